@@ -1,0 +1,110 @@
+# What can be done here. Each target that is meant for people has a "##" comment; `make` shows them.
+
+DATA      ?= ./data
+BENCH     ?= .
+BENCHTIME ?= 2s
+KILLS     ?= 100
+DELIVERIES ?= 5000
+GO        ?= go
+LINT       = $(GO) tool -modfile=.ci/tools/go.mod golangci-lint
+COMPOSE   ?= docker compose -f deploy/compose.yaml
+
+# The race detector needs a C compiler, which a fresh machine may not have.
+RACE    := $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
+BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
+TORTURES = $(shell grep -rl --include='*torture_test.go' CARILLON_TORTURE_KILLS . | xargs -n 1 dirname | sort -u)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Use it
+
+.PHONY: run
+run: postgres build ## Start Carillon on this machine, with an API key ready to use (DATA=./data)
+	bin/carillon serve --dev --data-dir '$(DATA)'
+
+.PHONY: demo
+demo: postgres build ## Show the whole way, from a web page to signed webhooks, in the terminal
+	bin/carillon demo --data-dir '$(DATA)'
+
+.PHONY: up
+up: ## Start a three-node EventStoreDB cluster, Postgres and Carillon in containers
+	$(COMPOSE) up --build
+
+.PHONY: build
+build: ## Build bin/carillon
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/carillon ./cmd/carillon
+
+##@ Work on it
+
+.PHONY: test
+test: postgres ## Run all tests (the first run installs Postgres where it is missing)
+	$(GO) test -timeout 10m ./...
+
+.PHONY: check
+check: format vet race fresh lint ## Everything that must hold before a commit: this is what the CI runs
+
+.PHONY: bench
+bench: postgres ## Measure (BENCH=regexp, BENCHTIME=2s)
+	$(GO) test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 30m $(BENCHES)
+
+.PHONY: generate
+generate: ## Make generated files anew
+	$(GO) generate ./...
+
+.PHONY: fmt
+fmt: ## Format the source
+	$(LINT) fmt
+
+.PHONY: vet
+vet: ## Run go vet
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: ## Run golangci-lint (pinned in .ci/tools; the first run builds it)
+	$(LINT) run
+
+.PHONY: torture
+torture: postgres ## Kill servers, event store and Postgres under load, and count what is lost (KILLS=100)
+	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -tags torture -p 1 -count=1 -timeout 60m -run Torture -v $(TORTURES)
+
+.PHONY: torture-delivery
+torture-delivery: postgres ## Kill server, event store and Postgres under load, and reconcile every delivery (KILLS=50)
+	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -count=1 -timeout 60m -run TortureDelivery -v ./cmd/internal/app
+
+.PHONY: bench-delivery
+bench-delivery: postgres ## Measure delivery end to end: throughput, fan-out and latency, every signature verified
+	$(GO) test -run '^$$' -bench 'Delivery|Latency|FanOut|History|OneHangs' -benchtime $(DELIVERIES)x -timeout 30m ./cmd/internal/app
+
+.PHONY: test-eventstore
+test-eventstore: ## Hold a real EventStoreDB to the store's contract (URL=esdb://user:password@host:2113?tls=true)
+	@test -n '$(URL)' || { echo 'name a server: make test-eventstore URL=esdb://localhost:2113?tls=false' >&2; exit 2; }
+	CARILLON_TEST_EVENTSTORE_URL='$(URL)' $(GO) test -count=1 -timeout 10m ./eventstore/esdb/...
+
+# Parts of the above.
+
+.PHONY: postgres
+postgres:
+	@sh deploy/install-postgres.sh
+
+.PHONY: race
+race: postgres
+	@test -n '$(RACE)' || echo 'No C compiler: the tests run without the race detector.'
+	$(GO) test $(RACE) -timeout 20m ./...
+
+.PHONY: format
+format:
+	@unformatted=$$(gofmt -l aggregates cmd command eventstore projections query) && \
+		if [ -n "$$unformatted" ]; then echo "Not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
+
+# Compares with the state before, not with the last commit, so that it can be run at any time.
+.PHONY: fresh
+fresh:
+	@state() { git status --porcelain && git diff; } && before=$$(state) && $(MAKE) generate && \
+		if [ "$$before" != "$$(state)" ]; then git status --short; echo "Generated files were stale and have been made anew: commit them."; exit 1; fi

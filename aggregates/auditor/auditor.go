@@ -1,0 +1,113 @@
+// Package auditor decides about the tokens with which auditors read the audit trail and nothing else.
+//
+//	(none) ──Issue──▶ issued ──Revoke, or its expiry──▶ dead (final)
+//
+// Each token is an aggregate of its own, in the stream that StreamID derives from its public part. Its secret never
+// gets here: the aggregate knows its digest only. See Token.
+package auditor
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+)
+
+// Event is a stored fact about an auditor's token.
+type Event interface{ evolve(State) State }
+
+// The facts.
+type (
+	// TokenIssued lets its bearer read the audit trail.
+	TokenIssued struct {
+		TokenID   string     `json:"tokenId"` // the public part of the token
+		Name      string     `json:"name"`    // whom it is for
+		Hash      []byte     `json:"hash"`    // see Token.Hash
+		ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+		At        time.Time  `json:"at"`
+	}
+	// TokenRevoked ends a token before its time.
+	TokenRevoked struct {
+		TokenID string    `json:"tokenId"`
+		At      time.Time `json:"at"`
+	}
+)
+
+// State is what decisions need.
+type State struct {
+	TokenID string // empty: nothing was issued
+	Hash    []byte
+	Revoked bool
+}
+
+func (e TokenIssued) evolve(s State) State { s.TokenID, s.Hash = e.TokenID, e.Hash; return s }
+func (TokenRevoked) evolve(s State) State  { s.Revoked = true; return s }
+
+// What an auditor's token refuses.
+var (
+	ErrUnknown = errors.New("no such token was issued")
+	ErrTaken   = errors.New("another token has this id")
+	ErrExpired = errors.New("the token would be expired from the start")
+)
+
+// Command is an intention; times, ids and digests arrive inside it.
+type Command interface{ decide(State) ([]Event, error) }
+
+// The intentions.
+type (
+	// Issue makes a token valid. Issuing the same again changes nothing.
+	Issue struct {
+		TokenID   string
+		Name      string
+		Hash      []byte
+		ExpiresAt *time.Time // nil: never
+		At        time.Time
+	}
+	// Revoke ends the token at once.
+	Revoke struct{ At time.Time }
+)
+
+func (c Issue) decide(s State) ([]Event, error) {
+	switch {
+	case s.TokenID != "" && bytes.Equal(s.Hash, c.Hash):
+		return nil, nil
+	case s.TokenID != "":
+		return nil, ErrTaken
+	case c.ExpiresAt != nil && !c.At.Before(*c.ExpiresAt):
+		return nil, ErrExpired
+	}
+	return []Event{TokenIssued{TokenID: c.TokenID, Name: c.Name, Hash: c.Hash, ExpiresAt: c.ExpiresAt, At: c.At}}, nil
+}
+
+func (c Revoke) decide(s State) ([]Event, error) {
+	switch {
+	case s.TokenID == "":
+		return nil, ErrUnknown
+	case s.Revoked:
+		return nil, nil
+	}
+	return []Event{TokenRevoked{TokenID: s.TokenID, At: c.At}}, nil
+}
+
+// Events names each fact as stored. Never rename; add ".v2" and upcast.
+var Events = eventstore.NewCodec(
+	eventstore.Case[Event, TokenIssued]("auditor.token-issued.v1"),
+	eventstore.Case[Event, TokenRevoked]("auditor.token-revoked.v1"),
+)
+
+// Aggregate binds it all to the streams "auditor-<uuid>".
+var Aggregate = eventstore.Aggregate[State, Event, Command]{
+	Category: "auditor",
+	Codec:    Events,
+	Evolve:   func(s State, e Event) State { return e.evolve(s) },
+	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
+}
+
+// tokens is the name space of StreamID.
+var tokens = uuid.MustParse("5b1f8a0e-6d0a-4d0c-9a55-1f0c5d1f6a11")
+
+// StreamID derives the id of a token's stream from its public part, so that two tokens can't share one.
+func StreamID(tokenID string) uuid.UUID { return uuid.NewSHA1(tokens, []byte(tokenID)) }

@@ -1,0 +1,60 @@
+package auditor_test
+
+import (
+	"testing"
+	"time"
+
+	"carillon/aggregates/auditor"
+	"carillon/eventstore/given"
+)
+
+var (
+	noon   = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	later  = noon.Add(time.Hour)
+	issue  = auditor.Issue{TokenID: "abcdEFGH", Name: "Court of audit", Hash: []byte("digest"), ExpiresAt: &later, At: noon}
+	issued = auditor.TokenIssued{TokenID: "abcdEFGH", Name: "Court of audit", Hash: []byte("digest"), ExpiresAt: &later, At: noon}
+)
+
+func TestStoredForms(t *testing.T) {
+	t.Parallel()
+	given.Golden[auditor.Event](t, auditor.Events, issued, auditor.TokenRevoked{TokenID: "abcdEFGH", At: noon})
+}
+
+func TestIssueAndRevoke(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, auditor.Aggregate).When(issue).Then(issued).
+		When(auditor.Revoke{At: later}).Then(auditor.TokenRevoked{TokenID: "abcdEFGH", At: later})
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	other := issue
+	other.Hash = []byte("another digest")
+	expired := issue
+	expired.ExpiresAt = &noon
+	for name, tt := range map[string]struct {
+		given []auditor.Event
+		when  auditor.Command
+		want  error
+	}{
+		"an id that another token has": {[]auditor.Event{issued}, other, auditor.ErrTaken},
+		"a token that has expired":     {nil, expired, auditor.ErrExpired},
+		"revoking what is no token":    {nil, auditor.Revoke{At: noon}, auditor.ErrUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			given.Stream(t, auditor.Aggregate).Of(tt.given...).When(tt.when).Refused(tt.want)
+		})
+	}
+}
+
+// Tokens that were issued must be found for ever.
+func TestStreamsFollowFromTokens(t *testing.T) {
+	t.Parallel()
+	if got := auditor.StreamID("abcdEFGH").String(); got != "4bda93c7-f69c-5d14-a491-d6327e99d34b" {
+		t.Errorf("the stream of a token is %s now", got)
+	}
+	if auditor.StreamID("abcdEFGH") == auditor.StreamID("ABCDefgh") {
+		t.Error("two tokens share a stream")
+	}
+}

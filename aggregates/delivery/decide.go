@@ -1,0 +1,123 @@
+package delivery
+
+import (
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Why a replay is refused.
+var (
+	ErrInFlight   = errors.New("the delivery is still in flight: wait until it has succeeded or failed")
+	ErrReplaying  = errors.New("another replay of this delivery is running")
+	ErrSuperseded = errors.New("the delivery was superseded by a newer one, which can be replayed instead")
+	ErrDiscarded  = errors.New("the delivery was discarded: the organization is no longer subscribed to its feed")
+)
+
+// Command is an intention; times, jitter and outcomes arrive inside it.
+type Command interface{ decide(State) ([]Event, error) }
+
+// The intentions.
+type (
+	// RecordAttempt records a request that was made. It is always recorded: it happened.
+	RecordAttempt struct {
+		Organization uuid.UUID
+		Destination  uuid.UUID
+		Number       int // the number it was started under; taken already means that two drivers sent it at once
+		Trigger      Trigger
+		Outcome      Outcome
+		At           time.Time
+		Retry        Retry
+	}
+	// Supersede ends it in favour of a newer one, if it was not attempted yet.
+	Supersede struct {
+		By uuid.UUID
+		At time.Time
+	}
+	// Discard ends it if it is pending.
+	Discard struct {
+		Reason string
+		At     time.Time
+	}
+	// RequestReplay asks for one more attempt of a delivery that has come to its end.
+	RequestReplay struct {
+		Organization uuid.UUID
+		Destination  uuid.UUID
+		Replay       uuid.UUID
+		At           time.Time
+	}
+)
+
+// Retry says when to try again after a failure.
+type Retry struct {
+	Schedule []time.Duration // waits after the first, second … failed automatic attempt
+	Jitter   float64         // from -1 to 1: how much of Spread to add
+	Spread   float64         // 0.2 means ±20 %
+	Floor    time.Duration   // the endpoint's Retry-After
+	Never    bool            // the endpoint is gone
+}
+
+// Next is when the automatic attempt after the n-th (from 1) is due, and false when there is none left.
+func (r Retry) Next(n int, failedAt time.Time) (time.Time, bool) {
+	if r.Never || n < 1 || n > len(r.Schedule) {
+		return time.Time{}, false
+	}
+	wait := time.Duration(float64(r.Schedule[n-1]) * (1 + r.Spread*r.Jitter))
+	return failedAt.Add(max(wait, r.Floor)).Truncate(time.Microsecond), true
+}
+
+func (c RecordAttempt) decide(s State) ([]Event, error) {
+	attempted := Attempted{
+		Organization: c.Organization, Destination: c.Destination,
+		Number: s.Attempts + 1, Trigger: c.Trigger, Outcome: c.Outcome, At: c.At,
+	}
+	if c.Number != attempted.Number {
+		attempted.RenumberedFrom = c.Number
+	}
+	next, left := time.Time{}, false
+	if c.Trigger == Automatic {
+		next, left = c.Retry.Next(s.Automatic+1, c.At.Add(c.Outcome.Duration()))
+	}
+	switch {
+	case c.Outcome.Succeeded() || s.Status == StatusSucceeded:
+		attempted.Status = StatusSucceeded // once it arrived, no later answer takes that back
+	case s.Status == StatusSuperseded || s.Status == StatusDiscarded:
+		attempted.Status = s.Status
+	case left && s.Status != StatusFailed:
+		attempted.Status, attempted.NextAttemptAt = StatusPending, next
+	default:
+		attempted.Status = StatusFailed
+	}
+	return []Event{attempted}, nil
+}
+
+func (c Supersede) decide(s State) ([]Event, error) {
+	if s.Status != "" && s.Status != StatusPending || s.Attempts > 0 {
+		return nil, nil
+	}
+	return []Event{Superseded{By: c.By, At: c.At}}, nil
+}
+
+func (c Discard) decide(s State) ([]Event, error) {
+	if s.Status != "" && s.Status != StatusPending {
+		return nil, nil
+	}
+	return []Event{Discarded{Reason: c.Reason, At: c.At}}, nil
+}
+
+func (c RequestReplay) decide(s State) ([]Event, error) {
+	switch {
+	case s.Replay == c.Replay:
+		return nil, nil
+	case s.Replay != uuid.Nil:
+		return nil, ErrReplaying
+	case s.Status == StatusSuperseded:
+		return nil, ErrSuperseded
+	case s.Status == StatusDiscarded:
+		return nil, ErrDiscarded
+	case s.Status == "" || s.Status == StatusPending:
+		return nil, ErrInFlight
+	}
+	return []Event{ReplayRequested{Organization: c.Organization, Destination: c.Destination, Replay: c.Replay, At: c.At}}, nil
+}

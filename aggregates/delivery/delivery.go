@@ -1,0 +1,128 @@
+// Package delivery decides the fate of one delivery: a published event on its way to one destination.
+//
+//	pending ──Attempted (2xx)──▶ succeeded ◀──Attempted by a replay (2xx)── failed
+//	   │ ▲ └──Attempted (no 2xx), waits left──┐                               ▲
+//	   │ └────────────────────────────────────┘    no waits left, or 410 ─────┘
+//	   ├──Supersede──▶ superseded (a newer event in the debounce window)
+//	   └──Discard────▶ discarded (its last subscription was deleted)
+//
+// The stream begins with the first of these facts: that the delivery exists is recorded by its dispatch.
+package delivery
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+)
+
+// Event is a stored fact about a delivery.
+type Event interface{ evolve(State) State }
+
+// The facts.
+type (
+	// Attempted is one request to the endpoint and its outcome.
+	Attempted struct {
+		Organization   uuid.UUID `json:"organization"`
+		Destination    uuid.UUID `json:"destination"`
+		Number         int       `json:"number"` // from 1, without gaps
+		RenumberedFrom int       `json:"renumberedFrom,omitzero"`
+		Trigger        Trigger   `json:"trigger"`
+		Outcome
+		Status        Status    `json:"status"`                 // of the delivery afterwards
+		NextAttemptAt time.Time `json:"nextAttemptAt,omitzero"` // where the status is pending
+		At            time.Time `json:"at"`                     // when the request began
+	}
+	// Superseded ends a delivery that a newer one replaces.
+	Superseded struct {
+		By uuid.UUID `json:"by"` // the newer delivery
+		At time.Time `json:"at"`
+	}
+	// Discarded ends a delivery that nobody is subscribed to any more.
+	Discarded struct {
+		Reason string    `json:"reason"`
+		At     time.Time `json:"at"`
+	}
+	// ReplayRequested is a caller's wish to have it sent again.
+	ReplayRequested struct {
+		Organization uuid.UUID `json:"organization"`
+		Destination  uuid.UUID `json:"destination"`
+		Replay       uuid.UUID `json:"replay"` // identifies the run
+		At           time.Time `json:"at"`
+	}
+)
+
+// Outcome is what came of one request.
+type Outcome struct {
+	ResponseStatus int    `json:"responseStatus,omitzero"` // 0: no answer
+	ResponseBody   []byte `json:"responseBody,omitempty"`  // sealed
+	FailureReason  string `json:"failureReason,omitempty"` // empty: success
+	ErrorMessage   string `json:"errorMessage,omitempty"`
+	DurationMicros int64  `json:"durationMicros"` // from the first byte out to the last byte in
+}
+
+// Duration is how long the request took.
+func (o Outcome) Duration() time.Duration { return time.Duration(o.DurationMicros) * time.Microsecond }
+
+// Succeeded reports a 2xx answer.
+func (o Outcome) Succeeded() bool { return o.FailureReason == "" }
+
+// Trigger says why an attempt was made.
+type Trigger string
+
+// The triggers.
+const (
+	Automatic    Trigger = "automatic"
+	ManualReplay Trigger = "manual_replay"
+)
+
+// Status of a delivery. A pending one that is being sent shows as "delivering"; that is no fact but a lease.
+type Status string
+
+// The statuses.
+const (
+	StatusPending    Status = "pending"
+	StatusSucceeded  Status = "succeeded"
+	StatusFailed     Status = "failed"
+	StatusSuperseded Status = "superseded"
+	StatusDiscarded  Status = "discarded"
+)
+
+// State is what decisions need. The zero state is a pending delivery that was never attempted.
+type State struct {
+	Status    Status    // "" is pending
+	Attempts  int       // all of them
+	Automatic int       // those of the retry schedule
+	Replay    uuid.UUID // requested and not attempted yet
+}
+
+func (e Attempted) evolve(s State) State {
+	s.Status, s.Attempts = e.Status, e.Number
+	if e.Trigger == Automatic {
+		s.Automatic++
+	} else {
+		s.Replay = uuid.Nil
+	}
+	return s
+}
+
+func (Superseded) evolve(s State) State        { s.Status = StatusSuperseded; return s }
+func (Discarded) evolve(s State) State         { s.Status, s.Replay = StatusDiscarded, uuid.Nil; return s }
+func (e ReplayRequested) evolve(s State) State { s.Replay = e.Replay; return s }
+
+// Events names each fact as stored. Never rename; add ".v2" and upcast.
+var Events = eventstore.NewCodec(
+	eventstore.Case[Event, Attempted]("delivery.attempted.v1"),
+	eventstore.Case[Event, Superseded]("delivery.superseded.v1"),
+	eventstore.Case[Event, Discarded]("delivery.discarded.v1"),
+	eventstore.Case[Event, ReplayRequested]("delivery.replay-requested.v1"),
+)
+
+// Aggregate binds it all to the streams "delivery-<uuid>".
+var Aggregate = eventstore.Aggregate[State, Event, Command]{
+	Category: "delivery",
+	Codec:    Events,
+	Evolve:   func(s State, e Event) State { return e.evolve(s) },
+	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
+}

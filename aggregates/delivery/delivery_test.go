@@ -1,0 +1,132 @@
+package delivery_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"carillon/aggregates/delivery"
+	"carillon/eventstore/given"
+)
+
+var (
+	org    = uuid.MustParse("11111111-1111-4111-8111-111111111111")
+	dest   = uuid.MustParse("22222222-2222-4222-8222-222222222222")
+	replay = uuid.MustParse("33333333-3333-4333-8333-333333333333")
+	noon   = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+	ok       = delivery.Outcome{ResponseStatus: 204, DurationMicros: 12_000}
+	refused  = delivery.Outcome{ResponseStatus: 500, ResponseBody: []byte("sealed"), FailureReason: "http_status", ErrorMessage: "the endpoint answered 500", DurationMicros: 1_000_000}
+	schedule = delivery.Retry{Schedule: []time.Duration{5 * time.Second, 5 * time.Minute}}
+	wanted   = delivery.ReplayRequested{Organization: org, Destination: dest, Replay: replay, At: noon}
+)
+
+func attempt(number int, outcome delivery.Outcome) delivery.RecordAttempt {
+	return delivery.RecordAttempt{
+		Organization: org, Destination: dest, Number: number, Trigger: delivery.Automatic, Outcome: outcome, At: noon, Retry: schedule,
+	}
+}
+
+func attempted(number int, outcome delivery.Outcome, status delivery.Status, next time.Time) delivery.Attempted {
+	return delivery.Attempted{
+		Organization: org, Destination: dest, Number: number, Trigger: delivery.Automatic, Outcome: outcome,
+		Status: status, NextAttemptAt: next, At: noon,
+	}
+}
+
+func TestStoredForms(t *testing.T) {
+	t.Parallel()
+	given.Golden[delivery.Event](t, delivery.Events,
+		attempted(2, refused, delivery.StatusPending, noon.Add(time.Minute)),
+		delivery.Superseded{By: replay, At: noon}, delivery.Discarded{Reason: "subscription deleted", At: noon}, wanted,
+	)
+}
+
+func TestSuccessAtOnce(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, delivery.Aggregate).Repeatable().
+		When(attempt(1, ok)).Then(attempted(1, ok, delivery.StatusSucceeded, time.Time{}))
+}
+
+// Two waits make three attempts.
+func TestRetriesUntilTheScheduleEnds(t *testing.T) {
+	t.Parallel()
+	ended := noon.Add(refused.Duration())
+	given.Stream(t, delivery.Aggregate).
+		Repeatable().When(attempt(1, refused)).Then(attempted(1, refused, delivery.StatusPending, ended.Add(5*time.Second))).
+		Repeatable().When(attempt(2, refused)).Then(attempted(2, refused, delivery.StatusPending, ended.Add(5*time.Minute))).
+		Repeatable().When(attempt(3, refused)).Then(attempted(3, refused, delivery.StatusFailed, time.Time{}))
+}
+
+func TestGoneEndsIt(t *testing.T) {
+	t.Parallel()
+	command := attempt(1, refused)
+	command.Retry.Never = true
+	given.Stream(t, delivery.Aggregate).Repeatable().When(command).
+		Then(attempted(1, refused, delivery.StatusFailed, time.Time{}))
+}
+
+func TestTheLaterOfTwoDriversIsRenumbered(t *testing.T) {
+	t.Parallel()
+	second := attempted(2, refused, delivery.StatusSucceeded, time.Time{})
+	second.RenumberedFrom = 1
+	given.Stream(t, delivery.Aggregate).Of(attempted(1, ok, delivery.StatusSucceeded, time.Time{})).
+		Repeatable().When(attempt(1, refused)).Then(second)
+}
+
+func TestRetryAfterIsAFloor(t *testing.T) {
+	t.Parallel()
+	retry := delivery.Retry{Schedule: []time.Duration{5 * time.Second}, Floor: time.Minute}
+	if next, _ := retry.Next(1, noon); !next.Equal(noon.Add(time.Minute)) {
+		t.Errorf("next = %s, want a minute later", next)
+	}
+	retry.Floor = time.Second
+	if next, _ := retry.Next(1, noon); !next.Equal(noon.Add(5 * time.Second)) {
+		t.Errorf("next = %s, want 5 s later", next)
+	}
+}
+
+func TestJitterStaysWithinItsSpread(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		wait := time.Duration(rapid.Int64Range(1, int64(24*time.Hour)).Draw(t, "wait"))
+		retry := delivery.Retry{Schedule: []time.Duration{wait}, Spread: 0.2, Jitter: rapid.Float64Range(-1, 1).Draw(t, "jitter")}
+		next, left := retry.Next(1, noon)
+		got := next.Sub(noon)
+		if !left || float64(got) < 0.8*float64(wait)-1000 || float64(got) > 1.2*float64(wait)+1000 {
+			t.Fatalf("wait %s became %s", wait, got)
+		}
+	})
+}
+
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	request := delivery.RequestReplay{Organization: org, Destination: dest, Replay: replay, At: noon}
+	failed := attempted(1, refused, delivery.StatusFailed, time.Time{})
+	manual := attempt(2, ok)
+	manual.Trigger = delivery.ManualReplay
+	done := attempted(2, ok, delivery.StatusSucceeded, time.Time{})
+	done.Trigger = delivery.ManualReplay
+	given.Stream(t, delivery.Aggregate).Of(failed).When(request).Then(wanted).
+		Repeatable().When(manual).Then(done)
+
+	other := request
+	other.Replay = uuid.New()
+	given.Stream(t, delivery.Aggregate).Of(failed, wanted).When(other).Refused(delivery.ErrReplaying)
+	given.Stream(t, delivery.Aggregate).When(request).Refused(delivery.ErrInFlight)
+	given.Stream(t, delivery.Aggregate).Of(delivery.Superseded{By: replay, At: noon}).When(request).Refused(delivery.ErrSuperseded)
+	given.Stream(t, delivery.Aggregate).Of(delivery.Discarded{At: noon}).When(request).Refused(delivery.ErrDiscarded)
+}
+
+func TestOnlyWhatWaitsIsSupersededOrDiscarded(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, delivery.Aggregate).
+		When(delivery.Supersede{By: replay, At: noon}).Then(delivery.Superseded{By: replay, At: noon})
+	given.Stream(t, delivery.Aggregate).
+		When(delivery.Discard{Reason: "subscription deleted", At: noon}).Then(delivery.Discarded{Reason: "subscription deleted", At: noon})
+	sent := attempted(1, ok, delivery.StatusSucceeded, time.Time{})
+	given.Stream(t, delivery.Aggregate).Of(sent).When(delivery.Supersede{By: replay}).Then()
+	given.Stream(t, delivery.Aggregate).Of(sent).When(delivery.Discard{}).Then()
+}

@@ -1,0 +1,192 @@
+package destination
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Overlap is how long rotated secrets go on signing beside the new one.
+const Overlap = 24 * time.Hour
+
+// MaxActiveSecrets bounds the secrets that sign at one time.
+const MaxActiveSecrets = 10
+
+// What a destination refuses.
+var (
+	ErrUnknown        = errors.New("destination does not exist")
+	ErrTooManySecrets = errors.New("10 secrets are active: wait until the oldest overlapping one expires, or expire one")
+	ErrUnknownSecret  = errors.New("secret is not an active one of this destination")
+	ErrOnlySecret     = errors.New("the only active secret can't be expired: rotate first")
+)
+
+// Command is an intention; times, new ids and sealed values arrive inside it. Every command names the organization
+// that asks, and another organization's destination does not exist for it.
+type Command interface{ decide(State) ([]Event, error) }
+
+// The intentions.
+type (
+	// Create begins a destination with its first secret. Creating one that exists changes nothing.
+	Create struct {
+		Organization uuid.UUID
+		Settings     Settings
+		SecretID     uuid.UUID
+		Secret       []byte // sealed
+		At           time.Time
+	}
+	// Revise changes settings, and the status where one is given. Nil fields stay as they are.
+	Revise struct {
+		Organization          uuid.UUID
+		ExternalID            *string
+		Name                  *string
+		URL                   *string
+		Headers               *Sealed
+		DebounceWindowSeconds *int
+		Enabled               *bool
+		At                    time.Time
+	}
+	// Rotate adds a secret; those that never expired get the end of the overlap.
+	Rotate struct {
+		Organization uuid.UUID
+		SecretID     uuid.UUID
+		Secret       []byte // sealed
+		At           time.Time
+	}
+	// ExpireSecret retires one secret at once.
+	ExpireSecret struct {
+		Organization uuid.UUID
+		SecretID     uuid.UUID
+		At           time.Time
+	}
+	// AutoDisable is the platform's reaction to failures under one status. Once that was switched it is void, so that a
+	// reaction that comes late, or again after a replay of all events, undoes nobody's decision.
+	AutoDisable struct {
+		Switches int // of the state that was looked at
+		Reason   string
+		At       time.Time
+	}
+	// Delete ends the destination.
+	Delete struct {
+		Organization uuid.UUID
+		At           time.Time
+	}
+)
+
+// VisibleTo reports whether the destination exists for an organization.
+func (s State) VisibleTo(organization uuid.UUID) bool {
+	return s.Status != "" && !s.Deleted && s.Organization == organization
+}
+
+func (c Create) decide(s State) ([]Event, error) {
+	switch {
+	case s.Deleted:
+		return nil, ErrUnknown
+	case s.Status != "":
+		return nil, nil
+	}
+	set := c.Settings
+	return []Event{
+		Created{c.Organization, set.ExternalID, set.Name, set.URL, set.Headers, set.DebounceWindowSeconds, c.At},
+		SecretMinted{SecretID: c.SecretID, Sealed: c.Secret, At: c.At},
+	}, nil
+}
+
+func (c Revise) decide(s State) ([]Event, error) {
+	if !s.VisibleTo(c.Organization) {
+		return nil, ErrUnknown
+	}
+	var events []Event
+	if set := c.merge(s.Settings); !set.equal(s.Settings) {
+		events = append(events, Revised{set.ExternalID, set.Name, set.URL, set.Headers, set.DebounceWindowSeconds, c.At})
+	}
+	switch {
+	case c.Enabled == nil:
+	case *c.Enabled && s.Status != StatusEnabled:
+		events = append(events, Enabled{At: c.At})
+	case !*c.Enabled && s.Status != StatusDisabled:
+		events = append(events, Disabled{At: c.At})
+	}
+	return events, nil
+}
+
+func (c Revise) merge(s Settings) Settings {
+	set(&s.ExternalID, c.ExternalID)
+	set(&s.Name, c.Name)
+	set(&s.URL, c.URL)
+	set(&s.DebounceWindowSeconds, c.DebounceWindowSeconds)
+	if c.Headers != nil && !bytes.Equal(c.Headers.Digest, s.Headers.Digest) {
+		s.Headers = *c.Headers
+	}
+	return s
+}
+
+func set[T any](field *T, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+func (s Settings) equal(t Settings) bool {
+	return s.ExternalID == t.ExternalID && s.Name == t.Name && s.URL == t.URL &&
+		s.DebounceWindowSeconds == t.DebounceWindowSeconds && bytes.Equal(s.Headers.Digest, t.Headers.Digest)
+}
+
+func (c Rotate) decide(s State) ([]Event, error) {
+	if !s.VisibleTo(c.Organization) {
+		return nil, ErrUnknown
+	}
+	active, never := 0, []uuid.UUID{}
+	for _, secret := range s.Secrets {
+		switch {
+		case secret.ID == c.SecretID:
+			return nil, nil
+		case secret.ExpiresAt.IsZero():
+			never = append(never, secret.ID)
+			active++
+		case secret.ActiveAt(c.At):
+			active++
+		}
+	}
+	if active >= MaxActiveSecrets {
+		return nil, ErrTooManySecrets
+	}
+	return []Event{SecretRotated{c.SecretID, c.Secret, never, c.At.Add(Overlap), c.At}}, nil
+}
+
+func (c ExpireSecret) decide(s State) ([]Event, error) {
+	if !s.VisibleTo(c.Organization) {
+		return nil, ErrUnknown
+	}
+	active := func(secret Secret) bool { return secret.ActiveAt(c.At) }
+	if !slices.ContainsFunc(s.Secrets, func(secret Secret) bool { return secret.ID == c.SecretID && active(secret) }) {
+		return nil, ErrUnknownSecret
+	}
+	others := slices.ContainsFunc(s.Secrets, func(secret Secret) bool { return secret.ID != c.SecretID && active(secret) })
+	if !others {
+		return nil, ErrOnlySecret
+	}
+	return []Event{SecretExpired{SecretID: c.SecretID, At: c.At}}, nil
+}
+
+func (c AutoDisable) decide(s State) ([]Event, error) {
+	switch {
+	case s.Status == "" || s.Deleted:
+		return nil, ErrUnknown
+	case s.Status != StatusEnabled || s.Switches != c.Switches:
+		return nil, nil
+	}
+	return []Event{AutoDisabled{Reason: c.Reason, At: c.At}}, nil
+}
+
+func (c Delete) decide(s State) ([]Event, error) {
+	switch {
+	case s.Deleted && s.Organization == c.Organization:
+		return nil, nil
+	case !s.VisibleTo(c.Organization):
+		return nil, ErrUnknown
+	}
+	return []Event{Deleted{At: c.At}}, nil
+}

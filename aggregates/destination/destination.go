@@ -1,0 +1,197 @@
+// Package destination decides what may happen to one webhook destination.
+//
+//	(none) ──Create──▶ enabled ──Disable──────▶ disabled ───────┐
+//	                    ▲  └──AutoDisable──▶ auto_disabled ──┐  │
+//	                    └────────────────Enable──────────────┴──┘      any ──Delete──▶ deleted (final)
+//
+//	secret: minted (never expires) ──Rotate──▶ expiring (24 h overlap) ──time or ExpireSecret──▶ expired
+//
+// Secrets and custom headers are here in sealed form only: the aggregate decides about them without knowing them.
+package destination
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+)
+
+// Event is a stored fact about a destination.
+type Event interface{ evolve(State) State }
+
+// The facts.
+type (
+	// Created begins a destination; it is enabled.
+	Created struct {
+		Organization          uuid.UUID `json:"organization"`
+		ExternalID            string    `json:"externalId,omitempty"`
+		Name                  string    `json:"name"`
+		URL                   string    `json:"url"`
+		Headers               Sealed    `json:"headers"`
+		DebounceWindowSeconds int       `json:"debounceWindowSeconds"`
+		At                    time.Time `json:"at"`
+	}
+	// Revised replaces what the caller may change.
+	Revised struct {
+		ExternalID            string    `json:"externalId,omitempty"`
+		Name                  string    `json:"name"`
+		URL                   string    `json:"url"`
+		Headers               Sealed    `json:"headers"`
+		DebounceWindowSeconds int       `json:"debounceWindowSeconds"`
+		At                    time.Time `json:"at"`
+	}
+	// SecretMinted adds the first secret.
+	SecretMinted struct {
+		SecretID uuid.UUID `json:"secretId"`
+		Sealed   []byte    `json:"sealed"`
+		At       time.Time `json:"at"`
+	}
+	// SecretRotated adds a secret that never expires and lets those that never expired expire.
+	SecretRotated struct {
+		SecretID  uuid.UUID   `json:"secretId"`
+		Sealed    []byte      `json:"sealed"`
+		Expiring  []uuid.UUID `json:"expiring"`  // the secrets that get ExpiresAt
+		ExpiresAt time.Time   `json:"expiresAt"` // end of the overlap
+		At        time.Time   `json:"at"`
+	}
+	// SecretExpired retires a secret at once.
+	SecretExpired struct {
+		SecretID uuid.UUID `json:"secretId"`
+		At       time.Time `json:"at"`
+	}
+	// Enabled follows a caller's request after Disabled or AutoDisabled.
+	Enabled struct {
+		At time.Time `json:"at"`
+	}
+	// Disabled follows a caller's request.
+	Disabled struct {
+		At time.Time `json:"at"`
+	}
+	// AutoDisabled follows a streak of failures, or an answer 410.
+	AutoDisabled struct {
+		Reason string    `json:"reason"` // names the failure count; shown as statusReason
+		At     time.Time `json:"at"`
+	}
+	// Deleted ends the destination.
+	Deleted struct {
+		At time.Time `json:"at"`
+	}
+)
+
+// Sealed is an encrypted value and a keyed digest of it, so that two values can be compared without opening them.
+type Sealed struct {
+	Data   []byte `json:"data,omitempty"`
+	Digest []byte `json:"digest,omitempty"`
+}
+
+// Status of a destination.
+type Status string
+
+// The statuses; the zero value belongs to a destination that does not exist.
+const (
+	StatusEnabled      Status = "enabled"
+	StatusDisabled     Status = "disabled"
+	StatusAutoDisabled Status = "auto_disabled"
+)
+
+// State is what decisions need.
+type State struct {
+	Organization uuid.UUID
+	Status       Status
+	Deleted      bool
+	Switches     int // how often the status changed: what was decided about an earlier status is void
+	Settings     Settings
+	Secrets      []Secret // oldest first, expired ones included
+}
+
+// Settings are what a caller may change.
+type Settings struct {
+	ExternalID            string
+	Name                  string
+	URL                   string
+	Headers               Sealed
+	DebounceWindowSeconds int
+}
+
+// Secret is one signing secret. A zero ExpiresAt means that it never expires.
+type Secret struct {
+	ID        uuid.UUID
+	ExpiresAt time.Time
+}
+
+// ActiveAt reports whether the secret signs and verifies at a time.
+func (s Secret) ActiveAt(now time.Time) bool { return s.ExpiresAt.IsZero() || now.Before(s.ExpiresAt) }
+
+func (e Created) evolve(s State) State {
+	s.Organization, s.Status = e.Organization, StatusEnabled
+	s.Settings = Settings{e.ExternalID, e.Name, e.URL, e.Headers, e.DebounceWindowSeconds}
+	return s
+}
+
+func (e Revised) evolve(s State) State {
+	s.Settings = Settings{e.ExternalID, e.Name, e.URL, e.Headers, e.DebounceWindowSeconds}
+	return s
+}
+
+func (e SecretMinted) evolve(s State) State {
+	s.Secrets = append(s.Secrets, Secret{ID: e.SecretID})
+	return s
+}
+
+func (e SecretRotated) evolve(s State) State {
+	for _, id := range e.Expiring {
+		s.Secrets = expireAt(s.Secrets, id, e.ExpiresAt)
+	}
+	s.Secrets = append(s.Secrets, Secret{ID: e.SecretID})
+	return s
+}
+
+func (e SecretExpired) evolve(s State) State {
+	s.Secrets = expireAt(s.Secrets, e.SecretID, e.At)
+	return s
+}
+
+func (Enabled) evolve(s State) State      { return s.switched(StatusEnabled) }
+func (Disabled) evolve(s State) State     { return s.switched(StatusDisabled) }
+func (AutoDisabled) evolve(s State) State { return s.switched(StatusAutoDisabled) }
+func (Deleted) evolve(s State) State      { s.Deleted, s.Secrets = true, nil; return s }
+
+func (s State) switched(to Status) State {
+	s.Status = to
+	s.Switches++
+	return s
+}
+
+// expireAt copies: earlier states stay as they were.
+func expireAt(secrets []Secret, id uuid.UUID, at time.Time) []Secret {
+	changed := make([]Secret, len(secrets), len(secrets)+1)
+	for i, secret := range secrets {
+		if secret.ID == id {
+			secret.ExpiresAt = at
+		}
+		changed[i] = secret
+	}
+	return changed
+}
+
+// Events names each fact as stored. Never rename; add ".v2" and upcast.
+var Events = eventstore.NewCodec(
+	eventstore.Case[Event, Created]("destination.created.v1"),
+	eventstore.Case[Event, Revised]("destination.revised.v1"),
+	eventstore.Case[Event, SecretMinted]("destination.secret-minted.v1"),
+	eventstore.Case[Event, SecretRotated]("destination.secret-rotated.v1"),
+	eventstore.Case[Event, SecretExpired]("destination.secret-expired.v1"),
+	eventstore.Case[Event, Enabled]("destination.enabled.v1"),
+	eventstore.Case[Event, Disabled]("destination.disabled.v1"),
+	eventstore.Case[Event, AutoDisabled]("destination.auto-disabled.v1"),
+	eventstore.Case[Event, Deleted]("destination.deleted.v1"),
+)
+
+// Aggregate binds it all to the streams "destination-<uuid>".
+var Aggregate = eventstore.Aggregate[State, Event, Command]{
+	Category: "destination",
+	Codec:    Events,
+	Evolve:   func(s State, e Event) State { return e.evolve(s) },
+	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
+}

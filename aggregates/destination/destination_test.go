@@ -1,0 +1,208 @@
+package destination_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"carillon/aggregates/destination"
+	"carillon/eventstore/given"
+)
+
+var (
+	org   = uuid.MustParse("11111111-1111-4111-8111-111111111111")
+	other = uuid.MustParse("22222222-2222-4222-8222-222222222222")
+	first = uuid.MustParse("33333333-3333-4333-8333-333333333333")
+	next  = uuid.MustParse("44444444-4444-4444-8444-444444444444")
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+	headers = destination.Sealed{Data: []byte("sealed"), Digest: []byte("digest")}
+	created = destination.Created{
+		Organization: org, ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Headers: headers, At: noon,
+	}
+	minted  = destination.SecretMinted{SecretID: first, Sealed: []byte("s1"), At: noon}
+	rotated = destination.SecretRotated{
+		SecretID: next, Sealed: []byte("s2"), Expiring: []uuid.UUID{first}, ExpiresAt: noon.Add(24 * time.Hour), At: noon,
+	}
+)
+
+func TestStoredForms(t *testing.T) {
+	t.Parallel()
+	given.Golden[destination.Event](t, destination.Events,
+		created, minted, rotated,
+		destination.Revised{ExternalID: "crm", Name: "CRM", URL: "https://example.org/new", Headers: headers, DebounceWindowSeconds: 5, At: noon},
+		destination.SecretExpired{SecretID: first, At: noon},
+		destination.Enabled{At: noon}, destination.Disabled{At: noon},
+		destination.AutoDisabled{Reason: "100 consecutive failures", At: noon},
+		destination.Deleted{At: noon},
+	)
+}
+
+func TestCreateMintsTheFirstSecret(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, destination.Aggregate).
+		When(destination.Create{
+			Organization: org, SecretID: first, Secret: []byte("s1"), At: noon,
+			Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Headers: headers},
+		}).
+		Then(created, minted)
+}
+
+func TestReviseWithTheSameSettingsRecordsNothing(t *testing.T) {
+	t.Parallel()
+	name, resealed := "CRM", destination.Sealed{Data: []byte("sealed again"), Digest: []byte("digest")}
+	given.Stream(t, destination.Aggregate).Of(created, minted).
+		When(destination.Revise{Organization: org, Name: &name, Headers: &resealed, At: noon}).
+		Then()
+}
+
+func TestReviseMergesAndSwitches(t *testing.T) {
+	t.Parallel()
+	url, off, on := "https://example.org/new", false, true
+	given.Stream(t, destination.Aggregate).Of(created, minted).
+		When(destination.Revise{Organization: org, URL: &url, Enabled: &off, At: noon}).
+		Then(destination.Revised{ExternalID: "crm", Name: "CRM", URL: url, Headers: headers, At: noon}, destination.Disabled{At: noon}).
+		When(destination.Revise{Organization: org, Enabled: &on, At: noon}).
+		Then(destination.Enabled{At: noon})
+}
+
+func TestRotateLetsTheOldSecretOverlap(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, destination.Aggregate).Of(created, minted).
+		When(destination.Rotate{Organization: org, SecretID: next, Secret: []byte("s2"), At: noon}).
+		Then(rotated)
+}
+
+func TestRotateKeepsAnEarlierOverlap(t *testing.T) {
+	t.Parallel()
+	third, later := uuid.New(), noon.Add(time.Hour)
+	given.Stream(t, destination.Aggregate).Of(created, minted, rotated).
+		When(destination.Rotate{Organization: org, SecretID: third, Secret: []byte("s3"), At: later}).
+		Then(destination.SecretRotated{
+			SecretID: third, Sealed: []byte("s3"), Expiring: []uuid.UUID{next}, ExpiresAt: later.Add(24 * time.Hour), At: later,
+		})
+}
+
+func TestAtMostTenSecretsAreActive(t *testing.T) {
+	t.Parallel()
+	scenario := given.Stream(t, destination.Aggregate).Of(created, minted)
+	for i := range 9 {
+		scenario.When(destination.Rotate{Organization: org, SecretID: uuid.New(), At: noon.Add(time.Duration(i) * time.Minute)})
+	}
+	scenario.When(destination.Rotate{Organization: org, SecretID: uuid.New(), At: noon.Add(10 * time.Minute)}).
+		Refused(destination.ErrTooManySecrets)
+	scenario.When(destination.Rotate{Organization: org, SecretID: next, At: noon.Add(24*time.Hour + time.Second)})
+	if got := len(scenario.State().Secrets); got != 11 {
+		t.Errorf("%d secrets after the oldest expired and one was added, want 11", got)
+	}
+}
+
+func TestExpire(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		secret uuid.UUID
+		at     time.Time
+		err    error
+	}{
+		"one of two":             {first, noon, nil},
+		"one not of it":          {uuid.New(), noon, destination.ErrUnknownSecret},
+		"one that has expired":   {first, noon.Add(25 * time.Hour), destination.ErrUnknownSecret},
+		"the only one left":      {next, noon.Add(25 * time.Hour), destination.ErrOnlySecret},
+		"the new one in overlap": {next, noon, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			scenario := given.Stream(t, destination.Aggregate).Of(created, minted, rotated).
+				When(destination.ExpireSecret{Organization: org, SecretID: tt.secret, At: tt.at})
+			if tt.err != nil {
+				scenario.Refused(tt.err)
+				return
+			}
+			scenario.Then(destination.SecretExpired{SecretID: tt.secret, At: tt.at})
+		})
+	}
+}
+
+func TestAutoDisableIsAnsweredByTheCaller(t *testing.T) {
+	t.Parallel()
+	on := true
+	given.Stream(t, destination.Aggregate).Of(created, minted).
+		When(destination.AutoDisable{Reason: "100 consecutive failures", At: noon}).
+		Then(destination.AutoDisabled{Reason: "100 consecutive failures", At: noon}).
+		When(destination.Revise{Organization: org, Enabled: &on, At: noon}).
+		Then(destination.Enabled{At: noon})
+}
+
+func TestAnotherOrganizationSeesNothing(t *testing.T) {
+	t.Parallel()
+	for _, command := range []destination.Command{
+		destination.Revise{Organization: other}, destination.Rotate{Organization: other},
+		destination.ExpireSecret{Organization: other, SecretID: first}, destination.Delete{Organization: other},
+	} {
+		t.Run(fmt.Sprintf("%T", command), func(t *testing.T) {
+			given.Stream(t, destination.Aggregate).Of(created, minted).When(command).Refused(destination.ErrUnknown)
+			given.Stream(t, destination.Aggregate).When(command).Refused(destination.ErrUnknown)
+		})
+	}
+}
+
+func TestNothingFollowsDelete(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, destination.Aggregate).Of(created, minted).
+		When(destination.Delete{Organization: org, At: noon}).
+		Then(destination.Deleted{At: noon}).
+		When(destination.Rotate{Organization: org, SecretID: next}).Refused(destination.ErrUnknown)
+}
+
+// Whatever is rotated and expired in whatever order, exactly one secret never expires and one at least signs.
+func TestSecretsAlwaysSign(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		state := destination.State{}
+		apply := func(c destination.Command) {
+			events, err := destination.Aggregate.Decide(state, c)
+			if err != nil {
+				return
+			}
+			for _, event := range events {
+				state = destination.Aggregate.Evolve(state, event)
+			}
+		}
+		apply(destination.Create{Organization: org, SecretID: uuid.New(), At: noon})
+		now, expiredAll := noon, false
+		for range rapid.IntRange(0, 40).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "hours")) * time.Hour)
+			if rapid.Bool().Draw(t, "rotate") {
+				apply(destination.Rotate{Organization: org, SecretID: uuid.New(), At: now})
+				continue
+			}
+			victim := rapid.SampledFrom(state.Secrets).Draw(t, "victim")
+			apply(destination.ExpireSecret{Organization: org, SecretID: victim.ID, At: now})
+			expiredAll = expiredAll || victim.ExpiresAt.IsZero()
+		}
+		active, never := 0, 0
+		for _, secret := range state.Secrets {
+			if secret.ActiveAt(now) {
+				active++
+			}
+			if secret.ExpiresAt.IsZero() {
+				never++
+			}
+		}
+		if active > destination.MaxActiveSecrets || never > 1 || !expiredAll && (never != 1 || active < 1) {
+			t.Fatalf("%d active, %d never expiring", active, never)
+		}
+	})
+}
+
+func TestALateAutoDisableIsVoid(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, destination.Aggregate).Of(created, minted, destination.AutoDisabled{Reason: "failures", At: noon}, destination.Enabled{At: noon}).
+		When(destination.AutoDisable{Switches: 0, Reason: "the same failures", At: noon}).Then()
+	given.Stream(t, destination.Aggregate).Of(created, minted, destination.AutoDisabled{Reason: "failures", At: noon}, destination.Enabled{At: noon}).
+		When(destination.AutoDisable{Switches: 2, Reason: "new failures", At: noon}).
+		Then(destination.AutoDisabled{Reason: "new failures", At: noon})
+}

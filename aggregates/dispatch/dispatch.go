@@ -1,0 +1,104 @@
+// Package dispatch keeps to whom a published event goes: one stream for each event, the whole fan-out in one append
+// (in several only where it is larger than an append may be).
+package dispatch
+
+import (
+	"maps"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+)
+
+// MaxPerEvent bounds the deliveries of one stored event: some 250 bytes each, far below the store's 1 MiB.
+const MaxPerEvent = 2000
+
+// Event is a stored fact about a dispatch.
+type Event interface{ evolve(State) State }
+
+// DeliveriesScheduled lists deliveries of one published event, with what readers of deliveries want to know of it.
+type DeliveriesScheduled struct {
+	Publication uuid.UUID   `json:"publication"`
+	Event       Summary     `json:"event"`
+	Deliveries  []Scheduled `json:"deliveries"`
+	At          time.Time   `json:"at"`
+}
+
+// Summary is a published event without its data.
+type Summary struct {
+	Type     string    `json:"type"`
+	Source   string    `json:"source"`
+	Subject  string    `json:"subject,omitempty"`
+	Time     time.Time `json:"time"`
+	FeedType string    `json:"feedType,omitempty"`
+	FeedID   uuid.UUID `json:"feedId,omitzero"`
+}
+
+// Scheduled is one delivery. Its id is derived, see DeliveryID.
+type Scheduled struct {
+	Destination   uuid.UUID   `json:"destination"`
+	Organization  uuid.UUID   `json:"organization"`
+	Subscriptions []uuid.UUID `json:"subscriptions"`        // those that matched
+	NotBefore     time.Time   `json:"notBefore,omitzero"`   // end of the debounce window, where there is one
+	Supersedes    uuid.UUID   `json:"supersedes,omitzero"`  // the older delivery in that window
+	Worker        int32       `json:"worker,omitempty"`     // the deliverer that holds it from the beginning …
+	LeasedUntil   time.Time   `json:"leasedUntil,omitzero"` // … until then
+}
+
+// State is what decisions need: the destinations that have their delivery.
+type State struct{ Destinations map[uuid.UUID]struct{} }
+
+func (e DeliveriesScheduled) evolve(s State) State {
+	all := make(map[uuid.UUID]struct{}, len(s.Destinations)+len(e.Deliveries))
+	maps.Copy(all, s.Destinations)
+	for _, d := range e.Deliveries {
+		all[d.Destination] = struct{}{}
+	}
+	return State{Destinations: all}
+}
+
+// deliveries is the namespace of delivery ids.
+var deliveries = uuid.MustParse("8f5a1d52-6a0b-5f0e-9a53-0d6f3c1e7b11")
+
+// DeliveryID derives the id of the delivery of an event to a destination, so that there is never a second one.
+func DeliveryID(event, destination uuid.UUID) uuid.UUID {
+	name := make([]byte, 0, 32)
+	name = append(name, event[:]...)
+	name = append(name, destination[:]...)
+	return uuid.NewSHA1(deliveries, name)
+}
+
+// Command is an intention.
+type Command interface{ decide(State) ([]Event, error) }
+
+// Schedule records deliveries. A destination that has its delivery of this event already, by dispatch or by an earlier
+// backfill, gets no second one.
+type Schedule struct{ DeliveriesScheduled }
+
+func (c Schedule) decide(s State) ([]Event, error) {
+	scheduled := c.DeliveriesScheduled
+	scheduled.Deliveries = nil
+	for _, d := range c.Deliveries {
+		if _, has := s.Destinations[d.Destination]; !has {
+			scheduled.Deliveries = append(scheduled.Deliveries, d)
+		}
+	}
+	if len(scheduled.Deliveries) == 0 {
+		return nil, nil
+	}
+	return []Event{scheduled}, nil
+}
+
+// Events names each fact as stored. Never rename; add ".v2" and upcast.
+var Events = eventstore.NewCodec(
+	eventstore.Case[Event, DeliveriesScheduled]("dispatch.deliveries-scheduled.v1"),
+)
+
+// Aggregate binds it all to the streams "dispatch-<uuid of the published event>".
+var Aggregate = eventstore.Aggregate[State, Event, Command]{
+	Category: "dispatch",
+	Codec:    Events,
+	Evolve:   func(s State, e Event) State { return e.evolve(s) },
+	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
+}

@@ -1,0 +1,105 @@
+// Package externalid reserves names that callers give: one stream for each name in its scope, so that of many who
+// claim a name at the same time exactly one gets it.
+//
+//	free ──Claim──▶ claimed ──Release──▶ free
+package externalid
+
+import (
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+)
+
+// Event is a stored fact about a name.
+type Event interface{ evolve(State) State }
+
+// The facts.
+type (
+	// Claimed gives the name to one owner.
+	Claimed struct {
+		Scope      uuid.UUID `json:"scope"` // organization of a destination, or destination of a subscription
+		ExternalID string    `json:"externalId"`
+		Owner      uuid.UUID `json:"owner"`
+		At         time.Time `json:"at"`
+	}
+	// Released frees the name.
+	Released struct {
+		Owner uuid.UUID `json:"owner"`
+		At    time.Time `json:"at"`
+	}
+)
+
+// State is what decisions need.
+type State struct {
+	Owner uuid.UUID
+	Since time.Time
+}
+
+func (e Claimed) evolve(s State) State { s.Owner, s.Since = e.Owner, e.At; return s }
+func (Released) evolve(s State) State  { s.Owner = uuid.Nil; return s }
+
+// ErrTaken: somebody else owns the name.
+var ErrTaken = errors.New("externalId is taken")
+
+// Command is an intention.
+type Command interface{ decide(State) ([]Event, error) }
+
+// The intentions.
+type (
+	// Claim asks for the name. Abandoned is an earlier owner that does not bear the name after all, because it was
+	// never created, renamed or deleted: it loses the name.
+	Claim struct {
+		Scope      uuid.UUID
+		ExternalID string
+		Owner      uuid.UUID
+		Abandoned  uuid.UUID
+		At         time.Time
+	}
+	// Release gives the name back; that of another owner stays.
+	Release struct {
+		Owner uuid.UUID
+		At    time.Time
+	}
+)
+
+func (c Claim) decide(s State) ([]Event, error) {
+	claimed := Claimed{c.Scope, c.ExternalID, c.Owner, c.At}
+	switch s.Owner {
+	case c.Owner:
+		return nil, nil
+	case uuid.Nil:
+		return []Event{claimed}, nil
+	case c.Abandoned:
+		return []Event{Released{Owner: c.Abandoned, At: c.At}, claimed}, nil
+	}
+	return nil, ErrTaken
+}
+
+func (c Release) decide(s State) ([]Event, error) {
+	if s.Owner != c.Owner || s.Owner == uuid.Nil {
+		return nil, nil
+	}
+	return []Event{Released{Owner: c.Owner, At: c.At}}, nil
+}
+
+// StreamID derives the id of a name's stream.
+func StreamID(scope uuid.UUID, externalID string) uuid.UUID {
+	return uuid.NewSHA1(scope, []byte("externalId "+externalID))
+}
+
+// Events names each fact as stored. Never rename; add ".v2" and upcast.
+var Events = eventstore.NewCodec(
+	eventstore.Case[Event, Claimed]("externalid.claimed.v1"),
+	eventstore.Case[Event, Released]("externalid.released.v1"),
+)
+
+// Aggregate binds it all to the streams "externalid-<uuid>".
+var Aggregate = eventstore.Aggregate[State, Event, Command]{
+	Category: "externalid",
+	Codec:    Events,
+	Evolve:   func(s State, e Event) State { return e.evolve(s) },
+	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
+}

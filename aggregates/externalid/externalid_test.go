@@ -1,0 +1,48 @@
+package externalid_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/externalid"
+	"carillon/eventstore/given"
+)
+
+var (
+	scope = uuid.MustParse("11111111-1111-4111-8111-111111111111")
+	alice = uuid.MustParse("22222222-2222-4222-8222-222222222222")
+	bob   = uuid.MustParse("33333333-3333-4333-8333-333333333333")
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+	claimed = externalid.Claimed{Scope: scope, ExternalID: "crm", Owner: alice, At: noon}
+)
+
+func TestStoredForms(t *testing.T) {
+	t.Parallel()
+	given.Golden[externalid.Event](t, externalid.Events, claimed, externalid.Released{Owner: alice, At: noon})
+}
+
+func TestFirstComeFirstServed(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, externalid.Aggregate).
+		When(externalid.Claim{Scope: scope, ExternalID: "crm", Owner: alice, At: noon}).Then(claimed).
+		When(externalid.Claim{Scope: scope, ExternalID: "crm", Owner: bob, At: noon}).Refused(externalid.ErrTaken)
+}
+
+func TestReleaseFreesOnlyOnesOwn(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, externalid.Aggregate).Of(claimed).
+		When(externalid.Release{Owner: bob, At: noon}).Then().
+		When(externalid.Release{Owner: alice, At: noon}).Then(externalid.Released{Owner: alice, At: noon})
+}
+
+func TestAnAbandonedNameChangesHands(t *testing.T) {
+	t.Parallel()
+	bobs := claimed
+	bobs.Owner = bob
+	given.Stream(t, externalid.Aggregate).Of(claimed).
+		When(externalid.Claim{Scope: scope, ExternalID: "crm", Owner: bob, Abandoned: alice, At: noon}).
+		Then(externalid.Released{Owner: alice, At: noon}, bobs)
+}

@@ -1,0 +1,192 @@
+package feed
+
+import (
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// What a feed refuses.
+var (
+	ErrUnknown            = errors.New("feed does not exist")
+	ErrForbidden          = errors.New("only the organization that owns the feed may change it")
+	ErrExists             = errors.New("another feed has this id")
+	ErrUnknownAssociation = errors.New("feed has no such source association")
+)
+
+// Command is an intention; times and new ids arrive inside it. What an owner asks for names the organization that
+// asks: for one that can't read the feed it does not exist.
+type Command interface{ decide(State) ([]Event, error) }
+
+// The intentions.
+type (
+	// Create begins an event feed. Creating one that exists changes nothing.
+	Create struct {
+		Organization uuid.UUID
+		Settings     Settings
+		Enabled      bool
+		At           time.Time
+	}
+	// Register makes a feed known that another system owns. The same again changes nothing.
+	Register struct {
+		Organization uuid.UUID
+		FeedType     string
+		Name         string
+		At           time.Time
+	}
+	// Revise changes settings and switches the feed. Nil fields stay as they are.
+	Revise struct {
+		Organization uuid.UUID
+		Name         *string
+		Description  *string
+		Config       *Config
+		Enabled      *bool
+		By           string // who switches: ByAPI, ByAdmin
+		Reason       string
+		At           time.Time
+	}
+	// AttachSource lets a source fill the feed. Attaching one that is attached changes nothing.
+	AttachSource struct {
+		Organization  uuid.UUID
+		AssociationID uuid.UUID
+		SourceID      uuid.UUID
+		SourceType    string
+		At            time.Time
+	}
+	// DetachSource ends an association.
+	DetachSource struct {
+		Organization  uuid.UUID
+		AssociationID uuid.UUID
+		At            time.Time
+	}
+	// Share is an operator's: it lets another organization read the feed.
+	Share struct {
+		FeedType string
+		With     uuid.UUID
+		At       time.Time
+	}
+	// Unshare is an operator's, too.
+	Unshare struct {
+		FeedType string
+		With     uuid.UUID
+		At       time.Time
+	}
+	// Delete ends the feed for good.
+	Delete struct {
+		Organization uuid.UUID
+		At           time.Time
+	}
+)
+
+// changeableBy says whether an organization may change the event feed.
+func (s State) changeableBy(organization uuid.UUID) error {
+	switch {
+	case s.FeedType != TypeEvent || !s.VisibleTo(organization):
+		return ErrUnknown
+	case s.Organization != organization:
+		return ErrForbidden
+	}
+	return nil
+}
+
+func (c Create) decide(s State) ([]Event, error) {
+	switch {
+	case s.Deleted:
+		return nil, ErrUnknown
+	case s.FeedType == TypeEvent && s.Organization == c.Organization:
+		return nil, nil
+	case s.FeedType != "":
+		return nil, ErrExists
+	}
+	set := c.Settings
+	return []Event{Created{c.Organization, set.Name, set.Description, set.Config, c.Enabled, c.At}}, nil
+}
+
+func (c Register) decide(s State) ([]Event, error) {
+	switch {
+	case s.Deleted:
+		return nil, ErrExists
+	case s.FeedType == "":
+		return []Event{Registered{c.Organization, c.FeedType, c.Name, c.At}}, nil
+	case s.FeedType == c.FeedType && s.Organization == c.Organization && s.Settings.Name == c.Name:
+		return nil, nil
+	}
+	return nil, ErrExists
+}
+
+func (c Revise) decide(s State) ([]Event, error) {
+	if err := s.changeableBy(c.Organization); err != nil {
+		return nil, err
+	}
+	var events []Event
+	wanted := s.Settings
+	set(&wanted.Name, c.Name)
+	set(&wanted.Description, c.Description)
+	set(&wanted.Config, c.Config)
+	if wanted != s.Settings {
+		events = append(events, Revised{wanted.Name, wanted.Description, wanted.Config, c.At})
+	}
+	switch {
+	case c.Enabled == nil || *c.Enabled == s.Enabled:
+	case *c.Enabled:
+		events = append(events, Enabled{By: c.By, Reason: c.Reason, At: c.At})
+	default:
+		events = append(events, Disabled{By: c.By, Reason: c.Reason, At: c.At})
+	}
+	return events, nil
+}
+
+func set[T any](field *T, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+func (c AttachSource) decide(s State) ([]Event, error) {
+	if err := s.changeableBy(c.Organization); err != nil {
+		return nil, err
+	}
+	if _, attached := s.SourceAssociation(c.SourceID); attached {
+		return nil, nil
+	}
+	return []Event{SourceAttached{c.AssociationID, c.SourceID, c.SourceType, c.At}}, nil
+}
+
+func (c DetachSource) decide(s State) ([]Event, error) {
+	if err := s.changeableBy(c.Organization); err != nil {
+		return nil, err
+	}
+	association, attached := s.Association(c.AssociationID)
+	if !attached {
+		return nil, ErrUnknownAssociation
+	}
+	return []Event{SourceDetached{c.AssociationID, association.SourceID, c.At}}, nil
+}
+
+func (c Share) decide(s State) ([]Event, error) {
+	switch {
+	case s.FeedType == "" || s.FeedType != c.FeedType || s.Deleted:
+		return nil, ErrUnknown
+	case s.VisibleTo(c.With): // the owner needs no share
+		return nil, nil
+	}
+	return []Event{Shared{With: c.With, At: c.At}}, nil
+}
+
+func (c Unshare) decide(s State) ([]Event, error) {
+	switch {
+	case s.FeedType == "" || s.FeedType != c.FeedType || s.Deleted:
+		return nil, ErrUnknown
+	case !s.sharedWith(c.With):
+		return nil, nil
+	}
+	return []Event{Unshared{With: c.With, At: c.At}}, nil
+}
+
+func (c Delete) decide(s State) ([]Event, error) {
+	if err := s.changeableBy(c.Organization); err != nil {
+		return nil, err // a feed that is deleted is gone: the second time finds nothing
+	}
+	return []Event{Deleted{At: c.At}}, nil
+}

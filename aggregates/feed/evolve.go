@@ -1,0 +1,65 @@
+package feed
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+func (e Created) evolve(s State) State {
+	s.Organization, s.FeedType = e.Organization, TypeEvent
+	s.Settings = Settings{Name: e.Name, Description: e.Description, Config: e.Config}
+	s.Enabled, s.EnabledBy = e.Enabled, BySystem
+	s.CreatedAt, s.UpdatedAt = e.At, e.At
+	return s
+}
+
+func (e Registered) evolve(s State) State {
+	s.Organization, s.FeedType = e.Organization, e.FeedType
+	s.Settings = Settings{Name: e.Name}
+	s.Enabled, s.EnabledBy = true, BySystem
+	s.CreatedAt, s.UpdatedAt = e.At, e.At
+	return s
+}
+
+func (e Revised) evolve(s State) State {
+	s.Settings = Settings{Name: e.Name, Description: e.Description, Config: e.Config}
+	s.UpdatedAt = e.At
+	return s
+}
+
+func (e Enabled) evolve(s State) State {
+	s.Enabled, s.EnabledBy, s.EnabledReason, s.UpdatedAt = true, e.By, e.Reason, e.At
+	return s
+}
+
+func (e Disabled) evolve(s State) State {
+	s.Enabled, s.EnabledBy, s.EnabledReason, s.UpdatedAt = false, e.By, e.Reason, e.At
+	return s
+}
+
+func (e SourceAttached) evolve(s State) State {
+	added := Association{ID: e.AssociationID, SourceID: e.SourceID, SourceType: e.SourceType, At: e.At}
+	s.Associations = append(slices.Clone(s.Associations), added)
+	return s
+}
+
+func (e SourceDetached) evolve(s State) State {
+	s.Associations = slices.DeleteFunc(slices.Clone(s.Associations), func(a Association) bool { return a.ID == e.AssociationID })
+	return s
+}
+
+func (e Shared) evolve(s State) State {
+	s.SharedWith = append(slices.Clone(s.SharedWith), e.With)
+	return s
+}
+
+func (e Unshared) evolve(s State) State {
+	s.SharedWith = slices.DeleteFunc(slices.Clone(s.SharedWith), func(id uuid.UUID) bool { return id == e.With })
+	return s
+}
+
+func (Deleted) evolve(s State) State {
+	s.Deleted, s.Associations, s.SharedWith = true, nil, nil
+	return s
+}

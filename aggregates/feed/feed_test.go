@@ -1,0 +1,148 @@
+package feed_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/feed"
+	"carillon/eventstore/given"
+)
+
+var (
+	org    = uuid.MustParse("11111111-1111-4111-8111-111111111111")
+	reader = uuid.MustParse("22222222-2222-4222-8222-222222222222")
+	other  = uuid.MustParse("33333333-3333-4333-8333-333333333333")
+	site   = uuid.MustParse("44444444-4444-4444-8444-444444444444")
+	link   = uuid.MustParse("55555555-5555-4555-8555-555555555555")
+	noon   = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+	settings = feed.Settings{Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}}
+	created  = feed.Created{
+		Organization: org, Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}, Enabled: true, At: noon,
+	}
+	registered = feed.Registered{Organization: org, FeedType: feed.TypeNews, Name: "Local news", At: noon}
+	attached   = feed.SourceAttached{AssociationID: link, SourceID: site, SourceType: "site", At: noon}
+	shared     = feed.Shared{With: reader, At: noon}
+)
+
+func TestStoredForms(t *testing.T) {
+	t.Parallel()
+	given.Golden[feed.Event](t, feed.Events, created, registered, attached, shared,
+		feed.Revised{Name: "Gigs", Description: "In town", Config: feed.Config{Version: 1.5}, At: noon},
+		feed.Enabled{By: feed.ByAPI, At: noon}, feed.Disabled{By: feed.ByAdmin, Reason: "maintenance", At: noon},
+		feed.SourceDetached{AssociationID: link, SourceID: site, At: noon},
+		feed.Unshared{With: reader, At: noon}, feed.Deleted{At: noon})
+}
+
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	scenario := given.Stream(t, feed.Aggregate).
+		When(feed.Create{Organization: org, Settings: settings, Enabled: true, At: noon}).Then(created)
+	if s := scenario.State(); s.EnabledBy != feed.BySystem || s.EnabledReason != "" || !s.VisibleTo(org) || s.VisibleTo(other) {
+		t.Errorf("state of a new feed: %+v", s)
+	}
+}
+
+func TestReviseMergesAndSwitches(t *testing.T) {
+	t.Parallel()
+	name, off, on := "Gigs", false, true
+	given.Stream(t, feed.Aggregate).Of(created).
+		When(feed.Revise{Organization: org, Name: &name, Enabled: &off, By: feed.ByAPI, At: noon}).
+		Then(
+			feed.Revised{Name: "Gigs", Description: "In town", Config: feed.Config{Version: 1}, At: noon},
+			feed.Disabled{By: feed.ByAPI, At: noon}).
+		When(feed.Revise{Organization: org, Enabled: &on, By: feed.ByAPI, At: noon}).
+		Then(feed.Enabled{By: feed.ByAPI, At: noon})
+}
+
+func TestReviseWithTheSameRecordsNothing(t *testing.T) {
+	t.Parallel()
+	name, on := "Concerts", true
+	given.Stream(t, feed.Aggregate).Of(created).
+		When(feed.Revise{Organization: org, Name: &name, Config: &feed.Config{Version: 1}, Enabled: &on, At: noon}).Then()
+}
+
+func TestAttachAndDetachSource(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, feed.Aggregate).Of(created).
+		When(feed.AttachSource{Organization: org, AssociationID: link, SourceID: site, SourceType: "site", At: noon}).
+		Then(attached).
+		When(feed.AttachSource{Organization: org, AssociationID: uuid.New(), SourceID: site, SourceType: "site", At: noon}).
+		Then(). // it is attached already
+		When(feed.DetachSource{Organization: org, AssociationID: link, At: noon}).
+		Then(feed.SourceDetached{AssociationID: link, SourceID: site, At: noon}).
+		When(feed.DetachSource{Organization: org, AssociationID: link, At: noon}).
+		Refused(feed.ErrUnknownAssociation)
+}
+
+func TestShareOpensForReadingOnly(t *testing.T) {
+	t.Parallel()
+	scenario := given.Stream(t, feed.Aggregate).Of(created).
+		When(feed.Share{FeedType: feed.TypeEvent, With: reader, At: noon}).Then(shared)
+	if s := scenario.State(); !s.VisibleTo(reader) || s.VisibleTo(other) {
+		t.Errorf("visible to reader %t, to another %t", s.VisibleTo(reader), s.VisibleTo(other))
+	}
+	name := "Mine now"
+	for _, command := range []feed.Command{
+		feed.Revise{Organization: reader, Name: &name}, feed.Delete{Organization: reader},
+		feed.AttachSource{Organization: reader, SourceID: site}, feed.DetachSource{Organization: reader, AssociationID: link},
+	} {
+		t.Run(fmt.Sprintf("%T", command), func(t *testing.T) {
+			t.Parallel()
+			given.Stream(t, feed.Aggregate).Of(created, attached, shared).When(command).Refused(feed.ErrForbidden)
+		})
+	}
+	scenario.When(feed.Unshare{FeedType: feed.TypeEvent, With: reader, At: noon}).Then(feed.Unshared{With: reader, At: noon})
+	if scenario.State().VisibleTo(reader) {
+		t.Error("still visible after unshare")
+	}
+}
+
+func TestShareWithTheOwnerChangesNothing(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, feed.Aggregate).Of(created).When(feed.Share{FeedType: feed.TypeEvent, With: org, At: noon}).Then()
+	given.Stream(t, feed.Aggregate).Of(created).When(feed.Unshare{FeedType: feed.TypeEvent, With: other, At: noon}).Then()
+}
+
+func TestAnotherOrganizationSeesNothing(t *testing.T) {
+	t.Parallel()
+	for _, command := range []feed.Command{
+		feed.Revise{Organization: other}, feed.AttachSource{Organization: other, SourceID: site},
+		feed.DetachSource{Organization: other, AssociationID: link}, feed.Delete{Organization: other},
+	} {
+		t.Run(fmt.Sprintf("%T", command), func(t *testing.T) {
+			t.Parallel()
+			given.Stream(t, feed.Aggregate).Of(created, attached).When(command).Refused(feed.ErrUnknown)
+			given.Stream(t, feed.Aggregate).When(command).Refused(feed.ErrUnknown)
+		})
+	}
+}
+
+func TestRegisteredFeedIsNotFilled(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, feed.Aggregate).
+		When(feed.Register{Organization: org, FeedType: feed.TypeNews, Name: "Local news", At: noon}).Then(registered).
+		When(feed.Share{FeedType: feed.TypeNews, With: reader, At: noon}).Then(shared)
+	given.Stream(t, feed.Aggregate).Of(registered).
+		When(feed.AttachSource{Organization: org, SourceID: site}).Refused(feed.ErrUnknown)
+	given.Stream(t, feed.Aggregate).Of(registered).
+		When(feed.Share{FeedType: feed.TypeEvent, With: reader}).Refused(feed.ErrUnknown)
+	given.Stream(t, feed.Aggregate).Of(registered).
+		When(feed.Register{Organization: other, FeedType: feed.TypeNews, Name: "Local news"}).Refused(feed.ErrExists)
+}
+
+func TestNothingFollowsDelete(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, feed.Aggregate).Of(created, attached, shared).
+		When(feed.Delete{Organization: org, At: noon}).Then(feed.Deleted{At: noon}).
+		When(feed.Delete{Organization: org, At: noon}).Refused(feed.ErrUnknown)
+	for _, command := range []feed.Command{
+		feed.Revise{Organization: org}, feed.AttachSource{Organization: org, SourceID: site},
+		feed.Share{FeedType: feed.TypeEvent, With: reader}, feed.Create{Organization: org},
+	} {
+		given.Stream(t, feed.Aggregate).Of(created, feed.Deleted{At: noon}).When(command).Refused(feed.ErrUnknown)
+	}
+}

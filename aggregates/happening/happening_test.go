@@ -1,0 +1,137 @@
+package happening_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+	"carillon/eventstore/given"
+)
+
+var (
+	site     = uuid.MustParse("11111111-1111-4111-8111-111111111111")
+	platform = uuid.MustParse("22222222-2222-4222-8222-222222222222")
+	now      = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	block    = happening.Block{Type: "site", URL: "https://example.org/concert"}
+	post     = happening.Block{
+		Type: "facebook", Subtype: "event", PermalinkURL: "https://facebook.example/events/1",
+		Publisher: &happening.Publisher{Type: "page", Name: "Town hall", Username: "townhall", AvatarURL: "https://facebook.example/a.png"},
+	}
+	evening  = concert("Concert", 20)
+	observed = happening.Observed{
+		SourceID: site, Key: "url:https://example.org/concert", Keys: []string{"url:https://example.org/concert"},
+		Details: evening, PublishedAt: &now, Source: block, At: now,
+	}
+)
+
+// concert takes place on one evening, from an hour on for two hours.
+func concert(title string, hour int) happening.Details {
+	start := time.Date(2026, 12, 5, hour, 0, 0, 0, time.UTC)
+	end := start.Add(2 * time.Hour)
+	instance := happening.DeriveInstanceID("url:https://example.org/concert", happening.OriginalStart(start))
+	return happening.Details{
+		Title: title, Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "Europe/Rome"},
+		URLs: []string{"https://example.org/concert"},
+		Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{
+			{ID: happening.DeriveOccurrenceID(instance, 0), Start: start, End: &end, Status: happening.Scheduled},
+		}}},
+	}
+}
+
+func observe(details happening.Details, source happening.Block) happening.Observe {
+	o := happening.Observe(observed)
+	o.Details, o.Source = details, source
+	return o
+}
+
+func TestStoredForms(t *testing.T) {
+	t.Parallel()
+	given.Golden[happening.Event](t, happening.Events, observed,
+		happening.Revised{SourceID: platform, Details: concert("Concert, moved", 21), Source: post, At: now},
+		happening.WentStale{SourceID: site, At: now})
+}
+
+func TestWhatIsShownAgainChangesNothing(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, happening.Aggregate).
+		When(observe(evening, block)).Then(observed).
+		When(observe(concert("Concert", 20), block)).Then()
+}
+
+func TestADifferentViewIsARevision(t *testing.T) {
+	t.Parallel()
+	renamed := concert("Grand concert", 20)
+	given.Stream(t, happening.Aggregate).Of(observed).
+		When(observe(renamed, block)).
+		Then(happening.Revised{SourceID: site, Details: renamed, Source: block, At: now}).
+		When(observe(renamed, post)).
+		Then(happening.Revised{SourceID: site, Details: renamed, Source: post, At: now})
+}
+
+func TestAMovedStartKeepsItsIDs(t *testing.T) {
+	t.Parallel()
+	moved := concert("Concert", 21)
+	kept := moved
+	kept.Instances = []happening.Instance{{
+		ID: evening.Instances[0].ID, Status: happening.Scheduled, Occurrences: []happening.Occurrence{moved.Instances[0].Occurrences[0]},
+	}}
+	kept.Instances[0].Occurrences[0].ID = evening.Instances[0].Occurrences[0].ID
+	given.Stream(t, happening.Aggregate).Of(observed).
+		When(observe(moved, block)).
+		Then(happening.Revised{SourceID: site, Details: kept, Source: block, At: now})
+}
+
+func TestEachSourceHasItsView(t *testing.T) {
+	t.Parallel()
+	theirs := observe(concert("Concert (live)", 20), post)
+	theirs.SourceID = platform
+	given.Stream(t, happening.Aggregate).Of(observed).
+		When(theirs).Then(happening.Observed(theirs)).
+		When(observe(evening, block)).Then()
+}
+
+func TestStaleUntilShownAgain(t *testing.T) {
+	t.Parallel()
+	given.Stream(t, happening.Aggregate).
+		When(happening.MarkStale{SourceID: site, At: now}).Then() // never shown here
+	given.Stream(t, happening.Aggregate).Of(observed).
+		When(happening.MarkStale{SourceID: site, At: now}).Then(happening.WentStale{SourceID: site, At: now}).
+		When(observe(evening, block)).Then(observed)
+}
+
+func TestDigestTellsViewsApart(t *testing.T) {
+	t.Parallel()
+	digest := func(d happening.Details, b happening.Block) []byte {
+		t.Helper()
+		sum, err := happening.Digest(d, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	same := digest(evening, block)
+	if !bytes.Equal(same, digest(concert("Concert", 20), block)) {
+		t.Error("one view has two digests")
+	}
+	if bytes.Equal(same, digest(concert("Concert", 21), block)) || bytes.Equal(same, digest(evening, post)) {
+		t.Error("two views have one digest")
+	}
+}
+
+func TestLast(t *testing.T) {
+	t.Parallel()
+	if last := evening.Last(); !last.Equal(time.Date(2026, 12, 5, 22, 0, 0, 0, time.UTC)) {
+		t.Errorf("last = %s, want the end of the occurrence", last)
+	}
+	open := concert("Concert", 20)
+	open.Instances[0].Occurrences[0].End = nil
+	if last := open.Last(); !last.Equal(time.Date(2026, 12, 5, 20, 0, 0, 0, time.UTC)) {
+		t.Errorf("last = %s, want the start where no end is known", last)
+	}
+	if last := (happening.Details{}).Last(); !last.IsZero() {
+		t.Errorf("last = %s without occurrences", last)
+	}
+}

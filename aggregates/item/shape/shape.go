@@ -1,0 +1,172 @@
+// Package shape renders items as JSON, the way the interface shows them: in the current shape, in the legacy shape, and
+// as the data of what is published about them.
+//
+// The first two are rendered once and kept, and lists add to them what depends on the query. So they are objects without
+// their closing brace.
+package shape
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+)
+
+// maxPublished bounds the occurrences in published data: those of a series without end would not fit a webhook.
+const maxPublished = 500
+
+// Item is what the shapes show.
+type Item struct {
+	ID         uuid.UUID // of the item
+	EventID    uuid.UUID // of the happening
+	AddedAt    time.Time
+	Details    happening.Details
+	SourceType string // legacy only
+}
+
+// always is what every shape shows, in every case.
+type always struct {
+	ID               uuid.UUID               `json:"id"`
+	EventID          uuid.UUID               `json:"eventId"`
+	Title            string                  `json:"title"`
+	Description      string                  `json:"description"`
+	AddedToFeedAt    time.Time               `json:"addedToFeedAt"`
+	SupportingImages []string                `json:"supportingImages"`
+	URLs             []string                `json:"urls"`
+	GeoLocations     []happening.GeoLocation `json:"geoLocations"`
+}
+
+// current leaves out what is not known.
+type current struct {
+	always
+	ShortDescription string               `json:"shortDescription,omitempty"`
+	Time             *happening.Time      `json:"time,omitempty"`
+	Location         *happening.Location  `json:"location,omitempty"`
+	Capacity         *happening.Capacity  `json:"capacity,omitempty"`
+	Organizer        *happening.Organizer `json:"organizer,omitempty"`
+	PrimaryImage     string               `json:"primaryImage,omitempty"`
+	PrimaryURL       string               `json:"primaryUrl,omitempty"`
+}
+
+// legacy shows null for it.
+type legacy struct {
+	always
+	SourceType       string               `json:"sourceType"`
+	PublishedAt      *time.Time           `json:"publishedAt"` // never known so far
+	ShortDescription *string              `json:"shortDescription"`
+	Time             *happening.Time      `json:"time"`
+	Location         *happening.Location  `json:"location"`
+	Capacity         *happening.Capacity  `json:"capacity"`
+	Organizer        *happening.Organizer `json:"organizer"`
+	PrimaryImage     *string              `json:"primaryImage"`
+	PrimaryURL       *string              `json:"primaryUrl"`
+}
+
+// published adds the occurrences: there is no query to choose among them.
+type published struct {
+	current
+	Occurrences []occurrence `json:"occurrences"`
+}
+
+type occurrence struct {
+	ID            uuid.UUID        `json:"id"`
+	InstanceID    uuid.UUID        `json:"instanceId"`
+	StartDateTime time.Time        `json:"startDateTime"`
+	EndDateTime   *time.Time       `json:"endDateTime"`
+	Status        happening.Status `json:"status"`
+}
+
+// Current is the item in the current shape, without its closing brace.
+func Current(i Item) ([]byte, error) { return open(currentOf(i)) }
+
+// Legacy is the item in the legacy shape, without its closing brace.
+func Legacy(i Item) ([]byte, error) {
+	c := currentOf(i)
+	return open(legacy{
+		always: c.always, SourceType: i.SourceType, ShortDescription: orNull(c.ShortDescription),
+		Time: c.Time, Location: c.Location, Capacity: c.Capacity, Organizer: c.Organizer,
+		PrimaryImage: orNull(c.PrimaryImage), PrimaryURL: orNull(c.PrimaryURL),
+	})
+}
+
+// Published is the data of an event about the item: the current shape with its occurrences instead of a range of them.
+func Published(i Item) ([]byte, error) {
+	p := published{current: currentOf(i), Occurrences: []occurrence{}}
+	for _, instance := range i.Details.Instances {
+		for _, o := range instance.Occurrences {
+			if len(p.Occurrences) == maxPublished {
+				return marshal(p)
+			}
+			shown := occurrence{ID: o.ID, InstanceID: instance.ID, StartDateTime: o.Start.UTC(), Status: cmp.Or(o.Status, happening.Scheduled)}
+			if o.End != nil {
+				end := o.End.UTC()
+				shown.EndDateTime = &end
+			}
+			p.Occurrences = append(p.Occurrences, shown)
+		}
+	}
+	return marshal(p)
+}
+
+func currentOf(i Item) current {
+	d := i.Details
+	c := current{
+		always: always{
+			ID: i.ID, EventID: i.EventID, Title: d.Title, Description: d.Description, AddedToFeedAt: i.AddedAt.UTC(),
+			SupportingImages: orEmpty(d.SupportingImages), URLs: orEmpty(d.URLs), GeoLocations: orEmpty(d.GeoLocations),
+		},
+		ShortDescription: unlessBlank(d.ShortDescription), Location: d.Location, Capacity: d.Capacity, Organizer: d.Organizer,
+		PrimaryImage: unlessBlank(d.PrimaryImage), PrimaryURL: unlessBlank(d.PrimaryURL),
+	}
+	if d.Time != (happening.Time{}) {
+		c.Time = &d.Time
+	}
+	return c
+}
+
+func unlessBlank(s string) string {
+	if strings.TrimSpace(s) == "" {
+		return ""
+	}
+	return s
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// open marshals an object and leaves it open.
+func open(v any) ([]byte, error) {
+	data, err := marshal(v)
+	return bytes.TrimSuffix(data, []byte("}")), err
+}
+
+// marshal leaves "<" and "&" as they are: these are answers to API clients, not parts of a page.
+func marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	encoder := json.NewEncoder(&buf)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, fmt.Errorf("render item: %w", err)
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// Source renders the source block.
+func Source(block happening.Block) ([]byte, error) { return marshal(block) }

@@ -1,0 +1,102 @@
+package shape_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item/shape"
+	"carillon/command/catalog"
+)
+
+var (
+	id    = uuid.MustParse("11111111-1111-4111-8111-111111111111")
+	event = uuid.MustParse("22222222-2222-4222-8222-222222222222")
+	noon  = time.Date(2026, 11, 21, 13, 0, 0, 0, time.FixedZone("CET", 3600))
+)
+
+func bare() shape.Item {
+	return shape.Item{ID: id, EventID: event, AddedAt: noon, SourceType: "site", Details: happening.Details{
+		Title: "A & B <live>", ShortDescription: "\t", PrimaryImage: " ",
+	}}
+}
+
+func rendered(t *testing.T, render func(shape.Item) ([]byte, error), i shape.Item) string {
+	t.Helper()
+	data, err := render(i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+const always = `"id":"11111111-1111-4111-8111-111111111111","eventId":"22222222-2222-4222-8222-222222222222",` +
+	`"title":"A & B <live>","description":"","addedToFeedAt":"2026-11-21T12:00:00Z","supportingImages":[],"urls":[],"geoLocations":[]`
+
+func TestWhatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	if diff := cmp.Diff(`{`+always, rendered(t, shape.Current, bare())); diff != "" {
+		t.Errorf("current (-want +got):\n%s", diff)
+	}
+	want := `{` + always + `,"sourceType":"site","publishedAt":null,"shortDescription":null,"time":null,"location":null,` +
+		`"capacity":null,"organizer":null,"primaryImage":null,"primaryUrl":null`
+	if diff := cmp.Diff(want, rendered(t, shape.Legacy, bare())); diff != "" {
+		t.Errorf("legacy (-want +got):\n%s", diff)
+	}
+}
+
+func TestSource(t *testing.T) {
+	t.Parallel()
+	data, err := shape.Source(happening.Block{Type: "site", URL: "https://example.org/?a=1&b=2"})
+	if want := `{"type":"site","url":"https://example.org/?a=1&b=2"}`; err != nil || string(data) != want {
+		t.Errorf("source = %s, %v; want %s", data, err, want)
+	}
+}
+
+func TestPublishedIsWhatTheCatalogSays(t *testing.T) {
+	t.Parallel()
+	types, err := catalog.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := noon.Add(time.Hour)
+	i := bare()
+	i.Details.Time = happening.Time{TemporalPattern: happening.Recurring, Timezone: "Europe/Rome"}
+	i.Details.Location = &happening.Location{Online: &happening.Online{Platform: "zoom", URL: "https://zoom.example/1"}}
+	i.Details.Instances = []happening.Instance{{ID: event, Occurrences: []happening.Occurrence{
+		{ID: id, Start: noon, End: &end, Status: happening.Scheduled}, {ID: event, Start: noon, Status: happening.Cancelled},
+	}}}
+	data := rendered(t, shape.Published, i)
+	if problems, err := types.Check("event.item.added", []byte(data)); err != nil || len(problems) != 0 {
+		t.Errorf("problems %v, %v in %s", problems, err, data)
+	}
+	var got struct {
+		Occurrences []map[string]any
+	}
+	if err := json.Unmarshal([]byte(data), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := []map[string]any{
+		{"id": id.String(), "instanceId": event.String(), "startDateTime": "2026-11-21T12:00:00Z", "endDateTime": "2026-11-21T13:00:00Z", "status": "scheduled"},
+		{"id": event.String(), "instanceId": event.String(), "startDateTime": "2026-11-21T12:00:00Z", "endDateTime": nil, "status": "cancelled"},
+	}
+	if diff := cmp.Diff(want, got.Occurrences); diff != "" {
+		t.Errorf("occurrences (-want +got):\n%s", diff)
+	}
+}
+
+func TestPublishedIsBounded(t *testing.T) {
+	t.Parallel()
+	i := bare()
+	for range 100 {
+		i.Details.Instances = append(i.Details.Instances, happening.Instance{Occurrences: make([]happening.Occurrence, 9)})
+	}
+	if n := strings.Count(rendered(t, shape.Published, i), `"instanceId"`); n != 500 {
+		t.Errorf("%d occurrences are published, want 500", n)
+	}
+}

@@ -1,0 +1,118 @@
+// Package subscription decides what may happen to one subscription of a destination.
+//
+//	(none) ──Create──▶ active ──Deactivate (feed access lost)──▶ inactive ──Revise{Active: true}──▶ active
+//	                     └───────────────── Delete ─────────────────┴──▶ deleted (final)
+//
+// What it matches is decided here too: types by exact name or wildcard, feeds by scope.
+package subscription
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+)
+
+// Event is a stored fact about a subscription.
+type Event interface{ evolve(State) State }
+
+// The facts.
+type (
+	// Created begins a subscription; it is active.
+	Created struct {
+		Organization uuid.UUID   `json:"organization"`
+		Destination  uuid.UUID   `json:"destination"`
+		Declaration  Declaration `json:"declaration"`
+		At           time.Time   `json:"at"`
+	}
+	// Revised replaces the whole declaration.
+	Revised struct {
+		Declaration Declaration `json:"declaration"`
+		At          time.Time   `json:"at"`
+	}
+	// Activated lets it match again.
+	Activated struct {
+		At time.Time `json:"at"`
+	}
+	// Deactivated stops it from matching.
+	Deactivated struct {
+		Reason string    `json:"reason,omitempty"`
+		At     time.Time `json:"at"`
+	}
+	// Deleted ends the subscription.
+	Deleted struct {
+		At time.Time `json:"at"`
+	}
+)
+
+// Scope kinds.
+const (
+	ScopeAll      = "all"       // every event the organization can see
+	ScopeFeedType = "feed_type" // every feed of one kind
+	ScopeFeeds    = "feeds"     // exactly the pinned feeds
+)
+
+// Declaration is what a caller says of a subscription.
+type Declaration struct {
+	ExternalID string   `json:"externalId,omitempty"`
+	EventTypes []string `json:"eventTypes"`
+	ScopeKind  string   `json:"scopeKind"`
+	FeedType   string   `json:"feedType,omitempty"`
+	Feeds      []Pin    `json:"feeds,omitempty"`
+}
+
+// Pin names one feed.
+type Pin struct {
+	FeedType string    `json:"feedType"`
+	FeedID   uuid.UUID `json:"feedId"`
+}
+
+// State is what decisions need.
+type State struct {
+	Organization uuid.UUID
+	Destination  uuid.UUID
+	Declaration  Declaration
+	Active       bool
+	Deleted      bool
+	Switches     int // how often it was switched on or off: what was decided about an earlier state is void
+}
+
+func (e Created) evolve(s State) State {
+	s.Organization, s.Destination, s.Declaration, s.Active = e.Organization, e.Destination, e.Declaration, true
+	return s
+}
+
+func (e Revised) evolve(s State) State   { s.Declaration = e.Declaration; return s }
+func (Activated) evolve(s State) State   { s.Active = true; s.Switches++; return s }
+func (Deactivated) evolve(s State) State { s.Active = false; s.Switches++; return s }
+func (Deleted) evolve(s State) State     { s.Deleted, s.Active = true, false; return s }
+
+// Equal compares two declarations; the order of types and pins means nothing.
+func (d Declaration) Equal(o Declaration) bool {
+	return d.ExternalID == o.ExternalID && d.ScopeKind == o.ScopeKind && d.FeedType == o.FeedType &&
+		sameSet(d.EventTypes, o.EventTypes) && sameSet(d.Feeds, o.Feeds)
+}
+
+func sameSet[T comparable](a, b []T) bool {
+	in := func(set []T) func(T) bool { return func(v T) bool { return !slices.Contains(set, v) } }
+	return !slices.ContainsFunc(a, in(b)) && !slices.ContainsFunc(b, in(a))
+}
+
+// Events names each fact as stored. Never rename; add ".v2" and upcast.
+var Events = eventstore.NewCodec(
+	eventstore.Case[Event, Created]("subscription.created.v1"),
+	eventstore.Case[Event, Revised]("subscription.revised.v1"),
+	eventstore.Case[Event, Activated]("subscription.activated.v1"),
+	eventstore.Case[Event, Deactivated]("subscription.deactivated.v1"),
+	eventstore.Case[Event, Deleted]("subscription.deleted.v1"),
+)
+
+// Aggregate binds it all to the streams "subscription-<uuid>".
+var Aggregate = eventstore.Aggregate[State, Event, Command]{
+	Category: "subscription",
+	Codec:    Events,
+	Evolve:   func(s State, e Event) State { return e.evolve(s) },
+	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
+}

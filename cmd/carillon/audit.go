@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/google/uuid"
+)
+
+type auditCommand struct {
+	Destination auditDestinationCommand `cmd:"" help:"Show every change of a destination's secrets, status and settings: when, what, who, why."`
+}
+
+type auditDestinationCommand struct {
+	remote
+	ID     uuid.UUID `arg:"" help:"Id of the destination; deleted ones keep theirs."`
+	At     string    `xor:"what" placeholder:"TIME" help:"Show the state as of this time, such as 2026-11-21T12:00:00Z. Default: now."`
+	Export string    `xor:"what" placeholder:"FILE" help:"Write the whole history there as NDJSON, one change a line; - is standard output."`
+}
+
+// Help implements kong.HelpProvider.
+func (auditDestinationCommand) Help() string {
+	return `The admin token opens it, and so does an auditor's (carillon auditor issue) in CARILLON_ADMIN_TOKEN. Secrets are
+named by their ids; their material is never shown. --json and --export tell also what the picture has no room for: event
+ids, positions in the log, correlation and causation.`
+}
+
+// Run shows the picture, or exports.
+func (c *auditDestinationCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	switch c.Export {
+	case "":
+		audit, err := client.Audit(ctx, c.ID, c.At)
+		if err != nil {
+			return err
+		}
+		return c.print(t.out, audit, func(w io.Writer) { _, _ = io.WriteString(w, drawAudit(audit)) })
+	case "-":
+		return client.ExportAudit(ctx, c.ID, t.out)
+	}
+	changes, err := exportTo(c.Export, func(to io.Writer) error { return client.ExportAudit(ctx, c.ID, to) })
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, struct {
+		Exported int    `json:"exported"`
+		File     string `json:"file"`
+	}{changes, c.Export}, func(w io.Writer) { row(w, fmt.Sprintf("exported %d changes to %s", changes, c.Export)) })
+}
+
+// exportTo writes a file that has its name only when it is whole, readable by this user only. It counts the lines.
+func exportTo(path string, write func(io.Writer) error) (lines int, err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // 0600
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(file.Name())
+		}
+	}()
+	counted := &lineCounter{to: file}
+	err = write(counted)
+	if err == nil {
+		err = file.Sync()
+	}
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	return counted.lines, err
+}
+
+type lineCounter struct {
+	to    io.Writer
+	lines int
+}
+
+// Write implements io.Writer.
+func (l *lineCounter) Write(p []byte) (int, error) {
+	l.lines += bytes.Count(p, []byte{'\n'})
+	return l.to.Write(p)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/command"
+	"carillon/command/credential"
+)
+
+// destination makes one, rotates its secret and deletes it.
+func (s shell) destination(org string) uuid.UUID {
+	s.Helper()
+	by := command.Caller{Organization: uuid.MustParse(org), Actor: "key:ab12CD34", RequestID: uuid.New()}
+	created, _, err := s.app.Commands.CreateDestination(s.Context(), by, command.DestinationInput{Name: "CRM", URL: "https://carillon.invalid/hook"})
+	if err != nil {
+		s.Fatal(err)
+	}
+	if _, err := s.app.Commands.RotateSecret(s.Context(), by, created.ID); err != nil {
+		s.Fatal(err)
+	}
+	if _, err := s.app.Commands.DeleteDestination(s.Context(), by, created.ID); err != nil {
+		s.Fatal(err)
+	}
+	return created.ID
+}
+
+func TestAuditorsDay(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	id := s.destination(s.ok("org", "create", "Town hall")).String()
+
+	token := s.ok("auditor", "issue", "Court of audit", "--expires-at", "720h")
+	parsed, ok := credential.Parse(credential.AuditorToken, token)
+	if !ok {
+		t.Fatalf("issued %q", token)
+	}
+	if list := s.ok("auditor", "list"); !regexp.MustCompile(`(?m)^` + parsed.ID + ` +Court of audit .* valid$`).MatchString(list) {
+		t.Errorf("auditors:\n%s", list)
+	}
+	asAuditor := func(args ...string) []string { return append(args, "--admin-token", token) }
+	picture := s.ok(asAuditor("audit", "destination", id)...)
+	for _, text := range []string{"status        deleted", `created "CRM" for`, " begins", "┬", "◀─ the state above"} {
+		if !strings.Contains(picture, text) {
+			t.Errorf("the picture lacks %q:\n%s", text, picture)
+		}
+	}
+	var audit adminapi.Audit
+	if err := json.Unmarshal([]byte(s.ok(asAuditor("audit", "destination", id, "--json")...)), &audit); err != nil || len(audit.Entries) != 4 {
+		t.Fatalf("audit --json: %d entries, %v", len(audit.Entries), err)
+	}
+	if then := s.ok(asAuditor("audit", "destination", id, "--at", audit.Entries[1].At.Format("2006-01-02T15:04:05.999999999Z07:00"))...); !strings.Contains(then, "status        enabled") {
+		t.Errorf("audit --at:\n%s", then)
+	}
+	s.refused("at must be an ISO 8601 time", asAuditor("audit", "destination", id, "--at", "yesterday")...)
+	s.refused("no destination has or had this id", asAuditor("audit", "destination", uuid.NewString())...)
+	s.refused("admin token", asAuditor("org", "list")...)
+	s.refused("admin token", asAuditor("auditor", "issue", "Accomplice")...)
+	if got := s.ok(asAuditor("projections", "status")...); !strings.Contains(got, "audit ") {
+		t.Errorf("projections:\n%s", got)
+	}
+
+	s.ok("auditor", "revoke", parsed.ID)
+	s.refused("admin token", asAuditor("audit", "destination", id)...)
+	if list := s.ok("auditor", "list"); !strings.Contains(list, "revoked 2") {
+		t.Errorf("auditors:\n%s", list)
+	}
+	s.refused("auditor not found", "auditor", "revoke", "nobody00")
+	s.refused("neither a time", "auditor", "issue", "A", "--expires", "tomorrow")
+}
+
+func TestAuditIsExported(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	id := s.destination(s.ok("org", "create", "Town hall")).String()
+	lines := s.ok("audit", "destination", id, "--export", "-")
+	if got := strings.Count(lines, "\n") + 1; got != 4 || !strings.HasPrefix(lines, `{"destination":"`+id) {
+		t.Errorf("%d lines:\n%s", got, lines)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "audit.ndjson")
+	if got := s.ok("audit", "destination", id, "--export", file); got != "exported 4 changes to "+file {
+		t.Errorf("export: %s", got)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil || strings.TrimSpace(string(data)) != lines {
+		t.Errorf("the file differs: %v\n%s", err, data)
+	}
+	// What fails leaves neither a part nor a wrong file.
+	s.refused("no destination has or had this id", "audit", "destination", uuid.NewString(), "--export", filepath.Join(dir, "none.ndjson"))
+	s.refused("no such file", "audit", "destination", id, "--export", filepath.Join(dir, "missing", "audit.ndjson"))
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"carillon/cmd/internal/adminapi"
+)
+
+type auditorCommand struct {
+	Issue  auditorIssueCommand  `cmd:"" help:"Make a token that reads the audit trail, and print it. It can't be shown again."`
+	List   auditorListCommand   `cmd:"" help:"List auditors' tokens, ended ones too."`
+	Revoke auditorRevokeCommand `cmd:"" help:"End an auditor's token at once."`
+}
+
+type auditorIssueCommand struct {
+	remote
+	Name    string `arg:"" help:"Whom it is for."`
+	Expires string `aliases:"expires-at" placeholder:"WHEN" help:"When it ends: a time such as 2027-01-01T00:00:00Z, or from now, such as 720h. Default: never."`
+}
+
+// Help implements kong.HelpProvider.
+func (auditorIssueCommand) Help() string {
+	return `The token reads the audit trail of all organizations and the state of the projections, and nothing else. An auditor
+uses it in the place of the admin token:
+
+  CARILLON_ADMIN_TOKEN=ca_… carillon audit destination ID --admin-addr https://carillon.example`
+}
+
+// Run makes the token.
+func (c *auditorIssueCommand) Run(ctx context.Context, t terminal) error {
+	expires, err := expiry(c.Expires, time.Now())
+	if err != nil {
+		return err
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	issued, err := client.IssueAuditorToken(ctx, c.Name, expires)
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, issued, func(w io.Writer) { row(w, issued.Token) })
+}
+
+type auditorListCommand struct{ remote }
+
+// Run lists the tokens.
+func (c *auditorListCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	list, err := client.AuditorTokens(ctx)
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, list, func(w io.Writer) {
+		row(w, "ID", "NAME", "SINCE", "EXPIRES", "STATE")
+		for _, a := range list {
+			row(w, a.ID, printable(a.Name), moment(&a.CreatedAt), moment(a.ExpiresAt), auditorState(a, time.Now()))
+		}
+	})
+}
+
+func auditorState(a adminapi.AuditorToken, now time.Time) string {
+	switch {
+	case a.RevokedAt != nil:
+		return "revoked " + moment(a.RevokedAt)
+	case a.ExpiresAt != nil && !now.Before(*a.ExpiresAt):
+		return "expired"
+	}
+	return "valid"
+}
+
+type auditorRevokeCommand struct {
+	remote
+	Auditor string `arg:"" help:"Id of the token: the 8 characters after ca_. Never the whole token."`
+}
+
+// Run ends the token.
+func (c *auditorRevokeCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := client.RevokeAuditorToken(ctx, c.Auditor); err != nil {
+		return err
+	}
+	return c.print(t.out, map[string]string{"revoked": c.Auditor}, func(w io.Writer) { row(w, "revoked "+c.Auditor) })
+}

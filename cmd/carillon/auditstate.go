@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminapi"
+)
+
+// stateText is what stands above the picture.
+func stateText(a adminapi.Audit) string {
+	var out strings.Builder
+	field := func(name, text string) {
+		for i, part := range wrap(printable(text), pictureWidth-14) {
+			if i > 0 {
+				name = ""
+			}
+			_, _ = fmt.Fprintf(&out, "%-14s%s\n", name, part)
+		}
+	}
+	field("destination", a.Destination.String())
+	field("organization", a.Organization.String())
+	field("state at", a.At.UTC().Format(whenFormat)+" UTC")
+	s := a.State
+	if s == nil {
+		field("status", "not there yet")
+		return out.String()
+	}
+	status := s.Status
+	if s.StatusReason != nil {
+		status += ": " + *s.StatusReason
+	}
+	field("status", status)
+	field("name", s.Name)
+	if s.ExternalID != nil {
+		field("externalId", *s.ExternalID)
+	}
+	field("url", s.URL)
+	field("headers", map[bool]string{true: "some of its own", false: "none of its own"}[s.HasHeaders])
+	field("debounce", strconv.Itoa(s.DebounceWindowSeconds)+" s")
+	name := "secrets"
+	for _, secret := range s.Secrets {
+		text := secret.ID.String()
+		switch {
+		case secret.Active && secret.ExpiresAt == nil:
+			text += "  no end set"
+		case secret.Active:
+			text += "  until " + secret.ExpiresAt.UTC().Format(whenFormat)
+		case s.Status == "deleted" && (secret.ExpiresAt == nil || secret.ExpiresAt.After(a.At)):
+			text += "  ended with the destination"
+		default:
+			text += "  ended " + secret.ExpiresAt.UTC().Format(whenFormat)
+		}
+		field(name, text)
+		name = ""
+	}
+	return out.String()
+}
+
+func short(id uuid.UUID) string { return id.String()[:8] }
+
+// printable keeps what others named from steering the terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '�'
+	}, text)
+}
+
+func clip(text string, width int) string {
+	if runes := []rune(text); len(runes) > width {
+		return string(runes[:width-1]) + "…"
+	}
+	return text
+}
+
+// wrap breaks a text into lines, between words where it can. There is always one.
+func wrap(text string, width int) []string {
+	var lines []string
+	rest := []rune(text)
+	for len(rest) > width {
+		at := width
+		for i := width; i > width/2; i-- {
+			if rest[i] == ' ' {
+				at = i
+				break
+			}
+		}
+		lines = append(lines, string(rest[:at]))
+		rest = []rune(strings.TrimLeft(string(rest[at:]), " "))
+	}
+	return append(lines, string(rest))
+}

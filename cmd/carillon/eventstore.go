@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/maintenance"
+	"carillon/cmd/internal/storenode"
+	"carillon/eventstore/node"
+)
+
+type eventstoreCommand struct {
+	Run      eventstoreRunCommand      `cmd:"" default:"withargs" help:"Run the node alone, for EventStoreDB clients in any language."`
+	Backup   eventstoreBackupCommand   `cmd:"" help:"Copy the node's data consistently, while it runs or not."`
+	Restore  eventstoreRestoreCommand  `cmd:"" help:"Make a node's directory from a backup."`
+	Verify   eventstoreVerifyCommand   `cmd:"" help:"Read everything, check checksums, compare log and indexes."`
+	Scavenge eventstoreScavengeCommand `cmd:"" help:"Remove for good what was deleted or truncated."`
+	Copy     eventstoreCopyCommand     `cmd:"" help:"Copy all streams into another event store: from the embedded node into a cluster, or back."`
+}
+
+// nodeDirectory says where a node keeps its data.
+type nodeDirectory struct {
+	Data    string `env:"CARILLON_EVENTSTORE_DATA" placeholder:"DIR" help:"The node's directory. Empty: \"eventstore\" in the data directory."`
+	DataDir string `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"The data directory of \"carillon serve\" (${default})."`
+}
+
+func (d *nodeDirectory) path() string {
+	if d.Data != "" {
+		return d.Data
+	}
+	return filepath.Join(d.DataDir, "eventstore")
+}
+
+type eventstoreRunCommand struct {
+	storenode.Settings
+	nodeDirectory
+}
+
+// Help implements kong.HelpProvider.
+func (eventstoreRunCommand) Help() string {
+	return `Serves the EventStoreDB protocol on one TCP port, until Ctrl-C. In plain it listens on this machine only;
+elsewhere it wants TLS, a user and a password.
+
+  carillon eventstore --addr 127.0.0.1:2113 --data ./events
+  CARILLON_EVENTSTORE_PASSWORD=… carillon eventstore --addr :2113 --data ./events \
+    --tls-cert cert.pem --tls-key key.pem --user admin`
+}
+
+// Run runs the node until the context ends.
+func (c *eventstoreRunCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
+	return storenode.Run(ctx, c.path(), c.Settings, t.out, cli.Logger(os.Stderr))
+}
+
+// onNode is what the tasks on one node have in common.
+type onNode struct {
+	nodeDirectory
+
+	JSON bool `help:"Print JSON instead of text."`
+}
+
+func (c *onNode) print(t terminal, answer any, text string) error {
+	r := remote{JSON: c.JSON}
+	return r.print(t.out, answer, func(w io.Writer) { row(w, text) })
+}
+
+func (c *onNode) open(ctx context.Context, cli *commandLine) (maintenance.Node, error) {
+	return maintenance.Open(ctx, c.path(), cli.Logger(os.Stderr))
+}
+
+type eventstoreBackupCommand struct {
+	onNode
+
+	To string `arg:"" type:"path" placeholder:"DIR" help:"The directory to make; it must not exist."`
+}
+
+// Run makes the backup, in the process that runs the node if there is one.
+func (c *eventstoreBackupCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
+	n, err := c.open(ctx, cli)
+	if err != nil {
+		return err
+	}
+	to, err := filepath.Abs(c.To) // the running process may be in another directory
+	if err != nil {
+		return err
+	}
+	_, end := bar(t, "backing up")
+	started := time.Now()
+	err = n.Backup(ctx, to)
+	end()
+	if err != nil {
+		return err
+	}
+	size, err := sizeOf(to)
+	if err != nil {
+		return err
+	}
+	return c.print(t, backedUp{Dir: to, Bytes: size},
+		fmt.Sprintf("backed up to %s: %s in %s", to, bytesText(size), since(started)))
+}
+
+type backedUp struct {
+	Dir   string `json:"dir"`
+	Bytes uint64 `json:"bytes"`
+}
+
+func sizeOf(dir string) (total uint64, err error) {
+	err = filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			total += uint64(info.Size()) //nolint:gosec // not negative
+		}
+		return err
+	})
+	return total, err
+}
+
+type eventstoreRestoreCommand struct {
+	onNode
+
+	From string `arg:"" type:"existingdir" placeholder:"DIR" help:"The backup."`
+}
+
+// Help implements kong.HelpProvider.
+func (eventstoreRestoreCommand) Help() string {
+	return `Copies the backup into the node's directory, which must be empty or not exist, and verifies it. The server must
+not be running. After an older backup the read models are built anew by themselves on the next start.`
+}
+
+// Run restores and verifies.
+func (c *eventstoreRestoreCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
+	progress, end := bar(t, "restoring")
+	report, err := maintenance.Restore(ctx, c.From, c.path(), cli.Logger(os.Stderr), progress)
+	end()
+	if err != nil {
+		return err
+	}
+	if !report.OK() {
+		return errors.Join(c.print(t, verified(report), reportText(report)), errors.New("the backup is damaged; nothing was restored"))
+	}
+	return c.print(t, verified(report), "restored to "+c.path()+": "+reportText(report))
+}
+
+type eventstoreVerifyCommand struct{ onNode }
+
+// Run verifies. It fails where anything is wrong.
+func (c *eventstoreVerifyCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
+	n, err := c.open(ctx, cli)
+	if err != nil {
+		return err
+	}
+	progress, end := bar(t, "verifying")
+	report, err := n.Verify(ctx, progress)
+	end()
+	if err != nil {
+		return err
+	}
+	if err := c.print(t, verified(report), reportText(report)); err != nil {
+		return err
+	}
+	if !report.OK() {
+		return errors.New("the event store is damaged: restore a backup, and keep the damaged directory")
+	}
+	return nil
+}
+
+// verified and scavenged are a node's answers in JSON.
+type (
+	verified struct {
+		Events   uint64   `json:"events"`
+		Bytes    uint64   `json:"bytes"`
+		Streams  uint64   `json:"streams"`
+		Problems []string `json:"problems,omitempty"`
+		Faults   uint64   `json:"faults"`
+	}
+	scavenged struct {
+		Events uint64 `json:"events"`
+		Bytes  uint64 `json:"bytes"`
+	}
+)
+
+func reportText(r node.Report) string {
+	text := fmt.Sprintf("%d events in %d streams, %s: ", r.Events, r.Streams, bytesText(r.Bytes))
+	if r.OK() {
+		return text + "all is well"
+	}
+	text += fmt.Sprintf("%d faults", r.Faults)
+	for _, problem := range r.Problems {
+		text += "; " + problem
+	}
+	return text
+}
+
+type eventstoreScavengeCommand struct{ onNode }
+
+// Run scavenges.
+func (c *eventstoreScavengeCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
+	n, err := c.open(ctx, cli)
+	if err != nil {
+		return err
+	}
+	progress, end := bar(t, "scavenging")
+	started := time.Now()
+	removed, err := n.Scavenge(ctx, progress)
+	end()
+	if err != nil {
+		return err
+	}
+	return c.print(t, scavenged(removed), fmt.Sprintf("removed %d events, %s, in %s", removed.Events, bytesText(removed.Bytes), since(started)))
+}
+
+// bar shows progress on a terminal, and nothing elsewhere. Call end before anything else is printed.
+func bar(t terminal, what string) (show node.Progress, end func()) {
+	if !config.IsTerminal(t.err) {
+		return func(uint64, uint64) {}, func() {}
+	}
+	b := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(t.err), progressbar.OptionSetDescription(what),
+		progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
+	return func(done, total uint64) {
+		if total > 0 {
+			b.ChangeMax64(int64(total))            //nolint:gosec // far below
+			_ = b.Set64(int64(min(done, total-1))) //nolint:gosec // far below; at its maximum the bar would end itself
+		}
+	}, func() { _ = b.Finish() }
+}
+
+func since(started time.Time) string { return time.Since(started).Round(time.Millisecond).String() }
+
+func bytesText(n uint64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, prefix := float64(n)/unit, 0
+	for value >= unit && prefix < len("KMGTPE")-1 {
+		value, prefix = value/unit, prefix+1
+	}
+	return fmt.Sprintf("%.1f %ciB", value, "KMGTPE"[prefix])
+}

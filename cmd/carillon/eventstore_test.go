@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/eventstore/copying"
+	"carillon/eventstore/esdb"
+)
+
+// standalone runs "carillon eventstore" and returns its connection string.
+func standalone(t *testing.T, dir string) (url string, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	out, in := io.Pipe()
+	var stderr bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		code := run(ctx, []string{"eventstore", "--addr", "127.0.0.1:0", "--data", dir, "--log-level", "error"}, terminal{in: strings.NewReader(""), out: in, err: &stderr})
+		_ = in.Close()
+		ended <- code
+	}()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if code := <-ended; code != 0 {
+			t.Errorf("exit code %d: %s", code, stderr.String())
+		}
+	}
+	t.Cleanup(stop)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("it does not say how to connect: %v, %s", err, stderr.String())
+	}
+	return strings.TrimSpace(line), stop
+}
+
+func publishThings(t *testing.T, url string, n int) {
+	t.Helper()
+	store, err := esdb.Open(url, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	for i := range n {
+		_, err := store.Append(t.Context(), fmt.Sprintf("thing-%d", i%7), eventstore.Revision(i/7-1), []eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// answer runs a command line that must succeed and decodes its JSON.
+func answer[T any](t *testing.T, args ...string) (decoded T) {
+	t.Helper()
+	code, out, errors := runIn(t.Context(), "", append(args, "--json")...)
+	if code != 0 {
+		t.Fatalf("%s: exit code %d: %s", args, code, errors)
+	}
+	if err := json.Unmarshal([]byte(out), &decoded); err != nil {
+		t.Fatalf("%s: %v in %s", args, err, out)
+	}
+	return decoded
+}
+
+func TestEventstoreCommands(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	at := func(name string) string { return filepath.Join(dir, name) }
+	url, stop := standalone(t, at("node"))
+	publishThings(t, url, 70)
+	if got := answer[verified](t, "eventstore", "verify", "--data", at("node")); got.Events != 70 || got.Streams != 7 || got.Faults != 0 {
+		t.Errorf("verified %+v", got)
+	}
+	if got := answer[backedUp](t, "eventstore", "backup", at("backup"), "--data", at("node")); got.Bytes == 0 || got.Dir != at("backup") {
+		t.Errorf("backed up %+v", got)
+	}
+	if got := answer[scavenged](t, "eventstore", "scavenge", "--data", at("node")); got.Events != 0 {
+		t.Errorf("scavenged %+v", got)
+	}
+	if got := answer[verified](t, "eventstore", "restore", at("backup"), "--data-dir", at("data")); got.Events != 70 {
+		t.Errorf("restored %+v", got)
+	}
+	if got := answer[copying.Result](t, "eventstore", "copy", "--from", url, "--to", at("copy")); got.Copied != 70 || got.Compared != 70 {
+		t.Errorf("copied %+v", got)
+	}
+	if code, _, errors := runIn(t.Context(), "", "eventstore", "copy", "--from", at("node"), "--to", at("copy")); code != 1 || !strings.Contains(errors, "connection string") {
+		t.Errorf("copy of a directory in use: %d, %s", code, errors)
+	}
+	stop()
+	if got := answer[copying.Result](t, "eventstore", "copy", "--from", at("node"), "--to", at("copy")); !got.Resumed || got.Copied != 0 || got.Compared != 70 {
+		t.Errorf("copied again %+v", got)
+	}
+	if code, out, errors := runIn(t.Context(), "", "eventstore", "verify", "--data-dir", at("data")); code != 0 || !strings.Contains(out, "all is well") {
+		t.Errorf("verify: %d, %s, %s", code, out, errors)
+	}
+	for _, args := range [][]string{
+		{"verify", "--data", at("nothing")},
+		{"backup", at("backup"), "--data", at("node")},
+		{"restore", at("backup"), "--data", at("node")},
+		{"copy", "--from", at("nothing"), "--to", at("copy")},
+	} {
+		if code, _, errors := runIn(t.Context(), "", append([]string{"eventstore"}, args...)...); code != 1 || errors == "" {
+			t.Errorf("%s: exit code %d: %s", args, code, errors)
+		}
+	}
+}
+
+func TestEventstoreOfARunningServer(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	s.ok("org", "create", "Town")
+	dataDir := s.server[1]
+	if got := answer[verified](t, "eventstore", "verify", "--data-dir", dataDir); got.Events == 0 || got.Faults != 0 {
+		t.Errorf("verified %+v", got)
+	}
+	to := filepath.Join(t.TempDir(), "copy")
+	if got := answer[copying.Result](t, "eventstore", "copy", "--data-dir", dataDir, "--to", to); got.Copied == 0 || got.Compared != got.Copied {
+		t.Errorf("copied %+v", got)
+	}
+}

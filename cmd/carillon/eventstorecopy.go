@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/maintenance"
+	"carillon/eventstore/copying"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+)
+
+type eventstoreCopyCommand struct {
+	nodeDirectory
+
+	From     config.Address `placeholder:"URL|DIR" help:"What to copy: a connection string, or the directory of a node. Empty: the node of the data directory."`
+	To       config.Address `required:"" env:"CARILLON_EVENTSTORE_COPY_TO" placeholder:"URL|DIR" help:"Where to: a connection string, or the directory of a node that is not running. It must be empty or hold a part of the copy."`
+	CopyOnly bool           `help:"Leave out comparison and metadata, for a first run while the source is in use."`
+	JSON     bool           `help:"Print JSON instead of text."`
+}
+
+// Help implements kong.HelpProvider.
+func (eventstoreCopyCommand) Help() string {
+	return `Events keep their streams, revisions, ids, types, data and order; the time when they were first recorded is kept
+in their metadata. The target says by itself how far a copy is: one that was cut off goes on, a second run adds what
+is new. At the end both sides are compared, event by event, and the streams' metadata is set.
+
+To move a server: copy with --copy-only while it runs, stop it, copy again, start it with CARILLON_EVENTSTORE_URL.
+
+  carillon eventstore copy --to 'esdb://admin:…@node1:2113,node2:2113,node3:2113?tls=true'`
+}
+
+// Run copies and compares.
+func (c *eventstoreCopyCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
+	log := cli.Logger(os.Stderr)
+	source, end, err := c.source(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer end()
+	target, endTarget, err := c.target(log)
+	if err != nil {
+		return err
+	}
+	defer endTarget()
+	phase, show, stop := "", node.Progress(nil), func() {}
+	started := time.Now()
+	result, err := copying.Copy(ctx, source, target, copying.Options{CopyOnly: c.CopyOnly, Report: func(p copying.Progress) {
+		if p.Phase != phase {
+			stop()
+			phase = p.Phase
+			show, stop = bar(t, p.Phase)
+		}
+		show(p.Done, p.Total)
+	}})
+	stop()
+	if err != nil {
+		if result.Copied > 0 {
+			err = fmt.Errorf("%w (%d events were copied; the same command goes on from there)", err, result.Copied)
+		}
+		return err
+	}
+	r := remote{JSON: c.JSON}
+	return r.print(t.out, result, func(w io.Writer) { row(w, copyText(result, c.CopyOnly)+" in "+since(started)) })
+}
+
+func copyText(r copying.Result, copyOnly bool) string {
+	text := fmt.Sprintf("copied %d events", r.Copied)
+	if r.Resumed {
+		text += " to those that were there"
+	}
+	if r.Filled > 0 {
+		text += fmt.Sprintf(", with %d hidden ones for what the source has removed", r.Filled)
+	}
+	if copyOnly {
+		return text + ", compared nothing yet,"
+	}
+	text += fmt.Sprintf("; all %d compared and equal, SHA-256 %s; metadata of %d streams", r.Compared, r.Digest, r.Metadata)
+	if r.Gone > 0 {
+		text += fmt.Sprintf("; %d that the source has removed since", r.Gone)
+	}
+	return text
+}
+
+// source opens what is copied: a server, a running node of a directory, or a directory that nobody uses.
+func (c *eventstoreCopyCommand) source(ctx context.Context, log *slog.Logger) (*esdb.Store, func(), error) {
+	from := c.From.Reveal()
+	if strings.Contains(from, "://") {
+		store, err := esdb.Open(from, log)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--from: %w", err)
+		}
+		return store, func() { _ = store.Close() }, nil
+	}
+	if from == "" {
+		from = c.path()
+	}
+	socket, running, err := maintenance.Protocol(ctx, from)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case running && socket == "":
+		return nil, nil, fmt.Errorf("--from: a node serves %s: name its connection string instead", from)
+	case running:
+		store, err := esdb.OpenUnix(socket, log)
+		if err != nil {
+			return nil, nil, err
+		}
+		return store, func() { _ = store.Close() }, nil
+	}
+	if !maintenance.Holds(from) {
+		return nil, nil, fmt.Errorf("--from: %s: %w", from, maintenance.ErrNoStore)
+	}
+	return openDirectory(from, log)
+}
+
+func (c *eventstoreCopyCommand) target(log *slog.Logger) (*esdb.Store, func(), error) {
+	to := c.To.Reveal()
+	if !strings.Contains(to, "://") {
+		return openDirectory(to, log)
+	}
+	store, err := esdb.Open(to, log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--to: %w", err)
+	}
+	return store, func() { _ = store.Close() }, nil
+}
+
+// openDirectory runs the node of a directory for this process alone.
+func openDirectory(dir string, log *slog.Logger) (*esdb.Store, func(), error) {
+	n, err := node.Open(node.Config{Dir: dir, Logger: log})
+	if err != nil {
+		return nil, nil, err
+	}
+	sockets, err := os.MkdirTemp("", "carillon-")
+	if err != nil {
+		return nil, nil, errors.Join(err, n.Close())
+	}
+	socket, served := filepath.Join(sockets, "eventstore.sock"), make(chan error, 1)
+	go func() { served <- n.ListenUnix(socket) }()
+	closeNode := func() {
+		if err := errors.Join(n.Close(), <-served, os.RemoveAll(sockets)); err != nil {
+			log.Error("the source did not close cleanly", "error", err)
+		}
+	}
+	store, err := esdb.OpenUnix(socket, log)
+	if err != nil {
+		closeNode()
+		return nil, nil, err
+	}
+	return store, func() { _ = store.Close(); closeNode() }, nil
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+type keyCommand struct {
+	Issue  keyIssueCommand  `cmd:"" help:"Make an API key and print it. It can't be shown again."`
+	Revoke keyRevokeCommand `cmd:"" help:"End an API key; it stops working within a second."`
+}
+
+type keyIssueCommand struct {
+	remote
+	Org     uuid.UUID `arg:"" help:"Id of the organization."`
+	Name    string    `placeholder:"TEXT" help:"What the key is for."`
+	Expires string    `placeholder:"WHEN" help:"When it ends: a time such as 2027-01-01T00:00:00Z, or from now, such as 720h. Default: never."`
+}
+
+// Run makes the key.
+func (c *keyIssueCommand) Run(ctx context.Context, t terminal) error {
+	expires, err := expiry(c.Expires, time.Now())
+	if err != nil {
+		return err
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	issued, err := client.IssueKey(ctx, c.Org, c.Name, expires)
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, issued, func(w io.Writer) { row(w, issued.Key) })
+}
+
+func expiry(text string, now time.Time) (*time.Time, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return &at, nil
+	}
+	wait, err := time.ParseDuration(text)
+	if err != nil || wait <= 0 {
+		return nil, fmt.Errorf("--expires: %q is neither a time such as 2027-01-01T00:00:00Z nor a duration such as 720h", text)
+	}
+	at := now.Add(wait)
+	return &at, nil
+}
+
+type keyRevokeCommand struct {
+	remote
+	Org uuid.UUID `arg:"" help:"Id of the organization."`
+	Key string    `arg:"" help:"Id of the key: the 8 characters after ck_. Never the whole key."`
+}
+
+// Run ends the key.
+func (c *keyRevokeCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := client.RevokeKey(ctx, c.Org, c.Key); err != nil {
+		return err
+	}
+	return c.print(t.out, map[string]string{"revoked": c.Key}, func(w io.Writer) { row(w, "revoked "+c.Key) })
+}

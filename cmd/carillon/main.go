@@ -1,0 +1,80 @@
+// Command carillon collects events from outside sources into feeds, serves them over an HTTPS JSON API, and delivers
+// what it publishes as signed webhooks. "carillon serve" runs it; the other subcommands talk to a running server.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"carillon/cmd/internal/config"
+)
+
+// commandLine is the table of contents: each subcommand has a file.
+type commandLine struct {
+	config.Logging `group:"Logging"`
+
+	Serve       serveCommand       `cmd:"" help:"Run the server."`
+	Status      statusCommand      `cmd:"" help:"Say whether a server works, and how far its projections are."`
+	Org         orgCommand         `cmd:"" help:"Organizations: whoever owns feeds and destinations."`
+	Key         keyCommand         `cmd:"" help:"API keys of organizations."`
+	Source      sourceCommand      `cmd:"" help:"Sources: where events are collected from."`
+	Feed        feedCommand        `cmd:"" help:"Feeds that are owned elsewhere, and who reads a feed."`
+	Publish     publishCommand     `cmd:"" help:"Publish events from a file."`
+	Projections projectionsCommand `cmd:"" help:"Read models and process managers."`
+	Audit       auditCommand       `cmd:"" help:"What happened to a destination, who did it and why; deleted ones too."`
+	Auditor     auditorCommand     `cmd:"" help:"Tokens that read the audit trail and nothing else."`
+	Eventstore  eventstoreCommand  `cmd:"" help:"The event store: run it alone, back up, restore, verify, scavenge, copy."`
+	Demo        demoCommand        `cmd:"" help:"Show the main job, end to end, on a running development server or on one of its own."`
+	Version     versionCommand     `cmd:"" help:"Print the version."`
+}
+
+// terminal is where a command reads and writes.
+type terminal struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	code := run(ctx, os.Args[1:], terminal{in: os.Stdin, out: os.Stdout, err: os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// run is main without the process around it. It returns the exit code: 0, 1 for a failure, 2 for a wrong command line.
+func run(ctx context.Context, args []string, t terminal) int {
+	exited := -1
+	parser, err := kong.New(&commandLine{}, kong.Name("carillon"), kong.Description(description), kong.Writers(t.out, t.err),
+		kong.Exit(func(code int) { exited = code }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(t))
+	if err == nil {
+		err = config.DropEmpty(os.Environ(), os.Unsetenv)
+	}
+	if err != nil {
+		return fail(t, err, 1)
+	}
+	parsed, err := parser.Parse(args)
+	switch {
+	case exited >= 0: // help was asked for
+		return exited
+	case err != nil:
+		return fail(t, fmt.Errorf("%w\nSee \"carillon --help\", or --help after a subcommand", err), 2)
+	}
+	if err := parsed.Run(); err != nil && !errors.Is(err, context.Canceled) {
+		return fail(t, err, 1)
+	}
+	return 0
+}
+
+func fail(t terminal, err error, code int) int {
+	_, _ = fmt.Fprintf(t.err, "carillon: %v\n", err)
+	return code
+}

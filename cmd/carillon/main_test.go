@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/app"
+	"carillon/cmd/internal/config"
+	"carillon/command/credential"
+	"carillon/projections/pgtest"
+)
+
+// shell runs command lines against a whole server in this process.
+type shell struct {
+	*testing.T
+	app    *app.App
+	server []string // the flags that name it
+}
+
+func open(t *testing.T) shell {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	a, err := app.Open(t.Context(), config.Config{
+		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, DatabaseURL: config.Address(pgtest.URL(t)),
+		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
+		DeliveryTimeout: time.Second, AutoDisableAfter: 100,
+	}, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ran := make(chan error, 1)
+	go func() { ran <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Errorf("server: %v", err)
+		}
+		a.Close()
+	})
+	s := shell{T: t, app: a, server: []string{"--data-dir", dir, "--admin-addr", a.AdminAddr().String()}}
+	deadline := time.Now().Add(30 * time.Second)
+	for code := 1; code != 0; code, _, _ = s.run("status") {
+		if time.Now().After(deadline) {
+			t.Fatal("the server does not get ready")
+		}
+	}
+	return s
+}
+
+// run runs a command line with the flags that name the server.
+func (s shell) run(args ...string) (code int, out, errors string) {
+	return runIn(s.Context(), "", append(args, s.server...)...)
+}
+
+func runIn(ctx context.Context, in string, args ...string) (code int, out, errors string) {
+	var stdout, stderr bytes.Buffer
+	code = run(ctx, args, terminal{in: strings.NewReader(in), out: &stdout, err: &stderr})
+	return code, stdout.String(), stderr.String()
+}
+
+// ok runs a command line that must succeed, and returns its output.
+func (s shell) ok(args ...string) string {
+	s.Helper()
+	code, out, errors := s.run(args...)
+	if code != 0 || errors != "" {
+		s.Fatalf("carillon %v: exit %d\n%s%s", args, code, out, errors)
+	}
+	return strings.TrimSpace(out)
+}
+
+// refused runs a command line that must fail, saying a text.
+func (s shell) refused(text string, args ...string) {
+	s.Helper()
+	code, out, errors := s.run(args...)
+	if code != 1 || !strings.Contains(errors, text) || out != "" {
+		s.Errorf("carillon %v: exit %d\n%s%s\nwant 1 and %q", args, code, out, errors, text)
+	}
+}
+
+func TestOperatorsDay(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	org := s.ok("org", "create", "Town hall")
+	reader := s.ok("org", "create", "Reader")
+	if list := s.ok("org", "list"); !strings.Contains(list, "Town hall") || !strings.Contains(list, org) || !strings.HasPrefix(list, "ID ") {
+		t.Errorf("org list:\n%s", list)
+	}
+	var issued struct{ ID, Key string }
+	if err := json.Unmarshal([]byte(s.ok("key", "issue", org, "--name", "crm", "--expires", "720h", "--json")), &issued, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err)
+	}
+	if key, ok := credential.Parse(credential.APIKey, issued.Key); !ok || key.ID != issued.ID {
+		t.Errorf("issued %q", issued)
+	}
+	s.ok("key", "revoke", org, issued.ID)
+	s.refused("key not found", "key", "revoke", org, "nobody00")
+	s.refused("organization not found", "key", "issue", uuid.NewString())
+	s.refused("neither a time", "key", "issue", org, "--expires", "tomorrow")
+
+	source := s.ok("source", "add", "site", "https://example.org/events", "--timezone", "Europe/Rome")
+	if again := s.ok("source", "add", "site", "https://example.org/events", "--timezone", "Europe/Rome"); again != source {
+		t.Errorf("the same source twice: %s and %s", source, again)
+	}
+	s.ok("source", "add", "instagram", "@townhall")
+	if list := s.ok("source", "list"); !strings.Contains(list, "https://example.org/events") || !strings.Contains(list, "townhall") {
+		t.Errorf("source list:\n%s", list)
+	}
+	s.ok("source", "collect", source)
+	s.refused("source not found", "source", "collect", uuid.NewString())
+	s.refused("url must be absolute", "source", "add", "site", "example.org")
+
+	feed := uuid.NewString()
+	if got := s.ok("feed", "register", "news", org, "Local news", "--id", feed); got != feed {
+		t.Errorf("registered %s, want %s", got, feed)
+	}
+	s.ok("feed", "share", "news", feed, reader)
+	if got := s.ok("feed", "unshare", "news", feed, reader); !strings.Contains(got, "no longer shared") {
+		t.Errorf("unshare: %s", got)
+	}
+	s.refused("feed not found", "feed", "share", "event", feed, reader)
+}
+
+func TestPublishFromAFileAndFromStandardInput(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	org := s.ok("org", "create", "Town hall")
+	var lines strings.Builder
+	for i := range 50 {
+		_, _ = fmt.Fprintf(&lines, `{"id":"%s","type":"factcheck.status.changed","source":"/f","subject":"c-%d","organizationId":"%s","data":{"id":"c-%d","status":"queued"}}`+"\n", uuid.New(), i, org, i)
+	}
+	file := filepath.Join(t.TempDir(), "events.ndjson")
+	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := s.ok("publish", file); got != "published 50 events" {
+			t.Errorf("publish: %s", got)
+		}
+	}
+	code, out, errors := runIn(t.Context(), lines.String(), append([]string{"publish", "-", "--json"}, s.server...)...)
+	if code != 0 || !strings.Contains(out, `"published": 50`) {
+		t.Errorf("publish -: exit %d\n%s%s", code, out, errors)
+	}
+	bad := filepath.Join(t.TempDir(), "bad.ndjson")
+	if err := os.WriteFile(bad, []byte(lines.String()+`{"type":"no.such","source":"/x","data":{}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.refused("line 51: ", "publish", bad)
+	s.refused("no such file", "publish", file+".missing")
+}
+
+func TestProjectionsAreShownAndRebuilt(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	org := s.ok("org", "create", "Town hall")
+	if table := s.ok("projections", "status"); !regexp.MustCompile(`(?m)^organizations +readModel +running`).MatchString(table) {
+		t.Errorf("status:\n%s", table)
+	}
+	if got := s.ok("projections", "rebuild", "organizations"); !strings.HasPrefix(got, "organizations is rebuilt: 1 events") {
+		t.Errorf("rebuild: %s", got)
+	}
+	if list := s.ok("org", "list"); !strings.Contains(list, org) {
+		t.Errorf("after the rebuild:\n%s", list)
+	}
+	s.refused("no projection has this name", "projections", "rebuild", "nobody")
+	if got := s.ok("status"); !strings.HasPrefix(got, "ready") {
+		t.Errorf("status: %s", got)
+	}
+	var status struct {
+		Ready bool `json:"ready"`
+	}
+	if err := json.Unmarshal([]byte(s.ok("status", "--json")), &status); err != nil || !status.Ready {
+		t.Errorf("status --json: %+v, %v", status, err)
+	}
+}
+
+func TestWithoutAServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	code, _, errors := runIn(t.Context(), "", "org", "list", "--data-dir", dir)
+	if code != 1 || !strings.Contains(errors, "carillon serve") {
+		t.Errorf("no token: exit %d %s", code, errors)
+	}
+	code, _, errors = runIn(t.Context(), "", "status", "--data-dir", dir, "--admin-token", "hunter2", "--admin-addr", "127.0.0.1:1")
+	if code != 1 || !strings.Contains(errors, "no server answers at http://127.0.0.1:1: start one") || strings.Contains(errors, "hunter2") {
+		t.Errorf("no server: exit %d %s", code, errors)
+	}
+}
+
+func TestHelpAndMistakes(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"--help"}, {"serve", "--help"}, {"org", "create", "--help"}, {"key", "issue", "--help"}, {"source", "add", "--help"}, {"feed", "share", "--help"},
+		{"publish", "--help"}, {"projections", "rebuild", "--help"}, {"audit", "destination", "--help"}, {"auditor", "issue", "--help"}, {"status", "--help"}, {"demo", "--help"}, {"version"},
+	} {
+		code, out, errors := runIn(t.Context(), "", args...)
+		if code != 0 || out == "" || errors != "" || strings.Contains(out, "%!") || strings.Contains(out, "${") {
+			t.Errorf("carillon %v: exit %d\n%s%s", args, code, out, errors)
+		}
+	}
+	for text, args := range map[string][]string{
+		"unexpected argument nope":     {"nope"},
+		"CARILLON_TLS_KEY (--tls-key)": {"serve", "--tls-cert", "x.pem"},
+		"--delivery-timeout":           {"serve", "--delivery-timeout", "soon"},
+		"<org>":                        {"key", "issue", "not-a-uuid"},
+		"can't be used together":       {"audit", "destination", "22222222-2222-4222-8222-222222222222", "--at", "x", "--export", "-"},
+		"must be one of":               {"source", "add", "radio", "x"},
+		"CARILLON_ADMIN_TOKEN":         {"serve", "--admin-token", "hunter2"},
+		"\"10.0.0.0/99\" is not":       {"serve", "--trusted-proxies", "10.0.0.0/99"},
+		"expected \"<name>\"":          {"org", "create"},
+	} {
+		code, out, errors := runIn(t.Context(), "", args...)
+		if code != 2 || out != "" || !strings.Contains(errors, text) || !strings.Contains(errors, "--help") || strings.Contains(errors, "hunter2") {
+			t.Errorf("carillon %v: exit %d\n%s%s\nwant 2 and %q", args, code, out, errors, text)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/adminclient"
+	"carillon/cmd/internal/config"
+)
+
+type projectionsCommand struct {
+	Status  projectionsStatusCommand  `cmd:"" help:"Say how far each one is."`
+	Rebuild projectionsRebuildCommand `cmd:"" help:"Build a read model anew from the events, while the old one serves."`
+}
+
+type projectionsStatusCommand struct{ remote }
+
+// Run prints the table.
+func (c *projectionsStatusCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	list, err := client.Projections(ctx)
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, list, func(w io.Writer) { projectionTable(w, list) })
+}
+
+func projectionTable(w io.Writer, list []adminapi.Projection) {
+	row(w, "NAME", "KIND", "STATE", "EVENTS", "POSITION", "UPDATED")
+	for _, p := range list {
+		row(w, p.Name, p.Kind, projectionState(p), p.Events, p.Position, moment(&p.UpdatedAt))
+	}
+}
+
+func projectionState(p adminapi.Projection) string {
+	switch r := p.Rebuild; {
+	case r != nil && r.Error != "":
+		return "rebuild failed: " + r.Error
+	case r != nil && r.Total > 0:
+		return fmt.Sprintf("rebuilding, %d %%", 100*r.Done/r.Total)
+	case r != nil:
+		return "rebuilding"
+	case p.Stopped != "":
+		return "STOPPED: " + p.Stopped
+	}
+	return "running"
+}
+
+type projectionsRebuildCommand struct {
+	remote
+	Name   string `arg:"" help:"Its name, as in the status."`
+	NoWait bool   `help:"Begin, and don't wait for the end."`
+}
+
+// pollInterval is between two looks at a rebuild.
+const pollInterval = 200 * time.Millisecond
+
+// Run begins the rebuild and follows it to its end.
+func (c *projectionsRebuildCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := client.Rebuild(ctx, c.Name); err != nil {
+		return err
+	}
+	if c.NoWait {
+		return c.print(t.out, adminapi.Rebuilding{Name: c.Name}, func(w io.Writer) {
+			row(w, c.Name+" is being rebuilt; \"carillon projections status\" shows how far it is")
+		})
+	}
+	started := time.Now()
+	done, err := c.follow(ctx, client, t)
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, done, func(w io.Writer) {
+		row(w, fmt.Sprintf("%s is rebuilt: %d events in %s", done.Name, done.Events, time.Since(started).Round(time.Millisecond)))
+	})
+}
+
+func (c *projectionsRebuildCommand) follow(ctx context.Context, client *adminclient.Client, t terminal) (adminapi.Projection, error) {
+	show := func(*adminapi.Rebuild) {}
+	if config.IsTerminal(t.err) {
+		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(t.err), progressbar.OptionSetDescription("rebuilding "+c.Name),
+			progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
+		defer func() { _ = bar.Finish() }()
+		show = func(r *adminapi.Rebuild) {
+			if r.Total > 0 {
+				bar.ChangeMax64(r.Total)
+				_ = bar.Set64(min(r.Done, r.Total-1)) // at its maximum the bar would end itself
+			}
+		}
+	}
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		list, err := client.Projections(ctx)
+		if err != nil {
+			return adminapi.Projection{}, err
+		}
+		for _, p := range list {
+			switch {
+			case p.Name != c.Name:
+			case p.Rebuild == nil:
+				return p, nil
+			case p.Rebuild.Error != "":
+				return p, errors.New("the rebuild failed, the old one goes on: " + p.Rebuild.Error)
+			default:
+				show(p.Rebuild)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return adminapi.Projection{}, fmt.Errorf("the rebuild goes on in the server: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+}

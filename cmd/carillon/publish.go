@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/schollz/progressbar/v3"
+
+	"carillon/cmd/internal/config"
+)
+
+type publishCommand struct {
+	remote
+	File string `arg:"" help:"A file with one JSON object a line, or - for standard input."`
+}
+
+// Help implements kong.HelpProvider.
+func (publishCommand) Help() string {
+	return `Each line is one event:
+
+  {"id": UUID, "type": "news.item.added", "source": "/news/local", "subject": "item-7", "time": "2026-11-21T12:00:00Z",
+   "feedType": "news", "feedId": UUID, "organizationId": UUID, "data": {…}}
+
+Required are type, source, data, and a feed or an organization. The data must match the type's schema, see GET
+/events/types. An event with an id is published once, however often it is sent: after a failure, send the file again.`
+}
+
+// Run publishes the file, with a progress bar on a terminal.
+func (c *publishCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	events, size := t.in, int64(-1)
+	if c.File != "-" {
+		file, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }()
+		info, err := file.Stat()
+		if err != nil {
+			return err
+		}
+		events, size = file, info.Size()
+	}
+	if config.IsTerminal(t.err) && size != 0 {
+		bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(t.err), progressbar.OptionShowBytes(true),
+			progressbar.OptionSetDescription("publishing"), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
+		defer func() { _ = bar.Finish() }()
+		events = io.TeeReader(events, bar)
+	}
+	published, err := client.Publish(ctx, events)
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, published, func(w io.Writer) { row(w, fmt.Sprintf("published %d events", published.Published)) })
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"os"
+	"sync"
+
+	"carillon/cmd/internal/app"
+	"carillon/cmd/internal/config"
+)
+
+type serveCommand struct {
+	config.Config
+}
+
+// Help implements kong.HelpProvider.
+func (serveCommand) Help() string {
+	return `Runs everything in one process: API, collectors, projections, deliveries. With no further settings it
+starts its own event store and its own Postgres in the data directory, and keeps its keys there; started again,
+it goes on with the same data. Ctrl-C stops all of it.
+
+  carillon serve --dev
+  carillon serve --http-addr :443 --tls-cert cert.pem --tls-key key.pem
+  carillon serve --roles deliver --eventstore-url esdb://… --database-url postgres://…`
+}
+
+// Run runs the server until the context ends.
+func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
+	app.TuneMemory()
+	log := cli.Logger(os.Stderr)
+	if warning := c.Unreachable(); warning != "" {
+		log.Warn("nobody else can use the API", "why", warning)
+	}
+	a, err := app.Open(ctx, c.Config, log)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	var welcoming sync.WaitGroup
+	defer welcoming.Wait()
+	defer cancel()
+	welcoming.Go(func() { // it waits until the server works
+		if err := a.Welcome(ctx, t.out); err != nil && ctx.Err() == nil {
+			log.Error("could not prepare the development organization", "error", err)
+		}
+	})
+	return a.Run(ctx)
+}

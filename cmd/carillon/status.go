@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/adminclient"
+)
+
+type statusCommand struct{ remote }
+
+// serverStatus is the answer in JSON.
+type serverStatus struct {
+	Ready       bool                  `json:"ready"`
+	Problem     string                `json:"problem,omitempty"`
+	Projections []adminapi.Projection `json:"projections"`
+}
+
+// Run asks the server. It fails where the server is not ready or a projection has stopped.
+func (c *statusCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	status := serverStatus{Ready: true}
+	_, err = client.Ready(ctx)
+	var refused *adminclient.Error
+	switch {
+	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
+		status.Ready, status.Problem = false, refused.Message
+	case err != nil:
+		return err
+	default:
+		if status.Projections, err = client.Projections(ctx); err != nil {
+			return err
+		}
+	}
+	stopped := false
+	for _, p := range status.Projections {
+		stopped = stopped || p.Stopped != ""
+	}
+	err = c.print(t.out, status, func(w io.Writer) {
+		if !status.Ready {
+			row(w, status.Problem)
+			return
+		}
+		row(w, "ready")
+		row(w)
+		projectionTable(w, status.Projections)
+	})
+	switch {
+	case err != nil:
+		return err
+	case !status.Ready:
+		return errors.New("the server is not ready")
+	case stopped:
+		return errors.New("a projection has stopped: its readers see old data")
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/query"
+)
+
+// The picture of an audit: time runs down, a line a change. The first lane is the status, each other one a secret.
+const (
+	pictureWidth = 80
+	whenFormat   = "2006-01-02 15:04:05"
+	byWidth      = 16 // at most
+	legend       = `status:  █ enabled  ░ disabled  ▒ auto_disabled  × deleted
+secrets: ┬ begins  │ signs  ┊ signs until its overlap is over  ┴ ends`
+)
+
+var statusGlyphs = map[string]rune{"enabled": '█', "disabled": '░', "auto_disabled": '▒', "deleted": '×'}
+
+// lane is the line of one secret, in a column that it has from its beginning to its end.
+type lane struct {
+	secret uuid.UUID
+	column int
+	ends   *time.Time // nil: never
+}
+
+// pictureRow is a moment of the picture.
+type pictureRow struct {
+	when     time.Time
+	what, by string
+	at, next []rune // the lanes in this row, and between it and the one below
+	rule     bool   // it marks the time of the state, and is no change
+}
+
+// picture draws as it goes through the history.
+type picture struct {
+	rows    []pictureRow
+	status  rune
+	lanes   []lane
+	columns int
+	known   query.AuditDetail // the last one with settings
+}
+
+// drawAudit renders an audit for a terminal of 80 columns.
+func drawAudit(a adminapi.Audit) string {
+	p := &picture{status: ' '}
+	counts := slices.IndexFunc(a.Entries, func(e adminapi.AuditEntry) bool { return a.State == nil || e.Revision > a.State.Revision })
+	if counts < 0 {
+		counts = len(a.Entries)
+	}
+	for _, e := range a.Entries[:counts] {
+		p.timeTo(e.At)
+		p.change(e)
+	}
+	p.timeTo(a.At)
+	p.add(pictureRow{when: a.At, at: p.glyphs(), rule: true})
+	for _, e := range a.Entries[counts:] {
+		p.timeTo(e.At)
+		p.change(e)
+	}
+	p.timeTo(time.Unix(1<<40, 0)) // what is to come if nothing else happens
+	var out strings.Builder
+	out.WriteString(stateText(a))
+	p.write(&out)
+	out.WriteString("\n" + legend + "\n")
+	return out.String()
+}
+
+// timeTo ends the secrets whose overlap is over by then: there is no event for that.
+func (p *picture) timeTo(now time.Time) {
+	for {
+		i := -1
+		for j, l := range p.lanes {
+			if l.ends != nil && !l.ends.After(now) && (i < 0 || l.ends.Before(*p.lanes[i].ends)) {
+				i = j
+			}
+		}
+		if i < 0 {
+			return
+		}
+		l := p.lanes[i]
+		at := p.glyphs()
+		at[l.column] = '┴'
+		p.lanes = slices.Delete(p.lanes, i, i+1)
+		p.add(pictureRow{when: *l.ends, what: "secret " + short(l.secret) + " expires: its overlap is over", by: "time", at: at})
+	}
+}
+
+func (p *picture) add(r pictureRow) {
+	r.next = p.glyphs()
+	p.rows = append(p.rows, r)
+}
+
+// change draws one entry.
+func (p *picture) change(e adminapi.AuditEntry) {
+	d := e.Detail
+	what := p.describe(e)
+	if glyph, ok := statusGlyphs[d.Status]; ok {
+		p.status = glyph
+	}
+	var over []lane
+	for i := range p.lanes {
+		if l := &p.lanes[i]; slices.Contains(d.Expiring, l.secret) {
+			l.ends = &d.ExpiresAt
+		}
+		if ends := p.lanes[i].ends; d.Status == "deleted" || ends != nil && !ends.After(e.At) {
+			over = append(over, p.lanes[i])
+		}
+	}
+	begins := -1
+	if d.SecretID != uuid.Nil {
+		begins = p.free()
+		p.lanes = append(p.lanes, lane{secret: d.SecretID, column: begins})
+	}
+	at := p.glyphs()
+	for _, l := range over {
+		at[l.column] = '┴'
+	}
+	if begins >= 0 {
+		at[begins] = '┬'
+	}
+	p.lanes = slices.DeleteFunc(p.lanes, func(l lane) bool { return slices.Contains(over, l) })
+	p.add(pictureRow{when: e.At, what: what, by: e.Actor, at: at})
+	if d.Status == "deleted" {
+		p.status = ' '
+		p.rows[len(p.rows)-1].next = p.glyphs()
+	}
+}
+
+// free is the first column that no lane has.
+func (p *picture) free() int {
+	for column := 1; ; column++ {
+		if !slices.ContainsFunc(p.lanes, func(l lane) bool { return l.column == column }) {
+			p.columns = max(p.columns, column)
+			return column
+		}
+	}
+}
+
+// glyphs are the lanes as they run on.
+func (p *picture) glyphs() []rune {
+	glyphs := slices.Repeat([]rune{' '}, p.columns+1)
+	glyphs[0] = p.status
+	for _, l := range p.lanes {
+		glyphs[l.column] = '│'
+		if l.ends != nil {
+			glyphs[l.column] = '┊'
+		}
+	}
+	return glyphs
+}
+
+// describe says what an entry changed.
+func (p *picture) describe(e adminapi.AuditEntry) string {
+	d := e.Detail
+	var parts []string
+	created := d.URL != "" && p.known.URL == ""
+	switch {
+	case created:
+		parts = append(parts, "created "+strconv.Quote(d.Name)+" for "+d.URL)
+	case d.URL != "":
+		parts = append(parts, changes(p.known, d)...)
+	}
+	if d.URL != "" {
+		p.known = d
+	}
+	if d.SecretID != uuid.Nil {
+		parts = append(parts, "secret "+short(d.SecretID)+" begins")
+	}
+	for _, id := range d.Expiring {
+		if d.ExpiresAt.After(e.At) {
+			parts = append(parts, "secret "+short(id)+" signs until "+d.ExpiresAt.UTC().Format(whenFormat))
+		} else {
+			parts = append(parts, "secret "+short(id)+" is expired at once")
+		}
+	}
+	if d.Status != "" && !created {
+		parts = append(parts, d.Status)
+	}
+	if d.StatusReason != "" {
+		parts = append(parts, d.StatusReason)
+	}
+	if e.Reason != nil && *e.Reason != d.StatusReason {
+		parts = append(parts, "reason: "+*e.Reason)
+	}
+	if len(parts) == 0 {
+		return e.Type
+	}
+	return strings.Join(parts, "; ")
+}
+
+// changes says which settings are others than before.
+func changes(before, after query.AuditDetail) []string {
+	var parts []string
+	if before.Name != after.Name {
+		parts = append(parts, "name: "+strconv.Quote(after.Name))
+	}
+	if before.URL != after.URL {
+		parts = append(parts, "url: "+after.URL)
+	}
+	if before.ExternalID != after.ExternalID {
+		parts = append(parts, "externalId: "+strconv.Quote(after.ExternalID))
+	}
+	if before.DebounceWindowSeconds != after.DebounceWindowSeconds {
+		parts = append(parts, fmt.Sprintf("debounce: %ds", after.DebounceWindowSeconds))
+	}
+	if before.HasHeaders != after.HasHeaders || len(parts) == 0 {
+		parts = append(parts, "headers: "+map[bool]string{true: "changed", false: "none"}[after.HasHeaders])
+	}
+	return parts
+}
+
+// write lays the rows out.
+func (p *picture) write(out *strings.Builder) {
+	by := len("BY")
+	for _, r := range p.rows {
+		by = min(max(by, utf8.RuneCountInString(r.by)), byWidth)
+	}
+	lanes := func(glyphs []rune) string {
+		var b strings.Builder
+		for column := range p.columns + 1 {
+			glyph := ' '
+			if column < len(glyphs) {
+				glyph = glyphs[column]
+			}
+			b.WriteRune(glyph)
+			if column == 0 {
+				b.WriteByte(' ')
+			}
+		}
+		return b.String()
+	}
+	what := pictureWidth - len(whenFormat) - 1 - (p.columns + 2) - 1 - 1 - by
+	line := func(when, glyphs, text, by string) {
+		out.WriteString(strings.TrimRight(fmt.Sprintf("%-*s %s %-*s %s", len(whenFormat), when, glyphs, what, text, by), " ") + "\n")
+	}
+	out.WriteByte('\n')
+	line("WHEN (UTC)", lanes(nil), "CHANGE", "BY")
+	for _, r := range p.rows {
+		if r.rule {
+			text := "the state above"
+			line(r.when.UTC().Format(whenFormat), lanes(r.at), "◀─ "+text+" "+strings.Repeat("─", max(what-len(text)-4, 0)), "")
+			continue
+		}
+		by := clip(printable(r.by), by)
+		when, glyphs := r.when.UTC().Format(whenFormat), lanes(r.at)
+		for _, text := range wrap(printable(r.what), what) {
+			line(when, glyphs, text, by)
+			when, glyphs, by = "", lanes(r.next), ""
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/query"
+)
+
+var (
+	firstSecret  = uuid.MustParse("33333333-3333-4333-8333-333333333333")
+	secondSecret = uuid.MustParse("44444444-4444-4444-8444-444444444444")
+	thirdSecret  = uuid.MustParse("55555555-5555-4555-8555-555555555555")
+	drawnNoon    = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+)
+
+func hours(n int) time.Time { return drawnNoon.Add(time.Duration(n) * time.Hour) }
+
+// history numbers entries, and makes the state that follows as the server does.
+func history(at time.Time, entries ...adminapi.AuditEntry) adminapi.Audit {
+	a := adminapi.Audit{
+		Destination: uuid.MustParse("22222222-2222-4222-8222-222222222222"), Organization: uuid.MustParse("11111111-1111-4111-8111-111111111111"), At: at,
+	}
+	var rows []query.AuditEntry
+	for i, e := range entries {
+		e.Revision = int64(i)
+		a.Entries = append(a.Entries, e)
+		rows = append(rows, query.AuditEntry{Revision: e.Revision, At: e.At, Detail: e.Detail})
+	}
+	if s := query.AuditStateAt(rows, at); s != nil {
+		a.State = &adminapi.AuditState{Status: s.Status, Name: s.Name, URL: s.URL, HasHeaders: s.HasHeaders, DebounceWindowSeconds: s.DebounceWindowSeconds, Revision: s.Revision}
+		if s.StatusReason != "" {
+			a.State.StatusReason = &s.StatusReason
+		}
+		for _, secret := range s.Secrets {
+			a.State.Secrets = append(a.State.Secrets, adminapi.AuditSecret(secret))
+		}
+	}
+	return a
+}
+
+func entry(at time.Time, by string, detail query.AuditDetail) adminapi.AuditEntry {
+	return adminapi.AuditEntry{Type: "destination.changed.v9", At: at, Actor: by, Detail: detail}
+}
+
+func story() []adminapi.AuditEntry {
+	const key = "key:ab12CD34"
+	reason := "Maintenance window, announced"
+	disabled := entry(hours(30), "operator", query.AuditDetail{Status: "disabled"})
+	disabled.Reason = &reason
+	return []adminapi.AuditEntry{
+		entry(hours(0), key, query.AuditDetail{Name: "CRM", URL: "https://example.org/hook", Status: "enabled", HasHeaders: true}),
+		entry(hours(0), key, query.AuditDetail{SecretID: firstSecret}),
+		entry(hours(2), key, query.AuditDetail{SecretID: secondSecret, Expiring: []uuid.UUID{firstSecret}, ExpiresAt: hours(26)}),
+		entry(hours(3), "health_watch", query.AuditDetail{Status: "auto_disabled", StatusReason: "100 consecutive failures"}),
+		entry(hours(5), key, query.AuditDetail{Name: "CRM", URL: "https://example.org/new", DebounceWindowSeconds: 5}),
+		entry(hours(5), key, query.AuditDetail{Status: "enabled"}),
+		disabled,
+		entry(hours(31), key, query.AuditDetail{SecretID: thirdSecret, Expiring: []uuid.UUID{secondSecret}, ExpiresAt: hours(55)}),
+		entry(hours(32), key, query.AuditDetail{Expiring: []uuid.UUID{secondSecret}, ExpiresAt: hours(32)}),
+		entry(hours(40), key, query.AuditDetail{Status: "deleted"}),
+	}
+}
+
+func TestPictureOfAWholeLife(t *testing.T) {
+	t.Parallel()
+	want := `destination   22222222-2222-4222-8222-222222222222
+organization  11111111-1111-4111-8111-111111111111
+state at      2026-11-21 22:00:00 UTC
+status        enabled
+name          CRM
+url           https://example.org/new
+headers       none of its own
+debounce      5 s
+secrets       33333333-3333-4333-8333-333333333333  until 2026-11-22 14:00:00
+              44444444-4444-4444-8444-444444444444  no end set
+
+WHEN (UTC)               CHANGE                                     BY
+2026-11-21 12:00:00 █    created "CRM" for https://example.org/hook key:ab12CD34
+2026-11-21 12:00:00 █ ┬  secret 33333333 begins                     key:ab12CD34
+2026-11-21 14:00:00 █ ┊┬ secret 44444444 begins; secret 33333333    key:ab12CD34
+                    █ ┊│ signs until 2026-11-22 14:00:00
+2026-11-21 15:00:00 ▒ ┊│ auto_disabled; 100 consecutive failures    health_watch
+2026-11-21 17:00:00 ▒ ┊│ url: https://example.org/new; debounce:    key:ab12CD34
+                    ▒ ┊│ 5s; headers: none
+2026-11-21 17:00:00 █ ┊│ enabled                                    key:ab12CD34
+2026-11-21 22:00:00 █ ┊│ ◀─ the state above ───────────────────────
+2026-11-22 14:00:00 █ ┴│ secret 33333333 expires: its overlap is    time
+                    █  │ over
+2026-11-22 18:00:00 ░  │ disabled; reason: Maintenance window,      operator
+                    ░  │ announced
+2026-11-22 19:00:00 ░ ┬┊ secret 55555555 begins; secret 44444444    key:ab12CD34
+                    ░ │┊ signs until 2026-11-23 19:00:00
+2026-11-22 20:00:00 ░ │┴ secret 44444444 is expired at once         key:ab12CD34
+2026-11-23 04:00:00 × ┴  deleted                                    key:ab12CD34
+
+` + legend + "\n"
+	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(drawAudit(history(hours(10), story()...)), "\n")); diff != "" {
+		t.Errorf("picture (-want +got):\n%s", diff)
+	}
+}
+
+func TestPictureBeforeAfterAndOfTheFuture(t *testing.T) {
+	t.Parallel()
+	before := drawAudit(history(hours(-1), story()...))
+	if !strings.Contains(before, "status        not there yet") || strings.Index(before, "the state above") > strings.Index(before, "created") {
+		t.Errorf("before it was:\n%s", before)
+	}
+	after := drawAudit(history(hours(100), story()...))
+	if !strings.Contains(after, "55555555-5555-4555-8555-555555555555  ended with the destination") ||
+		!strings.Contains(after, "44444444-4444-4444-8444-444444444444  ended 2026-11-22 20:00:00") ||
+		strings.Index(after, "the state above") < strings.Index(after, "deleted    ") {
+		t.Errorf("after its end:\n%s", after)
+	}
+	soon := drawAudit(history(hours(4), story()[:4]...))
+	if marked, expires := strings.Index(soon, "the state above"), strings.Index(soon, "secret 33333333 expires"); marked < 0 || expires < marked {
+		t.Errorf("what is to come:\n%s", soon)
+	}
+}
+
+func TestPictureFitsAndCannotSteerTheTerminal(t *testing.T) {
+	t.Parallel()
+	const key = "a process manager with quite a long name"
+	entries := []adminapi.AuditEntry{
+		entry(hours(0), key, query.AuditDetail{Name: "\x1b[2J\x1b]0;owned\a" + strings.Repeat("long ", 60), URL: "https://example.org/" + strings.Repeat("x", 300), Status: "enabled"}),
+	}
+	for i := range 10 {
+		entries = append(entries, entry(hours(i), key, query.AuditDetail{SecretID: uuid.New()}))
+	}
+	drawn := drawAudit(history(hours(20), entries...))
+	if strings.ContainsAny(drawn, "\x1b\a") {
+		t.Errorf("control characters:\n%q", drawn)
+	}
+	for line := range strings.SplitSeq(drawn, "\n") {
+		if utf8.RuneCountInString(line) > pictureWidth {
+			t.Errorf("%d columns: %s", utf8.RuneCountInString(line), line)
+		}
+	}
+	if !strings.Contains(drawn, " █ │││││││││┬ ") {
+		t.Errorf("ten secrets at once:\n%s", drawn)
+	}
+}

@@ -1,0 +1,179 @@
+package adminapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/command/credential"
+)
+
+func TestTokenIsRequired(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for name, header := range map[string]string{
+		"missing": "", "wrong": "Bearer " + strings.Repeat("x", len(token)), "another scheme": "Basic " + token, "prefix": "Bearer " + token[:31],
+	} {
+		for _, route := range [][2]string{{"GET", "/admin/sources"}, {"POST", "/admin/events"}, {"GET", "/nowhere"}, {"PROPFIND", "/healthz"}} {
+			r := httptest.NewRequestWithContext(t.Context(), route[0], route[1], strings.NewReader("not read"))
+			if header != "" {
+				r.Header.Set("Authorization", header)
+			}
+			got := s.send(r)
+			got.refused(t, 401, "AUTHENTICATION_FAILED", "admin token")
+			if t.Failed() {
+				t.Fatalf("%s token, %v", name, route)
+			}
+		}
+	}
+	s.do(t, "GET", "/nowhere", "").refused(t, 404, "NOT_FOUND", "no such route")
+	s.do(t, "PATCH", "/admin/sources", "").refused(t, 404, "NOT_FOUND", "GET or POST")
+	if strings.Contains(s.Logged.String(), token) {
+		t.Error("the log shows the token")
+	}
+}
+
+func TestHealthNeedsNoToken(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	get := func(path string) response {
+		return s.send(httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
+	}
+	var health adminapi.Health
+	get("/healthz").into(t, 200, &health)
+	get("/readyz").into(t, 200, &health)
+	if !slices.Equal(health.Components, []string{"eventstore", "postgres"}) {
+		t.Errorf("ready: %+v", health)
+	}
+	if got := get("/metrics"); got.status != http.StatusOK || !strings.Contains(got.body, "carillon_test 0") {
+		t.Errorf("metrics: %d %s", got.status, got.body)
+	}
+	s.down["postgres"] = errDown
+	got := get("/readyz")
+	got.refused(t, 503, "SERVICE_UNAVAILABLE", "not ready: postgres")
+	if strings.Contains(got.body, "hunter2") || !strings.Contains(s.Logged.String(), "connection refused") {
+		t.Errorf("the cause belongs into the log only: %s", got.body)
+	}
+	get("/healthz").into(t, 200, &health)
+}
+
+func TestOrganizationsAndKeys(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	var created adminapi.Created
+	s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`).into(t, 201, &created)
+	var list adminapi.List[adminapi.Organization]
+	s.do(t, "GET", "/admin/organizations", "").into(t, 200, &list)
+	if len(list.Items) != 1 || list.Items[0].ID != created.ID || list.Items[0].Name != "Town hall" {
+		t.Errorf("organizations: %+v", list)
+	}
+	keys := "/admin/organizations/" + created.ID.String() + "/keys"
+	var issued adminapi.IssuedKey
+	s.do(t, "POST", keys, `{"name":"crm","expiresAt":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`).into(t, 201, &issued)
+	parsed, ok := credential.Parse(credential.APIKey, issued.Key)
+	if !ok || parsed.ID != issued.ID {
+		t.Fatalf("issued %q", issued.Key)
+	}
+	if found, err := s.Queries.Key(t.Context(), issued.ID, time.Now()); err != nil || found.Organization != created.ID {
+		t.Errorf("the key can't be read: %+v, %v", found, err)
+	}
+	s.do(t, "DELETE", keys+"/"+issued.ID, "").into(t, 200, nil)
+	if _, err := s.Queries.Key(t.Context(), issued.ID, time.Now()); err == nil {
+		t.Error("the revoked key is valid")
+	}
+	want := []string{"organization.registered.v1", "organization.key-issued.v1", "organization.key-revoked.v1"}
+	if got := s.EventTypes(t, "organization-"+created.ID.String()); !slices.Equal(got, want) {
+		t.Errorf("events = %v, want %v", got, want)
+	}
+	for body, message := range map[string]string{
+		`{"expiresAt":"tomorrow"}`: "expiresAt must be", `{"expiresAt":"2020-01-01T00:00:00Z"}`: "future", `{"names":"x"}`: "names is not a known field",
+	} {
+		s.do(t, "POST", keys, body).refused(t, 400, "INVALID_BODY", message)
+	}
+	s.do(t, "POST", "/admin/organizations/"+uuid.NewString()+"/keys", `{}`).refused(t, 404, "NOT_FOUND", "organization not found")
+	s.do(t, "POST", "/admin/organizations/7/keys", `{}`).refused(t, 400, "INVALID_PARAMS", "id must be a UUID")
+	s.do(t, "DELETE", keys+"/nobody00", "").refused(t, 404, "NOT_FOUND", "key not found")
+	s.do(t, "POST", "/admin/organizations", `{}`).refused(t, 400, "INVALID_BODY", "name is required")
+}
+
+func TestSources(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	var first, again, handle adminapi.Created
+	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events","timezone":"Europe/Rome"}`).into(t, 201, &first)
+	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events","timezone":"Europe/Rome"}`).into(t, 201, &again)
+	s.do(t, "POST", "/admin/sources", `{"type":"instagram","handle":"@townhall"}`).into(t, 201, &handle)
+	if first != again {
+		t.Errorf("the same source twice: %v and %v", first.ID, again.ID)
+	}
+	s.do(t, "POST", "/admin/sources/"+first.ID.String()+"/collect", "").into(t, 202, &again)
+	var list adminapi.List[adminapi.Source]
+	s.do(t, "GET", "/admin/sources", "").into(t, 200, &list)
+	if len(list.Items) != 2 || list.Items[0].URL != "https://example.org/events" || list.Items[1].Handle != "townhall" || list.Items[0].DueAt == nil {
+		t.Errorf("sources: %+v", list.Items)
+	}
+	for body, message := range map[string]string{
+		`{"type":"radio"}`: "type must be one of site", `{"type":"site"}`: "url is required", `{"type":"site","url":"example.org"}`: "url must be absolute",
+		`{"type":"twitter"}`: "handle is required", `{"type":"site","url":"https://example.org","timezone":"Mars/Base"}`: "timezone must be",
+	} {
+		s.do(t, "POST", "/admin/sources", body).refused(t, 400, "INVALID_BODY", message)
+	}
+	s.do(t, "POST", "/admin/sources/"+uuid.NewString()+"/collect", "").refused(t, 404, "NOT_FOUND", "source not found")
+	s.do(t, "POST", "/admin/sources/"+first.ID.String()+"/collect", `{"now":true}`).refused(t, 400, "INVALID_BODY", "now is not a known field")
+}
+
+func TestFeedsAreRegisteredAndShared(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	owner, _ := s.Organization(t, "Owner")
+	reader, _ := s.Organization(t, "Reader")
+	id := uuid.New()
+	var created adminapi.Created
+	body := fmt.Sprintf(`{"id":"%s","feedType":"news","organizationId":"%s","name":"Local news"}`, id, owner)
+	s.do(t, "POST", "/admin/feeds", body).into(t, 201, &created)
+	if created.ID != id {
+		t.Errorf("registered %s, want %s", created.ID, id)
+	}
+	readable := func() bool {
+		ok, err := s.Queries.Readable(t.Context(), reader, "news", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	share := fmt.Sprintf("/admin/feeds/news/%s/shares/%s", id, reader)
+	for _, step := range []struct {
+		method string
+		reads  bool
+	}{{"PUT", true}, {"PUT", true}, {"DELETE", false}, {"DELETE", false}} {
+		s.do(t, step.method, share, "").into(t, 200, nil)
+		if readable() != step.reads {
+			t.Errorf("after %s readable = %v", step.method, !step.reads)
+		}
+	}
+	s.do(t, "PUT", fmt.Sprintf("/admin/feeds/event/%s/shares/%s", id, reader), "").refused(t, 404, "NOT_FOUND", "feed not found")
+	s.do(t, "PUT", fmt.Sprintf("/admin/feeds/news/%s/shares/%s", id, uuid.New()), "").refused(t, 404, "NOT_FOUND", "organization")
+	s.do(t, "PUT", fmt.Sprintf("/admin/feeds/news/7/shares/%s", reader), "").refused(t, 400, "INVALID_PARAMS", "feedId must be a UUID")
+	s.do(t, "POST", "/admin/feeds", `{"feedType":"radio","organizationId":"7","name":"x"}`).refused(t, 400, "INVALID_BODY", "feedType must be one of news, event")
+	s.do(t, "POST", "/admin/feeds", fmt.Sprintf(`{"feedType":"news","organizationId":"%s","name":"x"}`, uuid.New())).refused(t, 404, "NOT_FOUND", "register it first")
+}
+
+func TestProjections(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	var list adminapi.List[adminapi.Projection]
+	s.do(t, "GET", "/admin/projections", "").into(t, 200, &list)
+	if len(list.Items) != 1 || list.Items[0].Position != "7/7" {
+		t.Errorf("projections: %+v", list)
+	}
+	s.do(t, "POST", "/admin/projections/nobody/rebuild", "").refused(t, 404, "NOT_FOUND", "GET /admin/projections")
+	s.do(t, "POST", "/admin/projections/feeds/rebuild", "").into(t, 202, &adminapi.Rebuilding{})
+	s.do(t, "POST", "/admin/projections/feeds/rebuild", "").refused(t, 409, "CONFLICT", "already")
+}

@@ -1,0 +1,129 @@
+// Package adminapi is the operators' API, on a listener of its own: organizations and keys, sources, feeds, publishing,
+// projections, the audit trail, health and metrics. It speaks as the API's /events surface does (package wire), and
+// takes the admin token as a bearer token; health and metrics need none. An auditor's token opens GET /admin/audit/… and
+// GET /admin/projections; on all else it is worth as much as none. The command line is a thin client of it.
+package adminapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"carillon/cmd/internal/httpapi/wire"
+	"carillon/command"
+	"carillon/eventstore"
+	"carillon/query"
+)
+
+// Parts is what the admin API is made of. All fields are required, but for TrustedProxies.
+type Parts struct {
+	Commands *command.Commands
+	Queries  *query.Queries
+	// Await waits until the named read models show the event at a position.
+	Await       func(ctx context.Context, to eventstore.Position, projections ...string) bool
+	Projections Projections
+	// Ready says of each thing that the process needs whether it works now: nil means that it does.
+	Ready          func(ctx context.Context) map[string]error
+	Metrics        prometheus.Gatherer
+	Token          string // the admin token
+	Now            func() time.Time
+	Log            *slog.Logger
+	TrustedProxies []netip.Prefix
+}
+
+const (
+	awaitLimit   = 2 * time.Second
+	readyTimeout = 3 * time.Second
+)
+
+// API is an http.Handler.
+type API struct {
+	Parts
+	tokenHash [sha256.Size]byte
+	router    chi.Router
+}
+
+// New makes the admin API.
+func New(parts Parts) *API {
+	a := &API{Parts: parts, tokenHash: sha256.Sum256([]byte(parts.Token)), router: chi.NewRouter()}
+	unobserved := func(string, string, int, time.Duration) {}
+	a.router.Use(wire.RequestID, wire.AccessLog(parts.Log, unobserved), wire.Recover(parts.Log, surface), wire.HeadAsGet)
+	a.router.Get("/healthz", wire.Events.Handle(alive))
+	a.router.Get("/readyz", wire.Events.Handle(a.ready))
+	a.router.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(parts.Metrics, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(parts.Log.Handler(), slog.LevelError)}))
+	a.router.MethodNotAllowed(a.guard(wire.WrongMethod(surface)).ServeHTTP)
+	a.router.Mount("/", a.protected())
+	return a
+}
+
+func surface(*http.Request) wire.Surface { return wire.Events }
+
+func (a *API) protected() chi.Router {
+	r := chi.NewRouter()
+	r.Use(a.guard)
+	r.NotFound(wire.NoRoute(surface))
+	r.MethodNotAllowed(wire.WrongMethod(surface))
+	a.organizationRoutes(r)
+	a.sourceRoutes(r)
+	a.feedRoutes(r)
+	a.eventRoutes(r)
+	a.projectionRoutes(r)
+	a.auditRoutes(r)
+	a.auditorRoutes(r)
+	return r
+}
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
+
+// guard lets only requests with the admin token through, and auditors to what they may read. Nothing else of a request
+// is read before.
+func (a *API) guard(next http.Handler) http.Handler {
+	authenticated := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		sent := sha256.Sum256([]byte(token))
+		bearer := strings.EqualFold(scheme, "Bearer")
+		if bearer && subtle.ConstantTimeCompare(sent[:], a.tokenHash[:]) == 1 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		var allowed bool
+		var err error
+		if bearer && auditorMay(r) {
+			allowed, err = a.auditorOf(r.Context(), token)
+		}
+		switch {
+		case err != nil:
+			wire.Events.WriteError(w, r, err)
+		case !allowed:
+			wire.Events.WriteError(w, r, &wire.Failure{
+				Kind: wire.Unauthenticated, Issue: "send the admin token in the header Authorization: Bearer <token>; it is in the data directory (admin.token), or in CARILLON_ADMIN_TOKEN. An auditor's token, while it is valid, opens GET /admin/audit and GET /admin/projections only",
+			})
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+	return wire.RequireTLS(a.TrustedProxies, surface)(authenticated)
+}
+
+// operator acts for all organizations.
+func operator(r *http.Request) command.Caller {
+	return command.Caller{Actor: "operator", RequestID: wire.RequestIDOf(r.Context())}
+}
+
+func (a *API) await(ctx context.Context, to eventstore.Position, projections ...string) {
+	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
+	defer cancel()
+	if !a.Await(ctx, to, projections...) {
+		wire.Note(ctx, slog.Bool("notYetReadable", true))
+	}
+}

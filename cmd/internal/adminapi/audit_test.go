@@ -1,0 +1,329 @@
+package adminapi_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/auditor"
+	"carillon/aggregates/destination"
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/command/credential"
+	"carillon/eventstore"
+	carillonprojections "carillon/projections"
+	"carillon/projections/audit"
+	"carillon/projections/auditors"
+)
+
+// audited is a server whose audit trail is kept too, until the test ends.
+func audited(t *testing.T) *server {
+	t.Helper()
+	s := serve(t)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	runner := &carillonprojections.Runner{Pool: s.Pool, Store: s.Store, Log: s.Log, Progress: s.Progress}
+	var running sync.WaitGroup
+	for _, p := range []carillonprojections.Projector{audit.Projector{}, auditors.Projector{}} {
+		if err := carillonprojections.EnsureSchema(t.Context(), s.Pool, p.Name(), p.Schema()); err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() {
+			if err := runner.Project(ctx, p); err != nil {
+				t.Errorf("projection %s: %v", p.Name(), err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return s
+}
+
+// life makes a destination, rotates its secret, disables and deletes it. It returns its id and the ids of the secrets.
+func (s *server) life(t *testing.T, by command.Caller) (id, first, second uuid.UUID) {
+	t.Helper()
+	created, _, err := s.Commands.CreateDestination(t.Context(), by, command.DestinationInput{
+		ExternalID: "crm", Name: "CRM", URL: "https://127.0.0.1:9/hook", Headers: map[string]string{"X-Token": "hunter2"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commands.RotateSecret(t.Context(), by, created.ID); err != nil {
+		t.Fatal(err)
+	}
+	off := false
+	if _, err := s.Commands.ReviseDestination(t.Context(), by, created.ID, command.DestinationPatch{Enabled: &off}); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := eventstore.Load(t.Context(), s.Store, destination.Aggregate, created.ID)
+	if err != nil || len(loaded.State.Secrets) != 2 {
+		t.Fatalf("%+v, %v", loaded.State, err)
+	}
+	if _, err := s.Commands.DeleteDestination(t.Context(), by, created.ID); err != nil {
+		t.Fatal(err)
+	}
+	return created.ID, loaded.State.Secrets[0].ID, loaded.State.Secrets[1].ID
+}
+
+func TestAuditOfADeletedDestination(t *testing.T) {
+	t.Parallel()
+	s := audited(t)
+	org, _ := s.Organization(t, "Town hall")
+	by := command.Caller{Organization: org, Actor: "key:ab12CD34", RequestID: uuid.New()}
+	id, first, second := s.life(t, by)
+	path := "/admin/audit/destinations/" + id.String()
+
+	var got adminapi.Audit
+	answer := s.do(t, "GET", path, "")
+	answer.into(t, 200, &got) // without waiting: the answer shows what has happened before the question
+	var types []string
+	for i, e := range got.Entries {
+		types = append(types, e.Type)
+		if e.Revision != int64(i) || e.Actor != by.Actor || *e.CorrelationID != by.RequestID || *e.CausationID != by.RequestID ||
+			*e.Organization != org || e.Reason != nil || e.Destination != id || e.RecordedAt.Before(e.At.Add(-time.Second)) {
+			t.Errorf("entry %d: %+v", i, e)
+		}
+		if _, err := eventstore.ParsePosition(e.Position); err != nil {
+			t.Errorf("entry %d: %v", i, err)
+		}
+	}
+	want := []string{
+		"destination.created.v1", "destination.secret-minted.v1", "destination.secret-rotated.v1", "destination.disabled.v1", "destination.deleted.v1",
+	}
+	if !slices.Equal(types, want) {
+		t.Fatalf("entries %v, want %v", types, want)
+	}
+	if got.State.Status != "deleted" || got.State.Revision != 4 || got.Destination != id || got.Organization != org {
+		t.Errorf("now: %+v", got)
+	}
+	for _, hidden := range []string{"hunter2", "whsec_", "sealed", "digest"} {
+		if strings.Contains(answer.body, hidden) {
+			t.Errorf("the answer shows %s", hidden)
+		}
+	}
+
+	var then adminapi.Audit
+	moment := got.Entries[3].At
+	s.do(t, "GET", path+"?at="+moment.Format(time.RFC3339Nano), "").into(t, 200, &then)
+	crm, end := "crm", got.Entries[2].Detail.ExpiresAt
+	wantState := &adminapi.AuditState{
+		Status: "disabled", ExternalID: &crm, Name: "CRM", URL: "https://127.0.0.1:9/hook", HasHeaders: true, Revision: 3,
+		Secrets: []adminapi.AuditSecret{
+			{ID: first, CreatedAt: got.Entries[1].At, ExpiresAt: &end, Active: true}, {ID: second, CreatedAt: got.Entries[2].At, Active: true},
+		},
+	}
+	if diff := cmp.Diff(wantState, then.State); diff != "" || !then.At.Equal(moment) || len(then.Entries) != 5 {
+		t.Errorf("state at %s (-want +got):\n%s", then.At, diff)
+	}
+	var before adminapi.Audit
+	s.do(t, "GET", path+"?at=2020-01-01T00:00:00%2B01:00", "").into(t, 200, &before)
+	if before.State != nil || len(before.Entries) != 5 {
+		t.Errorf("before it was: %+v", before)
+	}
+	s.do(t, "GET", path+"?at=yesterday", "").refused(t, 400, "INVALID_QUERY", "at must be an ISO 8601 time")
+	s.do(t, "GET", path+"?limit=7", "").refused(t, 400, "INVALID_QUERY", "limit is not a known query parameter")
+	s.do(t, "GET", "/admin/audit/destinations/crm", "").refused(t, 400, "INVALID_PARAMS", "id must be a UUID")
+	s.do(t, "GET", "/admin/audit/destinations/"+uuid.NewString(), "").refused(t, 404, "NOT_FOUND", "no destination has or had this id")
+	s.do(t, "DELETE", path, "").refused(t, 404, "NOT_FOUND", "GET")
+}
+
+// export asks for NDJSON with any Accept header.
+func (s *server) export(t *testing.T, path, accept string) response {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), "GET", path, nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Accept", accept)
+	return s.send(r)
+}
+
+func TestAuditExport(t *testing.T) {
+	t.Parallel()
+	s := audited(t)
+	org, _ := s.Organization(t, "Town hall")
+	id, _, _ := s.life(t, command.Caller{Organization: org, Actor: "key:ab12CD34"})
+	path := "/admin/audit/destinations/" + id.String()
+	var whole adminapi.Audit
+	s.do(t, "GET", path, "").into(t, 200, &whole)
+	for _, accept := range []string{"application/x-ndjson", "text/plain, Application/X-NDJSON;q=0.5"} {
+		answer := s.export(t, path, accept)
+		if answer.status != 200 || answer.header.Get("Content-Type") != "application/x-ndjson" || answer.header.Get("Vary") != "Accept" {
+			t.Fatalf("%d %v", answer.status, answer.header)
+		}
+		var exported []adminapi.AuditEntry
+		for lines := bufio.NewScanner(strings.NewReader(answer.body)); lines.Scan(); {
+			var e adminapi.AuditEntry
+			if err := json.Unmarshal(lines.Bytes(), &e, json.RejectUnknownMembers(true)); err != nil {
+				t.Fatalf("%s: %v", lines.Text(), err)
+			}
+			exported = append(exported, e)
+		}
+		if diff := cmp.Diff(whole.Entries, exported); diff != "" {
+			t.Errorf("export (-shown +exported):\n%s", diff)
+		}
+	}
+	for _, accept := range []string{"", "*/*", "application/json", "application/x-ndjson;q=0"} {
+		s.export(t, path, accept).into(t, 200, &whole)
+	}
+	s.export(t, path+"?at=2026-11-21T12:00:00Z", "application/x-ndjson").refused(t, 400, "INVALID_QUERY", "at has no effect on an export")
+	s.export(t, "/admin/audit/destinations/7", "application/x-ndjson").refused(t, 400, "INVALID_PARAMS", "id must be a UUID")
+	s.export(t, "/admin/audit/destinations/"+uuid.NewString(), "application/x-ndjson").refused(t, 404, "NOT_FOUND", "no destination has or had this id")
+}
+
+// broken is a connection that ends after some bytes.
+type broken struct {
+	http.ResponseWriter
+	left int
+}
+
+func (b *broken) Write(p []byte) (int, error) {
+	if b.left -= len(p); b.left < 0 {
+		return 0, errors.New("connection reset")
+	}
+	return b.ResponseWriter.Write(p)
+}
+
+func TestAnExportThatBreaksOffIsNoWholeOne(t *testing.T) {
+	t.Parallel()
+	s := audited(t)
+	org, _ := s.Organization(t, "Town hall")
+	id, _, _ := s.life(t, command.Caller{Organization: org, Actor: "key:ab12CD34"})
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "/admin/audit/destinations/"+id.String(), nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Accept", "application/x-ndjson")
+	r.RemoteAddr = "127.0.0.1:40000"
+	defer func() {
+		if err, ok := recover().(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+			t.Errorf("ended with %v, want an aborted connection", err)
+		}
+	}()
+	s.api.ServeHTTP(&broken{httptest.NewRecorder(), 1000}, r)
+}
+
+func TestTheAuditShowsWhatIsThereWithoutAnEventStore(t *testing.T) {
+	t.Parallel()
+	s := audited(t)
+	org, _ := s.Organization(t, "Town hall")
+	id, _, _ := s.life(t, command.Caller{Organization: org, Actor: "key:ab12CD34"})
+	var got adminapi.Audit
+	s.do(t, "GET", "/admin/audit/destinations/"+id.String(), "").into(t, 200, &got)
+	s.StopStore()
+	s.do(t, "GET", "/admin/audit/destinations/"+id.String(), "").into(t, 200, &got)
+	if len(got.Entries) != 5 {
+		t.Errorf("%d entries", len(got.Entries))
+	}
+}
+
+// as sends a request with a token.
+func (s *server) as(t *testing.T, bearer, method, path, body string) response {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+bearer)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return s.send(r)
+}
+
+func TestAuditors(t *testing.T) {
+	t.Parallel()
+	s := audited(t)
+	org, key := s.Organization(t, "Town hall")
+	id, _, _ := s.life(t, command.Caller{Organization: org, Actor: "key:ab12CD34"})
+	expires := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	var issued, lasting adminapi.IssuedAuditorToken
+	s.do(t, "POST", "/admin/auditors", `{"name":"Court of audit","expiresAt":"`+expires.Format(time.RFC3339)+`"}`).into(t, 201, &issued)
+	s.do(t, "POST", "/admin/auditors", `{"name":"Data protection"}`).into(t, 201, &lasting)
+	if parsed, ok := credential.Parse(credential.AuditorToken, issued.Token); !ok || parsed.ID != issued.ID {
+		t.Fatalf("issued %+v", issued.ID)
+	}
+
+	may := []string{"/admin/audit/destinations/" + id.String(), "/admin/projections"}
+	for _, path := range may {
+		for _, method := range []string{"GET", "HEAD"} {
+			if got := s.as(t, issued.Token, method, path, ""); got.status != 200 {
+				t.Errorf("%s %s: %d %s", method, path, got.status, got.body)
+			}
+		}
+	}
+	s.as(t, issued.Token, "GET", "/admin/audit/destinations/"+uuid.NewString(), "").refused(t, 404, "NOT_FOUND", "no destination")
+	// All else is as closed as to anybody.
+	for _, route := range [][2]string{
+		{"GET", "/admin/organizations"}, {"POST", "/admin/organizations"}, {"GET", "/admin/sources"}, {"GET", "/admin/auditors"},
+		{"POST", "/admin/auditors"}, {"DELETE", "/admin/auditors/" + issued.ID}, {"POST", "/admin/projections/feeds/rebuild"},
+		{"POST", "/admin/events"}, {"POST", may[0]}, {"DELETE", may[0]}, {"POST", "/admin/projections"}, {"GET", "/admin/audit"},
+		{"GET", "/nowhere"}, {"GET", "/admin/%61udit/destinations/" + id.String()}, {"GET", "/admin/projections/"},
+	} {
+		s.as(t, issued.Token, route[0], route[1], "{}").refused(t, 401, "AUTHENTICATION_FAILED", "admin token")
+	}
+	for name, bad := range map[string]string{
+		"another secret": issued.Token[:12] + strings.Repeat("x", 43), "another id": "ca_00000000" + issued.Token[11:], "an API key": key, "none": "",
+	} {
+		if got := s.as(t, bad, "GET", may[0], ""); got.status != 401 {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+
+	s.do(t, "DELETE", "/admin/auditors/"+lasting.ID, "").into(t, 200, nil)
+	s.do(t, "DELETE", "/admin/auditors/"+lasting.ID, "").into(t, 200, nil)
+	s.as(t, lasting.Token, "GET", may[0], "").refused(t, 401, "AUTHENTICATION_FAILED", "while it is valid")
+	var list adminapi.List[adminapi.AuditorToken]
+	answer := s.do(t, "GET", "/admin/auditors", "")
+	answer.into(t, 200, &list)
+	if len(list.Items) != 2 || list.Items[0].ID != issued.ID || !list.Items[0].ExpiresAt.Equal(expires) || list.Items[0].RevokedAt != nil ||
+		list.Items[1].Name != "Data protection" || list.Items[1].RevokedAt == nil || list.Items[1].ExpiresAt != nil {
+		t.Errorf("auditors: %s", answer.body)
+	}
+	events := s.EventTypes(t, auditor.Aggregate.Stream(auditor.StreamID(lasting.ID)))
+	if !slices.Equal(events, []string{"auditor.token-issued.v1", "auditor.token-revoked.v1"}) {
+		t.Errorf("events: %v", events)
+	}
+	if strings.Contains(s.Logged.String(), issued.Token) || strings.Contains(answer.body, issued.Token[12:]) {
+		t.Error("the token is shown again")
+	}
+	if !strings.Contains(s.Logged.String(), "auditor="+issued.ID) {
+		t.Error("the log does not say who read")
+	}
+}
+
+func TestAuditorsAreNotIssuedByMistake(t *testing.T) {
+	t.Parallel()
+	s := audited(t)
+	for body, message := range map[string]string{
+		`{}`: "name is required", `{"name":""}`: "name", `{"name":"A","expiresAt":"tomorrow"}`: "expiresAt must be",
+		`{"name":"A","expiresAt":"2020-01-01T00:00:00Z"}`: "future", `{"name":"A","admin":true}`: "admin is not a known field",
+	} {
+		s.do(t, "POST", "/admin/auditors", body).refused(t, 400, "INVALID_BODY", message)
+	}
+	s.do(t, "DELETE", "/admin/auditors/nobody00", "").refused(t, 404, "NOT_FOUND", "auditor not found")
+}
+
+// An auditor's token ends by itself.
+func TestAuditorsExpire(t *testing.T) {
+	t.Parallel()
+	s := audited(t)
+	expires := time.Now().Add(1500 * time.Millisecond)
+	var issued adminapi.IssuedAuditorToken
+	s.do(t, "POST", "/admin/auditors", `{"name":"A","expiresAt":"`+expires.Format(time.RFC3339Nano)+`"}`).into(t, 201, &issued)
+	if got := s.as(t, issued.Token, "GET", "/admin/projections", ""); got.status != 200 && time.Now().Before(expires) {
+		t.Errorf("before: %d", got.status)
+	}
+	apitest.Eventually(t, "the token has expired", func() bool {
+		return s.as(t, issued.Token, "GET", "/admin/projections", "").status == 401
+	})
+	if time.Now().Before(expires) {
+		t.Error("it ended before its time")
+	}
+}

@@ -1,0 +1,218 @@
+package adminapi
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"carillon/cmd/internal/httpapi/wire"
+	"carillon/command"
+)
+
+const (
+	mediaJSON   = "application/json"
+	mediaNDJSON = "application/x-ndjson"
+	maxEvent    = 1 << 20 // bytes of one event as sent
+	// publishers is how many events of a body are on their way into the store at a time: the store commits them in
+	// groups.
+	publishers   = 128
+	publishQueue = 4 // events that wait for each publisher
+)
+
+func (a *API) eventRoutes(r chi.Router) {
+	publish := wire.Events.Handle(a.publish)
+	r.Post("/admin/events", func(w http.ResponseWriter, r *http.Request) {
+		// Many events may take longer than the server grants any other request.
+		if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			wire.Events.WriteError(w, r, err)
+			return
+		}
+		publish(w, r)
+	})
+}
+
+// Published counts the events that are recorded, those that were before under the same id included.
+type Published struct {
+	Published int `json:"published"`
+}
+
+type eventBody struct {
+	ID             wire.Optional[string]         `json:"id"`
+	Type           wire.Optional[string]         `json:"type"`
+	Source         wire.Optional[string]         `json:"source"`
+	Subject        *string                       `json:"subject"`
+	Time           wire.Optional[string]         `json:"time"`
+	FeedType       *string                       `json:"feedType"`
+	FeedID         *string                       `json:"feedId"`
+	OrganizationID *string                       `json:"organizationId"`
+	Data           wire.Optional[jsontext.Value] `json:"data"`
+	input          command.EventInput
+}
+
+// Check implements wire.Body. What the catalog says is the command's.
+func (b *eventBody) Check(c *wire.Checks) {
+	b.input = command.EventInput{Type: b.Type.Value, Source: b.Source.Value, Subject: text(b.Subject), FeedType: text(b.FeedType), Data: b.Data.Value}
+	c.Name("type", b.Type, 1, 0)
+	c.Name("source", b.Source, 1, 0)
+	c.Text("subject", b.input.Subject, 0, 0)
+	c.Require("data", b.Data.Set)
+	if b.ID.Set {
+		b.input.ID = c.UUID("id", b.ID.Value)
+	}
+	if b.FeedID != nil {
+		b.input.FeedID = c.UUID("feedId", *b.FeedID)
+	}
+	if b.OrganizationID != nil {
+		b.input.Organization = c.UUID("organizationId", *b.OrganizationID)
+	}
+	if b.Time.Set {
+		at, err := wire.ParseTime(b.Time.Value)
+		if err != nil {
+			c.Fail("time", "must be an ISO 8601 time with Z or an offset, such as 2026-11-21T12:00:00Z")
+		}
+		b.input.Time = at
+	}
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// publish takes one event, or many as NDJSON of any length.
+func (a *API) publish(r *http.Request) (wire.Reply, error) {
+	media, err := wire.MediaType(r, mediaJSON, mediaNDJSON)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if media == mediaNDJSON {
+		published, err := a.publishMany(r.Context(), operator(r), r.Body)
+		return wire.OK(Published{Published: published}), err
+	}
+	data, err := wire.ReadBody(r, maxEvent)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	var body eventBody
+	if err := wire.UnmarshalBody(data, &body); err != nil {
+		return wire.Reply{}, err
+	}
+	if _, _, err := a.Commands.Publish(r.Context(), operator(r), body.input); err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(Published{Published: 1}), nil
+}
+
+// line is an event on its way, with its place in the body.
+type line struct {
+	number int
+	event  command.EventInput
+}
+
+// batch is the state of one publishMany.
+type batch struct {
+	done   atomic.Int64
+	failed atomic.Bool
+	mu     sync.Mutex
+	first  error // of the earliest line that failed
+	number int
+}
+
+func (b *batch) fail(number int, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.first == nil || number < b.number {
+		b.first, b.number = err, number
+	}
+	b.failed.Store(true)
+}
+
+// publishMany publishes each line. Events of one subject keep their order; others may overtake each other. It stops
+// at the first line that is refused; what is on its way into the store by then is published.
+func (a *API) publishMany(ctx context.Context, by command.Caller, body io.Reader) (int, error) {
+	var state batch
+	var running sync.WaitGroup
+	lanes := make([]chan line, publishers)
+	for i := range lanes {
+		lanes[i] = make(chan line, publishQueue)
+		running.Go(func() {
+			for l := range lanes[i] {
+				if state.failed.Load() {
+					continue // the reader may still be waiting for room
+				}
+				if _, _, err := a.Commands.Publish(ctx, by, l.event); err != nil {
+					state.fail(l.number, err)
+					continue
+				}
+				state.done.Add(1)
+			}
+		})
+	}
+	number, err := readLines(body, &state, lanes)
+	for _, lane := range lanes {
+		close(lane)
+	}
+	running.Wait()
+	if err != nil {
+		state.fail(number, err)
+	}
+	published := int(state.done.Load())
+	if state.first != nil {
+		return published, atLine(state.number, published, state.first)
+	}
+	return published, nil
+}
+
+// readLines gives each event to the lane of its subject, until the body ends or a line has failed. It returns the
+// number of the line that it could not read, with the error.
+func readLines(body io.Reader, state *batch, lanes []chan line) (int, error) {
+	reader := bufio.NewReaderSize(body, maxEvent)
+	seed := maphash.MakeSeed()
+	for number := 1; !state.failed.Load(); number++ {
+		text, err := reader.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return number, wire.Fail(wire.TooLarge, "line", "is over the limit of %d bytes", maxEvent)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return number, &wire.Failure{Kind: wire.BadBody, Field: "body", Issue: "could not be read to its end", Cause: err}
+		}
+		if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 {
+			var body eventBody
+			if err := wire.UnmarshalBody(trimmed, &body); err != nil {
+				return number, err
+			}
+			lane := maphash.String(seed, body.input.Type+"\x00"+body.input.Subject)
+			if body.input.Subject == "" {
+				lane = uint64(number)
+			}
+			lanes[lane%uint64(len(lanes))] <- line{number, body.input}
+		}
+		if err != nil {
+			return 0, nil //nolint:nilerr // the end of the body
+		}
+	}
+	return 0, nil
+}
+
+// atLine says where a body went wrong and what became of the rest.
+func atLine(number, published int, err error) error {
+	f := *wire.FailureOf(err)
+	if f.Kind == wire.Internal {
+		return err
+	}
+	f.Message = fmt.Sprintf("line %d: %s (%d events were published; sending the same again publishes none twice that has an id)", number, f.Error(), published)
+	return &f
+}

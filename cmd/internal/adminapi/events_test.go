@@ -1,0 +1,117 @@
+package adminapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminapi"
+)
+
+// event is one event as sent, without a line break.
+func event(organization uuid.UUID, id, subject string) string {
+	return fmt.Sprintf(`{"id":"%s","type":"factcheck.status.changed","source":"/factcheck","subject":"%s","organizationId":"%s","data":%s}`,
+		id, subject, organization, factcheck)
+}
+
+const factcheck = `{"id":"c-1","status":"completed","previousStatus":"running","title":"A claim","url":"https://example.org/c-1","changedAt":"2026-11-21T12:00:00Z"}`
+
+func TestPublishOneEvent(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	org, _ := s.Organization(t, "Town hall")
+	id := uuid.NewString()
+	var published adminapi.Published
+	for range 2 { // the second time nothing is recorded
+		s.do(t, "POST", "/admin/events", event(org, id, "claim-1")).into(t, 200, &published)
+		if published.Published != 1 {
+			t.Errorf("published %d", published.Published)
+		}
+	}
+	if got := s.EventTypes(t, "publication-"+id); len(got) != 1 {
+		t.Errorf("recorded %v", got)
+	}
+	for change, want := range map[[2]string][2]string{
+		{`"type":"factcheck.status.changed"`, `"type":"no.such"`}:            {"VALIDATION_FAILED", "GET /events/types"},
+		{`"type":"factcheck.status.changed"`, `"type":"event.item.updated"`}: {"VALIDATION_FAILED", "reserved"},
+		{`"type":"factcheck.status.changed",`, ``}:                           {"INVALID_BODY", "type is required"},
+		{`"source":"/factcheck",`, ``}:                                       {"INVALID_BODY", "source is required"},
+		{`"id":"` + id, `"id":"7`}:                                           {"INVALID_BODY", "id must be a UUID"},
+		{`"source":`, `"time":"noon","source":`}:                             {"INVALID_BODY", "time must be an ISO 8601 time"},
+		{`"source":`, `"feedid":"x","source":`}:                              {"INVALID_BODY", "feedid is not a known field"},
+		{`"source":`, `"feedId":"` + id + `","source":`}:                     {"INVALID_BODY", "feedType and feedId go together"},
+		{`"data":` + factcheck, `"data":{}`}:                                 {"VALIDATION_FAILED", "data does not match the schema"},
+		{`"organizationId":"` + org.String() + `",`, ``}:                     {"VALIDATION_FAILED", ""},
+		{`,"data":` + factcheck, ``}:                                         {"INVALID_BODY", "data is required"},
+	} {
+		body := strings.Replace(event(org, id, "claim-1"), change[0], change[1], 1)
+		s.do(t, "POST", "/admin/events", body).refused(t, 400, want[0], want[1])
+	}
+	s.do(t, "POST", "/admin/events", `{"data":"`+strings.Repeat("x", 1<<20)+`"}`).refused(t, 413, "INVALID_BODY", "1048576")
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/admin/events", strings.NewReader("x"))
+	r.Header.Set("Authorization", "Bearer "+token)
+	s.send(r).refused(t, 415, "INVALID_BODY", "application/json or application/x-ndjson")
+}
+
+func TestPublishMany(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	org, _ := s.Organization(t, "Town hall")
+	var lines strings.Builder
+	ids := make([]string, 500)
+	for i := range ids {
+		ids[i] = uuid.NewString()
+		lines.WriteString(event(org, ids[i], fmt.Sprint("claim-", i%7)) + "\n")
+		if i%100 == 0 {
+			lines.WriteString("\n") // an empty line is nothing
+		}
+	}
+	body := strings.TrimRight(lines.String(), "\n") // nor does the last one need an end
+	var published adminapi.Published
+	s.do(t, "POST", "/admin/events", body).into(t, 200, &published)
+	if published.Published != len(ids) {
+		t.Errorf("published %d of %d", published.Published, len(ids))
+	}
+	for _, id := range ids {
+		if got := s.EventTypes(t, "publication-"+id); len(got) != 1 {
+			t.Fatalf("event %s recorded %v", id, got)
+		}
+	}
+}
+
+func TestPublishManyStopsAtABadLine(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	org, _ := s.Organization(t, "Town hall")
+	good := func() string { return event(org, uuid.NewString(), "claim-1") }
+	late := uuid.NewString()
+	for bad, want := range map[string]string{
+		`{"type":"no.such","source":"/x","data":{}}`: "line 2: type \"no.such\"",
+		`{"type":`: "line 2: body is not valid JSON",
+		`[]`:       "line 2: body must be an object",
+		`{"data":"` + strings.Repeat("x", 1<<20) + `"}`: "line 2: line is over the limit",
+	} {
+		body := good() + "\n" + bad + "\n" + strings.Repeat(good()+"\n", 2000) + event(org, late, "claim-1")
+		got := s.do(t, "POST", "/admin/events", body)
+		if got.status < 400 || got.status >= 500 || !strings.Contains(strings.ReplaceAll(got.body, `\"`, `"`), want) || !strings.Contains(got.body, "published") {
+			t.Errorf("answered %d %s, want %s", got.status, got.body, want)
+		}
+	}
+	if got := s.EventTypes(t, "publication-"+late); len(got) != 0 {
+		t.Error("it went on long after the bad line")
+	}
+	s.do(t, "POST", "/admin/events", "\n\n").into(t, http.StatusOK, &adminapi.Published{})
+}
+
+func TestPublishWithoutAnEventStore(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	org, _ := s.Organization(t, "Town hall")
+	s.StopStore()
+	body := strings.Repeat(event(org, uuid.NewString(), "claim-1")+"\n", 3)
+	s.do(t, "POST", "/admin/events", body).refused(t, 503, "SERVICE_UNAVAILABLE", "0 events were published")
+}

@@ -1,0 +1,95 @@
+package adminapi
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/feed"
+	"carillon/cmd/internal/httpapi/wire"
+	"carillon/command"
+)
+
+func (a *API) feedRoutes(r chi.Router) {
+	r.Post("/admin/feeds", wire.Events.Handle(a.registerFeed))
+	r.Put("/admin/feeds/{feedType}/{feedId}/shares/{organizationId}", wire.Events.Handle(a.shareFeed))
+	r.Delete("/admin/feeds/{feedType}/{feedId}/shares/{organizationId}", wire.Events.Handle(a.unshareFeed))
+}
+
+type feedBody struct {
+	ID             wire.Optional[string] `json:"id"`
+	FeedType       wire.Optional[string] `json:"feedType"`
+	OrganizationID wire.Optional[string] `json:"organizationId"`
+	Name           wire.Optional[string] `json:"name"`
+	id, owner      uuid.UUID
+}
+
+// Check implements wire.Body.
+func (b *feedBody) Check(c *wire.Checks) {
+	if b.ID.Set {
+		b.id = c.UUID("id", b.ID.Value)
+	}
+	if c.Require("feedType", b.FeedType.Set) {
+		c.OneOf("feedType", b.FeedType.Value, feed.TypeNews, feed.TypeEvent)
+	}
+	if c.Require("organizationId", b.OrganizationID.Set) {
+		b.owner = c.UUID("organizationId", b.OrganizationID.Value)
+	}
+	c.Name("name", b.Name, 1, 0)
+}
+
+func (a *API) registerFeed(r *http.Request) (wire.Reply, error) {
+	body, err := wire.Decode[feedBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	id, at, err := a.Commands.RegisterFeed(r.Context(), operator(r), command.RegisterFeed{
+		ID: body.id, FeedType: body.FeedType.Value, Organization: body.owner, Name: body.Name.Value,
+	})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "feeds")
+	return wire.Created(Created{ID: id}), nil
+}
+
+func (a *API) shareFeed(r *http.Request) (wire.Reply, error) {
+	share, err := shareOf(r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.ShareFeed(r.Context(), operator(r), share)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "feeds")
+	return wire.Done(), nil
+}
+
+func (a *API) unshareFeed(r *http.Request) (wire.Reply, error) {
+	share, err := shareOf(r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.UnshareFeed(r.Context(), operator(r), share)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "feeds")
+	return wire.Done(), nil
+}
+
+func shareOf(r *http.Request) (share command.ShareFeed, err error) {
+	if err := wire.DecodeNothing(r); err != nil {
+		return share, err
+	}
+	if share.FeedType, err = wire.PathText(r, "feedType"); err != nil {
+		return share, err
+	}
+	if share.FeedID, err = wire.PathUUID(r, "feedId", wire.BadParam); err != nil {
+		return share, err
+	}
+	share.Organization, err = wire.PathUUID(r, "organizationId", wire.BadParam)
+	return share, err
+}

@@ -1,0 +1,118 @@
+package adminapi_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/httpapi/apitest"
+)
+
+const token = "0123456789abcdef0123456789abcdef"
+
+// server is the admin API on real parts. Projections and readiness are this process's business elsewhere; here the
+// test says what they answer.
+type server struct {
+	*apitest.Parts
+	api         http.Handler
+	projections *projections
+	down        map[string]error
+}
+
+type projections struct{ rebuilding string }
+
+func (p *projections) Status(context.Context) ([]adminapi.Projection, error) {
+	return []adminapi.Projection{{Name: "feeds", Kind: "readModel", Position: "7/7", Head: "9/9", Events: 3}}, nil
+}
+
+func (p *projections) Rebuild(_ context.Context, name string) error {
+	switch {
+	case name != "feeds":
+		return adminapi.ErrNoProjection
+	case p.rebuilding == name:
+		return adminapi.ErrRebuilding
+	}
+	p.rebuilding = name
+	return nil
+}
+
+func serve(t *testing.T) *server {
+	t.Helper()
+	s := &server{Parts: apitest.Start(t), projections: &projections{}, down: map[string]error{"postgres": nil, "eventstore": nil}}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "carillon_test", Help: "A metric."}))
+	s.api = adminapi.New(adminapi.Parts{
+		Commands: s.Commands, Queries: s.Queries, Await: s.Progress.Await, Projections: s.projections,
+		Ready:   func(context.Context) map[string]error { return s.down },
+		Metrics: metrics, Token: token, Now: time.Now, Log: s.Log,
+	})
+	return s
+}
+
+// do sends a request with the admin token; a body is sent as JSON, or as NDJSON where it has several lines.
+func (s *server) do(t *testing.T, method, path, body string) response {
+	t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), method, path, reader)
+	r.Header.Set("Authorization", "Bearer "+token)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if strings.Contains(body, "\n") {
+		r.Header.Set("Content-Type", "application/x-ndjson")
+	}
+	return s.send(r)
+}
+
+func (s *server) send(r *http.Request) response {
+	r.RemoteAddr = "127.0.0.1:40000"
+	w := httptest.NewRecorder()
+	s.api.ServeHTTP(w, r)
+	return response{w.Code, w.Header(), w.Body.String()}
+}
+
+type response struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (r response) refused(t *testing.T, status int, code, message string) {
+	t.Helper()
+	var envelope struct {
+		Success bool `json:"success"`
+		Error   struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	err := json.Unmarshal([]byte(r.body), &envelope, json.RejectUnknownMembers(true))
+	if err != nil || r.status != status || envelope.Error.Code != code || !strings.Contains(envelope.Error.Message, message) {
+		t.Errorf("answered %d %s (%v)\nwant     %d %s … %s", r.status, r.body, err, status, code, message)
+	}
+}
+
+func (r response) into(t *testing.T, status int, data any) {
+	t.Helper()
+	envelope := struct {
+		Success bool `json:"success"`
+		Data    any  `json:"data"`
+	}{Data: data}
+	if err := json.Unmarshal([]byte(r.body), &envelope); err != nil || r.status != status || !envelope.Success {
+		t.Fatalf("answered %d %s (%v), want %d", r.status, r.body, err, status)
+	}
+}
+
+var errDown = errors.New("connection refused by hunter2")

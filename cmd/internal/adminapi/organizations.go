@@ -1,0 +1,127 @@
+package adminapi
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/httpapi/wire"
+	"carillon/command"
+)
+
+func (a *API) organizationRoutes(r chi.Router) {
+	r.Post("/admin/organizations", wire.Events.Handle(a.registerOrganization))
+	r.Get("/admin/organizations", wire.Events.Handle(a.listOrganizations))
+	r.Post("/admin/organizations/{id}/keys", wire.Events.Handle(a.issueKey))
+	r.Delete("/admin/organizations/{id}/keys/{keyId}", wire.Events.Handle(a.revokeKey))
+}
+
+// Created answers every create.
+type Created struct {
+	ID uuid.UUID `json:"id"`
+}
+
+// List is a whole list.
+type List[T any] struct {
+	Items []T `json:"items"`
+}
+
+// Organization is one of a list.
+type Organization struct {
+	ID        uuid.UUID `json:"id"`
+	Name      string    `json:"name"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+// IssuedKey is a new API key. It can't be shown again.
+type IssuedKey struct {
+	ID  string `json:"id"`
+	Key string `json:"key"`
+}
+
+type organizationBody struct {
+	Name wire.Optional[string] `json:"name"`
+}
+
+// Check implements wire.Body.
+func (b *organizationBody) Check(c *wire.Checks) { c.Name("name", b.Name, 1, 0) }
+
+func (a *API) registerOrganization(r *http.Request) (wire.Reply, error) {
+	body, err := wire.Decode[organizationBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	id, at, err := a.Commands.RegisterOrganization(r.Context(), operator(r), command.RegisterOrganization{Name: body.Name.Value})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "organizations")
+	return wire.Created(Created{ID: id}), nil
+}
+
+func (a *API) listOrganizations(r *http.Request) (wire.Reply, error) {
+	organizations, err := a.Queries.Organizations(r.Context())
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	list := List[Organization]{Items: make([]Organization, len(organizations))}
+	for i, o := range organizations {
+		list.Items[i] = Organization{ID: o.ID, Name: o.Name, CreatedAt: o.CreatedAt.UTC()}
+	}
+	return wire.OK(list), nil
+}
+
+type keyBody struct {
+	Name      wire.Optional[string] `json:"name"`
+	ExpiresAt *string               `json:"expiresAt"`
+	expires   *time.Time
+}
+
+// Check implements wire.Body.
+func (b *keyBody) Check(c *wire.Checks) {
+	c.Text("name", b.Name.Value, 0, 0)
+	if b.ExpiresAt == nil {
+		return
+	}
+	at, err := wire.ParseTime(*b.ExpiresAt)
+	if err != nil {
+		c.Fail("expiresAt", "must be an ISO 8601 time with Z or an offset, such as 2027-01-01T00:00:00Z")
+	}
+	b.expires = &at
+}
+
+func (a *API) issueKey(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	body, err := wire.Decode[keyBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	issued, at, err := a.Commands.IssueKey(r.Context(), operator(r), command.IssueKey{Organization: id, Name: body.Name.Value, ExpiresAt: body.expires})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "organizations")
+	return wire.Created(IssuedKey{ID: issued.ID, Key: issued.Key.Reveal()}), nil
+}
+
+func (a *API) revokeKey(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	keyID, err := wire.PathText(r, "keyId")
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.RevokeKey(r.Context(), operator(r), command.RevokeKey{Organization: id, KeyID: keyID})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "organizations")
+	return wire.Done(), nil
+}

@@ -1,0 +1,109 @@
+package adminapi
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/source"
+	"carillon/cmd/internal/httpapi/wire"
+	"carillon/command"
+	"carillon/query"
+)
+
+func (a *API) sourceRoutes(r chi.Router) {
+	r.Post("/admin/sources", wire.Events.Handle(a.addSource))
+	r.Get("/admin/sources", wire.Events.Handle(a.listSources))
+	r.Post("/admin/sources/{id}/collect", wire.Events.Handle(a.collectSource))
+}
+
+// Source is a source and how its collection goes.
+type Source struct {
+	ID          uuid.UUID          `json:"id"`
+	Type        string             `json:"type"`
+	URL         string             `json:"url,omitempty"`
+	Handle      string             `json:"handle,omitempty"`
+	Timezone    string             `json:"timezone,omitempty"`
+	CreatedAt   time.Time          `json:"createdAt"`
+	Feeds       int                `json:"feeds"`
+	State       string             `json:"state"`
+	Message     string             `json:"message,omitempty"`
+	Notes       []query.SourceNote `json:"notes,omitempty"`
+	StartedAt   *time.Time         `json:"startedAt"`
+	CompletedAt *time.Time         `json:"completedAt"`
+	Observed    int                `json:"observed"`
+	Failures    int                `json:"failures"`
+	DueAt       *time.Time         `json:"dueAt"`
+}
+
+type sourceBody struct {
+	Type     wire.Optional[string] `json:"type"`
+	URL      wire.Optional[string] `json:"url"`
+	Handle   wire.Optional[string] `json:"handle"`
+	Timezone wire.Optional[string] `json:"timezone"`
+}
+
+// Check implements wire.Body. What a type needs is the command's.
+func (b *sourceBody) Check(c *wire.Checks) {
+	if c.Require("type", b.Type.Set) {
+		c.OneOf("type", b.Type.Value, source.Types()...)
+	}
+}
+
+func (a *API) addSource(r *http.Request) (wire.Reply, error) {
+	body, err := wire.Decode[sourceBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	id, at, err := a.Commands.RegisterSource(r.Context(), operator(r), command.RegisterSource{
+		Type: body.Type.Value, URL: body.URL.Value, Handle: body.Handle.Value, Timezone: body.Timezone.Value,
+	})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "sources")
+	return wire.Created(Created{ID: id}), nil
+}
+
+func (a *API) listSources(r *http.Request) (wire.Reply, error) {
+	sources, err := a.Queries.Sources(r.Context())
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	list := List[Source]{Items: make([]Source, len(sources))}
+	for i, s := range sources {
+		list.Items[i] = Source{
+			ID: s.ID, Type: s.Type, URL: s.URL, Handle: s.Handle, Timezone: s.Timezone, CreatedAt: s.CreatedAt.UTC(), Feeds: s.Feeds,
+			State: s.State, Message: s.Message, Notes: s.Notes, StartedAt: utc(s.StartedAt), CompletedAt: utc(s.CompletedAt),
+			Observed: s.Observed, Failures: s.Failures, DueAt: utc(s.DueAt),
+		}
+	}
+	return wire.OK(list), nil
+}
+
+func (a *API) collectSource(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if err := wire.DecodeNothing(r); err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.CollectSource(r.Context(), operator(r), id)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "sources")
+	return wire.Accepted(Created{ID: id}), nil
+}
+
+// utc is an instant that may be missing, in UTC: Postgres gives local times.
+func utc(at *time.Time) *time.Time {
+	if at == nil {
+		return nil
+	}
+	in := at.UTC()
+	return &in
+}

@@ -1,0 +1,210 @@
+// Package adminclient is the admin API from the other side: what the command line is made of. Its words are those of
+// package adminapi.
+package adminclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminapi"
+)
+
+// Error is the admin API's "no".
+type Error struct {
+	Status  int
+	Code    string
+	Message string
+}
+
+// Error is the message, which says what to do.
+func (e *Error) Error() string { return e.Message }
+
+// ErrNoServer means that nothing answers at the address.
+var ErrNoServer = errors.New("no server answers")
+
+const maxAnswer = 64 << 20 // bytes
+
+// Client talks to one server.
+type Client struct {
+	base, token string
+	http        *http.Client
+}
+
+// New makes a client for a base URL such as http://127.0.0.1:8081.
+func New(base, token string) *Client {
+	// No proxy: the token is for the server alone.
+	return &Client{base: base, token: token, http: &http.Client{Transport: &http.Transport{IdleConnTimeout: time.Minute}}}
+}
+
+// RegisterOrganization makes an organization.
+func (c *Client) RegisterOrganization(ctx context.Context, name string) (created adminapi.Created, err error) {
+	err = c.call(ctx, http.MethodPost, "/admin/organizations", map[string]string{"name": name}, &created)
+	return created, err
+}
+
+// Organizations lists all.
+func (c *Client) Organizations(ctx context.Context) (list []adminapi.Organization, err error) {
+	err = c.list(ctx, "/admin/organizations", &list)
+	return list, err
+}
+
+// IssueKey makes an API key; name may be empty, expires nil.
+func (c *Client) IssueKey(ctx context.Context, organization uuid.UUID, name string, expires *time.Time) (issued adminapi.IssuedKey, err error) {
+	body := struct {
+		Name      string     `json:"name,omitzero"`
+		ExpiresAt *time.Time `json:"expiresAt,omitzero"`
+	}{name, expires}
+	err = c.call(ctx, http.MethodPost, "/admin/organizations/"+organization.String()+"/keys", body, &issued)
+	return issued, err
+}
+
+// RevokeKey ends an API key.
+func (c *Client) RevokeKey(ctx context.Context, organization uuid.UUID, keyID string) error {
+	return c.call(ctx, http.MethodDelete, "/admin/organizations/"+organization.String()+"/keys/"+url.PathEscape(keyID), nil, nil)
+}
+
+// NewSource is a source to be added.
+type NewSource struct {
+	Type     string `json:"type"`
+	URL      string `json:"url,omitzero"`
+	Handle   string `json:"handle,omitzero"`
+	Timezone string `json:"timezone,omitzero"`
+}
+
+// AddSource adds a source; one that is known already keeps its id.
+func (c *Client) AddSource(ctx context.Context, source NewSource) (created adminapi.Created, err error) {
+	err = c.call(ctx, http.MethodPost, "/admin/sources", source, &created)
+	return created, err
+}
+
+// Sources lists all.
+func (c *Client) Sources(ctx context.Context) (list []adminapi.Source, err error) {
+	err = c.list(ctx, "/admin/sources", &list)
+	return list, err
+}
+
+// CollectSource asks for a collection now.
+func (c *Client) CollectSource(ctx context.Context, id uuid.UUID) error {
+	return c.call(ctx, http.MethodPost, "/admin/sources/"+id.String()+"/collect", nil, nil)
+}
+
+// NewFeed is a feed that another system owns. A zero ID gets a fresh one.
+type NewFeed struct {
+	ID             uuid.UUID `json:"id,omitzero"`
+	FeedType       string    `json:"feedType"`
+	OrganizationID uuid.UUID `json:"organizationId"`
+	Name           string    `json:"name"`
+}
+
+// RegisterFeed makes a feed known.
+func (c *Client) RegisterFeed(ctx context.Context, feed NewFeed) (created adminapi.Created, err error) {
+	err = c.call(ctx, http.MethodPost, "/admin/feeds", feed, &created)
+	return created, err
+}
+
+// ShareFeed lets an organization read a feed.
+func (c *Client) ShareFeed(ctx context.Context, feedType string, feed, with uuid.UUID) error {
+	return c.call(ctx, http.MethodPut, sharePath(feedType, feed, with), nil, nil)
+}
+
+// UnshareFeed ends what ShareFeed began.
+func (c *Client) UnshareFeed(ctx context.Context, feedType string, feed, with uuid.UUID) error {
+	return c.call(ctx, http.MethodDelete, sharePath(feedType, feed, with), nil, nil)
+}
+
+func sharePath(feedType string, feed, with uuid.UUID) string {
+	return "/admin/feeds/" + url.PathEscape(feedType) + "/" + feed.String() + "/shares/" + with.String()
+}
+
+// Publish sends events as NDJSON, as they are read.
+func (c *Client) Publish(ctx context.Context, events io.Reader) (published adminapi.Published, err error) {
+	err = c.send(ctx, http.MethodPost, "/admin/events", "application/x-ndjson", events, &published)
+	return published, err
+}
+
+// Projections lists all.
+func (c *Client) Projections(ctx context.Context) (list []adminapi.Projection, err error) {
+	err = c.list(ctx, "/admin/projections", &list)
+	return list, err
+}
+
+// Rebuild begins to rebuild a projection.
+func (c *Client) Rebuild(ctx context.Context, name string) error {
+	return c.call(ctx, http.MethodPost, "/admin/projections/"+url.PathEscape(name)+"/rebuild", nil, nil)
+}
+
+// Ready asks whether the server can serve. An *Error with status 503 names what it lacks.
+func (c *Client) Ready(ctx context.Context) (health adminapi.Health, err error) {
+	err = c.call(ctx, http.MethodGet, "/readyz", nil, &health)
+	return health, err
+}
+
+func (c *Client) list(ctx context.Context, path string, items any) error {
+	return c.call(ctx, http.MethodGet, path, nil, &struct {
+		Items any `json:"items"`
+	}{items})
+}
+
+func (c *Client) call(ctx context.Context, method, path string, body, into any) error {
+	if body == nil {
+		return c.send(ctx, method, path, "", nil, into)
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return c.send(ctx, method, path, "application/json", bytes.NewReader(data), into)
+}
+
+func (c *Client) send(ctx context.Context, method, path, media string, body io.Reader, into any) error {
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+c.token)
+	if media != "" {
+		request.Header.Set("Content-Type", media)
+	}
+	answer, err := c.http.Do(request)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%w at %s: start one (carillon serve), or name its address (CARILLON_ADMIN_ADDR or --admin-addr)", ErrNoServer, c.base)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("read the answer of %s: %w", c.base, err)
+	}
+	return decode(answer.StatusCode, data, into)
+}
+
+func decode(status int, data []byte, into any) error {
+	envelope := struct {
+		Success bool `json:"success"`
+		Data    any  `json:"data"`
+		Error   struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}{Data: into}
+	err := json.Unmarshal(data, &envelope)
+	switch {
+	case err == nil && envelope.Success:
+		return nil
+	case err == nil && envelope.Error.Message != "":
+		return &Error{Status: status, Code: envelope.Error.Code, Message: envelope.Error.Message}
+	}
+	return fmt.Errorf("the server answered %d, and not as Carillon's admin API does: is the address right?", status)
+}

@@ -1,0 +1,244 @@
+// Package app connects the parts of Carillon and runs them: it is the only place that knows them all.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/development"
+	"carillon/cmd/internal/history"
+	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/ratelimit"
+	"carillon/cmd/internal/vault"
+	"carillon/command"
+	"carillon/command/catalog"
+	"carillon/command/delivery"
+	"carillon/command/egress"
+	"carillon/command/webhook"
+	"carillon/projections"
+	"carillon/query"
+)
+
+// Connections to endpoints that stay open between requests.
+const (
+	maxIdlePerHost = 512
+	maxIdle        = 4096
+)
+
+// App is one process of Carillon.
+type App struct {
+	Commands *command.Commands
+	Queries  *query.Queries
+	Progress *projections.Progress
+	Metrics  *prometheus.Registry
+
+	cfg       config.Config
+	log       *slog.Logger
+	base      *infrastructure
+	runner    *projections.Runner
+	deliverer *delivery.Deliverer
+	queue     *queue
+	api       *httpapi.API
+	admin     http.Handler
+	rebuilds  *rebuilds
+	ending    context.Context // ends when the process begins to stop
+	listeners listeners
+}
+
+// Run opens an app, runs it until the context ends, and closes it.
+func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	a, err := Open(ctx, cfg, log)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	return a.Run(ctx)
+}
+
+// Open starts what the app stands on, migrates, listens, and connects the parts. Nothing is served yet.
+func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err error) {
+	a := &App{cfg: cfg, log: log, Metrics: prometheus.NewRegistry()}
+	defer func() {
+		if err != nil {
+			a.Close()
+		}
+	}()
+	if a.listeners, err = listen(ctx, &cfg); err != nil {
+		return nil, err // before anything slow: the commonest mistake is a port that is taken
+	}
+	if err := a.cfg.EnsureSecrets(); err != nil {
+		return nil, err
+	}
+	if a.base, err = openInfrastructure(ctx, &cfg, log); err != nil {
+		return nil, err
+	}
+	if err := projections.Migrate(ctx, a.base.pool); err != nil {
+		return nil, err
+	}
+	for _, p := range projectors() {
+		if err := projections.EnsureSchema(ctx, a.base.pool, p.Name(), p.Schema()); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.openAnalytics(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.connect(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// connect makes the parts and gives each what it needs.
+func (a *App) connect() error {
+	a.Metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		&consumerCollector{pool: a.base.pool, log: a.log})
+	master, err := a.cfg.Master()
+	if err != nil {
+		return fmt.Errorf("CARILLON_MASTER_KEY: %w", err)
+	}
+	secrets, err := vault.New(a.base.pool, master)
+	if err != nil {
+		return err
+	}
+	types, err := catalog.New()
+	if err != nil {
+		return err
+	}
+	policy, options, err := a.deliveryEgress()
+	if err != nil {
+		return err
+	}
+	sender := webhook.NewSender(egress.NewTransport(policy, options), webhook.Options{Version: Version, Timeout: a.cfg.DeliveryTimeout})
+	a.Queries = &query.Queries{Pool: a.base.pool}
+	a.Progress = projections.NewProgress(a.base.pool)
+	a.runner = &projections.Runner{Pool: a.base.pool, Store: a.base.store, Log: a.log, Progress: a.Progress, Identity: a.base.store.Identity}
+	a.Commands = &command.Commands{
+		Store: a.base.store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: policy}, Prober: sender,
+		Catalog: types, Access: a.Queries, History: history.ReadModels{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
+	}
+	a.queue = newQueue(a.base.pool, time.Now)
+	a.deliverer = &delivery.Deliverer{
+		Store: a.base.store, Queue: a.queue, Vault: secrets, Sender: sender, Limits: delivery.DefaultLimits,
+		Policy: delivery.Policy{
+			Timeout: a.cfg.DeliveryTimeout, RetrySchedule: a.cfg.DeliveryRetrySchedule, RetrySpread: delivery.DefaultPolicy.RetrySpread,
+		},
+		Now: time.Now, Jitter: func() float64 { return 2*rand.Float64() - 1 }, //nolint:gosec // spreads load, protects nothing
+		Log: a.log, Record: a.deliveryMetrics(),
+	}
+	a.rebuilds = newRebuilds(a)
+	a.admin = adminapi.New(adminapi.Parts{
+		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Projections: a.rebuilds, Ready: a.ready,
+		Metrics: a.Metrics, Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
+	})
+	a.api, err = httpapi.New(httpapi.Parts{
+		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Now: time.Now, Log: a.log,
+		Limiter: ratelimit.Checks(a.base.pool, time.Now), Tester: delivery.Tester{Vault: secrets, Sender: sender, Now: time.Now},
+		Kick:    a.deliverer.Kick,
+		Metrics: a.Metrics, TrustedProxies: a.cfg.TrustedProxies,
+	})
+	return err
+}
+
+// deliveryEgress says which addresses webhooks may reach, and whom they trust.
+func (a *App) deliveryEgress() (egress.Policy, egress.Options, error) {
+	policy := egress.Policy{Allow: a.cfg.DeliveryAllowCIDRs}
+	// Several destinations may share a host: room for the connections of all their requests in flight.
+	options := egress.Options{MaxIdleConnsPerHost: maxIdlePerHost, MaxIdleConns: maxIdle}
+	if !a.cfg.Dev {
+		return policy, options, nil
+	}
+	authority, err := development.EnsureAuthority(a.cfg.DataDir)
+	if err != nil {
+		return policy, options, err
+	}
+	policy.Allow = append(slices.Clone(policy.Allow), development.Loopback...)
+	options.RootCAs = authority.Trust()
+	return policy, options, nil
+}
+
+// Run does what the process's roles say until the context ends or a part fails for good. It stops in the order in
+// which work flows: first no more requests, then no more deliveries and visits, then no more projections.
+func (a *App) Run(ctx context.Context) error {
+	var failure error
+	var once sync.Once
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a.ending = ctx
+	fail := func(err error) {
+		if err != nil {
+			once.Do(func() { failure = err })
+			cancel()
+		}
+	}
+	projecting, working, serving := newStage(fail), newStage(fail), newStage(fail)
+	a.startProjections(projecting)
+	a.startDelivery(working, projecting)
+	fail(a.startCollection(working))
+	a.startServers(serving)
+	select {
+	case <-ctx.Done():
+	case err := <-a.base.failed:
+		fail(err)
+	}
+	for _, s := range []*stage{serving, working, projecting} {
+		s.stop()
+	}
+	a.rebuilds.wait()
+	return failure
+}
+
+// Close gives back what Open took.
+func (a *App) Close() {
+	a.listeners.close()
+	if a.base != nil {
+		a.base.close()
+	}
+}
+
+// APIAddr is the address that the API listens on.
+func (a *App) APIAddr() net.Addr { return a.listeners.api.Addr() }
+
+// AdminAddr is the address that the admin API listens on.
+func (a *App) AdminAddr() net.Addr { return a.listeners.admin.Addr() }
+
+// stage is a group of parts that are stopped together.
+type stage struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	fail   func(error)
+	parts  sync.WaitGroup
+}
+
+func newStage(fail func(error)) *stage {
+	s := &stage{fail: fail}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// run starts a part. Its error stops the process.
+func (s *stage) run(part func(context.Context) error) {
+	s.parts.Go(func() {
+		if err := part(s.ctx); err != nil && !errors.Is(err, context.Canceled) {
+			s.fail(err)
+		}
+	})
+}
+
+func (s *stage) stop() {
+	s.cancel()
+	s.parts.Wait()
+}

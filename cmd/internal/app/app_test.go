@@ -1,0 +1,299 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"carillon/cmd/internal/app"
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/development"
+	"carillon/command"
+	"carillon/projections/pgtest"
+)
+
+const patience = 30 * time.Second
+
+// process is a whole Carillon in this process, on a data directory and a database of the test.
+type process struct {
+	*testing.T
+	app *app.App
+	cfg config.Config
+	key string
+
+	close func()
+}
+
+func start(t *testing.T, change func(*config.Config)) *process {
+	t.Helper()
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "carillon") // short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	cfg := config.Config{
+		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, Dev: true,
+		Roles:       []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
+		DatabaseURL: config.Address(pgtest.URL(t)), DeliveryTimeout: 5 * time.Second,
+		DeliveryRetrySchedule: []time.Duration{10 * time.Millisecond, 10 * time.Millisecond}, AutoDisableAfter: 100, AutoDisableMinStreak: time.Hour,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	p := &process{T: t, cfg: cfg}
+	p.open()
+	return p
+}
+
+// open starts the process; it ends with the test, or with close.
+func (p *process) open() {
+	p.Helper()
+	log := slog.New(slog.NewTextHandler(p.Output(), nil))
+	ctx, cancel := context.WithCancel(context.Background())
+	a, err := app.Open(ctx, p.cfg, log)
+	if err != nil {
+		cancel()
+		p.Fatal(err)
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- a.Run(ctx) }()
+	p.app = a
+	done := false
+	p.close = func() {
+		if done {
+			return
+		}
+		done = true
+		cancel()
+		if err := <-ran; err != nil {
+			p.Errorf("run: %v", err)
+		}
+		a.Close()
+	}
+	p.Cleanup(p.close)
+	if p.key, err = a.DevelopmentKey(ctx); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// call sends a request and decodes the data of its answer.
+func (p *process) call(method, path string, body any, want int) map[string]any {
+	p.Helper()
+	status, data := p.try(method, path, body)
+	if status != want {
+		p.Fatalf("%s %s: %d, want %d: %v", method, path, status, want, data)
+	}
+	return data
+}
+
+// try sends a request and decodes the data, or the error, of its answer.
+func (p *process) try(method, path string, body any) (status int, data map[string]any) {
+	p.Helper()
+	var sent io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			p.Fatal(err)
+		}
+		sent = bytes.NewReader(raw)
+	}
+	request, err := http.NewRequestWithContext(p.Context(), method, "http://"+p.app.APIAddr().String()+path, sent)
+	if err != nil {
+		p.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+p.key)
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		p.Fatal(err)
+	}
+	var envelope struct {
+		Success bool           `json:"success"`
+		Data    map[string]any `json:"data"`
+		Error   map[string]any `json:"error"`
+	}
+	if err := json.Unmarshal(raw, &envelope); err != nil {
+		p.Fatalf("%s %s: %v: %s", method, path, err, raw)
+	}
+	if envelope.Success {
+		return response.StatusCode, envelope.Data
+	}
+	return response.StatusCode, envelope.Error
+}
+
+// received is a webhook as it arrived.
+type received struct {
+	header http.Header
+	body   []byte
+}
+
+// receiver is an endpoint on loopback, trusted through the development authority.
+func (p *process) receiver(answer func(n int) int) (url string, arrived <-chan received) {
+	p.Helper()
+	authority, err := development.EnsureAuthority(p.cfg.DataDir)
+	if err != nil {
+		p.Fatal(err)
+	}
+	certificate, err := authority.Certificate()
+	if err != nil {
+		p.Fatal(err)
+	}
+	webhooks := make(chan received, 100)
+	n := 0
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			return // the probe
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			p.Errorf("receive: %v", err)
+		}
+		n++
+		w.WriteHeader(answer(n))
+		webhooks <- received{r.Header.Clone(), body}
+	}))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	p.Cleanup(server.Close)
+	return server.URL + "/hook", webhooks
+}
+
+func (p *process) await(arrived <-chan received) received {
+	p.Helper()
+	select {
+	case r := <-arrived:
+		return r
+	case <-time.After(patience):
+		p.Fatal("no webhook arrived")
+		return received{}
+	}
+}
+
+func (p *process) publish() uuid.UUID {
+	p.Helper()
+	organization := uuid.MustParse("0d000000-0000-4000-8000-000000000001")
+	id, _, err := p.app.Commands.Publish(p.Context(), command.Caller{Actor: "operator", RequestID: uuid.New()}, command.EventInput{
+		Type: "news.item.added", Source: "/news", Subject: "storm", Organization: organization, Data: []byte(`{"id":"7","title":"Storm"}`),
+	})
+	if err != nil {
+		p.Fatal(err)
+	}
+	return id
+}
+
+// settled polls a delivery until it has a status.
+func (p *process) settled(id, status string) map[string]any {
+	p.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		found, delivery := p.try(http.MethodGet, "/events/deliveries/"+id, nil)
+		if found == http.StatusOK && delivery["status"] == status {
+			return delivery
+		}
+	}
+	p.Fatalf("delivery %s is not %s", id, status)
+	return nil
+}
+
+func (p *process) subscribed(answer func(int) int) (secret string, arrived <-chan received) {
+	p.Helper()
+	url, arrived := p.receiver(answer)
+	destination := p.call(http.MethodPost, "/events/destinations", map[string]any{"name": "CRM", "config": map[string]any{"url": url}}, http.StatusCreated)
+	if validation, ok := destination["validation"].(map[string]any); !ok || validation["reachable"] != true {
+		p.Errorf("validation = %v, want reachable", destination["validation"])
+	}
+	first, ok := destination["secrets"].([]any)[0].(map[string]any)
+	if !ok {
+		p.Fatalf("secrets = %v", destination["secrets"])
+	}
+	p.call(http.MethodPost, fmt.Sprintf("/events/destinations/%s/subscriptions", destination["id"]),
+		map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "all"}, http.StatusCreated)
+	return fmt.Sprint(first["secret"]), arrived
+}
+
+func TestFromPublishToSignedWebhook(t *testing.T) {
+	p := start(t, nil)
+	secret, arrived := p.subscribed(func(int) int { return http.StatusNoContent })
+	event := p.publish()
+	webhook := p.await(arrived)
+	verifier, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := verifier.Verify(webhook.body, webhook.header); err != nil {
+		t.Errorf("signature: %v", err)
+	}
+	var envelope map[string]any
+	if err := json.Unmarshal(webhook.body, &envelope); err != nil {
+		t.Fatal(err)
+	}
+	if envelope["id"] != event.String() || envelope["type"] != "news.item.added" {
+		t.Errorf("envelope = %v", envelope)
+	}
+	delivery := p.settled(webhook.header.Get("webhook-id"), "succeeded")
+	if attempts, ok := delivery["attempts"].([]any); !ok || len(attempts) != 1 {
+		t.Errorf("attempts = %v, want one", delivery["attempts"])
+	}
+}
+
+func TestRetriesKeepTheIDUntilSuccess(t *testing.T) {
+	p := start(t, nil)
+	_, arrived := p.subscribed(func(n int) int {
+		if n < 3 {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusOK
+	})
+	p.publish()
+	first, second, third := p.await(arrived), p.await(arrived), p.await(arrived)
+	id := first.header.Get("webhook-id")
+	if id == "" || second.header.Get("webhook-id") != id || third.header.Get("webhook-id") != id {
+		t.Error("the webhook-id changed between attempts")
+	}
+	delivery := p.settled(id, "succeeded")
+	if attempts, ok := delivery["attempts"].([]any); !ok || len(attempts) != 3 {
+		t.Errorf("attempts = %v, want three", delivery["attempts"])
+	}
+}
+
+func TestWhatWasPublishedBeforeARestartArrivesAfterIt(t *testing.T) {
+	p := start(t, func(c *config.Config) { c.DeliveryRetrySchedule = []time.Duration{time.Second, time.Second} })
+	_, arrived := p.subscribed(func(n int) int {
+		if n == 1 {
+			return http.StatusInternalServerError
+		}
+		return http.StatusOK
+	})
+	p.publish()
+	failed := p.await(arrived)
+	p.restart()
+	if again := p.await(arrived); again.header.Get("webhook-id") != failed.header.Get("webhook-id") {
+		t.Error("another delivery came")
+	}
+	p.settled(failed.header.Get("webhook-id"), "succeeded")
+}
+
+func (p *process) restart() {
+	p.Helper()
+	p.close()
+	p.open()
+}

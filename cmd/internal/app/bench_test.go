@@ -1,0 +1,338 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"carillon/aggregates/subscription"
+	"carillon/cmd/internal/app"
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/development"
+	"carillon/command"
+)
+
+// The benchmarks of delivery run a whole server on embedded defaults with full durability (the node on disk, a private
+// Postgres with fsync) in this process, a load generator that publishes through the same command as the admin API, and
+// a TLS receiver that verifies each signature and counts what is lost or comes twice.
+
+// rig is a server under load.
+type rig struct {
+	*testing.B
+	app      *app.App
+	org      uuid.UUID
+	receiver *counter
+}
+
+var organization = uuid.MustParse("0d000000-0000-4000-8000-000000000001")
+
+var everything = subscription.Declaration{EventTypes: []string{"*"}, ScopeKind: "all"}
+
+func newRig(b *testing.B, destinations int) *rig {
+	b.Helper()
+	app.TuneMemory()
+	dir, err := os.MkdirTemp("", "carillon-bench")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = os.RemoveAll(dir) })
+	cfg := config.Config{
+		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, Dev: true,
+		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver},
+		DeliveryTimeout: 30 * time.Second, DeliveryRetrySchedule: []time.Duration{5 * time.Second}, AutoDisableAfter: 100, AutoDisableMinStreak: time.Hour,
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	a, err := app.Open(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if err != nil {
+		cancel()
+		b.Fatal(err)
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- a.Run(ctx) }()
+	b.Cleanup(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			b.Errorf("run: %v", err)
+		}
+		a.Close()
+	})
+	if _, err := a.DevelopmentKey(ctx); err != nil {
+		b.Fatal(err)
+	}
+	r := &rig{B: b, app: a, org: organization}
+	r.subscribe(dir, destinations)
+	return r
+}
+
+func (r *rig) subscribe(dir string, destinations int) {
+	r.Helper()
+	authority, err := development.EnsureAuthority(dir)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.receiver = newCounter(r.B, authority)
+	key, err := development.ReadKey(dir)
+	if err != nil {
+		r.Fatal(err)
+	}
+	for i := range destinations {
+		url := fmt.Sprintf("%s/%d", r.receiver.url, i)
+		d, err := post(r.app, key, "/events/destinations", map[string]any{"name": "bench", "config": map[string]any{"url": url}})
+		if err != nil {
+			r.Fatal(err)
+		}
+		if err := r.receiver.trust(i, d.Secrets[0].Secret); err != nil {
+			r.Fatal(err)
+		}
+		_, err = post(r.app, key, "/events/destinations/"+d.ID+"/subscriptions", map[string]any{"eventTypes": []string{"*"}, "scopeKind": "all"})
+		if err != nil {
+			r.Fatal(err)
+		}
+	}
+}
+
+// made is what the answers to creations have in common.
+type made struct {
+	ID      string `json:"id"`
+	Secrets []struct {
+		Secret string `json:"secret"`
+	} `json:"secrets"`
+}
+
+func post(a *app.App, key, path string, body any) (d made, err error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return d, err
+	}
+	request, err := http.NewRequest(http.MethodPost, "http://"+a.APIAddr().String()+path, bytes.NewReader(raw))
+	if err != nil {
+		return d, err
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return d, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	var envelope struct {
+		Success bool `json:"success"`
+		Data    made `json:"data"`
+	}
+	if err := json.UnmarshalRead(response.Body, &envelope); err != nil || !envelope.Success {
+		return d, fmt.Errorf("%s: %d, %w", path, response.StatusCode, err)
+	}
+	return envelope.Data, nil
+}
+
+var payload = []byte(`{"id":"7","title":"Storm over the bay","description":"` + string(slices.Repeat([]byte("wind and rain "), 30)) + `"}`)
+
+func (r *rig) publish(ctx context.Context, id uuid.UUID) error {
+	_, _, err := r.app.Commands.Publish(ctx, command.Caller{Actor: "operator", RequestID: id}, command.EventInput{
+		ID: id, Type: "news.item.added", Source: "/bench", Subject: "item/7", Organization: r.org, Data: payload,
+	})
+	return err
+}
+
+// recorded waits until the read model shows n deliveries as succeeded.
+func (r *rig) recorded(n int) {
+	r.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
+		var succeeded int
+		err := r.app.Queries.Pool.QueryRow(context.Background(), "SELECT coalesce(sum(succeeded), 0) FROM deliveries.tallies").Scan(&succeeded)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if succeeded >= n {
+			return
+		}
+		time.Sleep(20 * time.Millisecond) // the benchmark's own poll, no test waits here
+	}
+	r.Fatalf("not all of %d deliveries were recorded", n)
+}
+
+// BenchmarkDelivery: published event → delivery recorded as succeeded, as fast as it goes.
+func BenchmarkDelivery(b *testing.B) {
+	for _, destinations := range []int{1, 10} {
+		b.Run(fmt.Sprintf("destinations=%d", destinations), func(b *testing.B) {
+			r := newRig(b, destinations)
+			publishers := 64
+			b.ResetTimer()
+			started, cpu := time.Now(), cpuTime(b)
+			var next atomic.Int64
+			var group sync.WaitGroup
+			for range publishers {
+				group.Go(func() {
+					for next.Add(1) <= int64(b.N) {
+						if err := r.publish(b.Context(), uuid.New()); err != nil {
+							b.Errorf("publish: %v", err)
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+			published := time.Since(started)
+			r.recorded(b.N * destinations)
+			took := time.Since(started)
+			b.StopTimer()
+			b.ReportMetric(float64((cpuTime(b)-cpu).Microseconds())/float64(b.N*destinations), "cpu-µs/delivered")
+			b.ReportMetric(float64(b.N)/published.Seconds(), "published/s")
+			b.ReportMetric(float64(b.N*destinations)/took.Seconds(), "delivered/s")
+			r.receiver.report(b.N * destinations)
+		})
+	}
+}
+
+// cpuTime is what this process has used: server, generator and receiver, without Postgres. It is steadier than the
+// clock on a machine that others use too.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// BenchmarkLatency: from publish to receipt at a steady rate, open loop: a slow answer delays no later event.
+func BenchmarkLatency(b *testing.B) {
+	const rate = 600
+	b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
+		r := newRig(b, 1)
+		var group sync.WaitGroup
+		ticker := time.NewTicker(time.Second / rate)
+		defer ticker.Stop()
+		b.ResetTimer()
+		for range b.N {
+			<-ticker.C
+			id := uuid.New()
+			r.receiver.expect(id)
+			group.Go(func() {
+				if err := r.publish(b.Context(), id); err != nil {
+					b.Errorf("publish: %v", err)
+				}
+			})
+		}
+		group.Wait()
+		r.recorded(b.N)
+		b.StopTimer()
+		latencies := r.receiver.latencies()
+		slices.Sort(latencies)
+		at := func(q float64) float64 {
+			return float64(latencies[min(int(q*float64(len(latencies))), len(latencies)-1)].Microseconds()) / 1000
+		}
+		b.ReportMetric(at(0.5), "p50-ms")
+		b.ReportMetric(at(0.99), "p99-ms")
+		r.receiver.report(b.N)
+	})
+}
+
+// counter is a TLS receiver that verifies and counts.
+type counter struct {
+	*testing.B
+	url       string
+	mu        sync.Mutex
+	verifiers map[string]*standardwebhooks.Webhook
+	seen      map[string]int // deliveries by webhook-id
+	sent      map[string]time.Time
+	took      []time.Duration
+	invalid   int
+	hang      chan struct{} // where made, the path /0 does not answer until it is closed
+}
+
+func newCounter(b *testing.B, authority *development.Authority) *counter {
+	b.Helper()
+	certificate, err := authority.Certificate()
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := &counter{B: b, verifiers: map[string]*standardwebhooks.Webhook{}, seen: map[string]int{}, sent: map[string]time.Time{}}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(c.receive))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	b.Cleanup(server.Close)
+	c.url = server.URL
+	return c
+}
+
+func (c *counter) trust(destination int, secret string) error {
+	verifier, err := standardwebhooks.NewWebhook(secret)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.verifiers["/"+strconv.Itoa(destination)] = verifier
+	return err
+}
+
+func (c *counter) expect(event uuid.UUID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent[event.String()] = time.Now()
+}
+
+func (c *counter) receive(w http.ResponseWriter, request *http.Request) {
+	if request.Method != http.MethodPost {
+		return // the probe
+	}
+	if c.hang != nil && request.URL.Path == "/0" {
+		<-c.hang
+		return
+	}
+	now := time.Now()
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+	c.mu.Lock()
+	verifier := c.verifiers[request.URL.Path]
+	c.mu.Unlock()
+	valid := verifier.Verify(body, request.Header) == nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !valid {
+		c.invalid++
+	}
+	c.seen[request.Header.Get("webhook-id")]++
+	if sent, expected := c.sent[string(body[7:43])]; expected { // {"id":"<uuid>"
+		c.took = append(c.took, now.Sub(sent))
+	}
+}
+
+func (c *counter) latencies() []time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.took)
+}
+
+// report fails the benchmark unless each delivery came, signed.
+func (c *counter) report(want int) {
+	c.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	duplicates := 0
+	for _, n := range c.seen {
+		duplicates += n - 1
+	}
+	if len(c.seen) != want || c.invalid != 0 {
+		c.Errorf("%d of %d deliveries came, %d with a bad signature", len(c.seen), want, c.invalid)
+	}
+	c.ReportMetric(float64(duplicates), "duplicates")
+}

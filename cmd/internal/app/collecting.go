@@ -1,0 +1,52 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/development"
+	"carillon/cmd/internal/schedule"
+	"carillon/command/collect"
+	"carillon/command/collect/fetch"
+	"carillon/command/collect/site"
+	"carillon/command/collection"
+	"carillon/command/egress"
+	"carillon/eventstore"
+)
+
+// startCollection runs the monitor that visits sources, and the process manager that fills feeds.
+func (a *App) startCollection(s *stage) error {
+	if !a.cfg.Is(config.RoleCollect) {
+		return nil
+	}
+	policy := egress.Policy{Allow: a.cfg.CollectAllowCIDRs}
+	if a.cfg.Dev {
+		policy.Allow = append(slices.Clone(policy.Allow), development.Loopback...)
+	}
+	fetcher, err := fetch.New(fetch.Options{
+		Transport: egress.NewTransport(policy, egress.Options{}),
+		Blocked:   func(err error) bool { return errors.Is(err, egress.ErrBlocked) },
+		UserAgent: fetch.UserAgent(Version, ""),
+	})
+	if err != nil {
+		return err
+	}
+	locks := schedule.NewLocks(a.base.pool)
+	monitor := &collection.Monitor{
+		Recorder:   collection.Recorder{Store: a.base.store, Now: time.Now, Log: a.log},
+		Schedule:   schedule.Schedule{Queries: a.Queries},
+		Locks:      locks,
+		Collectors: map[string]collect.Collector{site.Type: site.New(fetcher, time.Now)},
+	}
+	s.run(func(ctx context.Context) error {
+		defer locks.Close()
+		monitor.Run(ctx)
+		return nil
+	})
+	curator := func() eventstore.Process { return collection.NewCurator(a.base.store, a.Commands, a.log) }
+	s.run(func(ctx context.Context) error { return a.stopAlone(a.runner.React(ctx, curator)) })
+	return nil
+}

@@ -1,0 +1,56 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/projections"
+)
+
+const scrapeTimeout = 2 * time.Second
+
+var (
+	consumerStopped = prometheus.NewDesc("carillon_consumer_stopped",
+		"1 where a projection or process manager has stopped at an event that it can't decode.", []string{"consumer"}, nil)
+	consumerEvents = prometheus.NewDesc("carillon_consumer_events_total",
+		"Events that a projection or process manager has applied since it was built.", []string{"consumer"}, nil)
+	consumerPosition = prometheus.NewDesc("carillon_consumer_position",
+		"Commit position of the checkpoint.", []string{"consumer"}, nil)
+)
+
+// consumerCollector reads the checkpoints at each scrape, so that every process tells the same of all consumers.
+type consumerCollector struct {
+	pool *pgxpool.Pool
+	log  *slog.Logger
+}
+
+// Describe implements prometheus.Collector.
+func (*consumerCollector) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- consumerStopped
+	descriptions <- consumerEvents
+	descriptions <- consumerPosition
+}
+
+// Collect implements prometheus.Collector. Without Postgres it tells nothing.
+func (c *consumerCollector) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	statuses, err := projections.Statuses(ctx, c.pool)
+	if err != nil {
+		c.log.Warn("metrics of consumers can't be read", "error", err)
+		return
+	}
+	for _, s := range statuses {
+		stopped := 0.0
+		if s.Stopped != "" {
+			stopped = 1
+		}
+		metrics <- prometheus.MustNewConstMetric(consumerStopped, prometheus.GaugeValue, stopped, s.Name)
+		metrics <- prometheus.MustNewConstMetric(consumerEvents, prometheus.CounterValue, float64(s.Events), s.Name)
+		metrics <- prometheus.MustNewConstMetric(consumerPosition, prometheus.GaugeValue, float64(s.Position.Commit), s.Name)
+	}
+}

@@ -1,0 +1,151 @@
+package app_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/dispatch"
+	"carillon/cmd/internal/development"
+)
+
+// answers is how an endpoint answers its n-th webhook, from 1.
+type answers func(w http.ResponseWriter, r *http.Request, n int)
+
+// statuses answers with one status after another; the last goes on for ever.
+func statuses(list ...int) answers {
+	return func(w http.ResponseWriter, _ *http.Request, n int) { w.WriteHeader(list[min(n, len(list))-1]) }
+}
+
+// endpoint is a receiver on loopback whose webhooks arrive in order.
+func (p *process) endpoint(answer answers) (url string, arrived <-chan received) {
+	p.Helper()
+	authority, err := development.EnsureAuthority(p.cfg.DataDir)
+	if err != nil {
+		p.Fatal(err)
+	}
+	certificate, err := authority.Certificate()
+	if err != nil {
+		p.Fatal(err)
+	}
+	webhooks := make(chan received, 100)
+	counting := make(chan int, 1)
+	counting <- 0
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			return // the probe
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			p.Errorf("receive: %v", err)
+		}
+		n := <-counting + 1
+		webhooks <- received{r.Header.Clone(), body}
+		counting <- n
+		answer(w, r, n)
+	}))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	p.Cleanup(server.Close)
+	return server.URL + "/hook", webhooks
+}
+
+const destinations = "/events/destinations/"
+
+// connect makes a destination with a name that is subscribed to all news.
+func (p *process) connect(name, url string, debounceSeconds int) (id string) {
+	p.Helper()
+	created := p.call(http.MethodPut, destinations+name, map[string]any{
+		"name": name, "config": map[string]any{"url": url}, "debounceWindowSeconds": debounceSeconds,
+	}, http.StatusCreated)
+	p.call(http.MethodPut, destinations+name+"/subscriptions/news", map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "all"}, http.StatusCreated)
+	return fmt.Sprint(created["id"])
+}
+
+// deliveryOf is the id of the delivery of an event to a destination.
+func deliveryOf(event uuid.UUID, destination string) string {
+	return dispatch.DeliveryID(event, uuid.MustParse(destination)).String()
+}
+
+// eventually polls until a condition holds.
+func (p *process) eventually(what string, holds func() bool) {
+	p.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
+		if time.Now().After(deadline) {
+			p.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// delivery reads a delivery once it meets a condition.
+func (p *process) delivery(id, what string, holds func(map[string]any) bool) (found map[string]any) {
+	p.Helper()
+	p.eventually("delivery "+id+" "+what, func() bool {
+		var status int
+		status, found = p.try(http.MethodGet, "/events/deliveries/"+id, nil)
+		return status == http.StatusOK && holds(found)
+	})
+	return found
+}
+
+// attempted reads a delivery once it has had n attempts.
+func (p *process) attempted(id string, n int) map[string]any {
+	p.Helper()
+	return p.delivery(id, fmt.Sprintf("has %d attempts", n), func(d map[string]any) bool { return d["attemptCount"] == float64(n) })
+}
+
+// status reads a destination once it has a status.
+func (p *process) status(ref, want string) (found map[string]any) {
+	p.Helper()
+	p.eventually("destination "+ref+" is "+want, func() bool {
+		found = p.call(http.MethodGet, destinations+ref, nil, http.StatusOK)
+		return found["status"] == want
+	})
+	return found
+}
+
+func (p *process) total(path string) float64 {
+	p.Helper()
+	n, ok := p.call(http.MethodGet, path, nil, http.StatusOK)["total"].(float64)
+	if !ok {
+		p.Fatalf("%s has no total", path)
+	}
+	return n
+}
+
+// refused expects an error.
+func (p *process) refused(method, path string, body any, status int, code string) string {
+	p.Helper()
+	got, problem := p.try(method, path, body)
+	if got != status || problem["code"] != code {
+		p.Errorf("%s %s: %d %v, want %d %s", method, path, got, problem, status, code)
+	}
+	return fmt.Sprint(problem["message"])
+}
+
+func lastAttempt(t *testing.T, delivery map[string]any) map[string]any {
+	t.Helper()
+	attempts, ok := delivery["attempts"].([]any)
+	if !ok || len(attempts) == 0 {
+		t.Fatalf("delivery %v has no attempts", delivery)
+	}
+	last, _ := attempts[len(attempts)-1].(map[string]any)
+	return last
+}
+
+func instant(t *testing.T, value any) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}

@@ -1,0 +1,282 @@
+package app_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"carillon/command"
+)
+
+type secret struct{ id, secret string }
+
+func secretsOf(t *testing.T, data map[string]any) []secret {
+	t.Helper()
+	list, ok := data["secrets"].([]any)
+	if !ok {
+		t.Fatalf("%v has no secrets", data)
+	}
+	secrets := make([]secret, len(list))
+	for i, entry := range list {
+		fields, _ := entry.(map[string]any)
+		secrets[i] = secret{fmt.Sprint(fields["id"]), fmt.Sprint(fields["secret"])}
+	}
+	return secrets
+}
+
+func (p *process) secrets(ref string) []secret {
+	p.Helper()
+	return secretsOf(p.T, p.call(http.MethodGet, destinations+ref+"/secrets", nil, http.StatusOK))
+}
+
+// verified expects one signature by each of the secrets, and no other.
+func verified(t *testing.T, got received, secrets ...string) {
+	t.Helper()
+	for _, secret := range secrets {
+		verifier, err := standardwebhooks.NewWebhook(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := verifier.Verify(got.body, got.header); err != nil {
+			t.Errorf("signature: %v", err)
+		}
+	}
+	if n := len(strings.Fields(got.header.Get("webhook-signature"))); n != len(secrets) {
+		t.Errorf("%d signatures, want %d", n, len(secrets))
+	}
+}
+
+// announce publishes news on a subject.
+func (p *process) announce(subject string, feed uuid.UUID) uuid.UUID {
+	p.Helper()
+	in := command.EventInput{Type: "news.item.added", Source: "/news", Subject: subject, Data: []byte(`{"id":"7","title":"Storm"}`)}
+	if feed == uuid.Nil {
+		in.Organization = organization
+	} else {
+		in.FeedType, in.FeedID = "news", feed
+	}
+	id, _, err := p.app.Commands.Publish(p.Context(), operator(), in)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return id
+}
+
+func operator() command.Caller { return command.Caller{Actor: "operator", RequestID: uuid.New()} }
+
+func TestDebounceSendsTheNewest(t *testing.T) {
+	p := start(t, nil)
+	url, arrived := p.endpoint(statuses(200))
+	destination := p.connect("crm", url, 1)
+	older := []string{deliveryOf(p.announce("storm", uuid.Nil), destination), deliveryOf(p.announce("storm", uuid.Nil), destination)}
+	newest := deliveryOf(p.announce("storm", uuid.Nil), destination)
+	other := deliveryOf(p.announce("flood", uuid.Nil), destination)
+	came := map[string]bool{p.await(arrived).header.Get("webhook-id"): true, p.await(arrived).header.Get("webhook-id"): true}
+	if !came[newest] || !came[other] {
+		t.Errorf("%v came, want the newest of each subject", came)
+	}
+	p.settled(newest, "succeeded")
+	p.settled(other, "succeeded")
+	for _, id := range older {
+		d := p.settled(id, "superseded")
+		if d["attemptCount"] != 0.0 || d["nextAttemptAt"] != nil || d["completedAt"] == nil || d["lastAttempt"] != nil {
+			t.Errorf("superseded: %v", d)
+		}
+		p.refused(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusConflict, "ALREADY_EXISTS")
+	}
+	if len(arrived) > 0 {
+		t.Error("more than the newest came")
+	}
+}
+
+func TestDeletedSubscriptionDiscardsWhatOnlyItAskedFor(t *testing.T) {
+	p := start(t, nil)
+	url, arrived := p.endpoint(statuses(200))
+	destination := p.connect("crm", url, 3600) // so that deliveries wait
+	p.call(http.MethodPost, destinations+"crm/subscriptions", map[string]any{"externalId": "all", "eventTypes": []string{"*"}, "scopeKind": "all"}, http.StatusCreated)
+	shared := deliveryOf(p.announce("storm", uuid.Nil), destination)
+	p.delivery(shared, "waits", func(d map[string]any) bool { return d["status"] == "pending" })
+	p.call(http.MethodDelete, destinations+"crm/subscriptions/all", nil, http.StatusOK)
+	alone := deliveryOf(p.announce("flood", uuid.Nil), destination)
+	if d := p.delivery(alone, "waits", func(map[string]any) bool { return true }); d["status"] != "pending" {
+		t.Errorf("delivery = %v", d)
+	}
+	if d := p.delivery(shared, "was handed over", func(map[string]any) bool { return true }); d["status"] != "pending" {
+		t.Errorf("a subscription that is left still wants it: %v", d)
+	}
+	p.call(http.MethodDelete, destinations+"crm/subscriptions/news", nil, http.StatusOK)
+	for _, id := range []string{shared, alone} {
+		d := p.settled(id, "discarded")
+		if d["attemptCount"] != 0.0 || d["nextAttemptAt"] != nil || d["completedAt"] == nil {
+			t.Errorf("discarded: %v", d)
+		}
+		p.refused(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusConflict, "ALREADY_EXISTS")
+	}
+	if n := p.total(destinations + "crm/deliveries?status=discarded"); n != 2 || len(arrived) > 0 {
+		t.Errorf("%v discarded and %d sent, want 2 and 0", n, len(arrived))
+	}
+	if again := p.announce("fire", uuid.Nil); p.total(destinations+"crm/deliveries?status=pending") != 0 {
+		t.Errorf("event %s went to a destination without a subscription", again)
+	}
+}
+
+func TestLostAccessSwitchesTheSubscriptionOff(t *testing.T) {
+	p := start(t, nil)
+	url, arrived := p.endpoint(statuses(200))
+	p.call(http.MethodPut, destinations+"crm", map[string]any{"name": "CRM", "config": map[string]any{"url": url}}, http.StatusCreated)
+	library, _, err := p.app.Commands.RegisterOrganization(t.Context(), operator(), command.RegisterOrganization{Name: "Library"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed, _, err := p.app.Commands.RegisterFeed(t.Context(), operator(), command.RegisterFeed{FeedType: "news", Organization: library, Name: "City"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	share := command.ShareFeed{FeedType: "news", FeedID: feed, Organization: organization}
+	at, err := p.app.Commands.ShareFeed(t.Context(), operator(), share)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.app.Progress.Await(t.Context(), at, "feeds", "dispatcher")
+	const path = destinations + "crm/subscriptions/city"
+	pinned := map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "feeds", "feeds": []any{map[string]any{"feedType": "news", "feedId": feed.String()}}}
+	p.call(http.MethodPut, path, pinned, http.StatusCreated)
+	p.announce("storm", feed)
+	delivered := p.await(arrived).header.Get("webhook-id")
+	p.settled(delivered, "succeeded")
+
+	if at, err = p.app.Commands.UnshareFeed(t.Context(), operator(), share); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("the subscription is off", func() bool { return p.call(http.MethodGet, path, nil, http.StatusOK)["active"] == false })
+	p.app.Progress.Await(t.Context(), at, "feeds")
+	p.refused(http.MethodPatch, path, map[string]any{"active": true}, http.StatusNotFound, "NOT_FOUND")
+	p.refused(http.MethodPut, path, pinned, http.StatusNotFound, "NOT_FOUND")
+	p.refused(http.MethodPost, "/events/deliveries/"+delivered+"/replay", nil, http.StatusConflict, "ALREADY_EXISTS")
+	p.announce("flood", feed)
+
+	if at, err = p.app.Commands.ShareFeed(t.Context(), operator(), share); err != nil {
+		t.Fatal(err)
+	}
+	p.app.Progress.Await(t.Context(), at, "feeds", "dispatcher")
+	if s := p.call(http.MethodGet, path, nil, http.StatusOK); s["active"] != false {
+		t.Error("access alone switched it on again")
+	}
+	p.call(http.MethodPatch, path, map[string]any{"active": true}, http.StatusOK)
+	p.announce("fire", feed)
+	p.settled(p.await(arrived).header.Get("webhook-id"), "succeeded")
+	if n := p.total(destinations + "crm/deliveries"); n != 2 {
+		t.Errorf("%v deliveries, want those of the times when it was on", n)
+	}
+}
+
+// Three destinations with the three scopes, and events of two feeds and of none.
+func TestScopesSayWhoReceives(t *testing.T) {
+	p := start(t, nil)
+	url, _ := p.endpoint(statuses(200))
+	feeds := make([]uuid.UUID, 2)
+	for i := range feeds {
+		id, at, err := p.app.Commands.RegisterFeed(t.Context(), operator(), command.RegisterFeed{FeedType: "news", Organization: organization, Name: "City"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.app.Progress.Await(t.Context(), at, "feeds", "dispatcher")
+		feeds[i] = id
+	}
+	scopes := map[string]map[string]any{
+		"all":    {"eventTypes": []string{"news.item.added"}, "scopeKind": "all"},
+		"kind":   {"eventTypes": []string{"news.*"}, "scopeKind": "feed_type", "feedType": "news"},
+		"events": {"eventTypes": []string{"*"}, "scopeKind": "feed_type", "feedType": "event"},
+		"pinned": {"eventTypes": []string{"*"}, "scopeKind": "feeds", "feeds": []any{map[string]any{"feedType": "news", "feedId": feeds[0].String()}}},
+		"facts":  {"eventTypes": []string{"factcheck.*", "news.item.updated"}, "scopeKind": "all"},
+	}
+	ids := map[string]string{}
+	for name, scope := range scopes {
+		d := p.call(http.MethodPut, destinations+name, map[string]any{"name": name, "config": map[string]any{"url": url}}, http.StatusCreated)
+		p.call(http.MethodPut, destinations+name+"/subscriptions/s", scope, http.StatusCreated)
+		ids[name] = fmt.Sprint(d["id"])
+	}
+	events := []uuid.UUID{p.announce("storm", uuid.Nil), p.announce("storm", feeds[0]), p.announce("storm", feeds[1])}
+	for name, want := range map[string][]int{"all": {0, 1, 2}, "kind": {1, 2}, "pinned": {1}, "events": nil, "facts": nil} {
+		for _, i := range want {
+			d := p.settled(deliveryOf(events[i], ids[name]), "succeeded")
+			event, _ := d["event"].(map[string]any)
+			if i > 0 && (event["feedType"] != "news" || event["feedId"] != feeds[i-1].String()) {
+				t.Errorf("event = %v, want its feed named", event)
+			}
+		}
+		if n := p.total(destinations + name + "/deliveries"); n != float64(len(want)) {
+			t.Errorf("%s: %v deliveries, want %v", name, n, want)
+		}
+	}
+}
+
+func TestDetailShowsExactlyWhatWasSent(t *testing.T) {
+	p := start(t, nil)
+	url, arrived := p.endpoint(statuses(200))
+	destination := p.connect("crm", url, 0)
+	event := p.announce("storm", uuid.Nil)
+	webhook := p.await(arrived)
+	id := deliveryOf(event, destination)
+	p.settled(id, "succeeded")
+	var shown struct {
+		Data struct {
+			Event struct {
+				Data jsontext.Value `json:"data"`
+			} `json:"event"`
+		} `json:"data"`
+	}
+	var envelope struct {
+		ID      string         `json:"id"`
+		Type    string         `json:"type"`
+		Source  string         `json:"source"`
+		Subject string         `json:"subject"`
+		Time    string         `json:"time"`
+		Data    jsontext.Value `json:"data"`
+	}
+	if err := json.Unmarshal(webhook.body, &envelope); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(p.raw("/events/deliveries/"+id), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(envelope.Data, shown.Data.Event.Data) {
+		t.Errorf("sent %s, shown %s", envelope.Data, shown.Data.Event.Data)
+	}
+	if envelope.ID != event.String() || envelope.Type != "news.item.added" || envelope.Source != "/news" || envelope.Subject != "storm" || envelope.Time == "" {
+		t.Errorf("envelope = %s", webhook.body)
+	}
+	for _, name := range []string{"webhook-id", "webhook-timestamp", "webhook-signature"} {
+		if webhook.header.Get(name) == "" {
+			t.Errorf("the header %s is missing", name)
+		}
+	}
+}
+
+// raw is an answer's body as it came.
+func (p *process) raw(path string) []byte {
+	p.Helper()
+	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.app.APIAddr().String()+path, http.NoBody)
+	if err != nil {
+		p.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+p.key)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return body
+}

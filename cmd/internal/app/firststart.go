@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"runtime/debug"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/development"
+	"carillon/command"
+)
+
+// Version is the program's, as the build recorded it.
+var Version = version()
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "dev"
+	}
+	return info.Main.Version
+}
+
+// developmentOrganization is the same on every machine, so that examples can name it.
+var developmentOrganization = uuid.MustParse("0d000000-0000-4000-8000-000000000001")
+
+// DevelopmentKey returns the API key of the development organization; the first call makes both.
+func (a *App) DevelopmentKey(ctx context.Context) (string, error) {
+	key, err := development.ReadKey(a.cfg.DataDir)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	by := command.Caller{Actor: "operator", RequestID: uuid.New()}
+	if _, _, err := a.Commands.RegisterOrganization(ctx, by, command.RegisterOrganization{ID: developmentOrganization, Name: "Development"}); err != nil {
+		return "", fmt.Errorf("development organization: %w", err)
+	}
+	issued, at, err := a.Commands.IssueKey(ctx, by, command.IssueKey{Organization: developmentOrganization, Name: "development"})
+	if err != nil {
+		return "", fmt.Errorf("development key: %w", err)
+	}
+	key = issued.Key.Reveal()
+	if err := development.KeepKey(a.cfg.DataDir, key); err != nil {
+		return "", err
+	}
+	a.Progress.Await(ctx, at, "organizations")
+	return key, nil
+}
+
+// Welcome tells a developer where everything is, with commands to paste. It waits until the key works.
+func (a *App) Welcome(ctx context.Context, out io.Writer) error {
+	if !a.cfg.Dev || !a.cfg.Is(config.RoleAPI) {
+		return nil
+	}
+	key, err := a.DevelopmentKey(ctx)
+	if err != nil {
+		return err
+	}
+	api, admin := "http://"+hostPort(a.APIAddr()), "http://"+hostPort(a.AdminAddr())
+	if a.cfg.TLSCert != "" {
+		api = "https://" + hostPort(a.APIAddr())
+	}
+	_, err = fmt.Fprintf(out, `
+  Carillon is ready.
+
+    API      %[1]s
+    Docs     %[1]s/docs
+    Admin    %[2]s   (/healthz, /readyz, /metrics; token in %[4]s/admin.token)
+    API key  %[3]s   (organization %[5]s)
+
+  Try:
+
+    curl -s %[1]s/events/types -H 'Authorization: Bearer %[3]s'
+
+    curl -s %[1]s/feeds/events -H 'Authorization: Bearer %[3]s' -H 'Content-Type: application/json' \
+      -d '{"name":"City concerts","description":"Concerts in town"}'
+
+    make demo
+
+`, api, admin, key, a.cfg.DataDir, developmentOrganization)
+	return err
+}
+
+// hostPort is an address to connect to: a server that listens everywhere is also here.
+func hostPort(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}

@@ -1,0 +1,197 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/maintenance"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+	"carillon/projections/postgres"
+)
+
+const (
+	maxSocketPath  = 100 // bytes; the kernel takes 107
+	poolSize       = 16
+	connectTimeout = 5 * time.Second
+	stopTimeout    = 10 * time.Second
+	restartPause   = time.Second
+)
+
+// infrastructure is what the parts stand on: the event store and Postgres, embedded or elsewhere.
+type infrastructure struct {
+	store   *esdb.Store
+	pool    *pgxpool.Pool
+	failed  chan error // an embedded part failed for good
+	closers []func()   // in order of opening
+}
+
+func openInfrastructure(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *infrastructure, err error) {
+	in := &infrastructure{failed: make(chan error, 1)}
+	defer func() {
+		if err != nil {
+			in.close()
+		}
+	}()
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	var opening sync.WaitGroup
+	var databaseURL string
+	var databaseErr error
+	var stopDatabase func()
+	opening.Go(func() { databaseURL, stopDatabase, databaseErr = openDatabase(ctx, cfg, log) }) // the slower of the two
+	storeErr := in.openEventStore(cfg, log)
+	opening.Wait()
+	if stopDatabase != nil {
+		in.closers = append(in.closers, stopDatabase)
+	}
+	if err := errors.Join(storeErr, databaseErr); err != nil {
+		return nil, err
+	}
+	poolConfig, err := pgxpool.ParseConfig(databaseURL)
+	if err != nil {
+		return nil, errors.New("CARILLON_DATABASE_URL can't be parsed: it must look like postgres://user:password@host:5432/carillon")
+	}
+	poolConfig.MaxConns = poolSize
+	poolConfig.ConnConfig.ConnectTimeout = connectTimeout
+	if in.pool, err = pgxpool.NewWithConfig(ctx, poolConfig); err != nil {
+		return nil, fmt.Errorf("connect to Postgres: %w", err)
+	}
+	in.closers = append(in.closers, in.pool.Close)
+	return in, nil
+}
+
+func (in *infrastructure) openEventStore(cfg *config.Config, log *slog.Logger) (err error) {
+	if url := cfg.EventStoreURL.Reveal(); url != "" {
+		if in.store, err = esdb.Open(url, log); err != nil {
+			return err
+		}
+		in.closers = append(in.closers, func() { _ = in.store.Close() })
+		return nil
+	}
+	dir := filepath.Join(cfg.DataDir, "eventstore")
+	embedded, err := node.Open(node.Config{Dir: dir, Logger: log})
+	if err != nil {
+		return fmt.Errorf("embedded event store: %w", err)
+	}
+	in.closers = append(in.closers, func() {
+		if err := embedded.Close(); err != nil {
+			log.Error("embedded event store did not close cleanly", "error", err)
+		}
+	})
+	socket, remove, err := socketPath(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	in.closers = append(in.closers, remove)
+	tasks, err := maintenance.Serve(embedded, dir, socket, log)
+	if err != nil {
+		return err
+	}
+	in.closers = append(in.closers, tasks.Close)
+	go func() {
+		if err := embedded.ListenUnix(socket); err != nil {
+			in.fail(fmt.Errorf("embedded event store: %w", err))
+		}
+	}()
+	closed := make(chan struct{})
+	in.closers = append(in.closers, func() { close(closed) })
+	go func() {
+		select {
+		case <-embedded.Failed():
+			in.fail(fmt.Errorf("embedded event store: %w", embedded.Err()))
+		case <-closed:
+		}
+	}()
+	if in.store, err = esdb.OpenUnix(socket, log); err != nil {
+		return err
+	}
+	in.closers = append(in.closers, func() { _ = in.store.Close() })
+	return nil
+}
+
+func (in *infrastructure) fail(err error) {
+	select {
+	case in.failed <- err:
+	default:
+	}
+}
+
+// socketPath is in the data directory, or in one of its own where that path is too long for a socket.
+func socketPath(dataDir string) (path string, remove func(), err error) {
+	dir, err := filepath.Abs(dataDir)
+	if err != nil {
+		return "", nil, fmt.Errorf("data directory: %w", err)
+	}
+	path = filepath.Join(dir, "eventstore.sock")
+	if len(path) <= maxSocketPath {
+		return path, func() { _ = os.Remove(path) }, nil
+	}
+	short, err := os.MkdirTemp("", "carillon-")
+	if err != nil {
+		return "", nil, fmt.Errorf("socket of the embedded event store: %w", err)
+	}
+	return filepath.Join(short, "eventstore.sock"), func() { _ = os.RemoveAll(short) }, nil
+}
+
+// openDatabase starts the private Postgres, where no other is configured, and starts it again whenever it dies.
+func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger) (url string, stop func(), err error) {
+	if url := cfg.DatabaseURL.Reveal(); url != "" {
+		return url, nil, nil
+	}
+	settings := postgres.Config{Dir: filepath.Join(cfg.DataDir, "postgres"), BinDir: cfg.PostgresBin, Logger: log}
+	server, err := postgres.Start(ctx, settings)
+	if err != nil {
+		return "", nil, err
+	}
+	stopping, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		keepRunning(server, settings, stopping, log)
+	}()
+	return server.URL(), func() { close(stopping); <-stopped }, nil
+}
+
+func keepRunning(server *postgres.Server, settings postgres.Config, stopping <-chan struct{}, log *slog.Logger) {
+	for {
+		select {
+		case <-stopping:
+			ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+			defer cancel()
+			if err := server.Stop(ctx); err != nil {
+				log.Error("private Postgres did not stop cleanly", "error", err)
+			}
+			return
+		case <-server.Done():
+			log.Error("private Postgres died, starting it again", "error", server.Err())
+		}
+		next, err := postgres.Start(context.Background(), settings)
+		for err != nil {
+			log.Error("private Postgres does not start, trying again", "error", err)
+			select {
+			case <-stopping:
+				return
+			case <-time.After(restartPause):
+			}
+			next, err = postgres.Start(context.Background(), settings)
+		}
+		server = next
+	}
+}
+
+// close undoes the opening, in reverse order.
+func (in *infrastructure) close() {
+	for i := len(in.closers) - 1; i >= 0; i-- {
+		in.closers[i]()
+	}
+}

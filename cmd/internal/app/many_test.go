@@ -1,0 +1,187 @@
+package app_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/development"
+	"carillon/command"
+	"carillon/eventstore/node"
+)
+
+// fleet is several destinations behind one TLS server; each path is one of them.
+type fleet struct {
+	mu    sync.Mutex
+	came  map[string]map[string]int // by path: by webhook-id
+	hang  chan struct{}             // while open, the path /hangs does not answer
+	ready sync.Cond
+	url   string
+}
+
+func (p *process) fleet(paths ...string) *fleet {
+	p.Helper()
+	f := &fleet{came: map[string]map[string]int{}, hang: make(chan struct{})}
+	f.ready.L = &f.mu
+	authority, err := development.EnsureAuthority(p.cfg.DataDir)
+	if err != nil {
+		p.Fatal(err)
+	}
+	certificate, err := authority.Certificate()
+	if err != nil {
+		p.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			return // the probe
+		}
+		if r.URL.Path == "/hangs" {
+			<-f.hang
+			return
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.came[r.URL.Path][r.Header.Get("webhook-id")]++
+		f.ready.Broadcast()
+	}))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	p.Cleanup(server.Close)
+	p.Cleanup(func() { close(f.hang) }) // before the server closes: cleanups run backwards
+	f.url = server.URL
+	for _, path := range paths {
+		f.came[path] = map[string]int{}
+		d := p.call(http.MethodPost, "/events/destinations", map[string]any{"name": path, "config": map[string]any{"url": f.url + path}}, http.StatusCreated)
+		p.call(http.MethodPost, fmt.Sprintf("/events/destinations/%s/subscriptions", d["id"]),
+			map[string]any{"eventTypes": []string{"*"}, "scopeKind": "all"}, http.StatusCreated)
+	}
+	return f
+}
+
+// all waits until every destination but the hanging one has got n different deliveries.
+func (f *fleet) all(t *testing.T, n int) {
+	t.Helper()
+	deadline := time.AfterFunc(patience, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.ready.Broadcast()
+	})
+	defer deadline.Stop()
+	began := time.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for {
+		short := ""
+		for path, came := range f.came {
+			if path != "/hangs" && len(came) < n {
+				short = fmt.Sprintf("%s got %d of %d", path, len(came), n)
+			}
+		}
+		if short == "" {
+			return
+		}
+		if time.Since(began) >= patience {
+			t.Fatal(short)
+		}
+		f.ready.Wait()
+	}
+}
+
+func TestAHangingDestinationHoldsBackNoOther(t *testing.T) {
+	p := start(t, func(c *config.Config) { c.DeliveryTimeout = time.Minute })
+	paths := []string{"/hangs"}
+	for i := range 19 {
+		paths = append(paths, fmt.Sprintf("/%d", i))
+	}
+	f := p.fleet(paths...)
+	const events = 150 // more than fit in flight to one destination
+	for range events {
+		p.publish()
+	}
+	f.all(t, events) // while the first still hangs: it is let go only when the test ends
+}
+
+// One event to hundreds of destinations is one append, and reaches them all. The benchmark does it with a thousand.
+func TestFanOutToHundreds(t *testing.T) {
+	p := start(t, nil)
+	f := p.fleet("/0")
+	by := command.Caller{Organization: organization, Actor: "operator", RequestID: uuid.New()}
+	var group sync.WaitGroup
+	for worker := range 10 {
+		group.Go(func() {
+			for i := range 25 {
+				path := fmt.Sprintf("/%d-%d", worker, i)
+				f.mu.Lock()
+				f.came[path] = map[string]int{}
+				f.mu.Unlock()
+				d, _, err := p.app.Commands.CreateDestination(t.Context(), by, command.DestinationInput{Name: path, URL: f.url + path})
+				if err == nil {
+					_, _, err = p.app.Commands.CreateSubscription(t.Context(), by, d.ID, everything)
+				}
+				if err != nil {
+					t.Errorf("destination %s: %v", path, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	p.publish()
+	f.all(t, 1)
+}
+
+// Two processes on one event store and one Postgres: both work, and when one leaves, the other goes on.
+func TestTwoProcessesShareTheWork(t *testing.T) {
+	address := startNode(t)
+	first := start(t, func(c *config.Config) { c.EventStoreURL = config.Address("esdb://" + address + "?tls=false") })
+	second := &process{T: t, cfg: first.cfg}
+	second.cfg.HTTPAddr, second.cfg.AdminAddr = "127.0.0.1:0", "127.0.0.1:0"
+	second.open()
+	f := first.fleet("/0", "/1", "/2")
+	for range 50 {
+		first.publish()
+		second.publish()
+	}
+	f.all(t, 100)
+	first.close()
+	for range 50 {
+		second.publish()
+	}
+	f.all(t, 150)
+}
+
+func startNode(t *testing.T) (address string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	n, err := node.Open(node.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- n.Serve(listener) }()
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Errorf("close node: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return listener.Addr().String()
+}

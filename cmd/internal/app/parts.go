@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/cmd/internal/config"
+	"carillon/command/delivery"
+	"carillon/eventstore"
+	"carillon/projections"
+	"carillon/projections/audit"
+	"carillon/projections/auditors"
+	"carillon/projections/deliveries"
+	"carillon/projections/destinations"
+	"carillon/projections/feeds"
+	"carillon/projections/health"
+	"carillon/projections/items"
+	"carillon/projections/organizations"
+	"carillon/projections/publications"
+	"carillon/projections/sources"
+	"carillon/projections/subscriptions"
+)
+
+// projectors lists every read model.
+func projectors() []projections.Projector {
+	return []projections.Projector{
+		organizations.Projector{}, feeds.Projector{}, sources.Projector{}, items.Projector{},
+		destinations.Projector{}, subscriptions.Projector{}, publications.Projector{}, deliveries.Projector{},
+		health.Projector{}, audit.Projector{}, auditors.Projector{},
+	}
+}
+
+// startProjections runs the read models. One that meets an event it can't decode stops alone: the others go on, and
+// readiness and metrics say so.
+func (a *App) startProjections(s *stage) {
+	if !a.cfg.Is(config.RoleProject) {
+		return
+	}
+	for _, p := range projectors() {
+		s.run(func(ctx context.Context) error { return a.stopAlone(a.runner.Project(ctx, p)) })
+	}
+}
+
+// startDelivery runs the process managers of delivery, and the workers.
+func (a *App) startDelivery(working, projecting *stage) {
+	var handoff delivery.Handoff
+	if a.cfg.Is(config.RoleDeliver) {
+		handoff = a.deliverer
+		projecting.run(func(ctx context.Context) error { a.queue.live(ctx, a.log); return nil })
+		working.run(a.deliverer.Run)
+	}
+	if !a.cfg.Is(config.RoleDispatch) {
+		return
+	}
+	held := holdings{store: a.base.store, progress: a.Progress, queries: a.Queries, vault: a.Commands.Vault}
+	processes := []func() eventstore.Process{
+		func() eventstore.Process { return delivery.NewSteward(a.base.store, held) },
+		func() eventstore.Process { return delivery.NewDispatcher(a.base.store, handoff, a.log) },
+		func() eventstore.Process {
+			return delivery.NewHealth(a.base.store, delivery.HealthPolicy{After: a.cfg.AutoDisableAfter, MinStreak: a.cfg.AutoDisableMinStreak})
+		},
+	}
+	for _, fresh := range processes {
+		working.run(func(ctx context.Context) error { return a.stopAlone(a.runner.React(ctx, fresh)) })
+	}
+}
+
+// stopAlone keeps a consumer's undecodable event from stopping the process; the runner has said it loudly.
+func (a *App) stopAlone(err error) error {
+	if errors.Is(err, eventstore.ErrUndecodable) {
+		return nil
+	}
+	return err
+}
+
+// deliveryMetrics registers the metrics of delivery and returns the function that counts an attempt.
+func (a *App) deliveryMetrics() func(delivery.Attempt) {
+	attempts := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "carillon_delivery_attempt_seconds", Help: "Delivery attempts by outcome and trigger.",
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+	}, []string{"outcome", "trigger"})
+	queued := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "carillon_delivery_queued", Help: "Deliveries that wait in this process.",
+	}, func() float64 { n, _ := a.deliverer.Load(); return float64(n) })
+	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "carillon_delivery_in_flight", Help: "Requests of this process that are under way.",
+	}, func() float64 { _, n := a.deliverer.Load(); return float64(n) })
+	a.Metrics.MustRegister(attempts, queued, running)
+	return func(at delivery.Attempt) {
+		outcome := at.FailureReason
+		if outcome == "" {
+			outcome = "succeeded"
+		}
+		attempts.WithLabelValues(outcome, string(at.Trigger)).Observe(at.Duration.Seconds())
+	}
+}
+
+// ready says of each thing that this process needs whether it works now.
+func (a *App) ready(ctx context.Context) map[string]error {
+	components := map[string]error{}
+	_, components["eventStore"] = a.base.store.Head(ctx)
+	statuses, err := projections.Statuses(ctx, a.base.pool)
+	components["postgres"] = err
+	for _, s := range statuses {
+		if s.Stopped != "" {
+			components["projection "+s.Name] = errors.New(s.Stopped)
+		}
+	}
+	return components
+}

@@ -1,0 +1,107 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/eventstore"
+	"carillon/projections"
+)
+
+// rebuilds is adminapi.Projections on the runner: rebuilds go on in this process until it ends.
+type rebuilds struct {
+	app *App
+
+	mu    sync.Mutex
+	under map[string]*adminapi.Rebuild // under way, and those that failed since the start
+	works sync.WaitGroup
+}
+
+var _ adminapi.Projections = (*rebuilds)(nil)
+
+func newRebuilds(a *App) *rebuilds { return &rebuilds{app: a, under: map[string]*adminapi.Rebuild{}} }
+
+// Status implements adminapi.Projections.
+func (r *rebuilds) Status(ctx context.Context) ([]adminapi.Projection, error) {
+	statuses, err := projections.Statuses(ctx, r.app.base.pool)
+	if err != nil {
+		return nil, err
+	}
+	head, err := r.app.base.store.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	readModels := map[string]bool{}
+	for _, p := range projectors() {
+		readModels[p.Name()] = true
+	}
+	list := make([]adminapi.Projection, len(statuses))
+	for i, s := range statuses {
+		list[i] = adminapi.Projection{
+			Name: s.Name, Kind: "process", Position: s.Position.String(), Head: head.String(), Events: s.Events,
+			UpdatedAt: s.UpdatedAt, Stopped: s.Stopped, Rebuild: r.progress(s.Name),
+		}
+		if readModels[s.Name] {
+			list[i].Kind = "readModel"
+		}
+	}
+	return list, nil
+}
+
+func (r *rebuilds) progress(name string) *adminapi.Rebuild {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.under[name] == nil {
+		return nil
+	}
+	now := *r.under[name]
+	return &now
+}
+
+// Rebuild implements adminapi.Projections.
+func (r *rebuilds) Rebuild(_ context.Context, name string) error {
+	for _, p := range projectors() {
+		if p.Name() != name {
+			continue
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if known := r.under[name]; known != nil && known.Error == "" {
+			return adminapi.ErrRebuilding
+		}
+		r.under[name] = &adminapi.Rebuild{StartedAt: time.Now().UTC()}
+		r.works.Go(func() { r.run(p) })
+		return nil
+	}
+	return adminapi.ErrNoProjection
+}
+
+// run outlives the request that asked for it, and ends with the process.
+func (r *rebuilds) run(p projections.Projector) {
+	log := r.app.log.With("projection", p.Name())
+	log.Info("rebuild begins")
+	started := time.Now()
+	err := r.app.runner.Rebuild(r.app.ending, p, func(at, head eventstore.Position) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.under[p.Name()].Done, r.under[p.Name()].Total = int64(at.Commit), int64(head.Commit) //nolint:gosec // positions fit an int64
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		delete(r.under, p.Name())
+		log.Info("rebuild done", "took", time.Since(started).Round(time.Millisecond))
+		return
+	}
+	log.Error("rebuild failed, the old read model goes on", "error", err)
+	r.under[p.Name()].Error = err.Error()
+	if errors.Is(err, projections.ErrRebuilding) {
+		r.under[p.Name()].Error = "another node is rebuilding it"
+	}
+}
+
+// wait ends with the last rebuild.
+func (r *rebuilds) wait() { r.works.Wait() }

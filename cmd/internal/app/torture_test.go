@@ -1,0 +1,354 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"carillon/cmd/internal/app"
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/development"
+	"carillon/eventstore/node"
+	"carillon/projections/pgtest"
+)
+
+// childRole makes this test binary one of the processes of the torture.
+const childRole = "CARILLON_TORTURE_CHILD"
+
+func TestMain(m *testing.M) {
+	var err error
+	switch os.Getenv(childRole) {
+	case "server":
+		err = serverChild()
+	case "node":
+		err = nodeChild()
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func serverChild() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	cfg := config.Config{
+		HTTPAddr: os.Getenv("CHILD_API"), AdminAddr: os.Getenv("CHILD_ADMIN"), DataDir: os.Getenv("CHILD_DATA"), Dev: true,
+		Roles:         []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver},
+		EventStoreURL: config.Address(os.Getenv("CHILD_STORE")), DatabaseURL: config.Address(os.Getenv("CHILD_DATABASE")),
+		DeliveryTimeout:       5 * time.Second,
+		DeliveryRetrySchedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second, 5 * time.Second, 5 * time.Second},
+		AutoDisableAfter:      1_000_000, AutoDisableMinStreak: time.Hour,
+	}
+	a, err := app.Open(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	go func() { _, _ = a.DevelopmentKey(ctx) }()
+	return a.Run(ctx)
+}
+
+func nodeChild() error {
+	n, err := node.Open(node.Config{Dir: os.Getenv("CHILD_DATA")})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", os.Getenv("CHILD_API"))
+	if err != nil {
+		return err
+	}
+	return n.Serve(listener)
+}
+
+// child is a process that is killed and started again.
+type child struct {
+	t   *testing.T
+	env []string
+	cmd *exec.Cmd
+}
+
+func (c *child) start() {
+	c.t.Helper()
+	c.cmd = exec.Command(os.Args[0]) //nolint:gosec,noctx // this very binary; it is killed below
+	c.cmd.Env = append(os.Environ(), c.env...)
+	c.cmd.Stderr = c.t.Output()
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := c.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// Server, event store and Postgres are killed at random moments under load. Afterwards every event that was
+// acknowledged has been delivered, signed, and whatever came twice came under the same webhook-id.
+func TestTortureDelivery(t *testing.T) {
+	t.Parallel()
+	kills := 3
+	if n, err := strconv.Atoi(os.Getenv("CARILLON_TORTURE_KILLS")); err == nil {
+		kills = n
+	}
+	dir, err := os.MkdirTemp("", "torture")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	database := pgtest.NewServer(t)
+	api, admin, store := freePort(t), freePort(t), freePort(t)
+	data := filepath.Join(dir, "data")
+	victims := map[string]*child{
+		"node": {t: t, env: []string{childRole + "=node", "CHILD_API=" + store, "CHILD_DATA=" + filepath.Join(dir, "store")}},
+		"server": {t: t, env: []string{
+			childRole + "=server", "CHILD_API=" + api, "CHILD_ADMIN=" + admin, "CHILD_DATA=" + data,
+			"CHILD_STORE=esdb://" + store + "?tls=false", "CHILD_DATABASE=" + database.URL(),
+		}},
+	}
+	for _, victim := range victims {
+		victim.start()
+	}
+	t.Cleanup(func() {
+		for _, victim := range victims {
+			victim.kill()
+		}
+	})
+	w := newWorkload(t, data, "http://"+api, "http://"+admin)
+	stop := w.begin()
+	killed := map[string]int{}
+	for range kills {
+		time.Sleep(time.Duration(100+rand.IntN(600)) * time.Millisecond) //nolint:gosec // chance is the point, and so is the sleep: kills come at any moment
+		name := []string{"node", "server", "postgres"}[rand.IntN(3)]     //nolint:gosec // chance is the point
+		killed[name]++
+		if name == "postgres" {
+			database.Kill()
+			database.Restart()
+			continue
+		}
+		victims[name].kill()
+		victims[name].start()
+	}
+	acknowledged := stop()
+	w.reconcile(acknowledged)
+	t.Logf("%d kills %v; %d events acknowledged, all delivered; %d deliveries came, %d of them again", kills, killed, len(acknowledged), w.total, w.total-len(acknowledged))
+}
+
+// workload publishes through the admin API and receives what is delivered.
+type workload struct {
+	*testing.T
+	data, api, admin, token string
+	verifier                *standardwebhooks.Webhook
+
+	mu    sync.Mutex
+	came  map[string]map[string]int // by event id: by webhook-id
+	total int
+}
+
+func newWorkload(t *testing.T, data, api, admin string) *workload {
+	t.Helper()
+	w := &workload{T: t, data: data, api: api, admin: admin, came: map[string]map[string]int{}}
+	var key string
+	w.eventually("the server did not come up", func() bool {
+		var err error
+		key, err = development.ReadKey(data)
+		if err == nil {
+			client := config.Client{DataDir: data}
+			w.token, err = client.Token()
+		}
+		return err == nil
+	})
+	authority, err := development.EnsureAuthority(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := authority.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	receiver := httptest.NewUnstartedServer(http.HandlerFunc(w.receive))
+	receiver.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	receiver.StartTLS()
+	t.Cleanup(receiver.Close)
+	var destination struct {
+		ID      string `json:"id"`
+		Secrets []struct {
+			Secret string `json:"secret"`
+		} `json:"secrets"`
+	}
+	w.eventually("no destination", func() bool {
+		return w.post(w.api+"/events/destinations", key, map[string]any{"name": "t", "config": map[string]any{"url": receiver.URL}}, &destination) == nil
+	})
+	w.mu.Lock()
+	w.verifier, err = standardwebhooks.NewWebhook(destination.Secrets[0].Secret)
+	w.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("no subscription", func() bool {
+		return w.post(w.api+"/events/destinations/"+destination.ID+"/subscriptions", key, map[string]any{"eventTypes": []string{"*"}, "scopeKind": "all"}, nil) == nil
+	})
+	return w
+}
+
+func (w *workload) eventually(complaint string, done func() bool) {
+	w.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !done(); {
+		if time.Now().After(deadline) {
+			w.Fatal(complaint)
+		}
+		time.Sleep(50 * time.Millisecond) // between two polls of another process
+	}
+}
+
+var impatient = &http.Client{Timeout: 5 * time.Second}
+
+func (w *workload) post(url, token string, body, result any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(w.Context(), http.MethodPost, url, bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := impatient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("%d: %s", response.StatusCode, answer)
+	}
+	envelope := struct {
+		Data any `json:"data"`
+	}{result}
+	return json.Unmarshal(answer, &envelope)
+}
+
+// begin publishes until stopped. stop returns the ids of the events that were acknowledged.
+func (w *workload) begin() (stop func() []string) {
+	ctx, cancel := context.WithCancel(w.Context())
+	var mu sync.Mutex
+	var acknowledged []string
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				id := uuid.NewString()
+				event := map[string]any{
+					"id": id, "type": "news.item.added", "source": "/torture", "organizationId": organization.String(),
+					"data": map[string]any{"id": id, "title": "Storm"},
+				}
+				if w.post(w.admin+"/admin/events", w.token, event, nil) != nil {
+					continue // not acknowledged: it may or may not come
+				}
+				mu.Lock()
+				acknowledged = append(acknowledged, id)
+				mu.Unlock()
+			}
+		})
+	}
+	return func() []string {
+		cancel()
+		group.Wait()
+		return acknowledged
+	}
+}
+
+func (w *workload) receive(_ http.ResponseWriter, request *http.Request) {
+	if request.Method != http.MethodPost {
+		return
+	}
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return // killed in the middle
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.verifier.Verify(body, request.Header); err != nil {
+		w.Errorf("signature: %v", err)
+	}
+	var envelope struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal(body, &envelope); err != nil {
+		w.Errorf("body: %v", err)
+	}
+	if w.came[envelope.ID] == nil {
+		w.came[envelope.ID] = map[string]int{}
+	}
+	w.came[envelope.ID][request.Header.Get("webhook-id")]++
+	w.total++
+}
+
+// reconcile waits until everything that was acknowledged has come.
+func (w *workload) reconcile(acknowledged []string) {
+	w.Helper()
+	if len(acknowledged) == 0 {
+		w.Fatal("nothing was acknowledged")
+	}
+	missing := 0
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		missing = 0
+		w.mu.Lock()
+		for _, id := range acknowledged {
+			if len(w.came[id]) == 0 {
+				missing++
+			}
+		}
+		w.mu.Unlock()
+		if missing == 0 {
+			break
+		}
+	}
+	if missing > 0 {
+		w.Errorf("%d of %d acknowledged events were not delivered", missing, len(acknowledged))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for event, ids := range w.came {
+		if len(ids) != 1 {
+			w.Errorf("event %s came under %d webhook-ids", event, len(ids))
+		}
+	}
+}

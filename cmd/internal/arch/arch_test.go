@@ -1,0 +1,163 @@
+package arch
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestImportsKeepTheirDirection(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		for _, imported := range f.imports() {
+			for i := range Rules {
+				if why := Rules[i].Violates(f.pkg, imported, f.test); why != "" {
+					t.Errorf("%s imports %s, but %s", f.path, imported, why)
+				}
+			}
+		}
+	}
+}
+
+// A rule that nothing can break holds nothing.
+func TestEachRuleCanBeBroken(t *testing.T) {
+	t.Parallel()
+	type breach struct {
+		pkg, imported string
+		test          bool
+	}
+	breaches := []breach{
+		{pkg: "carillon/aggregates/feed", imported: "github.com/jackc/pgx/v5"},
+		{pkg: "carillon/aggregates/feed", imported: "carillon/aggregates/item"},
+		{pkg: "carillon/aggregates/feed", imported: "net/http"},
+		{pkg: "carillon/eventstore", imported: "carillon/eventstore/esdb"},
+		{pkg: "carillon/eventstore/esdb", imported: "carillon/aggregates/feed"},
+		{pkg: "carillon/eventstore/node/internal/store", imported: "carillon/eventstore"},
+		{pkg: "carillon/projections", imported: "github.com/EventStore/EventStore-Client-Go/v4/esdb", test: true},
+		{pkg: "carillon/projections", imported: "github.com/cockroachdb/pebble/v2"},
+		{pkg: "carillon/command/delivery", imported: "carillon/projections/deliveries"},
+		{pkg: "carillon/command/collect/site", imported: "carillon/command"},
+		{pkg: "carillon/projections/items", imported: "carillon/command"},
+		{pkg: "carillon/projections/items", imported: "carillon/eventstore/esdb"},
+		{pkg: "carillon/query", imported: "carillon/aggregates/feed"},
+		{pkg: "carillon/command/delivery", imported: "github.com/ThreeDotsLabs/watermill/message"},
+		{pkg: "carillon/query", imported: "carillon/cmd/internal/config"},
+		{pkg: "carillon/command", imported: "carillon/eventstore/given"},
+	}
+	for i := range Rules {
+		if !slices.ContainsFunc(breaches, func(b breach) bool {
+			return Rules[i].Violates(b.pkg, b.imported, b.test) != ""
+		}) {
+			t.Errorf("no example breaks the rule that %s", Rules[i].Why)
+		}
+	}
+	for _, b := range breaches {
+		if !slices.ContainsFunc(Rules, func(r Rule) bool { return r.Violates(b.pkg, b.imported, b.test) != "" }) {
+			t.Errorf("%s may import %s", b.pkg, b.imported)
+		}
+	}
+	for _, allowed := range [][2]string{
+		{"carillon/aggregates/item/shape", "carillon/aggregates/happening"},
+		{"carillon/aggregates/feed", "time"},
+		{"carillon/command/delivery", "carillon/eventstore"},
+		{"carillon/eventstore/esdb", "github.com/EventStore/EventStore-Client-Go/v4/esdb"},
+		{"carillon/cmd/internal/app", "carillon/projections/items"},
+	} {
+		for i := range Rules {
+			if why := Rules[i].Violates(allowed[0], allowed[1], false); why != "" {
+				t.Errorf("%s may not import %s, because %s", allowed[0], allowed[1], why)
+			}
+		}
+	}
+}
+
+func TestDecisionsKnowNoClockAndNoChance(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		if f.test || !strings.HasPrefix(f.path, "aggregates/") {
+			continue
+		}
+		f.uses(func(importPath, name string, line int) {
+			if slices.Contains(impure[importPath], name) {
+				t.Errorf("%s:%d uses %s.%s: times and new ids arrive inside commands", f.path, line, path.Base(importPath), name)
+			}
+		})
+	}
+}
+
+// In a file on testing/synctest sleeping passes time without taking any. Benchmarks and tortures, which wait for what
+// no signal tells or strike at any moment, may sleep.
+func TestNothingSleeps(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		special := strings.Contains(path.Base(f.path), "bench") || strings.Contains(path.Base(f.path), "torture")
+		if f.test && (special || slices.Contains(f.imports(), "testing/synctest")) {
+			continue
+		}
+		f.uses(func(importPath, name string, line int) {
+			if importPath == "time" && name == "Sleep" {
+				t.Errorf("%s:%d sleeps: wait on a signal, use testing/synctest, or poll with a deadline", f.path, line)
+			}
+		})
+	}
+}
+
+func TestFilesAndPackagesAreReadable(t *testing.T) {
+	t.Parallel()
+	documented, packages := map[string]bool{}, map[string]string{}
+	for _, f := range sources(t) {
+		if f.lines > maxLines && !f.generated {
+			t.Errorf("%s has %d lines: split it, the limit is %d", f.path, f.lines, maxLines)
+		}
+		name := strings.TrimSuffix(f.tree.Name.Name, "_test")
+		if slices.Contains(junkNames, name) || slices.Contains(junkNames, strings.TrimSuffix(path.Base(f.path), ".go")) {
+			t.Errorf("%s: a name that says nothing becomes a drawer for everything", f.path)
+		}
+		if !f.test {
+			packages[f.pkg] = f.path
+			documented[f.pkg] = documented[f.pkg] || f.tree.Doc != nil
+		}
+	}
+	for pkg, name := range packages {
+		if !documented[pkg] {
+			t.Errorf("package %s (%s) does not say what it is for", pkg, name)
+		}
+	}
+}
+
+func TestTheTopIsSmall(t *testing.T) {
+	t.Parallel()
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ignored := ignorePatterns(t)
+	for _, entry := range entries {
+		name := entry.Name()
+		if slices.Contains(topLevel, name) || slices.ContainsFunc(ignored, func(pattern string) bool {
+			matched, err := filepath.Match(pattern, name)
+			return err == nil && matched
+		}) {
+			continue
+		}
+		t.Errorf("%s at the top: everything has a place in one of the folders", name)
+	}
+}
+
+func ignorePatterns(t *testing.T) []string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, ".gitignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patterns []string
+	for line := range strings.Lines(string(content)) {
+		if pattern := strings.Trim(strings.TrimSpace(line), "/"); pattern != "" {
+			patterns = append(patterns, pattern)
+		}
+	}
+	return patterns
+}

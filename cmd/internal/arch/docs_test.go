@@ -1,0 +1,169 @@
+package arch
+
+import (
+	"go/ast"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var (
+	link       = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
+	identifier = regexp.MustCompile("^`([A-Za-z_]+)(\\.([A-Za-z_]+))?`$")
+	heading    = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// Pages rot by their links first. A link whose text is `name` or `Type.method` and whose target is a Go file says that
+// it is declared there.
+func TestPagesNameWhatIsThere(t *testing.T) {
+	t.Parallel()
+	for _, page := range pages(t) {
+		text := content(t, page)
+		for _, found := range link.FindAllStringSubmatch(text, -1) {
+			label, target := found[1], found[2]
+			if strings.Contains(target, "://") {
+				continue
+			}
+			file, fragment, _ := strings.Cut(target, "#")
+			path := page
+			if file != "" {
+				path = filepath.Join(filepath.Dir(page), filepath.FromSlash(file))
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Errorf("%s links to %s, which is not there", page, target)
+				continue
+			}
+			if fragment != "" && !info.IsDir() && !hasHeading(content(t, path), fragment) {
+				t.Errorf("%s links to %s, where there is no such heading", page, target)
+			}
+			if name := identifier.FindStringSubmatch(label); name != nil && strings.HasSuffix(path, ".go") && !declares(t, path, name[1], name[3]) {
+				t.Errorf("%s names %s in %s, which does not declare it", page, label, target)
+			}
+		}
+	}
+}
+
+func pages(t *testing.T) []string {
+	t.Helper()
+	list := []string{filepath.Join(root, "README.md")}
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && strings.HasSuffix(name, ".md") {
+			list = append(list, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func content(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// hasHeading knows how Markdown viewers make fragments: lower case, no punctuation, dashes for spaces.
+func hasHeading(text, fragment string) bool {
+	for _, found := range heading.FindAllStringSubmatch(text, -1) {
+		slug := strings.ReplaceAll(notInSlug.ReplaceAllString(strings.ToLower(found[1]), ""), " ", "-")
+		if slug == fragment {
+			return true
+		}
+	}
+	return false
+}
+
+// declares says whether a file declares a function, type, variable or constant, or a method of a type.
+func declares(t *testing.T, path, name, method string) bool {
+	t.Helper()
+	f, err := read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, decl := range f.tree.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			receiver := receiverOf(d)
+			if method == "" && receiver == "" && d.Name.Name == name || receiver == name && d.Name.Name == method {
+				return true
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if method == "" && specNames(spec, name) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func receiverOf(d *ast.FuncDecl) string {
+	if d.Recv == nil || len(d.Recv.List) == 0 {
+		return ""
+	}
+	t := d.Recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	if ident, ok := t.(*ast.Ident); ok {
+		return ident.Name
+	}
+	return ""
+}
+
+func specNames(spec ast.Spec, name string) bool {
+	switch s := spec.(type) {
+	case *ast.TypeSpec:
+		return s.Name.Name == name
+	case *ast.ValueSpec:
+		for _, ident := range s.Names {
+			if ident.Name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var metric = regexp.MustCompile(`carillon_[a-z_]+`)
+
+// The dashboard and the pages show metrics that the program has.
+func TestMetricsThatAreShownAreThere(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, f := range sources(t) {
+		if f.test {
+			continue
+		}
+		ast.Inspect(f.tree, func(n ast.Node) bool {
+			if basic, ok := n.(*ast.BasicLit); ok {
+				if name, err := strconv.Unquote(basic.Value); err == nil && metric.FindString(name) == name {
+					known[name] = true
+				}
+			}
+			return true
+		})
+	}
+	for _, page := range []string{"deploy/grafana-dashboard.json", "docs/operations.md"} {
+		for _, name := range metric.FindAllString(content(t, filepath.Join(root, page)), -1) {
+			for _, suffix := range []string{"_bucket", "_count", "_sum"} {
+				name = strings.TrimSuffix(name, suffix)
+			}
+			if !known[name] {
+				t.Errorf("%s shows %s, which does not exist", page, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package arch
+
+// Rule says what some packages must not import. Patterns are import paths; one that ends in "/..." means the package
+// and all below it, and "..." alone means every package of the module.
+type Rule struct {
+	Of     []string // the packages that the rule is about
+	Except []string // but not these
+	Only   []string // besides the standard library they import these alone; nil: anything that Never does not name
+	Never  []string // they import none of these, of the standard library either
+	Tests  bool     // test files keep to it as well
+	Why    string
+}
+
+const (
+	client    = "github.com/EventStore/EventStore-Client-Go/..."
+	pebble    = "github.com/cockroachdb/pebble/..."
+	pgx       = "github.com/jackc/pgx/..."
+	uuid      = "github.com/google/uuid"
+	watermill = "github.com/ThreeDotsLabs/watermill/..."
+	json      = "github.com/go-json-experiment/json/..."
+)
+
+// support lists the packages that exist for tests.
+var support = []string{
+	"carillon/eventstore/given", "carillon/eventstore/nodetest", "carillon/eventstore/storetest/...",
+	"carillon/projections/pgtest", "carillon/projections/projecttest",
+	"carillon/cmd/internal/httpapi/apitest", "carillon/cmd/internal/httpapi/contract",
+}
+
+// Rules are the directions in which the parts may know each other.
+var Rules = []Rule{
+	{
+		Of:   []string{"carillon/aggregates/..."},
+		Only: []string{"carillon/eventstore", "carillon/aggregates/...", uuid},
+		Why:  "an aggregate is a pure decision: whatever it could reach beyond its own events would be an effect",
+	},
+	{
+		Of:     []string{"carillon/aggregates/..."},
+		Except: []string{"carillon/aggregates/item/shape"},
+		Never:  []string{"carillon/aggregates/..."},
+		Why: "what must hold in one decision is in one aggregate; two that knew each other would be one. " +
+			"item/shape only renders: it shows an item's happening as the API and the webhooks do",
+	},
+	{
+		Of: []string{"carillon/aggregates/..."},
+		Never: []string{
+			"context", "io/...", "log", "log/syslog", "math/rand/...", "net/...", "os/...", "runtime/...", "sync/...", "syscall",
+		},
+		Why: "decisions know no clock, no chance, no I/O: the same history and command come to the same events",
+	},
+	{
+		Of:   []string{"carillon/eventstore"},
+		Only: []string{uuid, json},
+		Why:  "the kernel is below everything; all others lean on it, so it leans on nothing",
+	},
+	{
+		Of:     []string{"carillon/eventstore/..."},
+		Except: []string{"carillon/eventstore/node/..."},
+		Never: []string{
+			"carillon/aggregates/...", "carillon/command/...", "carillon/projections/...", "carillon/query/...",
+			"carillon/cmd/...", pgx, watermill,
+		},
+		Why: "the event store keeps facts without knowing what they mean or who reads them",
+	},
+	{
+		Of:    []string{"carillon/eventstore/node/..."},
+		Only:  []string{"carillon/eventstore/node/...", client, pebble, uuid, "google.golang.org/..."},
+		Never: []string{"github.com/EventStore/EventStore-Client-Go/v4/esdb"},
+		Why: "the node is a server for any EventStoreDB client: it speaks the protocol's messages and knows neither " +
+			"Carillon nor the client's code, so that it can be replaced by a real server",
+	},
+	{
+		Of:     []string{"..."},
+		Except: []string{"carillon/eventstore/esdb", "carillon/eventstore/node/...", "carillon/eventstore/storetest/protocol"},
+		Never:  []string{client},
+		Tests:  true,
+		Why:    "the client's mistakes are worked around in one place, and another client means one other package",
+	},
+	{
+		Of:     []string{"..."},
+		Except: append([]string{"carillon/eventstore/node/..."}, support...), // some lend the node a file system
+		Never:  []string{pebble},
+		Why:    "how the node stores is its own affair",
+	},
+	{
+		Of: []string{"carillon/command/..."},
+		Never: []string{
+			"carillon/projections/...", "carillon/query/...", "carillon/cmd/...", "carillon/eventstore/esdb",
+			"carillon/eventstore/node/...", pgx, watermill, "database/sql",
+		},
+		Why: "use cases and process managers know no SQL: where they need rows they declare an interface that cmd fills",
+	},
+	{
+		Of: []string{"carillon/command/collect/..."},
+		Never: []string{
+			"carillon/eventstore", "carillon/command", "carillon/command/delivery", "carillon/command/collection",
+			"carillon/command/webhook",
+		},
+		Why: "a collector reads what strangers wrote and yields observations; what becomes of them is decided elsewhere",
+	},
+	{
+		Of:    []string{"carillon/projections/..."},
+		Never: []string{"carillon/command/...", "carillon/query/...", "carillon/cmd/...", "net/http"},
+		Why:   "a read model follows from events alone: it can be built anew at any time without anything happening",
+	},
+	{
+		Of:     []string{"carillon/projections/..."},
+		Except: support,
+		Never:  []string{"carillon/eventstore/esdb", "carillon/eventstore/node/..."},
+		Why:    "projections read through the interface of the event store, whatever stands behind it",
+	},
+	{
+		Of:   []string{"carillon/query"},
+		Only: []string{pgx, uuid, json},
+		Why:  "queries read rows; whatever decides or changes is elsewhere",
+	},
+	{
+		Of:     []string{"..."},
+		Except: []string{"carillon/projections"},
+		Never:  []string{watermill},
+		Why:    "how events are handed to projections and process managers is the runner's affair",
+	},
+	{
+		Of:     []string{"..."},
+		Except: []string{"carillon/cmd/..."},
+		Never:  []string{"carillon/cmd/...", "github.com/alecthomas/kong", "github.com/go-chi/chi/..."},
+		Why:    "cmd connects: nothing that it connects knows of it, of flags or of routes",
+	},
+	{
+		Of:     []string{"..."},
+		Except: support,
+		Never: append([]string{
+			"testing/...", "net/http/httptest", "github.com/google/go-cmp/...", "github.com/testcontainers/...",
+			"go.uber.org/goleak", "pgregory.net/rapid", "github.com/getkin/kin-openapi/...",
+		}, support...),
+		Why: "what runs in production carries nothing that exists for tests",
+	},
+}
+
+// impure are the functions that decisions must not call, by import path.
+var impure = map[string][]string{
+	"time":                {"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"},
+	"crypto/rand":         {"Int", "Prime", "Read", "Text"},
+	uuid:                  {"Must", "New", "NewRandom", "NewString", "NewUUID", "NewV6", "NewV7"},
+	"carillon/eventstore": {"NewContext"},
+}
+
+// Limits of files.
+const maxLines = 500
+
+// junkNames are package names that say nothing and therefore collect everything.
+var junkNames = []string{"base", "common", "core", "helper", "helpers", "impl", "lib", "misc", "model", "models", "shared", "tools", "types", "util", "utils"}
+
+// topLevel is what there may be at the top, apart from what .gitignore names.
+var topLevel = []string{
+	".ci", ".dockerignore", ".git", ".gitattributes", ".gitignore", ".golangci.yml", "LICENSE", "Makefile", "README.md",
+	"aggregates", "cmd", "command", "deploy", "docs", "eventstore", "go.mod", "go.sum", "projections", "query",
+}

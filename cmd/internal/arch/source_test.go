@@ -1,0 +1,127 @@
+package arch
+
+import (
+	"bytes"
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "carillon"
+	root   = "../../.." // of the repository, seen from here
+)
+
+// file is one Go file of the module.
+type file struct {
+	path      string // from the root, with slashes
+	pkg       string // import path
+	test      bool
+	lines     int
+	generated bool
+	tree      *ast.File
+	fset      *token.FileSet
+}
+
+// sources reads every Go file that is ever built; files in testdata and behind constraints that never hold are not.
+func sources(t *testing.T) []file {
+	t.Helper()
+	var files []file
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && skipped(name, entry.Name()):
+			return filepath.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(name, ".go"):
+			return nil
+		}
+		built, err := build.Default.MatchFile(filepath.Dir(name), entry.Name())
+		if err != nil || !built {
+			return err
+		}
+		f, err := read(name)
+		files = append(files, f)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatal("no source found")
+	}
+	return files
+}
+
+// skipped says which directories hold no source: those with data, and what the top has besides source.
+func skipped(name, base string) bool {
+	if name == root {
+		return false
+	}
+	return base == "testdata" || strings.HasPrefix(base, ".") && base != ".." ||
+		filepath.Dir(name) == root && (base == "data" || base == "bin")
+}
+
+func read(name string) (file, error) {
+	relative, err := filepath.Rel(root, name)
+	if err != nil {
+		return file{}, err
+	}
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return file{}, err
+	}
+	f := file{path: filepath.ToSlash(relative), test: strings.HasSuffix(name, "_test.go"), fset: token.NewFileSet()}
+	f.pkg = path.Join(module, path.Dir(f.path))
+	f.lines = bytes.Count(content, []byte("\n"))
+	f.tree, err = parser.ParseFile(f.fset, name, content, parser.ParseComments|parser.SkipObjectResolution)
+	if err == nil {
+		f.generated = ast.IsGenerated(f.tree)
+	}
+	return f, err
+}
+
+// imports lists what a file imports.
+func (f *file) imports() []string {
+	paths := make([]string, 0, len(f.tree.Imports))
+	for _, spec := range f.tree.Imports {
+		if p, err := strconv.Unquote(spec.Path.Value); err == nil {
+			paths = append(paths, p)
+		}
+	}
+	return paths
+}
+
+// uses yields the uses of functions of other packages, by import path.
+func (f *file) uses(yield func(importPath, name string, line int)) {
+	byName := map[string]string{}
+	for _, spec := range f.tree.Imports {
+		importPath, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			continue
+		}
+		name := path.Base(importPath)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		byName[name] = importPath
+	}
+	ast.Inspect(f.tree, func(n ast.Node) bool {
+		selector, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if left, ok := selector.X.(*ast.Ident); ok && byName[left.Name] != "" {
+			yield(byName[left.Name], selector.Sel.Name, f.fset.Position(selector.Pos()).Line)
+		}
+		return true
+	})
+}

@@ -1,0 +1,210 @@
+// Package config is what Carillon can be told: every setting is a flag and a CARILLON_* variable, and is checked
+// before anything starts. An error names the setting and says how to mend it. Secrets and addresses that hold
+// passwords never show in logs or error texts.
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Config is everything that the server is told. Call Validate before use, and Secrets for the keys that are made once.
+type Config struct {
+	HTTPAddr  string   `name:"http-addr" env:"CARILLON_HTTP_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the API (${default})."`
+	AdminAddr string   `env:"CARILLON_ADMIN_ADDR" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Address of the admin API, health and metrics (${default})."`
+	DataDir   string   `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"Where everything is kept that isn't in a database of yours (${default})."`
+	Roles     []string `env:"CARILLON_ROLES" default:"api,project,dispatch,deliver,collect" enum:"api,project,dispatch,deliver,collect" placeholder:"ROLE" help:"What this process does: ${default}. Split them over machines that share one event store and one Postgres."`
+
+	Dev bool `env:"CARILLON_DEV" help:"For a developer's machine: make an organization with an API key on the first start and print how to use it; let webhooks and collectors reach loopback addresses; trust receivers of the development certificate authority."`
+
+	EventStoreURL Address `name:"eventstore-url" env:"CARILLON_EVENTSTORE_URL" placeholder:"URL" help:"An EventStoreDB, for example esdb://user:password@node1:2113,node2:2113?tls=true. Empty: an embedded node in the data directory."`
+	DatabaseURL   Address `env:"CARILLON_DATABASE_URL" placeholder:"URL" help:"A Postgres 15 or newer, for example postgres://user:password@host:5432/carillon. Empty: a private Postgres in the data directory."`
+
+	PostgresBin string `env:"CARILLON_POSTGRES_BIN" placeholder:"DIR" help:"Where the private Postgres finds its binaries. Empty: in the usual places."`
+
+	MasterKey  Secret `env:"CARILLON_MASTER_KEY" placeholder:"BASE64" help:"32 bytes that protect what is stored encrypted. Empty: made once, kept in the data directory."`
+	AdminToken Secret `env:"CARILLON_ADMIN_TOKEN" placeholder:"TOKEN" help:"Bearer token of the admin API, 32 characters or more. Empty: made once, kept in the data directory."`
+
+	DeliveryAllowCIDRs    Prefixes        `name:"delivery-allow-cidrs" env:"CARILLON_DELIVERY_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that webhooks may reach, for development."`
+	CollectAllowCIDRs     Prefixes        `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that collectors may reach, for development."`
+	DeliveryRetrySchedule []time.Duration `env:"CARILLON_DELIVERY_RETRY_SCHEDULE" default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" placeholder:"WAIT" help:"Waits after failed attempts (${default}): nine waits make ten attempts."`
+	DeliveryTimeout       time.Duration   `env:"CARILLON_DELIVERY_TIMEOUT" default:"30s" placeholder:"TIME" help:"How long an endpoint may take to answer an attempt (${default})."`
+	AutoDisableAfter      int             `env:"CARILLON_AUTO_DISABLE_AFTER" default:"100" placeholder:"N" help:"Consecutive failed attempts after which a destination is auto-disabled (${default})."`
+	AutoDisableMinStreak  time.Duration   `env:"CARILLON_AUTO_DISABLE_MIN_STREAK" default:"1h" placeholder:"TIME" help:"How long the streak of failures must have lasted, too (${default})."`
+
+	TrustedProxies Prefixes `env:"CARILLON_TRUSTED_PROXIES" placeholder:"CIDR,…" help:"Proxies whose X-Forwarded-Proto is believed."`
+	TLSCert        string   `name:"tls-cert" env:"CARILLON_TLS_CERT" placeholder:"FILE" help:"Certificate (chain) of the API, PEM. With it, the API speaks HTTPS itself."`
+	TLSKey         string   `name:"tls-key" env:"CARILLON_TLS_KEY" placeholder:"FILE" help:"Private key of the certificate, PEM."`
+}
+
+// The roles that a process can have.
+const (
+	RoleAPI      = "api"
+	RoleProject  = "project"
+	RoleDispatch = "dispatch"
+	RoleDeliver  = "deliver"
+	RoleCollect  = "collect"
+)
+
+// Is reports whether this process has a role.
+func (c *Config) Is(role string) bool {
+	for _, r := range c.Roles {
+		if r == role {
+			return true
+		}
+	}
+	return false
+}
+
+// Setting is an error about one setting; it names the variable and the flag.
+type Setting struct {
+	Variable string // CARILLON_TLS_KEY
+	Issue    string // what to do
+}
+
+// Error names the setting.
+func (e *Setting) Error() string {
+	flag := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(e.Variable, "CARILLON_")), "_", "-")
+	return fmt.Sprintf("%s (--%s) %s", e.Variable, flag, e.Issue)
+}
+
+// Bounds of settings.
+const (
+	minTokenLength  = 32
+	maxRetries      = 50
+	maxWait         = 7 * 24 * time.Hour
+	minTimeout      = 100 * time.Millisecond
+	maxTimeout      = 5 * time.Minute
+	maxDisableAfter = 1_000_000
+)
+
+// Validate checks every setting and returns the first that is wrong, as a *Setting.
+func (c *Config) Validate() error {
+	for _, check := range []func() error{c.checkAddresses, c.checkStores, c.checkSecrets, c.checkDelivery, c.checkTLS} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func wrong(variable, issue string, args ...any) error {
+	return &Setting{Variable: variable, Issue: fmt.Sprintf(issue, args...)}
+}
+
+func (c *Config) checkAddresses() error {
+	for variable, address := range map[string]string{"CARILLON_HTTP_ADDR": c.HTTPAddr, "CARILLON_ADMIN_ADDR": c.AdminAddr} {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return wrong(variable, "must be host:port, such as 127.0.0.1:8080; it is %q", address)
+		}
+	}
+	if c.HTTPAddr == c.AdminAddr && !strings.HasSuffix(c.HTTPAddr, ":0") {
+		return wrong("CARILLON_ADMIN_ADDR", "must differ from CARILLON_HTTP_ADDR; both are %s", c.HTTPAddr)
+	}
+	if c.DataDir == "" {
+		return wrong("CARILLON_DATA_DIR", "must name a directory")
+	}
+	if len(c.Roles) == 0 {
+		return wrong("CARILLON_ROLES", "must name at least one role")
+	}
+	return nil
+}
+
+func (c *Config) checkStores() error {
+	if url := c.EventStoreURL.Reveal(); url != "" && !hasScheme(url, "esdb", "esdb+discover", "kurrentdb", "kurrentdb+discover") {
+		return wrong("CARILLON_EVENTSTORE_URL", "must look like esdb://user:password@host:2113?tls=true, or be empty for the embedded node")
+	}
+	url := c.DatabaseURL.Reveal()
+	if url == "" {
+		return nil
+	}
+	if _, err := pgconn.ParseConfig(url); err != nil || !hasScheme(url, "postgres", "postgresql") {
+		return wrong("CARILLON_DATABASE_URL", "must look like postgres://user:password@host:5432/carillon, or be empty for a private Postgres")
+	}
+	return nil
+}
+
+func hasScheme(url string, schemes ...string) bool {
+	scheme, rest, ok := strings.Cut(url, "://")
+	if !ok || rest == "" {
+		return false
+	}
+	for _, s := range schemes {
+		if scheme == s {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Config) checkSecrets() error {
+	if c.MasterKey != "" {
+		if _, err := decodeMasterKey(c.MasterKey.Reveal()); err != nil {
+			return wrong("CARILLON_MASTER_KEY", "must be 32 bytes in base64: make one with \"openssl rand -base64 32\"")
+		}
+	}
+	if token := c.AdminToken.Reveal(); token != "" && len(token) < minTokenLength {
+		return wrong("CARILLON_ADMIN_TOKEN", "must have at least %d characters: make one with \"openssl rand -hex 32\"", minTokenLength)
+	}
+	return nil
+}
+
+func (c *Config) checkDelivery() error {
+	if len(c.DeliveryRetrySchedule) > maxRetries {
+		return wrong("CARILLON_DELIVERY_RETRY_SCHEDULE", "must list at most %d waits; it lists %d", maxRetries, len(c.DeliveryRetrySchedule))
+	}
+	for _, wait := range c.DeliveryRetrySchedule {
+		if wait < 0 || wait > maxWait {
+			return wrong("CARILLON_DELIVERY_RETRY_SCHEDULE", "must list waits from 0s to %s; one is %s", maxWait, wait)
+		}
+	}
+	if c.DeliveryTimeout < minTimeout || c.DeliveryTimeout > maxTimeout {
+		return wrong("CARILLON_DELIVERY_TIMEOUT", "must be from %s to %s; it is %s", minTimeout, maxTimeout, c.DeliveryTimeout)
+	}
+	if c.AutoDisableAfter < 1 || c.AutoDisableAfter > maxDisableAfter {
+		return wrong("CARILLON_AUTO_DISABLE_AFTER", "must be from 1 to %d; it is %d", maxDisableAfter, c.AutoDisableAfter)
+	}
+	if c.AutoDisableMinStreak < 0 {
+		return wrong("CARILLON_AUTO_DISABLE_MIN_STREAK", "must not be negative; it is %s", c.AutoDisableMinStreak)
+	}
+	return nil
+}
+
+func (c *Config) checkTLS() error {
+	switch {
+	case c.TLSCert != "" && c.TLSKey == "":
+		return wrong("CARILLON_TLS_KEY", "is missing: CARILLON_TLS_CERT needs it")
+	case c.TLSKey != "" && c.TLSCert == "":
+		return wrong("CARILLON_TLS_CERT", "is missing: CARILLON_TLS_KEY needs it")
+	}
+	for variable, path := range map[string]string{"CARILLON_TLS_CERT": c.TLSCert, "CARILLON_TLS_KEY": c.TLSKey} {
+		if path == "" {
+			continue
+		}
+		if file, err := os.Open(path); err != nil {
+			return wrong(variable, "can't be read: %v", err)
+		} else if err := file.Close(); err != nil {
+			return wrong(variable, "can't be read: %v", err)
+		}
+	}
+	return nil
+}
+
+// Unreachable says why nobody but this machine could use the API as configured, or "".
+func (c *Config) Unreachable() string {
+	host, _, err := net.SplitHostPort(c.HTTPAddr)
+	if err != nil || c.TLSCert != "" || len(c.TrustedProxies) > 0 {
+		return ""
+	}
+	if address, err := netip.ParseAddr(host); err == nil && address.IsLoopback() || host == "localhost" {
+		return ""
+	}
+	return "the API listens on " + c.HTTPAddr + " over plain HTTP and refuses every request that isn't from this machine: " +
+		"set CARILLON_TLS_CERT and CARILLON_TLS_KEY, or put a proxy in front and name it in CARILLON_TRUSTED_PROXIES"
+}

@@ -1,0 +1,218 @@
+package config_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"carillon/cmd/internal/config"
+)
+
+// parse reads a command line as the serve command does, defaults included.
+func parse(t *testing.T, args ...string) (config.Config, error) {
+	t.Helper()
+	var c config.Config
+	parser, err := kong.New(&c, kong.Exit(func(int) { t.Fatal("kong exits") }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = parser.Parse(args)
+	return c, err
+}
+
+func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
+	t.Parallel()
+	c, err := parse(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, hour := time.Second, time.Hour
+	waits := []time.Duration{5 * second, 300 * second, 1800 * second, 2 * hour, 5 * hour, 10 * hour, 14 * hour, 20 * hour, 24 * hour}
+	if fmt.Sprint(c.DeliveryRetrySchedule) != fmt.Sprint(waits) {
+		t.Errorf("retry schedule = %v", c.DeliveryRetrySchedule)
+	}
+	got := fmt.Sprint(c.HTTPAddr, c.AdminAddr, c.DataDir, c.DeliveryTimeout, c.AutoDisableAfter, c.AutoDisableMinStreak, c.Roles)
+	if want := "127.0.0.1:8080127.0.0.1:8081./data30s 100 1h0m0s [api project dispatch deliver collect]"; got != want {
+		t.Errorf("defaults = %s\nwant       %s", got, want)
+	}
+	if c.Unreachable() != "" {
+		t.Errorf("the default is called unreachable: %s", c.Unreachable())
+	}
+}
+
+func TestErrorsNameTheSetting(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ flag, value, want string }{
+		{"http-addr", "8080", "CARILLON_HTTP_ADDR (--http-addr) must be host:port"},
+		{"admin-addr", "127.0.0.1:8080", "CARILLON_ADMIN_ADDR (--admin-addr) must differ"},
+		{"data-dir", "", "CARILLON_DATA_DIR (--data-dir) must name"},
+		{"roles", "api,cook", "--roles"},
+		{"eventstore-url", "http://u:hunter2@host", "CARILLON_EVENTSTORE_URL (--eventstore-url) must look like"},
+		{"database-url", "mysql://u:hunter2@host", "CARILLON_DATABASE_URL (--database-url) must look like"},
+		{"database-url", "postgres://u:hunter2@host:port/x", "CARILLON_DATABASE_URL (--database-url) must look like"},
+		{"master-key", "hunter2", "CARILLON_MASTER_KEY (--master-key) must be 32 bytes"},
+		{"admin-token", "hunter2", "CARILLON_ADMIN_TOKEN (--admin-token) must have at least 32"},
+		{"delivery-allow-cidrs", "10.0.0.0/33", `"10.0.0.0/33" is not an address range`},
+		{"collect-allow-cidrs", "localhost", `"localhost" is not an address range`},
+		{"trusted-proxies", "10.0.0.0/8,x", `"x" is not an address range`},
+		{"delivery-retry-schedule", "5s,soon", "--delivery-retry-schedule"},
+		{"delivery-retry-schedule", "5s,-5s", "CARILLON_DELIVERY_RETRY_SCHEDULE (--delivery-retry-schedule) must list waits"},
+		{"delivery-timeout", "1ms", "CARILLON_DELIVERY_TIMEOUT (--delivery-timeout) must be from"},
+		{"auto-disable-after", "0", "CARILLON_AUTO_DISABLE_AFTER (--auto-disable-after) must be from 1"},
+		{"auto-disable-min-streak", "-1s", "CARILLON_AUTO_DISABLE_MIN_STREAK (--auto-disable-min-streak) must not be negative"},
+		{"tls-cert", "cert.pem", "CARILLON_TLS_KEY (--tls-key) is missing"},
+		{"tls-key", "key.pem", "CARILLON_TLS_CERT (--tls-cert) is missing"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.flag+"="+tt.value, func(t *testing.T) {
+			t.Parallel()
+			_, err := parse(t, "--"+tt.flag+"="+tt.value)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("error = %v\nwant it to contain %q", err, tt.want)
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the error shows a secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestVariablesAreRead(t *testing.T) {
+	t.Setenv("CARILLON_HTTP_ADDR", "0.0.0.0:9000")
+	t.Setenv("CARILLON_DELIVERY_RETRY_SCHEDULE", "1s,2s,3s")
+	t.Setenv("CARILLON_DELIVERY_ALLOW_CIDRS", "127.0.0.0/8, ::1")
+	t.Setenv("CARILLON_DELIVERY_TIMEOUT", "") // as compose leaves it
+	if err := config.DropEmpty(os.Environ(), os.Unsetenv); err != nil {
+		t.Fatal(err)
+	}
+	c, err := parse(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.HTTPAddr != "0.0.0.0:9000" || len(c.DeliveryRetrySchedule) != 3 || c.DeliveryTimeout != 30*time.Second {
+		t.Errorf("config = %+v", c)
+	}
+	if got := c.DeliveryAllowCIDRs.String(); got != "127.0.0.0/8,::1/128" {
+		t.Errorf("ranges = %s", got)
+	}
+	if !strings.Contains(c.Unreachable(), "CARILLON_TLS_CERT") {
+		t.Errorf("plain HTTP on all addresses needs a warning, got %q", c.Unreachable())
+	}
+	t.Setenv("CARILLON_AUTO_DISABLE_AFTER", "many")
+	if _, err := parse(t); err == nil || !strings.Contains(err.Error(), "CARILLON_AUTO_DISABLE_AFTER") {
+		t.Errorf("error = %v, want it to name the variable", err)
+	}
+}
+
+func TestSecretsNeverShow(t *testing.T) {
+	t.Parallel()
+	c := config.Config{
+		AdminToken: "hunter2", MasterKey: "hunter2",
+		DatabaseURL: "postgres://bob:hunter2@db:5432/x?password=hunter2", EventStoreURL: "esdb://bob:hunt@er2:hunter2@n1,n2:2113?userKeyFile=hunter2",
+	}
+	var logged bytes.Buffer
+	for _, handler := range []slog.Handler{slog.NewJSONHandler(&logged, nil), slog.NewTextHandler(&logged, nil)} {
+		slog.New(handler).Info("config", "config", c, "token", c.AdminToken, "database", c.DatabaseURL)
+	}
+	_, _ = fmt.Fprintf(&logged, "%v %+v %#v %s", c, c, c, c.EventStoreURL)
+	if strings.Contains(logged.String(), "hunter2") {
+		t.Errorf("a secret shows: %s", logged.String())
+	}
+	if got, want := c.DatabaseURL.String(), "postgres://bob:[hidden]@db:5432/x"; got != want {
+		t.Errorf("address = %s, want %s", got, want)
+	}
+}
+
+func TestSecretsAreMadeOnceAndKept(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "new", "data")
+	results := make(chan config.Config, 8)
+	for range cap(results) { // as when several processes start at once
+		go func() {
+			c := config.Config{DataDir: dir}
+			if err := c.EnsureSecrets(); err != nil {
+				t.Error(err)
+			}
+			results <- c
+		}()
+	}
+	first := <-results
+	for range cap(results) - 1 {
+		if other := <-results; other.MasterKey != first.MasterKey || other.AdminToken != first.AdminToken {
+			t.Error("two processes made two values")
+		}
+	}
+	if key, err := first.Master(); err != nil || len(key) != 32 {
+		t.Errorf("master key: %d bytes, %v", len(key), err)
+	}
+	for _, name := range []string{config.MasterKeyFile, config.AdminTokenFile} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 2 {
+		t.Errorf("left behind: %v", entries)
+	}
+	token, err := (&config.Client{DataDir: dir}).Token()
+	if err != nil || token != first.AdminToken.Reveal() {
+		t.Errorf("the client finds another token: %v", err)
+	}
+}
+
+func TestSecretsInBadShapeAreRefused(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		file, content string
+		mode          os.FileMode
+		want          string
+	}{
+		"open to others": {config.AdminTokenFile, strings.Repeat("x", 64), 0o644, "chmod 600"},
+		"short token":    {config.AdminTokenFile, "short", 0o600, "delete it"},
+		"torn key":       {config.MasterKeyFile, "AAAA", 0o600, "restore it"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path := filepath.Join(dir, tt.file)
+			if err := os.WriteFile(path, []byte(tt.content), tt.mode); err != nil {
+				t.Fatal(err)
+			}
+			c := config.Config{DataDir: dir}
+			if err := c.EnsureSecrets(); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error = %v, want it to say %q", err, tt.want)
+			}
+			if kept, _ := os.ReadFile(path); string(kept) != tt.content {
+				t.Errorf("the file was changed to %q", kept)
+			}
+		})
+	}
+}
+
+func TestClientFindsTheServer(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"127.0.0.1:8081": "http://127.0.0.1:8081", "0.0.0.0:8081": "http://127.0.0.1:8081", ":8081": "http://127.0.0.1:8081",
+		"[::]:8081": "http://127.0.0.1:8081", "[fd00::1]:8081": "http://[fd00::1]:8081", "https://admin.example/": "https://admin.example",
+	} {
+		if got, err := (&config.Client{AdminAddr: address}).BaseURL(); err != nil || got != want {
+			t.Errorf("%s: %s, %v; want %s", address, got, err, want)
+		}
+	}
+	var setting *config.Setting
+	if _, err := (&config.Client{AdminAddr: "8081"}).BaseURL(); !errors.As(err, &setting) || setting.Variable != "CARILLON_ADMIN_ADDR" {
+		t.Errorf("error = %v", err)
+	}
+	if _, err := (&config.Client{DataDir: t.TempDir()}).Token(); err == nil || !strings.Contains(err.Error(), "carillon serve") {
+		t.Errorf("error = %v, want it to say what to do", err)
+	}
+}

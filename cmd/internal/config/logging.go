@@ -1,0 +1,43 @@
+package config
+
+import (
+	"log/slog"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// Logging is how a process logs.
+type Logging struct {
+	LogLevel  slog.Level `env:"CARILLON_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error."`
+	LogFormat string     `env:"CARILLON_LOG_FORMAT" default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"text, json, or auto: text on a terminal, json otherwise."`
+}
+
+// Logger logs to a file as configured.
+func (l Logging) Logger(to *os.File) *slog.Logger {
+	options := &slog.HandlerOptions{Level: l.LogLevel}
+	if l.LogFormat == "json" || l.LogFormat == "auto" && !IsTerminal(to) {
+		return slog.New(slog.NewJSONHandler(to, options))
+	}
+	return slog.New(slog.NewTextHandler(to, options))
+}
+
+// IsTerminal reports whether a reader or writer is a terminal.
+func IsTerminal(stream any) bool {
+	file, ok := stream.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// DropEmpty forgets CARILLON_* variables that are set to nothing, as compose files leave them: they mean the default.
+func DropEmpty(environ []string, unset func(string) error) error {
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, "CARILLON_") && value == "" {
+			if err := unset(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package config
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Files in the data directory that hold what is made once.
+const (
+	MasterKeyFile  = "master.key"
+	AdminTokenFile = "admin.token"
+)
+
+const keySize = 32 // bytes of a master key, and of a made token before it is written in hex
+
+// EnsureSecrets fills MasterKey and AdminToken where they were not given: from their files in the data directory, or,
+// the first time, with new random values that are then stored there, readable by this user only. Processes that start
+// at the same moment agree on one value.
+func (c *Config) EnsureSecrets() error {
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w; create it, or point CARILLON_DATA_DIR elsewhere", err)
+	}
+	random := make([]byte, keySize)
+	if c.MasterKey == "" {
+		_, _ = rand.Read(random) // never fails
+		path := filepath.Join(c.DataDir, MasterKeyFile)
+		key, err := onceMade(path, base64.StdEncoding.EncodeToString(random))
+		if err != nil {
+			return err
+		}
+		if _, err := decodeMasterKey(key); err != nil {
+			return fmt.Errorf("%s does not hold a master key: restore it from a backup; without it nothing that is stored encrypted can be read", path)
+		}
+		c.MasterKey = Secret(key)
+	}
+	if c.AdminToken == "" {
+		_, _ = rand.Read(random)
+		path := filepath.Join(c.DataDir, AdminTokenFile)
+		token, err := onceMade(path, hex.EncodeToString(random))
+		if err != nil {
+			return err
+		}
+		if len(token) < minTokenLength {
+			return fmt.Errorf("%s does not hold an admin token: delete it, and a new one is made", path)
+		}
+		c.AdminToken = Secret(token)
+	}
+	return nil
+}
+
+// Master is the master key's 32 bytes. Call EnsureSecrets first.
+func (c *Config) Master() ([]byte, error) { return decodeMasterKey(c.MasterKey.Reveal()) }
+
+func decodeMasterKey(text string) ([]byte, error) {
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+		if key, err := encoding.DecodeString(text); err == nil && len(key) == keySize {
+			return key, nil
+		}
+	}
+	return nil, errors.New("not 32 bytes in base64")
+}
+
+// onceMade returns what a file holds, and puts a fresh value there if there is none. The value is durable before the
+// file has its name, and the name is given by link, which never replaces: of two processes the first one wins.
+func onceMade(path, fresh string) (string, error) {
+	value, err := readPrivate(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return value, err
+	}
+	dir := filepath.Dir(path)
+	file, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // 0600
+	if err != nil {
+		return "", fmt.Errorf("keep a secret: %w", err)
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = file.WriteString(fresh + "\n")
+	if err == nil {
+		err = file.Sync()
+	}
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Link(file.Name(), path)
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return readPrivate(path)
+	case err != nil:
+		return "", fmt.Errorf("keep a secret in %s: %w", path, err)
+	}
+	return fresh, syncDir(dir)
+}
+
+// readPrivate reads a file that nobody else may read.
+func readPrivate(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("%s can be read by others: run \"chmod 600 %s\", and consider its content as leaked", path, path)
+	}
+	data, err := os.ReadFile(path) //nolint:gosec // the path is the operator's own
+	if err != nil {
+		return "", fmt.Errorf("read a secret: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir) //nolint:gosec // the path is the operator's own
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	return errors.Join(err, d.Close())
+}

@@ -1,0 +1,114 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+const hidden = "[hidden]"
+
+// Secret is a value that never shows: not in logs, not in formatted text, not in JSON. Reveal is the only way to it.
+type Secret string
+
+// Reveal is the value itself.
+func (s Secret) Reveal() string { return string(s) }
+
+// String hides the value.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return hidden
+}
+
+// GoString hides the value from %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// LogValue hides the value from slog.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText hides the value from encoders.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText takes any value.
+func (s *Secret) UnmarshalText(text []byte) error {
+	*s = Secret(strings.TrimSpace(string(text)))
+	return nil
+}
+
+// Address is a URL that may hold a password, which never shows.
+type Address string
+
+// Reveal is the URL with its password.
+func (a Address) Reveal() string { return string(a) }
+
+// String is the URL without password and parameters.
+func (a Address) String() string {
+	if a == "" {
+		return ""
+	}
+	scheme, rest, ok := strings.Cut(string(a), "://")
+	if !ok {
+		return hidden
+	}
+	rest, _, _ = strings.Cut(rest, "?")
+	if i := strings.LastIndex(rest, "@"); i >= 0 {
+		user, _, _ := strings.Cut(rest[:i], ":")
+		if name, err := url.PathUnescape(user); err == nil {
+			user = name
+		}
+		rest = user + ":" + hidden + rest[i:]
+	}
+	return scheme + "://" + rest
+}
+
+// GoString hides the password from %#v.
+func (a Address) GoString() string { return a.String() }
+
+// LogValue hides the password from slog.
+func (a Address) LogValue() slog.Value { return slog.StringValue(a.String()) }
+
+// MarshalText hides the password from encoders.
+func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText takes any value; Config.Validate checks it without repeating it.
+func (a *Address) UnmarshalText(text []byte) error {
+	*a = Address(strings.TrimSpace(string(text)))
+	return nil
+}
+
+// Prefixes are address ranges.
+type Prefixes []netip.Prefix
+
+// UnmarshalText reads a comma-separated list of ranges in CIDR notation; a single address is a range of one.
+func (p *Prefixes) UnmarshalText(text []byte) error {
+	*p = nil
+	for entry := range strings.SplitSeq(string(text), ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "" {
+			continue
+		}
+		prefix, err := netip.ParsePrefix(entry)
+		if err != nil {
+			address, addressErr := netip.ParseAddr(entry)
+			if addressErr != nil || address.Zone() != "" {
+				return fmt.Errorf("%q is not an address range: write it like 127.0.0.0/8 or fd00::/8", entry)
+			}
+			prefix = netip.PrefixFrom(address, address.BitLen())
+		}
+		*p = append(*p, prefix.Masked())
+	}
+	return nil
+}
+
+// String is the list as UnmarshalText reads it.
+func (p Prefixes) String() string {
+	entries := make([]string, len(p))
+	for i, prefix := range p {
+		entries[i] = prefix.String()
+	}
+	return strings.Join(entries, ",")
+}

@@ -1,0 +1,130 @@
+package demo
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"carillon/cmd/internal/development"
+)
+
+const (
+	maxBody           = 1 << 20
+	readHeaderTimeout = 5 * time.Second
+	backlog           = 64
+)
+
+// receiver is a customer's endpoint: TLS on loopback, and each delivery verified with the Standard Webhooks library.
+type receiver struct {
+	url     string
+	server  *http.Server
+	arrived chan arrival
+
+	mu       sync.Mutex
+	verifier *standardwebhooks.Webhook
+}
+
+// arrival is a delivery, or what was wrong with one.
+type arrival struct {
+	deliveryID, eventID, kind, subject string
+	at                                 time.Time
+	err                                error
+}
+
+func startReceiver(ctx context.Context, authority *development.Authority) (*receiver, error) {
+	certificate, err := authority.Certificate()
+	if err != nil {
+		return nil, err
+	}
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("receiver: %w", err)
+	}
+	r := &receiver{url: "https://" + listener.Addr().String() + "/hooks/carillon", arrived: make(chan arrival, backlog)}
+	r.server = &http.Server{
+		Handler: http.HandlerFunc(r.receive), ReadHeaderTimeout: readHeaderTimeout,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+	}
+	go func() { _ = r.server.ServeTLS(listener, "", "") }() // until close
+	return r, nil
+}
+
+func (r *receiver) close() { _ = r.server.Close() }
+
+// trust says which secret signs.
+func (r *receiver) trust(secret string) error {
+	verifier, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		return fmt.Errorf("secret: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.verifier = verifier
+	return nil
+}
+
+func (r *receiver) receive(w http.ResponseWriter, request *http.Request) {
+	if request.Method != http.MethodPost {
+		w.WriteHeader(http.StatusNoContent) // the reachability probe
+		return
+	}
+	a := r.verify(request)
+	if a.err != nil {
+		w.WriteHeader(http.StatusUnauthorized)
+	} else {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	r.arrived <- a
+}
+
+func (r *receiver) verify(request *http.Request) arrival {
+	a := arrival{deliveryID: request.Header.Get("webhook-id"), at: time.Now()}
+	body, err := io.ReadAll(io.LimitReader(request.Body, maxBody))
+	if err != nil {
+		a.err = err
+		return a
+	}
+	r.mu.Lock()
+	verifier := r.verifier
+	r.mu.Unlock()
+	if verifier == nil {
+		a.err = errors.New("a delivery came before there was a secret")
+		return a
+	}
+	if a.err = verifier.Verify(body, request.Header); a.err != nil {
+		return a
+	}
+	var envelope struct {
+		ID      string `json:"id"`
+		Type    string `json:"type"`
+		Subject string `json:"subject"`
+	}
+	a.err = json.Unmarshal(body, &envelope)
+	a.eventID, a.kind, a.subject = envelope.ID, envelope.Type, envelope.Subject
+	return a
+}
+
+// next waits for a delivery.
+func (r *receiver) next(ctx context.Context) (arrival, error) {
+	select {
+	case a := <-r.arrived:
+		if a.err != nil {
+			return a, fmt.Errorf("delivery %s: %w", a.deliveryID, a.err)
+		}
+		return a, nil
+	case <-time.After(patience):
+		return arrival{}, fmt.Errorf("no delivery arrived within %s", patience)
+	case <-ctx.Done():
+		return arrival{}, ctx.Err()
+	}
+}

@@ -1,0 +1,129 @@
+package development
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"path/filepath"
+	"time"
+)
+
+const (
+	authorityFile = "ca.pem" // certificate and key
+	validity      = 10 * 365 * 24 * time.Hour
+	leafValidity  = 24 * time.Hour
+	serialBits    = 120
+)
+
+// Authority signs the certificates of receivers on loopback.
+type Authority struct {
+	certificate *x509.Certificate
+	key         crypto.Signer
+}
+
+// EnsureAuthority reads the authority of a data directory and makes it on the first call.
+func EnsureAuthority(dataDir string) (*Authority, error) {
+	path := filepath.Join(dataDir, dirName, authorityFile)
+	there, err := exists(path)
+	if err != nil {
+		return nil, fmt.Errorf("development authority: %w", err)
+	}
+	if !there {
+		content, err := newAuthority()
+		if err != nil {
+			return nil, fmt.Errorf("development authority: %w", err)
+		}
+		if err := keep(dataDir, authorityFile, content); err != nil {
+			return nil, err
+		}
+	}
+	pair, err := tls.LoadX509KeyPair(path, path)
+	if err != nil {
+		return nil, fmt.Errorf("development authority: %w", err)
+	}
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok {
+		return nil, errors.New("development authority: its key can't sign")
+	}
+	return &Authority{certificate: pair.Leaf, key: key}, nil
+}
+
+func newAuthority() ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template, err := template("Carillon development authority", validity)
+	if err != nil {
+		return nil, err
+	}
+	template.IsCA, template.BasicConstraintsValid = true, true
+	template.KeyUsage = x509.KeyUsageCertSign
+	// It can't speak for anything but this machine, even if its key got about.
+	template.PermittedDNSDomainsCritical = true
+	template.PermittedDNSDomains = []string{"localhost"}
+	template.PermittedIPRanges = []*net.IPNet{
+		{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)},
+		{IP: net.IPv6loopback, Mask: net.CIDRMask(128, 128)},
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	content := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
+	return append(content, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...), nil
+}
+
+func template(name string, valid time.Duration) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), serialBits))
+	if err != nil {
+		return nil, err
+	}
+	return &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(valid),
+	}, nil
+}
+
+// Trust returns the system's roots and this authority.
+func (a *Authority) Trust() *x509.CertPool {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	roots.AddCert(a.certificate)
+	return roots
+}
+
+// Certificate signs a certificate for a server on loopback, good for a day.
+func (a *Authority) Certificate() (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("receiver certificate: %w", err)
+	}
+	template, err := template("localhost", leafValidity)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("receiver certificate: %w", err)
+	}
+	template.DNSNames = []string{"localhost"}
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("receiver certificate: %w", err)
+	}
+	return tls.Certificate{Certificate: [][]byte{certificate}, PrivateKey: key}, nil
+}

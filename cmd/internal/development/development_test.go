@@ -1,0 +1,86 @@
+package development_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"carillon/cmd/internal/development"
+)
+
+func TestTheKeyIsThereAgainAndItsOwnersOnly(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := development.ReadKey(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a key before there is one: %v", err)
+	}
+	if err := development.KeepKey(dir, "ck_12345678_secret"); err != nil {
+		t.Fatal(err)
+	}
+	key, err := development.ReadKey(dir)
+	if err != nil || key != "ck_12345678_secret" {
+		t.Fatalf("key = %q, %v", key, err)
+	}
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s is open to others: %s", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReceiversOfTheAuthorityAreTrustedOnLoopback(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	authority, err := development.EnsureAuthority(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := development.EnsureAuthority(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := again.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	defer server.Close()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Trust(), MinVersion: tls.VersionTLS12}}}
+	defer client.CloseIdleConnections()
+	response, err := client.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADamagedAuthorityIsAnError(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := development.EnsureAuthority(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "development", "ca.pem"), []byte("rubbish"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := development.EnsureAuthority(dir); err == nil {
+		t.Error("rubbish was taken for an authority")
+	}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"carillon/aggregates/auditor"
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/externalid"
+	"carillon/aggregates/feed"
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
+	"carillon/aggregates/organization"
+	"carillon/aggregates/publication"
+	"carillon/aggregates/source"
+	"carillon/aggregates/subscription"
+)
+
+const root = "../../.."
+
+func TestTheStoredPageIsFresh(t *testing.T) {
+	t.Parallel()
+	page, err := Page(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := os.ReadFile(filepath.Join(root, "docs", "events.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(page, stored) {
+		t.Error("docs/events.md is stale: run make generate")
+	}
+}
+
+// What is read from the source must be what the codecs know.
+func TestEveryEventOfTheCodecsIsThere(t *testing.T) {
+	t.Parallel()
+	page, err := Page(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, list := range [][]string{
+		auditor.Events.Names(), delivery.Events.Names(), destination.Events.Names(), dispatch.Events.Names(), externalid.Events.Names(),
+		feed.Events.Names(), happening.Events.Names(), item.Events.Names(), organization.Events.Names(),
+		publication.Events.Names(), source.Events.Names(), subscription.Events.Names(),
+	} {
+		names = append(names, list...)
+	}
+	for _, name := range names {
+		if !strings.Contains(string(page), "\n### "+name+"\n") {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if got := strings.Count(string(page), "\n### "); got != len(names) {
+		t.Errorf("%d events on the page, the codecs know %d", got, len(names))
+	}
+}
+
+func TestFieldsOfEmbeddedAndInnerStructsAreListed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "thing.go"), `// Package thing is one.
+//
+//	(none) ──Make──▶ made
+package thing
+
+// Made says that
+// it was made.
+type Made struct {
+	Core
+	Parts []Part  `+"`json:\"parts,omitempty\"`"+` // of which it consists
+	inner int
+}
+
+type Core struct{ At time.Time `+"`json:\"at\"`"+` }
+
+type Part struct {
+	Name  string `+"`json:\"name\"`"+`
+	Inner *Part  `+"`json:\"inner,omitzero\"`"+`
+}
+
+var Events = eventstore.NewCodec(eventstore.Case[Event, Made]("thing.made.v1"))
+
+var Aggregate = eventstore.Aggregate[State, Event, Command]{Category: "thing"}
+`)
+	write(t, filepath.Join(dir, "testdata", "thing.made.v1.json"), `{"at":"2026-11-21T12:00:00Z"}`)
+	a, err := readAggregate(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(render([]*aggregate{a}, nil))
+	for _, want := range []string{
+		"\nMade says that it was made.\n", "| `at` | time |", "| `parts` | list of object, optional | of which it consists |",
+		"| `parts[].name` | string |", "| `parts[].inner` | object, optional |",
+		"```text\n(none) ──Make──▶ made\n```", "\"at\": \"2026-11-21T12:00:00Z\"",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+func TestAnEventWithoutAGoldenFileIsAnError(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "thing.go"), `package thing
+
+type Made struct{}
+
+var Events = eventstore.NewCodec(eventstore.Case[Event, Made]("thing.made.v1"))
+`)
+	if _, err := readAggregate(dir); err == nil || !strings.Contains(err.Error(), "thing.made.v1") {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

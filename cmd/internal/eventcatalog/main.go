@@ -1,0 +1,56 @@
+// Command eventcatalog writes docs/events.md: every stored event, with what it says, its fields, an example and who
+// reads it. Everything is taken from the aggregates' source and golden files, so the page can't say what isn't so.
+//
+//	aggregates/<name>/*.go ──▶ package doc, Case["…"], event types, field comments ─┐
+//	aggregates/<name>/testdata/<event>.json ──▶ examples ───────────────────────────┼─▶ docs/events.md
+//	projections, command ──▶ who decodes the events ────────────────────────────────┘
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+//go:generate go run . ../../..
+
+func main() {
+	root := "."
+	if len(os.Args) > 1 {
+		root = os.Args[1]
+	}
+	if err := run(root, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "eventcatalog:", err)
+		os.Exit(1)
+	}
+}
+
+func run(root string, log io.Writer) error {
+	page, err := Page(root)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(root, "docs", "events.md")
+	if err := os.WriteFile(path, page, 0o644); err != nil { //nolint:gosec // a page for everybody
+		return fmt.Errorf("write the catalogue: %w", err)
+	}
+	_, err = fmt.Fprintln(log, "wrote", path)
+	return err
+}
+
+// Page renders the catalogue of the repository at root.
+func Page(root string) ([]byte, error) {
+	aggregates, err := readAggregates(root)
+	if err != nil {
+		return nil, err
+	}
+	if err := addReaders(root, aggregates); err != nil {
+		return nil, err
+	}
+	metadata, err := readMetadata(root)
+	if err != nil {
+		return nil, err
+	}
+	return render(aggregates, metadata), nil
+}

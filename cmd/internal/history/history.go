@@ -1,0 +1,61 @@
+// Package history gives backfills what was published, and who wants it, as the read models know it: it translates
+// between package query, which knows rows, and package command, which knows aggregates.
+package history
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/subscription"
+	"carillon/command"
+	"carillon/eventstore"
+	"carillon/projections"
+	"carillon/projections/publications"
+	"carillon/query"
+)
+
+// patience bounds the waiting for what was published just now. After that a backfill goes by what can be read.
+const patience = 2 * time.Second
+
+// ReadModels is command.History on the read models of publications and subscriptions.
+type ReadModels struct {
+	Queries  *query.Queries
+	Progress *projections.Progress
+	Store    eventstore.Store
+}
+
+var _ command.History = ReadModels{}
+
+// History implements command.History. It sees what was published before it was asked.
+func (h ReadModels) History(ctx context.Context, organization uuid.UUID, since, until time.Time, each func(uuid.UUID, dispatch.Summary) error) error {
+	settling, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := h.Progress.Settle(settling, h.Store, publications.Projector{}); err != nil && settling.Err() == nil {
+		return err
+	}
+	return h.Queries.History(ctx, organization, since, until, func(e query.EventSummary) error {
+		return each(e.ID, dispatch.Summary{
+			Type: e.Type, Source: e.Source, Subject: e.Subject, Time: e.Time.UTC(), FeedType: e.FeedType, FeedID: e.FeedID,
+		})
+	})
+}
+
+// Declarations implements command.History.
+func (h ReadModels) Declarations(ctx context.Context, organization, destination uuid.UUID) (map[uuid.UUID]subscription.Declaration, error) {
+	active, err := h.Queries.ActiveSubscriptions(ctx, organization, destination)
+	if err != nil {
+		return nil, err
+	}
+	declarations := make(map[uuid.UUID]subscription.Declaration, len(active))
+	for _, s := range active {
+		d := subscription.Declaration{ExternalID: s.ExternalID, EventTypes: s.EventTypes, ScopeKind: s.ScopeKind, FeedType: s.FeedType}
+		for _, pin := range s.Feeds {
+			d.Feeds = append(d.Feeds, subscription.Pin(pin))
+		}
+		declarations[s.ID] = d
+	}
+	return declarations, nil
+}

@@ -1,0 +1,141 @@
+// Package httpapi is the API that organizations use: event feeds under /feeds, webhooks under /events, the OpenAPI
+// document and its playground.
+//
+// Each resource has a file with its routes, its handlers and its JSON shapes. A handler reads the request (package
+// wire), calls one command or query, waits until the read models show what it changed, and returns the reply; it never
+// writes an answer itself. The key is checked before a route is looked up and before a body is read, so that a caller
+// without one learns nothing else.
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/cmd/internal/httpapi/wire"
+	"carillon/command"
+	"carillon/command/delivery"
+	"carillon/eventstore"
+	"carillon/query"
+)
+
+// awaitLimit bounds how long an acknowledged write waits until it can be read. After that it is answered all the same.
+const awaitLimit = 2 * time.Second
+
+// Parts is what the API is made of. All fields are required, but for TrustedProxies.
+type Parts struct {
+	Commands *command.Commands
+	Queries  *query.Queries
+	// Await waits until the named consumers have applied the event at a position; projections.Progress has it.
+	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
+	// Limiter bounds the requests to validate and test of one organization, over all nodes.
+	Limiter Limiter
+	// Tester sends test events.
+	Tester delivery.Tester
+	// Kick makes the deliverer of this process look for work at once.
+	Kick           func()
+	Now            func() time.Time
+	Log            *slog.Logger
+	Metrics        prometheus.Registerer
+	TrustedProxies []netip.Prefix
+}
+
+// Limiter counts requests; ratelimit.Limiter is one. A refused request gets a command.Refusal of kind RateLimited; where
+// the counters can't be reached, the error wraps command.ErrUnavailable.
+type Limiter interface {
+	Take(ctx context.Context, organization uuid.UUID) error
+}
+
+// API is an http.Handler.
+type API struct {
+	Parts
+	keys   *keyring
+	router chi.Router
+}
+
+// New makes the API. It fails where the OpenAPI document or the playground can't be assembled, or where the metrics
+// are registered already.
+func New(parts Parts) (*API, error) {
+	a := &API{Parts: parts, keys: newKeyring(parts.Queries.Key, parts.Now)}
+	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "carillon_http_request_seconds", Help: "Answered API requests by route, method and status.",
+		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+	}, []string{"method", "route", "status"})
+	if err := parts.Metrics.Register(requests); err != nil {
+		return nil, err
+	}
+	observe := func(method, pattern string, status int, took time.Duration) {
+		requests.WithLabelValues(wire.MethodLabel(method), pattern, strconv.Itoa(status)).Observe(took.Seconds())
+	}
+	document, err := OpenAPI()
+	if err != nil {
+		return nil, err
+	}
+	a.router = chi.NewRouter()
+	a.router.Use(wire.RequestID, wire.AccessLog(parts.Log, observe), wire.Recover(parts.Log, surfaceOf), wire.HeadAsGet)
+	docsRoutes(a.router, document)
+	// A method that the router does not know at all never gets as far as the protected routes.
+	a.router.MethodNotAllowed(a.guard(wire.WrongMethod(surfaceOf)).ServeHTTP)
+	a.router.Mount("/", a.protected())
+	return a, nil
+}
+
+// protected are the routes that need a key, and everything that is no route.
+func (a *API) protected() chi.Router {
+	r := chi.NewRouter()
+	r.Use(a.guard)
+	r.NotFound(wire.NoRoute(surfaceOf))
+	r.MethodNotAllowed(wire.WrongMethod(surfaceOf))
+	a.feedRoutes(r)
+	a.feedSourceRoutes(r)
+	a.itemRoutes(r)
+	a.destinationRoutes(r)
+	a.checkRoutes(r)
+	a.secretRoutes(r)
+	a.subscriptionRoutes(r)
+	a.deliveryRoutes(r)
+	a.resendRoutes(r)
+	a.catalogRoutes(r)
+	return r
+}
+
+// guard lets only authenticated requests through, and none whose key could have been overheard.
+func (a *API) guard(next http.Handler) http.Handler {
+	return wire.RequireTLS(a.TrustedProxies, surfaceOf)(a.authenticate(next))
+}
+
+// ServeHTTP implements http.Handler.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
+
+// Routes lists the routes.
+func (a *API) Routes() chi.Routes { return a.router }
+
+// surfaceOf chooses the error codes by path: those of /events there, those of the feeds elsewhere.
+func surfaceOf(r *http.Request) wire.Surface {
+	if r.URL.Path == "/events" || strings.HasPrefix(r.URL.Path, "/events/") {
+		return wire.Events
+	}
+	return wire.Feeds
+}
+
+// await gives the caller of an acknowledged write its read-your-writes.
+func (a *API) await(ctx context.Context, to eventstore.Position, consumers ...string) {
+	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
+	defer cancel()
+	if !a.Await(ctx, to, consumers...) {
+		wire.Note(ctx, slog.Bool("notYetReadable", true))
+	}
+}
+
+// awaitRouting is await for what changes where events go: what is published after the answer is dispatched by it.
+func (a *API) awaitRouting(ctx context.Context, to eventstore.Position, consumers ...string) {
+	a.await(ctx, to, append(consumers, delivery.DispatcherName)...)
+}

@@ -1,0 +1,263 @@
+// Package apitest gives tests of HTTP surfaces the real parts behind them: commands and queries on an embedded event
+// store node and a real Postgres, with the read models running.
+package apitest
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/cmd/internal/history"
+	"carillon/cmd/internal/vault"
+	"carillon/command"
+	"carillon/command/catalog"
+	"carillon/command/egress"
+	"carillon/command/webhook"
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+	"carillon/projections"
+	"carillon/projections/deliveries"
+	"carillon/projections/destinations"
+	"carillon/projections/feeds"
+	"carillon/projections/health"
+	"carillon/projections/items"
+	"carillon/projections/organizations"
+	"carillon/projections/pgtest"
+	"carillon/projections/publications"
+	"carillon/projections/sources"
+	"carillon/projections/subscriptions"
+	"carillon/query"
+)
+
+// Patience bounds the waiting for what has to happen, on a busy machine.
+const Patience = 30 * time.Second
+
+// Operator acts as the admin API does.
+var Operator = command.Caller{Actor: "operator", RequestID: uuid.MustParse("0f000000-0000-4000-8000-00000000000f")}
+
+// loopback lets tests reach receivers on this machine.
+var loopback = egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+
+// Parts are what the HTTP surfaces are made of. All end with the test.
+type Parts struct {
+	Commands *command.Commands
+	Queries  *query.Queries
+	Progress *projections.Progress
+	Pool     *pgxpool.Pool
+	Log      *slog.Logger
+	Logged   *Buffer // what Log wrote, at every level; shown where the test fails
+
+	Store  *esdb.Store
+	Sender *webhook.Sender // trusts the receivers of package httptest
+
+	runner    *projections.Runner
+	stopStore func()
+}
+
+// Start starts the parts and waits until every read model is there.
+func Start(tb testing.TB) *Parts {
+	tb.Helper()
+	p := &Parts{Logged: &Buffer{}, Pool: pgtest.Pool(tb)}
+	p.Log = slog.New(slog.NewTextHandler(p.Logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("log:\n%s", p.Logged)
+		}
+	})
+	if err := projections.Migrate(tb.Context(), p.Pool); err != nil {
+		tb.Fatal(err)
+	}
+	p.openStore(tb)
+	secrets, err := vault.New(p.Pool, bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	types, err := catalog.New()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p.Queries = &query.Queries{Pool: p.Pool}
+	p.Progress = projections.NewProgress(p.Pool)
+	p.Sender = webhook.NewSender(egress.NewTransport(loopback, egress.Options{RootCAs: receivers()}), webhook.Options{Version: "test"})
+	p.Commands = &command.Commands{
+		Store: p.Store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: loopback}, Prober: p.Sender,
+		Catalog: types, Access: p.Queries, History: history.ReadModels{Queries: p.Queries, Progress: p.Progress, Store: p.Store},
+	}
+	p.project(tb)
+	return p
+}
+
+// receivers is the authority of the certificate that all TLS servers of package httptest show.
+func receivers() *x509.CertPool {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(server.Certificate())
+	return pool
+}
+
+func (p *Parts) openStore(tb testing.TB) {
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // tb.TempDir is too long for a socket
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	embedded, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Logger: p.Log})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	socket := filepath.Join(dir, "node.sock")
+	served := make(chan error, 1)
+	go func() { served <- embedded.ListenUnix(socket) }()
+	p.stopStore = sync.OnceFunc(func() {
+		_ = embedded.Close()
+		<-served
+	})
+	tb.Cleanup(p.stopStore)
+	if p.Store, err = esdb.OpenUnix(socket, p.Log); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = p.Store.Close() })
+}
+
+// project runs the read models until the test ends.
+func (p *Parts) project(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
+	p.runner = &projections.Runner{Pool: p.Pool, Store: p.Store, Log: p.Log, Progress: p.Progress}
+	var running sync.WaitGroup
+	readModels := []projections.Projector{
+		organizations.Projector{}, feeds.Projector{}, sources.Projector{}, items.Projector{}, destinations.Projector{},
+		subscriptions.Projector{}, publications.Projector{}, deliveries.Projector{}, health.Projector{},
+	}
+	for _, model := range readModels {
+		running.Go(func() {
+			if err := p.runner.Project(ctx, model); err != nil {
+				tb.Errorf("projection %s: %v", model.Name(), err)
+			}
+		})
+	}
+	tb.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	for _, model := range readModels {
+		Eventually(tb, "the read model "+model.Name()+" is there", func() bool {
+			var there bool
+			err := p.Pool.QueryRow(tb.Context(), "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1)", model.Name()).Scan(&there)
+			return err == nil && there
+		})
+	}
+}
+
+// Process runs a process manager until the test ends.
+func (p *Parts) Process(tb testing.TB, fresh func() eventstore.Process) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- p.runner.React(ctx, fresh) }()
+	tb.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			tb.Errorf("process manager: %v", err)
+		}
+	})
+}
+
+// StopStore ends the event store for good, as seen from here.
+func (p *Parts) StopStore() { p.stopStore() }
+
+// Organization makes one, with an API key that works.
+func (p *Parts) Organization(tb testing.TB, name string) (id uuid.UUID, key string) {
+	tb.Helper()
+	id, _, err := p.Commands.RegisterOrganization(tb.Context(), Operator, command.RegisterOrganization{Name: name})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return id, p.IssueKey(tb, id, nil)
+}
+
+// IssueKey makes a key that works until it expires.
+func (p *Parts) IssueKey(tb testing.TB, organization uuid.UUID, expires *time.Time) string {
+	tb.Helper()
+	issued, at, err := p.Commands.IssueKey(tb.Context(), Operator, command.IssueKey{Organization: organization, ExpiresAt: expires})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p.Await(tb, at, "organizations")
+	return issued.Key.Reveal()
+}
+
+// Await waits until read models show the event at a position.
+func (p *Parts) Await(tb testing.TB, at eventstore.Position, readModels ...string) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), Patience)
+	defer cancel()
+	if !p.Progress.Await(ctx, at, readModels...) {
+		tb.Fatalf("%v did not get as far as %s", readModels, at)
+	}
+}
+
+// EventTypes are the types of the events in a stream.
+func (p *Parts) EventTypes(tb testing.TB, stream string) []string {
+	tb.Helper()
+	var types []string
+	for recorded, err := range p.Store.Read(tb.Context(), stream, 0) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+		types = append(types, recorded.Type)
+	}
+	return types
+}
+
+// Eventually waits for a condition that other goroutines bring about.
+func Eventually(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			tb.Fatalf("waited in vain until %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// Buffer is a log that tests read while it is written.
+type Buffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+// String is what was written so far.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}

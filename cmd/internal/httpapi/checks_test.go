@@ -1,0 +1,249 @@
+package httpapi_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/ratelimit"
+)
+
+func TestConfigIsValidated(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	validate := func(config string) response {
+		return s.do(t, request{method: "POST", path: destinations + "/validate", body: `{"transport":"webhook","config":` + config + `}`})
+	}
+	var found struct {
+		Reachable      bool   `json:"reachable"`
+		StatusCode     *int   `json:"statusCode"`
+		ResponseTimeMs *int64 `json:"responseTimeMs"`
+	}
+	validate(`{"url":"`+receiverURL(t, 405)+`","headers":{"X-A":"1"}}`).into(t, 200, &found)
+	if !found.Reachable || found.StatusCode == nil || *found.StatusCode != 405 || found.ResponseTimeMs == nil {
+		t.Errorf("an endpoint that answers 405: %+v", found)
+	}
+	found.StatusCode = nil
+	validate(`{"url":"https://127.0.0.1:1/"}`).into(t, 200, &found)
+	if found.Reachable || found.StatusCode != nil {
+		t.Errorf("an endpoint that is not there: %+v", found)
+	}
+	for config, message := range map[string]string{
+		`{"url":"http://example.org/"}`:                                 "https",
+		`{"url":"https://10.1.2.3/"}`:                                   "private or reserved",
+		`{"url":"https://0x7f.1/x","headers":{"Host":"x"}}`:             "Host",
+		`{"url":"https://127.0.0.1/` + strings.Repeat("x", 2048) + `"}`: "2048",
+	} {
+		validate(config).refused(t, 400, "VALIDATION_FAILED", message)
+	}
+	for body, message := range map[string]string{
+		`{}`: "config is required", `{"config":{}}`: "config.url is required", `{"config":{"url":7}}`: "config.url must be a string",
+		`{"name":"x","config":{"url":"https://127.0.0.1/"}}`: "name is not a known field",
+	} {
+		s.do(t, request{method: "POST", path: destinations + "/validate", body: body}).refused(t, 400, "INVALID_BODY", message)
+	}
+	var page pageTotal
+	s.do(t, request{path: destinations}).into(t, 200, &page)
+	if page.Total != 0 {
+		t.Error("validation saved a destination")
+	}
+}
+
+type testedView struct {
+	Delivered      bool    `json:"delivered"`
+	StatusCode     *int    `json:"statusCode"`
+	ResponseTimeMs *int64  `json:"responseTimeMs"`
+	Error          *string `json:"error"`
+	WebhookID      string  `json:"webhookId"`
+	Event          struct {
+		Type string    `json:"type"`
+		ID   string    `json:"id"`
+		Time time.Time `json:"time"`
+	} `json:"event"`
+}
+
+func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	type arrival struct {
+		header http.Header
+		body   []byte
+	}
+	arrived := make(chan arrival, 1)
+	status := http.StatusOK
+	receiver := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		arrived <- arrival{r.Header.Clone(), body}
+		if status == http.StatusFound {
+			w.Header().Set("Location", "/elsewhere")
+		}
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(receiver.Close)
+	var created destinationView
+	s.do(t, request{method: "POST", path: destinations, body: `{"name":"x","externalId":"crm","config":{"url":"` + receiver.URL + `","headers":{"X-Token":"t0ken"}}}`}).into(t, 201, &created)
+	secrets := s.rotate(t, "crm")
+	before, untouched := s.EventTypes(t, "destination-"+created.ID), s.read(t, "crm")
+	head, err := s.Store.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var tested testedView
+	s.do(t, request{method: "POST", path: destinations + "/crm/test"}).into(t, 200, &tested)
+	got := <-arrived
+	if !tested.Delivered || *tested.StatusCode != 200 || tested.Error != nil || tested.ResponseTimeMs == nil || tested.Event.Type != "delivery.test" {
+		t.Errorf("answer = %+v", tested)
+	}
+	for _, secret := range secrets { // both sign during the overlap
+		verifier, err := standardwebhooks.NewWebhook(secret.Secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := verifier.Verify(got.body, got.header); err != nil {
+			t.Errorf("signature: %v", err)
+		}
+	}
+	if n := len(strings.Fields(got.header.Get("webhook-signature"))); n != 2 {
+		t.Errorf("%d signatures, want 2", n)
+	}
+	if got.header.Get("webhook-id") != tested.WebhookID || got.header.Get("X-Token") != "t0ken" || got.header.Get("Content-Type") != "application/json" {
+		t.Errorf("headers = %v", got.header)
+	}
+	var envelope struct {
+		ID          string         `json:"id"`
+		Source      string         `json:"source"`
+		Type        string         `json:"type"`
+		SpecVersion string         `json:"specversion"`
+		Time        time.Time      `json:"time"`
+		Data        map[string]any `json:"data"`
+	}
+	if err := json.Unmarshal(got.body, &envelope); err != nil {
+		t.Fatal(err)
+	}
+	if envelope.ID != tested.Event.ID || envelope.Type != "delivery.test" || !envelope.Time.Equal(tested.Event.Time) || envelope.SpecVersion != "1.0" || envelope.Data == nil || envelope.Source == "" {
+		t.Errorf("envelope = %s", got.body)
+	}
+
+	for _, answered := range []int{http.StatusInternalServerError, http.StatusFound} {
+		status = answered
+		tested = testedView{}
+		s.do(t, request{method: "POST", path: destinations + "/crm/test"}).into(t, 200, &tested)
+		<-arrived
+		if tested.Delivered || *tested.StatusCode != answered || tested.Error == nil {
+			t.Errorf("answered %d: %+v, want it not delivered, with an error", answered, tested)
+		}
+	}
+	receiver.Close()
+	tested = testedView{}
+	s.do(t, request{method: "POST", path: destinations + "/crm/test"}).into(t, 200, &tested)
+	if tested.Delivered || tested.StatusCode != nil || tested.Error == nil || strings.Contains(*tested.Error, receiver.URL) {
+		t.Errorf("nobody there: %+v, want no status, and an error without the address", tested)
+	}
+
+	s.same(t, before, created.ID, untouched)
+	if now, err := s.Store.Head(t.Context()); err != nil || now != head {
+		t.Errorf("the tests wrote to the event store: %v, was %v, %v", now, head, err)
+	}
+	var page pageTotal
+	s.do(t, request{path: destinations + "/crm/deliveries"}).into(t, 200, &page)
+	if page.Total != 0 {
+		t.Errorf("%d deliveries, want none of a test", page.Total)
+	}
+}
+
+func (s *server) same(t *testing.T, events []string, id string, want destinationView) {
+	t.Helper()
+	if after := s.EventTypes(t, "destination-"+id); len(after) != len(events) {
+		t.Errorf("the destination got %v", after[len(events):])
+	}
+	if now := s.read(t, id); now.Status != want.Status || now.ConsecutiveFailures != want.ConsecutiveFailures || now.LastFailureAt != nil {
+		t.Errorf("its health changed: %+v", now)
+	}
+}
+
+func TestTestsAndValidationsShareOneLimit(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.destination(t, "crm")
+	test := request{method: "POST", path: destinations + "/crm/test"}
+	validate := request{method: "POST", path: destinations + "/validate", body: `{"config":{"url":"https://127.0.0.1:1/"}}`}
+	for range 5 {
+		s.do(t, test).into(t, 200, new(any))
+		s.do(t, validate).into(t, 200, new(any))
+	}
+	for _, in := range []request{test, validate} {
+		got := s.do(t, in)
+		got.refused(t, 429, "RATE_LIMITED", "10 requests")
+		if wait, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || wait < 1 || wait > 60 {
+			t.Errorf("Retry-After: %q", got.header.Get("Retry-After"))
+		}
+	}
+	for range 12 { // creating is not limited
+		s.do(t, request{method: "POST", path: destinations, body: validate.body[:1] + `"name":"x",` + validate.body[1:]}).into(t, 201, new(any))
+	}
+	_, other := s.Organization(t, "Library")
+	validate.key = other
+	s.do(t, validate).into(t, 200, new(any))
+	s.rewire(t, func(p *httpapi.Parts) { // another node, a minute later
+		p.Limiter = ratelimit.Checks(s.Pool, func() time.Time { return time.Now().Add(time.Minute) })
+	})
+	s.do(t, test).into(t, 200, new(any))
+}
+
+func TestLimitIsSharedByNodesAndSafeAtOnce(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.destination(t, "crm")
+	first := s.contract
+	s.rewire(t, func(*httpapi.Parts) {})
+	second := s.contract
+	s.contract = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Node") == "1" {
+			first.ServeHTTP(w, r)
+			return
+		}
+		second.ServeHTTP(w, r)
+	})
+	got := s.concurrently(t, 30, func(i int) request {
+		return request{method: "POST", path: destinations + "/crm/test", header: map[string]string{"X-Node": strconv.Itoa(i % 2)}}
+	})
+	if got[http.StatusOK] != 10 || got[http.StatusTooManyRequests] != 20 {
+		t.Errorf("%v, want 10 times 200 and 20 times 429", got)
+	}
+}
+
+func TestCounterStoreGone(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.destination(t, "crm")
+	gone, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/nothing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gone.Close)
+	s.rewire(t, func(p *httpapi.Parts) { p.Limiter = ratelimit.Checks(gone, time.Now) })
+	for _, in := range []request{
+		{method: "POST", path: destinations + "/crm/test"},
+		{method: "POST", path: destinations + "/validate", body: `{"config":{"url":"https://127.0.0.1:1/"}}`},
+	} {
+		s.do(t, in).refused(t, 503, "SERVICE_UNAVAILABLE", "the request itself was fine")
+	}
+	s.do(t, request{method: "POST", path: destinations + "/" + uuid.NewString() + "/test", body: `{"x":1}`}).refused(t, 400, "INVALID_BODY", "x is not a known field")
+}

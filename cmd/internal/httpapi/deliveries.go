@@ -1,0 +1,172 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/subscription"
+	"carillon/cmd/internal/httpapi/wire"
+	"carillon/query"
+)
+
+func (a *API) deliveryRoutes(r chi.Router) {
+	r.Get("/events/destinations/{ref}/deliveries", wire.Events.Handle(a.listDeliveries))
+	r.Get("/events/deliveries/{id}", wire.Events.Handle(a.getDelivery))
+}
+
+var deliveryStatuses = []string{"pending", "delivering", "succeeded", "failed", "superseded", "discarded"}
+
+func (a *API) listDeliveries(r *http.Request) (wire.Reply, error) {
+	filter, err := deliveryFilter(wire.Events.ParseQuery(r, "status", "type", "feedId", "since", "until", "limit", "offset"))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	destination, err := a.destination(r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	deliveries, total, err := a.Queries.Deliveries(r.Context(), callerOf(r).Organization, destination.ID, filter, a.Now())
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	list := make([]deliveryJSON, len(deliveries))
+	for i, d := range deliveries {
+		list[i] = deliveryOf(d)
+	}
+	return wire.OK(wire.PageOf(list, total, filter.Limit, filter.Offset)), nil
+}
+
+func deliveryFilter(q *wire.Query) (query.DeliveryFilter, error) {
+	filter := query.DeliveryFilter{
+		Status: q.OneOf("status", deliveryStatuses...), Type: q.Text("type"), Feed: q.UUID("feedId"),
+		Since: q.Time("since"), Until: q.Time("until"),
+	}
+	filter.Limit, filter.Offset = q.Page(usualPage, mostPage)
+	if q.Has("type") && !subscription.ValidPattern(filter.Type) {
+		q.Fail("type", "must be an exact type, a trailing wildcard such as news.*, or *")
+	}
+	if q.Has("since") && q.Has("until") && filter.Since.After(filter.Until) {
+		q.Fail("since", "must not be after until")
+	}
+	return filter, q.Err()
+}
+
+func (a *API) getDelivery(r *http.Request) (wire.Reply, error) {
+	if err := wire.Events.ParseQuery(r).Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	found, err := a.Queries.Delivery(r.Context(), callerOf(r).Organization, id, a.Now())
+	if err != nil {
+		return wire.Reply{}, named(err, "delivery")
+	}
+	shown, err := a.deliveryDetailOf(r.Context(), found)
+	return wire.OK(shown), err
+}
+
+type deliveryJSON struct {
+	ID            uuid.UUID    `json:"id"`
+	DestinationID uuid.UUID    `json:"destinationId"`
+	EventID       uuid.UUID    `json:"eventId"`
+	Status        string       `json:"status"`
+	AttemptCount  int          `json:"attemptCount"`
+	NextAttemptAt *time.Time   `json:"nextAttemptAt"`
+	CreatedAt     time.Time    `json:"createdAt"`
+	CompletedAt   *time.Time   `json:"completedAt"`
+	Event         eventJSON    `json:"event"`
+	LastAttempt   *attemptJSON `json:"lastAttempt"`
+}
+
+type eventJSON struct {
+	Type     string     `json:"type"`
+	Source   string     `json:"source"`
+	Subject  *string    `json:"subject"`
+	Time     time.Time  `json:"time"`
+	FeedType *string    `json:"feedType"`
+	FeedID   *uuid.UUID `json:"feedId"`
+}
+
+type attemptJSON struct {
+	AttemptNumber  int       `json:"attemptNumber"`
+	RenumberedFrom *int      `json:"renumberedFrom"`
+	Trigger        string    `json:"trigger"`
+	ResponseStatus *int      `json:"responseStatus"`
+	ErrorMessage   *string   `json:"errorMessage"`
+	FailureReason  *string   `json:"failureReason"`
+	AttemptedAt    time.Time `json:"attemptedAt"`
+	DurationMs     int64     `json:"durationMs"`
+}
+
+// deliveryDetailJSON is a row of the list with the whole event and every attempt.
+type deliveryDetailJSON struct {
+	deliveryJSON  `json:",inline"`
+	Event         eventDetailJSON     `json:"event"` // instead of the row's
+	Subscriptions []uuid.UUID         `json:"subscriptionIds"`
+	Attempts      []attemptDetailJSON `json:"attempts"`
+}
+
+type eventDetailJSON struct {
+	ID        uuid.UUID `json:"id"`
+	eventJSON `json:",inline"`
+	Data      jsontext.Value `json:"data"`
+}
+
+type attemptDetailJSON struct {
+	attemptJSON  `json:",inline"`
+	ResponseBody *string `json:"responseBody"`
+}
+
+func deliveryOf(d query.Delivery) deliveryJSON {
+	e := d.Event
+	j := deliveryJSON{
+		ID: d.ID, DestinationID: d.Destination, EventID: e.ID, Status: d.Status, AttemptCount: d.AttemptCount,
+		NextAttemptAt: utc(d.NextAttemptAt), CreatedAt: d.CreatedAt.UTC(), CompletedAt: utc(d.CompletedAt),
+		Event: eventJSON{
+			Type: e.Type, Source: e.Source, Subject: text(e.Subject), Time: e.Time.UTC(), FeedType: text(e.FeedType), FeedID: identifier(e.FeedID),
+		},
+	}
+	if d.LastAttempt != nil {
+		last := attemptOf(*d.LastAttempt)
+		j.LastAttempt = &last
+	}
+	return j
+}
+
+func attemptOf(a query.Attempt) attemptJSON {
+	return attemptJSON{
+		AttemptNumber: a.Number, RenumberedFrom: a.RenumberedFrom, Trigger: a.Trigger, ResponseStatus: a.ResponseStatus,
+		ErrorMessage: a.ErrorMessage, FailureReason: a.FailureReason, AttemptedAt: a.AttemptedAt.UTC(), DurationMs: a.Duration.Milliseconds(),
+	}
+}
+
+func (a *API) deliveryDetailOf(ctx context.Context, d query.DeliveryDetail) (deliveryDetailJSON, error) {
+	row := deliveryOf(d.Delivery)
+	j := deliveryDetailJSON{
+		deliveryJSON: row, Event: eventDetailJSON{ID: d.Event.ID, eventJSON: row.Event, Data: d.Data},
+		Subscriptions: d.Subscriptions, Attempts: make([]attemptDetailJSON, len(d.Attempts)),
+	}
+	for i, attempt := range d.Attempts {
+		j.Attempts[i].attemptJSON = attemptOf(attempt)
+		if attempt.ResponseStatus == nil {
+			continue // no answer, no body
+		}
+		var received string
+		if attempt.ResponseBody != nil {
+			body, err := a.open(ctx, d.Destination, attempt.ResponseBody)
+			if err != nil {
+				return j, named(err, "delivery")
+			}
+			received = string(body)
+		}
+		j.Attempts[i].ResponseBody = &received
+	}
+	return j, nil
+}

@@ -1,0 +1,402 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/dispatch"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/eventstore"
+)
+
+// published publishes an event and returns the id of its delivery to a destination, once that can be read.
+func (s *server) published(t *testing.T, destination string, in command.EventInput) string {
+	t.Helper()
+	if in.Type == "" {
+		in.Type, in.Data = "news.item.added", []byte(`{"id":"7","title":"Storm"}`)
+	}
+	if in.Source == "" {
+		in.Source = "/news"
+	}
+	if in.FeedID == uuid.Nil {
+		in.Organization = s.org
+	}
+	event, _, err := s.Commands.Publish(t.Context(), apitest.Operator, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := dispatch.DeliveryID(event, uuid.MustParse(destination)).String()
+	apitest.Eventually(t, "the delivery can be read", func() bool {
+		return s.do(t, request{path: "/events/deliveries/" + id}).status == http.StatusOK
+	})
+	return id
+}
+
+// delivery makes a pending delivery to a destination that is subscribed to news.
+func (s *server) delivery(t *testing.T, destination string) string {
+	t.Helper()
+	return s.published(t, destination, command.EventInput{Subject: "storm"})
+}
+
+// happens executes a command on a delivery as the workers do, and waits until it can be read.
+func (s *server) happens(t *testing.T, id string, order delivery.Command) {
+	t.Helper()
+	out, err := eventstore.Execute(t.Context(), s.Store, delivery.Aggregate, uuid.MustParse(id), order, eventstore.NewContext(eventstore.Metadata{Organization: s.org, Actor: "deliverer"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Await(t, out.Position, "deliveries")
+}
+
+// attempt is an attempt that began under a number and was answered with a status and a body.
+func (s *server) attempt(t *testing.T, destination string, number, status int, body string) delivery.RecordAttempt {
+	t.Helper()
+	order := delivery.RecordAttempt{
+		Organization: s.org, Destination: uuid.MustParse(destination), Number: number, Trigger: delivery.Automatic, At: time.Now().UTC().Truncate(time.Microsecond),
+		Outcome: delivery.Outcome{ResponseStatus: status, DurationMicros: 1500},
+		Retry:   delivery.Retry{Schedule: []time.Duration{time.Hour, time.Hour}},
+	}
+	if status >= 300 {
+		order.Outcome.FailureReason, order.Outcome.ErrorMessage = "http_status", "the endpoint answered"
+	}
+	if body != "" {
+		var err error
+		if order.Outcome.ResponseBody, err = s.Commands.Vault.Seal(t.Context(), order.Destination, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return order
+}
+
+// subscribed makes a destination that is subscribed to everything.
+func (s *server) subscribed(t *testing.T, name string) destinationView {
+	t.Helper()
+	created := s.destination(t, name)
+	s.do(t, request{method: "POST", path: destinations + "/" + created.ID + "/subscriptions", body: `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	return created
+}
+
+type attemptView struct {
+	AttemptNumber  int       `json:"attemptNumber"`
+	RenumberedFrom *int      `json:"renumberedFrom"`
+	Trigger        string    `json:"trigger"`
+	ResponseStatus *int      `json:"responseStatus"`
+	ResponseBody   *string   `json:"responseBody"`
+	ErrorMessage   *string   `json:"errorMessage"`
+	FailureReason  *string   `json:"failureReason"`
+	AttemptedAt    time.Time `json:"attemptedAt"`
+}
+
+type deliveryView struct {
+	ID            string     `json:"id"`
+	EventID       string     `json:"eventId"`
+	Status        string     `json:"status"`
+	AttemptCount  int        `json:"attemptCount"`
+	NextAttemptAt *time.Time `json:"nextAttemptAt"`
+	CreatedAt     time.Time  `json:"createdAt"`
+	CompletedAt   *time.Time `json:"completedAt"`
+	Event         struct {
+		ID       string         `json:"id"`
+		Type     string         `json:"type"`
+		Source   string         `json:"source"`
+		Subject  *string        `json:"subject"`
+		FeedType *string        `json:"feedType"`
+		FeedID   *string        `json:"feedId"`
+		Data     map[string]any `json:"data"`
+	} `json:"event"`
+	LastAttempt *attemptView  `json:"lastAttempt"`
+	Attempts    []attemptView `json:"attempts"`
+}
+
+func (s *server) detail(t *testing.T, id string) (d deliveryView) {
+	t.Helper()
+	s.do(t, request{path: "/events/deliveries/" + id}).into(t, 200, &d)
+	return d
+}
+
+func TestDeliveryFromPendingToSuccess(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	destination := s.subscribed(t, "crm")
+	id := s.delivery(t, destination.ID)
+	d := s.detail(t, id)
+	if d.Status != "pending" || d.AttemptCount != 0 || d.LastAttempt != nil || len(d.Attempts) != 0 || d.NextAttemptAt == nil || d.CompletedAt != nil {
+		t.Errorf("fresh: %+v", d)
+	}
+	if diff := cmp.Diff(map[string]any{"id": "7", "title": "Storm"}, d.Event.Data); diff != "" || *d.Event.Subject != "storm" || d.Event.FeedID != nil || d.Event.ID != d.EventID {
+		t.Errorf("event = %+v\n%s", d.Event, diff)
+	}
+	first := s.attempt(t, destination.ID, 1, 503, "busy <b>now</b>")
+	s.happens(t, id, first)
+	waiting := s.detail(t, id)
+	if waiting.Status != "pending" || waiting.AttemptCount != 1 || waiting.NextAttemptAt == nil || !waiting.NextAttemptAt.After(*d.NextAttemptAt) {
+		t.Errorf("after a failure: %+v, want it pending and due later", waiting)
+	}
+	// Two drivers send it at once: both began under the number 2.
+	s.happens(t, id, s.attempt(t, destination.ID, 2, 500, ""))
+	s.happens(t, id, s.attempt(t, destination.ID, 2, 204, ""))
+	d = s.detail(t, id)
+	if d.Status != "succeeded" || d.AttemptCount != 3 || d.NextAttemptAt != nil || d.CompletedAt == nil {
+		t.Errorf("after a success: %+v", d)
+	}
+	last := *d.LastAttempt
+	if last.AttemptNumber != 3 || last.RenumberedFrom == nil || *last.RenumberedFrom != 2 || last.FailureReason != nil || *last.ResponseStatus != 204 {
+		t.Errorf("last attempt = %+v", last)
+	}
+	for i, want := range []struct {
+		status     int
+		body       string
+		renumbered bool
+		failed     bool
+	}{{503, "busy <b>now</b>", false, true}, {500, "", false, true}, {204, "", true, false}} {
+		a := d.Attempts[i]
+		if a.AttemptNumber != i+1 || *a.ResponseStatus != want.status || a.ResponseBody == nil || *a.ResponseBody != want.body ||
+			(a.RenumberedFrom != nil) != want.renumbered || (a.FailureReason != nil) != want.failed || a.Trigger != "automatic" {
+			t.Errorf("attempt %d = %+v, want %+v", i+1, a, want)
+		}
+	}
+	if strings.Contains(s.Logged.String(), "busy") {
+		t.Error("the log shows what an endpoint answered")
+	}
+}
+
+func TestDeliveriesAreListedAndFiltered(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	destination := s.subscribed(t, "crm")
+	feed := s.feed(t, s.org)
+	ids := []string{
+		s.delivery(t, destination.ID),
+		s.published(t, destination.ID, command.EventInput{Type: "factcheck.status.changed", Data: factcheck}),
+		s.published(t, destination.ID, command.EventInput{FeedType: "news", FeedID: feed}),
+	}
+	created := make([]time.Time, len(ids))
+	for i, id := range ids {
+		created[i] = s.detail(t, id).CreatedAt
+	}
+	s.happens(t, ids[0], s.attempt(t, destination.ID, 1, 204, ""))
+	s.happens(t, ids[1], s.attempt(t, destination.ID, 1, 500, ""))
+	s.happens(t, ids[2], delivery.Discard{Reason: "nobody wants it", At: time.Now().UTC()})
+	at := func(i int) string { return created[i].UTC().Format("2006-01-02T15:04:05.999999Z") }
+	for query, want := range map[string][]int{
+		"": {2, 1, 0}, "?limit=2": {2, 1}, "?limit=2&offset=2": {0}, "?offset=3": {},
+		"?status=succeeded": {0}, "?status=pending": {1}, "?status=discarded": {2}, "?status=failed": {}, "?status=delivering": {}, "?status=superseded": {},
+		"?type=*": {2, 1, 0}, "?type=news.*": {2, 0}, "?type=news.item.added": {2, 0}, "?type=factcheck.*": {1}, "?type=research.*": {}, "?type=no.such.type": {},
+		"?feedId=" + feed.String(): {2}, "?feedId=" + uuid.NewString(): {}, "?type=news.*&status=succeeded": {0},
+		"?since=" + at(1): {2, 1}, "?until=" + at(1): {1, 0}, "?since=" + at(1) + "&until=" + at(1): {1},
+	} {
+		var page struct {
+			Items      []deliveryView `json:"items"`
+			Total      int            `json:"total"`
+			Pagination struct {
+				HasMore bool `json:"hasMore"`
+			} `json:"pagination"`
+		}
+		s.do(t, request{path: destinations + "/crm/deliveries" + query}).into(t, 200, &page)
+		got, wanted := make([]string, 0, 3), make([]string, 0, 3)
+		for _, item := range page.Items {
+			got = append(got, item.ID)
+			if item.Attempts != nil || item.Event.Data != nil || item.LastAttempt != nil && item.LastAttempt.ResponseBody != nil {
+				t.Errorf("%s: a row shows what only the detail has", query)
+			}
+		}
+		for _, i := range want {
+			wanted = append(wanted, ids[i])
+		}
+		if !slices.Equal(got, wanted) {
+			t.Errorf("%s: %v, want %v", query, got, wanted)
+		}
+		if !strings.Contains(query, "limit") && !strings.Contains(query, "offset") && page.Total != len(want) {
+			t.Errorf("%s: total %d, want %d", query, page.Total, len(want))
+		}
+	}
+}
+
+var factcheck = []byte(`{"id":"9","claim":"The bridge is closed","status":"completed"}`)
+
+// feed registers a feed of news that an organization owns.
+func (s *server) feed(t *testing.T, owner uuid.UUID) uuid.UUID {
+	t.Helper()
+	id, at, err := s.Commands.RegisterFeed(t.Context(), apitest.Operator, command.RegisterFeed{FeedType: "news", Organization: owner, Name: "City"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Await(t, at, "feeds", "dispatcher")
+	return id
+}
+
+func TestReplayAndItsRefusals(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	destination := s.subscribed(t, "crm")
+	replay := func(id string) response {
+		return s.do(t, request{method: "POST", path: "/events/deliveries/" + id + "/replay"})
+	}
+	pending := s.delivery(t, destination.ID)
+	replay(pending).refused(t, 409, "ALREADY_EXISTS", "still in flight")
+
+	s.happens(t, pending, s.attempt(t, destination.ID, 1, 204, ""))
+	type view struct {
+		DeliveryID string `json:"deliveryId"`
+		WorkflowID string `json:"workflowId"`
+	}
+	var run view
+	replay(pending).into(t, 202, &run)
+	if run.DeliveryID != pending || run.WorkflowID == pending || run.WorkflowID == "" {
+		t.Errorf("replay = %+v", run)
+	}
+	if got := s.EventTypes(t, "delivery-"+pending); got[len(got)-1] != "delivery.replay-requested.v1" {
+		t.Errorf("events = %v", got)
+	}
+	replay(pending).refused(t, 409, "ALREADY_EXISTS", "another replay")
+	again := s.attempt(t, destination.ID, 2, 500, "")
+	again.Trigger = delivery.ManualReplay
+	s.happens(t, pending, again)
+	if d := s.detail(t, pending); d.Status != "succeeded" || d.Attempts[1].Trigger != "manual_replay" {
+		t.Errorf("after the replay: %+v", d)
+	}
+	var second view
+	replay(pending).into(t, 202, &second)
+	if second.WorkflowID == run.WorkflowID {
+		t.Error("two replays have one workflow id")
+	}
+
+	superseded := s.delivery(t, destination.ID)
+	s.happens(t, superseded, delivery.Supersede{By: uuid.New(), At: time.Now().UTC()})
+	replay(superseded).refused(t, 409, "ALREADY_EXISTS", "superseded")
+	discarded := s.delivery(t, destination.ID)
+	s.happens(t, discarded, delivery.Discard{At: time.Now().UTC()})
+	replay(discarded).refused(t, 409, "ALREADY_EXISTS", "discarded")
+
+	other, _ := s.Organization(t, "Library")
+	feed := s.feed(t, other)
+	share := command.ShareFeed{FeedType: "news", FeedID: feed, Organization: s.org}
+	at, err := s.Commands.ShareFeed(t.Context(), apitest.Operator, share)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Await(t, at, "feeds", "dispatcher")
+	lost := s.published(t, destination.ID, command.EventInput{FeedType: "news", FeedID: feed})
+	s.happens(t, lost, s.attempt(t, destination.ID, 1, 204, ""))
+	if at, err = s.Commands.UnshareFeed(t.Context(), apitest.Operator, share); err != nil {
+		t.Fatal(err)
+	}
+	s.Await(t, at, "feeds")
+	replay(lost).refused(t, 409, "ALREADY_EXISTS", "no longer has access to the feed")
+	replay(uuid.NewString()).refused(t, 404, "NOT_FOUND", "delivery not found")
+}
+
+func TestOfManyReplaysAtOnceOneIsAccepted(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	destination := s.subscribed(t, "crm")
+	id := s.delivery(t, destination.ID)
+	s.happens(t, id, s.attempt(t, destination.ID, 1, 204, ""))
+	const n = 20
+	got := s.concurrently(t, n, func(int) request {
+		return request{method: "POST", path: "/events/deliveries/" + id + "/replay", body: "{}"}
+	})
+	if got[http.StatusAccepted] != 1 || got[http.StatusConflict] != n-1 {
+		t.Errorf("%v, want one 202 and %d times 409", got, n-1)
+	}
+}
+
+func TestBackfillMakesWhatIsMissingOnce(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	first := s.subscribed(t, "first") // receives what is published now
+	for range 3 {
+		s.delivery(t, first.ID)
+	}
+	s.published(t, first.ID, command.EventInput{Type: "factcheck.status.changed", Data: factcheck})
+	late := s.destination(t, "late")
+	s.do(t, request{method: "POST", path: destinations + "/late/subscriptions", body: `{"eventTypes":["news.*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	type view struct {
+		EventsScanned     int `json:"eventsScanned"`
+		DeliveriesCreated int `json:"deliveriesCreated"`
+	}
+	window := `{"since":"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `","until":"` + time.Now().Add(time.Hour).Format("2006-01-02T15:04:05-07:00") + `"}`
+	for _, want := range []view{{3, 3}, {3, 0}} {
+		var got view
+		s.do(t, request{method: "POST", path: destinations + "/late/backfill", body: window}).into(t, 200, &got)
+		if got != want {
+			t.Errorf("backfill = %+v, want %+v", got, want)
+		}
+		var page pageTotal
+		s.do(t, request{path: destinations + "/" + late.ID + "/deliveries"}).into(t, 200, &page)
+		if page.Total != 3 {
+			t.Errorf("%d deliveries, want 3", page.Total)
+		}
+	}
+	var none view
+	s.do(t, request{method: "POST", path: destinations + "/first/backfill", body: window}).into(t, 200, &none)
+	if none != (view{4, 0}) {
+		t.Errorf("backfill of what was delivered = %+v, want 4 scanned and none made", none)
+	}
+	s.do(t, request{method: "POST", path: destinations + "/late/backfill", body: `{"since":"2020-01-01T00:00:00Z","until":"2020-01-31T00:00:00Z"}`}).into(t, 200, &none)
+	if none != (view{}) {
+		t.Errorf("backfill of long ago = %+v", none)
+	}
+}
+
+func TestBackfillIsRefused(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.subscribed(t, "crm")
+	for body, message := range map[string]string{
+		`{"until":"2026-11-02T00:00:00Z"}`:                                       "since is required",
+		`{"since":"2026-11-02T00:00:00Z"}`:                                       "until is required",
+		`{"since":"2026-11-01T00:00:00","until":"2026-11-02T00:00:00Z"}`:         "since must be an ISO 8601 time with Z or an offset",
+		`{"since":"2026-11-01T00:00:00Z","until":"2026-11-02"}`:                  "until must be an ISO 8601 time",
+		`{"since":1,"until":"2026-11-02T00:00:00Z"}`:                             "since must be a string",
+		`{"since":"2026-11-02T00:00:00Z","until":"2026-11-01T23:59:59Z"}`:        "until must not be before since",
+		`{"since":"2026-10-01T00:00:00Z","until":"2026-10-31T00:00:00.000001Z"}`: "30 days",
+	} {
+		s.do(t, request{method: "POST", path: destinations + "/crm/backfill", body: body}).refused(t, 400, "INVALID_BODY", message)
+	}
+	for _, body := range []string{
+		`{"since":"2026-10-01T00:00:00Z","until":"2026-10-31T00:00:00Z"}`,   // exactly 30 days
+		`{"since":"2026-10-01T02:00:00+02:00","until":"2026-10-01T00:00Z"}`, // one instant
+	} {
+		s.do(t, request{method: "POST", path: destinations + "/crm/backfill", body: body}).into(t, 200, new(any))
+	}
+}
+
+func TestBackfillOverTheCapMakesNothing(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	destination := s.destination(t, "crm")
+	s.do(t, request{method: "POST", path: destinations + "/crm/subscriptions", body: `{"eventTypes":["news.item.added"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	publish := func(n int, kind string) {
+		if _, err := s.Pool.Exec(t.Context(), `INSERT INTO publications.publications (id, organization, type, source, time, published_at, data)
+			SELECT gen_random_uuid(), $1, $2, '/news', '2026-10-01T00:00:00Z'::timestamptz + i * interval '1 second', now(), '{}'::bytea FROM generate_series(1, $3) i`,
+			s.org, kind, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(10_001, "news.item.added")
+	publish(500, "research.status.changed") // nobody wants these: not in scope
+	s.do(t, request{method: "POST", path: destinations + "/crm/backfill", body: `{"since":"2026-10-01T00:00:00Z","until":"2026-10-02T00:00:00Z"}`}).
+		refused(t, 400, "VALIDATION_FAILED", "10000")
+	var page pageTotal
+	s.do(t, request{path: destinations + "/" + destination.ID + "/deliveries"}).into(t, 200, &page)
+	if page.Total != 0 {
+		t.Errorf("%d deliveries were made all the same", page.Total)
+	}
+	var done struct {
+		EventsScanned     int `json:"eventsScanned"`
+		DeliveriesCreated int `json:"deliveriesCreated"`
+	}
+	s.do(t, request{method: "POST", path: destinations + "/crm/backfill", body: `{"since":"2026-10-01T00:00:02Z","until":"2026-10-02T00:00:00Z"}`}).into(t, 200, &done)
+	if done.EventsScanned != 10_000 || done.DeliveriesCreated != 10_000 {
+		t.Errorf("backfill of exactly the cap = %+v", done)
+	}
+}

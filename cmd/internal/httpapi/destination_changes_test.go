@@ -1,0 +1,316 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+)
+
+const destinations = "/events/destinations"
+
+// receiverURL is an endpoint that answers with a status.
+func receiverURL(t *testing.T, status int) string {
+	t.Helper()
+	receiver := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	t.Cleanup(receiver.Close)
+	return receiver.URL + "/hook"
+}
+
+// destination creates one, with an externalId where name is not empty.
+func (s *server) destination(t *testing.T, name string) (created destinationView) {
+	t.Helper()
+	more := ""
+	if name != "" {
+		more = `"externalId":"` + name + `",`
+	}
+	s.do(t, request{method: "POST", path: destinations, body: destinationBody(t, more)}).into(t, 201, &created)
+	return created
+}
+
+func (s *server) read(t *testing.T, ref string) (found destinationView) {
+	t.Helper()
+	s.do(t, request{path: destinations + "/" + ref}).into(t, 200, &found)
+	return found
+}
+
+func TestPutCreatesThenReplacesThenChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	url := receiverURL(t, 204)
+	full := `{"name":"CRM","transport":"webhook","config":{"url":"` + url + `","headers":{"X-Token":"t0ken"}},"debounceWindowSeconds":7}`
+	var created, replaced destinationView
+	s.do(t, request{method: "PUT", path: destinations + "/crm", body: full}).into(t, 201, &created)
+	if created.ExternalID == nil || *created.ExternalID != "crm" || created.Validation == nil || !created.Validation.Reachable {
+		t.Errorf("created %+v, want externalId crm and the probe's result", created)
+	}
+	if len(created.Secrets) != 1 || len(created.Secrets[0].Secret) != len("whsec_")+44 {
+		t.Errorf("secrets = %+v, want the first in full", created.Secrets)
+	}
+	stream := "destination-" + created.ID
+	written := []string{"destination.created.v1", "destination.secret-minted.v1"}
+	for _, ref := range []string{"crm", created.ID, strings.ToUpper(created.ID)} {
+		s.do(t, request{method: "PUT", path: destinations + "/" + ref, body: full}).into(t, 200, &replaced)
+	}
+	if got := s.EventTypes(t, stream); !slices.Equal(got, written) {
+		t.Errorf("the same request again wrote %v, want no more than %v", got, written)
+	}
+	if replaced.Validation != nil || strings.Contains(replaced.Secrets[0].Secret, created.Secrets[0].Secret[6:40]) {
+		t.Errorf("replaced %+v, want no validation and masked secrets", replaced)
+	}
+	replaced = destinationView{}
+	s.do(t, request{method: "PUT", path: destinations + "/crm", body: `{"name":"CRM 2","config":{"url":"` + url + `"}}`}).into(t, 200, &replaced)
+	if replaced.ID != created.ID || replaced.Name != "CRM 2" || len(replaced.Config.Headers) != 0 || replaced.DebounceWindowSeconds != 0 {
+		t.Errorf("replaced %+v, want the omitted fields cleared", replaced)
+	}
+	if *replaced.ExternalID != "crm" || replaced.Secrets[0].ID != created.Secrets[0].ID || len(replaced.Secrets) != 1 {
+		t.Errorf("replaced %+v, want externalId and secret kept", replaced)
+	}
+	if diff := cmp.Diff(replaced, s.read(t, "crm")); diff != "" {
+		t.Errorf("the answer and a later read differ:\n%s", diff)
+	}
+	if got := s.EventTypes(t, stream); !slices.Equal(got, append(written, "destination.revised.v1")) {
+		t.Errorf("events = %v, want one revision", got)
+	}
+}
+
+func TestPutIsRefused(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	url := receiverURL(t, 204)
+	s.do(t, request{method: "PUT", path: destinations + "/crm", body: `{"name":"CRM","config":{"url":"` + url + `"}}`}).into(t, 201, new(any))
+	good := `{"name":"x","config":{"url":"` + url + `"}}`
+	tests := []struct{ ref, body, code, message string }{
+		{"crm", `{"name":"x","externalId":"crm","config":{"url":"` + url + `"}}`, "INVALID_BODY", "externalId is not a known field"},
+		{"crm", `{"name":"x","status":"disabled","config":{"url":"` + url + `"}}`, "INVALID_BODY", "status is not a known field"},
+		{"crm", `{"config":{"url":"` + url + `"}}`, "INVALID_BODY", "name is required"},
+		{"crm", `{"name":"x"}`, "INVALID_BODY", "config is required"},
+		{"a%20b", good, "VALIDATION_FAILED", "ref must be a UUID or an externalId"},
+		{"%2e%2e", good, "VALIDATION_FAILED", "ref must be"},
+		{strings.Repeat("x", 256), good, "VALIDATION_FAILED", "ref must be"},
+	}
+	for _, ref := range []string{"crm", "new"} { // the same on the branch that replaces and on the one that creates
+		for config, message := range map[string]string{
+			`{"url":"http://example.org/hook"}`:                   "https",
+			`{"url":"https://192.168.0.1/hook"}`:                  "private or reserved",
+			`{"url":"` + url + strings.Repeat("x", 2048) + `"}`:   "2048",
+			`{"url":"` + url + `","headers":{"Webhook-Id":"x"}}`:  "Webhook-Id",
+			`{"url":"` + url + `","headers":{"X-A":"a\r\nb: c"}}`: "X-A",
+		} {
+			tests = append(tests, struct{ ref, body, code, message string }{ref, `{"name":"x","config":` + config + `}`, "VALIDATION_FAILED", message})
+		}
+	}
+	for _, tt := range tests {
+		s.do(t, request{method: "PUT", path: destinations + "/" + tt.ref, body: tt.body}).refused(t, 400, tt.code, tt.message)
+	}
+	s.do(t, request{method: "PUT", path: destinations + "/" + uuid.NewString(), body: good}).refused(t, 404, "NOT_FOUND", "destination not found")
+	s.do(t, request{path: destinations + "/new"}).refused(t, 404, "NOT_FOUND", "destination not found")
+}
+
+func TestPatchMerges(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	created := s.destination(t, "crm")
+	want := s.read(t, "crm")
+	moved := receiverURL(t, 204)
+	newName := "crm-2"
+	steps := []struct {
+		body   string
+		change func(*destinationView)
+		events []string // that it writes to the destination
+	}{
+		{`{}`, func(*destinationView) {}, nil},
+		{`{"name":"CRM"}`, func(*destinationView) {}, nil},
+		{`{"name":"CRM 2"}`, func(d *destinationView) { d.Name = "CRM 2" }, []string{"destination.revised.v1"}},
+		{`{"config":{"url":"` + moved + `"}}`, func(d *destinationView) { d.Config.URL = moved }, []string{"destination.revised.v1"}},
+		{`{"config":{"headers":{"X-A":"1","X-B":"2"}}}`, func(d *destinationView) { d.Config.Headers = map[string]string{"X-A": "1", "X-B": "2"} }, []string{"destination.revised.v1"}},
+		{`{"config":{"headers":{"X-B":"2","X-A":"1"}}}`, func(*destinationView) {}, nil},
+		{`{"config":{"headers":{}},"transport":"webhook"}`, func(d *destinationView) { d.Config.Headers = map[string]string{} }, []string{"destination.revised.v1"}},
+		{`{"debounceWindowSeconds":86400}`, func(d *destinationView) { d.DebounceWindowSeconds = 86400 }, []string{"destination.revised.v1"}},
+		{`{"externalId":"crm-2"}`, func(d *destinationView) { d.ExternalID = &newName }, []string{"destination.revised.v1"}},
+		{`{"status":"enabled"}`, func(*destinationView) {}, nil},
+		{`{"status":"disabled"}`, func(d *destinationView) { d.Status = "disabled" }, []string{"destination.disabled.v1"}},
+		{`{"status":"disabled"}`, func(*destinationView) {}, nil},
+		{`{"status":"enabled","name":"CRM 3"}`, func(d *destinationView) { d.Status, d.Name = "enabled", "CRM 3" }, []string{"destination.revised.v1", "destination.enabled.v1"}},
+	}
+	stream := "destination-" + created.ID
+	for _, step := range steps {
+		before := s.EventTypes(t, stream)
+		var got destinationView
+		s.do(t, request{method: "PATCH", path: destinations + "/" + created.ID, body: step.body}).into(t, 200, &got)
+		step.change(&want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("PATCH %s (-want +got):\n%s", step.body, diff)
+		}
+		if diff := cmp.Diff(got, s.read(t, created.ID)); diff != "" {
+			t.Errorf("PATCH %s: the answer and a later read differ:\n%s", step.body, diff)
+		}
+		if wrote := s.EventTypes(t, stream)[len(before):]; !slices.Equal(wrote, step.events) {
+			t.Errorf("PATCH %s wrote %v, want %v", step.body, wrote, step.events)
+		}
+	}
+	s.do(t, request{path: destinations + "/crm"}).refused(t, 404, "NOT_FOUND", "destination not found")
+	s.destination(t, "crm") // the old name is free
+	for body, want := range map[string][2]string{
+		`{"status":"auto_disabled"}`:                    {"INVALID_BODY", "status must be one of enabled, disabled"},
+		`{"status":null}`:                               {"INVALID_BODY", "status must not be null"},
+		`{"name":""}`:                                   {"INVALID_BODY", "name must not be empty"},
+		`{"name":"` + strings.Repeat("x", 256) + `"}`:   {"INVALID_BODY", "name must have"},
+		`{"transport":"smtp"}`:                          {"INVALID_BODY", "transport must be one of webhook"},
+		`{"debounceWindowSeconds":-1}`:                  {"INVALID_BODY", "debounceWindowSeconds must be"},
+		`{"config":{"url":""}}`:                         {"INVALID_BODY", "config.url must not be empty"},
+		`{"secrets":[]}`:                                {"INVALID_BODY", "secrets is not a known field"},
+		`{"externalId":""}`:                             {"INVALID_BODY", "externalId must not be empty"},
+		`{"externalId":".."}`:                           {"INVALID_BODY", "externalId must not"},
+		`{"externalId":"` + uuid.NewString() + `"}`:     {"INVALID_BODY", "externalId must not"},
+		`{"config":{"url":"http://example.org"}}`:       {"VALIDATION_FAILED", "https"},
+		`{"config":{"url":"https://169.254.169.254/"}}`: {"VALIDATION_FAILED", "private or reserved"},
+		`{"config":{"headers":{"Host":"x"}}}`:           {"VALIDATION_FAILED", "Host"},
+	} {
+		s.do(t, request{method: "PATCH", path: destinations + "/crm-2", body: body}).refused(t, 400, want[0], want[1])
+	}
+	s.do(t, request{method: "PATCH", path: destinations + "/crm-2", body: `{"externalId":"crm"}`}).refused(t, 409, "ALREADY_EXISTS", `"crm"`)
+	s.do(t, request{method: "PATCH", path: destinations + "/nobody", body: `{}`}).refused(t, 404, "NOT_FOUND", "destination not found")
+}
+
+func TestHeaderRules(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.destination(t, "crm")
+	headers := func(n, size int) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = fmt.Sprintf(`"X-H%02d":%q`, i, strings.Repeat("v", size))
+		}
+		return strings.Join(all, ",")
+	}
+	refused := map[string]string{headers(21, 1): "20", headers(1, 8<<10): "8", headers(20, 420): "8", `"X-A":"a\u0000b"`: "X-A", `"X A":"b"`: "X A", `"":"b"`: ""}
+	for _, name := range []string{
+		"host", "Content-Length", "transfer-encoding", "CONNECTION", "keep-alive", "Upgrade", "webhook-id", "Webhook-Timestamp",
+		"webhook-signature", "content-type", "User-Agent",
+	} {
+		refused[fmt.Sprintf("%q:%q", name, "x")] = name
+	}
+	for list, message := range refused {
+		for _, in := range []request{
+			{method: "POST", path: destinations, body: `{"name":"x","config":{"url":"https://127.0.0.1/","headers":{` + list + `}}}`},
+			{method: "PUT", path: destinations + "/crm", body: `{"name":"x","config":{"url":"https://127.0.0.1/","headers":{` + list + `}}}`},
+			{method: "PATCH", path: destinations + "/crm", body: `{"config":{"headers":{` + list + `}}}`},
+		} {
+			s.do(t, in).refused(t, 400, "VALIDATION_FAILED", message)
+		}
+	}
+	for _, list := range []string{headers(20, 1), headers(1, 8<<10-len("X-H00"))} {
+		s.do(t, request{method: "PATCH", path: destinations + "/crm", body: `{"config":{"headers":{` + list + `}}}`}).into(t, 200, new(any))
+	}
+}
+
+func TestDeletedDestinationIsGoneAtOnce(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	created := s.destination(t, "crm")
+	sealed := func() (n int) {
+		if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM carillon.data_keys WHERE id = $1", created.ID).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if sealed() != 1 {
+		t.Fatal("there is no data key to delete")
+	}
+	var subscription struct {
+		ID string `json:"id"`
+	}
+	s.do(t, request{method: "POST", path: destinations + "/crm/subscriptions", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, &subscription)
+	got := s.do(t, request{method: "DELETE", path: destinations + "/crm"})
+	if got.status != http.StatusOK || got.body != `{"success":true}` {
+		t.Errorf("DELETE: %d %s", got.status, got.body)
+	}
+	for _, ref := range []string{"crm", created.ID} {
+		for _, in := range surface {
+			if !strings.Contains(in.path, "{ref}") || in.method == "PUT" && !strings.Contains(in.path, "{subRef}") {
+				continue
+			}
+			in.path = strings.NewReplacer("{ref}", ref, "{subRef}", subscription.ID, "{secretId}", created.Secrets[0].ID).Replace(in.path)
+			s.do(t, in).refused(t, 404, "NOT_FOUND", "destination not found")
+		}
+	}
+	if sealed() != 0 {
+		t.Error("its data key is still there")
+	}
+	if again := s.destination(t, "crm"); again.ID == created.ID {
+		t.Error("the deleted destination is back")
+	}
+	want := []string{"destination.created.v1", "destination.secret-minted.v1", "destination.deleted.v1"}
+	if got := s.EventTypes(t, "destination-"+created.ID); !slices.Equal(got, want) {
+		t.Errorf("events = %v, want %v", got, want)
+	}
+}
+
+// concurrently sends a request n times at once and counts the statuses.
+func (s *server) concurrently(t *testing.T, n int, in func(i int) request) map[int]int {
+	t.Helper()
+	var (
+		mu       sync.Mutex
+		statuses = map[int]int{}
+		all      sync.WaitGroup
+	)
+	start := make(chan struct{})
+	for i := range n {
+		all.Go(func() {
+			<-start
+			got := s.do(t, in(i))
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[got.status]++
+		})
+	}
+	close(start)
+	all.Wait()
+	return statuses
+}
+
+func TestOfManyCreatesWithOneNameOneSucceeds(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	const n = 50
+	body := destinationBody(t, `"externalId":"crm",`)
+	got := s.concurrently(t, n, func(int) request { return request{method: "POST", path: destinations, body: body} })
+	if got[http.StatusCreated] != 1 || got[http.StatusConflict] != n-1 {
+		t.Errorf("POST: %v, want one 201 and %d times 409", got, n-1)
+	}
+	bare := `{"name":"ERP","config":{"url":"` + receiverURL(t, 204) + `"}}`
+	got = s.concurrently(t, n, func(int) request { return request{method: "PUT", path: destinations + "/erp", body: bare} })
+	if got[http.StatusCreated] != 1 || got[http.StatusOK] != n-1 {
+		t.Errorf("PUT: %v, want one 201 and %d times 200", got, n-1)
+	}
+	got = s.concurrently(t, n, func(int) request {
+		return request{method: "POST", path: destinations + "/crm/subscriptions", body: `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`}
+	})
+	if got[http.StatusCreated] != 1 || got[http.StatusConflict] != n-1 {
+		t.Errorf("POST subscription: %v, want one 201 and %d times 409", got, n-1)
+	}
+	var page pageTotal
+	s.do(t, request{path: destinations}).into(t, 200, &page)
+	if page.Total != 2 {
+		t.Errorf("%d destinations, want 2", page.Total)
+	}
+}
+
+type pageTotal struct {
+	Total int `json:"total"`
+}
+
+func TestNamesAreOfOneOrganization(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	_, other := s.Organization(t, "Library")
+	s.destination(t, "crm")
+	s.do(t, request{method: "POST", path: destinations, key: other, body: destinationBody(t, `"externalId":"crm",`)}).into(t, 201, new(any))
+}

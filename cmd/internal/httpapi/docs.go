@@ -1,0 +1,55 @@
+package httpapi
+
+import (
+	"embed"
+	"net/http"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/swaggest/swgui/v5emb"
+)
+
+//go:embed playground
+var playground embed.FS
+
+// docsPolicy keeps a key that was typed into the playground where it belongs: nothing is loaded from, and nothing can
+// be sent to, another origin. Swagger UI sets styles inline and draws icons from data URLs.
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
+	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// docsRoutes serves the OpenAPI document and the playground. They need no key.
+func docsRoutes(r chi.Router, document []byte) {
+	r.Get("/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(document)
+	})
+	static := v5emb.New("", "", "/docs") // for its assets; the page is our own, because its script is not inline
+	r.Get("/docs", page)
+	r.Get("/docs/*", func(w http.ResponseWriter, r *http.Request) {
+		switch name := strings.TrimPrefix(r.URL.Path, "/docs/"); name {
+		case "":
+			page(w, r)
+		case "start.js":
+			docsHeaders(w)
+			http.ServeFileFS(w, r, playground, "playground/start.js")
+		default:
+			docsHeaders(w)
+			static.ServeHTTP(w, r)
+		}
+	})
+}
+
+func page(w http.ResponseWriter, r *http.Request) {
+	docsHeaders(w)
+	http.ServeFileFS(w, r, playground, "playground/page.html")
+}
+
+func docsHeaders(w http.ResponseWriter) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", docsPolicy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cache-Control", "no-cache")
+}

@@ -1,0 +1,38 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"carillon/cmd/internal/httpapi/wire"
+)
+
+func (a *API) catalogRoutes(r chi.Router) {
+	r.Get("/events/types", wire.Events.Handle(a.listEventTypes))
+}
+
+type eventTypesJSON struct {
+	Types []eventTypeJSON `json:"types"`
+}
+
+type eventTypeJSON struct {
+	Type             string         `json:"type"`
+	Description      string         `json:"description"`
+	CurrentlyEmitted bool           `json:"currentlyEmitted"`
+	FeedType         string         `json:"feedType,omitempty"`
+	Schema           jsontext.Value `json:"schema"`
+}
+
+func (a *API) listEventTypes(r *http.Request) (wire.Reply, error) {
+	if err := wire.Events.ParseQuery(r).Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	types := a.Commands.Catalog.Types()
+	list := make([]eventTypeJSON, len(types))
+	for i, t := range types {
+		list[i] = eventTypeJSON{Type: t.Name, Description: t.Description, CurrentlyEmitted: t.CurrentlyEmitted, FeedType: t.FeedType, Schema: t.Schema}
+	}
+	return wire.OK(eventTypesJSON{Types: list}), nil
+}

@@ -1,0 +1,82 @@
+package httpapi
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/source"
+	"carillon/cmd/internal/httpapi/wire"
+	"carillon/command"
+	"carillon/query"
+)
+
+func (a *API) feedSourceRoutes(r chi.Router) {
+	r.Post("/feeds/events/{id}/sources", wire.Feeds.Handle(a.attachSource))
+	r.Get("/feeds/events/{id}/sources", wire.Feeds.Handle(a.listFeedSources))
+}
+
+type attachSourceBody struct {
+	SourceType wire.Optional[string] `json:"sourceType"`
+	SourceID   wire.Optional[string] `json:"sourceId"`
+	id         uuid.UUID
+}
+
+// Check implements wire.Body.
+func (b *attachSourceBody) Check(c *wire.Checks) {
+	if c.Require("sourceType", b.SourceType.Set) {
+		c.OneOf("sourceType", b.SourceType.Value, source.Types()...)
+	}
+	if c.Require("sourceId", b.SourceID.Set) {
+		b.id = c.UUID("sourceId", b.SourceID.Value)
+	}
+}
+
+func (a *API) attachSource(r *http.Request) (wire.Reply, error) {
+	feed, err := wire.PathUUID(r, "id", wire.NotFound)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	body, err := wire.Decode[attachSourceBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	association, at, err := a.Commands.AttachSource(r.Context(), callerOf(r), command.AttachSource{
+		FeedID: feed, SourceType: body.SourceType.Value, SourceID: body.id,
+	})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "feeds")
+	return wire.Created(associationOf(query.Association(association))), nil
+}
+
+func (a *API) listFeedSources(r *http.Request) (wire.Reply, error) {
+	feed, err := wire.PathUUID(r, "id", wire.NotFound)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	associations, err := a.Queries.Associations(r.Context(), callerOf(r).Organization, feed)
+	if err != nil {
+		return wire.Reply{}, named(err, "feed")
+	}
+	list := make([]associationJSON, len(associations))
+	for i, association := range associations {
+		list[i] = associationOf(association)
+	}
+	return wire.OK(list), nil
+}
+
+type associationJSON struct {
+	ID          uuid.UUID `json:"id"`
+	EventFeedID uuid.UUID `json:"eventFeedId"`
+	SourceType  string    `json:"sourceType"`
+	SourceID    uuid.UUID `json:"sourceId"`
+	CreatedAt   time.Time `json:"createdAt"`
+}
+
+func associationOf(a query.Association) associationJSON {
+	return associationJSON{ID: a.ID, EventFeedID: a.FeedID, SourceType: a.SourceType, SourceID: a.SourceID, CreatedAt: a.CreatedAt.UTC()}
+}

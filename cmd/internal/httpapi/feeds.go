@@ -1,0 +1,109 @@
+package httpapi
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/httpapi/wire"
+	"carillon/command"
+	"carillon/query"
+)
+
+func (a *API) feedRoutes(r chi.Router) {
+	r.Post("/feeds/events", wire.Feeds.Handle(a.createFeed))
+	r.Get("/feeds/events", wire.Feeds.Handle(a.listFeeds))
+	r.Get("/feeds/events/{id}", wire.Feeds.Handle(a.getFeed))
+}
+
+// feedConfig is a feed's config as sent.
+type feedConfig struct {
+	Version wire.Optional[float64] `json:"version"`
+}
+
+type createFeedBody struct {
+	Name        wire.Optional[string]     `json:"name"`
+	Description wire.Optional[string]     `json:"description"`
+	Enabled     wire.Optional[bool]       `json:"enabled"`
+	Config      wire.Optional[feedConfig] `json:"config"`
+}
+
+// Check implements wire.Body.
+func (b *createFeedBody) Check(c *wire.Checks) {
+	c.Name("name", b.Name, 1, 0)
+	c.Name("description", b.Description, 1, 0)
+}
+
+func (a *API) createFeed(r *http.Request) (wire.Reply, error) {
+	body, err := wire.Decode[createFeedBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	feed, at, err := a.Commands.CreateFeed(r.Context(), callerOf(r), command.CreateFeed{
+		Name: body.Name.Value, Description: body.Description.Value, Enabled: body.Enabled.Pointer(),
+		ConfigVersion: body.Config.Value.Version.Pointer(),
+	})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "feeds")
+	return wire.Created(changedFeedJSON{feedOf(query.Feed(feed)), feed.EnabledReason}), nil
+}
+
+func (a *API) listFeeds(r *http.Request) (wire.Reply, error) {
+	feeds, err := a.Queries.Feeds(r.Context(), callerOf(r).Organization)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	list := make([]readFeedJSON, len(feeds))
+	for i, feed := range feeds {
+		list[i] = readFeedJSON{feedOf(feed), feed.EnabledReason}
+	}
+	return wire.OK(list), nil
+}
+
+func (a *API) getFeed(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.NotFound)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	feed, err := a.Queries.Feed(r.Context(), callerOf(r).Organization, id)
+	return wire.OK(readFeedJSON{feedOf(feed), feed.EnabledReason}), named(err, "feed")
+}
+
+type feedJSON struct {
+	ID            uuid.UUID `json:"id"`
+	Name          string    `json:"name"`
+	Description   string    `json:"description"`
+	Enabled       bool      `json:"enabled"`
+	EnabledSource string    `json:"enabledSource"`
+	Config        struct {
+		Version float64 `json:"version"`
+	} `json:"config"`
+	CreatedAt time.Time `json:"createdAt"`
+	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+// A feed that was just changed says why it is enabled or not, even where there is nothing to say; one that is read
+// says it only where there is something.
+type (
+	changedFeedJSON struct {
+		feedJSON      `json:",inline"`
+		EnabledReason *string `json:"enabledReason"`
+	}
+	readFeedJSON struct {
+		feedJSON      `json:",inline"`
+		EnabledReason *string `json:"enabledReason,omitempty"`
+	}
+)
+
+func feedOf(f query.Feed) feedJSON {
+	j := feedJSON{
+		ID: f.ID, Name: f.Name, Description: f.Description, Enabled: f.Enabled, EnabledSource: f.EnabledSource,
+		CreatedAt: f.CreatedAt.UTC(), UpdatedAt: f.UpdatedAt.UTC(),
+	}
+	j.Config.Version = f.ConfigVersion
+	return j
+}

@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"carillon/cmd/internal/httpapi/wire"
+	"carillon/query"
+)
+
+func (a *API) itemRoutes(r chi.Router) {
+	r.Get("/feeds/events/{feedId}/items", wire.Feeds.Handle(a.listItems))
+}
+
+const (
+	usualItems = 20
+	mostItems  = 100
+	day        = 24 * time.Hour
+	daysBack   = 7
+	daysAhead  = 30
+)
+
+var (
+	occurrenceStatuses = []string{"scheduled", "cancelled", "postponed", "rescheduled", "completed"}
+	itemSections       = []string{"source"}
+)
+
+func (a *API) listItems(r *http.Request) (wire.Reply, error) {
+	feed, err := wire.PathUUID(r, "feedId", wire.NotFound)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	q := wire.Feeds.ParseQuery(r, "limit", "offset", "since", "until", "status", "orderBy", "include")
+	in := itemsQuery(q, a.Now())
+	in.Source = slices.Contains(q.Words("include", itemSections...), "source")
+	if err := q.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	page, err := a.Queries.Items(r.Context(), callerOf(r).Organization, feed, in)
+	if err != nil {
+		return wire.Reply{}, named(err, "feed")
+	}
+	return wire.OK(itemsPage(page, in)), nil
+}
+
+// itemsQuery reads what both versions of the list have in common.
+func itemsQuery(q *wire.Query, now time.Time) query.ItemsQuery {
+	in := query.ItemsQuery{Now: now.UTC(), OrderBy: query.OrderByOccurrence}
+	in.Limit, in.Offset = q.Page(usualItems, mostItems)
+	in.Status = q.OneOf("status", occurrenceStatuses...)
+	if order := q.OneOf("orderBy", query.OrderByOccurrence, query.OrderByCreated); order != "" {
+		in.OrderBy = order
+	}
+	in.Since, in.Until = itemRange(q, in.Now)
+	return in
+}
+
+// itemRange reads the range of occurrences. Both ends lie within the days from 7 days ago to 30 days ahead, whole days
+// in UTC, so that what a caller reckons from its own clock does not fail by a second.
+func itemRange(q *wire.Query, now time.Time) (since, until time.Time) {
+	first := now.Truncate(day).Add(-daysBack * day)
+	last := now.Truncate(day).Add((daysAhead+1)*day - time.Microsecond)
+	since, until = q.DateOrTime("since"), q.DateOrTime("until")
+	if q.Err() != nil {
+		return since, until
+	}
+	if !q.Has("since") {
+		since = now
+	}
+	if !q.Has("until") {
+		until = since.Add(daysAhead * day)
+		if until.After(last) {
+			until = last
+		}
+	}
+	switch {
+	case since.Before(first) || since.After(last):
+		q.Fail("since", "must be from %d days ago to %d days ahead", daysBack, daysAhead)
+	case q.Has("until") && (until.Before(first) || until.After(last)):
+		q.Fail("until", "must be from %d days ago to %d days ahead", daysBack, daysAhead)
+	case !since.Before(until) && q.Has("since"):
+		q.Fail("since", "must be before until")
+	case !since.Before(until):
+		q.Fail("until", "must be in the future where since is not given")
+	}
+	return since, until
+}
+
+// itemsPage wraps the stored items without reading them.
+func itemsPage(page query.ItemsPage, in query.ItemsQuery) jsontext.Value {
+	const room = 96 // for what comes after the items
+	data := make([]byte, 0, len(page.Items)+room)
+	data = append(data, `{"items":`...)
+	data = append(data, page.Items...)
+	data = strconv.AppendInt(append(data, `,"total":`...), int64(page.Total), 10)
+	data = strconv.AppendInt(append(data, `,"pagination":{"limit":`...), int64(in.Limit), 10)
+	data = strconv.AppendInt(append(data, `,"offset":`...), int64(in.Offset), 10)
+	data = strconv.AppendBool(append(data, `,"hasMore":`...), page.HasMore(in.Offset))
+	return append(data, "}}"...)
+}

@@ -1,0 +1,84 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+
+	"carillon/cmd/internal/httpapi/contract"
+)
+
+// The document describes every route, and no route that there isn't.
+func TestDocumentAndRouterAgree(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	var routed, documented []string
+	err := chi.Walk(s.api.Routes(), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		if route != "/docs/*" { // the playground's own files
+			routed = append(routed, method+" "+route)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, item := range contract.Document(t).Paths.Map() {
+		for method, operation := range item.Operations() {
+			documented = append(documented, method+" "+path)
+			if operation.OperationID == "" || operation.Summary == "" || len(operation.Tags) != 1 {
+				t.Errorf("%s %s needs an operationId, a summary and a tag", method, path)
+			}
+			if !strings.HasPrefix(path, "/docs") && path != "/openapi.json" && operation.Responses.Value("401") == nil {
+				t.Errorf("%s %s does not document 401", method, path)
+			}
+		}
+	}
+	slices.Sort(routed)
+	slices.Sort(documented)
+	for _, route := range routed {
+		if !slices.Contains(documented, route) {
+			t.Errorf("%s is a route and not documented", route)
+		}
+	}
+	for _, route := range documented {
+		if !slices.Contains(routed, route) {
+			t.Errorf("%s is documented and no route", route)
+		}
+	}
+}
+
+func TestDocumentationNeedsNoKeyAndStaysHere(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for path, want := range map[string]string{
+		"/openapi.json":              `"openapi":"3.1.0"`,
+		"/docs":                      "/docs/start.js",
+		"/docs/":                     "/docs/start.js",
+		"/docs/start.js":             "SwaggerUIBundle",
+		"/docs/swagger-ui-bundle.js": "",
+		"/docs/swagger-ui.css":       "",
+	} {
+		got := s.do(t, request{path: path, key: "none"})
+		if got.status != http.StatusOK || !strings.Contains(got.body, want) {
+			t.Errorf("GET %s: %d, without %q", path, got.status, want)
+		}
+		if !strings.HasPrefix(path, "/docs") {
+			continue
+		}
+		policy := got.header.Get("Content-Security-Policy")
+		for _, part := range []string{"default-src 'none'", "script-src 'self';", "connect-src 'self';"} {
+			if !strings.Contains(policy, part) {
+				t.Errorf("GET %s: the policy %q lacks %q", path, policy, part)
+			}
+		}
+		if strings.HasPrefix(got.header.Get("Content-Type"), "text/html") && strings.Contains(got.body, "<script>") {
+			t.Errorf("GET %s has an inline script, which its own policy blocks", path)
+		}
+	}
+	if got := s.do(t, request{path: "/docs/none.js", key: "none"}); got.status != http.StatusNotFound {
+		t.Errorf("GET /docs/none.js: %d", got.status)
+	}
+}

@@ -1,0 +1,159 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+)
+
+type secretView struct {
+	ID        string     `json:"id"`
+	Secret    string     `json:"secret"`
+	CreatedAt time.Time  `json:"createdAt"`
+	ExpiresAt *time.Time `json:"expiresAt"`
+}
+
+type secretsView struct {
+	Secrets []secretView `json:"secrets"`
+}
+
+func (s *server) secrets(t *testing.T, ref string) []secretView {
+	t.Helper()
+	var found secretsView
+	s.do(t, request{path: destinations + "/" + ref + "/secrets"}).into(t, 200, &found)
+	return found.Secrets
+}
+
+func (s *server) rotate(t *testing.T, ref string) []secretView {
+	t.Helper()
+	var found secretsView
+	s.do(t, request{method: "POST", path: destinations + "/" + ref + "/secrets/rotate"}).into(t, 200, &found)
+	return found.Secrets
+}
+
+func TestRotationOverlapsForADay(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	created := s.destination(t, "crm")
+	if got := s.secrets(t, "crm"); len(got) != 1 || got[0].Secret != created.Secrets[0].Secret || got[0].ID != created.Secrets[0].ID {
+		t.Errorf("secrets = %+v, want the one of the create answer in full", got)
+	}
+	before := time.Now()
+	rotated := s.rotate(t, "crm")
+	if diff := cmp.Diff(rotated, s.secrets(t, created.ID)); diff != "" {
+		t.Errorf("the answer and a later read differ:\n%s", diff)
+	}
+	if len(rotated) != 2 || rotated[0].ExpiresAt != nil || rotated[0].Secret == rotated[1].Secret || len(rotated[0].Secret) != len("whsec_")+44 {
+		t.Fatalf("after a rotation: %+v, want the new one first, in full, never expiring", rotated)
+	}
+	first := rotated[1]
+	if first.ID != created.Secrets[0].ID || first.ExpiresAt == nil || first.ExpiresAt.Before(before.Add(24*time.Hour-time.Second)) || first.ExpiresAt.After(time.Now().Add(24*time.Hour)) {
+		t.Errorf("the old one: %+v, want it to expire in 24 hours", first)
+	}
+	again := s.rotate(t, "crm")
+	if len(again) != 3 || again[0].ExpiresAt != nil || again[1].ExpiresAt == nil || !again[2].ExpiresAt.Equal(*first.ExpiresAt) {
+		t.Errorf("after another rotation: %+v, want the first to keep the end of its overlap", again)
+	}
+	found := s.read(t, "crm")
+	for i, secret := range found.Secrets {
+		if secret.ID != again[i].ID || !strings.HasPrefix(secret.Secret, "whsec_…") || !strings.HasSuffix(again[i].Secret, strings.TrimPrefix(secret.Secret, "whsec_…")) {
+			t.Errorf("masked secret %d = %+v", i, secret)
+		}
+	}
+	want := []string{"destination.created.v1", "destination.secret-minted.v1", "destination.secret-rotated.v1", "destination.secret-rotated.v1"}
+	if got := s.EventTypes(t, "destination-"+created.ID); !slices.Equal(got, want) {
+		t.Errorf("events = %v, want %v", got, want)
+	}
+	log, stored := s.Logged.String(), s.stored(t, "destination-"+created.ID)
+	for _, secret := range again {
+		if strings.Contains(log, secret.Secret[6:]) || strings.Contains(stored, secret.Secret[6:]) || strings.Contains(stored, "t0ken") {
+			t.Error("a secret or a header's value is in the log or in an event in the clear")
+		}
+	}
+}
+
+// stored is what the event log keeps of a stream.
+func (s *server) stored(t *testing.T, stream string) string {
+	t.Helper()
+	var all strings.Builder
+	for recorded, err := range s.Store.Read(t.Context(), stream, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(recorded.Data)
+		all.Write(recorded.Metadata)
+	}
+	return all.String()
+}
+
+func TestTenSecretsAtMost(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	created := s.destination(t, "crm")
+	for range 9 {
+		s.rotate(t, "crm")
+	}
+	s.do(t, request{method: "POST", path: destinations + "/crm/secrets/rotate"}).refused(t, 409, "CONFLICT", "10 secrets are active")
+	oldest := created.Secrets[0].ID
+	s.do(t, request{method: "POST", path: destinations + "/crm/secrets/" + oldest + "/expire"}).into(t, 200, new(any))
+	if got := s.rotate(t, "crm"); len(got) != 10 {
+		t.Errorf("%d secrets, want 10", len(got))
+	}
+}
+
+func TestExpiryIsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	created := s.destination(t, "crm")
+	leaked := created.Secrets[0].ID
+	expire := func(ref, id string) response {
+		return s.do(t, request{method: "POST", path: destinations + "/" + ref + "/secrets/" + id + "/expire", body: `{}`})
+	}
+	expire("crm", leaked).refused(t, 409, "CONFLICT", "only active secret")
+	rotated := s.rotate(t, "crm")
+	var left secretsView
+	expire("crm", leaked).into(t, 200, &left)
+	if diff := cmp.Diff(rotated[:1], left.Secrets); diff != "" {
+		t.Errorf("still active (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(rotated[:1], s.secrets(t, "crm")); diff != "" {
+		t.Errorf("read afterwards (-want +got):\n%s", diff)
+	}
+	expire("crm", leaked).refused(t, 404, "NOT_FOUND", "secret")
+	expire("crm", uuid.NewString()).refused(t, 404, "NOT_FOUND", "secret")
+	other := s.destination(t, "erp")
+	s.rotate(t, "erp")
+	expire("crm", other.Secrets[0].ID).refused(t, 404, "NOT_FOUND", "secret")
+	expire("crm", rotated[0].ID).refused(t, 409, "CONFLICT", "only active secret")
+	s.rotate(t, "crm")
+	expire("crm", s.secrets(t, "crm")[0].ID).into(t, 200, &left) // the one that never expires: the other goes on to its end
+	if len(left.Secrets) != 1 || left.Secrets[0].ExpiresAt == nil {
+		t.Errorf("left = %+v", left.Secrets)
+	}
+}
+
+func TestRotationsAtOnceLeaveOneThatNeverExpires(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.destination(t, "crm")
+	const n = 12
+	got := s.concurrently(t, n, func(int) request { return request{method: "POST", path: destinations + "/crm/secrets/rotate"} })
+	if got[http.StatusOK] != 9 || got[http.StatusConflict] != n-9 {
+		t.Errorf("%v, want 9 times 200, then 409", got)
+	}
+	secrets := s.secrets(t, "crm")
+	never := 0
+	for _, secret := range secrets {
+		if secret.ExpiresAt == nil {
+			never++
+		}
+	}
+	if len(secrets) != 10 || never != 1 {
+		t.Errorf("%d secrets, %d of which never expire; want 10 and 1", len(secrets), never)
+	}
+}

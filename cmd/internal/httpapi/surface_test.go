@@ -1,0 +1,266 @@
+package httpapi_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/cmd/internal/httpapi"
+	"carillon/query"
+)
+
+// surface is every route under /events, each with a request that is in order.
+var surface = []request{
+	{method: "GET", path: destinations},
+	{method: "POST", path: destinations, body: `{"name":"x","config":{"url":"https://127.0.0.1:1/"}}`},
+	{method: "POST", path: destinations + "/validate", body: `{"config":{"url":"https://127.0.0.1:1/"}}`},
+	{method: "GET", path: destinations + "/{ref}"},
+	{method: "PUT", path: destinations + "/{ref}", body: `{"name":"x","config":{"url":"https://127.0.0.1:1/"}}`},
+	{method: "PATCH", path: destinations + "/{ref}", body: `{"name":"x"}`},
+	{method: "DELETE", path: destinations + "/{ref}"},
+	{method: "POST", path: destinations + "/{ref}/test", body: `{}`},
+	{method: "GET", path: destinations + "/{ref}/secrets"},
+	{method: "POST", path: destinations + "/{ref}/secrets/rotate", body: `{}`},
+	{method: "POST", path: destinations + "/{ref}/secrets/{secretId}/expire", body: `{}`},
+	{method: "GET", path: destinations + "/{ref}/subscriptions"},
+	{method: "POST", path: destinations + "/{ref}/subscriptions", body: `{"eventTypes":["*"],"scopeKind":"all"}`},
+	{method: "GET", path: destinations + "/{ref}/subscriptions/{subRef}"},
+	{method: "PUT", path: destinations + "/{ref}/subscriptions/{subRef}", body: `{"eventTypes":["*"],"scopeKind":"all"}`},
+	{method: "PATCH", path: destinations + "/{ref}/subscriptions/{subRef}", body: `{"active":true}`},
+	{method: "DELETE", path: destinations + "/{ref}/subscriptions/{subRef}"},
+	{method: "GET", path: destinations + "/{ref}/deliveries"},
+	{method: "POST", path: destinations + "/{ref}/backfill", body: `{"since":"2026-11-01T00:00:00Z","until":"2026-11-02T00:00:00Z"}`},
+	{method: "GET", path: "/events/deliveries/{id}"},
+	{method: "POST", path: "/events/deliveries/{id}/replay", body: `{}`},
+	{method: "GET", path: "/events/types"},
+}
+
+// filled puts well-formed parameters into a route's path, of things that are not there.
+func filled(in request) request {
+	in.path = strings.NewReplacer("{ref}", "nobody", "{subRef}", "nothing", "{id}", missing, "{secretId}", missing).Replace(in.path)
+	return in
+}
+
+const missing = "0a0a0a0a-0a0a-4a0a-8a0a-0a0a0a0a0a0a"
+
+func TestSurfaceIsWhole(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	listed := map[string]bool{}
+	for _, in := range surface {
+		listed[in.method+" "+in.path] = true
+	}
+	err := chi.Walk(s.api.Routes(), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		if strings.HasPrefix(route, "/events") && !listed[method+" "+route] {
+			t.Errorf("%s %s is not in the list that the tests go through", method, route)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unreadable is a body that nobody may read.
+type unreadable struct{ t *testing.T }
+
+func (u unreadable) Read([]byte) (int, error) {
+	u.t.Error("the body was read before the key was checked")
+	return 0, io.EOF
+}
+
+func TestKeyIsCheckedBeforeTheBodyOnEveryRoute(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	routes := append([]request{{method: "POST", path: "/events/nowhere"}, {method: "PATCH", path: "/events/types"}}, surface...)
+	for _, in := range routes {
+		in = filled(in)
+		for _, header := range []string{"", "Bearer nonsense", "Basic eDp5", "Bearer " + strings.Repeat("k", 61), s.key} {
+			r := httptest.NewRequestWithContext(t.Context(), in.method, in.path, unreadable{t})
+			r.ContentLength = 1 << 40 // nor is its size looked at
+			r.RemoteAddr = "127.0.0.1:40000"
+			r.Header.Set("Content-Type", "text/plain")
+			if header != "" {
+				r.Header.Set("Authorization", header)
+			}
+			w := httptest.NewRecorder()
+			s.contract.ServeHTTP(w, r)
+			response{status: w.Code, header: w.Header(), body: w.Body.String()}.refused(t, 401, "AUTHENTICATION_FAILED", "")
+		}
+	}
+}
+
+func TestUnknownFieldsAreRefusedOnEveryWriteRoute(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	destination := s.destination(t, "nobody") // so that nothing else is wrong
+	s.do(t, request{method: "PUT", path: destinations + "/nobody/subscriptions/nothing", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	for _, in := range surface {
+		if in.body == "" {
+			continue
+		}
+		in = filled(in)
+		in.path = strings.Replace(in.path, missing+"/expire", destination.Secrets[0].ID+"/expire", 1)
+		in.body = strings.Replace(strings.Replace(in.body, "{", `{"colour":"red",`, 1), ",}", "}", 1)
+		s.do(t, in).refused(t, 400, "INVALID_BODY", "colour is not a known field")
+		in.body = `{"cut`
+		s.do(t, in).refused(t, 400, "INVALID_BODY", "not valid JSON")
+		in.body = `{}`
+		in.header = map[string]string{"Content-Type": "text/plain"}
+		s.do(t, in).refused(t, 415, "INVALID_BODY", "Content-Type")
+		in.header, in.body = nil, strings.Repeat(" ", 256<<10+1)
+		s.do(t, in).refused(t, 413, "INVALID_BODY", "262144")
+	}
+}
+
+func TestRoutesWithoutBodyTakeNone(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.destination(t, "crm")
+	for _, body := range []string{"", "{}", "{}\n"} {
+		s.do(t, request{method: "POST", path: destinations + "/crm/secrets/rotate", body: body}).into(t, 200, new(any))
+		s.do(t, request{method: "POST", path: destinations + "/crm/test", body: body}).into(t, 200, new(any))
+	}
+}
+
+func TestBadPathParametersOnEveryRoute(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.destination(t, "crm")
+	for _, in := range surface {
+		for _, param := range []string{"{ref}", "{subRef}", "{id}", "{secretId}"} {
+			if !strings.Contains(in.path, param) {
+				continue
+			}
+			bad := in
+			bad.path = strings.Replace(in.path, param, "a%20b", 1)
+			bad.path = strings.Replace(bad.path, "{ref}", "crm", 1)
+			code := "INVALID_PARAMS"
+			if in.method == "PUT" {
+				code = "VALIDATION_FAILED"
+			}
+			s.do(t, filled(bad)).refused(t, 400, code, strings.Trim(param, "{}")+" must be a UUID")
+		}
+	}
+}
+
+func TestUnknownQueryParametersOnEveryList(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.destination(t, "nobody")
+	for _, in := range surface {
+		if in.method == "GET" {
+			in = filled(in)
+			in.path += "?colour=red"
+			s.do(t, in).refused(t, 400, "INVALID_QUERY", "colour is not a known query parameter")
+		}
+	}
+}
+
+func TestWrongMethodsAndRoutesOnEveryPath(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	taken := map[string]bool{}
+	for _, in := range surface {
+		taken[in.method+" "+in.path] = true
+	}
+	for _, in := range surface {
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"} {
+			at := strings.Replace(in.path, "/validate", "/{ref}", 1) // as GET /events/destinations/validate is of that name
+			if taken[method+" "+in.path] || taken[method+" "+at] {
+				continue
+			}
+			wrong := filled(request{method: method, path: in.path})
+			got := s.do(t, wrong)
+			got.refused(t, 404, "NOT_FOUND", "")
+			if got.header.Get("Allow") == "" && method != "PROPFIND" && method != "TRACE" {
+				t.Errorf("%s %s: the answer names no methods that are allowed", method, wrong.path)
+			}
+		}
+		for _, more := range []string{"/", "/more/and/more", "//"} {
+			s.do(t, filled(request{method: in.method, path: in.path + more})).refused(t, 404, "NOT_FOUND", "no such route")
+		}
+	}
+}
+
+// What is another organization's can't be told from what is not there.
+func TestOthersThingsDoNotExist(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	theirs := s.destination(t, "crm")
+	var subscription struct {
+		ID string `json:"id"`
+	}
+	s.do(t, request{method: "POST", path: destinations + "/crm/subscriptions", body: `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, &subscription)
+	delivery := s.delivery(t, theirs.ID)
+	_, mine := s.Organization(t, "Library")
+	before := s.EventTypes(t, "destination-"+theirs.ID)
+	for _, ref := range []string{"crm", theirs.ID} {
+		for _, in := range surface {
+			if !strings.Contains(in.path, "{") || in.method == "PUT" && !strings.Contains(in.path, "{subRef}") && ref == "crm" {
+				continue // the last would create my own
+			}
+			there, not := in, in
+			there.key, not.key = mine, mine
+			there.path = strings.NewReplacer("{ref}", ref, "{subRef}", subscription.ID, "{id}", delivery, "{secretId}", theirs.Secrets[0].ID).Replace(in.path)
+			unknown := "nobody"
+			if ref != "crm" {
+				unknown = uuid.NewString()
+			}
+			not.path = strings.NewReplacer("{ref}", unknown, "{subRef}", uuid.NewString(), "{id}", uuid.NewString(), "{secretId}", uuid.NewString()).Replace(in.path)
+			got, want := s.do(t, there), s.do(t, not)
+			if got.status != http.StatusNotFound || got.body != want.body || want.status != got.status {
+				t.Errorf("%s %s: %d %s\nof a missing one: %d %s", in.method, there.path, got.status, got.body, want.status, want.body)
+			}
+		}
+	}
+	if after := s.EventTypes(t, "destination-"+theirs.ID); len(after) != len(before) {
+		t.Errorf("another organization wrote %v", after[len(before):])
+	}
+	var page pageTotal
+	s.do(t, request{path: destinations, key: mine}).into(t, 200, &page)
+	if page.Total != 0 {
+		t.Errorf("another organization sees %d destinations", page.Total)
+	}
+}
+
+func TestEventStoreGoneOnEveryWriteRoute(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	destination := s.destination(t, "crm")
+	s.do(t, request{method: "PUT", path: destinations + "/crm/subscriptions/all", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	delivery := s.delivery(t, destination.ID)
+	s.StopStore()
+	var all sync.WaitGroup // each waits for the store's client to give up
+	defer all.Wait()
+	for _, in := range surface {
+		switch {
+		case in.method == "GET", strings.HasSuffix(in.path, "/validate"), strings.HasSuffix(in.path, "/test"), strings.HasSuffix(in.path, "/backfill"):
+			continue // these need no event store, the last one because there is nothing to backfill
+		}
+		in.path = strings.NewReplacer("{ref}", "crm", "{subRef}", "all", "{id}", delivery, "{secretId}", destination.Secrets[0].ID).Replace(in.path)
+		all.Go(func() { s.do(t, in).refused(t, 503, "SERVICE_UNAVAILABLE", "the request itself was fine") })
+	}
+	s.do(t, request{path: destinations + "/crm"}).into(t, 200, new(any))
+}
+
+func TestPostgresGoneOnEveryRoute(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	gone, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/nothing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(gone.Close)
+	s.rewire(t, func(p *httpapi.Parts) { p.Queries = &query.Queries{Pool: gone} })
+	for _, in := range surface {
+		s.do(t, filled(in)).refused(t, 503, "SERVICE_UNAVAILABLE", "the request itself was fine")
+	}
+}

@@ -1,0 +1,214 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+)
+
+// MaxBody is the limit of a request body in bytes.
+const MaxBody = 256 << 10
+
+// Body is a request body that can say what is wrong with it.
+type Body interface{ Check(*Checks) }
+
+// Decode reads a JSON body strictly: the right content type, no encoding, at most MaxBody bytes, one value, no
+// unknown or repeated members, no wrong types; then the body's own Check. Every failure names the field.
+func Decode[T any, B interface {
+	*T
+	Body
+}](r *http.Request) (T, error) {
+	var body T
+	if err := checkMedia(r.Header, "application/json"); err != nil {
+		return body, err
+	}
+	data, err := ReadBody(r, MaxBody)
+	if err != nil {
+		return body, err
+	}
+	err = UnmarshalBody[T, B](data, &body)
+	return body, err
+}
+
+// UnmarshalBody is Decode for a body that was read already.
+func UnmarshalBody[T any, B interface {
+	*T
+	Body
+}](data []byte, body *T) error {
+	if len(strings.TrimSpace(string(data))) == 0 {
+		return Fail(BadBody, "body", "is empty: send a JSON object")
+	}
+	if err := unmarshal(data, body); err != nil {
+		return err
+	}
+	checks := &Checks{}
+	B(body).Check(checks)
+	if checks.failure != nil {
+		return checks.failure
+	}
+	return nil
+}
+
+// DecodeNothing is for the routes that take no body: an empty one, or an object without members, is fine.
+func DecodeNothing(r *http.Request) error {
+	data, err := ReadBody(r, MaxBody)
+	if err != nil || len(data) == 0 {
+		return err
+	}
+	if r.Header.Get("Content-Type") != "" {
+		if err := checkMedia(r.Header, "application/json"); err != nil {
+			return err
+		}
+	}
+	return unmarshal(data, &struct{}{})
+}
+
+// unmarshal decodes one JSON value strictly; its error is a *Failure that names the field.
+func unmarshal(data []byte, into any) error {
+	if err := json.Unmarshal(data, into, json.RejectUnknownMembers(true)); err != nil {
+		return decodeFailure(err)
+	}
+	return nil
+}
+
+// checkMedia refuses bodies of other types and encoded ones.
+func checkMedia(h http.Header, want ...string) error {
+	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return Fail(UnsupportedMedia, "Content-Encoding", "is not supported: send the body as it is")
+	}
+	media, params, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err == nil {
+		charset := params["charset"]
+		for _, w := range want {
+			if media == w && (charset == "" || strings.EqualFold(charset, "utf-8")) {
+				return nil
+			}
+		}
+	}
+	return Fail(UnsupportedMedia, "Content-Type", "must be %s", strings.Join(want, " or "))
+}
+
+// MediaType checks the content type as Decode does, and returns which of the wanted ones it is.
+func MediaType(r *http.Request, want ...string) (string, error) {
+	if err := checkMedia(r.Header, want...); err != nil {
+		return "", err
+	}
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return media, err
+}
+
+// ReadBody reads a body of at most limit bytes.
+func ReadBody(r *http.Request, limit int64) ([]byte, error) {
+	tooLarge := Fail(TooLarge, "body", "is over the limit of %d bytes", limit)
+	if r.ContentLength > limit {
+		return nil, tooLarge
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return nil, tooLarge
+	case err != nil:
+		return nil, &Failure{Kind: BadBody, Field: "body", Issue: "could not be read to its end", Cause: err}
+	}
+	return data, nil
+}
+
+// decodeFailure turns an error of the JSON library into words for the caller. The values sent are never repeated:
+// they may be secrets.
+func decodeFailure(err error) *Failure {
+	var semantic *json.SemanticError
+	var syntactic *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &semantic):
+		return Fail(BadBody, FieldPath(semantic.JSONPointer), "is not a known field: remove it, or check its spelling and case")
+	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntactic):
+		return Fail(BadBody, FieldPath(syntactic.JSONPointer), "is given twice: send it once")
+	case errors.As(err, &semantic):
+		var own *Failure
+		if errors.As(semantic.Err, &own) {
+			return Fail(BadBody, FieldPath(semantic.JSONPointer), "%s", own.Issue)
+		}
+		return Fail(BadBody, FieldPath(semantic.JSONPointer), "must be %s%s", expected(semantic.GoType), notKind(semantic))
+	case errors.As(err, &syntactic):
+		return Fail(BadBody, "body", "is not valid JSON: see byte %d", syntactic.ByteOffset)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return Fail(BadBody, "body", "is not valid JSON: it ends too early")
+	}
+	return &Failure{Kind: BadBody, Field: "body", Issue: "is not valid JSON", Cause: err}
+}
+
+// FieldPath writes a JSON pointer as callers know it: "config.url", "feeds[0].feedId". It is cut where it is so long
+// that only mischief can be meant.
+func FieldPath(pointer jsontext.Pointer) string {
+	var path strings.Builder
+	for token := range pointer.Tokens() {
+		switch {
+		case token != "" && strings.Trim(token, "0123456789") == "":
+			path.WriteString("[" + token + "]")
+			continue
+		case path.Len() > 0:
+			path.WriteByte('.')
+		}
+		path.WriteString(token)
+	}
+	const longest = 120
+	switch text := []rune(path.String()); {
+	case len(text) == 0:
+		return "body"
+	case len(text) > longest:
+		return string(text[:longest]) + "…"
+	}
+	return path.String()
+}
+
+// notKind says what was sent instead, where the kind alone shows it.
+func notKind(err *json.SemanticError) string {
+	kinds := map[jsontext.Kind]string{'n': "null", 'f': "a boolean", 't': "a boolean", '"': "a string", '0': "a number", '{': "an object", '[': "an array"}
+	got, known := kinds[err.JSONKind]
+	if !known || strings.HasPrefix(expected(err.GoType), got) {
+		return ""
+	}
+	return ", not " + got
+}
+
+var textTypes = map[reflect.Type]string{
+	reflect.TypeFor[uuid.UUID](): "a UUID",
+	reflect.TypeFor[time.Time](): "an ISO 8601 time with Z or an offset",
+}
+
+// expected names the JSON that a Go type is read from.
+func expected(t reflect.Type) string {
+	if t == nil {
+		return "valid"
+	}
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if text, known := textTypes[t]; known {
+		return text
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "a boolean"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "an integer"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	}
+	return "valid"
+}

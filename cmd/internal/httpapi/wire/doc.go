@@ -1,0 +1,11 @@
+// Package wire is the form in which Carillon's HTTP surfaces speak: how a request is read and how it is answered.
+//
+// A handler is a function from a request to a Reply or an error. Everything else happens here, in one place for all
+// routes: envelopes, the mapping of errors to statuses and codes, strict decoding of bodies, parameters with errors
+// that name them, request ids, the access log.
+//
+//	request ─▶ RequestID ─▶ AccessLog ─▶ Recover ─▶ RequireTLS ─▶ (authentication) ─▶ Handle(handler) ─▶ Reply
+//	                                                     any error ─▶ Surface ─▶ { success: false, error: … }
+//
+// There are two surfaces with different codes for the same failures: Events and Feeds.
+package wire

@@ -1,0 +1,181 @@
+package wire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"carillon/command"
+	"carillon/eventstore"
+	"carillon/query"
+)
+
+// Kind classifies what can go wrong with a request. Each has a status and, for each surface, a code: see statuses.
+type Kind int
+
+// The kinds.
+const (
+	Internal         Kind = iota // a fault of ours; its text is never shown
+	BadBody                      // the body is not what the route's schema says
+	TooLarge                     // the body is over the limit
+	UnsupportedMedia             // the body is not JSON, or encoded
+	BadParam                     // a path parameter can't be right
+	BadQuery                     // a query parameter can't be right
+	Invalid                      // a rule that is checked after the schema
+	Unauthenticated
+	Forbidden // the caller may see it and not change it
+	NotFound
+	MethodNotAllowed
+	Exists
+	Conflict
+	RateLimited
+	Unavailable // a dependency can't be reached
+)
+
+// Failure is an answer other than success, fit to be shown to the caller.
+type Failure struct {
+	Kind       Kind
+	Field      string // where it is: "config.url", "limit"; empty where it is nowhere in particular
+	Issue      string // what to do about it, to be read after the field: "must be a UUID"
+	Message    string // the whole sentence; empty means field and issue
+	RetryAfter time.Duration
+	Cause      error // logged, never shown
+}
+
+// Error is the message that the caller gets.
+func (f *Failure) Error() string {
+	switch {
+	case f.Message != "":
+		return f.Message
+	case f.Field != "":
+		return f.Field + " " + f.Issue
+	}
+	return f.Issue
+}
+
+// Unwrap gives the cause.
+func (f *Failure) Unwrap() error { return f.Cause }
+
+// Fail makes a failure that is about one field: the message is the field followed by the issue.
+func Fail(kind Kind, field, issue string, args ...any) *Failure {
+	return &Failure{Kind: kind, Field: field, Issue: fmt.Sprintf(issue, args...)}
+}
+
+// FailureOf translates any error into what the caller is told. Errors it does not know are Internal.
+func FailureOf(err error) *Failure {
+	var failure *Failure
+	if errors.As(err, &failure) {
+		return failure
+	}
+	var refusal *command.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return ofRefusal(refusal)
+	case errors.Is(err, query.ErrNotFound):
+		return &Failure{Kind: NotFound, Issue: "not found", Cause: err}
+	case unreachable(err):
+		return &Failure{Kind: Unavailable, Issue: "a service that this request needs can't be reached; the request itself was fine, try it again", Cause: err}
+	}
+	return &Failure{Kind: Internal, Cause: err}
+}
+
+var refusals = map[command.Kind]Kind{
+	command.Malformed: BadBody, command.Invalid: Invalid, command.NotFound: NotFound, command.Forbidden: Forbidden,
+	command.Exists: Exists, command.Conflict: Conflict, command.RateLimited: RateLimited, command.Unavailable: Unavailable,
+}
+
+func ofRefusal(r *command.Refusal) *Failure {
+	return &Failure{Kind: refusals[r.Kind], Field: r.Field, Issue: r.Message, Message: r.Message, RetryAfter: r.RetryAfter, Cause: r.Err}
+}
+
+// unreachable reports whether an error comes from a dependency that is gone or does not answer: the event store, or
+// Postgres. What Postgres itself answers to a statement is a fault of ours, apart from "shutting down" and the like.
+func unreachable(err error) bool {
+	return errors.Is(err, eventstore.ErrUnavailable) || errors.Is(err, command.ErrUnavailable) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || postgresGone(err)
+}
+
+// answer is a row of the table of failures.
+type answer struct {
+	status        int
+	events, feeds string // the code on each surface
+}
+
+// statuses is the one table that says how each kind of failure is answered.
+var statuses = map[Kind]answer{
+	Internal:         {http.StatusInternalServerError, "INTERNAL_ERROR", "INTERNAL_SERVER_ERROR"},
+	BadBody:          {http.StatusBadRequest, "INVALID_BODY", "BAD_REQUEST"},
+	TooLarge:         {http.StatusRequestEntityTooLarge, "INVALID_BODY", "BAD_REQUEST"},
+	UnsupportedMedia: {http.StatusUnsupportedMediaType, "INVALID_BODY", "BAD_REQUEST"},
+	BadParam:         {http.StatusBadRequest, "INVALID_PARAMS", "BAD_REQUEST"},
+	BadQuery:         {http.StatusBadRequest, "INVALID_QUERY", "BAD_REQUEST"},
+	Invalid:          {http.StatusBadRequest, "VALIDATION_FAILED", "BAD_REQUEST"},
+	Unauthenticated:  {http.StatusUnauthorized, "AUTHENTICATION_FAILED", "UNAUTHORIZED"},
+	Forbidden:        {http.StatusForbidden, "", "FORBIDDEN"}, // on Events it is NotFound
+	NotFound:         {http.StatusNotFound, "NOT_FOUND", "NOT_FOUND"},
+	MethodNotAllowed: {http.StatusNotFound, "NOT_FOUND", "NOT_FOUND"}, // neither surface has a code of its own for it
+	Exists:           {http.StatusConflict, "ALREADY_EXISTS", "CONFLICT"},
+	Conflict:         {http.StatusConflict, "CONFLICT", "CONFLICT"},
+	RateLimited:      {http.StatusTooManyRequests, "RATE_LIMITED", "RATE_LIMITED"},
+	Unavailable:      {http.StatusServiceUnavailable, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE"},
+}
+
+// unexpected is all that a caller learns of a fault of ours.
+const unexpected = "something went wrong on our side; try again, and quote the request id if it stays so"
+
+// Surface is one of the two families of error codes.
+type Surface int
+
+// The surfaces.
+const (
+	Feeds  Surface = iota // everything but /events; errors of fields carry details
+	Events                // /events and below, and the admin API
+)
+
+type errorEnvelope struct {
+	Success bool      `json:"success"`
+	Error   errorBody `json:"error"`
+}
+
+type errorBody struct {
+	Code    string        `json:"code"`
+	Message string        `json:"message"`
+	Details *errorDetails `json:"details,omitempty"`
+}
+
+type errorDetails struct {
+	Field string `json:"field"`
+	Issue string `json:"issue"`
+}
+
+// WriteError answers with the envelope of the surface.
+func (s Surface) WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	f := FailureOf(err)
+	if f.Kind == Forbidden && s == Events {
+		f = &Failure{Kind: NotFound, Issue: "not found", Cause: f}
+	}
+	row := statuses[f.Kind]
+	body := errorBody{Code: row.feeds, Message: f.Error()}
+	if s == Events {
+		body.Code = row.events
+	}
+	if f.Kind == Internal {
+		body.Message = unexpected
+	}
+	if s == Feeds && row.status == http.StatusBadRequest {
+		body.Details = &errorDetails{Field: cmp.Or(f.Field, "body"), Issue: cmp.Or(f.Issue, body.Message)}
+	}
+	if f.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
+	}
+	if f.Kind == Unauthenticated {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="carillon"`)
+	}
+	noteFailure(r.Context(), f)
+	writeJSON(w, row.status, errorEnvelope{Error: body})
+}

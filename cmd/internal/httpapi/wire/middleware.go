@@ -1,0 +1,237 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/google/uuid"
+)
+
+// SurfaceOf says on which surface a request is answered.
+type SurfaceOf func(*http.Request) Surface
+
+// record collects what the access log says of a request.
+type record struct {
+	id      uuid.UUID
+	attrs   []slog.Attr
+	failure *Failure
+}
+
+type recordKey struct{}
+
+func recordOf(ctx context.Context) *record {
+	rec, _ := ctx.Value(recordKey{}).(*record)
+	return rec
+}
+
+// Note adds to the access log's line of the request. Never secrets.
+func Note(ctx context.Context, attrs ...slog.Attr) {
+	if rec := recordOf(ctx); rec != nil {
+		rec.attrs = append(rec.attrs, attrs...)
+	}
+}
+
+// wrongMethod reports whether the request was refused for its method: the path of another route is no label for it.
+func wrongMethod(ctx context.Context) bool {
+	rec := recordOf(ctx)
+	return rec != nil && rec.failure != nil && rec.failure.Kind == MethodNotAllowed
+}
+
+func noteFailure(ctx context.Context, f *Failure) {
+	if rec := recordOf(ctx); rec != nil {
+		rec.failure = f
+	}
+}
+
+// requestIDHeader carries the request id both ways.
+const requestIDHeader = "X-Request-Id"
+
+// RequestID gives each request an id, which becomes the correlation id of what it causes. A caller's own id is kept
+// where it is a UUID.
+func RequestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, ok := ParseUUID(r.Header.Get(requestIDHeader))
+		if !ok {
+			id = uuid.New()
+		}
+		w.Header().Set(requestIDHeader, id.String())
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), recordKey{}, &record{id: id})))
+	})
+}
+
+// RequestIDOf is the id of the request that a context belongs to, or uuid.Nil.
+func RequestIDOf(ctx context.Context) uuid.UUID {
+	if rec := recordOf(ctx); rec != nil {
+		return rec.id
+	}
+	return uuid.Nil
+}
+
+// Observer is told of each answered request; pattern is that of the route, never the path, so that its values are few.
+type Observer func(method, pattern string, status int, took time.Duration)
+
+// AccessLog writes a line for each request, without bodies, query strings and headers: successful reads at debug
+// level, faults of ours at error level with their cause, all else at info level.
+func AccessLog(log *slog.Logger, observe Observer) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			started := time.Now()
+			wrapped := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+			next.ServeHTTP(wrapped, r)
+			status, took := wrapped.Status(), time.Since(started)
+			if status == 0 {
+				status = http.StatusOK
+			}
+			pattern := "unknown"
+			if route := chi.RouteContext(r.Context()); route != nil && !wrongMethod(r.Context()) {
+				if p := route.RoutePattern(); p != "" && !strings.HasSuffix(p, "*") {
+					pattern = p
+				}
+			}
+			observe(r.Method, pattern, status, took)
+			level := levelOf(r.Method, status)
+			if !log.Enabled(r.Context(), level) {
+				return
+			}
+			attrs := []slog.Attr{
+				slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", status),
+				slog.Int("bytes", wrapped.BytesWritten()), slog.Duration("took", took), slog.String("peer", r.RemoteAddr),
+			}
+			if rec := recordOf(r.Context()); rec != nil {
+				attrs = append(append(attrs, slog.String("request", rec.id.String())), rec.attrs...)
+				if rec.failure != nil {
+					attrs = append(attrs, slog.String("refused", rec.failure.Error()))
+				}
+				if rec.failure != nil && rec.failure.Cause != nil && status >= http.StatusInternalServerError {
+					attrs = append(attrs, slog.Any("error", rec.failure.Cause))
+				}
+			}
+			log.LogAttrs(r.Context(), level, "request", attrs...)
+		})
+	}
+}
+
+func levelOf(method string, status int) slog.Level {
+	switch {
+	case status >= http.StatusInternalServerError:
+		return slog.LevelError
+	case status < http.StatusBadRequest && (method == http.MethodGet || method == http.MethodHead):
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}
+
+// Recover answers a panic with 500 and logs its stack; the caller learns nothing of it.
+func Recover(log *slog.Logger, surface SurfaceOf) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer func() {
+				thrown := recover()
+				if thrown == nil {
+					return
+				}
+				if err, ok := thrown.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+					panic(thrown) // the server's own way to drop a connection
+				}
+				log.ErrorContext(r.Context(), "panic in a handler", "request", RequestIDOf(r.Context()), "panic", thrown, "stack", string(debug.Stack()))
+				surface(r).WriteError(w, r, &Failure{Kind: Internal, Cause: fmt.Errorf("panic: %v", thrown)})
+			}()
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// RequireTLS refuses plain HTTP, because the key would cross the network in the clear, unless the peer is this very
+// machine, or a trusted proxy which says that its own peer used HTTPS.
+func RequireTLS(trusted []netip.Prefix, surface SurfaceOf) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !private(r, trusted) {
+				surface(r).WriteError(w, r, &Failure{Kind: Unauthenticated, Issue: "plain HTTP is not accepted: use https, and consider a key that was sent this way as leaked"})
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+func private(r *http.Request, trusted []netip.Prefix) bool {
+	if r.TLS != nil {
+		return true
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	address := peer.Addr().Unmap()
+	proto := r.Header.Get("X-Forwarded-Proto")
+	for _, prefix := range trusted {
+		if prefix.Contains(address) && proto != "" {
+			return strings.EqualFold(proto, "https")
+		}
+	}
+	return address.IsLoopback()
+}
+
+// HeadAsGet lets every GET route answer HEAD.
+func HeadAsGet(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			chi.RouteContext(r.Context()).RouteMethod = http.MethodGet
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// NoRoute answers requests to paths that no route has.
+func NoRoute(surface SurfaceOf) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		surface(r).WriteError(w, r, &Failure{Kind: NotFound, Issue: "no such route: see /docs"})
+	}
+}
+
+// WrongMethod answers requests to a path that has routes for other methods, and names them. It is answered as a missing
+// route, since callers know no 405; the header Allow says the rest.
+func WrongMethod(surface SurfaceOf) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		routes, path := chi.RouteContext(r.Context()).Routes, r.URL.EscapedPath()
+		var allowed []string
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+			if routes.Match(chi.NewRouteContext(), method, path) {
+				allowed = append(allowed, method)
+			}
+		}
+		if len(allowed) == 0 { // a method that the router does not know at all
+			NoRoute(surface)(w, r)
+			return
+		}
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		surface(r).WriteError(w, r, &Failure{Kind: MethodNotAllowed, Issue: "this path does not take " + shown(r.Method) + ": use " + strings.Join(allowed, " or ")})
+	}
+}
+
+// shown keeps a method that nobody knows out of the answer.
+func shown(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return method
+	}
+	return "this method"
+}
+
+// MethodLabel is a method as a metric's label: few values, whatever callers send.
+func MethodLabel(method string) string {
+	if shown(method) != method {
+		return "OTHER"
+	}
+	return method
+}

@@ -1,0 +1,43 @@
+package wire
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Optional is a member of a body that may be missing, but not null.
+type Optional[T any] struct {
+	Value T
+	Set   bool
+}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (o *Optional[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() == 'n' {
+		if _, err := d.ReadToken(); err != nil {
+			return err
+		}
+		return Fail(BadBody, "", "must not be null: leave it out, or give it a value")
+	}
+	if err := json.UnmarshalDecode(d, &o.Value); err != nil {
+		return err
+	}
+	o.Set = true
+	return nil
+}
+
+// Or is the value, or another one where it is missing.
+func (o Optional[T]) Or(missing T) T {
+	if o.Set {
+		return o.Value
+	}
+	return missing
+}
+
+// Pointer is the value, or nil where it is missing.
+func (o Optional[T]) Pointer() *T {
+	if !o.Set {
+		return nil
+	}
+	return &o.Value
+}

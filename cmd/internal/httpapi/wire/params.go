@@ -1,0 +1,207 @@
+package wire
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+)
+
+// PathUUID reads a path parameter that is a UUID. What a caller is told of another value is the route's choice: kind
+// is BadParam or NotFound.
+func PathUUID(r *http.Request, name string, kind Kind) (uuid.UUID, error) {
+	id, ok := ParseUUID(chi.URLParam(r, name))
+	switch {
+	case ok:
+		return id, nil
+	case kind == NotFound:
+		return id, &Failure{Kind: NotFound, Issue: "not found"}
+	}
+	return id, Fail(kind, name, "must be a UUID")
+}
+
+// PathText reads a path parameter with its escapes resolved.
+func PathText(r *http.Request, name string) (string, error) {
+	text := chi.URLParam(r, name)
+	if r.URL.RawPath == "" { // the router went by the decoded path
+		return text, nil
+	}
+	decoded, err := url.PathUnescape(text)
+	if err != nil {
+		return "", Fail(BadParam, name, "is not a valid path segment")
+	}
+	return decoded, nil
+}
+
+// Query reads query parameters and keeps the first thing that is wrong with them.
+type Query struct {
+	values  url.Values
+	failure *Failure
+}
+
+// ParseQuery reads a query string. Each parameter may be given once. On the Events surface every other parameter than
+// the known ones is an error that names it; on the Feeds surface it is ignored.
+func (s Surface) ParseQuery(r *http.Request, known ...string) *Query {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	q := &Query{values: values}
+	if err != nil {
+		q.fail("query", "is not a valid query string")
+	}
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names) // the same query gets the same answer
+	for _, name := range names {
+		switch {
+		case slices.Contains(known, name):
+			if len(values[name]) > 1 {
+				q.fail(name, "is given twice: send it once")
+			}
+		case s == Events:
+			const longest = 120
+			if shown := []rune(name); len(shown) > longest {
+				name = string(shown[:longest]) + "…"
+			}
+			if len(known) == 0 {
+				q.fail(name, "is not a known query parameter: this route takes none")
+				continue
+			}
+			q.fail(name, "is not a known query parameter: use %s", strings.Join(known, ", "))
+		}
+	}
+	return q
+}
+
+func (q *Query) fail(name, issue string, args ...any) {
+	if q.failure == nil {
+		q.failure = Fail(BadQuery, name, issue, args...)
+	}
+}
+
+// Err is the first thing that was wrong, or nil.
+func (q *Query) Err() error {
+	if q.failure == nil {
+		return nil
+	}
+	return q.failure
+}
+
+// Has reports whether a parameter was given.
+func (q *Query) Has(name string) bool { return q.values.Has(name) }
+
+// Int reads a whole number within bounds.
+func (q *Query) Int(name string, missing, least, most int) int {
+	if !q.values.Has(name) {
+		return missing
+	}
+	n, err := strconv.Atoi(q.values.Get(name))
+	if err != nil || n < least || n > most || strings.HasPrefix(q.values.Get(name), "+") {
+		if most == maxOffset {
+			q.fail(name, "must be a whole number of at least %d", least)
+		} else {
+			q.fail(name, "must be a whole number from %d to %d", least, most)
+		}
+	}
+	return n
+}
+
+// maxOffset keeps offsets within what Postgres can count.
+const maxOffset = 1<<31 - 1
+
+// Page reads limit and offset.
+func (q *Query) Page(usual, most int) (limit, offset int) {
+	return q.Int("limit", usual, 1, most), q.Int("offset", 0, 0, maxOffset)
+}
+
+// OneOf reads a word of a list; "" where it is missing.
+func (q *Query) OneOf(name string, words ...string) string {
+	word := q.values.Get(name)
+	if q.values.Has(name) && !slices.Contains(words, word) {
+		q.fail(name, "must be one of %s", strings.Join(words, ", "))
+	}
+	return word
+}
+
+// Text reads a parameter as it is; "" where it is missing.
+func (q *Query) Text(name string) string { return q.values.Get(name) }
+
+// UUID reads an identifier; uuid.Nil where it is missing.
+func (q *Query) UUID(name string) uuid.UUID {
+	if !q.values.Has(name) {
+		return uuid.Nil
+	}
+	id, ok := ParseUUID(q.values.Get(name))
+	if !ok {
+		q.fail(name, "must be a UUID")
+	}
+	return id
+}
+
+// Words reads a comma-separated list, each of the known words.
+func (q *Query) Words(name string, known ...string) []string {
+	if !q.values.Has(name) {
+		return nil
+	}
+	words := strings.Split(q.values.Get(name), ",")
+	for i, word := range words {
+		words[i] = strings.TrimSpace(word)
+		if !slices.Contains(known, words[i]) {
+			q.fail(name, "must be a comma-separated list of: %s", strings.Join(known, ", "))
+		}
+	}
+	return words
+}
+
+// Time reads an instant with Z or an offset; the zero time where it is missing.
+func (q *Query) Time(name string) time.Time {
+	if !q.values.Has(name) {
+		return time.Time{}
+	}
+	at, err := ParseTime(q.instant(name))
+	if err != nil {
+		q.fail(name, "must be an ISO 8601 time with Z or an offset, such as 2026-11-21T12:00:00Z")
+	}
+	return at
+}
+
+// DateOrTime reads an instant with Z or an offset, or a date, which is its first instant in UTC, or a time without
+// zone, which is in UTC.
+func (q *Query) DateOrTime(name string) time.Time {
+	if !q.values.Has(name) {
+		return time.Time{}
+	}
+	text := q.instant(name)
+	if at, err := ParseTime(text); err == nil {
+		return at
+	}
+	for _, layout := range []string{time.DateOnly, "2006-01-02T15:04:05", "2006-01-02T15:04"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at
+		}
+	}
+	q.fail(name, "must be an ISO 8601 date or time, such as 2026-11-21 or 2026-11-21T12:00:00Z")
+	return time.Time{}
+}
+
+// instant is the text of a time. Where the "+" of an offset was not escaped, it has become a space.
+func (q *Query) instant(name string) string {
+	return strings.Replace(q.values.Get(name), " ", "+", 1)
+}
+
+// Fail records that a parameter is wrong for a reason of the route's own.
+func (q *Query) Fail(name, issue string, args ...any) { q.fail(name, issue, args...) }
+
+// ParseTime reads an ISO 8601 instant with Z or an offset, seconds optional.
+func ParseTime(text string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		at, err = time.Parse("2006-01-02T15:04Z07:00", text)
+	}
+	return at.UTC(), err
+}

@@ -1,0 +1,105 @@
+package wire
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Reply is a successful answer. Data that is a jsontext.Value is written as it is, so that a read model's stored JSON
+// need not be parsed.
+type Reply struct {
+	Status int
+	Data   any // nil: the envelope has no data
+}
+
+// OK is the answer to what was read or changed.
+func OK(data any) Reply { return Reply{Status: http.StatusOK, Data: data} }
+
+// Created is the answer to what is new.
+func Created(data any) Reply { return Reply{Status: http.StatusCreated, Data: data} }
+
+// Accepted is the answer to what has begun.
+func Accepted(data any) Reply { return Reply{Status: http.StatusAccepted, Data: data} }
+
+// Done is the answer that has nothing to say but success.
+func Done() Reply { return Reply{Status: http.StatusOK} }
+
+// Page is one page of a list.
+type Page[T any] struct {
+	Items      []T        `json:"items"`
+	Total      int        `json:"total"`
+	Pagination Pagination `json:"pagination"`
+}
+
+// Pagination says which part of a list a page is.
+type Pagination struct {
+	Limit   int  `json:"limit"`
+	Offset  int  `json:"offset"`
+	HasMore bool `json:"hasMore"`
+}
+
+// PageOf makes a page of items that were selected with a limit and an offset.
+func PageOf[T any](items []T, total, limit, offset int) Page[T] {
+	if items == nil {
+		items = []T{}
+	}
+	return Page[T]{Items: items, Total: total, Pagination: Pagination{Limit: limit, Offset: offset, HasMore: offset+len(items) < total}}
+}
+
+// Handler answers a request with a reply or an error; it writes nothing itself.
+type Handler func(r *http.Request) (Reply, error)
+
+// Handle makes an http.Handler of one, with the error codes of a surface.
+func (s Surface) Handle(h Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		reply, err := h(r)
+		if err != nil {
+			s.WriteError(w, r, err)
+			return
+		}
+		body, err := envelope(reply.Data)
+		if err != nil {
+			s.WriteError(w, r, err)
+			return
+		}
+		writeBody(w, reply.Status, body)
+	}
+}
+
+func envelope(data any) ([]byte, error) {
+	if data == nil {
+		return []byte(`{"success":true}`), nil
+	}
+	raw, ok := data.(jsontext.Value)
+	if !ok {
+		var err error
+		if raw, err = json.Marshal(data); err != nil {
+			return nil, err
+		}
+	}
+	const head = `{"success":true,"data":`
+	body := make([]byte, 0, len(head)+len(raw)+1)
+	body = append(body, head...)
+	body = append(body, raw...)
+	return append(body, '}'), nil
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	data, err := json.Marshal(body)
+	if err != nil { // only our own error envelope comes here, and it is made of strings
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	writeBody(w, status, data)
+}
+
+func writeBody(w http.ResponseWriter, status int, body []byte) {
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a caller that has gone away has no use for an error
+}

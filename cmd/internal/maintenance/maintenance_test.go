@@ -1,0 +1,317 @@
+package maintenance_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/maintenance"
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+)
+
+var silent = slog.New(slog.DiscardHandler)
+
+const patience = 30 * time.Second
+
+// running is a node with its maintenance socket, as a server runs it.
+type running struct {
+	dir   string
+	store *esdb.Store
+	stop  func()
+}
+
+// shortDir is a directory whose path leaves room for a socket's name.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func serve(t *testing.T, dir string) *running {
+	t.Helper()
+	n, err := node.Open(node.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, served := filepath.Join(shortDir(t), "s"), make(chan error, 1)
+	go func() { served <- n.ListenUnix(socket) }()
+	m, err := maintenance.Serve(n, dir, socket, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := esdb.OpenUnix(socket, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{dir: dir, store: store}
+	stopped := false
+	r.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		m.Close()
+		if err := errors.Join(store.Close(), n.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(r.stop)
+	return r
+}
+
+func put(t *testing.T, store *esdb.Store, stream string, n int) {
+	t.Helper()
+	for i := range n {
+		_, err := store.Append(t.Context(), stream, eventstore.Revision(i-1), []eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// hide makes all of a stream but the last event unreadable.
+func hide(t *testing.T, store *esdb.Store, stream string) {
+	t.Helper()
+	_, err := store.AppendEntries(t.Context(), "$$"+stream, eventstore.NoStream, []esdb.Entry{{
+		Recorded: eventstore.Recorded{ID: uuid.New(), Type: "$metadata", Data: []byte(`{"$maxCount":1}`)}, JSON: true,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, dir string) maintenance.Node {
+	t.Helper()
+	n, err := maintenance.Open(t.Context(), dir, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// tasks runs all of them on a node's directory that holds 50 events, 39 of them hidden.
+func tasks(t *testing.T, dir string) {
+	t.Helper()
+	backup := filepath.Join(t.TempDir(), "backup")
+	n := open(t, dir)
+	if err := n.Backup(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Backup(t.Context(), backup); err == nil {
+		t.Error("a backup was overwritten")
+	}
+	reports := 0
+	report, err := n.Verify(t.Context(), func(_, _ uint64) { reports++ })
+	if err != nil || !report.OK() || report.Events != 51 {
+		t.Errorf("verify: %+v, %v", report, err)
+	}
+	if removed, err := n.Scavenge(t.Context(), nil); err != nil || removed.Events != 39 {
+		t.Errorf("scavenged %+v, %v, want 39 events", removed, err)
+	}
+	if report, err := n.Verify(t.Context(), nil); err != nil || !report.OK() || report.Events != 12 {
+		t.Errorf("verify after the scavenge: %+v, %v", report, err)
+	}
+	restored := filepath.Join(t.TempDir(), "restored", "eventstore")
+	report, err = maintenance.Restore(t.Context(), backup, restored, silent, nil)
+	if err != nil || report.Events != 51 {
+		t.Errorf("restore: %+v, %v", report, err)
+	}
+	if report, err := open(t, restored).Verify(t.Context(), nil); err != nil || !report.OK() || report.Events != 51 {
+		t.Errorf("verify of the restored: %+v, %v", report, err)
+	}
+	if _, err := maintenance.Restore(t.Context(), backup, restored, silent, nil); err == nil || !strings.Contains(err.Error(), "not empty") {
+		t.Errorf("restore over data: %v", err)
+	}
+}
+
+func filled(t *testing.T, dir string) *running {
+	t.Helper()
+	r := serve(t, dir)
+	put(t, r.store, "a", 40)
+	put(t, r.store, "b", 10)
+	hide(t, r.store, "a")
+	return r
+}
+
+func TestARunningNode(t *testing.T) {
+	t.Parallel()
+	r := filled(t, shortDir(t))
+	tasks(t, r.dir)
+	put(t, r.store, "c", 5) // it went on all the while
+	info, err := os.Stat(filepath.Join(r.dir, "maintenance.sock"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("socket: %v, %v", info.Mode(), err)
+	}
+	if socket, running, err := maintenance.Protocol(t.Context(), r.dir); err != nil || !running || socket == "" {
+		t.Errorf("protocol socket %q, %t, %v", socket, running, err)
+	}
+}
+
+func TestADirectoryThatNobodyUses(t *testing.T) {
+	t.Parallel()
+	r := filled(t, shortDir(t))
+	r.stop()
+	if _, running, err := maintenance.Protocol(t.Context(), r.dir); err != nil || running {
+		t.Errorf("running: %t, %v", running, err)
+	}
+	tasks(t, r.dir)
+}
+
+func TestADirectoryWithALongName(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(shortDir(t), strings.Repeat("long", 30))
+	r := filled(t, dir)
+	link, err := os.Readlink(filepath.Join(dir, "maintenance.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks(t, dir)
+	r.stop()
+	if _, err := os.Stat(filepath.Dir(link)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left over: %v", filepath.Dir(link), err)
+	}
+}
+
+func TestASocketThatAKilledProcessLeft(t *testing.T) {
+	t.Parallel()
+	r := filled(t, shortDir(t))
+	socket := filepath.Join(r.dir, "maintenance.sock")
+	kept := socket + ".kept"
+	if err := os.Rename(socket, kept); err != nil { // so that stopping does not remove it
+		t.Fatal(err)
+	}
+	r.stop()
+	if err := os.Rename(kept, socket); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := open(t, r.dir).Verify(t.Context(), nil); err != nil || report.Events != 51 {
+		t.Errorf("verify: %+v, %v", report, err)
+	}
+	again := serve(t, r.dir)
+	tasks(t, again.dir)
+}
+
+// gate is a node whose tasks begin, and end when they are told to.
+type gate struct {
+	maintenance.Node
+	begun chan struct{}
+}
+
+func (g gate) Verify(ctx context.Context, progress node.Progress) (node.Report, error) {
+	progress(1, 2)
+	g.begun <- struct{}{}
+	<-ctx.Done()
+	return node.Report{}, ctx.Err()
+}
+
+func TestOneTaskAtATimeAndNoneAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	g := gate{begun: make(chan struct{})}
+	m, err := maintenance.Serve(g, dir, "", silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, ended := open(t, dir), make(chan error, 1)
+	verify := func(ctx context.Context) {
+		_, err := first.Verify(ctx, func(done, total uint64) {
+			if done != 1 || total != 2 {
+				ended <- fmt.Errorf("progress %d of %d", done, total)
+			}
+		})
+		ended <- err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go verify(ctx)
+	<-g.begun
+	if _, err := open(t, dir).Scavenge(t.Context(), nil); !errors.Is(err, maintenance.ErrBusy) {
+		t.Errorf("error = %v, want busy", err)
+	}
+	cancel() // the client goes, and with it the task
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("error = %v", err)
+	}
+	deadline := time.Now().Add(patience)
+	for begun := false; !begun; {
+		go verify(t.Context())
+		select {
+		case <-g.begun:
+			begun = true
+		case err := <-ended:
+			if !errors.Is(err, maintenance.ErrBusy) || time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+		}
+	}
+	m.Close() // the server goes, and with it the task
+	if err := <-ended; err == nil {
+		t.Error("a task that was cut off succeeded")
+	}
+}
+
+func TestNothingThere(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "letter.txt"), []byte("dear"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := maintenance.Open(t.Context(), dir, silent); !errors.Is(err, maintenance.ErrNoStore) {
+		t.Errorf("error = %v, want no store", err)
+	}
+	if _, err := maintenance.Restore(t.Context(), dir, filepath.Join(t.TempDir(), "new"), silent, nil); !errors.Is(err, maintenance.ErrNoStore) {
+		t.Errorf("error = %v, want no store", err)
+	}
+}
+
+func TestADamagedBackupIsNotRestored(t *testing.T) {
+	t.Parallel()
+	r := filled(t, shortDir(t))
+	r.stop()
+	damaged := 0
+	for _, pattern := range []string{"*.sst", "*.log"} {
+		files, err := filepath.Glob(filepath.Join(r.dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file) //nolint:gosec // the test's own
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pattern == "*.sst" && len(data) > 200 {
+				for i := 20; i < 60; i++ {
+					data[i] ^= 0x5a
+				}
+				damaged++
+			}
+			if err := os.WriteFile(file, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if damaged == 0 {
+		t.Fatal("found nothing to damage")
+	}
+	parent := t.TempDir()
+	report, err := maintenance.Restore(t.Context(), r.dir, filepath.Join(parent, "new"), silent, nil)
+	if err == nil && report.OK() {
+		t.Errorf("restored: %+v", report)
+	}
+	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}

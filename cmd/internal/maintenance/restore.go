@@ -1,0 +1,128 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"carillon/eventstore/node"
+)
+
+// Restore copies a backup into a directory that must be empty or not exist, and verifies the copy before it gets its
+// name: afterwards the directory holds all of it or nothing. progress counts bytes while copying.
+func Restore(ctx context.Context, backup, dir string, log *slog.Logger, progress node.Progress) (node.Report, error) {
+	if !Holds(backup) {
+		return node.Report{}, fmt.Errorf("%s: %w", backup, ErrNoStore)
+	}
+	if err := mustBeEmpty(dir); err != nil {
+		return node.Report{}, err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return node.Report{}, err
+	}
+	partial, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+"-restoring-")
+	if err != nil {
+		return node.Report{}, err
+	}
+	defer func() { _ = os.RemoveAll(partial) }() // it has its name by then, or is worth nothing
+	if err := copyTree(ctx, backup, partial, progress); err != nil {
+		return node.Report{}, fmt.Errorf("copy the backup: %w", err)
+	}
+	report, err := node.Verify(ctx, node.Config{Dir: partial, Logger: log}, nil)
+	if err != nil || !report.OK() {
+		return report, err
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return report, fmt.Errorf("take the place of %s: %w", dir, err)
+	}
+	if err := os.Rename(partial, dir); err != nil {
+		return report, fmt.Errorf("take the place of %s: %w", dir, err)
+	}
+	return report, syncDir(filepath.Dir(dir))
+}
+
+func mustBeEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(entries) > 0:
+		return fmt.Errorf("%s is not empty: nothing is replaced; move it away first", dir)
+	}
+	return nil
+}
+
+// copyTree copies regular files; a node's directory has no others that matter.
+func copyTree(ctx context.Context, from, to string, progress node.Progress) error {
+	var done, total uint64
+	walk := func(visit func(path string, info fs.FileInfo) error) error {
+		return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			info, err := entry.Info()
+			if err != nil {
+				return err
+			}
+			relative, err := filepath.Rel(from, path)
+			if err != nil {
+				return err
+			}
+			switch {
+			case info.IsDir():
+				return os.MkdirAll(filepath.Join(to, relative), 0o700)
+			case info.Mode().IsRegular():
+				return visit(relative, info)
+			}
+			return nil
+		})
+	}
+	if err := walk(func(_ string, info fs.FileInfo) error { total += uint64(info.Size()); return nil }); err != nil { //nolint:gosec // not negative
+		return err
+	}
+	return walk(func(path string, info fs.FileInfo) error {
+		if err := copyFile(filepath.Join(from, path), filepath.Join(to, path)); err != nil {
+			return err
+		}
+		if done += uint64(info.Size()); progress != nil { //nolint:gosec // not negative
+			progress(done, total)
+		}
+		return nil
+	})
+}
+
+func copyFile(from, to string) (err error) {
+	in, err := os.Open(from) //nolint:gosec // the path is the operator's own
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()                                     // only read
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the path is the operator's own
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.Sync()
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir) //nolint:gosec // the path is the operator's own
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	return errors.Join(err, d.Close())
+}

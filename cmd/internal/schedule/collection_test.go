@@ -1,0 +1,326 @@
+package schedule_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
+	"carillon/aggregates/publication"
+	"carillon/command"
+	"carillon/command/collect"
+	"carillon/command/collect/fetch"
+	"carillon/command/collect/site"
+	"carillon/command/collection"
+	"carillon/eventstore"
+	"carillon/projections/feeds"
+	"carillon/projections/items"
+)
+
+// place is an outside place whose events the test decides.
+type place struct {
+	mu     sync.Mutex
+	titles []string
+	err    error
+	panics bool
+	notes  []collect.Note
+	visits int
+	inside int
+	most   int           // visits at one time
+	hold   chan struct{} // visits wait for it where not nil
+}
+
+func (p *place) show(titles ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.titles = titles
+}
+
+func (p *place) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+}
+
+// Collect implements collect.Collector.
+func (p *place) Collect(ctx context.Context, source collect.Source, cursor collect.Cursor) (collect.Result, error) {
+	p.mu.Lock()
+	p.visits++
+	p.inside++
+	p.most = max(p.most, p.inside)
+	hold := p.hold
+	p.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inside--
+	if p.panics {
+		panic("a page that nobody thought of")
+	}
+	result := collect.Result{Pages: 1, Cursor: fmt.Appendf(nil, `{"visit":%d,"after":%q}`, p.visits, cursor), Notes: p.notes}
+	start := time.Now().Add(48 * time.Hour).Truncate(24 * time.Hour) // the same all day long
+	for _, title := range p.titles {
+		key := "url:https://example.org/" + title
+		instance := happening.DeriveInstanceID(key, "")
+		result.Observations = append(result.Observations, collect.Observation{
+			Key: key, Source: collect.SourceBlock{Type: source.Type, Publisher: &collect.Publisher{Name: source.Handle}},
+			Details: happening.Details{Title: title, Instances: []happening.Instance{{
+				ID: instance, Status: happening.Scheduled,
+				Occurrences: []happening.Occurrence{{ID: happening.DeriveOccurrenceID(instance, 0), Start: start, Status: happening.Scheduled}},
+			}}},
+		})
+	}
+	return result, p.err
+}
+
+func (w *world) account() (source uuid.UUID) {
+	w.t.Helper()
+	return w.source(command.RegisterSource{Type: "facebook", Handle: uuid.NewString()})
+}
+
+func TestFromSourceToItems(t *testing.T) {
+	t.Parallel()
+	p := &place{}
+	w := open(t, map[string]collect.Collector{"facebook": p})
+	p.show("jazz", "quiz")
+	source, feed := w.account(), w.feed()
+	association := w.attach(feed, source, "facebook")
+	w.eventuallyItems(feed, "jazz", "quiz")
+	w.eventuallyState(source, 1, "ok")
+
+	p.show("jazz", "opera")
+	w.collect(source)
+	w.eventuallyItems(feed, "jazz", "quiz", "opera") // gone from the page is not gone from the feed
+	got := w.eventuallyState(source, 2, "ok")
+	if got.Observed != 2 || got.Failures != 0 || got.DueAt == nil || !got.DueAt.After(time.Now()) {
+		t.Errorf("source = %+v", got)
+	}
+	var events []eventstore.Recorded
+	w.eventually("an event is published", func() bool {
+		events = w.recorded("publication.event-published.v1")
+		return len(events) > 0
+	})
+	w.expectPublished(events, feed, w.titles(feed)["opera"])
+	if stale := w.recorded("happening.went-stale.v1"); len(stale) != 1 {
+		t.Errorf("%d happenings went stale, want 1", len(stale))
+	}
+
+	at, err := w.commands.DetachSource(t.Context(), w.by, command.DetachSource{FeedID: feed, AssociationID: association})
+	w.await(at, err, feeds.Name, items.Name)
+	if left := w.titles(feed); len(left) != 0 {
+		t.Errorf("items after the detachment: %v", left)
+	}
+	w.eventually("the removals are recorded", func() bool { return len(w.recorded("item.removed.v1")) == 3 })
+}
+
+func (w *world) expectPublished(events []eventstore.Recorded, feed, itemID uuid.UUID) {
+	w.t.Helper()
+	if len(events) != 1 {
+		w.t.Fatalf("%d events are published, want 1: a backfill is no news", len(events))
+	}
+	event, err := publication.Events.Decode(&events[0])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p, ok := event.(publication.Published)
+	if !ok || p.Type != "event.item.added" || p.FeedID != feed || p.FeedType != "event" || p.Organization != w.by.Organization ||
+		p.Subject != itemID.String() || p.Source != "/feeds/events/"+feed.String() {
+		w.t.Errorf("published = %+v", p)
+	}
+}
+
+func TestUnchangedCollectionRecordsNothingNew(t *testing.T) {
+	t.Parallel()
+	p := &place{}
+	p.show("jazz", "quiz")
+	w := open(t, map[string]collect.Collector{"facebook": p})
+	source := w.account()
+	w.collect(source)
+	w.eventuallyState(source, 1, "ok")
+	for visit := 2; visit <= 3; visit++ {
+		w.collect(source)
+		w.eventuallyState(source, visit, "ok")
+	}
+	if observed, revised := w.recorded("happening.observed.v1"), w.recorded("happening.revised.v1"); len(observed) != 2 || len(revised) != 0 {
+		t.Errorf("%d observed, %d revised after three visits; want 2 and 0", len(observed), len(revised))
+	}
+}
+
+func TestIncompleteCollectionMarksNothingStale(t *testing.T) {
+	t.Parallel()
+	p := &place{}
+	p.show("jazz", "quiz")
+	w := open(t, map[string]collect.Collector{"facebook": p})
+	source := w.account()
+	w.collect(source)
+	w.eventuallyState(source, 1, "ok")
+	p.mu.Lock()
+	p.titles, p.notes = []string{"jazz"}, []collect.Note{{Code: collect.NoteTruncated, Text: "a limit was reached"}}
+	p.mu.Unlock()
+	w.collect(source)
+	got := w.eventuallyState(source, 2, "ok")
+	if len(got.Notes) != 1 || got.Notes[0].Code != "truncated" {
+		t.Errorf("notes = %+v", got.Notes)
+	}
+	if stale := w.recorded("happening.went-stale.v1"); len(stale) != 0 {
+		t.Errorf("%d happenings went stale though not all was looked at", len(stale))
+	}
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		err            error
+		panics         bool
+		state, message string
+	}{
+		"status":      {&collect.FetchError{Place: "https://example.org/", Err: &collect.StatusError{Code: 503}}, false, "failing", "http_status: fetch https://example.org/: http status 503"},
+		"robots":      {collect.ErrRobotsDisallowed, false, "failing", "robots: robots.txt disallows it"},
+		"credentials": {fmt.Errorf("facebook: %w", collect.ErrNeedsCredentials), false, "needs_credentials", "facebook: credentials are missing or refused"},
+		"unforeseen":  {errors.New("hm\x00\xff"), false, "failing", "other: hm\ufffd"},
+		"panic":       {nil, true, "failing", "collector: the collector could not cope with what it read"},
+	}
+	p := &place{}
+	w := open(t, map[string]collect.Collector{"facebook": p})
+	visits := 0
+	for name, tt := range tests {
+		p.fail(tt.err)
+		p.panics = tt.panics
+		source := w.account()
+		w.collect(source)
+		visits++
+		got := w.eventuallyState(source, visits, tt.state)
+		if got.Message != tt.message {
+			t.Errorf("%s: message = %q, want %q", name, got.Message, tt.message)
+		}
+		p.panics = false
+	}
+	unsupported := w.source(command.RegisterSource{Type: "tiktok", Handle: "someone"})
+	w.collect(unsupported)
+	w.eventuallyState(unsupported, visits+1, "failing")
+}
+
+func TestASourceIsVisitedByOneMonitorAtATime(t *testing.T) {
+	t.Parallel()
+	p := &place{hold: make(chan struct{})}
+	collectors := map[string]collect.Collector{"facebook": p}
+	w := open(t, collectors)
+	w.curateAndMonitor(collectors) // a second one
+	source := w.account()
+	w.collect(source)
+	w.eventually("a visit has begun", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.visits > 0
+	})
+	w.collect(source) // while the first is under way
+	close(p.hold)
+	w.eventually("the second request is done", func() bool {
+		return len(w.recorded("source.collection-completed.v1")) == 2
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.most != 1 || p.visits != 2 {
+		t.Errorf("%d visits, %d at one time; want 2, one at a time", p.visits, p.most)
+	}
+}
+
+// A curator that has lost its state sees everything again and does nothing again.
+func TestCuratorAnewRecordsNothing(t *testing.T) {
+	t.Parallel()
+	p := &place{}
+	p.show("jazz", "quiz")
+	w := open(t, map[string]collect.Collector{"facebook": p})
+	source, feed := w.account(), w.feed()
+	association := w.attach(feed, source, "facebook")
+	w.eventuallyItems(feed, "jazz", "quiz")
+	w.eventuallyState(source, 1, "ok")
+	p.show("jazz", "quiz", "opera")
+	w.collect(source)
+	w.eventuallyItems(feed, "jazz", "quiz", "opera")
+	w.eventually("it is published", func() bool { return len(w.recorded("publication.event-published.v1")) == 1 })
+	at, err := w.commands.DetachSource(t.Context(), w.by, command.DetachSource{FeedID: feed, AssociationID: association})
+	w.await(at, err, feeds.Name, items.Name)
+	w.eventually("the removals are recorded", func() bool { return len(w.recorded("item.removed.v1")) == 3 })
+	w.stop()
+
+	before, err := w.store.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	curator := collection.NewCurator(w.store, w.commands, slog.New(slog.DiscardHandler))
+	curator.Begin(before)
+	var history []eventstore.Recorded
+	for m, err := range w.store.Subscribe(t.Context(), eventstore.Start, curator.Filter()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.CaughtUp {
+			break
+		}
+		if m.Event != nil {
+			history = append(history, *m.Event)
+		}
+	}
+	for _, size := range []int{1, len(history)} { // one by one, as it happened, and all at once
+		for first := 0; first < len(history); first += size {
+			if err := curator.React(t.Context(), history[first:min(first+size, len(history))]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		curator = collection.NewCurator(w.store, w.commands, slog.New(slog.DiscardHandler))
+		curator.Begin(before)
+	}
+	if after, err := w.store.Head(t.Context()); err != nil || after != before {
+		t.Errorf("head moved from %s to %s, %v", before, after, err)
+	}
+}
+
+// The same by the collector of pages, from HTML.
+func TestSiteFromPageToItems(t *testing.T) {
+	t.Parallel()
+	start := time.Now().Add(72 * time.Hour).UTC().Format("2006-01-02T15:04:05Z")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/programme" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = fmt.Fprintf(w, `<html><head><script type="application/ld+json">{"@context":"https://schema.org","@type":"Event",
+			"name":"Jazz night","url":"/jazz","startDate":%q,"location":{"@type":"Place","name":"Hall"}}</script></head></html>`, start)
+	}))
+	t.Cleanup(server.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	fetcher, err := fetch.New(fetch.Options{Transport: transport, Interval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := open(t, map[string]collect.Collector{"site": site.New(fetcher, time.Now)})
+	source, feed := w.source(command.RegisterSource{Type: "site", URL: server.URL + "/programme", Timezone: "Europe/Rome"}), w.feed()
+	w.attach(feed, source, "site")
+	w.eventuallyItems(feed, "Jazz night")
+	itemID := w.titles(feed)["Jazz night"]
+	id, at, err := w.commands.GiveFeedback(t.Context(), w.by, command.GiveFeedback{FeedID: feed, ItemID: itemID, Rating: item.Positive})
+	w.await(at, err, items.Name)
+	if id == uuid.Nil {
+		t.Error("feedback has no id")
+	}
+	if body, err := w.queries.Item(t.Context(), w.by.Organization, feed, itemID, true, time.Now()); err != nil || len(body) == 0 {
+		t.Errorf("item: %s, %v", body, err)
+	}
+}

@@ -1,0 +1,272 @@
+package schedule_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/cmd/internal/schedule"
+	"carillon/command"
+	"carillon/command/catalog"
+	"carillon/command/collect"
+	"carillon/command/collection"
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+	"carillon/projections"
+	"carillon/projections/feeds"
+	"carillon/projections/items"
+	"carillon/projections/organizations"
+	"carillon/projections/pgtest"
+	"carillon/projections/sources"
+	"carillon/query"
+)
+
+const patience = 30 * time.Second // for what has to happen, on a busy machine
+
+// world is everything between a source and the items of a feed, for real.
+type world struct {
+	t        *testing.T
+	pool     *pgxpool.Pool
+	store    *esdb.Store
+	runner   *projections.Runner
+	commands *command.Commands
+	queries  *query.Queries
+	by       command.Caller
+	stop     func() // the monitor and the curator
+}
+
+// open starts the store, the read models and, with some collectors, the curator and the monitor.
+func open(t *testing.T, collectors map[string]collect.Collector) *world {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	w := &world{t: t, pool: pgtest.Pool(t), store: openStore(t, log)}
+	if err := projections.Migrate(t.Context(), w.pool); err != nil {
+		t.Fatal(err)
+	}
+	types, err := catalog.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.commands = &command.Commands{Store: w.store, Now: time.Now, Catalog: types}
+	w.queries = &query.Queries{Pool: w.pool}
+	w.runner = &projections.Runner{Pool: w.pool, Store: w.store, Log: log, Progress: projections.NewProgress(w.pool)}
+	for _, p := range []projections.Projector{organizations.Projector{}, feeds.Projector{}, sources.Projector{}, items.Projector{}} {
+		run(t, func(ctx context.Context) error { return w.runner.Project(ctx, p) })
+	}
+	w.eventually("the read models are there", func() bool {
+		var schemas int
+		err := w.pool.QueryRow(t.Context(), `SELECT count(DISTINCT schemaname) FROM pg_tables
+			WHERE schemaname IN ('organizations', 'feeds', 'sources', 'items')`).Scan(&schemas)
+		return err == nil && schemas == 4
+	})
+	org, at, err := w.commands.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"}, command.RegisterOrganization{Name: "Town hall"})
+	w.await(at, err, organizations.Name)
+	w.by = command.Caller{Organization: org, Actor: "key:test", RequestID: uuid.New()}
+	w.stop = w.curateAndMonitor(collectors)
+	return w
+}
+
+func (w *world) curateAndMonitor(collectors map[string]collect.Collector) (stop func()) {
+	w.t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	stopCurator := run(w.t, func(ctx context.Context) error {
+		return w.runner.React(ctx, func() eventstore.Process { return collection.NewCurator(w.store, w.commands, log) })
+	})
+	stopMonitor := run(w.t, func(ctx context.Context) error {
+		locks := schedule.NewLocks(w.pool)
+		defer locks.Close()
+		monitor := &collection.Monitor{
+			Recorder: collection.Recorder{Store: w.store, Now: time.Now, Log: log},
+			Schedule: schedule.Schedule{Queries: w.queries}, Locks: locks, Collectors: collectors, Poll: 10 * time.Millisecond,
+		}
+		monitor.Run(ctx)
+		return nil
+	})
+	return func() { stopMonitor(); stopCurator() }
+}
+
+// run runs a part until the test ends, or stop is called.
+func run(t *testing.T, part func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- part(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func openStore(t *testing.T, log *slog.Logger) *esdb.Store {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "carillon") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	embedded, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "node.sock")
+	served := make(chan error, 1)
+	go func() { served <- embedded.ListenUnix(socket) }()
+	t.Cleanup(func() {
+		_ = embedded.Close()
+		<-served
+	})
+	store, err := esdb.OpenUnix(socket, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func (w *world) eventually(what string, holds func() bool) {
+	w.t.Helper()
+	deadline := time.After(patience)
+	for !holds() {
+		select {
+		case <-deadline:
+			w.t.Fatalf("not within %s: %s", patience, what)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// await waits until readers see what a command did; only read models that it concerns ever get there.
+func (w *world) await(at eventstore.Position, err error, readModels ...string) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	if !w.runner.Progress.Await(ctx, at, readModels...) {
+		w.t.Fatal("a write did not become visible")
+	}
+}
+
+func (w *world) source(in command.RegisterSource) uuid.UUID {
+	w.t.Helper()
+	id, at, err := w.commands.RegisterSource(w.t.Context(), command.Caller{Actor: "operator"}, in)
+	w.await(at, err, sources.Name)
+	return id
+}
+
+func (w *world) feed() uuid.UUID {
+	w.t.Helper()
+	feed, at, err := w.commands.CreateFeed(w.t.Context(), w.by, command.CreateFeed{Name: "Concerts", Description: "In town"})
+	w.await(at, err, feeds.Name)
+	return feed.ID
+}
+
+func (w *world) attach(feed, source uuid.UUID, sourceType string) uuid.UUID {
+	w.t.Helper()
+	a, at, err := w.commands.AttachSource(w.t.Context(), w.by, command.AttachSource{FeedID: feed, SourceType: sourceType, SourceID: source})
+	w.await(at, err, feeds.Name, sources.Name, items.Name)
+	return a.ID
+}
+
+// collect asks for a collection.
+func (w *world) collect(source uuid.UUID) {
+	w.t.Helper()
+	at, err := w.commands.CollectSource(w.t.Context(), command.Caller{Actor: "operator"}, source)
+	w.await(at, err, sources.Name)
+}
+
+// titles of the items of a feed, with their ids.
+func (w *world) titles(feed uuid.UUID) map[string]uuid.UUID {
+	w.t.Helper()
+	now := time.Now()
+	page, err := w.queries.Items(w.t.Context(), w.by.Organization, feed, query.ItemsQuery{
+		Since: now.Add(-7 * 24 * time.Hour), Until: now.Add(30 * 24 * time.Hour), OrderBy: query.OrderByOccurrence, Limit: 100, Now: now,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var list []struct {
+		ID    uuid.UUID
+		Title string
+	}
+	if err := json.Unmarshal(page.Items, &list); err != nil {
+		w.t.Fatal(err)
+	}
+	titles := map[string]uuid.UUID{}
+	for _, i := range list {
+		titles[i.Title] = i.ID
+	}
+	return titles
+}
+
+// eventuallyItems waits until a feed holds items of exactly these titles.
+func (w *world) eventuallyItems(feed uuid.UUID, want ...string) {
+	w.t.Helper()
+	w.eventually("the feed's items", func() bool {
+		got := w.titles(feed)
+		for _, title := range want {
+			if _, there := got[title]; !there {
+				return false
+			}
+		}
+		return len(got) == len(want)
+	})
+}
+
+// eventuallyState waits until so many collections have been started and the source is in a state.
+func (w *world) eventuallyState(source uuid.UUID, collections int, state string) query.Source {
+	w.t.Helper()
+	var got query.Source
+	w.eventually("source is "+state, func() bool {
+		ended := slices.Concat(w.recorded("source.collection-completed.v1"), w.recorded("source.collection-failed.v1"), w.recorded("source.credentials-missing.v1"))
+		if len(ended) < collections {
+			return false
+		}
+		for _, event := range ended {
+			if !w.runner.Progress.Await(w.t.Context(), event.Position, "sources") {
+				return false
+			}
+		}
+		var err error
+		if got, err = w.queries.Source(w.t.Context(), source); err != nil {
+			w.t.Fatal(err)
+		}
+		return got.State == state
+	})
+	return got
+}
+
+// recorded lists all events of a type that the store holds.
+func (w *world) recorded(eventType string) []eventstore.Recorded {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	var list []eventstore.Recorded
+	for m, err := range w.store.Subscribe(ctx, eventstore.Start, eventstore.Filter{}) {
+		switch {
+		case err != nil:
+			w.t.Fatal(err)
+		case m.CaughtUp:
+			return list
+		case m.Event != nil && m.Event.Type == eventType:
+			list = append(list, *m.Event)
+		}
+	}
+	return list
+}

@@ -1,0 +1,172 @@
+package storenode_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/storenode"
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+)
+
+var silent = slog.New(slog.DiscardHandler)
+
+// run runs a node until the test ends and returns what it says about connecting.
+func run(t *testing.T, s storenode.Settings) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	out, in := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := storenode.Run(ctx, dir, s, in, silent)
+		_ = in.CloseWithError(io.EOF)
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("it did not say how to connect: %v", err)
+	}
+	return strings.TrimSpace(line)
+}
+
+func use(t *testing.T, url string) error {
+	t.Helper()
+	store, err := esdb.Open(url, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	if _, err := store.Head(t.Context()); err != nil { // of a refused append the client only says EOF at times
+		return err
+	}
+	_, err = store.Append(t.Context(), "thing-1", eventstore.NoStream, []eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}})
+	return err
+}
+
+func TestPlainOnLoopback(t *testing.T) {
+	t.Parallel()
+	url := run(t, storenode.Settings{Addr: "127.0.0.1:0"})
+	if !strings.HasPrefix(url, "esdb://127.0.0.1:") || !strings.HasSuffix(url, "?tls=false") {
+		t.Errorf("connection string %s", url)
+	}
+	if err := use(t, url); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTLSAndPassword(t *testing.T) {
+	t.Parallel()
+	cert, key := certificate(t)
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("sesame seeds\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said := run(t, storenode.Settings{Addr: "0.0.0.0:0", TLSCert: cert, TLSKey: key, User: "admin", PasswordFile: password})
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(said, "esdb://admin:PASSWORD@"+host+":") || strings.Contains(said, "sesame") {
+		t.Fatalf("connection string %s", said)
+	}
+	said = strings.Replace(said, "@"+host, "@127.0.0.1", 1) + "&tlsCaFile=" + cert
+	if err := use(t, strings.Replace(said, "PASSWORD", "sesame%20seeds", 1)); err != nil {
+		t.Errorf("with the password: %v", err)
+	}
+	if err := use(t, strings.Replace(said, "PASSWORD", "open", 1)); err == nil || !strings.Contains(err.Error(), "credentials") {
+		t.Errorf("with a wrong password: %v", err)
+	}
+}
+
+func TestWhatIsNotSafeIsRefused(t *testing.T) {
+	t.Parallel()
+	cert, key := certificate(t)
+	for name, c := range map[string]struct {
+		settings storenode.Settings
+		names    []string // in the error
+	}{
+		"everywhere in plain":        {storenode.Settings{Addr: ":0"}, []string{"--addr", "--tls-cert", "--tls-key", "--user", "--password-file"}},
+		"everywhere without a user":  {storenode.Settings{Addr: "0.0.0.0:0", TLSCert: cert, TLSKey: key}, []string{"--addr", "--user", "--password-file"}},
+		"a user in plain":            {storenode.Settings{Addr: "127.0.0.1:0", User: "a", Password: "b"}, []string{"--user", "--tls-cert"}},
+		"a user without a password":  {storenode.Settings{Addr: "127.0.0.1:0", TLSCert: cert, TLSKey: key, User: "a"}, []string{"--password-file"}},
+		"a certificate without key":  {storenode.Settings{Addr: "127.0.0.1:0", TLSCert: cert}, []string{"--tls-key"}},
+		"a certificate not there":    {storenode.Settings{Addr: "127.0.0.1:0", TLSCert: "nope.pem", TLSKey: key}, []string{"--tls-cert", "nope.pem"}},
+		"a password file not there":  {storenode.Settings{Addr: "127.0.0.1:0", PasswordFile: "nope"}, []string{"--password-file", "nope"}},
+		"an address that can't be":   {storenode.Settings{Addr: "127.0.0.1:99999"}, []string{"--addr"}},
+		"a user that can't be given": {storenode.Settings{Addr: "127.0.0.1:0", TLSCert: cert, TLSKey: key, User: "a:b", Password: "c"}, []string{"--user"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "data")
+			err := storenode.Run(t.Context(), dir, c.settings, io.Discard, silent)
+			if err == nil {
+				t.Fatal("it ran")
+			}
+			for _, want := range c.names {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not name %s", err, want)
+				}
+			}
+			if _, err := os.Stat(dir); !os.IsNotExist(err) {
+				t.Errorf("it left data: %v", err)
+			}
+		})
+	}
+}
+
+// certificate makes a self-signed one for loopback, and returns the files of it and of its key.
+func certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "node"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: pkcs8}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}

@@ -1,0 +1,63 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"carillon/aggregates/auditor"
+	"carillon/command/credential"
+	"carillon/eventstore"
+)
+
+// IssueAuditorToken is an operator's input.
+type IssueAuditorToken struct {
+	Name      string     // required: whom it is for
+	ExpiresAt *time.Time // nil: never
+}
+
+// AuditorTokenIssued answers IssueAuditorToken. Token is the whole token: it can't be shown again.
+type AuditorTokenIssued struct {
+	ID    string
+	Token credential.Credential // Reveal gives the text to hand out
+}
+
+// IssueAuditorToken makes a token that reads the audit trail.
+func (c *Commands) IssueAuditorToken(ctx context.Context, by Caller, in IssueAuditorToken) (AuditorTokenIssued, eventstore.Position, error) {
+	if err := requireText("name", in.Name); err != nil {
+		return AuditorTokenIssued{}, eventstore.Start, err
+	}
+	if in.ExpiresAt != nil {
+		expiry := in.ExpiresAt.UTC().Truncate(time.Microsecond)
+		in.ExpiresAt = &expiry
+	}
+	for {
+		token := credential.New(credential.AuditorToken)
+		out, err := eventstore.Execute(ctx, c.Store, auditor.Aggregate, auditor.StreamID(token.ID), auditor.Command(auditor.Issue{
+			TokenID: token.ID, Name: in.Name, Hash: token.Hash(), ExpiresAt: in.ExpiresAt, At: c.now(),
+		}), by.context())
+		if errors.Is(err, auditor.ErrTaken) {
+			continue // by chance, about once in 2·10¹⁴: the next id is free
+		}
+		if err != nil {
+			return AuditorTokenIssued{}, eventstore.Start, auditorRefusal(err)
+		}
+		return AuditorTokenIssued{ID: token.ID, Token: token}, out.Position, nil
+	}
+}
+
+// RevokeAuditorToken ends a token, named by its public part, at once. Revoking it again changes nothing.
+func (c *Commands) RevokeAuditorToken(ctx context.Context, by Caller, tokenID string) (eventstore.Position, error) {
+	out, err := eventstore.Execute(ctx, c.Store, auditor.Aggregate, auditor.StreamID(tokenID), auditor.Command(auditor.Revoke{At: c.now()}), by.context())
+	return out.Position, auditorRefusal(err)
+}
+
+func auditorRefusal(err error) error {
+	switch {
+	case errors.Is(err, auditor.ErrUnknown):
+		return &Refusal{Kind: NotFound, Message: "auditor not found: name one by the 8 characters after ca_", Err: err}
+	case errors.Is(err, auditor.ErrExpired):
+		return &Refusal{Kind: Malformed, Field: "expiresAt", Message: "expiresAt must be in the future", Err: err}
+	}
+	return err
+}

@@ -1,0 +1,113 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/subscription"
+	"carillon/eventstore"
+)
+
+// Bounds of a backfill.
+const (
+	MaxBackfillWindow   = 30 * 24 * time.Hour
+	MaxBackfillEvents   = 10_000
+	concurrentBackfills = 32
+)
+
+// History is the read model of what was published.
+type History interface {
+	// History goes through the events that an organization can see, by their time, both ends included.
+	History(ctx context.Context, organization uuid.UUID, since, until time.Time, each func(uuid.UUID, dispatch.Summary) error) error
+	// Declarations lists the active subscriptions of a destination.
+	Declarations(ctx context.Context, organization, destination uuid.UUID) (map[uuid.UUID]subscription.Declaration, error)
+}
+
+// Backfill is what a backfill came to.
+type Backfill struct {
+	EventsScanned     int // events in the window that the destination's subscriptions want
+	DeliveriesCreated int // of those, the ones that had no delivery to it yet
+}
+
+var errTooMany = errors.New("too many events")
+
+// BackfillDestination makes deliveries of the events in a window that the destination's subscriptions want today and
+// that have none yet. It makes all of them or, where the window holds too many, none.
+func (c *Commands) BackfillDestination(ctx context.Context, by Caller, destination uuid.UUID, since, until time.Time) (Backfill, eventstore.Position, error) {
+	switch {
+	case until.Before(since):
+		return Backfill{}, eventstore.Start, refuse(Malformed, "until", "until must not be before since")
+	case until.Sub(since) > MaxBackfillWindow:
+		return Backfill{}, eventstore.Start, refuse(Malformed, "until", "the window must be at most 30 days: run it in parts, the oldest first")
+	}
+	wanted, err := c.wanted(ctx, by, destination, since, until)
+	if err != nil {
+		return Backfill{}, eventstore.Start, err
+	}
+	result := Backfill{EventsScanned: len(wanted)}
+	made := make([]eventstore.Position, len(wanted))
+	group, appending := errgroup.WithContext(ctx)
+	group.SetLimit(concurrentBackfills)
+	for i, order := range wanted {
+		group.Go(func() error {
+			out, err := eventstore.Execute(appending, c.Store, dispatch.Aggregate, order.Publication, dispatch.Command(order), by.context())
+			if len(out.Events) > 0 {
+				made[i] = out.Position
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return result, eventstore.Start, fmt.Errorf("backfill: %w", err)
+	}
+	at := eventstore.Start
+	for _, position := range made {
+		if position == eventstore.Start {
+			continue
+		}
+		result.DeliveriesCreated++
+		if at.Before(position) {
+			at = position
+		}
+	}
+	return result, at, nil
+}
+
+// wanted lists what has to be scheduled.
+func (c *Commands) wanted(ctx context.Context, by Caller, destination uuid.UUID, since, until time.Time) ([]dispatch.Schedule, error) {
+	declarations, err := c.History.Declarations(ctx, by.Organization, destination)
+	if err != nil {
+		return nil, err
+	}
+	var wanted []dispatch.Schedule
+	now := c.now()
+	err = c.History.History(ctx, by.Organization, since, until, func(id uuid.UUID, event dispatch.Summary) error {
+		var matching []uuid.UUID
+		for sub, declaration := range declarations {
+			if declaration.Matches(event.Type, event.FeedType, event.FeedID) {
+				matching = append(matching, sub)
+			}
+		}
+		if len(matching) == 0 {
+			return nil
+		}
+		if len(wanted) == MaxBackfillEvents {
+			return errTooMany
+		}
+		wanted = append(wanted, dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
+			Publication: id, Event: event, At: now,
+			Deliveries: []dispatch.Scheduled{{Destination: destination, Organization: by.Organization, Subscriptions: matching}},
+		}})
+		return nil
+	})
+	if errors.Is(err, errTooMany) {
+		return nil, refuse(Invalid, "since", "the window holds more than %d events for this destination; nothing was backfilled: narrow the window and run it in parts, the oldest first", MaxBackfillEvents)
+	}
+	return wanted, err
+}

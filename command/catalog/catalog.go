@@ -1,0 +1,154 @@
+// Package catalog knows every event type that can be published or subscribed to, and the JSON Schema of its data.
+package catalog
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+//go:embed schemas/*.json
+var schemas embed.FS
+
+// Type is one entry of the catalog.
+type Type struct {
+	Name             string
+	Description      string
+	CurrentlyEmitted bool   // false: reserved, valid in subscriptions and never delivered
+	FeedType         string // kind of the feeds that carry it; empty: it has no feed
+	Schema           []byte // JSON Schema, draft 2020-12
+}
+
+// DeliveryTest is the type that only the test endpoint sends. It is not in the catalog.
+const DeliveryTest = "delivery.test"
+
+// entries in the order in which the API lists them.
+var entries = []Type{
+	{Name: "news.item.added", FeedType: "news", CurrentlyEmitted: true, Description: "A news item was added to a news feed."},
+	{Name: "news.item.updated", FeedType: "news", CurrentlyEmitted: true, Description: "A news item of a news feed changed."},
+	{Name: "factcheck.status.changed", CurrentlyEmitted: true, Description: "A fact-check reached another status."},
+	{Name: "research.status.changed", CurrentlyEmitted: true, Description: "A deep research run reached another status."},
+	{Name: "event.item.added", FeedType: "event", CurrentlyEmitted: true, Description: "An event was added to an event feed. Backfills of a newly attached source add events without publishing this."},
+	{Name: "event.occurrence.changed", FeedType: "event", CurrentlyEmitted: true, Description: "An occurrence of an event in a feed was cancelled, postponed or rescheduled."},
+	{Name: "event.item.updated", FeedType: "event", CurrentlyEmitted: false, Description: "Reserved: accepted in subscriptions and never delivered."},
+}
+
+// Catalog checks types and data against the entries. It is safe for concurrent use.
+type Catalog struct {
+	types    []Type
+	compiled map[string]*jsonschema.Schema
+}
+
+// New compiles the embedded schemas; an error is a mistake in them.
+func New() (*Catalog, error) {
+	c := &Catalog{types: make([]Type, len(entries)), compiled: make(map[string]*jsonschema.Schema, len(entries))}
+	for i, entry := range entries {
+		raw, err := schemas.ReadFile("schemas/" + entry.Name + ".json")
+		if err != nil {
+			return nil, fmt.Errorf("catalog: %w", err)
+		}
+		entry.Schema = raw
+		c.types[i] = entry
+		if c.compiled[entry.Name], err = compile(entry.Name, raw); err != nil {
+			return nil, fmt.Errorf("catalog: schema of %s: %w", entry.Name, err)
+		}
+	}
+	return c, nil
+}
+
+// noLoader refuses every reference to another document: schemas are whole, and the default would read files.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("no reference is followed: %s", url)
+}
+
+func compile(name string, raw []byte) (*jsonschema.Schema, error) {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(noLoader{})
+	compiler.AssertFormat()
+	if err := compiler.AddResource(name, document); err != nil {
+		return nil, err
+	}
+	return compiler.Compile(name)
+}
+
+// Types lists the entries.
+func (c *Catalog) Types() []Type { return c.types }
+
+// Find returns the entry of an exact type.
+func (c *Catalog) Find(name string) (Type, bool) {
+	for _, t := range c.types {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return Type{}, false
+}
+
+// Problem is one place where data does not match its schema.
+type Problem struct {
+	Path    string // JSON pointer into the data
+	Message string
+}
+
+// Check validates the data of an event of a known type. It returns what is wrong, at most a few problems, sorted.
+func (c *Catalog) Check(name string, data []byte) ([]Problem, error) {
+	schema, ok := c.compiled[name]
+	if !ok {
+		return nil, fmt.Errorf("type %q is not in the catalog", name)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		return []Problem{{Message: "is not valid JSON"}}, nil //nolint:nilerr // that is the finding
+	}
+	err = schema.Validate(value)
+	var invalid *jsonschema.ValidationError
+	if errors.As(err, &invalid) {
+		return problems(invalid), nil
+	}
+	return nil, err
+}
+
+const maxProblems = 5
+
+func problems(root *jsonschema.ValidationError) []Problem {
+	var found []Problem
+	var walk func(*jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		if len(e.Causes) == 0 {
+			path := ""
+			if len(e.InstanceLocation) > 0 {
+				path = "/" + strings.Join(e.InstanceLocation, "/")
+			}
+			found = append(found, Problem{Path: path, Message: leafMessage(e)})
+		}
+		for _, cause := range e.Causes {
+			walk(cause)
+		}
+	}
+	walk(root)
+	sort.Slice(found, func(i, j int) bool { return found[i].Path < found[j].Path })
+	return found[:min(len(found), maxProblems)]
+}
+
+// leafMessage is the library's text without its "at '/path': " prefix.
+func leafMessage(e *jsonschema.ValidationError) string {
+	_, message, ok := strings.Cut(e.Error(), "\n- at ")
+	if !ok {
+		return e.Error()
+	}
+	if _, rest, ok := strings.Cut(message, ": "); ok {
+		return rest
+	}
+	return message
+}

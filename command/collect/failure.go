@@ -1,0 +1,60 @@
+package collect
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Why a collection failed. Match with errors.Is; the typed errors of this file
+// tell more with errors.As.
+var (
+	// ErrRobotsDisallowed: the site's robots.txt asks us to stay away, or
+	// could not be had because the site is in trouble.
+	ErrRobotsDisallowed = errors.New("robots.txt disallows it")
+	// ErrTooLarge: the answer exceeds the size cap.
+	ErrTooLarge = errors.New("answer is too large")
+	// ErrTimeout: the answer took longer than the time cap.
+	ErrTimeout = errors.New("no answer in time")
+	// ErrHTTPStatus: the answer is not a success, see [StatusError].
+	ErrHTTPStatus = errors.New("unexpected http status")
+	// ErrTooManyRedirects: more redirects than are followed, or a loop.
+	ErrTooManyRedirects = errors.New("too many redirects")
+	// ErrBlockedAddress: the address is private or reserved.
+	ErrBlockedAddress = errors.New("address is blocked")
+	// ErrConnection: no answer, for DNS, TCP or TLS reasons.
+	ErrConnection = errors.New("connection failed")
+	// ErrBadURL: the source's URL, or one it redirects to, can't be fetched.
+	ErrBadURL = errors.New("url can't be fetched")
+	// ErrUnsupportedContent: the answer is of a media type that isn't read.
+	ErrUnsupportedContent = errors.New("content type is not supported")
+	// ErrNeedsCredentials: the platform wants credentials that aren't
+	// configured, or refuses those that are.
+	ErrNeedsCredentials = errors.New("credentials are missing or refused")
+)
+
+// StatusError is an answer other than success. It matches [ErrHTTPStatus].
+type StatusError struct {
+	Code int
+	// RetryAfter is what the answer asks for, 0 if it asks for nothing.
+	RetryAfter time.Duration
+}
+
+// Error names the status code.
+func (e *StatusError) Error() string { return fmt.Sprintf("http status %d", e.Code) }
+
+// Is makes errors.Is(err, ErrHTTPStatus) true.
+func (e *StatusError) Is(target error) bool { return target == ErrHTTPStatus }
+
+// FetchError says which fetch failed, and wraps why. Place is scheme, host and
+// path only: queries may carry secrets.
+type FetchError struct {
+	Place string
+	Err   error
+}
+
+// Error names the place and the reason.
+func (e *FetchError) Error() string { return "fetch " + e.Place + ": " + e.Err.Error() }
+
+// Unwrap gives the reason.
+func (e *FetchError) Unwrap() error { return e.Err }

@@ -1,0 +1,270 @@
+// Package fetch gets pages politely: it asks robots.txt first, keeps a pace for
+// each host, asks only for what changed, follows few redirects, and stops at a
+// size and a time cap.
+//
+//	Get ──▶ robots.txt ──▶ pace ──▶ request ──▶ redirect? back to robots.txt
+//	                                    └────▶ read, up to the cap ──▶ Page
+//
+// Which addresses may be reached is not decided here but by the transport that
+// the caller supplies; each redirect goes through it, and through robots.txt.
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"carillon/command/collect"
+	"carillon/command/collect/robots"
+)
+
+// Options says how to fetch. Transport is required; zero values give the
+// defaults named.
+type Options struct {
+	// Transport makes the connections and refuses addresses that must not be
+	// reached. It must not follow a proxy.
+	Transport http.RoundTripper
+	// Blocked recognises the transport's refusal of an address, which then is
+	// reported as collect.ErrBlockedAddress. Default: no error is one.
+	Blocked func(error) bool
+	// UserAgent names the project, see [UserAgent]. Its product token is what
+	// robots.txt is asked about. Default: UserAgent("", "").
+	UserAgent string
+	// Interval is the least time between two requests to one host. A longer
+	// Crawl-delay is honoured, up to a minute. Default 1 s; negative for none.
+	Interval time.Duration
+	// MaxBytes caps a body, before and after decompression. Default 10 MiB.
+	MaxBytes int64
+	// Timeout caps one request and its answer; waiting for the pace doesn't
+	// count. Default 30 s.
+	Timeout time.Duration
+}
+
+const (
+	defaultInterval = time.Second
+	defaultMaxBytes = 10 << 20
+	defaultTimeout  = 30 * time.Second
+	// maxRedirects is also what RFC 9309 asks for robots.txt.
+	maxRedirects  = 5
+	maxCrawlDelay = time.Minute
+	accept        = "text/html,application/xhtml+xml,text/calendar;q=0.9,application/xml;q=0.9,*/*;q=0.5"
+)
+
+// UserAgent is "Carillon/<version> (+<about>)"; about is a URL where the owner
+// of a site learns who is asking.
+func UserAgent(version, about string) string {
+	agent := "Carillon"
+	if version != "" {
+		agent += "/" + version
+	}
+	if about != "" {
+		agent += " (+" + about + ")"
+	}
+	return agent
+}
+
+// Fetcher gets pages. It is safe for concurrent use; its pace and its memory of
+// robots.txt are per Fetcher, so a process should have one.
+type Fetcher struct {
+	options Options
+
+	mu    sync.Mutex
+	hosts map[string]*host // by scheme and host
+}
+
+// New makes a Fetcher.
+func New(o Options) (*Fetcher, error) {
+	if o.Transport == nil {
+		return nil, errors.New("fetch: a transport is required")
+	}
+	if o.Blocked == nil {
+		o.Blocked = func(error) bool { return false }
+	}
+	if o.UserAgent == "" {
+		o.UserAgent = UserAgent("", "")
+	}
+	if o.Interval == 0 {
+		o.Interval = defaultInterval
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	return &Fetcher{options: o, hosts: map[string]*host{}}, nil
+}
+
+// Get fetches a page, following redirects. Validators of an earlier answer make
+// the request conditional; the answer then may be a Page that is NotModified.
+//
+// It fails with a [*collect.FetchError] that wraps one of collect's errors, or
+// with the context's error.
+func (f *Fetcher) Get(ctx context.Context, rawURL string, known Validators) (*Page, error) {
+	u, err := parse(rawURL)
+	if err != nil {
+		return nil, &collect.FetchError{Place: place(u), Err: err}
+	}
+	for range maxRedirects + 1 {
+		if err := f.admit(ctx, u); err != nil {
+			return nil, f.failure(ctx, u, err)
+		}
+		page, next, err := f.request(ctx, u, known, extent{limit: f.options.MaxBytes})
+		if err != nil {
+			return nil, f.failure(ctx, u, err)
+		}
+		if next == nil {
+			return page, nil
+		}
+		u = next
+	}
+	return nil, &collect.FetchError{Place: place(u), Err: collect.ErrTooManyRedirects}
+}
+
+// Sitemaps lists the sitemap URLs that the robots.txt of the page's host names.
+func (f *Fetcher) Sitemaps(ctx context.Context, rawURL string) ([]string, error) {
+	u, err := parse(rawURL)
+	if err != nil {
+		return nil, &collect.FetchError{Place: place(u), Err: err}
+	}
+	rules, err := f.rules(ctx, f.host(u), u)
+	if err != nil {
+		return nil, f.failure(ctx, u, err)
+	}
+	var found []string
+	for _, s := range rules.Sitemaps() {
+		if ref, err := u.Parse(s); err == nil {
+			found = append(found, ref.String())
+		}
+	}
+	return found, nil
+}
+
+// admit waits until the page may be asked for, or says why it may not.
+func (f *Fetcher) admit(ctx context.Context, u *url.URL) error {
+	h := f.host(u)
+	rules, err := f.rules(ctx, h, u)
+	if err != nil {
+		return err
+	}
+	if !rules.Allowed(f.options.UserAgent, u.RequestURI()) {
+		return collect.ErrRobotsDisallowed
+	}
+	return h.wait(ctx, f.interval(rules))
+}
+
+func (f *Fetcher) interval(rules *robots.Rules) time.Duration {
+	return max(f.options.Interval, min(rules.CrawlDelay(f.options.UserAgent), maxCrawlDelay))
+}
+
+// request makes one request. A redirect gives the next URL and no page.
+func (f *Fetcher) request(ctx context.Context, u *url.URL, known Validators, want extent) (*Page, *url.URL, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, f.options.Timeout, collect.ErrTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", collect.ErrBadURL, err)
+	}
+	req.Header.Set("User-Agent", f.options.UserAgent)
+	req.Header.Set("Accept", accept)
+	// Set here so that no transport decompresses behind the size cap.
+	req.Header.Set("Accept-Encoding", "gzip")
+	conditional := known.apply(req)
+
+	resp, err := f.options.Transport.RoundTrip(req)
+	if err != nil {
+		return nil, nil, f.connectionError(ctx, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+
+	switch code := resp.StatusCode; {
+	case code == http.StatusNotModified && conditional:
+		return &Page{URL: u, NotModified: true, Header: resp.Header, Validators: known.updated(u, resp.Header)}, nil, nil
+	case isRedirect(code) && resp.Header.Get("Location") != "":
+		next, err := parseRef(u, resp.Header.Get("Location"))
+		return nil, next, err
+	case code < 200 || code > 299:
+		return nil, nil, &collect.StatusError{Code: code, RetryAfter: retryAfter(resp.Header)}
+	}
+	body, err := readBody(resp, want)
+	if err != nil {
+		return nil, nil, f.connectionError(ctx, err)
+	}
+	return newPage(u, resp.Header, body), nil, nil
+}
+
+func isRedirect(code int) bool {
+	switch code {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// connectionError gives an error of the transport, or of reading the body, its
+// meaning.
+func (f *Fetcher) connectionError(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, collect.ErrTooLarge), errors.Is(err, collect.ErrUnsupportedContent):
+		return err
+	case f.options.Blocked(err):
+		return fmt.Errorf("%w: %w", collect.ErrBlockedAddress, err)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		return fmt.Errorf("%w: %w", collect.ErrConnection, err)
+	}
+}
+
+// failure wraps err, unless it is the caller who has given up.
+func (f *Fetcher) failure(ctx context.Context, u *url.URL, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return &collect.FetchError{Place: place(u), Err: err}
+}
+
+// parse reads a URL and drops its fragment.
+func parse(rawURL string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSpace(rawURL))
+	if err != nil {
+		// url's own error repeats the whole URL, secrets and all.
+		return nil, fmt.Errorf("%w: malformed", collect.ErrBadURL)
+	}
+	return check(u)
+}
+
+func parseRef(base *url.URL, ref string) (*url.URL, error) {
+	u, err := base.Parse(strings.TrimSpace(ref))
+	if err != nil {
+		return nil, fmt.Errorf("%w: malformed redirect", collect.ErrBadURL)
+	}
+	return check(u)
+}
+
+func check(u *url.URL) (*url.URL, error) {
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return u, fmt.Errorf("%w: scheme is neither http nor https", collect.ErrBadURL)
+	case u.Hostname() == "":
+		return u, fmt.Errorf("%w: no host", collect.ErrBadURL)
+	case u.User != nil:
+		return u, fmt.Errorf("%w: user name or password in url", collect.ErrBadURL)
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+// place is what of a URL may be shown.
+func place(u *url.URL) string {
+	if u == nil {
+		return "url"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}

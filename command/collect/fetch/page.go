@@ -1,0 +1,166 @@
+package fetch
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+
+	"carillon/command/collect"
+)
+
+// Page is an answer.
+type Page struct {
+	// URL is where the page was found, after redirects.
+	URL *url.URL
+	// NotModified says that the page is as it was; there is no body then.
+	NotModified bool
+	Header      http.Header
+	// MediaType is in lower case and without parameters, "" if not stated.
+	MediaType string
+	// Body is as served, decompressed.
+	Body []byte
+	// Validators make the next request for this page conditional.
+	Validators Validators
+}
+
+func newPage(u *url.URL, header http.Header, body []byte) *Page {
+	mediaType, _, err := mime.ParseMediaType(header.Get("Content-Type"))
+	if err != nil {
+		// A bad parameter must not hide the type before it.
+		mediaType, _, _ = strings.Cut(header.Get("Content-Type"), ";")
+		mediaType = strings.ToLower(strings.TrimSpace(mediaType))
+	}
+	return &Page{URL: u, Header: header, MediaType: mediaType, Body: body, Validators: Validators{}.updated(u, header)}
+}
+
+// Text is the body in UTF-8, decoded by its byte order mark, the header, or
+// the page's own declaration, in that order.
+func (p *Page) Text() (string, error) {
+	encoding, name, certain := charset.DetermineEncoding(p.Body, p.Header.Get("Content-Type"))
+	// Only the beginning was looked at, and windows-1252 is what the HTML
+	// standard guesses last; valid UTF-8 hardly ever is anything else.
+	if name == "utf-8" || !certain && utf8.Valid(p.Body) {
+		return strings.ToValidUTF8(strings.TrimPrefix(string(p.Body), "\ufeff"), "\ufffd"), nil
+	}
+	text, err := encoding.NewDecoder().Bytes(p.Body)
+	if err != nil {
+		return "", fmt.Errorf("%w: decode %s: %w", collect.ErrUnsupportedContent, name, err)
+	}
+	return strings.TrimPrefix(string(text), "\ufeff"), nil
+}
+
+// Validators let a server say that a page hasn't changed. They hold for one
+// URL, the one that answered. They are stored in cursors as JSON.
+type Validators struct {
+	URL          string `json:"url,omitempty"`
+	ETag         string `json:"etag,omitempty"`
+	LastModified string `json:"lastModified,omitempty"`
+}
+
+// apply makes the request conditional, if the validators are for its URL.
+func (v Validators) apply(req *http.Request) bool {
+	if v.URL != req.URL.String() || v.ETag == "" && v.LastModified == "" {
+		return false
+	}
+	if v.ETag != "" {
+		req.Header.Set("If-None-Match", v.ETag)
+	}
+	if v.LastModified != "" {
+		req.Header.Set("If-Modified-Since", v.LastModified)
+	}
+	return true
+}
+
+// updated takes over what the answer brings; a 304 need not repeat it.
+func (v Validators) updated(u *url.URL, header http.Header) Validators {
+	v.URL = u.String()
+	if etag := header.Get("ETag"); etag != "" {
+		v.ETag = etag
+	}
+	if modified := header.Get("Last-Modified"); modified != "" {
+		v.LastModified = modified
+	}
+	return v
+}
+
+// extent says how much of a body to read, and whether the rest may be left.
+type extent struct {
+	limit int64
+	cut   bool
+}
+
+// readBody reads and decompresses within the extent.
+func readBody(resp *http.Response, want extent) ([]byte, error) {
+	limit := want.limit
+	if resp.ContentLength > limit && !want.cut {
+		return nil, collect.ErrTooLarge
+	}
+	var body io.Reader = &capped{r: resp.Body, left: limit}
+	switch encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))); encoding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		unzipped, err := gzip.NewReader(body)
+		if errors.Is(err, io.EOF) {
+			return nil, nil // an empty body needs no gzip header
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read gzip: %w", err)
+		}
+		body = &capped{r: unzipped, left: limit}
+	default:
+		return nil, fmt.Errorf("%w: content encoding %q", collect.ErrUnsupportedContent, encoding)
+	}
+	data, err := io.ReadAll(body)
+	if cut := want.cut && errors.Is(err, collect.ErrTooLarge); err != nil && !cut {
+		return nil, fmt.Errorf("read body: %w", err)
+	}
+	return data, nil
+}
+
+// capped reads up to left bytes and fails if there are more.
+type capped struct {
+	r    io.Reader
+	left int64
+}
+
+func (c *capped) Read(p []byte) (int, error) {
+	if c.left < 0 {
+		return 0, collect.ErrTooLarge
+	}
+	if int64(len(p)) > c.left+1 {
+		p = p[:c.left+1]
+	}
+	n, err := c.r.Read(p)
+	c.left -= int64(n)
+	if c.left < 0 {
+		return n - 1, collect.ErrTooLarge
+	}
+	return n, err //nolint:wrapcheck // an io.Reader passes io.EOF on
+}
+
+// maxRetryAfter holds back servers that would never be asked again.
+const maxRetryAfter = 24 * time.Hour
+
+func retryAfter(header http.Header) time.Duration {
+	value := strings.TrimSpace(header.Get("Retry-After"))
+	if value == "" {
+		return 0
+	}
+	wait := time.Duration(0)
+	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
+		wait = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(value); err == nil {
+		wait = time.Until(at)
+	}
+	return min(max(wait, 0), maxRetryAfter)
+}

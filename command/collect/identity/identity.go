@@ -1,0 +1,171 @@
+// Package identity says when two observations are of the same happening: it
+// makes the keys that happening ids are derived from.
+//
+// A strong key names one happening wherever it is seen: the canonical form of
+// its own URL, or an identifier that its publisher made. Where there is none,
+// the page, the title and the venue together have to do. No key holds a date,
+// since dates change.
+package identity
+
+import (
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+
+	"carillon/aggregates/happening"
+)
+
+// URLKey is the strong key of a happening's own URL.
+func URLKey(u *url.URL) string { return "url:" + Canonical(u) }
+
+// IDKey is the strong key of an absolute @id, which is a URL or a URN.
+func IDKey(id string) string {
+	if u, err := url.Parse(id); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
+		return "id:" + Canonical(u)
+	}
+	return "id:" + strings.TrimSpace(id)
+}
+
+// PageKey is the weak key of a happening that has nothing of its own: it is
+// told from others by title and venue on the page that shows it.
+func PageKey(page *url.URL, title, venue string) string {
+	return strings.Join([]string{"page:" + Canonical(page), Title(title), Words(venue)}, "|")
+}
+
+// tracking are query parameters that say where a visitor came from.
+var tracking = regexp.MustCompile(`(?i)^(utm_.*|fbclid|gclid|gclsrc|dclid|gbraid|wbraid|msclkid|yclid|twclid|ttclid|li_fat_id|igshid|igsh|mc_cid|mc_eid|_ga|_gl|_hsenc|_hsmi|mkt_tok|vero_id|oly_enc_id|oly_anon_id|s_cid|phpsessid|jsessionid|aspsessionid.*)$`)
+
+// Clean is the URL as it may be shown: without tracking parameters and user
+// names, otherwise as it was.
+func Clean(u *url.URL) string {
+	c := *u
+	c.User = nil
+	if c.RawQuery != "" {
+		kept := slices.DeleteFunc(strings.Split(c.RawQuery, "&"), isTracking)
+		c.RawQuery = strings.Join(kept, "&")
+	}
+	c.ForceQuery = false
+	return c.String()
+}
+
+func isTracking(pair string) bool {
+	name, _, _ := strings.Cut(pair, "=")
+	if unescaped, err := url.QueryUnescape(name); err == nil {
+		name = unescaped
+	}
+	return pair == "" || tracking.MatchString(name)
+}
+
+var (
+	sessionPath = regexp.MustCompile(`(?i);jsessionid=[^/?#]*`)
+	indexFile   = regexp.MustCompile(`(?i)/(?:index|default)\.(?:html?|php|aspx?)$`)
+)
+
+// Canonical is what two spellings of a URL share: no scheme, "www.", default
+// port, tracking parameters, index file or slash at the end; the query in
+// order. The fragment stays, for it may tell events of one page apart.
+func Canonical(u *url.URL) string {
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	host = strings.TrimPrefix(host, "www.")
+	if port := u.Port(); port != "" && port != "80" && port != "443" {
+		host += ":" + port
+	}
+	// Cleaning takes out dots and double slashes, and a decoded path is the
+	// same for all escapings of it.
+	p := path.Clean("/" + indexFile.ReplaceAllString(sessionPath.ReplaceAllString(u.Path, ""), "/"))
+	key := host + strings.TrimSuffix((&url.URL{Path: p}).EscapedPath(), "/")
+	pairs := slices.DeleteFunc(strings.Split(u.RawQuery, "&"), isTracking)
+	slices.Sort(pairs)
+	if len(pairs) > 0 {
+		key += "?" + strings.Join(pairs, "&")
+	}
+	if u.Fragment != "" {
+		key += "#" + u.Fragment
+	}
+	return key
+}
+
+// genericFragments say what a node is and not which: "#event" is on each page.
+var genericFragments = regexp.MustCompile(`(?i)^[/!]*(event|events|this|main|content|schema|top|details?|info|primary|person|organization|webpage|place|location|\d)?$`)
+
+// IsGeneric says that the fragment of a URL tells nothing apart.
+func IsGeneric(fragment string) bool { return genericFragments.MatchString(fragment) }
+
+// Words is a name fit for comparing: NFKC, lower case, letters and digits only,
+// single spaces.
+func Words(name string) string {
+	name = strings.ToLower(norm.NFKC.String(name))
+	return strings.Join(strings.FieldsFunc(name, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
+	}), " ")
+}
+
+// Title is a title fit for comparing: [Words] without a remark such as "SOLD
+// OUT", which comes and goes.
+func Title(title string) string {
+	title, _ = SplitRemark(title)
+	return Words(title)
+}
+
+// Remark is what publishers write into titles about the state of things.
+type Remark struct {
+	// Status is "" if the remark says nothing about it.
+	Status  happening.Status
+	SoldOut bool
+}
+
+const (
+	cancelledWords   = `cancell?ed|abgesagt|fällt aus|annulée?|cancelad[oa]|annullat[oa]|afgelast|geannuleerd|aflyst|inställt|avlyst|odwołane`
+	postponedWords   = `postponed|verschoben|reportée?|aplazad[oa]|adiad[oa]|rinviat[oa]|uitgesteld|udsat`
+	rescheduledWords = `rescheduled|new date|neuer termin|nouvelle date|nueva fecha`
+	soldOutWords     = `sold[ -]?out|ausverkauft|complet|agotado|esgotado|esaurito|uitverkocht|udsolgt|slutsåld|utsolgt`
+	remarkWords      = `(` + cancelledWords + `)|(` + postponedWords + `)|(` + rescheduledWords + `)|(` + soldOutWords + `)`
+)
+
+// A remark is set off by brackets or by punctuation: "Cancelled Plans" is a
+// band.
+var remarks = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)^\s*[\[(*]+\s*(?:` + remarkWords + `)\s*[\])*!]+\s*[:–—|-]?\s*`),
+	regexp.MustCompile(`(?i)^\s*(?:` + remarkWords + `)\s*(?:!+|[:–—|/]|\s-)\s*`),
+	regexp.MustCompile(`(?i)\s*[:–—|-]?\s*[\[(*]+\s*(?:` + remarkWords + `)\s*[\])*!]+\s*$`),
+	regexp.MustCompile(`(?i)\s*(?:[:–—|/]|-\s)\s*(?:` + remarkWords + `)\s*!*\s*$`),
+}
+
+// SplitRemark takes a remark off a title and says what it means. The title is
+// given back whole if nothing would remain.
+func SplitRemark(title string) (string, Remark) {
+	for _, re := range remarks {
+		m := re.FindStringSubmatchIndex(title)
+		if m == nil {
+			continue
+		}
+		rest := strings.TrimSpace(title[:m[0]] + title[m[1]:])
+		if rest == "" {
+			return title, Remark{}
+		}
+		var found Remark
+		switch {
+		case m[2] >= 0:
+			found.Status = happening.Cancelled
+		case m[4] >= 0:
+			found.Status = happening.Postponed
+		case m[6] >= 0:
+			found.Status = happening.Rescheduled
+		default:
+			found.SoldOut = true
+		}
+		return rest, found
+	}
+	return title, Remark{}
+}
+
+// SameSite says that two URLs are on the same host, "www." aside.
+func SameSite(a, b *url.URL) bool {
+	host := func(u *url.URL) string { return strings.TrimPrefix(strings.ToLower(u.Host), "www.") }
+	return host(a) == host(b)
+}

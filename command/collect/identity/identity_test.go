@@ -1,0 +1,124 @@
+package identity_test
+
+import (
+	"net/url"
+	"testing"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect/identity"
+)
+
+func parse(t *testing.T, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestSameKey(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ a, b string }{
+		{"http://www.a.example/e/1", "https://a.example/e/1/"},
+		{"https://a.example:443/e", "https://A.example./e"},
+		{"https://a.example", "https://a.example/index.html"},
+		{"https://a.example/e?utm_source=x&b=2&a=1&fbclid=y", "https://a.example/e?a=1&b=2"},
+		{"https://a.example/e;jsessionid=123", "https://a.example/e"},
+		{"https://a.example/x/../e//1", "https://a.example/e/1"},
+		{"https://a.example/caf%C3%A9", "https://a.example/café"},
+		{"https://a.example/e?", "https://a.example/e"},
+	} {
+		if a, b := identity.URLKey(parse(t, tt.a)), identity.URLKey(parse(t, tt.b)); a != b {
+			t.Errorf("%s is %s, %s is %s", tt.a, a, tt.b, b)
+		}
+	}
+}
+
+func TestDifferentKeys(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ a, b string }{
+		{"https://a.example/e/1", "https://a.example/e/2"},
+		{"https://a.example/E", "https://a.example/e"},
+		{"https://a.example/e?id=1", "https://a.example/e?id=2"},
+		{"https://a.example/e#quiz", "https://a.example/e#party"},
+		{"https://a.example:8080/e", "https://a.example/e"},
+		{"https://b.a.example/e", "https://a.example/e"},
+	} {
+		if key := identity.URLKey(parse(t, tt.a)); key == identity.URLKey(parse(t, tt.b)) {
+			t.Errorf("%s and %s are both %s", tt.a, tt.b, key)
+		}
+	}
+}
+
+func TestKeysName(t *testing.T) {
+	t.Parallel()
+	for got, want := range map[string]string{
+		identity.URLKey(parse(t, "https://www.a.example/e/?utm_x=1")):                          "url:a.example/e",
+		identity.IDKey("https://a.example/e#quiz-12"):                                          "id:a.example/e#quiz-12",
+		identity.IDKey("urn:uuid:1"):                                                           "id:urn:uuid:1",
+		identity.PageKey(parse(t, "https://a.example/"), "SOLD OUT: Jazz – Night", "The Hall"): "page:a.example|jazz night|the hall",
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestClean(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"http://u:p@www.a.example/e?b=2&utm_medium=x&a=1&utm_source=y#z": "http://www.a.example/e?b=2&a=1#z",
+		"https://a.example/e?utm_x=1":                                    "https://a.example/e",
+		"https://a.example/e?q=%zz":                                      "https://a.example/e?q=%zz",
+	} {
+		if got := identity.Clean(parse(t, text)); got != want {
+			t.Errorf("%s is %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestGenericFragments(t *testing.T) {
+	t.Parallel()
+	for fragment, want := range map[string]bool{"": true, "event": true, "Event": true, "/schema": true, "1": true, "event-12": false, "quiz": false, "123": false} {
+		if got := identity.IsGeneric(fragment); got != want {
+			t.Errorf("%q: %v", fragment, got)
+		}
+	}
+}
+
+func TestSplitRemark(t *testing.T) {
+	t.Parallel()
+	cancelled, postponed := identity.Remark{Status: happening.Cancelled}, identity.Remark{Status: happening.Postponed}
+	rescheduled, soldOut := identity.Remark{Status: happening.Rescheduled}, identity.Remark{SoldOut: true}
+	for _, tt := range []struct {
+		title, rest string
+		remark      identity.Remark
+	}{
+		{"CANCELLED - Typhoon with Radiation City", "Typhoon with Radiation City", cancelled},
+		{"Canceled: Board meeting", "Board meeting", cancelled},
+		{"[ABGESAGT] Konzert", "Konzert", cancelled},
+		{"Konzert – fällt aus!", "Konzert", cancelled},
+		{"**Postponed** Quiz", "Quiz", postponed},
+		{"Quiz (rescheduled)", "Quiz", rescheduled},
+		{"Gig - SOLD OUT", "Gig", soldOut},
+		{"Sold out! Gig", "Gig", soldOut},
+		{"Cancelled Plans", "Cancelled Plans", identity.Remark{}},
+		{"The Cancelled", "The Cancelled", identity.Remark{}},
+		{"Un concert complet", "Un concert complet", identity.Remark{}},
+		{"Pre-sold-out party", "Pre-sold-out party", identity.Remark{}},
+		{"CANCELLED!", "CANCELLED!", identity.Remark{}},
+	} {
+		rest, remark := identity.SplitRemark(tt.title)
+		if rest != tt.rest || remark != tt.remark {
+			t.Errorf("%q is %q with %+v", tt.title, rest, remark)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	if got := identity.Words("  Ｊazz & Blues —  Café №1 "); got != "jazz blues café no1" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,147 @@
+// Package place gives places meaning: postal addresses from their parts or from
+// text, the timezones a place can be in, the geo locations of a happening, and
+// the names of online platforms.
+//
+// Zones are found by country, region, principal city and, last, nearness of
+// coordinates to a zone's principal place, from tables that are part of the
+// program. That names a few places near a border wrongly, which matters only
+// for times that come without an offset.
+package place
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Address is a postal address in its parts, any of which may be empty.
+type Address struct {
+	Street     string
+	Locality   string
+	Region     string
+	PostalCode string
+	// Country is a name or a code, as the source has it.
+	Country string
+}
+
+// String is the address in one line, in the order that its country uses.
+func (a Address) String() string {
+	var parts []string
+	add := func(part string) {
+		if part = strings.Trim(strings.TrimSpace(part), ","); part == "" {
+			return
+		}
+		// Some publishers put the whole address into the street and repeat
+		// its parts elsewhere.
+		for _, have := range parts {
+			if strings.Contains(fold(have), fold(part)) {
+				return
+			}
+		}
+		parts = append(parts, part)
+	}
+	add(a.Street)
+	if a.codeComesLast() {
+		add(a.Locality)
+		add(strings.TrimSpace(a.Region + " " + a.PostalCode))
+	} else {
+		add(strings.TrimSpace(a.PostalCode + " " + a.Locality))
+		if fold(a.Region) != fold(a.Locality) {
+			add(a.Region)
+		}
+	}
+	add(a.Country)
+	return strings.Join(parts, ", ")
+}
+
+// IsZero says that nothing is known.
+func (a Address) IsZero() bool { return a == Address{} }
+
+// codeComesLast: "Denver, CO 80209" but "8401 Winterthur".
+func (a Address) codeComesLast() bool {
+	switch a.CountryCode() {
+	case "US", "CA", "AU", "GB", "IE", "IN", "NZ", "ZA", "BR":
+		return true
+	case "":
+		return a.Region != ""
+	}
+	return false
+}
+
+// CountryCode is the ISO 3166 code of the country, "" if it is unknown.
+func (a Address) CountryCode() string { return loadTables().countries[fold(a.Country)] }
+
+var (
+	stateAndCode = regexp.MustCompile(`^([A-Z]{2,3})\s+(\d{4,5}(?:-\d{4})?|[A-Z]\d[A-Z] ?\d[A-Z]\d)$`)
+	postalCode   = regexp.MustCompile(`^(\d{4,5}(?:-\d{4})?|[A-Z]\d[A-Z] ?\d[A-Z]\d)$`)
+	codeAndCity  = regexp.MustCompile(`^(?:[A-Z]{1,2}-)?(\d{4,5})\s+(\pL.*)$`)
+)
+
+// ParseAddress reads the country, region, code and locality off the end of an
+// address in one line. What it isn't sure of stays in Street.
+func ParseAddress(text string) Address {
+	parts := strings.Split(text, ",")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	var a Address
+	last := func() string {
+		if len(parts) < 2 {
+			return ""
+		}
+		return parts[len(parts)-1]
+	}
+	pop := func() { parts = parts[:len(parts)-1] }
+
+	t := loadTables()
+	if s := last(); s != "" && isCountry(t, s, parts[max(len(parts)-2, 0)]) {
+		a.Country = s
+		pop()
+	}
+	if s := last(); postalCode.MatchString(s) {
+		a.PostalCode = s
+		pop()
+	}
+	if s := last(); s != "" {
+		switch m := stateAndCode.FindStringSubmatch(s); {
+		case m != nil:
+			a.Region, a.PostalCode = m[1], m[2]
+			pop()
+		case regionZone(t, a.CountryCode(), s) != nil:
+			a.Region = s
+			pop()
+		}
+	}
+	switch m := codeAndCity.FindStringSubmatch(parts[len(parts)-1]); {
+	case m != nil && a.Region == "":
+		a.PostalCode, a.Locality = m[1], m[2]
+		pop()
+	case a.Country != "" || a.Region != "" || a.PostalCode != "":
+		a.Locality = parts[len(parts)-1]
+		pop()
+	}
+	a.Street = strings.Join(parts, ", ")
+	return a
+}
+
+// isCountry decides for text such as "DE" that names both a country and a
+// region: it is the country only after a principal city of that country.
+func isCountry(t *tables, text, before string) bool {
+	code := t.countries[fold(text)]
+	if code == "" || regionZone(t, "", text) == nil {
+		return code != ""
+	}
+	return slices.ContainsFunc(t.byCountry[code], func(z zone) bool { return strings.HasSuffix(fold(before), z.city) })
+}
+
+// regionZone finds a region by its code, which must be in upper case, or its
+// name. An empty country means any.
+func regionZone(t *tables, country, name string) *region {
+	for i := range t.regions {
+		r := &t.regions[i]
+		if (country == "" || r.country == country) && (r.code == name || r.name == fold(name)) {
+			return r
+		}
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+package structured
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/PuerkitoBio/goquery"
+
+	"carillon/command/collect"
+)
+
+// readJSONLD adds the items of the page's JSON-LD. It doesn't process contexts
+// as the standard does, which would mean fetching them: every term counts by
+// its local name, and a local context only by the prefixes and aliases in it.
+func readJSONLD(d *document, g *graph) {
+	d.page.Document.Find("script[type]").Each(func(i int, s *goquery.Selection) {
+		if !strings.Contains(strings.ToLower(s.AttrOr("type", "")), "ld+json") {
+			return
+		}
+		text := s.Text()
+		if strings.TrimSpace(text) == "" {
+			return
+		}
+		values, clean, ok := decodeJSON(text)
+		if !ok {
+			d.note(collect.NoteBrokenMarkup, "a block of JSON-LD holds no object")
+			return
+		}
+		if !clean {
+			d.note(collect.NoteBrokenMarkup, "a block of JSON-LD is not valid JSON and was read with forbearance")
+		}
+		for _, v := range values {
+			(&ldReader{graph: g, block: i}).value(v, nil, "")
+		}
+	})
+}
+
+// ldReader reads one block.
+type ldReader struct {
+	graph *graph
+	block int
+	// aliases are terms of local contexts: an alias of a keyword, or another
+	// name of a term.
+	aliases map[string]string
+}
+
+// value gives what a JSON value means as a value of a property.
+func (r *ldReader) value(v any, around *item, within string) []value {
+	switch v := v.(type) {
+	case []any:
+		all := make([]value, 0, len(v))
+		for _, e := range v {
+			all = append(all, r.value(e, around, within)...)
+		}
+		return all
+	case map[string]any:
+		return r.object(v, around, within)
+	case string:
+		return []value{{text: v}}
+	case json.Number:
+		return []value{{text: v.String()}}
+	case bool:
+		return []value{{text: strconv.FormatBool(v)}}
+	}
+	return nil
+}
+
+func (r *ldReader) object(o map[string]any, around *item, within string) []value {
+	r.context(o["@context"])
+	for _, keyword := range []string{"@list", "@set"} {
+		if list, ok := r.keyword(o, keyword); ok {
+			return r.value(list, around, within)
+		}
+	}
+	if v, ok := r.keyword(o, "@value"); ok {
+		found := r.value(v, around, within)
+		for i := range found {
+			found[i].lang = r.text(o, "@language")
+		}
+		return found
+	}
+	it := r.item(o, around, within)
+	merged := len(it.props) > 0
+	for _, key := range slices.Sorted(maps.Keys(o)) { // sorted, so that a page always reads the same
+		switch term := r.term(key); term {
+		case "@type":
+			for _, t := range r.value(o[key], nil, "") {
+				it.types = appendNew(it.types, r.term(localName(t.text)))
+			}
+		case "@graph", "@included":
+			r.value(o[key], nil, "")
+		case "@reverse":
+			r.reverse(o[key], it)
+		default:
+			if strings.HasPrefix(term, "@") {
+				continue
+			}
+			for _, v := range r.value(o[key], it, term) {
+				if !merged || !slices.Contains(it.props[term], v) {
+					it.props[term] = append(it.props[term], v)
+				}
+			}
+		}
+	}
+	return []value{{item: it}}
+}
+
+// item is the item that an object describes: a new one, or the one of its id.
+func (r *ldReader) item(o map[string]any, around *item, within string) *item {
+	id := r.text(o, "@id")
+	if strings.HasPrefix(id, "_:") {
+		id = fmt.Sprintf("_:%d-%s", r.block, id[2:]) // blank nodes are a block's own
+	}
+	id = r.graph.absolute(id)
+	have := r.graph.byID[id]
+	if id == "" || have == nil {
+		return r.graph.add(id, around, within)
+	}
+	for key, v := range o {
+		term := r.term(key)
+		text, ok := v.(string)
+		if term != "name" && term != "startDate" || !ok {
+			continue
+		}
+		// Templates give each event of a list the same id. They are no less
+		// different for that, and the id is worth nothing.
+		if old := have.one(term); old != "" && old != strings.TrimSpace(text) {
+			have.sharesID = true
+			it := r.graph.add("", around, within)
+			it.sharesID = true
+			return it
+		}
+	}
+	return have
+}
+
+// reverse adds the item to others, as a value of their property.
+func (r *ldReader) reverse(v any, it *item) {
+	o, ok := v.(map[string]any)
+	if !ok {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(o)) {
+		term := r.term(key)
+		for _, other := range r.value(o[key], nil, "") {
+			if t := r.graph.target(other); t != nil {
+				t.props[term] = append(t.props[term], value{item: it})
+			}
+		}
+	}
+}
+
+func appendNew(list []string, s string) []string {
+	if s == "" || slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+// context takes the aliases out of a local context.
+func (r *ldReader) context(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			r.context(e)
+		}
+	case map[string]any:
+		for name, meaning := range v {
+			if o, ok := meaning.(map[string]any); ok {
+				meaning = o["@id"]
+			}
+			text, ok := meaning.(string)
+			if !ok || strings.HasPrefix(name, "@") {
+				continue
+			}
+			alias := text
+			if !strings.HasPrefix(text, "@") {
+				alias = localName(text)
+			}
+			// A prefix, such as "s": "https://schema.org/", has no name left
+			// that would be a term.
+			if alias == "" || alias == "schema.org" || alias == name {
+				continue
+			}
+			if r.aliases == nil {
+				r.aliases = map[string]string{}
+			}
+			r.aliases[name] = alias
+		}
+	}
+}
+
+// term is the local name of a key, or a keyword.
+func (r *ldReader) term(key string) string {
+	if alias, ok := r.aliases[key]; ok {
+		return alias
+	}
+	if strings.HasPrefix(key, "@") {
+		return key
+	}
+	return localName(key)
+}
+
+// keyword finds a keyword's value in an object, under its own name or an alias.
+func (r *ldReader) keyword(o map[string]any, keyword string) (any, bool) {
+	if v, ok := o[keyword]; ok {
+		return v, true
+	}
+	for alias, meaning := range r.aliases {
+		if meaning == keyword {
+			if v, ok := o[alias]; ok {
+				return v, true
+			}
+		}
+	}
+	return nil, false
+}
+
+func (r *ldReader) text(o map[string]any, keyword string) string {
+	v, ok := r.keyword(o, keyword)
+	if !ok {
+		return ""
+	}
+	text, ok := v.(string)
+	if !ok {
+		return ""
+	}
+	return strings.TrimSpace(text)
+}

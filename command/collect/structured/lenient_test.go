@@ -1,0 +1,92 @@
+package structured
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestDecodeJSON(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, text, want string }{
+		{"proper", `{"a": [1, true, null, "x"]}`, `[{"a":[1,true,null,"x"]}]`},
+		{"comments", "{ // one\n\"a\": 1, /* two */ \"b\": \"http://x/*y*/\" }", `[{"a":1,"b":"http://x/*y*/"}]`},
+		{"html comment", "<!--\n{\"a\":1}\n-->", `[{"a":1}]`},
+		{"cdata", "//<![CDATA[\n{\"a\":1}\n//]]>", `[{"a":1}]`},
+		{"cdata in a comment", "/* <![CDATA[ */ {\"a\":1} /* ]]> */", `[{"a":1}]`},
+		{"trailing commas", `{"a":[1,2,],"b":{"c":1,},}`, `[{"a":[1,2],"b":{"c":1}}]`},
+		{"missing comma", "{\"a\":\"1\"\n\"b\":\"2\"}", `[{"a":"1","b":"2"}]`},
+		{"missing value", `{"a":,"b":1,"c":}`, `[{"b":1}]`},
+		{"line ends in a string", "{\"a\":\"one\ntwo\tthree\r\"}", `[{"a":"one\ntwo\tthree "}]`},
+		{"control characters", "{\"a\":\"x\x01\x1fy\"}", `[{"a":"x  y"}]`},
+		{"quotes in a string", `{"a":"the "Best" show, "ever" made","b":1}`, `[{"a":"the \"Best\" show, \"ever\" made","b":1}]`},
+		{"single quotes", `{'a':'it\'s'}`, `[{"a":"it's"}]`},
+		{"bare words", `{a: yes, b: 2.50, c: undefined}`, `[{"a":"yes","b":2.50,"c":null}]`},
+		{"bad escapes", `{"a":"\x \u12 \d"}`, `[{"a":"\\x \\u12 \\d"}]`},
+		{"escapes", `{"a":"\u00e9\ud83c\udfb5\n\/",}`, `[{"a":"é🎵\n/"}]`},
+		{"entities for quotes", `{&quot;a&quot;:&quot;b &amp;amp; c&quot;}`, `[{"a":"b &amp; c"}]`},
+		{"several values", `{"a":1}{"b":2};`, `[{"a":1},{"b":2}]`},
+		{"something before", `window.x = {"a":1};`, `[{"a":1}]`},
+		{"cut off", `{"a":{"b":"c`, `[{"a":{"b":"c"}}]`},
+		{"cut off after a colon", `{"a":`, `[{"a":null}]`},
+		{"a brace too few", `[{"a":1,{"b":2}]`, `[[{"a":1},{"b":2}]]`},
+		{"a brace too many", `{"a":1}}`, `[{"a":1}]`},
+		{"byte order mark", "\ufeff{\"a\":1}", `[{"a":1}]`},
+		{"no structure", `false`, `null`},
+		{"nothing", ``, `null`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			values, _, ok := decodeJSON(tt.text)
+			if !ok {
+				values = nil
+			}
+			var buffer strings.Builder
+			encoder := json.NewEncoder(&buffer)
+			encoder.SetEscapeHTML(false)
+			if err := encoder.Encode(values); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, strings.TrimSpace(buffer.String())); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDecodeJSONIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		strings.Repeat("[", 1_000_000), strings.Repeat(`{"a":`, 300_000), strings.Repeat(`"`, 500_000),
+		"{" + strings.Repeat(`"a" `, 300_000), "[" + strings.Repeat("/*", 300_000), "[" + strings.Repeat(`"x", y`, 100_000),
+	} {
+		values, _, _ := decodeJSON(text)
+		for _, v := range values {
+			if depth(v) > maxDepth {
+				t.Errorf("%.10s… nests %d deep", text, depth(v))
+			}
+		}
+	}
+}
+
+func FuzzDecodeJSON(f *testing.F) {
+	f.Add("{ // one\n\"a\": 1, /* two */ 'b': \"the \"Best\" show\", }{c:[}]")
+	f.Add(`{&quot;a&quot;:&quot;\ud83c\udfb5\x&quot;}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		values, clean, ok := decodeJSON(text)
+		if ok != (len(values) > 0 && isStructure(values[0])) {
+			t.Errorf("ok is %v for %v", ok, values)
+		}
+		for _, v := range values {
+			if depth(v) > maxDepth {
+				t.Errorf("%.40q nests %d deep", text, depth(v))
+			}
+		}
+		if clean && !json.Valid([]byte(text)) {
+			t.Errorf("%.40q counts as valid JSON", text)
+		}
+	})
+}

@@ -1,0 +1,246 @@
+package structured
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collect/identity"
+	"carillon/command/collect/markup"
+	"carillon/command/collect/timing"
+)
+
+// when sets the holdings of a candidate. Repetitions that are sub-events of
+// their own say more than the dates of the whole, and those of a schedule more
+// than a mere start.
+func (m *mapper) when(c *candidate, it *item, parts []*item, remark identity.Remark) {
+	c.recurring = len(parts) > 0 || it.is("EventSeries")
+	status := m.status(it, remark)
+	for _, part := range parts {
+		s := m.status(part, identity.Remark{})
+		if s == happening.Scheduled {
+			s = status // a cancelled series is cancelled in all its parts
+		}
+		c.holdings = append(c.holdings, m.holdings(part, s)...)
+	}
+	if len(c.holdings) > 0 {
+		return
+	}
+	if len(it.props["eventSchedule"]) > 0 {
+		c.recurring = true
+	}
+	c.holdings = m.holdings(it, status)
+}
+
+func (m *mapper) holdings(it *item, status happening.Status) []holding {
+	ranges := m.schedules(it)
+	if len(ranges) == 0 {
+		ranges = m.ranges(it)
+	}
+	original := m.stamp(it.one("previousStartDate"))
+	found := make([]holding, len(ranges))
+	for i, r := range ranges {
+		found[i] = holding{when: r, status: status}
+		if len(ranges) == 1 && original != nil {
+			found[i].original = original
+		}
+	}
+	return found
+}
+
+// stamp reads a date; nil for none.
+func (m *mapper) stamp(text string) *timing.Stamp {
+	s, err := timing.Parse(text, m.monthFirst)
+	if err != nil {
+		return nil
+	}
+	return &s
+}
+
+// ranges reads startDate, endDate and duration. Several starts pair with the
+// ends at their places.
+func (m *mapper) ranges(it *item) []timing.Range {
+	starts, ends := it.raw("startDate"), it.raw("endDate")
+	if len(starts) == 0 {
+		// Google keeps the old date in startDate, schema.org's own text moves
+		// it when the new one isn't known.
+		starts = it.raw("previousStartDate")
+	}
+	length, _ := timing.ParseLength(it.one("duration"))
+	var found []timing.Range
+	for i, text := range starts {
+		from, to, isInterval := strings.Cut(text, "/")
+		r := timing.Range{Length: length}
+		start := m.stamp(text)
+		if isInterval {
+			// An ISO 8601 interval, unless the slashes are a date's own.
+			if a, b := m.stamp(from), m.stamp(to); a != nil && b != nil {
+				start, r.End = a, b
+			}
+		}
+		if start == nil {
+			continue
+		}
+		r.Start = *start
+		if len(ends) == len(starts) || i == 0 && len(starts) == 1 && len(ends) > 0 {
+			r.End = m.stamp(ends[i])
+		}
+		found = append(found, r)
+	}
+	return found
+}
+
+// schedules expands the event's schedules.
+func (m *mapper) schedules(it *item) []timing.Range {
+	var found []timing.Range
+	for _, s := range m.graph.things(it, "eventSchedule") {
+		ranges, ok := m.expanded[scheduled{it, s}]
+		if !ok && len(m.expanded) < maxSchedules {
+			ranges = m.schedule(it, s).Expand(m.window)
+			m.expanded[scheduled{it, s}] = ranges
+		}
+		found = append(found, ranges...)
+	}
+	return found
+}
+
+// schedule reads a Schedule; what it leaves open the event itself may say.
+func (m *mapper) schedule(event, s *item) timing.Schedule {
+	var rule timing.Schedule
+	start := m.stamp(first(s.one("startDate"), event.one("startDate")))
+	if start != nil {
+		date := midnight(start.Wall)
+		rule.Start = &date
+	}
+	if end := m.stamp(first(s.one("endDate"), event.one("endDate"))); end != nil && (rule.Start == nil || end.Wall.After(*rule.Start)) {
+		date := midnight(end.Wall)
+		// The end of the event's first evening isn't that of its schedule.
+		if s.one("endDate") != "" || rule.Start == nil || date.Sub(*rule.Start) > 48*time.Hour {
+			rule.End = &date
+		}
+	}
+	rule.Every, _ = timing.ParseFrequency(s.one("repeatFrequency"))
+	rule.Count, _ = strconv.Atoi(s.one("repeatCount"))
+	for _, text := range s.each("byDay") {
+		if d, ok := timing.ParseWeekday(text); ok {
+			rule.ByDay = append(rule.ByDay, d)
+		}
+	}
+	rule.ByMonth, rule.ByMonthDay, rule.ByMonthWeek = s.numbers("byMonth"), s.numbers("byMonthDay"), s.numbers("byMonthWeek")
+	rule.Opens, rule.Closes = clock(s.one("startTime")), clock(s.one("endTime"))
+	if rule.Opens == nil && start != nil && start.HasTime {
+		opens := start.Wall.Sub(midnight(start.Wall))
+		rule.Opens = &opens
+	}
+	rule.Length, _ = timing.ParseLength(first(s.one("duration"), event.one("duration")))
+	for _, text := range s.each("exceptDate") {
+		if x := m.stamp(text); x != nil {
+			rule.Except = append(rule.Except, *x)
+		}
+	}
+	return rule
+}
+
+// each gives the texts of a property, those separated by commas one by one.
+func (it *item) each(prop string) []string {
+	var found []string
+	for _, text := range it.raw(prop) {
+		found = append(found, strings.FieldsFunc(text, func(r rune) bool { return r == ',' })...)
+	}
+	for _, v := range it.props[prop] {
+		if v.item != nil && v.item.id != "" && v.item.naming() == "" {
+			found = append(found, v.item.id)
+		}
+	}
+	return found
+}
+
+func (it *item) numbers(prop string) []int {
+	var found []int
+	for _, text := range it.each(prop) {
+		if n, err := strconv.Atoi(text); err == nil {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+func clock(text string) *time.Duration {
+	// A whole date in the place of a time exists too.
+	if s, err := timing.Parse(text, false); err == nil && s.HasTime {
+		c := s.Wall.Sub(midnight(s.Wall))
+		return &c
+	}
+	c, ok := timing.ParseClock(text)
+	if !ok {
+		return nil
+	}
+	return &c
+}
+
+func midnight(t time.Time) time.Time {
+	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
+}
+
+// status reads eventStatus. What the title says goes before "scheduled", which
+// many programs write for every event.
+func (m *mapper) status(it *item, remark identity.Remark) happening.Status {
+	names := m.names(it, "eventStatus")
+	for _, s := range []struct {
+		name   string
+		status happening.Status
+	}{
+		{"cancelled", happening.Cancelled}, {"canceled", happening.Cancelled},
+		{"postponed", happening.Postponed}, {"rescheduled", happening.Rescheduled},
+	} {
+		if slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, s.name) }) {
+			return s.status
+		}
+	}
+	if remark.Status != "" {
+		return remark.Status
+	}
+	if old, now := m.stamp(it.one("previousStartDate")), m.stamp(it.one("startDate")); old != nil && now != nil && !old.Wall.Equal(now.Wall) {
+		return happening.Rescheduled
+	}
+	return happening.Scheduled
+}
+
+// names gives the local names, in lower case, of a property's values out of an
+// enumeration.
+func (m *mapper) names(it *item, prop string) []string {
+	found := make([]string, 0, len(it.props[prop]))
+	for _, v := range it.props[prop] {
+		text := v.text
+		if v.item != nil {
+			text = first(v.item.id, v.item.naming())
+		}
+		found = append(found, strings.ToLower(localName(text)))
+	}
+	return found
+}
+
+// zone finds the timezone of a candidate.
+func (m *mapper) zone(c *candidate, it *item, where whereabouts) {
+	stated := first(it.one("timezone"), it.one("timeZone"), it.one("scheduleTimezone"))
+	for _, s := range m.graph.things(it, "eventSchedule") {
+		stated = first(stated, s.one("scheduleTimezone"))
+	}
+	places, sure := where.zones(m.page.Timezone)
+	var assumed bool
+	c.loc, assumed = timing.Resolve(timing.Clues{
+		Stated: stated, Place: places, PlaceSure: sure, Home: m.page.Timezone, Start: c.holdings[0].when.Start,
+	})
+	if assumed && c.holdings[0].when.Start.HasTime {
+		m.note(collect.NoteAssumedTimezone, "%q names no timezone, and neither does the source: %s is assumed", markup.Shorten(c.title, 80), c.loc)
+	}
+}
+
+// byStart orders instances.
+func byStart(a, b happening.Instance) int {
+	return cmp.Or(a.Occurrences[0].Start.Compare(b.Occurrences[0].Start), cmp.Compare(a.ID.String(), b.ID.String()))
+}

@@ -1,0 +1,129 @@
+package timing
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+var (
+	clockTime = regexp.MustCompile(`^(\d{1,2})(?:[:.hH](\d{2}))?(?:[:.](\d{2}))?(?:[.,]\d+)?`)
+	basicTime = regexp.MustCompile(`^(\d{2})(\d{2})(\d{2})?(?:[.,]\d+)?(?:$|\D)`)
+	// 10-30-00, and the 10-10-30-00 of a calendar plugin that writes the hour
+	// twice.
+	dashTime  = regexp.MustCompile(`^(\d{1,2})-(\d{1,2})-(\d{2})(?:-(\d{2}))?(?:$|\D)`)
+	halfOfDay = regexp.MustCompile(`(?i)^\s*([ap])\.?\s?m\.?`)
+	offsetHM  = regexp.MustCompile(`^(?:GMT|UTC)?\s?([+\x{2212}-])(\d{1,2})(?::?(\d{2}))?(?::\d{2})?`)
+)
+
+// ParseClock reads a time of day: "19:00:00", "7:30 PM", "1930", "T19".
+func ParseClock(text string) (sinceMidnight time.Duration, ok bool) {
+	sinceMidnight, _, ok = parseClock(strings.TrimLeft(strings.TrimSpace(text), "Tt"))
+	return sinceMidnight, ok
+}
+
+func parseClock(text string) (clock time.Duration, rest string, ok bool) {
+	var h, m, s string
+	switch {
+	case dashTime.MatchString(text):
+		g := dashTime.FindStringSubmatch(text)
+		h, m, s = g[1], g[2], g[3]
+		rest = text[len(strings.Join(g[1:4], "-")):]
+		if g[4] != "" {
+			rest = strings.TrimPrefix(rest, "-"+g[4])
+			if number(g[1]) == number(g[2]) {
+				m, s = g[3], g[4]
+			}
+		}
+	case basicTime.MatchString(text):
+		g := basicTime.FindStringSubmatch(text)
+		h, m, s = g[1], g[2], g[3]
+		rest = strings.TrimLeft(text[len(h+m+s):], ".,0123456789")
+	default:
+		g := clockTime.FindStringSubmatch(text)
+		if g == nil {
+			return 0, "", false
+		}
+		h, m, s = g[1], g[2], g[3]
+		rest = text[len(g[0]):]
+	}
+	hour := number(h)
+	if g := halfOfDay.FindStringSubmatch(rest); g != nil && hour >= 1 && hour <= 12 {
+		rest = rest[len(g[0]):]
+		hour %= 12
+		if strings.EqualFold(g[1], "p") {
+			hour += 12
+		}
+	}
+	clock = time.Duration(hour)*time.Hour + time.Duration(number(m))*time.Minute + time.Duration(number(s))*time.Second
+	if hour > 24 || number(m) > 59 || number(s) > 60 || clock > day {
+		return 0, "", false
+	}
+	return clock, rest, true
+}
+
+// abbreviations are those that mean one offset to nearly everyone.
+var abbreviations = map[string]int{
+	"Z": 0, "GMT": 0, "UTC": 0, "WET": 0, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "WEST": 1,
+	"EST": -5, "EDT": -4, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
+}
+
+// parseOffset reads a zone as an offset in seconds east of UTC: "Z", "+02:00",
+// "-0400", "GMT+2", "CEST", "[Europe/Berlin]" is left to others.
+func parseOffset(text string) (seconds int, ok bool) {
+	if g := offsetHM.FindStringSubmatch(text); g != nil {
+		hours, minutes := number(g[2]), number(g[3])
+		if hours > 14 || minutes > 59 {
+			return 0, false
+		}
+		seconds = hours*3600 + minutes*60
+		if g[1] != "+" {
+			seconds = -seconds
+		}
+		return seconds, true
+	}
+	name, _, _ := strings.Cut(strings.ToUpper(text), " ")
+	hours, ok := abbreviations[strings.Trim(name, "()[]")]
+	return hours * 3600, ok
+}
+
+// Length is an ISO 8601 duration. Years, months, weeks and days are calendar
+// units, Clock is the part after the T.
+type Length struct {
+	Years, Months, Weeks, Days int
+	Clock                      time.Duration
+}
+
+var isoLength = regexp.MustCompile(`^P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,]\d+)?S)?)?$`)
+
+const maxLengthPart = 100_000
+
+// ParseLength reads an ISO 8601 duration such as "PT90M" or "P2W". Zero and
+// negative ones are not ok.
+func ParseLength(text string) (l Length, ok bool) {
+	g := isoLength.FindStringSubmatch(strings.ToUpper(strings.TrimSpace(text)))
+	if g == nil {
+		return Length{}, false
+	}
+	var parts [7]int
+	for i, s := range g[1:] {
+		n, err := strconv.Atoi("0" + s)
+		if err != nil || n > maxLengthPart {
+			return Length{}, false
+		}
+		parts[i] = n
+	}
+	l = Length{
+		Years: parts[0], Months: parts[1], Weeks: parts[2], Days: parts[3],
+		Clock: time.Duration(parts[4])*time.Hour + time.Duration(parts[5])*time.Minute + time.Duration(parts[6])*time.Second,
+	}
+	return l, l != Length{}
+}
+
+// after is the wall clock once the length has passed.
+func (l Length) after(wall time.Time) time.Time {
+	return wall.AddDate(l.Years, l.Months, l.Weeks*7+l.Days).Add(l.Clock)
+}

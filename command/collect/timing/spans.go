@@ -1,0 +1,191 @@
+package timing
+
+import "time"
+
+// Range is a start and perhaps an end, as a source writes them.
+type Range struct {
+	Start Stamp
+	// End is inclusive where it is a date only.
+	End *Stamp
+	// Length counts where there is no End.
+	Length Length
+}
+
+// Span is one day of a range, as instants.
+type Span struct {
+	Start time.Time
+	End   *time.Time
+	// AllDay spans go from midnight to midnight.
+	AllDay bool
+	// Day counts from the first day of the range, which is 0.
+	Day int
+}
+
+// maxDays is how many days of a range are given without regard to a window.
+const maxDays = 400
+
+// Spans gives the days of the range in loc, each a span of its own.
+//
+// A night that ends by noon is one span, and so belongs to the day it begins.
+// Where the end is later in its day than the start in its own, those are hours
+// that hold each day; else the range goes on through the nights. Hours that end
+// by six in the morning are held each night. A range of midnights, or from
+// midnight to 23:59, names whole days. An end before the start is the night's
+// end if they share the date, and ignored if not.
+//
+// A range of more than 400 days is cut to the window; a day of it remains even
+// if none is inside.
+func (r Range) Spans(loc *time.Location, w Window) []Span {
+	p := r.period(loc)
+	from, to := 0, p.days
+	if p.days > maxDays {
+		from, to = w.clip(p.first, p.days)
+	}
+	spans := make([]Span, 0, to-from)
+	for i := from; i < to; i++ {
+		spans = append(spans, p.span(i, loc))
+	}
+	if len(spans) == 1 && p.days == 1 && !p.allDay {
+		p.exact(&spans[0])
+	}
+	return spans
+}
+
+// Days counts the days that the range takes in loc.
+func (r Range) Days(loc *time.Location) int { return r.period(loc).days }
+
+// period is a range in local time: so many days from the first, on each the
+// hours from open to close, counted from midnight.
+type period struct {
+	first  time.Time // wall clock, midnight
+	days   int
+	allDay bool
+	open   time.Duration
+	close  time.Duration // 0: no end is known
+	// through: it goes on over the nights between open and close.
+	through bool
+	// start and end as stated, for what takes one day: a wall clock can't
+	// tell the two equal hours when summer time ends.
+	start time.Time
+	end   *time.Time
+}
+
+func (r Range) period(loc *time.Location) period {
+	start := r.Start.In(loc)
+	if !r.Start.HasTime {
+		start = onWall(r.Start.Wall, loc)
+	}
+	p := period{start: start, first: midnight(wallOf(start)), days: 1, open: sinceMidnight(start), allDay: !r.Start.HasTime}
+	end, dateOnly := r.end(start, loc)
+	if end == nil {
+		// Midnight is what programs write when no time is known.
+		p.allDay = p.allDay || p.open == 0
+		return p
+	}
+	last, clock := midnight(wallOf(*end)), sinceMidnight(*end)
+	p.days = daysBetween(p.first, last) + 1
+	switch {
+	case p.days < 1:
+		p.days = 1
+		p.allDay = p.allDay || p.open == 0
+	case p.allDay:
+	case dateOnly:
+		p.allDay = p.open == 0
+	default:
+		p.until(*end, clock)
+	}
+	return p
+}
+
+// until sets the end of a period with times; days already counts to its date.
+func (p *period) until(end time.Time, clock time.Duration) {
+	switch {
+	case p.days == 1 && clock == p.open:
+		p.allDay = p.open == 0
+		return
+	case p.days == 1 && clock < p.open:
+		clock += day // the same date was written for both
+		end = end.AddDate(0, 0, 1)
+	case p.days > 1 && clock <= 6*time.Hour && clock <= p.open:
+		p.days--
+		clock += day
+	case p.days == 2 && clock <= 12*time.Hour && clock < p.open:
+		p.days = 1
+		clock += day
+	case p.days > 1 && clock <= p.open:
+		p.through = true
+	}
+	p.end, p.close = &end, clock
+	p.allDay = p.open == 0 && !p.through && clock >= day-time.Minute && clock <= day
+}
+
+// end is the stated end, and whether it is a date only.
+func (r Range) end(start time.Time, loc *time.Location) (end *time.Time, dateOnly bool) {
+	switch {
+	case r.End != nil && r.End.HasTime && !r.End.HasOffset && r.Start.HasOffset:
+		// The end is in the same zone as the start, wherever that is.
+		s := *r.End
+		s.Offset, s.HasOffset = r.Start.Offset, true
+		t := s.In(loc)
+		return &t, false
+	case r.End != nil && r.End.HasTime:
+		t := r.End.In(loc)
+		return &t, false
+	case r.End != nil:
+		t := onWall(r.End.Wall, loc)
+		return &t, true
+	case r.Length != Length{} && (r.Start.HasTime || r.Length.Clock == 0):
+		wall := r.Length.after(wallOf(start))
+		if !r.Start.HasTime {
+			// "P3D" from a Friday is three days, Sunday the last.
+			t := onWall(wall.AddDate(0, 0, -1), loc)
+			return &t, true
+		}
+		t := start.Add(wall.Sub(wallOf(start)))
+		return &t, false
+	}
+	return nil, false
+}
+
+// span is the i-th day.
+func (p period) span(i int, loc *time.Location) Span {
+	date := p.first.AddDate(0, 0, i)
+	at := func(clock time.Duration) time.Time { return onWall(date.Add(clock), loc) }
+	s := Span{Day: i, Start: at(p.open)}
+	var end time.Time
+	switch {
+	case p.allDay:
+		s.AllDay = true
+		s.Start, end = at(0), at(day)
+	case p.close == 0:
+		return s
+	case p.through:
+		if i > 0 {
+			s.Start = at(0)
+		}
+		end = at(day)
+		if i == p.days-1 {
+			end = at(p.close)
+		}
+		s.AllDay = i > 0 && i < p.days-1
+	default:
+		end = at(p.close)
+	}
+	s.End = &end
+	return s
+}
+
+// exact puts back what was stated.
+func (p period) exact(s *Span) {
+	s.Start = p.start
+	if p.end != nil && p.end.After(p.start) {
+		s.End = p.end
+	}
+}
+
+func sinceMidnight(t time.Time) time.Duration {
+	wall := wallOf(t)
+	return wall.Sub(midnight(wall))
+}
+
+func daysBetween(from, to time.Time) int { return int(to.Sub(from) / day) }

@@ -1,0 +1,169 @@
+// Package timing reads the dates that sources write and works out when a
+// happening takes place: its timezone, its days, its repetitions, and words for
+// all that.
+//
+//	text ──Parse──▶ Stamp ──┐
+//	                        ├── Range ──Spans──▶ the days, in a zone from Resolve
+//	schedule ──Expand───────┘
+//
+// Nothing here reads the clock. What has no end of its own is expanded within a
+// [Window], which moves once a month, so that the same page gives the same
+// occurrences from one collection to the next.
+package timing
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	_ "time/tzdata" // zones must be known on machines without a tz database
+)
+
+// ErrNoDate says that a text states no day.
+var ErrNoDate = errors.New("no date")
+
+// Stamp is a date, perhaps with a time, as a source writes it.
+type Stamp struct {
+	// Wall is the wall clock, with UTC standing for whatever zone is meant.
+	Wall    time.Time
+	HasTime bool
+	// Offset is in seconds east of UTC, and counts only if HasOffset.
+	HasOffset bool
+	Offset    int
+}
+
+// In is the instant of the stamp, shown in loc, which is also where it is
+// meant unless it has an offset.
+func (s Stamp) In(loc *time.Location) time.Time {
+	if s.HasOffset {
+		return s.Wall.Add(-time.Duration(s.Offset) * time.Second).In(loc)
+	}
+	return onWall(s.Wall, loc)
+}
+
+// IsUTC says that the offset is zero, which publishers write for any zone.
+func (s Stamp) IsUTC() bool { return s.HasOffset && s.Offset == 0 }
+
+// onWall reads the wall clock in loc.
+func onWall(wall time.Time, loc *time.Location) time.Time {
+	return time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, loc)
+}
+
+// wallOf is the wall clock that t shows, with UTC standing for its zone.
+func wallOf(t time.Time) time.Time { return onWall(t, time.UTC) }
+
+// midnight is the day of a wall clock.
+func midnight(wall time.Time) time.Time {
+	return time.Date(wall.Year(), wall.Month(), wall.Day(), 0, 0, 0, 0, time.UTC)
+}
+
+const monthNames = `jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?`
+
+var (
+	isoDate    = regexp.MustCompile(`^(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})`)
+	basicDate  = regexp.MustCompile(`^(\d{4})(\d{2})(\d{2})(?:\D|$)`)
+	numberDate = regexp.MustCompile(`^(\d{1,2})([-/.])(\d{1,2})[-/.](\d{4})`)
+	dayMonth   = regexp.MustCompile(`(?i)^(?:[a-z]{3,9}\.?,?\s+)?(\d{1,2})(?:st|nd|rd|th|\.)?[\s-]+(?:of\s+)?(` + monthNames + `)\.?,?[\s-]+(\d{4})`)
+	monthDay   = regexp.MustCompile(`(?i)^(?:[a-z]{3,9}\.?,?\s+)?(` + monthNames + `)\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})`)
+	unixTime   = regexp.MustCompile(`^(\d{10})(?:\d{3})?$`)
+)
+
+// Parse reads a date in the spellings found in the wild: ISO 8601 in all its
+// forms and most of its abuses, RFC 1123, numbers with the day or the month
+// first, English month names, Unix time. monthFirst decides "3/4/2027". A
+// month or a year alone is no date.
+func Parse(text string, monthFirst bool) (Stamp, error) {
+	text = strings.Trim(strings.TrimSpace(text), `"'`)
+	if unixTime.MatchString(text) {
+		return unixStamp(text)
+	}
+	day, rest, err := parseDay(text, monthFirst)
+	if err != nil {
+		return Stamp{}, err
+	}
+	s := Stamp{Wall: day}
+	rest = strings.TrimLeft(rest, "Tt ,@\u00a0\u202f")
+	rest = strings.TrimPrefix(rest, "at ")
+	if rest == "" {
+		return s, nil
+	}
+	clock, rest, ok := parseClock(rest)
+	if !ok {
+		// "TBA", or a zone as XML Schema puts it after a mere date: the day is
+		// stated all the same.
+		return s, nil
+	}
+	s.Wall, s.HasTime = day.Add(clock), true
+	if s.Offset, s.HasOffset = parseOffset(strings.TrimSpace(rest)); !s.HasOffset {
+		s.Offset = 0
+	}
+	return s, nil
+}
+
+func unixStamp(text string) (Stamp, error) {
+	seconds, err := strconv.ParseInt(text[:10], 10, 64)
+	if err != nil {
+		return Stamp{}, fmt.Errorf("%w: %w", ErrNoDate, err)
+	}
+	return Stamp{Wall: time.Unix(seconds, 0).UTC(), HasTime: true, HasOffset: true}, nil
+}
+
+// parseDay reads the date off the front of a text.
+func parseDay(text string, monthFirst bool) (day time.Time, rest string, err error) {
+	var y, m, d string
+	switch {
+	case matchOff(isoDate, text, &rest, &y, &m, &d):
+	case matchOff(basicDate, text, &rest, &y, &m, &d):
+		rest = text[8:]
+	case matchOff(dayMonth, text, &rest, &d, &m, &y):
+	case matchOff(monthDay, text, &rest, &m, &d, &y):
+	default:
+		var separator string
+		if !matchOff(numberDate, text, &rest, &d, &separator, &m, &y) {
+			return time.Time{}, "", fmt.Errorf("%w in %.40q", ErrNoDate, text)
+		}
+		first, second := number(d), number(m)
+		// Dots mean day first everywhere; a number past 12 decides too.
+		if separator != "." && (monthFirst && first <= 12 || second > 12) {
+			d, m = m, d
+		}
+	}
+	year, month, dayOfMonth := number(y), monthNumber(m), number(d)
+	day = time.Date(year, time.Month(month), dayOfMonth, 0, 0, 0, 0, time.UTC)
+	if year < 1000 || month < 1 || month > 12 || day.Day() != dayOfMonth || day.Month() != time.Month(month) {
+		return time.Time{}, "", fmt.Errorf("%w: no such day as %.40q", ErrNoDate, text)
+	}
+	return day, rest, nil
+}
+
+func matchOff(re *regexp.Regexp, text string, rest *string, groups ...*string) bool {
+	m := re.FindStringSubmatch(text)
+	if m == nil {
+		return false
+	}
+	for i, g := range groups {
+		*g = m[i+1]
+	}
+	*rest = text[len(m[0]):]
+	return true
+}
+
+// number reads digits; anything else is 0.
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func monthNumber(s string) int {
+	if len(s) >= 3 {
+		if i := strings.Index("janfebmaraprmayjunjulaugsepoctnovdec", strings.ToLower(s[:3])); i >= 0 && i%3 == 0 {
+			return i/3 + 1
+		}
+	}
+	return number(s)
+}

@@ -1,0 +1,31 @@
+package timing
+
+import "time"
+
+// Window bounds what is expanded of things without an end.
+type Window struct{ From, To time.Time }
+
+const (
+	monthsBack  = 1
+	monthsAhead = 14
+)
+
+// WindowAt is the window around now: from the first day of the month before to
+// the end of a month a year ahead. It is the same for all times of a month.
+func WindowAt(now time.Time) Window {
+	y, m, _ := now.UTC().Date()
+	return Window{
+		From: time.Date(y, m-monthsBack, 1, 0, 0, 0, 0, time.UTC),
+		To:   time.Date(y, m+monthsAhead, 1, 0, 0, 0, 0, time.UTC),
+	}
+}
+
+// Key names the window. It changes when the window does.
+func (w Window) Key() string { return w.From.Format("2006-01") }
+
+// clip gives the days, counted from first, that lie in the window, at least one.
+func (w Window) clip(first time.Time, days int) (from, to int) {
+	from = min(max(daysBetween(first, w.From), 0), days-1)
+	to = max(min(daysBetween(first, w.To), days), from+1)
+	return from, to
+}

@@ -1,0 +1,114 @@
+package timing
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// listed is how many single dates are written out before they are counted.
+const listed = 3
+
+// Words describes when a happening takes place, in English: each element of
+// instances is the days of one instance, in order. Times are shown in loc.
+func Words(instances [][]Span, loc *time.Location) string {
+	w := words{loc}
+	switch len(instances) {
+	case 0:
+		return ""
+	case 1:
+		return w.instance(instances[0])
+	}
+	if text := w.weekly(instances); text != "" {
+		return text
+	}
+	if len(instances) <= listed {
+		parts := make([]string, len(instances))
+		for i, spans := range instances {
+			parts[i] = w.instance(spans)
+		}
+		return strings.Join(parts, "; ")
+	}
+	first, last := instances[0], instances[len(instances)-1]
+	return fmt.Sprintf("%d dates, %s", len(instances), w.dates(first[0].Start, lastOf(last).Start))
+}
+
+type words struct{ loc *time.Location }
+
+func lastOf(spans []Span) Span { return spans[len(spans)-1] }
+
+func (w words) instance(spans []Span) string {
+	if len(spans) == 0 {
+		return ""
+	}
+	first, last := spans[0], lastOf(spans)
+	if len(spans) == 1 {
+		return w.day(first.Start) + w.hours(first)
+	}
+	hours := w.hours(first)
+	for _, s := range spans[1:] {
+		if w.hours(s) != hours {
+			// Not the same each day: the whole, from beginning to end.
+			text := w.moment(first, first.Start) + " – "
+			if last.End == nil || last.AllDay {
+				return text + w.moment(last, last.Start)
+			}
+			return text + w.moment(last, *last.End)
+		}
+	}
+	return w.dates(first.Start, last.Start) + hours
+}
+
+// weekly describes what comes back each week on the same day and hours.
+func (w words) weekly(instances [][]Span) string {
+	first := instances[0][0]
+	hours := w.hours(first)
+	date := midnight(wallOf(first.Start.In(w.loc)))
+	if len(instances) <= listed {
+		return ""
+	}
+	for i, spans := range instances {
+		s := spans[0]
+		if len(spans) != 1 || w.hours(s) != hours || !midnight(wallOf(s.Start.In(w.loc))).Equal(date.AddDate(0, 0, 7*i)) {
+			return ""
+		}
+	}
+	return date.Weekday().String() + "s" + hours + ", " + w.dates(first.Start, instances[len(instances)-1][0].Start)
+}
+
+func (w words) day(t time.Time) string { return t.In(w.loc).Format("Mon 2 Jan 2006") }
+
+func (w words) moment(s Span, t time.Time) string {
+	if s.AllDay {
+		return t.In(w.loc).Format("2 Jan 2006")
+	}
+	return t.In(w.loc).Format("2 Jan 2006, 15:04")
+}
+
+// hours is ", 20:00–23:00", or nothing for a whole day.
+func (w words) hours(s Span) string {
+	if s.AllDay {
+		return ""
+	}
+	text := ", " + s.Start.In(w.loc).Format("15:04")
+	if s.End != nil {
+		text += "–" + s.End.In(w.loc).Format("15:04")
+	}
+	return text
+}
+
+// dates is a range of days, with month and year said once where they are the
+// same.
+func (w words) dates(from, to time.Time) string {
+	from, to = from.In(w.loc), to.In(w.loc)
+	const full = "2 Jan 2006"
+	switch {
+	case from.Format(full) == to.Format(full):
+		return from.Format(full)
+	case from.Year() != to.Year():
+		return from.Format(full) + " – " + to.Format(full)
+	case from.Month() != to.Month():
+		return from.Format("2 Jan") + " – " + to.Format(full)
+	}
+	return from.Format("2") + "–" + to.Format(full)
+}

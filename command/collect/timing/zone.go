@@ -1,0 +1,117 @@
+package timing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Clues are what a source tells about the zone of a happening.
+type Clues struct {
+	// Stated is a zone that the source names for this very happening.
+	Stated string
+	// Place lists the zones that the place can be in, the likeliest first;
+	// PlaceSure says that the first one is right.
+	Place     []string
+	PlaceSure bool
+	// Home is the zone configured for the source.
+	Home string
+	// Start tells by its offset, if it has one.
+	Start Stamp
+}
+
+// Resolve finds the zone of a happening: the stated one; else one that agrees
+// with the offset, of the place before the source's own; else the place's if
+// that is sure, else the source's. Assumed says that nothing told and UTC, or
+// the likeliest zone of an uncertain place, was taken.
+func Resolve(c Clues) (loc *time.Location, assumed bool) {
+	if loc := load(c.Stated); loc != nil {
+		return loc, false
+	}
+	places := make([]*time.Location, 0, len(c.Place))
+	for _, name := range c.Place {
+		if loc := load(name); loc != nil {
+			places = append(places, loc)
+		}
+	}
+	home := load(c.Home)
+	if c.Start.HasTime && c.Start.HasOffset && !c.Start.IsUTC() {
+		if loc := byOffset(c.Start, places, home); loc != nil {
+			return loc, false
+		}
+	}
+	switch {
+	case home != nil && slices.ContainsFunc(places, func(p *time.Location) bool { return p.String() == home.String() }):
+		return home, false
+	case c.PlaceSure && len(places) > 0:
+		return places[0], false
+	case home != nil:
+		return home, false
+	case c.Start.HasTime && c.Start.HasOffset && !c.Start.IsUTC():
+		return fixed(c.Start.Offset), false
+	case len(places) > 0:
+		return places[0], true
+	}
+	return time.UTC, !c.Start.HasOffset
+}
+
+// byOffset finds a zone whose clocks show the stamp's offset at its instant.
+func byOffset(s Stamp, places []*time.Location, home *time.Location) *time.Location {
+	agrees := func(loc *time.Location) bool {
+		_, offset := s.In(loc).Zone()
+		return offset == s.Offset
+	}
+	atHome := home != nil && agrees(home)
+	for _, p := range places {
+		if atHome && p.String() == home.String() {
+			return home
+		}
+	}
+	for _, p := range places {
+		if agrees(p) {
+			return p
+		}
+	}
+	switch {
+	case len(places) > 0:
+		return nil // the place is known and the offset wrong
+	case atHome:
+		return home
+	}
+	return fixed(s.Offset)
+}
+
+// halfHours are zones for offsets that Etc/GMT±n has no name for.
+var halfHours = map[int]string{
+	12600: "Asia/Tehran", 16200: "Asia/Kabul", 19800: "Asia/Kolkata", 20700: "Asia/Kathmandu",
+	23400: "Asia/Yangon", 34200: "Australia/Darwin", 37800: "Australia/Adelaide", 45900: "Pacific/Chatham",
+	-12600: "America/St_Johns", -9000: "America/St_Johns", -34200: "Pacific/Marquesas",
+}
+
+// fixed is an IANA zone for an offset that no place explains.
+func fixed(offset int) *time.Location {
+	name := halfHours[offset]
+	if offset%3600 == 0 {
+		// The signs of these zones are reversed, as POSIX has them.
+		name = fmt.Sprintf("Etc/GMT%+d", -offset/3600)
+	}
+	if loc := load(name); loc != nil {
+		return loc
+	}
+	return time.UTC
+}
+
+// load finds a zone by its IANA name; nil if there is none.
+func load(name string) *time.Location {
+	name = strings.TrimSpace(name)
+	// LoadLocation takes "Local" for the machine's zone, which no source means.
+	if name == "" || name == "Local" {
+		return nil
+	}
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		return nil
+	}
+	return loc
+}

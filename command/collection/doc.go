@@ -1,0 +1,9 @@
+// Package collection is what goes on by itself between sources and feeds.
+//
+//	source due ──Monitor──▶ Collector ──observations──▶ happening: Observed, Revised, WentStale
+//	                                                          │
+//	happening and feed events ──Curator──▶ item: Added, Removed ──▶ event.item.added is published
+//
+// The Monitor visits sources when they are due. The Curator is the process manager that decides which happening is an
+// item of which feed.
+package collection

@@ -1,0 +1,198 @@
+package collection
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"carillon/aggregates/happening"
+	"carillon/aggregates/source"
+	"carillon/command/collect"
+	"carillon/eventstore"
+)
+
+// concurrentObservations bounds the observations that are on their way into the store at one time.
+const concurrentObservations = 16
+
+// noteUnstorable is the note on an observation that can't be stored.
+const noteUnstorable = "unstorable"
+
+// Recorder turns what collections found into events.
+type Recorder struct {
+	Store eventstore.Store
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+func (r *Recorder) now() time.Time { return r.Now().UTC().Truncate(time.Microsecond) }
+
+// visit is a collection under way.
+type visit struct {
+	*Recorder
+	source uuid.UUID
+	number int
+	trace  uuid.UUID // correlates what the visit records
+}
+
+// begin records that a visit begins. It is nil where somebody else has begun it.
+func (r *Recorder) begin(ctx context.Context, due Due) (*visit, error) {
+	v := &visit{Recorder: r, source: due.Source.ID, number: due.Collections + 1}
+	v.trace = uuid.NewSHA1(v.source, []byte("visit "+strconv.Itoa(v.number)))
+	out, err := v.onSource(ctx, source.Start{Number: v.number, Abandons: due.Collecting, At: r.now()})
+	if err != nil || len(out.Events) == 0 {
+		return nil, err
+	}
+	return v, nil
+}
+
+func (v *visit) onSource(ctx context.Context, command source.Command) (eventstore.Outcome[source.State, source.Event], error) {
+	return eventstore.Execute(ctx, v.Store, source.Aggregate, v.source, command, v.mark())
+}
+
+func (v *visit) mark() eventstore.Context {
+	return eventstore.NewContext(eventstore.Metadata{CorrelationID: v.trace, CausationID: v.trace, Actor: MonitorName})
+}
+
+// spread is the source's place in the tolerance of its schedule.
+func (v *visit) spread() float64 {
+	h := fnv.New32a()
+	_, _ = h.Write(v.trace[:])
+	return float64(h.Sum32()) / math.MaxUint32
+}
+
+// record stores what the source shows, then that the visit is complete. Where it fails the visit stays incomplete, and
+// the next one does again what is missing.
+func (v *visit) record(ctx context.Context, result collect.Result, shown map[uuid.UUID]Shown) (source.Counts, error) {
+	tally := tally{counts: source.Counts{Pages: result.Pages, Observed: len(result.Observations)}}
+	group, recording := errgroup.WithContext(ctx)
+	group.SetLimit(concurrentObservations)
+	gone := make(map[uuid.UUID]struct{}, len(shown))
+	if whole(result) {
+		for id, s := range shown {
+			if !s.Stale {
+				gone[id] = struct{}{}
+			}
+		}
+	}
+	for _, o := range result.Observations {
+		id := happening.DeriveID(o.Key)
+		delete(gone, id)
+		group.Go(func() error { return v.observe(recording, id, o, shown[id], &tally) })
+	}
+	for id := range gone {
+		group.Go(func() error { return v.markStale(recording, id, &tally) })
+	}
+	if err := group.Wait(); err != nil {
+		return tally.counts, err
+	}
+	complete := source.Complete{
+		Number: v.number, Counts: tally.counts, NotModified: result.NotModified, Spread: v.spread(), At: v.now(),
+		Notes: append(notesOf(result.Notes), tally.notes...),
+	}
+	if json.Valid(result.Cursor) {
+		complete.Cursor = json.RawMessage(result.Cursor)
+	}
+	_, err := v.onSource(ctx, complete)
+	if errors.Is(err, eventstore.ErrTooLarge) {
+		complete.Cursor = nil // the next visit begins anew, which is better than no end of this one
+		_, err = v.onSource(ctx, complete)
+	}
+	return tally.counts, err
+}
+
+// whole says that what was not observed is not on show any more.
+func whole(result collect.Result) bool {
+	if result.NotModified {
+		return false
+	}
+	for _, note := range result.Notes {
+		if note.Code == collect.NoteTruncated || note.Code == collect.NoteBrokenMarkup || note.Code == collect.NoteNeedsJavaScript {
+			return false
+		}
+	}
+	return true
+}
+
+// tally counts what came of the observations.
+type tally struct {
+	mu     sync.Mutex
+	counts source.Counts
+	notes  []source.Note
+}
+
+func (t *tally) add(f func(*source.Counts)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f(&t.counts)
+}
+
+// observe records an observation, unless it is what the source showed the last time.
+func (v *visit) observe(ctx context.Context, id uuid.UUID, o collect.Observation, known Shown, t *tally) error {
+	block := blockOf(o.Source)
+	digest, err := happening.Digest(o.Details, block)
+	if err == nil && !known.Stale && bytes.Equal(digest, known.Digest) {
+		return nil
+	}
+	out, err := eventstore.Execute(ctx, v.Store, happening.Aggregate, id, happening.Command(happening.Observe{
+		SourceID: v.source, Key: o.Key, Keys: o.Keys, Details: o.Details, PublishedAt: o.PublishedAt, Source: block, At: v.now(),
+	}), v.mark())
+	switch {
+	case err == nil:
+	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrWrongRevision), ctx.Err() != nil:
+		return fmt.Errorf("happening %s: %w", id, err)
+	default:
+		// One that can't be stored (too large, not text) must not keep the others out.
+		v.Log.Warn("an observation can't be stored", "source", v.source, "happening", id, "error", err)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.notes = append(t.notes, source.Note{Code: noteUnstorable, Text: "an event was left out, because it can't be stored"})
+		return nil
+	}
+	for _, event := range out.Events {
+		switch event.(type) {
+		case happening.Observed:
+			t.add(func(c *source.Counts) { c.New++ })
+		case happening.Revised:
+			t.add(func(c *source.Counts) { c.Revised++ })
+		}
+	}
+	return nil
+}
+
+func (v *visit) markStale(ctx context.Context, id uuid.UUID, t *tally) error {
+	out, err := eventstore.Execute(ctx, v.Store, happening.Aggregate, id,
+		happening.Command(happening.MarkStale{SourceID: v.source, At: v.now()}), v.mark())
+	if err != nil {
+		return fmt.Errorf("happening %s: %w", id, err)
+	}
+	t.add(func(c *source.Counts) { c.WentStale += len(out.Events) })
+	return nil
+}
+
+func blockOf(b collect.SourceBlock) happening.Block {
+	block := happening.Block{Type: b.Type, Subtype: b.Subtype, URL: b.URL, PermalinkURL: b.PermalinkURL}
+	if b.Publisher != nil {
+		publisher := happening.Publisher(*b.Publisher)
+		block.Publisher = &publisher
+	}
+	return block
+}
+
+func notesOf(notes []collect.Note) []source.Note {
+	list := make([]source.Note, 0, len(notes))
+	for _, note := range notes {
+		list = append(list, source.Note{Code: string(note.Code), Text: note.Text})
+	}
+	return list
+}

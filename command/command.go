@@ -1,0 +1,79 @@
+// Package command changes things: each exported method of Commands is one use case. A use case checks its input,
+// calls one aggregate through the load–decide–append loop, and answers with the position of what it recorded, so that
+// the caller can wait until readers see it.
+//
+// What goes on by itself (collecting, dispatching, delivering) is in the packages below this one.
+package command
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/command/catalog"
+	"carillon/command/egress"
+	"carillon/command/webhook"
+	"carillon/eventstore"
+)
+
+// Commands is the table of contents of what can be changed.
+type Commands struct {
+	Store   eventstore.Store
+	Now     func() time.Time
+	Vault   Vault
+	Guard   egress.Guard
+	Prober  Prober
+	Catalog *catalog.Catalog
+	Access  Access
+	History History
+}
+
+// Prober asks whether an endpoint is there; webhook.Sender is one.
+type Prober interface {
+	Probe(ctx context.Context, url string) webhook.Reachability
+}
+
+// Access knows which feeds an organization may read: its own and those shared with it.
+type Access interface {
+	Readable(ctx context.Context, organization uuid.UUID, feedType string, feed uuid.UUID) (bool, error)
+}
+
+// Vault seals what must not be readable in the event log: secrets, custom headers, response bodies. Each destination
+// has a data key of its own; Forget deletes it, and what was sealed for that destination can't be opened any more.
+type Vault interface {
+	// Create makes the data key of a new destination; where it has one, that stays.
+	Create(ctx context.Context, destination uuid.UUID) error
+	// Seal encrypts a value for a destination. It returns ErrForgotten where there is no data key.
+	Seal(ctx context.Context, destination uuid.UUID, plain []byte) ([]byte, error)
+	// Open decrypts what Seal made. It returns ErrForgotten after Forget.
+	Open(ctx context.Context, destination uuid.UUID, sealed []byte) ([]byte, error)
+	// Digest is a keyed digest: equal values of one destination have equal digests.
+	Digest(ctx context.Context, destination uuid.UUID, plain []byte) ([]byte, error)
+	// Forget deletes the data key.
+	Forget(ctx context.Context, destination uuid.UUID) error
+}
+
+// ErrUnavailable: something that a command needs besides the event store can't be reached now; the same may work later.
+var ErrUnavailable = errors.New("a dependency is unavailable")
+
+// ErrForgotten: the data key was deleted with its destination.
+var ErrForgotten = errors.New("data key was deleted with its destination")
+
+// Caller says who acts, and for which organization.
+type Caller struct {
+	Organization uuid.UUID
+	Actor        string    // "key:<id>", "operator", or a process manager's name
+	RequestID    uuid.UUID // correlates what follows from one request
+}
+
+// context is the caller's mark on the events of one command.
+func (c Caller) context() eventstore.Context {
+	return eventstore.NewContext(eventstore.Metadata{
+		Organization: c.Organization, CorrelationID: c.RequestID, CausationID: c.RequestID, Actor: c.Actor,
+	})
+}
+
+// now is the time in the form that events keep: UTC, microseconds as in Postgres.
+func (c *Commands) now() time.Time { return c.Now().UTC().Truncate(time.Microsecond) }

@@ -1,0 +1,205 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/command"
+	"carillon/command/webhook"
+	"carillon/eventstore"
+)
+
+// DelivererName is the deliverer's name as actor.
+const DelivererName = "deliverer"
+
+// recordPause is the wait before something is tried again that needs a store or keys that are not there.
+const recordPause = time.Second
+
+// attempt sends one delivery and records the outcome. It returns how long the request took.
+func (d *Deliverer) attempt(ctx context.Context, job Job) time.Duration {
+	target, now, err := d.open(ctx, job)
+	if err != nil {
+		d.abandon(ctx, job, err)
+		return 0
+	}
+	body, err := job.Body.Bytes()
+	if err != nil {
+		d.abandon(ctx, job, err)
+		return 0
+	}
+	result := d.Sender.Send(ctx, webhook.Request{
+		URL: job.Target.URL, Headers: target.headers, Secrets: target.secrets, ID: job.ID.String(), Body: body, Now: now,
+	})
+	if result.Aborted {
+		d.release(context.WithoutCancel(ctx), []Job{job}) // we stopped, or the destination was deleted
+		return 0
+	}
+	d.record(ctx, job, now, result)
+	return result.Duration
+}
+
+// errLeaseEnds: the lease may end before a request would; whoever claims the delivery next sends it.
+var errLeaseEnds = errors.New("the lease ends too soon")
+
+// open decrypts what the request needs. While the keys can't be reached it tries again, as long as the lease allows.
+func (d *Deliverer) open(ctx context.Context, job Job) (target openedTarget, now time.Time, err error) {
+	for {
+		now = d.Now()
+		if job.LeasedUntil.Sub(now) < d.Policy.Timeout {
+			return target, now, errLeaseEnds
+		}
+		if target, err = d.opened.open(ctx, job.Target, now); !errors.Is(err, command.ErrUnavailable) {
+			return target, now, err
+		}
+		select {
+		case <-ctx.Done():
+			return target, now, ctx.Err()
+		case <-time.After(recordPause):
+		}
+	}
+}
+
+// abandon leaves a delivery that can't be sent now. A destination whose data key is gone was deleted: then the read
+// model drops the delivery by itself.
+func (d *Deliverer) abandon(ctx context.Context, job Job, err error) {
+	switch {
+	case errors.Is(err, errLeaseEnds):
+		d.release(ctx, []Job{job})
+		return
+	case errors.Is(err, command.ErrForgotten), ctx.Err() != nil:
+		return
+	}
+	// The lease stays, so that it is tried again after a while and not at once.
+	d.Log.Error("delivery can't be sent", "delivery", job.ID, "destination", job.Target.ID, "error", err)
+}
+
+// record appends the outcome, and does not give up while the store is away: what happened must be known.
+func (d *Deliverer) record(ctx context.Context, job Job, at time.Time, result webhook.Result) {
+	trigger := delivery.Automatic
+	if job.Replay != uuid.Nil {
+		trigger = delivery.ManualReplay
+	}
+	d.Record(Attempt{FailureReason: result.FailureReason, Duration: result.Duration, Trigger: trigger})
+	mark := eventstore.NewContext(eventstore.Metadata{
+		Organization: job.Target.Organization, CorrelationID: job.Body.Event, CausationID: job.ID, Actor: DelivererName,
+	})
+	var sealed []byte
+	for {
+		var err error
+		if sealed == nil && result.Body != "" {
+			sealed, err = d.Vault.Seal(ctx, job.Target.ID, []byte(result.Body))
+		}
+		if err == nil {
+			order := d.outcome(job, trigger, at, result, sealed)
+			_, err = eventstore.ExecuteAt(ctx, d.Store, delivery.Aggregate, job.ID, job.Known, delivery.Command(order), mark)
+		}
+		switch {
+		case err == nil, errors.Is(err, command.ErrForgotten), ctx.Err() != nil:
+			return
+		case errors.Is(err, eventstore.ErrUndecodable):
+			d.abandon(ctx, job, err)
+			return
+		}
+		d.Log.Warn("outcome of an attempt could not be recorded yet", "delivery", job.ID, "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(recordPause):
+		}
+	}
+}
+
+func (d *Deliverer) outcome(job Job, trigger delivery.Trigger, at time.Time, r webhook.Result, body []byte) delivery.RecordAttempt {
+	return delivery.RecordAttempt{
+		Organization: job.Target.Organization, Destination: job.Target.ID,
+		Number: job.Attempts + 1, Trigger: trigger, At: at.UTC().Truncate(time.Microsecond),
+		Outcome: delivery.Outcome{
+			ResponseStatus: r.StatusCode, ResponseBody: body, FailureReason: r.FailureReason, ErrorMessage: r.ErrorMessage,
+			DurationMicros: r.Duration.Microseconds(),
+		},
+		Retry: delivery.Retry{
+			Schedule: d.Policy.RetrySchedule, Spread: d.Policy.RetrySpread, Jitter: d.Jitter(), Floor: r.RetryAfter,
+			Never: r.StatusCode == http.StatusGone,
+		},
+	}
+}
+
+// openedTargets keeps the secrets and headers of recent targets in the clear, in memory only.
+type openedTargets struct {
+	vault Vault
+	mu    sync.Mutex
+	known map[uuid.UUID]openedTarget
+}
+
+type openedTarget struct {
+	of      *Target
+	until   time.Time // the next expiry among the secrets
+	headers map[string]string
+	secrets []webhook.Secret
+}
+
+const maxOpened = 10_000
+
+func newOpenedTargets(vault Vault) *openedTargets {
+	return &openedTargets{vault: vault, known: map[uuid.UUID]openedTarget{}}
+}
+
+func (o *openedTargets) forget(id uuid.UUID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.known, id)
+}
+
+// open decrypts the headers and the secrets that are active at a time.
+func (o *openedTargets) open(ctx context.Context, t *Target, now time.Time) (openedTarget, error) {
+	o.mu.Lock()
+	found, ok := o.known[t.ID]
+	o.mu.Unlock()
+	if ok && found.of == t && (found.until.IsZero() || now.Before(found.until)) {
+		return found, nil
+	}
+	opened := openedTarget{of: t}
+	if len(t.Headers) > 0 {
+		plain, err := o.vault.Open(ctx, t.ID, t.Headers)
+		if err != nil {
+			return opened, fmt.Errorf("open headers: %w", err)
+		}
+		if err := json.Unmarshal(plain, &opened.headers); err != nil {
+			return opened, fmt.Errorf("open headers: %w", err)
+		}
+	}
+	for _, sealed := range t.Secrets {
+		if !sealed.ExpiresAt.IsZero() {
+			if !now.Before(sealed.ExpiresAt) {
+				continue
+			}
+			if opened.until.IsZero() || sealed.ExpiresAt.Before(opened.until) {
+				opened.until = sealed.ExpiresAt
+			}
+		}
+		plain, err := o.vault.Open(ctx, t.ID, sealed.Sealed)
+		if err != nil {
+			return opened, fmt.Errorf("open secret: %w", err)
+		}
+		secret, err := webhook.ParseSecret(string(plain))
+		if err != nil {
+			return opened, fmt.Errorf("open secret: %w", err)
+		}
+		opened.secrets = append(opened.secrets, secret)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.known) >= maxOpened {
+		clear(o.known)
+	}
+	o.known[t.ID] = opened
+	return opened, nil
+}

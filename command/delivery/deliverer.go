@@ -1,0 +1,277 @@
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/eventstore"
+)
+
+const (
+	idlePoll     = 500 * time.Millisecond // looks into the queue at least this often
+	busyPoll     = 20 * time.Millisecond  // and at most this often while it is short of room
+	maxClaim     = 512                    // deliveries in one claim
+	lowWater     = 32                     // waiting deliveries below which more are claimed at once
+	leaseSlack   = 30 * time.Second       // for queueing in memory and for recording the outcome
+	drainTimeout = 5 * time.Second        // for requests under way when the process ends
+)
+
+// Policy is how hard it is tried.
+type Policy struct {
+	Timeout       time.Duration   // of one request
+	RetrySchedule []time.Duration // waits after the first, second … failed automatic attempt
+	RetrySpread   float64         // 0.2: ±20 %
+}
+
+// DefaultPolicy follows Standard Webhooks: ten attempts over three days.
+var DefaultPolicy = Policy{
+	Timeout: 30 * time.Second,
+	RetrySchedule: []time.Duration{
+		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
+		10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+	},
+	RetrySpread: 0.2,
+}
+
+// Deliverer sends deliveries: those that the dispatcher hands over and those that it claims from the queue.
+type Deliverer struct {
+	Store  eventstore.Store
+	Queue  Queue
+	Vault  Vault
+	Sender Sender
+	Policy Policy
+	Limits Limits
+	Now    func() time.Time
+	Jitter func() float64 // from -1 to 1
+	Log    *slog.Logger
+	Record func(Attempt) // tells metrics of each attempt
+
+	once    sync.Once
+	lanes   *lanes
+	opened  *openedTargets
+	kick    chan struct{}
+	mu      sync.Mutex // guards ctx
+	ctx     context.Context
+	running sync.WaitGroup
+	hungry  atomic.Bool // the last claim found something
+}
+
+// Attempt is what metrics want to know of an attempt.
+type Attempt struct {
+	FailureReason string // empty: success
+	Duration      time.Duration
+	Trigger       delivery.Trigger
+}
+
+var _ Handoff = (*Deliverer)(nil)
+
+func (d *Deliverer) init() {
+	d.once.Do(func() {
+		d.lanes = newLanes(d.Limits)
+		d.opened = newOpenedTargets(d.Vault)
+		d.kick = make(chan struct{}, 1)
+	})
+}
+
+// Run works until the context ends, then lets the requests under way finish and gives back what it holds.
+func (d *Deliverer) Run(ctx context.Context) error {
+	d.init()
+	working, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	d.mu.Lock()
+	d.ctx = working
+	d.mu.Unlock()
+	var watching sync.WaitGroup
+	watching.Go(func() { d.watch(ctx) })
+	d.claimLoop(ctx)
+	watching.Wait()
+	d.mu.Lock()
+	d.ctx = nil // takes nothing more
+	d.mu.Unlock()
+	finished := make(chan struct{})
+	go func() { d.running.Wait(); close(finished) }()
+	select {
+	case <-finished:
+	case <-time.After(drainTimeout):
+		cancel()
+		<-finished
+	}
+	return nil
+}
+
+// Kick makes it look into the queue now.
+func (d *Deliverer) Kick() {
+	d.init()
+	select {
+	case d.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Reserve implements Handoff.
+func (d *Deliverer) Reserve(target *Target) (worker int32, until time.Time, ok bool) {
+	d.init()
+	if !d.works() || !d.lanes.reserve(target.ID) {
+		return 0, time.Time{}, false
+	}
+	return d.Queue.Worker(), d.Now().Add(d.lease()), true
+}
+
+// Submit implements Handoff.
+func (d *Deliverer) Submit(job Job) {
+	d.lanes.add(job, true)
+	d.pump()
+}
+
+// Cancel implements Handoff.
+func (d *Deliverer) Cancel(target *Target) { d.lanes.cancel(target.ID) }
+
+// Load counts what waits in memory and what is under way.
+func (d *Deliverer) Load() (queued, running int) {
+	d.init()
+	return d.lanes.size()
+}
+
+// lease is long enough for a request that times out after a wait in memory.
+func (d *Deliverer) lease() time.Duration { return 2*d.Policy.Timeout + leaseSlack }
+
+func (d *Deliverer) works() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ctx != nil
+}
+
+// pump starts what may start.
+func (d *Deliverer) pump() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx == nil {
+		return
+	}
+	for {
+		ctx, cancel := context.WithCancel(d.ctx)
+		job, ok := d.lanes.next(cancel)
+		if !ok {
+			cancel()
+			return
+		}
+		d.running.Go(func() {
+			defer cancel()
+			took := d.attempt(ctx, job)
+			d.lanes.done(job, took)
+			d.pump()
+			if queued, _ := d.lanes.size(); queued < lowWater && d.hungry.CompareAndSwap(true, false) {
+				d.Kick() // more is waiting than the last claim took
+			}
+		})
+	}
+}
+
+// claimLoop takes due deliveries from the queue whenever there is room.
+func (d *Deliverer) claimLoop(ctx context.Context) {
+	wait := time.Duration(0)
+	for {
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-d.kick:
+			timer.Stop()
+		case <-timer.C:
+		}
+		wait = d.claim(ctx)
+	}
+}
+
+// claim takes what it has room for, and says when to look again.
+func (d *Deliverer) claim(ctx context.Context) time.Duration {
+	free, full := d.lanes.room()
+	if free <= 0 {
+		return busyPoll
+	}
+	jobs, err := d.Queue.Claim(ctx, full, d.Limits.Queued/2, min(free, maxClaim), d.lease())
+	if err != nil {
+		if ctx.Err() == nil {
+			d.Log.Warn("could not claim due deliveries", "error", err)
+		}
+		return idlePoll
+	}
+	var surplus []Job
+	for _, job := range jobs {
+		if !d.lanes.add(job, false) {
+			surplus = append(surplus, job)
+		}
+	}
+	d.pump()
+	d.giveBack(ctx, surplus)
+	d.hungry.Store(len(jobs) > len(surplus))
+	if len(jobs) > 0 {
+		return busyPoll
+	}
+	next, planned, err := d.Queue.NextDue(ctx)
+	if err != nil || !planned {
+		return idlePoll
+	}
+	return min(max(next.Sub(d.Now()), busyPoll), idlePoll)
+}
+
+// watch follows the destinations: when one changes, what waits for it in memory goes back to the queue, and what is
+// under way to one that was deleted is cut off.
+func (d *Deliverer) watch(ctx context.Context) {
+	head, err := d.Store.Head(ctx)
+	for err != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(idlePoll):
+		}
+		head, err = d.Store.Head(ctx)
+	}
+	filter := eventstore.Categories(destination.Aggregate.Category)
+	for m := range eventstore.Follow(ctx, d.Store, head, filter, d.Log.With("consumer", "deliverer")) {
+		if m.Event == nil {
+			continue
+		}
+		event, err := destination.Events.Decode(m.Event)
+		if err != nil {
+			d.Log.Error("deliverer can't read what changed about a destination", "error", err)
+			continue // the projection that stops on it says so loudly; sending goes on with what is known
+		}
+		_, deleted := event.(destination.Deleted)
+		id := m.Event.StreamID()
+		d.opened.forget(id)
+		d.release(ctx, d.lanes.drop(id, deleted))
+		if _, enabled := event.(destination.Enabled); enabled {
+			d.Kick()
+		}
+	}
+}
+
+// release gives jobs back and looks at once who else may take them.
+func (d *Deliverer) release(ctx context.Context, jobs []Job) {
+	if len(jobs) > 0 {
+		d.giveBack(ctx, jobs)
+		d.Kick()
+	}
+}
+
+func (d *Deliverer) giveBack(ctx context.Context, jobs []Job) {
+	if len(jobs) == 0 {
+		return
+	}
+	ids := make([]uuid.UUID, len(jobs))
+	for i, job := range jobs {
+		ids[i] = job.ID
+	}
+	if err := d.Queue.Release(ctx, ids); err != nil {
+		d.Log.Warn("could not give back leases; they end by themselves", "error", err)
+	}
+}

@@ -1,0 +1,205 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/feed"
+	"carillon/aggregates/publication"
+	"carillon/aggregates/subscription"
+	"carillon/eventstore"
+)
+
+// DispatcherName is the dispatcher's name as consumer and as actor.
+const DispatcherName = "dispatcher"
+
+// concurrentAppends bounds the dispatches that are on their way into the store at one time.
+const concurrentAppends = 128
+
+// Dispatcher is the process manager that turns each published event into the deliveries of its fan-out.
+type Dispatcher struct {
+	store    eventstore.Store
+	handoff  Handoff
+	log      *slog.Logger
+	routes   *Routes
+	replayTo eventstore.Position
+	newest   time.Time // when the newest event was recorded
+}
+
+var _ eventstore.Process = (*Dispatcher)(nil)
+
+// Handoff takes fresh deliveries without a way round through Postgres; Deliverer is one. A nil Handoff takes none.
+type Handoff interface {
+	// Reserve asks for room for a delivery to a destination. The worker holds it until a time; ok is false when there
+	// is no room, and the delivery will be claimed from the read model.
+	Reserve(target *Target) (worker int32, until time.Time, ok bool)
+	// Submit hands over a reserved delivery once it is recorded.
+	Submit(job Job)
+	// Cancel gives back a reservation.
+	Cancel(target *Target)
+}
+
+// NewDispatcher makes a dispatcher; each run of it wants a fresh one.
+func NewDispatcher(store eventstore.Store, handoff Handoff, log *slog.Logger) *Dispatcher {
+	return &Dispatcher{store: store, handoff: handoff, log: log, routes: NewRoutes()}
+}
+
+// Name implements eventstore.Process.
+func (*Dispatcher) Name() string { return DispatcherName }
+
+// Version implements eventstore.Process.
+func (*Dispatcher) Version() int { return 1 }
+
+// Filter implements eventstore.Process.
+func (*Dispatcher) Filter() eventstore.Filter {
+	return eventstore.Categories(publication.Aggregate.Category, feed.Aggregate.Category,
+		destination.Aggregate.Category, subscription.Aggregate.Category)
+}
+
+// Restore implements eventstore.Process.
+func (d *Dispatcher) Restore(row eventstore.SavedRow) error { return d.routes.Restore(row) }
+
+// Begin implements eventstore.Process.
+func (d *Dispatcher) Begin(replayTo eventstore.Position) { d.replayTo = replayTo }
+
+// Changed implements eventstore.Process.
+func (d *Dispatcher) Changed() ([]eventstore.SavedRow, error) { return d.routes.Changed(d.newest) }
+
+// React implements eventstore.Process: it decides in order, then appends side by side.
+func (d *Dispatcher) React(ctx context.Context, batch []eventstore.Recorded) error {
+	group, appending := errgroup.WithContext(ctx)
+	group.SetLimit(concurrentAppends)
+	for i := range batch {
+		recorded := &batch[i]
+		d.newest = recorded.Created
+		if recorded.Category() != publication.Aggregate.Category {
+			if err := d.routes.Apply(recorded); err != nil {
+				return errors.Join(err, group.Wait())
+			}
+			continue
+		}
+		event, err := publication.Events.Decode(recorded)
+		if err != nil {
+			return errors.Join(err, group.Wait())
+		}
+		p := event.(publication.Published) //nolint:forcetypeassert,errcheck // the codec knows no other
+		id := recorded.StreamID()
+		if f := d.plan(recorded, id, p); f != nil {
+			group.Go(func() error { return f.record(appending, d.store, d.handoff) })
+		}
+	}
+	return group.Wait()
+}
+
+// fanOut is one published event on its way into the store.
+type fanOut struct {
+	cause     *eventstore.Recorded
+	id        uuid.UUID
+	published publication.Published
+	scheduled []dispatch.Scheduled
+	targets   []*Target // of the scheduled ones
+	at        time.Time
+}
+
+func (d *Dispatcher) plan(recorded *eventstore.Recorded, id uuid.UUID, p publication.Published) *fanOut {
+	at := recorded.Created.UTC().Truncate(time.Microsecond)
+	scheduled := d.routes.Dispatch(id, p, at)
+	if len(scheduled) == 0 {
+		return nil
+	}
+	f := &fanOut{cause: recorded, id: id, published: p, scheduled: scheduled, targets: make([]*Target, len(scheduled)), at: at}
+	fresh := d.handoff != nil && d.replayTo.Before(recorded.Position)
+	for i := range scheduled {
+		f.targets[i] = d.routes.Target(scheduled[i].Destination)
+		// What may have been dispatched before a crash may also have been delivered: the read model knows.
+		if !fresh || !scheduled[i].NotBefore.IsZero() {
+			continue
+		}
+		if worker, until, ok := d.handoff.Reserve(f.targets[i]); ok {
+			scheduled[i].Worker, scheduled[i].LeasedUntil = worker, until.UTC().Truncate(time.Microsecond)
+		}
+	}
+	return f
+}
+
+// record appends the fan-out, in chunks where it is large, and hands over what was reserved.
+func (f *fanOut) record(ctx context.Context, store eventstore.Store, handoff Handoff) error {
+	summary := dispatch.Summary{
+		Type: f.published.Type, Source: f.published.Source, Subject: f.published.Subject, Time: f.published.Time,
+		FeedType: f.published.FeedType, FeedID: f.published.FeedID,
+	}
+	known := &eventstore.Loaded[dispatch.State]{Revision: eventstore.NoStream} // most are new: try without reading
+	for first := 0; first < len(f.scheduled); first += dispatch.MaxPerEvent {
+		last := min(first+dispatch.MaxPerEvent, len(f.scheduled))
+		out, err := eventstore.ExecuteAt(ctx, store, dispatch.Aggregate, f.id, known, dispatch.Command(dispatch.Schedule{
+			DeliveriesScheduled: dispatch.DeliveriesScheduled{Publication: f.id, Event: summary, Deliveries: f.scheduled[first:last], At: f.at},
+		}), f.mark(first))
+		if err != nil {
+			f.cancel(handoff, first)
+			return fmt.Errorf("dispatch %s: %w", f.id, err)
+		}
+		known = &eventstore.Loaded[dispatch.State]{State: out.State, Revision: out.Revision, Position: out.Position}
+		f.submit(handoff, first, last)
+	}
+	return f.supersede(ctx, store)
+}
+
+// mark derives the command's id, so that dispatching again after a crash appends nothing.
+func (f *fanOut) mark(chunk int) eventstore.Context {
+	return eventstore.Context{
+		CommandID: eventstore.EventID(f.id, chunk),
+		Metadata: eventstore.Metadata{
+			Organization: f.published.Organization, CorrelationID: f.id, CausationID: f.cause.ID, Actor: DispatcherName,
+		},
+	}
+}
+
+func (f *fanOut) submit(handoff Handoff, first, last int) {
+	body := &Body{Event: f.id, Published: f.published}
+	for i := first; i < last; i++ {
+		if f.scheduled[i].Worker == 0 {
+			continue
+		}
+		handoff.Submit(Job{
+			ID: dispatch.DeliveryID(f.id, f.scheduled[i].Destination), Target: f.targets[i], Body: body,
+			Known:       &eventstore.Loaded[delivery.State]{Revision: eventstore.NoStream},
+			LeasedUntil: f.scheduled[i].LeasedUntil,
+		})
+	}
+}
+
+func (f *fanOut) cancel(handoff Handoff, first int) {
+	for i := first; i < len(f.scheduled); i++ {
+		if f.scheduled[i].Worker != 0 {
+			handoff.Cancel(f.targets[i])
+		}
+	}
+}
+
+// supersede ends the older deliveries that waited in the same debounce windows.
+func (f *fanOut) supersede(ctx context.Context, store eventstore.Store) error {
+	for _, s := range f.scheduled {
+		if s.Supersedes == uuid.Nil {
+			continue
+		}
+		newer := dispatch.DeliveryID(f.id, s.Destination)
+		mark := f.mark(0)
+		mark.CommandID = eventstore.EventID(newer, 0)
+		mark.Metadata.Organization = s.Organization
+		_, err := eventstore.Execute(ctx, store, delivery.Aggregate, s.Supersedes,
+			delivery.Command(delivery.Supersede{By: newer, At: f.at}), mark)
+		if err != nil {
+			return fmt.Errorf("supersede %s: %w", s.Supersedes, err)
+		}
+	}
+	return nil
+}

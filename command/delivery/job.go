@@ -1,0 +1,74 @@
+package delivery
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/publication"
+	"carillon/command/webhook"
+	"carillon/eventstore"
+)
+
+// Job is one delivery that is to be sent now.
+type Job struct {
+	ID          uuid.UUID
+	Target      *Target
+	Body        *Body
+	Attempts    int                                // made so far
+	Known       *eventstore.Loaded[delivery.State] // as the read model knows it, if it does; an old one only costs a read
+	Replay      uuid.UUID                          // the requested replay, if that is why it is sent
+	LeasedUntil time.Time
+}
+
+// Body is the request body of an event, the same for all its deliveries; it is rendered once.
+type Body struct {
+	Event     uuid.UUID
+	Published publication.Published
+
+	once     sync.Once
+	rendered []byte
+	err      error
+}
+
+// Bytes renders the envelope.
+func (b *Body) Bytes() ([]byte, error) {
+	b.once.Do(func() {
+		envelope := webhook.Envelope{
+			ID: b.Event.String(), Source: b.Published.Source, Type: b.Published.Type, Subject: b.Published.Subject,
+			Time: b.Published.Time, FeedType: b.Published.FeedType, Data: b.Published.Data,
+		}
+		if b.Published.FeedID != uuid.Nil {
+			envelope.FeedID = b.Published.FeedID.String()
+		}
+		b.rendered, b.err = envelope.AppendJSON(nil)
+	})
+	return b.rendered, b.err
+}
+
+// Queue is the read model of deliveries as workers use it. Any number of workers on any number of nodes may.
+type Queue interface {
+	// Worker is this node's identity in leases. Another node's claims respect it while this node lives.
+	Worker() int32
+	// Claim leases due deliveries of enabled destinations, and replays, at most limit, at most perDestination of each,
+	// none of the destinations that are full.
+	Claim(ctx context.Context, full []uuid.UUID, perDestination, limit int, lease time.Duration) ([]Job, error)
+	// NextDue is when the next delivery will be due that nobody holds; false where none is planned.
+	NextDue(ctx context.Context) (time.Time, bool, error)
+	// Release gives leases back at once.
+	Release(ctx context.Context, ids []uuid.UUID) error
+}
+
+// Vault opens secrets and headers and seals response bodies; command.Vault is one.
+type Vault interface {
+	Open(ctx context.Context, destination uuid.UUID, sealed []byte) ([]byte, error)
+	Seal(ctx context.Context, destination uuid.UUID, plain []byte) ([]byte, error)
+}
+
+// Sender makes one request; webhook.Sender is one.
+type Sender interface {
+	Send(ctx context.Context, r webhook.Request) webhook.Result
+}

@@ -1,0 +1,170 @@
+package delivery
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+var tight = Limits{InFlight: 8, PerDestination: 3, PerSlow: 1, Queued: 5, SlowAfter: time.Second}
+
+func job(organization, destination byte) Job {
+	return Job{ID: uuid.New(), Target: &Target{ID: uuid.UUID{destination}, Organization: uuid.UUID{organization}}}
+}
+
+func nothing() {}
+
+// take starts all that may start.
+func take(ls *lanes) (started []Job) {
+	for {
+		next, ok := ls.next(nothing)
+		if !ok {
+			return started
+		}
+		started = append(started, next)
+	}
+}
+
+func TestOneDestinationGetsItsShareOnly(t *testing.T) {
+	t.Parallel()
+	ls := newLanes(tight)
+	for range tight.Queued + 3 {
+		ls.add(job(1, 1), false)
+	}
+	if got := len(take(ls)); got != tight.PerDestination {
+		t.Errorf("%d started, want %d", got, tight.PerDestination)
+	}
+	ls.add(job(1, 2), false)
+	if got := take(ls); len(got) != 1 || got[0].Target.ID != (uuid.UUID{2}) {
+		t.Errorf("another destination had to wait: %v", got)
+	}
+}
+
+func TestASlowDestinationGetsLess(t *testing.T) {
+	t.Parallel()
+	ls := newLanes(tight)
+	for range 10 {
+		ls.add(job(1, 1), false)
+	}
+	for _, started := range take(ls) {
+		ls.done(started, 2*time.Second)
+	}
+	if got := len(take(ls)); got != tight.PerSlow {
+		t.Errorf("%d started, want %d", got, tight.PerSlow)
+	}
+	if ls.reserve(uuid.UUID{1}) {
+		t.Error("a slow destination got room for fresh deliveries")
+	}
+}
+
+func TestOrganizationsTakeTurns(t *testing.T) {
+	t.Parallel()
+	limits := tight
+	limits.InFlight, limits.PerDestination = 4, 4
+	ls := newLanes(limits)
+	for destination := range byte(3) { // three busy destinations of one organization …
+		for range 3 {
+			ls.add(job(1, 10+destination), false)
+		}
+	}
+	for range 3 { // … and one of another
+		ls.add(job(2, 20), false)
+	}
+	second := 0
+	for _, started := range take(ls) {
+		if started.Target.Organization == (uuid.UUID{2}) {
+			second++
+		}
+	}
+	if second != 2 {
+		t.Errorf("the second organization got %d of 4 turns, want 2", second)
+	}
+}
+
+func TestDropForgetsWhatWaitsAndCancelsWhatRuns(t *testing.T) {
+	t.Parallel()
+	ls := newLanes(tight)
+	for range 5 {
+		ls.add(job(1, 1), false)
+	}
+	cancelled := 0
+	for range tight.PerDestination {
+		ls.next(func() { cancelled++ })
+	}
+	if got := len(ls.drop(uuid.UUID{1}, true)); got != 2 || cancelled != tight.PerDestination {
+		t.Errorf("%d dropped and %d cancelled, want 2 and %d", got, cancelled, tight.PerDestination)
+	}
+	if got := take(ls); len(got) != 0 {
+		t.Errorf("%d started after the drop", len(got))
+	}
+}
+
+// Whatever comes in whatever order: no bound is passed, nothing is lost, nothing runs twice, nothing starves.
+func TestLanesKeepTheirPromises(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		ls := newLanes(tight)
+		waiting, running := map[uuid.UUID]Job{}, map[uuid.UUID]Job{}
+		perDestination := map[uuid.UUID]int{}
+		finish := func(j Job, took time.Duration) {
+			delete(running, j.ID)
+			perDestination[j.Target.ID]--
+			ls.done(j, took)
+		}
+		start := func() bool {
+			j, ok := ls.next(nothing)
+			if !ok {
+				return false
+			}
+			if _, known := waiting[j.ID]; !known {
+				t.Fatalf("%s started and was not waiting", j.ID)
+			}
+			delete(waiting, j.ID)
+			running[j.ID] = j
+			perDestination[j.Target.ID]++
+			if len(running) > tight.InFlight || perDestination[j.Target.ID] > tight.PerDestination {
+				t.Fatalf("%d in flight, %d of them to one destination", len(running), perDestination[j.Target.ID])
+			}
+			return true
+		}
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				j := job(byte(rapid.IntRange(1, 3).Draw(t, "organization")), 0)
+				j.Target.ID = uuid.UUID{j.Target.Organization[0], byte(rapid.IntRange(1, 3).Draw(t, "destination"))}
+				if ls.add(j, ls.reserve(j.Target.ID)) {
+					waiting[j.ID] = j
+				}
+			case 1:
+				start()
+			case 2:
+				for _, j := range running {
+					finish(j, time.Duration(rapid.IntRange(0, 2).Draw(t, "seconds"))*time.Second)
+					break
+				}
+			case 3:
+				for _, dropped := range ls.drop(uuid.UUID{byte(rapid.IntRange(1, 3).Draw(t, "of")), byte(rapid.IntRange(1, 3).Draw(t, "drop"))}, false) {
+					delete(waiting, dropped.ID)
+				}
+			}
+		}
+		for len(waiting)+len(running) > 0 {
+			progress := false
+			for start() {
+				progress = true
+			}
+			for _, j := range running {
+				finish(j, 0)
+				progress = true
+			}
+			if !progress {
+				t.Fatalf("%d wait and nothing starts", len(waiting))
+			}
+		}
+		if queued, inFlight := ls.size(); queued != 0 || inFlight != 0 {
+			t.Fatalf("%d queued, %d in flight in the end", queued, inFlight)
+		}
+	})
+}

@@ -1,0 +1,250 @@
+package delivery
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/feed"
+	"carillon/aggregates/publication"
+	"carillon/aggregates/subscription"
+	"carillon/eventstore"
+)
+
+var (
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	alice = uuid.UUID{1, 1}
+	bob   = uuid.UUID{1, 2}
+	news  = uuid.UUID{2, 1}
+	hook  = uuid.UUID{3, 1} // of alice
+	other = uuid.UUID{3, 2} // of bob
+	sub   = uuid.UUID{4, 1} // of hook
+	all   = subscription.Declaration{EventTypes: []string{"*"}, ScopeKind: "all"}
+	storm = publication.Published{Type: "news.item.added", Source: "/news", Subject: "storm", Time: noon, FeedType: "news", FeedID: news, Data: []byte(`{}`)}
+)
+
+// stored turns an event of any aggregate into its recorded form.
+func stored[S, E, C any](t testing.TB, a eventstore.Aggregate[S, E, C], id uuid.UUID, event E) *eventstore.Recorded {
+	t.Helper()
+	name, data, err := a.Codec.Encode(event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &eventstore.Recorded{ID: uuid.New(), Stream: a.Stream(id), Type: name, Data: data, Created: noon}
+}
+
+type history struct {
+	t      testing.TB
+	routes *Routes
+}
+
+func (h *history) destination(id uuid.UUID, events ...destination.Event) {
+	h.t.Helper()
+	for _, e := range events {
+		if err := h.routes.Apply(stored(h.t, destination.Aggregate, id, e)); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+func (h *history) subscription(id uuid.UUID, events ...subscription.Event) {
+	h.t.Helper()
+	for _, e := range events {
+		if err := h.routes.Apply(stored(h.t, subscription.Aggregate, id, e)); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+func (h *history) feed(id uuid.UUID, events ...feed.Event) {
+	h.t.Helper()
+	for _, e := range events {
+		if err := h.routes.Apply(stored(h.t, feed.Aggregate, id, e)); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// town is a news feed of alice's, and an endpoint of hers that wants everything.
+func town(t testing.TB) *history {
+	t.Helper()
+	h := &history{t: t, routes: NewRoutes()}
+	h.feed(news, feed.Registered{Organization: alice, FeedType: "news", Name: "News"})
+	h.destination(hook, destination.Created{Organization: alice, URL: "https://example.org"}, destination.SecretMinted{SecretID: uuid.New()})
+	h.subscription(sub, subscription.Created{Organization: alice, Destination: hook, Declaration: all})
+	return h
+}
+
+func receivers(scheduled []dispatch.Scheduled) []uuid.UUID {
+	ids := []uuid.UUID{}
+	for _, s := range scheduled {
+		ids = append(ids, s.Destination)
+	}
+	return ids
+}
+
+func TestWhoReceives(t *testing.T) {
+	t.Parallel()
+	unfed := storm
+	unfed.FeedType, unfed.FeedID, unfed.Organization = "", uuid.Nil, bob
+	tests := map[string]struct {
+		happened func(*history)
+		event    publication.Published
+		want     []uuid.UUID
+	}{
+		"the owner of the feed": {func(*history) {}, storm, []uuid.UUID{hook}},
+		"whom it is shared with": {func(h *history) {
+			h.feed(news, feed.Shared{With: bob})
+			h.destination(other, destination.Created{Organization: bob, URL: "https://example.net"})
+			h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Declaration: all})
+		}, storm, []uuid.UUID{hook, other}},
+		"no longer shared": {func(h *history) {
+			h.feed(news, feed.Shared{With: bob}, feed.Unshared{With: bob})
+			h.destination(other, destination.Created{Organization: bob, URL: "https://example.net"})
+			h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Declaration: all})
+		}, storm, []uuid.UUID{hook}},
+		"an event without a feed stays in its organization": {func(*history) {}, unfed, []uuid.UUID{}},
+		"a disabled destination":                            {func(h *history) { h.destination(hook, destination.Disabled{}) }, storm, []uuid.UUID{}},
+		"an auto-disabled destination":                      {func(h *history) { h.destination(hook, destination.AutoDisabled{}) }, storm, []uuid.UUID{}},
+		"enabled again": {func(h *history) {
+			h.destination(hook, destination.AutoDisabled{}, destination.Enabled{})
+		}, storm, []uuid.UUID{hook}},
+		"a deleted destination":  {func(h *history) { h.destination(hook, destination.Deleted{}) }, storm, []uuid.UUID{}},
+		"a deleted subscription": {func(h *history) { h.subscription(sub, subscription.Deleted{}) }, storm, []uuid.UUID{}},
+		"an inactive subscription": {func(h *history) {
+			h.subscription(sub, subscription.Deactivated{})
+		}, storm, []uuid.UUID{}},
+		"active again": {func(h *history) {
+			h.subscription(sub, subscription.Deactivated{}, subscription.Activated{})
+		}, storm, []uuid.UUID{hook}},
+		"a subscription to something else": {func(h *history) {
+			h.subscription(sub, subscription.Revised{Declaration: subscription.Declaration{EventTypes: []string{"event.*"}, ScopeKind: "all"}})
+		}, storm, []uuid.UUID{}},
+		"a deleted feed": {func(h *history) { h.feed(news, feed.Deleted{}) }, storm, []uuid.UUID{}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := town(t)
+			tt.happened(h)
+			got := receivers(h.routes.Dispatch(uuid.New(), tt.event, noon))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("receivers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSeveralSubscriptionsMakeOneDelivery(t *testing.T) {
+	t.Parallel()
+	h := town(t)
+	second := uuid.UUID{4, 9}
+	h.subscription(second, subscription.Created{Organization: alice, Destination: hook, Declaration: all})
+	got := h.routes.Dispatch(uuid.New(), storm, noon)
+	if len(got) != 1 || !slices.Equal(got[0].Subscriptions, []uuid.UUID{sub, second}) {
+		t.Errorf("scheduled %+v, want one delivery of both subscriptions", got)
+	}
+}
+
+func TestDebounceKeepsTheNewestUntilTheWindowCloses(t *testing.T) {
+	t.Parallel()
+	h := town(t)
+	h.destination(hook, destination.Revised{URL: "https://example.org", DebounceWindowSeconds: 60})
+	first, second, third, elsewhere := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	closes := noon.Add(time.Minute)
+	a := h.routes.Dispatch(first, storm, noon)[0]
+	if !a.NotBefore.Equal(closes) || a.Supersedes != uuid.Nil {
+		t.Errorf("the first: %+v", a)
+	}
+	b := h.routes.Dispatch(second, storm, noon.Add(59*time.Second))[0]
+	if !b.NotBefore.Equal(closes) || b.Supersedes != dispatch.DeliveryID(first, hook) {
+		t.Errorf("the second: %+v", b)
+	}
+	calm := storm
+	calm.Subject = "calm"
+	if c := h.routes.Dispatch(elsewhere, calm, noon.Add(59*time.Second))[0]; c.Supersedes != uuid.Nil {
+		t.Errorf("another subject: %+v", c)
+	}
+	d := h.routes.Dispatch(third, storm, closes)[0]
+	if !d.NotBefore.Equal(closes.Add(time.Minute)) || d.Supersedes != uuid.Nil {
+		t.Errorf("after the window: %+v", d)
+	}
+}
+
+func TestSecretsOfATarget(t *testing.T) {
+	t.Parallel()
+	h := town(t)
+	next := uuid.New()
+	minted := h.routes.Target(hook).Secrets[0].ID
+	h.destination(hook, destination.SecretRotated{SecretID: next, Expiring: []uuid.UUID{minted}, ExpiresAt: noon.Add(24 * time.Hour), At: noon})
+	got := h.routes.Target(hook).Secrets
+	if len(got) != 2 || !got[0].ExpiresAt.Equal(noon.Add(24*time.Hour)) || !got[1].ExpiresAt.IsZero() {
+		t.Fatalf("in the overlap: %+v", got)
+	}
+	h.destination(hook, destination.SecretExpired{SecretID: minted, At: noon.Add(time.Hour)})
+	if expired := h.routes.Target(hook).Secrets[0]; !expired.ExpiresAt.Equal(noon.Add(time.Hour)) {
+		t.Errorf("expired at %s", expired.ExpiresAt)
+	}
+}
+
+// At whatever moment the routes are saved and restored, what follows is dispatched as if they had not been.
+func TestSavedRoutesDispatchTheSame(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		lasting, saved := town(t), town(t)
+		rows := map[rowKey]eventstore.SavedRow{}
+		clock := noon
+		restart := func() {
+			changed, err := saved.routes.Changed(clock)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			for _, row := range changed {
+				rows[rowKey{row.Kind, row.ID}] = row
+			}
+			saved.routes = NewRoutes()
+			for _, row := range rows {
+				if row.Data == nil {
+					continue
+				}
+				if err := saved.routes.Restore(row); err != nil {
+					rt.Fatal(err)
+				}
+			}
+		}
+		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
+			clock = clock.Add(time.Duration(rapid.IntRange(0, 40).Draw(rt, "seconds")) * time.Second)
+			step := rapid.IntRange(0, 7).Draw(rt, "step")
+			for _, h := range []*history{lasting, saved} {
+				switch step {
+				case 0:
+					h.destination(hook, destination.Disabled{})
+				case 1:
+					h.destination(hook, destination.Enabled{})
+				case 2:
+					h.destination(hook, destination.Revised{URL: "https://example.org", DebounceWindowSeconds: 30})
+				case 3:
+					h.subscription(sub, subscription.Deactivated{})
+				case 4:
+					h.subscription(sub, subscription.Activated{})
+				case 5:
+					h.feed(news, feed.Shared{With: bob})
+				}
+			}
+			if step == 6 {
+				restart()
+			}
+			event := uuid.New()
+			want, got := lasting.routes.Dispatch(event, storm, clock), saved.routes.Dispatch(event, storm, clock)
+			if diff := cmp.Diff(want, got); diff != "" {
+				rt.Fatalf("after a restart (-without +with):\n%s", diff)
+			}
+		}
+	})
+}

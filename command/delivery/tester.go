@@ -1,0 +1,53 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/publication"
+	"carillon/command/catalog"
+	"carillon/command/webhook"
+)
+
+// testSource is what a test event names as its source.
+const testSource = "/events/destinations/"
+
+// Tester sends test events: the same envelope, signatures, headers, timeout and address checks as a delivery's, and
+// nothing is recorded.
+type Tester struct {
+	Vault  Vault
+	Sender Sender
+	Now    func() time.Time
+}
+
+// Tested is what came of a test.
+type Tested struct {
+	Result    webhook.Result
+	WebhookID uuid.UUID
+	EventID   uuid.UUID
+	Time      time.Time
+}
+
+// Send sends one delivery.test event now.
+func (t Tester) Send(ctx context.Context, target *Target) (Tested, error) {
+	now := t.Now()
+	tested := Tested{WebhookID: uuid.New(), EventID: uuid.New(), Time: now.UTC().Truncate(time.Millisecond)}
+	opened, err := newOpenedTargets(t.Vault).open(ctx, target, now)
+	if err != nil {
+		return tested, err
+	}
+	body := Body{Event: tested.EventID, Published: publication.Published{
+		Type: catalog.DeliveryTest, Source: testSource + target.ID.String(), Subject: target.ID.String(), Time: tested.Time,
+		Data: []byte(`{"message":"This is a test of your destination. Verify the signature, answer 2xx, and ignore it otherwise."}`),
+	}}
+	rendered, err := body.Bytes()
+	if err != nil {
+		return tested, err
+	}
+	tested.Result = t.Sender.Send(ctx, webhook.Request{
+		URL: target.URL, Headers: opened.headers, Secrets: opened.secrets, ID: tested.WebhookID.String(), Body: rendered, Now: now,
+	})
+	return tested, ctx.Err()
+}

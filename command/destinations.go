@@ -1,0 +1,320 @@
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/destination"
+	"carillon/aggregates/externalid"
+	"carillon/command/egress"
+	"carillon/command/webhook"
+	"carillon/eventstore"
+)
+
+const (
+	maxNameLength = 255
+	maxDebounce   = 86400 // seconds
+)
+
+// DestinationInput is a whole destination as a caller describes it.
+type DestinationInput struct {
+	ExternalID            string // optional
+	Name                  string
+	URL                   string
+	Headers               map[string]string
+	DebounceWindowSeconds int
+}
+
+// DestinationPatch changes a destination; nil fields stay as they are.
+type DestinationPatch struct {
+	ExternalID            *string
+	Name                  *string
+	URL                   *string
+	Headers               *map[string]string
+	DebounceWindowSeconds *int
+	Enabled               *bool
+}
+
+// CreatedDestination is what the create answer shows beyond the destination itself.
+type CreatedDestination struct {
+	ID         uuid.UUID
+	Validation webhook.Reachability
+}
+
+// CreateDestination makes a destination with its first secret, and probes its endpoint at the same time.
+func (c *Commands) CreateDestination(ctx context.Context, by Caller, in DestinationInput) (CreatedDestination, eventstore.Position, error) {
+	created := CreatedDestination{ID: uuid.New()}
+	if err := c.checkDestination(ctx, in); err != nil {
+		return created, eventstore.Start, err
+	}
+	if in.ExternalID != "" {
+		_, err := c.claim(ctx, by, by.Organization, in.ExternalID, created.ID, c.destinationBears)
+		if errors.Is(err, externalid.ErrTaken) {
+			return created, eventstore.Start, refuse(Exists, "externalId", "a destination with externalId %q exists already: use PUT to replace it, or another externalId", in.ExternalID)
+		}
+		if err != nil {
+			return created, eventstore.Start, err
+		}
+	}
+	at, err := c.recordDestination(ctx, by, created.ID, in)
+	if err != nil {
+		c.unclaim(ctx, by, by.Organization, in.ExternalID, created.ID, err)
+		return created, eventstore.Start, err
+	}
+	created.Validation = c.Prober.Probe(ctx, in.URL)
+	return created, at, nil
+}
+
+// ReplaceDestination makes every mutable field of a destination what the input says. Its name stays where the input has
+// none.
+func (c *Commands) ReplaceDestination(ctx context.Context, by Caller, id uuid.UUID, in DestinationInput) (eventstore.Position, error) {
+	patch := DestinationPatch{Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds}
+	if in.ExternalID != "" {
+		patch.ExternalID = &in.ExternalID
+	}
+	return c.ReviseDestination(ctx, by, id, patch)
+}
+
+// UpsertDestination creates or replaces the destination with the input's externalId; created says which it was. Of
+// many at the same time one creates and the others replace.
+func (c *Commands) UpsertDestination(ctx context.Context, by Caller, in DestinationInput) (d CreatedDestination, created bool, at eventstore.Position, err error) {
+	d.ID = uuid.New()
+	if err := c.checkDestination(ctx, in); err != nil {
+		return d, false, eventstore.Start, err
+	}
+	owner, err := c.claim(ctx, by, by.Organization, in.ExternalID, d.ID, c.destinationBears)
+	switch {
+	case errors.Is(err, externalid.ErrTaken):
+		d.ID = owner
+		at, err = onceRecorded(ctx, func() (eventstore.Position, error) { return c.ReplaceDestination(ctx, by, owner, in) })
+		return d, false, at, err
+	case err != nil:
+		return d, false, eventstore.Start, err
+	}
+	if at, err = c.recordDestination(ctx, by, d.ID, in); err != nil {
+		c.unclaim(ctx, by, by.Organization, in.ExternalID, d.ID, err)
+		return d, false, eventstore.Start, err
+	}
+	d.Validation = c.Prober.Probe(ctx, in.URL)
+	return d, true, at, nil
+}
+
+func (c *Commands) recordDestination(ctx context.Context, by Caller, id uuid.UUID, in DestinationInput) (eventstore.Position, error) {
+	if err := c.Vault.Create(ctx, id); err != nil {
+		return eventstore.Start, err
+	}
+	headers, err := c.sealHeaders(ctx, id, in.Headers)
+	if err != nil {
+		return eventstore.Start, err
+	}
+	secret, err := c.mintSealed(ctx, id)
+	if err != nil {
+		return eventstore.Start, err
+	}
+	out, err := eventstore.Execute(ctx, c.Store, destination.Aggregate, id, destination.Command(destination.Create{
+		Organization: by.Organization, SecretID: uuid.New(), Secret: secret, At: c.now(),
+		Settings: destination.Settings{
+			ExternalID: in.ExternalID, Name: in.Name, URL: in.URL, Headers: headers, DebounceWindowSeconds: in.DebounceWindowSeconds,
+		},
+	}), by.context())
+	return out.Position, destinationError(err)
+}
+
+// ReviseDestination changes what the patch names. A patch that changes nothing records nothing.
+func (c *Commands) ReviseDestination(ctx context.Context, by Caller, id uuid.UUID, patch DestinationPatch) (eventstore.Position, error) {
+	if err := c.checkPatch(ctx, patch); err != nil {
+		return eventstore.Start, err
+	}
+	known, err := eventstore.Load(ctx, c.Store, destination.Aggregate, id)
+	if err != nil {
+		return eventstore.Start, err
+	}
+	if !known.State.VisibleTo(by.Organization) {
+		return eventstore.Start, destinationError(destination.ErrUnknown)
+	}
+	order := destination.Revise{
+		Organization: by.Organization, ExternalID: patch.ExternalID, Name: patch.Name, URL: patch.URL,
+		DebounceWindowSeconds: patch.DebounceWindowSeconds, Enabled: patch.Enabled, At: c.now(),
+	}
+	if patch.Headers != nil {
+		sealed, err := c.sealHeaders(ctx, id, *patch.Headers)
+		if err != nil {
+			return eventstore.Start, destinationError(err)
+		}
+		order.Headers = &sealed
+	}
+	old := known.State.Settings.ExternalID
+	renamed := patch.ExternalID != nil && *patch.ExternalID != old
+	if renamed && *patch.ExternalID != "" {
+		_, err := c.claim(ctx, by, by.Organization, *patch.ExternalID, id, c.destinationBears)
+		if errors.Is(err, externalid.ErrTaken) {
+			return eventstore.Start, refuse(Exists, "externalId", "another destination has externalId %q", *patch.ExternalID)
+		}
+		if err != nil {
+			return eventstore.Start, err
+		}
+	}
+	out, err := eventstore.ExecuteAt(ctx, c.Store, destination.Aggregate, id, &known, destination.Command(order), by.context())
+	if err != nil {
+		if renamed {
+			c.unclaim(ctx, by, by.Organization, *patch.ExternalID, id, destinationError(err))
+		}
+		return eventstore.Start, destinationError(err)
+	}
+	if renamed {
+		if err := c.release(ctx, by, by.Organization, old, id); err != nil {
+			return eventstore.Start, err
+		}
+	}
+	return out.Position, nil
+}
+
+// DeleteDestination ends a destination. Its data key goes at once, and with it all that was sealed for it.
+func (c *Commands) DeleteDestination(ctx context.Context, by Caller, id uuid.UUID) (eventstore.Position, error) {
+	out, err := eventstore.Execute(ctx, c.Store, destination.Aggregate, id,
+		destination.Command(destination.Delete{Organization: by.Organization, At: c.now()}), by.context())
+	if err != nil {
+		return eventstore.Start, destinationError(err)
+	}
+	if err := c.Vault.Forget(ctx, id); err != nil {
+		return eventstore.Start, err
+	}
+	return out.Position, c.release(ctx, by, by.Organization, out.State.Settings.ExternalID, id)
+}
+
+// RotateSecret mints a secret; the others that never expired overlap for 24 hours.
+func (c *Commands) RotateSecret(ctx context.Context, by Caller, id uuid.UUID) (eventstore.Position, error) {
+	known, err := eventstore.Load(ctx, c.Store, destination.Aggregate, id)
+	if err != nil {
+		return eventstore.Start, err
+	}
+	if !known.State.VisibleTo(by.Organization) {
+		return eventstore.Start, destinationError(destination.ErrUnknown)
+	}
+	secret, err := c.mintSealed(ctx, id)
+	if err != nil {
+		return eventstore.Start, destinationError(err)
+	}
+	out, err := eventstore.ExecuteAt(ctx, c.Store, destination.Aggregate, id, &known, destination.Command(destination.Rotate{
+		Organization: by.Organization, SecretID: uuid.New(), Secret: secret, At: c.now(),
+	}), by.context())
+	return out.Position, destinationError(err)
+}
+
+// ExpireSecret retires one secret at once.
+func (c *Commands) ExpireSecret(ctx context.Context, by Caller, id, secret uuid.UUID) (eventstore.Position, error) {
+	out, err := eventstore.Execute(ctx, c.Store, destination.Aggregate, id, destination.Command(destination.ExpireSecret{
+		Organization: by.Organization, SecretID: secret, At: c.now(),
+	}), by.context())
+	return out.Position, destinationError(err)
+}
+
+func destinationError(err error) error {
+	if errors.Is(err, ErrForgotten) { // deleted right now
+		return &Refusal{Kind: NotFound, Message: destination.ErrUnknown.Error(), Err: err}
+	}
+	refusals := []struct {
+		cause error
+		kind  Kind
+	}{
+		{destination.ErrUnknown, NotFound},
+		{destination.ErrUnknownSecret, NotFound},
+		{destination.ErrTooManySecrets, Conflict},
+		{destination.ErrOnlySecret, Conflict},
+	}
+	for _, r := range refusals {
+		if errors.Is(err, r.cause) {
+			return &Refusal{Kind: r.kind, Message: r.cause.Error(), Err: err}
+		}
+	}
+	return err
+}
+
+// destinationBears implements bears.
+func (c *Commands) destinationBears(ctx context.Context, owner uuid.UUID, externalID string) (borne, gone bool, err error) {
+	loaded, err := eventstore.Load(ctx, c.Store, destination.Aggregate, owner)
+	return !loaded.State.Deleted && loaded.State.Settings.ExternalID == externalID, loaded.State.Deleted, err
+}
+
+func (c *Commands) mintSealed(ctx context.Context, id uuid.UUID) ([]byte, error) {
+	secret, err := webhook.Mint(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return c.Vault.Seal(ctx, id, []byte(secret.Reveal()))
+}
+
+func (c *Commands) sealHeaders(ctx context.Context, id uuid.UUID, headers map[string]string) (destination.Sealed, error) {
+	if len(headers) == 0 {
+		return destination.Sealed{}, nil
+	}
+	plain, err := json.Marshal(headers, json.Deterministic(true))
+	if err != nil {
+		return destination.Sealed{}, fmt.Errorf("encode headers: %w", err)
+	}
+	var sealed destination.Sealed
+	if sealed.Data, err = c.Vault.Seal(ctx, id, plain); err != nil {
+		return sealed, err
+	}
+	sealed.Digest, err = c.Vault.Digest(ctx, id, plain)
+	return sealed, err
+}
+
+// CheckConfig applies the rules for a destination's URL and headers, as validate, create, replace and update do.
+func (c *Commands) CheckConfig(ctx context.Context, url string, headers map[string]string) error {
+	if _, err := c.Guard.CheckURL(ctx, url, egress.Field("config.url")); err != nil {
+		return invalidConfig(ctx, "config.url", err)
+	}
+	if err := webhook.ValidateHeaders(headers); err != nil {
+		return invalidConfig(ctx, "config.headers", err)
+	}
+	return nil
+}
+
+func invalidConfig(ctx context.Context, field string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &Refusal{Kind: Invalid, Field: field, Message: err.Error(), Err: err}
+}
+
+func (c *Commands) checkDestination(ctx context.Context, in DestinationInput) error {
+	patch := DestinationPatch{Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds}
+	if in.ExternalID != "" {
+		patch.ExternalID = &in.ExternalID
+	}
+	return c.checkPatch(ctx, patch)
+}
+
+func (c *Commands) checkPatch(ctx context.Context, p DestinationPatch) error {
+	if p.ExternalID != nil && *p.ExternalID != "" {
+		if err := CheckExternalID("externalId", *p.ExternalID); err != nil {
+			return err
+		}
+	}
+	if p.Name != nil {
+		if n := utf8.RuneCountInString(*p.Name); n < 1 || n > maxNameLength {
+			return refuse(Malformed, "name", "name must have 1 to %d characters", maxNameLength)
+		}
+	}
+	if p.DebounceWindowSeconds != nil && (*p.DebounceWindowSeconds < 0 || *p.DebounceWindowSeconds > maxDebounce) {
+		return refuse(Malformed, "debounceWindowSeconds", "debounceWindowSeconds must be 0 to %d", maxDebounce)
+	}
+	if p.URL != nil {
+		if err := c.CheckConfig(ctx, *p.URL, nil); err != nil {
+			return err
+		}
+	}
+	if p.Headers != nil {
+		if err := webhook.ValidateHeaders(*p.Headers); err != nil {
+			return invalidConfig(ctx, "config.headers", err)
+		}
+	}
+	return nil
+}

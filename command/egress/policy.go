@@ -1,0 +1,184 @@
+// Package egress is the guarded way out of the program: every outgoing
+// connection, whether a delivery, a test, a probe or a collector's fetch, goes
+// through a transport made here.
+//
+// The rule is applied twice. [Policy.CheckURL] and [Guard] judge a URL when it
+// is written, so that a caller gets a clear answer at once. The transport of
+// [NewTransport] judges the resolved address again when it is dialled, after
+// DNS has spoken and before a packet leaves; that is the check that counts,
+// since a name may change its address between the two (DNS rebinding).
+//
+// What is denied: every range of the IANA special-purpose registries, multicast,
+// and the platform address of Azure. Of IPv6 only 2000::/3 is considered at all.
+// Addresses that carry an IPv4 address are judged by that address as well.
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// ErrBlocked matches every refusal of an address, see [BlockedError].
+var ErrBlocked = errors.New("address is private or reserved")
+
+// BlockedError says which address the policy refused. It matches [ErrBlocked].
+type BlockedError struct{ Addr netip.Addr }
+
+// Error names the address.
+func (e *BlockedError) Error() string {
+	if !e.Addr.IsValid() {
+		return "unknown address is refused"
+	}
+	return fmt.Sprintf("address %s is private or reserved", e.Addr)
+}
+
+// Is makes errors.Is(err, ErrBlocked) true.
+func (e *BlockedError) Is(target error) bool { return target == ErrBlocked }
+
+// Policy decides which addresses may be reached. The zero value allows the
+// public internet only.
+type Policy struct {
+	// Allow opens ranges that would be denied, for development and for
+	// installations that deliver inside their own network.
+	Allow []netip.Prefix
+}
+
+// ParsePolicy reads a list of CIDR ranges or single addresses, separated by
+// commas or white space. An empty list is the zero Policy. The error names the
+// entry that could not be read.
+func ParsePolicy(list string) (Policy, error) {
+	fields := strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
+	allow := make([]netip.Prefix, 0, len(fields))
+	for _, field := range fields {
+		prefix, err := parsePrefix(field)
+		if err != nil {
+			return Policy{}, fmt.Errorf("bad address range %q: %w", field, err)
+		}
+		allow = append(allow, prefix)
+	}
+	return Policy{Allow: allow}, nil
+}
+
+func parsePrefix(s string) (netip.Prefix, error) {
+	if !strings.Contains(s, "/") {
+		addr, err := netip.ParseAddr(s)
+		if err != nil {
+			return netip.Prefix{}, errors.New("neither a CIDR range nor an address")
+		}
+		if addr.Zone() != "" {
+			return netip.Prefix{}, errors.New("zones are not allowed")
+		}
+		addr = addr.Unmap()
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	prefix, err := netip.ParsePrefix(s)
+	if err != nil {
+		return netip.Prefix{}, errors.New("not a CIDR range such as 10.0.0.0/8")
+	}
+	// Addresses are unmapped before they are compared, so the range has to be.
+	if prefix.Addr().Is4In6() {
+		if prefix.Bits() < 96 {
+			return netip.Prefix{}, errors.New("range is wider than the IPv4-mapped addresses")
+		}
+		prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
+	}
+	return prefix.Masked(), nil
+}
+
+// Check returns nil when the address may be reached, else a [*BlockedError].
+func (p Policy) Check(addr netip.Addr) error {
+	if !p.permits(addr) {
+		return &BlockedError{Addr: addr}
+	}
+	return nil
+}
+
+func (p Policy) permits(addr netip.Addr) bool {
+	if !addr.IsValid() || addr.Zone() != "" {
+		return false
+	}
+	addr = addr.Unmap()
+	for _, prefix := range p.Allow {
+		if prefix.Contains(addr) {
+			return true
+		}
+	}
+	if addr.Is4() {
+		return !containedIn(denied4, addr)
+	}
+	// DNS64 names are the only way to IPv4 hosts on an IPv6-only network, so
+	// NAT64 is judged by the address behind it.
+	if nat64.Contains(addr) {
+		return p.permits(embedded4(addr))
+	}
+	if !globalUnicast.Contains(addr) || containedIn(denied6, addr) {
+		return false
+	}
+	if isISATAP(addr) {
+		return p.permits(embedded4(addr))
+	}
+	return true
+}
+
+func containedIn(prefixes []netip.Prefix, addr netip.Addr) bool {
+	for _, prefix := range prefixes {
+		if prefix.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// embedded4 is the IPv4 address in the last 32 bits.
+func embedded4(addr netip.Addr) netip.Addr {
+	b := addr.As16()
+	return netip.AddrFrom4([4]byte(b[12:]))
+}
+
+// isISATAP reports an interface identifier of 00-00-5E-FE or 02-00-5E-FE (RFC
+// 5214, section 6.1), with either value of the universal and group bits.
+func isISATAP(addr netip.Addr) bool {
+	b := addr.As16()
+	return b[8]&^0x03 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
+}
+
+var (
+	globalUnicast = netip.MustParsePrefix("2000::/3")
+	nat64         = netip.MustParsePrefix("64:ff9b::/96")
+)
+
+// denied4 follows the IANA IPv4 special-purpose registry, those entries
+// included that the registry calls globally reachable but that lead to no
+// ordinary host.
+var denied4 = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),        // this network
+	netip.MustParsePrefix("10.0.0.0/8"),       // private use
+	netip.MustParsePrefix("100.64.0.0/10"),    // shared address space
+	netip.MustParsePrefix("127.0.0.0/8"),      // loopback
+	netip.MustParsePrefix("169.254.0.0/16"),   // link local, cloud metadata
+	netip.MustParsePrefix("172.16.0.0/12"),    // private use
+	netip.MustParsePrefix("192.0.0.0/24"),     // IETF protocol assignments
+	netip.MustParsePrefix("192.0.2.0/24"),     // documentation
+	netip.MustParsePrefix("192.31.196.0/24"),  // AS112
+	netip.MustParsePrefix("192.52.193.0/24"),  // AMT
+	netip.MustParsePrefix("192.88.99.0/24"),   // 6to4 relay
+	netip.MustParsePrefix("192.168.0.0/16"),   // private use
+	netip.MustParsePrefix("192.175.48.0/24"),  // direct delegation AS112
+	netip.MustParsePrefix("198.18.0.0/15"),    // benchmarking
+	netip.MustParsePrefix("198.51.100.0/24"),  // documentation
+	netip.MustParsePrefix("203.0.113.0/24"),   // documentation
+	netip.MustParsePrefix("224.0.0.0/4"),      // multicast
+	netip.MustParsePrefix("240.0.0.0/4"),      // reserved, broadcast
+	netip.MustParsePrefix("168.63.129.16/32"), // Azure platform
+}
+
+// denied6 is what the IANA IPv6 special-purpose registry takes out of 2000::/3.
+var denied6 = []netip.Prefix{
+	netip.MustParsePrefix("2001::/23"),         // IETF protocol assignments, Teredo
+	netip.MustParsePrefix("2001:db8::/32"),     // documentation
+	netip.MustParsePrefix("2002::/16"),         // 6to4
+	netip.MustParsePrefix("2620:4f:8000::/48"), // direct delegation AS112
+	netip.MustParsePrefix("3fff::/20"),         // documentation
+}

@@ -1,0 +1,155 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+// Options tunes [NewTransport]. Zero values give the defaults named.
+type Options struct {
+	// Resolver replaces the name resolution, for tests. It should set
+	// PreferGo. Default: Go's own resolver.
+	Resolver *net.Resolver
+	// RootCAs replaces the system's certificate authorities.
+	RootCAs *x509.CertPool
+	// DialTimeout bounds DNS and TCP connect together. Default 10 s.
+	DialTimeout time.Duration
+	// TLSHandshakeTimeout defaults to 10 s.
+	TLSHandshakeTimeout time.Duration
+	// ResponseHeaderTimeout bounds the wait after the request was written.
+	// Default none: the request's context decides.
+	ResponseHeaderTimeout time.Duration
+	// IdleConnTimeout closes unused connections. Default 90 s.
+	IdleConnTimeout time.Duration
+	// MaxIdleConns bounds idle connections to all hosts. Default 512.
+	MaxIdleConns int
+	// MaxIdleConnsPerHost is how many connections stay open to one host
+	// between requests. It should be at least the number of requests in flight
+	// per host, else connections are opened and closed all the time. Default 128.
+	MaxIdleConnsPerHost int
+	// MaxConnsPerHost bounds all connections to one host; further requests
+	// wait for one, while their own deadline runs. Default: no bound.
+	MaxConnsPerHost int
+	// HTTP2 also offers HTTP/2. The guard holds there too, because Go never
+	// shares one connection between hosts. It is off by default: one lost
+	// connection would fail all its requests at once, and HTTP/1.1 is faster
+	// for small posts.
+	HTTP2 bool
+}
+
+// maxResponseHeaderBytes is far above what servers send and keeps a hostile
+// one from filling the memory.
+const maxResponseHeaderBytes = 64 << 10
+
+// NewTransport makes a transport that connects only to addresses the policy
+// permits: it checks each resolved address right before connecting to it. It
+// uses no proxy, never asks for compression, and speaks TLS 1.2 or later.
+// Requests refused by the policy fail with an error that matches [ErrBlocked].
+func NewTransport(policy Policy, opts Options) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(opts.HTTP2)
+	return &http.Transport{
+		Proxy:       nil, // a proxy would resolve and connect in our place
+		DialContext: guardedDial(policy, opts),
+		TLSClientConfig: &tls.Config{
+			MinVersion:         tls.VersionTLS12,
+			RootCAs:            opts.RootCAs,
+			ClientSessionCache: tls.NewLRUClientSessionCache(1024),
+		},
+		TLSHandshakeTimeout:    or(opts.TLSHandshakeTimeout, 10*time.Second),
+		ResponseHeaderTimeout:  opts.ResponseHeaderTimeout,
+		DisableCompression:     true, // a small body could unfold to a huge one
+		MaxIdleConns:           or(opts.MaxIdleConns, 512),
+		MaxIdleConnsPerHost:    or(opts.MaxIdleConnsPerHost, 128),
+		MaxConnsPerHost:        opts.MaxConnsPerHost,
+		IdleConnTimeout:        or(opts.IdleConnTimeout, 90*time.Second),
+		MaxResponseHeaderBytes: maxResponseHeaderBytes,
+		Protocols:              protocols,
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: 15 * time.Second,
+			PingTimeout:     5 * time.Second,
+		},
+	}
+}
+
+// NewClient wraps a transport of [NewTransport] in a client that returns
+// redirects to its caller instead of following them, and keeps no cookies.
+func NewClient(transport http.RoundTripper) *http.Client {
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func or[T int | time.Duration](value, fallback T) T {
+	if value == 0 {
+		return fallback
+	}
+	return value
+}
+
+func guardedDial(policy Policy, opts Options) func(context.Context, string, string) (net.Conn, error) {
+	resolver := opts.Resolver
+	if resolver == nil {
+		resolver = goResolver
+	}
+	dialer := &net.Dialer{
+		Timeout:        or(opts.DialTimeout, 10*time.Second),
+		Resolver:       resolver,
+		ControlContext: policy.control,
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		name, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, fmt.Errorf("address of the request: %w", err)
+		}
+		// Spelled addresses get the right reason at once, instead of a failed
+		// look-up of a name such as 0x7f.1.
+		h, err := parseHost(name)
+		if err != nil {
+			return nil, &net.DNSError{Err: err.Error(), Name: name, IsNotFound: true}
+		}
+		if err := policy.checkAll(h.addrs); err != nil {
+			return nil, err
+		}
+		return dialer.DialContext(ctx, network, address)
+	}
+}
+
+var errNetwork = errors.New("only TCP is permitted")
+
+// control runs between the creation of a socket and its connect, with the
+// address that the kernel is about to be given. Nothing can change it after.
+func (p Policy) control(_ context.Context, network, address string, _ syscall.RawConn) error {
+	if network != "tcp4" && network != "tcp6" {
+		return fmt.Errorf("network %s: %w", network, errNetwork)
+	}
+	target, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return &BlockedError{}
+	}
+	return p.Check(target.Addr())
+}
+
+// ReadCapped reads at most limit bytes. The flag reports that more followed;
+// what followed is left unread. On an error it returns what it had read.
+func ReadCapped(r io.Reader, limit int64) (body []byte, truncated bool, err error) {
+	body, err = io.ReadAll(io.LimitReader(r, limit+1))
+	if int64(len(body)) > limit {
+		body, truncated = body[:limit], true
+	}
+	if err != nil {
+		return body, truncated, fmt.Errorf("reading response: %w", err)
+	}
+	return body, truncated, nil
+}

@@ -1,0 +1,299 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var loopback = Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+
+type answer struct {
+	status                int
+	proto, location, body string
+}
+
+func get(t *testing.T, client *http.Client, url string) (answer, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Proto, resp.Header.Get("Location"), string(body)}, err
+}
+
+func roots(server *httptest.Server) *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(server.Certificate())
+	return pool
+}
+
+// countingListener counts the connections that reach a server.
+type countingListener struct {
+	net.Listener
+	accepted atomic.Int64
+}
+
+func (l *countingListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err == nil {
+		l.accepted.Add(1)
+	}
+	return conn, err
+}
+
+func startServer(t *testing.T, handler http.Handler) (*httptest.Server, *countingListener) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	listener := &countingListener{Listener: server.Listener}
+	server.Listener = listener
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // refused handshakes are expected
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server, listener
+}
+
+func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }
+
+// The name is public when the URL is written and points to loopback when the
+// request goes out. The transport must notice, and no connection may be made.
+func TestRebindingIsStopped(t *testing.T) {
+	t.Parallel()
+	server, listener := startServer(t, http.HandlerFunc(hello))
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	names := startNameServer(t, map[string][][]netip.Addr{
+		"rebind.example": {addrs("8.8.8.8"), addrs("127.0.0.1")},
+	})
+	target := "https://rebind.example:" + port + "/"
+	if _, err := (Guard{Resolver: names.resolver()}).CheckURL(t.Context(), target); err != nil {
+		t.Fatalf("the first answer is public: %v", err)
+	}
+	options := Options{Resolver: names.resolver(), RootCAs: roots(server)}
+	transport := NewTransport(Policy{}, options)
+	defer transport.CloseIdleConnections()
+	_, err := get(t, NewClient(transport), target)
+	if !errors.Is(err, ErrBlocked) || Classify(err) != ReasonBlocked {
+		t.Errorf("got %v, want a blocked address", err)
+	}
+	if n := names.lookups("rebind.example"); n != 2 {
+		t.Errorf("%d look-ups, want one at write time and one at dial time", n)
+	}
+	if n := listener.accepted.Load(); n != 0 {
+		t.Errorf("%d connections reached loopback", n)
+	}
+
+	// The control: with loopback opened the same request arrives, so it was
+	// the guard that stopped it.
+	opened := NewTransport(loopback, options)
+	defer opened.CloseIdleConnections()
+	opened.TLSClientConfig.ServerName = "example.com" // the test certificate's name
+	if got, err := get(t, NewClient(opened), target); err != nil || got.body != "hello" {
+		t.Errorf("control: %+v, %v", got, err)
+	}
+}
+
+func TestSpelledAddressesAreBlockedAtDial(t *testing.T) {
+	t.Parallel()
+	_, listener := startServer(t, http.HandlerFunc(hello))
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	names := startNameServer(t, nil)
+	transport := NewTransport(Policy{}, Options{Resolver: names.resolver()})
+	for _, host := range []string{
+		"127.0.0.1", "127.1", "0x7f.1", "2130706433", "0177.0.0.1", "0", "①②⑦.⓪.⓪.①", "127。0。0。1", "localhost",
+		"localhost.", "a.localhost", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]",
+	} {
+		_, err := get(t, NewClient(transport), "https://"+host+":"+port+"/")
+		if Classify(err) != ReasonBlocked {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	if _, err := get(t, NewClient(transport), "https://383.0.0.1:"+port+"/"); Classify(err) != ReasonDNS {
+		t.Errorf("a number that is no address: %v", err)
+	}
+	if n := listener.accepted.Load(); n != 0 {
+		t.Errorf("%d connections reached loopback", n)
+	}
+}
+
+func TestControlKnowsOnlyTCP(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ network, address string }{
+		{"udp4", "8.8.8.8:53"}, {"unix", "/run/x.sock"}, {"tcp4", "nonsense"}, {"tcp4", "10.0.0.1:443"}, {"tcp6", "[fe80::1%lo]:443"},
+	} {
+		if err := (Policy{}).control(t.Context(), test.network, test.address, nil); err == nil {
+			t.Errorf("%s %s passed", test.network, test.address)
+		}
+	}
+	if err := (Policy{}).control(t.Context(), "tcp6", "[2606:4700::1]:443", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTransportLeavesRedirectsAndProxies(t *testing.T) {
+	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // not parallel: it sets the environment
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	var seen atomic.Value
+	server, listener := startServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen.Store(r.Header.Clone())
+		http.Redirect(w, r, "/elsewhere", http.StatusFound)
+	}))
+	transport := NewTransport(loopback, Options{RootCAs: roots(server)})
+	defer transport.CloseIdleConnections()
+	for range 5 {
+		got, err := get(t, NewClient(transport), server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.status != http.StatusFound || got.location != "/elsewhere" {
+			t.Errorf("got %+v", got)
+		}
+	}
+	if header, _ := seen.Load().(http.Header); header.Get("Accept-Encoding") != "" {
+		t.Errorf("asked for compression: %v", header)
+	}
+	if n := listener.accepted.Load(); n != 1 {
+		t.Errorf("%d connections for 5 requests", n)
+	}
+}
+
+func TestHTTP2IsGuardedToo(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(hello))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	for proto, options := range map[string]Options{
+		"HTTP/1.1": {RootCAs: roots(server)},
+		"HTTP/2.0": {RootCAs: roots(server), HTTP2: true},
+	} {
+		transport := NewTransport(loopback, options)
+		if got, err := get(t, NewClient(transport), server.URL); err != nil || got.proto != proto {
+			t.Errorf("%s: %+v, %v", proto, got, err)
+		}
+		transport.CloseIdleConnections()
+		guarded := NewTransport(Policy{}, options)
+		if _, err := get(t, NewClient(guarded), server.URL); !errors.Is(err, ErrBlocked) {
+			t.Errorf("%s: %v", proto, err)
+		}
+	}
+}
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	server, listener := startServer(t, http.HandlerFunc(hello))
+	old := httptest.NewUnstartedServer(http.HandlerFunc(hello))
+	old.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11} // #nosec G402 -- the server to be refused
+	old.StartTLS()
+	t.Cleanup(old.Close)
+	plain := httptest.NewServer(http.HandlerFunc(hello))
+	t.Cleanup(plain.Close)
+	demanding := httptest.NewUnstartedServer(http.HandlerFunc(hello))
+	demanding.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAnyClientCert}
+	demanding.StartTLS()
+	t.Cleanup(demanding.Close)
+	names := startNameServer(t, map[string][][]netip.Addr{"other.test": {addrs("127.0.0.1")}})
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+
+	silent := listen(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	hangup := listen(t, func(net.Conn) {})
+	closed := listen(t, func(net.Conn) {})
+	address := closed.Addr().String()
+	_ = closed.Close()
+
+	pool := roots(server)
+	for _, extra := range []*httptest.Server{old, demanding} {
+		pool.AddCert(extra.Certificate())
+	}
+	trusting := Options{Resolver: names.resolver(), RootCAs: pool}
+	hasty := trusting
+	hasty.TLSHandshakeTimeout = 20 * time.Millisecond
+	for _, test := range []struct {
+		name, url string
+		policy    Policy
+		options   Options
+		want      string
+	}{
+		{"answers", server.URL, loopback, trusting, ""},
+		{"blocked", server.URL, Policy{}, trusting, ReasonBlocked},
+		{"unknown authority", server.URL, loopback, Options{RootCAs: x509.NewCertPool()}, ReasonTLS},
+		{"certificate of another name", "https://other.test:" + port, loopback, trusting, ReasonTLS},
+		{"old protocol", old.URL, loopback, trusting, ReasonTLS},
+		{"client certificate wanted", demanding.URL, loopback, trusting, ReasonTLS},
+		{"plain HTTP", "https" + strings.TrimPrefix(plain.URL, "http"), loopback, trusting, ReasonTLS},
+		{"no such name", "https://missing.test/", loopback, trusting, ReasonDNS},
+		{"handshake timeout", "https://" + silent.Addr().String(), loopback, hasty, ReasonTimeout},
+		{"hang up", "https://" + hangup.Addr().String(), loopback, trusting, ReasonConnection},
+		{"refused", "https://" + address, loopback, trusting, ReasonConnection},
+	} {
+		transport := NewTransport(test.policy, test.options)
+		_, err := get(t, NewClient(transport), test.url)
+		if got := Classify(err); got != test.want {
+			t.Errorf("%s: %q for %v", test.name, got, err)
+		}
+		transport.CloseIdleConnections()
+	}
+	if got := Classify(context.DeadlineExceeded); got != ReasonTimeout {
+		t.Errorf("deadline: %s", got)
+	}
+}
+
+// listen answers each connection with one call and closes it.
+func listen(t *testing.T, answer func(net.Conn)) net.Listener {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				answer(conn)
+			}()
+		}
+	}()
+	return listener
+}
+
+func TestReadCapped(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		body, want string
+		truncated  bool
+	}{{"", "", false}, {"1234", "1234", false}, {"12345", "12345", false}, {"123456", "12345", true}} {
+		got, truncated, err := ReadCapped(strings.NewReader(test.body), 5)
+		if string(got) != test.want || truncated != test.truncated || err != nil {
+			t.Errorf("%q: %q, %t, %v", test.body, got, truncated, err)
+		}
+	}
+	broken := io.MultiReader(strings.NewReader("ab"), failingReader{})
+	if got, _, err := ReadCapped(broken, 5); string(got) != "ab" || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("broken body: %q, %v", got, err)
+	}
+}
+
+type failingReader struct{}
+
+func (failingReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

@@ -1,0 +1,128 @@
+package egress
+
+import (
+	"bufio"
+	"errors"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+type hostileURL struct{ url, want string }
+
+func hostileURLs(tb testing.TB) []hostileURL {
+	tb.Helper()
+	file, err := os.Open("testdata/hostile.txt")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	var all []hostileURL
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "#") {
+			continue
+		}
+		raw, want, ok := strings.Cut(lines.Text(), "\t")
+		if !ok {
+			tb.Fatalf("line without tab: %q", lines.Text())
+		}
+		if strings.HasPrefix(raw, `"`) {
+			if raw, err = strconv.Unquote(raw); err != nil {
+				tb.Fatalf("%s: %v", lines.Text(), err)
+			}
+		}
+		all = append(all, hostileURL{raw, want})
+	}
+	if err := lines.Err(); err != nil {
+		tb.Fatal(err)
+	}
+	return all
+}
+
+func TestCheckURLRefusesHostile(t *testing.T) {
+	t.Parallel()
+	all := hostileURLs(t)
+	if len(all) < 120 {
+		t.Fatalf("corpus has shrunk to %d URLs", len(all))
+	}
+	for _, test := range all {
+		u, err := Policy{}.CheckURL(test.url)
+		if err == nil {
+			t.Errorf("%q was accepted as host %q", test.url, u.Host)
+			continue
+		}
+		if !errors.Is(err, ErrURL) {
+			t.Errorf("%q: %v does not match ErrURL", test.url, err)
+		}
+		want := "config.url " + test.want
+		if _, addrErr := netip.ParseAddr(test.want); addrErr == nil {
+			want = "config.url points to a private or reserved address (" + test.want + ")"
+			var blocked *BlockedError
+			if !errors.Is(err, ErrBlocked) || !errors.As(err, &blocked) || blocked.Addr.String() != test.want {
+				t.Errorf("%q: no BlockedError of %s: %v", test.url, test.want, err)
+			}
+		}
+		if err.Error() != want {
+			t.Errorf("%q:\n got %s\nwant %s", test.url, err, want)
+		}
+	}
+}
+
+func TestCheckURLAccepts(t *testing.T) {
+	t.Parallel()
+	long := "https://example.com/" + strings.Repeat("ü", MaxURLLength-len("https://example.com/"))
+	for _, raw := range []string{
+		"https://example.com", "https://example.com/", "HTTPS://EXAMPLE.COM/Hook", "https://example.com.:8443/a?b=c#d",
+		"https://8.8.8.8/", "https://134744072/", "https://0x08080808/", "https://[2606:4700:4700::1111]/",
+		"https://[64:ff9b::8.8.8.8]/", "https://[::ffff:8.8.8.8]/", "https://[2606:4700::5efe:8.8.8.8]/",
+		"https://bücher.example/", "https://xn--bcher-kva.example/", "https://hooks_internal.example.com/",
+		"https://localhost.example.com/", "https://notlocalhost/", "https://127.0.0.1.nip.example/", "https://1e100.example/",
+		"https://deadbeef/", "https://0xample.example/", "https://example.com/%2e%2e/a%20b", "https://a.b.c.d.e.f.example:1/", long,
+	} {
+		u, err := Policy{}.CheckURL(raw)
+		if err != nil {
+			t.Errorf("%.60q: %v", raw, err)
+		} else if u.Scheme != "https" || u.Host == "" {
+			t.Errorf("%.60q: parsed as %+v", raw, u)
+		}
+	}
+	_, err := Policy{}.CheckURL(long + "x")
+	if err == nil || err.Error() != "config.url must have at most 2048 characters" {
+		t.Errorf("2049 characters: %v", err)
+	}
+}
+
+func TestCheckURLOptions(t *testing.T) {
+	t.Parallel()
+	if _, err := (Policy{}).CheckURL("http://example.com/", AllowHTTP()); err != nil {
+		t.Error(err)
+	}
+	_, err := Policy{}.CheckURL("ftp://example.com/", AllowHTTP(), Field("url"))
+	if err == nil || err.Error() != "url must use http or https" {
+		t.Errorf("got %v", err)
+	}
+	development := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	for _, raw := range []string{"https://localhost:8443/", "https://127.1/", "https://[::ffff:127.0.0.1]/"} {
+		if _, err := development.CheckURL(raw); err != nil {
+			t.Errorf("%s with loopback allowed: %v", raw, err)
+		}
+	}
+	if _, err := development.CheckURL("https://10.0.0.1/"); !errors.Is(err, ErrBlocked) {
+		t.Errorf("a range that was not opened: %v", err)
+	}
+}
+
+func TestURLErrorsKeepThePassword(t *testing.T) {
+	t.Parallel()
+	for _, raw := range []string{
+		"https://user:hunter2@example.com/", "https://user:hunter2@[::1/", "https://u:hunter2@exa%mple/",
+		"http://user:hunter2@example.com/?token=hunter2", "https://user:hunter2 @example.com:x/",
+	} {
+		if _, err := (Policy{}).CheckURL(raw); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", raw, err)
+		}
+	}
+}

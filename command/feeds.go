@@ -1,0 +1,240 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/feed"
+	"carillon/aggregates/source"
+	"carillon/eventstore"
+)
+
+// Feed is an event feed as its owner and its readers see it. query.Feed has the same fields.
+type Feed struct {
+	ID            uuid.UUID
+	Name          string
+	Description   string
+	Enabled       bool
+	EnabledSource string
+	EnabledReason *string
+	ConfigVersion float64
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+}
+
+// Association is a source attached to a feed. query.Association has the same fields.
+type Association struct {
+	ID         uuid.UUID
+	FeedID     uuid.UUID
+	SourceType string
+	SourceID   uuid.UUID
+	CreatedAt  time.Time
+}
+
+// CreateFeed is the input of a create.
+type CreateFeed struct {
+	Name          string   // required
+	Description   string   // required
+	Enabled       *bool    // nil: true
+	ConfigVersion *float64 // nil: 1
+}
+
+// ReviseFeed is the input of a change. Nil fields stay as they are.
+type ReviseFeed struct {
+	ID            uuid.UUID
+	Name          *string
+	Description   *string
+	Enabled       *bool
+	ConfigVersion *float64
+}
+
+// RegisterFeed is an operator's input: a feed that another system owns. A zero ID gets a fresh one.
+type RegisterFeed struct {
+	ID           uuid.UUID
+	FeedType     string // "news" or "event"
+	Organization uuid.UUID
+	Name         string
+}
+
+// ShareFeed is an operator's input: who else reads a feed, or does so no longer.
+type ShareFeed struct {
+	FeedType     string
+	FeedID       uuid.UUID
+	Organization uuid.UUID
+}
+
+// AttachSource is the input of an attachment.
+type AttachSource struct {
+	FeedID     uuid.UUID
+	SourceType string
+	SourceID   uuid.UUID
+}
+
+// DetachSource names the association, not the source.
+type DetachSource struct {
+	FeedID        uuid.UUID
+	AssociationID uuid.UUID
+}
+
+const defaultConfigVersion = 1
+
+// CreateFeed makes an event feed of the caller's organization.
+func (c *Commands) CreateFeed(ctx context.Context, by Caller, in CreateFeed) (Feed, eventstore.Position, error) {
+	if err := errors.Join(requireText("name", in.Name), requireText("description", in.Description)); err != nil {
+		return Feed{}, eventstore.Start, first(err)
+	}
+	enabled, version := true, float64(defaultConfigVersion)
+	if in.Enabled != nil {
+		enabled = *in.Enabled
+	}
+	if in.ConfigVersion != nil {
+		version = *in.ConfigVersion
+	}
+	return c.onFeed(ctx, by, uuid.New(), feed.Create{
+		Organization: by.Organization, Enabled: enabled, At: c.now(),
+		Settings: feed.Settings{Name: in.Name, Description: in.Description, Config: feed.Config{Version: version}},
+	})
+}
+
+// ReviseFeed changes an event feed.
+func (c *Commands) ReviseFeed(ctx context.Context, by Caller, in ReviseFeed) (Feed, eventstore.Position, error) {
+	revise := feed.Revise{
+		Organization: by.Organization, Name: in.Name, Description: in.Description, Enabled: in.Enabled,
+		By: feed.ByAPI, At: c.now(),
+	}
+	if in.Name != nil {
+		if err := requireText("name", *in.Name); err != nil {
+			return Feed{}, eventstore.Start, err
+		}
+	}
+	if in.Description != nil {
+		if err := requireText("description", *in.Description); err != nil {
+			return Feed{}, eventstore.Start, err
+		}
+	}
+	if in.ConfigVersion != nil {
+		revise.Config = &feed.Config{Version: *in.ConfigVersion}
+	}
+	return c.onFeed(ctx, by, in.ID, revise)
+}
+
+// DeleteFeed deletes an event feed with its associations and items. The second time it is not found.
+func (c *Commands) DeleteFeed(ctx context.Context, by Caller, id uuid.UUID) (eventstore.Position, error) {
+	_, at, err := c.onFeed(ctx, by, id, feed.Delete{Organization: by.Organization, At: c.now()})
+	return at, err
+}
+
+// RegisterFeed makes a feed known that another system owns, so that it can be shared and pinned. It returns its id.
+func (c *Commands) RegisterFeed(ctx context.Context, by Caller, in RegisterFeed) (uuid.UUID, eventstore.Position, error) {
+	if !slices.Contains([]string{feed.TypeNews, feed.TypeEvent}, in.FeedType) {
+		return uuid.Nil, eventstore.Start, refuse(Malformed, "feedType", "feedType must be news or event")
+	}
+	if err := requireText("name", in.Name); err != nil {
+		return uuid.Nil, eventstore.Start, err
+	}
+	if err := c.requireOrganization(ctx, "organizationId", in.Organization); err != nil {
+		return uuid.Nil, eventstore.Start, err
+	}
+	id := in.ID
+	if id == uuid.Nil {
+		id = uuid.New()
+	}
+	by.Organization = in.Organization
+	_, at, err := c.onFeed(ctx, by, id, feed.Register{Organization: in.Organization, FeedType: in.FeedType, Name: in.Name, At: c.now()})
+	return id, at, err
+}
+
+// ShareFeed lets an organization read a feed and get its events. The same again changes nothing.
+func (c *Commands) ShareFeed(ctx context.Context, by Caller, in ShareFeed) (eventstore.Position, error) {
+	if err := c.requireOrganization(ctx, "organizationId", in.Organization); err != nil {
+		return eventstore.Start, err
+	}
+	_, at, err := c.onFeed(ctx, by, in.FeedID, feed.Share{FeedType: in.FeedType, With: in.Organization, At: c.now()})
+	return at, err
+}
+
+// UnshareFeed ends what ShareFeed began.
+func (c *Commands) UnshareFeed(ctx context.Context, by Caller, in ShareFeed) (eventstore.Position, error) {
+	_, at, err := c.onFeed(ctx, by, in.FeedID, feed.Unshare{FeedType: in.FeedType, With: in.Organization, At: c.now()})
+	return at, err
+}
+
+// AttachSource lets a source fill a feed: what is known of it comes in without being published, then it is monitored.
+// Attaching one that is attached answers with the association there is.
+func (c *Commands) AttachSource(ctx context.Context, by Caller, in AttachSource) (Association, eventstore.Position, error) {
+	if !slices.Contains(source.Types(), in.SourceType) {
+		return Association{}, eventstore.Start, refuse(Malformed, "sourceType", "sourceType must be one of %v", source.Types())
+	}
+	known, err := eventstore.Load(ctx, c.Store, source.Aggregate, in.SourceID)
+	switch {
+	case err != nil:
+		return Association{}, eventstore.Start, err
+	case known.State.Type == "":
+		return Association{}, eventstore.Start, refuse(NotFound, "sourceId", "source %s not found", in.SourceID)
+	case known.State.Type != in.SourceType:
+		return Association{}, eventstore.Start, refuse(Invalid, "sourceType", "source %s is of type %s", in.SourceID, known.State.Type)
+	}
+	out, err := eventstore.Execute(ctx, c.Store, feed.Aggregate, in.FeedID, feed.Command(feed.AttachSource{
+		Organization: by.Organization, AssociationID: uuid.New(), SourceID: in.SourceID, SourceType: in.SourceType, At: c.now(),
+	}), by.context())
+	if err != nil {
+		return Association{}, eventstore.Start, feedRefusal(err)
+	}
+	a, _ := out.State.SourceAssociation(in.SourceID)
+	return Association{ID: a.ID, FeedID: in.FeedID, SourceType: a.SourceType, SourceID: a.SourceID, CreatedAt: a.At}, out.Position, nil
+}
+
+// DetachSource ends an association. Items that no other source of the feed carries leave it.
+func (c *Commands) DetachSource(ctx context.Context, by Caller, in DetachSource) (eventstore.Position, error) {
+	_, at, err := c.onFeed(ctx, by, in.FeedID, feed.DetachSource{
+		Organization: by.Organization, AssociationID: in.AssociationID, At: c.now(),
+	})
+	return at, err
+}
+
+// onFeed runs a command of the feed aggregate.
+func (c *Commands) onFeed(ctx context.Context, by Caller, id uuid.UUID, command feed.Command) (Feed, eventstore.Position, error) {
+	out, err := eventstore.Execute(ctx, c.Store, feed.Aggregate, id, command, by.context())
+	if err != nil {
+		return Feed{}, eventstore.Start, feedRefusal(err)
+	}
+	return feedOf(id, out.State), out.Position, nil
+}
+
+func feedOf(id uuid.UUID, s feed.State) Feed {
+	f := Feed{
+		ID: id, Name: s.Settings.Name, Description: s.Settings.Description, Enabled: s.Enabled, EnabledSource: s.EnabledBy,
+		ConfigVersion: s.Settings.Config.Version, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	}
+	if s.EnabledReason != "" {
+		f.EnabledReason = &s.EnabledReason
+	}
+	return f
+}
+
+func feedRefusal(err error) error {
+	switch {
+	case errors.Is(err, feed.ErrUnknown):
+		return &Refusal{Kind: NotFound, Message: "feed not found", Err: err}
+	case errors.Is(err, feed.ErrUnknownAssociation):
+		return &Refusal{Kind: NotFound, Message: "source association not found", Err: err}
+	case errors.Is(err, feed.ErrForbidden):
+		return &Refusal{Kind: Forbidden, Message: err.Error(), Err: err}
+	case errors.Is(err, feed.ErrExists):
+		return &Refusal{Kind: Exists, Field: "id", Message: err.Error(), Err: err}
+	}
+	return err
+}
+
+// first gives the first of joined errors: a refusal names one field.
+func first(err error) error {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		return refusal
+	}
+	return err
+}

@@ -1,0 +1,437 @@
+package command_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/item"
+	"carillon/aggregates/organization"
+	"carillon/command"
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+)
+
+var (
+	noon     = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	operator = command.Caller{Actor: "operator", RequestID: uuid.New()}
+)
+
+// feedSide is the use cases of feeds on a real store.
+type feedSide struct {
+	*command.Commands
+	t      *testing.T
+	org    uuid.UUID
+	by     command.Caller // of org
+	reader command.Caller // of another organization
+}
+
+func onFeeds(t *testing.T) *feedSide {
+	t.Helper()
+	f := &feedSide{t: t, Commands: &command.Commands{Store: openStore(t), Now: func() time.Time { return noon }}}
+	f.by, f.reader = f.organization("Town hall"), f.organization("Paper")
+	f.org = f.by.Organization
+	return f
+}
+
+func openStore(t *testing.T) *esdb.Store {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	dir, err := os.MkdirTemp("", "carillon") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	embedded, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "node.sock")
+	served := make(chan error, 1)
+	go func() { served <- embedded.ListenUnix(socket) }()
+	t.Cleanup(func() {
+		_ = embedded.Close()
+		<-served
+	})
+	store, err := esdb.OpenUnix(socket, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func (f *feedSide) organization(name string) command.Caller {
+	f.t.Helper()
+	id, _, err := f.RegisterOrganization(f.t.Context(), operator, command.RegisterOrganization{Name: name})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return command.Caller{Organization: id, Actor: "key:test", RequestID: uuid.New()}
+}
+
+func (f *feedSide) feed() command.Feed {
+	f.t.Helper()
+	feed, _, err := f.CreateFeed(f.t.Context(), f.by, command.CreateFeed{Name: "Concerts", Description: "In town"})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return feed
+}
+
+func (f *feedSide) site() uuid.UUID {
+	f.t.Helper()
+	id, _, err := f.RegisterSource(f.t.Context(), operator, command.RegisterSource{Type: "site", URL: "https://example.org/" + uuid.NewString()})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return id
+}
+
+// refused checks a refusal: its kind and the field that it names.
+func refused(t *testing.T, err error, kind command.Kind, field string) {
+	t.Helper()
+	var refusal *command.Refusal
+	if !errors.As(err, &refusal) {
+		t.Errorf("error = %v, want a refusal", err)
+		return
+	}
+	if refusal.Kind != kind || refusal.Field != field || refusal.Message == "" {
+		t.Errorf("refusal = %+v, want kind %d naming %q", refusal, kind, field)
+	}
+}
+
+func TestKeysAreIssuedWithTheirHashOnly(t *testing.T) {
+	t.Parallel()
+	f := onFeeds(t)
+	expiry := noon.Add(time.Hour + time.Nanosecond)
+	issued, _, err := f.IssueKey(t.Context(), operator, command.IssueKey{Organization: f.org, Name: "web", ExpiresAt: &expiry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := issued.Key.Reveal()[12:]
+	for recorded, err := range f.Store.Read(t.Context(), organization.Aggregate.Stream(f.org), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(recorded.Data), secret) {
+			t.Error("the secret is in the log")
+		}
+		event, err := organization.Events.Decode(&recorded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := event.(organization.KeyIssued); ok {
+			if e.KeyID != issued.ID || !bytes.Equal(e.Hash, issued.Key.Hash()) || !e.ExpiresAt.Equal(noon.Add(time.Hour)) {
+				t.Errorf("issued = %+v", e)
+			}
+		}
+	}
+	if _, err := f.RevokeKey(t.Context(), operator, command.RevokeKey{Organization: f.org, KeyID: issued.ID}); err != nil {
+		t.Error(err)
+	}
+	_, err = f.RevokeKey(t.Context(), operator, command.RevokeKey{Organization: f.reader.Organization, KeyID: issued.ID})
+	refused(t, err, command.NotFound, "")
+	_, _, err = f.IssueKey(t.Context(), operator, command.IssueKey{Organization: uuid.New()})
+	refused(t, err, command.NotFound, "")
+	_, _, err = f.IssueKey(t.Context(), operator, command.IssueKey{Organization: f.org, ExpiresAt: &noon})
+	refused(t, err, command.Malformed, "expiresAt")
+	_, _, err = f.RegisterOrganization(t.Context(), operator, command.RegisterOrganization{})
+	refused(t, err, command.Malformed, "name")
+}
+
+func TestRegisterSource(t *testing.T) {
+	t.Parallel()
+	f := onFeeds(t)
+	tests := map[string]struct {
+		in    command.RegisterSource
+		field string // "" where it is accepted
+	}{
+		"a page":                {command.RegisterSource{Type: "site", URL: "https://example.org/a?b=c", Timezone: "Europe/Rome"}, ""},
+		"a sitemap":             {command.RegisterSource{Type: "sitemap", URL: "http://example.org/sitemap.xml"}, ""},
+		"an account":            {command.RegisterSource{Type: "tiktok", Handle: "@town.hall_1"}, ""},
+		"no type":               {command.RegisterSource{URL: "https://example.org/"}, "type"},
+		"a type of another age": {command.RegisterSource{Type: "myspace", Handle: "x"}, "type"},
+		"a page without url":    {command.RegisterSource{Type: "siteIndexPage"}, "url"},
+		"a relative url":        {command.RegisterSource{Type: "site", URL: "/events"}, "url"},
+		"another scheme":        {command.RegisterSource{Type: "site", URL: "ftp://example.org/"}, "url"},
+		"a url with a password": {command.RegisterSource{Type: "site", URL: "https://me:secret@example.org/"}, "url"},
+		"a url too long":        {command.RegisterSource{Type: "site", URL: "https://example.org/" + strings.Repeat("x", 2048)}, "url"},
+		"a url with U+0000":     {command.RegisterSource{Type: "site", URL: "https://example.org/\x00"}, "url"},
+		"a page with a handle":  {command.RegisterSource{Type: "site", URL: "https://example.org/", Handle: "x"}, "handle"},
+		"an account with a url": {command.RegisterSource{Type: "twitter", URL: "https://example.org/", Handle: "x"}, "url"},
+		"an account unnamed":    {command.RegisterSource{Type: "instagram"}, "handle"},
+		"an account ill named":  {command.RegisterSource{Type: "facebook", Handle: "a/b"}, "handle"},
+		"a zone unknown":        {command.RegisterSource{Type: "site", URL: "https://example.org/", Timezone: "Mars/Olympus"}, "timezone"},
+		"a zone of this server": {command.RegisterSource{Type: "site", URL: "https://example.org/", Timezone: "Local"}, "timezone"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			id, at, err := f.RegisterSource(t.Context(), operator, tt.in)
+			if tt.field != "" {
+				refused(t, err, command.Malformed, tt.field)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, sameAt, err := f.RegisterSource(t.Context(), operator, tt.in)
+			if err != nil || again != id || sameAt != at {
+				t.Errorf("the same again: %s at %s, %v; want %s at %s", again, sameAt, err, id, at)
+			}
+		})
+	}
+	_, err := f.CollectSource(t.Context(), operator, uuid.New())
+	refused(t, err, command.NotFound, "")
+}
+
+func TestFeedsFromCreateToDelete(t *testing.T) {
+	t.Parallel()
+	f := onFeeds(t)
+	feed := f.feed()
+	want := command.Feed{
+		ID: feed.ID, Name: "Concerts", Description: "In town", Enabled: true, EnabledSource: "system", ConfigVersion: 1, CreatedAt: noon, UpdatedAt: noon,
+	}
+	if diff := cmp.Diff(want, feed); diff != "" {
+		t.Errorf("created (-want +got):\n%s", diff)
+	}
+	name, off, version := "Gigs", false, 2.0
+	later := noon.Add(time.Hour)
+	f.Now = func() time.Time { return later.Add(time.Nanosecond) }
+	revised, _, err := f.ReviseFeed(t.Context(), f.by, command.ReviseFeed{ID: feed.ID, Name: &name, Enabled: &off, ConfigVersion: &version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Name, want.Enabled, want.EnabledSource, want.ConfigVersion, want.UpdatedAt = "Gigs", false, "api", 2, later
+	if diff := cmp.Diff(want, revised); diff != "" {
+		t.Errorf("revised (-want +got):\n%s", diff)
+	}
+	if _, err := f.DeleteFeed(t.Context(), f.by, feed.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.DeleteFeed(t.Context(), f.by, feed.ID)
+	refused(t, err, command.NotFound, "")
+	_, _, err = f.ReviseFeed(t.Context(), f.by, command.ReviseFeed{ID: feed.ID})
+	refused(t, err, command.NotFound, "")
+}
+
+func TestFeedTexts(t *testing.T) {
+	t.Parallel()
+	f := onFeeds(t)
+	feed := f.feed()
+	empty, zero := "", "a\x00b"
+	for _, tt := range []struct {
+		create command.CreateFeed
+		revise command.ReviseFeed
+		field  string
+	}{
+		{command.CreateFeed{Description: "D"}, command.ReviseFeed{Name: &empty}, "name"},
+		{command.CreateFeed{Name: "N"}, command.ReviseFeed{Description: &empty}, "description"},
+		{command.CreateFeed{Name: zero, Description: "D"}, command.ReviseFeed{Name: &zero}, "name"},
+		{command.CreateFeed{Name: "N", Description: "\xff"}, command.ReviseFeed{Description: &zero}, "description"},
+	} {
+		_, _, err := f.CreateFeed(t.Context(), f.by, tt.create)
+		refused(t, err, command.Malformed, tt.field)
+		tt.revise.ID = feed.ID
+		_, _, err = f.ReviseFeed(t.Context(), f.by, tt.revise)
+		refused(t, err, command.Malformed, tt.field)
+	}
+}
+
+func TestSharedFeedsAreReadNotChanged(t *testing.T) {
+	t.Parallel()
+	f := onFeeds(t)
+	feed := f.feed()
+	share := command.ShareFeed{FeedType: "event", FeedID: feed.ID, Organization: f.reader.Organization}
+	_, err := f.DeleteFeed(t.Context(), f.reader, feed.ID)
+	refused(t, err, command.NotFound, "")
+	if _, err := f.ShareFeed(t.Context(), operator, share); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.DeleteFeed(t.Context(), f.reader, feed.ID)
+	refused(t, err, command.Forbidden, "")
+	if _, err := f.UnshareFeed(t.Context(), operator, share); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.DeleteFeed(t.Context(), f.reader, feed.ID)
+	refused(t, err, command.NotFound, "")
+	share.Organization = uuid.New()
+	_, err = f.ShareFeed(t.Context(), operator, share)
+	refused(t, err, command.NotFound, "organizationId")
+	share.Organization, share.FeedType = f.reader.Organization, "news"
+	_, err = f.ShareFeed(t.Context(), operator, share)
+	refused(t, err, command.NotFound, "")
+}
+
+func TestRegisterFeed(t *testing.T) {
+	t.Parallel()
+	f := onFeeds(t)
+	in := command.RegisterFeed{ID: uuid.New(), FeedType: "news", Organization: f.org, Name: "Local news"}
+	for range 2 { // the same again changes nothing
+		if id, _, err := f.RegisterFeed(t.Context(), operator, in); err != nil || id != in.ID {
+			t.Fatalf("id %s, %v", id, err)
+		}
+	}
+	for name, tt := range map[string]struct {
+		change func(*command.RegisterFeed)
+		kind   command.Kind
+		field  string
+	}{
+		"another kind":        {func(in *command.RegisterFeed) { in.FeedType = "weather" }, command.Malformed, "feedType"},
+		"no name":             {func(in *command.RegisterFeed) { in.Name = "" }, command.Malformed, "name"},
+		"nobody's":            {func(in *command.RegisterFeed) { in.Organization = uuid.New() }, command.NotFound, "organizationId"},
+		"another's id":        {func(in *command.RegisterFeed) { in.Organization = f.reader.Organization }, command.Exists, "id"},
+		"an id in other garb": {func(in *command.RegisterFeed) { in.FeedType = "event" }, command.Exists, "id"},
+	} {
+		other := in
+		tt.change(&other)
+		_, _, err := f.RegisterFeed(t.Context(), operator, other)
+		t.Log(name)
+		refused(t, err, tt.kind, tt.field)
+	}
+}
+
+func TestAttachAndDetach(t *testing.T) {
+	t.Parallel()
+	f := onFeeds(t)
+	feed, site := f.feed(), f.site()
+	in := command.AttachSource{FeedID: feed.ID, SourceType: "site", SourceID: site}
+	first, _, err := f.AttachSource(t.Context(), f.by, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := command.Association{ID: first.ID, FeedID: feed.ID, SourceType: "site", SourceID: site, CreatedAt: noon}
+	again, _, err := f.AttachSource(t.Context(), f.by, in)
+	if diff := cmp.Diff([]command.Association{want, want}, []command.Association{first, again}); diff != "" || err != nil {
+		t.Errorf("associations (-want +got), %v:\n%s", err, diff)
+	}
+	for _, tt := range []struct {
+		in    command.AttachSource
+		kind  command.Kind
+		field string
+	}{
+		{command.AttachSource{FeedID: feed.ID, SourceType: "rss", SourceID: site}, command.Malformed, "sourceType"},
+		{command.AttachSource{FeedID: feed.ID, SourceType: "sitemap", SourceID: site}, command.Invalid, "sourceType"},
+		{command.AttachSource{FeedID: feed.ID, SourceType: "site", SourceID: uuid.New()}, command.NotFound, "sourceId"},
+		{command.AttachSource{FeedID: uuid.New(), SourceType: "site", SourceID: site}, command.NotFound, ""},
+	} {
+		_, _, err := f.AttachSource(t.Context(), f.by, tt.in)
+		refused(t, err, tt.kind, tt.field)
+	}
+	_, err = f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: feed.ID, AssociationID: site}) // the source's id, not the association's
+	refused(t, err, command.NotFound, "")
+	if _, err := f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: feed.ID, AssociationID: first.ID}); err != nil {
+		t.Error(err)
+	}
+	_, err = f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: feed.ID, AssociationID: first.ID})
+	refused(t, err, command.NotFound, "")
+}
+
+func TestGiveFeedback(t *testing.T) {
+	t.Parallel()
+	f := onFeeds(t)
+	feed, happening := f.feed(), uuid.New()
+	id := item.ID(feed.ID, happening)
+	f.add(feed.ID, happening)
+	in := command.GiveFeedback{FeedID: feed.ID, ItemID: id, Rating: "positive", Comment: strings.Repeat("é", 5000)}
+	given := map[uuid.UUID]bool{}
+	for range 2 {
+		feedback, _, err := f.GiveFeedback(t.Context(), f.by, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given[feedback] = true
+	}
+	if len(given) != 2 {
+		t.Error("feedback is additive: two of them have one id")
+	}
+	for _, tt := range []struct {
+		change func(*command.GiveFeedback)
+		by     command.Caller
+		kind   command.Kind
+		field  string
+	}{
+		{func(in *command.GiveFeedback) { in.Rating = "great" }, f.by, command.Malformed, "rating"},
+		{func(in *command.GiveFeedback) { in.Rating = "" }, f.by, command.Malformed, "rating"},
+		{func(in *command.GiveFeedback) { in.Comment += "é" }, f.by, command.Malformed, "comment"},
+		{func(in *command.GiveFeedback) { in.Comment = "\x00" }, f.by, command.Malformed, "comment"},
+		{func(in *command.GiveFeedback) { in.ItemID = uuid.New() }, f.by, command.NotFound, ""},
+		{func(in *command.GiveFeedback) { in.FeedID = uuid.New() }, f.by, command.NotFound, ""},
+		{func(in *command.GiveFeedback) { in.FeedID = f.feed().ID }, f.by, command.NotFound, ""},
+		{func(*command.GiveFeedback) {}, f.reader, command.NotFound, ""},
+	} {
+		other := in
+		tt.change(&other)
+		_, _, err := f.GiveFeedback(t.Context(), tt.by, other)
+		refused(t, err, tt.kind, tt.field)
+	}
+	share := command.ShareFeed{FeedType: "event", FeedID: feed.ID, Organization: f.reader.Organization}
+	if _, err := f.ShareFeed(t.Context(), operator, share); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.GiveFeedback(t.Context(), f.reader, in); err != nil {
+		t.Errorf("a reader's feedback: %v", err)
+	}
+}
+
+// add makes an item as the curator does.
+func (f *feedSide) add(feed, happening uuid.UUID) {
+	f.t.Helper()
+	_, err := eventstore.Execute(f.t.Context(), f.Store, item.Aggregate, item.ID(feed, happening), item.Command(item.Add{
+		FeedID: feed, HappeningID: happening, SourceID: uuid.New(), At: noon,
+	}), eventstore.NewContext(eventstore.Metadata{Actor: "curator"}))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// Whatever a use case of feeds needs of a store that is gone, the caller hears that the store is gone.
+func TestStoreGone(t *testing.T) {
+	t.Parallel()
+	f := onFeeds(t)
+	feed, site := f.feed(), f.site()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	calls := map[string]func() error{
+		"create": func() error {
+			_, _, err := f.CreateFeed(ctx, f.by, command.CreateFeed{Name: "N", Description: "D"})
+			return err
+		},
+		"revise": func() error { _, _, err := f.ReviseFeed(ctx, f.by, command.ReviseFeed{ID: feed.ID}); return err },
+		"delete": func() error { _, err := f.DeleteFeed(ctx, f.by, feed.ID); return err },
+		"attach": func() error {
+			_, _, err := f.AttachSource(ctx, f.by, command.AttachSource{FeedID: feed.ID, SourceType: "site", SourceID: site})
+			return err
+		},
+		"feedback": func() error {
+			_, _, err := f.GiveFeedback(ctx, f.by, command.GiveFeedback{FeedID: feed.ID, Rating: "neutral"})
+			return err
+		},
+		"key": func() error {
+			_, _, err := f.IssueKey(ctx, operator, command.IssueKey{Organization: f.org})
+			return err
+		},
+		"share": func() error {
+			_, err := f.ShareFeed(ctx, operator, command.ShareFeed{FeedType: "event", FeedID: feed.ID, Organization: f.org})
+			return err
+		},
+	}
+	for name, call := range calls {
+		err := call()
+		var refusal *command.Refusal
+		if err == nil || errors.As(err, &refusal) || !errors.Is(err, eventstore.ErrUnavailable) {
+			t.Errorf("%s: %v, want that the store is unavailable", name, err)
+		}
+	}
+}

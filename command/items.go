@@ -1,0 +1,54 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/feed"
+	"carillon/aggregates/item"
+	"carillon/eventstore"
+)
+
+// maxComment bounds the comment of a feedback, in characters.
+const maxComment = 5000
+
+// GiveFeedback is an opinion about an item.
+type GiveFeedback struct {
+	FeedID  uuid.UUID
+	ItemID  uuid.UUID
+	Rating  string // "positive", "negative", "neutral"
+	Comment string // may be empty
+}
+
+// GiveFeedback records an opinion about an item of a feed that the caller's organization may read, and returns its id.
+// There may be many about one item.
+func (c *Commands) GiveFeedback(ctx context.Context, by Caller, in GiveFeedback) (uuid.UUID, eventstore.Position, error) {
+	if !slices.Contains([]string{item.Positive, item.Negative, item.Neutral}, in.Rating) {
+		return uuid.Nil, eventstore.Start, refuse(Malformed, "rating", "rating must be positive, negative or neutral")
+	}
+	if utf8.RuneCountInString(in.Comment) > maxComment {
+		return uuid.Nil, eventstore.Start, refuse(Malformed, "comment", "comment must have at most %d characters", maxComment)
+	}
+	if err := checkText("comment", in.Comment); err != nil {
+		return uuid.Nil, eventstore.Start, err
+	}
+	of, err := eventstore.Load(ctx, c.Store, feed.Aggregate, in.FeedID)
+	switch {
+	case err != nil:
+		return uuid.Nil, eventstore.Start, err
+	case of.State.FeedType != feed.TypeEvent || !of.State.VisibleTo(by.Organization):
+		return uuid.Nil, eventstore.Start, refuse(NotFound, "", "feed not found")
+	}
+	id := uuid.New()
+	out, err := eventstore.Execute(ctx, c.Store, item.Aggregate, in.ItemID, item.Command(item.GiveFeedback{
+		FeedID: in.FeedID, FeedbackID: id, Organization: by.Organization, Rating: in.Rating, Comment: in.Comment, At: c.now(),
+	}), by.context())
+	if errors.Is(err, item.ErrUnknown) {
+		return uuid.Nil, eventstore.Start, &Refusal{Kind: NotFound, Message: "item not found", Err: err}
+	}
+	return id, out.Position, err
+}

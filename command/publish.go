@@ -1,0 +1,103 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/publication"
+	"carillon/aggregates/subscription"
+	"carillon/eventstore"
+)
+
+const (
+	maxSourceLength = 2048
+	maxEventData    = 512 << 10 // bytes; the store takes 1 MiB an append, metadata included
+)
+
+// EventInput is an event to be published.
+type EventInput struct {
+	ID           uuid.UUID // zero: a new one. The same id is published once
+	Type         string
+	Source       string // URI reference
+	Subject      string
+	Time         time.Time // zero: now
+	FeedType     string
+	FeedID       uuid.UUID
+	Organization uuid.UUID
+	Data         []byte // JSON, valid by the catalog
+}
+
+// Publish records an event, from where it is dispatched to whoever subscribed. Repeating an id records nothing.
+func (c *Commands) Publish(ctx context.Context, by Caller, in EventInput) (uuid.UUID, eventstore.Position, error) {
+	if err := c.checkEvent(&in); err != nil {
+		return in.ID, eventstore.Start, err
+	}
+	mark := by.context()
+	mark.CommandID = in.ID // the same event is the same command
+	mark.Metadata.Organization, mark.Metadata.CorrelationID = in.Organization, in.ID
+	order := publication.Publish{Published: publication.Published{
+		Organization: in.Organization, Type: in.Type, Source: in.Source, Subject: in.Subject,
+		Time: in.Time.UTC().Truncate(time.Microsecond), FeedType: in.FeedType, FeedID: in.FeedID, Data: in.Data,
+	}}
+	// Most ids are new: try that first, without reading.
+	fresh := eventstore.Loaded[publication.State]{Revision: eventstore.NoStream}
+	out, err := eventstore.ExecuteAt(ctx, c.Store, publication.Aggregate, in.ID, &fresh, publication.Command(order), mark)
+	if errors.Is(err, publication.ErrNobody) {
+		return in.ID, eventstore.Start, &Refusal{Kind: Invalid, Field: "feedId", Message: publication.ErrNobody.Error(), Err: err}
+	}
+	return in.ID, out.Position, err
+}
+
+func (c *Commands) checkEvent(in *EventInput) error {
+	if in.ID == uuid.Nil {
+		in.ID = uuid.New()
+	}
+	if in.Time.IsZero() {
+		in.Time = c.Now()
+	}
+	entry, known := c.Catalog.Find(in.Type)
+	switch {
+	case in.Type == "":
+		return refuse(Malformed, "type", "type is required, for example \"news.item.added\"")
+	case !known:
+		return refuse(Invalid, "type", "type %q is not in the catalog; GET /events/types lists the known ones", in.Type)
+	case !entry.CurrentlyEmitted:
+		return refuse(Invalid, "type", "type %q is reserved and never published", in.Type)
+	case in.Source == "" || utf8.RuneCountInString(in.Source) > maxSourceLength:
+		return refuse(Malformed, "source", "source is required, a URI reference of at most %d characters", maxSourceLength)
+	case utf8.RuneCountInString(in.Subject) > maxSourceLength:
+		return refuse(Malformed, "subject", "subject must have at most %d characters", maxSourceLength)
+	case (in.FeedType == "") != (in.FeedID == uuid.Nil):
+		return refuse(Malformed, "feedId", "feedType and feedId go together: give both or neither")
+	case in.FeedType != entry.FeedType && in.FeedType != "":
+		return refuse(Invalid, "feedType", "events of type %s are not of a feed of kind %q (its kind: %s)", in.Type, in.FeedType, orNone(entry.FeedType))
+	case len(in.Data) > maxEventData:
+		return refuse(Invalid, "data", "data must be at most %d bytes", maxEventData)
+	}
+	problems, err := c.Catalog.Check(in.Type, in.Data)
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		texts := make([]string, len(problems))
+		for i, p := range problems {
+			texts[i] = "data" + p.Path + " " + p.Message
+		}
+		return refuse(Invalid, "data"+problems[0].Path, "data does not match the schema of %s: %s", in.Type, strings.Join(texts, "; "))
+	}
+	return nil
+}
+
+func orNone(feedType string) string {
+	for _, known := range subscription.FeedTypes {
+		if known == feedType {
+			return feedType
+		}
+	}
+	return "none"
+}

@@ -1,0 +1,42 @@
+package command
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/eventstore"
+)
+
+// ReplayInput names a delivery as the read model knows it.
+type ReplayInput struct {
+	Delivery    uuid.UUID
+	Destination uuid.UUID
+	FeedType    string // of its event; empty: no feed
+	FeedID      uuid.UUID
+}
+
+// ReplayDelivery asks for one more attempt of a delivery that has come to its end. It returns the id of the run.
+func (c *Commands) ReplayDelivery(ctx context.Context, by Caller, in ReplayInput) (uuid.UUID, eventstore.Position, error) {
+	if in.FeedID != uuid.Nil {
+		readable, err := c.Access.Readable(ctx, by.Organization, in.FeedType, in.FeedID)
+		if err != nil {
+			return uuid.Nil, eventstore.Start, err
+		}
+		if !readable {
+			return uuid.Nil, eventstore.Start, refuse(Exists, "", "the delivery can't be replayed: your organization no longer has access to the feed of its event")
+		}
+	}
+	run := uuid.New()
+	out, err := eventstore.Execute(ctx, c.Store, delivery.Aggregate, in.Delivery, delivery.Command(delivery.RequestReplay{
+		Organization: by.Organization, Destination: in.Destination, Replay: run, At: c.now(),
+	}), by.context())
+	for _, refusal := range []error{delivery.ErrInFlight, delivery.ErrReplaying, delivery.ErrSuperseded, delivery.ErrDiscarded} {
+		if errors.Is(err, refusal) {
+			return run, eventstore.Start, &Refusal{Kind: Exists, Message: refusal.Error(), Err: err}
+		}
+	}
+	return run, out.Position, err
+}

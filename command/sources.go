@@ -1,0 +1,95 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/source"
+	"carillon/eventstore"
+)
+
+// maxSourceURL bounds a source's URL, as destination URLs are bounded.
+const maxSourceURL = 2048
+
+// RegisterSource is an operator's input: a page's URL or an account's handle, as the type wants it.
+type RegisterSource struct {
+	Type     string // one of source.Types
+	URL      string // site, sitemap, siteIndexPage: absolute, http or https
+	Handle   string // instagram, facebook, tiktok, twitter
+	Timezone string // IANA; what dates mean that name no zone; may be empty
+}
+
+// handlePattern allows what the four platforms allow in names and numeric ids, with or without the leading "@".
+var handlePattern = regexp.MustCompile(`^@?[A-Za-z0-9._-]{1,100}$`)
+
+// RegisterSource makes a source and returns its id. Registering the same again changes nothing.
+func (c *Commands) RegisterSource(ctx context.Context, by Caller, in RegisterSource) (uuid.UUID, eventstore.Position, error) {
+	if err := in.check(); err != nil {
+		return uuid.Nil, eventstore.Start, err
+	}
+	in.Handle = strings.TrimPrefix(in.Handle, "@")
+	id := source.ID(in.Type, in.URL, in.Handle, in.Timezone)
+	out, err := eventstore.Execute(ctx, c.Store, source.Aggregate, id, source.Command(source.Register{
+		Type: in.Type, URL: in.URL, Handle: in.Handle, Timezone: in.Timezone, At: c.now(),
+	}), by.context())
+	return id, out.Position, err
+}
+
+// CollectSource asks for a collection as soon as a collector is free.
+func (c *Commands) CollectSource(ctx context.Context, by Caller, id uuid.UUID) (eventstore.Position, error) {
+	out, err := eventstore.Execute(ctx, c.Store, source.Aggregate, id, source.Command(source.Request{At: c.now()}), by.context())
+	if errors.Is(err, source.ErrUnknown) {
+		return out.Position, &Refusal{Kind: NotFound, Message: "source not found", Err: err}
+	}
+	return out.Position, err
+}
+
+func (in RegisterSource) check() error {
+	if !slices.Contains(source.Types(), in.Type) {
+		return refuse(Malformed, "type", "type must be one of %s", strings.Join(source.Types(), ", "))
+	}
+	if in.Timezone != "" {
+		if _, err := time.LoadLocation(in.Timezone); err != nil || in.Timezone == "Local" {
+			return refuse(Malformed, "timezone", "timezone must be an IANA name such as Europe/Rome")
+		}
+	}
+	if source.IsPage(in.Type) {
+		if in.Handle != "" {
+			return refuse(Malformed, "handle", "a source of type %s has a url and no handle", in.Type)
+		}
+		return checkSourceURL(in.URL)
+	}
+	switch {
+	case in.URL != "":
+		return refuse(Malformed, "url", "a source of type %s has a handle and no url", in.Type)
+	case in.Handle == "":
+		return refuse(Malformed, "handle", "handle is required for a source of type %s", in.Type)
+	case !handlePattern.MatchString(in.Handle):
+		return refuse(Malformed, "handle", "handle must be the account's name or id: letters, digits, '.', '_' and '-'")
+	}
+	return nil
+}
+
+func checkSourceURL(text string) error {
+	if err := requireText("url", text); err != nil {
+		return err
+	}
+	if len(text) > maxSourceURL {
+		return refuse(Malformed, "url", "url must have at most %d characters", maxSourceURL)
+	}
+	parsed, err := url.Parse(text)
+	switch {
+	case err != nil || parsed.Hostname() == "" || parsed.Scheme != "https" && parsed.Scheme != "http":
+		return refuse(Malformed, "url", "url must be absolute and begin with https:// or http://")
+	case parsed.User != nil:
+		return refuse(Malformed, "url", "url must not hold a user name or password")
+	}
+	return nil
+}

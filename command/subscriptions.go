@@ -1,0 +1,216 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/destination"
+	"carillon/aggregates/externalid"
+	"carillon/aggregates/subscription"
+	"carillon/command/catalog"
+	"carillon/eventstore"
+)
+
+// SubscriptionPatch changes a subscription; nil fields stay as they are. Feeds, where given, replaces the pins.
+type SubscriptionPatch struct {
+	ExternalID *string
+	EventTypes []string
+	ScopeKind  *string
+	FeedType   *string
+	Feeds      *[]subscription.Pin
+	Active     *bool
+}
+
+// CreateSubscription subscribes a destination.
+func (c *Commands) CreateSubscription(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Declaration) (uuid.UUID, eventstore.Position, error) {
+	id := uuid.New()
+	if err := c.checkDeclaration(ctx, by, dest, d); err != nil {
+		return id, eventstore.Start, err
+	}
+	if d.ExternalID != "" {
+		_, err := c.claim(ctx, by, dest, d.ExternalID, id, c.subscriptionBears)
+		if errors.Is(err, externalid.ErrTaken) {
+			return id, eventstore.Start, refuse(Exists, "externalId", "this destination has a subscription with externalId %q already: use PUT to replace it, or another externalId", d.ExternalID)
+		}
+		if err != nil {
+			return id, eventstore.Start, err
+		}
+	}
+	at, err := c.recordSubscription(ctx, by, id, dest, d)
+	return id, at, err
+}
+
+// UpsertSubscription creates or replaces the subscription with the declaration's externalId; created says which.
+func (c *Commands) UpsertSubscription(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Declaration) (id uuid.UUID, created bool, at eventstore.Position, err error) {
+	id = uuid.New()
+	if err := c.checkDeclaration(ctx, by, dest, d); err != nil {
+		return id, false, eventstore.Start, err
+	}
+	owner, err := c.claim(ctx, by, dest, d.ExternalID, id, c.subscriptionBears)
+	switch {
+	case errors.Is(err, externalid.ErrTaken):
+		at, err = onceRecorded(ctx, func() (eventstore.Position, error) { return c.ReplaceSubscription(ctx, by, dest, owner, d) })
+		return owner, false, at, err
+	case err != nil:
+		return id, false, eventstore.Start, err
+	}
+	at, err = c.recordSubscription(ctx, by, id, dest, d)
+	return id, true, at, err
+}
+
+func (c *Commands) recordSubscription(ctx context.Context, by Caller, id, dest uuid.UUID, d subscription.Declaration) (eventstore.Position, error) {
+	out, err := eventstore.Execute(ctx, c.Store, subscription.Aggregate, id, subscription.Command(subscription.Create{
+		Organization: by.Organization, Destination: dest, Declaration: d, At: c.now(),
+	}), by.context())
+	return out.Position, subscriptionError(err)
+}
+
+// ReplaceSubscription makes the whole declaration what d says; its name stays where d has none. Access to the pinned
+// feeds is checked again.
+func (c *Commands) ReplaceSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, d subscription.Declaration) (eventstore.Position, error) {
+	if err := c.checkDeclaration(ctx, by, dest, d); err != nil {
+		return eventstore.Start, err
+	}
+	pins := d.Feeds
+	patch := SubscriptionPatch{EventTypes: d.EventTypes, ScopeKind: &d.ScopeKind, FeedType: &d.FeedType, Feeds: &pins}
+	if d.ExternalID != "" {
+		patch.ExternalID = &d.ExternalID
+	}
+	return c.ReviseSubscription(ctx, by, dest, id, patch)
+}
+
+// ReviseSubscription merges a patch. The merged declaration is validated as a whole; reactivation checks access to
+// every pinned feed, the stored ones included.
+func (c *Commands) ReviseSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, patch SubscriptionPatch) (eventstore.Position, error) {
+	known, err := eventstore.Load(ctx, c.Store, subscription.Aggregate, id)
+	if err != nil {
+		return eventstore.Start, err
+	}
+	order := subscription.Revise{
+		Organization: by.Organization, Destination: dest, ExternalID: patch.ExternalID, EventTypes: patch.EventTypes,
+		ScopeKind: patch.ScopeKind, FeedType: patch.FeedType, Feeds: patch.Feeds, Active: patch.Active, At: c.now(),
+	}
+	if known.State.Organization != by.Organization || known.State.Destination != dest || known.State.Deleted {
+		return eventstore.Start, subscriptionError(subscription.ErrUnknown)
+	}
+	merged := order.Merge(known.State.Declaration)
+	if err := c.checkTypes(merged.EventTypes); err != nil {
+		return eventstore.Start, err
+	}
+	if err := merged.Validate(); err != nil {
+		return eventstore.Start, subscriptionError(err)
+	}
+	if patch.Feeds != nil || patch.Active != nil && *patch.Active {
+		if err := c.checkPins(ctx, by, merged.Feeds); err != nil {
+			return eventstore.Start, err
+		}
+	}
+	old := known.State.Declaration.ExternalID
+	renamed := merged.ExternalID != old
+	if renamed && merged.ExternalID != "" {
+		if err := CheckExternalID("externalId", merged.ExternalID); err != nil {
+			return eventstore.Start, err
+		}
+		_, err := c.claim(ctx, by, dest, merged.ExternalID, id, c.subscriptionBears)
+		if errors.Is(err, externalid.ErrTaken) {
+			return eventstore.Start, refuse(Exists, "externalId", "another subscription of this destination has externalId %q", merged.ExternalID)
+		}
+		if err != nil {
+			return eventstore.Start, err
+		}
+	}
+	out, err := eventstore.ExecuteAt(ctx, c.Store, subscription.Aggregate, id, &known, subscription.Command(order), by.context())
+	if err != nil {
+		if renamed {
+			c.unclaim(ctx, by, dest, merged.ExternalID, id, subscriptionError(err))
+		}
+		return eventstore.Start, subscriptionError(err)
+	}
+	if renamed {
+		if err := c.release(ctx, by, dest, old, id); err != nil {
+			return eventstore.Start, err
+		}
+	}
+	return out.Position, nil
+}
+
+// DeleteSubscription ends a subscription; deliveries that only it asked for are discarded.
+func (c *Commands) DeleteSubscription(ctx context.Context, by Caller, dest, id uuid.UUID) (eventstore.Position, error) {
+	out, err := eventstore.Execute(ctx, c.Store, subscription.Aggregate, id, subscription.Command(subscription.Delete{
+		Organization: by.Organization, Destination: dest, At: c.now(),
+	}), by.context())
+	if err != nil {
+		return eventstore.Start, subscriptionError(err)
+	}
+	return out.Position, c.release(ctx, by, dest, out.State.Declaration.ExternalID, id)
+}
+
+func (c *Commands) checkDeclaration(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Declaration) error {
+	if d.ExternalID != "" {
+		if err := CheckExternalID("externalId", d.ExternalID); err != nil {
+			return err
+		}
+	}
+	if err := d.Validate(); err != nil {
+		return subscriptionError(err)
+	}
+	if err := c.checkTypes(d.EventTypes); err != nil {
+		return err
+	}
+	owner, err := eventstore.Load(ctx, c.Store, destination.Aggregate, dest)
+	if err != nil {
+		return err
+	}
+	if !owner.State.VisibleTo(by.Organization) {
+		return destinationError(destination.ErrUnknown)
+	}
+	return c.checkPins(ctx, by, d.Feeds)
+}
+
+// checkTypes refuses exact types that nobody publishes; a wildcard may match nothing yet.
+func (c *Commands) checkTypes(types []string) error {
+	for i, name := range types {
+		field := fmt.Sprintf("eventTypes[%d]", i)
+		if name == catalog.DeliveryTest {
+			return refuse(Invalid, field, "%s: %q is sent by the test endpoint only and can't be subscribed to", field, name)
+		}
+		if _, known := c.Catalog.Find(name); !known && subscription.ValidPattern(name) && name[len(name)-1] != '*' {
+			return refuse(Invalid, field, "%s: %q is no known event type; GET /events/types lists them", field, name)
+		}
+	}
+	return nil
+}
+
+func (c *Commands) checkPins(ctx context.Context, by Caller, pins []subscription.Pin) error {
+	for i, pin := range pins {
+		readable, err := c.Access.Readable(ctx, by.Organization, pin.FeedType, pin.FeedID)
+		if err != nil {
+			return fmt.Errorf("feed access: %w", err)
+		}
+		if !readable {
+			field := fmt.Sprintf("feeds[%d]", i)
+			return refuse(NotFound, field, "%s: there is no %s feed %s that your organization owns or is subscribed to", field, pin.FeedType, pin.FeedID)
+		}
+	}
+	return nil
+}
+
+// subscriptionBears implements bears.
+func (c *Commands) subscriptionBears(ctx context.Context, owner uuid.UUID, externalID string) (borne, gone bool, err error) {
+	loaded, err := eventstore.Load(ctx, c.Store, subscription.Aggregate, owner)
+	return !loaded.State.Deleted && loaded.State.Declaration.ExternalID == externalID, loaded.State.Deleted, err
+}
+
+func subscriptionError(err error) error {
+	var invalid *subscription.InvalidError
+	switch {
+	case errors.As(err, &invalid):
+		return &Refusal{Kind: Malformed, Field: invalid.Field, Message: invalid.Error(), Err: err}
+	case errors.Is(err, subscription.ErrUnknown):
+		return &Refusal{Kind: NotFound, Message: subscription.ErrUnknown.Error(), Err: err}
+	}
+	return err
+}

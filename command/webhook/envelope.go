@@ -1,0 +1,73 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ErrData refuses an envelope whose data is not one JSON value.
+var ErrData = errors.New("event data is not valid JSON")
+
+// Envelope is the CloudEvents-style body of a delivery. It stays the same over
+// all attempts.
+type Envelope struct {
+	ID     string // the published event's id
+	Source string
+	Type   string
+	// Subject is rendered as null where the event has none.
+	Subject string
+	// Time is rendered in UTC with milliseconds.
+	Time time.Time
+	// FeedType and FeedID are left out where the event belongs to no feed.
+	FeedType, FeedID string
+	// Data is one JSON value, taken over byte for byte; none means null.
+	Data []byte
+}
+
+const (
+	specVersion     = "1.0"
+	dataContentType = "application/json"
+	timeLayout      = "2006-01-02T15:04:05.000Z"
+)
+
+// AppendJSON appends the envelope as one JSON object in a fixed member order,
+// so that equal envelopes give equal bytes. Strings that are not valid UTF-8
+// get the replacement character.
+func (e Envelope) AppendJSON(dst []byte) ([]byte, error) {
+	data := jsontext.Value(e.Data)
+	if len(data) == 0 {
+		data = jsontext.Value("null")
+	}
+	if !data.IsValid(jsontext.AllowDuplicateNames(true)) {
+		return dst, fmt.Errorf("event %s: %w", e.ID, ErrData)
+	}
+	dst = appendString(append(dst, `{"id":`...), e.ID)
+	dst = appendString(append(dst, `,"source":`...), e.Source)
+	dst = append(dst, `,"specversion":"`+specVersion+`"`...)
+	dst = appendString(append(dst, `,"type":`...), e.Type)
+	if e.Subject == "" {
+		dst = append(dst, `,"subject":null`...)
+	} else {
+		dst = appendString(append(dst, `,"subject":`...), e.Subject)
+	}
+	dst = append(dst, `,"time":"`...)
+	dst = e.Time.UTC().AppendFormat(dst, timeLayout)
+	dst = append(dst, `","datacontenttype":"`+dataContentType+`"`...)
+	if e.FeedType != "" {
+		dst = appendString(append(dst, `,"feedtype":`...), e.FeedType)
+	}
+	if e.FeedID != "" {
+		dst = appendString(append(dst, `,"feedid":`...), e.FeedID)
+	}
+	dst = append(dst, `,"data":`...)
+	dst = append(dst, data...)
+	return append(dst, '}'), nil
+}
+
+func appendString(dst []byte, s string) []byte {
+	dst, _ = jsontext.AppendQuote(dst, s) // its only error reports the replacement
+	return dst
+}

@@ -1,0 +1,87 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Limits of a destination's own headers.
+const (
+	MaxHeaders     = 20
+	MaxHeaderBytes = 8 << 10 // names and values together, in UTF-8
+)
+
+// ErrHeaders matches every refusal of custom headers, see [HeaderError].
+var ErrHeaders = errors.New("unacceptable custom headers")
+
+// HeaderError refuses custom headers. Its text is fit for an API client and
+// never repeats a value.
+type HeaderError struct {
+	// Name is the header at fault, as the caller spelled it. It is empty for
+	// the limits, which no single header breaks.
+	Name    string
+	Problem string
+	limit   bool
+}
+
+// Error names the header and the problem.
+func (e *HeaderError) Error() string {
+	if e.limit {
+		return "config.headers " + e.Problem
+	}
+	return fmt.Sprintf("config.headers: %q %s", shorten(e.Name, 100), e.Problem)
+}
+
+// Is makes errors.Is(err, ErrHeaders) true.
+func (e *HeaderError) Is(target error) bool { return target == ErrHeaders }
+
+// reserved reports the headers that the service or the HTTP client sets.
+func reserved(canonical string) bool {
+	switch canonical {
+	case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade",
+		"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature", "Content-Type", "User-Agent":
+		return true
+	}
+	return false
+}
+
+// ValidateHeaders checks a destination's own headers: at most [MaxHeaders] and
+// [MaxHeaderBytes], names that are HTTP tokens and not reserved, values without
+// control characters (a tab is allowed), no name twice in different case. The
+// error is a [*HeaderError]; which one of several faults it names does not vary.
+func ValidateHeaders(headers map[string]string) error {
+	if len(headers) > MaxHeaders {
+		return &HeaderError{limit: true, Problem: fmt.Sprintf("must have at most %d headers", MaxHeaders)}
+	}
+	seen := make(map[string]string, len(headers))
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		value := headers[name]
+		total += len(name) + len(value)
+		canonical := http.CanonicalHeaderKey(name)
+		first, twice := seen[canonical]
+		switch {
+		case !httpguts.ValidHeaderFieldName(name):
+			return &HeaderError{Name: name, Problem: "is not a valid HTTP header name"}
+		case reserved(canonical):
+			return &HeaderError{Name: name, Problem: "is reserved"}
+		case twice:
+			return &HeaderError{Name: name, Problem: fmt.Sprintf("is the same header as %q", shorten(first, 100))}
+		case strings.ContainsAny(value, "\r\n\x00"):
+			return &HeaderError{Name: name, Problem: "has a value with a CR, LF or NUL character"}
+		case !httpguts.ValidHeaderFieldValue(value):
+			return &HeaderError{Name: name, Problem: "has a value with a control character"}
+		}
+		seen[canonical] = name
+	}
+	if total > MaxHeaderBytes {
+		return &HeaderError{limit: true, Problem: fmt.Sprintf("must not exceed %d bytes in names and values together", MaxHeaderBytes)}
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+// Package webhook makes one delivery attempt: it renders the envelope, signs it
+// by Standard Webhooks 1.0.0, posts it through the guarded transport of package
+// egress, and reports what came of it. It keeps no state and retries nothing;
+// when to send, and what to do about a failure, is the caller's decision.
+//
+// A receiver sees
+//
+//	POST /its/path HTTP/1.1
+//	content-type: application/json
+//	user-agent: Carillon/1.2.3
+//	webhook-id: the delivery's id, the same for every attempt
+//	webhook-timestamp: unix seconds of this attempt
+//	webhook-signature: v1,… one for each active secret
+//
+// and the destination's own headers.
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"carillon/command/egress"
+)
+
+const (
+	defaultTimeout = 30 * time.Second
+	// bodyTimeout bounds the reading of an answer whose status is known: an
+	// endpoint that drips its body would else hold a worker for nothing.
+	bodyTimeout  = 5 * time.Second
+	probeTimeout = 5 * time.Second
+)
+
+// Options of a [Sender].
+type Options struct {
+	// Version follows "Carillon/" in the user agent. Default "dev".
+	Version string
+	// Timeout of one attempt, from the look-up of the name to the status line.
+	// Default 30 s.
+	Timeout time.Duration
+}
+
+// Sender posts deliveries and probes endpoints. It is safe for concurrent use.
+type Sender struct {
+	transport http.RoundTripper
+	userAgent string
+	timeout   time.Duration
+}
+
+// NewSender makes a sender on a transport of [egress.NewTransport]. Using the
+// transport without a client means that redirects are never followed.
+func NewSender(transport http.RoundTripper, opts Options) *Sender {
+	if opts.Version == "" {
+		opts.Version = "dev"
+	}
+	if opts.Timeout <= 0 {
+		opts.Timeout = defaultTimeout
+	}
+	return &Sender{transport: transport, userAgent: "Carillon/" + opts.Version, timeout: opts.Timeout}
+}
+
+// Request is one attempt.
+type Request struct {
+	URL     string            // https
+	Headers map[string]string // the destination's own; reserved names are ignored
+	Secrets []Secret          // every active secret; at least one
+	ID      string            // the webhook-id; no dot in it
+	Body    []byte            // the rendered [Envelope]
+	// Now is the moment of the attempt, for the timestamp and Retry-After.
+	// Default: the clock.
+	Now time.Time
+}
+
+// Result is what came of an attempt.
+type Result struct {
+	// StatusCode is 0 where no answer came.
+	StatusCode int
+	// Body is the answer's, as valid UTF-8 without NUL, at most
+	// [MaxBodyCharacters] and then [TruncationSuffix].
+	Body string
+	// RetryAfter is the wait the endpoint asked for on 429, 502, 503 or 504;
+	// 0 for none, at most 24 h.
+	RetryAfter time.Duration
+	// Duration runs from the start to the end of the answer.
+	Duration time.Duration
+	// FailureReason and ErrorMessage are empty on success. The message is fit
+	// for the destination's owner: no secret, header value or URL.
+	FailureReason, ErrorMessage string
+	// Aborted means that the caller's context was cancelled before an answer
+	// came: nothing is known about the endpoint, so the attempt should not
+	// count. The receiver may have got the request.
+	Aborted bool
+}
+
+// OK reports a 2xx answer.
+func (r Result) OK() bool { return r.FailureReason == "" }
+
+var errTimeout = errors.New("attempt timed out")
+
+// Send makes one attempt. A 2xx status is a success, whatever happens to the
+// body after it.
+func (s *Sender) Send(ctx context.Context, r Request) Result {
+	if r.Now.IsZero() {
+		r.Now = time.Now()
+	}
+	if len(r.Secrets) == 0 {
+		// Better a failed attempt than one that receivers can't verify.
+		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: "destination has no active secret"}
+	}
+	return s.exchange(ctx, s.timeout, r.Now, func(ctx context.Context) (*http.Request, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, bytes.NewReader(r.Body))
+		if err == nil {
+			s.setHeaders(req.Header, r)
+		}
+		return req, err
+	})
+}
+
+func (s *Sender) setHeaders(header http.Header, r Request) {
+	for name, value := range r.Headers {
+		if canonical := http.CanonicalHeaderKey(name); !reserved(canonical) {
+			header[canonical] = []string{value}
+		}
+	}
+	// Lower case, as the specification writes them; net/http leaves it alone.
+	header["webhook-id"] = []string{r.ID}
+	header["webhook-timestamp"] = []string{strconv.FormatInt(r.Now.Unix(), 10)}
+	header["webhook-signature"] = []string{Sign(r.Secrets, r.ID, r.Now, r.Body)}
+	header["Content-Type"] = []string{dataContentType}
+	header["User-Agent"] = []string{s.userAgent}
+	if _, own := header["Idempotency-Key"]; !own {
+		// Present but empty: nothing is sent, but net/http then repeats a POST
+		// on a fresh connection when an idle one turns out to be closed. The
+		// webhook-id makes that safe, and no attempt fails for nothing.
+		header["Idempotency-Key"] = []string{}
+	}
+}
+
+// exchange runs one request under a timeout.
+func (s *Sender) exchange(
+	parent context.Context, timeout time.Duration, now time.Time,
+	build func(context.Context) (*http.Request, error),
+) Result {
+	start := time.Now()
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	timer := time.AfterFunc(timeout, func() { cancel(errTimeout) })
+	defer timer.Stop()
+
+	req, err := build(ctx)
+	if err != nil || req.URL.Scheme != "https" {
+		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: "destination URL is not a valid https URL"}
+	}
+	resp, err := s.transport.RoundTrip(req)
+	if err != nil {
+		return failed(parent, ctx, err, timeout, time.Since(start))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	timer.Reset(min(bodyTimeout, max(timeout-time.Since(start), 0)))
+	result := Result{StatusCode: resp.StatusCode}
+	result.FailureReason, result.ErrorMessage = judge(resp.StatusCode)
+	if resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols {
+		result.Body = readBody(resp.Body)
+	}
+	result.Duration = time.Since(start)
+	result.RetryAfter = retryAfter(resp.StatusCode, resp.Header, now.Add(result.Duration))
+	return result
+}
+
+func failed(parent, ctx context.Context, err error, timeout, took time.Duration) Result {
+	result := Result{Duration: took}
+	switch {
+	case errors.Is(parent.Err(), context.Canceled):
+		result.Aborted = true
+		result.FailureReason, result.ErrorMessage = egress.ReasonConnection, "attempt was cancelled"
+		return result
+	case errors.Is(context.Cause(ctx), errTimeout), errors.Is(parent.Err(), context.DeadlineExceeded):
+		result.FailureReason = egress.ReasonTimeout
+	default:
+		result.FailureReason = egress.Classify(err)
+	}
+	result.ErrorMessage = describe(err, result.FailureReason, timeout)
+	return result
+}

@@ -1,0 +1,284 @@
+package webhook
+
+import (
+	"bytes"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"carillon/command/egress"
+
+	"github.com/google/go-cmp/cmp"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+var loopback = egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+
+// received is a request as the endpoint saw it.
+type received struct {
+	method, uri string
+	header      http.Header
+	body        []byte
+}
+
+// endpoint is a TLS server that records what it gets.
+type endpoint struct {
+	*httptest.Server
+	connections atomic.Int64
+
+	mu  sync.Mutex
+	got []received
+}
+
+func startEndpoint(tb testing.TB, answer http.HandlerFunc) *endpoint {
+	tb.Helper()
+	e := &endpoint{}
+	e.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		e.mu.Lock()
+		e.got = append(e.got, received{r.Method, r.RequestURI, r.Header.Clone(), body})
+		e.mu.Unlock()
+		answer(w, r)
+	}))
+	e.Config.ErrorLog = log.New(io.Discard, "", 0)
+	e.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			e.connections.Add(1)
+		}
+	}
+	e.StartTLS()
+	tb.Cleanup(e.Close)
+	return e
+}
+
+func (e *endpoint) requests() []received {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.got)
+}
+
+// sender trusts the endpoint's certificate.
+func (e *endpoint) sender(tb testing.TB, policy egress.Policy, opts Options) *Sender {
+	tb.Helper()
+	pool := x509.NewCertPool()
+	pool.AddCert(e.Certificate())
+	transport := egress.NewTransport(policy, egress.Options{RootCAs: pool})
+	tb.Cleanup(transport.CloseIdleConnections)
+	return NewSender(transport, opts)
+}
+
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+func TestSendIsVerifiable(t *testing.T) {
+	t.Parallel()
+	e := startEndpoint(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "thanks") })
+	sender := e.sender(t, loopback, Options{Version: "1.2.3"})
+	old, current := mint(t), mint(t)
+	body := []byte(`{"id":"e1","data":{"a":"ü"}}`)
+	now := time.Now()
+	result := sender.Send(t.Context(), Request{
+		URL: e.URL + "/hook/a%20b?x=1", Secrets: []Secret{current, old}, ID: "d-1", Body: body, Now: now,
+		Headers: map[string]string{"x-tenant": "acme", "authorization": "Bearer t", "Webhook-ID": "forged", "user-agent": "forged", "Host": "forged"},
+	})
+	if !result.OK() || result.StatusCode != 200 || result.Body != "thanks" || result.ErrorMessage != "" || result.Aborted || result.Duration <= 0 {
+		t.Fatalf("got %+v", result)
+	}
+	got := e.requests()[0]
+	if got.method != http.MethodPost || got.uri != "/hook/a%20b?x=1" || !bytes.Equal(got.body, body) {
+		t.Errorf("got %s %s %s", got.method, got.uri, got.body)
+	}
+	signature := got.header.Get("Webhook-Signature")
+	want := http.Header{
+		"Authorization": {"Bearer t"}, "X-Tenant": {"acme"}, "Content-Type": {"application/json"},
+		"User-Agent": {"Carillon/1.2.3"}, "Content-Length": {fmt.Sprint(len(body))}, "Webhook-Id": {"d-1"},
+		"Webhook-Timestamp": {fmt.Sprint(now.Unix())}, "Webhook-Signature": {signature},
+	}
+	if diff := cmp.Diff(want, got.header); diff != "" {
+		t.Error(diff)
+	}
+	if strings.Count(signature, "v1,") != 2 || strings.Count(signature, " ") != 1 {
+		t.Errorf("signature %q", signature)
+	}
+	for _, secret := range []Secret{old, current} {
+		verifier, err := standardwebhooks.NewWebhook(secret.Reveal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := verifier.Verify(got.body, got.header); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestSendJudgesStatus(t *testing.T) {
+	t.Parallel()
+	e := startEndpoint(t, func(w http.ResponseWriter, r *http.Request) {
+		var code int
+		if _, err := fmt.Sscanf(r.URL.Path, "/%d", &code); err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Location", "/200")
+		w.Header().Set("Retry-After", "60")
+		w.WriteHeader(code)
+	})
+	sender := e.sender(t, loopback, Options{})
+	sent := 0
+	for _, test := range []struct {
+		code       int
+		reason     string
+		message    string
+		retryAfter time.Duration
+	}{
+		{200, "", "", 0},
+		{201, "", "", 0},
+		{204, "", "", 0},
+		{299, "", "", 0},
+		{301, "redirect", "endpoint answered 301 Moved Permanently; redirects are not followed", 0},
+		{304, "redirect", "endpoint answered 304 Not Modified; redirects are not followed", 0},
+		{307, "redirect", "endpoint answered 307 Temporary Redirect; redirects are not followed", 0},
+		{400, "http_status", "endpoint answered 400 Bad Request", 0},
+		{404, "http_status", "endpoint answered 404 Not Found", 0},
+		{410, "gone", "endpoint answered 410 Gone: it wants no more deliveries", 0},
+		{429, "http_status", "endpoint answered 429 Too Many Requests", time.Minute},
+		{500, "http_status", "endpoint answered 500 Internal Server Error", 0},
+		{502, "http_status", "endpoint answered 502 Bad Gateway", time.Minute},
+		{503, "http_status", "endpoint answered 503 Service Unavailable", time.Minute},
+		{504, "http_status", "endpoint answered 504 Gateway Timeout", time.Minute},
+		{599, "http_status", "endpoint answered 599", 0},
+	} {
+		result := sender.Send(t.Context(), Request{URL: fmt.Sprintf("%s/%d", e.URL, test.code), Secrets: []Secret{mint(t)}, ID: "d"})
+		sent++
+		want := Result{StatusCode: test.code, FailureReason: test.reason, ErrorMessage: test.message, RetryAfter: test.retryAfter, Duration: result.Duration}
+		if diff := cmp.Diff(want, result); diff != "" {
+			t.Errorf("%d: %s", test.code, diff)
+		}
+		if result.OK() != (test.reason == "") {
+			t.Errorf("%d: OK is %t", test.code, result.OK())
+		}
+	}
+	if n := len(e.requests()); n != sent {
+		t.Errorf("%d requests for %d attempts: a redirect was followed", n, sent)
+	}
+	if n := e.connections.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+func TestSendReusesConnectionsAfterLongAnswers(t *testing.T) {
+	t.Parallel()
+	e := startEndpoint(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, strings.Repeat("ö", 60_000))
+	})
+	sender := e.sender(t, loopback, Options{})
+	for range 3 {
+		result := sender.Send(t.Context(), Request{URL: e.URL, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")})
+		if want := strings.Repeat("ö", MaxBodyCharacters) + TruncationSuffix; result.Body != want {
+			t.Errorf("body of %d bytes", len(result.Body))
+		}
+	}
+	if n := e.connections.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// A server may close an idle connection at the moment it is reused. That is
+// nobody's failure, so the request goes out again with the same id.
+func TestSendSurvivesStaleConnections(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	e := startEndpoint(t, func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1) != 2 {
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = conn.Close()
+	})
+	sender := e.sender(t, loopback, Options{})
+	for _, id := range []string{"d-1", "d-2"} {
+		if result := sender.Send(t.Context(), Request{URL: e.URL, Secrets: []Secret{mint(t)}, ID: id, Body: []byte("{}")}); !result.OK() {
+			t.Errorf("%s: %+v", id, result)
+		}
+	}
+	got := e.requests()
+	ids := make([]string, 0, len(got))
+	for _, request := range got {
+		ids = append(ids, request.header.Get("Webhook-Id"))
+		if request.header.Values("Idempotency-Key") != nil {
+			t.Error("the marker is sent")
+		}
+	}
+	if diff := cmp.Diff([]string{"d-1", "d-2", "d-2"}, ids); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSendFailuresTellNoSecrets(t *testing.T) {
+	t.Parallel()
+	e := startEndpoint(t, status(http.StatusNotFound))
+	plain := httptest.NewServer(status(200))
+	t.Cleanup(plain.Close)
+	closed, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := "https://" + closed.Addr().String()
+	_ = closed.Close()
+
+	trusting := e.sender(t, loopback, Options{})
+	distrusting := egress.NewTransport(loopback, egress.Options{RootCAs: x509.NewCertPool()})
+	const hidden = "hunter2"
+	secret := mint(t)
+	for _, test := range []struct {
+		name            string
+		sender          *Sender
+		url             string
+		secrets         []Secret
+		reason, message string
+	}{
+		{"status", trusting, e.URL, []Secret{secret}, "http_status", "endpoint answered 404 Not Found"},
+		{"blocked", e.sender(t, egress.Policy{}, Options{}), e.URL, []Secret{secret}, "blocked_address", "address 127.0.0.1 is private or reserved"},
+		{"refused", trusting, dead, []Secret{secret}, "connection", "connection refused"},
+		{"certificate", NewSender(distrusting, Options{}), e.URL, []Secret{secret}, "tls", "TLS: failed to verify certificate: x509: certificate signed by unknown authority"},
+		{"plain HTTP", trusting, "https" + strings.TrimPrefix(plain.URL, "http"), []Secret{secret}, "tls", "TLS: first record does not look like a TLS handshake"},
+		{"malformed host", trusting, "https://1.2.3.4.5", []Secret{secret}, "dns", "could not resolve 1.2.3.4.5: host is neither an address nor a valid name"},
+		{"http", trusting, plain.URL, []Secret{secret}, "connection", "destination URL is not a valid https URL"},
+		{"no URL", trusting, "https://user:" + hidden + "@[::1", []Secret{secret}, "connection", "destination URL is not a valid https URL"},
+		{"no secret", trusting, e.URL, nil, "connection", "destination has no active secret"},
+		{"bad header", trusting, e.URL, []Secret{secret}, "connection", `net/http: invalid header field value for "X-Bad"`},
+	} {
+		headers := map[string]string{"Authorization": "Bearer " + hidden}
+		if test.name == "bad header" {
+			headers["x-bad"] = hidden + "\n"
+		}
+		result := test.sender.Send(t.Context(), Request{
+			URL: test.url + "/" + hidden + "?token=" + hidden, Headers: headers, Secrets: test.secrets, ID: "d", Body: []byte(hidden),
+		})
+		if result.FailureReason != test.reason || result.ErrorMessage != test.message {
+			t.Errorf("%s: %q, %q", test.name, result.FailureReason, result.ErrorMessage)
+		}
+		if shown := fmt.Sprintf("%+v", result); strings.Contains(shown, hidden) || strings.Contains(shown, secret.Reveal()[6:]) {
+			t.Errorf("%s: tells a secret: %s", test.name, shown)
+		}
+	}
+}

@@ -1,0 +1,321 @@
+package copying_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/eventstore/copying"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
+)
+
+const patience = 60 * time.Second
+
+type world struct {
+	*testing.T
+	ctx            context.Context
+	source, target *esdb.Store
+	node           *node.Node // the source's
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	w := &world{T: t, ctx: ctx, target: nodetest.Start(t)}
+	n, err := node.Open(node.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, served := filepath.Join(nodetest.SocketDir(t), "s"), make(chan error, 1)
+	go func() { served <- n.ListenUnix(socket) }()
+	w.node = n
+	if w.source, err = esdb.OpenUnix(socket, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(w.source.Close(), n.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func entries(n int) []esdb.Entry {
+	list := make([]esdb.Entry, n)
+	for i := range list {
+		list[i] = esdb.Entry{JSON: true, Recorded: eventstore.Recorded{
+			ID: uuid.New(), Type: "thing.happened.v1", Data: fmt.Appendf(nil, `{"n":%d}`, i), Metadata: []byte(`{"actor":"test"}`),
+		}}
+	}
+	return list
+}
+
+func (w *world) put(store *esdb.Store, stream string, expected eventstore.Revision, list []esdb.Entry) {
+	w.Helper()
+	if _, err := store.AppendEntries(w.ctx, stream, expected, list); err != nil {
+		w.Fatalf("append to %s: %v", stream, err)
+	}
+}
+
+// describe sets a stream's metadata in the source; revision is that of the last, or NoStream.
+func (w *world) describe(stream string, revision eventstore.Revision, metadata string) {
+	w.Helper()
+	w.put(w.source, "$$"+stream, revision, []esdb.Entry{{
+		Recorded: eventstore.Recorded{ID: uuid.New(), Type: "$metadata", Data: []byte(metadata)}, JSON: true,
+	}})
+}
+
+func (w *world) copy(o copying.Options) copying.Result {
+	w.Helper()
+	result, err := copying.Copy(w.ctx, w.source, w.target, o)
+	if err != nil {
+		w.Fatalf("copy: %v after %+v", err, result)
+	}
+	return result
+}
+
+// sameStream compares what readers see of a stream, but for positions and what a copy adds to the metadata.
+func (w *world) sameStream(stream string) int {
+	w.Helper()
+	read := func(store *esdb.Store) (list []eventstore.Recorded, failure error) {
+		for recorded, err := range store.Read(w.ctx, stream, 0) {
+			if err != nil {
+				return nil, err
+			}
+			recorded.Position, recorded.Metadata = eventstore.Start, nil
+			list = append(list, recorded)
+		}
+		return list, nil
+	}
+	want, wantErr := read(w.source)
+	got, gotErr := read(w.target)
+	if !errors.Is(gotErr, wantErr) {
+		w.Errorf("%s: error %v, want %v", stream, gotErr, wantErr)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("%s (-source +target):\n%s", stream, diff)
+	}
+	return len(got)
+}
+
+func TestACopyHasEverythingInOrder(t *testing.T) {
+	w := newWorld(t)
+	var streams []string
+	next := map[string]eventstore.Revision{}
+	for i := range 300 {
+		stream := fmt.Sprintf("thing-%d", i*i%40)
+		if _, known := next[stream]; !known {
+			streams, next[stream] = append(streams, stream), eventstore.NoStream
+		}
+		list := entries(1 + i%3)
+		switch last := &list[len(list)-1]; i % 5 {
+		case 0:
+			last.JSON, last.Data, last.Metadata = false, []byte{0, 1, 2, 0xff}, nil
+		case 1:
+			last.Metadata = []byte{0xfe, 0xff} // no JSON: it can't say when the event was recorded
+		case 2:
+			last.Metadata = []byte(` { } `)
+		}
+		w.put(w.source, stream, next[stream], list)
+		next[stream] += eventstore.Revision(len(list))
+	}
+	large := entries(3)
+	for i := range large {
+		large[i].Data = fmt.Appendf(nil, `"%0*d"`, 300<<10, i) // more than an append takes
+		w.put(w.source, "thing-large", eventstore.Revision(i-1), large[i:i+1])
+	}
+	first := w.copy(copying.Options{})
+	if first.Resumed || first.Copied != first.Compared || first.Copied != 603 {
+		t.Errorf("result %+v", first)
+	}
+	order := func(store *esdb.Store) (ids []uuid.UUID) {
+		for entry, err := range store.All(w.ctx, eventstore.Start) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, entry.ID)
+		}
+		return ids
+	}
+	if !slices.Equal(order(w.source), order(w.target)) {
+		t.Error("the global order differs")
+	}
+	for entry, err := range w.target.All(w.ctx, eventstore.Start) { // the time it was first recorded
+		if err != nil {
+			t.Fatal(err)
+		}
+		original, ok, err := w.source.Last(w.ctx, entry.Stream)
+		if err != nil || !ok {
+			t.Fatal(err)
+		}
+		if entry.ID == original.ID && len(original.Metadata) != 2 && !entry.Created.Equal(original.Created) {
+			t.Errorf("%s was created at %s, now at %s", entry.ID, original.Created, entry.Created)
+		}
+	}
+	if again := w.copy(copying.Options{}); !again.Resumed || again.Copied != 0 || again.Digest != first.Digest {
+		t.Errorf("a second run: %+v after %+v", again, first)
+	}
+	w.put(w.source, streams[0], next[streams[0]], entries(2))
+	w.put(w.source, "thing-new", eventstore.NoStream, entries(1))
+	if more := w.copy(copying.Options{CopyOnly: true}); more.Copied != 3 || more.Compared != 0 {
+		t.Errorf("what came since: %+v", more)
+	}
+	if more := w.copy(copying.Options{}); more.Copied != 0 || more.Compared != first.Compared+3 {
+		t.Errorf("compared after that: %+v", more)
+	}
+}
+
+func TestACopyThatWasCutOffGoesOn(t *testing.T) {
+	w := newWorld(t)
+	for i := range 900 {
+		w.put(w.source, fmt.Sprintf("thing-%d", i%50), eventstore.Revision(i/50-1), entries(1))
+	}
+	runs, copied := 0, uint64(0)
+	for done := false; !done; runs++ {
+		ctx, cancel := context.WithCancel(w.ctx)
+		result, err := copying.Copy(ctx, w.source, w.target, copying.Options{Report: func(p copying.Progress) {
+			if p.Phase == copying.PhaseCopy && p.Done < p.Total {
+				cancel() // after 256 more
+			}
+		}})
+		cancel()
+		copied += result.Copied
+		switch done = err == nil; {
+		case done && result.Compared != 900:
+			t.Errorf("compared %d events", result.Compared)
+		case !done && !errors.Is(err, context.Canceled) && !errors.Is(err, eventstore.ErrUnavailable):
+			t.Fatal(err)
+		}
+	}
+	if runs < 3 || copied < 900-uint64(runs) || copied > 900 { // an append that is cut off may have been done
+		t.Errorf("%d events in %d runs", copied, runs)
+	}
+}
+
+func TestMetadataAndDeletions(t *testing.T) {
+	w := newWorld(t)
+	for _, stream := range []string{"counted", "begun", "deleted", "revived", "ended", "plain"} {
+		w.put(w.source, stream, eventstore.NoStream, entries(6))
+	}
+	w.describe("counted", eventstore.NoStream, `{"$maxCount":5}`)
+	w.describe("counted", 0, `{"$maxCount":2,"mine":[1,2]}`)
+	w.describe("begun", eventstore.NoStream, `{"$tb":4}`)
+	w.describe("deleted", eventstore.NoStream, fmt.Sprintf(`{"$tb":%d}`, math.MaxInt64))
+	w.describe("revived", eventstore.NoStream, fmt.Sprintf(`{"$tb":%d}`, math.MaxInt64))
+	w.put(w.source, "revived", 5, entries(1))
+	if err := w.source.Tombstone(w.ctx, "ended"); err != nil {
+		t.Fatal(err)
+	}
+	first := w.copy(copying.Options{})
+	for stream, want := range map[string]int{"counted": 2, "begun": 2, "deleted": 0, "revived": 1, "ended": 0, "plain": 6} {
+		if got := w.sameStream(stream); got != want {
+			t.Errorf("%s has %d events, want %d", stream, got, want)
+		}
+	}
+	want, _, err := w.source.Last(w.ctx, "$$counted")
+	got, _, err2 := w.target.Last(w.ctx, "$$counted")
+	if errors.Join(err, err2) != nil || !bytes.Equal(got.Data, want.Data) {
+		t.Errorf("metadata %s, want %s; %v %v", got.Data, want.Data, err, err2)
+	}
+	if again := w.copy(copying.Options{}); again.Copied != 0 || again.Metadata != 0 {
+		t.Errorf("a second run: %+v after %+v", again, first)
+	}
+	// The source forgets for good what is hidden, and goes on.
+	if _, err := w.node.Scavenge(w.ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.put(w.source, "deleted", 5, entries(2))
+	w.put(w.source, "counted", 5, entries(1))
+	if more := w.copy(copying.Options{}); more.Copied != 3 || more.Gone == 0 {
+		t.Errorf("after the scavenge: %+v", more)
+	}
+	if got := w.sameStream("deleted"); got != 2 {
+		t.Errorf("the deleted stream has %d events again", got)
+	}
+	w.sameStream("counted")
+	// A fresh target has to get by with what is left.
+	w.target = nodetest.Start(t)
+	if filled := w.copy(copying.Options{}); filled.Filled == 0 {
+		t.Errorf("result %+v", filled)
+	}
+	for _, stream := range []string{"counted", "begun", "deleted", "revived", "ended", "plain"} {
+		w.sameStream(stream)
+	}
+	if again := w.copy(copying.Options{}); again.Copied+again.Filled+again.Metadata != 0 {
+		t.Errorf("a second run on the fresh target: %+v", again)
+	}
+	w.put(w.source, "begun", 5, entries(1))
+	w.copy(copying.Options{})
+	if got := w.sameStream("begun"); got != 3 {
+		t.Errorf("begun has %d events", got)
+	}
+}
+
+func TestATargetThatHoldsOtherThingsIsRefused(t *testing.T) {
+	w := newWorld(t)
+	list := entries(3)
+	w.put(w.source, "thing-1", eventstore.NoStream, list)
+	w.put(w.target, "thing-1", eventstore.NoStream, entries(1))
+	if _, err := copying.Copy(w.ctx, w.source, w.target, copying.Options{}); !errors.Is(err, copying.ErrForeign) {
+		t.Errorf("error = %v, want foreign", err)
+	}
+	if n := w.length(w.target, "thing-1"); n != 1 {
+		t.Errorf("the refused target has %d events", n)
+	}
+}
+
+func (w *world) length(store *esdb.Store, stream string) (n int) {
+	for _, err := range store.Read(w.ctx, stream, 0) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+func TestADifferenceIsFound(t *testing.T) {
+	for name, change := range map[string]func(*esdb.Entry){
+		"its data":                        func(e *esdb.Entry) { e.Data = []byte(`{"n":7}`) },
+		"its metadata":                    func(e *esdb.Entry) { e.Metadata = []byte(`{"actor":"mallory"}`) },
+		"type thing.happened.v1 became x": func(e *esdb.Entry) { e.Type = "x" },
+		"what its data is declared as":    func(e *esdb.Entry) { e.JSON = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			list := entries(4)
+			w.put(w.source, "thing-1", eventstore.NoStream, list)
+			w.copy(copying.Options{})
+			var copied []esdb.Entry
+			for entry, err := range w.target.All(w.ctx, eventstore.Start) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				copied = append(copied, entry)
+			}
+			change(&copied[2])
+			w.target = nodetest.Start(t)
+			w.put(w.target, "thing-1", eventstore.NoStream, copied)
+			_, err := copying.Copy(w.ctx, w.source, w.target, copying.Options{})
+			var found *copying.Difference
+			if !errors.As(err, &found) || found.What != name || found.Revision != 2 || found.Stream != "thing-1" {
+				t.Errorf("error = %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package eventstore
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Position is a place in the global order ($all). The zero Position is before the first event.
+type Position struct{ Commit, Prepare uint64 }
+
+// Start is the position before the first event.
+var Start Position
+
+// Before reports whether p comes before q in the global order.
+func (p Position) Before(q Position) bool {
+	return p.Commit < q.Commit || p.Commit == q.Commit && p.Prepare < q.Prepare
+}
+
+// String renders p as "commit/prepare", the form that ParsePosition reads.
+func (p Position) String() string {
+	return strconv.FormatUint(p.Commit, 10) + "/" + strconv.FormatUint(p.Prepare, 10)
+}
+
+// ParsePosition reads what Position.String wrote.
+func ParsePosition(s string) (Position, error) {
+	commit, prepare, ok := strings.Cut(s, "/")
+	if !ok {
+		return Position{}, fmt.Errorf("position %q is not commit/prepare", s)
+	}
+	c, err := strconv.ParseUint(commit, 10, 64)
+	if err != nil {
+		return Position{}, fmt.Errorf("position %q: %w", s, err)
+	}
+	p, err := strconv.ParseUint(prepare, 10, 64)
+	if err != nil {
+		return Position{}, fmt.Errorf("position %q: %w", s, err)
+	}
+	return Position{Commit: c, Prepare: p}, nil
+}
+
+// Revision is the number of a stream's last event, counted from 0. As an expectation it is always explicit: the zero
+// value means "exactly one event so far", never "unchecked".
+type Revision int64
+
+// NoStream is the revision of a stream without events.
+const NoStream Revision = -1
+
+// Proposed is an event on its way into a stream.
+type Proposed struct {
+	ID       uuid.UUID // idempotency key: the same id at the same revision is stored once
+	Type     string    // stored name, for example "destination.created.v1"
+	Data     []byte    // JSON
+	Metadata []byte    // JSON, see Metadata
+}
+
+// Recorded is a stored event.
+type Recorded struct {
+	ID       uuid.UUID
+	Stream   string
+	Revision Revision
+	Position Position
+	Type     string
+	Data     []byte
+	Metadata []byte
+	Created  time.Time // when the store recorded it, UTC
+}
+
+// Category is the part of the stream name before the first "-".
+func (r *Recorded) Category() string {
+	category, _, _ := strings.Cut(r.Stream, "-")
+	return category
+}
+
+// StreamID is the uuid in the stream's name, or uuid.Nil where the stream is not one of an aggregate.
+func (r *Recorded) StreamID() uuid.UUID {
+	_, id, _ := strings.Cut(r.Stream, "-")
+	parsed, err := uuid.Parse(id)
+	if err != nil {
+		return uuid.Nil
+	}
+	return parsed
+}
+
+// StreamName names the stream of an aggregate: "<category>-<uuid>".
+func StreamName(category string, id uuid.UUID) string { return category + "-" + id.String() }
+
+// Appended says where the last event of an append stands.
+type Appended struct {
+	Revision Revision
+	Position Position
+}

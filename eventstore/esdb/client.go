@@ -1,0 +1,184 @@
+// Package esdb implements eventstore.Store on the official EventStoreDB client. It is the only importer of that client
+// and works around what it gets wrong: calls that outlive their context, a client that dies for good after an outage
+// of a second, and a panic when it is closed during a call.
+package esdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"carillon/eventstore"
+)
+
+const (
+	callTimeout      = 5 * time.Second // of one append or one read from start to end
+	discoverForever  = 1_000_000       // the client gives up for good after 10 attempts by default
+	discoverInterval = 100             // milliseconds
+	closeGrace       = 2 * time.Second
+)
+
+// Store talks to one EventStoreDB, single node or cluster. It is safe for concurrent use.
+type Store struct {
+	client *esdb.Client
+	ctx    context.Context // ends with Close, and every call with it
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	calls  sync.WaitGroup
+}
+
+var _ eventstore.Store = (*Store)(nil)
+
+// Open makes a store of an "esdb://" connection string. It does not connect yet: the first call does. The string's
+// credentials are never logged.
+func Open(url string, log *slog.Logger) (*Store, error) {
+	cfg, err := esdb.ParseConnectionString(url)
+	if err != nil {
+		return nil, errors.New("the event store's connection string is not of the form esdb://[user:password@]host:port[,host:port]?tls=true")
+	}
+	return open(cfg, log)
+}
+
+// OpenUnix makes a store that reaches an embedded node through its unix socket.
+func OpenUnix(socket string, log *slog.Logger) (*Store, error) {
+	cfg, err := esdb.ParseConnectionString("esdb://localhost:2113?tls=false")
+	if err != nil {
+		return nil, fmt.Errorf("event store client: %w", err)
+	}
+	cfg.Address = "unix:///" + strings.TrimPrefix(socket, "/")
+	return open(cfg, log)
+}
+
+func open(cfg *esdb.Configuration, log *slog.Logger) (*Store, error) {
+	cfg.MaxDiscoverAttempts = discoverForever
+	cfg.DiscoveryInterval = discoverInterval
+	timeout := callTimeout
+	cfg.DefaultDeadline = &timeout
+	cfg.Logger = func(level esdb.LogLevel, format string, args ...any) {
+		// What it calls an error is mostly a conflict or a cancelled call; the caller hears of it anyway.
+		if level == esdb.LogWarn || level == esdb.LogError {
+			log.Debug("event store client", "message", fmt.Sprintf(format, args...))
+		}
+	}
+	client, err := esdb.NewClient(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("event store client: %w", err)
+	}
+	s := &Store{client: client}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Close ends every call and subscription, waits for them, and closes the connection.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	done := make(chan struct{})
+	go func() {
+		s.calls.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return s.client.Close()
+	case <-time.After(closeGrace):
+		// A call hangs in discovery. Closing now would make it panic; its goroutine ends with the process.
+		return nil
+	}
+}
+
+// begin registers a call, whose context ends with the store too.
+func (s *Store) begin(ctx context.Context) (context.Context, func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, nil, fmt.Errorf("%w: closed", eventstore.ErrUnavailable)
+	}
+	s.calls.Add(1)
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.ctx, cancel)
+	return ctx, func() { stop(); cancel(); s.calls.Done() }, nil
+}
+
+// call runs f so that the caller gets away when its context ends, even while the client hangs in discovery.
+func call[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (T, error) {
+	var none T
+	callCtx, end, err := s.begin(ctx)
+	if err != nil {
+		return none, err
+	}
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		defer end()
+		value, err := f(callCtx)
+		answers <- answer{value, err}
+	}()
+	deadline := time.NewTimer(callTimeout)
+	defer deadline.Stop()
+	select {
+	case a := <-answers:
+		return a.value, a.err
+	case <-ctx.Done():
+		return none, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, ctx.Err())
+	case <-s.ctx.Done():
+		return none, fmt.Errorf("%w: closed", eventstore.ErrUnavailable)
+	case <-deadline.C:
+		return none, fmt.Errorf("%w: no answer in %s", eventstore.ErrUnavailable, callTimeout)
+	}
+}
+
+// translate maps the client's errors to the program's.
+func translate(err error) error {
+	if err == nil {
+		return nil
+	}
+	var clientErr *esdb.Error
+	if errors.As(err, &clientErr) {
+		switch clientErr.Code() {
+		case esdb.ErrorCodeStreamDeleted:
+			return eventstore.ErrStreamDeleted
+		case esdb.ErrorCodeUnauthenticated, esdb.ErrorCodeAccessDenied:
+			return fmt.Errorf("the event store refused our credentials: %w", err)
+		default: // the gRPC status below says more
+		}
+	}
+	switch grpcCode(err) {
+	case codes.InvalidArgument:
+		if strings.Contains(strings.ToLower(err.Error()), "exceed") { // "Maximum Append Size of … Exceeded"
+			return fmt.Errorf("%w: %w", eventstore.ErrTooLarge, err)
+		}
+		return err
+	case codes.Unimplemented, codes.Unauthenticated, codes.PermissionDenied:
+		return err
+	default:
+		return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
+	}
+}
+
+func grpcCode(err error) codes.Code {
+	var withStatus interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &withStatus) {
+		return withStatus.GRPCStatus().Code()
+	}
+	return codes.Unknown
+}

@@ -1,0 +1,91 @@
+package esdb_test
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	client "github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/EventStore/EventStore-Client-Go/v4/samples"
+
+	"carillon/eventstore/node"
+)
+
+// The examples in the client's documentation run as they are. They panic where a server does not do what they expect.
+func TestTheClientsOwnExamples(t *testing.T) {
+	t.Parallel()
+	n, err := node.Open(node.Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- n.Serve(listener) }()
+	config, err := client.ParseConnectionString("esdb://" + listener.Addr().String() + "?tls=false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Logger = client.NoopLogging()
+	db, err := client.NewClient(config) // left open: the examples end with the node, and closing a client without one can panic
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 15 { // what they read, they say, is there
+		for _, stream := range []string{"some-stream", "concurrency-stream"} {
+			_, err := db.AppendToStream(t.Context(), stream, client.AppendToStreamOptions{}, client.EventData{EventType: "some-event", ContentType: client.ContentTypeJson, Data: []byte(`{}`)})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, example := range map[string]func(*client.Client){
+		"append":                     samples.AppendToStream,
+		"append with the same id":    samples.AppendWithSameId,
+		"append with no stream":      samples.AppendWithNoStream,
+		"append with a check":        samples.AppendWithConcurrencyCheck,
+		"append as somebody":         samples.AppendToStreamOverridingUserCredentials,
+		"read a stream":              samples.ReadFromStream,
+		"read from a revision":       samples.ReadFromStreamPosition,
+		"read as somebody":           samples.ReadStreamOverridingUserCredentials,
+		"read with a check":          samples.ReadFromStreamPositionCheck,
+		"read backwards":             samples.ReadStreamBackwards,
+		"read all":                   samples.ReadFromAllStream,
+		"read all but system events": samples.IgnoreSystemEvents,
+		"read all backwards":         samples.ReadFromAllBackwards,
+		"read with links":            samples.ReadFromStreamResolvingLinkToS,
+		"read all as somebody":       samples.ReadAllOverridingUserCredentials,
+	} {
+		t.Run(name, func(*testing.T) { example(db) })
+	}
+	var endless sync.WaitGroup
+	ended := make(chan string, 10)
+	for name, example := range map[string]func(*client.Client){
+		"subscribe but to system events": samples.ExcludeSystemEvents,
+		"subscribe by type":              samples.EventTypePrefix,
+		"subscribe by type expression":   samples.EventTypeRegex,
+		"subscribe by stream":            samples.StreamPrefix,
+		"subscribe by stream expression": samples.StreamRegex,
+		"subscribe with checkpoints":     samples.CheckpointCallbackWithInterval,
+	} {
+		endless.Go(func() {
+			example(db) // until the subscription is dropped
+			ended <- name
+		})
+	}
+	select {
+	case name := <-ended:
+		t.Errorf("%s: it ended by itself", name)
+	case <-time.After(300 * time.Millisecond):
+	}
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	endless.Wait()
+}

@@ -1,0 +1,48 @@
+package eventstore
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"time"
+)
+
+const (
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = 5 * time.Second
+)
+
+// Follow is Subscribe under supervision: when the connection breaks or the store restarts, it subscribes again after
+// the last position it yielded, with a growing pause, until the context ends. It never yields an event twice.
+func Follow(ctx context.Context, store Store, after Position, filter Filter, log *slog.Logger) iter.Seq[Message] {
+	return func(yield func(Message) bool) {
+		backoff := minBackoff
+		for ctx.Err() == nil {
+			for message, err := range store.Subscribe(ctx, after, filter) {
+				if err != nil {
+					if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+						log.Warn("subscription broke, resubscribing", "after", after.String(), "pause", backoff, "error", err)
+					}
+					break
+				}
+				backoff = minBackoff
+				if message.Event != nil && !after.Before(message.Position) {
+					continue
+				}
+				if !message.CaughtUp {
+					after = message.Position
+				}
+				if !yield(message) {
+					return
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(backoff):
+			}
+			backoff = min(2*backoff, maxBackoff)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package given
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"carillon/eventstore"
+)
+
+// Golden holds one example of every event against its stored form in testdata/<name>.json. A file that is missing is
+// written and fails the test once, so that it gets reviewed and committed; one that exists is never changed, because
+// events like it are stored somewhere: make a ".v2" and an upcast instead.
+func Golden[E any](t *testing.T, codec eventstore.Codec[E], examples ...E) {
+	t.Helper()
+	for _, example := range examples {
+		name, data, err := codec.Encode(example)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join("testdata", name+".json")
+		golden, err := os.ReadFile(path) //nolint:gosec // the path is made of a constant and a codec name
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			write(t, path, data)
+			continue
+		case err != nil:
+			t.Fatal(err)
+		}
+		golden = bytes.TrimSpace(golden)
+		if diff := cmp.Diff(string(golden), string(data)); diff != "" {
+			t.Errorf("%s is stored differently now (-golden +now); make a new version instead:\n%s", name, diff)
+		}
+		read, err := codec.Decode(&eventstore.Recorded{Type: name, Data: golden})
+		if err != nil {
+			t.Errorf("a stored %s can't be read any more: %v", name, err)
+		} else if diff := cmp.Diff(example, read, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("a stored %s reads differently now (-want +got):\n%s", name, diff)
+		}
+	}
+	for _, name := range codec.Names() {
+		if _, err := os.Stat(filepath.Join("testdata", name+".json")); err != nil {
+			t.Errorf("event %s has no golden file: give an example of it", name)
+		}
+	}
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll("testdata", 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(data, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Errorf("%s did not exist and was written: review and commit it", path)
+}

@@ -1,0 +1,43 @@
+package eventstore
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+)
+
+// SchemaVersion is written to the metadata of every event; it counts changes of the metadata itself.
+const SchemaVersion = 1
+
+// Metadata says for whom, why and by whom an event was recorded. The two $-names are EventStoreDB's own, so that its
+// tools can follow a correlation.
+type Metadata struct {
+	Organization  uuid.UUID `json:"organization,omitzero"`   // whose fact it is; zero for platform-wide facts
+	CorrelationID uuid.UUID `json:"$correlationId,omitzero"` // the request or published event that began it all
+	CausationID   uuid.UUID `json:"$causationId,omitzero"`   // the event or request that led here directly
+	Actor         string    `json:"actor"`                   // "key:<id>", "operator", or a process manager's name
+	Reason        string    `json:"reason,omitempty"`        // free text of whoever acted, for auditors
+	SchemaVersion int       `json:"schemaVersion"`
+}
+
+// ParseMetadata reads the metadata of a recorded event.
+func ParseMetadata(data []byte) (Metadata, error) {
+	var m Metadata
+	if len(data) == 0 {
+		return m, nil
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m, fmt.Errorf("event metadata: %w", err)
+	}
+	return m, nil
+}
+
+func (m Metadata) encode() ([]byte, error) {
+	m.SchemaVersion = SchemaVersion
+	data, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("event metadata: %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,244 @@
+package node_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/projections"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"carillon/eventstore/node"
+)
+
+// certificate makes a self-signed one for loopback.
+func certificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "node"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// listenTCP serves loopback too, and returns the address.
+func (s *server) listenTCP(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(listener) }()
+	t.Cleanup(func() {
+		s.stop(t)
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+func dial(t *testing.T, connection string) *esdb.Client {
+	t.Helper()
+	config, err := esdb.ParseConnectionString(connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Logger = esdb.NoopLogging()
+	client, err := esdb.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func TestUserAndPasswordOverTLS(t *testing.T) {
+	t.Parallel()
+	s := serve(t, node.Config{
+		TLS:  &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS12},
+		User: "admin", Password: "secret",
+	})
+	address := s.listenTCP(t)
+	appendTo(t, dial(t, "esdb://admin:secret@"+address+"?tlsverifycert=false"), "s", esdb.NoStream{}, events(1)...)
+	for name, connection := range map[string]string{
+		"none":           "esdb://" + address + "?tlsverifycert=false",
+		"wrong password": "esdb://admin:guess@" + address + "?tlsverifycert=false",
+		"wrong user":     "esdb://root:secret@" + address + "?tlsverifycert=false",
+	} {
+		client := dial(t, connection)
+		_, err := client.AppendToStream(context.Background(), "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, events(1)...)
+		if code(err) != esdb.ErrorCodeUnauthenticated {
+			t.Errorf("%s: append: %v", name, err)
+		}
+		if _, err := client.SubscribeToAll(context.Background(), esdb.SubscribeToAllOptions{}); err == nil {
+			t.Errorf("%s: subscribed", name)
+		}
+		if err := client.CreatePersistentSubscription(context.Background(), "s", "g",
+			esdb.PersistentStreamSubscriptionOptions{}); code(err) != esdb.ErrorCodeUnauthenticated {
+			t.Errorf("%s: create group: %v", name, err)
+		}
+	}
+	// A call may bring its own.
+	_, err := dial(t, "esdb://"+address+"?tlsverifycert=false").AppendToStream(context.Background(), "s", esdb.AppendToStreamOptions{
+		ExpectedRevision: esdb.Any{}, Authenticated: &esdb.Credentials{Login: "admin", Password: "secret"},
+	}, events(1)...)
+	if err != nil {
+		t.Errorf("credentials of the call: %v", err)
+	}
+}
+
+func TestDiscovery(t *testing.T) {
+	t.Parallel()
+	address := serve(t, node.Config{}).listenTCP(t)
+	client := dial(t, "esdb://"+address+","+address+"?tls=false")
+	appendTo(t, client, "s", esdb.NoStream{}, events(1)...)
+	version, err := client.GetServerVersion()
+	if err != nil || version.Major < 23 {
+		t.Errorf("version %+v, %v", version, err)
+	}
+}
+
+func rawConnection(t *testing.T, s *server) *grpc.ClientConn {
+	t.Helper()
+	connection, err := grpc.NewClient("unix://"+s.socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return connection
+}
+
+func TestServicesThatTheNodeDoesNotHave(t *testing.T) {
+	t.Parallel()
+	connection := rawConnection(t, serve(t, node.Config{}))
+	_, err := projections.NewProjectionsClient(connection).Create(t.Context(), &projections.CreateReq{})
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("projections: %v", err)
+	}
+	err = connection.Invoke(t.Context(), "/event_store.client.users.Users/Create", &shared.Empty{}, &shared.Empty{})
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("users: %v", err)
+	}
+}
+
+func TestErrorsCarryTheTrailersThatClientsRead(t *testing.T) {
+	t.Parallel()
+	connection := rawConnection(t, serve(t, node.Config{}))
+	client := streams.NewStreamsClient(connection)
+	name := &shared.StreamIdentifier{StreamName: []byte("s")}
+	var trailers metadata.MD
+	_, err := client.Delete(t.Context(), &streams.DeleteReq{Options: &streams.DeleteReq_Options{
+		StreamIdentifier: name, ExpectedStreamRevision: &streams.DeleteReq_Options_Revision{Revision: 4},
+	}}, grpc.Trailer(&trailers))
+	if status.Code(err) != codes.FailedPrecondition || first(trailers, "exception") != "wrong-expected-version" ||
+		first(trailers, "expected-version") != "4" || first(trailers, "actual-version") != "-1" || first(trailers, "stream-name") != "s" {
+		t.Errorf("%v, trailers %v", err, trailers)
+	}
+	call, err := client.Append(t.Context(), grpc.Trailer(&trailers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, message := range []*streams.AppendReq{
+		{Content: &streams.AppendReq_Options_{Options: &streams.AppendReq_Options{
+			StreamIdentifier: name, ExpectedStreamRevision: &streams.AppendReq_Options_Any{Any: &shared.Empty{}},
+		}}},
+		{Content: &streams.AppendReq_ProposedMessage_{ProposedMessage: &streams.AppendReq_ProposedMessage{
+			Id: &shared.UUID{Value: &shared.UUID_String_{String_: "84c8e36c-4e64-11ea-8b59-b7f658acfc9f"}},
+		}}},
+	} {
+		if err := call.Send(message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err = call.CloseAndRecv(); status.Code(err) != codes.InvalidArgument ||
+		first(trailers, "exception") != "missing-required-metadata-property" {
+		t.Errorf("%v, trailers %v", err, trailers)
+	}
+}
+
+func first(trailers metadata.MD, key string) string {
+	if values := trailers.Get(key); len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+func TestGossipNamesTheOnlyMember(t *testing.T) {
+	t.Parallel()
+	connection := rawConnection(t, serve(t, node.Config{Advertise: "events.example:2113"}))
+	info, err := gossip.NewGossipClient(connection).Read(t.Context(), &shared.Empty{})
+	if err != nil || len(info.GetMembers()) != 1 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	member := info.GetMembers()[0]
+	if member.GetState() != gossip.MemberInfo_Leader || !member.GetIsAlive() ||
+		member.GetHttpEndPoint().GetAddress() != "events.example" || member.GetHttpEndPoint().GetPort() != 2113 {
+		t.Errorf("member %v", member)
+	}
+}
+
+func TestListenUnixReplacesAStaleSocketAndKeepsOthersOut(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "s")
+	stale, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if unix, ok := stale.(*net.UnixListener); ok {
+		unix.SetUnlinkOnClose(false)
+	}
+	if err := stale.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n, err := node.Open(node.Config{Dir: filepath.Join(dir, "data")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- n.ListenUnix(path) }()
+	s := &server{Node: n, socket: path}
+	appendTo(t, s.client(t), "s", esdb.NoStream{}, events(1)...)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("socket %v, %v", info, err)
+	}
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,213 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+
+	"carillon/eventstore/node/internal/store"
+	"carillon/eventstore/node/internal/wire"
+)
+
+const (
+	allStream     = "$all"
+	maxStreamName = 8 << 10
+	maxTypeName   = 8 << 10
+	// maxAppendEvents bounds what an append of empty events takes beyond its size.
+	maxAppendEvents = 1 << 16
+)
+
+// appendEvents answers one append call: the options, the events, the end; then one response.
+func (n *Node) appendEvents(call grpc.ServerStream) error {
+	request := appendRequest{}
+	for {
+		var raw wire.Raw
+		err := call.RecvMsg(&raw)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		request.add(raw.Bytes())
+		raw.Free()
+	}
+	if request.err == nil && !request.opened {
+		request.err = invalid("append without options")
+	}
+	if request.err != nil {
+		return answer(call.Context(), request.stream, request.err)
+	}
+	result, err := n.store.Append(call.Context(), request.stream, request.expected, request.events)
+	var wrong *store.WrongRevisionError
+	switch {
+	case errors.As(err, &wrong):
+		return call.SendMsg(wrongVersionResponse(wrong))
+	case err != nil:
+		return answer(call.Context(), request.stream, err)
+	}
+	return call.SendMsg(&wire.Encoded{Buffer: mem.SliceBuffer(wire.AppendSuccess(nil, result))})
+}
+
+// appendRequest collects an append. After the first fault it only drains: a client that is still sending would take
+// an early answer for a broken connection.
+type appendRequest struct {
+	stream   string
+	expected store.Expected
+	events   []store.Proposed
+	size     int
+	opened   bool
+	err      error
+}
+
+func (r *appendRequest) add(message []byte) {
+	if r.err != nil {
+		return
+	}
+	parsed, err := wire.ParseAppendRequest(message)
+	switch {
+	case err != nil:
+		r.err = err
+	case parsed.IsOptions && r.opened, !parsed.IsOptions && !r.opened:
+		r.err = invalid("an append is its options once, then its events")
+	case parsed.IsOptions:
+		r.opened, r.stream, r.expected = true, string(parsed.Stream), parsed.Expected
+		r.err = checkWritable(r.stream)
+	default:
+		r.addEvent(parsed.Event)
+	}
+}
+
+func (r *appendRequest) addEvent(event store.EventContent) {
+	r.size += len(event.Data) + len(event.Metadata) + 2*len(event.Type)
+	switch {
+	case r.size > maxAppendSize, len(r.events) == maxAppendEvents:
+		r.err = appendTooLarge()
+		r.events = nil
+	case len(event.Type) == 0 || len(event.Type) > maxTypeName:
+		r.err = invalid("an event needs a type, of at most 8 KiB")
+	default:
+		event.Stream = r.stream
+		r.events = append(r.events, store.Propose(event))
+	}
+}
+
+// checkWritable refuses names that no stream can have.
+func checkWritable(stream string) error {
+	switch {
+	case stream == "":
+		return invalid("the stream has no name")
+	case len(stream) > maxStreamName:
+		return invalid("a stream's name has at most 8 KiB")
+	case stream == allStream:
+		return invalid("$all can't be written to")
+	case strings.HasPrefix(stream, "$$$$"):
+		return invalid("a metadata stream has no metadata stream")
+	}
+	return nil
+}
+
+// wrongVersionResponse says so twice, as clients before 20.6 know only the older fields.
+func wrongVersionResponse(wrong *store.WrongRevisionError) *streams.AppendResp {
+	detail := &streams.AppendResp_WrongExpectedVersion{}
+	if wrong.Current >= 0 {
+		current := uint64(wrong.Current)
+		detail.CurrentRevisionOption = &streams.AppendResp_WrongExpectedVersion_CurrentRevision{CurrentRevision: current}
+		detail.CurrentRevisionOption_20_6_0 =
+			&streams.AppendResp_WrongExpectedVersion_CurrentRevision_20_6_0{CurrentRevision_20_6_0: current}
+	} else {
+		detail.CurrentRevisionOption =
+			&streams.AppendResp_WrongExpectedVersion_CurrentNoStream{CurrentNoStream: &shared.Empty{}}
+		detail.CurrentRevisionOption_20_6_0 =
+			&streams.AppendResp_WrongExpectedVersion_NoStream_20_6_0{NoStream_20_6_0: &shared.Empty{}}
+	}
+	revision, exact := wrong.Expected.Exact()
+	switch {
+	case exact:
+		detail.ExpectedRevisionOption =
+			&streams.AppendResp_WrongExpectedVersion_ExpectedRevision{ExpectedRevision: revision}
+		detail.ExpectedRevisionOption_20_6_0 =
+			&streams.AppendResp_WrongExpectedVersion_ExpectedRevision_20_6_0{ExpectedRevision_20_6_0: revision}
+	case wrong.Expected.IsStreamExists():
+		detail.ExpectedRevisionOption =
+			&streams.AppendResp_WrongExpectedVersion_ExpectedStreamExists{ExpectedStreamExists: &shared.Empty{}}
+		detail.ExpectedRevisionOption_20_6_0 =
+			&streams.AppendResp_WrongExpectedVersion_StreamExists_20_6_0{StreamExists_20_6_0: &shared.Empty{}}
+	case wrong.Expected.IsNoStream():
+		detail.ExpectedRevisionOption =
+			&streams.AppendResp_WrongExpectedVersion_ExpectedNoStream{ExpectedNoStream: &shared.Empty{}}
+	default:
+		detail.ExpectedRevisionOption =
+			&streams.AppendResp_WrongExpectedVersion_ExpectedAny{ExpectedAny: &shared.Empty{}}
+		detail.ExpectedRevisionOption_20_6_0 =
+			&streams.AppendResp_WrongExpectedVersion_Any_20_6_0{Any_20_6_0: &shared.Empty{}}
+	}
+	return &streams.AppendResp{Result: &streams.AppendResp_WrongExpectedVersion_{WrongExpectedVersion: detail}}
+}
+
+func (n *Node) deleteStream(ctx context.Context, request *streams.DeleteReq) (*streams.DeleteResp, error) {
+	options := request.GetOptions()
+	expected := store.Expected{}
+	switch option := options.GetExpectedStreamRevision().(type) {
+	case *streams.DeleteReq_Options_Revision:
+		expected = store.Revision(option.Revision)
+	case *streams.DeleteReq_Options_NoStream:
+		expected = store.NoStream()
+	case *streams.DeleteReq_Options_Any:
+		expected = store.Any()
+	case *streams.DeleteReq_Options_StreamExists:
+		expected = store.StreamExists()
+	}
+	stream := string(options.GetStreamIdentifier().GetStreamName())
+	result, err := n.end(ctx, stream, expected, n.store.Delete)
+	if err != nil {
+		return nil, err
+	}
+	return &streams.DeleteResp{PositionOption: &streams.DeleteResp_Position_{
+		Position: &streams.DeleteResp_Position{CommitPosition: result.Position, PreparePosition: result.Position},
+	}}, nil
+}
+
+func (n *Node) tombstoneStream(ctx context.Context, request *streams.TombstoneReq) (*streams.TombstoneResp, error) {
+	options := request.GetOptions()
+	expected := store.Expected{}
+	switch option := options.GetExpectedStreamRevision().(type) {
+	case *streams.TombstoneReq_Options_Revision:
+		expected = store.Revision(option.Revision)
+	case *streams.TombstoneReq_Options_NoStream:
+		expected = store.NoStream()
+	case *streams.TombstoneReq_Options_Any:
+		expected = store.Any()
+	case *streams.TombstoneReq_Options_StreamExists:
+		expected = store.StreamExists()
+	}
+	stream := string(options.GetStreamIdentifier().GetStreamName())
+	result, err := n.end(ctx, stream, expected, n.store.Tombstone)
+	if err != nil {
+		return nil, err
+	}
+	return &streams.TombstoneResp{PositionOption: &streams.TombstoneResp_Position_{
+		Position: &streams.TombstoneResp_Position{CommitPosition: result.Position, PreparePosition: result.Position},
+	}}, nil
+}
+
+func (n *Node) end(
+	ctx context.Context, stream string, expected store.Expected,
+	write func(context.Context, string, store.Expected) (store.Result, error),
+) (store.Result, error) {
+	err := checkWritable(stream)
+	if _, ok := store.DescribedStream(stream); ok && err == nil {
+		err = invalid("a metadata stream can't be deleted")
+	}
+	if err != nil {
+		return store.Result{}, answer(ctx, stream, err)
+	}
+	result, err := write(ctx, stream, expected)
+	return result, answer(ctx, stream, err)
+}

@@ -1,0 +1,157 @@
+package node
+
+import (
+	"context"
+	"io"
+	"testing"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/persistent"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"carillon/eventstore/node/internal/wire"
+)
+
+// fuzzedCall is a call whose client sends given bytes and listens to whatever comes.
+type fuzzedCall struct {
+	ctx      context.Context //nolint:containedctx // a call has one
+	messages [][]byte
+	codec    wire.Codec
+}
+
+func (c *fuzzedCall) Context() context.Context     { return c.ctx }
+func (c *fuzzedCall) SetHeader(metadata.MD) error  { return nil }
+func (c *fuzzedCall) SendHeader(metadata.MD) error { return nil }
+func (c *fuzzedCall) SetTrailer(metadata.MD)       {}
+
+func (c *fuzzedCall) SendMsg(message any) error {
+	encoded, err := c.codec.Marshal(message)
+	encoded.Free()
+	return err
+}
+
+func (c *fuzzedCall) RecvMsg(message any) error {
+	if len(c.messages) == 0 {
+		return io.EOF
+	}
+	next := c.messages[0]
+	c.messages = c.messages[1:]
+	return c.codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(next)}, message)
+}
+
+func fuzzedNode(f *testing.F) *Node {
+	f.Helper()
+	n, err := Open(Config{Dir: "node", FS: vfs.NewMem()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			f.Error(err)
+		}
+	})
+	return n
+}
+
+func seed(f *testing.F, messages ...proto.Message) {
+	f.Helper()
+	for _, message := range messages {
+		encoded, err := proto.Marshal(message)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(encoded)
+	}
+}
+
+// FuzzRead sends arbitrary read requests. A subscription ends because its client is gone.
+func FuzzRead(f *testing.F) {
+	n := fuzzedNode(f)
+	name := &shared.StreamIdentifier{StreamName: []byte("s")}
+	seed(f,
+		&streams.ReadReq{Options: &streams.ReadReq_Options{
+			StreamOption: &streams.ReadReq_Options_Stream{Stream: &streams.ReadReq_Options_StreamOptions{StreamIdentifier: name}},
+			CountOption:  &streams.ReadReq_Options_Count{Count: 5}, ReadDirection: streams.ReadReq_Options_Backwards,
+		}},
+		&streams.ReadReq{Options: &streams.ReadReq_Options{
+			StreamOption: &streams.ReadReq_Options_All{All: &streams.ReadReq_Options_AllOptions{}},
+			CountOption:  &streams.ReadReq_Options_Subscription{Subscription: &streams.ReadReq_Options_SubscriptionOptions{}},
+			FilterOption: &streams.ReadReq_Options_Filter{Filter: &streams.ReadReq_Options_FilterOptions{
+				Filter: &streams.ReadReq_Options_FilterOptions_StreamIdentifier{
+					StreamIdentifier: &streams.ReadReq_Options_FilterOptions_Expression{Regex: "^a"},
+				}, CheckpointIntervalMultiplier: 1,
+			}},
+		}},
+	)
+	f.Fuzz(func(_ *testing.T, message []byte) {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = n.read(&fuzzedCall{ctx: ctx, messages: [][]byte{message}, codec: wire.NewCodec()})
+	})
+}
+
+// FuzzAppendCall sends arbitrary messages to the two ways of appending.
+func FuzzAppendCall(f *testing.F) {
+	n := fuzzedNode(f)
+	f.Add([]byte{0x0a, 0x07, 0x0a, 0x03, 0x1a, 0x01, 's', 0x22, 0x00}, []byte{0x12, 0x00}, true)
+	f.Add([]byte{}, []byte{}, false)
+	f.Fuzz(func(_ *testing.T, first, second []byte, batch bool) {
+		call := &fuzzedCall{ctx: context.Background(), messages: [][]byte{first, second}, codec: wire.NewCodec()}
+		if batch {
+			_ = n.batchAppend(call)
+		} else {
+			_ = n.appendEvents(call)
+		}
+	})
+}
+
+// FuzzGroupRequests sends arbitrary requests about persistent subscriptions.
+func FuzzGroupRequests(f *testing.F) {
+	n := fuzzedNode(f)
+	seed(f, &persistent.CreateReq{Options: &persistent.CreateReq_Options{
+		GroupName: "g",
+		StreamOption: &persistent.CreateReq_Options_All{All: &persistent.CreateReq_AllOptions{
+			FilterOption: &persistent.CreateReq_AllOptions_Filter{Filter: &persistent.CreateReq_AllOptions_FilterOptions{}},
+		}},
+		Settings: &persistent.CreateReq_Settings{ReadBatchSize: 1, HistoryBufferSize: 2},
+	}})
+	service := persistentService{node: n}
+	f.Fuzz(func(_ *testing.T, message []byte) {
+		ctx := context.Background()
+		create, update, remove := &persistent.CreateReq{}, &persistent.UpdateReq{}, &persistent.DeleteReq{}
+		list, info, replay := &persistent.ListReq{}, &persistent.GetInfoReq{}, &persistent.ReplayParkedReq{}
+		if proto.Unmarshal(message, create) == nil {
+			_, _ = service.Create(ctx, create)
+		}
+		if proto.Unmarshal(message, update) == nil {
+			_, _ = service.Update(ctx, update)
+		}
+		if proto.Unmarshal(message, info) == nil {
+			_, _ = service.GetInfo(ctx, info)
+		}
+		if proto.Unmarshal(message, replay) == nil {
+			_, _ = service.ReplayParked(ctx, replay)
+		}
+		if proto.Unmarshal(message, list) == nil {
+			_, _ = service.List(ctx, list)
+		}
+		if proto.Unmarshal(message, remove) == nil {
+			_, _ = service.Delete(ctx, remove)
+		}
+	})
+}
+
+func FuzzLink(f *testing.F) {
+	f.Add([]byte("3@stream"))
+	f.Add([]byte("@"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		stream, revision, ok := parseLink(data)
+		if ok && (stream == "" || revision > 1<<63) {
+			t.Errorf("%q links to %d of %q", data, revision, stream)
+		}
+	})
+}

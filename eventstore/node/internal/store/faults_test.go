@@ -1,0 +1,283 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const patience = 20 * time.Second
+
+// troubled is a file system that can be told to run full or to fail its syncs.
+type troubled struct {
+	*vfs.MemFS
+	full      atomic.Bool
+	failSyncs atomic.Bool
+	available atomic.Uint64
+}
+
+func newTroubled() *troubled {
+	t := &troubled{MemFS: vfs.NewCrashableMem()}
+	t.available.Store(1 << 40)
+	return t
+}
+
+func (t *troubled) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: t.available.Load(), TotalBytes: 1 << 41}, nil
+}
+
+func (t *troubled) wrap(file vfs.File, name string, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &troubledFile{File: file, fs: t, isLog: strings.HasSuffix(name, ".log")}, nil
+}
+
+func (t *troubled) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if t.full.Load() {
+		return nil, syscall.ENOSPC
+	}
+	file, err := t.MemFS.Create(name, category)
+	return t.wrap(file, name, err)
+}
+
+func (t *troubled) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := t.MemFS.ReuseForWrite(old, name, category)
+	return t.wrap(file, name, err)
+}
+
+type troubledFile struct {
+	vfs.File
+	fs    *troubled
+	isLog bool
+}
+
+func (f *troubledFile) Write(p []byte) (int, error) {
+	if f.fs.full.Load() {
+		n, err := f.File.Write(p[:len(p)/2]) // a full disk may take a part
+		return n, errors.Join(err, syscall.ENOSPC)
+	}
+	return f.File.Write(p)
+}
+
+func (f *troubledFile) sync(sync func() error) error {
+	if f.isLog && f.fs.failSyncs.Load() {
+		return syscall.EIO
+	}
+	return sync()
+}
+
+func (f *troubledFile) Sync() error     { return f.sync(f.File.Sync) }
+func (f *troubledFile) SyncData() error { return f.sync(f.File.SyncData) }
+
+func openIn(t *testing.T, fs vfs.FS) *Store {
+	t.Helper()
+	s, err := Open(Options{Dir: "node", FS: fs, MemTableBytes: 256 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+var eventNumber atomic.Uint64
+
+func propose(stream string, n, size int) (list []Proposed) {
+	for range n {
+		number := eventNumber.Add(1)
+		list = append(list, Propose(EventContent{
+			ID: EventID{14: byte(number >> 8), 15: byte(number)}, Stream: stream, Type: []byte("type"), Data: make([]byte, size),
+		}))
+	}
+	return list
+}
+
+func mustAppend(t *testing.T, s *Store, stream string, n int) Result {
+	t.Helper()
+	result, err := s.Append(context.Background(), stream, Any(), propose(stream, n, 100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func countAll(t *testing.T, s *Store) (count int) {
+	t.Helper()
+	if _, _, err := s.ReadAll(0, func(Record) bool { count++; return true }); err != nil {
+		t.Fatal(err)
+	}
+	return count
+}
+
+func TestFailedSyncStopsTheStore(t *testing.T) {
+	t.Parallel()
+	fs := newTroubled()
+	s := openIn(t, fs)
+	mustAppend(t, s, "s", 3)
+	fs.failSyncs.Store(true)
+	for range 3 {
+		if _, err := s.Append(context.Background(), "s", Any(), propose("s", 1, 100)); !errors.Is(err, ErrFailed) {
+			t.Errorf("append after a failed sync: %v", err)
+		}
+	}
+	select {
+	case <-s.Failed():
+	case <-time.After(patience):
+		t.Fatal("the store hides its failure")
+	}
+	if n := countAll(t, s); n != 3 {
+		t.Errorf("readers see %d events", n)
+	}
+	if err := s.Close(); !errors.Is(err, ErrFailed) || !errors.Is(s.Err(), ErrFailed) {
+		t.Errorf("close: %v", err)
+	}
+	again := openIn(t, fs.CrashClone(vfs.CrashCloneCfg{}))
+	if n := countAll(t, again); n != 3 {
+		t.Errorf("%d events after recovery", n)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStoreGoesOnWhenAFullDiskHasSpaceAgain(t *testing.T) {
+	t.Parallel()
+	fs := newTroubled()
+	s := openIn(t, fs)
+	mustAppend(t, s, "s", 3)
+	fs.full.Store(true)
+	// The first append finds out and waits for space; it was taken on, so it can't be refused any more.
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := s.Append(context.Background(), "s", Any(), propose("s", 1, 100))
+		waiting <- err
+	}()
+	deadline := time.Now().Add(patience)
+	for !s.space.full() {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody noticed")
+		}
+		<-time.After(time.Millisecond)
+	}
+	for range 3 {
+		if _, err := s.Append(context.Background(), "s", Any(), propose("s", 1, 100)); !errors.Is(err, ErrFull) {
+			t.Errorf("append to a full disk: %v", err)
+		}
+	}
+	if n := countAll(t, s); n != 3 {
+		t.Errorf("readers see %d events", n)
+	}
+	fs.full.Store(false)
+	if err := <-waiting; err != nil {
+		t.Errorf("the append that waited: %v", err)
+	}
+	for s.space.full() {
+		if time.Now().After(deadline) {
+			t.Fatal("still full")
+		}
+		<-time.After(time.Millisecond)
+	}
+	mustAppend(t, s, "s", 2000) // several memory tables
+	fs.available.Store(1 << 20)
+	for {
+		if _, err := s.Append(context.Background(), "s", Any(), propose("s", 1, 100)); errors.Is(err, ErrFull) {
+			break
+		} else if err != nil || time.Now().After(deadline) {
+			t.Fatalf("low on space: %v", err)
+		}
+	}
+	fs.available.Store(1 << 40)
+	for {
+		if _, err := s.Append(context.Background(), "s", Any(), propose("s", 1, 100)); err == nil {
+			break
+		} else if !errors.Is(err, ErrFull) || time.Now().After(deadline) {
+			t.Fatalf("space again: %v", err)
+		}
+	}
+	if report, err := s.Verify(context.Background(), nil); err != nil || report.Faults > 0 {
+		t.Errorf("verify: %+v, %v", report, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReadersNeverSeeWhatIsNotDurable(t *testing.T) {
+	t.Parallel()
+	fs := newTroubled()
+	s := openIn(t, fs)
+	mustAppend(t, s, "s", 1)
+	before := s.Watermark()
+	fs.full.Store(true) // the next batch is applied, but can't reach the disk
+	wait, err := s.Start(context.Background(), "s", Any(), propose("s", 1, 100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(patience)
+	for !s.space.full() {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody noticed")
+		}
+		<-time.After(time.Millisecond)
+	}
+	if s.Watermark() != before || countAll(t, s) != 1 {
+		t.Errorf("readers see %d events up to %d", countAll(t, s), s.Watermark())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := s.Stream(ctx, "s"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a stream's head that isn't durable was shown: %v", err)
+	}
+	fs.full.Store(false)
+	if _, err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	if stream, err := s.Stream(context.Background(), "s"); err != nil || stream.Last() != 1 {
+		t.Errorf("last %d, %v", stream.Last(), err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAbandonedAppendIsWithdrawnOrWhole(t *testing.T) {
+	t.Parallel()
+	s := openIn(t, vfs.NewMem())
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	accepted := 0
+	for i := range 200 {
+		ctx, cancel := context.WithCancel(context.Background())
+		wait, err := s.Start(ctx, fmt.Sprintf("s-%d", i), NoStream(), propose("s", 2, 10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			cancel()
+		}
+		if _, err := wait(); err == nil {
+			accepted++
+		} else if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	if accepted < 100 {
+		t.Errorf("%d accepted", accepted)
+	}
+	if n := countAll(t, s); n%2 != 0 || n < 2*accepted {
+		t.Errorf("%d events of %d accepted appends of two", n, accepted)
+	}
+	if _, err := s.Append(context.Background(), "s", Expected{}, propose("s", 1, 1)); !errors.Is(err, ErrInvalid) {
+		t.Errorf("no expectation: %v", err)
+	}
+}

@@ -1,0 +1,72 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// head is what the sequencer needs to know about a stream, stored under the stream's name.
+type head struct {
+	// id is the position of the stream's first event; 0 before there is one.
+	id uint64
+	// last is the last revision, MaxRevision after a tombstone, -1 before the first event.
+	last int64
+	// base is the first revision of the present incarnation: 0, or where the stream went on after a soft delete.
+	base uint64
+	// changed is the position of the event that last changed this head.
+	changed    uint64
+	tombstoned bool
+	// floor is the revision below which events may have been scavenged, and are not readable whatever the settings.
+	floor    uint64
+	settings Settings
+}
+
+const (
+	headVersion    = 1
+	flagTombstoned = 1
+)
+
+var noHead = head{last: -1}
+
+func (h head) encode(dst []byte) []byte {
+	var flags byte
+	if h.tombstoned {
+		flags = flagTombstoned
+	}
+	dst = append(dst, headVersion, flags)
+	dst = binary.AppendUvarint(dst, h.id)
+	dst = binary.AppendUvarint(dst, uint64(h.last+1)) // #nosec G115 -- last is at least -1
+	dst = binary.AppendUvarint(dst, h.base)
+	dst = binary.AppendUvarint(dst, h.changed)
+	dst = binary.AppendUvarint(dst, h.floor)
+	dst = binary.AppendUvarint(dst, h.settings.TruncateBefore)
+	dst = binary.AppendUvarint(dst, h.settings.MaxCount)
+	return binary.AppendUvarint(dst, h.settings.MaxAge)
+}
+
+func parseHead(value []byte) (head, error) {
+	if len(value) < 2 || value[0] != headVersion || value[1]&^flagTombstoned != 0 {
+		return head{}, fmt.Errorf("%w: stream head %x", ErrCorrupt, value)
+	}
+	h := head{tombstoned: value[1] == flagTombstoned}
+	var last uint64
+	rest := value[2:]
+	for _, field := range []*uint64{
+		&h.id, &last, &h.base, &h.changed, &h.floor,
+		&h.settings.TruncateBefore, &h.settings.MaxCount, &h.settings.MaxAge,
+	} {
+		number, n := binary.Uvarint(rest)
+		if n <= 0 {
+			return head{}, fmt.Errorf("%w: stream head %x", ErrCorrupt, value)
+		}
+		*field, rest = number, rest[n:]
+	}
+	if len(rest) > 0 || last > MaxRevision+1 {
+		return head{}, fmt.Errorf("%w: stream head %x", ErrCorrupt, value)
+	}
+	h.last = int64(last - 1) // #nosec G115 -- within [-1, MaxRevision]
+	return h, nil
+}
+
+// exists reports whether the stream has events that a reader could ever see again.
+func (h head) exists() bool { return h.last >= 0 && !h.tombstoned && !h.settings.softDeleted() }

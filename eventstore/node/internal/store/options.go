@@ -1,0 +1,112 @@
+package store
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Options configure a store. The zero value of each but Dir is a good default.
+type Options struct {
+	// Dir is where the database lives; it is created where it is missing.
+	Dir string
+	// MustExist refuses to create the database.
+	MustExist bool
+	// FS is the file system; the operating system's where nil.
+	FS vfs.FS
+	// Now tells the time events are stamped with.
+	Now func() time.Time
+	// Logger hears about the store's own troubles.
+	Logger *slog.Logger
+	// CacheBytes bounds the memory of writes not yet flushed and of blocks read from disk, together. It should be
+	// three times MemTableBytes or more, or nothing is left for the blocks.
+	CacheBytes int64
+	// MemTableBytes is how much is written to memory before it is flushed, and thus replayed after a crash.
+	MemTableBytes int
+	// RingBytes bounds the newest events kept for tailers.
+	RingBytes int
+	// Heads bounds the number of stream heads cached for writers.
+	Heads int
+	// MinFreeBytes is the disk space below which writes are refused with ErrFull.
+	MinFreeBytes uint64
+}
+
+const (
+	defaultCacheBytes    = 48 << 20
+	defaultMemTableBytes = 12 << 20
+	defaultRingBytes     = 4 << 20
+	defaultHeads         = 32 << 10
+	defaultMinFreeBytes  = 64 << 20
+
+	// minHeads is more heads than one request touches.
+	minHeads = 64
+
+	ringRecords     = 8 << 10
+	queueBytes      = 32 << 20
+	maxBatchBytes   = 4 << 20
+	pipelineDepth   = 2
+	syncChunkBytes  = 512 << 10
+	bloomBitsPerKey = 10
+	maxOpenFiles    = 512
+)
+
+func (o Options) withDefaults() Options {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.CacheBytes = orDefault(o.CacheBytes, defaultCacheBytes)
+	o.MemTableBytes = orDefault(o.MemTableBytes, defaultMemTableBytes)
+	o.RingBytes = orDefault(o.RingBytes, defaultRingBytes)
+	o.Heads = max(orDefault(o.Heads, defaultHeads), minHeads)
+	o.MinFreeBytes = orDefault(o.MinFreeBytes, defaultMinFreeBytes)
+	return o
+}
+
+func orDefault[N int | int64 | uint64](n, fallback N) N {
+	if n <= 0 {
+		return fallback
+	}
+	return n
+}
+
+// pebbleOptions returns options whose cache the caller must unref once the database is open.
+func (s *Store) pebbleOptions() *pebble.Options {
+	options := &pebble.Options{
+		FS:                          s.fs,
+		Cache:                       pebble.NewCache(s.options.CacheBytes),
+		FormatMajorVersion:          pebble.FormatNewest,
+		Logger:                      pebbleLogger{s},
+		MemTableSize:                uint64(s.options.MemTableBytes), // #nosec G115 -- positive
+		MemTableStopWritesThreshold: 3,
+		MaxOpenFiles:                maxOpenFiles,
+		BytesPerSync:                syncChunkBytes,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       64,
+		LBaseMaxBytes:               64 << 20,
+		MaxManifestFileSize:         1 << 20,
+		ErrorIfNotExists:            s.options.MustExist,
+	}
+	options.EventListener = &pebble.EventListener{
+		// Left alone, Pebble takes a block that can't be read for the end of the process. The read fails; that is enough.
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			s.log.Error("event store data is corrupt", "path", info.Path, "error", info.Details)
+		},
+	}
+	// One compaction at a time leaves the other cores to the clients.
+	options.CompactionConcurrencyRange = func() (lower, upper int) { return 1, 2 }
+	for i := range options.Levels {
+		options.Levels[i].FilterPolicy = headFilter{bloom.FilterPolicy(bloomBitsPerKey)}
+		options.Levels[i].BlockSize = 8 << 10
+	}
+	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
+	return options
+}

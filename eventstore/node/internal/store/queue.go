@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// request is one write on its way through the sequencer. Whoever takes it first decides about it: the sequencer, or
+// the caller that gives up waiting.
+type request struct {
+	kind     requestKind
+	stream   string
+	expected Expected
+	events   []Proposed
+	part     []PartWrite
+	erase    [][]byte
+	below    uint64 // with erase: the stream's new floor
+	bytes    int
+
+	taken  atomic.Bool
+	done   chan struct{}
+	result Result
+	err    error
+}
+
+type requestKind uint8
+
+const (
+	requestAppend requestKind = iota
+	requestDelete
+	requestTombstone
+	requestPut
+	requestErase
+)
+
+// Result is where a write ended up.
+type Result struct {
+	// Revision is the stream's last revision; -1 where it has no events.
+	Revision int64
+	// Position is that of the last event written; 0 where nothing was written.
+	Position uint64
+}
+
+// queue is where callers leave requests for the sequencer. It is bounded in bytes: who comes too early waits.
+type queue struct {
+	mu     sync.Mutex
+	items  []*request
+	bytes  int
+	limit  int
+	closed bool
+	filled chan struct{}
+	room   broadcast
+}
+
+func newQueue(limit int) *queue {
+	return &queue{limit: limit, filled: make(chan struct{}, 1)}
+}
+
+func (q *queue) put(ctx context.Context, r *request) error {
+	for {
+		q.mu.Lock()
+		switch {
+		case q.closed:
+			q.mu.Unlock()
+			return ErrClosed
+		case q.bytes < q.limit:
+			q.items = append(q.items, r)
+			q.bytes += r.bytes
+			q.mu.Unlock()
+			select {
+			case q.filled <- struct{}{}:
+			default:
+			}
+			return nil
+		}
+		room := q.room.wait()
+		q.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// take waits for requests and moves them all into spare, which must be empty. It returns false when the queue is
+// closed and drained.
+func (q *queue) take(spare []*request) ([]*request, bool) {
+	for {
+		q.mu.Lock()
+		if len(q.items) > 0 {
+			taken := q.items
+			q.items, q.bytes = spare, 0
+			q.mu.Unlock()
+			q.room.notify()
+			return taken, true
+		}
+		closed := q.closed
+		q.mu.Unlock()
+		if closed {
+			return nil, false
+		}
+		<-q.filled
+	}
+}
+
+// close refuses further requests; those already there are still taken.
+func (q *queue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.room.notify()
+	select {
+	case q.filled <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,108 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// ringChunk is how many records are taken from the ring at once.
+const ringChunk = 128
+
+// ReadAll calls visit for each durable event with a position after the given one, in order, until visit returns
+// false or the end is reached. It returns the position of the last event visited, or the one it began after, and
+// whether that was the end. Records are only valid during the call.
+func (s *Store) ReadAll(after uint64, visit func(Record) bool) (last uint64, end bool, err error) {
+	upTo := s.watermark.Load()
+	if after >= upTo {
+		return after, true, nil
+	}
+	var room [ringChunk]Record
+	for after < upTo {
+		records, ok := s.ring.after(after, upTo, room[:0])
+		if !ok {
+			return s.scanLog(after, upTo, visit)
+		}
+		if len(records) == 0 {
+			break
+		}
+		for _, record := range records {
+			after = record.Position
+			if !visit(record) {
+				return after, after == upTo, nil
+			}
+		}
+	}
+	return after, true, nil
+}
+
+func (s *Store) scanLog(after, upTo uint64, visit func(Record) bool) (last uint64, end bool, err error) {
+	iter, err := s.logIter(after+1, upTo+1)
+	if err != nil {
+		return after, false, err
+	}
+	defer func() { err = errors.Join(err, iter.Close()) }()
+	for ok := iter.First(); ok; ok = iter.Next() {
+		record, err := currentRecord(iter)
+		if err != nil {
+			return after, false, err
+		}
+		after = record.Position
+		if !visit(record) {
+			return after, after == upTo, nil
+		}
+	}
+	return after, iter.Error() == nil, iter.Error()
+}
+
+// ReadAllBackwards calls visit for each durable event with a position before the given one, newest first, until
+// visit returns false.
+func (s *Store) ReadAllBackwards(before uint64, visit func(Record) bool) (err error) {
+	upTo := s.watermark.Load()
+	if upTo < math.MaxUint64 {
+		before = min(before, upTo+1)
+	}
+	iter, err := s.logIter(0, before)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, iter.Close()) }()
+	for ok := iter.Last(); ok; ok = iter.Prev() {
+		record, err := currentRecord(iter)
+		if err != nil {
+			return err
+		}
+		if !visit(record) {
+			return nil
+		}
+	}
+	return iter.Error()
+}
+
+func (s *Store) logIter(from, below uint64) (*pebble.Iterator, error) {
+	var lower, upper [logKeyLen]byte
+	iter, err := s.db.NewIter(&pebble.IterOptions{
+		LowerBound: logKey(lower[:0], from), UpperBound: logKey(upper[:0], below),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	return iter, nil
+}
+
+func currentRecord(iter *pebble.Iterator) (Record, error) {
+	position, err := parseLogKey(iter.Key())
+	if err != nil {
+		return Record{}, err
+	}
+	return parseRecord(position, iter.Value())
+}
+
+// Follow registers interest in a stream. Changed returns a channel that is closed at the stream's next durable change:
+// take it before looking. Done ends the interest.
+func (s *Store) Follow(stream string) (changed func() <-chan struct{}, done func()) {
+	joined := s.topics.join(stream)
+	return joined.wait, func() { s.topics.leave(stream) }
+}

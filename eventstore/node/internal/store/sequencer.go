@@ -1,0 +1,216 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// commit is one batch on its way to the disk, with those who wait for it.
+type commit struct {
+	batch    *pebble.Batch // nil where all requests were refused
+	records  []Record
+	streams  []string
+	requests []*request
+	bytes    int
+	erased   bool
+}
+
+// submit hands a request to the sequencer and waits for the answer.
+func (s *Store) submit(ctx context.Context, r *request) (Result, error) {
+	if err := s.enqueue(ctx, r); err != nil {
+		return Result{}, err
+	}
+	return s.await(ctx, r)
+}
+
+// enqueue hands a request to the sequencer. Requests are decided in the order of their calls.
+func (s *Store) enqueue(ctx context.Context, r *request) error {
+	if r.kind != requestErase && s.space.full() {
+		return ErrFull
+	}
+	r.done = make(chan struct{})
+	return s.queue.put(ctx, r)
+}
+
+// await waits for the answer to a request. Where it returns early because ctx is done or the disk is full, the
+// request is either withdrawn or, when it was already taken, of unknown outcome (ctx only).
+func (s *Store) await(ctx context.Context, r *request) (Result, error) {
+	filled := s.space.filled()
+	for {
+		select {
+		case <-r.done:
+			return r.result, r.err
+		case <-ctx.Done():
+			r.taken.CompareAndSwap(false, true)
+			return Result{}, ctx.Err()
+		case <-s.failed:
+			return Result{}, s.failure
+		case <-filled:
+			if r.taken.CompareAndSwap(false, true) {
+				return Result{}, ErrFull
+			}
+			filled = nil // the batch it is in waits for space
+		}
+	}
+}
+
+// sequence decides about requests one after the other, until the queue is closed and drained.
+func (s *Store) sequence(pipe chan<- *commit) {
+	defer s.working.Done()
+	defer close(pipe)
+	seq := &sequencing{Store: s, pipe: pipe, commit: &commit{}}
+	var spare []*request
+	for {
+		taken, ok := s.queue.take(spare)
+		if !ok {
+			return
+		}
+		for i, r := range taken {
+			taken[i] = nil
+			if r.taken.CompareAndSwap(false, true) {
+				seq.handle(r)
+			}
+		}
+		spare = taken[:0]
+		if err := seq.cut(); err != nil {
+			s.fail(err)
+			return
+		}
+	}
+}
+
+// sequencing is the sequencer's state between two batches.
+type sequencing struct {
+	*Store
+	*commit
+	pipe    chan<- *commit
+	created int64
+	key     []byte
+	value   []byte
+}
+
+// handle decides about one request and adds it to the batch or refuses it. Errors other than refusals stop the store.
+func (q *sequencing) handle(r *request) {
+	if r.kind != requestErase && q.space.check() {
+		r.err = ErrFull
+	} else {
+		next := q.next
+		if r.err = q.decide(r); r.err != nil && q.next != next {
+			q.fail(r.err) // half a decision is in the batch
+			return
+		}
+	}
+	q.requests = append(q.requests, r)
+	if q.bytes >= maxBatchBytes {
+		if err := q.cut(); err != nil {
+			q.fail(err)
+		}
+	}
+}
+
+// cut applies the batch built so far, without waiting for the disk, and begins the next one.
+func (q *sequencing) cut() error {
+	if len(q.requests) == 0 && q.batch == nil {
+		return nil
+	}
+	if err := q.Err(); err != nil {
+		return err
+	}
+	if q.batch != nil {
+		for _, h := range q.heads.dirty {
+			q.key = headKey(q.key[:0], h.stream)
+			q.value = h.encode(q.value[:0])
+			if err := q.batch.Set(q.key, q.value, nil); err != nil {
+				return fmt.Errorf("add stream head: %w", err)
+			}
+		}
+		if err := q.db.ApplyNoSyncWait(q.batch, pebble.Sync); err != nil {
+			return fmt.Errorf("apply batch: %w", err)
+		}
+		q.heads.settle()
+	}
+	q.pipe <- q.commit
+	q.commit = &commit{}
+	q.created = 0
+	return nil
+}
+
+// writing returns the batch, and makes it at the first write.
+func (q *sequencing) writing() *pebble.Batch {
+	if q.batch == nil {
+		q.batch = q.db.NewBatch()
+	}
+	if q.created == 0 {
+		// Never backwards, so that a search by age can halve its way through a stream.
+		q.created = max(q.options.Now().UnixNano()/nanosPerTick, q.lastCreated)
+		q.lastCreated = q.created
+	}
+	return q.batch
+}
+
+// sync waits for each batch to be durable and answers its requests, until the pipe is closed.
+func (s *Store) sync(pipe <-chan *commit) {
+	defer s.working.Done()
+	for c := range pipe {
+		if c.batch != nil {
+			if err := s.settle(c); err != nil {
+				s.fail(err)
+			}
+		}
+		failure := s.Err()
+		for _, r := range c.requests {
+			if failure != nil {
+				r.err = failure
+			}
+			close(r.done)
+		}
+	}
+}
+
+// settle makes a batch visible once it is durable: the ring first, so that it never misses what the watermark shows.
+func (s *Store) settle(c *commit) error {
+	if err := errors.Join(c.batch.SyncWait(), s.Err()); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	if err := c.batch.Close(); err != nil {
+		return fmt.Errorf("release batch: %w", err)
+	}
+	if c.erased {
+		s.ring.clear()
+	}
+	if len(c.records) == 0 {
+		return nil
+	}
+	s.ring.add(c.records)
+	s.watermark.Store(c.records[len(c.records)-1].Position)
+	s.advanced.notify()
+	s.topics.notify(c.streams)
+	return nil
+}
+
+// waitDurable returns once everything up to a position is durable.
+func (s *Store) waitDurable(ctx context.Context, position uint64) error {
+	for s.watermark.Load() < position {
+		advanced := s.advanced.wait()
+		if s.watermark.Load() >= position {
+			return nil
+		}
+		select {
+		case <-advanced:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.closing:
+			return ErrClosed
+		case <-s.failed:
+			return s.failure
+		}
+	}
+	return nil
+}
+
+// ticks converts a time to the resolution events are stamped with.
+func ticks(t time.Time) int64 { return t.UnixNano() / nanosPerTick }

@@ -1,0 +1,79 @@
+package store
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+)
+
+// MetadataType is the type of the events in a metadata stream.
+const MetadataType = "$metadata"
+
+// TombstoneType is the type of the event that ends a stream for good.
+const TombstoneType = "$streamDeleted"
+
+// MaxRevision is the revision of a tombstone, and the truncation mark of a soft-deleted stream.
+const MaxRevision = math.MaxInt64
+
+const metadataPrefix = "$$"
+
+const truncateBeforeKey = "$tb"
+
+// Settings are what a stream's metadata says about which of its events are readable.
+type Settings struct {
+	// TruncateBefore is the first readable revision; MaxRevision marks a soft-deleted stream.
+	TruncateBefore uint64
+	// MaxCount is how many of the last events are readable; 0 is no limit.
+	MaxCount uint64
+	// MaxAge is how old a readable event may be, in seconds; 0 is no limit.
+	MaxAge uint64
+}
+
+func (s Settings) softDeleted() bool { return s.TruncateBefore == MaxRevision }
+
+// parseSettings reads the metadata of a stream. What it can't read means no restriction, as a client may store
+// anything there.
+func parseSettings(eventType string, data []byte) Settings {
+	var fields struct {
+		TruncateBefore json.RawMessage `json:"$tb"`
+		MaxCount       json.RawMessage `json:"$maxCount"`
+		MaxAge         json.RawMessage `json:"$maxAge"`
+	}
+	if eventType != MetadataType || json.Unmarshal(data, &fields) != nil {
+		return Settings{}
+	}
+	return Settings{
+		TruncateBefore: positive(fields.TruncateBefore),
+		MaxCount:       positive(fields.MaxCount),
+		MaxAge:         positive(fields.MaxAge),
+	}
+}
+
+// positive reads a whole number above 0 and within the range of revisions; anything else is 0.
+func positive(raw json.RawMessage) uint64 {
+	var n int64
+	if len(raw) == 0 || json.Unmarshal(raw, &n) != nil || n < 0 {
+		return 0
+	}
+	return uint64(n)
+}
+
+// withTruncateBefore returns the metadata with its truncation mark replaced and everything else kept.
+func withTruncateBefore(metadata []byte, revision uint64) ([]byte, error) {
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(metadata, &fields); err != nil || fields == nil {
+		fields = map[string]json.RawMessage{} // not an object, so there is nothing to keep
+	}
+	mark, err := json.Marshal(revision)
+	if err != nil {
+		return nil, err
+	}
+	fields[truncateBeforeKey] = mark
+	return json.Marshal(fields)
+}
+
+// MetadataStream is the name of the stream that holds a stream's metadata.
+func MetadataStream(stream string) string { return metadataPrefix + stream }
+
+// DescribedStream is the stream whose metadata the named stream holds; false where it is not a metadata stream.
+func DescribedStream(stream string) (string, bool) { return strings.CutPrefix(stream, metadataPrefix) }

@@ -1,0 +1,216 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Store keeps events. Its methods may be called from any goroutine.
+type Store struct {
+	options   Options
+	log       *slog.Logger
+	fs        vfs.FS
+	db        *pebble.DB
+	space     *spaceGuard
+	queue     *queue
+	ring      *ring
+	watermark atomic.Uint64
+	advanced  broadcast
+	topics    topics
+
+	// Owned by the sequencer.
+	heads       *headCache
+	next        uint64 // position of the next event
+	lastCreated int64
+	recent      *recentIDs
+
+	working  sync.WaitGroup
+	closing  chan struct{}
+	ending   sync.Once
+	failed   chan struct{}
+	failOnce sync.Once
+	failure  error
+}
+
+// firstPosition leaves room below, so that no event has position 0.
+const firstPosition = 1 << 9
+
+// Open opens the store in a directory, or creates it there. It takes the time to replay what was not yet flushed, at
+// most Options.MemTableBytes a few times, whatever the size of the store.
+func Open(options Options) (*Store, error) {
+	options = options.withDefaults()
+	s := &Store{
+		options: options,
+		log:     options.Logger,
+		queue:   newQueue(queueBytes),
+		recent:  newRecentIDs(),
+		closing: make(chan struct{}),
+		failed:  make(chan struct{}),
+	}
+	s.space = newSpaceGuard(options.FS, options.Dir, options.MinFreeBytes, s.log)
+	s.fs = s.space
+	s.heads = newHeadCache(options.Heads, s.loadHead)
+	if err := s.openDatabase(); err != nil {
+		return nil, err
+	}
+	last, err := s.recover()
+	if err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	s.watermark.Store(last)
+	s.ring = newRing(ringRecords, options.RingBytes, last)
+	s.space.opened.Store(true)
+	pipe := make(chan *commit, pipelineDepth)
+	s.working.Add(2)
+	go s.sequence(pipe)
+	go s.sync(pipe)
+	return s, nil
+}
+
+func (s *Store) openDatabase() error {
+	options := s.pebbleOptions()
+	defer options.Cache.Unref()
+	db, err := pebble.Open(s.options.Dir, options)
+	if err != nil {
+		return fmt.Errorf("open event store in %s: %w", s.options.Dir, err)
+	}
+	s.db = db
+	return nil
+}
+
+// recover finds the last event and with it everything the sequencer goes on from.
+func (s *Store) recover() (last uint64, err error) {
+	s.next = firstPosition
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixLog}, UpperBound: []byte{prefixLog + 1}})
+	if err != nil {
+		return 0, fmt.Errorf("recover: %w", err)
+	}
+	defer func() { err = errors.Join(err, iter.Close()) }()
+	if iter.Last() {
+		if last, err = parseLogKey(iter.Key()); err != nil {
+			return 0, err
+		}
+		record, err := parseRecord(last, iter.Value())
+		if err != nil {
+			return 0, err
+		}
+		if err := record.verify(); err != nil {
+			return 0, err
+		}
+		s.next = last + uint64(len(record.value))
+		s.lastCreated = record.Created()
+	}
+	if err := iter.Error(); err != nil {
+		return 0, fmt.Errorf("recover: %w", err)
+	}
+	floor, err := s.getMeta(nextPositionKey)
+	if err != nil {
+		return 0, err
+	}
+	if floor > 0 {
+		// The last events may have been scavenged; what came before the floor is durable all the same.
+		s.next, last = max(s.next, floor), max(last, floor-1)
+	}
+	return last, nil
+}
+
+func (s *Store) getMeta(key []byte) (uint64, error) {
+	value, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", key, err)
+	}
+	defer func() { _ = closer.Close() }()
+	if len(value) != 8 {
+		return 0, fmt.Errorf("%w: %s has %d bytes", ErrCorrupt, key, len(value))
+	}
+	return binary.BigEndian.Uint64(value), nil
+}
+
+// Watermark is the position of the last durable event; 0 where there is none.
+func (s *Store) Watermark() uint64 { return s.watermark.Load() }
+
+// Advanced returns a channel that is closed when the watermark next moves.
+func (s *Store) Advanced() <-chan struct{} { return s.advanced.wait() }
+
+// Closing is closed by BeginClose: long-lived readers should end.
+func (s *Store) Closing() <-chan struct{} { return s.closing }
+
+// Failed is closed when the store can no longer be trusted with writes; see Err. The process should end: what is in
+// memory may differ from what is on disk, and only opening anew tells.
+func (s *Store) Failed() <-chan struct{} { return s.failed }
+
+// Err is why the store has failed; nil unless Failed is closed.
+func (s *Store) Err() error {
+	select {
+	case <-s.failed:
+		return s.failure
+	default:
+		return nil
+	}
+}
+
+func (s *Store) fail(err error) {
+	s.failOnce.Do(func() {
+		s.failure = fmt.Errorf("%w: %w", ErrFailed, err)
+		close(s.failed)
+		s.log.Error("event store failed; it takes no more writes", "error", err)
+	})
+}
+
+// BeginClose tells long-lived readers to end. Writes still work.
+func (s *Store) BeginClose() { s.ending.Do(func() { close(s.closing) }) }
+
+// Close writes what was accepted and closes the database. Readers must have ended. After a failure it only lets go:
+// a database that failed to write can't be closed in order.
+func (s *Store) Close() error {
+	s.BeginClose()
+	s.queue.close()
+	s.space.close()
+	closed := make(chan error, 1)
+	go func() {
+		s.working.Wait()
+		if s.Err() == nil {
+			closed <- s.closeDatabase()
+		}
+	}()
+	select {
+	case err := <-closed:
+		return err
+	case <-s.failed:
+		return s.failure
+	}
+}
+
+func (s *Store) closeDatabase() error {
+	// Flushed now, the next opening has nothing to replay.
+	if err := errors.Join(s.db.Flush(), s.db.Close()); err != nil {
+		return fmt.Errorf("close event store: %w", err)
+	}
+	return nil
+}
+
+// pebbleLogger passes on what Pebble has to say. Its informational lines are about every file it touches.
+type pebbleLogger struct{ s *Store }
+
+func (l pebbleLogger) Infof(string, ...any) {}
+
+func (l pebbleLogger) Errorf(format string, args ...any) {
+	l.s.log.Warn("event store database", "message", fmt.Sprintf(format, args...))
+}
+
+// Fatalf must not return, as Pebble would go on in a state it does not know. Holding the goroutine stops the
+// database where it is, and the store reports its failure.
+func (l pebbleLogger) Fatalf(format string, args ...any) {
+	l.s.fail(fmt.Errorf(format, args...))
+	select {}
+}

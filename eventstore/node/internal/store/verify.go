@@ -1,0 +1,265 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Report is what Verify found.
+type Report struct {
+	Events  uint64
+	Bytes   uint64
+	Streams uint64
+	// Problems are the first of what is wrong; Faults is how many there are in all.
+	Problems []string
+	Faults   uint64
+}
+
+const (
+	maxProblems = 100
+	// progressEvery is how many records go by between two calls of progress.
+	progressEvery = 1024
+	verifyHeads   = 64 << 10
+)
+
+// Verify reads everything there is at this moment: each record against its checksum, the log against the index and
+// back, and the heads against both. Only what keeps it from reading on is an error; what it finds is in the report.
+// progress is called now and then with how much of the work is done.
+func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (report Report, err error) {
+	snapshot := s.db.NewSnapshot()
+	defer func() { err = errors.Join(err, snapshot.Close()) }()
+	v := &verification{reader: snapshot, report: &report, progress: progress}
+	v.heads = newHeadCache(verifyHeads, func(stream string) (head, error) { return loadHeadFrom(snapshot, stream) })
+	for _, pass := range []func(context.Context) error{v.verifyLog, v.verifyIndex, v.verifyHeads} {
+		switch err := pass(ctx); {
+		case pebble.IsCorruptionError(err):
+			v.fault("%v", err) // a block that can't be read ends the pass
+		case err != nil:
+			return report, fmt.Errorf("verify: %w", err)
+		}
+	}
+	if progress != nil {
+		progress(v.total, v.total)
+	}
+	return report, nil
+}
+
+type verification struct {
+	reader   pebble.Reader
+	report   *Report
+	progress func(done, total uint64)
+	heads    *headCache
+	total    uint64
+	seen     uint64
+}
+
+func (v *verification) fault(format string, args ...any) {
+	v.report.Faults++
+	if len(v.report.Problems) < maxProblems {
+		v.report.Problems = append(v.report.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// scan calls visit for all keys with a prefix.
+func (v *verification) scan(ctx context.Context, prefix byte, visit func(key, value []byte) error) (err error) {
+	iter, err := v.reader.NewIter(&pebble.IterOptions{LowerBound: []byte{prefix}, UpperBound: []byte{prefix + 1}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, iter.Close()) }()
+	if prefix == prefixLog && iter.Last() {
+		if v.total, err = parseLogKey(iter.Key()); err != nil {
+			return err
+		}
+	}
+	for ok := iter.First(); ok; ok = iter.Next() {
+		if v.seen++; v.seen%progressEvery == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		if err := visit(iter.Key(), iter.Value()); err != nil {
+			return err
+		}
+	}
+	return iter.Error()
+}
+
+func (v *verification) verifyLog(ctx context.Context) error {
+	var next uint64
+	return v.scan(ctx, prefixLog, func(key, value []byte) error {
+		position, err := parseLogKey(key)
+		if err != nil {
+			v.fault("%v", err)
+			return nil
+		}
+		v.report.Events++
+		v.report.Bytes += uint64(len(value))
+		if position < next {
+			v.fault("record at %d overlaps the one before", position)
+		}
+		next = position + uint64(len(value))
+		if v.progress != nil && v.report.Events%progressEvery == 0 {
+			v.progress(position, v.total)
+		}
+		record, err := parseRecord(position, value)
+		if err == nil {
+			err = record.verify()
+		}
+		if err == nil {
+			_, _, err = record.Content()
+		}
+		if err != nil {
+			v.fault("%v", err)
+			return nil
+		}
+		return v.verifyIndexed(record)
+	})
+}
+
+// verifyIndexed looks for the index entry of a record.
+func (v *verification) verifyIndexed(record Record) error {
+	name, _, err := record.Names()
+	if err != nil {
+		v.fault("%v", err)
+		return nil
+	}
+	h, err := v.heads.get(string(name))
+	v.heads.settle()
+	if err != nil {
+		return err
+	}
+	if int64(record.Revision()) > h.last { // #nosec G115 -- at most MaxRevision
+		v.fault("stream %q ends at %d, but the log has %d at %d", name, h.last, record.Revision(), record.Position)
+	}
+	value, closer, err := v.reader.Get(indexKey(nil, h.id, record.Revision()))
+	if errors.Is(err, pebble.ErrNotFound) {
+		v.fault("record at %d, %d of stream %q, is not in the index", record.Position, record.Revision(), name)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = closer.Close() }()
+	position, id, err := parseIndexValue(value)
+	switch {
+	case err != nil:
+		v.fault("%v", err)
+	case position != record.Position || id != record.ID():
+		v.fault("index has %d of stream %q at %d, the log at %d", record.Revision(), name, position, record.Position)
+	}
+	return nil
+}
+
+// verifyIndex counts: each record has its entry, so the same number means that no entry lacks its record.
+func (v *verification) verifyIndex(ctx context.Context) error {
+	entries := uint64(0)
+	err := v.scan(ctx, prefixIndex, func(key, value []byte) error {
+		entries++
+		_, _, err := parseIndexKey(key)
+		if _, _, valueErr := parseIndexValue(value); err != nil || valueErr != nil {
+			v.fault("%v", errors.Join(err, valueErr))
+		}
+		return nil
+	})
+	if entries != v.report.Events {
+		v.fault("the index has %d entries for %d records", entries, v.report.Events)
+	}
+	return err
+}
+
+func (v *verification) verifyHeads(ctx context.Context) error {
+	return v.scan(ctx, prefixHead, func(key, value []byte) error {
+		name := string(key[1:])
+		h, err := parseHead(value)
+		if err != nil {
+			v.fault("stream %q: %v", name, err)
+			return nil
+		}
+		v.report.Streams++
+		last, err := v.lastIndexed(h.id)
+		if err != nil {
+			return err
+		}
+		want := h.last
+		if want >= 0 && h.floor > uint64(want) { // all scavenged
+			want = -1
+		}
+		if last != want {
+			v.fault("stream %q ends at %d, its index at %d, scavenged below %d", name, h.last, last, h.floor)
+		}
+		return v.verifySettings(Stream{Name: name, head: h})
+	})
+}
+
+// lastIndexed is the last revision that the index has of a stream, -1 where it has none.
+func (v *verification) lastIndexed(id uint64) (last int64, err error) {
+	if id == 0 {
+		return -1, nil
+	}
+	iter, err := v.reader.NewIter(&pebble.IterOptions{
+		LowerBound: indexKey(nil, id, 0), UpperBound: indexKey(nil, id+1, 0),
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, iter.Close()) }()
+	if !iter.Last() {
+		return -1, iter.Error()
+	}
+	_, revision, err := parseIndexKey(iter.Key())
+	return int64(revision), err // #nosec G115 -- at most MaxRevision
+}
+
+// verifySettings compares a stream's settings with the metadata they come from.
+func (v *verification) verifySettings(stream Stream) error {
+	if _, ok := DescribedStream(stream.Name); ok {
+		return nil
+	}
+	meta, err := loadHeadFrom(v.reader, MetadataStream(stream.Name))
+	if err != nil {
+		return err
+	}
+	want := Settings{}
+	if meta.last >= 0 {
+		record, err := v.recordOf(meta.id, uint64(meta.last))
+		if err != nil {
+			v.fault("metadata of stream %q: %v", stream.Name, err)
+			return nil
+		}
+		_, eventType, err := record.Names()
+		_, data, dataErr := record.Content()
+		if err := errors.Join(err, dataErr); err != nil {
+			v.fault("metadata of stream %q: %v", stream.Name, err)
+			return nil
+		}
+		want = parseSettings(string(eventType), data)
+	}
+	if want != stream.settings {
+		v.fault("stream %q has settings %+v, its metadata says %+v", stream.Name, stream.settings, want)
+	}
+	return nil
+}
+
+func (v *verification) recordOf(id, revision uint64) (Record, error) {
+	value, closer, err := v.reader.Get(indexKey(nil, id, revision))
+	if err != nil {
+		return Record{}, err
+	}
+	position, _, err := parseIndexValue(value)
+	if err := errors.Join(err, closer.Close()); err != nil {
+		return Record{}, err
+	}
+	if value, closer, err = v.reader.Get(logKey(nil, position)); err != nil {
+		return Record{}, err
+	}
+	defer func() { _ = closer.Close() }()
+	record, err := parseRecord(position, value)
+	if err != nil {
+		return Record{}, err
+	}
+	return record.Clone(), nil
+}

@@ -1,0 +1,106 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"carillon/eventstore/node/internal/store"
+)
+
+// Progress is told how much of a long task is done. It is called now and then, from one goroutine; nil is allowed.
+type Progress func(done, total uint64)
+
+// Report is what Verify found.
+type Report struct {
+	// Events, Bytes and Streams count what was read.
+	Events, Bytes, Streams uint64
+	// Problems are the first hundred of what is wrong, in words; Faults is how many there are in all.
+	Problems []string
+	Faults   uint64
+}
+
+// OK reports whether nothing is wrong.
+func (r Report) OK() bool { return r.Faults == 0 }
+
+// Scavenged is what a scavenge removed.
+type Scavenged struct{ Events, Bytes uint64 }
+
+// Backup writes a consistent copy of the node's data to a directory that must not exist, while the node works. The
+// copy is itself the data directory of a node; Restore copies it to where it is needed.
+func (n *Node) Backup(ctx context.Context, dir string) error { return n.store.Backup(ctx, dir) }
+
+// Restore copies a backup to a directory that must not exist, and checks that it can be opened. An interrupted
+// restore leaves no such directory.
+func Restore(ctx context.Context, backup, dir string) (err error) {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("restore to %s: %w", dir, errors.Join(err, fs.ErrExist))
+	}
+	partial := dir + ".restoring"
+	if err := os.RemoveAll(partial); err != nil {
+		return fmt.Errorf("restore to %s: %w", dir, err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(partial)) }()
+	if err := os.CopyFS(partial, os.DirFS(backup)); err != nil {
+		return fmt.Errorf("restore %s: %w", backup, err)
+	}
+	if err := errors.Join(os.Chmod(partial, 0o700), syncFiles(partial), ctx.Err()); err != nil { // #nosec G302 -- a directory
+		return fmt.Errorf("restore to %s: %w", dir, err)
+	}
+	opened, err := store.Open(store.Options{Dir: partial, MustExist: true})
+	if err != nil {
+		return fmt.Errorf("restore %s: %w", backup, err)
+	}
+	if err := errors.Join(opened.Close(), os.Rename(partial, dir)); err != nil {
+		return fmt.Errorf("restore to %s: %w", dir, err)
+	}
+	return nil
+}
+
+// syncFiles makes the files of a directory durable, and the directory itself.
+func syncFiles(dir string) (err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	return fs.WalkDir(root.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		file, err := root.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(file.Sync(), file.Close())
+	})
+}
+
+// Verify reads all data, checks every checksum, and compares log, stream indexes and heads with each other. It works
+// on the state at its beginning while the node goes on. The error only says why it could not finish.
+func (n *Node) Verify(ctx context.Context, progress Progress) (Report, error) {
+	report, err := n.store.Verify(ctx, progress)
+	return Report(report), err
+}
+
+// Scavenge removes for good the events that deletion, $maxCount, $maxAge and $tb have hidden, and gives their space
+// back, while the node works. Its progress counts streams.
+func (n *Node) Scavenge(ctx context.Context, progress Progress) (Scavenged, error) {
+	removed, err := n.store.Scavenge(ctx, progress)
+	return Scavenged(removed), err
+}
+
+// Verify opens the data in a directory that no node is using and verifies it; see Node.Verify.
+func Verify(ctx context.Context, config Config, progress Progress) (report Report, err error) {
+	options := config.storeOptions()
+	options.MustExist = true
+	opened, err := store.Open(options)
+	if err != nil {
+		return Report{}, fmt.Errorf("verify: %w", err)
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	found, err := opened.Verify(ctx, progress)
+	return Report(found), err
+}

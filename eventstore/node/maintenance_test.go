@@ -1,0 +1,136 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+
+	"carillon/eventstore/node"
+)
+
+func TestBackupIsANode(t *testing.T) {
+	t.Parallel()
+	s := serve(t, node.Config{})
+	client := s.client(t)
+	for i := range 50 {
+		appendTo(t, client, fmt.Sprintf("s-%d", i), esdb.NoStream{}, events(3)...)
+	}
+	createGroup(t, client, "s-1", "g", nil)
+	want := readAll(t, client, esdb.ReadAllOptions{From: esdb.Start{}}, 1000)
+	copied := filepath.Join(t.TempDir(), "backup")
+	if err := s.Backup(t.Context(), copied); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Backup(t.Context(), copied); err == nil {
+		t.Error("a backup was overwritten")
+	}
+	appendTo(t, client, "later", esdb.NoStream{}, events(1)...)
+
+	dir := filepath.Join(t.TempDir(), "restored")
+	if err := node.Restore(t.Context(), copied, dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Restore(t.Context(), copied, dir); err == nil {
+		t.Error("a restore overwrote data")
+	}
+	if err := node.Restore(t.Context(), t.TempDir(), filepath.Join(dir, "empty")); err == nil {
+		t.Error("restored from nothing")
+	}
+	restored := serve(t, node.Config{Dir: dir}).client(t)
+	got := readAll(t, restored, esdb.ReadAllOptions{From: esdb.Start{}}, 1000)
+	if len(got) != len(want) {
+		t.Fatalf("%d events of %d", len(got), len(want))
+	}
+	for i := range want {
+		if got[i].Event.EventID != want[i].Event.EventID || got[i].Event.Position != want[i].Event.Position {
+			t.Fatalf("event %d differs", i)
+		}
+	}
+	if _, err := restored.GetPersistentSubscriptionInfo(context.Background(), "s-1", "g", esdb.GetPersistentSubscriptionOptions{}); err != nil {
+		t.Errorf("the group is not in the backup: %v", err)
+	}
+	appendTo(t, restored, "s-1", esdb.Revision(2), events(1)...)
+}
+
+func TestScavengeGivesSpaceBackAndVerifyFindsNothingWrong(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := serve(t, node.Config{Dir: dir})
+	client := s.client(t)
+	ctx := context.Background()
+	for i := range 30 {
+		appendTo(t, client, fmt.Sprintf("s-%d", i), esdb.NoStream{}, events(20)...)
+	}
+	for i := range 10 {
+		setMetadata(t, client, fmt.Sprintf("s-%d", i), func(m *esdb.StreamMetadata) { m.SetMaxCount(5) })
+	}
+	if _, err := client.DeleteStream(ctx, "s-20", esdb.DeleteStreamOptions{ExpectedRevision: esdb.Any{}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.TombstoneStream(ctx, "s-21", esdb.TombstoneStreamOptions{ExpectedRevision: esdb.Any{}}); err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	removed, err := s.Scavenge(t.Context(), func(done, total uint64) {
+		calls++
+		if done > total {
+			t.Errorf("progress %d of %d", done, total)
+		}
+	})
+	if err != nil || removed.Events != 10*15+20+20 || removed.Bytes == 0 || calls == 0 {
+		t.Errorf("scavenged %+v, %v", removed, err)
+	}
+	if again, err := s.Scavenge(t.Context(), nil); err != nil || again.Events != 0 {
+		t.Errorf("scavenged again %+v, %v", again, err)
+	}
+	if all := readAll(t, client, esdb.ReadAllOptions{From: esdb.Start{}}, 2000); len(all) != 30*20+12-190 {
+		t.Errorf("$all has %d events", len(all))
+	}
+	report, err := s.Verify(t.Context(), nil)
+	if err != nil || !report.OK() || report.Events != 30*20+12-190 {
+		t.Errorf("verify: %+v, %v", report, err)
+	}
+	s.stop(t)
+	if report, err = node.Verify(t.Context(), node.Config{Dir: dir}, nil); err != nil || !report.OK() {
+		t.Errorf("verify the closed node: %+v, %v", report, err)
+	}
+	if _, err := node.Verify(t.Context(), node.Config{Dir: filepath.Join(dir, "none")}, nil); err == nil {
+		t.Error("verified a node that isn't there")
+	}
+	client = serve(t, node.Config{Dir: dir}).client(t)
+	if result := appendTo(t, client, "s-20", esdb.NoStream{}, events(1)...); result.NextExpectedVersion != 20 {
+		t.Errorf("the deleted stream goes on with %d", result.NextExpectedVersion)
+	}
+}
+
+func TestVerifyFindsFlippedBits(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := serve(t, node.Config{Dir: dir})
+	client := s.client(t)
+	for i := range 20 {
+		appendTo(t, client, fmt.Sprintf("s-%d", i), esdb.NoStream{}, events(20)...)
+	}
+	s.stop(t)
+	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("%v, %v", tables, err)
+	}
+	for _, table := range tables {
+		content, err := os.ReadFile(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[len(content)/3] ^= 4
+		if err := os.WriteFile(table, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if report, err := node.Verify(t.Context(), node.Config{Dir: dir}, nil); err != nil || report.OK() {
+		t.Errorf("verify: %+v, %v", report, err)
+	}
+}

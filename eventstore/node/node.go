@@ -1,0 +1,223 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+
+	"carillon/eventstore/node/internal/store"
+	"carillon/eventstore/node/internal/wire"
+)
+
+// Config says how a node works. Only Dir is required.
+type Config struct {
+	// Dir is where the node keeps everything; it is created where it is missing.
+	Dir string
+	// Logger hears about the node's own troubles; nil is silent.
+	Logger *slog.Logger
+	// Now tells the time events are stamped and aged with; time.Now where nil.
+	Now func() time.Time
+	// FS is the file system below the database; the operating system's where nil.
+	FS vfs.FS
+	// TLS, where set, is what Serve speaks. Unix sockets are always in plain.
+	TLS *tls.Config
+	// User and Password, where set, must accompany every call but the one that asks for the server's features.
+	User, Password string
+	// Advertise is the host and port that Gossip names; the listener's where empty.
+	Advertise string
+	// CacheBytes and MemTableBytes bound the memory of the database; 0 is a good default for both.
+	CacheBytes    int64
+	MemTableBytes int
+	// MinFreeBytes is the disk space below which writes are refused; 0 means 64 MiB.
+	MinFreeBytes uint64
+}
+
+// Node is a running event store. Open makes one.
+type Node struct {
+	config Config
+	log    *slog.Logger
+	store  *store.Store
+	groups *groups
+	id     uuid.UUID // of this run
+
+	mu        sync.Mutex
+	servers   []*grpc.Server
+	address   net.Addr
+	closed    bool
+	closeOnce sync.Once
+	closeErr  error
+}
+
+const (
+	maxAppendSize   = 1 << 20
+	maxRequestBytes = 16 << 20
+	// clientPings is how often clients may ask whether the connection is alive. They do every 10 s.
+	clientPings = 5 * time.Second
+	// streamWindow and connWindow let a client send a whole append without waiting for the node.
+	streamWindow  = 1 << 20
+	connWindow    = 4 << 20
+	socketBuffer  = 64 << 10
+	streamWorkers = 64
+	closeGrace    = 5 * time.Second
+)
+
+// Open opens the node's data, or creates it. Serve makes it reachable. Opening takes well under a second, whatever
+// the amount of data.
+func Open(config Config) (*Node, error) {
+	if config.Dir == "" {
+		return nil, errors.New("open node: no directory")
+	}
+	if (config.User == "") != (config.Password == "") {
+		return nil, errors.New("open node: a user needs a password and the other way round")
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	opened, err := store.Open(config.storeOptions())
+	if err != nil {
+		return nil, fmt.Errorf("open node: %w", err)
+	}
+	n := &Node{config: config, log: config.Logger, store: opened, id: uuid.New()}
+	if n.groups, err = n.openGroups(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open node: %w", err), opened.Close())
+	}
+	return n, nil
+}
+
+func (c Config) storeOptions() store.Options {
+	return store.Options{
+		Dir: c.Dir, FS: c.FS, Now: c.Now, Logger: c.Logger, CacheBytes: c.CacheBytes,
+		MemTableBytes: c.MemTableBytes, MinFreeBytes: c.MinFreeBytes,
+	}
+}
+
+// Serve answers calls on a listener until Close, which makes it return nil. It may be called for several listeners.
+func (n *Node) Serve(listener net.Listener) error {
+	server := grpc.NewServer(n.serverOptions(listener)...)
+	n.register(server)
+	if err := n.addServer(server, listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
+	}
+	return nil
+}
+
+// ListenUnix serves a unix socket that only the present user can reach. A socket left over from a process that died
+// is replaced. The path may have at most 107 bytes.
+func (n *Node) ListenUnix(path string) error {
+	listener, err := listenUnix(path)
+	if err != nil {
+		return err
+	}
+	return n.Serve(listener)
+}
+
+func listenUnix(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("replace socket: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("protect socket: %w", err), listener.Close())
+	}
+	return listener, nil
+}
+
+func (n *Node) serverOptions(listener net.Listener) []grpc.ServerOption {
+	options := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(wire.NewCodec()),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: clientPings, PermitWithoutStream: true}),
+		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(connWindow),
+		grpc.WriteBufferSize(socketBuffer),
+		grpc.ReadBufferSize(socketBuffer),
+		grpc.NumStreamWorkers(streamWorkers),
+		grpc.WaitForHandlers(true),
+		grpc.ChainUnaryInterceptor(n.checkUnary),
+		grpc.ChainStreamInterceptor(n.checkStream),
+	}
+	if n.config.TLS != nil && listener.Addr().Network() != "unix" {
+		options = append(options, grpc.Creds(credentials.NewTLS(n.config.TLS)))
+	}
+	return options
+}
+
+func (n *Node) addServer(server *grpc.Server, address net.Addr) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return errors.New("serve: node is closed")
+	}
+	n.servers = append(n.servers, server)
+	if n.address == nil || n.address.Network() == "unix" {
+		n.address = address
+	}
+	return nil
+}
+
+// Failed is closed when storage has failed in a way that leaves the node unable to promise anything. The process
+// should end; opening the data again tells what it holds.
+func (n *Node) Failed() <-chan struct{} { return n.store.Failed() }
+
+// Err is why the node has failed; nil unless Failed is closed.
+func (n *Node) Err() error { return n.store.Err() }
+
+// Close ends subscriptions, lets running calls finish for a short while, and closes the data.
+func (n *Node) Close() error {
+	n.closeOnce.Do(func() { n.closeErr = n.close() })
+	return n.closeErr
+}
+
+func (n *Node) close() error {
+	n.mu.Lock()
+	n.closed = true
+	servers := n.servers
+	n.mu.Unlock()
+	n.store.BeginClose()
+	var stopping sync.WaitGroup
+	for _, server := range servers {
+		stopping.Go(func() { stop(server) })
+	}
+	stopping.Wait()
+	n.groups.close()
+	return n.store.Close()
+}
+
+// stop waits for the calls that are under way, but not for ever.
+func stop(server *grpc.Server) {
+	done := make(chan struct{})
+	go func() {
+		server.GracefulStop()
+		close(done)
+	}()
+	grace := time.NewTimer(closeGrace)
+	defer grace.Stop()
+	select {
+	case <-done:
+	case <-grace.C:
+		server.Stop() // also ends GracefulStop, and returns after the handlers have
+		<-done
+	}
+}

@@ -1,0 +1,242 @@
+package node
+
+import (
+	"errors"
+	"math"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+	"google.golang.org/grpc"
+
+	"carillon/eventstore/node/internal/store"
+	"carillon/eventstore/node/internal/wire"
+)
+
+// reading is one read call: what was asked for, and the page being filled.
+type reading struct {
+	node    *Node
+	call    grpc.ServerStream
+	options *streams.ReadReq_Options
+	stream  string // empty for $all
+	form    wire.UUIDForm
+	resolve bool
+	filter  *filter
+	page    wire.Page
+}
+
+// read answers reads and subscriptions of streams and of $all.
+func (n *Node) read(call grpc.ServerStream) error {
+	request := &streams.ReadReq{}
+	if err := call.RecvMsg(request); err != nil {
+		return err
+	}
+	r := &reading{node: n, call: call, options: request.GetOptions()}
+	err := r.prepare()
+	if err == nil {
+		err = r.run()
+	}
+	return answer(call.Context(), r.stream, err)
+}
+
+func (r *reading) prepare() error {
+	options := r.options
+	r.resolve = options.GetResolveLinks()
+	if _, ok := options.GetUuidOption().GetContent().(*streams.ReadReq_Options_UUIDOption_String_); ok {
+		r.form = wire.StringUUID
+	}
+	switch options.GetStreamOption().(type) {
+	case *streams.ReadReq_Options_Stream:
+		r.stream = string(options.GetStream().GetStreamIdentifier().GetStreamName())
+		if r.stream == "" || r.stream == allStream {
+			return invalid("the stream has no name that can be read")
+		}
+		if options.GetFilter() != nil {
+			return invalid("only $all can be filtered")
+		}
+	case *streams.ReadReq_Options_All:
+	default:
+		return invalid("the read says neither stream nor $all")
+	}
+	var err error
+	if options.GetFilter() != nil {
+		r.filter, err = filterOf(options.GetFilter())
+	}
+	return err
+}
+
+func filterOf(options *streams.ReadReq_Options_FilterOptions) (*filter, error) {
+	switch expression := options.GetFilter().(type) {
+	case *streams.ReadReq_Options_FilterOptions_EventType:
+		return newFilter(true, expression.EventType.GetPrefix(), expression.EventType.GetRegex())
+	case *streams.ReadReq_Options_FilterOptions_StreamIdentifier:
+		return newFilter(false, expression.StreamIdentifier.GetPrefix(), expression.StreamIdentifier.GetRegex())
+	}
+	return nil, invalid("the filter says neither stream name nor event type")
+}
+
+func (r *reading) run() error {
+	backwards := r.options.GetReadDirection() == streams.ReadReq_Options_Backwards
+	switch count := r.options.GetCountOption().(type) {
+	case *streams.ReadReq_Options_Subscription:
+		if backwards {
+			return invalid("a subscription goes forwards")
+		}
+		if r.stream == "" {
+			return r.subscribeAll()
+		}
+		return r.subscribeStream()
+	case *streams.ReadReq_Options_Count:
+		switch {
+		case r.stream != "":
+			return r.readStream(store.Direction(backwards), count.Count)
+		case backwards:
+			return r.readAllBackwards(count.Count)
+		default:
+			return r.readAll(count.Count)
+		}
+	}
+	return invalid("the read says neither count nor subscription")
+}
+
+// emit puts an event on the page, with what it links to where the client wants that.
+func (r *reading) emit(record *store.Record) error {
+	event, err := r.node.resolved(r.call.Context(), record, r.resolve)
+	if err != nil {
+		return err
+	}
+	r.page.AddEvent(event, r.form)
+	return nil
+}
+
+// readStream sends up to count events of a stream.
+func (r *reading) readStream(direction store.Direction, count uint64) error {
+	stream, err := r.node.store.Stream(r.call.Context(), r.stream)
+	if err != nil {
+		return err
+	}
+	if stream.Tombstoned() {
+		return streamDeleted(r.stream)
+	}
+	if !stream.Exists() {
+		return r.call.SendMsg(&streams.ReadResp{Content: &streams.ReadResp_StreamNotFound_{
+			StreamNotFound: &streams.ReadResp_StreamNotFound{
+				StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte(r.stream)},
+			},
+		}})
+	}
+	from := uint64(0)
+	switch option := r.options.GetStream().GetRevisionOption().(type) {
+	case *streams.ReadReq_Options_StreamOptions_Revision:
+		from = option.Revision
+	case *streams.ReadReq_Options_StreamOptions_End:
+		from = math.MaxUint64
+	}
+	for count > 0 {
+		var failed error
+		sent := uint64(0)
+		err := r.node.store.ReadStream(stream, from, direction, func(record store.Record) bool {
+			failed = r.emit(&record)
+			from = record.Revision()
+			sent++
+			return failed == nil && sent < count && !r.page.Full()
+		})
+		more := r.page.Full()
+		if err := errors.Join(err, failed); err != nil {
+			return err
+		}
+		if err := r.page.Send(r.call); err != nil {
+			return err
+		}
+		if !more || direction == store.Backwards && from == 0 {
+			return nil
+		}
+		count -= sent
+		if direction == store.Forwards {
+			from++
+		} else {
+			from--
+		}
+	}
+	return nil
+}
+
+// allStart returns the position that a read of $all begins after, going forwards.
+func (r *reading) allStart(inclusive bool) uint64 {
+	switch option := r.options.GetAll().GetAllOption().(type) {
+	case *streams.ReadReq_Options_AllOptions_Position:
+		position := option.Position.GetCommitPosition()
+		if inclusive && position > 0 {
+			position-- // positions have gaps, so nothing else is between
+		}
+		return position
+	case *streams.ReadReq_Options_AllOptions_End:
+		return math.MaxUint64
+	}
+	return 0
+}
+
+// readAll sends up to count events of $all, forwards and from the given position on.
+func (r *reading) readAll(count uint64) error {
+	after := r.allStart(true)
+	for count > 0 {
+		var failed error
+		budget := scanBudget
+		last, end, err := r.node.store.ReadAll(after, func(record store.Record) bool {
+			var wanted bool
+			if wanted, failed = r.filter.matches(record); failed == nil && wanted {
+				failed = r.emit(&record)
+				count--
+			}
+			budget--
+			return failed == nil && count > 0 && budget > 0 && !r.page.Full()
+		})
+		if err := errors.Join(err, failed, r.call.Context().Err()); err != nil {
+			return err
+		}
+		if err := r.page.Send(r.call); err != nil {
+			return err
+		}
+		if end {
+			return nil
+		}
+		after = last
+	}
+	return nil
+}
+
+// readAllBackwards sends up to count events of $all that come before the given position, newest first.
+func (r *reading) readAllBackwards(count uint64) error {
+	before := uint64(0)
+	switch option := r.options.GetAll().GetAllOption().(type) {
+	case *streams.ReadReq_Options_AllOptions_Position:
+		before = option.Position.GetCommitPosition()
+	case *streams.ReadReq_Options_AllOptions_End:
+		before = math.MaxUint64
+	}
+	for count > 0 {
+		var failed error
+		budget := scanBudget
+		more := false
+		err := r.node.store.ReadAllBackwards(before, func(record store.Record) bool {
+			before = record.Position
+			var wanted bool
+			if wanted, failed = r.filter.matches(record); failed == nil && wanted {
+				failed = r.emit(&record)
+				count--
+			}
+			budget--
+			more = r.page.Full() || budget == 0
+			return failed == nil && count > 0 && !more
+		})
+		if err := errors.Join(err, failed, r.call.Context().Err()); err != nil {
+			return err
+		}
+		if err := r.page.Send(r.call); err != nil {
+			return err
+		}
+		if !more {
+			return nil
+		}
+	}
+	return nil
+}

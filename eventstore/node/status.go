@@ -1,0 +1,117 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"carillon/eventstore/node/internal/store"
+	"carillon/eventstore/node/internal/wire"
+)
+
+// Trailer keys and values by which clients tell errors apart.
+const (
+	trailerException       = "exception"
+	trailerStream          = "stream-name"
+	trailerGroup           = "group-name"
+	trailerReason          = "reason"
+	trailerExpected        = "expected-version"
+	trailerActual          = "actual-version"
+	trailerMaxAppendSize   = "maximum-append-size"
+	trailerMissingMetadata = "required-metadata-properties"
+
+	exceptionStreamDeleted   = "stream-deleted"
+	exceptionWrongVersion    = "wrong-expected-version"
+	exceptionAppendSize      = "maximum-append-size-exceeded"
+	exceptionMissingMetadata = "missing-required-metadata-property"
+	exceptionGroupExists     = "persistent-subscription-exists"
+	exceptionGroupMissing    = "persistent-subscription-does-not-exist"
+	exceptionGroupFailed     = "persistent-subscription-failed"
+	exceptionGroupDropped    = "persistent-subscription-dropped"
+	exceptionMaxSubscribers  = "maximum-subscribers-reached"
+)
+
+// rpcError is an error as clients see it: a status, and trailers that say more.
+type rpcError struct {
+	code     codes.Code
+	message  string
+	trailers metadata.MD
+}
+
+func (e *rpcError) Error() string { return e.message }
+
+func failure(code codes.Code, message string, trailers ...string) *rpcError {
+	return &rpcError{code: code, message: message, trailers: metadata.Pairs(trailers...)}
+}
+
+func invalid(message string) *rpcError { return failure(codes.InvalidArgument, message) }
+
+func streamDeleted(stream string) *rpcError {
+	return failure(codes.FailedPrecondition, "stream '"+stream+"' is deleted",
+		trailerException, exceptionStreamDeleted, trailerStream, stream)
+}
+
+func appendTooLarge() *rpcError {
+	limit := strconv.Itoa(maxAppendSize)
+	return failure(codes.InvalidArgument, "the append exceeds the limit of "+limit+" bytes",
+		trailerException, exceptionAppendSize, trailerMaxAppendSize, limit)
+}
+
+// answer turns any error into the one to return from a handler, and sets the trailers that belong to it.
+func answer(ctx context.Context, stream string, err error) error {
+	described := describe(stream, err)
+	if described == nil {
+		return nil
+	}
+	if len(described.trailers) > 0 {
+		// Only fails where there is no call, as in a test of the handler alone.
+		_ = grpc.SetTrailer(ctx, described.trailers)
+	}
+	return status.Error(described.code, described.message)
+}
+
+// describe says how clients see an error that concerns a stream; nil for nil.
+func describe(stream string, err error) *rpcError {
+	var (
+		known     *rpcError
+		wrong     *store.WrongRevisionError
+		missing   *wire.MissingMetadataError
+		unchanged interface{ GRPCStatus() *status.Status }
+	)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &wrong):
+		return failure(codes.FailedPrecondition, wrong.Error(),
+			trailerException, exceptionWrongVersion, trailerStream, wrong.Stream,
+			trailerExpected, strconv.FormatInt(wrong.Expected.Number(), 10),
+			trailerActual, strconv.FormatInt(wrong.Current, 10))
+	case errors.As(err, &missing):
+		return failure(codes.InvalidArgument, missing.Error(),
+			trailerException, exceptionMissingMetadata, trailerMissingMetadata, missing.Key)
+	case errors.Is(err, store.ErrStreamDeleted):
+		return streamDeleted(stream)
+	case errors.Is(err, store.ErrFull):
+		return failure(codes.ResourceExhausted, "the disk is full; nothing was written")
+	case errors.Is(err, store.ErrInvalid), errors.Is(err, wire.ErrMalformed):
+		return invalid(err.Error())
+	case errors.Is(err, store.ErrFailed), errors.Is(err, store.ErrClosed):
+		return failure(codes.Unavailable, "the node is not available: "+err.Error())
+	case errors.Is(err, context.Canceled):
+		return failure(codes.Canceled, err.Error())
+	case errors.Is(err, context.DeadlineExceeded):
+		return failure(codes.DeadlineExceeded, err.Error())
+	case errors.As(err, &unchanged):
+		return &rpcError{code: unchanged.GRPCStatus().Code(), message: unchanged.GRPCStatus().Message()}
+	case errors.Is(err, store.ErrCorrupt):
+		return failure(codes.DataLoss, err.Error())
+	}
+	return failure(codes.Internal, err.Error())
+}

@@ -1,0 +1,214 @@
+package node
+
+import (
+	"errors"
+	"math"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+
+	"carillon/eventstore/node/internal/store"
+	"carillon/eventstore/node/internal/wire"
+)
+
+// scanBudget is how many events a filtered reader looks at before it sends what it has found, and looks whether the
+// client is still there.
+const scanBudget = 4096
+
+var errClosing = failure(codes.Unavailable, "the node is closing")
+
+func (r *reading) confirm() error {
+	return r.call.SendMsg(&streams.ReadResp{Content: &streams.ReadResp_Confirmation{
+		Confirmation: &streams.ReadResp_SubscriptionConfirmation{SubscriptionId: uuid.NewString()},
+	}})
+}
+
+// wait returns when there may be more to read.
+func (r *reading) wait(changed <-chan struct{}) error {
+	select {
+	case <-changed:
+		return nil
+	case <-r.call.Context().Done():
+		return r.call.Context().Err()
+	case <-r.node.store.Closing():
+		return errClosing
+	case <-r.node.store.Failed():
+		return r.node.store.Err()
+	}
+}
+
+// liveness tells a subscriber, once, that it has caught up.
+type liveness struct{ live bool }
+
+func (l *liveness) caughtUp(r *reading) error {
+	if l.live {
+		return nil
+	}
+	l.live = true
+	return r.call.SendMsg(&streams.ReadResp{Content: &streams.ReadResp_CaughtUp_{CaughtUp: &streams.ReadResp_CaughtUp{}}})
+}
+
+// subscribeAll sends the events of $all after a position, then new ones as they come.
+func (r *reading) subscribeAll() error {
+	checkpoints, err := newCheckpoints(r.options.GetFilter())
+	if err != nil {
+		return err
+	}
+	after := r.allStart(false)
+	if after == math.MaxUint64 {
+		after = r.node.store.Watermark()
+	}
+	if err := r.confirm(); err != nil {
+		return err
+	}
+	var live liveness
+	for {
+		advanced := r.node.store.Advanced()
+		last, end, err := r.fillAll(after, checkpoints)
+		if err != nil {
+			return err
+		}
+		if end && !live.live && checkpoints != nil && last > 0 {
+			checkpoints.reached(&r.page, last)
+		}
+		if err := r.page.Send(r.call); err != nil {
+			return err
+		}
+		after = last
+		if !end {
+			continue
+		}
+		if err := live.caughtUp(r); err != nil {
+			return err
+		}
+		if r.node.store.Watermark() > after {
+			continue
+		}
+		if err := r.wait(advanced); err != nil {
+			return err
+		}
+	}
+}
+
+// fillAll puts the next wanted events and checkpoints on the page.
+func (r *reading) fillAll(after uint64, checkpoints *checkpoints) (last uint64, end bool, err error) {
+	var failed error
+	budget := scanBudget
+	last, end, err = r.node.store.ReadAll(after, func(record store.Record) bool {
+		var wanted bool
+		if wanted, failed = r.filter.matches(record); failed == nil && wanted {
+			failed = r.emit(&record)
+		}
+		if checkpoints != nil {
+			checkpoints.considered(&r.page, record.Position)
+		}
+		budget--
+		return failed == nil && budget > 0 && !r.page.Full()
+	})
+	return last, end, errors.Join(err, failed, r.call.Context().Err())
+}
+
+// checkpoints tells a filtered subscription how far it has come, every so many events whether wanted or not.
+type checkpoints struct {
+	every uint64
+	since uint64
+	last  uint64
+}
+
+// defaultWindow is the client's own, for clients that give none.
+const defaultWindow = 32
+
+func newCheckpoints(options *streams.ReadReq_Options_FilterOptions) (*checkpoints, error) {
+	if options == nil {
+		return nil, nil //nolint:nilnil // unfiltered subscriptions have none
+	}
+	window := uint64(defaultWindow)
+	if limit, ok := options.GetWindow().(*streams.ReadReq_Options_FilterOptions_Max); ok {
+		window = uint64(limit.Max)
+	}
+	every := window * uint64(options.GetCheckpointIntervalMultiplier())
+	if every == 0 {
+		return nil, invalid("the filter's window and checkpoint interval must be above 0")
+	}
+	return &checkpoints{every: every}, nil
+}
+
+func (c *checkpoints) considered(page *wire.Page, position uint64) {
+	c.since++
+	if c.since >= c.every {
+		c.reached(page, position)
+	}
+}
+
+func (c *checkpoints) reached(page *wire.Page, position uint64) {
+	c.since = 0
+	if position > c.last {
+		c.last = position
+		page.Add(func(dst []byte) []byte { return wire.AppendCheckpoint(dst, position) })
+	}
+}
+
+// subscribeStream sends the events of a stream after a revision, then new ones as they come.
+func (r *reading) subscribeStream() error {
+	changed, done := r.node.store.Follow(r.stream)
+	defer done()
+	stream, err := r.node.store.Stream(r.call.Context(), r.stream)
+	if err != nil {
+		return err
+	}
+	next := uint64(0)
+	switch option := r.options.GetStream().GetRevisionOption().(type) {
+	case *streams.ReadReq_Options_StreamOptions_Revision:
+		next = option.Revision + 1
+		if option.Revision >= store.MaxRevision {
+			next = uint64(stream.Last() + 1) // #nosec G115 -- at least -1
+		}
+	case *streams.ReadReq_Options_StreamOptions_End:
+		next = uint64(stream.Last() + 1) // #nosec G115 -- at least -1
+	}
+	if stream.Tombstoned() {
+		return streamDeleted(r.stream)
+	}
+	if err := r.confirm(); err != nil {
+		return err
+	}
+	var live liveness
+	for {
+		signal := changed()
+		if next, err = r.fillStream(next); err != nil {
+			return err
+		}
+		more := r.page.Full()
+		if err := r.page.Send(r.call); err != nil {
+			return err
+		}
+		if more {
+			continue
+		}
+		if err := live.caughtUp(r); err != nil {
+			return err
+		}
+		if err := r.wait(signal); err != nil {
+			return err
+		}
+	}
+}
+
+// fillStream puts the next readable events on the page, and returns the revision to go on from.
+func (r *reading) fillStream(next uint64) (uint64, error) {
+	stream, err := r.node.store.Stream(r.call.Context(), r.stream)
+	if err != nil {
+		return next, err
+	}
+	if stream.Tombstoned() {
+		return next, streamDeleted(r.stream)
+	}
+	var failed error
+	err = r.node.store.ReadStream(stream, next, store.Forwards, func(record store.Record) bool {
+		failed = r.emit(&record)
+		next = record.Revision() + 1
+		return failed == nil && !r.page.Full()
+	})
+	return next, errors.Join(err, failed)
+}

@@ -1,0 +1,73 @@
+package eventstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+)
+
+// What a Store refuses.
+var (
+	// ErrWrongRevision: the stream is not at the expected revision. See *WrongRevisionError.
+	ErrWrongRevision = errors.New("wrong expected revision")
+	// ErrStreamDeleted: the stream was tombstoned; nothing can be read from it or appended to it.
+	ErrStreamDeleted = errors.New("stream deleted")
+	// ErrTooLarge: an append is over the store's limit of 1 MiB.
+	ErrTooLarge = errors.New("append too large")
+	// ErrUnavailable: the store can't be reached or did not answer in time; whether an append took place is unknown.
+	ErrUnavailable = errors.New("event store unavailable")
+)
+
+// WrongRevisionError is the detail of ErrWrongRevision.
+type WrongRevisionError struct {
+	Stream   string
+	Expected Revision
+}
+
+// Error names the stream and the expectation.
+func (e *WrongRevisionError) Error() string {
+	return fmt.Sprintf("stream %s is not at revision %d", e.Stream, e.Expected)
+}
+
+// Unwrap makes errors.Is(err, ErrWrongRevision) hold.
+func (e *WrongRevisionError) Unwrap() error { return ErrWrongRevision }
+
+// Store is what the program needs of an event store.
+type Store interface {
+	// Append stores all events or none, durably, if the stream is at the expected revision. Repeating an append with
+	// the same event ids and the same expectation succeeds and stores nothing new.
+	Append(ctx context.Context, stream string, expected Revision, events []Proposed) (Appended, error)
+
+	// Read yields the events of a stream in order, from a revision on. A stream that does not exist yields nothing.
+	// The sequence ends after the first error.
+	Read(ctx context.Context, stream string, from Revision) iter.Seq2[Recorded, error]
+
+	// Subscribe yields what is stored after a position, in global order, and goes on with what is stored later. It
+	// ends with an error only: that of the context, or ErrUnavailable when the connection broke (see Follow).
+	Subscribe(ctx context.Context, after Position, filter Filter) iter.Seq2[Message, error]
+
+	// Head is the position of the newest event, or Start for an empty store.
+	Head(ctx context.Context) (Position, error)
+}
+
+// Filter chooses events by the prefixes of their stream names ("destination-"), on the server. No prefix means all
+// but the store's own system events.
+type Filter struct{ Prefixes []string }
+
+// Categories is the filter for all streams of some categories.
+func Categories(names ...string) Filter {
+	f := Filter{Prefixes: make([]string, len(names))}
+	for i, name := range names {
+		f.Prefixes[i] = name + "-"
+	}
+	return f
+}
+
+// Message is one step of a subscription: an event, or a checkpoint that says how far the server has looked without
+// finding one, or the news that the subscriber has caught up with the head.
+type Message struct {
+	Event    *Recorded // nil for a checkpoint and for caught-up
+	Position Position  // resume after this one; zero for caught-up
+	CaughtUp bool
+}

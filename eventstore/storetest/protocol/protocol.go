@@ -1,0 +1,144 @@
+// Package protocol is the contract of an EventStoreDB server as its clients rely on it, beyond what Carillon itself
+// needs (package storetest): every expected revision, metadata, deletion, $all, filters, links, persistent
+// subscriptions. The embedded node and a real server pass it alike; where the two may differ, the test says so.
+package protocol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/google/uuid"
+)
+
+// patience bounds every wait for something that must come.
+const patience = 30 * time.Second
+
+// Run runs the contract through a client. It works in streams of its own, so a server that is in use is all right; it
+// leaves them behind.
+func Run(t *testing.T, client *esdb.Client) {
+	t.Helper()
+	t.Run("expected revisions", func(t *testing.T) { expectedRevisions(t, client) })
+	t.Run("idempotence", func(t *testing.T) { idempotence(t, client) })
+	t.Run("metadata", func(t *testing.T) { metadata(t, client) })
+	t.Run("deletion", func(t *testing.T) { deletion(t, client) })
+	t.Run("all", func(t *testing.T) { all(t, client) })
+	t.Run("filters", func(t *testing.T) { filters(t, client) })
+	t.Run("links", func(t *testing.T) { links(t, client) })
+	t.Run("persistent subscriptions", func(t *testing.T) { groups(t, client) })
+}
+
+// fixture is one test's view of the server: streams with a prefix of its own.
+type fixture struct {
+	*testing.T
+	client *esdb.Client
+	prefix string
+	ctx    context.Context
+}
+
+func begin(t *testing.T, client *esdb.Client) *fixture {
+	t.Helper()
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	t.Cleanup(cancel)
+	return &fixture{T: t, client: client, ctx: ctx, prefix: "protocol" + strings.ReplaceAll(uuid.NewString(), "-", "")}
+}
+
+func (f *fixture) stream(name string) string { return f.prefix + "-" + name }
+
+func events(n int) []esdb.EventData {
+	list := make([]esdb.EventData, n)
+	for i := range list {
+		list[i] = event("tested", fmt.Sprintf(`{"n":%d}`, i))
+	}
+	return list
+}
+
+func event(eventType, data string) esdb.EventData {
+	return esdb.EventData{EventID: uuid.New(), EventType: eventType, ContentType: esdb.ContentTypeJson, Data: []byte(data)}
+}
+
+func (f *fixture) try(stream string, expected esdb.ExpectedRevision, list []esdb.EventData) (*esdb.WriteResult, error) {
+	return f.client.AppendToStream(f.ctx, stream, esdb.AppendToStreamOptions{ExpectedRevision: expected}, list...)
+}
+
+func (f *fixture) append(stream string, expected esdb.ExpectedRevision, list ...esdb.EventData) *esdb.WriteResult {
+	f.Helper()
+	result, err := f.try(stream, expected, list)
+	if err != nil {
+		f.Fatalf("append to %s: %v", stream, err)
+	}
+	return result
+}
+
+// read reads a whole stream. It fails with the client's error.
+func (f *fixture) read(stream string, options esdb.ReadStreamOptions) ([]*esdb.ResolvedEvent, error) {
+	events, err := f.client.ReadStream(f.ctx, stream, options, 1000)
+	if err != nil {
+		return nil, err
+	}
+	return drain(events)
+}
+
+func drain(events *esdb.ReadStream) (list []*esdb.ResolvedEvent, err error) {
+	defer events.Close()
+	for {
+		event, err := events.Recv()
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err != nil {
+			return list, err
+		}
+		list = append(list, event)
+	}
+}
+
+// numbers are the revisions that a reader sees, forwards, or -1 for a stream that is not found.
+func (f *fixture) numbers(stream string) (list []int) {
+	f.Helper()
+	events, err := f.read(stream, esdb.ReadStreamOptions{})
+	if code(err) == esdb.ErrorCodeResourceNotFound {
+		return []int{-1}
+	}
+	if err != nil {
+		f.Fatalf("read %s: %v", stream, err)
+	}
+	for _, e := range events {
+		list = append(list, int(e.Event.EventNumber)) //nolint:gosec // a few
+	}
+	return list
+}
+
+func (f *fixture) describe(stream string, change func(*esdb.StreamMetadata)) {
+	f.Helper()
+	m := esdb.StreamMetadata{}
+	change(&m)
+	if _, err := f.client.SetStreamMetadata(f.ctx, stream, esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, m); err != nil {
+		f.Fatalf("metadata of %s: %v", stream, err)
+	}
+}
+
+func code(err error) esdb.ErrorCode {
+	var known *esdb.Error
+	if errors.As(err, &known) {
+		return known.Code()
+	}
+	return -1
+}
+
+// eventually polls for something that the server does on its own.
+func (f *fixture) eventually(what string, check func() bool) {
+	f.Helper()
+	for deadline := time.Now().Add(patience); !check(); {
+		if time.Now().After(deadline) {
+			f.Fatal("never: " + what)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}

@@ -1,0 +1,198 @@
+// Package analytics keeps the Postgres schema "analytics": documented views on the read models, for people who ask
+// questions in SQL, and the role carillon_analyst, which may read these views and nothing else.
+//
+//	CREATE USER ana PASSWORD '…' IN ROLE carillon_analyst;
+//
+// The comments of views and columns (\d+ in psql) say what they mean. No view shows secrets, headers, addresses of
+// endpoints, or what they answered.
+//
+// A read model that is built anew takes the views on it along when its old tables are dropped. Around makes them again
+// in the transaction that does it, so that analysts see the old rows, then the new ones, and never an error.
+package analytics
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+//go:embed views/*.sql
+var files embed.FS
+
+// view is one of the schema, and the read models that it stands on.
+type view struct {
+	name string
+	on   []string
+}
+
+var views = []view{
+	{"deliveries_by_day", []string{"deliveries", "destinations"}},
+	{"success_rates", []string{"deliveries", "destinations"}},
+	{"latency_percentiles", []string{"deliveries", "destinations"}},
+	{"items_by_source_and_feed", []string{"items", "feeds", "sources"}},
+	{"feedback", []string{"items", "feeds", "sources"}},
+}
+
+// ErrIncomplete: some views, or the rights on them, could not be made; the error says why. The transaction is fine.
+var ErrIncomplete = errors.New("analytics: incomplete")
+
+// lock is the advisory lock of whoever changes the schema; it is taken before any lock on a read model's tables.
+const lock = 0x616e616c79746963 // "analytic"
+
+// Create makes the views that are missing and whose read models are there, and all of them anew where this version has
+// others than the one that made them. Several may do it at once. An error that is not ErrIncomplete means that the
+// transaction is lost.
+func Create(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(lock)); err != nil {
+		return fmt.Errorf("analytics: %w", err)
+	}
+	found, err := look(ctx, tx)
+	if err != nil {
+		return fmt.Errorf("analytics: %w", err)
+	}
+	var problems []error
+	attempt := func(what, sql string) (done bool, err error) {
+		err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { // a savepoint
+			_, err := tx.Exec(ctx, sql)
+			return err
+		})
+		var refused *pgconn.PgError
+		if errors.As(err, &refused) {
+			problems = append(problems, fmt.Errorf("%s: %w", what, err))
+			return false, nil
+		}
+		return err == nil, err
+	}
+	version := found.version()
+	fresh := version == fingerprint()
+	if !found.schema {
+		if made, err := attempt("the schema", "CREATE SCHEMA analytics"); !made {
+			return incomplete(problems, err)
+		}
+	}
+	changed := false
+	for _, v := range views {
+		if fresh && slices.Contains(found.views, v.name) || !subset(v.on, found.readModels) {
+			continue
+		}
+		sql, err := files.ReadFile("views/" + v.name + ".sql")
+		if err != nil {
+			return fmt.Errorf("analytics: %w", err)
+		}
+		made, err := attempt("the view "+v.name, "DROP VIEW IF EXISTS analytics."+v.name+";"+string(sql))
+		if err != nil {
+			return incomplete(problems, err)
+		}
+		changed = changed || made
+	}
+	if !fresh && len(problems) == 0 {
+		if _, err := attempt("the comment of the schema", "COMMENT ON SCHEMA analytics IS '"+description+fingerprint()+"'"); err != nil {
+			return incomplete(problems, err)
+		}
+	}
+	if found.role && (changed || !found.granted) {
+		if _, err := attempt("the rights of "+Role, "GRANT USAGE ON SCHEMA analytics TO "+Role+"; GRANT SELECT ON ALL TABLES IN SCHEMA analytics TO "+Role); err != nil {
+			return incomplete(problems, err)
+		}
+	}
+	return incomplete(problems, nil)
+}
+
+func incomplete(problems []error, err error) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("analytics: %w", err)
+	case len(problems) > 0:
+		return fmt.Errorf("%w: %w", ErrIncomplete, errors.Join(problems...))
+	}
+	return nil
+}
+
+// Around replaces the tables of a read model: views on them are dropped before, and made again after. It locks the views
+// first, as their readers do, so that no reader and it wait for each other.
+func Around(ctx context.Context, tx pgx.Tx, readModel string, replace func() error) error {
+	var on []string
+	for _, v := range views {
+		if slices.Contains(v.on, readModel) {
+			on = append(on, "analytics."+v.name)
+		}
+	}
+	if on == nil {
+		return replace()
+	}
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(lock)); err != nil {
+		return fmt.Errorf("analytics: %w", err)
+	}
+	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "DROP VIEW IF EXISTS "+strings.Join(on, ", "))
+		return err
+	})
+	var refused *pgconn.PgError
+	if err != nil && !errors.As(err, &refused) { // what is refused here goes with the tables
+		return fmt.Errorf("analytics: %w", err)
+	}
+	if err := replace(); err != nil {
+		return err
+	}
+	// A read model must not fail for the sake of its analysts; the next start says what is missing.
+	if err := Create(ctx, tx); err != nil && !errors.Is(err, ErrIncomplete) {
+		return err
+	}
+	return nil
+}
+
+// found is what there is already.
+type found struct {
+	schema     bool
+	comment    string
+	views      []string
+	readModels []string
+	role       bool
+	granted    bool // the role may use the schema
+}
+
+func look(ctx context.Context, tx pgx.Tx) (f found, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT to_regnamespace('analytics') IS NOT NULL,
+			coalesce(obj_description(to_regnamespace('analytics'), 'pg_namespace'), ''),
+			ARRAY(SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace('analytics') AND relkind = 'v'),
+			ARRAY(SELECT nspname::text FROM pg_namespace),
+			role IS NOT NULL,
+			coalesce(has_schema_privilege(role, to_regnamespace('analytics'), 'USAGE'), false)
+		FROM (SELECT (SELECT oid FROM pg_roles WHERE rolname = $1) AS role) r`, Role).
+		Scan(&f.schema, &f.comment, &f.views, &f.readModels, &f.role, &f.granted)
+	return f, err
+}
+
+// description is the comment of the schema; the version follows.
+const description = "Views for analysts; see the comments of each. Kept by Carillon: changes are lost. Version "
+
+func (f found) version() string {
+	version, ok := strings.CutPrefix(f.comment, description)
+	if !ok {
+		return ""
+	}
+	return version
+}
+
+// fingerprint is the version of the views.
+func fingerprint() string {
+	hash := sha256.New()
+	for _, v := range views {
+		sql, _ := files.ReadFile("views/" + v.name + ".sql") // Create reports a missing one
+		hash.Write(sql)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:8])
+}
+
+func subset(some, all []string) bool {
+	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
+}

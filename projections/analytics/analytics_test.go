@@ -1,0 +1,299 @@
+package analytics_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/feed"
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
+	"carillon/aggregates/source"
+	"carillon/projections"
+	"carillon/projections/analytics"
+	"carillon/projections/deliveries"
+	"carillon/projections/destinations"
+	"carillon/projections/feeds"
+	"carillon/projections/items"
+	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
+	"carillon/projections/sources"
+)
+
+var (
+	org   = uuid.MustParse("11111111-1111-4111-8111-111111111111")
+	dest  = uuid.MustParse("22222222-2222-4222-8222-222222222222")
+	feedA = uuid.MustParse("33333333-3333-4333-8333-333333333333")
+	page  = uuid.MustParse("44444444-4444-4444-8444-444444444444")
+	noon  = time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour) // today: success rates are of late
+	day   = noon.Format(time.DateOnly)
+)
+
+// views are those of the interface to analysts.
+var views = []string{"deliveries_by_day", "feedback", "items_by_source_and_feed", "latency_percentiles", "success_rates"}
+
+func readModels() []projections.Projector {
+	return []projections.Projector{deliveries.Projector{}, destinations.Projector{}, items.Projector{}, feeds.Projector{}, sources.Projector{}}
+}
+
+// logged is a log of its own; tests read it when nobody writes.
+func logged() (*slog.Logger, *bytes.Buffer) {
+	var out bytes.Buffer
+	return slog.New(slog.NewTextHandler(&out, nil)), &out
+}
+
+// ensure makes the views, which must work without a remark.
+func ensure(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	log, out := logged()
+	if err := analytics.Ensure(t.Context(), pool, log); err != nil || out.Len() > 0 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func rows(t *testing.T, pool *pgxpool.Pool, query string) []string {
+	t.Helper()
+	found, err := pool.Query(t.Context(), "SELECT to_jsonb(q) FROM ("+query+") q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (string, error) {
+		var line json.RawMessage
+		err := row.Scan(&line)
+		return string(line), err
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return lines
+}
+
+// made is a database with empty read models and the views on them.
+func made(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	pool := pgtest.Pool(t)
+	if err := projections.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range readModels() {
+		if err := projections.EnsureSchema(t.Context(), pool, p.Name(), p.Schema()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ensure(t, pool)
+	return pool
+}
+
+// record tells a small story: four deliveries, three items of which one was removed, and an opinion.
+func record(log *projecttest.Log) {
+	projecttest.Stream(log, destination.Aggregate, dest, noon)(destination.Created{
+		Organization: org, Name: "CRM", URL: "https://crm.example/capability-in-the-path", Headers: destination.Sealed{Data: []byte("sealed headers")}, At: noon,
+	}, destination.SecretMinted{SecretID: uuid.New(), Sealed: []byte("sealed secret"), At: noon})
+	for n, status := range []delivery.Status{delivery.StatusSucceeded, delivery.StatusSucceeded, delivery.StatusFailed, ""} {
+		event := uuid.NewSHA1(feedA, fmt.Append(nil, n))
+		projecttest.Stream(log, dispatch.Aggregate, event, noon)(dispatch.DeliveriesScheduled{
+			Publication: event, At: noon, Event: dispatch.Summary{Type: "news.item.added", Source: "/news", Time: noon, FeedType: "news", FeedID: feedA},
+			Deliveries: []dispatch.Scheduled{{Destination: dest, Organization: org, Subscriptions: []uuid.UUID{uuid.New()}}},
+		})
+		if status == "" {
+			continue
+		}
+		outcome := delivery.Outcome{ResponseStatus: 200, ResponseBody: []byte("sealed answer"), DurationMicros: int64(n+1) * 10_000}
+		if status == delivery.StatusFailed {
+			outcome.ResponseStatus, outcome.FailureReason, outcome.ErrorMessage = 500, "http_status", "endpoint answered 500"
+		}
+		projecttest.Stream(log, delivery.Aggregate, dispatch.DeliveryID(event, dest), noon)(delivery.Attempted{
+			Organization: org, Destination: dest, Number: 1, Trigger: delivery.Automatic, Outcome: outcome, Status: status, At: noon,
+		})
+	}
+	projecttest.Stream(log, source.Aggregate, page, noon)(source.Registered{Type: source.TypeSite, URL: "https://user:hunter2@Example.org:8443/private-key/cal.ics?token=hunter2", At: noon})
+	projecttest.Stream(log, feed.Aggregate, feedA, noon)(
+		feed.Created{Organization: org, Name: "Concerts", Enabled: true, At: noon}, feed.SourceAttached{AssociationID: uuid.New(), SourceID: page, SourceType: source.TypeSite, At: noon})
+	for n := range 3 {
+		id := uuid.NewSHA1(page, fmt.Append(nil, n))
+		projecttest.Stream(log, happening.Aggregate, id, noon)(happening.Observed{SourceID: page, Key: "k", Details: happening.Details{Title: "A"}, At: noon})
+		at := noon.Add(time.Duration(n) * time.Hour)
+		onItem := projecttest.Stream(log, item.Aggregate, item.ID(feedA, id), noon)
+		onItem(item.Added{FeedID: feedA, HappeningID: id, SourceID: page, At: at})
+		if n == 0 {
+			onItem(item.FeedbackGiven{FeedID: feedA, FeedbackID: uuid.New(), Organization: org, Rating: item.Positive, Comment: "Nice", At: noon})
+		}
+		if n == 2 {
+			onItem(item.Removed{FeedID: feedA, HappeningID: id, Reason: "gone", At: at})
+		}
+	}
+}
+
+func TestViewsShowWhatHappened(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	log := projecttest.New(t, pool, readModels()...)
+	ensure(t, pool)
+	record(log)
+	log.Project()
+	of := `"organization_id": "` + org.String() + `", "destination_id": "` + dest.String() + `", "destination_name": "CRM"`
+	inFeed := `"feed_id": "` + feedA.String() + `"`
+	for query, want := range map[string]string{
+		"SELECT * FROM analytics.deliveries_by_day":                 `{"day": "` + day + `", ` + of + `, "event_type": "news.item.added", "deliveries": 4, "succeeded": 2, "failed": 1, "superseded": 0, "discarded": 0, "pending": 1}`,
+		"SELECT * FROM analytics.success_rates WHERE last_days = 7": `{` + of + `, "last_days": 7, "succeeded": 2, "failed": 1, "success_rate": 0.6667}`,
+		"SELECT * FROM analytics.latency_percentiles":               `{"day": "` + day + `", ` + of + `, "attempts": 3, "p50_ms": 20, "p90_ms": 28, "p99_ms": 29.8, "max_ms": 30}`,
+		"SELECT * FROM analytics.items_by_source_and_feed":          `{"organization_id": "` + org.String() + `", ` + inFeed + `, "feed_name": "Concerts", "feed_type": "event", "source_id": "` + page.String() + `", "source_type": "site", "source": "Example.org", "items": 2, "first_added_at": "` + day + `T12:00:00+00:00", "last_added_at": "` + day + `T13:00:00+00:00"}`,
+		"SELECT given_at, feed_name, source_type, rating, comment FROM analytics.feedback WHERE organization_id = '" + org.String() + "'": `{"given_at": "` + day + `T12:00:00+00:00", "feed_name": "Concerts", "source_type": "site", "rating": "positive", "comment": "Nice"}`,
+	} {
+		got := rows(t, pool, query)
+		if len(got) != 1 || !sameJSON(t, got[0], want) {
+			t.Errorf("%s:\n%s\nwant\n%s", query, strings.Join(got, "\n"), want)
+		}
+	}
+	for _, view := range views {
+		if shown := strings.Join(rows(t, pool, "SELECT * FROM analytics."+view), "\n"); strings.Contains(shown, "hunter2") || strings.Contains(shown, "sealed") || strings.Contains(shown, "capability") {
+			t.Errorf("%s shows what must not be seen: %s", view, shown)
+		}
+	}
+}
+
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	var x, y any
+	if err := errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)); err != nil {
+		t.Fatal(err)
+	}
+	return cmp.Equal(x, y)
+}
+
+// as runs a statement with the rights of a role, in a transaction that is rolled back.
+func as(t *testing.T, pool *pgxpool.Pool, role, statement string) error {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), "SET LOCAL ROLE "+role); err != nil {
+		t.Fatal(err)
+	}
+	_, err = tx.Exec(t.Context(), statement)
+	return err
+}
+
+func denied(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "42501"
+}
+
+func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
+	t.Parallel()
+	pool := made(t)
+	for _, view := range views {
+		if err := as(t, pool, analytics.Role, "SELECT * FROM analytics."+view); err != nil {
+			t.Errorf("%s: %v", view, err)
+		}
+	}
+	var tables []string
+	for _, line := range rows(t, pool, `SELECT table_schema || '.' || table_name AS name FROM information_schema.tables
+		WHERE table_schema NOT IN ('pg_catalog', 'information_schema', 'analytics')`) {
+		var table struct{ Name string }
+		if err := json.Unmarshal([]byte(line), &table); err != nil {
+			t.Fatal(err)
+		}
+		tables = append(tables, table.Name)
+	}
+	if !strings.Contains(strings.Join(tables, " "), "deliveries.deliveries") || len(tables) < 15 {
+		t.Fatalf("tables: %v", tables)
+	}
+	for _, table := range tables {
+		if err := as(t, pool, analytics.Role, "SELECT FROM "+table); !denied(err) {
+			t.Errorf("%s: %v, want denied", table, err)
+		}
+	}
+	for _, statement := range []string{
+		"CREATE TABLE analytics.mine (x int)", "CREATE TABLE public.mine (x int)", "CREATE SCHEMA mine", "DROP VIEW analytics.feedback",
+		"DELETE FROM analytics.feedback", "UPDATE analytics.feedback SET rating = 'positive'", "DELETE FROM deliveries.deliveries",
+		"CREATE ROLE friend",
+	} {
+		if err := as(t, pool, analytics.Role, statement); err == nil || !denied(err) && !strings.Contains(err.Error(), "cannot") {
+			t.Errorf("%s: %v, want denied", statement, err)
+		}
+	}
+	if login := rows(t, pool, "SELECT rolcanlogin OR rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls AS more FROM pg_roles WHERE rolname = '"+analytics.Role+"'"); login[0] != `{"more": false}` {
+		t.Errorf("the role may more: %s", login)
+	}
+	suspicious := rows(t, pool, `SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'analytics'
+		AND (column_name ~ 'secret|header|body|url|hash|seal|error|token' OR data_type = 'bytea')`)
+	if len(suspicious) > 0 {
+		t.Errorf("columns that look like what must not be seen: %v", suspicious)
+	}
+}
+
+func TestEverythingIsDocumented(t *testing.T) {
+	t.Parallel()
+	pool := made(t)
+	if got := rows(t, pool, "SELECT relname FROM pg_class WHERE relnamespace = 'analytics'::regnamespace ORDER BY relname"); len(got) != len(views) {
+		t.Errorf("views: %v, want %v", got, views)
+	}
+	silent := rows(t, pool, `SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+		WHERE c.relnamespace = 'analytics'::regnamespace AND (col_description(c.oid, a.attnum) IS NULL OR obj_description(c.oid, 'pg_class') IS NULL)`)
+	if len(silent) > 0 {
+		t.Errorf("without a comment: %v", silent)
+	}
+}
+
+const oids = "SELECT relname, oid::bigint FROM pg_class WHERE relnamespace = 'analytics'::regnamespace ORDER BY relname"
+
+func TestManyAtOnceAndAgain(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	projecttest.New(t, pool, readModels()...)
+	log := slog.New(slog.DiscardHandler)
+	var starting sync.WaitGroup
+	for range 8 {
+		starting.Go(func() {
+			if err := analytics.Ensure(t.Context(), pool, log); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	starting.Wait()
+	before := rows(t, pool, oids)
+	ensure(t, pool)
+	if diff := cmp.Diff(before, rows(t, pool, oids)); diff != "" || len(before) != len(views) {
+		t.Errorf("what was there was made again (-before +after):\n%s", diff)
+	}
+}
+
+func TestReadModelsThatAreNotThereYetAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	if err := projections.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, pool)
+	for i, want := range []int{0, 3, 3, 3, 5} { // one read model after the other
+		p := readModels()[i]
+		if err := projections.EnsureSchema(t.Context(), pool, p.Name(), p.Schema()); err != nil {
+			t.Fatal(err)
+		}
+		if got := rows(t, pool, oids); len(got) != want {
+			t.Errorf("with %s there are %v, want %d", p.Name(), got, want)
+		}
+	}
+	if err := as(t, pool, analytics.Role, "SELECT FROM analytics.feedback"); err != nil {
+		t.Error(err)
+	}
+}

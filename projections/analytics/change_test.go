@@ -1,0 +1,238 @@
+package analytics_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/eventstore/nodetest"
+	"carillon/projections"
+	"carillon/projections/analytics"
+	"carillon/projections/deliveries"
+	"carillon/projections/destinations"
+	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
+)
+
+const patience = 30 * time.Second
+
+// changed is a read model of another version of the program.
+type changed struct{ deliveries.Projector }
+
+func (changed) Schema() string {
+	return deliveries.Projector{}.Schema() + "CREATE TABLE of_another_version (x integer);"
+}
+
+// A reader looks at the views all the time, while the tables under them are replaced again and again.
+func TestReadersNeverMissAView(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	pool, store := made(t), nodetest.Start(t)
+	runner := &projections.Runner{Pool: pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
+	reading, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			for _, view := range views {
+				_, err := pool.Exec(reading, "SELECT count(*) FROM analytics."+view)
+				if reading.Err() != nil {
+					ended <- nil
+					return
+				}
+				if err != nil {
+					ended <- err
+					return
+				}
+			}
+		}
+	}()
+	before := rows(t, pool, oids)
+	for range 5 {
+		for _, p := range readModels() {
+			if err := runner.Rebuild(ctx, p, nil); err != nil {
+				t.Errorf("rebuild %s: %v", p.Name(), err)
+			}
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("a reader: %v", err)
+	}
+	after := rows(t, pool, oids)
+	if len(after) != len(views) || strings.Join(before, "") == strings.Join(after, "") {
+		t.Errorf("views after the rebuilds: %v", after)
+	}
+	if err := as(t, pool, analytics.Role, "SELECT FROM analytics.deliveries_by_day"); err != nil {
+		t.Errorf("after the rebuilds: %v", err)
+	}
+}
+
+// The runner of a program whose read model has another schema makes the tables anew.
+func TestViewsSurviveAChangedReadModel(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	pool, store := made(t), nodetest.Start(t)
+	runner := &projections.Runner{Pool: pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- runner.Project(running, changed{}) }()
+	for {
+		var there bool
+		if err := pool.QueryRow(ctx, "SELECT to_regclass('deliveries.of_another_version') IS NOT NULL").Scan(&there); err != nil {
+			t.Fatal(err)
+		}
+		if there {
+			break
+		}
+	}
+	for _, view := range views {
+		if err := as(t, pool, analytics.Role, "SELECT FROM analytics."+view); err != nil {
+			t.Errorf("%s: %v", view, err)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestViewsOfAnotherVersionAreReplaced(t *testing.T) {
+	t.Parallel()
+	pool := made(t)
+	if _, err := pool.Exec(t.Context(), `DROP VIEW analytics.feedback; CREATE VIEW analytics.feedback AS SELECT 1 AS old;
+		COMMENT ON SCHEMA analytics IS 'of an older version'`); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, pool)
+	if err := as(t, pool, analytics.Role, "SELECT rating FROM analytics.feedback"); err != nil {
+		t.Error(err)
+	}
+	before := rows(t, pool, oids)
+	ensure(t, pool)
+	if got := rows(t, pool, oids); strings.Join(got, "") != strings.Join(before, "") {
+		t.Error("the new version is replaced again")
+	}
+}
+
+// A read model that an older program made may lack what a view wants: the rest goes on, and the view follows.
+func TestAViewThatCannotBeMadeHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	projecttest.New(t, pool, readModels()...)
+	if _, err := pool.Exec(t.Context(), "ALTER TABLE destinations.destinations RENAME name TO title"); err != nil {
+		t.Fatal(err)
+	}
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		if err := analytics.Create(t.Context(), tx); !errors.Is(err, analytics.ErrIncomplete) || !strings.Contains(err.Error(), "success_rates") {
+			t.Errorf("create: %v, want incomplete", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, out := logged()
+	if err := analytics.Ensure(t.Context(), pool, log); err != nil || !strings.Contains(out.String(), "deliveries_by_day") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if got := rows(t, pool, oids); len(got) != 2 {
+		t.Errorf("views: %v", got)
+	}
+	remake := func() error {
+		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			return analytics.Around(t.Context(), tx, destinations.Name, func() error {
+				_, err := tx.Exec(t.Context(), "DROP SCHEMA destinations CASCADE; CREATE SCHEMA destinations; SET LOCAL search_path TO destinations, public;"+destinations.Projector{}.Schema())
+				return err
+			})
+		})
+	}
+	if err := remake(); err != nil {
+		t.Fatal(err)
+	}
+	if got := rows(t, pool, oids); len(got) != len(views) {
+		t.Errorf("views: %v", got)
+	}
+}
+
+// A report that takes its time must not keep a new version of the program from starting.
+func TestABusyAnalystDoesNotHoldUpTheStart(t *testing.T) {
+	t.Parallel()
+	pool := made(t)
+	if _, err := pool.Exec(t.Context(), "COMMENT ON SCHEMA analytics IS 'of an older version'"); err != nil {
+		t.Fatal(err)
+	}
+	report, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := report.Exec(t.Context(), "SELECT FROM analytics.feedback"); err != nil {
+		t.Fatal(err)
+	}
+	log, out := logged()
+	if err := analytics.Ensure(t.Context(), pool, log); err != nil || !strings.Contains(out.String(), "feedback") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if err := report.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, pool)
+}
+
+func TestWithoutTheRightToMakeRoles(t *testing.T) {
+	t.Parallel()
+	server := pgtest.NewServer(t)
+	super := server.Pool()
+	for _, statement := range []string{"CREATE ROLE plain", "CREATE DATABASE plain OWNER plain"} {
+		if _, err := super.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := super.Config()
+	config.ConnConfig.Database, config.ConnConfig.RuntimeParams["role"] = "plain", "plain"
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	projecttest.New(t, pool, readModels()...)
+	log, out := logged()
+	if err := analytics.Ensure(t.Context(), pool, log); err != nil || !strings.Contains(out.String(), "CREATE ROLE carillon_analyst") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got := rows(t, pool, oids); len(got) != len(views) {
+		t.Errorf("views: %v", got)
+	}
+	if _, err := super.Exec(t.Context(), "CREATE ROLE "+analytics.Role+"; GRANT "+analytics.Role+" TO plain"); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, pool)
+	if err := as(t, pool, analytics.Role, "SELECT FROM analytics.feedback"); err != nil {
+		t.Error(err)
+	}
+	if err := as(t, pool, analytics.Role, "SELECT FROM deliveries.deliveries"); !denied(err) {
+		t.Errorf("deliveries.deliveries: %v, want denied", err)
+	}
+}
+
+func TestOthersTakeNoNoticeOfTheViews(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	called := errors.New("called")
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		return analytics.Around(t.Context(), tx, "organizations", func() error { return called })
+	})
+	if !errors.Is(err, called) {
+		t.Error(err)
+	}
+	if got := rows(t, pool, "SELECT FROM pg_namespace WHERE nspname = 'analytics'"); len(got) > 0 {
+		t.Error("a read model without views made the schema")
+	}
+}

@@ -1,0 +1,67 @@
+package analytics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Role may read the views and nothing else. Nobody logs in as it: people's users are made members of it.
+const Role = "carillon_analyst"
+
+// SQLSTATEs.
+const (
+	duplicateObject = "42710"
+	uniqueViolation = "23505"
+)
+
+// Ensure makes the role and the views where they are missing, at the start of a process. What it is not allowed to do, or
+// can't do while an analyst's query runs, it logs; the process can go on without. An error means that Postgres is gone.
+func Ensure(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
+	err := ensureRole(ctx, pool)
+	var refused *pgconn.PgError
+	switch {
+	case errors.As(err, &refused):
+		log.Warn("the analysts' role can't be made: let a superuser run \"CREATE ROLE "+Role+"\", and start again", "error", err) //nolint:sloglint // the statement is the message
+	case err != nil:
+		return err
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '3s'"); err != nil {
+			return err
+		}
+		err := Create(ctx, tx)
+		if errors.Is(err, ErrIncomplete) {
+			log.Warn("some of the analysts' views are not there, or not up to date; the next start or rebuild tries again", "error", err)
+			return nil
+		}
+		return err
+	})
+	if errors.As(err, &refused) { // another process holds the lock for long
+		log.Warn("the analysts' views were not looked after; the next start or rebuild does it", "error", err)
+		return nil
+	}
+	return err
+}
+
+// ensureRole makes the role, which belongs to the whole server: processes on other databases may do so at the same time.
+func ensureRole(ctx context.Context, pool *pgxpool.Pool) error {
+	var there bool
+	if err := pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", Role).Scan(&there); err != nil || there {
+		return err
+	}
+	_, err := pool.Exec(ctx, "CREATE ROLE "+Role+" NOLOGIN")
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && (refused.Code == duplicateObject || refused.Code == uniqueViolation) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("role %s: %w", Role, err)
+	}
+	return nil
+}

@@ -1,0 +1,20 @@
+CREATE VIEW analytics.deliveries_by_day AS
+    SELECT t.day, d.organization AS organization_id, t.destination AS destination_id, d.name AS destination_name, t.type AS event_type,
+        sum(t.total)::bigint AS deliveries, sum(t.succeeded)::bigint AS succeeded, sum(t.failed)::bigint AS failed,
+        sum(t.superseded)::bigint AS superseded, sum(t.discarded)::bigint AS discarded,
+        sum(t.total - t.succeeded - t.failed - t.superseded - t.discarded)::bigint AS pending
+    FROM deliveries.tallies t LEFT JOIN destinations.destinations d ON d.id = t.destination
+    GROUP BY t.day, t.destination, d.organization, d.name, t.type
+    HAVING sum(t.total) > 0;
+COMMENT ON VIEW analytics.deliveries_by_day IS 'Deliveries by UTC day of creation, destination and event type, counted by the status that they have now. Deleted destinations have none.';
+COMMENT ON COLUMN analytics.deliveries_by_day.day IS 'UTC day on which the deliveries were created';
+COMMENT ON COLUMN analytics.deliveries_by_day.organization_id IS 'owner of the destination';
+COMMENT ON COLUMN analytics.deliveries_by_day.destination_id IS 'where they went to';
+COMMENT ON COLUMN analytics.deliveries_by_day.destination_name IS 'the destination''s present name';
+COMMENT ON COLUMN analytics.deliveries_by_day.event_type IS 'type of the published event, such as news.item.added';
+COMMENT ON COLUMN analytics.deliveries_by_day.deliveries IS 'all; the sum of the columns that follow';
+COMMENT ON COLUMN analytics.deliveries_by_day.succeeded IS 'the endpoint took it';
+COMMENT ON COLUMN analytics.deliveries_by_day.failed IS 'every attempt of the retry schedule failed';
+COMMENT ON COLUMN analytics.deliveries_by_day.superseded IS 'a newer event of the same subject took its place (debounce)';
+COMMENT ON COLUMN analytics.deliveries_by_day.discarded IS 'nobody was subscribed any more';
+COMMENT ON COLUMN analytics.deliveries_by_day.pending IS 'waits for its first or next attempt';

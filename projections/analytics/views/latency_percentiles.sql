@@ -1,0 +1,20 @@
+CREATE VIEW analytics.latency_percentiles AS
+    SELECT (a.attempted_at AT TIME ZONE 'UTC')::date AS day, d.organization AS organization_id, d.destination AS destination_id,
+        n.name AS destination_name, count(*) AS attempts,
+        round((percentile_cont(0.5) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p50_ms,
+        round((percentile_cont(0.9) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p90_ms,
+        round((percentile_cont(0.99) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p99_ms,
+        round(max(a.duration_micros)::numeric / 1000, 3) AS max_ms
+    FROM deliveries.attempts a JOIN deliveries.deliveries d ON d.id = a.delivery
+    LEFT JOIN destinations.destinations n ON n.id = d.destination
+    GROUP BY 1, d.destination, d.organization, n.name;
+COMMENT ON VIEW analytics.latency_percentiles IS 'How long endpoints took to answer, by UTC day and destination: from the beginning of an attempt to its outcome, failed attempts and timeouts included. It reads all attempts: over a long history give it time.';
+COMMENT ON COLUMN analytics.latency_percentiles.day IS 'UTC day of the attempts';
+COMMENT ON COLUMN analytics.latency_percentiles.organization_id IS 'owner of the destination';
+COMMENT ON COLUMN analytics.latency_percentiles.destination_id IS 'where the attempts went to';
+COMMENT ON COLUMN analytics.latency_percentiles.destination_name IS 'the destination''s present name';
+COMMENT ON COLUMN analytics.latency_percentiles.attempts IS 'how many there were';
+COMMENT ON COLUMN analytics.latency_percentiles.p50_ms IS 'half of the attempts took no longer, in milliseconds';
+COMMENT ON COLUMN analytics.latency_percentiles.p90_ms IS '90 % of the attempts took no longer, in milliseconds';
+COMMENT ON COLUMN analytics.latency_percentiles.p99_ms IS '99 % of the attempts took no longer, in milliseconds';
+COMMENT ON COLUMN analytics.latency_percentiles.max_ms IS 'the slowest attempt, in milliseconds';

@@ -1,0 +1,150 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/eventstore"
+)
+
+// anchor is the last event that a consumer took in. A copy of the event store has it at the same revision of the same
+// stream, though at another position.
+type anchor struct {
+	stream   string // "" before the first event
+	revision eventstore.Revision
+	event    uuid.UUID
+}
+
+// after is the anchor after a batch, which may be empty.
+func (a anchor) after(batch []eventstore.Recorded) anchor {
+	if len(batch) == 0 {
+		return a
+	}
+	last := &batch[len(batch)-1]
+	return anchor{stream: last.Stream, revision: last.Revision, event: last.ID}
+}
+
+// find looks the anchor up in a store.
+func (a anchor) find(ctx context.Context, store eventstore.Store) (at eventstore.Position, found bool, err error) {
+	if a.stream == "" {
+		return eventstore.Start, false, nil
+	}
+	for recorded, err := range store.Read(ctx, a.stream, a.revision) {
+		switch {
+		case errors.Is(err, eventstore.ErrStreamDeleted):
+			return eventstore.Start, false, nil
+		case err != nil:
+			return eventstore.Start, false, fmt.Errorf("find the last event: %w", err)
+		}
+		return recorded.Position, recorded.ID == a.event && recorded.Revision == a.revision, nil
+	}
+	return eventstore.Start, false, nil
+}
+
+// verdict says what becomes of a checkpoint.
+type verdict struct {
+	why     string              // "" where it holds
+	resume  bool                // go on after this position with what is there, else begin from nothing
+	at      eventstore.Position // in the present store
+	present string              // the present store; "" as long as it is empty
+}
+
+// judge compares a checkpoint with the store that the process runs on. A checkpoint of another store is worthless: its
+// position is in the middle of something else there. So is one beyond the store's end, or whose last event is gone,
+// which is what a restored older backup looks like.
+//
+// Read models are then built anew, as they hold positions themselves. A process manager goes on after its last event,
+// if the store has it: it has drawn the consequences of all events up to there, which are in the copy too, and should
+// not judge by them again what has changed since.
+func (r *Runner) judge(ctx context.Context, s *session, readModel bool) (verdict, error) {
+	present, err := r.Identity(ctx)
+	if err != nil {
+		return verdict{}, fmt.Errorf("identify the event store: %w", err)
+	}
+	at, found, err := s.anchor.find(ctx, r.Store)
+	if err != nil {
+		return verdict{}, err
+	}
+	head, err := r.Store.Head(ctx)
+	if err != nil {
+		return verdict{}, fmt.Errorf("head: %w", err)
+	}
+	v := verdict{present: present}
+	switch {
+	case s.position == eventstore.Start:
+		return v, nil
+	case s.store != "" && s.store != present:
+		v.why = "the event store is another one than the checkpoint's"
+	case head.Before(s.position):
+		v.why = "the event store ends before the checkpoint: it was restored from an older backup"
+	case s.anchor.stream != "" && !found:
+		v.why = "the event store does not have the last event that was taken in"
+	}
+	v.resume, v.at = found && !readModel, at
+	return v, nil
+}
+
+// reconcile acts on the verdict, before a consumer goes on.
+func (r *Runner) reconcile(ctx context.Context, s *session, c consumer, log *slog.Logger) error {
+	if r.Identity == nil {
+		return nil
+	}
+	_, readModel := c.(*projecting)
+	v, err := r.judge(ctx, s, readModel)
+	if err != nil {
+		return err
+	}
+	switch {
+	case v.why == "" && v.present == s.store:
+		return nil
+	case v.why == "":
+		return s.belongTo(ctx, v.present)
+	case v.resume:
+		log.Warn("checkpoint moved: going on after the last event that was taken in, which the event store has", "why", v.why, "was", s.position.String(), "now", v.at.String())
+		return s.moveTo(ctx, v.present, v.at)
+	}
+	log.Warn("checkpoint dropped: beginning from nothing, with all events of the event store", "why", v.why, "was", s.position.String())
+	return s.restart(ctx, v.present, c.Schema())
+}
+
+// belongTo records which store the checkpoint is of.
+func (s *session) belongTo(ctx context.Context, store string) error {
+	if _, err := s.conn.Exec(ctx, "UPDATE carillon.checkpoints SET store = $2 WHERE name = $1", s.name, store); err != nil {
+		return fmt.Errorf("identify the event store: %w", err)
+	}
+	s.store = store
+	return nil
+}
+
+// moveTo translates the checkpoint into another store.
+func (s *session) moveTo(ctx context.Context, store string, to eventstore.Position) error {
+	err := s.conn.QueryRow(ctx, `UPDATE carillon.checkpoints SET store = $2, commit = $3, prepare = $4, epoch = epoch + 1, updated_at = now()
+		WHERE name = $1 RETURNING epoch`,
+		s.name, store, int64(to.Commit), int64(to.Prepare)).Scan(&s.epoch) //nolint:gosec // positions fit an int64
+	if err != nil {
+		return fmt.Errorf("translate the checkpoint: %w", err)
+	}
+	s.store, s.position = store, to
+	return nil
+}
+
+// restart throws away what the consumer has written.
+func (s *session) restart(ctx context.Context, store, ddl string) error {
+	err := pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
+		if err := s.begin(ctx, tx, ddl); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "UPDATE carillon.checkpoints SET store = $2 WHERE name = $1", s.name, store)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("begin from nothing: %w", err)
+	}
+	s.store = store
+	return nil
+}

@@ -1,0 +1,197 @@
+package projections_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/nodetest"
+	"carillon/projections"
+)
+
+// witness is a process manager that remembers which events it was given, over all its lives.
+type witness struct {
+	mu   *sync.Mutex
+	seen *[]uuid.UUID
+}
+
+func (witness) Name() string                      { return "witness" }
+func (witness) Filter() eventstore.Filter         { return eventstore.Categories("thing") }
+func (witness) Version() int                      { return 1 }
+func (witness) Restore(eventstore.SavedRow) error { return nil }
+func (witness) Begin(eventstore.Position)         {}
+func (witness) Changed() ([]eventstore.SavedRow, error) {
+	return []eventstore.SavedRow{{Kind: "life", ID: "1", Data: []byte(`{}`)}}, nil
+}
+
+func (w witness) React(_ context.Context, batch []eventstore.Recorded) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range batch {
+		*w.seen = append(*w.seen, batch[i].ID)
+	}
+	return nil
+}
+
+// lives runs a read model and a process manager on a store until both have taken in its last event, and returns what
+// the process manager was given meanwhile.
+func (w *world) lives(store *esdb.Store, last uuid.UUID) []uuid.UUID {
+	w.Helper()
+	var mu sync.Mutex
+	var seen []uuid.UUID
+	runner := &projections.Runner{
+		Pool: w.pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(w.pool), Identity: store.Identity,
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	var running sync.WaitGroup
+	running.Go(func() { _ = runner.Project(ctx, tally{}) })
+	running.Go(func() {
+		_ = runner.React(ctx, func() eventstore.Process { return witness{&mu, &seen} })
+	})
+	identity, err := store.Identity(w.ctx)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for here := 0; here < 2 && w.ctx.Err() == nil; { // the process manager saves its checkpoint when it is quiet
+		err := w.pool.QueryRow(w.ctx, "SELECT count(*) FROM carillon.checkpoints WHERE store = $1 AND last_event = $2", identity, last).Scan(&here)
+		if err != nil {
+			w.Fatal(err)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	cancel()
+	running.Wait()
+	if w.ctx.Err() != nil {
+		w.Fatal("not taken in")
+	}
+	return seen
+}
+
+func (w *world) embedded() *esdb.Store { return w.store.(*esdb.Store) } //nolint:forcetypeassert,errcheck // newWorld made it
+
+func things(n int) []eventstore.Proposed {
+	list := make([]eventstore.Proposed, n)
+	for i := range list {
+		list[i] = eventstore.Proposed{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte(`{}`)}
+	}
+	return list
+}
+
+func ids(list []eventstore.Proposed) []uuid.UUID {
+	all := make([]uuid.UUID, len(list))
+	for i := range list {
+		all[i] = list[i].ID
+	}
+	return all
+}
+
+// put appends events and returns the id of the last.
+func (w *world) put(store *esdb.Store, stream string, expected eventstore.Revision, list []eventstore.Proposed) uuid.UUID {
+	w.Helper()
+	if _, err := store.Append(w.ctx, stream, expected, list); err != nil {
+		w.Fatal(err)
+	}
+	return list[len(list)-1].ID
+}
+
+func TestACopyOfTheStoreIsTakenUpWhereItIs(t *testing.T) {
+	w := newWorld(t)
+	original, stream := w.embedded(), eventstore.StreamName("thing", uuid.New())
+	list := things(5)
+	last := w.put(original, stream, eventstore.NoStream, list[:3])
+	if seen := w.lives(original, last); !slices.Equal(seen, ids(list[:3])) {
+		t.Fatalf("given %d events", len(seen))
+	}
+	// The copy has the same events elsewhere, and two that the process manager has not seen.
+	for _, before := range []int{1, 300} { // so that positions are smaller, then larger
+		twin := nodetest.Start(t)
+		w.put(twin, eventstore.StreamName("other", uuid.New()), eventstore.NoStream, things(before))
+		w.put(twin, stream, eventstore.NoStream, list[:3])
+		last := w.put(twin, stream, 2, list[3:])
+		if before == 1 {
+			if seen := w.lives(twin, last); !slices.Equal(seen, ids(list[3:])) {
+				t.Errorf("given %v, want the last two of %v", seen, ids(list))
+			}
+		} else if seen := w.lives(twin, last); len(seen) != 0 {
+			t.Errorf("given %d events again in a second copy", len(seen))
+		}
+		if got := w.count(stream); got != 5 {
+			t.Errorf("the read model counts %d, want 5", got)
+		}
+	}
+}
+
+func TestAnotherStoreBeginsFromNothing(t *testing.T) {
+	w := newWorld(t)
+	stream := eventstore.StreamName("thing", uuid.New())
+	original := w.embedded()
+	w.lives(original, w.put(original, stream, eventstore.NoStream, things(4)))
+	foreign, list := nodetest.Start(t), things(2)
+	if seen := w.lives(foreign, w.put(foreign, stream, eventstore.NoStream, list)); !slices.Equal(seen, ids(list)) {
+		t.Errorf("given %d events, want both", len(seen))
+	}
+	if got := w.count(stream); got != 2 {
+		t.Errorf("the read model counts %d, want 2 of the present store alone", got)
+	}
+}
+
+func TestTheSameStoreGoesOn(t *testing.T) {
+	w := newWorld(t)
+	store, stream := w.embedded(), eventstore.StreamName("thing", uuid.New())
+	list := things(3)
+	w.lives(store, w.put(store, stream, eventstore.NoStream, list[:2]))
+	w.put(store, eventstore.StreamName("other", uuid.New()), eventstore.NoStream, things(100)) // positions only
+	if seen := w.lives(store, w.put(store, stream, 1, list[2:])); !slices.Equal(seen, ids(list[2:])) {
+		t.Errorf("given %d events, want the new one", len(seen))
+	}
+	var events int
+	if err := w.pool.QueryRow(w.ctx, "SELECT events FROM carillon.checkpoints WHERE name = 'tally'").Scan(&events); err != nil || events != 3 {
+		t.Errorf("%d events, %v: it was built anew", events, err)
+	}
+}
+
+func TestAnOlderBackupBeginsFromNothing(t *testing.T) {
+	w := newWorld(t)
+	dir, socket := t.TempDir(), nodetest.SocketDir(t)
+	// The backup is taken after two events; then a third happens, and all is lost.
+	backup := t.TempDir() + "/backup"
+	stream, list := eventstore.StreamName("thing", uuid.New()), things(4)
+	at := func(name, dir string, work func(*esdb.Store)) {
+		t.Helper()
+		stop := nodetest.Serve(t, dir, socket+"/"+name)
+		store, err := esdb.OpenUnix(socket+"/"+name, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		work(store)
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+		stop()
+	}
+	at("1", dir, func(store *esdb.Store) {
+		w.lives(store, w.put(store, stream, eventstore.NoStream, list[:2]))
+	})
+	if err := os.CopyFS(backup, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	at("2", dir, func(store *esdb.Store) { w.lives(store, w.put(store, stream, 1, list[2:3])) })
+	at("3", backup, func(store *esdb.Store) {
+		last := w.put(store, stream, 1, list[3:]) // grown past the checkpoint already
+		want := []uuid.UUID{list[0].ID, list[1].ID, list[3].ID}
+		if seen := w.lives(store, last); !slices.Equal(seen, want) {
+			t.Errorf("given %v, want %v", seen, want)
+		}
+	})
+	if got := w.count(stream); got != 3 {
+		t.Errorf("the read model counts %d, want 3", got)
+	}
+}

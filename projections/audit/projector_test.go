@@ -1,0 +1,131 @@
+package audit_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/destination"
+	"carillon/eventstore"
+	"carillon/projections"
+	"carillon/projections/audit"
+	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
+)
+
+var (
+	org    = uuid.MustParse("11111111-1111-4111-8111-111111111111")
+	alpha  = uuid.MustParse("aaaaaaaa-0000-4000-8000-000000000001")
+	first  = uuid.MustParse("33333333-3333-4333-8333-333333333333")
+	next   = uuid.MustParse("44444444-4444-4444-8444-444444444444")
+	cause  = uuid.MustParse("77777777-7777-4777-8777-777777777777")
+	noon   = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	secret = []byte("sealed secret")
+)
+
+// life is one of each event.
+func life() []destination.Event {
+	headers := destination.Sealed{Data: secret, Digest: secret}
+	return []destination.Event{
+		destination.Created{Organization: org, ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Headers: headers, At: noon},
+		destination.SecretMinted{SecretID: first, Sealed: secret, At: noon},
+		destination.Revised{Name: "Billing", URL: "https://example.org/new", DebounceWindowSeconds: 5, At: noon},
+		destination.SecretRotated{SecretID: next, Sealed: secret, Expiring: []uuid.UUID{first}, ExpiresAt: noon.Add(24 * time.Hour), At: noon},
+		destination.SecretExpired{SecretID: first, At: noon},
+		destination.Disabled{At: noon},
+		destination.Enabled{At: noon},
+		destination.AutoDisabled{Reason: "100 consecutive failures", At: noon},
+		destination.Deleted{At: noon},
+	}
+}
+
+func TestEveryChangeIsKeptWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	log := projecttest.New(t, pool, audit.Projector{})
+	projecttest.Stream(log, destination.Aggregate, alpha, noon.Add(time.Second))(life()...)
+	log.Project()
+	rows, err := pool.Query(t.Context(), "SELECT type || ' ' || detail FROM audit.entries WHERE destination = $1 ORDER BY revision", alpha)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`destination.created.v1 {"url": "https://example.org/hook", "name": "CRM", "status": "enabled", "externalId": "crm", "hasHeaders": true}`,
+		`destination.secret-minted.v1 {"secretId": "33333333-3333-4333-8333-333333333333"}`,
+		`destination.revised.v1 {"url": "https://example.org/new", "name": "Billing", "debounceWindowSeconds": 5}`,
+		`destination.secret-rotated.v1 {"expiring": ["33333333-3333-4333-8333-333333333333"], "secretId": "44444444-4444-4444-8444-444444444444", "expiresAt": "2026-11-22T12:00:00Z"}`,
+		`destination.secret-expired.v1 {"expiring": ["33333333-3333-4333-8333-333333333333"], "expiresAt": "2026-11-21T12:00:00Z"}`,
+		`destination.disabled.v1 {"status": "disabled"}`,
+		`destination.enabled.v1 {"status": "enabled"}`,
+		`destination.auto-disabled.v1 {"status": "auto_disabled", "statusReason": "100 consecutive failures"}`,
+		`destination.deleted.v1 {"status": "deleted"}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+	if len(want) != len(destination.Events.Names()) {
+		t.Errorf("the life has %d events, a destination knows %d: describe the new one", len(want), len(destination.Events.Names()))
+	}
+	if dump := log.Dump("audit.entries"); strings.Contains(dump, string(secret)) || strings.Contains(dump, "c2VhbGVkIHNlY3JldA") {
+		t.Errorf("a secret got into the audit trail:\n%s", dump)
+	}
+}
+
+func TestWhoAndWhy(t *testing.T) {
+	t.Parallel()
+	log := projecttest.New(t, pgtest.Pool(t), audit.Projector{})
+	name, data, err := destination.Events.Encode(destination.Disabled{At: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Append(eventstore.Recorded{
+		ID: first, Stream: "destination-" + alpha.String(), Type: name, Data: data, Created: noon.Add(time.Second),
+		Metadata: []byte(`{"organization":"` + org.String() + `","$correlationId":"` + next.String() + `","$causationId":"` + cause.String() +
+			`","actor":"key:ab12","reason":"maintenance","schemaVersion":1}`),
+	})
+	log.Project()
+	want := `# audit.entries
+{"at": "2026-11-21T12:00:00+00:00", "type": "destination.disabled.v1", "actor": "key:ab12", "detail": {"status": "disabled"}, "reason": "maintenance", ` +
+		`"event_id": "33333333-3333-4333-8333-333333333333", "revision": 0, "causation": "77777777-7777-4777-8777-777777777777", ` +
+		`"correlation": "44444444-4444-4444-8444-444444444444", "destination": "aaaaaaaa-0000-4000-8000-000000000001", ` +
+		`"recorded_at": "2026-11-21T12:00:01+00:00", "organization": "11111111-1111-4111-8111-111111111111", "commit_position": 1, "prepare_position": 1}
+`
+	if diff := cmp.Diff(want, log.Dump("audit.entries")); diff != "" {
+		t.Errorf("entry (-want +got):\n%s", diff)
+	}
+}
+
+func TestUnreadableEventsStop(t *testing.T) {
+	t.Parallel()
+	log := projecttest.New(t, pgtest.Pool(t), audit.Projector{})
+	stream := "destination-" + alpha.String()
+	for _, event := range []eventstore.Recorded{
+		{Stream: stream, Type: "destination.moved.v1", Data: []byte("{}")},
+		{Stream: stream, Type: "destination.enabled.v1", Data: []byte(`{"at":"2026-11-21T12:00:00Z"}`), Metadata: []byte("torn")},
+	} {
+		if err := log.ProjectError(audit.Projector{}, event); !errors.Is(err, eventstore.ErrUndecodable) {
+			t.Errorf("error = %v, want one that is ErrUndecodable", err)
+		}
+	}
+}
+
+func BenchmarkRebuild(b *testing.B) {
+	const size = 18_000
+	log := projecttest.New(b, pgtest.Pool(b), audit.Projector{})
+	for range size / len(life()) {
+		projecttest.Stream(log, destination.Aggregate, uuid.New(), noon)(life()...)
+	}
+	for b.Loop() {
+		log.ProjectInBatches(audit.Projector{}, projections.MaxBatch)
+	}
+	b.ReportMetric(size*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}

@@ -1,0 +1,72 @@
+package auditors_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"carillon/aggregates/auditor"
+	"carillon/eventstore"
+	"carillon/projections/auditors"
+	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
+	"carillon/query"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	log := projecttest.New(t, pool, auditors.Projector{})
+	queries := &query.Queries{Pool: pool}
+	expiry := noon.Add(time.Hour)
+	record := func(id string, events ...auditor.Event) {
+		projecttest.Stream(log, auditor.Aggregate, auditor.StreamID(id), noon)(events...)
+	}
+	record("forever0", auditor.TokenIssued{TokenID: "forever0", Name: "A", Hash: []byte("digest"), At: noon})
+	record("anHour00", auditor.TokenIssued{TokenID: "anHour00", Name: "B", Hash: []byte("another"), ExpiresAt: &expiry, At: noon})
+	log.Project()
+	record("revoked0", auditor.TokenIssued{TokenID: "revoked0", Name: "C", Hash: []byte("third"), At: noon.Add(time.Second)},
+		auditor.TokenRevoked{TokenID: "revoked0", At: expiry})
+	log.Project()
+
+	for _, tt := range []struct {
+		id   string
+		at   time.Time
+		want string
+	}{
+		{"forever0", noon.Add(1000 * time.Hour), "digest"}, {"anHour00", expiry.Add(-time.Second), "another"},
+		{"anHour00", expiry, ""}, {"revoked0", noon, ""}, {"nobodys0", noon, ""}, {"", noon, ""},
+	} {
+		hash, err := queries.AuditorHash(t.Context(), tt.id, tt.at)
+		if string(hash) != tt.want || errors.Is(err, query.ErrNotFound) != (tt.want == "") || err != nil && tt.want != "" {
+			t.Errorf("token %q at %s: %q, %v, want %q", tt.id, tt.at, hash, err, tt.want)
+		}
+	}
+	list, err := queries.AuditorTokens(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []query.AuditorToken{
+		{ID: "anHour00", Name: "B", CreatedAt: noon, ExpiresAt: &expiry},
+		{ID: "forever0", Name: "A", CreatedAt: noon},
+		{ID: "revoked0", Name: "C", CreatedAt: noon.Add(time.Second), RevokedAt: &expiry},
+	}
+	if diff := cmp.Diff(want, list); diff != "" {
+		t.Errorf("tokens (-want +got):\n%s", diff)
+	}
+}
+
+func TestUndecodable(t *testing.T) {
+	t.Parallel()
+	log := projecttest.New(t, pgtest.Pool(t), auditors.Projector{})
+	err := log.ProjectError(auditors.Projector{}, eventstore.Recorded{
+		Stream: auditor.Aggregate.Stream(auditor.StreamID("forever0")), Type: "auditor.promoted.v9", Data: []byte("{}"),
+	})
+	if !errors.Is(err, eventstore.ErrUndecodable) {
+		t.Errorf("error = %v, want undecodable", err)
+	}
+}

@@ -1,0 +1,361 @@
+package deliveries_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/projections/deliveries"
+	"carillon/projections/projecttest"
+)
+
+const (
+	me    = int32(1)
+	peer  = int32(2)
+	lease = time.Minute
+)
+
+// claim claims for a worker while both live.
+func (h history) claim(worker int32, perDestination, limit int, now time.Time, saturated ...uuid.UUID) []deliveries.Claimed {
+	h.t.Helper()
+	claimed, err := deliveries.Claim(h.t.Context(), h.pool, worker, []int32{me, peer}, saturated, perDestination, limit, lease, now)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return claimed
+}
+
+// by counts claimed deliveries by destination.
+func by(claimed []deliveries.Claimed) map[uuid.UUID]int {
+	count := map[uuid.UUID]int{}
+	for _, c := range claimed {
+		count[c.Endpoint.ID]++
+	}
+	return count
+}
+
+func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.destination(alpha)
+	rotated, expired := uuid.New(), uuid.New()
+	projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(
+		destination.SecretRotated{SecretID: expired, Sealed: []byte("expired"), Expiring: []uuid.UUID{secretOf(alpha)}, ExpiresAt: noon.Add(24 * time.Hour), At: noon},
+		destination.SecretRotated{SecretID: rotated, Sealed: []byte("rotated"), Expiring: []uuid.UUID{expired}, ExpiresAt: noon.Add(24 * time.Hour), At: noon},
+		destination.SecretExpired{SecretID: expired, At: noon},
+	)
+	h.publish(1)
+	h.schedule(1, noon, to(alpha))
+	next := noon.Add(5 * time.Second)
+	h.happens(1, alpha, failed(1, alpha, noon, next))
+	h.Project()
+
+	if early := h.claim(me, 10, 10, next.Add(-time.Microsecond)); len(early) != 0 {
+		t.Errorf("claimed %d before they were due", len(early))
+	}
+	claimed := h.claim(me, 10, 10, next)
+	for i := range claimed {
+		claimed[i].DueAt, claimed[i].LeasedUntil = claimed[i].DueAt.UTC(), claimed[i].LeasedUntil.UTC()
+		claimed[i].Event.Time = claimed[i].Event.Time.UTC()
+		for j := range claimed[i].Endpoint.Secrets {
+			claimed[i].Endpoint.Secrets[j].ExpiresAt = claimed[i].Endpoint.Secrets[j].ExpiresAt.UTC()
+		}
+	}
+	want := []deliveries.Claimed{{
+		ID: dispatch.DeliveryID(event(1), alpha), Attempts: 1, Automatic: 1, Revision: 0, DueAt: next, LeasedUntil: next.Add(lease),
+		Endpoint: &deliveries.Endpoint{
+			ID: alpha, Organization: org, URL: "https://example.org/" + alpha.String(), Headers: []byte("sealed headers"),
+			Secrets: []deliveries.EndpointSecret{
+				{ID: rotated, Sealed: []byte("rotated")},
+				{ID: secretOf(alpha), Sealed: []byte("sealed secret"), ExpiresAt: noon.Add(24 * time.Hour)},
+			},
+		},
+		Event: &deliveries.Event{
+			ID: event(1), Type: "news.item.added", Source: "https://example.org/feeds/city", Subject: "item/1", Time: noon,
+			FeedType: "news", FeedID: feed, Data: []byte(`{"title":"No. 1","n":1.50}`),
+		},
+	}}
+	if diff := cmp.Diff(want, claimed); diff != "" {
+		t.Errorf("claimed (-want +got):\n%s", diff)
+	}
+}
+
+func TestClaimRespectsLeases(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.destination(alpha)
+	h.publish(1)
+	h.schedule(1, noon, to(alpha))
+	h.Project()
+	id := dispatch.DeliveryID(event(1), alpha)
+	steps := []struct {
+		what string
+		at   time.Time
+		live []int32
+		want int
+	}{
+		{"free", noon, []int32{me, peer}, 1},
+		{"held by a live worker", noon.Add(lease - time.Microsecond), []int32{me, peer}, 0},
+		{"held for longer than its lease", noon.Add(lease), []int32{me, peer}, 1},
+		{"held again", noon.Add(lease), []int32{me, peer}, 0},
+	}
+	for _, step := range steps {
+		claimed, err := deliveries.Claim(t.Context(), h.pool, me, step.live, nil, 10, 10, lease, step.at)
+		if err != nil || len(claimed) != step.want {
+			t.Fatalf("%s: claimed %d (%v), want %d", step.what, len(claimed), err, step.want)
+		}
+	}
+
+	claimed, err := deliveries.Claim(t.Context(), h.pool, peer, []int32{peer}, nil, 10, 10, lease, noon.Add(lease))
+	if err != nil || len(claimed) != 1 {
+		t.Fatalf("of a worker that died: claimed %d (%v), want 1", len(claimed), err)
+	}
+	if err := deliveries.Release(t.Context(), h.pool, me, []uuid.UUID{id}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(h.claim(me, 10, 10, noon.Add(lease))); n != 0 {
+		t.Fatal("a worker gave back what another one holds")
+	}
+	if err := deliveries.Release(t.Context(), h.pool, peer, []uuid.UUID{id}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(h.claim(me, 10, 10, noon.Add(lease))); n != 1 {
+		t.Fatalf("given back: claimed %d, want 1", n)
+	}
+	h.happens(1, alpha, succeeded(1, alpha, noon))
+	h.Project()
+	if n := len(h.claim(peer, 10, 10, noon.Add(time.Hour))); n != 0 {
+		t.Fatalf("succeeded: claimed %d, want none", n)
+	}
+}
+
+func TestClaimFromTheDispatchersLease(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.destination(alpha)
+	h.publish(1)
+	held := to(alpha)
+	held.Worker, held.LeasedUntil = peer, noon.Add(lease)
+	h.schedule(1, noon, held)
+	h.Project()
+	if n := len(h.claim(me, 10, 10, noon.Add(time.Second))); n != 0 {
+		t.Fatalf("claimed %d that the dispatcher handed to a live worker", n)
+	}
+	claimed, err := deliveries.Claim(t.Context(), h.pool, me, []int32{me}, nil, 10, 10, lease, noon.Add(time.Second))
+	if err != nil || len(claimed) != 1 {
+		t.Fatalf("claimed %d (%v) that the dispatcher handed to a dead worker, want 1", len(claimed), err)
+	}
+}
+
+func TestClaimOnlyForEnabledDestinationsButReplaysForAll(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.destination(alpha)
+	projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(destination.AutoDisabled{Reason: "100 consecutive failures", At: noon})
+	for n := range 3 {
+		h.publish(n)
+		h.schedule(n, noon, to(alpha))
+	}
+	replay := uuid.New()
+	h.happens(0, alpha, gaveUp(1, alpha, noon), delivery.ReplayRequested{Organization: org, Destination: alpha, Replay: replay, At: noon})
+	h.Project()
+	claimed := h.claim(me, 10, 10, noon)
+	if len(claimed) != 1 || claimed[0].Replay != replay || claimed[0].Attempts != 1 {
+		t.Fatalf("claimed %+v of a destination that is not enabled, want the replay only", claimed)
+	}
+	projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(destination.Enabled{At: noon})
+	h.Project()
+	if n := len(h.claim(me, 10, 10, noon)); n != 2 {
+		t.Errorf("claimed %d after it was enabled, want 2", n)
+	}
+}
+
+func TestClaimIsFair(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	gamma := uuid.New()
+	for _, id := range []uuid.UUID{alpha, beta, gamma} {
+		h.destination(id)
+	}
+	for n := range 40 {
+		h.publish(n)
+		h.schedule(n, noon, to(alpha))
+		if n < 5 {
+			h.schedule(n, noon, to(beta), to(gamma))
+		}
+	}
+	h.Project()
+	if diff := cmp.Diff(map[uuid.UUID]int{alpha: 3, beta: 3, gamma: 3}, by(h.claim(me, 20, 9, noon))); diff != "" {
+		t.Errorf("equal shares (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[uuid.UUID]int{alpha: 4, gamma: 2}, by(h.claim(me, 4, 20, noon, beta))); diff != "" {
+		t.Errorf("at most 4 of each, none of the saturated one (-want +got):\n%s", diff)
+	}
+	if n := len(h.claim(me, 20, 3, noon)); n != 3 {
+		t.Errorf("claimed %d, want no more than the limit of 3", n)
+	}
+	all := by(h.claim(me, 100, 100, noon))
+	if all[gamma] != 0 || all[alpha]+all[beta] != 40-3-4+5-3-3 {
+		t.Errorf("claimed %v of what was left", all)
+	}
+}
+
+func TestEveryDestinationHasItsTurn(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.publish(1)
+	const size = 30
+	var fanOut []dispatch.Scheduled
+	for range size {
+		id := uuid.New()
+		h.destination(id)
+		fanOut = append(fanOut, to(id))
+	}
+	h.schedule(1, noon, fanOut...)
+	h.Project()
+	seen := map[uuid.UUID]int{}
+	for range size {
+		one := h.claim(me, 5, 1, noon)
+		if len(one) != 1 {
+			t.Fatalf("claimed %d, want 1", len(one))
+		}
+		seen[one[0].Endpoint.ID]++
+		if err := deliveries.Release(t.Context(), h.pool, me, []uuid.UUID{one[0].ID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) < 5 { // by chance: once in 10^19
+		t.Errorf("only %d destinations of %d had a turn in as many claims", len(seen), size)
+	}
+}
+
+func TestClaimWaitsForTheEvent(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.destination(alpha)
+	h.schedule(1, noon, to(alpha))
+	h.Project()
+	if n := len(h.claim(me, 10, 10, noon)); n != 0 {
+		t.Fatal("claimed a delivery without its event")
+	}
+	h.publish(1)
+	h.Project()
+	if n := len(h.claim(me, 10, 10, noon.Add(time.Second))); n != 1 {
+		t.Errorf("claimed %d a second later, want 1", n)
+	}
+}
+
+// TestManyClaimAtOnce has six workers claim while the projector writes the outcomes: each delivery goes to one of them,
+// and nobody waits for another for good.
+func TestManyClaimAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.destination(alpha)
+	h.destination(beta)
+	const events = 150
+	number := map[uuid.UUID]int{}
+	for n := range events {
+		number[event(n)] = n
+		h.publish(n)
+		h.schedule(n, noon, to(alpha), to(beta))
+	}
+	h.Project()
+	var (
+		ctx, stop = context.WithCancel(t.Context())
+		sent      = make(chan []deliveries.Claimed)
+		workers   = []int32{1, 2, 3, 4, 5, 6}
+		group     sync.WaitGroup
+	)
+	defer stop()
+	for _, worker := range workers {
+		group.Go(func() {
+			for {
+				claimed, err := deliveries.Claim(ctx, h.pool, worker, workers, nil, 5, 7, lease, noon)
+				if err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+				select {
+				case sent <- claimed:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	taken := map[uuid.UUID]bool{}
+	for deadline := time.After(time.Minute); len(taken) < 2*events; {
+		select {
+		case claimed := <-sent:
+			for _, c := range claimed {
+				if taken[c.ID] {
+					t.Fatalf("claimed twice: %s", c.ID)
+				}
+				taken[c.ID] = true
+				h.happens(number[c.Event.ID], c.Endpoint.ID, succeeded(1, c.Endpoint.ID, noon))
+			}
+			h.Project()
+		case <-deadline:
+			t.Fatalf("claimed %d of %d", len(taken), 2*events)
+		}
+	}
+	stop()
+	group.Wait()
+	if n := h.count("SELECT count(*) FROM deliveries.due"); n != 0 {
+		t.Errorf("%d are due after all succeeded", n)
+	}
+}
+
+func TestNextDue(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	next := func(now time.Time) time.Duration {
+		t.Helper()
+		at, planned, err := deliveries.NextDue(t.Context(), h.pool, now)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case !planned:
+			return 0
+		}
+		return at.Sub(noon)
+	}
+	if got := next(noon); got != 0 {
+		t.Errorf("empty: next due after %v, want nothing", got)
+	}
+	h.destination(alpha)
+	h.destination(beta)
+	projecttest.Stream(h.Log, destination.Aggregate, beta, noon)(destination.Disabled{At: noon})
+	for n := range 3 {
+		h.publish(n)
+	}
+	h.schedule(0, noon, to(alpha), to(beta))
+	h.happens(0, alpha, failed(1, alpha, noon, noon.Add(5*time.Minute)))
+	h.happens(0, beta, failed(1, beta, noon, noon.Add(2*time.Minute)))
+	h.Project()
+	if got := next(noon); got != 5*time.Minute {
+		t.Errorf("next due after %v, want the 5m of the enabled destination", got)
+	}
+	h.happens(0, beta, gaveUp(2, beta, noon), delivery.ReplayRequested{Organization: org, Destination: beta, Replay: uuid.New(), At: noon.Add(3 * time.Minute)})
+	h.Project()
+	if got := next(noon); got != 3*time.Minute {
+		t.Errorf("next due after %v, want the 3m of the replay", got)
+	}
+	if got := next(noon.Add(3 * time.Minute)); got != 5*time.Minute {
+		t.Errorf("next due after %v, want what comes later than now", got)
+	}
+	h.schedule(1, noon, to(alpha))
+	h.Project()
+	if n := len(h.claim(me, 10, 10, noon)); n != 1 {
+		t.Fatalf("claimed %d, want 1", n)
+	}
+	if got := next(noon); got != lease {
+		t.Errorf("next due after %v, want the end of the lease", got)
+	}
+}

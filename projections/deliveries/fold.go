@@ -1,0 +1,175 @@
+package deliveries
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/projections/column"
+)
+
+// fold is what a batch of events makes of the rows that it concerns. It does no I/O.
+type fold struct {
+	rows    []*row // in the order of their first event
+	byID    map[uuid.UUID]*row
+	gone    map[uuid.UUID]struct{} // deleted destinations: what still comes for them is dropped
+	deleted column.UUIDs           // deleted in this batch
+}
+
+// row is a delivery in the making. A zero before means that it is new.
+type row struct {
+	id            uuid.UUID
+	organization  uuid.UUID
+	destination   uuid.UUID
+	subscriptions []uuid.UUID
+	publication   uuid.UUID
+	event         dispatch.Summary
+	createdAt     time.Time
+
+	before      delivery.Status // as stored
+	status      delivery.Status
+	completedAt time.Time
+	revision    int64
+	attempts    int
+	automatic   int
+	last        *delivery.Attempted  // made in this batch
+	earlier     []delivery.Attempted // made in this batch, before last
+
+	attemptsBefore int // as stored
+	touched        bool
+
+	replayBefore uuid.UUID // as stored
+	replay       uuid.UUID // requested
+	dueTouched   bool
+	dueAt        time.Time // zero: not due
+	availableAt  time.Time
+	worker       int32
+}
+
+func newFold(size int) *fold {
+	return &fold{rows: make([]*row, 0, size), byID: make(map[uuid.UUID]*row, size), gone: map[uuid.UUID]struct{}{}}
+}
+
+func (f *fold) add(r *row) {
+	f.rows = append(f.rows, r)
+	f.byID[r.id] = r
+}
+
+// apply takes the next event.
+func (f *fold) apply(s step) {
+	switch event := s.event.(type) {
+	case dispatch.DeliveriesScheduled:
+		for i := range event.Deliveries {
+			f.schedule(&event, &event.Deliveries[i])
+		}
+	case destination.Deleted:
+		f.drop(s.id)
+	case delivery.Event:
+		if r := f.byID[s.id]; r != nil {
+			r.revision, r.touched = int64(s.revision), true
+			r.apply(event)
+		}
+	}
+}
+
+func (f *fold) schedule(event *dispatch.DeliveriesScheduled, d *dispatch.Scheduled) {
+	if _, gone := f.gone[d.Destination]; gone {
+		return
+	}
+	r := &row{
+		id: dispatch.DeliveryID(event.Publication, d.Destination), organization: d.Organization, destination: d.Destination,
+		subscriptions: d.Subscriptions, publication: event.Publication, event: event.Event, createdAt: event.At,
+		status: delivery.StatusPending, revision: -1, dueTouched: true, dueAt: event.At,
+	}
+	if d.NotBefore.After(r.dueAt) {
+		r.dueAt = d.NotBefore
+	}
+	r.availableAt = r.dueAt
+	if !d.LeasedUntil.IsZero() {
+		r.worker = d.Worker
+		if d.LeasedUntil.After(r.availableAt) {
+			r.availableAt = d.LeasedUntil
+		}
+	}
+	f.add(r)
+}
+
+// drop forgets the rows of a destination; those stored are deleted when the fold is written.
+func (f *fold) drop(destination uuid.UUID) {
+	kept := f.rows[:0]
+	for _, r := range f.rows {
+		if r.destination == destination {
+			delete(f.byID, r.id)
+			continue
+		}
+		kept = append(kept, r)
+	}
+	f.rows = kept
+	f.gone[destination] = struct{}{}
+	f.deleted = append(f.deleted, destination)
+}
+
+func (r *row) apply(event delivery.Event) {
+	switch e := event.(type) {
+	case delivery.Attempted:
+		r.attempted(e)
+	case delivery.Superseded:
+		r.end(delivery.StatusSuperseded, e.At)
+		r.setDue(time.Time{})
+	case delivery.Discarded:
+		r.replay = uuid.Nil
+		r.end(delivery.StatusDiscarded, e.At)
+		r.setDue(time.Time{})
+	case delivery.ReplayRequested:
+		r.replay = e.Replay
+		r.setDue(e.At)
+	}
+}
+
+func (r *row) attempted(e delivery.Attempted) {
+	if r.last != nil {
+		r.earlier = append(r.earlier, *r.last)
+	}
+	r.last, r.attempts = &e, e.Number
+	if e.Trigger == delivery.Automatic {
+		r.automatic++
+	} else {
+		r.replay = uuid.Nil
+	}
+	if e.Status == delivery.StatusPending {
+		r.status, r.completedAt = e.Status, time.Time{}
+	} else {
+		r.end(e.Status, e.At.Add(e.Duration()))
+	}
+	if r.replay == uuid.Nil { // else another driver's automatic attempt came between: the replay is still to be made
+		r.setDue(e.NextAttemptAt)
+	}
+}
+
+// unsuccessful is the status where it is final and not succeeded.
+func (r *row) unsuccessful() string {
+	if r.status == delivery.StatusPending || r.status == delivery.StatusSucceeded {
+		return ""
+	}
+	return string(r.status)
+}
+
+// wasDue reports whether the stored row waits for an attempt.
+func (r *row) wasDue() bool {
+	return r.before == delivery.StatusPending || r.replayBefore != uuid.Nil
+}
+
+// end gives the row its final status. A replay that changes nothing about it leaves the time as it was.
+func (r *row) end(status delivery.Status, at time.Time) {
+	if r.status != status {
+		r.status, r.completedAt = status, at
+	}
+}
+
+// setDue says when the next attempt is to be made, by whoever claims it; zero: none is.
+func (r *row) setDue(at time.Time) {
+	r.dueTouched, r.dueAt, r.availableAt, r.worker = true, at, at, 0
+}

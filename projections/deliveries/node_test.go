@@ -1,0 +1,95 @@
+package deliveries_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/publication"
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+	"carillon/projections"
+	"carillon/projections/deliveries"
+	"carillon/projections/destinations"
+	"carillon/projections/pgtest"
+	"carillon/projections/publications"
+)
+
+// TestFromTheStoreToAClaim takes the whole way: commands, the embedded node, Watermill, the three read models that a
+// claim reads.
+func TestFromTheStoreToAClaim(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	store, pool := nodetest.Start(t), pgtest.Pool(t)
+	if err := projections.Migrate(ctx, pool); err != nil {
+		t.Fatal(err)
+	}
+	runner := &projections.Runner{Pool: pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 3)
+	for _, p := range []projections.Projector{destinations.Projector{}, publications.Projector{}, deliveries.Projector{}} {
+		go func() { ended <- runner.Project(running, p) }()
+	}
+	t.Cleanup(func() {
+		stop()
+		for range 3 {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+
+	about := eventstore.NewContext(eventstore.Metadata{Organization: org, Actor: "test"})
+	var create destination.Command = destination.Create{
+		Organization: org, Settings: destination.Settings{Name: "CRM", URL: "https://example.org/hook"}, SecretID: uuid.New(), Secret: []byte("sealed"), At: noon,
+	}
+	created, err := eventstore.Execute(ctx, store, destination.Aggregate, alpha, create, about)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var publish publication.Command = publication.Publish{Published: publication.Published{
+		Organization: org, Type: "research.status.changed", Source: "https://example.org/research", Time: noon, Data: []byte(`{"n":1.50}`),
+	}}
+	published, err := eventstore.Execute(ctx, store, publication.Aggregate, event(1), publish, about)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schedule dispatch.Command = dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
+		Publication: event(1), At: noon, Deliveries: []dispatch.Scheduled{to(alpha)},
+		Event: dispatch.Summary{Type: "research.status.changed", Source: "https://example.org/research", Time: noon},
+	}}
+	if _, err := eventstore.Execute(ctx, store, dispatch.Aggregate, event(1), schedule, about); err != nil {
+		t.Fatal(err)
+	}
+	id := dispatch.DeliveryID(event(1), alpha)
+	var record delivery.Command = delivery.RecordAttempt{
+		Organization: org, Destination: alpha, Number: 1, Trigger: delivery.Automatic, At: noon,
+		Outcome: delivery.Outcome{FailureReason: "timeout"}, Retry: delivery.Retry{Schedule: []time.Duration{5 * time.Second}},
+	}
+	recorded, err := eventstore.Execute(ctx, store, delivery.Aggregate, id, record, about)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, position := range map[string]eventstore.Position{
+		destinations.Name: created.Position, publications.Name: published.Position, deliveries.Name: recorded.Position,
+	} {
+		if !runner.Progress.Await(ctx, position, name) {
+			t.Fatalf("%s did not get there", name)
+		}
+	}
+	claimed, err := deliveries.Claim(ctx, pool, me, []int32{me}, nil, 10, 10, lease, noon.Add(5*time.Second))
+	if err != nil || len(claimed) != 1 {
+		t.Fatalf("claimed %d (%v), want 1", len(claimed), err)
+	}
+	c := claimed[0]
+	if c.ID != id || c.Attempts != 1 || c.Revision != recorded.Revision || string(c.Event.Data) != `{"n":1.50}` || len(c.Endpoint.Secrets) != 1 {
+		t.Errorf("claimed %+v of %+v", c, c.Endpoint)
+	}
+}

@@ -1,0 +1,176 @@
+// Package deliveries is the read model of deliveries, and the queue that deliverers claim their work from.
+//
+//	batch ─▶ decode ─▶ read the rows it continues ─▶ fold in memory ─▶ one pipeline of few statements
+//
+// The fold ends with each row's final state, so that a delivery that is scheduled and attempted within one batch is
+// one insert. What waits for an attempt is in a small table of its own ("due"), so that the history costs nothing.
+//
+// Everything here comes from events, except the leases that deliverers take by Claim: where the read model is built
+// anew, they are lost, and a delivery that is under way may be sent a second time, under the same webhook-id.
+package deliveries
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/eventstore"
+	"carillon/projections/column"
+)
+
+// Name of the projection and of its Postgres schema.
+const Name = "deliveries"
+
+// maxRows bounds what is written at one time: a dispatch event alone may hold 2,000 deliveries.
+const maxRows = 4000
+
+//go:embed schema.sql
+var schema string
+
+// Projector implements projections.Projector.
+type Projector struct{}
+
+// Name implements projections.Projector.
+func (Projector) Name() string { return Name }
+
+// Filter implements projections.Projector.
+func (Projector) Filter() eventstore.Filter {
+	return eventstore.Categories(dispatch.Aggregate.Category, delivery.Aggregate.Category, destination.Aggregate.Category)
+}
+
+// Schema implements projections.Projector.
+func (Projector) Schema() string { return schema }
+
+// Project implements projections.Projector.
+func (Projector) Project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+	for len(batch) > 0 {
+		steps, used, err := decode(batch)
+		if err != nil {
+			return err
+		}
+		f, err := read(ctx, tx, steps)
+		if err != nil {
+			return err
+		}
+		for _, s := range steps {
+			f.apply(s)
+		}
+		if err := f.write(ctx, tx); err != nil {
+			return err
+		}
+		batch = batch[used:]
+	}
+	return nil
+}
+
+// step is one decoded event.
+type step struct {
+	id       uuid.UUID // of the stream
+	revision eventstore.Revision
+	event    any
+}
+
+// decode takes events until they concern maxRows rows.
+func decode(batch []eventstore.Recorded) (steps []step, used int, err error) {
+	steps = make([]step, 0, len(batch))
+	for rows := 0; used < len(batch) && rows < maxRows; used++ {
+		recorded := &batch[used]
+		s := step{id: recorded.StreamID(), revision: recorded.Revision}
+		switch recorded.Category() {
+		case delivery.Aggregate.Category:
+			s.event, err = delivery.Events.Decode(recorded)
+			rows++
+		case dispatch.Aggregate.Category:
+			s.event, err = dispatch.Events.Decode(recorded)
+			if scheduled, ok := s.event.(dispatch.DeliveriesScheduled); ok {
+				rows += len(scheduled.Deliveries)
+			}
+		default:
+			s.event, err = destination.Events.Decode(recorded)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		steps = append(steps, s)
+	}
+	return steps, used, nil
+}
+
+// read begins a fold with the stored rows that the steps continue, and the deleted destinations that they name.
+func read(ctx context.Context, tx pgx.Tx, steps []step) (*fold, error) {
+	f := newFold(len(steps))
+	destinations := map[uuid.UUID]struct{}{}
+	made, wanted := map[uuid.UUID]struct{}{}, make(column.UUIDs, 0, len(steps))
+	for _, s := range steps {
+		switch event := s.event.(type) {
+		case dispatch.DeliveriesScheduled:
+			for _, d := range event.Deliveries {
+				destinations[d.Destination] = struct{}{}
+				made[dispatch.DeliveryID(event.Publication, d.Destination)] = struct{}{}
+			}
+		case delivery.Event:
+			if _, here := made[s.id]; !here {
+				wanted = append(wanted, s.id)
+			}
+		}
+	}
+	var batch pgx.Batch
+	batch.Queue(planByIndex)
+	if len(wanted) > 0 {
+		batch.Queue(readRows, wanted).Query(f.scanRows)
+	}
+	if len(destinations) > 0 {
+		ids := make(column.UUIDs, 0, len(destinations))
+		for id := range destinations {
+			ids = append(ids, id)
+		}
+		batch.Queue("SELECT destination FROM gone WHERE destination = ANY($1)", ids).Query(f.scanGone)
+	}
+	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("read deliveries: %w", err)
+	}
+	return f, nil
+}
+
+// planByIndex keeps the planner from plans that are good for the tables as they are in this moment: a plan is kept
+// while the tables grow from empty to millions of rows.
+const planByIndex = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+	set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true)`
+
+const readRows = `
+	SELECT id, destination, created_at, completed_at, attempts, automatic, revision, status, type, feed_id, replay
+	FROM deliveries WHERE id = ANY($1)`
+
+func (f *fold) scanRows(rows pgx.Rows) error {
+	var (
+		r      row
+		status string
+	)
+	into := []any{
+		column.UUID(&r.id), column.UUID(&r.destination), &r.createdAt, column.Time(&r.completedAt), &r.attempts, &r.automatic, &r.revision,
+		&status, &r.event.Type, column.UUID(&r.event.FeedID), column.UUID(&r.replay),
+	}
+	_, err := pgx.ForEachRow(rows, into, func() error {
+		stored := r
+		stored.status, stored.before = delivery.Status(status), delivery.Status(status)
+		stored.replayBefore, stored.attemptsBefore = stored.replay, stored.attempts
+		f.add(&stored)
+		return nil
+	})
+	return err
+}
+
+func (f *fold) scanGone(rows pgx.Rows) error {
+	var id uuid.UUID
+	_, err := pgx.ForEachRow(rows, []any{column.UUID(&id)}, func() error {
+		f.gone[id] = struct{}{}
+		return nil
+	})
+	return err
+}

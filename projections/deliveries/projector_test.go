@@ -1,0 +1,268 @@
+package deliveries_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/eventstore"
+	"carillon/projections/deliveries"
+	"carillon/projections/projecttest"
+)
+
+// pending is the row of a delivery that was scheduled and nothing more.
+func pending(subject string) stored {
+	return stored{
+		Status: "pending", Revision: -1, CreatedAt: noon, Subscriptions: []uuid.UUID{sub}, Type: "news.item.added", Subject: subject, FeedID: feed,
+		DueAt: new(noon), AvailableAt: new(noon),
+	}
+}
+
+func (h history) wants(n int, to uuid.UUID, want stored) {
+	h.t.Helper()
+	if diff := cmp.Diff(&want, h.row(n, to)); diff != "" {
+		h.t.Errorf("delivery of event %d (-want +got):\n%s", n, diff)
+	}
+}
+
+func TestScheduled(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	held, debounced := to(beta), to(alpha)
+	held.Worker, held.LeasedUntil = 7, noon.Add(time.Minute)
+	debounced.NotBefore = noon.Add(10 * time.Second)
+	h.schedule(1, noon, to(alpha), held)
+	h.schedule(2, noon, debounced)
+	h.Project()
+
+	h.wants(1, alpha, pending("item/1"))
+	leased := pending("item/1")
+	leased.Worker, leased.AvailableAt = new(int32(7)), new(noon.Add(time.Minute))
+	h.wants(1, beta, leased)
+	waits := pending("item/2")
+	waits.DueAt, waits.AvailableAt = new(noon.Add(10*time.Second)), new(noon.Add(10*time.Second))
+	h.wants(2, alpha, waits)
+}
+
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	held := to(alpha)
+	held.Worker, held.LeasedUntil = 7, noon.Add(time.Minute)
+	h.schedule(1, noon, held)
+	h.happens(1, alpha, failed(1, alpha, noon, noon.Add(5*time.Second)))
+	h.Project()
+	want := pending("item/1")
+	want.Attempts, want.Automatic, want.Revision = 1, 1, 0
+	want.DueAt, want.AvailableAt = new(noon.Add(5*time.Second)), new(noon.Add(5*time.Second))
+	h.wants(1, alpha, want) // and the lease is over
+
+	second, third := noon.Add(5*time.Second), noon.Add(5*time.Minute)
+	h.happens(1, alpha, failed(2, alpha, second, third))
+	h.Project()
+	h.happens(1, alpha, succeeded(3, alpha, third))
+	h.Project()
+	want.Status, want.Attempts, want.Automatic, want.Revision = "succeeded", 3, 3, 2
+	want.CompletedAt = new(third.Add(2 * time.Millisecond))
+	want.DueAt, want.AvailableAt = nil, nil
+	h.wants(1, alpha, want)
+	h.wantsAttempts("1 automatic 500 sealed 1, 2 automatic 500 sealed 2, 3 automatic 200 sealed")
+}
+
+func (h history) wantsAttempts(want string) {
+	h.t.Helper()
+	var got string
+	err := h.pool.QueryRow(h.t.Context(), `SELECT coalesce(string_agg(concat_ws(' ', number, trigger, response_status,
+		convert_from(response_body, 'UTF8'), 'was ' || renumbered_from), ', ' ORDER BY number), '') FROM deliveries.attempts`).Scan(&got)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if got != want {
+		h.t.Errorf("attempts are %q, want %q", got, want)
+	}
+}
+
+func TestTwoDriversSendAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.schedule(1, noon, to(alpha))
+	loser := failed(2, alpha, noon, time.Time{})
+	loser.RenumberedFrom, loser.Status = 1, delivery.StatusSucceeded // it had arrived
+	h.happens(1, alpha, succeeded(1, alpha, noon), loser)
+	h.Project()
+	want := pending("item/1")
+	want.Status, want.Attempts, want.Automatic, want.Revision = "succeeded", 2, 2, 1
+	want.CompletedAt, want.DueAt, want.AvailableAt = new(noon.Add(2*time.Millisecond)), nil, nil
+	h.wants(1, alpha, want)
+	h.wantsAttempts("1 automatic 200 sealed, 2 automatic 500 sealed 2 was 1")
+}
+
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.schedule(1, noon, to(alpha))
+	h.happens(1, alpha, gaveUp(1, alpha, noon))
+	h.Project()
+	replay, at := uuid.New(), noon.Add(time.Hour)
+	h.happens(1, alpha, delivery.ReplayRequested{Organization: org, Destination: alpha, Replay: replay, At: at})
+	h.Project()
+	want := pending("item/1")
+	want.Status, want.Attempts, want.Automatic, want.Revision = "failed", 1, 1, 1
+	want.CompletedAt, want.DueAt, want.AvailableAt = new(noon.Add(1500*time.Microsecond)), &at, &at
+	want.Replay = &replay
+	h.wants(1, alpha, want)
+
+	// Another driver's automatic attempt comes late: the replay is still to be made.
+	h.happens(1, alpha, gaveUp(2, alpha, at))
+	h.Project()
+	want.Attempts, want.Automatic, want.Revision = 2, 2, 2
+	h.wants(1, alpha, want)
+
+	h.happens(1, alpha, replayed(succeeded(3, alpha, at)))
+	h.Project()
+	want.Status, want.Attempts, want.Revision = "succeeded", 3, 3
+	want.CompletedAt, want.DueAt, want.AvailableAt, want.Replay = new(at.Add(2*time.Millisecond)), nil, nil, nil
+	h.wants(1, alpha, want)
+
+	// A replay of what arrived does not move the time when it arrived.
+	again := at.Add(time.Hour)
+	h.happens(1, alpha, delivery.ReplayRequested{Organization: org, Destination: alpha, Replay: uuid.New(), At: again},
+		replayed(succeeded(4, alpha, again)))
+	h.Project()
+	want.Attempts, want.Revision = 4, 5
+	h.wants(1, alpha, want)
+}
+
+func TestSupersededAndDiscarded(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.schedule(1, noon, to(alpha))
+	h.schedule(2, noon, to(alpha))
+	h.Project()
+	at := noon.Add(time.Second)
+	h.happens(1, alpha, delivery.Superseded{By: uuid.New(), At: at})
+	h.happens(2, alpha, delivery.Discarded{Reason: "the last subscription was deleted", At: at})
+	h.Project()
+	want := pending("item/1")
+	want.Status, want.Revision, want.CompletedAt, want.DueAt, want.AvailableAt = "superseded", 0, &at, nil, nil
+	h.wants(1, alpha, want)
+	want.Status, want.Subject = "discarded", "item/2"
+	h.wants(2, alpha, want)
+	if n := h.count("SELECT superseded + discarded * 10 + total * 100 FROM deliveries.tallies"); n != 211 {
+		t.Errorf("tallies say %d, want 2 in all, 1 discarded, 1 superseded", n)
+	}
+}
+
+func TestDeletedDestination(t *testing.T) {
+	t.Parallel()
+	for _, apart := range []bool{true, false} {
+		h := newHistory(t)
+		step := func() {
+			if apart {
+				h.Project()
+			}
+		}
+		h.schedule(1, noon, to(alpha), to(beta))
+		h.schedule(2, noon, to(alpha))
+		h.happens(2, alpha, failed(1, alpha, noon, noon.Add(time.Second)), failed(2, alpha, noon, noon.Add(time.Second)))
+		step()
+		projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(destination.Deleted{At: noon})
+		step()
+		h.happens(1, alpha, succeeded(1, alpha, noon)) // was under way
+		step()
+		h.schedule(3, noon, to(alpha), to(beta)) // was under way
+		h.happens(3, alpha, succeeded(1, alpha, noon))
+		h.Project()
+		for table, want := range map[string]int{"deliveries": 2, "due": 2, "attempts": 0, "tallies": 1} {
+			if got := h.count("SELECT count(*) FROM deliveries." + table); got != want {
+				t.Errorf("apart %v: %d rows are left in %s, want %d", apart, got, table, want)
+			}
+		}
+		h.wants(1, beta, pending("item/1"))
+	}
+}
+
+func TestFanOutIsLargerThanOneWrite(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	const events, each = 5, 1999
+	for n := range events {
+		all := make([]uuid.UUID, 0, each)
+		for i := range each {
+			all = append(all, uuid.NewSHA1(alpha, []byte{byte(i >> 8), byte(i)}))
+		}
+		fanOut := make([]dispatch.Scheduled, 0, each)
+		for _, id := range all {
+			fanOut = append(fanOut, to(id))
+		}
+		h.schedule(n, noon, fanOut...)
+		h.happens(n, all[0], succeeded(1, all[0], noon))
+	}
+	h.Project()
+	if n := h.count("SELECT count(*) FROM deliveries.deliveries"); n != events*each {
+		t.Errorf("%d deliveries, want %d", n, events*each)
+	}
+	if n := h.count("SELECT sum(succeeded) FROM deliveries.tallies"); n != events {
+		t.Errorf("%d succeeded, want %d", n, events)
+	}
+}
+
+func TestUnknownEventStops(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	for _, stream := range []string{"delivery-", "dispatch-", "destination-"} {
+		err := h.ProjectError(deliveries.Projector{}, eventstore.Recorded{Stream: stream + uuid.NewString(), Type: "delivery.teleported.v1", Data: []byte("{}")})
+		if !errors.Is(err, eventstore.ErrUndecodable) {
+			t.Errorf("%s: error = %v, want one that is ErrUndecodable", stream, err)
+		}
+	}
+}
+
+// TestASuccessTouchesNoIndex: an update that stays on its page, and changes no indexed column, makes no index entry.
+func TestASuccessTouchesNoIndex(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	const events = 2000
+	for n := range events {
+		h.schedule(n, noon, to(alpha))
+	}
+	h.Project()
+	pages := func() map[uuid.UUID]int {
+		rows, err := h.pool.Query(t.Context(), "SELECT id, (ctid::text::point)[0]::integer FROM deliveries.deliveries")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, id, page := map[uuid.UUID]int{}, uuid.UUID{}, 0
+		if _, err := pgx.ForEachRow(rows, []any{&id, &page}, func() error { at[id] = page; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	before := pages()
+	for n := range events {
+		h.happens(n, alpha, succeeded(1, alpha, noon))
+	}
+	h.Project()
+	moved := 0
+	for id, page := range pages() {
+		if page != before[id] {
+			moved++
+		}
+	}
+	if moved > 0 {
+		t.Errorf("%d of %d rows moved to another page", moved, events)
+	}
+	changes := "{attempts,attempted_at,automatic,completed_at,duration_micros,response_body,response_status,revision,status,trigger}"
+	if n := h.count(`SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND (a.attnum = ANY(i.indkey)
+			OR pg_get_expr(i.indpred, i.indrelid) LIKE '%' || a.attname || '%')
+		WHERE i.indrelid = 'deliveries.deliveries'::regclass AND a.attnum > 0 AND a.attname = ANY($1::text[])`, changes); n != 0 {
+		t.Errorf("%d columns that a success changes are in an index", n)
+	}
+}

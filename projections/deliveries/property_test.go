@@ -1,0 +1,134 @@
+package deliveries_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/projections/deliveries"
+	"carillon/projections/projecttest"
+)
+
+var tables = []string{"deliveries.deliveries", "deliveries.earlier_attempts", "deliveries.due", "deliveries.tallies", "deliveries.gone"}
+
+// TestHoweverTheEventsAreBatched holds the fold, in which a batch becomes few statements, against the same events one
+// by one, and the tables against each other.
+func TestHoweverTheEventsAreBatched(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	rapid.Check(t, func(r *rapid.T) {
+		h.Clear()
+		randomHistory(r, h)
+		h.ProjectInBatches(deliveries.Projector{}, 1)
+		want := h.Dump(tables...)
+		h.ProjectInBatches(deliveries.Projector{}, rapid.SliceOfN(rapid.IntRange(1, 40), 1, 4).Draw(r, "batch sizes")...)
+		if diff := cmp.Diff(want, h.Dump(tables...)); diff != "" {
+			r.Fatalf("in batches (+) it comes out otherwise than one by one (-):\n%s", diff)
+		}
+		for wrong, sql := range map[string]string{
+			"tallies that don't count": `
+				SELECT count(*) FROM (
+					SELECT destination, (created_at AT TIME ZONE 'UTC')::date AS day, type, coalesce(feed_id, '00000000-0000-0000-0000-000000000000') AS feed_id,
+						count(*) AS total, count(*) FILTER (WHERE status = 'succeeded') AS succeeded, count(*) FILTER (WHERE status = 'failed') AS failed,
+						count(*) FILTER (WHERE status = 'superseded') AS superseded, count(*) FILTER (WHERE status = 'discarded') AS discarded
+					FROM deliveries.deliveries GROUP BY 1, 2, 3, 4) counted
+				FULL JOIN deliveries.tallies t USING (destination, day, type, feed_id, total, succeeded, failed, superseded, discarded)
+				WHERE counted IS NULL OR t IS NULL`,
+			"deliveries that wait and are not due, or the other way round": `
+				SELECT count(*) FROM deliveries.deliveries d FULL JOIN deliveries.due u ON u.id = d.id
+				WHERE (d.status = 'pending' OR d.replay IS NOT NULL) <> (u.id IS NOT NULL) OR d.id IS NULL OR u.replay IS DISTINCT FROM d.replay AND u.id IS NOT NULL`,
+			"deliveries without their number of attempts": `
+				SELECT count(*) FROM deliveries.deliveries d
+				WHERE d.attempts <> (SELECT count(*) FROM deliveries.attempts a WHERE a.delivery = d.id)`,
+			"unsuccessful ones that the index for them misses, or the other way round": `
+				SELECT count(*) FROM deliveries.deliveries
+				WHERE unsuccessful IS DISTINCT FROM CASE WHEN status NOT IN ('pending', 'succeeded') THEN status END`,
+			"completed ones that are pending, or the other way round": `
+				SELECT count(*) FROM deliveries.deliveries WHERE (status = 'pending') <> (completed_at IS NULL)`,
+		} {
+			if n := h.count(sql); n != 0 {
+				r.Errorf("%d %s", n, wrong)
+			}
+		}
+	})
+}
+
+// randomHistory lets random commands decide what happens, so that the streams are such as can be.
+func randomHistory(r *rapid.T, h history) {
+	type known struct {
+		n           int
+		destination uuid.UUID
+		state       delivery.State
+	}
+	var (
+		made []*known
+		gone = map[uuid.UUID]bool{}
+		at   = noon
+	)
+	destinations := []uuid.UUID{alpha, beta, uuid.New()}
+	decide := func(k *known, command delivery.Command) {
+		events, err := delivery.Aggregate.Decide(k.state, command)
+		if err != nil {
+			return // refused
+		}
+		for _, event := range events {
+			k.state = delivery.Aggregate.Evolve(k.state, event)
+		}
+		h.happens(k.n, k.destination, events...)
+	}
+	for n := range rapid.IntRange(5, 60).Draw(r, "steps") {
+		at = at.Add(rapid.SampledFrom([]time.Duration{time.Microsecond, time.Minute, 7 * time.Hour}).Draw(r, "pause"))
+		kind := rapid.IntRange(0, 9).Draw(r, "kind")
+		if kind <= 2 || len(made) == 0 {
+			var fanOut []dispatch.Scheduled
+			for _, id := range destinations {
+				if !rapid.Bool().Draw(r, "receives") {
+					continue
+				}
+				s := to(id) // also where it is gone: the dispatcher may not know yet
+				if rapid.Bool().Draw(r, "held") {
+					s.Worker, s.LeasedUntil = 3, at.Add(time.Minute)
+				}
+				fanOut = append(fanOut, s)
+				made = append(made, &known{n: n, destination: id})
+			}
+			h.schedule(n, at, fanOut...)
+			continue
+		}
+		k := rapid.SampledFrom(made).Draw(r, "delivery")
+		switch kind {
+		case 3, 4, 5, 6:
+			attempt := delivery.RecordAttempt{
+				Organization: org, Destination: k.destination, At: at, Trigger: delivery.Automatic,
+				Number: max(1, k.state.Attempts+rapid.IntRange(0, 1).Draw(r, "number")),
+				Retry:  delivery.Retry{Schedule: []time.Duration{time.Second, time.Minute}},
+			}
+			if k.state.Replay != uuid.Nil && rapid.Bool().Draw(r, "is replay") {
+				attempt.Trigger = delivery.ManualReplay
+			}
+			attempt.Outcome = rapid.SampledFrom([]delivery.Outcome{
+				{ResponseStatus: 200, DurationMicros: 900, ResponseBody: []byte("ok")},
+				{ResponseStatus: 500, FailureReason: "http_status", ErrorMessage: "answered 500"},
+				{FailureReason: "timeout", ErrorMessage: "no answer within 30s", DurationMicros: 30_000_000},
+			}).Draw(r, "outcome")
+			decide(k, attempt)
+		case 7:
+			decide(k, delivery.RequestReplay{Organization: org, Destination: k.destination, Replay: uuid.New(), At: at})
+		case 8:
+			decide(k, rapid.SampledFrom([]delivery.Command{
+				delivery.Supersede{By: uuid.New(), At: at}, delivery.Discard{Reason: "nobody is subscribed", At: at},
+			}).Draw(r, "end"))
+		case 9:
+			if !gone[k.destination] && rapid.IntRange(0, 3).Draw(r, "delete") == 0 {
+				gone[k.destination] = true
+				projecttest.Stream(h.Log, destination.Aggregate, k.destination, at)(destination.Deleted{At: at})
+			}
+		}
+	}
+}

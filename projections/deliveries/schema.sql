@@ -1,0 +1,97 @@
+-- Deliveries. A row is inserted once and updated about once, and on the way to a success no indexed column changes, so
+-- that updates stay on their page (HOT) and touch no index, however long the history is. What changes often is in the
+-- table "due".
+CREATE TABLE deliveries (
+    id                  uuid PRIMARY KEY,
+    organization        uuid NOT NULL,
+    destination         uuid NOT NULL,
+    created_at          timestamptz NOT NULL,
+    completed_at        timestamptz,              -- since when it has its final status
+    revision            bigint NOT NULL,          -- of the delivery's stream; -1: no event yet
+    attempts            integer NOT NULL,
+    automatic           integer NOT NULL,         -- attempts of the retry schedule
+    event_id            uuid NOT NULL,
+    event_time          timestamptz NOT NULL,
+    feed_id             uuid,
+    feed_type           text,
+    status              text NOT NULL,            -- pending, succeeded, failed, superseded, discarded
+    unsuccessful        text,                     -- the status where it is one of the last three, for the index
+    type                text NOT NULL,
+    source              text NOT NULL,
+    subject             text,
+    replay              uuid,                     -- requested and not attempted yet
+    subscriptions       uuid[] NOT NULL,
+    -- The last attempt, whose number is "attempts"; null before the first. Most deliveries have one attempt only.
+    attempted_at        timestamptz,
+    duration_micros     bigint,
+    renumbered_from     integer,
+    response_status     integer,
+    trigger             text,
+    failure_reason      text,
+    error_message       text,
+    response_body       bytea                     -- sealed
+) WITH (fillfactor = 45);
+ALTER TABLE deliveries ALTER response_body SET STORAGE EXTERNAL; -- sealed bytes don't compress
+CREATE INDEX ON deliveries (destination, created_at DESC, id DESC);
+-- Failures are what people look for, and rare. A success leaves the column null, so that it changes no index.
+CREATE INDEX ON deliveries (destination, unsuccessful, created_at DESC, id DESC) WHERE unsuccessful IS NOT NULL;
+
+-- Attempts that were followed by another one.
+CREATE TABLE earlier_attempts (
+    delivery        uuid NOT NULL,
+    number          integer NOT NULL,
+    renumbered_from integer,
+    trigger         text NOT NULL,
+    response_status integer,
+    response_body   bytea,                        -- sealed
+    error_message   text,
+    failure_reason  text,
+    attempted_at    timestamptz NOT NULL,
+    duration_micros bigint NOT NULL,
+    PRIMARY KEY (delivery, number)
+);
+ALTER TABLE earlier_attempts ALTER response_body SET STORAGE EXTERNAL;
+
+-- All attempts.
+CREATE VIEW attempts AS
+    SELECT delivery, number, renumbered_from, trigger, response_status, response_body, error_message, failure_reason,
+           attempted_at, duration_micros
+    FROM earlier_attempts
+    UNION ALL
+    SELECT id, attempts, renumbered_from, trigger, response_status, response_body, error_message, failure_reason,
+           attempted_at, duration_micros
+    FROM deliveries WHERE attempts > 0;
+
+-- Deliveries that wait for an attempt or are being sent: the pending ones, and those with a replay to do. It is small
+-- however long the history is. Deliverers claim rows here, see claims.go.
+CREATE TABLE due (
+    id           uuid PRIMARY KEY,
+    destination  uuid NOT NULL,
+    due_at       timestamptz NOT NULL,            -- the next attempt
+    available_at timestamptz NOT NULL,            -- where nobody holds it due_at, or later; else the end of the lease
+    worker       integer,                         -- the deliverer that holds it
+    replay       uuid                             -- the replay that was requested
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+        autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000);
+-- A row is in one of these: it is free, free for a replay, or held.
+CREATE INDEX due_automatic ON due (destination, available_at) WHERE worker IS NULL AND replay IS NULL;
+CREATE INDEX due_replay ON due (destination, available_at) WHERE worker IS NULL AND replay IS NOT NULL;
+CREATE INDEX due_held ON due (worker, available_at) WHERE worker IS NOT NULL;
+
+-- How many deliveries there are, by UTC day of creation: lists take totals from here, and find the days that hold what
+-- they look for.
+CREATE TABLE tallies (
+    destination uuid NOT NULL,
+    day         date NOT NULL,
+    type        text NOT NULL,
+    feed_id     uuid NOT NULL,                    -- zero: no feed
+    total       bigint NOT NULL,
+    succeeded   bigint NOT NULL,
+    failed      bigint NOT NULL,
+    superseded  bigint NOT NULL,
+    discarded   bigint NOT NULL,                  -- the others are pending
+    PRIMARY KEY (destination, day, type, feed_id)
+) WITH (fillfactor = 45);
+
+-- Deleted destinations: a delivery that was scheduled at the same time is dropped when it arrives.
+CREATE TABLE gone (destination uuid PRIMARY KEY);

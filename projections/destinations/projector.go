@@ -1,0 +1,270 @@
+// Package destinations is the read model of destinations and their secrets, as their organization sees them. Secrets
+// and custom headers stay sealed: whoever may see them opens them.
+package destinations
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/destination"
+	"carillon/eventstore"
+	"carillon/projections/column"
+)
+
+// Name of the projection and of its Postgres schema.
+const Name = "destinations"
+
+//go:embed schema.sql
+var schema string
+
+// Projector implements projections.Projector.
+type Projector struct{}
+
+// Name implements projections.Projector.
+func (Projector) Name() string { return Name }
+
+// Filter implements projections.Projector.
+func (Projector) Filter() eventstore.Filter {
+	return eventstore.Categories(destination.Aggregate.Category)
+}
+
+// Schema implements projections.Projector.
+func (Projector) Schema() string { return schema }
+
+// Project implements projections.Projector: it reads the rows that the batch continues, folds, and writes them back.
+func (Projector) Project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+	f, err := read(ctx, tx, batch)
+	if err != nil {
+		return err
+	}
+	for i := range batch {
+		recorded := &batch[i]
+		event, err := destination.Events.Decode(recorded)
+		if err != nil {
+			return err
+		}
+		f.apply(recorded.StreamID(), int64(recorded.Revision), event)
+	}
+	return f.write(ctx, tx)
+}
+
+// row is a destination.
+type row struct {
+	organization          uuid.UUID
+	externalID            string
+	name                  string
+	url                   string
+	headers               []byte
+	debounceWindowSeconds int
+	status                destination.Status
+	statusReason          string
+	createdAt             time.Time
+	updatedAt             time.Time
+	revision              int64
+}
+
+// secretKey names a secret.
+type secretKey struct{ destination, id uuid.UUID }
+
+// secret is a signing secret.
+type secret struct {
+	sealed    []byte
+	createdAt time.Time
+	expiresAt time.Time
+	revision  int64
+}
+
+// fold is what a batch makes of the rows that it concerns.
+type fold struct {
+	rows    map[uuid.UUID]*row
+	secrets map[secretKey]*secret
+	deleted map[uuid.UUID]struct{}
+}
+
+func (f *fold) apply(id uuid.UUID, revision int64, event destination.Event) {
+	if created, ok := event.(destination.Created); ok {
+		f.rows[id] = &row{
+			organization: created.Organization, externalID: created.ExternalID, name: created.Name, url: created.URL,
+			headers: created.Headers.Data, debounceWindowSeconds: created.DebounceWindowSeconds,
+			status: destination.StatusEnabled, createdAt: created.At, updatedAt: created.At, revision: revision,
+		}
+		return
+	}
+	r := f.rows[id]
+	if r == nil {
+		return // deleted
+	}
+	r.revision = revision
+	switch e := event.(type) {
+	case destination.Revised:
+		r.externalID, r.name, r.url, r.headers, r.debounceWindowSeconds = e.ExternalID, e.Name, e.URL, e.Headers.Data, e.DebounceWindowSeconds
+		r.updatedAt = e.At
+	case destination.SecretMinted:
+		f.secrets[secretKey{id, e.SecretID}] = &secret{sealed: e.Sealed, createdAt: e.At, revision: revision}
+		r.updatedAt = e.At
+	case destination.SecretRotated:
+		for _, old := range e.Expiring {
+			f.expire(secretKey{id, old}, e.ExpiresAt)
+		}
+		f.secrets[secretKey{id, e.SecretID}] = &secret{sealed: e.Sealed, createdAt: e.At, revision: revision}
+		r.updatedAt = e.At
+	case destination.SecretExpired:
+		f.expire(secretKey{id, e.SecretID}, e.At)
+		r.updatedAt = e.At
+	case destination.Enabled:
+		r.setStatus(destination.StatusEnabled, "", e.At)
+	case destination.Disabled:
+		r.setStatus(destination.StatusDisabled, "", e.At)
+	case destination.AutoDisabled:
+		r.setStatus(destination.StatusAutoDisabled, e.Reason, e.At)
+	case destination.Deleted:
+		delete(f.rows, id)
+		f.deleted[id] = struct{}{}
+	}
+}
+
+func (f *fold) expire(key secretKey, at time.Time) {
+	if s := f.secrets[key]; s != nil {
+		s.expiresAt = at
+	}
+}
+
+func (r *row) setStatus(status destination.Status, reason string, at time.Time) {
+	r.status, r.statusReason, r.updatedAt = status, reason, at
+}
+
+// read begins a fold with what is stored.
+func read(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) (*fold, error) {
+	f := &fold{rows: map[uuid.UUID]*row{}, secrets: map[secretKey]*secret{}, deleted: map[uuid.UUID]struct{}{}}
+	named := map[uuid.UUID]struct{}{}
+	var ids column.UUIDs
+	for i := range batch {
+		id := batch[i].StreamID()
+		if _, twice := named[id]; !twice {
+			named[id] = struct{}{}
+			ids = append(ids, id)
+		}
+	}
+	var statements pgx.Batch
+	statements.Queue(`SELECT id, organization, external_id, name, url, headers, debounce_window_seconds, status, status_reason,
+			created_at, updated_at, revision
+		FROM destinations WHERE id = ANY($1)`, ids).Query(f.scanRows)
+	statements.Queue("SELECT destination, id, sealed, created_at, expires_at, revision FROM secrets WHERE destination = ANY($1)", ids).
+		Query(f.scanSecrets)
+	if err := tx.SendBatch(ctx, &statements).Close(); err != nil {
+		return nil, fmt.Errorf("read destinations: %w", err)
+	}
+	return f, nil
+}
+
+func (f *fold) scanRows(rows pgx.Rows) error {
+	var (
+		id uuid.UUID
+		r  row
+	)
+	into := []any{column.UUID(&id), column.UUID(&r.organization), column.Text(&r.externalID), &r.name, &r.url, &r.headers,
+		&r.debounceWindowSeconds, &r.status, column.Text(&r.statusReason),
+		&r.createdAt, &r.updatedAt, &r.revision}
+	_, err := pgx.ForEachRow(rows, into, func() error {
+		stored := r
+		f.rows[id] = &stored
+		r.headers = nil
+		return nil
+	})
+	return err
+}
+
+func (f *fold) scanSecrets(rows pgx.Rows) error {
+	var (
+		key secretKey
+		s   secret
+	)
+	_, err := pgx.ForEachRow(rows, []any{column.UUID(&key.destination), column.UUID(&key.id), &s.sealed, &s.createdAt, column.Time(&s.expiresAt), &s.revision}, func() error {
+		stored := s
+		f.secrets[key] = &stored
+		s.sealed = nil
+		return nil
+	})
+	return err
+}
+
+// write stores the fold.
+func (f *fold) write(ctx context.Context, tx pgx.Tx) error {
+	var statements pgx.Batch
+	if len(f.deleted) > 0 {
+		ids := make(column.UUIDs, 0, len(f.deleted))
+		for id := range f.deleted {
+			ids = append(ids, id)
+		}
+		statements.Queue("DELETE FROM secrets WHERE destination = ANY($1)", ids)
+		statements.Queue("DELETE FROM destinations WHERE id = ANY($1)", ids)
+	}
+	f.writeRows(&statements)
+	f.writeSecrets(&statements)
+	if err := tx.SendBatch(ctx, &statements).Close(); err != nil {
+		return fmt.Errorf("write destinations: %w", err)
+	}
+	return nil
+}
+
+func (f *fold) writeRows(statements *pgx.Batch) {
+	var (
+		id, organization     column.UUIDs
+		externalID, reason   column.NullTexts
+		name, url, status    []string
+		headers              [][]byte
+		debounce             []int
+		createdAt, updatedAt column.Times
+		revision             []int64
+	)
+	for rowID, r := range f.rows {
+		id, organization = append(id, rowID), append(organization, r.organization)
+		externalID, reason = append(externalID, r.externalID), append(reason, r.statusReason)
+		name, url, status = append(name, r.name), append(url, r.url), append(status, string(r.status))
+		headers, debounce = append(headers, r.headers), append(debounce, r.debounceWindowSeconds)
+		createdAt, updatedAt, revision = append(createdAt, r.createdAt), append(updatedAt, r.updatedAt), append(revision, r.revision)
+	}
+	if len(id) == 0 {
+		return
+	}
+	statements.Queue(`
+		INSERT INTO destinations (id, organization, external_id, name, url, headers, debounce_window_seconds, status, status_reason,
+			created_at, updated_at, revision)
+		SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::integer[], $8::text[], $9::text[],
+			$10::timestamptz[], $11::timestamptz[], $12::bigint[])
+		ON CONFLICT (id) DO UPDATE SET external_id = excluded.external_id, name = excluded.name, url = excluded.url,
+			headers = excluded.headers, debounce_window_seconds = excluded.debounce_window_seconds, status = excluded.status,
+			status_reason = excluded.status_reason, updated_at = excluded.updated_at, revision = excluded.revision`,
+		id, organization, externalID, name, url, headers, debounce, status, reason, createdAt, updatedAt, revision)
+}
+
+func (f *fold) writeSecrets(statements *pgx.Batch) {
+	var (
+		destinations, id column.UUIDs
+		sealed           [][]byte
+		createdAt        column.Times
+		expiresAt        column.Times
+		revision         []int64
+	)
+	for key, s := range f.secrets {
+		if f.rows[key.destination] == nil {
+			continue // deleted
+		}
+		destinations, id = append(destinations, key.destination), append(id, key.id)
+		sealed, createdAt = append(sealed, s.sealed), append(createdAt, s.createdAt)
+		expiresAt, revision = append(expiresAt, s.expiresAt), append(revision, s.revision)
+	}
+	if len(id) == 0 {
+		return
+	}
+	statements.Queue(`
+		INSERT INTO secrets (destination, id, sealed, created_at, expires_at, revision)
+		SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::timestamptz[], $5::timestamptz[], $6::bigint[])
+		ON CONFLICT (destination, id) DO UPDATE SET expires_at = excluded.expires_at`,
+		destinations, id, sealed, createdAt, expiresAt, revision)
+}

@@ -1,0 +1,28 @@
+-- Destinations as their organization sees them. Rows go when the destination is deleted.
+CREATE TABLE destinations (
+    id                      uuid PRIMARY KEY,
+    organization            uuid NOT NULL,
+    external_id             text,
+    name                    text NOT NULL,
+    url                     text NOT NULL,
+    headers                 bytea,             -- sealed
+    debounce_window_seconds integer NOT NULL,
+    status                  text NOT NULL,     -- enabled, disabled, auto_disabled
+    status_reason           text,              -- of an automatic disabling
+    created_at              timestamptz NOT NULL,
+    updated_at              timestamptz NOT NULL,
+    revision                bigint NOT NULL    -- of the destination's stream
+);
+CREATE INDEX ON destinations (organization, created_at, id);
+CREATE INDEX ON destinations (organization, external_id) WHERE external_id IS NOT NULL;
+
+-- Signing secrets, expired ones included.
+CREATE TABLE secrets (
+    destination uuid NOT NULL,
+    id          uuid NOT NULL,
+    sealed      bytea NOT NULL,
+    created_at  timestamptz NOT NULL,
+    expires_at  timestamptz,                   -- null: never
+    revision    bigint NOT NULL,               -- of the event that made it: orders secrets of the same instant
+    PRIMARY KEY (destination, id)
+);

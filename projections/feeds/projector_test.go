@@ -1,0 +1,180 @@
+package feeds_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/feed"
+	"carillon/projections/feeds"
+	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
+	"carillon/query"
+)
+
+var (
+	org, reader, other = uuid.New(), uuid.New(), uuid.New()
+	noon               = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	created            = feed.Created{Organization: org, Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}, Enabled: true, At: noon}
+)
+
+func open(t *testing.T) (*projecttest.Log, *query.Queries) {
+	t.Helper()
+	pool := pgtest.Pool(t)
+	return projecttest.New(t, pool, feeds.Projector{}), &query.Queries{Pool: pool}
+}
+
+func record(log *projecttest.Log, id uuid.UUID, events ...feed.Event) {
+	projecttest.Stream(log, feed.Aggregate, id, noon)(events...)
+}
+
+func TestFeedAsItChanges(t *testing.T) {
+	t.Parallel()
+	log, queries := open(t)
+	id := uuid.New()
+	record(log, id, created)
+	log.Project()
+	want := query.Feed{
+		ID: id, Name: "Concerts", Description: "In town", Enabled: true, EnabledSource: "system", ConfigVersion: 1, CreatedAt: noon, UpdatedAt: noon,
+	}
+	expectFeed(t, queries, want)
+
+	at, reason := noon.Add(time.Hour), "maintenance"
+	record(log, id, feed.Revised{Name: "Gigs", Description: "Out of town", Config: feed.Config{Version: 1.5}, At: at},
+		feed.Disabled{By: feed.ByAdmin, Reason: reason, At: at.Add(time.Minute)})
+	log.Project()
+	want.Name, want.Description, want.ConfigVersion = "Gigs", "Out of town", 1.5
+	want.Enabled, want.EnabledSource, want.EnabledReason, want.UpdatedAt = false, "admin", &reason, at.Add(time.Minute)
+	expectFeed(t, queries, want)
+
+	record(log, id, feed.Enabled{By: feed.ByAPI, At: at.Add(time.Hour)})
+	log.Project()
+	want.Enabled, want.EnabledSource, want.EnabledReason, want.UpdatedAt = true, "api", nil, at.Add(time.Hour)
+	expectFeed(t, queries, want)
+
+	record(log, id, feed.Deleted{At: at})
+	log.Project()
+	if _, err := queries.Feed(t.Context(), org, id); !errors.Is(err, query.ErrNotFound) {
+		t.Errorf("a deleted feed: %v, want not found", err)
+	}
+}
+
+func expectFeed(t *testing.T, queries *query.Queries, want query.Feed) {
+	t.Helper()
+	got, err := queries.Feed(t.Context(), org, want.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("feed (-want +got):\n%s", diff)
+	}
+}
+
+func TestWhoReadsWhat(t *testing.T) {
+	t.Parallel()
+	log, queries := open(t)
+	own, shared, gone, news := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	record(log, own, created)
+	record(log, shared, created, feed.Shared{With: reader, At: noon})
+	record(log, gone, created, feed.Shared{With: reader, At: noon}, feed.Unshared{With: reader, At: noon})
+	record(log, news, feed.Registered{Organization: org, FeedType: feed.TypeNews, Name: "News", At: noon}, feed.Shared{With: reader, At: noon})
+	log.Project()
+
+	tests := map[string]struct {
+		organization uuid.UUID
+		feeds        []uuid.UUID
+	}{
+		"owner":   {org, []uuid.UUID{own, shared, gone}},
+		"reader":  {reader, []uuid.UUID{shared}},
+		"another": {other, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			list, err := queries.Feeds(t.Context(), tt.organization)
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed := map[uuid.UUID]bool{}
+			for _, f := range list {
+				listed[f.ID] = true
+			}
+			for _, id := range []uuid.UUID{own, shared, gone, news} {
+				want := false
+				for _, readable := range tt.feeds {
+					want = want || readable == id
+				}
+				_, err := queries.Feed(t.Context(), tt.organization, id)
+				if listed[id] != want || (err == nil) != want {
+					t.Errorf("feed %s: listed %t, found %v; want %t", id, listed[id], err, want)
+				}
+			}
+		})
+	}
+	for _, tt := range []struct {
+		organization uuid.UUID
+		feedType     string
+		id           uuid.UUID
+		want         bool
+	}{
+		{org, "news", news, true}, {reader, "news", news, true}, {other, "news", news, false}, {org, "event", news, false},
+		{org, "event", own, true}, {reader, "event", own, false}, {reader, "event", shared, true}, {org, "event", uuid.New(), false},
+	} {
+		if got, err := queries.Readable(t.Context(), tt.organization, tt.feedType, tt.id); err != nil || got != tt.want {
+			t.Errorf("readable(%+v) = %t, %v", tt, got, err)
+		}
+	}
+}
+
+func TestAssociations(t *testing.T) {
+	t.Parallel()
+	log, queries := open(t)
+	id := uuid.New()
+	first := query.Association{ID: uuid.New(), FeedID: id, SourceType: "site", SourceID: uuid.New(), CreatedAt: noon}
+	second := query.Association{ID: uuid.New(), FeedID: id, SourceType: "tiktok", SourceID: uuid.New(), CreatedAt: noon.Add(time.Minute)}
+	record(log, id, created)
+	log.Project()
+	expectAssociations(t, queries, id)
+	for _, a := range []query.Association{first, second} {
+		record(log, id, feed.SourceAttached{AssociationID: a.ID, SourceID: a.SourceID, SourceType: a.SourceType, At: a.CreatedAt})
+	}
+	log.Project()
+	expectAssociations(t, queries, id, first, second)
+	if _, err := queries.Associations(t.Context(), other, id); !errors.Is(err, query.ErrNotFound) {
+		t.Errorf("another's feed: %v, want not found", err)
+	}
+	record(log, id, feed.SourceDetached{AssociationID: first.ID, SourceID: first.SourceID, At: noon})
+	log.Project()
+	expectAssociations(t, queries, id, second)
+}
+
+func expectAssociations(t *testing.T, queries *query.Queries, id uuid.UUID, want ...query.Association) {
+	t.Helper()
+	got, err := queries.Associations(t.Context(), org, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(append([]query.Association{}, want...), got); diff != "" {
+		t.Errorf("associations (-want +got):\n%s", diff)
+	}
+}
+
+// However the history is cut into batches, the read model is the same.
+func TestRebuild(t *testing.T) {
+	t.Parallel()
+	log, _ := open(t)
+	for range 5 {
+		id, link := uuid.New(), uuid.New()
+		record(log, id, created, feed.SourceAttached{AssociationID: link, SourceID: uuid.New(), SourceType: "site", At: noon},
+			feed.Shared{With: reader, At: noon}, feed.Disabled{By: feed.ByAPI, At: noon}, feed.Unshared{With: reader, At: noon})
+	}
+	tables := []string{"feeds.feeds", "feeds.shares", "feeds.associations"}
+	log.Project()
+	whole := log.Dump(tables...)
+	log.ProjectInBatches(feeds.Projector{}, 1, 3, 7)
+	if diff := cmp.Diff(whole, log.Dump(tables...)); diff != "" {
+		t.Errorf("in small batches (-whole +small):\n%s", diff)
+	}
+}

@@ -1,0 +1,167 @@
+// Package health is the read model of how destinations answer.
+//
+// Every failed attempt counts, automatic or replayed. A success ends the streak and forgets the last failure. Enabling
+// a destination begins a new streak, so that one failure right after it does not disable it again; the last failure
+// stays, because there was no success since.
+package health
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/eventstore"
+	"carillon/projections/column"
+)
+
+// Name of the projection and of its Postgres schema.
+const Name = "health"
+
+//go:embed schema.sql
+var schema string
+
+// Projector implements projections.Projector.
+type Projector struct{}
+
+// Name implements projections.Projector.
+func (Projector) Name() string { return Name }
+
+// Filter implements projections.Projector.
+func (Projector) Filter() eventstore.Filter {
+	return eventstore.Categories(delivery.Aggregate.Category, destination.Aggregate.Category)
+}
+
+// Schema implements projections.Projector.
+func (Projector) Schema() string { return schema }
+
+// change is what a batch does to one destination's row.
+type change struct {
+	created, deleted bool
+	reset            bool // the stored streak ended within the batch
+	succeeded        bool // and with it the stored last failure
+	failures         int  // since the reset, or since the batch began
+	streakStartedAt  time.Time
+	lastSuccessAt    time.Time
+	lastFailureAt    time.Time // since succeeded, or since the batch began
+	lastErrorMessage string
+}
+
+func (c *change) attempted(e delivery.Attempted) {
+	at := e.At.Add(e.Duration())
+	if e.Succeeded() {
+		last := c.lastSuccessAt
+		if at.After(last) {
+			last = at
+		}
+		*c = change{created: c.created, deleted: c.deleted, reset: true, succeeded: true, lastSuccessAt: last}
+		return
+	}
+	if c.failures == 0 {
+		c.streakStartedAt = at
+	}
+	c.failures++
+	c.lastFailureAt, c.lastErrorMessage = at, e.ErrorMessage
+}
+
+func (c *change) enabled() { c.reset, c.failures, c.streakStartedAt = true, 0, time.Time{} }
+
+// fold gathers the changes of a batch by destination.
+func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, error) {
+	changes := map[uuid.UUID]*change{}
+	of := func(destination uuid.UUID) *change {
+		c := changes[destination]
+		if c == nil {
+			c = new(change)
+			changes[destination] = c
+		}
+		return c
+	}
+	for i := range batch {
+		recorded := &batch[i]
+		if recorded.Category() == delivery.Aggregate.Category {
+			event, err := delivery.Events.Decode(recorded)
+			if err != nil {
+				return nil, err
+			}
+			if e, ok := event.(delivery.Attempted); ok {
+				of(e.Destination).attempted(e)
+			}
+			continue
+		}
+		event, err := destination.Events.Decode(recorded)
+		if err != nil {
+			return nil, err
+		}
+		switch event.(type) {
+		case destination.Created:
+			of(recorded.StreamID()).created = true
+		case destination.Enabled:
+			of(recorded.StreamID()).enabled()
+		case destination.Deleted:
+			of(recorded.StreamID()).deleted = true
+		}
+	}
+	return changes, nil
+}
+
+// Project implements projections.Projector.
+func (Projector) Project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+	changes, err := fold(batch)
+	if err != nil {
+		return err
+	}
+	var (
+		created, deleted, id                          column.UUIDs
+		reset, succeeded                              []bool
+		failures                                      []int
+		streakStartedAt, lastSuccessAt, lastFailureAt column.Times
+		lastErrorMessage                              column.NullTexts
+		statements                                    pgx.Batch
+	)
+	for destination, c := range changes {
+		if c.deleted {
+			deleted = append(deleted, destination)
+			continue
+		}
+		if c.created {
+			created = append(created, destination)
+		}
+		id, reset, succeeded = append(id, destination), append(reset, c.reset), append(succeeded, c.succeeded)
+		failures, streakStartedAt = append(failures, c.failures), append(streakStartedAt, c.streakStartedAt)
+		lastSuccessAt, lastFailureAt = append(lastSuccessAt, c.lastSuccessAt), append(lastFailureAt, c.lastFailureAt)
+		lastErrorMessage = append(lastErrorMessage, c.lastErrorMessage)
+	}
+	if len(deleted) > 0 {
+		statements.Queue("DELETE FROM health WHERE destination = ANY($1)", deleted)
+	}
+	if len(created) > 0 {
+		statements.Queue("INSERT INTO health (destination) SELECT unnest($1::uuid[])", created)
+	}
+	if len(id) > 0 {
+		// An attempt that ends after its destination was deleted finds no row.
+		statements.Queue(`
+			UPDATE health h SET
+				consecutive_failures = u.failures + CASE WHEN u.reset THEN 0 ELSE h.consecutive_failures END,
+				streak_started_at = CASE WHEN u.reset THEN u.streak_started_at ELSE coalesce(h.streak_started_at, u.streak_started_at) END,
+				last_success_at = greatest(h.last_success_at, u.last_success_at),
+				last_failure_at = CASE WHEN u.succeeded OR u.last_failure_at IS NOT NULL THEN u.last_failure_at ELSE h.last_failure_at END,
+				last_error_message = CASE WHEN u.succeeded OR u.last_failure_at IS NOT NULL THEN u.last_error_message ELSE h.last_error_message END
+			FROM unnest($1::uuid[], $2::boolean[], $3::boolean[], $4::integer[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[], $8::text[])
+				AS u (destination, reset, succeeded, failures, streak_started_at, last_success_at, last_failure_at, last_error_message)
+			WHERE h.destination = u.destination`,
+			id, reset, succeeded, failures, streakStartedAt, lastSuccessAt, lastFailureAt, lastErrorMessage)
+	}
+	if statements.Len() == 0 {
+		return nil
+	}
+	if err := tx.SendBatch(ctx, &statements).Close(); err != nil {
+		return fmt.Errorf("write health: %w", err)
+	}
+	return nil
+}

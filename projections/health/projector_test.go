@@ -1,0 +1,191 @@
+package health_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"pgregory.net/rapid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/eventstore"
+	"carillon/projections"
+	"carillon/projections/health"
+	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
+)
+
+var (
+	alpha = uuid.MustParse("aaaaaaaa-0000-4000-8000-000000000001")
+	beta  = uuid.MustParse("bbbbbbbb-0000-4000-8000-000000000002")
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+)
+
+type row struct {
+	Failures      int
+	Streak        *time.Time
+	LastSuccess   *time.Time
+	LastFailure   *time.Time
+	LastErrorText *string
+}
+
+func read(t *testing.T, pool *pgxpool.Pool, destination uuid.UUID) []row {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), `SELECT consecutive_failures, streak_started_at, last_success_at, last_failure_at, last_error_message
+		FROM health.health WHERE destination = $1`, destination)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range found {
+		for _, at := range []*time.Time{r.Streak, r.LastSuccess, r.LastFailure} {
+			if at != nil {
+				*at = at.UTC()
+			}
+		}
+	}
+	return found
+}
+
+// after says when an attempt ended that began some minutes after noon and took a second.
+func after(minutes int) *time.Time {
+	return new(noon.Add(time.Duration(minutes)*time.Minute + time.Second))
+}
+
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	fail := func(minutes int, trigger delivery.Trigger) func(*projecttest.Log) {
+		return attempt(alpha, minutes, trigger, delivery.Outcome{FailureReason: "timeout", ErrorMessage: "no answer", DurationMicros: 1e6})
+	}
+	succeed := func(minutes int) func(*projecttest.Log) {
+		return attempt(alpha, minutes, delivery.Automatic, delivery.Outcome{ResponseStatus: 204, DurationMicros: 1e6})
+	}
+	happens := func(events ...destination.Event) func(*projecttest.Log) {
+		return func(l *projecttest.Log) { projecttest.Stream(l, destination.Aggregate, alpha, noon)(events...) }
+	}
+	created := happens(destination.Created{Name: "CRM", At: noon})
+	type steps = []func(*projecttest.Log)
+	tests := map[string]struct {
+		steps steps
+		want  []row
+	}{
+		"new":                     {steps{created}, []row{{}}},
+		"every failure counts":    {steps{created, fail(1, delivery.Automatic), fail(2, delivery.ManualReplay)}, []row{{2, after(1), nil, after(2), new("no answer")}}},
+		"a success ends a streak": {steps{created, fail(1, delivery.Automatic), succeed(2)}, []row{{0, nil, after(2), nil, nil}}},
+		"a failure leaves the last success": {
+			steps{created, succeed(1), fail(2, delivery.Automatic), fail(3, delivery.Automatic)}, []row{{2, after(2), after(1), after(3), new("no answer")}},
+		},
+		"enabling begins a new streak": {
+			steps{created, fail(1, delivery.Automatic), happens(destination.AutoDisabled{At: noon}, destination.Enabled{At: noon})},
+			[]row{{0, nil, nil, after(1), new("no answer")}},
+		},
+		"a new streak counts from its own beginning": {
+			steps{created, fail(1, delivery.Automatic), happens(destination.Disabled{At: noon}, destination.Enabled{At: noon}), fail(5, delivery.Automatic)},
+			[]row{{1, after(5), nil, after(5), new("no answer")}},
+		},
+		"disabling changes nothing":       {steps{created, fail(1, delivery.Automatic), happens(destination.Disabled{At: noon})}, []row{{1, after(1), nil, after(1), new("no answer")}}},
+		"an old success that comes late":  {steps{created, succeed(5), succeed(2)}, []row{{0, nil, after(5), nil, nil}}},
+		"deleted":                         {steps{created, succeed(1), happens(destination.Deleted{At: noon})}, []row{}},
+		"an attempt that outlives it all": {steps{created, happens(destination.Deleted{At: noon}), succeed(1)}, []row{}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.Pool(t)
+			log := projecttest.New(t, pool, health.Projector{})
+			for _, step := range test.steps {
+				step(log)
+			}
+			for _, size := range []int{1, 2, 500} {
+				log.ProjectInBatches(health.Projector{}, size)
+				if diff := cmp.Diff(test.want, read(t, pool, alpha)); diff != "" {
+					t.Errorf("in batches of %d (-want +got):\n%s", size, diff)
+				}
+			}
+		})
+	}
+}
+
+func attempt(destination uuid.UUID, minutes int, trigger delivery.Trigger, outcome delivery.Outcome) func(*projecttest.Log) {
+	return func(l *projecttest.Log) {
+		projecttest.Stream(l, delivery.Aggregate, uuid.New(), noon)(delivery.Attempted{
+			Destination: destination, Number: 1, Trigger: trigger, Outcome: outcome, At: noon.Add(time.Duration(minutes) * time.Minute),
+		})
+	}
+}
+
+// TestHoweverTheEventsAreBatched holds the fold against the same events one by one.
+func TestHoweverTheEventsAreBatched(t *testing.T) {
+	t.Parallel()
+	log := projecttest.New(t, pgtest.Pool(t), health.Projector{})
+	rapid.Check(t, func(r *rapid.T) {
+		log.Clear()
+		of := rapid.SampledFrom([]uuid.UUID{alpha, beta})
+		for _, id := range []uuid.UUID{alpha, beta} {
+			projecttest.Stream(log, destination.Aggregate, id, noon)(destination.Created{Name: "CRM", At: noon})
+		}
+		for range rapid.IntRange(1, 30).Draw(r, "events") {
+			switch minutes := rapid.IntRange(0, 100).Draw(r, "minutes"); rapid.IntRange(0, 9).Draw(r, "kind") {
+			case 0:
+				projecttest.Stream(log, destination.Aggregate, of.Draw(r, "destination"), noon)(destination.Enabled{At: noon})
+			case 1:
+				if minutes > 80 {
+					projecttest.Stream(log, destination.Aggregate, of.Draw(r, "destination"), noon)(destination.Deleted{At: noon})
+				}
+			case 2, 3, 4:
+				attempt(of.Draw(r, "destination"), minutes, delivery.Automatic, delivery.Outcome{ResponseStatus: 200})(log)
+			default:
+				attempt(of.Draw(r, "destination"), minutes, delivery.Automatic, delivery.Outcome{
+					FailureReason: "timeout", ErrorMessage: rapid.SampledFrom([]string{"", "no answer", "refused"}).Draw(r, "message"),
+				})(log)
+			}
+		}
+		log.ProjectInBatches(health.Projector{}, 1)
+		want := log.Dump("health.health")
+		log.ProjectInBatches(health.Projector{}, rapid.SliceOfN(rapid.IntRange(1, 30), 1, 3).Draw(r, "batch sizes")...)
+		if diff := cmp.Diff(want, log.Dump("health.health")); diff != "" {
+			r.Fatalf("in batches (+) it comes out otherwise than one by one (-):\n%s", diff)
+		}
+	})
+}
+
+func TestUnknownEventStops(t *testing.T) {
+	t.Parallel()
+	log := projecttest.New(t, pgtest.Pool(t), health.Projector{})
+	for _, stream := range []string{"delivery-", "destination-"} {
+		err := log.ProjectError(health.Projector{}, eventstore.Recorded{Stream: stream + uuid.NewString(), Type: "destination.moved.v1", Data: []byte("{}")})
+		if !errors.Is(err, eventstore.ErrUndecodable) {
+			t.Errorf("%s: error = %v, want one that is ErrUndecodable", stream, err)
+		}
+	}
+}
+
+// BenchmarkRebuild applies attempts of 100 destinations, 5 % of them failed.
+func BenchmarkRebuild(b *testing.B) {
+	const size = 40_000
+	log := projecttest.New(b, pgtest.Pool(b), health.Projector{})
+	destinations := make([]uuid.UUID, 100)
+	for i := range destinations {
+		destinations[i] = uuid.New()
+		projecttest.Stream(log, destination.Aggregate, destinations[i], noon)(destination.Created{Name: "CRM", At: noon})
+	}
+	for i := len(log.Events()); i < size; i++ {
+		outcome := delivery.Outcome{ResponseStatus: 200, ResponseBody: make([]byte, 40)}
+		if i%20 == 0 {
+			outcome.FailureReason, outcome.ErrorMessage = "http_status", "the endpoint answered 500"
+		}
+		attempt(destinations[i*7%len(destinations)], i/1000, delivery.Automatic, outcome)(log)
+	}
+	for b.Loop() {
+		log.ProjectInBatches(health.Projector{}, projections.MaxBatch)
+	}
+	b.ReportMetric(size*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}

@@ -1,0 +1,168 @@
+package items_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/feed"
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
+	"carillon/projections/items"
+	"carillon/query"
+)
+
+var tables = []string{"items.items", "items.legacy", "items.occurrences", "items.shown", "items.attachments", "items.feedback"}
+
+func TestRevisionIsShownInEveryFeed(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	second := uuid.New()
+	f.onFeed(second, feed.Created{Organization: org, Name: "F2", Description: "D", Enabled: true, At: now}, attached(f.source))
+	id := uuid.New()
+	f.add(id, on("Concert", day))
+	f.addTo(second, id, now)
+	f.Project()
+	f.onHappening(id, happening.Revised{SourceID: f.source, Details: on("Grand concert", 2*day), Source: block, At: now})
+	f.Project()
+	f.expect(usual(), 1, "Grand concert")
+	f.feed = second
+	f.expect(usual(), 1, "Grand concert")
+	tomorrow := usual()
+	tomorrow.Until = now.Add(36 * time.Hour)
+	f.expect(tomorrow, 0) // the old date is gone
+}
+
+// An item shows what the feed's own sources show: of those that still do, the newest.
+func TestItemShowsTheNewestViewOfItsFeed(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	other, foreign, id := uuid.New(), uuid.New(), uuid.New()
+	show := func(source uuid.UUID, title string) {
+		f.onHappening(id, happening.Observed{SourceID: source, Details: on(title, day), Source: happening.Block{Type: "site", URL: title}, At: now})
+		f.Project()
+	}
+	f.onFeed(f.feed, attached(other))
+	f.add(id, on("first", day))
+	f.Project()
+	show(foreign, "foreign")
+	f.expect(usual(), 1, "first")
+	show(other, "second")
+	f.expect(usual(), 1, "second")
+	f.onHappening(id, happening.WentStale{SourceID: other, At: now})
+	f.Project()
+	f.expect(usual(), 1, "first")
+	f.onHappening(id, happening.WentStale{SourceID: f.source, At: now})
+	f.Project()
+	f.expect(usual(), 1, "second") // removal from a page is no cancellation
+}
+
+func TestDetach(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	other, both := uuid.New(), uuid.New()
+	f.onFeed(f.feed, attached(other))
+	only := f.add(uuid.New(), on("only here", day))
+	f.onHappening(both, happening.Observed{SourceID: other, Details: on("elsewhere too", 2*day), Source: happening.Block{Type: "tiktok"}, At: now})
+	f.add(both, on("here and elsewhere", 2*day))
+	f.Project()
+	f.expect(usual(), 2, "only here", "here and elsewhere")
+
+	f.onFeed(f.feed, feed.SourceDetached{SourceID: f.source, At: now})
+	f.Project()
+	f.expect(usual(), 1, "elsewhere too") // at once, before the removal is recorded
+	if _, err := f.Item(t.Context(), org, f.feed, only, false, now); !errors.Is(err, query.ErrNotFound) {
+		t.Errorf("item of a detached source: %v, want not found", err)
+	}
+	f.onItem(only, item.Removed{FeedID: f.feed, At: now})
+	f.Project()
+	f.expect(usual(), 1, "elsewhere too")
+}
+
+// The process manager may have added an item before it learnt that the source is gone.
+func TestAnItemThatComesTooLateIsNotShown(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	id := uuid.New()
+	f.onFeed(f.feed, feed.SourceDetached{SourceID: f.source, At: now})
+	late := f.add(id, on("late", day))
+	f.Project()
+	f.expect(usual(), 0)
+	f.onItem(late, item.Removed{FeedID: f.feed, HappeningID: id, At: now})
+	f.onFeed(f.feed, attached(f.source))
+	f.addTo(f.feed, id, now)
+	f.Project()
+	f.expect(usual(), 1, "late")
+}
+
+func TestRemoveAndAddAgain(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	id := uuid.New()
+	itemID := f.add(id, on("Concert", day))
+	f.Project()
+	f.onItem(itemID, item.Removed{FeedID: f.feed, HappeningID: id, At: now})
+	f.Project()
+	f.expect(usual(), 0)
+	f.addTo(f.feed, id, now)
+	f.onItem(itemID, item.Removed{FeedID: f.feed, HappeningID: id, At: now})
+	f.addTo(f.feed, id, now)
+	f.Project()
+	f.expect(usual(), 1, "Concert")
+}
+
+func TestDeletedFeedLeavesNothing(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	id := f.add(uuid.New(), on("Concert", day))
+	f.onItem(id, item.FeedbackGiven{FeedID: f.feed, FeedbackID: uuid.New(), Organization: org, Rating: item.Positive, Comment: "good", At: now})
+	f.Project()
+	if rows := f.Dump("items.feedback"); !strings.Contains(rows, `"rating": "positive"`) {
+		t.Errorf("feedback: %s", rows)
+	}
+	f.onFeed(f.feed, feed.Deleted{At: now})
+	f.Project()
+	if _, err := f.Items(t.Context(), org, f.feed, usual()); !errors.Is(err, query.ErrNotFound) {
+		t.Errorf("items of a deleted feed: %v, want not found", err)
+	}
+	for _, table := range []string{"items.items", "items.legacy", "items.occurrences", "items.attachments", "items.feedback", "items.feeds"} {
+		if rows := f.Dump(table); rows != "# "+table+"\n" {
+			t.Errorf("left over: %s", rows)
+		}
+	}
+}
+
+// However the history is cut into batches, the read model is the same.
+func TestRebuild(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	other := uuid.New()
+	f.onFeed(f.feed, attached(other))
+	for i := range 12 {
+		id := uuid.New()
+		start := time.Duration(i+1) * day
+		itemID := f.add(id, on("first", start, start+day))
+		f.onHappening(id, happening.Observed{SourceID: other, Details: on("second", start), Source: block, At: now})
+		switch i % 4 {
+		case 0:
+			f.onHappening(id, happening.WentStale{SourceID: other, At: now})
+		case 1:
+			f.onItem(itemID, item.FeedbackGiven{FeedID: f.feed, FeedbackID: uuid.New(), Organization: org, Rating: item.Neutral, At: now})
+		case 2:
+			f.onItem(itemID, item.Removed{FeedID: f.feed, HappeningID: id, At: now})
+		}
+	}
+	f.onFeed(f.feed, feed.SourceDetached{SourceID: other, At: now})
+	f.Project()
+	whole := f.Dump(tables...)
+	for _, sizes := range [][]int{{1}, {2, 5, 3}, {1000}} {
+		f.ProjectInBatches(items.Projector{}, sizes...)
+		if diff := cmp.Diff(whole, f.Dump(tables...)); diff != "" {
+			t.Errorf("in batches of %v (-whole +small):\n%s", sizes, diff)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+// Package items is the read model of the items of feeds, as lists and details answer with them.
+//
+//	happening events ──▶ shown ────┐
+//	feed events ──▶ attachments ───┼──▶ view of the happening ──render──▶ items, legacy, occurrences
+//	item events ──▶ items ─────────┘
+//
+// An item shows its happening as one of the feed's sources shows it: of those on which it is still on show the one that
+// changed last. When a source is detached, or a feed deleted, the items that go are gone at once; that they were removed
+// is recorded later, by the process manager.
+package items
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/feed"
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
+	"carillon/eventstore"
+	"carillon/projections"
+	"carillon/projections/column"
+)
+
+// Name is the projection's name and the name of its Postgres schema.
+const Name = "items"
+
+//go:embed schema.sql
+var schema string
+
+// Projector writes the read model.
+type Projector struct{}
+
+var _ projections.Projector = Projector{}
+
+// Name implements projections.Projector.
+func (Projector) Name() string { return Name }
+
+// Filter implements projections.Projector.
+func (Projector) Filter() eventstore.Filter {
+	return eventstore.Categories(item.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category)
+}
+
+// Schema implements projections.Projector.
+func (Projector) Schema() string { return schema }
+
+// fact is a decoded event of a happening or an item.
+type fact struct {
+	id       uuid.UUID
+	position int64
+	event    any // happening.Event or item.Event
+}
+
+// Project implements projections.Projector. Events of feeds may concern many rows and are rare: they divide the batch,
+// and what lies between two of them is folded in memory.
+func (Projector) Project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
+	var facts []fact
+	for i := range events {
+		f, of, err := decode(&events[i])
+		if err != nil {
+			return err
+		}
+		if of == nil {
+			facts = append(facts, f)
+			continue
+		}
+		if !concerns(of) {
+			continue
+		}
+		if err := apply(ctx, tx, facts); err != nil {
+			return fmt.Errorf("items: %w", err)
+		}
+		facts = facts[:0]
+		if err := applyFeed(ctx, tx, f.id, of); err != nil {
+			return fmt.Errorf("items: %w", err)
+		}
+	}
+	if err := apply(ctx, tx, facts); err != nil {
+		return fmt.Errorf("items: %w", err)
+	}
+	return nil
+}
+
+// decode gives a fact or, beside its id, the event of a feed.
+func decode(recorded *eventstore.Recorded) (f fact, of feed.Event, err error) {
+	f = fact{id: recorded.StreamID(), position: int64(recorded.Position.Commit)} //nolint:gosec // positions fit an int64
+	switch recorded.Category() {
+	case feed.Aggregate.Category:
+		of, err = feed.Events.Decode(recorded)
+	case happening.Aggregate.Category:
+		f.event, err = happening.Events.Decode(recorded)
+	default:
+		f.event, err = item.Events.Decode(recorded)
+	}
+	return f, of, err
+}
+
+// concerns says that an event of a feed changes what items there are.
+func concerns(event feed.Event) bool {
+	switch event.(type) {
+	case feed.SourceAttached, feed.SourceDetached, feed.Deleted:
+		return true
+	}
+	return false
+}
+
+// apply folds facts into what is there and writes the result.
+func apply(ctx context.Context, tx pgx.Tx, facts []fact) error {
+	if len(facts) == 0 {
+		return nil
+	}
+	w, err := load(ctx, tx, facts)
+	if err != nil {
+		return err
+	}
+	for _, f := range facts {
+		w.apply(f)
+	}
+	return w.write(ctx, tx)
+}
+
+const (
+	deleteCarriedByNone = `DELETE FROM items i WHERE i.feed_id = $1 AND NOT EXISTS (
+		SELECT FROM shown s JOIN attachments a ON a.source_id = s.source_id AND a.feed_id = i.feed_id WHERE s.happening_id = i.happening_id)
+		RETURNING i.id`
+	stillShown = "SELECT id, happening_id FROM items WHERE feed_id = $1 AND source_id = $2"
+)
+
+func applyFeed(ctx context.Context, tx pgx.Tx, id uuid.UUID, event feed.Event) error {
+	switch e := event.(type) {
+	case feed.SourceAttached:
+		_, err := tx.Exec(ctx, "INSERT INTO attachments (feed_id, source_id) VALUES ($1, $2)", id, e.SourceID)
+		return err
+	case feed.SourceDetached:
+		return detach(ctx, tx, id, e.SourceID)
+	case feed.Deleted:
+		batch := &pgx.Batch{}
+		for _, table := range []string{"items", "legacy", "occurrences", "attachments", "feedback", "feeds"} {
+			batch.Queue("DELETE FROM "+table+" WHERE feed_id = $1", id)
+		}
+		return tx.SendBatch(ctx, batch).Close()
+	}
+	return nil
+}
+
+// detach drops the items that no other source of the feed carries, and shows the others as those sources do.
+func detach(ctx context.Context, tx pgx.Tx, id, source uuid.UUID) error {
+	if _, err := tx.Exec(ctx, "DELETE FROM attachments WHERE feed_id = $1 AND source_id = $2", id, source); err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, deleteCarriedByNone, id)
+	if err != nil {
+		return err
+	}
+	gone, err := pgx.AppendRows(column.UUIDs(nil), rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return err
+	}
+	batch := &pgx.Batch{}
+	batch.Queue("DELETE FROM occurrences WHERE item_id = ANY($1)", gone)
+	batch.Queue("DELETE FROM legacy WHERE item_id = ANY($1)", gone)
+	batch.Queue(touchFeeds, column.UUIDs{id})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return err
+	}
+	return rerender(ctx, tx, id, source)
+}
+
+// rerender renders the items of a feed anew that show a source's view.
+func rerender(ctx context.Context, tx pgx.Tx, id, source uuid.UUID) error {
+	rows, err := tx.Query(ctx, stillShown, id, source)
+	if err != nil {
+		return err
+	}
+	w := newWork()
+	var ids, happenings column.UUIDs
+	var itemID, happeningID uuid.UUID
+	_, err = pgx.ForEachRow(rows, []any{column.UUID(&itemID), column.UUID(&happeningID)}, func() error {
+		ids, happenings = append(ids, itemID), append(happenings, happeningID)
+		return nil
+	})
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	if err := w.load(ctx, tx, happenings, ids, nil); err != nil {
+		return err
+	}
+	for _, itemID := range ids {
+		w.dirty[itemID] = struct{}{}
+	}
+	return w.write(ctx, tx)
+}

@@ -1,0 +1,427 @@
+package items_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/feed"
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
+	"carillon/projections/feeds"
+	"carillon/projections/items"
+	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
+	"carillon/query"
+)
+
+var (
+	org, reader = uuid.New(), uuid.New()
+	now         = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	block       = happening.Block{Type: "site", URL: "https://example.org/events"}
+)
+
+const day = 24 * time.Hour
+
+// fixture is a feed with a source.
+type fixture struct {
+	*projecttest.Log
+	*query.Queries
+	t            testing.TB
+	feed, source uuid.UUID
+}
+
+func open(t testing.TB) fixture {
+	t.Helper()
+	pool := pgtest.Pool(t)
+	f := fixture{
+		Log: projecttest.New(t, pool, feeds.Projector{}, items.Projector{}), Queries: &query.Queries{Pool: pool},
+		t: t, feed: uuid.New(), source: uuid.New(),
+	}
+	f.onFeed(f.feed, feed.Created{Organization: org, Name: "F", Description: "D", Enabled: true, At: now}, attached(f.source),
+		feed.Shared{With: reader, At: now})
+	return f
+}
+
+func attached(source uuid.UUID) feed.SourceAttached {
+	return feed.SourceAttached{AssociationID: uuid.New(), SourceID: source, SourceType: "site", At: now}
+}
+
+func (f fixture) onFeed(id uuid.UUID, events ...feed.Event) {
+	projecttest.Stream(f.Log, feed.Aggregate, id, now)(events...)
+}
+
+func (f fixture) onHappening(id uuid.UUID, events ...happening.Event) {
+	projecttest.Stream(f.Log, happening.Aggregate, id, now)(events...)
+}
+
+func (f fixture) onItem(id uuid.UUID, events ...item.Event) {
+	projecttest.Stream(f.Log, item.Aggregate, id, now)(events...)
+}
+
+// add observes a happening and adds it to the feed.
+func (f fixture) add(id uuid.UUID, details happening.Details) uuid.UUID {
+	f.onHappening(id, happening.Observed{SourceID: f.source, Key: "k", Details: details, Source: block, At: now})
+	return f.addTo(f.feed, id, now)
+}
+
+func (f fixture) addTo(feedID, id uuid.UUID, at time.Time) uuid.UUID {
+	itemID := item.ID(feedID, id)
+	f.onItem(itemID, item.Added{FeedID: feedID, HappeningID: id, SourceID: f.source, At: at})
+	return itemID
+}
+
+// on takes place for two hours at each of some times, each an instance of its own.
+func on(title string, starts ...time.Duration) happening.Details {
+	d := happening.Details{Title: title}
+	for i, start := range starts {
+		d.Instances = append(d.Instances, instance(happening.Scheduled, fmt.Sprintf("%s %d", title, i), start))
+	}
+	return d
+}
+
+func instance(status happening.Status, key string, starts ...time.Duration) happening.Instance {
+	made := happening.Instance{ID: happening.DeriveInstanceID(key, ""), Status: status}
+	for i, start := range starts {
+		end := now.Add(start + 2*time.Hour)
+		made.Occurrences = append(made.Occurrences, happening.Occurrence{
+			ID: happening.DeriveOccurrenceID(made.ID, i), Start: now.Add(start), End: &end, Status: status,
+		})
+	}
+	return made
+}
+
+// usual is the default range of a list.
+func usual() query.ItemsQuery {
+	return query.ItemsQuery{Since: now, Until: now.Add(30 * day), OrderBy: query.OrderByOccurrence, Limit: 20, Now: now}
+}
+
+// shownItem is what the tests read of an item.
+type shownItem struct {
+	ID         uuid.UUID
+	EventID    uuid.UUID
+	Title      string
+	Occurrence struct {
+		NextOccurrence     *shownOccurrence
+		OccurrencesInRange []shownOccurrence
+		Total              int `json:"totalOccurrences"`
+		Upcoming           int `json:"upcomingOccurrences"`
+	}
+	Source *happening.Block
+}
+
+type shownOccurrence struct {
+	ID, InstanceID uuid.UUID
+	StartDateTime  time.Time
+	EndDateTime    *time.Time
+	Status         string
+}
+
+func (f fixture) list(in query.ItemsQuery) (list []shownItem, total int) {
+	f.t.Helper()
+	page, err := f.Items(f.t.Context(), org, f.feed, in)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := json.Unmarshal(page.Items, &list); err != nil {
+		f.t.Fatalf("%v: %s", err, page.Items)
+	}
+	if page.Count != len(list) {
+		f.t.Errorf("count %d for %d items", page.Count, len(list))
+	}
+	return list, page.Total
+}
+
+func (f fixture) expect(in query.ItemsQuery, total int, titles ...string) {
+	f.t.Helper()
+	list, got := f.list(in)
+	var shown []string
+	for _, i := range list {
+		shown = append(shown, i.Title)
+	}
+	if diff := cmp.Diff(titles, shown); diff != "" || got != total {
+		f.t.Errorf("total %d, want %d; items (-want +got):\n%s", got, total, diff)
+	}
+}
+
+func TestCurrentAndLegacyShape(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	bare, full := uuid.New(), uuid.New()
+	total := 100
+	details := on("<b>Concert</b> & more", day)
+	details.Description, details.ShortDescription = "<p>Long</p>", "Short"
+	details.Time = happening.Time{TemporalPattern: happening.Singular, Timezone: "Europe/Rome", DisplayText: "Tomorrow"}
+	details.Location = &happening.Location{
+		Venue: &happening.Venue{Name: "Hall"}, Coordinates: &happening.Coordinates{Lat: 45.5, Lng: 9.25}, DisplayAddress: "Hall, Milan",
+	}
+	details.Capacity = &happening.Capacity{Total: &total}
+	details.Organizer = &happening.Organizer{Name: "Band"}
+	details.PrimaryImage, details.PrimaryURL = "https://example.org/i.png", "https://example.org/c"
+	details.SupportingImages, details.URLs = []string{"https://example.org/j.png"}, []string{"https://example.org/c"}
+	details.GeoLocations = []happening.GeoLocation{{ID: bare, Description: "Hall", RelationType: happening.AtLocation, Score: 90}}
+	plain := on("Plain", 2*day)
+	plain.ShortDescription = " \n"
+	f.add(full, details)
+	f.add(bare, plain)
+	f.Project()
+
+	occurrence := func(d happening.Details) string {
+		i := d.Instances[0]
+		o := i.Occurrences[0]
+		one := fmt.Sprintf(`{"id":%q,"instanceId":%q,"startDateTime":%q,"endDateTime":%q,"status":"scheduled"}`,
+			o.ID, i.ID, o.Start.Format(time.RFC3339), o.End.Format(time.RFC3339))
+		return `{"nextOccurrence":` + one + `,"occurrencesInRange":[` + one + `],"totalOccurrences":1,"upcomingOccurrences":1}`
+	}
+	head := func(id uuid.UUID) string {
+		return fmt.Sprintf(`"id":%q,"eventId":%q,"addedToFeedAt":%q`, item.ID(f.feed, id), id, now.Format(time.RFC3339))
+	}
+	fullBody := `"title":"<b>Concert</b> & more","description":"<p>Long</p>","shortDescription":"Short",
+		"time":{"temporalPattern":"singular","timezone":"Europe/Rome","displayText":"Tomorrow"},
+		"location":{"venue":{"name":"Hall"},"coordinates":{"lat":45.5,"lng":9.25},"displayAddress":"Hall, Milan"},
+		"capacity":{"total":100,"unlimited":false},"organizer":{"name":"Band"},"primaryImage":"https://example.org/i.png",
+		"primaryUrl":"https://example.org/c","supportingImages":["https://example.org/j.png"],"urls":["https://example.org/c"],
+		"geoLocations":[{"id":"` + bare.String() + `","description":"Hall","relationType":"LOCATION","score":90}]`
+	bareBody := `"title":"Plain","description":"","supportingImages":[],"urls":[],"geoLocations":[]`
+	nulls := `"publishedAt":null,"shortDescription":null,"time":null,"location":null,"capacity":null,"organizer":null,"primaryImage":null,"primaryUrl":null`
+	source := `"source":{"type":"site","url":"https://example.org/events"}`
+
+	withSource, legacy := usual(), usual()
+	withSource.Source, legacy.Legacy = true, true
+	for name, tt := range map[string]struct {
+		in   query.ItemsQuery
+		want []string
+	}{
+		"current": {usual(), []string{
+			`{` + head(full) + `,` + fullBody + `,"occurrence":` + occurrence(details) + `}`,
+			`{` + head(bare) + `,` + bareBody + `,"occurrence":` + occurrence(plain) + `}`,
+		}},
+		"with source": {withSource, []string{
+			`{` + head(full) + `,` + fullBody + `,"occurrence":` + occurrence(details) + `,` + source + `}`,
+			`{` + head(bare) + `,` + bareBody + `,"occurrence":` + occurrence(plain) + `,` + source + `}`,
+		}},
+		"legacy": {legacy, []string{
+			`{` + head(full) + `,"sourceType":"site","publishedAt":null,` + fullBody + `,"occurrence":` + occurrence(details) + `}`,
+			`{` + head(bare) + `,"sourceType":"site",` + bareBody + `,` + nulls + `,"occurrence":` + occurrence(plain) + `}`,
+		}},
+	} {
+		page, err := f.Items(t.Context(), org, f.feed, tt.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expectJSON(t, name, "["+strings.Join(tt.want, ",")+"]", page.Items)
+	}
+	single, err := f.Item(t.Context(), org, f.feed, item.ID(f.feed, full), true, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectJSON(t, "single", `{`+head(full)+`,`+fullBody+`,"occurrence":`+occurrence(details)+`,`+source+`}`, single)
+}
+
+func expectJSON(t *testing.T, name, want string, got []byte) {
+	t.Helper()
+	var wantValue, gotValue any
+	if err := json.Unmarshal([]byte(want), &wantValue); err != nil {
+		t.Fatalf("%s: %v in %s", name, err, want)
+	}
+	if err := json.Unmarshal(got, &gotValue); err != nil {
+		t.Fatalf("%s: %v in %s", name, err, got)
+	}
+	if diff := cmp.Diff(wantValue, gotValue); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func TestOccurrencesOfTheRange(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	id := uuid.New()
+	weekly := on("Weekly", -21*day, -3*day, -time.Hour, 7*day, 14*day, 60*day)
+	f.add(id, weekly)
+	f.Project()
+	in := usual()
+	in.Since = now.Add(-7 * day)
+	list, total := f.list(in)
+	if len(list) != 1 || total != 1 {
+		t.Fatalf("%d items, total %d", len(list), total)
+	}
+	got := list[0].Occurrence
+	var starts []time.Duration
+	var statuses []string
+	for _, o := range got.OccurrencesInRange {
+		starts, statuses = append(starts, o.StartDateTime.Sub(now)), append(statuses, o.Status)
+	}
+	if diff := cmp.Diff([]time.Duration{-3 * day, -time.Hour, 7 * day, 14 * day}, starts); diff != "" {
+		t.Errorf("starts in range (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"completed", "scheduled", "scheduled", "scheduled"}, statuses); diff != "" {
+		t.Errorf("statuses (-want +got):\n%s", diff)
+	}
+	if got.Total != 4 || got.Upcoming != 2 || got.NextOccurrence == nil || !got.NextOccurrence.StartDateTime.Equal(now.Add(-3*day)) {
+		t.Errorf("total %d, upcoming %d, next %+v", got.Total, got.Upcoming, got.NextOccurrence)
+	}
+
+	data, err := f.Item(t.Context(), reader, f.feed, item.ID(f.feed, id), false, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var single shownItem
+	if err := json.Unmarshal(data, &single); err != nil {
+		t.Fatal(err)
+	}
+	whole := single.Occurrence
+	if whole.Total != 6 || whole.Upcoming != 3 || whole.NextOccurrence == nil || !whole.NextOccurrence.StartDateTime.Equal(now.Add(7*day)) {
+		t.Errorf("whole: total %d, upcoming %d, next %+v", whole.Total, whole.Upcoming, whole.NextOccurrence)
+	}
+	if single.Source != nil {
+		t.Error("the source block came unasked")
+	}
+}
+
+func TestOrderAndPages(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	titles := []string{"c", "a", "e", "b", "d"}
+	for i, title := range titles {
+		id := uuid.New()
+		// Each has an occurrence before the range and two in it: it is listed once, by the first in it.
+		start := time.Duration(title[0]-'a') * day
+		f.onHappening(id, happening.Observed{SourceID: f.source, Details: on(title, -9*day, start+time.Hour, start+40*time.Hour), Source: block, At: now})
+		f.addTo(f.feed, id, now.Add(time.Duration(i)*time.Minute))
+	}
+	f.add(uuid.New(), on("past", -2*day))
+	f.add(uuid.New(), on("far", 31*day))
+	f.add(uuid.New(), happening.Details{Title: "never"})
+	f.Project()
+	f.expect(usual(), 5, "a", "b", "c", "d", "e")
+	page := usual()
+	page.Limit = 2
+	f.expect(page, 5, "a", "b")
+	page.Offset = 2
+	f.expect(page, 5, "c", "d")
+	page.Offset = 4
+	f.expect(page, 5, "e")
+	page.Offset = 6
+	f.expect(page, 5)
+	newest := usual()
+	newest.OrderBy = query.OrderByCreated
+	f.expect(newest, 5, "d", "b", "e", "a", "c")
+	newest.Limit, newest.Offset = 2, 1
+	f.expect(newest, 5, "b", "e")
+	wide := usual()
+	wide.Since, wide.Until = now.Add(-7*day), now.Add(31*day)
+	f.expect(wide, 7, "past", "a", "b", "c", "d", "e", "far")
+	narrow := usual()
+	narrow.Since, narrow.Until = now.Add(time.Hour), now.Add(time.Hour) // both ends belong to the range
+	f.expect(narrow, 1, "a")
+}
+
+func TestEqualStartsHaveAStableOrder(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	var ids []string
+	for range 10 {
+		ids = append(ids, f.add(uuid.New(), on("same", day)).String())
+	}
+	f.Project()
+	slices.Sort(ids)
+	for _, order := range []string{query.OrderByOccurrence, query.OrderByCreated} {
+		var got []string
+		for offset := 0; offset < 10; offset += 3 {
+			in := usual()
+			in.Limit, in.Offset, in.OrderBy = 3, offset, order
+			list, _ := f.list(in)
+			for _, i := range list {
+				got = append(got, i.ID.String())
+			}
+		}
+		if diff := cmp.Diff(ids, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", order, diff)
+		}
+	}
+}
+
+func TestStatusFilter(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	of := func(title string, instances ...happening.Instance) happening.Details {
+		return happening.Details{Title: title, Instances: instances}
+	}
+	f.add(uuid.New(), of("to come", instance(happening.Scheduled, "1", day)))
+	f.add(uuid.New(), of("over", instance(happening.Scheduled, "2", -2*day)))
+	f.add(uuid.New(), of("half over", instance(happening.Scheduled, "3", -day, 25*time.Hour)))
+	f.add(uuid.New(), of("off", instance(happening.Cancelled, "4", 3*day)))
+	f.add(uuid.New(), of("off, over", instance(happening.Cancelled, "5", -3*day)))
+	f.add(uuid.New(), of("later", instance(happening.Postponed, "6", 4*day)))
+	f.add(uuid.New(), of("moved", instance(happening.Rescheduled, "7", 5*day)))
+	f.add(uuid.New(), of("moved, over", instance(happening.Rescheduled, "8", -4*day)))
+	f.add(uuid.New(), of("mixed", instance(happening.Scheduled, "9", 6*day), instance(happening.Cancelled, "10", 7*day)))
+	f.Project()
+	for status, want := range map[string][]string{
+		"":            {"moved, over", "off, over", "over", "half over", "to come", "off", "later", "moved", "mixed"},
+		"scheduled":   {"half over", "to come", "mixed"},
+		"cancelled":   {"off, over", "off", "mixed"},
+		"postponed":   {"later"},
+		"rescheduled": {"moved"},
+		"completed":   {"moved, over", "over"},
+	} {
+		in := usual()
+		in.Since, in.Status = now.Add(-7*day), status
+		f.expect(in, len(want), want...)
+		in.Limit = 1
+		f.expect(in, len(want), want[0])
+		in.OrderBy, in.Limit = query.OrderByCreated, 20
+		if list, total := f.list(in); len(list) != len(want) || total != len(want) {
+			t.Errorf("status %q by creation: %d items, total %d, want %d", status, len(list), total, len(want))
+		}
+	}
+	in := usual()
+	in.Status = "cancelled"
+	list, _ := f.list(in)
+	for _, i := range list {
+		if i.Title == "off" && (i.Occurrence.Upcoming != 0 || i.Occurrence.Total != 1) {
+			t.Errorf("a cancelled event: upcoming %d of %d", i.Occurrence.Upcoming, i.Occurrence.Total)
+		}
+	}
+}
+
+func TestWhoReads(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	id := f.add(uuid.New(), on("Concert", day))
+	elsewhere := uuid.New()
+	f.onFeed(elsewhere, feed.Created{Organization: org, Name: "F2", Description: "D", Enabled: true, At: now})
+	f.Project()
+	for _, who := range []uuid.UUID{org, reader} {
+		if page, err := f.Items(t.Context(), who, f.feed, usual()); err != nil || page.Count != 1 {
+			t.Errorf("count %d, %v", page.Count, err)
+		}
+		if _, err := f.Item(t.Context(), who, f.feed, id, false, now); err != nil {
+			t.Error(err)
+		}
+	}
+	if page, err := f.Items(t.Context(), org, elsewhere, usual()); err != nil || string(page.Items) != "[]" || page.Total != 0 {
+		t.Errorf("an empty feed: %s, %v", page.Items, err)
+	}
+	for name, tt := range map[string]struct{ who, feed, item uuid.UUID }{
+		"another organization": {uuid.New(), f.feed, id}, "unknown feed": {org, uuid.New(), id},
+		"item of another feed": {org, elsewhere, id}, "unknown item": {org, f.feed, uuid.New()},
+	} {
+		if _, err := f.Item(t.Context(), tt.who, tt.feed, tt.item, false, now); !errors.Is(err, query.ErrNotFound) {
+			t.Errorf("%s: item: %v, want not found", name, err)
+		}
+		if _, err := f.Items(t.Context(), tt.who, tt.feed, usual()); (tt.feed == elsewhere || tt.item != id) != (err == nil) {
+			t.Errorf("%s: items: %v", name, err)
+		}
+	}
+	if !(query.ItemsPage{Count: 20, Total: 41}).HasMore(20) || (query.ItemsPage{Count: 20, Total: 40}).HasMore(20) {
+		t.Error("hasMore is wrong")
+	}
+}

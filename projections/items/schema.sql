@@ -1,0 +1,88 @@
+-- What lists and details of items are answered from.
+
+-- An item as it is answered. The bodies are JSON objects without their closing brace, so that the occurrences of the
+-- query's range, which is all that differs between two answers, can be appended as they stand.
+--
+-- A packed occurrence has 49 bytes: its id (16), the id of its instance (16), start and end in microseconds since 1970
+-- (8 each, big endian, the smallest number for an end that is not known), and the first letter of its status as stored.
+CREATE TABLE items (
+    id           uuid PRIMARY KEY,
+    feed_id      uuid NOT NULL,
+    happening_id uuid NOT NULL,
+    source_id    uuid NOT NULL, -- whose view of the happening it shows
+    added_at     timestamptz NOT NULL,
+    current      bytea NOT NULL, -- the current shape
+    source       bytea NOT NULL, -- the source block, for include=source
+    occurrences  bytea NOT NULL  -- all of them, packed, in order of start
+);
+
+-- Bodies stay in the row, and uncompressed: a page of items is one fetch each.
+ALTER TABLE items SET (toast_tuple_target = 8160);
+ALTER TABLE items ALTER COLUMN current SET STORAGE EXTERNAL;
+ALTER TABLE items ALTER COLUMN source SET STORAGE EXTERNAL;
+ALTER TABLE items ALTER COLUMN occurrences SET STORAGE EXTERNAL;
+
+CREATE INDEX items_newest ON items (feed_id, added_at DESC, id);
+CREATE INDEX items_of_happening ON items (happening_id);
+
+-- The legacy shape, apart so that rows of items stay small.
+CREATE TABLE legacy (
+    item_id uuid PRIMARY KEY,
+    feed_id uuid NOT NULL,
+    body    bytea NOT NULL
+);
+
+ALTER TABLE legacy SET (toast_tuple_target = 8160);
+ALTER TABLE legacy ALTER COLUMN body SET STORAGE EXTERNAL;
+CREATE INDEX legacy_of_feed ON legacy (feed_id);
+
+-- When the items of a feed take place. An item's first occurrence in a range is the one in it whose previous one is
+-- before it, so that items are found, ordered and counted without a sort.
+CREATE TABLE occurrences (
+    item_id         uuid NOT NULL,
+    number          integer NOT NULL, -- in order of start
+    feed_id         uuid NOT NULL,
+    starts_at       timestamptz NOT NULL,
+    previous        timestamptz NOT NULL, -- start of the item's occurrence before; -infinity for the first
+    instance_status text NOT NULL,        -- as stored: never completed
+    instance_ends   timestamptz NOT NULL, -- end of the instance's last occurrence
+    PRIMARY KEY (item_id, number)
+);
+
+CREATE INDEX occurrences_in_order ON occurrences (feed_id, starts_at, item_id) INCLUDE (previous);
+
+-- Changes whenever anything in the feed does.
+CREATE TABLE feeds (
+    feed_id uuid PRIMARY KEY,
+    version bigint NOT NULL
+);
+
+-- What sources show of happenings, and which feeds they fill: what items are rendered from.
+CREATE TABLE shown (
+    happening_id uuid NOT NULL,
+    source_id    uuid NOT NULL,
+    details      bytea NOT NULL,
+    source       bytea NOT NULL,
+    published_at timestamptz,
+    stale        boolean NOT NULL,
+    changed      bigint NOT NULL, -- position of the event: the newest is shown
+    PRIMARY KEY (happening_id, source_id)
+);
+
+CREATE TABLE attachments (
+    feed_id   uuid NOT NULL,
+    source_id uuid NOT NULL,
+    PRIMARY KEY (feed_id, source_id)
+);
+
+CREATE TABLE feedback (
+    id           uuid PRIMARY KEY,
+    item_id      uuid NOT NULL,
+    feed_id      uuid NOT NULL,
+    organization uuid NOT NULL,
+    rating       text NOT NULL,
+    comment      text NOT NULL,
+    given_at     timestamptz NOT NULL
+);
+
+CREATE INDEX feedback_of_feed ON feedback (feed_id, item_id);

@@ -1,0 +1,63 @@
+// Package organizations is the read model of organizations and their API keys.
+package organizations
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/organization"
+	"carillon/eventstore"
+	"carillon/projections"
+)
+
+// Name is the projection's name and the name of its Postgres schema.
+const Name = "organizations"
+
+//go:embed schema.sql
+var schema string
+
+// Projector writes the read model.
+type Projector struct{}
+
+var _ projections.Projector = Projector{}
+
+// Name implements projections.Projector.
+func (Projector) Name() string { return Name }
+
+// Filter implements projections.Projector.
+func (Projector) Filter() eventstore.Filter {
+	return eventstore.Categories(organization.Aggregate.Category)
+}
+
+// Schema implements projections.Projector.
+func (Projector) Schema() string { return schema }
+
+// Project implements projections.Projector: one statement an event, all in one round trip.
+func (Projector) Project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
+	batch := &pgx.Batch{}
+	for i := range events {
+		event, err := organization.Events.Decode(&events[i])
+		if err != nil {
+			return err
+		}
+		id := events[i].StreamID()
+		switch e := event.(type) {
+		case organization.Registered:
+			batch.Queue("INSERT INTO organizations (id, name, created_at) VALUES ($1, $2, $3)", id, e.Name, e.At)
+		case organization.KeyIssued:
+			// Of two keys with one id, which chance makes next to impossible, the older stays good.
+			batch.Queue(`INSERT INTO keys (id, organization, name, hash, created_at, expires_at)
+				VALUES ($1, $2, $3, $4, $5, coalesce($6, 'infinity'::timestamptz)) ON CONFLICT (id) DO NOTHING`,
+				e.KeyID, id, e.Name, e.Hash, e.At, e.ExpiresAt)
+		case organization.KeyRevoked:
+			batch.Queue("UPDATE keys SET revoked_at = $3 WHERE id = $1 AND organization = $2", e.KeyID, id, e.At)
+		}
+	}
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("organizations: %w", err)
+	}
+	return nil
+}

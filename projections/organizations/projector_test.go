@@ -1,0 +1,84 @@
+package organizations_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/organization"
+	"carillon/eventstore"
+	"carillon/projections/organizations"
+	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
+	"carillon/query"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	log := projecttest.New(t, pool, organizations.Projector{})
+	queries := &query.Queries{Pool: pool}
+	org, expiry := uuid.New(), noon.Add(time.Hour)
+	record(log, org,
+		organization.Registered{Name: "Town hall", At: noon},
+		organization.KeyIssued{KeyID: "forever0", Hash: []byte("digest"), At: noon},
+		organization.KeyIssued{KeyID: "anHour00", Hash: []byte("another"), ExpiresAt: &expiry, At: noon},
+		organization.KeyIssued{KeyID: "revoked0", Hash: []byte("third"), At: noon},
+		organization.KeyRevoked{KeyID: "revoked0", At: noon},
+	)
+	log.Project()
+
+	key, err := queries.Key(t.Context(), "forever0", noon.Add(1000*time.Hour))
+	if err != nil || key.Organization != org || string(key.Hash) != "digest" || !key.ExpiresAt.IsZero() {
+		t.Errorf("key = %+v, %v", key, err)
+	}
+	key, err = queries.Key(t.Context(), "anHour00", expiry.Add(-time.Second))
+	if err != nil || !key.ExpiresAt.Equal(expiry) {
+		t.Errorf("key = %+v, %v", key, err)
+	}
+	for id, at := range map[string]time.Time{"anHour00": expiry, "revoked0": noon, "nobodys0": noon, "": noon} {
+		if _, err := queries.Key(t.Context(), id, at); !errors.Is(err, query.ErrNotFound) {
+			t.Errorf("key %q at %s: %v, want not found", id, at, err)
+		}
+	}
+	list, err := queries.Organizations(t.Context())
+	if err != nil || len(list) != 1 || list[0].ID != org || list[0].Name != "Town hall" {
+		t.Errorf("organizations = %+v, %v", list, err)
+	}
+}
+
+// A key id that two organizations got by chance opens the first one's data only, and one can't revoke the other's.
+func TestKeysOfTwoOrganizationsStayApart(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	log := projecttest.New(t, pool, organizations.Projector{})
+	queries := &query.Queries{Pool: pool}
+	first, second := uuid.New(), uuid.New()
+	for _, org := range []uuid.UUID{first, second} {
+		record(log, org, organization.Registered{Name: "O", At: noon}, organization.KeyIssued{KeyID: "sameSame", Hash: org[:], At: noon})
+	}
+	record(log, second, organization.KeyRevoked{KeyID: "sameSame", At: noon})
+	log.Project()
+	if key, err := queries.Key(t.Context(), "sameSame", noon); err != nil || key.Organization != first {
+		t.Errorf("key = %+v, %v", key, err)
+	}
+}
+
+func TestUndecodable(t *testing.T) {
+	t.Parallel()
+	log := projecttest.New(t, pgtest.Pool(t), organizations.Projector{})
+	err := log.ProjectError(organizations.Projector{}, eventstore.Recorded{
+		Stream: "organization-" + uuid.NewString(), Type: "organization.renamed.v9", Data: []byte("{}"),
+	})
+	if !errors.Is(err, eventstore.ErrUndecodable) {
+		t.Errorf("error = %v, want undecodable", err)
+	}
+}
+
+func record(log *projecttest.Log, org uuid.UUID, events ...organization.Event) {
+	projecttest.Stream(log, organization.Aggregate, org, noon)(events...)
+}

@@ -1,0 +1,18 @@
+CREATE TABLE organizations (
+    id         uuid PRIMARY KEY,
+    name       text NOT NULL,
+    created_at timestamptz NOT NULL
+);
+
+-- Looked up at every request, by the public part of the key.
+CREATE TABLE keys (
+    id           text PRIMARY KEY,
+    organization uuid NOT NULL,
+    name         text NOT NULL,
+    hash         bytea NOT NULL, -- SHA-256 of the key's secret
+    created_at   timestamptz NOT NULL,
+    expires_at   timestamptz NOT NULL DEFAULT 'infinity',
+    revoked_at   timestamptz
+);
+
+CREATE INDEX keys_of_organization ON keys (organization, created_at, id);

@@ -1,0 +1,233 @@
+//go:build unix
+
+package pgtest_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/goleak"
+
+	"carillon/projections/pgtest"
+)
+
+// helperEnv makes TestHelper, in a process of its own, end in the way it names.
+const helperEnv = "CARILLON_PGTEST_HELPER"
+
+func TestDatabasesAreApart(t *testing.T) {
+	t.Parallel()
+	names := make(chan string, 4)
+	t.Run("tests", func(t *testing.T) {
+		for i := range cap(names) {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				pool := pgtest.Pool(t)
+				if _, err := pool.Exec(t.Context(), "CREATE TABLE same_name (n int)"); err != nil {
+					t.Fatal(err)
+				}
+				names <- pool.Config().ConnConfig.Database
+			})
+		}
+	})
+	close(names)
+	admin := pgtest.Pool(t)
+	for name := range names {
+		if exists(t, admin, name) {
+			t.Errorf("database %s outlived its test", name)
+		}
+	}
+}
+
+func exists(t *testing.T, admin *pgxpool.Pool, name string) bool {
+	t.Helper()
+	var n int
+	if err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_database WHERE datname = $1", name).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n > 0
+}
+
+func TestSessionsLeftOpenDoNotKeepTheDatabase(t *testing.T) {
+	t.Parallel()
+	var name string
+	t.Run("leaves a session open", func(t *testing.T) {
+		conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name = conn.Config().Database
+	})
+	if exists(t, pgtest.Pool(t), name) {
+		t.Errorf("database %s outlived its test", name)
+	}
+}
+
+func TestPoolIsWideEnough(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	for range 8 { // held sessions, as of listeners and runners
+		conn, err := pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+	}
+	if err := pool.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServerFaults(t *testing.T) {
+	t.Parallel()
+	srv := pgtest.NewServer(t)
+	pool := srv.Pool()
+	ctx := t.Context()
+	if _, err := pool.Exec(ctx, "CREATE TABLE kept (n int)"); err != nil {
+		t.Fatal(err)
+	}
+	for i, end := range []func(){srv.Kill, srv.Stop, func() {}, srv.Kill} {
+		if _, err := pool.Exec(ctx, "INSERT INTO kept VALUES ($1)", i); err != nil {
+			t.Fatal(err)
+		}
+		end()
+		if i != 2 {
+			if _, err := pgx.Connect(ctx, srv.URL()); err == nil {
+				t.Error("the server still answers")
+			}
+		}
+		srv.Restart()
+		pool.Reset() // its idle connections belong to the server before
+		var n int
+		if err := pool.QueryRow(ctx, "SELECT count(*) FROM kept").Scan(&n); err != nil || n != i+1 {
+			t.Errorf("%d rows of %d, %v", n, i+1, err)
+		}
+	}
+	srv.Kill() // and left so
+}
+
+// TestHelper isn't a test by itself: the others run it in a process of its own.
+func TestHelper(t *testing.T) {
+	// Not parallel: started by another test, it is a program of its own.
+	how := os.Getenv(helperEnv)
+	if how == "" {
+		t.Skip("run by other tests")
+	}
+	pool := pgtest.Pool(t)
+	var data string
+	var pid int
+	if err := pool.QueryRow(t.Context(), "SELECT current_setting('data_directory')").Scan(&data); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(firstLine(t, filepath.Join(data, "postmaster.pid")), &pid); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("server %d %s\n", pid, data)
+	switch how {
+	case "panic":
+		panic("as asked")
+	case "fail":
+		t.Fatal("as asked")
+	case "wait":
+		<-t.Context().Done()
+	}
+}
+
+func firstLine(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return line
+}
+
+// Whatever way a test binary ends, its server and its directory go with it.
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"pass", "fail", "panic", "wait"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(self, "-test.run=^TestHelper$", "-test.v")
+			// The helper must have a server of its own.
+			cmd.Env = append(os.Environ(), helperEnv+"="+how, "CARILLON_TEST_DATABASE_URL=")
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var pid int
+			var data string
+			for scan := bufio.NewScanner(out); scan.Scan(); {
+				if n, _ := fmt.Sscanf(scan.Text(), "server %d %s", &pid, &data); n == 2 && how == "wait" {
+					if err := cmd.Process.Kill(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := cmd.Wait(); (err == nil) != (how == "pass") {
+				t.Errorf("the helper ended with %v", err)
+			}
+			if data == "" {
+				t.Fatal("the helper had no server")
+			}
+			began := time.Now()
+			eventually(t, "the directory goes", func() bool {
+				_, err := os.Stat(filepath.Dir(data))
+				return os.IsNotExist(err)
+			})
+			t.Logf("gone %v after the end of the test binary", time.Since(began))
+			if running(pid, data) {
+				t.Error("the server runs on")
+			}
+		})
+	}
+}
+
+// running looks at the command line of the process; a dead one that nobody waited for has none.
+func running(pid int, data string) bool {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err == nil && strings.Contains(string(line), data)
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("never happened: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestLeakOptionsPassOverTheServer(t *testing.T) {
+	// Not parallel: it looks at all goroutines of the process.
+	pool := pgtest.Pool(t)
+	if err := pool.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pool.Close()
+	if err := goleak.Find(pgtest.LeakOptions()...); err != nil {
+		t.Error(err)
+	}
+}

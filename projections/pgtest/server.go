@@ -1,0 +1,183 @@
+//go:build unix
+
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/projections/postgres"
+)
+
+// settings trade durability for speed, but only against a power loss: what a killed server has committed the kernel has.
+var settings = map[string]string{
+	"fsync":                      "off",
+	"max_connections":            "200",
+	"shared_buffers":             "64MB",
+	"wal_level":                  "minimal",
+	"max_wal_senders":            "0",
+	"max_wal_size":               "256MB",
+	"wal_init_zero":              "off",
+	"wal_compression":            "off",
+	"checkpoint_timeout":         "1h",
+	"dynamic_shared_memory_type": "mmap", // in the directory, so that it goes with it when the server is killed
+}
+
+const dirPrefix = "carillon-pgtest-"
+
+// start starts a server in dir, or in a new directory when dir is empty.
+func start(ctx context.Context, dir string) (*postgres.Server, error) {
+	if dir == "" {
+		base := fastDir()
+		sweep(base)
+		var err error
+		if dir, err = os.MkdirTemp(base, dirPrefix); err != nil {
+			return nil, fmt.Errorf("make a directory for the test server: %w", err)
+		}
+	}
+	template := ""
+	if cache, err := os.UserCacheDir(); err == nil {
+		template = filepath.Join(cache, "carillon", "pgtest")
+	}
+	srv, err := postgres.Start(ctx, postgres.Config{
+		Dir:        dir,
+		BinDir:     os.Getenv("CARILLON_POSTGRES_BIN"),
+		Elsewhere:  "/var/tmp/" + dirPrefix + "clusters",
+		Settings:   settings,
+		Disposable: true,
+		Template:   template,
+		Logger:     slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return srv, nil
+}
+
+// fastDir is memory where there is plenty of it, which makes a database three times as fast as on a disk, else the
+// directory for temporary files. A TMPDIR that is set is respected.
+func fastDir() string {
+	const memory, plenty = "/dev/shm", 2 << 30
+	var st syscall.Statfs_t
+	if os.Getenv("TMPDIR") == "" && syscall.Statfs(memory, &st) == nil &&
+		uint64(st.Bavail)*uint64(st.Bsize) > plenty { //nolint:gosec,unconvert // sizes; their types differ by system
+		return memory
+	}
+	return os.TempDir()
+}
+
+// sweep removes what runs left behind whose watching shell was killed too: directories an hour old that nobody holds.
+func sweep(tmp string) {
+	dirs, err := filepath.Glob(filepath.Join(tmp, dirPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range dirs {
+		f, err := os.Open(filepath.Join(dir, "lock")) //nolint:gosec // a lock file
+		if err != nil {
+			continue
+		}
+		info, err := f.Stat()
+		old := err == nil && time.Since(info.ModTime()) > time.Hour
+		if old && syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil { //nolint:gosec // a descriptor fits
+			_ = os.RemoveAll(dir) // may belong to somebody else
+		}
+		_ = f.Close() // only locked
+	}
+}
+
+// Server is a server of one test's own.
+type Server struct {
+	t   testing.TB
+	url string
+
+	mu     sync.Mutex
+	srv    *postgres.Server
+	dirs   []string
+	killed bool // and not restarted since
+}
+
+// NewServer starts a server for the test alone; it is gone when the test ends. It is a real process, so that it takes
+// some 100 ms and 40 MB of disk: for fault tests only.
+func NewServer(t testing.TB) *Server {
+	t.Helper()
+	srv, err := start(t.Context(), "")
+	if err != nil {
+		t.Fatalf("pgtest: start postgres: %v", err)
+	}
+	s := &Server{t: t, url: srv.URL(), srv: srv, dirs: srv.Dirs()}
+	t.Cleanup(func() {
+		if s.killed {
+			s.Restart() // a killed server leaves shared memory behind, which its successor cleans up
+		}
+		s.Stop()
+		for _, dir := range s.dirs {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Errorf("pgtest: remove the test server: %v", err)
+			}
+		}
+	})
+	return s
+}
+
+// URL is the address of the server's database. It stays the same over restarts.
+func (s *Server) URL() string { return s.url }
+
+// Pool returns a pool of connections to the server's database; it is closed when the test ends. It can be opened while
+// the server is down.
+func (s *Server) Pool() *pgxpool.Pool {
+	s.t.Helper()
+	return open(s.t, s.url)
+}
+
+// Kill ends the server by SIGKILL and returns when it is gone. Commits that were acknowledged are there again after
+// Restart.
+func (s *Server) Kill() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.srv.Kill(); err != nil {
+		s.t.Errorf("pgtest: kill postgres: %v", err)
+	}
+	s.killed = true
+}
+
+// Stop shuts the server down in good order: sessions end with an error, everything is written.
+func (s *Server) Stop() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), patience)
+	defer cancel()
+	if err := s.srv.Stop(ctx); err != nil {
+		s.t.Errorf("pgtest: stop postgres: %v", err)
+	}
+}
+
+// Restart starts the server again on the same data and at the same address, and returns when it accepts connections.
+// One that still runs is killed first.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.srv.Kill(); err != nil {
+		s.t.Errorf("pgtest: kill postgres: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), patience)
+	defer cancel()
+	srv, err := start(ctx, s.dirs[0])
+	if err != nil {
+		s.t.Fatalf("pgtest: restart postgres: %v", err)
+	}
+	s.srv, s.killed = srv, false
+}

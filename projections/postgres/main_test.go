@@ -1,0 +1,186 @@
+//go:build unix
+
+package postgres
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// template keeps one cluster for all tests of the run, so that initdb runs but once or twice.
+var template string
+
+// helperEnv makes the test binary start a server in the directory it names, say its URL, and wait to be killed.
+const helperEnv = "CARILLON_POSTGRES_TEST_HELPER"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(helperEnv); dir != "" {
+		os.Exit(helper(dir))
+	}
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	var err error
+	if template, err = os.MkdirTemp(fastDir(), "carillon-template-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(template) }()
+	return m.Run()
+}
+
+func helper(dir string) int {
+	srv, err := Start(context.Background(), Config{Dir: dir, Disposable: os.Getenv(helperEnv+"_DISPOSABLE") != ""})
+	if err != nil {
+		fmt.Println("failed:", err)
+		return 1
+	}
+	fmt.Println(srv.URL())
+	<-srv.Done()
+	return 2
+}
+
+// startHelper runs a server under another process; the channel gives what that process says, and ends with it.
+func startHelper(t *testing.T, dir string, env ...string) (*exec.Cmd, <-chan string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(append(os.Environ(), helperEnv+"="+dir), env...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	lines := make(chan string, 100)
+	go func() {
+		defer close(lines)
+		for scan := bufio.NewScanner(out); scan.Scan(); {
+			lines <- scan.Text()
+		}
+	}()
+	return cmd, lines
+}
+
+// fastDir is memory where there is plenty of it, unless TMPDIR says otherwise: clusters are many small files.
+func fastDir() string {
+	const memory, plenty = "/dev/shm", 4 << 30
+	var st syscall.Statfs_t
+	if os.Getenv("TMPDIR") == "" && syscall.Statfs(memory, &st) == nil &&
+		uint64(st.Bavail)*uint64(st.Bsize) > plenty { //nolint:gosec,unconvert // sizes; their types differ by system
+		return memory
+	}
+	return os.TempDir()
+}
+
+// reachable is a temporary directory that other users can pass into.
+func reachable(t *testing.T) string {
+	t.Helper()
+	base, err := os.MkdirTemp(fastDir(), "pg-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(base); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(base, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	resolved, err := filepath.EvalSymlinks(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resolved
+}
+
+func start(t *testing.T, cfg Config) *Server {
+	t.Helper()
+	cfg.Template = template
+	srv, err := Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, srv) })
+	return srv
+}
+
+func stop(t *testing.T, srv *Server) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	defer cancel()
+	if err := srv.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// ask runs a statement, and returns the text of the one value of its answer, if it has one.
+func ask(t *testing.T, srv *Server, sql string) string {
+	t.Helper()
+	return askAt(t, srv.URL(), sql)
+}
+
+func askAt(t *testing.T, address, sql string) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	rows, err := conn.PgConn().Exec(t.Context(), sql).ReadAll()
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	last := rows[len(rows)-1]
+	if len(last.Rows) == 0 {
+		return ""
+	}
+	return string(last.Rows[0][0])
+}
+
+// eventually polls until the condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("never happened: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// recorder is a logger whose lines a test can read.
+type recorder struct{ strings.Builder }
+
+func (r *recorder) logger() *slog.Logger { return slog.New(slog.NewTextHandler(r, nil)) }
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root drops to another user")
+	}
+}

@@ -1,0 +1,242 @@
+//go:build unix
+
+package postgres
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// After kill -9 of the process that runs the server nothing is left running, and the next start goes on.
+func TestKilledParent(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(reachable(t), "pg")
+	parent, says := startHelper(t, dir)
+	address := <-says
+	if !strings.HasPrefix(address, "postgres://") {
+		t.Fatal(address)
+	}
+	askAt(t, address, "CREATE TABLE kept AS SELECT 42 AS n")
+	data := filepath.Join(dir, "pgdata")
+	pid, err := readPID(filepath.Join(data, "postmaster.pid"))
+	if err != nil || !isPostmaster(pid, data) {
+		t.Fatalf("pid %d, %v", pid, err)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	eventually(t, "the server ends", func() bool { return !isPostmaster(pid, data) })
+	t.Logf("the server outlived its parent by %v", time.Since(began))
+	if got := ask(t, start(t, Config{Dir: dir}), "SELECT n FROM kept"); got != "42" {
+		t.Errorf("n = %q", got)
+	}
+}
+
+// A start right after the kill must not stumble over the server that is shutting down.
+func TestStartRightAfterTheParentWasKilled(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(reachable(t), "pg")
+	for range 3 {
+		parent, says := startHelper(t, dir)
+		address := <-says
+		askAt(t, address, "CREATE TABLE IF NOT EXISTS kept (n int); INSERT INTO kept VALUES (1)")
+		if err := parent.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = parent.Wait() // killed: its lock is free
+		stop(t, start(t, Config{Dir: dir}))
+	}
+	if got := ask(t, start(t, Config{Dir: dir}), "SELECT count(*) FROM kept"); got != "3" {
+		t.Errorf("%s rows of 3", got)
+	}
+}
+
+func TestKilledInTheMiddleOfInitdb(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(reachable(t), "pg")
+	parent, _ := startHelper(t, dir)
+	eventually(t, "initdb is at work", func() bool {
+		left, err := filepath.Glob(filepath.Join(dir, unfinished, "base"))
+		return err == nil && len(left) == 1
+	})
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait() // killed
+	if _, err := os.Stat(filepath.Join(dir, "pgdata")); !os.IsNotExist(err) {
+		t.Fatalf("pgdata: %v; initdb was too quick for this test", err)
+	}
+	if got := ask(t, start(t, Config{Dir: dir}), "SELECT 1"); got != "1" {
+		t.Error("no server")
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, unfinished)); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// A server that nobody stopped when its parent died is stopped by the next start.
+func TestOrphanIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(reachable(t), "pg")
+	srv := start(t, Config{Dir: dir})
+	ask(t, srv, "CREATE TABLE kept AS SELECT 42 AS n")
+	stop(t, srv)
+
+	run, err := serverAccount("", ownerOf(srv.data()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	orphan := exec.Command(srv.cmd.Path, srv.cmd.Args[1:]...) //nolint:gosec // as Start has run it
+	orphan.Dir = srv.data()
+	orphan.SysProcAttr = run.command(t.Context(), "/", srv.cmd.Path).SysProcAttr
+	dieWithParent(orphan.SysProcAttr, 0)
+	if err := orphan.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- orphan.Wait() }()
+	t.Cleanup(func() { _ = orphan.Process.Kill() })
+	pidFile := filepath.Join(srv.data(), "postmaster.pid")
+	eventually(t, "the orphan is up", func() bool {
+		text, err := os.ReadFile(pidFile)
+		return err == nil && strings.Contains(string(text), "ready")
+	})
+
+	var log recorder
+	again := start(t, Config{Dir: dir, Logger: log.logger()})
+	if err := <-ended; err != nil {
+		t.Errorf("the orphan ended with %v, want a clean shutdown", err)
+	}
+	if got := ask(t, again, "SELECT n FROM kept"); got != "42" {
+		t.Errorf("n = %q", got)
+	}
+	if !strings.Contains(log.String(), "left running") {
+		t.Errorf("log: %s", log.String())
+	}
+}
+
+// A postmaster.pid may name a process that has nothing to do with Postgres, and runs as the same user.
+func TestStalePIDFile(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(reachable(t), "pg")
+	srv := start(t, Config{Dir: dir})
+	stop(t, srv)
+	run, err := serverAccount("", ownerOf(srv.data()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := run.command(t.Context(), "/", "/bin/sh", "-c", "echo up; read -r _")
+	hold, err := other.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pidFile := filepath.Join(srv.data(), "postmaster.pid")
+	for name, content := range map[string]string{
+		"another process": strconv.Itoa(other.Process.Pid) + "\n" + srv.data() + "\n",
+		"no process":      "3999999\n" + srv.data() + "\n",
+		"cut short":       "",
+	} {
+		if err := os.WriteFile(pidFile, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := run.give(pidFile); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Start(t.Context(), Config{Dir: dir})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		stop(t, again)
+	}
+	if err := other.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the other process was hit: %v", err)
+	}
+	if err := hold.Close(); err != nil {
+		t.Error(err)
+	}
+	_ = other.Wait() // a read at the end of its input fails
+}
+
+// A disposable server and its directory are gone after its process, however that ended.
+func TestDisposableLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(reachable(t), "pg")
+	parent, says := startHelper(t, dir, helperEnv+"_DISPOSABLE=1")
+	address := <-says
+	askAt(t, address, "SELECT 1")
+	pid, err := readPID(filepath.Join(dir, "pgdata", "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server ends", func() bool { return !isPostmaster(pid, filepath.Join(dir, "pgdata")) })
+	eventually(t, "the directory goes", func() bool {
+		_, err := os.Stat(dir)
+		return os.IsNotExist(err)
+	})
+}
+
+// Where the kernel doesn't do it, a shell watches over the server.
+func TestWatcher(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	victim := func() (*exec.Cmd, chan error) {
+		cmd := exec.Command("/bin/sh", "-c", `trap 'exit 7' INT; while :; do sleep 0.01; done`)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		return cmd, ended
+	}
+
+	first, ended := victim()
+	gone := filepath.Join(dir, "gone")
+	if err := os.Mkdir(gone, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// The shell may get the signal before its trap stands; both ways it ends.
+	w, err := watch(syscall.SIGINT, first.Process.Pid, filepath.Join(dir, "none"), gone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.alive.Close(); err != nil { // as the kernel does when this process dies
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the watched process ended by itself")
+	}
+	if err := w.cmd.Wait(); err != nil {
+		t.Errorf("watcher: %v", err)
+	}
+	if _, err := os.Stat(gone); !os.IsNotExist(err) {
+		t.Errorf("the directory: %v", err)
+	}
+
+	second, ended := victim()
+	if w, err = watch(syscall.SIGINT, second.Process.Pid, "none"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.dismiss(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("a dismissed watcher stopped the process: %v", err)
+	default:
+	}
+}

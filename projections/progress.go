@@ -1,0 +1,157 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/eventstore"
+)
+
+// awaitPoll is how often a process asks Postgres for the checkpoint of a projection that runs in another process.
+const awaitPoll = 5 * time.Millisecond
+
+// Progress knows how far each consumer has come, so that a handler can wait until a write is visible. Consumers of
+// this process report directly; for others it looks at their checkpoints.
+type Progress struct {
+	pool    *pgxpool.Pool
+	mu      sync.Mutex
+	here    map[string]eventstore.Position
+	changed chan struct{} // closed and replaced at each change
+	waiting map[string]*waiters
+}
+
+// waiters are those who wait for one consumer.
+type waiters struct {
+	n      int
+	urgent chan struct{} // closed while there are some
+}
+
+// NewProgress makes an empty one.
+func NewProgress(pool *pgxpool.Pool) *Progress {
+	return &Progress{pool: pool, here: map[string]eventstore.Position{}, changed: make(chan struct{}), waiting: map[string]*waiters{}}
+}
+
+func (p *Progress) set(name string, to eventstore.Position) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.here[name] = to
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *Progress) lost(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.here, name)
+}
+
+func (p *Progress) get(name string) (at eventstore.Position, here bool, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, here = p.here[name]
+	return at, here, p.changed
+}
+
+// Await waits until each named projection has applied the event at a position. It reports false when the context
+// ended first: the write is safe all the same, only not visible yet.
+func (p *Progress) Await(ctx context.Context, to eventstore.Position, names ...string) bool {
+	for _, name := range names {
+		if !p.await(ctx, to, name) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *Progress) await(ctx context.Context, to eventstore.Position, name string) bool {
+	p.hurry(name, 1)
+	defer p.hurry(name, -1)
+	for {
+		at, here, changed := p.get(name)
+		var poll <-chan time.Time
+		if !here {
+			at = p.stored(ctx, name)
+			poll = time.After(awaitPoll)
+		}
+		if !at.Before(to) {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+		case <-poll:
+		}
+	}
+}
+
+// hurry counts who waits for a consumer of this process.
+func (p *Progress) hurry(name string, more int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.waitersOf(name)
+	w.n += more
+	switch {
+	case w.n == 1 && more > 0:
+		close(w.urgent)
+	case w.n == 0:
+		w.urgent = make(chan struct{})
+	}
+}
+
+// urgent gives a channel that is closed while somebody waits for a consumer.
+func (p *Progress) urgent(name string) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waitersOf(name).urgent
+}
+
+func (p *Progress) waitersOf(name string) *waiters {
+	w := p.waiting[name]
+	if w == nil {
+		w = &waiters{urgent: make(chan struct{})}
+		p.waiting[name] = w
+	}
+	return w
+}
+
+// stored reads a checkpoint; any failure reads as "not there yet", because waiting is bounded by the caller.
+func (p *Progress) stored(ctx context.Context, name string) eventstore.Position {
+	var commit, prepare int64
+	err := p.pool.QueryRow(ctx, "SELECT commit, prepare FROM carillon.checkpoints WHERE name = $1", name).Scan(&commit, &prepare)
+	if err != nil {
+		return eventstore.Start
+	}
+	return position(commit, prepare)
+}
+
+// Settle waits until a projection has applied everything that is in the store now and concerns it. Await can't say
+// that: the newest event in the store may be one that the projection never gets to see.
+func (p *Progress) Settle(ctx context.Context, store eventstore.Store, projector Projector) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	at, here, _ := p.get(projector.Name())
+	if !here {
+		at = p.stored(ctx, projector.Name())
+	}
+	last := at
+	for message, err := range store.Subscribe(ctx, at, projector.Filter()) {
+		if err != nil {
+			return fmt.Errorf("settle %s: %w", projector.Name(), err)
+		}
+		if message.CaughtUp {
+			break
+		}
+		if message.Event != nil {
+			last = message.Position
+		}
+	}
+	if !p.Await(ctx, last, projector.Name()) {
+		return fmt.Errorf("settle %s: %w", projector.Name(), ctx.Err())
+	}
+	return nil
+}

@@ -1,0 +1,318 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+	"carillon/projections"
+	"carillon/projections/pgtest"
+)
+
+const patience = 30 * time.Second
+
+// tally is the smallest read model: how many events each stream has.
+type tally struct{ ddl string }
+
+func (tally) Name() string              { return "tally" }
+func (tally) Filter() eventstore.Filter { return eventstore.Categories("thing") }
+func (p tally) Schema() string {
+	return "CREATE TABLE counts (stream text PRIMARY KEY, n integer NOT NULL);" + p.ddl
+}
+
+func (tally) Project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+	for i := range batch {
+		if batch[i].Type != "thing.happened.v1" {
+			return fmt.Errorf("%w: %s", eventstore.ErrUndecodable, batch[i].Type)
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO counts VALUES ($1, 1) ON CONFLICT (stream) DO UPDATE SET n = counts.n + 1`, batch[i].Stream)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// world is a store and a database of one test.
+type world struct {
+	*testing.T
+	store eventstore.Store
+	pool  *pgxpool.Pool
+	ctx   context.Context
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	w := &world{T: t, store: nodetest.Start(t), pool: pgtest.Pool(t), ctx: ctx}
+	if err := projections.Migrate(ctx, w.pool); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// run starts a runner; stop waits until it has ended and returns its error.
+func (w *world) run(work func(context.Context, *projections.Runner) error) (progress *projections.Progress, stop func() error) {
+	progress = projections.NewProgress(w.pool)
+	runner := &projections.Runner{Pool: w.pool, Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	ctx, cancel := context.WithCancel(w.ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- work(ctx, runner) }()
+	var err error
+	stopped := false
+	stop = func() error {
+		if !stopped {
+			cancel()
+			err, stopped = <-ended, true
+		}
+		return err
+	}
+	w.Cleanup(func() { _ = stop() })
+	return progress, stop
+}
+
+func (w *world) project(p projections.Projector) (*projections.Progress, func() error) {
+	return w.run(func(ctx context.Context, r *projections.Runner) error { return r.Project(ctx, p) })
+}
+
+func (w *world) append(stream string, expected eventstore.Revision, kind string) eventstore.Position {
+	w.Helper()
+	appended, err := w.store.Append(w.ctx, stream, expected, []eventstore.Proposed{{ID: uuid.New(), Type: kind, Data: []byte(`{}`)}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return appended.Position
+}
+
+func (w *world) count(stream string) (n int) {
+	w.Helper()
+	err := w.pool.QueryRow(w.ctx, "SELECT n FROM tally.counts WHERE stream = $1", stream).Scan(&n)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		w.Fatal(err)
+	}
+	return n
+}
+
+func (w *world) await(progress *projections.Progress, at eventstore.Position, name string) {
+	w.Helper()
+	if !progress.Await(w.ctx, at, name) {
+		w.Fatalf("%s did not get to %s", name, at)
+	}
+}
+
+func TestAnAcknowledgedWriteIsReadAfterAwait(t *testing.T) {
+	w := newWorld(t)
+	progress, _ := w.project(tally{})
+	stream := eventstore.StreamName("thing", uuid.New())
+	for i := range 20 {
+		at := w.append(stream, eventstore.Revision(i-1), "thing.happened.v1")
+		w.await(progress, at, "tally")
+		if got := w.count(stream); got != i+1 {
+			t.Fatalf("count = %d after %d events", got, i+1)
+		}
+	}
+}
+
+func TestAnotherProcessAwaitsByTheCheckpoint(t *testing.T) {
+	w := newWorld(t)
+	w.project(tally{})
+	at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+	w.await(projections.NewProgress(w.pool), at, "tally")
+}
+
+func TestAwaitGivesUpWithItsContext(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Millisecond)
+	defer cancel()
+	if projections.NewProgress(w.pool).Await(ctx, eventstore.Position{Commit: 1, Prepare: 1}, "tally") {
+		t.Error("a projection that does not run was awaited")
+	}
+}
+
+func TestEachEventIsProjectedOnceOverRestarts(t *testing.T) {
+	w := newWorld(t)
+	stream := eventstore.StreamName("thing", uuid.New())
+	for round := range 4 {
+		progress, stop := w.project(tally{})
+		for i := range 10 {
+			at := w.append(stream, eventstore.Revision(round*10+i-1), "thing.happened.v1")
+			if i%3 == 0 {
+				w.await(progress, at, "tally")
+			}
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := w.append(stream, 39, "thing.happened.v1")
+	progress, _ := w.project(tally{})
+	w.await(progress, at, "tally")
+	if got := w.count(stream); got != 41 {
+		t.Errorf("count = %d, want 41", got)
+	}
+}
+
+func TestTwoRunnersTakeTurnsAndNeverBothWrite(t *testing.T) {
+	w := newWorld(t)
+	first, stopFirst := w.project(tally{})
+	stream := eventstore.StreamName("thing", uuid.New())
+	w.await(first, w.append(stream, eventstore.NoStream, "thing.happened.v1"), "tally")
+	second, _ := w.project(tally{})
+	w.await(first, w.append(stream, 0, "thing.happened.v1"), "tally")
+	if err := stopFirst(); err != nil {
+		t.Fatal(err)
+	}
+	w.await(second, w.append(stream, 1, "thing.happened.v1"), "tally")
+	if got := w.count(stream); got != 3 {
+		t.Errorf("count = %d, want 3", got)
+	}
+}
+
+func TestALostPostgresSessionIsTakenUpAgain(t *testing.T) {
+	w := newWorld(t)
+	progress, _ := w.project(tally{})
+	stream := eventstore.StreamName("thing", uuid.New())
+	for i := range 5 {
+		w.await(progress, w.append(stream, eventstore.Revision(i-1), "thing.happened.v1"), "tally")
+		if _, err := w.pool.Exec(w.ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'carillon tally'"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.await(projections.NewProgress(w.pool), w.append(stream, 4, "thing.happened.v1"), "tally")
+	if got := w.count(stream); got != 6 {
+		t.Errorf("count = %d, want 6", got)
+	}
+}
+
+func TestAnUndecodableEventStopsLoudlyAndMovesNoCheckpoint(t *testing.T) {
+	w := newWorld(t)
+	good := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+	progress, stop := w.project(tally{})
+	w.await(progress, good, "tally")
+	w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.exploded.v1")
+	var stopped string
+	for deadline := time.Now().Add(patience); stopped == "" && time.Now().Before(deadline); {
+		if err := w.pool.QueryRow(w.ctx, "SELECT coalesce(stopped, '') FROM carillon.checkpoints WHERE name = 'tally'").Scan(&stopped); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := stop(); !errors.Is(err, eventstore.ErrUndecodable) {
+		t.Errorf("error = %v, want undecodable", err)
+	}
+	if !strings.Contains(stopped, "thing.exploded.v1") {
+		t.Errorf("stopped = %q, want it to name the event", stopped)
+	}
+	var commit uint64
+	if err := w.pool.QueryRow(w.ctx, "SELECT commit FROM carillon.checkpoints WHERE name = 'tally'").Scan(&commit); err != nil || commit != good.Commit {
+		t.Errorf("checkpoint = %d, %v, want %d", commit, err, good.Commit)
+	}
+}
+
+func TestAChangedSchemaIsBuiltAnew(t *testing.T) {
+	w := newWorld(t)
+	stream := eventstore.StreamName("thing", uuid.New())
+	at := w.append(stream, eventstore.NoStream, "thing.happened.v1")
+	progress, stop := w.project(tally{})
+	w.await(progress, at, "tally")
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.project(tally{ddl: "CREATE TABLE more (x int);"})
+	rebuilt := func() bool {
+		var there bool
+		if err := w.pool.QueryRow(w.ctx, "SELECT to_regclass('tally.more') IS NOT NULL").Scan(&there); err != nil {
+			t.Fatal(err)
+		}
+		return there && w.count(stream) == 1
+	}
+	for !rebuilt() {
+		if w.ctx.Err() != nil {
+			t.Fatal("the read model was not built anew")
+		}
+	}
+}
+
+func TestRebuildServesTheOldUntilTheNewTakesItsPlace(t *testing.T) {
+	w := newWorld(t)
+	progress, _ := w.project(tally{})
+	stream := eventstore.StreamName("thing", uuid.New())
+	revision := eventstore.NoStream
+	happen := func() eventstore.Position {
+		at := w.append(stream, revision, "thing.happened.v1")
+		revision++
+		return at
+	}
+	for range 30 {
+		happen()
+	}
+	w.await(progress, happen(), "tally")
+	if _, err := w.pool.Exec(w.ctx, "UPDATE tally.counts SET n = 1000"); err != nil { // a damaged read model
+		t.Fatal(err)
+	}
+	writing := make(chan eventstore.Position)
+	go func() { // more happens all the while
+		var at eventstore.Position
+		for range 50 {
+			at = happen()
+		}
+		writing <- at
+	}()
+	runner := &projections.Runner{Pool: w.pool, Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	reports := 0
+	if err := runner.Rebuild(w.ctx, tally{}, func(_, _ eventstore.Position) { reports++ }); err != nil {
+		t.Fatal(err)
+	}
+	w.await(progress, <-writing, "tally")
+	w.await(progress, happen(), "tally")
+	if got := w.count(stream); got != 82 {
+		t.Errorf("count = %d after the rebuild, want 82", got)
+	}
+	if reports < 2 {
+		t.Errorf("%d reports of progress", reports)
+	}
+}
+
+func TestARebuildAtATime(t *testing.T) {
+	w := newWorld(t)
+	progress, _ := w.project(tally{})
+	w.await(progress, w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1"), "tally")
+	runner := &projections.Runner{Pool: w.pool, Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	var second error
+	err := runner.Rebuild(w.ctx, tally{}, func(at, _ eventstore.Position) {
+		if at == eventstore.Start {
+			second = runner.Rebuild(w.ctx, tally{}, nil)
+		}
+	})
+	if err != nil || !errors.Is(second, projections.ErrRebuilding) {
+		t.Errorf("errors = %v, %v; want the second to be refused", err, second)
+	}
+}
+
+func TestAFailedRebuildLeavesTheOldInPlace(t *testing.T) {
+	w := newWorld(t)
+	progress, _ := w.project(tally{})
+	stream := eventstore.StreamName("thing", uuid.New())
+	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), "tally")
+	ctx, cancel := context.WithCancel(w.ctx)
+	cancel()
+	runner := &projections.Runner{Pool: w.pool, Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	if err := runner.Rebuild(ctx, tally{}, nil); err == nil {
+		t.Error("a rebuild without a context succeeded")
+	}
+	w.await(progress, w.append(stream, 0, "thing.happened.v1"), "tally")
+	if got := w.count(stream); got != 2 {
+		t.Errorf("count = %d, want 2", got)
+	}
+}

@@ -1,0 +1,202 @@
+// Package projecttest feeds projectors in tests: recorded events in a global order, in batches, each in a transaction
+// on a connection such as the runner's. Where the subject is the way of events through the store, test with the store.
+package projecttest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/eventstore"
+	"carillon/projections"
+)
+
+// Log is a history and the read models that are made of it.
+type Log struct {
+	t        testing.TB
+	pool     *pgxpool.Pool
+	readers  []reader
+	events   []eventstore.Recorded
+	pending  int // events from here on are not projected
+	revision map[string]eventstore.Revision
+}
+
+type reader struct {
+	projections.Projector
+	conn *pgx.Conn
+}
+
+// New makes the schemas of the projectors, empty.
+func New(t testing.TB, pool *pgxpool.Pool, projectors ...projections.Projector) *Log {
+	t.Helper()
+	l := &Log{t: t, pool: pool}
+	for _, p := range projectors {
+		l.readers = append(l.readers, reader{p, l.connect(p)})
+	}
+	l.Clear()
+	return l
+}
+
+// Clear begins a new history, with empty schemas.
+func (l *Log) Clear() {
+	l.t.Helper()
+	l.events, l.pending, l.revision = nil, 0, map[string]eventstore.Revision{}
+	for _, r := range l.readers {
+		l.empty(r)
+	}
+}
+
+func (l *Log) connect(p projections.Projector) *pgx.Conn {
+	l.t.Helper()
+	config := l.pool.Config().ConnConfig.Copy()
+	config.RuntimeParams["search_path"] = pgx.Identifier{p.Name()}.Sanitize() + ", public"
+	conn, err := pgx.ConnectConfig(l.t.Context(), config)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(l.t.Context())) }) // the database goes with the test
+	return conn
+}
+
+func (l *Log) empty(r reader) {
+	l.t.Helper()
+	name := pgx.Identifier{r.Name()}.Sanitize()
+	ddl := "DROP SCHEMA IF EXISTS " + name + " CASCADE; CREATE SCHEMA " + name + "; " + r.Schema()
+	if _, err := r.conn.Exec(l.t.Context(), ddl); err != nil {
+		l.t.Fatalf("schema %s: %v", r.Name(), err)
+	}
+}
+
+// Stream is the stream of an aggregate; what it returns records events there. The store's clock says at.
+func Stream[S, E, C any](l *Log, a eventstore.Aggregate[S, E, C], id uuid.UUID, at time.Time) func(events ...E) {
+	return func(events ...E) {
+		l.t.Helper()
+		for _, event := range events {
+			name, data, err := a.Codec.Encode(event)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			l.Append(eventstore.Recorded{
+				ID: uuid.New(), Stream: eventstore.StreamName(a.Category, id), Type: name, Data: data, Created: at,
+				Metadata: []byte(`{"actor":"test","schemaVersion":1}`),
+			})
+		}
+	}
+}
+
+// Append adds an event as it is, at the next revision and position.
+func (l *Log) Append(event eventstore.Recorded) {
+	next, exists := l.revision[event.Stream]
+	if exists {
+		next++
+	}
+	l.revision[event.Stream] = next
+	position := uint64(len(l.events)) + 1
+	event.Revision, event.Position = next, eventstore.Position{Commit: position, Prepare: position}
+	l.events = append(l.events, event)
+}
+
+// Events are all there are, in order.
+func (l *Log) Events() []eventstore.Recorded { return l.events }
+
+// Project brings the read models up to date; each gets what is new as one batch.
+func (l *Log) Project() {
+	l.t.Helper()
+	batch := l.events[l.pending:]
+	l.pending = len(l.events)
+	for _, r := range l.readers {
+		if err := project(l.t, r, batch); err != nil {
+			l.t.Fatalf("%s: %v", r.Name(), err)
+		}
+	}
+}
+
+// ProjectInBatches builds a projector's read model anew from the whole history, cut into batches of the given sizes,
+// which are used in turn.
+func (l *Log) ProjectInBatches(p projections.Projector, sizes ...int) {
+	l.t.Helper()
+	r := l.reader(p)
+	l.empty(r)
+	l.inBatches(r, l.events, sizes)
+}
+
+// ProjectOn brings a projector's read model up to date in batches of a size.
+func (l *Log) ProjectOn(p projections.Projector, size int) {
+	l.t.Helper()
+	l.inBatches(l.reader(p), l.events[l.pending:], []int{size})
+}
+
+func (l *Log) reader(p projections.Projector) reader {
+	return l.readers[slices.IndexFunc(l.readers, func(r reader) bool { return r.Name() == p.Name() })]
+}
+
+func (l *Log) inBatches(r reader, rest []eventstore.Recorded, sizes []int) {
+	l.t.Helper()
+	for i := 0; len(rest) > 0; i++ {
+		size := min(sizes[i%len(sizes)], len(rest))
+		if err := project(l.t, r, rest[:size]); err != nil {
+			l.t.Fatalf("%s: %v", r.Name(), err)
+		}
+		rest = rest[size:]
+	}
+	l.pending = len(l.events)
+}
+
+// ProjectError gives a projector one event alone and returns what it says; nothing is kept.
+func (l *Log) ProjectError(p projections.Projector, event eventstore.Recorded) error {
+	l.t.Helper()
+	for _, r := range l.readers {
+		if r.Name() == p.Name() {
+			return project(l.t, r, []eventstore.Recorded{event})
+		}
+	}
+	return fmt.Errorf("%s does not read this log", p.Name())
+}
+
+func project(t testing.TB, r reader, events []eventstore.Recorded) error {
+	var batch []eventstore.Recorded
+	for _, event := range events {
+		if slices.ContainsFunc(r.Filter().Prefixes, func(prefix string) bool { return strings.HasPrefix(event.Stream, prefix) }) {
+			batch = append(batch, event)
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	return pgx.BeginFunc(t.Context(), r.conn, func(tx pgx.Tx) error { return r.Project(t.Context(), tx, batch) })
+}
+
+// Dump renders the rows of tables ("schema.table") as JSON lines, sorted, to compare two states of a read model.
+func (l *Log) Dump(tables ...string) string {
+	l.t.Helper()
+	var out bytes.Buffer
+	for _, table := range tables {
+		fmt.Fprintf(&out, "# %s\n", table)
+		rows, err := l.pool.Query(l.t.Context(), "SELECT to_jsonb(t) FROM "+table+" t")
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		lines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (line string, err error) {
+			var object json.RawMessage
+			err = row.Scan(&object)
+			return string(object), err
+		})
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		slices.Sort(lines)
+		for _, line := range lines {
+			out.WriteString(line + "\n")
+		}
+	}
+	return out.String()
+}

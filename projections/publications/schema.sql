@@ -1,0 +1,17 @@
+-- What was published.
+CREATE TABLE publications (
+    id           uuid PRIMARY KEY,
+    organization uuid,                 -- the publisher; the only one to see an event without a feed
+    type         text NOT NULL,
+    source       text NOT NULL,
+    subject      text,
+    time         timestamptz NOT NULL,
+    feed_type    text,
+    feed_id      uuid,
+    published_at timestamptz NOT NULL, -- when the store recorded it
+    data         bytea NOT NULL        -- JSON, byte for byte as published
+);
+-- For backfills, which go by the time that the event names: callers know no other.
+-- A backfill goes through the events of a feed, or of an organization without a feed, by their time.
+CREATE INDEX ON publications (feed_id, time, id) WHERE feed_id IS NOT NULL;
+CREATE INDEX ON publications (organization, time, id) WHERE feed_id IS NULL;

@@ -1,0 +1,154 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"carillon/eventstore"
+	"carillon/projections/analytics"
+)
+
+// ErrRebuilding: somebody, here or on another node, is rebuilding this read model already.
+var ErrRebuilding = errors.New("read model is being rebuilt already")
+
+// Rebuild builds a read model anew beside the one that serves, and then takes its place in one transaction: readers
+// see the old one, then the new one, never nothing. report, where not nil, hears how far it has come: the position,
+// and the head of the store when it began.
+func (r *Runner) Rebuild(ctx context.Context, p Projector, report func(at, head eventstore.Position)) error {
+	b, err := r.beginRebuild(ctx, p)
+	if err != nil {
+		return fmt.Errorf("rebuild %s: %w", p.Name(), err)
+	}
+	defer b.shadow.close()
+	head, err := r.Store.Head(ctx)
+	if err != nil {
+		return fmt.Errorf("rebuild %s: %w", p.Name(), err)
+	}
+	b.report = func(at eventstore.Position) {
+		if report != nil {
+			report(at, head)
+		}
+	}
+	b.report(eventstore.Start)
+	if err := b.catchUp(ctx, func(batch []eventstore.Recorded) error {
+		return pgx.BeginFunc(ctx, b.shadow.conn, func(tx pgx.Tx) error { return p.Project(ctx, tx, batch) })
+	}); err != nil {
+		return fmt.Errorf("rebuild %s: %w", p.Name(), err)
+	}
+	if err := b.takeOver(ctx); err != nil {
+		return fmt.Errorf("rebuild %s: %w", p.Name(), err)
+	}
+	b.report(head)
+	return nil
+}
+
+// rebuild is one read model on its way.
+type rebuild struct {
+	projector Projector
+	store     eventstore.Store
+	shadow    *session // writes into a schema beside the one that serves
+	events    int
+	report    func(eventstore.Position)
+}
+
+func (r *Runner) beginRebuild(ctx context.Context, p Projector) (*rebuild, error) {
+	schema := p.Name() + "__rebuild"
+	conn, err := connect(ctx, r.Pool, schema)
+	if err != nil {
+		return nil, err
+	}
+	b := &rebuild{projector: p, store: r.Store, shadow: &session{conn: conn, name: p.Name(), schema: schema}}
+	var mine bool
+	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockKey("rebuild of "+p.Name())).Scan(&mine)
+	if err == nil && !mine {
+		err = ErrRebuilding
+	}
+	if err == nil {
+		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return createSchema(ctx, tx, schema, p.Schema()) })
+	}
+	if err != nil {
+		b.shadow.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// catchUp reads from where the shadow is to the head, in batches.
+func (b *rebuild) catchUp(ctx context.Context, apply func([]eventstore.Recorded) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	batch := make([]eventstore.Recorded, 0, MaxBatch)
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		if err := apply(batch); err != nil {
+			return err
+		}
+		b.events += len(batch)
+		b.shadow.position, b.shadow.anchor = batch[len(batch)-1].Position, b.shadow.anchor.after(batch)
+		batch = batch[:0]
+		b.report(b.shadow.position)
+		return nil
+	}
+	for message, err := range b.store.Subscribe(ctx, b.shadow.position, b.projector.Filter()) {
+		switch {
+		case err != nil:
+			return err
+		case message.CaughtUp:
+			return flush()
+		case message.Event != nil:
+			batch = append(batch, *message.Event)
+		}
+		if len(batch) == MaxBatch {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(errors.New("the subscription ended before it caught up"), ctx.Err())
+}
+
+// takeOver holds the runner of the old read model at its checkpoint, applies what is still missing, and swaps. The
+// runner then finds another epoch and begins again on the new one.
+func (b *rebuild) takeOver(ctx context.Context) error {
+	name := b.projector.Name()
+	tx, err := b.shadow.conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	if _, err := tx.Exec(ctx, "SET LOCAL synchronous_commit = on"); err != nil {
+		return err
+	}
+	var commit, prepare int64
+	err = tx.QueryRow(ctx, "SELECT commit, prepare FROM carillon.checkpoints WHERE name = $1 FOR UPDATE", name).Scan(&commit, &prepare)
+	if err != nil {
+		return fmt.Errorf("hold the checkpoint: %w", err)
+	}
+	if err := b.catchUp(ctx, func(batch []eventstore.Recorded) error { return b.projector.Project(ctx, tx, batch) }); err != nil {
+		return err
+	}
+	at := b.shadow.position
+	if held := position(commit, prepare); at.Before(held) {
+		at = held // between the two no event concerns it, or it would have been read
+	}
+	live, shadow := pgx.Identifier{name}.Sanitize(), pgx.Identifier{b.shadow.schema}.Sanitize()
+	if err := analytics.Around(ctx, tx, name, func() error {
+		_, err := tx.Exec(ctx, "DROP SCHEMA IF EXISTS "+live+" CASCADE; ALTER SCHEMA "+shadow+" RENAME TO "+live)
+		return err
+	}); err != nil {
+		return fmt.Errorf("swap: %w", err)
+	}
+	_, err = tx.Exec(ctx, `UPDATE carillon.checkpoints SET fingerprint = $2, epoch = epoch + 1, commit = $3, prepare = $4,
+		events = $5, updated_at = now(), stopped = NULL, last_stream = nullif($6, ''), last_revision = $7, last_event = $8
+		WHERE name = $1`, name, fingerprint(b.projector.Schema()), int64(at.Commit), int64(at.Prepare), b.events, //nolint:gosec // positions fit an int64
+		b.shadow.anchor.stream, b.shadow.anchor.revision, b.shadow.anchor.event)
+	if err != nil {
+		return fmt.Errorf("move checkpoint: %w", err)
+	}
+	return tx.Commit(ctx)
+}

@@ -1,0 +1,179 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/eventstore"
+)
+
+const (
+	minPause       = 50 * time.Millisecond // before a consumer that failed starts again
+	maxPause       = 5 * time.Second
+	batchLinger    = 10 * time.Millisecond
+	idleCheckpoint = 5 * time.Second // between two checkpoints where no event concerns the consumer
+)
+
+// Runner runs consumers. Any number of processes may run the same ones: for each, one process at a time works and the
+// others stand by.
+type Runner struct {
+	Pool     *pgxpool.Pool
+	Store    eventstore.Store
+	Log      *slog.Logger
+	Progress *Progress
+	// Identity tells the store from any other, a copy of it included; "" while it is empty. With it, checkpoints of
+	// another store are found out when a consumer starts. Nil trusts them.
+	Identity func(ctx context.Context) (string, error)
+}
+
+// consumer is what a session drives: a projector or a process manager.
+type consumer interface {
+	Name() string
+	Filter() eventstore.Filter
+	Schema() string
+	linger() time.Duration
+	open(ctx context.Context, r *Runner, s *session) error
+	handle(ctx context.Context, s *session, batch Batch) error
+	finish(ctx context.Context, s *session) error
+}
+
+// Project runs a projector until the context ends or an event can't be decoded; the latter is the error it returns.
+func (r *Runner) Project(ctx context.Context, p Projector) error {
+	return r.run(ctx, func() consumer { return &projecting{Projector: p} })
+}
+
+// React runs a process manager, as Project does. Each start gets a fresh one, to which the saved state is restored.
+func (r *Runner) React(ctx context.Context, fresh func() eventstore.Process) error {
+	return r.run(ctx, func() consumer { return &reacting{Process: fresh()} })
+}
+
+func (r *Runner) run(ctx context.Context, fresh func() consumer) error {
+	pause := minPause
+	for {
+		c := fresh()
+		log := r.Log.With("consumer", c.Name())
+		started := time.Now()
+		err := r.runSession(ctx, c, log)
+		switch {
+		case errors.Is(err, eventstore.ErrUndecodable):
+			log.Error("stopped: an event can't be decoded; nothing was skipped, its checkpoint stands before the event", "error", err)
+			return fmt.Errorf("%s: %w", c.Name(), err)
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // it was told to end, whatever broke meanwhile
+		}
+		if time.Since(started) > maxPause {
+			pause = minPause
+		}
+		log.Warn("consumer interrupted, starting again from its checkpoint", "pause", pause, "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// runSession runs the consumer on one Postgres session until something breaks.
+func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) error {
+	s, err := openSession(ctx, r.Pool, c.Name(), c.Schema())
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := r.reconcile(ctx, s, c, log); err != nil {
+		return err
+	}
+	if err := c.open(ctx, r, s); err != nil {
+		return err
+	}
+	r.Progress.set(c.Name(), s.position)
+	defer r.Progress.lost(c.Name())
+	log.Debug("consumer runs", "after", s.position.String())
+
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: time.Second}, watermill.NopLogger{})
+	if err != nil {
+		return fmt.Errorf("router: %w", err)
+	}
+	var failed error // written by the one handler, read after the router has ended
+	subscriber := &Subscriber{
+		Store: r.Store, After: s.position, Filter: c.Filter(), Log: r.Log,
+		Linger: c.linger(), Urgent: func() <-chan struct{} { return r.Progress.urgent(c.Name()) },
+	}
+	router.AddConsumerHandler(c.Name(), c.Name(), subscriber, func(m *message.Message) error {
+		batch, err := BatchOf(m)
+		if err == nil {
+			err = c.handle(m.Context(), s, batch)
+		}
+		if err == nil && s.store == "" && !batch.Quiet { // it was empty when the session began
+			err = r.identify(m.Context(), s)
+		}
+		if err != nil {
+			failed = err
+			return err
+		}
+		if !batch.Quiet {
+			r.Progress.set(c.Name(), batch.Position)
+		}
+		return nil
+	})
+	if err := router.Run(ctx); err != nil {
+		return fmt.Errorf("router: %w", err)
+	}
+	if errors.Is(failed, eventstore.ErrUndecodable) {
+		if err := s.stop(ctx, failed); err != nil {
+			log.Error("could not record why the consumer stopped", "error", err)
+		}
+	}
+	if failed == nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		return c.finish(closing, s)
+	}
+	return failed
+}
+
+// identify names the store once it has its first event.
+func (r *Runner) identify(ctx context.Context, s *session) error {
+	if r.Identity == nil {
+		return nil
+	}
+	present, err := r.Identity(ctx)
+	if err != nil {
+		return fmt.Errorf("identify the event store: %w", err)
+	}
+	return s.belongTo(ctx, present)
+}
+
+// projecting commits every batch.
+type projecting struct {
+	Projector
+	idleSince time.Time
+}
+
+// linger implements consumer: a read model may be a blink behind, unless somebody waits for it.
+func (*projecting) linger() time.Duration { return batchLinger }
+
+func (p *projecting) open(context.Context, *Runner, *session) error { return nil }
+
+func (p *projecting) handle(ctx context.Context, s *session, batch Batch) error {
+	if len(batch.Events) == 0 {
+		if batch.Quiet || time.Since(p.idleSince) < idleCheckpoint {
+			return nil
+		}
+		p.idleSince = time.Now()
+		return s.commit(ctx, batch.Position, s.anchor, 0, func(pgx.Tx) error { return nil })
+	}
+	p.idleSince = time.Now()
+	return s.commit(ctx, batch.Position, s.anchor.after(batch.Events), len(batch.Events), func(tx pgx.Tx) error { return p.Project(ctx, tx, batch.Events) })
+}
+
+func (p *projecting) finish(context.Context, *session) error { return nil }

@@ -1,0 +1,226 @@
+package projections
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/eventstore"
+	"carillon/projections/analytics"
+)
+
+// errFenced: the checkpoint is not where this session left it; another build or runner has taken over.
+var errFenced = errors.New("fenced: the checkpoint was moved by somebody else")
+
+const lockPoll = 250 * time.Millisecond
+
+// session is one Postgres connection that holds a consumer's lock and does all its writing. Losing the connection
+// loses the lock and the ability to write at the same instant.
+type session struct {
+	conn     *pgx.Conn
+	name     string
+	schema   string
+	epoch    int64
+	position eventstore.Position
+	anchor   anchor
+	store    string // that the position is of; "" while it is not known
+}
+
+// openSession waits until the lock of the name is free, takes it, and prepares the schema.
+func openSession(ctx context.Context, pool *pgxpool.Pool, name, ddl string) (*session, error) {
+	conn, err := connect(ctx, pool, name)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{conn: conn, name: name, schema: name}
+	if err := s.prepare(ctx, ddl); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// connect opens a connection outside the pool whose search path begins with a schema.
+func connect(ctx context.Context, pool *pgxpool.Pool, schema string) (*pgx.Conn, error) {
+	config := pool.Config().ConnConfig.Copy()
+	config.RuntimeParams["search_path"] = pgx.Identifier{schema}.Sanitize() + ", public"
+	config.RuntimeParams["application_name"] = "carillon " + schema
+	// Rows and checkpoint are one transaction: what a crash of Postgres loses of them it loses together, and the event
+	// store, which is synced, tells it again. So nobody waits for the disk here.
+	config.RuntimeParams["synchronous_commit"] = "off"
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return conn, nil
+}
+
+func (s *session) prepare(ctx context.Context, ddl string) error {
+	for {
+		var got bool
+		if err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockKey(s.name)).Scan(&got); err != nil {
+			return fmt.Errorf("lock: %w", err)
+		}
+		if got {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lockPoll):
+		}
+	}
+	tx, err := s.conn.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("prepare: %w", err)
+	}
+	defer func() { _ = tx.Rollback(ctx) }()
+	if err := s.prepareSchema(ctx, tx, ddl); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "UPDATE carillon.checkpoints SET stopped = NULL WHERE name = $1", s.name); err != nil {
+		return fmt.Errorf("prepare: %w", err)
+	}
+	return tx.Commit(ctx)
+}
+
+// prepareSchema makes the read model's tables, anew where the code's DDL is not the one they were made with.
+func (s *session) prepareSchema(ctx context.Context, tx pgx.Tx, ddl string) error {
+	var commit, prepare int64
+	var found string
+	err := tx.QueryRow(ctx, `SELECT fingerprint, epoch, commit, prepare, store, coalesce(last_stream, ''), coalesce(last_revision, 0),
+		coalesce(last_event, '00000000-0000-0000-0000-000000000000') FROM carillon.checkpoints WHERE name = $1`, s.name).
+		Scan(&found, &s.epoch, &commit, &prepare, &s.store, &s.anchor.stream, &s.anchor.revision, &s.anchor.event)
+	switch {
+	case err == nil && found == fingerprint(ddl):
+		s.position = position(commit, prepare)
+		return nil
+	case err != nil && !errors.Is(err, pgx.ErrNoRows):
+		return fmt.Errorf("read checkpoint: %w", err)
+	}
+	return s.begin(ctx, tx, ddl)
+}
+
+// begin makes the read model's tables anew, empty, with a checkpoint at the start.
+func (s *session) begin(ctx context.Context, tx pgx.Tx, ddl string) error {
+	if err := analytics.Around(ctx, tx, s.schema, func() error { return createSchema(ctx, tx, s.schema, ddl) }); err != nil {
+		return err
+	}
+	err := tx.QueryRow(ctx, `INSERT INTO carillon.checkpoints (name, fingerprint) VALUES ($1, $2)
+		ON CONFLICT (name) DO UPDATE SET fingerprint = excluded.fingerprint, epoch = checkpoints.epoch + 1,
+			commit = 0, prepare = 0, events = 0, updated_at = now(),
+			store = '', last_stream = NULL, last_revision = NULL, last_event = NULL
+		RETURNING epoch`, s.name, fingerprint(ddl)).Scan(&s.epoch)
+	if err != nil {
+		return fmt.Errorf("write checkpoint: %w", err)
+	}
+	s.position, s.anchor, s.store = eventstore.Start, anchor{}, ""
+	return nil
+}
+
+// EnsureSchema makes the tables of a read model that has none yet, so that it can be read, empty, before its runner has
+// begun. One that is there stays as it is.
+func EnsureSchema(ctx context.Context, pool *pgxpool.Pool, name, ddl string) error {
+	for {
+		there := false
+		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM carillon.checkpoints WHERE name = $1)", name).Scan(&there)
+			if err != nil || there {
+				return err
+			}
+			var mine bool
+			if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", lockKey(name)).Scan(&mine); err != nil || !mine {
+				return err // a runner elsewhere is about to make it
+			}
+			s := &session{name: name, schema: name}
+			there = true
+			return s.prepareSchema(ctx, tx, ddl)
+		})
+		if err != nil {
+			return fmt.Errorf("read model %s: %w", name, err)
+		}
+		if there {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+func createSchema(ctx context.Context, tx pgx.Tx, schema, ddl string) error {
+	name := pgx.Identifier{schema}.Sanitize()
+	if _, err := tx.Exec(ctx, "DROP SCHEMA IF EXISTS "+name+" CASCADE; CREATE SCHEMA "+name+"; SET LOCAL search_path TO "+name+", public;"+ddl); err != nil {
+		return fmt.Errorf("create schema %s: %w", schema, err)
+	}
+	return nil
+}
+
+// commit runs write in a transaction that moves the checkpoint to a position. The checkpoint is moved first: whoever
+// was fenced touches no row of the read model. last is the last event taken in, of that many since the last commit.
+func (s *session) commit(ctx context.Context, to eventstore.Position, last anchor, events int, write func(pgx.Tx) error) error {
+	tx, err := s.conn.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	tag, err := tx.Exec(ctx, `UPDATE carillon.checkpoints
+		SET commit = $1, prepare = $2, events = events + $3, updated_at = now(),
+			last_stream = nullif($8, ''), last_revision = $9, last_event = $10
+		WHERE name = $4 AND epoch = $5 AND commit = $6 AND prepare = $7`,
+		int64(to.Commit), int64(to.Prepare), events, s.name, s.epoch, int64(s.position.Commit), int64(s.position.Prepare), //nolint:gosec // positions fit an int64
+		last.stream, last.revision, last.event)
+	if err != nil {
+		return fmt.Errorf("move checkpoint: %w", err)
+	}
+	if tag.RowsAffected() != 1 {
+		return errFenced
+	}
+	if err := write(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	s.position, s.anchor = to, last
+	return nil
+}
+
+// stop records for operators why the consumer stands still.
+func (s *session) stop(ctx context.Context, reason error) error {
+	_, err := s.conn.Exec(ctx, "UPDATE carillon.checkpoints SET stopped = $2 WHERE name = $1", s.name, reason.Error())
+	if err != nil {
+		return fmt.Errorf("record stop: %w", err)
+	}
+	return nil
+}
+
+func (s *session) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.conn.Close(ctx)
+}
+
+func position(commit, prepare int64) eventstore.Position {
+	return eventstore.Position{Commit: uint64(commit), Prepare: uint64(prepare)} //nolint:gosec // stored from uint64
+}
+
+func fingerprint(ddl string) string {
+	sum := sha256.Sum256([]byte(ddl))
+	return hex.EncodeToString(sum[:8])
+}
+
+func lockKey(name string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("carillon consumer " + name))
+	return int64(h.Sum64()) //nolint:gosec // any 64 bits will do
+}

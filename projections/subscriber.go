@@ -1,0 +1,200 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"carillon/eventstore"
+)
+
+// MaxBatch bounds the events of one Watermill message.
+const MaxBatch = 500
+
+// quietAfter is how long nothing must come before consumers hear of the quiet.
+const quietAfter = time.Second
+
+// Subscriber is a Watermill subscriber over the event store. A message is a batch: the events that have arrived since
+// the last one was acknowledged and those that arrive within Linger, at most MaxBatch. Order holds because the next
+// message is sent only after the ack. A nack ends the subscription: its consumer starts again from its checkpoint.
+type Subscriber struct {
+	Store  eventstore.Store
+	After  eventstore.Position
+	Filter eventstore.Filter
+	Log    *slog.Logger
+
+	// Linger is how long a batch may wait for more events: one transaction for many is far cheaper. 0: not at all.
+	Linger time.Duration
+	// Urgent gives a channel that is closed while somebody waits for the consumer; then no batch lingers.
+	Urgent func() <-chan struct{}
+
+	closed chan struct{}
+	active bool // a batch was sent since the last quiet one
+}
+
+var _ message.Subscriber = (*Subscriber)(nil)
+
+// Batch is what a message of Subscriber carries.
+type Batch struct {
+	Events   []eventstore.Recorded
+	Position eventstore.Position // resume after this one; past the last event where the server skipped others
+	CaughtUp bool                // nothing more was there when the batch was made
+	Quiet    bool                // empty: nothing has come for a while, the first time since the last batch
+}
+
+type batchKey struct{}
+
+// BatchOf returns the batch that a message carries.
+func BatchOf(m *message.Message) (Batch, error) {
+	batch, ok := m.Context().Value(batchKey{}).(Batch)
+	if !ok {
+		return Batch{}, errors.New("message carries no batch of events")
+	}
+	return batch, nil
+}
+
+// Subscribe implements message.Subscriber; the topic only names the consumer. It may be called once.
+func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	if s.closed != nil {
+		return nil, errors.New("subscribed already")
+	}
+	s.closed = make(chan struct{})
+	ctx, cancel := context.WithCancel(ctx)
+	steps := make(chan eventstore.Message, 2*MaxBatch)
+	go func() {
+		defer close(steps)
+		for step := range eventstore.Follow(ctx, s.Store, s.After, s.Filter, s.Log.With("consumer", topic)) {
+			select {
+			case steps <- step:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	messages := make(chan *message.Message)
+	go func() {
+		defer close(messages)
+		defer cancel()
+		s.deliver(ctx, steps, messages)
+	}()
+	return messages, nil
+}
+
+func (s *Subscriber) deliver(ctx context.Context, steps <-chan eventstore.Message, messages chan<- *message.Message) {
+	for {
+		batch, ok := s.collect(ctx, steps)
+		if !ok {
+			return
+		}
+		m := message.NewMessage(watermill.NewShortUUID(), nil)
+		m.SetContext(context.WithValue(ctx, batchKey{}, batch))
+		select {
+		case messages <- m:
+		case <-ctx.Done():
+			return
+		case <-s.closed:
+			return
+		}
+		select {
+		case <-m.Acked():
+		case <-m.Nacked():
+			return
+		case <-ctx.Done():
+			return
+		case <-s.closed:
+			return
+		}
+	}
+}
+
+// collect waits for a first step and takes along what else is there.
+func (s *Subscriber) collect(ctx context.Context, steps <-chan eventstore.Message) (Batch, bool) {
+	var batch Batch
+	add := func(step eventstore.Message) {
+		if step.Event != nil {
+			batch.Events = append(batch.Events, *step.Event)
+		}
+		if !step.CaughtUp {
+			batch.Position = step.Position
+		}
+	}
+	var quiet <-chan time.Time
+	if s.active {
+		timer := time.NewTimer(quietAfter)
+		defer timer.Stop()
+		quiet = timer.C
+	}
+	for len(batch.Events) == 0 && batch.Position == eventstore.Start {
+		select {
+		case <-quiet:
+			s.active = false
+			return Batch{Quiet: true, CaughtUp: true}, true
+		case step, ok := <-steps:
+			if !ok {
+				return batch, false
+			}
+			add(step)
+		case <-ctx.Done():
+			return batch, false
+		case <-s.closed:
+			return batch, false
+		}
+	}
+	s.active = true
+	s.linger(ctx, steps, &batch, add)
+	for len(batch.Events) < MaxBatch {
+		select {
+		case step, ok := <-steps:
+			if !ok {
+				return batch, true
+			}
+			add(step)
+		default:
+			batch.CaughtUp = true
+			return batch, true
+		}
+	}
+	return batch, true
+}
+
+// linger takes in more, as long as nobody is in a hurry.
+func (s *Subscriber) linger(ctx context.Context, steps <-chan eventstore.Message, batch *Batch, add func(eventstore.Message)) {
+	if s.Linger <= 0 || len(batch.Events) == 0 {
+		return
+	}
+	var urgent <-chan struct{}
+	if s.Urgent != nil {
+		urgent = s.Urgent()
+	}
+	timer := time.NewTimer(s.Linger)
+	defer timer.Stop()
+	for len(batch.Events) < MaxBatch {
+		select {
+		case <-timer.C:
+			return
+		case <-urgent:
+			return
+		case <-ctx.Done():
+			return
+		case step, ok := <-steps:
+			if !ok {
+				return
+			}
+			add(step)
+		}
+	}
+}
+
+// Close implements message.Subscriber.
+func (s *Subscriber) Close() error {
+	select {
+	case <-s.closed:
+	default:
+		close(s.closed)
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// AuditEntry is one change of a destination.
+type AuditEntry struct {
+	Destination   uuid.UUID
+	Organization  uuid.UUID // uuid.Nil: not known
+	Revision      int64     // of the destination's stream, from 0
+	Type          string    // the stored event's name
+	At            time.Time // when the change took effect
+	RecordedAt    time.Time // when the store recorded it
+	EventID       uuid.UUID
+	Commit        int64 // with Prepare, its position in the global order
+	Prepare       int64
+	Actor         string
+	Reason        string
+	CorrelationID uuid.UUID // uuid.Nil: none
+	CausationID   uuid.UUID // uuid.Nil: none
+	Detail        AuditDetail
+}
+
+// AuditDetail says what changed; see audit.Detail. What did not change is zero.
+type AuditDetail struct {
+	ExternalID            string      `json:"externalId,omitempty"`
+	Name                  string      `json:"name,omitempty"`
+	URL                   string      `json:"url,omitempty"` // with it come all settings
+	HasHeaders            bool        `json:"hasHeaders,omitzero"`
+	DebounceWindowSeconds int         `json:"debounceWindowSeconds,omitzero"`
+	SecretID              uuid.UUID   `json:"secretId,omitzero"`  // of the secret that begins
+	Expiring              []uuid.UUID `json:"expiring,omitempty"` // the secrets that get ExpiresAt
+	ExpiresAt             time.Time   `json:"expiresAt,omitzero"`
+	Status                string      `json:"status,omitempty"` // afterwards
+	StatusReason          string      `json:"statusReason,omitempty"`
+}
+
+// AuditState is what a destination was at a time.
+type AuditState struct {
+	Revision              int64  // of the last change that counts
+	Status                string // enabled, disabled, auto_disabled, deleted
+	StatusReason          string // of an automatic disabling
+	ExternalID            string
+	Name                  string
+	URL                   string
+	HasHeaders            bool
+	DebounceWindowSeconds int
+	Secrets               []AuditSecret // in the order of their beginnings, ended ones too
+}
+
+// AuditSecret is a signing secret without its material.
+type AuditSecret struct {
+	ID        uuid.UUID
+	CreatedAt time.Time
+	ExpiresAt *time.Time // nil: never
+	Active    bool       // it signs at that time
+}
+
+// Audit is the history of a destination, deleted or not, the oldest change first. It returns ErrNotFound for one that
+// never was.
+func (q *Queries) Audit(ctx context.Context, destination uuid.UUID) ([]AuditEntry, error) {
+	var entries []AuditEntry
+	err := q.AuditEntries(ctx, destination, 0, func(e AuditEntry) error {
+		entries = append(entries, e)
+		return nil
+	})
+	if err == nil && entries == nil {
+		err = ErrNotFound
+	}
+	return entries, err
+}
+
+// AuditRevision is the revision of a destination's last change that can be read, or -1.
+func (q *Queries) AuditRevision(ctx context.Context, destination uuid.UUID) (int64, error) {
+	var last int64
+	err := q.Pool.QueryRow(ctx, "SELECT coalesce(max(revision), -1) FROM audit.entries WHERE destination = $1", destination).Scan(&last)
+	if err != nil {
+		return 0, fmt.Errorf("audit: %w", err)
+	}
+	return last, nil
+}
+
+// AuditEntries goes through the history of a destination from a revision on. It keeps no connection while each runs,
+// stops when that returns an error, and returns it. A destination that never was has no entries.
+func (q *Queries) AuditEntries(ctx context.Context, destination uuid.UUID, from int64, each func(AuditEntry) error) error {
+	for {
+		page, err := q.auditPage(ctx, destination, from)
+		if err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		for _, e := range page {
+			if err := each(e); err != nil {
+				return err
+			}
+			from = e.Revision + 1
+		}
+		if len(page) < historyPage {
+			return nil
+		}
+	}
+}
+
+func (q *Queries) auditPage(ctx context.Context, destination uuid.UUID, from int64) ([]AuditEntry, error) {
+	rows, err := q.Pool.Query(ctx, `
+		SELECT destination, organization, revision, type, at, recorded_at, event_id, commit_position, prepare_position, actor,
+			coalesce(reason, ''), correlation, causation, detail
+		FROM audit.entries WHERE destination = $1 AND revision >= $2 ORDER BY revision LIMIT $3`, destination, from, historyPage)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e AuditEntry, err error) {
+		var organization, correlation, causation uuid.NullUUID
+		var detail []byte
+		err = row.Scan(&e.Destination, &organization, &e.Revision, &e.Type, &e.At, &e.RecordedAt, &e.EventID, &e.Commit, &e.Prepare,
+			&e.Actor, &e.Reason, &correlation, &causation, &detail)
+		if err != nil {
+			return e, err
+		}
+		e.Organization, e.CorrelationID, e.CausationID = organization.UUID, correlation.UUID, causation.UUID
+		e.At, e.RecordedAt = e.At.UTC(), e.RecordedAt.UTC()
+		return e, json.Unmarshal(detail, &e.Detail)
+	})
+}
+
+// AuditStateAt folds a history, from its beginning, into the state at a time. It ends before the first change that was
+// later than that: clocks of several nodes differ a little, and this way every state told is one that the destination
+// was in. It is nil before the first change.
+func AuditStateAt(history []AuditEntry, at time.Time) *AuditState {
+	var state *AuditState
+	for _, e := range history {
+		if e.At.After(at) {
+			break
+		}
+		if state == nil {
+			state = &AuditState{}
+		}
+		state.apply(e)
+	}
+	if state != nil {
+		state.judge(at)
+	}
+	return state
+}
+
+// AuditStateNow is the state after the whole history, with the secrets that are active now.
+func AuditStateNow(history []AuditEntry, now time.Time) *AuditState {
+	for _, e := range history {
+		if e.At.After(now) {
+			now = e.At // by the clock of another node
+		}
+	}
+	return AuditStateAt(history, now)
+}
+
+func (s *AuditState) apply(e AuditEntry) {
+	d := e.Detail
+	s.Revision = e.Revision
+	if d.URL != "" {
+		s.ExternalID, s.Name, s.URL = d.ExternalID, d.Name, d.URL
+		s.HasHeaders, s.DebounceWindowSeconds = d.HasHeaders, d.DebounceWindowSeconds
+	}
+	if d.Status != "" {
+		s.Status, s.StatusReason = d.Status, d.StatusReason
+	}
+	for i := range s.Secrets {
+		if slices.Contains(d.Expiring, s.Secrets[i].ID) {
+			s.Secrets[i].ExpiresAt = &d.ExpiresAt
+		}
+	}
+	if d.SecretID != uuid.Nil {
+		s.Secrets = append(s.Secrets, AuditSecret{ID: d.SecretID, CreatedAt: e.At})
+	}
+}
+
+// judge says which secrets sign. With the destination, they all end.
+func (s *AuditState) judge(at time.Time) {
+	for i := range s.Secrets {
+		secret := &s.Secrets[i]
+		secret.Active = s.Status != "deleted" && (secret.ExpiresAt == nil || at.Before(*secret.ExpiresAt))
+	}
+}

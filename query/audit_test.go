@@ -1,0 +1,229 @@
+package query_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"carillon/aggregates/destination"
+	"carillon/eventstore"
+	"carillon/projections/audit"
+	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
+	"carillon/query"
+)
+
+var (
+	auditNoon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	auditOrg  = uuid.MustParse("11111111-1111-4111-8111-111111111111")
+)
+
+// record writes a history of one destination and reads it back.
+func record(t *testing.T, events ...destination.Event) ([]query.AuditEntry, *query.Queries) {
+	t.Helper()
+	pool := pgtest.Pool(t)
+	log := projecttest.New(t, pool, audit.Projector{})
+	id := uuid.New()
+	projecttest.Stream(log, destination.Aggregate, id, auditNoon)(events...)
+	projecttest.Stream(log, destination.Aggregate, uuid.New(), auditNoon)(destination.Enabled{At: auditNoon}) // another's
+	log.Project()
+	queries := &query.Queries{Pool: pool}
+	history, err := queries.Audit(t.Context(), id)
+	if err != nil || len(history) != len(events) {
+		t.Fatalf("%d entries, %v", len(history), err)
+	}
+	return history, queries
+}
+
+func TestAuditTellsTheStateAtAnyTime(t *testing.T) {
+	t.Parallel()
+	first, second := uuid.New(), uuid.New()
+	day := func(n float64) time.Time { return auditNoon.Add(time.Duration(n * 24 * float64(time.Hour))) }
+	sealed := destination.Sealed{Data: []byte("x"), Digest: []byte("x")}
+	history, _ := record(t,
+		destination.Created{Organization: auditOrg, ExternalID: "crm", Name: "CRM", URL: "https://example.org/a", Headers: sealed, At: day(0)},
+		destination.SecretMinted{SecretID: first, At: day(0)},
+		destination.AutoDisabled{Reason: "100 consecutive failures", At: day(1)},
+		destination.Revised{Name: "Billing", URL: "https://example.org/b", DebounceWindowSeconds: 5, At: day(2)},
+		destination.Enabled{At: day(2)},
+		destination.SecretRotated{SecretID: second, Expiring: []uuid.UUID{first}, ExpiresAt: day(4), At: day(3)},
+		destination.SecretExpired{SecretID: first, At: day(3.5)},
+		destination.Deleted{At: day(5)},
+	)
+	rotated, expired := day(4), day(3.5)
+	old := query.AuditState{Status: "enabled", ExternalID: "crm", Name: "CRM", URL: "https://example.org/a", HasHeaders: true}
+	changed := query.AuditState{Status: "enabled", Name: "Billing", URL: "https://example.org/b", DebounceWindowSeconds: 5}
+	with := func(s query.AuditState, revision int64, status, reason string, secrets ...query.AuditSecret) *query.AuditState {
+		s.Revision, s.Status, s.StatusReason, s.Secrets = revision, status, reason, secrets
+		return &s
+	}
+	for _, tt := range []struct {
+		at   time.Time
+		want *query.AuditState
+	}{
+		{day(-1), nil},
+		{day(0), with(old, 1, "enabled", "", query.AuditSecret{ID: first, CreatedAt: day(0), Active: true})},
+		{day(1), with(old, 2, "auto_disabled", "100 consecutive failures", query.AuditSecret{ID: first, CreatedAt: day(0), Active: true})},
+		{day(2.5), with(changed, 4, "enabled", "", query.AuditSecret{ID: first, CreatedAt: day(0), Active: true})},
+		{day(3.4), with(changed, 5, "enabled", "",
+			query.AuditSecret{ID: first, CreatedAt: day(0), ExpiresAt: &rotated, Active: true},
+			query.AuditSecret{ID: second, CreatedAt: day(3), Active: true})},
+		{day(3.5), with(changed, 6, "enabled", "",
+			query.AuditSecret{ID: first, CreatedAt: day(0), ExpiresAt: &expired},
+			query.AuditSecret{ID: second, CreatedAt: day(3), Active: true})},
+		{day(9), with(changed, 7, "deleted", "",
+			query.AuditSecret{ID: first, CreatedAt: day(0), ExpiresAt: &expired}, query.AuditSecret{ID: second, CreatedAt: day(3)})},
+	} {
+		if diff := cmp.Diff(tt.want, query.AuditStateAt(history, tt.at)); diff != "" {
+			t.Errorf("state at %s (-want +got):\n%s", tt.at, diff)
+		}
+	}
+	// A secret whose overlap runs out has no event: time alone ends it.
+	if state := query.AuditStateAt(history[:6], day(4)); state.Secrets[0].Active || !state.Secrets[1].Active {
+		t.Errorf("after the overlap: %+v", state.Secrets)
+	}
+	// This node's clock may be behind the one that recorded the last change.
+	if state := query.AuditStateNow(history, day(4.9)); state.Status != "deleted" {
+		t.Errorf("now: %+v", state)
+	}
+}
+
+// An automatic disabling takes effect when its cause was recorded, which may be before a change that it follows. A
+// state in which the later one counts and the earlier one does not never was.
+func TestAuditStatesWereOnesOfTheDestination(t *testing.T) {
+	t.Parallel()
+	history, _ := record(t,
+		destination.Created{Organization: auditOrg, Name: "CRM", URL: "https://example.org", At: auditNoon},
+		destination.Disabled{At: auditNoon.Add(1 * time.Second)},
+		destination.Enabled{At: auditNoon.Add(5 * time.Second)},
+		destination.AutoDisabled{Reason: "410", At: auditNoon.Add(4 * time.Second)},
+	)
+	for seconds, want := range map[int]string{0: "enabled", 1: "disabled", 4: "disabled", 5: "auto_disabled"} {
+		if got := query.AuditStateAt(history, auditNoon.Add(time.Duration(seconds)*time.Second)).Status; got != want {
+			t.Errorf("after %d s: %s, want %s", seconds, got, want)
+		}
+	}
+}
+
+// The fold of the read model agrees with the aggregate's own.
+func TestAuditAgreesWithTheAggregate(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	log := projecttest.New(t, pool, audit.Projector{})
+	queries := &query.Queries{Pool: pool}
+	rapid.Check(t, func(rt *rapid.T) {
+		id, now, state := uuid.New(), auditNoon, destination.State{}
+		apply := func(c destination.Command) {
+			events, err := destination.Aggregate.Decide(state, c)
+			if err != nil {
+				return
+			}
+			projecttest.Stream(log, destination.Aggregate, id, now)(events...)
+			for _, e := range events {
+				state = destination.Aggregate.Evolve(state, e)
+			}
+		}
+		apply(destination.Create{Organization: auditOrg, SecretID: uuid.New(), At: now, Settings: destination.Settings{Name: "A", URL: "https://example.org"}})
+		for range rapid.IntRange(0, 20).Draw(rt, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 20).Draw(rt, "hours")) * time.Hour)
+			yes := rapid.Bool().Draw(rt, "yes")
+			switch rapid.IntRange(0, 4).Draw(rt, "what") {
+			case 0:
+				apply(destination.Rotate{Organization: auditOrg, SecretID: uuid.New(), At: now})
+			case 1:
+				if len(state.Secrets) > 0 {
+					apply(destination.ExpireSecret{Organization: auditOrg, SecretID: rapid.SampledFrom(state.Secrets).Draw(rt, "secret").ID, At: now})
+				}
+			case 2:
+				apply(destination.Revise{Organization: auditOrg, Enabled: &yes, At: now})
+			case 3:
+				apply(destination.AutoDisable{Reason: "failures", At: now})
+			case 4:
+				name := rapid.StringMatching("[A-Z]{1,3}").Draw(rt, "name")
+				apply(destination.Revise{Organization: auditOrg, Name: &name, At: now})
+			}
+		}
+		log.Project()
+		history, err := queries.Audit(t.Context(), id)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		got := query.AuditStateAt(history, now)
+		if got.Status != string(state.Status) || got.Name != state.Settings.Name || got.URL != state.Settings.URL || len(got.Secrets) != len(state.Secrets) {
+			rt.Fatalf("told %+v, is %+v", got, state)
+		}
+		for i, s := range state.Secrets {
+			told := got.Secrets[i]
+			if told.ID != s.ID || told.Active != s.ActiveAt(now) || (told.ExpiresAt == nil) != s.ExpiresAt.IsZero() || told.ExpiresAt != nil && !told.ExpiresAt.Equal(s.ExpiresAt) {
+				rt.Fatalf("secret %d: told %+v, is %+v", i, told, s)
+			}
+		}
+	})
+}
+
+func TestAuditGoesThroughLongHistories(t *testing.T) {
+	t.Parallel()
+	events := make([]destination.Event, 2500)
+	for i := range events {
+		events[i] = destination.Enabled{At: auditNoon}
+	}
+	history, queries := record(t, events...)
+	id := history[0].Destination
+	for i, e := range history {
+		if e.Revision != int64(i) || e.Commit != int64(i)+1 || e.Prepare != e.Commit || e.Actor != "test" {
+			t.Fatalf("entry %d: %+v", i, e)
+		}
+	}
+	var seen []int64
+	enough := errors.New("enough")
+	err := queries.AuditEntries(t.Context(), id, 1998, func(e query.AuditEntry) error {
+		seen = append(seen, e.Revision)
+		if len(seen) == 3 {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || !slices.Equal(seen, []int64{1998, 1999, 2000}) {
+		t.Errorf("seen %v, %v", seen, err)
+	}
+	if last, err := queries.AuditRevision(t.Context(), id); err != nil || last != 2499 {
+		t.Errorf("last revision %d, %v", last, err)
+	}
+	if last, err := queries.AuditRevision(t.Context(), uuid.New()); err != nil || last != -1 {
+		t.Errorf("last revision of nobody %d, %v", last, err)
+	}
+	if _, err := queries.Audit(t.Context(), uuid.New()); !errors.Is(err, query.ErrNotFound) {
+		t.Errorf("nobody's history: %v", err)
+	}
+}
+
+func TestAuditTellsWhoAndWhy(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	log := projecttest.New(t, pool, audit.Projector{})
+	id, event, correlation, causation := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	log.Append(eventstore.Recorded{
+		ID: event, Stream: destination.Aggregate.Stream(id), Type: "destination.disabled.v1", Data: []byte(`{"at":"2026-11-21T12:00:00Z"}`),
+		Created: auditNoon.Add(time.Millisecond),
+		Metadata: []byte(`{"organization":"` + auditOrg.String() + `","$correlationId":"` + correlation.String() + `","$causationId":"` + causation.String() +
+			`","actor":"key:ab12","reason":"maintenance","schemaVersion":1}`),
+	})
+	log.Project()
+	history, err := (&query.Queries{Pool: pool}).Audit(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []query.AuditEntry{{
+		Destination: id, Organization: auditOrg, Type: "destination.disabled.v1", At: auditNoon, RecordedAt: auditNoon.Add(time.Millisecond),
+		EventID: event, Commit: 1, Prepare: 1, Actor: "key:ab12", Reason: "maintenance", CorrelationID: correlation, CausationID: causation,
+		Detail: query.AuditDetail{Status: "disabled"},
+	}}
+	if diff := cmp.Diff(want, history); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,136 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Delivery is a row of the delivery list.
+type Delivery struct {
+	ID            uuid.UUID
+	Destination   uuid.UUID
+	Status        string // pending, delivering, succeeded, failed, superseded, discarded
+	AttemptCount  int
+	NextAttemptAt *time.Time // of the retry schedule or of a requested replay
+	CreatedAt     time.Time
+	CompletedAt   *time.Time // since when it has its final status
+	Event         EventSummary
+	LastAttempt   *Attempt // without its body
+}
+
+// EventSummary is a published event without its data.
+type EventSummary struct {
+	ID       uuid.UUID
+	Type     string
+	Source   string
+	Subject  string // empty: none
+	Time     time.Time
+	FeedType string    // empty: no feed
+	FeedID   uuid.UUID // zero: no feed
+}
+
+// Attempt is one request to a destination.
+type Attempt struct {
+	Number         int
+	RenumberedFrom *int   // the number it was started under, where another driver took that
+	Trigger        string // automatic, manual_replay
+	ResponseStatus *int   // nil: no answer
+	ResponseBody   []byte // sealed
+	ErrorMessage   *string
+	FailureReason  *string // nil: success
+	AttemptedAt    time.Time
+	Duration       time.Duration
+}
+
+// DeliveryDetail is a delivery with all there is to know of it.
+type DeliveryDetail struct {
+	Delivery
+	Organization  uuid.UUID
+	Subscriptions []uuid.UUID // those that it was made for
+	Attempts      []Attempt   // oldest first
+	Data          []byte      // of the event, as published
+}
+
+const deliveryColumns = `
+	d.id, d.destination, CASE WHEN d.status = 'pending' AND u.worker IS NOT NULL AND u.available_at > $1 THEN 'delivering' ELSE d.status END,
+	d.attempts, u.due_at, d.created_at, d.completed_at,
+	d.event_id, d.type, d.source, coalesce(d.subject, ''), d.event_time, coalesce(d.feed_type, ''), d.feed_id,
+	d.renumbered_from, d.trigger, d.response_status, d.error_message, d.failure_reason, d.attempted_at, d.duration_micros`
+
+// scanDelivery reads deliveryColumns and, after them, what more is asked for.
+func scanDelivery(row pgx.CollectableRow, more ...any) (Delivery, error) {
+	var (
+		d       Delivery
+		last    Attempt
+		feed    *uuid.UUID
+		trigger *string
+		at      *time.Time
+		micros  *int64
+	)
+	e := &d.Event
+	err := row.Scan(append([]any{&d.ID, &d.Destination, &d.Status, &d.AttemptCount, &d.NextAttemptAt, &d.CreatedAt, &d.CompletedAt,
+		&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &e.FeedType, &feed,
+		&last.RenumberedFrom, &trigger, &last.ResponseStatus, &last.ErrorMessage, &last.FailureReason, &at, &micros}, more...)...)
+	if err != nil {
+		return d, err
+	}
+	if feed != nil {
+		e.FeedID = *feed
+	}
+	if trigger != nil && at != nil && micros != nil {
+		last.Number, last.Trigger, last.AttemptedAt = d.AttemptCount, *trigger, *at
+		last.Duration = time.Duration(*micros) * time.Microsecond
+		d.LastAttempt = &last
+	}
+	return d, nil
+}
+
+// Delivery finds one with its attempts and its event. It returns ErrNotFound where its destination is not one of the
+// organization.
+func (q *Queries) Delivery(ctx context.Context, organization, id uuid.UUID, now time.Time) (DeliveryDetail, error) {
+	var (
+		detail DeliveryDetail
+		batch  pgx.Batch
+	)
+	batch.Queue("SELECT "+deliveryColumns+`, t.organization, d.subscriptions, p.data
+		FROM deliveries.deliveries d
+		JOIN destinations.destinations t ON t.id = d.destination
+		LEFT JOIN deliveries.due u ON u.id = d.id
+		LEFT JOIN publications.publications p ON p.id = d.event_id
+		WHERE d.id = $2 AND t.organization = $3`, now, id, organization).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (Delivery, error) {
+			return scanDelivery(row, &detail.Organization, &detail.Subscriptions, &detail.Data)
+		})
+		detail.Delivery = found
+		return err
+	})
+	batch.Queue(`SELECT number, renumbered_from, trigger, response_status, response_body, error_message, failure_reason,
+			attempted_at, duration_micros
+		FROM deliveries.attempts WHERE delivery = $1 ORDER BY number`, id).Query(func(rows pgx.Rows) (err error) {
+		detail.Attempts, err = pgx.CollectRows(rows, scanAttempt)
+		return err
+	})
+	switch err := q.Pool.SendBatch(ctx, &batch).Close(); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return DeliveryDetail{}, fmt.Errorf("delivery: %w", ErrNotFound)
+	case err != nil:
+		return DeliveryDetail{}, fmt.Errorf("delivery: %w", err)
+	}
+	return detail, nil
+}
+
+func scanAttempt(row pgx.CollectableRow) (Attempt, error) {
+	var (
+		a      Attempt
+		micros int64
+	)
+	err := row.Scan(&a.Number, &a.RenumberedFrom, &a.Trigger, &a.ResponseStatus, &a.ResponseBody, &a.ErrorMessage, &a.FailureReason,
+		&a.AttemptedAt, &micros)
+	a.Duration = time.Duration(micros) * time.Microsecond
+	return a, err
+}

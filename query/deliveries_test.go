@@ -1,0 +1,272 @@
+package query_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/publication"
+	"carillon/projections/projecttest"
+	"carillon/query"
+)
+
+var newsFeed = uuid.MustParse("66666666-6666-4666-8666-666666666666")
+
+// scheduled records a delivery of a new event and returns its id.
+func (d deliverySide) scheduled(event uuid.UUID, kind string, feed uuid.UUID, at time.Time, to dispatch.Scheduled) uuid.UUID {
+	summary := dispatch.Summary{Type: kind, Source: "https://example.org/feeds/city", Subject: "item/1", Time: midday, FeedID: feed}
+	if feed != uuid.Nil {
+		summary.FeedType = "news"
+	}
+	projecttest.Stream(d.Log, dispatch.Aggregate, event, at)(dispatch.DeliveriesScheduled{
+		Publication: event, Event: summary, Deliveries: []dispatch.Scheduled{to}, At: at,
+	})
+	return dispatch.DeliveryID(event, to.Destination)
+}
+
+func toHook(worker int32, until time.Time) dispatch.Scheduled {
+	return dispatch.Scheduled{Destination: hook, Organization: acme, Subscriptions: []uuid.UUID{other}, Worker: worker, LeasedUntil: until}
+}
+
+func TestDelivery(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	d.destination(hook, acme, "crm", midday)
+	event := uuid.New()
+	projecttest.Stream(d.Log, publication.Aggregate, event, midday)(publication.Published{
+		Organization: acme, Type: "news.item.added", Source: "https://example.org/feeds/city", Subject: "item/1", Time: midday,
+		FeedType: "news", FeedID: newsFeed, Data: []byte(`{"title":"Fair","n":1.50}`),
+	})
+	id := d.scheduled(event, "news.item.added", newsFeed, midday, toHook(7, midday.Add(time.Minute)))
+	d.Project()
+	summary := query.EventSummary{
+		ID: event, Type: "news.item.added", Source: "https://example.org/feeds/city", Subject: "item/1", Time: midday, FeedType: "news", FeedID: newsFeed,
+	}
+	want := query.DeliveryDetail{
+		Delivery: query.Delivery{
+			ID: id, Destination: hook, Status: "delivering", NextAttemptAt: &midday, CreatedAt: midday, Event: summary,
+		},
+		Organization: acme, Subscriptions: []uuid.UUID{other}, Attempts: []query.Attempt{}, Data: []byte(`{"title":"Fair","n":1.50}`),
+	}
+	wants := func(now time.Time) {
+		t.Helper()
+		got, err := d.Delivery(t.Context(), acme, id, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(want, got, utc); diff != "" {
+			t.Errorf("detail (-want +got):\n%s", diff)
+		}
+		page, total, err := d.Deliveries(t.Context(), acme, hook, query.DeliveryFilter{Limit: 10}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff([]query.Delivery{want.Delivery}, page, utc); diff != "" || total != 1 {
+			t.Errorf("list of %d (-want +got):\n%s", total, diff)
+		}
+	}
+	wants(midday.Add(59 * time.Second))
+	want.Status = "pending" // the lease is over
+	wants(midday.Add(time.Minute))
+
+	next := midday.Add(5 * time.Minute)
+	happens := projecttest.Stream(d.Log, delivery.Aggregate, id, midday)
+	happens(delivery.Attempted{
+		Organization: acme, Destination: hook, Number: 1, Trigger: delivery.Automatic, Status: delivery.StatusPending, NextAttemptAt: next, At: midday,
+		Outcome: delivery.Outcome{FailureReason: "timeout", ErrorMessage: "no answer within 30s", DurationMicros: 30_000_000},
+	})
+	d.Project()
+	first := query.Attempt{
+		Number: 1, Trigger: "automatic", FailureReason: new("timeout"), ErrorMessage: new("no answer within 30s"), AttemptedAt: midday, Duration: 30 * time.Second,
+	}
+	want.AttemptCount, want.NextAttemptAt, want.LastAttempt, want.Attempts = 1, &next, &first, []query.Attempt{first}
+	wants(midday.Add(time.Minute))
+
+	happens(delivery.Attempted{
+		Organization: acme, Destination: hook, Number: 2, RenumberedFrom: 1, Trigger: delivery.Automatic, Status: delivery.StatusSucceeded, At: next,
+		Outcome: delivery.Outcome{ResponseStatus: 201, ResponseBody: []byte("sealed"), DurationMicros: 1500},
+	})
+	d.Project()
+	second := query.Attempt{
+		Number: 2, RenumberedFrom: new(1), Trigger: "automatic", ResponseStatus: new(201), AttemptedAt: next, Duration: 1500 * time.Microsecond,
+	}
+	withBody := second
+	withBody.ResponseBody = []byte("sealed")
+	want.Status, want.AttemptCount, want.NextAttemptAt, want.CompletedAt = "succeeded", 2, nil, new(next.Add(1500*time.Microsecond))
+	want.LastAttempt, want.Attempts = &second, []query.Attempt{first, withBody}
+	wants(next)
+
+	if _, err := d.Delivery(t.Context(), rival, id, midday); !errors.Is(err, query.ErrNotFound) {
+		t.Errorf("another organization: error = %v, want ErrNotFound", err)
+	}
+	if _, err := d.Delivery(t.Context(), acme, event, midday); !errors.Is(err, query.ErrNotFound) {
+		t.Errorf("no such delivery: error = %v, want ErrNotFound", err)
+	}
+	if page, total, err := d.Deliveries(t.Context(), rival, hook, query.DeliveryFilter{Limit: 10}, midday); err != nil || total != 0 || len(page) != 0 {
+		t.Errorf("another organization sees %d of %d (%v), want none", len(page), total, err)
+	}
+	projecttest.Stream(d.Log, destination.Aggregate, hook, midday)(destination.Deleted{At: midday})
+	d.Project()
+	if _, err := d.Delivery(t.Context(), acme, id, midday); !errors.Is(err, query.ErrNotFound) {
+		t.Errorf("its destination was deleted: error = %v, want ErrNotFound", err)
+	}
+}
+
+// TestDeliveriesAgainstAPlainFilter holds the list, which counts and skips whole days by their tallies, against one that
+// looks at every row.
+func TestDeliveriesAgainstAPlainFilter(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	townFeed := uuid.New()
+	rapid.Check(t, func(r *rapid.T) {
+		d.Clear()
+		d.destination(hook, acme, "crm", midday)
+		d.destination(other, acme, "billing", midday)
+		at, now := midday.Add(-5*24*time.Hour), midday
+		for range rapid.IntRange(0, 40).Draw(r, "deliveries") {
+			at = at.Add(rapid.SampledFrom([]time.Duration{0, time.Microsecond, time.Hour, 12 * time.Hour}).Draw(r, "pause"))
+			kind := rapid.SampledFrom([]string{"news.item.added", "news.item.updated", "newsletter.sent", "event.item.added"}).Draw(r, "type")
+			to := toHook(0, time.Time{})
+			if rapid.IntRange(0, 3).Draw(r, "held") == 0 {
+				to = toHook(7, now.Add(rapid.SampledFrom([]time.Duration{-time.Minute, time.Minute}).Draw(r, "lease")))
+			}
+			if rapid.IntRange(0, 5).Draw(r, "other") == 0 {
+				to.Destination = other
+			}
+			feed := rapid.SampledFrom([]uuid.UUID{uuid.Nil, newsFeed, townFeed}).Draw(r, "feed")
+			id := d.scheduled(uuid.New(), kind, feed, at, to)
+			attempted := delivery.Attempted{Organization: acme, Destination: to.Destination, Number: 1, Trigger: delivery.Automatic, At: at}
+			switch rapid.IntRange(0, 5).Draw(r, "outcome") {
+			case 0, 1:
+				attempted.Status = delivery.StatusSucceeded
+				projecttest.Stream(d.Log, delivery.Aggregate, id, at)(attempted)
+			case 2:
+				attempted.Status, attempted.FailureReason = delivery.StatusFailed, "gone"
+				projecttest.Stream(d.Log, delivery.Aggregate, id, at)(attempted)
+			case 3:
+				projecttest.Stream(d.Log, delivery.Aggregate, id, at)(delivery.Superseded{By: uuid.New(), At: at})
+			case 4:
+				projecttest.Stream(d.Log, delivery.Aggregate, id, at)(delivery.Discarded{Reason: "nobody is subscribed", At: at})
+			}
+		}
+		d.Project()
+		all, total, err := d.Deliveries(t.Context(), acme, hook, query.DeliveryFilter{Limit: 1000}, now)
+		if err != nil || total != len(all) {
+			r.Fatalf("all: %d of %d (%v)", len(all), total, err)
+		}
+		if !slices.IsSortedFunc(all, newestFirst) {
+			r.Fatal("not newest first")
+		}
+		for range 10 {
+			f := randomFilter(r, at, townFeed)
+			var want []uuid.UUID
+			for _, row := range all {
+				if plainlyMatches(f, row) {
+					want = append(want, row.ID)
+				}
+			}
+			wantTotal := len(want)
+			want = want[min(f.Offset, len(want)):min(f.Offset+f.Limit, len(want))]
+			for name, list := range map[string]lister{"few": d.Deliveries, "many": d.DeliveriesOfMany} {
+				page, total, err := list(t.Context(), acme, hook, f, now)
+				if err != nil {
+					r.Fatal(err)
+				}
+				var got []uuid.UUID
+				for _, row := range page {
+					got = append(got, row.ID)
+				}
+				if total != wantTotal || !slices.Equal(got, want) {
+					r.Fatalf("%s, %+v: %d in all, want %d; page %v, want %v", name, f, total, wantTotal, got, want)
+				}
+			}
+		}
+	})
+}
+
+type lister func(context.Context, uuid.UUID, uuid.UUID, query.DeliveryFilter, time.Time) ([]query.Delivery, int, error)
+
+func newestFirst(a, b query.Delivery) int {
+	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), slices.Compare(b.ID[:], a.ID[:]))
+}
+
+func randomFilter(r *rapid.T, last time.Time, townFeed uuid.UUID) query.DeliveryFilter {
+	f := query.DeliveryFilter{
+		Status: rapid.SampledFrom([]string{"", "", "pending", "delivering", "succeeded", "failed", "superseded", "discarded"}).Draw(r, "status"),
+		Type:   rapid.SampledFrom([]string{"", "*", "news.*", "news.item.*", "news.item.added", "event.item.added", "nothing.*"}).Draw(r, "type filter"),
+		Feed:   rapid.SampledFrom([]uuid.UUID{{}, {}, newsFeed, townFeed}).Draw(r, "feed filter"),
+		Limit:  rapid.SampledFrom([]int{1, 3, 50}).Draw(r, "limit"),
+		Offset: rapid.SampledFrom([]int{0, 0, 1, 7, 100}).Draw(r, "offset"),
+	}
+	bounds := []time.Time{
+		{}, last, last.Add(-time.Microsecond), last.Add(-time.Hour), last.Add(-36 * time.Hour), last.Truncate(24 * time.Hour), midday.Add(-4 * 24 * time.Hour),
+	}
+	f.Since, f.Until = rapid.SampledFrom(bounds).Draw(r, "since"), rapid.SampledFrom(bounds).Draw(r, "until")
+	return f
+}
+
+func plainlyMatches(f query.DeliveryFilter, row query.Delivery) bool {
+	prefix, wild := strings.CutSuffix(f.Type, "*")
+	return (f.Status == "" || f.Status == row.Status) &&
+		(f.Type == "" || wild && strings.HasPrefix(row.Event.Type, prefix) || f.Type == row.Event.Type) &&
+		(f.Feed == uuid.Nil || f.Feed == row.Event.FeedID) &&
+		(f.Since.IsZero() || !row.CreatedAt.Before(f.Since)) &&
+		(f.Until.IsZero() || !row.CreatedAt.After(f.Until))
+}
+
+func TestUnknownStatus(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	if _, _, err := d.Deliveries(t.Context(), acme, hook, query.DeliveryFilter{Status: "lost", Limit: 1}, midday); err == nil {
+		t.Error("no error for a status that does not exist")
+	}
+}
+
+// BenchmarkDeliveries lists from a history of a million deliveries of one destination over 30 days, one in 1,000 failed.
+func BenchmarkDeliveries(b *testing.B) {
+	d := newDeliverySide(b)
+	d.destination(hook, acme, "crm", midday)
+	d.Project()
+	for _, sql := range []string{
+		`INSERT INTO deliveries.deliveries SELECT md5('delivery ' || n)::uuid, '11111111-1111-4111-8111-111111111111', 'aaaaaaaa-0000-4000-8000-000000000001',
+			'2026-11-21 12:00Z'::timestamptz - n * interval '2.5 s', '2026-11-21 12:00Z', 0, 1, 1, md5('event ' || n)::uuid, '2026-11-21 12:00Z',
+			md5('feed ' || n % 20)::uuid, 'news', CASE WHEN n % 1000 = 0 THEN 'failed' ELSE 'succeeded' END, CASE WHEN n % 1000 = 0 THEN 'failed' END, 'news.item.added', 'https://example.org/feeds/city', 'item/' || n,
+			NULL, '{55555555-5555-4555-8555-555555555555}', '2026-11-21 12:00Z', 1500, NULL, 200, 'automatic', NULL, NULL, repeat('x', 60)::bytea
+			FROM generate_series(1, 1000000) n`,
+		`INSERT INTO deliveries.tallies SELECT destination, (created_at AT TIME ZONE 'UTC')::date, type, feed_id, count(*),
+			count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'), 0, 0 FROM deliveries.deliveries GROUP BY 1, 2, 3, 4`,
+		"VACUUM ANALYZE",
+	} {
+		if _, err := d.pool.Exec(b.Context(), sql); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, filter := range map[string]query.DeliveryFilter{
+		"newest":                 {Limit: 50},
+		"offset=900000":          {Limit: 50, Offset: 900_000},
+		"failed":                 {Limit: 50, Status: "failed"},
+		"pending":                {Limit: 50, Status: "pending"},
+		"type":                   {Limit: 50, Type: "news.*"},
+		"since-and-until":        {Limit: 50, Since: midday.Add(-20*24*time.Hour - 5*time.Hour), Until: midday.Add(-3 * time.Hour)},
+		"failed-since-yesterday": {Limit: 50, Status: "failed", Since: midday.Add(-24 * time.Hour)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, _, err := d.Deliveries(b.Context(), acme, hook, filter, midday); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,238 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// DeliveryFilter says which deliveries to list. Zero fields don't restrict.
+type DeliveryFilter struct {
+	Status string    // "delivering" are the pending ones that a deliverer holds; "pending" are the others
+	Type   string    // of the event: exact, a trailing wildcard such as "news.*", or "*"
+	Feed   uuid.UUID // of the event
+	Since  time.Time // of the delivery's creation, inclusive
+	Until  time.Time // inclusive
+	Limit  int
+	Offset int
+}
+
+// tally is the expression over a row of tallies that counts deliveries of a status.
+var tally = map[string]string{
+	"":           "total",
+	"pending":    "total - succeeded - failed - superseded - discarded",
+	"succeeded":  "succeeded",
+	"failed":     "failed",
+	"superseded": "superseded",
+	"discarded":  "discarded",
+}
+
+// listing is one answer in the making.
+type listing struct {
+	filter       DeliveryFilter
+	organization uuid.UUID
+	destination  uuid.UUID
+	now          time.Time
+	few          int       // see fewPending
+	held         []waiting // by deliverers; where the status asks to tell them apart
+
+	page  []Delivery
+	total int
+}
+
+// Deliveries lists deliveries of a destination, newest first, and counts all that the filter matches. Neither a long
+// history nor a large offset makes it slow: whole days are counted and skipped by their tallies.
+func (q *Queries) Deliveries(ctx context.Context, organization, destination uuid.UUID, f DeliveryFilter, now time.Time) ([]Delivery, int, error) {
+	l := listing{filter: f, organization: organization, destination: destination, now: now, few: fewPending}
+	return l.answer(ctx, q.Pool)
+}
+
+// answer reads the page and the total.
+func (l *listing) answer(ctx context.Context, pool *pgxpool.Pool) ([]Delivery, int, error) {
+	f := l.filter
+	if _, known := tally[f.Status]; !known && f.Status != "delivering" {
+		return nil, 0, fmt.Errorf("deliveries: unknown status %q", f.Status)
+	}
+	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		switch f.Status {
+		case "pending":
+			return l.pending(ctx, tx)
+		case "delivering":
+			return l.delivering(ctx, tx)
+		}
+		return l.byDay(ctx, tx)
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("deliveries: %w", err)
+	}
+	return l.page, l.total, nil
+}
+
+// arguments collects the parameters of a statement.
+type arguments []any
+
+func (a *arguments) add(value any) string {
+	*a = append(*a, value)
+	return fmt.Sprintf("$%d", len(*a))
+}
+
+// typeIs matches the event type in a column.
+func (f DeliveryFilter) typeIs(column string, args *arguments) string {
+	prefix, wild := strings.CutSuffix(f.Type, "*")
+	switch {
+	case f.Type == "" || f.Type == "*":
+		return ""
+	case wild:
+		return " AND starts_with(" + column + ", " + args.add(prefix) + ")"
+	}
+	return " AND " + column + " = " + args.add(f.Type)
+}
+
+// matches is the condition for rows d of deliveries, created from a time (inclusive) to another (exclusive).
+func (l *listing) matches(from, to time.Time, args *arguments) string {
+	where := "d.destination = " + args.add(l.destination) + l.filter.typeIs("d.type", args)
+	if !from.IsZero() {
+		where += " AND d.created_at >= " + args.add(from)
+	}
+	if !to.IsZero() {
+		where += " AND d.created_at < " + args.add(to)
+	}
+	if l.filter.Feed != uuid.Nil {
+		where += " AND d.feed_id = " + args.add(l.filter.Feed)
+	}
+	switch status := l.filter.Status; status {
+	case "":
+	case "pending", "delivering":
+		where += " AND d.status = 'pending'"
+	case "succeeded":
+		where += " AND d.status = 'succeeded'"
+	default:
+		where += " AND d.unsuccessful = " + args.add(status) // which has an index
+	}
+	if len(l.held) > 0 {
+		where += " AND d.id <> ALL(" + args.add(idsOf(l.held)) + ")"
+	}
+	return where
+}
+
+// bounds are since and until as a half-open interval.
+func (f DeliveryFilter) bounds() (from, to time.Time) {
+	from, to = f.Since.UTC(), f.Until.UTC()
+	if !f.Since.IsZero() {
+		from = from.Add(time.Microsecond - 1).Truncate(time.Microsecond) // rows have microseconds
+	}
+	if !f.Until.IsZero() {
+		to = to.Truncate(time.Microsecond).Add(time.Microsecond)
+	}
+	return from, to
+}
+
+// byDay lists by way of the tallies.
+func (l *listing) byDay(ctx context.Context, tx pgx.Tx) error {
+	days, err := l.countDays(ctx, tx)
+	if err != nil {
+		return err
+	}
+	from, to, skip := time.Time{}, time.Time{}, l.filter.Offset
+	missing := l.filter.Limit
+	for _, day := range days {
+		l.total += day.count
+		switch {
+		case to.IsZero() && skip >= day.count:
+			skip -= day.count
+			continue
+		case to.IsZero():
+			to = day.to
+			missing += skip
+		}
+		if missing > 0 {
+			from = day.from
+			missing -= day.count
+		}
+	}
+	if to.IsZero() || l.filter.Limit == 0 {
+		return nil
+	}
+	args := arguments{l.now}
+	where := l.matches(from, to, &args)
+	return l.fetch(ctx, tx, "SELECT d.id FROM deliveries.deliveries d WHERE "+where+
+		" ORDER BY d.created_at DESC, d.id DESC LIMIT "+args.add(l.filter.Limit)+" OFFSET "+args.add(skip), args)
+}
+
+// dayCount is how many deliveries of a day match, and which part of the day lies within the filter's bounds.
+type dayCount struct {
+	from, to time.Time
+	partial  bool
+	count    int
+}
+
+// countDays counts the matches of each day that has any, newest first.
+func (l *listing) countDays(ctx context.Context, tx pgx.Tx) ([]dayCount, error) {
+	from, to := l.filter.bounds()
+	args := arguments{l.destination, l.organization}
+	where := "t.destination = $1 AND EXISTS (SELECT 1 FROM destinations.destinations o WHERE o.id = $1 AND o.organization = $2)" +
+		l.filter.typeIs("t.type", &args)
+	if l.filter.Feed != uuid.Nil {
+		where += " AND t.feed_id = " + args.add(l.filter.Feed)
+	}
+	if !from.IsZero() {
+		where += " AND t.day >= " + args.add(from)
+	}
+	if !to.IsZero() {
+		where += " AND t.day <= " + args.add(to)
+	}
+	sum := "sum(" + tally[l.filter.Status] + ")::bigint"
+	rows, err := tx.Query(ctx, "SELECT t.day, "+sum+" FROM deliveries.tallies t WHERE "+where+
+		" GROUP BY t.day HAVING "+sum+" > 0 ORDER BY t.day DESC", args...)
+	if err != nil {
+		return nil, err
+	}
+	days, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d dayCount, err error) {
+		err = row.Scan(&d.from, &d.count)
+		d.to = d.from.AddDate(0, 0, 1)
+		return d, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	held := map[time.Time]int{}
+	for _, h := range l.held {
+		held[h.at.UTC().Truncate(24*time.Hour)]++
+	}
+	for i := range days {
+		day := &days[i]
+		day.count -= held[day.from]
+		if !from.IsZero() && from.After(day.from) {
+			day.from, day.partial = from, true
+		}
+		if !to.IsZero() && to.Before(day.to) {
+			day.to, day.partial = to, true
+		}
+		if !day.partial {
+			continue
+		}
+		var args arguments
+		count := "SELECT count(*) FROM deliveries.deliveries d WHERE " + l.matches(day.from, day.to, &args)
+		if err := tx.QueryRow(ctx, count, args...).Scan(&day.count); err != nil {
+			return nil, err
+		}
+	}
+	return days, nil
+}
+
+// fetch reads the page whose ids a statement selects; its first parameter is the present time.
+func (l *listing) fetch(ctx context.Context, tx pgx.Tx, ids string, args arguments) error {
+	rows, err := tx.Query(ctx, "SELECT "+deliveryColumns+" FROM ("+ids+`) page
+		JOIN deliveries.deliveries d ON d.id = page.id LEFT JOIN deliveries.due u ON u.id = d.id
+		ORDER BY d.created_at DESC, d.id DESC`, args...)
+	if err != nil {
+		return err
+	}
+	l.page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Delivery, error) { return scanDelivery(row) })
+	return err
+}

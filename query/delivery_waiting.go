@@ -1,0 +1,97 @@
+package query
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// fewPending is up to how many pending deliveries of a destination are looked at one by one. More of them are found by
+// day, as other deliveries are.
+const fewPending = 2000
+
+// waiting is a delivery that is pending, or being sent.
+type waiting struct {
+	id uuid.UUID
+	at time.Time // of its creation
+}
+
+func idsOf(all []waiting) []uuid.UUID {
+	ids := make([]uuid.UUID, len(all))
+	for i := range all {
+		ids[i] = all[i].id
+	}
+	return ids
+}
+
+// Whether a deliverer holds a row u of due at $1. The parts are those of its indexes.
+const (
+	isHeld  = "u.worker IS NOT NULL AND u.available_at > $1"
+	isFree  = "u.worker IS NULL AND u.replay IS NULL"
+	wasHeld = "u.worker IS NOT NULL AND u.available_at <= $1"
+)
+
+// delivering lists what deliverers hold now: a small set, found without a look at the history.
+func (l *listing) delivering(ctx context.Context, tx pgx.Tx) error {
+	held, err := l.find(ctx, tx, isHeld)
+	if err != nil {
+		return err
+	}
+	return l.pageOf(ctx, tx, held)
+}
+
+// pending lists the pending deliveries that nobody holds.
+func (l *listing) pending(ctx context.Context, tx pgx.Tx) error {
+	var count int
+	if err := tx.QueryRow(ctx, "SELECT coalesce(sum("+tally["pending"]+"), 0)::bigint FROM deliveries.tallies WHERE destination = $1",
+		l.destination).Scan(&count); err != nil {
+		return err
+	}
+	var err error
+	if count > l.few {
+		if l.held, err = l.find(ctx, tx, isHeld); err != nil {
+			return err
+		}
+		return l.byDay(ctx, tx)
+	}
+	free, err := l.find(ctx, tx, isFree, wasHeld)
+	if err != nil {
+		return err
+	}
+	return l.pageOf(ctx, tx, free)
+}
+
+// find finds the pending deliveries that match the filter and one of some conditions, newest first.
+func (l *listing) find(ctx context.Context, tx pgx.Tx, conditions ...string) ([]waiting, error) {
+	from, to := l.filter.bounds()
+	args := arguments{l.now}
+	where := l.matches(from, to, &args) + " AND d.organization = " + args.add(l.organization)
+	sql := ""
+	for i, condition := range conditions {
+		if i > 0 {
+			sql += " UNION ALL "
+		}
+		sql += "SELECT d.id, d.created_at FROM deliveries.due u JOIN deliveries.deliveries d ON d.id = u.id" +
+			" WHERE u.destination = " + args.add(l.destination) + " AND " + condition + " AND " + where
+	}
+	rows, err := tx.Query(ctx, sql+" ORDER BY created_at DESC, id DESC", args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (w waiting, err error) {
+		err = row.Scan(&w.id, &w.at)
+		return w, err
+	})
+}
+
+// pageOf answers with a page of what was found.
+func (l *listing) pageOf(ctx context.Context, tx pgx.Tx, found []waiting) error {
+	l.total = len(found)
+	first, end := min(l.filter.Offset, l.total), min(l.filter.Offset+l.filter.Limit, l.total)
+	if first == end {
+		return nil
+	}
+	return l.fetch(ctx, tx, "SELECT unnest($2::uuid[]) AS id", arguments{l.now, idsOf(found[first:end])})
+}

@@ -1,0 +1,155 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Destination is a webhook destination with its health and its active secrets.
+type Destination struct {
+	ID                    uuid.UUID
+	Organization          uuid.UUID
+	ExternalID            string // empty: none
+	Name                  string
+	URL                   string
+	Headers               []byte // sealed; nil: none
+	DebounceWindowSeconds int
+	Status                string  // enabled, disabled, auto_disabled
+	StatusReason          *string // of an automatic disabling
+	CreatedAt             time.Time
+	UpdatedAt             time.Time
+	Revision              int64 // of the destination's stream
+	Health                Health
+	Secrets               []Secret // active ones, newest first
+}
+
+// Health says how a destination answers.
+type Health struct {
+	ConsecutiveFailures int
+	StreakStartedAt     *time.Time // first failure of those counted
+	LastSuccessAt       *time.Time // ever
+	LastFailureAt       *time.Time // since the last success
+	LastErrorMessage    *string    // of the last failure since the last success
+}
+
+// Secret is a signing secret.
+type Secret struct {
+	ID        uuid.UUID
+	Sealed    []byte
+	CreatedAt time.Time
+	ExpiresAt *time.Time // nil: never
+}
+
+const selectDestination = `
+	SELECT d.id, d.organization, coalesce(d.external_id, ''), d.name, d.url, d.headers, d.debounce_window_seconds,
+		d.status, d.status_reason, d.created_at, d.updated_at, d.revision,
+		coalesce(h.consecutive_failures, 0), h.streak_started_at, h.last_success_at, h.last_failure_at, h.last_error_message
+	FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id`
+
+func scanDestination(row pgx.CollectableRow) (Destination, error) {
+	var d Destination
+	h := &d.Health
+	err := row.Scan(&d.ID, &d.Organization, &d.ExternalID, &d.Name, &d.URL, &d.Headers, &d.DebounceWindowSeconds,
+		&d.Status, &d.StatusReason, &d.CreatedAt, &d.UpdatedAt, &d.Revision,
+		&h.ConsecutiveFailures, &h.StreakStartedAt, &h.LastSuccessAt, &h.LastFailureAt, &h.LastErrorMessage)
+	return d, err
+}
+
+// Destination finds one by its UUID or external id, the UUID first, with the secrets that are active at now. It
+// returns ErrNotFound where the organization has none.
+func (q *Queries) Destination(ctx context.Context, organization uuid.UUID, ref string, now time.Time) (Destination, error) {
+	found, err := byRef(ref, func(column string, value any) (Destination, error) {
+		rows, err := q.Pool.Query(ctx, selectDestination+" WHERE d.organization = $1 AND d."+column+" = $2", organization, value)
+		if err != nil {
+			return Destination{}, err
+		}
+		return pgx.CollectExactlyOneRow(rows, scanDestination)
+	})
+	if err != nil {
+		return Destination{}, fmt.Errorf("destination: %w", err)
+	}
+	one := []Destination{found}
+	if err := q.addSecrets(ctx, one, now); err != nil {
+		return Destination{}, err
+	}
+	return one[0], nil
+}
+
+// byRef resolves a reference: as a UUID where it has the form of one, then as an external id. The columns are named
+// "id" and "external_id".
+func byRef[T any](ref string, find func(column string, value any) (T, error)) (T, error) {
+	if id, err := uuid.Parse(ref); err == nil && len(ref) == 36 {
+		found, err := find("id", id)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return found, err
+		}
+	}
+	found, err := find("external_id", ref)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return found, ErrNotFound
+	}
+	return found, err
+}
+
+// Destinations lists an organization's destinations, oldest first, and counts all of them.
+func (q *Queries) Destinations(ctx context.Context, organization uuid.UUID, now time.Time, limit, offset int) ([]Destination, int, error) {
+	var (
+		batch pgx.Batch
+		page  []Destination
+		total int
+	)
+	batch.Queue(selectDestination+" WHERE d.organization = $1 ORDER BY d.created_at, d.id LIMIT $2 OFFSET $3", organization, limit, offset).
+		Query(func(rows pgx.Rows) (err error) {
+			page, err = pgx.CollectRows(rows, scanDestination)
+			return err
+		})
+	batch.Queue("SELECT count(*) FROM destinations.destinations WHERE organization = $1", organization).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
+	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, 0, fmt.Errorf("destinations: %w", err)
+	}
+	if err := q.addSecrets(ctx, page, now); err != nil {
+		return nil, 0, err
+	}
+	return page, total, nil
+}
+
+// Secrets lists the secrets of a destination that are active at now, newest first.
+func (q *Queries) Secrets(ctx context.Context, organization, destination uuid.UUID, now time.Time) ([]Secret, error) {
+	found, err := q.Destination(ctx, organization, destination.String(), now)
+	if err != nil {
+		return nil, err
+	}
+	return found.Secrets, nil
+}
+
+func (q *Queries) addSecrets(ctx context.Context, destinations []Destination, now time.Time) error {
+	at := make(map[uuid.UUID]*Destination, len(destinations))
+	ids := make([]uuid.UUID, len(destinations))
+	for i := range destinations {
+		ids[i], at[destinations[i].ID] = destinations[i].ID, &destinations[i]
+	}
+	rows, err := q.Pool.Query(ctx, `SELECT destination, id, sealed, created_at, expires_at FROM destinations.secrets
+		WHERE destination = ANY($1) AND (expires_at IS NULL OR expires_at > $2) ORDER BY destination, revision DESC`, ids, now)
+	if err != nil {
+		return fmt.Errorf("secrets: %w", err)
+	}
+	var (
+		destination uuid.UUID
+		secret      Secret
+	)
+	_, err = pgx.ForEachRow(rows, []any{&destination, &secret.ID, &secret.Sealed, &secret.CreatedAt, &secret.ExpiresAt}, func() error {
+		at[destination].Secrets = append(at[destination].Secrets, secret)
+		secret = Secret{}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("secrets: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package query_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/subscription"
+	"carillon/projections/deliveries"
+	"carillon/projections/destinations"
+	"carillon/projections/health"
+	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
+	"carillon/projections/publications"
+	"carillon/projections/subscriptions"
+	"carillon/query"
+)
+
+var (
+	acme   = uuid.MustParse("11111111-1111-4111-8111-111111111111") // organizations
+	rival  = uuid.MustParse("22222222-2222-4222-8222-222222222222")
+	hook   = uuid.MustParse("aaaaaaaa-0000-4000-8000-000000000001") // destinations
+	other  = uuid.MustParse("bbbbbbbb-0000-4000-8000-000000000002")
+	midday = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+)
+
+// deliverySide has the read models of the delivery side.
+type deliverySide struct {
+	*projecttest.Log
+	*query.Queries
+	pool *pgxpool.Pool
+}
+
+func newDeliverySide(t testing.TB) deliverySide {
+	t.Helper()
+	pool := pgtest.Pool(t)
+	log := projecttest.New(t, pool, destinations.Projector{}, health.Projector{}, subscriptions.Projector{}, publications.Projector{}, deliveries.Projector{})
+	return deliverySide{log, &query.Queries{Pool: pool}, pool}
+}
+
+// destination records one with its first secret.
+func (d deliverySide) destination(id, organization uuid.UUID, externalID string, at time.Time) {
+	projecttest.Stream(d.Log, destination.Aggregate, id, at)(
+		destination.Created{Organization: organization, ExternalID: externalID, Name: "CRM", URL: "https://example.org/hook", At: at},
+		destination.SecretMinted{SecretID: id, Sealed: []byte("first"), At: at})
+}
+
+// utc makes times comparable: those from Postgres come in the local zone.
+var utc = cmp.Transformer("UTC", func(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) })
+
+func TestDestination(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	d.destination(hook, acme, "crm", midday)
+	second, third := uuid.New(), uuid.New()
+	overlap := midday.Add(24 * time.Hour)
+	projecttest.Stream(d.Log, destination.Aggregate, hook, midday)(
+		destination.SecretRotated{SecretID: second, Sealed: []byte("second"), Expiring: []uuid.UUID{hook}, ExpiresAt: overlap, At: midday},
+		destination.SecretRotated{SecretID: third, Sealed: []byte("third"), Expiring: []uuid.UUID{second}, ExpiresAt: overlap, At: midday},
+		destination.SecretExpired{SecretID: second, At: midday.Add(time.Minute)},
+		destination.AutoDisabled{Reason: "2 consecutive failures", At: midday.Add(time.Hour)})
+	for minutes, outcome := range []delivery.Outcome{
+		{ResponseStatus: 200}, {FailureReason: "timeout", ErrorMessage: "no answer"}, {FailureReason: "dns", ErrorMessage: "no such host"},
+	} {
+		projecttest.Stream(d.Log, delivery.Aggregate, uuid.New(), midday)(delivery.Attempted{
+			Destination: hook, Number: 1, Outcome: outcome, At: midday.Add(time.Duration(minutes) * time.Minute),
+		})
+	}
+	d.Project()
+
+	want := query.Destination{
+		ID: hook, Organization: acme, ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Status: "auto_disabled",
+		StatusReason: new("2 consecutive failures"), CreatedAt: midday, UpdatedAt: midday.Add(time.Hour), Revision: 5,
+		Health: query.Health{
+			ConsecutiveFailures: 2, StreakStartedAt: new(midday.Add(time.Minute)), LastSuccessAt: new(midday),
+			LastFailureAt: new(midday.Add(2 * time.Minute)), LastErrorMessage: new("no such host"),
+		},
+		Secrets: []query.Secret{ // the second is expired
+			{ID: third, Sealed: []byte("third"), CreatedAt: midday},
+			{ID: hook, Sealed: []byte("first"), CreatedAt: midday, ExpiresAt: &overlap},
+		},
+	}
+	for _, ref := range []string{hook.String(), "crm"} {
+		got, err := d.Destination(t.Context(), acme, ref, midday.Add(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, utc); diff != "" {
+			t.Errorf("by %s (-want +got):\n%s", ref, diff)
+		}
+	}
+	secrets, err := d.Secrets(t.Context(), acme, hook, overlap)
+	if err != nil || len(secrets) != 1 || secrets[0].ID != third {
+		t.Errorf("after the overlap: secrets are %v (%v), want the newest alone", secrets, err)
+	}
+	for _, ref := range []string{hook.String(), "crm"} {
+		if _, err := d.Destination(t.Context(), rival, ref, midday); !errors.Is(err, query.ErrNotFound) {
+			t.Errorf("another organization by %s: error = %v, want ErrNotFound", ref, err)
+		}
+	}
+	for _, ref := range []string{other.String(), "billing", "", "urn:uuid:" + hook.String()} {
+		if _, err := d.Destination(t.Context(), acme, ref, midday); !errors.Is(err, query.ErrNotFound) {
+			t.Errorf("by %q: error = %v, want ErrNotFound", ref, err)
+		}
+	}
+}
+
+func TestDestinations(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	for n := range 5 {
+		d.destination(uuid.New(), acme, fmt.Sprintf("n%d", n), midday.Add(time.Duration(n)*time.Minute))
+	}
+	d.destination(other, rival, "n0", midday)
+	d.Project()
+	list := func(organization uuid.UUID, limit, offset int) string {
+		t.Helper()
+		page, total, err := d.Destinations(t.Context(), organization, midday, limit, offset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf("%d:", total)
+		for _, found := range page {
+			text += fmt.Sprintf(" %s/%d", found.ExternalID, len(found.Secrets))
+		}
+		return text
+	}
+	for want, got := range map[string]string{
+		"5: n0/1 n1/1 n2/1 n3/1 n4/1": list(acme, 50, 0),
+		"5: n2/1 n3/1":                list(acme, 2, 2),
+		"5:":                          list(acme, 50, 5),
+		"1: n0/1":                     list(rival, 50, 0),
+		"0:":                          list(uuid.New(), 50, 0),
+	} {
+		if got != want {
+			t.Errorf("list is %q, want %q", got, want)
+		}
+	}
+}
+
+func TestSubscriptions(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	d.destination(hook, acme, "crm", midday)
+	d.destination(other, rival, "crm", midday)
+	feed := uuid.New()
+	ids := []uuid.UUID{uuid.New(), uuid.New(), uuid.New()}
+	for n, id := range ids {
+		projecttest.Stream(d.Log, subscription.Aggregate, id, midday)(subscription.Created{
+			Organization: acme, Destination: hook, At: midday.Add(-time.Duration(n) * time.Minute), // the last is the oldest
+			Declaration: subscription.Declaration{
+				ExternalID: fmt.Sprintf("n%d", n), EventTypes: []string{"news.*", "event.item.added"}, ScopeKind: "feeds",
+				Feeds: []subscription.Pin{{FeedType: "news", FeedID: feed}},
+			},
+		})
+	}
+	d.Project()
+	want := query.Subscription{
+		ID: ids[0], Organization: acme, Destination: hook, ExternalID: "n0", EventTypes: []string{"news.*", "event.item.added"}, ScopeKind: "feeds",
+		Feeds: []query.Pin{{FeedType: "news", FeedID: feed}}, Active: true, CreatedAt: midday, UpdatedAt: midday,
+	}
+	for _, ref := range []string{ids[0].String(), "n0"} {
+		got, err := d.Subscription(t.Context(), acme, hook, ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, utc); diff != "" {
+			t.Errorf("by %s (-want +got):\n%s", ref, diff)
+		}
+		if _, err := d.Subscription(t.Context(), acme, other, ref); !errors.Is(err, query.ErrNotFound) {
+			t.Errorf("of another destination by %s: error = %v, want ErrNotFound", ref, err)
+		}
+		if _, err := d.Subscription(t.Context(), rival, hook, ref); !errors.Is(err, query.ErrNotFound) {
+			t.Errorf("of another organization by %s: error = %v, want ErrNotFound", ref, err)
+		}
+	}
+	page, total, err := d.Subscriptions(t.Context(), acme, hook, 2, 0)
+	if err != nil || total != 3 || len(page) != 2 || page[0].ID != ids[2] || page[1].ID != ids[1] {
+		t.Errorf("page of 2 is %v of %d (%v), want the oldest two of 3", page, total, err)
+	}
+	if page, total, err := d.Subscriptions(t.Context(), rival, hook, 2, 0); err != nil || total != 0 || len(page) != 0 {
+		t.Errorf("another organization sees %v of %d (%v), want nothing", page, total, err)
+	}
+}

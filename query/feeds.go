@@ -1,0 +1,117 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Feed is an event feed. command.Feed has the same fields.
+type Feed struct {
+	ID            uuid.UUID
+	Name          string
+	Description   string
+	Enabled       bool
+	EnabledSource string
+	EnabledReason *string
+	ConfigVersion float64
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+}
+
+// Association is a source attached to a feed. command.Association has the same fields.
+type Association struct {
+	ID         uuid.UUID
+	FeedID     uuid.UUID
+	SourceType string
+	SourceID   uuid.UUID
+	CreatedAt  time.Time
+}
+
+const feedColumns = `f.id, f.name, f.description, f.enabled, f.enabled_source, f.enabled_reason, f.config_version, f.created_at, f.updated_at`
+
+// readable is the condition that an organization ($1) may read feed f.
+const readable = `(f.organization = $1 OR EXISTS (SELECT FROM feeds.shares s WHERE s.feed_id = f.id AND s.organization = $1))`
+
+// Feeds lists the event feeds that an organization may read, oldest first: its own and those shared with it.
+func (q *Queries) Feeds(ctx context.Context, organization uuid.UUID) ([]Feed, error) {
+	rows, err := q.Pool.Query(ctx, `SELECT `+feedColumns+` FROM feeds.feeds f WHERE f.organization = $1 AND f.feed_type = 'event'
+		UNION ALL
+		SELECT `+feedColumns+` FROM feeds.shares s JOIN feeds.feeds f ON f.id = s.feed_id
+			WHERE s.organization = $1 AND f.organization <> $1 AND f.feed_type = 'event'
+		ORDER BY created_at, id`, organization)
+	if err != nil {
+		return nil, fmt.Errorf("feeds: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Feed])
+	if err != nil {
+		return nil, fmt.Errorf("feeds: %w", err)
+	}
+	return list, nil
+}
+
+// Feed finds an event feed that an organization may read, or returns ErrNotFound.
+func (q *Queries) Feed(ctx context.Context, organization, id uuid.UUID) (Feed, error) {
+	rows, err := q.Pool.Query(ctx, `SELECT `+feedColumns+` FROM feeds.feeds f
+		WHERE f.id = $2 AND f.feed_type = 'event' AND `+readable, organization, id)
+	if err != nil {
+		return Feed{}, fmt.Errorf("feed: %w", err)
+	}
+	feed, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Feed])
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return Feed{}, ErrNotFound
+	case err != nil:
+		return Feed{}, fmt.Errorf("feed: %w", err)
+	}
+	return feed, nil
+}
+
+// Associations lists the sources of a feed, oldest first. It returns ErrNotFound where the organization may not read
+// the feed.
+func (q *Queries) Associations(ctx context.Context, organization, feed uuid.UUID) ([]Association, error) {
+	rows, err := q.Pool.Query(ctx, `SELECT a.id, f.id, a.source_type, a.source_id, a.created_at
+		FROM feeds.feeds f LEFT JOIN feeds.associations a ON a.feed_id = f.id
+		WHERE f.id = $2 AND f.feed_type = 'event' AND `+readable+` ORDER BY a.created_at, a.id`, organization, feed)
+	if err != nil {
+		return nil, fmt.Errorf("associations: %w", err)
+	}
+	defer rows.Close()
+	list, found := []Association{}, false
+	for rows.Next() {
+		var a struct {
+			id, source *uuid.UUID
+			sourceType *string
+			created    *time.Time
+		}
+		found = true
+		if err := rows.Scan(&a.id, &feed, &a.sourceType, &a.source, &a.created); err != nil {
+			return nil, fmt.Errorf("associations: %w", err)
+		}
+		if a.id != nil { // the feed's row stands alone where it has no sources
+			list = append(list, Association{ID: *a.id, FeedID: feed, SourceType: *a.sourceType, SourceID: *a.source, CreatedAt: *a.created})
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("associations: %w", err)
+	}
+	if !found {
+		return nil, ErrNotFound
+	}
+	return list, nil
+}
+
+// Readable reports whether an organization may read a feed, be it an event feed or one owned elsewhere.
+func (q *Queries) Readable(ctx context.Context, organization uuid.UUID, feedType string, feed uuid.UUID) (bool, error) {
+	var found bool
+	err := q.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM feeds.feeds f WHERE f.id = $2 AND f.feed_type = $3 AND `+readable+`)`,
+		organization, feed, feedType).Scan(&found)
+	if err != nil {
+		return false, fmt.Errorf("readable: %w", err)
+	}
+	return found, nil
+}

@@ -1,0 +1,58 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// historyPage bounds the rows of one read of the history.
+const historyPage = 1000
+
+// History goes through the published events that an organization can see now, by their time, both ends included, the
+// oldest first. It stops when each returns an error, and returns that.
+func (q *Queries) History(ctx context.Context, organization uuid.UUID, since, until time.Time, each func(EventSummary) error) error {
+	after, id := since, uuid.Nil
+	for {
+		rows, err := q.Pool.Query(ctx, `
+			SELECT id, type, source, subject, time, feed_type, feed_id FROM (
+				SELECT p.id, p.type, p.source, coalesce(p.subject, '') AS subject, p.time, p.feed_type, p.feed_id
+				FROM (SELECT id, feed_type FROM feeds.feeds WHERE organization = $1
+					UNION SELECT f.id, f.feed_type FROM feeds.shares s JOIN feeds.feeds f ON f.id = s.feed_id WHERE s.organization = $1) visible
+				CROSS JOIN LATERAL (SELECT * FROM publications.publications p
+					WHERE p.feed_id = visible.id AND (p.time, p.id) > ($2, $3) AND p.time <= $4
+					ORDER BY p.time, p.id LIMIT $5) p
+				WHERE p.feed_type = visible.feed_type
+				UNION ALL
+				(SELECT p.id, p.type, p.source, coalesce(p.subject, ''), p.time, '', NULL::uuid FROM publications.publications p
+				WHERE p.feed_id IS NULL AND p.organization = $1 AND (p.time, p.id) > ($2, $3) AND p.time <= $4
+				ORDER BY p.time, p.id LIMIT $5)) seen
+			ORDER BY time, id LIMIT $5`, organization, after, id, until, historyPage)
+		if err != nil {
+			return fmt.Errorf("history: %w", err)
+		}
+		page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e EventSummary, err error) {
+			var feed *uuid.UUID
+			err = row.Scan(&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &e.FeedType, &feed)
+			if feed != nil {
+				e.FeedID = *feed
+			}
+			return e, err
+		})
+		if err != nil {
+			return fmt.Errorf("history: %w", err)
+		}
+		for _, e := range page {
+			if err := each(e); err != nil {
+				return err
+			}
+		}
+		if len(page) < historyPage {
+			return nil
+		}
+		after, id = page[len(page)-1].Time, page[len(page)-1].ID
+	}
+}

@@ -1,0 +1,131 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// The orders of an item list.
+const (
+	OrderByOccurrence = "occurrence" // earliest occurrence in the range first
+	OrderByCreated    = "created"    // newest in the feed first
+)
+
+// ItemsQuery says which items of a feed to list. Its parts are taken as valid.
+type ItemsQuery struct {
+	Since, Until time.Time // the range of occurrence starts, both ends included
+	Status       string    // of an instance with an occurrence in the range; "": any
+	OrderBy      string
+	Limit        int
+	Offset       int
+	Source       bool      // with the source block
+	Legacy       bool      // in the legacy shape, which has no source block
+	Now          time.Time // makes occurrences completed or upcoming
+}
+
+// ItemsPage is one page of a list.
+type ItemsPage struct {
+	Items []byte // a JSON array, ready to be sent
+	Count int    // elements of it
+	Total int    // items that match, on all pages
+}
+
+// HasMore reports whether pages follow the one that began at an offset.
+func (p ItemsPage) HasMore(offset int) bool { return offset+p.Count < p.Total }
+
+// Items lists items of a feed that have an occurrence in a range. It returns ErrNotFound where the organization may
+// not read the feed.
+func (q *Queries) Items(ctx context.Context, organization, feed uuid.UUID, in ItemsQuery) (ItemsPage, error) {
+	// As fine as Postgres reads them: what is remembered of a range must be of the range that was asked for.
+	in.Since, in.Until, in.Now = in.Since.Truncate(time.Microsecond), in.Until.Truncate(time.Microsecond), in.Now.Truncate(time.Microsecond)
+	page, version, err := q.itemsPage(ctx, organization, feed, in)
+	if err != nil {
+		return ItemsPage{}, err
+	}
+	if page.Count == 0 {
+		if version, err = q.feedVersion(ctx, organization, feed); err != nil {
+			return ItemsPage{}, err
+		}
+	}
+	if page.Count < in.Limit && (page.Count > 0 || in.Offset == 0) {
+		page.Total = in.Offset + page.Count // the last page tells
+		return page, nil
+	}
+	page.Total, err = q.total(ctx, feed, version, in)
+	return page, err
+}
+
+func (q *Queries) itemsPage(ctx context.Context, organization, feed uuid.UUID, in ItemsQuery) (page ItemsPage, version int64, err error) {
+	args := []any{binaryUUID(feed), binaryUUID(organization), in.Since, in.Until, in.Limit, in.Offset}
+	if in.Status != "" {
+		args = append(args, in.Status, in.Now)
+	}
+	page.Items = append(make([]byte, 0, 2048*in.Limit), '[')
+	r := renderer{since: in.Since, until: in.Until, now: in.Now, legacy: in.Legacy}
+	batch := &pgx.Batch{}
+	batch.Queue(planOnce)
+	batch.Queue(itemsSQL(in), args...).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var body, source, packed pgtype.DriverBytes // not copied: valid until the next row
+			if err := rows.Scan(&version, &body, &source, &packed); err != nil {
+				return err
+			}
+			if !in.Source {
+				source = nil
+			}
+			if page.Count > 0 {
+				page.Items = append(page.Items, ',')
+			}
+			page.Items = r.item(page.Items, body, source, packed)
+			page.Count++
+		}
+		return rows.Err()
+	})
+	if err := q.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return ItemsPage{}, 0, fmt.Errorf("items: %w", err)
+	}
+	page.Items = append(page.Items, ']')
+	return page, version, nil
+}
+
+// binaryUUID keeps an id out of pgx's way by text.
+func binaryUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
+
+// feedVersion is the version of a feed's items, 0 where it never had one.
+func (q *Queries) feedVersion(ctx context.Context, organization, feed uuid.UUID) (int64, error) {
+	var version int64
+	err := q.Pool.QueryRow(ctx, `SELECT coalesce((SELECT version FROM items.feeds WHERE feed_id = $2), 0) FROM feeds.feeds f
+		WHERE f.id = $2 AND f.feed_type = 'event' AND `+readable, organization, feed).Scan(&version)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return 0, ErrNotFound
+	case err != nil:
+		return 0, fmt.Errorf("feed: %w", err)
+	}
+	return version, nil
+}
+
+// Item gives one item as a JSON object in the current shape, with all its occurrences; of these, the next one is the
+// first that is still to come. It returns ErrNotFound where the organization may not read the feed, or the item is not
+// in it.
+func (q *Queries) Item(ctx context.Context, organization, feed, item uuid.UUID, source bool, now time.Time) ([]byte, error) {
+	var body, block, packed []byte
+	err := q.Pool.QueryRow(ctx, `SELECT i.current, i.source, i.occurrences FROM items.items i JOIN feeds.feeds f ON f.id = i.feed_id
+		WHERE i.id = $3 AND i.feed_id = $2 AND f.feed_type = 'event' AND `+readable, organization, feed, item).Scan(&body, &block, &packed)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, ErrNotFound
+	case err != nil:
+		return nil, fmt.Errorf("item: %w", err)
+	}
+	if !source {
+		block = nil
+	}
+	return renderer{whole: true, now: now}.item(nil, body, block, packed), nil
+}

@@ -1,0 +1,58 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Key is an API key that is neither revoked nor expired.
+type Key struct {
+	ID           string
+	Organization uuid.UUID
+	Hash         []byte    // see package credential; compare in constant time
+	ExpiresAt    time.Time // zero: never
+}
+
+// Organization is an organization, for operators.
+type Organization struct {
+	ID        uuid.UUID
+	Name      string
+	CreatedAt time.Time
+}
+
+// Key finds a key that is valid at a time by its public part: one probe of a primary key. It returns ErrNotFound for
+// one that is unknown, revoked or expired.
+func (q *Queries) Key(ctx context.Context, id string, now time.Time) (Key, error) {
+	key := Key{ID: id}
+	var expires *time.Time
+	err := q.Pool.QueryRow(ctx, `SELECT organization, hash, nullif(expires_at, 'infinity') FROM organizations.keys
+		WHERE id = $1 AND revoked_at IS NULL AND expires_at > $2`, id, now).Scan(&key.Organization, &key.Hash, &expires)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return Key{}, ErrNotFound
+	case err != nil:
+		return Key{}, fmt.Errorf("key: %w", err)
+	}
+	if expires != nil {
+		key.ExpiresAt = expires.UTC()
+	}
+	return key, nil
+}
+
+// Organizations lists all, oldest first.
+func (q *Queries) Organizations(ctx context.Context) ([]Organization, error) {
+	rows, err := q.Pool.Query(ctx, "SELECT id, name, created_at FROM organizations.organizations ORDER BY created_at, id")
+	if err != nil {
+		return nil, fmt.Errorf("organizations: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Organization])
+	if err != nil {
+		return nil, fmt.Errorf("organizations: %w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,154 @@
+package query
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"strconv"
+	"time"
+)
+
+// The packed form of an item's occurrences, as the schema of items describes it: records in order of start.
+const (
+	packedSize = 49
+	noEnd      = math.MinInt64
+	instanceAt = 16
+	startAt    = 32
+	endAt      = 40
+	statusAt   = 48
+)
+
+// renderer completes stored items with the occurrences of a range.
+type renderer struct {
+	since, until time.Time
+	whole        bool // all occurrences, whatever the range
+	now          time.Time
+	legacy       bool
+}
+
+// item appends a whole item: a stored body, which is an object without its closing brace, the occurrences, and the
+// source block where there is one.
+func (r renderer) item(to, body, source, packed []byte) []byte {
+	to = append(to, body...)
+	to = append(to, `,"occurrence":`...)
+	to = r.occurrences(to, packed)
+	if len(source) > 0 {
+		to = append(to, `,"source":`...)
+		to = append(to, source...)
+	}
+	return append(to, '}')
+}
+
+// occurrences appends the occurrence object.
+func (r renderer) occurrences(to, packed []byte) []byte {
+	first, last, next := r.bounds(packed)
+	to = append(to, '{')
+	switch {
+	case next < last:
+		to = append(to, `"nextOccurrence":`...)
+		to = r.occurrence(to, packed[next:])
+		to = append(to, ',')
+	case r.legacy:
+		to = append(to, `"nextOccurrence":null,`...)
+	}
+	to = append(to, `"occurrencesInRange":[`...)
+	upcoming := 0
+	for at := first; at < last; at += packedSize {
+		if at > first {
+			to = append(to, ',')
+		}
+		to = r.occurrence(to, packed[at:])
+		if r.upcoming(packed[at:]) {
+			upcoming++
+		}
+	}
+	to = append(to, `],"totalOccurrences":`...)
+	to = strconv.AppendInt(to, int64((last-first)/packedSize), 10)
+	to = append(to, `,"upcomingOccurrences":`...)
+	to = strconv.AppendInt(to, int64(upcoming), 10)
+	return append(to, '}')
+}
+
+// bounds finds the records of the range [first, last) and the next occurrence: the first in the range or, where there
+// is no range, the first that is still to come.
+func (r renderer) bounds(packed []byte) (first, last, next int) {
+	if r.whole {
+		last = len(packed)
+		return 0, last, search(packed, r.now.UnixMicro())
+	}
+	first = search(packed, r.since.UnixMicro())
+	return first, search(packed, r.until.UnixMicro()+1), first
+}
+
+// search is the place of the first record that starts at an instant or later.
+func search(packed []byte, instant int64) int {
+	low, high := 0, len(packed)/packedSize
+	for low < high {
+		middle := (low + high) / 2
+		if micros(packed[middle*packedSize+startAt:]) < instant {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low * packedSize
+}
+
+// upcoming reports whether an occurrence is to take place after now.
+func (r renderer) upcoming(record []byte) bool {
+	status := record[statusAt]
+	return micros(record[startAt:]) > r.now.UnixMicro() && status != 'c' && status != 'p'
+}
+
+// occurrence appends one occurrence.
+func (r renderer) occurrence(to, record []byte) []byte {
+	start, end := micros(record[startAt:]), micros(record[endAt:])
+	to = append(to, `{"id":"`...)
+	to = appendUUID(to, record[:instanceAt])
+	to = append(to, `","instanceId":"`...)
+	to = appendUUID(to, record[instanceAt:startAt])
+	to = append(to, `","startDateTime":"`...)
+	to = appendTime(to, start)
+	if end == noEnd {
+		to = append(to, `","endDateTime":null,"status":"`...)
+		end = start
+	} else {
+		to = append(to, `","endDateTime":"`...)
+		to = appendTime(to, end)
+		to = append(to, `","status":"`...)
+	}
+	to = append(to, status(record[statusAt], end <= r.now.UnixMicro())...)
+	return append(to, `"}`...)
+}
+
+// status spells a status letter. What was to take place and has ended is completed.
+func status(letter byte, ended bool) string {
+	switch {
+	case letter == 'c':
+		return "cancelled"
+	case letter == 'p':
+		return "postponed"
+	case ended:
+		return "completed"
+	case letter == 'r':
+		return "rescheduled"
+	}
+	return "scheduled"
+}
+
+func micros(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) } //nolint:gosec // two's complement, as packed
+
+func appendTime(to []byte, micros int64) []byte {
+	return time.UnixMicro(micros).UTC().AppendFormat(to, "2006-01-02T15:04:05.999999Z07:00")
+}
+
+func appendUUID(to, id []byte) []byte {
+	for i, end := range [...]int{4, 6, 8, 10, 16} {
+		begin := [...]int{0, 4, 6, 8, 10}[i]
+		if i > 0 {
+			to = append(to, '-')
+		}
+		to = hex.AppendEncode(to, id[begin:end])
+	}
+	return to
+}

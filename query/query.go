@@ -1,0 +1,17 @@
+// Package query reads the read models: SQL in, typed rows out. It changes nothing and decides nothing.
+package query
+
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Queries is the table of contents of what can be asked.
+type Queries struct {
+	Pool   *pgxpool.Pool
+	totals totals // of item lists
+}
+
+// ErrNotFound: no such row, or not one of the organization that asks.
+var ErrNotFound = errors.New("not found")
