@@ -24,7 +24,7 @@ const unfinished = "pgdata.unfinished-*"
 // renamed, so that a crash in the middle leaves nothing that looks like one.
 func ensureCluster(ctx context.Context, home string, run account, bin Binaries, cfg Config) error {
 	data := filepath.Join(home, "pgdata")
-	if err := dropUnfinished(home); err != nil {
+	if err := dropUnfinished(ctx, home); err != nil {
 		return err
 	}
 	if major, err := clusterVersion(data); err != nil || major != 0 {
@@ -55,17 +55,40 @@ func ensureCluster(ctx context.Context, home string, run account, bin Binaries, 
 	return syncDir(home)
 }
 
-func dropUnfinished(home string) error {
+// dropUnfinished removes what a crash in the middle of initdb left.
+func dropUnfinished(ctx context.Context, home string) error {
 	left, err := filepath.Glob(filepath.Join(home, unfinished))
 	if err != nil {
 		return fmt.Errorf("look for an unfinished cluster: %w", err)
 	}
 	for _, dir := range left {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := removeBusy(ctx, dir); err != nil {
 			return fmt.Errorf("remove an unfinished cluster: %w", err)
 		}
 	}
 	return nil
+}
+
+// removeBusy removes a directory into which a process that is about to end may still write: the backend that initdb
+// started goes on until it sees that initdb is gone.
+func removeBusy(ctx context.Context, dir string) error {
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		err := os.RemoveAll(dir)
+		if !errors.Is(err, syscall.ENOTEMPTY) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-deadline.C:
+			return err
+		case <-poll.C:
+		}
+	}
 }
 
 // fillCluster copies the template into dir if there is one, else runs initdb and keeps the result as the template.
