@@ -12,8 +12,8 @@ import (
 const ringChunk = 128
 
 // ReadAll calls visit for each durable event with a position after the given one, in order, until visit returns
-// false or the end is reached. It returns the position of the last event visited, or the one it began after, and
-// whether that was the end. Records are only valid during the call.
+// false or the end is reached. It returns the position to go on after and whether that is the end: then it is the
+// watermark, which may be beyond the last event, as that may have been scavenged. Records are only valid during the call.
 func (s *Store) ReadAll(after uint64, visit func(Record) bool) (last uint64, end bool, err error) {
 	upTo := s.watermark.Load()
 	if after >= upTo {
@@ -35,7 +35,7 @@ func (s *Store) ReadAll(after uint64, visit func(Record) bool) (last uint64, end
 			}
 		}
 	}
-	return after, true, nil
+	return upTo, true, nil
 }
 
 func (s *Store) scanLog(after, upTo uint64, visit func(Record) bool) (last uint64, end bool, err error) {
@@ -54,7 +54,10 @@ func (s *Store) scanLog(after, upTo uint64, visit func(Record) bool) (last uint6
 			return after, after == upTo, nil
 		}
 	}
-	return after, iter.Error() == nil, iter.Error()
+	if err := iter.Error(); err != nil {
+		return after, false, err
+	}
+	return upTo, true, nil
 }
 
 // ReadAllBackwards calls visit for each durable event with a position before the given one, newest first, until
