@@ -4,14 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
@@ -19,8 +15,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/command"
 	"carillon/eventstore"
-	"carillon/eventstore/esdb"
-	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
 )
 
 var (
@@ -39,37 +34,10 @@ type feedSide struct {
 
 func onFeeds(t *testing.T) *feedSide {
 	t.Helper()
-	f := &feedSide{t: t, Commands: &command.Commands{Store: openStore(t), Now: func() time.Time { return noon }}}
+	f := &feedSide{t: t, Commands: &command.Commands{Store: nodetest.Start(t), Now: func() time.Time { return noon }}}
 	f.by, f.reader = f.organization("Town hall"), f.organization("Paper")
 	f.org = f.by.Organization
 	return f
-}
-
-func openStore(t *testing.T) *esdb.Store {
-	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	dir, err := os.MkdirTemp("", "carillon") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	embedded, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket := filepath.Join(dir, "node.sock")
-	served := make(chan error, 1)
-	go func() { served <- embedded.ListenUnix(socket) }()
-	t.Cleanup(func() {
-		_ = embedded.Close()
-		<-served
-	})
-	store, err := esdb.OpenUnix(socket, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return store
 }
 
 func (f *feedSide) organization(name string) command.Caller {

@@ -8,16 +8,25 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
 )
 
-// Start runs a node on an empty directory until the test ends, and connects a store to it through the official client.
+// Start runs a node in memory until the test ends, and connects a store to it through the official client.
 func Start(t testing.TB) *esdb.Store {
 	t.Helper()
+	store, _ := Stoppable(t, slog.New(slog.DiscardHandler))
+	return store
+}
+
+// Stoppable is Start with a log, and with a way to take the node from its store before the test ends.
+func Stoppable(t testing.TB, log *slog.Logger) (store *esdb.Store, stop func()) {
+	t.Helper()
 	socket := filepath.Join(SocketDir(t), "s")
-	stop := Serve(t, t.TempDir(), socket)
-	store, err := esdb.OpenUnix(socket, slog.New(slog.DiscardHandler))
+	stop = serve(t, node.Config{Dir: "store", FS: vfs.NewMem(), Logger: log}, socket)
+	store, err := esdb.OpenUnix(socket, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,13 +36,18 @@ func Start(t testing.TB) *esdb.Store {
 		}
 		stop()
 	})
-	return store
+	return store, stop
 }
 
 // Serve runs a node on a directory, which may hold data, and a socket. stop ends it; it may be called twice.
 func Serve(t testing.TB, dir, socket string) (stop func()) {
 	t.Helper()
-	n, err := node.Open(node.Config{Dir: dir})
+	return serve(t, node.Config{Dir: dir}, socket)
+}
+
+func serve(t testing.TB, config node.Config, socket string) (stop func()) {
+	t.Helper()
+	n, err := node.Open(config)
 	if err != nil {
 		t.Fatal(err)
 	}

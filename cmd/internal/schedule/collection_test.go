@@ -39,6 +39,9 @@ type place struct {
 	hold   chan struct{} // visits wait for it where not nil
 }
 
+// soon is when everything happens: the same at each visit, also around midnight.
+var soon = time.Now().Add(48 * time.Hour).Truncate(time.Hour)
+
 func (p *place) show(titles ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +75,6 @@ func (p *place) Collect(ctx context.Context, source collect.Source, cursor colle
 		panic("a page that nobody thought of")
 	}
 	result := collect.Result{Pages: 1, Cursor: fmt.Appendf(nil, `{"visit":%d,"after":%q}`, p.visits, cursor), Notes: p.notes}
-	start := time.Now().Add(48 * time.Hour).Truncate(24 * time.Hour) // the same all day long
 	for _, title := range p.titles {
 		key := "url:https://example.org/" + title
 		instance := happening.DeriveInstanceID(key, "")
@@ -80,7 +82,7 @@ func (p *place) Collect(ctx context.Context, source collect.Source, cursor colle
 			Key: key, Source: collect.SourceBlock{Type: source.Type, Publisher: &collect.Publisher{Name: source.Handle}},
 			Details: happening.Details{Title: title, Instances: []happening.Instance{{
 				ID: instance, Status: happening.Scheduled,
-				Occurrences: []happening.Occurrence{{ID: happening.DeriveOccurrenceID(instance, 0), Start: start, Status: happening.Scheduled}},
+				Occurrences: []happening.Occurrence{{ID: happening.DeriveOccurrenceID(instance, 0), Start: soon, Status: happening.Scheduled}},
 			}}},
 		})
 	}

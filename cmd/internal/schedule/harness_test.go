@@ -4,14 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -22,7 +19,7 @@ import (
 	"carillon/command/collection"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
-	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
 	"carillon/projections"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
@@ -32,7 +29,7 @@ import (
 	"carillon/query"
 )
 
-const patience = 30 * time.Second // for what has to happen, on a busy machine
+const patience = 2 * time.Minute // for what has to happen, on a busy machine
 
 // world is everything between a source and the items of a feed, for real.
 type world struct {
@@ -50,7 +47,7 @@ type world struct {
 func open(t *testing.T, collectors map[string]collect.Collector) *world {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	w := &world{t: t, pool: pgtest.Pool(t), store: openStore(t, log)}
+	w := &world{t: t, pool: pgtest.Pool(t), store: nodetest.Start(t)}
 	if err := projections.Migrate(t.Context(), w.pool); err != nil {
 		t.Fatal(err)
 	}
@@ -110,32 +107,6 @@ func run(t *testing.T, part func(context.Context) error) (stop func()) {
 	})
 	t.Cleanup(stop)
 	return stop
-}
-
-func openStore(t *testing.T, log *slog.Logger) *esdb.Store {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "carillon") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	embedded, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	socket := filepath.Join(dir, "node.sock")
-	served := make(chan error, 1)
-	go func() { served <- embedded.ListenUnix(socket) }()
-	t.Cleanup(func() {
-		_ = embedded.Close()
-		<-served
-	})
-	store, err := esdb.OpenUnix(socket, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return store
 }
 
 func (w *world) eventually(what string, holds func() bool) {

@@ -10,13 +10,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -28,7 +25,7 @@ import (
 	"carillon/command/webhook"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
-	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
 	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
@@ -44,7 +41,7 @@ import (
 )
 
 // Patience bounds the waiting for what has to happen, on a busy machine.
-const Patience = 30 * time.Second
+const Patience = 2 * time.Minute
 
 // Operator acts as the admin API does.
 var Operator = command.Caller{Actor: "operator", RequestID: uuid.MustParse("0f000000-0000-4000-8000-00000000000f")}
@@ -81,7 +78,7 @@ func Start(tb testing.TB) *Parts {
 	if err := projections.Migrate(tb.Context(), p.Pool); err != nil {
 		tb.Fatal(err)
 	}
-	p.openStore(tb)
+	p.Store, p.stopStore = nodetest.Stoppable(tb, p.Log)
 	secrets, err := vault.New(p.Pool, bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		tb.Fatal(err)
@@ -108,31 +105,6 @@ func receivers() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(server.Certificate())
 	return pool
-}
-
-func (p *Parts) openStore(tb testing.TB) {
-	tb.Helper()
-	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // tb.TempDir is too long for a socket
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
-	embedded, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Logger: p.Log})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	socket := filepath.Join(dir, "node.sock")
-	served := make(chan error, 1)
-	go func() { served <- embedded.ListenUnix(socket) }()
-	p.stopStore = sync.OnceFunc(func() {
-		_ = embedded.Close()
-		<-served
-	})
-	tb.Cleanup(p.stopStore)
-	if p.Store, err = esdb.OpenUnix(socket, p.Log); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = p.Store.Close() })
 }
 
 // project runs the read models until the test ends.
@@ -211,6 +183,14 @@ func (p *Parts) Await(tb testing.TB, at eventstore.Position, readModels ...strin
 	if !p.Progress.Await(ctx, at, readModels...) {
 		tb.Fatalf("%v did not get as far as %s", readModels, at)
 	}
+}
+
+// Patient awaits read models longer than a server does before it answers that a write is safe but not readable yet, so
+// that what was written can be read by the next request even on a busy machine.
+func (p *Parts) Patient(ctx context.Context, to eventstore.Position, consumers ...string) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Patience)
+	defer cancel()
+	return p.Progress.Await(ctx, to, consumers...)
 }
 
 // EventTypes are the types of the events in a stream.
