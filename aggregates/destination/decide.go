@@ -134,10 +134,20 @@ func (s Settings) equal(t Settings) bool {
 		s.DebounceWindowSeconds == t.DebounceWindowSeconds && bytes.Equal(s.Headers.Digest, t.Headers.Digest)
 }
 
+// secretsAt is when a decision about secrets takes effect. Callers take the time before their turn comes, each by a
+// clock of its own: what was decided before them must not seem to lie ahead, or the last active secret could be expired.
+func (s State) secretsAt(asked time.Time) time.Time {
+	if asked.Before(s.SecretsAt) {
+		return s.SecretsAt
+	}
+	return asked
+}
+
 func (c Rotate) decide(s State) ([]Event, error) {
 	if !s.VisibleTo(c.Organization) {
 		return nil, ErrUnknown
 	}
+	at := s.secretsAt(c.At)
 	active, never := 0, []uuid.UUID{}
 	for _, secret := range s.Secrets {
 		switch {
@@ -146,21 +156,22 @@ func (c Rotate) decide(s State) ([]Event, error) {
 		case secret.ExpiresAt.IsZero():
 			never = append(never, secret.ID)
 			active++
-		case secret.ActiveAt(c.At):
+		case secret.ActiveAt(at):
 			active++
 		}
 	}
 	if active >= MaxActiveSecrets {
 		return nil, ErrTooManySecrets
 	}
-	return []Event{SecretRotated{c.SecretID, c.Secret, never, c.At.Add(Overlap), c.At}}, nil
+	return []Event{SecretRotated{c.SecretID, c.Secret, never, at.Add(Overlap), at}}, nil
 }
 
 func (c ExpireSecret) decide(s State) ([]Event, error) {
 	if !s.VisibleTo(c.Organization) {
 		return nil, ErrUnknown
 	}
-	active := func(secret Secret) bool { return secret.ActiveAt(c.At) }
+	at := s.secretsAt(c.At)
+	active := func(secret Secret) bool { return secret.ActiveAt(at) }
 	if !slices.ContainsFunc(s.Secrets, func(secret Secret) bool { return secret.ID == c.SecretID && active(secret) }) {
 		return nil, ErrUnknownSecret
 	}
@@ -168,7 +179,7 @@ func (c ExpireSecret) decide(s State) ([]Event, error) {
 	if !others {
 		return nil, ErrOnlySecret
 	}
-	return []Event{SecretExpired{SecretID: c.SecretID, At: c.At}}, nil
+	return []Event{SecretExpired{SecretID: c.SecretID, At: at}}, nil
 }
 
 func (c AutoDisable) decide(s State) ([]Event, error) {

@@ -102,7 +102,8 @@ type State struct {
 	Deleted      bool
 	Switches     int // how often the status changed: what was decided about an earlier status is void
 	Settings     Settings
-	Secrets      []Secret // oldest first, expired ones included
+	Secrets      []Secret  // oldest first, expired ones included
+	SecretsAt    time.Time // of the newest decision about them
 }
 
 // Settings are what a caller may change.
@@ -135,7 +136,7 @@ func (e Revised) evolve(s State) State {
 }
 
 func (e SecretMinted) evolve(s State) State {
-	s.Secrets = append(s.Secrets, Secret{ID: e.SecretID})
+	s.Secrets, s.SecretsAt = append(s.Secrets, Secret{ID: e.SecretID}), e.At
 	return s
 }
 
@@ -143,12 +144,12 @@ func (e SecretRotated) evolve(s State) State {
 	for _, id := range e.Expiring {
 		s.Secrets = expireAt(s.Secrets, id, e.ExpiresAt)
 	}
-	s.Secrets = append(s.Secrets, Secret{ID: e.SecretID})
+	s.Secrets, s.SecretsAt = append(s.Secrets, Secret{ID: e.SecretID}), e.At
 	return s
 }
 
 func (e SecretExpired) evolve(s State) State {
-	s.Secrets = expireAt(s.Secrets, e.SecretID, e.At)
+	s.Secrets, s.SecretsAt = expireAt(s.Secrets, e.SecretID, e.At), e.At
 	return s
 }
 

@@ -126,6 +126,20 @@ func TestExpire(t *testing.T) {
 	}
 }
 
+func TestExpireByAClockThatIsBehind(t *testing.T) {
+	t.Parallel()
+	third, expired := uuid.New(), destination.SecretExpired{SecretID: first, At: noon.Add(time.Minute)}
+	for secret, want := range map[uuid.UUID]error{first: destination.ErrUnknownSecret, next: destination.ErrOnlySecret} {
+		given.Stream(t, destination.Aggregate).Of(created, minted, rotated, expired).
+			When(destination.ExpireSecret{Organization: org, SecretID: secret, At: noon}).Refused(want)
+	}
+	given.Stream(t, destination.Aggregate).Of(created, minted, rotated, expired).
+		When(destination.Rotate{Organization: org, SecretID: third, Secret: []byte("s3"), At: noon}).
+		Then(destination.SecretRotated{
+			SecretID: third, Sealed: []byte("s3"), Expiring: []uuid.UUID{next}, ExpiresAt: expired.At.Add(destination.Overlap), At: expired.At,
+		})
+}
+
 func TestAutoDisableIsAnsweredByTheCaller(t *testing.T) {
 	t.Parallel()
 	on := true

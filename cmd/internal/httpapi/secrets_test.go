@@ -157,3 +157,22 @@ func TestRotationsAtOnceLeaveOneThatNeverExpires(t *testing.T) {
 		t.Errorf("%d secrets, %d of which never expire; want 10 and 1", len(secrets), never)
 	}
 }
+
+func TestExpiriesAtOnceLeaveOneSecret(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.destination(t, "crm")
+	for range 9 {
+		s.rotate(t, "crm")
+	}
+	secrets := s.secrets(t, "crm")
+	got := s.concurrently(t, 2*len(secrets), func(i int) request {
+		return request{method: "POST", path: destinations + "/crm/secrets/" + secrets[i%len(secrets)].ID + "/expire"}
+	})
+	if got[http.StatusOK] != 9 || got[http.StatusOK]+got[http.StatusNotFound]+got[http.StatusConflict] != 2*len(secrets) {
+		t.Errorf("%v, want 9 times 200, and 404 or 409 for the others", got)
+	}
+	if left := s.secrets(t, "crm"); len(left) != 1 {
+		t.Errorf("%d secrets are left, want 1", len(left))
+	}
+}
