@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,7 +24,7 @@ import (
 // settings trade durability for speed, but only against a power loss: what a killed server has committed the kernel has.
 var settings = map[string]string{
 	"fsync":                      "off",
-	"max_connections":            "200",
+	"max_connections":            strconv.Itoa(max(200, 24*runtime.GOMAXPROCS(0))), // as many tests run side by side
 	"shared_buffers":             "64MB",
 	"wal_level":                  "minimal",
 	"max_wal_senders":            "0",

@@ -21,6 +21,9 @@ import (
 // template keeps one cluster for all tests of the run, so that initdb runs but once or twice.
 var template string
 
+// patience bounds the waiting for what has to happen, on a busy machine.
+const patience = 2 * time.Minute
+
 // helperEnv makes the test binary start a server in the directory it names, say its URL, and wait to be killed.
 const helperEnv = "CARILLON_POSTGRES_TEST_HELPER"
 
@@ -126,7 +129,7 @@ func start(t *testing.T, cfg Config) *Server {
 
 func stop(t *testing.T, srv *Server) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
 	if err := srv.Stop(ctx); err != nil {
 		t.Error(err)
@@ -160,7 +163,7 @@ func askAt(t *testing.T, address, sql string) string {
 // eventually polls until the condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
