@@ -5,23 +5,45 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2"
 )
 
+// unfinished is what the name of a backup ends with until it is complete. Pebble writes the log last: cut off before,
+// the copy would open without complaint and lack the newest events.
+const unfinished = ".unfinished"
+
 // Backup writes a consistent copy of the store to a directory that does not exist yet, while the store works. The
-// copy is a store that can be opened. On the same file system it costs next to no space at first.
+// copy is a store that can be opened. On the same file system it costs next to no space at first. The directory gets
+// its name when it is complete and durable; a backup that was cut off leaves one that ends in ".unfinished", which the
+// next to the same place replaces.
 func (s *Store) Backup(ctx context.Context, dir string) error {
 	if _, err := s.fs.Stat(dir); err == nil {
-		return fmt.Errorf("back up to %s: %w", dir, fs.ErrExist)
+		return fmt.Errorf("back up to %s: %w: name a new one", dir, fs.ErrExist)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("back up to %s: %w", dir, err)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
+	partial := filepath.Clean(dir) + unfinished
+	if err := s.fs.RemoveAll(partial); err != nil {
+		return fmt.Errorf("back up to %s: %w", dir, err)
+	}
+	if err := s.db.Checkpoint(partial, pebble.WithFlushedWAL()); err != nil {
+		return fmt.Errorf("back up to %s: %w", dir, err)
+	}
+	if err := errors.Join(s.fs.Rename(partial, dir), s.syncDir(filepath.Dir(dir))); err != nil {
 		return fmt.Errorf("back up to %s: %w", dir, err)
 	}
 	return nil
+}
+
+func (s *Store) syncDir(dir string) error {
+	opened, err := s.fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(opened.Sync(), opened.Close())
 }
