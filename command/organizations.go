@@ -93,7 +93,7 @@ func organizationRefusal(err error) error {
 	case errors.Is(err, organization.ErrUnknown):
 		return &Refusal{Kind: NotFound, Message: "organization not found", Err: err}
 	case errors.Is(err, organization.ErrUnknownKey):
-		return &Refusal{Kind: NotFound, Message: "key not found", Err: err}
+		return &Refusal{Kind: NotFound, Message: "key not found: name one by the 8 characters after ck_", Err: err}
 	case errors.Is(err, organization.ErrExpired):
 		return &Refusal{Kind: Malformed, Field: "expiresAt", Message: "expiresAt must be in the future", Err: err}
 	}

@@ -7,8 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-
-	"github.com/google/uuid"
 )
 
 type auditCommand struct {
@@ -17,9 +15,9 @@ type auditCommand struct {
 
 type auditDestinationCommand struct {
 	remote
-	ID     uuid.UUID `arg:"" help:"Id of the destination; deleted ones keep theirs."`
-	At     string    `xor:"what" placeholder:"TIME" help:"Show the state as of this time, such as 2026-11-21T12:00:00Z. Default: now."`
-	Export string    `xor:"what" placeholder:"FILE" help:"Write the whole history there as NDJSON, one change a line; - is standard output."`
+	ID     anID   `arg:"" help:"Id of the destination; deleted ones keep theirs."`
+	At     string `xor:"what" placeholder:"TIME" help:"Show the state as of this time, such as 2026-11-21T12:00:00Z. Default: now."`
+	Export string `xor:"what" placeholder:"FILE" help:"Write the whole history there as NDJSON, one change a line; - is standard output."`
 }
 
 // Help implements kong.HelpProvider.
@@ -37,15 +35,15 @@ func (c *auditDestinationCommand) Run(ctx context.Context, t terminal) error {
 	}
 	switch c.Export {
 	case "":
-		audit, err := client.Audit(ctx, c.ID, c.At)
+		audit, err := client.Audit(ctx, c.ID.UUID(), c.At)
 		if err != nil {
 			return err
 		}
 		return c.print(t.out, audit, func(w io.Writer) { _, _ = io.WriteString(w, drawAudit(audit)) })
 	case "-":
-		return client.ExportAudit(ctx, c.ID, t.out)
+		return client.ExportAudit(ctx, c.ID.UUID(), t.out)
 	}
-	changes, err := exportTo(c.Export, func(to io.Writer) error { return client.ExportAudit(ctx, c.ID, to) })
+	changes, err := exportTo(c.Export, func(to io.Writer) error { return client.ExportAudit(ctx, c.ID.UUID(), to) })
 	if err != nil {
 		return err
 	}

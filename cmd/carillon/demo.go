@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"sync"
 
@@ -15,8 +15,14 @@ import (
 	"carillon/cmd/internal/development"
 )
 
-// demoCommand has the server's settings, so that it finds a running one and can start its own.
-type demoCommand struct{ config.Config }
+// demoCommand finds a running server by the same settings as the other commands. A server of its own has none of them:
+// it must not come near real data.
+type demoCommand struct {
+	config.Client `group:"Server"`
+
+	HTTPAddr    string `name:"http-addr" env:"CARILLON_HTTP_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the API of a running server (${default})."`
+	PostgresBin string `env:"CARILLON_POSTGRES_BIN" placeholder:"DIR" help:"Where a server of its own finds Postgres. Empty: in the usual places."`
+}
 
 // Help implements kong.HelpProvider.
 func (demoCommand) Help() string {
@@ -29,9 +35,14 @@ directory, which is gone afterwards.`
 
 // Run shows the demo.
 func (c *demoCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
-	if c.running(ctx) {
-		return c.show(ctx, t, "http://"+c.HTTPAddr, "http://"+c.AdminAddr)
+	admin, err := c.BaseURL()
+	if err != nil {
+		return err
 	}
+	if c.running(ctx, admin) {
+		return c.show(ctx, t, demo.Options{API: "http://" + c.HTTPAddr, Admin: admin, Stays: true})
+	}
+	_, _ = fmt.Fprintf(t.out, "\n  No development server runs here: starting one in a temporary directory, for the time of the demo …\n")
 	dir, err := os.MkdirTemp("", "carillon-demo-")
 	if err != nil {
 		return err
@@ -41,9 +52,11 @@ func (c *demoCommand) Run(ctx context.Context, t terminal, cli *commandLine) err
 	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // no reading, and everything in it is private by itself
 		return err
 	}
-	c.DataDir, c.HTTPAddr, c.AdminAddr, c.Dev = dir, "127.0.0.1:0", "127.0.0.1:0", true
-	cli.LogLevel = max(cli.LogLevel, slog.LevelWarn)
-	a, err := app.Open(ctx, c.Config, cli.Logger(os.Stderr))
+	c.DataDir, c.AdminToken = dir, ""
+	if cli.LogLevel == "info" || cli.LogLevel == "debug" {
+		cli.LogLevel = "warn"
+	}
+	a, err := app.Open(ctx, config.ForDemo(dir, c.PostgresBin), cli.Logger(os.Stderr))
 	if err != nil {
 		return err
 	}
@@ -61,34 +74,32 @@ func (c *demoCommand) Run(ctx context.Context, t terminal, cli *commandLine) err
 	if _, err := a.DevelopmentKey(ctx); err != nil {
 		return err
 	}
-	err = c.show(ctx, t, "http://"+a.APIAddr().String(), "http://"+a.AdminAddr().String())
+	err = c.show(ctx, t, demo.Options{API: "http://" + a.APIAddr().String(), Admin: "http://" + a.AdminAddr().String()})
 	cancel()
 	serving.Wait()
 	return errors.Join(failure, err)
 }
 
 // running reports whether a development server of this data directory answers.
-func (c *demoCommand) running(ctx context.Context) bool {
+func (c *demoCommand) running(ctx context.Context, admin string) bool {
 	if _, err := development.ReadKey(c.DataDir); errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	_, err := adminclient.New("http://"+c.AdminAddr, "").Ready(ctx)
+	_, err := adminclient.New(admin, "").Ready(ctx)
 	return err == nil
 }
 
-func (c *demoCommand) show(ctx context.Context, t terminal, api, admin string) error {
-	key, err := development.ReadKey(c.DataDir)
-	if err != nil {
+// show fills in what the data directory knows.
+func (c *demoCommand) show(ctx context.Context, t terminal, options demo.Options) (err error) {
+	if options.Key, err = development.ReadKey(c.DataDir); err != nil {
 		return err
 	}
-	client := config.Client{DataDir: c.DataDir, AdminToken: c.AdminToken}
-	token, err := client.Token()
-	if err != nil {
+	if options.AdminToken, err = c.Token(); err != nil {
 		return err
 	}
-	authority, err := development.EnsureAuthority(c.DataDir)
-	if err != nil {
+	if options.Authority, err = development.EnsureAuthority(c.DataDir); err != nil {
 		return err
 	}
-	return demo.Run(ctx, demo.Options{API: api, Admin: admin, Key: key, AdminToken: token, Authority: authority, Out: t.out})
+	options.Out = t.out
+	return demo.Run(ctx, options)
 }

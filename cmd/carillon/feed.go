@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/google/uuid"
-
 	"carillon/cmd/internal/adminclient"
 )
 
@@ -18,10 +16,10 @@ type feedCommand struct {
 
 type feedRegisterCommand struct {
 	remote
-	Type string    `arg:"" enum:"news,event" help:"news or event."`
-	Org  uuid.UUID `arg:"" help:"Id of the organization that owns it."`
-	Name string    `arg:"" help:"Its name, for people."`
-	ID   uuid.UUID `placeholder:"UUID" help:"Its id in the other system. Default: a new one."`
+	Type string       `arg:"" enum:"news,event" help:"news or event."`
+	Org  organization `arg:"" help:"Id of the organization that owns it, or its beginning."`
+	Name string       `arg:"" help:"Its name, for people."`
+	ID   anID         `placeholder:"UUID" help:"Its id in the other system. Default: a new one."`
 }
 
 // Run registers the feed.
@@ -30,7 +28,11 @@ func (c *feedRegisterCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	created, err := client.RegisterFeed(ctx, adminclient.NewFeed{ID: c.ID, FeedType: c.Type, OrganizationID: c.Org, Name: c.Name})
+	org, err := c.Org.find(ctx, client)
+	if err != nil {
+		return err
+	}
+	created, err := client.RegisterFeed(ctx, adminclient.NewFeed{ID: c.ID.UUID(), FeedType: c.Type, OrganizationID: org, Name: c.Name})
 	if err != nil {
 		return err
 	}
@@ -40,43 +42,40 @@ func (c *feedRegisterCommand) Run(ctx context.Context, t terminal) error {
 // share names a feed and a reader.
 type share struct {
 	remote
-	Type string    `arg:"" enum:"news,event" help:"news or event."`
-	Feed uuid.UUID `arg:"" help:"Id of the feed."`
-	With uuid.UUID `arg:"" help:"Id of the organization that reads it."`
+	Type string       `arg:"" enum:"news,event" help:"news or event."`
+	Feed anID         `arg:"" help:"Id of the feed."`
+	With organization `arg:"" help:"Id of the organization that reads it, or its beginning."`
 }
 
-func (s *share) done(t terminal, shared bool) error {
-	answer := map[string]any{"feedId": s.Feed, "organizationId": s.With, "shared": shared}
+// set makes the feed shared or not, and says so.
+func (s *share) set(ctx context.Context, t terminal, shared bool) error {
+	client, err := s.client()
+	if err != nil {
+		return err
+	}
+	with, err := s.With.find(ctx, client)
+	if err != nil {
+		return err
+	}
+	call, words := client.UnshareFeed, "no longer shared with"
+	if shared {
+		call, words = client.ShareFeed, "shared with"
+	}
+	if err := call(ctx, s.Type, s.Feed.UUID(), with); err != nil {
+		return err
+	}
+	answer := map[string]any{"feedId": s.Feed.UUID(), "organizationId": with, "shared": shared}
 	return s.print(t.out, answer, func(w io.Writer) {
-		words := map[bool]string{true: "shared with", false: "no longer shared with"}
-		row(w, fmt.Sprintf("%s feed %s is %s %s", s.Type, s.Feed, words[shared], s.With))
+		row(w, fmt.Sprintf("%s feed %s is %s %s", s.Type, s.Feed.UUID(), words, with))
 	})
 }
 
 type feedShareCommand struct{ share }
 
 // Run shares the feed.
-func (c *feedShareCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	if err := client.ShareFeed(ctx, c.Type, c.Feed, c.With); err != nil {
-		return err
-	}
-	return c.done(t, true)
-}
+func (c *feedShareCommand) Run(ctx context.Context, t terminal) error { return c.set(ctx, t, true) }
 
 type feedUnshareCommand struct{ share }
 
 // Run ends the sharing.
-func (c *feedUnshareCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	if err := client.UnshareFeed(ctx, c.Type, c.Feed, c.With); err != nil {
-		return err
-	}
-	return c.done(t, false)
-}
+func (c *feedUnshareCommand) Run(ctx context.Context, t terminal) error { return c.set(ctx, t, false) }

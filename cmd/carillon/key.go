@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 type keyCommand struct {
@@ -16,9 +14,9 @@ type keyCommand struct {
 
 type keyIssueCommand struct {
 	remote
-	Org     uuid.UUID `arg:"" help:"Id of the organization."`
-	Name    string    `placeholder:"TEXT" help:"What the key is for."`
-	Expires string    `placeholder:"WHEN" help:"When it ends: a time such as 2027-01-01T00:00:00Z, or from now, such as 720h. Default: never."`
+	Org     organization `arg:"" help:"Id of the organization, or its beginning."`
+	Name    string       `placeholder:"TEXT" help:"What the key is for."`
+	Expires string       `placeholder:"WHEN" help:"When it ends: a time such as 2027-01-01T00:00:00Z, or from now, such as 720h. Default: never."`
 }
 
 // Run makes the key.
@@ -31,7 +29,11 @@ func (c *keyIssueCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	issued, err := client.IssueKey(ctx, c.Org, c.Name, expires)
+	org, err := c.Org.find(ctx, client)
+	if err != nil {
+		return err
+	}
+	issued, err := client.IssueKey(ctx, org, c.Name, expires)
 	if err != nil {
 		return err
 	}
@@ -55,8 +57,8 @@ func expiry(text string, now time.Time) (*time.Time, error) {
 
 type keyRevokeCommand struct {
 	remote
-	Org uuid.UUID `arg:"" help:"Id of the organization."`
-	Key string    `arg:"" help:"Id of the key: the 8 characters after ck_. Never the whole key."`
+	Org organization `arg:"" help:"Id of the organization, or its beginning."`
+	Key string       `arg:"" help:"Id of the key: the 8 characters after ck_. Never the whole key."`
 }
 
 // Run ends the key.
@@ -65,7 +67,11 @@ func (c *keyRevokeCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := client.RevokeKey(ctx, c.Org, c.Key); err != nil {
+	org, err := c.Org.find(ctx, client)
+	if err != nil {
+		return err
+	}
+	if err := client.RevokeKey(ctx, org, c.Key); err != nil {
 		return err
 	}
 	return c.print(t.out, map[string]string{"revoked": c.Key}, func(w io.Writer) { row(w, "revoked "+c.Key) })

@@ -33,6 +33,8 @@ type commandLine struct {
 	Eventstore  eventstoreCommand  `cmd:"" help:"The event store: run it alone, back up, restore, verify, scavenge, copy."`
 	Demo        demoCommand        `cmd:"" help:"Show the main job, end to end, on a running development server or on one of its own."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
+
+	VersionFlag kong.VersionFlag `name:"version" hidden:"" help:"Print the version."`
 }
 
 // terminal is where a command reads and writes.
@@ -54,19 +56,22 @@ func run(ctx context.Context, args []string, t terminal) int {
 	exited := -1
 	parser, err := kong.New(&commandLine{}, kong.Name("carillon"), kong.Description(description), kong.Writers(t.out, t.err),
 		kong.Exit(func(code int) { exited = code }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(t))
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(t), kong.Vars{"version": versionText()})
 	if err == nil {
 		err = config.DropEmpty(os.Environ(), os.Unsetenv)
 	}
 	if err != nil {
 		return fail(t, err, 1)
 	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
 	parsed, err := parser.Parse(args)
 	switch {
 	case exited >= 0: // help was asked for
 		return exited
 	case err != nil:
-		return fail(t, fmt.Errorf("%w\nSee \"carillon --help\", or --help after a subcommand", err), 2)
+		return fail(t, mistake(err), 2)
 	}
 	if err := parsed.Run(); err != nil && !errors.Is(err, context.Canceled) {
 		return fail(t, err, 1)

@@ -3,6 +3,10 @@ package main
 import (
 	"context"
 	"io"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminclient"
 )
 
 type orgCommand struct {
@@ -45,5 +49,19 @@ func (c *orgListCommand) Run(ctx context.Context, t terminal) error {
 		for _, o := range list {
 			row(w, o.ID, o.Name, moment(&o.CreatedAt))
 		}
+	})
+}
+
+// organization is the id of one, or its beginning.
+type organization struct{ idStart }
+
+func (o organization) find(ctx context.Context, client *adminclient.Client) (uuid.UUID, error) {
+	return o.idStart.find("organization", "org list", func() ([]uuid.UUID, error) {
+		list, err := client.Organizations(ctx)
+		ids := make([]uuid.UUID, len(list))
+		for i, o := range list {
+			ids[i] = o.ID
+		}
+		return ids, err
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -35,22 +36,46 @@ func (c *projectionsStatusCommand) Run(ctx context.Context, t terminal) error {
 }
 
 func projectionTable(w io.Writer, list []adminapi.Projection) {
-	row(w, "NAME", "KIND", "STATE", "EVENTS", "POSITION", "UPDATED")
+	row(w, "NAME", "KIND", "STATE", "EVENTS", "LAST ONE AT", "UPDATED")
+	var troubles []string
+	head := ""
 	for _, p := range list {
-		row(w, p.Name, p.Kind, projectionState(p), p.Events, p.Position, moment(&p.UpdatedAt))
+		row(w, p.Name, p.Kind, projectionState(p), p.Events, place(p.Position), moment(&p.UpdatedAt))
+		head = place(p.Head)
+		switch r := p.Rebuild; {
+		case p.Stopped != "":
+			troubles = append(troubles, p.Name+" has stopped: "+p.Stopped)
+		case r != nil && r.Error != "":
+			troubles = append(troubles, p.Name+" could not be rebuilt: "+r.Error)
+		}
 	}
+	if head != "" {
+		row(w)
+		row(w, "The newest event of all is at "+head+"; each one takes in those that concern it.")
+	}
+	for _, trouble := range troubles {
+		row(w, trouble)
+	}
+}
+
+// place is a position for people: commit and prepare are nearly always the same.
+func place(position string) string {
+	if commit, prepare, ok := strings.Cut(position, "/"); ok && commit == prepare {
+		return commit
+	}
+	return position
 }
 
 func projectionState(p adminapi.Projection) string {
 	switch r := p.Rebuild; {
+	case p.Stopped != "":
+		return "STOPPED"
 	case r != nil && r.Error != "":
-		return "rebuild failed: " + r.Error
+		return "rebuild failed"
 	case r != nil && r.Total > 0:
 		return fmt.Sprintf("rebuilding, %d %%", 100*r.Done/r.Total)
 	case r != nil:
 		return "rebuilding"
-	case p.Stopped != "":
-		return "STOPPED: " + p.Stopped
 	}
 	return "running"
 }

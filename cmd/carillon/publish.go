@@ -44,6 +44,9 @@ func (c *publishCommand) Run(ctx context.Context, t terminal) error {
 		if err != nil {
 			return err
 		}
+		if info.IsDir() {
+			return fmt.Errorf("%s is a directory: name a file, or - for standard input", c.File)
+		}
 		events, size = file, info.Size()
 	}
 	if config.IsTerminal(t.err) && size != 0 {

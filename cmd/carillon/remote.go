@@ -1,10 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -36,7 +33,7 @@ func (r *remote) client() (*adminclient.Client, error) {
 // print writes an answer: as JSON, or as the text that it means.
 func (r *remote) print(out io.Writer, answer any, text func(io.Writer)) error {
 	if !r.JSON {
-		table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+		table := newTable(out)
 		text(table)
 		return table.Flush()
 	}
@@ -46,15 +43,6 @@ func (r *remote) print(out io.Writer, answer any, text func(io.Writer)) error {
 	}
 	_, err = out.Write(append(data, '\n'))
 	return err
-}
-
-// row writes a line of a table.
-func row(table io.Writer, cells ...any) {
-	texts := make([]string, len(cells))
-	for i, cell := range cells {
-		texts[i] = strings.NewReplacer("\t", " ", "\n", " ").Replace(fmt.Sprint(cell))
-	}
-	_, _ = fmt.Fprintln(table, strings.Join(texts, "\t"))
 }
 
 // moment is an instant for a table.

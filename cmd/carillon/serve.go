@@ -5,6 +5,8 @@ import (
 	"os"
 	"sync"
 
+	"github.com/alecthomas/kong"
+
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 )
@@ -25,9 +27,12 @@ it goes on with the same data. Ctrl-C stops all of it.
 }
 
 // Run runs the server until the context ends.
-func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
+func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, model *kong.Kong) error {
 	app.TuneMemory()
 	log := cli.Logger(os.Stderr)
+	for _, name := range unknownVariables(model.Model, os.Environ()) {
+		log.Warn("a variable that Carillon does not know is set: is it mistyped? See \"carillon serve --help\"", "variable", name)
+	}
 	if warning := c.Unreachable(); warning != "" {
 		log.Warn("nobody else can use the API", "why", warning)
 	}

@@ -82,7 +82,7 @@ func remark(s adminapi.Source) string {
 
 type sourceCollectCommand struct {
 	remote
-	Source uuid.UUID `arg:"" help:"Id of the source."`
+	Source idStart `arg:"" help:"Id of the source, or its beginning."`
 }
 
 // Run asks for the collection.
@@ -91,10 +91,21 @@ func (c *sourceCollectCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := client.CollectSource(ctx, c.Source); err != nil {
+	source, err := c.Source.find("source", "source list", func() ([]uuid.UUID, error) {
+		list, err := client.Sources(ctx)
+		ids := make([]uuid.UUID, len(list))
+		for i, s := range list {
+			ids[i] = s.ID
+		}
+		return ids, err
+	})
+	if err != nil {
 		return err
 	}
-	return c.print(t.out, adminapi.Created{ID: c.Source}, func(w io.Writer) {
+	if err := client.CollectSource(ctx, source); err != nil {
+		return err
+	}
+	return c.print(t.out, adminapi.Created{ID: source}, func(w io.Writer) {
 		row(w, "collection requested; \"carillon source list\" shows how it goes")
 	})
 }

@@ -42,6 +42,7 @@ type Parts struct {
 
 const (
 	awaitLimit   = 2 * time.Second
+	maxName      = 255 // characters, as everywhere in the API
 	readyTimeout = 3 * time.Second
 )
 

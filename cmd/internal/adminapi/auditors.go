@@ -70,7 +70,7 @@ type auditorBody struct {
 
 // Check implements wire.Body.
 func (b *auditorBody) Check(c *wire.Checks) {
-	c.Name("name", b.Name, 1, 0)
+	c.Name("name", b.Name, 1, maxName)
 	if b.ExpiresAt == nil {
 		return
 	}

@@ -36,7 +36,7 @@ func (b *feedBody) Check(c *wire.Checks) {
 	if c.Require("organizationId", b.OrganizationID.Set) {
 		b.owner = c.UUID("organizationId", b.OrganizationID.Value)
 	}
-	c.Name("name", b.Name, 1, 0)
+	c.Name("name", b.Name, 1, maxName)
 }
 
 func (a *API) registerFeed(r *http.Request) (wire.Reply, error) {

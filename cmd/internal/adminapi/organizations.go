@@ -46,7 +46,7 @@ type organizationBody struct {
 }
 
 // Check implements wire.Body.
-func (b *organizationBody) Check(c *wire.Checks) { c.Name("name", b.Name, 1, 0) }
+func (b *organizationBody) Check(c *wire.Checks) { c.Name("name", b.Name, 1, maxName) }
 
 func (a *API) registerOrganization(r *http.Request) (wire.Reply, error) {
 	body, err := wire.Decode[organizationBody](r)
@@ -81,7 +81,7 @@ type keyBody struct {
 
 // Check implements wire.Body.
 func (b *keyBody) Check(c *wire.Checks) {
-	c.Text("name", b.Name.Value, 0, 0)
+	c.Text("name", b.Name.Value, 0, maxName)
 	if b.ExpiresAt == nil {
 		return
 	}

@@ -77,7 +77,7 @@ func (a *API) rebuildProjection(r *http.Request) (wire.Reply, error) {
 	}
 	switch err := a.Projections.Rebuild(r.Context(), name); {
 	case errors.Is(err, ErrNoProjection):
-		return wire.Reply{}, &wire.Failure{Kind: wire.NotFound, Issue: "no projection has this name: GET /admin/projections lists them", Cause: err}
+		return wire.Reply{}, &wire.Failure{Kind: wire.NotFound, Issue: "no projection has this name, or it is a process, which keeps no tables to build anew: GET /admin/projections (carillon projections status) lists them", Cause: err}
 	case errors.Is(err, ErrRebuilding):
 		return wire.Reply{}, &wire.Failure{Kind: wire.Conflict, Issue: name + " is being rebuilt already: GET /admin/projections shows how far it is", Cause: err}
 	case err != nil:

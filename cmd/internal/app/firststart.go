@@ -61,10 +61,7 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	api, admin := "http://"+hostPort(a.APIAddr()), "http://"+hostPort(a.AdminAddr())
-	if a.cfg.TLSCert != "" {
-		api = "https://" + hostPort(a.APIAddr())
-	}
+	api, admin := a.baseURL(), "http://"+hostPort(a.AdminAddr())
 	_, err = fmt.Fprintf(out, `
   Carillon is ready.
 
@@ -84,6 +81,14 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 
 `, api, admin, key, a.cfg.DataDir, developmentOrganization)
 	return err
+}
+
+// baseURL is where the API is reached from here.
+func (a *App) baseURL() string {
+	if a.cfg.TLSCert != "" {
+		return "https://" + hostPort(a.APIAddr())
+	}
+	return "http://" + hostPort(a.APIAddr())
 }
 
 // hostPort is an address to connect to: a server that listens everywhere is also here.

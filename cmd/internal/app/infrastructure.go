@@ -45,12 +45,21 @@ func openInfrastructure(ctx context.Context, cfg *config.Config, log *slog.Logge
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
+	var storeErr error
+	elsewhere := cfg.EventStoreURL != ""
+	if elsewhere { // does not connect yet, so that a mistyped address shows before anything slow
+		if err := in.openEventStore(cfg, log); err != nil {
+			return nil, err
+		}
+	}
 	var opening sync.WaitGroup
 	var databaseURL string
 	var databaseErr error
 	var stopDatabase func()
 	opening.Go(func() { databaseURL, stopDatabase, databaseErr = openDatabase(ctx, cfg, log) }) // the slower of the two
-	storeErr := in.openEventStore(cfg, log)
+	if !elsewhere {
+		storeErr = in.openEventStore(cfg, log)
+	}
 	opening.Wait()
 	if stopDatabase != nil {
 		in.closers = append(in.closers, stopDatabase)
@@ -74,7 +83,7 @@ func openInfrastructure(ctx context.Context, cfg *config.Config, log *slog.Logge
 func (in *infrastructure) openEventStore(cfg *config.Config, log *slog.Logger) (err error) {
 	if url := cfg.EventStoreURL.Reveal(); url != "" {
 		if in.store, err = esdb.Open(url, log); err != nil {
-			return err
+			return fmt.Errorf("CARILLON_EVENTSTORE_URL: %w", err)
 		}
 		in.closers = append(in.closers, func() { _ = in.store.Close() })
 		return nil

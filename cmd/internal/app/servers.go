@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
+	"syscall"
 	"time"
 
 	"carillon/cmd/internal/config"
@@ -27,13 +29,24 @@ type listeners struct{ api, admin net.Listener }
 func listen(ctx context.Context, cfg *config.Config) (l listeners, err error) {
 	var lc net.ListenConfig
 	if l.api, err = lc.Listen(ctx, "tcp", cfg.HTTPAddr); err != nil {
-		return l, fmt.Errorf("CARILLON_HTTP_ADDR: %w: is another server running? Choose another address with --http-addr", err)
+		return l, refused("CARILLON_HTTP_ADDR", "--http-addr", err)
 	}
 	if l.admin, err = lc.Listen(ctx, "tcp", cfg.AdminAddr); err != nil {
 		l.close()
-		return l, fmt.Errorf("CARILLON_ADMIN_ADDR: %w: choose another address with --admin-addr", err)
+		return l, refused("CARILLON_ADMIN_ADDR", "--admin-addr", err)
 	}
 	return l, nil
+}
+
+// refused says what to do about an address that can't be listened on.
+func refused(variable, flag string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s: %w: is another server running? Choose another address with %s", variable, err, flag)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%s: %w: ports below 1024 need the capability CAP_NET_BIND_SERVICE. Choose another with %s", variable, err, flag)
+	}
+	return fmt.Errorf("%s: %w: name an address of this machine with %s", variable, err, flag)
 }
 
 func (l listeners) close() {
@@ -47,11 +60,14 @@ func (l listeners) close() {
 // startServers serves the admin API, and the API where the process has that role.
 func (a *App) startServers(s *stage) {
 	s.run(func(ctx context.Context) error { return serve(ctx, a.listeners.admin, a.admin, a.log, "", "") })
+	api := "not in this process's roles"
 	if a.cfg.Is(config.RoleAPI) {
+		api = a.baseURL()
 		s.run(func(ctx context.Context) error {
 			return serve(ctx, a.listeners.api, a.api, a.log, a.cfg.TLSCert, a.cfg.TLSKey)
 		})
 	}
+	a.log.Info("serving", "api", api, "admin", "http://"+hostPort(a.AdminAddr()), "roles", strings.Join(a.cfg.Roles, ","), "version", Version)
 }
 
 // serve answers requests until the context ends, then lets those under way finish.

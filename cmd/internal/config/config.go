@@ -4,6 +4,8 @@
 package config
 
 import (
+	"crypto/tls"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"net/netip"
@@ -51,6 +53,15 @@ const (
 	RoleDeliver  = "deliver"
 	RoleCollect  = "collect"
 )
+
+// ForDemo is a server of its own, for a moment: on free ports, with everything in one directory.
+func ForDemo(dir, postgresBin string) Config {
+	return Config{
+		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, PostgresBin: postgresBin, Dev: true,
+		Roles:                 []string{RoleAPI, RoleProject, RoleDispatch, RoleDeliver, RoleCollect},
+		DeliveryRetrySchedule: []time.Duration{time.Second, time.Second}, DeliveryTimeout: 10 * time.Second, AutoDisableAfter: maxDisableAfter,
+	}
+}
 
 // Is reports whether this process has a role.
 func (c *Config) Is(role string) bool {
@@ -183,15 +194,22 @@ func (c *Config) checkTLS() error {
 	case c.TLSKey != "" && c.TLSCert == "":
 		return wrong("CARILLON_TLS_CERT", "is missing: CARILLON_TLS_KEY needs it")
 	}
-	for variable, path := range map[string]string{"CARILLON_TLS_CERT": c.TLSCert, "CARILLON_TLS_KEY": c.TLSKey} {
-		if path == "" {
-			continue
-		}
-		if file, err := os.Open(path); err != nil {
-			return wrong(variable, "can't be read: %v", err)
-		} else if err := file.Close(); err != nil {
-			return wrong(variable, "can't be read: %v", err)
-		}
+	if c.TLSCert == "" {
+		return nil
+	}
+	cert, err := os.ReadFile(c.TLSCert)
+	if err != nil {
+		return wrong("CARILLON_TLS_CERT", "can't be read: %v", err)
+	}
+	key, err := os.ReadFile(c.TLSKey)
+	if err != nil {
+		return wrong("CARILLON_TLS_KEY", "can't be read: %v", err)
+	}
+	if block, _ := pem.Decode(cert); block == nil {
+		return wrong("CARILLON_TLS_CERT", "is no PEM file: it must hold the certificate, and those between it and the root")
+	}
+	if _, err := tls.X509KeyPair(cert, key); err != nil {
+		return wrong("CARILLON_TLS_KEY", "is not the PEM key of the certificate in CARILLON_TLS_CERT: %v", err)
 	}
 	return nil
 }

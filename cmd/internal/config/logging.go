@@ -10,17 +10,27 @@ import (
 
 // Logging is how a process logs.
 type Logging struct {
-	LogLevel  slog.Level `env:"CARILLON_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error."`
-	LogFormat string     `env:"CARILLON_LOG_FORMAT" default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"text, json, or auto: text on a terminal, json otherwise."`
+	LogLevel  string `env:"CARILLON_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"debug, info, warn or error."`
+	LogFormat string `env:"CARILLON_LOG_FORMAT" default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"text, json, or auto: text on a terminal, json otherwise."`
 }
 
 // Logger logs to a file as configured.
 func (l Logging) Logger(to *os.File) *slog.Logger {
-	options := &slog.HandlerOptions{Level: l.LogLevel}
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(l.LogLevel)) // one of the four, or info
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
 	if l.LogFormat == "json" || l.LogFormat == "auto" && !IsTerminal(to) {
 		return slog.New(slog.NewJSONHandler(to, options))
 	}
 	return slog.New(slog.NewTextHandler(to, options))
+}
+
+// readable writes a time that something took as 1.5s, in JSON too, where it would be a bare number of nanoseconds.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // IsTerminal reports whether a reader or writer is a terminal.

@@ -30,6 +30,7 @@ type Options struct {
 	Admin      string // base URL
 	Key        string
 	AdminToken string
+	Stays      bool                   // the server goes on after the demo
 	Authority  *development.Authority // of the server's data directory, so that it trusts the receiver
 	Out        io.Writer
 }
@@ -72,7 +73,11 @@ func Run(ctx context.Context, options Options) error {
 	if err := d.publish(ctx, feed); err != nil {
 		return err
 	}
-	d.say("Done in %s. The same at leisure: %s/docs", time.Since(d.started).Round(10*time.Millisecond), d.API)
+	leisure := "make run, or carillon serve --dev"
+	if d.Stays {
+		leisure = d.API + "/docs"
+	}
+	d.say("Done in %s. The same at leisure: %s", time.Since(d.started).Round(10*time.Millisecond), leisure)
 	return nil
 }
 

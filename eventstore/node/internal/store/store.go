@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -75,9 +76,15 @@ func Open(options Options) (*Store, error) {
 }
 
 func (s *Store) openDatabase() error {
+	if err := checkManifest(s.options.FS, s.options.Dir); err != nil {
+		return fmt.Errorf("open event store in %s: %w", s.options.Dir, err)
+	}
 	options := s.pebbleOptions()
 	defer options.Cache.Unref()
 	db, err := pebble.Open(s.options.Dir, options)
+	if errors.Is(err, syscall.EAGAIN) { // its lock file
+		return fmt.Errorf("the event store in %s is in use by another process: is a server running there?", s.options.Dir)
+	}
 	if err != nil {
 		return fmt.Errorf("open event store in %s: %w", s.options.Dir, err)
 	}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// What the parser says in the words of its language, in those of whoever runs the program.
+var plainer = []struct {
+	said  *regexp.Regexp
+	words string
+}{
+	{regexp.MustCompile(`: expected duration but got ("[^"]*").*`), ` must be a time such as 30s, 5m or 2h; it is $1`},
+	{regexp.MustCompile(`: expected a valid \d+ bit int but got ("[^"]*").*`), ` must be a whole number; it is $1`},
+	{regexp.MustCompile(`: bool value must be .* but got ("[^"]*").*`), ` must be true or false; it is $1`},
+	{regexp.MustCompile(` but got ("[^"]*").*`), `; it is $1`},
+	{regexp.MustCompile(` \(from envar .*`), ``},
+}
+
+// mistake makes of the parser's error one that names the variable beside the flag, and the help to look at.
+func mistake(err error) error {
+	text, help := err.Error(), "carillon --help"
+	for _, p := range plainer {
+		text = p.said.ReplaceAllString(text, p.words)
+	}
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) && wrong.Context != nil {
+		if selected := wrong.Context.Selected(); selected != nil {
+			help = selected.FullPath() + " --help"
+			text = strings.TrimPrefix(text, selected.Name+": ") // a Validate error says it itself
+		}
+		text = withVariable(text, wrong.Context.Flags())
+	}
+	return fmt.Errorf("%s\nSee \"%s\"", text, help)
+}
+
+// withVariable makes "CARILLON_ROLES (--roles) …" of "--roles …".
+func withVariable(text string, flags []*kong.Flag) string {
+	for _, flag := range flags {
+		name := "--" + flag.Name
+		rest, ok := strings.CutPrefix(text, name)
+		if ok && len(flag.Envs) > 0 && (strings.HasPrefix(rest, " ") || strings.HasPrefix(rest, ":")) {
+			return flag.Envs[0] + " (" + name + ")" + rest
+		}
+	}
+	return text
+}
+
+// unknownVariables are the CARILLON_* variables of an environment that no flag has: most likely mistyped.
+func unknownVariables(model *kong.Application, environ []string) []string {
+	known := map[string]bool{}
+	_ = kong.Visit(model, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok {
+			for _, name := range flag.Envs {
+				known[name] = true
+			}
+		}
+		return next(nil)
+	})
+	var unknown []string
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, "CARILLON_") && !known[name] {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown
+}
