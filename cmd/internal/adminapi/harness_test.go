@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ type server struct {
 	api         http.Handler
 	projections *projections
 	down        map[string]error
+	later       atomic.Int64 // nanoseconds, by which the API's clock is ahead
 }
 
 type projections struct{ rebuilding string }
@@ -51,9 +53,10 @@ func serve(t *testing.T) *server {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "carillon_test", Help: "A metric."}))
 	s.api = adminapi.New(adminapi.Parts{
-		Commands: s.Commands, Queries: s.Queries, Await: s.Progress.Await, Projections: s.projections,
+		Commands: s.Commands, Queries: s.Queries, Await: s.Patient, Projections: s.projections,
 		Ready:   func(context.Context) map[string]error { return s.down },
-		Metrics: metrics, Token: token, Now: time.Now, Log: s.Log,
+		Metrics: metrics, Token: token, Log: s.Log,
+		Now: func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) },
 	})
 	return s
 }

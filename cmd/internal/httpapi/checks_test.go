@@ -181,6 +181,7 @@ func (s *server) same(t *testing.T, events []string, id string, want destination
 func TestTestsAndValidationsShareOneLimit(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
+	c := s.clock(t)
 	s.destination(t, "crm")
 	test := request{method: "POST", path: destinations + "/crm/test"}
 	validate := request{method: "POST", path: destinations + "/validate", body: `{"config":{"url":"https://127.0.0.1:1/"}}`}
@@ -202,7 +203,7 @@ func TestTestsAndValidationsShareOneLimit(t *testing.T) {
 	validate.key = other
 	s.do(t, validate).into(t, 200, new(any))
 	s.rewire(t, func(p *httpapi.Parts) { // another node, a minute later
-		p.Limiter = ratelimit.Checks(s.Pool, func() time.Time { return time.Now().Add(time.Minute) })
+		p.Limiter = ratelimit.Checks(s.Pool, func() time.Time { return c.now().Add(time.Minute) })
 	})
 	s.do(t, test).into(t, 200, new(any))
 }
@@ -211,8 +212,9 @@ func TestLimitIsSharedByNodesAndSafeAtOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.destination(t, "crm")
+	c := s.clock(t)
 	first := s.contract
-	s.rewire(t, func(*httpapi.Parts) {})
+	s.rewire(t, func(p *httpapi.Parts) { p.Limiter = ratelimit.Checks(s.Pool, c.now) })
 	second := s.contract
 	s.contract = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Node") == "1" {

@@ -46,7 +46,7 @@ func serve(t *testing.T) *server {
 func (s *server) rewire(t *testing.T, change func(*httpapi.Parts)) {
 	t.Helper()
 	parts := httpapi.Parts{
-		Commands: s.Commands, Queries: s.Queries, Await: s.Progress.Await, Now: time.Now, Log: s.Log,
+		Commands: s.Commands, Queries: s.Queries, Await: s.Patient, Now: time.Now, Log: s.Log,
 		Limiter: ratelimit.Checks(s.Pool, time.Now), Tester: delivery.Tester{Vault: s.Commands.Vault, Sender: s.Sender, Now: time.Now},
 		Kick:    func() {},
 		Metrics: prometheus.NewRegistry(), TrustedProxies: proxies,
