@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -47,10 +48,9 @@ type Loaded[S any] struct {
 }
 
 const (
-	maxConflicts = 10              // in a row before the caller hears of it
-	patience     = 3 * time.Second // with a store that can't be reached
-	firstPause   = time.Millisecond
-	maxPause     = 250 * time.Millisecond
+	patience   = 3 * time.Second // with a store that can't be reached, and with others who are faster
+	firstPause = time.Millisecond
+	maxPause   = 250 * time.Millisecond
 )
 
 // Load folds the stream of one instance. An instance that does not exist is the zero state at NoStream.
@@ -90,24 +90,34 @@ func ExecuteAt[S, E, C any](ctx context.Context, store Store, a Aggregate[S, E, 
 	if err != nil {
 		return Outcome[S, E]{}, err
 	}
-	pause, conflicts, deadline := firstPause, 0, time.Now().Add(patience)
+	pause, deadline, met := firstPause, time.Now().Add(patience), false
 	for {
-		out, err := tryOnce(ctx, store, a, id, known, command, c.CommandID, metadata)
-		switch {
-		case errors.Is(err, ErrWrongRevision) && conflicts < maxConflicts:
-			conflicts++
-		case errors.Is(err, ErrUnavailable) && ctx.Err() == nil && time.Now().Before(deadline):
-		default:
+		out, err := tryInTurn(ctx, store, a, id, known, command, c.CommandID, metadata, met)
+		met = met || errors.Is(err, ErrWrongRevision)
+		again := errors.Is(err, ErrWrongRevision) || errors.Is(err, ErrUnavailable)
+		if !again || ctx.Err() != nil || time.Now().After(deadline) {
 			return out, err
 		}
 		known = nil
 		select {
 		case <-ctx.Done():
 			return out, err
-		case <-time.After(pause):
+		case <-time.After(rand.N(2 * pause)): // those who met once would meet again if all waited equally long
 		}
 		pause = min(2*pause, maxPause)
 	}
+}
+
+// tryInTurn is tryOnce, and after the other writers of this process where the caller has met one on the stream.
+func tryInTurn[S, E, C any](ctx context.Context, store Store, a Aggregate[S, E, C], id uuid.UUID, known *Loaded[S], command C, commandID uuid.UUID, metadata []byte, met bool) (Outcome[S, E], error) {
+	if met {
+		giveBack, err := writers.take(ctx, a.Stream(id))
+		if err != nil {
+			return Outcome[S, E]{}, err
+		}
+		defer giveBack()
+	}
+	return tryOnce(ctx, store, a, id, known, command, commandID, metadata)
 }
 
 func tryOnce[S, E, C any](ctx context.Context, store Store, a Aggregate[S, E, C], id uuid.UUID, known *Loaded[S], command C, commandID uuid.UUID, metadata []byte) (Outcome[S, E], error) {

@@ -126,16 +126,18 @@ func surfaceOf(r *http.Request) wire.Surface {
 	return wire.Feeds
 }
 
-// await gives the caller of an acknowledged write its read-your-writes.
-func (a *API) await(ctx context.Context, to eventstore.Position, consumers ...string) {
+// await gives the caller of an acknowledged write its read-your-writes. It reports whether the read models are there.
+func (a *API) await(ctx context.Context, to eventstore.Position, consumers ...string) bool {
 	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
 	defer cancel()
-	if !a.Await(ctx, to, consumers...) {
+	there := a.Await(ctx, to, consumers...)
+	if !there {
 		wire.Note(ctx, slog.Bool("notYetReadable", true))
 	}
+	return there
 }
 
 // awaitRouting is await for what changes where events go: what is published after the answer is dispatched by it.
-func (a *API) awaitRouting(ctx context.Context, to eventstore.Position, consumers ...string) {
-	a.await(ctx, to, append(consumers, delivery.DispatcherName)...)
+func (a *API) awaitRouting(ctx context.Context, to eventstore.Position, consumers ...string) bool {
+	return a.await(ctx, to, append(consumers, delivery.DispatcherName)...)
 }

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+
+	"carillon/cmd/internal/httpapi"
+	"carillon/command"
+	"carillon/eventstore"
 )
 
 const destinations = "/events/destinations"
@@ -274,6 +279,45 @@ func (s *server) concurrently(t *testing.T, n int, in func(i int) request) map[i
 	close(start)
 	all.Wait()
 	return statuses
+}
+
+func TestChangesAtOnceAllSucceed(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.destination(t, "crm")
+	url := receiverURL(t, 204)
+	const n = 50
+	got := s.concurrently(t, n, func(i int) request {
+		body := fmt.Sprintf(`{"name":"CRM %d","config":{"url":%q}}`, i, url)
+		return request{method: []string{"PUT", "PATCH"}[i%2], path: destinations + "/crm", body: body}
+	})
+	if got[http.StatusOK] != n {
+		t.Errorf("%v, want %d times 200", got, n)
+	}
+}
+
+// TestWhatIsDeletedRightAfterItsChange deletes a destination between a write's append and its answer.
+func TestWhatIsDeletedRightAfterItsChange(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for path, body := range map[string]string{
+		"": `{"name":"CRM 2"}`, "/subscriptions/all": `{"active":false}`, "/subscriptions/new": `{"eventTypes":["*"],"scopeKind":"all"}`,
+	} {
+		s.rewire(t, func(*httpapi.Parts) {})
+		created := s.destination(t, "")
+		s.do(t, request{method: "PUT", path: destinations + "/" + created.ID + "/subscriptions/all", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+		s.rewire(t, func(p *httpapi.Parts) {
+			p.Await = func(ctx context.Context, _ eventstore.Position, _ ...string) bool {
+				at, err := s.Commands.DeleteDestination(ctx, command.Caller{Organization: s.org}, uuid.MustParse(created.ID))
+				return err == nil && s.Progress.Await(ctx, at, "destinations", "subscriptions")
+			}
+		})
+		method := "PATCH"
+		if path == "/subscriptions/new" {
+			method = "PUT"
+		}
+		s.do(t, request{method: method, path: destinations + "/" + created.ID + path, body: body}).refused(t, 404, "NOT_FOUND", "not found")
+	}
 }
 
 func TestOfManyCreatesWithOneNameOneSucceeds(t *testing.T) {

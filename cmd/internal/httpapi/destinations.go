@@ -112,20 +112,21 @@ func (a *API) createdDestination(r *http.Request, created command.CreatedDestina
 
 // changedDestination shows a destination as a write has left it.
 func (a *API) changedDestination(r *http.Request, id uuid.UUID, at eventstore.Position, show secretView) (destinationJSON, error) {
-	a.awaitRouting(r.Context(), at, "destinations")
+	there := a.awaitRouting(r.Context(), at, "destinations")
 	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, id.String(), a.Now())
 	if err != nil {
-		return destinationJSON{}, notYet(err)
+		return destinationJSON{}, unshown(err, there, "destination")
 	}
 	return a.destinationOf(r.Context(), found, show)
 }
 
-// notYet is for what was recorded and can't be read yet, although the read model was waited for.
-func notYet(err error) error {
-	if errors.Is(err, query.ErrNotFound) {
+// unshown says why what was recorded can't be shown: the read model is not there yet, although it was waited for; or it
+// is, and somebody deleted the thing right after the change.
+func unshown(err error, there bool, what string) error {
+	if errors.Is(err, query.ErrNotFound) && !there {
 		return &wire.Failure{Kind: wire.Unavailable, Issue: "it was recorded, and can't be shown yet: list it in a moment", Cause: err}
 	}
-	return err
+	return named(err, what)
 }
 
 func (a *API) listDestinations(r *http.Request) (wire.Reply, error) {

@@ -106,9 +106,9 @@ func (a *API) createSubscription(r *http.Request) (wire.Reply, error) {
 
 // changedSubscription shows a subscription as a write has left it.
 func (a *API) changedSubscription(r *http.Request, destination, id uuid.UUID, at eventstore.Position) (subscriptionJSON, error) {
-	a.awaitRouting(r.Context(), at, "subscriptions")
+	there := a.awaitRouting(r.Context(), at, "subscriptions")
 	found, err := a.Queries.Subscription(r.Context(), callerOf(r).Organization, destination, id.String())
-	return subscriptionOf(found), notYet(err)
+	return subscriptionOf(found), unshown(err, there, "subscription")
 }
 
 func (a *API) listSubscriptions(r *http.Request) (wire.Reply, error) {
