@@ -76,6 +76,9 @@ func Open(options Options) (*Store, error) {
 }
 
 func (s *Store) openDatabase() error {
+	if err := checkManifest(s.options.FS, s.options.Dir); err != nil {
+		return fmt.Errorf("open event store in %s: %w", s.options.Dir, err)
+	}
 	options := s.pebbleOptions()
 	defer options.Cache.Unref()
 	db, err := pebble.Open(s.options.Dir, options)
