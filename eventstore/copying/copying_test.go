@@ -22,7 +22,7 @@ import (
 	"carillon/eventstore/nodetest"
 )
 
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 type world struct {
 	*testing.T

@@ -154,7 +154,7 @@ func TestFollowSurvivesARestartOfTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	next, stop := iter.Pull(eventstore.Follow(ctx, store, eventstore.Start, eventstore.Categories("counter"), slog.New(slog.DiscardHandler)))
 	defer stop()

@@ -1,7 +1,9 @@
 package esdb_test
 
 import (
+	"bytes"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -61,8 +63,9 @@ func TestTheClientsOwnExamples(t *testing.T) {
 	} {
 		t.Run(name, func(*testing.T) { example(db) })
 	}
+	const examples = 6
 	var endless sync.WaitGroup
-	ended := make(chan string, 10)
+	ended := make(chan string, examples)
 	for name, example := range map[string]func(*client.Client){
 		"subscribe but to system events": samples.ExcludeSystemEvents,
 		"subscribe by type":              samples.EventTypePrefix,
@@ -76,10 +79,15 @@ func TestTheClientsOwnExamples(t *testing.T) {
 			ended <- name
 		})
 	}
-	select {
-	case name := <-ended:
-		t.Errorf("%s: it ended by itself", name)
-	case <-time.After(300 * time.Millisecond):
+	deadline := time.After(time.Minute)
+	for waiting := 0; waiting < examples; waiting = subscribed() {
+		select {
+		case name := <-ended:
+			t.Fatalf("%s: it ended by itself", name)
+		case <-deadline:
+			t.Fatalf("%d of %d examples are subscribed", waiting, examples)
+		case <-time.After(time.Millisecond):
+		}
 	}
 	if err := n.Close(); err != nil {
 		t.Error(err)
@@ -88,4 +96,16 @@ func TestTheClientsOwnExamples(t *testing.T) {
 		t.Error(err)
 	}
 	endless.Wait()
+}
+
+// subscribed counts the examples that wait for an event. Nothing else tells that their subscriptions stand, and one that
+// does not stand yet when the node closes panics.
+func subscribed() (n int) {
+	stacks := make([]byte, 1<<20)
+	for goroutine := range bytes.SplitSeq(stacks[:runtime.Stack(stacks, true)], []byte("\n\n")) {
+		if bytes.Contains(goroutine, []byte("/samples.")) && bytes.Contains(goroutine, []byte(".(*Subscription).Recv(")) {
+			n++
+		}
+	}
+	return n
 }

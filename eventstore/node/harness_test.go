@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds every wait in these tests; nothing takes this long unless it is broken.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // server is a node that serves a unix socket until the test ends or stop is called.
 type server struct {

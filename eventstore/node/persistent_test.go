@@ -186,12 +186,16 @@ func TestConsumersCompete(t *testing.T) {
 	var consuming sync.WaitGroup
 	defer consuming.Wait()
 	defer cancel()
-	for consumer := range 3 {
-		subscription, err := client.SubscribeToPersistentSubscription(ctx, "s", "g",
+	var joined [3]*esdb.PersistentSubscription
+	for consumer := range joined { // all have some before any has answered
+		var err error
+		joined[consumer], err = client.SubscribeToPersistentSubscription(ctx, "s", "g",
 			esdb.SubscribeToPersistentSubscriptionOptions{BufferSize: 7})
 		if err != nil {
 			t.Fatal(err)
 		}
+	}
+	for consumer, subscription := range joined {
 		consuming.Go(func() {
 			for count := 0; ; count++ {
 				message := subscription.Recv()

@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds every wait for something that must come.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // Run runs the whole contract against a store. It works in streams of its own, so a store that is in use is all right.
 func Run(t *testing.T, store eventstore.Store) {

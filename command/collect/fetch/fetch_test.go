@@ -161,9 +161,8 @@ func TestFailures(t *testing.T) {
 	t.Cleanup(func() { close(release) })
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	f := newFetcher(t, fetch.Options{
+	patient := newFetcher(t, fetch.Options{
 		MaxBytes: 1000,
-		Timeout:  300 * time.Millisecond,
 		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Path == "/guarded" {
 				return nil, fmt.Errorf("dial: %w", errRefused)
@@ -172,6 +171,7 @@ func TestFailures(t *testing.T) {
 		}),
 		Blocked: func(err error) bool { return errors.Is(err, errRefused) },
 	})
+	hasty := newFetcher(t, fetch.Options{Timeout: 100 * time.Millisecond})
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
 
@@ -199,6 +199,10 @@ func TestFailures(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.url[strings.LastIndex(tt.url, "/"):], func(t *testing.T) {
 			t.Parallel()
+			f := patient
+			if errors.Is(tt.want, collect.ErrTimeout) {
+				f = hasty
+			}
 			_, err := f.Get(t.Context(), tt.url, fetch.Validators{})
 			var failure *collect.FetchError
 			if !errors.Is(err, tt.want) || !errors.As(err, &failure) {

@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds every wait for something that must come.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Run runs the contract through a client. It works in streams of its own, so a server that is in use is all right; it
 // leaves them behind.

@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // troubled is a file system that can be told to run full or to fail its syncs.
 type troubled struct {
