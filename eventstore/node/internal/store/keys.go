@@ -26,6 +26,9 @@ var headsUpper = []byte{prefixHead + 1}
 // nextPositionKey holds a lower bound for the next position, written where the last record may be removed.
 var nextPositionKey = []byte{prefixMeta, 'n', 'e', 'x', 't'}
 
+// erasedKey holds how many bytes of the log were removed, in all.
+var erasedKey = []byte{prefixMeta, 'e', 'r', 'a', 's', 'e', 'd'}
+
 func logKey(dst []byte, position uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, prefixLog), position)
 }

@@ -59,13 +59,20 @@ func (q *sequencing) decidePut(r *request) error {
 	return nil
 }
 
-// decideErase removes what nobody can read any more. The next position is noted, as the last record may be among it.
+// accounted reports whether all bytes ever erased were counted: not where that was before there was a count.
+func accounted(floor, erased uint64) bool { return floor == 0 || erased > 0 }
+
+// decideErase removes what nobody can read any more. The next position is noted, as the last record may be among it,
+// and how much it was, so that whatever else is missing is noticed.
 func (q *sequencing) decideErase(r *request) error {
 	h, err := q.heads.get(r.stream)
 	if err != nil {
 		return err
 	}
-	h.floor = max(h.floor, r.below)
+	if h.floor != r.above {
+		return nil // done, by a scavenge that did not wait for it
+	}
+	h.floor = r.below
 	q.heads.mark(h)
 	batch := q.writing()
 	q.erased = true
@@ -75,7 +82,12 @@ func (q *sequencing) decideErase(r *request) error {
 		}
 		q.bytes += len(key)
 	}
-	if err := batch.Set(nextPositionKey, binary.BigEndian.AppendUint64(nil, q.next), nil); err != nil {
+	err = batch.Set(nextPositionKey, binary.BigEndian.AppendUint64(nil, q.next), nil)
+	if q.accounted && err == nil {
+		q.erasedBytes += r.erased
+		err = batch.Set(erasedKey, binary.BigEndian.AppendUint64(nil, q.erasedBytes), nil)
+	}
+	if err != nil {
 		return fmt.Errorf("erase: %w", err)
 	}
 	return nil

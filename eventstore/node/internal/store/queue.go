@@ -15,7 +15,9 @@ type request struct {
 	events   []Proposed
 	part     []PartWrite
 	erase    [][]byte
+	above    uint64 // with erase: the stream's floor
 	below    uint64 // with erase: the stream's new floor
+	erased   uint64 // with erase: bytes of the log
 	bytes    int
 
 	taken  atomic.Bool

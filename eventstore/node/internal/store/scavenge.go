@@ -25,6 +25,8 @@ const (
 // back. The store works meanwhile; ending it early only leaves work for the next time. progress is called now and
 // then with how many streams are done.
 func (s *Store) Scavenge(ctx context.Context, progress func(done, total uint64)) (removed Scavenged, err error) {
+	s.scavenging.Lock() // two would count the same events
+	defer s.scavenging.Unlock()
 	total, err := s.countHeads(ctx)
 	if err != nil {
 		return removed, fmt.Errorf("scavenge: %w", err)
@@ -107,7 +109,7 @@ func (s *Store) scavengeStream(ctx context.Context, stream Stream, removed *Scav
 		if err != nil || len(keys) == 0 {
 			return err
 		}
-		request := &request{kind: requestErase, stream: stream.Name, erase: keys, below: next}
+		request := &request{kind: requestErase, stream: stream.Name, erase: keys, above: from, below: next, erased: bytes}
 		if _, err := s.submit(ctx, request); err != nil {
 			return err
 		}

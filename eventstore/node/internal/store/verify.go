@@ -35,7 +35,7 @@ func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (
 	v.heads = newHeadCache(verifyHeads, func(stream string) (head, error) { return loadHeadFrom(snapshot, stream) })
 	for _, pass := range []func(context.Context) error{v.verifyLog, v.verifyIndex, v.verifyHeads} {
 		switch err := pass(ctx); {
-		case pebble.IsCorruptionError(err):
+		case pebble.IsCorruptionError(err), errors.Is(err, ErrCorrupt):
 			v.fault("%v", err) // a block that can't be read ends the pass
 		case err != nil:
 			return report, fmt.Errorf("verify: %w", err)
@@ -54,6 +54,8 @@ type verification struct {
 	heads    *headCache
 	total    uint64
 	seen     uint64
+	next     uint64 // position that the log goes on at
+	missing  uint64 // bytes of the log
 }
 
 func (v *verification) fault(format string, args ...any) {
@@ -89,8 +91,8 @@ func (v *verification) scan(ctx context.Context, prefix byte, visit func(key, va
 }
 
 func (v *verification) verifyLog(ctx context.Context) error {
-	var next uint64
-	return v.scan(ctx, prefixLog, func(key, value []byte) error {
+	v.next = firstPosition
+	err := v.scan(ctx, prefixLog, func(key, value []byte) error {
 		position, err := parseLogKey(key)
 		if err != nil {
 			v.fault("%v", err)
@@ -98,10 +100,12 @@ func (v *verification) verifyLog(ctx context.Context) error {
 		}
 		v.report.Events++
 		v.report.Bytes += uint64(len(value))
-		if position < next {
+		if position < v.next {
 			v.fault("record at %d overlaps the one before", position)
+		} else {
+			v.missing += position - v.next
 		}
-		next = position + uint64(len(value))
+		v.next = position + uint64(len(value))
 		if v.progress != nil && v.report.Events%progressEvery == 0 {
 			v.progress(position, v.total)
 		}
@@ -118,6 +122,29 @@ func (v *verification) verifyLog(ctx context.Context) error {
 		}
 		return v.verifyIndexed(record)
 	})
+	if err != nil {
+		return err
+	}
+	return v.verifyMissing()
+}
+
+// verifyMissing compares the gaps in the log with what was scavenged: a record begins where the one before ended.
+func (v *verification) verifyMissing() error {
+	floor, err := getMeta(v.reader, nextPositionKey)
+	if err != nil {
+		return err
+	}
+	erased, err := getMeta(v.reader, erasedKey)
+	if err != nil {
+		return err
+	}
+	if floor > v.next {
+		v.missing += floor - v.next
+	}
+	if v.missing != erased && accounted(floor, erased) {
+		v.fault("the log lacks %d bytes, of which scavenges removed %d", v.missing, erased)
+	}
+	return nil
 }
 
 // verifyIndexed looks for the index entry of a record.
@@ -154,15 +181,20 @@ func (v *verification) verifyIndexed(record Record) error {
 	return nil
 }
 
-// verifyIndex counts: each record has its entry, so the same number means that no entry lacks its record.
+// verifyIndex counts: each record has its entry, so the same number means that no entry lacks its record. Within a
+// stream each revision follows the one before, but for that of a tombstone.
 func (v *verification) verifyIndex(ctx context.Context) error {
-	entries := uint64(0)
+	entries, lastID, lastRevision := uint64(0), uint64(0), uint64(0)
 	err := v.scan(ctx, prefixIndex, func(key, value []byte) error {
 		entries++
-		_, _, err := parseIndexKey(key)
+		id, revision, err := parseIndexKey(key)
 		if _, _, valueErr := parseIndexValue(value); err != nil || valueErr != nil {
 			v.fault("%v", errors.Join(err, valueErr))
 		}
+		if id == lastID && revision != lastRevision+1 && revision != MaxRevision {
+			v.fault("the stream that begins at %d has %d after %d", id, revision, lastRevision)
+		}
+		lastID, lastRevision = id, revision
 		return nil
 	})
 	if entries != v.report.Events {
@@ -180,9 +212,12 @@ func (v *verification) verifyHeads(ctx context.Context) error {
 			return nil
 		}
 		v.report.Streams++
-		last, err := v.lastIndexed(h.id)
+		first, last, err := v.indexed(h.id)
 		if err != nil {
 			return err
+		}
+		if first != MaxRevision && first >= 0 && uint64(first) != h.floor {
+			v.fault("stream %q begins at %d, scavenged below %d", name, first, h.floor)
 		}
 		want := h.last
 		if want >= 0 && h.floor > uint64(want) { // all scavenged
@@ -195,23 +230,27 @@ func (v *verification) verifyHeads(ctx context.Context) error {
 	})
 }
 
-// lastIndexed is the last revision that the index has of a stream, -1 where it has none.
-func (v *verification) lastIndexed(id uint64) (last int64, err error) {
+// indexed is the range of revisions that the index has of a stream, -1 where it has none.
+func (v *verification) indexed(id uint64) (first, last int64, err error) {
 	if id == 0 {
-		return -1, nil
+		return -1, -1, nil
 	}
 	iter, err := v.reader.NewIter(&pebble.IterOptions{
 		LowerBound: indexKey(nil, id, 0), UpperBound: indexKey(nil, id+1, 0),
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, iter.Close()) }()
-	if !iter.Last() {
-		return -1, iter.Error()
+	if !iter.First() {
+		return -1, -1, iter.Error()
 	}
-	_, revision, err := parseIndexKey(iter.Key())
-	return int64(revision), err // #nosec G115 -- at most MaxRevision
+	_, from, err := parseIndexKey(iter.Key())
+	if err != nil || !iter.Last() {
+		return 0, 0, errors.Join(err, iter.Error())
+	}
+	_, to, err := parseIndexKey(iter.Key())
+	return int64(from), int64(to), err // #nosec G115 -- at most MaxRevision
 }
 
 // verifySettings compares a stream's settings with the metadata they come from.
