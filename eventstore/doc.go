@@ -5,6 +5,7 @@
 //	  ▲                        │ somebody was faster
 //	  └────────────────────────┘ at most maxRetries times
 //
-// Package esdb implements Store on the official EventStoreDB client; package node is the embedded server for it;
+// Package esdb implements Store on the official EventStoreDB client; package tail lets many consumers share one
+// subscription; package node is the embedded server for the client;
 // package storetest is the contract that any implementation must meet.
 package eventstore

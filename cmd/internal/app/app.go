@@ -28,6 +28,7 @@ import (
 	"carillon/command/delivery"
 	"carillon/command/egress"
 	"carillon/command/webhook"
+	"carillon/eventstore/tail"
 	"carillon/projections"
 	"carillon/query"
 )
@@ -128,7 +129,9 @@ func (a *App) connect() error {
 	sender := webhook.NewSender(egress.NewTransport(policy, options), webhook.Options{Version: Version, Timeout: a.cfg.DeliveryTimeout})
 	a.Queries = &query.Queries{Pool: a.base.pool}
 	a.Progress = projections.NewProgress(a.base.pool)
-	a.runner = &projections.Runner{Pool: a.base.pool, Store: a.base.store, Log: a.log, Progress: a.Progress, Identity: a.base.store.Identity}
+	a.runner = &projections.Runner{
+		Pool: a.base.pool, Store: tail.New(a.base.store, a.log), Log: a.log, Progress: a.Progress, Identity: a.base.store.Identity,
+	}
 	a.Commands = &command.Commands{
 		Store: a.base.store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: policy}, Prober: sender,
 		Catalog: types, Access: a.Queries, History: history.ReadModels{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},

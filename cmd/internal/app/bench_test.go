@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -175,7 +174,7 @@ func BenchmarkDelivery(b *testing.B) {
 			r := newRig(b, destinations)
 			publishers := 64
 			b.ResetTimer()
-			started, cpu := time.Now(), cpuTime(b)
+			started, used := time.Now(), r.measure()
 			var next atomic.Int64
 			var group sync.WaitGroup
 			for range publishers {
@@ -193,23 +192,12 @@ func BenchmarkDelivery(b *testing.B) {
 			r.recorded(b.N * destinations)
 			took := time.Since(started)
 			b.StopTimer()
-			b.ReportMetric(float64((cpuTime(b)-cpu).Microseconds())/float64(b.N*destinations), "cpu-µs/delivered")
+			used.report(b.N * destinations)
 			b.ReportMetric(float64(b.N)/published.Seconds(), "published/s")
 			b.ReportMetric(float64(b.N*destinations)/took.Seconds(), "delivered/s")
 			r.receiver.report(b.N * destinations)
 		})
 	}
-}
-
-// cpuTime is what this process has used: server, generator and receiver, without Postgres. It is steadier than the
-// clock on a machine that others use too.
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // BenchmarkLatency: from publish to receipt at a steady rate, open loop: a slow answer delays no later event.
@@ -221,6 +209,7 @@ func BenchmarkLatency(b *testing.B) {
 		ticker := time.NewTicker(time.Second / rate)
 		defer ticker.Stop()
 		b.ResetTimer()
+		used := r.measure()
 		for range b.N {
 			<-ticker.C
 			id := uuid.New()
@@ -234,6 +223,7 @@ func BenchmarkLatency(b *testing.B) {
 		group.Wait()
 		r.recorded(b.N)
 		b.StopTimer()
+		used.report(b.N)
 		latencies := r.receiver.latencies()
 		slices.Sort(latencies)
 		at := func(q float64) float64 {

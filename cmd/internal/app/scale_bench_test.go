@@ -18,6 +18,7 @@ func BenchmarkFanOut(b *testing.B) {
 		r := newRig(b, destinations)
 		times := make([]time.Duration, 0, 5)
 		b.ResetTimer()
+		used := r.measure()
 		for i := range min(b.N, cap(times)) {
 			started := time.Now()
 			if err := r.publish(b.Context(), uuid.New()); err != nil {
@@ -27,6 +28,7 @@ func BenchmarkFanOut(b *testing.B) {
 			times = append(times, time.Since(started))
 		}
 		b.StopTimer()
+		used.report(len(times) * destinations)
 		slices.Sort(times)
 		b.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, "median-ms")
 	})
@@ -55,7 +57,7 @@ func BenchmarkHistory(b *testing.B) {
 				r.remember(1_000_000)
 			}
 			b.ResetTimer()
-			started := time.Now()
+			started, used := time.Now(), r.measure()
 			var group sync.WaitGroup
 			work := make(chan struct{}, b.N)
 			for range b.N {
@@ -73,6 +75,7 @@ func BenchmarkHistory(b *testing.B) {
 			}
 			group.Wait()
 			r.recorded(million*1_000_000 + b.N)
+			used.report(b.N)
 			b.ReportMetric(float64(b.N)/time.Since(started).Seconds(), "delivered/s")
 		})
 	}
@@ -112,6 +115,7 @@ func BenchmarkOneHangs(b *testing.B) {
 			ticker := time.NewTicker(time.Second / rate)
 			defer ticker.Stop()
 			b.ResetTimer()
+			used := r.measure()
 			for range b.N {
 				<-ticker.C
 				id := uuid.New()
@@ -122,6 +126,7 @@ func BenchmarkOneHangs(b *testing.B) {
 			}
 			r.receiver.await(b, b.N*(destinations-1))
 			b.StopTimer()
+			used.report(b.N * (destinations - 1))
 			latencies := r.receiver.latencies()
 			slices.Sort(latencies)
 			b.ReportMetric(float64(latencies[len(latencies)/2].Microseconds())/1000, "p50-ms")

@@ -1,0 +1,186 @@
+// Package tail lets all the consumers of a process read along one subscription.
+//
+//	store ──one subscription, unfiltered──▶ the newest events, in memory ──▶ whoever is near the head
+//	  └─────one of its own, filtered──────▶ who is not, until it has caught up
+//
+// So what is stored crosses the wire once, however many want it, and wakes only those. Nobody waits for anybody: a
+// consumer that falls behind what is kept goes on with a subscription of its own.
+package tail
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync"
+
+	"carillon/eventstore"
+)
+
+const (
+	keepEvents  = 8192
+	keepBytes   = 8 << 20
+	atOnce      = 256  // events that a reader takes at one time
+	silentAfter = 4096 // events that don't concern a reader before it hears how far it has come
+)
+
+// Store is an eventstore.Store whose subscriptions share one of the store below, which lasts as long as there are any.
+type Store struct {
+	eventstore.Store
+
+	log    *slog.Logger
+	events int // that are kept
+
+	entrance sync.Mutex // guards users and stop
+	users    int
+	stop     func()
+
+	mu   sync.Mutex // guards kept and what is in the readers
+	kept *window    // once there are users
+}
+
+var _ eventstore.Store = (*Store)(nil)
+
+// New makes a store on another one.
+func New(store eventstore.Store, log *slog.Logger) *Store {
+	return &Store{Store: store, log: log, events: keepEvents}
+}
+
+// Subscribe implements eventstore.Store. Each caught-up comes from a subscription of the caller's own, so that it says
+// what it says of any store: everything stored before the call has been yielded.
+func (s *Store) Subscribe(ctx context.Context, after eventstore.Position, filter eventstore.Filter) iter.Seq2[eventstore.Message, error] {
+	return func(yield func(eventstore.Message, error) bool) {
+		if err := s.enter(ctx); err != nil {
+			yield(eventstore.Message{}, err)
+			return
+		}
+		defer s.exit()
+		for at, more := after, true; more; {
+			if at, more = s.approach(ctx, at, filter, yield); more {
+				at, more = s.readAlong(ctx, at, filter, yield)
+			}
+		}
+	}
+}
+
+// enter sees to it that newer events than those stored now are being kept.
+func (s *Store) enter(ctx context.Context) error {
+	s.entrance.Lock()
+	defer s.entrance.Unlock()
+	if s.users == 0 {
+		head, err := s.Head(ctx)
+		if err != nil {
+			return err
+		}
+		s.stop = s.keep(head)
+	}
+	s.users++
+	return nil
+}
+
+func (s *Store) exit() {
+	s.entrance.Lock()
+	defer s.entrance.Unlock()
+	if s.users--; s.users == 0 {
+		s.stop()
+	}
+}
+
+// keep subscribes after a position until stop is called.
+func (s *Store) keep(after eventstore.Position) (stop func()) {
+	s.mu.Lock()
+	s.kept = newWindow(after, s.events, keepBytes)
+	s.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for message := range eventstore.Follow(ctx, s.Store, after, eventstore.Filter{}, s.log.With("consumer", "tail")) {
+			if message.Event != nil {
+				s.mu.Lock()
+				s.kept.add(message.Event)
+				s.mu.Unlock()
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-stopped
+	}
+}
+
+// approach yields from a subscription of the caller's own, until it has caught up and what is kept goes on from there.
+func (s *Store) approach(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter, yield func(eventstore.Message, error) bool,
+) (at eventstore.Position, more bool) {
+	caughtUp := false
+	for message, err := range s.Store.Subscribe(ctx, after, filter) {
+		if message.CaughtUp {
+			caughtUp = true
+		} else if err == nil {
+			after = message.Position
+		}
+		if !yield(message, err) || err != nil {
+			return after, false
+		}
+		if caughtUp && s.keeps(after) {
+			return after, true
+		}
+	}
+	return after, false
+}
+
+func (s *Store) keeps(after eventstore.Position) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept.goesOnFrom(after)
+}
+
+// readAlong yields what is kept, and waits for more, until the caller has fallen behind.
+func (s *Store) readAlong(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter, yield func(eventstore.Message, error) bool,
+) (at eventstore.Position, more bool) {
+	r, ok := s.join(after, filter)
+	if !ok {
+		return after, true
+	}
+	defer s.leave(r)
+	for {
+		messages, kept := s.take(r)
+		for _, message := range messages {
+			after = message.Position
+			if !yield(message, nil) {
+				return after, false
+			}
+		}
+		switch {
+		case !kept:
+			return after, true
+		case len(messages) > 0:
+			continue // there may be more by now
+		}
+		select {
+		case <-r.wake:
+		case <-ctx.Done():
+			yield(eventstore.Message{}, ctx.Err())
+			return after, false
+		}
+	}
+}
+
+func (s *Store) join(after eventstore.Position, filter eventstore.Filter) (*reader, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept.join(after, filter)
+}
+
+func (s *Store) take(r *reader) ([]eventstore.Message, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept.take(r)
+}
+
+func (s *Store) leave(r *reader) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept.leave(r)
+}

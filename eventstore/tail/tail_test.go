@@ -1,0 +1,202 @@
+package tail_test
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest"
+	"carillon/eventstore/tail"
+)
+
+const patience = 30 * time.Second
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, tail.New(nodetest.Start(t), slog.New(slog.DiscardHandler)))
+}
+
+// counted tells how many subscriptions of a store are open, and how many events they have yielded.
+type counted struct {
+	eventstore.Store
+	open, yielded atomic.Int64
+}
+
+func (c *counted) Subscribe(ctx context.Context, after eventstore.Position, filter eventstore.Filter) iter.Seq2[eventstore.Message, error] {
+	return func(yield func(eventstore.Message, error) bool) {
+		c.open.Add(1)
+		defer c.open.Add(-1)
+		for m, err := range c.Store.Subscribe(ctx, after, filter) {
+			if m.Event != nil {
+				c.yielded.Add(1)
+			}
+			if !yield(m, err) {
+				return
+			}
+		}
+	}
+}
+
+func fact() eventstore.Proposed {
+	return eventstore.Proposed{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte(`{}`), Metadata: []byte(`{}`)}
+}
+
+func record(t *testing.T, store eventstore.Store, category string) eventstore.Position {
+	t.Helper()
+	done, err := store.Append(t.Context(), eventstore.StreamName(category, uuid.New()), eventstore.NoStream, []eventstore.Proposed{fact()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done.Position
+}
+
+// consumer follows one category.
+type consumer struct {
+	seen   []eventstore.Position
+	caught chan struct{} // closed when it has caught up
+	ended  chan struct{}
+	pause  <-chan struct{} // where given, it stands still at its first event until this is closed
+}
+
+func (c *consumer) follow(ctx context.Context, store eventstore.Store, category string, want int) {
+	defer close(c.ended)
+	caughtUp := sync.OnceFunc(func() { close(c.caught) })
+	for m, err := range store.Subscribe(ctx, eventstore.Start, eventstore.Categories(category)) {
+		switch {
+		case err != nil:
+			return
+		case m.CaughtUp:
+			caughtUp()
+		case m.Event != nil:
+			c.seen = append(c.seen, m.Position)
+			if c.pause != nil {
+				<-c.pause
+			}
+		}
+		if len(c.seen) == want {
+			return
+		}
+	}
+}
+
+func newConsumer() *consumer {
+	return &consumer{caught: make(chan struct{}), ended: make(chan struct{})}
+}
+
+// check waits until it has ended, and compares.
+func (c *consumer) check(t *testing.T, want []eventstore.Position) {
+	t.Helper()
+	<-c.ended
+	if len(c.seen) != len(want) {
+		t.Fatalf("%d events came, want %d", len(c.seen), len(want))
+	}
+	for i := range want {
+		if c.seen[i] != want[i] {
+			t.Fatalf("event %d is that at %s, want %s", i, c.seen[i], want[i])
+		}
+	}
+}
+
+func TestConsumersShareOneSubscription(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	below := &counted{Store: nodetest.Start(t)}
+	store := tail.New(below, slog.New(slog.DiscardHandler))
+	want := map[string][]eventstore.Position{}
+	for range 3 {
+		want["a"] = append(want["a"], record(t, store, "a"))
+		want["b"] = append(want["b"], record(t, store, "b"))
+	}
+	const live = 50
+	consumers := map[string][]*consumer{}
+	for _, category := range []string{"a", "a", "a", "b", "c"} {
+		c := newConsumer()
+		consumers[category] = append(consumers[category], c)
+		go c.follow(ctx, store, category, 3+live)
+		<-c.caught
+	}
+	before := below.yielded.Load()
+	for range live {
+		want["a"] = append(want["a"], record(t, store, "a"))
+		want["b"] = append(want["b"], record(t, store, "b"))
+	}
+	for _, category := range []string{"a", "b"} {
+		for _, c := range consumers[category] {
+			c.check(t, want[category])
+		}
+	}
+	if open, yielded := below.open.Load(), below.yielded.Load()-before; open != 1 || yielded != 2*live {
+		t.Errorf("%d subscriptions are open and have yielded %d events, want one and %d", open, yielded, 2*live)
+	}
+	cancel()
+	<-consumers["c"][0].ended
+	if open := below.open.Load(); open != 0 {
+		t.Errorf("%d subscriptions are open and nobody reads", open)
+	}
+}
+
+// Whoever stands still is waited for by nobody, and misses nothing.
+func TestAConsumerThatFallsBehindMissesNothing(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	store := tail.NewSized(nodetest.Start(t), slog.New(slog.DiscardHandler), 16)
+	const events = 200
+	slow, quick, going := newConsumer(), newConsumer(), make(chan struct{})
+	slow.pause = going
+	go slow.follow(ctx, store, "a", events)
+	go quick.follow(ctx, store, "a", events)
+	<-slow.caught
+	<-quick.caught
+	var want []eventstore.Position
+	for range events {
+		want = append(want, record(t, store, "a"))
+		record(t, store, "b")
+	}
+	quick.check(t, want)
+	close(going)
+	slow.check(t, want)
+}
+
+// A position comes now and then, so that checkpoints move where nothing concerns a consumer.
+func TestSilentConsumersHearHowFarTheyHaveCome(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	store := tail.New(nodetest.Start(t), slog.New(slog.DiscardHandler))
+	var last eventstore.Position
+	caughtUp := false
+	for m, err := range store.Subscribe(ctx, eventstore.Start, eventstore.Categories("nothing")) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case m.CaughtUp && !caughtUp:
+			caughtUp = true
+			var group sync.WaitGroup
+			for range 64 {
+				group.Go(func() {
+					for range tail.SilentAfter/64 + 1 {
+						record(t, store, "a")
+					}
+				})
+			}
+			group.Wait()
+		case m.Event != nil:
+			t.Fatalf("an event of %s came", m.Event.Stream)
+		default:
+			last = m.Position
+		}
+		if caughtUp && last != eventstore.Start {
+			return
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package tail
+
+import (
+	"slices"
+	"strings"
+
+	"carillon/eventstore"
+)
+
+// window is the newest events, in order. It is not safe for concurrent use.
+type window struct {
+	before eventstore.Position    // everything stored after it is kept, as far as it has come
+	ring   []*eventstore.Recorded // the event of number n is at n % len
+	first  uint64                 // numbers: of the oldest event that is kept,
+	next   uint64                 // and of the one to come
+	bytes  int
+	most   int // bytes
+
+	readers map[*reader]struct{}
+}
+
+// reader is somebody who reads along.
+type reader struct {
+	prefixes []string
+	next     uint64              // number of the event to look at
+	at       eventstore.Position // of the last one looked at
+	silent   int                 // events in a row that did not concern it
+	taken    []eventstore.Message
+	wake     chan struct{}
+}
+
+func newWindow(before eventstore.Position, events, bytes int) *window {
+	return &window{before: before, ring: make([]*eventstore.Recorded, events), most: bytes, readers: map[*reader]struct{}{}}
+}
+
+// goesOnFrom reports whether nothing that came after a position is missing.
+func (w *window) goesOnFrom(after eventstore.Position) bool { return !after.Before(w.before) }
+
+// join adds a reader that goes on after a position, unless something is missing there.
+func (w *window) join(after eventstore.Position, filter eventstore.Filter) (r *reader, ok bool) {
+	if !w.goesOnFrom(after) {
+		return nil, false
+	}
+	r = &reader{prefixes: filter.Prefixes, next: w.first, at: after, wake: make(chan struct{}, 1)}
+	w.readers[r] = struct{}{}
+	return r, true
+}
+
+func (w *window) leave(r *reader) { delete(w.readers, r) }
+
+// add keeps an event and lets go of old ones. A reader at the end that the event does not concern passes it here.
+func (w *window) add(event *eventstore.Recorded) {
+	size := uint64(len(w.ring))
+	for w.next-w.first == size || w.bytes > w.most {
+		oldest := &w.ring[w.first%size]
+		w.bytes -= weight(*oldest)
+		w.before, *oldest = (*oldest).Position, nil
+		w.first++
+	}
+	w.ring[w.next%size] = event
+	w.next++
+	w.bytes += weight(event)
+	for r := range w.readers {
+		if r.next == w.next-1 && r.silent < silentAfter && !r.wants(event) {
+			r.pass(event)
+			continue
+		}
+		select {
+		case r.wake <- struct{}{}:
+		default: // it is about to look
+		}
+	}
+}
+
+// take gives a reader what concerns it, until the next call. It is not kept any more where the reader has fallen behind.
+func (w *window) take(r *reader) (messages []eventstore.Message, kept bool) {
+	clear(r.taken)
+	r.taken = r.taken[:0]
+	if r.next < w.first {
+		return nil, false
+	}
+	for r.next < w.next && len(r.taken) < atOnce {
+		event := w.ring[r.next%uint64(len(w.ring))]
+		wanted := r.wants(event)
+		r.pass(event)
+		if wanted {
+			r.silent = 0
+			r.taken = append(r.taken, eventstore.Message{Event: event, Position: event.Position})
+		}
+	}
+	if r.silent >= silentAfter {
+		r.silent = 0
+		r.taken = append(r.taken, eventstore.Message{Position: r.at})
+	}
+	return r.taken, true
+}
+
+func (r *reader) wants(event *eventstore.Recorded) bool {
+	return r.at.Before(event.Position) && (len(r.prefixes) == 0 ||
+		slices.ContainsFunc(r.prefixes, func(prefix string) bool { return strings.HasPrefix(event.Stream, prefix) }))
+}
+
+// pass goes over an event. A reader that came from a subscription of its own may have been ahead of what is kept.
+func (r *reader) pass(event *eventstore.Recorded) {
+	r.next++
+	r.silent++
+	if r.at.Before(event.Position) {
+		r.at = event.Position
+	}
+}
+
+func weight(event *eventstore.Recorded) int { return len(event.Data) + len(event.Metadata) }
