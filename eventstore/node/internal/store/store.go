@@ -29,8 +29,12 @@ type Store struct {
 	// Owned by the sequencer.
 	heads       *headCache
 	next        uint64 // position of the next event
+	erasedBytes uint64 // of the log, ever
+	accounted   bool   // whether they are known
 	lastCreated int64
 	recent      *recentIDs
+
+	scavenging sync.Mutex
 
 	working  sync.WaitGroup
 	closing  chan struct{}
@@ -117,10 +121,14 @@ func (s *Store) recover() (last uint64, err error) {
 	if err := iter.Error(); err != nil {
 		return 0, fmt.Errorf("recover: %w", err)
 	}
-	floor, err := s.getMeta(nextPositionKey)
+	floor, err := getMeta(s.db, nextPositionKey)
 	if err != nil {
 		return 0, err
 	}
+	if s.erasedBytes, err = getMeta(s.db, erasedKey); err != nil {
+		return 0, err
+	}
+	s.accounted = accounted(floor, s.erasedBytes)
 	if floor > 0 {
 		// The last events may have been scavenged; what came before the floor is durable all the same.
 		s.next, last = max(s.next, floor), max(last, floor-1)
@@ -128,8 +136,9 @@ func (s *Store) recover() (last uint64, err error) {
 	return last, nil
 }
 
-func (s *Store) getMeta(key []byte) (uint64, error) {
-	value, closer, err := s.db.Get(key)
+// getMeta reads a number; 0 where there is none.
+func getMeta(reader pebble.Reader, key []byte) (uint64, error) {
+	value, closer, err := reader.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return 0, nil
 	}
