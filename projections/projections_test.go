@@ -19,7 +19,7 @@ import (
 	"carillon/projections/pgtest"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // tally is the smallest read model: how many events each stream has.
 type tally struct{ ddl string }

@@ -54,11 +54,12 @@ func open(t *testing.T) shell {
 		a.Close()
 	})
 	s := shell{T: t, app: a, server: []string{"--data-dir", dir, "--admin-addr", a.AdminAddr().String()}}
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for code := 1; code != 0; code, _, _ = s.run("status") {
 		if time.Now().After(deadline) {
 			t.Fatal("the server does not get ready")
 		}
+		<-time.After(10 * time.Millisecond)
 	}
 	return s
 }

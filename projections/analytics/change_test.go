@@ -20,7 +20,7 @@ import (
 	"carillon/projections/projecttest"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // changed is a read model of another version of the program.
 type changed struct{ deliveries.Projector }

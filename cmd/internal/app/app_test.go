@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 	"carillon/projections/pgtest"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute // for what has to happen, on a busy machine
 
 // process is a whole Carillon in this process, on a data directory and a database of the test.
 type process struct {
@@ -47,7 +48,7 @@ func start(t *testing.T, change func(*config.Config)) *process {
 	cfg := config.Config{
 		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, Dev: true,
 		Roles:       []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
-		DatabaseURL: config.Address(pgtest.URL(t)), DeliveryTimeout: 5 * time.Second,
+		DatabaseURL: config.Address(pgtest.URL(t)), DeliveryTimeout: 30 * time.Second,
 		DeliveryRetrySchedule: []time.Duration{10 * time.Millisecond, 10 * time.Millisecond}, AutoDisableAfter: 100, AutoDisableMinStreak: time.Hour,
 	}
 	if change != nil {
@@ -159,7 +160,7 @@ func (p *process) receiver(answer func(n int) int) (url string, arrived <-chan r
 		p.Fatal(err)
 	}
 	webhooks := make(chan received, 100)
-	n := 0
+	var n atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			return // the probe
@@ -168,8 +169,7 @@ func (p *process) receiver(answer func(n int) int) (url string, arrived <-chan r
 		if err != nil {
 			p.Errorf("receive: %v", err)
 		}
-		n++
-		w.WriteHeader(answer(n))
+		w.WriteHeader(answer(int(n.Add(1))))
 		webhooks <- received{r.Header.Clone(), body}
 	}))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
@@ -204,14 +204,7 @@ func (p *process) publish() uuid.UUID {
 // settled polls a delivery until it has a status.
 func (p *process) settled(id, status string) map[string]any {
 	p.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		found, delivery := p.try(http.MethodGet, "/events/deliveries/"+id, nil)
-		if found == http.StatusOK && delivery["status"] == status {
-			return delivery
-		}
-	}
-	p.Fatalf("delivery %s is not %s", id, status)
-	return nil
+	return p.delivery(id, "is "+status, func(d map[string]any) bool { return d["status"] == status })
 }
 
 func (p *process) subscribed(answer func(int) int) (secret string, arrived <-chan received) {

@@ -70,13 +70,18 @@ func TestGoneDisablesAtOnce(t *testing.T) {
 
 func TestWhatIsPendingWaitsForADisabledDestination(t *testing.T) {
 	p := start(t, func(c *config.Config) { c.DeliveryRetrySchedule = []time.Duration{300 * time.Millisecond} })
-	disabledURL, disabled := p.endpoint(statuses(500, 200))
+	answer := make(chan struct{})
+	disabledURL, disabled := p.endpoint(func(w http.ResponseWriter, r *http.Request, n int) {
+		<-answer
+		statuses(500, 200)(w, r, n)
+	})
 	clockURL, clock := p.endpoint(statuses(500, 200))
 	destination := p.connect("crm", disabledURL, 0)
 	id := deliveryOf(p.publish(), destination)
 	p.await(disabled)
-	p.attempted(id, 1)
 	p.call(http.MethodPatch, destinations+"crm", map[string]any{"status": "disabled"}, http.StatusOK)
+	close(answer) // what was under way ends as it does
+	p.attempted(id, 1)
 	p.connect("clock", clockURL, 0)
 	p.publish() // for the clock alone: its retry comes after that of the other would have come
 	p.await(clock)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -74,11 +75,20 @@ func operator() command.Caller { return command.Caller{Actor: "operator", Reques
 
 func TestDebounceSendsTheNewest(t *testing.T) {
 	p := start(t, nil)
-	url, arrived := p.endpoint(statuses(200))
-	destination := p.connect("crm", url, 1)
-	older := []string{deliveryOf(p.announce("storm", uuid.Nil), destination), deliveryOf(p.announce("storm", uuid.Nil), destination)}
-	newest := deliveryOf(p.announce("storm", uuid.Nil), destination)
-	other := deliveryOf(p.announce("flood", uuid.Nil), destination)
+	var arrived <-chan received
+	var older []string
+	var newest, other string
+	const window = 1
+	for try, inTime := 0, false; !inTime; try++ { // on a busy machine the first window may close between two events
+		var url string
+		url, arrived = p.endpoint(statuses(200))
+		destination := p.connect(fmt.Sprintf("crm-%d", try), url, window)
+		began := time.Now()
+		older = []string{deliveryOf(p.announce("storm", uuid.Nil), destination), deliveryOf(p.announce("storm", uuid.Nil), destination)}
+		newest = deliveryOf(p.announce("storm", uuid.Nil), destination)
+		inTime = time.Since(began) < window*time.Second
+		other = deliveryOf(p.announce("flood", uuid.Nil), destination)
+	}
 	came := map[string]bool{p.await(arrived).header.Get("webhook-id"): true, p.await(arrived).header.Get("webhook-id"): true}
 	if !came[newest] || !came[other] {
 		t.Errorf("%v came, want the newest of each subject", came)

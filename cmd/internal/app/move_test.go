@@ -73,11 +73,7 @@ func TestMovingToACopyOfTheEventStore(t *testing.T) {
 	p.publish()
 	p.await(arrived)
 	failed := p.await(arrived)
-	for deadline := time.Now().Add(patience); status() != "auto_disabled"; {
-		if time.Now().After(deadline) {
-			t.Fatalf("status %v", status())
-		}
-	}
+	p.eventually("it is auto-disabled", func() bool { return status() == "auto_disabled" })
 	healthy.Store(true)
 	p.call(http.MethodPatch, destination, map[string]any{"status": "enabled"}, http.StatusOK)
 	id := failed.header.Get("webhook-id")

@@ -2,7 +2,7 @@ package app_test
 
 import (
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,11 +18,15 @@ func TestProcessManagersThatStartFromNothingUndoNothing(t *testing.T) {
 		c.AutoDisableAfter, c.AutoDisableMinStreak = 2, 0
 		c.DeliveryRetrySchedule = []time.Duration{time.Second, time.Second, time.Second, time.Second}
 	})
-	var healthy atomic.Bool
+	var answering sync.Mutex
+	healthy, failures := false, 0
 	_, arrived := p.subscribed(func(int) int {
-		if healthy.Load() {
+		answering.Lock()
+		defer answering.Unlock()
+		if healthy {
 			return http.StatusOK
 		}
+		failures++
 		return http.StatusServiceUnavailable
 	})
 	items, ok := p.call(http.MethodGet, "/events/destinations", nil, http.StatusOK)["items"].([]any)
@@ -42,8 +46,17 @@ func TestProcessManagersThatStartFromNothingUndoNothing(t *testing.T) {
 		p.publish()
 	}
 	first := p.await(arrived)
-	p.until("it is auto-disabled", func() bool { return status() == "auto_disabled" })
-	healthy.Store(true)
+	p.eventually("it is auto-disabled", func() bool { return status() == "auto_disabled" })
+	answering.Lock()
+	healthy = true // no failure follows
+	answering.Unlock()
+	p.eventually("all failures are on record", func() bool {
+		var recorded int
+		if err := p.app.Queries.Pool.QueryRow(t.Context(), "SELECT count(*) FROM deliveries.attempts WHERE response_status = 503").Scan(&recorded); err != nil {
+			t.Fatal(err)
+		}
+		return recorded == failures
+	})
 	p.call(http.MethodPatch, "/events/destinations/"+id, map[string]any{"status": "enabled"}, http.StatusOK)
 	p.settled(first.header.Get("webhook-id"), "succeeded")
 
@@ -56,7 +69,7 @@ func TestProcessManagersThatStartFromNothingUndoNothing(t *testing.T) {
 	}
 	p.close()
 	p.open() // an older fingerprint: they begin from nothing
-	p.until("they have seen all events again", func() bool {
+	p.eventually("they have seen all events again", func() bool {
 		var waiting int
 		err := p.app.Queries.Pool.QueryRow(t.Context(), "SELECT count(*) FROM carillon.checkpoints WHERE fingerprint = 'older'").Scan(&waiting)
 		if err != nil {
@@ -89,13 +102,4 @@ func (p *process) positions() map[string]projections.Status {
 		named[s.Name] = s
 	}
 	return named
-}
-
-func (p *process) until(what string, done func() bool) {
-	p.Helper()
-	for deadline := time.Now().Add(patience); !done(); {
-		if time.Now().After(deadline) {
-			p.Fatalf("waiting until %s", what)
-		}
-	}
 }

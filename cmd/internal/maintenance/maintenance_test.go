@@ -21,7 +21,7 @@ import (
 
 var silent = slog.New(slog.DiscardHandler)
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // running is a node with its maintenance socket, as a server runs it.
 type running struct {
