@@ -102,7 +102,7 @@ func ExecuteAt[S, E, C any](ctx context.Context, store Store, a Aggregate[S, E, 
 		select {
 		case <-ctx.Done():
 			return out, err
-		case <-time.After(rand.N(2 * pause)): // those who met once would meet again if all waited equally long
+		case <-time.After(rand.N(2 * pause)): //nolint:gosec // chance only keeps those apart who met once
 		}
 		pause = min(2*pause, maxPause)
 	}

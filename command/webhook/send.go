@@ -160,6 +160,9 @@ func (s *Sender) exchange(
 	}
 	defer func() { _ = resp.Body.Close() }()
 	timer.Reset(min(bodyTimeout, max(timeout-time.Since(start), 0)))
+	if resp.StatusCode < http.StatusContinue { // net/http takes any three digits
+		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: "the answer has no valid HTTP status", Duration: time.Since(start)}
+	}
 	result := Result{StatusCode: resp.StatusCode}
 	result.FailureReason, result.ErrorMessage = judge(resp.StatusCode)
 	if resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols {

@@ -233,6 +233,29 @@ func TestSendSurvivesStaleConnections(t *testing.T) {
 	}
 }
 
+func TestAnswersWithoutAValidStatus(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"000 Odd", "099 Odd", "2000 Odd", "OK"} {
+		e := startEndpoint(t, func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 "+line+"\r\nContent-Length: 0\r\n\r\n")
+			_ = conn.Close()
+		})
+		sender := e.sender(t, loopback, Options{})
+		result := sender.Send(t.Context(), Request{URL: e.URL, Secrets: []Secret{mint(t)}, ID: "d-1", Body: []byte("{}")})
+		if result.FailureReason != egress.ReasonConnection || result.StatusCode != 0 || !strings.Contains(result.ErrorMessage, "status") && !strings.Contains(result.ErrorMessage, "malformed") {
+			t.Errorf("%s: %+v", line, result)
+		}
+		if found := sender.Probe(t.Context(), e.URL); found.Reachable || found.StatusCode != 0 {
+			t.Errorf("%s: %+v", line, found)
+		}
+	}
+}
+
 func TestSendFailuresTellNoSecrets(t *testing.T) {
 	t.Parallel()
 	e := startEndpoint(t, status(http.StatusNotFound))

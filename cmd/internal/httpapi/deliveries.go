@@ -41,12 +41,22 @@ func (a *API) listDeliveries(r *http.Request) (wire.Reply, error) {
 	return wire.OK(wire.PageOf(list, total, filter.Limit, filter.Offset)), nil
 }
 
+// noFeed is an id that no feed has: its version is 0.
+var noFeed = uuid.UUID{15: 1}
+
 func deliveryFilter(q *wire.Query) (query.DeliveryFilter, error) {
 	filter := query.DeliveryFilter{
 		Status: q.OneOf("status", deliveryStatuses...), Type: q.Text("type"), Feed: q.UUID("feedId"),
 		Since: q.Time("since"), Until: q.Time("until"),
 	}
 	filter.Limit, filter.Offset = q.Page(usualPage, mostPage)
+	// To the filter, zero values are no restriction. As parameters they are one that no delivery meets.
+	if q.Has("feedId") && filter.Feed == uuid.Nil {
+		filter.Feed = noFeed
+	}
+	if q.Has("until") && filter.Until.IsZero() {
+		filter.Until = filter.Until.Add(1)
+	}
 	if q.Has("type") && !subscription.ValidPattern(filter.Type) {
 		q.Fail("type", "must be an exact type, a trailing wildcard such as news.*, or *")
 	}

@@ -190,8 +190,9 @@ func TestDeliveriesAreListedAndFiltered(t *testing.T) {
 		"": {2, 1, 0}, "?limit=2": {2, 1}, "?limit=2&offset=2": {0}, "?offset=3": {},
 		"?status=succeeded": {0}, "?status=pending": {1}, "?status=discarded": {2}, "?status=failed": {}, "?status=delivering": {}, "?status=superseded": {},
 		"?type=*": {2, 1, 0}, "?type=news.*": {2, 0}, "?type=news.item.added": {2, 0}, "?type=factcheck.*": {1}, "?type=research.*": {}, "?type=no.such.type": {},
-		"?feedId=" + feed.String(): {2}, "?feedId=" + uuid.NewString(): {}, "?type=news.*&status=succeeded": {0},
+		"?feedId=" + feed.String(): {2}, "?feedId=" + uuid.NewString(): {}, "?feedId=" + uuid.Nil.String(): {}, "?type=news.*&status=succeeded": {0},
 		"?since=" + at(1): {2, 1}, "?until=" + at(1): {1, 0}, "?since=" + at(1) + "&until=" + at(1): {1},
+		"?since=0001-01-01T00:00:00Z": {2, 1, 0}, "?until=0001-01-01T00:00:00Z": {}, "?until=9999-12-31T23:59:59Z": {2, 1, 0},
 	} {
 		var page struct {
 			Items      []deliveryView `json:"items"`

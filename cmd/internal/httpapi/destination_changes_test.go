@@ -281,6 +281,16 @@ func (s *server) concurrently(t *testing.T, n int, in func(i int) request) map[i
 	return statuses
 }
 
+func TestHeadersKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	headers := `{"X-1":"a","X-2":"a","X-3":"a","X-4":"a","X-5":"a","X-6":"a","X-7":"a","X-8":"a","X-9":"a"}`
+	s.do(t, request{method: "PUT", path: destinations + "/crm", body: `{"name":"x","config":{"url":"` + receiverURL(t, 204) + `","headers":` + headers + `}}`}).into(t, 201, new(any))
+	if got := s.do(t, request{path: destinations + "/crm"}); !strings.Contains(got.body, headers) {
+		t.Errorf("%s, want the headers sorted by name", got.body)
+	}
+}
+
 func TestChangesAtOnceAllSucceed(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -22,7 +22,7 @@ func TestBadBodiesAreRefusedByName(t *testing.T) {
 		"cut off":              {path: feeds, body: `{"name":"x"`, field: "body", message: "not valid JSON"},
 		"trailing data":        {path: feeds, body: `{"name":"x","description":"y"} {}`, field: "body", message: "not valid JSON"},
 		"array":                {path: feeds, body: `[]`, field: "body", message: "must be an object, not an array"},
-		"null":                 {path: feeds, body: `null`, field: "name", message: "is required"},
+		"null":                 {path: feeds, body: `null`, field: "body", message: "must be an object, not null"},
 		"missing":              {path: feeds, body: `{"description":"y"}`, field: "name", message: "name is required"},
 		"empty text":           {path: feeds, body: `{"name":"","description":"y"}`, field: "name", message: "must not be empty"},
 		"blank text":           {path: feeds, body: `{"name":" \n","description":"y"}`, field: "name", message: "must not be empty"},
@@ -44,6 +44,8 @@ func TestBadBodiesAreRefusedByName(t *testing.T) {
 		"too large":            {path: feeds, body: `{"name":"` + strings.Repeat("x", 256<<10) + `"}`, status: 413, message: "262144"},
 		"unknown in config":    {path: destinations, body: `{"name":"x","config":{"uri":"https://example.org"}}`, message: "config.uri is not a known field"},
 		"wrong header value":   {path: destinations, body: `{"name":"x","config":{"url":"https://example.org","headers":{"a":1}}}`, message: "config.headers.a must be a string"},
+		"header value null":    {path: destinations, body: `{"name":"x","config":{"url":"https://example.org","headers":{"a":null}}}`, message: "config.headers.a must not be null"},
+		"member without name":  {path: destinations, body: `{"":1}`, message: `"" is not a known field`},
 		"header twice":         {path: destinations, body: `{"name":"x","config":{"url":"https://example.org","headers":{"a":"1","a":"2"}}}`, message: "config.headers.a is given twice"},
 		"fraction":             {path: destinations, body: `{"name":"x","config":{"url":"https://example.org"},"debounceWindowSeconds":1.5}`, message: "debounceWindowSeconds must be an integer"},
 		"out of range":         {path: destinations, body: `{"name":"x","config":{"url":"https://example.org"},"debounceWindowSeconds":86401}`, message: "debounceWindowSeconds must be"},
@@ -130,28 +132,30 @@ func TestBadParametersAreRefusedByName(t *testing.T) {
 	s := serve(t)
 	s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, `"externalId":"crm",`)}).into(t, 201, new(any))
 	for path, want := range map[string][2]string{
-		"/events/destinations?page=2":                                   {"INVALID_QUERY", "page is not a known query parameter: use limit, offset"},
-		"/events/destinations?limit=0":                                  {"INVALID_QUERY", "limit must be a whole number from 1 to 100"},
-		"/events/destinations?limit=101":                                {"INVALID_QUERY", "limit must"},
-		"/events/destinations?limit=+5":                                 {"INVALID_QUERY", "limit must"},
-		"/events/destinations?limit=":                                   {"INVALID_QUERY", "limit must"},
-		"/events/destinations?limit=1&limit=2":                          {"INVALID_QUERY", "limit is given twice"},
-		"/events/destinations?offset=-1":                                {"INVALID_QUERY", "offset must be a whole number of at least 0"},
-		"/events/destinations?offset=99999999999999999999":              {"INVALID_QUERY", "offset must"},
-		"/events/destinations?limit=%zz":                                {"INVALID_QUERY", "query is not"},
-		"/events/destinations/crm?verbose=1":                            {"INVALID_QUERY", "this route takes none"},
-		"/events/types?x=1":                                             {"INVALID_QUERY", "x is not"},
-		"/events/destinations/a%20b":                                    {"INVALID_PARAMS", "ref must be"},
-		"/events/destinations/..%2fx":                                   {"INVALID_PARAMS", "ref must be"},
-		"/events/destinations/%ff":                                      {"INVALID_PARAMS", "ref must be"},
-		"/events/destinations/" + strings.Repeat("x", 256):              {"INVALID_PARAMS", "ref must be"},
-		"/events/deliveries/crm":                                        {"INVALID_PARAMS", "id must be a UUID"},
-		"/events/destinations/crm/deliveries?status=done":               {"INVALID_QUERY", "status must be one of pending, delivering"},
-		"/events/destinations/crm/deliveries?type=news*":                {"INVALID_QUERY", "type must be an exact type"},
-		"/events/destinations/crm/deliveries?type=":                     {"INVALID_QUERY", "type must be an exact type"},
-		"/events/destinations/crm/deliveries?feedId=7":                  {"INVALID_QUERY", "feedId must be a UUID"},
-		"/events/destinations/crm/deliveries?since=2026-11-21":          {"INVALID_QUERY", "since must be an ISO 8601 time with Z or an offset"},
-		"/events/destinations/crm/deliveries?until=2026-11-21T10:00:00": {"INVALID_QUERY", "until must be"},
+		"/events/destinations?page=2":                                         {"INVALID_QUERY", "page is not a known query parameter: use limit, offset"},
+		"/events/destinations?limit=0":                                        {"INVALID_QUERY", "limit must be a whole number from 1 to 100"},
+		"/events/destinations?limit=101":                                      {"INVALID_QUERY", "limit must"},
+		"/events/destinations?limit=+5":                                       {"INVALID_QUERY", "limit must"},
+		"/events/destinations?limit=":                                         {"INVALID_QUERY", "limit must"},
+		"/events/destinations?limit=1&limit=2":                                {"INVALID_QUERY", "limit is given twice"},
+		"/events/destinations?offset=-1":                                      {"INVALID_QUERY", "offset must be a whole number of at least 0"},
+		"/events/destinations?offset=99999999999999999999":                    {"INVALID_QUERY", "offset must"},
+		"/events/destinations?limit=%zz":                                      {"INVALID_QUERY", "query is not"},
+		"/events/destinations/crm?verbose=1":                                  {"INVALID_QUERY", "this route takes none"},
+		"/events/types?x=1":                                                   {"INVALID_QUERY", "x is not"},
+		"/events/destinations/a%20b":                                          {"INVALID_PARAMS", "ref must be"},
+		"/events/destinations/..%2fx":                                         {"INVALID_PARAMS", "ref must be"},
+		"/events/destinations/%ff":                                            {"INVALID_PARAMS", "ref must be"},
+		"/events/destinations/" + strings.Repeat("x", 256):                    {"INVALID_PARAMS", "ref must be"},
+		"/events/deliveries/crm":                                              {"INVALID_PARAMS", "id must be a UUID"},
+		"/events/destinations/crm/deliveries?status=done":                     {"INVALID_QUERY", "status must be one of pending, delivering"},
+		"/events/destinations/crm/deliveries?type=news*":                      {"INVALID_QUERY", "type must be an exact type"},
+		"/events/destinations/crm/deliveries?type=":                           {"INVALID_QUERY", "type must be an exact type"},
+		"/events/destinations/crm/deliveries?feedId=7":                        {"INVALID_QUERY", "feedId must be a UUID"},
+		"/events/destinations/crm/deliveries?since=2026-11-21":                {"INVALID_QUERY", "since must be an ISO 8601 time with Z or an offset"},
+		"/events/destinations/crm/deliveries?until=2026-11-21T10:00:00":       {"INVALID_QUERY", "until must be"},
+		"/events/destinations/crm/deliveries?until=9999-12-31T23:59:59-01:00": {"INVALID_QUERY", "until must be"},
+		"/events/destinations?=1":                                             {"INVALID_QUERY", `"" is not a known query parameter`},
 		"/events/destinations/crm/deliveries?since=2026-11-21T10:00:00Z&until=2026-11-21T09:00:00Z": {"INVALID_QUERY", "since must not be after until"},
 	} {
 		s.do(t, request{path: path}).refused(t, 400, want[0], want[1])
@@ -165,6 +169,8 @@ func TestBadParametersAreRefusedByName(t *testing.T) {
 	}
 	s.do(t, request{path: "/events/destinations/nobody"}).refused(t, 404, "NOT_FOUND", "destination not found")
 	s.do(t, request{path: "/events/destinations/" + uuid.NewString()}).refused(t, 404, "NOT_FOUND", "destination not found")
+	escaped := strings.ReplaceAll(uuid.NewString(), "-", "%2D") // the same as without the escapes
+	s.do(t, request{path: "/events/deliveries/" + escaped}).refused(t, 404, "NOT_FOUND", "delivery not found")
 	s.do(t, request{path: "/events/deliveries/" + uuid.NewString()}).refused(t, 404, "NOT_FOUND", "delivery not found")
 	s.do(t, request{path: "/feeds/events/nonsense"}).refused(t, 404, "NOT_FOUND", "not found")
 }

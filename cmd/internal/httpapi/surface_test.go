@@ -110,6 +110,8 @@ func TestUnknownFieldsAreRefusedOnEveryWriteRoute(t *testing.T) {
 		in.path = strings.Replace(in.path, missing+"/expire", destination.Secrets[0].ID+"/expire", 1)
 		in.body = strings.Replace(strings.Replace(in.body, "{", `{"colour":"red",`, 1), ",}", "}", 1)
 		s.do(t, in).refused(t, 400, "INVALID_BODY", "colour is not a known field")
+		in.body = `null`
+		s.do(t, in).refused(t, 400, "INVALID_BODY", "body must be an object, not null")
 		in.body = `{"cut`
 		s.do(t, in).refused(t, 400, "INVALID_BODY", "not valid JSON")
 		in.body = `{}`

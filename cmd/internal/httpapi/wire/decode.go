@@ -71,12 +71,25 @@ func DecodeNothing(r *http.Request) error {
 	return unmarshal(data, &struct{}{})
 }
 
-// unmarshal decodes one JSON value strictly; its error is a *Failure that names the field.
+// unmarshal decodes one JSON object strictly; its error is a *Failure that names the field.
 func unmarshal(data []byte, into any) error {
-	if err := json.Unmarshal(data, into, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(data, into, strictly); err != nil {
 		return decodeFailure(err)
 	}
+	if jsontext.Value(data).Kind() == 'n' { // the library takes null for the zero value of anything
+		return Fail(BadBody, "body", "must be an object, not null")
+	}
 	return nil
+}
+
+var strictly = json.JoinOptions(json.RejectUnknownMembers(true), json.WithUnmarshalers(json.UnmarshalFromFunc(refuseNull)))
+
+// refuseNull refuses null as an element of a list or map of strings. Members that may be null are pointers.
+func refuseNull(d *jsontext.Decoder, _ *string) error {
+	if d.PeekKind() == 'n' {
+		return Fail(BadBody, "", "must not be null: leave it out, or give it a value")
+	}
+	return errors.ErrUnsupported // the usual way of reading
 }
 
 // checkMedia refuses bodies of other types and encoded ones.
@@ -152,10 +165,13 @@ func FieldPath(pointer jsontext.Pointer) string {
 	var path strings.Builder
 	for token := range pointer.Tokens() {
 		switch {
-		case token != "" && strings.Trim(token, "0123456789") == "":
+		case token == "":
+			token = `""`
+		case strings.Trim(token, "0123456789") == "":
 			path.WriteString("[" + token + "]")
 			continue
-		case path.Len() > 0:
+		}
+		if path.Len() > 0 {
 			path.WriteByte('.')
 		}
 		path.WriteString(token)

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,9 +17,10 @@ import (
 // PathUUID reads a path parameter that is a UUID. What a caller is told of another value is the route's choice: kind
 // is BadParam or NotFound.
 func PathUUID(r *http.Request, name string, kind Kind) (uuid.UUID, error) {
-	id, ok := ParseUUID(chi.URLParam(r, name))
+	text, err := PathText(r, name)
+	id, ok := ParseUUID(text)
 	switch {
-	case ok:
+	case ok && err == nil:
 		return id, nil
 	case kind == NotFound:
 		return id, &Failure{Kind: NotFound, Issue: "not found"}
@@ -68,6 +71,7 @@ func (s Surface) ParseQuery(r *http.Request, known ...string) *Query {
 			if shown := []rune(name); len(shown) > longest {
 				name = string(shown[:longest]) + "…"
 			}
+			name = cmp.Or(name, `""`)
 			if len(known) == 0 {
 				q.fail(name, "is not a known query parameter: this route takes none")
 				continue
@@ -203,5 +207,12 @@ func ParseTime(text string) (time.Time, error) {
 	if err != nil {
 		at, err = time.Parse("2006-01-02T15:04Z07:00", text)
 	}
-	return at.UTC(), err
+	at = at.UTC()
+	if err == nil && (at.Year() < 0 || at.Year() > 9999) {
+		err = errYear
+	}
+	return at, err
 }
+
+// errYear: only years of four digits can be written as ISO 8601. An offset may lead out of them.
+var errYear = errors.New("the year in UTC is not one of 0 to 9999")

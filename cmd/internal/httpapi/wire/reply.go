@@ -75,7 +75,7 @@ func envelope(data any) ([]byte, error) {
 	raw, ok := data.(jsontext.Value)
 	if !ok {
 		var err error
-		if raw, err = json.Marshal(data); err != nil {
+		if raw, err = json.Marshal(data, json.Deterministic(true)); err != nil {
 			return nil, err
 		}
 	}
