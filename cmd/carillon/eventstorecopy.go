@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +25,8 @@ type eventstoreCopyCommand struct {
 
 	From     config.Address `placeholder:"URL|DIR" help:"What to copy: a connection string, or the directory of a node. Empty: the node of the data directory."`
 	To       config.Address `required:"" env:"CARILLON_EVENTSTORE_COPY_TO" placeholder:"URL|DIR" help:"Where to: a connection string, or the directory of a node that is not running. It must be empty or hold a part of the copy."`
-	CopyOnly bool           `help:"Leave out comparison and metadata, for a first run while the source is in use."`
+	CopyOnly bool           `xor:"compare" help:"Leave out comparison and metadata, for a first run while the source is in use."`
+	Streams  string         `xor:"compare" type:"path" placeholder:"FILE" help:"Write what was compared to a file: each stream's count of events and SHA-256, one JSON object a line."`
 	JSON     bool           `help:"Print JSON instead of text."`
 }
 
@@ -31,7 +34,8 @@ type eventstoreCopyCommand struct {
 func (eventstoreCopyCommand) Help() string {
 	return `Events keep their streams, revisions, ids, types, data and order; the time when they were first recorded is kept
 in their metadata. The target says by itself how far a copy is: one that was cut off goes on, a second run adds what
-is new. At the end both sides are compared, event by event, and the streams' metadata is set.
+is new. At the end both sides are compared, event by event and by count and SHA-256 of each stream, and the streams'
+metadata is set.
 
 To move a server: copy with --copy-only while it runs, stop it, copy again, start it with CARILLON_EVENTSTORE_URL.
 
@@ -51,22 +55,32 @@ func (c *eventstoreCopyCommand) Run(ctx context.Context, t terminal, cli *comman
 		return err
 	}
 	defer endTarget()
+	var held []copying.Stream
 	phase, show, stop := "", node.Progress(nil), func() {}
 	started := time.Now()
-	result, err := copying.Copy(ctx, source, target, copying.Options{CopyOnly: c.CopyOnly, Report: func(p copying.Progress) {
-		if p.Phase != phase {
-			stop()
-			phase = p.Phase
-			show, stop = bar(t, p.Phase)
-		}
-		show(p.Done, p.Total)
-	}})
+	result, err := copying.Copy(ctx, source, target, copying.Options{
+		CopyOnly: c.CopyOnly,
+		Streams:  func(streams []copying.Stream) { held = streams },
+		Report: func(p copying.Progress) {
+			if p.Phase != phase {
+				stop()
+				phase = p.Phase
+				show, stop = bar(t, p.Phase)
+			}
+			show(p.Done, p.Total)
+		},
+	})
 	stop()
 	if err != nil {
 		if result.Copied > 0 {
 			err = fmt.Errorf("%w (%d events were copied; the same command goes on from there)", err, result.Copied)
 		}
 		return err
+	}
+	if c.Streams != "" {
+		if err := writeStreams(c.Streams, held); err != nil {
+			return fmt.Errorf("--streams: %w", err)
+		}
 	}
 	r := remote{JSON: c.JSON}
 	return r.print(t.out, result, func(w io.Writer) { row(w, copyText(result, c.CopyOnly)+" in "+since(started)) })
@@ -83,11 +97,28 @@ func copyText(r copying.Result, copyOnly bool) string {
 	if copyOnly {
 		return text + ", compared nothing yet,"
 	}
-	text += fmt.Sprintf("; all %d compared and equal, SHA-256 %s; metadata of %d streams", r.Compared, r.Digest, r.Metadata)
+	text += fmt.Sprintf("; all %d in %d streams compared and equal, each by count and SHA-256, over all of them %s; metadata of %d streams",
+		r.Compared, r.Streams, r.Digest, r.Metadata)
 	if r.Gone > 0 {
 		text += fmt.Sprintf("; %d that the source has removed since", r.Gone)
 	}
 	return text
+}
+
+func writeStreams(path string, streams []copying.Stream) (err error) {
+	file, err := os.Create(path) //nolint:gosec // the operator's own
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	lines := bufio.NewWriter(file)
+	encoder := json.NewEncoder(lines)
+	for _, one := range streams {
+		if err := encoder.Encode(one); err != nil {
+			return err
+		}
+	}
+	return lines.Flush()
 }
 
 // source opens what is copied: a server, a running node of a directory, or a directory that nobody uses.

@@ -3,12 +3,8 @@ package copying
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash"
 	"iter"
 	"strings"
 	"time"
@@ -17,15 +13,19 @@ import (
 	"carillon/eventstore/esdb"
 )
 
-// Difference is the first event in which source and target differ.
+// Difference is the first stream in which source and target differ, and the event. Revision is NoStream where the stream
+// differs as a whole.
 type Difference struct {
 	Stream   string
 	Revision eventstore.Revision
 	What     string
 }
 
-// Error names the event.
+// Error names the stream and the event.
 func (d *Difference) Error() string {
+	if d.Revision < 0 {
+		return fmt.Sprintf("source and target differ in stream %s: %s", d.Stream, d.What)
+	}
 	return fmt.Sprintf("source and target differ at event %d of stream %s: %s", d.Revision, d.Stream, d.What)
 }
 
@@ -47,14 +47,15 @@ func withOriginalTime(e *esdb.Entry) []byte {
 	return append(append(bytes.Clone(object[:len(object)-1]), property...), '}')
 }
 
-// compare walks both logs side by side up to a position of the source. All events are alike and in the same order, so
-// each stream has the same events. It returns the names of the streams that have metadata.
+// compare walks both logs side by side up to a position of the source: all events are alike and in the same order. What
+// each side has of each stream is counted and hashed on its own, and then compared too. It returns the names of the
+// streams that have metadata.
 func (c *copier) compare(ctx context.Context, end eventstore.Position) (described []string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	next, stop := iter.Pull2(ahead(ctx, c.target.All(ctx, eventstore.Start)))
 	defer stop()
-	digest := newDigest()
+	c.tallies = newTallies()
 	known := map[string]bool{}
 	for entry, err := range ahead(ctx, c.source.All(ctx, eventstore.Start)) {
 		if err != nil {
@@ -73,7 +74,7 @@ func (c *copier) compare(ctx context.Context, end eventstore.Position) (describe
 		if err := c.match(ctx, &entry, next); err != nil {
 			return nil, err
 		}
-		digest.add(&entry)
+		c.tallies.add(ofSource, &entry, withOriginalTime(&entry))
 		if c.result.Compared++; c.result.Compared%reportEvery == 0 {
 			c.report(Progress{Phase: PhaseCompare, Done: entry.Position.Commit, Total: end.Commit})
 		}
@@ -84,7 +85,14 @@ func (c *copier) compare(ctx context.Context, end eventstore.Position) (describe
 		}
 		return nil, err
 	}
-	c.result.Digest = digest.String()
+	streams, digest, err := c.tallies.compare()
+	if err != nil {
+		return nil, err
+	}
+	c.result.Streams, c.result.Digest = uint64(len(streams)), digest
+	if c.streams != nil {
+		c.streams(streams)
+	}
 	c.report(Progress{Phase: PhaseCompare, Done: end.Commit, Total: end.Commit})
 	return described, nil
 }
@@ -111,6 +119,7 @@ func (c *copier) match(ctx context.Context, want *esdb.Entry, next func() (esdb.
 			if what := difference(want, &got); what != "" {
 				return &Difference{Stream: want.Stream, Revision: want.Revision, What: what}
 			}
+			c.tallies.add(ofTarget, &got, got.Metadata)
 			return nil
 		}
 		if _, known, err := c.find(ctx, &got); err != nil || known != gone {
@@ -164,21 +173,3 @@ func difference(want, got *esdb.Entry) string {
 	}
 	return ""
 }
-
-// digest is a hash over events, in order.
-type digest struct {
-	hash hash.Hash
-	size []byte
-}
-
-func newDigest() *digest { return &digest{hash: sha256.New()} }
-
-func (d *digest) add(e *esdb.Entry) {
-	for _, part := range [][]byte{[]byte(e.Stream), e.ID[:], []byte(e.Type), e.Data, e.Metadata} {
-		d.size = binary.AppendUvarint(d.size[:0], uint64(len(part)))
-		_, _ = d.hash.Write(d.size) // never fails
-		_, _ = d.hash.Write(part)
-	}
-}
-
-func (d *digest) String() string { return hex.EncodeToString(d.hash.Sum(nil)) }

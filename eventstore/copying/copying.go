@@ -33,9 +33,10 @@ type Result struct {
 	Copied   uint64 `json:"copied"`   // events appended by this run
 	Filled   uint64 `json:"filled"`   // revisions that the source no longer has, filled with hidden events
 	Compared uint64 `json:"compared"` // events found equal on both sides
+	Streams  uint64 `json:"streams"`  // streams found equal on both sides, by count and hash
 	Gone     uint64 `json:"gone"`     // events of the target that the source has scavenged since they were copied
 	Metadata uint64 `json:"metadata"` // streams whose metadata was written by this run
-	Digest   string `json:"digest"`   // SHA-256 over all events compared, in order, in hexadecimal
+	Digest   string `json:"digest"`   // SHA-256 over the names, counts and hashes of all streams, in hexadecimal
 }
 
 // Options of a copy.
@@ -45,12 +46,14 @@ type Options struct {
 	CopyOnly bool
 	// Report hears how far the copy is; nil is allowed.
 	Report func(Progress)
+	// Streams hears what each stream holds, by name, once all were found equal; nil is allowed.
+	Streams func([]Stream)
 }
 
 // Copy makes the target a copy of the source, and compares the two. Nothing else may write to the target meanwhile.
 // Errors: ErrForeign, *Difference, and those of the stores, after which it can be called again and goes on.
 func Copy(ctx context.Context, source, target *esdb.Store, o Options) (Result, error) {
-	c := &copier{source: source, target: target, report: o.Report}
+	c := &copier{source: source, target: target, report: o.Report, streams: o.Streams}
 	if c.report == nil {
 		c.report = func(Progress) {}
 	}
@@ -72,7 +75,9 @@ func Copy(ctx context.Context, source, target *esdb.Store, o Options) (Result, e
 type copier struct {
 	source, target *esdb.Store
 	report         func(Progress)
+	streams        func([]Stream)
 	result         Result
+	tallies        *tallies
 }
 
 const (

@@ -139,9 +139,18 @@ func TestACopyHasEverythingInOrder(t *testing.T) {
 		large[i].Data = fmt.Appendf(nil, `"%0*d"`, 300<<10, i) // more than an append takes
 		w.put(w.source, "thing-large", eventstore.Revision(i-1), large[i:i+1])
 	}
-	first := w.copy(copying.Options{})
-	if first.Resumed || first.Copied != first.Compared || first.Copied != 603 {
+	var held []copying.Stream
+	first := w.copy(copying.Options{Streams: func(s []copying.Stream) { held = s }})
+	if first.Resumed || first.Copied != first.Compared || first.Copied != 603 || first.Streams != uint64(len(streams)+1) {
 		t.Errorf("result %+v", first)
+	}
+	for _, one := range held {
+		if n := w.length(w.target, one.Name); uint64(n) != one.Events || len(one.SHA256) != 64 { //nolint:gosec // not negative
+			t.Errorf("%+v has %d events", one, n)
+		}
+	}
+	if uint64(len(held)) != first.Streams {
+		t.Errorf("heard of %d streams", len(held))
 	}
 	order := func(store *esdb.Store) (ids []uuid.UUID) {
 		for entry, err := range store.All(w.ctx, eventstore.Start) {

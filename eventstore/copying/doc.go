@@ -2,7 +2,7 @@
 // speaks: from the embedded node into a cluster, or the other way round.
 //
 //	source $all ──▶ append, in the same order, each at its own revision ──▶ target
-//	source $all ──▶ compare, event by event ◀── target $all
+//	source $all ──▶ compare, event by event, and by count and hash per stream ◀── target $all
 //	source metadata ──▶ last, so that nothing is hidden before it was compared
 //
 // Events keep their streams, revisions, ids, types and data, and the order that they have among all streams: whoever
