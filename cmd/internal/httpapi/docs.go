@@ -31,9 +31,9 @@ func docsRoutes(r chi.Router, document []byte) {
 		switch name := strings.TrimPrefix(r.URL.Path, "/docs/"); name {
 		case "":
 			page(w, r)
-		case "start.js":
+		case "start.js", "style.css":
 			docsHeaders(w)
-			http.ServeFileFS(w, r, playground, "playground/start.js")
+			http.ServeFileFS(w, r, playground, "playground/"+name)
 		default:
 			docsHeaders(w)
 			static.ServeHTTP(w, r)

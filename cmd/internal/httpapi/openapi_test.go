@@ -58,6 +58,7 @@ func TestDocumentationNeedsNoKeyAndStaysHere(t *testing.T) {
 		"/docs":                      "/docs/start.js",
 		"/docs/":                     "/docs/start.js",
 		"/docs/start.js":             "SwaggerUIBundle",
+		"/docs/style.css":            "prefers-color-scheme: dark",
 		"/docs/swagger-ui-bundle.js": "",
 		"/docs/swagger-ui.css":       "",
 	} {
