@@ -110,20 +110,6 @@ func (r *reading) emit(record *store.Record) error {
 
 // readStream sends up to count events of a stream.
 func (r *reading) readStream(direction store.Direction, count uint64) error {
-	stream, err := r.node.store.Stream(r.call.Context(), r.stream)
-	if err != nil {
-		return err
-	}
-	if stream.Tombstoned() {
-		return streamDeleted(r.stream)
-	}
-	if !stream.Exists() {
-		return r.call.SendMsg(&streams.ReadResp{Content: &streams.ReadResp_StreamNotFound_{
-			StreamNotFound: &streams.ReadResp_StreamNotFound{
-				StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte(r.stream)},
-			},
-		}})
-	}
 	from := uint64(0)
 	switch option := r.options.GetStream().GetRevisionOption().(type) {
 	case *streams.ReadReq_Options_StreamOptions_Revision:
@@ -131,18 +117,32 @@ func (r *reading) readStream(direction store.Direction, count uint64) error {
 	case *streams.ReadReq_Options_StreamOptions_End:
 		from = math.MaxUint64
 	}
-	for count > 0 {
-		var failed error
+	var stream store.Stream
+	for begun := false; count > 0 || !begun; begun = true {
+		var failed, err error
 		sent := uint64(0)
-		err := r.node.store.ReadStream(stream, from, direction, func(record store.Record) bool {
+		visit := func(record store.Record) bool {
+			if sent == count {
+				return false
+			}
 			failed = r.emit(&record)
 			from = record.Revision()
 			sent++
 			return failed == nil && sent < count && !r.page.Full()
-		})
+		}
+		if begun {
+			err = r.node.store.ReadStream(stream, from, direction, visit)
+		} else {
+			stream, err = r.node.store.Read(r.call.Context(), r.stream, from, direction, visit)
+		}
 		more := r.page.Full()
-		if err := errors.Join(err, failed); err != nil {
+		switch err = errors.Join(err, failed); {
+		case err != nil:
 			return err
+		case stream.Tombstoned():
+			return streamDeleted(r.stream)
+		case !stream.Exists():
+			return r.call.SendMsg(streamNotFound(r.stream))
 		}
 		if err := r.page.Send(r.call); err != nil {
 			return err
@@ -158,6 +158,14 @@ func (r *reading) readStream(direction store.Direction, count uint64) error {
 		}
 	}
 	return nil
+}
+
+func streamNotFound(stream string) *streams.ReadResp {
+	return &streams.ReadResp{Content: &streams.ReadResp_StreamNotFound_{
+		StreamNotFound: &streams.ReadResp_StreamNotFound{
+			StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte(stream)},
+		},
+	}}
 }
 
 // allStart returns the position that a read of $all begins after, going forwards.

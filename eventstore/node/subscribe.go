@@ -197,18 +197,14 @@ func (r *reading) subscribeStream() error {
 
 // fillStream puts the next readable events on the page, and returns the revision to go on from.
 func (r *reading) fillStream(next uint64) (uint64, error) {
-	stream, err := r.node.store.Stream(r.call.Context(), r.stream)
-	if err != nil {
-		return next, err
-	}
-	if stream.Tombstoned() {
-		return next, streamDeleted(r.stream)
-	}
 	var failed error
-	err = r.node.store.ReadStream(stream, next, store.Forwards, func(record store.Record) bool {
+	stream, err := r.node.store.Read(r.call.Context(), r.stream, next, store.Forwards, func(record store.Record) bool {
 		failed = r.emit(&record)
 		next = record.Revision() + 1
 		return failed == nil && !r.page.Full()
 	})
-	return next, errors.Join(err, failed)
+	if err = errors.Join(err, failed); err == nil && stream.Tombstoned() {
+		err = streamDeleted(r.stream)
+	}
+	return next, err
 }

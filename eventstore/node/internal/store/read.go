@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -37,8 +38,17 @@ func (s Stream) First() uint64 {
 }
 
 // Stream looks a stream up. Where its newest event is just being written, it waits until that is durable.
-func (s *Store) Stream(ctx context.Context, name string) (Stream, error) {
-	h, err := s.loadHead(name)
+func (s *Store) Stream(ctx context.Context, name string) (stream Stream, err error) {
+	c, err := s.newCursor()
+	if err != nil {
+		return Stream{}, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	return s.lookUp(ctx, c, name)
+}
+
+func (s *Store) lookUp(ctx context.Context, c *cursor, name string) (Stream, error) {
+	h, err := c.head(name)
 	if err != nil {
 		return Stream{}, err
 	}
@@ -50,7 +60,7 @@ func (s *Store) Stream(ctx context.Context, name string) (Stream, error) {
 	stream := Stream{Name: name, head: h}
 	if described, ok := DescribedStream(name); ok && !h.tombstoned {
 		// The metadata of a tombstoned stream is as gone as the stream.
-		target, err := s.Stream(ctx, described)
+		target, err := s.lookUp(ctx, c, described)
 		if err != nil {
 			return Stream{}, err
 		}
@@ -59,27 +69,15 @@ func (s *Store) Stream(ctx context.Context, name string) (Stream, error) {
 	return stream, nil
 }
 
-// loadHead reads a stream's head. Most misses are streams about to be created, so it goes through an iterator, which
-// unlike Get asks the filters of the bottom level too.
 func (s *Store) loadHead(stream string) (head, error) { return loadHeadFrom(s.db, stream) }
 
 func loadHeadFrom(reader pebble.Reader, stream string) (h head, err error) {
-	var buf [128]byte
-	key := headKey(buf[:0], stream)
-	iter, err := reader.NewIter(&pebble.IterOptions{
-		LowerBound: key, UpperBound: headsUpper, UseL6Filters: true,
-	})
+	c, err := newCursor(reader)
 	if err != nil {
-		return head{}, fmt.Errorf("read stream head: %w", err)
+		return head{}, err
 	}
-	defer func() { err = errors.Join(err, iter.Close()) }()
-	if iter.SeekPrefixGE(key) {
-		return parseHead(iter.Value())
-	}
-	if err := iter.Error(); err != nil {
-		return head{}, fmt.Errorf("read stream head: %w", err)
-	}
-	return noHead, nil
+	defer func() { err = errors.Join(err, c.close()) }()
+	return c.head(stream)
 }
 
 // get reads one record, which may be kept.
@@ -111,12 +109,8 @@ const (
 
 // Event reads one readable event of a stream, which may be kept. ErrNotFound where there is none.
 func (s *Store) Event(ctx context.Context, name string, revision uint64) (Record, error) {
-	stream, err := s.Stream(ctx, name)
-	if err != nil {
-		return Record{}, err
-	}
 	var found Record
-	err = s.ReadStream(stream, revision, Forwards, func(record Record) bool {
+	_, err := s.Read(ctx, name, revision, Forwards, func(record Record) bool {
 		if record.Revision() == revision {
 			found = record.Clone()
 		}
@@ -128,14 +122,38 @@ func (s *Store) Event(ctx context.Context, name string, revision uint64) (Record
 	return found, err
 }
 
+// Read looks a stream up and reads it: Stream and ReadStream in one, for less than the two.
+func (s *Store) Read(
+	ctx context.Context, name string, from uint64, direction Direction, visit func(Record) bool,
+) (stream Stream, err error) {
+	c, err := s.newCursor()
+	if err != nil {
+		return Stream{}, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	if stream, err = s.lookUp(ctx, c, name); err != nil {
+		return stream, err
+	}
+	return stream, s.read(c, stream, from, direction, visit)
+}
+
 // ReadStream calls visit for the readable events of a stream in order, from a revision (inclusive) on, until visit
 // returns false. Records are only valid during the call. Events that come after the moment the stream was looked up
 // are not among them.
-func (s *Store) ReadStream(stream Stream, from uint64, direction Direction, visit func(Record) bool) error {
+func (s *Store) ReadStream(stream Stream, from uint64, direction Direction, visit func(Record) bool) (err error) {
+	c, err := s.newCursor()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	return s.read(c, stream, from, direction, visit)
+}
+
+func (s *Store) read(c *cursor, stream Stream, from uint64, direction Direction, visit func(Record) bool) error {
 	if !stream.exists() {
 		return nil
 	}
-	first, err := s.firstReadable(stream)
+	first, err := c.firstReadable(stream, s.options.Now)
 	if err != nil {
 		return err
 	}
@@ -147,55 +165,27 @@ func (s *Store) ReadStream(stream Stream, from uint64, direction Direction, visi
 	if lower > upper {
 		return nil
 	}
-	return s.scanIndex(stream.id, lower, upper, direction, visit)
+	return c.scan(stream.id, lower, upper, direction, visit)
 }
 
-// scanIndex visits the records of a stream between two revisions, both inclusive.
-func (s *Store) scanIndex(id, lower, upper uint64, direction Direction, visit func(Record) bool) (err error) {
-	var lowerKey, upperKey [indexKeyLen]byte
-	index, err := s.db.NewIter(&pebble.IterOptions{
-		LowerBound: indexKey(lowerKey[:0], id, lower),
-		UpperBound: indexKey(upperKey[:0], id, upper+1),
-	})
+func (s *Store) firstReadable(stream Stream) (first uint64, err error) {
+	c, err := s.newCursor()
 	if err != nil {
-		return fmt.Errorf("read index: %w", err)
+		return 0, err
 	}
-	defer func() { err = errors.Join(err, index.Close()) }()
-	log := logCursor{store: s}
-	defer func() { err = errors.Join(err, log.close()) }()
-
-	step, ok := index.Next, index.First
-	if direction == Backwards {
-		step, ok = index.Prev, index.Last
-	}
-	for valid := ok(); valid; valid = step() {
-		position, _, err := parseIndexValue(index.Value())
-		if err != nil {
-			return err
-		}
-		record, err := log.at(position)
-		if errors.Is(err, ErrNotFound) {
-			continue // removed by a scavenge meanwhile
-		}
-		if err != nil {
-			return err
-		}
-		if !visit(record) {
-			break
-		}
-	}
-	return index.Error()
+	defer func() { err = errors.Join(err, c.close()) }()
+	return c.firstReadable(stream, s.options.Now)
 }
 
 // firstReadable also takes the age of events into account. Creation times never decrease within a stream, so it
 // halves its way to the first event young enough.
-func (s *Store) firstReadable(stream Stream) (uint64, error) {
+func (c *cursor) firstReadable(stream Stream, clock func() time.Time) (uint64, error) {
 	first := stream.First()
 	maxAge := stream.settings.MaxAge
 	if maxAge == 0 || stream.last < 0 || first > uint64(stream.last) {
 		return first, nil
 	}
-	now := ticks(s.options.Now())
+	now := ticks(clock())
 	if maxAge > uint64(now)/ticksPerSecond { // #nosec G115 -- times after 1970
 		return first, nil
 	}
@@ -203,7 +193,7 @@ func (s *Store) firstReadable(stream Stream) (uint64, error) {
 	low, high := first, uint64(stream.last)+1    // the answer is within [low, high]
 	for low < high {
 		middle := low + (high-low)/2
-		record, found, err := s.nextInStream(stream.id, middle, high)
+		record, found, err := c.nextInStream(stream.id, middle, high)
 		if err != nil {
 			return 0, err
 		}
@@ -220,57 +210,13 @@ func (s *Store) firstReadable(stream Stream) (uint64, error) {
 }
 
 // nextInStream returns the first record with a revision in [from, below).
-func (s *Store) nextInStream(id, from, below uint64) (record Record, found bool, err error) {
+func (c *cursor) nextInStream(id, from, below uint64) (record Record, found bool, err error) {
 	if from >= below {
 		return Record{}, false, nil
 	}
-	err = s.scanIndex(id, from, below-1, Forwards, func(r Record) bool {
+	err = c.scan(id, from, below-1, Forwards, func(r Record) bool {
 		record, found = r.Clone(), true
 		return false
 	})
 	return record, found, err
-}
-
-// logCursor reads records by position. Positions that follow each other in the log cost one step.
-type logCursor struct {
-	store *Store
-	iter  *pebble.Iterator
-	key   []byte
-	next  uint64 // position that follows the present record; 0 before there is one
-}
-
-func (c *logCursor) at(position uint64) (Record, error) {
-	if c.iter == nil {
-		iter, err := c.store.db.NewIter(&pebble.IterOptions{
-			LowerBound: []byte{prefixLog}, UpperBound: []byte{prefixLog + 1},
-		})
-		if err != nil {
-			return Record{}, fmt.Errorf("read log: %w", err)
-		}
-		c.iter = iter
-	}
-	c.key = logKey(c.key[:0], position)
-	found := position == c.next && c.iter.Next() || c.iter.SeekGE(c.key)
-	c.next = 0
-	if !found {
-		if err := c.iter.Error(); err != nil {
-			return Record{}, fmt.Errorf("read log: %w", err)
-		}
-		return Record{}, ErrNotFound
-	}
-	if at, err := parseLogKey(c.iter.Key()); err != nil {
-		return Record{}, err
-	} else if at != position {
-		return Record{}, ErrNotFound
-	}
-	value := c.iter.Value()
-	c.next = position + uint64(len(value))
-	return parseRecord(position, value)
-}
-
-func (c *logCursor) close() error {
-	if c.iter == nil {
-		return nil
-	}
-	return c.iter.Close()
 }
