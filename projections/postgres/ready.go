@@ -53,7 +53,7 @@ func (s *Server) ready(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for postgres: %w (the last answer: %w)", ctx.Err(), err)
 		case <-slow.C:
-			s.cfg.Logger.Info("postgres is not ready yet: it recovers what was not written when it ended last time")
+			s.cfg.Logger.Info("postgres is not ready yet: it starts, or recovers what was not written when it ended last time", "last", err)
 		case <-poll.C:
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -223,5 +224,6 @@ func (s *Server) data() string { return filepath.Join(s.home, "pgdata") }
 
 func socketURL(dir string) string {
 	query := url.Values{"host": {dir}, "port": {port}, "sslmode": {"disable"}}
-	return (&url.URL{Scheme: "postgres", User: url.User(role), Host: "", Path: "/" + database, RawQuery: query.Encode()}).String()
+	encoded := strings.ReplaceAll(query.Encode(), "+", "%20") // to pgx a plus is no space
+	return (&url.URL{Scheme: "postgres", User: url.User(role), Host: "", Path: "/" + database, RawQuery: encoded}).String()
 }
