@@ -135,8 +135,15 @@ not be running. After an older backup the read models are built anew by themselv
 
 // Run restores and verifies.
 func (c *eventstoreRestoreCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
-	progress, end := bar(t, "restoring")
-	report, err := maintenance.Restore(ctx, c.From, c.path(), cli.Logger(os.Stderr), progress)
+	copying, end := bar(t, "restoring")
+	var verifying node.Progress
+	report, err := maintenance.Restore(ctx, c.From, c.path(), cli.Logger(os.Stderr), copying, func(done, total uint64) {
+		if verifying == nil {
+			end()
+			verifying, end = bar(t, "verifying")
+		}
+		verifying(done, total)
+	})
 	end()
 	if err != nil {
 		return err

@@ -126,14 +126,16 @@ func tasks(t *testing.T, dir string) {
 		t.Errorf("verify after the scavenge: %+v, %v", report, err)
 	}
 	restored := filepath.Join(t.TempDir(), "restored", "eventstore")
-	report, err = maintenance.Restore(t.Context(), backup, restored, silent, nil)
-	if err != nil || report.Events != 51 {
+	copied, checked := false, false
+	report, err = maintenance.Restore(t.Context(), backup, restored, silent,
+		func(_, _ uint64) { copied = true }, func(_, _ uint64) { checked = true })
+	if err != nil || report.Events != 51 || !copied || !checked {
 		t.Errorf("restore: %+v, %v", report, err)
 	}
 	if report, err := open(t, restored).Verify(t.Context(), nil); err != nil || !report.OK() || report.Events != 51 {
 		t.Errorf("verify of the restored: %+v, %v", report, err)
 	}
-	if _, err := maintenance.Restore(t.Context(), backup, restored, silent, nil); err == nil || !strings.Contains(err.Error(), "not empty") {
+	if _, err := maintenance.Restore(t.Context(), backup, restored, silent, nil, nil); err == nil || !strings.Contains(err.Error(), "not empty") {
 		t.Errorf("restore over data: %v", err)
 	}
 }
@@ -272,7 +274,7 @@ func TestNothingThere(t *testing.T) {
 	if _, err := maintenance.Open(t.Context(), dir, silent); !errors.Is(err, maintenance.ErrNoStore) {
 		t.Errorf("error = %v, want no store", err)
 	}
-	if _, err := maintenance.Restore(t.Context(), dir, filepath.Join(t.TempDir(), "new"), silent, nil); !errors.Is(err, maintenance.ErrNoStore) {
+	if _, err := maintenance.Restore(t.Context(), dir, filepath.Join(t.TempDir(), "new"), silent, nil, nil); !errors.Is(err, maintenance.ErrNoStore) {
 		t.Errorf("error = %v, want no store", err)
 	}
 }
@@ -307,7 +309,7 @@ func TestADamagedBackupIsNotRestored(t *testing.T) {
 		t.Fatal("found nothing to damage")
 	}
 	parent := t.TempDir()
-	report, err := maintenance.Restore(t.Context(), r.dir, filepath.Join(parent, "new"), silent, nil)
+	report, err := maintenance.Restore(t.Context(), r.dir, filepath.Join(parent, "new"), silent, nil, nil)
 	if err == nil && report.OK() {
 		t.Errorf("restored: %+v", report)
 	}

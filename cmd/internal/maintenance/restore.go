@@ -14,8 +14,8 @@ import (
 )
 
 // Restore copies a backup into a directory that must be empty or not exist, and verifies the copy before it gets its
-// name: afterwards the directory holds all of it or nothing. progress counts bytes while copying.
-func Restore(ctx context.Context, backup, dir string, log *slog.Logger, progress node.Progress) (node.Report, error) {
+// name: afterwards the directory holds all of it or nothing. copying and verifying hear how far each is, in bytes.
+func Restore(ctx context.Context, backup, dir string, log *slog.Logger, copying, verifying node.Progress) (node.Report, error) {
 	if !Holds(backup) {
 		return node.Report{}, fmt.Errorf("%s: %w", backup, ErrNoStore)
 	}
@@ -30,10 +30,10 @@ func Restore(ctx context.Context, backup, dir string, log *slog.Logger, progress
 		return node.Report{}, err
 	}
 	defer func() { _ = os.RemoveAll(partial) }() // it has its name by then, or is worth nothing
-	if err := copyTree(ctx, backup, partial, progress); err != nil {
+	if err := copyTree(ctx, backup, partial, copying); err != nil {
 		return node.Report{}, fmt.Errorf("copy the backup: %w", err)
 	}
-	report, err := node.Verify(ctx, node.Config{Dir: partial, Logger: log}, nil)
+	report, err := node.Verify(ctx, node.Config{Dir: partial, Logger: log}, verifying)
 	if err != nil || !report.OK() {
 		return report, err
 	}
