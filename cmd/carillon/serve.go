@@ -29,7 +29,7 @@ it goes on with the same data. Ctrl-C stops all of it.
 // Run runs the server until the context ends.
 func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, model *kong.Kong) error {
 	app.TuneMemory()
-	log := cli.Logger(os.Stderr)
+	log := cli.ProcessLogger(os.Stderr)
 	for _, name := range unknownVariables(model.Model, os.Environ()) {
 		log.Warn("a variable that Carillon does not know is set: is it mistyped? See \"carillon serve --help\"", "variable", name)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -26,6 +27,28 @@ func parse(t *testing.T, args ...string) (config.Config, error) {
 	}
 	_, err = parser.Parse(args)
 	return c, err
+}
+
+// TestLibrariesLogAsTheProcess is not parallel: it is about the one logger of the process.
+func TestLibrariesLogAsTheProcess(t *testing.T) {
+	output, flags := log.Writer(), log.Flags()
+	defer func() { log.SetOutput(output); log.SetFlags(flags) }()
+	for level, want := range map[string]string{"info": "", "debug": `"level":"DEBUG","msg":"Unsolicited response"}`} {
+		path := filepath.Join(t.TempDir(), level)
+		file, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Logging{LogLevel: level, LogFormat: "json"}.ProcessLogger(file)
+		log.Print("Unsolicited response")
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
+		if err != nil || !strings.HasSuffix(strings.TrimSpace(string(got)), want) || want == "" && len(got) > 0 {
+			t.Errorf("at level %s: %q, %v; want …%s", level, got, err, want)
+		}
+	}
 }
 
 func TestDefaultsAreTheDocumentedOnes(t *testing.T) {

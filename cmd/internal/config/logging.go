@@ -1,6 +1,7 @@
 package config
 
 import (
+	"log"
 	"log/slog"
 	"os"
 	"strings"
@@ -23,6 +24,15 @@ func (l Logging) Logger(to *os.File) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(to, options))
 	}
 	return slog.New(slog.NewTextHandler(to, options))
+}
+
+// ProcessLogger is Logger, for all of a process: what libraries print by package log is in the same form, at debug level,
+// because it may repeat what an endpoint sent. (net/http prints what comes after an answer.)
+func (l Logging) ProcessLogger(to *os.File) *slog.Logger {
+	logger := l.Logger(to)
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(logger.Handler(), slog.LevelDebug).Writer())
+	return logger
 }
 
 // readable writes a time that something took as 1.5s, in JSON too, where it would be a bare number of nanoseconds.
