@@ -29,6 +29,12 @@ func answer(err error) string {
 	return err.Error()
 }
 
+// describeOnly gives a stream metadata; that makes it one that exists.
+func describeOnly(f *fixture, stream string) error {
+	f.describe(stream, func(m *esdb.StreamMetadata) { m.SetMaxCount(100) })
+	return nil
+}
+
 // expectedRevisions: every expectation on every state of a stream.
 func expectedRevisions(t *testing.T, client *esdb.Client) {
 	expectations := map[string]esdb.ExpectedRevision{
@@ -40,7 +46,10 @@ func expectedRevisions(t *testing.T, client *esdb.Client) {
 		then   func(f *fixture, stream string) error
 		want   map[string]string
 	}{
-		"missing":      {0, nil, map[string]string{"any": fine, "no stream": fine, "exists": wrong, "0": wrong, "2": wrong, "7": wrong}},
+		"missing": {0, nil, map[string]string{"any": fine, "no stream": fine, "exists": wrong, "0": wrong, "2": wrong, "7": wrong}},
+		"metadata alone": {0, describeOnly, map[string]string{
+			"any": fine, "no stream": fine, "exists": fine, "0": wrong, "2": wrong, "7": wrong,
+		}},
 		"one event":    {1, nil, map[string]string{"any": fine, "no stream": wrong, "exists": fine, "0": fine, "2": wrong, "7": wrong}},
 		"three events": {3, nil, map[string]string{"any": fine, "no stream": wrong, "exists": fine, "0": wrong, "2": fine, "7": wrong}},
 		"deleted": {3, softDelete, map[string]string{ // it goes on where it was
@@ -85,8 +94,45 @@ func tombstone(f *fixture, stream string) error {
 	return err
 }
 
-// idempotence by event id, where the revision is explicit. With any revision a real server only remembers for a while.
+// idempotence by event id. It is for ever where the revision is explicit, and for a while with any.
 func idempotence(t *testing.T, client *esdb.Client) {
+	t.Run("at a revision", func(t *testing.T) { idempotenceAtRevision(t, client) })
+	t.Run("at any", func(t *testing.T) {
+		f := begin(t, client)
+		list := events(4)
+		stream := f.stream("s")
+		f.append(stream, esdb.NoStream{}, list[0])
+		f.append(stream, esdb.Any{}, list[1:3]...)
+		for name, c := range map[string]struct {
+			list []esdb.EventData
+			want string
+			next uint64
+		}{
+			"appended as the first": {list[:1], fine, 0},
+			"the same two":          {list[1:3], fine, 2},
+			"the first of two":      {list[1:2], fine, 1},
+			"the second of two":     {list[2:3], fine, 2},
+			"of two appends":        {list[:3], fine, 2},
+			"and one more":          {list, wrong, 0},
+		} {
+			for _, expected := range []esdb.ExpectedRevision{esdb.Any{}, esdb.StreamExists{}} {
+				result, err := f.try(stream, expected, c.list)
+				if answer(err) != c.want || err == nil && result.NextExpectedVersion != c.next {
+					t.Errorf("%s, expecting %T: %s, %+v", name, expected, answer(err), result)
+				}
+			}
+		}
+		if got := f.numbers(stream); !slices.Equal(got, []int{0, 1, 2}) {
+			t.Errorf("events %v", got)
+		}
+		f.append(stream, esdb.Revision(2), list[0]) // at its end a stream takes whatever it is given
+		if got := f.numbers(stream); !slices.Equal(got, []int{0, 1, 2, 3}) {
+			t.Errorf("events %v", got)
+		}
+	})
+}
+
+func idempotenceAtRevision(t *testing.T, client *esdb.Client) {
 	f := begin(t, client)
 	stream, list := f.stream("s"), events(4)
 	first := f.append(stream, esdb.NoStream{}, list[:2]...)

@@ -57,9 +57,7 @@ func (q *sequencing) decideAppend(r *request) error {
 		return err
 	}
 	r.result.Revision = h.last
-	if !r.expected.isExact() {
-		q.recent.add(r.events[0].id, r.stream, base)
-	}
+	q.recent.add(r.events, r.stream, base)
 	if meta != nil { // the rest of its metadata stays
 		return q.writeMetadata(meta, h, metadata, base)
 	}
@@ -91,14 +89,13 @@ func (q *sequencing) refuseTombstoned(h *cachedHead) error {
 func (q *sequencing) checkAppend(r *request, h *cachedHead) (repeated bool, err error) {
 	switch r.expected.kind {
 	case expectAny, expectExists:
-		if r.expected.kind == expectExists && h.last < 0 {
-			return false, r.wrong(h)
-		}
-		if r.expected.kind == expectExists && h.settings.softDeleted() {
-			return false, ErrStreamDeleted
+		if r.expected.kind == expectExists {
+			if err := q.checkExists(r, h); err != nil {
+				return false, err
+			}
 		}
 		if start, ok := q.recent.find(r.events, r.stream); ok {
-			return q.repeats(r, h, start)
+			return q.repeatsOrWrong(r, h, start) // wrong where only the first of them are there
 		}
 		return false, nil
 	case expectNoStream:
@@ -118,6 +115,21 @@ func (q *sequencing) checkAppend(r *request, h *cachedHead) (repeated bool, err 
 	case expectUnset:
 	}
 	return false, fmt.Errorf("%w: no expected revision", ErrInvalid)
+}
+
+// checkExists refuses a stream that has neither events nor metadata, or was deleted.
+func (q *sequencing) checkExists(r *request, h *cachedHead) error {
+	if h.settings.softDeleted() {
+		return ErrStreamDeleted
+	}
+	if h.last >= 0 {
+		return nil
+	}
+	meta, err := q.heads.get(MetadataStream(r.stream))
+	if err == nil && meta.last < 0 {
+		err = r.wrong(h)
+	}
+	return err
 }
 
 func (r *request) wrong(h *cachedHead) error {

@@ -25,7 +25,7 @@ func Any() Expected { return Expected{kind: expectAny} }
 // NoStream expects a stream that has no readable events: never written or soft-deleted.
 func NoStream() Expected { return Expected{kind: expectNoStream} }
 
-// StreamExists expects a stream with events.
+// StreamExists expects a stream with events, or at least with metadata.
 func StreamExists() Expected { return Expected{kind: expectExists} }
 
 // Revision expects the stream's last event to have this revision.
@@ -71,6 +71,3 @@ func (e Expected) String() string {
 		return "unset"
 	}
 }
-
-// isExact reports whether a repetition can be recognized from the expectation alone.
-func (e Expected) isExact() bool { return e.kind == expectRevision || e.kind == expectNoStream }

@@ -230,9 +230,9 @@ func (m *machine) judge(name string, expected Expected, list []*modelEvent) (out
 		return "deleted", 0
 	case expected.IsAny():
 		return "accepted", 0
-	case expected.IsStreamExists() && s.last() >= 0 && s.softDeleted():
+	case expected.IsStreamExists() && s.softDeleted():
 		return "deleted", 0
-	case expected.IsStreamExists() && s.last() < 0:
+	case expected.IsStreamExists() && s.last() < 0 && len(m.stream(MetadataStream(name)).events) == 0:
 		return "wrong", 0
 	case expected.IsStreamExists():
 		return "accepted", 0
