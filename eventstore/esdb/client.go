@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
@@ -35,6 +36,8 @@ type Store struct {
 	mu     sync.Mutex
 	closed bool
 	calls  sync.WaitGroup
+	work   chan func() // to idle goroutines, see run
+	idle   atomic.Int32
 }
 
 var _ eventstore.Store = (*Store)(nil)
@@ -74,7 +77,7 @@ func open(cfg *esdb.Configuration, log *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("event store client: %w", err)
 	}
-	s := &Store{client: client}
+	s := &Store{client: client, work: make(chan func())}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -100,50 +103,6 @@ func (s *Store) Close() error {
 	case <-time.After(closeGrace):
 		// A call hangs in discovery. Closing now would make it panic; its goroutine ends with the process.
 		return nil
-	}
-}
-
-// begin registers a call, whose context ends with the store too.
-func (s *Store) begin(ctx context.Context) (context.Context, func(), error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, nil, fmt.Errorf("%w: closed", eventstore.ErrUnavailable)
-	}
-	s.calls.Add(1)
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.ctx, cancel)
-	return ctx, func() { stop(); cancel(); s.calls.Done() }, nil
-}
-
-// call runs f so that the caller gets away when its context ends, even while the client hangs in discovery.
-func call[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (T, error) {
-	var none T
-	callCtx, end, err := s.begin(ctx)
-	if err != nil {
-		return none, err
-	}
-	type answer struct {
-		value T
-		err   error
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		defer end()
-		value, err := f(callCtx)
-		answers <- answer{value, err}
-	}()
-	deadline := time.NewTimer(callTimeout)
-	defer deadline.Stop()
-	select {
-	case a := <-answers:
-		return a.value, a.err
-	case <-ctx.Done():
-		return none, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, ctx.Err())
-	case <-s.ctx.Done():
-		return none, fmt.Errorf("%w: closed", eventstore.ErrUnavailable)
-	case <-deadline.C:
-		return none, fmt.Errorf("%w: no answer in %s", eventstore.ErrUnavailable, callTimeout)
 	}
 }
 

@@ -81,7 +81,7 @@ func (s *Store) page(ctx context.Context, options esdb.ReadAllOptions, count uin
 			return
 		}
 		defer end()
-		events, err := call(ctx, s, func(context.Context) (*esdb.ReadStream, error) { return s.client.ReadAll(ctx, options, count) })
+		events, err := start(ctx, s, func() (*esdb.ReadStream, error) { return s.client.ReadAll(ctx, options, count) })
 		if err != nil {
 			yield(Entry{}, translate(err))
 			return

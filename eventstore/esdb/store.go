@@ -57,7 +57,7 @@ func (s *Store) Read(ctx context.Context, stream string, from eventstore.Revisio
 			return
 		}
 		defer end()
-		events, err := call(ctx, s, func(context.Context) (*esdb.ReadStream, error) {
+		events, err := start(ctx, s, func() (*esdb.ReadStream, error) {
 			return s.client.ReadStream(ctx, stream, esdb.ReadStreamOptions{From: esdb.Revision(uint64(max(from, 0)))}, math.MaxUint64)
 		})
 		if err != nil {
@@ -114,7 +114,7 @@ func (s *Store) follow(ctx context.Context, from esdb.AllPosition, filter *esdb.
 			return
 		}
 		defer end()
-		sub, err := call(ctx, s, func(context.Context) (*esdb.Subscription, error) {
+		sub, err := start(ctx, s, func() (*esdb.Subscription, error) {
 			return s.client.SubscribeToAll(ctx, esdb.SubscribeToAllOptions{
 				From: from, Filter: filter, MaxSearchWindow: searchWindow, CheckpointInterval: checkpointInterval,
 			})
