@@ -16,11 +16,13 @@ type cursor struct {
 	next         uint64 // position that follows the present record; 0 where that is no record
 }
 
+// Most heads that are missing are of streams about to be created, so the filters of the bottom level are asked too.
+var cursorOptions = pebble.IterOptions{UseL6Filters: true}
+
 func (s *Store) newCursor() (*cursor, error) { return newCursor(s.db) }
 
 func newCursor(reader pebble.Reader) (*cursor, error) {
-	// Most heads that are missing are of streams about to be created, so the filters of the bottom level are asked too.
-	iter, err := reader.NewIter(&pebble.IterOptions{UseL6Filters: true})
+	iter, err := reader.NewIter(&cursorOptions)
 	if err != nil {
 		return nil, fmt.Errorf("read: %w", err)
 	}
