@@ -89,7 +89,7 @@ func (c *Commands) unclaim(ctx context.Context, by Caller, scope uuid.UUID, exte
 }
 
 const (
-	upsertWait = 2 * time.Second
+	upsertWait = 10 * time.Second // longer than the other takes on a busy machine: an upsert should find nothing missing
 	upsertPoll = 10 * time.Millisecond
 )
 
