@@ -6,18 +6,14 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,86 +21,10 @@ import (
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/development"
-	"carillon/eventstore/node"
 	"carillon/projections/pgtest"
 )
-
-// childRole makes this test binary one of the processes of the torture.
-const childRole = "CARILLON_TORTURE_CHILD"
-
-func TestMain(m *testing.M) {
-	var err error
-	switch os.Getenv(childRole) {
-	case "server":
-		err = serverChild()
-	case "node":
-		err = nodeChild()
-	default:
-		os.Exit(m.Run())
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-func serverChild() error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	cfg := config.Config{
-		HTTPAddr: os.Getenv("CHILD_API"), AdminAddr: os.Getenv("CHILD_ADMIN"), DataDir: os.Getenv("CHILD_DATA"), Dev: true,
-		Roles:         []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver},
-		EventStoreURL: config.Address(os.Getenv("CHILD_STORE")), DatabaseURL: config.Address(os.Getenv("CHILD_DATABASE")),
-		DeliveryTimeout:       5 * time.Second,
-		DeliveryRetrySchedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second, 5 * time.Second, 5 * time.Second},
-		AutoDisableAfter:      1_000_000, AutoDisableMinStreak: time.Hour,
-	}
-	a, err := app.Open(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	go func() { _, _ = a.DevelopmentKey(ctx) }()
-	return a.Run(ctx)
-}
-
-func nodeChild() error {
-	n, err := node.Open(node.Config{Dir: os.Getenv("CHILD_DATA")})
-	if err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", os.Getenv("CHILD_API"))
-	if err != nil {
-		return err
-	}
-	return n.Serve(listener)
-}
-
-// child is a process that is killed and started again.
-type child struct {
-	t   *testing.T
-	env []string
-	cmd *exec.Cmd
-}
-
-func (c *child) start() {
-	c.t.Helper()
-	c.cmd = exec.Command(os.Args[0]) //nolint:gosec,noctx // this very binary; it is killed below
-	c.cmd.Env = append(os.Environ(), c.env...)
-	c.cmd.Stderr = c.t.Output()
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := c.cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-func (c *child) kill() {
-	_ = c.cmd.Process.Kill()
-	_ = c.cmd.Wait()
-}
 
 func freePort(t *testing.T) string {
 	t.Helper()
@@ -289,6 +209,11 @@ func (w *workload) begin() (stop func() []string) {
 		})
 	}
 	return func() []string {
+		w.eventually("nothing was acknowledged", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(acknowledged) > 0
+		})
 		cancel()
 		group.Wait()
 		return acknowledged
@@ -324,9 +249,6 @@ func (w *workload) receive(_ http.ResponseWriter, request *http.Request) {
 // reconcile waits until everything that was acknowledged has come.
 func (w *workload) reconcile(acknowledged []string) {
 	w.Helper()
-	if len(acknowledged) == 0 {
-		w.Fatal("nothing was acknowledged")
-	}
 	missing := 0
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		missing = 0
