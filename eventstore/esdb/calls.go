@@ -67,7 +67,7 @@ func await[T any](ctx context.Context, s *Store, f func() (T, error)) (T, error)
 	case <-s.ctx.Done():
 		return none, fmt.Errorf("%w: closed", eventstore.ErrUnavailable)
 	case <-deadline.C:
-		return none, fmt.Errorf("%w: no answer in %s", eventstore.ErrUnavailable, callTimeout)
+		return none, fmt.Errorf("%w: no answer in %s%s", eventstore.ErrUnavailable, callTimeout, s.reason())
 	}
 }
 

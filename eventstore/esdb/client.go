@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"sync"
@@ -38,6 +39,8 @@ type Store struct {
 	calls  sync.WaitGroup
 	work   chan func() // to idle goroutines, see run
 	idle   atomic.Int32
+
+	trouble atomic.Pointer[string] // see reason
 }
 
 var _ eventstore.Store = (*Store)(nil)
@@ -46,6 +49,10 @@ var _ eventstore.Store = (*Store)(nil)
 // credentials are never logged.
 func Open(url string, log *slog.Logger) (*Store, error) {
 	cfg, err := esdb.ParseConnectionString(url)
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		return nil, fmt.Errorf("the event store's connection string: %w", file)
+	}
 	if err != nil {
 		return nil, errors.New("the event store's connection string is not of the form esdb://[user:password@]host:port[,host:port]?tls=true")
 	}
@@ -67,19 +74,33 @@ func open(cfg *esdb.Configuration, log *slog.Logger) (*Store, error) {
 	cfg.DiscoveryInterval = discoverInterval
 	timeout := callTimeout
 	cfg.DefaultDeadline = &timeout
+	s := &Store{work: make(chan func())}
 	cfg.Logger = func(level esdb.LogLevel, format string, args ...any) {
 		// What it calls an error is mostly a conflict or a cancelled call; the caller hears of it anyway.
 		if level == esdb.LogWarn || level == esdb.LogError {
-			log.Debug("event store client", "message", fmt.Sprintf(format, args...))
+			message := fmt.Sprintf(format, args...)
+			log.Debug("event store client", "message", message)
+			if strings.Contains(format, "candidate") { // while it looks for a server
+				s.trouble.Store(&message)
+			}
 		}
 	}
 	client, err := esdb.NewClient(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("event store client: %w", err)
 	}
-	s := &Store{client: client, work: make(chan func())}
+	s.client = client
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
+}
+
+// reason is what last kept the client from a connection, to end an error with. The client goes on trying and tells
+// nobody, though a certificate that nobody trusts won't change.
+func (s *Store) reason() string {
+	if last := s.trouble.Swap(nil); last != nil { // one that goes on is noted again soon
+		return "; last " + *last
+	}
+	return ""
 }
 
 // Close ends every call and subscription, waits for them, and closes the connection.

@@ -15,6 +15,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/maintenance"
@@ -38,6 +39,7 @@ func Run(ctx context.Context, dir string, s Settings, out io.Writer, log *slog.L
 	if err != nil {
 		return err
 	}
+	warnOfCertificate(security, time.Now(), log)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Addr)
 	if err != nil {
 		return fmt.Errorf("--addr (CARILLON_EVENTSTORE_ADDR): %w", err)
@@ -109,6 +111,25 @@ func (s *Settings) security() (*tls.Config, error) {
 		return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// renewal is how long before its end a certificate should be renewed.
+const renewal = 14 * 24 * time.Hour
+
+// warnOfCertificate tells the operator what clients would only tell their own users.
+func warnOfCertificate(security *tls.Config, now time.Time, log *slog.Logger) {
+	if security == nil {
+		return
+	}
+	leaf := security.Certificates[0].Leaf
+	switch {
+	case now.After(leaf.NotAfter):
+		log.Warn("the certificate has expired: clients refuse it", "expired", leaf.NotAfter)
+	case now.Before(leaf.NotBefore):
+		log.Warn("the certificate is not valid yet: clients refuse it", "validFrom", leaf.NotBefore)
+	case now.After(leaf.NotAfter.Add(-renewal)):
+		log.Warn("the certificate expires soon: a new one is read when the node starts", "expires", leaf.NotAfter)
+	}
 }
 
 // refuseExposed: whoever else can reach the node must bring a password, over TLS.

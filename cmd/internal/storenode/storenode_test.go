@@ -2,6 +2,7 @@ package storenode_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -9,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log/slog"
 	"math/big"
@@ -104,6 +106,37 @@ func TestTLSAndPassword(t *testing.T) {
 	if err := use(t, strings.Replace(said, "PASSWORD", "open", 1)); err == nil || !strings.Contains(err.Error(), "credentials") {
 		t.Errorf("with a wrong password: %v", err)
 	}
+	untrusted := strings.Replace(strings.TrimSuffix(said, "&tlsCaFile="+cert), "PASSWORD", "sesame%20seeds", 1)
+	if err := use(t, untrusted); err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "sesame") {
+		t.Errorf("without the authority: %v", err)
+	}
+	if _, err := esdb.Open(untrusted+"&tlsCaFile=missing.pem", silent); err == nil || !strings.Contains(err.Error(), "missing.pem") {
+		t.Errorf("with an authority that isn't there: %v", err)
+	}
+}
+
+func TestACertificateThatClientsRefuse(t *testing.T) {
+	t.Parallel()
+	for said, end := range map[string]time.Time{
+		"has expired":      time.Now().Add(-time.Minute),
+		"is not valid yet": time.Now().Add(24 * time.Hour),
+		"expires soon":     time.Now().Add(time.Hour),
+	} {
+		t.Run(said, func(t *testing.T) {
+			t.Parallel()
+			cert, key := certificateUntil(t, end)
+			var log bytes.Buffer
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			settings := storenode.Settings{Addr: "127.0.0.1:0", TLSCert: cert, TLSKey: key}
+			if err := storenode.Run(ctx, t.TempDir(), settings, io.Discard, slog.New(slog.NewTextHandler(&log, nil))); err != nil && !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			if !strings.Contains(log.String(), said) {
+				t.Errorf("log: %s", log.String())
+			}
+		})
+	}
 }
 
 func TestWhatIsNotSafeIsRefused(t *testing.T) {
@@ -145,12 +178,17 @@ func TestWhatIsNotSafeIsRefused(t *testing.T) {
 // certificate makes a self-signed one for loopback, and returns the files of it and of its key.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
+	return certificateUntil(t, time.Now().Add(time.Hour))
+}
+
+func certificateUntil(t *testing.T, end time.Time) (cert, key string) {
+	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "node"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "node"}, NotBefore: end.Add(-2 * time.Hour), NotAfter: end,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
