@@ -18,7 +18,12 @@ assert.equal(appended.nextExpectedRevision, 9n);
 await assert.rejects(client.appendToStream(stream, events(1), { expectedRevision: NO_STREAM }), WrongExpectedVersionError);
 const many = await Promise.all(Array.from({ length: 50 }, () => client.appendToStream(stream, events(2), { expectedRevision: ANY })));
 assert.ok(many.every((r) => r.success));
-done("append (single and 50 at once, wrong revision refused)");
+const retry = events(3), other = `${stream}-retried`;
+for (const expectedRevision of [NO_STREAM, ANY, NO_STREAM]) await client.appendToStream(other, retry, { expectedRevision });
+const once = [];
+for await (const { event } of client.readStream(other)) once.push(event.id);
+assert.deepEqual(once, retry.map(({ id }) => id));
+done("append (single and 50 at once, wrong revision refused, retries recognized)");
 
 let revisions = [];
 for await (const { event } of client.readStream(stream, { direction: FORWARDS, fromRevision: START })) revisions.push(Number(event.revision));
