@@ -39,6 +39,8 @@ type DestinationPatch struct {
 	Headers               *map[string]string
 	DebounceWindowSeconds *int
 	Enabled               *bool
+
+	bearing string // where not empty, it is meant for the bearer of this name only
 }
 
 // CreatedDestination is what the create answer shows beyond the destination itself.
@@ -71,14 +73,14 @@ func (c *Commands) CreateDestination(ctx context.Context, by Caller, in Destinat
 	return created, at, nil
 }
 
-// ReplaceDestination makes every mutable field of a destination what the input says. Its name stays where the input has
-// none.
+// ReplaceDestination makes every mutable field of a destination what the input says. Its name stays.
 func (c *Commands) ReplaceDestination(ctx context.Context, by Caller, id uuid.UUID, in DestinationInput) (eventstore.Position, error) {
-	patch := DestinationPatch{Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds}
-	if in.ExternalID != "" {
-		patch.ExternalID = &in.ExternalID
-	}
-	return c.ReviseDestination(ctx, by, id, patch)
+	return c.ReviseDestination(ctx, by, id, in.replacing())
+}
+
+// replacing is the patch that makes all of a destination but its name what the input says.
+func (in *DestinationInput) replacing() DestinationPatch {
+	return DestinationPatch{Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds}
 }
 
 // UpsertDestination creates or replaces the destination with the input's externalId; created says which it was. Of
@@ -88,14 +90,19 @@ func (c *Commands) UpsertDestination(ctx context.Context, by Caller, in Destinat
 	if err := c.checkDestination(ctx, in); err != nil {
 		return d, false, eventstore.Start, err
 	}
-	owner, err := c.claim(ctx, by, by.Organization, in.ExternalID, d.ID, c.destinationBears)
-	switch {
-	case errors.Is(err, externalid.ErrTaken):
+	owner := uuid.Nil
+	err = untilNamed(ctx, func() error {
+		if owner, err = c.claim(ctx, by, by.Organization, in.ExternalID, d.ID, c.destinationBears); !errors.Is(err, externalid.ErrTaken) {
+			return err
+		}
+		patch := in.replacing()
+		patch.bearing = in.ExternalID
+		at, err = c.ReviseDestination(ctx, by, owner, patch)
+		return err
+	})
+	if err != nil || owner != uuid.Nil {
 		d.ID = owner
-		at, err = onceRecorded(ctx, func() (eventstore.Position, error) { return c.ReplaceDestination(ctx, by, owner, in) })
 		return d, false, at, err
-	case err != nil:
-		return d, false, eventstore.Start, err
 	}
 	if at, err = c.recordDestination(ctx, by, d.ID, in); err != nil {
 		c.unclaim(ctx, by, by.Organization, in.ExternalID, d.ID, err)
@@ -127,19 +134,34 @@ func (c *Commands) recordDestination(ctx context.Context, by Caller, id uuid.UUI
 }
 
 // ReviseDestination changes what the patch names. A patch that changes nothing records nothing.
-func (c *Commands) ReviseDestination(ctx context.Context, by Caller, id uuid.UUID, patch DestinationPatch) (eventstore.Position, error) {
+func (c *Commands) ReviseDestination(ctx context.Context, by Caller, id uuid.UUID, patch DestinationPatch) (at eventstore.Position, err error) {
 	if err := c.checkPatch(ctx, patch); err != nil {
 		return eventstore.Start, err
 	}
+	if patch.ExternalID == nil {
+		return c.reviseDestination(ctx, by, id, patch)
+	}
+	err = untilNamed(ctx, func() error {
+		at, err = c.reviseDestination(ctx, by, id, patch)
+		return err
+	})
+	return at, err
+}
+
+func (c *Commands) reviseDestination(ctx context.Context, by Caller, id uuid.UUID, patch DestinationPatch) (eventstore.Position, error) {
 	known, err := eventstore.Load(ctx, c.Store, destination.Aggregate, id)
 	if err != nil {
 		return eventstore.Start, err
 	}
-	if !known.State.VisibleTo(by.Organization) {
+	bears := known.State.Settings.ExternalID
+	switch {
+	case patch.bearing != "" && (known.State.Deleted || bears != patch.bearing):
+		return eventstore.Start, errOthersName
+	case !known.State.VisibleTo(by.Organization):
 		return eventstore.Start, destinationError(destination.ErrUnknown)
 	}
 	order := destination.Revise{
-		Organization: by.Organization, ExternalID: patch.ExternalID, Name: patch.Name, URL: patch.URL,
+		Organization: by.Organization, Name: patch.Name, URL: patch.URL,
 		DebounceWindowSeconds: patch.DebounceWindowSeconds, Enabled: patch.Enabled, At: c.now(),
 	}
 	if patch.Headers != nil {
@@ -149,30 +171,35 @@ func (c *Commands) ReviseDestination(ctx context.Context, by Caller, id uuid.UUI
 		}
 		order.Headers = &sealed
 	}
-	old := known.State.Settings.ExternalID
-	renamed := patch.ExternalID != nil && *patch.ExternalID != old
-	if renamed && *patch.ExternalID != "" {
-		_, err := c.claim(ctx, by, by.Organization, *patch.ExternalID, id, c.destinationBears)
-		if errors.Is(err, externalid.ErrTaken) {
-			return eventstore.Start, refuse(Exists, "externalId", "another destination has externalId %q", *patch.ExternalID)
-		}
-		if err != nil {
-			return eventstore.Start, err
-		}
+	if patch.ExternalID != nil && *patch.ExternalID != bears {
+		order.ExternalID = patch.ExternalID
+		return c.renameDestination(ctx, by, id, known, order)
 	}
 	out, err := eventstore.ExecuteAt(ctx, c.Store, destination.Aggregate, id, &known, destination.Command(order), by.context())
+	return out.Position, destinationError(err)
+}
+
+// renameDestination records an order with another name, if the destination is still as known. See releaseOld.
+func (c *Commands) renameDestination(ctx context.Context, by Caller, id uuid.UUID, known eventstore.Loaded[destination.State], order destination.Revise) (eventstore.Position, error) {
+	old, name := known.State.Settings.ExternalID, *order.ExternalID
+	reserved, err := c.reserved(ctx, by.Organization, old)
 	if err != nil {
-		if renamed {
-			c.unclaim(ctx, by, by.Organization, *patch.ExternalID, id, destinationError(err))
-		}
-		return eventstore.Start, destinationError(err)
+		return eventstore.Start, err
 	}
-	if renamed {
-		if err := c.release(ctx, by, by.Organization, old, id); err != nil {
-			return eventstore.Start, err
-		}
+	_, err = c.claim(ctx, by, by.Organization, name, id, c.destinationBears)
+	switch {
+	case errors.Is(err, externalid.ErrTaken):
+		return eventstore.Start, refuse(Exists, "externalId", "another destination has externalId %q", name)
+	case err != nil:
+		return eventstore.Start, err
 	}
-	return out.Position, nil
+	out, err := eventstore.ExecuteOn(ctx, c.Store, destination.Aggregate, id, known, destination.Command(order), by.context())
+	if err != nil {
+		err = destinationError(err)
+		c.unclaim(ctx, by, by.Organization, name, id, err)
+		return eventstore.Start, err
+	}
+	return out.Position, c.releaseOld(ctx, by, by.Organization, old, reserved, id)
 }
 
 // DeleteDestination ends a destination. Its data key goes at once, and with it all that was sealed for it.

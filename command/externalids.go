@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"regexp"
 	"time"
 
@@ -58,7 +59,7 @@ func (c *Commands) claim(ctx context.Context, by Caller, scope uuid.UUID, extern
 	if borne || !gone && order.At.Sub(other.Since) < abandonedAfter {
 		return other.Owner, externalid.ErrTaken
 	}
-	order.Abandoned = other.Owner
+	order.Abandoned = other
 	out, err = eventstore.Execute(ctx, c.Store, externalid.Aggregate, stream, externalid.Command(order), by.context())
 	if errors.Is(err, externalid.ErrTaken) {
 		return out.State.Owner, err
@@ -88,24 +89,51 @@ func (c *Commands) unclaim(ctx context.Context, by Caller, scope uuid.UUID, exte
 	_ = c.release(ctx, by, scope, externalID, owner) // if that fails too, claim finds out
 }
 
+// reserved is the reservation of a name as it is.
+func (c *Commands) reserved(ctx context.Context, scope uuid.UUID, externalID string) (eventstore.Loaded[externalid.State], error) {
+	return eventstore.Load(ctx, c.Store, externalid.Aggregate, externalid.StreamID(scope, externalID))
+}
+
+// releaseOld gives back the name that an owner bore before it was renamed, if nobody renewed the claim since it was
+// loaded: another request may have given the owner its old name again.
+//
+// A name can't get lost this way. Who gives a name loads the bearer, claims the name, and appends to the bearer at the
+// revision that it loaded. Who takes it away loads the bearer, then the reservation, appends, and releases at the
+// revision of that reservation. Where the giver's append comes last, its claim came after the taker's load.
+func (c *Commands) releaseOld(ctx context.Context, by Caller, scope uuid.UUID, externalID string, old eventstore.Loaded[externalid.State], owner uuid.UUID) error {
+	if externalID == "" {
+		return nil
+	}
+	_, err := eventstore.ExecuteOn(ctx, c.Store, externalid.Aggregate, externalid.StreamID(scope, externalID), old,
+		externalid.Command(externalid.Release{Owner: owner, At: c.now()}), by.context())
+	if errors.Is(err, eventstore.ErrWrongRevision) {
+		return nil
+	}
+	return err
+}
+
 const (
-	upsertWait = 10 * time.Second // longer than the other takes on a busy machine: an upsert should find nothing missing
-	upsertPoll = 10 * time.Millisecond
+	namingWait = 10 * time.Second // longer than others take on a busy machine
+	namingPoll = 10 * time.Millisecond
 )
 
-// onceRecorded replaces what another request has just claimed the name of, and waits until that one has recorded it.
-func onceRecorded(ctx context.Context, replace func() (eventstore.Position, error)) (eventstore.Position, error) {
-	deadline := time.Now().Add(upsertWait)
-	for {
-		at, err := replace()
-		var refusal *Refusal
-		if !errors.As(err, &refusal) || refusal.Kind != NotFound || time.Now().After(deadline) {
-			return at, err
+// errOthersName: the name, or the bearer, is in the hands of another request right now.
+var errOthersName = errors.New("another request is about to change this externalId")
+
+// untilNamed tries again while other requests are about to give or take the name, or change its bearer.
+func untilNamed(ctx context.Context, try func() error) error {
+	for deadline := time.Now().Add(namingWait); ; {
+		err := try()
+		if !errors.Is(err, errOthersName) && !errors.Is(err, eventstore.ErrWrongRevision) {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return &Refusal{Kind: Conflict, Field: "externalId", Message: "other requests are changing this externalId at the same time: try again", Err: err}
 		}
 		select {
 		case <-ctx.Done():
-			return at, ctx.Err()
-		case <-time.After(upsertPoll):
+			return ctx.Err()
+		case <-time.After(rand.N(2 * namingPoll)): //nolint:gosec // chance only keeps those apart who met once
 		}
 	}
 }

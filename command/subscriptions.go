@@ -22,6 +22,8 @@ type SubscriptionPatch struct {
 	FeedType   *string
 	Feeds      *[]subscription.Pin
 	Active     *bool
+
+	bearing string // where not empty, it is meant for the bearer of this name only
 }
 
 // CreateSubscription subscribes a destination.
@@ -49,13 +51,18 @@ func (c *Commands) UpsertSubscription(ctx context.Context, by Caller, dest uuid.
 	if err := c.checkDeclaration(ctx, by, dest, d); err != nil {
 		return id, false, eventstore.Start, err
 	}
-	owner, err := c.claim(ctx, by, dest, d.ExternalID, id, c.subscriptionBears)
-	switch {
-	case errors.Is(err, externalid.ErrTaken):
-		at, err = onceRecorded(ctx, func() (eventstore.Position, error) { return c.ReplaceSubscription(ctx, by, dest, owner, d) })
+	owner := uuid.Nil
+	err = untilNamed(ctx, func() error {
+		if owner, err = c.claim(ctx, by, dest, d.ExternalID, id, c.subscriptionBears); !errors.Is(err, externalid.ErrTaken) {
+			return err
+		}
+		patch := replacing(d)
+		patch.bearing = d.ExternalID
+		at, err = c.ReviseSubscription(ctx, by, dest, owner, patch)
+		return err
+	})
+	if err != nil || owner != uuid.Nil {
 		return owner, false, at, err
-	case err != nil:
-		return id, false, eventstore.Start, err
 	}
 	at, err = c.recordSubscription(ctx, by, id, dest, d)
 	return id, true, at, err
@@ -68,33 +75,48 @@ func (c *Commands) recordSubscription(ctx context.Context, by Caller, id, dest u
 	return out.Position, subscriptionError(err)
 }
 
-// ReplaceSubscription makes the whole declaration what d says; its name stays where d has none. Access to the pinned
-// feeds is checked again.
+// ReplaceSubscription makes the whole declaration what d says; its name stays. Access to the pinned feeds is checked
+// again.
 func (c *Commands) ReplaceSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, d subscription.Declaration) (eventstore.Position, error) {
 	if err := c.checkDeclaration(ctx, by, dest, d); err != nil {
 		return eventstore.Start, err
 	}
-	pins := d.Feeds
-	patch := SubscriptionPatch{EventTypes: d.EventTypes, ScopeKind: &d.ScopeKind, FeedType: &d.FeedType, Feeds: &pins}
-	if d.ExternalID != "" {
-		patch.ExternalID = &d.ExternalID
-	}
-	return c.ReviseSubscription(ctx, by, dest, id, patch)
+	return c.ReviseSubscription(ctx, by, dest, id, replacing(d))
+}
+
+// replacing is the patch that makes all of a declaration but its name what d says.
+func replacing(d subscription.Declaration) SubscriptionPatch {
+	return SubscriptionPatch{EventTypes: d.EventTypes, ScopeKind: &d.ScopeKind, FeedType: &d.FeedType, Feeds: &d.Feeds}
 }
 
 // ReviseSubscription merges a patch. The merged declaration is validated as a whole; reactivation checks access to
 // every pinned feed, the stored ones included.
-func (c *Commands) ReviseSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, patch SubscriptionPatch) (eventstore.Position, error) {
+func (c *Commands) ReviseSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, patch SubscriptionPatch) (at eventstore.Position, err error) {
+	if patch.ExternalID == nil {
+		return c.reviseSubscription(ctx, by, dest, id, patch)
+	}
+	err = untilNamed(ctx, func() error {
+		at, err = c.reviseSubscription(ctx, by, dest, id, patch)
+		return err
+	})
+	return at, err
+}
+
+func (c *Commands) reviseSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, patch SubscriptionPatch) (eventstore.Position, error) {
 	known, err := eventstore.Load(ctx, c.Store, subscription.Aggregate, id)
 	if err != nil {
 		return eventstore.Start, err
 	}
-	order := subscription.Revise{
-		Organization: by.Organization, Destination: dest, ExternalID: patch.ExternalID, EventTypes: patch.EventTypes,
-		ScopeKind: patch.ScopeKind, FeedType: patch.FeedType, Feeds: patch.Feeds, Active: patch.Active, At: c.now(),
-	}
-	if known.State.Organization != by.Organization || known.State.Destination != dest || known.State.Deleted {
+	bears := known.State.Declaration.ExternalID
+	switch {
+	case patch.bearing != "" && (known.State.Deleted || bears != patch.bearing):
+		return eventstore.Start, errOthersName
+	case known.State.Organization != by.Organization || known.State.Destination != dest || known.State.Deleted:
 		return eventstore.Start, subscriptionError(subscription.ErrUnknown)
+	}
+	order := subscription.Revise{
+		Organization: by.Organization, Destination: dest, EventTypes: patch.EventTypes,
+		ScopeKind: patch.ScopeKind, FeedType: patch.FeedType, Feeds: patch.Feeds, Active: patch.Active, At: c.now(),
 	}
 	merged := order.Merge(known.State.Declaration)
 	if err := c.checkTypes(merged.EventTypes); err != nil {
@@ -108,33 +130,38 @@ func (c *Commands) ReviseSubscription(ctx context.Context, by Caller, dest, id u
 			return eventstore.Start, err
 		}
 	}
-	old := known.State.Declaration.ExternalID
-	renamed := merged.ExternalID != old
-	if renamed && merged.ExternalID != "" {
-		if err := CheckExternalID("externalId", merged.ExternalID); err != nil {
-			return eventstore.Start, err
-		}
-		_, err := c.claim(ctx, by, dest, merged.ExternalID, id, c.subscriptionBears)
-		if errors.Is(err, externalid.ErrTaken) {
-			return eventstore.Start, refuse(Exists, "externalId", "another subscription of this destination has externalId %q", merged.ExternalID)
-		}
-		if err != nil {
-			return eventstore.Start, err
-		}
+	if patch.ExternalID != nil && *patch.ExternalID != bears {
+		order.ExternalID = patch.ExternalID
+		return c.renameSubscription(ctx, by, dest, id, known, order)
 	}
 	out, err := eventstore.ExecuteAt(ctx, c.Store, subscription.Aggregate, id, &known, subscription.Command(order), by.context())
+	return out.Position, subscriptionError(err)
+}
+
+// renameSubscription records an order with another name, if the subscription is still as known. See releaseOld.
+func (c *Commands) renameSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, known eventstore.Loaded[subscription.State], order subscription.Revise) (eventstore.Position, error) {
+	old, name := known.State.Declaration.ExternalID, *order.ExternalID
+	if err := CheckExternalID("externalId", name); err != nil {
+		return eventstore.Start, err
+	}
+	reserved, err := c.reserved(ctx, dest, old)
 	if err != nil {
-		if renamed {
-			c.unclaim(ctx, by, dest, merged.ExternalID, id, subscriptionError(err))
-		}
-		return eventstore.Start, subscriptionError(err)
+		return eventstore.Start, err
 	}
-	if renamed {
-		if err := c.release(ctx, by, dest, old, id); err != nil {
-			return eventstore.Start, err
-		}
+	_, err = c.claim(ctx, by, dest, name, id, c.subscriptionBears)
+	switch {
+	case errors.Is(err, externalid.ErrTaken):
+		return eventstore.Start, refuse(Exists, "externalId", "another subscription of this destination has externalId %q", name)
+	case err != nil:
+		return eventstore.Start, err
 	}
-	return out.Position, nil
+	out, err := eventstore.ExecuteOn(ctx, c.Store, subscription.Aggregate, id, known, subscription.Command(order), by.context())
+	if err != nil {
+		err = subscriptionError(err)
+		c.unclaim(ctx, by, dest, name, id, err)
+		return eventstore.Start, err
+	}
+	return out.Position, c.releaseOld(ctx, by, dest, old, reserved, id)
 }
 
 // DeleteSubscription ends a subscription; deliveries that only it asked for are discarded.

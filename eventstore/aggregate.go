@@ -86,6 +86,16 @@ func Execute[S, E, C any](ctx context.Context, store Store, a Aggregate[S, E, C]
 // ExecuteAt is Execute for a caller who already knows the state: known, where not nil, is tried first, which saves a
 // read. If it turns out to be old, the append is refused and the loop loads for itself.
 func ExecuteAt[S, E, C any](ctx context.Context, store Store, a Aggregate[S, E, C], id uuid.UUID, known *Loaded[S], command C, c Context) (Outcome[S, E], error) {
+	return execute(ctx, store, a, id, known, false, command, c)
+}
+
+// ExecuteOn is ExecuteAt for a command that is right for one state only. Where that turns out to be old, it fails with
+// ErrWrongRevision.
+func ExecuteOn[S, E, C any](ctx context.Context, store Store, a Aggregate[S, E, C], id uuid.UUID, known Loaded[S], command C, c Context) (Outcome[S, E], error) {
+	return execute(ctx, store, a, id, &known, true, command, c)
+}
+
+func execute[S, E, C any](ctx context.Context, store Store, a Aggregate[S, E, C], id uuid.UUID, known *Loaded[S], only bool, command C, c Context) (Outcome[S, E], error) {
 	metadata, err := c.Metadata.encode()
 	if err != nil {
 		return Outcome[S, E]{}, err
@@ -94,11 +104,13 @@ func ExecuteAt[S, E, C any](ctx context.Context, store Store, a Aggregate[S, E, 
 	for {
 		out, err := tryInTurn(ctx, store, a, id, known, command, c.CommandID, metadata, met)
 		met = met || errors.Is(err, ErrWrongRevision)
-		again := errors.Is(err, ErrWrongRevision) || errors.Is(err, ErrUnavailable)
+		again := errors.Is(err, ErrWrongRevision) && !only || errors.Is(err, ErrUnavailable)
 		if !again || ctx.Err() != nil || time.Now().After(deadline) {
 			return out, err
 		}
-		known = nil
+		if !only {
+			known = nil
+		}
 		select {
 		case <-ctx.Done():
 			return out, err

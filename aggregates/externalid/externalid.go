@@ -49,13 +49,14 @@ type Command interface{ decide(State) ([]Event, error) }
 
 // The intentions.
 type (
-	// Claim asks for the name. Abandoned is an earlier owner that does not bear the name after all, because it was
-	// never created, renamed or deleted: it loses the name.
+	// Claim asks for the name. An owner who claims it again renews the claim, so that the release of an earlier one
+	// comes too late. Abandoned is the claim of an owner that does not bear the name after all, because it was never
+	// created, renamed or deleted: it loses the name.
 	Claim struct {
 		Scope      uuid.UUID
 		ExternalID string
 		Owner      uuid.UUID
-		Abandoned  uuid.UUID
+		Abandoned  State
 		At         time.Time
 	}
 	// Release gives the name back; that of another owner stays.
@@ -67,13 +68,13 @@ type (
 
 func (c Claim) decide(s State) ([]Event, error) {
 	claimed := Claimed{c.Scope, c.ExternalID, c.Owner, c.At}
-	switch s.Owner {
-	case c.Owner:
-		return nil, nil
-	case uuid.Nil:
+	switch {
+	case s.Owner == c.Owner && s.Since.Equal(c.At):
+		return nil, nil // the same claim again
+	case s.Owner == c.Owner, s.Owner == uuid.Nil:
 		return []Event{claimed}, nil
-	case c.Abandoned:
-		return []Event{Released{Owner: c.Abandoned, At: c.At}, claimed}, nil
+	case s.Owner == c.Abandoned.Owner && s.Since.Equal(c.Abandoned.Since):
+		return []Event{Released{Owner: s.Owner, At: c.At}, claimed}, nil
 	}
 	return nil, ErrTaken
 }

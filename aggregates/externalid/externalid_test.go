@@ -40,9 +40,17 @@ func TestReleaseFreesOnlyOnesOwn(t *testing.T) {
 
 func TestAnAbandonedNameChangesHands(t *testing.T) {
 	t.Parallel()
-	bobs := claimed
-	bobs.Owner = bob
+	bobs, renewed, later := claimed, claimed, noon.Add(time.Second)
+	bobs.Owner, bobs.At, renewed.At = bob, later, later
+	take := externalid.Claim{Scope: scope, ExternalID: "crm", Owner: bob, Abandoned: externalid.State{Owner: alice, Since: noon}, At: later}
+	given.Stream(t, externalid.Aggregate).Of(claimed).When(take).Then(externalid.Released{Owner: alice, At: later}, bobs)
+	given.Stream(t, externalid.Aggregate).Of(claimed, renewed).When(take).Refused(externalid.ErrTaken)
+}
+
+func TestAnOwnerRenewsItsClaim(t *testing.T) {
+	t.Parallel()
+	renewed := claimed
+	renewed.At = noon.Add(time.Second)
 	given.Stream(t, externalid.Aggregate).Of(claimed).
-		When(externalid.Claim{Scope: scope, ExternalID: "crm", Owner: bob, Abandoned: alice, At: noon}).
-		Then(externalid.Released{Owner: alice, At: noon}, bobs)
+		When(externalid.Claim{Scope: scope, ExternalID: "crm", Owner: alice, At: renewed.At}).Then(renewed)
 }

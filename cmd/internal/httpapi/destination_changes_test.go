@@ -306,6 +306,50 @@ func TestChangesAtOnceAllSucceed(t *testing.T) {
 	}
 }
 
+func TestRenamesAtOnceLeaveEachNameToOne(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	created := s.destination(t, "a")
+	declared := `"eventTypes":["*"],"scopeKind":"all"`
+	var subscribed struct {
+		ID string `json:"id"`
+	}
+	s.do(t, request{method: "PUT", path: destinations + "/" + created.ID + "/subscriptions/a", body: "{" + declared + "}"}).into(t, 201, &subscribed)
+	for collection, tt := range map[string]struct{ id, more string }{
+		destinations: {created.ID, fmt.Sprintf(`"name":"other","config":{"url":%q}`, receiverURL(t, 204))},
+		destinations + "/" + created.ID + "/subscriptions": {subscribed.ID, declared},
+	} {
+		for range 5 {
+			got := s.concurrently(t, 12, func(i int) request {
+				return request{method: "PATCH", path: collection + "/" + tt.id, body: `{"externalId":"` + []string{"a", "b"}[i%2] + `"}`}
+			})
+			if got[http.StatusOK] != 12 {
+				t.Errorf("%v, want 12 times 200", got)
+			}
+			var now struct {
+				ExternalID string `json:"externalId"`
+			}
+			s.do(t, request{path: collection + "/" + tt.id}).into(t, 200, &now)
+			s.do(t, request{method: "POST", path: collection, body: `{"externalId":"` + now.ExternalID + `",` + tt.more + `}`}).refused(t, 409, "ALREADY_EXISTS", now.ExternalID)
+		}
+		got := s.concurrently(t, 24, func(i int) request {
+			name := []string{"a", "b"}[i%2]
+			if i%3 == 0 {
+				return request{method: "PUT", path: collection + "/" + name, body: "{" + tt.more + "}"}
+			}
+			return request{method: "PATCH", path: collection + "/" + tt.id, body: `{"externalId":"` + name + `"}`}
+		})
+		if got[http.StatusOK]+got[http.StatusCreated]+got[http.StatusConflict] != 24 || got[http.StatusCreated] > 1 {
+			t.Errorf("%v, want 200, 201 or 409 for all 24, and one more bearer at most", got)
+		}
+		for _, name := range []string{"a", "b"} {
+			if got := s.do(t, request{path: collection + "/" + name}); got.status != http.StatusOK && got.status != http.StatusNotFound {
+				t.Errorf("%s: %d %s", name, got.status, got.body)
+			}
+		}
+	}
+}
+
 // TestWhatIsDeletedRightAfterItsChange deletes a destination between a write's append and its answer.
 func TestWhatIsDeletedRightAfterItsChange(t *testing.T) {
 	t.Parallel()
