@@ -215,7 +215,7 @@ func (a *App) Close() {
 	}
 }
 
-// APIAddr is the address that the API listens on.
+// APIAddr is the address that the API listens on. Call it only where the process has that role.
 func (a *App) APIAddr() net.Addr { return a.listeners.api.Addr() }
 
 // AdminAddr is the address that the admin API listens on.

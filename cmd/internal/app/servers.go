@@ -28,8 +28,10 @@ type listeners struct{ api, admin net.Listener }
 
 func listen(ctx context.Context, cfg *config.Config) (l listeners, err error) {
 	var lc net.ListenConfig
-	if l.api, err = lc.Listen(ctx, "tcp", cfg.HTTPAddr); err != nil {
-		return l, refused("CARILLON_HTTP_ADDR", "--http-addr", err)
+	if cfg.Is(config.RoleAPI) { // else callers would wait at a door that nobody opens
+		if l.api, err = lc.Listen(ctx, "tcp", cfg.HTTPAddr); err != nil {
+			return l, refused("CARILLON_HTTP_ADDR", "--http-addr", err)
+		}
 	}
 	if l.admin, err = lc.Listen(ctx, "tcp", cfg.AdminAddr); err != nil {
 		l.close()
@@ -60,7 +62,7 @@ func (l listeners) close() {
 // startServers serves the admin API, and the API where the process has that role.
 func (a *App) startServers(s *stage) {
 	s.run(func(ctx context.Context) error { return serve(ctx, a.listeners.admin, a.admin, a.log, "", "") })
-	api := "not in this process's roles"
+	api := "none: not a role of this process"
 	if a.cfg.Is(config.RoleAPI) {
 		api = a.baseURL()
 		s.run(func(ctx context.Context) error {

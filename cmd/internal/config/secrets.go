@@ -77,7 +77,7 @@ func onceMade(path, fresh string) (string, error) {
 	dir := filepath.Dir(path)
 	file, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // 0600
 	if err != nil {
-		return "", fmt.Errorf("keep a secret: %w", err)
+		return "", fmt.Errorf("keep a secret in the data directory: %w; this user must be able to write there", err)
 	}
 	defer func() { _ = os.Remove(file.Name()) }()
 	_, err = file.WriteString(fresh + "\n")
