@@ -92,10 +92,10 @@ func (n *Node) Scavenge(ctx context.Context, progress Progress) (Scavenged, erro
 	return Scavenged(removed), err
 }
 
-// Verify opens the data in a directory that no node is using and verifies it; see Node.Verify.
+// Verify verifies the data in a directory that no node is using, and changes nothing there; see Node.Verify.
 func Verify(ctx context.Context, config Config, progress Progress) (report Report, err error) {
 	options := config.storeOptions()
-	options.MustExist = true
+	options.MustExist, options.ReadOnly = true, true
 	opened, err := store.Open(options)
 	if err != nil {
 		return Report{}, fmt.Errorf("verify: %w", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
@@ -104,6 +105,38 @@ func TestScavengeGivesSpaceBackAndVerifyFindsNothingWrong(t *testing.T) {
 	client = serve(t, node.Config{Dir: dir}).client(t)
 	if result := appendTo(t, client, "s-20", esdb.NoStream{}, events(1)...); result.NextExpectedVersion != 20 {
 		t.Errorf("the deleted stream goes on with %d", result.NextExpectedVersion)
+	}
+}
+
+// What is damaged is evidence, and a backup is to stay as it is.
+func TestVerifyChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := serve(t, node.Config{})
+	client := s.client(t)
+	appendTo(t, client, "s", esdb.NoStream{}, events(20)...)
+	dir := filepath.Join(t.TempDir(), "backup") // its newest events are in the write-ahead log alone
+	if err := s.Backup(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	files := func() (names []string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			if info, err := entry.Info(); err == nil && entry.Name() != "LOCK" {
+				names = append(names, fmt.Sprint(entry.Name(), info.Size(), info.ModTime()))
+			}
+		}
+		return names
+	}
+	before := files()
+	report, err := node.Verify(t.Context(), node.Config{Dir: dir}, nil)
+	if err != nil || !report.OK() || report.Events != 20 {
+		t.Errorf("verify: %+v, %v", report, err)
+	}
+	if after := files(); !slices.Equal(after, before) {
+		t.Errorf("files were %s, now %s", before, after)
 	}
 }
 

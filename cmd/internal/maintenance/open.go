@@ -100,7 +100,7 @@ func (c *client) run(ctx context.Context, task string, body []byte, progress nod
 	}
 	defer func() { _ = response.Body.Close() }()
 	lines := bufio.NewScanner(response.Body)
-	lines.Buffer(nil, 1<<20)
+	lines.Buffer(nil, 8<<20) // a hundred problems, each with a stream's name
 	for lines.Scan() {
 		var l line
 		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {

@@ -15,6 +15,8 @@ type Options struct {
 	Dir string
 	// MustExist refuses to create the database.
 	MustExist bool
+	// ReadOnly leaves the files as they are; writes fail.
+	ReadOnly bool
 	// FS is the file system; the operating system's where nil.
 	FS vfs.FS
 	// Now tells the time events are stamped with.
@@ -94,6 +96,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		LBaseMaxBytes:               64 << 20,
 		MaxManifestFileSize:         1 << 20,
 		ErrorIfNotExists:            s.options.MustExist,
+		ReadOnly:                    s.options.ReadOnly,
 	}
 	options.EventListener = &pebble.EventListener{
 		// Left alone, Pebble takes a block that can't be read for the end of the process. The read fails; that is enough.

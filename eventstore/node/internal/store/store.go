@@ -208,6 +208,9 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) closeDatabase() error {
+	if s.options.ReadOnly {
+		return s.db.Close()
+	}
 	// Flushed now, the next opening has nothing to replay.
 	if err := errors.Join(s.db.Flush(), s.db.Close()); err != nil {
 		return fmt.Errorf("close event store: %w", err)

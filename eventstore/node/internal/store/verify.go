@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -36,7 +37,8 @@ func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (
 	for _, pass := range []func(context.Context) error{v.verifyLog, v.verifyIndex, v.verifyHeads} {
 		switch err := pass(ctx); {
 		case pebble.IsCorruptionError(err), errors.Is(err, ErrCorrupt):
-			v.fault("%v", err) // a block that can't be read ends the pass
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			v.fault("%s", first) // a block that can't be read ends the pass
 		case err != nil:
 			return report, fmt.Errorf("verify: %w", err)
 		}
