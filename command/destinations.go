@@ -31,18 +31,6 @@ type DestinationInput struct {
 	DebounceWindowSeconds int
 }
 
-// DestinationPatch changes a destination; nil fields stay as they are.
-type DestinationPatch struct {
-	ExternalID            *string
-	Name                  *string
-	URL                   *string
-	Headers               *map[string]string
-	DebounceWindowSeconds *int
-	Enabled               *bool
-
-	bearing string // where not empty, it is meant for the bearer of this name only
-}
-
 // CreatedDestination is what the create answer shows beyond the destination itself.
 type CreatedDestination struct {
 	ID         uuid.UUID
@@ -71,16 +59,6 @@ func (c *Commands) CreateDestination(ctx context.Context, by Caller, in Destinat
 	}
 	created.Validation = c.Prober.Probe(ctx, in.URL)
 	return created, at, nil
-}
-
-// ReplaceDestination makes every mutable field of a destination what the input says. Its name stays.
-func (c *Commands) ReplaceDestination(ctx context.Context, by Caller, id uuid.UUID, in DestinationInput) (eventstore.Position, error) {
-	return c.ReviseDestination(ctx, by, id, in.replacing())
-}
-
-// replacing is the patch that makes all of a destination but its name what the input says.
-func (in *DestinationInput) replacing() DestinationPatch {
-	return DestinationPatch{Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds}
 }
 
 // UpsertDestination creates or replaces the destination with the input's externalId; created says which it was. Of
@@ -131,75 +109,6 @@ func (c *Commands) recordDestination(ctx context.Context, by Caller, id uuid.UUI
 		},
 	}), by.context())
 	return out.Position, destinationError(err)
-}
-
-// ReviseDestination changes what the patch names. A patch that changes nothing records nothing.
-func (c *Commands) ReviseDestination(ctx context.Context, by Caller, id uuid.UUID, patch DestinationPatch) (at eventstore.Position, err error) {
-	if err := c.checkPatch(ctx, patch); err != nil {
-		return eventstore.Start, err
-	}
-	if patch.ExternalID == nil {
-		return c.reviseDestination(ctx, by, id, patch)
-	}
-	err = untilNamed(ctx, func() error {
-		at, err = c.reviseDestination(ctx, by, id, patch)
-		return err
-	})
-	return at, err
-}
-
-func (c *Commands) reviseDestination(ctx context.Context, by Caller, id uuid.UUID, patch DestinationPatch) (eventstore.Position, error) {
-	known, err := eventstore.Load(ctx, c.Store, destination.Aggregate, id)
-	if err != nil {
-		return eventstore.Start, err
-	}
-	bears := known.State.Settings.ExternalID
-	switch {
-	case patch.bearing != "" && (known.State.Deleted || bears != patch.bearing):
-		return eventstore.Start, errOthersName
-	case !known.State.VisibleTo(by.Organization):
-		return eventstore.Start, destinationError(destination.ErrUnknown)
-	}
-	order := destination.Revise{
-		Organization: by.Organization, Name: patch.Name, URL: patch.URL,
-		DebounceWindowSeconds: patch.DebounceWindowSeconds, Enabled: patch.Enabled, At: c.now(),
-	}
-	if patch.Headers != nil {
-		sealed, err := c.sealHeaders(ctx, id, *patch.Headers)
-		if err != nil {
-			return eventstore.Start, destinationError(err)
-		}
-		order.Headers = &sealed
-	}
-	if patch.ExternalID != nil && *patch.ExternalID != bears {
-		order.ExternalID = patch.ExternalID
-		return c.renameDestination(ctx, by, id, known, order)
-	}
-	out, err := eventstore.ExecuteAt(ctx, c.Store, destination.Aggregate, id, &known, destination.Command(order), by.context())
-	return out.Position, destinationError(err)
-}
-
-// renameDestination records an order with another name, if the destination is still as known. See releaseOld.
-func (c *Commands) renameDestination(ctx context.Context, by Caller, id uuid.UUID, known eventstore.Loaded[destination.State], order destination.Revise) (eventstore.Position, error) {
-	old, name := known.State.Settings.ExternalID, *order.ExternalID
-	reserved, err := c.reserved(ctx, by.Organization, old)
-	if err != nil {
-		return eventstore.Start, err
-	}
-	_, err = c.claim(ctx, by, by.Organization, name, id, c.destinationBears)
-	switch {
-	case errors.Is(err, externalid.ErrTaken):
-		return eventstore.Start, refuse(Exists, "externalId", "another destination has externalId %q", name)
-	case err != nil:
-		return eventstore.Start, err
-	}
-	out, err := eventstore.ExecuteOn(ctx, c.Store, destination.Aggregate, id, known, destination.Command(order), by.context())
-	if err != nil {
-		err = destinationError(err)
-		c.unclaim(ctx, by, by.Organization, name, id, err)
-		return eventstore.Start, err
-	}
-	return out.Position, c.releaseOld(ctx, by, by.Organization, old, reserved, id)
 }
 
 // DeleteDestination ends a destination. Its data key goes at once, and with it all that was sealed for it.
