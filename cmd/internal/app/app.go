@@ -200,6 +200,7 @@ func (a *App) Run(ctx context.Context) error {
 	case err := <-a.base.failed:
 		fail(err)
 	}
+	a.log.Info("stopping")
 	for _, s := range []*stage{serving, working, projecting} {
 		s.stop()
 	}

@@ -7,7 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -77,10 +79,27 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
     curl -s %[1]s/feeds/events -H 'Authorization: Bearer %[3]s' -H 'Content-Type: application/json' \
       -d '{"name":"City concerts","description":"Concerts in town"}'
 
-    make demo
+    %[6]s
 
-`, api, admin, key, a.cfg.DataDir, developmentOrganization)
+`, api, admin, key, a.cfg.DataDir, developmentOrganization, a.demoCommand())
 	return err
+}
+
+// demoCommand is what shows the demo on this server, to paste.
+func (a *App) demoCommand() string {
+	if a.cfg.DataDir == "./data" && a.cfg.HTTPAddr == "127.0.0.1:8080" && a.cfg.AdminAddr == "127.0.0.1:8081" {
+		return "make demo"
+	}
+	return fmt.Sprintf("%s demo --data-dir %s --http-addr %s --admin-addr %s",
+		quoted(os.Args[0]), quoted(a.cfg.DataDir), hostPort(a.APIAddr()), hostPort(a.AdminAddr()))
+}
+
+// quoted is a word for a shell.
+func quoted(word string) string {
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // baseURL is where the API is reached from here.
