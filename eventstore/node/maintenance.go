@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"carillon/eventstore/node/internal/store"
 )
@@ -29,54 +27,8 @@ func (r Report) OK() bool { return r.Faults == 0 }
 type Scavenged struct{ Events, Bytes uint64 }
 
 // Backup writes a consistent copy of the node's data to a directory that must not exist, while the node works. The
-// copy is itself the data directory of a node; Restore copies it to where it is needed.
+// copy is itself the data directory of a node.
 func (n *Node) Backup(ctx context.Context, dir string) error { return n.store.Backup(ctx, dir) }
-
-// Restore copies a backup to a directory that must not exist, and checks that it can be opened. An interrupted
-// restore leaves no such directory.
-func Restore(ctx context.Context, backup, dir string) (err error) {
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("restore to %s: %w", dir, errors.Join(err, fs.ErrExist))
-	}
-	partial := dir + ".restoring"
-	if err := os.RemoveAll(partial); err != nil {
-		return fmt.Errorf("restore to %s: %w", dir, err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(partial)) }()
-	if err := os.CopyFS(partial, os.DirFS(backup)); err != nil {
-		return fmt.Errorf("restore %s: %w", backup, err)
-	}
-	if err := errors.Join(os.Chmod(partial, 0o700), syncFiles(partial), ctx.Err()); err != nil { // #nosec G302 -- a directory
-		return fmt.Errorf("restore to %s: %w", dir, err)
-	}
-	opened, err := store.Open(store.Options{Dir: partial, MustExist: true})
-	if err != nil {
-		return fmt.Errorf("restore %s: %w", backup, err)
-	}
-	if err := errors.Join(opened.Close(), os.Rename(partial, dir)); err != nil {
-		return fmt.Errorf("restore to %s: %w", dir, err)
-	}
-	return nil
-}
-
-// syncFiles makes the files of a directory durable, and the directory itself.
-func syncFiles(dir string) (err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	return fs.WalkDir(root.FS(), ".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		file, err := root.Open(path)
-		if err != nil {
-			return err
-		}
-		return errors.Join(file.Sync(), file.Close())
-	})
-}
 
 // Verify reads all data, checks every checksum, and compares log, stream indexes and heads with each other. It works
 // on the state at its beginning while the node goes on. The error only says why it could not finish.

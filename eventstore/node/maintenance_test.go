@@ -31,17 +31,7 @@ func TestBackupIsANode(t *testing.T) {
 	}
 	appendTo(t, client, "later", esdb.NoStream{}, events(1)...)
 
-	dir := filepath.Join(t.TempDir(), "restored")
-	if err := node.Restore(t.Context(), copied, dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Restore(t.Context(), copied, dir); err == nil {
-		t.Error("a restore overwrote data")
-	}
-	if err := node.Restore(t.Context(), t.TempDir(), filepath.Join(dir, "empty")); err == nil {
-		t.Error("restored from nothing")
-	}
-	restored := serve(t, node.Config{Dir: dir}).client(t)
+	restored := serve(t, node.Config{Dir: copied}).client(t)
 	got := readAll(t, restored, esdb.ReadAllOptions{From: esdb.Start{}}, 1000)
 	if len(got) != len(want) {
 		t.Fatalf("%d events of %d", len(got), len(want))

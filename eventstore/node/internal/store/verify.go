@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -37,8 +38,7 @@ func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (
 	for _, pass := range []func(context.Context) error{v.verifyLog, v.verifyIndex, v.verifyHeads} {
 		switch err := pass(ctx); {
 		case pebble.IsCorruptionError(err), errors.Is(err, ErrCorrupt):
-			first, _, _ := strings.Cut(err.Error(), "\n")
-			v.fault("%s", first) // a block that can't be read ends the pass
+			v.unreadable(err) // a block that can't be read ends the pass
 		case err != nil:
 			return report, fmt.Errorf("verify: %w", err)
 		}
@@ -58,12 +58,21 @@ type verification struct {
 	seen     uint64
 	next     uint64 // position that the log goes on at
 	missing  uint64 // bytes of the log
+	logRead  bool   // to its end
 }
 
 func (v *verification) fault(format string, args ...any) {
 	v.report.Faults++
 	if len(v.report.Problems) < maxProblems {
 		v.report.Problems = append(v.report.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// unreadable notes a block that can't be read. The next pass may meet it again.
+func (v *verification) unreadable(err error) {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	if !slices.Contains(v.report.Problems, first) {
+		v.fault("%s", first)
 	}
 }
 
@@ -127,6 +136,7 @@ func (v *verification) verifyLog(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	v.logRead = true
 	return v.verifyMissing()
 }
 
@@ -199,7 +209,7 @@ func (v *verification) verifyIndex(ctx context.Context) error {
 		lastID, lastRevision = id, revision
 		return nil
 	})
-	if entries != v.report.Events {
+	if err == nil && v.logRead && entries != v.report.Events {
 		v.fault("the index has %d entries for %d records", entries, v.report.Events)
 	}
 	return err
