@@ -31,11 +31,24 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if response, ok := v.(*streams.ReadResp); ok && holdsEvent(data) {
+	switch response := v.(type) {
+	case *streams.ReadResp:
+		if !holdsEvent(data) {
+			break
+		}
 		// A copy of its own, as the event goes on using it.
 		if content := decodeEvent(data.Materialize()); content != nil {
 			response.Reset()
 			response.Content = content
+			return nil
+		}
+	case *streams.AppendResp:
+		if len(data) != 1 {
+			break
+		}
+		if result := decodeAppended(data[0].ReadOnlyData()); result != nil {
+			response.Reset()
+			response.Result = result
 			return nil
 		}
 	}

@@ -2,6 +2,7 @@ package esdb
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
@@ -124,10 +125,23 @@ func TestAppendsAreEncodedAsTheGeneratedCodeDoes(t *testing.T) {
 		"bare":          proposing(&streams.AppendReq_ProposedMessage{}),
 		"text id":       proposing(&streams.AppendReq_ProposedMessage{Id: &shared.UUID{Value: &shared.UUID_String_{String_: "x"}}}),
 		"no text":       proposing(&streams.AppendReq_ProposedMessage{Id: structured(1, 2), Metadata: map[string]string{"type": "\xff"}}),
-		"options": {Content: &streams.AppendReq_Options_{Options: &streams.AppendReq_Options{
-			StreamIdentifier:       &shared.StreamIdentifier{StreamName: []byte("s")},
-			ExpectedStreamRevision: &streams.AppendReq_Options_Revision{Revision: 5},
-		}}},
+		"revision": expecting("item-1", &streams.AppendReq_Options{
+			ExpectedStreamRevision: &streams.AppendReq_Options_Revision{Revision: 1 << 40},
+		}),
+		"revision 0": expecting("item-1", &streams.AppendReq_Options{
+			ExpectedStreamRevision: &streams.AppendReq_Options_Revision{},
+		}),
+		"no stream": expecting("item-1", &streams.AppendReq_Options{
+			ExpectedStreamRevision: &streams.AppendReq_Options_NoStream{NoStream: &shared.Empty{}},
+		}),
+		"any": expecting("item-1", &streams.AppendReq_Options{
+			ExpectedStreamRevision: &streams.AppendReq_Options_Any{Any: &shared.Empty{}},
+		}),
+		"long name": expecting(strings.Repeat("n", 4000), &streams.AppendReq_Options{
+			ExpectedStreamRevision: &streams.AppendReq_Options_NoStream{NoStream: &shared.Empty{}},
+		}),
+		"no options": {Content: &streams.AppendReq_Options_{Options: &streams.AppendReq_Options{}}},
+		"nothing":    {},
 	} {
 		encoded, err := encoding.GetCodecV2(grpcproto.Name).Marshal(message)
 		if _, wantErr := proto.Marshal(message); (err == nil) != (wantErr == nil) {
@@ -142,6 +156,80 @@ func TestAppendsAreEncodedAsTheGeneratedCodeDoes(t *testing.T) {
 		}
 		encoded.Free()
 	}
+}
+
+func TestAnswersToAppendsAreDecodedAsTheGeneratedCodeDoes(t *testing.T) {
+	t.Parallel()
+	for name, message := range answers() {
+		encoded, err := proto.Marshal(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameAnswer(t, name, encoded)
+	}
+	plain, err := proto.Marshal(answers()["success"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if decodeAppended(plain) == nil {
+		t.Error("a plain success is left to the generated code")
+	}
+}
+
+func answers() map[string]*streams.AppendResp {
+	position := &streams.AppendResp_Success_Position{
+		Position: &streams.AppendResp_Position{CommitPosition: 1 << 40, PreparePosition: 1<<40 - 1},
+	}
+	success := func(s *streams.AppendResp_Success) *streams.AppendResp {
+		return &streams.AppendResp{Result: &streams.AppendResp_Success_{Success: s}}
+	}
+	return map[string]*streams.AppendResp{
+		"success": success(&streams.AppendResp_Success{
+			CurrentRevisionOption: &streams.AppendResp_Success_CurrentRevision{CurrentRevision: 300}, PositionOption: position,
+		}),
+		"first": success(&streams.AppendResp_Success{
+			CurrentRevisionOption: &streams.AppendResp_Success_CurrentRevision{}, PositionOption: position,
+		}),
+		"no revision": success(&streams.AppendResp_Success{PositionOption: position}),
+		"no stream": success(&streams.AppendResp_Success{
+			CurrentRevisionOption: &streams.AppendResp_Success_NoStream{NoStream: &shared.Empty{}},
+			PositionOption:        &streams.AppendResp_Success_NoPosition{NoPosition: &shared.Empty{}},
+		}),
+		"bare":    success(&streams.AppendResp_Success{}),
+		"nothing": {},
+		"wrong": {Result: &streams.AppendResp_WrongExpectedVersion_{
+			WrongExpectedVersion: &streams.AppendResp_WrongExpectedVersion{
+				CurrentRevisionOption: &streams.AppendResp_WrongExpectedVersion_CurrentRevision{CurrentRevision: 3},
+			},
+		}},
+	}
+}
+
+func sameAnswer(t *testing.T, name string, encoded []byte) {
+	t.Helper()
+	want, got := &streams.AppendResp{}, &streams.AppendResp{Result: &streams.AppendResp_WrongExpectedVersion_{}}
+	wantErr := proto.Unmarshal(encoded, want)
+	err := encoding.GetCodecV2(grpcproto.Name).Unmarshal(mem.BufferSlice{mem.SliceBuffer(encoded)}, got)
+	if (err == nil) != (wantErr == nil) || err == nil && !proto.Equal(got, want) {
+		t.Errorf("%s: %v %v, want %v %v", name, got, err, want, wantErr)
+	}
+}
+
+func FuzzDecodeAnswer(f *testing.F) {
+	for _, message := range answers() {
+		encoded, err := proto.Marshal(message)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(encoded)
+		f.Add(append(encoded, encoded...))
+	}
+	f.Fuzz(func(t *testing.T, encoded []byte) { sameAnswer(t, "fuzzed", encoded) })
+}
+
+func expecting(stream string, options *streams.AppendReq_Options) *streams.AppendReq {
+	options.StreamIdentifier = &shared.StreamIdentifier{StreamName: []byte(stream)}
+	return &streams.AppendReq{Content: &streams.AppendReq_Options_{Options: options}}
 }
 
 func proposing(event *streams.AppendReq_ProposedMessage) *streams.AppendReq {
