@@ -78,6 +78,8 @@ func FailureOf(err error) *Failure {
 		return ofRefusal(refusal)
 	case errors.Is(err, query.ErrNotFound):
 		return &Failure{Kind: NotFound, Issue: "not found", Cause: err}
+	case errors.Is(err, eventstore.ErrWrongRevision): // again and again, until patience ended
+		return &Failure{Kind: Unavailable, Issue: "others are changing the same thing at this moment; the request itself was fine, try it again", Cause: err}
 	case unreachable(err):
 		return &Failure{Kind: Unavailable, Issue: "a service that this request needs can't be reached; the request itself was fine, try it again", Cause: err}
 	}

@@ -64,6 +64,7 @@ func TestFailuresOnBothSurfaces(t *testing.T) {
 		"unavailable":     {refusal(command.Unavailable), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE", "name must be nicer"},
 		"no row":          {fmt.Errorf("feed: %w", query.ErrNotFound), 404, "NOT_FOUND", "NOT_FOUND", "not found"},
 		"no event store":  {fmt.Errorf("load: %w", eventstore.ErrUnavailable), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE", "try it again"},
+		"a busy stream":   {fmt.Errorf("append: %w", eventstore.ErrWrongRevision), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE", "try it again"},
 		"no dependency":   {fmt.Errorf("vault: %w", command.ErrUnavailable), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE", "try it again"},
 		"no answer":       {fmt.Errorf("query: %w", context.DeadlineExceeded), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE", "try it again"},
 		"Postgres ends":   {fmt.Errorf("query: %w", &pgconn.PgError{Code: "57P01"}), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE", "try it again"},
