@@ -79,7 +79,7 @@ torture-delivery: postgres ## Kill server, event store and Postgres under load, 
 	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -count=1 -timeout 60m -run TortureDelivery -v ./cmd/internal/app
 
 .PHONY: bench-delivery
-bench-delivery: postgres ## Measure delivery end to end: throughput, fan-out and latency, every signature verified
+bench-delivery: postgres ## Measure delivery end to end: throughput, fan-out, latency, memory, every signature verified
 	$(GO) test -run '^$$' -bench 'Delivery|Latency|FanOut|History|OneHangs' -benchtime $(DELIVERIES)x -timeout 30m ./cmd/internal/app
 
 .PHONY: test-eventstore
