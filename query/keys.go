@@ -18,6 +18,15 @@ type Key struct {
 	ExpiresAt    time.Time // zero: never
 }
 
+// IssuedKey is an API key of a list, for operators: it says which keys there are, and opens nothing.
+type IssuedKey struct {
+	ID        string // the public part
+	Name      string // what it is for; may be empty
+	CreatedAt time.Time
+	ExpiresAt *time.Time // nil: never
+	RevokedAt *time.Time // nil: it was not
+}
+
 // Organization is an organization, for operators.
 type Organization struct {
 	ID        uuid.UUID
@@ -53,6 +62,30 @@ func (q *Queries) Organizations(ctx context.Context) ([]Organization, error) {
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Organization])
 	if err != nil {
 		return nil, fmt.Errorf("organizations: %w", err)
+	}
+	return list, nil
+}
+
+// Keys lists an organization's keys, dead ones too, newest first. It returns ErrNotFound where there is no organization.
+func (q *Queries) Keys(ctx context.Context, organization uuid.UUID) ([]IssuedKey, error) {
+	rows, err := q.Pool.Query(ctx, `SELECT id, name, created_at, nullif(expires_at, 'infinity'), revoked_at FROM organizations.keys
+		WHERE organization = $1 ORDER BY created_at DESC, id DESC`, organization)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[IssuedKey])
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	known := len(list) > 0
+	if !known {
+		err = q.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM organizations.organizations WHERE id = $1)", organization).Scan(&known)
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("keys: %w", err)
+	case !known:
+		return nil, ErrNotFound
 	}
 	return list, nil
 }

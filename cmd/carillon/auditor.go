@@ -4,8 +4,6 @@ import (
 	"context"
 	"io"
 	"time"
-
-	"carillon/cmd/internal/adminapi"
 )
 
 type auditorCommand struct {
@@ -60,19 +58,9 @@ func (c *auditorListCommand) Run(ctx context.Context, t terminal) error {
 	return c.print(t.out, list, func(w io.Writer) {
 		row(w, "ID", "NAME", "SINCE", "EXPIRES", "STATE")
 		for _, a := range list {
-			row(w, a.ID, printable(a.Name), moment(&a.CreatedAt), moment(a.ExpiresAt), auditorState(a, time.Now()))
+			row(w, a.ID, printable(a.Name), moment(&a.CreatedAt), moment(a.ExpiresAt), validity(a.ExpiresAt, a.RevokedAt, time.Now()))
 		}
 	})
-}
-
-func auditorState(a adminapi.AuditorToken, now time.Time) string {
-	switch {
-	case a.RevokedAt != nil:
-		return "revoked " + moment(a.RevokedAt)
-	case a.ExpiresAt != nil && !now.Before(*a.ExpiresAt):
-		return "expired"
-	}
-	return "valid"
 }
 
 type auditorRevokeCommand struct {

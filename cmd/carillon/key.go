@@ -9,6 +9,7 @@ import (
 
 type keyCommand struct {
 	Issue  keyIssueCommand  `cmd:"" help:"Make an API key and print it. It can't be shown again."`
+	List   keyListCommand   `cmd:"" help:"List an organization's API keys, ended ones too: never what opens data."`
 	Revoke keyRevokeCommand `cmd:"" help:"End an API key; it stops working within a second."`
 }
 
@@ -55,10 +56,48 @@ func expiry(text string, now time.Time) (*time.Time, error) {
 	return &at, nil
 }
 
+type keyListCommand struct {
+	remote
+	Org organization `arg:"" help:"Id of the organization, or its beginning."`
+}
+
+// Run lists the keys.
+func (c *keyListCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	org, err := c.Org.find(ctx, client)
+	if err != nil {
+		return err
+	}
+	list, err := client.Keys(ctx, org)
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, list, func(w io.Writer) {
+		row(w, "ID", "NAME", "SINCE", "EXPIRES", "STATE")
+		for _, k := range list {
+			row(w, k.ID, k.Name, moment(&k.CreatedAt), moment(k.ExpiresAt), validity(k.ExpiresAt, k.RevokedAt, time.Now()))
+		}
+	})
+}
+
+// validity says whether what may expire or be revoked is still good; both may be nil.
+func validity(expires, revoked *time.Time, now time.Time) string {
+	switch {
+	case revoked != nil:
+		return "revoked " + moment(revoked)
+	case expires != nil && !now.Before(*expires):
+		return "expired"
+	}
+	return "valid"
+}
+
 type keyRevokeCommand struct {
 	remote
 	Org organization `arg:"" help:"Id of the organization, or its beginning."`
-	Key string       `arg:"" help:"Id of the key: the 8 characters after ck_. Never the whole key."`
+	Key string       `arg:"" help:"Id of the key: the 8 characters after ck_, as \"carillon key list\" shows them. Never the whole key."`
 }
 
 // Run ends the key.

@@ -109,7 +109,16 @@ func TestOperatorsDay(t *testing.T) {
 	if key, ok := credential.Parse(credential.APIKey, issued.Key); !ok || key.ID != issued.ID {
 		t.Errorf("issued %q", issued)
 	}
+	s.ok("key", "issue", org)
 	s.ok("key", "revoke", org, issued.ID)
+	keys := s.ok("key", "list", org[:8])
+	if !regexp.MustCompile(`(?m)^`+issued.ID+` +crm +.* revoked `).MatchString(keys) || strings.Count(keys, " valid") != 1 || strings.Contains(keys, issued.Key) {
+		t.Errorf("key list:\n%s", keys)
+	}
+	if list := s.ok("key", "list", org, "--json"); strings.Count(list, `"id"`) != 2 || strings.Count(list, `"revokedAt"`) != 1 {
+		t.Errorf("key list --json:\n%s", list)
+	}
+	s.refused("organization not found", "key", "list", uuid.NewString())
 	s.refused("key not found", "key", "revoke", org, "nobody00")
 	s.refused("organization not found", "key", "issue", uuid.NewString())
 	s.refused("neither a time", "key", "issue", org, "--expires", "tomorrow")

@@ -103,6 +103,47 @@ func TestOrganizationsAndKeys(t *testing.T) {
 	s.do(t, "POST", "/admin/organizations", `{}`).refused(t, 400, "INVALID_BODY", "name is required")
 }
 
+func TestKeysAreListed(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	var org, other adminapi.Created
+	s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`).into(t, 201, &org)
+	s.do(t, "POST", "/admin/organizations", `{"name":"Reader"}`).into(t, 201, &other)
+	path := func(of adminapi.Created) string { return "/admin/organizations/" + of.ID.String() + "/keys" }
+	var first, second, foreign adminapi.IssuedKey
+	s.do(t, "POST", path(org), `{"name":"crm"}`).into(t, 201, &first)
+	s.do(t, "POST", path(org), `{"expiresAt":"2100-01-01T00:00:00Z"}`).into(t, 201, &second)
+	s.do(t, "POST", path(other), `{}`).into(t, 201, &foreign)
+	s.do(t, "DELETE", path(org)+"/"+first.ID, "").into(t, 200, nil)
+
+	var list adminapi.Keys
+	answer := s.do(t, "GET", path(org), "")
+	answer.into(t, 200, &list)
+	if len(list.Keys) != 2 {
+		t.Fatalf("keys: %s", answer.body)
+	}
+	newest, oldest := list.Keys[0], list.Keys[1]
+	if newest.ID != second.ID || newest.ExpiresAt == nil || newest.ExpiresAt.Year() != 2100 || newest.RevokedAt != nil || newest.CreatedAt.IsZero() {
+		t.Errorf("the newest: %+v", newest)
+	}
+	if oldest.ID != first.ID || oldest.Name != "crm" || oldest.ExpiresAt != nil || oldest.RevokedAt == nil {
+		t.Errorf("the oldest: %+v", oldest)
+	}
+	if secret := strings.TrimPrefix(second.Key, "ck_"+second.ID+"_"); strings.Contains(answer.body, secret) || strings.Contains(answer.body, "hash") {
+		t.Errorf("the list holds more than ids: %s", answer.body)
+	}
+	if strings.Count(answer.body, "revokedAt") != 1 {
+		t.Errorf("one key was revoked: %s", answer.body)
+	}
+	var none adminapi.Created
+	s.do(t, "POST", "/admin/organizations", `{"name":"No keys"}`).into(t, 201, &none)
+	if got := s.do(t, "GET", path(none), ""); !strings.Contains(got.body, `"keys":[]`) {
+		t.Errorf("no keys: %s", got.body)
+	}
+	s.do(t, "GET", "/admin/organizations/"+uuid.NewString()+"/keys", "").refused(t, 404, "NOT_FOUND", "organization not found")
+	s.do(t, "GET", "/admin/organizations/7/keys", "").refused(t, 400, "INVALID_PARAMS", "id must be a UUID")
+}
+
 func TestSources(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -9,12 +10,14 @@ import (
 
 	"carillon/cmd/internal/httpapi/wire"
 	"carillon/command"
+	"carillon/query"
 )
 
 func (a *API) organizationRoutes(r chi.Router) {
 	r.Post("/admin/organizations", wire.Events.Handle(a.registerOrganization))
 	r.Get("/admin/organizations", wire.Events.Handle(a.listOrganizations))
 	r.Post("/admin/organizations/{id}/keys", wire.Events.Handle(a.issueKey))
+	r.Get("/admin/organizations/{id}/keys", wire.Events.Handle(a.listKeys))
 	r.Delete("/admin/organizations/{id}/keys/{keyId}", wire.Events.Handle(a.revokeKey))
 }
 
@@ -39,6 +42,20 @@ type Organization struct {
 type IssuedKey struct {
 	ID  string `json:"id"`
 	Key string `json:"key"`
+}
+
+// Keys is an organization's keys, newest first.
+type Keys struct {
+	Keys []Key `json:"keys"`
+}
+
+// Key is an API key of a list: its public part, and never what opens data.
+type Key struct {
+	ID        string     `json:"id"`
+	Name      string     `json:"name"`
+	CreatedAt time.Time  `json:"createdAt"`
+	ExpiresAt *time.Time `json:"expiresAt"`          // null: never
+	RevokedAt *time.Time `json:"revokedAt,omitzero"` // absent: it was not
 }
 
 type organizationBody struct {
@@ -107,6 +124,25 @@ func (a *API) issueKey(r *http.Request) (wire.Reply, error) {
 	}
 	a.await(r.Context(), at, "organizations")
 	return wire.Created(IssuedKey{ID: issued.ID, Key: issued.Key.Reveal()}), nil
+}
+
+func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	keys, err := a.Queries.Keys(r.Context(), id)
+	switch {
+	case errors.Is(err, query.ErrNotFound):
+		return wire.Reply{}, &wire.Failure{Kind: wire.NotFound, Issue: "organization not found", Cause: err}
+	case err != nil:
+		return wire.Reply{}, err
+	}
+	list := Keys{Keys: make([]Key, len(keys))}
+	for i, k := range keys {
+		list.Keys[i] = Key{ID: k.ID, Name: k.Name, CreatedAt: k.CreatedAt.UTC(), ExpiresAt: utc(k.ExpiresAt), RevokedAt: utc(k.RevokedAt)}
+	}
+	return wire.OK(list), nil
 }
 
 func (a *API) revokeKey(r *http.Request) (wire.Reply, error) {

@@ -68,6 +68,13 @@ func (c *Client) IssueKey(ctx context.Context, organization uuid.UUID, name stri
 	return issued, err
 }
 
+// Keys lists an organization's API keys, dead ones too, newest first.
+func (c *Client) Keys(ctx context.Context, organization uuid.UUID) ([]adminapi.Key, error) {
+	var list adminapi.Keys
+	err := c.call(ctx, http.MethodGet, "/admin/organizations/"+organization.String()+"/keys", nil, &list)
+	return list.Keys, err
+}
+
 // RevokeKey ends an API key.
 func (c *Client) RevokeKey(ctx context.Context, organization uuid.UUID, keyID string) error {
 	return c.call(ctx, http.MethodDelete, "/admin/organizations/"+organization.String()+"/keys/"+url.PathEscape(keyID), nil, nil)
