@@ -184,6 +184,10 @@ func (n *Node) Failed() <-chan struct{} { return n.store.Failed() }
 // Err is why the node has failed; nil unless Failed is closed.
 func (n *Node) Err() error { return n.store.Err() }
 
+// Full reports whether the disk has too little room: appends are then refused, until there is some again. It looks at
+// the disk a few times a second at most, and may be called as often as wanted.
+func (n *Node) Full() bool { return n.store.Full() }
+
 // Close ends subscriptions, lets running calls finish for a short while, and closes the data.
 func (n *Node) Close() error {
 	n.closeOnce.Do(func() { n.closeErr = n.close() })

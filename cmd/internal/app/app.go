@@ -110,6 +110,7 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 func (a *App) connect() error {
 	a.Metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&consumerCollector{pool: a.base.pool, log: a.log})
+	a.storeMetrics()
 	master, err := a.cfg.Master()
 	if err != nil {
 		return fmt.Errorf("CARILLON_MASTER_KEY: %w", err)

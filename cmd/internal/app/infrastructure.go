@@ -31,8 +31,9 @@ const (
 type infrastructure struct {
 	store   *esdb.Store
 	pool    *pgxpool.Pool
-	failed  chan error // an embedded part failed for good
-	closers []func()   // in order of opening
+	full    func() bool // whether the embedded node has no room for appends; nil where the store is elsewhere
+	failed  chan error  // an embedded part failed for good
+	closers []func()    // in order of opening
 }
 
 func openInfrastructure(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *infrastructure, err error) {
@@ -93,6 +94,7 @@ func (in *infrastructure) openEventStore(cfg *config.Config, log *slog.Logger) (
 	if err != nil {
 		return fmt.Errorf("embedded event store: %w", err)
 	}
+	in.full = embedded.Full
 	in.closers = append(in.closers, func() {
 		if err := embedded.Close(); err != nil {
 			log.Error("embedded event store did not close cleanly", "error", err)

@@ -96,17 +96,3 @@ func (a *App) deliveryMetrics() func(delivery.Attempt) {
 		attempts.WithLabelValues(outcome, string(at.Trigger)).Observe(at.Duration.Seconds())
 	}
 }
-
-// ready says of each thing that this process needs whether it works now.
-func (a *App) ready(ctx context.Context) map[string]error {
-	components := map[string]error{}
-	_, components["eventStore"] = a.base.store.Head(ctx)
-	statuses, err := projections.Statuses(ctx, a.base.pool)
-	components["postgres"] = err
-	for _, s := range statuses {
-		if s.Stopped != "" {
-			components["projection "+s.Name] = errors.New(s.Stopped)
-		}
-	}
-	return components
-}

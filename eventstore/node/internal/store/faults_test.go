@@ -208,6 +208,29 @@ func TestStoreGoesOnWhenAFullDiskHasSpaceAgain(t *testing.T) {
 	}
 }
 
+// Whoever asks learns it from an idle store, too.
+func TestAFullDiskIsKnownBeforeAnythingIsWritten(t *testing.T) {
+	t.Parallel()
+	fs := newTroubled()
+	s := openIn(t, fs)
+	deadline := time.Now().Add(patience)
+	for _, available := range []uint64{1 << 20, 1 << 40, 1 << 20} {
+		fs.available.Store(available)
+		for s.Full() != (available == 1<<20) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d bytes are free, full: %v", available, s.Full())
+			}
+			<-time.After(time.Millisecond)
+		}
+	}
+	if _, err := s.Append(context.Background(), "s", Any(), propose("s", 1, 100)); !errors.Is(err, ErrFull) {
+		t.Errorf("append: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestReadersNeverSeeWhatIsNotDurable(t *testing.T) {
 	t.Parallel()
 	fs := newTroubled()

@@ -63,6 +63,10 @@ func (g *spaceGuard) check() bool {
 	return g.low.Load() || g.blocked.Load() > 0
 }
 
+// Full reports whether the disk has too little room for writes, which are then refused with ErrFull. It looks at the
+// disk, if nobody has for a while.
+func (s *Store) Full() bool { return s.space.check() }
+
 // filled returns a channel that is closed when a write begins to wait for space.
 func (g *spaceGuard) filled() <-chan struct{} {
 	g.mu.Lock()

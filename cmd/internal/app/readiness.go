@@ -1,0 +1,48 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/projections"
+)
+
+// errFull says what an operator has to do.
+var errFull = errors.New("the embedded event store refuses appends: its disk has less than 64 MiB of free space")
+
+// ready says of each thing that this process needs whether it works now.
+func (a *App) ready(ctx context.Context) map[string]error {
+	components := map[string]error{}
+	_, components["eventStore"] = a.base.store.Head(ctx)
+	if a.base.full != nil {
+		components["disk"] = nil
+		if a.base.full() {
+			components["disk"] = errFull
+		}
+	}
+	statuses, err := projections.Statuses(ctx, a.base.pool)
+	components["postgres"] = err
+	for _, s := range statuses {
+		if s.Stopped != "" {
+			components["projection "+s.Name] = errors.New(s.Stopped)
+		}
+	}
+	return components
+}
+
+// storeMetrics registers what only the embedded node tells.
+func (a *App) storeMetrics() {
+	if a.base.full == nil {
+		return
+	}
+	a.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "carillon_eventstore_writable", Help: "0 while the embedded event store refuses appends because its disk is full, else 1.",
+	}, func() float64 {
+		if a.base.full() {
+			return 0
+		}
+		return 1
+	}))
+}

@@ -1,0 +1,109 @@
+package app
+
+import (
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
+	"carillon/projections"
+	"carillon/projections/pgtest"
+)
+
+// narrow is a disk with as much room as the test says.
+type narrow struct {
+	*vfs.MemFS
+	free atomic.Uint64 // bytes
+}
+
+// GetDiskUsage implements vfs.FS.
+func (d *narrow) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: d.free.Load(), TotalBytes: 1 << 40}, nil
+}
+
+// on is an app of which only what the test needs is there: an embedded node, Postgres, health and metrics.
+func on(t *testing.T, disk *narrow) (a *App, get func(path string) (status int, body string)) {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	embedded, err := node.Open(node.Config{Dir: "store", FS: disk, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, served := filepath.Join(nodetest.SocketDir(t), "s"), make(chan error, 1)
+	go func() { served <- embedded.ListenUnix(socket) }()
+	store, err := esdb.OpenUnix(socket, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(store.Close(), embedded.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	pool := pgtest.Pool(t)
+	if err := projections.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	a = &App{log: log, Metrics: prometheus.NewRegistry(), base: &infrastructure{store: store, pool: pool, full: embedded.Full}}
+	a.storeMetrics()
+	api := adminapi.New(adminapi.Parts{Ready: a.ready, Metrics: a.Metrics, Now: time.Now, Log: log})
+	return a, func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
+		return w.Code, w.Body.String()
+	}
+}
+
+func TestAFullDiskIsNotReady(t *testing.T) {
+	t.Parallel()
+	disk := &narrow{MemFS: vfs.NewMem()}
+	disk.free.Store(1 << 40)
+	a, get := on(t, disk)
+	write := func() error {
+		_, err := a.base.store.Append(t.Context(), "s-"+uuid.NewString(), eventstore.NoStream,
+			[]eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}})
+		return err
+	}
+	for _, step := range []struct {
+		free     uint64
+		status   int
+		answer   string
+		writable string
+	}{
+		{1 << 40, 200, `"disk"`, "carillon_eventstore_writable 1"},
+		{1 << 20, 503, "not ready: disk", "carillon_eventstore_writable 0"},
+		{1 << 40, 200, `"disk"`, "carillon_eventstore_writable 1"},
+	} {
+		disk.free.Store(step.free)
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(time.Minute); ; <-tick.C {
+			status, body := get("/readyz")
+			if status == step.status && strings.Contains(body, step.answer) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d bytes are free: %d %s", step.free, status, body)
+			}
+		}
+		if _, metrics := get("/metrics"); !strings.Contains(metrics, step.writable) {
+			t.Errorf("%d bytes are free, metrics lack %q", step.free, step.writable)
+		}
+		if err := write(); (err == nil) != (step.status == 200) {
+			t.Errorf("%d bytes are free, append: %v", step.free, err)
+		}
+	}
+}
