@@ -179,7 +179,7 @@ func TestProjectionsAreShownAndRebuilt(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	org := s.ok("org", "create", "Town hall")
-	if table := s.ok("projections", "status"); !regexp.MustCompile(`(?m)^organizations +readModel +running`).MatchString(table) {
+	if table := s.ok("projections", "status"); !regexp.MustCompile(`(?m)^organizations +readModel +running +- +1 `).MatchString(table) {
 		t.Errorf("status:\n%s", table)
 	}
 	if got := s.ok("projections", "rebuild", "organizations"); !strings.HasPrefix(got, "organizations is rebuilt: 1 events") {

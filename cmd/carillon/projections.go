@@ -36,11 +36,11 @@ func (c *projectionsStatusCommand) Run(ctx context.Context, t terminal) error {
 }
 
 func projectionTable(w io.Writer, list []adminapi.Projection) {
-	row(w, "NAME", "KIND", "STATE", "EVENTS", "LAST ONE AT", "UPDATED")
+	row(w, "NAME", "KIND", "STATE", "BEHIND", "EVENTS", "LAST ONE AT", "UPDATED")
 	var troubles []string
 	head := ""
 	for _, p := range list {
-		row(w, p.Name, p.Kind, projectionState(p), p.Events, place(p.Position), moment(&p.UpdatedAt))
+		row(w, p.Name, p.Kind, projectionState(p), behind(p), p.Events, place(p.Position), moment(&p.UpdatedAt))
 		head = place(p.Head)
 		switch r := p.Rebuild; {
 		case p.Stopped != "":
@@ -78,6 +78,17 @@ func projectionState(p adminapi.Projection) string {
 		return "rebuilding"
 	}
 	return "running"
+}
+
+// behind is how old the oldest event is that one has yet to apply.
+func behind(p adminapi.Projection) string {
+	if p.Behind == nil {
+		return "?"
+	}
+	if lag := time.Duration(*p.Behind * float64(time.Second)).Round(time.Second); lag > 0 {
+		return lag.String()
+	}
+	return "-"
 }
 
 type projectionsRebuildCommand struct {

@@ -34,8 +34,9 @@ type Projection struct {
 	Head      string    `json:"head"`     // of the store's newest event
 	Events    int64     `json:"events"`   // applied since it was built
 	UpdatedAt time.Time `json:"updatedAt"`
-	Stopped   string    `json:"stopped,omitempty"` // why it stopped for good: an event that it can't decode
-	Rebuild   *Rebuild  `json:"rebuild,omitempty"` // while one goes on
+	Behind    *float64  `json:"behindSeconds,omitzero"` // since the oldest event that it has yet to apply was recorded, 0: none; absent: not known
+	Stopped   string    `json:"stopped,omitempty"`      // why it stopped for good: an event that it can't decode
+	Rebuild   *Rebuild  `json:"rebuild,omitempty"`      // while one goes on
 }
 
 // Rebuild says how far a rebuild has come.

@@ -55,6 +55,7 @@ type App struct {
 	api       *httpapi.API
 	admin     http.Handler
 	rebuilds  *rebuilds
+	lags      *lags
 	ending    context.Context // ends when the process begins to stop
 	listeners listeners
 }
@@ -108,8 +109,9 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 
 // connect makes the parts and gives each what it needs.
 func (a *App) connect() error {
+	a.lags = newLags(a.base.store, time.Now)
 	a.Metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&consumerCollector{pool: a.base.pool, log: a.log})
+		&consumerCollector{pool: a.base.pool, store: a.base.store, lags: a.lags, log: a.log})
 	a.storeMetrics()
 	master, err := a.cfg.Master()
 	if err != nil {

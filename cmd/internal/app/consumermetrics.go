@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon/eventstore"
 	"carillon/projections"
 )
 
@@ -20,12 +22,16 @@ var (
 		"Events that a projection or process manager has applied since it was built.", []string{"consumer"}, nil)
 	consumerPosition = prometheus.NewDesc("carillon_consumer_position",
 		"Commit position of the checkpoint.", []string{"consumer"}, nil)
+	consumerLag = prometheus.NewDesc("carillon_consumer_lag_seconds",
+		"For how long the oldest event that a projection or process manager has not taken in has been recorded; 0 where there is none.", []string{"consumer"}, nil)
 )
 
 // consumerCollector reads the checkpoints at each scrape, so that every process tells the same of all consumers.
 type consumerCollector struct {
-	pool *pgxpool.Pool
-	log  *slog.Logger
+	pool  *pgxpool.Pool
+	store eventstore.Store
+	lags  *lags
+	log   *slog.Logger
 }
 
 // Describe implements prometheus.Collector.
@@ -33,9 +39,10 @@ func (*consumerCollector) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- consumerStopped
 	descriptions <- consumerEvents
 	descriptions <- consumerPosition
+	descriptions <- consumerLag
 }
 
-// Collect implements prometheus.Collector. Without Postgres it tells nothing.
+// Collect implements prometheus.Collector. Without Postgres it tells nothing, without the event store no lag.
 func (c *consumerCollector) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
@@ -53,4 +60,25 @@ func (c *consumerCollector) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.MustNewConstMetric(consumerEvents, prometheus.CounterValue, float64(s.Events), s.Name)
 		metrics <- prometheus.MustNewConstMetric(consumerPosition, prometheus.GaugeValue, float64(s.Position.Commit), s.Name)
 	}
+	if err := c.collectLags(ctx, statuses, metrics); err != nil {
+		c.log.Warn("how far consumers are behind can't be read", "error", err)
+	}
+}
+
+func (c *consumerCollector) collectLags(ctx context.Context, statuses []projections.Status, metrics chan<- prometheus.Metric) error {
+	head, err := c.store.Head(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range statuses {
+		lag, err := c.lags.of(ctx, s, head)
+		switch {
+		case errors.Is(err, errNoConsumer): // of another build
+		case err != nil:
+			return err
+		default:
+			metrics <- prometheus.MustNewConstMetric(consumerLag, prometheus.GaugeValue, lag.Seconds(), s.Name)
+		}
+	}
+	return nil
 }

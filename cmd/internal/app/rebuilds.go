@@ -47,6 +47,10 @@ func (r *rebuilds) Status(ctx context.Context) ([]adminapi.Projection, error) {
 		if readModels[s.Name] {
 			list[i].Kind = "readModel"
 		}
+		if lag, err := r.app.lags.of(ctx, s, head); err == nil {
+			behind := lag.Seconds()
+			list[i].Behind = &behind
+		}
 	}
 	return list, nil
 }

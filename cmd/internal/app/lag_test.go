@@ -1,0 +1,120 @@
+package app
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/organization"
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+	"carillon/projections"
+	"carillon/projections/organizations"
+	"carillon/projections/pgtest"
+)
+
+func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
+	t.Parallel()
+	pool, store := pgtest.Pool(t), nodetest.Start(t)
+	if err := projections.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	counted := &counting{Store: store}
+	var later atomic.Int64
+	l := newLags(counted, func() time.Time { return time.Now().Add(time.Duration(later.Load())) })
+	runner := &projections.Runner{Pool: pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
+	register := func() eventstore.Position {
+		t.Helper()
+		done, err := eventstore.Execute(t.Context(), store, organization.Aggregate, uuid.New(),
+			organization.Command(organization.Register{Name: "Town hall", At: time.Now()}), eventstore.Context{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done.Position
+	}
+	takeIn := func(to eventstore.Position) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ran := make(chan error, 1)
+		go func() { ran <- runner.Project(ctx, organizations.Projector{}) }()
+		if !runner.Progress.Await(ctx, to, organizations.Name) {
+			t.Error("the read model does not get there")
+		}
+		cancel()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	}
+	lag := func() time.Duration {
+		t.Helper()
+		statuses, err := projections.Statuses(t.Context(), pool)
+		if err != nil || len(statuses) != 1 {
+			t.Fatalf("statuses: %+v, %v", statuses, err)
+		}
+		head, err := store.Head(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := l.of(t.Context(), statuses[0], head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	concernNobody := func() {
+		t.Helper()
+		for range 100 {
+			_, err := store.Append(t.Context(), "other-"+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	takeIn(register())
+	if got := lag(); got != 0 {
+		t.Errorf("it has everything, lag = %s", got)
+	}
+	concernNobody()
+	later.Store(int64(time.Hour))
+	if got := lag(); got != 0 {
+		t.Errorf("nothing waits that concerns it, lag = %s", got)
+	}
+	before := counted.subscriptions.Load()
+	if lag(); counted.subscriptions.Load() != before {
+		t.Error("what was looked through is looked through again")
+	}
+	register()
+	last := register()
+	if got := lag(); got < 59*time.Minute || got > 61*time.Minute {
+		t.Errorf("an event has waited for an hour, lag = %s", got)
+	}
+	takeIn(last)
+	concernNobody()
+	if got := lag(); got != 0 {
+		t.Errorf("it has caught up, lag = %s", got)
+	}
+	if _, err := pool.Exec(t.Context(), "UPDATE carillon.checkpoints SET commit = 0, prepare = 0"); err != nil {
+		t.Fatal(err)
+	}
+	if got := lag(); got < 59*time.Minute {
+		t.Errorf("it begins from nothing, lag = %s", got)
+	}
+}
+
+// counting counts who subscribes.
+type counting struct {
+	eventstore.Store
+	subscriptions atomic.Int32
+}
+
+// Subscribe implements eventstore.Store.
+func (c *counting) Subscribe(ctx context.Context, after eventstore.Position, filter eventstore.Filter) iter.Seq2[eventstore.Message, error] {
+	c.subscriptions.Add(1)
+	return c.Store.Subscribe(ctx, after, filter)
+}
