@@ -80,7 +80,7 @@ torture-delivery: postgres ## Kill server, event store and Postgres under load, 
 
 .PHONY: bench-delivery
 bench-delivery: postgres ## Measure delivery end to end: throughput, fan-out, latency, memory, every signature verified
-	$(GO) test -run '^$$' -bench 'Delivery|Latency|FanOut|History|OneHangs' -benchtime $(DELIVERIES)x -timeout 30m ./cmd/internal/app
+	$(GO) test -run '^$$' -bench 'Bare|Delivery|Latency|FanOut|History|OneHangs' -benchtime $(DELIVERIES)x -timeout 30m ./cmd/internal/app
 
 .PHONY: test-eventstore
 test-eventstore: ## Hold a real EventStoreDB to the store's contract (URL=esdb://user:password@host:2113?tls=true)

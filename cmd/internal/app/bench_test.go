@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,6 +27,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/development"
 	"carillon/command"
+	"carillon/command/webhook"
 )
 
 // The benchmarks of delivery run a whole server on embedded defaults with full durability (the node on disk, a private
@@ -38,6 +40,9 @@ type rig struct {
 	app      *app.App
 	org      uuid.UUID
 	receiver *counter
+
+	trusted *x509.CertPool   // what the receiver's certificate is signed by
+	secrets []webhook.Secret // of each destination
 }
 
 var organization = uuid.MustParse("0d000000-0000-4000-8000-000000000001")
@@ -89,7 +94,7 @@ func (r *rig) subscribe(dir string, destinations int) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.receiver = newCounter(r.B, authority)
+	r.receiver, r.trusted = newCounter(r.B, authority), authority.Trust()
 	key, err := development.ReadKey(dir)
 	if err != nil {
 		r.Fatal(err)
@@ -103,6 +108,11 @@ func (r *rig) subscribe(dir string, destinations int) {
 		if err := r.receiver.trust(i, d.Secrets[0].Secret); err != nil {
 			r.Fatal(err)
 		}
+		secret, err := webhook.ParseSecret(d.Secrets[0].Secret)
+		if err != nil {
+			r.Fatal(err)
+		}
+		r.secrets = append(r.secrets, secret)
 		_, err = post(r.app, key, "/events/destinations/"+d.ID+"/subscriptions", map[string]any{"eventTypes": []string{"*"}, "scopeKind": "all"})
 		if err != nil {
 			r.Fatal(err)
