@@ -14,7 +14,7 @@ import (
 )
 
 // Restore copies a backup into a directory that must be empty or not exist, and verifies the copy before it gets its
-// name: afterwards the directory holds all of it or nothing. copying and verifying hear how far each is, in bytes.
+// name: afterwards the directory holds all of it or nothing. What a killed restore left beside it is removed. copying and verifying hear how far each is, in bytes.
 func Restore(ctx context.Context, backup, dir string, log *slog.Logger, copying, verifying node.Progress) (node.Report, error) {
 	if !Holds(backup) {
 		return node.Report{}, fmt.Errorf("%s: %w", backup, ErrNoStore)
@@ -25,11 +25,11 @@ func Restore(ctx context.Context, backup, dir string, log *slog.Logger, copying,
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return node.Report{}, err
 	}
-	partial, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+"-restoring-")
+	partial, discard, err := newPartial(dir, log)
 	if err != nil {
 		return node.Report{}, err
 	}
-	defer func() { _ = os.RemoveAll(partial) }() // it has its name by then, or is worth nothing
+	defer discard()
 	if err := copyTree(ctx, backup, partial, copying); err != nil {
 		return node.Report{}, fmt.Errorf("copy the backup: %w", err)
 	}

@@ -1,0 +1,57 @@
+package maintenance
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// newPartial makes a directory beside dir to restore into, and removes those that killed restores of dir have left.
+// Each is locked for as long as its restore goes on, so that nobody takes it for a leftover: call discard at the end.
+func newPartial(dir string, log *slog.Logger) (partial string, discard func(), err error) {
+	parent, prefix := filepath.Dir(dir), "."+filepath.Base(dir)+"-restoring-"
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, entry := range entries {
+		number, ours := strings.CutPrefix(entry.Name(), prefix)
+		if ours && entry.IsDir() && number != "" && strings.Trim(number, "0123456789") == "" {
+			removeLeftover(filepath.Join(parent, entry.Name()), log)
+		}
+	}
+	if partial, err = os.MkdirTemp(parent, prefix); err != nil {
+		return "", nil, err
+	}
+	// Where the file system knows no locks, nobody else gets one either, and nothing is removed.
+	unlock, _ := lock(partial)
+	return partial, func() {
+		_ = os.RemoveAll(partial) // it has its name by then, or is worth nothing
+		unlock()
+	}, nil
+}
+
+func removeLeftover(dir string, log *slog.Logger) {
+	unlock, locked := lock(dir)
+	defer unlock()
+	if !locked {
+		return
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		log.Warn("what a restore left that was killed can't be removed", "dir", dir, "error", err)
+		return
+	}
+	log.Info("removed what a restore left that was killed", "dir", dir)
+}
+
+// lock locks a directory, if nobody else has. The lock ends with the process, however that ends.
+func lock(dir string) (unlock func(), locked bool) {
+	opened, err := os.Open(dir) //nolint:gosec // the path is the operator's own
+	if err != nil {
+		return func() {}, false
+	}
+	err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) //nolint:gosec // a descriptor fits
+	return func() { _ = opened.Close() }, err == nil
+}

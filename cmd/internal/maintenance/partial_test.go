@@ -1,0 +1,65 @@
+package maintenance_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"carillon/cmd/internal/maintenance"
+)
+
+func TestARestoreRemovesWhatAKilledOneLeft(t *testing.T) {
+	t.Parallel()
+	r := filled(t, shortDir(t))
+	backup, parent := filepath.Join(t.TempDir(), "backup"), t.TempDir()
+	if err := open(t, r.dir).Backup(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	names := func() (list []string) {
+		t.Helper()
+		entries, err := os.ReadDir(parent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			list = append(list, e.Name())
+		}
+		return list
+	}
+	for _, dir := range []string{".store-restoring-123", ".store-restoring-mine", ".other-restoring-1"} {
+		if err := os.MkdirAll(filepath.Join(parent, dir, "deep"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	others := []string{".other-restoring-1", ".store-restoring-mine"}
+	// One that is still at work keeps what it has, while another comes and goes.
+	begun, goOn, slow := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	dir := filepath.Join(parent, "store")
+	go func() {
+		waited := false
+		_, err := maintenance.Restore(t.Context(), backup, dir, silent, func(_, _ uint64) {
+			if !waited {
+				waited = true
+				begun <- struct{}{}
+				<-goOn
+			}
+		}, nil)
+		slow <- err
+	}()
+	<-begun
+	if list := names(); len(list) != 3 || slices.Contains(list, ".store-restoring-123") {
+		t.Errorf("while one is at work: %v", list)
+	}
+	if report, err := maintenance.Restore(t.Context(), backup, dir, silent, nil, nil); err != nil || report.Events != 51 {
+		t.Errorf("restore: %+v, %v", report, err)
+	}
+	close(goOn)
+	if err := <-slow; err == nil || !strings.Contains(err.Error(), "take the place of") {
+		t.Errorf("the slower of two: %v, want that it was too late", err)
+	}
+	if list := names(); !slices.Equal(list, append(others, "store")) {
+		t.Errorf("afterwards: %v", list)
+	}
+}
