@@ -88,8 +88,8 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 		return nil, err
 	}
 	if err := projections.Migrate(ctx, a.base.pool); err != nil {
-		if cfg.DatabaseURL != "" {
-			err = fmt.Errorf("CARILLON_DATABASE_URL: is Postgres there, and may this user make schemas? %w", err)
+		if cfg.DatabaseURL != "" && ctx.Err() == nil {
+			err = databaseTrouble(err)
 		}
 		return nil, err
 	}
