@@ -213,6 +213,18 @@ func TestWithoutAServer(t *testing.T) {
 	}
 }
 
+func TestTheAPIIsNotTheAdminAPI(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for _, args := range [][]string{{"status"}, {"org", "list"}, {"publish", "-"}, {"audit", "destination", uuid.NewString(), "--export", "-"}} {
+		args = append(args, "--data-dir", s.server[1], "--admin-addr", s.app.APIAddr().String())
+		code, out, errors := runIn(t.Context(), "", args...)
+		if code != 1 || out != "" || !strings.Contains(errors, s.app.APIAddr().String()+" is the address of Carillon's API, not of its admin API: name that one (CARILLON_ADMIN_ADDR") {
+			t.Errorf("carillon %v: exit %d\n%s%s", args, code, out, errors)
+		}
+	}
+}
+
 func TestHelpAndMistakes(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{

@@ -49,7 +49,7 @@ func (c *Client) ExportAudit(ctx context.Context, destination uuid.UUID, to io.W
 		if err != nil {
 			return fmt.Errorf("read the answer of %s: %w", c.base, err)
 		}
-		return decode(answer.StatusCode, data, nil)
+		return c.decode(answer.StatusCode, data, nil)
 	}
 	if _, err := io.Copy(to, answer.Body); err != nil {
 		return fmt.Errorf("the export broke off before its end: %w", err)

@@ -32,7 +32,12 @@ func (e *Error) Error() string { return e.Message }
 // ErrNoServer means that nothing answers at the address.
 var ErrNoServer = errors.New("no server answers")
 
-const maxAnswer = 64 << 20 // bytes
+const (
+	maxAnswer = 64 << 20 // bytes
+
+	// refusedToken is the admin API's code for a token that is not good; on the same paths the API has another one.
+	refusedToken = "AUTHENTICATION_FAILED" //nolint:gosec // a code
+)
 
 // Client talks to one server.
 type Client struct {
@@ -194,10 +199,10 @@ func (c *Client) send(ctx context.Context, method, path, media string, body io.R
 	if err != nil {
 		return fmt.Errorf("read the answer of %s: %w", c.base, err)
 	}
-	return decode(answer.StatusCode, data, into)
+	return c.decode(answer.StatusCode, data, into)
 }
 
-func decode(status int, data []byte, into any) error {
+func (c *Client) decode(status int, data []byte, into any) error {
 	envelope := struct {
 		Success bool `json:"success"`
 		Data    any  `json:"data"`
@@ -210,6 +215,8 @@ func decode(status int, data []byte, into any) error {
 	switch {
 	case err == nil && envelope.Success:
 		return nil
+	case err == nil && status == http.StatusUnauthorized && envelope.Error.Code != refusedToken:
+		return fmt.Errorf("%s is the address of Carillon's API, not of its admin API: name that one (CARILLON_ADMIN_ADDR or --admin-addr), which is 127.0.0.1:8081 unless the server was told another", c.base)
 	case err == nil && envelope.Error.Message != "":
 		return &Error{Status: status, Code: envelope.Error.Code, Message: envelope.Error.Message}
 	}
