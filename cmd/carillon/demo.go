@@ -21,6 +21,7 @@ type demoCommand struct {
 	config.Client `group:"Server"`
 
 	HTTPAddr    string `name:"http-addr" env:"CARILLON_HTTP_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the API of a running server (${default})."`
+	TLSCert     string `name:"tls-cert" env:"CARILLON_TLS_CERT" placeholder:"FILE" help:"Certificate of the API of a running server, where it has one."`
 	PostgresBin string `env:"CARILLON_POSTGRES_BIN" placeholder:"DIR" help:"Where a server of its own finds Postgres. Empty: in the usual places."`
 }
 
@@ -40,7 +41,11 @@ func (c *demoCommand) Run(ctx context.Context, t terminal, cli *commandLine) err
 		return err
 	}
 	if c.running(ctx, admin) {
-		return c.show(ctx, t, demo.Options{API: "http://" + c.HTTPAddr, Admin: admin, Stays: true})
+		options := demo.Options{API: "http://" + c.HTTPAddr, Admin: admin, Stays: true}
+		if c.TLSCert != "" {
+			options.API, options.APICert = "https://"+c.HTTPAddr, c.TLSCert
+		}
+		return c.show(ctx, t, options)
 	}
 	_, _ = fmt.Fprintf(t.out, "\n  No development server runs here: starting one in a temporary directory, for the time of the demo …\n")
 	dir, err := os.MkdirTemp("", "carillon-demo-")

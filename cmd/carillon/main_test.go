@@ -30,16 +30,23 @@ type shell struct {
 
 func open(t *testing.T) shell {
 	t.Helper()
+	return openWith(t, func(*config.Config) {})
+}
+
+func openWith(t *testing.T, change func(*config.Config)) shell {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	a, err := app.Open(t.Context(), config.Config{
+	cfg := config.Config{
 		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, DatabaseURL: config.Address(pgtest.URL(t)),
 		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
 		DeliveryTimeout: time.Second, AutoDisableAfter: 100,
-	}, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	}
+	change(&cfg)
+	a, err := app.Open(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

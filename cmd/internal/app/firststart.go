@@ -87,11 +87,15 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 
 // demoCommand is what shows the demo on this server, to paste.
 func (a *App) demoCommand() string {
-	if a.cfg.DataDir == "./data" && a.cfg.HTTPAddr == "127.0.0.1:8080" && a.cfg.AdminAddr == "127.0.0.1:8081" {
+	if a.cfg.DataDir == "./data" && a.cfg.HTTPAddr == "127.0.0.1:8080" && a.cfg.AdminAddr == "127.0.0.1:8081" && a.cfg.TLSCert == "" {
 		return "make demo"
 	}
-	return fmt.Sprintf("%s demo --data-dir %s --http-addr %s --admin-addr %s",
+	command := fmt.Sprintf("%s demo --data-dir %s --http-addr %s --admin-addr %s",
 		quoted(os.Args[0]), quoted(a.cfg.DataDir), hostPort(a.APIAddr()), hostPort(a.AdminAddr()))
+	if a.cfg.TLSCert != "" {
+		command += " --tls-cert " + quoted(a.cfg.TLSCert)
+	}
+	return command
 }
 
 // quoted is a word for a shell.

@@ -3,19 +3,52 @@ package demo
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // client calls one of the two APIs, as curl would.
-type client struct{ base, token string }
+type client struct {
+	base, token string
+	http        *http.Client
+}
 
-// localClient talks to the server on this machine, and to no proxy.
-var localClient = &http.Client{Timeout: patience, Transport: &http.Transport{Proxy: nil}}
+// local talks to a server on this machine, and to no proxy. certificate is the file of the one that it shows, or ""
+// where it speaks plain HTTP. Just this one is accepted, whatever its name: it need not be made for a loopback address.
+func local(certificate string) (*http.Client, error) {
+	transport := &http.Transport{Proxy: nil}
+	if certificate == "" {
+		return &http.Client{Timeout: patience, Transport: transport}, nil
+	}
+	text, err := os.ReadFile(certificate) //nolint:gosec // the path is the developer's own
+	if err != nil {
+		return nil, fmt.Errorf("certificate of the API: %w", err)
+	}
+	block, rest := pem.Decode(text)
+	for block != nil && block.Type != "CERTIFICATE" {
+		block, rest = pem.Decode(rest)
+	}
+	if block == nil {
+		return nil, fmt.Errorf("certificate of the API: %s holds none in PEM", certificate)
+	}
+	transport.TLSClientConfig = &tls.Config{
+		MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, //nolint:gosec // compared below
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if !bytes.Equal(state.PeerCertificates[0].Raw, block.Bytes) {
+				return fmt.Errorf("the API shows another certificate than %s", certificate)
+			}
+			return nil
+		},
+	}
+	return &http.Client{Timeout: patience, Transport: transport}, nil
+}
 
 // answerError is an answer that is no success.
 type answerError struct {
@@ -43,7 +76,7 @@ func (c client) call(ctx context.Context, method, path string, body, result any)
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	response, err := localClient.Do(request)
+	response, err := c.http.Do(request)
 	if err != nil {
 		return err
 	}
@@ -57,7 +90,7 @@ func (c client) call(ctx context.Context, method, path string, body, result any)
 		} `json:"error"`
 	}
 	if err := json.UnmarshalRead(response.Body, &envelope); err != nil {
-		return fmt.Errorf("answer %d: %w", response.StatusCode, err)
+		return fmt.Errorf("%s answered %d, and not as Carillon does: if it speaks HTTPS, name its certificate (CARILLON_TLS_CERT or --tls-cert): %w", c.base, response.StatusCode, err)
 	}
 	if !envelope.Success {
 		return &answerError{response.StatusCode, envelope.Error.Code, envelope.Error.Message}

@@ -27,6 +27,7 @@ const (
 // Options says which server to show.
 type Options struct {
 	API        string // base URL
+	APICert    string // file of its certificate, where it speaks HTTPS
 	Admin      string // base URL
 	Key        string
 	AdminToken string
@@ -47,10 +48,18 @@ type demo struct {
 
 // Run shows it all. It fails where anything does not come as it should.
 func Run(ctx context.Context, options Options) error {
+	api, err := local(options.APICert)
+	if err != nil {
+		return err
+	}
+	admin, err := local("")
+	if err != nil {
+		return err
+	}
 	d := &demo{
 		Options: options, started: time.Now(),
-		api:   client{base: options.API, token: options.Key},
-		admin: client{base: options.Admin, token: options.AdminToken},
+		api:   client{base: options.API, token: options.Key, http: api},
+		admin: client{base: options.Admin, token: options.AdminToken, http: admin},
 	}
 	page, closePage, err := servePage(ctx)
 	if err != nil {
