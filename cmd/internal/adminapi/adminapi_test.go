@@ -116,13 +116,13 @@ func TestKeysAreListed(t *testing.T) {
 	s.do(t, "POST", path(other), `{}`).into(t, 201, &foreign)
 	s.do(t, "DELETE", path(org)+"/"+first.ID, "").into(t, 200, nil)
 
-	var list adminapi.Keys
+	var list adminapi.List[adminapi.Key]
 	answer := s.do(t, "GET", path(org), "")
 	answer.into(t, 200, &list)
-	if len(list.Keys) != 2 {
+	if len(list.Items) != 2 {
 		t.Fatalf("keys: %s", answer.body)
 	}
-	newest, oldest := list.Keys[0], list.Keys[1]
+	newest, oldest := list.Items[0], list.Items[1]
 	if newest.ID != second.ID || newest.ExpiresAt == nil || newest.ExpiresAt.Year() != 2100 || newest.RevokedAt != nil || newest.CreatedAt.IsZero() {
 		t.Errorf("the newest: %+v", newest)
 	}
@@ -137,7 +137,7 @@ func TestKeysAreListed(t *testing.T) {
 	}
 	var none adminapi.Created
 	s.do(t, "POST", "/admin/organizations", `{"name":"No keys"}`).into(t, 201, &none)
-	if got := s.do(t, "GET", path(none), ""); !strings.Contains(got.body, `"keys":[]`) {
+	if got := s.do(t, "GET", path(none), ""); !strings.Contains(got.body, `"items":[]`) {
 		t.Errorf("no keys: %s", got.body)
 	}
 	s.do(t, "GET", "/admin/organizations/"+uuid.NewString()+"/keys", "").refused(t, 404, "NOT_FOUND", "organization not found")

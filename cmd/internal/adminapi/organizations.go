@@ -44,11 +44,6 @@ type IssuedKey struct {
 	Key string `json:"key"`
 }
 
-// Keys is an organization's keys, newest first.
-type Keys struct {
-	Keys []Key `json:"keys"`
-}
-
 // Key is an API key of a list: its public part, and never what opens data.
 type Key struct {
 	ID        string     `json:"id"`
@@ -138,9 +133,9 @@ func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
 	case err != nil:
 		return wire.Reply{}, err
 	}
-	list := Keys{Keys: make([]Key, len(keys))}
+	list := List[Key]{Items: make([]Key, len(keys))}
 	for i, k := range keys {
-		list.Keys[i] = Key{ID: k.ID, Name: k.Name, CreatedAt: k.CreatedAt.UTC(), ExpiresAt: utc(k.ExpiresAt), RevokedAt: utc(k.RevokedAt)}
+		list.Items[i] = Key{ID: k.ID, Name: k.Name, CreatedAt: k.CreatedAt.UTC(), ExpiresAt: utc(k.ExpiresAt), RevokedAt: utc(k.RevokedAt)}
 	}
 	return wire.OK(list), nil
 }

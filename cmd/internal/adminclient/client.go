@@ -75,9 +75,9 @@ func (c *Client) IssueKey(ctx context.Context, organization uuid.UUID, name stri
 
 // Keys lists an organization's API keys, dead ones too, newest first.
 func (c *Client) Keys(ctx context.Context, organization uuid.UUID) ([]adminapi.Key, error) {
-	var list adminapi.Keys
+	var list adminapi.List[adminapi.Key]
 	err := c.call(ctx, http.MethodGet, "/admin/organizations/"+organization.String()+"/keys", nil, &list)
-	return list.Keys, err
+	return list.Items, err
 }
 
 // RevokeKey ends an API key.
