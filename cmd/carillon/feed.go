@@ -24,11 +24,7 @@ type feedRegisterCommand struct {
 
 // Run registers the feed.
 func (c *feedRegisterCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	org, err := c.Org.find(ctx, client)
+	client, org, err := c.of(ctx, c.Org)
 	if err != nil {
 		return err
 	}
@@ -49,11 +45,7 @@ type share struct {
 
 // set makes the feed shared or not, and says so.
 func (s *share) set(ctx context.Context, t terminal, shared bool) error {
-	client, err := s.client()
-	if err != nil {
-		return err
-	}
-	with, err := s.With.find(ctx, client)
+	client, with, err := s.of(ctx, s.With)
 	if err != nil {
 		return err
 	}

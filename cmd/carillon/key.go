@@ -26,11 +26,7 @@ func (c *keyIssueCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	org, err := c.Org.find(ctx, client)
+	client, org, err := c.of(ctx, c.Org)
 	if err != nil {
 		return err
 	}
@@ -63,11 +59,7 @@ type keyListCommand struct {
 
 // Run lists the keys.
 func (c *keyListCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	org, err := c.Org.find(ctx, client)
+	client, org, err := c.of(ctx, c.Org)
 	if err != nil {
 		return err
 	}
@@ -102,11 +94,7 @@ type keyRevokeCommand struct {
 
 // Run ends the key.
 func (c *keyRevokeCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	org, err := c.Org.find(ctx, client)
+	client, org, err := c.of(ctx, c.Org)
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,16 @@ func (c *orgListCommand) Run(ctx context.Context, t terminal) error {
 // organization is the id of one, or its beginning.
 type organization struct{ idStart }
 
+// of connects, and finds the organization that a command is about.
+func (r *remote) of(ctx context.Context, o organization) (*adminclient.Client, uuid.UUID, error) {
+	client, err := r.client()
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	id, err := o.find(ctx, client)
+	return client, id, err
+}
+
 func (o organization) find(ctx context.Context, client *adminclient.Client) (uuid.UUID, error) {
 	return o.idStart.find("organization", "org list", func() ([]uuid.UUID, error) {
 		list, err := client.Organizations(ctx)
