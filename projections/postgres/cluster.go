@@ -72,23 +72,17 @@ func dropUnfinished(ctx context.Context, home string) error {
 // removeBusy removes a directory into which a process that is about to end may still write: the backend that initdb
 // started goes on until it sees that initdb is gone.
 func removeBusy(ctx context.Context, dir string) error {
-	deadline := time.NewTimer(10 * time.Second)
-	defer deadline.Stop()
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		err := os.RemoveAll(dir)
-		if !errors.Is(err, syscall.ENOTEMPTY) {
-			return err
+	var busy error
+	removed, err := until(ctx, 10*time.Second, func() (bool, error) {
+		if busy = os.RemoveAll(dir); errors.Is(busy, syscall.ENOTEMPTY) {
+			return false, nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-deadline.C:
-			return err
-		case <-poll.C:
-		}
+		return busy == nil, busy
+	})
+	if err == nil && !removed {
+		return busy
 	}
+	return err
 }
 
 // fillCluster copies the template into dir if there is one, else runs initdb and keeps the result as the template.

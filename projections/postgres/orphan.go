@@ -55,20 +55,31 @@ func stopOrphan(ctx context.Context, data string, logger *slog.Logger) error {
 }
 
 func waitGone(ctx context.Context, pid int, data string, patience time.Duration) (bool, error) {
+	gone, err := until(ctx, patience, func() (bool, error) { return !isPostmaster(pid, data), nil })
+	if err != nil {
+		return false, fmt.Errorf("wait for the left postgres server: %w", err)
+	}
+	return gone, nil
+}
+
+// until polls until a condition holds, and reports false where it did not before patience ended.
+func until(ctx context.Context, patience time.Duration, holds func() (bool, error)) (bool, error) {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	for isPostmaster(pid, data) {
+	for {
+		if held, err := holds(); held || err != nil {
+			return held, err
+		}
 		select {
 		case <-ctx.Done():
-			return false, fmt.Errorf("wait for the left postgres server: %w", ctx.Err())
+			return false, ctx.Err()
 		case <-deadline.C:
 			return false, nil
 		case <-poll.C:
 		}
 	}
-	return true, nil
 }
 
 // clusterName is what the server of a home shows in the titles of its processes.
@@ -79,31 +90,26 @@ func isSession(title, name string) bool { return strings.HasPrefix(title, "postg
 // killSessions ends the processes of a server that is dead itself. Most notice by themselves that it is, but one with a
 // query at work goes on until that is done, and holds the shared memory which keeps a new server from starting.
 func killSessions(ctx context.Context, home string, uid int) error {
-	deadline := time.NewTimer(10 * time.Second)
-	defer deadline.Stop()
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		pids, err := sessions(clusterName(home), uid)
-		if err != nil {
-			return fmt.Errorf("look for processes of the dead postgres server: %w", err)
-		}
-		if len(pids) == 0 {
-			return nil
+	var pids []int
+	gone, err := until(ctx, 10*time.Second, func() (bool, error) {
+		var err error
+		if pids, err = sessions(clusterName(home), uid); err != nil {
+			return false, fmt.Errorf("look for them: %w", err)
 		}
 		for _, pid := range pids {
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return fmt.Errorf("end process %d of the dead postgres server: %w", pid, err)
+				return false, fmt.Errorf("process %d: %w", pid, err)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("end the processes of the dead postgres server: %w", ctx.Err())
-		case <-deadline.C:
-			return fmt.Errorf("processes %v of the dead postgres server can't be ended", pids)
-		case <-poll.C:
-		}
+		return len(pids) == 0, nil
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("end the processes of the dead postgres server: %w", err)
+	case !gone:
+		return fmt.Errorf("processes %v of the dead postgres server can't be ended", pids)
 	}
+	return nil
 }
 
 // readPID returns the first number in a postmaster.pid; 0 when a crash has cut the file short.
