@@ -48,7 +48,8 @@ type Loaded[S any] struct {
 }
 
 const (
-	patience   = 3 * time.Second // with a store that can't be reached, and with others who are faster
+	patience   = 3 * time.Second  // with a store that can't be reached
+	contention = 20 * time.Second // with others who are faster: they wait in turn, and a busy machine takes its time
 	firstPause = time.Millisecond
 	maxPause   = 250 * time.Millisecond
 )
@@ -100,12 +101,17 @@ func execute[S, E, C any](ctx context.Context, store Store, a Aggregate[S, E, C]
 	if err != nil {
 		return Outcome[S, E]{}, err
 	}
-	pause, deadline, met := firstPause, time.Now().Add(patience), false
+	pause, began, met := firstPause, time.Now(), false
 	for {
 		out, err := tryInTurn(ctx, store, a, id, known, command, c.CommandID, metadata, met)
-		met = met || errors.Is(err, ErrWrongRevision)
-		again := errors.Is(err, ErrWrongRevision) && !only || errors.Is(err, ErrUnavailable)
-		if !again || ctx.Err() != nil || time.Now().After(deadline) {
+		limit := time.Duration(0)
+		switch {
+		case errors.Is(err, ErrWrongRevision) && !only:
+			limit, met = contention, true
+		case errors.Is(err, ErrUnavailable):
+			limit = patience
+		}
+		if ctx.Err() != nil || time.Since(began) >= limit {
 			return out, err
 		}
 		if !only {

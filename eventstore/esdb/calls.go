@@ -57,18 +57,37 @@ func await[T any](ctx context.Context, s *Store, f func() (T, error)) (T, error)
 		value, err := f()
 		answers <- answer{value, err}
 	})
-	deadline := time.NewTimer(callTimeout)
-	defer deadline.Stop()
-	select {
-	case a := <-answers:
-		return a.value, a.err
-	case <-ctx.Done():
-		return none, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, ctx.Err())
-	case <-s.ctx.Done():
-		return none, fmt.Errorf("%w: closed", eventstore.ErrUnavailable)
-	case <-deadline.C:
-		return none, fmt.Errorf("%w: no answer in %s%s", eventstore.ErrUnavailable, callTimeout, s.reason())
+	began := time.Now()
+	look := time.NewTimer(searchPatience)
+	defer look.Stop()
+	for {
+		select {
+		case a := <-answers:
+			return a.value, a.err
+		case <-ctx.Done():
+			return none, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, ctx.Err())
+		case <-s.ctx.Done():
+			return none, fmt.Errorf("%w: closed", eventstore.ErrUnavailable)
+		case now := <-look.C:
+			if err := s.hopeless(began, now); err != nil {
+				return none, err
+			}
+			look.Reset(searchInterval)
+		}
 	}
+}
+
+// hopeless says why a call that has waited for long should wait no longer: the client found no server since, or the
+// server is too slow.
+func (s *Store) hopeless(began, now time.Time) error {
+	waited := now.Sub(began).Round(100 * time.Millisecond)
+	switch last := s.trouble.Load(); {
+	case last != nil && last.at.After(began):
+		return fmt.Errorf("%w: no server in %s; last %s", eventstore.ErrUnavailable, waited, last.message)
+	case waited >= callTimeout:
+		return fmt.Errorf("%w: no answer in %s", eventstore.ErrUnavailable, waited)
+	}
+	return nil
 }
 
 // run calls f in a goroutine that has done so before, where one is idle: its stack has grown to what the client

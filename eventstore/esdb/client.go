@@ -22,9 +22,11 @@ import (
 )
 
 const (
-	callTimeout      = 5 * time.Second // of one append or one read from start to end
-	discoverForever  = 1_000_000       // the client gives up for good after 10 attempts by default
-	discoverInterval = 100             // milliseconds
+	callTimeout      = 30 * time.Second // of one append or one read from start to end: a busy server is waited for
+	searchPatience   = 2 * time.Second  // of a call, while the client finds no server
+	searchInterval   = 250 * time.Millisecond
+	discoverForever  = 1_000_000 // the client gives up for good after 10 attempts by default
+	discoverInterval = 100       // milliseconds
 	closeGrace       = 2 * time.Second
 )
 
@@ -40,7 +42,14 @@ type Store struct {
 	work   chan func() // to idle goroutines, see run
 	idle   atomic.Int32
 
-	trouble atomic.Pointer[string] // see reason
+	trouble atomic.Pointer[trouble] // the last one
+}
+
+// trouble is what kept the client from a connection. The client goes on trying and tells nobody, though a certificate
+// that nobody trusts won't change.
+type trouble struct {
+	at      time.Time
+	message string
 }
 
 var _ eventstore.Store = (*Store)(nil)
@@ -81,7 +90,7 @@ func open(cfg *esdb.Configuration, log *slog.Logger) (*Store, error) {
 			message := fmt.Sprintf(format, args...)
 			log.Debug("event store client", "message", message)
 			if strings.Contains(format, "candidate") { // while it looks for a server
-				s.trouble.Store(&message)
+				s.trouble.Store(&trouble{at: time.Now(), message: message})
 			}
 		}
 	}
@@ -92,15 +101,6 @@ func open(cfg *esdb.Configuration, log *slog.Logger) (*Store, error) {
 	s.client = client
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
-}
-
-// reason is what last kept the client from a connection, to end an error with. The client goes on trying and tells
-// nobody, though a certificate that nobody trusts won't change.
-func (s *Store) reason() string {
-	if last := s.trouble.Swap(nil); last != nil { // one that goes on is noted again soon
-		return "; last " + *last
-	}
-	return ""
 }
 
 // Close ends every call and subscription, waits for them, and closes the connection.

@@ -1,0 +1,78 @@
+package esdb_test
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/nodetest"
+)
+
+// A store that nobody serves is told as such soon, and a server that is only slow is waited for.
+func TestASlowServerIsWaitedForAndAMissingOneIsNot(t *testing.T) {
+	t.Parallel()
+	dir := nodetest.SocketDir(t)
+	server, between := filepath.Join(dir, "s"), filepath.Join(dir, "between")
+	store, err := esdb.OpenUnix(between, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+
+	_, err = eventstore.Load(t.Context(), store, counter, uuid.New())
+	if !errors.Is(err, eventstore.ErrUnavailable) || !strings.Contains(err.Error(), "no server in") {
+		t.Errorf("error = %v, want unavailable with no server", err)
+	}
+
+	t.Cleanup(nodetest.Serve(t, t.TempDir(), server))
+	stall := make(chan struct{})
+	relay(t, between, server, stall)
+	appended := make(chan error, 1)
+	go func() {
+		_, err := eventstore.Execute(t.Context(), store, counter, uuid.New(), count{By: 1, Limit: 1}, fresh())
+		appended <- err
+	}()
+	select {
+	case err := <-appended:
+		t.Fatalf("an answer, %v, from a server that gives none", err)
+	case <-time.After(4 * time.Second): // longer than a missing server is waited for
+	}
+	close(stall)
+	if err := <-appended; err != nil {
+		t.Error(err)
+	}
+}
+
+// relay passes bytes on from one socket to another, but the answers only after stall is closed.
+func relay(t *testing.T, from, to string, stall <-chan struct{}) {
+	t.Helper()
+	listener, err := net.Listen("unix", from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("unix", to)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
+			go func() { <-stall; _, _ = io.Copy(client, server); _ = client.Close() }()
+		}
+	}()
+}
