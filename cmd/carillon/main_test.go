@@ -43,7 +43,7 @@ func openWith(t *testing.T, change func(*config.Config)) shell {
 	cfg := config.Config{
 		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, DatabaseURL: config.Address(pgtest.URL(t)),
 		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
-		DeliveryTimeout: time.Second, AutoDisableAfter: 100,
+		DeliveryTimeout: 30 * time.Second, AutoDisableAfter: 100,
 	}
 	change(&cfg)
 	a, err := app.Open(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)))

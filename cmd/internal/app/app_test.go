@@ -25,7 +25,7 @@ import (
 	"carillon/projections/pgtest"
 )
 
-const patience = 2 * time.Minute // for what has to happen, on a busy machine
+const patience = 4 * time.Minute // for what has to happen, on a busy machine
 
 // process is a whole Carillon in this process, on a data directory and a database of the test.
 type process struct {

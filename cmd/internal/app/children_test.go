@@ -54,8 +54,8 @@ func serverChild() error {
 		HTTPAddr: os.Getenv("CHILD_API"), AdminAddr: os.Getenv("CHILD_ADMIN"), DataDir: os.Getenv("CHILD_DATA"), Dev: true,
 		Roles:         []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver},
 		EventStoreURL: config.Address(os.Getenv("CHILD_STORE")), DatabaseURL: config.Address(os.Getenv("CHILD_DATABASE")),
-		DeliveryTimeout:       5 * time.Second,
-		DeliveryRetrySchedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second},
+		DeliveryTimeout:       20 * time.Second,
+		DeliveryRetrySchedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 20 * time.Second, 20 * time.Second},
 		AutoDisableAfter:      1_000_000, AutoDisableMinStreak: time.Hour,
 	}
 	a, err := app.Open(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))

@@ -146,7 +146,7 @@ func newWorkload(t *testing.T, data, api, admin string) *workload {
 
 func (w *workload) eventually(complaint string, done func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !done(); {
+	for deadline := time.Now().Add(patience); !done(); {
 		if time.Now().After(deadline) {
 			w.Fatal(complaint)
 		}
@@ -154,7 +154,7 @@ func (w *workload) eventually(complaint string, done func() bool) {
 	}
 }
 
-var impatient = &http.Client{Timeout: 5 * time.Second}
+var impatient = &http.Client{Timeout: 30 * time.Second}
 
 func (w *workload) post(url, token string, body, result any) error {
 	raw, err := json.Marshal(body)
@@ -250,7 +250,7 @@ func (w *workload) receive(_ http.ResponseWriter, request *http.Request) {
 func (w *workload) reconcile(acknowledged []string) {
 	w.Helper()
 	missing := 0
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		missing = 0
 		w.mu.Lock()
 		for _, id := range acknowledged {
