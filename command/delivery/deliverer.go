@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,7 +17,6 @@ const (
 	idlePoll     = 500 * time.Millisecond // looks into the queue at least this often
 	busyPoll     = 20 * time.Millisecond  // and at most this often while it is short of room
 	maxClaim     = 512                    // deliveries in one claim
-	lowWater     = 32                     // waiting deliveries below which more are claimed at once
 	leaseSlack   = 30 * time.Second       // for queueing in memory and for recording the outcome
 	drainTimeout = 5 * time.Second        // for requests under way when the process ends
 )
@@ -60,7 +58,6 @@ type Deliverer struct {
 	mu      sync.Mutex // guards ctx
 	ctx     context.Context
 	running sync.WaitGroup
-	hungry  atomic.Bool // the last claim found something
 }
 
 // Attempt is what metrics want to know of an attempt.
@@ -165,10 +162,10 @@ func (d *Deliverer) pump() {
 		d.running.Go(func() {
 			defer cancel()
 			took := d.attempt(ctx, job)
-			d.lanes.done(job, took)
+			wants := d.lanes.done(job, took)
 			d.pump()
-			if queued, _ := d.lanes.size(); queued < lowWater && d.hungry.CompareAndSwap(true, false) {
-				d.Kick() // more is waiting than the last claim took
+			if wants {
+				d.Kick()
 			}
 		})
 	}
@@ -197,7 +194,8 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	if free <= 0 {
 		return busyPoll
 	}
-	jobs, err := d.Queue.Claim(ctx, full, d.Limits.Queued/2, min(free, maxClaim), d.lease())
+	perDestination, limit := d.Limits.Queued/2, min(free, maxClaim)
+	jobs, err := d.Queue.Claim(ctx, full, perDestination, limit, d.lease())
 	if err != nil {
 		if ctx.Err() == nil {
 			d.Log.Warn("could not claim due deliveries", "error", err)
@@ -212,8 +210,10 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	}
 	d.pump()
 	d.giveBack(ctx, surplus)
-	d.hungry.Store(len(jobs) > len(surplus))
-	if len(jobs) > 0 {
+	switch kept := len(jobs) - len(surplus); {
+	case kept >= min(perDestination, limit):
+		return 0 // more may wait than the claim was allowed to take
+	case len(jobs) > 0:
 		return busyPoll
 	}
 	next, planned, err := d.Queue.NextDue(ctx)

@@ -40,6 +40,7 @@ type lane struct {
 	running     map[uuid.UUID]func() // deliveries under way, each with its cancel
 	slow        bool
 	waiting     bool // in its organization's turn
+	skipped     bool // by the last claim, which found it full: more may wait for it in the read model
 }
 
 // turn is the round of one organization's lanes.
@@ -58,6 +59,14 @@ func (l *lane) full(limits Limits) bool {
 		most = limits.PerSlow
 	}
 	return l.reserved+len(l.queue) >= most
+}
+
+// claimable says whether it has room for half of what it holds, so that a claim is worth its while.
+func (l *lane) claimable(limits Limits) bool {
+	if l.slow && len(l.running)+len(l.queue) >= limits.PerSlow {
+		return false
+	}
+	return 2*(l.reserved+len(l.queue)) < limits.Queued
 }
 
 func (l *lane) mayStart(limits Limits) bool {
@@ -162,8 +171,8 @@ func (ls *lanes) next(cancel func()) (Job, bool) {
 	return job, true
 }
 
-// done ends a delivery's request.
-func (ls *lanes) done(job Job, took time.Duration) {
+// done ends a delivery's request. It reports whether the lane that a claim has skipped has room again.
+func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.lanes[job.Target.ID]
@@ -171,9 +180,12 @@ func (ls *lanes) done(job Job, took time.Duration) {
 	ls.inFlight--
 	l.slow = took > ls.limits.SlowAfter
 	ls.wait(job.Target.Organization, l)
+	wants = l.skipped && l.claimable(ls.limits)
+	l.skipped = l.skipped && !wants
 	if l.idle() && !l.slow {
 		delete(ls.lanes, l.destination)
 	}
+	return wants
 }
 
 // drop empties the queue of a destination, and cancels what is under way where asked. It returns what was queued.
@@ -221,7 +233,7 @@ func (ls *lanes) room() (free int, full []uuid.UUID) {
 	defer ls.mu.Unlock()
 	free = ls.limits.InFlight - ls.inFlight - ls.queued
 	for destination, l := range ls.lanes {
-		if 2*(l.reserved+len(l.queue)) >= ls.limits.Queued || l.slow && len(l.running)+len(l.queue) >= ls.limits.PerSlow {
+		if l.skipped = !l.claimable(ls.limits); l.skipped {
 			full = append(full, destination)
 		}
 	}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -56,6 +57,36 @@ func TestASlowDestinationGetsLess(t *testing.T) {
 	}
 	if ls.reserve(uuid.UUID{1}) {
 		t.Error("a slow destination got room for fresh deliveries")
+	}
+}
+
+// More may wait in the read model for a lane that a claim has passed by: it asks once, as soon as it has room.
+func TestALaneThatAClaimFoundFullAsksForAnother(t *testing.T) {
+	t.Parallel()
+	ls := newLanes(tight)
+	for range tight.Queued {
+		ls.add(job(1, 1), false)
+	}
+	var wants []bool
+	finish := func() {
+		started := take(ls)
+		wants = append(wants, ls.done(started[0], 0))
+		ls.done(started[1], 0)
+		ls.done(started[2], 0)
+	}
+	finish() // two wait: room, but no claim has passed by yet
+	for range 3 {
+		ls.add(job(1, 1), false)
+	}
+	if _, full := ls.room(); !slices.Equal(full, []uuid.UUID{{1}}) {
+		t.Errorf("full: %v, want the lane with five of five", full)
+	}
+	finish()
+	if want := []bool{false, true}; !slices.Equal(wants, want) {
+		t.Errorf("asks for a claim: %v, want %v", wants, want)
+	}
+	if _, full := ls.room(); len(full) > 0 {
+		t.Errorf("full: %v, want none", full)
 	}
 }
 
