@@ -49,8 +49,8 @@ type Key struct {
 	ID        string     `json:"id"`
 	Name      string     `json:"name"`
 	CreatedAt time.Time  `json:"createdAt"`
-	ExpiresAt *time.Time `json:"expiresAt"`          // null: never
-	RevokedAt *time.Time `json:"revokedAt,omitzero"` // absent: it was not
+	ExpiresAt *time.Time `json:"expiresAt"` // null: never
+	RevokedAt *time.Time `json:"revokedAt"` // null: it was not
 }
 
 type organizationBody struct {
