@@ -99,11 +99,11 @@ func (f *fleet) all(t *testing.T, n int) {
 func TestAHangingDestinationHoldsBackNoOther(t *testing.T) {
 	p := start(t, func(c *config.Config) { c.DeliveryTimeout = time.Minute })
 	paths := []string{"/hangs"}
-	for i := range 9 {
+	for i := range 19 {
 		paths = append(paths, fmt.Sprintf("/%d", i))
 	}
 	f := p.fleet(paths...)
-	const events = 150 // more than fit in flight to one destination
+	const events = 80 // more than fit in flight to one destination
 	for range events {
 		p.publish()
 	}
