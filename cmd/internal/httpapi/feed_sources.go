@@ -16,6 +16,7 @@ import (
 func (a *API) feedSourceRoutes(r chi.Router) {
 	r.Post("/feeds/events/{id}/sources", wire.Feeds.Handle(a.attachSource))
 	r.Get("/feeds/events/{id}/sources", wire.Feeds.Handle(a.listFeedSources))
+	r.Delete("/feeds/events/{id}/sources/{sourceId}", wire.Feeds.Handle(a.detachSource))
 }
 
 type attachSourceBody struct {
@@ -67,6 +68,24 @@ func (a *API) listFeedSources(r *http.Request) (wire.Reply, error) {
 		list[i] = associationOf(association)
 	}
 	return wire.OK(list), nil
+}
+
+// detachSource ends an association, which the path's {sourceId} names: not the source, which other feeds may have too.
+func (a *API) detachSource(r *http.Request) (wire.Reply, error) {
+	feed, err := wire.PathUUID(r, "id", wire.NotFound)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	association, err := wire.PathUUID(r, "sourceId", wire.NotFound)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.DetachSource(r.Context(), callerOf(r), command.DetachSource{FeedID: feed, AssociationID: association})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "feeds", "items")
+	return wire.Done(), nil
 }
 
 type associationJSON struct {

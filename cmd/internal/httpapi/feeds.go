@@ -16,6 +16,8 @@ func (a *API) feedRoutes(r chi.Router) {
 	r.Post("/feeds/events", wire.Feeds.Handle(a.createFeed))
 	r.Get("/feeds/events", wire.Feeds.Handle(a.listFeeds))
 	r.Get("/feeds/events/{id}", wire.Feeds.Handle(a.getFeed))
+	r.Patch("/feeds/events/{id}", wire.Feeds.Handle(a.patchFeed))
+	r.Delete("/feeds/events/{id}", wire.Feeds.Handle(a.deleteFeed))
 }
 
 // feedConfig is a feed's config as sent.
@@ -23,11 +25,16 @@ type feedConfig struct {
 	Version wire.Optional[float64] `json:"version"`
 }
 
-type createFeedBody struct {
+// feedBody is all that the owner can say of a feed.
+type feedBody struct {
 	Name        wire.Optional[string]     `json:"name"`
 	Description wire.Optional[string]     `json:"description"`
 	Enabled     wire.Optional[bool]       `json:"enabled"`
 	Config      wire.Optional[feedConfig] `json:"config"`
+}
+
+type createFeedBody struct {
+	feedBody `json:",inline"`
 }
 
 // Check implements wire.Body.
@@ -50,6 +57,54 @@ func (a *API) createFeed(r *http.Request) (wire.Reply, error) {
 	}
 	a.await(r.Context(), at, "feeds")
 	return wire.Created(changedFeedJSON{feedOf(query.Feed(feed)), feed.EnabledReason}), nil
+}
+
+// patchFeedBody changes what it names.
+type patchFeedBody struct {
+	feedBody `json:",inline"`
+}
+
+// Check implements wire.Body.
+func (b *patchFeedBody) Check(c *wire.Checks) {
+	if b.Name.Set {
+		c.Text("name", b.Name.Value, 1, 0)
+	}
+	if b.Description.Set {
+		c.Text("description", b.Description.Value, 1, 0)
+	}
+}
+
+func (a *API) patchFeed(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.NotFound)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	body, err := wire.Decode[patchFeedBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	feed, at, err := a.Commands.ReviseFeed(r.Context(), callerOf(r), command.ReviseFeed{
+		ID: id, Name: body.Name.Pointer(), Description: body.Description.Pointer(), Enabled: body.Enabled.Pointer(),
+		ConfigVersion: body.Config.Value.Version.Pointer(),
+	})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "feeds")
+	return wire.OK(changedFeedJSON{feedOf(query.Feed(feed)), feed.EnabledReason}), nil
+}
+
+func (a *API) deleteFeed(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.NotFound)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.DeleteFeed(r.Context(), callerOf(r), id)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.awaitRouting(r.Context(), at, "feeds", "items")
+	return wire.Done(), nil
 }
 
 func (a *API) listFeeds(r *http.Request) (wire.Reply, error) {

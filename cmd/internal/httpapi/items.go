@@ -15,6 +15,9 @@ import (
 
 func (a *API) itemRoutes(r chi.Router) {
 	r.Get("/feeds/events/{feedId}/items", wire.Feeds.Handle(a.listItems))
+	r.Get("/feeds/events/{feedId}/items/{itemId}", wire.Feeds.Handle(a.getItem))
+	r.Get("/v0/feeds/events/{feedId}/items", wire.Feeds.Handle(a.listLegacyItems))
+	r.Post("/feeds/events/{feedId}/items/{itemId}/feedback", wire.Feeds.Handle(a.giveFeedback))
 }
 
 const (
@@ -31,13 +34,25 @@ var (
 )
 
 func (a *API) listItems(r *http.Request) (wire.Reply, error) {
+	q := wire.Feeds.ParseQuery(r, "limit", "offset", "since", "until", "status", "orderBy", "include")
+	in := itemsQuery(q, a.Now())
+	in.Source = withSource(q)
+	return a.itemsReply(r, q, in)
+}
+
+// listLegacyItems is the list in its first version, which shows another shape of the same items. It knows no include.
+func (a *API) listLegacyItems(r *http.Request) (wire.Reply, error) {
+	q := wire.Feeds.ParseQuery(r, "limit", "offset", "since", "until", "status", "orderBy")
+	in := itemsQuery(q, a.Now())
+	in.Legacy = true
+	return a.itemsReply(r, q, in)
+}
+
+func (a *API) itemsReply(r *http.Request, q *wire.Query, in query.ItemsQuery) (wire.Reply, error) {
 	feed, err := wire.PathUUID(r, "feedId", wire.NotFound)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	q := wire.Feeds.ParseQuery(r, "limit", "offset", "since", "until", "status", "orderBy", "include")
-	in := itemsQuery(q, a.Now())
-	in.Source = slices.Contains(q.Words("include", itemSections...), "source")
 	if err := q.Err(); err != nil {
 		return wire.Reply{}, err
 	}
@@ -46,6 +61,11 @@ func (a *API) listItems(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, named(err, "feed")
 	}
 	return wire.OK(itemsPage(page, in)), nil
+}
+
+// withSource reports whether the source block is asked for.
+func withSource(q *wire.Query) bool {
+	return slices.Contains(q.Words("include", itemSections...), "source")
 }
 
 // itemsQuery reads what both versions of the list have in common.

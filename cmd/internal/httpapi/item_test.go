@@ -1,0 +1,237 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
+	"carillon/cmd/internal/httpapi/apitest"
+)
+
+// detail is what tests read of one item.
+type detail struct {
+	Item struct {
+		ID         string `json:"id"`
+		EventID    string `json:"eventId"`
+		Title      string `json:"title"`
+		Occurrence struct {
+			Next *struct {
+				StartDateTime time.Time `json:"startDateTime"`
+			} `json:"nextOccurrence"`
+			InRange []struct {
+				InstanceID    string    `json:"instanceId"`
+				StartDateTime time.Time `json:"startDateTime"`
+				Status        string    `json:"status"`
+			} `json:"occurrencesInRange"`
+			Total    int `json:"totalOccurrences"`
+			Upcoming int `json:"upcomingOccurrences"`
+		} `json:"occurrence"`
+		Source *happening.Block `json:"source"`
+	} `json:"item"`
+}
+
+func TestItemHasAllItsOccurrences(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.curate(t)
+	source, soon := s.site(t), tomorrow()
+	starts := []time.Time{soon.AddDate(0, 0, -40), soon.AddDate(0, 0, -3), soon, soon.AddDate(0, 0, 2), soon.AddDate(0, 2, 0)}
+	s.observe(t, source, bare("Series", happening.Scheduled, starts...))
+	s.observe(t, source, bare("Past", happening.Scheduled, starts[0]))
+	s.observe(t, source, bare("Cancelled", happening.Cancelled, soon))
+	_, path := s.eventFeed(t)
+	s.attach(t, path, source)
+	ids := s.items(t, path, 2) // the past one is out of the list's reach
+	feedID := uuid.MustParse(path[len(feeds)+1:])
+	past := item.ID(feedID, happening.DeriveID("Past"))
+	apitest.Eventually(t, "the past item is in the feed, too", func() bool { return s.do(t, request{path: path + "/items/" + past.String()}).status == 200 })
+
+	for _, query := range []string{"", "?since=2001-01-01&until=nonsense&limit=0&status=cancelled"} { // no range applies, and no filter
+		var got detail
+		s.do(t, request{path: path + "/items/" + ids["Series"] + query}).into(t, 200, &got)
+		o := got.Item.Occurrence
+		var shown []time.Time
+		instances, statuses := map[string]bool{}, []string{}
+		for _, occurrence := range o.InRange {
+			shown = append(shown, occurrence.StartDateTime)
+			instances[occurrence.InstanceID] = true
+			statuses = append(statuses, occurrence.Status)
+		}
+		if diff := cmp.Diff(starts, shown); diff != "" || len(instances) != 5 || o.Total != 5 || o.Upcoming != 3 {
+			t.Errorf("%d instances, total %d, upcoming %d, occurrences (-want +got):\n%s", len(instances), o.Total, o.Upcoming, diff)
+		}
+		if want := "completed completed scheduled scheduled scheduled"; strings.Join(statuses, " ") != want {
+			t.Errorf("statuses %v, want %s", statuses, want)
+		}
+		if o.Next == nil || !o.Next.StartDateTime.Equal(soon) {
+			t.Errorf("next occurrence %+v, want %s", o.Next, soon)
+		}
+		if got.Item.ID != ids["Series"] || got.Item.EventID != happening.DeriveID("Series").String() || got.Item.Source != nil {
+			t.Errorf("item %+v", got.Item)
+		}
+	}
+	for id, want := range map[string]struct {
+		total, upcoming int
+		next            bool
+	}{past.String(): {1, 0, false}, ids["Cancelled"]: {1, 0, true}} {
+		var got detail
+		answer := s.do(t, request{path: path + "/items/" + id + "?include=source"})
+		answer.into(t, 200, &got)
+		if o := got.Item.Occurrence; o.Total != want.total || o.Upcoming != want.upcoming || (o.Next != nil) != want.next || strings.Contains(answer.body, "null,\"occ") {
+			t.Errorf("%s: %+v, want %+v", got.Item.Title, o, want)
+		}
+		if got.Item.Source == nil || *got.Item.Source != (happening.Block{Type: "site", URL: "https://example.org/events"}) {
+			t.Errorf("%s: source %+v", got.Item.Title, got.Item.Source)
+		}
+	}
+}
+
+// The item is the one of the list, occurrences apart.
+func TestItemIsAsListed(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.curate(t)
+	source := s.site(t)
+	s.observe(t, source, concert("Concert", tomorrow()))
+	s.observe(t, source, bare("Bare", happening.Scheduled, tomorrow()))
+	made, path := s.eventFeed(t)
+	s.attach(t, path, source)
+	reader := s.share(t, made.ID)
+	ids := s.items(t, path, 2)
+	for _, query := range []string{"", "?include=source"} {
+		var list struct {
+			Items []map[string]any `json:"items"`
+		}
+		s.do(t, request{path: path + "/items" + query}).into(t, 200, &list)
+		for _, want := range list.Items {
+			var got struct {
+				Item map[string]any `json:"item"`
+			}
+			s.do(t, request{path: path + "/items/" + ids[want["title"].(string)] + query, key: reader}).into(t, 200, &got)
+			if diff := cmp.Diff(want, got.Item); diff != "" { // both start within the list's range
+				t.Errorf("%s (-listed +alone):\n%s", want["title"], diff)
+			}
+			for member, value := range got.Item {
+				if value == nil || value == "" && member != "description" {
+					t.Errorf("%s has %s = %#v, which should be left out", want["title"], member, value)
+				}
+			}
+			if _, ok := got.Item["sourceType"]; ok {
+				t.Error("sourceType at the root is legacy")
+			}
+		}
+	}
+}
+
+func TestItemIsRefused(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.curate(t)
+	source := s.site(t)
+	s.observe(t, source, concert("Concert", tomorrow()))
+	_, path := s.eventFeed(t)
+	_, empty := s.eventFeed(t)
+	s.attach(t, path, source)
+	id := s.items(t, path, 1)["Concert"]
+	for at, field := range map[string]string{
+		path + "/items/" + id + "?include=owner":                 "include",
+		path + "/items/" + id + "?include=source,owner":          "include",
+		path + "/items/" + id + "?include=":                      "include",
+		path + "/items/" + id + "?include=source&include=source": "include",
+		path + "/items/7": "itemId",
+		path + "/items/" + strings.ReplaceAll(id, "-", ""): "itemId",
+		path + "/items/" + url.PathEscape("{"+id+"}"):      "itemId",
+		feeds + "/7/items/" + id:                           "feedId",
+		feeds + "/7/items/7":                               "feedId",
+	} {
+		got := s.do(t, request{path: at})
+		got.refused(t, 400, "BAD_REQUEST", field)
+		if details := got.problem(t).Error.Details; details == nil || details.Field != field || details.Issue == "" {
+			t.Errorf("%s: details = %+v, want those of %s", at, details, field)
+		}
+	}
+	_, stranger := s.Organization(t, "Stranger")
+	for _, in := range []request{
+		{path: path + "/items/" + uuid.NewString()}, {path: empty + "/items/" + id}, {path: feeds + "/" + uuid.NewString() + "/items/" + id},
+		{path: path + "/items/" + id, key: stranger}, {path: path + "/items/" + happening.DeriveID("Concert").String()},
+	} {
+		s.do(t, in).refused(t, 404, "NOT_FOUND", "item not found")
+	}
+	s.do(t, request{path: path + "/items/" + strings.ToUpper(id) + "?include=%20source&other=ignored"}).into(t, 200, new(any))
+}
+
+// The legacy list is the current one in another shape: sourceType at the root, null for what is not known, no source
+// and no relevanceScore.
+func TestLegacyListDiffersInShapeOnly(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.curate(t)
+	source, soon := s.site(t), tomorrow()
+	s.observe(t, source, concert("Concert", soon.AddDate(0, 0, 1)))
+	s.observe(t, source, bare("Bare", happening.Cancelled, soon, soon.AddDate(0, 0, 3)))
+	s.observe(t, source, bare("Yesterday", happening.Scheduled, soon.AddDate(0, 0, -2)))
+	made, path := s.eventFeed(t)
+	s.attach(t, path, source)
+	s.items(t, path, 3)
+	legacy := func(in map[string]any) map[string]any {
+		in["sourceType"] = "site"
+		for _, member := range []string{"publishedAt", "shortDescription", "primaryImage", "primaryUrl", "time", "location", "capacity", "organizer"} {
+			if _, known := in[member]; !known {
+				in[member] = nil
+			}
+		}
+		occurrence := in["occurrence"].(map[string]any)
+		if _, known := occurrence["nextOccurrence"]; !known {
+			occurrence["nextOccurrence"] = nil
+		}
+		return in
+	}
+	week := url.QueryEscape(soon.AddDate(0, 0, -6).Format(time.RFC3339))
+	for query, number := range map[string]int{
+		"": 2, "?since=" + week: 3, "?since=" + week + "&limit=1&offset=1": 1, "?status=cancelled": 1, "?status=completed&since=" + week: 1,
+		"?orderBy=created&since=" + week: 3, "?until=" + url.QueryEscape(soon.Format(time.RFC3339)): 1, "?limit=1": 1, "?offset=7": 0,
+	} {
+		var current, old map[string]any
+		s.do(t, request{path: path + "/items" + query}).into(t, 200, &current)
+		answer := s.do(t, request{path: "/v0" + path + "/items" + query})
+		answer.into(t, 200, &old)
+		items := current["items"].([]any)
+		if len(items) != number {
+			t.Errorf("%s: %d items, want %d", query, len(items), number)
+		}
+		for i := range items {
+			items[i] = legacy(items[i].(map[string]any))
+		}
+		if diff := cmp.Diff(current, old); diff != "" {
+			t.Errorf("%s (-expected of the current +legacy):\n%s", query, diff)
+		}
+	}
+	plain, more := s.do(t, request{path: "/v0" + path + "/items?since=" + week}), s.do(t, request{path: "/v0" + path + "/items?include=source&include=owner&since=" + week})
+	if more.status != 200 || clean(t, plain.body) != clean(t, more.body) {
+		t.Errorf("include changes the legacy list: %d %s", more.status, more.body)
+	}
+	_, stranger := s.Organization(t, "Stranger")
+	s.do(t, request{path: "/v0" + path + "/items", key: stranger}).refused(t, 404, "NOT_FOUND", "feed not found")
+	s.do(t, request{path: "/v0" + path + "/items", key: s.share(t, made.ID)}).into(t, 200, new(any))
+}
+
+// clean is JSON in one spelling.
+func clean(t *testing.T, text string) string {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
