@@ -195,6 +195,68 @@ func TestDeletedFeedStaysEmpty(t *testing.T) {
 	}
 }
 
+func TestDisabledFeedGetsNoNewItems(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.curate(t)
+	source := s.site(t)
+	s.observe(t, source, concert("Before", tomorrow()))
+	_, path := s.eventFeed(t)
+	_, other := s.eventFeed(t)
+	s.attach(t, path, source)
+	s.attach(t, other, source)
+	s.items(t, path, 1)
+	s.do(t, request{method: "PATCH", path: path, body: `{"enabled":false}`}).into(t, 200, new(any))
+	s.observe(t, source, concert("Meanwhile", tomorrow()))
+	s.items(t, other, 2)
+	s.observe(t, source, concert("Later", tomorrow()))
+	s.items(t, other, 3)
+	s.items(t, path, 1) // what it has stays readable
+	s.do(t, request{method: "PATCH", path: path, body: `{"enabled":true}`}).into(t, 200, new(any))
+	s.items(t, path, 3)
+}
+
+func TestOfManyDeletesAtOnceOneSucceeds(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	made, path := s.eventFeed(t)
+	statuses := make(chan int, 8)
+	for range cap(statuses) {
+		go func() { statuses <- s.do(t, request{method: "DELETE", path: path}).status }()
+	}
+	count := map[int]int{}
+	for range cap(statuses) {
+		count[<-statuses]++
+	}
+	if count[200] != 1 || count[404] != 7 {
+		t.Errorf("answers by status: %v", count)
+	}
+	if got := s.EventTypes(t, "feed-"+made.ID); !slices.Equal(got, []string{"feed.created.v1", "feed.deleted.v1"}) {
+		t.Errorf("recorded %v", got)
+	}
+}
+
+func TestPatchesAtOnceAreAllMerged(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	_, path := s.eventFeed(t)
+	bodies := []string{`{"name":"N"}`, `{"description":"D"}`, `{"config":{"version":7}}`, `{"enabled":false}`}
+	statuses := make(chan int, len(bodies))
+	for _, body := range bodies {
+		go func() { statuses <- s.do(t, request{method: "PATCH", path: path, body: body}).status }()
+	}
+	for range bodies {
+		if status := <-statuses; status != 200 {
+			t.Errorf("answered %d", status)
+		}
+	}
+	var got feedView
+	s.do(t, request{path: path}).into(t, 200, &got)
+	if got.Name != "N" || got.Description != "D" || got.Config.Version != 7 || got.Enabled {
+		t.Errorf("merged: %+v", got)
+	}
+}
+
 func TestDetachedSourceTakesItsItems(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

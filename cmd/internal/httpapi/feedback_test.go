@@ -9,6 +9,7 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
+	"carillon/eventstore"
 )
 
 func TestFeedbackIsAdditive(t *testing.T) {
@@ -64,6 +65,32 @@ func TestFeedbackIsAdditive(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Errorf("for analysts (-want +got):\n%s", diff)
+	}
+}
+
+// The curator, who records that an item was removed, does not run here: what can't be read takes no feedback all the same.
+func TestItemOfADetachedSourceTakesNoFeedback(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	source := s.site(t)
+	s.observe(t, source, concert("Concert", tomorrow()))
+	made, path := s.eventFeed(t)
+	association := s.attach(t, path, source)
+	feedID, eventID := uuid.MustParse(made.ID), happening.DeriveID("Concert")
+	id := item.ID(feedID, eventID)
+	_, err := eventstore.Execute(t.Context(), s.Store, item.Aggregate, id, item.Command(item.Add{
+		FeedID: feedID, HappeningID: eventID, SourceID: source, At: made.CreatedAt,
+	}), eventstore.NewContext(eventstore.Metadata{Actor: "curator"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.items(t, path, 1)
+	feedback := request{method: "POST", path: path + "/items/" + id.String() + "/feedback", body: `{"rating":"neutral"}`}
+	s.do(t, feedback).into(t, 200, new(any))
+	s.do(t, request{method: "DELETE", path: path + "/sources/" + association}).into(t, 200, nil)
+	s.do(t, feedback).refused(t, 404, "NOT_FOUND", "item not found")
+	if got := s.EventTypes(t, "item-"+id.String()); len(got) != 2 {
+		t.Errorf("recorded %v", got)
 	}
 }
 

@@ -123,10 +123,16 @@ func TestItemListParameters(t *testing.T) {
 		"since=" + at(32*day): "since", "until=" + at(32*day): "until", "until=" + at(-9*day): "until", "until=" + at(-time.Hour): "until",
 		"since=" + at(2*day) + "&until=" + at(day): "since", "limit=1&limit=2": "limit",
 	} {
-		got := s.do(t, request{path: path + "?" + query})
-		got.refused(t, http.StatusBadRequest, "BAD_REQUEST", field)
-		if details := got.problem(t).Error.Details; details == nil || details.Field != field || details.Issue == "" {
-			t.Errorf("%s: details = %+v, want those of %s", query, details, field)
+		for _, version := range []string{"", "/v0"} {
+			got := s.do(t, request{path: version + path + "?" + query})
+			if field == "include" && version != "" { // not a parameter of that list, and so ignored
+				got.into(t, 200, new(any))
+				continue
+			}
+			got.refused(t, http.StatusBadRequest, "BAD_REQUEST", field)
+			if details := got.problem(t).Error.Details; details == nil || details.Field != field || details.Issue == "" {
+				t.Errorf("%s%s: details = %+v, want those of %s", version, query, details, field)
+			}
 		}
 	}
 	var page struct {
@@ -138,11 +144,15 @@ func TestItemListParameters(t *testing.T) {
 		"", "?limit=100&offset=7", "?since=" + at(-7*day) + "&until=" + at(30*day), "?since=" + at(29*day), "?status=scheduled&orderBy=created&include=source",
 		"?since=" + time.Now().UTC().Format(time.DateOnly), "?other=ignored",
 	} {
-		s.do(t, request{path: path + query}).into(t, 200, &page)
-		if page.Items == nil || page.Total != 0 || page.Pagination["hasMore"] != false {
-			t.Errorf("%s: %+v", query, page)
+		for _, version := range []string{"", "/v0"} {
+			s.do(t, request{path: version + path + query}).into(t, 200, &page)
+			if page.Items == nil || page.Total != 0 || page.Pagination["hasMore"] != false {
+				t.Errorf("%s%s: %+v", version, query, page)
+			}
 		}
 	}
-	s.do(t, request{path: "/feeds/events/" + uuid.NewString() + "/items"}).refused(t, 404, "NOT_FOUND", "feed not found")
-	s.do(t, request{path: "/feeds/events/7/items"}).refused(t, 404, "NOT_FOUND", "not found")
+	for _, version := range []string{"", "/v0"} {
+		s.do(t, request{path: version + "/feeds/events/" + uuid.NewString() + "/items"}).refused(t, 404, "NOT_FOUND", "feed not found")
+		s.do(t, request{path: version + "/feeds/events/7/items"}).refused(t, 404, "NOT_FOUND", "not found")
+	}
 }
