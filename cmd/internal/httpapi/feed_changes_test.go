@@ -43,7 +43,11 @@ func TestPatchFeedMerges(t *testing.T) {
 			t.Errorf("%s: updatedAt was %s and is %s", tt.body, want.UpdatedAt, got.UpdatedAt)
 		}
 		want.UpdatedAt = got.UpdatedAt
-		s.do(t, request{path: path}).into(t, 200, &read)
+		shown := s.do(t, request{path: path})
+		shown.into(t, 200, &read)
+		if strings.Contains(shown.body, "enabledReason") {
+			t.Errorf("%s: read again, %s has a reason", tt.body, shown.body)
+		}
 		if diff := cmp.Diff([]feedView{want, want}, []feedView{got, read}); diff != "" {
 			t.Errorf("%s: answered and read (-want +got):\n%s", tt.body, diff)
 		}
