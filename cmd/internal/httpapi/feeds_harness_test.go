@@ -56,7 +56,7 @@ func (s *server) items(t *testing.T, feedPath string, number int) map[string]str
 	t.Helper()
 	var page itemsPage
 	apitest.Eventually(t, fmt.Sprintf("%d items are in the feed", number), func() bool {
-		s.do(t, request{path: feedPath + "/items?since=" + time.Now().UTC().AddDate(0, 0, -6).Format(time.DateOnly) + "&until=" + time.Now().UTC().AddDate(0, 0, 30).Format(time.DateOnly)}).into(t, 200, &page)
+		s.do(t, request{path: feedPath + "/items?since=" + time.Now().UTC().AddDate(0, 0, -6).Format(time.DateOnly) + "&until=" + time.Now().UTC().AddDate(0, 0, 29).Format(time.DateOnly)}).into(t, 200, &page)
 		return page.Total == number
 	})
 	ids := map[string]string{}
