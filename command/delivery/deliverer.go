@@ -15,7 +15,7 @@ import (
 
 const (
 	idlePoll     = 500 * time.Millisecond // looks into the queue at least this often
-	busyPoll     = 20 * time.Millisecond  // and at most this often while it is short of room
+	busyPoll     = 20 * time.Millisecond  // and this often while something comes or there is no room
 	maxClaim     = 512                    // deliveries in one claim
 	leaseSlack   = 30 * time.Second       // for queueing in memory and for recording the outcome
 	drainTimeout = 5 * time.Second        // for requests under way when the process ends
@@ -194,8 +194,8 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	if free <= 0 {
 		return busyPoll
 	}
-	perDestination, limit := d.Limits.Queued/2, min(free, maxClaim)
-	jobs, err := d.Queue.Claim(ctx, full, perDestination, limit, d.lease())
+	perDestination := d.Limits.Queued / 2
+	jobs, err := d.Queue.Claim(ctx, full, perDestination, min(free, maxClaim), d.lease())
 	if err != nil {
 		if ctx.Err() == nil {
 			d.Log.Warn("could not claim due deliveries", "error", err)
@@ -211,8 +211,8 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	d.pump()
 	d.giveBack(ctx, surplus)
 	switch kept := len(jobs) - len(surplus); {
-	case kept >= min(perDestination, limit):
-		return 0 // more may wait than the claim was allowed to take
+	case kept >= perDestination:
+		return 0 // more may wait than the claim was allowed to take, and it was worth its while
 	case len(jobs) > 0:
 		return busyPoll
 	}

@@ -61,7 +61,7 @@ func (l *lane) full(limits Limits) bool {
 	return l.reserved+len(l.queue) >= most
 }
 
-// claimable says whether it has room for half of what it holds, so that a claim is worth its while.
+// claimable says whether at least half of its room is free, so that a claim is worth its while.
 func (l *lane) claimable(limits Limits) bool {
 	if l.slow && len(l.running)+len(l.queue) >= limits.PerSlow {
 		return false
