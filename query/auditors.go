@@ -9,15 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// AuditorToken is a token that reads the audit trail.
-type AuditorToken struct {
-	ID        string // its public part
-	Name      string // whom it is for
-	CreatedAt time.Time
-	ExpiresAt *time.Time // nil: never
-	RevokedAt *time.Time // nil: it was not
-}
-
 // AuditorHash finds a token that is valid at a time by its public part, and returns the digest of its secret: see
 // credential.Credential, and compare in constant time. It returns ErrNotFound for one that is unknown, revoked or expired.
 func (q *Queries) AuditorHash(ctx context.Context, id string, now time.Time) ([]byte, error) {
@@ -33,13 +24,13 @@ func (q *Queries) AuditorHash(ctx context.Context, id string, now time.Time) ([]
 	return hash, nil
 }
 
-// AuditorTokens lists all, dead ones too, oldest first.
-func (q *Queries) AuditorTokens(ctx context.Context) ([]AuditorToken, error) {
+// AuditorTokens lists all tokens that read the audit trail, dead ones too, oldest first.
+func (q *Queries) AuditorTokens(ctx context.Context) ([]Credential, error) {
 	rows, err := q.Pool.Query(ctx, "SELECT id, name, created_at, expires_at, revoked_at FROM auditors.tokens ORDER BY created_at, id")
 	if err != nil {
 		return nil, fmt.Errorf("auditors' tokens: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[AuditorToken])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Credential])
 	if err != nil {
 		return nil, fmt.Errorf("auditors' tokens: %w", err)
 	}

@@ -18,10 +18,10 @@ type Key struct {
 	ExpiresAt    time.Time // zero: never
 }
 
-// IssuedKey is an API key of a list, for operators: it says which keys there are, and opens nothing.
-type IssuedKey struct {
+// Credential is an API key or an auditor's token of a list, for operators: it says which there are, and opens nothing.
+type Credential struct {
 	ID        string // the public part
-	Name      string // what it is for; may be empty
+	Name      string // what or whom it is for; a key's may be empty
 	CreatedAt time.Time
 	ExpiresAt *time.Time // nil: never
 	RevokedAt *time.Time // nil: it was not
@@ -67,13 +67,13 @@ func (q *Queries) Organizations(ctx context.Context) ([]Organization, error) {
 }
 
 // Keys lists an organization's keys, dead ones too, newest first. It returns ErrNotFound where there is no organization.
-func (q *Queries) Keys(ctx context.Context, organization uuid.UUID) ([]IssuedKey, error) {
+func (q *Queries) Keys(ctx context.Context, organization uuid.UUID) ([]Credential, error) {
 	rows, err := q.Pool.Query(ctx, `SELECT id, name, created_at, nullif(expires_at, 'infinity'), revoked_at FROM organizations.keys
 		WHERE organization = $1 ORDER BY created_at DESC, id DESC`, organization)
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[IssuedKey])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Credential])
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}

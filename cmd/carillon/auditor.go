@@ -55,12 +55,7 @@ func (c *auditorListCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return c.print(t.out, list, func(w io.Writer) {
-		row(w, "ID", "NAME", "SINCE", "EXPIRES", "STATE")
-		for _, a := range list {
-			row(w, a.ID, printable(a.Name), moment(&a.CreatedAt), moment(a.ExpiresAt), validity(a.ExpiresAt, a.RevokedAt, time.Now()))
-		}
-	})
+	return c.print(t.out, list, func(w io.Writer) { listCredentials(w, list) })
 }
 
 type auditorRevokeCommand struct {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"carillon/cmd/internal/adminapi"
 )
 
 type keyCommand struct {
@@ -67,12 +69,15 @@ func (c *keyListCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return c.print(t.out, list, func(w io.Writer) {
-		row(w, "ID", "NAME", "SINCE", "EXPIRES", "STATE")
-		for _, k := range list {
-			row(w, k.ID, k.Name, moment(&k.CreatedAt), moment(k.ExpiresAt), validity(k.ExpiresAt, k.RevokedAt, time.Now()))
-		}
-	})
+	return c.print(t.out, list, func(w io.Writer) { listCredentials(w, list) })
+}
+
+// listCredentials is the table of API keys, and that of auditors' tokens.
+func listCredentials(w io.Writer, list []adminapi.Credential) {
+	row(w, "ID", "NAME", "SINCE", "EXPIRES", "STATE")
+	for _, c := range list {
+		row(w, c.ID, printable(c.Name), moment(&c.CreatedAt), moment(c.ExpiresAt), validity(c.ExpiresAt, c.RevokedAt, time.Now()))
+	}
 }
 
 // validity says whether what may expire or be revoked is still good; both may be nil.

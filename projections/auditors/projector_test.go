@@ -50,7 +50,7 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []query.AuditorToken{
+	want := []query.Credential{
 		{ID: "anHour00", Name: "B", CreatedAt: noon, ExpiresAt: &expiry},
 		{ID: "forever0", Name: "A", CreatedAt: noon},
 		{ID: "revoked0", Name: "C", CreatedAt: noon.Add(time.Second), RevokedAt: &expiry},

@@ -116,7 +116,7 @@ func TestKeysAreListed(t *testing.T) {
 	s.do(t, "POST", path(other), `{}`).into(t, 201, &foreign)
 	s.do(t, "DELETE", path(org)+"/"+first.ID, "").into(t, 200, nil)
 
-	var list adminapi.List[adminapi.Key]
+	var list adminapi.List[adminapi.Credential]
 	answer := s.do(t, "GET", path(org), "")
 	answer.into(t, 200, &list)
 	if len(list.Items) != 2 {

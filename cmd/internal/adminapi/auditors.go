@@ -47,15 +47,6 @@ func (a *API) auditorOf(ctx context.Context, token string) (bool, error) {
 	return subtle.ConstantTimeCompare(hash, presented.Hash()) == 1, nil
 }
 
-// AuditorToken is a token of a list.
-type AuditorToken struct {
-	ID        string     `json:"id"`
-	Name      string     `json:"name"`
-	CreatedAt time.Time  `json:"createdAt"`
-	ExpiresAt *time.Time `json:"expiresAt"` // null: never
-	RevokedAt *time.Time `json:"revokedAt"` // null: it was not
-}
-
 // IssuedAuditorToken is a new token. It can't be shown again.
 type IssuedAuditorToken struct {
 	ID    string `json:"id"`
@@ -99,11 +90,7 @@ func (a *API) listAuditorTokens(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	list := List[AuditorToken]{Items: make([]AuditorToken, len(tokens))}
-	for i, t := range tokens {
-		list.Items[i] = AuditorToken{ID: t.ID, Name: t.Name, CreatedAt: t.CreatedAt.UTC(), ExpiresAt: utc(t.ExpiresAt), RevokedAt: utc(t.RevokedAt)}
-	}
-	return wire.OK(list), nil
+	return wire.OK(credentials(tokens)), nil
 }
 
 func (a *API) revokeAuditorToken(r *http.Request) (wire.Reply, error) {

@@ -44,13 +44,21 @@ type IssuedKey struct {
 	Key string `json:"key"`
 }
 
-// Key is an API key of a list: its public part, and never what opens data.
-type Key struct {
+// Credential is an API key or an auditor's token of a list: its public part, and never what opens data.
+type Credential struct {
 	ID        string     `json:"id"`
 	Name      string     `json:"name"`
 	CreatedAt time.Time  `json:"createdAt"`
 	ExpiresAt *time.Time `json:"expiresAt"` // null: never
 	RevokedAt *time.Time `json:"revokedAt"` // null: it was not
+}
+
+func credentials(issued []query.Credential) List[Credential] {
+	list := List[Credential]{Items: make([]Credential, len(issued))}
+	for i, c := range issued {
+		list.Items[i] = Credential{ID: c.ID, Name: c.Name, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: utc(c.ExpiresAt), RevokedAt: utc(c.RevokedAt)}
+	}
+	return list
 }
 
 type organizationBody struct {
@@ -133,11 +141,7 @@ func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
 	case err != nil:
 		return wire.Reply{}, err
 	}
-	list := List[Key]{Items: make([]Key, len(keys))}
-	for i, k := range keys {
-		list.Items[i] = Key{ID: k.ID, Name: k.Name, CreatedAt: k.CreatedAt.UTC(), ExpiresAt: utc(k.ExpiresAt), RevokedAt: utc(k.RevokedAt)}
-	}
-	return wire.OK(list), nil
+	return wire.OK(credentials(keys)), nil
 }
 
 func (a *API) revokeKey(r *http.Request) (wire.Reply, error) {

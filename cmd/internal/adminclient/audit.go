@@ -68,7 +68,7 @@ func (c *Client) IssueAuditorToken(ctx context.Context, name string, expires *ti
 }
 
 // AuditorTokens lists all, dead ones too.
-func (c *Client) AuditorTokens(ctx context.Context) (list []adminapi.AuditorToken, err error) {
+func (c *Client) AuditorTokens(ctx context.Context) (list []adminapi.Credential, err error) {
 	err = c.list(ctx, "/admin/auditors", &list)
 	return list, err
 }

@@ -74,8 +74,8 @@ func (c *Client) IssueKey(ctx context.Context, organization uuid.UUID, name stri
 }
 
 // Keys lists an organization's API keys, dead ones too, newest first.
-func (c *Client) Keys(ctx context.Context, organization uuid.UUID) ([]adminapi.Key, error) {
-	var list adminapi.List[adminapi.Key]
+func (c *Client) Keys(ctx context.Context, organization uuid.UUID) ([]adminapi.Credential, error) {
+	var list adminapi.List[adminapi.Credential]
 	err := c.call(ctx, http.MethodGet, "/admin/organizations/"+organization.String()+"/keys", nil, &list)
 	return list.Items, err
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"carillon/cmd/internal/httpapi"
@@ -235,12 +234,7 @@ func TestCounterStoreGone(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.destination(t, "crm")
-	gone, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/nothing")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(gone.Close)
-	s.rewire(t, func(p *httpapi.Parts) { p.Limiter = ratelimit.Checks(gone, time.Now) })
+	s.rewire(t, func(p *httpapi.Parts) { p.Limiter = ratelimit.Checks(gone(t), time.Now) })
 	for _, in := range []request{
 		{method: "POST", path: destinations + "/crm/test"},
 		{method: "POST", path: destinations + "/validate", body: `{"config":{"url":"https://127.0.0.1:1/"}}`},

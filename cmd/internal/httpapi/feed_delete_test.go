@@ -57,6 +57,7 @@ func TestDeletedFeedIsGoneWithItsSourcesAndItems(t *testing.T) {
 	s.items(t, other, 1) // the same event in another feed
 }
 
+// What is seen after the delete does not bring the items back.
 func TestDeletedFeedStaysEmpty(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -75,6 +76,7 @@ func TestDeletedFeedStaysEmpty(t *testing.T) {
 	}
 }
 
+// A pin of a deleted feed is one whose access was lost.
 func TestDeletedFeedSwitchesOffWhatPinsIt(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -15,13 +15,9 @@ import (
 func TestFeedbackIsAdditive(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.curate(t)
-	source := s.site(t)
-	s.observe(t, source, concert("Concert", tomorrow()))
-	made, path := s.eventFeed(t)
-	s.attach(t, path, source)
-	reader := s.share(t, made.ID)
-	id := s.items(t, path, 1)["Concert"]
+	w := s.filledFeed(t)
+	reader := s.share(t, w.feed)
+	path, id := feeds+"/"+w.feed, w.item
 	longest := strings.Repeat("é", 5000)
 	given := []struct{ key, body, rating, comment string }{
 		{"", `{"rating":"positive"}`, "positive", ""},
@@ -57,7 +53,7 @@ func TestFeedbackIsAdditive(t *testing.T) {
 	}
 	for _, o := range want {
 		got := opinion{ID: o.ID}
-		if err := s.Pool.QueryRow(t.Context(), "SELECT rating, comment FROM items.feedback WHERE id = $1 AND item_id = $2 AND feed_id = $3", o.ID, id, made.ID).
+		if err := s.Pool.QueryRow(t.Context(), "SELECT rating, comment FROM items.feedback WHERE id = $1 AND item_id = $2 AND feed_id = $3", o.ID, id, w.feed).
 			Scan(&got.Rating, &got.Comment); err != nil {
 			t.Fatal(err)
 		}
@@ -97,13 +93,9 @@ func TestItemOfADetachedSourceTakesNoFeedback(t *testing.T) {
 func TestFeedbackIsRefused(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.curate(t)
-	source := s.site(t)
-	s.observe(t, source, concert("Concert", tomorrow()))
-	_, path := s.eventFeed(t)
+	w := s.filledFeed(t)
 	_, empty := s.eventFeed(t)
-	s.attach(t, path, source)
-	id := s.items(t, path, 1)["Concert"]
+	path, id := feeds+"/"+w.feed, w.item
 	for body, want := range map[string][2]string{
 		`{}`:                               {"rating", "is required"},
 		`{"comment":"x"}`:                  {"rating", "is required"},
@@ -118,11 +110,7 @@ func TestFeedbackIsRefused(t *testing.T) {
 		`{"rating":"neutral","comment":"\u0000"}`:                            {"comment", "must not contain"},
 		`{"rating":"neutral","stars":5}`:                                     {"stars", "is not a known field"},
 	} {
-		got := s.do(t, request{method: "POST", path: path + "/items/" + id + "/feedback", body: body})
-		got.refused(t, 400, "BAD_REQUEST", want[1])
-		if details := got.problem(t).Error.Details; details == nil || details.Field != want[0] || details.Issue == "" {
-			t.Errorf("%.40s: details = %+v, want those of %s", body, details, want[0])
-		}
+		s.do(t, request{method: "POST", path: path + "/items/" + id + "/feedback", body: body}).blames(t, want[0], want[1])
 	}
 	for at, field := range map[string]string{
 		path + "/items/7/feedback": "itemId", feeds + "/7/items/" + id + "/feedback": "feedId",

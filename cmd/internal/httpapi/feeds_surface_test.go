@@ -6,9 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/cmd/internal/httpapi"
 	"carillon/query"
@@ -59,19 +57,7 @@ func (s *server) filledFeed(t *testing.T) world {
 func TestFeedSurfaceIsWhole(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	listed := map[string]bool{}
-	for _, in := range feedSurface {
-		listed[in.method+" "+in.path] = true
-	}
-	err := chi.Walk(s.api.Routes(), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		if strings.Contains(route, "/feeds") && !listed[method+" "+route] {
-			t.Errorf("%s %s is not in the list that the tests go through", method, route)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.allListed(t, feedSurface, func(route string) bool { return strings.Contains(route, "/feeds") })
 	w := s.filledFeed(t)
 	for _, in := range feedSurface { // so that no refusal below is about something else
 		if got := s.do(t, w.in(in)); got.status >= 300 {
@@ -204,12 +190,7 @@ func TestEventStoreGoneOnEveryFeedRoute(t *testing.T) {
 func TestPostgresGoneOnEveryFeedRoute(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	gone, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/nothing")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(gone.Close)
-	s.rewire(t, func(p *httpapi.Parts) { p.Queries = &query.Queries{Pool: gone} })
+	s.rewire(t, func(p *httpapi.Parts) { p.Queries = &query.Queries{Pool: gone(t)} })
 	for _, in := range feedSurface {
 		s.do(t, nothing().in(in)).refused(t, 503, "SERVICE_UNAVAILABLE", "the request itself was fine")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/httpapi"
@@ -125,12 +126,32 @@ func (r response) problem(t *testing.T) problem {
 	return p
 }
 
+// gone is a pool on a Postgres that nobody serves.
+func gone(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/nothing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
 // refused expects an error with a status, a code, and a message that contains a text.
 func (r response) refused(t *testing.T, status int, code, message string) {
 	t.Helper()
 	p := r.problem(t)
 	if r.status != status || p.Error.Code != code || !strings.Contains(p.Error.Message, message) {
 		t.Errorf("answered %d %s\nwant     %d %s … %s", r.status, r.body, status, code, message)
+	}
+}
+
+// blames expects the error of a bad request of the feed surface, whose details name a field.
+func (r response) blames(t *testing.T, field, message string) {
+	t.Helper()
+	r.refused(t, 400, "BAD_REQUEST", message)
+	if details := r.problem(t).Error.Details; details == nil || details.Field != field || details.Issue == "" {
+		t.Errorf("details = %+v, want those of %s: %s", details, field, r.body)
 	}
 }
 

@@ -9,28 +9,6 @@ import (
 	"carillon/aggregates/happening"
 )
 
-// listed is what tests of order and pages read.
-type listed struct {
-	Items []struct {
-		Title         string    `json:"title"`
-		AddedToFeedAt time.Time `json:"addedToFeedAt"`
-	} `json:"items"`
-	Total      int `json:"total"`
-	Pagination struct {
-		Limit   int  `json:"limit"`
-		Offset  int  `json:"offset"`
-		HasMore bool `json:"hasMore"`
-	} `json:"pagination"`
-}
-
-func (l listed) titles() []string {
-	var titles []string
-	for _, item := range l.Items {
-		titles = append(titles, item.Title)
-	}
-	return titles
-}
-
 // Pages of any size, one after the other, are the whole list in its order.
 func TestPagesAreTheWholeList(t *testing.T) {
 	t.Parallel()
@@ -48,7 +26,7 @@ func TestPagesAreTheWholeList(t *testing.T) {
 	}
 	for _, version := range []string{"", "/v0"} {
 		for _, order := range []string{"occurrence", "created"} {
-			var all listed
+			var all itemsPage
 			s.do(t, request{path: version + path + "/items?orderBy=" + order}).into(t, 200, &all)
 			want := all.titles()
 			if order == "created" && !slices.Equal(want, byAddition) {
@@ -63,7 +41,7 @@ func TestPagesAreTheWholeList(t *testing.T) {
 			for limit := 1; limit <= 8; limit++ {
 				var walked []string
 				for offset, more := 0, true; more; offset += limit {
-					var page listed
+					var page itemsPage
 					s.do(t, request{path: fmt.Sprintf("%s%s/items?orderBy=%s&limit=%d&offset=%d", version, path, order, limit, offset)}).into(t, 200, &page)
 					walked = append(walked, page.titles()...)
 					more = page.Pagination.HasMore
@@ -101,14 +79,14 @@ func TestStatusFiltersByInstance(t *testing.T) {
 			"completed": {"completed"},
 		} {
 			for _, order := range []string{"occurrence", "created"} {
-				var page listed
+				var page itemsPage
 				s.do(t, request{path: version + path + "/items?status=" + status + "&orderBy=" + order + since}).into(t, 200, &page)
 				titles := page.titles()
 				slices.Sort(titles)
 				if !slices.Equal(titles, want) || page.Total != len(want) {
 					t.Errorf("%s%s by %s: %v of %d, want %v", version, status, order, titles, page.Total, want)
 				}
-				var one listed // a page that is full has to count
+				var one itemsPage // a page that is full has to count
 				s.do(t, request{path: version + path + "/items?limit=1&status=" + status + "&orderBy=" + order + since}).into(t, 200, &one)
 				if one.Total != len(want) || one.Pagination.HasMore != (len(want) > 1) {
 					t.Errorf("%s%s: total %d, want %d", version, status, one.Total, len(want))

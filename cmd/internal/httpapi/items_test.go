@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +10,6 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/cmd/internal/httpapi/apitest"
-	"carillon/command"
-	"carillon/command/collection"
 	"carillon/eventstore"
 )
 
@@ -90,23 +87,17 @@ func (p itemsPage) titles() []string {
 func TestItemsOfAnAttachedSource(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.Process(t, func() eventstore.Process { return collection.NewCurator(s.Store, s.Commands, s.Log) })
-	source, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/events"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	soon := time.Now().UTC().Truncate(time.Hour).Add(24 * time.Hour)
+	s.curate(t)
+	source, soon := s.site(t), tomorrow()
 	s.observe(t, source, concert("Third", soon.AddDate(0, 0, 20)))
 	s.observe(t, source, concert("First", soon))
 	s.observe(t, source, happening.Details{Title: "Bare", Instances: []happening.Instance{{
 		ID: uuid.New(), Status: happening.Cancelled,
 		Occurrences: []happening.Occurrence{{ID: uuid.New(), Start: soon.Add(time.Hour), Status: happening.Cancelled}},
 	}}})
-	var feed feedView
-	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"n","description":"d"}`}).into(t, 201, &feed)
-	body := fmt.Sprintf(`{"sourceType":"site","sourceId":"%s"}`, source)
-	s.do(t, request{method: "POST", path: "/feeds/events/" + feed.ID + "/sources", body: body}).into(t, 201, new(any))
-	path := "/feeds/events/" + feed.ID + "/items"
+	_, path := s.eventFeed(t)
+	s.attach(t, path, source)
+	path += "/items"
 	var page itemsPage
 	apitest.Eventually(t, "the items are in the feed", func() bool {
 		s.do(t, request{path: path}).into(t, 200, &page)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/cmd/internal/httpapi"
 	"carillon/query"
@@ -53,12 +52,18 @@ const missing = "0a0a0a0a-0a0a-4a0a-8a0a-0a0a0a0a0a0a"
 func TestSurfaceIsWhole(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
+	s.allListed(t, surface, func(route string) bool { return strings.HasPrefix(route, "/events") })
+}
+
+// allListed expects each route of a surface among the requests that the tests go through.
+func (s *server) allListed(t *testing.T, requests []request, ofSurface func(route string) bool) {
+	t.Helper()
 	listed := map[string]bool{}
-	for _, in := range surface {
+	for _, in := range requests {
 		listed[in.method+" "+in.path] = true
 	}
 	err := chi.Walk(s.api.Routes(), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		if strings.HasPrefix(route, "/events") && !listed[method+" "+route] {
+		if ofSurface(route) && !listed[method+" "+route] {
 			t.Errorf("%s %s is not in the list that the tests go through", method, route)
 		}
 		return nil
@@ -260,12 +265,7 @@ func TestEventStoreGoneOnEveryWriteRoute(t *testing.T) {
 func TestPostgresGoneOnEveryRoute(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	gone, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/nothing")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(gone.Close)
-	s.rewire(t, func(p *httpapi.Parts) { p.Queries = &query.Queries{Pool: gone} })
+	s.rewire(t, func(p *httpapi.Parts) { p.Queries = &query.Queries{Pool: gone(t)} })
 	for _, in := range surface {
 		s.do(t, filled(in)).refused(t, 503, "SERVICE_UNAVAILABLE", "the request itself was fine")
 	}
