@@ -11,8 +11,8 @@ import (
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/demo"
-	"carillon/cmd/internal/development"
+	"carillon/cmd/internal/dev/demo"
+	"carillon/cmd/internal/dev"
 )
 
 // demoCommand finds a running server by the same settings as the other commands. A server of its own has none of them:
@@ -87,7 +87,7 @@ func (c *demoCommand) Run(ctx context.Context, t terminal, cli *commandLine) err
 
 // running reports whether a development server of this data directory answers.
 func (c *demoCommand) running(ctx context.Context, admin string) bool {
-	if _, err := development.ReadKey(c.DataDir); errors.Is(err, fs.ErrNotExist) {
+	if _, err := dev.ReadKey(c.DataDir); errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
 	_, err := adminclient.New(admin, "").Ready(ctx)
@@ -96,13 +96,13 @@ func (c *demoCommand) running(ctx context.Context, admin string) bool {
 
 // show fills in what the data directory knows.
 func (c *demoCommand) show(ctx context.Context, t terminal, options demo.Options) (err error) {
-	if options.Key, err = development.ReadKey(c.DataDir); err != nil {
+	if options.Key, err = dev.ReadKey(c.DataDir); err != nil {
 		return err
 	}
 	if options.AdminToken, err = c.Token(); err != nil {
 		return err
 	}
-	if options.Authority, err = development.EnsureAuthority(c.DataDir); err != nil {
+	if options.Authority, err = dev.EnsureAuthority(c.DataDir); err != nil {
 		return err
 	}
 	options.Out = t.out

@@ -12,7 +12,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/maintenance"
+	"carillon/cmd/internal/storenode/maintenance"
 	"carillon/cmd/internal/storenode"
 	"carillon/eventstore/node"
 )

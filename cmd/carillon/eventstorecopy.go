@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/maintenance"
+	"carillon/cmd/internal/storenode/maintenance"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"carillon/cmd/internal/httpapi/wire"
+	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/credential"
 	"carillon/query"

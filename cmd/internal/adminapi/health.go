@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"carillon/cmd/internal/httpapi/wire"
+	"carillon/cmd/internal/wire"
 )
 
 // Health is the answer of /healthz and /readyz.

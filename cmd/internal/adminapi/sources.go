@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/source"
-	"carillon/cmd/internal/httpapi/wire"
+	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/query"
 )

@@ -16,13 +16,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/development"
-	"carillon/cmd/internal/history"
+	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/httpapi"
-	"carillon/cmd/internal/ratelimit"
-	"carillon/cmd/internal/vault"
 	"carillon/command"
 	"carillon/command/catalog"
 	"carillon/command/delivery"
@@ -51,7 +49,7 @@ type App struct {
 	base      *infrastructure
 	runner    *projections.Runner
 	deliverer *delivery.Deliverer
-	queue     *queue
+	queue     *adapters.DeliveryQueue
 	api       *httpapi.API
 	admin     http.Handler
 	rebuilds  *rebuilds
@@ -117,7 +115,7 @@ func (a *App) connect() error {
 	if err != nil {
 		return fmt.Errorf("CARILLON_MASTER_KEY: %w", err)
 	}
-	secrets, err := vault.New(a.base.pool, master)
+	secrets, err := adapters.NewVault(a.base.pool, master)
 	if err != nil {
 		return err
 	}
@@ -137,9 +135,9 @@ func (a *App) connect() error {
 	}
 	a.Commands = &command.Commands{
 		Store: a.base.store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: policy}, Prober: sender,
-		Catalog: types, Access: a.Queries, History: history.ReadModels{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
+		Catalog: types, Access: a.Queries, History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
 	}
-	a.queue = newQueue(a.base.pool, time.Now)
+	a.queue = adapters.NewDeliveryQueue(a.base.pool, time.Now)
 	a.deliverer = &delivery.Deliverer{
 		Store: a.base.store, Queue: a.queue, Vault: secrets, Sender: sender, Limits: delivery.DefaultLimits,
 		Policy: delivery.Policy{
@@ -155,7 +153,7 @@ func (a *App) connect() error {
 	})
 	a.api, err = httpapi.New(httpapi.Parts{
 		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Now: time.Now, Log: a.log,
-		Limiter: ratelimit.Checks(a.base.pool, time.Now), Tester: delivery.Tester{Vault: secrets, Sender: sender, Now: time.Now},
+		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Tester: delivery.Tester{Vault: secrets, Sender: sender, Now: time.Now},
 		Kick:    a.deliverer.Kick,
 		Metrics: a.Metrics, TrustedProxies: a.cfg.TrustedProxies,
 	})
@@ -170,11 +168,11 @@ func (a *App) deliveryEgress() (egress.Policy, egress.Options, error) {
 	if !a.cfg.Dev {
 		return policy, options, nil
 	}
-	authority, err := development.EnsureAuthority(a.cfg.DataDir)
+	authority, err := dev.EnsureAuthority(a.cfg.DataDir)
 	if err != nil {
 		return policy, options, err
 	}
-	policy.Allow = append(slices.Clone(policy.Allow), development.Loopback...)
+	policy.Allow = append(slices.Clone(policy.Allow), dev.Loopback...)
 	options.RootCAs = authority.Trust()
 	return policy, options, nil
 }

@@ -20,7 +20,7 @@ import (
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/development"
+	"carillon/cmd/internal/dev"
 	"carillon/command"
 	"carillon/projections/pgtest"
 )
@@ -151,7 +151,7 @@ type received struct {
 // receiver is an endpoint on loopback, trusted through the development authority.
 func (p *process) receiver(answer func(n int) int) (url string, arrived <-chan received) {
 	p.Helper()
-	authority, err := development.EnsureAuthority(p.cfg.DataDir)
+	authority, err := dev.EnsureAuthority(p.cfg.DataDir)
 	if err != nil {
 		p.Fatal(err)
 	}

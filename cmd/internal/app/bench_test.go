@@ -25,7 +25,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/development"
+	"carillon/cmd/internal/dev"
 	"carillon/command"
 	"carillon/command/webhook"
 )
@@ -90,12 +90,12 @@ func newRig(b *testing.B, destinations int) *rig {
 
 func (r *rig) subscribe(dir string, destinations int) {
 	r.Helper()
-	authority, err := development.EnsureAuthority(dir)
+	authority, err := dev.EnsureAuthority(dir)
 	if err != nil {
 		r.Fatal(err)
 	}
 	r.receiver, r.trusted = newCounter(r.B, authority), authority.Trust()
-	key, err := development.ReadKey(dir)
+	key, err := dev.ReadKey(dir)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -261,7 +261,7 @@ type counter struct {
 	hang      chan struct{} // where made, the path /0 does not answer until it is closed
 }
 
-func newCounter(b *testing.B, authority *development.Authority) *counter {
+func newCounter(b *testing.B, authority *dev.Authority) *counter {
 	b.Helper()
 	certificate, err := authority.Certificate()
 	if err != nil {

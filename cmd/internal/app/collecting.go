@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/development"
-	"carillon/cmd/internal/schedule"
+	"carillon/cmd/internal/dev"
 	"carillon/command/collect"
 	"carillon/command/collect/fetch"
 	"carillon/command/collect/site"
@@ -24,7 +24,7 @@ func (a *App) startCollection(s *stage) error {
 	}
 	policy := egress.Policy{Allow: a.cfg.CollectAllowCIDRs}
 	if a.cfg.Dev {
-		policy.Allow = append(slices.Clone(policy.Allow), development.Loopback...)
+		policy.Allow = append(slices.Clone(policy.Allow), dev.Loopback...)
 	}
 	fetcher, err := fetch.New(fetch.Options{
 		Transport: egress.NewTransport(policy, egress.Options{}),
@@ -34,10 +34,10 @@ func (a *App) startCollection(s *stage) error {
 	if err != nil {
 		return err
 	}
-	locks := schedule.NewLocks(a.base.pool)
+	locks := adapters.NewSourceLocks(a.base.pool)
 	monitor := &collection.Monitor{
 		Recorder:   collection.Recorder{Store: a.base.store, Now: time.Now, Log: a.log},
-		Schedule:   schedule.Schedule{Queries: a.Queries},
+		Schedule:   adapters.SourceSchedule{Queries: a.Queries},
 		Locks:      locks,
 		Collectors: map[string]collect.Collector{site.Type: site.New(fetcher, time.Now)},
 	}

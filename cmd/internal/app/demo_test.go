@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/demo"
-	"carillon/cmd/internal/development"
+	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/dev/demo"
 )
 
 func TestTheDemoGoesThrough(t *testing.T) {
 	p := start(t, nil)
-	authority, err := development.EnsureAuthority(p.cfg.DataDir)
+	authority, err := dev.EnsureAuthority(p.cfg.DataDir)
 	if err != nil {
 		t.Fatal(err)
 	}

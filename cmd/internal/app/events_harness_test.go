@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/dispatch"
-	"carillon/cmd/internal/development"
+	"carillon/cmd/internal/dev"
 )
 
 // answers is how an endpoint answers its n-th webhook, from 1.
@@ -26,7 +26,7 @@ func statuses(list ...int) answers {
 // endpoint is a receiver on loopback whose webhooks arrive in order.
 func (p *process) endpoint(answer answers) (url string, arrived <-chan received) {
 	p.Helper()
-	authority, err := development.EnsureAuthority(p.cfg.DataDir)
+	authority, err := dev.EnsureAuthority(p.cfg.DataDir)
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/development"
+	"carillon/cmd/internal/dev"
 	"carillon/command"
 )
 
@@ -34,7 +34,7 @@ var developmentOrganization = uuid.MustParse("0d000000-0000-4000-8000-0000000000
 
 // DevelopmentKey returns the API key of the development organization; the first call makes both.
 func (a *App) DevelopmentKey(ctx context.Context) (string, error) {
-	key, err := development.ReadKey(a.cfg.DataDir)
+	key, err := dev.ReadKey(a.cfg.DataDir)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
@@ -47,7 +47,7 @@ func (a *App) DevelopmentKey(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("development key: %w", err)
 	}
 	key = issued.Key.Reveal()
-	if err := development.KeepKey(a.cfg.DataDir, key); err != nil {
+	if err := dev.KeepKey(a.cfg.DataDir, key); err != nil {
 		return "", err
 	}
 	a.Progress.Await(ctx, at, "organizations")

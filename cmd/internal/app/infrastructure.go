@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/maintenance"
+	"carillon/cmd/internal/storenode/maintenance"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
 	"carillon/projections/postgres"

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/development"
+	"carillon/cmd/internal/dev"
 	"carillon/command"
 	"carillon/eventstore/node"
 )
@@ -32,7 +32,7 @@ func (p *process) fleet(paths ...string) *fleet {
 	p.Helper()
 	f := &fleet{came: map[string]map[string]int{}, hang: make(chan struct{})}
 	f.ready.L = &f.mu
-	authority, err := development.EnsureAuthority(p.cfg.DataDir)
+	authority, err := dev.EnsureAuthority(p.cfg.DataDir)
 	if err != nil {
 		p.Fatal(err)
 	}

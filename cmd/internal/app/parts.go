@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/config"
 	"carillon/command/delivery"
 	"carillon/eventstore"
@@ -48,13 +49,13 @@ func (a *App) startDelivery(working, projecting *stage) {
 	var handoff delivery.Handoff
 	if a.cfg.Is(config.RoleDeliver) {
 		handoff = a.deliverer
-		projecting.run(func(ctx context.Context) error { a.queue.live(ctx, a.log); return nil })
+		projecting.run(func(ctx context.Context) error { a.queue.StayAlive(ctx, a.log); return nil })
 		working.run(a.deliverer.Run)
 	}
 	if !a.cfg.Is(config.RoleDispatch) {
 		return
 	}
-	held := holdings{store: a.base.store, progress: a.Progress, queries: a.Queries, vault: a.Commands.Vault}
+	held := adapters.Holdings{Store: a.base.store, Progress: a.Progress, Queries: a.Queries, Vault: a.Commands.Vault}
 	processes := []func() eventstore.Process{
 		func() eventstore.Process { return delivery.NewSteward(a.base.store, held) },
 		func() eventstore.Process { return delivery.NewDispatcher(a.base.store, handoff, a.log) },

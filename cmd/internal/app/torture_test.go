@@ -22,7 +22,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/development"
+	"carillon/cmd/internal/dev"
 	"carillon/projections/pgtest"
 )
 
@@ -104,14 +104,14 @@ func newWorkload(t *testing.T, data, api, admin string) *workload {
 	var key string
 	w.eventually("the server did not come up", func() bool {
 		var err error
-		key, err = development.ReadKey(data)
+		key, err = dev.ReadKey(data)
 		if err == nil {
 			client := config.Client{DataDir: data}
 			w.token, err = client.Token()
 		}
 		return err == nil
 	})
-	authority, err := development.EnsureAuthority(data)
+	authority, err := dev.EnsureAuthority(data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"carillon/cmd/internal/httpapi/wire"
+	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/delivery"
 	"carillon/eventstore"
@@ -48,7 +48,7 @@ type Parts struct {
 	TrustedProxies []netip.Prefix
 }
 
-// Limiter counts requests; ratelimit.Limiter is one. A refused request gets a command.Refusal of kind RateLimited; where
+// Limiter counts requests; adapters.Limiter is one. A refused request gets a command.Refusal of kind RateLimited; where
 // the counters can't be reached, the error wraps command.ErrUnavailable.
 type Limiter interface {
 	Take(ctx context.Context, organization uuid.UUID) error

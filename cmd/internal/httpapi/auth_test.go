@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
-	"carillon/cmd/internal/ratelimit"
 	"carillon/command"
 )
 
@@ -199,7 +199,7 @@ func (s *server) clock(t *testing.T) *clock {
 	c.nanoseconds.Store(time.Now().UnixNano())
 	s.rewire(t, func(p *httpapi.Parts) {
 		p.Now = c.now
-		p.Limiter = ratelimit.Checks(s.Pool, c.now)
+		p.Limiter = adapters.NewCheckLimiter(s.Pool, c.now)
 	})
 	return c
 }

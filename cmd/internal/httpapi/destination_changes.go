@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"carillon/cmd/internal/httpapi/wire"
+	"carillon/cmd/internal/wire"
 	"carillon/command"
 )
 

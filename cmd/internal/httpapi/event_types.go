@@ -6,7 +6,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"carillon/cmd/internal/httpapi/wire"
+	"carillon/cmd/internal/wire"
 )
 
 func (a *API) catalogRoutes(r chi.Router) {

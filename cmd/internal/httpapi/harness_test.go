@@ -14,10 +14,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/httpapi/contract"
-	"carillon/cmd/internal/ratelimit"
 	"carillon/command/delivery"
 	"carillon/eventstore"
 )
@@ -48,7 +48,7 @@ func (s *server) rewire(t *testing.T, change func(*httpapi.Parts)) {
 	t.Helper()
 	parts := httpapi.Parts{
 		Commands: s.Commands, Queries: s.Queries, Await: s.Patient, Now: time.Now, Log: s.Log,
-		Limiter: ratelimit.Checks(s.Pool, time.Now), Tester: delivery.Tester{Vault: s.Commands.Vault, Sender: s.Sender, Now: time.Now},
+		Limiter: adapters.NewCheckLimiter(s.Pool, time.Now), Tester: delivery.Tester{Vault: s.Commands.Vault, Sender: s.Sender, Now: time.Now},
 		Kick:    func() {},
 		Metrics: prometheus.NewRegistry(), TrustedProxies: proxies,
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/item"
-	"carillon/cmd/internal/httpapi/wire"
+	"carillon/cmd/internal/wire"
 	"carillon/command"
 )
 

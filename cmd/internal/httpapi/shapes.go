@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/cmd/internal/httpapi/wire"
+	"carillon/cmd/internal/wire"
 	"carillon/query"
 )
 

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"carillon/aggregates/subscription"
-	"carillon/cmd/internal/httpapi/wire"
+	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/query"
 )

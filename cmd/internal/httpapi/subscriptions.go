@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/subscription"
-	"carillon/cmd/internal/httpapi/wire"
+	"carillon/cmd/internal/wire"
 	"carillon/eventstore"
 	"carillon/query"
 )

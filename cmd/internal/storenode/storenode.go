@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/maintenance"
+	"carillon/cmd/internal/storenode/maintenance"
 	"carillon/eventstore/node"
 )
 

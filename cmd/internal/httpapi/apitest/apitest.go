@@ -17,8 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"carillon/cmd/internal/history"
-	"carillon/cmd/internal/vault"
+	"carillon/cmd/internal/adapters"
 	"carillon/command"
 	"carillon/command/catalog"
 	"carillon/command/egress"
@@ -79,7 +78,7 @@ func Start(tb testing.TB) *Parts {
 		tb.Fatal(err)
 	}
 	p.Store, p.stopStore = nodetest.Stoppable(tb, p.Log)
-	secrets, err := vault.New(p.Pool, bytes.Repeat([]byte{7}, 32))
+	secrets, err := adapters.NewVault(p.Pool, bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -92,7 +91,7 @@ func Start(tb testing.TB) *Parts {
 	p.Sender = webhook.NewSender(egress.NewTransport(loopback, egress.Options{RootCAs: receivers()}), webhook.Options{Version: "test"})
 	p.Commands = &command.Commands{
 		Store: p.Store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: loopback}, Prober: p.Sender,
-		Catalog: types, Access: p.Queries, History: history.ReadModels{Queries: p.Queries, Progress: p.Progress, Store: p.Store},
+		Catalog: types, Access: p.Queries, History: adapters.History{Queries: p.Queries, Progress: p.Progress, Store: p.Store},
 	}
 	p.project(tb)
 	return p

@@ -1,4 +1,4 @@
-package schedule_test
+package adapters_test
 
 import (
 	"context"

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"carillon/cmd/internal/development"
+	"carillon/cmd/internal/dev"
 )
 
 const (
@@ -40,7 +40,7 @@ type arrival struct {
 	err                                error
 }
 
-func startReceiver(ctx context.Context, authority *development.Authority) (*receiver, error) {
+func startReceiver(ctx context.Context, authority *dev.Authority) (*receiver, error) {
 	certificate, err := authority.Certificate()
 	if err != nil {
 		return nil, err

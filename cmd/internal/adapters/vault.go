@@ -1,7 +1,4 @@
-// Package vault keeps what must not be readable in the event log. Envelope encryption: a value is sealed with
-// AES-256-GCM under the data key of its destination, the data key under the master key. Data keys live in Postgres,
-// outside the event log: deleting one makes all that was sealed with it unreadable, in the log and its backups too.
-package vault
+package adapters
 
 import (
 	"context"
@@ -29,7 +26,9 @@ const (
 	maxCached   = 10_000
 )
 
-// Vault implements command.Vault on Postgres.
+// Vault implements command.Vault. Envelope encryption: a value is sealed with AES-256-GCM under the data key of its
+// destination, the data key under the master key. Data keys live in Postgres, outside the event log: deleting one makes
+// all that was sealed with it unreadable, in the log and its backups too.
 type Vault struct {
 	pool   *pgxpool.Pool
 	master cipher.AEAD
@@ -46,8 +45,8 @@ type dataKey struct {
 	loaded time.Time
 }
 
-// New makes a vault; the master key is 32 bytes.
-func New(pool *pgxpool.Pool, master []byte) (*Vault, error) {
+// NewVault makes a vault; the master key is 32 bytes.
+func NewVault(pool *pgxpool.Pool, master []byte) (*Vault, error) {
 	aead, err := newAEAD(master)
 	if err != nil {
 		return nil, fmt.Errorf("master key: %w", err)

@@ -21,7 +21,7 @@ import (
 	"carillon/aggregates/subscription"
 )
 
-const root = "../../.."
+const root = "../.."
 
 func TestTheStoredPageIsFresh(t *testing.T) {
 	t.Parallel()

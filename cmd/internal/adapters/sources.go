@@ -1,6 +1,4 @@
-// Package schedule gives the monitor of sources what it needs of Postgres: when sources are due, from the read model,
-// and locks that end with the session that holds them.
-package schedule
+package adapters
 
 import (
 	"context"
@@ -18,13 +16,13 @@ import (
 	"carillon/query"
 )
 
-// Schedule is collection.Schedule on the read model of sources.
-type Schedule struct{ Queries *query.Queries }
+// SourceSchedule is collection.Schedule on the read model of sources.
+type SourceSchedule struct{ Queries *query.Queries }
 
-var _ collection.Schedule = Schedule{}
+var _ collection.Schedule = SourceSchedule{}
 
 // Due implements collection.Schedule.
-func (s Schedule) Due(ctx context.Context, now time.Time, limit int) ([]collection.Due, error) {
+func (s SourceSchedule) Due(ctx context.Context, now time.Time, limit int) ([]collection.Due, error) {
 	rows, err := s.Queries.DueSources(ctx, now, limit)
 	if err != nil {
 		return nil, err
@@ -40,7 +38,7 @@ func (s Schedule) Due(ctx context.Context, now time.Time, limit int) ([]collecti
 }
 
 // Shown implements collection.Schedule.
-func (s Schedule) Shown(ctx context.Context, source uuid.UUID) (map[uuid.UUID]collection.Shown, error) {
+func (s SourceSchedule) Shown(ctx context.Context, source uuid.UUID) (map[uuid.UUID]collection.Shown, error) {
 	rows, err := s.Queries.ShownAt(ctx, source)
 	if err != nil {
 		return nil, err
@@ -55,9 +53,9 @@ func (s Schedule) Shown(ctx context.Context, source uuid.UUID) (map[uuid.UUID]co
 // unlockPatience bounds an unlock, which is done even while the process stops.
 const unlockPatience = time.Second
 
-// Locks is collection.Locks on advisory locks. All of a process's locks are held by one session outside the pool; when
+// SourceLocks is collection.Locks on advisory locks. All of a process's locks are held by one session outside the pool; when
 // it breaks, they are gone, and the next lock is taken on a new one.
-type Locks struct {
+type SourceLocks struct {
 	pool *pgxpool.Pool
 
 	mu   sync.Mutex
@@ -65,13 +63,15 @@ type Locks struct {
 	held map[uuid.UUID]struct{} // by this session: Postgres would grant them to it again
 }
 
-var _ collection.Locks = (*Locks)(nil)
+var _ collection.Locks = (*SourceLocks)(nil)
 
-// NewLocks connects at the first lock. Close gives the session back.
-func NewLocks(pool *pgxpool.Pool) *Locks { return &Locks{pool: pool, held: map[uuid.UUID]struct{}{}} }
+// NewSourceLocks connects at the first lock. Close gives the session back.
+func NewSourceLocks(pool *pgxpool.Pool) *SourceLocks {
+	return &SourceLocks{pool: pool, held: map[uuid.UUID]struct{}{}}
+}
 
 // TryLock implements collection.Locks.
-func (l *Locks) TryLock(ctx context.Context, source uuid.UUID) (unlock func(), locked bool, err error) {
+func (l *SourceLocks) TryLock(ctx context.Context, source uuid.UUID) (unlock func(), locked bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, mine := l.held[source]; mine {
@@ -92,7 +92,7 @@ func (l *Locks) TryLock(ctx context.Context, source uuid.UUID) (unlock func(), l
 	return func() { l.unlock(context.WithoutCancel(ctx), session, source) }, true, nil
 }
 
-func (l *Locks) connect(ctx context.Context) error {
+func (l *SourceLocks) connect(ctx context.Context) error {
 	if l.conn != nil && !l.conn.IsClosed() {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (l *Locks) connect(ctx context.Context) error {
 	return nil
 }
 
-func (l *Locks) unlock(ctx context.Context, session *pgx.Conn, source uuid.UUID) {
+func (l *SourceLocks) unlock(ctx context.Context, session *pgx.Conn, source uuid.UUID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if session != l.conn {
@@ -122,7 +122,7 @@ func (l *Locks) unlock(ctx context.Context, session *pgx.Conn, source uuid.UUID)
 }
 
 // drop ends the session and with it every lock.
-func (l *Locks) drop() {
+func (l *SourceLocks) drop() {
 	clear(l.held)
 	if l.conn == nil {
 		return
@@ -134,7 +134,7 @@ func (l *Locks) drop() {
 }
 
 // Close ends the session.
-func (l *Locks) Close() {
+func (l *SourceLocks) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/cmd/internal/maintenance"
+	"carillon/cmd/internal/storenode/maintenance"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"

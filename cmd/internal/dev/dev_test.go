@@ -1,4 +1,4 @@
-package development_test
+package dev_test
 
 import (
 	"crypto/tls"
@@ -10,19 +10,19 @@ import (
 	"path/filepath"
 	"testing"
 
-	"carillon/cmd/internal/development"
+	"carillon/cmd/internal/dev"
 )
 
 func TestTheKeyIsThereAgainAndItsOwnersOnly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if _, err := development.ReadKey(dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := dev.ReadKey(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a key before there is one: %v", err)
 	}
-	if err := development.KeepKey(dir, "ck_12345678_secret"); err != nil {
+	if err := dev.KeepKey(dir, "ck_12345678_secret"); err != nil {
 		t.Fatal(err)
 	}
-	key, err := development.ReadKey(dir)
+	key, err := dev.ReadKey(dir)
 	if err != nil || key != "ck_12345678_secret" {
 		t.Fatalf("key = %q, %v", key, err)
 	}
@@ -44,11 +44,11 @@ func TestTheKeyIsThereAgainAndItsOwnersOnly(t *testing.T) {
 func TestReceiversOfTheAuthorityAreTrustedOnLoopback(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	authority, err := development.EnsureAuthority(dir)
+	authority, err := dev.EnsureAuthority(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := development.EnsureAuthority(dir)
+	again, err := dev.EnsureAuthority(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,13 +74,13 @@ func TestReceiversOfTheAuthorityAreTrustedOnLoopback(t *testing.T) {
 func TestADamagedAuthorityIsAnError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if _, err := development.EnsureAuthority(dir); err != nil {
+	if _, err := dev.EnsureAuthority(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "development", "ca.pem"), []byte("rubbish"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := development.EnsureAuthority(dir); err == nil {
+	if _, err := dev.EnsureAuthority(dir); err == nil {
 		t.Error("rubbish was taken for an authority")
 	}
 }

@@ -1,5 +1,4 @@
-// Package ratelimit counts requests in Postgres, so that all nodes share one limit.
-package ratelimit
+package adapters
 
 import (
 	"context"
@@ -21,8 +20,8 @@ type Limiter struct {
 	Now    func() time.Time
 }
 
-// Checks is the limit of the routes that send a request to an address of the caller's choice.
-func Checks(pool *pgxpool.Pool, now func() time.Time) *Limiter {
+// NewCheckLimiter makes the limit of the routes that send a request to an address of the caller's choice.
+func NewCheckLimiter(pool *pgxpool.Pool, now func() time.Time) *Limiter {
 	return &Limiter{Pool: pool, Bucket: "checks", Limit: 10, Window: time.Minute, Now: now}
 }
 

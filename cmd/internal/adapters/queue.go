@@ -1,4 +1,4 @@
-package app
+package adapters
 
 import (
 	"context"
@@ -25,22 +25,23 @@ const (
 	workerPatience = 5 * time.Second
 )
 
-// queue is delivery.Queue on the read model. The worker that it stands for lives as long as its Postgres session holds
+// DeliveryQueue is delivery.Queue on the read model. The worker that it stands for lives as long as its Postgres session holds
 // an advisory lock: when its process is killed, the lock is gone and others take over its deliveries at once.
-type queue struct {
+type DeliveryQueue struct {
 	pool   *pgxpool.Pool
 	worker int32
 	now    func() time.Time
 }
 
-var _ delivery.Queue = (*queue)(nil)
+var _ delivery.Queue = (*DeliveryQueue)(nil)
 
-func newQueue(pool *pgxpool.Pool, now func() time.Time) *queue {
-	return &queue{pool: pool, worker: 1 + rand.Int32N(1<<31-2), now: now} //nolint:gosec // an identity, no secret
+// NewDeliveryQueue makes the queue of a worker with an identity of its own.
+func NewDeliveryQueue(pool *pgxpool.Pool, now func() time.Time) *DeliveryQueue {
+	return &DeliveryQueue{pool: pool, worker: 1 + rand.Int32N(1<<31-2), now: now} //nolint:gosec // an identity, no secret
 }
 
-// live holds the worker's lock until the context ends, and takes it again on a new session when Postgres was away.
-func (q *queue) live(ctx context.Context, log *slog.Logger) {
+// StayAlive holds the worker's lock until the context ends, and takes it again on a new session when Postgres was away.
+func (q *DeliveryQueue) StayAlive(ctx context.Context, log *slog.Logger) {
 	for ctx.Err() == nil {
 		if err := q.hold(ctx); err != nil && ctx.Err() == nil {
 			log.Warn("this worker's sign of life was lost, renewing it", "error", err)
@@ -52,7 +53,7 @@ func (q *queue) live(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-func (q *queue) hold(ctx context.Context) error {
+func (q *DeliveryQueue) hold(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, q.pool.Config().ConnConfig.Copy())
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
@@ -83,10 +84,10 @@ func (q *queue) hold(ctx context.Context) error {
 }
 
 // Worker implements delivery.Queue.
-func (q *queue) Worker() int32 { return q.worker }
+func (q *DeliveryQueue) Worker() int32 { return q.worker }
 
 // Claim implements delivery.Queue.
-func (q *queue) Claim(ctx context.Context, full []uuid.UUID, perDestination, limit int, lease time.Duration) ([]delivery.Job, error) {
+func (q *DeliveryQueue) Claim(ctx context.Context, full []uuid.UUID, perDestination, limit int, lease time.Duration) ([]delivery.Job, error) {
 	rows, err := q.pool.Query(ctx, `SELECT objid::bigint::int FROM pg_locks
 		WHERE locktype = 'advisory' AND classid = $1::int::oid AND objsubid = 2 AND granted
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, workerClass)
@@ -139,11 +140,11 @@ func body(made map[*deliveries.Event]*delivery.Body, e *deliveries.Event) *deliv
 }
 
 // NextDue implements delivery.Queue.
-func (q *queue) NextDue(ctx context.Context) (time.Time, bool, error) {
+func (q *DeliveryQueue) NextDue(ctx context.Context) (time.Time, bool, error) {
 	return deliveries.NextDue(ctx, q.pool, q.now())
 }
 
 // Release implements delivery.Queue.
-func (q *queue) Release(ctx context.Context, ids []uuid.UUID) error {
+func (q *DeliveryQueue) Release(ctx context.Context, ids []uuid.UUID) error {
 	return deliveries.Release(ctx, q.pool, q.worker, ids)
 }

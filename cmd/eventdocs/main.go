@@ -1,4 +1,4 @@
-// Command eventcatalog writes docs/events.md: every stored event, with what it says, its fields, an example and who
+// Command eventdocs writes docs/events.md: every stored event, with what it says, its fields, an example and who
 // reads it. Everything is taken from the aggregates' source and golden files, so the page can't say what isn't so.
 //
 //	aggregates/<name>/*.go ──▶ package doc, Case["…"], event types, field comments ─┐
@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 )
 
-//go:generate go run . ../../..
+//go:generate go run . ../..
 
 func main() {
 	root := "."
@@ -21,7 +21,7 @@ func main() {
 		root = os.Args[1]
 	}
 	if err := run(root, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "eventcatalog:", err)
+		fmt.Fprintln(os.Stderr, "eventdocs:", err)
 		os.Exit(1)
 	}
 }

@@ -1,4 +1,4 @@
-package schedule_test
+package adapters_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"carillon/cmd/internal/schedule"
+	"carillon/cmd/internal/adapters"
 	"carillon/command"
 	"carillon/command/catalog"
 	"carillon/command/collect"
@@ -81,11 +81,11 @@ func (w *world) curateAndMonitor(collectors map[string]collect.Collector) (stop 
 		return w.runner.React(ctx, func() eventstore.Process { return collection.NewCurator(w.store, w.commands, log) })
 	})
 	stopMonitor := run(w.t, func(ctx context.Context) error {
-		locks := schedule.NewLocks(w.pool)
+		locks := adapters.NewSourceLocks(w.pool)
 		defer locks.Close()
 		monitor := &collection.Monitor{
 			Recorder: collection.Recorder{Store: w.store, Now: time.Now, Log: log},
-			Schedule: schedule.Schedule{Queries: w.queries}, Locks: locks, Collectors: collectors, Poll: 10 * time.Millisecond,
+			Schedule: adapters.SourceSchedule{Queries: w.queries}, Locks: locks, Collectors: collectors, Poll: 10 * time.Millisecond,
 		}
 		monitor.Run(ctx)
 		return nil

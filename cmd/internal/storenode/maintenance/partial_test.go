@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"carillon/cmd/internal/maintenance"
+	"carillon/cmd/internal/storenode/maintenance"
 )
 
 func TestARestoreRemovesWhatAKilledOneLeft(t *testing.T) {

@@ -1,4 +1,4 @@
-package schedule_test
+package adapters_test
 
 import (
 	"testing"
@@ -6,14 +6,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/cmd/internal/schedule"
+	"carillon/cmd/internal/adapters"
 	"carillon/projections/pgtest"
 )
 
 func TestLocksExclude(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	mine, theirs := schedule.NewLocks(pool), schedule.NewLocks(pool)
+	mine, theirs := adapters.NewSourceLocks(pool), adapters.NewSourceLocks(pool)
 	t.Cleanup(mine.Close)
 	t.Cleanup(theirs.Close)
 	source := uuid.New()
@@ -27,7 +27,7 @@ func TestLocksExclude(t *testing.T) {
 	lock(t, mine, source, true)
 }
 
-func lock(t *testing.T, locks *schedule.Locks, source uuid.UUID, want bool) (unlock func()) {
+func lock(t *testing.T, locks *adapters.SourceLocks, source uuid.UUID, want bool) (unlock func()) {
 	t.Helper()
 	unlock, locked, err := locks.TryLock(t.Context(), source)
 	if err != nil || locked != want {
@@ -40,7 +40,7 @@ func lock(t *testing.T, locks *schedule.Locks, source uuid.UUID, want bool) (unl
 func TestLocksEndWithTheirSession(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	mine, theirs := schedule.NewLocks(pool), schedule.NewLocks(pool)
+	mine, theirs := adapters.NewSourceLocks(pool), adapters.NewSourceLocks(pool)
 	t.Cleanup(mine.Close)
 	t.Cleanup(theirs.Close)
 	source, other := uuid.New(), uuid.New()
@@ -61,7 +61,7 @@ func TestLocksEndWithTheirSession(t *testing.T) {
 func TestScheduleOfNothing(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)
-	s := schedule.Schedule{Queries: w.queries}
+	s := adapters.SourceSchedule{Queries: w.queries}
 	if due, err := s.Due(t.Context(), time.Now(), 10); err != nil || len(due) != 0 {
 		t.Errorf("due = %v, %v", due, err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/cmd/internal/development"
+	"carillon/cmd/internal/dev"
 )
 
 const (
@@ -31,8 +31,8 @@ type Options struct {
 	Admin      string // base URL
 	Key        string
 	AdminToken string
-	Stays      bool                   // the server goes on after the demo
-	Authority  *development.Authority // of the server's data directory, so that it trusts the receiver
+	Stays      bool           // the server goes on after the demo
+	Authority  *dev.Authority // of the server's data directory, so that it trusts the receiver
 	Out        io.Writer
 }
 

@@ -1,4 +1,4 @@
-package ratelimit_test
+package adapters_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/cmd/internal/ratelimit"
+	"carillon/cmd/internal/adapters"
 	"carillon/command"
 	"carillon/projections"
 	"carillon/projections/pgtest"
@@ -17,14 +17,14 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func limiter(t *testing.T) (*ratelimit.Limiter, *time.Time) {
+func limiter(t *testing.T) (*adapters.Limiter, *time.Time) {
 	t.Helper()
 	t.Parallel()
 	pool, now := pgtest.Pool(t), noon
 	if err := projections.Migrate(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	return &ratelimit.Limiter{Pool: pool, Bucket: "probe", Limit: 3, Window: time.Minute, Now: func() time.Time { return now }}, &now
+	return &adapters.Limiter{Pool: pool, Bucket: "probe", Limit: 3, Window: time.Minute, Now: func() time.Time { return now }}, &now
 }
 
 func TestTheLimitAndWhenItEnds(t *testing.T) {

@@ -1,6 +1,4 @@
-// Package history gives backfills what was published, and who wants it, as the read models know it: it translates
-// between package query, which knows rows, and package command, which knows aggregates.
-package history
+package adapters
 
 import (
 	"context"
@@ -17,21 +15,21 @@ import (
 	"carillon/query"
 )
 
-// patience bounds the waiting for what was published just now. After that a backfill goes by what can be read.
-const patience = 2 * time.Second
+// settlePatience bounds the waiting for what was published just now. After that a backfill goes by what can be read.
+const settlePatience = 2 * time.Second
 
-// ReadModels is command.History on the read models of publications and subscriptions.
-type ReadModels struct {
+// History is command.History on the read models of publications and subscriptions.
+type History struct {
 	Queries  *query.Queries
 	Progress *projections.Progress
 	Store    eventstore.Store
 }
 
-var _ command.History = ReadModels{}
+var _ command.History = History{}
 
 // History implements command.History. It sees what was published before it was asked.
-func (h ReadModels) History(ctx context.Context, organization uuid.UUID, since, until time.Time, each func(uuid.UUID, dispatch.Summary) error) error {
-	settling, cancel := context.WithTimeout(ctx, patience)
+func (h History) History(ctx context.Context, organization uuid.UUID, since, until time.Time, each func(uuid.UUID, dispatch.Summary) error) error {
+	settling, cancel := context.WithTimeout(ctx, settlePatience)
 	defer cancel()
 	if err := h.Progress.Settle(settling, h.Store, publications.Projector{}); err != nil && settling.Err() == nil {
 		return err
@@ -44,7 +42,7 @@ func (h ReadModels) History(ctx context.Context, organization uuid.UUID, since, 
 }
 
 // Declarations implements command.History.
-func (h ReadModels) Declarations(ctx context.Context, organization, destination uuid.UUID) (map[uuid.UUID]subscription.Declaration, error) {
+func (h History) Declarations(ctx context.Context, organization, destination uuid.UUID) (map[uuid.UUID]subscription.Declaration, error) {
 	active, err := h.Queries.ActiveSubscriptions(ctx, organization, destination)
 	if err != nil {
 		return nil, err

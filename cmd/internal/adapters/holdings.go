@@ -1,0 +1,43 @@
+package adapters
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"carillon/command"
+	"carillon/command/delivery"
+	"carillon/eventstore"
+	"carillon/projections"
+	"carillon/projections/deliveries"
+	"carillon/query"
+)
+
+// Holdings is delivery.Holdings on the read model of deliveries.
+type Holdings struct {
+	Store    eventstore.Store
+	Progress *projections.Progress
+	Queries  *query.Queries
+	Vault    command.Vault
+}
+
+var _ delivery.Holdings = Holdings{}
+
+// Dispatched implements delivery.Holdings.
+func (h Holdings) Dispatched(ctx context.Context, to eventstore.Position) error {
+	if !h.Progress.Await(ctx, to, delivery.DispatcherName) {
+		return fmt.Errorf("waiting for the dispatcher: %w", ctx.Err())
+	}
+	return h.Progress.Settle(ctx, h.Store, deliveries.Projector{})
+}
+
+// Forget implements delivery.Holdings.
+func (h Holdings) Forget(ctx context.Context, destination uuid.UUID) error {
+	return h.Vault.Forget(ctx, destination)
+}
+
+// Orphaned implements delivery.Holdings.
+func (h Holdings) Orphaned(ctx context.Context, destination, subscription uuid.UUID) ([]uuid.UUID, error) {
+	return h.Queries.OrphanedDeliveries(ctx, destination, subscription)
+}
