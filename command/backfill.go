@@ -25,8 +25,8 @@ const (
 type History interface {
 	// History goes through the events that an organization can see, by their time, both ends included.
 	History(ctx context.Context, organization uuid.UUID, since, until time.Time, each func(uuid.UUID, dispatch.Summary) error) error
-	// Declarations lists the active subscriptions of a destination.
-	Declarations(ctx context.Context, organization, destination uuid.UUID) (map[uuid.UUID]subscription.Declaration, error)
+	// SubscriptionSettings lists the active subscriptions of a destination.
+	SubscriptionSettings(ctx context.Context, organization, destination uuid.UUID) (map[uuid.UUID]subscription.Settings, error)
 }
 
 // Backfill is what a backfill came to.
@@ -81,7 +81,7 @@ func (c *Commands) BackfillDestination(ctx context.Context, by Caller, destinati
 
 // wanted lists what has to be scheduled.
 func (c *Commands) wanted(ctx context.Context, by Caller, destination uuid.UUID, since, until time.Time) ([]dispatch.Schedule, error) {
-	declarations, err := c.History.Declarations(ctx, by.Organization, destination)
+	settings, err := c.History.SubscriptionSettings(ctx, by.Organization, destination)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (c *Commands) wanted(ctx context.Context, by Caller, destination uuid.UUID,
 	now := c.now()
 	err = c.History.History(ctx, by.Organization, since, until, func(id uuid.UUID, event dispatch.Summary) error {
 		var matching []uuid.UUID
-		for sub, declaration := range declarations {
+		for sub, declaration := range settings {
 			if declaration.Matches(event.Type, event.FeedType, event.FeedID) {
 				matching = append(matching, sub)
 			}

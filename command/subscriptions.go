@@ -27,9 +27,9 @@ type SubscriptionPatch struct {
 }
 
 // CreateSubscription subscribes a destination.
-func (c *Commands) CreateSubscription(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Declaration) (uuid.UUID, eventstore.Position, error) {
+func (c *Commands) CreateSubscription(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Settings) (uuid.UUID, eventstore.Position, error) {
 	id := uuid.New()
-	if err := c.checkDeclaration(ctx, by, dest, d); err != nil {
+	if err := c.checkSettings(ctx, by, dest, d); err != nil {
 		return id, eventstore.Start, err
 	}
 	if d.ExternalID != "" {
@@ -46,9 +46,9 @@ func (c *Commands) CreateSubscription(ctx context.Context, by Caller, dest uuid.
 }
 
 // UpsertSubscription creates or replaces the subscription with the declaration's externalId; created says which.
-func (c *Commands) UpsertSubscription(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Declaration) (id uuid.UUID, created bool, at eventstore.Position, err error) {
+func (c *Commands) UpsertSubscription(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Settings) (id uuid.UUID, created bool, at eventstore.Position, err error) {
 	id = uuid.New()
-	if err := c.checkDeclaration(ctx, by, dest, d); err != nil {
+	if err := c.checkSettings(ctx, by, dest, d); err != nil {
 		return id, false, eventstore.Start, err
 	}
 	owner := uuid.Nil
@@ -68,24 +68,24 @@ func (c *Commands) UpsertSubscription(ctx context.Context, by Caller, dest uuid.
 	return id, true, at, err
 }
 
-func (c *Commands) recordSubscription(ctx context.Context, by Caller, id, dest uuid.UUID, d subscription.Declaration) (eventstore.Position, error) {
+func (c *Commands) recordSubscription(ctx context.Context, by Caller, id, dest uuid.UUID, d subscription.Settings) (eventstore.Position, error) {
 	out, err := eventstore.Execute(ctx, c.Store, subscription.Aggregate, id, subscription.Command(subscription.Create{
-		Organization: by.Organization, Destination: dest, Declaration: d, At: c.now(),
+		Organization: by.Organization, Destination: dest, Settings: d, At: c.now(),
 	}), by.context())
 	return out.Position, subscriptionError(err)
 }
 
 // ReplaceSubscription makes the whole declaration what d says; its name stays. Access to the pinned feeds is checked
 // again.
-func (c *Commands) ReplaceSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, d subscription.Declaration) (eventstore.Position, error) {
-	if err := c.checkDeclaration(ctx, by, dest, d); err != nil {
+func (c *Commands) ReplaceSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, d subscription.Settings) (eventstore.Position, error) {
+	if err := c.checkSettings(ctx, by, dest, d); err != nil {
 		return eventstore.Start, err
 	}
 	return c.ReviseSubscription(ctx, by, dest, id, replacing(d))
 }
 
 // replacing is the patch that makes all of a declaration but its name what d says.
-func replacing(d subscription.Declaration) SubscriptionPatch {
+func replacing(d subscription.Settings) SubscriptionPatch {
 	return SubscriptionPatch{EventTypes: d.EventTypes, ScopeKind: &d.ScopeKind, FeedType: &d.FeedType, Feeds: &d.Feeds}
 }
 
@@ -107,7 +107,7 @@ func (c *Commands) reviseSubscription(ctx context.Context, by Caller, dest, id u
 	if err != nil {
 		return eventstore.Start, err
 	}
-	bears := known.State.Declaration.ExternalID
+	bears := known.State.Settings.ExternalID
 	switch {
 	case patch.bearing != "" && (known.State.Deleted || bears != patch.bearing):
 		return eventstore.Start, errOthersName
@@ -118,7 +118,7 @@ func (c *Commands) reviseSubscription(ctx context.Context, by Caller, dest, id u
 		Organization: by.Organization, Destination: dest, EventTypes: patch.EventTypes,
 		ScopeKind: patch.ScopeKind, FeedType: patch.FeedType, Feeds: patch.Feeds, Active: patch.Active, At: c.now(),
 	}
-	merged := order.Merge(known.State.Declaration)
+	merged := order.Merge(known.State.Settings)
 	if err := c.checkTypes(merged.EventTypes); err != nil {
 		return eventstore.Start, err
 	}
@@ -140,7 +140,7 @@ func (c *Commands) reviseSubscription(ctx context.Context, by Caller, dest, id u
 
 // renameSubscription records an order with another name, if the subscription is still as known. See releaseOld.
 func (c *Commands) renameSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, known eventstore.Loaded[subscription.State], order subscription.Revise) (eventstore.Position, error) {
-	old, name := known.State.Declaration.ExternalID, *order.ExternalID
+	old, name := known.State.Settings.ExternalID, *order.ExternalID
 	if err := CheckExternalID("externalId", name); err != nil {
 		return eventstore.Start, err
 	}
@@ -172,10 +172,10 @@ func (c *Commands) DeleteSubscription(ctx context.Context, by Caller, dest, id u
 	if err != nil {
 		return eventstore.Start, subscriptionError(err)
 	}
-	return out.Position, c.release(ctx, by, dest, out.State.Declaration.ExternalID, id)
+	return out.Position, c.release(ctx, by, dest, out.State.Settings.ExternalID, id)
 }
 
-func (c *Commands) checkDeclaration(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Declaration) error {
+func (c *Commands) checkSettings(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Settings) error {
 	if d.ExternalID != "" {
 		if err := CheckExternalID("externalId", d.ExternalID); err != nil {
 			return err
@@ -228,7 +228,7 @@ func (c *Commands) checkPins(ctx context.Context, by Caller, pins []subscription
 // subscriptionBears implements bears.
 func (c *Commands) subscriptionBears(ctx context.Context, owner uuid.UUID, externalID string) (borne, gone bool, err error) {
 	loaded, err := eventstore.Load(ctx, c.Store, subscription.Aggregate, owner)
-	return !loaded.State.Deleted && loaded.State.Declaration.ExternalID == externalID, loaded.State.Deleted, err
+	return !loaded.State.Deleted && loaded.State.Settings.ExternalID == externalID, loaded.State.Deleted, err
 }
 
 func subscriptionError(err error) error {

@@ -54,7 +54,7 @@ func (w *world) lives(store *esdb.Store, last uuid.UUID) []uuid.UUID {
 	var running sync.WaitGroup
 	running.Go(func() { _ = runner.Project(ctx, tally{}) })
 	running.Go(func() {
-		_ = runner.React(ctx, func() eventstore.Process { return witness{&mu, &seen} })
+		_ = runner.React(ctx, func() eventstore.ProcessManager { return witness{&mu, &seen} })
 	})
 	identity, err := store.Identity(w.ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ const saveInterval = time.Second
 
 // reacting drives a process manager and commits its state now and then, and when it ends.
 type reacting struct {
-	eventstore.Process
+	eventstore.ProcessManager
 	seen   eventstore.Position
 	last   anchor
 	events int

@@ -7,7 +7,7 @@
 // that serves and then take its place. One process at a time runs a projection: it holds an advisory lock on the same
 // Postgres session that writes, so a runner that lost the lock can't write either.
 //
-// Process managers (eventstore.Process) consume the same way; their state is saved in a schema of theirs.
+// Process managers (eventstore.ProcessManager) consume the same way; their state is saved in a schema of theirs.
 package projections
 
 import (

@@ -51,8 +51,8 @@ func (r *Runner) Project(ctx context.Context, p Projector) error {
 }
 
 // React runs a process manager, as Project does. Each start gets a fresh one, to which the saved state is restored.
-func (r *Runner) React(ctx context.Context, fresh func() eventstore.Process) error {
-	return r.run(ctx, func() consumer { return &reacting{Process: fresh()} })
+func (r *Runner) React(ctx context.Context, fresh func() eventstore.ProcessManager) error {
+	return r.run(ctx, func() consumer { return &reacting{ProcessManager: fresh()} })
 }
 
 func (r *Runner) run(ctx context.Context, fresh func() consumer) error {

@@ -155,7 +155,7 @@ func TestSubscriptions(t *testing.T) {
 	for n, id := range ids {
 		projecttest.Stream(d.Log, subscription.Aggregate, id, midday)(subscription.Created{
 			Organization: acme, Destination: hook, At: midday.Add(-time.Duration(n) * time.Minute), // the last is the oldest
-			Declaration: subscription.Declaration{
+			Settings: subscription.Settings{
 				ExternalID: fmt.Sprintf("n%d", n), EventTypes: []string{"news.*", "event.item.added"}, ScopeKind: "feeds",
 				Feeds: []subscription.Pin{{FeedType: "news", FeedID: feed}},
 			},

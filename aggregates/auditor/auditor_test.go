@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"carillon/aggregates/auditor"
-	"carillon/eventstore/given"
+	"carillon/eventstore/aggregatetest"
 )
 
 var (
@@ -17,12 +17,12 @@ var (
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
-	given.Golden[auditor.Event](t, auditor.Events, issued, auditor.TokenRevoked{TokenID: "abcdEFGH", At: noon})
+	aggregatetest.Golden[auditor.Event](t, auditor.Events, issued, auditor.TokenRevoked{TokenID: "abcdEFGH", At: noon})
 }
 
 func TestIssueAndRevoke(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, auditor.Aggregate).When(issue).Then(issued).
+	aggregatetest.Stream(t, auditor.Aggregate).When(issue).Then(issued).
 		When(auditor.Revoke{At: later}).Then(auditor.TokenRevoked{TokenID: "abcdEFGH", At: later})
 }
 
@@ -43,7 +43,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			given.Stream(t, auditor.Aggregate).Of(tt.given...).When(tt.when).Refused(tt.want)
+			aggregatetest.Stream(t, auditor.Aggregate).Of(tt.given...).When(tt.when).Refused(tt.want)
 		})
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"carillon/aggregates/delivery"
-	"carillon/eventstore/given"
+	"carillon/eventstore/aggregatetest"
 )
 
 var (
@@ -38,7 +38,7 @@ func attempted(number int, outcome delivery.Outcome, status delivery.Status, nex
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
-	given.Golden[delivery.Event](t, delivery.Events,
+	aggregatetest.Golden[delivery.Event](t, delivery.Events,
 		attempted(2, refused, delivery.StatusPending, noon.Add(time.Minute)),
 		delivery.Superseded{By: replay, At: noon}, delivery.Discarded{Reason: "subscription deleted", At: noon}, wanted,
 	)
@@ -46,7 +46,7 @@ func TestStoredForms(t *testing.T) {
 
 func TestSuccessAtOnce(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, delivery.Aggregate).Repeatable().
+	aggregatetest.Stream(t, delivery.Aggregate).Repeatable().
 		When(attempt(1, ok)).Then(attempted(1, ok, delivery.StatusSucceeded, time.Time{}))
 }
 
@@ -54,7 +54,7 @@ func TestSuccessAtOnce(t *testing.T) {
 func TestRetriesUntilTheScheduleEnds(t *testing.T) {
 	t.Parallel()
 	ended := noon.Add(refused.Duration())
-	given.Stream(t, delivery.Aggregate).
+	aggregatetest.Stream(t, delivery.Aggregate).
 		Repeatable().When(attempt(1, refused)).Then(attempted(1, refused, delivery.StatusPending, ended.Add(5*time.Second))).
 		Repeatable().When(attempt(2, refused)).Then(attempted(2, refused, delivery.StatusPending, ended.Add(5*time.Minute))).
 		Repeatable().When(attempt(3, refused)).Then(attempted(3, refused, delivery.StatusFailed, time.Time{}))
@@ -64,7 +64,7 @@ func TestGoneEndsIt(t *testing.T) {
 	t.Parallel()
 	command := attempt(1, refused)
 	command.Retry.Never = true
-	given.Stream(t, delivery.Aggregate).Repeatable().When(command).
+	aggregatetest.Stream(t, delivery.Aggregate).Repeatable().When(command).
 		Then(attempted(1, refused, delivery.StatusFailed, time.Time{}))
 }
 
@@ -72,7 +72,7 @@ func TestTheLaterOfTwoDriversIsRenumbered(t *testing.T) {
 	t.Parallel()
 	second := attempted(2, refused, delivery.StatusSucceeded, time.Time{})
 	second.RenumberedFrom = 1
-	given.Stream(t, delivery.Aggregate).Of(attempted(1, ok, delivery.StatusSucceeded, time.Time{})).
+	aggregatetest.Stream(t, delivery.Aggregate).Of(attempted(1, ok, delivery.StatusSucceeded, time.Time{})).
 		Repeatable().When(attempt(1, refused)).Then(second)
 }
 
@@ -109,24 +109,24 @@ func TestReplay(t *testing.T) {
 	manual.Trigger = delivery.ManualReplay
 	done := attempted(2, ok, delivery.StatusSucceeded, time.Time{})
 	done.Trigger = delivery.ManualReplay
-	given.Stream(t, delivery.Aggregate).Of(failed).When(request).Then(wanted).
+	aggregatetest.Stream(t, delivery.Aggregate).Of(failed).When(request).Then(wanted).
 		Repeatable().When(manual).Then(done)
 
 	other := request
 	other.Replay = uuid.New()
-	given.Stream(t, delivery.Aggregate).Of(failed, wanted).When(other).Refused(delivery.ErrReplaying)
-	given.Stream(t, delivery.Aggregate).When(request).Refused(delivery.ErrInFlight)
-	given.Stream(t, delivery.Aggregate).Of(delivery.Superseded{By: replay, At: noon}).When(request).Refused(delivery.ErrSuperseded)
-	given.Stream(t, delivery.Aggregate).Of(delivery.Discarded{At: noon}).When(request).Refused(delivery.ErrDiscarded)
+	aggregatetest.Stream(t, delivery.Aggregate).Of(failed, wanted).When(other).Refused(delivery.ErrReplaying)
+	aggregatetest.Stream(t, delivery.Aggregate).When(request).Refused(delivery.ErrInFlight)
+	aggregatetest.Stream(t, delivery.Aggregate).Of(delivery.Superseded{By: replay, At: noon}).When(request).Refused(delivery.ErrSuperseded)
+	aggregatetest.Stream(t, delivery.Aggregate).Of(delivery.Discarded{At: noon}).When(request).Refused(delivery.ErrDiscarded)
 }
 
 func TestOnlyWhatWaitsIsSupersededOrDiscarded(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, delivery.Aggregate).
+	aggregatetest.Stream(t, delivery.Aggregate).
 		When(delivery.Supersede{By: replay, At: noon}).Then(delivery.Superseded{By: replay, At: noon})
-	given.Stream(t, delivery.Aggregate).
+	aggregatetest.Stream(t, delivery.Aggregate).
 		When(delivery.Discard{Reason: "subscription deleted", At: noon}).Then(delivery.Discarded{Reason: "subscription deleted", At: noon})
 	sent := attempted(1, ok, delivery.StatusSucceeded, time.Time{})
-	given.Stream(t, delivery.Aggregate).Of(sent).When(delivery.Supersede{By: replay}).Then()
-	given.Stream(t, delivery.Aggregate).Of(sent).When(delivery.Discard{}).Then()
+	aggregatetest.Stream(t, delivery.Aggregate).Of(sent).When(delivery.Supersede{By: replay}).Then()
+	aggregatetest.Stream(t, delivery.Aggregate).Of(sent).When(delivery.Discard{}).Then()
 }

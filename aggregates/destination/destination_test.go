@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"carillon/aggregates/destination"
-	"carillon/eventstore/given"
+	"carillon/eventstore/aggregatetest"
 )
 
 var (
@@ -31,7 +31,7 @@ var (
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
-	given.Golden[destination.Event](t, destination.Events,
+	aggregatetest.Golden[destination.Event](t, destination.Events,
 		created, minted, rotated,
 		destination.Revised{ExternalID: "crm", Name: "CRM", URL: "https://example.org/new", Headers: headers, DebounceWindowSeconds: 5, At: noon},
 		destination.SecretExpired{SecretID: first, At: noon},
@@ -43,7 +43,7 @@ func TestStoredForms(t *testing.T) {
 
 func TestCreateMintsTheFirstSecret(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, destination.Aggregate).
+	aggregatetest.Stream(t, destination.Aggregate).
 		When(destination.Create{
 			Organization: org, SecretID: first, Secret: []byte("s1"), At: noon,
 			Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Headers: headers},
@@ -54,7 +54,7 @@ func TestCreateMintsTheFirstSecret(t *testing.T) {
 func TestReviseWithTheSameSettingsRecordsNothing(t *testing.T) {
 	t.Parallel()
 	name, resealed := "CRM", destination.Sealed{Data: []byte("sealed again"), Digest: []byte("digest")}
-	given.Stream(t, destination.Aggregate).Of(created, minted).
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
 		When(destination.Revise{Organization: org, Name: &name, Headers: &resealed, At: noon}).
 		Then()
 }
@@ -62,7 +62,7 @@ func TestReviseWithTheSameSettingsRecordsNothing(t *testing.T) {
 func TestReviseMergesAndSwitches(t *testing.T) {
 	t.Parallel()
 	url, off, on := "https://example.org/new", false, true
-	given.Stream(t, destination.Aggregate).Of(created, minted).
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
 		When(destination.Revise{Organization: org, URL: &url, Enabled: &off, At: noon}).
 		Then(destination.Revised{ExternalID: "crm", Name: "CRM", URL: url, Headers: headers, At: noon}, destination.Disabled{At: noon}).
 		When(destination.Revise{Organization: org, Enabled: &on, At: noon}).
@@ -71,7 +71,7 @@ func TestReviseMergesAndSwitches(t *testing.T) {
 
 func TestRotateLetsTheOldSecretOverlap(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, destination.Aggregate).Of(created, minted).
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
 		When(destination.Rotate{Organization: org, SecretID: next, Secret: []byte("s2"), At: noon}).
 		Then(rotated)
 }
@@ -79,7 +79,7 @@ func TestRotateLetsTheOldSecretOverlap(t *testing.T) {
 func TestRotateKeepsAnEarlierOverlap(t *testing.T) {
 	t.Parallel()
 	third, later := uuid.New(), noon.Add(time.Hour)
-	given.Stream(t, destination.Aggregate).Of(created, minted, rotated).
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, rotated).
 		When(destination.Rotate{Organization: org, SecretID: third, Secret: []byte("s3"), At: later}).
 		Then(destination.SecretRotated{
 			SecretID: third, Sealed: []byte("s3"), Expiring: []uuid.UUID{next}, ExpiresAt: later.Add(24 * time.Hour), At: later,
@@ -88,7 +88,7 @@ func TestRotateKeepsAnEarlierOverlap(t *testing.T) {
 
 func TestAtMostTenSecretsAreActive(t *testing.T) {
 	t.Parallel()
-	scenario := given.Stream(t, destination.Aggregate).Of(created, minted)
+	scenario := aggregatetest.Stream(t, destination.Aggregate).Of(created, minted)
 	for i := range 9 {
 		scenario.When(destination.Rotate{Organization: org, SecretID: uuid.New(), At: noon.Add(time.Duration(i) * time.Minute)})
 	}
@@ -115,7 +115,7 @@ func TestExpire(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			scenario := given.Stream(t, destination.Aggregate).Of(created, minted, rotated).
+			scenario := aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, rotated).
 				When(destination.ExpireSecret{Organization: org, SecretID: tt.secret, At: tt.at})
 			if tt.err != nil {
 				scenario.Refused(tt.err)
@@ -130,10 +130,10 @@ func TestExpireByAClockThatIsBehind(t *testing.T) {
 	t.Parallel()
 	third, expired := uuid.New(), destination.SecretExpired{SecretID: first, At: noon.Add(time.Minute)}
 	for secret, want := range map[uuid.UUID]error{first: destination.ErrUnknownSecret, next: destination.ErrOnlySecret} {
-		given.Stream(t, destination.Aggregate).Of(created, minted, rotated, expired).
+		aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, rotated, expired).
 			When(destination.ExpireSecret{Organization: org, SecretID: secret, At: noon}).Refused(want)
 	}
-	given.Stream(t, destination.Aggregate).Of(created, minted, rotated, expired).
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, rotated, expired).
 		When(destination.Rotate{Organization: org, SecretID: third, Secret: []byte("s3"), At: noon}).
 		Then(destination.SecretRotated{
 			SecretID: third, Sealed: []byte("s3"), Expiring: []uuid.UUID{next}, ExpiresAt: expired.At.Add(destination.Overlap), At: expired.At,
@@ -143,7 +143,7 @@ func TestExpireByAClockThatIsBehind(t *testing.T) {
 func TestAutoDisableIsAnsweredByTheCaller(t *testing.T) {
 	t.Parallel()
 	on := true
-	given.Stream(t, destination.Aggregate).Of(created, minted).
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
 		When(destination.AutoDisable{Reason: "100 consecutive failures", At: noon}).
 		Then(destination.AutoDisabled{Reason: "100 consecutive failures", At: noon}).
 		When(destination.Revise{Organization: org, Enabled: &on, At: noon}).
@@ -157,15 +157,15 @@ func TestAnotherOrganizationSeesNothing(t *testing.T) {
 		destination.ExpireSecret{Organization: other, SecretID: first}, destination.Delete{Organization: other},
 	} {
 		t.Run(fmt.Sprintf("%T", command), func(t *testing.T) {
-			given.Stream(t, destination.Aggregate).Of(created, minted).When(command).Refused(destination.ErrUnknown)
-			given.Stream(t, destination.Aggregate).When(command).Refused(destination.ErrUnknown)
+			aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).When(command).Refused(destination.ErrUnknown)
+			aggregatetest.Stream(t, destination.Aggregate).When(command).Refused(destination.ErrUnknown)
 		})
 	}
 }
 
 func TestNothingFollowsDelete(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, destination.Aggregate).Of(created, minted).
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
 		When(destination.Delete{Organization: org, At: noon}).
 		Then(destination.Deleted{At: noon}).
 		When(destination.Rotate{Organization: org, SecretID: next}).Refused(destination.ErrUnknown)
@@ -214,9 +214,9 @@ func TestSecretsAlwaysSign(t *testing.T) {
 
 func TestALateAutoDisableIsVoid(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, destination.Aggregate).Of(created, minted, destination.AutoDisabled{Reason: "failures", At: noon}, destination.Enabled{At: noon}).
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, destination.AutoDisabled{Reason: "failures", At: noon}, destination.Enabled{At: noon}).
 		When(destination.AutoDisable{Switches: 0, Reason: "the same failures", At: noon}).Then()
-	given.Stream(t, destination.Aggregate).Of(created, minted, destination.AutoDisabled{Reason: "failures", At: noon}, destination.Enabled{At: noon}).
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, destination.AutoDisabled{Reason: "failures", At: noon}, destination.Enabled{At: noon}).
 		When(destination.AutoDisable{Switches: 2, Reason: "new failures", At: noon}).
 		Then(destination.AutoDisabled{Reason: "new failures", At: noon})
 }

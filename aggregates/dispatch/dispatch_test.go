@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/dispatch"
-	"carillon/eventstore/given"
+	"carillon/eventstore/aggregatetest"
 )
 
 var (
@@ -32,7 +32,7 @@ var (
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
-	given.Golden[dispatch.Event](t, dispatch.Events, scheduled)
+	aggregatetest.Golden[dispatch.Event](t, dispatch.Events, scheduled)
 }
 
 func TestADestinationGetsOneDelivery(t *testing.T) {
@@ -41,14 +41,14 @@ func TestADestinationGetsOneDelivery(t *testing.T) {
 	late := dispatch.Scheduled{Destination: uuid.MustParse("77777777-7777-4777-8777-777777777777"), Organization: scheduled.Deliveries[0].Organization}
 	more.Deliveries = append([]dispatch.Scheduled{late}, scheduled.Deliveries...)
 	want.Deliveries = []dispatch.Scheduled{late}
-	given.Stream(t, dispatch.Aggregate).
+	aggregatetest.Stream(t, dispatch.Aggregate).
 		When(dispatch.Schedule{DeliveriesScheduled: scheduled}).Then(scheduled).
 		When(dispatch.Schedule{DeliveriesScheduled: more}).Then(want)
 }
 
 func TestNobodyToDeliverToRecordsNothing(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, dispatch.Aggregate).When(dispatch.Schedule{}).Then()
+	aggregatetest.Stream(t, dispatch.Aggregate).When(dispatch.Schedule{}).Then()
 }
 
 func TestDeliveryIDIsThatOfEventAndDestination(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/externalid"
-	"carillon/eventstore/given"
+	"carillon/eventstore/aggregatetest"
 )
 
 var (
@@ -21,19 +21,19 @@ var (
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
-	given.Golden[externalid.Event](t, externalid.Events, claimed, externalid.Released{Owner: alice, At: noon})
+	aggregatetest.Golden[externalid.Event](t, externalid.Events, claimed, externalid.Released{Owner: alice, At: noon})
 }
 
 func TestFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, externalid.Aggregate).
+	aggregatetest.Stream(t, externalid.Aggregate).
 		When(externalid.Claim{Scope: scope, ExternalID: "crm", Owner: alice, At: noon}).Then(claimed).
 		When(externalid.Claim{Scope: scope, ExternalID: "crm", Owner: bob, At: noon}).Refused(externalid.ErrTaken)
 }
 
 func TestReleaseFreesOnlyOnesOwn(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, externalid.Aggregate).Of(claimed).
+	aggregatetest.Stream(t, externalid.Aggregate).Of(claimed).
 		When(externalid.Release{Owner: bob, At: noon}).Then().
 		When(externalid.Release{Owner: alice, At: noon}).Then(externalid.Released{Owner: alice, At: noon})
 }
@@ -43,14 +43,14 @@ func TestAnAbandonedNameChangesHands(t *testing.T) {
 	bobs, renewed, later := claimed, claimed, noon.Add(time.Second)
 	bobs.Owner, bobs.At, renewed.At = bob, later, later
 	take := externalid.Claim{Scope: scope, ExternalID: "crm", Owner: bob, Abandoned: externalid.State{Owner: alice, Since: noon}, At: later}
-	given.Stream(t, externalid.Aggregate).Of(claimed).When(take).Then(externalid.Released{Owner: alice, At: later}, bobs)
-	given.Stream(t, externalid.Aggregate).Of(claimed, renewed).When(take).Refused(externalid.ErrTaken)
+	aggregatetest.Stream(t, externalid.Aggregate).Of(claimed).When(take).Then(externalid.Released{Owner: alice, At: later}, bobs)
+	aggregatetest.Stream(t, externalid.Aggregate).Of(claimed, renewed).When(take).Refused(externalid.ErrTaken)
 }
 
 func TestAnOwnerRenewsItsClaim(t *testing.T) {
 	t.Parallel()
 	renewed := claimed
 	renewed.At = noon.Add(time.Second)
-	given.Stream(t, externalid.Aggregate).Of(claimed).
+	aggregatetest.Stream(t, externalid.Aggregate).Of(claimed).
 		When(externalid.Claim{Scope: scope, ExternalID: "crm", Owner: alice, At: renewed.At}).Then(renewed)
 }

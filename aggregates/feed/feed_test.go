@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
-	"carillon/eventstore/given"
+	"carillon/eventstore/aggregatetest"
 )
 
 var (
@@ -30,7 +30,7 @@ var (
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
-	given.Golden[feed.Event](t, feed.Events, created, registered, attached, shared,
+	aggregatetest.Golden[feed.Event](t, feed.Events, created, registered, attached, shared,
 		feed.Revised{Name: "Gigs", Description: "In town", Config: feed.Config{Version: 1.5}, At: noon},
 		feed.Enabled{By: feed.ByAPI, At: noon}, feed.Disabled{By: feed.ByAdmin, Reason: "maintenance", At: noon},
 		feed.SourceDetached{AssociationID: link, SourceID: site, At: noon},
@@ -39,7 +39,7 @@ func TestStoredForms(t *testing.T) {
 
 func TestCreate(t *testing.T) {
 	t.Parallel()
-	scenario := given.Stream(t, feed.Aggregate).
+	scenario := aggregatetest.Stream(t, feed.Aggregate).
 		When(feed.Create{Organization: org, Settings: settings, Enabled: true, At: noon}).Then(created)
 	if s := scenario.State(); s.EnabledBy != feed.BySystem || s.EnabledReason != "" || !s.VisibleTo(org) || s.VisibleTo(other) {
 		t.Errorf("state of a new feed: %+v", s)
@@ -49,7 +49,7 @@ func TestCreate(t *testing.T) {
 func TestReviseMergesAndSwitches(t *testing.T) {
 	t.Parallel()
 	name, off, on := "Gigs", false, true
-	given.Stream(t, feed.Aggregate).Of(created).
+	aggregatetest.Stream(t, feed.Aggregate).Of(created).
 		When(feed.Revise{Organization: org, Name: &name, Enabled: &off, By: feed.ByAPI, At: noon}).
 		Then(
 			feed.Revised{Name: "Gigs", Description: "In town", Config: feed.Config{Version: 1}, At: noon},
@@ -61,13 +61,13 @@ func TestReviseMergesAndSwitches(t *testing.T) {
 func TestReviseWithTheSameRecordsNothing(t *testing.T) {
 	t.Parallel()
 	name, on := "Concerts", true
-	given.Stream(t, feed.Aggregate).Of(created).
+	aggregatetest.Stream(t, feed.Aggregate).Of(created).
 		When(feed.Revise{Organization: org, Name: &name, Config: &feed.Config{Version: 1}, Enabled: &on, At: noon}).Then()
 }
 
 func TestAttachAndDetachSource(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, feed.Aggregate).Of(created).
+	aggregatetest.Stream(t, feed.Aggregate).Of(created).
 		When(feed.AttachSource{Organization: org, AssociationID: link, SourceID: site, SourceType: "site", At: noon}).
 		Then(attached).
 		When(feed.AttachSource{Organization: org, AssociationID: uuid.New(), SourceID: site, SourceType: "site", At: noon}).
@@ -80,7 +80,7 @@ func TestAttachAndDetachSource(t *testing.T) {
 
 func TestShareOpensForReadingOnly(t *testing.T) {
 	t.Parallel()
-	scenario := given.Stream(t, feed.Aggregate).Of(created).
+	scenario := aggregatetest.Stream(t, feed.Aggregate).Of(created).
 		When(feed.Share{FeedType: feed.TypeEvent, With: reader, At: noon}).Then(shared)
 	if s := scenario.State(); !s.VisibleTo(reader) || s.VisibleTo(other) {
 		t.Errorf("visible to reader %t, to another %t", s.VisibleTo(reader), s.VisibleTo(other))
@@ -92,7 +92,7 @@ func TestShareOpensForReadingOnly(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%T", command), func(t *testing.T) {
 			t.Parallel()
-			given.Stream(t, feed.Aggregate).Of(created, attached, shared).When(command).Refused(feed.ErrForbidden)
+			aggregatetest.Stream(t, feed.Aggregate).Of(created, attached, shared).When(command).Refused(feed.ErrForbidden)
 		})
 	}
 	scenario.When(feed.Unshare{FeedType: feed.TypeEvent, With: reader, At: noon}).Then(feed.Unshared{With: reader, At: noon})
@@ -103,8 +103,8 @@ func TestShareOpensForReadingOnly(t *testing.T) {
 
 func TestShareWithTheOwnerChangesNothing(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, feed.Aggregate).Of(created).When(feed.Share{FeedType: feed.TypeEvent, With: org, At: noon}).Then()
-	given.Stream(t, feed.Aggregate).Of(created).When(feed.Unshare{FeedType: feed.TypeEvent, With: other, At: noon}).Then()
+	aggregatetest.Stream(t, feed.Aggregate).Of(created).When(feed.Share{FeedType: feed.TypeEvent, With: org, At: noon}).Then()
+	aggregatetest.Stream(t, feed.Aggregate).Of(created).When(feed.Unshare{FeedType: feed.TypeEvent, With: other, At: noon}).Then()
 }
 
 func TestAnotherOrganizationSeesNothing(t *testing.T) {
@@ -115,34 +115,34 @@ func TestAnotherOrganizationSeesNothing(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%T", command), func(t *testing.T) {
 			t.Parallel()
-			given.Stream(t, feed.Aggregate).Of(created, attached).When(command).Refused(feed.ErrUnknown)
-			given.Stream(t, feed.Aggregate).When(command).Refused(feed.ErrUnknown)
+			aggregatetest.Stream(t, feed.Aggregate).Of(created, attached).When(command).Refused(feed.ErrUnknown)
+			aggregatetest.Stream(t, feed.Aggregate).When(command).Refused(feed.ErrUnknown)
 		})
 	}
 }
 
 func TestRegisteredFeedIsNotFilled(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, feed.Aggregate).
+	aggregatetest.Stream(t, feed.Aggregate).
 		When(feed.Register{Organization: org, FeedType: feed.TypeNews, Name: "Local news", At: noon}).Then(registered).
 		When(feed.Share{FeedType: feed.TypeNews, With: reader, At: noon}).Then(shared)
-	given.Stream(t, feed.Aggregate).Of(registered).
+	aggregatetest.Stream(t, feed.Aggregate).Of(registered).
 		When(feed.AttachSource{Organization: org, SourceID: site}).Refused(feed.ErrUnknown)
-	given.Stream(t, feed.Aggregate).Of(registered).
+	aggregatetest.Stream(t, feed.Aggregate).Of(registered).
 		When(feed.Share{FeedType: feed.TypeEvent, With: reader}).Refused(feed.ErrUnknown)
-	given.Stream(t, feed.Aggregate).Of(registered).
+	aggregatetest.Stream(t, feed.Aggregate).Of(registered).
 		When(feed.Register{Organization: other, FeedType: feed.TypeNews, Name: "Local news"}).Refused(feed.ErrExists)
 }
 
 func TestNothingFollowsDelete(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, feed.Aggregate).Of(created, attached, shared).
+	aggregatetest.Stream(t, feed.Aggregate).Of(created, attached, shared).
 		When(feed.Delete{Organization: org, At: noon}).Then(feed.Deleted{At: noon}).
 		When(feed.Delete{Organization: org, At: noon}).Refused(feed.ErrUnknown)
 	for _, command := range []feed.Command{
 		feed.Revise{Organization: org}, feed.AttachSource{Organization: org, SourceID: site},
 		feed.Share{FeedType: feed.TypeEvent, With: reader}, feed.Create{Organization: org},
 	} {
-		given.Stream(t, feed.Aggregate).Of(created, feed.Deleted{At: noon}).When(command).Refused(feed.ErrUnknown)
+		aggregatetest.Stream(t, feed.Aggregate).Of(created, feed.Deleted{At: noon}).When(command).Refused(feed.ErrUnknown)
 	}
 }

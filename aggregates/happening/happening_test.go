@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
-	"carillon/eventstore/given"
+	"carillon/eventstore/aggregatetest"
 )
 
 var (
@@ -49,14 +49,14 @@ func observe(details happening.Details, source happening.Block) happening.Observ
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
-	given.Golden[happening.Event](t, happening.Events, observed,
+	aggregatetest.Golden[happening.Event](t, happening.Events, observed,
 		happening.Revised{SourceID: platform, Details: concert("Concert, moved", 21), Source: post, At: now},
 		happening.WentStale{SourceID: site, At: now})
 }
 
 func TestWhatIsShownAgainChangesNothing(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, happening.Aggregate).
+	aggregatetest.Stream(t, happening.Aggregate).
 		When(observe(evening, block)).Then(observed).
 		When(observe(concert("Concert", 20), block)).Then()
 }
@@ -64,7 +64,7 @@ func TestWhatIsShownAgainChangesNothing(t *testing.T) {
 func TestADifferentViewIsARevision(t *testing.T) {
 	t.Parallel()
 	renamed := concert("Grand concert", 20)
-	given.Stream(t, happening.Aggregate).Of(observed).
+	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
 		When(observe(renamed, block)).
 		Then(happening.Revised{SourceID: site, Details: renamed, Source: block, At: now}).
 		When(observe(renamed, post)).
@@ -79,7 +79,7 @@ func TestAMovedStartKeepsItsIDs(t *testing.T) {
 		ID: evening.Instances[0].ID, Status: happening.Scheduled, Occurrences: []happening.Occurrence{moved.Instances[0].Occurrences[0]},
 	}}
 	kept.Instances[0].Occurrences[0].ID = evening.Instances[0].Occurrences[0].ID
-	given.Stream(t, happening.Aggregate).Of(observed).
+	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
 		When(observe(moved, block)).
 		Then(happening.Revised{SourceID: site, Details: kept, Source: block, At: now})
 }
@@ -88,16 +88,16 @@ func TestEachSourceHasItsView(t *testing.T) {
 	t.Parallel()
 	theirs := observe(concert("Concert (live)", 20), post)
 	theirs.SourceID = platform
-	given.Stream(t, happening.Aggregate).Of(observed).
+	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
 		When(theirs).Then(happening.Observed(theirs)).
 		When(observe(evening, block)).Then()
 }
 
 func TestStaleUntilShownAgain(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, happening.Aggregate).
+	aggregatetest.Stream(t, happening.Aggregate).
 		When(happening.MarkStale{SourceID: site, At: now}).Then() // never shown here
-	given.Stream(t, happening.Aggregate).Of(observed).
+	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
 		When(happening.MarkStale{SourceID: site, At: now}).Then(happening.WentStale{SourceID: site, At: now}).
 		When(observe(evening, block)).Then(observed)
 }

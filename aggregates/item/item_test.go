@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/item"
-	"carillon/eventstore/given"
+	"carillon/eventstore/aggregatetest"
 )
 
 var (
@@ -25,12 +25,12 @@ var (
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
-	given.Golden[item.Event](t, item.Events, added, removed, feedback)
+	aggregatetest.Golden[item.Event](t, item.Events, added, removed, feedback)
 }
 
 func TestAddAndRemove(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, item.Aggregate).
+	aggregatetest.Stream(t, item.Aggregate).
 		When(item.Add(added)).Then(added).
 		When(item.Add{FeedID: feed, HappeningID: event, SourceID: uuid.New(), At: noon}).Then().
 		When(item.Remove{Reason: "detached", At: noon}).Then(removed).
@@ -40,14 +40,14 @@ func TestAddAndRemove(t *testing.T) {
 
 func TestRemovingWhatNeverWasRecordsNothing(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, item.Aggregate).When(item.Remove{Reason: "detached", At: noon}).Then()
+	aggregatetest.Stream(t, item.Aggregate).When(item.Remove{Reason: "detached", At: noon}).Then()
 }
 
 func TestFeedbackIsAdditive(t *testing.T) {
 	t.Parallel()
 	second := item.GiveFeedback(feedback)
 	second.FeedbackID, second.Rating = uuid.New(), item.Negative
-	given.Stream(t, item.Aggregate).Of(added).
+	aggregatetest.Stream(t, item.Aggregate).Of(added).
 		When(item.GiveFeedback(feedback)).Then(feedback).
 		When(second).Then(item.FeedbackGiven(second))
 }
@@ -56,9 +56,9 @@ func TestFeedbackNeedsAnItemOfTheFeed(t *testing.T) {
 	t.Parallel()
 	elsewhere := item.GiveFeedback(feedback)
 	elsewhere.FeedID = uuid.New()
-	given.Stream(t, item.Aggregate).When(item.GiveFeedback(feedback)).Refused(item.ErrUnknown)
-	given.Stream(t, item.Aggregate).Of(added, removed).When(item.GiveFeedback(feedback)).Refused(item.ErrUnknown)
-	given.Stream(t, item.Aggregate).Of(added).When(elsewhere).Refused(item.ErrUnknown)
+	aggregatetest.Stream(t, item.Aggregate).When(item.GiveFeedback(feedback)).Refused(item.ErrUnknown)
+	aggregatetest.Stream(t, item.Aggregate).Of(added, removed).When(item.GiveFeedback(feedback)).Refused(item.ErrUnknown)
+	aggregatetest.Stream(t, item.Aggregate).Of(added).When(elsewhere).Refused(item.ErrUnknown)
 }
 
 func TestIDIsOfThePair(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"carillon/aggregates/organization"
-	"carillon/eventstore/given"
+	"carillon/eventstore/aggregatetest"
 )
 
 var (
@@ -17,18 +17,18 @@ var (
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
-	given.Golden[organization.Event](t, organization.Events,
+	aggregatetest.Golden[organization.Event](t, organization.Events,
 		registered, issued, organization.KeyRevoked{KeyID: "abcdEFGH", At: noon})
 }
 
 func TestRegister(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, organization.Aggregate).When(organization.Register{Name: "Town hall", At: noon}).Then(registered)
+	aggregatetest.Stream(t, organization.Aggregate).When(organization.Register{Name: "Town hall", At: noon}).Then(registered)
 }
 
 func TestIssueAndRevokeKey(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, organization.Aggregate).Of(registered).
+	aggregatetest.Stream(t, organization.Aggregate).Of(registered).
 		When(organization.IssueKey{KeyID: "abcdEFGH", Name: "web site", Hash: []byte("digest"), ExpiresAt: &later, At: noon}).
 		Then(issued).
 		When(organization.RevokeKey{KeyID: "abcdEFGH", At: noon}).
@@ -51,7 +51,7 @@ func TestRefusals(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			given.Stream(t, organization.Aggregate).Of(tt.given...).When(tt.when).Refused(tt.want)
+			aggregatetest.Stream(t, organization.Aggregate).Of(tt.given...).When(tt.when).Refused(tt.want)
 		})
 	}
 }

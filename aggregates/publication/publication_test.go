@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/publication"
-	"carillon/eventstore/given"
+	"carillon/eventstore/aggregatetest"
 )
 
 var published = publication.Published{
@@ -20,19 +20,19 @@ var published = publication.Published{
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
-	given.Golden[publication.Event](t, publication.Events, published)
+	aggregatetest.Golden[publication.Event](t, publication.Events, published)
 }
 
 func TestPublishOnce(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, publication.Aggregate).
+	aggregatetest.Stream(t, publication.Aggregate).
 		When(publication.Publish{Published: published}).Then(published).
 		When(publication.Publish{Published: published}).Then()
 }
 
 func TestSomebodyMustSeeIt(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, publication.Aggregate).
+	aggregatetest.Stream(t, publication.Aggregate).
 		When(publication.Publish{Published: publication.Published{Type: "news.item.added"}}).
 		Refused(publication.ErrNobody)
 }

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"carillon/aggregates/source"
-	"carillon/eventstore/given"
+	"carillon/eventstore/aggregatetest"
 )
 
 var (
@@ -20,7 +20,7 @@ var (
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
-	given.Golden[source.Event](t, source.Events, registered, source.CollectionRequested{At: noon}, started,
+	aggregatetest.Golden[source.Event](t, source.Events, registered, source.CollectionRequested{At: noon}, started,
 		source.CollectionCompleted{
 			Number: 1, Counts: source.Counts{Pages: 1, Observed: 5, New: 2, Revised: 1, WentStale: 1}, Cursor: cursor,
 			Notes:           []source.Note{{Code: "skipped-event", Text: "an event has no date"}},
@@ -32,7 +32,7 @@ func TestStoredForms(t *testing.T) {
 
 func TestRegister(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, source.Aggregate).
+	aggregatetest.Stream(t, source.Aggregate).
 		When(source.Register{Type: source.TypeSite, URL: "https://example.org/", Timezone: "Europe/Rome", At: noon}).Then(registered)
 }
 
@@ -49,7 +49,7 @@ func TestTheSameSourceHasOneID(t *testing.T) {
 
 func TestOneVisitBeginsOnce(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, source.Aggregate).Of(registered).
+	aggregatetest.Stream(t, source.Aggregate).Of(registered).
 		When(source.Start{Number: 1, At: noon}).Then(started).
 		When(source.Start{Number: 1, At: noon.Add(time.Minute)}).Then().
 		// The process died: the visit begins anew under the next number, and the old one can't end any more.
@@ -60,7 +60,7 @@ func TestOneVisitBeginsOnce(t *testing.T) {
 // A read model that lags takes a visit for cut off that has just ended.
 func TestAVisitThatEndedIsNotAbandoned(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, source.Aggregate).Of(registered, started,
+	aggregatetest.Stream(t, source.Aggregate).Of(registered, started,
 		source.CollectionCompleted{Number: 1, IntervalSeconds: 900, NextAt: noon.Add(15 * time.Minute), At: noon}).
 		When(source.Start{Number: 2, Abandons: true, At: noon}).Then().
 		When(source.Start{Number: 2, At: noon}).Then(source.CollectionStarted{Number: 2, At: noon})
@@ -68,7 +68,7 @@ func TestAVisitThatEndedIsNotAbandoned(t *testing.T) {
 
 func TestScheduleAdapts(t *testing.T) {
 	t.Parallel()
-	scenario := given.Stream(t, source.Aggregate).Of(registered, started).
+	scenario := aggregatetest.Stream(t, source.Aggregate).Of(registered, started).
 		When(source.Complete{Number: 1, Counts: source.Counts{New: 3}, Cursor: cursor, At: noon}).
 		Then(source.CollectionCompleted{
 			Number: 1, Counts: source.Counts{New: 3}, Cursor: cursor, IntervalSeconds: 900, NextAt: noon.Add(15 * time.Minute), At: noon,
@@ -82,7 +82,7 @@ func TestScheduleAdapts(t *testing.T) {
 
 func TestFailuresBackOff(t *testing.T) {
 	t.Parallel()
-	scenario := given.Stream(t, source.Aggregate).Of(registered)
+	scenario := aggregatetest.Stream(t, source.Aggregate).Of(registered)
 	for i, minutes := range []int{5, 10, 20, 40, 80, 160, 320, 640, 1280, 1440, 1440} {
 		wait := time.Duration(minutes) * time.Minute
 		number := i + 1
@@ -101,7 +101,7 @@ func TestFailuresBackOff(t *testing.T) {
 func TestRetryAfterIsAFloor(t *testing.T) {
 	t.Parallel()
 	for asked, wait := range map[time.Duration]time.Duration{time.Second: 5 * time.Minute, time.Hour: time.Hour, 100 * time.Hour: 24 * time.Hour} {
-		given.Stream(t, source.Aggregate).Of(registered, started).
+		aggregatetest.Stream(t, source.Aggregate).Of(registered, started).
 			When(source.Fail{Number: 1, Reason: "http_status", RetryAfter: asked, At: noon}).
 			Then(source.CollectionFailed{Number: 1, Reason: "http_status", Failures: 1, NextAt: noon.Add(wait), At: noon})
 	}
@@ -109,7 +109,7 @@ func TestRetryAfterIsAFloor(t *testing.T) {
 
 func TestCredentialsAreNoFailure(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, source.Aggregate).Of(registered, started).
+	aggregatetest.Stream(t, source.Aggregate).Of(registered, started).
 		When(source.LackCredentials{Number: 1, Message: "no token", At: noon}).
 		Then(source.CredentialsMissing{Number: 1, Message: "no token", NextAt: noon.Add(time.Hour), At: noon})
 }
@@ -119,9 +119,9 @@ func TestUnknownSource(t *testing.T) {
 	for _, command := range []source.Command{
 		source.Start{Number: 1}, source.Complete{Number: 1}, source.Fail{Number: 1}, source.LackCredentials{}, source.Request{},
 	} {
-		given.Stream(t, source.Aggregate).When(command).Refused(source.ErrUnknown)
+		aggregatetest.Stream(t, source.Aggregate).When(command).Refused(source.ErrUnknown)
 	}
-	given.Stream(t, source.Aggregate).Of(registered).Repeatable().
+	aggregatetest.Stream(t, source.Aggregate).Of(registered).Repeatable().
 		When(source.Request{At: noon}).Then(source.CollectionRequested{At: noon})
 }
 

@@ -19,7 +19,7 @@ type (
 	Create struct {
 		Organization uuid.UUID
 		Destination  uuid.UUID
-		Declaration  Declaration
+		Settings     Settings
 		At           time.Time
 	}
 	// Revise merges: nil fields stay as they are, and the result is validated as a whole.
@@ -60,10 +60,10 @@ func (c Create) decide(s State) ([]Event, error) {
 	case s.Organization != uuid.Nil:
 		return nil, nil
 	}
-	if err := c.Declaration.Validate(); err != nil {
+	if err := c.Settings.Validate(); err != nil {
 		return nil, err
 	}
-	return []Event{Created{c.Organization, c.Destination, c.Declaration, c.At}}, nil
+	return []Event{Created{c.Organization, c.Destination, c.Settings, c.At}}, nil
 }
 
 func (c Revise) decide(s State) ([]Event, error) {
@@ -71,12 +71,12 @@ func (c Revise) decide(s State) ([]Event, error) {
 		return nil, ErrUnknown
 	}
 	var events []Event
-	merged := c.Merge(s.Declaration)
+	merged := c.Merge(s.Settings)
 	if err := merged.Validate(); err != nil {
 		return nil, err
 	}
-	if !merged.Equal(s.Declaration) {
-		events = append(events, Revised{Declaration: merged, At: c.At})
+	if !merged.Equal(s.Settings) {
+		events = append(events, Revised{Settings: merged, At: c.At})
 	}
 	switch {
 	case c.Active == nil || *c.Active == s.Active:
@@ -88,9 +88,9 @@ func (c Revise) decide(s State) ([]Event, error) {
 	return events, nil
 }
 
-// Merge is the declaration as it would be after the command. A scope kind that takes no feed type or no pins sheds
+// Merge are the settings as they would be after the command. A scope kind that takes no feed type or no pins sheds
 // the stored ones, unless the command names them, which Validate then refuses.
-func (c Revise) Merge(d Declaration) Declaration {
+func (c Revise) Merge(d Settings) Settings {
 	if c.ExternalID != nil {
 		d.ExternalID = *c.ExternalID
 	}

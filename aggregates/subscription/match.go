@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Limits of a declaration.
+// Limits of settings.
 const (
 	MaxEventTypes = 100
 	MaxPins       = 1000
@@ -18,7 +18,7 @@ const (
 // FeedTypes are the kinds of feed.
 var FeedTypes = []string{"news", "event"}
 
-// InvalidError says which field of a declaration breaks a rule, and what would be right.
+// InvalidError says which field of settings breaks a rule, and what would be right.
 type InvalidError struct{ Field, Problem string }
 
 // Error is "field problem".
@@ -37,9 +37,9 @@ func MatchesType(pattern, eventType string) bool {
 	return pattern == eventType
 }
 
-// Matches reports whether the declaration wants an event of a type from a feed. An event without a feed (zero id) is
+// Matches reports whether the settings want an event of a type from a feed. An event without a feed (zero id) is
 // only in the scope "all".
-func (d Declaration) Matches(eventType, feedType string, feed uuid.UUID) bool {
+func (d Settings) Matches(eventType, feedType string, feed uuid.UUID) bool {
 	if !slices.ContainsFunc(d.EventTypes, func(p string) bool { return MatchesType(p, eventType) }) {
 		return false
 	}
@@ -54,9 +54,9 @@ func (d Declaration) Matches(eventType, feedType string, feed uuid.UUID) bool {
 	return false
 }
 
-// Validate checks a declaration as a whole. Whether exact types are in the catalog, and whether the organization may
+// Validate checks settings as a whole. Whether exact types are in the catalog, and whether the organization may
 // read the pinned feeds, is checked where these are known.
-func (d Declaration) Validate() error {
+func (d Settings) Validate() error {
 	invalid := func(field, format string, args ...any) error {
 		return &InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}
 	}

@@ -22,15 +22,15 @@ type Event interface{ evolve(State) State }
 type (
 	// Created begins a subscription; it is active.
 	Created struct {
-		Organization uuid.UUID   `json:"organization"`
-		Destination  uuid.UUID   `json:"destination"`
-		Declaration  Declaration `json:"declaration"`
-		At           time.Time   `json:"at"`
+		Organization uuid.UUID `json:"organization"`
+		Destination  uuid.UUID `json:"destination"`
+		Settings     Settings  `json:"declaration"`
+		At           time.Time `json:"at"`
 	}
-	// Revised replaces the whole declaration.
+	// Revised replaces the whole settings.
 	Revised struct {
-		Declaration Declaration `json:"declaration"`
-		At          time.Time   `json:"at"`
+		Settings Settings  `json:"declaration"`
+		At       time.Time `json:"at"`
 	}
 	// Activated lets it match again.
 	Activated struct {
@@ -54,8 +54,8 @@ const (
 	ScopeFeeds    = "feeds"     // exactly the pinned feeds
 )
 
-// Declaration is what a caller says of a subscription.
-type Declaration struct {
+// Settings is what a caller says of a subscription.
+type Settings struct {
 	ExternalID string   `json:"externalId,omitempty"`
 	EventTypes []string `json:"eventTypes"`
 	ScopeKind  string   `json:"scopeKind"`
@@ -73,24 +73,24 @@ type Pin struct {
 type State struct {
 	Organization uuid.UUID
 	Destination  uuid.UUID
-	Declaration  Declaration
+	Settings     Settings
 	Active       bool
 	Deleted      bool
 	Switches     int // how often it was switched on or off: what was decided about an earlier state is void
 }
 
 func (e Created) evolve(s State) State {
-	s.Organization, s.Destination, s.Declaration, s.Active = e.Organization, e.Destination, e.Declaration, true
+	s.Organization, s.Destination, s.Settings, s.Active = e.Organization, e.Destination, e.Settings, true
 	return s
 }
 
-func (e Revised) evolve(s State) State   { s.Declaration = e.Declaration; return s }
+func (e Revised) evolve(s State) State   { s.Settings = e.Settings; return s }
 func (Activated) evolve(s State) State   { s.Active = true; s.Switches++; return s }
 func (Deactivated) evolve(s State) State { s.Active = false; s.Switches++; return s }
 func (Deleted) evolve(s State) State     { s.Deleted, s.Active = true, false; return s }
 
-// Equal compares two declarations; the order of types and pins means nothing.
-func (d Declaration) Equal(o Declaration) bool {
+// Equal compares two settings; the order of types and pins means nothing.
+func (d Settings) Equal(o Settings) bool {
 	return d.ExternalID == o.ExternalID && d.ScopeKind == o.ScopeKind && d.FeedType == o.FeedType &&
 		sameSet(d.EventTypes, o.EventTypes) && sameSet(d.Feeds, o.Feeds)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/subscription"
-	"carillon/eventstore/given"
+	"carillon/eventstore/aggregatetest"
 )
 
 var (
@@ -16,23 +16,23 @@ var (
 	feed        = uuid.MustParse("33333333-3333-4333-8333-333333333333")
 	noon        = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-	all     = subscription.Declaration{ExternalID: "all-news", EventTypes: []string{"news.*"}, ScopeKind: "all"}
-	pinned  = subscription.Declaration{EventTypes: []string{"*"}, ScopeKind: "feeds", Feeds: []subscription.Pin{{FeedType: "event", FeedID: feed}}}
-	created = subscription.Created{Organization: org, Destination: destination, Declaration: all, At: noon}
+	all     = subscription.Settings{ExternalID: "all-news", EventTypes: []string{"news.*"}, ScopeKind: "all"}
+	pinned  = subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feeds", Feeds: []subscription.Pin{{FeedType: "event", FeedID: feed}}}
+	created = subscription.Created{Organization: org, Destination: destination, Settings: all, At: noon}
 )
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
-	given.Golden[subscription.Event](t, subscription.Events,
-		created, subscription.Revised{Declaration: pinned, At: noon}, subscription.Activated{At: noon},
+	aggregatetest.Golden[subscription.Event](t, subscription.Events,
+		created, subscription.Revised{Settings: pinned, At: noon}, subscription.Activated{At: noon},
 		subscription.Deactivated{Reason: "feed access lost", At: noon}, subscription.Deleted{At: noon},
 	)
 }
 
 func TestCreate(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, subscription.Aggregate).
-		When(subscription.Create{Organization: org, Destination: destination, Declaration: all, At: noon}).
+	aggregatetest.Stream(t, subscription.Aggregate).
+		When(subscription.Create{Organization: org, Destination: destination, Settings: all, At: noon}).
 		Then(created)
 }
 
@@ -41,23 +41,23 @@ func TestReviseMerges(t *testing.T) {
 	kind, pins := "feeds", pinned.Feeds
 	want := pinned
 	want.ExternalID = "all-news"
-	given.Stream(t, subscription.Aggregate).Of(created).
+	aggregatetest.Stream(t, subscription.Aggregate).Of(created).
 		When(subscription.Revise{Organization: org, Destination: destination, EventTypes: []string{"*"}, ScopeKind: &kind, Feeds: &pins, At: noon}).
-		Then(subscription.Revised{Declaration: want, At: noon})
+		Then(subscription.Revised{Settings: want, At: noon})
 }
 
 func TestReviseShedsWhatTheNewScopeDoesNotTake(t *testing.T) {
 	t.Parallel()
 	kind := "all"
-	given.Stream(t, subscription.Aggregate).Of(created, subscription.Revised{Declaration: pinned, At: noon}).
+	aggregatetest.Stream(t, subscription.Aggregate).Of(created, subscription.Revised{Settings: pinned, At: noon}).
 		When(subscription.Revise{Organization: org, Destination: destination, ScopeKind: &kind, At: noon}).
-		Then(subscription.Revised{Declaration: subscription.Declaration{EventTypes: []string{"*"}, ScopeKind: "all"}, At: noon})
+		Then(subscription.Revised{Settings: subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"}, At: noon})
 }
 
 func TestLostAccessAndBack(t *testing.T) {
 	t.Parallel()
 	on := true
-	given.Stream(t, subscription.Aggregate).Of(created).
+	aggregatetest.Stream(t, subscription.Aggregate).Of(created).
 		When(subscription.Deactivate{Reason: "feed access lost", At: noon}).
 		Then(subscription.Deactivated{Reason: "feed access lost", At: noon}).
 		When(subscription.Revise{Organization: org, Destination: destination, Active: &on, At: noon}).
@@ -66,19 +66,19 @@ func TestLostAccessAndBack(t *testing.T) {
 
 func TestDelete(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, subscription.Aggregate).Of(created).
+	aggregatetest.Stream(t, subscription.Aggregate).Of(created).
 		When(subscription.Delete{Organization: org, Destination: destination, At: noon}).Then(subscription.Deleted{At: noon})
-	given.Stream(t, subscription.Aggregate).Of(created).
+	aggregatetest.Stream(t, subscription.Aggregate).Of(created).
 		When(subscription.Delete{At: noon}).Then(subscription.Deleted{At: noon})
-	given.Stream(t, subscription.Aggregate).Of(created).
+	aggregatetest.Stream(t, subscription.Aggregate).Of(created).
 		When(subscription.Delete{Organization: org, Destination: uuid.New()}).Refused(subscription.ErrUnknown)
-	given.Stream(t, subscription.Aggregate).
+	aggregatetest.Stream(t, subscription.Aggregate).
 		When(subscription.Delete{}).Refused(subscription.ErrUnknown)
 }
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
-	tests := map[string]subscription.Declaration{
+	tests := map[string]subscription.Settings{
 		"eventTypes":        {ScopeKind: "all"},
 		"eventTypes[1]":     {EventTypes: []string{"*", "news*"}, ScopeKind: "all"},
 		"scopeKind":         {EventTypes: []string{"*"}, ScopeKind: "some"},
@@ -87,9 +87,9 @@ func TestValidate(t *testing.T) {
 		"feeds[0].feedType": {EventTypes: []string{"*"}, ScopeKind: "feeds", Feeds: []subscription.Pin{{FeedID: feed}}},
 		"feeds[0].feedId":   {EventTypes: []string{"*"}, ScopeKind: "feeds", Feeds: []subscription.Pin{{FeedType: "news"}}},
 	}
-	for field, declaration := range tests {
+	for field, settings := range tests {
 		t.Run(field, func(t *testing.T) {
-			err := declaration.Validate()
+			err := settings.Validate()
 			invalid, ok := err.(*subscription.InvalidError) //nolint:errorlint // Validate returns it unwrapped
 			if !ok || invalid.Field != field {
 				t.Errorf("error = %v, want one that names %s", err, field)
@@ -103,7 +103,7 @@ func TestMatches(t *testing.T) {
 	other := uuid.New()
 	tests := []struct {
 		name                string
-		declaration         subscription.Declaration
+		settings            subscription.Settings
 		eventType, feedType string
 		feed                uuid.UUID
 		want                bool
@@ -115,12 +115,12 @@ func TestMatches(t *testing.T) {
 		{"feed not pinned", pinned, "event.item.added", "event", other, false},
 		{"same id of another kind", pinned, "news.item.added", "news", feed, false},
 		{"pinned, no feed", pinned, "factcheck.status.changed", "", uuid.Nil, false},
-		{"feed kind", subscription.Declaration{EventTypes: []string{"*"}, ScopeKind: "feed_type", FeedType: "event"}, "event.item.added", "event", other, true},
-		{"other feed kind", subscription.Declaration{EventTypes: []string{"*"}, ScopeKind: "feed_type", FeedType: "news"}, "event.item.added", "event", other, false},
+		{"feed kind", subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feed_type", FeedType: "event"}, "event.item.added", "event", other, true},
+		{"other feed kind", subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feed_type", FeedType: "news"}, "event.item.added", "event", other, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.declaration.Matches(tt.eventType, tt.feedType, tt.feed); got != tt.want {
+			if got := tt.settings.Matches(tt.eventType, tt.feedType, tt.feed); got != tt.want {
 				t.Errorf("Matches = %t, want %t", got, tt.want)
 			}
 		})
@@ -129,6 +129,6 @@ func TestMatches(t *testing.T) {
 
 func TestALateDeactivateIsVoid(t *testing.T) {
 	t.Parallel()
-	given.Stream(t, subscription.Aggregate).Of(created, subscription.Deactivated{At: noon}, subscription.Activated{At: noon}).
+	aggregatetest.Stream(t, subscription.Aggregate).Of(created, subscription.Deactivated{At: noon}, subscription.Activated{At: noon}).
 		When(subscription.Deactivate{Switches: 0, Reason: "feed access lost", At: noon}).Then()
 }

@@ -11,8 +11,8 @@ import (
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/dev/demo"
 	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/dev/demo"
 )
 
 // demoCommand finds a running server by the same settings as the other commands. A server of its own has none of them:

@@ -12,8 +12,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/storenode/maintenance"
 	"carillon/cmd/internal/storenode"
+	"carillon/cmd/internal/storenode/maintenance"
 	"carillon/eventstore/node"
 )
 

@@ -43,31 +43,31 @@ type Curator struct {
 	replayTo  eventstore.Position
 }
 
-var _ eventstore.Process = (*Curator)(nil)
+var _ eventstore.ProcessManager = (*Curator)(nil)
 
 // NewCurator makes a curator; each run of it wants a fresh one.
 func NewCurator(store eventstore.Store, publisher Publisher, log *slog.Logger) *Curator {
 	return &Curator{store: store, publisher: publisher, log: log, index: newIndex()}
 }
 
-// Name implements eventstore.Process.
+// Name implements eventstore.ProcessManager.
 func (*Curator) Name() string { return CuratorName }
 
-// Version implements eventstore.Process.
+// Version implements eventstore.ProcessManager.
 func (*Curator) Version() int { return 1 }
 
-// Filter implements eventstore.Process.
+// Filter implements eventstore.ProcessManager.
 func (*Curator) Filter() eventstore.Filter {
 	return eventstore.Categories(feed.Aggregate.Category, source.Aggregate.Category, happening.Aggregate.Category)
 }
 
-// Restore implements eventstore.Process.
+// Restore implements eventstore.ProcessManager.
 func (c *Curator) Restore(row eventstore.SavedRow) error { return c.index.restore(row) }
 
-// Begin implements eventstore.Process.
+// Begin implements eventstore.ProcessManager.
 func (c *Curator) Begin(replayTo eventstore.Position) { c.replayTo = replayTo }
 
-// Changed implements eventstore.Process.
+// Changed implements eventstore.ProcessManager.
 func (c *Curator) Changed() ([]eventstore.SavedRow, error) { return c.index.changed() }
 
 // task is a change with the event that it follows from.
@@ -79,7 +79,7 @@ type task struct {
 	replayed bool // it may have been done before
 }
 
-// React implements eventstore.Process: it decides in order, then acts on different items side by side.
+// React implements eventstore.ProcessManager: it decides in order, then acts on different items side by side.
 func (c *Curator) React(ctx context.Context, batch []eventstore.Recorded) error {
 	tasks := map[uuid.UUID][]task{} // by item, in order
 	for i := range batch {

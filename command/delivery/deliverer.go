@@ -54,7 +54,7 @@ type Deliverer struct {
 	once    sync.Once
 	lanes   *lanes
 	opened  *openedTargets
-	kick    chan struct{}
+	wake    chan struct{}
 	mu      sync.Mutex // guards ctx
 	ctx     context.Context
 	running sync.WaitGroup
@@ -73,7 +73,7 @@ func (d *Deliverer) init() {
 	d.once.Do(func() {
 		d.lanes = newLanes(d.Limits)
 		d.opened = newOpenedTargets(d.Vault)
-		d.kick = make(chan struct{}, 1)
+		d.wake = make(chan struct{}, 1)
 	})
 }
 
@@ -103,11 +103,11 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	return nil
 }
 
-// Kick makes it look into the queue now.
-func (d *Deliverer) Kick() {
+// Wake makes it look into the queue now.
+func (d *Deliverer) Wake() {
 	d.init()
 	select {
-	case d.kick <- struct{}{}:
+	case d.wake <- struct{}{}:
 	default:
 	}
 }
@@ -165,7 +165,7 @@ func (d *Deliverer) pump() {
 			wants := d.lanes.done(job, took)
 			d.pump()
 			if wants {
-				d.Kick()
+				d.Wake()
 			}
 		})
 	}
@@ -180,7 +180,7 @@ func (d *Deliverer) claimLoop(ctx context.Context) {
 		case <-ctx.Done():
 			timer.Stop()
 			return
-		case <-d.kick:
+		case <-d.wake:
 			timer.Stop()
 		case <-timer.C:
 		}
@@ -250,7 +250,7 @@ func (d *Deliverer) watch(ctx context.Context) {
 		d.opened.forget(id)
 		d.release(ctx, d.lanes.drop(id, deleted))
 		if _, enabled := event.(destination.Enabled); enabled {
-			d.Kick()
+			d.Wake()
 		}
 	}
 }
@@ -259,7 +259,7 @@ func (d *Deliverer) watch(ctx context.Context) {
 func (d *Deliverer) release(ctx context.Context, jobs []Job) {
 	if len(jobs) > 0 {
 		d.giveBack(ctx, jobs)
-		d.Kick()
+		d.Wake()
 	}
 }
 

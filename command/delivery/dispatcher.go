@@ -35,7 +35,7 @@ type Dispatcher struct {
 	newest   time.Time // when the newest event was recorded
 }
 
-var _ eventstore.Process = (*Dispatcher)(nil)
+var _ eventstore.ProcessManager = (*Dispatcher)(nil)
 
 // Handoff takes fresh deliveries without a way round through Postgres; Deliverer is one. A nil Handoff takes none.
 type Handoff interface {
@@ -53,28 +53,28 @@ func NewDispatcher(store eventstore.Store, handoff Handoff, log *slog.Logger) *D
 	return &Dispatcher{store: store, handoff: handoff, log: log, routes: NewRoutes()}
 }
 
-// Name implements eventstore.Process.
+// Name implements eventstore.ProcessManager.
 func (*Dispatcher) Name() string { return DispatcherName }
 
-// Version implements eventstore.Process.
+// Version implements eventstore.ProcessManager.
 func (*Dispatcher) Version() int { return 1 }
 
-// Filter implements eventstore.Process.
+// Filter implements eventstore.ProcessManager.
 func (*Dispatcher) Filter() eventstore.Filter {
 	return eventstore.Categories(publication.Aggregate.Category, feed.Aggregate.Category,
 		destination.Aggregate.Category, subscription.Aggregate.Category)
 }
 
-// Restore implements eventstore.Process.
+// Restore implements eventstore.ProcessManager.
 func (d *Dispatcher) Restore(row eventstore.SavedRow) error { return d.routes.Restore(row) }
 
-// Begin implements eventstore.Process.
+// Begin implements eventstore.ProcessManager.
 func (d *Dispatcher) Begin(replayTo eventstore.Position) { d.replayTo = replayTo }
 
-// Changed implements eventstore.Process.
+// Changed implements eventstore.ProcessManager.
 func (d *Dispatcher) Changed() ([]eventstore.SavedRow, error) { return d.routes.Changed(d.newest) }
 
-// React implements eventstore.Process: it decides in order, then appends side by side.
+// React implements eventstore.ProcessManager: it decides in order, then appends side by side.
 func (d *Dispatcher) React(ctx context.Context, batch []eventstore.Recorded) error {
 	group, appending := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentAppends)

@@ -42,28 +42,28 @@ type streak struct {
 	Switches int       `json:"switches,omitzero"` // see destination.State
 }
 
-var _ eventstore.Process = (*Health)(nil)
+var _ eventstore.ProcessManager = (*Health)(nil)
 
 // NewHealth makes a health watcher; each run of it wants a fresh one.
 func NewHealth(store eventstore.Store, policy HealthPolicy) *Health {
 	return &Health{store: store, policy: policy, streaks: map[uuid.UUID]*streak{}, dirty: map[uuid.UUID]struct{}{}}
 }
 
-// Name implements eventstore.Process.
+// Name implements eventstore.ProcessManager.
 func (*Health) Name() string { return HealthName }
 
-// Version implements eventstore.Process.
+// Version implements eventstore.ProcessManager.
 func (*Health) Version() int { return 1 }
 
-// Filter implements eventstore.Process.
+// Filter implements eventstore.ProcessManager.
 func (*Health) Filter() eventstore.Filter {
 	return eventstore.Categories(delivery.Aggregate.Category, destination.Aggregate.Category)
 }
 
-// Begin implements eventstore.Process.
+// Begin implements eventstore.ProcessManager.
 func (*Health) Begin(eventstore.Position) {}
 
-// Restore implements eventstore.Process.
+// Restore implements eventstore.ProcessManager.
 func (h *Health) Restore(row eventstore.SavedRow) error {
 	id, err := uuid.Parse(row.ID)
 	if err != nil {
@@ -77,7 +77,7 @@ func (h *Health) Restore(row eventstore.SavedRow) error {
 	return nil
 }
 
-// Changed implements eventstore.Process.
+// Changed implements eventstore.ProcessManager.
 func (h *Health) Changed() ([]eventstore.SavedRow, error) {
 	rows := make([]eventstore.SavedRow, 0, len(h.dirty))
 	for id := range h.dirty {
@@ -91,7 +91,7 @@ func (h *Health) Changed() ([]eventstore.SavedRow, error) {
 	return rows, nil
 }
 
-// React implements eventstore.Process.
+// React implements eventstore.ProcessManager.
 func (h *Health) React(ctx context.Context, batch []eventstore.Recorded) error {
 	for i := range batch {
 		recorded := &batch[i]

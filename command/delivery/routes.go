@@ -37,12 +37,12 @@ type feedRoute struct {
 }
 
 type subRoute struct {
-	ID           uuid.UUID                `json:"id"`
-	Organization uuid.UUID                `json:"organization"`
-	Destination  uuid.UUID                `json:"destination"`
-	Declaration  subscription.Declaration `json:"declaration"`
-	Active       bool                     `json:"active"`
-	Switches     int                      `json:"switches,omitzero"` // see subscription.State
+	ID           uuid.UUID             `json:"id"`
+	Organization uuid.UUID             `json:"organization"`
+	Destination  uuid.UUID             `json:"destination"`
+	Settings     subscription.Settings `json:"declaration"`
+	Active       bool                  `json:"active"`
+	Switches     int                   `json:"switches,omitzero"` // see subscription.State
 }
 
 // windowKey names a debounce window: events of one type and subject on their way to one destination.
@@ -122,9 +122,9 @@ func (r *Routes) applySubscription(id uuid.UUID, event subscription.Event) {
 	}
 	switch e := event.(type) {
 	case subscription.Created:
-		next = subRoute{ID: id, Organization: e.Organization, Destination: e.Destination, Declaration: e.Declaration, Active: true}
+		next = subRoute{ID: id, Organization: e.Organization, Destination: e.Destination, Settings: e.Settings, Active: true}
 	case subscription.Revised:
-		next.Declaration = e.Declaration
+		next.Settings = e.Settings
 	case subscription.Activated:
 		next.Active = true
 		next.Switches++
@@ -200,7 +200,7 @@ func (r *Routes) Dispatch(event uuid.UUID, p publication.Published, at time.Time
 		first := len(scheduled)
 		for _, sub := range r.byOrg[organization] {
 			target := r.targets[sub.Destination]
-			if target == nil || !target.Enabled || !sub.Declaration.Matches(p.Type, p.FeedType, p.FeedID) {
+			if target == nil || !target.Enabled || !sub.Settings.Matches(p.Type, p.FeedType, p.FeedID) {
 				continue
 			}
 			scheduled = append(scheduled, dispatch.Scheduled{

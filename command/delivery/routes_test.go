@@ -25,7 +25,7 @@ var (
 	hook  = uuid.UUID{3, 1} // of alice
 	other = uuid.UUID{3, 2} // of bob
 	sub   = uuid.UUID{4, 1} // of hook
-	all   = subscription.Declaration{EventTypes: []string{"*"}, ScopeKind: "all"}
+	all   = subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"}
 	storm = publication.Published{Type: "news.item.added", Source: "/news", Subject: "storm", Time: noon, FeedType: "news", FeedID: news, Data: []byte(`{}`)}
 )
 
@@ -77,7 +77,7 @@ func town(t testing.TB) *history {
 	h := &history{t: t, routes: NewRoutes()}
 	h.feed(news, feed.Registered{Organization: alice, FeedType: "news", Name: "News"})
 	h.destination(hook, destination.Created{Organization: alice, URL: "https://example.org"}, destination.SecretMinted{SecretID: uuid.New()})
-	h.subscription(sub, subscription.Created{Organization: alice, Destination: hook, Declaration: all})
+	h.subscription(sub, subscription.Created{Organization: alice, Destination: hook, Settings: all})
 	return h
 }
 
@@ -102,12 +102,12 @@ func TestWhoReceives(t *testing.T) {
 		"whom it is shared with": {func(h *history) {
 			h.feed(news, feed.Shared{With: bob})
 			h.destination(other, destination.Created{Organization: bob, URL: "https://example.net"})
-			h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Declaration: all})
+			h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Settings: all})
 		}, storm, []uuid.UUID{hook, other}},
 		"no longer shared": {func(h *history) {
 			h.feed(news, feed.Shared{With: bob}, feed.Unshared{With: bob})
 			h.destination(other, destination.Created{Organization: bob, URL: "https://example.net"})
-			h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Declaration: all})
+			h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Settings: all})
 		}, storm, []uuid.UUID{hook}},
 		"an event without a feed stays in its organization": {func(*history) {}, unfed, []uuid.UUID{}},
 		"a disabled destination":                            {func(h *history) { h.destination(hook, destination.Disabled{}) }, storm, []uuid.UUID{}},
@@ -124,7 +124,7 @@ func TestWhoReceives(t *testing.T) {
 			h.subscription(sub, subscription.Deactivated{}, subscription.Activated{})
 		}, storm, []uuid.UUID{hook}},
 		"a subscription to something else": {func(h *history) {
-			h.subscription(sub, subscription.Revised{Declaration: subscription.Declaration{EventTypes: []string{"event.*"}, ScopeKind: "all"}})
+			h.subscription(sub, subscription.Revised{Settings: subscription.Settings{EventTypes: []string{"event.*"}, ScopeKind: "all"}})
 		}, storm, []uuid.UUID{}},
 		"a deleted feed": {func(h *history) { h.feed(news, feed.Deleted{}) }, storm, []uuid.UUID{}},
 	}
@@ -145,7 +145,7 @@ func TestSeveralSubscriptionsMakeOneDelivery(t *testing.T) {
 	t.Parallel()
 	h := town(t)
 	second := uuid.UUID{4, 9}
-	h.subscription(second, subscription.Created{Organization: alice, Destination: hook, Declaration: all})
+	h.subscription(second, subscription.Created{Organization: alice, Destination: hook, Settings: all})
 	got := h.routes.Dispatch(uuid.New(), storm, noon)
 	if len(got) != 1 || !slices.Equal(got[0].Subscriptions, []uuid.UUID{sub, second}) {
 		t.Errorf("scheduled %+v, want one delivery of both subscriptions", got)

@@ -46,34 +46,34 @@ type Steward struct {
 	routes   *Routes
 }
 
-var _ eventstore.Process = (*Steward)(nil)
+var _ eventstore.ProcessManager = (*Steward)(nil)
 
 // NewSteward makes a steward; each run of it wants a fresh one.
 func NewSteward(store eventstore.Store, holdings Holdings) *Steward {
 	return &Steward{store: store, holdings: holdings, routes: NewRoutes()}
 }
 
-// Name implements eventstore.Process.
+// Name implements eventstore.ProcessManager.
 func (*Steward) Name() string { return StewardName }
 
-// Version implements eventstore.Process.
+// Version implements eventstore.ProcessManager.
 func (*Steward) Version() int { return 1 }
 
-// Filter implements eventstore.Process.
+// Filter implements eventstore.ProcessManager.
 func (*Steward) Filter() eventstore.Filter {
 	return eventstore.Categories(feed.Aggregate.Category, destination.Aggregate.Category, subscription.Aggregate.Category)
 }
 
-// Restore implements eventstore.Process.
+// Restore implements eventstore.ProcessManager.
 func (s *Steward) Restore(row eventstore.SavedRow) error { return s.routes.Restore(row) }
 
-// Begin implements eventstore.Process.
+// Begin implements eventstore.ProcessManager.
 func (*Steward) Begin(eventstore.Position) {}
 
-// Changed implements eventstore.Process.
+// Changed implements eventstore.ProcessManager.
 func (s *Steward) Changed() ([]eventstore.SavedRow, error) { return s.routes.Changed(time.Time{}) }
 
-// React implements eventstore.Process.
+// React implements eventstore.ProcessManager.
 func (s *Steward) React(ctx context.Context, batch []eventstore.Recorded) error {
 	for i := range batch {
 		r := &batch[i]
@@ -107,7 +107,7 @@ func (s *Steward) afterFeed(ctx context.Context, r *eventstore.Recorded) error {
 	}
 	for _, sub := range s.routes.subs {
 		pins := func(pin subscription.Pin) bool { return pin.FeedID == id }
-		if !sub.Active || !slices.ContainsFunc(sub.Declaration.Feeds, pins) || s.routes.sees(sub.Organization, id) {
+		if !sub.Active || !slices.ContainsFunc(sub.Settings.Feeds, pins) || s.routes.sees(sub.Organization, id) {
 			continue
 		}
 		order := subscription.Deactivate{Switches: sub.Switches, Reason: reason, At: recordedAt(r)}

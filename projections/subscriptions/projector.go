@@ -69,7 +69,7 @@ func (Projector) Project(ctx context.Context, tx pgx.Tx, batch []eventstore.Reco
 type row struct {
 	organization uuid.UUID
 	destination  uuid.UUID
-	declaration  subscription.Declaration
+	declaration  subscription.Settings
 	active       bool
 	createdAt    time.Time
 	updatedAt    time.Time
@@ -87,7 +87,7 @@ type fold struct {
 func (f *fold) apply(id uuid.UUID, revision int64, event subscription.Event) {
 	if e, ok := event.(subscription.Created); ok {
 		f.rows[id] = &row{
-			organization: e.Organization, destination: e.Destination, declaration: e.Declaration, active: true,
+			organization: e.Organization, destination: e.Destination, declaration: e.Settings, active: true,
 			createdAt: e.At, updatedAt: e.At, revision: revision, declared: true,
 		}
 		return
@@ -99,7 +99,7 @@ func (f *fold) apply(id uuid.UUID, revision int64, event subscription.Event) {
 	r.revision = revision
 	switch e := event.(type) {
 	case subscription.Revised:
-		r.declaration, r.declared, r.updatedAt = e.Declaration, true, e.At
+		r.declaration, r.declared, r.updatedAt = e.Settings, true, e.At
 	case subscription.Activated:
 		r.active, r.updatedAt = true, e.At
 	case subscription.Deactivated:

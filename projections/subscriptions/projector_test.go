@@ -30,8 +30,8 @@ var (
 	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 )
 
-func pins(feeds ...uuid.UUID) subscription.Declaration {
-	d := subscription.Declaration{ExternalID: "all-news", EventTypes: []string{"news.*", `a "quoted", {type}`}, ScopeKind: subscription.ScopeFeeds}
+func pins(feeds ...uuid.UUID) subscription.Settings {
+	d := subscription.Settings{ExternalID: "all-news", EventTypes: []string{"news.*", `a "quoted", {type}`}, ScopeKind: subscription.ScopeFeeds}
 	for _, id := range feeds {
 		d.Feeds = append(d.Feeds, subscription.Pin{FeedType: "news", FeedID: id})
 	}
@@ -57,7 +57,7 @@ func TestRows(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, pgtest.Pool(t), subscriptions.Projector{})
 	happens := projecttest.Stream(log, subscription.Aggregate, one, noon)
-	happens(subscription.Created{Organization: org, Destination: alpha, Declaration: pins(town, city), At: noon},
+	happens(subscription.Created{Organization: org, Destination: alpha, Settings: pins(town, city), At: noon},
 		subscription.Deactivated{Reason: "the feed is not shared any more", At: noon.Add(time.Minute)})
 	log.Project()
 	want := `# subscriptions.subscriptions
@@ -72,10 +72,10 @@ func TestRows(t *testing.T) {
 	}
 	pinned(t, log, pin(city, one), pin(town, one))
 
-	happens(subscription.Revised{Declaration: pins(town), At: noon}, subscription.Activated{At: noon})
+	happens(subscription.Revised{Settings: pins(town), At: noon}, subscription.Activated{At: noon})
 	log.Project()
 	pinned(t, log, pin(town, one))
-	happens(subscription.Revised{Declaration: subscription.Declaration{EventTypes: []string{"*"}, ScopeKind: subscription.ScopeFeedType, FeedType: "event"}, At: noon})
+	happens(subscription.Revised{Settings: subscription.Settings{EventTypes: []string{"*"}, ScopeKind: subscription.ScopeFeedType, FeedType: "event"}, At: noon})
 	log.Project()
 	pinned(t, log)
 	want = `# subscriptions.subscriptions
@@ -93,7 +93,7 @@ func TestDeleted(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, pgtest.Pool(t), subscriptions.Projector{})
 	for id, of := range map[uuid.UUID]uuid.UUID{one: alpha, two: beta} {
-		projecttest.Stream(log, subscription.Aggregate, id, noon)(subscription.Created{Organization: org, Destination: of, Declaration: pins(city), At: noon})
+		projecttest.Stream(log, subscription.Aggregate, id, noon)(subscription.Created{Organization: org, Destination: of, Settings: pins(city), At: noon})
 	}
 	log.Project()
 	projecttest.Stream(log, subscription.Aggregate, one, noon)(subscription.Deleted{At: noon})
@@ -123,7 +123,7 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 			var command subscription.Command
 			switch rapid.IntRange(0, 6).Draw(r, "command") {
 			case 0, 1, 2:
-				command = subscription.Create{Organization: org, Destination: of, Declaration: validPins(r), At: noon}
+				command = subscription.Create{Organization: org, Destination: of, Settings: validPins(r), At: noon}
 			case 3, 4:
 				d := validPins(r)
 				command = subscription.Revise{Organization: org, Destination: of, Feeds: &d.Feeds, Active: new(rapid.Bool().Draw(r, "active")), At: noon}
@@ -154,7 +154,7 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 	})
 }
 
-func validPins(r *rapid.T) subscription.Declaration {
+func validPins(r *rapid.T) subscription.Settings {
 	d := pins(rapid.SliceOfNDistinct(rapid.SampledFrom([]uuid.UUID{city, town, alpha}), 1, 3, rapid.ID).Draw(r, "feeds")...)
 	d.EventTypes = []string{"news.*"}
 	return d
@@ -177,8 +177,8 @@ func BenchmarkRebuild(b *testing.B) {
 	log := projecttest.New(b, pgtest.Pool(b), subscriptions.Projector{})
 	for range size / 2 {
 		projecttest.Stream(log, subscription.Aggregate, uuid.New(), noon)(
-			subscription.Created{Organization: org, Destination: alpha, Declaration: pins(city, town, uuid.New()), At: noon},
-			subscription.Revised{Declaration: pins(city, town), At: noon})
+			subscription.Created{Organization: org, Destination: alpha, Settings: pins(city, town, uuid.New()), At: noon},
+			subscription.Revised{Settings: pins(city, town), At: noon})
 	}
 	for b.Loop() {
 		log.ProjectInBatches(subscriptions.Projector{}, projections.MaxBatch)

@@ -78,7 +78,7 @@ func (w *world) curateAndMonitor(collectors map[string]collect.Collector) (stop 
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	stopCurator := run(w.t, func(ctx context.Context) error {
-		return w.runner.React(ctx, func() eventstore.Process { return collection.NewCurator(w.store, w.commands, log) })
+		return w.runner.React(ctx, func() eventstore.ProcessManager { return collection.NewCurator(w.store, w.commands, log) })
 	})
 	stopMonitor := run(w.t, func(ctx context.Context) error {
 		locks := adapters.NewSourceLocks(w.pool)

@@ -41,19 +41,19 @@ func (h History) History(ctx context.Context, organization uuid.UUID, since, unt
 	})
 }
 
-// Declarations implements command.History.
-func (h History) Declarations(ctx context.Context, organization, destination uuid.UUID) (map[uuid.UUID]subscription.Declaration, error) {
+// SubscriptionSettings implements command.History.
+func (h History) SubscriptionSettings(ctx context.Context, organization, destination uuid.UUID) (map[uuid.UUID]subscription.Settings, error) {
 	active, err := h.Queries.ActiveSubscriptions(ctx, organization, destination)
 	if err != nil {
 		return nil, err
 	}
-	declarations := make(map[uuid.UUID]subscription.Declaration, len(active))
+	settings := make(map[uuid.UUID]subscription.Settings, len(active))
 	for _, s := range active {
-		d := subscription.Declaration{ExternalID: s.ExternalID, EventTypes: s.EventTypes, ScopeKind: s.ScopeKind, FeedType: s.FeedType}
+		d := subscription.Settings{ExternalID: s.ExternalID, EventTypes: s.EventTypes, ScopeKind: s.ScopeKind, FeedType: s.FeedType}
 		for _, pin := range s.Feeds {
 			d.Feeds = append(d.Feeds, subscription.Pin(pin))
 		}
-		declarations[s.ID] = d
+		settings[s.ID] = d
 	}
-	return declarations, nil
+	return settings, nil
 }

@@ -24,8 +24,8 @@ import (
 	"carillon/query"
 )
 
-// Parts is what the admin API is made of. All fields are required, but for TrustedProxies.
-type Parts struct {
+// Dependencies is what the admin API is made of. All fields are required, but for TrustedProxies.
+type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
 	// Await waits until the named read models show the event at a position.
@@ -48,19 +48,19 @@ const (
 
 // API is an http.Handler.
 type API struct {
-	Parts
+	Dependencies
 	tokenHash [sha256.Size]byte
 	router    chi.Router
 }
 
 // New makes the admin API.
-func New(parts Parts) *API {
-	a := &API{Parts: parts, tokenHash: sha256.Sum256([]byte(parts.Token)), router: chi.NewRouter()}
+func New(deps Dependencies) *API {
+	a := &API{Dependencies: deps, tokenHash: sha256.Sum256([]byte(deps.Token)), router: chi.NewRouter()}
 	unobserved := func(string, string, int, time.Duration) {}
-	a.router.Use(wire.RequestID, wire.AccessLog(parts.Log, unobserved), wire.Recover(parts.Log, surface), wire.HeadAsGet)
+	a.router.Use(wire.RequestID, wire.AccessLog(deps.Log, unobserved), wire.Recover(deps.Log, surface), wire.HeadAsGet)
 	a.router.Get("/healthz", wire.Events.Handle(alive))
 	a.router.Get("/readyz", wire.Events.Handle(a.ready))
-	a.router.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(parts.Metrics, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(parts.Log.Handler(), slog.LevelError)}))
+	a.router.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(deps.Metrics, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(deps.Log.Handler(), slog.LevelError)}))
 	a.router.MethodNotAllowed(a.guard(wire.WrongMethod(surface)).ServeHTTP)
 	a.router.Mount("/", a.protected())
 	return a

@@ -23,7 +23,7 @@ const token = "0123456789abcdef0123456789abcdef"
 // server is the admin API on real parts. Projections and readiness are this process's business elsewhere; here the
 // test says what they answer.
 type server struct {
-	*apitest.Parts
+	*apitest.Fixture
 	api         http.Handler
 	projections *projections
 	down        map[string]error
@@ -49,10 +49,10 @@ func (p *projections) Rebuild(_ context.Context, name string) error {
 
 func serve(t *testing.T) *server {
 	t.Helper()
-	s := &server{Parts: apitest.Start(t), projections: &projections{}, down: map[string]error{"postgres": nil, "eventstore": nil}}
+	s := &server{Fixture: apitest.Start(t), projections: &projections{}, down: map[string]error{"postgres": nil, "eventstore": nil}}
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "carillon_test", Help: "A metric."}))
-	s.api = adminapi.New(adminapi.Parts{
+	s.api = adminapi.New(adminapi.Dependencies{
 		Commands: s.Commands, Queries: s.Queries, Await: s.Patient, Projections: s.projections,
 		Ready:   func(context.Context) map[string]error { return s.down },
 		Metrics: metrics, Token: token, Log: s.Log,

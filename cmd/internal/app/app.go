@@ -147,14 +147,14 @@ func (a *App) connect() error {
 		Log: a.log, Record: a.deliveryMetrics(),
 	}
 	a.rebuilds = newRebuilds(a)
-	a.admin = adminapi.New(adminapi.Parts{
+	a.admin = adminapi.New(adminapi.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Projections: a.rebuilds, Ready: a.ready,
 		Metrics: a.Metrics, Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 	})
-	a.api, err = httpapi.New(httpapi.Parts{
+	a.api, err = httpapi.New(httpapi.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Now: time.Now, Log: a.log,
 		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Tester: delivery.Tester{Vault: secrets, Sender: sender, Now: time.Now},
-		Kick:    a.deliverer.Kick,
+		Wake:    a.deliverer.Wake,
 		Metrics: a.Metrics, TrustedProxies: a.cfg.TrustedProxies,
 	})
 	return err

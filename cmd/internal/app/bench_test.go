@@ -47,7 +47,7 @@ type rig struct {
 
 var organization = uuid.MustParse("0d000000-0000-4000-8000-000000000001")
 
-var everything = subscription.Declaration{EventTypes: []string{"*"}, ScopeKind: "all"}
+var everything = subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"}
 
 func newRig(b *testing.B, destinations int) *rig {
 	b.Helper()

@@ -46,7 +46,7 @@ func (a *App) startCollection(s *stage) error {
 		monitor.Run(ctx)
 		return nil
 	})
-	curator := func() eventstore.Process { return collection.NewCurator(a.base.store, a.Commands, a.log) }
+	curator := func() eventstore.ProcessManager { return collection.NewCurator(a.base.store, a.Commands, a.log) }
 	s.run(func(ctx context.Context) error { return a.stopAlone(a.runner.React(ctx, curator)) })
 	return nil
 }

@@ -32,7 +32,7 @@ func newLags(store eventstore.Store, now func() time.Time) *lags {
 	for _, p := range projectors() {
 		l.filters[p.Name()] = p.Filter()
 	}
-	for _, p := range []eventstore.Process{new(delivery.Steward), new(delivery.Dispatcher), new(delivery.Health), new(collection.Curator)} {
+	for _, p := range []eventstore.ProcessManager{new(delivery.Steward), new(delivery.Dispatcher), new(delivery.Health), new(collection.Curator)} {
 		l.filters[p.Name()] = p.Filter()
 	}
 	return l

@@ -56,10 +56,10 @@ func (a *App) startDelivery(working, projecting *stage) {
 		return
 	}
 	held := adapters.Holdings{Store: a.base.store, Progress: a.Progress, Queries: a.Queries, Vault: a.Commands.Vault}
-	processes := []func() eventstore.Process{
-		func() eventstore.Process { return delivery.NewSteward(a.base.store, held) },
-		func() eventstore.Process { return delivery.NewDispatcher(a.base.store, handoff, a.log) },
-		func() eventstore.Process {
+	processes := []func() eventstore.ProcessManager{
+		func() eventstore.ProcessManager { return delivery.NewSteward(a.base.store, held) },
+		func() eventstore.ProcessManager { return delivery.NewDispatcher(a.base.store, handoff, a.log) },
+		func() eventstore.ProcessManager {
 			return delivery.NewHealth(a.base.store, delivery.HealthPolicy{After: a.cfg.AutoDisableAfter, MinStreak: a.cfg.AutoDisableMinStreak})
 		},
 	}

@@ -59,7 +59,7 @@ func on(t *testing.T, disk *narrow) (a *App, get func(path string) (status int, 
 	}
 	a = &App{log: log, Metrics: prometheus.NewRegistry(), base: &infrastructure{store: store, pool: pool, full: embedded.Full}}
 	a.storeMetrics()
-	api := adminapi.New(adminapi.Parts{Ready: a.ready, Metrics: a.Metrics, Now: time.Now, Log: log})
+	api := adminapi.New(adminapi.Dependencies{Ready: a.ready, Metrics: a.Metrics, Now: time.Now, Log: log})
 	return a, func(path string) (int, string) {
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))

@@ -45,7 +45,7 @@ func TestEachRuleCanBeBroken(t *testing.T) {
 		{pkg: "carillon/query", imported: "carillon/aggregates/feed"},
 		{pkg: "carillon/command/delivery", imported: "github.com/ThreeDotsLabs/watermill/message"},
 		{pkg: "carillon/query", imported: "carillon/cmd/internal/config"},
-		{pkg: "carillon/command", imported: "carillon/eventstore/given"},
+		{pkg: "carillon/command", imported: "carillon/eventstore/aggregatetest"},
 	}
 	for i := range Rules {
 		if !slices.ContainsFunc(breaches, func(b breach) bool {

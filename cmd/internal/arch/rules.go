@@ -22,7 +22,7 @@ const (
 
 // support lists the packages that exist for tests.
 var support = []string{
-	"carillon/eventstore/given", "carillon/eventstore/nodetest", "carillon/eventstore/storetest/...",
+	"carillon/eventstore/aggregatetest", "carillon/eventstore/nodetest", "carillon/eventstore/storetest/...",
 	"carillon/projections/pgtest", "carillon/projections/projecttest",
 	"carillon/cmd/internal/httpapi/apitest", "carillon/cmd/internal/httpapi/contract",
 }

@@ -30,8 +30,8 @@ import (
 // awaitLimit bounds how long an acknowledged write waits until it can be read. After that it is answered all the same.
 const awaitLimit = 2 * time.Second
 
-// Parts is what the API is made of. All fields are required, but for TrustedProxies.
-type Parts struct {
+// Dependencies is what the API is made of. All fields are required, but for TrustedProxies.
+type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
 	// Await waits until the named consumers have applied the event at a position; projections.Progress has it.
@@ -40,8 +40,8 @@ type Parts struct {
 	Limiter Limiter
 	// Tester sends test events.
 	Tester delivery.Tester
-	// Kick makes the deliverer of this process look for work at once.
-	Kick           func()
+	// Wake makes the deliverer of this process look for work at once.
+	Wake           func()
 	Now            func() time.Time
 	Log            *slog.Logger
 	Metrics        prometheus.Registerer
@@ -56,20 +56,20 @@ type Limiter interface {
 
 // API is an http.Handler.
 type API struct {
-	Parts
+	Dependencies
 	keys   *keyring
 	router chi.Router
 }
 
 // New makes the API. It fails where the OpenAPI document or the playground can't be assembled, or where the metrics
 // are registered already.
-func New(parts Parts) (*API, error) {
-	a := &API{Parts: parts, keys: newKeyring(parts.Queries.Key, parts.Now)}
+func New(deps Dependencies) (*API, error) {
+	a := &API{Dependencies: deps, keys: newKeyring(deps.Queries.Key, deps.Now)}
 	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "carillon_http_request_seconds", Help: "Answered API requests by route, method and status.",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 	}, []string{"method", "route", "status"})
-	if err := parts.Metrics.Register(requests); err != nil {
+	if err := deps.Metrics.Register(requests); err != nil {
 		return nil, err
 	}
 	observe := func(method, pattern string, status int, took time.Duration) {
@@ -80,7 +80,7 @@ func New(parts Parts) (*API, error) {
 		return nil, err
 	}
 	a.router = chi.NewRouter()
-	a.router.Use(wire.RequestID, wire.AccessLog(parts.Log, observe), wire.Recover(parts.Log, surfaceOf), wire.HeadAsGet)
+	a.router.Use(wire.RequestID, wire.AccessLog(deps.Log, observe), wire.Recover(deps.Log, surfaceOf), wire.HeadAsGet)
 	docsRoutes(a.router, document)
 	// A method that the router does not know at all never gets as far as the protected routes.
 	a.router.MethodNotAllowed(a.guard(wire.WrongMethod(surfaceOf)).ServeHTTP)

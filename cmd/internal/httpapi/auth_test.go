@@ -197,7 +197,7 @@ func (s *server) clock(t *testing.T) *clock {
 	t.Helper()
 	c := new(clock)
 	c.nanoseconds.Store(time.Now().UnixNano())
-	s.rewire(t, func(p *httpapi.Parts) {
+	s.rewire(t, func(p *httpapi.Dependencies) {
 		p.Now = c.now
 		p.Limiter = adapters.NewCheckLimiter(s.Pool, c.now)
 	})

@@ -16,7 +16,7 @@ import (
 // BenchmarkOverhead is what the API costs a request that asks nothing of Postgres: middleware, key, routing, envelope.
 func BenchmarkOverhead(b *testing.B) {
 	parts := apitest.Start(b)
-	api, err := httpapi.New(httpapi.Parts{
+	api, err := httpapi.New(httpapi.Dependencies{
 		Commands: parts.Commands, Queries: parts.Queries, Await: parts.Progress.Await, Now: time.Now,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})

@@ -201,7 +201,7 @@ func TestTestsAndValidationsShareOneLimit(t *testing.T) {
 	_, other := s.Organization(t, "Library")
 	validate.key = other
 	s.do(t, validate).into(t, 200, new(any))
-	s.rewire(t, func(p *httpapi.Parts) { // another node, a minute later
+	s.rewire(t, func(p *httpapi.Dependencies) { // another node, a minute later
 		p.Limiter = adapters.NewCheckLimiter(s.Pool, func() time.Time { return c.now().Add(time.Minute) })
 	})
 	s.do(t, test).into(t, 200, new(any))
@@ -213,7 +213,7 @@ func TestLimitIsSharedByNodesAndSafeAtOnce(t *testing.T) {
 	s.destination(t, "crm")
 	c := s.clock(t)
 	first := s.contract
-	s.rewire(t, func(p *httpapi.Parts) { p.Limiter = adapters.NewCheckLimiter(s.Pool, c.now) })
+	s.rewire(t, func(p *httpapi.Dependencies) { p.Limiter = adapters.NewCheckLimiter(s.Pool, c.now) })
 	second := s.contract
 	s.contract = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Node") == "1" {
@@ -234,7 +234,7 @@ func TestCounterStoreGone(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.destination(t, "crm")
-	s.rewire(t, func(p *httpapi.Parts) { p.Limiter = adapters.NewCheckLimiter(gone(t), time.Now) })
+	s.rewire(t, func(p *httpapi.Dependencies) { p.Limiter = adapters.NewCheckLimiter(gone(t), time.Now) })
 	for _, in := range []request{
 		{method: "POST", path: destinations + "/crm/test"},
 		{method: "POST", path: destinations + "/validate", body: `{"config":{"url":"https://127.0.0.1:1/"}}`},

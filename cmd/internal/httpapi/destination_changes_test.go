@@ -357,10 +357,10 @@ func TestWhatIsDeletedRightAfterItsChange(t *testing.T) {
 	for path, body := range map[string]string{
 		"": `{"name":"CRM 2"}`, "/subscriptions/all": `{"active":false}`, "/subscriptions/new": `{"eventTypes":["*"],"scopeKind":"all"}`,
 	} {
-		s.rewire(t, func(*httpapi.Parts) {})
+		s.rewire(t, func(*httpapi.Dependencies) {})
 		created := s.destination(t, "")
 		s.do(t, request{method: "PUT", path: destinations + "/" + created.ID + "/subscriptions/all", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
-		s.rewire(t, func(p *httpapi.Parts) {
+		s.rewire(t, func(p *httpapi.Dependencies) {
 			p.Await = func(ctx context.Context, _ eventstore.Position, _ ...string) bool {
 				at, err := s.Commands.DeleteDestination(ctx, command.Caller{Organization: s.org}, uuid.MustParse(created.ID))
 				return err == nil && s.Progress.Await(ctx, at, "destinations", "subscriptions")

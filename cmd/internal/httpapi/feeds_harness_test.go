@@ -19,7 +19,7 @@ const feeds = "/feeds/events"
 // curate fills feeds from what their sources show.
 func (s *server) curate(t *testing.T) {
 	t.Helper()
-	s.Process(t, func() eventstore.Process { return collection.NewCurator(s.Store, s.Commands, s.Log) })
+	s.Process(t, func() eventstore.ProcessManager { return collection.NewCurator(s.Store, s.Commands, s.Log) })
 }
 
 // eventFeed makes one, and gives its path.

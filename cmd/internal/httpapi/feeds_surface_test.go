@@ -190,7 +190,7 @@ func TestEventStoreGoneOnEveryFeedRoute(t *testing.T) {
 func TestPostgresGoneOnEveryFeedRoute(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.rewire(t, func(p *httpapi.Parts) { p.Queries = &query.Queries{Pool: gone(t)} })
+	s.rewire(t, func(p *httpapi.Dependencies) { p.Queries = &query.Queries{Pool: gone(t)} })
 	for _, in := range feedSurface {
 		s.do(t, nothing().in(in)).refused(t, 503, "SERVICE_UNAVAILABLE", "the request itself was fine")
 	}

@@ -22,9 +22,9 @@ import (
 	"carillon/eventstore"
 )
 
-// server is the API on real parts.
+// server is the API on real deps.
 type server struct {
-	*apitest.Parts
+	*apitest.Fixture
 	api      *httpapi.API
 	contract http.Handler // the API, held to its document
 	org      uuid.UUID
@@ -36,25 +36,25 @@ var proxies = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
 
 func serve(t *testing.T) *server {
 	t.Helper()
-	s := &server{Parts: apitest.Start(t)}
-	s.rewire(t, func(*httpapi.Parts) {})
-	s.Process(t, func() eventstore.Process { return delivery.NewDispatcher(s.Store, nil, s.Log) }) // writes wait for it
+	s := &server{Fixture: apitest.Start(t)}
+	s.rewire(t, func(*httpapi.Dependencies) {})
+	s.Process(t, func() eventstore.ProcessManager { return delivery.NewDispatcher(s.Store, nil, s.Log) }) // writes wait for it
 	s.org, s.key = s.Organization(t, "Town hall")
 	return s
 }
 
-// rewire makes the API anew, with changed parts.
-func (s *server) rewire(t *testing.T, change func(*httpapi.Parts)) {
+// rewire makes the API anew, with changed deps.
+func (s *server) rewire(t *testing.T, change func(*httpapi.Dependencies)) {
 	t.Helper()
-	parts := httpapi.Parts{
+	deps := httpapi.Dependencies{
 		Commands: s.Commands, Queries: s.Queries, Await: s.Patient, Now: time.Now, Log: s.Log,
 		Limiter: adapters.NewCheckLimiter(s.Pool, time.Now), Tester: delivery.Tester{Vault: s.Commands.Vault, Sender: s.Sender, Now: time.Now},
-		Kick:    func() {},
+		Wake:    func() {},
 		Metrics: prometheus.NewRegistry(), TrustedProxies: proxies,
 	}
-	change(&parts)
+	change(&deps)
 	var err error
-	if s.api, err = httpapi.New(parts); err != nil {
+	if s.api, err = httpapi.New(deps); err != nil {
 		t.Fatal(err)
 	}
 	s.contract = contract.Enforce(t, s.api)

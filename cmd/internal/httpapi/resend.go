@@ -59,7 +59,7 @@ func (a *API) backfill(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	a.await(r.Context(), at, "deliveries")
-	a.Kick()
+	a.Wake()
 	return wire.OK(backfillJSON(done)), nil
 }
 
@@ -87,6 +87,6 @@ func (a *API) replayDelivery(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	a.await(r.Context(), at, "deliveries")
-	a.Kick()
+	a.Wake()
 	return wire.Accepted(replayJSON{DeliveryID: id, WorkflowID: run}), nil
 }

@@ -40,7 +40,7 @@ func (a *API) putSubscription(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	body, err := wire.Decode[declarationBody](r)
+	body, err := wire.Decode[subscriptionBody](r)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -49,7 +49,7 @@ func (a *API) putSubscription(r *http.Request) (wire.Reply, error) {
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		at, err := a.Commands.ReplaceSubscription(r.Context(), callerOf(r), found.Destination, found.ID, body.declaration(""))
+		at, err := a.Commands.ReplaceSubscription(r.Context(), callerOf(r), found.Destination, found.ID, body.settings(""))
 		if err != nil {
 			return wire.Reply{}, err
 		}
@@ -60,7 +60,7 @@ func (a *API) putSubscription(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	id, created, at, err := a.Commands.UpsertSubscription(r.Context(), callerOf(r), destination.ID, body.declaration(ref))
+	id, created, at, err := a.Commands.UpsertSubscription(r.Context(), callerOf(r), destination.ID, body.settings(ref))
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -73,9 +73,9 @@ func (a *API) putSubscription(r *http.Request) (wire.Reply, error) {
 
 // patchSubscriptionBody changes what it names. Pins are replaced as a whole.
 type patchSubscriptionBody struct {
-	declarationBody `json:",inline"`
-	ExternalID      wire.Optional[string] `json:"externalId"`
-	Active          wire.Optional[bool]   `json:"active"`
+	subscriptionBody `json:",inline"`
+	ExternalID       wire.Optional[string] `json:"externalId"`
+	Active           wire.Optional[bool]   `json:"active"`
 }
 
 // Check implements wire.Body.

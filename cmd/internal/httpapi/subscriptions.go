@@ -28,8 +28,8 @@ type pinBody struct {
 	FeedID   wire.Optional[string] `json:"feedId"`
 }
 
-// declarationBody is all that a subscription declares: the body of PUT, whose path has the externalId.
-type declarationBody struct {
+// subscriptionBody is all that a subscription declares: the body of PUT, whose path has the externalId.
+type subscriptionBody struct {
 	EventTypes wire.Optional[[]string]  `json:"eventTypes"`
 	ScopeKind  wire.Optional[string]    `json:"scopeKind"`
 	FeedType   wire.Optional[string]    `json:"feedType"`
@@ -37,22 +37,22 @@ type declarationBody struct {
 	pins       []subscription.Pin
 }
 
-// Check implements wire.Body. What a declaration may say as a whole is the aggregate's.
-func (b *declarationBody) Check(c *wire.Checks) {
+// Check implements wire.Body. What a settings may say as a whole is the aggregate's.
+func (b *subscriptionBody) Check(c *wire.Checks) {
 	c.Require("eventTypes", b.EventTypes.Set)
 	c.Require("scopeKind", b.ScopeKind.Set)
 	b.checkGiven(c)
 }
 
-func (b *declarationBody) checkGiven(c *wire.Checks) {
+func (b *subscriptionBody) checkGiven(c *wire.Checks) {
 	if b.FeedType.Set {
 		c.OneOf("feedType", b.FeedType.Value, subscription.FeedTypes...)
 	}
 	b.pins = checkPins(c, b.Feeds.Value)
 }
 
-func (b *declarationBody) declaration(externalID string) subscription.Declaration {
-	return subscription.Declaration{
+func (b *subscriptionBody) settings(externalID string) subscription.Settings {
+	return subscription.Settings{
 		ExternalID: externalID, EventTypes: b.EventTypes.Value, ScopeKind: b.ScopeKind.Value,
 		FeedType: b.FeedType.Value, Feeds: b.pins,
 	}
@@ -60,13 +60,13 @@ func (b *declarationBody) declaration(externalID string) subscription.Declaratio
 
 // createSubscriptionBody is a new subscription as sent.
 type createSubscriptionBody struct {
-	declarationBody `json:",inline"`
-	ExternalID      wire.Optional[string] `json:"externalId"`
+	subscriptionBody `json:",inline"`
+	ExternalID       wire.Optional[string] `json:"externalId"`
 }
 
 // Check implements wire.Body.
 func (b *createSubscriptionBody) Check(c *wire.Checks) {
-	b.declarationBody.Check(c)
+	b.subscriptionBody.Check(c)
 	if b.ExternalID.Set {
 		c.Text("externalId", b.ExternalID.Value, 1, 0)
 	}
@@ -96,7 +96,7 @@ func (a *API) createSubscription(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	id, at, err := a.Commands.CreateSubscription(r.Context(), callerOf(r), destination.ID, body.declaration(body.ExternalID.Value))
+	id, at, err := a.Commands.CreateSubscription(r.Context(), callerOf(r), destination.ID, body.settings(body.ExternalID.Value))
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -265,7 +265,7 @@ func TestEventStoreGoneOnEveryWriteRoute(t *testing.T) {
 func TestPostgresGoneOnEveryRoute(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.rewire(t, func(p *httpapi.Parts) { p.Queries = &query.Queries{Pool: gone(t)} })
+	s.rewire(t, func(p *httpapi.Dependencies) { p.Queries = &query.Queries{Pool: gone(t)} })
 	for _, in := range surface {
 		s.do(t, filled(in)).refused(t, 503, "SERVICE_UNAVAILABLE", "the request itself was fine")
 	}

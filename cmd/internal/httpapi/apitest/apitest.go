@@ -48,8 +48,8 @@ var Operator = command.Caller{Actor: "operator", RequestID: uuid.MustParse("0f00
 // loopback lets tests reach receivers on this machine.
 var loopback = egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 
-// Parts are what the HTTP surfaces are made of. All end with the test.
-type Parts struct {
+// Fixture are what the HTTP surfaces are made of. All end with the test.
+type Fixture struct {
 	Commands *command.Commands
 	Queries  *query.Queries
 	Progress *projections.Progress
@@ -65,9 +65,9 @@ type Parts struct {
 }
 
 // Start starts the parts and waits until every read model is there.
-func Start(tb testing.TB) *Parts {
+func Start(tb testing.TB) *Fixture {
 	tb.Helper()
-	p := &Parts{Logged: &Buffer{}, Pool: pgtest.Pool(tb)}
+	p := &Fixture{Logged: &Buffer{}, Pool: pgtest.Pool(tb)}
 	p.Log = slog.New(slog.NewTextHandler(p.Logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	tb.Cleanup(func() {
 		if tb.Failed() {
@@ -107,7 +107,7 @@ func receivers() *x509.CertPool {
 }
 
 // project runs the read models until the test ends.
-func (p *Parts) project(tb testing.TB) {
+func (p *Fixture) project(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	p.runner = &projections.Runner{Pool: p.Pool, Store: p.Store, Log: p.Log, Progress: p.Progress}
@@ -137,7 +137,7 @@ func (p *Parts) project(tb testing.TB) {
 }
 
 // Process runs a process manager until the test ends.
-func (p *Parts) Process(tb testing.TB, fresh func() eventstore.Process) {
+func (p *Fixture) Process(tb testing.TB, fresh func() eventstore.ProcessManager) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	ended := make(chan error, 1)
@@ -151,10 +151,10 @@ func (p *Parts) Process(tb testing.TB, fresh func() eventstore.Process) {
 }
 
 // StopStore ends the event store for good, as seen from here.
-func (p *Parts) StopStore() { p.stopStore() }
+func (p *Fixture) StopStore() { p.stopStore() }
 
 // Organization makes one, with an API key that works.
-func (p *Parts) Organization(tb testing.TB, name string) (id uuid.UUID, key string) {
+func (p *Fixture) Organization(tb testing.TB, name string) (id uuid.UUID, key string) {
 	tb.Helper()
 	id, _, err := p.Commands.RegisterOrganization(tb.Context(), Operator, command.RegisterOrganization{Name: name})
 	if err != nil {
@@ -164,7 +164,7 @@ func (p *Parts) Organization(tb testing.TB, name string) (id uuid.UUID, key stri
 }
 
 // IssueKey makes a key that works until it expires.
-func (p *Parts) IssueKey(tb testing.TB, organization uuid.UUID, expires *time.Time) string {
+func (p *Fixture) IssueKey(tb testing.TB, organization uuid.UUID, expires *time.Time) string {
 	tb.Helper()
 	issued, at, err := p.Commands.IssueKey(tb.Context(), Operator, command.IssueKey{Organization: organization, ExpiresAt: expires})
 	if err != nil {
@@ -175,7 +175,7 @@ func (p *Parts) IssueKey(tb testing.TB, organization uuid.UUID, expires *time.Ti
 }
 
 // Await waits until read models show the event at a position.
-func (p *Parts) Await(tb testing.TB, at eventstore.Position, readModels ...string) {
+func (p *Fixture) Await(tb testing.TB, at eventstore.Position, readModels ...string) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), Patience)
 	defer cancel()
@@ -186,14 +186,14 @@ func (p *Parts) Await(tb testing.TB, at eventstore.Position, readModels ...strin
 
 // Patient awaits read models longer than a server does before it answers that a write is safe but not readable yet, so
 // that what was written can be read by the next request even on a busy machine.
-func (p *Parts) Patient(ctx context.Context, to eventstore.Position, consumers ...string) bool {
+func (p *Fixture) Patient(ctx context.Context, to eventstore.Position, consumers ...string) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Patience)
 	defer cancel()
 	return p.Progress.Await(ctx, to, consumers...)
 }
 
 // EventTypes are the types of the events in a stream.
-func (p *Parts) EventTypes(tb testing.TB, stream string) []string {
+func (p *Fixture) EventTypes(tb testing.TB, stream string) []string {
 	tb.Helper()
 	var types []string
 	for recorded, err := range p.Store.Read(tb.Context(), stream, 0) {

@@ -1,4 +1,4 @@
-// Package given is the test harness of the aggregates:
+// Package aggregatetest is the test harness of the aggregates:
 //
 //	given.Stream(t, destination.Aggregate).Of(created, secretMinted).
 //		When(destination.Disable{Reason: "maintenance"}).
@@ -6,7 +6,7 @@
 //
 // Each event passes through the codec on its way in and out, as it would through the store, and each command that is
 // accepted is given twice: the second time it may record nothing, unless the test says Repeatable.
-package given
+package aggregatetest
 
 import (
 	"errors"

@@ -2,10 +2,10 @@ package eventstore
 
 import "context"
 
-// Process is a process manager: it answers events with commands. Its state is in memory and is saved now and then
+// ProcessManager is a process manager: it answers events with commands. Its state is in memory and is saved now and then
 // together with its checkpoint; after a crash it gets the events since then again. So what it does must be idempotent
 // (derived ids), and its decisions must follow from the events alone, never from the clock.
-type Process interface {
+type ProcessManager interface {
 	// Name is its name, and that of its checkpoint: lower case and "_".
 	Name() string
 	Filter() Filter
@@ -15,7 +15,7 @@ type Process interface {
 	Restore(row SavedRow) error
 	// Begin ends the restoring. Events up to replayTo, the head of the store at this moment, may have been seen before.
 	Begin(replayTo Position)
-	// React handles a batch in order. An error makes it start again from its checkpoint, in a fresh Process.
+	// React handles a batch in order. An error makes it start again from its checkpoint, in a fresh ProcessManager.
 	React(ctx context.Context, batch []Recorded) error
 	// Changed gives the rows that changed since the last call.
 	Changed() ([]SavedRow, error)

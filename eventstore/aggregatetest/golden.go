@@ -1,4 +1,4 @@
-package given
+package aggregatetest
 
 import (
 	"bytes"
