@@ -33,9 +33,9 @@ func (c *Commands) IssueAuditorToken(ctx context.Context, by Caller, in IssueAud
 	}
 	for {
 		token := credential.New(credential.AuditorToken)
-		out, err := eventstore.Execute(ctx, c.Store, auditor.Aggregate, auditor.StreamID(token.ID), auditor.Command(auditor.Issue{
+		out, err := auditor.Aggregate.Execute(ctx, c.Store, auditor.StreamID(token.ID), auditor.Issue{
 			TokenID: token.ID, Name: in.Name, Hash: token.Hash(), ExpiresAt: in.ExpiresAt, At: c.now(),
-		}), by.context())
+		}, auditor.Options{Metadata: by.metadata()})
 		if errors.Is(err, auditor.ErrTaken) {
 			continue // by chance, about once in 2·10¹⁴: the next id is free
 		}
@@ -48,7 +48,8 @@ func (c *Commands) IssueAuditorToken(ctx context.Context, by Caller, in IssueAud
 
 // RevokeAuditorToken ends a token, named by its public part, at once. Revoking it again changes nothing.
 func (c *Commands) RevokeAuditorToken(ctx context.Context, by Caller, tokenID string) (eventstore.Position, error) {
-	out, err := eventstore.Execute(ctx, c.Store, auditor.Aggregate, auditor.StreamID(tokenID), auditor.Command(auditor.Revoke{At: c.now()}), by.context())
+	out, err := auditor.Aggregate.Execute(ctx, c.Store, auditor.StreamID(tokenID),
+		auditor.Revoke{At: c.now()}, auditor.Options{Metadata: by.metadata()})
 	return out.Position, auditorRefusal(err)
 }
 

@@ -54,9 +54,10 @@ func (c *Commands) BackfillDestination(ctx context.Context, by Caller, destinati
 	made := make([]eventstore.Position, len(wanted))
 	group, appending := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentBackfills)
-	for i, order := range wanted {
+	for i, command := range wanted {
 		group.Go(func() error {
-			out, err := eventstore.Execute(appending, c.Store, dispatch.Aggregate, order.Publication, dispatch.Command(order), by.context())
+			out, err := dispatch.Aggregate.Execute(appending, c.Store, command.Publication,
+				command, dispatch.Options{Metadata: by.metadata()})
 			if len(out.Events) > 0 {
 				made[i] = out.Position
 			}

@@ -68,11 +68,11 @@ type Caller struct {
 	RequestID    uuid.UUID // correlates what follows from one request
 }
 
-// context is the caller's mark on the events of one command.
-func (c Caller) context() eventstore.Context {
-	return eventstore.NewContext(eventstore.Metadata{
+// metadata is what the events of the caller's commands say about their origin.
+func (c Caller) metadata() eventstore.Metadata {
+	return eventstore.Metadata{
 		Organization: c.Organization, CorrelationID: c.RequestID, CausationID: c.RequestID, Actor: c.Actor,
-	})
+	}
 }
 
 // now is the time in the form that events keep: UTC, microseconds as in Postgres.

@@ -49,7 +49,7 @@ func (c *Commands) ReviseDestination(ctx context.Context, by Caller, id uuid.UUI
 }
 
 func (c *Commands) reviseDestination(ctx context.Context, by Caller, id uuid.UUID, patch DestinationPatch) (eventstore.Position, error) {
-	known, err := eventstore.Load(ctx, c.Store, destination.Aggregate, id)
+	known, err := destination.Aggregate.Load(ctx, c.Store, id)
 	if err != nil {
 		return eventstore.Start, err
 	}
@@ -60,7 +60,7 @@ func (c *Commands) reviseDestination(ctx context.Context, by Caller, id uuid.UUI
 	case !known.State.VisibleTo(by.Organization):
 		return eventstore.Start, destinationError(destination.ErrUnknown)
 	}
-	order := destination.Revise{
+	command := destination.Revise{
 		Organization: by.Organization, Name: patch.Name, URL: patch.URL,
 		DebounceWindowSeconds: patch.DebounceWindowSeconds, Enabled: patch.Enabled, At: c.now(),
 	}
@@ -69,19 +69,21 @@ func (c *Commands) reviseDestination(ctx context.Context, by Caller, id uuid.UUI
 		if err != nil {
 			return eventstore.Start, destinationError(err)
 		}
-		order.Headers = &sealed
+		command.Headers = &sealed
 	}
 	if patch.ExternalID != nil && *patch.ExternalID != bears {
-		order.ExternalID = patch.ExternalID
-		return c.renameDestination(ctx, by, id, known, order)
+		command.ExternalID = patch.ExternalID
+		return c.renameDestination(ctx, by, id, known, command)
 	}
-	out, err := eventstore.ExecuteAt(ctx, c.Store, destination.Aggregate, id, &known, destination.Command(order), by.context())
+	out, err := destination.Aggregate.Execute(ctx, c.Store, id,
+		command, destination.Options{Metadata: by.metadata(), Known: &known})
 	return out.Position, destinationError(err)
 }
 
-// renameDestination records an order with another name, if the destination is still as known. See releaseOld.
-func (c *Commands) renameDestination(ctx context.Context, by Caller, id uuid.UUID, known eventstore.Loaded[destination.State], order destination.Revise) (eventstore.Position, error) {
-	old, name := known.State.Settings.ExternalID, *order.ExternalID
+// renameDestination records a command with another name, if the destination is still as known. See releaseOld.
+func (c *Commands) renameDestination(ctx context.Context, by Caller, id uuid.UUID, known eventstore.Loaded[destination.State],
+	command destination.Revise) (eventstore.Position, error) {
+	old, name := known.State.Settings.ExternalID, *command.ExternalID
 	reserved, err := c.reserved(ctx, by.Organization, old)
 	if err != nil {
 		return eventstore.Start, err
@@ -93,7 +95,8 @@ func (c *Commands) renameDestination(ctx context.Context, by Caller, id uuid.UUI
 	case err != nil:
 		return eventstore.Start, err
 	}
-	out, err := eventstore.ExecuteOn(ctx, c.Store, destination.Aggregate, id, known, destination.Command(order), by.context())
+	out, err := destination.Aggregate.Execute(ctx, c.Store, id,
+		command, destination.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: true})
 	if err != nil {
 		err = destinationError(err)
 		c.unclaim(ctx, by, by.Organization, name, id, err)

@@ -102,19 +102,19 @@ func (c *Commands) recordDestination(ctx context.Context, by Caller, id uuid.UUI
 	if err != nil {
 		return eventstore.Start, err
 	}
-	out, err := eventstore.Execute(ctx, c.Store, destination.Aggregate, id, destination.Command(destination.Create{
+	out, err := destination.Aggregate.Execute(ctx, c.Store, id, destination.Create{
 		Organization: by.Organization, SecretID: uuid.New(), Secret: secret, At: c.now(),
 		Settings: destination.Settings{
 			ExternalID: in.ExternalID, Name: in.Name, URL: in.URL, Headers: headers, DebounceWindowSeconds: in.DebounceWindowSeconds,
 		},
-	}), by.context())
+	}, destination.Options{Metadata: by.metadata()})
 	return out.Position, destinationError(err)
 }
 
 // DeleteDestination ends a destination. Its data key goes at once, and with it all that was sealed for it.
 func (c *Commands) DeleteDestination(ctx context.Context, by Caller, id uuid.UUID) (eventstore.Position, error) {
-	out, err := eventstore.Execute(ctx, c.Store, destination.Aggregate, id,
-		destination.Command(destination.Delete{Organization: by.Organization, At: c.now()}), by.context())
+	out, err := destination.Aggregate.Execute(ctx, c.Store, id,
+		destination.Delete{Organization: by.Organization, At: c.now()}, destination.Options{Metadata: by.metadata()})
 	if err != nil {
 		return eventstore.Start, destinationError(err)
 	}
@@ -126,7 +126,7 @@ func (c *Commands) DeleteDestination(ctx context.Context, by Caller, id uuid.UUI
 
 // RotateSecret mints a secret; the others that never expired overlap for 24 hours.
 func (c *Commands) RotateSecret(ctx context.Context, by Caller, id uuid.UUID) (eventstore.Position, error) {
-	known, err := eventstore.Load(ctx, c.Store, destination.Aggregate, id)
+	known, err := destination.Aggregate.Load(ctx, c.Store, id)
 	if err != nil {
 		return eventstore.Start, err
 	}
@@ -137,17 +137,17 @@ func (c *Commands) RotateSecret(ctx context.Context, by Caller, id uuid.UUID) (e
 	if err != nil {
 		return eventstore.Start, destinationError(err)
 	}
-	out, err := eventstore.ExecuteAt(ctx, c.Store, destination.Aggregate, id, &known, destination.Command(destination.Rotate{
+	out, err := destination.Aggregate.Execute(ctx, c.Store, id, destination.Rotate{
 		Organization: by.Organization, SecretID: uuid.New(), Secret: secret, At: c.now(),
-	}), by.context())
+	}, destination.Options{Metadata: by.metadata(), Known: &known})
 	return out.Position, destinationError(err)
 }
 
 // ExpireSecret retires one secret at once.
 func (c *Commands) ExpireSecret(ctx context.Context, by Caller, id, secret uuid.UUID) (eventstore.Position, error) {
-	out, err := eventstore.Execute(ctx, c.Store, destination.Aggregate, id, destination.Command(destination.ExpireSecret{
+	out, err := destination.Aggregate.Execute(ctx, c.Store, id, destination.ExpireSecret{
 		Organization: by.Organization, SecretID: secret, At: c.now(),
-	}), by.context())
+	}, destination.Options{Metadata: by.metadata()})
 	return out.Position, destinationError(err)
 }
 
@@ -174,7 +174,7 @@ func destinationError(err error) error {
 
 // destinationBears implements bears.
 func (c *Commands) destinationBears(ctx context.Context, owner uuid.UUID, externalID string) (borne, gone bool, err error) {
-	loaded, err := eventstore.Load(ctx, c.Store, destination.Aggregate, owner)
+	loaded, err := destination.Aggregate.Load(ctx, c.Store, owner)
 	return !loaded.State.Deleted && loaded.State.Settings.ExternalID == externalID, loaded.State.Deleted, err
 }
 

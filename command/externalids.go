@@ -46,8 +46,8 @@ type bears func(ctx context.Context, owner uuid.UUID, externalID string) (borne,
 // does not bear it (the process died before the owner was recorded, or after it was deleted) is taken over.
 func (c *Commands) claim(ctx context.Context, by Caller, scope uuid.UUID, externalID string, owner uuid.UUID, bears bears) (taken uuid.UUID, err error) {
 	stream := externalid.StreamID(scope, externalID)
-	order := externalid.Claim{Scope: scope, ExternalID: externalID, Owner: owner, At: c.now()}
-	out, err := eventstore.Execute(ctx, c.Store, externalid.Aggregate, stream, externalid.Command(order), by.context())
+	command := externalid.Claim{Scope: scope, ExternalID: externalID, Owner: owner, At: c.now()}
+	out, err := externalid.Aggregate.Execute(ctx, c.Store, stream, command, externalid.Options{Metadata: by.metadata()})
 	if !errors.Is(err, externalid.ErrTaken) {
 		return uuid.Nil, err
 	}
@@ -56,11 +56,11 @@ func (c *Commands) claim(ctx context.Context, by Caller, scope uuid.UUID, extern
 	if err != nil {
 		return uuid.Nil, err
 	}
-	if borne || !gone && order.At.Sub(other.Since) < abandonedAfter {
+	if borne || !gone && command.At.Sub(other.Since) < abandonedAfter {
 		return other.Owner, externalid.ErrTaken
 	}
-	order.Abandoned = other
-	out, err = eventstore.Execute(ctx, c.Store, externalid.Aggregate, stream, externalid.Command(order), by.context())
+	command.Abandoned = other
+	out, err = externalid.Aggregate.Execute(ctx, c.Store, stream, command, externalid.Options{Metadata: by.metadata()})
 	if errors.Is(err, externalid.ErrTaken) {
 		return out.State.Owner, err
 	}
@@ -72,8 +72,8 @@ func (c *Commands) release(ctx context.Context, by Caller, scope uuid.UUID, exte
 	if externalID == "" {
 		return nil
 	}
-	_, err := eventstore.Execute(ctx, c.Store, externalid.Aggregate, externalid.StreamID(scope, externalID),
-		externalid.Command(externalid.Release{Owner: owner, At: c.now()}), by.context())
+	_, err := externalid.Aggregate.Execute(ctx, c.Store, externalid.StreamID(scope, externalID),
+		externalid.Release{Owner: owner, At: c.now()}, externalid.Options{Metadata: by.metadata()})
 	return err
 }
 
@@ -91,7 +91,7 @@ func (c *Commands) unclaim(ctx context.Context, by Caller, scope uuid.UUID, exte
 
 // reserved is the reservation of a name as it is.
 func (c *Commands) reserved(ctx context.Context, scope uuid.UUID, externalID string) (eventstore.Loaded[externalid.State], error) {
-	return eventstore.Load(ctx, c.Store, externalid.Aggregate, externalid.StreamID(scope, externalID))
+	return externalid.Aggregate.Load(ctx, c.Store, externalid.StreamID(scope, externalID))
 }
 
 // releaseOld gives back the name that an owner bore before it was renamed, if nobody renewed the claim since it was
@@ -104,8 +104,9 @@ func (c *Commands) releaseOld(ctx context.Context, by Caller, scope uuid.UUID, e
 	if externalID == "" {
 		return nil
 	}
-	_, err := eventstore.ExecuteOn(ctx, c.Store, externalid.Aggregate, externalid.StreamID(scope, externalID), old,
-		externalid.Command(externalid.Release{Owner: owner, At: c.now()}), by.context())
+	_, err := externalid.Aggregate.Execute(ctx, c.Store, externalid.StreamID(scope, externalID),
+		externalid.Release{Owner: owner, At: c.now()},
+		externalid.Options{Metadata: by.metadata(), Known: &old, OnlyKnown: true})
 	if errors.Is(err, eventstore.ErrWrongRevision) {
 		return nil
 	}

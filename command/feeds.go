@@ -169,7 +169,7 @@ func (c *Commands) AttachSource(ctx context.Context, by Caller, in AttachSource)
 	if !slices.Contains(source.Types(), in.SourceType) {
 		return Association{}, eventstore.Start, refuse(Malformed, "sourceType", "sourceType must be one of %v", source.Types())
 	}
-	known, err := eventstore.Load(ctx, c.Store, source.Aggregate, in.SourceID)
+	known, err := source.Aggregate.Load(ctx, c.Store, in.SourceID)
 	switch {
 	case err != nil:
 		return Association{}, eventstore.Start, err
@@ -178,9 +178,9 @@ func (c *Commands) AttachSource(ctx context.Context, by Caller, in AttachSource)
 	case known.State.Type != in.SourceType:
 		return Association{}, eventstore.Start, refuse(Invalid, "sourceType", "source %s is of type %s", in.SourceID, known.State.Type)
 	}
-	out, err := eventstore.Execute(ctx, c.Store, feed.Aggregate, in.FeedID, feed.Command(feed.AttachSource{
+	out, err := feed.Aggregate.Execute(ctx, c.Store, in.FeedID, feed.AttachSource{
 		Organization: by.Organization, AssociationID: uuid.New(), SourceID: in.SourceID, SourceType: in.SourceType, At: c.now(),
-	}), by.context())
+	}, feed.Options{Metadata: by.metadata()})
 	if err != nil {
 		return Association{}, eventstore.Start, feedRefusal(err)
 	}
@@ -198,7 +198,7 @@ func (c *Commands) DetachSource(ctx context.Context, by Caller, in DetachSource)
 
 // onFeed runs a command of the feed aggregate.
 func (c *Commands) onFeed(ctx context.Context, by Caller, id uuid.UUID, command feed.Command) (Feed, eventstore.Position, error) {
-	out, err := eventstore.Execute(ctx, c.Store, feed.Aggregate, id, command, by.context())
+	out, err := feed.Aggregate.Execute(ctx, c.Store, id, command, feed.Options{Metadata: by.metadata()})
 	if err != nil {
 		return Feed{}, eventstore.Start, feedRefusal(err)
 	}

@@ -356,9 +356,9 @@ func TestGiveFeedback(t *testing.T) {
 // add makes an item as the curator does.
 func (f *feedSide) add(feed, happening uuid.UUID) {
 	f.t.Helper()
-	_, err := eventstore.Execute(f.t.Context(), f.Store, item.Aggregate, item.ID(feed, happening), item.Command(item.Add{
+	_, err := item.Aggregate.Execute(f.t.Context(), f.Store, item.ID(feed, happening), item.Add{
 		FeedID: feed, HappeningID: happening, SourceID: uuid.New(), At: noon,
-	}), eventstore.NewContext(eventstore.Metadata{Actor: "curator"}))
+	}, item.Options{Metadata: eventstore.Metadata{Actor: "curator"}})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (c *Commands) GiveFeedback(ctx context.Context, by Caller, in GiveFeedback)
 	if err := checkText("comment", in.Comment); err != nil {
 		return uuid.Nil, eventstore.Start, err
 	}
-	of, err := eventstore.Load(ctx, c.Store, feed.Aggregate, in.FeedID)
+	of, err := feed.Aggregate.Load(ctx, c.Store, in.FeedID)
 	switch {
 	case err != nil:
 		return uuid.Nil, eventstore.Start, err
@@ -44,9 +44,9 @@ func (c *Commands) GiveFeedback(ctx context.Context, by Caller, in GiveFeedback)
 		return uuid.Nil, eventstore.Start, refuse(NotFound, "", "feed not found")
 	}
 	id := uuid.New()
-	out, err := eventstore.Execute(ctx, c.Store, item.Aggregate, in.ItemID, item.Command(item.GiveFeedback{
+	out, err := item.Aggregate.Execute(ctx, c.Store, in.ItemID, item.GiveFeedback{
 		FeedID: in.FeedID, FeedbackID: id, Organization: by.Organization, Rating: in.Rating, Comment: in.Comment, At: c.now(),
-	}), by.context())
+	}, item.Options{Metadata: by.metadata()})
 	if errors.Is(err, item.ErrUnknown) {
 		return uuid.Nil, eventstore.Start, &Refusal{Kind: NotFound, Message: "item not found", Err: err}
 	}

@@ -47,7 +47,8 @@ func (c *Commands) RegisterOrganization(ctx context.Context, by Caller, in Regis
 		id = uuid.New()
 	}
 	by.Organization = id
-	out, err := eventstore.Execute(ctx, c.Store, organization.Aggregate, id, organization.Command(organization.Register{Name: in.Name, At: c.now()}), by.context())
+	out, err := organization.Aggregate.Execute(ctx, c.Store, id,
+		organization.Register{Name: in.Name, At: c.now()}, organization.Options{Metadata: by.metadata()})
 	return id, out.Position, err
 }
 
@@ -62,9 +63,9 @@ func (c *Commands) IssueKey(ctx context.Context, by Caller, in IssueKey) (KeyIss
 	}
 	by.Organization = in.Organization
 	key := credential.New(credential.APIKey)
-	out, err := eventstore.Execute(ctx, c.Store, organization.Aggregate, in.Organization, organization.Command(organization.IssueKey{
+	out, err := organization.Aggregate.Execute(ctx, c.Store, in.Organization, organization.IssueKey{
 		KeyID: key.ID, Name: in.Name, Hash: key.Hash(), ExpiresAt: in.ExpiresAt, At: c.now(),
-	}), by.context())
+	}, organization.Options{Metadata: by.metadata()})
 	if err != nil {
 		return KeyIssued{}, eventstore.Start, organizationRefusal(err)
 	}
@@ -74,14 +75,14 @@ func (c *Commands) IssueKey(ctx context.Context, by Caller, in IssueKey) (KeyIss
 // RevokeKey ends a key at once. Revoking it again changes nothing.
 func (c *Commands) RevokeKey(ctx context.Context, by Caller, in RevokeKey) (eventstore.Position, error) {
 	by.Organization = in.Organization
-	out, err := eventstore.Execute(ctx, c.Store, organization.Aggregate, in.Organization,
-		organization.Command(organization.RevokeKey{KeyID: in.KeyID, At: c.now()}), by.context())
+	out, err := organization.Aggregate.Execute(ctx, c.Store, in.Organization,
+		organization.RevokeKey{KeyID: in.KeyID, At: c.now()}, organization.Options{Metadata: by.metadata()})
 	return out.Position, organizationRefusal(err)
 }
 
 // requireOrganization refuses an organization that does not exist.
 func (c *Commands) requireOrganization(ctx context.Context, field string, id uuid.UUID) error {
-	known, err := eventstore.Load(ctx, c.Store, organization.Aggregate, id)
+	known, err := organization.Aggregate.Load(ctx, c.Store, id)
 	if err == nil && !known.State.Registered {
 		return refuse(NotFound, field, "organization %s does not exist: register it first", id)
 	}

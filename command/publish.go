@@ -37,16 +37,17 @@ func (c *Commands) Publish(ctx context.Context, by Caller, in EventInput) (uuid.
 	if err := c.checkEvent(&in); err != nil {
 		return in.ID, eventstore.Start, err
 	}
-	mark := by.context()
-	mark.CommandID = in.ID // the same event is the same command
-	mark.Metadata.Organization, mark.Metadata.CorrelationID = in.Organization, in.ID
-	order := publication.Publish{Published: publication.Published{
+	metadata := by.metadata()
+	metadata.Organization, metadata.CorrelationID = in.Organization, in.ID
+	command := publication.Publish{Published: publication.Published{
 		Organization: in.Organization, Type: in.Type, Source: in.Source, Subject: in.Subject,
 		Time: in.Time.UTC().Truncate(time.Microsecond), FeedType: in.FeedType, FeedID: in.FeedID, Data: in.Data,
 	}}
-	// Most ids are new: try that first, without reading.
-	fresh := eventstore.Loaded[publication.State]{Revision: eventstore.NoStream}
-	out, err := eventstore.ExecuteAt(ctx, c.Store, publication.Aggregate, in.ID, &fresh, publication.Command(order), mark)
+	out, err := publication.Aggregate.Execute(ctx, c.Store, in.ID, command, publication.Options{
+		CommandID: in.ID, // the same event is the same command
+		Metadata:  metadata,
+		Known:     &eventstore.Loaded[publication.State]{Revision: eventstore.NoStream}, // most are new: try without reading
+	})
 	if errors.Is(err, publication.ErrNobody) {
 		return in.ID, eventstore.Start, &Refusal{Kind: Invalid, Field: "feedId", Message: publication.ErrNobody.Error(), Err: err}
 	}

@@ -30,9 +30,9 @@ func (c *Commands) ReplayDelivery(ctx context.Context, by Caller, in ReplayInput
 		}
 	}
 	run := uuid.New()
-	out, err := eventstore.Execute(ctx, c.Store, delivery.Aggregate, in.Delivery, delivery.Command(delivery.RequestReplay{
+	out, err := delivery.Aggregate.Execute(ctx, c.Store, in.Delivery, delivery.RequestReplay{
 		Organization: by.Organization, Destination: in.Destination, Replay: run, At: c.now(),
-	}), by.context())
+	}, delivery.Options{Metadata: by.metadata()})
 	for _, refusal := range []error{delivery.ErrInFlight, delivery.ErrReplaying, delivery.ErrSuperseded, delivery.ErrDiscarded} {
 		if errors.Is(err, refusal) {
 			return run, eventstore.Start, &Refusal{Kind: Exists, Message: refusal.Error(), Err: err}

@@ -36,15 +36,16 @@ func (c *Commands) RegisterSource(ctx context.Context, by Caller, in RegisterSou
 	}
 	in.Handle = strings.TrimPrefix(in.Handle, "@")
 	id := source.ID(in.Type, in.URL, in.Handle, in.Timezone)
-	out, err := eventstore.Execute(ctx, c.Store, source.Aggregate, id, source.Command(source.Register{
+	out, err := source.Aggregate.Execute(ctx, c.Store, id, source.Register{
 		Type: in.Type, URL: in.URL, Handle: in.Handle, Timezone: in.Timezone, At: c.now(),
-	}), by.context())
+	}, source.Options{Metadata: by.metadata()})
 	return id, out.Position, err
 }
 
 // CollectSource asks for a collection as soon as a collector is free.
 func (c *Commands) CollectSource(ctx context.Context, by Caller, id uuid.UUID) (eventstore.Position, error) {
-	out, err := eventstore.Execute(ctx, c.Store, source.Aggregate, id, source.Command(source.Request{At: c.now()}), by.context())
+	out, err := source.Aggregate.Execute(ctx, c.Store, id,
+		source.Request{At: c.now()}, source.Options{Metadata: by.metadata()})
 	if errors.Is(err, source.ErrUnknown) {
 		return out.Position, &Refusal{Kind: NotFound, Message: "source not found", Err: err}
 	}

@@ -69,9 +69,9 @@ func (c *Commands) UpsertSubscription(ctx context.Context, by Caller, dest uuid.
 }
 
 func (c *Commands) recordSubscription(ctx context.Context, by Caller, id, dest uuid.UUID, d subscription.Settings) (eventstore.Position, error) {
-	out, err := eventstore.Execute(ctx, c.Store, subscription.Aggregate, id, subscription.Command(subscription.Create{
+	out, err := subscription.Aggregate.Execute(ctx, c.Store, id, subscription.Create{
 		Organization: by.Organization, Destination: dest, Settings: d, At: c.now(),
-	}), by.context())
+	}, subscription.Options{Metadata: by.metadata()})
 	return out.Position, subscriptionError(err)
 }
 
@@ -103,7 +103,7 @@ func (c *Commands) ReviseSubscription(ctx context.Context, by Caller, dest, id u
 }
 
 func (c *Commands) reviseSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, patch SubscriptionPatch) (eventstore.Position, error) {
-	known, err := eventstore.Load(ctx, c.Store, subscription.Aggregate, id)
+	known, err := subscription.Aggregate.Load(ctx, c.Store, id)
 	if err != nil {
 		return eventstore.Start, err
 	}
@@ -114,11 +114,11 @@ func (c *Commands) reviseSubscription(ctx context.Context, by Caller, dest, id u
 	case known.State.Organization != by.Organization || known.State.Destination != dest || known.State.Deleted:
 		return eventstore.Start, subscriptionError(subscription.ErrUnknown)
 	}
-	order := subscription.Revise{
+	command := subscription.Revise{
 		Organization: by.Organization, Destination: dest, EventTypes: patch.EventTypes,
 		ScopeKind: patch.ScopeKind, FeedType: patch.FeedType, Feeds: patch.Feeds, Active: patch.Active, At: c.now(),
 	}
-	merged := order.Merge(known.State.Settings)
+	merged := command.Merge(known.State.Settings)
 	if err := c.checkTypes(merged.EventTypes); err != nil {
 		return eventstore.Start, err
 	}
@@ -131,16 +131,18 @@ func (c *Commands) reviseSubscription(ctx context.Context, by Caller, dest, id u
 		}
 	}
 	if patch.ExternalID != nil && *patch.ExternalID != bears {
-		order.ExternalID = patch.ExternalID
-		return c.renameSubscription(ctx, by, dest, id, known, order)
+		command.ExternalID = patch.ExternalID
+		return c.renameSubscription(ctx, by, dest, id, known, command)
 	}
-	out, err := eventstore.ExecuteAt(ctx, c.Store, subscription.Aggregate, id, &known, subscription.Command(order), by.context())
+	out, err := subscription.Aggregate.Execute(ctx, c.Store, id,
+		command, subscription.Options{Metadata: by.metadata(), Known: &known})
 	return out.Position, subscriptionError(err)
 }
 
-// renameSubscription records an order with another name, if the subscription is still as known. See releaseOld.
-func (c *Commands) renameSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, known eventstore.Loaded[subscription.State], order subscription.Revise) (eventstore.Position, error) {
-	old, name := known.State.Settings.ExternalID, *order.ExternalID
+// renameSubscription records a command with another name, if the subscription is still as known. See releaseOld.
+func (c *Commands) renameSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, known eventstore.Loaded[subscription.State],
+	command subscription.Revise) (eventstore.Position, error) {
+	old, name := known.State.Settings.ExternalID, *command.ExternalID
 	if err := CheckExternalID("externalId", name); err != nil {
 		return eventstore.Start, err
 	}
@@ -155,7 +157,8 @@ func (c *Commands) renameSubscription(ctx context.Context, by Caller, dest, id u
 	case err != nil:
 		return eventstore.Start, err
 	}
-	out, err := eventstore.ExecuteOn(ctx, c.Store, subscription.Aggregate, id, known, subscription.Command(order), by.context())
+	out, err := subscription.Aggregate.Execute(ctx, c.Store, id,
+		command, subscription.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: true})
 	if err != nil {
 		err = subscriptionError(err)
 		c.unclaim(ctx, by, dest, name, id, err)
@@ -166,9 +169,9 @@ func (c *Commands) renameSubscription(ctx context.Context, by Caller, dest, id u
 
 // DeleteSubscription ends a subscription; deliveries that only it asked for are discarded.
 func (c *Commands) DeleteSubscription(ctx context.Context, by Caller, dest, id uuid.UUID) (eventstore.Position, error) {
-	out, err := eventstore.Execute(ctx, c.Store, subscription.Aggregate, id, subscription.Command(subscription.Delete{
+	out, err := subscription.Aggregate.Execute(ctx, c.Store, id, subscription.Delete{
 		Organization: by.Organization, Destination: dest, At: c.now(),
-	}), by.context())
+	}, subscription.Options{Metadata: by.metadata()})
 	if err != nil {
 		return eventstore.Start, subscriptionError(err)
 	}
@@ -187,7 +190,7 @@ func (c *Commands) checkSettings(ctx context.Context, by Caller, dest uuid.UUID,
 	if err := c.checkTypes(d.EventTypes); err != nil {
 		return err
 	}
-	owner, err := eventstore.Load(ctx, c.Store, destination.Aggregate, dest)
+	owner, err := destination.Aggregate.Load(ctx, c.Store, dest)
 	if err != nil {
 		return err
 	}
@@ -227,7 +230,7 @@ func (c *Commands) checkPins(ctx context.Context, by Caller, pins []subscription
 
 // subscriptionBears implements bears.
 func (c *Commands) subscriptionBears(ctx context.Context, owner uuid.UUID, externalID string) (borne, gone bool, err error) {
-	loaded, err := eventstore.Load(ctx, c.Store, subscription.Aggregate, owner)
+	loaded, err := subscription.Aggregate.Load(ctx, c.Store, owner)
 	return !loaded.State.Deleted && loaded.State.Settings.ExternalID == externalID, loaded.State.Deleted, err
 }
 

@@ -1,11 +1,14 @@
 // Package eventstore is the program's memory: the envelope of a stored event, the store that keeps it, the codec that
-// names it, and the one loop through which every decision becomes a fact.
+// names it, and the one loop through which every decision becomes a fact, Aggregate.Execute.
 //
-//	load ──▶ decide ──▶ append (explicit revision) ──▶ done
-//	  ▲                        │ somebody was faster
-//	  └────────────────────────┘ at most maxRetries times
+//	load ──▶ decide ──▶ append at the revision that was loaded ──▶ done
+//	  ▲                        │ somebody was faster: for at most 20 s
+//	  └────────────────────────┘ the store can't be reached: for at most 3 s
 //
-// Package esdb implements Store on the official EventStoreDB client; package tail lets many consumers share one
-// subscription; package node is the embedded server for the client;
-// package storetest is the contract that any implementation must meet.
+// Follow is a subscription that outlives its connection. ProcessManager is what answers events with commands.
+//
+// Package esdb implements Store on the official EventStoreDB client, and package node is the embedded server for that
+// client. Package tail lets many consumers share one subscription, and package copying copies one store into another.
+// For tests there are aggregatetest (given, when, then), nodetest (a node for one test) and storetest, the contract
+// that any Store must meet.
 package eventstore

@@ -106,6 +106,9 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
+// Options go with a command to Aggregate.Execute.
+type Options = eventstore.Options[State]
+
 // tokens is the name space of StreamID.
 var tokens = uuid.MustParse("5b1f8a0e-6d0a-4d0c-9a55-1f0c5d1f6a11")
 

@@ -164,3 +164,6 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Evolve:   func(s State, e Event) State { return e.evolve(s) },
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
+
+// Options go with a command to Aggregate.Execute.
+type Options = eventstore.Options[State]

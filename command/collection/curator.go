@@ -122,19 +122,17 @@ func (c *Curator) React(ctx context.Context, batch []eventstore.Recorded) error 
 
 // do records one change. Its command id is derived, so that doing it again after a crash records nothing.
 func (c *Curator) do(ctx context.Context, id uuid.UUID, t task) error {
-	mark := eventstore.Context{CommandID: uuid.NewSHA1(t.cause, id[:]), Metadata: t.metadata}
+	options := item.Options{CommandID: uuid.NewSHA1(t.cause, id[:]), Metadata: t.metadata}
 	if t.remove {
-		_, err := eventstore.Execute(ctx, c.store, item.Aggregate, id,
-			item.Command(item.Remove{Reason: reasonDetached, At: t.at}), mark)
+		_, err := item.Aggregate.Execute(ctx, c.store, id, item.Remove{Reason: reasonDetached, At: t.at}, options)
 		return err
 	}
-	var known *eventstore.Loaded[item.State]
 	if !t.replayed { // most are new: try without reading
-		known = &eventstore.Loaded[item.State]{Revision: eventstore.NoStream}
+		options.Known = &eventstore.Loaded[item.State]{Revision: eventstore.NoStream}
 	}
-	_, err := eventstore.ExecuteAt(ctx, c.store, item.Aggregate, id, known, item.Command(item.Add{
+	_, err := item.Aggregate.Execute(ctx, c.store, id, item.Add{
 		FeedID: t.feed, HappeningID: t.happening, SourceID: t.source, Backfill: t.backfill, At: t.at,
-	}), mark)
+	}, options)
 	if err != nil || t.backfill {
 		return err
 	}

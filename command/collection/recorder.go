@@ -57,11 +57,11 @@ func (r *Recorder) begin(ctx context.Context, due Due) (*visit, error) {
 }
 
 func (v *visit) onSource(ctx context.Context, command source.Command) (eventstore.Outcome[source.State, source.Event], error) {
-	return eventstore.Execute(ctx, v.Store, source.Aggregate, v.source, command, v.mark())
+	return source.Aggregate.Execute(ctx, v.Store, v.source, command, source.Options{Metadata: v.metadata()})
 }
 
-func (v *visit) mark() eventstore.Context {
-	return eventstore.NewContext(eventstore.Metadata{CorrelationID: v.trace, CausationID: v.trace, Actor: MonitorName})
+func (v *visit) metadata() eventstore.Metadata {
+	return eventstore.Metadata{CorrelationID: v.trace, CausationID: v.trace, Actor: MonitorName}
 }
 
 // spread is the source's place in the tolerance of its schedule.
@@ -144,9 +144,9 @@ func (v *visit) observe(ctx context.Context, id uuid.UUID, o collect.Observation
 	if err == nil && !known.Stale && bytes.Equal(digest, known.Digest) {
 		return nil
 	}
-	out, err := eventstore.Execute(ctx, v.Store, happening.Aggregate, id, happening.Command(happening.Observe{
+	out, err := happening.Aggregate.Execute(ctx, v.Store, id, happening.Observe{
 		SourceID: v.source, Key: o.Key, Keys: o.Keys, Details: o.Details, PublishedAt: o.PublishedAt, Source: block, At: v.now(),
-	}), v.mark())
+	}, happening.Options{Metadata: v.metadata()})
 	switch {
 	case err == nil:
 	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrWrongRevision), ctx.Err() != nil:
@@ -171,8 +171,8 @@ func (v *visit) observe(ctx context.Context, id uuid.UUID, o collect.Observation
 }
 
 func (v *visit) markStale(ctx context.Context, id uuid.UUID, t *tally) error {
-	out, err := eventstore.Execute(ctx, v.Store, happening.Aggregate, id,
-		happening.Command(happening.MarkStale{SourceID: v.source, At: v.now()}), v.mark())
+	out, err := happening.Aggregate.Execute(ctx, v.Store, id,
+		happening.MarkStale{SourceID: v.source, At: v.now()}, happening.Options{Metadata: v.metadata()})
 	if err != nil {
 		return fmt.Errorf("happening %s: %w", id, err)
 	}

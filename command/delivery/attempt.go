@@ -88,9 +88,9 @@ func (d *Deliverer) record(ctx context.Context, job Job, at time.Time, result we
 		trigger = delivery.ManualReplay
 	}
 	d.Record(Attempt{FailureReason: result.FailureReason, Duration: result.Duration, Trigger: trigger})
-	mark := eventstore.NewContext(eventstore.Metadata{
+	options := delivery.Options{CommandID: uuid.New(), Known: job.Known, Metadata: eventstore.Metadata{
 		Organization: job.Target.Organization, CorrelationID: job.Body.Event, CausationID: job.ID, Actor: DelivererName,
-	})
+	}}
 	var sealed []byte
 	for {
 		var err error
@@ -98,8 +98,8 @@ func (d *Deliverer) record(ctx context.Context, job Job, at time.Time, result we
 			sealed, err = d.Vault.Seal(ctx, job.Target.ID, []byte(result.Body))
 		}
 		if err == nil {
-			order := d.outcome(job, trigger, at, result, sealed)
-			_, err = eventstore.ExecuteAt(ctx, d.Store, delivery.Aggregate, job.ID, job.Known, delivery.Command(order), mark)
+			attempt := d.outcome(job, trigger, at, result, sealed)
+			_, err = delivery.Aggregate.Execute(ctx, d.Store, job.ID, attempt, options)
 		}
 		switch {
 		case err == nil, errors.Is(err, command.ErrForgotten), ctx.Err() != nil:

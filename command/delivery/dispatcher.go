@@ -140,27 +140,25 @@ func (f *fanOut) record(ctx context.Context, store eventstore.Store, handoff Han
 	known := &eventstore.Loaded[dispatch.State]{Revision: eventstore.NoStream} // most are new: try without reading
 	for first := 0; first < len(f.scheduled); first += dispatch.MaxPerEvent {
 		last := min(first+dispatch.MaxPerEvent, len(f.scheduled))
-		out, err := eventstore.ExecuteAt(ctx, store, dispatch.Aggregate, f.id, known, dispatch.Command(dispatch.Schedule{
+		out, err := dispatch.Aggregate.Execute(ctx, store, f.id, dispatch.Schedule{
 			DeliveriesScheduled: dispatch.DeliveriesScheduled{Publication: f.id, Event: summary, Deliveries: f.scheduled[first:last], At: f.at},
-		}), f.mark(first))
+		}, dispatch.Options{
+			CommandID: eventstore.EventID(f.id, first), // derived: dispatching again after a crash appends nothing
+			Metadata:  f.metadata(f.published.Organization),
+			Known:     known,
+		})
 		if err != nil {
 			f.cancel(handoff, first)
 			return fmt.Errorf("dispatch %s: %w", f.id, err)
 		}
-		known = &eventstore.Loaded[dispatch.State]{State: out.State, Revision: out.Revision, Position: out.Position}
+		known = &out.Loaded
 		f.submit(handoff, first, last)
 	}
 	return f.supersede(ctx, store)
 }
 
-// mark derives the command's id, so that dispatching again after a crash appends nothing.
-func (f *fanOut) mark(chunk int) eventstore.Context {
-	return eventstore.Context{
-		CommandID: eventstore.EventID(f.id, chunk),
-		Metadata: eventstore.Metadata{
-			Organization: f.published.Organization, CorrelationID: f.id, CausationID: f.cause.ID, Actor: DispatcherName,
-		},
-	}
+func (f *fanOut) metadata(organization uuid.UUID) eventstore.Metadata {
+	return eventstore.Metadata{Organization: organization, CorrelationID: f.id, CausationID: f.cause.ID, Actor: DispatcherName}
 }
 
 func (f *fanOut) submit(handoff Handoff, first, last int) {
@@ -192,11 +190,9 @@ func (f *fanOut) supersede(ctx context.Context, store eventstore.Store) error {
 			continue
 		}
 		newer := dispatch.DeliveryID(f.id, s.Destination)
-		mark := f.mark(0)
-		mark.CommandID = eventstore.EventID(newer, 0)
-		mark.Metadata.Organization = s.Organization
-		_, err := eventstore.Execute(ctx, store, delivery.Aggregate, s.Supersedes,
-			delivery.Command(delivery.Supersede{By: newer, At: f.at}), mark)
+		_, err := delivery.Aggregate.Execute(ctx, store, s.Supersedes,
+			delivery.Supersede{By: newer, At: f.at},
+			delivery.Options{CommandID: eventstore.EventID(newer, 0), Metadata: f.metadata(s.Organization)})
 		if err != nil {
 			return fmt.Errorf("supersede %s: %w", s.Supersedes, err)
 		}

@@ -185,11 +185,11 @@ func failures(n int) string {
 
 // disable appends under an id derived from the attempt: given the same events again it records nothing.
 func (h *Health) disable(ctx context.Context, cause *eventstore.Recorded, a delivery.Attempted, switches int, reason string) error {
-	_, err := eventstore.Execute(ctx, h.store, destination.Aggregate, a.Destination,
-		destination.Command(destination.AutoDisable{Switches: switches, Reason: reason, At: cause.Created.UTC().Truncate(time.Microsecond)}),
-		eventstore.Context{CommandID: cause.ID, Metadata: eventstore.Metadata{
-			Organization: a.Organization, CausationID: cause.ID, Actor: HealthName, Reason: reason,
-		}})
+	command := destination.AutoDisable{Switches: switches, Reason: reason, At: recordedAt(cause)}
+	_, err := destination.Aggregate.Execute(ctx, h.store, a.Destination, command, destination.Options{
+		CommandID: cause.ID,
+		Metadata:  eventstore.Metadata{Organization: a.Organization, CausationID: cause.ID, Actor: HealthName, Reason: reason},
+	})
 	if errors.Is(err, destination.ErrUnknown) {
 		return nil // deleted meanwhile
 	}

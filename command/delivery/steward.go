@@ -110,8 +110,10 @@ func (s *Steward) afterFeed(ctx context.Context, r *eventstore.Recorded) error {
 		if !sub.Active || !slices.ContainsFunc(sub.Settings.Feeds, pins) || s.routes.sees(sub.Organization, id) {
 			continue
 		}
-		order := subscription.Deactivate{Switches: sub.Switches, Reason: reason, At: recordedAt(r)}
-		_, err := eventstore.Execute(ctx, s.store, subscription.Aggregate, sub.ID, subscription.Command(order), mark(r, sub.ID, sub.Organization, reason))
+		command := subscription.Deactivate{Switches: sub.Switches, Reason: reason, At: recordedAt(r)}
+		_, err := subscription.Aggregate.Execute(ctx, s.store, sub.ID, command, subscription.Options{
+			CommandID: commandID(r, sub.ID), Metadata: stewardMetadata(r, sub.Organization, reason),
+		})
 		if err != nil && !errors.Is(err, subscription.ErrUnknown) {
 			return fmt.Errorf("switch off subscription %s: %w", sub.ID, err)
 		}
@@ -133,8 +135,9 @@ func (s *Steward) afterDestination(ctx context.Context, r *eventstore.Recorded) 
 		if sub.Destination != id {
 			continue
 		}
-		order := subscription.Delete{At: recordedAt(r)}
-		_, err := eventstore.Execute(ctx, s.store, subscription.Aggregate, sub.ID, subscription.Command(order), mark(r, sub.ID, sub.Organization, reasonDestination))
+		_, err := subscription.Aggregate.Execute(ctx, s.store, sub.ID, subscription.Delete{At: recordedAt(r)}, subscription.Options{
+			CommandID: commandID(r, sub.ID), Metadata: stewardMetadata(r, sub.Organization, reasonDestination),
+		})
 		if err != nil && !errors.Is(err, subscription.ErrUnknown) {
 			return fmt.Errorf("delete subscription %s: %w", sub.ID, err)
 		}
@@ -155,8 +158,9 @@ func (s *Steward) afterSubscription(ctx context.Context, r *eventstore.Recorded,
 		return err
 	}
 	for _, id := range orphans {
-		order := delivery.Discard{Reason: reasonNobody, At: recordedAt(r)}
-		_, err := eventstore.Execute(ctx, s.store, delivery.Aggregate, id, delivery.Command(order), mark(r, id, sub.Organization, reasonNobody))
+		_, err := delivery.Aggregate.Execute(ctx, s.store, id, delivery.Discard{Reason: reasonNobody, At: recordedAt(r)}, delivery.Options{
+			CommandID: commandID(r, id), Metadata: stewardMetadata(r, sub.Organization, reasonNobody),
+		})
 		if err != nil {
 			return fmt.Errorf("discard delivery %s: %w", id, err)
 		}
@@ -166,10 +170,11 @@ func (s *Steward) afterSubscription(ctx context.Context, r *eventstore.Recorded,
 
 func recordedAt(r *eventstore.Recorded) time.Time { return r.Created.UTC().Truncate(time.Microsecond) }
 
-// mark derives the command's id from its cause and its object.
-func mark(cause *eventstore.Recorded, object, organization uuid.UUID, reason string) eventstore.Context {
-	return eventstore.Context{
-		CommandID: uuid.NewSHA1(cause.ID, object[:]),
-		Metadata:  eventstore.Metadata{Organization: organization, CausationID: cause.ID, Actor: StewardName, Reason: reason},
-	}
+// commandID derives the id of what follows from an event for an object: done again after a crash, it is recorded once.
+func commandID(cause *eventstore.Recorded, object uuid.UUID) uuid.UUID {
+	return uuid.NewSHA1(cause.ID, object[:])
+}
+
+func stewardMetadata(cause *eventstore.Recorded, organization uuid.UUID, reason string) eventstore.Metadata {
+	return eventstore.Metadata{Organization: organization, CausationID: cause.ID, Actor: StewardName, Reason: reason}
 }

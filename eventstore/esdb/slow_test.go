@@ -28,7 +28,7 @@ func TestASlowServerIsWaitedForAndAMissingOneIsNot(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 
-	_, err = eventstore.Load(t.Context(), store, counter, uuid.New())
+	_, err = store.Head(t.Context())
 	if !errors.Is(err, eventstore.ErrUnavailable) || !strings.Contains(err.Error(), "no server in") {
 		t.Errorf("error = %v, want unavailable with no server", err)
 	}
@@ -38,7 +38,8 @@ func TestASlowServerIsWaitedForAndAMissingOneIsNot(t *testing.T) {
 	relay(t, between, server, stall)
 	appended := make(chan error, 1)
 	go func() {
-		_, err := eventstore.Execute(t.Context(), store, counter, uuid.New(), count{By: 1, Limit: 1}, fresh())
+		proposed := eventstore.Proposed{ID: uuid.New(), Type: "counter.counted.v1", Data: []byte(`{}`)}
+		_, err := store.Append(t.Context(), eventstore.StreamName("counter", uuid.New()), eventstore.NoStream, []eventstore.Proposed{proposed})
 		appended <- err
 	}()
 	select {

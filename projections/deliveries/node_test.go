@@ -46,18 +46,18 @@ func TestFromTheStoreToAClaim(t *testing.T) {
 		}
 	})
 
-	about := eventstore.NewContext(eventstore.Metadata{Organization: org, Actor: "test"})
+	by := eventstore.Metadata{Organization: org, Actor: "test"}
 	var create destination.Command = destination.Create{
 		Organization: org, Settings: destination.Settings{Name: "CRM", URL: "https://example.org/hook"}, SecretID: uuid.New(), Secret: []byte("sealed"), At: noon,
 	}
-	created, err := eventstore.Execute(ctx, store, destination.Aggregate, alpha, create, about)
+	created, err := destination.Aggregate.Execute(ctx, store, alpha, create, destination.Options{Metadata: by})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var publish publication.Command = publication.Publish{Published: publication.Published{
 		Organization: org, Type: "research.status.changed", Source: "https://example.org/research", Time: noon, Data: []byte(`{"n":1.50}`),
 	}}
-	published, err := eventstore.Execute(ctx, store, publication.Aggregate, event(1), publish, about)
+	published, err := publication.Aggregate.Execute(ctx, store, event(1), publish, publication.Options{Metadata: by})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,8 @@ func TestFromTheStoreToAClaim(t *testing.T) {
 		Publication: event(1), At: noon, Deliveries: []dispatch.Scheduled{to(alpha)},
 		Event: dispatch.Summary{Type: "research.status.changed", Source: "https://example.org/research", Time: noon},
 	}}
-	if _, err := eventstore.Execute(ctx, store, dispatch.Aggregate, event(1), schedule, about); err != nil {
+	if _, err := dispatch.Aggregate.Execute(ctx, store, event(1),
+		schedule, dispatch.Options{Metadata: by}); err != nil {
 		t.Fatal(err)
 	}
 	id := dispatch.DeliveryID(event(1), alpha)
@@ -73,7 +74,7 @@ func TestFromTheStoreToAClaim(t *testing.T) {
 		Organization: org, Destination: alpha, Number: 1, Trigger: delivery.Automatic, At: noon,
 		Outcome: delivery.Outcome{FailureReason: "timeout"}, Retry: delivery.Retry{Schedule: []time.Duration{5 * time.Second}},
 	}
-	recorded, err := eventstore.Execute(ctx, store, delivery.Aggregate, id, record, about)
+	recorded, err := delivery.Aggregate.Execute(ctx, store, id, record, delivery.Options{Metadata: by})
 	if err != nil {
 		t.Fatal(err)
 	}

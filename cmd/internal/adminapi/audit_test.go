@@ -67,7 +67,7 @@ func (s *server) life(t *testing.T, by command.Caller) (id, first, second uuid.U
 	if _, err := s.Commands.ReviseDestination(t.Context(), by, created.ID, command.DestinationPatch{Enabled: &off}); err != nil {
 		t.Fatal(err)
 	}
-	loaded, err := eventstore.Load(t.Context(), s.Store, destination.Aggregate, created.ID)
+	loaded, err := destination.Aggregate.Load(t.Context(), s.Store, created.ID)
 	if err != nil || len(loaded.State.Secrets) != 2 {
 		t.Fatalf("%+v, %v", loaded.State, err)
 	}

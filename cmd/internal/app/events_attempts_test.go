@@ -75,8 +75,9 @@ func TestTwoDriversRace(t *testing.T) {
 		Organization: organization, Destination: uuid.MustParse(destination), Number: 1, Trigger: delivery.Automatic, At: time.Now().UTC().Truncate(time.Microsecond),
 		Outcome: delivery.Outcome{FailureReason: "timeout", ErrorMessage: "the endpoint did not answer"},
 	}
-	mark := eventstore.NewContext(eventstore.Metadata{Organization: organization, Actor: "deliverer"})
-	if _, err := eventstore.Execute(t.Context(), p.app.Commands.Store, delivery.Aggregate, uuid.MustParse(id), delivery.Command(order), mark); err != nil {
+	metadata := eventstore.Metadata{Organization: organization, Actor: "deliverer"}
+	if _, err := delivery.Aggregate.Execute(t.Context(), p.app.Commands.Store, uuid.MustParse(id),
+		order, delivery.Options{Metadata: metadata}); err != nil {
 		t.Fatal(err)
 	}
 	close(answer)
@@ -234,8 +235,9 @@ func TestDeletionThatWasCutOffIsFinished(t *testing.T) {
 	url, _ := p.endpoint(statuses(200))
 	id := uuid.MustParse(p.connect("crm", url, 0))
 	order := destination.Delete{Organization: organization, At: time.Now().UTC().Truncate(time.Microsecond)}
-	mark := eventstore.NewContext(eventstore.Metadata{Organization: organization, Actor: "key:test"})
-	if _, err := eventstore.Execute(t.Context(), p.app.Commands.Store, destination.Aggregate, id, destination.Command(order), mark); err != nil {
+	metadata := eventstore.Metadata{Organization: organization, Actor: "key:test"}
+	if _, err := destination.Aggregate.Execute(t.Context(), p.app.Commands.Store, id,
+		order, destination.Options{Metadata: metadata}); err != nil {
 		t.Fatal(err)
 	}
 	if again := p.connect("crm", url, 0); again == id.String() {

@@ -30,8 +30,8 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 	runner := &projections.Runner{Pool: pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
 	register := func() eventstore.Position {
 		t.Helper()
-		done, err := eventstore.Execute(t.Context(), store, organization.Aggregate, uuid.New(),
-			organization.Command(organization.Register{Name: "Town hall", At: time.Now()}), eventstore.Context{})
+		done, err := organization.Aggregate.Execute(t.Context(), store, uuid.New(),
+			organization.Register{Name: "Town hall", At: time.Now()}, organization.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

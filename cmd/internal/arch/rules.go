@@ -139,10 +139,9 @@ var Rules = []Rule{
 
 // impure are the functions that decisions must not call, by import path.
 var impure = map[string][]string{
-	"time":                {"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"},
-	"crypto/rand":         {"Int", "Prime", "Read", "Text"},
-	uuid:                  {"Must", "New", "NewRandom", "NewString", "NewUUID", "NewV6", "NewV7"},
-	"carillon/eventstore": {"NewContext"},
+	"time":        {"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"},
+	"crypto/rand": {"Int", "Prime", "Read", "Text"},
+	uuid:          {"Must", "New", "NewRandom", "NewString", "NewUUID", "NewV6", "NewV7"},
 }
 
 // Limits of files.

@@ -49,7 +49,8 @@ func (s *server) delivery(t *testing.T, destination string) string {
 // happens executes a command on a delivery as the workers do, and waits until it can be read.
 func (s *server) happens(t *testing.T, id string, order delivery.Command) {
 	t.Helper()
-	out, err := eventstore.Execute(t.Context(), s.Store, delivery.Aggregate, uuid.MustParse(id), order, eventstore.NewContext(eventstore.Metadata{Organization: s.org, Actor: "deliverer"}))
+	out, err := delivery.Aggregate.Execute(t.Context(), s.Store, uuid.MustParse(id),
+		order, delivery.Options{Metadata: eventstore.Metadata{Organization: s.org, Actor: "deliverer"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,9 +66,9 @@ func TestFeedThatAnAdminDisabledIsEnabled(t *testing.T) {
 	s := serve(t)
 	made, path := s.eventFeed(t)
 	off := false
-	out, err := eventstore.Execute(t.Context(), s.Store, feed.Aggregate, uuid.MustParse(made.ID), feed.Command(feed.Revise{
+	out, err := feed.Aggregate.Execute(t.Context(), s.Store, uuid.MustParse(made.ID), feed.Revise{
 		Organization: s.org, Enabled: &off, By: feed.ByAdmin, Reason: "maintenance", At: made.UpdatedAt,
-	}), eventstore.NewContext(eventstore.Metadata{Actor: "operator"}))
+	}, feed.Options{Metadata: eventstore.Metadata{Actor: "operator"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,9 +74,9 @@ func TestItemOfADetachedSourceTakesNoFeedback(t *testing.T) {
 	association := s.attach(t, path, source)
 	feedID, eventID := uuid.MustParse(made.ID), happening.DeriveID("Concert")
 	id := item.ID(feedID, eventID)
-	_, err := eventstore.Execute(t.Context(), s.Store, item.Aggregate, id, item.Command(item.Add{
+	_, err := item.Aggregate.Execute(t.Context(), s.Store, id, item.Add{
 		FeedID: feedID, HappeningID: eventID, SourceID: source, At: made.CreatedAt,
-	}), eventstore.NewContext(eventstore.Metadata{Actor: "curator"}))
+	}, item.Options{Metadata: eventstore.Metadata{Actor: "curator"}})
 	if err != nil {
 		t.Fatal(err)
 	}

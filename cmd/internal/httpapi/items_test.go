@@ -45,10 +45,10 @@ func concert(title string, start time.Time) happening.Details {
 // observe records what a source shows.
 func (s *server) observe(t *testing.T, source uuid.UUID, details happening.Details) {
 	t.Helper()
-	_, err := eventstore.Execute(t.Context(), s.Store, happening.Aggregate, happening.DeriveID(details.Title), happening.Command(happening.Observe{
+	_, err := happening.Aggregate.Execute(t.Context(), s.Store, happening.DeriveID(details.Title), happening.Observe{
 		SourceID: source, Key: details.Title, Details: details, Source: happening.Block{Type: "site", URL: "https://example.org/events"},
 		At: time.Now().UTC().Truncate(time.Microsecond),
-	}), eventstore.NewContext(eventstore.Metadata{Actor: "collector"}))
+	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,163 @@
+package eventstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Options say on whose behalf a command runs, and what the caller knows already. Each aggregate names its own:
+//
+//	destination.Aggregate.Execute(ctx, store, id, command, destination.Options{Metadata: metadata})
+type Options[S any] struct {
+	// CommandID names the intention. A command that is executed twice under one id is recorded once, so that a caller
+	// who got no answer may simply try again. uuid.Nil is a fresh id.
+	CommandID uuid.UUID
+	// Metadata is stored with each event.
+	Metadata Metadata
+	// Known is the instance as the caller knows it. It is tried first, which saves a read. If it turns out to be old,
+	// the append is refused and the loop loads for itself. nil: not known.
+	Known *Loaded[S]
+	// OnlyKnown says that the command is right for the known state only. If that turns out to be old, Execute fails
+	// with ErrWrongRevision.
+	OnlyKnown bool
+}
+
+// Outcome is what a command came to: the instance afterwards, and its new events.
+type Outcome[S, E any] struct {
+	Loaded[S]
+
+	Events []E // none where the command asked for what already was
+}
+
+const (
+	patience   = 3 * time.Second  // with a store that can't be reached
+	contention = 20 * time.Second // with others who are faster: they wait in turn, and a busy machine takes its time
+	firstPause = time.Millisecond
+	maxPause   = 250 * time.Millisecond
+)
+
+var errNothingKnown = errors.New("eventstore: OnlyKnown without a Known state")
+
+// Execute is the loop through which every decision becomes a fact: load, decide, append, and again when somebody was
+// faster. A refusal of the aggregate comes back as it is. After ErrUnavailable the command may have been recorded:
+// execute it again under the same CommandID.
+func (a Aggregate[S, E, C]) Execute(ctx context.Context, store Store, id uuid.UUID, command C, options Options[S]) (Outcome[S, E], error) {
+	if options.OnlyKnown && options.Known == nil {
+		return Outcome[S, E]{}, errNothingKnown
+	}
+	if options.CommandID == uuid.Nil {
+		options.CommandID = uuid.New()
+	}
+	metadata, err := options.Metadata.encode()
+	if err != nil {
+		return Outcome[S, E]{}, err
+	}
+	try := attempt[S, E, C]{
+		aggregate: a, store: store, stream: a.Stream(id), command: command,
+		commandID: options.CommandID, metadata: metadata, known: options.Known,
+	}
+	pause, began := firstPause, time.Now()
+	for {
+		out, err := try.inTurn(ctx)
+		// An error ends the loop at once, unless trying again can help; that is so for a limited time.
+		limit := time.Duration(0)
+		switch {
+		case errors.Is(err, ErrWrongRevision) && !options.OnlyKnown: // somebody was faster: decide again, on what is now
+			limit, try.contended = contention, true
+		case errors.Is(err, ErrUnavailable): // the append may have got through, which its event ids will tell
+			limit = patience
+		}
+		if ctx.Err() != nil || time.Since(began) >= limit {
+			return out, err
+		}
+		// What was known has failed once, so the next try loads. A command that is right for one state only goes on with
+		// it: the same events at the same revision are stored once.
+		if !options.OnlyKnown {
+			try.known = nil
+		}
+		// Those who met once are kept apart by chance, and wait longer each time.
+		select {
+		case <-ctx.Done():
+			return out, err
+		case <-time.After(rand.N(2 * pause)): //nolint:gosec // nothing secret depends on this chance
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// attempt is one go of the loop.
+type attempt[S, E, C any] struct {
+	aggregate Aggregate[S, E, C]
+	store     Store
+	stream    string
+	command   C
+	commandID uuid.UUID
+	metadata  []byte     // encoded
+	known     *Loaded[S] // nil: load first
+	contended bool       // an earlier go met another writer on the stream
+}
+
+// inTurn is once. Where another writer was met on the stream, the writers of this process go one after the other.
+func (t *attempt[S, E, C]) inTurn(ctx context.Context) (Outcome[S, E], error) {
+	if t.contended {
+		unlock, err := writers.lock(ctx, t.stream)
+		if err != nil {
+			return Outcome[S, E]{}, err
+		}
+		defer unlock()
+	}
+	return t.once(ctx)
+}
+
+func (t *attempt[S, E, C]) once(ctx context.Context) (Outcome[S, E], error) {
+	a := t.aggregate
+	// Load, unless the state is known. Where the stream holds this command's first event, an earlier go got through and
+	// its answer was lost: nothing is left to do.
+	if t.known == nil {
+		loaded, done, err := a.fold(ctx, t.store, t.stream, EventID(t.commandID, 0))
+		if err != nil {
+			return Outcome[S, E]{}, err
+		}
+		if done {
+			return Outcome[S, E]{Loaded: loaded}, nil
+		}
+		t.known = &loaded
+	}
+	out := Outcome[S, E]{Loaded: *t.known}
+
+	// Decide. A command that is refused, and one that asks for what already is, append nothing.
+	events, err := a.Decide(out.State, t.command)
+	if err != nil || len(events) == 0 {
+		return out, err
+	}
+
+	// Encode under ids that follow from the command, and fold what the state will be.
+	proposed := make([]Proposed, len(events))
+	for i, event := range events {
+		name, data, err := a.Codec.Encode(event)
+		if err != nil {
+			return out, err
+		}
+		proposed[i] = Proposed{ID: EventID(t.commandID, i), Type: name, Data: data, Metadata: t.metadata}
+		out.State = a.Evolve(out.State, event)
+	}
+
+	// Append at the revision that was decided on: if another event got there first, the store refuses.
+	appended, err := t.store.Append(ctx, t.stream, t.known.Revision, proposed)
+	if err != nil {
+		return out, fmt.Errorf("append to %s: %w", t.stream, err)
+	}
+	out.Events, out.Revision, out.Position = events, appended.Revision, appended.Position
+	return out, nil
+}
+
+// EventID derives the id of a command's i-th event.
+func EventID(commandID uuid.UUID, i int) uuid.UUID {
+	return uuid.NewSHA1(commandID, strconv.AppendInt(nil, int64(i), 10))
+}

@@ -1,0 +1,197 @@
+package eventstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+)
+
+// counter is the smallest aggregate: it counts up, to a limit.
+type (
+	counted struct {
+		By int `json:"by"`
+	}
+	count struct{ By, Limit int }
+)
+
+var errLimit = errors.New("limit reached")
+
+var counter = eventstore.Aggregate[int, counted, count]{
+	Category: "counter",
+	Codec:    eventstore.NewCodec(eventstore.Case[counted, counted]("counter.counted.v1")),
+	Evolve:   func(sum int, e counted) int { return sum + e.By },
+	Decide: func(sum int, c count) ([]counted, error) {
+		if sum+c.By > c.Limit {
+			return nil, errLimit
+		}
+		return []counted{{By: c.By}}, nil
+	},
+}
+
+type options = eventstore.Options[int]
+
+func test() eventstore.Metadata { return eventstore.Metadata{Actor: "test", Organization: uuid.New()} }
+
+func TestConflictsAreDecidedAgain(t *testing.T) {
+	t.Parallel()
+	store, id := nodetest.Start(t), uuid.New()
+	var group sync.WaitGroup
+	var refused atomic.Int64
+	for range 6 {
+		group.Go(func() {
+			for range 3 {
+				_, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{Metadata: test()})
+				if errors.Is(err, errLimit) {
+					refused.Add(1)
+				} else if err != nil {
+					t.Errorf("execute: %v", err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	loaded, err := counter.Load(t.Context(), store, id)
+	if err != nil || loaded.State != 10 || loaded.Revision != 9 || refused.Load() != 8 {
+		t.Errorf("state %+v, %d refused, %v; want 10 counted and 8 refused", loaded, refused.Load(), err)
+	}
+}
+
+func TestAKnownStateThatIsOldCostsARead(t *testing.T) {
+	t.Parallel()
+	store, id := nodetest.Start(t), uuid.New()
+	if _, err := counter.Execute(t.Context(), store, id,
+		count{By: 9, Limit: 10}, options{Metadata: test()}); err != nil {
+		t.Fatal(err)
+	}
+	old := eventstore.Loaded[int]{Revision: eventstore.NoStream}
+	if _, err := counter.Execute(t.Context(), store, id,
+		count{By: 9, Limit: 10}, options{Metadata: test(), Known: &old}); !errors.Is(err, errLimit) {
+		t.Errorf("error = %v: the decision was made on the old state", err)
+	}
+}
+
+func TestACommandThatIsRightForOneStateFailsOnAnother(t *testing.T) {
+	t.Parallel()
+	store, id := nodetest.Start(t), uuid.New()
+	first, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{Metadata: test()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := options{Metadata: test(), Known: &first.Loaded, OnlyKnown: true}
+	if out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on); err != nil || out.State != 2 {
+		t.Errorf("on the state that is: %+v, %v", out, err)
+	}
+	on.CommandID = uuid.New()
+	if _, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on); !errors.Is(err, eventstore.ErrWrongRevision) {
+		t.Errorf("on a state that was: %v, want a wrong revision", err)
+	}
+	on.Known = nil
+	if _, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on); err == nil {
+		t.Error("a command for one state only was accepted without that state")
+	}
+	if loaded, err := counter.Load(t.Context(), store, id); err != nil || loaded.State != 2 {
+		t.Errorf("counted %+v, %v; want 2", loaded, err)
+	}
+}
+
+func TestACommandIsRecordedOnceUnderItsID(t *testing.T) {
+	t.Parallel()
+	store, id := nodetest.Start(t), uuid.New()
+	again := options{CommandID: uuid.New(), Metadata: test()}
+	for range 2 {
+		if out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, again); err != nil || out.State != 1 {
+			t.Errorf("under one id: %+v, %v; want 1", out, err)
+		}
+	}
+	for want := 2; want <= 3; want++ { // without an id each is a command of its own
+		if out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{}); err != nil || out.State != want {
+			t.Errorf("without an id: %+v, %v; want %d", out, err, want)
+		}
+	}
+}
+
+// deaf loses the answer of the first append that gets through.
+type deaf struct {
+	eventstore.Store
+	lost atomic.Bool
+}
+
+func (d *deaf) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+	appended, err := d.Store.Append(ctx, stream, expected, events)
+	if err == nil && d.lost.CompareAndSwap(false, true) {
+		return eventstore.Appended{}, fmt.Errorf("%w: the answer was lost", eventstore.ErrUnavailable)
+	}
+	return appended, err
+}
+
+func TestALostAnswerIsNotDoneTwice(t *testing.T) {
+	t.Parallel()
+	node := nodetest.Start(t)
+	for name, o := range map[string]options{
+		"loaded":     {},
+		"known":      {Known: &eventstore.Loaded[int]{Revision: eventstore.NoStream}},
+		"only known": {Known: &eventstore.Loaded[int]{Revision: eventstore.NoStream}, OnlyKnown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, id := &deaf{Store: node}, uuid.New()
+			out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, o)
+			if err != nil || out.State != 1 || out.Revision != 0 || out.Position == eventstore.Start {
+				t.Errorf("outcome %+v, %v; want 1", out, err)
+			}
+			if loaded, err := counter.Load(t.Context(), store, id); err != nil || loaded != out.Loaded {
+				t.Errorf("the stream tells %+v, %v; the outcome was %+v", loaded, err, out)
+			}
+		})
+	}
+}
+
+func TestMetadataIsStored(t *testing.T) {
+	t.Parallel()
+	store, id := nodetest.Start(t), uuid.New()
+	metadata := test()
+	metadata.Reason = "because"
+	if _, err := counter.Execute(t.Context(), store, id,
+		count{By: 1, Limit: 1}, options{Metadata: metadata}); err != nil {
+		t.Fatal(err)
+	}
+	for recorded, err := range store.Read(t.Context(), counter.Stream(id), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := eventstore.ParseMetadata(recorded.Metadata)
+		want := metadata
+		want.SchemaVersion = eventstore.SchemaVersion
+		if err != nil || got != want {
+			t.Errorf("metadata = %+v, %v, want %+v", got, err, want)
+		}
+		if recorded.Category() != "counter" || recorded.StreamID() != id {
+			t.Errorf("stream %s is not of counter %s", recorded.Stream, id)
+		}
+	}
+}
+
+func TestAnUnknownEventIsUndecodable(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	for _, alien := range []eventstore.Proposed{
+		{ID: uuid.New(), Type: "counter.exploded.v1", Data: []byte(`{}`)},
+		{ID: uuid.New(), Type: "counter.counted.v1", Data: []byte(`{"by":"one"}`)},
+	} {
+		id := uuid.New()
+		if _, err := store.Append(t.Context(), counter.Stream(id), eventstore.NoStream, []eventstore.Proposed{alien}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := counter.Load(t.Context(), store, id); !errors.Is(err, eventstore.ErrUndecodable) {
+			t.Errorf("error = %v, want undecodable", err)
+		}
+	}
+}

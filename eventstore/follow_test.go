@@ -1,0 +1,79 @@
+package eventstore_test
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/nodetest"
+)
+
+func TestFollowSurvivesARestartOfTheStore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	socket := newRestartable(t, dir)
+	store, err := esdb.OpenUnix(socket.path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	next, stop := iter.Pull(eventstore.Follow(ctx, store, eventstore.Start, eventstore.Categories("counter"), slog.New(slog.DiscardHandler)))
+	defer stop()
+	id := uuid.New()
+	want := eventstore.Revision(0)
+	for round := range 3 {
+		if round > 0 {
+			socket.restart()
+		}
+		for range 5 {
+			if _, err := counter.Execute(ctx, store, id,
+				count{By: 1, Limit: 100}, options{Metadata: test()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for seen := 0; seen < 5; {
+			message, ok := next()
+			if !ok {
+				t.Fatal("the subscription ended")
+			}
+			if message.Event == nil {
+				continue
+			}
+			if message.Event.Revision != want {
+				t.Fatalf("revision %d, want %d", message.Event.Revision, want)
+			}
+			want++
+			seen++
+		}
+	}
+}
+
+// restartable is a node that goes away and comes back on the same socket with the same data.
+type restartable struct {
+	t    *testing.T
+	dir  string
+	path string
+	stop func()
+}
+
+func newRestartable(t *testing.T, dir string) *restartable {
+	t.Helper()
+	r := &restartable{t: t, dir: dir, path: filepath.Join(nodetest.SocketDir(t), "s")}
+	r.stop = nodetest.Serve(t, dir, r.path)
+	t.Cleanup(func() { r.stop() })
+	return r
+}
+
+func (r *restartable) restart() {
+	r.stop()
+	r.stop = nodetest.Serve(r.t, r.dir, r.path)
+}
