@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
-	"carillon/query"
 )
 
 // The picture of an audit: time runs down, a line a change. The first lane is the status, each other one a secret.
@@ -46,7 +45,7 @@ type picture struct {
 	status  rune
 	lanes   []lane
 	columns int
-	known   query.AuditDetail // the last one with settings
+	known   adminapi.AuditDetail // the last one with settings
 }
 
 // drawAudit renders an audit for a terminal of 80 columns.
@@ -198,7 +197,7 @@ func (p *picture) describe(e adminapi.AuditEntry) string {
 }
 
 // changes says which settings are others than before.
-func changes(before, after query.AuditDetail) []string {
+func changes(before, after adminapi.AuditDetail) []string {
 	var parts []string
 	if before.Name != after.Name {
 		parts = append(parts, "name: "+strconv.Quote(after.Name))

@@ -31,7 +31,7 @@ func history(at time.Time, entries ...adminapi.AuditEntry) adminapi.Audit {
 	for i, e := range entries {
 		e.Revision = int64(i)
 		a.Entries = append(a.Entries, e)
-		rows = append(rows, query.AuditEntry{Revision: e.Revision, At: e.At, Detail: e.Detail})
+		rows = append(rows, query.AuditEntry{Revision: e.Revision, At: e.At, Detail: query.AuditDetail(e.Detail)})
 	}
 	if s := query.AuditStateAt(rows, at); s != nil {
 		a.State = &adminapi.AuditState{Status: s.Status, Name: s.Name, URL: s.URL, HasHeaders: s.HasHeaders, DebounceWindowSeconds: s.DebounceWindowSeconds, Revision: s.Revision}
@@ -45,26 +45,26 @@ func history(at time.Time, entries ...adminapi.AuditEntry) adminapi.Audit {
 	return a
 }
 
-func entry(at time.Time, by string, detail query.AuditDetail) adminapi.AuditEntry {
+func entry(at time.Time, by string, detail adminapi.AuditDetail) adminapi.AuditEntry {
 	return adminapi.AuditEntry{Type: "destination.changed.v9", At: at, Actor: by, Detail: detail}
 }
 
 func story() []adminapi.AuditEntry {
 	const key = "key:ab12CD34"
 	reason := "Maintenance window, announced"
-	disabled := entry(hours(30), "operator", query.AuditDetail{Status: "disabled"})
+	disabled := entry(hours(30), "operator", adminapi.AuditDetail{Status: "disabled"})
 	disabled.Reason = &reason
 	return []adminapi.AuditEntry{
-		entry(hours(0), key, query.AuditDetail{Name: "CRM", URL: "https://example.org/hook", Status: "enabled", HasHeaders: true}),
-		entry(hours(0), key, query.AuditDetail{SecretID: firstSecret}),
-		entry(hours(2), key, query.AuditDetail{SecretID: secondSecret, Expiring: []uuid.UUID{firstSecret}, ExpiresAt: hours(26)}),
-		entry(hours(3), "health_watch", query.AuditDetail{Status: "auto_disabled", StatusReason: "100 consecutive failures"}),
-		entry(hours(5), key, query.AuditDetail{Name: "CRM", URL: "https://example.org/new", DebounceWindowSeconds: 5}),
-		entry(hours(5), key, query.AuditDetail{Status: "enabled"}),
+		entry(hours(0), key, adminapi.AuditDetail{Name: "CRM", URL: "https://example.org/hook", Status: "enabled", HasHeaders: true}),
+		entry(hours(0), key, adminapi.AuditDetail{SecretID: firstSecret}),
+		entry(hours(2), key, adminapi.AuditDetail{SecretID: secondSecret, Expiring: []uuid.UUID{firstSecret}, ExpiresAt: hours(26)}),
+		entry(hours(3), "health_watch", adminapi.AuditDetail{Status: "auto_disabled", StatusReason: "100 consecutive failures"}),
+		entry(hours(5), key, adminapi.AuditDetail{Name: "CRM", URL: "https://example.org/new", DebounceWindowSeconds: 5}),
+		entry(hours(5), key, adminapi.AuditDetail{Status: "enabled"}),
 		disabled,
-		entry(hours(31), key, query.AuditDetail{SecretID: thirdSecret, Expiring: []uuid.UUID{secondSecret}, ExpiresAt: hours(55)}),
-		entry(hours(32), key, query.AuditDetail{Expiring: []uuid.UUID{secondSecret}, ExpiresAt: hours(32)}),
-		entry(hours(40), key, query.AuditDetail{Status: "deleted"}),
+		entry(hours(31), key, adminapi.AuditDetail{SecretID: thirdSecret, Expiring: []uuid.UUID{secondSecret}, ExpiresAt: hours(55)}),
+		entry(hours(32), key, adminapi.AuditDetail{Expiring: []uuid.UUID{secondSecret}, ExpiresAt: hours(32)}),
+		entry(hours(40), key, adminapi.AuditDetail{Status: "deleted"}),
 	}
 }
 
@@ -128,10 +128,10 @@ func TestPictureFitsAndCannotSteerTheTerminal(t *testing.T) {
 	t.Parallel()
 	const key = "a process manager with quite a long name"
 	entries := []adminapi.AuditEntry{
-		entry(hours(0), key, query.AuditDetail{Name: "\x1b[2J\x1b]0;owned\a" + strings.Repeat("long ", 60), URL: "https://example.org/" + strings.Repeat("x", 300), Status: "enabled"}),
+		entry(hours(0), key, adminapi.AuditDetail{Name: "\x1b[2J\x1b]0;owned\a" + strings.Repeat("long ", 60), URL: "https://example.org/" + strings.Repeat("x", 300), Status: "enabled"}),
 	}
 	for i := range 10 {
-		entries = append(entries, entry(hours(i), key, query.AuditDetail{SecretID: uuid.New()}))
+		entries = append(entries, entry(hours(i), key, adminapi.AuditDetail{SecretID: uuid.New()}))
 	}
 	drawn := drawAudit(history(hours(20), entries...))
 	if strings.ContainsAny(drawn, "\x1b\a") {

@@ -20,10 +20,8 @@ import (
 	"carillon/query"
 )
 
-const auditRoute = "/admin/audit/destinations/"
-
 func (a *API) auditRoutes(r chi.Router) {
-	r.Get(auditRoute+"{id}", a.audit)
+	r.Get("/admin/audit/destinations/{id}", a.audit)
 }
 
 // Audit is the history of a destination and what it was at a time. Secret material is not part of it.
@@ -58,22 +56,37 @@ type AuditSecret struct {
 
 // AuditEntry is one change.
 type AuditEntry struct {
-	Destination   uuid.UUID         `json:"destination"`
-	Organization  *uuid.UUID        `json:"organization"`
-	Revision      int64             `json:"revision"` // of the destination's stream, from 0
-	Type          string            `json:"type"`     // the stored event's name: see docs/events.md
-	At            time.Time         `json:"at"`       // when it took effect
-	RecordedAt    time.Time         `json:"recordedAt"`
-	Position      string            `json:"position"` // commit/prepare in the global order
-	EventID       uuid.UUID         `json:"eventId"`
-	Actor         string            `json:"actor"`
-	Reason        *string           `json:"reason"`
-	CorrelationID *uuid.UUID        `json:"correlationId"`
-	CausationID   *uuid.UUID        `json:"causationId"`
-	Detail        query.AuditDetail `json:"detail"`
+	Destination   uuid.UUID   `json:"destination"`
+	Organization  *uuid.UUID  `json:"organization"`
+	Revision      int64       `json:"revision"` // of the destination's stream, from 0
+	Type          string      `json:"type"`     // the stored event's name: see docs/events.md
+	At            time.Time   `json:"at"`       // when it took effect
+	RecordedAt    time.Time   `json:"recordedAt"`
+	Position      string      `json:"position"` // commit/prepare in the global order
+	EventID       uuid.UUID   `json:"eventId"`
+	Actor         string      `json:"actor"`
+	Reason        *string     `json:"reason"`
+	CorrelationID *uuid.UUID  `json:"correlationId"`
+	CausationID   *uuid.UUID  `json:"causationId"`
+	Detail        AuditDetail `json:"detail"`
 }
 
-// audit answers with the whole, or exports the entries where the caller asks for NDJSON.
+// AuditDetail says what changed. Members that did not change are absent.
+type AuditDetail struct {
+	ExternalID            string      `json:"externalId,omitempty"`
+	Name                  string      `json:"name,omitempty"`
+	URL                   string      `json:"url,omitempty"` // where it is there, all settings are
+	HasHeaders            bool        `json:"hasHeaders,omitzero"`
+	DebounceWindowSeconds int         `json:"debounceWindowSeconds,omitzero"`
+	SecretID              uuid.UUID   `json:"secretId,omitzero"`  // of a new secret
+	Expiring              []uuid.UUID `json:"expiring,omitempty"` // the secrets that expire at ExpiresAt
+	ExpiresAt             time.Time   `json:"expiresAt,omitzero"`
+	Status                string      `json:"status,omitempty"` // after the change
+	StatusReason          string      `json:"statusReason,omitempty"`
+}
+
+// audit answers GET /admin/audit/destinations/{id} with the state and all entries, or exports the entries alone where the
+// caller asks for NDJSON.
 func (a *API) audit(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
 	if accepts(r, mediaNDJSON) {
@@ -188,7 +201,7 @@ func auditState(s *query.AuditState) *AuditState {
 		return nil
 	}
 	state := AuditState{
-		Status: s.Status, StatusReason: orNull(s.StatusReason), ExternalID: orNull(s.ExternalID), Name: s.Name, URL: s.URL,
+		Status: s.Status, StatusReason: wire.Nullable(s.StatusReason), ExternalID: wire.Nullable(s.ExternalID), Name: s.Name, URL: s.URL,
 		HasHeaders: s.HasHeaders, DebounceWindowSeconds: s.DebounceWindowSeconds, Secrets: make([]AuditSecret, len(s.Secrets)), Revision: s.Revision,
 	}
 	for i, secret := range s.Secrets {
@@ -199,19 +212,10 @@ func auditState(s *query.AuditState) *AuditState {
 
 func auditEntry(e query.AuditEntry) AuditEntry {
 	return AuditEntry{
-		Destination: e.Destination, Organization: orNull(e.Organization), Revision: e.Revision, Type: e.Type, At: e.At, RecordedAt: e.RecordedAt,
+		Destination: e.Destination, Organization: wire.Nullable(e.Organization), Revision: e.Revision, Type: e.Type, At: e.At, RecordedAt: e.RecordedAt,
 		Position: strconv.FormatInt(e.Commit, 10) + "/" + strconv.FormatInt(e.Prepare, 10), EventID: e.EventID,
-		Actor: e.Actor, Reason: orNull(e.Reason), CorrelationID: orNull(e.CorrelationID), CausationID: orNull(e.CausationID), Detail: e.Detail,
+		Actor: e.Actor, Reason: wire.Nullable(e.Reason), CorrelationID: wire.Nullable(e.CorrelationID), CausationID: wire.Nullable(e.CausationID), Detail: AuditDetail(e.Detail),
 	}
-}
-
-// orNull is nil for what is not there.
-func orNull[T comparable](value T) *T {
-	var missing T
-	if value == missing {
-		return nil
-	}
-	return &value
 }
 
 // accepts reports whether a caller names a media type among those that it takes.

@@ -27,7 +27,7 @@ func (a *API) auditorRoutes(r chi.Router) {
 // is. No path among these needs an escape, so that what is compared here is what the router goes by.
 func auditorMay(r *http.Request) bool {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	return reads && r.URL.RawPath == "" && (strings.HasPrefix(r.URL.Path, auditRoute) || r.URL.Path == "/admin/projections")
+	return reads && r.URL.RawPath == "" && (strings.HasPrefix(r.URL.Path, "/admin/audit/destinations/") || r.URL.Path == "/admin/projections")
 }
 
 // auditorOf says whether a token is an auditor's that is valid now. It fails where that can't be looked up.
@@ -72,6 +72,7 @@ func (b *auditorBody) Check(c *wire.Checks) {
 	b.expires = &at
 }
 
+// issueAuditorToken answers POST /admin/auditors.
 func (a *API) issueAuditorToken(r *http.Request) (wire.Reply, error) {
 	body, err := wire.Decode[auditorBody](r)
 	if err != nil {
@@ -85,6 +86,7 @@ func (a *API) issueAuditorToken(r *http.Request) (wire.Reply, error) {
 	return wire.Created(IssuedAuditorToken{ID: issued.ID, Token: issued.Token.Reveal()}), nil
 }
 
+// listAuditorTokens answers GET /admin/auditors.
 func (a *API) listAuditorTokens(r *http.Request) (wire.Reply, error) {
 	tokens, err := a.Queries.AuditorTokens(r.Context())
 	if err != nil {
@@ -93,6 +95,7 @@ func (a *API) listAuditorTokens(r *http.Request) (wire.Reply, error) {
 	return wire.OK(credentials(tokens)), nil
 }
 
+// revokeAuditorToken answers DELETE /admin/auditors/{id}.
 func (a *API) revokeAuditorToken(r *http.Request) (wire.Reply, error) {
 	id, err := wire.PathText(r, "id")
 	if err != nil {

@@ -31,14 +31,18 @@ const (
 )
 
 func (a *API) eventRoutes(r chi.Router) {
-	publish := wire.Events.Handle(a.publish)
-	r.Post("/admin/events", func(w http.ResponseWriter, r *http.Request) {
-		// Many events may take longer than the server grants any other request.
+	r.With(unhurried).Post("/admin/events", wire.Events.Handle(a.publish))
+}
+
+// unhurried lifts the limit on the time for reading a body: many events may take longer than the server grants any
+// other request.
+func unhurried(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			wire.Events.WriteError(w, r, err)
 			return
 		}
-		publish(w, r)
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -92,7 +96,7 @@ func text(s *string) string {
 	return *s
 }
 
-// publish takes one event, or many as NDJSON of any length.
+// publish answers POST /admin/events: it takes one event, or many as NDJSON of any length.
 func (a *API) publish(r *http.Request) (wire.Reply, error) {
 	media, err := wire.MediaType(r, mediaJSON, mediaNDJSON)
 	if err != nil {

@@ -39,6 +39,7 @@ func (b *feedBody) Check(c *wire.Checks) {
 	c.Name("name", b.Name, 1, maxName)
 }
 
+// registerFeed answers POST /admin/feeds.
 func (a *API) registerFeed(r *http.Request) (wire.Reply, error) {
 	body, err := wire.Decode[feedBody](r)
 	if err != nil {
@@ -54,6 +55,7 @@ func (a *API) registerFeed(r *http.Request) (wire.Reply, error) {
 	return wire.Created(Created{ID: id}), nil
 }
 
+// shareFeed answers PUT /admin/feeds/{feedType}/{feedId}/shares/{organizationId}.
 func (a *API) shareFeed(r *http.Request) (wire.Reply, error) {
 	share, err := shareOf(r)
 	if err != nil {
@@ -67,6 +69,7 @@ func (a *API) shareFeed(r *http.Request) (wire.Reply, error) {
 	return wire.Done(), nil
 }
 
+// unshareFeed answers DELETE /admin/feeds/{feedType}/{feedId}/shares/{organizationId}.
 func (a *API) unshareFeed(r *http.Request) (wire.Reply, error) {
 	share, err := shareOf(r)
 	if err != nil {

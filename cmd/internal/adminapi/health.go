@@ -19,11 +19,11 @@ type Health struct {
 	Components []string `json:"components,omitempty"`
 }
 
-// alive answers as long as the process does.
+// alive answers GET /healthz as long as the process runs.
 func alive(*http.Request) (wire.Reply, error) { return wire.OK(Health{Status: "ok"}), nil }
 
-// ready answers whether requests can be served: 503 names what can't be reached. Why is in the log, because whoever
-// asks need not have a token.
+// ready answers GET /readyz: 200 where requests can be served, 503 with the names of what can't be reached. The reasons
+// are only in the log, because who asks needs no token.
 func (a *API) ready(r *http.Request) (wire.Reply, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()

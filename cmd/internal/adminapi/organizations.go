@@ -1,7 +1,6 @@
 package adminapi
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
@@ -56,7 +55,7 @@ type Credential struct {
 func credentials(issued []query.Credential) List[Credential] {
 	list := List[Credential]{Items: make([]Credential, len(issued))}
 	for i, c := range issued {
-		list.Items[i] = Credential{ID: c.ID, Name: c.Name, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: utc(c.ExpiresAt), RevokedAt: utc(c.RevokedAt)}
+		list.Items[i] = Credential{ID: c.ID, Name: c.Name, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: wire.UTC(c.ExpiresAt), RevokedAt: wire.UTC(c.RevokedAt)}
 	}
 	return list
 }
@@ -68,6 +67,7 @@ type organizationBody struct {
 // Check implements wire.Body.
 func (b *organizationBody) Check(c *wire.Checks) { c.Name("name", b.Name, 1, maxName) }
 
+// registerOrganization answers POST /admin/organizations.
 func (a *API) registerOrganization(r *http.Request) (wire.Reply, error) {
 	body, err := wire.Decode[organizationBody](r)
 	if err != nil {
@@ -81,6 +81,7 @@ func (a *API) registerOrganization(r *http.Request) (wire.Reply, error) {
 	return wire.Created(Created{ID: id}), nil
 }
 
+// listOrganizations answers GET /admin/organizations.
 func (a *API) listOrganizations(r *http.Request) (wire.Reply, error) {
 	organizations, err := a.Queries.Organizations(r.Context())
 	if err != nil {
@@ -112,6 +113,7 @@ func (b *keyBody) Check(c *wire.Checks) {
 	b.expires = &at
 }
 
+// issueKey answers POST /admin/organizations/{id}/keys.
 func (a *API) issueKey(r *http.Request) (wire.Reply, error) {
 	id, err := wire.PathUUID(r, "id", wire.BadParam)
 	if err != nil {
@@ -129,21 +131,20 @@ func (a *API) issueKey(r *http.Request) (wire.Reply, error) {
 	return wire.Created(IssuedKey{ID: issued.ID, Key: issued.Key.Reveal()}), nil
 }
 
+// listKeys answers GET /admin/organizations/{id}/keys.
 func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
 	id, err := wire.PathUUID(r, "id", wire.BadParam)
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	keys, err := a.Queries.Keys(r.Context(), id)
-	switch {
-	case errors.Is(err, query.ErrNotFound):
-		return wire.Reply{}, &wire.Failure{Kind: wire.NotFound, Issue: "organization not found", Cause: err}
-	case err != nil:
-		return wire.Reply{}, err
+	if err != nil {
+		return wire.Reply{}, wire.NotFoundError(err, "organization")
 	}
 	return wire.OK(credentials(keys)), nil
 }
 
+// revokeKey answers DELETE /admin/organizations/{id}/keys/{keyId}.
 func (a *API) revokeKey(r *http.Request) (wire.Reply, error) {
 	id, err := wire.PathUUID(r, "id", wire.BadParam)
 	if err != nil {

@@ -52,6 +52,7 @@ func (a *API) projectionRoutes(r chi.Router) {
 	r.Post("/admin/projections/{name}/rebuild", wire.Events.Handle(a.rebuildProjection))
 }
 
+// listProjections answers GET /admin/projections.
 func (a *API) listProjections(r *http.Request) (wire.Reply, error) {
 	list, err := a.Projections.Status(r.Context())
 	if err != nil {
@@ -68,6 +69,7 @@ type Rebuilding struct {
 	Name string `json:"name"`
 }
 
+// rebuildProjection answers POST /admin/projections/{name}/rebuild.
 func (a *API) rebuildProjection(r *http.Request) (wire.Reply, error) {
 	name, err := wire.PathText(r, "name")
 	if err != nil {

@@ -21,21 +21,39 @@ func (a *API) sourceRoutes(r chi.Router) {
 
 // Source is a source and how its collection goes.
 type Source struct {
-	ID          uuid.UUID          `json:"id"`
-	Type        string             `json:"type"`
-	URL         string             `json:"url,omitempty"`
-	Handle      string             `json:"handle,omitempty"`
-	Timezone    string             `json:"timezone,omitempty"`
-	CreatedAt   time.Time          `json:"createdAt"`
-	Feeds       int                `json:"feeds"`
-	State       string             `json:"state"`
-	Message     string             `json:"message,omitempty"`
-	Notes       []query.SourceNote `json:"notes,omitempty"`
-	StartedAt   *time.Time         `json:"startedAt"`
-	CompletedAt *time.Time         `json:"completedAt"`
-	Observed    int                `json:"observed"`
-	Failures    int                `json:"failures"`
-	DueAt       *time.Time         `json:"dueAt"`
+	ID          uuid.UUID    `json:"id"`
+	Type        string       `json:"type"`
+	URL         string       `json:"url,omitempty"`
+	Handle      string       `json:"handle,omitempty"`
+	Timezone    string       `json:"timezone,omitempty"`
+	CreatedAt   time.Time    `json:"createdAt"`
+	Feeds       int          `json:"feeds"`
+	State       string       `json:"state"`
+	Message     string       `json:"message,omitempty"`
+	Notes       []SourceNote `json:"notes,omitempty"`
+	StartedAt   *time.Time   `json:"startedAt"`
+	CompletedAt *time.Time   `json:"completedAt"`
+	Observed    int          `json:"observed"`
+	Failures    int          `json:"failures"`
+	DueAt       *time.Time   `json:"dueAt"`
+}
+
+// SourceNote says why the last collection found less than the source shows.
+type SourceNote struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+func sourceOf(s query.Source) Source {
+	source := Source{
+		ID: s.ID, Type: s.Type, URL: s.URL, Handle: s.Handle, Timezone: s.Timezone, CreatedAt: s.CreatedAt.UTC(), Feeds: s.Feeds,
+		State: s.State, Message: s.Message, StartedAt: wire.UTC(s.StartedAt), CompletedAt: wire.UTC(s.CompletedAt),
+		Observed: s.Observed, Failures: s.Failures, DueAt: wire.UTC(s.DueAt),
+	}
+	for _, note := range s.Notes {
+		source.Notes = append(source.Notes, SourceNote(note))
+	}
+	return source
 }
 
 type sourceBody struct {
@@ -52,6 +70,7 @@ func (b *sourceBody) Check(c *wire.Checks) {
 	}
 }
 
+// addSource answers POST /admin/sources.
 func (a *API) addSource(r *http.Request) (wire.Reply, error) {
 	body, err := wire.Decode[sourceBody](r)
 	if err != nil {
@@ -67,6 +86,7 @@ func (a *API) addSource(r *http.Request) (wire.Reply, error) {
 	return wire.Created(Created{ID: id}), nil
 }
 
+// listSources answers GET /admin/sources.
 func (a *API) listSources(r *http.Request) (wire.Reply, error) {
 	sources, err := a.Queries.Sources(r.Context())
 	if err != nil {
@@ -74,15 +94,12 @@ func (a *API) listSources(r *http.Request) (wire.Reply, error) {
 	}
 	list := List[Source]{Items: make([]Source, len(sources))}
 	for i, s := range sources {
-		list.Items[i] = Source{
-			ID: s.ID, Type: s.Type, URL: s.URL, Handle: s.Handle, Timezone: s.Timezone, CreatedAt: s.CreatedAt.UTC(), Feeds: s.Feeds,
-			State: s.State, Message: s.Message, Notes: s.Notes, StartedAt: utc(s.StartedAt), CompletedAt: utc(s.CompletedAt),
-			Observed: s.Observed, Failures: s.Failures, DueAt: utc(s.DueAt),
-		}
+		list.Items[i] = sourceOf(s)
 	}
 	return wire.OK(list), nil
 }
 
+// collectSource answers POST /admin/sources/{id}/collect.
 func (a *API) collectSource(r *http.Request) (wire.Reply, error) {
 	id, err := wire.PathUUID(r, "id", wire.BadParam)
 	if err != nil {
@@ -97,13 +114,4 @@ func (a *API) collectSource(r *http.Request) (wire.Reply, error) {
 	}
 	a.await(r.Context(), at, "sources")
 	return wire.Accepted(Created{ID: id}), nil
-}
-
-// utc is an instant that may be missing, in UTC: Postgres gives local times.
-func utc(at *time.Time) *time.Time {
-	if at == nil {
-		return nil
-	}
-	in := at.UTC()
-	return &in
 }

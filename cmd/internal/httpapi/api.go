@@ -1,10 +1,11 @@
 // Package httpapi is the API that organizations use: event feeds under /feeds, webhooks under /events, the OpenAPI
 // document and its playground.
 //
-// Each resource has a file with its routes, its handlers and its JSON shapes. A handler reads the request (package
-// wire), calls one command or query, waits until the read models show what it changed, and returns the reply; it never
-// writes an answer itself. The key is checked before a route is looked up and before a body is read, so that a caller
-// without one learns nothing else.
+// Each resource has one file with its routes and their handlers, in the same order, and below them its JSON shapes
+// (destinations have so many that those stand in destination_json.go). A handler reads the request (package wire),
+// calls one command or query, waits until the read models show what it changed, and returns the reply; it never writes
+// an answer itself. The key is checked before a route is looked up and before a body is read, so that a caller without
+// one learns nothing else.
 package httpapi
 
 import (
@@ -27,8 +28,13 @@ import (
 	"carillon/query"
 )
 
-// awaitLimit bounds how long an acknowledged write waits until it can be read. After that it is answered all the same.
-const awaitLimit = 2 * time.Second
+const (
+	// awaitLimit bounds how long an acknowledged write waits until it can be read. After that it is answered all the same.
+	awaitLimit = 2 * time.Second
+
+	usualPage = 50 // items of a page of the lists under /events where the caller names no limit
+	mostPage  = 100
+)
 
 // Dependencies is what the API is made of. All fields are required, but for TrustedProxies.
 type Dependencies struct {
@@ -98,11 +104,9 @@ func (a *API) protected() chi.Router {
 	a.feedSourceRoutes(r)
 	a.itemRoutes(r)
 	a.destinationRoutes(r)
-	a.checkRoutes(r)
 	a.secretRoutes(r)
 	a.subscriptionRoutes(r)
 	a.deliveryRoutes(r)
-	a.resendRoutes(r)
 	a.catalogRoutes(r)
 	return r
 }

@@ -11,16 +11,19 @@ import (
 
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/wire"
+	"carillon/command"
 	"carillon/query"
 )
 
 func (a *API) deliveryRoutes(r chi.Router) {
 	r.Get("/events/destinations/{ref}/deliveries", wire.Events.Handle(a.listDeliveries))
 	r.Get("/events/deliveries/{id}", wire.Events.Handle(a.getDelivery))
+	r.Post("/events/deliveries/{id}/replay", wire.Events.Handle(a.replayDelivery))
 }
 
 var deliveryStatuses = []string{"pending", "delivering", "succeeded", "failed", "superseded", "discarded"}
 
+// listDeliveries answers GET /events/destinations/{ref}/deliveries.
 func (a *API) listDeliveries(r *http.Request) (wire.Reply, error) {
 	filter, err := deliveryFilter(wire.Events.ParseQuery(r, "status", "type", "feedId", "since", "until", "limit", "offset"))
 	if err != nil {
@@ -66,6 +69,7 @@ func deliveryFilter(q *wire.Query) (query.DeliveryFilter, error) {
 	return filter, q.Err()
 }
 
+// getDelivery answers GET /events/deliveries/{id}.
 func (a *API) getDelivery(r *http.Request) (wire.Reply, error) {
 	if err := wire.Events.ParseQuery(r).Err(); err != nil {
 		return wire.Reply{}, err
@@ -76,10 +80,34 @@ func (a *API) getDelivery(r *http.Request) (wire.Reply, error) {
 	}
 	found, err := a.Queries.Delivery(r.Context(), callerOf(r).Organization, id, a.Now())
 	if err != nil {
-		return wire.Reply{}, named(err, "delivery")
+		return wire.Reply{}, wire.NotFoundError(err, "delivery")
 	}
 	shown, err := a.deliveryDetailOf(r.Context(), found)
 	return wire.OK(shown), err
+}
+
+// replayDelivery answers POST /events/deliveries/{id}/replay.
+func (a *API) replayDelivery(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if err := wire.DecodeNothing(r); err != nil {
+		return wire.Reply{}, err
+	}
+	found, err := a.Queries.Delivery(r.Context(), callerOf(r).Organization, id, a.Now())
+	if err != nil {
+		return wire.Reply{}, wire.NotFoundError(err, "delivery")
+	}
+	run, at, err := a.Commands.ReplayDelivery(r.Context(), callerOf(r), command.ReplayInput{
+		Delivery: id, Destination: found.Destination, FeedType: found.Event.FeedType, FeedID: found.Event.FeedID,
+	})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "deliveries")
+	a.Wake()
+	return wire.Accepted(replayJSON{DeliveryID: id, WorkflowID: run}), nil
 }
 
 type deliveryJSON struct {
@@ -134,13 +162,18 @@ type attemptDetailJSON struct {
 	ResponseBody *string `json:"responseBody"`
 }
 
+type replayJSON struct {
+	DeliveryID uuid.UUID `json:"deliveryId"`
+	WorkflowID uuid.UUID `json:"workflowId"`
+}
+
 func deliveryOf(d query.Delivery) deliveryJSON {
 	e := d.Event
 	j := deliveryJSON{
 		ID: d.ID, DestinationID: d.Destination, EventID: e.ID, Status: d.Status, AttemptCount: d.AttemptCount,
-		NextAttemptAt: utc(d.NextAttemptAt), CreatedAt: d.CreatedAt.UTC(), CompletedAt: utc(d.CompletedAt),
+		NextAttemptAt: wire.UTC(d.NextAttemptAt), CreatedAt: d.CreatedAt.UTC(), CompletedAt: wire.UTC(d.CompletedAt),
 		Event: eventJSON{
-			Type: e.Type, Source: e.Source, Subject: text(e.Subject), Time: e.Time.UTC(), FeedType: text(e.FeedType), FeedID: identifier(e.FeedID),
+			Type: e.Type, Source: e.Source, Subject: wire.Nullable(e.Subject), Time: e.Time.UTC(), FeedType: wire.Nullable(e.FeedType), FeedID: wire.Nullable(e.FeedID),
 		},
 	}
 	if d.LastAttempt != nil {
@@ -172,7 +205,7 @@ func (a *API) deliveryDetailOf(ctx context.Context, d query.DeliveryDetail) (del
 		if attempt.ResponseBody != nil {
 			body, err := a.open(ctx, d.Destination, attempt.ResponseBody)
 			if err != nil {
-				return j, named(err, "delivery")
+				return j, wire.NotFoundError(err, "delivery")
 			}
 			received = string(body)
 		}

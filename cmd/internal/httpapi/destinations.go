@@ -1,18 +1,15 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/command/webhook"
+	"carillon/command/delivery"
 	"carillon/eventstore"
 	"carillon/query"
 )
@@ -24,74 +21,12 @@ func (a *API) destinationRoutes(r chi.Router) {
 	r.Put("/events/destinations/{ref}", wire.Events.Handle(a.putDestination))
 	r.Patch("/events/destinations/{ref}", wire.Events.Handle(a.patchDestination))
 	r.Delete("/events/destinations/{ref}", wire.Events.Handle(a.deleteDestination))
+	r.Post("/events/destinations/validate", wire.Events.Handle(a.validateConfig))
+	r.Post("/events/destinations/{ref}/test", wire.Events.Handle(a.testDestination))
+	r.Post("/events/destinations/{ref}/backfill", wire.Events.Handle(a.backfill))
 }
 
-const (
-	usualPage = 50 // of the lists under /events
-	mostPage  = 100
-
-	transportWebhook = "webhook"
-
-	externalIDRule = "1 to 255 characters from A-Z a-z 0-9 . _ : - and not . or .. alone"
-)
-
-// configBody is a destination's config as sent.
-type configBody struct {
-	URL     wire.Optional[string]            `json:"url"`
-	Headers wire.Optional[map[string]string] `json:"headers"`
-}
-
-// check refuses what no route takes. Addresses and headers are the command's.
-func (b *configBody) check(c *wire.Checks) {
-	if b.URL.Set {
-		c.Text("config.url", b.URL.Value, 1, 0)
-	}
-}
-
-// settingsBody is all that a destination can be told to be: the body of PUT, whose path has the externalId.
-type settingsBody struct {
-	Name                  wire.Optional[string]     `json:"name"`
-	Transport             wire.Optional[string]     `json:"transport"`
-	Config                wire.Optional[configBody] `json:"config"`
-	DebounceWindowSeconds wire.Optional[int]        `json:"debounceWindowSeconds"`
-}
-
-// Check implements wire.Body. Lengths, ranges and rules are the command's.
-func (b *settingsBody) Check(c *wire.Checks) {
-	c.Name("name", b.Name, 1, 0)
-	checkTransport(c, b.Transport)
-	if c.Require("config", b.Config.Set) {
-		c.Name("config.url", b.Config.Value.URL, 1, 0)
-	}
-}
-
-func checkTransport(c *wire.Checks, transport wire.Optional[string]) {
-	if transport.Set {
-		c.OneOf("transport", transport.Value, transportWebhook)
-	}
-}
-
-func (b *settingsBody) input(externalID string) command.DestinationInput {
-	return command.DestinationInput{
-		ExternalID: externalID, Name: b.Name.Value, URL: b.Config.Value.URL.Value,
-		Headers: b.Config.Value.Headers.Value, DebounceWindowSeconds: b.DebounceWindowSeconds.Value,
-	}
-}
-
-// createDestinationBody is a new destination as sent.
-type createDestinationBody struct {
-	settingsBody `json:",inline"`
-	ExternalID   wire.Optional[string] `json:"externalId"`
-}
-
-// Check implements wire.Body.
-func (b *createDestinationBody) Check(c *wire.Checks) {
-	b.settingsBody.Check(c)
-	if b.ExternalID.Set {
-		c.Text("externalId", b.ExternalID.Value, 1, 0)
-	}
-}
-
+// createDestination answers POST /events/destinations.
 func (a *API) createDestination(r *http.Request) (wire.Reply, error) {
 	body, err := wire.Decode[createDestinationBody](r)
 	if err != nil {
@@ -126,9 +61,10 @@ func unshown(err error, there bool, what string) error {
 	if errors.Is(err, query.ErrNotFound) && !there {
 		return &wire.Failure{Kind: wire.Unavailable, Issue: "it was recorded, and can't be shown yet: list it in a moment", Cause: err}
 	}
-	return named(err, what)
+	return wire.NotFoundError(err, what)
 }
 
+// listDestinations answers GET /events/destinations.
 func (a *API) listDestinations(r *http.Request) (wire.Reply, error) {
 	q := wire.Events.ParseQuery(r, "limit", "offset")
 	limit, offset := q.Page(usualPage, mostPage)
@@ -154,6 +90,7 @@ func (a *API) listDestinations(r *http.Request) (wire.Reply, error) {
 	return wire.OK(wire.PageOf(list, total, limit, offset)), nil
 }
 
+// getDestination answers GET /events/destinations/{ref}.
 func (a *API) getDestination(r *http.Request) (wire.Reply, error) {
 	if err := wire.Events.ParseQuery(r).Err(); err != nil {
 		return wire.Reply{}, err
@@ -173,93 +110,148 @@ func (a *API) destination(r *http.Request) (query.Destination, error) {
 		return query.Destination{}, err
 	}
 	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, ref, a.Now())
-	return found, named(err, "destination")
+	return found, wire.NotFoundError(err, "destination")
 }
 
-// reference reads a path segment that is a UUID or an externalId.
-func reference(r *http.Request, name string) (string, error) {
-	ref, err := wire.PathText(r, name)
+// putDestination answers PUT /events/destinations/{ref}: it creates or replaces. An externalId that is free becomes the
+// new destination's; a UUID must be that of one.
+func (a *API) putDestination(r *http.Request) (wire.Reply, error) {
+	ref, err := givenReference(r, "ref")
 	if err != nil {
-		return "", err
+		return wire.Reply{}, err
+	}
+	body, err := wire.Decode[putDestinationBody](r)
+	if err != nil {
+		return wire.Reply{}, err
 	}
 	if command.UUIDShaped(ref) {
-		return ref, nil
-	}
-	var refusal *command.Refusal
-	if err := command.CheckExternalID(name, ref); errors.As(err, &refusal) {
-		return "", wire.Fail(wire.BadParam, name, "must be a UUID or an externalId: "+externalIDRule)
-	}
-	return ref, nil
-}
-
-type destinationJSON struct {
-	ID         uuid.UUID `json:"id"`
-	ExternalID *string   `json:"externalId"`
-	Name       string    `json:"name"`
-	Transport  string    `json:"transport"`
-	Config     struct {
-		URL     string            `json:"url"`
-		Headers map[string]string `json:"headers"`
-	} `json:"config"`
-	DebounceWindowSeconds int          `json:"debounceWindowSeconds"`
-	Status                string       `json:"status"`
-	StatusReason          *string      `json:"statusReason"`
-	ConsecutiveFailures   int          `json:"consecutiveFailures"`
-	LastSuccessAt         *time.Time   `json:"lastSuccessAt"`
-	LastFailureAt         *time.Time   `json:"lastFailureAt"`
-	LastErrorMessage      *string      `json:"lastErrorMessage"`
-	Secrets               []secretJSON `json:"secrets"`
-	CreatedAt             time.Time    `json:"createdAt"`
-	UpdatedAt             time.Time    `json:"updatedAt"`
-}
-
-type createdDestinationJSON struct {
-	destinationJSON `json:",inline"`
-	Validation      validationJSON `json:"validation"`
-}
-
-type validationJSON struct {
-	Reachable      bool  `json:"reachable"`
-	StatusCode     *int  `json:"statusCode"`
-	ResponseTimeMs int64 `json:"responseTimeMs"`
-}
-
-func validationOf(r webhook.Reachability) validationJSON {
-	v := validationJSON{Reachable: r.Reachable, ResponseTimeMs: r.ResponseTimeMs()}
-	if r.StatusCode != 0 {
-		v.StatusCode = &r.StatusCode
-	}
-	return v
-}
-
-func (a *API) destinationOf(ctx context.Context, d query.Destination, show secretView) (destinationJSON, error) {
-	j := destinationJSON{
-		ID: d.ID, ExternalID: text(d.ExternalID), Name: d.Name, Transport: transportWebhook,
-		DebounceWindowSeconds: d.DebounceWindowSeconds, Status: d.Status, StatusReason: d.StatusReason,
-		ConsecutiveFailures: d.Health.ConsecutiveFailures, LastSuccessAt: utc(d.Health.LastSuccessAt),
-		LastFailureAt: utc(d.Health.LastFailureAt), LastErrorMessage: d.Health.LastErrorMessage,
-		CreatedAt: d.CreatedAt.UTC(), UpdatedAt: d.UpdatedAt.UTC(),
-	}
-	j.Config.URL, j.Config.Headers = d.URL, map[string]string{}
-	if len(d.Headers) > 0 {
-		plain, err := a.open(ctx, d.ID, d.Headers)
+		found, err := a.destination(r)
 		if err != nil {
-			return j, err
+			return wire.Reply{}, err
 		}
-		if err := json.Unmarshal(plain, &j.Config.Headers); err != nil {
-			return j, err
+		at, err := a.Commands.ReplaceDestination(r.Context(), callerOf(r), found.ID, body.input(""))
+		if err != nil {
+			return wire.Reply{}, err
 		}
+		shown, err := a.changedDestination(r, found.ID, at, maskedSecrets)
+		return wire.OK(shown), err
 	}
-	var err error
-	j.Secrets, err = a.secretsOf(ctx, d.ID, d.Secrets, show)
-	return j, err
+	upserted, created, at, err := a.Commands.UpsertDestination(r.Context(), callerOf(r), body.input(ref))
+	switch {
+	case err != nil:
+		return wire.Reply{}, err
+	case created:
+		return a.createdDestination(r, upserted, at)
+	}
+	shown, err := a.changedDestination(r, upserted.ID, at, maskedSecrets)
+	return wire.OK(shown), err
 }
 
-// open unseals a value. That its key is gone means that the destination is being deleted right now.
-func (a *API) open(ctx context.Context, destination uuid.UUID, sealed []byte) ([]byte, error) {
-	plain, err := a.Commands.Vault.Open(ctx, destination, sealed)
-	if errors.Is(err, command.ErrForgotten) {
-		return nil, named(query.ErrNotFound, "destination")
+// patchDestination answers PATCH /events/destinations/{ref}.
+func (a *API) patchDestination(r *http.Request) (wire.Reply, error) {
+	body, err := wire.Decode[patchDestinationBody](r)
+	if err != nil {
+		return wire.Reply{}, err
 	}
-	return plain, err
+	found, err := a.destination(r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.ReviseDestination(r.Context(), callerOf(r), found.ID, body.patch())
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	shown, err := a.changedDestination(r, found.ID, at, maskedSecrets)
+	return wire.OK(shown), err
+}
+
+// deleteDestination answers DELETE /events/destinations/{ref}.
+func (a *API) deleteDestination(r *http.Request) (wire.Reply, error) {
+	found, err := a.destination(r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.DeleteDestination(r.Context(), callerOf(r), found.ID)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.awaitRouting(r.Context(), at, "destinations", "subscriptions", "deliveries")
+	return wire.Done(), nil
+}
+
+// validateConfig answers POST /events/destinations/validate.
+func (a *API) validateConfig(r *http.Request) (wire.Reply, error) {
+	body, err := wire.Decode[validateBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if err := a.Limiter.Take(r.Context(), callerOf(r).Organization); err != nil {
+		return wire.Reply{}, err
+	}
+	found, err := a.Commands.ValidateConfig(r.Context(), body.Config.Value.URL.Value, body.Config.Value.Headers.Value)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(validationOf(found)), nil
+}
+
+// testDestination answers POST /events/destinations/{ref}/test.
+func (a *API) testDestination(r *http.Request) (wire.Reply, error) {
+	if _, err := reference(r, "ref"); err != nil {
+		return wire.Reply{}, err
+	}
+	if err := wire.DecodeNothing(r); err != nil {
+		return wire.Reply{}, err
+	}
+	if err := a.Limiter.Take(r.Context(), callerOf(r).Organization); err != nil {
+		return wire.Reply{}, err
+	}
+	found, err := a.destination(r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	tested, err := a.Tester.Send(r.Context(), targetOf(found))
+	if errors.Is(err, command.ErrForgotten) { // deleted right now
+		return wire.Reply{}, wire.NotFoundError(query.ErrNotFound, "destination")
+	}
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	return wire.OK(testedOf(tested)), nil
+}
+
+// targetOf is a destination as its requests need it. One that is disabled can be tested: that is how its owner finds
+// out whether the fault is mended.
+func targetOf(d query.Destination) *delivery.Target {
+	target := &delivery.Target{
+		ID: d.ID, Organization: d.Organization, Enabled: d.Status == statusEnabled, URL: d.URL, Headers: d.Headers,
+		DebounceSeconds: d.DebounceWindowSeconds,
+	}
+	for _, secret := range d.Secrets {
+		sealed := delivery.SealedSecret{ID: secret.ID, Sealed: secret.Sealed}
+		if secret.ExpiresAt != nil {
+			sealed.ExpiresAt = *secret.ExpiresAt
+		}
+		target.Secrets = append(target.Secrets, sealed)
+	}
+	return target
+}
+
+// backfill answers POST /events/destinations/{ref}/backfill.
+func (a *API) backfill(r *http.Request) (wire.Reply, error) {
+	body, err := wire.Decode[backfillBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	destination, err := a.destination(r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	done, at, err := a.Commands.BackfillDestination(r.Context(), callerOf(r), destination.ID, body.since, body.until)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "deliveries")
+	a.Wake()
+	return wire.OK(backfillJSON(done)), nil
 }

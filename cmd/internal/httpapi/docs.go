@@ -41,6 +41,7 @@ func docsRoutes(r chi.Router, document []byte) {
 	})
 }
 
+// page answers GET /docs.
 func page(w http.ResponseWriter, r *http.Request) {
 	docsHeaders(w)
 	http.ServeFileFS(w, r, playground, "playground/page.html")

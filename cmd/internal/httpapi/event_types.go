@@ -13,18 +13,7 @@ func (a *API) catalogRoutes(r chi.Router) {
 	r.Get("/events/types", wire.Events.Handle(a.listEventTypes))
 }
 
-type eventTypesJSON struct {
-	Types []eventTypeJSON `json:"types"`
-}
-
-type eventTypeJSON struct {
-	Type             string         `json:"type"`
-	Description      string         `json:"description"`
-	CurrentlyEmitted bool           `json:"currentlyEmitted"`
-	FeedType         string         `json:"feedType,omitempty"`
-	Schema           jsontext.Value `json:"schema"`
-}
-
+// listEventTypes answers GET /events/types.
 func (a *API) listEventTypes(r *http.Request) (wire.Reply, error) {
 	if err := wire.Events.ParseQuery(r).Err(); err != nil {
 		return wire.Reply{}, err
@@ -35,4 +24,16 @@ func (a *API) listEventTypes(r *http.Request) (wire.Reply, error) {
 		list[i] = eventTypeJSON{Type: t.Name, Description: t.Description, CurrentlyEmitted: t.CurrentlyEmitted, FeedType: t.FeedType, Schema: t.Schema}
 	}
 	return wire.OK(eventTypesJSON{Types: list}), nil
+}
+
+type eventTypesJSON struct {
+	Types []eventTypeJSON `json:"types"`
+}
+
+type eventTypeJSON struct {
+	Type             string         `json:"type"`
+	Description      string         `json:"description"`
+	CurrentlyEmitted bool           `json:"currentlyEmitted"`
+	FeedType         string         `json:"feedType,omitempty"`
+	Schema           jsontext.Value `json:"schema"`
 }

@@ -19,22 +19,7 @@ func (a *API) feedSourceRoutes(r chi.Router) {
 	r.Delete("/feeds/events/{id}/sources/{sourceId}", wire.Feeds.Handle(a.detachSource))
 }
 
-type attachSourceBody struct {
-	SourceType wire.Optional[string] `json:"sourceType"`
-	SourceID   wire.Optional[string] `json:"sourceId"`
-	id         uuid.UUID
-}
-
-// Check implements wire.Body.
-func (b *attachSourceBody) Check(c *wire.Checks) {
-	if c.Require("sourceType", b.SourceType.Set) {
-		c.OneOf("sourceType", b.SourceType.Value, source.Types()...)
-	}
-	if c.Require("sourceId", b.SourceID.Set) {
-		b.id = c.UUID("sourceId", b.SourceID.Value)
-	}
-}
-
+// attachSource answers POST /feeds/events/{id}/sources.
 func (a *API) attachSource(r *http.Request) (wire.Reply, error) {
 	feed, err := wire.PathUUID(r, "id", wire.NotFound)
 	if err != nil {
@@ -54,6 +39,7 @@ func (a *API) attachSource(r *http.Request) (wire.Reply, error) {
 	return wire.Created(associationOf(query.Association(association))), nil
 }
 
+// listFeedSources answers GET /feeds/events/{id}/sources.
 func (a *API) listFeedSources(r *http.Request) (wire.Reply, error) {
 	feed, err := wire.PathUUID(r, "id", wire.NotFound)
 	if err != nil {
@@ -61,7 +47,7 @@ func (a *API) listFeedSources(r *http.Request) (wire.Reply, error) {
 	}
 	associations, err := a.Queries.Associations(r.Context(), callerOf(r).Organization, feed)
 	if err != nil {
-		return wire.Reply{}, named(err, "feed")
+		return wire.Reply{}, wire.NotFoundError(err, "feed")
 	}
 	list := make([]associationJSON, len(associations))
 	for i, association := range associations {
@@ -70,7 +56,8 @@ func (a *API) listFeedSources(r *http.Request) (wire.Reply, error) {
 	return wire.OK(list), nil
 }
 
-// detachSource ends an association, which the path's {sourceId} names: not the source, which other feeds may have too.
+// detachSource answers DELETE /feeds/events/{id}/sources/{sourceId}. It ends the association which {sourceId} names: the
+// source itself stays, because other feeds may have it too.
 func (a *API) detachSource(r *http.Request) (wire.Reply, error) {
 	feed, err := wire.PathUUID(r, "id", wire.NotFound)
 	if err != nil {
@@ -86,6 +73,22 @@ func (a *API) detachSource(r *http.Request) (wire.Reply, error) {
 	}
 	a.await(r.Context(), at, "feeds", "items")
 	return wire.Done(), nil
+}
+
+type attachSourceBody struct {
+	SourceType wire.Optional[string] `json:"sourceType"`
+	SourceID   wire.Optional[string] `json:"sourceId"`
+	id         uuid.UUID
+}
+
+// Check implements wire.Body.
+func (b *attachSourceBody) Check(c *wire.Checks) {
+	if c.Require("sourceType", b.SourceType.Set) {
+		c.OneOf("sourceType", b.SourceType.Value, source.Types()...)
+	}
+	if c.Require("sourceId", b.SourceID.Set) {
+		b.id = c.UUID("sourceId", b.SourceID.Value)
+	}
 }
 
 type associationJSON struct {

@@ -20,6 +20,81 @@ func (a *API) feedRoutes(r chi.Router) {
 	r.Delete("/feeds/events/{id}", wire.Feeds.Handle(a.deleteFeed))
 }
 
+// createFeed answers POST /feeds/events.
+func (a *API) createFeed(r *http.Request) (wire.Reply, error) {
+	body, err := wire.Decode[createFeedBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	feed, at, err := a.Commands.CreateFeed(r.Context(), callerOf(r), command.CreateFeed{
+		Name: body.Name.Value, Description: body.Description.Value, Enabled: body.Enabled.Pointer(),
+		ConfigVersion: body.Config.Value.Version.Pointer(),
+	})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "feeds")
+	return wire.Created(changedFeedJSON{feedOf(query.Feed(feed)), feed.EnabledReason}), nil
+}
+
+// listFeeds answers GET /feeds/events.
+func (a *API) listFeeds(r *http.Request) (wire.Reply, error) {
+	feeds, err := a.Queries.Feeds(r.Context(), callerOf(r).Organization)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	list := make([]readFeedJSON, len(feeds))
+	for i, feed := range feeds {
+		list[i] = readFeedJSON{feedOf(feed), feed.EnabledReason}
+	}
+	return wire.OK(list), nil
+}
+
+// getFeed answers GET /feeds/events/{id}.
+func (a *API) getFeed(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.NotFound)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	feed, err := a.Queries.Feed(r.Context(), callerOf(r).Organization, id)
+	return wire.OK(readFeedJSON{feedOf(feed), feed.EnabledReason}), wire.NotFoundError(err, "feed")
+}
+
+// patchFeed answers PATCH /feeds/events/{id}.
+func (a *API) patchFeed(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.NotFound)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	body, err := wire.Decode[patchFeedBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	feed, at, err := a.Commands.ReviseFeed(r.Context(), callerOf(r), command.ReviseFeed{
+		ID: id, Name: body.Name.Pointer(), Description: body.Description.Pointer(), Enabled: body.Enabled.Pointer(),
+		ConfigVersion: body.Config.Value.Version.Pointer(),
+	})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "feeds")
+	return wire.OK(changedFeedJSON{feedOf(query.Feed(feed)), feed.EnabledReason}), nil
+}
+
+// deleteFeed answers DELETE /feeds/events/{id}.
+func (a *API) deleteFeed(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.NotFound)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.DeleteFeed(r.Context(), callerOf(r), id)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.awaitRouting(r.Context(), at, "feeds", "items")
+	return wire.Done(), nil
+}
+
 // feedConfig is a feed's config as sent.
 type feedConfig struct {
 	Version wire.Optional[float64] `json:"version"`
@@ -43,22 +118,6 @@ func (b *createFeedBody) Check(c *wire.Checks) {
 	c.Name("description", b.Description, 1, 0)
 }
 
-func (a *API) createFeed(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[createFeedBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	feed, at, err := a.Commands.CreateFeed(r.Context(), callerOf(r), command.CreateFeed{
-		Name: body.Name.Value, Description: body.Description.Value, Enabled: body.Enabled.Pointer(),
-		ConfigVersion: body.Config.Value.Version.Pointer(),
-	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), at, "feeds")
-	return wire.Created(changedFeedJSON{feedOf(query.Feed(feed)), feed.EnabledReason}), nil
-}
-
 // patchFeedBody changes what it names.
 type patchFeedBody struct {
 	feedBody `json:",inline"`
@@ -72,60 +131,6 @@ func (b *patchFeedBody) Check(c *wire.Checks) {
 	if b.Description.Set {
 		c.Text("description", b.Description.Value, 1, 0)
 	}
-}
-
-func (a *API) patchFeed(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.NotFound)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	body, err := wire.Decode[patchFeedBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	feed, at, err := a.Commands.ReviseFeed(r.Context(), callerOf(r), command.ReviseFeed{
-		ID: id, Name: body.Name.Pointer(), Description: body.Description.Pointer(), Enabled: body.Enabled.Pointer(),
-		ConfigVersion: body.Config.Value.Version.Pointer(),
-	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), at, "feeds")
-	return wire.OK(changedFeedJSON{feedOf(query.Feed(feed)), feed.EnabledReason}), nil
-}
-
-func (a *API) deleteFeed(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.NotFound)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	at, err := a.Commands.DeleteFeed(r.Context(), callerOf(r), id)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.awaitRouting(r.Context(), at, "feeds", "items")
-	return wire.Done(), nil
-}
-
-func (a *API) listFeeds(r *http.Request) (wire.Reply, error) {
-	feeds, err := a.Queries.Feeds(r.Context(), callerOf(r).Organization)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	list := make([]readFeedJSON, len(feeds))
-	for i, feed := range feeds {
-		list[i] = readFeedJSON{feedOf(feed), feed.EnabledReason}
-	}
-	return wire.OK(list), nil
-}
-
-func (a *API) getFeed(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.NotFound)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	feed, err := a.Queries.Feed(r.Context(), callerOf(r).Organization, id)
-	return wire.OK(readFeedJSON{feedOf(feed), feed.EnabledReason}), named(err, "feed")
 }
 
 type feedJSON struct {

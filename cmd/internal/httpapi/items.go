@@ -8,8 +8,11 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 
+	"carillon/aggregates/item"
 	"carillon/cmd/internal/wire"
+	"carillon/command"
 	"carillon/query"
 )
 
@@ -33,6 +36,7 @@ var (
 	itemSections       = []string{"source"}
 )
 
+// listItems answers GET /feeds/events/{feedId}/items.
 func (a *API) listItems(r *http.Request) (wire.Reply, error) {
 	q := wire.Feeds.ParseQuery(r, "limit", "offset", "since", "until", "status", "orderBy", "include")
 	in := itemsQuery(q, a.Now())
@@ -40,7 +44,8 @@ func (a *API) listItems(r *http.Request) (wire.Reply, error) {
 	return a.itemsReply(r, q, in)
 }
 
-// listLegacyItems is the list in its first version, which shows another shape of the same items. It knows no include.
+// listLegacyItems answers GET /v0/feeds/events/{feedId}/items, the list in its first version, which shows another shape
+// of the same items. It knows no include.
 func (a *API) listLegacyItems(r *http.Request) (wire.Reply, error) {
 	q := wire.Feeds.ParseQuery(r, "limit", "offset", "since", "until", "status", "orderBy")
 	in := itemsQuery(q, a.Now())
@@ -58,7 +63,7 @@ func (a *API) itemsReply(r *http.Request, q *wire.Query, in query.ItemsQuery) (w
 	}
 	page, err := a.Queries.Items(r.Context(), callerOf(r).Organization, feed, in)
 	if err != nil {
-		return wire.Reply{}, named(err, "feed")
+		return wire.Reply{}, wire.NotFoundError(err, "feed")
 	}
 	return wire.OK(itemsPage(page, in)), nil
 }
@@ -122,4 +127,71 @@ func itemsPage(page query.ItemsPage, in query.ItemsQuery) jsontext.Value {
 	data = strconv.AppendInt(append(data, `,"offset":`...), int64(in.Offset), 10)
 	data = strconv.AppendBool(append(data, `,"hasMore":`...), page.HasMore(in.Offset))
 	return append(data, "}}"...)
+}
+
+// getItem answers GET /feeds/events/{feedId}/items/{itemId}.
+func (a *API) getItem(r *http.Request) (wire.Reply, error) {
+	feedID, itemID, err := itemIDs(r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	q := wire.Feeds.ParseQuery(r, "include")
+	source := withSource(q)
+	if err := q.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	shown, err := a.Queries.Item(r.Context(), callerOf(r).Organization, feedID, itemID, source, a.Now())
+	if err != nil {
+		return wire.Reply{}, wire.NotFoundError(err, "item")
+	}
+	data := append([]byte(`{"item":`), shown...)
+	return wire.OK(jsontext.Value(append(data, '}'))), nil
+}
+
+// itemIDs reads the path of one item. Unlike elsewhere under /feeds, an id that can't be one is told as such.
+func itemIDs(r *http.Request) (feedID, itemID uuid.UUID, err error) {
+	if feedID, err = wire.PathUUID(r, "feedId", wire.BadParam); err == nil {
+		itemID, err = wire.PathUUID(r, "itemId", wire.BadParam)
+	}
+	return feedID, itemID, err
+}
+
+// giveFeedback answers POST /feeds/events/{feedId}/items/{itemId}/feedback. It asks the read model first: an item that
+// has left the feed learns of it a little later in its own stream.
+func (a *API) giveFeedback(r *http.Request) (wire.Reply, error) {
+	feedID, itemID, err := itemIDs(r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	body, err := wire.Decode[feedbackBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if _, err := a.Queries.Item(r.Context(), callerOf(r).Organization, feedID, itemID, false, a.Now()); err != nil {
+		return wire.Reply{}, wire.NotFoundError(err, "item")
+	}
+	id, at, err := a.Commands.GiveFeedback(r.Context(), callerOf(r), command.GiveFeedback{
+		FeedID: feedID, ItemID: itemID, Rating: body.Rating.Value, Comment: body.Comment.Value,
+	})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, "items")
+	return wire.OK(feedbackJSON{ID: id}), nil
+}
+
+type feedbackBody struct {
+	Rating  wire.Optional[string] `json:"rating"`
+	Comment wire.Optional[string] `json:"comment"`
+}
+
+// Check implements wire.Body. How long a comment may be is the command's.
+func (b *feedbackBody) Check(c *wire.Checks) {
+	if c.Require("rating", b.Rating.Set) {
+		c.OneOf("rating", b.Rating.Value, item.Positive, item.Negative, item.Neutral)
+	}
+}
+
+type feedbackJSON struct {
+	ID uuid.UUID `json:"id"`
 }

@@ -20,10 +20,7 @@ func (a *API) secretRoutes(r chi.Router) {
 	r.Post("/events/destinations/{ref}/secrets/{secretId}/expire", wire.Events.Handle(a.expireSecret))
 }
 
-type secretsJSON struct {
-	Secrets []secretJSON `json:"secrets"`
-}
-
+// listSecrets answers GET /events/destinations/{ref}/secrets.
 func (a *API) listSecrets(r *http.Request) (wire.Reply, error) {
 	if err := wire.Events.ParseQuery(r).Err(); err != nil {
 		return wire.Reply{}, err
@@ -35,21 +32,7 @@ func (a *API) listSecrets(r *http.Request) (wire.Reply, error) {
 	return a.activeSecrets(r, destination)
 }
 
-func (a *API) activeSecrets(r *http.Request, destination query.Destination) (wire.Reply, error) {
-	secrets, err := a.secretsOf(r.Context(), destination.ID, destination.Secrets, fullSecrets)
-	return wire.OK(secretsJSON{Secrets: secrets}), err
-}
-
-// changedSecrets lists the secrets as a write has left them.
-func (a *API) changedSecrets(r *http.Request, destination uuid.UUID, at eventstore.Position) (wire.Reply, error) {
-	a.awaitRouting(r.Context(), at, "destinations")
-	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, destination.String(), a.Now())
-	if err != nil {
-		return wire.Reply{}, named(err, "destination")
-	}
-	return a.activeSecrets(r, found)
-}
-
+// rotateSecret answers POST /events/destinations/{ref}/secrets/rotate.
 func (a *API) rotateSecret(r *http.Request) (wire.Reply, error) {
 	if err := wire.DecodeNothing(r); err != nil {
 		return wire.Reply{}, err
@@ -65,6 +48,7 @@ func (a *API) rotateSecret(r *http.Request) (wire.Reply, error) {
 	return a.changedSecrets(r, destination.ID, at)
 }
 
+// expireSecret answers POST /events/destinations/{ref}/secrets/{secretId}/expire.
 func (a *API) expireSecret(r *http.Request) (wire.Reply, error) {
 	if err := wire.DecodeNothing(r); err != nil {
 		return wire.Reply{}, err
@@ -82,6 +66,25 @@ func (a *API) expireSecret(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	return a.changedSecrets(r, destination.ID, at)
+}
+
+func (a *API) activeSecrets(r *http.Request, destination query.Destination) (wire.Reply, error) {
+	secrets, err := a.secretsOf(r.Context(), destination.ID, destination.Secrets, fullSecrets)
+	return wire.OK(secretsJSON{Secrets: secrets}), err
+}
+
+// changedSecrets lists the secrets as a write has left them.
+func (a *API) changedSecrets(r *http.Request, destination uuid.UUID, at eventstore.Position) (wire.Reply, error) {
+	a.awaitRouting(r.Context(), at, "destinations")
+	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, destination.String(), a.Now())
+	if err != nil {
+		return wire.Reply{}, wire.NotFoundError(err, "destination")
+	}
+	return a.activeSecrets(r, found)
+}
+
+type secretsJSON struct {
+	Secrets []secretJSON `json:"secrets"`
 }
 
 // secretView says how much of a secret is shown.
@@ -110,7 +113,7 @@ func (a *API) secretsOf(ctx context.Context, destination uuid.UUID, secrets []qu
 		if err != nil {
 			return nil, err
 		}
-		list[i] = secretJSON{ID: s.ID, Secret: secret.Masked(), CreatedAt: s.CreatedAt.UTC(), ExpiresAt: utc(s.ExpiresAt)}
+		list[i] = secretJSON{ID: s.ID, Secret: secret.Masked(), CreatedAt: s.CreatedAt.UTC(), ExpiresAt: wire.UTC(s.ExpiresAt)}
 		if show == fullSecrets {
 			list[i].Secret = secret.Reveal()
 		}

@@ -9,6 +9,7 @@ import (
 
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/wire"
+	"carillon/command"
 	"carillon/eventstore"
 	"carillon/query"
 )
@@ -20,6 +21,149 @@ func (a *API) subscriptionRoutes(r chi.Router) {
 	r.Put("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.putSubscription))
 	r.Patch("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.patchSubscription))
 	r.Delete("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.deleteSubscription))
+}
+
+// createSubscription answers POST /events/destinations/{ref}/subscriptions.
+func (a *API) createSubscription(r *http.Request) (wire.Reply, error) {
+	body, err := wire.Decode[createSubscriptionBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	destination, err := a.destination(r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	id, at, err := a.Commands.CreateSubscription(r.Context(), callerOf(r), destination.ID, body.settings(body.ExternalID.Value))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	shown, err := a.changedSubscription(r, destination.ID, id, at)
+	return wire.Created(shown), err
+}
+
+// changedSubscription shows a subscription as a write has left it.
+func (a *API) changedSubscription(r *http.Request, destination, id uuid.UUID, at eventstore.Position) (subscriptionJSON, error) {
+	there := a.awaitRouting(r.Context(), at, "subscriptions")
+	found, err := a.Queries.Subscription(r.Context(), callerOf(r).Organization, destination, id.String())
+	return subscriptionOf(found), unshown(err, there, "subscription")
+}
+
+// listSubscriptions answers GET /events/destinations/{ref}/subscriptions.
+func (a *API) listSubscriptions(r *http.Request) (wire.Reply, error) {
+	q := wire.Events.ParseQuery(r, "limit", "offset")
+	limit, offset := q.Page(usualPage, mostPage)
+	if err := q.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	destination, err := a.destination(r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	subscriptions, total, err := a.Queries.Subscriptions(r.Context(), callerOf(r).Organization, destination.ID, limit, offset)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	list := make([]subscriptionJSON, len(subscriptions))
+	for i, s := range subscriptions {
+		list[i] = subscriptionOf(s)
+	}
+	return wire.OK(wire.PageOf(list, total, limit, offset)), nil
+}
+
+// getSubscription answers GET /events/destinations/{ref}/subscriptions/{subRef}.
+func (a *API) getSubscription(r *http.Request) (wire.Reply, error) {
+	if err := wire.Events.ParseQuery(r).Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	found, err := a.subscription(r)
+	return wire.OK(subscriptionOf(found)), err
+}
+
+// subscription finds the one that the path's {subRef} names, of the destination that its {ref} names.
+func (a *API) subscription(r *http.Request) (query.Subscription, error) {
+	ref, err := reference(r, "subRef")
+	if err != nil {
+		return query.Subscription{}, err
+	}
+	destination, err := a.destination(r)
+	if err != nil {
+		return query.Subscription{}, err
+	}
+	found, err := a.Queries.Subscription(r.Context(), callerOf(r).Organization, destination.ID, ref)
+	return found, wire.NotFoundError(err, "subscription")
+}
+
+// putSubscription answers PUT /events/destinations/{ref}/subscriptions/{subRef}: it creates or replaces, as
+// putDestination does.
+func (a *API) putSubscription(r *http.Request) (wire.Reply, error) {
+	if _, err := givenReference(r, "ref"); err != nil {
+		return wire.Reply{}, err
+	}
+	ref, err := givenReference(r, "subRef")
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	body, err := wire.Decode[subscriptionBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if command.UUIDShaped(ref) {
+		found, err := a.subscription(r)
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		at, err := a.Commands.ReplaceSubscription(r.Context(), callerOf(r), found.Destination, found.ID, body.settings(""))
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		shown, err := a.changedSubscription(r, found.Destination, found.ID, at)
+		return wire.OK(shown), err
+	}
+	destination, err := a.destination(r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	id, created, at, err := a.Commands.UpsertSubscription(r.Context(), callerOf(r), destination.ID, body.settings(ref))
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	shown, err := a.changedSubscription(r, destination.ID, id, at)
+	if created {
+		return wire.Created(shown), err
+	}
+	return wire.OK(shown), err
+}
+
+// patchSubscription answers PATCH /events/destinations/{ref}/subscriptions/{subRef}.
+func (a *API) patchSubscription(r *http.Request) (wire.Reply, error) {
+	body, err := wire.Decode[patchSubscriptionBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	found, err := a.subscription(r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.ReviseSubscription(r.Context(), callerOf(r), found.Destination, found.ID, body.patch())
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	shown, err := a.changedSubscription(r, found.Destination, found.ID, at)
+	return wire.OK(shown), err
+}
+
+// deleteSubscription answers DELETE /events/destinations/{ref}/subscriptions/{subRef}.
+func (a *API) deleteSubscription(r *http.Request) (wire.Reply, error) {
+	found, err := a.subscription(r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.DeleteSubscription(r.Context(), callerOf(r), found.Destination, found.ID)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.awaitRouting(r.Context(), at, "subscriptions")
+	return wire.Done(), nil
 }
 
 // pinBody is a feed pin as sent.
@@ -51,6 +195,21 @@ func (b *subscriptionBody) checkGiven(c *wire.Checks) {
 	b.pins = checkPins(c, b.Feeds.Value)
 }
 
+func checkPins(c *wire.Checks, feeds []pinBody) []subscription.Pin {
+	pins := make([]subscription.Pin, 0, len(feeds))
+	for i, feed := range feeds {
+		pin := subscription.Pin{FeedType: feed.FeedType.Value}
+		if field := wire.At("feeds", i, "feedType"); c.Require(field, feed.FeedType.Set) {
+			c.OneOf(field, feed.FeedType.Value, subscription.FeedTypes...)
+		}
+		if field := wire.At("feeds", i, "feedId"); c.Require(field, feed.FeedID.Set) {
+			pin.FeedID = c.UUID(field, feed.FeedID.Value)
+		}
+		pins = append(pins, pin)
+	}
+	return pins
+}
+
 func (b *subscriptionBody) settings(externalID string) subscription.Settings {
 	return subscription.Settings{
 		ExternalID: externalID, EventTypes: b.EventTypes.Value, ScopeKind: b.ScopeKind.Value,
@@ -72,82 +231,62 @@ func (b *createSubscriptionBody) Check(c *wire.Checks) {
 	}
 }
 
-func checkPins(c *wire.Checks, feeds []pinBody) []subscription.Pin {
-	pins := make([]subscription.Pin, 0, len(feeds))
-	for i, feed := range feeds {
-		pin := subscription.Pin{FeedType: feed.FeedType.Value}
-		if field := wire.At("feeds", i, "feedType"); c.Require(field, feed.FeedType.Set) {
-			c.OneOf(field, feed.FeedType.Value, subscription.FeedTypes...)
-		}
-		if field := wire.At("feeds", i, "feedId"); c.Require(field, feed.FeedID.Set) {
-			pin.FeedID = c.UUID(field, feed.FeedID.Value)
-		}
-		pins = append(pins, pin)
-	}
-	return pins
+// patchSubscriptionBody changes what it names. Pins are replaced as a whole.
+type patchSubscriptionBody struct {
+	subscriptionBody `json:",inline"`
+	ExternalID       wire.Optional[string] `json:"externalId"`
+	Active           wire.Optional[bool]   `json:"active"`
 }
 
-func (a *API) createSubscription(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[createSubscriptionBody](r)
-	if err != nil {
-		return wire.Reply{}, err
+// Check implements wire.Body.
+func (b *patchSubscriptionBody) Check(c *wire.Checks) {
+	b.checkGiven(c)
+	if b.ExternalID.Set {
+		c.Text("externalId", b.ExternalID.Value, 1, 0)
 	}
-	destination, err := a.destination(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	id, at, err := a.Commands.CreateSubscription(r.Context(), callerOf(r), destination.ID, body.settings(body.ExternalID.Value))
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	shown, err := a.changedSubscription(r, destination.ID, id, at)
-	return wire.Created(shown), err
 }
 
-// changedSubscription shows a subscription as a write has left it.
-func (a *API) changedSubscription(r *http.Request, destination, id uuid.UUID, at eventstore.Position) (subscriptionJSON, error) {
-	there := a.awaitRouting(r.Context(), at, "subscriptions")
-	found, err := a.Queries.Subscription(r.Context(), callerOf(r).Organization, destination, id.String())
-	return subscriptionOf(found), unshown(err, there, "subscription")
+func (b *patchSubscriptionBody) patch() command.SubscriptionPatch {
+	patch := command.SubscriptionPatch{
+		ExternalID: b.ExternalID.Pointer(), ScopeKind: b.ScopeKind.Pointer(), FeedType: b.FeedType.Pointer(), Active: b.Active.Pointer(),
+	}
+	if b.EventTypes.Set {
+		patch.EventTypes = append([]string{}, b.EventTypes.Value...) // never nil: an empty list is refused
+	}
+	if b.Feeds.Set {
+		pins := append([]subscription.Pin{}, b.pins...)
+		patch.Feeds = &pins
+	}
+	return patch
 }
 
-func (a *API) listSubscriptions(r *http.Request) (wire.Reply, error) {
-	q := wire.Events.ParseQuery(r, "limit", "offset")
-	limit, offset := q.Page(usualPage, mostPage)
-	if err := q.Err(); err != nil {
-		return wire.Reply{}, err
-	}
-	destination, err := a.destination(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	subscriptions, total, err := a.Queries.Subscriptions(r.Context(), callerOf(r).Organization, destination.ID, limit, offset)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	list := make([]subscriptionJSON, len(subscriptions))
-	for i, s := range subscriptions {
-		list[i] = subscriptionOf(s)
-	}
-	return wire.OK(wire.PageOf(list, total, limit, offset)), nil
+// pinJSON names a feed that a subscription is about.
+type pinJSON struct {
+	FeedType string    `json:"feedType"`
+	FeedID   uuid.UUID `json:"feedId"`
 }
 
 type subscriptionJSON struct {
-	ID            uuid.UUID   `json:"id"`
-	DestinationID uuid.UUID   `json:"destinationId"`
-	ExternalID    *string     `json:"externalId"`
-	EventTypes    []string    `json:"eventTypes"`
-	ScopeKind     string      `json:"scopeKind"`
-	FeedType      *string     `json:"feedType"`
-	Feeds         []query.Pin `json:"feeds"`
-	Active        bool        `json:"active"`
-	CreatedAt     time.Time   `json:"createdAt"`
-	UpdatedAt     time.Time   `json:"updatedAt"`
+	ID            uuid.UUID `json:"id"`
+	DestinationID uuid.UUID `json:"destinationId"`
+	ExternalID    *string   `json:"externalId"`
+	EventTypes    []string  `json:"eventTypes"`
+	ScopeKind     string    `json:"scopeKind"`
+	FeedType      *string   `json:"feedType"`
+	Feeds         []pinJSON `json:"feeds"`
+	Active        bool      `json:"active"`
+	CreatedAt     time.Time `json:"createdAt"`
+	UpdatedAt     time.Time `json:"updatedAt"`
 }
 
 func subscriptionOf(s query.Subscription) subscriptionJSON {
-	return subscriptionJSON{
-		ID: s.ID, DestinationID: s.Destination, ExternalID: text(s.ExternalID), EventTypes: s.EventTypes, ScopeKind: s.ScopeKind,
-		FeedType: text(s.FeedType), Feeds: s.Feeds, Active: s.Active, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
+	j := subscriptionJSON{
+		ID: s.ID, DestinationID: s.Destination, ExternalID: wire.Nullable(s.ExternalID), EventTypes: s.EventTypes, ScopeKind: s.ScopeKind,
+		FeedType: wire.Nullable(s.FeedType), Feeds: make([]pinJSON, len(s.Feeds)), Active: s.Active,
+		CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
 	}
+	for i, pin := range s.Feeds {
+		j.Feeds[i] = pinJSON(pin)
+	}
+	return j
 }

@@ -66,6 +66,14 @@ func Fail(kind Kind, field, issue string, args ...any) *Failure {
 	return &Failure{Kind: kind, Field: field, Issue: fmt.Sprintf(issue, args...)}
 }
 
+// NotFoundError says what was not found, where err is query.ErrNotFound. Any other error, nil too, stays as it is.
+func NotFoundError(err error, what string) error {
+	if errors.Is(err, query.ErrNotFound) {
+		return &Failure{Kind: NotFound, Issue: what + " not found", Cause: err}
+	}
+	return err
+}
+
 // FailureOf translates any error into what the caller is told. Errors it does not know are Internal.
 func FailureOf(err error) *Failure {
 	var failure *Failure

@@ -1,0 +1,80 @@
+package arch
+
+import (
+	"go/ast"
+	"path"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Whoever looks for what answers a route searches for the route: the doc of its handler names it as the interface does,
+// "PUT /events/destinations/{ref}".
+func TestHandlersNameTheirRoutes(t *testing.T) {
+	t.Parallel()
+	docs, routes := map[string]string{}, map[string]string{}
+	for _, f := range sources(t) {
+		if f.test || path.Dir(f.pkg) != "carillon/cmd/internal" || !strings.HasSuffix(f.pkg, "api") {
+			continue
+		}
+		ast.Inspect(f.tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				docs[f.pkg+"."+n.Name.Name] = n.Doc.Text()
+			case *ast.CallExpr:
+				if route, handler := registered(n); handler != "" {
+					routes[route] = f.pkg + "." + handler
+				}
+			}
+			return true
+		})
+	}
+	const atLeast = 50 // there are more: fewer mean that routes are registered in a way that this test doesn't know
+	if len(routes) < atLeast {
+		t.Errorf("found only %d routes", len(routes))
+	}
+	for route, handler := range routes {
+		if !names(docs[handler], route) {
+			t.Errorf("the doc of %s does not name its route, %s", handler, route)
+		}
+	}
+}
+
+// registered reads the registration of a route, r.Get("/path", wire.Events.Handle(a.handler)), as "GET /path" and the
+// handler's name. The name is empty where a call is no registration, or the handler is a function literal.
+func registered(call *ast.CallExpr) (route, handler string) {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || len(call.Args) != 2 {
+		return "", ""
+	}
+	literal, ok := call.Args[0].(*ast.BasicLit)
+	if !ok {
+		return "", ""
+	}
+	pattern, err := strconv.Unquote(literal.Value)
+	if err != nil || !strings.HasPrefix(pattern, "/") {
+		return "", ""
+	}
+	last := call.Args[1]
+	if wrapped, ok := last.(*ast.CallExpr); ok && len(wrapped.Args) == 1 {
+		last = wrapped.Args[0]
+	}
+	switch h := last.(type) {
+	case *ast.Ident:
+		handler = h.Name
+	case *ast.SelectorExpr:
+		handler = h.Sel.Name
+	}
+	return strings.ToUpper(method.Sel.Name) + " " + pattern, handler
+}
+
+// names reports whether a text has the words of a route one after the other.
+func names(doc, route string) bool {
+	words := strings.Fields(doc)
+	for i := range len(words) - 1 {
+		if words[i]+" "+strings.TrimRight(words[i+1], ".,:;") == route {
+			return true
+		}
+	}
+	return false
+}

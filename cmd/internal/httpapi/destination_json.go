@@ -1,0 +1,256 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/command/catalog"
+	"carillon/command/delivery"
+	"carillon/command/webhook"
+	"carillon/query"
+)
+
+const transportWebhook = "webhook" // the only transport
+
+// The statuses that a caller can give. Carillon itself gives a third one, auto_disabled.
+const (
+	statusEnabled  = "enabled"
+	statusDisabled = "disabled"
+)
+
+// configBody is a destination's config as sent.
+type configBody struct {
+	URL     wire.Optional[string]            `json:"url"`
+	Headers wire.Optional[map[string]string] `json:"headers"`
+}
+
+// check refuses what no route takes. The command checks the address and the headers.
+func (b *configBody) check(c *wire.Checks) {
+	if b.URL.Set {
+		c.Text("config.url", b.URL.Value, 1, 0)
+	}
+}
+
+// putDestinationBody is a whole destination as sent, without the externalId, which is in the path of PUT.
+type putDestinationBody struct {
+	Name                  wire.Optional[string]     `json:"name"`
+	Transport             wire.Optional[string]     `json:"transport"`
+	Config                wire.Optional[configBody] `json:"config"`
+	DebounceWindowSeconds wire.Optional[int]        `json:"debounceWindowSeconds"`
+}
+
+// Check implements wire.Body. The command checks lengths, ranges and rules.
+func (b *putDestinationBody) Check(c *wire.Checks) {
+	c.Name("name", b.Name, 1, 0)
+	checkTransport(c, b.Transport)
+	if c.Require("config", b.Config.Set) {
+		c.Name("config.url", b.Config.Value.URL, 1, 0)
+	}
+}
+
+func checkTransport(c *wire.Checks, transport wire.Optional[string]) {
+	if transport.Set {
+		c.OneOf("transport", transport.Value, transportWebhook)
+	}
+}
+
+func (b *putDestinationBody) input(externalID string) command.DestinationInput {
+	return command.DestinationInput{
+		ExternalID: externalID, Name: b.Name.Value, URL: b.Config.Value.URL.Value,
+		Headers: b.Config.Value.Headers.Value, DebounceWindowSeconds: b.DebounceWindowSeconds.Value,
+	}
+}
+
+// createDestinationBody is a new destination as sent.
+type createDestinationBody struct {
+	putDestinationBody `json:",inline"`
+	ExternalID         wire.Optional[string] `json:"externalId"`
+}
+
+// Check implements wire.Body.
+func (b *createDestinationBody) Check(c *wire.Checks) {
+	b.putDestinationBody.Check(c)
+	if b.ExternalID.Set {
+		c.Text("externalId", b.ExternalID.Value, 1, 0)
+	}
+}
+
+// patchDestinationBody changes the members that it has. Headers are replaced as a whole.
+type patchDestinationBody struct {
+	ExternalID            wire.Optional[string]     `json:"externalId"`
+	Name                  wire.Optional[string]     `json:"name"`
+	Transport             wire.Optional[string]     `json:"transport"`
+	Config                wire.Optional[configBody] `json:"config"`
+	DebounceWindowSeconds wire.Optional[int]        `json:"debounceWindowSeconds"`
+	Status                wire.Optional[string]     `json:"status"`
+}
+
+// Check implements wire.Body.
+func (b *patchDestinationBody) Check(c *wire.Checks) {
+	if b.ExternalID.Set {
+		c.Text("externalId", b.ExternalID.Value, 1, 0)
+	}
+	if b.Name.Set {
+		c.Text("name", b.Name.Value, 1, 0)
+	}
+	checkTransport(c, b.Transport)
+	b.Config.Value.check(c)
+	if b.Status.Set {
+		c.OneOf("status", b.Status.Value, statusEnabled, statusDisabled)
+	}
+}
+
+func (b *patchDestinationBody) patch() command.DestinationPatch {
+	patch := command.DestinationPatch{
+		ExternalID: b.ExternalID.Pointer(), Name: b.Name.Pointer(), URL: b.Config.Value.URL.Pointer(),
+		Headers: b.Config.Value.Headers.Pointer(), DebounceWindowSeconds: b.DebounceWindowSeconds.Pointer(),
+	}
+	if b.Status.Set {
+		enabled := b.Status.Value == statusEnabled
+		patch.Enabled = &enabled
+	}
+	return patch
+}
+
+type validateBody struct {
+	Transport wire.Optional[string]     `json:"transport"`
+	Config    wire.Optional[configBody] `json:"config"`
+}
+
+// Check implements wire.Body.
+func (b *validateBody) Check(c *wire.Checks) {
+	checkTransport(c, b.Transport)
+	if c.Require("config", b.Config.Set) {
+		c.Name("config.url", b.Config.Value.URL, 1, 0)
+	}
+}
+
+type backfillBody struct {
+	Since        wire.Optional[string] `json:"since"`
+	Until        wire.Optional[string] `json:"until"`
+	since, until time.Time
+}
+
+// Check implements wire.Body. The command checks how long the window is.
+func (b *backfillBody) Check(c *wire.Checks) {
+	b.since = checkTime(c, "since", b.Since)
+	b.until = checkTime(c, "until", b.Until)
+}
+
+func checkTime(c *wire.Checks, field string, given wire.Optional[string]) time.Time {
+	if !c.Require(field, given.Set) {
+		return time.Time{}
+	}
+	at, err := wire.ParseTime(given.Value)
+	if err != nil {
+		c.Fail(field, "must be an ISO 8601 time with Z or an offset, such as 2026-11-21T12:00:00Z")
+	}
+	return at
+}
+
+type destinationJSON struct {
+	ID         uuid.UUID `json:"id"`
+	ExternalID *string   `json:"externalId"`
+	Name       string    `json:"name"`
+	Transport  string    `json:"transport"`
+	Config     struct {
+		URL     string            `json:"url"`
+		Headers map[string]string `json:"headers"`
+	} `json:"config"`
+	DebounceWindowSeconds int          `json:"debounceWindowSeconds"`
+	Status                string       `json:"status"`
+	StatusReason          *string      `json:"statusReason"`
+	ConsecutiveFailures   int          `json:"consecutiveFailures"`
+	LastSuccessAt         *time.Time   `json:"lastSuccessAt"`
+	LastFailureAt         *time.Time   `json:"lastFailureAt"`
+	LastErrorMessage      *string      `json:"lastErrorMessage"`
+	Secrets               []secretJSON `json:"secrets"`
+	CreatedAt             time.Time    `json:"createdAt"`
+	UpdatedAt             time.Time    `json:"updatedAt"`
+}
+
+type createdDestinationJSON struct {
+	destinationJSON `json:",inline"`
+	Validation      validationJSON `json:"validation"`
+}
+
+func (a *API) destinationOf(ctx context.Context, d query.Destination, show secretView) (destinationJSON, error) {
+	j := destinationJSON{
+		ID: d.ID, ExternalID: wire.Nullable(d.ExternalID), Name: d.Name, Transport: transportWebhook,
+		DebounceWindowSeconds: d.DebounceWindowSeconds, Status: d.Status, StatusReason: d.StatusReason,
+		ConsecutiveFailures: d.Health.ConsecutiveFailures, LastSuccessAt: wire.UTC(d.Health.LastSuccessAt),
+		LastFailureAt: wire.UTC(d.Health.LastFailureAt), LastErrorMessage: d.Health.LastErrorMessage,
+		CreatedAt: d.CreatedAt.UTC(), UpdatedAt: d.UpdatedAt.UTC(),
+	}
+	j.Config.URL, j.Config.Headers = d.URL, map[string]string{}
+	if len(d.Headers) > 0 {
+		plain, err := a.open(ctx, d.ID, d.Headers)
+		if err != nil {
+			return j, err
+		}
+		if err := json.Unmarshal(plain, &j.Config.Headers); err != nil {
+			return j, err
+		}
+	}
+	var err error
+	j.Secrets, err = a.secretsOf(ctx, d.ID, d.Secrets, show)
+	return j, err
+}
+
+// open decrypts a value of a destination. Where its key is gone, the destination is being deleted at this moment.
+func (a *API) open(ctx context.Context, destination uuid.UUID, sealed []byte) ([]byte, error) {
+	plain, err := a.Commands.Vault.Open(ctx, destination, sealed)
+	if errors.Is(err, command.ErrForgotten) {
+		return nil, wire.NotFoundError(query.ErrNotFound, "destination")
+	}
+	return plain, err
+}
+
+type validationJSON struct {
+	Reachable      bool  `json:"reachable"`
+	StatusCode     *int  `json:"statusCode"`
+	ResponseTimeMs int64 `json:"responseTimeMs"`
+}
+
+func validationOf(r webhook.Reachability) validationJSON {
+	v := validationJSON{Reachable: r.Reachable, ResponseTimeMs: r.ResponseTimeMs()}
+	if r.StatusCode != 0 {
+		v.StatusCode = &r.StatusCode
+	}
+	return v
+}
+
+type testedJSON struct {
+	Delivered      bool      `json:"delivered"`
+	StatusCode     *int      `json:"statusCode"`
+	ResponseTimeMs int64     `json:"responseTimeMs"`
+	Error          *string   `json:"error"`
+	WebhookID      uuid.UUID `json:"webhookId"`
+	Event          struct {
+		Type string    `json:"type"`
+		ID   uuid.UUID `json:"id"`
+		Time time.Time `json:"time"`
+	} `json:"event"`
+}
+
+func testedOf(t delivery.Tested) testedJSON {
+	j := testedJSON{
+		Delivered: t.Result.OK(), ResponseTimeMs: t.Result.Duration.Milliseconds(), Error: wire.Nullable(t.Result.ErrorMessage), WebhookID: t.WebhookID,
+	}
+	if t.Result.StatusCode != 0 {
+		j.StatusCode = &t.Result.StatusCode
+	}
+	j.Event.Type, j.Event.ID, j.Event.Time = catalog.DeliveryTest, t.EventID, t.Time
+	return j
+}
+
+type backfillJSON struct {
+	EventsScanned     int `json:"eventsScanned"`
+	DeliveriesCreated int `json:"deliveriesCreated"`
+}

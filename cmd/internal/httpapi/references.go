@@ -1,0 +1,37 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+)
+
+const externalIDRule = "1 to 255 characters from A-Z a-z 0-9 . _ : - and not . or .. alone"
+
+// reference reads a path segment that is a UUID or an externalId.
+func reference(r *http.Request, name string) (string, error) {
+	ref, err := wire.PathText(r, name)
+	if err != nil {
+		return "", err
+	}
+	if command.UUIDShaped(ref) {
+		return ref, nil
+	}
+	var refusal *command.Refusal
+	if err := command.CheckExternalID(name, ref); errors.As(err, &refusal) {
+		return "", wire.Fail(wire.BadParam, name, "must be a UUID or an externalId: "+externalIDRule)
+	}
+	return ref, nil
+}
+
+// givenReference reads a path segment that PUT may give as a name: then it is held to the rules of externalIds.
+func givenReference(r *http.Request, name string) (string, error) {
+	ref, err := reference(r, name)
+	var failure *wire.Failure
+	if errors.As(err, &failure) {
+		return "", wire.Fail(wire.Invalid, name, "must be a UUID or an externalId: "+externalIDRule)
+	}
+	return ref, err
+}
