@@ -18,6 +18,12 @@ var (
 	ErrTimeout = errors.New("no answer in time")
 	// ErrHTTPStatus: the answer is not a success, see [StatusError].
 	ErrHTTPStatus = errors.New("unexpected http status")
+	// ErrResting: the host has asked to be left alone for a while, see
+	// [RestError].
+	ErrResting = errors.New("the host asked to be left alone for now")
+	// ErrUnavailable: something that collecting needs can't be reached, through
+	// no fault of the source's.
+	ErrUnavailable = errors.New("collecting is not possible now")
 	// ErrTooManyRedirects: more redirects than are followed, or a loop.
 	ErrTooManyRedirects = errors.New("too many redirects")
 	// ErrBlockedAddress: the address is private or reserved.
@@ -45,6 +51,19 @@ func (e *StatusError) Error() string { return fmt.Sprintf("http status %d", e.Co
 
 // Is makes errors.Is(err, ErrHTTPStatus) true.
 func (e *StatusError) Is(target error) bool { return target == ErrHTTPStatus }
+
+// RestError is a host that wants to be left alone. It matches [ErrResting].
+type RestError struct {
+	For time.Duration // from now on
+}
+
+// Error names how long.
+func (e *RestError) Error() string {
+	return fmt.Sprintf("%s, for another %s", ErrResting, e.For.Round(time.Second))
+}
+
+// Is makes errors.Is(err, ErrResting) true.
+func (e *RestError) Is(target error) bool { return target == ErrResting }
 
 // FetchError says which fetch failed, and wraps why. Place is scheme, host and
 // path only: queries may carry secrets.

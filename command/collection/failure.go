@@ -32,6 +32,7 @@ var reasons = []struct {
 	{collect.ErrBlockedAddress, "blocked_address"},
 	{collect.ErrBadURL, "bad_url"},
 	{collect.ErrUnsupportedContent, "unsupported_content"},
+	{collect.ErrResting, "host_resting"},
 	{collect.ErrHTTPStatus, "http_status"},
 	{collect.ErrTimeout, "timeout"},
 	{context.DeadlineExceeded, "timeout"},
@@ -64,6 +65,10 @@ func retryAfter(err error) time.Duration {
 	var status *collect.StatusError
 	if errors.As(err, &status) {
 		return max(status.RetryAfter, 0)
+	}
+	var rest *collect.RestError
+	if errors.As(err, &rest) {
+		return rest.For
 	}
 	return 0
 }

@@ -2,6 +2,7 @@ package collection
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime/debug"
 	"sync"
@@ -166,6 +167,10 @@ func (m *Monitor) visit(ctx context.Context, due Due) {
 	result, err := m.collect(visiting, due)
 	if ctx.Err() != nil {
 		return // the visit is due again soon, see the schedule
+	}
+	if errors.Is(err, collect.ErrUnavailable) {
+		m.complain(ctx, log, err)
+		return
 	}
 	if err != nil {
 		log.Info("collection failed", "error", err)

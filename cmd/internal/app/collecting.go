@@ -30,6 +30,7 @@ func (a *App) startCollection(s *stage) error {
 		Transport: egress.NewTransport(policy, egress.Options{}),
 		Blocked:   func(err error) bool { return errors.Is(err, egress.ErrBlocked) },
 		UserAgent: fetch.UserAgent(Version, ""),
+		Hosts:     adapters.Hosts{Pool: a.base.pool},
 	})
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ const (
 // support lists the packages that exist for tests.
 var support = []string{
 	"carillon/eventstore/aggregatetest", "carillon/eventstore/nodetest", "carillon/eventstore/storetest/...",
-	"carillon/projections/pgtest", "carillon/projections/projecttest",
+	"carillon/projections/pgtest", "carillon/projections/projecttest", "carillon/command/collect/fetch/hoststest",
 	"carillon/cmd/internal/httpapi/apitest", "carillon/cmd/internal/httpapi/contract",
 }
 

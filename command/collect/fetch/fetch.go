@@ -43,6 +43,8 @@ type Options struct {
 	// Timeout caps one request and its answer; waiting for the pace doesn't
 	// count. Default 30 s.
 	Timeout time.Duration
+	// Hosts is shared by all who collect. Default: a Memory of its own.
+	Hosts Hosts
 }
 
 const (
@@ -68,13 +70,12 @@ func UserAgent(version, about string) string {
 	return agent
 }
 
-// Fetcher gets pages. It is safe for concurrent use; its pace and its memory of
-// robots.txt are per Fetcher, so a process should have one.
+// Fetcher gets pages. It is safe for concurrent use.
 type Fetcher struct {
 	options Options
 
 	mu    sync.Mutex
-	hosts map[string]*host // by scheme and host
+	hosts map[string]*host // by name
 }
 
 // New makes a Fetcher.
@@ -97,6 +98,9 @@ func New(o Options) (*Fetcher, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
 	}
+	if o.Hosts == nil {
+		o.Hosts = NewMemory()
+	}
 	return &Fetcher{options: o, hosts: map[string]*host{}}, nil
 }
 
@@ -111,12 +115,13 @@ func (f *Fetcher) Get(ctx context.Context, rawURL string, known Validators) (*Pa
 		return nil, &collect.FetchError{Place: place(u), Err: err}
 	}
 	for range maxRedirects + 1 {
-		if err := f.admit(ctx, u); err != nil {
-			return nil, f.failure(ctx, u, err)
+		h := f.host(u)
+		if err := f.admit(ctx, h, u); err != nil {
+			return nil, f.failure(ctx, u, errors.Join(err, f.heed(ctx, h, err)))
 		}
 		page, next, err := f.request(ctx, u, known, extent{limit: f.options.MaxBytes})
 		if err != nil {
-			return nil, f.failure(ctx, u, err)
+			return nil, f.failure(ctx, u, errors.Join(err, f.heed(ctx, h, err)))
 		}
 		if next == nil {
 			return page, nil
@@ -146,8 +151,7 @@ func (f *Fetcher) Sitemaps(ctx context.Context, rawURL string) ([]string, error)
 }
 
 // admit waits until the page may be asked for, or says why it may not.
-func (f *Fetcher) admit(ctx context.Context, u *url.URL) error {
-	h := f.host(u)
+func (f *Fetcher) admit(ctx context.Context, h *host, u *url.URL) error {
 	rules, err := f.rules(ctx, h, u)
 	if err != nil {
 		return err
@@ -155,7 +159,7 @@ func (f *Fetcher) admit(ctx context.Context, u *url.URL) error {
 	if !rules.Allowed(f.options.UserAgent, u.RequestURI()) {
 		return collect.ErrRobotsDisallowed
 	}
-	return h.wait(ctx, f.interval(rules))
+	return f.wait(ctx, h, f.interval(rules))
 }
 
 func (f *Fetcher) interval(rules *robots.Rules) time.Duration {

@@ -250,13 +250,12 @@ func TestRetryAfter(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		},
 	})
-	f := newFetcher(t, fetch.Options{})
 	for path, want := range map[string][2]time.Duration{
 		"/seconds": {2 * time.Minute, 2 * time.Minute},
 		"/date":    {59 * time.Minute, time.Hour},
 		"/never":   {24 * time.Hour, 24 * time.Hour},
 	} {
-		_, err := f.Get(t.Context(), server.URL+path, fetch.Validators{})
+		_, err := newFetcher(t, fetch.Options{}).Get(t.Context(), server.URL+path, fetch.Validators{})
 		var got *collect.StatusError
 		if !errors.As(err, &got) || got.RetryAfter < want[0] || got.RetryAfter > want[1] {
 			t.Errorf("%s: %v, %+v", path, err, got)

@@ -71,6 +71,98 @@ func TestPace(t *testing.T) {
 	})
 }
 
+// All who ask a host share its pace, http and https alike, and leave it alone together when one of them is told to.
+func TestAHostIsAHostWhoeverAsks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		busy := false
+		mux := http.NewServeMux()
+		mux.HandleFunc("/page", func(w http.ResponseWriter, _ *http.Request) {
+			if busy {
+				w.Header().Set("Retry-After", "600")
+				w.WriteHeader(http.StatusTooManyRequests)
+			}
+		})
+		m := &inMemory{handler: mux, start: time.Now()}
+		hosts := fetch.NewMemory()
+		one := newFetcher(t, fetch.Options{Transport: m, Interval: 2 * time.Second, Hosts: hosts})
+		two := newFetcher(t, fetch.Options{Transport: m, Interval: 2 * time.Second, Hosts: hosts})
+		get := func(f *fetch.Fetcher, url string) error {
+			_, err := f.Get(t.Context(), url, fetch.Validators{})
+			return err
+		}
+		for _, err := range []error{
+			get(one, "http://a.example/page"), get(two, "https://A.example./page"), get(two, "http://a.example:80/page"), get(one, "http://a.example:8080/page"),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := strings.Join([]string{
+			"0s http://a.example/robots.txt", "0s http://a.example/page",
+			"0s https://A.example./robots.txt", "2s https://A.example./page",
+			"2s http://a.example:80/robots.txt", "4s http://a.example:80/page",
+			"4s http://a.example:8080/robots.txt", "4s http://a.example:8080/page",
+		}, "\n")
+		if got := m.take(); got != want {
+			t.Errorf("asked\n%s\nwant\n%s", got, want)
+		}
+
+		busy = true
+		if err := get(one, "http://a.example/page"); !errors.Is(err, collect.ErrHTTPStatus) {
+			t.Fatalf("got %v", err)
+		}
+		busy = false
+		m.take()
+		var rest *collect.RestError
+		if err := get(two, "https://a.example/page"); !errors.As(err, &rest) || rest.For != 10*time.Minute {
+			t.Errorf("while the host rests: %v", err)
+		}
+		if asked := m.take(); strings.Contains(asked, "/page") {
+			t.Errorf("it was asked all the same: %s", asked)
+		}
+		<-time.After(10*time.Minute - 5*time.Second) // in the time of the bubble
+		if err := get(two, "https://a.example/page"); err != nil || time.Since(m.start) < 10*time.Minute {
+			t.Errorf("a short rest is not waited for: %v after %s", err, time.Since(m.start))
+		}
+	})
+}
+
+// A robots.txt is asked for once an hour by all together, and only whether it changed.
+func TestRobotsAreShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var conditional []string
+		mux := http.NewServeMux()
+		mux.HandleFunc("/robots.txt", func(w http.ResponseWriter, r *http.Request) {
+			conditional = append(conditional, r.Header.Get("If-None-Match"))
+			w.Header().Set("ETag", `"r1"`)
+			if r.Header.Get("If-None-Match") == `"r1"` {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			_, _ = w.Write([]byte("User-agent: *\nDisallow: /secret"))
+		})
+		mux.HandleFunc("/page", text("text/html", "x"))
+		hosts := fetch.NewMemory()
+		for range 3 {
+			for range 2 { // a process that is started anew
+				f := newFetcher(t, fetch.Options{Transport: &inMemory{handler: mux}, Hosts: hosts})
+				if _, err := f.Get(t.Context(), "http://a.example/page", fetch.Validators{}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.Get(t.Context(), "http://a.example/secret", fetch.Validators{}); !errors.Is(err, collect.ErrRobotsDisallowed) {
+					t.Fatalf("the rules are lost: %v", err)
+				}
+			}
+			<-time.After(61 * time.Minute) // in the time of the bubble
+		}
+		if got, want := strings.Join(conditional, ","), `,"r1","r1"`; got != want {
+			t.Errorf("asked with the validators %s, want %s", got, want)
+		}
+	})
+}
+
 func TestRobotsOverTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,6 +196,7 @@ func TestRobotsOverTime(t *testing.T) {
 			{"new rules are obeyed", 10 * time.Minute, 200, "User-agent: *\nDisallow: /", true, false},
 			{"a missing file allows everything", 2 * time.Hour, 404, "", true, true},
 			{"too many requests is trouble too, old rules hold", 2 * time.Hour, 429, "", true, true},
+			{"but not for longer than a day", 24 * time.Hour, 503, "", true, false},
 			{"a file past the cap counts up to there", 2 * time.Hour, 200, "User-agent: *\nDisallow: /\n" + strings.Repeat("# filler\n", 70_000), true, false},
 		}
 		for _, step := range steps {
