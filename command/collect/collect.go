@@ -79,6 +79,9 @@ type Observation struct {
 	// PublishedAt is when the source first published it, if it says so.
 	PublishedAt *time.Time
 	Source      SourceBlock
+	// Origins say what gave the fields, in the order of [Fields]. A field of
+	// several values has an origin for each.
+	Origins []Origin
 }
 
 // SourceBlock describes where an observation was made, as the interface shows
@@ -98,30 +101,3 @@ type Publisher struct {
 	Username  string `json:"username,omitempty"`
 	AvatarURL string `json:"avatarUrl,omitempty"`
 }
-
-// Note is a remark on a collection that an operator can act upon.
-type Note struct {
-	Code NoteCode `json:"code"`
-	// Text is one sentence for people. It never holds credentials.
-	Text string `json:"text"`
-}
-
-// NoteCode is the stable name of a kind of note.
-type NoteCode string
-
-// The notes.
-const (
-	// NoteNoEvents: the page holds no events in a form that is read.
-	NoteNoEvents NoteCode = "no-events"
-	// NoteNeedsJavaScript: the page is empty until scripts have run.
-	NoteNeedsJavaScript NoteCode = "needs-javascript"
-	// NoteSkippedEvent: an event was left out, for want of a title or a date.
-	NoteSkippedEvent NoteCode = "skipped-event"
-	// NoteBrokenMarkup: a block of structured data could not be read.
-	NoteBrokenMarkup NoteCode = "broken-markup"
-	// NoteAssumedTimezone: a time without a zone was read as UTC, since
-	// neither the event nor the source names one.
-	NoteAssumedTimezone NoteCode = "assumed-timezone"
-	// NoteTruncated: a limit was reached and the rest left out.
-	NoteTruncated NoteCode = "truncated"
-)

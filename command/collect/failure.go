@@ -14,6 +14,8 @@ var (
 	ErrRobotsDisallowed = errors.New("robots.txt disallows it")
 	// ErrTooLarge: the answer exceeds the size cap.
 	ErrTooLarge = errors.New("answer is too large")
+	// ErrTooComplex: reading the page would cost more than any page may.
+	ErrTooComplex = errors.New("page is too complex")
 	// ErrTimeout: the answer took longer than the time cap.
 	ErrTimeout = errors.New("no answer in time")
 	// ErrHTTPStatus: the answer is not a success, see [StatusError].
@@ -34,6 +36,9 @@ var (
 	ErrBadURL = errors.New("url can't be fetched")
 	// ErrUnsupportedContent: the answer is of a media type that isn't read.
 	ErrUnsupportedContent = errors.New("content type is not supported")
+	// ErrPanicked: a mistake of ours that a page brought to light, see
+	// [PanicError].
+	ErrPanicked = errors.New("page can't be coped with")
 	// ErrNeedsCredentials: the platform wants credentials that aren't
 	// configured, or refuses those that are.
 	ErrNeedsCredentials = errors.New("credentials are missing or refused")
@@ -77,3 +82,17 @@ func (e *FetchError) Error() string { return "fetch " + e.Place + ": " + e.Err.E
 
 // Unwrap gives the reason.
 func (e *FetchError) Unwrap() error { return e.Err }
+
+// PanicError is a panic of a reader. It matches [ErrPanicked]. Place is scheme,
+// host and path of the page only.
+type PanicError struct {
+	Place string
+	Value any
+	Stack []byte
+}
+
+// Error names the page.
+func (e *PanicError) Error() string { return ErrPanicked.Error() + ": " + e.Place }
+
+// Is makes errors.Is(err, ErrPanicked) true.
+func (e *PanicError) Is(target error) bool { return target == ErrPanicked }

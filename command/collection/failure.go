@@ -26,8 +26,10 @@ var reasons = []struct {
 }{
 	{errNoCollector, "unsupported_type"},
 	{errPanicked, "collector"},
+	{collect.ErrPanicked, "collector"},
 	{collect.ErrRobotsDisallowed, "robots"},
 	{collect.ErrTooLarge, "too_large"},
+	{collect.ErrTooComplex, "too_complex"},
 	{collect.ErrTooManyRedirects, "redirects"},
 	{collect.ErrBlockedAddress, "blocked_address"},
 	{collect.ErrBadURL, "bad_url"},

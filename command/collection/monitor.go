@@ -173,6 +173,9 @@ func (m *Monitor) visit(ctx context.Context, due Due) {
 		return
 	}
 	if err != nil {
+		if p := (*collect.PanicError)(nil); errors.As(err, &p) {
+			log.Error("a reader panicked", "page", p.Place, "panic", p.Value, "stack", string(p.Stack))
+		}
 		log.Info("collection failed", "error", err)
 		m.complain(ctx, log, visit.fail(ctx, err))
 		return

@@ -11,12 +11,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"runtime/debug"
 	"strings"
 	"time"
 
-	"github.com/PuerkitoBio/goquery"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 
 	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/candidate"
 	"carillon/command/collect/fetch"
 	"carillon/command/collect/structured"
 	"carillon/command/collect/timing"
@@ -73,10 +78,11 @@ func (c *Collector) Collect(ctx context.Context, source collect.Source, from col
 	if page.NotModified {
 		return result, nil
 	}
-	result.Observations, result.Notes, err = Read(page, source, now)
+	found, err := Read(ctx, page, source, now)
 	if err != nil {
 		return collect.Result{}, fmt.Errorf("collect site: %w", err)
 	}
+	result.Observations, result.Notes = found.Observations, found.Notes
 	for i := range result.Observations {
 		result.Observations[i].Source = collect.SourceBlock{Type: Type, URL: source.URL}
 	}
@@ -99,7 +105,7 @@ func (c cursor) known(from collect.Cursor) fetch.Validators {
 }
 
 // reader reads a page of one media type.
-type reader func(page *fetch.Page, source collect.Source, now time.Time) ([]collect.Observation, []collect.Note, error)
+type reader func(b *budget.Budget, page *fetch.Page, source collect.Source, now time.Time) (candidate.Result, error)
 
 // readers holds a reader for each media type that is read. Servers that state
 // none mostly mean HTML.
@@ -111,43 +117,82 @@ var readers = map[string]reader{
 
 // Read gives what a page shows, by its media type; Source of the observations
 // is not set. It is for all collectors whose way ends at pages.
-func Read(page *fetch.Page, source collect.Source, now time.Time) ([]collect.Observation, []collect.Note, error) {
+//
+// It fails with [collect.ErrTooComplex] where the page asks for more than reading one may cost, and with a
+// [collect.PanicError] where a reader panics: what a stranger wrote must not end the process.
+func Read(ctx context.Context, page *fetch.Page, source collect.Source, now time.Time) (result candidate.Result, err error) {
 	read, ok := readers[page.MediaType]
 	if !ok {
-		return nil, nil, fmt.Errorf("%w: %.60q", collect.ErrUnsupportedContent, page.MediaType)
+		return candidate.Result{}, fmt.Errorf("%w: %.60q", collect.ErrUnsupportedContent, page.MediaType)
 	}
-	return read(page, source, now)
+	defer func() {
+		if p := recover(); p != nil {
+			place := (&url.URL{Scheme: page.URL.Scheme, Host: page.URL.Host, Path: page.URL.Path}).String()
+			result, err = candidate.Result{}, &collect.PanicError{Place: place, Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return read(budget.New(ctx), page, source, now)
 }
 
-func readHTML(page *fetch.Page, source collect.Source, now time.Time) ([]collect.Observation, []collect.Note, error) {
+func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, now time.Time) (candidate.Result, error) {
 	text, err := page.Text()
 	if err != nil {
-		return nil, nil, fmt.Errorf("read page: %w", err)
+		return candidate.Result{}, fmt.Errorf("read page: %w", err)
 	}
-	document, err := goquery.NewDocumentFromReader(strings.NewReader(text))
+	root, err := structured.Parse(b, text)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: parse html: %w", collect.ErrUnsupportedContent, err)
+		return candidate.Result{}, fmt.Errorf("read page: %w", err)
 	}
-	found := structured.Read(structured.Page{URL: page.URL, Document: document, Timezone: source.Timezone, Now: now})
-	notes := found.Notes
+	found, err := structured.Read(b, structured.Page{URL: page.URL, Root: root, Timezone: source.Timezone, Now: now})
+	if err != nil {
+		return candidate.Result{}, fmt.Errorf("read page: %w", err)
+	}
 	switch {
 	case len(found.Observations) > 0:
-	case needsJavaScript(document):
-		notes = append(notes, collect.Note{Code: collect.NoteNeedsJavaScript, Text: "the page is empty until its scripts have run, which a collector doesn't do"})
+	case needsJavaScript(root):
+		found.Notes.Add(collect.NoteNeedsJavaScript, "the page is empty until its scripts have run, which a collector doesn't do")
 	default:
-		notes = append(notes, collect.Note{Code: collect.NoteNoEvents, Text: "the page holds no dated event in its structured data"})
+		found.Notes.Add(collect.NoteNoEvents, "the page holds no dated event in its structured data")
 	}
-	return found.Observations, notes, nil
+	return found, nil
 }
 
 // emptyText is less text than any page has that shows something.
 const emptyText = 200
 
 // needsJavaScript: there are scripts, and next to nothing but them.
-func needsJavaScript(document *goquery.Document) bool {
-	body := document.Find("body").Clone()
-	scripts := document.Find("script[src], script[type=module]").Length()
-	body.Find("script, style, noscript, template").Remove()
-	text := strings.Join(strings.Fields(body.Text()), " ")
-	return scripts > 0 && len(text) < emptyText
+func needsJavaScript(root *html.Node) bool {
+	scripts, text := 0, 0
+	var walk func(n *html.Node, inBody bool)
+	walk = func(n *html.Node, inBody bool) {
+		switch {
+		case text >= emptyText:
+			return
+		case n.Type == html.TextNode && inBody:
+			for _, word := range strings.Fields(n.Data) {
+				text += len(word) + 1
+			}
+			return
+		}
+		switch n.DataAtom {
+		case atom.Script:
+			for _, a := range n.Attr {
+				if a.Key == "src" || a.Key == "type" && a.Val == "module" {
+					scripts++
+					break
+				}
+			}
+			return
+		case atom.Style, atom.Noscript, atom.Template:
+			return
+		case atom.Body:
+			inBody = true
+		default:
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			walk(c, inBody)
+		}
+	}
+	walk(root, false)
+	return scripts > 0 && text < emptyText
 }

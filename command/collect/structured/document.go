@@ -1,20 +1,23 @@
 package structured
 
 import (
-	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
-	"github.com/PuerkitoBio/goquery"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 
 	"carillon/command/collect"
+	"carillon/command/collect/budget"
 	"carillon/command/collect/identity"
 	"carillon/command/collect/markup"
 )
 
-// document is a page with what it says about itself.
+// document is a page with what it says about itself, and where it has structured data.
 type document struct {
-	page Page
+	page   Page
+	budget *budget.Budget
 	// base is what relative URLs are relative to.
 	base *url.URL
 	// canonical is the page's own idea of its URL, if on the same host.
@@ -25,69 +28,110 @@ type document struct {
 	description string
 	image       string
 	monthFirst  bool
-	notes       []collect.Note
+	notes       collect.Notes
+
+	// blocks are the scripts that hold JSON-LD, with the number of the script.
+	blocks []block
 }
 
-func newDocument(p Page) *document {
-	d := &document{page: p, base: p.URL, canonical: p.URL}
-	doc := p.Document
-	if href, ok := doc.Find("base[href]").First().Attr("href"); ok {
-		if u := d.resolve(href); u != nil {
-			d.base = u
+// block is a script that holds JSON-LD, number counts the scripts of the page from 1.
+type block struct {
+	text   string
+	number int
+}
+
+// found is what a walk over the page comes by before it is known what it is relative to.
+type found struct {
+	base, canonical, title string
+	metas                  map[string]string
+	scripts                int
+}
+
+const (
+	// maxHeadings and maxHeading bound what the page is about; the latter is in bytes.
+	maxHeadings = 100
+	maxHeading  = 600
+)
+
+// newDocument looks through a page once.
+func newDocument(p Page, b *budget.Budget) *document {
+	d := &document{page: p, budget: b, base: p.URL, canonical: p.URL}
+	f := found{metas: map[string]string{}}
+	var headings []string
+	for n := range p.Root.Descendants() {
+		if !b.Work(1) {
+			break
+		}
+		if n.Type == html.ElementNode {
+			f.element(d, n, &headings)
 		}
 	}
-	if href, ok := doc.Find("link[rel~=canonical][href]").First().Attr("href"); ok {
-		if u := d.resolve(href); u != nil && identity.SameSite(u, p.URL) {
-			d.canonical = u
-		}
+	if u := d.resolve(f.base); u != nil {
+		d.base = u
 	}
-	d.language = strings.ToLower(strings.TrimSpace(doc.Find("html").AttrOr("lang", "")))
+	if u := d.resolve(f.canonical); u != nil && identity.SameSite(u, p.URL) {
+		d.canonical = u
+	}
 	// Only English is written month first, and only by some who write it.
 	english := d.language == "" || strings.HasPrefix(d.language, "en")
 	d.monthFirst = d.language == "en-us" || english && strings.HasPrefix(p.Timezone, "America/")
-	heading := func(text string) {
+	for _, text := range append([]string{f.metas["og:title"], f.title}, headings...) {
 		if text = identity.Words(text); text != "" {
 			d.headings = append(d.headings, text)
 		}
 	}
-	heading(d.meta("og:title"))
-	heading(doc.Find("title").First().Text())
-	doc.Find("h1").Each(func(_ int, h *goquery.Selection) { heading(h.Text()) })
-	d.description = markup.Plain(first(d.meta("og:description"), d.meta("description")))
-	d.image = d.picture(d.meta("og:image"))
+	d.description = markup.Plain(cut(first(f.metas["og:description"], f.metas["description"]), maxName))
+	d.image = d.picture(f.metas["og:image"])
 	return d
 }
 
-// meta is the content of a meta element, by property or name.
-func (d *document) meta(name string) string {
-	found := d.page.Document.Find(fmt.Sprintf(`meta[property=%q], meta[name=%q]`, name, name)).First()
-	return strings.TrimSpace(found.AttrOr("content", ""))
-}
-
-// maxNotes is as many as anyone would read.
-const maxNotes = 20
-
-func (d *document) note(code collect.NoteCode, format string, args ...any) {
-	if len(d.notes) >= maxNotes {
-		return
+// element takes up what an element says about the page.
+func (f *found) element(d *document, n *html.Node, headings *[]string) {
+	switch n.DataAtom {
+	case atom.Html:
+		d.language = first(d.language, strings.ToLower(strings.TrimSpace(attr(n, "lang"))))
+	case atom.Base:
+		f.base = first(f.base, attr(n, "href"))
+	case atom.Link:
+		if f.canonical == "" && slices.Contains(strings.Fields(cut(attr(n, "rel"), maxDate)), "canonical") {
+			f.canonical = attr(n, "href")
+		}
+	case atom.Title:
+		f.title = first(f.title, textOf(n, maxHeading))
+	case atom.H1:
+		if len(*headings) < maxHeadings {
+			*headings = append(*headings, textOf(n, maxHeading))
+		}
+	case atom.Meta:
+		for _, name := range []string{attr(n, "property"), attr(n, "name")} {
+			if content := strings.TrimSpace(attr(n, "content")); told[name] && f.metas[name] == "" {
+				f.metas[name] = content
+			}
+		}
+	case atom.Script:
+		f.scripts++
+		if kind := attr(n, "type"); strings.Contains(strings.ToLower(cut(kind, maxDate)), "ld+json") && n.FirstChild != nil {
+			d.blocks = append(d.blocks, block{n.FirstChild.Data, f.scripts})
+		}
+	default:
 	}
-	d.notes = append(d.notes, collect.Note{Code: code, Text: fmt.Sprintf(format, args...)})
 }
 
-// tellingLength is how long a heading has to be to be found in a title.
-const tellingLength = 8
+// told are the meta elements that say something about the page as a whole.
+var told = map[string]bool{"og:title": true, "og:description": true, "description": true, "og:image": true}
 
-// about says that the page as a whole is about something of this title: one of
-// its headings holds the title, or the title a heading.
-func (d *document) about(title string) bool {
-	title = identity.Title(title)
-	within := func(whole, part string) bool { return strings.Contains(" "+whole+" ", " "+part+" ") }
-	for _, h := range d.headings {
-		if title != "" && (within(h, title) || len(h) >= tellingLength && within(title, h)) {
-			return true
+// textOf is the text inside of an element, up to a number of bytes.
+func textOf(n *html.Node, limit int) string {
+	var b strings.Builder
+	for t := range n.Descendants() {
+		if t.Type != html.TextNode {
+			continue
+		}
+		if b.WriteString(cut(t.Data, limit-b.Len())); b.Len() >= limit {
+			break
 		}
 	}
-	return false
+	return b.String()
 }
 
 // domains are the endings by which "tickets.example.com/x" is taken for a URL

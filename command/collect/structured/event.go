@@ -1,13 +1,10 @@
 package structured
 
 import (
-	"net/url"
-	"slices"
 	"strings"
-	"time"
 
-	"carillon/aggregates/happening"
 	"carillon/command/collect"
+	"carillon/command/collect/candidate"
 	"carillon/command/collect/identity"
 	"carillon/command/collect/markup"
 	"carillon/command/collect/timing"
@@ -25,74 +22,23 @@ type mapper struct {
 // scheduled is a schedule as an event uses it.
 type scheduled struct{ event, schedule *item }
 
-// candidate is an event of a page, before it is known which are the same.
-type candidate struct {
-	// title is plain text; name is what tells titles apart, without remarks.
-	title, name string
-	venue       string
-	// url is the event's own, nil if it has none; ids are identifiers that
-	// its publisher made.
-	url *url.URL
-	ids []string
-	// key and keys are set by assignKeys.
-	key  string
-	keys []string
-
-	details     happening.Details
-	publishedAt *time.Time
-	holdings    []holding
-	recurring   bool
-	exhibition  bool
-	loc         *time.Location
-	hours       timing.Hours
-}
-
-// holding is one instance of an event.
-type holding struct {
-	when     timing.Range
-	status   happening.Status
-	original *timing.Stamp // the start it had at first
-}
+// candidateBytes is what a candidate takes in memory, texts aside.
+const candidateBytes = 4 << 10
 
 // candidates maps the events of a page. Sub-events that merely repeat an event
 // become holdings of it.
-func (m *mapper) candidates(events []*item) []*candidate {
+func (m *mapper) candidates(events []*item) []*candidate.Candidate {
 	parts := m.repetitions(events)
-	var found []*candidate
+	found := make([]*candidate.Candidate, 0, len(events))
 	for _, it := range events {
-		if parts.isPart[it] {
-			continue
-		}
-		if c := m.candidate(it, parts.of[it]); c != nil {
-			found = append(found, c)
-		}
-	}
-	if c := m.subject(found); c != nil {
-		m.completeFromPage(c)
-	}
-	for _, c := range found {
-		d := &c.details
-		d.ShortDescription = first(d.ShortDescription, markup.Shorten(markup.Plain(d.Description), shortLength))
-	}
-	return found
-}
-
-// subject is the one event that the page is about, nil if there is none or
-// more. A page that has no headings is about its only event.
-func (m *mapper) subject(all []*candidate) *candidate {
-	var subject *candidate
-	for _, c := range all {
-		if !m.about(c.name) && (len(all) > 1 || len(m.headings) > 0) {
-			continue
-		}
-		if subject != nil && (subject.name != c.name || subject.venue != c.venue || subject.holdings[0].when.Start != c.holdings[0].when.Start) {
+		if !m.graph.budget.Work(100) || !m.graph.budget.Memory(candidateBytes) {
 			return nil
 		}
-		if subject == nil {
-			subject = c
+		if !parts.isPart[it] {
+			found = append(found, m.candidate(it, parts.of[it]))
 		}
 	}
-	return subject
+	return found
 }
 
 // repetitionsOf holds the sub-events that repeat an event, by that event.
@@ -136,42 +82,65 @@ func (m *mapper) repeats(whole, part *item) bool {
 	return name == "" && len(m.graph.things(part, "location")) == 0 || name == identity.Title(m.graph.plain(whole, "name")) && name != ""
 }
 
-// candidate maps an event; nil, with a note, for one without title or date.
-func (m *mapper) candidate(it *item, parts []*item) *candidate {
-	c := &candidate{title: m.title(it), exhibition: it.is("ExhibitionEvent")}
-	if c.title == "" {
-		m.note(collect.NoteSkippedEvent, "an event without a title was left out")
-		return nil
-	}
-	var remark identity.Remark
-	c.name, remark = identity.SplitRemark(c.title)
-	m.when(c, it, parts, remark)
-	if len(c.holdings) == 0 {
-		m.note(collect.NoteSkippedEvent, "%q was left out, for it has no date that can be read", markup.Shorten(c.title, 80))
-		return nil
-	}
-	where := m.where(it)
-	m.zone(c, it, where)
-	c.venue, c.hours = first(where.venue, where.online), where.hours
-
-	d := &c.details
-	d.Title = c.title
-	d.Description = markup.HTML(it.inLanguage("description", m.language))
-	d.ShortDescription = m.graph.plain(it, "disambiguatingDescription")
-	d.Capacity = m.capacity(it, remark.SoldOut)
-	d.Organizer = m.organizer(it)
-	d.PrimaryImage, d.SupportingImages = m.images(it)
+// candidate maps an event.
+func (m *mapper) candidate(it *item, parts []*item) *candidate.Candidate {
+	c := &candidate.Candidate{Syntax: it.syntax, Exhibition: it.is("ExhibitionEvent")}
+	c.Title = m.title(c, it)
+	m.when(c, it, parts)
+	m.where(c, it)
+	m.zone(c, it)
+	m.descriptions(c, it)
+	m.capacity(c, it)
+	m.organizer(c, it)
+	m.images(c, it)
 	m.links(c, it)
-	d.Location, d.GeoLocations = where.location(d.PrimaryURL, m.page.URL.String()), where.geoLocations()
-	c.publishedAt = m.published(it)
+	m.published(c, it)
 	return c
+}
+
+// says notes that a property gave a field: by its first value, at the place where that stands.
+func (m *mapper) says(c *candidate.Candidate, field collect.Field, it *item, prop string) {
+	for _, v := range it.values(prop) {
+		text, at := v.text, v.node
+		if v.item != nil {
+			text, at = first(v.item.naming(), v.item.id), v.item.node
+		}
+		if strings.TrimSpace(text) == "" && v.item == nil {
+			continue
+		}
+		c.Says(field, it.path()+"."+prop, it.element(at), text)
+		return
+	}
+}
+
+// descriptions sets the long and the short text about an event.
+func (m *mapper) descriptions(c *candidate.Candidate, it *item) {
+	if text := it.inLanguage("description", m.language); text != "" {
+		c.Description = m.html(text)
+		m.says(c, collect.FieldDescription, it, "description")
+	}
+	if c.ShortDescription = m.graph.plain(it, "disambiguatingDescription"); c.ShortDescription != "" {
+		m.says(c, collect.FieldShortDescription, it, "disambiguatingDescription")
+	}
+}
+
+// maxDescription is how much of a description is read, in bytes.
+const maxDescription = 512 << 10
+
+// html is a description that does no harm.
+func (m *mapper) html(text string) string {
+	if text = cut(text, maxDescription); !m.graph.budget.Work(1+len(text)) || !m.graph.budget.Memory(len(text)) {
+		return ""
+	}
+	return markup.HTML(text)
 }
 
 // title is the event's name; else, where it stands inside of something that
 // holds it, the name of that.
-func (m *mapper) title(it *item) string {
+func (m *mapper) title(c *candidate.Candidate, it *item) string {
 	for _, prop := range []string{"name", "headline"} {
 		if title := m.graph.plain(it, prop); title != "" {
+			m.says(c, collect.FieldTitle, it, prop)
 			return title
 		}
 	}
@@ -184,56 +153,41 @@ func (m *mapper) title(it *item) string {
 	}
 	for _, other := range others {
 		if title := m.graph.plain(other, "name"); title != "" {
+			m.says(c, collect.FieldTitle, other, "name")
 			return title
 		}
 	}
 	return ""
 }
 
-// completeFromPage takes what an event lacks from the page that is about it.
-func (m *mapper) completeFromPage(c *candidate) {
-	d := &c.details
-	if d.Description == "" {
-		d.Description = markup.HTML(m.description)
-	}
-	d.ShortDescription = first(d.ShortDescription, markup.Shorten(m.description, shortLength))
-	d.PrimaryImage = first(d.PrimaryImage, m.image)
-}
-
 // links sets the URLs of an event and what identifies it.
-func (m *mapper) links(c *candidate, it *item) {
-	own := append(m.refs(it, "url"), m.refs(it, "mainEntityOfPage")...)
-	idURL := m.identify(c, it)
-	for _, ref := range append(slices.Clone(own), idURL) {
-		if u := m.resolve(ref); u != nil && !m.isFrontPage(u) {
-			c.url = u
-			break
+func (m *mapper) links(c *candidate.Candidate, it *item) {
+	seen := map[string]bool{}
+	for _, prop := range []string{"url", "mainEntityOfPage"} {
+		for _, ref := range m.refs(it, prop) {
+			if u := m.resolve(ref); u != nil && !seen[ref] {
+				seen[ref] = true
+				if len(c.Addresses) == 0 {
+					m.says(c, collect.FieldURL, it, prop)
+				}
+				c.Addresses = append(c.Addresses, u)
+			}
 		}
 	}
-	if len(own) == 0 && idURL != "" {
-		own = append(own, idURL)
-	}
-	d := &c.details
-	if len(own) == 0 {
-		shown := m.page.URL
-		if m.about(c.name) {
-			shown = m.canonical
-		}
-		d.URLs = append(d.URLs, identity.Clean(shown))
-	}
-	for _, ref := range slices.Concat(own, m.offers(it), m.refs(it, "sameAs")) {
-		if link := m.link(ref); link != "" && !slices.Contains(d.URLs, link) {
-			d.URLs = append(d.URLs, link)
+	for _, ref := range append(m.offers(it), m.refs(it, "sameAs")...) {
+		if link := m.link(ref); link != "" && !seen[link] {
+			seen[link] = true
+			c.Links = append(c.Links, link)
 		}
 	}
-	d.PrimaryURL = d.URLs[0] // own and idURL hold but what resolves
+	m.identify(c, it)
 }
 
 // offers gives the URLs of an event's offers. An offer may be no more than one.
 func (m *mapper) offers(it *item) []string {
 	var found []string
 	for _, prop := range []string{"offers", "hasParticipationOffer"} {
-		for _, v := range it.props[prop] {
+		for _, v := range it.values(prop) {
 			if v.item == nil {
 				found = append(found, v.text)
 			} else {
@@ -244,49 +198,27 @@ func (m *mapper) offers(it *item) []string {
 	return found
 }
 
-// identify sets the identifiers of an event. It gives back the one that is a
-// URL, or "".
-func (m *mapper) identify(c *candidate, it *item) string {
-	idURL := m.identifyingURL(it)
-	switch {
-	case idURL != "":
-		c.ids = append(c.ids, identity.IDKey(idURL))
-	case it.id != "" && !it.sharesID && !strings.HasPrefix(it.id, "_:") && m.resolve(it.id) == nil:
-		c.ids = append(c.ids, identity.IDKey(it.id)) // such as a URN
+// identify sets the identifiers of an event.
+func (m *mapper) identify(c *candidate.Candidate, it *item) {
+	if it.id != "" && !it.sharesID && !strings.HasPrefix(it.id, "_:") {
+		c.ID = it.id
+		if u := m.resolve(it.id); u != nil {
+			c.ID = u.String()
+		}
+		c.Says(collect.FieldIdentity, it.path(), it.element(nil), c.ID)
 	}
 	for _, t := range m.graph.things(it, "identifier") {
 		if kind, v := t.one("propertyID"), t.one("value"); kind != "" && v != "" {
-			c.ids = append(c.ids, identity.IDKey(strings.ToLower(m.page.URL.Hostname())+"|"+kind+"|"+v))
+			c.IDs = append(c.IDs, identity.IDKey(strings.ToLower(m.page.URL.Hostname())+"|"+kind+"|"+v))
+			m.says(c, collect.FieldIdentity, it, "identifier")
 		}
 	}
-	return idURL
-}
-
-// identifyingURL is the id of an event, if it is a URL that tells it from other
-// things: not that of the page, nor the "#event" that templates put on each.
-func (m *mapper) identifyingURL(it *item) string {
-	if it.id == "" || it.sharesID {
-		return ""
-	}
-	u := m.resolve(it.id)
-	if u == nil {
-		return ""
-	}
-	if identity.IsGeneric(u.Fragment) {
-		bare := *u
-		bare.Fragment, bare.RawFragment = "", ""
-		if key := identity.Canonical(&bare); key == identity.Canonical(m.page.URL) || key == identity.Canonical(m.base) {
-			return ""
-		}
-		u = &bare
-	}
-	return u.String()
 }
 
 // refs gives the URLs that a property holds, as texts or as items.
 func (m *mapper) refs(it *item, prop string) []string {
 	var found []string
-	for _, v := range it.props[prop] {
+	for _, v := range it.values(prop) {
 		ref := v.text
 		if v.item != nil {
 			ref = first(v.item.one("url"), v.item.one("contentUrl"), v.item.id)
@@ -298,19 +230,13 @@ func (m *mapper) refs(it *item, prop string) []string {
 	return found
 }
 
-// isFrontPage: publishers put the address of their front page where they have
-// none for an event.
-func (m *mapper) isFrontPage(u *url.URL) bool {
-	front := func(u *url.URL) bool { return strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == "" }
-	return front(u) && identity.SameSite(u, m.page.URL) && !front(m.page.URL)
-}
-
-func (m *mapper) published(it *item) *time.Time {
-	s, err := timing.Parse(it.one("datePublished"), m.monthFirst)
-	if err != nil || !s.HasTime {
-		return nil
+func (m *mapper) published(c *candidate.Candidate, it *item) {
+	s := m.stamp(it.one("datePublished"))
+	if s == nil || !s.HasTime {
+		return
 	}
-	loc, _ := timing.Resolve(timing.Clues{Home: m.page.Timezone, Start: s})
+	loc, _ := timing.Resolve(timing.Clues{Home: m.page.Timezone, Start: *s})
 	t := s.In(loc).UTC()
-	return &t
+	c.PublishedAt = &t
+	m.says(c, collect.FieldPublished, it, "datePublished")
 }

@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collect/candidate"
 )
 
 // capacity reads the numbers of places. Sold out means none are left, if it is
 // said of the event or of each of its offers. Nothing said is nothing known:
 // never "unlimited".
-func (m *mapper) capacity(it *item, soldOut bool) *happening.Capacity {
+func (m *mapper) capacity(event *candidate.Candidate, it *item) {
 	c := happening.Capacity{
 		Total:     count(it.one("maximumAttendeeCapacity")),
 		Available: count(it.one("remainingAttendeeCapacity")),
@@ -34,13 +36,23 @@ func (m *mapper) capacity(it *item, soldOut bool) *happening.Capacity {
 	if c.Available == nil && counted {
 		c.Available = &inventory
 	}
-	if soldOut || offers > 0 && out == offers {
+	if offers > 0 && out == offers {
 		c.Available = new(int)
 	}
 	if c.Total == nil && c.Available == nil {
-		return nil
+		return
 	}
-	return &c
+	event.Capacity = &c
+	for _, prop := range []string{
+		"maximumAttendeeCapacity", "remainingAttendeeCapacity", "maximumPhysicalAttendeeCapacity", "maximumVirtualAttendeeCapacity",
+	} {
+		m.says(event, collect.FieldCapacity, it, prop)
+	}
+	if c.Available != nil && offers > 0 {
+		for _, offer := range m.graph.things(it, "offers")[:1] {
+			m.says(event, collect.FieldCapacity, offer, firstKnown(offer, "inventoryLevel", "availability"))
+		}
+	}
 }
 
 // count reads a number of places, nil for none.
@@ -69,30 +81,37 @@ func firstOf(a, b *int) *int {
 }
 
 // organizer is the first organizer that has a name.
-func (m *mapper) organizer(it *item) *happening.Organizer {
-	for _, v := range it.props["organizer"] {
-		t := m.graph.target(v)
-		if t == nil {
-			if name := (&item{props: map[string][]value{"name": {v}}}); m.resolve(v.text) == nil || !strings.Contains(v.text, "://") {
-				if text := m.graph.plain(name, "name"); text != "" {
-					return &happening.Organizer{Name: text}
-				}
-			}
-			continue
+func (m *mapper) organizer(c *candidate.Candidate, it *item) {
+	for _, v := range it.values("organizer") {
+		if c.Organizer = m.organizerOf(v); c.Organizer != nil {
+			m.says(c, collect.FieldOrganizer, it, "organizer")
+			return
 		}
-		o := happening.Organizer{Name: m.graph.plain(t, "name")}
-		if o.Name == "" {
-			continue
-		}
-		for _, ref := range append(m.refs(t, "url"), m.refs(t, "sameAs")...) {
-			o.URL = first(o.URL, m.link(ref))
-		}
-		for _, holder := range append([]*item{t}, m.graph.things(t, "contactPoint")...) {
-			o.Contact = first(o.Contact, contact(holder.one("email")), contact(holder.one("telephone")))
-		}
-		return &o
 	}
-	return nil
+}
+
+func (m *mapper) organizerOf(v value) *happening.Organizer {
+	t := m.graph.target(v)
+	if t == nil {
+		if strings.Contains(v.text, "://") && m.resolve(v.text) != nil {
+			return nil
+		}
+		if name := m.graph.line(v.text); name != "" {
+			return &happening.Organizer{Name: name}
+		}
+		return nil
+	}
+	o := happening.Organizer{Name: m.graph.plain(t, "name")}
+	if o.Name == "" {
+		return nil
+	}
+	for _, ref := range append(m.refs(t, "url"), m.refs(t, "sameAs")...) {
+		o.URL = first(o.URL, m.link(ref))
+	}
+	for _, holder := range append([]*item{t}, m.graph.things(t, "contactPoint")...) {
+		o.Contact = first(o.Contact, contact(holder.one("email")), contact(holder.one("telephone")))
+	}
+	return &o
 }
 
 // contact is an e-mail address or a telephone number as it is shown.
@@ -106,24 +125,24 @@ func contact(text string) string {
 	return text
 }
 
-// images gives the first picture and the others.
-func (m *mapper) images(it *item) (primary string, supporting []string) {
-	var all []string
+// maxImages is how many pictures of an event are read.
+const maxImages = 40
+
+// images sets the pictures, the first one first.
+func (m *mapper) images(c *candidate.Candidate, it *item) {
 	for _, prop := range []string{"image", "photo", "thumbnailUrl"} {
-		for _, v := range it.props[prop] {
-			refs := []string{v.text}
+		for _, v := range it.values(prop) {
+			ref := v.text
 			if t := m.graph.target(v); t != nil {
-				refs = []string{first(t.one("url"), t.one("contentUrl"), t.one("thumbnailUrl"), t.id)}
+				ref = first(t.one("url"), t.one("contentUrl"), t.one("thumbnailUrl"), t.id)
 			}
-			for _, ref := range refs {
-				if link := m.picture(ref); link != "" && !slices.Contains(all, link) {
-					all = append(all, link)
-				}
+			if link := m.picture(ref); link != "" && len(c.Images) < maxImages && !slices.Contains(c.Images, link) {
+				c.Images = append(c.Images, link)
 			}
 		}
-		if len(all) > 0 {
-			return all[0], all[1:]
+		if len(c.Images) > 0 {
+			m.says(c, collect.FieldImage, it, prop)
+			return
 		}
 	}
-	return "", nil
 }

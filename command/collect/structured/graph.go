@@ -3,7 +3,12 @@ package structured
 import (
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
+	"golang.org/x/net/html"
+
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
 	"carillon/command/collect/markup"
 )
 
@@ -21,6 +26,12 @@ type item struct {
 	// the property within.
 	around *item
 	within string
+
+	graph  *graph
+	syntax collect.Syntax
+	number int        // among the items of the page, from 1
+	block  int        // of JSON-LD, the script among the page's
+	node   *html.Node // of the other syntaxes
 }
 
 // value is text or an item, never both.
@@ -28,16 +39,23 @@ type value struct {
 	text string
 	lang string
 	item *item
+	node *html.Node // where a text stands, if not in a script
 }
 
 // graph holds the items of a page. Items of one id are one item.
 type graph struct {
 	document *document
+	budget   *budget.Budget
 	items    []*item // in order of appearance
 	byID     map[string]*item
 }
 
-func newGraph(d *document) *graph { return &graph{document: d, byID: map[string]*item{}} }
+func newGraph(d *document, b *budget.Budget) *graph {
+	return &graph{document: d, budget: b, byID: map[string]*item{}}
+}
+
+// itemBytes and valueBytes are what an item and a value take in memory.
+const itemBytes, valueBytes = 400, 80
 
 // maxItems caps the items of a page.
 const maxItems = 50_000
@@ -47,8 +65,8 @@ func (g *graph) add(id string, around *item, within string) *item {
 	if have := g.byID[id]; id != "" && have != nil {
 		return have
 	}
-	it := &item{id: id, props: map[string][]value{}, around: around, within: within}
-	if len(g.items) < maxItems {
+	it := &item{id: id, props: map[string][]value{}, around: around, within: within, graph: g, number: len(g.items) + 1}
+	if len(g.items) < maxItems && g.budget.Memory(itemBytes) {
 		g.items = append(g.items, it)
 	}
 	if id != "" {
@@ -83,7 +101,7 @@ func (g *graph) target(v value) *item {
 // things gives the items that a property has.
 func (g *graph) things(it *item, prop string) []*item {
 	var found []*item
-	for _, v := range it.props[prop] {
+	for _, v := range it.values(prop) {
 		if t := g.target(v); t != nil {
 			found = append(found, t)
 		}
@@ -91,26 +109,47 @@ func (g *graph) things(it *item, prop string) []*item {
 	return found
 }
 
+// values gives the values of a property. Things can be shared by all events of a page, so it is here that reading them
+// is paid for.
+func (it *item) values(prop string) []value {
+	values := it.props[prop]
+	if !it.graph.budget.Work(1 + len(values)) {
+		return nil
+	}
+	return values
+}
+
+// set adds a value to a property.
+func (it *item) set(prop string, v value) {
+	if it.graph.budget.Memory(valueBytes) {
+		it.props[prop] = append(it.props[prop], v)
+	}
+}
+
 // raw gives the texts of a property as they are written. An item in the place
 // of a text is taken by its name or value.
 func (it *item) raw(prop string) []string {
 	var found []string
-	for _, v := range it.props[prop] {
-		text := v.text
-		if v.item != nil {
-			text = v.item.naming()
-		}
-		if text = strings.TrimSpace(text); text != "" {
+	for _, v := range it.values(prop) {
+		if text := v.words(); text != "" {
 			found = append(found, text)
 		}
 	}
 	return found
 }
 
+// words is the value as text.
+func (v value) words() string {
+	if v.item != nil {
+		return strings.TrimSpace(v.item.naming())
+	}
+	return strings.TrimSpace(v.text)
+}
+
 // naming is what of an item serves as a text.
 func (it *item) naming() string {
 	for _, prop := range []string{"name", "value", "text", "url"} {
-		for _, v := range it.props[prop] {
+		for _, v := range it.values(prop) {
 			if v.item == nil && v.text != "" {
 				return v.text
 			}
@@ -123,7 +162,7 @@ func (it *item) naming() string {
 // the page's, else the first.
 func (it *item) inLanguage(prop, language string) string {
 	best, rank := "", 3
-	for _, v := range it.props[prop] {
+	for _, v := range it.values(prop) {
 		text := v.text
 		if v.item != nil {
 			text = v.item.naming()
@@ -145,15 +184,38 @@ func (it *item) inLanguage(prop, language string) string {
 	return best
 }
 
-// plain is the text of a property as plain text.
+// maxName is how much is read of what should be a name or a line, in bytes.
+const maxName = 32 << 10
+
+// plain is the text of a property as plain text, for what is no more than a few lines.
 func (g *graph) plain(it *item, prop string) string {
-	return markup.Plain(it.inLanguage(prop, g.document.language))
+	return g.line(it.inLanguage(prop, g.document.language))
+}
+
+func (g *graph) line(text string) string {
+	if text = cut(text, maxName); !g.budget.Work(1 + len(text)/4) {
+		return ""
+	}
+	return markup.Plain(text)
+}
+
+// cut bounds a text, in bytes.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
 }
 
 // one is the first text of a property as it is written.
 func (it *item) one(prop string) string {
-	if all := it.raw(prop); len(all) > 0 {
-		return all[0]
+	for _, v := range it.values(prop) {
+		if text := v.words(); text != "" {
+			return text
+		}
 	}
 	return ""
 }

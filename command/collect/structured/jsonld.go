@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/PuerkitoBio/goquery"
-
 	"carillon/command/collect"
 )
 
@@ -17,36 +15,55 @@ import (
 // as the standard does, which would mean fetching them: every term counts by
 // its local name, and a local context only by the prefixes and aliases in it.
 func readJSONLD(d *document, g *graph) {
-	d.page.Document.Find("script[type]").Each(func(i int, s *goquery.Selection) {
-		if !strings.Contains(strings.ToLower(s.AttrOr("type", "")), "ld+json") {
+	for _, block := range d.blocks {
+		if strings.TrimSpace(block.text) == "" {
+			continue
+		}
+		if !g.budget.Memory(jsonBytes(block.text)) || !g.budget.Work(len(block.text)/8) {
 			return
 		}
-		text := s.Text()
-		if strings.TrimSpace(text) == "" {
-			return
-		}
-		values, clean, ok := decodeJSON(text)
+		values, clean, ok := decodeJSON(block.text)
 		if !ok {
-			d.note(collect.NoteBrokenMarkup, "a block of JSON-LD holds no object")
-			return
+			d.notes.Add(collect.NoteBrokenMarkup, "a block of JSON-LD holds no object")
+			continue
 		}
 		if !clean {
-			d.note(collect.NoteBrokenMarkup, "a block of JSON-LD is not valid JSON and was read with forbearance")
+			d.notes.Add(collect.NoteBrokenMarkup, "a block of JSON-LD is not valid JSON and was read with forbearance")
 		}
 		for _, v := range values {
-			(&ldReader{graph: g, block: i}).value(v, nil, "")
+			(&ldReader{graph: g, block: block.number}).value(v, nil, "")
+			if g.budget.Err() != nil {
+				return
+			}
 		}
-	})
+	}
+}
+
+// jsonBytes is what a JSON text takes once it is decoded, at most: there is no value without one of these characters.
+func jsonBytes(text string) int {
+	const perValue = 72
+	n := 1
+	for i := range len(text) {
+		switch text[i] {
+		case '{', '[', ',', ':':
+			n++
+		}
+	}
+	return n*perValue + len(text)
 }
 
 // ldReader reads one block.
 type ldReader struct {
 	graph *graph
 	block int
-	// aliases are terms of local contexts: an alias of a keyword, or another
-	// name of a term.
-	aliases map[string]string
+	// aliases are terms of local contexts: an alias of a keyword, or another name of a term. Those of keywords are there
+	// the other way round as well.
+	aliases  map[string]string
+	keywords map[string][]string
 }
+
+// maxAliases caps the aliases of one keyword, of which one is the honest number.
+const maxAliases = 8
 
 // value gives what a JSON value means as a value of a property.
 func (r *ldReader) value(v any, around *item, within string) []value {
@@ -70,6 +87,9 @@ func (r *ldReader) value(v any, around *item, within string) []value {
 }
 
 func (r *ldReader) object(o map[string]any, around *item, within string) []value {
+	if !r.graph.budget.Work(10 + len(o)) {
+		return nil
+	}
 	r.context(o["@context"])
 	for _, keyword := range []string{"@list", "@set"} {
 		if list, ok := r.keyword(o, keyword); ok {
@@ -100,8 +120,8 @@ func (r *ldReader) object(o map[string]any, around *item, within string) []value
 				continue
 			}
 			for _, v := range r.value(o[key], it, term) {
-				if !merged || !slices.Contains(it.props[term], v) {
-					it.props[term] = append(it.props[term], v)
+				if !merged || !slices.Contains(it.values(term), v) {
+					it.set(term, v)
 				}
 			}
 		}
@@ -118,7 +138,7 @@ func (r *ldReader) item(o map[string]any, around *item, within string) *item {
 	id = r.graph.absolute(id)
 	have := r.graph.byID[id]
 	if id == "" || have == nil {
-		return r.graph.add(id, around, within)
+		return r.add(id, around, within)
 	}
 	for key, v := range o {
 		term := r.term(key)
@@ -130,12 +150,18 @@ func (r *ldReader) item(o map[string]any, around *item, within string) *item {
 		// different for that, and the id is worth nothing.
 		if old := have.one(term); old != "" && old != strings.TrimSpace(text) {
 			have.sharesID = true
-			it := r.graph.add("", around, within)
+			it := r.add("", around, within)
 			it.sharesID = true
 			return it
 		}
 	}
 	return have
+}
+
+func (r *ldReader) add(id string, around *item, within string) *item {
+	it := r.graph.add(id, around, within)
+	it.syntax, it.block = collect.JSONLD, r.block
+	return it
 }
 
 // reverse adds the item to others, as a value of their property.
@@ -148,7 +174,7 @@ func (r *ldReader) reverse(v any, it *item) {
 		term := r.term(key)
 		for _, other := range r.value(o[key], nil, "") {
 			if t := r.graph.target(other); t != nil {
-				t.props[term] = append(t.props[term], value{item: it})
+				t.set(term, value{item: it})
 			}
 		}
 	}
@@ -169,7 +195,8 @@ func (r *ldReader) context(v any) {
 			r.context(e)
 		}
 	case map[string]any:
-		for name, meaning := range v {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			meaning := v[name]
 			if o, ok := meaning.(map[string]any); ok {
 				meaning = o["@id"]
 			}
@@ -187,9 +214,12 @@ func (r *ldReader) context(v any) {
 				continue
 			}
 			if r.aliases == nil {
-				r.aliases = map[string]string{}
+				r.aliases, r.keywords = map[string]string{}, map[string][]string{}
 			}
 			r.aliases[name] = alias
+			if strings.HasPrefix(alias, "@") && len(r.keywords[alias]) < maxAliases && !slices.Contains(r.keywords[alias], name) {
+				r.keywords[alias] = append(r.keywords[alias], name)
+			}
 		}
 	}
 }
@@ -210,11 +240,9 @@ func (r *ldReader) keyword(o map[string]any, keyword string) (any, bool) {
 	if v, ok := o[keyword]; ok {
 		return v, true
 	}
-	for alias, meaning := range r.aliases {
-		if meaning == keyword {
-			if v, ok := o[alias]; ok {
-				return v, true
-			}
+	for _, alias := range r.keywords[keyword] {
+		if v, ok := o[alias]; ok && r.aliases[alias] == keyword {
+			return v, true
 		}
 	}
 	return nil, false

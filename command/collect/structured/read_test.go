@@ -9,28 +9,34 @@ import (
 	"testing"
 	"time"
 
-	"github.com/PuerkitoBio/goquery"
 	"github.com/google/go-cmp/cmp"
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/candidate"
 	"carillon/command/collect/structured"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // read reads a page as if it had been found at the address.
-func read(t *testing.T, address, timezone, html string) structured.Result {
+func read(t *testing.T, address, timezone, html string) candidate.Result {
 	t.Helper()
-	document, err := goquery.NewDocumentFromReader(strings.NewReader(html))
-	if err != nil {
-		t.Fatal(err)
-	}
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return structured.Read(structured.Page{URL: u, Document: document, Timezone: timezone, Now: now})
+	b := budget.New(t.Context())
+	root, err := structured.Parse(b, html)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := structured.Read(b, structured.Page{URL: u, Root: root, Timezone: timezone, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
 }
 
 func fixture(t *testing.T, name string) string {

@@ -1,7 +1,6 @@
 package structured
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,51 +8,82 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
-	"carillon/command/collect/identity"
-	"carillon/command/collect/markup"
+	"carillon/command/collect/candidate"
 	"carillon/command/collect/timing"
 )
 
 // when sets the holdings of a candidate. Repetitions that are sub-events of
 // their own say more than the dates of the whole, and those of a schedule more
 // than a mere start.
-func (m *mapper) when(c *candidate, it *item, parts []*item, remark identity.Remark) {
-	c.recurring = len(parts) > 0 || it.is("EventSeries")
-	status := m.status(it, remark)
+func (m *mapper) when(c *candidate.Candidate, it *item, parts []*item) {
+	c.Recurring = len(parts) > 0 || it.is("EventSeries")
+	status := m.status(it)
+	if status != "" {
+		m.says(c, collect.FieldStatus, it, "eventStatus")
+	}
 	for _, part := range parts {
-		s := m.status(part, identity.Remark{})
-		if s == happening.Scheduled {
+		s := m.status(part)
+		if s == "" {
 			s = status // a cancelled series is cancelled in all its parts
 		}
-		c.holdings = append(c.holdings, m.holdings(part, s)...)
+		c.Holdings = append(c.Holdings, m.holdings(part, s)...)
 	}
-	if len(c.holdings) > 0 {
+	if len(c.Holdings) > 0 {
+		m.saysWhen(c, parts[0])
+		m.says(c, collect.FieldRecurrence, it, "subEvent")
 		return
 	}
-	if len(it.props["eventSchedule"]) > 0 {
-		c.recurring = true
+	if len(it.values("eventSchedule")) > 0 {
+		c.Recurring = true
+		m.says(c, collect.FieldRecurrence, it, "eventSchedule")
 	}
-	c.holdings = m.holdings(it, status)
+	c.Holdings = m.holdings(it, status)
+	m.saysWhen(c, it)
 }
 
-func (m *mapper) holdings(it *item, status happening.Status) []holding {
+func (m *mapper) saysWhen(c *candidate.Candidate, it *item) {
+	from := it
+	if schedules := m.graph.things(it, "eventSchedule"); len(schedules) > 0 && it.one("startDate") == "" {
+		from = schedules[0]
+	}
+	for _, prop := range []string{"startDate", "previousStartDate"} {
+		if from.one(prop) != "" {
+			m.says(c, collect.FieldStart, from, prop)
+			break
+		}
+	}
+	for _, prop := range []string{"endDate", "duration"} {
+		if from.one(prop) != "" {
+			m.says(c, collect.FieldEnd, from, prop)
+			break
+		}
+	}
+}
+
+func (m *mapper) holdings(it *item, status happening.Status) []candidate.Holding {
 	ranges := m.schedules(it)
 	if len(ranges) == 0 {
 		ranges = m.ranges(it)
 	}
 	original := m.stamp(it.one("previousStartDate"))
-	found := make([]holding, len(ranges))
+	found := make([]candidate.Holding, len(ranges))
 	for i, r := range ranges {
-		found[i] = holding{when: r, status: status}
+		found[i] = candidate.Holding{When: r, Status: status}
 		if len(ranges) == 1 && original != nil {
-			found[i].original = original
+			found[i].Original = original
 		}
 	}
 	return found
 }
 
+// maxDate is how much of a date is read, in bytes.
+const maxDate = 200
+
 // stamp reads a date; nil for none.
 func (m *mapper) stamp(text string) *timing.Stamp {
+	if text = cut(text, maxDate); text == "" || !m.graph.budget.Work(40) {
+		return nil
+	}
 	s, err := timing.Parse(text, m.monthFirst)
 	if err != nil {
 		return nil
@@ -100,7 +130,7 @@ func (m *mapper) schedules(it *item) []timing.Range {
 	for _, s := range m.graph.things(it, "eventSchedule") {
 		ranges, ok := m.expanded[scheduled{it, s}]
 		if !ok && len(m.expanded) < maxSchedules {
-			ranges = m.schedule(it, s).Expand(m.window)
+			ranges = m.schedule(it, s).Expand(m.graph.budget, m.window)
 			m.expanded[scheduled{it, s}] = ranges
 		}
 		found = append(found, ranges...)
@@ -151,7 +181,7 @@ func (it *item) each(prop string) []string {
 	for _, text := range it.raw(prop) {
 		found = append(found, strings.FieldsFunc(text, func(r rune) bool { return r == ',' })...)
 	}
-	for _, v := range it.props[prop] {
+	for _, v := range it.values(prop) {
 		if v.item != nil && v.item.id != "" && v.item.naming() == "" {
 			found = append(found, v.item.id)
 		}
@@ -186,9 +216,9 @@ func midnight(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 }
 
-// status reads eventStatus. What the title says goes before "scheduled", which
-// many programs write for every event.
-func (m *mapper) status(it *item, remark identity.Remark) happening.Status {
+// status reads eventStatus. It is "" where that says nothing, and for "scheduled", which many programs write for every
+// event.
+func (m *mapper) status(it *item) happening.Status {
 	names := m.names(it, "eventStatus")
 	for _, s := range []struct {
 		name   string
@@ -201,20 +231,15 @@ func (m *mapper) status(it *item, remark identity.Remark) happening.Status {
 			return s.status
 		}
 	}
-	if remark.Status != "" {
-		return remark.Status
-	}
-	if old, now := m.stamp(it.one("previousStartDate")), m.stamp(it.one("startDate")); old != nil && now != nil && !old.Wall.Equal(now.Wall) {
-		return happening.Rescheduled
-	}
-	return happening.Scheduled
+	return ""
 }
 
 // names gives the local names, in lower case, of a property's values out of an
 // enumeration.
 func (m *mapper) names(it *item, prop string) []string {
-	found := make([]string, 0, len(it.props[prop]))
-	for _, v := range it.props[prop] {
+	values := it.values(prop)
+	found := make([]string, 0, len(values))
+	for _, v := range values {
 		text := v.text
 		if v.item != nil {
 			text = first(v.item.id, v.item.naming())
@@ -224,23 +249,18 @@ func (m *mapper) names(it *item, prop string) []string {
 	return found
 }
 
-// zone finds the timezone of a candidate.
-func (m *mapper) zone(c *candidate, it *item, where whereabouts) {
-	stated := first(it.one("timezone"), it.one("timeZone"), it.one("scheduleTimezone"))
+// zone is the timezone that an event states itself.
+func (m *mapper) zone(c *candidate.Candidate, it *item) {
+	for _, prop := range []string{"timezone", "timeZone", "scheduleTimezone"} {
+		if c.Zone = it.one(prop); c.Zone != "" {
+			m.says(c, collect.FieldTimezone, it, prop)
+			return
+		}
+	}
 	for _, s := range m.graph.things(it, "eventSchedule") {
-		stated = first(stated, s.one("scheduleTimezone"))
+		if c.Zone = s.one("scheduleTimezone"); c.Zone != "" {
+			m.says(c, collect.FieldTimezone, s, "scheduleTimezone")
+			return
+		}
 	}
-	places, sure := where.zones(m.page.Timezone)
-	var assumed bool
-	c.loc, assumed = timing.Resolve(timing.Clues{
-		Stated: stated, Place: places, PlaceSure: sure, Home: m.page.Timezone, Start: c.holdings[0].when.Start,
-	})
-	if assumed && c.holdings[0].when.Start.HasTime {
-		m.note(collect.NoteAssumedTimezone, "%q names no timezone, and neither does the source: %s is assumed", markup.Shorten(c.title, 80), c.loc)
-	}
-}
-
-// byStart orders instances.
-func byStart(a, b happening.Instance) int {
-	return cmp.Or(a.Occurrences[0].Start.Compare(b.Occurrences[0].Start), cmp.Compare(a.ID.String(), b.ID.String()))
 }

@@ -3,68 +3,77 @@ package structured
 import (
 	"strings"
 
-	"carillon/aggregates/happening"
-	"carillon/command/collect/markup"
+	"carillon/command/collect"
+	"carillon/command/collect/candidate"
 	"carillon/command/collect/place"
 	"carillon/command/collect/timing"
 )
 
-// whereabouts is what an event says about its place.
+// whereabouts fills the Where of a candidate.
 type whereabouts struct {
-	venue   string
-	address place.Address
-	// addressText is an address that came as text.
-	addressText string
-	geo         *happening.Coordinates
-	// online is a link, platform a name; isOnline says that there is an
-	// online part even if neither is known.
-	online   string
-	platform string
-	isOnline bool
-	hours    timing.Hours
+	*candidate.Where
+	*mapper
+	c *candidate.Candidate
 }
 
 // where reads the event's location, which may be several: of places the first
 // counts, and an online one goes with it.
-func (m *mapper) where(it *item) whereabouts {
-	w := whereabouts{hours: timing.Hours{}}
-	for _, v := range it.props["location"] {
-		switch t := m.graph.target(v); {
+func (m *mapper) where(c *candidate.Candidate, it *item) {
+	c.Where.Hours = timing.Hours{}
+	w := &whereabouts{Where: &c.Where, mapper: m, c: c}
+	for _, v := range it.values("location") {
+		switch t := w.graph.target(v); {
 		case t == nil:
-			w.text(m, v.text)
+			w.text(it, v)
 		case t.is("VirtualLocation"):
-			w.virtual(m, t)
+			w.virtual(t)
 		default:
-			w.place(m, t)
+			w.place(t)
 		}
 	}
 	if len(it.props["location"]) == 0 {
-		w.inherit(m, it)
+		w.inherit(it)
 	}
-	for _, mode := range m.names(it, "eventAttendanceMode") {
-		w.isOnline = w.isOnline || strings.HasPrefix(mode, "online") || strings.HasPrefix(mode, "mixed")
+	for _, prop := range []string{"eventAttendanceMode", "eventStatus"} {
+		for _, name := range m.names(it, prop) {
+			if !w.IsOnline && (strings.HasPrefix(name, "online") || strings.HasPrefix(name, "mixed") || strings.HasSuffix(name, "movedonline")) {
+				w.IsOnline = true
+				m.says(c, collect.FieldOnline, it, prop)
+			}
+		}
 	}
-	for _, status := range m.names(it, "eventStatus") {
-		w.isOnline = w.isOnline || strings.HasSuffix(status, "movedonline")
+	w.opening(it)
+}
+
+// text reads a location that is a mere text.
+func (w *whereabouts) text(it *item, v value) {
+	known, online := w.Known(), w.IsOnline
+	if !w.graph.budget.Work(1 + len(v.text)/4) {
+		return
 	}
-	w.opening(m, it)
-	return w
+	w.Text(cut(v.text, maxName), w.link)
+	if !known && w.Known() {
+		w.c.Says(collect.FieldLocation, it.path()+".location", it.element(v.node), v.text)
+	}
+	if !online && w.IsOnline {
+		w.c.Says(collect.FieldOnline, it.path()+".location", it.element(v.node), v.text)
+	}
 }
 
 // inherit takes the place of an event that names none from the event it is part
 // of, or from the place that lists it.
-func (w *whereabouts) inherit(m *mapper, it *item) {
-	wholes := m.graph.things(it, "superEvent")
+func (w *whereabouts) inherit(it *item) {
+	wholes := w.graph.things(it, "superEvent")
 	if it.around != nil && it.around.isEvent() {
 		wholes = append(wholes, it.around)
 	}
 	for _, whole := range wholes {
-		for _, t := range m.graph.things(whole, "location") {
-			w.place(m, t)
+		for _, t := range w.graph.things(whole, "location") {
+			w.place(t)
 		}
 	}
 	if it.around != nil && (it.within == "event" || it.within == "events") && it.around.isPlace() {
-		w.place(m, it.around)
+		w.place(it.around)
 	}
 }
 
@@ -82,109 +91,78 @@ func (it *item) isPlace() bool {
 	return false
 }
 
-// onlineWords are what publishers write in the place of a venue.
-var onlineWords = map[string]bool{
-	"online": true, "virtual": true, "zoom": true, "webinar": true, "livestream": true, "live stream": true,
-	"online event": true, "virtual event": true, "internet": true, "en ligne": true, "en línea": true, "digital": true,
-	"microsoft teams": true, "google meet": true, "youtube": true, "via zoom": true,
-}
-
-// noPlatforms are those of them that name no platform.
-var noPlatforms = map[string]bool{
-	"online": true, "virtual": true, "webinar": true, "livestream": true, "live stream": true, "online event": true,
-	"virtual event": true, "internet": true, "en ligne": true, "en línea": true, "digital": true,
-}
-
-// text reads a location that is a mere text: a link, a venue or an address.
-func (w *whereabouts) text(m *mapper, text string) {
-	if lower := strings.ToLower(text); strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://") {
-		w.isOnline = true
-		w.online = first(w.online, m.link(text))
-		return
+func (w *whereabouts) virtual(t *item) {
+	if !w.IsOnline {
+		w.says(w.c, collect.FieldOnline, t, firstKnown(t, "url", "sameAs", "name"))
 	}
-	text = markup.Plain(text)
-	switch {
-	case text == "" || w.known():
-	case onlineWords[strings.ToLower(text)]:
-		w.isOnline = true
-		if !noPlatforms[strings.ToLower(text)] {
-			w.platform = first(w.platform, text)
-		}
-	case strings.Contains(text, ","):
-		w.addressText, w.address = text, place.ParseAddress(text)
-	default:
-		w.venue = text
-		w.address = place.ParseAddress(text)
-		w.address.Street = ""
-	}
-}
-
-func (w *whereabouts) known() bool {
-	return w.venue != "" || w.addressText != "" || !w.address.IsZero() || w.geo != nil
-}
-
-func (w *whereabouts) virtual(m *mapper, t *item) {
-	w.isOnline = true
+	w.IsOnline = true
 	for _, prop := range []string{"url", "sameAs"} {
-		for _, ref := range m.refs(t, prop) {
-			w.online = first(w.online, m.link(ref))
+		for _, ref := range w.refs(t, prop) {
+			w.Online = first(w.Online, w.link(ref))
 		}
 	}
-	if name := m.graph.plain(t, "name"); !noPlatforms[strings.ToLower(name)] {
-		w.platform = first(w.platform, name)
-	}
+	w.OnPlatform(w.graph.plain(t, "name"))
 }
 
 // place reads a Place, or a PostalAddress in its place.
-func (w *whereabouts) place(m *mapper, t *item) {
-	name := m.graph.plain(t, "name")
-	if onlineWords[strings.ToLower(name)] {
-		w.virtual(m, t)
+func (w *whereabouts) place(t *item) {
+	name := w.graph.plain(t, "name")
+	if candidate.IsOnlineWord(name) {
+		w.virtual(t)
 		return
 	}
-	if w.known() {
+	if w.Known() {
 		return
 	}
-	w.venue = name
+	if w.Venue = name; name != "" {
+		w.says(w.c, collect.FieldLocation, t, "name")
+	}
 	if t.is("PostalAddress") {
-		w.postal(m, t)
+		w.postal(t)
 	}
-	for _, v := range t.props["address"] {
-		if a := m.graph.target(v); a != nil {
-			w.postal(m, a)
-		} else if w.address.IsZero() {
-			w.addressText = markup.Plain(v.text)
-			w.address = place.ParseAddress(w.addressText)
+	for _, v := range t.values("address") {
+		if a := w.graph.target(v); a != nil {
+			w.postal(a)
+		} else if w.Address.IsZero() {
+			w.AddressText = w.graph.line(v.text)
+			w.Address = place.ParseAddress(w.AddressText)
+			w.says(w.c, collect.FieldLocation, t, "address")
 		}
 	}
-	for _, g := range append(m.graph.things(t, "geo"), t) {
-		if w.geo == nil {
-			w.geo = place.Coordinates(g.one("latitude"), g.one("longitude"))
+	for _, g := range append(w.graph.things(t, "geo"), t) {
+		if w.Geo == nil {
+			if w.Geo = place.Coordinates(g.one("latitude"), g.one("longitude")); w.Geo != nil {
+				w.says(w.c, collect.FieldCoordinates, g, "latitude")
+				w.says(w.c, collect.FieldCoordinates, g, "longitude")
+			}
 		}
 	}
-	w.opening(m, t)
+	w.opening(t)
 }
 
-func (w *whereabouts) postal(m *mapper, a *item) {
-	if !w.address.IsZero() {
+func (w *whereabouts) postal(a *item) {
+	if !w.Address.IsZero() {
 		return
 	}
-	w.address = place.Address{
-		Street:     m.graph.plain(a, "streetAddress"),
-		Locality:   m.graph.plain(a, "addressLocality"),
-		Region:     m.graph.plain(a, "addressRegion"),
-		PostalCode: m.graph.plain(a, "postalCode"),
-		Country:    m.graph.plain(a, "addressCountry"),
+	w.Address = place.Address{
+		Street:     w.graph.plain(a, "streetAddress"),
+		Locality:   w.graph.plain(a, "addressLocality"),
+		Region:     w.graph.plain(a, "addressRegion"),
+		PostalCode: w.graph.plain(a, "postalCode"),
+		Country:    w.graph.plain(a, "addressCountry"),
 	}
-	w.venue = first(w.venue, m.graph.plain(a, "name"))
+	w.Venue = first(w.Venue, w.graph.plain(a, "name"))
+	for _, prop := range []string{"streetAddress", "addressLocality", "addressRegion", "postalCode", "addressCountry"} {
+		w.says(w.c, collect.FieldLocation, a, prop)
+	}
 }
 
 // opening reads opening hours, of the event or of its place.
-func (w *whereabouts) opening(m *mapper, t *item) {
+func (w *whereabouts) opening(t *item) {
 	for _, text := range t.raw("openingHours") {
-		w.hours.AddText(text)
+		w.Hours.AddText(text)
 	}
-	for _, spec := range m.graph.things(t, "openingHoursSpecification") {
+	for _, spec := range w.graph.things(t, "openingHoursSpecification") {
 		opens, closes := clock(spec.one("opens")), clock(spec.one("closes"))
 		// Special hours for some dates don't stand for the others.
 		if opens == nil || closes == nil || spec.one("validFrom") != "" || spec.one("validThrough") != "" || *opens == 0 && *closes == 0 {
@@ -192,46 +170,18 @@ func (w *whereabouts) opening(m *mapper, t *item) {
 		}
 		for _, text := range spec.each("dayOfWeek") {
 			if d, ok := timing.ParseWeekday(text); ok {
-				w.hours.Add(d.Day, *opens, *closes)
+				w.Hours.Add(d.Day, *opens, *closes)
 			}
 		}
 	}
 }
 
-// location is the place as it is shown; nil if nothing is known. Where an event
-// is online and says not where, the fallbacks are the links to go by.
-func (w *whereabouts) location(fallbacks ...string) *happening.Location {
-	if !w.known() && !w.isOnline {
-		return nil
-	}
-	address := first(w.addressText, w.address.String())
-	l := &happening.Location{Coordinates: w.geo, DisplayAddress: address}
-	if w.venue != "" {
-		l.Venue = &happening.Venue{Name: w.venue, Address: address}
-		if !strings.Contains(strings.ToLower(address), strings.ToLower(w.venue)) {
-			l.DisplayAddress = w.venue
-			if address != "" {
-				l.DisplayAddress += ", " + address
-			}
+// firstKnown is the first of the properties that the item has, or "".
+func firstKnown(it *item, props ...string) string {
+	for _, prop := range props {
+		if it.one(prop) != "" {
+			return prop
 		}
 	}
-	if w.isOnline {
-		link := first(append([]string{w.online}, fallbacks...)...)
-		l.Online = &happening.Online{Platform: first(w.platform, place.Platform(link)), URL: link}
-		if l.DisplayAddress == "" {
-			l.DisplayAddress = "Online"
-		}
-	}
-	return l
-}
-
-func (w *whereabouts) geoLocations() []happening.GeoLocation {
-	return place.GeoLocations(w.venue, w.address, w.geo)
-}
-
-func (w *whereabouts) zones(home string) (zones []string, sure bool) {
-	if !w.known() {
-		return nil, false
-	}
-	return place.Zones(w.address, w.geo, home)
+	return ""
 }

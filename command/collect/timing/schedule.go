@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"carillon/command/collect/budget"
 )
 
 // Schedule is a rule of repetition, as schema.org's Schedule has it. All times
@@ -71,6 +73,9 @@ func ParseFrequency(text string) (Length, bool) {
 // maxRepetitions caps the repetitions of one schedule.
 const maxRepetitions = maxDays
 
+// rangeBytes is what a range takes in memory, with its end.
+const rangeBytes = 160
+
 // maxYears is how far back a schedule is counted through.
 const maxYears = 50
 
@@ -78,7 +83,9 @@ const maxYears = 50
 // the window, one that has is expanded from its start, but never beyond the
 // window's end; if it has more than 400 repetitions only those in the window
 // remain, or the last one.
-func (s Schedule) Expand(w Window) []Range {
+//
+// Where the budget ends, so does what is given.
+func (s Schedule) Expand(b *budget.Budget, w Window) []Range {
 	rule := s.rule(w)
 	last := midnight(w.To)
 	if s.End != nil && midnight(*s.End).Before(last) {
@@ -87,6 +94,9 @@ func (s Schedule) Expand(w Window) []Range {
 	var all []Range
 	count := 0
 	for date := rule.from; !date.After(last); date = date.AddDate(0, 0, 1) {
+		if !b.Work(1) {
+			return nil
+		}
 		if !rule.matches(date) {
 			continue
 		}
@@ -94,7 +104,11 @@ func (s Schedule) Expand(w Window) []Range {
 		if s.Count > 0 && s.Start != nil && count > s.Count {
 			break
 		}
-		if r := s.on(date); !s.excepts(r) {
+		r := s.on(date)
+		if !b.Work(len(s.Except)) {
+			return nil
+		}
+		if !s.excepts(r) {
 			all = append(all, r)
 		}
 	}
@@ -104,6 +118,11 @@ func (s Schedule) Expand(w Window) []Range {
 			i = len(all) - 1
 		}
 		all = all[i:min(i+maxRepetitions, len(all))]
+	}
+	// A copy, so that what was left out is not kept by what remains.
+	all = slices.Clone(all)
+	if !b.Memory(rangeBytes * len(all)) {
+		return nil
 	}
 	return all
 }

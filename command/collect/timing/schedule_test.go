@@ -50,7 +50,7 @@ func TestExpand(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			all := tt.schedule.Expand(window)
+			all := tt.schedule.Expand(nil, window)
 			var first []string
 			for _, r := range all[:min(max(3, len(strings.Fields(tt.want))), len(all))] {
 				first = append(first, r.Start.Wall.Format("01-02"))
@@ -66,7 +66,7 @@ func TestExpandGivesTimes(t *testing.T) {
 	t.Parallel()
 	ten, two := 22*time.Hour, 2*time.Hour
 	loc := zone(t, "Europe/London")
-	all := timing.Schedule{Start: date(2027, 3, 26), Count: 2, Every: timing.Length{Weeks: 1}, Opens: &ten, Closes: &two}.Expand(window)
+	all := timing.Schedule{Start: date(2027, 3, 26), Count: 2, Every: timing.Length{Weeks: 1}, Opens: &ten, Closes: &two}.Expand(nil, window)
 	got := make([]string, 0, len(all))
 	for _, r := range all {
 		got = append(got, shown(r.Spans(loc, window), loc))

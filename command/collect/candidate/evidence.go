@@ -1,0 +1,151 @@
+package candidate
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"carillon/command/collect/identity"
+)
+
+// identify sets what may identify an event: its address, and its identifiers.
+func (o *observer) identify(c *Candidate) {
+	own := c.Addresses
+	idURL := o.identifyingURL(c.ID)
+	switch {
+	case idURL != nil:
+		c.ids = append(c.ids, identity.IDKey(idURL.String()))
+	case c.ID != "" && !isWeb(c.ID):
+		c.ids = append(c.ids, identity.IDKey(c.ID)) // such as a URN
+	}
+	if idURL != nil {
+		own = append(slices.Clone(own), idURL)
+	}
+	if len(c.Addresses) == 0 {
+		c.Addresses = own
+	}
+	for _, id := range c.IDs {
+		if !slices.Contains(c.ids, id) && len(c.ids) < maxLinks {
+			c.ids = append(c.ids, id)
+		}
+	}
+	for _, u := range own {
+		if !o.isFrontPage(u) {
+			c.url = u
+			break
+		}
+	}
+}
+
+// isWeb says that an identifier is, or may be, a URL of the web.
+func isWeb(id string) bool {
+	u, err := url.Parse(id)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "")
+}
+
+// identifyingURL is the id of an event, if it is a URL that tells it from other things: not that of the page, nor the
+// "#event" that templates put on each.
+func (o *observer) identifyingURL(id string) *url.URL {
+	u, err := url.Parse(id)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil
+	}
+	if identity.IsGeneric(u.Fragment) {
+		bare := *u
+		bare.Fragment, bare.RawFragment = "", ""
+		if key := identity.Canonical(&bare); key == identity.Canonical(o.URL) || key == identity.Canonical(o.Base) {
+			return nil
+		}
+		u = &bare
+	}
+	return u
+}
+
+// isFrontPage: publishers put the address of their front page where they have none for an event.
+func (o *observer) isFrontPage(u *url.URL) bool {
+	front := func(u *url.URL) bool { return strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == "" }
+	return front(u) && identity.SameSite(u, o.URL) && !front(o.URL)
+}
+
+// assignKeys decides what identifies each candidate. Its own URL does, unless others of the page share it that are not
+// the same; then an identifier; then the page's URL, if the page is about it; else page, title and venue have to do.
+func (o *observer) assignKeys(candidates []*Candidate) {
+	claims := o.claims(candidates)
+	for _, c := range candidates {
+		if !o.budget.Work(50) {
+			return
+		}
+		c.keys = o.strongKeys(c, claims)
+		if len(c.keys) > 0 {
+			c.key = c.keys[0]
+		} else {
+			c.key = identity.PageKey(o.URL, c.name, c.venue)
+		}
+	}
+}
+
+// claims holds for each piece of evidence who claims it, by title and venue: one who does, and whether there are more.
+type claims map[string]claim
+
+type claim struct {
+	who  string
+	more bool
+}
+
+func (cs claims) add(key string, c *Candidate) {
+	who := c.plain + "|" + identity.Words(c.venue)
+	have, ok := cs[key]
+	switch {
+	case !ok:
+		cs[key] = claim{who: who}
+	case have.who != who:
+		cs[key] = claim{who: have.who, more: true}
+	}
+}
+
+// sole says that the evidence is of one happening.
+func (cs claims) sole(key string) bool {
+	have, ok := cs[key]
+	return ok && !have.more
+}
+
+func (o *observer) claims(candidates []*Candidate) claims {
+	cs := claims{}
+	canonical := identity.URLKey(o.Canonical)
+	for _, c := range candidates {
+		if !o.budget.Work(50) {
+			return cs
+		}
+		if c.url != nil {
+			cs.add(identity.URLKey(c.url), c)
+		}
+		for _, id := range c.ids {
+			cs.add(id, c)
+		}
+		if o.about(c) {
+			cs.add(canonical, c)
+		}
+	}
+	return cs
+}
+
+// strongKeys gives what identifies a candidate beyond this page.
+func (o *observer) strongKeys(c *Candidate, cs claims) []string {
+	var keys []string
+	page, canonical := identity.URLKey(o.URL), identity.URLKey(o.Canonical)
+	if c.url != nil {
+		// The page's own URL is an event's only on the event's own page.
+		if key := identity.URLKey(c.url); cs.sole(key) && (key != page && key != canonical || o.about(c)) {
+			keys = append(keys, key)
+		}
+	}
+	for _, id := range c.ids {
+		if cs.sole(id) {
+			keys = append(keys, id)
+		}
+	}
+	if len(keys) == 0 && o.about(c) && cs.sole(canonical) {
+		keys = append(keys, canonical)
+	}
+	return keys
+}

@@ -1,0 +1,320 @@
+package candidate
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collect/identity"
+	"carillon/command/collect/markup"
+	"carillon/command/collect/timing"
+)
+
+// together puts the tellings of one event together: pages say the same in several syntaxes, or twice in one, and each
+// knows something that the others don't. The first of them, by syntax and place on the page, stays and is completed.
+//
+// Two tell of one event if they have its title, a start in common and no places that contradict each other. In one
+// syntax they must not have addresses or identifiers that differ either: sessions of one title at one hour exist.
+func (o *observer) together(found []*Candidate) []*Candidate {
+	slices.SortStableFunc(found, func(a, b *Candidate) int { return rank(a.Syntax) - rank(b.Syntax) })
+	byDay := map[string][]*Candidate{}
+	kept := make([]*Candidate, 0, len(found))
+	var undated []*Candidate
+	for _, c := range found {
+		if len(c.Holdings) == 0 {
+			undated = append(undated, c)
+			continue
+		}
+		if same := o.toldBefore(byDay, c); same != nil {
+			same.merge(c)
+			o.remember(byDay, same)
+			continue
+		}
+		kept = append(kept, c)
+		o.remember(byDay, c)
+	}
+	o.undated(kept, undated)
+	return kept
+}
+
+// rank is the place of a syntax among the others.
+func rank(s collect.Syntax) int {
+	switch s {
+	case collect.JSONLD:
+		return 0
+	case collect.Microdata:
+		return 1
+	case collect.RDFa:
+		return 2
+	case collect.Microformats:
+		return 3
+	case collect.HCalendar:
+		return 4
+	default:
+		return 5
+	}
+}
+
+// maxCompared is with how many of the same title and day a candidate is compared.
+const maxCompared = 50
+
+// days gives what the holdings of a candidate are found by.
+func (o *observer) days(c *Candidate) []string {
+	var all []string
+	add := func(t time.Time) {
+		if key := c.plain + "|" + t.Format(time.DateOnly); !slices.Contains(all, key) {
+			all = append(all, key)
+		}
+	}
+	for i, h := range c.Holdings {
+		if i == maxCompared || !o.budget.Work(20) {
+			break
+		}
+		add(h.When.Start.Wall)
+		if h.When.Start.HasOffset {
+			home, _ := timing.Resolve(timing.Clues{Home: o.Timezone, Start: h.When.Start})
+			add(h.When.Start.In(home))
+		}
+	}
+	return all
+}
+
+func (o *observer) remember(byDay map[string][]*Candidate, c *Candidate) {
+	for _, day := range o.days(c) {
+		if have := byDay[day]; len(have) < maxCompared && !slices.Contains(have, c) {
+			byDay[day] = append(have, c)
+		}
+	}
+}
+
+func (o *observer) toldBefore(byDay map[string][]*Candidate, c *Candidate) *Candidate {
+	for _, day := range o.days(c) {
+		for _, other := range byDay[day] {
+			if o.tellTheSame(other, c) {
+				return other
+			}
+		}
+	}
+	return nil
+}
+
+func (o *observer) tellTheSame(a, b *Candidate) bool {
+	if !o.budget.Work(10 + len(a.Holdings)*len(b.Holdings)) {
+		return false
+	}
+	if a.plain == "" || !agree(a.Where, b.Where) || a.Syntax == b.Syntax && a.differsFrom(b) {
+		return false
+	}
+	for _, x := range a.Holdings {
+		for _, y := range b.Holdings {
+			if startsAgree(x.When.Start, y.When.Start, o.Timezone) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// differsFrom says that two candidates of one syntax have evidence that tells them apart, or what they have is of one
+// and the same happening anyway: those are brought together by their key.
+func (c *Candidate) differsFrom(b *Candidate) bool {
+	bare := func(c *Candidate) bool { return c.url == nil && len(c.ids) == 0 }
+	return !bare(c) && !bare(b) || bare(c) == bare(b)
+}
+
+// agree says that two tellings can mean one place.
+func agree(a, b Where) bool {
+	x, y := identity.Words(a.Venue), identity.Words(b.Venue)
+	if x == "" || y == "" || x == y {
+		return true
+	}
+	return strings.Contains(" "+x+" ", " "+y+" ") || strings.Contains(" "+y+" ", " "+x+" ")
+}
+
+// startsAgree says that two stamps can mean one moment: the same clock, the same instant, or the same day where one
+// names no time.
+func startsAgree(a, b timing.Stamp, home string) bool {
+	ay, am, ad := a.Wall.Date()
+	by, bm, bd := b.Wall.Date()
+	if !a.HasTime || !b.HasTime {
+		return ay == by && am == bm && ad == bd
+	}
+	if a.Wall.Equal(b.Wall) {
+		return true
+	}
+	if !a.HasOffset && !b.HasOffset {
+		return false
+	}
+	loc, _ := timing.Resolve(timing.Clues{Home: home, Start: a})
+	return a.In(loc).Equal(b.In(loc))
+}
+
+// undated lets those that name no date complete the only event of their title, and notes those that are left.
+func (o *observer) undated(kept, undated []*Candidate) {
+	if len(undated) == 0 {
+		return
+	}
+	byTitle := map[string]*Candidate{}
+	for _, c := range kept {
+		if have, ok := byTitle[c.plain]; ok && have != c {
+			byTitle[c.plain] = nil
+			continue
+		}
+		byTitle[c.plain] = c
+	}
+	for _, c := range undated {
+		if same := byTitle[c.plain]; same != nil && same.Syntax != c.Syntax && agree(same.Where, c.Where) {
+			same.merge(c)
+			continue
+		}
+		o.notes.Add(collect.NoteSkippedEvent, "%q was left out, for it has no date that can be read", markup.Shorten(c.Title, 80))
+	}
+}
+
+// merge takes over what another telling of the same event says better.
+func (c *Candidate) merge(other *Candidate) {
+	if len(markup.Plain(other.Description)) > len(markup.Plain(c.Description)) {
+		c.Description = other.Description
+		c.takeOrigins(collect.FieldDescription, other)
+	}
+	c.mergeHoldings(other)
+	c.complete(other)
+	for _, image := range other.Images {
+		if !slices.Contains(c.Images, image) && len(c.Images) < maxLinks {
+			c.Images = append(c.Images, image)
+		}
+	}
+	for _, link := range other.Links {
+		if !slices.Contains(c.Links, link) && len(c.Links) < maxLinks {
+			c.Links = append(c.Links, link)
+		}
+	}
+	for _, u := range other.Addresses {
+		if !slices.ContainsFunc(c.Addresses, func(have *url.URL) bool { return identity.Canonical(have) == identity.Canonical(u) }) && len(c.Addresses) < maxLinks {
+			c.Addresses = append(c.Addresses, u)
+		}
+	}
+	if c.url == nil && other.url != nil {
+		c.url = other.url
+		c.takeOrigins(collect.FieldURL, other)
+	}
+	for _, id := range other.ids {
+		if !slices.Contains(c.ids, id) && len(c.ids) < maxLinks {
+			c.ids = append(c.ids, id)
+		}
+	}
+	c.Recurring = c.Recurring || other.Recurring
+	c.Exhibition = c.Exhibition || other.Exhibition
+	if c.remark.Status == "" {
+		c.remark.Status = other.remark.Status
+	}
+	c.remark.SoldOut = c.remark.SoldOut || other.remark.SoldOut
+	c.completeCapacity(other)
+}
+
+// complete takes over what is missing and what no two instances of one happening tell differently.
+func (c *Candidate) complete(other *Candidate) {
+	if c.Description == "" && other.Description != "" {
+		c.Description = other.Description
+		c.takeOrigins(collect.FieldDescription, other)
+	}
+	if c.ShortDescription == "" && other.ShortDescription != "" {
+		c.ShortDescription = other.ShortDescription
+		c.takeOrigins(collect.FieldShortDescription, other)
+	}
+	if c.Organizer == nil && other.Organizer != nil {
+		c.Organizer = other.Organizer
+		c.takeOrigins(collect.FieldOrganizer, other)
+	} else if c.Organizer != nil && other.Organizer != nil && identity.Words(c.Organizer.Name) == identity.Words(other.Organizer.Name) {
+		whole := *c.Organizer
+		whole.URL, whole.Contact = first(whole.URL, other.Organizer.URL), first(whole.Contact, other.Organizer.Contact)
+		c.Organizer = &whole
+	}
+	if len(c.Images) == 0 && len(other.Images) > 0 {
+		c.Images = slices.Clone(other.Images)
+		c.takeOrigins(collect.FieldImage, other)
+	}
+	location, coordinates, online := c.Where.complete(&other.Where)
+	c.venue = first(c.Where.Venue, c.Where.Online)
+	for field, took := range map[collect.Field]bool{
+		collect.FieldLocation: location, collect.FieldCoordinates: coordinates, collect.FieldOnline: online,
+	} {
+		if took {
+			c.takeOrigins(field, other)
+		}
+	}
+	if c.PublishedAt == nil && other.PublishedAt != nil {
+		c.PublishedAt = other.PublishedAt
+		c.takeOrigins(collect.FieldPublished, other)
+	}
+	if c.Zone == "" && other.Zone != "" {
+		c.Zone = other.Zone
+		c.takeOrigins(collect.FieldTimezone, other)
+	}
+}
+
+func (c *Candidate) completeCapacity(other *Candidate) {
+	if other.Capacity == nil {
+		return
+	}
+	whole := *other.Capacity
+	if c.Capacity != nil {
+		whole = *c.Capacity
+		if whole.Total == nil {
+			whole.Total = other.Capacity.Total
+		}
+		if whole.Available == nil {
+			whole.Available = other.Capacity.Available
+		}
+	} else {
+		c.takeOrigins(collect.FieldCapacity, other)
+	}
+	c.Capacity = &whole
+}
+
+// mergeHoldings takes over what the other telling says of instances: a time for a mere day, an end, an offset, and
+// that one is off. Instances that only the other knows are added.
+func (c *Candidate) mergeHoldings(other *Candidate) {
+	for _, h := range other.Holdings {
+		i := slices.IndexFunc(c.Holdings, func(have Holding) bool { return startsAgree(have.When.Start, h.When.Start, "") })
+		if i < 0 {
+			if len(c.Holdings) < maxOccurrences {
+				c.Holdings = append(c.Holdings, h)
+			}
+			continue
+		}
+		have := &c.Holdings[i]
+		if !have.When.Start.HasTime && h.When.Start.HasTime {
+			have.When = h.When
+			c.takeOrigins(collect.FieldStart, other)
+			c.takeOrigins(collect.FieldEnd, other)
+		}
+		if !have.When.Start.HasOffset && h.When.Start.HasOffset && have.When.Start.Wall.Equal(h.When.Start.Wall) {
+			have.When.Start = h.When.Start
+			c.takeOrigins(collect.FieldStart, other)
+		}
+		if have.When.End == nil && have.When.Length == (timing.Length{}) && (h.When.End != nil || h.When.Length != timing.Length{}) {
+			have.When.End, have.When.Length = h.When.End, h.When.Length
+			c.takeOrigins(collect.FieldEnd, other)
+		}
+		if have.Original == nil && h.Original != nil {
+			have.Original = h.Original
+		}
+		if (have.Status == "" || have.Status == happening.Scheduled) && h.Status != "" && h.Status != happening.Scheduled {
+			have.Status = h.Status
+			c.takeOrigins(collect.FieldStatus, other)
+		}
+	}
+}
+
+// takeOrigins replaces the origins of a field by the other's.
+func (c *Candidate) takeOrigins(field collect.Field, other *Candidate) {
+	of := func(o collect.Origin) bool { return o.Field == field }
+	taken := slices.DeleteFunc(slices.Clone(other.Origins), func(o collect.Origin) bool { return !of(o) })
+	if len(taken) > 0 {
+		c.Origins = append(slices.DeleteFunc(c.Origins, of), taken...)
+	}
+}

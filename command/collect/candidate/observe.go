@@ -1,0 +1,183 @@
+package candidate
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collect/identity"
+	"carillon/command/collect/markup"
+	"carillon/command/collect/timing"
+)
+
+const (
+	// ongoingDays is from when on something is ongoing rather than long, and exhibitionDays the same for what calls
+	// itself an exhibition.
+	ongoingDays    = 28
+	exhibitionDays = 7
+	// occurrenceBytes is what an occurrence and its place in an instance take in memory.
+	occurrenceBytes = 160
+)
+
+// observations makes an observation of all candidates of one key, in the order of the page.
+func (o *observer) observations(candidates []*Candidate) []collect.Observation {
+	byKey := map[string][]*Candidate{}
+	var order []string
+	for _, c := range candidates {
+		if byKey[c.key] == nil {
+			order = append(order, c.key)
+		}
+		byKey[c.key] = append(byKey[c.key], c)
+	}
+	if len(order) > o.Limit {
+		o.notes.Add(collect.NoteTruncated, "the page shows %d events, of which %d are read", len(order), o.Limit)
+		order = order[:o.Limit]
+	}
+	found := make([]collect.Observation, 0, len(order))
+	for _, key := range order {
+		if o.budget.Err() != nil {
+			return nil
+		}
+		found = append(found, o.observation(byKey[key]))
+	}
+	return found
+}
+
+// observation puts together what has one key. The first candidate says what the others share; what it lacks the others
+// complete.
+func (o *observer) observation(same []*Candidate) collect.Observation {
+	c := same[0]
+	for _, other := range same[1:] {
+		c.complete(other)
+	}
+	d := happening.Details{
+		Title: c.Title, Description: c.Description, ShortDescription: c.ShortDescription, Capacity: c.Capacity, Organizer: c.Organizer,
+		PrimaryURL: c.primary, URLs: c.urls,
+		Location: c.Where.location(c.primary, o.URL.String()), GeoLocations: c.Where.geoLocations(),
+	}
+	if len(c.Images) > 0 {
+		d.PrimaryImage, d.SupportingImages = c.Images[0], c.Images[1:min(len(c.Images), maxLinks)]
+		if len(d.SupportingImages) == 0 {
+			d.SupportingImages = nil
+		}
+	}
+	var days int
+	var recurring bool
+	d.Instances, days, recurring = o.instances(same)
+	d.Time = happening.Time{TemporalPattern: happening.Singular, Timezone: c.loc.String(), DisplayText: timing.Words(spans(d.Instances), c.loc)}
+	switch {
+	case recurring || len(d.Instances) > 1:
+		d.Time.TemporalPattern = happening.Recurring
+	case c.isOngoing(days):
+		d.Time.TemporalPattern = happening.Ongoing
+	}
+	return collect.Observation{Key: c.key, Keys: c.keys, Details: d, PublishedAt: c.PublishedAt, Origins: o.origins(c)}
+}
+
+// instances gives the instances of candidates of one key, in order, and how many days the longest takes.
+func (o *observer) instances(same []*Candidate) (instances []happening.Instance, days int, recurring bool) {
+	occurrences := 0
+	seen := map[uuid.UUID]bool{}
+gather:
+	for _, s := range same {
+		recurring = recurring || s.Recurring
+		for _, h := range s.Holdings {
+			instance := o.instance(s, same[0].key, h)
+			if len(instance.Occurrences) == 0 || seen[instance.ID] {
+				continue // the same event twice on the page
+			}
+			seen[instance.ID] = true
+			if occurrences += len(instance.Occurrences); occurrences > maxOccurrences {
+				o.notes.Add(collect.NoteTruncated, "%q has more than %d occurrences, the rest was left out", markup.Shorten(same[0].Title, 80), maxOccurrences)
+				break gather
+			}
+			days = max(days, h.When.Days(s.loc))
+			instances = append(instances, instance)
+		}
+	}
+	slices.SortFunc(instances, byStart)
+	return instances, days, recurring
+}
+
+// byStart orders instances.
+func byStart(a, b happening.Instance) int {
+	return cmp.Or(a.Occurrences[0].Start.Compare(b.Occurrences[0].Start), cmp.Compare(a.ID.String(), b.ID.String()))
+}
+
+// isOngoing says that something of so many days is open rather than held.
+func (c *Candidate) isOngoing(days int) bool {
+	return days >= ongoingDays || c.Exhibition && days >= exhibitionDays
+}
+
+// instance makes the instance of a holding. It is empty where the budget has ended.
+func (o *observer) instance(c *Candidate, key string, h Holding) happening.Instance {
+	days := h.When.Days(c.loc)
+	if !o.budget.Work(50+20*min(days, maxOccurrences)) || !o.budget.Memory(occurrenceBytes*min(days, maxOccurrences)) {
+		return happening.Instance{}
+	}
+	original := h.When.Start
+	if h.Original != nil {
+		original = *h.Original
+	}
+	status := c.status(h)
+	id := happening.DeriveInstanceID(key, happening.OriginalStart(original.In(c.loc)))
+	instance := happening.Instance{ID: id, Status: status}
+	spans := h.When.Spans(c.loc, o.Window)
+	if c.isOngoing(days) {
+		spans = c.Where.Hours.Apply(spans, c.loc)
+	}
+	for _, s := range spans {
+		occurrence := happening.Occurrence{
+			ID: happening.DeriveOccurrenceID(id, s.Day), Start: s.Start.UTC(), AllDay: s.AllDay, Status: status,
+		}
+		if s.End != nil {
+			end := s.End.UTC()
+			occurrence.End = &end
+		}
+		instance.Occurrences = append(instance.Occurrences, occurrence)
+	}
+	return instance
+}
+
+// status is what is to become of a holding. What the title says goes before "scheduled", which many programs write for
+// every event; a start that differs from the first one says that it was moved.
+func (c *Candidate) status(h Holding) happening.Status {
+	switch {
+	case h.Status != "" && h.Status != happening.Scheduled:
+		return h.Status
+	case c.remark.Status != "":
+		return c.remark.Status
+	case h.Original != nil && h.Status == "" && !h.Original.Wall.Equal(h.When.Start.Wall):
+		return happening.Rescheduled
+	}
+	return happening.Scheduled
+}
+
+// spans gives the days of instances back for describing them.
+func spans(instances []happening.Instance) [][]timing.Span {
+	all := make([][]timing.Span, len(instances))
+	for i, instance := range instances {
+		for _, o := range instance.Occurrences {
+			all[i] = append(all[i], timing.Span{Start: o.Start, End: o.End, AllDay: o.AllDay})
+		}
+	}
+	return all
+}
+
+// origins are those of a candidate, in the order of the fields.
+func (o *observer) origins(c *Candidate) []collect.Origin {
+	page := identity.Clean(o.URL)
+	found := make([]collect.Origin, 0, len(c.Origins))
+	for _, field := range collect.Fields {
+		for _, origin := range c.Origins {
+			if origin.Field == field {
+				origin.Page = page
+				found = append(found, origin)
+			}
+		}
+	}
+	return found
+}

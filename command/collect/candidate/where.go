@@ -1,0 +1,151 @@
+package candidate
+
+import (
+	"strings"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect/markup"
+	"carillon/command/collect/place"
+	"carillon/command/collect/timing"
+)
+
+// Where is what an event says about its place.
+type Where struct {
+	Venue   string
+	Address place.Address
+	// AddressText is an address that came as text.
+	AddressText string
+	Geo         *happening.Coordinates
+	// Online is a link, Platform a name; IsOnline says that there is an online part even if neither is known.
+	Online   string
+	Platform string
+	IsOnline bool
+	// Hours are those in which what lasts for weeks is open.
+	Hours timing.Hours
+}
+
+// onlineWords are what publishers write in the place of a venue.
+var onlineWords = map[string]bool{
+	"online": true, "virtual": true, "zoom": true, "webinar": true, "livestream": true, "live stream": true,
+	"online event": true, "virtual event": true, "internet": true, "en ligne": true, "en línea": true, "digital": true,
+	"microsoft teams": true, "google meet": true, "youtube": true, "via zoom": true,
+}
+
+// noPlatforms are those of them that name no platform.
+var noPlatforms = map[string]bool{
+	"online": true, "virtual": true, "webinar": true, "livestream": true, "live stream": true, "online event": true,
+	"virtual event": true, "internet": true, "en ligne": true, "en línea": true, "digital": true,
+}
+
+// IsOnlineWord says that a name in the place of a venue means no place.
+func IsOnlineWord(name string) bool { return onlineWords[strings.ToLower(name)] }
+
+// Text reads a location that is a mere text: a link, a venue or an address. Link makes a link fit to be shown, "" for
+// what is none.
+func (w *Where) Text(text string, link func(string) string) {
+	if lower := strings.ToLower(text); strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://") {
+		w.IsOnline = true
+		w.Online = first(w.Online, link(text))
+		return
+	}
+	text = markup.Plain(text)
+	switch {
+	case text == "" || w.Known():
+	case IsOnlineWord(text):
+		w.IsOnline = true
+		w.OnPlatform(text)
+	case strings.Contains(text, ","):
+		w.AddressText, w.Address = text, place.ParseAddress(text)
+	default:
+		w.Venue = text
+		w.Address = place.ParseAddress(text)
+		w.Address.Street = ""
+	}
+}
+
+// OnPlatform names the platform, unless the name means no more than "online" or one is known.
+func (w *Where) OnPlatform(name string) {
+	if !noPlatforms[strings.ToLower(name)] {
+		w.Platform = first(w.Platform, name)
+	}
+}
+
+// Known says that anything is known of a place that one can go to.
+func (w *Where) Known() bool {
+	return w.Venue != "" || w.AddressText != "" || !w.Address.IsZero() || w.Geo != nil
+}
+
+// location is the place as it is shown; nil if nothing is known. Where an event is online and says not where, the
+// fallbacks are the links to go by.
+func (w *Where) location(fallbacks ...string) *happening.Location {
+	if !w.Known() && !w.IsOnline {
+		return nil
+	}
+	address := first(w.AddressText, w.Address.String())
+	l := &happening.Location{Coordinates: w.Geo, DisplayAddress: address}
+	if w.Venue != "" {
+		l.Venue = &happening.Venue{Name: w.Venue, Address: address}
+		if !strings.Contains(strings.ToLower(address), strings.ToLower(w.Venue)) {
+			l.DisplayAddress = w.Venue
+			if address != "" {
+				l.DisplayAddress += ", " + address
+			}
+		}
+	}
+	if w.IsOnline {
+		link := first(append([]string{w.Online}, fallbacks...)...)
+		l.Online = &happening.Online{Platform: first(w.Platform, place.Platform(link)), URL: link}
+		if l.DisplayAddress == "" {
+			l.DisplayAddress = "Online"
+		}
+	}
+	return l
+}
+
+func (w *Where) geoLocations() []happening.GeoLocation {
+	return place.GeoLocations(w.Venue, w.Address, w.Geo)
+}
+
+func (w *Where) zones(home string) (zones []string, sure bool) {
+	if !w.Known() {
+		return nil, false
+	}
+	return place.Zones(w.Address, w.Geo, home)
+}
+
+// complete takes over what is not known yet. It says which fields it took.
+func (w *Where) complete(other *Where) (place, coordinates, online bool) {
+	if w.Venue == "" && other.Venue != "" {
+		w.Venue, place = other.Venue, true
+	}
+	if parts(other.Address) > parts(w.Address) {
+		// The parts tell more than a text that was cut into some of them.
+		w.Address, w.AddressText, place = other.Address, other.AddressText, true
+	}
+	if w.AddressText == "" && w.Address.IsZero() && other.AddressText != "" {
+		w.AddressText, place = other.AddressText, true
+	}
+	if w.Geo == nil && other.Geo != nil {
+		w.Geo, coordinates = other.Geo, true
+	}
+	if other.IsOnline {
+		online = !w.IsOnline
+		w.IsOnline = true
+		w.Online, w.Platform = first(w.Online, other.Online), first(w.Platform, other.Platform)
+	}
+	if len(w.Hours) == 0 {
+		w.Hours = other.Hours
+	}
+	return place, coordinates, online
+}
+
+// parts counts what is known of an address.
+func parts(a place.Address) int {
+	n := 0
+	for _, part := range []string{a.Street, a.Locality, a.Region, a.PostalCode, a.Country} {
+		if part != "" {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,43 @@
+package collect
+
+import "fmt"
+
+// Note is a remark on a collection that an operator can act upon.
+type Note struct {
+	Code NoteCode `json:"code"`
+	// Text is one sentence for people. It never holds credentials.
+	Text string `json:"text"`
+}
+
+// Notes are the notes on one page. They end where nobody would read on.
+type Notes []Note
+
+// maxNotes is as many as anyone would read.
+const maxNotes = 20
+
+// Add appends a note, of which a page has 20 at most.
+func (n *Notes) Add(code NoteCode, format string, args ...any) {
+	if len(*n) < maxNotes {
+		*n = append(*n, Note{Code: code, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// NoteCode is the stable name of a kind of note.
+type NoteCode string
+
+// The notes.
+const (
+	// NoteNoEvents: the page holds no events in a form that is read.
+	NoteNoEvents NoteCode = "no-events"
+	// NoteNeedsJavaScript: the page is empty until scripts have run.
+	NoteNeedsJavaScript NoteCode = "needs-javascript"
+	// NoteSkippedEvent: an event was left out, for want of a title or a date.
+	NoteSkippedEvent NoteCode = "skipped-event"
+	// NoteBrokenMarkup: a block of structured data could not be read.
+	NoteBrokenMarkup NoteCode = "broken-markup"
+	// NoteAssumedTimezone: a time without a zone was read as UTC, since
+	// neither the event nor the source names one.
+	NoteAssumedTimezone NoteCode = "assumed-timezone"
+	// NoteTruncated: a limit was reached and the rest left out.
+	NoteTruncated NoteCode = "truncated"
+)

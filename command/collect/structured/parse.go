@@ -1,0 +1,113 @@
+package structured
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+)
+
+const (
+	// nodeBytes and attributeBytes are what these take in memory, texts aside: those are shared with the page.
+	nodeBytes, attributeBytes = 128, 64
+	// maxTag is how long a single tag, comment or text may be.
+	maxTag = 8 << 20
+)
+
+// Parse parses a page, within the budget. The parser itself knows no bounds, and a page decides how much it makes of
+// it: unclosed <b>s are opened again in each paragraph that follows. So the tags are looked through before, and counted
+// for as many elements as they can come to.
+func Parse(b *budget.Budget, text string) (*html.Node, error) {
+	if err := weigh(b, text); err != nil {
+		return nil, err
+	}
+	root, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("%w: parse html: %w", collect.ErrUnsupportedContent, err)
+	}
+	return root, nil
+}
+
+// weigh takes what a page comes to off the budget.
+func weigh(b *budget.Budget, text string) error {
+	z := html.NewTokenizer(strings.NewReader(text))
+	z.SetMaxBuf(maxTag)
+	again := reopened{}
+	for {
+		kind := z.Next()
+		if kind == html.ErrorToken {
+			break
+		}
+		nodes, attributes := 1, 0
+		switch kind {
+		case html.StartTagToken, html.SelfClosingTagToken:
+			name, more := z.TagName()
+			tag := atom.Lookup(name)
+			for more {
+				_, _, more = z.TagAttr()
+				attributes++
+			}
+			nodes += again.start(tag)
+		case html.EndTagToken:
+			name, _ := z.TagName()
+			again.end(atom.Lookup(name))
+			nodes = 0
+		default:
+			nodes += again.open
+		}
+		if !b.Work(8*nodes+2*attributes) || !b.Memory(nodeBytes*nodes+attributeBytes*attributes) {
+			break
+		}
+	}
+	if errors.Is(z.Err(), html.ErrBufferExceeded) {
+		b.Refuse("a single tag is too large")
+	}
+	if err := b.Err(); err != nil {
+		return fmt.Errorf("parse html: %w", err)
+	}
+	if err := z.Err(); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: parse html: %w", collect.ErrUnsupportedContent, err)
+	}
+	return nil
+}
+
+// formatting are the elements that are opened again where a block ended before they were closed.
+var formatting = map[atom.Atom]bool{
+	atom.A: true, atom.B: true, atom.Big: true, atom.Code: true, atom.Em: true, atom.Font: true, atom.I: true, atom.Nobr: true,
+	atom.S: true, atom.Small: true, atom.Strike: true, atom.Strong: true, atom.Tt: true, atom.U: true,
+}
+
+// reopened counts the formatting elements that are not closed.
+type reopened struct {
+	open int
+	each map[atom.Atom]int
+}
+
+// start says how many elements are opened again before a tag, at most.
+func (r *reopened) start(tag atom.Atom) int {
+	before := r.open
+	if formatting[tag] {
+		if r.each == nil {
+			r.each = map[atom.Atom]int{}
+		}
+		if tag == atom.A && r.each[tag] > 0 {
+			return before // a link ends the one before it
+		}
+		r.each[tag]++
+		r.open++
+	}
+	return before
+}
+
+func (r *reopened) end(tag atom.Atom) {
+	if r.each[tag] > 0 {
+		r.each[tag]--
+		r.open--
+	}
+}
