@@ -52,7 +52,7 @@ func (w *world) lives(store *esdb.Store, last uuid.UUID) []uuid.UUID {
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	var running sync.WaitGroup
-	running.Go(func() { _ = runner.Project(ctx, tally{}) })
+	running.Go(func() { _ = runner.Project(ctx, tally) })
 	running.Go(func() {
 		_ = runner.React(ctx, func() eventstore.ProcessManager { return witness{&mu, &seen} })
 	})

@@ -129,19 +129,19 @@ func (p *Progress) stored(ctx context.Context, name string) eventstore.Position 
 	return position(commit, prepare)
 }
 
-// Settle waits until a projection has applied everything that is in the store now and concerns it. Await can't say
-// that: the newest event in the store may be one that the projection never gets to see.
-func (p *Progress) Settle(ctx context.Context, store eventstore.Store, projector Projector) error {
+// Settle waits until a read model has applied everything that is in the store now and concerns it. Await can't say
+// that: the newest event in the store may be one that it never gets to see.
+func (p *Progress) Settle(ctx context.Context, store eventstore.Store, model ReadModel) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	at, here, _ := p.get(projector.Name())
+	at, here, _ := p.get(model.Name)
 	if !here {
-		at = p.stored(ctx, projector.Name())
+		at = p.stored(ctx, model.Name)
 	}
 	last := at
-	for message, err := range store.Subscribe(ctx, at, projector.Filter()) {
+	for message, err := range store.Subscribe(ctx, at, model.Filter) {
 		if err != nil {
-			return fmt.Errorf("settle %s: %w", projector.Name(), err)
+			return fmt.Errorf("settle %s: %w", model.Name, err)
 		}
 		if message.CaughtUp {
 			break
@@ -150,8 +150,8 @@ func (p *Progress) Settle(ctx context.Context, store eventstore.Store, projector
 			last = message.Position
 		}
 	}
-	if !p.Await(ctx, last, projector.Name()) {
-		return fmt.Errorf("settle %s: %w", projector.Name(), ctx.Err())
+	if !p.Await(ctx, last, model.Name) {
+		return fmt.Errorf("settle %s: %w", model.Name, ctx.Err())
 	}
 	return nil
 }

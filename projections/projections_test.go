@@ -22,15 +22,15 @@ import (
 const patience = 2 * time.Minute
 
 // tally is the smallest read model: how many events each stream has.
-type tally struct{ ddl string }
-
-func (tally) Name() string              { return "tally" }
-func (tally) Filter() eventstore.Filter { return eventstore.Categories("thing") }
-func (p tally) Schema() string {
-	return "CREATE TABLE counts (stream text PRIMARY KEY, n integer NOT NULL);" + p.ddl
+var tally = projections.ReadModel{
+	Name:    "tally",
+	Version: 1,
+	Schema:  "CREATE TABLE counts (stream text PRIMARY KEY, n integer NOT NULL);",
+	Filter:  eventstore.Categories("thing"),
+	Project: count,
 }
 
-func (tally) Project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+func count(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
 	for i := range batch {
 		if batch[i].Type != "thing.happened.v1" {
 			return fmt.Errorf("%w: %s", eventstore.ErrUndecodable, batch[i].Type)
@@ -83,7 +83,7 @@ func (w *world) run(work func(context.Context, *projections.Runner) error) (prog
 	return progress, stop
 }
 
-func (w *world) project(p projections.Projector) (*projections.Progress, func() error) {
+func (w *world) project(p projections.ReadModel) (*projections.Progress, func() error) {
 	return w.run(func(ctx context.Context, r *projections.Runner) error { return r.Project(ctx, p) })
 }
 
@@ -114,11 +114,11 @@ func (w *world) await(progress *projections.Progress, at eventstore.Position, na
 
 func TestAnAcknowledgedWriteIsReadAfterAwait(t *testing.T) {
 	w := newWorld(t)
-	progress, _ := w.project(tally{})
+	progress, _ := w.project(tally)
 	stream := eventstore.StreamName("thing", uuid.New())
 	for i := range 20 {
 		at := w.append(stream, eventstore.Revision(i-1), "thing.happened.v1")
-		w.await(progress, at, "tally")
+		w.await(progress, at, tally.Name)
 		if got := w.count(stream); got != i+1 {
 			t.Fatalf("count = %d after %d events", got, i+1)
 		}
@@ -127,16 +127,16 @@ func TestAnAcknowledgedWriteIsReadAfterAwait(t *testing.T) {
 
 func TestAnotherProcessAwaitsByTheCheckpoint(t *testing.T) {
 	w := newWorld(t)
-	w.project(tally{})
+	w.project(tally)
 	at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
-	w.await(projections.NewProgress(w.pool), at, "tally")
+	w.await(projections.NewProgress(w.pool), at, tally.Name)
 }
 
 func TestAwaitGivesUpWithItsContext(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Millisecond)
 	defer cancel()
-	if projections.NewProgress(w.pool).Await(ctx, eventstore.Position{Commit: 1, Prepare: 1}, "tally") {
+	if projections.NewProgress(w.pool).Await(ctx, eventstore.Position{Commit: 1, Prepare: 1}, tally.Name) {
 		t.Error("a projection that does not run was awaited")
 	}
 }
@@ -145,11 +145,11 @@ func TestEachEventIsProjectedOnceOverRestarts(t *testing.T) {
 	w := newWorld(t)
 	stream := eventstore.StreamName("thing", uuid.New())
 	for round := range 4 {
-		progress, stop := w.project(tally{})
+		progress, stop := w.project(tally)
 		for i := range 10 {
 			at := w.append(stream, eventstore.Revision(round*10+i-1), "thing.happened.v1")
 			if i%3 == 0 {
-				w.await(progress, at, "tally")
+				w.await(progress, at, tally.Name)
 			}
 		}
 		if err := stop(); err != nil {
@@ -157,8 +157,8 @@ func TestEachEventIsProjectedOnceOverRestarts(t *testing.T) {
 		}
 	}
 	at := w.append(stream, 39, "thing.happened.v1")
-	progress, _ := w.project(tally{})
-	w.await(progress, at, "tally")
+	progress, _ := w.project(tally)
+	w.await(progress, at, tally.Name)
 	if got := w.count(stream); got != 41 {
 		t.Errorf("count = %d, want 41", got)
 	}
@@ -166,15 +166,15 @@ func TestEachEventIsProjectedOnceOverRestarts(t *testing.T) {
 
 func TestTwoRunnersTakeTurnsAndNeverBothWrite(t *testing.T) {
 	w := newWorld(t)
-	first, stopFirst := w.project(tally{})
+	first, stopFirst := w.project(tally)
 	stream := eventstore.StreamName("thing", uuid.New())
-	w.await(first, w.append(stream, eventstore.NoStream, "thing.happened.v1"), "tally")
-	second, _ := w.project(tally{})
-	w.await(first, w.append(stream, 0, "thing.happened.v1"), "tally")
+	w.await(first, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+	second, _ := w.project(tally)
+	w.await(first, w.append(stream, 0, "thing.happened.v1"), tally.Name)
 	if err := stopFirst(); err != nil {
 		t.Fatal(err)
 	}
-	w.await(second, w.append(stream, 1, "thing.happened.v1"), "tally")
+	w.await(second, w.append(stream, 1, "thing.happened.v1"), tally.Name)
 	if got := w.count(stream); got != 3 {
 		t.Errorf("count = %d, want 3", got)
 	}
@@ -182,15 +182,15 @@ func TestTwoRunnersTakeTurnsAndNeverBothWrite(t *testing.T) {
 
 func TestALostPostgresSessionIsTakenUpAgain(t *testing.T) {
 	w := newWorld(t)
-	progress, _ := w.project(tally{})
+	progress, _ := w.project(tally)
 	stream := eventstore.StreamName("thing", uuid.New())
 	for i := range 5 {
-		w.await(progress, w.append(stream, eventstore.Revision(i-1), "thing.happened.v1"), "tally")
+		w.await(progress, w.append(stream, eventstore.Revision(i-1), "thing.happened.v1"), tally.Name)
 		if _, err := w.pool.Exec(w.ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'carillon tally'"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.await(projections.NewProgress(w.pool), w.append(stream, 4, "thing.happened.v1"), "tally")
+	w.await(projections.NewProgress(w.pool), w.append(stream, 4, "thing.happened.v1"), tally.Name)
 	if got := w.count(stream); got != 6 {
 		t.Errorf("count = %d, want 6", got)
 	}
@@ -199,8 +199,8 @@ func TestALostPostgresSessionIsTakenUpAgain(t *testing.T) {
 func TestAnUndecodableEventStopsLoudlyAndMovesNoCheckpoint(t *testing.T) {
 	w := newWorld(t)
 	good := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
-	progress, stop := w.project(tally{})
-	w.await(progress, good, "tally")
+	progress, stop := w.project(tally)
+	w.await(progress, good, tally.Name)
 	w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.exploded.v1")
 	var stopped string
 	for deadline := time.Now().Add(patience); stopped == "" && time.Now().Before(deadline); {
@@ -220,16 +220,40 @@ func TestAnUndecodableEventStopsLoudlyAndMovesNoCheckpoint(t *testing.T) {
 	}
 }
 
+func TestANewVersionIsBuiltAnew(t *testing.T) {
+	w := newWorld(t)
+	stream := eventstore.StreamName("thing", uuid.New())
+	at := w.append(stream, eventstore.NoStream, "thing.happened.v1")
+	progress, stop := w.project(tally)
+	w.await(progress, at, tally.Name)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	twice := tally
+	twice.Version = 2
+	twice.Project = func(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+		return errors.Join(count(ctx, tx, batch), count(ctx, tx, batch))
+	}
+	w.project(twice)
+	for w.count(stream) != 2 {
+		if w.ctx.Err() != nil {
+			t.Fatalf("count = %d, want what the new version makes of the event", w.count(stream))
+		}
+	}
+}
+
 func TestAChangedSchemaIsBuiltAnew(t *testing.T) {
 	w := newWorld(t)
 	stream := eventstore.StreamName("thing", uuid.New())
 	at := w.append(stream, eventstore.NoStream, "thing.happened.v1")
-	progress, stop := w.project(tally{})
-	w.await(progress, at, "tally")
+	progress, stop := w.project(tally)
+	w.await(progress, at, tally.Name)
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	w.project(tally{ddl: "CREATE TABLE more (x int);"})
+	other := tally
+	other.Schema += "CREATE TABLE more (x int);"
+	w.project(other)
 	rebuilt := func() bool {
 		var there bool
 		if err := w.pool.QueryRow(w.ctx, "SELECT to_regclass('tally.more') IS NOT NULL").Scan(&there); err != nil {
@@ -246,7 +270,7 @@ func TestAChangedSchemaIsBuiltAnew(t *testing.T) {
 
 func TestRebuildServesTheOldUntilTheNewTakesItsPlace(t *testing.T) {
 	w := newWorld(t)
-	progress, _ := w.project(tally{})
+	progress, _ := w.project(tally)
 	stream := eventstore.StreamName("thing", uuid.New())
 	revision := eventstore.NoStream
 	happen := func() eventstore.Position {
@@ -257,7 +281,7 @@ func TestRebuildServesTheOldUntilTheNewTakesItsPlace(t *testing.T) {
 	for range 30 {
 		happen()
 	}
-	w.await(progress, happen(), "tally")
+	w.await(progress, happen(), tally.Name)
 	if _, err := w.pool.Exec(w.ctx, "UPDATE tally.counts SET n = 1000"); err != nil { // a damaged read model
 		t.Fatal(err)
 	}
@@ -271,11 +295,11 @@ func TestRebuildServesTheOldUntilTheNewTakesItsPlace(t *testing.T) {
 	}()
 	runner := &projections.Runner{Pool: w.pool, Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
 	reports := 0
-	if err := runner.Rebuild(w.ctx, tally{}, func(_, _ eventstore.Position) { reports++ }); err != nil {
+	if err := runner.Rebuild(w.ctx, tally, func(_, _ eventstore.Position) { reports++ }); err != nil {
 		t.Fatal(err)
 	}
-	w.await(progress, <-writing, "tally")
-	w.await(progress, happen(), "tally")
+	w.await(progress, <-writing, tally.Name)
+	w.await(progress, happen(), tally.Name)
 	if got := w.count(stream); got != 82 {
 		t.Errorf("count = %d after the rebuild, want 82", got)
 	}
@@ -286,13 +310,13 @@ func TestRebuildServesTheOldUntilTheNewTakesItsPlace(t *testing.T) {
 
 func TestARebuildAtATime(t *testing.T) {
 	w := newWorld(t)
-	progress, _ := w.project(tally{})
-	w.await(progress, w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1"), "tally")
+	progress, _ := w.project(tally)
+	w.await(progress, w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1"), tally.Name)
 	runner := &projections.Runner{Pool: w.pool, Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
 	var second error
-	err := runner.Rebuild(w.ctx, tally{}, func(at, _ eventstore.Position) {
+	err := runner.Rebuild(w.ctx, tally, func(at, _ eventstore.Position) {
 		if at == eventstore.Start {
-			second = runner.Rebuild(w.ctx, tally{}, nil)
+			second = runner.Rebuild(w.ctx, tally, nil)
 		}
 	})
 	if err != nil || !errors.Is(second, projections.ErrRebuilding) {
@@ -302,16 +326,16 @@ func TestARebuildAtATime(t *testing.T) {
 
 func TestAFailedRebuildLeavesTheOldInPlace(t *testing.T) {
 	w := newWorld(t)
-	progress, _ := w.project(tally{})
+	progress, _ := w.project(tally)
 	stream := eventstore.StreamName("thing", uuid.New())
-	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), "tally")
+	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
 	ctx, cancel := context.WithCancel(w.ctx)
 	cancel()
 	runner := &projections.Runner{Pool: w.pool, Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
-	if err := runner.Rebuild(ctx, tally{}, nil); err == nil {
+	if err := runner.Rebuild(ctx, tally, nil); err == nil {
 		t.Error("a rebuild without a context succeeded")
 	}
-	w.await(progress, w.append(stream, 0, "thing.happened.v1"), "tally")
+	w.await(progress, w.append(stream, 0, "thing.happened.v1"), tally.Name)
 	if got := w.count(stream); got != 2 {
 		t.Errorf("count = %d, want 2", got)
 	}

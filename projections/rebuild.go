@@ -17,15 +17,15 @@ var ErrRebuilding = errors.New("read model is being rebuilt already")
 // Rebuild builds a read model anew beside the one that serves, and then takes its place in one transaction: readers
 // see the old one, then the new one, never nothing. report, where not nil, hears how far it has come: the position,
 // and the head of the store when it began.
-func (r *Runner) Rebuild(ctx context.Context, p Projector, report func(at, head eventstore.Position)) error {
-	b, err := r.beginRebuild(ctx, p)
+func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head eventstore.Position)) error {
+	b, err := r.beginRebuild(ctx, m)
 	if err != nil {
-		return fmt.Errorf("rebuild %s: %w", p.Name(), err)
+		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
 	defer b.shadow.close()
 	head, err := r.Store.Head(ctx)
 	if err != nil {
-		return fmt.Errorf("rebuild %s: %w", p.Name(), err)
+		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
 	b.report = func(at eventstore.Position) {
 		if report != nil {
@@ -34,12 +34,12 @@ func (r *Runner) Rebuild(ctx context.Context, p Projector, report func(at, head 
 	}
 	b.report(eventstore.Start)
 	if err := b.catchUp(ctx, func(batch []eventstore.Recorded) error {
-		return pgx.BeginFunc(ctx, b.shadow.conn, func(tx pgx.Tx) error { return p.Project(ctx, tx, batch) })
+		return pgx.BeginFunc(ctx, b.shadow.conn, func(tx pgx.Tx) error { return m.Project(ctx, tx, batch) })
 	}); err != nil {
-		return fmt.Errorf("rebuild %s: %w", p.Name(), err)
+		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
 	if err := b.takeOver(ctx); err != nil {
-		return fmt.Errorf("rebuild %s: %w", p.Name(), err)
+		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
 	b.report(head)
 	return nil
@@ -47,27 +47,27 @@ func (r *Runner) Rebuild(ctx context.Context, p Projector, report func(at, head 
 
 // rebuild is one read model on its way.
 type rebuild struct {
-	projector Projector
-	store     eventstore.Store
-	shadow    *session // writes into a schema beside the one that serves
-	events    int
-	report    func(eventstore.Position)
+	model  ReadModel
+	store  eventstore.Store
+	shadow *session // writes into a schema beside the one that serves
+	events int
+	report func(eventstore.Position)
 }
 
-func (r *Runner) beginRebuild(ctx context.Context, p Projector) (*rebuild, error) {
-	schema := p.Name() + "__rebuild"
+func (r *Runner) beginRebuild(ctx context.Context, m ReadModel) (*rebuild, error) {
+	schema := m.Name + "__rebuild"
 	conn, err := connect(ctx, r.Pool, schema)
 	if err != nil {
 		return nil, err
 	}
-	b := &rebuild{projector: p, store: r.Store, shadow: &session{conn: conn, name: p.Name(), schema: schema}}
+	b := &rebuild{model: m, store: r.Store, shadow: &session{conn: conn, name: m.Name, schema: schema}}
 	var mine bool
-	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockKey("rebuild of "+p.Name())).Scan(&mine)
+	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockKey("rebuild of "+m.Name)).Scan(&mine)
 	if err == nil && !mine {
 		err = ErrRebuilding
 	}
 	if err == nil {
-		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return createSchema(ctx, tx, schema, p.Schema()) })
+		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return createSchema(ctx, tx, schema, m.ddl()) })
 	}
 	if err != nil {
 		b.shadow.close()
@@ -94,7 +94,7 @@ func (b *rebuild) catchUp(ctx context.Context, apply func([]eventstore.Recorded)
 		b.report(b.shadow.position)
 		return nil
 	}
-	for message, err := range b.store.Subscribe(ctx, b.shadow.position, b.projector.Filter()) {
+	for message, err := range b.store.Subscribe(ctx, b.shadow.position, b.model.Filter) {
 		switch {
 		case err != nil:
 			return err
@@ -115,7 +115,7 @@ func (b *rebuild) catchUp(ctx context.Context, apply func([]eventstore.Recorded)
 // takeOver holds the runner of the old read model at its checkpoint, applies what is still missing, and swaps. The
 // runner then finds another epoch and begins again on the new one.
 func (b *rebuild) takeOver(ctx context.Context) error {
-	name := b.projector.Name()
+	name := b.model.Name
 	tx, err := b.shadow.conn.Begin(ctx)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (b *rebuild) takeOver(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("hold the checkpoint: %w", err)
 	}
-	if err := b.catchUp(ctx, func(batch []eventstore.Recorded) error { return b.projector.Project(ctx, tx, batch) }); err != nil {
+	if err := b.catchUp(ctx, func(batch []eventstore.Recorded) error { return b.model.Project(ctx, tx, batch) }); err != nil {
 		return err
 	}
 	at := b.shadow.position
@@ -145,7 +145,7 @@ func (b *rebuild) takeOver(ctx context.Context) error {
 	}
 	_, err = tx.Exec(ctx, `UPDATE carillon.checkpoints SET fingerprint = $2, epoch = epoch + 1, commit = $3, prepare = $4,
 		events = $5, updated_at = now(), stopped = NULL, last_stream = nullif($6, ''), last_revision = $7, last_event = $8
-		WHERE name = $1`, name, fingerprint(b.projector.Schema()), int64(at.Commit), int64(at.Prepare), b.events, //nolint:gosec // positions fit an int64
+		WHERE name = $1`, name, fingerprint(b.model.ddl()), int64(at.Commit), int64(at.Prepare), b.events, //nolint:gosec // positions fit an int64
 		b.shadow.anchor.stream, b.shadow.anchor.revision, b.shadow.anchor.event)
 	if err != nil {
 		return fmt.Errorf("move checkpoint: %w", err)

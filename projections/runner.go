@@ -34,7 +34,7 @@ type Runner struct {
 	Identity func(ctx context.Context) (string, error)
 }
 
-// consumer is what a session drives: a projector or a process manager.
+// consumer is what a session drives: a read model or a process manager.
 type consumer interface {
 	Name() string
 	Filter() eventstore.Filter
@@ -45,9 +45,9 @@ type consumer interface {
 	finish(ctx context.Context, s *session) error
 }
 
-// Project runs a projector until the context ends or an event can't be decoded; the latter is the error it returns.
-func (r *Runner) Project(ctx context.Context, p Projector) error {
-	return r.run(ctx, func() consumer { return &projecting{Projector: p} })
+// Project writes a read model until the context ends or an event can't be decoded; the latter is the error it returns.
+func (r *Runner) Project(ctx context.Context, m ReadModel) error {
+	return r.run(ctx, func() consumer { return &projecting{model: m} })
 }
 
 // React runs a process manager, as Project does. Each start gets a fresh one, to which the saved state is restored.
@@ -155,9 +155,18 @@ func (r *Runner) identify(ctx context.Context, s *session) error {
 
 // projecting commits every batch.
 type projecting struct {
-	Projector
+	model     ReadModel
 	idleSince time.Time
 }
+
+// Name implements consumer.
+func (p *projecting) Name() string { return p.model.Name }
+
+// Filter implements consumer.
+func (p *projecting) Filter() eventstore.Filter { return p.model.Filter }
+
+// Schema implements consumer.
+func (p *projecting) Schema() string { return p.model.ddl() }
 
 // linger implements consumer: a read model may be a blink behind, unless somebody waits for it.
 func (*projecting) linger() time.Duration { return batchLinger }
@@ -173,7 +182,9 @@ func (p *projecting) handle(ctx context.Context, s *session, batch Batch) error 
 		return s.commit(ctx, batch.Position, s.anchor, 0, func(pgx.Tx) error { return nil })
 	}
 	p.idleSince = time.Now()
-	return s.commit(ctx, batch.Position, s.anchor.after(batch.Events), len(batch.Events), func(tx pgx.Tx) error { return p.Project(ctx, tx, batch.Events) })
+	return s.commit(ctx, batch.Position, s.anchor.after(batch.Events), len(batch.Events), func(tx pgx.Tx) error {
+		return p.model.Project(ctx, tx, batch.Events)
+	})
 }
 
 func (p *projecting) finish(context.Context, *session) error { return nil }

@@ -127,7 +127,8 @@ func (s *session) begin(ctx context.Context, tx pgx.Tx, ddl string) error {
 
 // EnsureSchema makes the tables of a read model that has none yet, so that it can be read, empty, before its runner has
 // begun. One that is there stays as it is.
-func EnsureSchema(ctx context.Context, pool *pgxpool.Pool, name, ddl string) error {
+func EnsureSchema(ctx context.Context, pool *pgxpool.Pool, m ReadModel) error {
+	name, ddl := m.Name, m.ddl()
 	for {
 		there := false
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {

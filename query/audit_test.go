@@ -27,7 +27,7 @@ var (
 func record(t *testing.T, events ...destination.Event) ([]query.AuditEntry, *query.Queries) {
 	t.Helper()
 	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, audit.Projector{})
+	log := projecttest.New(t, pool, audit.ReadModel)
 	id := uuid.New()
 	projecttest.Stream(log, destination.Aggregate, id, auditNoon)(events...)
 	projecttest.Stream(log, destination.Aggregate, uuid.New(), auditNoon)(destination.Enabled{At: auditNoon}) // another's
@@ -114,7 +114,7 @@ func TestAuditStatesWereOnesOfTheDestination(t *testing.T) {
 func TestAuditAgreesWithTheAggregate(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, audit.Projector{})
+	log := projecttest.New(t, pool, audit.ReadModel)
 	queries := &query.Queries{Pool: pool}
 	rapid.Check(t, func(rt *rapid.T) {
 		id, now, state := uuid.New(), auditNoon, destination.State{}
@@ -205,7 +205,7 @@ func TestAuditGoesThroughLongHistories(t *testing.T) {
 func TestAuditTellsWhoAndWhy(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, audit.Projector{})
+	log := projecttest.New(t, pool, audit.ReadModel)
 	id, event, correlation, causation := uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	log.Append(eventstore.Recorded{
 		ID: event, Stream: destination.Aggregate.Stream(id), Type: "destination.disabled.v1", Data: []byte(`{"at":"2026-11-21T12:00:00Z"}`),

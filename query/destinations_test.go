@@ -41,7 +41,7 @@ type deliverySide struct {
 func newDeliverySide(t testing.TB) deliverySide {
 	t.Helper()
 	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, destinations.Projector{}, health.Projector{}, subscriptions.Projector{}, publications.Projector{}, deliveries.Projector{})
+	log := projecttest.New(t, pool, destinations.ReadModel, health.ReadModel, subscriptions.ReadModel, publications.ReadModel, deliveries.ReadModel)
 	return deliverySide{log, &query.Queries{Pool: pool}, pool}
 }
 

@@ -48,8 +48,8 @@ var (
 // views are those of the interface to analysts.
 var views = []string{"deliveries_by_day", "feedback", "items_by_source_and_feed", "latency_percentiles", "success_rates"}
 
-func readModels() []projections.Projector {
-	return []projections.Projector{deliveries.Projector{}, destinations.Projector{}, items.Projector{}, feeds.Projector{}, sources.Projector{}}
+func readModels() []projections.ReadModel {
+	return []projections.ReadModel{deliveries.ReadModel, destinations.ReadModel, items.ReadModel, feeds.ReadModel, sources.ReadModel}
 }
 
 // logged is a log of its own; tests read it when nobody writes.
@@ -92,7 +92,7 @@ func made(t *testing.T) *pgxpool.Pool {
 		t.Fatal(err)
 	}
 	for _, p := range readModels() {
-		if err := projections.EnsureSchema(t.Context(), pool, p.Name(), p.Schema()); err != nil {
+		if err := projections.EnsureSchema(t.Context(), pool, p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -286,11 +286,11 @@ func TestReadModelsThatAreNotThereYetAreWaitedFor(t *testing.T) {
 	ensure(t, pool)
 	for i, want := range []int{0, 3, 3, 3, 5} { // one read model after the other
 		p := readModels()[i]
-		if err := projections.EnsureSchema(t.Context(), pool, p.Name(), p.Schema()); err != nil {
+		if err := projections.EnsureSchema(t.Context(), pool, p); err != nil {
 			t.Fatal(err)
 		}
 		if got := rows(t, pool, oids); len(got) != want {
-			t.Errorf("with %s there are %v, want %d", p.Name(), got, want)
+			t.Errorf("with %s there are %v, want %d", p.Name, got, want)
 		}
 	}
 	if err := as(t, pool, analytics.Role, "SELECT FROM analytics.feedback"); err != nil {

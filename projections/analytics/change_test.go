@@ -22,11 +22,10 @@ import (
 
 const patience = 2 * time.Minute
 
-// changed is a read model of another version of the program.
-type changed struct{ deliveries.Projector }
-
-func (changed) Schema() string {
-	return deliveries.Projector{}.Schema() + "CREATE TABLE of_another_version (x integer);"
+// changed is a read model as another version of the program has it.
+func changed(m projections.ReadModel) projections.ReadModel {
+	m.Schema += "CREATE TABLE of_another_version (x integer);"
+	return m
 }
 
 // A reader looks at the views all the time, while the tables under them are replaced again and again.
@@ -57,7 +56,7 @@ func TestReadersNeverMissAView(t *testing.T) {
 	for range 5 {
 		for _, p := range readModels() {
 			if err := runner.Rebuild(ctx, p, nil); err != nil {
-				t.Errorf("rebuild %s: %v", p.Name(), err)
+				t.Errorf("rebuild %s: %v", p.Name, err)
 			}
 		}
 	}
@@ -83,7 +82,7 @@ func TestViewsSurviveAChangedReadModel(t *testing.T) {
 	runner := &projections.Runner{Pool: pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- runner.Project(running, changed{}) }()
+	go func() { ended <- runner.Project(running, changed(deliveries.ReadModel)) }()
 	for {
 		var there bool
 		if err := pool.QueryRow(ctx, "SELECT to_regclass('deliveries.of_another_version') IS NOT NULL").Scan(&there); err != nil {
@@ -148,8 +147,8 @@ func TestAViewThatCannotBeMadeHoldsNothingUp(t *testing.T) {
 	}
 	remake := func() error {
 		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			return analytics.Around(t.Context(), tx, destinations.Name, func() error {
-				_, err := tx.Exec(t.Context(), "DROP SCHEMA destinations CASCADE; CREATE SCHEMA destinations; SET LOCAL search_path TO destinations, public;"+destinations.Projector{}.Schema())
+			return analytics.Around(t.Context(), tx, destinations.ReadModel.Name, func() error {
+				_, err := tx.Exec(t.Context(), "DROP SCHEMA destinations CASCADE; CREATE SCHEMA destinations; SET LOCAL search_path TO destinations, public;"+destinations.ReadModel.Schema)
 				return err
 			})
 		})

@@ -14,28 +14,21 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/eventstore"
+	"carillon/projections"
 	"carillon/projections/column"
 )
-
-// Name of the projection and of its Postgres schema.
-const Name = "audit"
 
 //go:embed schema.sql
 var schema string
 
-// Projector implements projections.Projector.
-type Projector struct{}
-
-// Name implements projections.Projector.
-func (Projector) Name() string { return Name }
-
-// Filter implements projections.Projector.
-func (Projector) Filter() eventstore.Filter {
-	return eventstore.Categories(destination.Aggregate.Category)
+// ReadModel is the read model for auditors.
+var ReadModel = projections.ReadModel{
+	Name:    "audit",
+	Version: 1,
+	Schema:  schema,
+	Filter:  eventstore.Categories(destination.Aggregate.Category),
+	Project: project,
 }
-
-// Schema implements projections.Projector.
-func (Projector) Schema() string { return schema }
 
 // Detail is what an entry tells of its event; what the event does not change is left out. A state follows from the
 // details alone, whatever the events were called: URL comes with all settings, SecretID is new, Expiring end at ExpiresAt.
@@ -83,8 +76,8 @@ func describe(event destination.Event) (Detail, time.Time, error) {
 	return Detail{}, time.Time{}, fmt.Errorf("audit: no description of %T", event)
 }
 
-// Project implements projections.Projector.
-func (Projector) Project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+// project applies a batch.
+func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
 	var (
 		destinations, eventID                column.UUIDs
 		revision, commit, prepare            []int64

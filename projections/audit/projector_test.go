@@ -47,7 +47,7 @@ func life() []destination.Event {
 func TestEveryChangeIsKeptWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, audit.Projector{})
+	log := projecttest.New(t, pool, audit.ReadModel)
 	projecttest.Stream(log, destination.Aggregate, alpha, noon.Add(time.Second))(life()...)
 	log.Project()
 	rows, err := pool.Query(t.Context(), "SELECT type || ' ' || detail FROM audit.entries WHERE destination = $1 ORDER BY revision", alpha)
@@ -82,7 +82,7 @@ func TestEveryChangeIsKeptWithoutSecrets(t *testing.T) {
 
 func TestWhoAndWhy(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), audit.Projector{})
+	log := projecttest.New(t, pgtest.Pool(t), audit.ReadModel)
 	name, data, err := destination.Events.Encode(destination.Disabled{At: noon})
 	if err != nil {
 		t.Fatal(err)
@@ -106,13 +106,13 @@ func TestWhoAndWhy(t *testing.T) {
 
 func TestUnreadableEventsStop(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), audit.Projector{})
+	log := projecttest.New(t, pgtest.Pool(t), audit.ReadModel)
 	stream := "destination-" + alpha.String()
 	for _, event := range []eventstore.Recorded{
 		{Stream: stream, Type: "destination.moved.v1", Data: []byte("{}")},
 		{Stream: stream, Type: "destination.enabled.v1", Data: []byte(`{"at":"2026-11-21T12:00:00Z"}`), Metadata: []byte("torn")},
 	} {
-		if err := log.ProjectError(audit.Projector{}, event); !errors.Is(err, eventstore.ErrUndecodable) {
+		if err := log.ProjectError(audit.ReadModel, event); !errors.Is(err, eventstore.ErrUndecodable) {
 			t.Errorf("error = %v, want one that is ErrUndecodable", err)
 		}
 	}
@@ -120,12 +120,12 @@ func TestUnreadableEventsStop(t *testing.T) {
 
 func BenchmarkRebuild(b *testing.B) {
 	const size = 18_000
-	log := projecttest.New(b, pgtest.Pool(b), audit.Projector{})
+	log := projecttest.New(b, pgtest.Pool(b), audit.ReadModel)
 	for range size / len(life()) {
 		projecttest.Stream(log, destination.Aggregate, uuid.New(), noon)(life()...)
 	}
 	for b.Loop() {
-		log.ProjectInBatches(audit.Projector{}, projections.MaxBatch)
+		log.ProjectInBatches(audit.ReadModel, projections.MaxBatch)
 	}
 	b.ReportMetric(size*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }

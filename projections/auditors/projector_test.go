@@ -20,7 +20,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, auditors.Projector{})
+	log := projecttest.New(t, pool, auditors.ReadModel)
 	queries := &query.Queries{Pool: pool}
 	expiry := noon.Add(time.Hour)
 	record := func(id string, events ...auditor.Event) {
@@ -62,8 +62,8 @@ func TestTokens(t *testing.T) {
 
 func TestUndecodable(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), auditors.Projector{})
-	err := log.ProjectError(auditors.Projector{}, eventstore.Recorded{
+	log := projecttest.New(t, pgtest.Pool(t), auditors.ReadModel)
+	err := log.ProjectError(auditors.ReadModel, eventstore.Recorded{
 		Stream: auditor.Aggregate.Stream(auditor.StreamID("forever0")), Type: "auditor.promoted.v9", Data: []byte("{}"),
 	})
 	if !errors.Is(err, eventstore.ErrUndecodable) {

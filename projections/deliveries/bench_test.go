@@ -24,10 +24,10 @@ func BenchmarkRebuild(b *testing.B) {
 		for _, lag := range []int{20, 2000} {
 			b.Run(fmt.Sprintf("fan-out=%d/lag=%d", fanOut, lag), func(b *testing.B) {
 				const size = 40_000
-				log := projecttest.New(b, pgtest.Pool(b), deliveries.Projector{})
+				log := projecttest.New(b, pgtest.Pool(b), deliveries.ReadModel)
 				steadyHistory(log, size, fanOut, lag)
 				for b.Loop() {
-					log.ProjectInBatches(deliveries.Projector{}, projections.MaxBatch)
+					log.ProjectInBatches(deliveries.ReadModel, projections.MaxBatch)
 				}
 				b.ReportMetric(float64(size)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 				made := size - size/(fanOut+1)
@@ -51,7 +51,7 @@ func BenchmarkOnHistory(b *testing.B) {
 				steadyHistory(h.Log, before+size, 10, 2000)
 				b.StartTimer()
 				started := time.Now()
-				h.ProjectOn(deliveries.Projector{}, projections.MaxBatch)
+				h.ProjectOn(deliveries.ReadModel, projections.MaxBatch)
 				elapsed += time.Since(started)
 			}
 			b.ReportMetric(float64(size)*float64(b.N)/elapsed.Seconds(), "events/s")

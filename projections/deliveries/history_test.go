@@ -39,7 +39,7 @@ type history struct {
 func newHistory(t testing.TB) history {
 	t.Helper()
 	pool := pgtest.Pool(t)
-	return history{projecttest.New(t, pool, destinations.Projector{}, publications.Projector{}, deliveries.Projector{}), t, pool}
+	return history{projecttest.New(t, pool, destinations.ReadModel, publications.ReadModel, deliveries.ReadModel), t, pool}
 }
 
 func (h history) destination(id uuid.UUID) {

@@ -34,7 +34,7 @@ func TestFromTheStoreToAClaim(t *testing.T) {
 	runner := &projections.Runner{Pool: pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 3)
-	for _, p := range []projections.Projector{destinations.Projector{}, publications.Projector{}, deliveries.Projector{}} {
+	for _, p := range []projections.ReadModel{destinations.ReadModel, publications.ReadModel, deliveries.ReadModel} {
 		go func() { ended <- runner.Project(running, p) }()
 	}
 	t.Cleanup(func() {
@@ -79,7 +79,7 @@ func TestFromTheStoreToAClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, position := range map[string]eventstore.Position{
-		destinations.Name: created.Position, publications.Name: published.Position, deliveries.Name: recorded.Position,
+		destinations.ReadModel.Name: created.Position, publications.ReadModel.Name: published.Position, deliveries.ReadModel.Name: recorded.Position,
 	} {
 		if !runner.Progress.Await(ctx, position, name) {
 			t.Fatalf("%s did not get there", name)

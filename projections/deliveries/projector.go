@@ -21,11 +21,9 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/eventstore"
+	"carillon/projections"
 	"carillon/projections/column"
 )
-
-// Name of the projection and of its Postgres schema.
-const Name = "deliveries"
 
 // maxRows bounds what is written at one time: a dispatch event alone may hold 2,000 deliveries.
 const maxRows = 4000
@@ -33,22 +31,17 @@ const maxRows = 4000
 //go:embed schema.sql
 var schema string
 
-// Projector implements projections.Projector.
-type Projector struct{}
-
-// Name implements projections.Projector.
-func (Projector) Name() string { return Name }
-
-// Filter implements projections.Projector.
-func (Projector) Filter() eventstore.Filter {
-	return eventstore.Categories(dispatch.Aggregate.Category, delivery.Aggregate.Category, destination.Aggregate.Category)
+// ReadModel is the read model of deliveries, and the queue of those that are due.
+var ReadModel = projections.ReadModel{
+	Name:    "deliveries",
+	Version: 1,
+	Schema:  schema,
+	Filter:  eventstore.Categories(dispatch.Aggregate.Category, delivery.Aggregate.Category, destination.Aggregate.Category),
+	Project: project,
 }
 
-// Schema implements projections.Projector.
-func (Projector) Schema() string { return schema }
-
-// Project implements projections.Projector.
-func (Projector) Project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+// project applies a batch.
+func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
 	for len(batch) > 0 {
 		steps, used, err := decode(batch)
 		if err != nil {

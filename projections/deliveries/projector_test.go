@@ -218,7 +218,7 @@ func TestUnknownEventStops(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	for _, stream := range []string{"delivery-", "dispatch-", "destination-"} {
-		err := h.ProjectError(deliveries.Projector{}, eventstore.Recorded{Stream: stream + uuid.NewString(), Type: "delivery.teleported.v1", Data: []byte("{}")})
+		err := h.ProjectError(deliveries.ReadModel, eventstore.Recorded{Stream: stream + uuid.NewString(), Type: "delivery.teleported.v1", Data: []byte("{}")})
 		if !errors.Is(err, eventstore.ErrUndecodable) {
 			t.Errorf("%s: error = %v, want one that is ErrUndecodable", stream, err)
 		}

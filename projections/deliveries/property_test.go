@@ -25,9 +25,9 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		h.Clear()
 		randomHistory(r, h)
-		h.ProjectInBatches(deliveries.Projector{}, 1)
+		h.ProjectInBatches(deliveries.ReadModel, 1)
 		want := h.Dump(tables...)
-		h.ProjectInBatches(deliveries.Projector{}, rapid.SliceOfN(rapid.IntRange(1, 40), 1, 4).Draw(r, "batch sizes")...)
+		h.ProjectInBatches(deliveries.ReadModel, rapid.SliceOfN(rapid.IntRange(1, 40), 1, 4).Draw(r, "batch sizes")...)
 		if diff := cmp.Diff(want, h.Dump(tables...)); diff != "" {
 			r.Fatalf("in batches (+) it comes out otherwise than one by one (-):\n%s", diff)
 		}

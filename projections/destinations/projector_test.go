@@ -43,7 +43,7 @@ func wants(t *testing.T, log *projecttest.Log, table string, lines ...string) {
 
 func TestRows(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), destinations.Projector{})
+	log := projecttest.New(t, pgtest.Pool(t), destinations.ReadModel)
 	happens := projecttest.Stream(log, destination.Aggregate, alpha, noon)
 	row := func(status, reason, updated string, revision int) string {
 		return fmt.Sprintf(`{"id": "%s", "url": "https://example.org/hook", "name": "CRM", "status": "%s", "headers": "\\x7365616c6564", "revision": %d, `+
@@ -85,7 +85,7 @@ func TestRows(t *testing.T) {
 
 func TestRevisedReplacesAndClears(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), destinations.Projector{})
+	log := projecttest.New(t, pgtest.Pool(t), destinations.ReadModel)
 	projecttest.Stream(log, destination.Aggregate, alpha, noon)(created,
 		destination.Revised{Name: "Billing", URL: "https://example.org/new", At: noon.Add(time.Minute)})
 	log.Project()
@@ -97,7 +97,7 @@ func TestRevisedReplacesAndClears(t *testing.T) {
 // TestHoweverTheEventsAreBatched holds the fold against the same events one by one.
 func TestHoweverTheEventsAreBatched(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), destinations.Projector{})
+	log := projecttest.New(t, pgtest.Pool(t), destinations.ReadModel)
 	rapid.Check(t, func(r *rapid.T) {
 		log.Clear()
 		ids := []uuid.UUID{alpha, uuid.New()}
@@ -116,9 +116,9 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 			}
 			projecttest.Stream(log, destination.Aggregate, id, at)(events...)
 		}
-		log.ProjectInBatches(destinations.Projector{}, 1)
+		log.ProjectInBatches(destinations.ReadModel, 1)
 		want := log.Dump("destinations.destinations", "destinations.secrets")
-		log.ProjectInBatches(destinations.Projector{}, rapid.SliceOfN(rapid.IntRange(1, 20), 1, 3).Draw(r, "batch sizes")...)
+		log.ProjectInBatches(destinations.ReadModel, rapid.SliceOfN(rapid.IntRange(1, 20), 1, 3).Draw(r, "batch sizes")...)
 		if diff := cmp.Diff(want, log.Dump("destinations.destinations", "destinations.secrets")); diff != "" {
 			r.Fatalf("in batches (+) it comes out otherwise than one by one (-):\n%s", diff)
 		}
@@ -151,8 +151,8 @@ func randomCommand(r *rapid.T, s destination.State, at time.Time) destination.Co
 
 func TestUnknownEventStops(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), destinations.Projector{})
-	err := log.ProjectError(destinations.Projector{}, eventstore.Recorded{Stream: "destination-" + alpha.String(), Type: "destination.moved.v1", Data: []byte("{}")})
+	log := projecttest.New(t, pgtest.Pool(t), destinations.ReadModel)
+	err := log.ProjectError(destinations.ReadModel, eventstore.Recorded{Stream: "destination-" + alpha.String(), Type: "destination.moved.v1", Data: []byte("{}")})
 	if !errors.Is(err, eventstore.ErrUndecodable) {
 		t.Errorf("error = %v, want one that is ErrUndecodable", err)
 	}
@@ -161,7 +161,7 @@ func TestUnknownEventStops(t *testing.T) {
 // BenchmarkRebuild applies creations with a revision and a rotation each.
 func BenchmarkRebuild(b *testing.B) {
 	const size = 20_000
-	log := projecttest.New(b, pgtest.Pool(b), destinations.Projector{})
+	log := projecttest.New(b, pgtest.Pool(b), destinations.ReadModel)
 	for range size / 4 {
 		secret := uuid.New()
 		projecttest.Stream(log, destination.Aggregate, uuid.New(), noon)(created, destination.SecretMinted{SecretID: secret, Sealed: make([]byte, 60), At: noon},
@@ -169,7 +169,7 @@ func BenchmarkRebuild(b *testing.B) {
 			destination.SecretRotated{SecretID: uuid.New(), Sealed: make([]byte, 60), Expiring: []uuid.UUID{secret}, ExpiresAt: noon, At: noon})
 	}
 	for b.Loop() {
-		log.ProjectInBatches(destinations.Projector{}, projections.MaxBatch)
+		log.ProjectInBatches(destinations.ReadModel, projections.MaxBatch)
 	}
 	b.ReportMetric(size*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }

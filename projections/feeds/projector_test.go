@@ -24,7 +24,7 @@ var (
 func open(t *testing.T) (*projecttest.Log, *query.Queries) {
 	t.Helper()
 	pool := pgtest.Pool(t)
-	return projecttest.New(t, pool, feeds.Projector{}), &query.Queries{Pool: pool}
+	return projecttest.New(t, pool, feeds.ReadModel), &query.Queries{Pool: pool}
 }
 
 func record(log *projecttest.Log, id uuid.UUID, events ...feed.Event) {
@@ -173,7 +173,7 @@ func TestRebuild(t *testing.T) {
 	tables := []string{"feeds.feeds", "feeds.shares", "feeds.associations"}
 	log.Project()
 	whole := log.Dump(tables...)
-	log.ProjectInBatches(feeds.Projector{}, 1, 3, 7)
+	log.ProjectInBatches(feeds.ReadModel, 1, 3, 7)
 	if diff := cmp.Diff(whole, log.Dump(tables...)); diff != "" {
 		t.Errorf("in small batches (-whole +small):\n%s", diff)
 	}

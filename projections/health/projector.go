@@ -17,28 +17,21 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/eventstore"
+	"carillon/projections"
 	"carillon/projections/column"
 )
-
-// Name of the projection and of its Postgres schema.
-const Name = "health"
 
 //go:embed schema.sql
 var schema string
 
-// Projector implements projections.Projector.
-type Projector struct{}
-
-// Name implements projections.Projector.
-func (Projector) Name() string { return Name }
-
-// Filter implements projections.Projector.
-func (Projector) Filter() eventstore.Filter {
-	return eventstore.Categories(delivery.Aggregate.Category, destination.Aggregate.Category)
+// ReadModel is the read model of how destinations answer.
+var ReadModel = projections.ReadModel{
+	Name:    "health",
+	Version: 1,
+	Schema:  schema,
+	Filter:  eventstore.Categories(delivery.Aggregate.Category, destination.Aggregate.Category),
+	Project: project,
 }
-
-// Schema implements projections.Projector.
-func (Projector) Schema() string { return schema }
 
 // change is what a batch does to one destination's row.
 type change struct {
@@ -110,8 +103,8 @@ func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, error) {
 	return changes, nil
 }
 
-// Project implements projections.Projector.
-func (Projector) Project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+// project applies a batch.
+func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
 	changes, err := fold(batch)
 	if err != nil {
 		return err

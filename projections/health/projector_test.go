@@ -100,12 +100,12 @@ func TestHealth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.Pool(t)
-			log := projecttest.New(t, pool, health.Projector{})
+			log := projecttest.New(t, pool, health.ReadModel)
 			for _, step := range test.steps {
 				step(log)
 			}
 			for _, size := range []int{1, 2, 500} {
-				log.ProjectInBatches(health.Projector{}, size)
+				log.ProjectInBatches(health.ReadModel, size)
 				if diff := cmp.Diff(test.want, read(t, pool, alpha)); diff != "" {
 					t.Errorf("in batches of %d (-want +got):\n%s", size, diff)
 				}
@@ -125,7 +125,7 @@ func attempt(destination uuid.UUID, minutes int, trigger delivery.Trigger, outco
 // TestHoweverTheEventsAreBatched holds the fold against the same events one by one.
 func TestHoweverTheEventsAreBatched(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), health.Projector{})
+	log := projecttest.New(t, pgtest.Pool(t), health.ReadModel)
 	rapid.Check(t, func(r *rapid.T) {
 		log.Clear()
 		of := rapid.SampledFrom([]uuid.UUID{alpha, beta})
@@ -148,9 +148,9 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 				})(log)
 			}
 		}
-		log.ProjectInBatches(health.Projector{}, 1)
+		log.ProjectInBatches(health.ReadModel, 1)
 		want := log.Dump("health.health")
-		log.ProjectInBatches(health.Projector{}, rapid.SliceOfN(rapid.IntRange(1, 30), 1, 3).Draw(r, "batch sizes")...)
+		log.ProjectInBatches(health.ReadModel, rapid.SliceOfN(rapid.IntRange(1, 30), 1, 3).Draw(r, "batch sizes")...)
 		if diff := cmp.Diff(want, log.Dump("health.health")); diff != "" {
 			r.Fatalf("in batches (+) it comes out otherwise than one by one (-):\n%s", diff)
 		}
@@ -159,9 +159,9 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 
 func TestUnknownEventStops(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), health.Projector{})
+	log := projecttest.New(t, pgtest.Pool(t), health.ReadModel)
 	for _, stream := range []string{"delivery-", "destination-"} {
-		err := log.ProjectError(health.Projector{}, eventstore.Recorded{Stream: stream + uuid.NewString(), Type: "destination.moved.v1", Data: []byte("{}")})
+		err := log.ProjectError(health.ReadModel, eventstore.Recorded{Stream: stream + uuid.NewString(), Type: "destination.moved.v1", Data: []byte("{}")})
 		if !errors.Is(err, eventstore.ErrUndecodable) {
 			t.Errorf("%s: error = %v, want one that is ErrUndecodable", stream, err)
 		}
@@ -171,7 +171,7 @@ func TestUnknownEventStops(t *testing.T) {
 // BenchmarkRebuild applies attempts of 100 destinations, 5 % of them failed.
 func BenchmarkRebuild(b *testing.B) {
 	const size = 40_000
-	log := projecttest.New(b, pgtest.Pool(b), health.Projector{})
+	log := projecttest.New(b, pgtest.Pool(b), health.ReadModel)
 	destinations := make([]uuid.UUID, 100)
 	for i := range destinations {
 		destinations[i] = uuid.New()
@@ -185,7 +185,7 @@ func BenchmarkRebuild(b *testing.B) {
 		attempt(destinations[i*7%len(destinations)], i/1000, delivery.Automatic, outcome)(log)
 	}
 	for b.Loop() {
-		log.ProjectInBatches(health.Projector{}, projections.MaxBatch)
+		log.ProjectInBatches(health.ReadModel, projections.MaxBatch)
 	}
 	b.ReportMetric(size*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }

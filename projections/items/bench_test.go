@@ -37,7 +37,7 @@ func BenchmarkRebuild(b *testing.B) {
 	}
 	b.ResetTimer()
 	for b.Loop() {
-		f.ProjectInBatches(items.Projector{}, projections.MaxBatch)
+		f.ProjectInBatches(items.ReadModel, projections.MaxBatch)
 	}
 	b.ReportMetric(float64(2*happenings)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
@@ -51,7 +51,7 @@ func BenchmarkList(b *testing.B) {
 	for i := range size {
 		f.add(uuid.New(), typical(i))
 	}
-	f.ProjectInBatches(items.Projector{}, projections.MaxBatch)
+	f.ProjectInBatches(items.ReadModel, projections.MaxBatch)
 	f.vacuum()
 	b.Run("items", func(b *testing.B) {
 		b.RunParallel(func(pb *testing.PB) {

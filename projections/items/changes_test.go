@@ -160,7 +160,7 @@ func TestRebuild(t *testing.T) {
 	f.Project()
 	whole := f.Dump(tables...)
 	for _, sizes := range [][]int{{1}, {2, 5, 3}, {1000}} {
-		f.ProjectInBatches(items.Projector{}, sizes...)
+		f.ProjectInBatches(items.ReadModel, sizes...)
 		if diff := cmp.Diff(whole, f.Dump(tables...)); diff != "" {
 			t.Errorf("in batches of %v (-whole +small):\n%s", sizes, diff)
 		}

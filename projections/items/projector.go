@@ -25,27 +25,17 @@ import (
 	"carillon/projections/column"
 )
 
-// Name is the projection's name and the name of its Postgres schema.
-const Name = "items"
-
 //go:embed schema.sql
 var schema string
 
-// Projector writes the read model.
-type Projector struct{}
-
-var _ projections.Projector = Projector{}
-
-// Name implements projections.Projector.
-func (Projector) Name() string { return Name }
-
-// Filter implements projections.Projector.
-func (Projector) Filter() eventstore.Filter {
-	return eventstore.Categories(item.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category)
+// ReadModel is the read model of the items of feeds.
+var ReadModel = projections.ReadModel{
+	Name:    "items",
+	Version: 1,
+	Schema:  schema,
+	Filter:  eventstore.Categories(item.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category),
+	Project: project,
 }
-
-// Schema implements projections.Projector.
-func (Projector) Schema() string { return schema }
 
 // fact is a decoded event of a happening or an item.
 type fact struct {
@@ -54,9 +44,9 @@ type fact struct {
 	event    any // happening.Event or item.Event
 }
 
-// Project implements projections.Projector. Events of feeds may concern many rows and are rare: they divide the batch,
+// project applies a batch. Events of feeds may concern many rows and are rare: they divide the batch,
 // and what lies between two of them is folded in memory.
-func (Projector) Project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
+func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
 	var facts []fact
 	for i := range events {
 		f, of, err := decode(&events[i])

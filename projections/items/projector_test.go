@@ -42,7 +42,7 @@ func open(t testing.TB) fixture {
 	t.Helper()
 	pool := pgtest.Pool(t)
 	f := fixture{
-		Log: projecttest.New(t, pool, feeds.Projector{}, items.Projector{}), Queries: &query.Queries{Pool: pool},
+		Log: projecttest.New(t, pool, feeds.ReadModel, items.ReadModel), Queries: &query.Queries{Pool: pool},
 		t: t, feed: uuid.New(), source: uuid.New(),
 	}
 	f.onFeed(f.feed, feed.Created{Organization: org, Name: "F", Description: "D", Enabled: true, At: now}, attached(f.source),

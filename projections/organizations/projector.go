@@ -13,30 +13,20 @@ import (
 	"carillon/projections"
 )
 
-// Name is the projection's name and the name of its Postgres schema.
-const Name = "organizations"
-
 //go:embed schema.sql
 var schema string
 
-// Projector writes the read model.
-type Projector struct{}
-
-var _ projections.Projector = Projector{}
-
-// Name implements projections.Projector.
-func (Projector) Name() string { return Name }
-
-// Filter implements projections.Projector.
-func (Projector) Filter() eventstore.Filter {
-	return eventstore.Categories(organization.Aggregate.Category)
+// ReadModel is the read model of organizations and their API keys.
+var ReadModel = projections.ReadModel{
+	Name:    "organizations",
+	Version: 1,
+	Schema:  schema,
+	Filter:  eventstore.Categories(organization.Aggregate.Category),
+	Project: project,
 }
 
-// Schema implements projections.Projector.
-func (Projector) Schema() string { return schema }
-
-// Project implements projections.Projector: one statement an event, all in one round trip.
-func (Projector) Project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
+// project queues one statement an event, all in one round trip.
+func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
 	batch := &pgx.Batch{}
 	for i := range events {
 		event, err := organization.Events.Decode(&events[i])

@@ -20,7 +20,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, organizations.Projector{})
+	log := projecttest.New(t, pool, organizations.ReadModel)
 	queries := &query.Queries{Pool: pool}
 	org, expiry := uuid.New(), noon.Add(time.Hour)
 	record(log, org,
@@ -55,7 +55,7 @@ func TestKeys(t *testing.T) {
 func TestKeysOfTwoOrganizationsStayApart(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, organizations.Projector{})
+	log := projecttest.New(t, pool, organizations.ReadModel)
 	queries := &query.Queries{Pool: pool}
 	first, second := uuid.New(), uuid.New()
 	for _, org := range []uuid.UUID{first, second} {
@@ -70,8 +70,8 @@ func TestKeysOfTwoOrganizationsStayApart(t *testing.T) {
 
 func TestUndecodable(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), organizations.Projector{})
-	err := log.ProjectError(organizations.Projector{}, eventstore.Recorded{
+	log := projecttest.New(t, pgtest.Pool(t), organizations.ReadModel)
+	err := log.ProjectError(organizations.ReadModel, eventstore.Recorded{
 		Stream: "organization-" + uuid.NewString(), Type: "organization.renamed.v9", Data: []byte("{}"),
 	})
 	if !errors.Is(err, eventstore.ErrUndecodable) {

@@ -1,4 +1,4 @@
-// Package projecttest feeds projectors in tests: recorded events in a global order, in batches, each in a transaction
+// Package projecttest feeds read models in tests: recorded events in a global order, in batches, each in a transaction
 // on a connection such as the runner's. Where the subject is the way of events through the store, test with the store.
 package projecttest
 
@@ -31,15 +31,15 @@ type Log struct {
 }
 
 type reader struct {
-	projections.Projector
-	conn *pgx.Conn
+	model projections.ReadModel
+	conn  *pgx.Conn
 }
 
-// New makes the schemas of the projectors, empty.
-func New(t testing.TB, pool *pgxpool.Pool, projectors ...projections.Projector) *Log {
+// New makes the schemas of the read models, empty.
+func New(t testing.TB, pool *pgxpool.Pool, models ...projections.ReadModel) *Log {
 	t.Helper()
 	l := &Log{t: t, pool: pool}
-	for _, p := range projectors {
+	for _, p := range models {
 		l.readers = append(l.readers, reader{p, l.connect(p)})
 	}
 	l.Clear()
@@ -55,10 +55,10 @@ func (l *Log) Clear() {
 	}
 }
 
-func (l *Log) connect(p projections.Projector) *pgx.Conn {
+func (l *Log) connect(p projections.ReadModel) *pgx.Conn {
 	l.t.Helper()
 	config := l.pool.Config().ConnConfig.Copy()
-	config.RuntimeParams["search_path"] = pgx.Identifier{p.Name()}.Sanitize() + ", public"
+	config.RuntimeParams["search_path"] = pgx.Identifier{p.Name}.Sanitize() + ", public"
 	conn, err := pgx.ConnectConfig(l.t.Context(), config)
 	if err != nil {
 		l.t.Fatal(err)
@@ -69,10 +69,10 @@ func (l *Log) connect(p projections.Projector) *pgx.Conn {
 
 func (l *Log) empty(r reader) {
 	l.t.Helper()
-	name := pgx.Identifier{r.Name()}.Sanitize()
-	ddl := "DROP SCHEMA IF EXISTS " + name + " CASCADE; CREATE SCHEMA " + name + "; " + r.Schema()
+	name := pgx.Identifier{r.model.Name}.Sanitize()
+	ddl := "DROP SCHEMA IF EXISTS " + name + " CASCADE; CREATE SCHEMA " + name + "; " + r.model.Schema
 	if _, err := r.conn.Exec(l.t.Context(), ddl); err != nil {
-		l.t.Fatalf("schema %s: %v", r.Name(), err)
+		l.t.Fatalf("schema %s: %v", r.model.Name, err)
 	}
 }
 
@@ -115,28 +115,28 @@ func (l *Log) Project() {
 	l.pending = len(l.events)
 	for _, r := range l.readers {
 		if err := project(l.t, r, batch); err != nil {
-			l.t.Fatalf("%s: %v", r.Name(), err)
+			l.t.Fatalf("%s: %v", r.model.Name, err)
 		}
 	}
 }
 
-// ProjectInBatches builds a projector's read model anew from the whole history, cut into batches of the given sizes,
+// ProjectInBatches builds a read model anew from the whole history, cut into batches of the given sizes,
 // which are used in turn.
-func (l *Log) ProjectInBatches(p projections.Projector, sizes ...int) {
+func (l *Log) ProjectInBatches(p projections.ReadModel, sizes ...int) {
 	l.t.Helper()
 	r := l.reader(p)
 	l.empty(r)
 	l.inBatches(r, l.events, sizes)
 }
 
-// ProjectOn brings a projector's read model up to date in batches of a size.
-func (l *Log) ProjectOn(p projections.Projector, size int) {
+// ProjectOn brings a read model up to date in batches of a size.
+func (l *Log) ProjectOn(p projections.ReadModel, size int) {
 	l.t.Helper()
 	l.inBatches(l.reader(p), l.events[l.pending:], []int{size})
 }
 
-func (l *Log) reader(p projections.Projector) reader {
-	return l.readers[slices.IndexFunc(l.readers, func(r reader) bool { return r.Name() == p.Name() })]
+func (l *Log) reader(p projections.ReadModel) reader {
+	return l.readers[slices.IndexFunc(l.readers, func(r reader) bool { return r.model.Name == p.Name })]
 }
 
 func (l *Log) inBatches(r reader, rest []eventstore.Recorded, sizes []int) {
@@ -144,35 +144,35 @@ func (l *Log) inBatches(r reader, rest []eventstore.Recorded, sizes []int) {
 	for i := 0; len(rest) > 0; i++ {
 		size := min(sizes[i%len(sizes)], len(rest))
 		if err := project(l.t, r, rest[:size]); err != nil {
-			l.t.Fatalf("%s: %v", r.Name(), err)
+			l.t.Fatalf("%s: %v", r.model.Name, err)
 		}
 		rest = rest[size:]
 	}
 	l.pending = len(l.events)
 }
 
-// ProjectError gives a projector one event alone and returns what it says; nothing is kept.
-func (l *Log) ProjectError(p projections.Projector, event eventstore.Recorded) error {
+// ProjectError gives a read model one event alone and returns what it says; nothing is kept.
+func (l *Log) ProjectError(p projections.ReadModel, event eventstore.Recorded) error {
 	l.t.Helper()
 	for _, r := range l.readers {
-		if r.Name() == p.Name() {
+		if r.model.Name == p.Name {
 			return project(l.t, r, []eventstore.Recorded{event})
 		}
 	}
-	return fmt.Errorf("%s does not read this log", p.Name())
+	return fmt.Errorf("%s does not read this log", p.Name)
 }
 
 func project(t testing.TB, r reader, events []eventstore.Recorded) error {
 	var batch []eventstore.Recorded
 	for _, event := range events {
-		if slices.ContainsFunc(r.Filter().Prefixes, func(prefix string) bool { return strings.HasPrefix(event.Stream, prefix) }) {
+		if slices.ContainsFunc(r.model.Filter.Prefixes, func(prefix string) bool { return strings.HasPrefix(event.Stream, prefix) }) {
 			batch = append(batch, event)
 		}
 	}
 	if len(batch) == 0 {
 		return nil
 	}
-	return pgx.BeginFunc(t.Context(), r.conn, func(tx pgx.Tx) error { return r.Project(t.Context(), tx, batch) })
+	return pgx.BeginFunc(t.Context(), r.conn, func(tx pgx.Tx) error { return r.model.Project(t.Context(), tx, batch) })
 }
 
 // Dump renders the rows of tables ("schema.table") as JSON lines, sorted, to compare two states of a read model.

@@ -10,31 +10,24 @@ import (
 
 	"carillon/aggregates/publication"
 	"carillon/eventstore"
+	"carillon/projections"
 	"carillon/projections/column"
 )
-
-// Name of the projection and of its Postgres schema.
-const Name = "publications"
 
 //go:embed schema.sql
 var schema string
 
-// Projector implements projections.Projector.
-type Projector struct{}
-
-// Name implements projections.Projector.
-func (Projector) Name() string { return Name }
-
-// Filter implements projections.Projector.
-func (Projector) Filter() eventstore.Filter {
-	return eventstore.Categories(publication.Aggregate.Category)
+// ReadModel is the read model of what was published.
+var ReadModel = projections.ReadModel{
+	Name:    "publications",
+	Version: 1,
+	Schema:  schema,
+	Filter:  eventstore.Categories(publication.Aggregate.Category),
+	Project: project,
 }
 
-// Schema implements projections.Projector.
-func (Projector) Schema() string { return schema }
-
-// Project implements projections.Projector.
-func (Projector) Project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+// project applies a batch.
+func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
 	var (
 		id                   = make(column.UUIDs, 0, len(batch))
 		organization, feedID = make(column.NullUUIDs, 0, len(batch)), make(column.NullUUIDs, 0, len(batch))

@@ -28,7 +28,7 @@ var (
 func TestRows(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, publications.Projector{})
+	log := projecttest.New(t, pool, publications.ReadModel)
 	data := `{"z":1.50,"a":{"b":1e3},"text":"ü \u0000 \u00fc","z2":[]}` // neither sorted nor normalised
 	projecttest.Stream(log, publication.Aggregate, one, noon.Add(time.Second))(publication.Published{
 		Type: "news.item.added", Source: "https://example.org/feeds/city", Subject: "item/1", Time: noon, FeedType: "news", FeedID: feed, Data: []byte(data),
@@ -73,8 +73,8 @@ func TestRows(t *testing.T) {
 
 func TestUnknownEventStops(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), publications.Projector{})
-	err := log.ProjectError(publications.Projector{}, eventstore.Recorded{Stream: "publication-" + one.String(), Type: "publication.retracted.v1", Data: []byte("{}")})
+	log := projecttest.New(t, pgtest.Pool(t), publications.ReadModel)
+	err := log.ProjectError(publications.ReadModel, eventstore.Recorded{Stream: "publication-" + one.String(), Type: "publication.retracted.v1", Data: []byte("{}")})
 	if !errors.Is(err, eventstore.ErrUndecodable) {
 		t.Errorf("error = %v, want one that is ErrUndecodable", err)
 	}
@@ -83,7 +83,7 @@ func TestUnknownEventStops(t *testing.T) {
 // BenchmarkRebuild applies events with 400 bytes of data.
 func BenchmarkRebuild(b *testing.B) {
 	const size = 20_000
-	log := projecttest.New(b, pgtest.Pool(b), publications.Projector{})
+	log := projecttest.New(b, pgtest.Pool(b), publications.ReadModel)
 	data := []byte(`{"title":"` + strings.Repeat("x", 388) + `"}`)
 	for i := range size {
 		at := noon.Add(time.Duration(i) * time.Millisecond)
@@ -93,7 +93,7 @@ func BenchmarkRebuild(b *testing.B) {
 		})
 	}
 	for b.Loop() {
-		log.ProjectInBatches(publications.Projector{}, projections.MaxBatch)
+		log.ProjectInBatches(publications.ReadModel, projections.MaxBatch)
 	}
 	b.ReportMetric(size*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }

@@ -16,31 +16,21 @@ import (
 	"carillon/projections"
 )
 
-// Name is the projection's name and the name of its Postgres schema.
-const Name = "sources"
-
 //go:embed schema.sql
 var schema string
 
-// Projector writes the read model.
-type Projector struct{}
-
-var _ projections.Projector = Projector{}
-
-// Name implements projections.Projector.
-func (Projector) Name() string { return Name }
-
-// Filter implements projections.Projector.
-func (Projector) Filter() eventstore.Filter {
-	return eventstore.Categories(source.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category)
+// ReadModel is the read model of sources.
+var ReadModel = projections.ReadModel{
+	Name:    "sources",
+	Version: 1,
+	Schema:  schema,
+	Filter:  eventstore.Categories(source.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category),
+	Project: project,
 }
 
-// Schema implements projections.Projector.
-func (Projector) Schema() string { return schema }
-
-// Project implements projections.Projector. Events of sources and feeds are rare: each is a statement. Those of
+// project applies a batch. Events of sources and feeds are rare: each is a statement. Those of
 // happenings come in thousands: they are folded first.
-func (Projector) Project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
+func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
 	batch, fold := &pgx.Batch{}, newFold()
 	for i := range events {
 		id := events[i].StreamID()

@@ -34,7 +34,7 @@ type fixture struct {
 func open(t *testing.T) fixture {
 	t.Helper()
 	pool := pgtest.Pool(t)
-	f := fixture{Log: projecttest.New(t, pool, sources.Projector{}), Queries: &query.Queries{Pool: pool}, t: t, id: uuid.New()}
+	f := fixture{Log: projecttest.New(t, pool, sources.ReadModel), Queries: &query.Queries{Pool: pool}, t: t, id: uuid.New()}
 	f.source(registered)
 	return f
 }
@@ -190,7 +190,7 @@ func TestShown(t *testing.T) {
 		}
 	}
 	whole := f.Dump("sources.sources", "sources.shown")
-	f.ProjectInBatches(sources.Projector{}, 1, 2)
+	f.ProjectInBatches(sources.ReadModel, 1, 2)
 	if diff := cmp.Diff(whole, f.Dump("sources.sources", "sources.shown")); diff != "" {
 		t.Errorf("in small batches (-whole +small):\n%s", diff)
 	}

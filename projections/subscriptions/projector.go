@@ -15,31 +15,24 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/subscription"
 	"carillon/eventstore"
+	"carillon/projections"
 	"carillon/projections/column"
 )
-
-// Name of the projection and of its Postgres schema.
-const Name = "subscriptions"
 
 //go:embed schema.sql
 var schema string
 
-// Projector implements projections.Projector.
-type Projector struct{}
-
-// Name implements projections.Projector.
-func (Projector) Name() string { return Name }
-
-// Filter implements projections.Projector.
-func (Projector) Filter() eventstore.Filter {
-	return eventstore.Categories(subscription.Aggregate.Category, destination.Aggregate.Category)
+// ReadModel is the read model of subscriptions.
+var ReadModel = projections.ReadModel{
+	Name:    "subscriptions",
+	Version: 1,
+	Schema:  schema,
+	Filter:  eventstore.Categories(subscription.Aggregate.Category, destination.Aggregate.Category),
+	Project: project,
 }
 
-// Schema implements projections.Projector.
-func (Projector) Schema() string { return schema }
-
-// Project implements projections.Projector: it reads the rows that the batch continues, folds, and writes them back.
-func (Projector) Project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+// project reads the rows that the batch continues, folds, and writes them back.
+func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
 	f, err := read(ctx, tx, batch)
 	if err != nil {
 		return err

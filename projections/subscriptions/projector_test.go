@@ -55,7 +55,7 @@ func pin(feed, subscription uuid.UUID) string {
 
 func TestRows(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), subscriptions.Projector{})
+	log := projecttest.New(t, pgtest.Pool(t), subscriptions.ReadModel)
 	happens := projecttest.Stream(log, subscription.Aggregate, one, noon)
 	happens(subscription.Created{Organization: org, Destination: alpha, Settings: pins(town, city), At: noon},
 		subscription.Deactivated{Reason: "the feed is not shared any more", At: noon.Add(time.Minute)})
@@ -91,7 +91,7 @@ func TestRows(t *testing.T) {
 
 func TestDeleted(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), subscriptions.Projector{})
+	log := projecttest.New(t, pgtest.Pool(t), subscriptions.ReadModel)
 	for id, of := range map[uuid.UUID]uuid.UUID{one: alpha, two: beta} {
 		projecttest.Stream(log, subscription.Aggregate, id, noon)(subscription.Created{Organization: org, Destination: of, Settings: pins(city), At: noon})
 	}
@@ -102,7 +102,7 @@ func TestDeleted(t *testing.T) {
 	projecttest.Stream(log, destination.Aggregate, beta, noon)(destination.Deleted{At: noon})
 	projecttest.Stream(log, subscription.Aggregate, two, noon)(subscription.Deleted{At: noon}) // with its destination
 	for _, size := range []int{1, 2, 500} {
-		log.ProjectInBatches(subscriptions.Projector{}, size)
+		log.ProjectInBatches(subscriptions.ReadModel, size)
 		if diff := cmp.Diff("# subscriptions.subscriptions\n# subscriptions.pins\n", log.Dump("subscriptions.subscriptions", "subscriptions.pins")); diff != "" {
 			t.Errorf("in batches of %d (-want +got):\n%s", size, diff)
 		}
@@ -112,7 +112,7 @@ func TestDeleted(t *testing.T) {
 // TestHoweverTheEventsAreBatched holds the fold against the same events one by one.
 func TestHoweverTheEventsAreBatched(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), subscriptions.Projector{})
+	log := projecttest.New(t, pgtest.Pool(t), subscriptions.ReadModel)
 	tables := []string{"subscriptions.subscriptions", "subscriptions.pins"}
 	rapid.Check(t, func(r *rapid.T) {
 		log.Clear()
@@ -145,9 +145,9 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 			}
 			projecttest.Stream(log, subscription.Aggregate, id, noon)(events...)
 		}
-		log.ProjectInBatches(subscriptions.Projector{}, 1)
+		log.ProjectInBatches(subscriptions.ReadModel, 1)
 		want := log.Dump(tables...)
-		log.ProjectInBatches(subscriptions.Projector{}, rapid.SliceOfN(rapid.IntRange(1, 20), 1, 3).Draw(r, "batch sizes")...)
+		log.ProjectInBatches(subscriptions.ReadModel, rapid.SliceOfN(rapid.IntRange(1, 20), 1, 3).Draw(r, "batch sizes")...)
 		if diff := cmp.Diff(want, log.Dump(tables...)); diff != "" {
 			r.Fatalf("in batches (+) it comes out otherwise than one by one (-):\n%s", diff)
 		}
@@ -162,9 +162,9 @@ func validPins(r *rapid.T) subscription.Settings {
 
 func TestUnknownEventStops(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), subscriptions.Projector{})
+	log := projecttest.New(t, pgtest.Pool(t), subscriptions.ReadModel)
 	for _, stream := range []string{"subscription-", "destination-"} {
-		err := log.ProjectError(subscriptions.Projector{}, eventstore.Recorded{Stream: stream + one.String(), Type: "subscription.paused.v1", Data: []byte("{}")})
+		err := log.ProjectError(subscriptions.ReadModel, eventstore.Recorded{Stream: stream + one.String(), Type: "subscription.paused.v1", Data: []byte("{}")})
 		if !errors.Is(err, eventstore.ErrUndecodable) {
 			t.Errorf("%s: error = %v, want one that is ErrUndecodable", stream, err)
 		}
@@ -174,14 +174,14 @@ func TestUnknownEventStops(t *testing.T) {
 // BenchmarkRebuild applies creations with three pins and a revision each.
 func BenchmarkRebuild(b *testing.B) {
 	const size = 20_000
-	log := projecttest.New(b, pgtest.Pool(b), subscriptions.Projector{})
+	log := projecttest.New(b, pgtest.Pool(b), subscriptions.ReadModel)
 	for range size / 2 {
 		projecttest.Stream(log, subscription.Aggregate, uuid.New(), noon)(
 			subscription.Created{Organization: org, Destination: alpha, Settings: pins(city, town, uuid.New()), At: noon},
 			subscription.Revised{Settings: pins(city, town), At: noon})
 	}
 	for b.Loop() {
-		log.ProjectInBatches(subscriptions.Projector{}, projections.MaxBatch)
+		log.ProjectInBatches(subscriptions.ReadModel, projections.MaxBatch)
 	}
 	b.ReportMetric(size*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }

@@ -122,7 +122,7 @@ func TestFromSourceToItems(t *testing.T) {
 	}
 
 	at, err := w.commands.DetachSource(t.Context(), w.by, command.DetachSource{FeedID: feed, AssociationID: association})
-	w.await(at, err, feeds.Name, items.Name)
+	w.await(at, err, feeds.ReadModel.Name, items.ReadModel.Name)
 	if left := w.titles(feed); len(left) != 0 {
 		t.Errorf("items after the detachment: %v", left)
 	}
@@ -256,7 +256,7 @@ func TestCuratorAnewRecordsNothing(t *testing.T) {
 	w.eventuallyItems(feed, "jazz", "quiz", "opera")
 	w.eventually("it is published", func() bool { return len(w.recorded("publication.event-published.v1")) == 1 })
 	at, err := w.commands.DetachSource(t.Context(), w.by, command.DetachSource{FeedID: feed, AssociationID: association})
-	w.await(at, err, feeds.Name, items.Name)
+	w.await(at, err, feeds.ReadModel.Name, items.ReadModel.Name)
 	w.eventually("the removals are recorded", func() bool { return len(w.recorded("item.removed.v1")) == 3 })
 	w.stop()
 
@@ -318,7 +318,7 @@ func TestSiteFromPageToItems(t *testing.T) {
 	w.eventuallyItems(feed, "Jazz night")
 	itemID := w.titles(feed)["Jazz night"]
 	id, at, err := w.commands.GiveFeedback(t.Context(), w.by, command.GiveFeedback{FeedID: feed, ItemID: itemID, Rating: item.Positive})
-	w.await(at, err, items.Name)
+	w.await(at, err, items.ReadModel.Name)
 	if id == uuid.Nil {
 		t.Error("feedback has no id")
 	}

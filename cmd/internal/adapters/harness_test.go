@@ -58,7 +58,7 @@ func open(t *testing.T, collectors map[string]collect.Collector) *world {
 	w.commands = &command.Commands{Store: w.store, Now: time.Now, Catalog: types}
 	w.queries = &query.Queries{Pool: w.pool}
 	w.runner = &projections.Runner{Pool: w.pool, Store: w.store, Log: log, Progress: projections.NewProgress(w.pool)}
-	for _, p := range []projections.Projector{organizations.Projector{}, feeds.Projector{}, sources.Projector{}, items.Projector{}} {
+	for _, p := range []projections.ReadModel{organizations.ReadModel, feeds.ReadModel, sources.ReadModel, items.ReadModel} {
 		run(t, func(ctx context.Context) error { return w.runner.Project(ctx, p) })
 	}
 	w.eventually("the read models are there", func() bool {
@@ -68,7 +68,7 @@ func open(t *testing.T, collectors map[string]collect.Collector) *world {
 		return err == nil && schemas == 4
 	})
 	org, at, err := w.commands.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"}, command.RegisterOrganization{Name: "Town hall"})
-	w.await(at, err, organizations.Name)
+	w.await(at, err, organizations.ReadModel.Name)
 	w.by = command.Caller{Organization: org, Actor: "key:test", RequestID: uuid.New()}
 	w.stop = w.curateAndMonitor(collectors)
 	return w
@@ -137,21 +137,21 @@ func (w *world) await(at eventstore.Position, err error, readModels ...string) {
 func (w *world) source(in command.RegisterSource) uuid.UUID {
 	w.t.Helper()
 	id, at, err := w.commands.RegisterSource(w.t.Context(), command.Caller{Actor: "operator"}, in)
-	w.await(at, err, sources.Name)
+	w.await(at, err, sources.ReadModel.Name)
 	return id
 }
 
 func (w *world) feed() uuid.UUID {
 	w.t.Helper()
 	feed, at, err := w.commands.CreateFeed(w.t.Context(), w.by, command.CreateFeed{Name: "Concerts", Description: "In town"})
-	w.await(at, err, feeds.Name)
+	w.await(at, err, feeds.ReadModel.Name)
 	return feed.ID
 }
 
 func (w *world) attach(feed, source uuid.UUID, sourceType string) uuid.UUID {
 	w.t.Helper()
 	a, at, err := w.commands.AttachSource(w.t.Context(), w.by, command.AttachSource{FeedID: feed, SourceType: sourceType, SourceID: source})
-	w.await(at, err, feeds.Name, sources.Name, items.Name)
+	w.await(at, err, feeds.ReadModel.Name, sources.ReadModel.Name, items.ReadModel.Name)
 	return a.ID
 }
 
@@ -159,7 +159,7 @@ func (w *world) attach(feed, source uuid.UUID, sourceType string) uuid.UUID {
 func (w *world) collect(source uuid.UUID) {
 	w.t.Helper()
 	at, err := w.commands.CollectSource(w.t.Context(), command.Caller{Actor: "operator"}, source)
-	w.await(at, err, sources.Name)
+	w.await(at, err, sources.ReadModel.Name)
 }
 
 // titles of the items of a feed, with their ids.
@@ -210,7 +210,7 @@ func (w *world) eventuallyState(source uuid.UUID, collections int, state string)
 			return false
 		}
 		for _, event := range ended {
-			if !w.runner.Progress.Await(w.t.Context(), event.Position, "sources") {
+			if !w.runner.Progress.Await(w.t.Context(), event.Position, sources.ReadModel.Name) {
 				return false
 			}
 		}

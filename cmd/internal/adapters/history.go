@@ -31,7 +31,7 @@ var _ command.History = History{}
 func (h History) History(ctx context.Context, organization uuid.UUID, since, until time.Time, each func(uuid.UUID, dispatch.Summary) error) error {
 	settling, cancel := context.WithTimeout(ctx, settlePatience)
 	defer cancel()
-	if err := h.Progress.Settle(settling, h.Store, publications.Projector{}); err != nil && settling.Err() == nil {
+	if err := h.Progress.Settle(settling, h.Store, publications.ReadModel); err != nil && settling.Err() == nil {
 		return err
 	}
 	return h.Queries.History(ctx, organization, since, until, func(e query.EventSummary) error {

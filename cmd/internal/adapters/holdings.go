@@ -29,7 +29,7 @@ func (h Holdings) Dispatched(ctx context.Context, to eventstore.Position) error 
 	if !h.Progress.Await(ctx, to, delivery.DispatcherName) {
 		return fmt.Errorf("waiting for the dispatcher: %w", ctx.Err())
 	}
-	return h.Progress.Settle(ctx, h.Store, deliveries.Projector{})
+	return h.Progress.Settle(ctx, h.Store, deliveries.ReadModel)
 }
 
 // Forget implements delivery.Holdings.

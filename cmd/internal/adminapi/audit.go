@@ -17,6 +17,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/wire"
 	"carillon/eventstore"
+	"carillon/projections/audit"
 	"carillon/query"
 )
 
@@ -192,7 +193,7 @@ func (a *API) awaitAudit(ctx context.Context, id uuid.UUID) {
 		newest = recorded.Position
 	}
 	if newest != eventstore.Start {
-		a.await(ctx, newest, "audit")
+		a.await(ctx, newest, audit.ReadModel.Name)
 	}
 }
 

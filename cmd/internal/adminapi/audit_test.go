@@ -34,13 +34,13 @@ func audited(t *testing.T) *server {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	runner := &carillonprojections.Runner{Pool: s.Pool, Store: s.Store, Log: s.Log, Progress: s.Progress}
 	var running sync.WaitGroup
-	for _, p := range []carillonprojections.Projector{audit.Projector{}, auditors.Projector{}} {
-		if err := carillonprojections.EnsureSchema(t.Context(), s.Pool, p.Name(), p.Schema()); err != nil {
+	for _, p := range []carillonprojections.ReadModel{audit.ReadModel, auditors.ReadModel} {
+		if err := carillonprojections.EnsureSchema(t.Context(), s.Pool, p); err != nil {
 			t.Fatal(err)
 		}
 		running.Go(func() {
 			if err := runner.Project(ctx, p); err != nil {
-				t.Errorf("projection %s: %v", p.Name(), err)
+				t.Errorf("projection %s: %v", p.Name, err)
 			}
 		})
 	}

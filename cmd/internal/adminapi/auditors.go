@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/credential"
+	"carillon/projections/auditors"
 	"carillon/query"
 )
 
@@ -82,7 +83,7 @@ func (a *API) issueAuditorToken(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "auditors")
+	a.await(r.Context(), at, auditors.ReadModel.Name)
 	return wire.Created(IssuedAuditorToken{ID: issued.ID, Token: issued.Token.Reveal()}), nil
 }
 
@@ -105,6 +106,6 @@ func (a *API) revokeAuditorToken(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "auditors")
+	a.await(r.Context(), at, auditors.ReadModel.Name)
 	return wire.Done(), nil
 }

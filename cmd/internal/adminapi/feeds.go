@@ -9,6 +9,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/projections/feeds"
 )
 
 func (a *API) feedRoutes(r chi.Router) {
@@ -51,7 +52,7 @@ func (a *API) registerFeed(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "feeds")
+	a.await(r.Context(), at, feeds.ReadModel.Name)
 	return wire.Created(Created{ID: id}), nil
 }
 
@@ -65,7 +66,7 @@ func (a *API) shareFeed(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "feeds")
+	a.await(r.Context(), at, feeds.ReadModel.Name)
 	return wire.Done(), nil
 }
 
@@ -79,7 +80,7 @@ func (a *API) unshareFeed(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "feeds")
+	a.await(r.Context(), at, feeds.ReadModel.Name)
 	return wire.Done(), nil
 }
 

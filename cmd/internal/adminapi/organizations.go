@@ -9,6 +9,7 @@ import (
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/projections/organizations"
 	"carillon/query"
 )
 
@@ -77,7 +78,7 @@ func (a *API) registerOrganization(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "organizations")
+	a.await(r.Context(), at, organizations.ReadModel.Name)
 	return wire.Created(Created{ID: id}), nil
 }
 
@@ -127,7 +128,7 @@ func (a *API) issueKey(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "organizations")
+	a.await(r.Context(), at, organizations.ReadModel.Name)
 	return wire.Created(IssuedKey{ID: issued.ID, Key: issued.Key.Reveal()}), nil
 }
 
@@ -158,6 +159,6 @@ func (a *API) revokeKey(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "organizations")
+	a.await(r.Context(), at, organizations.ReadModel.Name)
 	return wire.Done(), nil
 }

@@ -10,6 +10,7 @@ import (
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/projections/sources"
 	"carillon/query"
 )
 
@@ -82,7 +83,7 @@ func (a *API) addSource(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "sources")
+	a.await(r.Context(), at, sources.ReadModel.Name)
 	return wire.Created(Created{ID: id}), nil
 }
 
@@ -112,6 +113,6 @@ func (a *API) collectSource(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "sources")
+	a.await(r.Context(), at, sources.ReadModel.Name)
 	return wire.Accepted(Created{ID: id}), nil
 }

@@ -91,8 +91,8 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 		}
 		return nil, err
 	}
-	for _, p := range projectors() {
-		if err := projections.EnsureSchema(ctx, a.base.pool, p.Name(), p.Schema()); err != nil {
+	for _, m := range ReadModels() {
+		if err := projections.EnsureSchema(ctx, a.base.pool, m); err != nil {
 			return nil, err
 		}
 	}
@@ -192,7 +192,8 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}
 	projecting, working, serving := newStage(fail), newStage(fail), newStage(fail)
-	a.startProjections(projecting)
+	a.startReadModels(projecting)
+	a.startProcessManagers(working)
 	a.startDelivery(working, projecting)
 	fail(a.startCollection(working))
 	a.startServers(serving)

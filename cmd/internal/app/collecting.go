@@ -14,10 +14,9 @@ import (
 	"carillon/command/collect/site"
 	"carillon/command/collection"
 	"carillon/command/egress"
-	"carillon/eventstore"
 )
 
-// startCollection runs the monitor that visits sources, and the process manager that fills feeds.
+// startCollection runs the monitor that visits sources.
 func (a *App) startCollection(s *stage) error {
 	if !a.cfg.Is(config.RoleCollect) {
 		return nil
@@ -47,7 +46,5 @@ func (a *App) startCollection(s *stage) error {
 		monitor.Run(ctx)
 		return nil
 	})
-	curator := func() eventstore.ProcessManager { return collection.NewCurator(a.base.store, a.Commands, a.log) }
-	s.run(func(ctx context.Context) error { return a.stopAlone(a.runner.React(ctx, curator)) })
 	return nil
 }

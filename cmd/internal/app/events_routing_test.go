@@ -15,6 +15,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"carillon/command"
+	"carillon/command/delivery"
+	"carillon/projections/feeds"
 )
 
 type secret struct{ id, secret string }
@@ -161,7 +163,7 @@ func TestLostAccessSwitchesTheSubscriptionOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.app.Progress.Await(t.Context(), at, "feeds", "dispatcher")
+	p.app.Progress.Await(t.Context(), at, feeds.ReadModel.Name, delivery.DispatcherName)
 	const path = destinations + "crm/subscriptions/city"
 	pinned := map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "feeds", "feeds": []any{map[string]any{"feedType": "news", "feedId": feed.String()}}}
 	p.call(http.MethodPut, path, pinned, http.StatusCreated)
@@ -173,7 +175,7 @@ func TestLostAccessSwitchesTheSubscriptionOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.eventually("the subscription is off", func() bool { return p.call(http.MethodGet, path, nil, http.StatusOK)["active"] == false })
-	p.app.Progress.Await(t.Context(), at, "feeds")
+	p.app.Progress.Await(t.Context(), at, feeds.ReadModel.Name)
 	p.refused(http.MethodPatch, path, map[string]any{"active": true}, http.StatusNotFound, "NOT_FOUND")
 	p.refused(http.MethodPut, path, pinned, http.StatusNotFound, "NOT_FOUND")
 	p.refused(http.MethodPost, "/events/deliveries/"+delivered+"/replay", nil, http.StatusConflict, "ALREADY_EXISTS")
@@ -182,7 +184,7 @@ func TestLostAccessSwitchesTheSubscriptionOff(t *testing.T) {
 	if at, err = p.app.Commands.ShareFeed(t.Context(), operator(), share); err != nil {
 		t.Fatal(err)
 	}
-	p.app.Progress.Await(t.Context(), at, "feeds", "dispatcher")
+	p.app.Progress.Await(t.Context(), at, feeds.ReadModel.Name, delivery.DispatcherName)
 	if s := p.call(http.MethodGet, path, nil, http.StatusOK); s["active"] != false {
 		t.Error("access alone switched it on again")
 	}
@@ -198,20 +200,20 @@ func TestLostAccessSwitchesTheSubscriptionOff(t *testing.T) {
 func TestScopesSayWhoReceives(t *testing.T) {
 	p := start(t, nil)
 	url, _ := p.endpoint(statuses(200))
-	feeds := make([]uuid.UUID, 2)
-	for i := range feeds {
+	pins := make([]uuid.UUID, 2)
+	for i := range pins {
 		id, at, err := p.app.Commands.RegisterFeed(t.Context(), operator(), command.RegisterFeed{FeedType: "news", Organization: organization, Name: "City"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.app.Progress.Await(t.Context(), at, "feeds", "dispatcher")
-		feeds[i] = id
+		p.app.Progress.Await(t.Context(), at, feeds.ReadModel.Name, delivery.DispatcherName)
+		pins[i] = id
 	}
 	scopes := map[string]map[string]any{
 		"all":    {"eventTypes": []string{"news.item.added"}, "scopeKind": "all"},
 		"kind":   {"eventTypes": []string{"news.*"}, "scopeKind": "feed_type", "feedType": "news"},
 		"events": {"eventTypes": []string{"*"}, "scopeKind": "feed_type", "feedType": "event"},
-		"pinned": {"eventTypes": []string{"*"}, "scopeKind": "feeds", "feeds": []any{map[string]any{"feedType": "news", "feedId": feeds[0].String()}}},
+		"pinned": {"eventTypes": []string{"*"}, "scopeKind": "feeds", "feeds": []any{map[string]any{"feedType": "news", "feedId": pins[0].String()}}},
 		"facts":  {"eventTypes": []string{"factcheck.*", "news.item.updated"}, "scopeKind": "all"},
 	}
 	ids := map[string]string{}
@@ -220,12 +222,12 @@ func TestScopesSayWhoReceives(t *testing.T) {
 		p.call(http.MethodPut, destinations+name+"/subscriptions/s", scope, http.StatusCreated)
 		ids[name] = fmt.Sprint(d["id"])
 	}
-	events := []uuid.UUID{p.announce("storm", uuid.Nil), p.announce("storm", feeds[0]), p.announce("storm", feeds[1])}
+	events := []uuid.UUID{p.announce("storm", uuid.Nil), p.announce("storm", pins[0]), p.announce("storm", pins[1])}
 	for name, want := range map[string][]int{"all": {0, 1, 2}, "kind": {1, 2}, "pinned": {1}, "events": nil, "facts": nil} {
 		for _, i := range want {
 			d := p.settled(deliveryOf(events[i], ids[name]), "succeeded")
 			event, _ := d["event"].(map[string]any)
-			if i > 0 && (event["feedType"] != "news" || event["feedId"] != feeds[i-1].String()) {
+			if i > 0 && (event["feedType"] != "news" || event["feedId"] != pins[i-1].String()) {
 				t.Errorf("event = %v, want its feed named", event)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/command"
+	"carillon/projections/organizations"
 )
 
 // Version is the program's, as the build recorded it.
@@ -50,7 +51,7 @@ func (a *App) DevelopmentKey(ctx context.Context) (string, error) {
 	if err := dev.KeepKey(a.cfg.DataDir, key); err != nil {
 		return "", err
 	}
-	a.Progress.Await(ctx, at, "organizations")
+	a.Progress.Await(ctx, at, organizations.ReadModel.Name)
 	return key, nil
 }
 

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"carillon/command/collection"
-	"carillon/command/delivery"
 	"carillon/eventstore"
 	"carillon/projections"
 )
@@ -29,11 +27,8 @@ type stretch struct{ from, to eventstore.Position }
 
 func newLags(store eventstore.Store, now func() time.Time) *lags {
 	l := &lags{store: store, now: now, filters: map[string]eventstore.Filter{}, seen: map[string]stretch{}}
-	for _, p := range projectors() {
-		l.filters[p.Name()] = p.Filter()
-	}
-	for _, p := range []eventstore.ProcessManager{new(delivery.Steward), new(delivery.Dispatcher), new(delivery.Health), new(collection.Curator)} {
-		l.filters[p.Name()] = p.Filter()
+	for _, c := range consumers() {
+		l.filters[c.name] = c.filter
 	}
 	return l
 }

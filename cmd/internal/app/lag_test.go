@@ -42,8 +42,8 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		ran := make(chan error, 1)
-		go func() { ran <- runner.Project(ctx, organizations.Projector{}) }()
-		if !runner.Progress.Await(ctx, to, organizations.Name) {
+		go func() { ran <- runner.Project(ctx, organizations.ReadModel) }()
+		if !runner.Progress.Await(ctx, to, organizations.ReadModel.Name) {
 			t.Error("the read model does not get there")
 		}
 		cancel()

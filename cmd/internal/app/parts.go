@@ -10,61 +10,41 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/command/delivery"
 	"carillon/eventstore"
-	"carillon/projections"
-	"carillon/projections/audit"
-	"carillon/projections/auditors"
-	"carillon/projections/deliveries"
-	"carillon/projections/destinations"
-	"carillon/projections/feeds"
-	"carillon/projections/health"
-	"carillon/projections/items"
-	"carillon/projections/organizations"
-	"carillon/projections/publications"
-	"carillon/projections/sources"
-	"carillon/projections/subscriptions"
 )
 
-// projectors lists every read model.
-func projectors() []projections.Projector {
-	return []projections.Projector{
-		organizations.Projector{}, feeds.Projector{}, sources.Projector{}, items.Projector{},
-		destinations.Projector{}, subscriptions.Projector{}, publications.Projector{}, deliveries.Projector{},
-		health.Projector{}, audit.Projector{}, auditors.Projector{},
-	}
-}
-
-// startProjections runs the read models. One that meets an event it can't decode stops alone: the others go on, and
+// startReadModels writes the read models. One that meets an event it can't decode stops alone: the others go on, and
 // readiness and metrics say so.
-func (a *App) startProjections(s *stage) {
+func (a *App) startReadModels(s *stage) {
 	if !a.cfg.Is(config.RoleProject) {
 		return
 	}
-	for _, p := range projectors() {
-		s.run(func(ctx context.Context) error { return a.stopAlone(a.runner.Project(ctx, p)) })
+	for _, m := range ReadModels() {
+		s.run(func(ctx context.Context) error { return a.stopAlone(a.runner.Project(ctx, m)) })
 	}
 }
 
-// startDelivery runs the process managers of delivery, and the workers.
-func (a *App) startDelivery(working, projecting *stage) {
-	var handoff delivery.Handoff
+// startProcessManagers runs those that belong to the process's roles.
+func (a *App) startProcessManagers(s *stage) {
+	with := reactions{
+		store: a.base.store, commands: a.Commands, log: a.log,
+		holdings: adapters.Holdings{Store: a.base.store, Progress: a.Progress, Queries: a.Queries, Vault: a.Commands.Vault},
+		policy:   delivery.HealthPolicy{After: a.cfg.AutoDisableAfter, MinStreak: a.cfg.AutoDisableMinStreak},
+	}
 	if a.cfg.Is(config.RoleDeliver) {
-		handoff = a.deliverer
+		with.handoff = a.deliverer
+	}
+	for _, m := range processManagers(with) {
+		if a.cfg.Is(m.role) {
+			s.run(func(ctx context.Context) error { return a.stopAlone(a.runner.React(ctx, m.fresh)) })
+		}
+	}
+}
+
+// startDelivery runs the workers.
+func (a *App) startDelivery(working, projecting *stage) {
+	if a.cfg.Is(config.RoleDeliver) {
 		projecting.run(func(ctx context.Context) error { a.queue.StayAlive(ctx, a.log); return nil })
 		working.run(a.deliverer.Run)
-	}
-	if !a.cfg.Is(config.RoleDispatch) {
-		return
-	}
-	held := adapters.Holdings{Store: a.base.store, Progress: a.Progress, Queries: a.Queries, Vault: a.Commands.Vault}
-	processes := []func() eventstore.ProcessManager{
-		func() eventstore.ProcessManager { return delivery.NewSteward(a.base.store, held) },
-		func() eventstore.ProcessManager { return delivery.NewDispatcher(a.base.store, handoff, a.log) },
-		func() eventstore.ProcessManager {
-			return delivery.NewHealth(a.base.store, delivery.HealthPolicy{After: a.cfg.AutoDisableAfter, MinStreak: a.cfg.AutoDisableMinStreak})
-		},
-	}
-	for _, fresh := range processes {
-		working.run(func(ctx context.Context) error { return a.stopAlone(a.runner.React(ctx, fresh)) })
 	}
 }
 

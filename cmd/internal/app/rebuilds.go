@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -34,18 +35,15 @@ func (r *rebuilds) Status(ctx context.Context) ([]adminapi.Projection, error) {
 	if err != nil {
 		return nil, err
 	}
-	readModels := map[string]bool{}
-	for _, p := range projectors() {
-		readModels[p.Name()] = true
+	kinds := map[string]string{}
+	for _, c := range consumers() {
+		kinds[c.name] = c.kind
 	}
 	list := make([]adminapi.Projection, len(statuses))
 	for i, s := range statuses {
 		list[i] = adminapi.Projection{
-			Name: s.Name, Kind: "process", Position: s.Position.String(), Head: head.String(), Events: s.Events,
+			Name: s.Name, Kind: cmp.Or(kinds[s.Name], "process"), Position: s.Position.String(), Head: head.String(), Events: s.Events,
 			UpdatedAt: s.UpdatedAt, Stopped: s.Stopped, Rebuild: r.progress(s.Name),
-		}
-		if readModels[s.Name] {
-			list[i].Kind = "readModel"
 		}
 		if lag, err := r.app.lags.of(ctx, s, head); err == nil {
 			behind := lag.Seconds()
@@ -67,8 +65,8 @@ func (r *rebuilds) progress(name string) *adminapi.Rebuild {
 
 // Rebuild implements adminapi.Projections.
 func (r *rebuilds) Rebuild(_ context.Context, name string) error {
-	for _, p := range projectors() {
-		if p.Name() != name {
+	for _, m := range ReadModels() {
+		if m.Name != name {
 			continue
 		}
 		r.mu.Lock()
@@ -77,33 +75,33 @@ func (r *rebuilds) Rebuild(_ context.Context, name string) error {
 			return adminapi.ErrRebuilding
 		}
 		r.under[name] = &adminapi.Rebuild{StartedAt: time.Now().UTC()}
-		r.works.Go(func() { r.run(p) })
+		r.works.Go(func() { r.run(m) })
 		return nil
 	}
 	return adminapi.ErrNoProjection
 }
 
 // run outlives the request that asked for it, and ends with the process.
-func (r *rebuilds) run(p projections.Projector) {
-	log := r.app.log.With("projection", p.Name())
+func (r *rebuilds) run(m projections.ReadModel) {
+	log := r.app.log.With("projection", m.Name)
 	log.Info("rebuild begins")
 	started := time.Now()
-	err := r.app.runner.Rebuild(r.app.ending, p, func(at, head eventstore.Position) {
+	err := r.app.runner.Rebuild(r.app.ending, m, func(at, head eventstore.Position) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.under[p.Name()].Done, r.under[p.Name()].Total = int64(at.Commit), int64(head.Commit) //nolint:gosec // positions fit an int64
+		r.under[m.Name].Done, r.under[m.Name].Total = int64(at.Commit), int64(head.Commit) //nolint:gosec // positions fit an int64
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil {
-		delete(r.under, p.Name())
+		delete(r.under, m.Name)
 		log.Info("rebuild done", "took", time.Since(started).Round(time.Millisecond))
 		return
 	}
 	log.Error("rebuild failed, the old read model goes on", "error", err)
-	r.under[p.Name()].Error = err.Error()
+	r.under[m.Name].Error = err.Error()
 	if errors.Is(err, projections.ErrRebuilding) {
-		r.under[p.Name()].Error = "another node is rebuilding it"
+		r.under[m.Name].Error = "another node is rebuilding it"
 	}
 }
 

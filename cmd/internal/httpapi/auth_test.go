@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/projections/organizations"
 )
 
 // untouchable is a body that must not be read.
@@ -38,7 +39,7 @@ func TestKeyIsCheckedBeforeAnythingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, "organizations")
+	s.Await(t, at, organizations.ReadModel.Name)
 	c.pass(time.Hour - time.Millisecond)
 	if got := s.do(t, request{path: "/feeds/events", key: expired}); got.status != http.StatusOK {
 		t.Fatalf("before the key expires: %d %s", got.status, got.body)
@@ -97,7 +98,7 @@ func TestKeyStopsWorkingOnceRevoked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, "organizations")
+	s.Await(t, at, organizations.ReadModel.Name)
 	c.pass(time.Second / 2) // the rest of the second that it may take is the read model's
 	if got := s.do(t, request{path: "/feeds/events", key: key}); got.status != http.StatusUnauthorized {
 		t.Errorf("the revoked key is answered %d", got.status)

@@ -21,7 +21,7 @@ func TestConfigIsValidated(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	validate := func(config string) response {
-		return s.do(t, request{method: "POST", path: destinations + "/validate", body: `{"transport":"webhook","config":` + config + `}`})
+		return s.do(t, request{method: "POST", path: destinationsPath + "/validate", body: `{"transport":"webhook","config":` + config + `}`})
 	}
 	var found struct {
 		Reachable      bool   `json:"reachable"`
@@ -49,10 +49,10 @@ func TestConfigIsValidated(t *testing.T) {
 		`{}`: "config is required", `{"config":{}}`: "config.url is required", `{"config":{"url":7}}`: "config.url must be a string",
 		`{"name":"x","config":{"url":"https://127.0.0.1/"}}`: "name is not a known field",
 	} {
-		s.do(t, request{method: "POST", path: destinations + "/validate", body: body}).refused(t, 400, "INVALID_BODY", message)
+		s.do(t, request{method: "POST", path: destinationsPath + "/validate", body: body}).refused(t, 400, "INVALID_BODY", message)
 	}
 	var page pageTotal
-	s.do(t, request{path: destinations}).into(t, 200, &page)
+	s.do(t, request{path: destinationsPath}).into(t, 200, &page)
 	if page.Total != 0 {
 		t.Error("validation saved a destination")
 	}
@@ -96,7 +96,7 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	var created destinationView
-	s.do(t, request{method: "POST", path: destinations, body: `{"name":"x","externalId":"crm","config":{"url":"` + receiver.URL + `","headers":{"X-Token":"t0ken"}}}`}).into(t, 201, &created)
+	s.do(t, request{method: "POST", path: destinationsPath, body: `{"name":"x","externalId":"crm","config":{"url":"` + receiver.URL + `","headers":{"X-Token":"t0ken"}}}`}).into(t, 201, &created)
 	secrets := s.rotate(t, "crm")
 	before, untouched := s.EventTypes(t, "destination-"+created.ID), s.read(t, "crm")
 	head, err := s.Store.Head(t.Context())
@@ -105,7 +105,7 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 	}
 
 	var tested testedView
-	s.do(t, request{method: "POST", path: destinations + "/crm/test"}).into(t, 200, &tested)
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/test"}).into(t, 200, &tested)
 	got := <-arrived
 	if !tested.Delivered || *tested.StatusCode != 200 || tested.Error != nil || tested.ResponseTimeMs == nil || tested.Event.Type != "delivery.test" {
 		t.Errorf("answer = %+v", tested)
@@ -143,7 +143,7 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 	for _, answered := range []int{http.StatusInternalServerError, http.StatusFound} {
 		status = answered
 		tested = testedView{}
-		s.do(t, request{method: "POST", path: destinations + "/crm/test"}).into(t, 200, &tested)
+		s.do(t, request{method: "POST", path: destinationsPath + "/crm/test"}).into(t, 200, &tested)
 		<-arrived
 		if tested.Delivered || *tested.StatusCode != answered || tested.Error == nil {
 			t.Errorf("answered %d: %+v, want it not delivered, with an error", answered, tested)
@@ -151,7 +151,7 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 	}
 	receiver.Close()
 	tested = testedView{}
-	s.do(t, request{method: "POST", path: destinations + "/crm/test"}).into(t, 200, &tested)
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/test"}).into(t, 200, &tested)
 	if tested.Delivered || tested.StatusCode != nil || tested.Error == nil || strings.Contains(*tested.Error, receiver.URL) {
 		t.Errorf("nobody there: %+v, want no status, and an error without the address", tested)
 	}
@@ -161,7 +161,7 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 		t.Errorf("the tests wrote to the event store: %v, was %v, %v", now, head, err)
 	}
 	var page pageTotal
-	s.do(t, request{path: destinations + "/crm/deliveries"}).into(t, 200, &page)
+	s.do(t, request{path: destinationsPath + "/crm/deliveries"}).into(t, 200, &page)
 	if page.Total != 0 {
 		t.Errorf("%d deliveries, want none of a test", page.Total)
 	}
@@ -182,8 +182,8 @@ func TestTestsAndValidationsShareOneLimit(t *testing.T) {
 	s := serve(t)
 	c := s.clock(t)
 	s.destination(t, "crm")
-	test := request{method: "POST", path: destinations + "/crm/test"}
-	validate := request{method: "POST", path: destinations + "/validate", body: `{"config":{"url":"https://127.0.0.1:1/"}}`}
+	test := request{method: "POST", path: destinationsPath + "/crm/test"}
+	validate := request{method: "POST", path: destinationsPath + "/validate", body: `{"config":{"url":"https://127.0.0.1:1/"}}`}
 	for range 5 {
 		s.do(t, test).into(t, 200, new(any))
 		s.do(t, validate).into(t, 200, new(any))
@@ -196,7 +196,7 @@ func TestTestsAndValidationsShareOneLimit(t *testing.T) {
 		}
 	}
 	for range 12 { // creating is not limited
-		s.do(t, request{method: "POST", path: destinations, body: validate.body[:1] + `"name":"x",` + validate.body[1:]}).into(t, 201, new(any))
+		s.do(t, request{method: "POST", path: destinationsPath, body: validate.body[:1] + `"name":"x",` + validate.body[1:]}).into(t, 201, new(any))
 	}
 	_, other := s.Organization(t, "Library")
 	validate.key = other
@@ -223,7 +223,7 @@ func TestLimitIsSharedByNodesAndSafeAtOnce(t *testing.T) {
 		second.ServeHTTP(w, r)
 	})
 	got := s.concurrently(t, 30, func(i int) request {
-		return request{method: "POST", path: destinations + "/crm/test", header: map[string]string{"X-Node": strconv.Itoa(i % 2)}}
+		return request{method: "POST", path: destinationsPath + "/crm/test", header: map[string]string{"X-Node": strconv.Itoa(i % 2)}}
 	})
 	if got[http.StatusOK] != 10 || got[http.StatusTooManyRequests] != 20 {
 		t.Errorf("%v, want 10 times 200 and 20 times 429", got)
@@ -236,10 +236,10 @@ func TestCounterStoreGone(t *testing.T) {
 	s.destination(t, "crm")
 	s.rewire(t, func(p *httpapi.Dependencies) { p.Limiter = adapters.NewCheckLimiter(gone(t), time.Now) })
 	for _, in := range []request{
-		{method: "POST", path: destinations + "/crm/test"},
-		{method: "POST", path: destinations + "/validate", body: `{"config":{"url":"https://127.0.0.1:1/"}}`},
+		{method: "POST", path: destinationsPath + "/crm/test"},
+		{method: "POST", path: destinationsPath + "/validate", body: `{"config":{"url":"https://127.0.0.1:1/"}}`},
 	} {
 		s.do(t, in).refused(t, 503, "SERVICE_UNAVAILABLE", "the request itself was fine")
 	}
-	s.do(t, request{method: "POST", path: destinations + "/" + uuid.NewString() + "/test", body: `{"x":1}`}).refused(t, 400, "INVALID_BODY", "x is not a known field")
+	s.do(t, request{method: "POST", path: destinationsPath + "/" + uuid.NewString() + "/test", body: `{"x":1}`}).refused(t, 400, "INVALID_BODY", "x is not a known field")
 }

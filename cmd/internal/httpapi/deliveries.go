@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/projections/deliveries"
 	"carillon/query"
 )
 
@@ -105,7 +106,7 @@ func (a *API) replayDelivery(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "deliveries")
+	a.await(r.Context(), at, deliveries.ReadModel.Name)
 	a.Wake()
 	return wire.Accepted(replayJSON{DeliveryID: id, WorkflowID: run}), nil
 }

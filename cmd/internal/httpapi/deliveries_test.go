@@ -14,7 +14,10 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	dispatching "carillon/command/delivery"
 	"carillon/eventstore"
+	"carillon/projections/deliveries"
+	"carillon/projections/feeds"
 )
 
 // published publishes an event and returns the id of its delivery to a destination, once that can be read.
@@ -54,7 +57,7 @@ func (s *server) happens(t *testing.T, id string, order delivery.Command) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, out.Position, "deliveries")
+	s.Await(t, out.Position, deliveries.ReadModel.Name)
 }
 
 // attempt is an attempt that began under a number and was answered with a status and a body.
@@ -81,7 +84,7 @@ func (s *server) attempt(t *testing.T, destination string, number, status int, b
 func (s *server) subscribed(t *testing.T, name string) destinationView {
 	t.Helper()
 	created := s.destination(t, name)
-	s.do(t, request{method: "POST", path: destinations + "/" + created.ID + "/subscriptions", body: `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	s.do(t, request{method: "POST", path: destinationsPath + "/" + created.ID + "/subscriptions", body: `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
 	return created
 }
 
@@ -202,7 +205,7 @@ func TestDeliveriesAreListedAndFiltered(t *testing.T) {
 				HasMore bool `json:"hasMore"`
 			} `json:"pagination"`
 		}
-		s.do(t, request{path: destinations + "/crm/deliveries" + query}).into(t, 200, &page)
+		s.do(t, request{path: destinationsPath + "/crm/deliveries" + query}).into(t, 200, &page)
 		got, wanted := make([]string, 0, 3), make([]string, 0, 3)
 		for _, item := range page.Items {
 			got = append(got, item.ID)
@@ -231,7 +234,7 @@ func (s *server) feed(t *testing.T, owner uuid.UUID) uuid.UUID {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, "feeds", "dispatcher")
+	s.Await(t, at, feeds.ReadModel.Name, dispatching.DispatcherName)
 	return id
 }
 
@@ -285,13 +288,13 @@ func TestReplayAndItsRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, "feeds", "dispatcher")
+	s.Await(t, at, feeds.ReadModel.Name, dispatching.DispatcherName)
 	lost := s.published(t, destination.ID, command.EventInput{FeedType: "news", FeedID: feed})
 	s.happens(t, lost, s.attempt(t, destination.ID, 1, 204, ""))
 	if at, err = s.Commands.UnshareFeed(t.Context(), apitest.Operator, share); err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, "feeds")
+	s.Await(t, at, feeds.ReadModel.Name)
 	replay(lost).refused(t, 409, "ALREADY_EXISTS", "no longer has access to the feed")
 	replay(uuid.NewString()).refused(t, 404, "NOT_FOUND", "delivery not found")
 }
@@ -320,7 +323,7 @@ func TestBackfillMakesWhatIsMissingOnce(t *testing.T) {
 	}
 	s.published(t, first.ID, command.EventInput{Type: "factcheck.status.changed", Data: factcheck})
 	late := s.destination(t, "late")
-	s.do(t, request{method: "POST", path: destinations + "/late/subscriptions", body: `{"eventTypes":["news.*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	s.do(t, request{method: "POST", path: destinationsPath + "/late/subscriptions", body: `{"eventTypes":["news.*"],"scopeKind":"all"}`}).into(t, 201, new(any))
 	type view struct {
 		EventsScanned     int `json:"eventsScanned"`
 		DeliveriesCreated int `json:"deliveriesCreated"`
@@ -328,22 +331,22 @@ func TestBackfillMakesWhatIsMissingOnce(t *testing.T) {
 	window := `{"since":"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `","until":"` + time.Now().Add(time.Hour).Format("2006-01-02T15:04:05-07:00") + `"}`
 	for _, want := range []view{{3, 3}, {3, 0}} {
 		var got view
-		s.do(t, request{method: "POST", path: destinations + "/late/backfill", body: window}).into(t, 200, &got)
+		s.do(t, request{method: "POST", path: destinationsPath + "/late/backfill", body: window}).into(t, 200, &got)
 		if got != want {
 			t.Errorf("backfill = %+v, want %+v", got, want)
 		}
 		var page pageTotal
-		s.do(t, request{path: destinations + "/" + late.ID + "/deliveries"}).into(t, 200, &page)
+		s.do(t, request{path: destinationsPath + "/" + late.ID + "/deliveries"}).into(t, 200, &page)
 		if page.Total != 3 {
 			t.Errorf("%d deliveries, want 3", page.Total)
 		}
 	}
 	var none view
-	s.do(t, request{method: "POST", path: destinations + "/first/backfill", body: window}).into(t, 200, &none)
+	s.do(t, request{method: "POST", path: destinationsPath + "/first/backfill", body: window}).into(t, 200, &none)
 	if none != (view{4, 0}) {
 		t.Errorf("backfill of what was delivered = %+v, want 4 scanned and none made", none)
 	}
-	s.do(t, request{method: "POST", path: destinations + "/late/backfill", body: `{"since":"2020-01-01T00:00:00Z","until":"2020-01-31T00:00:00Z"}`}).into(t, 200, &none)
+	s.do(t, request{method: "POST", path: destinationsPath + "/late/backfill", body: `{"since":"2020-01-01T00:00:00Z","until":"2020-01-31T00:00:00Z"}`}).into(t, 200, &none)
 	if none != (view{}) {
 		t.Errorf("backfill of long ago = %+v", none)
 	}
@@ -362,13 +365,13 @@ func TestBackfillIsRefused(t *testing.T) {
 		`{"since":"2026-11-02T00:00:00Z","until":"2026-11-01T23:59:59Z"}`:        "until must not be before since",
 		`{"since":"2026-10-01T00:00:00Z","until":"2026-10-31T00:00:00.000001Z"}`: "30 days",
 	} {
-		s.do(t, request{method: "POST", path: destinations + "/crm/backfill", body: body}).refused(t, 400, "INVALID_BODY", message)
+		s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: body}).refused(t, 400, "INVALID_BODY", message)
 	}
 	for _, body := range []string{
 		`{"since":"2026-10-01T00:00:00Z","until":"2026-10-31T00:00:00Z"}`,   // exactly 30 days
 		`{"since":"2026-10-01T02:00:00+02:00","until":"2026-10-01T00:00Z"}`, // one instant
 	} {
-		s.do(t, request{method: "POST", path: destinations + "/crm/backfill", body: body}).into(t, 200, new(any))
+		s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: body}).into(t, 200, new(any))
 	}
 }
 
@@ -376,7 +379,7 @@ func TestBackfillOverTheCapMakesNothing(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	destination := s.destination(t, "crm")
-	s.do(t, request{method: "POST", path: destinations + "/crm/subscriptions", body: `{"eventTypes":["news.item.added"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: `{"eventTypes":["news.item.added"],"scopeKind":"all"}`}).into(t, 201, new(any))
 	publish := func(n int, kind string) {
 		if _, err := s.Pool.Exec(t.Context(), `INSERT INTO publications.publications (id, organization, type, source, time, published_at, data)
 			SELECT gen_random_uuid(), $1, $2, '/news', '2026-10-01T00:00:00Z'::timestamptz + i * interval '1 second', now(), '{}'::bytea FROM generate_series(1, $3) i`,
@@ -386,10 +389,10 @@ func TestBackfillOverTheCapMakesNothing(t *testing.T) {
 	}
 	publish(10_001, "news.item.added")
 	publish(500, "research.status.changed") // nobody wants these: not in scope
-	s.do(t, request{method: "POST", path: destinations + "/crm/backfill", body: `{"since":"2026-10-01T00:00:00Z","until":"2026-10-02T00:00:00Z"}`}).
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: `{"since":"2026-10-01T00:00:00Z","until":"2026-10-02T00:00:00Z"}`}).
 		refused(t, 400, "VALIDATION_FAILED", "10000")
 	var page pageTotal
-	s.do(t, request{path: destinations + "/" + destination.ID + "/deliveries"}).into(t, 200, &page)
+	s.do(t, request{path: destinationsPath + "/" + destination.ID + "/deliveries"}).into(t, 200, &page)
 	if page.Total != 0 {
 		t.Errorf("%d deliveries were made all the same", page.Total)
 	}
@@ -397,7 +400,7 @@ func TestBackfillOverTheCapMakesNothing(t *testing.T) {
 		EventsScanned     int `json:"eventsScanned"`
 		DeliveriesCreated int `json:"deliveriesCreated"`
 	}
-	s.do(t, request{method: "POST", path: destinations + "/crm/backfill", body: `{"since":"2026-10-01T00:00:02Z","until":"2026-10-02T00:00:00Z"}`}).into(t, 200, &done)
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: `{"since":"2026-10-01T00:00:02Z","until":"2026-10-02T00:00:00Z"}`}).into(t, 200, &done)
 	if done.EventsScanned != 10_000 || done.DeliveriesCreated != 10_000 {
 		t.Errorf("backfill of exactly the cap = %+v", done)
 	}

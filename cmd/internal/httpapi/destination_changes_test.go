@@ -16,9 +16,11 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/projections/destinations"
+	"carillon/projections/subscriptions"
 )
 
-const destinations = "/events/destinations"
+const destinationsPath = "/events/destinations"
 
 // receiverURL is an endpoint that answers with a status.
 func receiverURL(t *testing.T, status int) string {
@@ -35,13 +37,13 @@ func (s *server) destination(t *testing.T, name string) (created destinationView
 	if name != "" {
 		more = `"externalId":"` + name + `",`
 	}
-	s.do(t, request{method: "POST", path: destinations, body: destinationBody(t, more)}).into(t, 201, &created)
+	s.do(t, request{method: "POST", path: destinationsPath, body: destinationBody(t, more)}).into(t, 201, &created)
 	return created
 }
 
 func (s *server) read(t *testing.T, ref string) (found destinationView) {
 	t.Helper()
-	s.do(t, request{path: destinations + "/" + ref}).into(t, 200, &found)
+	s.do(t, request{path: destinationsPath + "/" + ref}).into(t, 200, &found)
 	return found
 }
 
@@ -51,7 +53,7 @@ func TestPutCreatesThenReplacesThenChangesNothing(t *testing.T) {
 	url := receiverURL(t, 204)
 	full := `{"name":"CRM","transport":"webhook","config":{"url":"` + url + `","headers":{"X-Token":"t0ken"}},"debounceWindowSeconds":7}`
 	var created, replaced destinationView
-	s.do(t, request{method: "PUT", path: destinations + "/crm", body: full}).into(t, 201, &created)
+	s.do(t, request{method: "PUT", path: destinationsPath + "/crm", body: full}).into(t, 201, &created)
 	if created.ExternalID == nil || *created.ExternalID != "crm" || created.Validation == nil || !created.Validation.Reachable {
 		t.Errorf("created %+v, want externalId crm and the probe's result", created)
 	}
@@ -61,7 +63,7 @@ func TestPutCreatesThenReplacesThenChangesNothing(t *testing.T) {
 	stream := "destination-" + created.ID
 	written := []string{"destination.created.v1", "destination.secret-minted.v1"}
 	for _, ref := range []string{"crm", created.ID, strings.ToUpper(created.ID)} {
-		s.do(t, request{method: "PUT", path: destinations + "/" + ref, body: full}).into(t, 200, &replaced)
+		s.do(t, request{method: "PUT", path: destinationsPath + "/" + ref, body: full}).into(t, 200, &replaced)
 	}
 	if got := s.EventTypes(t, stream); !slices.Equal(got, written) {
 		t.Errorf("the same request again wrote %v, want no more than %v", got, written)
@@ -70,7 +72,7 @@ func TestPutCreatesThenReplacesThenChangesNothing(t *testing.T) {
 		t.Errorf("replaced %+v, want no validation and masked secrets", replaced)
 	}
 	replaced = destinationView{}
-	s.do(t, request{method: "PUT", path: destinations + "/crm", body: `{"name":"CRM 2","config":{"url":"` + url + `"}}`}).into(t, 200, &replaced)
+	s.do(t, request{method: "PUT", path: destinationsPath + "/crm", body: `{"name":"CRM 2","config":{"url":"` + url + `"}}`}).into(t, 200, &replaced)
 	if replaced.ID != created.ID || replaced.Name != "CRM 2" || len(replaced.Config.Headers) != 0 || replaced.DebounceWindowSeconds != 0 {
 		t.Errorf("replaced %+v, want the omitted fields cleared", replaced)
 	}
@@ -89,7 +91,7 @@ func TestPutIsRefused(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	url := receiverURL(t, 204)
-	s.do(t, request{method: "PUT", path: destinations + "/crm", body: `{"name":"CRM","config":{"url":"` + url + `"}}`}).into(t, 201, new(any))
+	s.do(t, request{method: "PUT", path: destinationsPath + "/crm", body: `{"name":"CRM","config":{"url":"` + url + `"}}`}).into(t, 201, new(any))
 	good := `{"name":"x","config":{"url":"` + url + `"}}`
 	tests := []struct{ ref, body, code, message string }{
 		{"crm", `{"name":"x","externalId":"crm","config":{"url":"` + url + `"}}`, "INVALID_BODY", "externalId is not a known field"},
@@ -112,10 +114,10 @@ func TestPutIsRefused(t *testing.T) {
 		}
 	}
 	for _, tt := range tests {
-		s.do(t, request{method: "PUT", path: destinations + "/" + tt.ref, body: tt.body}).refused(t, 400, tt.code, tt.message)
+		s.do(t, request{method: "PUT", path: destinationsPath + "/" + tt.ref, body: tt.body}).refused(t, 400, tt.code, tt.message)
 	}
-	s.do(t, request{method: "PUT", path: destinations + "/" + uuid.NewString(), body: good}).refused(t, 404, "NOT_FOUND", "destination not found")
-	s.do(t, request{path: destinations + "/new"}).refused(t, 404, "NOT_FOUND", "destination not found")
+	s.do(t, request{method: "PUT", path: destinationsPath + "/" + uuid.NewString(), body: good}).refused(t, 404, "NOT_FOUND", "destination not found")
+	s.do(t, request{path: destinationsPath + "/new"}).refused(t, 404, "NOT_FOUND", "destination not found")
 }
 
 func TestPatchMerges(t *testing.T) {
@@ -148,7 +150,7 @@ func TestPatchMerges(t *testing.T) {
 	for _, step := range steps {
 		before := s.EventTypes(t, stream)
 		var got destinationView
-		s.do(t, request{method: "PATCH", path: destinations + "/" + created.ID, body: step.body}).into(t, 200, &got)
+		s.do(t, request{method: "PATCH", path: destinationsPath + "/" + created.ID, body: step.body}).into(t, 200, &got)
 		step.change(&want)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("PATCH %s (-want +got):\n%s", step.body, diff)
@@ -160,7 +162,7 @@ func TestPatchMerges(t *testing.T) {
 			t.Errorf("PATCH %s wrote %v, want %v", step.body, wrote, step.events)
 		}
 	}
-	s.do(t, request{path: destinations + "/crm"}).refused(t, 404, "NOT_FOUND", "destination not found")
+	s.do(t, request{path: destinationsPath + "/crm"}).refused(t, 404, "NOT_FOUND", "destination not found")
 	s.destination(t, "crm") // the old name is free
 	for body, want := range map[string][2]string{
 		`{"status":"auto_disabled"}`:                    {"INVALID_BODY", "status must be one of enabled, disabled"},
@@ -178,10 +180,10 @@ func TestPatchMerges(t *testing.T) {
 		`{"config":{"url":"https://169.254.169.254/"}}`: {"VALIDATION_FAILED", "private or reserved"},
 		`{"config":{"headers":{"Host":"x"}}}`:           {"VALIDATION_FAILED", "Host"},
 	} {
-		s.do(t, request{method: "PATCH", path: destinations + "/crm-2", body: body}).refused(t, 400, want[0], want[1])
+		s.do(t, request{method: "PATCH", path: destinationsPath + "/crm-2", body: body}).refused(t, 400, want[0], want[1])
 	}
-	s.do(t, request{method: "PATCH", path: destinations + "/crm-2", body: `{"externalId":"crm"}`}).refused(t, 409, "ALREADY_EXISTS", `"crm"`)
-	s.do(t, request{method: "PATCH", path: destinations + "/nobody", body: `{}`}).refused(t, 404, "NOT_FOUND", "destination not found")
+	s.do(t, request{method: "PATCH", path: destinationsPath + "/crm-2", body: `{"externalId":"crm"}`}).refused(t, 409, "ALREADY_EXISTS", `"crm"`)
+	s.do(t, request{method: "PATCH", path: destinationsPath + "/nobody", body: `{}`}).refused(t, 404, "NOT_FOUND", "destination not found")
 }
 
 func TestHeaderRules(t *testing.T) {
@@ -204,15 +206,15 @@ func TestHeaderRules(t *testing.T) {
 	}
 	for list, message := range refused {
 		for _, in := range []request{
-			{method: "POST", path: destinations, body: `{"name":"x","config":{"url":"https://127.0.0.1/","headers":{` + list + `}}}`},
-			{method: "PUT", path: destinations + "/crm", body: `{"name":"x","config":{"url":"https://127.0.0.1/","headers":{` + list + `}}}`},
-			{method: "PATCH", path: destinations + "/crm", body: `{"config":{"headers":{` + list + `}}}`},
+			{method: "POST", path: destinationsPath, body: `{"name":"x","config":{"url":"https://127.0.0.1/","headers":{` + list + `}}}`},
+			{method: "PUT", path: destinationsPath + "/crm", body: `{"name":"x","config":{"url":"https://127.0.0.1/","headers":{` + list + `}}}`},
+			{method: "PATCH", path: destinationsPath + "/crm", body: `{"config":{"headers":{` + list + `}}}`},
 		} {
 			s.do(t, in).refused(t, 400, "VALIDATION_FAILED", message)
 		}
 	}
 	for _, list := range []string{headers(20, 1), headers(1, 8<<10-len("X-H00"))} {
-		s.do(t, request{method: "PATCH", path: destinations + "/crm", body: `{"config":{"headers":{` + list + `}}}`}).into(t, 200, new(any))
+		s.do(t, request{method: "PATCH", path: destinationsPath + "/crm", body: `{"config":{"headers":{` + list + `}}}`}).into(t, 200, new(any))
 	}
 }
 
@@ -232,8 +234,8 @@ func TestDeletedDestinationIsGoneAtOnce(t *testing.T) {
 	var subscription struct {
 		ID string `json:"id"`
 	}
-	s.do(t, request{method: "POST", path: destinations + "/crm/subscriptions", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, &subscription)
-	got := s.do(t, request{method: "DELETE", path: destinations + "/crm"})
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, &subscription)
+	got := s.do(t, request{method: "DELETE", path: destinationsPath + "/crm"})
 	if got.status != http.StatusOK || got.body != `{"success":true}` {
 		t.Errorf("DELETE: %d %s", got.status, got.body)
 	}
@@ -285,8 +287,8 @@ func TestHeadersKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	headers := `{"X-1":"a","X-2":"a","X-3":"a","X-4":"a","X-5":"a","X-6":"a","X-7":"a","X-8":"a","X-9":"a"}`
-	s.do(t, request{method: "PUT", path: destinations + "/crm", body: `{"name":"x","config":{"url":"` + receiverURL(t, 204) + `","headers":` + headers + `}}`}).into(t, 201, new(any))
-	if got := s.do(t, request{path: destinations + "/crm"}); !strings.Contains(got.body, headers) {
+	s.do(t, request{method: "PUT", path: destinationsPath + "/crm", body: `{"name":"x","config":{"url":"` + receiverURL(t, 204) + `","headers":` + headers + `}}`}).into(t, 201, new(any))
+	if got := s.do(t, request{path: destinationsPath + "/crm"}); !strings.Contains(got.body, headers) {
 		t.Errorf("%s, want the headers sorted by name", got.body)
 	}
 }
@@ -299,7 +301,7 @@ func TestChangesAtOnceAllSucceed(t *testing.T) {
 	const n = 50
 	got := s.concurrently(t, n, func(i int) request {
 		body := fmt.Sprintf(`{"name":"CRM %d","config":{"url":%q}}`, i, url)
-		return request{method: []string{"PUT", "PATCH"}[i%2], path: destinations + "/crm", body: body}
+		return request{method: []string{"PUT", "PATCH"}[i%2], path: destinationsPath + "/crm", body: body}
 	})
 	if got[http.StatusOK] != n {
 		t.Errorf("%v, want %d times 200", got, n)
@@ -314,10 +316,10 @@ func TestRenamesAtOnceLeaveEachNameToOne(t *testing.T) {
 	var subscribed struct {
 		ID string `json:"id"`
 	}
-	s.do(t, request{method: "PUT", path: destinations + "/" + created.ID + "/subscriptions/a", body: "{" + declared + "}"}).into(t, 201, &subscribed)
+	s.do(t, request{method: "PUT", path: destinationsPath + "/" + created.ID + "/subscriptions/a", body: "{" + declared + "}"}).into(t, 201, &subscribed)
 	for collection, tt := range map[string]struct{ id, more string }{
-		destinations: {created.ID, fmt.Sprintf(`"name":"other","config":{"url":%q}`, receiverURL(t, 204))},
-		destinations + "/" + created.ID + "/subscriptions": {subscribed.ID, declared},
+		destinationsPath: {created.ID, fmt.Sprintf(`"name":"other","config":{"url":%q}`, receiverURL(t, 204))},
+		destinationsPath + "/" + created.ID + "/subscriptions": {subscribed.ID, declared},
 	} {
 		for range 5 {
 			got := s.concurrently(t, 12, func(i int) request {
@@ -359,18 +361,18 @@ func TestWhatIsDeletedRightAfterItsChange(t *testing.T) {
 	} {
 		s.rewire(t, func(*httpapi.Dependencies) {})
 		created := s.destination(t, "")
-		s.do(t, request{method: "PUT", path: destinations + "/" + created.ID + "/subscriptions/all", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+		s.do(t, request{method: "PUT", path: destinationsPath + "/" + created.ID + "/subscriptions/all", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
 		s.rewire(t, func(p *httpapi.Dependencies) {
 			p.Await = func(ctx context.Context, _ eventstore.Position, _ ...string) bool {
 				at, err := s.Commands.DeleteDestination(ctx, command.Caller{Organization: s.org}, uuid.MustParse(created.ID))
-				return err == nil && s.Progress.Await(ctx, at, "destinations", "subscriptions")
+				return err == nil && s.Progress.Await(ctx, at, destinations.ReadModel.Name, subscriptions.ReadModel.Name)
 			}
 		})
 		method := "PATCH"
 		if path == "/subscriptions/new" {
 			method = "PUT"
 		}
-		s.do(t, request{method: method, path: destinations + "/" + created.ID + path, body: body}).refused(t, 404, "NOT_FOUND", "not found")
+		s.do(t, request{method: method, path: destinationsPath + "/" + created.ID + path, body: body}).refused(t, 404, "NOT_FOUND", "not found")
 	}
 }
 
@@ -379,23 +381,23 @@ func TestOfManyCreatesWithOneNameOneSucceeds(t *testing.T) {
 	s := serve(t)
 	const n = 50
 	body := destinationBody(t, `"externalId":"crm",`)
-	got := s.concurrently(t, n, func(int) request { return request{method: "POST", path: destinations, body: body} })
+	got := s.concurrently(t, n, func(int) request { return request{method: "POST", path: destinationsPath, body: body} })
 	if got[http.StatusCreated] != 1 || got[http.StatusConflict] != n-1 {
 		t.Errorf("POST: %v, want one 201 and %d times 409", got, n-1)
 	}
 	bare := `{"name":"ERP","config":{"url":"` + receiverURL(t, 204) + `"}}`
-	got = s.concurrently(t, n, func(int) request { return request{method: "PUT", path: destinations + "/erp", body: bare} })
+	got = s.concurrently(t, n, func(int) request { return request{method: "PUT", path: destinationsPath + "/erp", body: bare} })
 	if got[http.StatusCreated] != 1 || got[http.StatusOK] != n-1 {
 		t.Errorf("PUT: %v, want one 201 and %d times 200", got, n-1)
 	}
 	got = s.concurrently(t, n, func(int) request {
-		return request{method: "POST", path: destinations + "/crm/subscriptions", body: `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`}
+		return request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`}
 	})
 	if got[http.StatusCreated] != 1 || got[http.StatusConflict] != n-1 {
 		t.Errorf("POST subscription: %v, want one 201 and %d times 409", got, n-1)
 	}
 	var page pageTotal
-	s.do(t, request{path: destinations}).into(t, 200, &page)
+	s.do(t, request{path: destinationsPath}).into(t, 200, &page)
 	if page.Total != 2 {
 		t.Errorf("%d destinations, want 2", page.Total)
 	}
@@ -410,5 +412,5 @@ func TestNamesAreOfOneOrganization(t *testing.T) {
 	s := serve(t)
 	_, other := s.Organization(t, "Library")
 	s.destination(t, "crm")
-	s.do(t, request{method: "POST", path: destinations, key: other, body: destinationBody(t, `"externalId":"crm",`)}).into(t, 201, new(any))
+	s.do(t, request{method: "POST", path: destinationsPath, key: other, body: destinationBody(t, `"externalId":"crm",`)}).into(t, 201, new(any))
 }

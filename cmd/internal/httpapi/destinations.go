@@ -11,6 +11,9 @@ import (
 	"carillon/command"
 	"carillon/command/delivery"
 	"carillon/eventstore"
+	"carillon/projections/deliveries"
+	"carillon/projections/destinations"
+	"carillon/projections/subscriptions"
 	"carillon/query"
 )
 
@@ -47,7 +50,7 @@ func (a *API) createdDestination(r *http.Request, created command.CreatedDestina
 
 // changedDestination shows a destination as a write has left it.
 func (a *API) changedDestination(r *http.Request, id uuid.UUID, at eventstore.Position, show secretView) (destinationJSON, error) {
-	there := a.awaitRouting(r.Context(), at, "destinations")
+	there := a.awaitRouting(r.Context(), at, destinations.ReadModel.Name)
 	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, id.String(), a.Now())
 	if err != nil {
 		return destinationJSON{}, unshown(err, there, "destination")
@@ -175,7 +178,7 @@ func (a *API) deleteDestination(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.awaitRouting(r.Context(), at, "destinations", "subscriptions", "deliveries")
+	a.awaitRouting(r.Context(), at, destinations.ReadModel.Name, subscriptions.ReadModel.Name, deliveries.ReadModel.Name)
 	return wire.Done(), nil
 }
 
@@ -251,7 +254,7 @@ func (a *API) backfill(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "deliveries")
+	a.await(r.Context(), at, deliveries.ReadModel.Name)
 	a.Wake()
 	return wire.OK(backfillJSON(done)), nil
 }

@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore"
+	"carillon/projections/feeds"
 )
 
 func TestPatchFeedMerges(t *testing.T) {
@@ -72,7 +73,7 @@ func TestFeedThatAnAdminDisabledIsEnabled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, out.Position, "feeds")
+	s.Await(t, out.Position, feeds.ReadModel.Name)
 	var got feedView
 	s.do(t, request{path: path}).into(t, 200, &got)
 	if got.Enabled || got.EnabledSource != "admin" || got.EnabledReason == nil || *got.EnabledReason != "maintenance" {
@@ -121,8 +122,8 @@ func TestPatchFeedIsRefused(t *testing.T) {
 	s.do(t, request{method: "PATCH", path: path, key: reader, body: `{"name":"Mine"}`}).refused(t, 403, "FORBIDDEN", "only the organization that owns")
 	s.do(t, request{method: "DELETE", path: path, key: reader}).refused(t, 403, "FORBIDDEN", "only the organization that owns")
 	for _, id := range []string{uuid.NewString(), "7"} {
-		s.do(t, request{method: "PATCH", path: feeds + "/" + id, body: `{"name":"x"}`}).refused(t, 404, "NOT_FOUND", "not found")
-		s.do(t, request{method: "DELETE", path: feeds + "/" + id}).refused(t, 404, "NOT_FOUND", "not found")
+		s.do(t, request{method: "PATCH", path: feedsPath + "/" + id, body: `{"name":"x"}`}).refused(t, 404, "NOT_FOUND", "not found")
+		s.do(t, request{method: "DELETE", path: feedsPath + "/" + id}).refused(t, 404, "NOT_FOUND", "not found")
 	}
 	if after := s.EventTypes(t, "feed-"+made.ID); len(after) != len(before) {
 		t.Errorf("refused requests recorded %v", after[len(before):])

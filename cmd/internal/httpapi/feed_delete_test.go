@@ -44,7 +44,7 @@ func TestDeletedFeedIsGoneWithItsSourcesAndItems(t *testing.T) {
 		s.do(t, in).refused(t, 404, "NOT_FOUND", "not found")
 	}
 	var list []feedView
-	s.do(t, request{path: feeds}).into(t, 200, &list)
+	s.do(t, request{path: feedsPath}).into(t, 200, &list)
 	if len(list) != 1 || list[0].ID == made.ID {
 		t.Errorf("listed after the delete: %+v", list)
 	}
@@ -83,7 +83,7 @@ func TestDeletedFeedSwitchesOffWhatPinsIt(t *testing.T) {
 	s.Process(t, func() eventstore.ProcessManager { return delivery.NewSteward(s.Store, nil) }) // it holds no deliveries here
 	made, path := s.eventFeed(t)
 	s.destination(t, "crm")
-	pinning := destinations + "/crm/subscriptions/downtown"
+	pinning := destinationsPath + "/crm/subscriptions/downtown"
 	body := `{"eventTypes":["event.*"],"scopeKind":"feeds","feeds":[{"feedType":"event","feedId":"` + made.ID + `"}]}`
 	var subscription struct {
 		Active bool `json:"active"`

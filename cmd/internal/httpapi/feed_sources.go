@@ -10,6 +10,8 @@ import (
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/projections/feeds"
+	"carillon/projections/items"
 	"carillon/query"
 )
 
@@ -35,7 +37,7 @@ func (a *API) attachSource(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "feeds")
+	a.await(r.Context(), at, feeds.ReadModel.Name)
 	return wire.Created(associationOf(query.Association(association))), nil
 }
 
@@ -71,7 +73,7 @@ func (a *API) detachSource(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "feeds", "items")
+	a.await(r.Context(), at, feeds.ReadModel.Name, items.ReadModel.Name)
 	return wire.Done(), nil
 }
 

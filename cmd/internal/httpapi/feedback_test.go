@@ -17,7 +17,7 @@ func TestFeedbackIsAdditive(t *testing.T) {
 	s := serve(t)
 	w := s.filledFeed(t)
 	reader := s.share(t, w.feed)
-	path, id := feeds+"/"+w.feed, w.item
+	path, id := feedsPath+"/"+w.feed, w.item
 	longest := strings.Repeat("é", 5000)
 	given := []struct{ key, body, rating, comment string }{
 		{"", `{"rating":"positive"}`, "positive", ""},
@@ -95,7 +95,7 @@ func TestFeedbackIsRefused(t *testing.T) {
 	s := serve(t)
 	w := s.filledFeed(t)
 	_, empty := s.eventFeed(t)
-	path, id := feeds+"/"+w.feed, w.item
+	path, id := feedsPath+"/"+w.feed, w.item
 	for body, want := range map[string][2]string{
 		`{}`:                               {"rating", "is required"},
 		`{"comment":"x"}`:                  {"rating", "is required"},
@@ -113,14 +113,14 @@ func TestFeedbackIsRefused(t *testing.T) {
 		s.do(t, request{method: "POST", path: path + "/items/" + id + "/feedback", body: body}).blames(t, want[0], want[1])
 	}
 	for at, field := range map[string]string{
-		path + "/items/7/feedback": "itemId", feeds + "/7/items/" + id + "/feedback": "feedId",
+		path + "/items/7/feedback": "itemId", feedsPath + "/7/items/" + id + "/feedback": "feedId",
 	} {
 		got := s.do(t, request{method: "POST", path: at, body: `{"rating":"neutral"}`})
 		got.refused(t, 400, "BAD_REQUEST", field+" must be a UUID")
 	}
 	_, stranger := s.Organization(t, "Stranger")
 	for _, in := range []request{
-		{path: path + "/items/" + uuid.NewString()}, {path: empty + "/items/" + id}, {path: feeds + "/" + uuid.NewString() + "/items/" + id},
+		{path: path + "/items/" + uuid.NewString()}, {path: empty + "/items/" + id}, {path: feedsPath + "/" + uuid.NewString() + "/items/" + id},
 		{path: path + "/items/" + id, key: stranger}, {path: path + "/items/" + happening.DeriveID("Concert").String()},
 	} {
 		in.method, in.path, in.body = "POST", in.path+"/feedback", `{"rating":"neutral"}`

@@ -9,6 +9,8 @@ import (
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/projections/feeds"
+	"carillon/projections/items"
 	"carillon/query"
 )
 
@@ -33,7 +35,7 @@ func (a *API) createFeed(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "feeds")
+	a.await(r.Context(), at, feeds.ReadModel.Name)
 	return wire.Created(changedFeedJSON{feedOf(query.Feed(feed)), feed.EnabledReason}), nil
 }
 
@@ -77,7 +79,7 @@ func (a *API) patchFeed(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "feeds")
+	a.await(r.Context(), at, feeds.ReadModel.Name)
 	return wire.OK(changedFeedJSON{feedOf(query.Feed(feed)), feed.EnabledReason}), nil
 }
 
@@ -91,7 +93,7 @@ func (a *API) deleteFeed(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.awaitRouting(r.Context(), at, "feeds", "items")
+	a.awaitRouting(r.Context(), at, feeds.ReadModel.Name, items.ReadModel.Name)
 	return wire.Done(), nil
 }
 

@@ -12,9 +12,10 @@ import (
 	"carillon/command"
 	"carillon/command/collection"
 	"carillon/eventstore"
+	"carillon/projections/feeds"
 )
 
-const feeds = "/feeds/events"
+const feedsPath = "/feeds/events"
 
 // curate fills feeds from what their sources show.
 func (s *server) curate(t *testing.T) {
@@ -26,8 +27,8 @@ func (s *server) curate(t *testing.T) {
 func (s *server) eventFeed(t *testing.T) (feedView, string) {
 	t.Helper()
 	var feed feedView
-	s.do(t, request{method: "POST", path: feeds, body: `{"name":"Downtown","description":"Near"}`}).into(t, 201, &feed)
-	return feed, feeds + "/" + feed.ID
+	s.do(t, request{method: "POST", path: feedsPath, body: `{"name":"Downtown","description":"Near"}`}).into(t, 201, &feed)
+	return feed, feedsPath + "/" + feed.ID
 }
 
 // site makes a source.
@@ -74,7 +75,7 @@ func (s *server) share(t *testing.T, feedID string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, "feeds")
+	s.Await(t, at, feeds.ReadModel.Name)
 	return key
 }
 

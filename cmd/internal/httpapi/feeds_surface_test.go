@@ -14,18 +14,18 @@ import (
 
 // feedSurface is every route of the feeds, each with a request that is in order.
 var feedSurface = []request{
-	{method: "GET", path: feeds},
-	{method: "POST", path: feeds, body: `{"name":"n","description":"d"}`},
-	{method: "GET", path: feeds + "/{id}"},
-	{method: "PATCH", path: feeds + "/{id}", body: `{"name":"x"}`},
-	{method: "GET", path: feeds + "/{id}/sources"},
-	{method: "POST", path: feeds + "/{id}/sources", body: `{"sourceType":"site","sourceId":"{source}"}`},
-	{method: "GET", path: feeds + "/{feedId}/items"},
-	{method: "GET", path: "/v0" + feeds + "/{feedId}/items"},
-	{method: "GET", path: feeds + "/{feedId}/items/{itemId}"},
-	{method: "POST", path: feeds + "/{feedId}/items/{itemId}/feedback", body: `{"rating":"neutral"}`},
-	{method: "DELETE", path: feeds + "/{id}/sources/{sourceId}"},
-	{method: "DELETE", path: feeds + "/{id}"}, // what deletes comes last
+	{method: "GET", path: feedsPath},
+	{method: "POST", path: feedsPath, body: `{"name":"n","description":"d"}`},
+	{method: "GET", path: feedsPath + "/{id}"},
+	{method: "PATCH", path: feedsPath + "/{id}", body: `{"name":"x"}`},
+	{method: "GET", path: feedsPath + "/{id}/sources"},
+	{method: "POST", path: feedsPath + "/{id}/sources", body: `{"sourceType":"site","sourceId":"{source}"}`},
+	{method: "GET", path: feedsPath + "/{feedId}/items"},
+	{method: "GET", path: "/v0" + feedsPath + "/{feedId}/items"},
+	{method: "GET", path: feedsPath + "/{feedId}/items/{itemId}"},
+	{method: "POST", path: feedsPath + "/{feedId}/items/{itemId}/feedback", body: `{"rating":"neutral"}`},
+	{method: "DELETE", path: feedsPath + "/{id}/sources/{sourceId}"},
+	{method: "DELETE", path: feedsPath + "/{id}"}, // what deletes comes last
 }
 
 // world is what the parameters of the routes name.
@@ -69,7 +69,7 @@ func TestFeedSurfaceIsWhole(t *testing.T) {
 func TestKeyIsCheckedBeforeTheBodyOnEveryFeedRoute(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	for _, in := range append([]request{{method: "POST", path: "/feeds/nowhere"}, {method: "PUT", path: feeds}}, feedSurface...) {
+	for _, in := range append([]request{{method: "POST", path: "/feeds/nowhere"}, {method: "PUT", path: feedsPath}}, feedSurface...) {
 		s.keyFirst(t, nothing().in(in), "UNAUTHORIZED", "Invalid or missing API key")
 	}
 }

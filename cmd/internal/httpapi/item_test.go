@@ -49,7 +49,7 @@ func TestItemHasAllItsOccurrences(t *testing.T) {
 	_, path := s.eventFeed(t)
 	s.attach(t, path, source)
 	ids := s.items(t, path, 2) // the past one is out of the list's reach
-	feedID := uuid.MustParse(path[len(feeds)+1:])
+	feedID := uuid.MustParse(path[len(feedsPath)+1:])
 	past := item.ID(feedID, happening.DeriveID("Past"))
 	apitest.Eventually(t, "the past item is in the feed, too", func() bool { return s.do(t, request{path: path + "/items/" + past.String()}).status == 200 })
 
@@ -135,7 +135,7 @@ func TestItemIsRefused(t *testing.T) {
 	s := serve(t)
 	w := s.filledFeed(t)
 	_, empty := s.eventFeed(t)
-	path, id := feeds+"/"+w.feed, w.item
+	path, id := feedsPath+"/"+w.feed, w.item
 	for at, field := range map[string]string{
 		path + "/items/" + id + "?include=owner":                 "include",
 		path + "/items/" + id + "?include=source,owner":          "include",
@@ -144,14 +144,14 @@ func TestItemIsRefused(t *testing.T) {
 		path + "/items/7": "itemId",
 		path + "/items/" + strings.ReplaceAll(id, "-", ""): "itemId",
 		path + "/items/" + url.PathEscape("{"+id+"}"):      "itemId",
-		feeds + "/7/items/" + id:                           "feedId",
-		feeds + "/7/items/7":                               "feedId",
+		feedsPath + "/7/items/" + id:                       "feedId",
+		feedsPath + "/7/items/7":                           "feedId",
 	} {
 		s.do(t, request{path: at}).blames(t, field, field)
 	}
 	_, stranger := s.Organization(t, "Stranger")
 	for _, in := range []request{
-		{path: path + "/items/" + uuid.NewString()}, {path: empty + "/items/" + id}, {path: feeds + "/" + uuid.NewString() + "/items/" + id},
+		{path: path + "/items/" + uuid.NewString()}, {path: empty + "/items/" + id}, {path: feedsPath + "/" + uuid.NewString() + "/items/" + id},
 		{path: path + "/items/" + id, key: stranger}, {path: path + "/items/" + happening.DeriveID("Concert").String()},
 	} {
 		s.do(t, in).refused(t, 404, "NOT_FOUND", "item not found")

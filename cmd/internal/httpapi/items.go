@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/item"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/projections/items"
 	"carillon/query"
 )
 
@@ -176,7 +177,7 @@ func (a *API) giveFeedback(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, "items")
+	a.await(r.Context(), at, items.ReadModel.Name)
 	return wire.OK(feedbackJSON{ID: id}), nil
 }
 

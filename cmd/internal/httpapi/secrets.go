@@ -11,6 +11,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command/webhook"
 	"carillon/eventstore"
+	"carillon/projections/destinations"
 	"carillon/query"
 )
 
@@ -75,7 +76,7 @@ func (a *API) activeSecrets(r *http.Request, destination query.Destination) (wir
 
 // changedSecrets lists the secrets as a write has left them.
 func (a *API) changedSecrets(r *http.Request, destination uuid.UUID, at eventstore.Position) (wire.Reply, error) {
-	a.awaitRouting(r.Context(), at, "destinations")
+	a.awaitRouting(r.Context(), at, destinations.ReadModel.Name)
 	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, destination.String(), a.Now())
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "destination")

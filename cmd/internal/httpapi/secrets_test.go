@@ -25,14 +25,14 @@ type secretsView struct {
 func (s *server) secrets(t *testing.T, ref string) []secretView {
 	t.Helper()
 	var found secretsView
-	s.do(t, request{path: destinations + "/" + ref + "/secrets"}).into(t, 200, &found)
+	s.do(t, request{path: destinationsPath + "/" + ref + "/secrets"}).into(t, 200, &found)
 	return found.Secrets
 }
 
 func (s *server) rotate(t *testing.T, ref string) []secretView {
 	t.Helper()
 	var found secretsView
-	s.do(t, request{method: "POST", path: destinations + "/" + ref + "/secrets/rotate"}).into(t, 200, &found)
+	s.do(t, request{method: "POST", path: destinationsPath + "/" + ref + "/secrets/rotate"}).into(t, 200, &found)
 	return found.Secrets
 }
 
@@ -98,9 +98,9 @@ func TestTenSecretsAtMost(t *testing.T) {
 	for range 9 {
 		s.rotate(t, "crm")
 	}
-	s.do(t, request{method: "POST", path: destinations + "/crm/secrets/rotate"}).refused(t, 409, "CONFLICT", "10 secrets are active")
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/secrets/rotate"}).refused(t, 409, "CONFLICT", "10 secrets are active")
 	oldest := created.Secrets[0].ID
-	s.do(t, request{method: "POST", path: destinations + "/crm/secrets/" + oldest + "/expire"}).into(t, 200, new(any))
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/secrets/" + oldest + "/expire"}).into(t, 200, new(any))
 	if got := s.rotate(t, "crm"); len(got) != 10 {
 		t.Errorf("%d secrets, want 10", len(got))
 	}
@@ -112,7 +112,7 @@ func TestExpiryIsAtOnce(t *testing.T) {
 	created := s.destination(t, "crm")
 	leaked := created.Secrets[0].ID
 	expire := func(ref, id string) response {
-		return s.do(t, request{method: "POST", path: destinations + "/" + ref + "/secrets/" + id + "/expire", body: `{}`})
+		return s.do(t, request{method: "POST", path: destinationsPath + "/" + ref + "/secrets/" + id + "/expire", body: `{}`})
 	}
 	expire("crm", leaked).refused(t, 409, "CONFLICT", "only active secret")
 	rotated := s.rotate(t, "crm")
@@ -142,7 +142,7 @@ func TestRotationsAtOnceLeaveOneThatNeverExpires(t *testing.T) {
 	s := serve(t)
 	s.destination(t, "crm")
 	const n = 12
-	got := s.concurrently(t, n, func(int) request { return request{method: "POST", path: destinations + "/crm/secrets/rotate"} })
+	got := s.concurrently(t, n, func(int) request { return request{method: "POST", path: destinationsPath + "/crm/secrets/rotate"} })
 	if got[http.StatusOK] != 9 || got[http.StatusConflict] != n-9 {
 		t.Errorf("%v, want 9 times 200, then 409", got)
 	}
@@ -167,7 +167,7 @@ func TestExpiriesAtOnceLeaveOneSecret(t *testing.T) {
 	}
 	secrets := s.secrets(t, "crm")
 	got := s.concurrently(t, 2*len(secrets), func(i int) request {
-		return request{method: "POST", path: destinations + "/crm/secrets/" + secrets[i%len(secrets)].ID + "/expire"}
+		return request{method: "POST", path: destinationsPath + "/crm/secrets/" + secrets[i%len(secrets)].ID + "/expire"}
 	})
 	if got[http.StatusOK] != 9 || got[http.StatusOK]+got[http.StatusNotFound]+got[http.StatusConflict] != 2*len(secrets) {
 		t.Errorf("%v, want 9 times 200, and 404 or 409 for the others", got)

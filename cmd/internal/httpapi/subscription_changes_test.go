@@ -11,6 +11,7 @@ import (
 
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/projections/feeds"
 )
 
 type pinView struct {
@@ -42,7 +43,7 @@ func TestPutSubscriptionCreatesThenReplacesThenChangesNothing(t *testing.T) {
 	s := serve(t)
 	s.destination(t, "crm")
 	feed := s.feed(t, s.org)
-	const path = destinations + "/crm/subscriptions/"
+	const path = destinationsPath + "/crm/subscriptions/"
 	pinned := `{"eventTypes":["news.*","event.item.updated"],"scopeKind":"feeds","feeds":` + pins(feed) + `}`
 	var created subscriptionView
 	s.do(t, request{method: "PUT", path: path + "city", body: pinned}).into(t, 201, &created)
@@ -95,7 +96,7 @@ func TestPatchSubscriptionMerges(t *testing.T) {
 	s := serve(t)
 	s.destination(t, "crm")
 	one, two := s.feed(t, s.org), s.feed(t, s.org)
-	const path = destinations + "/crm/subscriptions/"
+	const path = destinationsPath + "/crm/subscriptions/"
 	var want subscriptionView
 	s.do(t, request{method: "PUT", path: path + "city", body: `{"eventTypes":["news.*"],"scopeKind":"feeds","feeds":` + pins(one) + `}`}).into(t, 201, &want)
 	renamed, news := "town", "news"
@@ -161,24 +162,24 @@ func TestSubscriptionIsOfItsDestinationOnly(t *testing.T) {
 	s.destination(t, "erp")
 	var crm, erp subscriptionView
 	all := `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`
-	s.do(t, request{method: "POST", path: destinations + "/crm/subscriptions", body: all}).into(t, 201, &crm)
-	s.do(t, request{method: "POST", path: destinations + "/erp/subscriptions", body: all}).into(t, 201, &erp) // names are of one destination
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: all}).into(t, 201, &crm)
+	s.do(t, request{method: "POST", path: destinationsPath + "/erp/subscriptions", body: all}).into(t, 201, &erp) // names are of one destination
 	for _, in := range surface {
 		if strings.Contains(in.path, "{subRef}") {
 			in.path = strings.NewReplacer("{ref}", "erp", "{subRef}", crm.ID).Replace(in.path)
 			s.do(t, in).refused(t, 404, "NOT_FOUND", "subscription not found")
 		}
 	}
-	got := s.do(t, request{method: "DELETE", path: destinations + "/crm/subscriptions/all"})
+	got := s.do(t, request{method: "DELETE", path: destinationsPath + "/crm/subscriptions/all"})
 	if got.status != http.StatusOK || got.body != `{"success":true}` {
 		t.Errorf("DELETE: %d %s", got.status, got.body)
 	}
 	for _, ref := range []string{"all", crm.ID} {
-		s.do(t, request{path: destinations + "/crm/subscriptions/" + ref}).refused(t, 404, "NOT_FOUND", "subscription not found")
-		s.do(t, request{method: "DELETE", path: destinations + "/crm/subscriptions/" + ref}).refused(t, 404, "NOT_FOUND", "subscription not found")
+		s.do(t, request{path: destinationsPath + "/crm/subscriptions/" + ref}).refused(t, 404, "NOT_FOUND", "subscription not found")
+		s.do(t, request{method: "DELETE", path: destinationsPath + "/crm/subscriptions/" + ref}).refused(t, 404, "NOT_FOUND", "subscription not found")
 	}
-	s.do(t, request{path: destinations + "/erp/subscriptions/all"}).into(t, 200, new(any)) // the other stays
-	s.do(t, request{method: "POST", path: destinations + "/crm/subscriptions", body: all}).into(t, 201, new(any))
+	s.do(t, request{path: destinationsPath + "/erp/subscriptions/all"}).into(t, 200, new(any)) // the other stays
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: all}).into(t, 201, new(any))
 }
 
 func TestSubscriptionsAreListedOldestFirst(t *testing.T) {
@@ -188,12 +189,12 @@ func TestSubscriptionsAreListedOldestFirst(t *testing.T) {
 	ids := make([]string, 3)
 	for i := range ids {
 		var created subscriptionView
-		s.do(t, request{method: "POST", path: destinations + "/crm/subscriptions", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, &created)
+		s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, &created)
 		ids[i] = created.ID
 	}
 	for query, want := range map[string][]string{"": ids, "?limit=2": ids[:2], "?limit=1&offset=1": ids[1:2], "?offset=3": {}} {
 		var page subscriptionPage
-		s.do(t, request{path: destinations + "/crm/subscriptions" + query}).into(t, 200, &page)
+		s.do(t, request{path: destinationsPath + "/crm/subscriptions" + query}).into(t, 200, &page)
 		got := make([]string, 0, 3)
 		for _, item := range page.Items {
 			got = append(got, item.ID)
@@ -215,7 +216,7 @@ func TestPinsNeedAccessAtEachWrite(t *testing.T) {
 	s.destination(t, "crm")
 	library, _ := s.Organization(t, "Library")
 	feed := s.feed(t, library)
-	const path = destinations + "/crm/subscriptions"
+	const path = destinationsPath + "/crm/subscriptions"
 	body := `{"eventTypes":["*"],"scopeKind":"feeds","feeds":` + pins(feed) + `}`
 	s.do(t, request{method: "POST", path: path, body: body}).refused(t, 404, "NOT_FOUND", "feeds[0]")
 	theirs := s.do(t, request{method: "PUT", path: path + "/city", body: body})
@@ -228,13 +229,13 @@ func TestPinsNeedAccessAtEachWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, "feeds")
+	s.Await(t, at, feeds.ReadModel.Name)
 	s.do(t, request{method: "PUT", path: path + "/city", body: body}).into(t, 201, new(any))
 	s.do(t, request{method: "PATCH", path: path + "/city", body: `{"active":false}`}).into(t, 200, new(any))
 	if at, err = s.Commands.UnshareFeed(t.Context(), apitest.Operator, share); err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, "feeds")
+	s.Await(t, at, feeds.ReadModel.Name)
 	s.do(t, request{method: "PUT", path: path + "/city", body: body}).refused(t, 404, "NOT_FOUND", "feeds[0]")
 	s.do(t, request{method: "PATCH", path: path + "/city", body: `{"active":true}`}).refused(t, 404, "NOT_FOUND", "feeds[0]") // the stored pin
 	s.do(t, request{method: "PATCH", path: path + "/city", body: `{"active":true,"scopeKind":"all"}`}).into(t, 200, new(any))

@@ -11,6 +11,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/projections/subscriptions"
 	"carillon/query"
 )
 
@@ -43,7 +44,7 @@ func (a *API) createSubscription(r *http.Request) (wire.Reply, error) {
 
 // changedSubscription shows a subscription as a write has left it.
 func (a *API) changedSubscription(r *http.Request, destination, id uuid.UUID, at eventstore.Position) (subscriptionJSON, error) {
-	there := a.awaitRouting(r.Context(), at, "subscriptions")
+	there := a.awaitRouting(r.Context(), at, subscriptions.ReadModel.Name)
 	found, err := a.Queries.Subscription(r.Context(), callerOf(r).Organization, destination, id.String())
 	return subscriptionOf(found), unshown(err, there, "subscription")
 }
@@ -162,7 +163,7 @@ func (a *API) deleteSubscription(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.awaitRouting(r.Context(), at, "subscriptions")
+	a.awaitRouting(r.Context(), at, subscriptions.ReadModel.Name)
 	return wire.Done(), nil
 }
 

@@ -17,25 +17,25 @@ import (
 
 // surface is every route under /events, each with a request that is in order.
 var surface = []request{
-	{method: "GET", path: destinations},
-	{method: "POST", path: destinations, body: `{"name":"x","config":{"url":"https://127.0.0.1:1/"}}`},
-	{method: "POST", path: destinations + "/validate", body: `{"config":{"url":"https://127.0.0.1:1/"}}`},
-	{method: "GET", path: destinations + "/{ref}"},
-	{method: "PUT", path: destinations + "/{ref}", body: `{"name":"x","config":{"url":"https://127.0.0.1:1/"}}`},
-	{method: "PATCH", path: destinations + "/{ref}", body: `{"name":"x"}`},
-	{method: "DELETE", path: destinations + "/{ref}"},
-	{method: "POST", path: destinations + "/{ref}/test", body: `{}`},
-	{method: "GET", path: destinations + "/{ref}/secrets"},
-	{method: "POST", path: destinations + "/{ref}/secrets/rotate", body: `{}`},
-	{method: "POST", path: destinations + "/{ref}/secrets/{secretId}/expire", body: `{}`},
-	{method: "GET", path: destinations + "/{ref}/subscriptions"},
-	{method: "POST", path: destinations + "/{ref}/subscriptions", body: `{"eventTypes":["*"],"scopeKind":"all"}`},
-	{method: "GET", path: destinations + "/{ref}/subscriptions/{subRef}"},
-	{method: "PUT", path: destinations + "/{ref}/subscriptions/{subRef}", body: `{"eventTypes":["*"],"scopeKind":"all"}`},
-	{method: "PATCH", path: destinations + "/{ref}/subscriptions/{subRef}", body: `{"active":true}`},
-	{method: "DELETE", path: destinations + "/{ref}/subscriptions/{subRef}"},
-	{method: "GET", path: destinations + "/{ref}/deliveries"},
-	{method: "POST", path: destinations + "/{ref}/backfill", body: `{"since":"2026-11-01T00:00:00Z","until":"2026-11-02T00:00:00Z"}`},
+	{method: "GET", path: destinationsPath},
+	{method: "POST", path: destinationsPath, body: `{"name":"x","config":{"url":"https://127.0.0.1:1/"}}`},
+	{method: "POST", path: destinationsPath + "/validate", body: `{"config":{"url":"https://127.0.0.1:1/"}}`},
+	{method: "GET", path: destinationsPath + "/{ref}"},
+	{method: "PUT", path: destinationsPath + "/{ref}", body: `{"name":"x","config":{"url":"https://127.0.0.1:1/"}}`},
+	{method: "PATCH", path: destinationsPath + "/{ref}", body: `{"name":"x"}`},
+	{method: "DELETE", path: destinationsPath + "/{ref}"},
+	{method: "POST", path: destinationsPath + "/{ref}/test", body: `{}`},
+	{method: "GET", path: destinationsPath + "/{ref}/secrets"},
+	{method: "POST", path: destinationsPath + "/{ref}/secrets/rotate", body: `{}`},
+	{method: "POST", path: destinationsPath + "/{ref}/secrets/{secretId}/expire", body: `{}`},
+	{method: "GET", path: destinationsPath + "/{ref}/subscriptions"},
+	{method: "POST", path: destinationsPath + "/{ref}/subscriptions", body: `{"eventTypes":["*"],"scopeKind":"all"}`},
+	{method: "GET", path: destinationsPath + "/{ref}/subscriptions/{subRef}"},
+	{method: "PUT", path: destinationsPath + "/{ref}/subscriptions/{subRef}", body: `{"eventTypes":["*"],"scopeKind":"all"}`},
+	{method: "PATCH", path: destinationsPath + "/{ref}/subscriptions/{subRef}", body: `{"active":true}`},
+	{method: "DELETE", path: destinationsPath + "/{ref}/subscriptions/{subRef}"},
+	{method: "GET", path: destinationsPath + "/{ref}/deliveries"},
+	{method: "POST", path: destinationsPath + "/{ref}/backfill", body: `{"since":"2026-11-01T00:00:00Z","until":"2026-11-02T00:00:00Z"}`},
 	{method: "GET", path: "/events/deliveries/{id}"},
 	{method: "POST", path: "/events/deliveries/{id}/replay", body: `{}`},
 	{method: "GET", path: "/events/types"},
@@ -110,7 +110,7 @@ func TestUnknownFieldsAreRefusedOnEveryWriteRoute(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	destination := s.destination(t, "nobody") // so that nothing else is wrong
-	s.do(t, request{method: "PUT", path: destinations + "/nobody/subscriptions/nothing", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	s.do(t, request{method: "PUT", path: destinationsPath + "/nobody/subscriptions/nothing", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
 	for _, in := range surface {
 		if in.body == "" {
 			continue
@@ -136,8 +136,8 @@ func TestRoutesWithoutBodyTakeNone(t *testing.T) {
 	s := serve(t)
 	s.destination(t, "crm")
 	for _, body := range []string{"", "{}", "{}\n"} {
-		s.do(t, request{method: "POST", path: destinations + "/crm/secrets/rotate", body: body}).into(t, 200, new(any))
-		s.do(t, request{method: "POST", path: destinations + "/crm/test", body: body}).into(t, 200, new(any))
+		s.do(t, request{method: "POST", path: destinationsPath + "/crm/secrets/rotate", body: body}).into(t, 200, new(any))
+		s.do(t, request{method: "POST", path: destinationsPath + "/crm/test", body: body}).into(t, 200, new(any))
 	}
 }
 
@@ -209,7 +209,7 @@ func TestOthersThingsDoNotExist(t *testing.T) {
 	var subscription struct {
 		ID string `json:"id"`
 	}
-	s.do(t, request{method: "POST", path: destinations + "/crm/subscriptions", body: `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, &subscription)
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, &subscription)
 	delivery := s.delivery(t, theirs.ID)
 	_, mine := s.Organization(t, "Library")
 	before := s.EventTypes(t, "destination-"+theirs.ID)
@@ -236,7 +236,7 @@ func TestOthersThingsDoNotExist(t *testing.T) {
 		t.Errorf("another organization wrote %v", after[len(before):])
 	}
 	var page pageTotal
-	s.do(t, request{path: destinations, key: mine}).into(t, 200, &page)
+	s.do(t, request{path: destinationsPath, key: mine}).into(t, 200, &page)
 	if page.Total != 0 {
 		t.Errorf("another organization sees %d destinations", page.Total)
 	}
@@ -246,7 +246,7 @@ func TestEventStoreGoneOnEveryWriteRoute(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	destination := s.destination(t, "crm")
-	s.do(t, request{method: "PUT", path: destinations + "/crm/subscriptions/all", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	s.do(t, request{method: "PUT", path: destinationsPath + "/crm/subscriptions/all", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
 	delivery := s.delivery(t, destination.ID)
 	s.StopStore()
 	var all sync.WaitGroup // each waits for the store's client to give up
@@ -259,7 +259,7 @@ func TestEventStoreGoneOnEveryWriteRoute(t *testing.T) {
 		in.path = strings.NewReplacer("{ref}", "crm", "{subRef}", "all", "{id}", delivery, "{secretId}", destination.Secrets[0].ID).Replace(in.path)
 		all.Go(func() { s.do(t, in).refused(t, 503, "SERVICE_UNAVAILABLE", "the request itself was fine") })
 	}
-	s.do(t, request{path: destinations + "/crm"}).into(t, 200, new(any))
+	s.do(t, request{path: destinationsPath + "/crm"}).into(t, 200, new(any))
 }
 
 func TestPostgresGoneOnEveryRoute(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/app"
 	"carillon/command"
 	"carillon/command/catalog"
 	"carillon/command/egress"
@@ -26,16 +27,8 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
-	"carillon/projections/deliveries"
-	"carillon/projections/destinations"
-	"carillon/projections/feeds"
-	"carillon/projections/health"
-	"carillon/projections/items"
 	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
-	"carillon/projections/publications"
-	"carillon/projections/sources"
-	"carillon/projections/subscriptions"
 	"carillon/query"
 )
 
@@ -112,14 +105,10 @@ func (p *Fixture) project(tb testing.TB) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	p.runner = &projections.Runner{Pool: p.Pool, Store: p.Store, Log: p.Log, Progress: p.Progress}
 	var running sync.WaitGroup
-	readModels := []projections.Projector{
-		organizations.Projector{}, feeds.Projector{}, sources.Projector{}, items.Projector{}, destinations.Projector{},
-		subscriptions.Projector{}, publications.Projector{}, deliveries.Projector{}, health.Projector{},
-	}
-	for _, model := range readModels {
+	for _, model := range app.ReadModels() {
 		running.Go(func() {
 			if err := p.runner.Project(ctx, model); err != nil {
-				tb.Errorf("projection %s: %v", model.Name(), err)
+				tb.Errorf("projection %s: %v", model.Name, err)
 			}
 		})
 	}
@@ -127,10 +116,10 @@ func (p *Fixture) project(tb testing.TB) {
 		cancel()
 		running.Wait()
 	})
-	for _, model := range readModels {
-		Eventually(tb, "the read model "+model.Name()+" is there", func() bool {
+	for _, model := range app.ReadModels() {
+		Eventually(tb, "the read model "+model.Name+" is there", func() bool {
 			var there bool
-			err := p.Pool.QueryRow(tb.Context(), "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1)", model.Name()).Scan(&there)
+			err := p.Pool.QueryRow(tb.Context(), "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1)", model.Name).Scan(&there)
 			return err == nil && there
 		})
 	}
@@ -170,7 +159,7 @@ func (p *Fixture) IssueKey(tb testing.TB, organization uuid.UUID, expires *time.
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p.Await(tb, at, "organizations")
+	p.Await(tb, at, organizations.ReadModel.Name)
 	return issued.Key.Reveal()
 }
 

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"log/slog"
+
+	"carillon/cmd/internal/config"
+	"carillon/command"
+	"carillon/command/collection"
+	"carillon/command/delivery"
+	"carillon/eventstore"
+	"carillon/projections"
+	"carillon/projections/audit"
+	"carillon/projections/auditors"
+	"carillon/projections/deliveries"
+	"carillon/projections/destinations"
+	"carillon/projections/feeds"
+	"carillon/projections/health"
+	"carillon/projections/items"
+	"carillon/projections/organizations"
+	"carillon/projections/publications"
+	"carillon/projections/sources"
+	"carillon/projections/subscriptions"
+)
+
+// consumer is a read model or a process manager: what reads the event store along, from a checkpoint of its own.
+type consumer struct {
+	name   string
+	role   string // of the processes that run it
+	kind   string // "readModel" or "process", as operators see it
+	filter eventstore.Filter
+}
+
+// consumers lists all of them. What is run, what its lag is, what operators see and what is waited for goes by this list.
+func consumers() []consumer {
+	models, managers := ReadModels(), processManagers(reactions{})
+	list := make([]consumer, 0, len(models)+len(managers))
+	for _, m := range models {
+		list = append(list, consumer{name: m.Name, role: config.RoleProject, kind: "readModel", filter: m.Filter})
+	}
+	for _, m := range managers {
+		p := m.fresh()
+		list = append(list, consumer{name: p.Name(), role: m.role, kind: "process", filter: p.Filter()})
+	}
+	return list
+}
+
+// ReadModels lists every read model.
+func ReadModels() []projections.ReadModel {
+	return []projections.ReadModel{
+		organizations.ReadModel, feeds.ReadModel, sources.ReadModel, items.ReadModel, destinations.ReadModel,
+		subscriptions.ReadModel, publications.ReadModel, deliveries.ReadModel, health.ReadModel, audit.ReadModel,
+		auditors.ReadModel,
+	}
+}
+
+// processManager is one of the process managers. Each run of it wants a fresh one.
+type processManager struct {
+	role  string // of the processes that run it
+	fresh func() eventstore.ProcessManager
+}
+
+// reactions is what process managers react with.
+type reactions struct {
+	store    eventstore.Store
+	commands *command.Commands
+	holdings delivery.Holdings
+	handoff  delivery.Handoff // nil: this process has no deliverer
+	policy   delivery.HealthPolicy
+	log      *slog.Logger
+}
+
+// processManagers lists every process manager. Without reactions they tell their names and filters, and can't be run.
+func processManagers(with reactions) []processManager {
+	return []processManager{
+		{config.RoleDispatch, func() eventstore.ProcessManager { return delivery.NewSteward(with.store, with.holdings) }},
+		{config.RoleDispatch, func() eventstore.ProcessManager {
+			return delivery.NewDispatcher(with.store, with.handoff, with.log)
+		}},
+		{config.RoleDispatch, func() eventstore.ProcessManager { return delivery.NewHealth(with.store, with.policy) }},
+		{config.RoleCollect, func() eventstore.ProcessManager {
+			return collection.NewCurator(with.store, with.commands, with.log)
+		}},
+	}
+}

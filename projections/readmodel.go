@@ -1,0 +1,44 @@
+// Package projections turns stored events into Postgres read models.
+//
+//	event store ──Follow──▶ Subscriber ──batch──▶ Watermill router ──▶ ReadModel ──┐
+//	                                                                  checkpoint ──┴──▶ one Postgres transaction
+//
+// Each read model lives in a Postgres schema of its own, named after it, so that it can be built anew beside the one
+// that serves and then take its place. One process at a time runs a projection: it holds an advisory lock on the same
+// Postgres session that writes, so a runner that lost the lock can't write either.
+//
+// Process managers (eventstore.ProcessManager) consume the same way; their state is saved in a schema of theirs.
+package projections
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"carillon/eventstore"
+)
+
+// ReadModel is one read model, as a value: what it is called, which events it is made of, and how.
+//
+// It can be made anew at any time: a rebuild makes everything in its schema from the first event on, beside the one
+// that serves. A new build of the program does so by itself where Schema or Version are others than those that the
+// read model was made with.
+type ReadModel struct {
+	Name    string // also the name of its Postgres schema: lower case and "_"
+	Version int    // from 1 on; raise it where Project makes other rows of the same events
+	Schema  string // the DDL, without schema names
+	Filter  eventstore.Filter
+
+	// Project applies a batch in order. tx has the read model's schema first on its search path; the checkpoint is
+	// committed with it. An event that can't be decoded is an error that wraps eventstore.ErrUndecodable.
+	Project func(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error
+}
+
+// ddl makes the tables. Its fingerprint tells a read model that another version of the program has made.
+func (m ReadModel) ddl() string {
+	if m.Version <= 1 {
+		return m.Schema
+	}
+	return fmt.Sprintf("-- version %d\n%s", m.Version, m.Schema)
+}
