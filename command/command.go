@@ -14,6 +14,7 @@ import (
 
 	"carillon/command/catalog"
 	"carillon/command/egress"
+	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/eventstore"
 )
@@ -22,7 +23,7 @@ import (
 type Commands struct {
 	Store   eventstore.Store
 	Now     func() time.Time
-	Vault   Vault
+	Vault   *sealing.Vault
 	Guard   egress.Guard
 	Prober  Prober
 	Catalog *catalog.Catalog
@@ -40,26 +41,8 @@ type Access interface {
 	Readable(ctx context.Context, organization uuid.UUID, feedType string, feed uuid.UUID) (bool, error)
 }
 
-// Vault seals what must not be readable in the event log: secrets, custom headers, response bodies. Each destination
-// has a data key of its own; Forget deletes it, and what was sealed for that destination can't be opened any more.
-type Vault interface {
-	// Create makes the data key of a new destination; where it has one, that stays.
-	Create(ctx context.Context, destination uuid.UUID) error
-	// Seal encrypts a value for a destination. It returns ErrForgotten where there is no data key.
-	Seal(ctx context.Context, destination uuid.UUID, plain []byte) ([]byte, error)
-	// Open decrypts what Seal made. It returns ErrForgotten after Forget.
-	Open(ctx context.Context, destination uuid.UUID, sealed []byte) ([]byte, error)
-	// Digest is a keyed digest: equal values of one destination have equal digests.
-	Digest(ctx context.Context, destination uuid.UUID, plain []byte) ([]byte, error)
-	// Forget deletes the data key.
-	Forget(ctx context.Context, destination uuid.UUID) error
-}
-
 // ErrUnavailable: something that a command needs besides the event store can't be reached now; the same may work later.
 var ErrUnavailable = errors.New("a dependency is unavailable")
-
-// ErrForgotten: the data key was deleted with its destination.
-var ErrForgotten = errors.New("data key was deleted with its destination")
 
 // Caller says who acts, and for which organization.
 type Caller struct {

@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/externalid"
 	"carillon/command/egress"
+	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/eventstore"
 )
@@ -118,7 +119,7 @@ func (c *Commands) DeleteDestination(ctx context.Context, by Caller, id uuid.UUI
 	if err != nil {
 		return eventstore.Start, destinationError(err)
 	}
-	if err := c.Vault.Forget(ctx, id); err != nil {
+	if err := c.Vault.Shred(ctx, id); err != nil {
 		return eventstore.Start, err
 	}
 	return out.Position, c.release(ctx, by, by.Organization, out.State.Settings.ExternalID, id)
@@ -152,7 +153,7 @@ func (c *Commands) ExpireSecret(ctx context.Context, by Caller, id, secret uuid.
 }
 
 func destinationError(err error) error {
-	if errors.Is(err, ErrForgotten) { // deleted right now
+	if errors.Is(err, sealing.ErrShredded) { // deleted right now
 		return &Refusal{Kind: NotFound, Message: destination.ErrUnknown.Error(), Err: err}
 	}
 	refusals := []struct {

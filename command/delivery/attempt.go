@@ -13,6 +13,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/command"
+	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/eventstore"
 )
@@ -74,7 +75,7 @@ func (d *Deliverer) abandon(ctx context.Context, job Job, err error) {
 	case errors.Is(err, errLeaseEnds):
 		d.release(ctx, []Job{job})
 		return
-	case errors.Is(err, command.ErrForgotten), ctx.Err() != nil:
+	case errors.Is(err, sealing.ErrShredded), ctx.Err() != nil:
 		return
 	}
 	// The lease stays, so that it is tried again after a while and not at once.
@@ -102,7 +103,7 @@ func (d *Deliverer) record(ctx context.Context, job Job, at time.Time, result we
 			_, err = delivery.Aggregate.Execute(ctx, d.Store, job.ID, attempt, options)
 		}
 		switch {
-		case err == nil, errors.Is(err, command.ErrForgotten), ctx.Err() != nil:
+		case err == nil, errors.Is(err, sealing.ErrShredded), ctx.Err() != nil:
 			return
 		case errors.Is(err, eventstore.ErrUndecodable):
 			d.abandon(ctx, job, err)

@@ -62,7 +62,7 @@ type Queue interface {
 	Release(ctx context.Context, ids []uuid.UUID) error
 }
 
-// Vault opens secrets and headers and seals response bodies; command.Vault is one.
+// Vault opens secrets and headers and seals response bodies; sealing.Vault is one.
 type Vault interface {
 	Open(ctx context.Context, destination uuid.UUID, sealed []byte) ([]byte, error)
 	Seal(ctx context.Context, destination uuid.UUID, plain []byte) ([]byte, error)

@@ -31,8 +31,8 @@ const (
 type Holdings interface {
 	// Dispatched waits until every delivery that follows from events up to a position is in the read model.
 	Dispatched(ctx context.Context, to eventstore.Position) error
-	// Forget deletes the data key of a deleted destination, if that did not happen yet.
-	Forget(ctx context.Context, destination uuid.UUID) error
+	// Shred deletes the data key of a deleted destination, if that did not happen yet.
+	Shred(ctx context.Context, destination uuid.UUID) error
 	// Orphaned lists the pending deliveries of a destination that were made for a subscription and for no other that
 	// still exists.
 	Orphaned(ctx context.Context, destination, subscription uuid.UUID) ([]uuid.UUID, error)
@@ -128,7 +128,7 @@ func (s *Steward) afterDestination(ctx context.Context, r *eventstore.Recorded) 
 	if s.routes.targets[id] != nil {
 		return nil
 	}
-	if err := s.holdings.Forget(ctx, id); err != nil {
+	if err := s.holdings.Shred(ctx, id); err != nil {
 		return err
 	}
 	for _, sub := range s.routes.subs {

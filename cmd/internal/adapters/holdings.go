@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/command"
 	"carillon/command/delivery"
+	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/deliveries"
@@ -19,7 +19,7 @@ type Holdings struct {
 	Store    eventstore.Store
 	Progress *projections.Progress
 	Queries  *query.Queries
-	Vault    command.Vault
+	Vault    *sealing.Vault
 }
 
 var _ delivery.Holdings = Holdings{}
@@ -32,9 +32,9 @@ func (h Holdings) Dispatched(ctx context.Context, to eventstore.Position) error 
 	return h.Progress.Settle(ctx, h.Store, deliveries.ReadModel)
 }
 
-// Forget implements delivery.Holdings.
-func (h Holdings) Forget(ctx context.Context, destination uuid.UUID) error {
-	return h.Vault.Forget(ctx, destination)
+// Shred implements delivery.Holdings.
+func (h Holdings) Shred(ctx context.Context, destination uuid.UUID) error {
+	return h.Vault.Shred(ctx, destination)
 }
 
 // Orphaned implements delivery.Holdings.

@@ -25,6 +25,7 @@ import (
 	"carillon/command/catalog"
 	"carillon/command/delivery"
 	"carillon/command/egress"
+	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/eventstore/tail"
 	"carillon/projections"
@@ -115,7 +116,7 @@ func (a *App) connect() error {
 	if err != nil {
 		return fmt.Errorf("CARILLON_MASTER_KEY: %w", err)
 	}
-	secrets, err := adapters.NewVault(a.base.pool, master)
+	secrets, err := sealing.NewVault(adapters.DataKeys{Pool: a.base.pool}, master)
 	if err != nil {
 		return err
 	}

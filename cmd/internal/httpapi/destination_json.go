@@ -12,6 +12,7 @@ import (
 	"carillon/command"
 	"carillon/command/catalog"
 	"carillon/command/delivery"
+	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/query"
 )
@@ -206,7 +207,7 @@ func (a *API) destinationOf(ctx context.Context, d query.Destination, show secre
 // open decrypts a value of a destination. Where its key is gone, the destination is being deleted at this moment.
 func (a *API) open(ctx context.Context, destination uuid.UUID, sealed []byte) ([]byte, error) {
 	plain, err := a.Commands.Vault.Open(ctx, destination, sealed)
-	if errors.Is(err, command.ErrForgotten) {
+	if errors.Is(err, sealing.ErrShredded) {
 		return nil, wire.NotFoundError(query.ErrNotFound, "destination")
 	}
 	return plain, err

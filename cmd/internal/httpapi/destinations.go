@@ -10,6 +10,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/delivery"
+	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
@@ -214,7 +215,7 @@ func (a *API) testDestination(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	tested, err := a.Tester.Send(r.Context(), targetOf(found))
-	if errors.Is(err, command.ErrForgotten) { // deleted right now
+	if errors.Is(err, sealing.ErrShredded) { // deleted right now
 		return wire.Reply{}, wire.NotFoundError(query.ErrNotFound, "destination")
 	}
 	if err != nil {

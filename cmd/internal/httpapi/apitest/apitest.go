@@ -22,6 +22,7 @@ import (
 	"carillon/command"
 	"carillon/command/catalog"
 	"carillon/command/egress"
+	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
@@ -71,7 +72,7 @@ func Start(tb testing.TB) *Fixture {
 		tb.Fatal(err)
 	}
 	p.Store, p.stopStore = nodetest.Stoppable(tb, p.Log)
-	secrets, err := adapters.NewVault(p.Pool, bytes.Repeat([]byte{7}, 32))
+	secrets, err := sealing.NewVault(adapters.DataKeys{Pool: p.Pool}, bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,0 +1,59 @@
+// Package sealing encrypts what must not be readable in the event log: secrets, custom headers, response bodies.
+//
+// It is envelope encryption. A value is sealed with AES-256-GCM under the data key of its owner, a destination; the
+// data key is wrapped in the same way under the master key and kept by a KeyStore, outside the event log. Shredding an
+// owner deletes its data key, and all that was sealed for it becomes unreadable, in the log and in the log's backups.
+//
+//	sealed value   version (1 byte) ‖ nonce (12 bytes) ‖ ciphertext ‖ tag (16 bytes); the owner's id is authenticated
+//	data key       32 bytes that encrypt ‖ 32 bytes that key the digests; wrapped as a sealed value
+package sealing
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+const (
+	keySize     = 32 // bytes: AES-256
+	sealVersion = 1  // first byte of each sealed value
+)
+
+// ErrDamaged: the value is not what Seal made for this owner under this key. It is damaged, it was sealed for another
+// owner, or the master key was changed.
+var ErrDamaged = errors.New("sealed value is damaged, or belongs to another owner or key")
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
+	if len(key) != keySize {
+		return nil, fmt.Errorf("key has %d bytes, want %d", len(key), keySize)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
+
+// seal binds the value to its owner: it does not open for another one.
+func seal(aead cipher.AEAD, owner uuid.UUID, plain []byte) []byte {
+	sealed := make([]byte, 1+aead.NonceSize(), 1+aead.NonceSize()+len(plain)+aead.Overhead())
+	sealed[0] = sealVersion
+	_, _ = rand.Read(sealed[1:]) // never fails, by its contract
+	return aead.Seal(sealed, sealed[1:], plain, owner[:])
+}
+
+func open(aead cipher.AEAD, owner uuid.UUID, sealed []byte) ([]byte, error) {
+	n := 1 + aead.NonceSize()
+	if len(sealed) < n || sealed[0] != sealVersion {
+		return nil, ErrDamaged
+	}
+	plain, err := aead.Open(nil, sealed[1:n], sealed[n:], owner[:])
+	if err != nil {
+		return nil, ErrDamaged
+	}
+	return plain, nil
+}

@@ -1,0 +1,303 @@
+package sealing_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"carillon/command/sealing"
+)
+
+var (
+	alice = uuid.MustParse("22222222-2222-4222-8222-222222222222")
+	bob   = uuid.MustParse("33333333-3333-4333-8333-333333333333")
+
+	master = bytes.Repeat([]byte{7}, 32)
+)
+
+// memory is a key store whose keys tests can exchange. Two vaults on one of it are two processes on one Postgres.
+type memory struct {
+	mu   sync.Mutex
+	keys map[uuid.UUID][]byte
+	find func() // where not nil, runs after a key was read and before it is handed out
+}
+
+func newMemory() *memory { return &memory{keys: map[uuid.UUID][]byte{}} }
+
+func (m *memory) Add(_ context.Context, owner uuid.UUID, wrapped []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, there := m.keys[owner]; !there {
+		m.keys[owner] = wrapped
+	}
+	return nil
+}
+
+func (m *memory) Find(_ context.Context, owner uuid.UUID) ([]byte, error) {
+	m.mu.Lock()
+	wrapped, there := m.keys[owner]
+	m.mu.Unlock()
+	if m.find != nil {
+		m.find()
+	}
+	if !there {
+		return nil, sealing.ErrShredded
+	}
+	return wrapped, nil
+}
+
+func (m *memory) Delete(_ context.Context, owner uuid.UUID) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.keys, owner)
+	return nil
+}
+
+func newVault(t testing.TB, keys sealing.KeyStore, owners ...uuid.UUID) *sealing.Vault {
+	t.Helper()
+	v, err := sealing.NewVault(keys, master)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, owner := range owners {
+		if err := v.Create(t.Context(), owner); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return v
+}
+
+func seal(t testing.TB, v *sealing.Vault, owner uuid.UUID, plain string) []byte {
+	t.Helper()
+	sealed, err := v.Seal(t.Context(), owner, []byte(plain))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealed
+}
+
+// refused expects that a value does not open, with an error that holds nothing of it.
+func refused(t testing.TB, v *sealing.Vault, owner uuid.UUID, sealed []byte, want error) {
+	t.Helper()
+	plain, err := v.Open(t.Context(), owner, sealed)
+	if !errors.Is(err, want) || plain != nil {
+		t.Errorf("opened to %q, error = %v, want %v", plain, err, want)
+	}
+}
+
+func TestWhatIsSealedOpensForItsOwner(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, newMemory(), alice)
+	rapid.Check(t, func(r *rapid.T) {
+		plain := rapid.SliceOf(rapid.Byte()).Draw(r, "plain")
+		sealed, err := v.Seal(t.Context(), alice, plain)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if len(plain) > 3 && bytes.Contains(sealed, plain) {
+			r.Errorf("the sealed value shows the plain one: %x", sealed)
+		}
+		again, err := v.Seal(t.Context(), alice, plain)
+		if err != nil || bytes.Equal(sealed, again) {
+			r.Errorf("sealed twice to the same bytes: %x, error = %v", sealed, err)
+		}
+		if opened, err := v.Open(t.Context(), alice, sealed); err != nil || !bytes.Equal(opened, plain) {
+			r.Errorf("opened %x, error = %v, want %x", opened, err, plain)
+		}
+	})
+}
+
+// What version 1 stored for alice: her data key under the master key above, a value, and the digest of "stored".
+const (
+	storedKey = "01935c9a8d69177919820ffb678ac7448dda8236d093ae0048196ee2f1333ebfb6df82f11db0ea8888aee88b4fb636ddb46b0b47" +
+		"cd2afe9142ae10aa679ba9ea5133288cd24d76f670768027d7cf9a188c76e987f260b47c2417835707"
+	storedValue  = "01dc75fbf3292bad0b47c8cfc390ea30458a458bdf19a2a3d037d152fddc5be9d58c6ac2d22d96441e0b3f"
+	storedDigest = "1f79e44f1c31deed3d5cf7b555a3bac4"
+)
+
+func unhex(t testing.TB, text string) []byte {
+	t.Helper()
+	raw, err := hex.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// TestTheStoredFormStays opens what an earlier version of the program stored.
+func TestTheStoredFormStays(t *testing.T) {
+	t.Parallel()
+	keys := newMemory()
+	keys.keys[alice] = unhex(t, storedKey)
+	v := newVault(t, keys, alice) // Create leaves the key that is there
+	plain, err := v.Open(t.Context(), alice, unhex(t, storedValue))
+	if err != nil || string(plain) != "whsec_c3RvcmVk" {
+		t.Errorf("opened %q, error = %v", plain, err)
+	}
+	digest, err := v.Digest(t.Context(), alice, []byte("stored"))
+	if err != nil || !bytes.Equal(digest, unhex(t, storedDigest)) {
+		t.Errorf("digest = %x, error = %v, want %s", digest, err, storedDigest)
+	}
+}
+
+func TestEveryChangedByteIsNoticed(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, newMemory(), alice)
+	sealed := seal(t, v, alice, "whsec_secret")
+	for i := range sealed {
+		changed := bytes.Clone(sealed)
+		changed[i] ^= 1
+		refused(t, v, alice, changed, sealing.ErrDamaged)
+	}
+}
+
+func TestTruncatedValuesAreRefused(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, newMemory(), alice)
+	sealed := seal(t, v, alice, "whsec_secret")
+	for n := range sealed {
+		refused(t, v, alice, sealed[:n], sealing.ErrDamaged)
+	}
+	refused(t, v, alice, append(bytes.Clone(sealed), 0), sealing.ErrDamaged)
+}
+
+func TestValuesSwappedBetweenOwnersAreRefused(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, newMemory(), alice, bob)
+	refused(t, v, bob, seal(t, v, alice, "alice's"), sealing.ErrDamaged)
+}
+
+func TestKeysSwappedBetweenOwnersAreRefused(t *testing.T) {
+	t.Parallel()
+	keys := newMemory()
+	v := newVault(t, keys, alice, bob)
+	sealed := seal(t, v, alice, "alice's")
+	keys.keys[bob] = keys.keys[alice]
+	// Not even with alice's own key, kept under bob's name, does bob open what is hers.
+	refused(t, newVault(t, keys), bob, sealed, sealing.ErrDamaged)
+}
+
+func TestDamagedKeysAreRefused(t *testing.T) {
+	t.Parallel()
+	keys := newMemory()
+	v := newVault(t, keys, alice)
+	sealed, wrapped := seal(t, v, alice, "alice's"), keys.keys[alice]
+	short := seal(t, v, alice, strings.Repeat("k", 64)) // of the right length, wrapped by another key than the master
+	for _, damaged := range [][]byte{nil, wrapped[:1], wrapped[:len(wrapped)-1], append([]byte{2}, wrapped[1:]...), short} {
+		keys.keys[alice] = damaged
+		refused(t, newVault(t, keys), alice, sealed, sealing.ErrDamaged)
+	}
+}
+
+func TestAnotherMasterKeyOpensNothing(t *testing.T) {
+	t.Parallel()
+	keys := newMemory()
+	sealed := seal(t, newVault(t, keys, alice), alice, "alice's")
+	other, err := sealing.NewVault(keys, bytes.Repeat([]byte{8}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(t, other, alice, sealed, sealing.ErrDamaged)
+	if _, err := other.Seal(t.Context(), alice, []byte("x")); !errors.Is(err, sealing.ErrDamaged) {
+		t.Errorf("seal: error = %v, want ErrDamaged", err)
+	}
+	for _, length := range []int{0, 16, 31, 33} {
+		if _, err := sealing.NewVault(keys, make([]byte, length)); err == nil {
+			t.Errorf("a master key of %d bytes was accepted", length)
+		}
+	}
+}
+
+func TestDigestsTellValuesOfOneOwnerApart(t *testing.T) {
+	t.Parallel()
+	keys := newMemory()
+	v := newVault(t, keys, alice, bob)
+	digest := func(v *sealing.Vault, owner uuid.UUID, plain string) string {
+		t.Helper()
+		d, err := v.Digest(t.Context(), owner, []byte(plain))
+		if err != nil || len(d) != 16 {
+			t.Fatalf("digest has %d bytes, error = %v", len(d), err)
+		}
+		return string(d)
+	}
+	if digest(v, alice, "a") != digest(newVault(t, keys), alice, "a") {
+		t.Error("two processes digest one value differently")
+	}
+	seen := map[string]bool{digest(v, alice, "a"): true, digest(v, alice, "b"): true, digest(v, bob, "a"): true}
+	if len(seen) != 3 {
+		t.Errorf("digests collide: %x", slices.Collect(maps.Keys(seen)))
+	}
+}
+
+func TestCreateLeavesTheKeyThatIsThere(t *testing.T) {
+	t.Parallel()
+	keys := newMemory()
+	v := newVault(t, keys, alice)
+	sealed := seal(t, v, alice, "first")
+	if plain, err := newVault(t, keys, alice).Open(t.Context(), alice, sealed); err != nil || string(plain) != "first" {
+		t.Errorf("opened %q, error = %v", plain, err)
+	}
+}
+
+func TestWhatIsShreddedOpensNoMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		keys := newMemory()
+		here, there := newVault(t, keys, alice, bob), newVault(t, keys)
+		hers, his := seal(t, here, alice, "hers"), seal(t, here, bob, "his")
+		if _, err := there.Open(t.Context(), alice, hers); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // twice is once
+			if err := here.Shred(t.Context(), alice); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused(t, here, alice, hers, sealing.ErrShredded)
+		if _, err := here.Seal(t.Context(), alice, []byte("more")); !errors.Is(err, sealing.ErrShredded) {
+			t.Errorf("seal: error = %v, want ErrShredded", err)
+		}
+		if _, err := here.Digest(t.Context(), alice, []byte("more")); !errors.Is(err, sealing.ErrShredded) {
+			t.Errorf("digest: error = %v, want ErrShredded", err)
+		}
+		time.Sleep(5 * time.Second) // the clock of the bubble
+		refused(t, there, alice, hers, sealing.ErrShredded)
+		if plain, err := here.Open(t.Context(), bob, his); err != nil || string(plain) != "his" {
+			t.Errorf("bob's value opened to %q, error = %v", plain, err)
+		}
+		// A new key of the same owner opens nothing of the old one.
+		if err := here.Create(t.Context(), alice); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, here, alice, hers, sealing.ErrDamaged)
+	})
+}
+
+// TestAKeyReadWhileItIsShreddedIsNotKept: the reader has the key in hand when it is deleted.
+func TestAKeyReadWhileItIsShreddedIsNotKept(t *testing.T) {
+	t.Parallel()
+	keys := newMemory()
+	sealed := seal(t, newVault(t, keys, alice), alice, "hers")
+	v := newVault(t, keys)
+	keys.find = func() {
+		if err := v.Shred(t.Context(), alice); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := v.Open(t.Context(), alice, sealed); err != nil {
+		t.Fatal(err) // it was read before
+	}
+	keys.find = nil
+	refused(t, v, alice, sealed, sealing.ErrShredded)
+}
