@@ -353,12 +353,12 @@ func TestGiveFeedback(t *testing.T) {
 	}
 }
 
-// add makes an item as the curator does.
+// add makes an item as the curation of feeds does.
 func (f *feedSide) add(feed, happening uuid.UUID) {
 	f.t.Helper()
 	_, err := item.Aggregate.Execute(f.t.Context(), f.Store, item.ID(feed, happening), item.Add{
 		FeedID: feed, HappeningID: happening, SourceID: uuid.New(), At: noon,
-	}, item.Options{Metadata: eventstore.Metadata{Actor: "curator"}})
+	}, item.Options{Metadata: eventstore.Metadata{Actor: "feed_curation"}})
 	if err != nil {
 		f.t.Fatal(err)
 	}

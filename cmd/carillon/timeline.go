@@ -17,7 +17,7 @@ import (
 const (
 	pictureWidth = 80
 	whenFormat   = "2006-01-02 15:04:05"
-	byWidth      = 16 // at most
+	byWidth      = 18 // at most: "destination_health"
 	legend       = `status:  █ enabled  ░ disabled  ▒ auto_disabled  × deleted
 secrets: ┬ begins  │ signs  ┊ signs until its overlap is over  ┴ ends`
 )

@@ -58,7 +58,7 @@ func story() []adminapi.AuditEntry {
 		entry(hours(0), key, adminapi.AuditDetail{Name: "CRM", URL: "https://example.org/hook", Status: "enabled", HasHeaders: true}),
 		entry(hours(0), key, adminapi.AuditDetail{SecretID: firstSecret}),
 		entry(hours(2), key, adminapi.AuditDetail{SecretID: secondSecret, Expiring: []uuid.UUID{firstSecret}, ExpiresAt: hours(26)}),
-		entry(hours(3), "health_watch", adminapi.AuditDetail{Status: "auto_disabled", StatusReason: "100 consecutive failures"}),
+		entry(hours(3), "destination_health", adminapi.AuditDetail{Status: "auto_disabled", StatusReason: "100 consecutive failures"}),
 		entry(hours(5), key, adminapi.AuditDetail{Name: "CRM", URL: "https://example.org/new", DebounceWindowSeconds: 5}),
 		entry(hours(5), key, adminapi.AuditDetail{Status: "enabled"}),
 		disabled,
@@ -81,24 +81,28 @@ debounce      5 s
 secrets       33333333-3333-4333-8333-333333333333  until 2026-11-22 14:00:00
               44444444-4444-4444-8444-444444444444  no end set
 
-WHEN (UTC)               CHANGE                                     BY
-2026-11-21 12:00:00 █    created "CRM" for https://example.org/hook key:ab12CD34
-2026-11-21 12:00:00 █ ┬  secret 33333333 begins                     key:ab12CD34
-2026-11-21 14:00:00 █ ┊┬ secret 44444444 begins; secret 33333333    key:ab12CD34
-                    █ ┊│ signs until 2026-11-22 14:00:00
-2026-11-21 15:00:00 ▒ ┊│ auto_disabled; 100 consecutive failures    health_watch
-2026-11-21 17:00:00 ▒ ┊│ url: https://example.org/new; debounce:    key:ab12CD34
-                    ▒ ┊│ 5s; headers: none
-2026-11-21 17:00:00 █ ┊│ enabled                                    key:ab12CD34
-2026-11-21 22:00:00 █ ┊│ ◀─ the state above ───────────────────────
-2026-11-22 14:00:00 █ ┴│ secret 33333333 expires: its overlap is    time
-                    █  │ over
-2026-11-22 18:00:00 ░  │ disabled; reason: Maintenance window,      operator
-                    ░  │ announced
-2026-11-22 19:00:00 ░ ┬┊ secret 55555555 begins; secret 44444444    key:ab12CD34
-                    ░ │┊ signs until 2026-11-23 19:00:00
-2026-11-22 20:00:00 ░ │┴ secret 44444444 is expired at once         key:ab12CD34
-2026-11-23 04:00:00 × ┴  deleted                                    key:ab12CD34
+WHEN (UTC)               CHANGE                               BY
+2026-11-21 12:00:00 █    created "CRM" for https://example.or key:ab12CD34
+                    █    g/hook
+2026-11-21 12:00:00 █ ┬  secret 33333333 begins               key:ab12CD34
+2026-11-21 14:00:00 █ ┊┬ secret 44444444 begins; secret       key:ab12CD34
+                    █ ┊│ 33333333 signs until 2026-11-22
+                    █ ┊│ 14:00:00
+2026-11-21 15:00:00 ▒ ┊│ auto_disabled; 100 consecutive       destination_health
+                    ▒ ┊│ failures
+2026-11-21 17:00:00 ▒ ┊│ url: https://example.org/new;        key:ab12CD34
+                    ▒ ┊│ debounce: 5s; headers: none
+2026-11-21 17:00:00 █ ┊│ enabled                              key:ab12CD34
+2026-11-21 22:00:00 █ ┊│ ◀─ the state above ─────────────────
+2026-11-22 14:00:00 █ ┴│ secret 33333333 expires: its overlap time
+                    █  │ is over
+2026-11-22 18:00:00 ░  │ disabled; reason: Maintenance        operator
+                    ░  │ window, announced
+2026-11-22 19:00:00 ░ ┬┊ secret 55555555 begins; secret       key:ab12CD34
+                    ░ │┊ 44444444 signs until 2026-11-23
+                    ░ │┊ 19:00:00
+2026-11-22 20:00:00 ░ │┴ secret 44444444 is expired at once   key:ab12CD34
+2026-11-23 04:00:00 × ┴  deleted                              key:ab12CD34
 
 ` + legend + "\n"
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(drawAudit(history(hours(10), story()...)), "\n")); diff != "" {

@@ -17,43 +17,43 @@ const backfillWindow = 14 * 24 * time.Hour
 // index knows which sources fill which feeds, what each source carries, and which of it are items. It is folded from
 // events in their global order, so that replaying them comes to the same changes. It is not safe for concurrent use.
 type index struct {
-	feeds      map[uuid.UUID]*filled
-	filledBy   map[uuid.UUID]map[uuid.UUID]struct{} // feeds by source
-	happenings map[uuid.UUID]*carried
-	carriedBy  map[uuid.UUID]map[uuid.UUID]struct{} // happenings by source
-	dirty      map[rowKey]struct{}
+	feeds              *eventstore.SavedTable[uuid.UUID, feedState]
+	happenings         *eventstore.SavedTable[uuid.UUID, happeningState]
+	feedsOfSource      map[uuid.UUID]map[uuid.UUID]struct{}
+	happeningsOfSource map[uuid.UUID]map[uuid.UUID]struct{}
 }
 
-// filled is an event feed.
-type filled struct {
-	Organization uuid.UUID               `json:"organization"`
-	Enabled      bool                    `json:"enabled"`
-	Sources      map[uuid.UUID]*attached `json:"sources"`
+// feedState is an event feed and its sources.
+type feedState struct {
+	Organization uuid.UUID                     `json:"organization"`
+	Enabled      bool                          `json:"enabled"`
+	Sources      map[uuid.UUID]*attachedSource `json:"sources"`
 }
 
-// attached is a source in a feed. Until a collection that began after the attachment has completed, what it brings is
+// attachedSource is a source in a feed. Until a collection that began after the attachment has completed, what it brings is
 // backfill: it is no news.
-type attached struct {
+type attachedSource struct {
 	Backfill   bool `json:"backfill,omitempty"`
 	Collecting bool `json:"collecting,omitempty"`
 }
 
-// carried is a happening, and what each of its sources says about when it is of interest.
-type carried struct {
-	Sources map[uuid.UUID]interest `json:"sources"`
-	Feeds   map[uuid.UUID]bool     `json:"feeds,omitempty"` // of which it is an item
+// happeningState is a happening: its dates as each source that carries it gives them, and where it is shown.
+type happeningState struct {
+	Sources map[uuid.UUID]sourceDates `json:"sources"`
+	Feeds   map[uuid.UUID]bool        `json:"feeds,omitempty"` // of which it is an item
 }
 
-type interest struct {
+// sourceDates decide whether what a source carries is recent.
+type sourceDates struct {
 	FirstSeen time.Time `json:"firstSeen"`
 	Published time.Time `json:"published,omitzero"`
 	Last      time.Time `json:"last,omitzero"` // end of the last occurrence
 }
 
 // recent says that a happening belongs to a backfill that begins at a time.
-func (i interest) recent(at time.Time) bool {
+func (d sourceDates) recent(at time.Time) bool {
 	cutoff := at.Add(-backfillWindow)
-	return !i.FirstSeen.Before(cutoff) || !i.Published.Before(cutoff) || !i.Last.Before(cutoff)
+	return !d.FirstSeen.Before(cutoff) || !d.Published.Before(cutoff) || !d.Last.Before(cutoff)
 }
 
 // change is an item to be added or removed.
@@ -66,11 +66,38 @@ type change struct {
 	at       time.Time
 }
 
-func newIndex() *index {
-	return &index{
-		feeds: map[uuid.UUID]*filled{}, filledBy: map[uuid.UUID]map[uuid.UUID]struct{}{},
-		happenings: map[uuid.UUID]*carried{}, carriedBy: map[uuid.UUID]map[uuid.UUID]struct{}{},
-		dirty: map[rowKey]struct{}{},
+// newIndex makes an empty index, which is saved with the state of a process manager.
+func newIndex(state *eventstore.ProcessState) *index {
+	x := &index{
+		feeds:              eventstore.NewSavedTable[uuid.UUID, feedState](state, "feed", uuid.Parse),
+		happenings:         eventstore.NewSavedTable[uuid.UUID, happeningState](state, "happening", uuid.Parse),
+		feedsOfSource:      map[uuid.UUID]map[uuid.UUID]struct{}{},
+		happeningsOfSource: map[uuid.UUID]map[uuid.UUID]struct{}{},
+	}
+	x.feeds.Indexed, x.happenings.Indexed = x.indexFeed, x.indexHappening
+	return x
+}
+
+// indexFeed keeps the feeds by source. A source that is detached leaves it by itself, see detach.
+func (x *index) indexFeed(id uuid.UUID, _, after *feedState) {
+	if after == nil {
+		return
+	}
+	if after.Sources == nil {
+		after.Sources = map[uuid.UUID]*attachedSource{}
+	}
+	for sourceID := range after.Sources {
+		put(x.feedsOfSource, sourceID, id)
+	}
+}
+
+// indexHappening keeps the happenings by source. No source ever leaves a happening.
+func (x *index) indexHappening(id uuid.UUID, _, after *happeningState) {
+	if after.Feeds == nil {
+		after.Feeds = map[uuid.UUID]bool{}
+	}
+	for sourceID := range after.Sources {
+		put(x.happeningsOfSource, sourceID, id)
 	}
 }
 
@@ -102,29 +129,29 @@ func (x *index) apply(recorded *eventstore.Recorded) ([]change, error) {
 func (x *index) applyHappening(id uuid.UUID, event happening.Event) []change {
 	switch e := event.(type) {
 	case happening.Observed:
-		i := x.interest(id, e.SourceID)
-		if i.FirstSeen.IsZero() {
-			i.FirstSeen = e.At
+		dates := x.dates(id, e.SourceID)
+		if dates.FirstSeen.IsZero() {
+			dates.FirstSeen = e.At
 		}
 		if e.PublishedAt != nil {
-			i.Published = *e.PublishedAt
+			dates.Published = *e.PublishedAt
 		}
-		return x.seen(id, e.SourceID, i, e.Details, e.At, true)
+		return x.seen(id, e.SourceID, dates, e.Details, e.At, true)
 	case happening.Revised:
 		// What was too old for a feed may have got a new date.
-		return x.seen(id, e.SourceID, x.interest(id, e.SourceID), e.Details, e.At, false)
+		return x.seen(id, e.SourceID, x.dates(id, e.SourceID), e.Details, e.At, false)
 	}
 	return nil
 }
 
 // seen adds a happening to the feeds that its source fills: always where it was observed, else while it is recent.
-func (x *index) seen(id, sourceID uuid.UUID, i interest, details happening.Details, at time.Time, observed bool) []change {
-	i.Last = details.Last()
-	x.carry(id, sourceID, i)
+func (x *index) seen(id, sourceID uuid.UUID, dates sourceDates, details happening.Details, at time.Time, observed bool) []change {
+	dates.Last = details.Last()
+	x.carry(id, sourceID, dates)
 	var changes []change
-	for feedID := range x.filledBy[sourceID] {
-		f := x.feeds[feedID]
-		if !f.Enabled || !observed && !i.recent(at) {
+	for feedID := range x.feedsOfSource[sourceID] {
+		f := x.feeds.Get(feedID)
+		if !f.Enabled || !observed && !dates.recent(at) {
 			continue
 		}
 		if c, fresh := x.add(feedID, id, sourceID, at); fresh {
@@ -136,8 +163,9 @@ func (x *index) seen(id, sourceID uuid.UUID, i interest, details happening.Detai
 }
 
 func (x *index) applySource(id uuid.UUID, event source.Event) {
-	for feedID := range x.filledBy[id] {
-		a := x.feeds[feedID].Sources[id]
+	for feedID := range x.feedsOfSource[id] {
+		f := x.feeds.Get(feedID)
+		a := f.Sources[id]
 		switch event.(type) {
 		case source.CollectionStarted:
 			a.Collecting = true
@@ -149,20 +177,19 @@ func (x *index) applySource(id uuid.UUID, event source.Event) {
 		default:
 			continue
 		}
-		x.dirty[rowKey{kindFeed, feedID}] = struct{}{}
+		x.feeds.Set(feedID, f)
 	}
 }
 
 func (x *index) applyFeed(id uuid.UUID, event feed.Event) []change {
-	f := x.feeds[id]
+	f := x.feeds.Get(id)
 	if created, ok := event.(feed.Created); ok {
-		f = &filled{Organization: created.Organization, Enabled: created.Enabled, Sources: map[uuid.UUID]*attached{}}
-		x.feeds[id] = f
+		f = &feedState{Organization: created.Organization, Enabled: created.Enabled}
 	}
 	if f == nil {
 		return nil // not an event feed
 	}
-	x.dirty[rowKey{kindFeed, id}] = struct{}{}
+	x.feeds.Set(id, f)
 	switch e := event.(type) {
 	case feed.Enabled:
 		f.Enabled = true
@@ -170,8 +197,8 @@ func (x *index) applyFeed(id uuid.UUID, event feed.Event) []change {
 	case feed.Disabled:
 		f.Enabled = false
 	case feed.SourceAttached:
-		f.Sources[e.SourceID] = &attached{Backfill: true}
-		put(x.filledBy, e.SourceID, id)
+		f.Sources[e.SourceID] = &attachedSource{Backfill: true}
+		put(x.feedsOfSource, e.SourceID, id)
 		return x.backfill(id, e.SourceID, e.At)
 	case feed.SourceDetached:
 		return x.detach(id, e.SourceID, e.At)
@@ -179,14 +206,14 @@ func (x *index) applyFeed(id uuid.UUID, event feed.Event) []change {
 		for sourceID := range f.Sources {
 			x.detach(id, sourceID, e.At) // the items need not be removed one by one: their feed is gone
 		}
-		delete(x.feeds, id)
+		x.feeds.Set(id, nil)
 	}
 	return nil
 }
 
 // backfillAll catches up with what a disabled feed has missed.
 func (x *index) backfillAll(feedID uuid.UUID, at time.Time) []change {
-	f := x.feeds[feedID]
+	f := x.feeds.Get(feedID)
 	changes := make([]change, 0, len(f.Sources))
 	for sourceID := range f.Sources {
 		changes = append(changes, x.backfill(feedID, sourceID, at)...)
@@ -195,12 +222,12 @@ func (x *index) backfillAll(feedID uuid.UUID, at time.Time) []change {
 }
 
 func (x *index) backfill(feedID, sourceID uuid.UUID, at time.Time) []change {
-	if !x.feeds[feedID].Enabled {
+	if !x.feeds.Get(feedID).Enabled {
 		return nil
 	}
 	var changes []change
-	for id := range x.carriedBy[sourceID] {
-		if !x.happenings[id].Sources[sourceID].recent(at) {
+	for id := range x.happeningsOfSource[sourceID] {
+		if !x.happenings.Get(id).Sources[sourceID].recent(at) {
 			continue
 		}
 		if c, fresh := x.add(feedID, id, sourceID, at); fresh {
@@ -213,17 +240,17 @@ func (x *index) backfill(feedID, sourceID uuid.UUID, at time.Time) []change {
 
 // detach removes the items that no other source of the feed carries.
 func (x *index) detach(feedID, sourceID uuid.UUID, at time.Time) []change {
-	f := x.feeds[feedID]
+	f := x.feeds.Get(feedID)
 	delete(f.Sources, sourceID)
-	drop(x.filledBy, sourceID, feedID)
+	drop(x.feedsOfSource, sourceID, feedID)
 	var changes []change
-	for id := range x.carriedBy[sourceID] {
-		c := x.happenings[id]
-		if !c.Feeds[feedID] || c.carriedIn(f) {
+	for id := range x.happeningsOfSource[sourceID] {
+		h := x.happenings.Get(id)
+		if !h.Feeds[feedID] || h.carriedBySourceOf(f) {
 			continue
 		}
-		delete(c.Feeds, feedID)
-		x.dirty[rowKey{kindHappening, id}] = struct{}{}
+		delete(h.Feeds, feedID)
+		x.happenings.Set(id, h)
 		changes = append(changes, change{
 			feed: feedID, organization: f.Organization, happening: id, source: sourceID, remove: true, at: at,
 		})
@@ -231,8 +258,9 @@ func (x *index) detach(feedID, sourceID uuid.UUID, at time.Time) []change {
 	return changes
 }
 
-func (c *carried) carriedIn(f *filled) bool {
-	for sourceID := range c.Sources {
+// carriedBySourceOf says that a source of the feed carries the happening.
+func (h *happeningState) carriedBySourceOf(f *feedState) bool {
+	for sourceID := range h.Sources {
 		if f.Sources[sourceID] != nil {
 			return true
 		}
@@ -242,34 +270,34 @@ func (c *carried) carriedIn(f *filled) bool {
 
 // add makes a happening an item, unless it is one.
 func (x *index) add(feedID, id, sourceID uuid.UUID, at time.Time) (c change, fresh bool) {
-	h := x.happenings[id]
+	h := x.happenings.Get(id)
 	if h.Feeds[feedID] {
 		return change{}, false
 	}
 	h.Feeds[feedID] = true
-	x.dirty[rowKey{kindHappening, id}] = struct{}{}
-	return change{feed: feedID, organization: x.feeds[feedID].Organization, happening: id, source: sourceID, at: at}, true
+	x.happenings.Set(id, h)
+	return change{feed: feedID, organization: x.feeds.Get(feedID).Organization, happening: id, source: sourceID, at: at}, true
 }
 
-func (x *index) interest(id, sourceID uuid.UUID) interest {
-	if h := x.happenings[id]; h != nil {
+// dates are what a source says of a happening; zero where it was not seen there.
+func (x *index) dates(id, sourceID uuid.UUID) sourceDates {
+	if h := x.happenings.Get(id); h != nil {
 		return h.Sources[sourceID]
 	}
-	return interest{}
+	return sourceDates{}
 }
 
-func (x *index) carry(id, sourceID uuid.UUID, i interest) {
-	h := x.happenings[id]
+// carry keeps what a source says of a happening.
+func (x *index) carry(id, sourceID uuid.UUID, dates sourceDates) {
+	h := x.happenings.Get(id)
 	if h == nil {
-		h = &carried{Sources: map[uuid.UUID]interest{}, Feeds: map[uuid.UUID]bool{}}
-		x.happenings[id] = h
+		h = &happeningState{Sources: map[uuid.UUID]sourceDates{}}
 	}
-	if h.Sources[sourceID] == i {
+	if known, carried := h.Sources[sourceID]; carried && known == dates {
 		return
 	}
-	h.Sources[sourceID] = i
-	put(x.carriedBy, sourceID, id)
-	x.dirty[rowKey{kindHappening, id}] = struct{}{}
+	h.Sources[sourceID] = dates
+	x.happenings.Set(id, h)
 }
 
 func put(sets map[uuid.UUID]map[uuid.UUID]struct{}, key, member uuid.UUID) {

@@ -32,13 +32,15 @@ const day = 24 * time.Hour
 // story is a history that an index follows.
 type story struct {
 	t     testing.TB
+	state *eventstore.ProcessState
 	index *index
 	now   time.Time
 	made  []change // by the last event
 }
 
 func begin(t testing.TB) *story {
-	s := &story{t: t, index: newIndex(), now: noon}
+	state := &eventstore.ProcessState{}
+	s := &story{t: t, state: state, index: newIndex(state), now: noon}
 	for _, id := range []uuid.UUID{oneFeed, otherFeed} {
 		s.feed(id, feed.Created{Organization: org, Enabled: true, At: noon})
 	}
@@ -212,7 +214,7 @@ func TestADeletedFeedIsForgotten(t *testing.T) {
 	s := begin(t).attach(oneFeed, site).observe(concert, site, noon.Add(day)).
 		feed(oneFeed, feed.Deleted{At: noon}).expect().
 		observe(exhibition, site, noon.Add(day)).expect()
-	if s.index.happenings[concert].Feeds[oneFeed] || s.index.feeds[oneFeed] != nil || len(s.index.filledBy) != 0 {
+	if s.index.happenings.Get(concert).Feeds[oneFeed] || s.index.feeds.Get(oneFeed) != nil || len(s.index.feedsOfSource) != 0 {
 		t.Error("something of the feed is left")
 	}
 }
@@ -229,7 +231,7 @@ func TestRestore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		whole, restored := begin(t), begin(t)
-		saved := map[rowKey]eventstore.SavedRow{}
+		saved := map[string]eventstore.SavedRow{}
 		feeds, sources, happenings := []uuid.UUID{oneFeed, otherFeed}, []uuid.UUID{site, page}, []uuid.UUID{concert, exhibition}
 		for range rapid.IntRange(1, 40).Draw(r, "events") {
 			f, s, h := rapid.SampledFrom(feeds).Draw(r, "feed"), rapid.SampledFrom(sources).Draw(r, "source"), rapid.SampledFrom(happenings).Draw(r, "happening")
@@ -237,7 +239,7 @@ func TestRestore(t *testing.T) {
 			at := noon.Add(time.Duration(rapid.IntRange(-30, 30).Draw(r, "at")) * day)
 			for _, story := range []*story{whole, restored} {
 				story.now = at
-				attached := story.index.feeds[f].Sources[s] != nil
+				attached := story.index.feeds.Get(f).Sources[s] != nil
 				switch {
 				case step == 0 && !attached:
 					story.attach(f, s)
@@ -261,16 +263,17 @@ func TestRestore(t *testing.T) {
 			if !rapid.Bool().Draw(r, "restart") {
 				continue
 			}
-			rows, err := restored.index.changed()
+			rows, err := restored.state.Changed()
 			if err != nil {
 				r.Fatal(err)
 			}
 			for _, row := range rows {
-				saved[rowKey{row.Kind, uuid.MustParse(row.ID)}] = row
+				saved[row.Kind+row.ID] = row
 			}
-			restored.index = newIndex()
+			restored.state = &eventstore.ProcessState{}
+			restored.index = newIndex(restored.state)
 			for _, row := range saved {
-				if err := restored.index.restore(row); err != nil {
+				if err := restored.state.Restore(row); err != nil {
 					r.Fatal(err)
 				}
 			}

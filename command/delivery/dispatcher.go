@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,12 +26,12 @@ const concurrentAppends = 128
 
 // Dispatcher is the process manager that turns each published event into the deliveries of its fan-out.
 type Dispatcher struct {
-	store    eventstore.Store
-	handoff  Handoff
-	log      *slog.Logger
-	routes   *Routes
-	replayTo eventstore.Position
-	newest   time.Time // when the newest event was recorded
+	eventstore.ProcessState
+
+	store   eventstore.Store
+	handoff Handoff
+	routes  *Routes
+	newest  time.Time // when the newest event was recorded
 }
 
 var _ eventstore.ProcessManager = (*Dispatcher)(nil)
@@ -49,8 +48,10 @@ type Handoff interface {
 }
 
 // NewDispatcher makes a dispatcher; each run of it wants a fresh one.
-func NewDispatcher(store eventstore.Store, handoff Handoff, log *slog.Logger) *Dispatcher {
-	return &Dispatcher{store: store, handoff: handoff, log: log, routes: NewRoutes()}
+func NewDispatcher(store eventstore.Store, handoff Handoff) *Dispatcher {
+	d := &Dispatcher{store: store, handoff: handoff}
+	d.routes = NewRoutes(&d.ProcessState)
+	return d
 }
 
 // Name implements eventstore.ProcessManager.
@@ -65,14 +66,11 @@ func (*Dispatcher) Filter() eventstore.Filter {
 		destination.Aggregate.Category, subscription.Aggregate.Category)
 }
 
-// Restore implements eventstore.ProcessManager.
-func (d *Dispatcher) Restore(row eventstore.SavedRow) error { return d.routes.Restore(row) }
-
-// Begin implements eventstore.ProcessManager.
-func (d *Dispatcher) Begin(replayTo eventstore.Position) { d.replayTo = replayTo }
-
 // Changed implements eventstore.ProcessManager.
-func (d *Dispatcher) Changed() ([]eventstore.SavedRow, error) { return d.routes.Changed(d.newest) }
+func (d *Dispatcher) Changed() ([]eventstore.SavedRow, error) {
+	d.routes.dropClosedWindows(d.newest)
+	return d.ProcessState.Changed()
+}
 
 // React implements eventstore.ProcessManager: it decides in order, then appends side by side.
 func (d *Dispatcher) React(ctx context.Context, batch []eventstore.Recorded) error {
@@ -117,7 +115,7 @@ func (d *Dispatcher) plan(recorded *eventstore.Recorded, id uuid.UUID, p publica
 		return nil
 	}
 	f := &fanOut{cause: recorded, id: id, published: p, scheduled: scheduled, targets: make([]*Target, len(scheduled)), at: at}
-	fresh := d.handoff != nil && d.replayTo.Before(recorded.Position)
+	fresh := d.handoff != nil && !d.Replayed(recorded)
 	for i := range scheduled {
 		f.targets[i] = d.routes.Target(scheduled[i].Destination)
 		// What may have been dispatched before a crash may also have been delivered: the read model knows.

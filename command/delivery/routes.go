@@ -22,12 +22,11 @@ import (
 // so that at each published event it is exactly what it was when the event was published: dispatching again after a
 // crash comes to the same result. It is not safe for concurrent use.
 type Routes struct {
-	feeds   map[uuid.UUID]*feedRoute
-	targets map[uuid.UUID]*Target
-	subs    map[uuid.UUID]*subRoute
+	feeds   *eventstore.SavedTable[uuid.UUID, feedRoute]
+	targets *eventstore.SavedTable[uuid.UUID, Target]
+	subs    *eventstore.SavedTable[uuid.UUID, subRoute]
+	windows *eventstore.SavedTable[windowKey, window]
 	byOrg   map[uuid.UUID]map[uuid.UUID]*subRoute // active ones
-	windows map[windowKey]window
-	dirty   map[rowKey]struct{}
 }
 
 type feedRoute struct {
@@ -52,16 +51,21 @@ type windowKey struct {
 }
 
 type window struct {
-	closes   time.Time
-	delivery uuid.UUID // the newest in it
+	Closes   time.Time `json:"closes"`
+	Delivery uuid.UUID `json:"delivery"` // the newest in it
 }
 
-// NewRoutes knows nobody.
-func NewRoutes() *Routes {
-	return &Routes{
-		feeds: map[uuid.UUID]*feedRoute{}, targets: map[uuid.UUID]*Target{}, subs: map[uuid.UUID]*subRoute{},
-		byOrg: map[uuid.UUID]map[uuid.UUID]*subRoute{}, windows: map[windowKey]window{}, dirty: map[rowKey]struct{}{},
+// NewRoutes makes empty routes, which are saved with the state of a process manager.
+func NewRoutes(state *eventstore.ProcessState) *Routes {
+	r := &Routes{
+		feeds:   eventstore.NewSavedTable[uuid.UUID, feedRoute](state, "feed", uuid.Parse),
+		targets: eventstore.NewSavedTable[uuid.UUID, Target](state, "target", uuid.Parse),
+		subs:    eventstore.NewSavedTable[uuid.UUID, subRoute](state, "subscription", uuid.Parse),
+		windows: eventstore.NewSavedTable[windowKey, window](state, "window", parseWindowKey),
+		byOrg:   map[uuid.UUID]map[uuid.UUID]*subRoute{},
 	}
+	r.subs.Indexed = r.index
+	return r
 }
 
 // Apply folds an event of a feed, destination or subscription.
@@ -79,7 +83,7 @@ func (r *Routes) Apply(recorded *eventstore.Recorded) error {
 		if err != nil {
 			return err
 		}
-		r.setTarget(id, r.targets[id].after(id, event))
+		r.targets.Set(id, r.targets.Get(id).after(id, event))
 	case subscription.Aggregate.Category:
 		event, err := subscription.Events.Decode(recorded)
 		if err != nil {
@@ -94,7 +98,7 @@ func (r *Routes) Apply(recorded *eventstore.Recorded) error {
 
 func (r *Routes) applyFeed(id uuid.UUID, event feed.Event) {
 	next := feedRoute{}
-	if known := r.feeds[id]; known != nil {
+	if known := r.feeds.Get(id); known != nil {
 		next = *known
 	}
 	switch e := event.(type) {
@@ -107,17 +111,17 @@ func (r *Routes) applyFeed(id uuid.UUID, event feed.Event) {
 	case feed.Unshared:
 		next.Shared = slices.DeleteFunc(slices.Clone(next.Shared), func(o uuid.UUID) bool { return o == e.With })
 	case feed.Deleted:
-		r.setFeed(id, nil)
+		r.feeds.Set(id, nil)
 		return
 	default:
 		return // changes nothing about who may see it
 	}
-	r.setFeed(id, &next)
+	r.feeds.Set(id, &next)
 }
 
 func (r *Routes) applySubscription(id uuid.UUID, event subscription.Event) {
 	next := subRoute{ID: id}
-	if known := r.subs[id]; known != nil {
+	if known := r.subs.Get(id); known != nil {
 		next = *known
 	}
 	switch e := event.(type) {
@@ -132,46 +136,28 @@ func (r *Routes) applySubscription(id uuid.UUID, event subscription.Event) {
 		next.Active = false
 		next.Switches++
 	case subscription.Deleted:
-		r.setSub(id, nil)
+		r.subs.Set(id, nil)
 		return
 	}
-	r.setSub(id, &next)
+	r.subs.Set(id, &next)
 }
 
-func (r *Routes) setFeed(id uuid.UUID, f *feedRoute) {
-	set(r.feeds, id, f)
-	r.dirty[rowKey{kindFeed, id.String()}] = struct{}{}
-}
-
-func (r *Routes) setTarget(id uuid.UUID, t *Target) {
-	set(r.targets, id, t)
-	r.dirty[rowKey{kindTarget, id.String()}] = struct{}{}
-}
-
-func (r *Routes) setSub(id uuid.UUID, s *subRoute) {
-	if old := r.subs[id]; old != nil {
-		delete(r.byOrg[old.Organization], id)
+// index keeps the active subscriptions by organization.
+func (r *Routes) index(id uuid.UUID, before, after *subRoute) {
+	if before != nil {
+		delete(r.byOrg[before.Organization], id)
 	}
-	set(r.subs, id, s)
-	if s != nil && s.Active {
-		if r.byOrg[s.Organization] == nil {
-			r.byOrg[s.Organization] = map[uuid.UUID]*subRoute{}
-		}
-		r.byOrg[s.Organization][id] = s
-	}
-	r.dirty[rowKey{kindSub, id.String()}] = struct{}{}
-}
-
-func set[T any](m map[uuid.UUID]*T, id uuid.UUID, value *T) {
-	if value == nil {
-		delete(m, id)
+	if after == nil || !after.Active {
 		return
 	}
-	m[id] = value
+	if r.byOrg[after.Organization] == nil {
+		r.byOrg[after.Organization] = map[uuid.UUID]*subRoute{}
+	}
+	r.byOrg[after.Organization][id] = after
 }
 
 // Target returns a destination that exists, or nil.
-func (r *Routes) Target(id uuid.UUID) *Target { return r.targets[id] }
+func (r *Routes) Target(id uuid.UUID) *Target { return r.targets.Get(id) }
 
 // Visible lists the organizations that can see an event: the owner of its feed and those it is shared with; where it
 // has no feed, its own organization.
@@ -179,7 +165,7 @@ func (r *Routes) Visible(p publication.Published) []uuid.UUID {
 	if p.FeedID == uuid.Nil {
 		return []uuid.UUID{p.Organization}
 	}
-	f := r.feeds[p.FeedID]
+	f := r.feeds.Get(p.FeedID)
 	if f == nil || f.Type != p.FeedType {
 		return nil
 	}
@@ -188,7 +174,7 @@ func (r *Routes) Visible(p publication.Published) []uuid.UUID {
 
 // sees reports whether an organization can see a feed.
 func (r *Routes) sees(organization, feed uuid.UUID) bool {
-	f := r.feeds[feed]
+	f := r.feeds.Get(feed)
 	return f != nil && (f.Owner == organization || slices.Contains(f.Shared, organization))
 }
 
@@ -199,7 +185,7 @@ func (r *Routes) Dispatch(event uuid.UUID, p publication.Published, at time.Time
 	for _, organization := range r.Visible(p) {
 		first := len(scheduled)
 		for _, sub := range r.byOrg[organization] {
-			target := r.targets[sub.Destination]
+			target := r.targets.Get(sub.Destination)
 			if target == nil || !target.Enabled || !sub.Settings.Matches(p.Type, p.FeedType, p.FeedID) {
 				continue
 			}
@@ -234,22 +220,44 @@ func merge(scheduled []dispatch.Scheduled) []dispatch.Scheduled {
 // debounce puts a delivery into the window of its destination, type and subject: it waits until the window closes, and
 // replaces the one that waited there before.
 func (r *Routes) debounce(s *dispatch.Scheduled, event uuid.UUID, p publication.Published, at time.Time) {
-	seconds := r.targets[s.Destination].DebounceSeconds
+	seconds := r.targets.Get(s.Destination).DebounceSeconds
 	if seconds == 0 {
 		return
 	}
 	key := windowKey{s.Destination, p.Type, p.Subject}
-	w, open := r.windows[key]
-	if !open || !at.Before(w.closes) {
-		w = window{closes: at.Add(time.Duration(seconds) * time.Second)}
+	w := window{Closes: at.Add(time.Duration(seconds) * time.Second)}
+	if open := r.windows.Get(key); open != nil && at.Before(open.Closes) {
+		w = *open
 	}
-	s.NotBefore, s.Supersedes = w.closes, w.delivery
-	w.delivery = dispatch.DeliveryID(event, s.Destination)
-	r.windows[key] = w
-	r.dirty[rowKey{kindWindow, key.String()}] = struct{}{}
+	s.NotBefore, s.Supersedes = w.Closes, w.Delivery
+	w.Delivery = dispatch.DeliveryID(event, s.Destination)
+	r.windows.Set(key, &w)
+}
+
+// dropClosedWindows forgets the windows that closed before a time. It is that of the newest event, so that an older one
+// never finds its window missing.
+func (r *Routes) dropClosedWindows(before time.Time) {
+	for key, w := range r.windows.All() {
+		if w.Closes.Before(before) {
+			r.windows.Set(key, nil)
+		}
+	}
 }
 
 func (k windowKey) String() string {
 	name, _ := json.Marshal([]string{k.destination.String(), k.kind, k.subject}) // strings always marshal
 	return string(name)
+}
+
+func parseWindowKey(text string) (key windowKey, err error) {
+	var parts []string
+	if err := json.Unmarshal([]byte(text), &parts); err != nil {
+		return key, err
+	}
+	if len(parts) != 3 {
+		return key, fmt.Errorf("%d parts instead of 3", len(parts))
+	}
+	key.destination, err = uuid.Parse(parts[0])
+	key.kind, key.subject = parts[1], parts[2]
+	return key, err
 }

@@ -241,8 +241,8 @@ func TestASourceIsVisitedByOneMonitorAtATime(t *testing.T) {
 	}
 }
 
-// A curator that has lost its state sees everything again and does nothing again.
-func TestCuratorAnewRecordsNothing(t *testing.T) {
+// A curation of feeds that has lost its state sees everything again and does nothing again.
+func TestFeedCurationAnewRecordsNothing(t *testing.T) {
 	t.Parallel()
 	p := &place{}
 	p.show("jazz", "quiz")
@@ -264,10 +264,10 @@ func TestCuratorAnewRecordsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	curator := collection.NewCurator(w.store, w.commands, slog.New(slog.DiscardHandler))
-	curator.Begin(before)
+	curation := collection.NewFeedCuration(w.store, w.commands, slog.New(slog.DiscardHandler))
+	curation.Begin(before)
 	var history []eventstore.Recorded
-	for m, err := range w.store.Subscribe(t.Context(), eventstore.Start, curator.Filter()) {
+	for m, err := range w.store.Subscribe(t.Context(), eventstore.Start, curation.Filter()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,12 +280,12 @@ func TestCuratorAnewRecordsNothing(t *testing.T) {
 	}
 	for _, size := range []int{1, len(history)} { // one by one, as it happened, and all at once
 		for first := 0; first < len(history); first += size {
-			if err := curator.React(t.Context(), history[first:min(first+size, len(history))]); err != nil {
+			if err := curation.React(t.Context(), history[first:min(first+size, len(history))]); err != nil {
 				t.Fatal(err)
 			}
 		}
-		curator = collection.NewCurator(w.store, w.commands, slog.New(slog.DiscardHandler))
-		curator.Begin(before)
+		curation = collection.NewFeedCuration(w.store, w.commands, slog.New(slog.DiscardHandler))
+		curation.Begin(before)
 	}
 	if after, err := w.store.Head(t.Context()); err != nil || after != before {
 		t.Errorf("head moved from %s to %s, %v", before, after, err)

@@ -40,10 +40,10 @@ type world struct {
 	commands *command.Commands
 	queries  *query.Queries
 	by       command.Caller
-	stop     func() // the monitor and the curator
+	stop     func() // the monitor and the curation of feeds
 }
 
-// open starts the store, the read models and, with some collectors, the curator and the monitor.
+// open starts the store, the read models and, with some collectors, the curation of feeds and the monitor.
 func open(t *testing.T, collectors map[string]collect.Collector) *world {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -77,8 +77,8 @@ func open(t *testing.T, collectors map[string]collect.Collector) *world {
 func (w *world) curateAndMonitor(collectors map[string]collect.Collector) (stop func()) {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	stopCurator := run(w.t, func(ctx context.Context) error {
-		return w.runner.React(ctx, func() eventstore.ProcessManager { return collection.NewCurator(w.store, w.commands, log) })
+	stopCuration := run(w.t, func(ctx context.Context) error {
+		return w.runner.React(ctx, func() eventstore.ProcessManager { return collection.NewFeedCuration(w.store, w.commands, log) })
 	})
 	stopMonitor := run(w.t, func(ctx context.Context) error {
 		locks := adapters.NewSourceLocks(w.pool)
@@ -90,7 +90,7 @@ func (w *world) curateAndMonitor(collectors map[string]collect.Collector) (stop 
 		monitor.Run(ctx)
 		return nil
 	})
-	return func() { stopMonitor(); stopCurator() }
+	return func() { stopMonitor(); stopCuration() }
 }
 
 // run runs a part until the test ends, or stop is called.

@@ -72,13 +72,13 @@ type reactions struct {
 // processManagers lists every process manager. Without reactions they tell their names and filters, and can't be run.
 func processManagers(with reactions) []processManager {
 	return []processManager{
-		{config.RoleDispatch, func() eventstore.ProcessManager { return delivery.NewSteward(with.store, with.holdings) }},
+		{config.RoleDispatch, func() eventstore.ProcessManager { return delivery.NewDeletionCascade(with.store, with.holdings) }},
 		{config.RoleDispatch, func() eventstore.ProcessManager {
-			return delivery.NewDispatcher(with.store, with.handoff, with.log)
+			return delivery.NewDispatcher(with.store, with.handoff)
 		}},
-		{config.RoleDispatch, func() eventstore.ProcessManager { return delivery.NewHealth(with.store, with.policy) }},
+		{config.RoleDispatch, func() eventstore.ProcessManager { return delivery.NewDestinationHealth(with.store, with.policy) }},
 		{config.RoleCollect, func() eventstore.ProcessManager {
-			return collection.NewCurator(with.store, with.commands, with.log)
+			return collection.NewFeedCuration(with.store, with.commands, with.log)
 		}},
 	}
 }

@@ -60,7 +60,7 @@ func TestProcessManagersThatStartFromNothingUndoNothing(t *testing.T) {
 	p.call(http.MethodPatch, "/events/destinations/"+id, map[string]any{"status": "enabled"}, http.StatusOK)
 	p.settled(first.header.Get("webhook-id"), "succeeded")
 
-	processes := []string{delivery.HealthName, delivery.StewardName, delivery.DispatcherName}
+	processes := []string{delivery.DestinationHealthName, delivery.DeletionCascadeName, delivery.DispatcherName}
 	p.close()
 	p.open()
 	before := p.positions()

@@ -80,7 +80,7 @@ func TestDeletedFeedStaysEmpty(t *testing.T) {
 func TestDeletedFeedSwitchesOffWhatPinsIt(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.Process(t, func() eventstore.ProcessManager { return delivery.NewSteward(s.Store, nil) }) // it holds no deliveries here
+	s.Process(t, func() eventstore.ProcessManager { return delivery.NewDeletionCascade(s.Store, nil) }) // it holds no deliveries here
 	made, path := s.eventFeed(t)
 	s.destination(t, "crm")
 	pinning := destinationsPath + "/crm/subscriptions/downtown"

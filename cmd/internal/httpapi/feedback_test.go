@@ -64,7 +64,7 @@ func TestFeedbackIsAdditive(t *testing.T) {
 	}
 }
 
-// The curator, who records that an item was removed, does not run here: what can't be read takes no feedback all the same.
+// The curation of feeds, which records that an item was removed, does not run here: what can't be read takes no feedback all the same.
 func TestItemOfADetachedSourceTakesNoFeedback(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -76,7 +76,7 @@ func TestItemOfADetachedSourceTakesNoFeedback(t *testing.T) {
 	id := item.ID(feedID, eventID)
 	_, err := item.Aggregate.Execute(t.Context(), s.Store, id, item.Add{
 		FeedID: feedID, HappeningID: eventID, SourceID: source, At: made.CreatedAt,
-	}, item.Options{Metadata: eventstore.Metadata{Actor: "curator"}})
+	}, item.Options{Metadata: eventstore.Metadata{Actor: "feed_curation"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func serve(t *testing.T) *server {
 	t.Helper()
 	s := &server{Fixture: apitest.Start(t)}
 	s.rewire(t, func(*httpapi.Dependencies) {})
-	s.Process(t, func() eventstore.ProcessManager { return delivery.NewDispatcher(s.Store, nil, s.Log) }) // writes wait for it
+	s.Process(t, func() eventstore.ProcessManager { return delivery.NewDispatcher(s.Store, nil) }) // writes wait for it
 	s.org, s.key = s.Organization(t, "Town hall")
 	return s
 }

@@ -19,8 +19,8 @@ import (
 	"carillon/eventstore"
 )
 
-// CuratorName is the curator's name as consumer and as actor.
-const CuratorName = "curator"
+// FeedCurationName is its name as consumer and as actor.
+const FeedCurationName = "feed_curation"
 
 const (
 	itemAdded        = "event.item.added"
@@ -34,41 +34,35 @@ type Publisher interface {
 	Publish(ctx context.Context, by command.Caller, in command.EventInput) (uuid.UUID, eventstore.Position, error)
 }
 
-// Curator is the process manager that adds happenings to the feeds that their sources fill, and removes them again.
-type Curator struct {
+// FeedCuration is the process manager that adds happenings to the feeds that their sources fill, and removes them again.
+type FeedCuration struct {
+	eventstore.ProcessState
+
 	store     eventstore.Store
 	publisher Publisher
 	log       *slog.Logger
 	index     *index
-	replayTo  eventstore.Position
 }
 
-var _ eventstore.ProcessManager = (*Curator)(nil)
+var _ eventstore.ProcessManager = (*FeedCuration)(nil)
 
-// NewCurator makes a curator; each run of it wants a fresh one.
-func NewCurator(store eventstore.Store, publisher Publisher, log *slog.Logger) *Curator {
-	return &Curator{store: store, publisher: publisher, log: log, index: newIndex()}
+// NewFeedCuration makes a curation of the feeds; each run of it wants a fresh one.
+func NewFeedCuration(store eventstore.Store, publisher Publisher, log *slog.Logger) *FeedCuration {
+	c := &FeedCuration{store: store, publisher: publisher, log: log}
+	c.index = newIndex(&c.ProcessState)
+	return c
 }
 
 // Name implements eventstore.ProcessManager.
-func (*Curator) Name() string { return CuratorName }
+func (*FeedCuration) Name() string { return FeedCurationName }
 
 // Version implements eventstore.ProcessManager.
-func (*Curator) Version() int { return 1 }
+func (*FeedCuration) Version() int { return 1 }
 
 // Filter implements eventstore.ProcessManager.
-func (*Curator) Filter() eventstore.Filter {
+func (*FeedCuration) Filter() eventstore.Filter {
 	return eventstore.Categories(feed.Aggregate.Category, source.Aggregate.Category, happening.Aggregate.Category)
 }
-
-// Restore implements eventstore.ProcessManager.
-func (c *Curator) Restore(row eventstore.SavedRow) error { return c.index.restore(row) }
-
-// Begin implements eventstore.ProcessManager.
-func (c *Curator) Begin(replayTo eventstore.Position) { c.replayTo = replayTo }
-
-// Changed implements eventstore.ProcessManager.
-func (c *Curator) Changed() ([]eventstore.SavedRow, error) { return c.index.changed() }
 
 // task is a change with the event that it follows from.
 type task struct {
@@ -80,7 +74,7 @@ type task struct {
 }
 
 // React implements eventstore.ProcessManager: it decides in order, then acts on different items side by side.
-func (c *Curator) React(ctx context.Context, batch []eventstore.Recorded) error {
+func (c *FeedCuration) React(ctx context.Context, batch []eventstore.Recorded) error {
 	tasks := map[uuid.UUID][]task{} // by item, in order
 	for i := range batch {
 		recorded := &batch[i]
@@ -98,9 +92,9 @@ func (c *Curator) React(ctx context.Context, batch []eventstore.Recorded) error 
 		for _, change := range changes {
 			id := item.ID(change.feed, change.happening)
 			tasks[id] = append(tasks[id], task{
-				change: change, cause: recorded.ID, replayed: !c.replayTo.Before(recorded.Position),
+				change: change, cause: recorded.ID, replayed: c.Replayed(recorded),
 				metadata: eventstore.Metadata{
-					Organization: change.organization, CorrelationID: cause.CorrelationID, CausationID: recorded.ID, Actor: CuratorName,
+					Organization: change.organization, CorrelationID: cause.CorrelationID, CausationID: recorded.ID, Actor: FeedCurationName,
 				},
 			})
 		}
@@ -121,7 +115,7 @@ func (c *Curator) React(ctx context.Context, batch []eventstore.Recorded) error 
 }
 
 // do records one change. Its command id is derived, so that doing it again after a crash records nothing.
-func (c *Curator) do(ctx context.Context, id uuid.UUID, t task) error {
+func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
 	options := item.Options{CommandID: uuid.NewSHA1(t.cause, id[:]), Metadata: t.metadata}
 	if t.remove {
 		_, err := item.Aggregate.Execute(ctx, c.store, id, item.Remove{Reason: reasonDetached, At: t.at}, options)
@@ -140,12 +134,12 @@ func (c *Curator) do(ctx context.Context, id uuid.UUID, t task) error {
 }
 
 // publish tells subscribers of an item. Its id is derived as well.
-func (c *Curator) publish(ctx context.Context, id uuid.UUID, t task) error {
+func (c *FeedCuration) publish(ctx context.Context, id uuid.UUID, t task) error {
 	data, err := shape.Published(shape.Item{ID: id, EventID: t.happening, AddedAt: t.at, Details: t.details})
 	if err != nil {
 		return err
 	}
-	by := command.Caller{Organization: t.organization, Actor: CuratorName, RequestID: t.metadata.CorrelationID}
+	by := command.Caller{Organization: t.organization, Actor: FeedCurationName, RequestID: t.metadata.CorrelationID}
 	_, _, err = c.publisher.Publish(ctx, by, command.EventInput{
 		ID: uuid.NewSHA1(t.cause, []byte(itemAdded+id.String())), Type: itemAdded,
 		Source: feedsEventSource + t.feed.String(), Subject: id.String(), Time: t.at.UTC().Truncate(time.Microsecond),

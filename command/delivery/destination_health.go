@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
@@ -15,8 +14,8 @@ import (
 	"carillon/eventstore"
 )
 
-// HealthName is the health watcher's name as consumer and as actor.
-const HealthName = "health_watch"
+// DestinationHealthName is its name as consumer and as actor.
+const DestinationHealthName = "destination_health"
 
 // HealthPolicy says when the platform disables a destination by itself.
 type HealthPolicy struct {
@@ -27,12 +26,13 @@ type HealthPolicy struct {
 // DefaultHealthPolicy spares endpoints that have a bad hour.
 var DefaultHealthPolicy = HealthPolicy{After: 100, MinStreak: time.Hour}
 
-// Health is the process manager that disables destinations which fail, or which say that they are gone.
-type Health struct {
+// DestinationHealth is the process manager that disables destinations which fail, or which say that they are gone.
+type DestinationHealth struct {
+	eventstore.ProcessState
+
 	store   eventstore.Store
 	policy  HealthPolicy
-	streaks map[uuid.UUID]*streak
-	dirty   map[uuid.UUID]struct{}
+	streaks *eventstore.SavedTable[uuid.UUID, streak]
 }
 
 // streak is what is known of a destination: its failures in a row, and how often its status was switched before.
@@ -42,57 +42,28 @@ type streak struct {
 	Switches int       `json:"switches,omitzero"` // see destination.State
 }
 
-var _ eventstore.ProcessManager = (*Health)(nil)
+var _ eventstore.ProcessManager = (*DestinationHealth)(nil)
 
-// NewHealth makes a health watcher; each run of it wants a fresh one.
-func NewHealth(store eventstore.Store, policy HealthPolicy) *Health {
-	return &Health{store: store, policy: policy, streaks: map[uuid.UUID]*streak{}, dirty: map[uuid.UUID]struct{}{}}
+// NewDestinationHealth makes a watcher of the destinations' health; each run of it wants a fresh one.
+func NewDestinationHealth(store eventstore.Store, policy HealthPolicy) *DestinationHealth {
+	h := &DestinationHealth{store: store, policy: policy}
+	h.streaks = eventstore.NewSavedTable[uuid.UUID, streak](&h.ProcessState, "streak", uuid.Parse)
+	return h
 }
 
 // Name implements eventstore.ProcessManager.
-func (*Health) Name() string { return HealthName }
+func (*DestinationHealth) Name() string { return DestinationHealthName }
 
 // Version implements eventstore.ProcessManager.
-func (*Health) Version() int { return 1 }
+func (*DestinationHealth) Version() int { return 1 }
 
 // Filter implements eventstore.ProcessManager.
-func (*Health) Filter() eventstore.Filter {
+func (*DestinationHealth) Filter() eventstore.Filter {
 	return eventstore.Categories(delivery.Aggregate.Category, destination.Aggregate.Category)
 }
 
-// Begin implements eventstore.ProcessManager.
-func (*Health) Begin(eventstore.Position) {}
-
-// Restore implements eventstore.ProcessManager.
-func (h *Health) Restore(row eventstore.SavedRow) error {
-	id, err := uuid.Parse(row.ID)
-	if err != nil {
-		return fmt.Errorf("saved streak %s: %w", row.ID, err)
-	}
-	var s streak
-	if err := json.Unmarshal(row.Data, &s); err != nil {
-		return fmt.Errorf("saved streak %s: %w", row.ID, err)
-	}
-	h.streaks[id] = &s
-	return nil
-}
-
-// Changed implements eventstore.ProcessManager.
-func (h *Health) Changed() ([]eventstore.SavedRow, error) {
-	rows := make([]eventstore.SavedRow, 0, len(h.dirty))
-	for id := range h.dirty {
-		data, err := marshal(h.streaks[id])
-		if err != nil {
-			return nil, fmt.Errorf("save streak %s: %w", id, err)
-		}
-		rows = append(rows, eventstore.SavedRow{Kind: "streak", ID: id.String(), Data: data})
-	}
-	clear(h.dirty)
-	return rows, nil
-}
-
 // React implements eventstore.ProcessManager.
-func (h *Health) React(ctx context.Context, batch []eventstore.Recorded) error {
+func (h *DestinationHealth) React(ctx context.Context, batch []eventstore.Recorded) error {
 	for i := range batch {
 		recorded := &batch[i]
 		var err error
@@ -109,7 +80,7 @@ func (h *Health) React(ctx context.Context, batch []eventstore.Recorded) error {
 }
 
 // afterChange forgets the streak of a destination that starts afresh or ends.
-func (h *Health) afterChange(recorded *eventstore.Recorded) error {
+func (h *DestinationHealth) afterChange(recorded *eventstore.Recorded) error {
 	event, err := destination.Events.Decode(recorded)
 	if err != nil {
 		return err
@@ -128,27 +99,26 @@ func (h *Health) afterChange(recorded *eventstore.Recorded) error {
 	return nil
 }
 
-func (h *Health) of(id uuid.UUID) streak {
-	if known := h.streaks[id]; known != nil {
+func (h *DestinationHealth) of(id uuid.UUID) streak {
+	if known := h.streaks.Get(id); known != nil {
 		return *known
 	}
 	return streak{}
 }
 
 // set keeps what is worth keeping: of a healthy destination that was never switched there is nothing.
-func (h *Health) set(id uuid.UUID, s streak) {
+func (h *DestinationHealth) set(id uuid.UUID, s streak) {
 	if h.of(id) == s {
 		return
 	}
 	if s == (streak{}) {
-		delete(h.streaks, id)
+		h.streaks.Set(id, nil)
 	} else {
-		h.streaks[id] = &s
+		h.streaks.Set(id, &s)
 	}
-	h.dirty[id] = struct{}{}
 }
 
-func (h *Health) afterAttempt(ctx context.Context, recorded *eventstore.Recorded) error {
+func (h *DestinationHealth) afterAttempt(ctx context.Context, recorded *eventstore.Recorded) error {
 	event, err := delivery.Events.Decode(recorded)
 	if err != nil {
 		return err
@@ -184,11 +154,11 @@ func failures(n int) string {
 }
 
 // disable appends under an id derived from the attempt: given the same events again it records nothing.
-func (h *Health) disable(ctx context.Context, cause *eventstore.Recorded, a delivery.Attempted, switches int, reason string) error {
+func (h *DestinationHealth) disable(ctx context.Context, cause *eventstore.Recorded, a delivery.Attempted, switches int, reason string) error {
 	command := destination.AutoDisable{Switches: switches, Reason: reason, At: recordedAt(cause)}
 	_, err := destination.Aggregate.Execute(ctx, h.store, a.Destination, command, destination.Options{
 		CommandID: cause.ID,
-		Metadata:  eventstore.Metadata{Organization: a.Organization, CausationID: cause.ID, Actor: HealthName, Reason: reason},
+		Metadata:  eventstore.Metadata{Organization: a.Organization, CausationID: cause.ID, Actor: DestinationHealthName, Reason: reason},
 	})
 	if errors.Is(err, destination.ErrUnknown) {
 		return nil // deleted meanwhile

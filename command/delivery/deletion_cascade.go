@@ -16,10 +16,10 @@ import (
 	"carillon/eventstore"
 )
 
-// StewardName is the steward's name as consumer and as actor.
-const StewardName = "steward"
+// DeletionCascadeName is its name as consumer and as actor.
+const DeletionCascadeName = "deletion_cascade"
 
-// Reasons of what the steward does.
+// Reasons of what follows from a deletion.
 const (
 	reasonAccessLost  = "access to a pinned feed was lost"
 	reasonFeedDeleted = "a pinned feed was deleted"
@@ -27,7 +27,7 @@ const (
 	reasonDestination = "the destination was deleted"
 )
 
-// Holdings is the read model of deliveries as the steward asks it.
+// Holdings is the read model of deliveries as the cascade of deletions asks it.
 type Holdings interface {
 	// Dispatched waits until every delivery that follows from events up to a position is in the read model.
 	Dispatched(ctx context.Context, to eventstore.Position) error
@@ -38,58 +38,53 @@ type Holdings interface {
 	Orphaned(ctx context.Context, destination, subscription uuid.UUID) ([]uuid.UUID, error)
 }
 
-// Steward is the process manager that draws the consequences: subscriptions that lost their feed are switched off,
-// those of a deleted destination are deleted, and deliveries that nobody is subscribed to any more are discarded.
-type Steward struct {
+// DeletionCascade is the process manager of what follows from deletions: subscriptions that lost their feed are switched
+// off, those of a deleted destination are deleted, and deliveries that nobody is subscribed to any more are discarded.
+type DeletionCascade struct {
+	eventstore.ProcessState
+
 	store    eventstore.Store
 	holdings Holdings
 	routes   *Routes
 }
 
-var _ eventstore.ProcessManager = (*Steward)(nil)
+var _ eventstore.ProcessManager = (*DeletionCascade)(nil)
 
-// NewSteward makes a steward; each run of it wants a fresh one.
-func NewSteward(store eventstore.Store, holdings Holdings) *Steward {
-	return &Steward{store: store, holdings: holdings, routes: NewRoutes()}
+// NewDeletionCascade makes a cascade of deletions; each run of it wants a fresh one.
+func NewDeletionCascade(store eventstore.Store, holdings Holdings) *DeletionCascade {
+	c := &DeletionCascade{store: store, holdings: holdings}
+	c.routes = NewRoutes(&c.ProcessState)
+	return c
 }
 
 // Name implements eventstore.ProcessManager.
-func (*Steward) Name() string { return StewardName }
+func (*DeletionCascade) Name() string { return DeletionCascadeName }
 
 // Version implements eventstore.ProcessManager.
-func (*Steward) Version() int { return 1 }
+func (*DeletionCascade) Version() int { return 1 }
 
 // Filter implements eventstore.ProcessManager.
-func (*Steward) Filter() eventstore.Filter {
+func (*DeletionCascade) Filter() eventstore.Filter {
 	return eventstore.Categories(feed.Aggregate.Category, destination.Aggregate.Category, subscription.Aggregate.Category)
 }
 
-// Restore implements eventstore.ProcessManager.
-func (s *Steward) Restore(row eventstore.SavedRow) error { return s.routes.Restore(row) }
-
-// Begin implements eventstore.ProcessManager.
-func (*Steward) Begin(eventstore.Position) {}
-
-// Changed implements eventstore.ProcessManager.
-func (s *Steward) Changed() ([]eventstore.SavedRow, error) { return s.routes.Changed(time.Time{}) }
-
 // React implements eventstore.ProcessManager.
-func (s *Steward) React(ctx context.Context, batch []eventstore.Recorded) error {
+func (c *DeletionCascade) React(ctx context.Context, batch []eventstore.Recorded) error {
 	for i := range batch {
 		r := &batch[i]
-		before := s.routes.subs[r.StreamID()]
-		if err := s.routes.Apply(r); err != nil {
+		before := c.routes.subs.Get(r.StreamID())
+		if err := c.routes.Apply(r); err != nil {
 			return err
 		}
 		var err error
 		switch r.Category() {
 		case feed.Aggregate.Category:
-			err = s.afterFeed(ctx, r)
+			err = c.afterFeed(ctx, r)
 		case destination.Aggregate.Category:
-			err = s.afterDestination(ctx, r)
+			err = c.afterDestination(ctx, r)
 		default:
-			if before != nil && s.routes.subs[before.ID] == nil {
-				err = s.afterSubscription(ctx, r, before)
+			if before != nil && c.routes.subs.Get(before.ID) == nil {
+				err = c.afterSubscription(ctx, r, before)
 			}
 		}
 		if err != nil {
@@ -100,19 +95,19 @@ func (s *Steward) React(ctx context.Context, batch []eventstore.Recorded) error 
 }
 
 // afterFeed switches off the subscriptions that pin the feed although their organization can't see it any more.
-func (s *Steward) afterFeed(ctx context.Context, r *eventstore.Recorded) error {
+func (c *DeletionCascade) afterFeed(ctx context.Context, r *eventstore.Recorded) error {
 	id, reason := r.StreamID(), reasonAccessLost
-	if s.routes.feeds[id] == nil {
+	if c.routes.feeds.Get(id) == nil {
 		reason = reasonFeedDeleted
 	}
-	for _, sub := range s.routes.subs {
+	for _, sub := range c.routes.subs.All() {
 		pins := func(pin subscription.Pin) bool { return pin.FeedID == id }
-		if !sub.Active || !slices.ContainsFunc(sub.Settings.Feeds, pins) || s.routes.sees(sub.Organization, id) {
+		if !sub.Active || !slices.ContainsFunc(sub.Settings.Feeds, pins) || c.routes.sees(sub.Organization, id) {
 			continue
 		}
 		command := subscription.Deactivate{Switches: sub.Switches, Reason: reason, At: recordedAt(r)}
-		_, err := subscription.Aggregate.Execute(ctx, s.store, sub.ID, command, subscription.Options{
-			CommandID: commandID(r, sub.ID), Metadata: stewardMetadata(r, sub.Organization, reason),
+		_, err := subscription.Aggregate.Execute(ctx, c.store, sub.ID, command, subscription.Options{
+			CommandID: commandID(r, sub.ID), Metadata: cascadeMetadata(r, sub.Organization, reason),
 		})
 		if err != nil && !errors.Is(err, subscription.ErrUnknown) {
 			return fmt.Errorf("switch off subscription %s: %w", sub.ID, err)
@@ -123,20 +118,20 @@ func (s *Steward) afterFeed(ctx context.Context, r *eventstore.Recorded) error {
 
 // afterDestination deletes the subscriptions of a deleted destination, and its data key, in case the request that
 // deleted it died before it did.
-func (s *Steward) afterDestination(ctx context.Context, r *eventstore.Recorded) error {
+func (c *DeletionCascade) afterDestination(ctx context.Context, r *eventstore.Recorded) error {
 	id := r.StreamID()
-	if s.routes.targets[id] != nil {
+	if c.routes.targets.Get(id) != nil {
 		return nil
 	}
-	if err := s.holdings.Shred(ctx, id); err != nil {
+	if err := c.holdings.Shred(ctx, id); err != nil {
 		return err
 	}
-	for _, sub := range s.routes.subs {
+	for _, sub := range c.routes.subs.All() {
 		if sub.Destination != id {
 			continue
 		}
-		_, err := subscription.Aggregate.Execute(ctx, s.store, sub.ID, subscription.Delete{At: recordedAt(r)}, subscription.Options{
-			CommandID: commandID(r, sub.ID), Metadata: stewardMetadata(r, sub.Organization, reasonDestination),
+		_, err := subscription.Aggregate.Execute(ctx, c.store, sub.ID, subscription.Delete{At: recordedAt(r)}, subscription.Options{
+			CommandID: commandID(r, sub.ID), Metadata: cascadeMetadata(r, sub.Organization, reasonDestination),
 		})
 		if err != nil && !errors.Is(err, subscription.ErrUnknown) {
 			return fmt.Errorf("delete subscription %s: %w", sub.ID, err)
@@ -146,20 +141,20 @@ func (s *Steward) afterDestination(ctx context.Context, r *eventstore.Recorded) 
 }
 
 // afterSubscription discards the pending deliveries that only the deleted subscription had asked for.
-func (s *Steward) afterSubscription(ctx context.Context, r *eventstore.Recorded, sub *subRoute) error {
-	if s.routes.targets[sub.Destination] == nil {
+func (c *DeletionCascade) afterSubscription(ctx context.Context, r *eventstore.Recorded, sub *subRoute) error {
+	if c.routes.targets.Get(sub.Destination) == nil {
 		return nil // its deliveries went with it
 	}
-	if err := s.holdings.Dispatched(ctx, r.Position); err != nil {
+	if err := c.holdings.Dispatched(ctx, r.Position); err != nil {
 		return err
 	}
-	orphans, err := s.holdings.Orphaned(ctx, sub.Destination, sub.ID)
+	orphans, err := c.holdings.Orphaned(ctx, sub.Destination, sub.ID)
 	if err != nil {
 		return err
 	}
 	for _, id := range orphans {
-		_, err := delivery.Aggregate.Execute(ctx, s.store, id, delivery.Discard{Reason: reasonNobody, At: recordedAt(r)}, delivery.Options{
-			CommandID: commandID(r, id), Metadata: stewardMetadata(r, sub.Organization, reasonNobody),
+		_, err := delivery.Aggregate.Execute(ctx, c.store, id, delivery.Discard{Reason: reasonNobody, At: recordedAt(r)}, delivery.Options{
+			CommandID: commandID(r, id), Metadata: cascadeMetadata(r, sub.Organization, reasonNobody),
 		})
 		if err != nil {
 			return fmt.Errorf("discard delivery %s: %w", id, err)
@@ -175,6 +170,6 @@ func commandID(cause *eventstore.Recorded, object uuid.UUID) uuid.UUID {
 	return uuid.NewSHA1(cause.ID, object[:])
 }
 
-func stewardMetadata(cause *eventstore.Recorded, organization uuid.UUID, reason string) eventstore.Metadata {
-	return eventstore.Metadata{Organization: organization, CausationID: cause.ID, Actor: StewardName, Reason: reason}
+func cascadeMetadata(cause *eventstore.Recorded, organization uuid.UUID, reason string) eventstore.Metadata {
+	return eventstore.Metadata{Organization: organization, CausationID: cause.ID, Actor: DeletionCascadeName, Reason: reason}
 }

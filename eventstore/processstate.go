@@ -1,0 +1,145 @@
+package eventstore
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/go-json-experiment/json"
+)
+
+// ProcessState is what process managers have in common, to be embedded: their state is a number of saved tables, and
+// they know which events they may have seen before. It implements Restore, Begin and Changed of ProcessManager. It is
+// not safe for concurrent use.
+type ProcessState struct {
+	tables   []savedTable
+	replayTo Position
+}
+
+// savedTable is a SavedTable of any type.
+type savedTable interface {
+	kindOfRows() string
+	restore(row SavedRow) error
+	changed(rows []SavedRow) ([]SavedRow, error)
+}
+
+// Restore implements ProcessManager.
+func (s *ProcessState) Restore(row SavedRow) error {
+	for _, table := range s.tables {
+		if table.kindOfRows() != row.Kind {
+			continue
+		}
+		if err := table.restore(row); err != nil {
+			return fmt.Errorf("restore saved %s %s: %w", row.Kind, row.ID, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("restore saved %s %s: unknown kind", row.Kind, row.ID)
+}
+
+// Begin implements ProcessManager.
+func (s *ProcessState) Begin(replayTo Position) { s.replayTo = replayTo }
+
+// Replayed says that an event may have been handled before, by this process manager or by one that ended.
+func (s *ProcessState) Replayed(recorded *Recorded) bool {
+	return !s.replayTo.Before(recorded.Position)
+}
+
+// Changed implements ProcessManager.
+func (s *ProcessState) Changed() (rows []SavedRow, err error) {
+	for _, table := range s.tables {
+		if rows, err = table.changed(rows); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// SavedKey is what rows of a SavedTable are found by. Its text is stored.
+type SavedKey interface {
+	comparable
+	fmt.Stringer
+}
+
+// SavedTable is a map in memory that knows which of its rows have changed since they were saved. Rows are stored as JSON.
+type SavedTable[K SavedKey, V any] struct {
+	kind  string
+	parse func(string) (K, error)
+	rows  map[K]*V
+	dirty map[K]struct{}
+	// Indexed, where not nil, hears of each row that is set or restored: before is nil where it is new, after where it
+	// is deleted. What is derived from rows is kept by it.
+	Indexed func(key K, before, after *V)
+}
+
+// NewSavedTable makes an empty table in a state. Its kind is the stored name of its rows, parse reads their keys.
+func NewSavedTable[K SavedKey, V any](s *ProcessState, kind string, parse func(string) (K, error)) *SavedTable[K, V] {
+	t := &SavedTable[K, V]{kind: kind, parse: parse, rows: map[K]*V{}, dirty: map[K]struct{}{}}
+	s.tables = append(s.tables, t)
+	return t
+}
+
+// Get returns a row, or nil. A row that is changed in place has to be set again.
+func (t *SavedTable[K, V]) Get(key K) *V { return t.rows[key] }
+
+// All yields the rows in no order. The one at hand may be set or deleted meanwhile.
+func (t *SavedTable[K, V]) All() iter.Seq2[K, *V] {
+	return func(yield func(K, *V) bool) {
+		for key, value := range t.rows {
+			if !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// Len counts the rows.
+func (t *SavedTable[K, V]) Len() int { return len(t.rows) }
+
+// Set keeps a row, to be saved next time; nil deletes it.
+func (t *SavedTable[K, V]) Set(key K, value *V) {
+	t.put(key, value)
+	t.dirty[key] = struct{}{}
+}
+
+func (t *SavedTable[K, V]) put(key K, value *V) {
+	before := t.rows[key]
+	if value == nil {
+		delete(t.rows, key)
+	} else {
+		t.rows[key] = value
+	}
+	if t.Indexed != nil {
+		t.Indexed(key, before, value)
+	}
+}
+
+func (t *SavedTable[K, V]) kindOfRows() string { return t.kind }
+
+func (t *SavedTable[K, V]) restore(row SavedRow) error {
+	key, err := t.parse(row.ID)
+	if err != nil {
+		return err
+	}
+	value := new(V)
+	if err := json.Unmarshal(row.Data, value); err != nil {
+		return err
+	}
+	t.put(key, value)
+	return nil
+}
+
+func (t *SavedTable[K, V]) changed(rows []SavedRow) ([]SavedRow, error) {
+	for key := range t.dirty {
+		row := SavedRow{Kind: t.kind, ID: key.String()}
+		if value := t.rows[key]; value != nil {
+			data, err := json.Marshal(value)
+			if err != nil {
+				return nil, fmt.Errorf("save %s %s: %w", row.Kind, row.ID, err)
+			}
+			row.Data = data
+		}
+		rows = append(rows, row)
+	}
+	clear(t.dirty)
+	return rows, nil
+}
