@@ -2,11 +2,11 @@ package timing
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	"carillon/command/collect/budget"
+	"carillon/command/collect/recurrence"
 )
 
 // Schedule is a rule of repetition, as schema.org's Schedule has it. All times
@@ -33,10 +33,7 @@ type Schedule struct {
 }
 
 // Weekday is a day of the week; Nth which one in the month, 0 for each.
-type Weekday struct {
-	Day time.Weekday
-	Nth int
-}
+type Weekday = recurrence.Weekday
 
 var weekdayText = regexp.MustCompile(`(?i)^(?:https?://)?(?:(?:www\.)?schema\.org/|schema:)?([+-]?\d{1,2})?\s*([a-z]{2,10})$`)
 
@@ -82,48 +79,49 @@ const maxYears = 50
 // Expand gives the repetitions. A schedule that has no end is expanded within
 // the window, one that has is expanded from its start, but never beyond the
 // window's end; if it has more than 400 repetitions only those in the window
-// remain, or the last one.
-//
-// Where the budget ends, so does what is given.
+// remain, or the last one. Where the budget ends, so does what is given.
 func (s Schedule) Expand(b *budget.Budget, w Window) []Range {
-	rule := s.rule(w)
-	last := midnight(w.To)
-	if s.End != nil && midnight(*s.End).Before(last) {
-		last = midnight(*s.End)
+	rule, anchor := s.rule()
+	span := recurrence.Span{From: midnight(w.From), To: midnight(w.To).AddDate(0, 0, 1)}
+	if s.End != nil {
+		rule.Until = recurrence.Until{Wall: midnight(*s.End)}
 	}
-	var all []Range
-	count := 0
-	for date := rule.from; !date.After(last); date = date.AddDate(0, 0, 1) {
-		if !b.Work(1) {
-			return nil
-		}
-		if !rule.matches(date) {
-			continue
-		}
-		count++
-		if s.Count > 0 && s.Start != nil && count > s.Count {
-			break
-		}
-		r := s.on(date)
-		if !b.Work(len(s.Except)) {
-			return nil
-		}
-		if !s.excepts(r) {
-			all = append(all, r)
-		}
+	excepted := s.excepted()
+	walk := func(from time.Time, yield func(Range) bool) {
+		// An impossible rule gives nothing.
+		_ = recurrence.Walk(b, rule, anchor, true, recurrence.Span{From: from, To: span.To}, func(date time.Time) bool {
+			r := s.on(date)
+			return excepted.has(r.Start) || yield(r)
+		})
 	}
-	if len(all) > maxRepetitions {
-		i := slices.IndexFunc(all, func(r Range) bool { return !r.Start.Wall.Before(w.From) })
-		if i < 0 {
-			i = len(all) - 1
-		}
-		all = all[i:min(i+maxRepetitions, len(all))]
+	bounded := s.Start != nil && (s.End != nil || s.Count > 0)
+	if !bounded {
+		return affordable(b, upTo(maxRepetitions, walk, span.From))
 	}
-	// A copy, so that what was left out is not kept by what remains.
-	all = slices.Clone(all)
+	earliest := span.From.AddDate(-maxYears, 0, 0)
+	all := upTo(maxRepetitions+1, walk, earliest)
+	if len(all) <= maxRepetitions {
+		return affordable(b, all)
+	}
+	if all = upTo(maxRepetitions, walk, span.From); len(all) > 0 {
+		return affordable(b, all)
+	}
+	walk(earliest, func(r Range) bool { all = append(all[:0], r); return true })
+	return affordable(b, all)
+}
+
+// affordable gives the ranges if they may be kept.
+func affordable(b *budget.Budget, all []Range) []Range {
 	if !b.Memory(rangeBytes * len(all)) {
 		return nil
 	}
+	return all
+}
+
+// upTo gives the first so many that a walk gives.
+func upTo(limit int, walk func(time.Time, func(Range) bool), from time.Time) []Range {
+	var all []Range
+	walk(from, func(r Range) bool { all = append(all, r); return len(all) < limit })
 	return all
 }
 
@@ -140,108 +138,83 @@ func (s Schedule) on(date time.Time) Range {
 	return r
 }
 
-func (s Schedule) excepts(r Range) bool {
-	return slices.ContainsFunc(s.Except, func(x Stamp) bool {
-		if x.HasTime && r.Start.HasTime && sinceMidnight(x.Wall) != 0 {
-			return x.Wall.Equal(r.Start.Wall)
+// exceptions are days, and times of days, that are left out.
+type exceptions struct{ days, times map[time.Time]bool }
+
+func (s Schedule) excepted() exceptions {
+	e := exceptions{map[time.Time]bool{}, map[time.Time]bool{}}
+	for _, x := range s.Except {
+		if x.HasTime && s.Opens != nil && sinceMidnight(x.Wall) != 0 {
+			e.times[x.Wall] = true
+		} else {
+			e.days[midnight(x.Wall)] = true
 		}
-		return midnight(x.Wall).Equal(midnight(r.Start.Wall))
-	})
+	}
+	return e
 }
 
-// rule is a schedule with what it leaves open filled in.
-type rule struct {
-	Schedule
-	unit     byte // one of D, W, M, Y
-	interval int
-	// anchor is what intervals are counted from, from where to begin.
-	anchor, from time.Time
+func (e exceptions) has(start Stamp) bool { return e.days[midnight(start.Wall)] || e.times[start.Wall] }
+
+// rule is the schedule as a recurrence rule, and the day that it counts from.
+func (s Schedule) rule() (recurrence.Rule, time.Time) {
+	// A Monday, so that weeks have a beginning even without a start.
+	anchor := time.Date(1970, 1, 5, 0, 0, 0, 0, time.UTC)
+	r := recurrence.Rule{ByDay: s.ByDay, ByMonth: s.ByMonth, ByMonthDay: s.ByMonthDay, WeekStart: time.Monday}
+	if s.Start != nil {
+		anchor, r.Count = midnight(*s.Start), s.Count
+	}
+	r.Frequency, r.Interval = s.frequency()
+	if len(s.ByMonthWeek) > 0 {
+		r.ByDay = s.inWeeks(anchor)
+	}
+	// A year's rule means days of a month, so it needs one: all, where weeks of
+	// the month are named, else that of the start.
+	if anyDay := len(r.ByDay) > 0 || len(r.ByMonthDay) > 0; r.Frequency == recurrence.Yearly && anyDay && len(r.ByMonth) == 0 {
+		r.ByMonth = []int{int(anchor.Month())}
+		if len(s.ByMonthWeek) > 0 {
+			r.ByMonth = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+		}
+	}
+	return r, anchor
 }
 
-func (s Schedule) rule(w Window) rule {
-	r := rule{Schedule: s, interval: 1}
+// frequency is the unit and the interval. Without one the rules imply it.
+func (s Schedule) frequency() (recurrence.Frequency, int) {
 	switch e := s.Every; {
 	case e.Years > 0:
-		r.unit, r.interval = 'Y', e.Years
+		return recurrence.Yearly, e.Years
 	case e.Months > 0:
-		r.unit, r.interval = 'M', e.Months
+		return recurrence.Monthly, e.Months
 	case e.Weeks > 0:
-		r.unit, r.interval = 'W', e.Weeks
+		return recurrence.Weekly, e.Weeks
 	case e.Days > 0 && e.Days%7 == 0:
-		r.unit, r.interval = 'W', e.Days/7
+		return recurrence.Weekly, e.Days / 7
 	case e.Days > 0:
-		r.unit, r.interval = 'D', e.Days
+		return recurrence.Daily, e.Days
 	case len(s.ByMonth) > 0 && len(s.ByDay) == 0:
-		r.unit = 'Y'
+		return recurrence.Yearly, 1
 	case len(s.ByMonthDay) > 0 || len(s.ByMonthWeek) > 0:
-		r.unit = 'M'
+		return recurrence.Monthly, 1
 	case len(s.ByDay) > 0:
-		r.unit = 'W'
-	default:
-		r.unit = 'D'
+		return recurrence.Weekly, 1
 	}
-	// A Monday, so that weeks have a beginning even without a start.
-	r.anchor, r.from = time.Date(1970, 1, 5, 0, 0, 0, 0, time.UTC), midnight(w.From)
-	if s.Start != nil {
-		r.anchor = midnight(*s.Start)
-		if bounded := s.End != nil || s.Count > 0; bounded || r.anchor.After(r.from) {
-			r.from = r.anchor
+	return recurrence.Daily, 1
+}
+
+// inWeeks gives the days in the weeks of the month that are named: those of
+// ByDay, else the weekday of the start.
+func (s Schedule) inWeeks(anchor time.Time) []Weekday {
+	days := s.ByDay
+	if len(days) == 0 {
+		days = []Weekday{{Day: anchor.Weekday()}}
+	}
+	var found []Weekday
+	for _, d := range days {
+		for _, week := range s.ByMonthWeek {
+			if (d.Nth == 0 || d.Nth == week) && len(found) < maxRepetitions {
+				found = append(found, Weekday{Day: d.Day, Nth: week})
+			}
 		}
-		if earliest := midnight(w.From).AddDate(-maxYears, 0, 0); r.from.Before(earliest) {
-			r.from = earliest
-		}
 	}
-	return r
-}
-
-func (r rule) matches(date time.Time) bool {
-	return r.aligned(date) && r.inMonth(date) && r.onMonthDay(date) && r.onWeekday(date)
-}
-
-// aligned: the date lies in one of the periods that the interval picks. A unit
-// without a rule for its days means the day of the start.
-func (r rule) aligned(date time.Time) bool {
-	anyDay := len(r.ByDay) > 0 || len(r.ByMonthDay) > 0
-	months := (date.Year()-r.anchor.Year())*12 + int(date.Month()-r.anchor.Month())
-	switch r.unit {
-	case 'Y':
-		return (date.Year()-r.anchor.Year())%r.interval == 0 &&
-			(anyDay || date.Day() == r.anchor.Day()) &&
-			(len(r.ByMonth) > 0 || anyDay && len(r.ByMonthWeek) > 0 || date.Month() == r.anchor.Month())
-	case 'M':
-		return months%r.interval == 0 && (anyDay || date.Day() == r.anchor.Day())
-	case 'W':
-		weeks := daysBetween(weekStart(r.anchor), weekStart(date)) / 7
-		return weeks%r.interval == 0 && (anyDay || date.Weekday() == r.anchor.Weekday())
-	}
-	return daysBetween(r.anchor, date)%r.interval == 0
-}
-
-func (r rule) inMonth(date time.Time) bool {
-	return len(r.ByMonth) == 0 || slices.Contains(r.ByMonth, int(date.Month()))
-}
-
-func (r rule) onMonthDay(date time.Time) bool {
-	return len(r.ByMonthDay) == 0 || slices.Contains(r.ByMonthDay, date.Day()) ||
-		slices.Contains(r.ByMonthDay, date.Day()-daysIn(date)-1)
-}
-
-func (r rule) onWeekday(date time.Time) bool {
-	nth := (date.Day()-1)/7 + 1
-	fromEnd := -((daysIn(date)-date.Day())/7 + 1)
-	in := func(week int) bool { return week == nth || week == fromEnd }
-	if len(r.ByMonthWeek) > 0 && !slices.ContainsFunc(r.ByMonthWeek, in) {
-		return false
-	}
-	return len(r.ByDay) == 0 || slices.ContainsFunc(r.ByDay, func(d Weekday) bool {
-		return d.Day == date.Weekday() && (d.Nth == 0 || in(d.Nth))
-	})
-}
-
-func weekStart(date time.Time) time.Time {
-	return date.AddDate(0, 0, -(int(date.Weekday())+6)%7)
-}
-
-func daysIn(date time.Time) int {
-	return time.Date(date.Year(), date.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
+	return found
 }
