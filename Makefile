@@ -48,7 +48,7 @@ test: postgres ## Run all tests (the first run installs Postgres where it is mis
 	$(GO) test -timeout 10m ./...
 
 .PHONY: check
-check: format vet race fresh lint ## Everything that must hold before a commit: this is what the CI runs
+check: format vet race fresh lint sumtypes ## Everything that must hold before a commit: this is what the CI runs
 
 .PHONY: bench
 bench: postgres ## Measure (BENCH=regexp, BENCHTIME=2s)
@@ -69,6 +69,11 @@ vet: ## Run go vet
 .PHONY: lint
 lint: ## Run golangci-lint (pinned in .ci/tools; the first run builds it)
 	$(LINT) run
+
+# golangci-lint has this check as well, but sees no switch over the events of another package.
+.PHONY: sumtypes
+sumtypes: ## Look for switches over events or commands that leave one out
+	$(GO) tool -modfile=.ci/tools/go.mod go-check-sumtype -default-signifies-exhaustive=false ./...
 
 .PHONY: torture
 torture: postgres ## Kill servers, event store and Postgres under load, and count what is lost (KILLS=100)

@@ -56,7 +56,7 @@ func (c *Commands) BackfillDestination(ctx context.Context, by Caller, destinati
 	group.SetLimit(concurrentBackfills)
 	for i, command := range wanted {
 		group.Go(func() error {
-			out, err := dispatch.Aggregate.Execute(appending, c.Store, command.Publication,
+			out, err := dispatch.Aggregate.Execute(appending, c.Store, command.DeliveriesScheduled.Publication,
 				command, dispatch.Options{Metadata: by.metadata()})
 			if len(out.Events) > 0 {
 				made[i] = out.Position

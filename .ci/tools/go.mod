@@ -2,7 +2,10 @@ module carillon/tools
 
 go 1.26
 
-tool github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+tool (
+	github.com/alecthomas/go-check-sumtype/cmd/go-check-sumtype
+	github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+)
 
 require (
 	4d63.com/gocheckcompilerdirectives v1.3.0 // indirect

@@ -17,6 +17,8 @@ import (
 )
 
 // Event is a stored fact about an auditor's token.
+//
+//sumtype:decl
 type Event interface{ evolve(State) State }
 
 // The facts.
@@ -54,6 +56,8 @@ var (
 )
 
 // Command is an intention; times, ids and digests arrive inside it.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 // The intentions.

@@ -16,6 +16,8 @@ var (
 )
 
 // Command is an intention; times, jitter and outcomes arrive inside it.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 // The intentions.

@@ -18,6 +18,8 @@ import (
 )
 
 // Event is a stored fact about a delivery.
+//
+//sumtype:decl
 type Event interface{ evolve(State) State }
 
 // The facts.

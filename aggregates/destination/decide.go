@@ -25,6 +25,8 @@ var (
 
 // Command is an intention; times, new ids and sealed values arrive inside it. Every command names the organization
 // that asks, and another organization's destination does not exist for it.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 // The intentions.

@@ -15,6 +15,8 @@ import (
 const MaxPerEvent = 2000
 
 // Event is a stored fact about a dispatch.
+//
+//sumtype:decl
 type Event interface{ evolve(State) State }
 
 // DeliveriesScheduled lists deliveries of one published event, with what readers of deliveries want to know of it.
@@ -70,16 +72,18 @@ func DeliveryID(event, destination uuid.UUID) uuid.UUID {
 }
 
 // Command is an intention.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 // Schedule records deliveries. A destination that has its delivery of this event already, by dispatch or by an earlier
 // backfill, gets no second one.
-type Schedule struct{ DeliveriesScheduled }
+type Schedule struct{ DeliveriesScheduled DeliveriesScheduled }
 
 func (c Schedule) decide(s State) ([]Event, error) {
 	scheduled := c.DeliveriesScheduled
 	scheduled.Deliveries = nil
-	for _, d := range c.Deliveries {
+	for _, d := range c.DeliveriesScheduled.Deliveries {
 		if _, has := s.Destinations[d.Destination]; !has {
 			scheduled.Deliveries = append(scheduled.Deliveries, d)
 		}

@@ -14,6 +14,8 @@ import (
 )
 
 // Event is a stored fact about a name.
+//
+//sumtype:decl
 type Event interface{ evolve(State) State }
 
 // The facts.
@@ -45,6 +47,8 @@ func (Released) evolve(s State) State  { s.Owner = uuid.Nil; return s }
 var ErrTaken = errors.New("externalId is taken")
 
 // Command is an intention.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 // The intentions.

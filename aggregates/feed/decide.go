@@ -17,6 +17,8 @@ var (
 
 // Command is an intention; times and new ids arrive inside it. What an owner asks for names the organization that
 // asks: for one that can't read the feed it does not exist.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 // The intentions.

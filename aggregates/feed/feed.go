@@ -31,6 +31,8 @@ const (
 )
 
 // Event is a stored fact about a feed.
+//
+//sumtype:decl
 type Event interface{ evolve(State) State }
 
 // The facts.

@@ -7,6 +7,8 @@ import (
 )
 
 // Command is an intention; times arrive inside it.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 // The intentions.

@@ -21,6 +21,8 @@ import (
 )
 
 // Event is a stored fact about a happening.
+//
+//sumtype:decl
 type Event interface{ evolve(State) State }
 
 // The facts.

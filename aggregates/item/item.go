@@ -16,6 +16,8 @@ import (
 )
 
 // Event is a stored fact about an item.
+//
+//sumtype:decl
 type Event interface{ evolve(State) State }
 
 // The facts.
@@ -73,6 +75,8 @@ func (e FeedbackGiven) evolve(s State) State { s.Feedback = e.FeedbackID; return
 var ErrUnknown = errors.New("item does not exist")
 
 // Command is an intention; times and new ids arrive inside it.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 // The intentions.

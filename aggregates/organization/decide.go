@@ -13,6 +13,8 @@ var (
 )
 
 // Command is an intention; times, ids and digests arrive inside it.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 // The intentions.

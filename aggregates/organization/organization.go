@@ -14,6 +14,8 @@ import (
 )
 
 // Event is a stored fact about an organization.
+//
+//sumtype:decl
 type Event interface{ evolve(State) State }
 
 // The facts.

@@ -11,6 +11,8 @@ import (
 )
 
 // Event is a stored fact about a publication.
+//
+//sumtype:decl
 type Event interface{ evolve(State) State }
 
 // Published is an event that destinations may receive. Its id is the stream's.
@@ -31,10 +33,12 @@ type State struct{ Exists bool }
 func (Published) evolve(s State) State { s.Exists = true; return s }
 
 // Command is an intention.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 // Publish records an event. Publishing one that exists changes nothing.
-type Publish struct{ Published }
+type Publish struct{ Published Published }
 
 // ErrNobody: the event has neither a feed nor an organization, so nobody could ever see it.
 var ErrNobody = errors.New("an event needs a feedId or an organizationId: without either nobody can see it")
@@ -43,7 +47,7 @@ func (c Publish) decide(s State) ([]Event, error) {
 	if s.Exists {
 		return nil, nil
 	}
-	if c.FeedID == uuid.Nil && c.Organization == uuid.Nil {
+	if c.Published.FeedID == uuid.Nil && c.Published.Organization == uuid.Nil {
 		return nil, ErrNobody
 	}
 	return []Event{c.Published}, nil

@@ -15,6 +15,8 @@ var (
 )
 
 // Command is an intention; times arrive inside it.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 // The intentions.

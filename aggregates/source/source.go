@@ -38,6 +38,8 @@ func IsPage(sourceType string) bool {
 }
 
 // Event is a stored fact about a source.
+//
+//sumtype:decl
 type Event interface{ evolve(State) State }
 
 // The facts.

@@ -11,6 +11,8 @@ import (
 var ErrUnknown = errors.New("subscription does not exist")
 
 // Command is an intention. Every command of a caller names the organization that asks.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 // The intentions.

@@ -16,6 +16,8 @@ import (
 )
 
 // Event is a stored fact about a subscription.
+//
+//sumtype:decl
 type Event interface{ evolve(State) State }
 
 // The facts.

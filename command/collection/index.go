@@ -140,6 +140,7 @@ func (x *index) applyHappening(id uuid.UUID, event happening.Event) []change {
 	case happening.Revised:
 		// What was too old for a feed may have got a new date.
 		return x.seen(id, e.SourceID, x.dates(id, e.SourceID), e.Details, e.At, false)
+	case happening.WentStale: // an item stays in its feeds when its source shows it no longer
 	}
 	return nil
 }
@@ -174,7 +175,7 @@ func (x *index) applySource(id uuid.UUID, event source.Event) {
 			a.Collecting = false
 		case source.CollectionFailed, source.CredentialsMissing:
 			a.Collecting = false
-		default:
+		case source.Registered, source.CollectionRequested: // say nothing about a visit
 			continue
 		}
 		x.feeds.Set(feedID, f)
@@ -191,6 +192,8 @@ func (x *index) applyFeed(id uuid.UUID, event feed.Event) []change {
 	}
 	x.feeds.Set(id, f)
 	switch e := event.(type) {
+	case feed.Created: // see above
+	case feed.Registered, feed.Revised, feed.Shared, feed.Unshared: // change nothing about what fills it
 	case feed.Enabled:
 		f.Enabled = true
 		return x.backfillAll(id, e.At)

@@ -165,6 +165,7 @@ func (v *visit) observe(ctx context.Context, id uuid.UUID, o collect.Observation
 			t.add(func(c *source.Counts) { c.New++ })
 		case happening.Revised:
 			t.add(func(c *source.Counts) { c.Revised++ })
+		case happening.WentStale: // is counted by markStale
 		}
 	}
 	return nil

@@ -245,13 +245,25 @@ func (d *Deliverer) watch(ctx context.Context) {
 			d.Log.Error("deliverer can't read what changed about a destination", "error", err)
 			continue // the projection that stops on it says so loudly; sending goes on with what is known
 		}
-		_, deleted := event.(destination.Deleted)
-		id := m.Event.StreamID()
-		d.opened.forget(id)
-		d.release(ctx, d.lanes.drop(id, deleted))
-		if _, enabled := event.(destination.Enabled); enabled {
-			d.Wake()
-		}
+		d.afterChange(ctx, m.Event.StreamID(), event)
+	}
+}
+
+// afterChange gives back what waits for a destination: it is to be claimed again as the destination is now.
+func (d *Deliverer) afterChange(ctx context.Context, id uuid.UUID, event destination.Event) {
+	deleted, enabled := false, false
+	switch event.(type) {
+	case destination.Deleted:
+		deleted = true
+	case destination.Enabled:
+		enabled = true
+	case destination.Created, destination.Revised, destination.Disabled, destination.AutoDisabled,
+		destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // it goes on, as it is now
+	}
+	d.opened.forget(id)
+	d.release(ctx, d.lanes.drop(id, deleted))
+	if enabled {
+		d.Wake()
 	}
 }
 

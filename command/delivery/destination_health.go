@@ -95,6 +95,8 @@ func (h *DestinationHealth) afterChange(recorded *eventstore.Recorded) error {
 		h.set(id, s)
 	case destination.Deleted:
 		h.set(id, streak{})
+	case destination.Created, destination.Revised,
+		destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // leave the streak as it is
 	}
 	return nil
 }
@@ -123,11 +125,17 @@ func (h *DestinationHealth) afterAttempt(ctx context.Context, recorded *eventsto
 	if err != nil {
 		return err
 	}
-	attempted, ok := event.(delivery.Attempted)
-	switch {
-	case !ok:
-		return nil
-	case attempted.Succeeded():
+	switch e := event.(type) {
+	case delivery.Attempted:
+		return h.count(ctx, recorded, e)
+	case delivery.Superseded, delivery.Discarded, delivery.ReplayRequested: // say nothing about the endpoint
+	}
+	return nil
+}
+
+// count adds an attempt to the streak of its destination, and switches the destination off where that is long enough.
+func (h *DestinationHealth) count(ctx context.Context, recorded *eventstore.Recorded, attempted delivery.Attempted) error {
+	if attempted.Succeeded() {
 		h.set(attempted.Destination, streak{Switches: h.of(attempted.Destination).Switches})
 		return nil
 	}

@@ -89,10 +89,11 @@ func (d *Dispatcher) React(ctx context.Context, batch []eventstore.Recorded) err
 		if err != nil {
 			return errors.Join(err, group.Wait())
 		}
-		p := event.(publication.Published) //nolint:forcetypeassert,errcheck // the codec knows no other
-		id := recorded.StreamID()
-		if f := d.plan(recorded, id, p); f != nil {
-			group.Go(func() error { return f.record(appending, d.store, d.handoff) })
+		switch e := event.(type) {
+		case publication.Published:
+			if f := d.plan(recorded, recorded.StreamID(), e); f != nil {
+				group.Go(func() error { return f.record(appending, d.store, d.handoff) })
+			}
 		}
 	}
 	return group.Wait()

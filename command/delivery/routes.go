@@ -113,8 +113,8 @@ func (r *Routes) applyFeed(id uuid.UUID, event feed.Event) {
 	case feed.Deleted:
 		r.feeds.Set(id, nil)
 		return
-	default:
-		return // changes nothing about who may see it
+	case feed.Revised, feed.Enabled, feed.Disabled, feed.SourceAttached, feed.SourceDetached:
+		return // change nothing about who may see it
 	}
 	r.feeds.Set(id, &next)
 }

@@ -61,17 +61,35 @@ func (f *fold) add(r *row) {
 // apply takes the next event.
 func (f *fold) apply(s step) {
 	switch event := s.event.(type) {
-	case dispatch.DeliveriesScheduled:
-		for i := range event.Deliveries {
-			f.schedule(&event, &event.Deliveries[i])
+	case dispatch.Event:
+		scheduled := scheduledBy(event)
+		for i := range scheduled.Deliveries {
+			f.schedule(&scheduled, &scheduled.Deliveries[i])
 		}
-	case destination.Deleted:
-		f.drop(s.id)
+	case destination.Event:
+		f.applyDestination(s.id, event)
 	case delivery.Event:
 		if r := f.byID[s.id]; r != nil {
 			r.revision, r.touched = int64(s.revision), true
 			r.apply(event)
 		}
+	}
+}
+
+func scheduledBy(event dispatch.Event) (scheduled dispatch.DeliveriesScheduled) {
+	switch e := event.(type) {
+	case dispatch.DeliveriesScheduled:
+		scheduled = e
+	}
+	return scheduled
+}
+
+func (f *fold) applyDestination(id uuid.UUID, event destination.Event) {
+	switch event.(type) {
+	case destination.Deleted:
+		f.drop(id)
+	case destination.Created, destination.Revised, destination.Enabled, destination.Disabled, destination.AutoDisabled,
+		destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // leave its deliveries as they are
 	}
 }
 

@@ -80,10 +80,10 @@ func decode(batch []eventstore.Recorded) (steps []step, used int, err error) {
 			s.event, err = delivery.Events.Decode(recorded)
 			rows++
 		case dispatch.Aggregate.Category:
-			s.event, err = dispatch.Events.Decode(recorded)
-			if scheduled, ok := s.event.(dispatch.DeliveriesScheduled); ok {
-				rows += len(scheduled.Deliveries)
-			}
+			var event dispatch.Event
+			event, err = dispatch.Events.Decode(recorded)
+			rows += len(scheduledBy(event).Deliveries)
+			s.event = event
 		default:
 			s.event, err = destination.Events.Decode(recorded)
 		}
@@ -102,10 +102,11 @@ func read(ctx context.Context, tx pgx.Tx, steps []step) (*fold, error) {
 	made, wanted := map[uuid.UUID]struct{}{}, make(column.UUIDs, 0, len(steps))
 	for _, s := range steps {
 		switch event := s.event.(type) {
-		case dispatch.DeliveriesScheduled:
-			for _, d := range event.Deliveries {
+		case dispatch.Event:
+			scheduled := scheduledBy(event)
+			for _, d := range scheduled.Deliveries {
 				destinations[d.Destination] = struct{}{}
-				made[dispatch.DeliveryID(event.Publication, d.Destination)] = struct{}{}
+				made[dispatch.DeliveryID(scheduled.Publication, d.Destination)] = struct{}{}
 			}
 		case delivery.Event:
 			if _, here := made[s.id]; !here {

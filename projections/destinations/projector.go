@@ -94,6 +94,7 @@ func (f *fold) apply(id uuid.UUID, revision int64, event destination.Event) {
 	}
 	r.revision = revision
 	switch e := event.(type) {
+	case destination.Created: // see above
 	case destination.Revised:
 		r.externalID, r.name, r.url, r.headers, r.debounceWindowSeconds = e.ExternalID, e.Name, e.URL, e.Headers.Data, e.DebounceWindowSeconds
 		r.updatedAt = e.At

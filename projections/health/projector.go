@@ -82,8 +82,10 @@ func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, error) {
 			if err != nil {
 				return nil, err
 			}
-			if e, ok := event.(delivery.Attempted); ok {
+			switch e := event.(type) {
+			case delivery.Attempted:
 				of(e.Destination).attempted(e)
+			case delivery.Superseded, delivery.Discarded, delivery.ReplayRequested: // say nothing about the endpoint
 			}
 			continue
 		}
@@ -98,6 +100,8 @@ func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, error) {
 			of(recorded.StreamID()).enabled()
 		case destination.Deleted:
 			of(recorded.StreamID()).deleted = true
+		case destination.Disabled, destination.AutoDisabled: // the streak is shown as it was
+		case destination.Revised, destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // say nothing
 		}
 	}
 	return changes, nil

@@ -93,6 +93,7 @@ func concerns(event feed.Event) bool {
 	switch event.(type) {
 	case feed.SourceAttached, feed.SourceDetached, feed.Deleted:
 		return true
+	case feed.Created, feed.Registered, feed.Revised, feed.Enabled, feed.Disabled, feed.Shared, feed.Unshared:
 	}
 	return false
 }
@@ -132,6 +133,7 @@ func applyFeed(ctx context.Context, tx pgx.Tx, id uuid.UUID, event feed.Event) e
 			batch.Queue("DELETE FROM "+table+" WHERE feed_id = $1", id)
 		}
 		return tx.SendBatch(ctx, batch).Close()
+	case feed.Created, feed.Registered, feed.Revised, feed.Enabled, feed.Disabled, feed.Shared, feed.Unshared: // see concerns
 	}
 	return nil
 }

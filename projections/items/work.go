@@ -62,11 +62,15 @@ func newWork() *work {
 func load(ctx context.Context, tx pgx.Tx, facts []fact) (*work, error) {
 	happenings, items, feeds := map[uuid.UUID]struct{}{}, map[uuid.UUID]struct{}{}, map[uuid.UUID]struct{}{}
 	for _, f := range facts {
-		switch e := f.event.(type) {
-		case item.Added:
-			happenings[e.HappeningID], items[f.id], feeds[e.FeedID] = struct{}{}, struct{}{}, struct{}{}
-		case item.Removed:
-			items[f.id] = struct{}{}
+		switch event := f.event.(type) {
+		case item.Event:
+			switch e := event.(type) {
+			case item.Added:
+				happenings[e.HappeningID], items[f.id], feeds[e.FeedID] = struct{}{}, struct{}{}, struct{}{}
+			case item.Removed:
+				items[f.id] = struct{}{}
+			case item.FeedbackGiven: // needs no row
+			}
 		case happening.Event:
 			happenings[f.id] = struct{}{}
 		}
@@ -138,7 +142,16 @@ func (w *work) put(r *row) {
 
 // apply folds one fact.
 func (w *work) apply(f fact) {
-	switch e := f.event.(type) {
+	switch event := f.event.(type) {
+	case happening.Event:
+		w.applyHappening(f, event)
+	case item.Event:
+		w.applyItem(f, event)
+	}
+}
+
+func (w *work) applyHappening(f fact, event happening.Event) {
+	switch e := event.(type) {
 	case happening.Observed:
 		v := w.view(f.id, e.SourceID)
 		v.publishedAt = e.PublishedAt
@@ -149,6 +162,11 @@ func (w *work) apply(f fact) {
 		v := w.view(f.id, e.SourceID)
 		v.stale, v.dirty = true, true
 		w.touch(f.id)
+	}
+}
+
+func (w *work) applyItem(f fact, event item.Event) {
+	switch e := event.(type) {
 	case item.Added:
 		known := w.items[f.id]
 		w.put(&row{id: f.id, feed: e.FeedID, happening: e.HappeningID, addedAt: e.At, stored: known != nil && known.stored})

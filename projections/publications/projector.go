@@ -42,15 +42,14 @@ func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error 
 		if err != nil {
 			return err
 		}
-		e, ok := event.(publication.Published)
-		if !ok {
-			return fmt.Errorf("publications: no row for %T", event)
+		switch e := event.(type) {
+		case publication.Published:
+			id, organization = append(id, recorded.StreamID()), append(organization, e.Organization)
+			eventType, source, subject = append(eventType, e.Type), append(source, e.Source), append(subject, e.Subject)
+			at, publishedAt = append(at, e.Time), append(publishedAt, recorded.Created)
+			feedType, feedID = append(feedType, e.FeedType), append(feedID, e.FeedID)
+			data = append(data, e.Data)
 		}
-		id, organization = append(id, recorded.StreamID()), append(organization, e.Organization)
-		eventType, source, subject = append(eventType, e.Type), append(source, e.Source), append(subject, e.Subject)
-		at, publishedAt = append(at, e.Time), append(publishedAt, recorded.Created)
-		feedType, feedID = append(feedType, e.FeedType), append(feedID, e.FeedID)
-		data = append(data, e.Data)
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO publications (id, organization, type, source, subject, time, feed_type, feed_id, published_at, data)

@@ -121,5 +121,6 @@ func queueFeed(batch *pgx.Batch, id uuid.UUID, event feed.Event) {
 		batch.Queue(detachSource, id, e.SourceID)
 	case feed.Deleted:
 		batch.Queue(detachAll, id)
+	case feed.Created, feed.Registered, feed.Revised, feed.Enabled, feed.Disabled, feed.Shared, feed.Unshared: // attach nothing
 	}
 }

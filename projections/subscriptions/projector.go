@@ -44,9 +44,7 @@ func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error 
 			if err != nil {
 				return err
 			}
-			if _, deleted := event.(destination.Deleted); deleted {
-				f.dropDestination(recorded.StreamID())
-			}
+			f.applyDestination(recorded.StreamID(), event)
 			continue
 		}
 		event, err := subscription.Events.Decode(recorded)
@@ -91,6 +89,7 @@ func (f *fold) apply(id uuid.UUID, revision int64, event subscription.Event) {
 	}
 	r.revision = revision
 	switch e := event.(type) {
+	case subscription.Created: // see above
 	case subscription.Revised:
 		r.declaration, r.declared, r.updatedAt = e.Settings, true, e.At
 	case subscription.Activated:
@@ -103,13 +102,18 @@ func (f *fold) apply(id uuid.UUID, revision int64, event subscription.Event) {
 	}
 }
 
-func (f *fold) dropDestination(destination uuid.UUID) {
-	for id, r := range f.rows {
-		if r.destination == destination {
-			delete(f.rows, id)
+func (f *fold) applyDestination(destinationID uuid.UUID, event destination.Event) {
+	switch event.(type) {
+	case destination.Deleted:
+		for id, r := range f.rows {
+			if r.destination == destinationID {
+				delete(f.rows, id)
+			}
 		}
+		f.destinations = append(f.destinations, destinationID)
+	case destination.Created, destination.Revised, destination.Enabled, destination.Disabled, destination.AutoDisabled,
+		destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // leave its subscriptions as they are
 	}
-	f.destinations = append(f.destinations, destination)
 }
 
 // read begins a fold with the stored subscriptions that the batch names.

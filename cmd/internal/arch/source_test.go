@@ -29,6 +29,7 @@ type file struct {
 	generated bool
 	tree      *ast.File
 	fset      *token.FileSet
+	byName    map[string]string // import paths by the names that they have in the file
 }
 
 // sources reads every Go file that is ever built; files in testdata and behind constraints that never hold are not.
@@ -84,7 +85,7 @@ func read(name string) (file, error) {
 	f.lines = bytes.Count(content, []byte("\n"))
 	f.tree, err = parser.ParseFile(f.fset, name, content, parser.ParseComments|parser.SkipObjectResolution)
 	if err == nil {
-		f.generated = ast.IsGenerated(f.tree)
+		f.generated, f.byName = ast.IsGenerated(f.tree), importsByName(f.tree)
 	}
 	return f, err
 }
@@ -102,8 +103,22 @@ func (f *file) imports() []string {
 
 // uses yields the uses of functions of other packages, by import path.
 func (f *file) uses(yield func(importPath, name string, line int)) {
+	ast.Inspect(f.tree, func(n ast.Node) bool {
+		selector, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if left, ok := selector.X.(*ast.Ident); ok && f.byName[left.Name] != "" {
+			yield(f.byName[left.Name], selector.Sel.Name, f.fset.Position(selector.Pos()).Line)
+		}
+		return true
+	})
+}
+
+// importsByName tells the import paths by the names that they have in the file.
+func importsByName(tree *ast.File) map[string]string {
 	byName := map[string]string{}
-	for _, spec := range f.tree.Imports {
+	for _, spec := range tree.Imports {
 		importPath, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
 			continue
@@ -114,14 +129,5 @@ func (f *file) uses(yield func(importPath, name string, line int)) {
 		}
 		byName[name] = importPath
 	}
-	ast.Inspect(f.tree, func(n ast.Node) bool {
-		selector, ok := n.(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		if left, ok := selector.X.(*ast.Ident); ok && byName[left.Name] != "" {
-			yield(byName[left.Name], selector.Sel.Name, f.fset.Position(selector.Pos()).Line)
-		}
-		return true
-	})
+	return byName
 }
