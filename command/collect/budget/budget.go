@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// defaultWork is in steps of some 50 ns: a node visited, a comparison, a day tried. It comes to about a second.
-	defaultWork = 20_000_000
+	// defaultWork is in steps of some 50 ns: a node visited, a comparison, a day tried. It comes to less than a second.
+	defaultWork = 12_000_000
 	// defaultMemory is in bytes, as estimated by those who keep something.
-	defaultMemory = 48 << 20
+	defaultMemory = 32 << 20
 	// glance is how many steps are taken between two looks at the context.
 	glance = 4096
 )

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -128,7 +129,7 @@ const (
 )
 
 // A remark is set off by brackets or by punctuation: "Cancelled Plans" is a
-// band.
+// band. The first half of these is for the beginning, the other for the end.
 var remarks = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)^\s*[\[(*]+\s*(?:` + remarkWords + `)\s*[\])*!]+\s*[:–—|-]?\s*`),
 	regexp.MustCompile(`(?i)^\s*(?:` + remarkWords + `)\s*(?:!+|[:–—|/]|\s-)\s*`),
@@ -136,15 +137,29 @@ var remarks = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\s*(?:[:–—|/]|-\s)\s*(?:` + remarkWords + `)\s*!*\s*$`),
 }
 
+// remarkWindow is how far from an end of a title a remark is looked for, in
+// bytes.
+const remarkWindow = 96
+
 // SplitRemark takes a remark off a title and says what it means. The title is
 // given back whole if nothing would remain.
 func SplitRemark(title string) (string, Remark) {
-	for _, re := range remarks {
-		m := re.FindStringSubmatchIndex(title)
+	for i, re := range remarks {
+		// A remark is at one end, and a title may be long.
+		window, offset := title, 0
+		if atEnd := i >= len(remarks)/2; len(title) > remarkWindow && atEnd {
+			for offset = len(title) - remarkWindow; !utf8.RuneStart(title[offset]); {
+				offset++
+			}
+			window = title[offset:]
+		} else if len(title) > remarkWindow {
+			window = title[:remarkWindow]
+		}
+		m := re.FindStringSubmatchIndex(window)
 		if m == nil {
 			continue
 		}
-		rest := strings.TrimSpace(title[:m[0]] + title[m[1]:])
+		rest := strings.TrimSpace(title[:offset+m[0]] + title[offset+m[1]:])
 		if rest == "" {
 			return title, Remark{}
 		}

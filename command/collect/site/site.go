@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+	"golang.org/x/sync/semaphore"
 
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
@@ -131,8 +132,23 @@ func Read(ctx context.Context, page *fetch.Page, source collect.Source, now time
 			result, err = candidate.Result{}, &collect.PanicError{Place: place, Value: p, Stack: debug.Stack()}
 		}
 	}()
+	// Reading takes processors and memory, not time to wait: more at once would only be slower.
+	weight := min(int64(len(page.Body))+leastWeight, mostUnderWay)
+	if err := underWay.Acquire(ctx, weight); err != nil {
+		return candidate.Result{}, fmt.Errorf("wait to read page: %w", err)
+	}
+	defer underWay.Release(weight)
 	return read(budget.New(ctx), page, source, now)
 }
+
+// mostUnderWay bounds the bytes of pages that are read at one time in this process, each of which counts for some more
+// than it is long.
+const (
+	mostUnderWay = 24 << 20
+	leastWeight  = 1 << 20
+)
+
+var underWay = semaphore.NewWeighted(mostUnderWay)
 
 func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, now time.Time) (candidate.Result, error) {
 	text, err := page.Text()

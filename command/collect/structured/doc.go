@@ -55,7 +55,7 @@ func Read(b *budget.Budget, p Page) (candidate.Result, error) {
 		events = events[:maxEvents]
 	}
 	window := timing.WindowAt(p.Now)
-	m := &mapper{document: d, graph: g, window: window, expanded: map[scheduled][]timing.Range{}}
+	m := &mapper{document: d, graph: g, window: window, expanded: map[scheduled][]timing.Range{}, sanitised: map[string]string{}}
 	found := m.candidates(events)
 	result := candidate.Observe(b, candidate.Page{
 		URL: p.URL, Canonical: d.canonical, Base: d.base, Timezone: p.Timezone, Headings: d.headings,

@@ -17,6 +17,8 @@ type mapper struct {
 	window timing.Window
 	// expanded remembers what schedules gave, for each is asked twice.
 	expanded map[scheduled][]timing.Range
+	// sanitised remembers what became of descriptions, for events share them.
+	sanitised map[string]string
 }
 
 // scheduled is a schedule as an event uses it.
@@ -125,14 +127,19 @@ func (m *mapper) descriptions(c *candidate.Candidate, it *item) {
 }
 
 // maxDescription is how much of a description is read, in bytes.
-const maxDescription = 512 << 10
+const maxDescription = 256 << 10
 
 // html is a description that does no harm.
 func (m *mapper) html(text string) string {
-	if text = cut(text, maxDescription); !m.graph.budget.Work(1+len(text)) || !m.graph.budget.Memory(len(text)) {
+	text = cut(text, maxDescription)
+	if have, ok := m.sanitised[text]; ok && m.graph.budget.Work(1+len(text)/64) {
+		return have
+	}
+	if !m.graph.budget.Work(1+len(text)) || !m.graph.budget.Memory(len(text)) {
 		return ""
 	}
-	return markup.HTML(text)
+	m.sanitised[text] = markup.HTML(text)
+	return m.sanitised[text]
 }
 
 // title is the event's name; else, where it stands inside of something that
@@ -215,10 +222,16 @@ func (m *mapper) identify(c *candidate.Candidate, it *item) {
 	}
 }
 
+// maxRefs is how many URLs of a property are read.
+const maxRefs = 50
+
 // refs gives the URLs that a property holds, as texts or as items.
 func (m *mapper) refs(it *item, prop string) []string {
 	var found []string
 	for _, v := range it.values(prop) {
+		if len(found) == maxRefs || !m.graph.budget.Work(20) {
+			break
+		}
 		ref := v.text
 		if v.item != nil {
 			ref = first(v.item.one("url"), v.item.one("contentUrl"), v.item.id)

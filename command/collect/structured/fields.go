@@ -132,11 +132,14 @@ const maxImages = 40
 func (m *mapper) images(c *candidate.Candidate, it *item) {
 	for _, prop := range []string{"image", "photo", "thumbnailUrl"} {
 		for _, v := range it.values(prop) {
+			if len(c.Images) == maxImages || !m.graph.budget.Work(20) {
+				break
+			}
 			ref := v.text
 			if t := m.graph.target(v); t != nil {
 				ref = first(t.one("url"), t.one("contentUrl"), t.one("thumbnailUrl"), t.id)
 			}
-			if link := m.picture(ref); link != "" && len(c.Images) < maxImages && !slices.Contains(c.Images, link) {
+			if link := m.picture(ref); link != "" && !slices.Contains(c.Images, link) {
 				c.Images = append(c.Images, link)
 			}
 		}

@@ -41,15 +41,17 @@ func readJSONLD(d *document, g *graph) {
 
 // jsonBytes is what a JSON text takes once it is decoded, at most: there is no value without one of these characters.
 func jsonBytes(text string) int {
-	const perValue = 72
-	n := 1
+	const perObject, perValue = 320, 64
+	n := len(text)
 	for i := range len(text) {
 		switch text[i] {
-		case '{', '[', ',', ':':
-			n++
+		case '{':
+			n += perObject
+		case '[', ',', ':':
+			n += perValue
 		}
 	}
-	return n*perValue + len(text)
+	return n
 }
 
 // ldReader reads one block.

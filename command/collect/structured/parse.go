@@ -16,8 +16,12 @@ import (
 const (
 	// nodeBytes and attributeBytes are what these take in memory, texts aside: those are shared with the page.
 	nodeBytes, attributeBytes = 128, 64
-	// maxTag is how long a single tag, comment or text may be.
-	maxTag = 8 << 20
+	// longTag is from when on the parts of a tag are counted before anything is made of it, maxParts how many it may
+	// have. Pictures that are written into a tag make it long and have no parts.
+	longTag  = 64 << 10
+	maxParts = 10_000
+	// maxToken is how long a text, a script or a tag may be, in bytes.
+	maxToken = 6 << 20
 )
 
 // Parse parses a page, within the budget. The parser itself knows no bounds, and a page decides how much it makes of
@@ -36,8 +40,13 @@ func Parse(b *budget.Budget, text string) (*html.Node, error) {
 
 // weigh takes what a page comes to off the budget.
 func weigh(b *budget.Budget, text string) error {
+	if !hasSaneTags(text) {
+		b.Refuse("a single tag is too large")
+		return fmt.Errorf("parse html: %w", b.Err())
+	}
+	b.Memory(len(text))
 	z := html.NewTokenizer(strings.NewReader(text))
-	z.SetMaxBuf(maxTag)
+	z.SetMaxBuf(maxToken)
 	again := reopened{}
 	for {
 		kind := z.Next()
@@ -66,7 +75,7 @@ func weigh(b *budget.Budget, text string) error {
 		}
 	}
 	if errors.Is(z.Err(), html.ErrBufferExceeded) {
-		b.Refuse("a single tag is too large")
+		b.Refuse("a single text is too large")
 	}
 	if err := b.Err(); err != nil {
 		return fmt.Errorf("parse html: %w", err)
@@ -75,6 +84,50 @@ func weigh(b *budget.Budget, text string) error {
 		return fmt.Errorf("%w: parse html: %w", collect.ErrUnsupportedContent, err)
 	}
 	return nil
+}
+
+// hasSaneTags says that no tag has more parts than any honest one: the tokenizer keeps them all before it lets go.
+func hasSaneTags(text string) bool {
+	for at := 0; ; {
+		i := strings.IndexByte(text[at:], '<')
+		if i < 0 {
+			return true
+		}
+		at += i + 1
+		end := strings.IndexByte(text[at:], '>')
+		if end < 0 {
+			end = len(text) - at
+		}
+		if end > longTag {
+			if parts(text[at:at+end]) > maxParts {
+				return false
+			}
+		}
+		at += end
+	}
+}
+
+// parts counts what may be attributes of a tag.
+func parts(tag string) int {
+	n := 0
+	for i := 0; i < len(tag); i++ {
+		switch c := tag[i]; c {
+		case ' ', '\n', '\t', '\r', '\f', '/':
+			n++
+		case '=':
+			rest := strings.TrimLeft(tag[i+1:], " \n\t\r\f")
+			if rest == "" || rest[0] != '"' && rest[0] != '\'' {
+				continue
+			}
+			i = len(tag) - len(rest)
+			if end := strings.IndexByte(tag[i+1:], rest[0]); end >= 0 {
+				i += end + 1
+			} else {
+				return n
+			}
+		}
+	}
+	return n
 }
 
 // formatting are the elements that are opened again where a block ended before they were closed.

@@ -179,6 +179,9 @@ func (m *mapper) schedule(event, s *item) timing.Schedule {
 func (it *item) each(prop string) []string {
 	var found []string
 	for _, text := range it.raw(prop) {
+		if !it.graph.budget.Work(1+len(text)/8) || !it.graph.budget.Memory(16*(2+strings.Count(text, ","))) {
+			return nil
+		}
 		found = append(found, strings.FieldsFunc(text, func(r rune) bool { return r == ',' })...)
 	}
 	for _, v := range it.values(prop) {

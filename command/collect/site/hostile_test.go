@@ -1,0 +1,234 @@
+package site_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"carillon/command/collect"
+	"carillon/command/collect/fetch"
+	"carillon/command/collect/site"
+)
+
+// What reading one page may cost: time of one core, and memory of the whole process that reads it.
+const (
+	mostTime   = 2 * time.Second
+	mostMemory = 100 << 20
+)
+
+// hostile are pages that cost far more than their length says. Each gets its size, and is tried at twice that as well.
+var hostile = map[string]struct {
+	size int
+	page func(size int) string
+}{
+	"schedules without end": {20_000, func(n int) string {
+		return ld("[" + times(n, `{"@type":"Event","name":"e%d","eventSchedule":{"@type":"Schedule","repeatFrequency":"P1D","startTime":"19:00"}}`) + "]")
+	}},
+	"one event of many schedules": {30_000, func(n int) string {
+		return ld(`{"@type":"Event","name":"e","eventSchedule":[` + times(n, `{"@type":"Schedule","byDay":"Mo","startTime":"19:00","repeatCount":%d}`) + "]}")
+	}},
+	"days excepted": {100_000, func(n int) string {
+		return ld(`{"@type":"Event","name":"e","eventSchedule":{"@type":"Schedule","repeatFrequency":"P1D","startDate":"1977-01-01","endDate":"2027-12-01","exceptDate":[` + times(n, `"2026-12-05T%d"`) + "]}}")
+	}},
+	"a schedule that many events share": {5000, func(n int) string {
+		return ld(`{"@graph":[{"@id":"#s","@type":"Schedule","repeatFrequency":"P1D","exceptDate":[` + times(n, `"2026-01-%d"`) + "]}," +
+			times(n, `{"@type":"Event","name":"e%d","eventSchedule":{"@id":"#s"}}`) + "]}")
+	}},
+	"long runs": {5000, func(n int) string {
+		return ld("[" + times(n, `{"@type":"Event","name":"e%d","startDate":"2026-01-01T10:00","endDate":"2026-12-31T12:00"}`) + "]")
+	}},
+	"aliases": {60_000, func(n int) string {
+		return ld(`{"@context":{` + times(n, `"a%d":"@id"`) + `},"@graph":[` + times(n, `{"x":%d}`) + "]}")
+	}},
+	"one id again and again": {100_000, func(n int) string {
+		return ld("[" + times(n, `{"@id":"#x","@type":"Event","description":"d%d"}`) + "]")
+	}},
+	"one id by many names": {50_000, func(n int) string {
+		return ld("[" + times(n, `{"@id":"#x","name":"e%d","@type":"Event","startDate":"2026-12-05"}`) + "]")
+	}},
+	"a place that many events share": {5000, func(n int) string {
+		return ld(`{"@graph":[{"@id":"#p","@type":"Place","address":[` + times(20*n, `"Street %d"`) + "]}," +
+			times(n, `{"@type":"Event","name":"e%d","startDate":"2026-12-05","location":{"@id":"#p"}}`) + "]}")
+	}},
+	"a description that many events share": {5000, func(n int) string {
+		return ld(`{"@graph":[{"@id":"#p","name":"` + strings.Repeat("<b>long</b> & ", 100*n) + `"},` +
+			times(n, `{"@type":"Event","name":"e%d","startDate":"2026-12-05","description":{"@id":"#p"}}`) + "]}")
+	}},
+	"headings": {5000, func(n int) string {
+		return times(n, "<h1>Heading that is long enough to be compared number %d</h1>") + ld("["+times(n, `{"@type":"Event","name":"Event of some name %d","startDate":"2026-12-05"}`)+"]")
+	}},
+	"headings in headings": {400, func(n int) string {
+		return strings.Repeat("<h1><div>", n) + strings.Repeat("words ", 1000*n)
+	}},
+	"images": {100_000, func(n int) string {
+		return ld(`{"@type":"Event","name":"e","startDate":"2026-12-05","image":[` + times(n, `"/i%d.jpg"`) + "]}")
+	}},
+	"links": {100_000, func(n int) string {
+		return ld(`{"@type":"Event","name":"e","startDate":"2026-12-05","sameAs":[` + times(n, `"/i%d"`) + `],"url":[` + times(n, `"/u%d"`) + "]}")
+	}},
+	"titles": {2000, func(n int) string {
+		return ld("[" + times(n, `{"@type":"Event","name":"`+strings.Repeat("- (cancelled ", 150)+`%d","startDate":"2026-12-05"}`) + "]")
+	}},
+	"one title": {1 << 20, func(n int) string {
+		return ld(`{"@type":"Event","name":"` + strings.Repeat("- (abgesagt", n/4) + `","startDate":"2026-12-05"}`)
+	}},
+	"one event of one title, again and again": {5000, func(n int) string {
+		return ld("[" + times(n, `{"@type":"Event","name":"e","startDate":"2026-12-05T10:00","url":"/%d"}`) + "]")
+	}},
+	"starts": {20_000, func(n int) string {
+		return ld(`[{"@type":"Event","name":"e","startDate":[` + times(n, `"2026-12-05T10:%d"`) + `]},{"@type":"Event","name":"e","url":"/x","startDate":[` + times(n, `"2026-12-05T11:%d"`) + "]}]")
+	}},
+	"sub-events": {2000, func(n int) string {
+		refs := times(n, `{"@id":"#e%d"}`)
+		return ld(`{"@graph":[` + times(n, `{"@id":"#e%d","@type":"Event","name":"e","startDate":"2026-12-05"}`) + "," + times(50, `{"@type":"Event","name":"w%d","subEvent":[`+refs+"]}") + "]}")
+	}},
+	"brackets":          {5 << 20, func(n int) string { return ld(strings.Repeat("[", n)) }},
+	"empty lists":       {5 << 20, func(n int) string { return ld("[" + strings.Repeat("[],", n/3) + "[]]") }},
+	"empty objects":     {5 << 20, func(n int) string { return ld("[" + strings.Repeat("{},", n/3) + "{}]") }},
+	"numbers":           {5 << 20, func(n int) string { return ld("[" + strings.Repeat("1,", n/2) + "1]") }},
+	"broken JSON":       {5 << 20, func(n int) string { return ld("{" + strings.Repeat(`"a":{b:'c`, n/9)) }},
+	"blocks":            {100_000, func(n int) string { return strings.Repeat(ld(`{}`), n) }},
+	"elements":          {5 << 20, func(n int) string { return strings.Repeat("<i>", n/3) }},
+	"a million deep":    {1_000_000, func(n int) string { return strings.Repeat("<div>", n) }},
+	"one tag":           {5 << 20, func(n int) string { return "<p " + strings.Repeat("a", n) + ">" }},
+	"attributes":        {5 << 20, func(n int) string { return "<p " + times(n/9, "a%d=1 ") + ">" }},
+	"one comment":       {5 << 20, func(n int) string { return "<!--" + strings.Repeat("-", n) }},
+	"a tag without end": {5 << 20, func(n int) string { return strings.Repeat("<p a='", n/6) }},
+	"formatting that is opened again": {2000, func(n int) string {
+		return times(400, `<b id="%d">`) + strings.Repeat("<p>x</p>", 100*n)
+	}},
+	"formatting in tables": {2000, func(n int) string {
+		return "<table>" + times(200, `<font color="%d">`) + strings.Repeat("<tr><td><table>x", 10*n)
+	}},
+	"links in links": {200_000, func(n int) string { return strings.Repeat("<a><p>", n) }},
+	"selects":        {200_000, func(n int) string { return strings.Repeat("<select><option><table>", n) }},
+	"templates":      {200_000, func(n int) string { return strings.Repeat("<template><p>", n) }},
+}
+
+func ld(block string) string { return `<script type="application/ld+json">` + block + "</script>" }
+
+// times repeats a piece with its number, joined by commas where it is JSON.
+func times(n int, piece string) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 && (piece[0] == '{' || piece[0] == '"') {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, piece, i)
+	}
+	return b.String()
+}
+
+// spent is what a child found that reading a page took.
+type spent struct {
+	Time   time.Duration
+	Memory int
+	Error  string
+	Found  int
+}
+
+// hostileEnv tells a child which page to read.
+const hostileEnv = "CARILLON_TEST_HOSTILE_PAGE"
+
+// TestMain reads a hostile page where it was started for that, apart from all other tests.
+func TestMain(m *testing.M) {
+	if name := os.Getenv(hostileEnv); name != "" {
+		if err := json.NewEncoder(os.Stdout).Encode(readHostile(name)); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func readHostile(nameAndFactor string) spent {
+	name, factor, _ := strings.Cut(nameAndFactor, "|")
+	times, _ := strconv.Atoi(factor)
+	page := hostile[name]
+	p := &fetch.Page{
+		URL: &url.URL{Scheme: "https", Host: "a.example", Path: "/programme"}, MediaType: "text/html",
+		Header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, Body: []byte(page.page(page.size * times)),
+	}
+	debug.FreeOSMemory()
+	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // peakMemory begins anew
+	begin, beginCPU := time.Now(), processorTime()
+	result, err := site.Read(context.Background(), p, collect.Source{Timezone: "Europe/London"}, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+	s := spent{Time: min(time.Since(begin), processorTime()-beginCPU), Memory: peakMemory(), Found: len(result.Observations)}
+	if err != nil {
+		s.Error = err.Error()
+		if !errors.Is(err, collect.ErrTooComplex) && !errors.Is(err, collect.ErrUnsupportedContent) {
+			s.Error = "unexpected: " + s.Error
+		}
+	}
+	return s
+}
+
+// processorTime is what this process has had of processors: on a busy machine the clock tells of others.
+func processorTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// peakMemory is the most that this process ever held, in bytes.
+func peakMemory() int {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "VmHWM:" {
+			kilobytes, _ := strconv.Atoi(fields[1])
+			return kilobytes << 10
+		}
+	}
+	return 0
+}
+
+// No page takes more of time or memory than reading one may cost, whatever it asks for.
+func TestHostilePages(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make([]string, 0, len(hostile))
+	for name := range hostile {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, factor := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s, %d times", name, factor), func(t *testing.T) {
+				child := exec.CommandContext(t.Context(), self)
+				child.Env = append(os.Environ(), hostileEnv+"="+name+"|"+strconv.Itoa(factor))
+				out, err := child.Output()
+				if err != nil {
+					t.Fatal(err)
+				}
+				var s spent
+				if err := json.Unmarshal(out, &s); err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%v, %d MB, %d found, %s", s.Time.Round(time.Millisecond), s.Memory>>20, s.Found, s.Error)
+				if s.Time > mostTime || s.Memory > mostMemory || strings.HasPrefix(s.Error, "unexpected") {
+					t.Errorf("takes %v and %d MB: %s", s.Time, s.Memory>>20, s.Error)
+				}
+			})
+		}
+	}
+}
