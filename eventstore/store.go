@@ -17,6 +17,9 @@ var (
 	ErrTooLarge = errors.New("append too large")
 	// ErrUnavailable: the store can't be reached or did not answer in time; whether an append took place is unknown.
 	ErrUnavailable = errors.New("event store unavailable")
+	// ErrRefused: the store refuses the program's credentials, or the program the store's certificate. Trying again
+	// does not help; an operator must.
+	ErrRefused = errors.New("event store can't be used")
 )
 
 // WrongRevisionError is the detail of ErrWrongRevision.

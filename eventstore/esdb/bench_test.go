@@ -36,14 +36,14 @@ func BenchmarkStore(b *testing.B) {
 		}
 	}
 	b.Run("append", func(b *testing.B) {
-		measured(b, func(ctx context.Context) error {
+		measured(b, 64, func(ctx context.Context) error {
 			_, err := store.Append(ctx, eventstore.StreamName("bench", uuid.New()), eventstore.NoStream, proposed(1))
 			return err
 		})
 	})
 	b.Run("read", func(b *testing.B) {
 		next := atomic.Int64{}
-		measured(b, func(ctx context.Context) error {
+		measured(b, 64, func(ctx context.Context) error {
 			for _, err := range store.Read(ctx, name(next.Add(1)%streams), 0) {
 				if err != nil {
 					return err
@@ -54,8 +54,8 @@ func BenchmarkStore(b *testing.B) {
 	})
 }
 
-// measured calls work from 16 goroutines and reports the processor time of a call.
-func measured(b *testing.B, work func(context.Context) error) {
+// measured calls work from so many goroutines and reports the processor time of a call.
+func measured(b *testing.B, writers int, work func(context.Context) error) {
 	b.Helper()
 	used := func() time.Duration {
 		var usage syscall.Rusage
@@ -66,7 +66,7 @@ func measured(b *testing.B, work func(context.Context) error) {
 	}
 	began := used()
 	calls, working := atomic.Int64{}, sync.WaitGroup{}
-	for range 16 {
+	for range writers {
 		working.Go(func() {
 			for calls.Add(1) <= int64(b.N) {
 				if err := work(b.Context()); err != nil {

@@ -5,113 +5,82 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+
 	"carillon/eventstore"
 )
 
-// maxIdle bounds the goroutines that wait for the next call.
-const maxIdle = 64
+// maxMoves bounds how often one call goes to another member, or through a new connection.
+const maxMoves = 30
 
-// begin registers a call, whose context ends with the store too.
-func (s *Store) begin(ctx context.Context) (context.Context, func(), error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, nil, fmt.Errorf("%w: closed", eventstore.ErrUnavailable)
-	}
-	s.calls.Add(1)
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.ctx, cancel)
-	return ctx, func() { stop(); cancel(); s.calls.Done() }, nil
+// leading makes a call one that only the leader answers. Others say where it is.
+func leading(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "requires-leader", "true")
 }
 
-// call runs f so that the caller gets away when its context ends, even while the client hangs in discovery.
-func call[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (T, error) {
-	callCtx, end, err := s.begin(ctx)
+// led makes a call on the connection to the leader, and again on another one where that was not the leader, or where
+// the connection broke. So it must be a call that can be made twice: what is read is, and what is appended has its ids
+// and its expected revision.
+func led[T any](ctx context.Context, s *Store, call func(context.Context, *link) (T, error)) (T, error) {
+	var none T
+	ctx, end, err := s.begin(ctx)
 	if err != nil {
-		var none T
 		return none, err
 	}
-	return await(ctx, s, func() (T, error) {
-		defer end()
-		return f(callCtx)
-	})
-}
-
-// start is call for what is read from afterwards, within a call that has begun.
-func start[T any](ctx context.Context, s *Store, f func() (T, error)) (T, error) {
-	s.calls.Add(1)
-	return await(ctx, s, func() (T, error) {
-		defer s.calls.Done()
-		return f()
-	})
-}
-
-func await[T any](ctx context.Context, s *Store, f func() (T, error)) (T, error) {
-	var none T
-	type answer struct {
-		value T
-		err   error
-	}
-	answers := make(chan answer, 1)
-	s.run(func() {
-		value, err := f()
-		answers <- answer{value, err}
-	})
-	began := time.Now()
-	look := time.NewTimer(searchPatience)
-	defer look.Stop()
-	for {
-		select {
-		case a := <-answers:
-			return a.value, a.err
-		case <-ctx.Done():
-			return none, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, ctx.Err())
-		case <-s.ctx.Done():
-			return none, fmt.Errorf("%w: closed", eventstore.ErrUnavailable)
-		case now := <-look.C:
-			if err := s.hopeless(began, now); err != nil {
-				return none, err
-			}
-			look.Reset(searchInterval)
+	defer end()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	ctx = leading(ctx)
+	for moves := 0; ; moves++ {
+		l, err := s.connected(ctx)
+		if err != nil {
+			return none, err
+		}
+		answered := s.late(l)
+		result, err := call(ctx, l)
+		answered()
+		switch {
+		case err == nil:
+			return result, nil
+		case ctx.Err() != nil:
+			return none, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, context.Cause(ctx))
+		case moves == maxMoves || !s.elsewhere(ctx, l, err):
+			return none, translate(err)
+		}
+		if moves > 0 { // two that refer to each other are not asked as fast as they answer
+			pause(ctx, searchPause)
 		}
 	}
 }
 
-// hopeless says why a call that has waited for long should wait no longer: the client found no server since, or the
-// server is too slow.
-func (s *Store) hopeless(began, now time.Time) error {
-	waited := now.Sub(began).Round(100 * time.Millisecond)
-	switch last := s.trouble.Load(); {
-	case last != nil && last.at.After(began):
-		return fmt.Errorf("%w: no server in %s; last %s", eventstore.ErrUnavailable, waited, last.message)
-	case waited >= callTimeout:
-		return fmt.Errorf("%w: no answer in %s", eventstore.ErrUnavailable, waited)
+// elsewhere sees to it that a call which failed goes to another member, or through a new connection; false means that
+// there is nothing better to be had now.
+func (s *Store) elsewhere(ctx context.Context, l *link, err error) bool {
+	if to := leader(err); to != "" && to != l.address {
+		s.move(l, to)
+		return true
 	}
-	return nil
-}
-
-// run calls f in a goroutine that has done so before, where one is idle: its stack has grown to what the client
-// needs, and to grow one is the greater part of what a new goroutine costs.
-func (s *Store) run(f func()) {
+	if l.lostBy(ctx, err) {
+		s.drop(l)
+		return true
+	}
+	if code := codeOf(err); s.several.Load() && (code == codes.Unavailable || code == codes.Unknown) {
+		s.look(l)
+	}
 	select {
-	case s.work <- f:
+	case <-l.gone: // it was looked for, or somebody else has heard of another one
+		return true
 	default:
-		go s.works(f)
+		return false
 	}
 }
 
-func (s *Store) works(f func()) {
-	for {
-		f()
-		if s.idle.Add(1) > maxIdle {
-			s.idle.Add(-1)
-			return
-		}
-		select {
-		case f = <-s.work:
-			s.idle.Add(-1)
-		case <-s.ctx.Done():
-			return
-		}
+func pause(ctx context.Context, length time.Duration) {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }

@@ -1,55 +1,56 @@
-// Package esdb implements eventstore.Store on the official EventStoreDB client. It is the only importer of that client
-// and works around what it gets wrong: calls that outlive their context, a client that dies for good after an outage
-// of a second, and a panic when it is closed during a call.
+// Package esdb implements eventstore.Store on an EventStoreDB, by the protocol of the official client: its messages and
+// its connection strings. The connection is the package's own, because the client loses itself when the cluster changes
+// its leader (docs/adr/0015-own-connection.md). It is the only importer of the client.
+//
+//	Store ──one connection, to the leader──▶ BatchAppend: all appends   (Append where a server has none)
+//	                                     └─▶ Read: streams, the log, subscriptions
+//
+// Who leads is found out by gossip, by the answer "not the leader", and by asking others when an answer is late.
 package esdb
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"carillon/eventstore"
 )
 
 const (
-	callTimeout      = 30 * time.Second // of one append or one read from start to end: a busy server is waited for
-	searchPatience   = 2 * time.Second  // of a call, while the client finds no server
-	searchInterval   = 250 * time.Millisecond
-	discoverForever  = 1_000_000 // the client gives up for good after 10 attempts by default
-	discoverInterval = 100       // milliseconds
-	closeGrace       = 2 * time.Second
+	callTimeout    = 30 * time.Second // of one append or one read from start to end: a busy server is waited for
+	searchPatience = 2 * time.Second  // of a call, while no leader is found
+	searchPause    = 100 * time.Millisecond
+	probeTimeout   = 2 * time.Second // of the first call to a member,
+	onlyTimeout    = 5 * time.Second // and where there is one server only, which may be busy
+	gossipTimeout  = time.Second
+	gossipGrace    = 50 * time.Millisecond // for further answers, after the first one that names a leader
+	lateAfter      = 2 * time.Second       // without an answer the others are asked who leads,
+	lateAgain      = 500 * time.Millisecond
+	closeGrace     = 2 * time.Second
 )
 
 // Store talks to one EventStoreDB, single node or cluster. It is safe for concurrent use.
 type Store struct {
-	client *esdb.Client
-	ctx    context.Context // ends with Close, and every call with it
-	cancel context.CancelFunc
+	settings settings
+	tls      *tls.Config // nil: in plain
+	log      *slog.Logger
+	ctx      context.Context // ends with Close, and every call with it
+	cancel   context.CancelFunc
+	calls    sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	calls  sync.WaitGroup
-	work   chan func() // to idle goroutines, see run
-	idle   atomic.Int32
+	mu      sync.Mutex
+	closed  bool
+	link    *link    // nil while there is none
+	search  *search  // under way, if any
+	members []string // of the cluster, as gossip or a server has named them
 
-	trouble atomic.Pointer[trouble] // the last one
-}
-
-// trouble is what kept the client from a connection. The client goes on trying and tells nobody, though a certificate
-// that nobody trusts won't change.
-type trouble struct {
-	at      time.Time
-	message string
+	several      atomic.Bool // there are others to ask who leads
+	resubscribed atomic.Uint64
 }
 
 var _ eventstore.Store = (*Store)(nil)
@@ -57,48 +58,30 @@ var _ eventstore.Store = (*Store)(nil)
 // Open makes a store of an "esdb://" connection string. It does not connect yet: the first call does. The string's
 // credentials are never logged.
 func Open(url string, log *slog.Logger) (*Store, error) {
-	cfg, err := esdb.ParseConnectionString(url)
-	var file *fs.PathError
-	if errors.As(err, &file) {
-		return nil, fmt.Errorf("the event store's connection string: %w", file)
-	}
+	settings, err := parse(url)
 	if err != nil {
-		return nil, errors.New("the event store's connection string is not of the form esdb://[user:password@]host:port[,host:port]?tls=true")
+		return nil, fmt.Errorf("the event store's connection string: %w", err)
 	}
-	return open(cfg, log)
+	return open(settings, log)
 }
 
 // OpenUnix makes a store that reaches an embedded node through its unix socket.
 func OpenUnix(socket string, log *slog.Logger) (*Store, error) {
-	cfg, err := esdb.ParseConnectionString("esdb://localhost:2113?tls=false")
+	settings, err := parse("esdb://localhost:2113?tls=false")
 	if err != nil {
-		return nil, fmt.Errorf("event store client: %w", err)
+		return nil, err
 	}
-	cfg.Address = "unix:///" + strings.TrimPrefix(socket, "/")
-	return open(cfg, log)
+	settings.seeds = []string{"unix:///" + strings.TrimPrefix(socket, "/")}
+	return open(settings, log)
 }
 
-func open(cfg *esdb.Configuration, log *slog.Logger) (*Store, error) {
-	cfg.MaxDiscoverAttempts = discoverForever
-	cfg.DiscoveryInterval = discoverInterval
-	timeout := callTimeout
-	cfg.DefaultDeadline = &timeout
-	s := &Store{work: make(chan func())}
-	cfg.Logger = func(level esdb.LogLevel, format string, args ...any) {
-		// What it calls an error is mostly a conflict or a cancelled call; the caller hears of it anyway.
-		if level == esdb.LogWarn || level == esdb.LogError {
-			message := fmt.Sprintf(format, args...)
-			log.Debug("event store client", "message", message)
-			if strings.Contains(format, "candidate") { // while it looks for a server
-				s.trouble.Store(&trouble{at: time.Now(), message: message})
-			}
-		}
-	}
-	client, err := esdb.NewClient(cfg)
+func open(settings settings, log *slog.Logger) (*Store, error) {
+	security, err := settings.security()
 	if err != nil {
-		return nil, fmt.Errorf("event store client: %w", err)
+		return nil, fmt.Errorf("the event store's connection string: %w", err)
 	}
-	s.client = client
+	s := &Store{settings: settings, tls: security, log: log}
+	s.several.Store(settings.discover)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -106,13 +89,16 @@ func open(cfg *esdb.Configuration, log *slog.Logger) (*Store, error) {
 // Close ends every call and subscription, waits for them, and closes the connection.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
-	}
+	present, again := s.link, s.closed
 	s.closed = true
 	s.mu.Unlock()
+	if again {
+		return nil
+	}
 	s.cancel()
+	if present != nil {
+		s.drop(present)
+	}
 	done := make(chan struct{})
 	go func() {
 		s.calls.Wait()
@@ -120,45 +106,24 @@ func (s *Store) Close() error {
 	}()
 	select {
 	case <-done:
-		return s.client.Close()
-	case <-time.After(closeGrace):
-		// A call hangs in discovery. Closing now would make it panic; its goroutine ends with the process.
-		return nil
+	case <-time.After(closeGrace): // somebody still looks at what he has read
 	}
+	return nil
 }
 
-// translate maps the client's errors to the program's.
-func translate(err error) error {
-	if err == nil {
-		return nil
-	}
-	var clientErr *esdb.Error
-	if errors.As(err, &clientErr) {
-		switch clientErr.Code() {
-		case esdb.ErrorCodeStreamDeleted:
-			return eventstore.ErrStreamDeleted
-		case esdb.ErrorCodeUnauthenticated, esdb.ErrorCodeAccessDenied:
-			return fmt.Errorf("the event store refused our credentials: %w", err)
-		default: // the gRPC status below says more
-		}
-	}
-	switch grpcCode(err) {
-	case codes.InvalidArgument:
-		if strings.Contains(strings.ToLower(err.Error()), "exceed") { // "Maximum Append Size of … Exceeded"
-			return fmt.Errorf("%w: %w", eventstore.ErrTooLarge, err)
-		}
-		return err
-	case codes.Unimplemented, codes.Unauthenticated, codes.PermissionDenied:
-		return err
-	default:
-		return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
-	}
-}
+// Resubscribed counts how often a server has dropped a subscription because a burst was too much for it. Each went on
+// from where it was.
+func (s *Store) Resubscribed() uint64 { return s.resubscribed.Load() }
 
-func grpcCode(err error) codes.Code {
-	var withStatus interface{ GRPCStatus() *status.Status }
-	if errors.As(err, &withStatus) {
-		return withStatus.GRPCStatus().Code()
+// begin registers a call, whose context ends with the store too.
+func (s *Store) begin(ctx context.Context) (context.Context, func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, nil, errClosed()
 	}
-	return codes.Unknown
+	s.calls.Add(1)
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.ctx, cancel)
+	return ctx, func() { stop(); cancel(); s.calls.Done() }, nil
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+
+	"carillon/eventstore"
 )
 
 // OriginalCreated is the property of an event's metadata in which a copy keeps when the event was first recorded, as
@@ -16,33 +18,34 @@ const OriginalCreated = "$originalCreatedDate"
 
 var originalCreatedKey = []byte(`"` + OriginalCreated + `"`)
 
-// created is when the store first recorded an event, in whichever store that was.
-func created(r *esdb.RecordedEvent) time.Time {
-	if bytes.Contains(r.UserMetadata, originalCreatedKey) {
+// created is when an event was first recorded, in whichever store that was.
+func created(metadata []byte, here time.Time) time.Time {
+	if bytes.Contains(metadata, originalCreatedKey) {
 		var copied struct {
 			At time.Time `json:"$originalCreatedDate"`
 		}
-		if json.Unmarshal(r.UserMetadata, &copied) == nil && !copied.At.IsZero() {
+		if json.Unmarshal(metadata, &copied) == nil && !copied.At.IsZero() {
 			return copied.At.UTC()
 		}
 	}
-	return r.CreatedDate.UTC()
+	return here
 }
 
 // Identity tells this store from any other, a copy of it included: its first event, where it stands, and when this
 // store recorded it. It is "" as long as nobody has stored anything.
 func (s *Store) Identity(ctx context.Context) (string, error) {
-	for entry, err := range s.follow(ctx, esdb.Start{}, esdb.ExcludeSystemEventsFilter()) {
-		switch {
-		case err != nil:
-			return "", fmt.Errorf("first event: %w", err)
-		case entry.CaughtUp != nil:
-			return "", nil
-		case entry.EventAppeared != nil && entry.EventAppeared.Event != nil:
-			first := entry.EventAppeared.Event
-			return fmt.Sprintf("%s at %d/%d of %s", first.EventID, first.Position.Commit, first.Position.Prepare,
-				first.CreatedDate.UTC().Format(time.RFC3339Nano)), nil
-		}
+	request := func() *streams.ReadReq_Options {
+		return asked(&streams.ReadReq_Options{
+			StreamOption: ofAll(eventstore.Start), FilterOption: serverFilter(eventstore.Filter{}),
+			CountOption: &streams.ReadReq_Options_Count{Count: 1},
+		})
 	}
-	return "", ctx.Err()
+	for first, err := range s.entries(ctx, request) {
+		if err != nil {
+			return "", fmt.Errorf("first event: %w", err)
+		}
+		return fmt.Sprintf("%s at %d/%d of %s", first.ID, first.Position.Commit, first.Position.Prepare,
+			first.here.Format(time.RFC3339Nano)), nil
+	}
+	return "", nil
 }

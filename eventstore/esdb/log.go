@@ -2,12 +2,11 @@ package esdb
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"iter"
+	"time"
 
-	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 
 	"carillon/eventstore"
 )
@@ -16,7 +15,12 @@ import (
 type Entry struct {
 	eventstore.Recorded
 
-	JSON bool // its data is declared as JSON, else as bytes
+	JSON bool      // its data is declared as JSON, else as bytes
+	here time.Time // when this store recorded it
+}
+
+func entryOf(e *streams.ReadResp_ReadEvent_RecordedEvent) Entry {
+	return Entry{Recorded: recorded(e), here: recordedAt(e), JSON: e.GetMetadata()["content-type"] == contentJSON}
 }
 
 // logPage is how many entries are asked for at once.
@@ -27,12 +31,13 @@ const logPage = 4096
 func (s *Store) All(ctx context.Context, after eventstore.Position) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for {
-			var from esdb.AllPosition = esdb.Start{}
-			if after != eventstore.Start {
-				from = esdb.Position{Commit: after.Commit, Prepare: after.Prepare}
-			}
 			count, fresh := 0, 0
-			for entry, err := range s.page(ctx, esdb.ReadAllOptions{From: from}, logPage) {
+			request := func() *streams.ReadReq_Options {
+				return asked(&streams.ReadReq_Options{
+					StreamOption: ofAll(after), CountOption: &streams.ReadReq_Options_Count{Count: logPage},
+				})
+			}
+			for entry, err := range s.entries(ctx, request) {
 				if err != nil {
 					yield(entry, err)
 					return
@@ -57,14 +62,24 @@ func (s *Store) All(ctx context.Context, after eventstore.Position) iter.Seq2[En
 // Backwards yields the log from its end to its beginning, as All does.
 func (s *Store) Backwards(ctx context.Context) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		var from esdb.AllPosition = esdb.End{}
-		for size := uint64(16); ; size = logPage { // most callers want few
+		from := &streams.ReadReq_Options_All{All: &streams.ReadReq_Options_AllOptions{
+			AllOption: &streams.ReadReq_Options_AllOptions_End{End: &shared.Empty{}},
+		}}
+		for size := uint64(1); ; size = min(16*size, logPage) { // most callers want few
 			more := false
-			for entry, err := range s.page(ctx, esdb.ReadAllOptions{From: from, Direction: esdb.Backwards}, size) {
+			request := func() *streams.ReadReq_Options {
+				return asked(&streams.ReadReq_Options{
+					ReadDirection: streams.ReadReq_Options_Backwards,
+					StreamOption:  from, CountOption: &streams.ReadReq_Options_Count{Count: size},
+				})
+			}
+			for entry, err := range s.entries(ctx, request) {
+				if err == nil { // before the next step, which may be a request
+					more, from = true, ofAll(entry.Position)
+				}
 				if !yield(entry, err) || err != nil {
 					return
 				}
-				more, from = true, esdb.Position{Commit: entry.Position.Commit, Prepare: entry.Position.Prepare}
 			}
 			if !more {
 				return
@@ -73,80 +88,17 @@ func (s *Store) Backwards(ctx context.Context) iter.Seq2[Entry, error] {
 	}
 }
 
-func (s *Store) page(ctx context.Context, options esdb.ReadAllOptions, count uint64) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		ctx, end, err := s.begin(ctx)
-		if err != nil {
-			yield(Entry{}, err)
-			return
-		}
-		defer end()
-		events, err := start(ctx, s, func() (*esdb.ReadStream, error) { return s.client.ReadAll(ctx, options, count) })
-		if err != nil {
-			yield(Entry{}, translate(err))
-			return
-		}
-		defer events.Close()
-		for {
-			event, err := events.Recv()
-			switch {
-			case errors.Is(err, io.EOF):
-				return
-			case err != nil:
-				yield(Entry{}, translate(err))
-				return
-			}
-			if !yield(entry(event), nil) {
-				return
-			}
-		}
-	}
-}
-
-func entry(e *esdb.ResolvedEvent) Entry {
-	return Entry{Recorded: recorded(e), JSON: e.Event.ContentType == "application/json"}
-}
-
 // Last is the last readable event of a stream; ok is false where there is none.
 func (s *Store) Last(ctx context.Context, stream string) (last Entry, ok bool, err error) {
-	found, err := call(ctx, s, func(ctx context.Context) (*esdb.ResolvedEvent, error) {
-		events, err := s.client.ReadStream(ctx, stream, esdb.ReadStreamOptions{From: esdb.End{}, Direction: esdb.Backwards}, 1)
-		if err != nil {
-			return nil, err
-		}
-		defer events.Close()
-		event, err := events.Recv()
-		var clientErr *esdb.Error
-		if errors.Is(err, io.EOF) || errors.As(err, &clientErr) && clientErr.IsErrorCode(esdb.ErrorCodeResourceNotFound) {
-			return nil, nil //nolint:nilnil // nothing there is an answer
-		}
-		return event, err
-	})
-	if err != nil || found == nil {
-		return Entry{}, false, translate(err)
+	request := func() *streams.ReadReq_Options {
+		options := ofStream(stream, &streams.ReadReq_Options_StreamOptions{
+			RevisionOption: &streams.ReadReq_Options_StreamOptions_End{End: &shared.Empty{}},
+		}, 1)
+		options.ReadDirection = streams.ReadReq_Options_Backwards
+		return options
 	}
-	return entry(found), true, nil
-}
-
-// AppendEntries is Append for entries of another log: id, type, data, metadata and what the data is declared as.
-func (s *Store) AppendEntries(ctx context.Context, stream string, expected eventstore.Revision, entries []Entry) (eventstore.Appended, error) {
-	data := make([]esdb.EventData, len(entries))
-	for i, e := range entries {
-		data[i] = esdb.EventData{EventID: e.ID, EventType: e.Type, Data: e.Data, Metadata: e.Metadata}
-		if e.JSON {
-			data[i].ContentType = esdb.ContentTypeJson
-		}
+	for entry, err := range s.entries(ctx, request) {
+		return entry, err == nil, err
 	}
-	return s.append(ctx, stream, expected, data)
-}
-
-// Tombstone ends a stream for good. A stream that has ended stays so.
-func (s *Store) Tombstone(ctx context.Context, stream string) error {
-	_, err := call(ctx, s, func(ctx context.Context) (*esdb.DeleteResult, error) {
-		return s.client.TombstoneStream(ctx, stream, esdb.TombstoneStreamOptions{ExpectedRevision: esdb.Any{}})
-	})
-	if err = translate(err); err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
-		return fmt.Errorf("tombstone %s: %w", stream, err)
-	}
-	return nil
+	return Entry{}, false, nil
 }

@@ -11,19 +11,22 @@ import (
 // leaves to the generated code, so that every message means the same either way.
 type codec struct{ generated encoding.CodecV2 }
 
-// The client uses the codec that is registered as protobuf's, and has no option for another one.
-func init() { //nolint:gochecknoinits // gRPC takes codecs at this time only
-	encoding.RegisterCodecV2(codec{generated: encoding.GetCodecV2(proto.Name)})
-}
+func newCodec() codec { return codec{generated: encoding.GetCodecV2(proto.Name)} }
+
+// encoded is a message that is sent as it is. Sending it gives its memory back.
+type encoded struct{ buffer mem.Buffer }
 
 // Name implements encoding.CodecV2.
 func (codec) Name() string { return proto.Name }
 
 // Marshal implements encoding.CodecV2.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	if request, ok := v.(*streams.AppendReq); ok {
-		if encoded := encodeAppend(request); encoded != nil {
-			return mem.BufferSlice{encoded}, nil
+	switch request := v.(type) {
+	case *encoded:
+		return mem.BufferSlice{request.buffer}, nil
+	case *streams.AppendReq:
+		if message := encodeAppend(request); message != nil {
+			return mem.BufferSlice{message}, nil
 		}
 	}
 	return c.generated.Marshal(v)
@@ -51,6 +54,16 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 			response.Result = result
 			return nil
 		}
+	case *batchAnswer:
+		if len(data) == 1 && response.decode(data[0].ReadOnlyData()) {
+			return nil
+		}
+		message := &streams.BatchAppendResp{}
+		if err := c.generated.Unmarshal(data, message); err != nil {
+			return err
+		}
+		*response = answerOf(message)
+		return nil
 	}
 	return c.generated.Unmarshal(data, v)
 }

@@ -88,7 +88,8 @@ func encodeProposed(event *streams.AppendReq_ProposedMessage) mem.Buffer {
 	}
 	buffer := pool.Get(size)
 	// How long the event is shows at its end, so its own head is put before it afterwards.
-	message := appendID((*buffer)[:headRoom], id.Structured)
+	message := appendUUID((*buffer)[:headRoom], idInProposed,
+		uint64(id.Structured.GetMostSignificantBits()), uint64(id.Structured.GetLeastSignificantBits())) // #nosec G115 -- bits
 	for key, value := range event.GetMetadata() {
 		message = appendProperty(message, key, value)
 	}
@@ -103,17 +104,6 @@ func encodeProposed(event *streams.AppendReq_ProposedMessage) mem.Buffer {
 	whole := mem.NewBuffer(buffer, pool)
 	defer whole.Free()
 	return whole.Slice(start, len(message))
-}
-
-func appendID(dst []byte, id *shared.UUID_Structured) []byte {
-	most, least := uint64(id.GetMostSignificantBits()), uint64(id.GetLeastSignificantBits()) // #nosec G115 -- bits
-	bits := 2 + protowire.SizeVarint(most) + protowire.SizeVarint(least)
-	dst = protowire.AppendTag(dst, idInProposed, protowire.BytesType)
-	dst = append(dst, byte(2+bits)) // #nosec G115 -- at most 24
-	dst = protowire.AppendTag(dst, 1, protowire.BytesType)
-	dst = append(dst, byte(bits)) // #nosec G115 -- at most 22
-	dst = protowire.AppendVarint(protowire.AppendTag(dst, 1, protowire.VarintType), most)
-	return protowire.AppendVarint(protowire.AppendTag(dst, 2, protowire.VarintType), least)
 }
 
 func appendProperty(dst []byte, key, value string) []byte {

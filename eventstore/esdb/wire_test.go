@@ -8,7 +8,6 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc/encoding"
-	grpcproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 )
@@ -90,7 +89,7 @@ func sameDecoding(t *testing.T, name string, encoded []byte) {
 	for _, cut := range []int{0, len(encoded) / 2} {
 		received := bytes.Clone(encoded)
 		got := &streams.ReadResp{Content: &streams.ReadResp_FirstStreamPosition{FirstStreamPosition: 1}}
-		err := encoding.GetCodecV2(grpcproto.Name).Unmarshal(
+		err := newCodec().Unmarshal(
 			mem.BufferSlice{mem.SliceBuffer(received[:cut]), mem.SliceBuffer(received[cut:])}, got)
 		clear(received) // gRPC uses its memory again
 		if (err == nil) != (wantErr == nil) || err == nil && !proto.Equal(got, want) {
@@ -143,7 +142,7 @@ func TestAppendsAreEncodedAsTheGeneratedCodeDoes(t *testing.T) {
 		"no options": {Content: &streams.AppendReq_Options_{Options: &streams.AppendReq_Options{}}},
 		"nothing":    {},
 	} {
-		encoded, err := encoding.GetCodecV2(grpcproto.Name).Marshal(message)
+		encoded, err := newCodec().Marshal(message)
 		if _, wantErr := proto.Marshal(message); (err == nil) != (wantErr == nil) {
 			t.Errorf("%s: %v, want %v", name, err, wantErr)
 		}
@@ -209,7 +208,7 @@ func sameAnswer(t *testing.T, name string, encoded []byte) {
 	t.Helper()
 	want, got := &streams.AppendResp{}, &streams.AppendResp{Result: &streams.AppendResp_WrongExpectedVersion_{}}
 	wantErr := proto.Unmarshal(encoded, want)
-	err := encoding.GetCodecV2(grpcproto.Name).Unmarshal(mem.BufferSlice{mem.SliceBuffer(encoded)}, got)
+	err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(encoded)}, got)
 	if (err == nil) != (wantErr == nil) || err == nil && !proto.Equal(got, want) {
 		t.Errorf("%s: %v %v, want %v %v", name, got, err, want, wantErr)
 	}
@@ -242,11 +241,7 @@ func BenchmarkDecodeEvent(b *testing.B) {
 		b.Fatal(err)
 	}
 	data := mem.BufferSlice{mem.SliceBuffer(encoded)}
-	installed := encoding.GetCodecV2(grpcproto.Name)
-	codecs := map[string]encoding.CodecV2{"by hand": installed}
-	if ours, ok := installed.(codec); ok {
-		codecs["generated"] = ours.generated
-	}
+	codecs := map[string]encoding.CodecV2{"by hand": newCodec(), "generated": newCodec().generated}
 	for name, c := range codecs {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

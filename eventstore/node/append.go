@@ -25,7 +25,7 @@ const (
 
 // appendEvents answers one append call: the options, the events, the end; then one response.
 func (n *Node) appendEvents(call grpc.ServerStream) error {
-	request := appendRequest{}
+	request := appendRequest{strict: n.config.Strict}
 	for {
 		var raw wire.Raw
 		err := call.RecvMsg(&raw)
@@ -45,6 +45,9 @@ func (n *Node) appendEvents(call grpc.ServerStream) error {
 		return answer(call.Context(), request.stream, request.err)
 	}
 	result, err := n.store.Append(call.Context(), request.stream, request.expected, request.events)
+	if err == nil {
+		err = n.config.Strict.recorded(n)
+	}
 	var wrong *store.WrongRevisionError
 	switch {
 	case errors.As(err, &wrong):
@@ -64,6 +67,7 @@ type appendRequest struct {
 	size     int
 	opened   bool
 	err      error
+	strict   *Strict
 }
 
 func (r *appendRequest) add(message []byte) {
@@ -85,7 +89,7 @@ func (r *appendRequest) add(message []byte) {
 }
 
 func (r *appendRequest) addEvent(event store.EventContent) {
-	r.size += len(event.Data) + len(event.Metadata) + 2*len(event.Type)
+	r.size += r.strict.size(&event)
 	switch {
 	case r.size > maxAppendSize, len(r.events) == maxAppendEvents:
 		r.err = appendTooLarge()

@@ -26,6 +26,9 @@ func (n *Node) checkUnary(
 	if err := n.authenticate(ctx, info.FullMethod); err != nil {
 		return nil, err
 	}
+	if err := n.config.Strict.led(ctx); err != nil {
+		return nil, answer(ctx, "", err)
+	}
 	return handle(ctx, request)
 }
 
@@ -35,6 +38,10 @@ func (n *Node) checkStream(
 	if err := n.authenticate(call.Context(), info.FullMethod); err != nil {
 		drain(call, info)
 		return err
+	}
+	if err := n.config.Strict.led(call.Context()); err != nil {
+		drain(call, info)
+		return answer(call.Context(), "", err)
 	}
 	return handle(service, call)
 }

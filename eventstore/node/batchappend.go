@@ -61,12 +61,15 @@ func (n *Node) batchAppend(call grpc.ServerStream) error {
 		} else if err != nil {
 			return err
 		}
-		b, err := collect(open, message)
+		b, err := n.collect(open, message)
 		if err != nil {
 			return answer(ctx, "", err)
 		}
 		if !message.GetIsFinal() {
 			continue
+		}
+		if err := n.config.Strict.led(ctx); err != nil {
+			return answer(ctx, "", err)
 		}
 		select {
 		case pending <- struct{}{}:
@@ -77,13 +80,17 @@ func (n *Node) batchAppend(call grpc.ServerStream) error {
 		waiting.Go(func() {
 			defer func() { <-pending }()
 			defer release()
-			reply(b.response(wait()))
+			result, err := wait()
+			if err == nil {
+				err = n.config.Strict.recorded(n)
+			}
+			reply(b.response(result, err))
 		})
 	}
 }
 
 // collect adds a message to the batch it belongs to.
-func collect(open map[string]*batch, message *streams.BatchAppendReq) (*batch, error) {
+func (n *Node) collect(open map[string]*batch, message *streams.BatchAppendReq) (*batch, error) {
 	id := message.GetCorrelationId()
 	key := id.String()
 	b := open[key]
@@ -91,7 +98,7 @@ func collect(open map[string]*batch, message *streams.BatchAppendReq) (*batch, e
 		if len(open) >= maxBatchesOpen {
 			return nil, failure(codes.ResourceExhausted, "too many appends are open at once")
 		}
-		b = &batch{id: id}
+		b = &batch{id: id, request: appendRequest{strict: n.config.Strict}}
 		open[key] = b
 	}
 	if options := message.GetOptions(); options != nil {

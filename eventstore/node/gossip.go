@@ -16,13 +16,13 @@ type gossiper struct {
 }
 
 func (g gossiper) Read(context.Context, *shared.Empty) (*gossip.ClusterInfo, error) {
-	return &gossip.ClusterInfo{Members: []*gossip.MemberInfo{{
+	return &gossip.ClusterInfo{Members: g.node.config.Strict.members(&gossip.MemberInfo{
 		InstanceId:   &shared.UUID{Value: &shared.UUID_String_{String_: g.node.id.String()}},
 		TimeStamp:    g.node.config.Now().UnixNano() / nanosPerTick,
 		State:        gossip.MemberInfo_Leader,
 		IsAlive:      true,
 		HttpEndPoint: g.node.endPoint(),
-	}}}, nil
+	})}, nil
 }
 
 const nanosPerTick = 100

@@ -43,6 +43,8 @@ type Config struct {
 	MemTableBytes int
 	// MinFreeBytes is the disk space below which writes are refused; 0 means 64 MiB.
 	MinFreeBytes uint64
+	// Strict, where set, makes the node as unkind as real servers are. It is for tests.
+	Strict *Strict
 }
 
 // Node is a running event store. Open makes one.

@@ -169,23 +169,27 @@ func streamNotFound(stream string) *streams.ReadResp {
 }
 
 // allStart returns the position that a read of $all begins after, going forwards.
-func (r *reading) allStart(inclusive bool) uint64 {
+func (r *reading) allStart(inclusive bool) (uint64, error) {
 	switch option := r.options.GetAll().GetAllOption().(type) {
 	case *streams.ReadReq_Options_AllOptions_Position:
 		position := option.Position.GetCommitPosition()
+		err := r.node.config.Strict.readable(r.node, position, option.Position.GetPreparePosition())
 		if inclusive && position > 0 {
 			position-- // positions have gaps, so nothing else is between
 		}
-		return position
+		return position, err
 	case *streams.ReadReq_Options_AllOptions_End:
-		return math.MaxUint64
+		return math.MaxUint64, nil
 	}
-	return 0
+	return 0, nil
 }
 
 // readAll sends up to count events of $all, forwards and from the given position on.
 func (r *reading) readAll(count uint64) error {
-	after := r.allStart(true)
+	after, err := r.allStart(true)
+	if err != nil {
+		return err
+	}
 	for count > 0 {
 		var failed error
 		budget := scanBudget
@@ -218,6 +222,9 @@ func (r *reading) readAllBackwards(count uint64) error {
 	switch option := r.options.GetAll().GetAllOption().(type) {
 	case *streams.ReadReq_Options_AllOptions_Position:
 		before = option.Position.GetCommitPosition()
+		if err := r.node.config.Strict.readable(r.node, before, option.Position.GetPreparePosition()); err != nil {
+			return err
+		}
 	case *streams.ReadReq_Options_AllOptions_End:
 		before = math.MaxUint64
 	}

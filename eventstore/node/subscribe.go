@@ -51,11 +51,14 @@ func (l *liveness) caughtUp(r *reading) error {
 
 // subscribeAll sends the events of $all after a position, then new ones as they come.
 func (r *reading) subscribeAll() error {
-	checkpoints, err := newCheckpoints(r.options.GetFilter())
+	checkpoints, err := newCheckpoints(r.options.GetFilter(), r.node.config.Strict)
 	if err != nil {
 		return err
 	}
-	after := r.allStart(false)
+	after, err := r.allStart(false)
+	if err != nil {
+		return err
+	}
 	if after == math.MaxUint64 {
 		after = r.node.store.Watermark()
 	}
@@ -65,15 +68,18 @@ func (r *reading) subscribeAll() error {
 	var live liveness
 	for {
 		advanced := r.node.store.Advanced()
-		last, end, err := r.fillAll(after, checkpoints)
+		last, end, overrun, err := r.fillAll(after, checkpoints, live.live)
 		if err != nil {
 			return err
 		}
-		if end && !live.live && checkpoints != nil && last > 0 {
-			checkpoints.reached(&r.page, last)
+		if !live.live && checkpoints != nil && last > 0 {
+			checkpoints.caughtUp(&r.page, after, last, end)
 		}
 		if err := r.page.Send(r.call); err != nil {
 			return err
+		}
+		if overrun {
+			return r.node.config.Strict.drop()
 		}
 		after = last
 		if !end {
@@ -92,21 +98,25 @@ func (r *reading) subscribeAll() error {
 }
 
 // fillAll puts the next wanted events and checkpoints on the page.
-func (r *reading) fillAll(after uint64, checkpoints *checkpoints) (last uint64, end bool, err error) {
+func (r *reading) fillAll(after uint64, checkpoints *checkpoints, live bool) (last uint64, end, overrun bool, err error) {
 	var failed error
-	budget := scanBudget
+	budget, sent := scanBudget, 0
 	last, end, err = r.node.store.ReadAll(after, func(record store.Record) bool {
 		var wanted bool
 		if wanted, failed = r.filter.matches(record); failed == nil && wanted {
+			sent++
+			if overrun = r.node.config.Strict.overrun(live, sent); overrun {
+				return false
+			}
 			failed = r.emit(&record)
 		}
-		if checkpoints != nil {
+		if checkpoints != nil && (live || checkpoints.strict == nil) {
 			checkpoints.considered(&r.page, record.Position)
 		}
 		budget--
 		return failed == nil && budget > 0 && !r.page.Full()
 	})
-	return last, end, errors.Join(err, failed, r.call.Context().Err())
+	return last, end, overrun, errors.Join(err, failed, r.call.Context().Err())
 }
 
 // checkpoints tells a filtered subscription how far it has come, every so many events whether wanted or not.
@@ -114,12 +124,14 @@ type checkpoints struct {
 	every uint64
 	since uint64
 	last  uint64
+
+	strict *strictCheckpoints // those of real servers, instead; nil else
 }
 
 // defaultWindow is the client's own, for clients that give none.
 const defaultWindow = 32
 
-func newCheckpoints(options *streams.ReadReq_Options_FilterOptions) (*checkpoints, error) {
+func newCheckpoints(options *streams.ReadReq_Options_FilterOptions, strict *Strict) (*checkpoints, error) {
 	if options == nil {
 		return nil, nil //nolint:nilnil // unfiltered subscriptions have none
 	}
@@ -131,7 +143,21 @@ func newCheckpoints(options *streams.ReadReq_Options_FilterOptions) (*checkpoint
 	if every == 0 {
 		return nil, invalid("the filter's window and checkpoint interval must be above 0")
 	}
-	return &checkpoints{every: every}, nil
+	c := &checkpoints{every: every}
+	if strict != nil {
+		c.strict = &strictCheckpoints{}
+	}
+	return c, nil
+}
+
+// caughtUp comes after each page on the way to the head: after is where it began, last where it ended.
+func (c *checkpoints) caughtUp(page *wire.Page, after, last uint64, end bool) {
+	switch {
+	case c.strict != nil:
+		c.strict.page(page, after, last, end)
+	case end:
+		c.reached(page, last)
+	}
 }
 
 func (c *checkpoints) considered(page *wire.Page, position uint64) {

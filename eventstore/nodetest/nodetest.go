@@ -25,7 +25,7 @@ func Start(t testing.TB) *esdb.Store {
 func Stoppable(t testing.TB, log *slog.Logger) (store *esdb.Store, stop func()) {
 	t.Helper()
 	socket := filepath.Join(SocketDir(t), "s")
-	stop = serve(t, node.Config{Dir: "store", FS: vfs.NewMem(), Logger: log}, socket)
+	stop = serve(t, node.Config{Dir: "store", FS: vfs.NewMem(), Logger: log, Strict: Strict()}, socket)
 	store, err := esdb.OpenUnix(socket, log)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,15 @@ func Stoppable(t testing.TB, log *slog.Logger) (store *esdb.Store, stop func()) 
 // Serve runs a node on a directory, which may hold data, and a socket. stop ends it; it may be called twice.
 func Serve(t testing.TB, dir, socket string) (stop func()) {
 	t.Helper()
-	return serve(t, node.Config{Dir: dir}, socket)
+	return serve(t, node.Config{Dir: dir, Strict: Strict()}, socket)
+}
+
+// Strict gives what makes a node as strict as real servers are, where CARILLON_TEST_STRICT is set, and nil else.
+func Strict() *node.Strict {
+	if os.Getenv("CARILLON_TEST_STRICT") == "" {
+		return nil
+	}
+	return &node.Strict{}
 }
 
 func serve(t testing.TB, config node.Config, socket string) (stop func()) {

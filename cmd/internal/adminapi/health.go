@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"carillon/cmd/internal/wire"
+	"carillon/eventstore"
 )
 
 // Health is the answer of /healthz and /readyz.
@@ -22,8 +23,16 @@ type Health struct {
 // alive answers GET /healthz as long as the process runs.
 func alive(*http.Request) (wire.Reply, error) { return wire.OK(Health{Status: "ok"}), nil }
 
+// reason is what is told of a failure besides its name: what waiting does not mend.
+func reason(err error) string {
+	if errors.Is(err, eventstore.ErrRefused) {
+		return " (refuses the credentials, or its certificate is not trusted)"
+	}
+	return ""
+}
+
 // ready answers GET /readyz: 200 where requests can be served, 503 with the names of what can't be reached. The reasons
-// are only in the log, because who asks needs no token.
+// are mostly in the log only, because who asks needs no token.
 func (a *API) ready(r *http.Request) (wire.Reply, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
@@ -33,7 +42,7 @@ func (a *API) ready(r *http.Request) (wire.Reply, error) {
 	var causes []error
 	for _, name := range names {
 		if err := components[name]; err != nil {
-			down = append(down, name)
+			down = append(down, name+reason(err))
 			causes = append(causes, fmt.Errorf("%s: %w", name, err))
 		}
 	}

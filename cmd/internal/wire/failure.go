@@ -88,6 +88,9 @@ func FailureOf(err error) *Failure {
 		return &Failure{Kind: NotFound, Issue: "not found", Cause: err}
 	case errors.Is(err, eventstore.ErrWrongRevision): // again and again, until patience ended
 		return &Failure{Kind: Unavailable, Issue: "others are changing the same thing at this moment; the request itself was fine, try it again", Cause: err}
+	case errors.Is(err, eventstore.ErrRefused):
+		return &Failure{Kind: Unavailable, Issue: "the event store refuses this server's credentials, or its certificate is not trusted: " +
+			"an operator has to correct that; the request itself was fine", Cause: err}
 	case unreachable(err):
 		return &Failure{Kind: Unavailable, Issue: "a service that this request needs can't be reached; the request itself was fine, try it again", Cause: err}
 	}

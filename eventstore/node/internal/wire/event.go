@@ -134,10 +134,15 @@ func appendUUIDString(dst []byte, id store.EventID) []byte {
 
 // AppendCheckpoint appends a ReadResp that tells a filtered subscription how far it has come.
 func AppendCheckpoint(dst []byte, position uint64) []byte {
+	return AppendCheckpointAt(dst, position, position)
+}
+
+// AppendCheckpointAt is AppendCheckpoint for a position whose two halves differ.
+func AppendCheckpointAt(dst []byte, commit, prepare uint64) []byte {
 	dst = protowire.AppendTag(dst, 3, protowire.BytesType)
-	dst = protowire.AppendVarint(dst, uint64(2*(1+protowire.SizeVarint(position)))) // #nosec G115 -- not negative
+	dst = protowire.AppendVarint(dst, uint64(2+protowire.SizeVarint(commit)+protowire.SizeVarint(prepare))) // #nosec G115 -- not negative
 	dst = protowire.AppendTag(dst, 1, protowire.VarintType)
-	dst = protowire.AppendVarint(dst, position)
+	dst = protowire.AppendVarint(dst, commit)
 	dst = protowire.AppendTag(dst, 2, protowire.VarintType)
-	return protowire.AppendVarint(dst, position)
+	return protowire.AppendVarint(dst, prepare)
 }

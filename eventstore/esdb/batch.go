@@ -1,0 +1,230 @@
+package esdb
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"carillon/eventstore"
+)
+
+// What may be on its way to the server at once, unanswered. A server takes in whatever it is sent, so the limit has to
+// be here.
+const (
+	maxUnanswered      = 512
+	maxUnansweredBytes = 4 << 20
+)
+
+// batches makes the appends of one connection through one BatchAppend call, which is opened anew when it has ended.
+type batches struct {
+	link    *link
+	refused atomic.Bool // the server knows the method, and doesn't take it
+	mu      sync.Mutex
+	call    *batchCall
+}
+
+func newBatches(l *link) *batches { return &batches{link: l} }
+
+func (b *batches) append(ctx context.Context, stream string, expected eventstore.Revision, events []proposal) (eventstore.Appended, error) {
+	call, err := b.open()
+	if err != nil {
+		return eventstore.Appended{}, err
+	}
+	within := callTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		within = min(within, time.Until(deadline))
+	}
+	p := &pending{began: time.Now(), answer: make(chan batchAnswer, 1)}
+	if err := call.submit(p, stream, expected, events, within); err != nil {
+		return eventstore.Appended{}, err
+	}
+	select {
+	case answer := <-p.answer:
+		if answer.err == errWrongVersion { //nolint:errorlint // a mark, never wrapped
+			return eventstore.Appended{}, &eventstore.WrongRevisionError{Stream: stream, Expected: expected}
+		}
+		return answer.appended, answer.err
+	case <-ctx.Done():
+		call.abandon(p)
+		return eventstore.Appended{}, ctx.Err()
+	}
+}
+
+// open gives the call that is open, or opens one.
+func (b *batches) open() (*batchCall, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.call != nil && !b.call.over() {
+		return b.call, nil
+	}
+	ctx, cancel := context.WithCancel(leading(context.Background())) // the connection's end ends it
+	stream, err := b.link.streams.BatchAppend(ctx)
+	if err != nil {
+		cancel()
+		return nil, refused(err, nil)
+	}
+	b.call = &batchCall{
+		stream: stream, cancel: cancel, most: rand.Uint64(), //nolint:gosec // only has to differ from other calls' in a log
+		pending: map[uint64]*pending{}, work: make(chan struct{}, 1),
+	}
+	go b.call.send()
+	go b.call.receive()
+	return b.call, nil
+}
+
+// batchCall is one BatchAppend call with the appends that are unanswered.
+type batchCall struct {
+	stream grpc.ClientStream
+	cancel context.CancelFunc
+	most   uint64        // half of each correlation id, the other half counts
+	work   chan struct{} // something to send, or room to send it
+
+	mu      sync.Mutex
+	last    uint64
+	queue   []*pending          // not sent yet
+	pending map[uint64]*pending // sent or not
+	sent    int                 // unanswered,
+	bytes   int                 // and their size
+	err     error               // why it has ended
+}
+
+// pending is an append that waits for its answer.
+type pending struct {
+	id        uint64
+	message   *encoded
+	size      int
+	began     time.Time
+	abandoned bool // before it was sent
+	answer    chan batchAnswer
+}
+
+func (c *batchCall) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err != nil
+}
+
+// submit queues an append.
+func (c *batchCall) submit(p *pending, stream string, expected eventstore.Revision, events []proposal, within time.Duration) error {
+	c.mu.Lock()
+	c.last++
+	p.id = c.last
+	c.mu.Unlock()
+	var err error
+	if p.message, err = encodeBatch(c.most, p.id, stream, expected, within, events); err != nil {
+		return err
+	}
+	p.size = p.message.buffer.Len()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	c.pending[p.id] = p
+	c.queue = append(c.queue, p)
+	c.wake()
+	return nil
+}
+
+func (c *batchCall) wake() {
+	select {
+	case c.work <- struct{}{}:
+	default: // it is about to look
+	}
+}
+
+// abandon forgets an append whose caller waits no longer. A server that has not answered in all the time that any append
+// gets won't answer the others either.
+func (c *batchCall) abandon(p *pending) {
+	c.mu.Lock()
+	p.abandoned = true
+	c.mu.Unlock()
+	if time.Since(p.began) >= callTimeout {
+		c.cancel()
+	}
+}
+
+// send sends what is queued, as far as there is room.
+func (c *batchCall) send() {
+	var taken []*pending
+	for {
+		select {
+		case <-c.work:
+		case <-c.stream.Context().Done():
+			return // receive says why
+		}
+		taken = c.take(taken[:0])
+		for _, p := range taken {
+			if c.stream.SendMsg(p.message) != nil {
+				return
+			}
+		}
+		clear(taken)
+	}
+}
+
+// take takes from the queue what there is room for.
+func (c *batchCall) take(into []*pending) []*pending {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for ; n < len(c.queue); n++ {
+		p := c.queue[n]
+		if p.abandoned {
+			delete(c.pending, p.id)
+			continue
+		}
+		if c.sent > 0 && (c.sent == maxUnanswered || c.bytes+p.size > maxUnansweredBytes) {
+			break
+		}
+		c.sent++
+		c.bytes += p.size
+		into = append(into, p)
+	}
+	c.queue = slices.Delete(c.queue, 0, n)
+	return into
+}
+
+// receive hands out the answers, until the call ends.
+func (c *batchCall) receive() {
+	defer c.cancel()
+	for {
+		answer := batchAnswer{}
+		if err := c.stream.RecvMsg(&answer); err != nil {
+			c.end(ended(c.stream, err))
+			return
+		}
+		c.mu.Lock()
+		p := c.pending[answer.id]
+		if p != nil && answer.most == c.most {
+			delete(c.pending, answer.id)
+			c.sent--
+			c.bytes -= p.size
+			if len(c.queue) > 0 {
+				c.wake()
+			}
+			p.answer <- answer
+		}
+		c.mu.Unlock()
+	}
+}
+
+// end fails all that is unanswered. Each caller tries again by itself, where that makes sense.
+func (c *batchCall) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+	for _, p := range c.pending {
+		p.answer <- batchAnswer{err: err}
+	}
+	c.pending, c.queue = nil, nil
+}
+
+// errWrongVersion marks an answer; the caller knows stream and expectation.
+var errWrongVersion = &refusal{code: codes.FailedPrecondition, message: "wrong expected version"}

@@ -1,0 +1,213 @@
+package node
+
+import (
+	"context"
+	"math"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf16"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+
+	"carillon/eventstore/node/internal/store"
+	"carillon/eventstore/node/internal/wire"
+)
+
+// Strict is for tests: in a Config it makes the node as unkind as the real servers that a program may be run on (23.10
+// and 25.0 mixed). What passes on such a node can be expected to pass on a cluster.
+//
+//   - A live subscription to $all that more than 32 events come for at once is dropped.
+//   - Filtered subscriptions get checkpoints at the start of pages, at 0/0 and past the newest event, and none before
+//     they have caught up.
+//   - A position that is neither an event's nor a checkpoint's can't be read from.
+//   - The head moves by system events that nobody asked for.
+//
+// Its methods change what the node does from then on. The zero Strict is ready to use, by one node.
+type Strict struct {
+	// WholeSize counts type and metadata to the size of an append, as 24.10.4 does; else it is the data alone.
+	WholeSize bool
+
+	mu       sync.Mutex
+	leader   string // the node that leads instead; "" for this one
+	until    time.Time
+	deaf     int // answers to appends that are still to be lost
+	appends  int
+	dropped  atomic.Int64
+	referred atomic.Int64
+}
+
+const (
+	strictLiveBuffer  = 32
+	strictStatistics  = 8 // appends between two of the server's own
+	strictUnknown     = "Unexpected ReadAllResult: InvalidPosition"
+	strictTooSlow     = "Consumer too slow to handle event while live. Client resubscription required."
+	exceptionNoLeader = "not-leader"
+)
+
+// Follow makes the node a follower of another one, at host:port. It then refers to it whoever wants the leader. With ""
+// it leads again.
+func (s *Strict) Follow(leader string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leader = leader
+}
+
+// LoseLeader makes the node one of a cluster that elects: for a time nobody leads.
+func (s *Strict) LoseLeader(length time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = time.Now().Add(length)
+}
+
+// LoseAnswers makes so many of the next appends be recorded and time out.
+func (s *Strict) LoseAnswers(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deaf = n
+}
+
+// Dropped counts the subscriptions that the node has dropped as too slow, Referred the calls it has referred to its leader.
+func (s *Strict) Dropped() int64 { return s.dropped.Load() }
+
+// Referred is described at Dropped.
+func (s *Strict) Referred() int64 { return s.referred.Load() }
+
+// led refuses a call that only the leader may answer, where this node doesn't lead.
+func (s *Strict) led(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	if wanted := metadata.ValueFromIncomingContext(ctx, "requires-leader"); len(wanted) == 0 || wanted[0] != "true" {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Now().Before(s.until) {
+		return failure(codes.Unavailable, "Server Is Not Ready")
+	}
+	if s.leader == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(s.leader)
+	if err != nil {
+		return failure(codes.Unknown, "No leader info available in response")
+	}
+	s.referred.Add(1)
+	return failure(codes.NotFound, "Leader info available",
+		trailerException, exceptionNoLeader, "leader-endpoint-host", host, "leader-endpoint-port", port)
+}
+
+// members adds the leader to what gossip tells, and takes the lead from the node itself.
+func (s *Strict) members(own *gossip.MemberInfo) []*gossip.MemberInfo {
+	if s == nil {
+		return []*gossip.MemberInfo{own}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []*gossip.MemberInfo{own}
+	if s.leader != "" {
+		own.State = gossip.MemberInfo_Follower
+		if host, port, err := net.SplitHostPort(s.leader); err == nil {
+			if number, err := strconv.ParseUint(port, 10, 16); err == nil {
+				list = append(list, &gossip.MemberInfo{
+					State: gossip.MemberInfo_Leader, IsAlive: true, TimeStamp: own.GetTimeStamp(),
+					HttpEndPoint: &gossip.EndPoint{Address: host, Port: uint32(number)},
+				})
+			}
+		}
+	}
+	if time.Now().Before(s.until) {
+		own.State = gossip.MemberInfo_Unknown
+		return list[:1]
+	}
+	return list
+}
+
+// size is what an event counts to the size of its append.
+func (s *Strict) size(event *store.EventContent) int {
+	switch {
+	case s == nil:
+		return len(event.Data) + len(event.Metadata) + 2*len(event.Type)
+	case !s.WholeSize:
+		return len(event.Data)
+	}
+	return len(event.Data) + len(event.Metadata) + 2*len(utf16.Encode([]rune(string(event.Type))))
+}
+
+// recorded comes after each append. Now and then the server writes something of its own, and the answer is lost.
+func (s *Strict) recorded(n *Node) error {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	s.appends++
+	statistics, deaf := s.appends%strictStatistics == 0, s.deaf > 0
+	if deaf {
+		s.deaf--
+	}
+	s.mu.Unlock()
+	if statistics {
+		id := uuid.New()
+		event := store.Propose(store.EventContent{
+			Stream: "$stats-127.0.0.1:2113", ID: store.EventID(id), Type: []byte("$statsCollected"), JSON: true, Data: []byte("{}"),
+		})
+		if _, err := n.store.Append(context.Background(), "$stats-127.0.0.1:2113", store.Any(), []store.Proposed{event}); err != nil {
+			return err
+		}
+	}
+	if deaf {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// readable refuses positions that are no event's. Those that only checkpoints have are told by their second half.
+func (s *Strict) readable(n *Node, commit, prepare uint64) error {
+	if s == nil || commit == 0 || prepare == 0 || commit == math.MaxUint64 {
+		return nil
+	}
+	found := false
+	if _, _, err := n.store.ReadAll(commit-1, func(record store.Record) bool {
+		found = record.Position == commit
+		return false
+	}); err != nil {
+		return err
+	}
+	if !found {
+		return failure(codes.Unknown, strictUnknown)
+	}
+	return nil
+}
+
+// overrun reports whether a subscription is to be dropped, that had so many events to be sent while it was live.
+func (s *Strict) overrun(live bool, events int) bool {
+	return s != nil && live && events > strictLiveBuffer
+}
+
+func (s *Strict) drop() error {
+	s.dropped.Add(1)
+	return failure(codes.Aborted, "Operation timed out: "+strictTooSlow)
+}
+
+// strictCheckpoints are those of a subscription that catches up.
+type strictCheckpoints struct{ pages int }
+
+// page tells where a page of the way to the head began: the first one at the very beginning. Where the way ends with a
+// page, some servers tell what is past the newest event.
+func (c *strictCheckpoints) page(page *wire.Page, began, last uint64, end bool) {
+	if c.pages++; c.pages == 1 {
+		began = 0
+	}
+	if !end || c.pages == 1 {
+		page.Add(func(dst []byte) []byte { return wire.AppendCheckpointAt(dst, began, 0) })
+	}
+	if end && c.pages%2 == 1 {
+		page.Add(func(dst []byte) []byte { return wire.AppendCheckpointAt(dst, last+1, 0) })
+	}
+}
