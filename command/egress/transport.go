@@ -122,7 +122,11 @@ func guardedDial(policy Policy, opts Options) func(context.Context, string, stri
 		if err := policy.checkAll(h.addrs); err != nil {
 			return nil, err
 		}
-		return dialer.DialContext(ctx, network, address)
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &Conn{Conn: conn}, nil
 	}
 }
 

@@ -20,7 +20,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
+	"strings"
 	"time"
 
 	"carillon/command/egress"
@@ -121,7 +123,12 @@ func (s *Sender) Send(ctx context.Context, r Request) Result {
 
 func (s *Sender) setHeaders(header http.Header, r Request) {
 	for name, value := range r.Headers {
-		if canonical := http.CanonicalHeaderKey(name); !reserved(canonical) {
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case reserved(canonical):
+		case repeats(canonical):
+			header[strings.ToLower(name)] = []string{value}
+		default:
 			header[canonical] = []string{value}
 		}
 	}
@@ -131,12 +138,13 @@ func (s *Sender) setHeaders(header http.Header, r Request) {
 	header["webhook-signature"] = []string{Sign(r.Secrets, r.ID, r.Now, r.Body)}
 	header["Content-Type"] = []string{dataContentType}
 	header["User-Agent"] = []string{s.userAgent}
-	if _, own := header["Idempotency-Key"]; !own {
-		// Present but empty: nothing is sent, but net/http then repeats a POST
-		// on a fresh connection when an idle one turns out to be closed. The
-		// webhook-id makes that safe, and no attempt fails for nothing.
-		header["Idempotency-Key"] = []string{}
-	}
+}
+
+// repeats reports the headers at which net/http takes a POST for one that may be
+// sent again, on each idle connection there is, although it may have arrived. It
+// knows them by this spelling only.
+func repeats(canonical string) bool {
+	return canonical == "Idempotency-Key" || canonical == "X-Idempotency-Key"
 }
 
 // exchange runs one request under a timeout.
@@ -150,11 +158,10 @@ func (s *Sender) exchange(
 	timer := time.AfterFunc(timeout, func() { cancel(errTimeout) })
 	defer timer.Stop()
 
-	req, err := build(ctx)
-	if err != nil || req.URL.Scheme != "https" {
-		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: "destination URL is not a valid https URL"}
+	resp, err := s.roundTrip(ctx, build)
+	if errors.Is(err, errInvalidURL) {
+		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: err.Error()}
 	}
-	resp, err := s.transport.RoundTrip(req)
 	if err != nil {
 		return failed(parent, ctx, err, timeout, time.Since(start))
 	}
@@ -171,6 +178,37 @@ func (s *Sender) exchange(
 	result.Duration = time.Since(start)
 	result.RetryAfter = retryAfter(resp.StatusCode, resp.Header, now.Add(result.Duration))
 	return result
+}
+
+var errInvalidURL = errors.New("destination URL is not a valid https URL")
+
+// roundTrip sends one request. Where an idle connection turns out to be closed,
+// and nothing was written to it, another one is taken. Where anything was
+// written, the receiver may have got the request: it does not go out again.
+func (s *Sender) roundTrip(ctx context.Context, build func(context.Context) (*http.Request, error)) (*http.Response, error) {
+	for {
+		var conn *egress.Conn // the last one that was tried, where it was used before
+		var written int64
+		req, err := build(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+			if conn = egress.ConnOf(got.Conn); conn == nil {
+				return
+			}
+			if !got.Reused {
+				conn = nil
+				return
+			}
+			conn.WasIdle()
+			written = conn.Written()
+		}}))
+		if err != nil || req.URL.Scheme != "https" {
+			return nil, errInvalidURL
+		}
+		resp, err := s.transport.RoundTrip(req)
+		if err != nil && conn != nil && conn.Written() == written && ctx.Err() == nil {
+			continue // each go takes an idle connection away, so it ends
+		}
+		return resp, err
+	}
 }
 
 func failed(parent, ctx context.Context, err error, timeout, took time.Duration) Result {

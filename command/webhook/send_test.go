@@ -198,38 +198,88 @@ func TestSendReusesConnectionsAfterLongAnswers(t *testing.T) {
 	}
 }
 
-// A server may close an idle connection at the moment it is reused. That is
-// nobody's failure, so the request goes out again with the same id.
-func TestSendSurvivesStaleConnections(t *testing.T) {
-	t.Parallel()
+// idleConnections opens so many connections to the endpoint, and leaves them idle.
+func (e *endpoint) idleConnections(t *testing.T, sender *Sender, n int) {
+	t.Helper()
+	var sent sync.WaitGroup
+	for i := range n {
+		sent.Go(func() {
+			if result := sender.Send(t.Context(), Request{URL: e.URL, Secrets: []Secret{mint(t)}, ID: fmt.Sprint("idle-", i), Body: []byte("{}")}); !result.OK() {
+				t.Errorf("%+v", result)
+			}
+		})
+	}
+	sent.Wait()
+	if opened := e.connections.Load(); opened != int64(n) {
+		t.Fatalf("%d connections, want %d", opened, n)
+	}
+}
+
+// together answers requests once so many of them are there, so that each has its own connection.
+func together(n int, then http.HandlerFunc) http.HandlerFunc {
+	var arrived sync.WaitGroup
+	arrived.Add(n)
 	var calls atomic.Int64
-	e := startEndpoint(t, func(w http.ResponseWriter, _ *http.Request) {
-		if calls.Add(1) != 2 {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if calls.Add(1) > int64(n) {
+			then(w, r)
 			return
 		}
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_ = conn.Close()
-	})
-	sender := e.sender(t, loopback, Options{})
-	for _, id := range []string{"d-1", "d-2"} {
-		if result := sender.Send(t.Context(), Request{URL: e.URL, Secrets: []Secret{mint(t)}, ID: id, Body: []byte("{}")}); !result.OK() {
-			t.Errorf("%s: %+v", id, result)
-		}
+		arrived.Done()
+		arrived.Wait()
 	}
-	got := e.requests()
-	ids := make([]string, 0, len(got))
-	for _, request := range got {
-		ids = append(ids, request.header.Get("Webhook-Id"))
-		if request.header.Values("Idempotency-Key") != nil {
-			t.Error("the marker is sent")
-		}
+}
+
+// An attempt is one request, however many idle connections there are, and whatever headers the destination has.
+func TestADroppedRequestIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "Idempotency-Key", "idempotency-key", "X-Idempotency-Key"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const idle = 8
+			e := startEndpoint(t, together(idle, func(w http.ResponseWriter, _ *http.Request) {
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = conn.Close()
+			}))
+			sender := e.sender(t, loopback, Options{})
+			e.idleConnections(t, sender, idle)
+			request := Request{URL: e.URL, Secrets: []Secret{mint(t)}, ID: "dropped", Body: []byte("{}"), Headers: map[string]string{}}
+			if name != "" {
+				request.Headers[name] = "own"
+			}
+			if result := sender.Send(t.Context(), request); result.FailureReason != egress.ReasonConnection || result.StatusCode != 0 {
+				t.Errorf("%+v, want a failure of the connection", result)
+			}
+			got := e.requests()
+			if len(got) != idle+1 {
+				t.Errorf("%d requests instead of 1", len(got)-idle)
+			}
+			if last := got[len(got)-1].header; name != "" && last.Get(name) != "own" {
+				t.Errorf("%s did not come: %v", name, last)
+			}
+		})
 	}
-	if diff := cmp.Diff([]string{"d-1", "d-2", "d-2"}, ids); diff != "" {
-		t.Error(diff)
+}
+
+// The receiver closes what is idle; the next attempt takes no notice.
+func TestConnectionsClosedWhileIdleFailNoAttempt(t *testing.T) {
+	t.Parallel()
+	const idle, rounds = 4, 50
+	for range rounds {
+		e := startEndpoint(t, together(idle, func(http.ResponseWriter, *http.Request) {}))
+		sender := e.sender(t, loopback, Options{})
+		e.idleConnections(t, sender, idle)
+		e.CloseClientConnections()
+		if result := sender.Send(t.Context(), Request{URL: e.URL, Secrets: []Secret{mint(t)}, ID: "next", Body: []byte("{}")}); !result.OK() {
+			t.Fatalf("%+v", result)
+		}
+		if n := len(e.requests()) - idle; n != 1 {
+			t.Fatalf("%d requests instead of 1", n)
+		}
 	}
 }
 
