@@ -46,10 +46,10 @@ func TestAuditTellsTheStateAtAnyTime(t *testing.T) {
 	day := func(n float64) time.Time { return auditNoon.Add(time.Duration(n * 24 * float64(time.Hour))) }
 	sealed := destination.Sealed{Data: []byte("x"), Digest: []byte("x")}
 	history, _ := record(t,
-		destination.Created{Organization: auditOrg, ExternalID: "crm", Name: "CRM", URL: "https://example.org/a", Headers: sealed, At: day(0)},
+		destination.Created{Organization: auditOrg, Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/a", Headers: sealed}, At: day(0)},
 		destination.SecretMinted{SecretID: first, At: day(0)},
 		destination.AutoDisabled{Reason: "100 consecutive failures", At: day(1)},
-		destination.Revised{Name: "Billing", URL: "https://example.org/b", DebounceWindowSeconds: 5, At: day(2)},
+		destination.Revised{Settings: destination.Settings{Name: "Billing", URL: "https://example.org/b", DebounceWindowSeconds: 5}, At: day(2)},
 		destination.Enabled{At: day(2)},
 		destination.SecretRotated{SecretID: second, Expiring: []uuid.UUID{first}, ExpiresAt: day(4), At: day(3)},
 		destination.SecretExpired{SecretID: first, At: day(3.5)},
@@ -98,7 +98,7 @@ func TestAuditTellsTheStateAtAnyTime(t *testing.T) {
 func TestAuditStatesWereOnesOfTheDestination(t *testing.T) {
 	t.Parallel()
 	history, _ := record(t,
-		destination.Created{Organization: auditOrg, Name: "CRM", URL: "https://example.org", At: auditNoon},
+		destination.Created{Organization: auditOrg, Settings: destination.Settings{Name: "CRM", URL: "https://example.org"}, At: auditNoon},
 		destination.Disabled{At: auditNoon.Add(1 * time.Second)},
 		destination.Enabled{At: auditNoon.Add(5 * time.Second)},
 		destination.AutoDisabled{Reason: "410", At: auditNoon.Add(4 * time.Second)},

@@ -48,7 +48,7 @@ func newDeliverySide(t testing.TB) deliverySide {
 // destination records one with its first secret.
 func (d deliverySide) destination(id, organization uuid.UUID, externalID string, at time.Time) {
 	projecttest.Stream(d.Log, destination.Aggregate, id, at)(
-		destination.Created{Organization: organization, ExternalID: externalID, Name: "CRM", URL: "https://example.org/hook", At: at},
+		destination.Created{Organization: organization, Settings: destination.Settings{ExternalID: externalID, Name: "CRM", URL: "https://example.org/hook"}, At: at},
 		destination.SecretMinted{SecretID: id, Sealed: []byte("first"), At: at})
 }
 

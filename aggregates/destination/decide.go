@@ -89,9 +89,8 @@ func (c Create) decide(s State) ([]Event, error) {
 	case s.Status != "":
 		return nil, nil
 	}
-	set := c.Settings
 	return []Event{
-		Created{c.Organization, set.ExternalID, set.Name, set.URL, set.Headers, set.DebounceWindowSeconds, c.At},
+		Created{Organization: c.Organization, Settings: c.Settings, At: c.At},
 		SecretMinted{SecretID: c.SecretID, Sealed: c.Secret, At: c.At},
 	}, nil
 }
@@ -102,7 +101,7 @@ func (c Revise) decide(s State) ([]Event, error) {
 	}
 	var events []Event
 	if set := c.merge(s.Settings); !set.equal(s.Settings) {
-		events = append(events, Revised{set.ExternalID, set.Name, set.URL, set.Headers, set.DebounceWindowSeconds, c.At})
+		events = append(events, Revised{Settings: set, At: c.At})
 	}
 	switch {
 	case c.Enabled == nil:
@@ -165,7 +164,9 @@ func (c Rotate) decide(s State) ([]Event, error) {
 	if active >= MaxActiveSecrets {
 		return nil, ErrTooManySecrets
 	}
-	return []Event{SecretRotated{c.SecretID, c.Secret, never, at.Add(Overlap), at}}, nil
+	return []Event{SecretRotated{
+		SecretID: c.SecretID, Sealed: c.Secret, Expiring: never, ExpiresAt: at.Add(Overlap), At: at,
+	}}, nil
 }
 
 func (c ExpireSecret) decide(s State) ([]Event, error) {

@@ -26,22 +26,14 @@ type Event interface{ evolve(State) State }
 type (
 	// Created begins a destination; it is enabled.
 	Created struct {
-		Organization          uuid.UUID `json:"organization"`
-		ExternalID            string    `json:"externalId,omitempty"`
-		Name                  string    `json:"name"`
-		URL                   string    `json:"url"`
-		Headers               Sealed    `json:"headers"`
-		DebounceWindowSeconds int       `json:"debounceWindowSeconds"`
-		At                    time.Time `json:"at"`
+		Organization uuid.UUID `json:"organization"`
+		Settings
+		At time.Time `json:"at"`
 	}
-	// Revised replaces what the caller may change.
+	// Revised replaces all settings.
 	Revised struct {
-		ExternalID            string    `json:"externalId,omitempty"`
-		Name                  string    `json:"name"`
-		URL                   string    `json:"url"`
-		Headers               Sealed    `json:"headers"`
-		DebounceWindowSeconds int       `json:"debounceWindowSeconds"`
-		At                    time.Time `json:"at"`
+		Settings
+		At time.Time `json:"at"`
 	}
 	// SecretMinted adds the first secret.
 	SecretMinted struct {
@@ -110,11 +102,11 @@ type State struct {
 
 // Settings are what a caller may change.
 type Settings struct {
-	ExternalID            string
-	Name                  string
-	URL                   string
-	Headers               Sealed
-	DebounceWindowSeconds int
+	ExternalID            string `json:"externalId,omitempty"`
+	Name                  string `json:"name"`
+	URL                   string `json:"url"`
+	Headers               Sealed `json:"headers"`
+	DebounceWindowSeconds int    `json:"debounceWindowSeconds"`
 }
 
 // Secret is one signing secret. A zero ExpiresAt means that it never expires.
@@ -127,15 +119,11 @@ type Secret struct {
 func (s Secret) ActiveAt(now time.Time) bool { return s.ExpiresAt.IsZero() || now.Before(s.ExpiresAt) }
 
 func (e Created) evolve(s State) State {
-	s.Organization, s.Status = e.Organization, StatusEnabled
-	s.Settings = Settings{e.ExternalID, e.Name, e.URL, e.Headers, e.DebounceWindowSeconds}
+	s.Organization, s.Status, s.Settings = e.Organization, StatusEnabled, e.Settings
 	return s
 }
 
-func (e Revised) evolve(s State) State {
-	s.Settings = Settings{e.ExternalID, e.Name, e.URL, e.Headers, e.DebounceWindowSeconds}
-	return s
-}
+func (e Revised) evolve(s State) State { s.Settings = e.Settings; return s }
 
 func (e SecretMinted) evolve(s State) State {
 	s.Secrets, s.SecretsAt = append(s.Secrets, Secret{ID: e.SecretID}), e.At

@@ -21,7 +21,8 @@ var (
 
 	headers = destination.Sealed{Data: []byte("sealed"), Digest: []byte("digest")}
 	created = destination.Created{
-		Organization: org, ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Headers: headers, At: noon,
+		Organization: org, At: noon,
+		Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Headers: headers},
 	}
 	minted  = destination.SecretMinted{SecretID: first, Sealed: []byte("s1"), At: noon}
 	rotated = destination.SecretRotated{
@@ -33,7 +34,7 @@ func TestStoredForms(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Golden[destination.Event](t, destination.Events,
 		created, minted, rotated,
-		destination.Revised{ExternalID: "crm", Name: "CRM", URL: "https://example.org/new", Headers: headers, DebounceWindowSeconds: 5, At: noon},
+		destination.Revised{Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/new", Headers: headers, DebounceWindowSeconds: 5}, At: noon},
 		destination.SecretExpired{SecretID: first, At: noon},
 		destination.Enabled{At: noon}, destination.Disabled{At: noon},
 		destination.AutoDisabled{Reason: "100 consecutive failures", At: noon},
@@ -64,7 +65,7 @@ func TestReviseMergesAndSwitches(t *testing.T) {
 	url, off, on := "https://example.org/new", false, true
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
 		When(destination.Revise{Organization: org, URL: &url, Enabled: &off, At: noon}).
-		Then(destination.Revised{ExternalID: "crm", Name: "CRM", URL: url, Headers: headers, At: noon}, destination.Disabled{At: noon}).
+		Then(destination.Revised{Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: url, Headers: headers}, At: noon}, destination.Disabled{At: noon}).
 		When(destination.Revise{Organization: org, Enabled: &on, At: noon}).
 		Then(destination.Enabled{At: noon})
 }

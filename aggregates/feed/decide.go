@@ -101,8 +101,7 @@ func (c Create) decide(s State) ([]Event, error) {
 	case s.FeedType != "":
 		return nil, ErrExists
 	}
-	set := c.Settings
-	return []Event{Created{c.Organization, set.Name, set.Description, set.Config, c.Enabled, c.At}}, nil
+	return []Event{Created{Organization: c.Organization, Settings: c.Settings, Enabled: c.Enabled, At: c.At}}, nil
 }
 
 func (c Register) decide(s State) ([]Event, error) {
@@ -110,7 +109,7 @@ func (c Register) decide(s State) ([]Event, error) {
 	case s.Deleted:
 		return nil, ErrExists
 	case s.FeedType == "":
-		return []Event{Registered{c.Organization, c.FeedType, c.Name, c.At}}, nil
+		return []Event{Registered(c)}, nil
 	case s.FeedType == c.FeedType && s.Organization == c.Organization && s.Settings.Name == c.Name:
 		return nil, nil
 	}
@@ -127,7 +126,7 @@ func (c Revise) decide(s State) ([]Event, error) {
 	set(&wanted.Description, c.Description)
 	set(&wanted.Config, c.Config)
 	if wanted != s.Settings {
-		events = append(events, Revised{wanted.Name, wanted.Description, wanted.Config, c.At})
+		events = append(events, Revised{Settings: wanted, At: c.At})
 	}
 	switch {
 	case c.Enabled == nil || *c.Enabled == s.Enabled:
@@ -152,7 +151,9 @@ func (c AttachSource) decide(s State) ([]Event, error) {
 	if _, attached := s.SourceAssociation(c.SourceID); attached {
 		return nil, nil
 	}
-	return []Event{SourceAttached{c.AssociationID, c.SourceID, c.SourceType, c.At}}, nil
+	return []Event{SourceAttached{
+		AssociationID: c.AssociationID, SourceID: c.SourceID, SourceType: c.SourceType, At: c.At,
+	}}, nil
 }
 
 func (c DetachSource) decide(s State) ([]Event, error) {
@@ -163,7 +164,7 @@ func (c DetachSource) decide(s State) ([]Event, error) {
 	if !attached {
 		return nil, ErrUnknownAssociation
 	}
-	return []Event{SourceDetached{c.AssociationID, association.SourceID, c.At}}, nil
+	return []Event{SourceDetached{AssociationID: c.AssociationID, SourceID: association.SourceID, At: c.At}}, nil
 }
 
 func (c Share) decide(s State) ([]Event, error) {

@@ -8,7 +8,7 @@ import (
 
 func (e Created) evolve(s State) State {
 	s.Organization, s.FeedType = e.Organization, TypeEvent
-	s.Settings = Settings{Name: e.Name, Description: e.Description, Config: e.Config}
+	s.Settings = e.Settings
 	s.Enabled, s.EnabledBy = e.Enabled, BySystem
 	s.CreatedAt, s.UpdatedAt = e.At, e.At
 	return s
@@ -23,8 +23,7 @@ func (e Registered) evolve(s State) State {
 }
 
 func (e Revised) evolve(s State) State {
-	s.Settings = Settings{Name: e.Name, Description: e.Description, Config: e.Config}
-	s.UpdatedAt = e.At
+	s.Settings, s.UpdatedAt = e.Settings, e.At
 	return s
 }
 

@@ -40,11 +40,9 @@ type (
 	// Created begins an event feed.
 	Created struct {
 		Organization uuid.UUID `json:"organization"`
-		Name         string    `json:"name"`
-		Description  string    `json:"description"`
-		Config       Config    `json:"config"`
-		Enabled      bool      `json:"enabled"`
-		At           time.Time `json:"at"`
+		Settings
+		Enabled bool      `json:"enabled"`
+		At      time.Time `json:"at"`
 	}
 	// Registered makes a feed known that another system owns.
 	Registered struct {
@@ -53,12 +51,10 @@ type (
 		Name         string    `json:"name"`
 		At           time.Time `json:"at"`
 	}
-	// Revised replaces what the owner may change.
+	// Revised replaces all settings.
 	Revised struct {
-		Name        string    `json:"name"`
-		Description string    `json:"description"`
-		Config      Config    `json:"config"`
-		At          time.Time `json:"at"`
+		Settings
+		At time.Time `json:"at"`
 	}
 	// Enabled lets the feed get new items.
 	Enabled struct {
@@ -123,9 +119,9 @@ type State struct {
 
 // Settings are what the owner may change.
 type Settings struct {
-	Name        string
-	Description string
-	Config      Config
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Config      Config `json:"config"`
 }
 
 // Association is a source attached to the feed.

@@ -21,7 +21,8 @@ var (
 
 	settings = feed.Settings{Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}}
 	created  = feed.Created{
-		Organization: org, Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}, Enabled: true, At: noon,
+		Organization: org, Enabled: true, At: noon,
+		Settings: feed.Settings{Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}},
 	}
 	registered = feed.Registered{Organization: org, FeedType: feed.TypeNews, Name: "Local news", At: noon}
 	attached   = feed.SourceAttached{AssociationID: link, SourceID: site, SourceType: "site", At: noon}
@@ -31,7 +32,7 @@ var (
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Golden[feed.Event](t, feed.Events, created, registered, attached, shared,
-		feed.Revised{Name: "Gigs", Description: "In town", Config: feed.Config{Version: 1.5}, At: noon},
+		feed.Revised{Settings: feed.Settings{Name: "Gigs", Description: "In town", Config: feed.Config{Version: 1.5}}, At: noon},
 		feed.Enabled{By: feed.ByAPI, At: noon}, feed.Disabled{By: feed.ByAdmin, Reason: "maintenance", At: noon},
 		feed.SourceDetached{AssociationID: link, SourceID: site, At: noon},
 		feed.Unshared{With: reader, At: noon}, feed.Deleted{At: noon})
@@ -52,7 +53,7 @@ func TestReviseMergesAndSwitches(t *testing.T) {
 	aggregatetest.Stream(t, feed.Aggregate).Of(created).
 		When(feed.Revise{Organization: org, Name: &name, Enabled: &off, By: feed.ByAPI, At: noon}).
 		Then(
-			feed.Revised{Name: "Gigs", Description: "In town", Config: feed.Config{Version: 1}, At: noon},
+			feed.Revised{Settings: feed.Settings{Name: "Gigs", Description: "In town", Config: feed.Config{Version: 1}}, At: noon},
 			feed.Disabled{By: feed.ByAPI, At: noon}).
 		When(feed.Revise{Organization: org, Enabled: &on, By: feed.ByAPI, At: noon}).
 		Then(feed.Enabled{By: feed.ByAPI, At: noon})

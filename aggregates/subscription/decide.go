@@ -65,7 +65,7 @@ func (c Create) decide(s State) ([]Event, error) {
 	if err := c.Settings.Validate(); err != nil {
 		return nil, err
 	}
-	return []Event{Created{c.Organization, c.Destination, c.Settings, c.At}}, nil
+	return []Event{Created{Organization: c.Organization, Destination: c.Destination, Settings: c.Settings, At: c.At}}, nil
 }
 
 func (c Revise) decide(s State) ([]Event, error) {

@@ -78,7 +78,7 @@ func town(t testing.TB) *history {
 	state := &eventstore.ProcessState{}
 	h := &history{t: t, state: state, routes: NewRoutes(state)}
 	h.feed(news, feed.Registered{Organization: alice, FeedType: "news", Name: "News"})
-	h.destination(hook, destination.Created{Organization: alice, URL: "https://example.org"}, destination.SecretMinted{SecretID: uuid.New()})
+	h.destination(hook, destination.Created{Organization: alice, Settings: destination.Settings{URL: "https://example.org"}}, destination.SecretMinted{SecretID: uuid.New()})
 	h.subscription(sub, subscription.Created{Organization: alice, Destination: hook, Settings: all})
 	return h
 }
@@ -103,12 +103,12 @@ func TestWhoReceives(t *testing.T) {
 		"the owner of the feed": {func(*history) {}, storm, []uuid.UUID{hook}},
 		"whom it is shared with": {func(h *history) {
 			h.feed(news, feed.Shared{With: bob})
-			h.destination(other, destination.Created{Organization: bob, URL: "https://example.net"})
+			h.destination(other, destination.Created{Organization: bob, Settings: destination.Settings{URL: "https://example.net"}})
 			h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Settings: all})
 		}, storm, []uuid.UUID{hook, other}},
 		"no longer shared": {func(h *history) {
 			h.feed(news, feed.Shared{With: bob}, feed.Unshared{With: bob})
-			h.destination(other, destination.Created{Organization: bob, URL: "https://example.net"})
+			h.destination(other, destination.Created{Organization: bob, Settings: destination.Settings{URL: "https://example.net"}})
 			h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Settings: all})
 		}, storm, []uuid.UUID{hook}},
 		"an event without a feed stays in its organization": {func(*history) {}, unfed, []uuid.UUID{}},
@@ -157,7 +157,7 @@ func TestSeveralSubscriptionsMakeOneDelivery(t *testing.T) {
 func TestDebounceKeepsTheNewestUntilTheWindowCloses(t *testing.T) {
 	t.Parallel()
 	h := town(t)
-	h.destination(hook, destination.Revised{URL: "https://example.org", DebounceWindowSeconds: 60})
+	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 60}})
 	first, second, third, elsewhere := uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	closes := noon.Add(time.Minute)
 	a := h.routes.Dispatch(first, storm, noon)[0]
@@ -232,7 +232,7 @@ func TestSavedRoutesDispatchTheSame(t *testing.T) {
 				case 1:
 					h.destination(hook, destination.Enabled{})
 				case 2:
-					h.destination(hook, destination.Revised{URL: "https://example.org", DebounceWindowSeconds: 30})
+					h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 30}})
 				case 3:
 					h.subscription(sub, subscription.Deactivated{})
 				case 4:

@@ -103,7 +103,8 @@ func made(t *testing.T) *pgxpool.Pool {
 // record tells a small story: four deliveries, three items of which one was removed, and an opinion.
 func record(log *projecttest.Log) {
 	projecttest.Stream(log, destination.Aggregate, dest, noon)(destination.Created{
-		Organization: org, Name: "CRM", URL: "https://crm.example/capability-in-the-path", Headers: destination.Sealed{Data: []byte("sealed headers")}, At: noon,
+		Organization: org, At: noon,
+		Settings: destination.Settings{Name: "CRM", URL: "https://crm.example/capability-in-the-path", Headers: destination.Sealed{Data: []byte("sealed headers")}},
 	}, destination.SecretMinted{SecretID: uuid.New(), Sealed: []byte("sealed secret"), At: noon})
 	for n, status := range []delivery.Status{delivery.StatusSucceeded, delivery.StatusSucceeded, delivery.StatusFailed, ""} {
 		event := uuid.NewSHA1(feedA, fmt.Append(nil, n))
@@ -124,7 +125,7 @@ func record(log *projecttest.Log) {
 	}
 	projecttest.Stream(log, source.Aggregate, page, noon)(source.Registered{Type: source.TypeSite, URL: "https://user:hunter2@Example.org:8443/private-key/cal.ics?token=hunter2", At: noon})
 	projecttest.Stream(log, feed.Aggregate, feedA, noon)(
-		feed.Created{Organization: org, Name: "Concerts", Enabled: true, At: noon}, feed.SourceAttached{AssociationID: uuid.New(), SourceID: page, SourceType: source.TypeSite, At: noon})
+		feed.Created{Organization: org, Settings: feed.Settings{Name: "Concerts"}, Enabled: true, At: noon}, feed.SourceAttached{AssociationID: uuid.New(), SourceID: page, SourceType: source.TypeSite, At: noon})
 	for n := range 3 {
 		id := uuid.NewSHA1(page, fmt.Append(nil, n))
 		projecttest.Stream(log, happening.Aggregate, id, noon)(happening.Observed{SourceID: page, Key: "k", Details: happening.Details{Title: "A"}, At: noon})

@@ -32,9 +32,9 @@ var (
 func life() []destination.Event {
 	headers := destination.Sealed{Data: secret, Digest: secret}
 	return []destination.Event{
-		destination.Created{Organization: org, ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Headers: headers, At: noon},
+		destination.Created{Organization: org, Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Headers: headers}, At: noon},
 		destination.SecretMinted{SecretID: first, Sealed: secret, At: noon},
-		destination.Revised{Name: "Billing", URL: "https://example.org/new", DebounceWindowSeconds: 5, At: noon},
+		destination.Revised{Settings: destination.Settings{Name: "Billing", URL: "https://example.org/new", DebounceWindowSeconds: 5}, At: noon},
 		destination.SecretRotated{SecretID: next, Sealed: secret, Expiring: []uuid.UUID{first}, ExpiresAt: noon.Add(24 * time.Hour), At: noon},
 		destination.SecretExpired{SecretID: first, At: noon},
 		destination.Disabled{At: noon},

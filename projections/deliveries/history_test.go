@@ -44,7 +44,8 @@ func newHistory(t testing.TB) history {
 
 func (h history) destination(id uuid.UUID) {
 	projecttest.Stream(h.Log, destination.Aggregate, id, noon)(destination.Created{
-		Organization: org, Name: "CRM", URL: "https://example.org/" + id.String(), Headers: destination.Sealed{Data: []byte("sealed headers")}, At: noon,
+		Organization: org, At: noon,
+		Settings: destination.Settings{Name: "CRM", URL: "https://example.org/" + id.String(), Headers: destination.Sealed{Data: []byte("sealed headers")}},
 	}, destination.SecretMinted{SecretID: secretOf(id), Sealed: []byte("sealed secret"), At: noon})
 }
 

@@ -28,8 +28,8 @@ var (
 )
 
 var created = destination.Created{
-	Organization: org, ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Headers: destination.Sealed{Data: []byte("sealed")},
-	DebounceWindowSeconds: 5, At: noon,
+	Organization: org, At: noon,
+	Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Headers: destination.Sealed{Data: []byte("sealed")}, DebounceWindowSeconds: 5},
 }
 
 // wants compares the rows of a table with JSON lines.
@@ -87,7 +87,7 @@ func TestRevisedReplacesAndClears(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, pgtest.Pool(t), destinations.ReadModel)
 	projecttest.Stream(log, destination.Aggregate, alpha, noon)(created,
-		destination.Revised{Name: "Billing", URL: "https://example.org/new", At: noon.Add(time.Minute)})
+		destination.Revised{Settings: destination.Settings{Name: "Billing", URL: "https://example.org/new"}, At: noon.Add(time.Minute)})
 	log.Project()
 	wants(t, log, "destinations.destinations", fmt.Sprintf(`{"id": "%s", "url": "https://example.org/new", "name": "Billing", "status": "enabled", `+
 		`"headers": null, "revision": 1, "created_at": "2026-11-21T12:00:00+00:00", "updated_at": "2026-11-21T12:01:00+00:00", "external_id": null, `+
@@ -165,7 +165,7 @@ func BenchmarkRebuild(b *testing.B) {
 	for range size / 4 {
 		secret := uuid.New()
 		projecttest.Stream(log, destination.Aggregate, uuid.New(), noon)(created, destination.SecretMinted{SecretID: secret, Sealed: make([]byte, 60), At: noon},
-			destination.Revised{Name: "Billing", URL: "https://example.org/new", At: noon},
+			destination.Revised{Settings: destination.Settings{Name: "Billing", URL: "https://example.org/new"}, At: noon},
 			destination.SecretRotated{SecretID: uuid.New(), Sealed: make([]byte, 60), Expiring: []uuid.UUID{secret}, ExpiresAt: noon, At: noon})
 	}
 	for b.Loop() {

@@ -18,7 +18,7 @@ import (
 var (
 	org, reader, other = uuid.New(), uuid.New(), uuid.New()
 	noon               = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	created            = feed.Created{Organization: org, Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}, Enabled: true, At: noon}
+	created            = feed.Created{Organization: org, Settings: feed.Settings{Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}}, Enabled: true, At: noon}
 )
 
 func open(t *testing.T) (*projecttest.Log, *query.Queries) {
@@ -43,7 +43,7 @@ func TestFeedAsItChanges(t *testing.T) {
 	expectFeed(t, queries, want)
 
 	at, reason := noon.Add(time.Hour), "maintenance"
-	record(log, id, feed.Revised{Name: "Gigs", Description: "Out of town", Config: feed.Config{Version: 1.5}, At: at},
+	record(log, id, feed.Revised{Settings: feed.Settings{Name: "Gigs", Description: "Out of town", Config: feed.Config{Version: 1.5}}, At: at},
 		feed.Disabled{By: feed.ByAdmin, Reason: reason, At: at.Add(time.Minute)})
 	log.Project()
 	want.Name, want.Description, want.ConfigVersion = "Gigs", "Out of town", 1.5

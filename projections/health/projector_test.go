@@ -71,7 +71,7 @@ func TestHealth(t *testing.T) {
 	happens := func(events ...destination.Event) func(*projecttest.Log) {
 		return func(l *projecttest.Log) { projecttest.Stream(l, destination.Aggregate, alpha, noon)(events...) }
 	}
-	created := happens(destination.Created{Name: "CRM", At: noon})
+	created := happens(destination.Created{Settings: destination.Settings{Name: "CRM"}, At: noon})
 	type steps = []func(*projecttest.Log)
 	tests := map[string]struct {
 		steps steps
@@ -130,7 +130,7 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 		log.Clear()
 		of := rapid.SampledFrom([]uuid.UUID{alpha, beta})
 		for _, id := range []uuid.UUID{alpha, beta} {
-			projecttest.Stream(log, destination.Aggregate, id, noon)(destination.Created{Name: "CRM", At: noon})
+			projecttest.Stream(log, destination.Aggregate, id, noon)(destination.Created{Settings: destination.Settings{Name: "CRM"}, At: noon})
 		}
 		for range rapid.IntRange(1, 30).Draw(r, "events") {
 			switch minutes := rapid.IntRange(0, 100).Draw(r, "minutes"); rapid.IntRange(0, 9).Draw(r, "kind") {
@@ -175,7 +175,7 @@ func BenchmarkRebuild(b *testing.B) {
 	destinations := make([]uuid.UUID, 100)
 	for i := range destinations {
 		destinations[i] = uuid.New()
-		projecttest.Stream(log, destination.Aggregate, destinations[i], noon)(destination.Created{Name: "CRM", At: noon})
+		projecttest.Stream(log, destination.Aggregate, destinations[i], noon)(destination.Created{Settings: destination.Settings{Name: "CRM"}, At: noon})
 	}
 	for i := len(log.Events()); i < size; i++ {
 		outcome := delivery.Outcome{ResponseStatus: 200, ResponseBody: make([]byte, 40)}

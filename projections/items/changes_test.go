@@ -22,7 +22,7 @@ func TestRevisionIsShownInEveryFeed(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	second := uuid.New()
-	f.onFeed(second, feed.Created{Organization: org, Name: "F2", Description: "D", Enabled: true, At: now}, attached(f.source))
+	f.onFeed(second, feed.Created{Organization: org, Settings: feed.Settings{Name: "F2", Description: "D"}, Enabled: true, At: now}, attached(f.source))
 	id := uuid.New()
 	f.add(id, on("Concert", day))
 	f.addTo(second, id, now)

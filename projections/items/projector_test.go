@@ -45,7 +45,7 @@ func open(t testing.TB) fixture {
 		Log: projecttest.New(t, pool, feeds.ReadModel, items.ReadModel), Queries: &query.Queries{Pool: pool},
 		t: t, feed: uuid.New(), source: uuid.New(),
 	}
-	f.onFeed(f.feed, feed.Created{Organization: org, Name: "F", Description: "D", Enabled: true, At: now}, attached(f.source),
+	f.onFeed(f.feed, feed.Created{Organization: org, Settings: feed.Settings{Name: "F", Description: "D"}, Enabled: true, At: now}, attached(f.source),
 		feed.Shared{With: reader, At: now})
 	return f
 }
@@ -397,7 +397,7 @@ func TestWhoReads(t *testing.T) {
 	f := open(t)
 	id := f.add(uuid.New(), on("Concert", day))
 	elsewhere := uuid.New()
-	f.onFeed(elsewhere, feed.Created{Organization: org, Name: "F2", Description: "D", Enabled: true, At: now})
+	f.onFeed(elsewhere, feed.Created{Organization: org, Settings: feed.Settings{Name: "F2", Description: "D"}, Enabled: true, At: now})
 	f.Project()
 	for _, who := range []uuid.UUID{org, reader} {
 		if page, err := f.Items(t.Context(), who, f.feed, usual()); err != nil || page.Count != 1 {
