@@ -114,7 +114,7 @@ func (r *Runner) reconcile(ctx context.Context, s *session, c consumer, log *slo
 
 // belongTo records which store the checkpoint is of.
 func (s *session) belongTo(ctx context.Context, store string) error {
-	if _, err := s.conn.Exec(ctx, "UPDATE carillon.checkpoints SET store = $2 WHERE name = $1", s.name, store); err != nil {
+	if err := s.exec(ctx, "UPDATE carillon.checkpoints SET store = $2 WHERE name = $1", s.name, store); err != nil {
 		return fmt.Errorf("identify the event store: %w", err)
 	}
 	s.store = store
@@ -123,9 +123,11 @@ func (s *session) belongTo(ctx context.Context, store string) error {
 
 // moveTo translates the checkpoint into another store.
 func (s *session) moveTo(ctx context.Context, store string, to eventstore.Position) error {
-	err := s.conn.QueryRow(ctx, `UPDATE carillon.checkpoints SET store = $2, commit = $3, prepare = $4, epoch = epoch + 1, updated_at = now()
-		WHERE name = $1 RETURNING epoch`,
-		s.name, store, int64(to.Commit), int64(to.Prepare)).Scan(&s.epoch) //nolint:gosec // positions fit an int64
+	err := s.Do(func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `UPDATE carillon.checkpoints SET store = $2, commit = $3, prepare = $4, epoch = epoch + 1, updated_at = now()
+			WHERE name = $1 RETURNING epoch`,
+			s.name, store, int64(to.Commit), int64(to.Prepare)).Scan(&s.epoch) //nolint:gosec // positions fit an int64
+	})
 	if err != nil {
 		return fmt.Errorf("translate the checkpoint: %w", err)
 	}
@@ -135,7 +137,7 @@ func (s *session) moveTo(ctx context.Context, store string, to eventstore.Positi
 
 // restart throws away what the consumer has written.
 func (s *session) restart(ctx context.Context, store, ddl string) error {
-	err := pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
+	err := s.inTransaction(ctx, func(tx pgx.Tx) error {
 		if err := s.begin(ctx, tx, ddl); err != nil {
 			return err
 		}

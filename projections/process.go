@@ -42,12 +42,15 @@ func (p *reacting) open(ctx context.Context, r *Runner, s *session) error {
 	if err != nil {
 		return fmt.Errorf("head: %w", err)
 	}
-	rows, err := s.conn.Query(ctx, "SELECT kind, id, data FROM state")
-	if err != nil {
-		return fmt.Errorf("load state: %w", err)
-	}
-	var row eventstore.SavedRow
-	_, err = pgx.ForEachRow(rows, []any{&row.Kind, &row.ID, &row.Data}, func() error { return p.Restore(row) })
+	err = s.Do(func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, "SELECT kind, id, data FROM state")
+		if err != nil {
+			return err
+		}
+		var row eventstore.SavedRow
+		_, err = pgx.ForEachRow(rows, []any{&row.Kind, &row.ID, &row.Data}, func() error { return p.Restore(row) })
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("load state: %w", err)
 	}

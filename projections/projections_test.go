@@ -186,7 +186,7 @@ func TestALostPostgresSessionIsTakenUpAgain(t *testing.T) {
 	stream := eventstore.StreamName("thing", uuid.New())
 	for i := range 5 {
 		w.await(progress, w.append(stream, eventstore.Revision(i-1), "thing.happened.v1"), tally.Name)
-		if _, err := w.pool.Exec(w.ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'carillon tally'"); err != nil {
+		if _, err := w.pool.Exec(w.ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'carillon tally %'"); err != nil {
 			t.Fatal(err)
 		}
 	}

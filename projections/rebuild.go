@@ -9,6 +9,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/projections/analytics"
+	"carillon/projections/sessionlock"
 )
 
 // ErrRebuilding: somebody, here or on another node, is rebuilding this read model already.
@@ -22,7 +23,7 @@ func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head 
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
-	defer b.shadow.close()
+	defer b.shadow.Close()
 	head, err := r.Store.Head(ctx)
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
@@ -34,7 +35,7 @@ func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head 
 	}
 	b.report(eventstore.Start)
 	if err := b.catchUp(ctx, func(batch []eventstore.Recorded) error {
-		return pgx.BeginFunc(ctx, b.shadow.conn, func(tx pgx.Tx) error { return m.Project(ctx, tx, batch) })
+		return b.shadow.inTransaction(ctx, func(tx pgx.Tx) error { return m.Project(ctx, tx, batch) })
 	}); err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
@@ -56,24 +57,22 @@ type rebuild struct {
 
 func (r *Runner) beginRebuild(ctx context.Context, m ReadModel) (*rebuild, error) {
 	schema := m.Name + "__rebuild"
-	conn, err := connect(ctx, r.Pool, schema)
+	shadow, err := connect(ctx, r.Pool, m.Name, schema)
 	if err != nil {
 		return nil, err
 	}
-	b := &rebuild{model: m, store: r.Store, shadow: &session{conn: conn, name: m.Name, schema: schema}}
-	var mine bool
-	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockKey("rebuild of "+m.Name)).Scan(&mine)
+	mine, err := shadow.TryLock(ctx, sessionlock.Number(lockKey("rebuild of "+m.Name)))
 	if err == nil && !mine {
 		err = ErrRebuilding
 	}
 	if err == nil {
-		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return createSchema(ctx, tx, schema, m.ddl()) })
+		err = shadow.inTransaction(ctx, func(tx pgx.Tx) error { return createSchema(ctx, tx, schema, m.ddl()) })
 	}
 	if err != nil {
-		b.shadow.close()
+		shadow.Close()
 		return nil, err
 	}
-	return b, nil
+	return &rebuild{model: m, store: r.Store, shadow: shadow}, nil
 }
 
 // catchUp reads from where the shadow is to the head, in batches.
@@ -115,17 +114,16 @@ func (b *rebuild) catchUp(ctx context.Context, apply func([]eventstore.Recorded)
 // takeOver holds the runner of the old read model at its checkpoint, applies what is still missing, and swaps. The
 // runner then finds another epoch and begins again on the new one.
 func (b *rebuild) takeOver(ctx context.Context) error {
+	return b.shadow.inTransaction(ctx, func(tx pgx.Tx) error { return b.swap(ctx, tx) })
+}
+
+func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 	name := b.model.Name
-	tx, err := b.shadow.conn.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 	if _, err := tx.Exec(ctx, "SET LOCAL synchronous_commit = on"); err != nil {
 		return err
 	}
 	var commit, prepare int64
-	err = tx.QueryRow(ctx, "SELECT commit, prepare FROM carillon.checkpoints WHERE name = $1 FOR UPDATE", name).Scan(&commit, &prepare)
+	err := tx.QueryRow(ctx, "SELECT commit, prepare FROM carillon.checkpoints WHERE name = $1 FOR UPDATE", name).Scan(&commit, &prepare)
 	if err != nil {
 		return fmt.Errorf("hold the checkpoint: %w", err)
 	}
@@ -150,5 +148,5 @@ func (b *rebuild) takeOver(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("move checkpoint: %w", err)
 	}
-	return tx.Commit(ctx)
+	return nil
 }

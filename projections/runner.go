@@ -88,7 +88,7 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	if err := r.reconcile(ctx, s, c, log); err != nil {
 		return err
 	}
@@ -125,8 +125,20 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 		}
 		return nil
 	})
-	if err := router.Run(ctx); err != nil {
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-s.Lost(): // another process may have taken over by now
+			cancel()
+		case <-running.Done():
+		}
+	}()
+	if err := router.Run(running); err != nil {
 		return fmt.Errorf("router: %w", err)
+	}
+	if err := s.Err(); err != nil && failed == nil {
+		return err
 	}
 	if errors.Is(failed, eventstore.ErrUndecodable) {
 		if err := s.stop(ctx, failed); err != nil {

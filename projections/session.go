@@ -14,17 +14,18 @@ import (
 
 	"carillon/eventstore"
 	"carillon/projections/analytics"
+	"carillon/projections/sessionlock"
 )
 
 // errFenced: the checkpoint is not where this session left it; another build or runner has taken over.
 var errFenced = errors.New("fenced: the checkpoint was moved by somebody else")
 
-const lockPoll = 250 * time.Millisecond
+const schemaPoll = 250 * time.Millisecond
 
-// session is one Postgres connection that holds a consumer's lock and does all its writing. Losing the connection
-// loses the lock and the ability to write at the same instant.
+// session is one Postgres session that holds a consumer's lock and does all its writing. Losing it loses the lock and
+// the ability to write at the same instant.
 type session struct {
-	conn     *pgx.Conn
+	*sessionlock.Session
 	name     string
 	schema   string
 	epoch    int64
@@ -35,60 +36,49 @@ type session struct {
 
 // openSession waits until the lock of the name is free, takes it, and prepares the schema.
 func openSession(ctx context.Context, pool *pgxpool.Pool, name, ddl string) (*session, error) {
-	conn, err := connect(ctx, pool, name)
+	s, err := connect(ctx, pool, name, name)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{conn: conn, name: name, schema: name}
-	if err := s.prepare(ctx, ddl); err != nil {
-		s.close()
+	err = s.Lock(ctx, sessionlock.Number(lockKey(name)))
+	if err == nil {
+		err = s.inTransaction(ctx, func(tx pgx.Tx) error { return s.prepare(ctx, tx, ddl) })
+	}
+	if err != nil {
+		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// connect opens a connection outside the pool whose search path begins with a schema.
-func connect(ctx context.Context, pool *pgxpool.Pool, schema string) (*pgx.Conn, error) {
-	config := pool.Config().ConnConfig.Copy()
-	config.RuntimeParams["search_path"] = pgx.Identifier{schema}.Sanitize() + ", public"
-	config.RuntimeParams["application_name"] = "carillon " + schema
-	// Rows and checkpoint are one transaction: what a crash of Postgres loses of them it loses together, and the event
-	// store, which is synced, tells it again. So nobody waits for the disk here.
-	config.RuntimeParams["synchronous_commit"] = "off"
-	conn, err := pgx.ConnectConfig(ctx, config)
+// connect opens a session whose search path begins with a schema.
+func connect(ctx context.Context, pool *pgxpool.Pool, name, schema string) (*session, error) {
+	held, err := sessionlock.Open(ctx, pool, schema, map[string]string{
+		"search_path": pgx.Identifier{schema}.Sanitize() + ", public",
+		// Rows and checkpoint are one transaction: what a crash of Postgres loses of them it loses together, and the
+		// event store, which is synced, tells it again. So nobody waits for the disk here.
+		"synchronous_commit": "off",
+	})
 	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return nil, err
 	}
-	return conn, nil
+	return &session{Session: held, name: name, schema: schema}, nil
 }
 
-func (s *session) prepare(ctx context.Context, ddl string) error {
-	for {
-		var got bool
-		if err := s.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockKey(s.name)).Scan(&got); err != nil {
-			return fmt.Errorf("lock: %w", err)
-		}
-		if got {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(lockPoll):
-		}
-	}
-	tx, err := s.conn.Begin(ctx)
-	if err != nil {
-		return fmt.Errorf("prepare: %w", err)
-	}
-	defer func() { _ = tx.Rollback(ctx) }()
+// inTransaction commits what do does, or nothing.
+func (s *session) inTransaction(ctx context.Context, do func(pgx.Tx) error) error {
+	return s.Do(func(conn *pgx.Conn) error { return pgx.BeginFunc(ctx, conn, do) })
+}
+
+// prepare makes the tables that are missing; whatever stopped the consumer is tried again.
+func (s *session) prepare(ctx context.Context, tx pgx.Tx, ddl string) error {
 	if err := s.prepareSchema(ctx, tx, ddl); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, "UPDATE carillon.checkpoints SET stopped = NULL WHERE name = $1", s.name); err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
-	return tx.Commit(ctx)
+	return nil
 }
 
 // prepareSchema makes the read model's tables, anew where the code's DDL is not the one they were made with.
@@ -153,7 +143,7 @@ func EnsureSchema(ctx context.Context, pool *pgxpool.Pool, m ReadModel) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(lockPoll):
+		case <-time.After(schemaPoll):
 		}
 	}
 }
@@ -169,28 +159,23 @@ func createSchema(ctx context.Context, tx pgx.Tx, schema, ddl string) error {
 // commit runs write in a transaction that moves the checkpoint to a position. The checkpoint is moved first: whoever
 // was fenced touches no row of the read model. last is the last event taken in, of that many since the last commit.
 func (s *session) commit(ctx context.Context, to eventstore.Position, last anchor, events int, write func(pgx.Tx) error) error {
-	tx, err := s.conn.Begin(ctx)
+	err := s.inTransaction(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE carillon.checkpoints
+			SET commit = $1, prepare = $2, events = events + $3, updated_at = now(),
+				last_stream = nullif($8, ''), last_revision = $9, last_event = $10
+			WHERE name = $4 AND epoch = $5 AND commit = $6 AND prepare = $7`,
+			int64(to.Commit), int64(to.Prepare), events, s.name, s.epoch, int64(s.position.Commit), int64(s.position.Prepare), //nolint:gosec // positions fit an int64
+			last.stream, last.revision, last.event)
+		if err != nil {
+			return fmt.Errorf("move checkpoint: %w", err)
+		}
+		if tag.RowsAffected() != 1 {
+			return errFenced
+		}
+		return write(tx)
+	})
 	if err != nil {
-		return fmt.Errorf("begin: %w", err)
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	tag, err := tx.Exec(ctx, `UPDATE carillon.checkpoints
-		SET commit = $1, prepare = $2, events = events + $3, updated_at = now(),
-			last_stream = nullif($8, ''), last_revision = $9, last_event = $10
-		WHERE name = $4 AND epoch = $5 AND commit = $6 AND prepare = $7`,
-		int64(to.Commit), int64(to.Prepare), events, s.name, s.epoch, int64(s.position.Commit), int64(s.position.Prepare), //nolint:gosec // positions fit an int64
-		last.stream, last.revision, last.event)
-	if err != nil {
-		return fmt.Errorf("move checkpoint: %w", err)
-	}
-	if tag.RowsAffected() != 1 {
-		return errFenced
-	}
-	if err := write(tx); err != nil {
 		return err
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return fmt.Errorf("commit: %w", err)
 	}
 	s.position, s.anchor = to, last
 	return nil
@@ -198,17 +183,17 @@ func (s *session) commit(ctx context.Context, to eventstore.Position, last ancho
 
 // stop records for operators why the consumer stands still.
 func (s *session) stop(ctx context.Context, reason error) error {
-	_, err := s.conn.Exec(ctx, "UPDATE carillon.checkpoints SET stopped = $2 WHERE name = $1", s.name, reason.Error())
-	if err != nil {
+	if err := s.exec(ctx, "UPDATE carillon.checkpoints SET stopped = $2 WHERE name = $1", s.name, reason.Error()); err != nil {
 		return fmt.Errorf("record stop: %w", err)
 	}
 	return nil
 }
 
-func (s *session) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = s.conn.Close(ctx)
+func (s *session) exec(ctx context.Context, sql string, arguments ...any) error {
+	return s.Do(func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, sql, arguments...)
+		return err
+	})
 }
 
 func position(commit, prepare int64) eventstore.Position {

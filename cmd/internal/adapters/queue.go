@@ -16,13 +16,13 @@ import (
 	"carillon/command/delivery"
 	"carillon/eventstore"
 	"carillon/projections/deliveries"
+	"carillon/projections/sessionlock"
 )
 
 const (
 	// workerClass is the first half of the advisory locks by which workers show that they live.
-	workerClass    = 0x43415249
-	workerRenewal  = time.Second
-	workerPatience = 5 * time.Second
+	workerClass   = 0x43415249
+	workerRenewal = time.Second // before a lost one is taken again
 )
 
 // DeliveryQueue is delivery.Queue on the read model. The worker that it stands for lives as long as its Postgres session holds
@@ -54,32 +54,19 @@ func (q *DeliveryQueue) StayAlive(ctx context.Context, log *slog.Logger) {
 }
 
 func (q *DeliveryQueue) hold(ctx context.Context) error {
-	conn, err := pgx.ConnectConfig(ctx, q.pool.Config().ConnConfig.Copy())
+	session, err := sessionlock.Open(ctx, q.pool, "worker", nil)
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return err
 	}
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), workerRenewal)
-		defer cancel()
-		_ = conn.Close(closing)
-	}()
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1::int, $2::int)", workerClass, q.worker); err != nil {
-		return fmt.Errorf("lock: %w", err)
+	defer session.Close()
+	if err := session.Lock(ctx, sessionlock.Pair(workerClass, q.worker)); err != nil {
+		return err
 	}
-	ticker := time.NewTicker(workerRenewal)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		alive, cancel := context.WithTimeout(ctx, workerPatience)
-		err := conn.Ping(alive)
-		cancel()
-		if err != nil {
-			return fmt.Errorf("ping: %w", err)
-		}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-session.Lost():
+		return session.Err()
 	}
 }
 
