@@ -6,7 +6,7 @@ BENCHTIME ?= 2s
 KILLS     ?= 100
 DELIVERIES ?= 5000
 GO        ?= go
-LINT       = $(GO) tool -modfile=.ci/tools/go.mod golangci-lint
+TOOL       = $(GO) tool -modfile=.ci/tools/go.mod
 COMPOSE   ?= docker compose -f deploy/compose.yaml
 
 # The race detector needs a C compiler, which a fresh machine may not have.
@@ -48,7 +48,7 @@ test: postgres ## Run all tests (the first run installs Postgres where it is mis
 	$(GO) test -timeout 10m ./...
 
 .PHONY: check
-check: format vet race fresh lint sumtypes ## Everything that must hold before a commit: this is what the CI runs
+check: tidy lint sumtypes dead fresh race ## Everything that must hold before a commit: this is what the CI runs
 
 .PHONY: bench
 bench: postgres ## Measure (BENCH=regexp, BENCHTIME=2s)
@@ -60,20 +60,21 @@ generate: ## Make generated files anew
 
 .PHONY: fmt
 fmt: ## Format the source
-	$(LINT) fmt
-
-.PHONY: vet
-vet: ## Run go vet
-	$(GO) vet ./...
+	$(TOOL) golangci-lint fmt
 
 .PHONY: lint
-lint: ## Run golangci-lint (pinned in .ci/tools; the first run builds it)
-	$(LINT) run
+lint: ## Check style, formatting and what go vet finds (golangci-lint, pinned in .ci/tools; the first run builds it)
+	$(TOOL) golangci-lint run
 
 # golangci-lint has this check as well, but sees no switch over the events of another package.
 .PHONY: sumtypes
 sumtypes: ## Look for switches over events or commands that leave one out
-	$(GO) tool -modfile=.ci/tools/go.mod go-check-sumtype -default-signifies-exhaustive=false ./...
+	$(TOOL) go-check-sumtype -default-signifies-exhaustive=false ./...
+
+.PHONY: dead
+dead: ## Look for functions that neither a program nor a test reaches (deadcode, pinned in .ci/tools)
+	@unreached=$$($(TOOL) deadcode -tags torture -test ./...) && \
+		if [ -n "$$unreached" ]; then echo "$$unreached"; echo "Nothing calls these: use them or delete them."; exit 1; fi
 
 .PHONY: torture
 torture: postgres ## Kill servers, event store and Postgres under load, and count what is lost (KILLS=100)
@@ -98,15 +99,16 @@ test-eventstore: ## Hold a real EventStoreDB to the store's contract (URL=esdb:/
 postgres:
 	@sh deploy/install-postgres.sh
 
+# Without the checks of go vet that go test makes by itself: lint makes all of them.
 .PHONY: race
 race: postgres
 	@test -n '$(RACE)' || echo 'No C compiler: the tests run without the race detector.'
-	$(GO) test $(RACE) -timeout 20m ./...
+	$(GO) test $(RACE) -vet=off -timeout 20m ./...
 
-.PHONY: format
-format:
-	@unformatted=$$(gofmt -l aggregates cmd command eventstore projections query) && \
-		if [ -n "$$unformatted" ]; then echo "Not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
+.PHONY: tidy
+tidy:
+	$(GO) mod tidy -diff
+	cd .ci/tools && $(GO) mod tidy -diff
 
 # Compares with the state before, not with the last commit, so that it can be run at any time.
 .PHONY: fresh

@@ -12,7 +12,6 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/aggregates/externalid"
-	"carillon/command/egress"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/eventstore"
@@ -205,7 +204,7 @@ func (c *Commands) sealHeaders(ctx context.Context, id uuid.UUID, headers map[st
 
 // CheckConfig applies the rules for a destination's URL and headers, as validate, create, replace and update do.
 func (c *Commands) CheckConfig(ctx context.Context, url string, headers map[string]string) error {
-	if _, err := c.Guard.CheckURL(ctx, url, egress.Field("config.url")); err != nil {
+	if _, err := c.Guard.CheckURL(ctx, "config.url", url); err != nil {
 		return invalidConfig(ctx, "config.url", err)
 	}
 	if err := webhook.ValidateHeaders(headers); err != nil {

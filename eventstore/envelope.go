@@ -1,7 +1,6 @@
 package eventstore
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -20,26 +19,9 @@ func (p Position) Before(q Position) bool {
 	return p.Commit < q.Commit || p.Commit == q.Commit && p.Prepare < q.Prepare
 }
 
-// String renders p as "commit/prepare", the form that ParsePosition reads.
+// String renders p as "commit/prepare".
 func (p Position) String() string {
 	return strconv.FormatUint(p.Commit, 10) + "/" + strconv.FormatUint(p.Prepare, 10)
-}
-
-// ParsePosition reads what Position.String wrote.
-func ParsePosition(s string) (Position, error) {
-	commit, prepare, ok := strings.Cut(s, "/")
-	if !ok {
-		return Position{}, fmt.Errorf("position %q is not commit/prepare", s)
-	}
-	c, err := strconv.ParseUint(commit, 10, 64)
-	if err != nil {
-		return Position{}, fmt.Errorf("position %q: %w", s, err)
-	}
-	p, err := strconv.ParseUint(prepare, 10, 64)
-	if err != nil {
-		return Position{}, fmt.Errorf("position %q: %w", s, err)
-	}
-	return Position{Commit: c, Prepare: p}, nil
 }
 
 // Revision is the number of a stream's last event, counted from 0. As an expectation it is always explicit: the zero

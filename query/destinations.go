@@ -119,15 +119,6 @@ func (q *Queries) Destinations(ctx context.Context, organization uuid.UUID, now 
 	return page, total, nil
 }
 
-// Secrets lists the secrets of a destination that are active at now, newest first.
-func (q *Queries) Secrets(ctx context.Context, organization, destination uuid.UUID, now time.Time) ([]Secret, error) {
-	found, err := q.Destination(ctx, organization, destination.String(), now)
-	if err != nil {
-		return nil, err
-	}
-	return found.Secrets, nil
-}
-
 func (q *Queries) addSecrets(ctx context.Context, destinations []Destination, now time.Time) error {
 	at := make(map[uuid.UUID]*Destination, len(destinations))
 	ids := make([]uuid.UUID, len(destinations))

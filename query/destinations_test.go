@@ -96,9 +96,9 @@ func TestDestination(t *testing.T) {
 			t.Errorf("by %s (-want +got):\n%s", ref, diff)
 		}
 	}
-	secrets, err := d.Secrets(t.Context(), acme, hook, overlap)
-	if err != nil || len(secrets) != 1 || secrets[0].ID != third {
-		t.Errorf("after the overlap: secrets are %v (%v), want the newest alone", secrets, err)
+	got, err := d.Destination(t.Context(), acme, hook.String(), overlap)
+	if err != nil || len(got.Secrets) != 1 || got.Secrets[0].ID != third {
+		t.Errorf("after the overlap: secrets are %v (%v), want the newest alone", got.Secrets, err)
 	}
 	for _, ref := range []string{hook.String(), "crm"} {
 		if _, err := d.Destination(t.Context(), rival, ref, midday); !errors.Is(err, query.ErrNotFound) {

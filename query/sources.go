@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -68,22 +67,6 @@ func (q *Queries) Sources(ctx context.Context) ([]Source, error) {
 		return nil, fmt.Errorf("sources: %w", err)
 	}
 	return list, nil
-}
-
-// Source finds one, or returns ErrNotFound.
-func (q *Queries) Source(ctx context.Context, id uuid.UUID) (Source, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT "+sourceColumns+" FROM sources.sources WHERE id = $1", id)
-	if err != nil {
-		return Source{}, fmt.Errorf("source: %w", err)
-	}
-	source, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Source])
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return Source{}, ErrNotFound
-	case err != nil:
-		return Source{}, fmt.Errorf("source: %w", err)
-	}
-	return source, nil
 }
 
 // DueSources lists sources whose collection is due at a time, the longest due first.

@@ -23,9 +23,6 @@ type HealthPolicy struct {
 	MinStreak time.Duration // from the first of them to the last; 0 is allowed
 }
 
-// DefaultHealthPolicy spares endpoints that have a bad hour.
-var DefaultHealthPolicy = HealthPolicy{After: 100, MinStreak: time.Hour}
-
 // DestinationHealth is the process manager that disables destinations which fail, or which say that they are gone.
 type DestinationHealth struct {
 	eventstore.ProcessState

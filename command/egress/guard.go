@@ -29,15 +29,15 @@ type Guard struct {
 
 // CheckURL is [Policy.CheckURL] followed by [Guard.CheckHost] on its host, both
 // answering with a [*URLError].
-func (g Guard) CheckURL(ctx context.Context, raw string, opts ...URLOption) (*url.URL, error) {
-	u, err := g.Policy.CheckURL(raw, opts...)
+func (g Guard) CheckURL(ctx context.Context, field, raw string) (*url.URL, error) {
+	u, err := g.Policy.CheckURL(field, raw)
 	if err != nil {
 		return nil, err
 	}
 	_, err = g.CheckHost(ctx, u.Hostname())
 	switch {
 	case errors.Is(err, ErrBlocked):
-		return nil, rulesFor(opts).blocked(err)
+		return nil, urlField(field).blocked(err)
 	case err != nil:
 		return nil, err
 	}

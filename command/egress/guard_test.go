@@ -44,7 +44,7 @@ func TestGuardResolves(t *testing.T) {
 		if diff := cmp.Diff(test.want, spelled); diff != "" {
 			t.Errorf("%s: %s", test.host, diff)
 		}
-		_, err = guard.CheckURL(t.Context(), "https://"+test.host+"/hook")
+		_, err = guard.CheckURL(t.Context(), "config.url", "https://"+test.host+"/hook")
 		if message := text(err); message != test.wantErr {
 			t.Errorf("%s: got %q, want %q", test.host, message, test.wantErr)
 		}
@@ -56,7 +56,7 @@ func TestGuardReportsCancellation(t *testing.T) {
 	server := startNameServer(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Guard{Resolver: server.resolver()}.CheckURL(ctx, "https://missing.example/")
+	_, err := Guard{Resolver: server.resolver()}.CheckURL(ctx, "config.url", "https://missing.example/")
 	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrURL) {
 		t.Errorf("got %v", err)
 	}

@@ -78,7 +78,7 @@ func FuzzHostSpelling(f *testing.F) {
 		binary.BigEndian.PutUint32(addr[:], n)
 		all := spellings(addr)
 		spelling := all[int(style)%len(all)]
-		_, err := Policy{}.CheckURL("https://" + spelling + "/")
+		_, err := Policy{}.CheckURL("config.url", "https://"+spelling+"/")
 		if blocked := (Policy{}).Check(netip.AddrFrom4(addr)) != nil; blocked && err == nil {
 			t.Fatalf("%v passed as %q", addr, spelling)
 		}

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 )
 
 // ErrBlocked matches every refusal of an address, see [BlockedError].
@@ -43,48 +42,6 @@ type Policy struct {
 	// Allow opens ranges that would be denied, for development and for
 	// installations that deliver inside their own network.
 	Allow []netip.Prefix
-}
-
-// ParsePolicy reads a list of CIDR ranges or single addresses, separated by
-// commas or white space. An empty list is the zero Policy. The error names the
-// entry that could not be read.
-func ParsePolicy(list string) (Policy, error) {
-	fields := strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
-	allow := make([]netip.Prefix, 0, len(fields))
-	for _, field := range fields {
-		prefix, err := parsePrefix(field)
-		if err != nil {
-			return Policy{}, fmt.Errorf("bad address range %q: %w", field, err)
-		}
-		allow = append(allow, prefix)
-	}
-	return Policy{Allow: allow}, nil
-}
-
-func parsePrefix(s string) (netip.Prefix, error) {
-	if !strings.Contains(s, "/") {
-		addr, err := netip.ParseAddr(s)
-		if err != nil {
-			return netip.Prefix{}, errors.New("neither a CIDR range nor an address")
-		}
-		if addr.Zone() != "" {
-			return netip.Prefix{}, errors.New("zones are not allowed")
-		}
-		addr = addr.Unmap()
-		return netip.PrefixFrom(addr, addr.BitLen()), nil
-	}
-	prefix, err := netip.ParsePrefix(s)
-	if err != nil {
-		return netip.Prefix{}, errors.New("not a CIDR range such as 10.0.0.0/8")
-	}
-	// Addresses are unmapped before they are compared, so the range has to be.
-	if prefix.Addr().Is4In6() {
-		if prefix.Bits() < 96 {
-			return netip.Prefix{}, errors.New("range is wider than the IPv4-mapped addresses")
-		}
-		prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-96)
-	}
-	return prefix.Masked(), nil
 }
 
 // Check returns nil when the address may be reached, else a [*BlockedError].

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -82,15 +81,6 @@ func NewTransport(policy Policy, opts Options) *http.Transport {
 	}
 }
 
-// NewClient wraps a transport of [NewTransport] in a client that returns
-// redirects to its caller instead of following them, and keeps no cookies.
-func NewClient(transport http.RoundTripper) *http.Client {
-	return &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
 func or[T int | time.Duration](value, fallback T) T {
 	if value == 0 {
 		return fallback
@@ -143,17 +133,4 @@ func (p Policy) control(_ context.Context, network, address string, _ syscall.Ra
 		return &BlockedError{}
 	}
 	return p.Check(target.Addr())
-}
-
-// ReadCapped reads at most limit bytes. The flag reports that more followed;
-// what followed is left unread. On an error it returns what it had read.
-func ReadCapped(r io.Reader, limit int64) (body []byte, truncated bool, err error) {
-	body, err = io.ReadAll(io.LimitReader(r, limit+1))
-	if int64(len(body)) > limit {
-		body, truncated = body[:limit], true
-	}
-	if err != nil {
-		return body, truncated, fmt.Errorf("reading response: %w", err)
-	}
-	return body, truncated, nil
 }

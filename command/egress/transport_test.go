@@ -24,6 +24,14 @@ type answer struct {
 	proto, location, body string
 }
 
+// client follows no redirects.
+func client(transport http.RoundTripper) *http.Client {
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
 func get(t *testing.T, client *http.Client, url string) (answer, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -82,13 +90,13 @@ func TestRebindingIsStopped(t *testing.T) {
 		"rebind.example": {addrs("8.8.8.8"), addrs("127.0.0.1")},
 	})
 	target := "https://rebind.example:" + port + "/"
-	if _, err := (Guard{Resolver: names.resolver()}).CheckURL(t.Context(), target); err != nil {
+	if _, err := (Guard{Resolver: names.resolver()}).CheckURL(t.Context(), "config.url", target); err != nil {
 		t.Fatalf("the first answer is public: %v", err)
 	}
 	options := Options{Resolver: names.resolver(), RootCAs: roots(server)}
 	transport := NewTransport(Policy{}, options)
 	defer transport.CloseIdleConnections()
-	_, err := get(t, NewClient(transport), target)
+	_, err := get(t, client(transport), target)
 	if !errors.Is(err, ErrBlocked) || Classify(err) != ReasonBlocked {
 		t.Errorf("got %v, want a blocked address", err)
 	}
@@ -104,7 +112,7 @@ func TestRebindingIsStopped(t *testing.T) {
 	opened := NewTransport(loopback, options)
 	defer opened.CloseIdleConnections()
 	opened.TLSClientConfig.ServerName = "example.com" // the test certificate's name
-	if got, err := get(t, NewClient(opened), target); err != nil || got.body != "hello" {
+	if got, err := get(t, client(opened), target); err != nil || got.body != "hello" {
 		t.Errorf("control: %+v, %v", got, err)
 	}
 }
@@ -119,12 +127,12 @@ func TestSpelledAddressesAreBlockedAtDial(t *testing.T) {
 		"127.0.0.1", "127.1", "0x7f.1", "2130706433", "0177.0.0.1", "0", "①②⑦.⓪.⓪.①", "127。0。0。1", "localhost",
 		"localhost.", "a.localhost", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]",
 	} {
-		_, err := get(t, NewClient(transport), "https://"+host+":"+port+"/")
+		_, err := get(t, client(transport), "https://"+host+":"+port+"/")
 		if Classify(err) != ReasonBlocked {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
-	if _, err := get(t, NewClient(transport), "https://383.0.0.1:"+port+"/"); Classify(err) != ReasonDNS {
+	if _, err := get(t, client(transport), "https://383.0.0.1:"+port+"/"); Classify(err) != ReasonDNS {
 		t.Errorf("a number that is no address: %v", err)
 	}
 	if n := listener.accepted.Load(); n != 0 {
@@ -157,7 +165,7 @@ func TestTransportLeavesRedirectsAndProxies(t *testing.T) {
 	transport := NewTransport(loopback, Options{RootCAs: roots(server)})
 	defer transport.CloseIdleConnections()
 	for range 5 {
-		got, err := get(t, NewClient(transport), server.URL)
+		got, err := get(t, client(transport), server.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,12 +192,12 @@ func TestHTTP2IsGuardedToo(t *testing.T) {
 		"HTTP/2.0": {RootCAs: roots(server), HTTP2: true},
 	} {
 		transport := NewTransport(loopback, options)
-		if got, err := get(t, NewClient(transport), server.URL); err != nil || got.proto != proto {
+		if got, err := get(t, client(transport), server.URL); err != nil || got.proto != proto {
 			t.Errorf("%s: %+v, %v", proto, got, err)
 		}
 		transport.CloseIdleConnections()
 		guarded := NewTransport(Policy{}, options)
-		if _, err := get(t, NewClient(guarded), server.URL); !errors.Is(err, ErrBlocked) {
+		if _, err := get(t, client(guarded), server.URL); !errors.Is(err, ErrBlocked) {
 			t.Errorf("%s: %v", proto, err)
 		}
 	}
@@ -243,7 +251,7 @@ func TestClassify(t *testing.T) {
 		{"refused", "https://" + address, loopback, trusting, ReasonConnection},
 	} {
 		transport := NewTransport(test.policy, test.options)
-		_, err := get(t, NewClient(transport), test.url)
+		_, err := get(t, client(transport), test.url)
 		if got := Classify(err); got != test.want {
 			t.Errorf("%s: %q for %v", test.name, got, err)
 		}
@@ -276,24 +284,3 @@ func listen(t *testing.T, answer func(net.Conn)) net.Listener {
 	}()
 	return listener
 }
-
-func TestReadCapped(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		body, want string
-		truncated  bool
-	}{{"", "", false}, {"1234", "1234", false}, {"12345", "12345", false}, {"123456", "12345", true}} {
-		got, truncated, err := ReadCapped(strings.NewReader(test.body), 5)
-		if string(got) != test.want || truncated != test.truncated || err != nil {
-			t.Errorf("%q: %q, %t, %v", test.body, got, truncated, err)
-		}
-	}
-	broken := io.MultiReader(strings.NewReader("ab"), failingReader{})
-	if got, _, err := ReadCapped(broken, 5); string(got) != "ab" || !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("broken body: %q, %v", got, err)
-	}
-}
-
-type failingReader struct{}
-
-func (failingReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

@@ -34,100 +34,78 @@ func (e *URLError) Is(target error) bool { return target == ErrURL }
 // Unwrap gives the [*BlockedError] where the address is the reason.
 func (e *URLError) Unwrap() error { return e.cause }
 
-// URLOption changes what [Policy.CheckURL] asks of a URL.
-type URLOption func(*urlRules)
+// urlField is the request field that a URL was sent in; its methods make errors that name it.
+type urlField string
 
-type urlRules struct {
-	field string
-	http  bool
-}
+func (f urlField) refuse(problem string) error { return &URLError{Field: string(f), Problem: problem} }
 
-// AllowHTTP accepts http beside https, for collectors.
-func AllowHTTP() URLOption { return func(r *urlRules) { r.http = true } }
-
-// Field names the request field in errors. The default is "config.url".
-func Field(name string) URLOption { return func(r *urlRules) { r.field = name } }
-
-func rulesFor(opts []URLOption) urlRules {
-	rules := urlRules{field: "config.url"}
-	for _, opt := range opts {
-		opt(&rules)
-	}
-	return rules
-}
-
-func (r urlRules) refuse(problem string) error { return &URLError{Field: r.field, Problem: problem} }
-
-func (r urlRules) blocked(err error) error {
+func (f urlField) blocked(err error) error {
 	problem := "points to a private or reserved address"
 	var blocked *BlockedError
 	if errors.As(err, &blocked) && blocked.Addr.IsValid() {
 		problem = fmt.Sprintf("%s (%s)", problem, blocked.Addr)
 	}
-	return &URLError{Field: r.field, Problem: problem, cause: err}
+	return &URLError{Field: string(f), Problem: problem, cause: err}
 }
 
-// CheckURL judges a URL without asking DNS: https, at most [MaxURLLength]
-// characters, a host, a possible port, no user information, and where the host
-// spells an address in any notation, one that the policy permits. The error is
-// a [*URLError].
-func (p Policy) CheckURL(raw string, opts ...URLOption) (*url.URL, error) {
-	rules := rulesFor(opts)
-	if err := rules.checkText(raw); err != nil {
+// CheckURL judges the URL that a request has in a field, without asking DNS: https, at most [MaxURLLength] characters, a
+// host, a possible port, no user information, and where the host spells an address in any notation, one that the policy
+// permits. The error is a [*URLError].
+func (p Policy) CheckURL(field, raw string) (*url.URL, error) {
+	f := urlField(field)
+	if err := f.checkText(raw); err != nil {
 		return nil, err
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		// The parser's error repeats the URL, which may hold a password.
-		return nil, rules.refuse("must be a valid URL")
+		return nil, f.refuse("must be a valid URL")
 	}
-	if err := rules.checkParts(u); err != nil {
+	if err := f.checkParts(u); err != nil {
 		return nil, err
 	}
 	h, err := parseHost(u.Hostname())
 	if err != nil {
-		return nil, rules.refuse("must name a valid host")
+		return nil, f.refuse("must name a valid host")
 	}
 	if err := p.checkAll(h.addrs); err != nil {
-		return nil, rules.blocked(err)
+		return nil, f.blocked(err)
 	}
 	return u, nil
 }
 
 // checkText refuses characters on which URL parsers disagree.
-func (r urlRules) checkText(raw string) error {
+func (f urlField) checkText(raw string) error {
 	switch {
 	case raw == "":
-		return r.refuse("must not be empty")
+		return f.refuse("must not be empty")
 	case !utf8.ValidString(raw):
-		return r.refuse("must be valid UTF-8")
+		return f.refuse("must be valid UTF-8")
 	case utf8.RuneCountInString(raw) > MaxURLLength:
-		return r.refuse("must have at most " + strconv.Itoa(MaxURLLength) + " characters")
+		return f.refuse("must have at most " + strconv.Itoa(MaxURLLength) + " characters")
 	case strings.IndexFunc(raw, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) >= 0:
-		return r.refuse("must not contain white space or control characters")
+		return f.refuse("must not contain white space or control characters")
 	case strings.Contains(raw, `\`):
-		return r.refuse("must not contain a backslash")
+		return f.refuse("must not contain a backslash")
 	}
 	return nil
 }
 
-func (r urlRules) checkParts(u *url.URL) error {
+func (f urlField) checkParts(u *url.URL) error {
 	switch {
-	case u.Scheme != "https" && !r.http:
-		return r.refuse("must use https")
-	case u.Scheme != "https" && u.Scheme != "http":
-		return r.refuse("must use http or https")
+	case u.Scheme != "https":
+		return f.refuse("must use https")
 	case u.User != nil:
-		return r.refuse("must not contain a user name or password")
+		return f.refuse("must not contain a user name or password")
 	case u.Hostname() == "":
-		return r.refuse("must name a host")
+		return f.refuse("must name a host")
 	}
 	if strings.HasPrefix(u.Host, "[") && !strings.Contains(u.Hostname(), ":") {
-		return r.refuse("must name a valid host")
+		return f.refuse("must name a valid host")
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return r.refuse("must use a port from 1 to 65535")
+			return f.refuse("must use a port from 1 to 65535")
 		}
 	}
 	return nil

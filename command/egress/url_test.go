@@ -49,7 +49,7 @@ func TestCheckURLRefusesHostile(t *testing.T) {
 		t.Fatalf("corpus has shrunk to %d URLs", len(all))
 	}
 	for _, test := range all {
-		u, err := Policy{}.CheckURL(test.url)
+		u, err := Policy{}.CheckURL("config.url", test.url)
 		if err == nil {
 			t.Errorf("%q was accepted as host %q", test.url, u.Host)
 			continue
@@ -82,35 +82,32 @@ func TestCheckURLAccepts(t *testing.T) {
 		"https://localhost.example.com/", "https://notlocalhost/", "https://127.0.0.1.nip.example/", "https://1e100.example/",
 		"https://deadbeef/", "https://0xample.example/", "https://example.com/%2e%2e/a%20b", "https://a.b.c.d.e.f.example:1/", long,
 	} {
-		u, err := Policy{}.CheckURL(raw)
+		u, err := Policy{}.CheckURL("config.url", raw)
 		if err != nil {
 			t.Errorf("%.60q: %v", raw, err)
 		} else if u.Scheme != "https" || u.Host == "" {
 			t.Errorf("%.60q: parsed as %+v", raw, u)
 		}
 	}
-	_, err := Policy{}.CheckURL(long + "x")
+	_, err := Policy{}.CheckURL("config.url", long+"x")
 	if err == nil || err.Error() != "config.url must have at most 2048 characters" {
 		t.Errorf("2049 characters: %v", err)
 	}
 }
 
-func TestCheckURLOptions(t *testing.T) {
+func TestCheckURLNamesTheField(t *testing.T) {
 	t.Parallel()
-	if _, err := (Policy{}).CheckURL("http://example.com/", AllowHTTP()); err != nil {
-		t.Error(err)
-	}
-	_, err := Policy{}.CheckURL("ftp://example.com/", AllowHTTP(), Field("url"))
-	if err == nil || err.Error() != "url must use http or https" {
+	_, err := Policy{}.CheckURL("url", "ftp://example.com/")
+	if err == nil || err.Error() != "url must use https" {
 		t.Errorf("got %v", err)
 	}
 	development := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	for _, raw := range []string{"https://localhost:8443/", "https://127.1/", "https://[::ffff:127.0.0.1]/"} {
-		if _, err := development.CheckURL(raw); err != nil {
+		if _, err := development.CheckURL("config.url", raw); err != nil {
 			t.Errorf("%s with loopback allowed: %v", raw, err)
 		}
 	}
-	if _, err := development.CheckURL("https://10.0.0.1/"); !errors.Is(err, ErrBlocked) {
+	if _, err := development.CheckURL("config.url", "https://10.0.0.1/"); !errors.Is(err, ErrBlocked) {
 		t.Errorf("a range that was not opened: %v", err)
 	}
 }
@@ -121,7 +118,7 @@ func TestURLErrorsKeepThePassword(t *testing.T) {
 		"https://user:hunter2@example.com/", "https://user:hunter2@[::1/", "https://u:hunter2@exa%mple/",
 		"http://user:hunter2@example.com/?token=hunter2", "https://user:hunter2 @example.com:x/",
 	} {
-		if _, err := (Policy{}).CheckURL(raw); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := (Policy{}).CheckURL("config.url", raw); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %v", raw, err)
 		}
 	}

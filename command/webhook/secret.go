@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"crypto/subtle"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -57,14 +56,6 @@ func ParseSecret(text string) (Secret, error) {
 }
 
 func newSecret(key []byte) Secret { return Secret{key: func() []byte { return key }} }
-
-// IsZero reports the absence of a secret.
-func (s Secret) IsZero() bool { return s.key == nil }
-
-// Equal compares in constant time.
-func (s Secret) Equal(other Secret) bool {
-	return subtle.ConstantTimeCompare(s.bytes(), other.bytes()) == 1
-}
 
 // Reveal is the full value, whsec_ and base64, for its owner and for storage
 // under encryption. It is empty for the zero value.

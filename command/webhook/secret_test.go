@@ -34,16 +34,16 @@ func TestSecretRoundTrip(t *testing.T) {
 		t.Errorf("unexpected form, %d characters", len(full))
 	}
 	again, err := ParseSecret(full)
-	if err != nil || !again.Equal(secret) {
+	if err != nil || again.Reveal() != full {
 		t.Errorf("parsing back: %v", err)
 	}
-	if other := mint(t); other.Equal(secret) || secret.Equal(Secret{}) {
+	if other := mint(t); other.Reveal() == full {
 		t.Error("different secrets are equal")
 	}
 	if want := "whsec_…" + full[len(full)-4:]; secret.Masked() != want {
 		t.Errorf("masked: %s", secret.Masked())
 	}
-	if zero := (Secret{}); !zero.IsZero() || zero.Reveal() != "" || zero.Masked() != "" || secret.IsZero() {
+	if zero := (Secret{}); zero.Reveal() != "" || zero.Masked() != "" {
 		t.Error("zero secret")
 	}
 	if _, err := Mint(strings.NewReader("short")); !errors.Is(err, io.ErrUnexpectedEOF) {

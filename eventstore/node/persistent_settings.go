@@ -50,12 +50,11 @@ func settingsOf(message settingsMessage, strategy string) persistent.Settings {
 	}
 }
 
-// startLabels are the ends of a stream and of $all in the protocol's notation.
+// The ends of a stream, and both ends of $all, in the protocol's notation.
 const (
-	streamStartLabel = "0"
-	streamEndLabel   = "-1"
-	allStartLabel    = "C:0/P:0"
-	allEndLabel      = "C:-1/P:-1"
+	streamEndLabel = "-1"
+	allStartLabel  = "C:0/P:0"
+	allEndLabel    = "C:-1/P:-1"
 )
 
 func allLabel(position uint64) string { return fmt.Sprintf("C:%d/P:%d", position, position) }

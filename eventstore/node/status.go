@@ -19,7 +19,6 @@ const (
 	trailerException       = "exception"
 	trailerStream          = "stream-name"
 	trailerGroup           = "group-name"
-	trailerReason          = "reason"
 	trailerExpected        = "expected-version"
 	trailerActual          = "actual-version"
 	trailerMaxAppendSize   = "maximum-append-size"

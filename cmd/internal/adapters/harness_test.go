@@ -214,10 +214,15 @@ func (w *world) eventuallyState(source uuid.UUID, collections int, state string)
 				return false
 			}
 		}
-		var err error
-		if got, err = w.queries.Source(w.t.Context(), source); err != nil {
+		all, err := w.queries.Sources(w.t.Context())
+		if err != nil {
 			w.t.Fatal(err)
 		}
+		at := slices.IndexFunc(all, func(s query.Source) bool { return s.ID == source })
+		if at < 0 {
+			w.t.Fatalf("source %s is not listed", source)
+		}
+		got = all[at]
 		return got.State == state
 	})
 	return got

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,6 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/command"
 	"carillon/command/credential"
-	"carillon/eventstore"
 	carillonprojections "carillon/projections"
 	"carillon/projections/audit"
 	"carillon/projections/auditors"
@@ -95,8 +95,8 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 			*e.Organization != org || e.Reason != nil || e.Destination != id || e.RecordedAt.Before(e.At.Add(-time.Second)) {
 			t.Errorf("entry %d: %+v", i, e)
 		}
-		if _, err := eventstore.ParsePosition(e.Position); err != nil {
-			t.Errorf("entry %d: %v", i, err)
+		if !regexp.MustCompile(`^\d+/\d+$`).MatchString(e.Position) {
+			t.Errorf("entry %d: position %q", i, e.Position)
 		}
 	}
 	want := []string{

@@ -61,16 +61,6 @@ type App struct {
 	listeners listeners
 }
 
-// Run opens an app, runs it until the context ends, and closes it.
-func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-	a, err := Open(ctx, cfg, log)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	return a.Run(ctx)
-}
-
 // Open starts what the app stands on, migrates, listens, and connects the parts. Nothing is served yet.
 func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err error) {
 	a := &App{cfg: cfg, log: log, Metrics: prometheus.NewRegistry()}

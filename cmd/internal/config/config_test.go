@@ -135,6 +135,25 @@ func TestVariablesAreRead(t *testing.T) {
 	}
 }
 
+func TestRangesAreRead(t *testing.T) {
+	t.Parallel()
+	var ranges config.Prefixes
+	if err := ranges.UnmarshalText([]byte(" 127.0.0.0/8, 10.1.2.3/8,::1 ,192.168.1.7,::ffff:172.16.0.0/108,::ffff:10.9.9.9,fd00::/8,")); err != nil {
+		t.Fatal(err)
+	}
+	if got := ranges.String(); got != "127.0.0.0/8,10.0.0.0/8,::1/128,192.168.1.7/32,172.16.0.0/12,10.9.9.9/32,fd00::/8" {
+		t.Errorf("ranges = %s", got)
+	}
+	if err := ranges.UnmarshalText([]byte(" ")); err != nil || len(ranges) != 0 {
+		t.Errorf("empty list: %v, %v", ranges, err)
+	}
+	for _, bad := range []string{"10.0.0.0/33", "ten", "fe80::1%eth0", "fe80::%eth0/10", "10.0.0/8", "::ffff:0:0/90"} {
+		if err := ranges.UnmarshalText([]byte("127.0.0.0/8," + bad)); err == nil || !strings.Contains(err.Error(), `"`+bad+`"`) {
+			t.Errorf("%s: the error does not name the entry: %v", bad, err)
+		}
+	}
+}
+
 func TestSecretsNeverShow(t *testing.T) {
 	t.Parallel()
 	c := config.Config{

@@ -91,17 +91,34 @@ func (p *Prefixes) UnmarshalText(text []byte) error {
 		if entry == "" {
 			continue
 		}
-		prefix, err := netip.ParsePrefix(entry)
-		if err != nil {
-			address, addressErr := netip.ParseAddr(entry)
-			if addressErr != nil || address.Zone() != "" {
-				return fmt.Errorf("%q is not an address range: write it like 127.0.0.0/8 or fd00::/8", entry)
-			}
-			prefix = netip.PrefixFrom(address, address.BitLen())
+		prefix, ok := parsePrefix(entry)
+		if !ok {
+			return fmt.Errorf("%q is not an address range: write it like 127.0.0.0/8 or fd00::/8", entry)
 		}
-		*p = append(*p, prefix.Masked())
+		*p = append(*p, prefix)
 	}
 	return nil
+}
+
+// parsePrefix reads a range or an address. IPv4 addresses that are written as IPv6 (::ffff:10.0.0.0/104) become IPv4
+// ranges, because the addresses that a range is compared with are IPv4 then, and nothing else would ever match.
+func parsePrefix(entry string) (netip.Prefix, bool) {
+	prefix, err := netip.ParsePrefix(entry)
+	if err != nil {
+		address, err := netip.ParseAddr(entry)
+		if err != nil || address.Zone() != "" {
+			return prefix, false
+		}
+		prefix = netip.PrefixFrom(address, address.BitLen())
+	}
+	const mapped = 96 // bits before the IPv4 address
+	if prefix.Addr().Is4In6() {
+		if prefix.Bits() < mapped {
+			return prefix, false
+		}
+		prefix = netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Bits()-mapped)
+	}
+	return prefix.Masked(), true
 }
 
 // String is the list as UnmarshalText reads it.

@@ -54,13 +54,6 @@ func (c *Checks) Name(field string, text Optional[string], least, most int) {
 	}
 }
 
-// Between checks a number.
-func (c *Checks) Between(field string, n, least, most int) {
-	if n < least || n > most {
-		c.Fail(field, "must be from %d to %d", least, most)
-	}
-}
-
 // OneOf checks a word.
 func (c *Checks) OneOf(field, word string, words ...string) {
 	if !slices.Contains(words, word) {

@@ -26,14 +26,6 @@ func (o *Optional[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
-// Or is the value, or another one where it is missing.
-func (o Optional[T]) Or(missing T) T {
-	if o.Set {
-		return o.Value
-	}
-	return missing
-}
-
 // Pointer is the value, or nil where it is missing.
 func (o Optional[T]) Pointer() *T {
 	if !o.Set {

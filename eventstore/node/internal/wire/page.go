@@ -62,9 +62,6 @@ func (p *Page) Full() bool {
 	return p.buffer != nil && (len(*p.buffer) >= pageBytes || len(p.ends) >= pageMessages)
 }
 
-// Len is the number of messages on the page.
-func (p *Page) Len() int { return len(p.ends) }
-
 // Send sends the messages and empties the page.
 func (p *Page) Send(stream grpc.ServerStream) error {
 	if len(p.ends) == 0 {
