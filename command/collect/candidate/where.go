@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"carillon/aggregates/happening"
+	"carillon/command/collect/identity"
 	"carillon/command/collect/markup"
 	"carillon/command/collect/place"
 	"carillon/command/collect/timing"
@@ -85,7 +86,7 @@ func (w *Where) location(fallbacks ...string) *happening.Location {
 	l := &happening.Location{Coordinates: w.Geo, DisplayAddress: address}
 	if w.Venue != "" {
 		l.Venue = &happening.Venue{Name: w.Venue, Address: address}
-		if !strings.Contains(strings.ToLower(address), strings.ToLower(w.Venue)) {
+		if !strings.Contains(" "+identity.Words(address)+" ", " "+identity.Words(w.Venue)+" ") {
 			l.DisplayAddress = w.Venue
 			if address != "" {
 				l.DisplayAddress += ", " + address

@@ -39,7 +39,7 @@ const (
 )
 
 // readers are the syntaxes that are read.
-var readers = []func(*document, *graph){readJSONLD}
+var readers = []func(*document, *graph){readJSONLD, readMicrodata, readRDFa, readMicroformats}
 
 // Read gives the happenings of a page. It fails with [collect.ErrTooComplex] or the context's error, where the budget
 // ends before the page does.

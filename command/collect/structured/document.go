@@ -32,6 +32,12 @@ type document struct {
 
 	// blocks are the scripts that hold JSON-LD, with the number of the script.
 	blocks []block
+	// scopes are the outermost elements of Microdata.
+	scopes []*html.Node
+	// hasRDFa and hasMicroformats say that the page may have some that tells of events.
+	hasRDFa, hasMicroformats bool
+	// byID are the elements that have an id, nil until one is asked for.
+	byID map[string]*html.Node
 }
 
 // block is a script that holds JSON-LD, number counts the scripts of the page from 1.
@@ -64,6 +70,7 @@ func newDocument(p Page, b *budget.Budget) *document {
 		}
 		if n.Type == html.ElementNode {
 			f.element(d, n, &headings)
+			d.mark(n)
 		}
 	}
 	if u := d.resolve(f.base); u != nil {
@@ -114,6 +121,26 @@ func (f *found) element(d *document, n *html.Node, headings *[]string) {
 			d.blocks = append(d.blocks, block{n.FirstChild.Data, f.scripts})
 		}
 	default:
+	}
+}
+
+// mark notes which syntaxes an element belongs to.
+func (d *document) mark(n *html.Node) {
+	scope, prop := false, false
+	for i := range n.Attr {
+		switch a := &n.Attr[i]; a.Key {
+		case "itemscope":
+			scope = true
+		case "itemprop":
+			prop = strings.TrimSpace(a.Val) != ""
+		case "typeof":
+			d.hasRDFa = true
+		case "class":
+			d.hasMicroformats = d.hasMicroformats || strings.Contains(a.Val, "h-event") || strings.Contains(a.Val, "vevent")
+		}
+	}
+	if scope && !prop {
+		d.scopes = append(d.scopes, n)
 	}
 }
 
@@ -183,12 +210,18 @@ func (d *document) picture(ref string) string {
 	if u == nil || strings.HasSuffix(u.Path, "/") && u.RawQuery == "" {
 		return ""
 	}
-	file := strings.ToLower(u.Path[strings.LastIndex(u.Path, "/")+1:])
-	name, _, _ := strings.Cut(file, ".")
-	if placeholders[name] {
+	if isPlaceholder(u.Path) {
 		return ""
 	}
 	return identity.Clean(u)
+}
+
+// isPlaceholder says that a picture stands in for one that loads later, by its path.
+func isPlaceholder(path string) bool {
+	path, _, _ = strings.Cut(path, "?")
+	file := strings.ToLower(path[strings.LastIndex(path, "/")+1:])
+	name, _, _ := strings.Cut(file, ".")
+	return placeholders[name]
 }
 
 func first(values ...string) string {

@@ -27,6 +27,9 @@ type item struct {
 	around *item
 	within string
 
+	// repeats is the item that this one tells of again.
+	repeats *item
+
 	graph  *graph
 	syntax collect.Syntax
 	number int        // among the items of the page, from 1
@@ -255,7 +258,7 @@ func (it *item) isEvent() bool {
 func (g *graph) events() []*item {
 	var found []*item
 	for _, it := range g.items {
-		if it.isEvent() {
+		if it.repeats == nil && it.isEvent() {
 			found = append(found, it)
 		}
 	}

@@ -1,0 +1,159 @@
+package structured
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// classicRoots are the classes of classic microformats, and what they are today.
+var classicRoots = map[string]string{"vevent": "h-event", "vcard": "h-card", "adr": "h-adr", "geo": "h-geo"}
+
+// classicProperties are the classes of their properties, by what they are within.
+var classicProperties = map[string]map[string]string{
+	"vevent": {
+		"summary": "p-name", "dtstart": "dt-start", "dtend": "dt-end", "duration": "dt-duration", "description": "e-description",
+		"location": "p-location", "url": "u-url", "geo": "p-geo", "uid": "u-uid", "status": "p-status", "organizer": "p-organizer",
+		"category": "p-category", "attach": "u-photo", "photo": "u-photo", "attendee": "p-attendee", "contact": "p-organizer",
+		"name": "p-name",
+	},
+	"vcard": {
+		"fn": "p-name", "org": "p-org", "url": "u-url", "email": "u-email", "tel": "p-tel", "adr": "p-adr", "geo": "p-geo",
+		"photo": "u-photo", "label": "p-label",
+	},
+	"adr": {
+		"extended-address": "p-extended-address", "street-address": "p-street-address", "locality": "p-locality",
+		"region": "p-region", "postal-code": "p-postal-code", "country-name": "p-country-name", "geo": "p-geo",
+	},
+	"geo": {"latitude": "p-latitude", "longitude": "p-longitude"},
+}
+
+// modernise gives each microformat of the page an id by which it is found again, and rewrites classic ones to today's
+// classes, with what they include from elsewhere. Only events and what lies within them are rewritten.
+func modernise(d *document, g *graph) map[string]root {
+	m := &moderniser{document: d, graph: g, roots: map[string]root{}, included: map[*html.Node]bool{}}
+	m.walk(d.page.Root, "", false)
+	return m.roots
+}
+
+type moderniser struct {
+	document *document
+	graph    *graph
+	roots    map[string]root
+	included map[*html.Node]bool
+}
+
+// walk goes through the elements within a classic microformat, or "" where there is none. What was included includes
+// nothing itself, for else two parts could include each other for ever.
+func (m *moderniser) walk(n *html.Node, within string, included bool) {
+	included = included || m.included[n]
+	if !m.graph.budget.Work(2) {
+		return
+	}
+	if n.Type == html.ElementNode {
+		within = m.element(n, within, included)
+	}
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		m.walk(c, within, included)
+	}
+}
+
+func (m *moderniser) element(n *html.Node, within string, included bool) string {
+	var modern, kept []string
+	classic, isRoot := "", false
+	for _, class := range terms(n, "class") {
+		isRoot = isRoot || strings.HasPrefix(class, "h-")
+		if kind := classicRoots[class]; kind != "" && (class == "vevent" || within != "") {
+			classic = first(classic, class)
+			modern = append(modern, kind)
+		}
+		if property := classicProperties[within][class]; property != "" {
+			modern = append(modern, property)
+		}
+		kept = append(kept, class)
+	}
+	if isRoot {
+		classic, modern = "", nil // who writes both means today's
+		within = ""
+	}
+	if classic != "" || isRoot {
+		id := fmt.Sprintf("microformat-%d", len(m.roots)+1)
+		m.roots[id] = root{node: n, id: attr(n, "id"), classic: classic != ""}
+		setAttr(n, "id", id)
+	}
+	if classic != "" {
+		within = classic
+	}
+	if within != "" && !included {
+		m.include(n)
+	}
+	if all := slices.DeleteFunc(append(kept, modern...), func(c string) bool { return c == "include" }); len(kept) > 0 {
+		setAttr(n, "class", strings.Join(all, " "))
+	}
+	// The parser would include as well, in other classic microformats, and without end where two include each other.
+	n.Attr = slices.DeleteFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "itemref" || a.Key == "headers" })
+	return within
+}
+
+// include puts what an element refers to inside of it: by itemref, by the headers of a cell, or as the include pattern
+// has it.
+func (m *moderniser) include(n *html.Node) {
+	refs := terms(n, "itemref")
+	switch {
+	case n.DataAtom == atom.Td:
+		refs = append(refs, terms(n, "headers")...)
+	case classed(n, "include"):
+		if id, ok := strings.CutPrefix(first(attr(n, "href"), attr(n, "data")), "#"); ok {
+			refs = append(refs, id)
+		}
+	}
+	for _, id := range refs {
+		from := m.document.element(id)
+		if from == nil || from.DataAtom == atom.Body || from.DataAtom == atom.Html || holds(from, n) || holds(n, from) {
+			continue
+		}
+		if copied := m.copy(from); copied != nil {
+			n.AppendChild(copied)
+			m.included[copied] = true
+		}
+	}
+}
+
+// copy copies an element; nil where the budget does not allow it.
+func (m *moderniser) copy(n *html.Node) *html.Node {
+	if !m.graph.budget.Work(5) || !m.graph.budget.Memory(nodeBytes+attributeBytes*len(n.Attr)) {
+		return nil
+	}
+	c := &html.Node{Type: n.Type, DataAtom: n.DataAtom, Data: n.Data, Namespace: n.Namespace, Attr: append([]html.Attribute(nil), n.Attr...)}
+	for child := n.FirstChild; child != nil; child = child.NextSibling {
+		copied := m.copy(child)
+		if copied == nil {
+			return nil
+		}
+		c.AppendChild(copied)
+	}
+	return c
+}
+
+// holds says that an element is, or is around, another.
+func holds(outer, inner *html.Node) bool {
+	for at := inner; at != nil; at = at.Parent {
+		if at == outer {
+			return true
+		}
+	}
+	return false
+}
+
+func setAttr(n *html.Node, name, val string) {
+	for i := range n.Attr {
+		if n.Attr[i].Key == name && n.Attr[i].Namespace == "" {
+			n.Attr[i].Val = val
+			return
+		}
+	}
+	n.Attr = append(n.Attr, html.Attribute{Key: name, Val: val})
+}

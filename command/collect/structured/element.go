@@ -1,0 +1,182 @@
+package structured
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// named are the properties that are a text even of an element whose value is its link: <a itemprop="name" href="…">.
+var named = map[string]bool{
+	"name": true, "headline": true, "summary": true, "description": true, "streetAddress": true, "addressLocality": true,
+	"addressRegion": true, "postalCode": true, "addressCountry": true, "telephone": true, "startDate": true, "endDate": true,
+}
+
+// elementText is the value of a property that an element states, for Microdata and RDFa alike: an attribute where the
+// element has one for that, else what it shows.
+func (g *graph) elementText(n *html.Node, prop string) string {
+	if hasAttr(n, "content") {
+		return attr(n, "content")
+	}
+	var text string
+	switch n.DataAtom {
+	case atom.Meta:
+		return ""
+	case atom.Img:
+		text = imageRef(n)
+	case atom.Audio, atom.Embed, atom.Iframe, atom.Source, atom.Track, atom.Video:
+		text = first(attr(n, "src"), attr(n, "data-src"), largest(attr(n, "srcset")))
+	case atom.A, atom.Area:
+		if !named[prop] {
+			text = attr(n, "href")
+		}
+	case atom.Link:
+		return attr(n, "href")
+	case atom.Object:
+		text = attr(n, "data")
+	case atom.Data, atom.Meter:
+		text = attr(n, "value")
+	case atom.Time:
+		text = attr(n, "datetime")
+	default:
+		text = attr(n, "datetime")
+	}
+	if text != "" {
+		return text
+	}
+	if prop == "description" {
+		return g.inner(n)
+	}
+	return g.shown(n, maxName)
+}
+
+// imageRef is the picture that an img shows, be it later than others.
+func imageRef(n *html.Node) string {
+	for _, name := range []string{"data-src", "data-lazy-src", "data-original", "src"} {
+		if ref := strings.TrimSpace(attr(n, name)); ref != "" && !strings.HasPrefix(ref, "data:") && !isPlaceholder(ref) {
+			return ref
+		}
+	}
+	for _, name := range []string{"data-srcset", "srcset"} {
+		if ref := largest(attr(n, name)); ref != "" {
+			return ref
+		}
+	}
+	return attr(n, "src")
+}
+
+// largest is the largest picture of a srcset: "a.jpg 480w, b.jpg 1024w", or "a.jpg, b.jpg 2x".
+func largest(srcset string) string {
+	best, size := "", 0.0
+	for part := range strings.SplitSeq(cut(srcset, maxName), ", ") {
+		fields := strings.Fields(strings.Trim(part, ", \n\t"))
+		if len(fields) == 0 {
+			continue
+		}
+		n := 1.0
+		if len(fields) > 1 {
+			if v, err := strconv.ParseFloat(strings.TrimRight(fields[1], "wxh"), 64); err == nil {
+				n = v
+			}
+		}
+		if n > size {
+			best, size = fields[0], n
+		}
+	}
+	return best
+}
+
+// parting are elements whose text does not run on into that around them.
+var parting = map[atom.Atom]bool{
+	atom.Br: true, atom.P: true, atom.Div: true, atom.Li: true, atom.Tr: true, atom.Td: true, atom.Th: true, atom.Dd: true,
+	atom.Dt: true, atom.Section: true, atom.H1: true, atom.H2: true, atom.H3: true, atom.H4: true, atom.H5: true, atom.H6: true,
+}
+
+// shown is the text that an element shows, up to a number of bytes.
+func (g *graph) shown(n *html.Node, limit int) string {
+	var b strings.Builder
+	g.show(&b, n, limit)
+	text := b.String()
+	if !g.budget.Memory(len(text)) {
+		return ""
+	}
+	return strings.TrimSpace(text)
+}
+
+func (g *graph) show(b *strings.Builder, n *html.Node, limit int) {
+	for c := n.FirstChild; c != nil && b.Len() < limit && g.budget.Work(1); c = c.NextSibling {
+		switch {
+		case c.Type == html.TextNode:
+			b.WriteString(cut(c.Data, limit-b.Len()))
+		case c.DataAtom == atom.Script, c.DataAtom == atom.Style, c.DataAtom == atom.Template:
+		case parting[c.DataAtom]:
+			b.WriteByte('\n')
+			g.show(b, c, limit)
+			b.WriteByte('\n')
+		default:
+			g.show(b, c, limit)
+		}
+	}
+}
+
+// inner is the markup inside of an element, for what may have some; a mere text is given as it stands.
+func (g *graph) inner(n *html.Node) string {
+	size, plain := 0, true
+	for c := range n.Descendants() {
+		if !g.budget.Work(2) {
+			return ""
+		}
+		plain = plain && c.Type == html.TextNode
+		size += len(c.Data) + 8
+		for _, a := range c.Attr {
+			size += len(a.Key) + len(a.Val)
+		}
+	}
+	if plain || size > maxDescription {
+		return g.shown(n, maxDescription)
+	}
+	if !g.budget.Memory(size) {
+		return ""
+	}
+	var b strings.Builder
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if err := html.Render(&b, c); err != nil {
+			return g.shown(n, maxDescription)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// settle makes an item that was read from elements known by its id. Two of one id are one item, which has what both
+// say, unless they are named or dated differently: templates give each event of a list the same id. Two syntaxes each
+// have items of their own; what they share is found out later.
+func (g *graph) settle(it *item) {
+	if it.id == "" {
+		return
+	}
+	have := g.byID[it.id]
+	switch {
+	case have == nil:
+		g.byID[it.id] = it
+		return
+	case have == it || have.syntax != it.syntax:
+		return
+	}
+	for _, prop := range []string{"name", "startDate"} {
+		if a, b := have.one(prop), it.one(prop); a != "" && b != "" && a != b {
+			have.sharesID, it.sharesID = true, true
+			return
+		}
+	}
+	for prop, values := range it.props {
+		if len(have.props[prop]) == 0 {
+			have.props[prop] = values
+		}
+	}
+	for _, t := range it.types {
+		have.types = appendNew(have.types, t)
+	}
+	it.props, it.types, it.repeats = have.props, have.types, have
+}

@@ -1,0 +1,117 @@
+package structured
+
+import (
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+
+	"carillon/command/collect"
+)
+
+// readMicrodata adds the items of the page's Microdata.
+func readMicrodata(d *document, g *graph) {
+	r := &microdataReader{graph: g, document: d, items: map[*html.Node]*item{}}
+	for _, n := range d.scopes {
+		if g.budget.Err() != nil {
+			return
+		}
+		r.item(n, nil, "")
+	}
+}
+
+type microdataReader struct {
+	graph    *graph
+	document *document
+	// items are those that were read, or are being read, by their element: itemref may lead to one from many places, and
+	// from within itself.
+	items map[*html.Node]*item
+}
+
+// maxTerms is how many types, properties or references one attribute may list.
+const maxTerms = 20
+
+// terms are the words of an attribute.
+func terms(n *html.Node, name string) []string {
+	words := strings.Fields(cut(attr(n, name), 4<<10))
+	return words[:min(len(words), maxTerms)]
+}
+
+func (r *microdataReader) item(n *html.Node, around *item, within string) *item {
+	if have := r.items[n]; have != nil {
+		return have
+	}
+	it := r.graph.add("", around, within)
+	it.syntax, it.node = collect.Microdata, n
+	r.items[n] = it
+	for _, t := range terms(n, "itemtype") {
+		it.types = appendNew(it.types, localName(t))
+	}
+	it.id = r.graph.absolute(strings.TrimSpace(attr(n, "itemid")))
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		r.properties(c, it)
+	}
+	for _, id := range terms(n, "itemref") {
+		if referred := r.document.element(id); referred != nil && referred != n {
+			r.properties(referred, it)
+		}
+	}
+	r.graph.settle(it)
+	return it
+}
+
+// properties adds what an element and those inside of it say about an item.
+func (r *microdataReader) properties(n *html.Node, it *item) {
+	if n.Type != html.ElementNode || !r.graph.budget.Work(1) {
+		return
+	}
+	props, scope := terms(n, "itemprop"), hasAttr(n, "itemscope")
+	switch {
+	case scope && len(props) == 0:
+		return // an item of its own
+	case scope:
+		inner := r.item(n, it, localName(props[0]))
+		for _, prop := range props {
+			it.set(localName(prop), value{item: inner, node: n})
+		}
+		return
+	}
+	for _, prop := range props {
+		prop = localName(prop)
+		if text := r.graph.elementText(n, prop); strings.TrimSpace(text) != "" {
+			it.set(prop, value{text: text, lang: language(n, r.document), node: n})
+		}
+	}
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		r.properties(c, it)
+	}
+}
+
+// language is the language of an element that states one which is not the page's.
+func language(n *html.Node, d *document) string {
+	if lang := strings.ToLower(attr(n, "lang")); lang != d.language {
+		return lang
+	}
+	return ""
+}
+
+// element finds an element by its id. The page is looked through once, where a first one is asked for.
+func (d *document) element(id string) *html.Node {
+	if d.byID == nil {
+		d.byID = map[string]*html.Node{}
+		for n := range d.page.Root.Descendants() {
+			if !d.budget.Work(1) {
+				break
+			}
+			if id := attr(n, "id"); n.Type == html.ElementNode && id != "" && d.byID[id] == nil && d.budget.Memory(64) {
+				d.byID[id] = n
+			}
+		}
+	}
+	return d.byID[id]
+}
+
+// classed says that an element has one of some classes.
+func classed(n *html.Node, classes ...string) bool {
+	return slices.ContainsFunc(strings.Fields(cut(attr(n, "class"), 4<<10)), func(c string) bool { return slices.Contains(classes, c) })
+}

@@ -1,0 +1,393 @@
+package structured
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html"
+	"willnorris.com/go/microformats"
+
+	"carillon/command/collect"
+)
+
+// readMicroformats adds the events of the page's microformats, in the terms of schema.org. Classic hCalendar is
+// rewritten to today's classes before, see classic.go, so that one parser reads both.
+//
+// It comes last, since the parser changes the page: addresses become absolute.
+func readMicroformats(d *document, g *graph) {
+	if !d.hasMicroformats {
+		return
+	}
+	roots := modernise(d, g)
+	if !affordable(d, g) {
+		return
+	}
+	r := &mfReader{graph: g, document: d, roots: roots, items: map[string]*item{}}
+	parsed := microformats.ParseNode(d.page.Root, d.base)
+	for _, at := range roots {
+		setAttr(at.node, "id", at.id)
+	}
+	for _, found := range parsed.Items {
+		r.walk(found)
+	}
+}
+
+// affordable takes off the budget what the parser will make of the page: it takes the text of each property apart, so
+// those that lie within others are read again and again.
+func affordable(d *document, g *graph) bool {
+	sizes := map[*html.Node]int{}
+	var size func(n *html.Node) int
+	size = func(n *html.Node) int {
+		total := 1 + len(n.Data)/64
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			total += size(c)
+		}
+		if n.Type == html.ElementNode && hasAttr(n, "class") {
+			sizes[n] = total
+		}
+		return total
+	}
+	if !g.budget.Work(size(d.page.Root)) {
+		return false
+	}
+	for n, cost := range sizes {
+		times := 0
+		for _, class := range terms(n, "class") {
+			if isProperty(class) || strings.HasPrefix(class, "h-") {
+				times++
+			}
+		}
+		if times > 0 && (!g.budget.Work(2*times*cost) || !g.budget.Memory(32*times*cost)) {
+			return false
+		}
+	}
+	return true
+}
+
+func isProperty(class string) bool {
+	for _, prefix := range []string{"p-", "u-", "dt-", "e-"} {
+		if strings.HasPrefix(class, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// mfReader turns microformats into items.
+type mfReader struct {
+	graph    *graph
+	document *document
+	// roots are the elements of the microformats by the ids that these were given for the parser.
+	roots map[string]root
+	items map[string]*item // by the same
+}
+
+// root is the element of a microformat.
+type root struct {
+	node    *html.Node
+	id      string // its own
+	classic bool
+}
+
+// walk finds the events, which may lie inside of other things.
+func (r *mfReader) walk(m *microformats.Microformat) {
+	if !r.graph.budget.Work(10) {
+		return
+	}
+	if hasType(m, "h-event") {
+		r.event(m)
+	}
+	for _, child := range m.Children {
+		r.walk(child)
+	}
+	for _, values := range m.Properties {
+		for _, v := range values {
+			if inner, ok := v.(*microformats.Microformat); ok {
+				r.walk(inner)
+			}
+		}
+	}
+}
+
+func hasType(m *microformats.Microformat, name string) bool {
+	for _, t := range m.Type {
+		if t == name {
+			return true
+		}
+	}
+	return false
+}
+
+// item makes an item of a microformat.
+func (r *mfReader) item(m *microformats.Microformat, kind string, around *item, within string) *item {
+	it := r.graph.add("", around, within)
+	at := r.roots[m.ID]
+	it.types, it.node, it.syntax = []string{kind}, at.node, collect.Microformats
+	if at.classic {
+		it.syntax = collect.HCalendar
+	}
+	return it
+}
+
+// eventTerms are the properties of an h-event that are texts, in the order in which they count, by schema.org's terms.
+var eventTerms = []struct{ term, names string }{
+	{"name", "name"},
+	{"disambiguatingDescription", "summary"},
+	{"startDate", "start"},
+	{"endDate", "end"},
+	{"duration", "duration"},
+	{"eventStatus", "status"},
+	{"url", "url"},
+	{"image", "featured photo"},
+	{"datePublished", "published"},
+	{"sameAs", "syndication"},
+}
+
+// event makes an item of an h-event.
+func (r *mfReader) event(m *microformats.Microformat) {
+	if r.items[m.ID] != nil {
+		return // as a property and as a child
+	}
+	it := r.item(m, "Event", nil, "")
+	r.items[m.ID] = it
+	for _, t := range eventTerms {
+		for name := range strings.FieldsSeq(t.names) {
+			for _, v := range m.Properties[name] {
+				r.text(it, t.term, valueOf(v))
+			}
+		}
+	}
+	if len(it.props["name"]) == 0 {
+		for _, v := range it.props["disambiguatingDescription"] {
+			it.set("name", v)
+		}
+	}
+	for _, name := range []string{"content", "description"} {
+		for _, v := range m.Properties[name] {
+			if text := first(htmlOf(v), valueOf(v)); len(it.props["description"]) == 0 {
+				r.text(it, "description", text)
+			}
+		}
+	}
+	for _, v := range m.Properties["uid"] {
+		r.identifier(it, valueOf(v))
+	}
+	for _, v := range m.Properties["organizer"] {
+		r.card(it, "organizer", v)
+	}
+	r.location(it, m)
+	r.graph.settle(it)
+}
+
+func (r *mfReader) text(it *item, term, text string) {
+	if text = strings.TrimSpace(text); text != "" {
+		it.set(term, value{text: text, node: it.node})
+	}
+}
+
+// identifier takes a uid: one that is a URL is the event's id, else it is its publisher's.
+func (r *mfReader) identifier(it *item, uid string) {
+	if u, err := url.Parse(uid); err == nil && u.IsAbs() && u.Host != "" && it.id == "" {
+		it.id = uid
+		return
+	}
+	if uid == "" {
+		return
+	}
+	identifier := r.graph.add("", it, "identifier")
+	r.text(identifier, "propertyID", "uid")
+	r.text(identifier, "value", uid)
+	it.set("identifier", value{item: identifier, node: it.node})
+}
+
+// valueOf is what a property says as text.
+func valueOf(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case map[string]string:
+		return v["value"]
+	case *microformats.Microformat:
+		return v.Value
+	}
+	return ""
+}
+
+// htmlOf is the markup of a property that has some.
+func htmlOf(v any) string {
+	switch v := v.(type) {
+	case map[string]string:
+		return v["html"]
+	case *microformats.Microformat:
+		return v.HTML
+	}
+	return ""
+}
+
+// texts gives a property's values as text.
+func texts(m *microformats.Microformat, name string) []string {
+	var found []string
+	for _, v := range m.Properties[name] {
+		if text := strings.TrimSpace(valueOf(v)); text != "" {
+			found = append(found, text)
+		}
+	}
+	return found
+}
+
+// card adds a person or an organization.
+func (r *mfReader) card(it *item, term string, v any) {
+	m, ok := v.(*microformats.Microformat)
+	if !ok {
+		r.text(it, term, valueOf(v))
+		return
+	}
+	card := r.item(m, "Organization", it, term)
+	for _, p := range []struct{ term, name string }{{"name", "name"}, {"url", "url"}, {"email", "email"}, {"telephone", "tel"}} {
+		for _, text := range texts(m, p.name) {
+			r.text(card, p.term, text)
+		}
+	}
+	if len(card.props["name"]) == 0 {
+		r.text(card, "name", first(append(texts(m, "org"), m.Value)...))
+	}
+	it.set(term, value{item: card, node: card.node})
+}
+
+// addressTerms are the parts of an h-adr by schema.org's terms.
+var addressTerms = []struct{ term, name string }{
+	{"streetAddress", "extended-address"}, {"streetAddress", "street-address"}, {"addressLocality", "locality"},
+	{"addressRegion", "region"}, {"postalCode", "postal-code"}, {"addressCountry", "country-name"},
+}
+
+// location adds where an event is held: text, or a card, an address or coordinates, within location or beside it.
+func (r *mfReader) location(it *item, m *microformats.Microformat) {
+	for _, v := range m.Properties["location"] {
+		inner, ok := v.(*microformats.Microformat)
+		if !ok {
+			r.text(it, "location", valueOf(v))
+			continue
+		}
+		it.set("location", value{item: r.place(it, inner), node: r.roots[inner.ID].node})
+	}
+	beside := r.graph.add("", it, "location")
+	beside.types, beside.syntax, beside.node = []string{"Place"}, it.syntax, it.node
+	r.address(beside, m)
+	r.coordinates(beside, m)
+	switch located := it.props["location"]; {
+	case len(beside.props) == 0:
+	case len(located) == 0:
+		it.set("location", value{item: beside, node: it.node})
+	case located[0].item != nil:
+		for prop, values := range beside.props {
+			if len(located[0].item.props[prop]) == 0 {
+				located[0].item.props[prop] = values
+			}
+		}
+	default:
+		// A name, and the coordinates beside it.
+		beside.props["name"] = located
+		it.props["location"] = []value{{item: beside, node: it.node}}
+	}
+}
+
+// place is an h-card, h-adr or h-geo as a place.
+func (r *mfReader) place(it *item, m *microformats.Microformat) *item {
+	place := r.item(m, "Place", it, "location")
+	if hasType(m, "h-card") {
+		for _, name := range append(texts(m, "name"), texts(m, "org")...) {
+			if len(place.props["name"]) == 0 {
+				r.text(place, "name", name)
+			}
+		}
+		for _, text := range texts(m, "url") {
+			r.text(place, "url", text)
+		}
+	}
+	r.address(place, m)
+	r.coordinates(place, m)
+	if len(place.props) == 0 {
+		r.text(place, "name", m.Value)
+	}
+	return place
+}
+
+// address adds the parts of an address that a microformat has itself, or within adr.
+func (r *mfReader) address(place *item, m *microformats.Microformat) {
+	holders := []*microformats.Microformat{m}
+	for _, v := range m.Properties["adr"] {
+		if inner, ok := v.(*microformats.Microformat); ok {
+			holders = append(holders, inner)
+		} else {
+			r.text(place, "address", valueOf(v))
+		}
+	}
+	for _, holder := range holders {
+		address := r.graph.add("", place, "address")
+		address.types, address.syntax, address.node = []string{"PostalAddress"}, place.syntax, place.node
+		for _, t := range addressTerms {
+			for _, text := range texts(holder, t.name) {
+				if have := address.props[t.term]; len(have) > 0 {
+					have[0].text += ", " + text
+				} else {
+					r.text(address, t.term, text)
+				}
+			}
+		}
+		if len(address.props) > 0 {
+			place.set("address", value{item: address, node: place.node})
+			return
+		}
+		if hasType(holder, "h-adr") {
+			r.text(place, "address", first(append(texts(holder, "name"), holder.Value)...))
+		}
+	}
+}
+
+// coordinates adds those that a microformat has itself, or within geo: apart, or as "latitude;longitude".
+func (r *mfReader) coordinates(place *item, m *microformats.Microformat) {
+	set := func(lat, lng string) {
+		if len(place.props["latitude"]) == 0 && lat != "" && lng != "" {
+			r.text(place, "latitude", lat)
+			r.text(place, "longitude", lng)
+		}
+	}
+	holders := []*microformats.Microformat{m}
+	for _, name := range []string{"geo", "adr"} {
+		for _, v := range m.Properties[name] {
+			if inner, ok := v.(*microformats.Microformat); ok {
+				holders = append(holders, inner)
+			} else {
+				set(pair(valueOf(v)))
+			}
+		}
+	}
+	for _, holder := range holders {
+		set(first(texts(holder, "latitude")...), first(texts(holder, "longitude")...))
+		if hasType(holder, "h-geo") {
+			set(pair(first(append(texts(holder, "name"), holder.Value)...)))
+		}
+		if holder != m {
+			for _, v := range holder.Properties["geo"] {
+				set(pair(valueOf(v)))
+			}
+		}
+	}
+}
+
+// pair reads "37.77;-122.41" and "geo:37.77,-122.41".
+func pair(text string) (lat, lng string) {
+	text = strings.TrimPrefix(strings.TrimSpace(text), "geo:")
+	text, _, _ = strings.Cut(text, "?")
+	parts := strings.FieldsFunc(text, func(c rune) bool { return c == ';' || c == ',' })
+	if len(parts) < 2 {
+		return "", ""
+	}
+	for _, part := range parts[:2] {
+		if _, err := strconv.ParseFloat(strings.TrimSpace(part), 64); err != nil {
+			return "", ""
+		}
+	}
+	return strings.TrimSpace(parts[0]), strings.TrimSpace(parts[1])
+}
