@@ -69,3 +69,13 @@ func attr(n *html.Node, name string) string {
 	}
 	return ""
 }
+
+// hasAttr says that the element has the attribute, be it empty.
+func hasAttr(n *html.Node, name string) bool {
+	for i := range n.Attr {
+		if n.Attr[i].Key == name && n.Attr[i].Namespace == "" {
+			return true
+		}
+	}
+	return false
+}
