@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"carillon/projections"
 )
 
@@ -30,19 +28,4 @@ func (a *App) ready(ctx context.Context) map[string]error {
 		}
 	}
 	return components
-}
-
-// storeMetrics registers what only the embedded node tells.
-func (a *App) storeMetrics() {
-	if a.base.full == nil {
-		return
-	}
-	a.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "carillon_eventstore_writable", Help: "0 while the embedded event store refuses appends because its disk is full, else 1.",
-	}, func() float64 {
-		if a.base.full() {
-			return 0
-		}
-		return 1
-	}))
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/config"
 	"carillon/command/delivery"
@@ -54,26 +52,4 @@ func (a *App) stopAlone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// deliveryMetrics registers the metrics of delivery and returns the function that counts an attempt.
-func (a *App) deliveryMetrics() func(delivery.Attempt) {
-	attempts := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "carillon_delivery_attempt_seconds", Help: "Delivery attempts by outcome and trigger.",
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-	}, []string{"outcome", "trigger"})
-	queued := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "carillon_delivery_queued", Help: "Deliveries that wait in this process.",
-	}, func() float64 { n, _ := a.deliverer.Load(); return float64(n) })
-	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "carillon_delivery_in_flight", Help: "Requests of this process that are under way.",
-	}, func() float64 { _, n := a.deliverer.Load(); return float64(n) })
-	a.Metrics.MustRegister(attempts, queued, running)
-	return func(at delivery.Attempt) {
-		outcome := at.FailureReason
-		if outcome == "" {
-			outcome = "succeeded"
-		}
-		attempts.WithLabelValues(outcome, string(at.Trigger)).Observe(at.Duration.Seconds())
-	}
 }

@@ -1,0 +1,44 @@
+package app
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/command/delivery"
+)
+
+// deliveryMetrics registers the metrics of delivery and returns the function that counts an attempt.
+func (a *App) deliveryMetrics() func(delivery.Attempt) {
+	attempts := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "carillon_delivery_attempt_seconds", Help: "Delivery attempts by outcome and trigger.",
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+	}, []string{"outcome", "trigger"})
+	queued := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "carillon_delivery_queued", Help: "Deliveries that wait in this process.",
+	}, func() float64 { n, _ := a.deliverer.Load(); return float64(n) })
+	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "carillon_delivery_in_flight", Help: "Requests of this process that are under way.",
+	}, func() float64 { _, n := a.deliverer.Load(); return float64(n) })
+	a.Metrics.MustRegister(attempts, queued, running)
+	return func(at delivery.Attempt) {
+		outcome := at.FailureReason
+		if outcome == "" {
+			outcome = "succeeded"
+		}
+		attempts.WithLabelValues(outcome, string(at.Trigger)).Observe(at.Duration.Seconds())
+	}
+}
+
+// storeMetrics registers what only the embedded node tells.
+func (a *App) storeMetrics() {
+	if a.base.full == nil {
+		return
+	}
+	a.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "carillon_eventstore_writable", Help: "0 while the embedded event store refuses appends because its disk is full, else 1.",
+	}, func() float64 {
+		if a.base.full() {
+			return 0
+		}
+		return 1
+	}))
+}
