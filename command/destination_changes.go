@@ -55,7 +55,7 @@ func (c *Commands) reviseDestination(ctx context.Context, by Caller, id uuid.UUI
 	}
 	bears := known.State.Settings.ExternalID
 	switch {
-	case patch.bearing != "" && (known.State.Deleted || bears != patch.bearing):
+	case patch.bearing != "" && (known.State.Status == destination.StatusDeleted || bears != patch.bearing):
 		return eventstore.Start, errOthersName
 	case !known.State.VisibleTo(by.Organization):
 		return eventstore.Start, destinationError(destination.ErrUnknown)

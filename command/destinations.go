@@ -175,7 +175,8 @@ func destinationError(err error) error {
 // destinationBears implements bears.
 func (c *Commands) destinationBears(ctx context.Context, owner uuid.UUID, externalID string) (borne, gone bool, err error) {
 	loaded, err := destination.Aggregate.Load(ctx, c.Store, owner)
-	return !loaded.State.Deleted && loaded.State.Settings.ExternalID == externalID, loaded.State.Deleted, err
+	gone = loaded.State.Status == destination.StatusDeleted
+	return !gone && loaded.State.Settings.ExternalID == externalID, gone, err
 }
 
 func (c *Commands) mintSealed(ctx context.Context, id uuid.UUID) ([]byte, error) {

@@ -173,7 +173,7 @@ func (c *Commands) AttachSource(ctx context.Context, by Caller, in AttachSource)
 	switch {
 	case err != nil:
 		return Association{}, eventstore.Start, err
-	case known.State.Type == "":
+	case known.State.Status == source.StatusNone:
 		return Association{}, eventstore.Start, refuse(NotFound, "sourceId", "source %s not found", in.SourceID)
 	case known.State.Type != in.SourceType:
 		return Association{}, eventstore.Start, refuse(Invalid, "sourceType", "source %s is of type %s", in.SourceID, known.State.Type)
@@ -207,7 +207,7 @@ func (c *Commands) onFeed(ctx context.Context, by Caller, id uuid.UUID, command 
 
 func feedOf(id uuid.UUID, s feed.State) Feed {
 	f := Feed{
-		ID: id, Name: s.Settings.Name, Description: s.Settings.Description, Enabled: s.Enabled, EnabledSource: s.EnabledBy,
+		ID: id, Name: s.Settings.Name, Description: s.Settings.Description, Enabled: s.Status == feed.StatusEnabled, EnabledSource: s.EnabledBy,
 		ConfigVersion: s.Settings.Config.Version, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	if s.EnabledReason != "" {

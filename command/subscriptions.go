@@ -109,9 +109,9 @@ func (c *Commands) reviseSubscription(ctx context.Context, by Caller, dest, id u
 	}
 	bears := known.State.Settings.ExternalID
 	switch {
-	case patch.bearing != "" && (known.State.Deleted || bears != patch.bearing):
+	case patch.bearing != "" && (known.State.Status == subscription.StatusDeleted || bears != patch.bearing):
 		return eventstore.Start, errOthersName
-	case known.State.Organization != by.Organization || known.State.Destination != dest || known.State.Deleted:
+	case !known.State.VisibleTo(by.Organization, dest):
 		return eventstore.Start, subscriptionError(subscription.ErrUnknown)
 	}
 	command := subscription.Revise{
@@ -231,7 +231,8 @@ func (c *Commands) checkPins(ctx context.Context, by Caller, pins []subscription
 // subscriptionBears implements bears.
 func (c *Commands) subscriptionBears(ctx context.Context, owner uuid.UUID, externalID string) (borne, gone bool, err error) {
 	loaded, err := subscription.Aggregate.Load(ctx, c.Store, owner)
-	return !loaded.State.Deleted && loaded.State.Settings.ExternalID == externalID, loaded.State.Deleted, err
+	gone = loaded.State.Status == subscription.StatusDeleted
+	return !gone && loaded.State.Settings.ExternalID == externalID, gone, err
 }
 
 func subscriptionError(err error) error {

@@ -38,15 +38,29 @@ type (
 	}
 )
 
+// Status is what became of a token. That it has expired is told by the clock, which decisions don't know.
+type Status string
+
+// The statuses.
+const (
+	StatusNone    Status = "" // it was never issued
+	StatusIssued  Status = "issued"
+	StatusRevoked Status = "revoked"
+)
+
 // State is what decisions need.
 type State struct {
-	TokenID string // empty: nothing was issued
+	Status  Status
+	TokenID string
 	Hash    []byte
-	Revoked bool
 }
 
-func (e TokenIssued) evolve(s State) State { s.TokenID, s.Hash = e.TokenID, e.Hash; return s }
-func (TokenRevoked) evolve(s State) State  { s.Revoked = true; return s }
+func (e TokenIssued) evolve(s State) State {
+	s.Status, s.TokenID, s.Hash = StatusIssued, e.TokenID, e.Hash
+	return s
+}
+
+func (TokenRevoked) evolve(s State) State { s.Status = StatusRevoked; return s }
 
 // What an auditor's token refuses.
 var (
@@ -75,25 +89,29 @@ type (
 )
 
 func (c Issue) decide(s State) ([]Event, error) {
-	switch {
-	case s.TokenID != "" && bytes.Equal(s.Hash, c.Hash):
-		return nil, nil
-	case s.TokenID != "":
-		return nil, ErrTaken
-	case c.ExpiresAt != nil && !c.At.Before(*c.ExpiresAt):
-		return nil, ErrExpired
+	switch s.Status {
+	case StatusNone:
+		if c.ExpiresAt != nil && !c.At.Before(*c.ExpiresAt) {
+			return nil, ErrExpired
+		}
+		return []Event{TokenIssued{TokenID: c.TokenID, Name: c.Name, Hash: c.Hash, ExpiresAt: c.ExpiresAt, At: c.At}}, nil
+	case StatusIssued, StatusRevoked:
+		if bytes.Equal(s.Hash, c.Hash) {
+			return nil, nil
+		}
 	}
-	return []Event{TokenIssued{TokenID: c.TokenID, Name: c.Name, Hash: c.Hash, ExpiresAt: c.ExpiresAt, At: c.At}}, nil
+	return nil, ErrTaken
 }
 
 func (c Revoke) decide(s State) ([]Event, error) {
-	switch {
-	case s.TokenID == "":
-		return nil, ErrUnknown
-	case s.Revoked:
+	switch s.Status {
+	case StatusIssued:
+		return []Event{TokenRevoked{TokenID: s.TokenID, At: c.At}}, nil
+	case StatusRevoked:
 		return nil, nil
+	case StatusNone:
 	}
-	return []Event{TokenRevoked{TokenID: s.TokenID, At: c.At}}, nil
+	return nil, ErrUnknown
 }
 
 // Events names each fact as stored. Never rename; add ".v2" and upcast.

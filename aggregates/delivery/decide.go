@@ -77,32 +77,38 @@ func (c RecordAttempt) decide(s State) ([]Event, error) {
 	if c.Number != attempted.Number {
 		attempted.RenumberedFrom = c.Number
 	}
-	next, left := time.Time{}, false
-	if c.Trigger == Automatic {
-		next, left = c.Retry.Next(s.Automatic+1, c.At.Add(c.Outcome.Duration()))
-	}
-	switch {
-	case c.Outcome.Succeeded() || s.Status == StatusSucceeded:
-		attempted.Status = StatusSucceeded // once it arrived, no later answer takes that back
-	case s.Status == StatusSuperseded || s.Status == StatusDiscarded:
-		attempted.Status = s.Status
-	case left && s.Status != StatusFailed:
-		attempted.Status, attempted.NextAttemptAt = StatusPending, next
-	default:
-		attempted.Status = StatusFailed
-	}
+	attempted.Status, attempted.NextAttemptAt = c.after(s)
 	return []Event{attempted}, nil
 }
 
+// after is the status after the attempt and, where that is pending, when the next one is due.
+func (c RecordAttempt) after(s State) (Status, time.Time) {
+	if c.Outcome.Succeeded() {
+		return StatusSucceeded, time.Time{} // whatever it was before: it has arrived
+	}
+	switch status := s.status(); status {
+	case StatusPending:
+		if c.Trigger == Automatic {
+			if next, left := c.Retry.Next(s.Automatic+1, c.At.Add(c.Outcome.Duration())); left {
+				return StatusPending, next
+			}
+		}
+		return StatusFailed, time.Time{}
+	case StatusSucceeded, StatusFailed, StatusSuperseded, StatusDiscarded:
+		return status, time.Time{} // a failure takes nothing back
+	}
+	return StatusFailed, time.Time{}
+}
+
 func (c Supersede) decide(s State) ([]Event, error) {
-	if s.Status != "" && s.Status != StatusPending || s.Attempts > 0 {
+	if s.status() != StatusPending || s.Attempts > 0 {
 		return nil, nil
 	}
 	return []Event{Superseded{By: c.By, At: c.At}}, nil
 }
 
 func (c Discard) decide(s State) ([]Event, error) {
-	if s.Status != "" && s.Status != StatusPending {
+	if s.status() != StatusPending {
 		return nil, nil
 	}
 	return []Event{Discarded{Reason: c.Reason, At: c.At}}, nil
@@ -114,12 +120,15 @@ func (c RequestReplay) decide(s State) ([]Event, error) {
 		return nil, nil
 	case s.Replay != uuid.Nil:
 		return nil, ErrReplaying
-	case s.Status == StatusSuperseded:
-		return nil, ErrSuperseded
-	case s.Status == StatusDiscarded:
-		return nil, ErrDiscarded
-	case s.Status == "" || s.Status == StatusPending:
-		return nil, ErrInFlight
 	}
-	return []Event{ReplayRequested{Organization: c.Organization, Destination: c.Destination, Replay: c.Replay, At: c.At}}, nil
+	switch s.status() {
+	case StatusSucceeded, StatusFailed:
+		return []Event{ReplayRequested{Organization: c.Organization, Destination: c.Destination, Replay: c.Replay, At: c.At}}, nil
+	case StatusSuperseded:
+		return nil, ErrSuperseded
+	case StatusDiscarded:
+		return nil, ErrDiscarded
+	case StatusPending:
+	}
+	return nil, ErrInFlight
 }

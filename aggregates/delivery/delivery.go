@@ -10,6 +10,7 @@
 package delivery
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/google/uuid"
@@ -93,11 +94,14 @@ const (
 
 // State is what decisions need. The zero state is a pending delivery that was never attempted.
 type State struct {
-	Status    Status    // "" is pending
+	Status    Status    // "" is pending, see status
 	Attempts  int       // all of them
 	Automatic int       // those of the retry schedule
 	Replay    uuid.UUID // requested and not attempted yet
 }
+
+// status is the status by its name.
+func (s State) status() Status { return cmp.Or(s.Status, StatusPending) }
 
 func (e Attempted) evolve(s State) State {
 	s.Status, s.Attempts = e.Status, e.Number

@@ -79,20 +79,34 @@ type (
 
 // VisibleTo reports whether the destination exists for an organization.
 func (s State) VisibleTo(organization uuid.UUID) bool {
-	return s.Status != "" && !s.Deleted && s.Organization == organization
+	switch s.statusFor(organization) {
+	case StatusEnabled, StatusDisabled, StatusAutoDisabled:
+		return true
+	case StatusNone, StatusDeleted:
+	}
+	return false
+}
+
+// statusFor is the status as an organization is told it: another one's destination does not exist.
+func (s State) statusFor(organization uuid.UUID) Status {
+	if s.Organization != organization {
+		return StatusNone
+	}
+	return s.Status
 }
 
 func (c Create) decide(s State) ([]Event, error) {
-	switch {
-	case s.Deleted:
-		return nil, ErrUnknown
-	case s.Status != "":
+	switch s.Status {
+	case StatusNone:
+		return []Event{
+			Created{Organization: c.Organization, Settings: c.Settings, At: c.At},
+			SecretMinted{SecretID: c.SecretID, Sealed: c.Secret, At: c.At},
+		}, nil
+	case StatusEnabled, StatusDisabled, StatusAutoDisabled:
 		return nil, nil
+	case StatusDeleted:
 	}
-	return []Event{
-		Created{Organization: c.Organization, Settings: c.Settings, At: c.At},
-		SecretMinted{SecretID: c.SecretID, Sealed: c.Secret, At: c.At},
-	}, nil
+	return nil, ErrUnknown
 }
 
 func (c Revise) decide(s State) ([]Event, error) {
@@ -186,21 +200,26 @@ func (c ExpireSecret) decide(s State) ([]Event, error) {
 }
 
 func (c AutoDisable) decide(s State) ([]Event, error) {
-	switch {
-	case s.Status == "" || s.Deleted:
-		return nil, ErrUnknown
-	case s.Status != StatusEnabled || s.Switches != c.Switches:
+	switch s.Status {
+	case StatusEnabled:
+		if s.Switches != c.Switches {
+			return nil, nil
+		}
+		return []Event{AutoDisabled{Reason: c.Reason, At: c.At}}, nil
+	case StatusDisabled, StatusAutoDisabled:
 		return nil, nil
+	case StatusNone, StatusDeleted:
 	}
-	return []Event{AutoDisabled{Reason: c.Reason, At: c.At}}, nil
+	return nil, ErrUnknown
 }
 
 func (c Delete) decide(s State) ([]Event, error) {
-	switch {
-	case s.Deleted && s.Organization == c.Organization:
+	switch s.statusFor(c.Organization) {
+	case StatusEnabled, StatusDisabled, StatusAutoDisabled:
+		return []Event{Deleted{At: c.At}}, nil
+	case StatusDeleted:
 		return nil, nil
-	case !s.VisibleTo(c.Organization):
-		return nil, ErrUnknown
+	case StatusNone:
 	}
-	return []Event{Deleted{At: c.At}}, nil
+	return nil, ErrUnknown
 }

@@ -82,18 +82,19 @@ type Sealed struct {
 // Status of a destination.
 type Status string
 
-// The statuses; the zero value belongs to a destination that does not exist.
+// The statuses.
 const (
+	StatusNone         Status = "" // it does not exist
 	StatusEnabled      Status = "enabled"
 	StatusDisabled     Status = "disabled"
 	StatusAutoDisabled Status = "auto_disabled"
+	StatusDeleted      Status = "deleted"
 )
 
 // State is what decisions need.
 type State struct {
 	Organization uuid.UUID
 	Status       Status
-	Deleted      bool
 	Switches     int // how often the status changed: what was decided about an earlier status is void
 	Settings     Settings
 	Secrets      []Secret  // oldest first, expired ones included
@@ -146,7 +147,7 @@ func (e SecretExpired) evolve(s State) State {
 func (Enabled) evolve(s State) State      { return s.switched(StatusEnabled) }
 func (Disabled) evolve(s State) State     { return s.switched(StatusDisabled) }
 func (AutoDisabled) evolve(s State) State { return s.switched(StatusAutoDisabled) }
-func (Deleted) evolve(s State) State      { s.Deleted, s.Secrets = true, nil; return s }
+func (Deleted) evolve(s State) State      { s.Status, s.Secrets = StatusDeleted, nil; return s }
 
 func (s State) switched(to Status) State {
 	s.Status = to

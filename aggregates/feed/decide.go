@@ -93,25 +93,28 @@ func (s State) changeableBy(organization uuid.UUID) error {
 }
 
 func (c Create) decide(s State) ([]Event, error) {
-	switch {
-	case s.Deleted:
-		return nil, ErrUnknown
-	case s.FeedType == TypeEvent && s.Organization == c.Organization:
-		return nil, nil
-	case s.FeedType != "":
+	switch s.Status {
+	case StatusNone:
+		return []Event{Created{Organization: c.Organization, Settings: c.Settings, Enabled: c.Enabled, At: c.At}}, nil
+	case StatusEnabled, StatusDisabled:
+		if s.FeedType == TypeEvent && s.Organization == c.Organization {
+			return nil, nil
+		}
 		return nil, ErrExists
+	case StatusDeleted:
 	}
-	return []Event{Created{Organization: c.Organization, Settings: c.Settings, Enabled: c.Enabled, At: c.At}}, nil
+	return nil, ErrUnknown
 }
 
 func (c Register) decide(s State) ([]Event, error) {
-	switch {
-	case s.Deleted:
-		return nil, ErrExists
-	case s.FeedType == "":
+	switch s.Status {
+	case StatusNone:
 		return []Event{Registered(c)}, nil
-	case s.FeedType == c.FeedType && s.Organization == c.Organization && s.Settings.Name == c.Name:
-		return nil, nil
+	case StatusEnabled, StatusDisabled:
+		if s.FeedType == c.FeedType && s.Organization == c.Organization && s.Settings.Name == c.Name {
+			return nil, nil
+		}
+	case StatusDeleted:
 	}
 	return nil, ErrExists
 }
@@ -129,10 +132,10 @@ func (c Revise) decide(s State) ([]Event, error) {
 		events = append(events, Revised{Settings: wanted, At: c.At})
 	}
 	switch {
-	case c.Enabled == nil || *c.Enabled == s.Enabled:
-	case *c.Enabled:
+	case c.Enabled == nil:
+	case *c.Enabled && s.Status != StatusEnabled:
 		events = append(events, Enabled{By: c.By, Reason: c.Reason, At: c.At})
-	default:
+	case !*c.Enabled && s.Status != StatusDisabled:
 		events = append(events, Disabled{By: c.By, Reason: c.Reason, At: c.At})
 	}
 	return events, nil
@@ -169,7 +172,7 @@ func (c DetachSource) decide(s State) ([]Event, error) {
 
 func (c Share) decide(s State) ([]Event, error) {
 	switch {
-	case s.FeedType == "" || s.FeedType != c.FeedType || s.Deleted:
+	case !s.exists() || s.FeedType != c.FeedType:
 		return nil, ErrUnknown
 	case s.VisibleTo(c.With): // the owner needs no share
 		return nil, nil
@@ -179,7 +182,7 @@ func (c Share) decide(s State) ([]Event, error) {
 
 func (c Unshare) decide(s State) ([]Event, error) {
 	switch {
-	case s.FeedType == "" || s.FeedType != c.FeedType || s.Deleted:
+	case !s.exists() || s.FeedType != c.FeedType:
 		return nil, ErrUnknown
 	case !s.sharedWith(c.With):
 		return nil, nil

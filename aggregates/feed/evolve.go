@@ -7,9 +7,11 @@ import (
 )
 
 func (e Created) evolve(s State) State {
-	s.Organization, s.FeedType = e.Organization, TypeEvent
-	s.Settings = e.Settings
-	s.Enabled, s.EnabledBy = e.Enabled, BySystem
+	s.Organization, s.FeedType, s.Settings = e.Organization, TypeEvent, e.Settings
+	s.Status, s.EnabledBy = StatusDisabled, BySystem
+	if e.Enabled {
+		s.Status = StatusEnabled
+	}
 	s.CreatedAt, s.UpdatedAt = e.At, e.At
 	return s
 }
@@ -17,7 +19,7 @@ func (e Created) evolve(s State) State {
 func (e Registered) evolve(s State) State {
 	s.Organization, s.FeedType = e.Organization, e.FeedType
 	s.Settings = Settings{Name: e.Name}
-	s.Enabled, s.EnabledBy = true, BySystem
+	s.Status, s.EnabledBy = StatusEnabled, BySystem
 	s.CreatedAt, s.UpdatedAt = e.At, e.At
 	return s
 }
@@ -28,12 +30,12 @@ func (e Revised) evolve(s State) State {
 }
 
 func (e Enabled) evolve(s State) State {
-	s.Enabled, s.EnabledBy, s.EnabledReason, s.UpdatedAt = true, e.By, e.Reason, e.At
+	s.Status, s.EnabledBy, s.EnabledReason, s.UpdatedAt = StatusEnabled, e.By, e.Reason, e.At
 	return s
 }
 
 func (e Disabled) evolve(s State) State {
-	s.Enabled, s.EnabledBy, s.EnabledReason, s.UpdatedAt = false, e.By, e.Reason, e.At
+	s.Status, s.EnabledBy, s.EnabledReason, s.UpdatedAt = StatusDisabled, e.By, e.Reason, e.At
 	return s
 }
 
@@ -59,6 +61,6 @@ func (e Unshared) evolve(s State) State {
 }
 
 func (Deleted) evolve(s State) State {
-	s.Deleted, s.Associations, s.SharedWith = true, nil, nil
+	s.Status, s.Associations, s.SharedWith = StatusDeleted, nil, nil
 	return s
 }

@@ -102,14 +102,24 @@ type Config struct {
 	Version float64 `json:"version"`
 }
 
+// Status of a feed.
+type Status string
+
+// The statuses.
+const (
+	StatusNone     Status = "" // it does not exist
+	StatusEnabled  Status = "enabled"
+	StatusDisabled Status = "disabled"
+	StatusDeleted  Status = "deleted"
+)
+
 // State is what decisions and the answers to commands need.
 type State struct {
 	Organization  uuid.UUID
-	FeedType      string // "" for a feed that does not exist
-	Deleted       bool
+	FeedType      string
+	Status        Status
 	Settings      Settings
-	Enabled       bool
-	EnabledBy     string
+	EnabledBy     string // who switched it last, on or off
 	EnabledReason string
 	Associations  []Association // oldest first
 	SharedWith    []uuid.UUID
@@ -134,10 +144,16 @@ type Association struct {
 
 // VisibleTo reports whether an organization may read the feed.
 func (s State) VisibleTo(organization uuid.UUID) bool {
-	if s.FeedType == "" || s.Deleted {
-		return false
+	return s.exists() && (s.Organization == organization || s.sharedWith(organization))
+}
+
+func (s State) exists() bool {
+	switch s.Status {
+	case StatusEnabled, StatusDisabled:
+		return true
+	case StatusNone, StatusDeleted:
 	}
-	return s.Organization == organization || s.sharedWith(organization)
+	return false
 }
 
 // Association finds an association by its id.

@@ -47,11 +47,10 @@ func (c Register) decide(s State) ([]Event, error) {
 }
 
 func (c IssueKey) decide(s State) ([]Event, error) {
-	_, issued := s.Revoked[c.KeyID]
 	switch {
 	case !s.Registered:
 		return nil, ErrUnknown
-	case issued:
+	case s.Keys[c.KeyID] != KeyStatusNone:
 		return nil, nil
 	case c.ExpiresAt != nil && !c.At.Before(*c.ExpiresAt):
 		return nil, ErrExpired
@@ -60,14 +59,15 @@ func (c IssueKey) decide(s State) ([]Event, error) {
 }
 
 func (c RevokeKey) decide(s State) ([]Event, error) {
-	revoked, issued := s.Revoked[c.KeyID]
-	switch {
-	case !s.Registered:
+	if !s.Registered {
 		return nil, ErrUnknown
-	case !issued:
-		return nil, ErrUnknownKey
-	case revoked:
-		return nil, nil
 	}
-	return []Event{KeyRevoked{KeyID: c.KeyID, At: c.At}}, nil
+	switch s.Keys[c.KeyID] {
+	case KeyStatusIssued:
+		return []Event{KeyRevoked{KeyID: c.KeyID, At: c.At}}, nil
+	case KeyStatusRevoked:
+		return nil, nil
+	case KeyStatusNone:
+	}
+	return nil, ErrUnknownKey
 }

@@ -40,22 +40,32 @@ type (
 	}
 )
 
+// KeyStatus is what became of a key. That it has expired is told by the clock, which decisions don't know.
+type KeyStatus string
+
+// The statuses of keys.
+const (
+	KeyStatusNone    KeyStatus = "" // it was never issued
+	KeyStatusIssued  KeyStatus = "issued"
+	KeyStatusRevoked KeyStatus = "revoked"
+)
+
 // State is what decisions need.
 type State struct {
 	Registered bool
-	Revoked    map[string]bool // every key issued, by id: was it revoked?
+	Keys       map[string]KeyStatus // by id
 }
 
 func (Registered) evolve(s State) State   { s.Registered = true; return s }
-func (e KeyIssued) evolve(s State) State  { return s.withKey(e.KeyID, false) }
-func (e KeyRevoked) evolve(s State) State { return s.withKey(e.KeyID, true) }
+func (e KeyIssued) evolve(s State) State  { return s.withKey(e.KeyID, KeyStatusIssued) }
+func (e KeyRevoked) evolve(s State) State { return s.withKey(e.KeyID, KeyStatusRevoked) }
 
 // withKey copies: earlier states stay as they were.
-func (s State) withKey(id string, revoked bool) State {
-	keys := make(map[string]bool, len(s.Revoked)+1)
-	maps.Copy(keys, s.Revoked)
-	keys[id] = revoked
-	s.Revoked = keys
+func (s State) withKey(id string, status KeyStatus) State {
+	keys := make(map[string]KeyStatus, len(s.Keys)+1)
+	maps.Copy(keys, s.Keys)
+	keys[id] = status
+	s.Keys = keys
 	return s
 }
 

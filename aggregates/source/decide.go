@@ -74,24 +74,29 @@ func ID(sourceType, url, handle, timezone string) uuid.UUID {
 }
 
 func (c Register) decide(s State) ([]Event, error) {
-	if s.Type != "" {
+	if s.Status != StatusNone {
 		return nil, nil
 	}
 	return []Event{Registered(c)}, nil
 }
 
 func (c Request) decide(s State) ([]Event, error) {
-	if s.Type == "" {
+	if s.Status == StatusNone {
 		return nil, ErrUnknown
 	}
 	return []Event{CollectionRequested(c)}, nil
 }
 
 func (c Start) decide(s State) ([]Event, error) {
-	switch {
-	case s.Type == "":
+	wanted := c.Number > s.Started
+	switch s.Status {
+	case StatusNone:
 		return nil, ErrUnknown
-	case c.Number <= s.Started, c.Abandons && !s.Running:
+	case StatusWaiting:
+		wanted = wanted && !c.Abandons
+	case StatusCollecting: // that visit was cut off
+	}
+	if !wanted {
 		return nil, nil
 	}
 	return []Event{CollectionStarted{Number: s.Started + 1, At: c.At}}, nil
@@ -129,10 +134,10 @@ func (c LackCredentials) decide(s State) ([]Event, error) {
 // ended says that the visit is over already, which makes ending it again a repeat.
 func (s State) ended(number int) (bool, error) {
 	switch {
-	case s.Type == "":
+	case s.Status == StatusNone:
 		return false, ErrUnknown
 	case number != s.Started:
 		return false, ErrNumber
 	}
-	return !s.Running, nil
+	return s.Status == StatusWaiting, nil
 }

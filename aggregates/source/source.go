@@ -108,44 +108,54 @@ type Note struct {
 	Text string `json:"text"`
 }
 
+// Status of a source.
+type Status string
+
+// The statuses.
+const (
+	StatusNone       Status = ""           // it does not exist
+	StatusWaiting    Status = "waiting"    // for its next visit
+	StatusCollecting Status = "collecting" // the last visit has not ended
+)
+
 // State is what decisions need.
 type State struct {
-	Type     string // "" for a source that does not exist
+	Status   Status
+	Type     string
 	URL      string
 	Handle   string
 	Timezone string
-	Started  int  // visits so far
-	Running  bool // the last of them has not ended
-	Failures int  // in a row
+	Started  int // visits so far
+	Failures int // in a row
 	Interval time.Duration
 	Created  time.Time
 }
 
 func (e Registered) evolve(s State) State {
 	s.Type, s.URL, s.Handle, s.Timezone, s.Created = e.Type, e.URL, e.Handle, e.Timezone, e.At
-	s.Interval = firstInterval
+	s.Status, s.Interval = StatusWaiting, firstInterval
 	return s
 }
 
 func (CollectionRequested) evolve(s State) State { return s }
 
 func (e CollectionStarted) evolve(s State) State {
-	s.Started, s.Running = e.Number, true
+	s.Status, s.Started = StatusCollecting, e.Number
 	return s
 }
 
 func (e CollectionCompleted) evolve(s State) State {
-	s.Running, s.Failures, s.Interval = false, 0, time.Duration(e.IntervalSeconds)*time.Second
+	s.Status, s.Failures, s.Interval = StatusWaiting, 0, time.Duration(e.IntervalSeconds)*time.Second
 	return s
 }
 
 func (e CollectionFailed) evolve(s State) State {
-	s.Running, s.Failures = false, e.Failures
+	s.Status, s.Failures = StatusWaiting, e.Failures
 	return s
 }
 
 func (CredentialsMissing) evolve(s State) State {
-	s.Running = false
+	s.Status = StatusWaiting
 	return s
 }
 

@@ -51,25 +51,40 @@ type (
 	}
 )
 
-func (s State) existsFor(organization, destination uuid.UUID) bool {
-	return s.Organization != uuid.Nil && !s.Deleted && s.Organization == organization && s.Destination == destination
+// VisibleTo reports whether the subscription exists for an organization, at one of its destinations.
+func (s State) VisibleTo(organization, destination uuid.UUID) bool {
+	switch s.statusFor(organization, destination) {
+	case StatusActive, StatusInactive:
+		return true
+	case StatusNone, StatusDeleted:
+	}
+	return false
+}
+
+// statusFor is the status as an organization is told it: that of another one, or at another destination, does not exist.
+func (s State) statusFor(organization, destination uuid.UUID) Status {
+	if s.Organization != organization || s.Destination != destination {
+		return StatusNone
+	}
+	return s.Status
 }
 
 func (c Create) decide(s State) ([]Event, error) {
-	switch {
-	case s.Deleted:
-		return nil, ErrUnknown
-	case s.Organization != uuid.Nil:
+	switch s.Status {
+	case StatusNone:
+		if err := c.Settings.Validate(); err != nil {
+			return nil, err
+		}
+		return []Event{Created{Organization: c.Organization, Destination: c.Destination, Settings: c.Settings, At: c.At}}, nil
+	case StatusActive, StatusInactive:
 		return nil, nil
+	case StatusDeleted:
 	}
-	if err := c.Settings.Validate(); err != nil {
-		return nil, err
-	}
-	return []Event{Created{Organization: c.Organization, Destination: c.Destination, Settings: c.Settings, At: c.At}}, nil
+	return nil, ErrUnknown
 }
 
 func (c Revise) decide(s State) ([]Event, error) {
-	if !s.existsFor(c.Organization, c.Destination) {
+	if !s.VisibleTo(c.Organization, c.Destination) {
 		return nil, ErrUnknown
 	}
 	var events []Event
@@ -81,10 +96,10 @@ func (c Revise) decide(s State) ([]Event, error) {
 		events = append(events, Revised{Settings: merged, At: c.At})
 	}
 	switch {
-	case c.Active == nil || *c.Active == s.Active:
-	case *c.Active:
+	case c.Active == nil:
+	case *c.Active && s.Status != StatusActive:
 		events = append(events, Activated{At: c.At})
-	default:
+	case !*c.Active && s.Status != StatusInactive:
 		events = append(events, Deactivated{At: c.At})
 	}
 	return events, nil
@@ -118,22 +133,30 @@ func (c Revise) Merge(d Settings) Settings {
 }
 
 func (c Deactivate) decide(s State) ([]Event, error) {
-	switch {
-	case s.Organization == uuid.Nil || s.Deleted:
-		return nil, ErrUnknown
-	case !s.Active || s.Switches != c.Switches:
+	switch s.Status {
+	case StatusActive:
+		if s.Switches != c.Switches {
+			return nil, nil
+		}
+		return []Event{Deactivated{Reason: c.Reason, At: c.At}}, nil
+	case StatusInactive:
 		return nil, nil
+	case StatusNone, StatusDeleted:
 	}
-	return []Event{Deactivated{Reason: c.Reason, At: c.At}}, nil
+	return nil, ErrUnknown
 }
 
 func (c Delete) decide(s State) ([]Event, error) {
-	byPlatform := c.Organization == uuid.Nil && s.Organization != uuid.Nil
-	switch {
-	case s.Deleted && (byPlatform || s.Organization == c.Organization):
-		return nil, nil
-	case !byPlatform && !s.existsFor(c.Organization, c.Destination):
-		return nil, ErrUnknown
+	status := s.Status // as the platform sees it
+	if c.Organization != uuid.Nil {
+		status = s.statusFor(c.Organization, c.Destination)
 	}
-	return []Event{Deleted{At: c.At}}, nil
+	switch status {
+	case StatusActive, StatusInactive:
+		return []Event{Deleted{At: c.At}}, nil
+	case StatusDeleted:
+		return nil, nil
+	case StatusNone:
+	}
+	return nil, ErrUnknown
 }

@@ -71,25 +71,35 @@ type Pin struct {
 	FeedID   uuid.UUID `json:"feedId"`
 }
 
+// Status of a subscription.
+type Status string
+
+// The statuses.
+const (
+	StatusNone     Status = "" // it does not exist
+	StatusActive   Status = "active"
+	StatusInactive Status = "inactive"
+	StatusDeleted  Status = "deleted"
+)
+
 // State is what decisions need.
 type State struct {
 	Organization uuid.UUID
 	Destination  uuid.UUID
+	Status       Status
 	Settings     Settings
-	Active       bool
-	Deleted      bool
 	Switches     int // how often it was switched on or off: what was decided about an earlier state is void
 }
 
 func (e Created) evolve(s State) State {
-	s.Organization, s.Destination, s.Settings, s.Active = e.Organization, e.Destination, e.Settings, true
+	s.Organization, s.Destination, s.Status, s.Settings = e.Organization, e.Destination, StatusActive, e.Settings
 	return s
 }
 
 func (e Revised) evolve(s State) State   { s.Settings = e.Settings; return s }
-func (Activated) evolve(s State) State   { s.Active = true; s.Switches++; return s }
-func (Deactivated) evolve(s State) State { s.Active = false; s.Switches++; return s }
-func (Deleted) evolve(s State) State     { s.Deleted, s.Active = true, false; return s }
+func (Activated) evolve(s State) State   { s.Status = StatusActive; s.Switches++; return s }
+func (Deactivated) evolve(s State) State { s.Status = StatusInactive; s.Switches++; return s }
+func (Deleted) evolve(s State) State     { s.Status = StatusDeleted; return s }
 
 // Equal compares two settings; the order of types and pins means nothing.
 func (d Settings) Equal(o Settings) bool {

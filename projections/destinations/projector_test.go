@@ -126,7 +126,7 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 }
 
 func randomCommand(r *rapid.T, s destination.State, at time.Time) destination.Command {
-	if s.Status == "" || s.Deleted {
+	if s.Status == destination.StatusNone || s.Status == destination.StatusDeleted {
 		return destination.Create{
 			Organization: org, SecretID: uuid.New(), Secret: []byte("s"), At: at,
 			Settings: destination.Settings{Name: "CRM", URL: "https://example.org/hook", ExternalID: rapid.SampledFrom([]string{"", "crm"}).Draw(r, "external id")},
