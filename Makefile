@@ -5,6 +5,7 @@ BENCH     ?= .
 BENCHTIME ?= 2s
 KILLS     ?= 100
 DELIVERIES ?= 5000
+STRICT    ?= 23.10
 GO        ?= go
 TOOL       = $(GO) tool -modfile=.ci/tools/go.mod
 COMPOSE   ?= docker compose -f deploy/compose.yaml
@@ -92,6 +93,10 @@ bench-delivery: postgres ## Measure delivery end to end: throughput, fan-out, la
 test-eventstore: ## Hold a real EventStoreDB to the store's contract (URL=esdb://user:password@host:2113?tls=true)
 	@test -n '$(URL)' || { echo 'name a server: make test-eventstore URL=esdb://localhost:2113?tls=false' >&2; exit 2; }
 	CARILLON_TEST_EVENTSTORE_URL='$(URL)' $(GO) test -count=1 -timeout 10m ./eventstore/esdb/...
+
+.PHONY: test-strict
+test-strict: postgres ## Run the tests beside a node that is as unkind as real servers are (STRICT=23.10 or 25.0)
+	CARILLON_TEST_STRICT='$(STRICT)' $(GO) test -timeout 10m ./eventstore/... ./projections/... ./cmd/...
 
 # Parts of the above.
 

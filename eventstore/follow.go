@@ -27,10 +27,10 @@ func Follow(ctx context.Context, store Store, after Position, filter Filter, log
 					break
 				}
 				backoff = minBackoff
-				if message.Event != nil && !after.Before(message.Position) {
-					continue
-				}
 				if !message.CaughtUp {
+					if !after.Before(message.Position) { // a repeat, or a checkpoint behind what has come
+						continue
+					}
 					after = message.Position
 				}
 				if !yield(message) {

@@ -54,9 +54,11 @@ type verdict struct {
 	present string              // the present store; "" as long as it is empty
 }
 
+const endsBefore = "the event store ends before the checkpoint"
+
 // judge compares a checkpoint with the store that the process runs on. A checkpoint of another store is worthless: its
-// position is in the middle of something else there. So is one beyond the store's end, or whose last event is gone,
-// which is what a restored older backup looks like.
+// position is in the middle of something else there. So is one whose last event is gone, which is what a restored older
+// backup looks like. One that is beyond the store's end, and has its last event there, goes on after that.
 //
 // Read models are then built anew, as they hold positions themselves. A process manager goes on after its last event,
 // if the store has it: it has drawn the consequences of all events up to there, which are in the copy too, and should
@@ -80,6 +82,10 @@ func (r *Runner) judge(ctx context.Context, s *session, readModel bool) (verdict
 		return v, nil
 	case s.store != "" && s.store != present:
 		v.why = "the event store is another one than the checkpoint's"
+	case head.Before(s.position) && found:
+		// It was restored from an older backup, or it has sent a checkpoint past its newest event, as some servers do.
+		// All that was taken in is there either way, and what comes next may stand before the checkpoint.
+		return verdict{why: endsBefore, resume: true, at: at, present: present}, nil
 	case head.Before(s.position):
 		v.why = "the event store ends before the checkpoint: it was restored from an older backup"
 	case s.anchor.stream != "" && !found:
@@ -104,6 +110,9 @@ func (r *Runner) reconcile(ctx context.Context, s *session, c consumer, log *slo
 		return nil
 	case v.why == "":
 		return s.belongTo(ctx, v.present)
+	case v.resume && v.why == endsBefore: // nothing of it is missing
+		log.Info("checkpoint moved back to the last event that was taken in", "why", v.why, "was", s.position.String(), "now", v.at.String())
+		return s.moveTo(ctx, v.present, v.at)
 	case v.resume:
 		log.Warn("checkpoint moved: going on after the last event that was taken in, which the event store has", "why", v.why, "was", s.position.String(), "now", v.at.String())
 		return s.moveTo(ctx, v.present, v.at)

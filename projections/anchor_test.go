@@ -143,6 +143,24 @@ func TestAnotherStoreBeginsFromNothing(t *testing.T) {
 	}
 }
 
+// Real servers send checkpoints past their newest event.
+func TestACheckpointPastTheNewestEventGoesOn(t *testing.T) {
+	w := newWorld(t)
+	store, stream := w.embedded(), eventstore.StreamName("thing", uuid.New())
+	list := things(3)
+	w.lives(store, w.put(store, stream, eventstore.NoStream, list[:2]))
+	if _, err := w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET commit = commit + 100000, prepare = 0"); err != nil {
+		t.Fatal(err)
+	}
+	if seen := w.lives(store, w.put(store, stream, 1, list[2:])); !slices.Equal(seen, ids(list[2:])) {
+		t.Errorf("given %d events, want the new one", len(seen))
+	}
+	var events int
+	if err := w.pool.QueryRow(w.ctx, "SELECT events FROM carillon.checkpoints WHERE name = 'tally'").Scan(&events); err != nil || events != 3 {
+		t.Errorf("%d events, %v: it was built anew", events, err)
+	}
+}
+
 func TestTheSameStoreGoesOn(t *testing.T) {
 	w := newWorld(t)
 	store, stream := w.embedded(), eventstore.StreamName("thing", uuid.New())

@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -139,10 +140,7 @@ func (p *Progress) Settle(ctx context.Context, store eventstore.Store, model Rea
 		at = p.stored(ctx, model.Name)
 	}
 	last := at
-	for message, err := range store.Subscribe(ctx, at, model.Filter) {
-		if err != nil {
-			return fmt.Errorf("settle %s: %w", model.Name, err)
-		}
+	for message := range eventstore.Follow(ctx, store, at, model.Filter, slog.New(slog.DiscardHandler)) {
 		if message.CaughtUp {
 			break
 		}
@@ -150,7 +148,7 @@ func (p *Progress) Settle(ctx context.Context, store eventstore.Store, model Rea
 			last = message.Position
 		}
 	}
-	if !p.Await(ctx, last, model.Name) {
+	if ctx.Err() != nil || !p.Await(ctx, last, model.Name) {
 		return fmt.Errorf("settle %s: %w", model.Name, ctx.Err())
 	}
 	return nil

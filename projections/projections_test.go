@@ -201,7 +201,7 @@ func TestAnUndecodableEventStopsLoudlyAndMovesNoCheckpoint(t *testing.T) {
 	good := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
 	progress, stop := w.project(tally)
 	w.await(progress, good, tally.Name)
-	w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.exploded.v1")
+	bad := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.exploded.v1")
 	var stopped string
 	for deadline := time.Now().Add(patience); stopped == "" && time.Now().Before(deadline); {
 		if err := w.pool.QueryRow(w.ctx, "SELECT coalesce(stopped, '') FROM carillon.checkpoints WHERE name = 'tally'").Scan(&stopped); err != nil {
@@ -214,8 +214,8 @@ func TestAnUndecodableEventStopsLoudlyAndMovesNoCheckpoint(t *testing.T) {
 	if !strings.Contains(stopped, "thing.exploded.v1") {
 		t.Errorf("stopped = %q, want it to name the event", stopped)
 	}
-	var commit uint64
-	if err := w.pool.QueryRow(w.ctx, "SELECT commit FROM carillon.checkpoints WHERE name = 'tally'").Scan(&commit); err != nil || commit != good.Commit {
+	var commit uint64 // servers may send a checkpoint between two events
+	if err := w.pool.QueryRow(w.ctx, "SELECT commit FROM carillon.checkpoints WHERE name = 'tally'").Scan(&commit); err != nil || commit < good.Commit || commit >= bad.Commit {
 		t.Errorf("checkpoint = %d, %v, want %d", commit, err, good.Commit)
 	}
 }

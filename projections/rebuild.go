@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -14,6 +16,11 @@ import (
 
 // ErrRebuilding: somebody, here or on another node, is rebuilding this read model already.
 var ErrRebuilding = errors.New("read model is being rebuilt already")
+
+// holdAtMost is for how long the runner of the read model that serves is kept waiting by the one that replaces it.
+const holdAtMost = 10 * time.Second
+
+var errHeldTooLong = errors.New("the event store did not say in time what is new")
 
 // Rebuild builds a read model anew beside the one that serves, and then takes its place in one transaction: readers
 // see the old one, then the new one, never nothing. report, where not nil, hears how far it has come: the position,
@@ -39,7 +46,10 @@ func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head 
 	}); err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
-	if err := b.takeOver(ctx); err != nil {
+	for err = b.takeOver(ctx); errors.Is(err, errHeldTooLong) && ctx.Err() == nil; err = b.takeOver(ctx) {
+		r.Log.Info("the event store was away while a read model was about to change, trying again", "consumer", m.Name)
+	}
+	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
 	b.report(head)
@@ -50,6 +60,7 @@ func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head 
 type rebuild struct {
 	model  ReadModel
 	store  eventstore.Store
+	log    *slog.Logger
 	shadow *session // writes into a schema beside the one that serves
 	events int
 	report func(eventstore.Position)
@@ -72,10 +83,10 @@ func (r *Runner) beginRebuild(ctx context.Context, m ReadModel) (*rebuild, error
 		shadow.Close()
 		return nil, err
 	}
-	return &rebuild{model: m, store: r.Store, shadow: shadow}, nil
+	return &rebuild{model: m, store: r.Store, log: r.Log.With("consumer", "rebuild of "+m.Name), shadow: shadow}, nil
 }
 
-// catchUp reads from where the shadow is to the head, in batches.
+// catchUp reads from where the shadow is to the head, in batches. Where the subscription breaks, it goes on from there.
 func (b *rebuild) catchUp(ctx context.Context, apply func([]eventstore.Recorded) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -93,10 +104,8 @@ func (b *rebuild) catchUp(ctx context.Context, apply func([]eventstore.Recorded)
 		b.report(b.shadow.position)
 		return nil
 	}
-	for message, err := range b.store.Subscribe(ctx, b.shadow.position, b.model.Filter) {
+	for message := range eventstore.Follow(ctx, b.store, b.shadow.position, b.model.Filter, b.log) {
 		switch {
-		case err != nil:
-			return err
 		case message.CaughtUp:
 			return flush()
 		case message.Event != nil:
@@ -108,7 +117,7 @@ func (b *rebuild) catchUp(ctx context.Context, apply func([]eventstore.Recorded)
 			}
 		}
 	}
-	return errors.Join(errors.New("the subscription ended before it caught up"), ctx.Err())
+	return ctx.Err()
 }
 
 // takeOver holds the runner of the old read model at its checkpoint, applies what is still missing, and swaps. The
@@ -127,7 +136,16 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return fmt.Errorf("hold the checkpoint: %w", err)
 	}
-	if err := b.catchUp(ctx, func(batch []eventstore.Recorded) error { return b.model.Project(ctx, tx, batch) }); err != nil {
+	was, last, events := b.shadow.position, b.shadow.anchor, b.events
+	holding, release := context.WithTimeout(ctx, holdAtMost)
+	err = b.catchUp(holding, func(batch []eventstore.Recorded) error { return b.model.Project(ctx, tx, batch) })
+	waited := holding.Err()
+	release()
+	if err != nil { // what was applied in this transaction goes with it
+		b.shadow.position, b.shadow.anchor, b.events = was, last, events
+		if waited != nil && ctx.Err() == nil {
+			return errHeldTooLong
+		}
 		return err
 	}
 	at := b.shadow.position

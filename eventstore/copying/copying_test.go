@@ -9,6 +9,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -157,7 +158,9 @@ func TestACopyHasEverythingInOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ids = append(ids, entry.ID)
+			if !strings.HasPrefix(entry.Stream, "$stats-") { // a store's own
+				ids = append(ids, entry.ID)
+			}
 		}
 		return ids
 	}
@@ -167,6 +170,9 @@ func TestACopyHasEverythingInOrder(t *testing.T) {
 	for entry, err := range w.target.All(w.ctx, eventstore.Start) { // the time it was first recorded
 		if err != nil {
 			t.Fatal(err)
+		}
+		if strings.HasPrefix(entry.Stream, "$stats-") {
+			continue
 		}
 		original, ok, err := w.source.Last(w.ctx, entry.Stream)
 		if err != nil || !ok {

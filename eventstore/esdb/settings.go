@@ -68,11 +68,16 @@ func parse(connection string) (settings, error) {
 	if hosts, path, found := strings.Cut(hosts, "/"); found && path != "" {
 		return settings{}, fmt.Errorf("it has a path, %q, after %q: an event store has none, leave it out", "/"+path, hosts)
 	}
-	explicit, err := checkOptions(query)
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return settings{}, errors.New("its options can't be read: they are name=value, joined by &")
+	}
+	explicit, err := checkOptions(values)
 	if err != nil {
 		return settings{}, err
 	}
-	config, err := esdb.ParseConnectionString(strings.Replace(connection, "/?", "?", 1))
+	maps.DeleteFunc(values, func(name string, _ []string) bool { return strings.EqualFold(name, "connectionName") }) // the parser would print a warning
+	config, err := esdb.ParseConnectionString(scheme + "://" + strings.TrimSuffix(address, "/") + "?" + values.Encode())
 	if err != nil {
 		var file *fs.PathError
 		switch {
@@ -107,11 +112,7 @@ func parse(connection string) (settings, error) {
 
 // checkOptions refuses what the official parser would pass over, and says what is wrong with the rest. It returns the
 // values by lower-case name.
-func checkOptions(query string) (map[string]string, error) {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, errors.New("its options can't be read: they are name=value, joined by &")
-	}
+func checkOptions(values url.Values) (map[string]string, error) {
 	given := map[string]string{}
 	for name, list := range values {
 		known := ""

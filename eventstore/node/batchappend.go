@@ -38,6 +38,9 @@ type batch struct {
 
 // batchAppend answers any number of appends over one call. They are carried out in the order of their final messages.
 func (n *Node) batchAppend(call grpc.ServerStream) error {
+	if strict := n.config.Strict; strict != nil && strict.NoBatches {
+		return status.Error(codes.Unimplemented, "unknown method BatchAppend")
+	}
 	ctx, cancel := context.WithCancel(call.Context())
 	defer cancel()
 	var (

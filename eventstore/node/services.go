@@ -17,7 +17,7 @@ const protocolVersion = "24.10.0"
 
 func (n *Node) register(server *grpc.Server) {
 	server.RegisterService(streamsService(n), n)
-	serverfeatures.RegisterServerFeaturesServer(server, features{})
+	serverfeatures.RegisterServerFeaturesServer(server, features{strict: n.config.Strict})
 	gossip.RegisterGossipServer(server, gossiper{node: n})
 	persistent.RegisterPersistentSubscriptionsServer(server, persistentService{node: n})
 }
@@ -66,9 +66,10 @@ func unary[Request, Response any](
 // features answers the call by which clients find out what a node can do.
 type features struct {
 	serverfeatures.UnimplementedServerFeaturesServer
+	strict *Strict
 }
 
-func (features) GetSupportedMethods(context.Context, *shared.Empty) (*serverfeatures.SupportedMethods, error) {
+func (f features) GetSupportedMethods(context.Context, *shared.Empty) (*serverfeatures.SupportedMethods, error) {
 	methods := &serverfeatures.SupportedMethods{EventStoreServerVersion: protocolVersion}
 	add := func(service string, names []string, features ...string) {
 		for _, name := range names {
@@ -78,7 +79,10 @@ func (features) GetSupportedMethods(context.Context, *shared.Empty) (*serverfeat
 		}
 	}
 	groups := persistent.PersistentSubscriptions_ServiceDesc.ServiceName
-	add(streams.Streams_ServiceDesc.ServiceName, []string{"read", "append", "delete", "tombstone", "batchappend"})
+	add(streams.Streams_ServiceDesc.ServiceName, []string{"read", "append", "delete", "tombstone"})
+	if f.strict == nil || !f.strict.NoBatches || f.strict.SaysBatches {
+		add(streams.Streams_ServiceDesc.ServiceName, []string{"batchappend"})
+	}
 	add(groups, []string{"create", "update", "delete", "read", "getinfo", "replayparked", "list"}, "stream", "all")
 	add(groups, []string{"restartsubsystem"})
 	add(gossip.Gossip_ServiceDesc.ServiceName, []string{"read"})

@@ -19,19 +19,22 @@ import (
 	"carillon/eventstore/node/internal/wire"
 )
 
-// Strict is for tests: in a Config it makes the node as unkind as the real servers that a program may be run on (23.10
-// and 25.0 mixed). What passes on such a node can be expected to pass on a cluster.
+// Strict is for tests: in a Config it makes the node as unkind as the real servers that a program may be run on. What
+// passes on such a node can be expected to pass on a cluster.
 //
 //   - A live subscription to $all that more than 32 events come for at once is dropped.
-//   - Filtered subscriptions get checkpoints at the start of pages, at 0/0 and past the newest event, and none before
-//     they have caught up.
+//   - Filtered subscriptions get checkpoints at the start of pages and at 0/0, and none before they have caught up.
 //   - A position that is neither an event's nor a checkpoint's can't be read from.
 //   - The head moves by system events that nobody asked for.
+//   - The data of an append may be 1 MiB, and only the data counts.
 //
 // Its methods change what the node does from then on. The zero Strict is ready to use, by one node.
 type Strict struct {
-	// WholeSize counts type and metadata to the size of an append, as 24.10.4 does; else it is the data alone.
-	WholeSize bool
+	// Later makes it 25.0 rather than 23.10: metadata and type count too, no subscription is dropped, and a checkpoint
+	// may be past the newest event.
+	Later bool
+	// NoBatches makes it a server without BatchAppend, SaysBatches one that all the same says that it has it.
+	NoBatches, SaysBatches bool
 
 	mu       sync.Mutex
 	leader   string // the node that leads instead; "" for this one
@@ -134,7 +137,7 @@ func (s *Strict) size(event *store.EventContent) int {
 	switch {
 	case s == nil:
 		return len(event.Data) + len(event.Metadata) + 2*len(event.Type)
-	case !s.WholeSize:
+	case !s.Later:
 		return len(event.Data)
 	}
 	return len(event.Data) + len(event.Metadata) + 2*len(utf16.Encode([]rune(string(event.Type))))
@@ -187,7 +190,7 @@ func (s *Strict) readable(n *Node, commit, prepare uint64) error {
 
 // overrun reports whether a subscription is to be dropped, that had so many events to be sent while it was live.
 func (s *Strict) overrun(live bool, events int) bool {
-	return s != nil && live && events > strictLiveBuffer
+	return s != nil && !s.Later && live && events > strictLiveBuffer
 }
 
 func (s *Strict) drop() error {
@@ -196,7 +199,10 @@ func (s *Strict) drop() error {
 }
 
 // strictCheckpoints are those of a subscription that catches up.
-type strictCheckpoints struct{ pages int }
+type strictCheckpoints struct {
+	later bool
+	pages int
+}
 
 // page tells where a page of the way to the head began: the first one at the very beginning. Where the way ends with a
 // page, some servers tell what is past the newest event.
@@ -207,7 +213,7 @@ func (c *strictCheckpoints) page(page *wire.Page, began, last uint64, end bool) 
 	if !end || c.pages == 1 {
 		page.Add(func(dst []byte) []byte { return wire.AppendCheckpointAt(dst, began, 0) })
 	}
-	if end && c.pages%2 == 1 {
+	if end && c.later && c.pages%2 == 1 {
 		page.Add(func(dst []byte) []byte { return wire.AppendCheckpointAt(dst, last+1, 0) })
 	}
 }

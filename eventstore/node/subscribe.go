@@ -145,7 +145,7 @@ func newCheckpoints(options *streams.ReadReq_Options_FilterOptions, strict *Stri
 	}
 	c := &checkpoints{every: every}
 	if strict != nil {
-		c.strict = &strictCheckpoints{}
+		c.strict = &strictCheckpoints{later: strict.Later}
 	}
 	return c, nil
 }

@@ -14,18 +14,30 @@ import (
 	"carillon/eventstore/node"
 )
 
-// Start runs a node in memory until the test ends, and connects a store to it through the official client.
+// Start runs a node in memory until the test ends, and connects a store to it.
 func Start(t testing.TB) *esdb.Store {
 	t.Helper()
 	store, _ := Stoppable(t, slog.New(slog.DiscardHandler))
 	return store
 }
 
+// StartStrict is Start for a node that is as unkind as a real server is.
+func StartStrict(t testing.TB, strict *node.Strict, log *slog.Logger) *esdb.Store {
+	t.Helper()
+	store, _ := start(t, log, strict)
+	return store
+}
+
 // Stoppable is Start with a log, and with a way to take the node from its store before the test ends.
 func Stoppable(t testing.TB, log *slog.Logger) (store *esdb.Store, stop func()) {
 	t.Helper()
+	return start(t, log, Strict())
+}
+
+func start(t testing.TB, log *slog.Logger, strict *node.Strict) (store *esdb.Store, stop func()) {
+	t.Helper()
 	socket := filepath.Join(SocketDir(t), "s")
-	stop = serve(t, node.Config{Dir: "store", FS: vfs.NewMem(), Logger: log, Strict: Strict()}, socket)
+	stop = serve(t, node.Config{Dir: "store", FS: vfs.NewMem(), Logger: log, Strict: strict}, socket)
 	store, err := esdb.OpenUnix(socket, log)
 	if err != nil {
 		t.Fatal(err)
@@ -45,12 +57,14 @@ func Serve(t testing.TB, dir, socket string) (stop func()) {
 	return serve(t, node.Config{Dir: dir, Strict: Strict()}, socket)
 }
 
-// Strict gives what makes a node as strict as real servers are, where CARILLON_TEST_STRICT is set, and nil else.
+// Strict gives what makes a node as strict as a real server is, where CARILLON_TEST_STRICT says which one: 23.10 or 25.0.
+// It is nil else.
 func Strict() *node.Strict {
-	if os.Getenv("CARILLON_TEST_STRICT") == "" {
+	version := os.Getenv("CARILLON_TEST_STRICT")
+	if version == "" {
 		return nil
 	}
-	return &node.Strict{}
+	return &node.Strict{Later: version >= "24.10"}
 }
 
 func serve(t testing.TB, config node.Config, socket string) (stop func()) {

@@ -97,6 +97,38 @@ func subscriptions(t *testing.T, store eventstore.Store) {
 			}
 		}
 	})
+	t.Run("a burst comes whole, to one who reads slowly too", func(t *testing.T) {
+		f := begin(t, store)
+		start, err := store.Head(f.ctx())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const burst = 500
+		stream := f.stream()
+		ctx, cancel := context.WithCancel(f.ctx())
+		defer cancel()
+		var came []eventstore.Recorded
+		for message, err := range store.Subscribe(ctx, start, eventstore.Categories(f.category)) {
+			switch {
+			case err != nil:
+				t.Fatalf("after %d of %d events: %v", len(came), 2*burst, err)
+			case message.CaughtUp && len(came) == 0:
+				for round := range 2 {
+					list := make([]eventstore.Proposed, burst)
+					for i := range list {
+						list[i] = event(fmt.Sprint(i))
+					}
+					f.append(stream, eventstore.Revision(round*burst-1), list...)
+				}
+			case message.Event != nil:
+				came = append(came, *message.Event)
+			}
+			if len(came) == 2*burst {
+				break
+			}
+		}
+		checkOrder(t, came)
+	})
 	t.Run("from catching up to live, nothing is missed or repeated", func(t *testing.T) {
 		f := begin(t, store)
 		start, err := store.Head(f.ctx())

@@ -112,10 +112,13 @@ func (s *Store) keep(after eventstore.Position) (stop func()) {
 func (s *Store) approach(
 	ctx context.Context, after eventstore.Position, filter eventstore.Filter, yield func(eventstore.Message, error) bool,
 ) (at eventstore.Position, more bool) {
-	caughtUp := false
+	caughtUp, stored := false, s.newest()
 	for message, err := range s.Store.Subscribe(ctx, after, filter) {
 		if message.CaughtUp {
 			caughtUp = true
+			if after.Before(stored) { // what was stored before the subscription has come, as far as it concerns the caller
+				after = stored
+			}
 		} else if err == nil {
 			after = message.Position
 		}
@@ -127,6 +130,13 @@ func (s *Store) approach(
 		}
 	}
 	return after, false
+}
+
+// newest is the position of the newest event that has come.
+func (s *Store) newest() eventstore.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept.newest()
 }
 
 func (s *Store) keeps(after eventstore.Position) bool {

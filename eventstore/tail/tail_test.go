@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/eventstore"
+	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest"
 	"carillon/eventstore/tail"
@@ -199,4 +200,35 @@ func TestSilentConsumersHearHowFarTheyHaveCome(t *testing.T) {
 			return
 		}
 	}
+}
+
+// On servers that send no checkpoint when a subscriber has caught up, one whom nothing of late concerns reads along all
+// the same.
+func TestWhoHasCaughtUpReadsAlong(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	below := &counted{Store: nodetest.StartStrict(t, &node.Strict{}, slog.New(slog.DiscardHandler))}
+	store := tail.New(below, slog.New(slog.DiscardHandler))
+	want := []eventstore.Position{record(t, store, "rare")}
+	for range 20 {
+		record(t, store, "other")
+	}
+	first := newConsumer() // keeps the shared subscription, from before the other one comes
+	go first.follow(ctx, store, "other", 21)
+	<-first.caught
+	late := newConsumer()
+	go late.follow(ctx, store, "rare", 2)
+	<-late.caught
+	for below.open.Load() > 1 {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%d subscriptions are open, want the shared one alone", below.open.Load())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	want = append(want, record(t, store, "rare"))
+	late.check(t, want)
+	record(t, store, "other")
+	<-first.ended
 }

@@ -33,6 +33,14 @@ func newWindow(before eventstore.Position, events, bytes int) *window {
 	return &window{before: before, ring: make([]*eventstore.Recorded, events), most: bytes, readers: map[*reader]struct{}{}}
 }
 
+// newest is the position of the newest event, or that before the first one to come.
+func (w *window) newest() eventstore.Position {
+	if w.first == w.next {
+		return w.before
+	}
+	return w.ring[(w.next-1)%uint64(len(w.ring))].Position
+}
+
 // goesOnFrom reports whether nothing that came after a position is missing.
 func (w *window) goesOnFrom(after eventstore.Position) bool { return !after.Before(w.before) }
 

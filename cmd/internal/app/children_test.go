@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
 )
 
 // childRole makes this test binary one of the processes of the torture.
@@ -74,7 +75,7 @@ func serverChild() error {
 }
 
 func nodeChild() error {
-	n, err := node.Open(node.Config{Dir: os.Getenv("CHILD_DATA")})
+	n, err := node.Open(node.Config{Dir: os.Getenv("CHILD_DATA"), Strict: nodetest.Strict()})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotUp, err)
 	}

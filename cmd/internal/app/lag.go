@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -48,10 +49,8 @@ func (l *lags) of(ctx context.Context, consumer projections.Status, head eventst
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for message, err := range l.store.Subscribe(ctx, after, filter) {
+	for message := range eventstore.Follow(ctx, l.store, after, filter, slog.New(slog.DiscardHandler)) {
 		switch {
-		case err != nil:
-			return 0, fmt.Errorf("lag of %s: %w", consumer.Name, err)
 		case message.Event != nil:
 			return max(0, l.now().Sub(message.Event.Created)), nil // clocks may differ
 		case message.CaughtUp:

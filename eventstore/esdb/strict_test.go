@@ -1,0 +1,164 @@
+package esdb_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest"
+)
+
+// Both contracts hold on a node that is as unkind as real servers are, and where it takes no batches.
+func TestContractOnStrictNodes(t *testing.T) {
+	t.Parallel()
+	for name, strict := range map[string]*node.Strict{
+		"23.10": {}, "25.0": {Later: true}, "a server without batches": {NoBatches: true}, "one that refuses them": {NoBatches: true, SaysBatches: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler)))
+		})
+	}
+}
+
+// What a burst does to a live subscription is no trouble: nobody hears of it but who counts.
+func TestABurstIsNoTrouble(t *testing.T) {
+	t.Parallel()
+	var logged lockedBuffer
+	strict := &node.Strict{}
+	store := nodetest.StartStrict(t, strict, slog.New(slog.NewTextHandler(&logged, nil)))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const rounds, burst = 5, 200
+	stream, seen := "burst-"+uuid.NewString(), 0
+	for message, err := range store.Subscribe(ctx, eventstore.Start, eventstore.Categories("burst")) {
+		if err != nil {
+			t.Fatalf("after %d events: %v", seen, err)
+		}
+		if message.Event != nil {
+			if message.Event.Revision != eventstore.Revision(seen) {
+				t.Fatalf("revision %d came, want %d", message.Event.Revision, seen)
+			}
+			seen++
+		}
+		if seen == rounds*burst {
+			break
+		}
+		if message.Event == nil && !message.CaughtUp || seen%burst != 0 || seen > 0 && message.CaughtUp {
+			continue
+		}
+		list := make([]eventstore.Proposed, burst)
+		for i := range list {
+			list[i] = eventstore.Proposed{ID: uuid.New(), Type: "burst.came.v1", Data: []byte(`{}`)}
+		}
+		if _, err := store.Append(ctx, stream, eventstore.Revision(seen-1), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strict.Dropped() == 0 || store.Resubscribed() == 0 {
+		t.Errorf("dropped %d times, counted %d: the node was not strict", strict.Dropped(), store.Resubscribed())
+	}
+	if text := logged.String(); text != "" {
+		t.Errorf("logged %s", text)
+	}
+}
+
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// A position between two events is not one that a server knows, and no checkpoint that it sends is one of these.
+func TestEveryCheckpointCanBeResumedFrom(t *testing.T) {
+	t.Parallel()
+	for name, strict := range map[string]*node.Strict{"23.10": {}, "25.0": {Later: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			resumed(t, nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler)))
+		})
+	}
+}
+
+func resumed(t *testing.T, store *esdb.Store) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 40 {
+		for _, category := range []string{"mine-", "other-", "other-"} {
+			event := eventstore.Proposed{ID: uuid.New(), Type: "thing.happened.v1", Data: bytes.Repeat([]byte(" "), 4<<10)}
+			if _, err := store.Append(ctx, category+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{event}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rest := func(after eventstore.Position) (positions []eventstore.Position, events int) {
+		for message, err := range store.Subscribe(ctx, after, eventstore.Categories("mine")) {
+			switch {
+			case err != nil:
+				t.Fatalf("after %s: %v", after, err)
+			case message.CaughtUp:
+				return positions, events
+			case message.Event != nil:
+				events++
+			case !after.Before(message.Position):
+				t.Errorf("a checkpoint at %s came after %s", message.Position, after)
+			}
+			after = message.Position
+			positions = append(positions, after)
+		}
+		t.Fatal("the subscription ended")
+		return nil, 0
+	}
+	all, total := rest(eventstore.Start)
+	if total != 40 {
+		t.Fatalf("%d events, want 40", total)
+	}
+	for _, position := range all {
+		_, before := 0, 0
+		for message, err := range store.All(ctx, eventstore.Start) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(message.Stream, "mine-") && !position.Before(message.Position) {
+				before++
+			}
+		}
+		if _, more := rest(position); before+more != 40 {
+			t.Errorf("%d events up to %s and %d after it, want 40 together", before, position, more)
+		}
+	}
+	var between eventstore.Position
+	for first := range store.All(ctx, eventstore.Start) {
+		between = eventstore.Position{Commit: first.Position.Commit + 1, Prepare: first.Position.Commit + 1}
+		break
+	}
+	for _, err := range store.Subscribe(ctx, between, eventstore.Filter{}) {
+		if !errors.Is(err, eventstore.ErrUnavailable) {
+			t.Errorf("a position between two events: %v", err)
+		}
+		break
+	}
+}
