@@ -112,6 +112,41 @@ var hostile = map[string]struct {
 	"formatting in tables": {2000, func(n int) string {
 		return "<table>" + times(200, `<font color="%d">`) + strings.Repeat("<tr><td><table>x", 10*n)
 	}},
+	"references to one part": {5000, func(n int) string {
+		return times(n, `<div itemscope itemtype="https://schema.org/Event" itemref="p"><i itemprop="name">e%d</i></div>`) +
+			`<div id="p">` + times(n, `<i itemprop="image">%d</i>`) + "</div>"
+	}},
+	"references to each other": {5000, func(n int) string {
+		return times(n, `<div itemscope itemtype="https://schema.org/Event" id="e%[1]d" itemprop="subEvent" itemref="e0 e1 e2 e3 e4 e5 e6 e7 e8 e9"><i itemprop="name">e%[1]d</i></div>`) +
+			`<div itemscope itemtype="https://schema.org/Event" itemref="e0"></div>`
+	}},
+	"properties in properties": {400, func(n int) string {
+		return `<div itemscope itemtype="https://schema.org/Event">` + strings.Repeat(`<div itemprop="description">`, min(n, 480)) + strings.Repeat("words ", 500*n)
+	}},
+	"Microdata of one id": {20_000, func(n int) string {
+		return times(n, `<div itemscope itemid="#x" itemtype="https://schema.org/Event"><meta itemprop="a%d" content="x"></div>`)
+	}},
+	"prefixes": {20_000, func(n int) string {
+		return `<div typeof="x">` + times(n, `<i prefix="a: b c: d e: f g%d: h" property="g:x">x</i>`)
+	}},
+	"RDFa of one subject": {20_000, func(n int) string {
+		return `<div vocab="https://schema.org/">` + times(n, `<div about="#x" typeof="Event"><i property="a%d">x</i></div>`)
+	}},
+	"microformats in microformats": {400, func(n int) string {
+		return strings.Repeat(`<div class="h-event p-name e-content">`, min(n, 480)) + strings.Repeat("words ", 500*n)
+	}},
+	"classic events": {10_000, func(n int) string {
+		return times(n, `<div class="vevent"><i class="summary">e%d</i><abbr class="dtstart" title="2026-12-05T20:00">x</abbr></div>`)
+	}},
+	"includes": {5000, func(n int) string {
+		return times(n, `<div class="vevent" itemref="p"><i class="summary">e%d</i></div>`) + `<div id="p">` + times(n, `<i class="dtstart">%d</i>`) + "</div>"
+	}},
+	"includes of each other": {200, func(n int) string {
+		return times(n, `<div class="vevent" itemref="a"></div><div class="vcard" itemref="a b"></div>`) + `<div id="a" class="vcard" itemref="b"></div><div id="b" class="vcard" itemref="a"></div>`
+	}},
+	"classes": {20_000, func(n int) string {
+		return `<div class="h-event ` + times(n, "p-x%d ") + `">` + times(n, `<i class="p-name">%d</i>`)
+	}},
 	"links in links": {200_000, func(n int) string { return strings.Repeat("<a><p>", n) }},
 	"selects":        {200_000, func(n int) string { return strings.Repeat("<select><option><table>", n) }},
 	"templates":      {200_000, func(n int) string { return strings.Repeat("<template><p>", n) }},

@@ -63,6 +63,9 @@ func (m *moderniser) walk(n *html.Node, within string, included bool) {
 
 func (m *moderniser) element(n *html.Node, within string, included bool) string {
 	var modern, kept []string
+	if n.DataAtom == atom.Img {
+		setAttr(n, "src", imageRef(n)) // the parser knows of no other
+	}
 	classic, isRoot := "", false
 	for _, class := range terms(n, "class") {
 		isRoot = isRoot || strings.HasPrefix(class, "h-")

@@ -182,7 +182,7 @@ func endsAt(o collect.Observation, end string) bool {
 		moved.Details.Instances = nil
 		for _, minutes := range []int{0, -1} { // a day ends at the midnight that begins the next
 			c := last
-			c.Start = last.End.Add(time.Duration(minutes)*time.Minute)
+			c.Start = last.End.Add(time.Duration(minutes) * time.Minute)
 			i := instance
 			i.Occurrences = append(i.Occurrences[:0:0], c)
 			moved.Details.Instances = append(moved.Details.Instances, i)

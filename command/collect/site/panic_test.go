@@ -1,0 +1,31 @@
+package site
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/candidate"
+	"carillon/command/collect/fetch"
+)
+
+func TestReaderThatPanics(t *testing.T) {
+	t.Parallel()
+	page := &fetch.Page{URL: &url.URL{Scheme: "https", User: url.User("me"), Host: "a.example", Path: "/programme", RawQuery: "token=secret"}}
+	fails := reader(func(*budget.Budget, *fetch.Page, collect.Source, time.Time) (candidate.Result, error) {
+		var none []int
+		return candidate.Result{}, errors.New(string(rune(none[len(page.Body)])))
+	})
+	_, err := fails.read(t.Context(), page, collect.Source{}, time.Now())
+	var panicked *collect.PanicError
+	if !errors.As(err, &panicked) || !errors.Is(err, collect.ErrPanicked) || panicked.Place != "https://a.example/programme" {
+		t.Fatalf("got %v", err)
+	}
+	if !strings.Contains(string(panicked.Stack), "TestReaderThatPanics") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v\n%s", err, panicked.Stack)
+	}
+}
