@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
-	"carillon/aggregates/externalid"
+	"carillon/command/reservation"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/eventstore"
@@ -38,24 +38,22 @@ type CreatedDestination struct {
 }
 
 // CreateDestination makes a destination with its first secret, and probes its endpoint at the same time.
-func (c *Commands) CreateDestination(ctx context.Context, by Caller, in DestinationInput) (CreatedDestination, eventstore.Position, error) {
-	created := CreatedDestination{ID: uuid.New()}
+func (c *Commands) CreateDestination(ctx context.Context, by Caller, in DestinationInput) (created CreatedDestination, at eventstore.Position, err error) {
 	if err := c.checkDestination(ctx, in); err != nil {
 		return created, eventstore.Start, err
 	}
-	if in.ExternalID != "" {
-		_, err := c.claim(ctx, by, by.Organization, in.ExternalID, created.ID, c.destinationBears)
-		if errors.Is(err, externalid.ErrTaken) {
-			return created, eventstore.Start, refuse(Exists, "externalId", "a destination with externalId %q exists already: use PUT to replace it, or another externalId", in.ExternalID)
-		}
-		if err != nil {
-			return created, eventstore.Start, err
-		}
+	create := func(ctx context.Context, id uuid.UUID) (err error) {
+		created.ID = id
+		at, err = c.recordDestination(ctx, by, id, in)
+		return err
 	}
-	at, err := c.recordDestination(ctx, by, created.ID, in)
+	if in.ExternalID == "" {
+		err = create(ctx, uuid.New())
+	} else {
+		err = c.destinationNames().Create(ctx, by.metadata(), reservation.Name{Scope: by.Organization, ExternalID: in.ExternalID}, create)
+	}
 	if err != nil {
-		c.unclaim(ctx, by, by.Organization, in.ExternalID, created.ID, err)
-		return created, eventstore.Start, err
+		return created, eventstore.Start, nameRefusal(err, "a destination with externalId %q exists already: use PUT to replace it, or another externalId", in.ExternalID)
 	}
 	created.Validation = c.Prober.Probe(ctx, in.URL)
 	return created, at, nil
@@ -64,33 +62,48 @@ func (c *Commands) CreateDestination(ctx context.Context, by Caller, in Destinat
 // UpsertDestination creates or replaces the destination with the input's externalId; created says which it was. Of
 // many at the same time one creates and the others replace.
 func (c *Commands) UpsertDestination(ctx context.Context, by Caller, in DestinationInput) (d CreatedDestination, created bool, at eventstore.Position, err error) {
-	d.ID = uuid.New()
 	if err := c.checkDestination(ctx, in); err != nil {
 		return d, false, eventstore.Start, err
 	}
-	owner := uuid.Nil
-	err = untilNamed(ctx, func() error {
-		if owner, err = c.claim(ctx, by, by.Organization, in.ExternalID, d.ID, c.destinationBears); !errors.Is(err, externalid.ErrTaken) {
-			return err
-		}
-		patch := in.replacing()
-		patch.bearing = in.ExternalID
-		at, err = c.ReviseDestination(ctx, by, owner, patch)
+	create := func(ctx context.Context, id uuid.UUID) (err error) {
+		d.ID, created = id, true
+		at, err = c.recordDestination(ctx, by, id, in)
 		return err
-	})
-	if err != nil || owner != uuid.Nil {
-		d.ID = owner
-		return d, false, at, err
 	}
-	if at, err = c.recordDestination(ctx, by, d.ID, in); err != nil {
-		c.unclaim(ctx, by, by.Organization, in.ExternalID, d.ID, err)
-		return d, false, eventstore.Start, err
+	replace := func(ctx context.Context, id uuid.UUID) (err error) {
+		d.ID, created = id, false
+		at, err = c.replaceNamed(ctx, by, id, in)
+		return err
 	}
-	d.Validation = c.Prober.Probe(ctx, in.URL)
-	return d, true, at, nil
+	err = c.destinationNames().Upsert(ctx, by.metadata(), reservation.Name{Scope: by.Organization, ExternalID: in.ExternalID}, create, replace)
+	if err != nil {
+		return d, false, eventstore.Start, nameRefusal(err, "")
+	}
+	if created {
+		d.Validation = c.Prober.Probe(ctx, in.URL)
+	}
+	return d, created, at, nil
 }
 
+// recordDestination begins the stream of a destination. Where another request began it, it fails with
+// ErrWrongRevision.
 func (c *Commands) recordDestination(ctx context.Context, by Caller, id uuid.UUID, in DestinationInput) (eventstore.Position, error) {
+	at, err := c.recordDestinationAt(ctx, by, id, in)
+	if !errors.Is(err, eventstore.ErrWrongRevision) && !errors.Is(err, sealing.ErrShredded) {
+		return at, err
+	}
+	// Where the other's destination was deleted already, the data key of this try came too late to be shredded with it.
+	known, err := destination.Aggregate.Load(ctx, c.Store, id)
+	if err == nil && known.State.Status == destination.StatusDeleted {
+		err = c.Vault.Shred(ctx, id)
+	}
+	if err != nil {
+		return eventstore.Start, err
+	}
+	return eventstore.Start, eventstore.ErrWrongRevision
+}
+
+func (c *Commands) recordDestinationAt(ctx context.Context, by Caller, id uuid.UUID, in DestinationInput) (eventstore.Position, error) {
 	if err := c.Vault.Create(ctx, id); err != nil {
 		return eventstore.Start, err
 	}
@@ -107,8 +120,10 @@ func (c *Commands) recordDestination(ctx context.Context, by Caller, id uuid.UUI
 		Settings: destination.Settings{
 			ExternalID: in.ExternalID, Name: in.Name, URL: in.URL, Headers: headers, DebounceWindowSeconds: in.DebounceWindowSeconds,
 		},
-	}, destination.Options{Metadata: by.metadata()})
-	return out.Position, destinationError(err)
+	}, destination.Options{
+		Metadata: by.metadata(), Known: &eventstore.Loaded[destination.State]{Revision: eventstore.NoStream}, OnlyKnown: true,
+	})
+	return out.Position, err
 }
 
 // DeleteDestination ends a destination. Its data key goes at once, and with it all that was sealed for it.
@@ -121,7 +136,8 @@ func (c *Commands) DeleteDestination(ctx context.Context, by Caller, id uuid.UUI
 	if err := c.Vault.Shred(ctx, id); err != nil {
 		return eventstore.Start, err
 	}
-	return out.Position, c.release(ctx, by, by.Organization, out.State.Settings.ExternalID, id)
+	c.destinationNames().Release(ctx, by.metadata(), reservation.Name{Scope: by.Organization, ExternalID: out.State.Settings.ExternalID}, id)
+	return out.Position, nil
 }
 
 // RotateSecret mints a secret; the others that never expired overlap for 24 hours.
@@ -170,13 +186,6 @@ func destinationError(err error) error {
 		}
 	}
 	return err
-}
-
-// destinationBears implements bears.
-func (c *Commands) destinationBears(ctx context.Context, owner uuid.UUID, externalID string) (borne, gone bool, err error) {
-	loaded, err := destination.Aggregate.Load(ctx, c.Store, owner)
-	gone = loaded.State.Status == destination.StatusDeleted
-	return !gone && loaded.State.Settings.ExternalID == externalID, gone, err
 }
 
 func (c *Commands) mintSealed(ctx context.Context, id uuid.UUID) ([]byte, error) {

@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
-	"carillon/aggregates/externalid"
 	"carillon/aggregates/subscription"
 	"carillon/command/catalog"
+	"carillon/command/reservation"
 	"carillon/eventstore"
 )
 
@@ -22,57 +22,71 @@ type SubscriptionPatch struct {
 	FeedType   *string
 	Feeds      *[]subscription.Pin
 	Active     *bool
-
-	bearing string // where not empty, it is meant for the bearer of this name only
 }
 
 // CreateSubscription subscribes a destination.
-func (c *Commands) CreateSubscription(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Settings) (uuid.UUID, eventstore.Position, error) {
-	id := uuid.New()
+func (c *Commands) CreateSubscription(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Settings) (id uuid.UUID, at eventstore.Position, err error) {
 	if err := c.checkSettings(ctx, by, dest, d); err != nil {
-		return id, eventstore.Start, err
+		return uuid.Nil, eventstore.Start, err
 	}
-	if d.ExternalID != "" {
-		_, err := c.claim(ctx, by, dest, d.ExternalID, id, c.subscriptionBears)
-		if errors.Is(err, externalid.ErrTaken) {
-			return id, eventstore.Start, refuse(Exists, "externalId", "this destination has a subscription with externalId %q already: use PUT to replace it, or another externalId", d.ExternalID)
-		}
-		if err != nil {
-			return id, eventstore.Start, err
-		}
-	}
-	at, err := c.recordSubscription(ctx, by, id, dest, d)
-	return id, at, err
-}
-
-// UpsertSubscription creates or replaces the subscription with the declaration's externalId; created says which.
-func (c *Commands) UpsertSubscription(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Settings) (id uuid.UUID, created bool, at eventstore.Position, err error) {
-	id = uuid.New()
-	if err := c.checkSettings(ctx, by, dest, d); err != nil {
-		return id, false, eventstore.Start, err
-	}
-	owner := uuid.Nil
-	err = untilNamed(ctx, func() error {
-		if owner, err = c.claim(ctx, by, dest, d.ExternalID, id, c.subscriptionBears); !errors.Is(err, externalid.ErrTaken) {
-			return err
-		}
-		patch := replacing(d)
-		patch.bearing = d.ExternalID
-		at, err = c.ReviseSubscription(ctx, by, dest, owner, patch)
+	create := func(ctx context.Context, made uuid.UUID) (err error) {
+		id = made
+		at, err = c.recordSubscription(ctx, by, id, dest, d)
 		return err
-	})
-	if err != nil || owner != uuid.Nil {
-		return owner, false, at, err
 	}
-	at, err = c.recordSubscription(ctx, by, id, dest, d)
-	return id, true, at, err
+	if d.ExternalID == "" {
+		err = create(ctx, uuid.New())
+	} else {
+		err = c.subscriptionNames().Create(ctx, by.metadata(), reservation.Name{Scope: dest, ExternalID: d.ExternalID}, create)
+	}
+	return id, at, nameRefusal(err, "this destination has a subscription with externalId %q already: use PUT to replace it, or another externalId", d.ExternalID)
 }
 
+// UpsertSubscription creates or replaces the subscription with the settings' externalId; created says which.
+func (c *Commands) UpsertSubscription(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Settings) (id uuid.UUID, created bool, at eventstore.Position, err error) {
+	if err := c.checkSettings(ctx, by, dest, d); err != nil {
+		return uuid.Nil, false, eventstore.Start, err
+	}
+	create := func(ctx context.Context, made uuid.UUID) (err error) {
+		id, created = made, true
+		at, err = c.recordSubscription(ctx, by, id, dest, d)
+		return err
+	}
+	replace := func(ctx context.Context, found uuid.UUID) (err error) {
+		id, created = found, false
+		at, err = c.replaceNamedSubscription(ctx, by, dest, id, d)
+		return err
+	}
+	err = c.subscriptionNames().Upsert(ctx, by.metadata(), reservation.Name{Scope: dest, ExternalID: d.ExternalID}, create, replace)
+	return id, created, at, nameRefusal(err, "")
+}
+
+// recordSubscription begins the stream of a subscription. Where another request began it, it fails with
+// ErrWrongRevision.
 func (c *Commands) recordSubscription(ctx context.Context, by Caller, id, dest uuid.UUID, d subscription.Settings) (eventstore.Position, error) {
 	out, err := subscription.Aggregate.Execute(ctx, c.Store, id, subscription.Create{
 		Organization: by.Organization, Destination: dest, Settings: d, At: c.now(),
-	}, subscription.Options{Metadata: by.metadata()})
+	}, subscription.Options{
+		Metadata: by.metadata(), Known: &eventstore.Loaded[subscription.State]{Revision: eventstore.NoStream}, OnlyKnown: true,
+	})
 	return out.Position, subscriptionError(err)
+}
+
+// replaceNamedSubscription replaces the subscription that has the settings' name. Where it does not have it any more,
+// it fails with ErrWrongRevision.
+func (c *Commands) replaceNamedSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, d subscription.Settings) (eventstore.Position, error) {
+	known, err := subscription.Aggregate.Load(ctx, c.Store, id)
+	switch {
+	case err != nil:
+		return eventstore.Start, err
+	case known.State.Status == subscription.StatusDeleted || known.State.Settings.ExternalID != d.ExternalID:
+		return eventstore.Start, eventstore.ErrWrongRevision
+	}
+	at, err := c.reviseSubscription(ctx, by, dest, id, known, false, replacing(d))
+	if errors.Is(err, subscription.ErrUnknown) { // deleted right now
+		err = eventstore.ErrWrongRevision
+	}
+	return at, err
 }
 
 // ReplaceSubscription makes the whole declaration what d says; its name stays. Access to the pinned feeds is checked
@@ -93,30 +107,46 @@ func replacing(d subscription.Settings) SubscriptionPatch {
 // every pinned feed, the stored ones included.
 func (c *Commands) ReviseSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, patch SubscriptionPatch) (at eventstore.Position, err error) {
 	if patch.ExternalID == nil {
-		return c.reviseSubscription(ctx, by, dest, id, patch)
+		known, err := c.knownSubscription(ctx, by, dest, id)
+		if err != nil {
+			return eventstore.Start, err
+		}
+		return c.reviseSubscription(ctx, by, dest, id, known, false, patch)
 	}
-	err = untilNamed(ctx, func() error {
-		at, err = c.reviseSubscription(ctx, by, dest, id, patch)
-		return err
-	})
-	return at, err
-}
-
-func (c *Commands) reviseSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, patch SubscriptionPatch) (eventstore.Position, error) {
-	known, err := subscription.Aggregate.Load(ctx, c.Store, id)
-	if err != nil {
+	if err := CheckExternalID("externalId", *patch.ExternalID); err != nil {
 		return eventstore.Start, err
 	}
-	bears := known.State.Settings.ExternalID
-	switch {
-	case patch.bearing != "" && (known.State.Status == subscription.StatusDeleted || bears != patch.bearing):
-		return eventstore.Start, errOthersName
-	case !known.State.VisibleTo(by.Organization, dest):
-		return eventstore.Start, subscriptionError(subscription.ErrUnknown)
+	name := reservation.Name{Scope: dest, ExternalID: *patch.ExternalID}
+	err = c.subscriptionNames().Rename(ctx, by.metadata(), id, name, func(ctx context.Context) (reservation.Renaming, error) {
+		known, err := c.knownSubscription(ctx, by, dest, id)
+		old := known.State.Settings.ExternalID
+		return reservation.Renaming{Old: old, Rename: func(ctx context.Context) (err error) {
+			at, err = c.reviseSubscription(ctx, by, dest, id, known, old != name.ExternalID, patch)
+			return err
+		}}, err
+	})
+	return at, nameRefusal(err, "another subscription of this destination has externalId %q", name.ExternalID)
+}
+
+// knownSubscription loads a subscription of a destination of the caller's organization.
+func (c *Commands) knownSubscription(ctx context.Context, by Caller, dest, id uuid.UUID) (eventstore.Loaded[subscription.State], error) {
+	known, err := subscription.Aggregate.Load(ctx, c.Store, id)
+	if err == nil && !known.State.VisibleTo(by.Organization, dest) {
+		err = subscriptionError(subscription.ErrUnknown)
 	}
+	return known, err
+}
+
+// reviseSubscription records a patch. Its name is left out, unless the subscription is renamed: that is right only at
+// the revision that is known.
+func (c *Commands) reviseSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, known eventstore.Loaded[subscription.State],
+	rename bool, patch SubscriptionPatch) (eventstore.Position, error) {
 	command := subscription.Revise{
 		Organization: by.Organization, Destination: dest, EventTypes: patch.EventTypes,
 		ScopeKind: patch.ScopeKind, FeedType: patch.FeedType, Feeds: patch.Feeds, Active: patch.Active, At: c.now(),
+	}
+	if rename {
+		command.ExternalID = patch.ExternalID
 	}
 	merged := command.Merge(known.State.Settings)
 	if err := c.checkTypes(merged.EventTypes); err != nil {
@@ -130,41 +160,9 @@ func (c *Commands) reviseSubscription(ctx context.Context, by Caller, dest, id u
 			return eventstore.Start, err
 		}
 	}
-	if patch.ExternalID != nil && *patch.ExternalID != bears {
-		command.ExternalID = patch.ExternalID
-		return c.renameSubscription(ctx, by, dest, id, known, command)
-	}
-	out, err := subscription.Aggregate.Execute(ctx, c.Store, id,
-		command, subscription.Options{Metadata: by.metadata(), Known: &known})
+	out, err := subscription.Aggregate.Execute(ctx, c.Store, id, command,
+		subscription.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: rename})
 	return out.Position, subscriptionError(err)
-}
-
-// renameSubscription records a command with another name, if the subscription is still as known. See releaseOld.
-func (c *Commands) renameSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, known eventstore.Loaded[subscription.State],
-	command subscription.Revise) (eventstore.Position, error) {
-	old, name := known.State.Settings.ExternalID, *command.ExternalID
-	if err := CheckExternalID("externalId", name); err != nil {
-		return eventstore.Start, err
-	}
-	reserved, err := c.reserved(ctx, dest, old)
-	if err != nil {
-		return eventstore.Start, err
-	}
-	_, err = c.claim(ctx, by, dest, name, id, c.subscriptionBears)
-	switch {
-	case errors.Is(err, externalid.ErrTaken):
-		return eventstore.Start, refuse(Exists, "externalId", "another subscription of this destination has externalId %q", name)
-	case err != nil:
-		return eventstore.Start, err
-	}
-	out, err := subscription.Aggregate.Execute(ctx, c.Store, id,
-		command, subscription.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: true})
-	if err != nil {
-		err = subscriptionError(err)
-		c.unclaim(ctx, by, dest, name, id, err)
-		return eventstore.Start, err
-	}
-	return out.Position, c.releaseOld(ctx, by, dest, old, reserved, id)
 }
 
 // DeleteSubscription ends a subscription; deliveries that only it asked for are discarded.
@@ -175,7 +173,8 @@ func (c *Commands) DeleteSubscription(ctx context.Context, by Caller, dest, id u
 	if err != nil {
 		return eventstore.Start, subscriptionError(err)
 	}
-	return out.Position, c.release(ctx, by, dest, out.State.Settings.ExternalID, id)
+	c.subscriptionNames().Release(ctx, by.metadata(), reservation.Name{Scope: dest, ExternalID: out.State.Settings.ExternalID}, id)
+	return out.Position, nil
 }
 
 func (c *Commands) checkSettings(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Settings) error {
@@ -226,13 +225,6 @@ func (c *Commands) checkPins(ctx context.Context, by Caller, pins []subscription
 		}
 	}
 	return nil
-}
-
-// subscriptionBears implements bears.
-func (c *Commands) subscriptionBears(ctx context.Context, owner uuid.UUID, externalID string) (borne, gone bool, err error) {
-	loaded, err := subscription.Aggregate.Load(ctx, c.Store, owner)
-	gone = loaded.State.Status == subscription.StatusDeleted
-	return !gone && loaded.State.Settings.ExternalID == externalID, gone, err
 }
 
 func subscriptionError(err error) error {
