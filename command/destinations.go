@@ -140,31 +140,32 @@ func (c *Commands) DeleteDestination(ctx context.Context, by Caller, id uuid.UUI
 	return out.Position, nil
 }
 
-// RotateSecret mints a secret; the others that never expired overlap for 24 hours.
-func (c *Commands) RotateSecret(ctx context.Context, by Caller, id uuid.UUID) (eventstore.Position, error) {
+// RotateSecret mints a secret; the others that never expired overlap for 24 hours. It returns the destination as this has
+// left it.
+func (c *Commands) RotateSecret(ctx context.Context, by Caller, id uuid.UUID) (destination.State, eventstore.Position, error) {
 	known, err := destination.Aggregate.Load(ctx, c.Store, id)
 	if err != nil {
-		return eventstore.Start, err
+		return known.State, eventstore.Start, err
 	}
 	if !known.State.VisibleTo(by.Organization) {
-		return eventstore.Start, destinationError(destination.ErrUnknown)
+		return known.State, eventstore.Start, destinationError(destination.ErrUnknown)
 	}
 	secret, err := c.mintSealed(ctx, id)
 	if err != nil {
-		return eventstore.Start, destinationError(err)
+		return known.State, eventstore.Start, destinationError(err)
 	}
 	out, err := destination.Aggregate.Execute(ctx, c.Store, id, destination.Rotate{
 		Organization: by.Organization, SecretID: uuid.New(), Secret: secret, At: c.now(),
 	}, destination.Options{Metadata: by.metadata(), Known: &known})
-	return out.Position, destinationError(err)
+	return out.State, out.Position, destinationError(err)
 }
 
-// ExpireSecret retires one secret at once.
-func (c *Commands) ExpireSecret(ctx context.Context, by Caller, id, secret uuid.UUID) (eventstore.Position, error) {
+// ExpireSecret retires one secret at once. It returns the destination as this has left it.
+func (c *Commands) ExpireSecret(ctx context.Context, by Caller, id, secret uuid.UUID) (destination.State, eventstore.Position, error) {
 	out, err := destination.Aggregate.Execute(ctx, c.Store, id, destination.ExpireSecret{
 		Organization: by.Organization, SecretID: secret, At: c.now(),
 	}, destination.Options{Metadata: by.metadata()})
-	return out.Position, destinationError(err)
+	return out.State, out.Position, destinationError(err)
 }
 
 func destinationError(err error) error {

@@ -80,6 +80,19 @@ func (q *Queries) Destination(ctx context.Context, organization uuid.UUID, ref s
 	return one[0], nil
 }
 
+// DestinationID finds a destination by its UUID or external id, as Destination does, and reads no more of it.
+func (q *Queries) DestinationID(ctx context.Context, organization uuid.UUID, ref string) (uuid.UUID, error) {
+	found, err := byRef(ref, func(column string, value any) (id uuid.UUID, err error) {
+		err = q.Pool.QueryRow(ctx, "SELECT id FROM destinations.destinations WHERE organization = $1 AND "+column+" = $2", organization, value).
+			Scan(&id)
+		return id, err
+	})
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("destination: %w", err)
+	}
+	return found, nil
+}
+
 // byRef resolves a reference: as a UUID where it has the form of one, then as an external id. The columns are named
 // "id" and "external_id".
 func byRef[T any](ref string, find func(column string, value any) (T, error)) (T, error) {

@@ -113,6 +113,8 @@ type Settings struct {
 // Secret is one signing secret. A zero ExpiresAt means that it never expires.
 type Secret struct {
 	ID        uuid.UUID
+	Sealed    []byte
+	CreatedAt time.Time
 	ExpiresAt time.Time
 }
 
@@ -127,7 +129,7 @@ func (e Created) evolve(s State) State {
 func (e Revised) evolve(s State) State { s.Settings = e.Settings; return s }
 
 func (e SecretMinted) evolve(s State) State {
-	s.Secrets, s.SecretsAt = append(s.Secrets, Secret{ID: e.SecretID}), e.At
+	s.Secrets, s.SecretsAt = append(s.Secrets, Secret{ID: e.SecretID, Sealed: e.Sealed, CreatedAt: e.At}), e.At
 	return s
 }
 
@@ -135,7 +137,7 @@ func (e SecretRotated) evolve(s State) State {
 	for _, id := range e.Expiring {
 		s.Secrets = expireAt(s.Secrets, id, e.ExpiresAt)
 	}
-	s.Secrets, s.SecretsAt = append(s.Secrets, Secret{ID: e.SecretID}), e.At
+	s.Secrets, s.SecretsAt = append(s.Secrets, Secret{ID: e.SecretID, Sealed: e.Sealed, CreatedAt: e.At}), e.At
 	return s
 }
 

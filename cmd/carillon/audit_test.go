@@ -23,7 +23,7 @@ func (s shell) destination(org string) uuid.UUID {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if _, err := s.app.Commands.RotateSecret(s.Context(), by, created.ID); err != nil {
+	if _, _, err := s.app.Commands.RotateSecret(s.Context(), by, created.ID); err != nil {
 		s.Fatal(err)
 	}
 	if _, err := s.app.Commands.DeleteDestination(s.Context(), by, created.ID); err != nil {

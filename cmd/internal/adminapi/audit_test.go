@@ -60,7 +60,7 @@ func (s *server) life(t *testing.T, by command.Caller) (id, first, second uuid.U
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Commands.RotateSecret(t.Context(), by, created.ID); err != nil {
+	if _, _, err := s.Commands.RotateSecret(t.Context(), by, created.ID); err != nil {
 		t.Fatal(err)
 	}
 	off := false

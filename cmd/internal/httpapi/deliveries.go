@@ -30,11 +30,11 @@ func (a *API) listDeliveries(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	destination, err := a.destination(r)
+	destination, err := a.destinationID(r)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	deliveries, total, err := a.Queries.Deliveries(r.Context(), callerOf(r).Organization, destination.ID, filter, a.Now())
+	deliveries, total, err := a.Queries.Deliveries(r.Context(), callerOf(r).Organization, destination, filter, a.Now())
 	if err != nil {
 		return wire.Reply{}, err
 	}

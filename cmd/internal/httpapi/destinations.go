@@ -107,7 +107,7 @@ func (a *API) getDestination(r *http.Request) (wire.Reply, error) {
 	return wire.OK(shown), err
 }
 
-// destination finds the one that the path's {ref} names.
+// destination reads the one that the path's {ref} names.
 func (a *API) destination(r *http.Request) (query.Destination, error) {
 	ref, err := reference(r, "ref")
 	if err != nil {
@@ -115,6 +115,17 @@ func (a *API) destination(r *http.Request) (query.Destination, error) {
 	}
 	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, ref, a.Now())
 	return found, wire.NotFoundError(err, "destination")
+}
+
+// destinationID is the id of the destination that the path's {ref} names. It is all that a change needs: the command
+// loads the destination itself.
+func (a *API) destinationID(r *http.Request) (uuid.UUID, error) {
+	ref, err := reference(r, "ref")
+	if err != nil {
+		return uuid.Nil, err
+	}
+	id, err := a.Queries.DestinationID(r.Context(), callerOf(r).Organization, ref)
+	return id, wire.NotFoundError(err, "destination")
 }
 
 // putDestination answers PUT /events/destinations/{ref}: it creates or replaces. An externalId that is free becomes the
@@ -129,15 +140,15 @@ func (a *API) putDestination(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	if command.UUIDShaped(ref) {
-		found, err := a.destination(r)
+		id, err := a.destinationID(r)
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		at, err := a.Commands.ReplaceDestination(r.Context(), callerOf(r), found.ID, body.input(""))
+		at, err := a.Commands.ReplaceDestination(r.Context(), callerOf(r), id, body.input(""))
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		shown, err := a.changedDestination(r, found.ID, at, maskedSecrets)
+		shown, err := a.changedDestination(r, id, at, maskedSecrets)
 		return wire.OK(shown), err
 	}
 	upserted, created, at, err := a.Commands.UpsertDestination(r.Context(), callerOf(r), body.input(ref))
@@ -157,25 +168,25 @@ func (a *API) patchDestination(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	found, err := a.destination(r)
+	id, err := a.destinationID(r)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.ReviseDestination(r.Context(), callerOf(r), found.ID, body.patch())
+	at, err := a.Commands.ReviseDestination(r.Context(), callerOf(r), id, body.patch())
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	shown, err := a.changedDestination(r, found.ID, at, maskedSecrets)
+	shown, err := a.changedDestination(r, id, at, maskedSecrets)
 	return wire.OK(shown), err
 }
 
 // deleteDestination answers DELETE /events/destinations/{ref}.
 func (a *API) deleteDestination(r *http.Request) (wire.Reply, error) {
-	found, err := a.destination(r)
+	id, err := a.destinationID(r)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.DeleteDestination(r.Context(), callerOf(r), found.ID)
+	at, err := a.Commands.DeleteDestination(r.Context(), callerOf(r), id)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -247,11 +258,11 @@ func (a *API) backfill(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	destination, err := a.destination(r)
+	id, err := a.destinationID(r)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	done, at, err := a.Commands.BackfillDestination(r.Context(), callerOf(r), destination.ID, body.since, body.until)
+	done, at, err := a.Commands.BackfillDestination(r.Context(), callerOf(r), id, body.since, body.until)
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -3,14 +3,15 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
 	"carillon/cmd/internal/wire"
 	"carillon/command/webhook"
-	"carillon/eventstore"
 	"carillon/projections/destinations"
 	"carillon/query"
 )
@@ -26,11 +27,11 @@ func (a *API) listSecrets(r *http.Request) (wire.Reply, error) {
 	if err := wire.Events.ParseQuery(r).Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	destination, err := a.destination(r)
+	found, err := a.destination(r)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return a.activeSecrets(r, destination)
+	return a.secretsReply(r, found.ID, found.Secrets)
 }
 
 // rotateSecret answers POST /events/destinations/{ref}/secrets/rotate.
@@ -38,15 +39,16 @@ func (a *API) rotateSecret(r *http.Request) (wire.Reply, error) {
 	if err := wire.DecodeNothing(r); err != nil {
 		return wire.Reply{}, err
 	}
-	destination, err := a.destination(r)
+	id, err := a.destinationID(r)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.RotateSecret(r.Context(), callerOf(r), destination.ID)
+	changed, at, err := a.Commands.RotateSecret(r.Context(), callerOf(r), id)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return a.changedSecrets(r, destination.ID, at)
+	a.awaitRouting(r.Context(), at, destinations.ReadModel.Name)
+	return a.secretsReply(r, id, activeSecrets(changed, a.Now()))
 }
 
 // expireSecret answers POST /events/destinations/{ref}/secrets/{secretId}/expire.
@@ -58,30 +60,32 @@ func (a *API) expireSecret(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	destination, err := a.destination(r)
+	id, err := a.destinationID(r)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.ExpireSecret(r.Context(), callerOf(r), destination.ID, secret)
+	changed, at, err := a.Commands.ExpireSecret(r.Context(), callerOf(r), id, secret)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return a.changedSecrets(r, destination.ID, at)
-}
-
-func (a *API) activeSecrets(r *http.Request, destination query.Destination) (wire.Reply, error) {
-	secrets, err := a.secretsOf(r.Context(), destination.ID, destination.Secrets, fullSecrets)
-	return wire.OK(secretsJSON{Secrets: secrets}), err
-}
-
-// changedSecrets lists the secrets as a write has left them.
-func (a *API) changedSecrets(r *http.Request, destination uuid.UUID, at eventstore.Position) (wire.Reply, error) {
 	a.awaitRouting(r.Context(), at, destinations.ReadModel.Name)
-	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, destination.String(), a.Now())
-	if err != nil {
-		return wire.Reply{}, wire.NotFoundError(err, "destination")
+	return a.secretsReply(r, id, activeSecrets(changed, a.Now()))
+}
+
+// activeSecrets are those of a destination that sign at a time, the newest first, as the read model lists them.
+func activeSecrets(d destination.State, now time.Time) []query.Secret {
+	var active []query.Secret
+	for _, s := range slices.Backward(d.Secrets) {
+		if s.ActiveAt(now) {
+			active = append(active, query.Secret{ID: s.ID, Sealed: s.Sealed, CreatedAt: s.CreatedAt, ExpiresAt: wire.Nullable(s.ExpiresAt)})
+		}
 	}
-	return a.activeSecrets(r, found)
+	return active
+}
+
+func (a *API) secretsReply(r *http.Request, destination uuid.UUID, active []query.Secret) (wire.Reply, error) {
+	secrets, err := a.secretsOf(r.Context(), destination, active, fullSecrets)
+	return wire.OK(secretsJSON{Secrets: secrets}), err
 }
 
 type secretsJSON struct {

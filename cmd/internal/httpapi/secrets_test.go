@@ -1,11 +1,15 @@
 package httpapi_test
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"carillon/cmd/internal/httpapi"
+	"carillon/eventstore"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -74,6 +78,29 @@ func TestRotationOverlapsForADay(t *testing.T) {
 		if strings.Contains(log, secret.Secret[6:]) || strings.Contains(stored, secret.Secret[6:]) || strings.Contains(stored, "t0ken") {
 			t.Error("a secret or a header's value is in the log or in an event in the clear")
 		}
+	}
+}
+
+// The answer to a change of secrets is what the change left, however late the read model is.
+func TestAnswersAboutSecretsDoNotHangOnTheReadModel(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	created := s.destination(t, "crm")
+	s.rewire(t, func(p *httpapi.Dependencies) {
+		p.Await = func(context.Context, eventstore.Position, ...string) bool { return false }
+	})
+	known := created.Secrets[0].ID
+	for range 5 {
+		rotated := s.rotate(t, created.ID)
+		if len(rotated) != 2 || rotated[0].ExpiresAt != nil || rotated[1].ID != known || rotated[1].ExpiresAt == nil {
+			t.Fatalf("after a rotation: %+v, want the new one and %s, which expires", rotated, known)
+		}
+		var left secretsView
+		s.do(t, request{method: "POST", path: destinationsPath + "/" + created.ID + "/secrets/" + known + "/expire"}).into(t, 200, &left)
+		if len(left.Secrets) != 1 || left.Secrets[0].ID != rotated[0].ID {
+			t.Fatalf("after an expiry: %+v, want %s alone", left.Secrets, rotated[0].ID)
+		}
+		known = rotated[0].ID
 	}
 }
 

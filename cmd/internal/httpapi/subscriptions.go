@@ -30,15 +30,15 @@ func (a *API) createSubscription(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	destination, err := a.destination(r)
+	destination, err := a.destinationID(r)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	id, at, err := a.Commands.CreateSubscription(r.Context(), callerOf(r), destination.ID, body.settings(body.ExternalID.Value))
+	id, at, err := a.Commands.CreateSubscription(r.Context(), callerOf(r), destination, body.settings(body.ExternalID.Value))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	shown, err := a.changedSubscription(r, destination.ID, id, at)
+	shown, err := a.changedSubscription(r, destination, id, at)
 	return wire.Created(shown), err
 }
 
@@ -56,11 +56,11 @@ func (a *API) listSubscriptions(r *http.Request) (wire.Reply, error) {
 	if err := q.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	destination, err := a.destination(r)
+	destination, err := a.destinationID(r)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	subscriptions, total, err := a.Queries.Subscriptions(r.Context(), callerOf(r).Organization, destination.ID, limit, offset)
+	subscriptions, total, err := a.Queries.Subscriptions(r.Context(), callerOf(r).Organization, destination, limit, offset)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -86,11 +86,11 @@ func (a *API) subscription(r *http.Request) (query.Subscription, error) {
 	if err != nil {
 		return query.Subscription{}, err
 	}
-	destination, err := a.destination(r)
+	destination, err := a.destinationID(r)
 	if err != nil {
 		return query.Subscription{}, err
 	}
-	found, err := a.Queries.Subscription(r.Context(), callerOf(r).Organization, destination.ID, ref)
+	found, err := a.Queries.Subscription(r.Context(), callerOf(r).Organization, destination, ref)
 	return found, wire.NotFoundError(err, "subscription")
 }
 
@@ -120,15 +120,15 @@ func (a *API) putSubscription(r *http.Request) (wire.Reply, error) {
 		shown, err := a.changedSubscription(r, found.Destination, found.ID, at)
 		return wire.OK(shown), err
 	}
-	destination, err := a.destination(r)
+	destination, err := a.destinationID(r)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	id, created, at, err := a.Commands.UpsertSubscription(r.Context(), callerOf(r), destination.ID, body.settings(ref))
+	id, created, at, err := a.Commands.UpsertSubscription(r.Context(), callerOf(r), destination, body.settings(ref))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	shown, err := a.changedSubscription(r, destination.ID, id, at)
+	shown, err := a.changedSubscription(r, destination, id, at)
 	if created {
 		return wire.Created(shown), err
 	}
