@@ -37,7 +37,7 @@ type Outcome[S, E any] struct {
 
 const (
 	patience   = 5 * time.Second  // with a store that can't be reached: most elections of a new leader end by then
-	contention = 20 * time.Second // with others who are faster: they wait in turn, and a busy machine takes its time
+	contention = 20 * time.Second // with other writers of the stream: they take turns, and a busy machine is slow
 	firstPause = time.Millisecond
 	maxPause   = 250 * time.Millisecond
 )

@@ -21,7 +21,6 @@ import (
 //sumtype:decl
 type Event interface{ evolve(State) State }
 
-// The facts.
 type (
 	// TokenIssued lets its bearer read the audit trail.
 	TokenIssued struct {
@@ -74,7 +73,6 @@ var (
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
-// The intentions.
 type (
 	// Issue makes a token valid. Issuing the same again changes nothing.
 	Issue struct {

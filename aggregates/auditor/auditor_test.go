@@ -58,3 +58,14 @@ func TestStreamsFollowFromTokens(t *testing.T) {
 		t.Error("two tokens share a stream")
 	}
 }
+
+func TestEachCommandInEachState(t *testing.T) {
+	t.Parallel()
+	aggregatetest.Table(t, auditor.Aggregate).
+		State("none").
+		State("issued", issued).
+		State("revoked", issued, auditor.TokenRevoked{TokenID: "abcdEFGH", At: noon}).
+		When(issue, "TokenIssued", "", "").
+		When(auditor.Issue{TokenID: "abcdEFGH", Hash: []byte("another")}, "TokenIssued", auditor.ErrTaken, auditor.ErrTaken).
+		When(auditor.Revoke{At: noon}, auditor.ErrUnknown, "TokenRevoked", "")
+}

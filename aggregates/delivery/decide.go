@@ -20,7 +20,6 @@ var (
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
-// The intentions.
 type (
 	// RecordAttempt records a request that was made. It is always recorded: it happened.
 	RecordAttempt struct {

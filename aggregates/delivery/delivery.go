@@ -23,7 +23,6 @@ import (
 //sumtype:decl
 type Event interface{ evolve(State) State }
 
-// The facts.
 type (
 	// Attempted is one request to the endpoint and its outcome.
 	Attempted struct {

@@ -130,3 +130,49 @@ func TestOnlyWhatWaitsIsSupersededOrDiscarded(t *testing.T) {
 	aggregatetest.Stream(t, delivery.Aggregate).Of(sent).When(delivery.Supersede{By: replay}).Then()
 	aggregatetest.Stream(t, delivery.Aggregate).Of(sent).When(delivery.Discard{}).Then()
 }
+
+func TestEachCommandInEachState(t *testing.T) {
+	t.Parallel()
+	attempted := func(status delivery.Status) delivery.Event {
+		return delivery.Attempted{Number: 1, Trigger: delivery.Automatic, Status: status, At: noon}
+	}
+	request := delivery.RequestReplay{Organization: org, Destination: dest, Replay: replay, At: noon}
+	aggregatetest.Table(t, delivery.Aggregate).
+		State("fresh").
+		State("tried", attempted(delivery.StatusPending)).
+		State("succeeded", attempted(delivery.StatusSucceeded)).
+		State("failed", attempted(delivery.StatusFailed)).
+		State("superseded", delivery.Superseded{At: noon}).
+		State("discarded", delivery.Discarded{At: noon}).
+		When(delivery.RecordAttempt{Number: 1}, "Attempted", "Attempted", "Attempted", "Attempted", "Attempted", "Attempted").
+		When(delivery.Supersede{}, "Superseded", "", "", "", "", "").
+		When(delivery.Discard{}, "Discarded", "Discarded", "", "", "", "").
+		When(request, delivery.ErrInFlight, delivery.ErrInFlight, "ReplayRequested", "ReplayRequested", delivery.ErrSuperseded, delivery.ErrDiscarded)
+}
+
+// What the status is after an attempt that failed or arrived, by the status before it.
+func TestStatusAfterAnAttempt(t *testing.T) {
+	t.Parallel()
+	for before, afterFailure := range map[delivery.Status]delivery.Status{
+		"":                        delivery.StatusPending, // waits are left
+		delivery.StatusPending:    delivery.StatusPending,
+		delivery.StatusSucceeded:  delivery.StatusSucceeded,
+		delivery.StatusFailed:     delivery.StatusFailed,
+		delivery.StatusSuperseded: delivery.StatusSuperseded,
+		delivery.StatusDiscarded:  delivery.StatusDiscarded,
+	} {
+		for failure, want := range map[string]delivery.Status{"http_status": afterFailure, "": delivery.StatusSucceeded} {
+			command := delivery.RecordAttempt{
+				Number: 1, Trigger: delivery.Automatic, Outcome: delivery.Outcome{FailureReason: failure}, At: noon, Retry: schedule,
+			}
+			events, err := delivery.Aggregate.Decide(delivery.State{Status: before}, command)
+			if err != nil || len(events) != 1 {
+				t.Fatal(events, err)
+			}
+			got := events[0].(delivery.Attempted)
+			if got.Status != want || (want == delivery.StatusPending) == got.NextAttemptAt.IsZero() {
+				t.Errorf("%q and failure %q: %s, next %s; want %s", before, failure, got.Status, got.NextAttemptAt, want)
+			}
+		}
+	}
+}

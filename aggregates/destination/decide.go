@@ -29,7 +29,6 @@ var (
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
-// The intentions.
 type (
 	// Create begins a destination with its first secret. Creating one that exists changes nothing.
 	Create struct {

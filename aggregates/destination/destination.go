@@ -22,7 +22,6 @@ import (
 //sumtype:decl
 type Event interface{ evolve(State) State }
 
-// The facts.
 type (
 	// Created begins a destination; it is enabled.
 	Created struct {

@@ -221,3 +221,25 @@ func TestALateAutoDisableIsVoid(t *testing.T) {
 		When(destination.AutoDisable{Switches: 2, Reason: "new failures", At: noon}).
 		Then(destination.AutoDisabled{Reason: "new failures", At: noon})
 }
+
+func TestEachCommandInEachState(t *testing.T) {
+	t.Parallel()
+	on, off, unknown := true, false, destination.ErrUnknown
+	aggregatetest.Table(t, destination.Aggregate).
+		State("none").
+		State("enabled", created, minted).
+		State("disabled", created, minted, destination.Disabled{At: noon}).
+		State("auto-disabled", created, minted, destination.AutoDisabled{At: noon}).
+		State("deleted", created, minted, destination.Deleted{At: noon}).
+		When(destination.Create{Organization: org}, "Created SecretMinted", "", "", "", unknown).
+		When(destination.Revise{Organization: org}, unknown, "", "", "", unknown).
+		When(destination.Revise{Organization: org, Enabled: &on}, unknown, "", "Enabled", "Enabled", unknown).
+		When(destination.Revise{Organization: org, Enabled: &off}, unknown, "Disabled", "", "Disabled", unknown).
+		When(destination.Rotate{Organization: org, SecretID: next, At: noon}, unknown, "SecretRotated", "SecretRotated", "SecretRotated", unknown).
+		When(destination.ExpireSecret{Organization: org, SecretID: first, At: noon},
+			unknown, destination.ErrOnlySecret, destination.ErrOnlySecret, destination.ErrOnlySecret, unknown).
+		When(destination.AutoDisable{Switches: 0}, unknown, "AutoDisabled", "", "", unknown).
+		When(destination.AutoDisable{Switches: 1}, unknown, "", "", "", unknown).
+		When(destination.Delete{Organization: org}, unknown, "Deleted", "Deleted", "Deleted", "").
+		When(destination.Delete{Organization: other}, unknown, unknown, unknown, unknown, unknown)
+}

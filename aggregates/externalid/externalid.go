@@ -18,7 +18,6 @@ import (
 //sumtype:decl
 type Event interface{ evolve(State) State }
 
-// The facts.
 type (
 	// Claimed gives the name to one owner.
 	Claimed struct {
@@ -51,7 +50,6 @@ var ErrTaken = errors.New("externalId is taken")
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
-// The intentions.
 type (
 	// Claim asks for the name. An owner who claims it again renews the claim, so that the release of an earlier one
 	// comes too late. Abandoned is the claim of an owner that does not bear the name after all, because it was never

@@ -21,7 +21,6 @@ var (
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
-// The intentions.
 type (
 	// Create begins an event feed. Creating one that exists changes nothing.
 	Create struct {

@@ -35,7 +35,6 @@ const (
 //sumtype:decl
 type Event interface{ evolve(State) State }
 
-// The facts.
 type (
 	// Created begins an event feed.
 	Created struct {

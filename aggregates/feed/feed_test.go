@@ -147,3 +147,25 @@ func TestNothingFollowsDelete(t *testing.T) {
 		aggregatetest.Stream(t, feed.Aggregate).Of(created, feed.Deleted{At: noon}).When(command).Refused(feed.ErrUnknown)
 	}
 }
+
+func TestEachCommandInEachState(t *testing.T) {
+	t.Parallel()
+	on, off, unknown, exists := true, false, feed.ErrUnknown, feed.ErrExists
+	register := feed.Register{Organization: org, FeedType: feed.TypeNews, Name: "Local news"}
+	aggregatetest.Table(t, feed.Aggregate).
+		State("none").
+		State("enabled", created).
+		State("disabled", created, feed.Disabled{At: noon}).
+		State("registered", registered).
+		State("deleted", created, feed.Deleted{At: noon}).
+		When(feed.Create{Organization: org}, "Created", "", "", exists, unknown).
+		When(feed.Create{Organization: other}, "Created", exists, exists, exists, unknown).
+		When(register, "Registered", exists, exists, "", exists).
+		When(feed.Revise{Organization: org, Enabled: &on}, unknown, "", "Enabled", unknown, unknown).
+		When(feed.Revise{Organization: org, Enabled: &off}, unknown, "Disabled", "", unknown, unknown).
+		When(feed.AttachSource{Organization: org, SourceID: site}, unknown, "SourceAttached", "SourceAttached", unknown, unknown).
+		When(feed.Share{FeedType: feed.TypeEvent, With: reader}, unknown, "Shared", "Shared", unknown, unknown).
+		When(feed.Share{FeedType: feed.TypeNews, With: reader}, unknown, unknown, unknown, "Shared", unknown).
+		When(feed.Unshare{FeedType: feed.TypeEvent, With: reader}, unknown, "", "", unknown, unknown).
+		When(feed.Delete{Organization: org}, unknown, "Deleted", "Deleted", unknown, unknown)
+}

@@ -11,7 +11,6 @@ import (
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
-// The intentions.
 type (
 	// Observe says what a source shows now. What it showed before changes nothing.
 	Observe struct {

@@ -25,7 +25,6 @@ import (
 //sumtype:decl
 type Event interface{ evolve(State) State }
 
-// The facts.
 type (
 	// Observed says that a source shows the happening: for the first time, or again after it went stale there.
 	Observed struct {

@@ -20,7 +20,6 @@ import (
 //sumtype:decl
 type Event interface{ evolve(State) State }
 
-// The facts.
 type (
 	// Added puts the happening into the feed.
 	Added struct {
@@ -79,7 +78,6 @@ var ErrUnknown = errors.New("item does not exist")
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
-// The intentions.
 type (
 	// Add puts the happening into the feed. Adding what is there changes nothing.
 	Add struct {

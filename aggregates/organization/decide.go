@@ -17,7 +17,6 @@ var (
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
-// The intentions.
 type (
 	// Register begins an organization. Registering one that exists changes nothing.
 	Register struct {

@@ -18,7 +18,6 @@ import (
 //sumtype:decl
 type Event interface{ evolve(State) State }
 
-// The facts.
 type (
 	// Registered begins an organization.
 	Registered struct {

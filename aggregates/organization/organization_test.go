@@ -55,3 +55,16 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
+
+func TestEachCommandInEachState(t *testing.T) {
+	t.Parallel()
+	unknown, unknownKey := organization.ErrUnknown, organization.ErrUnknownKey
+	aggregatetest.Table(t, organization.Aggregate).
+		State("none").
+		State("registered", registered).
+		State("key issued", registered, issued).
+		State("key revoked", registered, issued, organization.KeyRevoked{KeyID: "abcdEFGH", At: noon}).
+		When(organization.Register{Name: "Town hall"}, "Registered", "", "", "").
+		When(organization.IssueKey{KeyID: "abcdEFGH", At: noon}, unknown, "KeyIssued", "", "").
+		When(organization.RevokeKey{KeyID: "abcdEFGH"}, unknown, unknownKey, "KeyRevoked", "")
+}

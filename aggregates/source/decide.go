@@ -19,7 +19,6 @@ var (
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
-// The intentions.
 type (
 	// Register begins a source. Registering one that exists changes nothing: the id says what it is (see ID).
 	Register struct {

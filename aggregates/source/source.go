@@ -42,7 +42,6 @@ func IsPage(sourceType string) bool {
 //sumtype:decl
 type Event interface{ evolve(State) State }
 
-// The facts.
 type (
 	// Registered begins a source.
 	Registered struct {

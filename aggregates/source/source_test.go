@@ -155,3 +155,22 @@ func TestScheduleKeepsItsBounds(t *testing.T) {
 		}
 	})
 }
+
+func TestEachCommandInEachState(t *testing.T) {
+	t.Parallel()
+	unknown, number := source.ErrUnknown, source.ErrNumber
+	aggregatetest.Table(t, source.Aggregate).
+		State("none").
+		State("waiting", registered).
+		State("collecting", registered, started).
+		State("waiting again", registered, started, source.CollectionCompleted{Number: 1, At: noon}).
+		When(source.Register{Type: source.TypeSite}, "Registered", "", "", "").
+		When(source.Request{}, unknown, "CollectionRequested", "CollectionRequested", "CollectionRequested").
+		When(source.Start{Number: 1}, unknown, "CollectionStarted", "", "").
+		When(source.Start{Number: 2}, unknown, "CollectionStarted", "CollectionStarted", "CollectionStarted").
+		When(source.Start{Number: 2, Abandons: true}, unknown, "", "CollectionStarted", "").
+		When(source.Complete{Number: 1}, unknown, number, "CollectionCompleted", "").
+		When(source.Fail{Number: 1}, unknown, number, "CollectionFailed", "").
+		When(source.LackCredentials{Number: 1}, unknown, number, "CredentialsMissing", "").
+		When(source.Complete{Number: 2}, unknown, number, number, number)
+}

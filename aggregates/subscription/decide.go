@@ -15,7 +15,6 @@ var ErrUnknown = errors.New("subscription does not exist")
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
-// The intentions.
 type (
 	// Create begins a subscription. Creating one that exists changes nothing.
 	Create struct {

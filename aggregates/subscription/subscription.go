@@ -20,7 +20,6 @@ import (
 //sumtype:decl
 type Event interface{ evolve(State) State }
 
-// The facts.
 type (
 	// Created begins a subscription; it is active.
 	Created struct {

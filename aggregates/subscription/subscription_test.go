@@ -132,3 +132,23 @@ func TestALateDeactivateIsVoid(t *testing.T) {
 	aggregatetest.Stream(t, subscription.Aggregate).Of(created, subscription.Deactivated{At: noon}, subscription.Activated{At: noon}).
 		When(subscription.Deactivate{Switches: 0, Reason: "feed access lost", At: noon}).Then()
 }
+
+func TestEachCommandInEachState(t *testing.T) {
+	t.Parallel()
+	on, off, unknown, elsewhere := true, false, subscription.ErrUnknown, uuid.New()
+	aggregatetest.Table(t, subscription.Aggregate).
+		State("none").
+		State("active", created).
+		State("inactive", created, subscription.Deactivated{At: noon}).
+		State("deleted", created, subscription.Deleted{At: noon}).
+		When(subscription.Create{Organization: org, Destination: destination, Settings: all}, "Created", "", "", unknown).
+		When(subscription.Revise{Organization: org, Destination: destination}, unknown, "", "", unknown).
+		When(subscription.Revise{Organization: org, Destination: destination, Active: &on}, unknown, "", "Activated", unknown).
+		When(subscription.Revise{Organization: org, Destination: destination, Active: &off}, unknown, "Deactivated", "", unknown).
+		When(subscription.Revise{Organization: org, Destination: elsewhere}, unknown, unknown, unknown, unknown).
+		When(subscription.Deactivate{Switches: 0}, unknown, "Deactivated", "", unknown).
+		When(subscription.Deactivate{Switches: 1}, unknown, "", "", unknown).
+		When(subscription.Delete{Organization: org, Destination: destination}, unknown, "Deleted", "Deleted", "").
+		When(subscription.Delete{Organization: uuid.New(), Destination: destination}, unknown, unknown, unknown, unknown).
+		When(subscription.Delete{}, unknown, "Deleted", "Deleted", "") // the platform's
+}

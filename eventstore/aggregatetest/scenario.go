@@ -1,6 +1,6 @@
 // Package aggregatetest is the test harness of the aggregates:
 //
-//	given.Stream(t, destination.Aggregate).Of(created, secretMinted).
+//	aggregatetest.Stream(t, destination.Aggregate).Of(created, secretMinted).
 //		When(destination.Disable{Reason: "maintenance"}).
 //		Then(destination.Disabled{Reason: "maintenance"})
 //

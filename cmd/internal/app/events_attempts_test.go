@@ -71,13 +71,13 @@ func TestTwoDriversRace(t *testing.T) {
 	destination := p.connect("crm", url, 0)
 	id := deliveryOf(p.publish(), destination)
 	p.await(arrived)
-	order := delivery.RecordAttempt{
+	command := delivery.RecordAttempt{
 		Organization: organization, Destination: uuid.MustParse(destination), Number: 1, Trigger: delivery.Automatic, At: time.Now().UTC().Truncate(time.Microsecond),
 		Outcome: delivery.Outcome{FailureReason: "timeout", ErrorMessage: "the endpoint did not answer"},
 	}
 	metadata := eventstore.Metadata{Organization: organization, Actor: "deliverer"}
 	if _, err := delivery.Aggregate.Execute(t.Context(), p.app.Commands.Store, uuid.MustParse(id),
-		order, delivery.Options{Metadata: metadata}); err != nil {
+		command, delivery.Options{Metadata: metadata}); err != nil {
 		t.Fatal(err)
 	}
 	close(answer)
@@ -234,10 +234,10 @@ func TestDeletionThatWasCutOffIsFinished(t *testing.T) {
 	p := start(t, nil)
 	url, _ := p.endpoint(statuses(200))
 	id := uuid.MustParse(p.connect("crm", url, 0))
-	order := destination.Delete{Organization: organization, At: time.Now().UTC().Truncate(time.Microsecond)}
+	command := destination.Delete{Organization: organization, At: time.Now().UTC().Truncate(time.Microsecond)}
 	metadata := eventstore.Metadata{Organization: organization, Actor: "key:test"}
 	if _, err := destination.Aggregate.Execute(t.Context(), p.app.Commands.Store, id,
-		order, destination.Options{Metadata: metadata}); err != nil {
+		command, destination.Options{Metadata: metadata}); err != nil {
 		t.Fatal(err)
 	}
 	if again := p.connect("crm", url, 0); again == id.String() {

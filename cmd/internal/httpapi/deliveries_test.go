@@ -50,10 +50,10 @@ func (s *server) delivery(t *testing.T, destination string) string {
 }
 
 // happens executes a command on a delivery as the workers do, and waits until it can be read.
-func (s *server) happens(t *testing.T, id string, order delivery.Command) {
+func (s *server) happens(t *testing.T, id string, command delivery.Command) {
 	t.Helper()
 	out, err := delivery.Aggregate.Execute(t.Context(), s.Store, uuid.MustParse(id),
-		order, delivery.Options{Metadata: eventstore.Metadata{Organization: s.org, Actor: "deliverer"}})
+		command, delivery.Options{Metadata: eventstore.Metadata{Organization: s.org, Actor: "deliverer"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,21 +63,21 @@ func (s *server) happens(t *testing.T, id string, order delivery.Command) {
 // attempt is an attempt that began under a number and was answered with a status and a body.
 func (s *server) attempt(t *testing.T, destination string, number, status int, body string) delivery.RecordAttempt {
 	t.Helper()
-	order := delivery.RecordAttempt{
+	attempt := delivery.RecordAttempt{
 		Organization: s.org, Destination: uuid.MustParse(destination), Number: number, Trigger: delivery.Automatic, At: time.Now().UTC().Truncate(time.Microsecond),
 		Outcome: delivery.Outcome{ResponseStatus: status, DurationMicros: 1500},
 		Retry:   delivery.Retry{Schedule: []time.Duration{time.Hour, time.Hour}},
 	}
 	if status >= 300 {
-		order.Outcome.FailureReason, order.Outcome.ErrorMessage = "http_status", "the endpoint answered"
+		attempt.Outcome.FailureReason, attempt.Outcome.ErrorMessage = "http_status", "the endpoint answered"
 	}
 	if body != "" {
 		var err error
-		if order.Outcome.ResponseBody, err = s.Commands.Vault.Seal(t.Context(), order.Destination, []byte(body)); err != nil {
+		if attempt.Outcome.ResponseBody, err = s.Commands.Vault.Seal(t.Context(), attempt.Destination, []byte(body)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return order
+	return attempt
 }
 
 // subscribed makes a destination that is subscribed to everything.
