@@ -28,8 +28,11 @@ func (a *App) deliveryMetrics() func(delivery.Attempt) {
 	}
 }
 
-// storeMetrics registers what only the embedded node tells.
+// storeMetrics registers what the connection to the event store tells, and what only the embedded node does.
 func (a *App) storeMetrics() {
+	a.Metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "carillon_eventstore_resubscribed_total", Help: "Subscriptions that the event store dropped because of a burst, each of which went on at once.",
+	}, func() float64 { return float64(a.base.store.Resubscribed()) }))
 	if a.base.full == nil {
 		return
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"log/slog"
+	"net"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/wire"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
@@ -64,6 +66,50 @@ func on(t *testing.T, disk *narrow) (a *App, get func(path string) (status int, 
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
 		return w.Code, w.Body.String()
+	}
+}
+
+// A password that the event store refuses is not right by waiting, so it is told what is wrong.
+func TestARefusedPasswordIsTold(t *testing.T) {
+	t.Parallel()
+	tls := httptest.NewTLSServer(nil) // for its certificate
+	tls.Close()
+	embedded, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), TLS: tls.TLS, User: "admin", Password: "right"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- embedded.Serve(listener) }()
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	store, err := esdb.Open("esdb://admin:s3cret@"+listener.Addr().String()+"?tlsVerifyCert=false", log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(store.Close(), embedded.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	pool := pgtest.Pool(t)
+	if err := projections.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	a := &App{log: log, base: &infrastructure{store: store, pool: pool}}
+	api := adminapi.New(adminapi.Dependencies{Ready: a.ready, Metrics: prometheus.NewRegistry(), Now: time.Now, Log: log})
+	ready := httptest.NewRecorder()
+	api.ServeHTTP(ready, httptest.NewRequestWithContext(t.Context(), "GET", "/readyz", nil))
+	if body := ready.Body.String(); ready.Code != 503 || !strings.Contains(body, "eventStore (refuses the credentials, or its certificate is not trusted)") {
+		t.Errorf("readyz: %d %s", ready.Code, body)
+	}
+	written := httptest.NewRecorder()
+	_, err = store.Append(t.Context(), "s-"+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}})
+	wire.Feeds.WriteError(written, httptest.NewRequestWithContext(t.Context(), "POST", "/feeds", nil), err)
+	if body := written.Body.String(); written.Code != 503 || !strings.Contains(body, "refuses this server's credentials") || strings.Contains(body, "s3cret") {
+		t.Errorf("a write: %d %s", written.Code, body)
 	}
 }
 

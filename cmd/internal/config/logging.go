@@ -21,9 +21,9 @@ func (l Logging) Logger(to *os.File) *slog.Logger {
 	_ = level.UnmarshalText([]byte(l.LogLevel)) // one of the four, or info
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
 	if l.LogFormat == "json" || l.LogFormat == "auto" && !IsTerminal(to) {
-		return slog.New(slog.NewJSONHandler(to, options))
+		return slog.New(withoutRepeats(slog.NewJSONHandler(to, options)))
 	}
-	return slog.New(slog.NewTextHandler(to, options))
+	return slog.New(withoutRepeats(slog.NewTextHandler(to, options)))
 }
 
 // ProcessLogger is Logger, for all of a process: what libraries print by package log is in the same form, at debug level,

@@ -1,0 +1,82 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/config"
+)
+
+// An outage is one line a minute for each message and cause, whatever it hits, and the lines say how many they stand for.
+func TestAnOutageIsALineAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = file.Close() }()
+		log := config.Logging{LogFormat: "text"}.Logger(file)
+		read := 0
+		written := func() string {
+			t.Helper()
+			whole, err := os.ReadFile(file.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			fresh := string(whole[read:])
+			read = len(whole)
+			return fresh
+		}
+		away := errors.New("connection refused")
+		const minutes, each = 5, 8400
+		for range minutes {
+			for i := range each {
+				log.With("consumer", fmt.Sprint("c", i%12)).Warn("subscription broke",
+					"error", fmt.Errorf("append to delivery-%s after %d ms: %w: %w", uuid.New(), i, io.ErrUnexpectedEOF, away))
+				if i%10 == 0 {
+					log.Warn("could not claim", "error", away)
+				}
+				time.Sleep(time.Minute / each) //nolint:forbidigo // the clock of the test
+			}
+		}
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		broke, total := 0, 0
+		for line := range strings.Lines(written()) {
+			if strings.Contains(line, "subscription broke") {
+				broke++
+				n := 1
+				if _, count, found := strings.Cut(line, "repeated="); found {
+					if _, err := fmt.Sscan(count, &n); err != nil {
+						t.Fatal(err)
+					}
+				}
+				total += n
+			}
+		}
+		if broke > minutes+2 || total != minutes*each {
+			t.Errorf("%d lines stand for %d warnings, want at most %d for %d", broke, total, minutes+2, minutes*each)
+		}
+
+		log.Warn("subscription broke", "error", away) // the next outage is told at once
+		log.Warn("subscription broke", "error", errors.New("certificate expired"))
+		log.Warn("without a cause")
+		log.Warn("without a cause")
+		log.Error("stopped", "error", away)
+		log.Error("stopped", "error", away)
+		if text := written(); strings.Count(text, "\n") != 6 {
+			t.Errorf("want 6 lines:\n%s", text)
+		}
+		time.Sleep(2 * time.Minute)
+	})
+}
