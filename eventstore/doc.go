@@ -2,8 +2,8 @@
 // names it, and the one loop through which every decision becomes a fact, Aggregate.Execute.
 //
 //	load ──▶ decide ──▶ append at the revision that was loaded ──▶ done
-//	  ▲                        │ somebody was faster: for at most 20 s
-//	  └────────────────────────┘ the store can't be reached: for at most 3 s
+//	  ▲                        │ somebody was faster, or the store can't be reached:
+//	  └────────────────────────┘ again, for a limited time (contention, patience)
 //
 // Follow is a subscription that outlives its connection. ProcessManager is what answers events with commands.
 //
