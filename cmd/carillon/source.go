@@ -14,6 +14,7 @@ type sourceCommand struct {
 	Add     sourceAddCommand     `cmd:"" help:"Make a source known and print its id. Feeds attach it by that."`
 	List    sourceListCommand    `cmd:"" help:"List sources and how their collection goes."`
 	Collect sourceCollectCommand `cmd:"" help:"Collect a source now."`
+	Try     sourceTryCommand     `cmd:"" help:"Read a page or calendar and show its events, without a server."`
 }
 
 type sourceAddCommand struct {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -21,16 +22,11 @@ func (a *App) startCollection(s *stage) error {
 	if !a.cfg.Is(config.RoleCollect) {
 		return nil
 	}
-	policy := egress.Policy{Allow: a.cfg.CollectAllowCIDRs}
+	allow := []netip.Prefix(a.cfg.CollectAllowCIDRs)
 	if a.cfg.Dev {
-		policy.Allow = append(slices.Clone(policy.Allow), dev.Loopback...)
+		allow = append(slices.Clone(allow), dev.Loopback...)
 	}
-	fetcher, err := fetch.New(fetch.Options{
-		Transport: egress.NewTransport(policy, egress.Options{}),
-		Blocked:   func(err error) bool { return errors.Is(err, egress.ErrBlocked) },
-		UserAgent: fetch.UserAgent(Version, ""),
-		Hosts:     adapters.Hosts{Pool: a.base.pool},
-	})
+	collectors, err := Collectors(Collecting{Allow: allow, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now})
 	if err != nil {
 		return err
 	}
@@ -39,7 +35,7 @@ func (a *App) startCollection(s *stage) error {
 		Recorder:   collection.Recorder{Store: a.base.store, Now: time.Now, Log: a.log},
 		Schedule:   adapters.SourceSchedule{Queries: a.Queries},
 		Locks:      locks,
-		Collectors: map[string]collect.Collector{site.Type: site.New(fetcher, time.Now)},
+		Collectors: collectors,
 	}
 	s.run(func(ctx context.Context) error {
 		defer locks.Close()
@@ -47,4 +43,30 @@ func (a *App) startCollection(s *stage) error {
 		return nil
 	})
 	return nil
+}
+
+// Collecting is what collectors need.
+type Collecting struct {
+	Allow     []netip.Prefix // private ranges that may be reached
+	Hosts     fetch.Hosts    // shared by all who collect; nil: for this process alone
+	Unhurried bool           // the host is the user's own: there is no pace to keep
+	Now       func() time.Time
+}
+
+// Collectors are those that this version has, by source type.
+func Collectors(c Collecting) (map[string]collect.Collector, error) {
+	options := fetch.Options{
+		Transport: egress.NewTransport(egress.Policy{Allow: c.Allow}, egress.Options{}),
+		Blocked:   func(err error) bool { return errors.Is(err, egress.ErrBlocked) },
+		UserAgent: fetch.UserAgent(Version, ""),
+		Hosts:     c.Hosts,
+	}
+	if c.Unhurried {
+		options.Interval = -1
+	}
+	fetcher, err := fetch.New(options)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]collect.Collector{site.Type: site.New(fetcher, c.Now)}, nil
 }

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"carillon/aggregates/happening"
+	"carillon/cmd/internal/app"
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/dev"
+	"carillon/command/collect"
+)
+
+type sourceTryCommand struct {
+	URL      string `arg:"" help:"Address of a page or calendar."`
+	Type     string `default:"site" enum:"site,sitemap,siteIndexPage" help:"site, sitemap or siteIndexPage (${default})."`
+	Timezone string `placeholder:"ZONE" help:"IANA name of the zone of dates that name none, such as Europe/Rome."`
+
+	From instant `placeholder:"TIME" help:"Show occurrences from then on. Default: 14 days ago."`
+	To   instant `placeholder:"TIME" help:"Show occurrences until then. Default: 400 days ahead."`
+	Now  instant `placeholder:"TIME" help:"Take this for the present, so that the same page gives the same again."`
+
+	JSON    bool `help:"Print JSON: an object a line for each event, and a summary at last."`
+	Explain bool `help:"Say which syntax, element and text gave each field."`
+
+	CollectAllowCIDRs config.Prefixes `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that may be reached."`
+}
+
+// Help implements kong.HelpProvider.
+func (sourceTryCommand) Help() string {
+	return `Reads a page or calendar as a collector would, without a server, and shows the events that it gives. Nothing is
+stored. What is left out, and why, comes at the end.
+
+  carillon source try https://example.org/events --timezone Europe/Rome --explain
+
+Times are such as 2026-11-21 or 2026-11-21T12:00:00Z. It succeeds where nothing was found, and fails where the page
+could not be read. Addresses on this machine may be tried; pages elsewhere can't lead to one.`
+}
+
+// instant is a time as people type it: a day means its first moment, in UTC.
+type instant struct{ time.Time }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (i *instant) UnmarshalText(text []byte) (err error) {
+	for _, form := range []string{time.DateOnly, time.RFC3339} {
+		if i.Time, err = time.Parse(form, string(text)); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("must be a time such as 2026-11-21 or 2026-11-21T12:00:00Z; it is %q", text)
+}
+
+const (
+	triedBack  = 14 * 24 * time.Hour
+	triedAhead = 400 * 24 * time.Hour
+)
+
+// Run tries the source.
+func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Hostname() == "" {
+		return fmt.Errorf("%q is no address: it must be absolute, such as https://example.org/events", c.URL)
+	}
+	if c.Timezone != "" {
+		if _, err := time.LoadLocation(c.Timezone); err != nil {
+			return fmt.Errorf("--timezone must be an IANA name such as Europe/Rome; it is %q", c.Timezone)
+		}
+	}
+	now := time.Now().UTC()
+	if !c.Now.IsZero() {
+		now = c.Now.UTC()
+	}
+	show := shownWindow{now: now, from: now.Add(-triedBack), to: now.Add(triedAhead)}
+	if !c.From.IsZero() {
+		show.from = c.From.Time
+	}
+	if !c.To.IsZero() {
+		show.to = c.To.Time
+	}
+	collector, err := c.collector(u, now)
+	if err != nil {
+		return err
+	}
+	result, err := collector.Collect(ctx, collect.Source{Type: c.Type, URL: c.URL, Timezone: c.Timezone}, nil)
+	if err != nil {
+		return err
+	}
+	tried := make([]triedEvent, len(result.Observations))
+	for i, o := range result.Observations {
+		tried[i] = show.event(o)
+		if !c.Explain {
+			tried[i].Origins = nil
+		}
+	}
+	summary := summarise(tried, result)
+	if c.JSON {
+		return printTried(t.out, tried, summary)
+	}
+	table := newTable(t.out)
+	summary.print(table, tried)
+	return table.Flush()
+}
+
+// collector is the one that a server has for the type. An address of this machine that the user names himself may be
+// reached, and needs no pauses.
+func (c *sourceTryCommand) collector(u *url.URL, now time.Time) (collect.Collector, error) {
+	allow, own := slices.Clone([]netip.Prefix(c.CollectAllowCIDRs)), false
+	addr, err := netip.ParseAddr(u.Hostname())
+	switch {
+	case err == nil && addr.IsLoopback():
+		allow, own = append(allow, netip.PrefixFrom(addr, addr.BitLen())), true
+	case strings.EqualFold(u.Hostname(), "localhost"):
+		allow, own = append(allow, dev.Loopback...), true
+	}
+	collectors, err := app.Collectors(app.Collecting{Allow: allow, Unhurried: own, Now: func() time.Time { return now }})
+	if err != nil {
+		return nil, err
+	}
+	if collectors[c.Type] == nil {
+		return nil, fmt.Errorf("sources of type %s can't be collected by this version", c.Type)
+	}
+	return collectors[c.Type], nil
+}
+
+// shownWindow is which occurrences are shown, and as of when.
+type shownWindow struct{ now, from, to time.Time }
+
+// triedEvent is an event as an item of the current shape shows it, without the ids, which nothing has been given.
+type triedEvent struct {
+	Title            string               `json:"title"`
+	Description      string               `json:"description"`
+	SupportingImages []string             `json:"supportingImages"`
+	URLs             []string             `json:"urls"`
+	GeoLocations     []triedGeo           `json:"geoLocations"`
+	ShortDescription string               `json:"shortDescription,omitzero"`
+	Time             happening.Time       `json:"time"`
+	Location         *happening.Location  `json:"location,omitzero"`
+	Capacity         *happening.Capacity  `json:"capacity,omitzero"`
+	Organizer        *happening.Organizer `json:"organizer,omitzero"`
+	PrimaryImage     string               `json:"primaryImage,omitzero"`
+	PrimaryURL       string               `json:"primaryUrl,omitzero"`
+	Occurrence       triedOccurrences     `json:"occurrence"`
+	Origins          []collect.Origin     `json:"origins,omitzero"`
+}
+
+type triedGeo struct {
+	Description  string                 `json:"description"`
+	RelationType happening.RelationType `json:"relationType"`
+	Score        int                    `json:"score"`
+}
+
+type triedOccurrences struct {
+	Next     *triedOccurrence  `json:"nextOccurrence,omitzero"`
+	InRange  []triedOccurrence `json:"occurrencesInRange"`
+	Total    int               `json:"totalOccurrences"`
+	Upcoming int               `json:"upcomingOccurrences"`
+	outside  int
+}
+
+type triedOccurrence struct {
+	StartDateTime time.Time        `json:"startDateTime"`
+	EndDateTime   *time.Time       `json:"endDateTime"`
+	Status        happening.Status `json:"status"`
+}
+
+func (w shownWindow) event(o collect.Observation) triedEvent {
+	d := o.Details
+	e := triedEvent{
+		Title: d.Title, Description: d.Description, SupportingImages: d.SupportingImages, URLs: d.URLs,
+		ShortDescription: d.ShortDescription, Time: d.Time, Location: d.Location, Capacity: d.Capacity, Organizer: d.Organizer,
+		PrimaryImage: d.PrimaryImage, PrimaryURL: d.PrimaryURL, Occurrence: w.occurrences(d.Instances), Origins: o.Origins,
+	}
+	for _, g := range d.GeoLocations {
+		e.GeoLocations = append(e.GeoLocations, triedGeo{g.Description, g.RelationType, g.Score})
+	}
+	return e
+}
+
+func (w shownWindow) occurrences(instances []happening.Instance) triedOccurrences {
+	shown := triedOccurrences{}
+	for _, instance := range instances {
+		for _, o := range instance.Occurrences {
+			if o.Start.Before(w.from) || o.Start.After(w.to) {
+				shown.outside++
+				continue
+			}
+			shown.InRange = append(shown.InRange, w.occurrence(o))
+			if o.Start.After(w.now) && o.Status != happening.Cancelled && o.Status != happening.Postponed {
+				shown.Upcoming++
+			}
+		}
+	}
+	slices.SortStableFunc(shown.InRange, func(a, b triedOccurrence) int { return a.StartDateTime.Compare(b.StartDateTime) })
+	if shown.Total = len(shown.InRange); shown.Total > 0 {
+		shown.Next = &shown.InRange[0]
+	}
+	return shown
+}
+
+// occurrence is completed where it was to take place and has ended.
+func (w shownWindow) occurrence(o happening.Occurrence) triedOccurrence {
+	end := o.Start
+	if o.End != nil {
+		end = *o.End
+	}
+	status := o.Status
+	if !end.After(w.now) && status != happening.Cancelled && status != happening.Postponed {
+		status = happening.Completed
+	}
+	return triedOccurrence{StartDateTime: o.Start, EndDateTime: o.End, Status: status}
+}
+
+// triedSummary is what else there is to say of a try.
+type triedSummary struct {
+	Pages       int `json:"pages"`
+	Events      int `json:"events"`
+	Occurrences int `json:"occurrences"`
+	// OutsideRange counts the occurrences that are not shown, since they are not between from and to.
+	OutsideRange int            `json:"outsideRange"`
+	LeftOut      []collect.Note `json:"leftOut"`
+	Notes        []collect.Note `json:"notes"`
+}
+
+func summarise(tried []triedEvent, result collect.Result) triedSummary {
+	s := triedSummary{Pages: result.Pages, Events: len(tried)}
+	for _, e := range tried {
+		s.Occurrences += e.Occurrence.Total
+		s.OutsideRange += e.Occurrence.outside
+	}
+	for _, note := range result.Notes {
+		if note.Code == collect.NoteSkippedEvent || note.Code == collect.NoteTruncated {
+			s.LeftOut = append(s.LeftOut, note)
+		} else {
+			s.Notes = append(s.Notes, note)
+		}
+	}
+	return s
+}
+
+// printTried writes an object a line, the summary at last.
+func printTried(out io.Writer, tried []triedEvent, summary triedSummary) error {
+	for _, e := range tried {
+		if err := printLine(out, e); err != nil {
+			return err
+		}
+	}
+	return printLine(out, struct {
+		Summary triedSummary `json:"summary"`
+	}{summary})
+}
+
+func printLine(out io.Writer, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(append(data, '\n'))
+	return err
+}
+
+// listedOccurrences is how many occurrences of an event are listed as text.
+const listedOccurrences = 5
+
+func (s triedSummary) print(w io.Writer, tried []triedEvent) {
+	for _, e := range tried {
+		where := ""
+		if e.Location != nil {
+			where = e.Location.DisplayAddress
+		}
+		row(w, e.Title)
+		row(w, "", "when", e.Time.DisplayText, e.Time.Timezone)
+		for i, o := range e.Occurrence.InRange {
+			if i == listedOccurrences {
+				row(w, "", "", fmt.Sprintf("… %d in all", e.Occurrence.Total), "")
+				break
+			}
+			row(w, "", "", o.StartDateTime.Format(time.RFC3339), o.Status)
+		}
+		row(w, "", "where", where, "")
+		row(w, "", "url", e.PrimaryURL, "")
+		for _, o := range e.Origins {
+			row(w, "", o.Field, fmt.Sprintf("%s %s <%s>", o.Syntax, o.Path, o.Element), o.Text)
+		}
+	}
+	for _, note := range append(slices.Clone(s.LeftOut), s.Notes...) {
+		row(w, string(note.Code)+": "+note.Text)
+	}
+	row(w, strings.Join([]string{
+		counted(s.Pages, "page"), counted(s.Events, "event"), counted(s.Occurrences, "occurrence") + " in the range",
+		fmt.Sprintf("%d outside of it", s.OutsideRange),
+	}, ", "))
+}
+
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
