@@ -63,12 +63,16 @@ const endsBefore = "the event store ends before the checkpoint"
 // Read models are then built anew, as they hold positions themselves. A process manager goes on after its last event,
 // if the store has it: it has drawn the consequences of all events up to there, which are in the copy too, and should
 // not judge by them again what has changed since.
-func (r *Runner) judge(ctx context.Context, s *session, readModel bool) (verdict, error) {
+func (r *Runner) judge(ctx context.Context, c checkpoint) (verdict, error) {
 	present, err := r.Identity(ctx)
 	if err != nil {
 		return verdict{}, fmt.Errorf("identify the event store: %w", err)
 	}
-	at, found, err := s.anchor.find(ctx, r.Store)
+	v := verdict{present: present, why: c.outdated}
+	if c.position == eventstore.Start {
+		return v, nil
+	}
+	at, found, err := c.anchor.find(ctx, r.Store)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -76,22 +80,19 @@ func (r *Runner) judge(ctx context.Context, s *session, readModel bool) (verdict
 	if err != nil {
 		return verdict{}, fmt.Errorf("head: %w", err)
 	}
-	v := verdict{present: present}
 	switch {
-	case s.position == eventstore.Start:
-		return v, nil
-	case s.store != "" && s.store != present:
+	case c.store != "" && c.store != present:
 		v.why = "the event store is another one than the checkpoint's"
-	case head.Before(s.position) && found:
+	case head.Before(c.position) && found:
 		// It was restored from an older backup, or it has sent a checkpoint past its newest event, as some servers do.
 		// All that was taken in is there either way, and what comes next may stand before the checkpoint.
 		return verdict{why: endsBefore, resume: true, at: at, present: present}, nil
-	case head.Before(s.position):
+	case head.Before(c.position):
 		v.why = "the event store ends before the checkpoint: it was restored from an older backup"
-	case s.anchor.stream != "" && !found:
+	case c.anchor.stream != "" && !found:
 		v.why = "the event store does not have the last event that was taken in"
 	}
-	v.resume, v.at = found && !readModel, at
+	v.resume, v.at = found, at
 	return v, nil
 }
 
@@ -100,11 +101,11 @@ func (r *Runner) reconcile(ctx context.Context, s *session, c consumer, log *slo
 	if r.Identity == nil {
 		return nil
 	}
-	_, readModel := c.(*projecting)
-	v, err := r.judge(ctx, s, readModel)
+	v, err := r.judge(ctx, s.checkpoint)
 	if err != nil {
 		return err
 	}
+	readModel, isReadModel := c.(*projecting)
 	switch {
 	case v.why == "" && v.present == s.store:
 		return nil
@@ -113,12 +114,41 @@ func (r *Runner) reconcile(ctx context.Context, s *session, c consumer, log *slo
 	case v.resume && v.why == endsBefore: // nothing of it is missing
 		log.Info("checkpoint moved back to the last event that was taken in", "why", v.why, "was", s.position.String(), "now", v.at.String())
 		return s.moveTo(ctx, v.present, v.at)
+	case isReadModel:
+		log.Warn("read model is built anew beside the old one, which serves until then", "why", v.why, "was", s.position.String())
+		return r.replace(ctx, s, readModel.model, v.why)
 	case v.resume:
 		log.Warn("checkpoint moved: going on after the last event that was taken in, which the event store has", "why", v.why, "was", s.position.String(), "now", v.at.String())
 		return s.moveTo(ctx, v.present, v.at)
 	}
 	log.Warn("checkpoint dropped: beginning from nothing, with all events of the event store", "why", v.why, "was", s.position.String())
 	return s.restart(ctx, v.present, c.Schema())
+}
+
+// replace builds a read model beside the one that is there, and waits until it has taken its place.
+func (r *Runner) replace(ctx context.Context, s *session, m ReadModel, why string) error {
+	if s.outdated == "" {
+		if err := s.outdate(ctx, why); err != nil {
+			return err
+		}
+	}
+	if err := r.Rebuild(ctx, m, nil); err != nil {
+		return err
+	}
+	return s.Do(func(conn *pgx.Conn) (err error) {
+		s.checkpoint, _, err = loadCheckpoint(ctx, conn, s.name)
+		return err
+	})
+}
+
+// outdate records that the rows are not made of the present store. Nobody must take the position for one of it.
+func (s *session) outdate(ctx context.Context, why string) error {
+	err := s.exec(ctx, `UPDATE carillon.checkpoints SET outdated = $2, epoch = epoch + 1, commit = 0, prepare = 0, store = '',
+		last_stream = NULL, last_revision = NULL, last_event = NULL WHERE name = $1`, s.name, why)
+	if err != nil {
+		return fmt.Errorf("outdate the read model: %w", err)
+	}
+	return nil
 }
 
 // belongTo records which store the checkpoint is of.

@@ -18,7 +18,7 @@ import (
 var ErrRebuilding = errors.New("read model is being rebuilt already")
 
 // holdAtMost is for how long the runner of the read model that serves is kept waiting by the one that replaces it.
-const holdAtMost = 10 * time.Second
+const holdAtMost = 5 * time.Second // shorter than Postgres bears with a quiet transaction
 
 var errHeldTooLong = errors.New("the event store did not say in time what is new")
 
@@ -31,11 +31,19 @@ func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head 
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
 	defer b.shadow.Close()
+	if r.Identity != nil {
+		if b.identity, err = r.Identity(ctx); err != nil {
+			return fmt.Errorf("rebuild %s: identify the event store: %w", m.Name, err)
+		}
+	}
 	head, err := r.Store.Head(ctx)
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
+	progress := newBuildProgress(r.Pool, m.Name, head)
+	defer progress.end(ctx)
 	b.report = func(at eventstore.Position) {
+		progress.at(ctx, at)
 		if report != nil {
 			report(at, head)
 		}
@@ -46,24 +54,28 @@ func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head 
 	}); err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
+	b.report = func(eventstore.Position) {} // the checkpoint's row is held from here on
 	for err = b.takeOver(ctx); errors.Is(err, errHeldTooLong) && ctx.Err() == nil; err = b.takeOver(ctx) {
 		r.Log.Info("the event store was away while a read model was about to change, trying again", "consumer", m.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
-	b.report(head)
+	if report != nil {
+		report(head, head)
+	}
 	return nil
 }
 
 // rebuild is one read model on its way.
 type rebuild struct {
-	model  ReadModel
-	store  eventstore.Store
-	log    *slog.Logger
-	shadow *session // writes into a schema beside the one that serves
-	events int
-	report func(eventstore.Position)
+	identity string // of the store
+	model    ReadModel
+	store    eventstore.Store
+	log      *slog.Logger
+	shadow   *session // writes into a schema beside the one that serves
+	events   int
+	report   func(eventstore.Position)
 }
 
 func (r *Runner) beginRebuild(ctx context.Context, m ReadModel) (*rebuild, error) {
@@ -86,38 +98,17 @@ func (r *Runner) beginRebuild(ctx context.Context, m ReadModel) (*rebuild, error
 	return &rebuild{model: m, store: r.Store, log: r.Log.With("consumer", "rebuild of "+m.Name), shadow: shadow}, nil
 }
 
-// catchUp reads from where the shadow is to the head, in batches. Where the subscription breaks, it goes on from there.
+// catchUp reads from where the shadow is to the head.
 func (b *rebuild) catchUp(ctx context.Context, apply func([]eventstore.Recorded) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	batch := make([]eventstore.Recorded, 0, MaxBatch)
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
+	return catchUp(ctx, b.store, b.shadow.position, b.model.Filter, b.log, func(batch []eventstore.Recorded) error {
 		if err := apply(batch); err != nil {
 			return err
 		}
 		b.events += len(batch)
 		b.shadow.position, b.shadow.anchor = batch[len(batch)-1].Position, b.shadow.anchor.after(batch)
-		batch = batch[:0]
 		b.report(b.shadow.position)
 		return nil
-	}
-	for message := range eventstore.Follow(ctx, b.store, b.shadow.position, b.model.Filter, b.log) {
-		switch {
-		case message.CaughtUp:
-			return flush()
-		case message.Event != nil:
-			batch = append(batch, *message.Event)
-		}
-		if len(batch) == MaxBatch {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-	}
-	return ctx.Err()
+	})
 }
 
 // takeOver holds the runner of the old read model at its checkpoint, applies what is still missing, and swaps. The
@@ -131,14 +122,16 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, "SET LOCAL synchronous_commit = on"); err != nil {
 		return err
 	}
-	var commit, prepare int64
-	err := tx.QueryRow(ctx, "SELECT commit, prepare FROM carillon.checkpoints WHERE name = $1 FOR UPDATE", name).Scan(&commit, &prepare)
+	held, there, err := loadCheckpoint(ctx, locking{tx}, name)
+	if err == nil && !there {
+		err = errors.New("there is none")
+	}
 	if err != nil {
 		return fmt.Errorf("hold the checkpoint: %w", err)
 	}
 	was, last, events := b.shadow.position, b.shadow.anchor, b.events
 	holding, release := context.WithTimeout(ctx, holdAtMost)
-	err = b.catchUp(holding, func(batch []eventstore.Recorded) error { return b.model.Project(ctx, tx, batch) })
+	err = b.reach(holding, held, func(batch []eventstore.Recorded) error { return b.model.Project(ctx, tx, batch) })
 	waited := holding.Err()
 	release()
 	if err != nil { // what was applied in this transaction goes with it
@@ -149,8 +142,8 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	at := b.shadow.position
-	if held := position(commit, prepare); at.Before(held) {
-		at = held // between the two no event concerns it, or it would have been read
+	if at.Before(held.position) {
+		at = held.position // between the two no event concerns it: the last one that does is the same
 	}
 	live, shadow := pgx.Identifier{name}.Sanitize(), pgx.Identifier{b.shadow.schema}.Sanitize()
 	if err := analytics.Around(ctx, tx, name, func() error {
@@ -160,11 +153,31 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("swap: %w", err)
 	}
 	_, err = tx.Exec(ctx, `UPDATE carillon.checkpoints SET fingerprint = $2, epoch = epoch + 1, commit = $3, prepare = $4,
-		events = $5, updated_at = now(), stopped = NULL, last_stream = nullif($6, ''), last_revision = $7, last_event = $8
-		WHERE name = $1`, name, fingerprint(b.model.ddl()), int64(at.Commit), int64(at.Prepare), b.events, //nolint:gosec // positions fit an int64
-		b.shadow.anchor.stream, b.shadow.anchor.revision, b.shadow.anchor.event)
+		events = $5, updated_at = now(), stopped = NULL, last_stream = nullif($6, ''), last_revision = $7, last_event = $8,
+		outdated = NULL, incomplete = false, built = NULL, build_to = NULL, store = $9 WHERE name = $1`, name, fingerprint(b.model.ddl()), int64(at.Commit), int64(at.Prepare), b.events, //nolint:gosec // positions fit an int64
+		b.shadow.anchor.stream, b.shadow.anchor.revision, b.shadow.anchor.event, b.identity)
 	if err != nil {
 		return fmt.Errorf("move checkpoint: %w", err)
 	}
 	return nil
+}
+
+// lagPoll is between two looks at a node of the store that does not have yet what the runner has read from another.
+const lagPoll = 50 * time.Millisecond
+
+// reach catches up until the shadow has every event that the read model that serves has.
+func (b *rebuild) reach(ctx context.Context, held checkpoint, apply func([]eventstore.Recorded) error) error {
+	for {
+		if err := b.catchUp(ctx, apply); err != nil {
+			return err
+		}
+		if !b.shadow.position.Before(held.position) || b.shadow.anchor == held.anchor || held.anchor.stream == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lagPoll):
+		}
+	}
 }

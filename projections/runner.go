@@ -89,11 +89,11 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 		return err
 	}
 	defer s.Close()
-	if err := r.reconcile(ctx, s, c, log); err != nil {
-		return err
+	if err = r.reconcile(ctx, s, c, log); err == nil {
+		err = c.open(ctx, r, s)
 	}
-	if err := c.open(ctx, r, s); err != nil {
-		return err
+	if err != nil {
+		return stopped(ctx, s, err, log)
 	}
 	r.Progress.set(c.Name(), s.position)
 	defer r.Progress.lost(c.Name())
@@ -140,17 +140,22 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 	if err := s.Err(); err != nil && failed == nil {
 		return err
 	}
-	if errors.Is(failed, eventstore.ErrUndecodable) {
-		if err := s.stop(ctx, failed); err != nil {
-			log.Error("could not record why the consumer stopped", "error", err)
-		}
-	}
 	if failed == nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		return c.finish(closing, s)
 	}
-	return failed
+	return stopped(ctx, s, failed, log)
+}
+
+// stopped records an error that starting again does not mend, and returns it.
+func stopped(ctx context.Context, s *session, err error, log *slog.Logger) error {
+	if errors.Is(err, eventstore.ErrUndecodable) {
+		if err := s.stop(ctx, err); err != nil {
+			log.Error("could not record why the consumer stopped", "error", err)
+		}
+	}
+	return err
 }
 
 // identify names the store once it has its first event.
@@ -182,8 +187,6 @@ func (p *projecting) Schema() string { return p.model.ddl() }
 
 // linger implements consumer: a read model may be a blink behind, unless somebody waits for it.
 func (*projecting) linger() time.Duration { return batchLinger }
-
-func (p *projecting) open(context.Context, *Runner, *session) error { return nil }
 
 func (p *projecting) handle(ctx context.Context, s *session, batch Batch) error {
 	if len(batch.Events) == 0 {

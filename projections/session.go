@@ -26,12 +26,9 @@ const schemaPoll = 250 * time.Millisecond
 // the ability to write at the same instant.
 type session struct {
 	*sessionlock.Session
-	name     string
-	schema   string
-	epoch    int64
-	position eventstore.Position
-	anchor   anchor
-	store    string // that the position is of; "" while it is not known
+	checkpoint
+	name   string
+	schema string
 }
 
 // openSession waits until the lock of the name is free, takes it, and prepares the schema.
@@ -40,7 +37,7 @@ func openSession(ctx context.Context, pool *pgxpool.Pool, name, ddl string) (*se
 	if err != nil {
 		return nil, err
 	}
-	err = s.Lock(ctx, sessionlock.Number(lockKey(name)))
+	err = s.Lock(ctx, consumerLock(name))
 	if err == nil {
 		err = s.inTransaction(ctx, func(tx pgx.Tx) error { return s.prepare(ctx, tx, ddl) })
 	}
@@ -83,17 +80,13 @@ func (s *session) prepare(ctx context.Context, tx pgx.Tx, ddl string) error {
 
 // prepareSchema makes the read model's tables, anew where the code's DDL is not the one they were made with.
 func (s *session) prepareSchema(ctx context.Context, tx pgx.Tx, ddl string) error {
-	var commit, prepare int64
-	var found string
-	err := tx.QueryRow(ctx, `SELECT fingerprint, epoch, commit, prepare, store, coalesce(last_stream, ''), coalesce(last_revision, 0),
-		coalesce(last_event, '00000000-0000-0000-0000-000000000000') FROM carillon.checkpoints WHERE name = $1`, s.name).
-		Scan(&found, &s.epoch, &commit, &prepare, &s.store, &s.anchor.stream, &s.anchor.revision, &s.anchor.event)
+	found, there, err := loadCheckpoint(ctx, tx, s.name)
 	switch {
-	case err == nil && found == fingerprint(ddl):
-		s.position = position(commit, prepare)
+	case err != nil:
+		return err
+	case there && found.fingerprint == fingerprint(ddl):
+		s.checkpoint = found
 		return nil
-	case err != nil && !errors.Is(err, pgx.ErrNoRows):
-		return fmt.Errorf("read checkpoint: %w", err)
 	}
 	return s.begin(ctx, tx, ddl)
 }
@@ -106,12 +99,13 @@ func (s *session) begin(ctx context.Context, tx pgx.Tx, ddl string) error {
 	err := tx.QueryRow(ctx, `INSERT INTO carillon.checkpoints (name, fingerprint) VALUES ($1, $2)
 		ON CONFLICT (name) DO UPDATE SET fingerprint = excluded.fingerprint, epoch = checkpoints.epoch + 1,
 			commit = 0, prepare = 0, events = 0, updated_at = now(),
-			store = '', last_stream = NULL, last_revision = NULL, last_event = NULL
+			store = '', last_stream = NULL, last_revision = NULL, last_event = NULL,
+			outdated = NULL, incomplete = false, built = NULL, build_to = NULL
 		RETURNING epoch`, s.name, fingerprint(ddl)).Scan(&s.epoch)
 	if err != nil {
 		return fmt.Errorf("write checkpoint: %w", err)
 	}
-	s.position, s.anchor, s.store = eventstore.Start, anchor{}, ""
+	s.checkpoint = checkpoint{fingerprint: fingerprint(ddl), epoch: s.epoch}
 	return nil
 }
 

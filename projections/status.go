@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/eventstore"
+	"carillon/projections/sessionlock"
 )
 
 // Status is how far a projection or a process manager has come.
@@ -18,18 +20,35 @@ type Status struct {
 	Events    int64 // applied since it was built
 	UpdatedAt time.Time
 	Stopped   string // why it stopped for good; empty while it does not
+	Process   string // which runs it, as sessionlock.Process calls it; empty: none does
+
+	Outdated   string // why its rows, which serve, are not made of the present event store; empty where they are
+	Incomplete bool   // there was nothing to serve when it began, and it is not at the head of that time yet
+	Built      int64  // how far it is built anew, as a commit position
+	BuildTo    int64  // the head when that began; 0 while it is not built anew
 }
+
+// unnamed is a process of a version that gave its sessions no name.
+const unnamed = "a process of an older version"
 
 // Statuses lists every projection and process manager that has a checkpoint, by name.
 func Statuses(ctx context.Context, pool *pgxpool.Pool) ([]Status, error) {
-	rows, err := pool.Query(ctx, "SELECT name, commit, prepare, events, updated_at, coalesce(stopped, '') FROM carillon.checkpoints ORDER BY name")
+	holders, err := sessionlock.Holders(ctx, pool)
+	if err != nil {
+		return nil, fmt.Errorf("projection status: %w", err)
+	}
+	rows, err := pool.Query(ctx, `SELECT name, commit, prepare, events, updated_at, coalesce(stopped, ''), coalesce(outdated, ''), incomplete,
+		coalesce(built, 0), coalesce(build_to, 0) FROM carillon.checkpoints ORDER BY name`)
 	if err != nil {
 		return nil, fmt.Errorf("projection status: %w", err)
 	}
 	statuses, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Status, err error) {
 		var commit, prepare int64
-		err = row.Scan(&s.Name, &commit, &prepare, &s.Events, &s.UpdatedAt, &s.Stopped)
+		err = row.Scan(&s.Name, &commit, &prepare, &s.Events, &s.UpdatedAt, &s.Stopped, &s.Outdated, &s.Incomplete, &s.Built, &s.BuildTo)
 		s.Position = position(commit, prepare)
+		if process, held := holders[consumerLock(s.Name)]; held {
+			s.Process = cmp.Or(process, unnamed)
+		}
 		return s, err
 	})
 	if err != nil {
@@ -37,3 +56,6 @@ func Statuses(ctx context.Context, pool *pgxpool.Pool) ([]Status, error) {
 	}
 	return statuses, nil
 }
+
+// consumerLock is the lock of whoever runs a consumer.
+func consumerLock(name string) sessionlock.Key { return sessionlock.Number(lockKey(name)) }

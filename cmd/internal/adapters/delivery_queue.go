@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,23 +28,29 @@ const (
 
 // DeliveryQueue is delivery.Queue on the read model. The worker that it stands for lives as long as its Postgres session holds
 // an advisory lock: when its process is killed, the lock is gone and others take over its deliveries at once.
+//
+// Nothing is claimed without that lock, nor before the read model has everything that was stored when the lock was
+// taken: a row whose outcome it has not read yet would be sent again.
 type DeliveryQueue struct {
-	pool   *pgxpool.Pool
-	worker int32
-	now    func() time.Time
+	pool    *pgxpool.Pool
+	worker  int32
+	now     func() time.Time
+	reached func(context.Context) error // waits until the read model is there
+	open    atomic.Bool                 // whether deliveries may be claimed
 }
 
 var _ delivery.Queue = (*DeliveryQueue)(nil)
 
-// NewDeliveryQueue makes the queue of a worker with an identity of its own.
-func NewDeliveryQueue(pool *pgxpool.Pool, now func() time.Time) *DeliveryQueue {
-	return &DeliveryQueue{pool: pool, worker: 1 + rand.Int32N(1<<31-2), now: now} //nolint:gosec // an identity, no secret
+// NewDeliveryQueue makes the queue of a worker with an identity of its own. reached waits until the read model of
+// deliveries has everything that is stored when it is called.
+func NewDeliveryQueue(pool *pgxpool.Pool, now func() time.Time, reached func(context.Context) error) *DeliveryQueue {
+	return &DeliveryQueue{pool: pool, worker: 1 + rand.Int32N(1<<31-2), now: now, reached: reached} //nolint:gosec // an identity, no secret
 }
 
 // StayAlive holds the worker's lock until the context ends, and takes it again on a new session when Postgres was away.
 func (q *DeliveryQueue) StayAlive(ctx context.Context, log *slog.Logger) {
 	for ctx.Err() == nil {
-		if err := q.hold(ctx); err != nil && ctx.Err() == nil {
+		if err := q.hold(ctx, log); err != nil && ctx.Err() == nil {
 			log.Warn("this worker's sign of life was lost, renewing it", "error", err)
 			select {
 			case <-ctx.Done():
@@ -53,7 +60,7 @@ func (q *DeliveryQueue) StayAlive(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-func (q *DeliveryQueue) hold(ctx context.Context) error {
+func (q *DeliveryQueue) hold(ctx context.Context, log *slog.Logger) error {
 	session, err := sessionlock.Open(ctx, q.pool, "worker", nil)
 	if err != nil {
 		return err
@@ -62,12 +69,27 @@ func (q *DeliveryQueue) hold(ctx context.Context) error {
 	if err := session.Lock(ctx, sessionlock.Pair(workerClass, q.worker)); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-session.Lost():
-		return session.Err()
+	held, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-session.Lost():
+			cancel()
+		case <-held.Done():
+		}
+	}()
+	// The lock is kept meanwhile: it also stands for the deliveries that the dispatcher has handed over.
+	for err := q.reached(held); err != nil && held.Err() == nil; err = q.reached(held) {
+		log.Warn("deliveries can't be claimed yet: whether their read model is there can't be told", "error", err)
+		select {
+		case <-held.Done():
+		case <-time.After(workerRenewal):
+		}
 	}
+	q.open.Store(held.Err() == nil)
+	defer q.open.Store(false)
+	<-held.Done()
+	return session.Err()
 }
 
 // Worker implements delivery.Queue.
@@ -75,6 +97,9 @@ func (q *DeliveryQueue) Worker() int32 { return q.worker }
 
 // Claim implements delivery.Queue.
 func (q *DeliveryQueue) Claim(ctx context.Context, full []uuid.UUID, perDestination, limit int, lease time.Duration) ([]delivery.Job, error) {
+	if !q.open.Load() {
+		return nil, nil
+	}
 	rows, err := q.pool.Query(ctx, `SELECT objid::bigint::int FROM pg_locks
 		WHERE locktype = 'advisory' AND classid = $1::int::oid AND objsubid = 2 AND granted
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, workerClass)

@@ -3,16 +3,19 @@ package app_test
 import (
 	"context"
 	"errors"
+	"hash/fnv"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"carillon/cmd/internal/config"
 	"carillon/eventstore"
@@ -52,6 +55,115 @@ func userEvents(t *testing.T, store *esdb.Store) (ids []uuid.UUID, types []strin
 	return ids, types
 }
 
+func (p *process) storeDir() string { return filepath.Join(p.cfg.DataDir, "eventstore") }
+
+// move puts a copy in the place of the event store, while no process runs, and lists what is in it.
+func (p *process) move() (copied []uuid.UUID) {
+	p.Helper()
+	old := filepath.Join(p.cfg.DataDir, "old")
+	if err := os.Rename(p.storeDir(), old); err != nil {
+		p.Fatal(err)
+	}
+	onDirectory(p.T, old, func(source *esdb.Store) {
+		onDirectory(p.T, p.storeDir(), func(target *esdb.Store) {
+			// So that no position is what it was.
+			_, err := target.Append(p.Context(), "$padding-1", eventstore.NoStream, []eventstore.Proposed{{ID: uuid.New(), Type: "$x", Data: []byte(`{}`)}})
+			if err != nil {
+				p.Fatal(err)
+			}
+			if _, err := copying.Copy(p.Context(), source, target, copying.Options{}); err != nil {
+				p.Fatal(err)
+			}
+			copied, _ = userEvents(p.T, target)
+		})
+	})
+	return copied
+}
+
+// The read model of deliveries takes its time to be built for the copy. The old one serves meanwhile, what is published
+// is sent, and what waits for a retry waits until the new one is there. Nothing that has succeeded is sent again.
+func TestNothingIsClaimedBeforeTheReadModelIsBuilt(t *testing.T) {
+	const succeeded, retried = 40, 5
+	p := start(t, func(c *config.Config) {
+		c.DeliveryRetrySchedule = slices.Repeat([]time.Duration{500 * time.Millisecond}, 50)
+	})
+	var down atomic.Bool
+	_, arrived := p.subscribed(func(int) int {
+		if down.Load() {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusOK
+	})
+	send := func(n int) map[string]bool {
+		ids := map[string]bool{}
+		for range n {
+			p.publish()
+		}
+		for len(ids) < n {
+			ids[p.await(arrived).header.Get("webhook-id")] = true
+		}
+		return ids
+	}
+	before := send(succeeded)
+	for id := range before {
+		p.settled(id, "succeeded")
+	}
+	down.Store(true)
+	waiting := send(retried)
+	p.close()
+	p.move()
+	for len(arrived) > 0 {
+		<-arrived
+	}
+	down.Store(false)
+
+	held := p.holdRebuild("deliveries")
+	p.open()
+	for id := range before {
+		p.settled(id, "succeeded")
+	}
+	p.publish()
+	if got := p.await(arrived).header.Get("webhook-id"); before[got] || waiting[got] {
+		t.Errorf("%s came, which is not what was published just now", got)
+	}
+	select {
+	case early := <-arrived:
+		t.Errorf("%s was claimed while the read model is built", early.header.Get("webhook-id"))
+	case <-time.After(2 * time.Second): // four times what the retries wait for
+	}
+	held()
+	for range retried {
+		id := p.await(arrived).header.Get("webhook-id")
+		if !waiting[id] {
+			t.Errorf("%s came, which does not wait for a retry", id)
+		}
+		delete(waiting, id)
+		p.settled(id, "succeeded")
+	}
+	select {
+	case again := <-arrived:
+		t.Errorf("%s came again", again.header.Get("webhook-id"))
+	case <-time.After(time.Second):
+	}
+}
+
+// holdRebuild keeps a read model from being built anew, as a process would that is at it already.
+func (p *process) holdRebuild(name string) (release func()) {
+	p.Helper()
+	conn, err := pgx.Connect(p.Context(), p.cfg.DatabaseURL.Reveal())
+	if err != nil {
+		p.Fatal(err)
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("carillon consumer rebuild of " + name))
+	if _, err := conn.Exec(p.Context(), "SELECT pg_advisory_lock($1)", int64(h.Sum64())); err != nil { //nolint:gosec // any 64 bits will do
+		p.Fatal(err)
+	}
+	release = sync.OnceFunc(func() { _ = conn.Close(context.WithoutCancel(p.Context())) })
+	p.Cleanup(release)
+	return release
+}
+
 // A server is moved to a copy of its event store: it shows the same, does nothing again, and goes on.
 func TestMovingToACopyOfTheEventStore(t *testing.T) {
 	p := start(t, func(c *config.Config) {
@@ -82,26 +194,7 @@ func TestMovingToACopyOfTheEventStore(t *testing.T) {
 		<-arrived
 	}
 	p.close()
-
-	dir, old := filepath.Join(p.cfg.DataDir, "eventstore"), filepath.Join(p.cfg.DataDir, "old")
-	if err := os.Rename(dir, old); err != nil {
-		t.Fatal(err)
-	}
-	var copied []uuid.UUID
-	onDirectory(t, old, func(source *esdb.Store) {
-		onDirectory(t, dir, func(target *esdb.Store) {
-			// So that no position is what it was.
-			_, err := target.Append(t.Context(), "$padding-1", eventstore.NoStream, []eventstore.Proposed{{ID: uuid.New(), Type: "$x", Data: []byte(`{}`)}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := copying.Copy(t.Context(), source, target, copying.Options{}); err != nil {
-				t.Fatal(err)
-			}
-			copied, _ = userEvents(t, target)
-		})
-	})
-
+	copied := p.move()
 	p.open()
 	after := p.settled(id, "succeeded")
 	if want, got := len(before["attempts"].([]any)), len(after["attempts"].([]any)); got != want { //nolint:forcetypeassert,errcheck // by the interface
@@ -117,7 +210,7 @@ func TestMovingToACopyOfTheEventStore(t *testing.T) {
 	}
 	p.settled(next.header.Get("webhook-id"), "succeeded")
 	p.close()
-	onDirectory(t, dir, func(store *esdb.Store) {
+	onDirectory(t, p.storeDir(), func(store *esdb.Store) {
 		ids, types := userEvents(t, store)
 		want := []string{"publication.event-published.v1", "dispatch.deliveries-scheduled.v1", "delivery.attempted.v1"}
 		if !slices.Equal(ids[:len(copied)], copied) || !slices.Equal(types[len(copied):], want) {

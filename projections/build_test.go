@@ -1,0 +1,167 @@
+package projections_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/nodetest"
+	"carillon/projections"
+	"carillon/projections/sessionlock"
+)
+
+// slow is the tally when each batch waits for the gate.
+func slow(gate <-chan struct{}) projections.ReadModel {
+	model := tally
+	model.Project = func(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		return count(ctx, tx, batch)
+	}
+	return model
+}
+
+// serve runs a read model on a store; stop ends it as a crash would.
+func (w *world) serve(store *esdb.Store, model projections.ReadModel) (r *projections.Runner, stop func()) {
+	w.Helper()
+	r = &projections.Runner{
+		Pool: w.pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(w.pool), Identity: store.Identity,
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	var running sync.WaitGroup
+	running.Go(func() { _ = r.Project(ctx, model) })
+	stop = func() { cancel(); running.Wait() }
+	w.Cleanup(stop)
+	return r, stop
+}
+
+// status waits until the tally's status is as wanted.
+func (w *world) status(what string, wanted func(projections.Status) bool) projections.Status {
+	w.Helper()
+	for {
+		statuses, err := projections.Statuses(w.ctx, w.pool)
+		if err != nil {
+			w.Fatalf("%s: %v", what, err)
+		}
+		for _, s := range statuses {
+			if s.Name == tally.Name && wanted(s) {
+				return s
+			}
+		}
+		select {
+		case <-w.ctx.Done():
+			w.Fatalf("%s: %+v", what, statuses)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// reached reports whether Reached returns within a while.
+func (w *world) reached(r *projections.Runner) bool {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, 300*time.Millisecond)
+	defer cancel()
+	err := r.Reached(ctx, tally)
+	if err != nil && ctx.Err() == nil {
+		w.Fatal(err)
+	}
+	return err == nil
+}
+
+// The store is exchanged. What was there serves until the read model of the new store is whole, over a crash too, and
+// whoever acts on its rows waits.
+func TestOfAnotherStoreTheOldServesUntilTheNewIsBuilt(t *testing.T) {
+	w := newWorld(t)
+	stream, original, foreign := eventstore.StreamName("thing", uuid.New()), w.embedded(), nodetest.Start(t)
+	w.lives(original, w.put(original, stream, eventstore.NoStream, things(4)))
+	w.put(foreign, stream, eventstore.NoStream, things(1))
+	last, err := foreign.Append(w.ctx, stream, 0, things(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		r, stop := w.serve(foreign, slow(nil))
+		w.status("it is built anew", func(s projections.Status) bool { return s.Outdated != "" && s.BuildTo > 0 })
+		if got := w.count(stream); got != 4 {
+			t.Errorf("meanwhile it counts %d, want the 4 of before", got)
+		}
+		waiting, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
+		if r.Progress.Await(waiting, last.Position, tally.Name) {
+			t.Error("the old read model passes for one that has the new event")
+		}
+		cancel()
+		if w.reached(r) {
+			t.Error("whoever acts on the rows would act on old ones")
+		}
+		stop()
+	}
+	open := make(chan struct{})
+	close(open)
+	r, _ := w.serve(foreign, slow(open))
+	if err := r.Reached(w.ctx, tally); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.count(stream); got != 2 {
+		t.Errorf("it counts %d, want the 2 of the present store", got)
+	}
+	s := w.status("it is whole", func(s projections.Status) bool { return s.Outdated == "" && s.Process != "" })
+	if s.Incomplete || s.BuildTo != 0 || s.Events != 2 || s.Process != sessionlock.Process() {
+		t.Errorf("status = %+v", s)
+	}
+}
+
+// Nothing is there to serve: what is there so far can be read, and the status says that it is not all.
+func TestABeginningFromNothingIsIncompleteUntilTheHead(t *testing.T) {
+	w := newWorld(t)
+	stream, store := eventstore.StreamName("thing", uuid.New()), w.embedded()
+	w.put(store, stream, eventstore.NoStream, things(3))
+	r, stop := w.serve(store, slow(nil))
+	w.status("it is incomplete", func(s projections.Status) bool { return s.Incomplete && s.BuildTo > 0 && s.Built == 0 })
+	if w.reached(r) {
+		t.Error("whoever acts on the rows would miss some")
+	}
+	stop()
+	w.status("nobody runs it", func(s projections.Status) bool { return s.Process == "" })
+	open := make(chan struct{})
+	close(open)
+	r, _ = w.serve(store, slow(open))
+	if err := r.Reached(w.ctx, tally); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.status("it is whole", func(s projections.Status) bool { return !s.Incomplete }); s.BuildTo != 0 || w.count(stream) != 3 {
+		t.Errorf("status = %+v, it counts %d", s, w.count(stream))
+	}
+}
+
+// An older backup of Postgres has an older checkpoint of the same store: it goes on from there, and until it has caught
+// up nobody acts on its rows.
+func TestAnOlderCheckpointIsReachedAtTheHeadOnly(t *testing.T) {
+	w := newWorld(t)
+	stream, store := eventstore.StreamName("thing", uuid.New()), w.embedded()
+	w.lives(store, w.put(store, stream, eventstore.NoStream, things(2)))
+	w.put(store, stream, 1, things(700))
+	r, stop := w.serve(store, slow(nil))
+	if w.reached(r) {
+		t.Error("whoever acts on the rows would act on old ones")
+	}
+	stop()
+	open := make(chan struct{})
+	close(open)
+	r, _ = w.serve(store, slow(open))
+	if err := r.Reached(w.ctx, tally); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.count(stream); got != 702 {
+		t.Errorf("it counts %d, want 702", got)
+	}
+}
