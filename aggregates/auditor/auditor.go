@@ -92,7 +92,7 @@ func (c Issue) decide(s State) ([]Event, error) {
 		if c.ExpiresAt != nil && !c.At.Before(*c.ExpiresAt) {
 			return nil, ErrExpired
 		}
-		return []Event{TokenIssued{TokenID: c.TokenID, Name: c.Name, Hash: c.Hash, ExpiresAt: c.ExpiresAt, At: c.At}}, nil
+		return []Event{TokenIssued(c)}, nil
 	case StatusIssued, StatusRevoked:
 		if bytes.Equal(s.Hash, c.Hash) {
 			return nil, nil

@@ -103,14 +103,14 @@ func (c Supersede) decide(s State) ([]Event, error) {
 	if s.status() != StatusPending || s.Attempts > 0 {
 		return nil, nil
 	}
-	return []Event{Superseded{By: c.By, At: c.At}}, nil
+	return []Event{Superseded(c)}, nil
 }
 
 func (c Discard) decide(s State) ([]Event, error) {
 	if s.status() != StatusPending {
 		return nil, nil
 	}
-	return []Event{Discarded{Reason: c.Reason, At: c.At}}, nil
+	return []Event{Discarded(c)}, nil
 }
 
 func (c RequestReplay) decide(s State) ([]Event, error) {
@@ -122,7 +122,7 @@ func (c RequestReplay) decide(s State) ([]Event, error) {
 	}
 	switch s.status() {
 	case StatusSucceeded, StatusFailed:
-		return []Event{ReplayRequested{Organization: c.Organization, Destination: c.Destination, Replay: c.Replay, At: c.At}}, nil
+		return []Event{ReplayRequested(c)}, nil
 	case StatusSuperseded:
 		return nil, ErrSuperseded
 	case StatusDiscarded:

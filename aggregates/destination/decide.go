@@ -137,7 +137,7 @@ func (c Revise) merge(s Settings) Settings {
 	return s
 }
 
-func set[T any](field *T, value *T) {
+func set[T any](field, value *T) {
 	if value != nil {
 		*field = *value
 	}

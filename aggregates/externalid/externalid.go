@@ -85,7 +85,7 @@ func (c Release) decide(s State) ([]Event, error) {
 	if s.Owner != c.Owner || s.Owner == uuid.Nil {
 		return nil, nil
 	}
-	return []Event{Released{Owner: c.Owner, At: c.At}}, nil
+	return []Event{Released(c)}, nil
 }
 
 // StreamID derives the id of a name's stream.

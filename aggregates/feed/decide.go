@@ -140,7 +140,7 @@ func (c Revise) decide(s State) ([]Event, error) {
 	return events, nil
 }
 
-func set[T any](field *T, value *T) {
+func set[T any](field, value *T) {
 	if value != nil {
 		*field = *value
 	}

@@ -42,7 +42,7 @@ func (c Register) decide(s State) ([]Event, error) {
 	if s.Registered {
 		return nil, nil
 	}
-	return []Event{Registered{Name: c.Name, At: c.At}}, nil
+	return []Event{Registered(c)}, nil
 }
 
 func (c IssueKey) decide(s State) ([]Event, error) {
@@ -54,7 +54,7 @@ func (c IssueKey) decide(s State) ([]Event, error) {
 	case c.ExpiresAt != nil && !c.At.Before(*c.ExpiresAt):
 		return nil, ErrExpired
 	}
-	return []Event{KeyIssued{KeyID: c.KeyID, Name: c.Name, Hash: c.Hash, ExpiresAt: c.ExpiresAt, At: c.At}}, nil
+	return []Event{KeyIssued(c)}, nil
 }
 
 func (c RevokeKey) decide(s State) ([]Event, error) {
@@ -63,7 +63,7 @@ func (c RevokeKey) decide(s State) ([]Event, error) {
 	}
 	switch s.Keys[c.KeyID] {
 	case KeyStatusIssued:
-		return []Event{KeyRevoked{KeyID: c.KeyID, At: c.At}}, nil
+		return []Event{KeyRevoked(c)}, nil
 	case KeyStatusRevoked:
 		return nil, nil
 	case KeyStatusNone:

@@ -74,7 +74,7 @@ func (c Create) decide(s State) ([]Event, error) {
 		if err := c.Settings.Validate(); err != nil {
 			return nil, err
 		}
-		return []Event{Created{Organization: c.Organization, Destination: c.Destination, Settings: c.Settings, At: c.At}}, nil
+		return []Event{Created(c)}, nil
 	case StatusActive, StatusInactive:
 		return nil, nil
 	case StatusDeleted:

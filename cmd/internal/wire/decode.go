@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"mime"
@@ -43,7 +44,7 @@ func UnmarshalBody[T any, B interface {
 	*T
 	Body
 }](data []byte, body *T) error {
-	if len(strings.TrimSpace(string(data))) == 0 {
+	if len(bytes.TrimSpace(data)) == 0 {
 		return Fail(BadBody, "body", "is empty: send a JSON object")
 	}
 	if err := unmarshal(data, body); err != nil {

@@ -132,7 +132,7 @@ func (m *machine) add(name string, list ...*modelEvent) {
 }
 
 // addMetadata appends metadata that the store writes by itself, whose id nobody knows.
-func (m *machine) addMetadata(name string, data string) {
+func (m *machine) addMetadata(name, data string) {
 	m.add(MetadataStream(name), &modelEvent{data: data})
 	m.stream(name).settings = parseSettings(MetadataType, []byte(data))
 }

@@ -54,7 +54,7 @@ func (g *spaceGuard) full() bool { return g.blocked.Load() > 0 || g.low.Load() &
 func (g *spaceGuard) check() bool {
 	now, last := int64(time.Since(g.started)), g.checked.Load()
 	if (last == 0 || now-last >= int64(spaceCheckEvery)) && g.checked.CompareAndSwap(last, now) {
-		usage, err := g.FS.GetDiskUsage(g.dir)
+		usage, err := g.GetDiskUsage(g.dir)
 		low := err == nil && usage.AvailBytes < g.minFree // some file systems can't tell
 		if g.low.Swap(low) != low {
 			g.log.Warn("event store disk space", "refusingWrites", low, "availableBytes", usage.AvailBytes)
