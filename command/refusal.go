@@ -8,7 +8,7 @@ import (
 // Kind classifies refusals; the HTTP surfaces map each to a status and a code, in one place.
 type Kind int
 
-// The kinds.
+// There is no kind for a fault of ours: that is an error, and no refusal.
 const (
 	Malformed   Kind = iota + 1 // a field breaks the schema of the input: missing, out of range, of a wrong form
 	Invalid                     // the input breaks a rule beyond its schema: an address, a header, a type unknown to the catalog

@@ -40,7 +40,7 @@ type (
 // Status is what became of a token. That it has expired is told by the clock, which decisions don't know.
 type Status string
 
-// The statuses.
+// A token that was revoked stays so.
 const (
 	StatusNone    Status = "" // it was never issued
 	StatusIssued  Status = "issued"

@@ -73,22 +73,22 @@ func (o Outcome) Succeeded() bool { return o.FailureReason == "" }
 // Trigger says why an attempt was made.
 type Trigger string
 
-// The triggers.
+// Both count as failures of the destination where they fail; only automatic ones move the retry schedule.
 const (
-	Automatic    Trigger = "automatic"
-	ManualReplay Trigger = "manual_replay"
+	Automatic    Trigger = "automatic"     // the first attempt, or a retry
+	ManualReplay Trigger = "manual_replay" // somebody asked for it
 )
 
 // Status of a delivery. A pending one that is being sent shows as "delivering"; that is no fact but a lease.
 type Status string
 
-// The statuses.
+// A delivery begins as pending; all others are final, but for a replay of one that succeeded or failed.
 const (
-	StatusPending    Status = "pending"
-	StatusSucceeded  Status = "succeeded"
-	StatusFailed     Status = "failed"
-	StatusSuperseded Status = "superseded"
-	StatusDiscarded  Status = "discarded"
+	StatusPending    Status = "pending"    // an attempt is due, now or later
+	StatusSucceeded  Status = "succeeded"  // the endpoint answered 2xx
+	StatusFailed     Status = "failed"     // the last attempt of the schedule failed
+	StatusSuperseded Status = "superseded" // a newer event of the same subject took its place in the debounce window
+	StatusDiscarded  Status = "discarded"  // its destination or its last subscription was deleted
 )
 
 // State is what decisions need. The zero state is a pending delivery that was never attempted.

@@ -81,12 +81,12 @@ type Sealed struct {
 // Status of a destination.
 type Status string
 
-// The statuses.
+// Only an enabled destination gets new deliveries; pending ones wait until it is enabled again.
 const (
 	StatusNone         Status = "" // it does not exist
 	StatusEnabled      Status = "enabled"
 	StatusDisabled     Status = "disabled"
-	StatusAutoDisabled Status = "auto_disabled"
+	StatusAutoDisabled Status = "auto_disabled" // by Carillon, because requests failed
 	StatusDeleted      Status = "deleted"
 )
 

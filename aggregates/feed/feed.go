@@ -17,7 +17,8 @@ import (
 	"carillon/eventstore"
 )
 
-// The feed types.
+// Items are collected for event feeds alone. A news feed is kept elsewhere; it is known here so that subscriptions can
+// name it.
 const (
 	TypeEvent = "event"
 	TypeNews  = "news"
@@ -104,7 +105,7 @@ type Config struct {
 // Status of a feed.
 type Status string
 
-// The statuses.
+// A disabled feed gets no new items and can still be read.
 const (
 	StatusNone     Status = "" // it does not exist
 	StatusEnabled  Status = "enabled"

@@ -47,7 +47,7 @@ type (
 	}
 )
 
-// The ratings.
+// What a reader can think of an item.
 const (
 	Positive = "positive"
 	Negative = "negative"

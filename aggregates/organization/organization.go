@@ -42,7 +42,7 @@ type (
 // KeyStatus is what became of a key. That it has expired is told by the clock, which decisions don't know.
 type KeyStatus string
 
-// The statuses of keys.
+// A key that was revoked stays so.
 const (
 	KeyStatusNone    KeyStatus = "" // it was never issued
 	KeyStatusIssued  KeyStatus = "issued"

@@ -16,7 +16,7 @@ import (
 	"carillon/eventstore"
 )
 
-// The source types.
+// The types of sources as the API spells them. The first three are found by a URL, the others are accounts.
 const (
 	TypeSite          = "site"
 	TypeSitemap       = "sitemap"
@@ -110,7 +110,7 @@ type Note struct {
 // Status of a source.
 type Status string
 
-// The statuses.
+// A source is visited again and again, one visit at a time.
 const (
 	StatusNone       Status = ""           // it does not exist
 	StatusWaiting    Status = "waiting"    // for its next visit

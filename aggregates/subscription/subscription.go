@@ -73,7 +73,7 @@ type Pin struct {
 // Status of a subscription.
 type Status string
 
-// The statuses.
+// An inactive subscription matches nothing until it is activated again.
 const (
 	StatusNone     Status = "" // it does not exist
 	StatusActive   Status = "active"

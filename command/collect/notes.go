@@ -25,7 +25,7 @@ func (n *Notes) Add(code NoteCode, format string, args ...any) {
 // NoteCode is the stable name of a kind of note.
 type NoteCode string
 
-// The notes.
+// Operators see these codes with a sentence each.
 const (
 	// NoteNoEvents: the page holds no events in a form that is read.
 	NoteNoEvents NoteCode = "no-events"

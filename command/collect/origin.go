@@ -19,7 +19,7 @@ const (
 // Field is a field of an observation that has an origin.
 type Field string
 
-// The fields.
+// An observation says of each of these where its value was found.
 const (
 	FieldTitle            Field = "title"
 	FieldDescription      Field = "description"

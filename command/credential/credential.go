@@ -15,7 +15,7 @@ import (
 // Kind is what a token is for; it is the token's prefix.
 type Kind string
 
-// The kinds.
+// The prefix tells a leaked token's kind to whoever finds it, and to scanners for secrets.
 const (
 	APIKey       Kind = "ck_"
 	AuditorToken Kind = "ca_"

@@ -18,17 +18,17 @@ import (
 // Kind classifies what can go wrong with a request. Each has a status and, for each surface, a code: see statuses.
 type Kind int
 
-// The kinds.
+// The zero value is Internal, so that a failure whose kind was forgotten shows nothing to the caller.
 const (
 	Internal         Kind = iota // a fault of ours; its text is never shown
 	BadBody                      // the body is not what the route's schema says
 	TooLarge                     // the body is over the limit
 	UnsupportedMedia             // the body is not JSON, or encoded
-	BadParam                     // a path parameter can't be right
-	BadQuery                     // a query parameter can't be right
+	BadParam                     // a path parameter is malformed
+	BadQuery                     // a query parameter is malformed, or unknown
 	Invalid                      // a rule that is checked after the schema
-	Unauthenticated
-	Forbidden // the caller may see it and not change it
+	Unauthenticated              // no key or token, or one that is not valid
+	Forbidden                    // the caller may see it and not change it
 	NotFound
 	MethodNotAllowed
 	Exists
@@ -144,7 +144,7 @@ const unexpected = "something went wrong on our side; try again, and quote the r
 // Surface is one of the two families of error codes.
 type Surface int
 
-// The surfaces.
+// The zero value is Feeds, whose codes every path has that belongs to no surface.
 const (
 	Feeds  Surface = iota // everything but /events; errors of fields carry details
 	Events                // /events and below, and the admin API
