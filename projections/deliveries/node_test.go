@@ -47,21 +47,21 @@ func TestFromTheStoreToAClaim(t *testing.T) {
 	})
 
 	by := eventstore.Metadata{Organization: org, Actor: "test"}
-	var create destination.Command = destination.Create{
+	create := destination.Create{
 		Organization: org, Settings: destination.Settings{Name: "CRM", URL: "https://example.org/hook"}, SecretID: uuid.New(), Secret: []byte("sealed"), At: noon,
 	}
 	created, err := destination.Aggregate.Execute(ctx, store, alpha, create, destination.Options{Metadata: by})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var publish publication.Command = publication.Publish{Published: publication.Published{
+	publish := publication.Publish{Published: publication.Published{
 		Organization: org, Type: "research.status.changed", Source: "https://example.org/research", Time: noon, Data: []byte(`{"n":1.50}`),
 	}}
 	published, err := publication.Aggregate.Execute(ctx, store, event(1), publish, publication.Options{Metadata: by})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var schedule dispatch.Command = dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
+	schedule := dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
 		Publication: event(1), At: noon, Deliveries: []dispatch.Scheduled{to(alpha)},
 		Event: dispatch.Summary{Type: "research.status.changed", Source: "https://example.org/research", Time: noon},
 	}}
@@ -70,7 +70,7 @@ func TestFromTheStoreToAClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := dispatch.DeliveryID(event(1), alpha)
-	var record delivery.Command = delivery.RecordAttempt{
+	record := delivery.RecordAttempt{
 		Organization: org, Destination: alpha, Number: 1, Trigger: delivery.Automatic, At: noon,
 		Outcome: delivery.Outcome{FailureReason: "timeout"}, Retry: delivery.Retry{Schedule: []time.Duration{5 * time.Second}},
 	}
