@@ -18,7 +18,7 @@ type Source struct {
 	Timezone    string
 	CreatedAt   time.Time
 	Feeds       int    // attached to how many
-	State       string // registered, collecting, ok, failing, needs_credentials
+	State       string // registered, collecting, ok, failing, needs_credentials, needs_javascript
 	Message     string // what is wrong
 	Notes       []SourceNote
 	StartedAt   *time.Time // of the last collection

@@ -63,6 +63,13 @@ type (
 		Spread  float64
 		At      time.Time
 	}
+	// NeedJavaScript ends a visit that saw nothing but scripts.
+	NeedJavaScript struct {
+		Number  int
+		Message string
+		Spread  float64
+		At      time.Time
+	}
 )
 
 var idNamespace = uuid.MustParse("0b0e3b5c-6f0a-5b55-9b53-1f7b6d6a6a11")
@@ -128,6 +135,13 @@ func (c LackCredentials) decide(s State) ([]Event, error) {
 		return nil, err
 	}
 	return []Event{CredentialsMissing{Number: c.Number, Message: c.Message, NextAt: c.At.Add(spread(credentialsInterval, c.Spread)), At: c.At}}, nil
+}
+
+func (c NeedJavaScript) decide(s State) ([]Event, error) {
+	if ended, err := s.ended(c.Number); ended || err != nil {
+		return nil, err
+	}
+	return []Event{JavaScriptNeeded{Number: c.Number, Message: c.Message, NextAt: c.At.Add(spread(scriptsInterval, c.Spread)), At: c.At}}, nil
 }
 
 // ended says that the visit is over already, which makes ending it again a repeat.

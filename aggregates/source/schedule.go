@@ -9,6 +9,7 @@ const (
 	minInterval         = 10 * time.Minute
 	maxInterval         = 24 * time.Hour
 	credentialsInterval = time.Hour
+	scriptsInterval     = 12 * time.Hour // sites are rewritten at times, but not by the hour
 	firstBackOff        = 5 * time.Minute
 	tolerance           = 0.1 // of an interval, so that sources registered together drift apart
 )

@@ -3,7 +3,8 @@
 //
 //	(none) ──Register──▶ registered ──Start──▶ collecting ──Complete──▶ ok
 //	                                    ▲          ├──Fail─────────────▶ failing
-//	                                    │          └──LackCredentials──▶ needs credentials
+//	                                    │          ├──LackCredentials──▶ needs credentials
+//	                                    │          └──NeedJavaScript───▶ needs JavaScript
 //	                                    └── when due, or on request ◀──────┘
 //
 // Sources belong to no organization: any feed may be filled from one.
@@ -87,6 +88,14 @@ type (
 		NextAt  time.Time `json:"nextAt"`
 		At      time.Time `json:"at"`
 	}
+	// JavaScriptNeeded ends a visit that saw pages which are empty until their scripts have run. It says nothing about
+	// what the source shows.
+	JavaScriptNeeded struct {
+		Number  int       `json:"number"`
+		Message string    `json:"message"`
+		NextAt  time.Time `json:"nextAt"`
+		At      time.Time `json:"at"`
+	}
 )
 
 // Counts say what a visit came to.
@@ -158,6 +167,11 @@ func (CredentialsMissing) evolve(s State) State {
 	return s
 }
 
+func (e JavaScriptNeeded) evolve(s State) State {
+	s.Status, s.Failures = StatusWaiting, 0
+	return s
+}
+
 // Events names each fact as stored. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Registered]("source.registered.v1"),
@@ -166,6 +180,7 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, CollectionCompleted]("source.collection-completed.v1"),
 	eventstore.Case[Event, CollectionFailed]("source.collection-failed.v1"),
 	eventstore.Case[Event, CredentialsMissing]("source.credentials-missing.v1"),
+	eventstore.Case[Event, JavaScriptNeeded]("source.javascript-needed.v1"),
 )
 
 // Aggregate binds it all to the streams "source-<uuid>".

@@ -27,7 +27,8 @@ func TestStoredForms(t *testing.T) {
 			IntervalSeconds: 900, NextAt: noon.Add(15 * time.Minute), At: noon,
 		},
 		source.CollectionFailed{Number: 1, Reason: "http_status", Message: "http status 503", Failures: 2, NextAt: noon.Add(time.Hour), At: noon},
-		source.CredentialsMissing{Number: 1, Message: "no token", NextAt: noon.Add(time.Hour), At: noon})
+		source.CredentialsMissing{Number: 1, Message: "no token", NextAt: noon.Add(time.Hour), At: noon},
+		source.JavaScriptNeeded{Number: 1, Message: "scripts only", NextAt: noon.Add(12 * time.Hour), At: noon})
 }
 
 func TestRegister(t *testing.T) {
@@ -107,6 +108,13 @@ func TestRetryAfterIsAFloor(t *testing.T) {
 	}
 }
 
+func TestScriptsAreNoFailure(t *testing.T) {
+	t.Parallel()
+	aggregatetest.Stream(t, source.Aggregate).Of(registered, source.CollectionFailed{Failures: 3}, started).
+		When(source.NeedJavaScript{Number: 1, Message: "scripts only", At: noon}).
+		Then(source.JavaScriptNeeded{Number: 1, Message: "scripts only", NextAt: noon.Add(12 * time.Hour), At: noon})
+}
+
 func TestCredentialsAreNoFailure(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, source.Aggregate).Of(registered, started).
@@ -117,7 +125,7 @@ func TestCredentialsAreNoFailure(t *testing.T) {
 func TestUnknownSource(t *testing.T) {
 	t.Parallel()
 	for _, command := range []source.Command{
-		source.Start{Number: 1}, source.Complete{Number: 1}, source.Fail{Number: 1}, source.LackCredentials{}, source.Request{},
+		source.Start{Number: 1}, source.Complete{Number: 1}, source.Fail{Number: 1}, source.LackCredentials{}, source.NeedJavaScript{}, source.Request{},
 	} {
 		aggregatetest.Stream(t, source.Aggregate).When(command).Refused(source.ErrUnknown)
 	}
@@ -172,5 +180,6 @@ func TestEachCommandInEachState(t *testing.T) {
 		When(source.Complete{Number: 1}, unknown, number, "CollectionCompleted", "").
 		When(source.Fail{Number: 1}, unknown, number, "CollectionFailed", "").
 		When(source.LackCredentials{Number: 1}, unknown, number, "CredentialsMissing", "").
+		When(source.NeedJavaScript{Number: 1}, unknown, number, "JavaScriptNeeded", "").
 		When(source.Complete{Number: 2}, unknown, number, number, number)
 }

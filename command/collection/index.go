@@ -173,7 +173,7 @@ func (x *index) applySource(id uuid.UUID, event source.Event) {
 		case source.CollectionCompleted:
 			a.Backfill = a.Backfill && !a.Collecting
 			a.Collecting = false
-		case source.CollectionFailed, source.CredentialsMissing:
+		case source.CollectionFailed, source.CredentialsMissing, source.JavaScriptNeeded:
 			a.Collecting = false
 		case source.Registered, source.CollectionRequested: // say nothing about a visit
 			continue

@@ -74,6 +74,10 @@ func (v *visit) spread() float64 {
 // record stores what the source shows, then that the visit is complete. Where it fails the visit stays incomplete, and
 // the next one does again what is missing.
 func (v *visit) record(ctx context.Context, result collect.Result, shown map[uuid.UUID]Shown) (source.Counts, error) {
+	if note := onlyScripts(result); note != "" {
+		_, err := v.onSource(ctx, source.NeedJavaScript{Number: v.number, Message: clip(note), Spread: v.spread(), At: v.now()})
+		return source.Counts{Pages: result.Pages}, err
+	}
 	tally := tally{counts: source.Counts{Pages: result.Pages, Observed: len(result.Observations)}}
 	group, recording := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentObservations)
@@ -109,6 +113,16 @@ func (v *visit) record(ctx context.Context, result collect.Result, shown map[uui
 		_, err = v.onSource(ctx, complete)
 	}
 	return tally.counts, err
+}
+
+// onlyScripts is what the collector says of a source that shows nothing until its scripts have run, else "".
+func onlyScripts(result collect.Result) string {
+	for _, note := range result.Notes {
+		if note.Code == collect.NoteNeedsJavaScript && len(result.Observations) == 0 {
+			return note.Text
+		}
+	}
+	return ""
 }
 
 // whole says that what was not observed is not on show any more.

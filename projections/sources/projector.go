@@ -109,6 +109,8 @@ func queueSource(batch *pgx.Batch, id uuid.UUID, event source.Event) error {
 		batch.Queue(endCollection, id, "failing", clean(e.Reason+": "+e.Message), e.Failures, e.NextAt)
 	case source.CredentialsMissing:
 		batch.Queue(endCollection, id, "needs_credentials", clean(e.Message), 0, e.NextAt)
+	case source.JavaScriptNeeded:
+		batch.Queue(endCollection, id, "needs_javascript", clean(e.Message), 0, e.NextAt)
 	}
 	return nil
 }

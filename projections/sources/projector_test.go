@@ -161,6 +161,18 @@ func TestRequestOfAnUnattachedSourceIsDoneOnce(t *testing.T) {
 	}
 }
 
+func TestASourceThatNeedsJavaScript(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.attach(uuid.New(), noon)
+	f.source(source.CollectionStarted{Number: 1, At: noon.Add(time.Second)},
+		source.JavaScriptNeeded{Number: 1, Message: "scripts only", NextAt: noon.Add(12 * time.Hour), At: noon.Add(2 * time.Second)})
+	f.expectDue(noon.Add(12 * time.Hour))
+	if got := f.listed(); got.State != "needs_javascript" || got.Message != "scripts only" {
+		t.Errorf("source = %+v", got)
+	}
+}
+
 func TestShown(t *testing.T) {
 	t.Parallel()
 	f := open(t)

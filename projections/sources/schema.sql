@@ -6,7 +6,7 @@ CREATE TABLE sources (
     timezone          text NOT NULL,
     created_at        timestamptz NOT NULL,
     feeds             integer NOT NULL, -- attached to how many
-    state             text NOT NULL,    -- registered, collecting, ok, failing, needs_credentials
+    state             text NOT NULL,    -- registered, collecting, ok, failing, needs_credentials, needs_javascript
     message           text NOT NULL,    -- what is wrong, for operators
     notes             jsonb NOT NULL,   -- why less was found than the source shows
     collections       integer NOT NULL, -- started so far

@@ -183,6 +183,31 @@ func TestIncompleteCollectionMarksNothingStale(t *testing.T) {
 	}
 }
 
+func TestSourceThatNeedsJavaScript(t *testing.T) {
+	t.Parallel()
+	p := &place{}
+	p.show("jazz")
+	w := open(t, map[string]collect.Collector{"facebook": p})
+	source := w.account()
+	w.collect(source)
+	w.eventuallyState(source, 1, "ok")
+	p.mu.Lock()
+	p.titles, p.notes = nil, []collect.Note{{Code: collect.NoteNeedsJavaScript, Text: "scripts only"}}
+	p.mu.Unlock()
+	w.collect(source)
+	if got := w.eventuallyState(source, 2, "needs_javascript"); got.Message != "scripts only" || got.Failures != 0 {
+		t.Errorf("source = %+v", got)
+	}
+	if stale := w.recorded("happening.went-stale.v1"); len(stale) != 0 {
+		t.Error("what can't be seen went stale")
+	}
+	p.mu.Lock()
+	p.titles, p.notes = []string{"jazz"}, nil
+	p.mu.Unlock()
+	w.collect(source)
+	w.eventuallyState(source, 3, "ok")
+}
+
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -205,7 +205,8 @@ func (w *world) eventuallyState(source uuid.UUID, collections int, state string)
 	w.t.Helper()
 	var got query.Source
 	w.eventually("source is "+state, func() bool {
-		ended := slices.Concat(w.recorded("source.collection-completed.v1"), w.recorded("source.collection-failed.v1"), w.recorded("source.credentials-missing.v1"))
+		ended := slices.Concat(w.recorded("source.collection-completed.v1"), w.recorded("source.collection-failed.v1"), w.recorded("source.credentials-missing.v1"),
+			w.recorded("source.javascript-needed.v1"))
 		if len(ended) < collections {
 			return false
 		}
