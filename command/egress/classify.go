@@ -20,9 +20,8 @@ const (
 	ReasonBlocked    = "blocked_address"
 )
 
-// Classify gives the reason of an error that a transport of [NewTransport]
-// returned, and "" for nil. What fits nothing else is [ReasonConnection]. A
-// look-up that timed out is [ReasonDNS], because that says what to mend.
+// Classify gives the reason of an error that a transport of [NewTransport] returned, and "" for nil. What fits nothing
+// else is [ReasonConnection]. A look-up that timed out is [ReasonDNS], because that says what to mend.
 func Classify(err error) string {
 	var dnsErr *net.DNSError
 	var netErr net.Error
@@ -57,8 +56,8 @@ func isTLS(err error) bool {
 		errors.As(err, &authority), errors.As(err, &hostname), errors.As(err, &invalid),
 		errors.Is(err, http.ErrSchemeMismatch):
 		return true
-	// An alert, ours or the peer's, is of an unexported type inside an OpError
-	// whose operation is not one of the network's.
+	// An alert, ours or the peer's, is of an unexported type inside an OpError whose operation is not one of the
+	// network's.
 	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"):
 		return true
 	}

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// nameServer is a small authoritative DNS server on loopback. Each name has a
-// sequence of answers, one for each look-up; the last one repeats. Unknown
-// names do not exist.
+// nameServer is a small authoritative DNS server on loopback. Each name has a sequence of answers, one for each
+// look-up; the last one repeats. Unknown names do not exist.
 type nameServer struct {
 	conn net.PacketConn
 
@@ -107,8 +106,7 @@ func (s *nameServer) answer(query []byte) ([]byte, error) {
 	return builder.Finish()
 }
 
-// next moves a name's sequence on with each A question; the AAAA question of
-// the same look-up does not.
+// next moves a name's sequence on with each A question; the AAAA question of the same look-up does not.
 func (s *nameServer) next(question dnsmessage.Question) ([]netip.Addr, bool) {
 	name := strings.ToLower(strings.TrimSuffix(question.Name.String(), "."))
 	s.mu.Lock()

@@ -15,20 +15,18 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// resolveTimeout bounds the look-up at write time, so that a dead name server
-// costs a request seconds, not minutes.
+// resolveTimeout bounds the look-up at write time, so that a dead name server costs a request seconds, not minutes.
 const resolveTimeout = 5 * time.Second
 
-// Guard is a policy that also asks DNS: the check for the moment a URL is
-// written. It does not replace the check at dial time.
+// Guard is a policy that also asks DNS: the check for the moment a URL is written. It does not replace the check at
+// dial time.
 type Guard struct {
 	Policy Policy
 	// Resolver defaults to Go's own resolver, never the C library's.
 	Resolver Resolver
 }
 
-// CheckURL is [Policy.CheckURL] followed by [Guard.CheckHost] on its host, both
-// answering with a [*URLError].
+// CheckURL is [Policy.CheckURL] followed by [Guard.CheckHost] on its host, both answering with a [*URLError].
 func (g Guard) CheckURL(ctx context.Context, field, raw string) (*url.URL, error) {
 	u, err := g.Policy.CheckURL(field, raw)
 	if err != nil {
@@ -44,11 +42,10 @@ func (g Guard) CheckURL(ctx context.Context, field, raw string) (*url.URL, error
 	return u, nil
 }
 
-// CheckHost resolves a host (no port, no brackets) and returns the addresses
-// that may be reached. It fails with a [*BlockedError] when the name resolves
-// and no address is permitted. A name that does not resolve is no error and
-// gives no addresses: it is unreachable now and may be set up later. Other
-// errors mean that the host is malformed or that ctx was cancelled.
+// CheckHost resolves a host (no port, no brackets) and returns the addresses that may be reached. It fails with a
+// [*BlockedError] when the name resolves and no address is permitted. A name that does not resolve is no error and
+// gives no addresses: it is unreachable now and may be set up later. Other errors mean that the host is malformed or
+// that ctx was cancelled.
 func (g Guard) CheckHost(ctx context.Context, hostname string) ([]netip.Addr, error) {
 	h, err := parseHost(hostname)
 	if err != nil {
@@ -76,8 +73,7 @@ func (g Guard) CheckHost(ctx context.Context, hostname string) ([]netip.Addr, er
 	return g.Policy.permitted(found)
 }
 
-// permitted keeps the addresses that may be reached; none of some is an error
-// that names the first.
+// permitted keeps the addresses that may be reached; none of some is an error that names the first.
 func (p Policy) permitted(found []netip.Addr) ([]netip.Addr, error) {
 	var refused error
 	kept := make([]netip.Addr, 0, len(found))
@@ -95,6 +91,5 @@ func (p Policy) permitted(found []netip.Addr) ([]netip.Addr, error) {
 	return kept, nil
 }
 
-// goResolver avoids the C library, whose inet_aton turns names such as 0x7f.1
-// into addresses.
+// goResolver avoids the C library, whose inet_aton turns names such as 0x7f.1 into addresses.
 var goResolver = &net.Resolver{PreferGo: true}

@@ -17,15 +17,13 @@ var errHost = errors.New("host is neither an address nor a valid name")
 type host struct {
 	// name is the lower-case ASCII form, without a trailing dot.
 	name string
-	// addrs are the addresses that the host spells without asking DNS. More
-	// than one where resolvers disagree: 010.8.8.8 is 8.8.8.8 to those that
-	// read octal and 10.8.8.8 to the others. Empty for an ordinary name.
+	// addrs are the addresses that the host spells without asking DNS. More than one where resolvers disagree:
+	// 010.8.8.8 is 8.8.8.8 to those that read octal and 10.8.8.8 to the others. Empty for an ordinary name.
 	addrs []netip.Addr
 }
 
-// parseHost reads a host without brackets and port, as [url.URL.Hostname] gives
-// it. It knows the spellings that inet_aton, browsers and IDNA accept. A host
-// whose last label is a number must be an address, as in the WHATWG URL
+// parseHost reads a host without brackets and port, as [url.URL.Hostname] gives it. It knows the spellings that
+// inet_aton, browsers and IDNA accept. A host whose last label is a number must be an address, as in the WHATWG URL
 // standard, so that no exotic reading is left to chance.
 func parseHost(raw string) (host, error) {
 	if strings.Contains(raw, ":") {
@@ -75,9 +73,8 @@ func asciiHost(raw string) (string, error) {
 	return name, nil
 }
 
-// isForeignNumber reports a last label of digits that IDNA did not turn into
-// ASCII. Some software reads digits of any script as numbers, and no top-level
-// domain consists of them.
+// isForeignNumber reports a last label of digits that IDNA did not turn into ASCII. Some software reads digits of any
+// script as numbers, and no top-level domain consists of them.
 func isForeignNumber(raw, ascii string) bool {
 	labels := strings.FieldsFunc(raw, func(r rune) bool { return strings.ContainsRune(".\u3002\uff0e\uff61", r) })
 	if len(labels) == 0 {
@@ -91,8 +88,8 @@ func isForeignNumber(raw, ascii string) bool {
 	return !isNumber(ascii[strings.LastIndexByte(ascii, '.')+1:])
 }
 
-// isNumber reports a label that inet_aton may take for a number: decimal or
-// octal digits, or 0x and any hexadecimal digits, none included.
+// isNumber reports a label that inet_aton may take for a number: decimal or octal digits, or 0x and any hexadecimal
+// digits, none included.
 func isNumber(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
 		return strings.Trim(hex, "0123456789abcdef") == ""
@@ -100,8 +97,8 @@ func isNumber(label string) bool {
 	return label != "" && strings.Trim(label, "0123456789") == ""
 }
 
-// spelled4 gives every IPv4 address that the number notation can mean, at most
-// one each for the octal and the decimal reading of leading zeros.
+// spelled4 gives every IPv4 address that the number notation can mean, at most one each for the octal and the decimal
+// reading of leading zeros.
 func spelled4(name string) []netip.Addr {
 	parts := strings.Split(name, ".")
 	var addrs []netip.Addr
@@ -157,8 +154,8 @@ func parsePart(part string, octal bool) (uint64, bool) {
 	return n, err == nil
 }
 
-// localNames gives the loopback address for the names that resolvers or hosts
-// files reserve for it (RFC 6761, section 6.3).
+// localNames gives the loopback address for the names that resolvers or hosts files reserve for it (RFC 6761, section
+// 6.3).
 func localNames(name string) []netip.Addr {
 	switch {
 	case name == "localhost", strings.HasSuffix(name, ".localhost"), name == "localhost.localdomain":
@@ -169,8 +166,7 @@ func localNames(name string) []netip.Addr {
 	return nil
 }
 
-// isDNSName allows letters, digits, hyphen and underscore; names with an
-// underscore exist in practice and resolve.
+// isDNSName allows letters, digits, hyphen and underscore; names with an underscore exist in practice and resolve.
 func isDNSName(name string) bool {
 	if name == "" || len(name) > 253 {
 		return false

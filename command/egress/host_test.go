@@ -64,8 +64,8 @@ func TestSpellingsOfOneAddress(t *testing.T) {
 	}
 }
 
-// FuzzHostSpelling: whatever the notation, an address is seen through; and no
-// input passes that an IP parser would take for a forbidden address.
+// FuzzHostSpelling: whatever the notation, an address is seen through; and no input passes that an IP parser would take
+// for a forbidden address.
 func FuzzHostSpelling(f *testing.F) {
 	f.Add(uint32(0x7f000001), uint8(0), "example.com")
 	f.Add(uint32(0xa9fea9fe), uint8(7), "0x7f.1")

@@ -1,16 +1,13 @@
-// Package egress is the guarded way out of the program: every outgoing
-// connection, whether a delivery, a test, a probe or a collector's fetch, goes
-// through a transport made here.
+// Package egress is the guarded way out of the program: every outgoing connection, whether a delivery, a test, a probe
+// or a collector's fetch, goes through a transport made here.
 //
-// The rule is applied twice. [Policy.CheckURL] and [Guard] judge a URL when it
-// is written, so that a caller gets a clear answer at once. The transport of
-// [NewTransport] judges the resolved address again when it is dialled, after
-// DNS has spoken and before a packet leaves; that is the check that counts,
-// since a name may change its address between the two (DNS rebinding).
+// The rule is applied twice. [Policy.CheckURL] and [Guard] judge a URL when it is written, so that a caller gets a
+// clear answer at once. The transport of [NewTransport] judges the resolved address again when it is dialled, after DNS
+// has spoken and before a packet leaves; that is the check that counts, since a name may change its address between the
+// two (DNS rebinding).
 //
-// What is denied: every range of the IANA special-purpose registries, multicast,
-// and the platform address of Azure. Of IPv6 only 2000::/3 is considered at all.
-// Addresses that carry an IPv4 address are judged by that address as well.
+// What is denied: every range of the IANA special-purpose registries, multicast, and the platform address of Azure. Of
+// IPv6 only 2000::/3 is considered at all. Addresses that carry an IPv4 address are judged by that address as well.
 package egress
 
 import (
@@ -36,11 +33,10 @@ func (e *BlockedError) Error() string {
 // Is makes errors.Is(err, ErrBlocked) true.
 func (e *BlockedError) Is(target error) bool { return target == ErrBlocked }
 
-// Policy decides which addresses may be reached. The zero value allows the
-// public internet only.
+// Policy decides which addresses may be reached. The zero value allows the public internet only.
 type Policy struct {
-	// Allow opens ranges that would be denied, for development and for
-	// installations that deliver inside their own network.
+	// Allow opens ranges that would be denied, for development and for installations that deliver inside their own
+	// network.
 	Allow []netip.Prefix
 }
 
@@ -65,8 +61,7 @@ func (p Policy) permits(addr netip.Addr) bool {
 	if addr.Is4() {
 		return !containedIn(denied4, addr)
 	}
-	// DNS64 names are the only way to IPv4 hosts on an IPv6-only network, so
-	// NAT64 is judged by the address behind it.
+	// DNS64 names are the only way to IPv4 hosts on an IPv6-only network, so NAT64 is judged by the address behind it.
 	if nat64.Contains(addr) {
 		return p.permits(embedded4(addr))
 	}
@@ -94,8 +89,8 @@ func embedded4(addr netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte(b[12:]))
 }
 
-// isISATAP reports an interface identifier of 00-00-5E-FE or 02-00-5E-FE (RFC
-// 5214, section 6.1), with either value of the universal and group bits.
+// isISATAP reports an interface identifier of 00-00-5E-FE or 02-00-5E-FE (RFC 5214, section 6.1), with either value of
+// the universal and group bits.
 func isISATAP(addr netip.Addr) bool {
 	b := addr.As16()
 	return b[8]&^0x03 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
@@ -106,9 +101,8 @@ var (
 	nat64         = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// denied4 follows the IANA IPv4 special-purpose registry, those entries
-// included that the registry calls globally reachable but that lead to no
-// ordinary host.
+// denied4 follows the IANA IPv4 special-purpose registry, those entries included that the registry calls globally
+// reachable but that lead to no ordinary host.
 var denied4 = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),        // this network
 	netip.MustParsePrefix("10.0.0.0/8"),       // private use

@@ -8,8 +8,8 @@ import (
 
 func TestCheckBoundaries(t *testing.T) {
 	t.Parallel()
-	// For every denied range: its first and last address are refused; the
-	// neighbours outside are allowed unless another range holds them.
+	// For every denied range: its first and last address are refused; the neighbours outside are allowed unless another
+	// range holds them.
 	outside := map[bool]int{}
 	for _, prefixes := range [][]netip.Prefix{denied4, denied6} {
 		for _, prefix := range prefixes {

@@ -15,8 +15,7 @@ import (
 
 // Options tunes [NewTransport]. Zero values give the defaults named.
 type Options struct {
-	// Resolver replaces the name resolution, for tests. It should set
-	// PreferGo. Default: Go's own resolver.
+	// Resolver replaces the name resolution, for tests. It should set PreferGo. Default: Go's own resolver.
 	Resolver *net.Resolver
 	// RootCAs replaces the system's certificate authorities.
 	RootCAs *x509.CertPool
@@ -31,28 +30,23 @@ type Options struct {
 	IdleConnTimeout time.Duration
 	// MaxIdleConns bounds idle connections to all hosts. Default 512.
 	MaxIdleConns int
-	// MaxIdleConnsPerHost is how many connections stay open to one host
-	// between requests. It should be at least the number of requests in flight
-	// per host, else connections are opened and closed all the time. Default 128.
+	// MaxIdleConnsPerHost is how many connections stay open to one host between requests. It should be at least the
+	// number of requests in flight per host, else connections are opened and closed all the time. Default 128.
 	MaxIdleConnsPerHost int
-	// MaxConnsPerHost bounds all connections to one host; further requests
-	// wait for one, while their own deadline runs. Default: no bound.
+	// MaxConnsPerHost bounds all connections to one host; further requests wait for one, while their own deadline runs.
+	// Default: no bound.
 	MaxConnsPerHost int
-	// HTTP2 also offers HTTP/2. The guard holds there too, because Go never
-	// shares one connection between hosts. It is off by default: one lost
-	// connection would fail all its requests at once, and HTTP/1.1 is faster
-	// for small posts.
+	// HTTP2 also offers HTTP/2. The guard holds there too, because Go never shares one connection between hosts. It is
+	// off by default: one lost connection would fail all its requests at once, and HTTP/1.1 is faster for small posts.
 	HTTP2 bool
 }
 
-// maxResponseHeaderBytes is far above what servers send and keeps a hostile
-// one from filling the memory.
+// maxResponseHeaderBytes is far above what servers send and keeps a hostile one from filling the memory.
 const maxResponseHeaderBytes = 64 << 10
 
-// NewTransport makes a transport that connects only to addresses the policy
-// permits: it checks each resolved address right before connecting to it. It
-// uses no proxy, never asks for compression, and speaks TLS 1.2 or later.
-// Requests refused by the policy fail with an error that matches [ErrBlocked].
+// NewTransport makes a transport that connects only to addresses the policy permits: it checks each resolved address
+// right before connecting to it. It uses no proxy, never asks for compression, and speaks TLS 1.2 or later. Requests
+// refused by the policy fail with an error that matches [ErrBlocked].
 func NewTransport(policy Policy, opts Options) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -103,8 +97,7 @@ func guardedDial(policy Policy, opts Options) func(context.Context, string, stri
 		if err != nil {
 			return nil, fmt.Errorf("address of the request: %w", err)
 		}
-		// Spelled addresses get the right reason at once, instead of a failed
-		// look-up of a name such as 0x7f.1.
+		// Spelled addresses get the right reason at once, instead of a failed look-up of a name such as 0x7f.1.
 		h, err := parseHost(name)
 		if err != nil {
 			return nil, &net.DNSError{Err: err.Error(), Name: name, IsNotFound: true}
@@ -122,8 +115,8 @@ func guardedDial(policy Policy, opts Options) func(context.Context, string, stri
 
 var errNetwork = errors.New("only TCP is permitted")
 
-// control runs between the creation of a socket and its connect, with the
-// address that the kernel is about to be given. Nothing can change it after.
+// control runs between the creation of a socket and its connect, with the address that the kernel is about to be given.
+// Nothing can change it after.
 func (p Policy) control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return fmt.Errorf("network %s: %w", network, errNetwork)

@@ -80,8 +80,8 @@ func startServer(t *testing.T, handler http.Handler) (*httptest.Server, *countin
 
 func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }
 
-// The name is public when the URL is written and points to loopback when the
-// request goes out. The transport must notice, and no connection may be made.
+// The name is public when the URL is written and points to loopback when the request goes out. The transport must
+// notice, and no connection may be made.
 func TestRebindingIsStopped(t *testing.T) {
 	t.Parallel()
 	server, listener := startServer(t, http.HandlerFunc(hello))
@@ -107,8 +107,7 @@ func TestRebindingIsStopped(t *testing.T) {
 		t.Errorf("%d connections reached loopback", n)
 	}
 
-	// The control: with loopback opened the same request arrives, so it was
-	// the guard that stopped it.
+	// The control: with loopback opened the same request arrives, so it was the guard that stopped it.
 	opened := NewTransport(loopback, options)
 	defer opened.CloseIdleConnections()
 	opened.TLSClientConfig.ServerName = "example.com" // the test certificate's name

@@ -17,8 +17,8 @@ const MaxURLLength = 2048
 // ErrURL matches every refusal of a URL, see [URLError].
 var ErrURL = errors.New("unacceptable URL")
 
-// URLError refuses a URL. Its text is fit for an API client: it names the field
-// and what is wrong with it, and never repeats the URL.
+// URLError refuses a URL. Its text is fit for an API client: it names the field and what is wrong with it, and never
+// repeats the URL.
 type URLError struct {
 	Field   string // the request field, such as "config.url"
 	Problem string // continues the field: "must use https"
@@ -48,9 +48,9 @@ func (f urlField) blocked(err error) error {
 	return &URLError{Field: string(f), Problem: problem, cause: err}
 }
 
-// CheckURL judges the URL that a request has in a field, without asking DNS: https, at most [MaxURLLength] characters, a
-// host, a possible port, no user information, and where the host spells an address in any notation, one that the policy
-// permits. The error is a [*URLError].
+// CheckURL judges the URL that a request has in a field, without asking DNS: https, at most [MaxURLLength] characters,
+// a host, a possible port, no user information, and where the host spells an address in any notation, one that the
+// policy permits. The error is a [*URLError].
 func (p Policy) CheckURL(field, raw string) (*url.URL, error) {
 	f := urlField(field)
 	if err := f.checkText(raw); err != nil {

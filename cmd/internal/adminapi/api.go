@@ -1,7 +1,7 @@
 // Package adminapi is the operators' API, on a listener of its own: organizations and keys, sources, feeds, publishing,
 // projections, the audit trail, health and metrics. It speaks as the API's /events surface does (package wire), and
-// takes the admin token as a bearer token; health and metrics need none. An auditor's token opens GET /admin/audit/… and
-// GET /admin/projections; on all else it is worth as much as none. The command line is a thin client of it.
+// takes the admin token as a bearer token; health and metrics need none. An auditor's token opens GET /admin/audit/…
+// and GET /admin/projections; all other routes refuse it. The command line is a thin client of it.
 package adminapi
 
 import (

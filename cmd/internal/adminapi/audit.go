@@ -86,8 +86,8 @@ type AuditDetail struct {
 	StatusReason          string      `json:"statusReason,omitempty"`
 }
 
-// audit answers GET /admin/audit/destinations/{id} with the state and all entries, or exports the entries alone where the
-// caller asks for NDJSON.
+// audit answers GET /admin/audit/destinations/{id} with the state and all entries, or exports the entries alone where
+// the caller asks for NDJSON.
 func (a *API) audit(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
 	if accepts(r, mediaNDJSON) {

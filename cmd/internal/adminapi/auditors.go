@@ -24,14 +24,14 @@ func (a *API) auditorRoutes(r chi.Router) {
 	r.Delete("/admin/auditors/{id}", wire.Events.Handle(a.revokeAuditorToken))
 }
 
-// auditorMay reports whether an auditor's token is enough for a request: reading the audit trail, and how current it
-// is. No path among these needs an escape, so that what is compared here is what the router goes by.
+// auditorMay reports whether an auditor's token is enough for a request: it reads the audit trail, or how current that
+// is. Paths with escapes are refused, because the router compares the escaped path and this function the decoded one.
 func auditorMay(r *http.Request) bool {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	return reads && r.URL.RawPath == "" && (strings.HasPrefix(r.URL.Path, "/admin/audit/destinations/") || r.URL.Path == "/admin/projections")
 }
 
-// auditorOf says whether a token is an auditor's that is valid now. It fails where that can't be looked up.
+// auditorOf reports whether a token is a valid auditor's token. The error says that it could not be looked up.
 func (a *API) auditorOf(ctx context.Context, token string) (bool, error) {
 	presented, ok := credential.Parse(credential.AuditorToken, token)
 	if !ok {

@@ -46,7 +46,7 @@ func unhurried(next http.Handler) http.Handler {
 	})
 }
 
-// Published counts the events that are recorded, those that were before under the same id included.
+// Published counts the events that are recorded, including those that had been recorded before under the same id.
 type Published struct {
 	Published int `json:"published"`
 }
@@ -64,7 +64,7 @@ type eventBody struct {
 	input          command.EventInput
 }
 
-// Check implements wire.Body. What the catalog says is the command's.
+// Check implements wire.Body. The command compares the event with the catalog.
 func (b *eventBody) Check(c *wire.Checks) {
 	b.input = command.EventInput{Type: b.Type.Value, Source: b.Source.Value, Subject: text(b.Subject), FeedType: text(b.FeedType), Data: b.Data.Value}
 	c.Name("type", b.Type, 1, 0)
@@ -144,8 +144,8 @@ func (b *batch) fail(number int, err error) {
 	b.failed.Store(true)
 }
 
-// publishMany publishes each line. Events of one subject keep their order; others may overtake each other. It stops
-// at the first line that is refused; what is on its way into the store by then is published.
+// publishMany publishes each line. Events of one subject keep their order; others may overtake each other. It stops at
+// the first line that is refused; what is on its way into the store by then is published.
 func (a *API) publishMany(ctx context.Context, by command.Caller, body io.Reader) (int, error) {
 	var state batch
 	var running sync.WaitGroup

@@ -20,8 +20,8 @@ import (
 
 const token = "0123456789abcdef0123456789abcdef"
 
-// server is the admin API on real parts. Projections and readiness are this process's business elsewhere; here the
-// test says what they answer.
+// server is the admin API on real parts. Projections and readiness are this process's business elsewhere; here the test
+// says what they answer.
 type server struct {
 	*apitest.Fixture
 	api         http.Handler

@@ -23,7 +23,7 @@ type Health struct {
 // alive answers GET /healthz as long as the process runs.
 func alive(*http.Request) (wire.Reply, error) { return wire.OK(Health{Status: "ok"}), nil }
 
-// reason is what is told of a failure besides its name: what waiting does not mend.
+// reason is what the answer tells of a failure besides its name: only what waiting does not mend.
 func reason(err error) string {
 	if errors.Is(err, eventstore.ErrRefused) {
 		return " (refuses the credentials, or its certificate is not trusted)"

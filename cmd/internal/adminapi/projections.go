@@ -11,7 +11,7 @@ import (
 	"carillon/cmd/internal/wire"
 )
 
-// Projections is what the admin API needs of whoever runs the projections.
+// Projections is what the admin API needs of the part that runs the projections.
 type Projections interface {
 	// Status lists every projection and process manager.
 	Status(ctx context.Context) ([]Projection, error)

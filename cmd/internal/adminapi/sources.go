@@ -20,7 +20,7 @@ func (a *API) sourceRoutes(r chi.Router) {
 	r.Post("/admin/sources/{id}/collect", wire.Events.Handle(a.collectSource))
 }
 
-// Source is a source and how its collection goes.
+// Source is a source and the state of its collection.
 type Source struct {
 	ID          uuid.UUID    `json:"id"`
 	Type        string       `json:"type"`
@@ -64,7 +64,7 @@ type sourceBody struct {
 	Timezone wire.Optional[string] `json:"timezone"`
 }
 
-// Check implements wire.Body. What a type needs is the command's.
+// Check implements wire.Body. The command checks what the type needs.
 func (b *sourceBody) Check(c *wire.Checks) {
 	if c.Require("type", b.Type.Set) {
 		c.OneOf("type", b.Type.Value, source.Types()...)

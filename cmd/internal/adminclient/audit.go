@@ -17,7 +17,8 @@ import (
 
 const auditPath = "/admin/audit/destinations/"
 
-// Audit reads the history of a destination, and its state at a time: an instant as the server takes it, or empty for now.
+// Audit reads the history of a destination, and its state at a time: an instant as the server takes it, or empty for
+// now.
 func (c *Client) Audit(ctx context.Context, destination uuid.UUID, at string) (audit adminapi.Audit, err error) {
 	path := auditPath + destination.String()
 	if at != "" {

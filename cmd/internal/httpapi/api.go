@@ -29,7 +29,8 @@ import (
 )
 
 const (
-	// awaitLimit bounds how long an acknowledged write waits until it can be read. After that it is answered all the same.
+	// awaitLimit bounds how long an acknowledged write waits until it can be read. After that it is answered all the
+	// same.
 	awaitLimit = 2 * time.Second
 
 	usualPage = 50 // items of a page of the lists under /events where the caller names no limit
@@ -67,8 +68,8 @@ type API struct {
 	router chi.Router
 }
 
-// New makes the API. It fails where the OpenAPI document or the playground can't be assembled, or where the metrics
-// are registered already.
+// New makes the API. It fails where the OpenAPI document or the playground can't be assembled, or where the metrics are
+// registered already.
 func New(deps Dependencies) (*API, error) {
 	a := &API{Dependencies: deps, keys: newKeyring(deps.Queries.Key, deps.Now)}
 	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -130,7 +131,8 @@ func surfaceOf(r *http.Request) wire.Surface {
 	return wire.Feeds
 }
 
-// await gives the caller of an acknowledged write its read-your-writes. It reports whether the read models are there.
+// await waits until the named consumers have applied a write, so that whoever made it reads it. It reports whether they
+// have: after awaitLimit the write is answered all the same.
 func (a *API) await(ctx context.Context, to eventstore.Position, consumers ...string) bool {
 	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
 	defer cancel()
@@ -141,7 +143,8 @@ func (a *API) await(ctx context.Context, to eventstore.Position, consumers ...st
 	return there
 }
 
-// awaitRouting is await for what changes where events go: what is published after the answer is dispatched by it.
+// awaitRouting is await for a change of where events go: it also waits for the dispatcher, so that what is published
+// after the answer goes by the change.
 func (a *API) awaitRouting(ctx context.Context, to eventstore.Position, consumers ...string) bool {
 	return a.await(ctx, to, append(consumers, delivery.DispatcherName)...)
 }

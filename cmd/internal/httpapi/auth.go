@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// keyTTL is how long a key is believed without asking again. Revocation has to work within a second on every
-	// node; the rest of that second is for the read model.
+	// keyTTL is how long a key that was found is taken for valid without asking again. Revocation has to work within a
+	// second on every node; the rest of that second is for the read model.
 	keyTTL      = 400 * time.Millisecond
 	keyTimeout  = 5 * time.Second // for one question to Postgres
 	maxKeysHeld = 10_000
@@ -129,7 +129,7 @@ func (a *API) keyOf(r *http.Request) (query.Key, error) {
 	return key, err
 }
 
-// unauthenticated says the same of all faults on the feed surface, as its clients know it.
+// unauthenticated refuses a request. The feed surface has one sentence for all causes, which its clients know.
 func unauthenticated(r *http.Request, issue string) error {
 	if surfaceOf(r) == wire.Feeds {
 		issue = "Invalid or missing API key"

@@ -45,7 +45,7 @@ func (a *API) listDeliveries(r *http.Request) (wire.Reply, error) {
 	return wire.OK(wire.PageOf(list, total, filter.Limit, filter.Offset)), nil
 }
 
-// noFeed is an id that no feed has: its version is 0.
+// noFeed stands for a feed that does not exist. uuid.Nil can't: in the filter it means any feed.
 var noFeed = uuid.UUID{15: 1}
 
 func deliveryFilter(q *wire.Query) (query.DeliveryFilter, error) {
@@ -54,7 +54,7 @@ func deliveryFilter(q *wire.Query) (query.DeliveryFilter, error) {
 		Since: q.Time("since"), Until: q.Time("until"),
 	}
 	filter.Limit, filter.Offset = q.Page(usualPage, mostPage)
-	// To the filter, zero values are no restriction. As parameters they are one that no delivery meets.
+	// In the filter, a zero value means "any". As a parameter it is a value that no delivery has.
 	if q.Has("feedId") && filter.Feed == uuid.Nil {
 		filter.Feed = noFeed
 	}

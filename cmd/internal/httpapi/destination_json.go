@@ -204,7 +204,7 @@ func (a *API) destinationOf(ctx context.Context, d query.Destination, show secre
 	return j, err
 }
 
-// open decrypts a value of a destination. Where its key is gone, the destination is being deleted at this moment.
+// open decrypts a value of a destination. Where its data key is gone, the destination is being deleted at this moment.
 func (a *API) open(ctx context.Context, destination uuid.UUID, sealed []byte) ([]byte, error) {
 	plain, err := a.Commands.Vault.Open(ctx, destination, sealed)
 	if errors.Is(err, sealing.ErrShredded) {

@@ -43,7 +43,7 @@ func (a *API) createDestination(r *http.Request) (wire.Reply, error) {
 	return a.createdDestination(r, created, at)
 }
 
-// createdDestination is the answer to a destination that is new, the only one with its first secret in full.
+// createdDestination is the answer to a create, the only answer about a destination that has its secret in full.
 func (a *API) createdDestination(r *http.Request, created command.CreatedDestination, at eventstore.Position) (wire.Reply, error) {
 	shown, err := a.changedDestination(r, created.ID, at, fullSecrets)
 	return wire.Created(createdDestinationJSON{shown, validationOf(created.Validation)}), err
@@ -235,8 +235,8 @@ func (a *API) testDestination(r *http.Request) (wire.Reply, error) {
 	return wire.OK(testedOf(tested)), nil
 }
 
-// targetOf is a destination as its requests need it. One that is disabled can be tested: that is how its owner finds
-// out whether the fault is mended.
+// targetOf is what a request to a destination needs of it. A disabled destination can be tested too: that is how its
+// owner finds out whether the fault is mended.
 func targetOf(d query.Destination) *delivery.Target {
 	target := &delivery.Target{
 		ID: d.ID, Organization: d.Organization, Enabled: d.Status == statusEnabled, URL: d.URL, Headers: d.Headers,

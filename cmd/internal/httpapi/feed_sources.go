@@ -58,8 +58,8 @@ func (a *API) listFeedSources(r *http.Request) (wire.Reply, error) {
 	return wire.OK(list), nil
 }
 
-// detachSource answers DELETE /feeds/events/{id}/sources/{sourceId}. It ends the association which {sourceId} names: the
-// source itself stays, because other feeds may have it too.
+// detachSource answers DELETE /feeds/events/{id}/sources/{sourceId}. It ends the association which {sourceId} names:
+// the source itself stays, because other feeds may have it too.
 func (a *API) detachSource(r *http.Request) (wire.Reply, error) {
 	feed, err := wire.PathUUID(r, "id", wire.NotFound)
 	if err != nil {

@@ -64,7 +64,8 @@ func TestFeedbackIsAdditive(t *testing.T) {
 	}
 }
 
-// The curation of feeds, which records that an item was removed, does not run here: what can't be read takes no feedback all the same.
+// The curation of feeds, which records that an item was removed, does not run here: what can't be read takes no
+// feedback all the same.
 func TestItemOfADetachedSourceTakesNoFeedback(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

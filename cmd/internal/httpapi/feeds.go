@@ -102,7 +102,7 @@ type feedConfig struct {
 	Version wire.Optional[float64] `json:"version"`
 }
 
-// feedBody is all that the owner can say of a feed.
+// feedBody is what the bodies of POST and PATCH have in common.
 type feedBody struct {
 	Name        wire.Optional[string]     `json:"name"`
 	Description wire.Optional[string]     `json:"description"`
@@ -120,7 +120,7 @@ func (b *createFeedBody) Check(c *wire.Checks) {
 	c.Name("description", b.Description, 1, 0)
 }
 
-// patchFeedBody changes what it names.
+// patchFeedBody changes the members that it has.
 type patchFeedBody struct {
 	feedBody `json:",inline"`
 }
@@ -148,8 +148,8 @@ type feedJSON struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 }
 
-// A feed that was just changed says why it is enabled or not, even where there is nothing to say; one that is read
-// says it only where there is something.
+// The answer to a change has enabledReason even where it is null; a read has it only where there is a reason. Clients
+// know both.
 type (
 	changedFeedJSON struct {
 		feedJSON      `json:",inline"`

@@ -86,8 +86,8 @@ func itemsQuery(q *wire.Query, now time.Time) query.ItemsQuery {
 	return in
 }
 
-// itemRange reads the range of occurrences. Both ends lie within the days from 7 days ago to 30 days ahead, whole days
-// in UTC, so that what a caller reckons from its own clock does not fail by a second.
+// itemRange reads the range of occurrences. Both ends lie within the days from 7 days ago to 30 days ahead. These are
+// whole days in UTC, so that a caller whose clock differs by a second is not refused.
 func itemRange(q *wire.Query, now time.Time) (since, until time.Time) {
 	first := now.Truncate(day).Add(-daysBack * day)
 	last := now.Truncate(day).Add((daysAhead+1)*day - time.Microsecond)
@@ -149,7 +149,7 @@ func (a *API) getItem(r *http.Request) (wire.Reply, error) {
 	return wire.OK(jsontext.Value(append(data, '}'))), nil
 }
 
-// itemIDs reads the path of one item. Unlike elsewhere under /feeds, an id that can't be one is told as such.
+// itemIDs reads the path of one item. A malformed id is 400 here and 404 elsewhere under /feeds: the interface says so.
 func itemIDs(r *http.Request) (feedID, itemID uuid.UUID, err error) {
 	if feedID, err = wire.PathUUID(r, "feedId", wire.BadParam); err == nil {
 		itemID, err = wire.PathUUID(r, "itemId", wire.BadParam)
@@ -186,7 +186,7 @@ type feedbackBody struct {
 	Comment wire.Optional[string] `json:"comment"`
 }
 
-// Check implements wire.Body. How long a comment may be is the command's.
+// Check implements wire.Body. The command checks how long the comment is.
 func (b *feedbackBody) Check(c *wire.Checks) {
 	if c.Require("rating", b.Rating.Set) {
 		c.OneOf("rating", b.Rating.Value, item.Positive, item.Negative, item.Neutral)

@@ -14,9 +14,10 @@ import (
 //go:embed openapi/*.yaml
 var openapiFiles embed.FS
 
-// OpenAPI assembles the API's document, OpenAPI 3.1 in JSON, from the hand-written files in the folder openapi: base.yaml
-// and one for each resource, whose paths and components are added to it in the order of their names. Members whose
-// names begin with "x-" at the top of a file hold what is used several times in it, by YAML's anchors and merge keys.
+// OpenAPI assembles the API's document, OpenAPI 3.1 in JSON, from the hand-written files in the folder openapi:
+// base.yaml and one for each resource, whose paths and components are added to it in the order of their names. Members
+// whose names begin with "x-" at the top of a file hold what is used several times in it, by YAML's anchors and merge
+// keys.
 func OpenAPI() ([]byte, error) {
 	document, err := readYAML("openapi/base.yaml")
 	if err != nil {

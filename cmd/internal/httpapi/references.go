@@ -26,7 +26,8 @@ func reference(r *http.Request, name string) (string, error) {
 	return ref, nil
 }
 
-// givenReference reads a path segment that PUT may give as a name: then it is held to the rules of externalIds.
+// givenReference reads a path segment of PUT. What breaks the rules of externalIds is VALIDATION_FAILED there, because
+// the caller gives the name, and INVALID_PARAMS elsewhere, because it can't be the name of anything.
 func givenReference(r *http.Request, name string) (string, error) {
 	ref, err := reference(r, name)
 	var failure *wire.Failure

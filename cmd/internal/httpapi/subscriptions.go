@@ -167,13 +167,13 @@ func (a *API) deleteSubscription(r *http.Request) (wire.Reply, error) {
 	return wire.Done(), nil
 }
 
-// pinBody is a feed pin as sent.
+// pinBody is one feed of a subscription as sent.
 type pinBody struct {
 	FeedType wire.Optional[string] `json:"feedType"`
 	FeedID   wire.Optional[string] `json:"feedId"`
 }
 
-// subscriptionBody is all that a subscription declares: the body of PUT, whose path has the externalId.
+// subscriptionBody is a whole subscription as sent, without the externalId, which is in the path of PUT.
 type subscriptionBody struct {
 	EventTypes wire.Optional[[]string]  `json:"eventTypes"`
 	ScopeKind  wire.Optional[string]    `json:"scopeKind"`
@@ -182,7 +182,7 @@ type subscriptionBody struct {
 	pins       []subscription.Pin
 }
 
-// Check implements wire.Body. What a settings may say as a whole is the aggregate's.
+// Check implements wire.Body. The aggregate checks which members go together.
 func (b *subscriptionBody) Check(c *wire.Checks) {
 	c.Require("eventTypes", b.EventTypes.Set)
 	c.Require("scopeKind", b.ScopeKind.Set)
@@ -232,7 +232,7 @@ func (b *createSubscriptionBody) Check(c *wire.Checks) {
 	}
 }
 
-// patchSubscriptionBody changes what it names. Pins are replaced as a whole.
+// patchSubscriptionBody changes the members that it has. Pins are replaced as a whole.
 type patchSubscriptionBody struct {
 	subscriptionBody `json:",inline"`
 	ExternalID       wire.Optional[string] `json:"externalId"`

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Checks keeps the first thing that is wrong with a body. Its methods go by a route's schema; rules that need the
-// state of the world are the commands' own.
+// Checks keeps the first thing that is wrong with a body. A body's Check goes by the schema of its route; what depends
+// on state, or on more than one field, is checked by the command.
 type Checks struct{ failure *Failure }
 
 // Fail records that a field is wrong, and how to mend it. The first call wins.
@@ -28,8 +28,8 @@ func (c *Checks) Require(field string, set bool) bool {
 	return set
 }
 
-// Text checks the length of a string, in characters. least 1 also refuses a string of white space only. most 0 means
-// no upper bound.
+// Text checks the length of a string, in characters. least 1 also refuses a string of white space only. most 0 means no
+// upper bound.
 func (c *Checks) Text(field, text string, least, most int) {
 	length := utf8.RuneCountInString(text)
 	if strings.TrimSpace(text) == "" {

@@ -21,8 +21,8 @@ const MaxBody = 256 << 10
 // Body is a request body that can say what is wrong with it.
 type Body interface{ Check(*Checks) }
 
-// Decode reads a JSON body strictly: the right content type, no encoding, at most MaxBody bytes, one value, no
-// unknown or repeated members, no wrong types; then the body's own Check. Every failure names the field.
+// Decode reads a JSON body strictly: the right content type, no encoding, at most MaxBody bytes, one value, no unknown
+// or repeated members, no wrong types; then the body's own Check. Every failure names the field.
 func Decode[T any, B interface {
 	*T
 	Body
@@ -136,8 +136,8 @@ func ReadBody(r *http.Request, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// decodeFailure turns an error of the JSON library into words for the caller. The values sent are never repeated:
-// they may be secrets.
+// decodeFailure turns an error of the JSON library into words for the caller. The values sent are never repeated: they
+// may be secrets.
 func decodeFailure(err error) *Failure {
 	var semantic *json.SemanticError
 	var syntactic *jsontext.SyntacticError
@@ -160,8 +160,8 @@ func decodeFailure(err error) *Failure {
 	return &Failure{Kind: BadBody, Field: "body", Issue: "is not valid JSON", Cause: err}
 }
 
-// FieldPath writes a JSON pointer as callers know it: "config.url", "feeds[0].feedId". It is cut where it is so long
-// that only mischief can be meant.
+// FieldPath writes a JSON pointer as callers know it: "config.url", "feeds[0].feedId". A very long one is cut: it comes
+// from the body, and must not fill the log and the answer.
 func FieldPath(pointer jsontext.Pointer) string {
 	var path strings.Builder
 	for token := range pointer.Tokens() {

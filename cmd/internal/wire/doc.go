@@ -1,4 +1,4 @@
-// Package wire is the form in which Carillon's HTTP surfaces speak: how a request is read and how it is answered.
+// Package wire reads requests and writes answers for both HTTP surfaces.
 //
 // A handler is a function from a request to a Reply or an error. Everything else happens here, in one place for all
 // routes: envelopes, the mapping of errors to statuses and codes, strict decoding of bodies, parameters with errors

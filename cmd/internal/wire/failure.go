@@ -144,7 +144,7 @@ const unexpected = "something went wrong on our side; try again, and quote the r
 // Surface is one of the two families of error codes.
 type Surface int
 
-// The zero value is Feeds, whose codes every path has that belongs to no surface.
+// Feeds is the zero value: a path that belongs to neither surface gets its codes.
 const (
 	Feeds  Surface = iota // everything but /events; errors of fields carry details
 	Events                // /events and below, and the admin API

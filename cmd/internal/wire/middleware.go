@@ -33,14 +33,15 @@ func recordOf(ctx context.Context) *record {
 	return rec
 }
 
-// Note adds to the access log's line of the request. Never secrets.
+// Note adds attributes to the line that the access log writes for the request. They must not be secrets.
 func Note(ctx context.Context, attrs ...slog.Attr) {
 	if rec := recordOf(ctx); rec != nil {
 		rec.attrs = append(rec.attrs, attrs...)
 	}
 }
 
-// wrongMethod reports whether the request was refused for its method: the path of another route is no label for it.
+// wrongMethod reports whether the request was refused for its method. Then the pattern that the router found is that of
+// another route, and metrics must not count the request there.
 func wrongMethod(ctx context.Context) bool {
 	rec := recordOf(ctx)
 	return rec != nil && rec.failure != nil && rec.failure.Kind == MethodNotAllowed
@@ -79,8 +80,8 @@ func RequestIDOf(ctx context.Context) uuid.UUID {
 // Observer is told of each answered request; pattern is that of the route, never the path, so that its values are few.
 type Observer func(method, pattern string, status int, took time.Duration)
 
-// AccessLog writes a line for each request, without bodies, query strings and headers: successful reads at debug
-// level, faults of ours at error level with their cause, all else at info level.
+// AccessLog writes a line for each request, without bodies, query strings and headers: successful reads at debug level,
+// faults of ours at error level with their cause, all else at info level.
 func AccessLog(log *slog.Logger, observe Observer) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// PathUUID reads a path parameter that is a UUID. What a caller is told of another value is the route's choice: kind
-// is BadParam or NotFound.
+// PathUUID reads a path parameter that is a UUID. What a caller is told of another value is the route's choice: kind is
+// BadParam or NotFound.
 func PathUUID(r *http.Request, name string, kind Kind) (uuid.UUID, error) {
 	text, err := PathText(r, name)
 	id, ok := ParseUUID(text)
