@@ -1,20 +1,19 @@
 package node
 
 import (
+	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
-	"github.com/google/uuid"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/emptypb"
 
@@ -31,12 +30,15 @@ const (
 
 // batch is one append within a BatchAppend call, collected until its final message.
 type batch struct {
-	id      *shared.UUID
-	options *streams.BatchAppendReq_Options
+	id      []byte // of its messages and its answer
+	options []byte // as the client sent them
+	within  time.Duration
+	until   time.Time
 	request appendRequest
 }
 
-// batchAppend answers any number of appends over one call. They are carried out in the order of their final messages.
+// batchAppend answers any number of appends over one call. They are carried out in the order of their final messages,
+// and answered in that order: the order in which they become durable.
 func (n *Node) batchAppend(call grpc.ServerStream) error {
 	if strict := n.config.Strict; strict != nil && strict.NoBatches {
 		return status.Error(codes.Unimplemented, "unknown method BatchAppend")
@@ -44,137 +46,120 @@ func (n *Node) batchAppend(call grpc.ServerStream) error {
 	ctx, cancel := context.WithCancel(call.Context())
 	defer cancel()
 	var (
-		sending sync.Mutex
-		waiting sync.WaitGroup
-		pending = make(chan struct{}, maxBatchesPending)
-		open    = map[string]*batch{}
+		pending  = make(chan pendingBatch, maxBatchesPending)
+		open     = map[string]*batch{}
+		answered = make(chan struct{})
 	)
-	defer waiting.Wait()
-	reply := func(response *streams.BatchAppendResp) {
-		sending.Lock()
-		defer sending.Unlock()
-		if call.SendMsg(response) != nil {
-			cancel() // the client is gone, and RecvMsg will say so
+	go func() {
+		defer close(answered)
+		for p := range pending {
+			if p.answer(n, call) != nil {
+				cancel() // the client is gone, and RecvMsg will say so
+			}
 		}
-	}
+	}()
+	defer func() {
+		close(pending)
+		<-answered
+	}()
 	for {
-		message := &streams.BatchAppendReq{}
-		if err := call.RecvMsg(message); errors.Is(err, io.EOF) {
+		b, err := n.nextBatch(call, open)
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
-		} else if err != nil {
-			return err
-		}
-		b, err := n.collect(open, message)
-		if err != nil {
+		case err != nil:
 			return answer(ctx, "", err)
-		}
-		if !message.GetIsFinal() {
+		case b == nil:
 			continue
 		}
 		if err := n.config.Strict.led(ctx); err != nil {
 			return answer(ctx, "", err)
 		}
+		wait, release := n.startBatch(ctx, b)
 		select {
-		case pending <- struct{}{}:
+		case pending <- pendingBatch{batch: b, wait: wait, release: release}:
 		case <-ctx.Done():
+			release()
 			return ctx.Err()
 		}
-		wait, release := n.startBatch(ctx, b)
-		waiting.Go(func() {
-			defer func() { <-pending }()
-			defer release()
-			result, err := wait()
-			if err == nil {
-				err = n.config.Strict.recorded(n)
-			}
-			reply(b.response(result, err))
-		})
 	}
 }
 
-// collect adds a message to the batch it belongs to.
-func (n *Node) collect(open map[string]*batch, message *streams.BatchAppendReq) (*batch, error) {
-	id := message.GetCorrelationId()
-	key := id.String()
-	b := open[key]
+// nextBatch takes in a message, and returns the append that it completes, if it does.
+func (n *Node) nextBatch(call grpc.ServerStream, open map[string]*batch) (*batch, error) {
+	var raw wire.Raw
+	if err := call.RecvMsg(&raw); err != nil {
+		return nil, err
+	}
+	defer raw.Free()
+	message, err := wire.ParseBatchRequest(raw.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	b := open[string(message.ID)]
 	if b == nil {
-		if len(open) >= maxBatchesOpen {
-			return nil, failure(codes.ResourceExhausted, "too many appends are open at once")
+		b = &batch{id: bytes.Clone(message.ID), request: appendRequest{strict: n.config.Strict}}
+		if !message.Final {
+			if len(open) >= maxBatchesOpen {
+				return nil, failure(codes.ResourceExhausted, "too many appends are open at once")
+			}
+			open[string(b.id)] = b
 		}
-		b = &batch{id: id, request: appendRequest{strict: n.config.Strict}}
-		open[key] = b
 	}
-	if options := message.GetOptions(); options != nil {
-		b.open(options)
+	if message.HasOptions {
+		b.open(&message)
 	}
-	for _, proposed := range message.GetProposedMessages() {
-		b.add(proposed)
+	b.add(&message)
+	if !message.Final {
+		return nil, nil //nolint:nilnil // there is more to come
 	}
-	if message.GetIsFinal() {
-		delete(open, key)
-	}
+	delete(open, string(b.id))
 	return b, nil
 }
 
-func (b *batch) open(options *streams.BatchAppendReq_Options) {
-	b.options = options
-	b.request.opened, b.request.stream = true, string(options.GetStreamIdentifier().GetStreamName())
-	switch expected := options.GetExpectedStreamPosition().(type) {
-	case *streams.BatchAppendReq_Options_StreamPosition:
-		b.request.expected = store.Revision(expected.StreamPosition)
-	case *streams.BatchAppendReq_Options_NoStream:
-		b.request.expected = store.NoStream()
-	case *streams.BatchAppendReq_Options_Any:
-		b.request.expected = store.Any()
-	case *streams.BatchAppendReq_Options_StreamExists:
-		b.request.expected = store.StreamExists()
-	}
+func (b *batch) open(message *wire.BatchRequest) {
+	b.options, b.within, b.until = bytes.Clone(message.Options), message.Within, message.Until
+	b.request.opened, b.request.stream, b.request.expected = true, string(message.Stream), message.Expected
 	b.request.err = checkWritable(b.request.stream)
 }
 
-func (b *batch) add(proposed *streams.BatchAppendReq_ProposedMessage) {
+func (b *batch) add(message *wire.BatchRequest) {
 	if b.request.err != nil {
 		return
 	}
-	if !b.request.opened {
-		b.request.err = invalid("an append begins with its options")
-		return
-	}
-	id, err := eventID(proposed.GetId())
-	if err != nil {
-		b.request.err = err
-		return
-	}
-	properties := proposed.GetMetadata()
-	for _, key := range []string{wire.KeyType, wire.KeyContentType} {
-		if _, ok := properties[key]; !ok {
-			b.request.err = &wire.MissingMetadataError{Key: key}
-			return
+	if err := message.Events(func(event store.EventContent) error {
+		if !b.request.opened {
+			return invalid("an append begins with its options")
 		}
+		b.request.addEvent(event)
+		return b.request.err
+	}); err != nil {
+		b.request.err = err
 	}
-	b.request.addEvent(store.EventContent{
-		ID: id, Type: []byte(properties[wire.KeyType]),
-		JSON:     properties[wire.KeyContentType] == wire.ContentTypeJSON,
-		Metadata: proposed.GetCustomMetadata(), Data: proposed.GetData(),
-	})
 }
 
-func eventID(id *shared.UUID) (store.EventID, error) {
-	switch form := id.GetValue().(type) {
-	case *shared.UUID_Structured_:
-		var parsed store.EventID
-		binary.BigEndian.PutUint64(parsed[:8], uint64(form.Structured.GetMostSignificantBits()))  // #nosec G115 -- bits
-		binary.BigEndian.PutUint64(parsed[8:], uint64(form.Structured.GetLeastSignificantBits())) // #nosec G115 -- bits
-		return parsed, nil
-	case *shared.UUID_String_:
-		parsed, err := uuid.Parse(form.String_)
-		if err != nil {
-			return store.EventID{}, fmt.Errorf("%w: event id: %w", wire.ErrMalformed, err)
-		}
-		return store.EventID(parsed), nil
-	}
-	return store.EventID{}, fmt.Errorf("%w: event without id", wire.ErrMalformed)
+// pendingBatch is an append that waits for the disk.
+type pendingBatch struct {
+	*batch
+	wait    func() (store.Result, error)
+	release func()
 }
+
+func (p *pendingBatch) answer(n *Node, call grpc.ServerStream) error {
+	defer p.release()
+	result, err := p.wait()
+	if err == nil {
+		err = n.config.Strict.recorded(n)
+	}
+	if err != nil {
+		return call.SendMsg(p.failed(err))
+	}
+	message := wire.AppendBatchSuccess(make([]byte, 0, len(p.id)+len(p.options)+answerRoom), p.id, p.options, result)
+	return call.SendMsg(&wire.Encoded{Buffer: mem.SliceBuffer(message)})
+}
+
+// answerRoom is what an answer needs besides what it repeats.
+const answerRoom = 96
 
 // startBatch hands a collected append to the store. The functions returned wait for its outcome, and free what its
 // deadline holds.
@@ -184,8 +169,11 @@ func (n *Node) startBatch(ctx context.Context, b *batch) (wait func() (store.Res
 		b.request.err = invalid("append without options")
 	}
 	if b.request.err == nil {
-		if deadline, ok := b.deadline(n.config.Now()); ok {
-			ctx, release = context.WithTimeout(ctx, deadline)
+		switch {
+		case b.within > 0:
+			ctx, release = context.WithTimeout(ctx, b.within)
+		case !b.until.IsZero():
+			ctx, release = context.WithTimeout(ctx, b.until.Sub(n.config.Now()))
 		}
 		wait, b.request.err = n.store.Start(ctx, b.request.stream, b.request.expected, b.request.events)
 	}
@@ -195,21 +183,18 @@ func (n *Node) startBatch(ctx context.Context, b *batch) (wait func() (store.Res
 	return wait, release
 }
 
-func (b *batch) deadline(now time.Time) (time.Duration, bool) {
-	switch option := b.options.GetDeadlineOption().(type) {
-	case *streams.BatchAppendReq_Options_Deadline:
-		return option.Deadline.AsDuration(), option.Deadline.IsValid()
-	case *streams.BatchAppendReq_Options_Deadline_21_10_0:
-		return option.Deadline_21_10_0.AsTime().Sub(now), option.Deadline_21_10_0.IsValid()
+// failed is the answer to an append that was refused, or of which nothing is known.
+func (b *batch) failed(err error) *streams.BatchAppendResp {
+	response := &streams.BatchAppendResp{Result: &streams.BatchAppendResp_Error{Error: batchStatus(b.request.stream, err).Proto()}}
+	id, options := &shared.UUID{}, &streams.BatchAppendReq_Options{}
+	if proto.Unmarshal(b.id, id) == nil {
+		response.CorrelationId = id
 	}
-	return 0, false
-}
-
-func (b *batch) response(result store.Result, err error) *streams.BatchAppendResp {
-	response := &streams.BatchAppendResp{
-		CorrelationId: b.id, StreamIdentifier: b.options.GetStreamIdentifier(),
+	if proto.Unmarshal(b.options, options) != nil {
+		return response
 	}
-	switch expected := b.options.GetExpectedStreamPosition().(type) {
+	response.StreamIdentifier = options.GetStreamIdentifier()
+	switch expected := options.GetExpectedStreamPosition().(type) {
 	case *streams.BatchAppendReq_Options_StreamPosition:
 		response.ExpectedStreamPosition =
 			&streams.BatchAppendResp_StreamPosition{StreamPosition: expected.StreamPosition}
@@ -220,25 +205,6 @@ func (b *batch) response(result store.Result, err error) *streams.BatchAppendRes
 	case *streams.BatchAppendReq_Options_StreamExists:
 		response.ExpectedStreamPosition = &streams.BatchAppendResp_StreamExists{StreamExists: &emptypb.Empty{}}
 	}
-	if err != nil {
-		response.Result = &streams.BatchAppendResp_Error{Error: batchStatus(b.request.stream, err).Proto()}
-		return response
-	}
-	success := &streams.BatchAppendResp_Success{}
-	if result.Revision >= 0 {
-		success.CurrentRevisionOption =
-			&streams.BatchAppendResp_Success_CurrentRevision{CurrentRevision: uint64(result.Revision)}
-	} else {
-		success.CurrentRevisionOption = &streams.BatchAppendResp_Success_NoStream{NoStream: &emptypb.Empty{}}
-	}
-	if result.Position > 0 {
-		success.PositionOption = &streams.BatchAppendResp_Success_Position{Position: &shared.AllStreamPosition{
-			CommitPosition: result.Position, PreparePosition: result.Position,
-		}}
-	} else {
-		success.PositionOption = &streams.BatchAppendResp_Success_NoPosition{NoPosition: &emptypb.Empty{}}
-	}
-	response.Result = &streams.BatchAppendResp_Success_{Success: success}
 	return response
 }
 

@@ -2,11 +2,14 @@ package node
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 
 	pb "github.com/EventStore/EventStore-Client-Go/v4/protos/persistent"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
+	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 
 	"carillon/eventstore/node/internal/persistent"
@@ -255,4 +258,21 @@ func eventIDs(messages []*shared.UUID) ([]store.EventID, error) {
 		ids = append(ids, id)
 	}
 	return ids, nil
+}
+
+func eventID(id *shared.UUID) (store.EventID, error) {
+	switch form := id.GetValue().(type) {
+	case *shared.UUID_Structured_:
+		var parsed store.EventID
+		binary.BigEndian.PutUint64(parsed[:8], uint64(form.Structured.GetMostSignificantBits()))  // #nosec G115 -- bits
+		binary.BigEndian.PutUint64(parsed[8:], uint64(form.Structured.GetLeastSignificantBits())) // #nosec G115 -- bits
+		return parsed, nil
+	case *shared.UUID_String_:
+		parsed, err := uuid.Parse(form.String_)
+		if err != nil {
+			return store.EventID{}, fmt.Errorf("%w: event id: %w", wire.ErrMalformed, err)
+		}
+		return store.EventID(parsed), nil
+	}
+	return store.EventID{}, fmt.Errorf("%w: event without id", wire.ErrMalformed)
 }

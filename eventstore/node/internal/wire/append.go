@@ -194,7 +194,11 @@ func parseUUID(message []byte) (id store.EventID, err error) {
 // AppendSuccess appends the encoded answer to a successful append.
 func AppendSuccess(dst []byte, result store.Result) []byte {
 	var inner [64]byte
-	success := inner[:0]
+	dst = protowire.AppendTag(dst, 1, protowire.BytesType)
+	return protowire.AppendBytes(dst, appendSuccess(inner[:0], result))
+}
+
+func appendSuccess(success []byte, result store.Result) []byte {
 	if result.Revision >= 0 {
 		success = protowire.AppendTag(success, 1, protowire.VarintType)
 		success = protowire.AppendVarint(success, uint64(result.Revision))
@@ -213,6 +217,5 @@ func AppendSuccess(dst []byte, result store.Result) []byte {
 		success = protowire.AppendTag(success, 4, protowire.BytesType)
 		success = protowire.AppendVarint(success, 0)
 	}
-	dst = protowire.AppendTag(dst, 1, protowire.BytesType)
-	return protowire.AppendBytes(dst, success)
+	return success
 }
