@@ -66,7 +66,7 @@ func (s *Store) append(ctx context.Context, stream string, expected eventstore.R
 
 // appendAlone appends by a call of its own.
 func (l *link) appendAlone(ctx context.Context, stream string, expected eventstore.Revision, events []proposal) (eventstore.Appended, error) {
-	call, err := l.streams.Append(ctx)
+	call, err := l.streams.Append(leading(ctx))
 	if err != nil {
 		return eventstore.Appended{}, refused(err, nil)
 	}
@@ -116,7 +116,7 @@ func (p *proposal) message() *streams.AppendReq_ProposedMessage {
 func (s *Store) Tombstone(ctx context.Context, stream string) error {
 	_, err := led(ctx, s, func(ctx context.Context, l *link) (*streams.TombstoneResp, error) {
 		var trailer metadata.MD
-		response, err := l.streams.Tombstone(ctx, &streams.TombstoneReq{Options: &streams.TombstoneReq_Options{
+		response, err := l.streams.Tombstone(leading(ctx), &streams.TombstoneReq{Options: &streams.TombstoneReq_Options{
 			StreamIdentifier:       &shared.StreamIdentifier{StreamName: []byte(stream)},
 			ExpectedStreamRevision: &streams.TombstoneReq_Options_Any{Any: &shared.Empty{}},
 		}}, grpc.Trailer(&trailer))

@@ -24,14 +24,11 @@ func leading(ctx context.Context) context.Context {
 // and its expected revision.
 func led[T any](ctx context.Context, s *Store, call func(context.Context, *link) (T, error)) (T, error) {
 	var none T
-	ctx, end, err := s.begin(ctx)
+	ctx, end, err := s.begin(ctx, callTimeout)
 	if err != nil {
 		return none, err
 	}
 	defer end()
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	ctx = leading(ctx)
 	for moves := 0; ; moves++ {
 		l, err := s.connected(ctx)
 		if err != nil {

@@ -115,15 +115,20 @@ func (s *Store) Close() error {
 // from where it was.
 func (s *Store) Resubscribed() uint64 { return s.resubscribed.Load() }
 
-// begin registers a call, whose context ends with the store too.
-func (s *Store) begin(ctx context.Context) (context.Context, func(), error) {
+// begin registers a call, whose context ends with the store too, and after a time where one is given.
+func (s *Store) begin(ctx context.Context, within time.Duration) (context.Context, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, nil, errClosed()
 	}
 	s.calls.Add(1)
-	ctx, cancel := context.WithCancel(ctx)
+	var cancel context.CancelFunc
+	if within > 0 {
+		ctx, cancel = context.WithTimeout(ctx, within)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+	}
 	stop := context.AfterFunc(s.ctx, cancel)
 	return ctx, func() { stop(); cancel(); s.calls.Done() }, nil
 }

@@ -43,7 +43,7 @@ func (s *Store) entries(ctx context.Context, request func() *streams.ReadReq_Opt
 		_, err := led(ctx, s, func(ctx context.Context, l *link) (none struct{}, err error) {
 			ctx, cancel := context.WithCancel(ctx) // ends the call where the caller has seen enough
 			defer cancel()
-			call, err := l.streams.Read(ctx, &streams.ReadReq{Options: request()})
+			call, err := l.streams.Read(leading(ctx), &streams.ReadReq{Options: request()})
 			if err != nil {
 				return none, refused(err, nil)
 			}

@@ -49,7 +49,7 @@ func serverFilter(filter eventstore.Filter) *streams.ReadReq_Options_Filter {
 // again, after the last event that came.
 func (s *Store) Subscribe(ctx context.Context, after eventstore.Position, filter eventstore.Filter) iter.Seq2[eventstore.Message, error] {
 	return func(yield func(eventstore.Message, error) bool) {
-		ctx, end, err := s.begin(ctx)
+		ctx, end, err := s.begin(ctx, 0)
 		if err != nil {
 			yield(eventstore.Message{}, err)
 			return
