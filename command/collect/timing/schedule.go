@@ -35,7 +35,7 @@ type Schedule struct {
 // Weekday is a day of the week; Nth which one in the month, 0 for each.
 type Weekday = recurrence.Weekday
 
-var weekdayText = regexp.MustCompile(`(?i)^(?:https?://)?(?:(?:www\.)?schema\.org/|schema:)?([+-]?\d{1,2})?\s*([a-z]{2,10})$`)
+var weekdayText = regexp.MustCompile(`(?i)^(?:https?://)?(?:(?:www\.)?schema\.org/|schema:)?([+-]?\d{1,2})?\s*(\pL{2,14}(?:-\pL+)?)$`)
 
 // ParseWeekday reads "Monday", "https://schema.org/Monday", "MO" or "-1FR".
 func ParseWeekday(text string) (Weekday, bool) {
@@ -49,6 +49,9 @@ func ParseWeekday(text string) (Weekday, bool) {
 		if strings.HasPrefix(name+"s", word) || strings.HasPrefix(name, strings.TrimSuffix(word, "s")) {
 			return Weekday{Day: d, Nth: number(strings.TrimPrefix(m[1], "+"))}, true
 		}
+	}
+	if d, ok := weekday(word); ok {
+		return Weekday{Day: d, Nth: number(strings.TrimPrefix(m[1], "+"))}, true
 	}
 	return Weekday{}, false
 }

@@ -81,6 +81,8 @@ func TestParseWeekday(t *testing.T) {
 	for text, want := range map[string]timing.Weekday{
 		"https://schema.org/Monday": {Day: time.Monday}, "schema:Tuesday": {Day: time.Tuesday}, "Wednesdays": {Day: time.Wednesday},
 		"TH": {Day: time.Thursday}, "fri": {Day: time.Friday}, "-1SA": {Day: time.Saturday, Nth: -1}, "+2SU": {Day: time.Sunday, Nth: 2}, "tues": {Day: time.Tuesday},
+		"Montag": {Day: time.Monday}, "Mi": {Day: time.Wednesday}, "mardi": {Day: time.Tuesday}, "miércoles": {Day: time.Wednesday},
+		"giovedì": {Day: time.Thursday}, "sexta-feira": {Day: time.Friday}, "lördag": {Day: time.Saturday}, "niedziela": {Day: time.Sunday},
 	} {
 		if got, ok := timing.ParseWeekday(text); !ok || got != want {
 			t.Errorf("%q is %+v, %v", text, got, ok)

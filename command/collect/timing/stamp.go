@@ -59,20 +59,23 @@ func midnight(wall time.Time) time.Time {
 	return time.Date(wall.Year(), wall.Month(), wall.Day(), 0, 0, 0, 0, time.UTC)
 }
 
-const monthNames = `jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?`
-
 var (
-	isoDate    = regexp.MustCompile(`^(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})`)
-	basicDate  = regexp.MustCompile(`^(\d{4})(\d{2})(\d{2})(?:\D|$)`)
-	numberDate = regexp.MustCompile(`^(\d{1,2})([-/.])(\d{1,2})[-/.](\d{4})`)
-	dayMonth   = regexp.MustCompile(`(?i)^(?:[a-z]{3,9}\.?,?\s+)?(\d{1,2})(?:st|nd|rd|th|\.)?[\s-]+(?:of\s+)?(` + monthNames + `)\.?,?[\s-]+(\d{4})`)
-	monthDay   = regexp.MustCompile(`(?i)^(?:[a-z]{3,9}\.?,?\s+)?(` + monthNames + `)\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})`)
-	unixTime   = regexp.MustCompile(`^(\d{10})(?:\d{3})?$`)
+	isoDate     = regexp.MustCompile(`^(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})`)
+	ordinalDate = regexp.MustCompile(`^(\d{4})-(\d{3})(?:\D|$)`)
+	basicDate   = regexp.MustCompile(`^(\d{4})(\d{2})(\d{2})(?:\D|$)`)
+	numberDate  = regexp.MustCompile(`^(\d{1,2})([-/.])\s?(\d{1,2})[-/.]\s?(\d{4})`)
+	dayMonth    = regexp.MustCompile(`(?i)^` + beforeDates + `(\d{1,2})(?:st|nd|rd|th|er|re|ère|º|°|ª|\.)?[\s-]+(?:of\s+|de\s+|d’|d')?(\pL{3,12})\.?,?[\s-]+(?:de\s+|del\s+)?(\d{4})`)
+	monthDay    = regexp.MustCompile(`(?i)^(\pL{3,12})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})`)
+	eastDate    = regexp.MustCompile(`^(\d{4})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]`)
+	unixTime    = regexp.MustCompile(`^(\d{10})(?:\d{3})?$`)
+	firstWord   = regexp.MustCompile(`^(\pL+(?:-\pL+)?)\.?,?\s+`)
+	untilTime   = regexp.MustCompile(beforeTimes)
+	bracketed   = regexp.MustCompile(`^\s*[(（]\pL+[)）]`)
 )
 
 // Parse reads a date in the spellings found in the wild: ISO 8601 in all its
 // forms and most of its abuses, RFC 1123, numbers with the day or the month
-// first, English month names, Unix time. monthFirst decides "3/4/2027". A
+// first, names of months in a dozen languages, Unix time. monthFirst decides "3/4/2027". A
 // month or a year alone is no date.
 func Parse(text string, monthFirst bool) (Stamp, error) {
 	text = strings.Trim(strings.TrimSpace(text), `"'`)
@@ -84,8 +87,8 @@ func Parse(text string, monthFirst bool) (Stamp, error) {
 		return Stamp{}, err
 	}
 	s := Stamp{Wall: day}
-	rest = strings.TrimLeft(rest, "Tt ,@\u00a0\u202f")
-	rest = strings.TrimPrefix(rest, "at ")
+	rest = strings.TrimLeft(bracketed.ReplaceAllString(rest, ""), "Tt ,@\u00a0\u202f")
+	rest = untilTime.ReplaceAllString(rest, "")
 	if rest == "" {
 		return s, nil
 	}
@@ -110,11 +113,28 @@ func unixStamp(text string) (Stamp, error) {
 	return Stamp{Wall: time.Unix(seconds, 0).UTC(), HasTime: true, HasOffset: true}, nil
 }
 
-// parseDay reads the date off the front of a text.
+// parseDay reads the date off the front of a text, after a weekday or not: "Mar" may be either.
 func parseDay(text string, monthFirst bool) (day time.Time, rest string, err error) {
+	day, rest, err = parseDate(text, monthFirst)
+	if word := firstWord.FindStringSubmatch(text); err != nil && word != nil {
+		if _, ok := weekday(word[1]); ok {
+			return parseDate(text[len(word[0]):], monthFirst)
+		}
+	}
+	return day, rest, err
+}
+
+func parseDate(text string, monthFirst bool) (day time.Time, rest string, err error) {
 	var y, m, d string
 	switch {
 	case matchOff(isoDate, text, &rest, &y, &m, &d):
+	case matchOff(eastDate, text, &rest, &y, &m, &d):
+	case matchOff(ordinalDate, text, &rest, &y, &d):
+		day = time.Date(number(y), 1, number(d), 0, 0, 0, 0, time.UTC)
+		if number(y) < 1000 || number(d) < 1 || day.Year() != number(y) {
+			return time.Time{}, "", fmt.Errorf("%w: no such day as %.40q", ErrNoDate, text)
+		}
+		return day, text[8:], nil
 	case matchOff(basicDate, text, &rest, &y, &m, &d):
 		rest = text[8:]
 	case matchOff(dayMonth, text, &rest, &d, &m, &y):
@@ -157,13 +177,4 @@ func number(s string) int {
 		return 0
 	}
 	return n
-}
-
-func monthNumber(s string) int {
-	if len(s) >= 3 {
-		if i := strings.Index("janfebmaraprmayjunjulaugsepoctnovdec", strings.ToLower(s[:3])); i >= 0 && i%3 == 0 {
-			return i/3 + 1
-		}
-	}
-	return number(s)
 }

@@ -1,0 +1,104 @@
+package timing
+
+import (
+	"strings"
+	"time"
+)
+
+// months are the names of months by language, in order, the forms of one month parted by strokes. A name that is cut off
+// after three or more letters counts as well.
+var months = []string{
+	"january february march april may june july august september|sept october november december",                                                                                                          // English
+	"januar|jänner februar|feber märz|maerz|mrz april mai juni juli august september oktober november dezember",                                                                                           // German
+	"janvier février|fevrier mars avril mai juin juillet août|aout septembre octobre novembre décembre|decembre",                                                                                          // French
+	"enero febrero marzo abril mayo junio julio agosto septiembre|setiembre octubre noviembre diciembre",                                                                                                  // Spanish
+	"gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",                                                                                                       // Italian
+	"janeiro fevereiro março|marco abril maio junho julho agosto setembro outubro novembro dezembro",                                                                                                      // Portuguese
+	"januari februari maart|mrt april mei juni juli augustus september oktober november december",                                                                                                         // Dutch
+	"januar februar marts april maj juni juli august september oktober november december",                                                                                                                 // Danish
+	"januari februari mars april maj juni juli augusti september oktober november december",                                                                                                               // Swedish
+	"januar februar mars april mai juni juli august september oktober november desember",                                                                                                                  // Norwegian
+	"tammikuuta helmikuuta maaliskuuta huhtikuuta toukokuuta kesäkuuta heinäkuuta elokuuta syyskuuta lokakuuta marraskuuta joulukuuta",                                                                    // Finnish
+	"stycznia|styczeń lutego|luty marca|marzec kwietnia|kwiecień maja|maj czerwca|czerwiec lipca|lipiec sierpnia|sierpień września|wrzesień października|październik listopada|listopad grudnia|grudzień", // Polish
+	"ledna|leden února|únor března|březen dubna|duben května|květen června|červen července|červenec srpna|srpen září října|říjen listopadu|listopad prosince|prosinec",                                    // Czech
+}
+
+// weekdays are the names of weekdays by language, from Sunday.
+var weekdays = []string{
+	"sunday monday tuesday wednesday thursday friday saturday",
+	"sonntag|so montag|mo dienstag|di mittwoch|mi donnerstag|do freitag|fr samstag|sonnabend|sa",
+	"dimanche lundi mardi mercredi jeudi vendredi samedi",
+	"domingo lunes martes miércoles|miercoles jueves viernes sábado|sabado",
+	"domenica lunedì|lunedi martedì|martedi mercoledì|mercoledi giovedì|giovedi venerdì|venerdi sabato",
+	"domingo segunda-feira|segunda terça-feira|terça quarta-feira|quarta quinta-feira|quinta sexta-feira|sexta sábado",
+	"zondag maandag dinsdag woensdag donderdag vrijdag zaterdag",
+	"søndag mandag tirsdag onsdag torsdag fredag lørdag",
+	"söndag måndag tisdag onsdag torsdag fredag lördag",
+	"sunnuntai maanantai tiistai keskiviikko torstai perjantai lauantai",
+	"niedziela poniedziałek wtorek środa czwartek piątek sobota",
+	"neděle pondělí úterý středa čtvrtek pátek sobota",
+}
+
+// named finds what a word means: its number in the lists that hold it, 0 for none.
+type named map[string]int
+
+// leastCut is how many letters of a cut name have to be there.
+const leastCut = 3
+
+// namesOf takes up whole names, and cut ones as the first language means them that means one by them.
+func namesOf(languages []string) named {
+	all := named{}
+	for _, language := range languages {
+		for i, forms := range strings.Fields(language) {
+			for form := range strings.SplitSeq(forms, "|") {
+				all[form] = i + 1
+			}
+		}
+	}
+	for _, language := range languages {
+		cut := named{}
+		for i, forms := range strings.Fields(language) {
+			for form := range strings.SplitSeq(forms, "|") {
+				runes := []rune(form)
+				for n := leastCut; n < len(runes); n++ {
+					if begin := string(runes[:n]); cut[begin] == 0 {
+						cut[begin] = i + 1
+					} else if cut[begin] != i+1 {
+						cut[begin] = -1 // juin and juillet
+					}
+				}
+			}
+		}
+		for begin, number := range cut {
+			if all[begin] == 0 && number > 0 {
+				all[begin] = number
+			}
+		}
+	}
+	return all
+}
+
+var (
+	monthNames   = namesOf(months)
+	weekdayNames = namesOf(weekdays)
+)
+
+// monthNumber reads a month by its name in any language, or by its number; 0 for none.
+func monthNumber(s string) int {
+	if n := monthNames[strings.TrimSuffix(strings.ToLower(s), ".")]; n > 0 {
+		return n
+	}
+	return number(s)
+}
+
+// weekday reads a weekday by its name in any language.
+func weekday(word string) (time.Weekday, bool) {
+	n := weekdayNames[strings.TrimSuffix(strings.ToLower(word), ".")]
+	return time.Weekday(n - 1), n > 0
+}
+
+// beforeDates and beforeTimes are the words of all languages that lead up to a date, and from a date to a time.
+const (
+	beforeDates = `(?:(?:den|der|am|le|el|il|lo|die|de|op|på|dne|dnia)\s+)?`
+	beforeTimes = `(?i)^(?:[-–|]\s*)?(?:at|um|ab|à|a las|a la|alle ore|alle|ore|às|as|om|kl\.?|klo|godz\.?|o|v)\s+`
+)
