@@ -14,11 +14,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
-
-	"carillon/aggregates/happening"
 )
 
 // URLKey is the strong key of a happening's own URL.
@@ -104,79 +101,6 @@ func Words(name string) string {
 	return strings.Join(strings.FieldsFunc(name, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
 	}), " ")
-}
-
-// Title is a title fit for comparing: [Words] without a remark such as "SOLD
-// OUT", which comes and goes.
-func Title(title string) string {
-	title, _ = SplitRemark(title)
-	return Words(title)
-}
-
-// Remark is what publishers write into titles about the state of things.
-type Remark struct {
-	// Status is "" if the remark says nothing about it.
-	Status  happening.Status
-	SoldOut bool
-}
-
-const (
-	cancelledWords   = `cancell?ed|abgesagt|fällt aus|annulée?|cancelad[oa]|annullat[oa]|afgelast|geannuleerd|aflyst|inställt|avlyst|odwołane`
-	postponedWords   = `postponed|verschoben|reportée?|aplazad[oa]|adiad[oa]|rinviat[oa]|uitgesteld|udsat`
-	rescheduledWords = `rescheduled|new date|neuer termin|nouvelle date|nueva fecha`
-	soldOutWords     = `sold[ -]?out|ausverkauft|complet|agotado|esgotado|esaurito|uitverkocht|udsolgt|slutsåld|utsolgt`
-	remarkWords      = `(` + cancelledWords + `)|(` + postponedWords + `)|(` + rescheduledWords + `)|(` + soldOutWords + `)`
-)
-
-// A remark is set off by brackets or by punctuation: "Cancelled Plans" is a
-// band. The first half of these is for the beginning, the other for the end.
-var remarks = []*regexp.Regexp{
-	regexp.MustCompile(`(?i)^\s*[\[(*]+\s*(?:` + remarkWords + `)\s*[\])*!]+\s*[:–—|-]?\s*`),
-	regexp.MustCompile(`(?i)^\s*(?:` + remarkWords + `)\s*(?:!+|[:–—|/]|\s-)\s*`),
-	regexp.MustCompile(`(?i)\s*[:–—|-]?\s*[\[(*]+\s*(?:` + remarkWords + `)\s*[\])*!]+\s*$`),
-	regexp.MustCompile(`(?i)\s*(?:[:–—|/]|-\s)\s*(?:` + remarkWords + `)\s*!*\s*$`),
-}
-
-// remarkWindow is how far from an end of a title a remark is looked for, in
-// bytes.
-const remarkWindow = 96
-
-// SplitRemark takes a remark off a title and says what it means. The title is
-// given back whole if nothing would remain.
-func SplitRemark(title string) (string, Remark) {
-	for i, re := range remarks {
-		// A remark is at one end, and a title may be long.
-		window, offset := title, 0
-		if atEnd := i >= len(remarks)/2; len(title) > remarkWindow && atEnd {
-			for offset = len(title) - remarkWindow; !utf8.RuneStart(title[offset]); {
-				offset++
-			}
-			window = title[offset:]
-		} else if len(title) > remarkWindow {
-			window = title[:remarkWindow]
-		}
-		m := re.FindStringSubmatchIndex(window)
-		if m == nil {
-			continue
-		}
-		rest := strings.TrimSpace(title[:offset+m[0]] + title[offset+m[1]:])
-		if rest == "" {
-			return title, Remark{}
-		}
-		var found Remark
-		switch {
-		case m[2] >= 0:
-			found.Status = happening.Cancelled
-		case m[4] >= 0:
-			found.Status = happening.Postponed
-		case m[6] >= 0:
-			found.Status = happening.Rescheduled
-		default:
-			found.SoldOut = true
-		}
-		return rest, found
-	}
-	return title, Remark{}
 }
 
 // SameSite says that two URLs are on the same host, "www." aside.

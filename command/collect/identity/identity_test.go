@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 
 	"carillon/aggregates/happening"
@@ -87,6 +88,19 @@ func TestGenericFragments(t *testing.T) {
 	}
 }
 
+func TestReadRemark(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]identity.Remark{
+		"Cancelled": {Status: happening.Cancelled}, " abgesagt! ": {Status: happening.Cancelled}, "REPORTÉ": {Status: happening.Postponed},
+		"ny dato": {Status: happening.Rescheduled}, "uitverkocht": {SoldOut: true},
+		"confirmed": {}, "not cancelled": {}, "": {}, strings.Repeat("cancelled", 100): {},
+	} {
+		if got := identity.ReadRemark(text); got != want {
+			t.Errorf("%.40q is %+v", text, got)
+		}
+	}
+}
+
 func TestSplitRemark(t *testing.T) {
 	t.Parallel()
 	cancelled, postponed := identity.Remark{Status: happening.Cancelled}, identity.Remark{Status: happening.Postponed}
@@ -103,6 +117,24 @@ func TestSplitRemark(t *testing.T) {
 		{"Quiz (rescheduled)", "Quiz", rescheduled},
 		{"Gig - SOLD OUT", "Gig", soldOut},
 		{"Sold out! Gig", "Gig", soldOut},
+		{"Concert [ANNULÉ]", "Concert", cancelled},
+		{"Suspendido: Concierto", "Concierto", cancelled},
+		{"Koncert – odwołany", "Koncert", cancelled},
+		{"ZRUŠENO: Koncert", "Koncert", cancelled},
+		{"Konsertti (peruttu)", "Konsertti", cancelled},
+		{"Konsert | Inställt", "Konsert", cancelled},
+		{"Konzert (entfällt)", "Konzert", cancelled},
+		{"Concert (reporté)", "Concert", postponed},
+		{"Koncert: udskudt", "Koncert", postponed},
+		{"Concerto - rinviato", "Concerto", postponed},
+		{"Neuer Termin: Konzert", "Konzert", rescheduled},
+		{"Concert - complet", "Concert", soldOut},
+		{"Concierto (entradas agotadas)", "Concierto", soldOut},
+		{"Tutto esaurito! Concerto", "Concerto", soldOut},
+		{"Konsert (slutsålt)", "Konsert", soldOut},
+		{"Konzert [ausgebucht]", "Konzert", soldOut},
+		{strings.Repeat("A very long title ", 20) + "(sold out)", strings.TrimSpace(strings.Repeat("A very long title ", 20)), soldOut},
+		{"(sold out) " + strings.Repeat("ü", 200), strings.Repeat("ü", 200), soldOut},
 		{"Cancelled Plans", "Cancelled Plans", identity.Remark{}},
 		{"The Cancelled", "The Cancelled", identity.Remark{}},
 		{"Un concert complet", "Un concert complet", identity.Remark{}},

@@ -8,6 +8,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
 	"carillon/command/collect/candidate"
+	"carillon/command/collect/identity"
 )
 
 // capacity reads the numbers of places. Sold out means none are left, if it is
@@ -26,7 +27,7 @@ func (m *mapper) capacity(event *candidate.Candidate, it *item) {
 		if n := count(level); n != nil {
 			inventory, counted = inventory+*n, true
 		}
-		if slices.Contains(m.names(offer, "availability"), "soldout") {
+		if slices.Contains(m.names(offer, "availability"), "soldout") || identity.ReadRemark(offer.one("availability")).SoldOut {
 			out++
 		}
 	}

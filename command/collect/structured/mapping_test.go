@@ -41,6 +41,7 @@ var mappings = []struct {
 	{"status", `<link itemprop="eventStatus" href="https://schema.org/EventPostponed">`, `<span class="p-status">Postponed</span>`, `<span class="status">postponed</span>`, `postponed`},
 	{"status cancelled", `<meta itemprop="eventStatus" content="EventCancelled">`, `<span class="p-status">CANCELLED</span>`, `<span class="status">Cancelled</span>`, `cancelled`},
 	{"status confirmed", `<meta itemprop="eventStatus" content="EventScheduled">`, `<span class="p-status">CONFIRMED</span>`, `<span class="status">tentative</span>`, `scheduled`},
+	{"status in another language", `<span itemprop="eventStatus">Abgesagt!</span>`, `<span class="p-status">annulé</span>`, `<span class="status">Cancelado</span>`, `cancelled`},
 	{"timezone", `<meta itemprop="startDate" content="2026-12-06T20:00-05:00">`, `<time class="dt-start" datetime="2026-12-06T20:00-05:00">8</time>`, `<abbr class="dtstart" title="2026-12-06T20:00-05:00">8</abbr>`, `Etc/GMT+5`},
 	{
 		"venue", `<div itemprop="location" itemscope itemtype="https://schema.org/Place"><span itemprop="name">Kajhallen</span><div itemprop="address" itemscope itemtype="https://schema.org/PostalAddress">` +

@@ -9,6 +9,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
 	"carillon/command/collect/candidate"
+	"carillon/command/collect/identity"
 	"carillon/command/collect/timing"
 )
 
@@ -232,6 +233,11 @@ func (m *mapper) status(it *item) happening.Status {
 	} {
 		if slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, s.name) }) {
 			return s.status
+		}
+	}
+	for _, text := range it.raw("eventStatus") {
+		if remark := identity.ReadRemark(text); remark.Status != "" {
+			return remark.Status
 		}
 	}
 	return ""

@@ -1,0 +1,104 @@
+package identity
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"carillon/aggregates/happening"
+)
+
+// Title is a title fit for comparing: [Words] without a remark such as "SOLD
+// OUT", which comes and goes.
+func Title(title string) string {
+	title, _ = SplitRemark(title)
+	return Words(title)
+}
+
+// Remark is what publishers write into titles about the state of things.
+type Remark struct {
+	// Status is "" if the remark says nothing about it.
+	Status  happening.Status
+	SoldOut bool
+}
+
+// The words by language: English, German, French, Spanish, Portuguese, Italian,
+// Dutch, Danish, Swedish, Norwegian, Finnish, Polish, Czech.
+const (
+	cancelledWords = `cancell?ed|called off|abgesagt|fällt aus|entfällt|annulée?s?|cancelad[oa]s?|suspendid[oa]s?|annullat[oi]|annullata|cancellat[oa]|afgelast|geannuleerd|vervalt|` +
+		`aflyst|inställt|inställd|avlyst|peruttu|peruutettu|odwołan[eyai]|zrušeno|zrušen[aýé]`
+	postponedWords = `postponed|verschoben|verlegt|reportée?s?|aplazad[oa]s?|pospuest[oa]|adiad[oa]s?|rinviat[oa]|rimandat[oa]|uitgesteld|verplaatst|` +
+		`udsat|udskudt|uppskjut(?:en|et)|utsatt|siirretty|przełożon[eyai]|odloženo|přeloženo`
+	rescheduledWords = `rescheduled|new date|neuer termin|nouvelle date|nueva fecha|nova data|nuova data|nieuwe datum|ny dato|nytt datum|uusi päivä|nowy termin|nový termín`
+	soldOutWords     = `sold[ -]?out|fully booked|ausverkauft|ausgebucht|complet|épuisé|guichets fermés|agotad[oa]s?|entradas agotadas|esgotad[oa]s?|lotação esgotada|` +
+		`esaurit[oi]|tutto esaurito|sold-out|uitverkocht|volgeboekt|udsolgt|slutsåld|slutsålt|fullbokat|fullbokad|utsolgt|loppuunmyyty|wyprzedan[eya]|vyprodáno`
+	remarkWords = `(` + cancelledWords + `)|(` + postponedWords + `)|(` + rescheduledWords + `)|(` + soldOutWords + `)`
+)
+
+// A remark is set off by brackets or by punctuation: "Cancelled Plans" is a
+// band. The first half of these is for the beginning, the other for the end.
+var remarks = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)^\s*[\[(*]+\s*(?:` + remarkWords + `)\s*[\])*!]+\s*[:–—|-]?\s*`),
+	regexp.MustCompile(`(?i)^\s*(?:` + remarkWords + `)\s*(?:!+|[:–—|/]|\s-)\s*`),
+	regexp.MustCompile(`(?i)\s*[:–—|-]?\s*[\[(*]+\s*(?:` + remarkWords + `)\s*[\])*!]+\s*$`),
+	regexp.MustCompile(`(?i)\s*(?:[:–—|/]|-\s)\s*(?:` + remarkWords + `)\s*!*\s*$`),
+}
+
+// remarkWindow is how far from an end of a title a remark is looked for, in
+// bytes.
+const remarkWindow = 96
+
+// SplitRemark takes a remark off a title and says what it means. The title is
+// given back whole if nothing would remain.
+func SplitRemark(title string) (string, Remark) {
+	for i, re := range remarks {
+		// A remark is at one end, and a title may be long.
+		window, offset := title, 0
+		if atEnd := i >= len(remarks)/2; len(title) > remarkWindow && atEnd {
+			for offset = len(title) - remarkWindow; !utf8.RuneStart(title[offset]); {
+				offset++
+			}
+			window = title[offset:]
+		} else if len(title) > remarkWindow {
+			window = title[:remarkWindow]
+		}
+		m := re.FindStringSubmatchIndex(window)
+		if m == nil {
+			continue
+		}
+		rest := strings.TrimSpace(title[:offset+m[0]] + title[offset+m[1]:])
+		if rest == "" {
+			return title, Remark{}
+		}
+		return rest, meaning(m)
+	}
+	return title, Remark{}
+}
+
+// meaning is what the words say that a match of remarkWords holds.
+func meaning(m []int) Remark {
+	switch {
+	case m[2] >= 0:
+		return Remark{Status: happening.Cancelled}
+	case m[4] >= 0:
+		return Remark{Status: happening.Postponed}
+	case m[6] >= 0:
+		return Remark{Status: happening.Rescheduled}
+	}
+	return Remark{SoldOut: true}
+}
+
+var wholeRemark = regexp.MustCompile(`(?i)^\s*(?:` + remarkWords + `)\s*[.!]*\s*$`)
+
+// ReadRemark reads a text that is a remark and nothing else, as where a page has
+// a place for what is to become of an event.
+func ReadRemark(text string) Remark {
+	if len(text) > remarkWindow {
+		return Remark{}
+	}
+	m := wholeRemark.FindStringSubmatchIndex(text)
+	if m == nil {
+		return Remark{}
+	}
+	return meaning(m)
+}
