@@ -10,7 +10,8 @@ import (
 )
 
 // AuditorHash finds a token that is valid at a time by its public part, and returns the digest of its secret: see
-// credential.Credential, and compare in constant time. It returns ErrNotFound for one that is unknown, revoked or expired.
+// credential.Credential, and compare in constant time. It returns ErrNotFound for one that is unknown, revoked or
+// expired.
 func (q *Queries) AuditorHash(ctx context.Context, id string, now time.Time) ([]byte, error) {
 	var hash []byte
 	err := q.Pool.QueryRow(ctx, `SELECT hash FROM auditors.tokens

@@ -123,8 +123,8 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
-// TestDeliveriesAgainstAPlainFilter holds the list, which counts and skips whole days by their tallies, against one that
-// looks at every row.
+// TestDeliveriesAgainstAPlainFilter holds the list, which counts and skips whole days by their tallies, against one
+// that looks at every row.
 func TestDeliveriesAgainstAPlainFilter(t *testing.T) {
 	t.Parallel()
 	d := newDeliverySide(t)
@@ -233,7 +233,8 @@ func TestUnknownStatus(t *testing.T) {
 	}
 }
 
-// BenchmarkDeliveries lists from a history of a million deliveries of one destination over 30 days, one in 1,000 failed.
+// BenchmarkDeliveries lists from a history of a million deliveries of one destination over 30 days, one in 1,000
+// failed.
 func BenchmarkDeliveries(b *testing.B) {
 	d := newDeliverySide(b)
 	d.destination(hook, acme, "crm", midday)

@@ -32,7 +32,7 @@ var tally = map[string]string{
 	"discarded":  "discarded",
 }
 
-// listing is one answer in the making.
+// listing is what one call of Deliveries was asked, and the answer as far as it has been read.
 type listing struct {
 	filter       DeliveryFilter
 	organization uuid.UUID

@@ -12,7 +12,7 @@ import (
 // day, as other deliveries are.
 const fewPending = 2000
 
-// waiting is a delivery that is pending, or being sent.
+// waiting is a delivery that is pending or is being sent at this moment.
 type waiting struct {
 	id uuid.UUID
 	at time.Time // of its creation
@@ -26,7 +26,8 @@ func idsOf(all []waiting) []uuid.UUID {
 	return ids
 }
 
-// Whether a deliverer holds a row u of due at $1. The parts are those of its indexes.
+// Whether a deliverer holds row u of due at the time $1, nobody does, or the one that did has let its lease run out. Each
+// condition is written as an index of due is.
 const (
 	isHeld  = "u.worker IS NOT NULL AND u.available_at > $1"
 	isFree  = "u.worker IS NULL AND u.replay IS NULL"

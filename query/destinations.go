@@ -60,8 +60,8 @@ func scanDestination(row pgx.CollectableRow) (Destination, error) {
 	return d, err
 }
 
-// Destination finds one by its UUID or external id, the UUID first, with the secrets that are active at now. It
-// returns ErrNotFound where the organization has none.
+// Destination finds one by its UUID or external id, the UUID first, with the secrets that are active at now. It returns
+// ErrNotFound where the organization has none.
 func (q *Queries) Destination(ctx context.Context, organization uuid.UUID, ref string, now time.Time) (Destination, error) {
 	found, err := byRef(ref, func(column string, value any) (Destination, error) {
 		rows, err := q.Pool.Query(ctx, selectDestination+" WHERE d.organization = $1 AND d."+column+" = $2", organization, value)

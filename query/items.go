@@ -39,10 +39,10 @@ type ItemsPage struct {
 // HasMore reports whether pages follow the one that began at an offset.
 func (p ItemsPage) HasMore(offset int) bool { return offset+p.Count < p.Total }
 
-// Items lists items of a feed that have an occurrence in a range. It returns ErrNotFound where the organization may
-// not read the feed.
+// Items lists items of a feed that have an occurrence in a range. It returns ErrNotFound where the organization may not
+// read the feed.
 func (q *Queries) Items(ctx context.Context, organization, feed uuid.UUID, in ItemsQuery) (ItemsPage, error) {
-	// As fine as Postgres reads them: what is remembered of a range must be of the range that was asked for.
+	// In microseconds, as Postgres reads them: otherwise a remembered total would be that of another range.
 	in.Since, in.Until, in.Now = in.Since.Truncate(time.Microsecond), in.Until.Truncate(time.Microsecond), in.Now.Truncate(time.Microsecond)
 	page, version, err := q.itemsPage(ctx, organization, feed, in)
 	if err != nil {
@@ -94,7 +94,7 @@ func (q *Queries) itemsPage(ctx context.Context, organization, feed uuid.UUID, i
 	return page, version, nil
 }
 
-// binaryUUID keeps an id out of pgx's way by text.
+// binaryUUID sends an id in binary form; by itself pgx would format it as text.
 func binaryUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 
 // feedVersion is the version of a feed's items, 0 where it never had one.

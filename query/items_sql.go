@@ -3,11 +3,11 @@ package query
 // The statements of item lists. Parameters: $1 feed, $2 organization, $3 since, $4 until, $5 limit, $6 offset, and with
 // a status filter $7 status and $8 now.
 //
-// An item's first occurrence in the range is the one in it whose previous one is before the range. So the list in
-// order of occurrence is a walk along an index until the page is full, and the total is counted without sorting.
+// An item's first occurrence in the range is the one in it whose previous one is before the range. So the list in order
+// of occurrence is a walk along an index until the page is full, and the total is counted without sorting.
 const (
-	// planOnce holds for the rest of the transaction, which is the round trip. The indexes to walk are the same whatever
-	// the parameters: planning for each of them again would take three times as long as reading a page.
+	// planOnce holds for the rest of the transaction, which is the round trip. The indexes to walk are the same
+	// whatever the parameters: planning for each of them again would take three times as long as reading a page.
 	planOnce = `SELECT set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 	selectCurrent = `SELECT (SELECT v.version FROM items.feeds v WHERE v.feed_id = $1), i.current, i.source, i.occurrences `
@@ -54,10 +54,9 @@ func itemsSQL(in ItemsQuery) string {
 	return sql + mayRead + order
 }
 
-// Totals.
 const (
-	// countAll takes $1 feed, $2 since, $3 until. It also tells the instants between which since and until may move without changing the total, and the
-	// version of the feed that it is of.
+	// countAll takes $1 feed, $2 since, $3 until. It also tells the instants between which since and until may move
+	// without changing the total, and the version of the feed that it is of.
 	countAll = `SELECT coalesce((SELECT version FROM items.feeds WHERE feed_id = $1), 0),
 		(SELECT count(*) FROM items.occurrences o WHERE o.feed_id = $1 AND o.starts_at >= $2 AND o.starts_at <= $3 AND o.previous < $2),
 		(SELECT max(starts_at) FROM items.occurrences WHERE feed_id = $1 AND starts_at < $2),

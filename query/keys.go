@@ -18,7 +18,7 @@ type Key struct {
 	ExpiresAt    time.Time // zero: never
 }
 
-// Credential is an API key or an auditor's token of a list, for operators: it says which there are, and opens nothing.
+// Credential is an API key or an auditor's token, for the operators' lists. It has no secret and no digest of one.
 type Credential struct {
 	ID        string // the public part
 	Name      string // what or whom it is for; a key's may be empty
@@ -27,7 +27,7 @@ type Credential struct {
 	RevokedAt *time.Time // nil: it was not
 }
 
-// Organization is an organization, for operators.
+// Organization is one of the operators' list.
 type Organization struct {
 	ID        uuid.UUID
 	Name      string
@@ -53,7 +53,7 @@ func (q *Queries) Key(ctx context.Context, id string, now time.Time) (Key, error
 	return key, nil
 }
 
-// Organizations lists all, oldest first.
+// Organizations lists all organizations, oldest first.
 func (q *Queries) Organizations(ctx context.Context) ([]Organization, error) {
 	rows, err := q.Pool.Query(ctx, "SELECT id, name, created_at FROM organizations.organizations ORDER BY created_at, id")
 	if err != nil {
@@ -66,7 +66,8 @@ func (q *Queries) Organizations(ctx context.Context) ([]Organization, error) {
 	return list, nil
 }
 
-// Keys lists an organization's keys, dead ones too, newest first. It returns ErrNotFound where there is no organization.
+// Keys lists an organization's keys, dead ones too, newest first. It returns ErrNotFound where there is no
+// organization.
 func (q *Queries) Keys(ctx context.Context, organization uuid.UUID) ([]Credential, error) {
 	rows, err := q.Pool.Query(ctx, `SELECT id, name, created_at, nullif(expires_at, 'infinity'), revoked_at FROM organizations.keys
 		WHERE organization = $1 ORDER BY created_at DESC, id DESC`, organization)

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Queries is the table of contents of what can be asked.
+// Queries has a method for each question. The methods return what they read and change nothing.
 type Queries struct {
 	Pool   *pgxpool.Pool
 	totals totals // of item lists

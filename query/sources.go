@@ -56,7 +56,7 @@ type ShownHappening struct {
 const sourceColumns = `id, type, url, handle, timezone, created_at, feeds, state, message, notes, started_at, completed_at,
 	observed, failures, CASE WHEN (feeds > 0 OR requested) AND due_at < 'infinity' THEN due_at END`
 
-// Sources lists all, oldest first.
+// Sources lists all sources, oldest first.
 func (q *Queries) Sources(ctx context.Context) ([]Source, error) {
 	rows, err := q.Pool.Query(ctx, "SELECT "+sourceColumns+" FROM sources.sources ORDER BY created_at, id")
 	if err != nil {

@@ -22,7 +22,7 @@ type totals struct {
 	feeds map[uuid.UUID]feedTotals
 }
 
-// feedTotals are of one version of a feed.
+// feedTotals are the totals that hold for one version of a feed's items.
 type feedTotals struct {
 	version int64
 	boxes   []box // the last ones, newest last

@@ -27,7 +27,7 @@ named by their ids; their material is never shown. --json and --export tell also
 ids, positions in the log, correlation and causation.`
 }
 
-// Run shows the picture, or exports.
+// Run prints the timeline, or writes the export.
 func (c *auditDestinationCommand) Run(ctx context.Context, t terminal) error {
 	client, err := c.client()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 )
 
-// stateText is what stands above the picture.
+// stateText is the destination's state at the time, which is printed above the timeline.
 func stateText(a adminapi.Audit) string {
 	var out strings.Builder
 	field := func(name, text string) {
@@ -63,7 +63,7 @@ func stateText(a adminapi.Audit) string {
 
 func short(id uuid.UUID) string { return id.String()[:8] }
 
-// printable keeps what others named from steering the terminal.
+// printable removes control characters, so that names which callers chose can't control the terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

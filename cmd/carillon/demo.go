@@ -15,8 +15,8 @@ import (
 	"carillon/cmd/internal/dev/demo"
 )
 
-// demoCommand finds a running server by the same settings as the other commands. A server of its own has none of them:
-// it must not come near real data.
+// demoCommand finds a running server by the same settings as the other commands. Where it starts one of its own, that
+// one takes none of the settings, so that it can't touch real data.
 type demoCommand struct {
 	config.Client `group:"Server"`
 
@@ -53,7 +53,7 @@ func (c *demoCommand) Run(ctx context.Context, t terminal, cli *commandLine) err
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	// Started by root, Postgres runs as another user, who must get through to its own directory below.
+	// Where root starts it, Postgres runs as another user, who needs to pass through this directory to its own.
 	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // no reading, and everything in it is private by itself
 		return err
 	}

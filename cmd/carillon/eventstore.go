@@ -177,7 +177,7 @@ func (c *eventstoreVerifyCommand) Run(ctx context.Context, t terminal, cli *comm
 	return nil
 }
 
-// verified and scavenged are a node's answers in JSON.
+// verified and scavenged are what the commands print with --json.
 type (
 	verified struct {
 		Events   uint64   `json:"events"`

@@ -1,5 +1,5 @@
-// Command eventdocs writes docs/events.md: every stored event, with what it says, its fields, an example and who
-// reads it. Everything is taken from the aggregates' source and golden files, so the page can't say what isn't so.
+// Command eventdocs writes docs/events.md: every stored event, with what it says, its fields, an example and who reads
+// it. Everything is taken from the aggregates' source and golden files, so the page can't say what isn't so.
 //
 //	aggregates/<name>/*.go ──▶ package doc, Case["…"], event types, field comments ─┐
 //	aggregates/<name>/testdata/<event>.json ──▶ examples ───────────────────────────┼─▶ docs/events.md

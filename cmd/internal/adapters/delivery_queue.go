@@ -26,8 +26,9 @@ const (
 	workerRenewal = time.Second // before a lost one is taken again
 )
 
-// DeliveryQueue is delivery.Queue on the read model. The worker that it stands for lives as long as its Postgres session holds
-// an advisory lock: when its process is killed, the lock is gone and others take over its deliveries at once.
+// DeliveryQueue is delivery.Queue on the read model. The worker that it stands for lives as long as its Postgres
+// session holds an advisory lock: when its process is killed, the lock is gone and others take over its deliveries at
+// once.
 //
 // Nothing is claimed without that lock, nor before the read model has everything that was stored when the lock was
 // taken: a row whose outcome it has not read yet would be sent again.

@@ -36,7 +36,8 @@ func lock(t *testing.T, locks *adapters.SourceLocks, source uuid.UUID, want bool
 	return unlock
 }
 
-// A process that is cut off from Postgres loses its locks, and what it holds on to does not unlock those it takes later.
+// A process that is cut off from Postgres loses its locks, and what it holds on to does not unlock those it takes
+// later.
 func TestLocksEndWithTheirSession(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)

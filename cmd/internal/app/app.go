@@ -99,7 +99,7 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 	return a, nil
 }
 
-// connect makes the parts and gives each what it needs.
+// connect makes the parts and gives each the others that it needs.
 func (a *App) connect() error {
 	a.lags = newLags(a.base.store, time.Now)
 	a.Metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -173,8 +173,8 @@ func (a *App) deliveryEgress() (egress.Policy, egress.Options, error) {
 	return policy, options, nil
 }
 
-// Run does what the process's roles say until the context ends or a part fails for good. It stops in the order in
-// which work flows: first no more requests, then no more deliveries and visits, then no more projections.
+// Run does what the process's roles say until the context ends or a part fails for good. It stops in the order in which
+// work flows: first no more requests, then no more deliveries and visits, then no more projections.
 func (a *App) Run(ctx context.Context) error {
 	var failure error
 	var once sync.Once

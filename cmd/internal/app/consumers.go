@@ -30,7 +30,8 @@ type consumer struct {
 	filter eventstore.Filter
 }
 
-// consumers lists all of them. What is run, what its lag is, what operators see and what is waited for goes by this list.
+// consumers lists all of them. What is run, what its lag is, what operators see and what is waited for goes by this
+// list.
 func consumers() []consumer {
 	models, managers := ReadModels(), processManagers(reactions{})
 	list := make([]consumer, 0, len(models)+len(managers))

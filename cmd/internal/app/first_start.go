@@ -19,7 +19,7 @@ import (
 	"carillon/projections/organizations"
 )
 
-// Version is the program's, as the build recorded it.
+// Version is the version of the program as the build recorded it.
 var Version = version()
 
 func version() string {
@@ -86,7 +86,7 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// demoCommand is what shows the demo on this server, to paste.
+// demoCommand is the command line that shows the demo on this server.
 func (a *App) demoCommand() string {
 	if a.cfg.DataDir == "./data" && a.cfg.HTTPAddr == "127.0.0.1:8080" && a.cfg.AdminAddr == "127.0.0.1:8081" && a.cfg.TLSCert == "" {
 		return "make demo"
@@ -99,7 +99,7 @@ func (a *App) demoCommand() string {
 	return command
 }
 
-// quoted is a word for a shell.
+// quoted is a word as a shell reads it, in quotes where it needs them.
 func quoted(word string) string {
 	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" {
 		return word

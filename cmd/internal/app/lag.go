@@ -36,8 +36,8 @@ func newLags(store eventstore.Store, now func() time.Time) *lags {
 
 var errNoConsumer = errors.New("not a consumer of this build")
 
-// of is for how long the oldest event that a consumer has not taken in has been recorded; 0 where it has caught up
-// with head, the newest event of all.
+// of is for how long the oldest event that a consumer has not taken in has been recorded; 0 where it has caught up with
+// head, the newest event of all.
 func (l *lags) of(ctx context.Context, consumer projections.Status, head eventstore.Position) (time.Duration, error) {
 	filter, known := l.filters[consumer.Name]
 	if !known {

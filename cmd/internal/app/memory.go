@@ -10,8 +10,8 @@ const (
 	memoryLimit = 200 << 20 // … and more often as it gets near this
 )
 
-// TuneMemory trades memory that a server has for processor time that it has not: its live heap is small. The usual
-// variables of the Go runtime have the last word.
+// TuneMemory lets the garbage collector run less often, which costs memory and saves processor time: the live heap is
+// small. GOGC and GOMEMLIMIT override it.
 func TuneMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

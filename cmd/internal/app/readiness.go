@@ -7,7 +7,7 @@ import (
 	"carillon/projections"
 )
 
-// errFull says what an operator has to do.
+// errFull tells the operator what has to be mended.
 var errFull = errors.New("the embedded event store refuses appends: its disk has less than 64 MiB of free space")
 
 // ready says of each thing that this process needs whether it works now.

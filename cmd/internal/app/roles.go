@@ -46,7 +46,8 @@ func (a *App) startDelivery(working, projecting *stage) {
 	}
 }
 
-// stopAlone keeps a consumer's undecodable event from stopping the process; the runner has said it loudly.
+// stopAlone drops the error of a consumer that met an event it can't decode, so that only this consumer stops. The
+// runner has logged it, and readiness and metrics show it.
 func (a *App) stopAlone(err error) error {
 	if errors.Is(err, eventstore.ErrUndecodable) {
 		return nil

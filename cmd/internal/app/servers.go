@@ -23,7 +23,7 @@ const (
 	maxHeaderBytes    = 32 << 10
 )
 
-// listeners are the process's doors.
+// listeners are the sockets that the process takes requests on.
 type listeners struct{ api, admin net.Listener }
 
 func listen(ctx context.Context, cfg *config.Config) (l listeners, err error) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Client is what the subcommands that talk to a running server are told: the same variables as the server's.
+// Client has the settings of the subcommands that talk to a running server. They are the server's own variables.
 type Client struct {
 	AdminAddr  string `env:"CARILLON_ADMIN_ADDR" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Address of the server's admin API, or its https:// URL (${default})."`
 	DataDir    string `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"The server's data directory, where its admin token is found (${default})."`

@@ -1,6 +1,6 @@
-// Package config is what Carillon can be told: every setting is a flag and a CARILLON_* variable, and is checked
-// before anything starts. An error names the setting and says how to mend it. Secrets and addresses that hold
-// passwords never show in logs or error texts.
+// Package config has all settings of Carillon: each is a flag and a CARILLON_* variable, and is checked before anything
+// starts. An error names the setting and says how to mend it. Secrets and addresses that hold passwords never show in
+// logs or error texts.
 package config
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Config is everything that the server is told. Call Validate before use, and Secrets for the keys that are made once.
+// Config has the settings of a server. Call Validate before use, and Secrets for the keys that are made once.
 type Config struct {
 	HTTPAddr  string   `name:"http-addr" env:"CARILLON_HTTP_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the API (${default})."`
 	AdminAddr string   `env:"CARILLON_ADMIN_ADDR" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Address of the admin API, health and metrics (${default})."`
@@ -54,7 +54,8 @@ const (
 	RoleCollect  = "collect"
 )
 
-// ForDemo is a server of its own, for a moment: on free ports, with everything in one directory.
+// ForDemo is the configuration of a server that lives as long as a demo: on free ports, with everything in one
+// directory.
 func ForDemo(dir, postgresBin string) Config {
 	return Config{
 		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, PostgresBin: postgresBin, Dev: true,
@@ -214,7 +215,7 @@ func (c *Config) checkTLS() error {
 	return nil
 }
 
-// Unreachable says why nobody but this machine could use the API as configured, or "".
+// Unreachable says why only this machine could use the API as configured; "" where others can.
 func (c *Config) Unreachable() string {
 	host, _, err := net.SplitHostPort(c.HTTPAddr)
 	if err != nil || c.TLSCert != "" || len(c.TrustedProxies) > 0 {

@@ -26,8 +26,8 @@ func (l Logging) Logger(to *os.File) *slog.Logger {
 	return slog.New(withoutRepeats(slog.NewTextHandler(to, options)))
 }
 
-// ProcessLogger is Logger, for all of a process: what libraries print by package log is in the same form, at debug level,
-// because it may repeat what an endpoint sent. (net/http prints what comes after an answer.)
+// ProcessLogger is Logger, for all of a process: what libraries print by package log is in the same form, at debug
+// level, because it may repeat what an endpoint sent. (net/http prints what comes after an answer.)
 func (l Logging) ProcessLogger(to *os.File) *slog.Logger {
 	logger := l.Logger(to)
 	log.SetFlags(0)

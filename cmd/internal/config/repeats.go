@@ -68,7 +68,8 @@ func (r repeats) Handle(ctx context.Context, record slog.Record) error {
 	return r.Handler.Handle(ctx, record)
 }
 
-// sum passes on the last of what was kept back in a minute, with the count, or forgets the warning where there was none.
+// sum passes on the last of what was kept back in a minute, with the count, or forgets the warning where there was
+// none.
 func (s *seenWarnings) sum(key string) {
 	s.mu.Lock()
 	known := s.by[key]

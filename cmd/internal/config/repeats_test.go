@@ -16,7 +16,8 @@ import (
 	"carillon/cmd/internal/config"
 )
 
-// An outage is one line a minute for each message and cause, whatever it hits, and the lines say how many they stand for.
+// An outage is one line a minute for each message and cause, whatever it hits, and the lines say how many they stand
+// for.
 func TestAnOutageIsALineAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

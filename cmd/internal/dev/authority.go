@@ -68,7 +68,7 @@ func newAuthority() ([]byte, error) {
 	}
 	template.IsCA, template.BasicConstraintsValid = true, true
 	template.KeyUsage = x509.KeyUsageCertSign
-	// It can't speak for anything but this machine, even if its key got about.
+	// Limited to names and addresses of this machine, so that a leaked key is of no use elsewhere.
 	template.PermittedDNSDomainsCritical = true
 	template.PermittedDNSDomains = []string{"localhost"}
 	template.PermittedIPRanges = []*net.IPNet{

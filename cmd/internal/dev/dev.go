@@ -1,6 +1,6 @@
-// Package dev makes a server pleasant on a developer's machine: an organization with a key that is there from
-// the first start on, and a certificate authority for receivers on loopback. None of it exists on a server that was
-// started without --dev.
+// Package dev has what a server adds on a developer's machine: an organization with a key that is there from the first
+// start on, and a certificate authority for receivers on loopback. None of it exists on a server that was started
+// without --dev.
 package dev
 
 import (

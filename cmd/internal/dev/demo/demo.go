@@ -36,7 +36,7 @@ type Options struct {
 	Out        io.Writer
 }
 
-// demo is one run.
+// demo is the state of one run.
 type demo struct {
 	Options
 	api, admin client
@@ -46,7 +46,7 @@ type demo struct {
 	started    time.Time
 }
 
-// Run shows it all. It fails where anything does not come as it should.
+// Run shows all steps. It fails at the first result that is not the expected one.
 func Run(ctx context.Context, options Options) error {
 	api, err := local(options.APICert)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 )
 
 // Restore copies a backup into a directory that must be empty or not exist, and verifies the copy before it gets its
-// name: afterwards the directory holds all of it or nothing. What a killed restore left beside it is removed. copying and verifying hear how far each is, in bytes.
+// name: afterwards the directory holds all of it or nothing. What a killed restore left beside it is removed. copying
+// and verifying hear how far each is, in bytes.
 func Restore(ctx context.Context, backup, dir string, log *slog.Logger, copying, verifying node.Progress) (node.Report, error) {
 	if !Holds(backup) {
 		return node.Report{}, fmt.Errorf("%s: %w", backup, ErrNoStore)

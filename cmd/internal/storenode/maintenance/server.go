@@ -123,7 +123,8 @@ func (s *Server) do(r *http.Request, task string, progress node.Progress) (last 
 	return last, fmt.Errorf("%q is no task", task)
 }
 
-// writer writes the lines of an answer. A client that has gone ends the request's context, so failures are not looked at.
+// writer writes the lines of an answer. A client that has gone ends the request's context, so failures are not looked
+// at.
 type writer struct {
 	encoder *json.Encoder
 	flusher *http.ResponseController
