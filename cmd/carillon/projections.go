@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,17 +37,21 @@ func (c *projectionsStatusCommand) Run(ctx context.Context, t terminal) error {
 }
 
 func projectionTable(w io.Writer, list []adminapi.Projection) {
-	row(w, "NAME", "KIND", "STATE", "BEHIND", "EVENTS", "LAST ONE AT", "UPDATED")
+	row(w, "NAME", "KIND", "STATE", "BEHIND", "EVENTS", "LAST ONE AT", "UPDATED", "RUN BY")
 	var troubles []string
 	head := ""
 	for _, p := range list {
-		row(w, p.Name, p.Kind, projectionState(p), behind(p), p.Events, place(p.Position), moment(&p.UpdatedAt))
+		row(w, p.Name, p.Kind, projectionState(p), behind(p), p.Events, place(p.Position), moment(&p.UpdatedAt), cmp.Or(p.Process, "-"))
 		head = place(p.Head)
 		switch r := p.Rebuild; {
 		case p.Stopped != "":
 			troubles = append(troubles, p.Name+" has stopped: "+p.Stopped)
 		case r != nil && r.Error != "":
 			troubles = append(troubles, p.Name+" could not be rebuilt: "+r.Error)
+		case p.Process == "":
+			troubles = append(troubles, "No process runs "+p.Name+": is one up that has its role?")
+		case p.Outdated != "":
+			troubles = append(troubles, p.Name+" is built anew, and shows what was there until then: "+p.Outdated)
 		}
 	}
 	if head != "" {
@@ -76,6 +81,10 @@ func projectionState(p adminapi.Projection) string {
 		return fmt.Sprintf("rebuilding, %d %%", 100*r.Done/r.Total)
 	case r != nil:
 		return "rebuilding"
+	case p.Process == "":
+		return "NOT RUNNING"
+	case p.Building != nil:
+		return fmt.Sprintf("building, %d of %d", p.Building.Done, p.Building.Total)
 	}
 	return "running"
 }

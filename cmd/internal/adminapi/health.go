@@ -23,8 +23,17 @@ type Health struct {
 // alive answers GET /healthz as long as the process runs.
 func alive(*http.Request) (wire.Reply, error) { return wire.OK(Health{Status: "ok"}), nil }
 
-// reason is what the answer tells of a failure besides its name: only what waiting does not mend.
+// Unready is why something does not work that everybody may know who asks /readyz, for which no token is needed.
+type Unready string
+
+// Error implements error.
+func (u Unready) Error() string { return string(u) }
+
+// reason is what the answer tells of a failure besides its name: only what waiting does not mend, and what is no secret.
 func reason(err error) string {
+	if told, ok := errors.AsType[Unready](err); ok {
+		return " (" + told.Error() + ")"
+	}
 	if errors.Is(err, eventstore.ErrRefused) {
 		return " (refuses the credentials, or its certificate is not trusted)"
 	}

@@ -36,15 +36,24 @@ type Projection struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 	Behind    *float64  `json:"behindSeconds,omitzero"` // since the oldest event that it has yet to apply was recorded, 0: none; absent: not known
 	Stopped   string    `json:"stopped,omitempty"`      // why it stopped for good: an event that it can't decode
+	Process   string    `json:"process,omitempty"`      // which runs it, as machine:process; absent: none does
+	Outdated  string    `json:"outdated,omitempty"`     // why what it shows is old until Rebuild has ended
+	Building  *Building `json:"building,omitempty"`     // while it has nothing old to show, and not everything new
 	Rebuild   *Rebuild  `json:"rebuild,omitempty"`      // while one goes on
+}
+
+// Building says how far a read model is that began from nothing.
+type Building struct {
+	Done  int64 `json:"done"` // in the same unit as Total
+	Total int64 `json:"total"`
 }
 
 // Rebuild says how far a rebuild has come.
 type Rebuild struct {
-	StartedAt time.Time `json:"startedAt"`
-	Done      int64     `json:"done"`            // in the same unit as Total
-	Total     int64     `json:"total"`           // 0 where it isn't known yet
-	Error     string    `json:"error,omitempty"` // why it ended before its time; the old one goes on
+	StartedAt time.Time `json:"startedAt,omitzero"` // where it goes on in the process that is asked
+	Done      int64     `json:"done"`               // in the same unit as Total
+	Total     int64     `json:"total"`              // 0 where it isn't known yet
+	Error     string    `json:"error,omitempty"`    // why it ended before its time; the old one goes on
 }
 
 func (a *API) projectionRoutes(r chi.Router) {

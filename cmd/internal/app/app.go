@@ -58,6 +58,7 @@ type App struct {
 	admin     http.Handler
 	rebuilds  *rebuilds
 	lags      *lags
+	vacancies *vacancies
 	ending    context.Context // ends when the process begins to stop
 	listeners listeners
 }
@@ -101,7 +102,7 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 
 // connect makes the parts and gives each the others that it needs.
 func (a *App) connect() error {
-	a.lags = newLags(a.base.store, time.Now)
+	a.lags, a.vacancies = newLags(a.base.store, time.Now), newVacancies(a.base.pool, a.log, time.Now)
 	a.Metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&consumerCollector{pool: a.base.pool, store: a.base.store, lags: a.lags, log: a.log})
 	a.storeMetrics()
@@ -188,6 +189,7 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}
 	projecting, working, serving := newStage(fail), newStage(fail), newStage(fail)
+	serving.run(func(ctx context.Context) error { a.vacancies.watch(ctx); return nil })
 	a.startReadModels(projecting)
 	a.startProcessManagers(working)
 	a.startDelivery(working, projecting)

@@ -18,6 +18,8 @@ const scrapeTimeout = 2 * time.Second
 var (
 	consumerStopped = prometheus.NewDesc("carillon_consumer_stopped",
 		"1 where a projection or process manager has stopped at an event that it can't decode.", []string{"consumer"}, nil)
+	consumerRunning = prometheus.NewDesc("carillon_consumer_running",
+		"1 where some process runs a projection or process manager, 0 where none does.", []string{"consumer"}, nil)
 	consumerEvents = prometheus.NewDesc("carillon_consumer_events_total",
 		"Events that a projection or process manager has applied since it was built.", []string{"consumer"}, nil)
 	consumerPosition = prometheus.NewDesc("carillon_consumer_position",
@@ -37,6 +39,7 @@ type consumerCollector struct {
 // Describe implements prometheus.Collector.
 func (*consumerCollector) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- consumerStopped
+	descriptions <- consumerRunning
 	descriptions <- consumerEvents
 	descriptions <- consumerPosition
 	descriptions <- consumerLag
@@ -52,17 +55,21 @@ func (c *consumerCollector) Collect(metrics chan<- prometheus.Metric) {
 		return
 	}
 	for _, s := range statuses {
-		stopped := 0.0
-		if s.Stopped != "" {
-			stopped = 1
-		}
-		metrics <- prometheus.MustNewConstMetric(consumerStopped, prometheus.GaugeValue, stopped, s.Name)
+		metrics <- prometheus.MustNewConstMetric(consumerStopped, prometheus.GaugeValue, oneIf(s.Stopped != ""), s.Name)
+		metrics <- prometheus.MustNewConstMetric(consumerRunning, prometheus.GaugeValue, oneIf(s.Process != ""), s.Name)
 		metrics <- prometheus.MustNewConstMetric(consumerEvents, prometheus.CounterValue, float64(s.Events), s.Name)
 		metrics <- prometheus.MustNewConstMetric(consumerPosition, prometheus.GaugeValue, float64(s.Position.Commit), s.Name)
 	}
 	if err := c.collectLags(ctx, statuses, metrics); err != nil {
 		c.log.Warn("how far consumers are behind can't be read", "error", err)
 	}
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 func (c *consumerCollector) collectLags(ctx context.Context, statuses []projections.Status, metrics chan<- prometheus.Metric) error {

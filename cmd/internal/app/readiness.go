@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"carillon/cmd/internal/adminapi"
 	"carillon/projections"
 )
 
@@ -22,9 +24,19 @@ func (a *App) ready(ctx context.Context) map[string]error {
 	}
 	statuses, err := projections.Statuses(ctx, a.base.pool)
 	components["postgres"] = err
+	ours := map[string]bool{}
+	for _, c := range consumers() {
+		ours[c.name] = true
+	}
 	for _, s := range statuses {
-		if s.Stopped != "" {
+		switch vacant := a.vacancies.vacant(s); {
+		case s.Stopped != "":
 			components["projection "+s.Name] = errors.New(s.Stopped)
+		case !ours[s.Name]: // of another version
+		case vacant:
+			components["projection "+s.Name] = adminapi.Unready("no process runs it")
+		case s.Incomplete:
+			components["projection "+s.Name] = adminapi.Unready(fmt.Sprintf("building, %d of %d", s.Built, s.BuildTo))
 		}
 	}
 	return components

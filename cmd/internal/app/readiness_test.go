@@ -60,6 +60,7 @@ func on(t *testing.T, disk *narrow) (a *App, get func(path string) (status int, 
 		t.Fatal(err)
 	}
 	a = &App{log: log, Metrics: prometheus.NewRegistry(), base: &infrastructure{store: store, pool: pool, full: embedded.Full}}
+	a.vacancies = newVacancies(pool, log, time.Now)
 	a.storeMetrics()
 	api := adminapi.New(adminapi.Dependencies{Ready: a.ready, Metrics: a.Metrics, Now: time.Now, Log: log})
 	return a, func(path string) (int, string) {

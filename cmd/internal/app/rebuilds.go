@@ -43,7 +43,13 @@ func (r *rebuilds) Status(ctx context.Context) ([]adminapi.Projection, error) {
 	for i, s := range statuses {
 		list[i] = adminapi.Projection{
 			Name: s.Name, Kind: cmp.Or(kinds[s.Name], "process"), Position: s.Position.String(), Head: head.String(), Events: s.Events,
-			UpdatedAt: s.UpdatedAt, Stopped: s.Stopped, Rebuild: r.progress(s.Name),
+			UpdatedAt: s.UpdatedAt, Stopped: s.Stopped, Process: s.Process, Outdated: s.Outdated, Rebuild: r.progress(s.Name),
+		}
+		if s.BuildTo > 0 && s.Incomplete {
+			list[i].Building = &adminapi.Building{Done: s.Built, Total: s.BuildTo}
+		}
+		if s.BuildTo > 0 && !s.Incomplete && list[i].Rebuild == nil { // in another process, or by itself
+			list[i].Rebuild = &adminapi.Rebuild{Done: s.Built, Total: s.BuildTo}
 		}
 		if lag, err := r.app.lags.of(ctx, s, head); err == nil {
 			behind := lag.Seconds()

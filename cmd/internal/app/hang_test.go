@@ -1,0 +1,139 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/dev"
+	"carillon/projections"
+	"carillon/projections/pgtest"
+)
+
+// besideAHolder starts a process in which every consumer runs, and then one of these roles in this process, on the same
+// event store and Postgres.
+func besideAHolder(t *testing.T, roles ...string) (p *process, holder *os.Process) {
+	t.Helper()
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "carillon")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	data, store, database := filepath.Join(dir, "data"), freePort(t), pgtest.URL(t)
+	node := &child{t: t, env: []string{childRole + "=node", "CHILD_API=" + store, "CHILD_DATA=" + filepath.Join(dir, "store")}}
+	node.start()
+	t.Cleanup(func() { node.kill() })
+
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	server := exec.CommandContext(ctx, os.Args[0]) //nolint:gosec // this very binary
+	server.Env = append(os.Environ(), childRole+"=server", "CHILD_API="+freePort(t), "CHILD_ADMIN="+freePort(t), "CHILD_DATA="+data,
+		"CHILD_STORE=esdb://"+store+"?tls=false", "CHILD_DATABASE="+database)
+	server.Stderr = t.Output()
+	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := server.Start(); err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = server.Wait()
+	})
+	p = &process{T: t, cfg: config.Config{
+		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: data, Dev: true, Roles: roles,
+		EventStoreURL: config.Address("esdb://" + store + "?tls=false"), DatabaseURL: config.Address(database), DeliveryTimeout: 30 * time.Second,
+		DeliveryRetrySchedule: []time.Duration{10 * time.Millisecond}, AutoDisableAfter: 100, AutoDisableMinStreak: time.Hour,
+	}}
+	p.eventually("the other process is up", func() bool { _, err := dev.ReadKey(data); return err == nil })
+	p.open()
+	other := fmt.Sprintf(":%d", server.Process.Pid)
+	p.eventually("the other process runs all", func() bool { return p.ranBy(other) })
+	return p, server.Process
+}
+
+// ranBy reports whether one process runs every consumer that it has the role for.
+func (p *process) ranBy(process string) bool {
+	p.Helper()
+	statuses, err := projections.Statuses(p.Context(), p.app.Queries.Pool)
+	if err != nil {
+		p.Fatal(err)
+	}
+	n := 0
+	for _, s := range statuses {
+		if strings.HasSuffix(s.Process, process) {
+			n++
+		}
+	}
+	return n >= 14 // 11 read models, 3 process managers
+}
+
+func (p *process) readyz() (status int, body string) {
+	p.Helper()
+	response, err := http.Get("http://" + p.app.AdminAddr().String() + "/readyz") //nolint:noctx // it ends with the test
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return response.StatusCode, string(raw)
+}
+
+// The holder of all locks is stopped. The process beside it goes on within 10 s: what is changed can be read, what is
+// published arrives, and the status names the process.
+func TestAProcessThatHangsIsTakenOverFrom(t *testing.T) {
+	p, holder := besideAHolder(t, config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver)
+	_, arrived := p.subscribed(func(int) int { return http.StatusOK })
+	p.publish()
+	p.await(arrived)
+	if err := holder.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	stopped := time.Now()
+	p.publish()
+	p.await(arrived)
+	p.eventually("what is changed can be read", func() bool {
+		status, _ := p.try(http.MethodPut, "/events/destinations/later", map[string]any{"name": "Later", "config": map[string]any{"url": "https://127.0.0.1/hook"}})
+		found, _ := p.try(http.MethodGet, "/events/destinations/later", nil)
+		return status < http.StatusBadRequest && found == http.StatusOK
+	})
+	if took := time.Since(stopped); took > 13*time.Second { // 10 s, and the wait of a request that came before
+		t.Errorf("taken over after %s", took)
+	}
+	p.eventually("this process runs all", func() bool { return p.ranBy(fmt.Sprintf(":%d", os.Getpid())) })
+	if err := holder.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if status, body := p.readyz(); status != http.StatusOK {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+	p.publish()
+	p.await(arrived)
+}
+
+// Only one process has the roles, and it is stopped: the others say that nobody runs them, until it goes on.
+func TestConsumersThatNobodyRunsAreNotReady(t *testing.T) {
+	p, holder := besideAHolder(t, config.RoleAPI)
+	if err := holder.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("it is not ready", func() bool {
+		status, body := p.readyz()
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "projection deliveries (no process runs it)")
+	})
+	if err := holder.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("it is ready", func() bool { status, _ := p.readyz(); return status == http.StatusOK })
+}
