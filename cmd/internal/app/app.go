@@ -80,18 +80,7 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 	if a.base, err = openInfrastructure(ctx, &cfg, log); err != nil {
 		return nil, err
 	}
-	if err := projections.Migrate(ctx, a.base.pool); err != nil {
-		if cfg.DatabaseURL != "" && ctx.Err() == nil {
-			err = databaseTrouble(err)
-		}
-		return nil, err
-	}
-	for _, m := range ReadModels() {
-		if err := projections.EnsureSchema(ctx, a.base.pool, m); err != nil {
-			return nil, err
-		}
-	}
-	if err := a.openAnalytics(ctx); err != nil {
+	if err := a.prepareDatabase(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.connect(); err != nil {

@@ -1,15 +1,70 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"carillon/projections"
 )
 
-const mayNot = "42501" // insufficient_privilege
+const (
+	mayNot  = "42501"     // insufficient_privilege
+	tooMany = "53300"     // too_many_connections
+	retry   = time.Second // between two attempts at a Postgres that is away
+)
+
+// prepareDatabase makes what is missing of tables and views. Where Postgres is elsewhere and away it waits for it, as
+// for the event store, and says so.
+func (a *App) prepareDatabase(ctx context.Context) error {
+	for {
+		err := a.makeTables(ctx)
+		if err == nil || a.cfg.DatabaseURL == "" || ctx.Err() != nil {
+			return err
+		}
+		trouble := databaseTrouble(err)
+		if !away(err) {
+			return trouble
+		}
+		a.log.Warn("waiting for Postgres", "error", trouble)
+		select {
+		case <-ctx.Done():
+			return trouble
+		case <-time.After(retry):
+		}
+	}
+}
+
+func (a *App) makeTables(ctx context.Context) error {
+	if err := projections.Migrate(ctx, a.base.pool); err != nil {
+		return err
+	}
+	for _, m := range ReadModels() {
+		if err := projections.EnsureSchema(ctx, a.base.pool, m); err != nil {
+			return err
+		}
+	}
+	return a.openAnalytics(ctx)
+}
+
+// away says that Postgres can't be reached, or does not take connections just now: waiting may mend that.
+func away(err error) bool {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return strings.HasPrefix(answer.Code, "57P0") || answer.Code == tooMany // it starts, stops or has crashed
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	_, broken := errors.AsType[net.Error](err)
+	return broken || errors.Is(err, io.ErrUnexpectedEOF)
+}
 
 // databaseTrouble says what is wrong with CARILLON_DATABASE_URL where the first use of it failed, and how to mend it.
 func databaseTrouble(err error) error {

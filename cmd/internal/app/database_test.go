@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -37,9 +39,8 @@ func TestADatabaseThatCannotBeUsedSaysHowToMendIt(t *testing.T) {
 	options.Set("options", "-c role="+guest)
 	asGuest.RawQuery = strings.ReplaceAll(options.Encode(), "+", "%20")
 	for address, want := range map[string]string{
-		"postgres://u:hunter2@127.0.0.1:1/x": "CARILLON_DATABASE_URL (--database-url): Postgres can't be reached: 127.0.0.1:1 (127.0.0.1): ",
-		elsewhere.String():                   `Postgres is there and refuses: database "nowhere" does not exist (SQLSTATE 3D000)`,
-		asGuest.String():                     "its user may not make schemas",
+		elsewhere.String(): `Postgres is there and refuses: database "nowhere" does not exist (SQLSTATE 3D000)`,
+		asGuest.String():   "its user may not make schemas",
 	} {
 		a, err := app.Open(t.Context(), config.Config{
 			HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: nodetest.SocketDir(t), DatabaseURL: config.Address(address),
@@ -48,8 +49,70 @@ func TestADatabaseThatCannotBeUsedSaysHowToMendIt(t *testing.T) {
 			a.Close()
 			t.Fatalf("opened on %s", address)
 		}
-		if text := err.Error(); !strings.Contains(text, want) || strings.Contains(text, "hunter2") || strings.Count(text, "connection refused") > 1 {
+		if text := err.Error(); !strings.Contains(text, want) {
 			t.Errorf("%s\nwant %s", text, want)
 		}
+	}
+}
+
+// lines is a log that a test reads while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *lines) contains(what string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), what)
+}
+
+func TestAPostgresThatIsAwayIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	database, log := pgtest.NewServer(t), &lines{}
+	address, err := url.Parse(database.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.User = url.UserPassword(address.User.Username(), "hunter2")
+	database.Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	type opened struct {
+		app *app.App
+		err error
+	}
+	opening := make(chan opened, 1)
+	go func() {
+		a, err := app.Open(ctx, config.Config{
+			HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: nodetest.SocketDir(t), DatabaseURL: config.Address(address.String()),
+			Roles: []string{config.RoleAPI}, DeliveryTimeout: time.Second,
+		}, slog.New(slog.NewTextHandler(log, nil)))
+		opening <- opened{a, err}
+	}()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !log.contains("waiting for Postgres") || !log.contains("CARILLON_DATABASE_URL (--database-url): Postgres can't be reached") {
+		select {
+		case o := <-opening:
+			t.Fatalf("it did not wait: %v", o.err)
+		case <-tick.C:
+		}
+	}
+	database.Restart()
+	o := <-opening
+	if o.err != nil {
+		t.Fatal(o.err)
+	}
+	o.app.Close()
+	if log.contains("hunter2") {
+		t.Error("the log has the password")
 	}
 }
