@@ -132,6 +132,8 @@ func TestRegisterSource(t *testing.T) {
 		"no type":               {command.RegisterSource{URL: "https://example.org/"}, "type"},
 		"a type of another age": {command.RegisterSource{Type: "myspace", Handle: "x"}, "type"},
 		"a page without url":    {command.RegisterSource{Type: "siteIndexPage"}, "url"},
+		"a calendar":            {command.RegisterSource{Type: "site", URL: "webcal://example.org/events.ics"}, ""},
+		"a calendar by TLS":     {command.RegisterSource{Type: "site", URL: "webcals://example.org/events.ics"}, ""},
 		"a relative url":        {command.RegisterSource{Type: "site", URL: "/events"}, "url"},
 		"another scheme":        {command.RegisterSource{Type: "site", URL: "ftp://example.org/"}, "url"},
 		"a url with a password": {command.RegisterSource{Type: "site", URL: "https://me:secret@example.org/"}, "url"},

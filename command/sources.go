@@ -21,7 +21,7 @@ const maxSourceURL = 2048
 // RegisterSource is an operator's input: a page's URL or an account's handle, as the type wants it.
 type RegisterSource struct {
 	Type     string // one of source.Types
-	URL      string // site, sitemap, siteIndexPage: absolute, http or https
+	URL      string // site, sitemap, siteIndexPage: absolute, http or https; a calendar's may be webcal or webcals
 	Handle   string // instagram, facebook, tiktok, twitter
 	Timezone string // IANA; what dates mean that name no zone; may be empty
 }
@@ -78,6 +78,9 @@ func (in RegisterSource) check() error {
 	return nil
 }
 
+// sourceSchemes are those that are fetched; webcal and webcals stand for http and https.
+var sourceSchemes = []string{"https", "http", "webcal", "webcals"}
+
 func checkSourceURL(text string) error {
 	if err := requireText("url", text); err != nil {
 		return err
@@ -87,8 +90,8 @@ func checkSourceURL(text string) error {
 	}
 	parsed, err := url.Parse(text)
 	switch {
-	case err != nil || parsed.Hostname() == "" || parsed.Scheme != "https" && parsed.Scheme != "http":
-		return refuse(Malformed, "url", "url must be absolute and begin with https:// or http://")
+	case err != nil || parsed.Hostname() == "" || !slices.Contains(sourceSchemes, parsed.Scheme):
+		return refuse(Malformed, "url", "url must be absolute and begin with https://, http://, webcal:// or webcals://")
 	case parsed.User != nil:
 		return refuse(Malformed, "url", "url must not hold a user name or password")
 	}

@@ -131,8 +131,10 @@ func whole(result collect.Result) bool {
 		return false
 	}
 	for _, note := range result.Notes {
-		if note.Code == collect.NoteTruncated || note.Code == collect.NoteBrokenMarkup || note.Code == collect.NoteNeedsJavaScript {
+		switch note.Code {
+		case collect.NoteTruncated, collect.NoteBrokenMarkup, collect.NoteNeedsJavaScript, collect.NotePageFailed:
 			return false
+		case collect.NoteNoEvents, collect.NoteSkippedEvent, collect.NoteAssumedTimezone:
 		}
 	}
 	return true

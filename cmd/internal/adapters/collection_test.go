@@ -1,13 +1,17 @@
 package adapters_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -350,4 +354,63 @@ func TestSiteFromPageToItems(t *testing.T) {
 	if body, err := w.queries.Item(t.Context(), w.by.Organization, feed, itemID, true, time.Now()); err != nil || len(body) == 0 {
 		t.Errorf("item: %s, %v", body, err)
 	}
+}
+
+// A calendar's address, as people copy it, becomes items with all their dates; what it says of one date later changes
+// that one alone.
+func TestCalendarToItems(t *testing.T) {
+	t.Parallel()
+	day := func(n int) string { return time.Now().AddDate(0, 0, n).UTC().Format("20060102") }
+	var cancelled atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/programme.ics" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/calendar; charset=utf-8")
+		_, _ = fmt.Fprintf(w, "BEGIN:VCALENDAR\r\nX-WR-TIMEZONE:Europe/Rome\r\nBEGIN:VEVENT\r\nUID:quiz\r\nSUMMARY:Pub quiz\r\nDTSTART:%sT190000\r\n"+
+			"DURATION:PT2H\r\nRRULE:FREQ=DAILY;COUNT=5\r\nEXDATE:%sT190000\r\nLOCATION:Hall\r\nEND:VEVENT\r\n", day(3), day(5))
+		if cancelled.Load() {
+			_, _ = fmt.Fprintf(w, "BEGIN:VEVENT\r\nUID:quiz\r\nSUMMARY:Pub quiz\r\nRECURRENCE-ID:%[1]sT190000\r\nDTSTART:%[1]sT190000\r\nSTATUS:CANCELLED\r\nEND:VEVENT\r\n", day(4))
+		}
+		_, _ = fmt.Fprint(w, "BEGIN:VEVENT\r\nUID:past\r\nSUMMARY:Long ago\r\nDTSTART:20010101T100000Z\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n")
+	}))
+	t.Cleanup(server.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	fetcher, err := fetch.New(fetch.Options{Transport: transport, Interval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := open(t, map[string]collect.Collector{"site": site.New(fetcher, time.Now)})
+	address := "webcal" + strings.TrimPrefix(server.URL, "http") + "/programme.ics"
+	source, feed := w.source(command.RegisterSource{Type: "site", URL: address}), w.feed()
+	w.attach(feed, source, "site")
+	w.eventuallyItems(feed, "Pub quiz")
+	statuses := func() string {
+		body, err := w.queries.Item(t.Context(), w.by.Organization, feed, w.titles(feed)["Pub quiz"], false, time.Now())
+		if err != nil || !bytes.Contains(body, []byte(`"Europe/Rome"`)) {
+			t.Fatalf("item: %s, %v", body, err)
+		}
+		var item struct {
+			Occurrence struct {
+				OccurrencesInRange []struct{ Status string }
+			}
+		}
+		if err := json.Unmarshal(body, &item); err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, o := range item.Occurrence.OccurrencesInRange {
+			all = append(all, o.Status)
+		}
+		return strings.Join(all, " ")
+	}
+	if got := statuses(); got != "scheduled scheduled scheduled scheduled" {
+		t.Errorf("the item has %s", got)
+	}
+	cancelled.Store(true)
+	w.collect(source)
+	w.eventuallyState(source, 2, "ok")
+	w.eventually("one date is cancelled", func() bool { return statuses() == "scheduled cancelled scheduled scheduled" })
 }

@@ -174,7 +174,9 @@ func (o *observer) origins(c *Candidate) []collect.Origin {
 	for _, field := range collect.Fields {
 		for _, origin := range c.Origins {
 			if origin.Field == field {
-				origin.Page = page
+				if origin.Page == "" {
+					origin.Page = page
+				}
 				found = append(found, origin)
 			}
 		}

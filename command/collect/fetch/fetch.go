@@ -252,7 +252,20 @@ func parseRef(base *url.URL, ref string) (*url.URL, error) {
 	return check(u)
 }
 
+// Web gives the address by which a calendar that is to be subscribed to is fetched: webcal: stands for http:, webcals:
+// for https:. Any other is given back as it is.
+func Web(u *url.URL) *url.URL {
+	scheme, ok := map[string]string{"webcal": "http", "webcals": "https"}[strings.ToLower(u.Scheme)]
+	if !ok {
+		return u
+	}
+	web := *u
+	web.Scheme = scheme
+	return &web
+}
+
 func check(u *url.URL) (*url.URL, error) {
+	u = Web(u)
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return u, fmt.Errorf("%w: scheme is neither http nor https", collect.ErrBadURL)

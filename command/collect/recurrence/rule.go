@@ -149,7 +149,10 @@ func (r *Rule) set(name, value string) error {
 	case "INTERVAL":
 		r.Interval, err = number(value, 1, maxInterval)
 	case "COUNT":
-		r.Count, err = number(value, 1, 1<<62)
+		// -1 is how some programs write that there is no such end.
+		if value != "-1" {
+			r.Count, err = number(value, 1, 1<<62)
+		}
 	case "UNTIL":
 		r.Until, err = parseUntil(value)
 	case "WKST":

@@ -5,22 +5,19 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
-	"carillon/command/collect/candidate"
 	"carillon/command/collect/fetch"
 )
 
 func TestReaderThatPanics(t *testing.T) {
 	t.Parallel()
 	page := &fetch.Page{URL: &url.URL{Scheme: "https", User: url.User("me"), Host: "a.example", Path: "/programme", RawQuery: "token=secret"}}
-	fails := reader(func(*budget.Budget, *fetch.Page, collect.Source, time.Time) (candidate.Result, error) {
-		var none []int
-		return candidate.Result{}, errors.New(string(rune(none[len(page.Body)])))
+	_, err := guarded(t.Context(), page, func(*budget.Budget) (told, error) {
+		none := make([]int, len(page.Body))
+		return told{}, errors.New(string(rune(none[len(page.Body)])))
 	})
-	_, err := fails.read(t.Context(), page, collect.Source{}, time.Now())
 	var panicked *collect.PanicError
 	if !errors.As(err, &panicked) || !errors.Is(err, collect.ErrPanicked) || panicked.Place != "https://a.example/programme" {
 		t.Fatalf("got %v", err)

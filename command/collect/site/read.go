@@ -14,13 +14,25 @@ import (
 
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
+	"carillon/command/collect/calendar"
 	"carillon/command/collect/candidate"
 	"carillon/command/collect/fetch"
 	"carillon/command/collect/structured"
+	"carillon/command/collect/timing"
 )
 
+// told is what a page tells, before it is put together with what others tell.
+type told struct {
+	page  candidate.Page
+	found []*candidate.Candidate
+	notes collect.Notes
+	// calendars are those that the page links, empty says why it tells of nothing, if it does.
+	calendars []string
+	empty     collect.Note
+}
+
 // reader reads a page of one media type.
-type reader func(b *budget.Budget, page *fetch.Page, source collect.Source, now time.Time) (candidate.Result, error)
+type reader func(b *budget.Budget, page *fetch.Page, source collect.Source, now time.Time) (told, error)
 
 // readers holds a reader for each media type that is read. Servers that state
 // none mostly mean HTML.
@@ -28,6 +40,19 @@ var readers = map[string]reader{
 	"text/html":             readHTML,
 	"application/xhtml+xml": readHTML,
 	"":                      readHTML,
+	calendar.MediaType:      readCalendar,
+}
+
+// readerFor finds the reader of a page. Calendars are served as anything.
+func readerFor(page *fetch.Page) (reader, error) {
+	if calendar.Is(string(page.Body[:min(len(page.Body), 100)])) {
+		return readCalendar, nil
+	}
+	read, ok := readers[page.MediaType]
+	if !ok {
+		return nil, fmt.Errorf("%w: %.60q", collect.ErrUnsupportedContent, page.MediaType)
+	}
+	return read, nil
 }
 
 // Read gives what a page shows, by its media type; Source of the observations
@@ -36,11 +61,13 @@ var readers = map[string]reader{
 // It fails with [collect.ErrTooComplex] where the page asks for more than reading one may cost, and with a
 // [collect.PanicError] where a reader panics: what a stranger wrote must not end the process.
 func Read(ctx context.Context, page *fetch.Page, source collect.Source, now time.Time) (candidate.Result, error) {
-	r, ok := readers[page.MediaType]
-	if !ok {
-		return candidate.Result{}, fmt.Errorf("%w: %.60q", collect.ErrUnsupportedContent, page.MediaType)
-	}
-	return r.read(ctx, page, source, now)
+	return guarded(ctx, page, func(b *budget.Budget) (candidate.Result, error) {
+		t, err := readPage(b, page, source, now)
+		if err != nil {
+			return candidate.Result{}, err
+		}
+		return observe(b, t)
+	})
 }
 
 // mostUnderWay bounds the bytes of pages that are read at one time in this process, each of which counts for some more
@@ -52,42 +79,79 @@ const (
 
 var underWay = semaphore.NewWeighted(mostUnderWay)
 
-func (r reader) read(ctx context.Context, page *fetch.Page, source collect.Source, now time.Time) (result candidate.Result, err error) {
+// guarded reads a page within bounds.
+func guarded[T any](ctx context.Context, page *fetch.Page, read func(*budget.Budget) (T, error)) (result T, err error) {
 	weight := min(int64(len(page.Body))+leastWeight, mostUnderWay)
 	if err := underWay.Acquire(ctx, weight); err != nil {
-		return candidate.Result{}, fmt.Errorf("wait to read page: %w", err)
+		return result, fmt.Errorf("wait to read page: %w", err)
 	}
 	defer underWay.Release(weight)
 	defer func() {
 		if p := recover(); p != nil {
 			place := (&url.URL{Scheme: page.URL.Scheme, Host: page.URL.Host, Path: page.URL.Path}).String()
-			result, err = candidate.Result{}, &collect.PanicError{Place: place, Value: p, Stack: debug.Stack()}
+			var none T
+			result, err = none, &collect.PanicError{Place: place, Value: p, Stack: debug.Stack()}
 		}
 	}()
-	return r(budget.New(ctx), page, source, now)
+	return read(budget.New(ctx))
 }
 
-func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, now time.Time) (candidate.Result, error) {
+func readPage(b *budget.Budget, page *fetch.Page, source collect.Source, now time.Time) (told, error) {
+	read, err := readerFor(page)
+	if err != nil {
+		return told{}, err
+	}
+	t, err := read(b, page, source, now)
+	if err == nil {
+		err = b.Err()
+	}
+	if err != nil {
+		return told{}, fmt.Errorf("read page: %w", err)
+	}
+	return t, nil
+}
+
+// observe makes observations of what is told.
+func observe(b *budget.Budget, t told) (candidate.Result, error) {
+	result := candidate.Observe(b, t.page, t.found)
+	if err := b.Err(); err != nil {
+		return candidate.Result{}, fmt.Errorf("read page: %w", err)
+	}
+	result.Notes = append(t.notes, result.Notes...)
+	if len(result.Observations) == 0 {
+		result.Notes.Add(t.empty.Code, "%s", t.empty.Text)
+	}
+	return result, nil
+}
+
+func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, now time.Time) (told, error) {
 	text, err := page.Text()
 	if err != nil {
-		return candidate.Result{}, fmt.Errorf("read page: %w", err)
+		return told{}, err //nolint:wrapcheck // readPage does
 	}
 	root, err := structured.Parse(b, text)
 	if err != nil {
-		return candidate.Result{}, fmt.Errorf("read page: %w", err)
+		return told{}, err //nolint:wrapcheck // readPage does
 	}
-	found, err := structured.Read(b, structured.Page{URL: page.URL, Root: root, Timezone: source.Timezone, Now: now})
+	t := told{empty: collect.Note{Code: collect.NoteNoEvents, Text: "the page holds no dated event in its structured data"}}
+	t.page, t.found, t.notes = structured.Candidates(b, structured.Page{URL: page.URL, Root: root, Timezone: source.Timezone, Now: now})
+	t.calendars = linkedCalendars(root, t.page)
+	if needsJavaScript(root) {
+		t.empty = collect.Note{Code: collect.NoteNeedsJavaScript, Text: "the page is empty until its scripts have run, which a collector doesn't do"}
+	}
+	return t, nil
+}
+
+func readCalendar(b *budget.Budget, page *fetch.Page, source collect.Source, now time.Time) (told, error) {
+	unfolded := *page
+	unfolded.Body = calendar.Unfold(page.Body)
+	text, err := unfolded.Text()
 	if err != nil {
-		return candidate.Result{}, fmt.Errorf("read page: %w", err)
+		return told{}, err //nolint:wrapcheck // readPage does
 	}
-	switch {
-	case len(found.Observations) > 0:
-	case needsJavaScript(root):
-		found.Notes.Add(collect.NoteNeedsJavaScript, "the page is empty until its scripts have run, which a collector doesn't do")
-	default:
-		found.Notes.Add(collect.NoteNoEvents, "the page holds no dated event in its structured data")
-	}
-	return found, nil
+	t := told{empty: collect.Note{Code: collect.NoteNoEvents, Text: "the calendar holds no event from now on"}}
+	t.page, t.found, t.notes = calendar.Candidates(b, calendar.Page{URL: page.URL, Text: text, Timezone: source.Timezone, Window: timing.WindowAt(now)})
+	return t, nil
 }
 
 // emptyText is less text than any page has that shows something.

@@ -41,7 +41,7 @@ func New(pages Pages, now func() time.Time) *Collector {
 
 // reading is the version of how pages are read. A higher one makes pages be
 // read again that haven't changed.
-const reading = 1
+const reading = 2
 
 // cursor is what collect.Cursor holds. All but the validators say under which
 // conditions these may be used.
@@ -51,46 +51,52 @@ type cursor struct {
 	Timezone   string           `json:"timezone,omitempty"`
 	Window     string           `json:"window"`
 	Validators fetch.Validators `json:"validators"`
+	// Calendars are those that the page links, in order.
+	Calendars [maxCalendars]fetch.Validators `json:"calendars,omitzero"`
 }
 
-// Collect gets the page and reads it.
+// Collect gets the page, and the calendars that it links, and reads them.
 func (c *Collector) Collect(ctx context.Context, source collect.Source, from collect.Cursor) (collect.Result, error) {
 	now := c.now()
 	next := cursor{Reading: reading, URL: source.URL, Timezone: source.Timezone, Window: timing.WindowAt(now).Key()}
-	page, err := c.pages.Get(ctx, source.URL, next.known(from))
+	v := &visit{pages: c.pages, source: source, now: now, known: next.known(from), have: map[string]*fetch.Page{}}
+	result, err := v.collect(ctx)
 	if err != nil {
 		return collect.Result{}, fmt.Errorf("collect site: %w", err)
 	}
-	next.Validators = page.Validators
-	result := collect.Result{Pages: 1, NotModified: page.NotModified}
-	if result.Cursor, err = json.Marshal(next); err != nil {
+	next.Validators, next.Calendars = v.next.Validators, v.next.Calendars
+	if result.Cursor, err = next.encode(); err != nil {
 		return collect.Result{}, fmt.Errorf("collect site: encode cursor: %w", err)
 	}
-	if page.NotModified {
-		return result, nil
-	}
-	found, err := Read(ctx, page, source, now)
-	if err != nil {
-		return collect.Result{}, fmt.Errorf("collect site: %w", err)
-	}
-	result.Observations, result.Notes = found.Observations, found.Notes
 	for i := range result.Observations {
 		result.Observations[i].Source = collect.SourceBlock{Type: Type, URL: source.URL}
 	}
 	return result, nil
 }
 
-// known gives the validators of the last cursor, if it was made under the same
-// conditions. A cursor that can't be read is of none.
-func (c cursor) known(from collect.Cursor) fetch.Validators {
+// known gives the last cursor, if it was made under the same conditions. One that can't be read is of none.
+func (c cursor) known(from collect.Cursor) cursor {
 	var last cursor
 	if json.Unmarshal(from, &last) != nil {
-		return fetch.Validators{}
+		return cursor{}
 	}
-	validators := last.Validators
-	last.Validators = fetch.Validators{}
-	if last != c {
-		return fetch.Validators{}
+	conditions := last
+	conditions.Validators, conditions.Calendars = fetch.Validators{}, [maxCalendars]fetch.Validators{}
+	if conditions != c {
+		return cursor{}
 	}
-	return validators
+	return last
+}
+
+// maxCursor is how long a cursor may be: it lies in an event.
+const maxCursor = 4 << 10
+
+// encode gives the cursor as it is stored. One that would be too long does without what makes requests conditional.
+func (c cursor) encode() (collect.Cursor, error) {
+	data, err := json.Marshal(c)
+	if err != nil || len(data) <= maxCursor {
+		return data, err //nolint:wrapcheck // the caller says what it is
+	}
+	c.Validators, c.Calendars = fetch.Validators{}, [maxCalendars]fetch.Validators{}
+	return json.Marshal(c) //nolint:wrapcheck // as above
 }

@@ -44,6 +44,18 @@ var readers = []func(*document, *graph){readJSONLD, readMicrodata, readRDFa, rea
 // Read gives the happenings of a page. It fails with [collect.ErrTooComplex] or the context's error, where the budget
 // ends before the page does.
 func Read(b *budget.Budget, p Page) (candidate.Result, error) {
+	page, found, notes := Candidates(b, p)
+	result := candidate.Observe(b, page, found)
+	if err := b.Err(); err != nil {
+		return candidate.Result{}, fmt.Errorf("read structured data: %w", err)
+	}
+	result.Notes = append(notes, result.Notes...)
+	return result, nil
+}
+
+// Candidates gives the events of a page and what they are judged against, for those who put them together with what
+// other pages tell. Where the budget ends meanwhile, they mean nothing.
+func Candidates(b *budget.Budget, p Page) (candidate.Page, []*candidate.Candidate, collect.Notes) {
 	d := newDocument(p, b)
 	g := newGraph(d, b)
 	for _, read := range readers {
@@ -57,13 +69,8 @@ func Read(b *budget.Budget, p Page) (candidate.Result, error) {
 	window := timing.WindowAt(p.Now)
 	m := &mapper{document: d, graph: g, window: window, expanded: map[scheduled][]timing.Range{}, sanitised: map[string]string{}}
 	found := m.candidates(events)
-	result := candidate.Observe(b, candidate.Page{
+	return candidate.Page{
 		URL: p.URL, Canonical: d.canonical, Base: d.base, Timezone: p.Timezone, Headings: d.headings,
 		Description: d.description, Image: d.image, Window: window,
-	}, found)
-	if err := b.Err(); err != nil {
-		return candidate.Result{}, fmt.Errorf("read structured data: %w", err)
-	}
-	result.Notes = append(d.notes, result.Notes...)
-	return result, nil
+	}, found, d.notes
 }

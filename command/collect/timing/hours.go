@@ -76,8 +76,8 @@ func (h Hours) Apply(spans []Span, loc *time.Location) []Span {
 		if !ok {
 			continue
 		}
-		end := onWall(date.Add(o.Closes), loc)
-		open = append(open, Span{Start: onWall(date.Add(o.Opens), loc), End: &end, Day: s.Day})
+		end := OnWall(date.Add(o.Closes), loc)
+		open = append(open, Span{Start: OnWall(date.Add(o.Opens), loc), End: &end, Day: s.Day})
 	}
 	if len(open) == 0 {
 		return spans

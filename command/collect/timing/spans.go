@@ -73,7 +73,7 @@ type period struct {
 func (r Range) period(loc *time.Location) period {
 	start := r.Start.In(loc)
 	if !r.Start.HasTime {
-		start = onWall(r.Start.Wall, loc)
+		start = OnWall(r.Start.Wall, loc)
 	}
 	p := period{start: start, first: midnight(wallOf(start)), days: 1, open: sinceMidnight(start), allDay: !r.Start.HasTime}
 	end, dateOnly := r.end(start, loc)
@@ -132,13 +132,13 @@ func (r Range) end(start time.Time, loc *time.Location) (end *time.Time, dateOnl
 		t := r.End.In(loc)
 		return &t, false
 	case r.End != nil:
-		t := onWall(r.End.Wall, loc)
+		t := OnWall(r.End.Wall, loc)
 		return &t, true
 	case r.Length != Length{} && (r.Start.HasTime || r.Length.Clock == 0):
 		wall := r.Length.after(wallOf(start))
 		if !r.Start.HasTime {
 			// "P3D" from a Friday is three days, Sunday the last.
-			t := onWall(wall.AddDate(0, 0, -1), loc)
+			t := OnWall(wall.AddDate(0, 0, -1), loc)
 			return &t, true
 		}
 		t := start.Add(wall.Sub(wallOf(start)))
@@ -150,7 +150,7 @@ func (r Range) end(start time.Time, loc *time.Location) (end *time.Time, dateOnl
 // span is the i-th day.
 func (p period) span(i int, loc *time.Location) Span {
 	date := p.first.AddDate(0, 0, i)
-	at := func(clock time.Duration) time.Time { return onWall(date.Add(clock), loc) }
+	at := func(clock time.Duration) time.Time { return OnWall(date.Add(clock), loc) }
 	s := Span{Day: i, Start: at(p.open)}
 	var end time.Time
 	switch {

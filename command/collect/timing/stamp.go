@@ -40,19 +40,35 @@ func (s Stamp) In(loc *time.Location) time.Time {
 	if s.HasOffset {
 		return s.Wall.Add(-time.Duration(s.Offset) * time.Second).In(loc)
 	}
-	return onWall(s.Wall, loc)
+	return OnWall(s.Wall, loc)
 }
 
 // IsUTC says that the offset is zero, which publishers write for any zone.
 func (s Stamp) IsUTC() bool { return s.HasOffset && s.Offset == 0 }
 
-// onWall reads the wall clock in loc.
-func onWall(wall time.Time, loc *time.Location) time.Time {
-	return time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, loc)
+// OnWall reads the wall clock in loc, as RFC 5545 wants it: a time that is skipped when clocks go forward is counted with
+// the offset before, and one that comes twice is the first.
+func OnWall(wall time.Time, loc *time.Location) time.Time {
+	y, m, d := wall.Date()
+	t := time.Date(y, m, d, wall.Hour(), wall.Minute(), wall.Second(), 0, loc)
+	if loc == time.UTC {
+		return t
+	}
+	_, offset := t.Zone()
+	if _, before := t.Add(-nearChange).Zone(); before != offset {
+		early := time.Date(y, m, d, wall.Hour(), wall.Minute(), wall.Second(), 0, time.UTC).Add(-time.Duration(before) * time.Second).In(loc)
+		if _, then := early.Zone(); then == before || t.Hour() != wall.Hour() || t.Minute() != wall.Minute() {
+			return early
+		}
+	}
+	return t
 }
 
+// nearChange is longer than any clock is set forward or back.
+const nearChange = 3 * time.Hour
+
 // wallOf is the wall clock that t shows, with UTC standing for its zone.
-func wallOf(t time.Time) time.Time { return onWall(t, time.UTC) }
+func wallOf(t time.Time) time.Time { return OnWall(t, time.UTC) }
 
 // midnight is the day of a wall clock.
 func midnight(wall time.Time) time.Time {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -26,16 +27,16 @@ type Clues struct {
 // that is sure, else the source's. Assumed says that nothing told and UTC, or
 // the likeliest zone of an uncertain place, was taken.
 func Resolve(c Clues) (loc *time.Location, assumed bool) {
-	if loc := load(c.Stated); loc != nil {
+	if loc := LoadZone(c.Stated); loc != nil {
 		return loc, false
 	}
 	places := make([]*time.Location, 0, len(c.Place))
 	for _, name := range c.Place {
-		if loc := load(name); loc != nil {
+		if loc := LoadZone(name); loc != nil {
 			places = append(places, loc)
 		}
 	}
-	home := load(c.Home)
+	home := LoadZone(c.Home)
 	if c.Start.HasTime && c.Start.HasOffset && !c.Start.IsUTC() {
 		if loc := byOffset(c.Start, places, home); loc != nil {
 			return loc, false
@@ -96,15 +97,23 @@ func fixed(offset int) *time.Location {
 		// The signs of these zones are reversed, as POSIX has them.
 		name = fmt.Sprintf("Etc/GMT%+d", -offset/3600)
 	}
-	if loc := load(name); loc != nil {
+	if loc := LoadZone(name); loc != nil {
 		return loc
 	}
 	return time.UTC
 }
 
-// load finds a zone by its IANA name; nil if there is none.
-func load(name string) *time.Location {
+// loaded remembers the zones that were asked for: calendars ask for each event, and loading one takes as long as reading
+// fifty lines. There are some six hundred.
+var loaded sync.Map
+
+// LoadZone finds a zone by its IANA name; nil if there is none.
+func LoadZone(name string) *time.Location {
 	name = strings.TrimSpace(name)
+	if known, ok := loaded.Load(name); ok {
+		loc, _ := known.(*time.Location)
+		return loc
+	}
 	// LoadLocation takes "Local" for the machine's zone, which no source means.
 	if name == "" || name == "Local" {
 		return nil
@@ -113,5 +122,6 @@ func load(name string) *time.Location {
 	if err != nil {
 		return nil
 	}
+	loaded.Store(name, loc)
 	return loc
 }

@@ -1,0 +1,240 @@
+package calendar
+
+import (
+	"slices"
+	"strings"
+
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/timing"
+)
+
+// file is what a text holds: the events and zones of one calendar or more. The nesting is our own, for real calendars
+// lack an END here and have one too many there.
+type file struct {
+	budget *budget.Budget
+	notes  *collect.Notes
+	// page is the address of the file as it is shown, home the zone of the source, or "".
+	page   string
+	home   string
+	window timing.Window
+	events []*event
+	// zones counts the names of zones that were looked up.
+	zones int
+	// unread counts lines that aren't any.
+	unread int
+	stack  []*component
+	// spare is the lines of the component that is read, to be used again.
+	spare []line
+}
+
+// component is what lies between a BEGIN and its END.
+type component struct {
+	name     string
+	calendar *header
+	event    *event
+	zone     *zoneRules
+	season   *season
+	// begin is where its lines begin in file.spare.
+	begin int
+}
+
+// header is what a calendar says about itself.
+type header struct {
+	timezone string // X-WR-TIMEZONE
+	zones    map[string]*zoneRules
+	// found remembers what names of zones mean, floating what none means.
+	found    map[string]zone
+	floating *zone
+}
+
+// event is a VEVENT as it is written.
+type event struct {
+	calendar *header
+	// number counts the VEVENTs of the file, from 1.
+	number int
+	lines  []line
+}
+
+func (e *event) first(name string) (line, bool) {
+	for _, l := range e.lines {
+		if l.name == name {
+			return l, true
+		}
+	}
+	return line{}, false
+}
+
+func (e *event) value(name string) string {
+	l, _ := e.first(name)
+	return strings.TrimSpace(l.value)
+}
+
+// zoneRules is a VTIMEZONE.
+type zoneRules struct {
+	id, location string
+	seasons      []season
+}
+
+// season is a STANDARD or DAYLIGHT part of a zone.
+type season struct{ lines []line }
+
+func (s season) value(name string) string {
+	for _, l := range s.lines {
+		if l.name == name {
+			return strings.TrimSpace(l.value)
+		}
+	}
+	return ""
+}
+
+// read are the properties of events that are read.
+var read = map[string]bool{
+	"UID": true, "SUMMARY": true, "DESCRIPTION": true, "X-ALT-DESC": true, "DTSTART": true, "DTEND": true, "DURATION": true,
+	"RRULE": true, "EXRULE": true, "RDATE": true, "EXDATE": true, "RECURRENCE-ID": true, "SEQUENCE": true, "STATUS": true,
+	"LOCATION": true, "GEO": true, "URL": true, "ORGANIZER": true, "ATTACH": true, "IMAGE": true, "CONFERENCE": true,
+	"CREATED": true, "LAST-MODIFIED": true, "DTSTAMP": true, "X-APPLE-STRUCTURED-LOCATION": true, "X-GOOGLE-CONFERENCE": true,
+	"X-MICROSOFT-SKYPETEAMSMEETINGURL": true,
+}
+
+const (
+	// maxDepth is how deep components are followed, maxSeasons how many parts a zone has at most, maxEventLines how
+	// many properties an event.
+	maxDepth      = 50
+	maxSeasons    = 500
+	maxEventLines = 5000
+	// lineBytes and eventBytes are what these take in memory, texts aside: those are shared with the page.
+	lineBytes, eventBytes = 48, 80
+)
+
+// parse reads the components of a text.
+func (f *file) parse(text string) {
+	if !strings.Contains(text, "\n") {
+		text = strings.ReplaceAll(text, "\r", "\n")
+	}
+	for raw := range strings.SplitSeq(text, "\n") {
+		raw = strings.TrimSuffix(raw, "\r")
+		if !f.budget.Work(2 + len(raw)/64) {
+			return
+		}
+		if strings.TrimSpace(raw) == "" {
+			continue
+		}
+		l, ok := parseLine(raw)
+		switch {
+		case !ok:
+			f.unread++
+			if f.unread == 1 {
+				f.notes.Add(collect.NoteBrokenMarkup, "a line of the calendar can't be read: %.60q", raw)
+			}
+		case l.name == "BEGIN":
+			f.begin(strings.ToUpper(strings.TrimSpace(l.value)))
+		case l.name == "END":
+			f.end(strings.ToUpper(strings.TrimSpace(l.value)))
+		default:
+			f.property(l)
+		}
+	}
+	for len(f.stack) > 0 {
+		f.pop() // an end that is missing
+	}
+	if f.unread > 1 {
+		f.notes.Add(collect.NoteBrokenMarkup, "%d lines of the calendar can't be read", f.unread)
+	}
+}
+
+func (f *file) top() *component {
+	if len(f.stack) == 0 {
+		return &component{}
+	}
+	return f.stack[len(f.stack)-1]
+}
+
+// begin opens a component. One that can't lie within itself ends the one that wasn't closed.
+func (f *file) begin(name string) {
+	if name == "VCALENDAR" || name == "VEVENT" {
+		if i := slices.IndexFunc(f.stack, func(c *component) bool { return c.name == name }); i >= 0 {
+			for len(f.stack) > i {
+				f.pop()
+			}
+		}
+	}
+	if len(f.stack) >= maxDepth {
+		f.budget.Refuse("components are nested too deeply")
+		return
+	}
+	c := &component{name: name, calendar: f.top().calendar, zone: f.top().zone, begin: len(f.spare)}
+	if name == "VCALENDAR" || c.calendar == nil {
+		c.calendar = &header{zones: map[string]*zoneRules{}, found: map[string]zone{}}
+	}
+	switch name {
+	case "VEVENT":
+		c.event = &event{calendar: c.calendar, number: len(f.events) + 1}
+	case "VTIMEZONE":
+		c.zone = &zoneRules{}
+	case "STANDARD", "DAYLIGHT":
+		if c.zone != nil {
+			c.season = &season{}
+		}
+	}
+	f.stack = append(f.stack, c)
+}
+
+// end closes a component, and those in it that weren't. One that isn't open is none.
+func (f *file) end(name string) {
+	i := len(f.stack) - 1
+	for i >= 0 && f.stack[i].name != name {
+		i--
+	}
+	if i < 0 {
+		return
+	}
+	for len(f.stack) > i {
+		f.pop()
+	}
+}
+
+func (f *file) pop() {
+	c := f.top()
+	f.stack = f.stack[:len(f.stack)-1]
+	lines := f.spare[c.begin:]
+	switch {
+	case c.event != nil:
+		if f.budget.Memory(eventBytes + lineBytes*len(lines)) {
+			c.event.lines = slices.Clone(lines)
+			f.events = append(f.events, c.event)
+			c.event.number = len(f.events)
+		}
+	case c.season != nil:
+		if len(c.zone.seasons) < maxSeasons && f.budget.Memory(lineBytes*len(lines)) {
+			c.season.lines = slices.Clone(lines)
+			c.zone.seasons = append(c.zone.seasons, *c.season)
+		}
+	case c.name == "VTIMEZONE":
+		c.calendar.zones[c.zone.id] = c.zone
+	}
+	f.spare = f.spare[:c.begin]
+}
+
+func (f *file) property(l line) {
+	switch c := f.top(); {
+	case c.event != nil:
+		if read[l.name] && len(f.spare)-c.begin < maxEventLines {
+			f.spare = append(f.spare, l)
+		}
+	case c.season != nil:
+		switch l.name {
+		case "DTSTART", "TZOFFSETFROM", "TZOFFSETTO", "RRULE", "RDATE":
+			f.spare = append(f.spare, l)
+		}
+	case c.name == "VTIMEZONE":
+		switch l.name {
+		case "TZID":
+			c.zone.id = unquote(l.value)
+		case "X-LIC-LOCATION":
+			c.zone.location = strings.TrimSpace(l.value)
+		}
+	case c.name == "VCALENDAR" && l.name == "X-WR-TIMEZONE":
+		c.calendar.timezone = unquote(l.text())
+	}
+}

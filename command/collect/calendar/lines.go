@@ -1,0 +1,129 @@
+package calendar
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Unfold joins lines that were folded, RFC 5545 section 3.1, also if blank lines lie between. It works on bytes, for
+// programs fold in the middle of a character: do it before the text is decoded.
+func Unfold(body []byte) []byte {
+	if !bytes.Contains(body, []byte("\n ")) && !bytes.Contains(body, []byte("\n\t")) {
+		return body
+	}
+	unfolded := make([]byte, 0, len(body))
+	for i := 0; i < len(body); {
+		end := i
+		for end < len(body) && (body[end] == '\r' || body[end] == '\n') {
+			end++
+		}
+		if end > i && end < len(body) && (body[end] == ' ' || body[end] == '\t') && body[end-1] == '\n' {
+			i = end + 1
+			continue
+		}
+		end = max(end, i+1)
+		unfolded = append(unfolded, body[i:end]...)
+		i = end
+	}
+	return unfolded
+}
+
+// line is a content line. Its parts are parts of the text; value is still escaped.
+type line struct{ name, params, value string }
+
+// parseLine reads a content line. What is no line of a calendar is not ok.
+func parseLine(text string) (l line, ok bool) {
+	end := strings.IndexAny(text, ":;")
+	if end <= 0 {
+		return line{}, false
+	}
+	l.name = strings.TrimSpace(text[:end])
+	for i := range len(l.name) {
+		if c := l.name[i]; c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return line{}, false
+		}
+	}
+	l.name = strings.ToUpper(l.name) // no copy where nothing changes
+	colon := end
+	if text[end] == ';' {
+		if colon = valueAt(text, end); colon < 0 {
+			return line{}, false
+		}
+		l.params = text[end+1 : colon]
+	}
+	l.value = text[colon+1:]
+	if dated[l.name] {
+		// No date holds a colon, but names of zones do, and not all programs quote them.
+		if last := strings.LastIndexByte(text, ':'); last > colon && l.params != "" {
+			l.params, l.value = text[end+1:last], text[last+1:]
+		}
+	}
+	return l, l.name != ""
+}
+
+// dated are the properties that are dates.
+var dated = map[string]bool{"DTSTART": true, "DTEND": true, "RDATE": true, "EXDATE": true, "RECURRENCE-ID": true}
+
+// valueAt finds the colon that ends the parameters; one in quotes doesn't, unless the quotes don't close.
+func valueAt(text string, from int) int {
+	quoted := false
+	for i := from; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			quoted = !quoted
+		case ':':
+			if !quoted {
+				return i
+			}
+		}
+	}
+	return strings.IndexByte(text, ':')
+}
+
+// param is the value of a parameter, "" if it isn't there.
+func (l line) param(name string) string {
+	for rest := l.params; rest != ""; {
+		end := separator(rest)
+		key, value, _ := strings.Cut(rest[:end], "=")
+		if strings.EqualFold(strings.TrimSpace(key), name) {
+			return unquote(value)
+		}
+		rest = strings.TrimPrefix(rest[end:], ";")
+	}
+	return ""
+}
+
+// separator is where the next parameter begins, semicolons in quotes apart.
+func separator(text string) int {
+	quoted := false
+	for i := range len(text) {
+		switch {
+		case text[i] == '"':
+			quoted = !quoted
+		case text[i] == ';' && !quoted:
+			return i
+		}
+	}
+	return len(text)
+}
+
+// parameterText undoes the escapes of RFC 6868.
+var parameterText = strings.NewReplacer("^n", "\n", "^'", `"`, "^^", "^")
+
+func unquote(value string) string {
+	value = strings.Trim(strings.TrimSpace(value), `"`)
+	if strings.Contains(value, "^") {
+		return parameterText.Replace(value)
+	}
+	return value
+}
+
+// valueText undoes the escapes of a TEXT, and those that programs make up.
+var valueText = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\N`, "\n", `\;`, ";", `\,`, ",", `\:`, ":", `\"`, `"`)
+
+func (l line) text() string {
+	if !strings.Contains(l.value, `\`) {
+		return strings.TrimSpace(l.value)
+	}
+	return strings.TrimSpace(valueText.Replace(l.value))
+}

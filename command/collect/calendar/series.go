@@ -1,0 +1,437 @@
+package calendar
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collect/candidate"
+	"carillon/command/collect/markup"
+	"carillon/command/collect/recurrence"
+	"carillon/command/collect/timing"
+)
+
+// series is an event with all that is told of its instances.
+type series struct {
+	// master says what its instances share. Where a calendar tells of single instances only it is the first of them.
+	master *event
+	// alone: there is no master but in name.
+	alone     bool
+	overrides []*event
+	holdings  []candidate.Holding
+	zone      zone
+	// start is when the first instance begins.
+	start     moment
+	recurring bool
+	// unfinished says that its rules take too much work, cut that it has more instances than are told of.
+	unfinished, cut bool
+}
+
+// series puts together the events of one UID in one calendar. Of a master or an instance that is told twice the last
+// version counts.
+func (f *file) series() []*series {
+	type key struct {
+		calendar *header
+		uid      string
+	}
+	byUID := map[key]*series{}
+	all := make([]*series, 0, len(f.events))
+	for _, e := range f.events {
+		if !f.budget.Work(20) {
+			return nil
+		}
+		uid := e.value("UID")
+		s := byUID[key{e.calendar, uid}]
+		if s == nil || uid == "" {
+			s = &series{}
+			byUID[key{e.calendar, uid}] = s
+			all = append(all, s)
+		}
+		switch _, isOverride := e.first("RECURRENCE-ID"); {
+		case isOverride && len(e.lines) > 0:
+			s.overrides = append(s.overrides, e)
+		case s.master == nil || !older(e, s.master):
+			s.master = e
+		}
+	}
+	for _, s := range all {
+		if s.master == nil {
+			s.master, s.alone = s.overrides[0], true
+		}
+	}
+	return all
+}
+
+// older says that a version was made before another one.
+func older(a, b *event) bool {
+	changed := func(e *event) string { return cmp.Or(e.value("LAST-MODIFIED"), e.value("DTSTAMP")) }
+	return cmp.Or(cmp.Compare(sequence(a), sequence(b)), strings.Compare(changed(a), changed(b))) < 0
+}
+
+// sequence is the version of an event, as its organizer counts.
+func sequence(e *event) int {
+	n, err := strconv.Atoi(e.value("SEQUENCE"))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// instance is one holding before it is told of.
+type instance struct {
+	start moment
+	// end is where it is stated or follows from a length of time; inclusive where it is a date.
+	end *moment
+}
+
+const (
+	// maxInstances caps the instances of one event, so that it fits into an event of the store.
+	maxInstances = 1000
+	// farAhead is how many years ahead a single event may be.
+	farAhead = 20
+)
+
+// expand sets the holdings of a series within the window. Steps is what its rules may cost.
+func (f *file) expand(s *series, steps *recurrence.Allowance) {
+	s.holdings, s.cut, s.unfinished = nil, false, false
+	first, ok := f.instanceOf(s.master, nil)
+	if !ok {
+		return
+	}
+	s.zone, s.start = first.start.zone, first.start
+	status := f.status(s.master)
+	if s.alone {
+		s.recurring = true
+		f.addOverrides(s, first, nil, status)
+		return
+	}
+	changed := f.overrides(s)
+	starts := f.starts(s, first, steps)
+	changed.forget(s.master, starts)
+	s.recurring = s.recurring || len(s.overrides) > 0
+	for _, start := range starts {
+		if changed.one[start.start.wall] != nil {
+			continue
+		}
+		h := candidate.Holding{Status: status}
+		if ranged := changed.rangeAt(start.start.wall); ranged != nil {
+			moved := start.shifted(ranged)
+			original := start.start.stamp(s.zone)
+			h.Original = &original
+			h.Status = cmp.Or(f.status(ranged.event), status)
+			start = moved
+		}
+		if f.within(start, s.recurring) && len(s.holdings) < maxInstances {
+			h.When = start.told(s.zone)
+			s.holdings = append(s.holdings, h)
+		}
+	}
+	f.addOverrides(s, first, changed.all, status)
+}
+
+// clock is a moment on the clock of the master; a mere date of an event with times is the one of that day.
+func (s *series) clock(m moment) time.Time {
+	wall := m.in(s.zone).wall
+	switch {
+	case m.hasTime && !s.start.hasTime && !m.zone.utc:
+		return dateOf(m.wall) // the date where it was written
+	case m.hasTime && !s.start.hasTime:
+		return dateOf(wall)
+	case !m.hasTime && s.start.hasTime:
+		return wall.Add(s.start.wall.Sub(dateOf(s.start.wall)))
+	}
+	return wall
+}
+
+// dateOf is the day of a wall clock.
+func dateOf(wall time.Time) time.Time {
+	return wall.Truncate(24 * time.Hour)
+}
+
+// starts gives the instances that rules and lists of dates make, without those that are excepted.
+func (f *file) starts(s *series, first instance, steps *recurrence.Allowance) []instance {
+	except := f.excepted(s, first, steps)
+	var all []instance
+	add := func(in instance) {
+		if !except.has(in.start.wall) {
+			all = append(all, in)
+		}
+	}
+	span := f.span(first)
+	ruled := false
+	for _, l := range s.master.lines {
+		switch l.name {
+		case "RRULE":
+			rule, err := recurrence.ParseRule(l.value)
+			if err != nil {
+				f.notes.Add(collect.NoteBrokenMarkup, "%q repeats by a rule that can't be read: %.80q", f.title(s.master), l.value)
+				continue
+			}
+			ruled, s.recurring = true, true
+			rule.Until = rule.Until.In(first.start.zone.loc)
+			given := 0
+			err = recurrence.Walk(steps, rule, first.start.wall, !first.start.hasTime, span, func(wall time.Time) bool {
+				given++
+				add(first.at(wall))
+				return given <= maxInstances
+			})
+			s.unfinished = s.unfinished || errors.Is(err, recurrence.ErrSteps)
+			s.cut = s.cut || given > maxInstances
+		case "RDATE":
+			s.recurring = true
+			f.dates(s, l, first, add)
+		}
+	}
+	if !ruled {
+		add(first)
+	}
+	slices.SortStableFunc(all, func(a, b instance) int { return a.start.wall.Compare(b.start.wall) })
+	return slices.CompactFunc(all, func(a, b instance) bool { return a.start.wall.Equal(b.start.wall) })
+}
+
+// span is where starts can lie so that an instance is within the window.
+func (f *file) span(first instance) recurrence.Span {
+	from := f.window.From.Add(-24 * time.Hour)
+	if first.end != nil {
+		from = from.Add(-min(max(first.end.wall.Sub(first.start.wall), 0), 366*24*time.Hour))
+	}
+	return recurrence.Span{From: from, To: f.window.To.Add(24 * time.Hour)}
+}
+
+// dates reads an RDATE: dates, or periods with an end of their own.
+func (f *file) dates(s *series, l line, first instance, add func(instance)) {
+	for value := range strings.SplitSeq(l.value, ",") {
+		if !f.budget.Work(10) {
+			return
+		}
+		from, to, isPeriod := strings.Cut(value, "/")
+		m, ok := f.parseMoment(s.master.calendar, l, from)
+		if !ok {
+			if strings.TrimSpace(value) != "" {
+				f.notes.Add(collect.NoteBrokenMarkup, "%q has a date that can't be read: %.40q", f.title(s.master), value)
+			}
+			continue
+		}
+		in := first.at(s.clock(m))
+		if isPeriod {
+			if !m.hasTime {
+				in = first.at(m.wall)
+			}
+			if length, ok := parseLength(to); ok {
+				end := in.start
+				end.wall = wallAfter(in.start, length)
+				in.end = &end
+			} else if end, ok := f.parseMoment(s.master.calendar, l, to); ok {
+				end = end.in(s.zone)
+				in.end = &end
+			}
+		}
+		add(in)
+	}
+}
+
+// excepted are the starts that are left out.
+type excepted struct {
+	times map[time.Time]bool
+	days  map[time.Time]bool
+}
+
+func (x excepted) has(wall time.Time) bool {
+	return x.times[wall] || len(x.days) > 0 && x.days[dateOf(wall)]
+}
+
+func (f *file) excepted(s *series, first instance, steps recurrence.Steps) excepted {
+	x := excepted{times: map[time.Time]bool{}, days: map[time.Time]bool{}}
+	for _, l := range s.master.lines {
+		if l.name == "EXRULE" {
+			f.except(x, l, first, steps)
+		}
+		if l.name != "EXDATE" {
+			continue
+		}
+		for value := range strings.SplitSeq(l.value, ",") {
+			if !f.budget.Work(20) {
+				return x
+			}
+			m, ok := f.parseMoment(s.master.calendar, l, value)
+			switch {
+			case !ok:
+			case m.hasTime:
+				x.times[s.clock(m)] = true
+			default:
+				x.days[m.wall] = true
+			}
+		}
+	}
+	return x
+}
+
+// except leaves out what an EXRULE gives, which RFC 2445 had.
+func (f *file) except(x excepted, l line, first instance, steps recurrence.Steps) {
+	rule, err := recurrence.ParseRule(l.value)
+	if err != nil {
+		return
+	}
+	rule.Until = rule.Until.In(first.start.zone.loc)
+	_ = recurrence.Walk(steps, rule, first.start.wall, !first.start.hasTime, f.span(first), func(wall time.Time) bool {
+		x.times[wall] = true
+		return len(x.times) < 10*maxInstances
+	})
+}
+
+// instanceOf reads when an event takes place. One without a start takes place when it was to.
+func (f *file) instanceOf(e *event, otherwise *moment) (instance, bool) {
+	l, _ := e.first("DTSTART")
+	start, ok := f.parseMoment(e.calendar, l, l.value)
+	if !ok {
+		if otherwise == nil || l.name != "" {
+			return instance{}, false
+		}
+		start = *otherwise
+	}
+	in := instance{start: start}
+	if l, ok := e.first("DTEND"); ok {
+		if end, ok := f.parseMoment(e.calendar, l, l.value); ok {
+			in.setEnd(end)
+		}
+	} else if length, ok := parseLength(e.value("DURATION")); ok {
+		in.start.hasTime = start.hasTime || length.Clock != 0 // hours of a date begin at its midnight
+		end := in.start
+		end.wall = wallAfter(in.start, length)
+		in.setEnd(end)
+	}
+	return in, true
+}
+
+// swapped is how far an end may lie before its start to be taken for the start. More is a slip of another kind.
+const swapped = 3 * time.Hour
+
+// setEnd sets an end that lies behind the start. One that is a date is the day after the last; where only one of them
+// is a date, it is its midnight.
+func (in *instance) setEnd(end moment) {
+	switch {
+	case !in.start.hasTime && !end.hasTime:
+		if end.wall = end.wall.AddDate(0, 0, -1); !end.wall.Before(in.start.wall) {
+			in.end = &end
+		}
+		return
+	case !in.start.hasTime:
+		in.start.hasTime, in.start.zone = true, end.zone
+	case !end.hasTime:
+		end.hasTime, end.zone = true, in.start.zone
+	case in.start.zone.floats:
+		in.start.zone = end.zone
+	}
+	end = end.in(in.start.zone)
+	switch before := in.start.wall.Sub(end.wall); {
+	case before <= 0:
+		in.end = &end
+	case before <= swapped:
+		begin := in.start
+		in.start, in.end = end, &begin
+	}
+}
+
+// wallAfter is the clock once a length has passed; its hours are hours that pass, whatever clocks do.
+func wallAfter(start moment, length timing.Length) time.Time {
+	wall := start.wall.AddDate(length.Years, length.Months, length.Weeks*7+length.Days)
+	if !start.hasTime {
+		return wall.Add(length.Clock)
+	}
+	return wallIn(timing.OnWall(wall, start.zone.loc).Add(length.Clock), start.zone.loc)
+}
+
+// at is the instance that begins at another clock and is as long.
+func (in instance) at(wall time.Time) instance {
+	by := wall.Sub(in.start.wall)
+	in.start.wall = wall
+	if in.end != nil {
+		end := in.end.add(by)
+		in.end = &end
+	}
+	return in
+}
+
+// shifted is an instance as a change for it and all that follow makes it.
+func (in instance) shifted(v *override) instance {
+	return v.at(v.start.wall.Add(in.start.wall.Sub(v.id)))
+}
+
+// told gives the range of an instance to those who know only the zone that the event states.
+func (in instance) told(stated zone) timing.Range {
+	r := timing.Range{Start: in.start.stamp(stated)}
+	if in.end != nil && (!in.end.wall.Equal(in.start.wall) || !in.end.hasTime) {
+		end := in.end.stamp(stated)
+		r.End = &end
+	}
+	return r
+}
+
+// within says that an instance is to be told of: it isn't over when the window begins and, if it is one of many, begins
+// before the window ends.
+func (f *file) within(in instance, recurring bool) bool {
+	last := in.start.wall
+	if in.end != nil && in.end.wall.After(last) {
+		last = in.end.wall
+	}
+	if !in.start.hasTime {
+		last = last.AddDate(0, 0, 1)
+	}
+	// Zones differ from UTC by a day at most, and a day more does no harm.
+	ahead := f.window.To
+	if !recurring {
+		ahead = ahead.AddDate(farAhead, 0, 0)
+	}
+	return !timing.OnWall(last, in.start.zone.loc).Before(f.window.From) && in.start.wall.Before(ahead)
+}
+
+// status is what a calendar says of an event: CONFIRMED and TENTATIVE say no more than that it is there.
+func (f *file) status(e *event) happening.Status {
+	if strings.EqualFold(e.value("STATUS"), "CANCELLED") || strings.EqualFold(e.value("STATUS"), "CANCELED") {
+		return happening.Cancelled
+	}
+	return ""
+}
+
+func (f *file) title(e *event) string {
+	l, _ := e.first("SUMMARY")
+	return markup.Shorten(markup.Plain(l.text()), 80)
+}
+
+const (
+	// maxSteps is what all rules of a file may cost, leastSteps what each may at first: a daily one in the window.
+	maxSteps   = 8_000_000
+	leastSteps = 600
+)
+
+// expandAll expands all series. Each gets its share of the steps; those that need more are tried again with what others
+// left.
+func (f *file) expandAll(all []*series) {
+	ruled := make([]*series, 0, len(all))
+	for _, s := range all {
+		if _, ok := s.master.first("RRULE"); ok {
+			ruled = append(ruled, s)
+			continue
+		}
+		f.expand(s, &recurrence.Allowance{Of: f.budget})
+	}
+	left := maxSteps
+	for range 2 {
+		var again []*series
+		for i, s := range ruled {
+			share := max(left/(len(ruled)-i), leastSteps)
+			allowance := &recurrence.Allowance{Of: f.budget, Left: share}
+			f.expand(s, allowance)
+			left -= share - max(allowance.Left, 0)
+			if s.unfinished {
+				again = append(again, s)
+			}
+		}
+		ruled = again
+	}
+}

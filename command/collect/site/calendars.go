@@ -1,0 +1,194 @@
+package site
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/calendar"
+	"carillon/command/collect/candidate"
+	"carillon/command/collect/fetch"
+	"carillon/command/collect/identity"
+)
+
+// maxCalendars is how many calendars that a page links are read with it.
+const maxCalendars = 5
+
+// linkedCalendars finds the calendars that a page links: first those that it names as another form of itself, which may
+// lie anywhere, then what is to be subscribed to, then files, both at the same site.
+func linkedCalendars(root *html.Node, page candidate.Page) []string {
+	var ranks [3][]string
+	seen := map[string]bool{identity.Canonical(page.URL): true}
+	var walk func(*html.Node)
+	walk = func(n *html.Node) {
+		if n.DataAtom == atom.Link || n.DataAtom == atom.A || n.DataAtom == atom.Area {
+			if u, rank := calendarLink(n, page); u != nil && len(ranks[rank]) < maxCalendars && !seen[identity.Canonical(u)] {
+				seen[identity.Canonical(u)] = true
+				ranks[rank] = append(ranks[rank], u.String())
+			}
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			walk(c)
+		}
+	}
+	walk(root)
+	all := slices.Concat(ranks[0], ranks[1], ranks[2])
+	return all[:min(len(all), maxCalendars)]
+}
+
+// calendarLink is the calendar that an element links, nil for none, and its rank.
+func calendarLink(n *html.Node, page candidate.Page) (*url.URL, int) {
+	attributes := map[string]string{}
+	for _, a := range n.Attr {
+		attributes[a.Key] = strings.TrimSpace(a.Val)
+	}
+	href := attributes["href"]
+	if href == "" {
+		return nil, 0
+	}
+	u, err := page.Base.Parse(href)
+	if err != nil {
+		return nil, 0
+	}
+	subscribed := u.Scheme == "webcal" || u.Scheme == "webcals"
+	if u = fetch.Web(u); u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil, 0
+	}
+	u.Fragment, u.RawFragment = "", ""
+	kind, _, _ := strings.Cut(strings.ToLower(attributes["type"]), ";")
+	isCalendar := strings.TrimSpace(kind) == calendar.MediaType
+	alternate := slices.Contains(strings.Fields(strings.ToLower(attributes["rel"])), "alternate")
+	file := strings.EqualFold(path.Ext(u.Path), ".ics")
+	switch {
+	case alternate && (isCalendar || subscribed || file && kind == ""):
+		return u, 0
+	case !identity.SameSite(u, page.URL):
+		return nil, 0
+	case subscribed:
+		return u, 1
+	case isCalendar || file:
+		return u, 2
+	}
+	return nil, 0
+}
+
+// visit is one collection.
+type visit struct {
+	pages       Pages
+	source      collect.Source
+	now         time.Time
+	known, next cursor
+	fetched     int
+	// have holds calendars that were fetched to see whether they changed, by address.
+	have map[string]*fetch.Page
+}
+
+func (v *visit) get(ctx context.Context, url string, known fetch.Validators) (*fetch.Page, error) {
+	page, err := v.pages.Get(ctx, url, known)
+	if err == nil {
+		v.fetched++
+	}
+	return page, err //nolint:wrapcheck // Collect does
+}
+
+// collect gets what changed, and reads all of it if anything did: what a page and a calendar tell of one event is one
+// observation.
+func (v *visit) collect(ctx context.Context) (collect.Result, error) {
+	page, err := v.get(ctx, v.source.URL, v.known.Validators)
+	if err != nil {
+		return collect.Result{}, err
+	}
+	v.next.Validators = page.Validators
+	if page.NotModified {
+		same, err := v.calendarsNotModified(ctx)
+		if err != nil {
+			return collect.Result{}, err
+		}
+		if same {
+			return collect.Result{Pages: v.fetched, NotModified: true}, nil
+		}
+		if page, err = v.get(ctx, v.source.URL, fetch.Validators{}); err != nil {
+			return collect.Result{}, err
+		}
+		v.next.Validators = page.Validators
+	}
+	all, err := guarded(ctx, page, func(b *budget.Budget) (told, error) { return readPage(b, page, v.source, v.now) })
+	if err != nil {
+		return collect.Result{}, err
+	}
+	for i, link := range all.calendars {
+		if err := v.addCalendar(ctx, &all, i, link); err != nil {
+			return collect.Result{}, err
+		}
+	}
+	found, err := guarded(ctx, page, func(b *budget.Budget) (candidate.Result, error) { return observe(b, all) })
+	if err != nil {
+		return collect.Result{}, err
+	}
+	return collect.Result{Observations: found.Observations, Notes: found.Notes, Pages: v.fetched}, nil
+}
+
+// calendarsNotModified asks for the calendars that the page linked.
+func (v *visit) calendarsNotModified(ctx context.Context) (bool, error) {
+	for i, known := range v.known.Calendars {
+		if known == (fetch.Validators{}) {
+			continue
+		}
+		page, err := v.get(ctx, known.URL, known)
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		if err != nil {
+			return false, nil //nolint:nilerr // addCalendar asks again, and notes it
+		}
+		if !page.NotModified {
+			v.have[known.URL] = page
+			return false, nil
+		}
+		v.next.Calendars[i] = page.Validators
+	}
+	return true, nil
+}
+
+// addCalendar adds what a linked calendar tells. One that can't be had or read is noted.
+func (v *visit) addCalendar(ctx context.Context, all *told, i int, link string) error {
+	t, err := v.readCalendar(ctx, i, link)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		v.next.Calendars[i] = fetch.Validators{URL: link}
+		all.notes.Add(collect.NotePageFailed, "a calendar that the page links can't be read: %s", err)
+		return nil
+	}
+	all.found = append(all.found, t.found...)
+	all.notes = append(all.notes, t.notes...)
+	all.page.Limit = t.page.Limit
+	return nil
+}
+
+func (v *visit) readCalendar(ctx context.Context, i int, link string) (told, error) {
+	page := v.have[link]
+	if page == nil {
+		var err error
+		if page, err = v.get(ctx, link, fetch.Validators{}); err != nil {
+			return told{}, err
+		}
+	}
+	v.next.Calendars[i] = page.Validators
+	return guarded(ctx, page, func(b *budget.Budget) (told, error) {
+		if page.MediaType != calendar.MediaType && !calendar.Is(string(page.Body[:min(len(page.Body), 100)])) {
+			return told{}, fmt.Errorf("%w: it is no calendar", collect.ErrUnsupportedContent)
+		}
+		return readCalendar(b, page, v.source, v.now)
+	})
+}
