@@ -111,39 +111,3 @@ func (b *buildProgress) end(ctx context.Context) {
 	defer cancel()
 	_, _ = b.pool.Exec(ctx, "UPDATE carillon.checkpoints SET built = NULL, build_to = NULL WHERE name = $1", b.name)
 }
-
-// reachedPoll is how often Reached looks at the checkpoint of a read model that is not there yet.
-const reachedPoll = 100 * time.Millisecond
-
-// Reached waits until a read model is made of the present event store and has taken in everything that is stored now.
-// Whoever acts on its rows, and not only shows them, waits for that when it starts: until then they may tell of what
-// was long ago, or in another store.
-func (r *Runner) Reached(ctx context.Context, m ReadModel) error {
-	for {
-		holds, err := r.holds(ctx, m)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.Name, err)
-		}
-		if holds {
-			return r.Progress.Settle(ctx, r.Store, m)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(reachedPoll):
-		}
-	}
-}
-
-// holds says whether a read model's checkpoint is one of the present event store.
-func (r *Runner) holds(ctx context.Context, m ReadModel) (bool, error) {
-	c, there, err := loadCheckpoint(ctx, r.Pool, m.Name)
-	if err != nil || !there || c.outdated != "" || c.incomplete || c.fingerprint != fingerprint(m.ddl()) {
-		return false, err
-	}
-	if r.Identity == nil {
-		return true, nil
-	}
-	v, err := r.judge(ctx, c)
-	return (v.why == "" || v.why == endsBefore && v.resume) && v.present == c.store, err
-}

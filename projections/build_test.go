@@ -66,12 +66,12 @@ func (w *world) status(what string, wanted func(projections.Status) bool) projec
 	}
 }
 
-// reached reports whether Reached returns within a while.
+// reached reports whether a read model settles within a while.
 func (w *world) reached(r *projections.Runner) bool {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, 300*time.Millisecond)
 	defer cancel()
-	err := r.Reached(ctx, tally)
+	err := r.Settling(tally).Settle(ctx, patience)
 	if err != nil && ctx.Err() == nil {
 		w.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestOfAnotherStoreTheOldServesUntilTheNewIsBuilt(t *testing.T) {
 	open := make(chan struct{})
 	close(open)
 	r, _ := w.serve(foreign, slow(open))
-	if err := r.Reached(w.ctx, tally); err != nil {
+	if err := r.Settling(tally).Settle(w.ctx, patience); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.count(stream); got != 2 {
@@ -135,7 +135,7 @@ func TestABeginningFromNothingIsIncompleteUntilTheHead(t *testing.T) {
 	open := make(chan struct{})
 	close(open)
 	r, _ = w.serve(store, slow(open))
-	if err := r.Reached(w.ctx, tally); err != nil {
+	if err := r.Settling(tally).Settle(w.ctx, patience); err != nil {
 		t.Fatal(err)
 	}
 	if s := w.status("it is whole", func(s projections.Status) bool { return !s.Incomplete }); s.BuildTo != 0 || w.count(stream) != 3 {
@@ -158,7 +158,7 @@ func TestAnOlderCheckpointIsReachedAtTheHeadOnly(t *testing.T) {
 	open := make(chan struct{})
 	close(open)
 	r, _ = w.serve(store, slow(open))
-	if err := r.Reached(w.ctx, tally); err != nil {
+	if err := r.Settling(tally).Settle(w.ctx, patience); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.count(stream); got != 702 {

@@ -87,6 +87,9 @@ func (c RecordAttempt) after(s State) (Status, time.Time) {
 	}
 	switch status := s.status(); status {
 	case StatusPending:
+		if c.Number != s.Attempts+1 && c.Trigger == Automatic && !c.Retry.Never && !s.NextAttemptAt.IsZero() {
+			return StatusPending, s.NextAttemptAt // the schedule goes by the attempt that was recorded first
+		}
 		if c.Trigger == Automatic {
 			if next, left := c.Retry.Next(s.Automatic+1, c.At.Add(c.Outcome.Duration())); left {
 				return StatusPending, next

@@ -93,21 +93,27 @@ const (
 
 // State is what decisions need. The zero state is a pending delivery that was never attempted.
 type State struct {
-	Status    Status    // "" is pending, see status
-	Attempts  int       // all of them
-	Automatic int       // those of the retry schedule
-	Replay    uuid.UUID // requested and not attempted yet
+	Status        Status    // "" is pending, see status
+	Attempts      int       // all of them
+	Automatic     int       // those of the retry schedule
+	NextAttemptAt time.Time // where the status is pending and something was attempted
+	Replay        uuid.UUID // requested and not attempted yet
 }
+
+// LostRace says that another driver had sent the same attempt at the same time, and recorded it first. It happened and
+// counts as an attempt, but neither as a step of the retry schedule nor as another failure of the destination.
+func (e Attempted) LostRace() bool { return e.RenumberedFrom != 0 }
 
 // status is the status by its name.
 func (s State) status() Status { return cmp.Or(s.Status, StatusPending) }
 
 func (e Attempted) evolve(s State) State {
-	s.Status, s.Attempts = e.Status, e.Number
-	if e.Trigger == Automatic {
-		s.Automatic++
-	} else {
+	s.Status, s.Attempts, s.NextAttemptAt = e.Status, e.Number, e.NextAttemptAt
+	switch {
+	case e.Trigger != Automatic:
 		s.Replay = uuid.Nil
+	case !e.LostRace():
+		s.Automatic++
 	}
 	return s
 }

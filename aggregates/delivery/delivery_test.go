@@ -76,6 +76,29 @@ func TestTheLaterOfTwoDriversIsRenumbered(t *testing.T) {
 		Repeatable().When(attempt(1, refused)).Then(second)
 }
 
+// Two drivers send the same retry: the schedule goes on by the one that was recorded first.
+func TestAnAttemptThatLostItsRaceMovesNoRetry(t *testing.T) {
+	t.Parallel()
+	due := noon.Add(refused.Duration() + 5*time.Second)
+	lost := attempted(2, refused, delivery.StatusPending, due)
+	lost.RenumberedFrom = 1
+	again := attempt(1, refused)
+	again.At = noon.Add(time.Second)
+	lost.At = again.At
+	third := attempted(3, refused, delivery.StatusPending, noon.Add(refused.Duration()+5*time.Minute))
+	aggregatetest.Stream(t, delivery.Aggregate).
+		Repeatable().When(attempt(1, refused)).Then(attempted(1, refused, delivery.StatusPending, due)).
+		Repeatable().When(again).Then(lost).
+		Repeatable().When(attempt(3, refused)).Then(third)
+
+	gone := attempt(1, refused)
+	gone.Retry.Never = true
+	ended := attempted(2, refused, delivery.StatusFailed, time.Time{})
+	ended.RenumberedFrom = 1
+	aggregatetest.Stream(t, delivery.Aggregate).Of(attempted(1, refused, delivery.StatusPending, due)).
+		Repeatable().When(gone).Then(ended)
+}
+
 func TestRetryAfterIsAFloor(t *testing.T) {
 	t.Parallel()
 	retry := delivery.Retry{Schedule: []time.Duration{5 * time.Second}, Floor: time.Minute}

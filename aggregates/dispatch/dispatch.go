@@ -48,14 +48,26 @@ type Scheduled struct {
 	LeasedUntil   time.Time   `json:"leasedUntil,omitzero"` // … until then
 }
 
-// State is what decisions need: the destinations that have their delivery.
-type State struct{ Destinations map[uuid.UUID]struct{} }
+// State is what decisions need: the destinations that have their delivery, each with who holds it from the beginning.
+type State struct{ Destinations map[uuid.UUID]Lease }
+
+// Lease says which worker holds a delivery, and until when. The zero one is nobody's.
+type Lease struct {
+	Worker int32
+	Until  time.Time
+}
+
+// Holds says that a delivery was recorded with this very lease.
+func (s State) Holds(d Scheduled) bool {
+	lease := s.Destinations[d.Destination]
+	return d.Worker != 0 && lease.Worker == d.Worker && lease.Until.Equal(d.LeasedUntil)
+}
 
 func (e DeliveriesScheduled) evolve(s State) State {
-	all := make(map[uuid.UUID]struct{}, len(s.Destinations)+len(e.Deliveries))
+	all := make(map[uuid.UUID]Lease, len(s.Destinations)+len(e.Deliveries))
 	maps.Copy(all, s.Destinations)
 	for _, d := range e.Deliveries {
-		all[d.Destination] = struct{}{}
+		all[d.Destination] = Lease{Worker: d.Worker, Until: d.LeasedUntil}
 	}
 	return State{Destinations: all}
 }

@@ -26,6 +26,9 @@ const recordPause = time.Second
 
 // attempt sends one delivery and records the outcome. It returns how long the request took.
 func (d *Deliverer) attempt(ctx context.Context, job Job) time.Duration {
+	if !d.holds(ctx, job) {
+		return 0
+	}
 	target, now, err := d.open(ctx, job)
 	if err != nil {
 		d.abandon(ctx, job, err)
@@ -47,6 +50,28 @@ func (d *Deliverer) attempt(ctx context.Context, job Job) time.Duration {
 	return result.Duration
 }
 
+// holds says whether the job is still this worker's, and waits while that can't be known: this process may have been
+// stopped, or Postgres, and others may have taken the delivery over. What was just handed over is not waited with. What
+// was taken over is left alone.
+func (d *Deliverer) holds(ctx context.Context, job Job) bool {
+	for {
+		losses, sure := d.Queue.Holding()
+		switch {
+		case job.fresh && time.Since(job.came) < freshFor:
+			return true
+		case losses != job.Losses:
+			return false
+		case sure:
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(holdingPoll):
+		}
+	}
+}
+
 // errLeaseEnds: the lease may end before a request would; whoever claims the delivery next sends it.
 var errLeaseEnds = errors.New("the lease ends too soon")
 
@@ -54,7 +79,7 @@ var errLeaseEnds = errors.New("the lease ends too soon")
 func (d *Deliverer) open(ctx context.Context, job Job) (target openedTarget, now time.Time, err error) {
 	for {
 		now = d.Now()
-		if job.LeasedUntil.Sub(now) < d.Policy.Timeout {
+		if job.LeasedUntil.Sub(d.Queue.Now()) < d.Policy.Timeout {
 			return target, now, errLeaseEnds
 		}
 		if target, err = d.opened.open(ctx, job.Target, now); !errors.Is(err, command.ErrUnavailable) {
@@ -79,6 +104,9 @@ func (d *Deliverer) abandon(ctx context.Context, job Job, err error) {
 		return
 	}
 	// The lease stays, so that it is tried again after a while and not at once.
+	d.mu.Lock()
+	d.resting[job.ID] = job.LeasedUntil
+	d.mu.Unlock()
 	d.Log.Error("delivery can't be sent", "delivery", job.ID, "destination", job.Target.ID, "error", err)
 }
 

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -19,6 +20,10 @@ const (
 	maxClaim     = 512                    // deliveries in one claim
 	leaseSlack   = 30 * time.Second       // for queueing in memory and for recording the outcome
 	drainTimeout = 5 * time.Second        // for requests under way when the process ends
+	expectTime   = time.Second            // how long the queue is looked into often where something is on its way there
+	recoverPause = 2 * time.Second        // between two looks for what this worker holds and has forgotten
+	freshFor     = 2 * time.Second        // a delivery that was just handed over is sent even while Postgres is away
+	holdingPoll  = 50 * time.Millisecond  // while it is not known whether leases still hold
 )
 
 // Policy is how hard it is tried.
@@ -55,8 +60,10 @@ type Deliverer struct {
 	lanes   *lanes
 	opened  *openedTargets
 	wake    chan struct{}
-	mu      sync.Mutex // guards ctx
+	mu      sync.Mutex // guards the next three
 	ctx     context.Context
+	expects time.Time               // until when something is expected in the queue
+	resting map[uuid.UUID]time.Time // what can't be sent now, until its lease ends
 	running sync.WaitGroup
 }
 
@@ -74,6 +81,7 @@ func (d *Deliverer) init() {
 		d.lanes = newLanes(d.Limits)
 		d.opened = newOpenedTargets(d.Vault)
 		d.wake = make(chan struct{}, 1)
+		d.resting = map[uuid.UUID]time.Time{}
 	})
 }
 
@@ -92,6 +100,9 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	d.mu.Lock()
 	d.ctx = nil // takes nothing more
 	d.mu.Unlock()
+	returning, returned := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer returned()
+	d.giveBack(returning, d.lanes.drain())
 	finished := make(chan struct{})
 	go func() { d.running.Wait(); close(finished) }()
 	select {
@@ -115,16 +126,27 @@ func (d *Deliverer) Wake() {
 // Reserve implements Handoff.
 func (d *Deliverer) Reserve(target *Target) (worker int32, until time.Time, ok bool) {
 	d.init()
-	if !d.works() || !d.lanes.reserve(target.ID) {
+	worker, known := d.Queue.Worker()
+	if !known || !d.works() || !d.lanes.reserve(target.ID) {
 		return 0, time.Time{}, false
 	}
-	return d.Queue.Worker(), d.Now().Add(d.lease()), true
+	return worker, d.Queue.Now().Add(d.lease()), true
 }
 
 // Submit implements Handoff.
 func (d *Deliverer) Submit(job Job) {
+	job.fresh, job.came = true, time.Now()
+	job.Losses, _ = d.Queue.Holding()
 	d.lanes.add(job, true)
 	d.pump()
+}
+
+// Expect implements Handoff.
+func (d *Deliverer) Expect() {
+	d.mu.Lock()
+	d.expects = time.Now().Add(expectTime)
+	d.mu.Unlock()
+	d.Wake()
 }
 
 // Cancel implements Handoff.
@@ -173,8 +195,12 @@ func (d *Deliverer) pump() {
 
 // claimLoop takes due deliveries from the queue whenever there is room.
 func (d *Deliverer) claimLoop(ctx context.Context) {
-	wait := time.Duration(0)
+	wait, recovered := time.Duration(0), time.Now()
 	for {
+		if time.Since(recovered) >= recoverPause {
+			d.recover(ctx)
+			recovered = time.Now()
+		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -196,7 +222,10 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	}
 	perDestination := d.Limits.Queued / 2
 	jobs, err := d.Queue.Claim(ctx, full, perDestination, min(free, maxClaim), d.lease())
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrNotReady):
+		return busyPoll
+	case err != nil:
 		if ctx.Err() == nil {
 			d.Log.Warn("could not claim due deliveries", "error", err)
 		}
@@ -204,6 +233,7 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	}
 	var surplus []Job
 	for _, job := range jobs {
+		job.came = time.Now()
 		if !d.lanes.add(job, false) {
 			surplus = append(surplus, job)
 		}
@@ -216,15 +246,52 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	case len(jobs) > 0:
 		return busyPoll
 	}
+	if d.expecting() {
+		return busyPoll
+	}
 	next, planned, err := d.Queue.NextDue(ctx)
 	if err != nil || !planned {
 		return idlePoll
 	}
-	return min(max(next.Sub(d.Now()), busyPoll), idlePoll)
+	return min(max(next.Sub(d.Queue.Now()), busyPoll), idlePoll)
 }
 
-// watch follows the destinations: when one changes, what waits for it in memory goes back to the queue, and what is
-// under way to one that was deleted is cut off.
+func (d *Deliverer) expecting() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Now().Before(d.expects)
+}
+
+// recover gives back what this worker holds without knowing of it: a claim whose answer was lost, a lease that was not
+// in the read model yet when it was given back, a delivery that was dropped because others may have taken it over.
+func (d *Deliverer) recover(ctx context.Context) {
+	n, err := d.Queue.Recover(ctx, d.lease(), d.known)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		d.Log.Debug("could not look for forgotten deliveries", "error", err)
+	case n > 0:
+		d.Log.Info("deliveries that this worker held and did not know of go back to the queue", "deliveries", n)
+		d.Wake()
+	}
+}
+
+// known lists what is here, and what rests because it can't be sent.
+func (d *Deliverer) known() map[uuid.UUID]struct{} {
+	ids, now := d.lanes.ids(), d.Queue.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, until := range d.resting {
+		if now.After(until) {
+			delete(d.resting, id)
+			continue
+		}
+		ids[id] = struct{}{}
+	}
+	return ids
+}
+
+// watch follows the destinations: what waits in memory for one that changes is sent as it is afterwards, or goes back to
+// the queue where it is disabled; what is under way to one that was deleted is cut off.
 func (d *Deliverer) watch(ctx context.Context) {
 	head, err := d.Store.Head(ctx)
 	for err != nil {
@@ -245,23 +312,25 @@ func (d *Deliverer) watch(ctx context.Context) {
 			d.Log.Error("deliverer can't read what changed about a destination", "error", err)
 			continue // the projection that stops on it says so loudly; sending goes on with what is known
 		}
-		d.afterChange(ctx, m.Event.StreamID(), event)
+		d.afterChange(ctx, m.Event, event)
 	}
 }
 
-// afterChange gives back what waits for a destination: it is to be claimed again as the destination is now.
-func (d *Deliverer) afterChange(ctx context.Context, id uuid.UUID, event destination.Event) {
-	deleted, enabled := false, false
+// afterChange lets what waits for a destination follow it: it is sent as the destination is now, and goes back to the
+// queue where that is disabled.
+func (d *Deliverer) afterChange(ctx context.Context, recorded *eventstore.Recorded, event destination.Event) {
+	id, enabled := recorded.StreamID(), false
+	after := func(t *Target) *Target { return t.after(id, recorded.Revision, event) }
 	switch event.(type) {
 	case destination.Deleted:
-		deleted = true
+		after = nil
 	case destination.Enabled:
 		enabled = true
 	case destination.Created, destination.Revised, destination.Disabled, destination.AutoDisabled,
 		destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // it goes on, as it is now
 	}
 	d.opened.forget(id)
-	d.release(ctx, d.lanes.drop(id, deleted))
+	d.release(ctx, d.lanes.change(id, after))
 	if enabled {
 		d.Wake()
 	}

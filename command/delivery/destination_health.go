@@ -137,11 +137,13 @@ func (h *DestinationHealth) count(ctx context.Context, recorded *eventstore.Reco
 		return nil
 	}
 	s := h.of(attempted.Destination)
-	if s.Failures == 0 {
-		s.Since = attempted.At
+	if !attempted.LostRace() {
+		if s.Failures == 0 {
+			s.Since = attempted.At
+		}
+		s.Failures++
+		h.set(attempted.Destination, s)
 	}
-	s.Failures++
-	h.set(attempted.Destination, s)
 	switch {
 	case attempted.ResponseStatus == http.StatusGone:
 		return h.disable(ctx, recorded, attempted, s.Switches, fmt.Sprintf("Disabled automatically: the endpoint answered 410 Gone (%s)", failures(s.Failures)))

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -45,6 +46,8 @@ type Handoff interface {
 	Submit(job Job)
 	// Cancel gives back a reservation.
 	Cancel(target *Target)
+	// Expect says that a delivery was recorded that is to be claimed from the read model.
+	Expect()
 }
 
 // NewDispatcher makes a dispatcher; each run of it wants a fresh one.
@@ -142,7 +145,7 @@ func (f *fanOut) record(ctx context.Context, store eventstore.Store, handoff Han
 		out, err := dispatch.Aggregate.Execute(ctx, store, f.id, dispatch.Schedule{
 			DeliveriesScheduled: dispatch.DeliveriesScheduled{Publication: f.id, Event: summary, Deliveries: f.scheduled[first:last], At: f.at},
 		}, dispatch.Options{
-			CommandID: eventstore.EventID(f.id, first), // derived: dispatching again after a crash appends nothing
+			CommandID: f.commandID(first),
 			Metadata:  f.metadata(f.published.Organization),
 			Known:     known,
 		})
@@ -151,19 +154,33 @@ func (f *fanOut) record(ctx context.Context, store eventstore.Store, handoff Han
 			return fmt.Errorf("dispatch %s: %w", f.id, err)
 		}
 		known = &out.Loaded
-		f.submit(handoff, first, last)
+		f.submit(handoff, out.State, first, last)
 	}
 	return f.supersede(ctx, store)
+}
+
+// commandID is derived, so that a try whose answer was lost appends nothing more. It also says which worker holds the
+// deliveries: of two processes that dispatch the same event at once, only one may take its own for recorded.
+func (f *fanOut) commandID(first int) uuid.UUID {
+	worker := f.scheduled[first].Worker
+	return eventstore.EventID(uuid.NewSHA1(f.id, binary.BigEndian.AppendUint32(nil, uint32(worker))), first) //nolint:gosec // all bits stay
 }
 
 func (f *fanOut) metadata(organization uuid.UUID) eventstore.Metadata {
 	return eventstore.Metadata{Organization: organization, CorrelationID: f.id, CausationID: f.cause.ID, Actor: DispatcherName}
 }
 
-func (f *fanOut) submit(handoff Handoff, first, last int) {
+// submit hands over what was recorded as this worker's. Where another process was faster, that one sends it.
+func (f *fanOut) submit(handoff Handoff, recorded dispatch.State, first, last int) {
 	body := &Body{Event: f.id, Published: f.published}
+	queued := false
 	for i := first; i < last; i++ {
 		if f.scheduled[i].Worker == 0 {
+			queued = true
+			continue
+		}
+		if !recorded.Holds(f.scheduled[i]) {
+			handoff.Cancel(f.targets[i])
 			continue
 		}
 		handoff.Submit(Job{
@@ -171,6 +188,9 @@ func (f *fanOut) submit(handoff Handoff, first, last int) {
 			Known:       &eventstore.Loaded[delivery.State]{Revision: eventstore.NoStream},
 			LeasedUntil: f.scheduled[i].LeasedUntil,
 		})
+	}
+	if queued && handoff != nil {
+		handoff.Expect()
 	}
 }
 

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -21,7 +22,11 @@ type Job struct {
 	Attempts    int                                // made so far
 	Known       *eventstore.Loaded[delivery.State] // as the read model knows it, if it does; an old one only costs a read
 	Replay      uuid.UUID                          // the requested replay, if that is why it is sent
-	LeasedUntil time.Time
+	LeasedUntil time.Time                          // by the queue's clock
+	Losses      int                                // of the worker's lock, before it was claimed or handed over
+
+	fresh bool      // handed over by the dispatcher; its lease is recorded with it
+	came  time.Time // when it was queued in memory
 }
 
 // Body is the request body of an event, the same for all its deliveries; it is rendered once.
@@ -49,12 +54,25 @@ func (b *Body) Bytes() ([]byte, error) {
 	return b.rendered, b.err
 }
 
+// ErrNotReady: nothing may be claimed now, because this worker can't show that it lives, or because the read model has
+// yet to take in what was recorded.
+var ErrNotReady = errors.New("the queue is not ready for claims")
+
 // Queue is the read model of deliveries as workers use it. Any number of workers on any number of nodes may.
 type Queue interface {
-	// Worker is this node's identity in leases. Another node's claims respect it while this node lives.
-	Worker() int32
+	// Worker is this node's identity in leases; it is not known before the queue was reached once. Another node's claims
+	// respect it while this node lives.
+	Worker() (id int32, known bool)
+	// Now is the time by the clock that leases are counted by.
+	Now() time.Time
+	// Holding says whether others respect this worker's leases for sure, and how often that was lost before: what it held
+	// then may have been taken over.
+	Holding() (losses int, sure bool)
+	// Recover gives back what this worker holds without knowing of it, such as a claim whose answer was lost; known lists
+	// what it knows of. It returns how many that were.
+	Recover(ctx context.Context, lease time.Duration, known func() map[uuid.UUID]struct{}) (int, error)
 	// Claim leases due deliveries of enabled destinations, and replays, at most limit, at most perDestination of each,
-	// none of the destinations that are full.
+	// none of the destinations that are full. It may fail with ErrNotReady.
 	Claim(ctx context.Context, full []uuid.UUID, perDestination, limit int, lease time.Duration) ([]Job, error)
 	// NextDue is when the next delivery will be due that nobody holds; false where none is planned.
 	NextDue(ctx context.Context) (time.Time, bool, error)

@@ -28,7 +28,8 @@ type lanes struct {
 	inFlight int
 	queued   int
 	lanes    map[uuid.UUID]*lane
-	turns    []*turn // organizations with work, the next one first
+	held     map[uuid.UUID]*Job // what waits and what is under way, by delivery
+	turns    []*turn            // organizations with work, the next one first
 	byOrg    map[uuid.UUID]*turn
 }
 
@@ -36,7 +37,7 @@ type lanes struct {
 type lane struct {
 	destination uuid.UUID
 	reserved    int // room promised
-	queue       []Job
+	queue       []*Job
 	running     map[uuid.UUID]func() // deliveries under way, each with its cancel
 	slow        bool
 	waiting     bool // in its organization's turn
@@ -50,7 +51,7 @@ type turn struct {
 }
 
 func newLanes(limits Limits) *lanes {
-	return &lanes{limits: limits, lanes: map[uuid.UUID]*lane{}, byOrg: map[uuid.UUID]*turn{}}
+	return &lanes{limits: limits, lanes: map[uuid.UUID]*lane{}, held: map[uuid.UUID]*Job{}, byOrg: map[uuid.UUID]*turn{}}
 }
 
 func (l *lane) full(limits Limits) bool {
@@ -107,20 +108,26 @@ func (ls *lanes) cancel(destination uuid.UUID) {
 }
 
 // add queues a delivery; reserved says that it uses room promised before. It reports false where there is no room. A
-// delivery that is under way already is not queued again.
+// delivery that is here already, because its claim was forgotten or taken from this worker, is not queued again: what
+// waits goes on with what the newest claim knows of it.
 func (ls *lanes) add(job Job, reserved bool) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	found := ls.lane(job.Target.ID)
 	if reserved {
 		found.reserved--
-	} else if found.full(ls.limits) {
-		return false
 	}
-	if _, here := found.running[job.ID]; here {
+	if here := ls.held[job.ID]; here != nil {
+		if _, running := found.running[job.ID]; !running {
+			*here = job
+		}
 		return true
 	}
-	found.queue = append(found.queue, job)
+	if !reserved && found.full(ls.limits) {
+		return false
+	}
+	ls.held[job.ID] = &job
+	found.queue = append(found.queue, &job)
 	ls.queued++
 	ls.wait(job.Target.Organization, found)
 	return true
@@ -153,8 +160,8 @@ func (ls *lanes) next(cancel func()) (Job, bool) {
 	l := t.lanes[0]
 	t.lanes = t.lanes[1:]
 	l.waiting = false
-	job := l.queue[0]
-	l.queue[0] = Job{}
+	job := *l.queue[0]
+	l.queue[0] = nil
 	l.queue = l.queue[1:]
 	l.running[job.ID] = cancel
 	ls.queued--
@@ -177,6 +184,7 @@ func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
 	defer ls.mu.Unlock()
 	l := ls.lanes[job.Target.ID]
 	delete(l.running, job.ID)
+	delete(ls.held, job.ID)
 	ls.inFlight--
 	l.slow = took > ls.limits.SlowAfter
 	ls.wait(job.Target.Organization, l)
@@ -188,26 +196,67 @@ func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
 	return wants
 }
 
-// drop empties the queue of a destination, and cancels what is under way where asked. It returns what was queued.
-func (ls *lanes) drop(destination uuid.UUID, cancelRunning bool) []Job {
+// change gives what waits for a destination another target, and drops what then may not be sent any more. Where after is
+// nil the destination was deleted: all is dropped, and what is under way is cancelled. It returns what was dropped.
+func (ls *lanes) change(destination uuid.UUID, after func(*Target) *Target) (dropped []Job) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.lanes[destination]
 	if l == nil {
 		return nil
 	}
-	dropped := l.queue
-	l.queue = nil
+	targets := map[*Target]*Target{} // few: those of deliveries that were made at the same time are one
+	kept := make([]*Job, 0, len(l.queue))
+	for _, job := range l.queue {
+		if _, made := targets[job.Target]; !made && after != nil {
+			targets[job.Target] = after(job.Target)
+		}
+		if next := targets[job.Target]; next != nil && (next.Enabled || job.Replay != uuid.Nil) {
+			job.Target = next
+			kept = append(kept, job)
+			continue
+		}
+		dropped = append(dropped, *job)
+		delete(ls.held, job.ID)
+	}
+	l.queue = kept
 	ls.queued -= len(dropped)
-	if l.waiting {
+	if l.waiting && len(kept) == 0 {
 		ls.unwait(l)
 	}
-	if cancelRunning {
+	if after == nil {
 		for _, cancel := range l.running {
 			cancel()
 		}
 	}
 	return dropped
+}
+
+// drain empties all queues, for good, and returns what was in them.
+func (ls *lanes) drain() (dropped []Job) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.lanes {
+		for _, job := range l.queue {
+			dropped = append(dropped, *job)
+			delete(ls.held, job.ID)
+		}
+		l.queue, l.waiting = nil, false
+	}
+	ls.queued, ls.turns = 0, nil
+	clear(ls.byOrg)
+	return dropped
+}
+
+// ids lists what waits and what is under way.
+func (ls *lanes) ids() map[uuid.UUID]struct{} {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ids := make(map[uuid.UUID]struct{}, len(ls.held))
+	for id := range ls.held {
+		ids[id] = struct{}{}
+	}
+	return ids
 }
 
 func (ls *lanes) unwait(l *lane) {

@@ -114,7 +114,56 @@ func TestOrganizationsTakeTurns(t *testing.T) {
 	}
 }
 
-func TestDropForgetsWhatWaitsAndCancelsWhatRuns(t *testing.T) {
+// A delivery is claimed again while it waits, as after a crash of Postgres that forgot the claim.
+func TestADeliveryThatIsClaimedTwiceRunsOnce(t *testing.T) {
+	t.Parallel()
+	ls := newLanes(tight)
+	first := job(1, 1)
+	second := first
+	second.Attempts = 1 // the newer claim knows better
+	if !ls.add(first, false) || !ls.add(second, false) {
+		t.Fatal("no room")
+	}
+	started := take(ls)
+	if len(started) != 1 || started[0].Attempts != 1 {
+		t.Fatalf("%d started, want one, as the newest claim has it", len(started))
+	}
+	ls.add(first, false) // and again while it runs
+	for _, s := range started {
+		ls.done(s, 0)
+	}
+	if again := take(ls); len(again) != 0 {
+		t.Errorf("it ran twice")
+	}
+	if queued, running := ls.size(); queued != 0 || running != 0 || len(ls.held) != 0 {
+		t.Errorf("%d queued, %d running in the end", queued, running)
+	}
+}
+
+func TestWhatWaitsFollowsItsDestination(t *testing.T) {
+	t.Parallel()
+	ls := newLanes(tight)
+	enabled := &Target{ID: uuid.UUID{1}, Organization: uuid.UUID{1}, Enabled: true, URL: "https://example.org/old"}
+	replay := Job{ID: uuid.New(), Target: enabled, Replay: uuid.New()}
+	ls.add(Job{ID: uuid.New(), Target: enabled}, false)
+	ls.add(replay, false)
+	moved := *enabled
+	moved.URL = "https://example.org/new"
+	if dropped := ls.change(uuid.UUID{1}, func(*Target) *Target { return &moved }); len(dropped) != 0 {
+		t.Errorf("%d dropped by a change of the address", len(dropped))
+	}
+	disabled := moved
+	disabled.Enabled = false
+	if dropped := ls.change(uuid.UUID{1}, func(*Target) *Target { return &disabled }); len(dropped) != 1 || dropped[0].Replay != uuid.Nil {
+		t.Errorf("disabled: dropped %+v, want the one that is no replay", dropped)
+	}
+	started := take(ls)
+	if len(started) != 1 || started[0].ID != replay.ID || started[0].Target.URL != moved.URL {
+		t.Errorf("started %+v, want the replay, to the new address", started)
+	}
+}
+
+func TestADeletedDestinationDropsWhatWaitsAndCancelsWhatRuns(t *testing.T) {
 	t.Parallel()
 	ls := newLanes(tight)
 	for range 5 {
@@ -124,7 +173,7 @@ func TestDropForgetsWhatWaitsAndCancelsWhatRuns(t *testing.T) {
 	for range tight.PerDestination {
 		ls.next(func() { cancelled++ })
 	}
-	if got := len(ls.drop(uuid.UUID{1}, true)); got != 2 || cancelled != tight.PerDestination {
+	if got := len(ls.change(uuid.UUID{1}, nil)); got != 2 || cancelled != tight.PerDestination {
 		t.Errorf("%d dropped and %d cancelled, want 2 and %d", got, cancelled, tight.PerDestination)
 	}
 	if got := take(ls); len(got) != 0 {
@@ -165,6 +214,11 @@ func TestLanesKeepTheirPromises(t *testing.T) {
 			case 0:
 				j := job(byte(rapid.IntRange(1, 3).Draw(t, "organization")), 0)
 				j.Target.ID = uuid.UUID{j.Target.Organization[0], byte(rapid.IntRange(1, 3).Draw(t, "destination"))}
+				if len(waiting) > 0 && rapid.Bool().Draw(t, "again") { // a claim that was forgotten
+					for _, j = range waiting {
+						break
+					}
+				}
 				if ls.add(j, ls.reserve(j.Target.ID)) {
 					waiting[j.ID] = j
 				}
@@ -176,7 +230,8 @@ func TestLanesKeepTheirPromises(t *testing.T) {
 					break
 				}
 			case 3:
-				for _, dropped := range ls.drop(uuid.UUID{byte(rapid.IntRange(1, 3).Draw(t, "of")), byte(rapid.IntRange(1, 3).Draw(t, "drop"))}, false) {
+				disabled := func(*Target) *Target { return &Target{} }
+				for _, dropped := range ls.change(uuid.UUID{byte(rapid.IntRange(1, 3).Draw(t, "of")), byte(rapid.IntRange(1, 3).Draw(t, "drop"))}, disabled) {
 					delete(waiting, dropped.ID)
 				}
 			}

@@ -83,7 +83,7 @@ func (r *Routes) Apply(recorded *eventstore.Recorded) error {
 		if err != nil {
 			return err
 		}
-		r.targets.Set(id, r.targets.Get(id).after(id, event))
+		r.targets.Set(id, r.targets.Get(id).after(id, recorded.Revision, event))
 	case subscription.Aggregate.Category:
 		event, err := subscription.Events.Decode(recorded)
 		if err != nil {

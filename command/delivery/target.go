@@ -1,22 +1,25 @@
 package delivery
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/eventstore"
 )
 
 // Target is a destination as an attempt needs it. It is never changed once made.
 type Target struct {
-	ID              uuid.UUID      `json:"id"`
-	Organization    uuid.UUID      `json:"organization"`
-	Enabled         bool           `json:"enabled"`
-	URL             string         `json:"url"`
-	Headers         []byte         `json:"headers,omitempty"` // sealed
-	DebounceSeconds int            `json:"debounceSeconds"`
-	Secrets         []SealedSecret `json:"secrets"`
+	ID              uuid.UUID           `json:"id"`
+	Revision        eventstore.Revision `json:"revision,omitzero"` // of the destination's last event in it
+	Organization    uuid.UUID           `json:"organization"`
+	Enabled         bool                `json:"enabled"`
+	URL             string              `json:"url"`
+	Headers         []byte              `json:"headers,omitempty"` // sealed
+	DebounceSeconds int                 `json:"debounceSeconds"`
+	Secrets         []SealedSecret      `json:"secrets"`
 }
 
 // SealedSecret is a secret as it is stored. A zero ExpiresAt means never.
@@ -26,12 +29,17 @@ type SealedSecret struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-// after is the target as an event of its destination leaves it; nil where it was deleted. The target itself stays.
-func (t *Target) after(id uuid.UUID, event destination.Event) *Target {
+// after is the target as an event of its destination leaves it; nil where it was deleted. The target itself stays. An
+// event that is in it already changes nothing.
+func (t *Target) after(id uuid.UUID, revision eventstore.Revision, event destination.Event) *Target {
 	next := Target{ID: id}
 	if t != nil {
 		next = *t
+		if revision <= t.Revision && t.Revision > 0 {
+			return t
+		}
 	}
+	next.Revision = revision
 	switch e := event.(type) {
 	case destination.Created:
 		next.Organization, next.Enabled = e.Organization, true
@@ -39,13 +47,13 @@ func (t *Target) after(id uuid.UUID, event destination.Event) *Target {
 	case destination.Revised:
 		next.set(e.URL, e.Headers, e.DebounceWindowSeconds)
 	case destination.SecretMinted:
-		next.Secrets = append(next.keep(e.At), SealedSecret{ID: e.SecretID, Sealed: e.Sealed})
+		next.sign(next.keep(e.At), SealedSecret{ID: e.SecretID, Sealed: e.Sealed})
 	case destination.SecretRotated:
 		next.Secrets = next.keep(e.At)
 		for _, id := range e.Expiring {
 			next.expire(id, e.ExpiresAt)
 		}
-		next.Secrets = append(next.Secrets, SealedSecret{ID: e.SecretID, Sealed: e.Sealed})
+		next.sign(next.Secrets, SealedSecret{ID: e.SecretID, Sealed: e.Sealed})
 	case destination.SecretExpired:
 		next.Secrets = next.keep(e.At)
 		next.expire(e.SecretID, e.At)
@@ -61,6 +69,12 @@ func (t *Target) after(id uuid.UUID, event destination.Event) *Target {
 
 func (t *Target) set(url string, headers destination.Sealed, debounceSeconds int) {
 	t.URL, t.Headers, t.DebounceSeconds = url, headers.Data, debounceSeconds
+}
+
+// sign adds a secret, once.
+func (t *Target) sign(kept []SealedSecret, added SealedSecret) {
+	kept = slices.DeleteFunc(kept, func(s SealedSecret) bool { return s.ID == added.ID })
+	t.Secrets = append(kept, added)
 }
 
 // keep copies the secrets that still sign at a time.

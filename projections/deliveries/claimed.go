@@ -30,6 +30,7 @@ type Claimed struct {
 // Endpoint is a destination as an attempt needs it.
 type Endpoint struct {
 	ID           uuid.UUID
+	Revision     eventstore.Revision // of the destination's stream
 	Organization uuid.UUID
 	URL          string
 	Headers      []byte           // sealed; nil: none
@@ -86,10 +87,10 @@ func share[T any](all map[uuid.UUID]*T, id uuid.UUID) *T {
 func (w *wanted) load(ctx context.Context, pool *pgxpool.Pool, now time.Time) error {
 	var batch pgx.Batch
 	destinations, events := keys(w.endpoints), keys(w.events)
-	batch.Queue("SELECT id, organization, url, headers FROM destinations.destinations WHERE id = ANY($1)", destinations).
+	batch.Queue("SELECT id, revision, organization, url, headers FROM destinations.destinations WHERE id = ANY($1)", destinations).
 		Query(func(rows pgx.Rows) error {
 			var e Endpoint
-			_, err := pgx.ForEachRow(rows, []any{&e.ID, &e.Organization, &e.URL, &e.Headers}, func() error {
+			_, err := pgx.ForEachRow(rows, []any{&e.ID, &e.Revision, &e.Organization, &e.URL, &e.Headers}, func() error {
 				*w.endpoints[e.ID] = e
 				e = Endpoint{}
 				return nil

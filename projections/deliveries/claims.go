@@ -16,21 +16,19 @@ import (
 // A delivery that is due before its event has reached the read model of publications is put back for this long.
 const putBack = time.Second
 
-// Claim hands due deliveries to a worker, for the time of a lease: those that nobody holds, that somebody held for too
-// long, or whose holder is not among the live workers. It takes at most limit in all and perDestination of each
-// destination; where they don't suffice for all, each destination gets an equal share, and chance decides which
+// Claim hands due deliveries that nobody holds to a worker, for the time of a lease. It takes at most limit in all and
+// perDestination of each destination; where they don't suffice for all, each destination gets an equal share, and chance decides which
 // destinations come first. Destinations that aren't enabled get replays only, saturated ones nothing. Any number of
 // workers may claim at once.
 //
 // The cost depends on what is claimed and on how many destinations have something waiting, not on how much is waiting
 // and not on the history.
-func Claim(ctx context.Context, pool *pgxpool.Pool, worker int32, live []int32, saturated []uuid.UUID,
+func Claim(ctx context.Context, pool *pgxpool.Pool, worker int32, saturated []uuid.UUID,
 	perDestination, limit int, lease time.Duration, now time.Time,
 ) ([]Claimed, error) {
 	if limit < 1 || perDestination < 1 {
 		return nil, nil
 	}
-	alive := append([]int32{worker}, live...)
 	full := append(column.UUIDs{}, saturated...) // never NULL, which would match nothing
 	var (
 		claimed []Claimed
@@ -42,11 +40,9 @@ func Claim(ctx context.Context, pool *pgxpool.Pool, worker int32, live []int32, 
 		claimed = append(claimed, taken...)
 		return err
 	}
-	// The statements of a batch are one transaction. A lease that a crash of Postgres takes back costs one repeated
-	// request at worst, so nobody waits for the disk here.
-	batch.Queue("SELECT set_config('synchronous_commit', 'off', true)")
+	// The statements of a batch are one transaction. It is on disk before anything of it is sent: a claim that a crash of
+	// Postgres takes back would be made, and sent, once more.
 	batch.Queue(planByIndex)
-	batch.Queue(takeBack, alive, now)
 	batch.Queue(claimReplays, now, full, uuid.New(), limit, perDestination, worker, now.Add(lease)).Query(collect)
 	batch.Queue(claimAutomatic, now, full, uuid.New(), limit, perDestination, worker, now.Add(lease)).Query(collect)
 	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
@@ -84,27 +80,6 @@ func split(claimed []Claimed) (complete, early []Claimed) {
 	}
 	return complete, early
 }
-
-// takeBack frees what workers hold that are not alive, and what workers held for longer than their lease. Where there
-// is neither it reads two index entries for each worker.
-const takeBack = `
-	WITH RECURSIVE workers AS (
-		(SELECT worker FROM deliveries.due WHERE worker IS NOT NULL ORDER BY worker LIMIT 1)
-		UNION ALL
-		SELECT n.worker FROM workers CROSS JOIN LATERAL (
-			SELECT worker FROM deliveries.due WHERE worker > workers.worker ORDER BY worker LIMIT 1) n
-	), orphaned AS MATERIALIZED (
-		SELECT held.id FROM workers CROSS JOIN LATERAL (
-			SELECT id FROM deliveries.due WHERE due.worker = workers.worker FOR UPDATE SKIP LOCKED) held
-		WHERE workers.worker <> ALL($1::integer[])
-	), expired AS MATERIALIZED (
-		SELECT held.id FROM workers CROSS JOIN LATERAL (
-			SELECT id FROM deliveries.due WHERE due.worker = workers.worker AND available_at <= $2 FOR UPDATE SKIP LOCKED) held
-		WHERE workers.worker = ANY($1::integer[])
-	), lost AS (
-		SELECT id FROM orphaned UNION ALL SELECT id FROM expired
-	)
-	UPDATE deliveries.due SET worker = NULL, available_at = due_at FROM lost WHERE due.id = lost.id`
 
 // claim takes rows of one of the two indexes of free rows. It goes round the destinations that have something there,
 // from a random one on, by reading the first entry of each.

@@ -2,6 +2,7 @@ package deliveries_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -25,11 +26,20 @@ const (
 // claim claims for a worker while both live.
 func (h history) claim(worker int32, perDestination, limit int, now time.Time, saturated ...uuid.UUID) []deliveries.Claimed {
 	h.t.Helper()
-	claimed, err := deliveries.Claim(h.t.Context(), h.pool, worker, []int32{me, peer}, saturated, perDestination, limit, lease, now)
+	h.takeBack(now)
+	claimed, err := deliveries.Claim(h.t.Context(), h.pool, worker, saturated, perDestination, limit, lease, now)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return claimed
+}
+
+// takeBack frees what dead workers hold, and leases that have ended.
+func (h history) takeBack(now time.Time, dead ...int32) {
+	h.t.Helper()
+	if err := deliveries.TakeBack(h.t.Context(), h.pool, dead, now); err != nil {
+		h.t.Fatal(err)
+	}
 }
 
 // by counts claimed deliveries by destination.
@@ -71,7 +81,7 @@ func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
 	want := []deliveries.Claimed{{
 		ID: dispatch.DeliveryID(event(1), alpha), Attempts: 1, Automatic: 1, Revision: 0, DueAt: next, LeasedUntil: next.Add(lease),
 		Endpoint: &deliveries.Endpoint{
-			ID: alpha, Organization: org, URL: "https://example.org/" + alpha.String(), Headers: []byte("sealed headers"),
+			ID: alpha, Revision: 4, Organization: org, URL: "https://example.org/" + alpha.String(), Headers: []byte("sealed headers"),
 			Secrets: []deliveries.EndpointSecret{
 				{ID: rotated, Sealed: []byte("rotated")},
 				{ID: secretOf(alpha), Sealed: []byte("sealed secret"), ExpiresAt: noon.Add(24 * time.Hour)},
@@ -98,24 +108,30 @@ func TestClaimRespectsLeases(t *testing.T) {
 	steps := []struct {
 		what string
 		at   time.Time
-		live []int32
 		want int
 	}{
-		{"free", noon, []int32{me, peer}, 1},
-		{"held by a live worker", noon.Add(lease - time.Microsecond), []int32{me, peer}, 0},
-		{"held for longer than its lease", noon.Add(lease), []int32{me, peer}, 1},
-		{"held again", noon.Add(lease), []int32{me, peer}, 0},
+		{"free", noon, 1},
+		{"held by a live worker", noon.Add(lease - time.Microsecond), 0},
+		{"held for longer than its lease", noon.Add(lease), 1},
+		{"held again", noon.Add(lease), 0},
 	}
 	for _, step := range steps {
-		claimed, err := deliveries.Claim(t.Context(), h.pool, me, step.live, nil, 10, 10, lease, step.at)
-		if err != nil || len(claimed) != step.want {
-			t.Fatalf("%s: claimed %d (%v), want %d", step.what, len(claimed), err, step.want)
+		if n := len(h.claim(me, 10, 10, step.at)); n != step.want {
+			t.Fatalf("%s: claimed %d, want %d", step.what, n, step.want)
 		}
 	}
 
-	claimed, err := deliveries.Claim(t.Context(), h.pool, peer, []int32{peer}, nil, 10, 10, lease, noon.Add(lease))
-	if err != nil || len(claimed) != 1 {
-		t.Fatalf("of a worker that died: claimed %d (%v), want 1", len(claimed), err)
+	holders, err := deliveries.Holders(t.Context(), h.pool)
+	if err != nil || len(holders) != 1 || holders[0].Worker != me || !holders[0].Ends.Equal(noon.Add(2*lease)) {
+		t.Fatalf("holders %+v (%v), want this worker until its lease ends", holders, err)
+	}
+	held, err := deliveries.Held(t.Context(), h.pool, me, noon.Add(2*lease+time.Second))
+	if err != nil || !slices.Equal(held, []uuid.UUID{id}) {
+		t.Fatalf("held %v (%v), want the delivery", held, err)
+	}
+	h.takeBack(noon.Add(lease), me)
+	if n := len(h.claim(peer, 10, 10, noon.Add(lease))); n != 1 {
+		t.Fatalf("of a worker that died: claimed %d, want 1", n)
 	}
 	if err := deliveries.Release(t.Context(), h.pool, me, []uuid.UUID{id}); err != nil {
 		t.Fatal(err)
@@ -148,9 +164,9 @@ func TestClaimFromTheDispatchersLease(t *testing.T) {
 	if n := len(h.claim(me, 10, 10, noon.Add(time.Second))); n != 0 {
 		t.Fatalf("claimed %d that the dispatcher handed to a live worker", n)
 	}
-	claimed, err := deliveries.Claim(t.Context(), h.pool, me, []int32{me}, nil, 10, 10, lease, noon.Add(time.Second))
-	if err != nil || len(claimed) != 1 {
-		t.Fatalf("claimed %d (%v) that the dispatcher handed to a dead worker, want 1", len(claimed), err)
+	h.takeBack(noon.Add(time.Second), peer)
+	if n := len(h.claim(me, 10, 10, noon.Add(time.Second))); n != 1 {
+		t.Fatalf("claimed %d that the dispatcher handed to a dead worker, want 1", n)
 	}
 }
 
@@ -277,7 +293,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 	for _, worker := range workers {
 		group.Go(func() {
 			for {
-				claimed, err := deliveries.Claim(ctx, h.pool, worker, workers, nil, 5, 7, lease, noon)
+				claimed, err := deliveries.Claim(ctx, h.pool, worker, nil, 5, 7, lease, noon)
 				if err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}

@@ -152,10 +152,11 @@ func (r *row) attempted(e delivery.Attempted) {
 		r.earlier = append(r.earlier, *r.last)
 	}
 	r.last, r.attempts = &e, e.Number
-	if e.Trigger == delivery.Automatic {
-		r.automatic++
-	} else {
+	switch {
+	case e.Trigger != delivery.Automatic:
 		r.replay = uuid.Nil
+	case !e.LostRace():
+		r.automatic++
 	}
 	if e.Status == delivery.StatusPending {
 		r.status, r.completedAt = e.Status, time.Time{}

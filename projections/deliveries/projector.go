@@ -34,7 +34,7 @@ var schema string
 // ReadModel is the read model of deliveries, and the queue of those that are due.
 var ReadModel = projections.ReadModel{
 	Name:    "deliveries",
-	Version: 1,
+	Version: 2, // 2: an attempt that lost its race is no step of the retry schedule
 	Schema:  schema,
 	Filter:  eventstore.Categories(dispatch.Aggregate.Category, delivery.Aggregate.Category, destination.Aggregate.Category),
 	Project: project,

@@ -98,7 +98,7 @@ func TestTwoDriversSendAtOnce(t *testing.T) {
 	h.happens(1, alpha, succeeded(1, alpha, noon), loser)
 	h.Project()
 	want := pending("item/1")
-	want.Status, want.Attempts, want.Automatic, want.Revision = "succeeded", 2, 2, 1
+	want.Status, want.Attempts, want.Automatic, want.Revision = "succeeded", 2, 1, 1
 	want.CompletedAt, want.DueAt, want.AvailableAt = new(noon.Add(2*time.Millisecond)), nil, nil
 	h.wants(1, alpha, want)
 	h.wantsAttempts("1 automatic 200 sealed, 2 automatic 500 sealed 2 was 1")

@@ -27,7 +27,7 @@ var schema string
 // ReadModel is the read model of how destinations answer.
 var ReadModel = projections.ReadModel{
 	Name:    "health",
-	Version: 1,
+	Version: 2, // 2: an attempt that lost its race is no failure of its own
 	Schema:  schema,
 	Filter:  eventstore.Categories(delivery.Aggregate.Category, destination.Aggregate.Category),
 	Project: project,
@@ -53,6 +53,9 @@ func (c *change) attempted(e delivery.Attempted) {
 			last = at
 		}
 		*c = change{created: c.created, deleted: c.deleted, reset: true, succeeded: true, lastSuccessAt: last}
+		return
+	}
+	if e.LostRace() {
 		return
 	}
 	if c.failures == 0 {

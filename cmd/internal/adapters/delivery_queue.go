@@ -2,10 +2,11 @@ package adapters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,91 +17,133 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/command/delivery"
 	"carillon/eventstore"
+	"carillon/projections"
 	"carillon/projections/deliveries"
-	"carillon/projections/sessionlock"
 )
 
 const (
-	// workerClass is the first half of the advisory locks by which workers show that they live.
-	workerClass   = 0x43415249
-	workerRenewal = time.Second // before a lost one is taken again
+	// leaseAge is how old a lease must be before this worker gives it back as one that it has forgotten: what was handed
+	// over just now is on its way into memory.
+	leaseAge = 5 * time.Second
+	// How long a claim waits for the read model: before anything may be claimed, and before what others held is freed.
+	readyPatience = time.Second
+	freePatience  = 50 * time.Millisecond
 )
 
-// DeliveryQueue is delivery.Queue on the read model. The worker that it stands for lives as long as its Postgres
-// session holds an advisory lock: when its process is killed, the lock is gone and others take over its deliveries at
-// once.
+// DeliveryQueue is delivery.Queue on the read model. The worker that it stands for lives as long as a Postgres session
+// of its own holds an advisory lock: when its process is killed, the lock is gone and others take over its deliveries.
 //
-// Nothing is claimed without that lock, nor before the read model has everything that was stored when the lock was
-// taken: a row whose outcome it has not read yet would be sent again.
+// The read model may be behind the event store. So before the first claim, after a failed one, and after the lock was
+// lost, it has to have come to what was recorded by then, and the same before anything that somebody held is freed:
+// else it would be sent again although its outcome is recorded.
 type DeliveryQueue struct {
-	pool    *pgxpool.Pool
-	worker  int32
-	now     func() time.Time
-	reached func(context.Context) error // waits until the read model is there
-	open    atomic.Bool                 // whether deliveries may be claimed
+	pool   *pgxpool.Pool
+	worker *worker
+
+	mu     sync.Mutex // one claim at a time
+	losses int        // of the lock, that were seen
+	sure   bool       // the read model has come to what was recorded at the last of them
+	claims *projections.Settling
+
+	lost  *lost // what others held, while the read model is waited for; nil: nothing
+	frees *projections.Settling
+
+	forgotten []uuid.UUID // what this worker holds and doesn't know of, while the read model is waited for
+	recovers  *projections.Settling
+}
+
+// lost is what was held at a moment by workers that were dead then, or by leases that had ended.
+type lost struct {
+	dead []int32
+	at   time.Time
 }
 
 var _ delivery.Queue = (*DeliveryQueue)(nil)
 
-// NewDeliveryQueue makes the queue of a worker with an identity of its own. reached waits until the read model of
-// deliveries has everything that is stored when it is called.
-func NewDeliveryQueue(pool *pgxpool.Pool, now func() time.Time, reached func(context.Context) error) *DeliveryQueue {
-	return &DeliveryQueue{pool: pool, worker: 1 + rand.Int32N(1<<31-2), now: now, reached: reached} //nolint:gosec // an identity, no secret
+// NewDeliveryQueue makes the queue of a worker with an identity of its own. now is this process's clock, which may be
+// wrong.
+func NewDeliveryQueue(runner *projections.Runner, now func() time.Time) *DeliveryQueue {
+	settling := func() *projections.Settling { return runner.Settling(deliveries.ReadModel) }
+	return &DeliveryQueue{
+		pool: runner.Pool, worker: newWorker(runner.Pool, now), claims: settling(), frees: settling(), recovers: settling(),
+	}
 }
 
-// StayAlive holds the worker's lock until the context ends, and takes it again on a new session when Postgres was away.
+// StayAlive holds the worker's lock until the context ends, and takes it again on a new session when it was lost.
 func (q *DeliveryQueue) StayAlive(ctx context.Context, log *slog.Logger) {
-	for ctx.Err() == nil {
-		if err := q.hold(ctx, log); err != nil && ctx.Err() == nil {
-			log.Warn("this worker's sign of life was lost, renewing it", "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(workerRenewal):
-			}
-		}
-	}
-}
-
-func (q *DeliveryQueue) hold(ctx context.Context, log *slog.Logger) error {
-	session, err := sessionlock.Open(ctx, q.pool, "worker", nil)
-	if err != nil {
-		return err
-	}
-	defer session.Close()
-	if err := session.Lock(ctx, sessionlock.Pair(workerClass, q.worker)); err != nil {
-		return err
-	}
-	held, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-session.Lost():
-			cancel()
-		case <-held.Done():
-		}
-	}()
-	// The lock is kept meanwhile: it also stands for the deliveries that the dispatcher has handed over.
-	for err := q.reached(held); err != nil && held.Err() == nil; err = q.reached(held) {
-		log.Warn("deliveries can't be claimed yet: whether their read model is there can't be told", "error", err)
-		select {
-		case <-held.Done():
-		case <-time.After(workerRenewal):
-		}
-	}
-	q.open.Store(held.Err() == nil)
-	defer q.open.Store(false)
-	<-held.Done()
-	return session.Err()
+	q.worker.stayAlive(ctx, log)
 }
 
 // Worker implements delivery.Queue.
-func (q *DeliveryQueue) Worker() int32 { return q.worker }
+func (q *DeliveryQueue) Worker() (id int32, known bool) { return q.worker.id, q.worker.known() }
+
+// Now implements delivery.Queue.
+func (q *DeliveryQueue) Now() time.Time { return q.worker.now() }
+
+// Holding implements delivery.Queue.
+func (q *DeliveryQueue) Holding() (losses int, sure bool) { return q.worker.holding() }
 
 // Claim implements delivery.Queue.
 func (q *DeliveryQueue) Claim(ctx context.Context, full []uuid.UUID, perDestination, limit int, lease time.Duration) ([]delivery.Job, error) {
-	if !q.open.Load() {
-		return nil, nil
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.ready(ctx); err != nil {
+		return nil, err
 	}
+	claimed, err := q.claim(ctx, full, perDestination, limit, lease)
+	if err != nil {
+		q.sure = false // it may have been carried out, and so may others that Postgres has forgotten
+		q.claims.Again()
+		return nil, err
+	}
+	return q.jobs(claimed), nil
+}
+
+// ready says whether claims may be made: the worker's lock is held, and the read model knows what was recorded until the
+// lock was won, until this process began, or until the last claim that failed.
+func (q *DeliveryQueue) ready(ctx context.Context) error {
+	losses, holding := q.worker.holding()
+	if !holding {
+		return delivery.ErrNotReady
+	}
+	if q.losses != losses {
+		q.losses, q.sure, q.lost, q.forgotten = losses, false, nil, nil
+		q.claims.Again()
+	}
+	if q.sure {
+		return nil
+	}
+	if err := q.claims.Settle(ctx, readyPatience); err != nil {
+		return notReady(err)
+	}
+	q.sure = true
+	return nil
+}
+
+// notReady words it for the deliverer that the read model is behind.
+func notReady(err error) error {
+	if errors.Is(err, projections.ErrBehind) {
+		return delivery.ErrNotReady
+	}
+	return err
+}
+
+func (q *DeliveryQueue) claim(ctx context.Context, full []uuid.UUID, perDestination, limit int, lease time.Duration) ([]deliveries.Claimed, error) {
+	live, err := q.live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(live, q.worker.id) {
+		return nil, delivery.ErrNotReady // Postgres has ended the session, and this process is yet to hear of it
+	}
+	if err := q.takeBack(ctx, live); err != nil {
+		return nil, err
+	}
+	return deliveries.Claim(ctx, q.pool, q.worker.id, full, perDestination, limit, lease, q.Now())
+}
+
+// live lists the workers that hold their locks.
+func (q *DeliveryQueue) live(ctx context.Context) ([]int32, error) {
 	rows, err := q.pool.Query(ctx, `SELECT objid::bigint::int FROM pg_locks
 		WHERE locktype = 'advisory' AND classid = $1::int::oid AND objsubid = 2 AND granted
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, workerClass)
@@ -111,16 +154,84 @@ func (q *DeliveryQueue) Claim(ctx context.Context, full []uuid.UUID, perDestinat
 	if err != nil {
 		return nil, fmt.Errorf("live workers: %w", err)
 	}
-	claimed, err := deliveries.Claim(ctx, q.pool, q.worker, live, full, perDestination, limit, lease, q.now())
+	return live, nil
+}
+
+// takeBack frees what dead workers hold, and leases that have ended. That is rare, and only then the read model has to
+// know first what came of them.
+func (q *DeliveryQueue) takeBack(ctx context.Context, live []int32) error {
+	holders, err := deliveries.Holders(ctx, q.pool)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	now, ended := q.Now(), false
+	ids := make([]int32, len(holders))
+	for i, h := range holders {
+		ids[i] = h.Worker
+		ended = ended || !h.Ends.After(now)
+	}
+	dead := q.worker.dead(ids, live)
+	if len(dead) == 0 && !ended {
+		q.lost = nil
+		return nil
+	}
+	if q.lost == nil {
+		q.lost = &lost{dead: dead, at: now}
+		q.frees.Again()
+	}
+	if err := q.frees.Settle(ctx, freePatience); err != nil {
+		if errors.Is(err, projections.ErrBehind) {
+			return nil // what is free can be claimed all the same
+		}
+		return err
+	}
+	since := q.lost
+	q.lost = nil
+	dead = slices.DeleteFunc(dead, func(id int32) bool { return !slices.Contains(since.dead, id) })
+	return deliveries.TakeBack(ctx, q.pool, dead, since.at)
+}
+
+// Recover implements delivery.Queue.
+func (q *DeliveryQueue) Recover(ctx context.Context, lease time.Duration, known func() map[uuid.UUID]struct{}) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, holding := q.worker.holding(); !holding {
+		return 0, nil
+	}
+	held, err := deliveries.Held(ctx, q.pool, q.worker.id, q.Now().Add(lease-leaseAge))
+	if err != nil {
+		return 0, err
+	}
+	here := known()
+	held = slices.DeleteFunc(held, func(id uuid.UUID) bool { _, is := here[id]; return is })
+	if len(held) == 0 {
+		q.forgotten = nil
+		return 0, nil
+	}
+	// They were attempted, and the read model has yet to hear of it, or they were forgotten.
+	if q.forgotten == nil {
+		q.forgotten = held
+		q.recovers.Again()
+	}
+	if err := q.recovers.Settle(ctx, freePatience); err != nil {
+		if errors.Is(err, projections.ErrBehind) {
+			return 0, nil
+		}
+		return 0, err
+	}
+	held = slices.DeleteFunc(held, func(id uuid.UUID) bool { return !slices.Contains(q.forgotten, id) })
+	q.forgotten = nil
+	return len(held), deliveries.Release(ctx, q.pool, q.worker.id, held)
+}
+
+// jobs makes jobs of claimed rows. Those of one destination share their target, those of one event their body.
+func (q *DeliveryQueue) jobs(claimed []deliveries.Claimed) []delivery.Job {
 	targets, bodies := map[*deliveries.Endpoint]*delivery.Target{}, map[*deliveries.Event]*delivery.Body{}
 	jobs := make([]delivery.Job, len(claimed))
 	for i, c := range claimed {
 		jobs[i] = delivery.Job{
 			ID: c.ID, Target: target(targets, c.Endpoint), Body: body(bodies, c.Event), Attempts: c.Attempts,
-			Replay: c.Replay, LeasedUntil: c.LeasedUntil,
+			Replay: c.Replay, LeasedUntil: c.LeasedUntil, Losses: q.losses,
 		}
 		if c.Replay == uuid.Nil { // then it is pending; what a replay finds is read from the stream
 			jobs[i].Known = &eventstore.Loaded[deliveryaggregate.State]{
@@ -129,12 +240,12 @@ func (q *DeliveryQueue) Claim(ctx context.Context, full []uuid.UUID, perDestinat
 			}
 		}
 	}
-	return jobs, nil
+	return jobs
 }
 
 func target(made map[*deliveries.Endpoint]*delivery.Target, e *deliveries.Endpoint) *delivery.Target {
 	if made[e] == nil {
-		t := &delivery.Target{ID: e.ID, Organization: e.Organization, Enabled: true, URL: e.URL, Headers: e.Headers}
+		t := &delivery.Target{ID: e.ID, Revision: e.Revision, Organization: e.Organization, Enabled: true, URL: e.URL, Headers: e.Headers}
 		for _, s := range e.Secrets {
 			t.Secrets = append(t.Secrets, delivery.SealedSecret{ID: s.ID, Sealed: s.Sealed, ExpiresAt: s.ExpiresAt})
 		}
@@ -154,10 +265,10 @@ func body(made map[*deliveries.Event]*delivery.Body, e *deliveries.Event) *deliv
 
 // NextDue implements delivery.Queue.
 func (q *DeliveryQueue) NextDue(ctx context.Context) (time.Time, bool, error) {
-	return deliveries.NextDue(ctx, q.pool, q.now())
+	return deliveries.NextDue(ctx, q.pool, q.Now())
 }
 
 // Release implements delivery.Queue.
 func (q *DeliveryQueue) Release(ctx context.Context, ids []uuid.UUID) error {
-	return deliveries.Release(ctx, q.pool, q.worker, ids)
+	return deliveries.Release(ctx, q.pool, q.worker.id, ids)
 }

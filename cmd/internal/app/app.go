@@ -29,7 +29,6 @@ import (
 	"carillon/command/webhook"
 	"carillon/eventstore/tail"
 	"carillon/projections"
-	"carillon/projections/deliveries"
 	"carillon/query"
 )
 
@@ -121,9 +120,7 @@ func (a *App) connect() error {
 		Store: a.base.store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: policy}, Prober: sender,
 		Catalog: types, Access: a.Queries, History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
 	}
-	a.queue = adapters.NewDeliveryQueue(a.base.pool, time.Now, func(ctx context.Context) error {
-		return a.runner.Reached(ctx, deliveries.ReadModel)
-	})
+	a.queue = adapters.NewDeliveryQueue(a.runner, time.Now)
 	a.deliverer = &delivery.Deliverer{
 		Store: a.base.store, Queue: a.queue, Vault: secrets, Sender: sender, Limits: delivery.DefaultLimits,
 		Policy: delivery.Policy{

@@ -1,0 +1,305 @@
+package adapters_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	deliveryaggregate "carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/publication"
+	"carillon/cmd/internal/adapters"
+	"carillon/command/delivery"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/nodetest"
+	"carillon/projections"
+	"carillon/projections/deliveries"
+	"carillon/projections/destinations"
+	"carillon/projections/pgtest"
+	"carillon/projections/publications"
+)
+
+const (
+	claimLease    = time.Minute
+	claimPatience = 30 * time.Second // for what takes a worker some seconds
+)
+
+// sending is what deliverers share: the event store, and the read models that they claim from.
+type sending struct {
+	*testing.T
+	pool                      *pgxpool.Pool
+	store                     *esdb.Store
+	runner                    *projections.Runner
+	organization, destination uuid.UUID
+}
+
+func newSending(t *testing.T) *sending {
+	t.Helper()
+	s := &sending{T: t, pool: pgtest.Pool(t), store: nodetest.Start(t), organization: uuid.New(), destination: uuid.New()}
+	if err := projections.Migrate(t.Context(), s.pool); err != nil {
+		t.Fatal(err)
+	}
+	s.runner = &projections.Runner{Pool: s.pool, Store: s.store, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Progress: projections.NewProgress(s.pool)}
+	for _, m := range []projections.ReadModel{destinations.ReadModel, publications.ReadModel, deliveries.ReadModel} {
+		if err := projections.EnsureSchema(t.Context(), s.pool, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.project(destinations.ReadModel)
+	s.project(publications.ReadModel)
+	_, err := destination.Aggregate.Execute(t.Context(), s.store, s.destination, destination.Create{
+		Organization: s.organization, Settings: destination.Settings{Name: "CRM", URL: "https://example.org/"}, SecretID: uuid.New(), At: time.Now(),
+	}, destination.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *sending) project(m projections.ReadModel) (stop func()) {
+	return run(s.T, func(ctx context.Context) error { return s.runner.Project(ctx, m) })
+}
+
+// schedule records a delivery that is due now.
+func (s *sending) schedule() (id uuid.UUID) {
+	s.Helper()
+	event := uuid.New()
+	_, err := publication.Aggregate.Execute(s.Context(), s.store, event, publication.Publish{Published: publication.Published{
+		Organization: s.organization, Type: "news.item.added", Source: "/news", Time: time.Now(), Data: []byte(`{}`),
+	}}, publication.Options{})
+	if err == nil {
+		_, err = dispatch.Aggregate.Execute(s.Context(), s.store, event, dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
+			Publication: event, Event: dispatch.Summary{Type: "news.item.added", Source: "/news", Time: time.Now()}, At: time.Now().UTC(), Deliveries: []dispatch.Scheduled{{Destination: s.destination, Organization: s.organization}},
+		}}, dispatch.Options{})
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return dispatch.DeliveryID(event, s.destination)
+}
+
+func (s *sending) succeed(id uuid.UUID) {
+	s.Helper()
+	_, err := deliveryaggregate.Aggregate.Execute(s.Context(), s.store, id, deliveryaggregate.RecordAttempt{
+		Organization: s.organization, Destination: s.destination, Number: 1, Trigger: deliveryaggregate.Automatic,
+		Outcome: deliveryaggregate.Outcome{ResponseStatus: 204}, At: time.Now(),
+	}, deliveryaggregate.Options{})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// queue is that of one more worker, whose clock is wrong by some time.
+func (s *sending) queue(wrong time.Duration) (q *adapters.DeliveryQueue, die func()) {
+	s.Helper()
+	q = adapters.NewDeliveryQueue(s.runner, func() time.Time { return time.Now().Add(wrong) })
+	die = run(s.T, func(ctx context.Context) error {
+		q.StayAlive(ctx, slog.New(slog.DiscardHandler))
+		return nil
+	})
+	return q, die
+}
+
+// claim claims once, and fails the test on any error but that the queue is not ready.
+func (s *sending) claim(q *adapters.DeliveryQueue) (ids []uuid.UUID, ready bool) {
+	s.Helper()
+	jobs, err := q.Claim(s.Context(), nil, 10, 10, claimLease)
+	if err != nil && !errors.Is(err, delivery.ErrNotReady) {
+		s.Fatal(err)
+	}
+	for _, job := range jobs {
+		ids = append(ids, job.ID)
+	}
+	return ids, err == nil
+}
+
+// claims polls until a worker has claimed exactly one delivery.
+func (s *sending) claims(q *adapters.DeliveryQueue, want uuid.UUID) {
+	s.Helper()
+	for deadline := time.Now().Add(claimPatience); ; {
+		ids, _ := s.claim(q)
+		if len(ids) == 1 && ids[0] == want {
+			return
+		}
+		if len(ids) > 0 || time.Now().After(deadline) {
+			s.Fatalf("claimed %v, want %s", ids, want)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// claimed polls until a worker has claimed so many deliveries.
+func (s *sending) claimed(q *adapters.DeliveryQueue, want int) {
+	s.Helper()
+	got := 0
+	for deadline := time.Now().Add(claimPatience); got < want; {
+		if time.Now().After(deadline) {
+			s.Fatalf("claimed %d, want %d", got, want)
+		}
+		ids, _ := s.claim(q)
+		got += len(ids)
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// loseSessions ends the sessions that hold the workers' locks.
+func (s *sending) loseSessions() {
+	s.Helper()
+	_, err := s.pool.Exec(s.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name LIKE 'carillon worker %'`)
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func TestNothingIsClaimedWithoutTheOwnLock(t *testing.T) {
+	t.Parallel()
+	s := newSending(t)
+	s.project(deliveries.ReadModel)
+	mine, die := s.queue(0)
+	s.claims(mine, s.schedule())
+	waits := s.schedule()
+	die()
+	for range 20 {
+		if ids, ready := s.claim(mine); ready {
+			t.Fatalf("claimed %v without a lock", ids)
+		}
+	}
+	theirs, _ := s.queue(0)
+	s.claims(theirs, waits)
+}
+
+// All workers lose their sessions at the same time, as when Postgres starts again: none is taken for dead. One that
+// really is dead is taken over from within 10 s.
+func TestALostSessionIsNoDeath(t *testing.T) {
+	t.Parallel()
+	s := newSending(t)
+	s.project(deliveries.ReadModel)
+	mine, _ := s.queue(0)
+	theirs, die := s.queue(0)
+	held := s.schedule()
+	s.claims(theirs, held)
+	for range 3 {
+		before, _ := theirs.Holding()
+		s.loseSessions()
+		s.eventuallyHolds(theirs, before+1)
+		for end := time.Now().Add(time.Second); time.Now().Before(end); {
+			if ids, _ := s.claim(mine); len(ids) > 0 {
+				t.Fatalf("%v was taken from a worker that lives", ids)
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+	}
+	die()
+	died := time.Now()
+	s.claims(mine, held)
+	if took := time.Since(died); took < 2*time.Second || took > 10*time.Second {
+		t.Errorf("taken over after %s, want between 3 s and 10 s", took)
+	}
+}
+
+func (s *sending) eventuallyHolds(q *adapters.DeliveryQueue, losses int) {
+	s.Helper()
+	for deadline := time.Now().Add(claimPatience); ; {
+		if n, sure := q.Holding(); n >= losses && sure {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.Fatal("the lock was not taken again")
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// What succeeded is not sent again because the read model has yet to hear of it: neither after a start, nor when a lease
+// has ended, nor when this worker has forgotten what it holds.
+func TestClaimsWaitForTheReadModel(t *testing.T) {
+	t.Parallel()
+	s := newSending(t)
+	stop := s.project(deliveries.ReadModel)
+	mine, _ := s.queue(0)
+	theirs, die := s.queue(0)
+	done, forgotten := s.schedule(), s.schedule()
+	s.claimed(theirs, 2)
+	stop()
+	s.succeed(done)
+	starting, _ := s.queue(0)
+	die()
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); { // dead for more than 3 s
+		if ids, ready := s.claim(starting); ready {
+			t.Fatalf("%v was claimed before the read model was at the head of the start", ids)
+		}
+		if ids, _ := s.claim(mine); len(ids) > 0 {
+			t.Fatalf("%v was taken from a dead worker before the read model knew what came of it", ids)
+		}
+	}
+	s.project(deliveries.ReadModel)
+	s.claims(mine, forgotten)
+	if ids, _ := s.claim(starting); len(ids) > 0 {
+		t.Errorf("claimed %v again", ids)
+	}
+}
+
+func TestAWorkerGivesBackWhatItHasForgotten(t *testing.T) {
+	t.Parallel()
+	s := newSending(t)
+	stop := s.project(deliveries.ReadModel)
+	mine, _ := s.queue(0)
+	known, forgotten, done := s.schedule(), s.schedule(), s.schedule()
+	s.claimed(mine, 3)
+	stop()
+	s.succeed(done)
+	recovered := func() int {
+		n, err := mine.Recover(t.Context(), claimLease+time.Minute, func() map[uuid.UUID]struct{} { return map[uuid.UUID]struct{}{known: {}} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := recovered(); n != 0 {
+		t.Errorf("gave back %d before the read model knew what came of them", n)
+	}
+	s.project(deliveries.ReadModel)
+	for deadline := time.Now().Add(claimPatience); recovered() == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was given back")
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	s.claims(mine, forgotten)
+	if ids, _ := s.claim(mine); len(ids) > 0 {
+		t.Errorf("claimed %v again", ids)
+	}
+}
+
+// Leases are counted by Postgres' clock: a process whose own is wrong neither takes what others hold nor loses its own.
+func TestAWrongClockMovesNoLease(t *testing.T) {
+	t.Parallel()
+	for name, wrong := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSending(t)
+			s.project(deliveries.ReadModel)
+			right, _ := s.queue(0)
+			off, _ := s.queue(wrong)
+			s.claims(right, s.schedule())
+			s.claims(off, s.schedule())
+			for range 20 {
+				for _, q := range []*adapters.DeliveryQueue{right, off} {
+					if ids, _ := s.claim(q); len(ids) > 0 {
+						t.Fatalf("claimed %v, which another worker holds", ids)
+					}
+				}
+			}
+			if _, known := off.Worker(); !known || off.Now().Sub(time.Now()).Abs() > time.Minute {
+				t.Errorf("its time is %s", off.Now())
+			}
+		})
+	}
+}

@@ -1,0 +1,99 @@
+package deliveries
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/projections/column"
+)
+
+// Holder is a worker that holds deliveries.
+type Holder struct {
+	Worker int32
+	Ends   time.Time // the first of its leases
+}
+
+// Holders lists the workers that hold deliveries. It reads two index entries for each.
+func Holders(ctx context.Context, pool *pgxpool.Pool) ([]Holder, error) {
+	var (
+		batch   pgx.Batch
+		holders []Holder
+	)
+	batch.Queue(planByIndex)
+	batch.Queue(holding).Query(func(rows pgx.Rows) (err error) {
+		holders, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Holder])
+		return err
+	})
+	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("holders of deliveries: %w", err)
+	}
+	return holders, nil
+}
+
+const holding = `
+	WITH RECURSIVE workers AS (
+		(SELECT worker, available_at FROM deliveries.due WHERE worker IS NOT NULL ORDER BY worker, available_at LIMIT 1)
+		UNION ALL
+		SELECT n.* FROM workers CROSS JOIN LATERAL (
+			SELECT worker, available_at FROM deliveries.due WHERE worker > workers.worker
+			ORDER BY worker, available_at LIMIT 1) n
+	)
+	SELECT worker, available_at FROM workers`
+
+// TakeBack frees what dead workers hold, and what any worker held for longer than its lease. The read model must know
+// of every attempt that was recorded until now, or what was sent already is sent again.
+func TakeBack(ctx context.Context, pool *pgxpool.Pool, dead []int32, now time.Time) error {
+	var batch pgx.Batch
+	batch.Queue(planByIndex)
+	batch.Queue(`
+		WITH RECURSIVE workers AS (
+			(SELECT worker FROM deliveries.due WHERE worker IS NOT NULL ORDER BY worker LIMIT 1)
+			UNION ALL
+			SELECT n.worker FROM workers CROSS JOIN LATERAL (
+				SELECT worker FROM deliveries.due WHERE worker > workers.worker ORDER BY worker LIMIT 1) n
+		), orphaned AS MATERIALIZED (
+			SELECT held.id FROM workers CROSS JOIN LATERAL (
+				SELECT id FROM deliveries.due WHERE due.worker = workers.worker FOR UPDATE SKIP LOCKED) held
+			WHERE workers.worker = ANY($1::integer[])
+		), expired AS MATERIALIZED (
+			SELECT held.id FROM workers CROSS JOIN LATERAL (
+				SELECT id FROM deliveries.due WHERE due.worker = workers.worker AND available_at <= $2
+				FOR UPDATE SKIP LOCKED) held
+			WHERE workers.worker <> ALL($1::integer[])
+		), lost AS (
+			SELECT id FROM orphaned UNION ALL SELECT id FROM expired
+		)
+		UPDATE deliveries.due SET worker = NULL, available_at = due_at FROM lost WHERE due.id = lost.id`,
+		append([]int32{}, dead...), now) // never NULL, which would match nothing
+	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("take back deliveries: %w", err)
+	}
+	return nil
+}
+
+// Held lists what a worker holds by leases that end before a time.
+func Held(ctx context.Context, pool *pgxpool.Pool, worker int32, before time.Time) ([]uuid.UUID, error) {
+	var (
+		batch pgx.Batch
+		held  []uuid.UUID
+	)
+	batch.Queue(planByIndex)
+	batch.Queue("SELECT id FROM deliveries.due WHERE worker = $1 AND available_at < $2", worker, before).
+		Query(func(rows pgx.Rows) error {
+			var id uuid.UUID
+			_, err := pgx.ForEachRow(rows, []any{column.UUID(&id)}, func() error {
+				held = append(held, id)
+				return nil
+			})
+			return err
+		})
+	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, fmt.Errorf("held deliveries: %w", err)
+	}
+	return held, nil
+}
