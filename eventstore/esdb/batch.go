@@ -140,14 +140,19 @@ func (c *batchCall) wake() {
 }
 
 // abandon forgets an append whose caller waits no longer. A server that has not answered in all the time that any append
-// gets won't answer the others either.
+// gets won't answer the others either, and what it owes would keep them from being sent.
 func (c *batchCall) abandon(p *pending) {
 	c.mu.Lock()
 	p.abandoned = true
 	c.mu.Unlock()
-	if time.Since(p.began) >= callTimeout {
-		c.cancel()
-	}
+	time.AfterFunc(callTimeout-time.Since(p.began), func() {
+		c.mu.Lock()
+		_, owed := c.pending[p.id]
+		c.mu.Unlock()
+		if owed {
+			c.cancel()
+		}
+	})
 }
 
 // send sends what is queued, as far as there is room.

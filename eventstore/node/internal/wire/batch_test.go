@@ -114,7 +114,7 @@ func FuzzParseBatch(f *testing.F) {
 		}
 		f.Add(encoded)
 	}
-	f.Fuzz(func(t *testing.T, encoded []byte) {
+	f.Fuzz(func(_ *testing.T, encoded []byte) {
 		batch, err := ParseBatchRequest(encoded)
 		if err != nil {
 			return
