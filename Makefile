@@ -55,6 +55,10 @@ check: tidy lint sumtypes dead fresh race ## Everything that must hold before a 
 bench: postgres ## Measure (BENCH=regexp, BENCHTIME=2s)
 	$(GO) test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 30m $(BENCHES)
 
+.PHONY: bench-collect
+bench-collect: ## Measure reading pages, on one core (the floor is 800 pages/s)
+	$(GO) test -run '^$$' -bench 'Extract' -cpu 1 -benchtime $(BENCHTIME) ./command/collect/...
+
 .PHONY: generate
 generate: ## Make generated files anew
 	$(GO) generate ./...

@@ -51,6 +51,9 @@ const remarkWindow = 96
 // SplitRemark takes a remark off a title and says what it means. The title is
 // given back whole if nothing would remain.
 func SplitRemark(title string) (string, Remark) {
+	if !strings.ContainsAny(title, "[](*)!:–—|/-") {
+		return title, Remark{} // nothing is set off
+	}
 	for i, re := range remarks {
 		// A remark is at one end, and a title may be long.
 		window, offset := title, 0

@@ -55,14 +55,21 @@ func HTML(text string) string {
 	return strings.TrimSpace(emptyBlocks.ReplaceAllString(quotes(policy().Sanitize(text)), ""))
 }
 
+var (
+	lineEnds        = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+	escapedLineEnds = strings.NewReplacer(`\r\n`, "\n", `\n`, "\n")
+)
+
 // unescapeNewlines: some plugins escape JSON twice and leave "\n" as two
 // characters.
 func unescapeNewlines(text string) string {
-	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
-	if strings.Contains(text, "\n") {
+	if strings.Contains(text, "\r") {
+		text = lineEnds.Replace(text)
+	}
+	if strings.Contains(text, "\n") || !strings.Contains(text, `\`) {
 		return text
 	}
-	return strings.NewReplacer(`\r\n`, "\n", `\n`, "\n").Replace(text)
+	return escapedLineEnds.Replace(text)
 }
 
 func paragraphs(text string) string {

@@ -11,9 +11,6 @@ import (
 //go:embed zones.txt
 var zonesText string
 
-//go:embed countries.txt
-var countriesText string
-
 //go:embed regions.txt
 var regionsText string
 
@@ -32,12 +29,11 @@ type tables struct {
 	zones     []zone
 	byCountry map[string][]zone
 	countries map[string]string // folded name or code → code
-	names     map[string]string // code → English name
 	regions   []region
 }
 
 var loadTables = sync.OnceValue(func() *tables {
-	t := &tables{byCountry: map[string][]zone{}, countries: map[string]string{}, names: map[string]string{}}
+	t := &tables{byCountry: map[string][]zone{}, countries: countryCodes()}
 	for line := range rows(zonesText) {
 		fields := strings.Fields(line)
 		lat, lng := iso6709(fields[1])
@@ -45,13 +41,6 @@ var loadTables = sync.OnceValue(func() *tables {
 		z := zone{fields[0], fields[2], fold(strings.ReplaceAll(city, "_", " ")), lat, lng}
 		t.zones = append(t.zones, z)
 		t.byCountry[z.country] = append(t.byCountry[z.country], z)
-	}
-	for line := range rows(countriesText) {
-		fields := strings.Split(line, "|")
-		t.names[fields[0]] = fields[1]
-		for _, name := range fields {
-			t.countries[fold(name)] = fields[0]
-		}
 	}
 	for line := range rows(regionsText) {
 		fields := strings.Split(line, "|")
@@ -103,7 +92,7 @@ func kilometres(lat1, lng1, lat2, lng2 float64) float64 {
 	return 2 * earth * math.Asin(math.Sqrt(min(a, 1)))
 }
 
-// fold makes names comparable: case and the dots of abbreviations don't count.
+// fold makes names comparable: case, the dots of abbreviations and the shape of apostrophes don't count.
 func fold(s string) string {
-	return strings.ToLower(strings.TrimSpace(strings.ReplaceAll(s, ".", "")))
+	return strings.ToLower(strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(s, ".", ""), "’", "'")))
 }

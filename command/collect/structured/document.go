@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+	"golang.org/x/net/publicsuffix"
 
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
@@ -161,18 +162,19 @@ func textOf(n *html.Node, limit int) string {
 	return b.String()
 }
 
-// domains are the endings by which "tickets.example.com/x" is taken for a URL
-// that lacks its scheme, where "page.html" is a file.
-var domains = map[string]bool{
-	"com": true, "org": true, "net": true, "edu": true, "gov": true, "io": true, "co": true, "info": true, "eu": true,
-	"de": true, "at": true, "ch": true, "fr": true, "it": true, "es": true, "nl": true, "be": true, "dk": true,
-	"se": true, "no": true, "fi": true, "uk": true, "ie": true, "us": true, "ca": true, "au": true, "nz": true,
-}
+// fileEndings are endings of domains that are endings of files far more often.
+var fileEndings = map[string]bool{"pl": true, "py": true, "md": true, "sh": true, "zip": true, "mov": true, "rs": true, "ps": true, "cc": true}
+
+// ampersands are those that were escaped once more than needed.
+var ampersands = strings.NewReplacer("&amp;", "&", "&#038;", "&", "&#38;", "&")
 
 // resolve gives the absolute URL of a reference in the page; nil if it is none
 // of http or https.
 func (d *document) resolve(ref string) *url.URL {
-	ref = strings.TrimSpace(strings.NewReplacer("&amp;", "&", "&#038;", "&", "&#38;", "&").Replace(ref))
+	if strings.Contains(ref, "&") {
+		ref = ampersands.Replace(ref)
+	}
+	ref = strings.TrimSpace(ref)
 	if ref == "" || strings.ContainsAny(ref, "<>\n\"") {
 		return nil
 	}
@@ -186,10 +188,15 @@ func (d *document) resolve(ref string) *url.URL {
 	return u
 }
 
+// isHost: "tickets.example.com/x" is a URL that lacks its scheme, and "page.html" a file.
 func isHost(s string) bool {
-	labels := strings.Split(strings.ToLower(s), ".")
-	return len(labels) > 1 && labels[0] != "" && !strings.Contains(s, " ") &&
-		(labels[0] == "www" && len(labels) > 2 || domains[labels[len(labels)-1]])
+	s = strings.ToLower(s)
+	labels := strings.Split(s, ".")
+	if len(labels) < 2 || labels[0] == "" || strings.Contains(s, " ") {
+		return false
+	}
+	suffix, known := publicsuffix.PublicSuffix(s)
+	return known && suffix != s && (len(labels) > 2 || !fileEndings[labels[1]])
 }
 
 // link is a URL as it is shown, "" for none.

@@ -20,6 +20,9 @@ const (
 	// have. Pictures that are written into a tag make it long and have no parts.
 	longTag  = 64 << 10
 	maxParts = 10_000
+	// leastAttribute is how many bytes of a tag are counted as an attribute. Shorter ones are too few to matter: see
+	// maxParts.
+	leastAttribute = 8
 	// maxToken is how long a text, a script or a tag may be, in bytes.
 	maxToken = 6 << 20
 )
@@ -56,13 +59,9 @@ func weigh(b *budget.Budget, text string) error {
 		nodes, attributes := 1, 0
 		switch kind {
 		case html.StartTagToken, html.SelfClosingTagToken:
-			name, more := z.TagName()
-			tag := atom.Lookup(name)
-			for more {
-				_, _, more = z.TagAttr()
-				attributes++
-			}
-			nodes += again.start(tag)
+			attributes = len(z.Raw()) / leastAttribute
+			name, _ := z.TagName()
+			nodes += again.start(atom.Lookup(name))
 		case html.EndTagToken:
 			name, _ := z.TagName()
 			again.end(atom.Lookup(name))

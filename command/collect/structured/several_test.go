@@ -153,3 +153,17 @@ func TestRDFaDeclarations(t *testing.T) {
 }
 
 func ld(block string) string { return `<script type="application/ld+json">` + block + "</script>" }
+
+// A URL may lack its scheme, and a file is none.
+func TestHostsWithoutAScheme(t *testing.T) {
+	t.Parallel()
+	for ref, want := range map[string]string{
+		"tickets.example.com/1": "https://tickets.example.com/1", "club.tokyo/x": "https://club.tokyo/x", "venue.co.uk": "https://venue.co.uk",
+		"www.venue.rs/x": "https://www.venue.rs/x", "page.html": "https://a.example/page.html", "event.pl": "https://a.example/event.pl",
+		"readme.md": "https://a.example/readme.md", "e/1.2": "https://a.example/e/1.2",
+	} {
+		if got := only(t, "UTC", event(`,"url":"`+ref+`"`)).Details.PrimaryURL; got != want {
+			t.Errorf("%s is %s, want %s", ref, got, want)
+		}
+	}
+}

@@ -148,14 +148,3 @@ func TestParseLength(t *testing.T) {
 		}
 	}
 }
-
-func FuzzParse(f *testing.F) {
-	f.Add("2019-9-13T10-10-30-00", false)
-	f.Add("Monday, July 21st, 2025 at 7 pm", true)
-	f.Fuzz(func(t *testing.T, text string, monthFirst bool) {
-		s, err := timing.Parse(text, monthFirst)
-		if err == nil && (s.Wall.Year() < 1000 || s.HasOffset && !s.HasTime) {
-			t.Errorf("%q is %+v", text, s)
-		}
-	})
-}

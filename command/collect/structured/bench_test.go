@@ -1,0 +1,69 @@
+package structured_test
+
+import (
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"carillon/command/collect/budget"
+	"carillon/command/collect/structured"
+)
+
+// pagesToRead are those of the corpus, or where there is none those of this package.
+func pagesToRead(b *testing.B) (pages []string, size int64) {
+	b.Helper()
+	for _, root := range []string{corpus, "testdata"} {
+		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".html") {
+				return nil //nolint:nilerr // without a corpus there is testdata
+			}
+			page, err := os.ReadFile(path)
+			pages, size = append(pages, string(page)), size+int64(len(page))
+			return err
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(pages) > 0 {
+			break
+		}
+	}
+	return pages, size
+}
+
+// processorTime is what this process has had of processors.
+func processorTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// BenchmarkExtract reads pages in all syntaxes, from their text to observations, on one core.
+func BenchmarkExtract(b *testing.B) {
+	pages, size := pagesToRead(b)
+	u := &url.URL{Scheme: "https", Host: "example.org", Path: "/page"}
+	b.SetBytes(size)
+	b.ReportAllocs()
+	begin := processorTime()
+	for b.Loop() {
+		for _, page := range pages {
+			budget := budget.New(b.Context())
+			root, err := structured.Parse(budget, page)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := structured.Read(budget, structured.Page{URL: u, Root: root, Timezone: "America/Chicago", Now: now}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.N*len(pages))/b.Elapsed().Seconds(), "pages/s")
+	b.ReportMetric(float64(b.N*len(pages))/(processorTime()-begin).Seconds(), "pages/processor-s") // on a busy machine, too
+}
