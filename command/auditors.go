@@ -16,6 +16,9 @@ type IssueAuditorToken struct {
 	ExpiresAt *time.Time // nil: never
 }
 
+// RevokeAuditorToken is an operator's input: a token by its public part.
+type RevokeAuditorToken struct{ TokenID string }
+
 // AuditorTokenIssued answers IssueAuditorToken. Token is the whole token: it can't be shown again.
 type AuditorTokenIssued struct {
 	ID    string
@@ -46,9 +49,9 @@ func (c *Commands) IssueAuditorToken(ctx context.Context, by Caller, in IssueAud
 	}
 }
 
-// RevokeAuditorToken ends a token, named by its public part, at once. Revoking it again changes nothing.
-func (c *Commands) RevokeAuditorToken(ctx context.Context, by Caller, tokenID string) (eventstore.Position, error) {
-	out, err := auditor.Aggregate.Execute(ctx, c.Store, auditor.StreamID(tokenID),
+// RevokeAuditorToken ends a token at once. Revoking it again changes nothing.
+func (c *Commands) RevokeAuditorToken(ctx context.Context, by Caller, in RevokeAuditorToken) (eventstore.Position, error) {
+	out, err := auditor.Aggregate.Execute(ctx, c.Store, auditor.StreamID(in.TokenID),
 		auditor.Revoke{At: c.now()}, auditor.Options{Metadata: by.metadata()})
 	return out.Position, auditorRefusal(err)
 }

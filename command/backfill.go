@@ -29,6 +29,12 @@ type History interface {
 	SubscriptionSettings(ctx context.Context, organization, destination uuid.UUID) (map[uuid.UUID]subscription.Settings, error)
 }
 
+// BackfillDestination is the input of a backfill: a window by the time of the events, both ends included.
+type BackfillDestination struct {
+	Destination  uuid.UUID
+	Since, Until time.Time
+}
+
 // Backfill is what a backfill came to.
 type Backfill struct {
 	EventsScanned     int // events in the window that the destination's subscriptions want
@@ -39,14 +45,14 @@ var errTooMany = errors.New("too many events")
 
 // BackfillDestination makes deliveries of the events in a window that the destination's subscriptions want today and
 // that have none yet. It makes all of them or, where the window holds too many, none.
-func (c *Commands) BackfillDestination(ctx context.Context, by Caller, destination uuid.UUID, since, until time.Time) (Backfill, eventstore.Position, error) {
+func (c *Commands) BackfillDestination(ctx context.Context, by Caller, in BackfillDestination) (Backfill, eventstore.Position, error) {
 	switch {
-	case until.Before(since):
+	case in.Until.Before(in.Since):
 		return Backfill{}, eventstore.Start, refuse(Malformed, "until", "until must not be before since")
-	case until.Sub(since) > MaxBackfillWindow:
+	case in.Until.Sub(in.Since) > MaxBackfillWindow:
 		return Backfill{}, eventstore.Start, refuse(Malformed, "until", "the window must be at most 30 days: run it in parts, the oldest first")
 	}
-	wanted, err := c.wanted(ctx, by, destination, since, until)
+	wanted, err := c.wanted(ctx, by, in)
 	if err != nil {
 		return Backfill{}, eventstore.Start, err
 	}
@@ -81,14 +87,14 @@ func (c *Commands) BackfillDestination(ctx context.Context, by Caller, destinati
 }
 
 // wanted lists what has to be scheduled.
-func (c *Commands) wanted(ctx context.Context, by Caller, destination uuid.UUID, since, until time.Time) ([]dispatch.Schedule, error) {
-	settings, err := c.History.SubscriptionSettings(ctx, by.Organization, destination)
+func (c *Commands) wanted(ctx context.Context, by Caller, in BackfillDestination) ([]dispatch.Schedule, error) {
+	settings, err := c.History.SubscriptionSettings(ctx, by.Organization, in.Destination)
 	if err != nil {
 		return nil, err
 	}
 	var wanted []dispatch.Schedule
 	now := c.now()
-	err = c.History.History(ctx, by.Organization, since, until, func(id uuid.UUID, event dispatch.Summary) error {
+	err = c.History.History(ctx, by.Organization, in.Since, in.Until, func(id uuid.UUID, event dispatch.Summary) error {
 		var matching []uuid.UUID
 		for sub, declaration := range settings {
 			if declaration.Matches(event.Type, event.FeedType, event.FeedID) {
@@ -103,7 +109,7 @@ func (c *Commands) wanted(ctx context.Context, by Caller, destination uuid.UUID,
 		}
 		wanted = append(wanted, dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
 			Publication: id, Event: event, At: now,
-			Deliveries: []dispatch.Scheduled{{Destination: destination, Organization: by.Organization, Subscriptions: matching}},
+			Deliveries: []dispatch.Scheduled{{Destination: in.Destination, Organization: by.Organization, Subscriptions: matching}},
 		}})
 		return nil
 	})

@@ -1,6 +1,6 @@
-// Package command changes things: each exported method of Commands is one use case. A use case checks its input,
-// calls one aggregate through the load–decide–append loop, and answers with the position of what it recorded, so that
-// the caller can wait until readers see it.
+// Package command changes things: each exported method of Commands is one use case. Its input is the struct of the same
+// name. A use case checks its input, calls one aggregate through the load–decide–append loop, and returns what it
+// recorded with its position, so that the caller can answer at once, or wait until readers see it.
 //
 // What goes on by itself (collecting, dispatching, delivering) is in the packages below this one.
 package command
@@ -49,6 +49,13 @@ type Caller struct {
 	Organization uuid.UUID
 	Actor        string    // "key:<id>", "operator", or a process manager's name
 	RequestID    uuid.UUID // correlates what follows from one request
+}
+
+// Written is a thing as a use case has left it: what the event store holds, whatever the read models show by now.
+type Written[S any] struct {
+	ID      uuid.UUID
+	Created bool // of an upsert: it is new
+	eventstore.Loaded[S]
 }
 
 // metadata is what the events of the caller's commands say about their origin.

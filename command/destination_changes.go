@@ -12,8 +12,18 @@ import (
 	"carillon/eventstore"
 )
 
-// DestinationPatch changes a destination; nil fields stay as they are.
-type DestinationPatch struct {
+// ReplaceDestination is the input of a replacement: all that a caller may change but the name.
+type ReplaceDestination struct {
+	ID                    uuid.UUID
+	Name                  string
+	URL                   string
+	Headers               map[string]string
+	DebounceWindowSeconds int
+}
+
+// ReviseDestination is the input of a change. Nil fields stay as they are.
+type ReviseDestination struct {
+	ID                    uuid.UUID
 	ExternalID            *string
 	Name                  *string
 	URL                   *string
@@ -22,55 +32,54 @@ type DestinationPatch struct {
 	Enabled               *bool
 }
 
-// ReplaceDestination makes every mutable field of a destination what the input says. Its name stays.
-func (c *Commands) ReplaceDestination(ctx context.Context, by Caller, id uuid.UUID, in DestinationInput) (eventstore.Position, error) {
-	return c.ReviseDestination(ctx, by, id, in.replacing())
+// ReplaceDestination makes everything that may change of a destination what the input says. Its name stays.
+func (c *Commands) ReplaceDestination(ctx context.Context, by Caller, in ReplaceDestination) (Written[destination.State], error) {
+	return c.ReviseDestination(ctx, by, ReviseDestination{
+		ID: in.ID, Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds,
+	})
 }
 
-// replacing is the patch that makes all of a destination but its name what the input says.
-func (in *DestinationInput) replacing() DestinationPatch {
-	return DestinationPatch{Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds}
+// ReviseDestination changes what the input names. An input that changes nothing records nothing.
+func (c *Commands) ReviseDestination(ctx context.Context, by Caller, in ReviseDestination) (changed Written[destination.State], err error) {
+	if err := c.checkPatch(ctx, in); err != nil {
+		return changed, err
+	}
+	if in.ExternalID == nil {
+		known, err := c.knownDestination(ctx, by, in.ID)
+		if err != nil {
+			return changed, err
+		}
+		return c.reviseDestination(ctx, by, known, false, in)
+	}
+	name := reservation.Name{Scope: by.Organization, ExternalID: *in.ExternalID}
+	err = c.destinationNames().Rename(ctx, by.metadata(), in.ID, name, func(ctx context.Context) (reservation.Renaming, error) {
+		known, err := c.knownDestination(ctx, by, in.ID)
+		old := known.State.Settings.ExternalID
+		return reservation.Renaming{Old: old, Rename: func(ctx context.Context) (err error) {
+			changed, err = c.reviseDestination(ctx, by, known, old != name.ExternalID, in)
+			return err
+		}}, err
+	})
+	return changed, nameRefusal(err, "another destination has externalId %q", name.ExternalID)
 }
 
 // replaceNamed replaces the destination that has the input's name. Where it does not have it any more, it fails with
 // ErrWrongRevision.
-func (c *Commands) replaceNamed(ctx context.Context, by Caller, id uuid.UUID, in DestinationInput) (eventstore.Position, error) {
+func (c *Commands) replaceNamed(ctx context.Context, by Caller, id uuid.UUID, in CreateDestination) (changed Written[destination.State], err error) {
 	known, err := destination.Aggregate.Load(ctx, c.Store, id)
 	switch {
 	case err != nil:
-		return eventstore.Start, err
+		return changed, err
 	case known.State.Status == destination.StatusDeleted || known.State.Settings.ExternalID != in.ExternalID:
-		return eventstore.Start, eventstore.ErrWrongRevision
+		return changed, eventstore.ErrWrongRevision
 	}
-	at, err := c.reviseDestination(ctx, by, id, known, false, in.replacing())
+	changed, err = c.reviseDestination(ctx, by, known, false, ReviseDestination{
+		ID: id, Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds,
+	})
 	if errors.Is(err, destination.ErrUnknown) || errors.Is(err, sealing.ErrShredded) { // deleted right now
 		err = eventstore.ErrWrongRevision
 	}
-	return at, err
-}
-
-// ReviseDestination changes what the patch names. A patch that changes nothing records nothing.
-func (c *Commands) ReviseDestination(ctx context.Context, by Caller, id uuid.UUID, patch DestinationPatch) (at eventstore.Position, err error) {
-	if err := c.checkPatch(ctx, patch); err != nil {
-		return eventstore.Start, err
-	}
-	if patch.ExternalID == nil {
-		known, err := c.knownDestination(ctx, by, id)
-		if err != nil {
-			return eventstore.Start, err
-		}
-		return c.reviseDestination(ctx, by, id, known, false, patch)
-	}
-	name := reservation.Name{Scope: by.Organization, ExternalID: *patch.ExternalID}
-	err = c.destinationNames().Rename(ctx, by.metadata(), id, name, func(ctx context.Context) (reservation.Renaming, error) {
-		known, err := c.knownDestination(ctx, by, id)
-		old := known.State.Settings.ExternalID
-		return reservation.Renaming{Old: old, Rename: func(ctx context.Context) (err error) {
-			at, err = c.reviseDestination(ctx, by, id, known, old != name.ExternalID, patch)
-			return err
-		}}, err
-	})
-	return at, nameRefusal(err, "another destination has externalId %q", name.ExternalID)
+	return changed, err
 }
 
 // knownDestination loads a destination of the caller's organization.
@@ -82,25 +91,25 @@ func (c *Commands) knownDestination(ctx context.Context, by Caller, id uuid.UUID
 	return known, err
 }
 
-// reviseDestination records a patch. Its name is left out, unless the destination is renamed: that is right only at the
+// reviseDestination records a change. Its name is left out, unless the destination is renamed: that is right only at the
 // revision that is known.
-func (c *Commands) reviseDestination(ctx context.Context, by Caller, id uuid.UUID, known eventstore.Loaded[destination.State],
-	rename bool, patch DestinationPatch) (eventstore.Position, error) {
+func (c *Commands) reviseDestination(ctx context.Context, by Caller, known eventstore.Loaded[destination.State],
+	rename bool, in ReviseDestination) (changed Written[destination.State], err error) {
 	command := destination.Revise{
-		Organization: by.Organization, Name: patch.Name, URL: patch.URL,
-		DebounceWindowSeconds: patch.DebounceWindowSeconds, Enabled: patch.Enabled, At: c.now(),
+		Organization: by.Organization, Name: in.Name, URL: in.URL,
+		DebounceWindowSeconds: in.DebounceWindowSeconds, Enabled: in.Enabled, At: c.now(),
 	}
 	if rename {
-		command.ExternalID = patch.ExternalID
+		command.ExternalID = in.ExternalID
 	}
-	if patch.Headers != nil {
-		sealed, err := c.sealHeaders(ctx, id, *patch.Headers)
+	if in.Headers != nil {
+		sealed, err := c.sealHeaders(ctx, in.ID, *in.Headers)
 		if err != nil {
-			return eventstore.Start, destinationError(err)
+			return changed, destinationError(err)
 		}
 		command.Headers = &sealed
 	}
-	out, err := destination.Aggregate.Execute(ctx, c.Store, id, command,
+	out, err := destination.Aggregate.Execute(ctx, c.Store, in.ID, command,
 		destination.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: rename})
-	return out.Position, destinationError(err)
+	return Written[destination.State]{ID: in.ID, Loaded: out.Loaded}, destinationError(err)
 }

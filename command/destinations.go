@@ -22,8 +22,8 @@ const (
 	maxDebounce   = 86400 // seconds
 )
 
-// DestinationInput is a whole destination as a caller describes it.
-type DestinationInput struct {
+// CreateDestination is the input of a create.
+type CreateDestination struct {
 	ExternalID            string // optional
 	Name                  string
 	URL                   string
@@ -31,20 +31,31 @@ type DestinationInput struct {
 	DebounceWindowSeconds int
 }
 
-// CreatedDestination is what the create answer shows beyond the destination itself.
-type CreatedDestination struct {
-	ID         uuid.UUID
-	Validation webhook.Reachability
+// UpsertDestination is the input of a create or replacement by name: its ExternalID is required.
+type UpsertDestination CreateDestination
+
+// DeleteDestination is the input of a deletion.
+type DeleteDestination struct{ ID uuid.UUID }
+
+// RotateSecret is the input of a rotation.
+type RotateSecret struct{ Destination uuid.UUID }
+
+// ExpireSecret names the secret that ends.
+type ExpireSecret struct{ Destination, Secret uuid.UUID }
+
+// ProbedDestination is what a create or upsert shows beyond the destination itself.
+type ProbedDestination struct {
+	Written[destination.State]
+	Validation webhook.Reachability // zero where the destination is not new
 }
 
-// CreateDestination makes a destination with its first secret, and probes its endpoint at the same time.
-func (c *Commands) CreateDestination(ctx context.Context, by Caller, in DestinationInput) (created CreatedDestination, at eventstore.Position, err error) {
+// CreateDestination makes a destination with its first secret, and probes its endpoint.
+func (c *Commands) CreateDestination(ctx context.Context, by Caller, in CreateDestination) (made ProbedDestination, err error) {
 	if err := c.checkDestination(ctx, in); err != nil {
-		return created, eventstore.Start, err
+		return made, err
 	}
 	create := func(ctx context.Context, id uuid.UUID) (err error) {
-		created.ID = id
-		at, err = c.recordDestination(ctx, by, id, in)
+		made.Written, err = c.recordDestination(ctx, by, id, in)
 		return err
 	}
 	if in.ExternalID == "" {
@@ -53,44 +64,43 @@ func (c *Commands) CreateDestination(ctx context.Context, by Caller, in Destinat
 		err = c.destinationNames().Create(ctx, by.metadata(), reservation.Name{Scope: by.Organization, ExternalID: in.ExternalID}, create)
 	}
 	if err != nil {
-		return created, eventstore.Start, nameRefusal(err, "a destination with externalId %q exists already: use PUT to replace it, or another externalId", in.ExternalID)
+		return made, nameRefusal(err, "a destination with externalId %q exists already: use PUT to replace it, or another externalId", in.ExternalID)
 	}
-	created.Validation = c.Prober.Probe(ctx, in.URL)
-	return created, at, nil
+	made.Validation = c.Prober.Probe(ctx, in.URL)
+	return made, nil
 }
 
-// UpsertDestination creates or replaces the destination with the input's externalId; created says which it was. Of
-// many at the same time one creates and the others replace.
-func (c *Commands) UpsertDestination(ctx context.Context, by Caller, in DestinationInput) (d CreatedDestination, created bool, at eventstore.Position, err error) {
-	if err := c.checkDestination(ctx, in); err != nil {
-		return d, false, eventstore.Start, err
+// UpsertDestination creates or replaces the destination with the input's externalId. Of many at the same time one
+// creates and the others replace.
+func (c *Commands) UpsertDestination(ctx context.Context, by Caller, in UpsertDestination) (made ProbedDestination, err error) {
+	whole := CreateDestination(in)
+	if err := c.checkDestination(ctx, whole); err != nil {
+		return made, err
 	}
 	create := func(ctx context.Context, id uuid.UUID) (err error) {
-		d.ID, created = id, true
-		at, err = c.recordDestination(ctx, by, id, in)
+		made.Written, err = c.recordDestination(ctx, by, id, whole)
 		return err
 	}
 	replace := func(ctx context.Context, id uuid.UUID) (err error) {
-		d.ID, created = id, false
-		at, err = c.replaceNamed(ctx, by, id, in)
+		made.Written, err = c.replaceNamed(ctx, by, id, whole)
 		return err
 	}
 	err = c.destinationNames().Upsert(ctx, by.metadata(), reservation.Name{Scope: by.Organization, ExternalID: in.ExternalID}, create, replace)
 	if err != nil {
-		return d, false, eventstore.Start, nameRefusal(err, "")
+		return made, nameRefusal(err, "")
 	}
-	if created {
-		d.Validation = c.Prober.Probe(ctx, in.URL)
+	if made.Created {
+		made.Validation = c.Prober.Probe(ctx, in.URL)
 	}
-	return d, created, at, nil
+	return made, nil
 }
 
 // recordDestination begins the stream of a destination. Where another request began it, it fails with
 // ErrWrongRevision.
-func (c *Commands) recordDestination(ctx context.Context, by Caller, id uuid.UUID, in DestinationInput) (eventstore.Position, error) {
-	at, err := c.recordDestinationAt(ctx, by, id, in)
+func (c *Commands) recordDestination(ctx context.Context, by Caller, id uuid.UUID, in CreateDestination) (made Written[destination.State], err error) {
+	made, err = c.beginDestination(ctx, by, id, in)
 	if !errors.Is(err, eventstore.ErrWrongRevision) && !errors.Is(err, sealing.ErrShredded) {
-		return at, err
+		return made, err
 	}
 	// Where the other's destination was deleted already, the data key of this try came too late to be shredded with it.
 	known, err := destination.Aggregate.Load(ctx, c.Store, id)
@@ -98,22 +108,22 @@ func (c *Commands) recordDestination(ctx context.Context, by Caller, id uuid.UUI
 		err = c.Vault.Shred(ctx, id)
 	}
 	if err != nil {
-		return eventstore.Start, err
+		return made, err
 	}
-	return eventstore.Start, eventstore.ErrWrongRevision
+	return made, eventstore.ErrWrongRevision
 }
 
-func (c *Commands) recordDestinationAt(ctx context.Context, by Caller, id uuid.UUID, in DestinationInput) (eventstore.Position, error) {
+func (c *Commands) beginDestination(ctx context.Context, by Caller, id uuid.UUID, in CreateDestination) (made Written[destination.State], err error) {
 	if err := c.Vault.Create(ctx, id); err != nil {
-		return eventstore.Start, err
+		return made, err
 	}
 	headers, err := c.sealHeaders(ctx, id, in.Headers)
 	if err != nil {
-		return eventstore.Start, err
+		return made, err
 	}
 	secret, err := c.mintSealed(ctx, id)
 	if err != nil {
-		return eventstore.Start, err
+		return made, err
 	}
 	out, err := destination.Aggregate.Execute(ctx, c.Store, id, destination.Create{
 		Organization: by.Organization, SecretID: uuid.New(), Secret: secret, At: c.now(),
@@ -123,49 +133,48 @@ func (c *Commands) recordDestinationAt(ctx context.Context, by Caller, id uuid.U
 	}, destination.Options{
 		Metadata: by.metadata(), Known: &eventstore.Loaded[destination.State]{Revision: eventstore.NoStream}, OnlyKnown: true,
 	})
-	return out.Position, err
+	return Written[destination.State]{ID: id, Created: true, Loaded: out.Loaded}, err
 }
 
-// DeleteDestination ends a destination. Its data key goes at once, and with it all that was sealed for it.
-func (c *Commands) DeleteDestination(ctx context.Context, by Caller, id uuid.UUID) (eventstore.Position, error) {
-	out, err := destination.Aggregate.Execute(ctx, c.Store, id,
-		destination.Delete{Organization: by.Organization, At: c.now()}, destination.Options{Metadata: by.metadata()})
+// DeleteDestination ends a destination. Its data key goes at once, and with it all that was sealed for it. Where the key
+// can't be deleted now, or this process dies before, the cascade of deletions does it.
+func (c *Commands) DeleteDestination(ctx context.Context, by Caller, in DeleteDestination) (Written[destination.State], error) {
+	deleted, err := c.onDestination(ctx, by, in.ID, destination.Delete{Organization: by.Organization, At: c.now()}, nil)
 	if err != nil {
-		return eventstore.Start, destinationError(err)
+		return deleted, err
 	}
-	if err := c.Vault.Shred(ctx, id); err != nil {
-		return eventstore.Start, err
-	}
-	c.destinationNames().Release(ctx, by.metadata(), reservation.Name{Scope: by.Organization, ExternalID: out.State.Settings.ExternalID}, id)
-	return out.Position, nil
+	_ = c.Vault.Shred(ctx, in.ID)
+	c.destinationNames().Release(ctx, by.metadata(), reservation.Name{Scope: by.Organization, ExternalID: deleted.State.Settings.ExternalID}, in.ID)
+	return deleted, nil
 }
 
-// RotateSecret mints a secret; the others that never expired overlap for 24 hours. It returns the destination as this has
-// left it.
-func (c *Commands) RotateSecret(ctx context.Context, by Caller, id uuid.UUID) (destination.State, eventstore.Position, error) {
-	known, err := destination.Aggregate.Load(ctx, c.Store, id)
+// RotateSecret mints a secret; the others that never expired overlap for 24 hours.
+func (c *Commands) RotateSecret(ctx context.Context, by Caller, in RotateSecret) (Written[destination.State], error) {
+	known, err := c.knownDestination(ctx, by, in.Destination)
 	if err != nil {
-		return known.State, eventstore.Start, err
+		return Written[destination.State]{}, err
 	}
-	if !known.State.VisibleTo(by.Organization) {
-		return known.State, eventstore.Start, destinationError(destination.ErrUnknown)
-	}
-	secret, err := c.mintSealed(ctx, id)
+	secret, err := c.mintSealed(ctx, in.Destination)
 	if err != nil {
-		return known.State, eventstore.Start, destinationError(err)
+		return Written[destination.State]{}, destinationError(err)
 	}
-	out, err := destination.Aggregate.Execute(ctx, c.Store, id, destination.Rotate{
+	return c.onDestination(ctx, by, in.Destination, destination.Rotate{
 		Organization: by.Organization, SecretID: uuid.New(), Secret: secret, At: c.now(),
-	}, destination.Options{Metadata: by.metadata(), Known: &known})
-	return out.State, out.Position, destinationError(err)
+	}, &known)
 }
 
-// ExpireSecret retires one secret at once. It returns the destination as this has left it.
-func (c *Commands) ExpireSecret(ctx context.Context, by Caller, id, secret uuid.UUID) (destination.State, eventstore.Position, error) {
-	out, err := destination.Aggregate.Execute(ctx, c.Store, id, destination.ExpireSecret{
-		Organization: by.Organization, SecretID: secret, At: c.now(),
-	}, destination.Options{Metadata: by.metadata()})
-	return out.State, out.Position, destinationError(err)
+// ExpireSecret retires one secret at once.
+func (c *Commands) ExpireSecret(ctx context.Context, by Caller, in ExpireSecret) (Written[destination.State], error) {
+	return c.onDestination(ctx, by, in.Destination, destination.ExpireSecret{
+		Organization: by.Organization, SecretID: in.Secret, At: c.now(),
+	}, nil)
+}
+
+// onDestination runs a command of the destination aggregate. known may be nil.
+func (c *Commands) onDestination(ctx context.Context, by Caller, id uuid.UUID, command destination.Command,
+	known *eventstore.Loaded[destination.State]) (Written[destination.State], error) {
+	out, err := destination.Aggregate.Execute(ctx, c.Store, id, command, destination.Options{Metadata: by.metadata(), Known: known})
+	return Written[destination.State]{ID: id, Loaded: out.Loaded}, destinationError(err)
 }
 
 func destinationError(err error) error {
@@ -213,8 +222,8 @@ func (c *Commands) sealHeaders(ctx context.Context, id uuid.UUID, headers map[st
 	return sealed, err
 }
 
-// CheckConfig applies the rules for a destination's URL and headers, as validate, create, replace and update do.
-func (c *Commands) CheckConfig(ctx context.Context, url string, headers map[string]string) error {
+// checkConfig applies the rules for a destination's URL and headers, as validate, create, replace and update do.
+func (c *Commands) checkConfig(ctx context.Context, url string, headers map[string]string) error {
 	if _, err := c.Guard.CheckURL(ctx, "config.url", url); err != nil {
 		return invalidConfig(ctx, "config.url", err)
 	}
@@ -231,15 +240,15 @@ func invalidConfig(ctx context.Context, field string, err error) error {
 	return &Refusal{Kind: Invalid, Field: field, Message: err.Error(), Err: err}
 }
 
-func (c *Commands) checkDestination(ctx context.Context, in DestinationInput) error {
-	patch := DestinationPatch{Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds}
+func (c *Commands) checkDestination(ctx context.Context, in CreateDestination) error {
+	patch := ReviseDestination{Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds}
 	if in.ExternalID != "" {
 		patch.ExternalID = &in.ExternalID
 	}
 	return c.checkPatch(ctx, patch)
 }
 
-func (c *Commands) checkPatch(ctx context.Context, p DestinationPatch) error {
+func (c *Commands) checkPatch(ctx context.Context, p ReviseDestination) error {
 	if p.ExternalID != nil && *p.ExternalID != "" {
 		if err := CheckExternalID("externalId", *p.ExternalID); err != nil {
 			return err
@@ -254,7 +263,7 @@ func (c *Commands) checkPatch(ctx context.Context, p DestinationPatch) error {
 		return refuse(Malformed, "debounceWindowSeconds", "debounceWindowSeconds must be 0 to %d", maxDebounce)
 	}
 	if p.URL != nil {
-		if err := c.CheckConfig(ctx, *p.URL, nil); err != nil {
+		if err := c.checkConfig(ctx, *p.URL, nil); err != nil {
 			return err
 		}
 	}

@@ -4,36 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
 	"carillon/aggregates/source"
-	"carillon/eventstore"
 )
-
-// Feed is an event feed as its owner and its readers see it. query.Feed has the same fields.
-type Feed struct {
-	ID            uuid.UUID
-	Name          string
-	Description   string
-	Enabled       bool
-	EnabledSource string
-	EnabledReason *string
-	ConfigVersion float64
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
-}
-
-// Association is a source attached to a feed. query.Association has the same fields.
-type Association struct {
-	ID         uuid.UUID
-	FeedID     uuid.UUID
-	SourceType string
-	SourceID   uuid.UUID
-	CreatedAt  time.Time
-}
 
 // CreateFeed is the input of a create.
 type CreateFeed struct {
@@ -60,12 +36,18 @@ type RegisterFeed struct {
 	Name         string
 }
 
-// ShareFeed is an operator's input: who else reads a feed, or does so no longer.
+// ShareFeed is an operator's input: who else reads a feed.
 type ShareFeed struct {
 	FeedType     string
 	FeedID       uuid.UUID
 	Organization uuid.UUID
 }
+
+// UnshareFeed is an operator's input: who reads a feed no longer.
+type UnshareFeed ShareFeed
+
+// DeleteFeed is the input of a deletion.
+type DeleteFeed struct{ ID uuid.UUID }
 
 // AttachSource is the input of an attachment.
 type AttachSource struct {
@@ -83,9 +65,9 @@ type DetachSource struct {
 const defaultConfigVersion = 1
 
 // CreateFeed makes an event feed of the caller's organization.
-func (c *Commands) CreateFeed(ctx context.Context, by Caller, in CreateFeed) (Feed, eventstore.Position, error) {
+func (c *Commands) CreateFeed(ctx context.Context, by Caller, in CreateFeed) (made Written[feed.State], err error) {
 	if err := errors.Join(requireText("name", in.Name), requireText("description", in.Description)); err != nil {
-		return Feed{}, eventstore.Start, first(err)
+		return made, first(err)
 	}
 	enabled, version := true, float64(defaultConfigVersion)
 	if in.Enabled != nil {
@@ -101,19 +83,19 @@ func (c *Commands) CreateFeed(ctx context.Context, by Caller, in CreateFeed) (Fe
 }
 
 // ReviseFeed changes an event feed.
-func (c *Commands) ReviseFeed(ctx context.Context, by Caller, in ReviseFeed) (Feed, eventstore.Position, error) {
+func (c *Commands) ReviseFeed(ctx context.Context, by Caller, in ReviseFeed) (Written[feed.State], error) {
 	revise := feed.Revise{
 		Organization: by.Organization, Name: in.Name, Description: in.Description, Enabled: in.Enabled,
 		By: feed.ByAPI, At: c.now(),
 	}
 	if in.Name != nil {
 		if err := requireText("name", *in.Name); err != nil {
-			return Feed{}, eventstore.Start, err
+			return Written[feed.State]{}, err
 		}
 	}
 	if in.Description != nil {
 		if err := requireText("description", *in.Description); err != nil {
-			return Feed{}, eventstore.Start, err
+			return Written[feed.State]{}, err
 		}
 	}
 	if in.ConfigVersion != nil {
@@ -123,97 +105,73 @@ func (c *Commands) ReviseFeed(ctx context.Context, by Caller, in ReviseFeed) (Fe
 }
 
 // DeleteFeed deletes an event feed with its associations and items. The second time it is not found.
-func (c *Commands) DeleteFeed(ctx context.Context, by Caller, id uuid.UUID) (eventstore.Position, error) {
-	_, at, err := c.onFeed(ctx, by, id, feed.Delete{Organization: by.Organization, At: c.now()})
-	return at, err
+func (c *Commands) DeleteFeed(ctx context.Context, by Caller, in DeleteFeed) (Written[feed.State], error) {
+	return c.onFeed(ctx, by, in.ID, feed.Delete{Organization: by.Organization, At: c.now()})
 }
 
-// RegisterFeed makes a feed known that another system owns, so that it can be shared and pinned. It returns its id.
-func (c *Commands) RegisterFeed(ctx context.Context, by Caller, in RegisterFeed) (uuid.UUID, eventstore.Position, error) {
+// RegisterFeed makes a feed known that another system owns, so that it can be shared and pinned.
+func (c *Commands) RegisterFeed(ctx context.Context, by Caller, in RegisterFeed) (made Written[feed.State], err error) {
 	if !slices.Contains([]string{feed.TypeNews, feed.TypeEvent}, in.FeedType) {
-		return uuid.Nil, eventstore.Start, refuse(Malformed, "feedType", "feedType must be news or event")
+		return made, refuse(Malformed, "feedType", "feedType must be news or event")
 	}
 	if err := requireText("name", in.Name); err != nil {
-		return uuid.Nil, eventstore.Start, err
+		return made, err
 	}
 	if err := c.requireOrganization(ctx, "organizationId", in.Organization); err != nil {
-		return uuid.Nil, eventstore.Start, err
+		return made, err
 	}
 	id := in.ID
 	if id == uuid.Nil {
 		id = uuid.New()
 	}
 	by.Organization = in.Organization
-	_, at, err := c.onFeed(ctx, by, id, feed.Register{Organization: in.Organization, FeedType: in.FeedType, Name: in.Name, At: c.now()})
-	return id, at, err
+	return c.onFeed(ctx, by, id, feed.Register{Organization: in.Organization, FeedType: in.FeedType, Name: in.Name, At: c.now()})
 }
 
 // ShareFeed lets an organization read a feed and get its events. The same again changes nothing.
-func (c *Commands) ShareFeed(ctx context.Context, by Caller, in ShareFeed) (eventstore.Position, error) {
+func (c *Commands) ShareFeed(ctx context.Context, by Caller, in ShareFeed) (Written[feed.State], error) {
 	if err := c.requireOrganization(ctx, "organizationId", in.Organization); err != nil {
-		return eventstore.Start, err
+		return Written[feed.State]{}, err
 	}
-	_, at, err := c.onFeed(ctx, by, in.FeedID, feed.Share{FeedType: in.FeedType, With: in.Organization, At: c.now()})
-	return at, err
+	return c.onFeed(ctx, by, in.FeedID, feed.Share{FeedType: in.FeedType, With: in.Organization, At: c.now()})
 }
 
 // UnshareFeed ends what ShareFeed began.
-func (c *Commands) UnshareFeed(ctx context.Context, by Caller, in ShareFeed) (eventstore.Position, error) {
-	_, at, err := c.onFeed(ctx, by, in.FeedID, feed.Unshare{FeedType: in.FeedType, With: in.Organization, At: c.now()})
-	return at, err
+func (c *Commands) UnshareFeed(ctx context.Context, by Caller, in UnshareFeed) (Written[feed.State], error) {
+	return c.onFeed(ctx, by, in.FeedID, feed.Unshare{FeedType: in.FeedType, With: in.Organization, At: c.now()})
 }
 
 // AttachSource lets a source fill a feed: what is known of it comes in without being published, then it is monitored.
-// Attaching one that is attached answers with the association there is.
-func (c *Commands) AttachSource(ctx context.Context, by Caller, in AttachSource) (Association, eventstore.Position, error) {
+// Attaching one that is attached changes nothing.
+func (c *Commands) AttachSource(ctx context.Context, by Caller, in AttachSource) (attached Written[feed.State], err error) {
 	if !slices.Contains(source.Types(), in.SourceType) {
-		return Association{}, eventstore.Start, refuse(Malformed, "sourceType", "sourceType must be one of %v", source.Types())
+		return attached, refuse(Malformed, "sourceType", "sourceType must be one of %v", source.Types())
 	}
 	known, err := source.Aggregate.Load(ctx, c.Store, in.SourceID)
 	switch {
 	case err != nil:
-		return Association{}, eventstore.Start, err
+		return attached, err
 	case known.State.Status == source.StatusNone:
-		return Association{}, eventstore.Start, refuse(NotFound, "sourceId", "source %s not found", in.SourceID)
+		return attached, refuse(NotFound, "sourceId", "source %s not found", in.SourceID)
 	case known.State.Type != in.SourceType:
-		return Association{}, eventstore.Start, refuse(Invalid, "sourceType", "source %s is of type %s", in.SourceID, known.State.Type)
+		return attached, refuse(Invalid, "sourceType", "source %s is of type %s", in.SourceID, known.State.Type)
 	}
-	out, err := feed.Aggregate.Execute(ctx, c.Store, in.FeedID, feed.AttachSource{
+	return c.onFeed(ctx, by, in.FeedID, feed.AttachSource{
 		Organization: by.Organization, AssociationID: uuid.New(), SourceID: in.SourceID, SourceType: in.SourceType, At: c.now(),
-	}, feed.Options{Metadata: by.metadata()})
-	if err != nil {
-		return Association{}, eventstore.Start, feedRefusal(err)
-	}
-	a, _ := out.State.SourceAssociation(in.SourceID)
-	return Association{ID: a.ID, FeedID: in.FeedID, SourceType: a.SourceType, SourceID: a.SourceID, CreatedAt: a.At}, out.Position, nil
+	})
 }
 
 // DetachSource ends an association. Items that no other source of the feed carries leave it.
-func (c *Commands) DetachSource(ctx context.Context, by Caller, in DetachSource) (eventstore.Position, error) {
-	_, at, err := c.onFeed(ctx, by, in.FeedID, feed.DetachSource{
+func (c *Commands) DetachSource(ctx context.Context, by Caller, in DetachSource) (Written[feed.State], error) {
+	return c.onFeed(ctx, by, in.FeedID, feed.DetachSource{
 		Organization: by.Organization, AssociationID: in.AssociationID, At: c.now(),
 	})
-	return at, err
 }
 
 // onFeed runs a command of the feed aggregate.
-func (c *Commands) onFeed(ctx context.Context, by Caller, id uuid.UUID, command feed.Command) (Feed, eventstore.Position, error) {
+func (c *Commands) onFeed(ctx context.Context, by Caller, id uuid.UUID, command feed.Command) (Written[feed.State], error) {
 	out, err := feed.Aggregate.Execute(ctx, c.Store, id, command, feed.Options{Metadata: by.metadata()})
-	if err != nil {
-		return Feed{}, eventstore.Start, feedRefusal(err)
-	}
-	return feedOf(id, out.State), out.Position, nil
-}
-
-func feedOf(id uuid.UUID, s feed.State) Feed {
-	f := Feed{
-		ID: id, Name: s.Settings.Name, Description: s.Settings.Description, Enabled: s.Status == feed.StatusEnabled, EnabledSource: s.EnabledBy,
-		ConfigVersion: s.Settings.Config.Version, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
-	}
-	if s.EnabledReason != "" {
-		f.EnabledReason = &s.EnabledReason
-	}
-	return f
+	return Written[feed.State]{ID: id, Loaded: out.Loaded}, feedRefusal(err)
 }
 
 func feedRefusal(err error) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/feed"
 	"carillon/aggregates/item"
 	"carillon/aggregates/organization"
 	"carillon/command"
@@ -49,13 +50,13 @@ func (f *feedSide) organization(name string) command.Caller {
 	return command.Caller{Organization: id, Actor: "key:test", RequestID: uuid.New()}
 }
 
-func (f *feedSide) feed() command.Feed {
+func (f *feedSide) feed() command.Written[feed.State] {
 	f.t.Helper()
-	feed, _, err := f.CreateFeed(f.t.Context(), f.by, command.CreateFeed{Name: "Concerts", Description: "In town"})
+	concerts, err := f.CreateFeed(f.t.Context(), f.by, command.CreateFeed{Name: "Concerts", Description: "In town"})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return feed
+	return concerts
 }
 
 func (f *feedSide) site() uuid.UUID {
@@ -162,44 +163,47 @@ func TestRegisterSource(t *testing.T) {
 			}
 		})
 	}
-	_, err := f.CollectSource(t.Context(), operator, uuid.New())
+	_, err := f.CollectSource(t.Context(), operator, command.CollectSource{Source: uuid.New()})
 	refused(t, err, command.NotFound, "")
 }
 
 func TestFeedsFromCreateToDelete(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
-	feed := f.feed()
-	want := command.Feed{
-		ID: feed.ID, Name: "Concerts", Description: "In town", Enabled: true, EnabledSource: "system", ConfigVersion: 1, CreatedAt: noon, UpdatedAt: noon,
+	concerts := f.feed()
+	want := feed.State{
+		Organization: f.org, FeedType: feed.TypeEvent, Status: feed.StatusEnabled, EnabledBy: feed.BySystem,
+		Settings:  feed.Settings{Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}},
+		CreatedAt: noon, UpdatedAt: noon,
 	}
-	if diff := cmp.Diff(want, feed); diff != "" {
+	if diff := cmp.Diff(want, concerts.State); diff != "" {
 		t.Errorf("created (-want +got):\n%s", diff)
 	}
 	name, off, version := "Gigs", false, 2.0
 	later := noon.Add(time.Hour)
 	f.Now = func() time.Time { return later.Add(time.Nanosecond) }
-	revised, _, err := f.ReviseFeed(t.Context(), f.by, command.ReviseFeed{ID: feed.ID, Name: &name, Enabled: &off, ConfigVersion: &version})
+	revised, err := f.ReviseFeed(t.Context(), f.by, command.ReviseFeed{ID: concerts.ID, Name: &name, Enabled: &off, ConfigVersion: &version})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Name, want.Enabled, want.EnabledSource, want.ConfigVersion, want.UpdatedAt = "Gigs", false, "api", 2, later
-	if diff := cmp.Diff(want, revised); diff != "" {
+	want.Status, want.EnabledBy, want.UpdatedAt = feed.StatusDisabled, feed.ByAPI, later
+	want.Settings.Name, want.Settings.Config.Version = "Gigs", 2
+	if diff := cmp.Diff(want, revised.State); diff != "" {
 		t.Errorf("revised (-want +got):\n%s", diff)
 	}
-	if _, err := f.DeleteFeed(t.Context(), f.by, feed.ID); err != nil {
+	if _, err := f.DeleteFeed(t.Context(), f.by, command.DeleteFeed{ID: concerts.ID}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.DeleteFeed(t.Context(), f.by, feed.ID)
+	_, err = f.DeleteFeed(t.Context(), f.by, command.DeleteFeed{ID: concerts.ID})
 	refused(t, err, command.NotFound, "")
-	_, _, err = f.ReviseFeed(t.Context(), f.by, command.ReviseFeed{ID: feed.ID})
+	_, err = f.ReviseFeed(t.Context(), f.by, command.ReviseFeed{ID: concerts.ID})
 	refused(t, err, command.NotFound, "")
 }
 
 func TestFeedTexts(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
-	feed := f.feed()
+	concerts := f.feed()
 	empty, zero := "", "a\x00b"
 	for _, tt := range []struct {
 		create command.CreateFeed
@@ -211,10 +215,10 @@ func TestFeedTexts(t *testing.T) {
 		{command.CreateFeed{Name: zero, Description: "D"}, command.ReviseFeed{Name: &zero}, "name"},
 		{command.CreateFeed{Name: "N", Description: "\xff"}, command.ReviseFeed{Description: &zero}, "description"},
 	} {
-		_, _, err := f.CreateFeed(t.Context(), f.by, tt.create)
+		_, err := f.CreateFeed(t.Context(), f.by, tt.create)
 		refused(t, err, command.Malformed, tt.field)
-		tt.revise.ID = feed.ID
-		_, _, err = f.ReviseFeed(t.Context(), f.by, tt.revise)
+		tt.revise.ID = concerts.ID
+		_, err = f.ReviseFeed(t.Context(), f.by, tt.revise)
 		refused(t, err, command.Malformed, tt.field)
 	}
 }
@@ -222,19 +226,19 @@ func TestFeedTexts(t *testing.T) {
 func TestSharedFeedsAreReadNotChanged(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
-	feed := f.feed()
-	share := command.ShareFeed{FeedType: "event", FeedID: feed.ID, Organization: f.reader.Organization}
-	_, err := f.DeleteFeed(t.Context(), f.reader, feed.ID)
+	concerts := f.feed()
+	share := command.ShareFeed{FeedType: "event", FeedID: concerts.ID, Organization: f.reader.Organization}
+	_, err := f.DeleteFeed(t.Context(), f.reader, command.DeleteFeed{ID: concerts.ID})
 	refused(t, err, command.NotFound, "")
 	if _, err := f.ShareFeed(t.Context(), operator, share); err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.DeleteFeed(t.Context(), f.reader, feed.ID)
+	_, err = f.DeleteFeed(t.Context(), f.reader, command.DeleteFeed{ID: concerts.ID})
 	refused(t, err, command.Forbidden, "")
-	if _, err := f.UnshareFeed(t.Context(), operator, share); err != nil {
+	if _, err := f.UnshareFeed(t.Context(), operator, command.UnshareFeed(share)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.DeleteFeed(t.Context(), f.reader, feed.ID)
+	_, err = f.DeleteFeed(t.Context(), f.reader, command.DeleteFeed{ID: concerts.ID})
 	refused(t, err, command.NotFound, "")
 	share.Organization = uuid.New()
 	_, err = f.ShareFeed(t.Context(), operator, share)
@@ -249,8 +253,8 @@ func TestRegisterFeed(t *testing.T) {
 	f := onFeeds(t)
 	in := command.RegisterFeed{ID: uuid.New(), FeedType: "news", Organization: f.org, Name: "Local news"}
 	for range 2 { // the same again changes nothing
-		if id, _, err := f.RegisterFeed(t.Context(), operator, in); err != nil || id != in.ID {
-			t.Fatalf("id %s, %v", id, err)
+		if made, err := f.RegisterFeed(t.Context(), operator, in); err != nil || made.ID != in.ID {
+			t.Fatalf("id %s, %v", made.ID, err)
 		}
 	}
 	for name, tt := range map[string]struct {
@@ -266,7 +270,7 @@ func TestRegisterFeed(t *testing.T) {
 	} {
 		other := in
 		tt.change(&other)
-		_, _, err := f.RegisterFeed(t.Context(), operator, other)
+		_, err := f.RegisterFeed(t.Context(), operator, other)
 		t.Log(name)
 		refused(t, err, tt.kind, tt.field)
 	}
@@ -275,15 +279,19 @@ func TestRegisterFeed(t *testing.T) {
 func TestAttachAndDetach(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
-	feed, site := f.feed(), f.site()
-	in := command.AttachSource{FeedID: feed.ID, SourceType: "site", SourceID: site}
-	first, _, err := f.AttachSource(t.Context(), f.by, in)
+	concerts, site := f.feed(), f.site()
+	in := command.AttachSource{FeedID: concerts.ID, SourceType: "site", SourceID: site}
+	first, err := f.AttachSource(t.Context(), f.by, in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := command.Association{ID: first.ID, FeedID: feed.ID, SourceType: "site", SourceID: site, CreatedAt: noon}
-	again, _, err := f.AttachSource(t.Context(), f.by, in)
-	if diff := cmp.Diff([]command.Association{want, want}, []command.Association{first, again}); diff != "" || err != nil {
+	if len(first.State.Associations) != 1 {
+		t.Fatalf("associations: %+v, want one", first.State.Associations)
+	}
+	association := first.State.Associations[0].ID
+	want := []feed.Association{{ID: association, SourceType: "site", SourceID: site, At: noon}}
+	again, err := f.AttachSource(t.Context(), f.by, in)
+	if diff := cmp.Diff([][]feed.Association{want, want}, [][]feed.Association{first.State.Associations, again.State.Associations}); diff != "" || err != nil {
 		t.Errorf("associations (-want +got), %v:\n%s", err, diff)
 	}
 	for _, tt := range []struct {
@@ -291,30 +299,30 @@ func TestAttachAndDetach(t *testing.T) {
 		kind  command.Kind
 		field string
 	}{
-		{command.AttachSource{FeedID: feed.ID, SourceType: "rss", SourceID: site}, command.Malformed, "sourceType"},
-		{command.AttachSource{FeedID: feed.ID, SourceType: "sitemap", SourceID: site}, command.Invalid, "sourceType"},
-		{command.AttachSource{FeedID: feed.ID, SourceType: "site", SourceID: uuid.New()}, command.NotFound, "sourceId"},
+		{command.AttachSource{FeedID: concerts.ID, SourceType: "rss", SourceID: site}, command.Malformed, "sourceType"},
+		{command.AttachSource{FeedID: concerts.ID, SourceType: "sitemap", SourceID: site}, command.Invalid, "sourceType"},
+		{command.AttachSource{FeedID: concerts.ID, SourceType: "site", SourceID: uuid.New()}, command.NotFound, "sourceId"},
 		{command.AttachSource{FeedID: uuid.New(), SourceType: "site", SourceID: site}, command.NotFound, ""},
 	} {
-		_, _, err := f.AttachSource(t.Context(), f.by, tt.in)
+		_, err := f.AttachSource(t.Context(), f.by, tt.in)
 		refused(t, err, tt.kind, tt.field)
 	}
-	_, err = f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: feed.ID, AssociationID: site}) // the source's id, not the association's
+	_, err = f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: concerts.ID, AssociationID: site}) // the source's id, not the association's
 	refused(t, err, command.NotFound, "")
-	if _, err := f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: feed.ID, AssociationID: first.ID}); err != nil {
+	if _, err := f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: concerts.ID, AssociationID: association}); err != nil {
 		t.Error(err)
 	}
-	_, err = f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: feed.ID, AssociationID: first.ID})
+	_, err = f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: concerts.ID, AssociationID: association})
 	refused(t, err, command.NotFound, "")
 }
 
 func TestGiveFeedback(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
-	feed, happening := f.feed(), uuid.New()
-	id := item.ID(feed.ID, happening)
-	f.add(feed.ID, happening)
-	in := command.GiveFeedback{FeedID: feed.ID, ItemID: id, Rating: "positive", Comment: strings.Repeat("é", 5000)}
+	concerts, happening := f.feed(), uuid.New()
+	id := item.ID(concerts.ID, happening)
+	f.add(concerts.ID, happening)
+	in := command.GiveFeedback{FeedID: concerts.ID, ItemID: id, Rating: "positive", Comment: strings.Repeat("é", 5000)}
 	given := map[uuid.UUID]bool{}
 	for range 2 {
 		feedback, _, err := f.GiveFeedback(t.Context(), f.by, in)
@@ -346,7 +354,7 @@ func TestGiveFeedback(t *testing.T) {
 		_, _, err := f.GiveFeedback(t.Context(), tt.by, other)
 		refused(t, err, tt.kind, tt.field)
 	}
-	share := command.ShareFeed{FeedType: "event", FeedID: feed.ID, Organization: f.reader.Organization}
+	share := command.ShareFeed{FeedType: "event", FeedID: concerts.ID, Organization: f.reader.Organization}
 	if _, err := f.ShareFeed(t.Context(), operator, share); err != nil {
 		t.Fatal(err)
 	}
@@ -370,22 +378,22 @@ func (f *feedSide) add(feed, happening uuid.UUID) {
 func TestStoreGone(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
-	feed, site := f.feed(), f.site()
+	concerts, site := f.feed(), f.site()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	calls := map[string]func() error{
 		"create": func() error {
-			_, _, err := f.CreateFeed(ctx, f.by, command.CreateFeed{Name: "N", Description: "D"})
+			_, err := f.CreateFeed(ctx, f.by, command.CreateFeed{Name: "N", Description: "D"})
 			return err
 		},
-		"revise": func() error { _, _, err := f.ReviseFeed(ctx, f.by, command.ReviseFeed{ID: feed.ID}); return err },
-		"delete": func() error { _, err := f.DeleteFeed(ctx, f.by, feed.ID); return err },
+		"revise": func() error { _, err := f.ReviseFeed(ctx, f.by, command.ReviseFeed{ID: concerts.ID}); return err },
+		"delete": func() error { _, err := f.DeleteFeed(ctx, f.by, command.DeleteFeed{ID: concerts.ID}); return err },
 		"attach": func() error {
-			_, _, err := f.AttachSource(ctx, f.by, command.AttachSource{FeedID: feed.ID, SourceType: "site", SourceID: site})
+			_, err := f.AttachSource(ctx, f.by, command.AttachSource{FeedID: concerts.ID, SourceType: "site", SourceID: site})
 			return err
 		},
 		"feedback": func() error {
-			_, _, err := f.GiveFeedback(ctx, f.by, command.GiveFeedback{FeedID: feed.ID, Rating: "neutral"})
+			_, _, err := f.GiveFeedback(ctx, f.by, command.GiveFeedback{FeedID: concerts.ID, Rating: "neutral"})
 			return err
 		},
 		"key": func() error {
@@ -393,7 +401,7 @@ func TestStoreGone(t *testing.T) {
 			return err
 		},
 		"share": func() error {
-			_, err := f.ShareFeed(ctx, operator, command.ShareFeed{FeedType: "event", FeedID: feed.ID, Organization: f.org})
+			_, err := f.ShareFeed(ctx, operator, command.ShareFeed{FeedType: "event", FeedID: concerts.ID, Organization: f.org})
 			return err
 		},
 	}

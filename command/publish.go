@@ -19,8 +19,8 @@ const (
 	maxEventData    = 512 << 10 // bytes; the store takes 1 MiB an append, metadata included
 )
 
-// EventInput is an event to be published.
-type EventInput struct {
+// Publish is an event to be published.
+type Publish struct {
 	ID           uuid.UUID // zero: a new one. The same id is published once
 	Type         string
 	Source       string // URI reference
@@ -33,7 +33,7 @@ type EventInput struct {
 }
 
 // Publish records an event, from where it is dispatched to whoever subscribed. Repeating an id records nothing.
-func (c *Commands) Publish(ctx context.Context, by Caller, in EventInput) (uuid.UUID, eventstore.Position, error) {
+func (c *Commands) Publish(ctx context.Context, by Caller, in Publish) (uuid.UUID, eventstore.Position, error) {
 	if err := c.checkEvent(&in); err != nil {
 		return in.ID, eventstore.Start, err
 	}
@@ -54,7 +54,7 @@ func (c *Commands) Publish(ctx context.Context, by Caller, in EventInput) (uuid.
 	return in.ID, out.Position, err
 }
 
-func (c *Commands) checkEvent(in *EventInput) error {
+func (c *Commands) checkEvent(in *Publish) error {
 	if in.ID == uuid.Nil {
 		in.ID = uuid.New()
 	}

@@ -10,8 +10,8 @@ import (
 	"carillon/eventstore"
 )
 
-// ReplayInput names a delivery as the read model knows it.
-type ReplayInput struct {
+// ReplayDelivery names a delivery as the read model knows it.
+type ReplayDelivery struct {
 	Delivery    uuid.UUID
 	Destination uuid.UUID
 	FeedType    string // of its event; empty: no feed
@@ -19,7 +19,7 @@ type ReplayInput struct {
 }
 
 // ReplayDelivery asks for one more attempt of a delivery that has come to its end. It returns the id of the run.
-func (c *Commands) ReplayDelivery(ctx context.Context, by Caller, in ReplayInput) (uuid.UUID, eventstore.Position, error) {
+func (c *Commands) ReplayDelivery(ctx context.Context, by Caller, in ReplayDelivery) (uuid.UUID, eventstore.Position, error) {
 	if in.FeedID != uuid.Nil {
 		readable, err := c.Access.Readable(ctx, by.Organization, in.FeedType, in.FeedID)
 		if err != nil {

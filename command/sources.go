@@ -26,6 +26,9 @@ type RegisterSource struct {
 	Timezone string // IANA; what dates mean that name no zone; may be empty
 }
 
+// CollectSource is an operator's input.
+type CollectSource struct{ Source uuid.UUID }
+
 // handlePattern allows what the four platforms allow in names and numeric ids, with or without the leading "@".
 var handlePattern = regexp.MustCompile(`^@?[A-Za-z0-9._-]{1,100}$`)
 
@@ -43,8 +46,8 @@ func (c *Commands) RegisterSource(ctx context.Context, by Caller, in RegisterSou
 }
 
 // CollectSource asks for a collection as soon as a collector is free.
-func (c *Commands) CollectSource(ctx context.Context, by Caller, id uuid.UUID) (eventstore.Position, error) {
-	out, err := source.Aggregate.Execute(ctx, c.Store, id,
+func (c *Commands) CollectSource(ctx context.Context, by Caller, in CollectSource) (eventstore.Position, error) {
+	out, err := source.Aggregate.Execute(ctx, c.Store, in.Source,
 		source.Request{At: c.now()}, source.Options{Metadata: by.metadata()})
 	if errors.Is(err, source.ErrUnknown) {
 		return out.Position, &Refusal{Kind: NotFound, Message: "source not found", Err: err}

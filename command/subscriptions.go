@@ -14,170 +14,193 @@ import (
 	"carillon/eventstore"
 )
 
-// SubscriptionPatch changes a subscription; nil fields stay as they are. Feeds, where given, replaces the pins.
-type SubscriptionPatch struct {
-	ExternalID *string
-	EventTypes []string
-	ScopeKind  *string
-	FeedType   *string
-	Feeds      *[]subscription.Pin
-	Active     *bool
+// CreateSubscription is the input of a create.
+type CreateSubscription struct {
+	Destination uuid.UUID
+	Settings    subscription.Settings // ExternalID is optional
 }
+
+// UpsertSubscription is the input of a create or replacement by name: the settings' ExternalID is required.
+type UpsertSubscription CreateSubscription
+
+// ReplaceSubscription is the input of a replacement. The name stays, whatever the settings say.
+type ReplaceSubscription struct {
+	Destination uuid.UUID
+	ID          uuid.UUID
+	Settings    subscription.Settings
+}
+
+// ReviseSubscription is the input of a change. Nil fields stay as they are. Feeds, where given, replaces the pins.
+type ReviseSubscription struct {
+	Destination uuid.UUID
+	ID          uuid.UUID
+	ExternalID  *string
+	EventTypes  []string
+	ScopeKind   *string
+	FeedType    *string
+	Feeds       *[]subscription.Pin
+	Active      *bool
+}
+
+// DeleteSubscription is the input of a deletion.
+type DeleteSubscription struct{ Destination, ID uuid.UUID }
 
 // CreateSubscription subscribes a destination.
-func (c *Commands) CreateSubscription(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Settings) (id uuid.UUID, at eventstore.Position, err error) {
-	if err := c.checkSettings(ctx, by, dest, d); err != nil {
-		return uuid.Nil, eventstore.Start, err
+func (c *Commands) CreateSubscription(ctx context.Context, by Caller, in CreateSubscription) (made Written[subscription.State], err error) {
+	if err := c.checkSettings(ctx, by, in); err != nil {
+		return made, err
 	}
-	create := func(ctx context.Context, made uuid.UUID) (err error) {
-		id = made
-		at, err = c.recordSubscription(ctx, by, id, dest, d)
+	create := func(ctx context.Context, id uuid.UUID) (err error) {
+		made, err = c.recordSubscription(ctx, by, id, in)
 		return err
 	}
-	if d.ExternalID == "" {
+	if name := in.Settings.ExternalID; name == "" {
 		err = create(ctx, uuid.New())
 	} else {
-		err = c.subscriptionNames().Create(ctx, by.metadata(), reservation.Name{Scope: dest, ExternalID: d.ExternalID}, create)
+		err = c.subscriptionNames().Create(ctx, by.metadata(), reservation.Name{Scope: in.Destination, ExternalID: name}, create)
 	}
-	return id, at, nameRefusal(err, "this destination has a subscription with externalId %q already: use PUT to replace it, or another externalId", d.ExternalID)
+	return made, nameRefusal(err, "this destination has a subscription with externalId %q already: use PUT to replace it, or another externalId", in.Settings.ExternalID)
 }
 
-// UpsertSubscription creates or replaces the subscription with the settings' externalId; created says which.
-func (c *Commands) UpsertSubscription(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Settings) (id uuid.UUID, created bool, at eventstore.Position, err error) {
-	if err := c.checkSettings(ctx, by, dest, d); err != nil {
-		return uuid.Nil, false, eventstore.Start, err
+// UpsertSubscription creates or replaces the subscription with the settings' externalId.
+func (c *Commands) UpsertSubscription(ctx context.Context, by Caller, in UpsertSubscription) (made Written[subscription.State], err error) {
+	whole := CreateSubscription(in)
+	if err := c.checkSettings(ctx, by, whole); err != nil {
+		return made, err
 	}
-	create := func(ctx context.Context, made uuid.UUID) (err error) {
-		id, created = made, true
-		at, err = c.recordSubscription(ctx, by, id, dest, d)
+	create := func(ctx context.Context, id uuid.UUID) (err error) {
+		made, err = c.recordSubscription(ctx, by, id, whole)
 		return err
 	}
-	replace := func(ctx context.Context, found uuid.UUID) (err error) {
-		id, created = found, false
-		at, err = c.replaceNamedSubscription(ctx, by, dest, id, d)
+	replace := func(ctx context.Context, id uuid.UUID) (err error) {
+		made, err = c.replaceNamedSubscription(ctx, by, id, whole)
 		return err
 	}
-	err = c.subscriptionNames().Upsert(ctx, by.metadata(), reservation.Name{Scope: dest, ExternalID: d.ExternalID}, create, replace)
-	return id, created, at, nameRefusal(err, "")
+	name := reservation.Name{Scope: in.Destination, ExternalID: in.Settings.ExternalID}
+	err = c.subscriptionNames().Upsert(ctx, by.metadata(), name, create, replace)
+	return made, nameRefusal(err, "")
 }
 
 // recordSubscription begins the stream of a subscription. Where another request began it, it fails with
 // ErrWrongRevision.
-func (c *Commands) recordSubscription(ctx context.Context, by Caller, id, dest uuid.UUID, d subscription.Settings) (eventstore.Position, error) {
+func (c *Commands) recordSubscription(ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription) (Written[subscription.State], error) {
 	out, err := subscription.Aggregate.Execute(ctx, c.Store, id, subscription.Create{
-		Organization: by.Organization, Destination: dest, Settings: d, At: c.now(),
+		Organization: by.Organization, Destination: in.Destination, Settings: in.Settings, At: c.now(),
 	}, subscription.Options{
 		Metadata: by.metadata(), Known: &eventstore.Loaded[subscription.State]{Revision: eventstore.NoStream}, OnlyKnown: true,
 	})
-	return out.Position, subscriptionError(err)
+	return Written[subscription.State]{ID: id, Created: true, Loaded: out.Loaded}, subscriptionError(err)
 }
 
 // replaceNamedSubscription replaces the subscription that has the settings' name. Where it does not have it any more,
 // it fails with ErrWrongRevision.
-func (c *Commands) replaceNamedSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, d subscription.Settings) (eventstore.Position, error) {
+func (c *Commands) replaceNamedSubscription(ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription) (changed Written[subscription.State], err error) {
 	known, err := subscription.Aggregate.Load(ctx, c.Store, id)
 	switch {
 	case err != nil:
-		return eventstore.Start, err
-	case known.State.Status == subscription.StatusDeleted || known.State.Settings.ExternalID != d.ExternalID:
-		return eventstore.Start, eventstore.ErrWrongRevision
+		return changed, err
+	case known.State.Status == subscription.StatusDeleted || known.State.Settings.ExternalID != in.Settings.ExternalID:
+		return changed, eventstore.ErrWrongRevision
 	}
-	at, err := c.reviseSubscription(ctx, by, dest, id, known, false, replacing(d))
+	changed, err = c.reviseSubscription(ctx, by, known, false, replacing(in.Destination, id, in.Settings))
 	if errors.Is(err, subscription.ErrUnknown) { // deleted right now
 		err = eventstore.ErrWrongRevision
 	}
-	return at, err
+	return changed, err
 }
 
-// ReplaceSubscription makes the whole declaration what d says; its name stays. Access to the pinned feeds is checked
-// again.
-func (c *Commands) ReplaceSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, d subscription.Settings) (eventstore.Position, error) {
-	if err := c.checkSettings(ctx, by, dest, d); err != nil {
-		return eventstore.Start, err
+// ReplaceSubscription makes all settings but the name what the input says. Access to the pinned feeds is checked again.
+func (c *Commands) ReplaceSubscription(ctx context.Context, by Caller, in ReplaceSubscription) (Written[subscription.State], error) {
+	if err := c.checkSettings(ctx, by, CreateSubscription{Destination: in.Destination, Settings: in.Settings}); err != nil {
+		return Written[subscription.State]{}, err
 	}
-	return c.ReviseSubscription(ctx, by, dest, id, replacing(d))
+	return c.ReviseSubscription(ctx, by, replacing(in.Destination, in.ID, in.Settings))
 }
 
-// replacing is the patch that makes all of a declaration but its name what d says.
-func replacing(d subscription.Settings) SubscriptionPatch {
-	return SubscriptionPatch{EventTypes: d.EventTypes, ScopeKind: &d.ScopeKind, FeedType: &d.FeedType, Feeds: &d.Feeds}
+// replacing is the change that makes all settings but the name what they are in d.
+func replacing(dest, id uuid.UUID, d subscription.Settings) ReviseSubscription {
+	return ReviseSubscription{
+		Destination: dest, ID: id, EventTypes: d.EventTypes, ScopeKind: &d.ScopeKind, FeedType: &d.FeedType, Feeds: &d.Feeds,
+	}
 }
 
-// ReviseSubscription merges a patch. The merged declaration is validated as a whole; reactivation checks access to
-// every pinned feed, the stored ones included.
-func (c *Commands) ReviseSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, patch SubscriptionPatch) (at eventstore.Position, err error) {
-	if patch.ExternalID == nil {
-		known, err := c.knownSubscription(ctx, by, dest, id)
+// ReviseSubscription changes what the input names. The settings that come of it are validated as a whole; reactivation
+// checks access to every pinned feed, the stored ones included.
+func (c *Commands) ReviseSubscription(ctx context.Context, by Caller, in ReviseSubscription) (changed Written[subscription.State], err error) {
+	if in.ExternalID == nil {
+		known, err := c.knownSubscription(ctx, by, in)
 		if err != nil {
-			return eventstore.Start, err
+			return changed, err
 		}
-		return c.reviseSubscription(ctx, by, dest, id, known, false, patch)
+		return c.reviseSubscription(ctx, by, known, false, in)
 	}
-	if err := CheckExternalID("externalId", *patch.ExternalID); err != nil {
-		return eventstore.Start, err
+	if err := CheckExternalID("externalId", *in.ExternalID); err != nil {
+		return changed, err
 	}
-	name := reservation.Name{Scope: dest, ExternalID: *patch.ExternalID}
-	err = c.subscriptionNames().Rename(ctx, by.metadata(), id, name, func(ctx context.Context) (reservation.Renaming, error) {
-		known, err := c.knownSubscription(ctx, by, dest, id)
+	name := reservation.Name{Scope: in.Destination, ExternalID: *in.ExternalID}
+	err = c.subscriptionNames().Rename(ctx, by.metadata(), in.ID, name, func(ctx context.Context) (reservation.Renaming, error) {
+		known, err := c.knownSubscription(ctx, by, in)
 		old := known.State.Settings.ExternalID
 		return reservation.Renaming{Old: old, Rename: func(ctx context.Context) (err error) {
-			at, err = c.reviseSubscription(ctx, by, dest, id, known, old != name.ExternalID, patch)
+			changed, err = c.reviseSubscription(ctx, by, known, old != name.ExternalID, in)
 			return err
 		}}, err
 	})
-	return at, nameRefusal(err, "another subscription of this destination has externalId %q", name.ExternalID)
+	return changed, nameRefusal(err, "another subscription of this destination has externalId %q", name.ExternalID)
 }
 
 // knownSubscription loads a subscription of a destination of the caller's organization.
-func (c *Commands) knownSubscription(ctx context.Context, by Caller, dest, id uuid.UUID) (eventstore.Loaded[subscription.State], error) {
-	known, err := subscription.Aggregate.Load(ctx, c.Store, id)
-	if err == nil && !known.State.VisibleTo(by.Organization, dest) {
+func (c *Commands) knownSubscription(ctx context.Context, by Caller, in ReviseSubscription) (eventstore.Loaded[subscription.State], error) {
+	known, err := subscription.Aggregate.Load(ctx, c.Store, in.ID)
+	if err == nil && !known.State.VisibleTo(by.Organization, in.Destination) {
 		err = subscriptionError(subscription.ErrUnknown)
 	}
 	return known, err
 }
 
-// reviseSubscription records a patch. Its name is left out, unless the subscription is renamed: that is right only at
+// reviseSubscription records a change. Its name is left out, unless the subscription is renamed: that is right only at
 // the revision that is known.
-func (c *Commands) reviseSubscription(ctx context.Context, by Caller, dest, id uuid.UUID, known eventstore.Loaded[subscription.State],
-	rename bool, patch SubscriptionPatch) (eventstore.Position, error) {
+func (c *Commands) reviseSubscription(ctx context.Context, by Caller, known eventstore.Loaded[subscription.State],
+	rename bool, in ReviseSubscription) (changed Written[subscription.State], err error) {
 	command := subscription.Revise{
-		Organization: by.Organization, Destination: dest, EventTypes: patch.EventTypes,
-		ScopeKind: patch.ScopeKind, FeedType: patch.FeedType, Feeds: patch.Feeds, Active: patch.Active, At: c.now(),
+		Organization: by.Organization, Destination: in.Destination, EventTypes: in.EventTypes,
+		ScopeKind: in.ScopeKind, FeedType: in.FeedType, Feeds: in.Feeds, Active: in.Active, At: c.now(),
 	}
 	if rename {
-		command.ExternalID = patch.ExternalID
+		command.ExternalID = in.ExternalID
 	}
 	merged := command.Merge(known.State.Settings)
 	if err := c.checkTypes(merged.EventTypes); err != nil {
-		return eventstore.Start, err
+		return changed, err
 	}
 	if err := merged.Validate(); err != nil {
-		return eventstore.Start, subscriptionError(err)
+		return changed, subscriptionError(err)
 	}
-	if patch.Feeds != nil || patch.Active != nil && *patch.Active {
+	if in.Feeds != nil || in.Active != nil && *in.Active {
 		if err := c.checkPins(ctx, by, merged.Feeds); err != nil {
-			return eventstore.Start, err
+			return changed, err
 		}
 	}
-	out, err := subscription.Aggregate.Execute(ctx, c.Store, id, command,
+	out, err := subscription.Aggregate.Execute(ctx, c.Store, in.ID, command,
 		subscription.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: rename})
-	return out.Position, subscriptionError(err)
+	return Written[subscription.State]{ID: in.ID, Loaded: out.Loaded}, subscriptionError(err)
 }
 
 // DeleteSubscription ends a subscription; deliveries that only it asked for are discarded.
-func (c *Commands) DeleteSubscription(ctx context.Context, by Caller, dest, id uuid.UUID) (eventstore.Position, error) {
-	out, err := subscription.Aggregate.Execute(ctx, c.Store, id, subscription.Delete{
-		Organization: by.Organization, Destination: dest, At: c.now(),
+func (c *Commands) DeleteSubscription(ctx context.Context, by Caller, in DeleteSubscription) (Written[subscription.State], error) {
+	out, err := subscription.Aggregate.Execute(ctx, c.Store, in.ID, subscription.Delete{
+		Organization: by.Organization, Destination: in.Destination, At: c.now(),
 	}, subscription.Options{Metadata: by.metadata()})
 	if err != nil {
-		return eventstore.Start, subscriptionError(err)
+		return Written[subscription.State]{}, subscriptionError(err)
 	}
-	c.subscriptionNames().Release(ctx, by.metadata(), reservation.Name{Scope: dest, ExternalID: out.State.Settings.ExternalID}, id)
-	return out.Position, nil
+	name := reservation.Name{Scope: in.Destination, ExternalID: out.State.Settings.ExternalID}
+	c.subscriptionNames().Release(ctx, by.metadata(), name, in.ID)
+	return Written[subscription.State]{ID: in.ID, Loaded: out.Loaded}, nil
 }
 
-func (c *Commands) checkSettings(ctx context.Context, by Caller, dest uuid.UUID, d subscription.Settings) error {
+func (c *Commands) checkSettings(ctx context.Context, by Caller, in CreateSubscription) error {
+	d := in.Settings
 	if d.ExternalID != "" {
 		if err := CheckExternalID("externalId", d.ExternalID); err != nil {
 			return err
@@ -189,7 +212,7 @@ func (c *Commands) checkSettings(ctx context.Context, by Caller, dest uuid.UUID,
 	if err := c.checkTypes(d.EventTypes); err != nil {
 		return err
 	}
-	owner, err := destination.Aggregate.Load(ctx, c.Store, dest)
+	owner, err := destination.Aggregate.Load(ctx, c.Store, in.Destination)
 	if err != nil {
 		return err
 	}

@@ -6,11 +6,17 @@ import (
 	"carillon/command/webhook"
 )
 
+// ValidateConfig is the input of a check.
+type ValidateConfig struct {
+	URL     string
+	Headers map[string]string
+}
+
 // ValidateConfig checks a destination's configuration without saving it. Only a broken rule is an error; an endpoint
 // that can't be reached is reported.
-func (c *Commands) ValidateConfig(ctx context.Context, url string, headers map[string]string) (webhook.Reachability, error) {
-	if err := c.CheckConfig(ctx, url, headers); err != nil {
+func (c *Commands) ValidateConfig(ctx context.Context, in ValidateConfig) (webhook.Reachability, error) {
+	if err := c.checkConfig(ctx, in.URL, in.Headers); err != nil {
 		return webhook.Reachability{}, err
 	}
-	return c.Prober.Probe(ctx, url), nil
+	return c.Prober.Probe(ctx, in.URL), nil
 }

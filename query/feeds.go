@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Feed is an event feed. command.Feed has the same fields.
+// Feed is an event feed.
 type Feed struct {
 	ID            uuid.UUID
 	Name          string
@@ -23,7 +23,7 @@ type Feed struct {
 	UpdatedAt     time.Time
 }
 
-// Association is a source attached to a feed. command.Association has the same fields.
+// Association is a source attached to a feed.
 type Association struct {
 	ID         uuid.UUID
 	FeedID     uuid.UUID

@@ -90,14 +90,17 @@ const (
 	StatusDeleted      Status = "deleted"
 )
 
-// State is what decisions need.
+// State is what decisions need, and what the answer to a write shows.
 type State struct {
 	Organization uuid.UUID
 	Status       Status
-	Switches     int // how often the status changed: what was decided about an earlier status is void
+	StatusReason string // of an automatic disabling
+	Switches     int    // how often the status changed: what was decided about an earlier status is void
 	Settings     Settings
 	Secrets      []Secret  // oldest first, expired ones included
 	SecretsAt    time.Time // of the newest decision about them
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
 }
 
 // Settings are what a caller may change.
@@ -122,13 +125,15 @@ func (s Secret) ActiveAt(now time.Time) bool { return s.ExpiresAt.IsZero() || no
 
 func (e Created) evolve(s State) State {
 	s.Organization, s.Status, s.Settings = e.Organization, StatusEnabled, e.Settings
+	s.CreatedAt, s.UpdatedAt = e.At, e.At
 	return s
 }
 
-func (e Revised) evolve(s State) State { s.Settings = e.Settings; return s }
+func (e Revised) evolve(s State) State { s.Settings, s.UpdatedAt = e.Settings, e.At; return s }
 
 func (e SecretMinted) evolve(s State) State {
-	s.Secrets, s.SecretsAt = append(s.Secrets, Secret{ID: e.SecretID, Sealed: e.Sealed, CreatedAt: e.At}), e.At
+	s.Secrets = append(s.Secrets, Secret{ID: e.SecretID, Sealed: e.Sealed, CreatedAt: e.At})
+	s.SecretsAt, s.UpdatedAt = e.At, e.At
 	return s
 }
 
@@ -136,22 +141,24 @@ func (e SecretRotated) evolve(s State) State {
 	for _, id := range e.Expiring {
 		s.Secrets = expireAt(s.Secrets, id, e.ExpiresAt)
 	}
-	s.Secrets, s.SecretsAt = append(s.Secrets, Secret{ID: e.SecretID, Sealed: e.Sealed, CreatedAt: e.At}), e.At
+	s.Secrets = append(s.Secrets, Secret{ID: e.SecretID, Sealed: e.Sealed, CreatedAt: e.At})
+	s.SecretsAt, s.UpdatedAt = e.At, e.At
 	return s
 }
 
 func (e SecretExpired) evolve(s State) State {
-	s.Secrets, s.SecretsAt = expireAt(s.Secrets, e.SecretID, e.At), e.At
+	s.Secrets = expireAt(s.Secrets, e.SecretID, e.At)
+	s.SecretsAt, s.UpdatedAt = e.At, e.At
 	return s
 }
 
-func (Enabled) evolve(s State) State      { return s.switched(StatusEnabled) }
-func (Disabled) evolve(s State) State     { return s.switched(StatusDisabled) }
-func (AutoDisabled) evolve(s State) State { return s.switched(StatusAutoDisabled) }
-func (Deleted) evolve(s State) State      { s.Status, s.Secrets = StatusDeleted, nil; return s }
+func (e Enabled) evolve(s State) State      { return s.switched(StatusEnabled, "", e.At) }
+func (e Disabled) evolve(s State) State     { return s.switched(StatusDisabled, "", e.At) }
+func (e AutoDisabled) evolve(s State) State { return s.switched(StatusAutoDisabled, e.Reason, e.At) }
+func (Deleted) evolve(s State) State        { s.Status, s.Secrets = StatusDeleted, nil; return s }
 
-func (s State) switched(to Status) State {
-	s.Status = to
+func (s State) switched(to Status, reason string, at time.Time) State {
+	s.Status, s.StatusReason, s.UpdatedAt = to, reason, at
 	s.Switches++
 	return s
 }

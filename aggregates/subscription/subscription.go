@@ -81,24 +81,33 @@ const (
 	StatusDeleted  Status = "deleted"
 )
 
-// State is what decisions need.
+// State is what decisions need, and what the answer to a write shows.
 type State struct {
 	Organization uuid.UUID
 	Destination  uuid.UUID
 	Status       Status
 	Settings     Settings
 	Switches     int // how often it was switched on or off: what was decided about an earlier state is void
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
 }
 
 func (e Created) evolve(s State) State {
 	s.Organization, s.Destination, s.Status, s.Settings = e.Organization, e.Destination, StatusActive, e.Settings
+	s.CreatedAt, s.UpdatedAt = e.At, e.At
 	return s
 }
 
-func (e Revised) evolve(s State) State   { s.Settings = e.Settings; return s }
-func (Activated) evolve(s State) State   { s.Status = StatusActive; s.Switches++; return s }
-func (Deactivated) evolve(s State) State { s.Status = StatusInactive; s.Switches++; return s }
-func (Deleted) evolve(s State) State     { s.Status = StatusDeleted; return s }
+func (e Revised) evolve(s State) State     { s.Settings, s.UpdatedAt = e.Settings, e.At; return s }
+func (e Activated) evolve(s State) State   { return s.switched(StatusActive, e.At) }
+func (e Deactivated) evolve(s State) State { return s.switched(StatusInactive, e.At) }
+func (Deleted) evolve(s State) State       { s.Status = StatusDeleted; return s }
+
+func (s State) switched(to Status, at time.Time) State {
+	s.Status, s.UpdatedAt = to, at
+	s.Switches++
+	return s
+}
 
 // Equal compares two settings; the order of types and pins means nothing.
 func (d Settings) Equal(o Settings) bool {

@@ -19,14 +19,14 @@ import (
 func (s shell) destination(org string) uuid.UUID {
 	s.Helper()
 	by := command.Caller{Organization: uuid.MustParse(org), Actor: "key:ab12CD34", RequestID: uuid.New()}
-	created, _, err := s.app.Commands.CreateDestination(s.Context(), by, command.DestinationInput{Name: "CRM", URL: "https://carillon.invalid/hook"})
+	created, err := s.app.Commands.CreateDestination(s.Context(), by, command.CreateDestination{Name: "CRM", URL: "https://carillon.invalid/hook"})
 	if err != nil {
 		s.Fatal(err)
 	}
-	if _, _, err := s.app.Commands.RotateSecret(s.Context(), by, created.ID); err != nil {
+	if _, err := s.app.Commands.RotateSecret(s.Context(), by, command.RotateSecret{Destination: created.ID}); err != nil {
 		s.Fatal(err)
 	}
-	if _, err := s.app.Commands.DeleteDestination(s.Context(), by, created.ID); err != nil {
+	if _, err := s.app.Commands.DeleteDestination(s.Context(), by, command.DeleteDestination{ID: created.ID}); err != nil {
 		s.Fatal(err)
 	}
 	return created.ID

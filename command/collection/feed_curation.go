@@ -31,7 +31,7 @@ const (
 
 // Publisher publishes events; command.Commands is one. Publishing an id again does nothing.
 type Publisher interface {
-	Publish(ctx context.Context, by command.Caller, in command.EventInput) (uuid.UUID, eventstore.Position, error)
+	Publish(ctx context.Context, by command.Caller, in command.Publish) (uuid.UUID, eventstore.Position, error)
 }
 
 // FeedCuration is the process manager that adds happenings to the feeds that their sources fill, and removes them again.
@@ -140,7 +140,7 @@ func (c *FeedCuration) publish(ctx context.Context, id uuid.UUID, t task) error 
 		return err
 	}
 	by := command.Caller{Organization: t.organization, Actor: FeedCurationName, RequestID: t.metadata.CorrelationID}
-	_, _, err = c.publisher.Publish(ctx, by, command.EventInput{
+	_, _, err = c.publisher.Publish(ctx, by, command.Publish{
 		ID: uuid.NewSHA1(t.cause, []byte(itemAdded+id.String())), Type: itemAdded,
 		Source: feedsEventSource + t.feed.String(), Subject: id.String(), Time: t.at.UTC().Truncate(time.Microsecond),
 		FeedType: feed.TypeEvent, FeedID: t.feed, Organization: t.organization, Data: data,

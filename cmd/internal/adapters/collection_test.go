@@ -125,8 +125,8 @@ func TestFromSourceToItems(t *testing.T) {
 		t.Errorf("%d happenings went stale, want 1", len(stale))
 	}
 
-	at, err := w.commands.DetachSource(t.Context(), w.by, command.DetachSource{FeedID: feed, AssociationID: association})
-	w.await(at, err, feeds.ReadModel.Name, items.ReadModel.Name)
+	detached, err := w.commands.DetachSource(t.Context(), w.by, command.DetachSource{FeedID: feed, AssociationID: association})
+	w.await(detached.Position, err, feeds.ReadModel.Name, items.ReadModel.Name)
 	if left := w.titles(feed); len(left) != 0 {
 		t.Errorf("items after the detachment: %v", left)
 	}
@@ -284,8 +284,8 @@ func TestFeedCurationAnewRecordsNothing(t *testing.T) {
 	w.collect(source)
 	w.eventuallyItems(feed, "jazz", "quiz", "opera")
 	w.eventually("it is published", func() bool { return len(w.recorded("publication.event-published.v1")) == 1 })
-	at, err := w.commands.DetachSource(t.Context(), w.by, command.DetachSource{FeedID: feed, AssociationID: association})
-	w.await(at, err, feeds.ReadModel.Name, items.ReadModel.Name)
+	detached, err := w.commands.DetachSource(t.Context(), w.by, command.DetachSource{FeedID: feed, AssociationID: association})
+	w.await(detached.Position, err, feeds.ReadModel.Name, items.ReadModel.Name)
 	w.eventually("the removals are recorded", func() bool { return len(w.recorded("item.removed.v1")) == 3 })
 	w.stop()
 

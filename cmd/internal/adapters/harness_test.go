@@ -143,22 +143,23 @@ func (w *world) source(in command.RegisterSource) uuid.UUID {
 
 func (w *world) feed() uuid.UUID {
 	w.t.Helper()
-	feed, at, err := w.commands.CreateFeed(w.t.Context(), w.by, command.CreateFeed{Name: "Concerts", Description: "In town"})
-	w.await(at, err, feeds.ReadModel.Name)
+	feed, err := w.commands.CreateFeed(w.t.Context(), w.by, command.CreateFeed{Name: "Concerts", Description: "In town"})
+	w.await(feed.Position, err, feeds.ReadModel.Name)
 	return feed.ID
 }
 
 func (w *world) attach(feed, source uuid.UUID, sourceType string) uuid.UUID {
 	w.t.Helper()
-	a, at, err := w.commands.AttachSource(w.t.Context(), w.by, command.AttachSource{FeedID: feed, SourceType: sourceType, SourceID: source})
-	w.await(at, err, feeds.ReadModel.Name, sources.ReadModel.Name, items.ReadModel.Name)
+	attached, err := w.commands.AttachSource(w.t.Context(), w.by, command.AttachSource{FeedID: feed, SourceType: sourceType, SourceID: source})
+	w.await(attached.Position, err, feeds.ReadModel.Name, sources.ReadModel.Name, items.ReadModel.Name)
+	a, _ := attached.State.SourceAssociation(source)
 	return a.ID
 }
 
 // collect asks for a collection.
 func (w *world) collect(source uuid.UUID) {
 	w.t.Helper()
-	at, err := w.commands.CollectSource(w.t.Context(), command.Caller{Actor: "operator"}, source)
+	at, err := w.commands.CollectSource(w.t.Context(), command.Caller{Actor: "operator"}, command.CollectSource{Source: source})
 	w.await(at, err, sources.ReadModel.Name)
 }
 

@@ -54,24 +54,24 @@ func audited(t *testing.T) *server {
 // life makes a destination, rotates its secret, disables and deletes it. It returns its id and the ids of the secrets.
 func (s *server) life(t *testing.T, by command.Caller) (id, first, second uuid.UUID) {
 	t.Helper()
-	created, _, err := s.Commands.CreateDestination(t.Context(), by, command.DestinationInput{
+	created, err := s.Commands.CreateDestination(t.Context(), by, command.CreateDestination{
 		ExternalID: "crm", Name: "CRM", URL: "https://127.0.0.1:9/hook", Headers: map[string]string{"X-Token": "hunter2"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Commands.RotateSecret(t.Context(), by, created.ID); err != nil {
+	if _, err := s.Commands.RotateSecret(t.Context(), by, command.RotateSecret{Destination: created.ID}); err != nil {
 		t.Fatal(err)
 	}
 	off := false
-	if _, err := s.Commands.ReviseDestination(t.Context(), by, created.ID, command.DestinationPatch{Enabled: &off}); err != nil {
+	if _, err := s.Commands.ReviseDestination(t.Context(), by, command.ReviseDestination{ID: created.ID, Enabled: &off}); err != nil {
 		t.Fatal(err)
 	}
 	loaded, err := destination.Aggregate.Load(t.Context(), s.Store, created.ID)
 	if err != nil || len(loaded.State.Secrets) != 2 {
 		t.Fatalf("%+v, %v", loaded.State, err)
 	}
-	if _, err := s.Commands.DeleteDestination(t.Context(), by, created.ID); err != nil {
+	if _, err := s.Commands.DeleteDestination(t.Context(), by, command.DeleteDestination{ID: created.ID}); err != nil {
 		t.Fatal(err)
 	}
 	return created.ID, loaded.State.Secrets[0].ID, loaded.State.Secrets[1].ID

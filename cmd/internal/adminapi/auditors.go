@@ -102,7 +102,7 @@ func (a *API) revokeAuditorToken(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.RevokeAuditorToken(r.Context(), operator(r), id)
+	at, err := a.Commands.RevokeAuditorToken(r.Context(), operator(r), command.RevokeAuditorToken{TokenID: id})
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -61,12 +61,12 @@ type eventBody struct {
 	FeedID         *string                       `json:"feedId"`
 	OrganizationID *string                       `json:"organizationId"`
 	Data           wire.Optional[jsontext.Value] `json:"data"`
-	input          command.EventInput
+	input          command.Publish
 }
 
 // Check implements wire.Body. The command compares the event with the catalog.
 func (b *eventBody) Check(c *wire.Checks) {
-	b.input = command.EventInput{Type: b.Type.Value, Source: b.Source.Value, Subject: text(b.Subject), FeedType: text(b.FeedType), Data: b.Data.Value}
+	b.input = command.Publish{Type: b.Type.Value, Source: b.Source.Value, Subject: text(b.Subject), FeedType: text(b.FeedType), Data: b.Data.Value}
 	c.Name("type", b.Type, 1, 0)
 	c.Name("source", b.Source, 1, 0)
 	c.Text("subject", b.input.Subject, 0, 0)
@@ -123,7 +123,7 @@ func (a *API) publish(r *http.Request) (wire.Reply, error) {
 // line is an event on its way, with its place in the body.
 type line struct {
 	number int
-	event  command.EventInput
+	event  command.Publish
 }
 
 // batch is the state of one publishMany.

@@ -46,14 +46,14 @@ func (a *API) registerFeed(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	id, at, err := a.Commands.RegisterFeed(r.Context(), operator(r), command.RegisterFeed{
+	made, err := a.Commands.RegisterFeed(r.Context(), operator(r), command.RegisterFeed{
 		ID: body.id, FeedType: body.FeedType.Value, Organization: body.owner, Name: body.Name.Value,
 	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, feeds.ReadModel.Name)
-	return wire.Created(Created{ID: id}), nil
+	a.await(r.Context(), made.Position, feeds.ReadModel.Name)
+	return wire.Created(Created{ID: made.ID}), nil
 }
 
 // shareFeed answers PUT /admin/feeds/{feedType}/{feedId}/shares/{organizationId}.
@@ -62,11 +62,11 @@ func (a *API) shareFeed(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.ShareFeed(r.Context(), operator(r), share)
+	shared, err := a.Commands.ShareFeed(r.Context(), operator(r), share)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, feeds.ReadModel.Name)
+	a.await(r.Context(), shared.Position, feeds.ReadModel.Name)
 	return wire.Done(), nil
 }
 
@@ -76,11 +76,11 @@ func (a *API) unshareFeed(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.UnshareFeed(r.Context(), operator(r), share)
+	shared, err := a.Commands.UnshareFeed(r.Context(), operator(r), command.UnshareFeed(share))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, feeds.ReadModel.Name)
+	a.await(r.Context(), shared.Position, feeds.ReadModel.Name)
 	return wire.Done(), nil
 }
 

@@ -109,7 +109,7 @@ func (a *API) collectSource(r *http.Request) (wire.Reply, error) {
 	if err := wire.DecodeNothing(r); err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.CollectSource(r.Context(), operator(r), id)
+	at, err := a.Commands.CollectSource(r.Context(), operator(r), command.CollectSource{Source: id})
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -192,7 +192,7 @@ func (p *process) await(arrived <-chan received) received {
 func (p *process) publish() uuid.UUID {
 	p.Helper()
 	organization := uuid.MustParse("0d000000-0000-4000-8000-000000000001")
-	id, _, err := p.app.Commands.Publish(p.Context(), command.Caller{Actor: "operator", RequestID: uuid.New()}, command.EventInput{
+	id, _, err := p.app.Commands.Publish(p.Context(), command.Caller{Actor: "operator", RequestID: uuid.New()}, command.Publish{
 		Type: "news.item.added", Source: "/news", Subject: "storm", Organization: organization, Data: []byte(`{"id":"7","title":"Storm"}`),
 	})
 	if err != nil {

@@ -157,7 +157,7 @@ func post(a *app.App, key, path string, body any) (d made, err error) {
 var payload = []byte(`{"id":"7","title":"Storm over the bay","description":"` + string(slices.Repeat([]byte("wind and rain "), 30)) + `"}`)
 
 func (r *rig) publish(ctx context.Context, id uuid.UUID) error {
-	_, _, err := r.app.Commands.Publish(ctx, command.Caller{Actor: "operator", RequestID: id}, command.EventInput{
+	_, _, err := r.app.Commands.Publish(ctx, command.Caller{Actor: "operator", RequestID: id}, command.Publish{
 		ID: id, Type: "news.item.added", Source: "/bench", Subject: "item/7", Organization: r.org, Data: payload,
 	})
 	return err

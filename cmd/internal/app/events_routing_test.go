@@ -60,7 +60,7 @@ func verified(t *testing.T, got received, secrets ...string) {
 // announce publishes news on a subject.
 func (p *process) announce(subject string, feed uuid.UUID) uuid.UUID {
 	p.Helper()
-	in := command.EventInput{Type: "news.item.added", Source: "/news", Subject: subject, Data: []byte(`{"id":"7","title":"Storm"}`)}
+	in := command.Publish{Type: "news.item.added", Source: "/news", Subject: subject, Data: []byte(`{"id":"7","title":"Storm"}`)}
 	if feed == uuid.Nil {
 		in.Organization = organization
 	} else {
@@ -154,42 +154,42 @@ func TestLostAccessSwitchesTheSubscriptionOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	feed, _, err := p.app.Commands.RegisterFeed(t.Context(), operator(), command.RegisterFeed{FeedType: "news", Organization: library, Name: "City"})
+	registered, err := p.app.Commands.RegisterFeed(t.Context(), operator(), command.RegisterFeed{FeedType: "news", Organization: library, Name: "City"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	share := command.ShareFeed{FeedType: "news", FeedID: feed, Organization: organization}
-	at, err := p.app.Commands.ShareFeed(t.Context(), operator(), share)
+	share := command.ShareFeed{FeedType: "news", FeedID: registered.ID, Organization: organization}
+	shared, err := p.app.Commands.ShareFeed(t.Context(), operator(), share)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.app.Progress.Await(t.Context(), at, feeds.ReadModel.Name, delivery.DispatcherName)
+	p.app.Progress.Await(t.Context(), shared.Position, feeds.ReadModel.Name, delivery.DispatcherName)
 	const path = destinations + "crm/subscriptions/city"
-	pinned := map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "feeds", "feeds": []any{map[string]any{"feedType": "news", "feedId": feed.String()}}}
+	pinned := map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "feeds", "feeds": []any{map[string]any{"feedType": "news", "feedId": registered.ID.String()}}}
 	p.call(http.MethodPut, path, pinned, http.StatusCreated)
-	p.announce("storm", feed)
+	p.announce("storm", registered.ID)
 	delivered := p.await(arrived).header.Get("webhook-id")
 	p.settled(delivered, "succeeded")
 
-	if at, err = p.app.Commands.UnshareFeed(t.Context(), operator(), share); err != nil {
+	if shared, err = p.app.Commands.UnshareFeed(t.Context(), operator(), command.UnshareFeed(share)); err != nil {
 		t.Fatal(err)
 	}
 	p.eventually("the subscription is off", func() bool { return p.call(http.MethodGet, path, nil, http.StatusOK)["active"] == false })
-	p.app.Progress.Await(t.Context(), at, feeds.ReadModel.Name)
+	p.app.Progress.Await(t.Context(), shared.Position, feeds.ReadModel.Name)
 	p.refused(http.MethodPatch, path, map[string]any{"active": true}, http.StatusNotFound, "NOT_FOUND")
 	p.refused(http.MethodPut, path, pinned, http.StatusNotFound, "NOT_FOUND")
 	p.refused(http.MethodPost, "/events/deliveries/"+delivered+"/replay", nil, http.StatusConflict, "ALREADY_EXISTS")
-	p.announce("flood", feed)
+	p.announce("flood", registered.ID)
 
-	if at, err = p.app.Commands.ShareFeed(t.Context(), operator(), share); err != nil {
+	if shared, err = p.app.Commands.ShareFeed(t.Context(), operator(), share); err != nil {
 		t.Fatal(err)
 	}
-	p.app.Progress.Await(t.Context(), at, feeds.ReadModel.Name, delivery.DispatcherName)
+	p.app.Progress.Await(t.Context(), shared.Position, feeds.ReadModel.Name, delivery.DispatcherName)
 	if s := p.call(http.MethodGet, path, nil, http.StatusOK); s["active"] != false {
 		t.Error("access alone switched it on again")
 	}
 	p.call(http.MethodPatch, path, map[string]any{"active": true}, http.StatusOK)
-	p.announce("fire", feed)
+	p.announce("fire", registered.ID)
 	p.settled(p.await(arrived).header.Get("webhook-id"), "succeeded")
 	if n := p.total(destinations + "crm/deliveries"); n != 2 {
 		t.Errorf("%v deliveries, want those of the times when it was on", n)
@@ -202,12 +202,12 @@ func TestScopesSayWhoReceives(t *testing.T) {
 	url, _ := p.endpoint(statuses(200))
 	pins := make([]uuid.UUID, 2)
 	for i := range pins {
-		id, at, err := p.app.Commands.RegisterFeed(t.Context(), operator(), command.RegisterFeed{FeedType: "news", Organization: organization, Name: "City"})
+		registered, err := p.app.Commands.RegisterFeed(t.Context(), operator(), command.RegisterFeed{FeedType: "news", Organization: organization, Name: "City"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.app.Progress.Await(t.Context(), at, feeds.ReadModel.Name, delivery.DispatcherName)
-		pins[i] = id
+		p.app.Progress.Await(t.Context(), registered.Position, feeds.ReadModel.Name, delivery.DispatcherName)
+		pins[i] = registered.ID
 	}
 	scopes := map[string]map[string]any{
 		"all":    {"eventTypes": []string{"news.item.added"}, "scopeKind": "all"},

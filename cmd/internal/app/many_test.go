@@ -123,9 +123,9 @@ func TestFanOutToHundreds(t *testing.T) {
 				f.mu.Lock()
 				f.came[path] = map[string]int{}
 				f.mu.Unlock()
-				d, _, err := p.app.Commands.CreateDestination(t.Context(), by, command.DestinationInput{Name: path, URL: f.url + path})
+				d, err := p.app.Commands.CreateDestination(t.Context(), by, command.CreateDestination{Name: path, URL: f.url + path})
 				if err == nil {
-					_, _, err = p.app.Commands.CreateSubscription(t.Context(), by, d.ID, everything)
+					_, err = p.app.Commands.CreateSubscription(t.Context(), by, command.CreateSubscription{Destination: d.ID, Settings: everything})
 				}
 				if err != nil {
 					t.Errorf("destination %s: %v", path, err)

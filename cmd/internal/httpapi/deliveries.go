@@ -100,7 +100,7 @@ func (a *API) replayDelivery(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "delivery")
 	}
-	run, at, err := a.Commands.ReplayDelivery(r.Context(), callerOf(r), command.ReplayInput{
+	run, at, err := a.Commands.ReplayDelivery(r.Context(), callerOf(r), command.ReplayDelivery{
 		Delivery: id, Destination: found.Destination, FeedType: found.Event.FeedType, FeedID: found.Event.FeedID,
 	})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 // published publishes an event and returns the id of its delivery to a destination, once that can be read.
-func (s *server) published(t *testing.T, destination string, in command.EventInput) string {
+func (s *server) published(t *testing.T, destination string, in command.Publish) string {
 	t.Helper()
 	if in.Type == "" {
 		in.Type, in.Data = "news.item.added", []byte(`{"id":"7","title":"Storm"}`)
@@ -46,7 +46,7 @@ func (s *server) published(t *testing.T, destination string, in command.EventInp
 // delivery makes a pending delivery to a destination that is subscribed to news.
 func (s *server) delivery(t *testing.T, destination string) string {
 	t.Helper()
-	return s.published(t, destination, command.EventInput{Subject: "storm"})
+	return s.published(t, destination, command.Publish{Subject: "storm"})
 }
 
 // happens executes a command on a delivery as the workers do, and waits until it can be read.
@@ -179,8 +179,8 @@ func TestDeliveriesAreListedAndFiltered(t *testing.T) {
 	feed := s.feed(t, s.org)
 	ids := []string{
 		s.delivery(t, destination.ID),
-		s.published(t, destination.ID, command.EventInput{Type: "factcheck.status.changed", Data: factcheck}),
-		s.published(t, destination.ID, command.EventInput{FeedType: "news", FeedID: feed}),
+		s.published(t, destination.ID, command.Publish{Type: "factcheck.status.changed", Data: factcheck}),
+		s.published(t, destination.ID, command.Publish{FeedType: "news", FeedID: feed}),
 	}
 	created := make([]time.Time, len(ids))
 	for i, id := range ids {
@@ -230,12 +230,12 @@ var factcheck = []byte(`{"id":"9","claim":"The bridge is closed","status":"compl
 // feed registers a feed of news that an organization owns.
 func (s *server) feed(t *testing.T, owner uuid.UUID) uuid.UUID {
 	t.Helper()
-	id, at, err := s.Commands.RegisterFeed(t.Context(), apitest.Operator, command.RegisterFeed{FeedType: "news", Organization: owner, Name: "City"})
+	registered, err := s.Commands.RegisterFeed(t.Context(), apitest.Operator, command.RegisterFeed{FeedType: "news", Organization: owner, Name: "City"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, feeds.ReadModel.Name, dispatching.DispatcherName)
-	return id
+	s.Await(t, registered.Position, feeds.ReadModel.Name, dispatching.DispatcherName)
+	return registered.ID
 }
 
 func TestReplayAndItsRefusals(t *testing.T) {
@@ -284,17 +284,17 @@ func TestReplayAndItsRefusals(t *testing.T) {
 	other, _ := s.Organization(t, "Library")
 	feed := s.feed(t, other)
 	share := command.ShareFeed{FeedType: "news", FeedID: feed, Organization: s.org}
-	at, err := s.Commands.ShareFeed(t.Context(), apitest.Operator, share)
+	shared, err := s.Commands.ShareFeed(t.Context(), apitest.Operator, share)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, feeds.ReadModel.Name, dispatching.DispatcherName)
-	lost := s.published(t, destination.ID, command.EventInput{FeedType: "news", FeedID: feed})
+	s.Await(t, shared.Position, feeds.ReadModel.Name, dispatching.DispatcherName)
+	lost := s.published(t, destination.ID, command.Publish{FeedType: "news", FeedID: feed})
 	s.happens(t, lost, s.attempt(t, destination.ID, 1, 204, ""))
-	if at, err = s.Commands.UnshareFeed(t.Context(), apitest.Operator, share); err != nil {
+	if shared, err = s.Commands.UnshareFeed(t.Context(), apitest.Operator, command.UnshareFeed(share)); err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, feeds.ReadModel.Name)
+	s.Await(t, shared.Position, feeds.ReadModel.Name)
 	replay(lost).refused(t, 409, "ALREADY_EXISTS", "no longer has access to the feed")
 	replay(uuid.NewString()).refused(t, 404, "NOT_FOUND", "delivery not found")
 }
@@ -321,7 +321,7 @@ func TestBackfillMakesWhatIsMissingOnce(t *testing.T) {
 	for range 3 {
 		s.delivery(t, first.ID)
 	}
-	s.published(t, first.ID, command.EventInput{Type: "factcheck.status.changed", Data: factcheck})
+	s.published(t, first.ID, command.Publish{Type: "factcheck.status.changed", Data: factcheck})
 	late := s.destination(t, "late")
 	s.do(t, request{method: "POST", path: destinationsPath + "/late/subscriptions", body: `{"eventTypes":["news.*"],"scopeKind":"all"}`}).into(t, 201, new(any))
 	type view struct {

@@ -364,8 +364,8 @@ func TestWhatIsDeletedRightAfterItsChange(t *testing.T) {
 		s.do(t, request{method: "PUT", path: destinationsPath + "/" + created.ID + "/subscriptions/all", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
 		s.rewire(t, func(p *httpapi.Dependencies) {
 			p.Await = func(ctx context.Context, _ eventstore.Position, _ ...string) bool {
-				at, err := s.Commands.DeleteDestination(ctx, command.Caller{Organization: s.org}, uuid.MustParse(created.ID))
-				return err == nil && s.Progress.Await(ctx, at, destinations.ReadModel.Name, subscriptions.ReadModel.Name)
+				deleted, err := s.Commands.DeleteDestination(ctx, command.Caller{Organization: s.org}, command.DeleteDestination{ID: uuid.MustParse(created.ID)})
+				return err == nil && s.Progress.Await(ctx, deleted.Position, destinations.ReadModel.Name, subscriptions.ReadModel.Name)
 			}
 		})
 		method := "PATCH"

@@ -61,9 +61,16 @@ func checkTransport(c *wire.Checks, transport wire.Optional[string]) {
 	}
 }
 
-func (b *putDestinationBody) input(externalID string) command.DestinationInput {
-	return command.DestinationInput{
+func (b *putDestinationBody) create(externalID string) command.CreateDestination {
+	return command.CreateDestination{
 		ExternalID: externalID, Name: b.Name.Value, URL: b.Config.Value.URL.Value,
+		Headers: b.Config.Value.Headers.Value, DebounceWindowSeconds: b.DebounceWindowSeconds.Value,
+	}
+}
+
+func (b *putDestinationBody) replace(id uuid.UUID) command.ReplaceDestination {
+	return command.ReplaceDestination{
+		ID: id, Name: b.Name.Value, URL: b.Config.Value.URL.Value,
 		Headers: b.Config.Value.Headers.Value, DebounceWindowSeconds: b.DebounceWindowSeconds.Value,
 	}
 }
@@ -107,16 +114,16 @@ func (b *patchDestinationBody) Check(c *wire.Checks) {
 	}
 }
 
-func (b *patchDestinationBody) patch() command.DestinationPatch {
-	patch := command.DestinationPatch{
-		ExternalID: b.ExternalID.Pointer(), Name: b.Name.Pointer(), URL: b.Config.Value.URL.Pointer(),
+func (b *patchDestinationBody) revise(id uuid.UUID) command.ReviseDestination {
+	in := command.ReviseDestination{
+		ID: id, ExternalID: b.ExternalID.Pointer(), Name: b.Name.Pointer(), URL: b.Config.Value.URL.Pointer(),
 		Headers: b.Config.Value.Headers.Pointer(), DebounceWindowSeconds: b.DebounceWindowSeconds.Pointer(),
 	}
 	if b.Status.Set {
 		enabled := b.Status.Value == statusEnabled
-		patch.Enabled = &enabled
+		in.Enabled = &enabled
 	}
-	return patch
+	return in
 }
 
 type validateBody struct {

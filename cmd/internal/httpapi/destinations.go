@@ -7,11 +7,11 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/delivery"
 	"carillon/command/sealing"
-	"carillon/eventstore"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
 	"carillon/projections/subscriptions"
@@ -36,36 +36,30 @@ func (a *API) createDestination(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	created, at, err := a.Commands.CreateDestination(r.Context(), callerOf(r), body.input(body.ExternalID.Value))
+	made, err := a.Commands.CreateDestination(r.Context(), callerOf(r), body.create(body.ExternalID.Value))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return a.createdDestination(r, created, at)
+	return a.createdDestination(r, made)
 }
 
 // createdDestination is the answer to a create, the only answer about a destination that has its secret in full.
-func (a *API) createdDestination(r *http.Request, created command.CreatedDestination, at eventstore.Position) (wire.Reply, error) {
-	shown, err := a.changedDestination(r, created.ID, at, fullSecrets)
-	return wire.Created(createdDestinationJSON{shown, validationOf(created.Validation)}), err
+func (a *API) createdDestination(r *http.Request, made command.ProbedDestination) (wire.Reply, error) {
+	shown, err := a.changedDestination(r, made.Written, fullSecrets)
+	return wire.Created(createdDestinationJSON{shown, validationOf(made.Validation)}), err
 }
 
-// changedDestination shows a destination as a write has left it.
-func (a *API) changedDestination(r *http.Request, id uuid.UUID, at eventstore.Position, show secretView) (destinationJSON, error) {
-	there := a.awaitRouting(r.Context(), at, destinations.ReadModel.Name)
-	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, id.String(), a.Now())
-	if err != nil {
-		return destinationJSON{}, unshown(err, there, "destination")
+// changedDestination shows a destination as a write has left it, with its health as far as it is known. Where the read
+// model has seen the write and does not have the destination, it was deleted in the meantime.
+func (a *API) changedDestination(r *http.Request, w command.Written[destination.State], show secretView) (destinationJSON, error) {
+	there := a.awaitRouting(r.Context(), w.Position, destinations.ReadModel.Name)
+	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, w.ID.String(), a.Now())
+	if there && errors.Is(err, query.ErrNotFound) {
+		return destinationJSON{}, wire.NotFoundError(err, "destination")
 	}
-	return a.destinationOf(r.Context(), found, show)
-}
-
-// unshown says why what was recorded can't be shown: the read model is not there yet, although it was waited for; or it
-// is, and somebody deleted the thing right after the change.
-func unshown(err error, there bool, what string) error {
-	if errors.Is(err, query.ErrNotFound) && !there {
-		return &wire.Failure{Kind: wire.Unavailable, Issue: "it was recorded, and can't be shown yet: list it in a moment", Cause: err}
-	}
-	return wire.NotFoundError(err, what)
+	shown := writtenDestination(w, a.Now())
+	shown.Health = found.Health
+	return a.destinationOf(r.Context(), shown, show)
 }
 
 // listDestinations answers GET /events/destinations.
@@ -144,21 +138,21 @@ func (a *API) putDestination(r *http.Request) (wire.Reply, error) {
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		at, err := a.Commands.ReplaceDestination(r.Context(), callerOf(r), id, body.input(""))
+		changed, err := a.Commands.ReplaceDestination(r.Context(), callerOf(r), body.replace(id))
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		shown, err := a.changedDestination(r, id, at, maskedSecrets)
+		shown, err := a.changedDestination(r, changed, maskedSecrets)
 		return wire.OK(shown), err
 	}
-	upserted, created, at, err := a.Commands.UpsertDestination(r.Context(), callerOf(r), body.input(ref))
+	made, err := a.Commands.UpsertDestination(r.Context(), callerOf(r), command.UpsertDestination(body.create(ref)))
 	switch {
 	case err != nil:
 		return wire.Reply{}, err
-	case created:
-		return a.createdDestination(r, upserted, at)
+	case made.Created:
+		return a.createdDestination(r, made)
 	}
-	shown, err := a.changedDestination(r, upserted.ID, at, maskedSecrets)
+	shown, err := a.changedDestination(r, made.Written, maskedSecrets)
 	return wire.OK(shown), err
 }
 
@@ -172,11 +166,11 @@ func (a *API) patchDestination(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.ReviseDestination(r.Context(), callerOf(r), id, body.patch())
+	changed, err := a.Commands.ReviseDestination(r.Context(), callerOf(r), body.revise(id))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	shown, err := a.changedDestination(r, id, at, maskedSecrets)
+	shown, err := a.changedDestination(r, changed, maskedSecrets)
 	return wire.OK(shown), err
 }
 
@@ -186,11 +180,11 @@ func (a *API) deleteDestination(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.DeleteDestination(r.Context(), callerOf(r), id)
+	deleted, err := a.Commands.DeleteDestination(r.Context(), callerOf(r), command.DeleteDestination{ID: id})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.awaitRouting(r.Context(), at, destinations.ReadModel.Name, subscriptions.ReadModel.Name, deliveries.ReadModel.Name)
+	a.awaitRouting(r.Context(), deleted.Position, destinations.ReadModel.Name, subscriptions.ReadModel.Name, deliveries.ReadModel.Name)
 	return wire.Done(), nil
 }
 
@@ -203,7 +197,9 @@ func (a *API) validateConfig(r *http.Request) (wire.Reply, error) {
 	if err := a.Limiter.Take(r.Context(), callerOf(r).Organization); err != nil {
 		return wire.Reply{}, err
 	}
-	found, err := a.Commands.ValidateConfig(r.Context(), body.Config.Value.URL.Value, body.Config.Value.Headers.Value)
+	found, err := a.Commands.ValidateConfig(r.Context(), command.ValidateConfig{
+		URL: body.Config.Value.URL.Value, Headers: body.Config.Value.Headers.Value,
+	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -262,7 +258,9 @@ func (a *API) backfill(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	done, at, err := a.Commands.BackfillDestination(r.Context(), callerOf(r), id, body.since, body.until)
+	done, at, err := a.Commands.BackfillDestination(r.Context(), callerOf(r), command.BackfillDestination{
+		Destination: id, Since: body.since, Until: body.until,
+	})
 	if err != nil {
 		return wire.Reply{}, err
 	}

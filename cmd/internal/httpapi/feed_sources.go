@@ -31,14 +31,13 @@ func (a *API) attachSource(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	association, at, err := a.Commands.AttachSource(r.Context(), callerOf(r), command.AttachSource{
-		FeedID: feed, SourceType: body.SourceType.Value, SourceID: body.id,
-	})
+	in := command.AttachSource{FeedID: feed, SourceType: body.SourceType.Value, SourceID: body.id}
+	attached, err := a.Commands.AttachSource(r.Context(), callerOf(r), in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, feeds.ReadModel.Name)
-	return wire.Created(associationOf(query.Association(association))), nil
+	a.await(r.Context(), attached.Position, feeds.ReadModel.Name)
+	return wire.Created(associationOf(writtenAssociation(attached, in))), nil
 }
 
 // listFeedSources answers GET /feeds/events/{id}/sources.
@@ -69,11 +68,11 @@ func (a *API) detachSource(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.DetachSource(r.Context(), callerOf(r), command.DetachSource{FeedID: feed, AssociationID: association})
+	detached, err := a.Commands.DetachSource(r.Context(), callerOf(r), command.DetachSource{FeedID: feed, AssociationID: association})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, feeds.ReadModel.Name, items.ReadModel.Name)
+	a.await(r.Context(), detached.Position, feeds.ReadModel.Name, items.ReadModel.Name)
 	return wire.Done(), nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/feed"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/projections/feeds"
@@ -28,15 +29,15 @@ func (a *API) createFeed(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	feed, at, err := a.Commands.CreateFeed(r.Context(), callerOf(r), command.CreateFeed{
+	written, err := a.Commands.CreateFeed(r.Context(), callerOf(r), command.CreateFeed{
 		Name: body.Name.Value, Description: body.Description.Value, Enabled: body.Enabled.Pointer(),
 		ConfigVersion: body.Config.Value.Version.Pointer(),
 	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, feeds.ReadModel.Name)
-	return wire.Created(changedFeedJSON{feedOf(query.Feed(feed)), feed.EnabledReason}), nil
+	a.await(r.Context(), written.Position, feeds.ReadModel.Name)
+	return wire.Created(changedFeedOf(written)), nil
 }
 
 // listFeeds answers GET /feeds/events.
@@ -72,15 +73,15 @@ func (a *API) patchFeed(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	feed, at, err := a.Commands.ReviseFeed(r.Context(), callerOf(r), command.ReviseFeed{
+	written, err := a.Commands.ReviseFeed(r.Context(), callerOf(r), command.ReviseFeed{
 		ID: id, Name: body.Name.Pointer(), Description: body.Description.Pointer(), Enabled: body.Enabled.Pointer(),
 		ConfigVersion: body.Config.Value.Version.Pointer(),
 	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, feeds.ReadModel.Name)
-	return wire.OK(changedFeedJSON{feedOf(query.Feed(feed)), feed.EnabledReason}), nil
+	a.await(r.Context(), written.Position, feeds.ReadModel.Name)
+	return wire.OK(changedFeedOf(written)), nil
 }
 
 // deleteFeed answers DELETE /feeds/events/{id}.
@@ -89,11 +90,11 @@ func (a *API) deleteFeed(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.DeleteFeed(r.Context(), callerOf(r), id)
+	deleted, err := a.Commands.DeleteFeed(r.Context(), callerOf(r), command.DeleteFeed{ID: id})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.awaitRouting(r.Context(), at, feeds.ReadModel.Name, items.ReadModel.Name)
+	a.awaitRouting(r.Context(), deleted.Position, feeds.ReadModel.Name, items.ReadModel.Name)
 	return wire.Done(), nil
 }
 
@@ -160,6 +161,11 @@ type (
 		EnabledReason *string `json:"enabledReason,omitempty"`
 	}
 )
+
+func changedFeedOf(w command.Written[feed.State]) changedFeedJSON {
+	shown := writtenFeed(w)
+	return changedFeedJSON{feedOf(shown), shown.EnabledReason}
+}
 
 func feedOf(f query.Feed) feedJSON {
 	j := feedJSON{

@@ -71,11 +71,11 @@ func (s *server) items(t *testing.T, feedPath string, number int) map[string]str
 func (s *server) share(t *testing.T, feedID string) string {
 	t.Helper()
 	reader, key := s.Organization(t, "Reader")
-	at, err := s.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{FeedType: "event", FeedID: uuid.MustParse(feedID), Organization: reader})
+	shared, err := s.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{FeedType: "event", FeedID: uuid.MustParse(feedID), Organization: reader})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, feeds.ReadModel.Name)
+	s.Await(t, shared.Position, feeds.ReadModel.Name)
 	return key
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/wire"
+	"carillon/command"
 	"carillon/command/webhook"
 	"carillon/projections/destinations"
 	"carillon/query"
@@ -43,12 +44,12 @@ func (a *API) rotateSecret(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	changed, at, err := a.Commands.RotateSecret(r.Context(), callerOf(r), id)
+	changed, err := a.Commands.RotateSecret(r.Context(), callerOf(r), command.RotateSecret{Destination: id})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.awaitRouting(r.Context(), at, destinations.ReadModel.Name)
-	return a.secretsReply(r, id, activeSecrets(changed, a.Now()))
+	a.awaitRouting(r.Context(), changed.Position, destinations.ReadModel.Name)
+	return a.secretsReply(r, id, activeSecrets(changed.State, a.Now()))
 }
 
 // expireSecret answers POST /events/destinations/{ref}/secrets/{secretId}/expire.
@@ -64,12 +65,12 @@ func (a *API) expireSecret(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	changed, at, err := a.Commands.ExpireSecret(r.Context(), callerOf(r), id, secret)
+	changed, err := a.Commands.ExpireSecret(r.Context(), callerOf(r), command.ExpireSecret{Destination: id, Secret: secret})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.awaitRouting(r.Context(), at, destinations.ReadModel.Name)
-	return a.secretsReply(r, id, activeSecrets(changed, a.Now()))
+	a.awaitRouting(r.Context(), changed.Position, destinations.ReadModel.Name)
+	return a.secretsReply(r, id, activeSecrets(changed.State, a.Now()))
 }
 
 // activeSecrets are those of a destination that sign at a time, the newest first, as the read model lists them.

@@ -225,17 +225,17 @@ func TestPinsNeedAccessAtEachWrite(t *testing.T) {
 		t.Errorf("of another's feed: %s\nof a missing feed: %s", theirs.body, missing.body)
 	}
 	share := command.ShareFeed{FeedType: "news", FeedID: feed, Organization: s.org}
-	at, err := s.Commands.ShareFeed(t.Context(), apitest.Operator, share)
+	shared, err := s.Commands.ShareFeed(t.Context(), apitest.Operator, share)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, feeds.ReadModel.Name)
+	s.Await(t, shared.Position, feeds.ReadModel.Name)
 	s.do(t, request{method: "PUT", path: path + "/city", body: body}).into(t, 201, new(any))
 	s.do(t, request{method: "PATCH", path: path + "/city", body: `{"active":false}`}).into(t, 200, new(any))
-	if at, err = s.Commands.UnshareFeed(t.Context(), apitest.Operator, share); err != nil {
+	if shared, err = s.Commands.UnshareFeed(t.Context(), apitest.Operator, command.UnshareFeed(share)); err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, feeds.ReadModel.Name)
+	s.Await(t, shared.Position, feeds.ReadModel.Name)
 	s.do(t, request{method: "PUT", path: path + "/city", body: body}).refused(t, 404, "NOT_FOUND", "feeds[0]")
 	s.do(t, request{method: "PATCH", path: path + "/city", body: `{"active":true}`}).refused(t, 404, "NOT_FOUND", "feeds[0]") // the stored pin
 	s.do(t, request{method: "PATCH", path: path + "/city", body: `{"active":true,"scopeKind":"all"}`}).into(t, 200, new(any))

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/eventstore"
 	"carillon/projections/subscriptions"
 	"carillon/query"
 )
@@ -34,19 +34,25 @@ func (a *API) createSubscription(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	id, at, err := a.Commands.CreateSubscription(r.Context(), callerOf(r), destination, body.settings(body.ExternalID.Value))
+	made, err := a.Commands.CreateSubscription(r.Context(), callerOf(r), command.CreateSubscription{
+		Destination: destination, Settings: body.settings(body.ExternalID.Value),
+	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	shown, err := a.changedSubscription(r, destination, id, at)
+	shown, err := a.changedSubscription(r, made)
 	return wire.Created(shown), err
 }
 
-// changedSubscription shows a subscription as a write has left it.
-func (a *API) changedSubscription(r *http.Request, destination, id uuid.UUID, at eventstore.Position) (subscriptionJSON, error) {
-	there := a.awaitRouting(r.Context(), at, subscriptions.ReadModel.Name)
-	found, err := a.Queries.Subscription(r.Context(), callerOf(r).Organization, destination, id.String())
-	return subscriptionOf(found), unshown(err, there, "subscription")
+// changedSubscription shows a subscription as a write has left it. Where the read model has seen the write and does not
+// have the subscription, it was deleted in the meantime.
+func (a *API) changedSubscription(r *http.Request, w command.Written[subscription.State]) (subscriptionJSON, error) {
+	there := a.awaitRouting(r.Context(), w.Position, subscriptions.ReadModel.Name)
+	_, err := a.Queries.Subscription(r.Context(), callerOf(r).Organization, w.State.Destination, w.ID.String())
+	if there && errors.Is(err, query.ErrNotFound) {
+		return subscriptionJSON{}, wire.NotFoundError(err, "subscription")
+	}
+	return subscriptionOf(writtenSubscription(w)), nil
 }
 
 // listSubscriptions answers GET /events/destinations/{ref}/subscriptions.
@@ -113,23 +119,27 @@ func (a *API) putSubscription(r *http.Request) (wire.Reply, error) {
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		at, err := a.Commands.ReplaceSubscription(r.Context(), callerOf(r), found.Destination, found.ID, body.settings(""))
+		changed, err := a.Commands.ReplaceSubscription(r.Context(), callerOf(r), command.ReplaceSubscription{
+			Destination: found.Destination, ID: found.ID, Settings: body.settings(""),
+		})
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		shown, err := a.changedSubscription(r, found.Destination, found.ID, at)
+		shown, err := a.changedSubscription(r, changed)
 		return wire.OK(shown), err
 	}
 	destination, err := a.destinationID(r)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	id, created, at, err := a.Commands.UpsertSubscription(r.Context(), callerOf(r), destination, body.settings(ref))
+	made, err := a.Commands.UpsertSubscription(r.Context(), callerOf(r), command.UpsertSubscription{
+		Destination: destination, Settings: body.settings(ref),
+	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	shown, err := a.changedSubscription(r, destination, id, at)
-	if created {
+	shown, err := a.changedSubscription(r, made)
+	if made.Created {
 		return wire.Created(shown), err
 	}
 	return wire.OK(shown), err
@@ -145,11 +155,11 @@ func (a *API) patchSubscription(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.ReviseSubscription(r.Context(), callerOf(r), found.Destination, found.ID, body.patch())
+	changed, err := a.Commands.ReviseSubscription(r.Context(), callerOf(r), body.revise(found.Destination, found.ID))
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	shown, err := a.changedSubscription(r, found.Destination, found.ID, at)
+	shown, err := a.changedSubscription(r, changed)
 	return wire.OK(shown), err
 }
 
@@ -159,11 +169,13 @@ func (a *API) deleteSubscription(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.DeleteSubscription(r.Context(), callerOf(r), found.Destination, found.ID)
+	deleted, err := a.Commands.DeleteSubscription(r.Context(), callerOf(r), command.DeleteSubscription{
+		Destination: found.Destination, ID: found.ID,
+	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.awaitRouting(r.Context(), at, subscriptions.ReadModel.Name)
+	a.awaitRouting(r.Context(), deleted.Position, subscriptions.ReadModel.Name)
 	return wire.Done(), nil
 }
 
@@ -247,18 +259,19 @@ func (b *patchSubscriptionBody) Check(c *wire.Checks) {
 	}
 }
 
-func (b *patchSubscriptionBody) patch() command.SubscriptionPatch {
-	patch := command.SubscriptionPatch{
-		ExternalID: b.ExternalID.Pointer(), ScopeKind: b.ScopeKind.Pointer(), FeedType: b.FeedType.Pointer(), Active: b.Active.Pointer(),
+func (b *patchSubscriptionBody) revise(destination, id uuid.UUID) command.ReviseSubscription {
+	in := command.ReviseSubscription{
+		Destination: destination, ID: id, ExternalID: b.ExternalID.Pointer(),
+		ScopeKind: b.ScopeKind.Pointer(), FeedType: b.FeedType.Pointer(), Active: b.Active.Pointer(),
 	}
 	if b.EventTypes.Set {
-		patch.EventTypes = append([]string{}, b.EventTypes.Value...) // never nil: an empty list is refused
+		in.EventTypes = append([]string{}, b.EventTypes.Value...) // never nil: an empty list is refused
 	}
 	if b.Feeds.Set {
 		pins := append([]subscription.Pin{}, b.pins...)
-		patch.Feeds = &pins
+		in.Feeds = &pins
 	}
-	return patch
+	return in
 }
 
 // pinJSON names a feed that a subscription is about.

@@ -55,6 +55,7 @@ type Fixture struct {
 	Sender *webhook.Sender // trusts the receivers of package httptest
 
 	runner    *projections.Runner
+	halt      func()
 	stopStore func()
 }
 
@@ -87,7 +88,7 @@ func Start(tb testing.TB) *Fixture {
 		Store: p.Store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: loopback}, Prober: p.Sender,
 		Catalog: types, Access: p.Queries, History: adapters.History{Queries: p.Queries, Progress: p.Progress, Store: p.Store},
 	}
-	p.project(tb)
+	p.StartReadModels(tb)
 	return p
 }
 
@@ -100,8 +101,8 @@ func receivers() *x509.CertPool {
 	return pool
 }
 
-// project runs the read models until the test ends.
-func (p *Fixture) project(tb testing.TB) {
+// StartReadModels runs the read models until StopReadModels or the end of the test.
+func (p *Fixture) StartReadModels(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	p.runner = &projections.Runner{Pool: p.Pool, Store: p.Store, Log: p.Log, Progress: p.Progress}
@@ -113,10 +114,11 @@ func (p *Fixture) project(tb testing.TB) {
 			}
 		})
 	}
-	tb.Cleanup(func() {
+	p.halt = func() {
 		cancel()
 		running.Wait()
-	})
+	}
+	tb.Cleanup(p.halt)
 	for _, model := range app.ReadModels() {
 		Eventually(tb, "the read model "+model.Name+" is there", func() bool {
 			var there bool
@@ -125,6 +127,9 @@ func (p *Fixture) project(tb testing.TB) {
 		})
 	}
 }
+
+// StopReadModels lets them stand still where they are.
+func (p *Fixture) StopReadModels() { p.halt() }
 
 // Process runs a process manager until the test ends.
 func (p *Fixture) Process(tb testing.TB, fresh func() eventstore.ProcessManager) {

@@ -1,0 +1,54 @@
+package httpapi
+
+import (
+	"time"
+
+	"carillon/aggregates/destination"
+	"carillon/aggregates/feed"
+	"carillon/aggregates/subscription"
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/query"
+)
+
+// The answer to a write shows what the write has recorded, however late the read models are (docs/adr/0018). The
+// functions here give it the form in which the read models show it, so that both are rendered alike.
+
+// writtenDestination leaves the health out: no write of a caller changes it.
+func writtenDestination(w command.Written[destination.State], now time.Time) query.Destination {
+	s := w.State
+	return query.Destination{
+		ID: w.ID, Organization: s.Organization, ExternalID: s.Settings.ExternalID, Name: s.Settings.Name, URL: s.Settings.URL,
+		Headers: s.Settings.Headers.Data, DebounceWindowSeconds: s.Settings.DebounceWindowSeconds,
+		Status: string(s.Status), StatusReason: wire.Nullable(s.StatusReason),
+		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Revision: int64(w.Revision), Secrets: activeSecrets(s, now),
+	}
+}
+
+func writtenSubscription(w command.Written[subscription.State]) query.Subscription {
+	s := w.State
+	shown := query.Subscription{
+		ID: w.ID, Organization: s.Organization, Destination: s.Destination, ExternalID: s.Settings.ExternalID,
+		EventTypes: s.Settings.EventTypes, ScopeKind: s.Settings.ScopeKind, FeedType: s.Settings.FeedType,
+		Active: s.Status == subscription.StatusActive, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Revision: int64(w.Revision),
+	}
+	for _, pin := range s.Settings.Feeds {
+		shown.Feeds = append(shown.Feeds, query.Pin(pin))
+	}
+	return shown
+}
+
+func writtenFeed(w command.Written[feed.State]) query.Feed {
+	s := w.State
+	return query.Feed{
+		ID: w.ID, Name: s.Settings.Name, Description: s.Settings.Description, Enabled: s.Status == feed.StatusEnabled,
+		EnabledSource: s.EnabledBy, EnabledReason: wire.Nullable(s.EnabledReason), ConfigVersion: s.Settings.Config.Version,
+		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+	}
+}
+
+// writtenAssociation is the one of a feed with a source that was attached to it.
+func writtenAssociation(w command.Written[feed.State], in command.AttachSource) query.Association {
+	a, _ := w.State.SourceAssociation(in.SourceID)
+	return query.Association{ID: a.ID, FeedID: w.ID, SourceType: a.SourceType, SourceID: a.SourceID, CreatedAt: a.At}
+}
