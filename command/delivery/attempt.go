@@ -128,7 +128,10 @@ func (d *Deliverer) record(ctx context.Context, job Job, at time.Time, result we
 		}
 		if err == nil {
 			attempt := d.outcome(job, trigger, at, result, sealed)
-			_, err = delivery.Aggregate.Execute(ctx, d.Store, job.ID, attempt, options)
+			var out eventstore.Outcome[delivery.State, delivery.Event]
+			if out, err = delivery.Aggregate.Execute(ctx, d.Store, job.ID, attempt, options); err == nil {
+				d.attempts.write(ctx, job, attemptedBy(attempt, out.Events))
+			}
 		}
 		switch {
 		case err == nil, errors.Is(err, sealing.ErrShredded), ctx.Err() != nil:
@@ -144,6 +147,16 @@ func (d *Deliverer) record(ctx context.Context, job Job, at time.Time, result we
 		case <-time.After(recordPause):
 		}
 	}
+}
+
+// attemptedBy is what was recorded. Where an earlier try had recorded it, whose answer was lost, it is what was asked for.
+func attemptedBy(command delivery.RecordAttempt, recorded []delivery.Event) delivery.Attempted {
+	for _, event := range recorded {
+		if attempted, ok := event.(delivery.Attempted); ok {
+			return attempted
+		}
+	}
+	return delivery.Attempted{Number: command.Number, Outcome: command.Outcome}
 }
 
 func (d *Deliverer) outcome(job Job, trigger delivery.Trigger, at time.Time, r webhook.Result, body []byte) delivery.RecordAttempt {

@@ -56,15 +56,16 @@ type Deliverer struct {
 	Log    *slog.Logger
 	Record func(Attempt) // tells metrics of each attempt
 
-	once    sync.Once
-	lanes   *lanes
-	opened  *openedTargets
-	wake    chan struct{}
-	mu      sync.Mutex // guards the next three
-	ctx     context.Context
-	expects time.Time               // until when something is expected in the queue
-	resting map[uuid.UUID]time.Time // what can't be sent now, until its lease ends
-	running sync.WaitGroup
+	once     sync.Once
+	lanes    *lanes
+	opened   *openedTargets
+	attempts *attemptLog
+	wake     chan struct{}
+	mu       sync.Mutex // guards the next three
+	ctx      context.Context
+	expects  time.Time               // until when something is expected in the queue
+	resting  map[uuid.UUID]time.Time // what can't be sent now, until its lease ends
+	running  sync.WaitGroup
 }
 
 // Attempt is what metrics want to know of an attempt.
@@ -80,6 +81,7 @@ func (d *Deliverer) init() {
 	d.once.Do(func() {
 		d.lanes = newLanes(d.Limits)
 		d.opened = newOpenedTargets(d.Vault)
+		d.attempts = &attemptLog{log: d.Log}
 		d.wake = make(chan struct{}, 1)
 		d.resting = map[uuid.UUID]time.Time{}
 	})
