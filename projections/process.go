@@ -19,8 +19,11 @@ type reacting struct {
 	eventstore.ProcessManager
 	seen   eventstore.Position
 	last   anchor
-	events int
-	saved  time.Time
+	events int             // since the last save began
+	began  time.Time       // the last save
+	saving chan error      // the save that is under way, which has the session's position; nil: none
+	ending context.Context // of the saves: it outlives the run, so that the last one can end
+	cancel context.CancelFunc
 }
 
 // Schema implements consumer.
@@ -55,40 +58,89 @@ func (p *reacting) open(ctx context.Context, r *Runner, s *session) error {
 		return fmt.Errorf("load state: %w", err)
 	}
 	p.Begin(head)
-	p.seen, p.last, p.saved = s.position, s.anchor, time.Now()
+	p.seen, p.last, p.began = s.position, s.anchor, time.Now()
+	p.ending, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return nil
 }
 
 func (p *reacting) handle(ctx context.Context, s *session, batch Batch) error {
+	if err := p.saved(ctx, false); err != nil {
+		return err
+	}
 	if len(batch.Events) > 0 {
 		if err := p.React(ctx, batch.Events); err != nil {
 			return err
 		}
 	}
-	if batch.Quiet {
-		return p.finish(ctx, s)
+	if !batch.Quiet {
+		p.seen, p.last = batch.Position, p.last.after(batch.Events)
+		p.events += len(batch.Events)
+		if time.Since(p.began) < saveInterval {
+			return nil
+		}
 	}
-	p.seen, p.last = batch.Position, p.last.after(batch.Events)
-	p.events += len(batch.Events)
-	if time.Since(p.saved) < saveInterval {
-		return nil
-	}
-	return p.finish(ctx, s)
+	return p.save(s)
 }
 
-func (p *reacting) finish(ctx context.Context, s *session) error {
-	if p.seen == s.position {
+// save begins to save what has changed, unless a save is under way. Nobody waits for it: while Postgres is slow, or away
+// for a moment, the process manager goes on. What was not saved in the end is done again, like after a crash.
+func (p *reacting) save(s *session) error {
+	if p.saving != nil || p.seen == s.position {
 		return nil
 	}
 	rows, err := p.Changed()
 	if err != nil {
 		return err
 	}
-	if err := s.commit(ctx, p.seen, p.last, p.events, func(tx pgx.Tx) error { return save(ctx, tx, rows) }); err != nil {
-		return err
-	}
-	p.events, p.saved = 0, time.Now()
+	seen, last, events := p.seen, p.last, p.events
+	p.events, p.began = 0, time.Now()
+	p.saving = make(chan error, 1)
+	go func(done chan<- error) {
+		done <- s.commit(p.ending, seen, last, events, func(tx pgx.Tx) error { return save(p.ending, tx, rows) })
+	}(p.saving)
 	return nil
+}
+
+// saved looks what came of the save that is under way, and waits for it where asked.
+func (p *reacting) saved(ctx context.Context, wait bool) error {
+	if p.saving == nil {
+		return nil
+	}
+	select {
+	case err := <-p.saving:
+		p.saving = nil
+		return err
+	default:
+		if !wait {
+			return nil
+		}
+	}
+	select {
+	case err := <-p.saving:
+		p.saving = nil
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// finish saves what is left, when the session ends.
+func (p *reacting) finish(ctx context.Context, s *session) error {
+	for range 2 { // the save that is under way, and the last one
+		if err := p.saved(ctx, true); err != nil {
+			return err
+		}
+		if err := p.save(s); err != nil {
+			return err
+		}
+	}
+	return p.saved(ctx, true)
+}
+
+func (p *reacting) giveUp() {
+	if p.cancel != nil {
+		p.cancel()
+	}
 }
 
 func save(ctx context.Context, tx pgx.Tx, rows []eventstore.SavedRow) error {

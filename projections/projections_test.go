@@ -340,3 +340,38 @@ func TestAFailedRebuildLeavesTheOldInPlace(t *testing.T) {
 		t.Errorf("count = %d, want 2", got)
 	}
 }
+
+// Postgres does not answer, as when it is frozen: what happens meanwhile is reacted to, and saved afterwards.
+func TestSlowSavesHoldUpNoReaction(t *testing.T) {
+	w := newWorld(t)
+	seen := make(chan eventstore.Position, 1000)
+	progress, stop := w.run(func(ctx context.Context, r *projections.Runner) error {
+		return r.React(ctx, func() eventstore.ProcessManager { return newRemembering("remembering", seen) })
+	})
+	first := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+	w.await(progress, first, "remembering")
+	<-seen
+	tx, err := w.pool.Begin(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(w.ctx, "LOCK TABLE carillon.checkpoints IN ACCESS EXCLUSIVE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	var last eventstore.Position
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); { // saves are a second apart
+		last = w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+		select {
+		case <-seen:
+		case <-time.After(500 * time.Millisecond):
+			t.Fatal("an event waits for the save")
+		}
+	}
+	if err := tx.Rollback(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.await(projections.NewProgress(w.pool), last, "remembering")
+}

@@ -43,6 +43,7 @@ type consumer interface {
 	open(ctx context.Context, r *Runner, s *session) error
 	handle(ctx context.Context, s *session, batch Batch) error
 	finish(ctx context.Context, s *session) error
+	giveUp() // ends what is still under way, before the session is closed
 }
 
 // Project writes a read model until the context ends or an event can't be decoded; the latter is the error it returns.
@@ -89,6 +90,7 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 		return err
 	}
 	defer s.Close()
+	defer c.giveUp()
 	if err = r.reconcile(ctx, s, c, log); err == nil {
 		err = c.open(ctx, r, s)
 	}
@@ -203,3 +205,5 @@ func (p *projecting) handle(ctx context.Context, s *session, batch Batch) error 
 }
 
 func (p *projecting) finish(context.Context, *session) error { return nil }
+
+func (p *projecting) giveUp() {}
