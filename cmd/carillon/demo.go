@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"sync"
+	"time"
 
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/app"
@@ -90,9 +92,26 @@ func (c *demoCommand) running(ctx context.Context, admin string) bool {
 	if _, err := dev.ReadKey(c.DataDir); errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	_, err := adminclient.New(admin, "").Ready(ctx)
-	return err == nil
+	ctx, cancel := context.WithTimeout(ctx, startsWithin)
+	defer cancel()
+	for {
+		_, err := adminclient.New(admin, "").Ready(ctx)
+		var unready *adminclient.Error
+		if !errors.As(err, &unready) || unready.Status != http.StatusServiceUnavailable {
+			return err == nil
+		}
+		select { // it is about to be ready
+		case <-ctx.Done():
+			return false
+		case <-time.After(readyPoll):
+		}
+	}
 }
+
+const (
+	startsWithin = 15 * time.Second // that a server which answers has to become ready
+	readyPoll    = 100 * time.Millisecond
+)
 
 // show fills in what the data directory knows.
 func (c *demoCommand) show(ctx context.Context, t terminal, options demo.Options) (err error) {

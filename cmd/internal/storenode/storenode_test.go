@@ -103,7 +103,7 @@ func TestTLSAndPassword(t *testing.T) {
 	if err := use(t, strings.Replace(said, "PASSWORD", "sesame%20seeds", 1)); err != nil {
 		t.Errorf("with the password: %v", err)
 	}
-	if err := use(t, strings.Replace(said, "PASSWORD", "open", 1)); err == nil || !strings.Contains(err.Error(), "credentials") {
+	if err := use(t, strings.Replace(said, "PASSWORD", "open", 1)); err == nil || !strings.Contains(err.Error(), "the user or the password") {
 		t.Errorf("with a wrong password: %v", err)
 	}
 	untrusted := strings.Replace(strings.TrimSuffix(said, "&tlsCaFile="+cert), "PASSWORD", "sesame%20seeds", 1)
