@@ -55,32 +55,32 @@ func (f *fold) writeTallies(batch *pgx.Batch) {
 		change.count(r.before, -1)
 		change.count(r.status, 1)
 	}
-	var (
-		destination, feed                               column.UUIDs
-		day                                             []time.Time
-		eventType                                       []string
-		total, succeeded, failed, superseded, discarded []int64
-	)
+	var rows []tallyChange
 	for key, change := range changes {
-		if *change == (tally{}) {
-			continue
+		if *change != (tally{}) {
+			rows = append(rows, tallyChange{key, change})
 		}
-		destination, feed = append(destination, key.destination), append(feed, key.feed)
-		day, eventType = append(day, time.Unix(key.day*daySeconds, 0).UTC()), append(eventType, key.eventType)
-		total, succeeded, failed = append(total, change.total), append(succeeded, change.succeeded), append(failed, change.failed)
-		superseded, discarded = append(superseded, change.superseded), append(discarded, change.discarded)
 	}
-	if len(destination) == 0 {
-		return
-	}
-	batch.Queue(`
-		INSERT INTO tallies AS t (destination, day, type, feed_id, total, succeeded, failed, superseded, discarded)
-		SELECT * FROM unnest($1::uuid[], $2::date[], $3::text[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
-		ON CONFLICT (destination, day, type, feed_id) DO UPDATE SET total = t.total + excluded.total,
-			succeeded = t.succeeded + excluded.succeeded, failed = t.failed + excluded.failed,
-			superseded = t.superseded + excluded.superseded, discarded = t.discarded + excluded.discarded`,
-		destination, day, eventType, feed, total, succeeded, failed, superseded, discarded)
+	addTallies.Queue(batch, rows)
 }
+
+// tallyChange is how one row of tallies changes.
+type tallyChange struct {
+	tallyKey
+	by *tally
+}
+
+var addTallies = column.Add("tallies", []string{"destination", "day", "type", "feed_id"},
+	column.New[column.UUIDs]("destination", "uuid", func(c tallyChange) uuid.UUID { return c.destination }),
+	column.New[[]time.Time]("day", "date", func(c tallyChange) time.Time { return time.Unix(c.day*daySeconds, 0).UTC() }),
+	column.New[[]string]("type", "text", func(c tallyChange) string { return c.eventType }),
+	column.New[column.UUIDs]("feed_id", "uuid", func(c tallyChange) uuid.UUID { return c.feed }),
+	column.New[[]int64]("total", "bigint", func(c tallyChange) int64 { return c.by.total }),
+	column.New[[]int64]("succeeded", "bigint", func(c tallyChange) int64 { return c.by.succeeded }),
+	column.New[[]int64]("failed", "bigint", func(c tallyChange) int64 { return c.by.failed }),
+	column.New[[]int64]("superseded", "bigint", func(c tallyChange) int64 { return c.by.superseded }),
+	column.New[[]int64]("discarded", "bigint", func(c tallyChange) int64 { return c.by.discarded }),
+)
 
 // floorDiv rounds down, also for times before 1970.
 func floorDiv(a, b int64) int64 {

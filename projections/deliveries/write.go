@@ -3,6 +3,8 @@ package deliveries
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -41,78 +43,88 @@ func (f *fold) writeDeleted(batch *pgx.Batch) {
 	batch.Queue("INSERT INTO gone SELECT unnest($1::uuid[]) ON CONFLICT DO NOTHING", f.deleted)
 }
 
-// lastAttempt are the columns of the last attempt in the order of deliveries.
-type lastAttempt struct {
-	attemptedAt    column.Times // null: there was none
-	durationMicros []int64
-	renumberedFrom column.NullInts
-	responseStatus column.NullInts
-	trigger        column.NullTexts
-	failureReason  column.NullTexts
-	errorMessage   column.NullTexts
-	responseBody   [][]byte
-}
-
-func (l *lastAttempt) add(a *delivery.Attempted) {
-	if a == nil {
-		a = new(delivery.Attempted)
+// The columns of the table deliveries, each declared once: what is so from the beginning, what each event may change,
+// what each attempt changes, and what the last attempt came to.
+var (
+	idColumn  = column.New[column.UUIDs]("id", "uuid", func(r *row) uuid.UUID { return r.id })
+	scheduled = []column.Column[*row]{
+		column.New[column.UUIDs]("organization", "uuid", func(r *row) uuid.UUID { return r.organization }),
+		column.New[column.UUIDs]("destination", "uuid", func(r *row) uuid.UUID { return r.destination }),
+		column.New[column.Times]("created_at", "timestamptz", func(r *row) time.Time { return r.createdAt }),
+		column.New[column.UUIDs]("event_id", "uuid", func(r *row) uuid.UUID { return r.publication }),
+		column.New[column.Times]("event_time", "timestamptz", func(r *row) time.Time { return r.event.Time }),
+		column.New[column.NullUUIDs]("feed_id", "uuid", func(r *row) uuid.UUID { return r.event.FeedID }),
+		column.New[column.NullTexts]("feed_type", "text", func(r *row) string { return r.event.FeedType }),
+		column.New[[]string]("type", "text", func(r *row) string { return r.event.Type }),
+		column.New[[]string]("source", "text", func(r *row) string { return r.event.Source }),
+		column.New[column.NullTexts]("subject", "text", func(r *row) string { return r.event.Subject }),
+		column.New[[]string]("subscriptions", "text", func(r *row) string { return uuidArray(r.subscriptions) }).As("subscriptions::uuid[]"),
 	}
-	l.attemptedAt = append(l.attemptedAt, a.At)
-	l.durationMicros = append(l.durationMicros, a.DurationMicros)
-	l.renumberedFrom = append(l.renumberedFrom, a.RenumberedFrom)
-	l.responseStatus = append(l.responseStatus, a.ResponseStatus)
-	l.trigger = append(l.trigger, string(a.Trigger))
-	l.failureReason = append(l.failureReason, a.FailureReason)
-	l.errorMessage = append(l.errorMessage, a.ErrorMessage)
-	l.responseBody = append(l.responseBody, a.ResponseBody)
+	current = []column.Column[*row]{
+		column.New[column.Times]("completed_at", "timestamptz", func(r *row) time.Time { return r.completedAt }),
+		column.New[[]int64]("revision", "bigint", func(r *row) int64 { return r.revision }),
+		column.New[[]string]("status", "text", func(r *row) string { return string(r.status) }),
+		column.New[column.NullUUIDs]("replay", "uuid", func(r *row) uuid.UUID { return r.replay }),
+		column.New[column.NullTexts]("unsuccessful", "text", (*row).unsuccessful),
+	}
+	counted = []column.Column[*row]{
+		column.New[[]int]("attempts", "integer", func(r *row) int { return r.attempts }),
+		column.New[[]int]("automatic", "integer", func(r *row) int { return r.automatic }),
+	}
+	attempted = []column.Column[*delivery.Attempted]{
+		column.New[column.Times]("attempted_at", "timestamptz", func(a *delivery.Attempted) time.Time { return a.At }),
+		column.New[[]int64]("duration_micros", "bigint", func(a *delivery.Attempted) int64 { return a.DurationMicros }).
+			As("CASE WHEN attempted_at IS NOT NULL THEN duration_micros END"),
+		column.New[column.NullInts]("renumbered_from", "integer", func(a *delivery.Attempted) int { return a.RenumberedFrom }),
+		column.New[column.NullInts]("response_status", "integer", func(a *delivery.Attempted) int { return a.ResponseStatus }),
+		column.New[column.NullTexts]("trigger", "text", func(a *delivery.Attempted) string { return string(a.Trigger) }),
+		column.New[column.NullTexts]("failure_reason", "text", func(a *delivery.Attempted) string { return a.FailureReason }),
+		column.New[column.NullTexts]("error_message", "text", func(a *delivery.Attempted) string { return a.ErrorMessage }),
+		column.New[[][]byte]("response_body", "bytea", func(a *delivery.Attempted) []byte { return a.ResponseBody }),
+	}
+	last = column.Of((*row).lastAttempt, attempted...)
+)
+
+// A delivery that is attempted is changed in more columns than one that is not.
+var (
+	insertDeliveries = column.Insert("deliveries", slices.Concat([]column.Column[*row]{idColumn}, scheduled, current, counted, last)...)
+	updateAttempted  = column.Update("deliveries", slices.Concat([]column.Column[*row]{idColumn}, current, counted, last)...)
+	updateOthers     = column.Update("deliveries", slices.Concat([]column.Column[*row]{idColumn}, current)...)
+)
+
+// noAttempt is the last attempt of a delivery that has had none.
+var noAttempt delivery.Attempted
+
+func (r *row) lastAttempt() *delivery.Attempted {
+	if r.last == nil {
+		return &noAttempt
+	}
+	return r.last
 }
 
 func (f *fold) writeInserts(batch *pgx.Batch) {
-	var (
-		id, organization, destination, event  column.UUIDs
-		createdAt, eventTime, completedAt     column.Times
-		revision                              []int64
-		attempts, automatic                   []int
-		feedID, replay                        column.NullUUIDs
-		feedType, subject, unsuccessful       column.NullTexts
-		status, eventType, source, subscribed []string
-		last                                  lastAttempt
-	)
+	fresh := make([]*row, 0, len(f.rows))
 	for _, r := range f.rows {
-		if r.before != "" {
-			continue
+		if r.before == "" {
+			fresh = append(fresh, r)
 		}
-		id, organization, destination = append(id, r.id), append(organization, r.organization), append(destination, r.destination)
-		event, eventTime, createdAt = append(event, r.publication), append(eventTime, r.event.Time), append(createdAt, r.createdAt)
-		completedAt, revision = append(completedAt, r.completedAt), append(revision, r.revision)
-		attempts, automatic = append(attempts, r.attempts), append(automatic, r.automatic)
-		feedID, feedType = append(feedID, r.event.FeedID), append(feedType, r.event.FeedType)
-		status, eventType = append(status, string(r.status)), append(eventType, r.event.Type)
-		unsuccessful = append(unsuccessful, r.unsuccessful())
-		source, subject = append(source, r.event.Source), append(subject, r.event.Subject)
-		subscribed, replay = append(subscribed, uuidArray(r.subscriptions)), append(replay, r.replay)
-		last.add(r.last)
 	}
-	if len(id) == 0 {
-		return
+	insertDeliveries.Queue(batch, fresh)
+}
+
+func (f *fold) writeUpdates(batch *pgx.Batch) {
+	var attempted, others []*row
+	for _, r := range f.rows {
+		switch {
+		case r.before == "" || !r.touched:
+		case r.last != nil:
+			attempted = append(attempted, r)
+		default:
+			others = append(others, r)
+		}
 	}
-	batch.Queue(`
-		INSERT INTO deliveries (id, organization, destination, created_at, completed_at, revision, attempts, automatic, event_id, event_time,
-			feed_id, feed_type, status, type, source, subject, subscriptions, attempted_at, duration_micros, renumbered_from,
-			response_status, trigger, failure_reason, error_message, response_body, replay, unsuccessful)
-		SELECT id, organization, destination, created_at, completed_at, revision, attempts, automatic, event_id, event_time,
-			feed_id, feed_type, status, type, source, subject, subscriptions::uuid[], attempted_at,
-			CASE WHEN attempted_at IS NOT NULL THEN duration_micros END, renumbered_from,
-			response_status, trigger, failure_reason, error_message, response_body, replay, unsuccessful
-		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::integer[], $8::integer[],
-			$9::uuid[], $10::timestamptz[], $11::uuid[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[],
-			$18::timestamptz[], $19::bigint[], $20::integer[], $21::integer[], $22::text[], $23::text[], $24::text[], $25::bytea[], $26::uuid[], $27::text[])
-		AS u (id, organization, destination, created_at, completed_at, revision, attempts, automatic, event_id, event_time,
-			feed_id, feed_type, status, type, source, subject, subscriptions, attempted_at, duration_micros, renumbered_from,
-			response_status, trigger, failure_reason, error_message, response_body, replay, unsuccessful)`,
-		id, organization, destination, createdAt, completedAt, revision, attempts, automatic, event, eventTime,
-		feedID, feedType, status, eventType, source, subject, subscribed, last.attemptedAt, last.durationMicros, last.renumberedFrom,
-		last.responseStatus, last.trigger, last.failureReason, last.errorMessage, last.responseBody, replay, unsuccessful)
+	updateAttempted.Queue(batch, attempted)
+	updateOthers.Queue(batch, others)
 }
 
 // uuidArray is the text form: unnest can't take arrays of arrays.
@@ -128,20 +140,29 @@ func uuidArray(ids []uuid.UUID) string {
 	return string(append(text, '}'))
 }
 
+// earlierAttempt is one that another attempt of the same batch follows.
+type earlierAttempt struct {
+	delivery uuid.UUID
+	attempt  *delivery.Attempted
+}
+
+var insertEarlier = column.Insert("earlier_attempts", slices.Concat([]column.Column[earlierAttempt]{
+	column.New[column.UUIDs]("delivery", "uuid", func(e earlierAttempt) uuid.UUID { return e.delivery }),
+	column.New[[]int]("number", "integer", func(e earlierAttempt) int { return e.attempt.Number }),
+}, column.Of(func(e earlierAttempt) *delivery.Attempted { return e.attempt }, attempted...))...)
+
 // writeAttempts stores those that are not the last any more.
 func (f *fold) writeAttempts(batch *pgx.Batch) {
 	var (
-		followed, id column.UUIDs
-		number       []int
-		attempts     lastAttempt
+		followed column.UUIDs
+		earlier  []earlierAttempt
 	)
 	for _, r := range f.rows {
 		if r.last != nil && r.attemptsBefore > 0 {
 			followed = append(followed, r.id)
 		}
 		for i := range r.earlier {
-			id, number = append(id, r.id), append(number, r.earlier[i].Number)
-			attempts.add(&r.earlier[i])
+			earlier = append(earlier, earlierAttempt{r.id, &r.earlier[i]})
 		}
 	}
 	if len(followed) > 0 {
@@ -152,94 +173,26 @@ func (f *fold) writeAttempts(batch *pgx.Batch) {
 				failure_reason, attempted_at, duration_micros
 			FROM deliveries WHERE id = ANY($1)`, followed)
 	}
-	if len(id) > 0 {
-		batch.Queue(`
-			INSERT INTO earlier_attempts (delivery, number, attempted_at, duration_micros, renumbered_from, response_status, trigger,
-				failure_reason, error_message, response_body)
-			SELECT * FROM unnest($1::uuid[], $2::integer[], $3::timestamptz[], $4::bigint[], $5::integer[], $6::integer[], $7::text[],
-				$8::text[], $9::text[], $10::bytea[])`,
-			id, number, attempts.attemptedAt, attempts.durationMicros, attempts.renumberedFrom, attempts.responseStatus, attempts.trigger,
-			attempts.failureReason, attempts.errorMessage, attempts.responseBody)
-	}
+	insertEarlier.Queue(batch, earlier)
 }
 
-func (f *fold) writeUpdates(batch *pgx.Batch) {
-	var attempted, other struct {
-		id                  column.UUIDs
-		completedAt         column.Times
-		revision            []int64
-		status              []string
-		attempts, automatic []int
-		replay              column.NullUUIDs
-		unsuccessful        column.NullTexts
+var (
+	dueColumns = []column.Column[*row]{
+		idColumn,
+		column.New[column.UUIDs]("destination", "uuid", func(r *row) uuid.UUID { return r.destination }),
+		column.New[column.Times]("due_at", "timestamptz", func(r *row) time.Time { return r.dueAt }),
+		column.New[column.Times]("available_at", "timestamptz", func(r *row) time.Time { return r.availableAt }),
+		column.New[column.NullInts]("worker", "integer", func(r *row) int { return int(r.worker) }),
+		column.New[column.NullUUIDs]("replay", "uuid", func(r *row) uuid.UUID { return r.replay }),
 	}
-	var last lastAttempt
-	for _, r := range f.rows {
-		if r.before == "" || !r.touched {
-			continue
-		}
-		to := &other
-		if r.last != nil {
-			to = &attempted
-			last.add(r.last)
-		}
-		to.id, to.completedAt = append(to.id, r.id), append(to.completedAt, r.completedAt)
-		to.revision, to.status = append(to.revision, r.revision), append(to.status, string(r.status))
-		to.attempts, to.automatic = append(to.attempts, r.attempts), append(to.automatic, r.automatic)
-		to.replay, to.unsuccessful = append(to.replay, r.replay), append(to.unsuccessful, r.unsuccessful())
-	}
-	if len(attempted.id) > 0 {
-		batch.Queue(`
-			UPDATE deliveries d SET completed_at = u.completed_at, revision = u.revision, status = u.status, attempts = u.attempts,
-				automatic = u.automatic, attempted_at = u.attempted_at, duration_micros = u.duration_micros,
-				renumbered_from = u.renumbered_from, response_status = u.response_status, trigger = u.trigger,
-				failure_reason = u.failure_reason, error_message = u.error_message, response_body = u.response_body, replay = u.replay,
-				unsuccessful = u.unsuccessful
-			FROM unnest($1::uuid[], $2::timestamptz[], $3::bigint[], $4::text[], $5::integer[], $6::integer[], $7::timestamptz[],
-				$8::bigint[], $9::integer[], $10::integer[], $11::text[], $12::text[], $13::text[], $14::bytea[], $15::uuid[], $16::text[])
-			AS u (id, completed_at, revision, status, attempts, automatic, attempted_at, duration_micros, renumbered_from,
-				response_status, trigger, failure_reason, error_message, response_body, replay, unsuccessful)
-			WHERE d.id = u.id`,
-			attempted.id, attempted.completedAt, attempted.revision, attempted.status, attempted.attempts, attempted.automatic,
-			last.attemptedAt, last.durationMicros, last.renumberedFrom, last.responseStatus, last.trigger, last.failureReason,
-			last.errorMessage, last.responseBody, attempted.replay, attempted.unsuccessful)
-	}
-	if len(other.id) > 0 {
-		batch.Queue(`
-			UPDATE deliveries d SET completed_at = u.completed_at, revision = u.revision, status = u.status, replay = u.replay,
-				unsuccessful = u.unsuccessful
-			FROM unnest($1::uuid[], $2::timestamptz[], $3::bigint[], $4::text[], $5::uuid[], $6::text[])
-			AS u (id, completed_at, revision, status, replay, unsuccessful)
-			WHERE d.id = u.id`, other.id, other.completedAt, other.revision, other.status, other.replay, other.unsuccessful)
-	}
-}
-
-// due are rows of the table due.
-type due struct {
-	id, destination    column.UUIDs
-	dueAt, availableAt column.Times
-	worker             column.NullInts
-	replay             column.NullUUIDs
-}
-
-func (d *due) add(r *row) {
-	d.id, d.destination = append(d.id, r.id), append(d.destination, r.destination)
-	d.dueAt, d.availableAt = append(d.dueAt, r.dueAt), append(d.availableAt, r.availableAt)
-	d.worker, d.replay = append(d.worker, int(r.worker)), append(d.replay, r.replay)
-}
-
-func (d *due) insert(batch *pgx.Batch, onConflict string) {
-	if len(d.id) > 0 {
-		batch.Queue(`INSERT INTO due (id, destination, due_at, available_at, worker, replay)
-			SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::integer[], $6::uuid[])`+onConflict,
-			d.id, d.destination, d.dueAt, d.availableAt, d.worker, d.replay)
-	}
-}
+	insertDue = column.Insert("due", dueColumns...)
+	upsertDue = column.Upsert("due", []string{"id"}, []string{"destination"}, dueColumns...)
+)
 
 func (f *fold) writeDue(batch *pgx.Batch) {
 	var (
 		over       column.UUIDs
-		first, set due
+		first, set []*row
 	)
 	for _, r := range f.rows {
 		switch {
@@ -248,15 +201,14 @@ func (f *fold) writeDue(batch *pgx.Batch) {
 			over = append(over, r.id)
 		case r.dueAt.IsZero():
 		case r.wasDue():
-			set.add(r)
+			set = append(set, r)
 		default:
-			first.add(r)
+			first = append(first, r)
 		}
 	}
 	if len(over) > 0 {
 		batch.Queue("DELETE FROM due WHERE id = ANY($1)", over)
 	}
-	first.insert(batch, "")
-	set.insert(batch, ` ON CONFLICT (id) DO UPDATE SET due_at = excluded.due_at, available_at = excluded.available_at,
-			worker = excluded.worker, replay = excluded.replay`)
+	insertDue.Queue(batch, first)
+	upsertDue.Queue(batch, set)
 }
