@@ -76,16 +76,34 @@ func describe(event destination.Event) (Detail, time.Time, error) {
 	return Detail{}, time.Time{}, fmt.Errorf("audit: no description of %T", event)
 }
 
-// project applies a batch.
+// entry is one change of a destination.
+type entry struct {
+	*eventstore.Recorded
+	eventstore.Metadata
+	at     time.Time
+	detail string // JSON
+}
+
+var insertEntries = column.Insert("entries",
+	column.New[column.UUIDs]("destination", "uuid", func(e entry) uuid.UUID { return e.StreamID() }),
+	column.New[[]int64]("revision", "bigint", func(e entry) int64 { return int64(e.Revision) }),
+	column.New[column.NullUUIDs]("organization", "uuid", func(e entry) uuid.UUID { return e.Organization }),
+	column.New[[]string]("type", "text", func(e entry) string { return e.Type }),
+	column.New[column.Times]("at", "timestamptz", func(e entry) time.Time { return e.at }),
+	column.New[column.Times]("recorded_at", "timestamptz", func(e entry) time.Time { return e.Created }),
+	column.New[column.UUIDs]("event_id", "uuid", func(e entry) uuid.UUID { return e.ID }),
+	column.New[[]int64]("commit_position", "bigint", func(e entry) int64 { return int64(e.Position.Commit) }),   //nolint:gosec // positions fit an int64
+	column.New[[]int64]("prepare_position", "bigint", func(e entry) int64 { return int64(e.Position.Prepare) }), //nolint:gosec // positions fit an int64
+	column.New[[]string]("actor", "text", func(e entry) string { return e.Actor }),
+	column.New[column.NullTexts]("reason", "text", func(e entry) string { return e.Reason }),
+	column.New[column.NullUUIDs]("correlation", "uuid", func(e entry) uuid.UUID { return e.CorrelationID }),
+	column.New[column.NullUUIDs]("causation", "uuid", func(e entry) uuid.UUID { return e.CausationID }),
+	column.New[[]string]("detail", "text", func(e entry) string { return e.detail }).As("detail::jsonb"),
+)
+
+// project adds an entry for each event.
 func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
-	var (
-		destinations, eventID                column.UUIDs
-		revision, commit, prepare            []int64
-		organization, correlation, causation column.NullUUIDs
-		eventType, actor, detail             []string
-		at, recordedAt                       column.Times
-		reason                               column.NullTexts
-	)
+	entries := make([]entry, 0, len(batch))
 	for i := range batch {
 		recorded := &batch[i]
 		event, err := destination.Events.Decode(recorded)
@@ -104,26 +122,11 @@ func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error 
 		if err != nil {
 			return fmt.Errorf("%w: %s@%d: %w", eventstore.ErrUndecodable, recorded.Stream, recorded.Revision, err)
 		}
-		destinations, eventID = append(destinations, recorded.StreamID()), append(eventID, recorded.ID)
-		revision = append(revision, int64(recorded.Revision))
-		commit, prepare = append(commit, int64(recorded.Position.Commit)), append(prepare, int64(recorded.Position.Prepare)) //nolint:gosec // positions fit an int64
-		organization = append(organization, meta.Organization)
-		correlation, causation = append(correlation, meta.CorrelationID), append(causation, meta.CausationID)
-		eventType, actor, detail = append(eventType, recorded.Type), append(actor, meta.Actor), append(detail, string(text))
-		at, recordedAt, reason = append(at, when), append(recordedAt, recorded.Created), append(reason, meta.Reason)
+		entries = append(entries, entry{recorded, meta, when, string(text)})
 	}
-	_, err := tx.Exec(ctx, `
-		INSERT INTO entries (destination, revision, organization, type, at, recorded_at, event_id, commit_position,
-			prepare_position, actor, reason, correlation, causation, detail)
-		SELECT destination, revision, organization, type, at, recorded_at, event_id, commit_position,
-			prepare_position, actor, reason, correlation, causation, detail::jsonb
-		FROM unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::timestamptz[], $6::timestamptz[], $7::uuid[], $8::bigint[],
-			$9::bigint[], $10::text[], $11::text[], $12::uuid[], $13::uuid[], $14::text[])
-		AS u (destination, revision, organization, type, at, recorded_at, event_id, commit_position,
-			prepare_position, actor, reason, correlation, causation, detail)`,
-		destinations, revision, organization, eventType, at, recordedAt, eventID, commit,
-		prepare, actor, reason, correlation, causation, detail)
-	if err != nil {
+	var statements pgx.Batch
+	insertEntries.Queue(&statements, entries)
+	if err := tx.SendBatch(ctx, &statements).Close(); err != nil {
 		return fmt.Errorf("write audit entries: %w", err)
 	}
 	return nil

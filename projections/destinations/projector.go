@@ -206,59 +206,56 @@ func (f *fold) write(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-func (f *fold) writeRows(statements *pgx.Batch) {
-	var (
-		id, organization     column.UUIDs
-		externalID, reason   column.NullTexts
-		name, url, status    []string
-		headers              [][]byte
-		debounce             []int
-		createdAt, updatedAt column.Times
-		revision             []int64
-	)
-	for rowID, r := range f.rows {
-		id, organization = append(id, rowID), append(organization, r.organization)
-		externalID, reason = append(externalID, r.externalID), append(reason, r.statusReason)
-		name, url, status = append(name, r.name), append(url, r.url), append(status, string(r.status))
-		headers, debounce = append(headers, r.headers), append(debounce, r.debounceWindowSeconds)
-		createdAt, updatedAt, revision = append(createdAt, r.createdAt), append(updatedAt, r.updatedAt), append(revision, r.revision)
-	}
-	if len(id) == 0 {
-		return
-	}
-	statements.Queue(`
-		INSERT INTO destinations (id, organization, external_id, name, url, headers, debounce_window_seconds, status, status_reason,
-			created_at, updated_at, revision)
-		SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::integer[], $8::text[], $9::text[],
-			$10::timestamptz[], $11::timestamptz[], $12::bigint[])
-		ON CONFLICT (id) DO UPDATE SET external_id = excluded.external_id, name = excluded.name, url = excluded.url,
-			headers = excluded.headers, debounce_window_seconds = excluded.debounce_window_seconds, status = excluded.status,
-			status_reason = excluded.status_reason, updated_at = excluded.updated_at, revision = excluded.revision`,
-		id, organization, externalID, name, url, headers, debounce, status, reason, createdAt, updatedAt, revision)
+// stored is a row under its id.
+type stored struct {
+	id uuid.UUID
+	*row
 }
 
+var upsertRows = column.Upsert("destinations", []string{"id"}, []string{"organization", "created_at"},
+	column.New[column.UUIDs]("id", "uuid", func(s stored) uuid.UUID { return s.id }),
+	column.New[column.UUIDs]("organization", "uuid", func(s stored) uuid.UUID { return s.organization }),
+	column.New[column.NullTexts]("external_id", "text", func(s stored) string { return s.externalID }),
+	column.New[[]string]("name", "text", func(s stored) string { return s.name }),
+	column.New[[]string]("url", "text", func(s stored) string { return s.url }),
+	column.New[[][]byte]("headers", "bytea", func(s stored) []byte { return s.headers }),
+	column.New[[]int]("debounce_window_seconds", "integer", func(s stored) int { return s.debounceWindowSeconds }),
+	column.New[[]string]("status", "text", func(s stored) string { return string(s.status) }),
+	column.New[column.NullTexts]("status_reason", "text", func(s stored) string { return s.statusReason }),
+	column.New[column.Times]("created_at", "timestamptz", func(s stored) time.Time { return s.createdAt }),
+	column.New[column.Times]("updated_at", "timestamptz", func(s stored) time.Time { return s.updatedAt }),
+	column.New[[]int64]("revision", "bigint", func(s stored) int64 { return s.revision }),
+)
+
+func (f *fold) writeRows(statements *pgx.Batch) {
+	rows := make([]stored, 0, len(f.rows))
+	for id, r := range f.rows {
+		rows = append(rows, stored{id, r})
+	}
+	upsertRows.Queue(statements, rows)
+}
+
+// storedSecret is a secret under its key.
+type storedSecret struct {
+	secretKey
+	*secret
+}
+
+var upsertSecrets = column.Upsert("secrets", []string{"destination", "id"}, []string{"sealed", "created_at", "revision"},
+	column.New[column.UUIDs]("destination", "uuid", func(s storedSecret) uuid.UUID { return s.destination }),
+	column.New[column.UUIDs]("id", "uuid", func(s storedSecret) uuid.UUID { return s.id }),
+	column.New[[][]byte]("sealed", "bytea", func(s storedSecret) []byte { return s.sealed }),
+	column.New[column.Times]("created_at", "timestamptz", func(s storedSecret) time.Time { return s.createdAt }),
+	column.New[column.Times]("expires_at", "timestamptz", func(s storedSecret) time.Time { return s.expiresAt }),
+	column.New[[]int64]("revision", "bigint", func(s storedSecret) int64 { return s.revision }),
+)
+
 func (f *fold) writeSecrets(statements *pgx.Batch) {
-	var (
-		destinations, id column.UUIDs
-		sealed           [][]byte
-		createdAt        column.Times
-		expiresAt        column.Times
-		revision         []int64
-	)
+	rows := make([]storedSecret, 0, len(f.secrets))
 	for key, s := range f.secrets {
-		if f.rows[key.destination] == nil {
-			continue // deleted
+		if f.rows[key.destination] != nil { // else it is deleted
+			rows = append(rows, storedSecret{key, s})
 		}
-		destinations, id = append(destinations, key.destination), append(id, key.id)
-		sealed, createdAt = append(sealed, s.sealed), append(createdAt, s.createdAt)
-		expiresAt, revision = append(expiresAt, s.expiresAt), append(revision, s.revision)
 	}
-	if len(id) == 0 {
-		return
-	}
-	statements.Queue(`
-		INSERT INTO secrets (destination, id, sealed, created_at, expires_at, revision)
-		SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::timestamptz[], $5::timestamptz[], $6::bigint[])
-		ON CONFLICT (destination, id) DO UPDATE SET expires_at = excluded.expires_at`,
-		destinations, id, sealed, createdAt, expiresAt, revision)
+	upsertSecrets.Queue(statements, rows)
 }

@@ -110,6 +110,31 @@ func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, error) {
 	return changes, nil
 }
 
+// changed is what changes about one destination.
+type changed struct {
+	destination uuid.UUID
+	*change
+}
+
+// An attempt that ends after its destination was deleted finds no row.
+var updateHealth = column.SQL(`
+	UPDATE health h SET
+		consecutive_failures = u.failures + CASE WHEN u.reset THEN 0 ELSE h.consecutive_failures END,
+		streak_started_at = CASE WHEN u.reset THEN u.streak_started_at ELSE coalesce(h.streak_started_at, u.streak_started_at) END,
+		last_success_at = greatest(h.last_success_at, u.last_success_at),
+		last_failure_at = CASE WHEN u.succeeded OR u.last_failure_at IS NOT NULL THEN u.last_failure_at ELSE h.last_failure_at END,
+		last_error_message = CASE WHEN u.succeeded OR u.last_failure_at IS NOT NULL THEN u.last_error_message ELSE h.last_error_message END
+	FROM %s WHERE h.destination = u.destination`,
+	column.New[column.UUIDs]("destination", "uuid", func(c changed) uuid.UUID { return c.destination }),
+	column.New[[]bool]("reset", "boolean", func(c changed) bool { return c.reset }),
+	column.New[[]bool]("succeeded", "boolean", func(c changed) bool { return c.succeeded }),
+	column.New[[]int]("failures", "integer", func(c changed) int { return c.failures }),
+	column.New[column.Times]("streak_started_at", "timestamptz", func(c changed) time.Time { return c.streakStartedAt }),
+	column.New[column.Times]("last_success_at", "timestamptz", func(c changed) time.Time { return c.lastSuccessAt }),
+	column.New[column.Times]("last_failure_at", "timestamptz", func(c changed) time.Time { return c.lastFailureAt }),
+	column.New[column.NullTexts]("last_error_message", "text", func(c changed) string { return c.lastErrorMessage }),
+)
+
 // project applies a batch.
 func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
 	changes, err := fold(batch)
@@ -117,12 +142,9 @@ func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error 
 		return err
 	}
 	var (
-		created, deleted, id                          column.UUIDs
-		reset, succeeded                              []bool
-		failures                                      []int
-		streakStartedAt, lastSuccessAt, lastFailureAt column.Times
-		lastErrorMessage                              column.NullTexts
-		statements                                    pgx.Batch
+		created, deleted column.UUIDs
+		rows             []changed
+		statements       pgx.Batch
 	)
 	for destination, c := range changes {
 		if c.deleted {
@@ -132,10 +154,7 @@ func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error 
 		if c.created {
 			created = append(created, destination)
 		}
-		id, reset, succeeded = append(id, destination), append(reset, c.reset), append(succeeded, c.succeeded)
-		failures, streakStartedAt = append(failures, c.failures), append(streakStartedAt, c.streakStartedAt)
-		lastSuccessAt, lastFailureAt = append(lastSuccessAt, c.lastSuccessAt), append(lastFailureAt, c.lastFailureAt)
-		lastErrorMessage = append(lastErrorMessage, c.lastErrorMessage)
+		rows = append(rows, changed{destination, c})
 	}
 	if len(deleted) > 0 {
 		statements.Queue("DELETE FROM health WHERE destination = ANY($1)", deleted)
@@ -143,20 +162,7 @@ func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error 
 	if len(created) > 0 {
 		statements.Queue("INSERT INTO health (destination) SELECT unnest($1::uuid[])", created)
 	}
-	if len(id) > 0 {
-		// An attempt that ends after its destination was deleted finds no row.
-		statements.Queue(`
-			UPDATE health h SET
-				consecutive_failures = u.failures + CASE WHEN u.reset THEN 0 ELSE h.consecutive_failures END,
-				streak_started_at = CASE WHEN u.reset THEN u.streak_started_at ELSE coalesce(h.streak_started_at, u.streak_started_at) END,
-				last_success_at = greatest(h.last_success_at, u.last_success_at),
-				last_failure_at = CASE WHEN u.succeeded OR u.last_failure_at IS NOT NULL THEN u.last_failure_at ELSE h.last_failure_at END,
-				last_error_message = CASE WHEN u.succeeded OR u.last_failure_at IS NOT NULL THEN u.last_error_message ELSE h.last_error_message END
-			FROM unnest($1::uuid[], $2::boolean[], $3::boolean[], $4::integer[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[], $8::text[])
-				AS u (destination, reset, succeeded, failures, streak_started_at, last_success_at, last_failure_at, last_error_message)
-			WHERE h.destination = u.destination`,
-			id, reset, succeeded, failures, streakStartedAt, lastSuccessAt, lastFailureAt, lastErrorMessage)
-	}
+	updateHealth.Queue(&statements, rows)
 	if statements.Len() == 0 {
 		return nil
 	}

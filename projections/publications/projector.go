@@ -5,7 +5,9 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/publication"
@@ -26,37 +28,42 @@ var ReadModel = projections.ReadModel{
 	Project: project,
 }
 
+// row is a published event.
+type row struct {
+	*eventstore.Recorded
+	publication.Published
+}
+
+var insertRows = column.Insert("publications",
+	column.New[column.UUIDs]("id", "uuid", func(r row) uuid.UUID { return r.StreamID() }),
+	column.New[column.NullUUIDs]("organization", "uuid", func(r row) uuid.UUID { return r.Organization }),
+	column.New[[]string]("type", "text", func(r row) string { return r.Published.Type }),
+	column.New[[]string]("source", "text", func(r row) string { return r.Source }),
+	column.New[column.NullTexts]("subject", "text", func(r row) string { return r.Subject }),
+	column.New[column.Times]("time", "timestamptz", func(r row) time.Time { return r.Time }),
+	column.New[column.NullTexts]("feed_type", "text", func(r row) string { return r.FeedType }),
+	column.New[column.NullUUIDs]("feed_id", "uuid", func(r row) uuid.UUID { return r.FeedID }),
+	column.New[column.Times]("published_at", "timestamptz", func(r row) time.Time { return r.Created }),
+	column.New[[][]byte]("data", "bytea", func(r row) []byte { return r.Published.Data }),
+)
+
 // project applies a batch.
 func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
-	var (
-		id                   = make(column.UUIDs, 0, len(batch))
-		organization, feedID = make(column.NullUUIDs, 0, len(batch)), make(column.NullUUIDs, 0, len(batch))
-		eventType, source    = make([]string, 0, len(batch)), make([]string, 0, len(batch))
-		subject, feedType    = make(column.NullTexts, 0, len(batch)), make(column.NullTexts, 0, len(batch))
-		at, publishedAt      = make(column.Times, 0, len(batch)), make(column.Times, 0, len(batch))
-		data                 = make([][]byte, 0, len(batch))
-	)
+	rows := make([]row, 0, len(batch))
 	for i := range batch {
-		recorded := &batch[i]
-		event, err := publication.Events.Decode(recorded)
+		event, err := publication.Events.Decode(&batch[i])
 		if err != nil {
 			return err
 		}
-		switch e := event.(type) {
-		case publication.Published:
-			id, organization = append(id, recorded.StreamID()), append(organization, e.Organization)
-			eventType, source, subject = append(eventType, e.Type), append(source, e.Source), append(subject, e.Subject)
-			at, publishedAt = append(at, e.Time), append(publishedAt, recorded.Created)
-			feedType, feedID = append(feedType, e.FeedType), append(feedID, e.FeedID)
-			data = append(data, e.Data)
+		published, ok := event.(publication.Published)
+		if !ok {
+			return fmt.Errorf("publications: no row for %T", event)
 		}
+		rows = append(rows, row{&batch[i], published})
 	}
-	_, err := tx.Exec(ctx, `
-		INSERT INTO publications (id, organization, type, source, subject, time, feed_type, feed_id, published_at, data)
-		SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::uuid[],
-			$9::timestamptz[], $10::bytea[])`,
-		id, organization, eventType, source, subject, at, feedType, feedID, publishedAt, data)
-	if err != nil {
+	var statements pgx.Batch
+	insertRows.Queue(&statements, rows)
+	if err := tx.SendBatch(ctx, &statements).Close(); err != nil {
 		return fmt.Errorf("write publications: %w", err)
 	}
 	return nil

@@ -3,6 +3,8 @@ package sources
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -58,28 +60,35 @@ func (f fold) show(at place, details happening.Details, block happening.Block) e
 	return nil
 }
 
+// shownAt is what a source shows of a happening.
+type shownAt struct {
+	place
+	*shown
+}
+
+// The columns of the table shown.
+var (
+	placeColumns = []column.Column[place]{
+		column.New[column.UUIDs]("source_id", "uuid", func(p place) uuid.UUID { return p.source }),
+		column.New[column.UUIDs]("happening_id", "uuid", func(p place) uuid.UUID { return p.happening }),
+	}
+	upsertShown = column.Upsert("shown", []string{"source_id", "happening_id"}, nil, append(
+		column.Of(func(s shownAt) place { return s.place }, placeColumns...),
+		column.New[[][]byte]("digest", "bytea", func(s shownAt) []byte { return s.digest }),
+		column.New[[]bool]("stale", "boolean", func(s shownAt) bool { return s.stale }),
+	)...)
+	endShown = column.SQL("UPDATE shown s SET stale = true FROM %s WHERE s.source_id = u.source_id AND s.happening_id = u.happening_id",
+		placeColumns...)
+)
+
 // queue writes everything in two statements.
 func (f fold) queue(batch *pgx.Batch) {
-	if n := len(f.shown); n > 0 {
-		sources, happenings := make(column.UUIDs, 0, n), make(column.UUIDs, 0, n)
-		digests, stale := make([][]byte, 0, n), make([]bool, 0, n)
-		for at, s := range f.shown {
-			sources, happenings = append(sources, at.source), append(happenings, at.happening)
-			digests, stale = append(digests, s.digest), append(stale, s.stale)
-		}
-		batch.Queue(`INSERT INTO shown (source_id, happening_id, digest, stale)
-			SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::boolean[])
-			ON CONFLICT (source_id, happening_id) DO UPDATE SET digest = excluded.digest, stale = excluded.stale`,
-			sources, happenings, digests, stale)
+	rows := make([]shownAt, 0, len(f.shown))
+	for at, s := range f.shown {
+		rows = append(rows, shownAt{at, s})
 	}
-	if n := len(f.stale); n > 0 {
-		sources, happenings := make(column.UUIDs, 0, n), make(column.UUIDs, 0, n)
-		for at := range f.stale {
-			sources, happenings = append(sources, at.source), append(happenings, at.happening)
-		}
-		batch.Queue(`UPDATE shown s SET stale = true FROM unnest($1::uuid[], $2::uuid[]) AS gone (source_id, happening_id)
-			WHERE s.source_id = gone.source_id AND s.happening_id = gone.happening_id`, sources, happenings)
-	}
+	upsertShown.Queue(batch, rows)
+	endShown.Queue(batch, slices.Collect(maps.Keys(f.stale)))
 }
 
 // clean drops what Postgres can't keep as text.

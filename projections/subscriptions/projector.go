@@ -182,69 +182,75 @@ func (f *fold) write(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
+// stored is a row under its id, with its lists as JSON.
+type stored struct {
+	id uuid.UUID
+	*row
+	eventTypes, feeds string
+}
+
+// The types of one subscription are a list themselves; unnest would flatten a list of lists.
+var upsertRows = column.Upsert("subscriptions", []string{"id"}, []string{"organization", "destination", "created_at"},
+	column.New[column.UUIDs]("id", "uuid", func(s stored) uuid.UUID { return s.id }),
+	column.New[column.UUIDs]("organization", "uuid", func(s stored) uuid.UUID { return s.organization }),
+	column.New[column.UUIDs]("destination", "uuid", func(s stored) uuid.UUID { return s.destination }),
+	column.New[column.NullTexts]("external_id", "text", func(s stored) string { return s.declaration.ExternalID }),
+	column.New[[]string]("event_types", "text", func(s stored) string { return s.eventTypes }).
+		As("ARRAY(SELECT jsonb_array_elements_text(event_types::jsonb))"),
+	column.New[[]string]("scope_kind", "text", func(s stored) string { return s.declaration.ScopeKind }),
+	column.New[column.NullTexts]("feed_type", "text", func(s stored) string { return s.declaration.FeedType }),
+	column.New[[]string]("feeds", "text", func(s stored) string { return s.feeds }).As("feeds::jsonb"),
+	column.New[[]bool]("active", "boolean", func(s stored) bool { return s.active }),
+	column.New[column.Times]("created_at", "timestamptz", func(s stored) time.Time { return s.createdAt }),
+	column.New[column.Times]("updated_at", "timestamptz", func(s stored) time.Time { return s.updatedAt }),
+	column.New[[]int64]("revision", "bigint", func(s stored) int64 { return s.revision }),
+)
+
 func (f *fold) writeRows(statements *pgx.Batch) error {
-	var (
-		id, organization, destinations column.UUIDs
-		externalID, feedType           column.NullTexts
-		eventTypes, scopeKind, feeds   []string
-		active                         []bool
-		createdAt, updatedAt           column.Times
-		revision                       []int64
-	)
-	for rowID, r := range f.rows {
-		d := &r.declaration
-		types, err := json.Marshal(d.EventTypes)
+	rows := make([]stored, 0, len(f.rows))
+	for id, r := range f.rows {
+		types, err := json.Marshal(r.declaration.EventTypes)
 		if err != nil {
 			return fmt.Errorf("write subscriptions: %w", err)
 		}
-		pins, err := json.Marshal(d.Feeds, json.FormatNilSliceAsNull(false))
+		pins, err := json.Marshal(r.declaration.Feeds, json.FormatNilSliceAsNull(false))
 		if err != nil {
 			return fmt.Errorf("write subscriptions: %w", err)
 		}
-		id, organization, destinations = append(id, rowID), append(organization, r.organization), append(destinations, r.destination)
-		externalID, feedType = append(externalID, d.ExternalID), append(feedType, d.FeedType)
-		eventTypes, scopeKind, feeds = append(eventTypes, string(types)), append(scopeKind, d.ScopeKind), append(feeds, string(pins))
-		active, revision = append(active, r.active), append(revision, r.revision)
-		createdAt, updatedAt = append(createdAt, r.createdAt), append(updatedAt, r.updatedAt)
+		rows = append(rows, stored{id, r, string(types), string(pins)})
 	}
-	if len(id) == 0 {
-		return nil
-	}
-	// The types of one subscription are a list themselves; unnest would flatten a list of lists.
-	statements.Queue(`
-		INSERT INTO subscriptions (id, organization, destination, external_id, event_types, scope_kind, feed_type, feeds, active,
-			created_at, updated_at, revision)
-		SELECT id, organization, destination, external_id, ARRAY(SELECT jsonb_array_elements_text(event_types::jsonb)), scope_kind,
-			feed_type, feeds::jsonb, active, created_at, updated_at, revision
-		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::boolean[],
-			$10::timestamptz[], $11::timestamptz[], $12::bigint[])
-		AS u (id, organization, destination, external_id, event_types, scope_kind, feed_type, feeds, active, created_at, updated_at, revision)
-		ON CONFLICT (id) DO UPDATE SET external_id = excluded.external_id, event_types = excluded.event_types,
-			scope_kind = excluded.scope_kind, feed_type = excluded.feed_type, feeds = excluded.feeds, active = excluded.active,
-			updated_at = excluded.updated_at, revision = excluded.revision`,
-		id, organization, destinations, externalID, eventTypes, scopeKind, feedType, feeds, active, createdAt, updatedAt, revision)
+	upsertRows.Queue(statements, rows)
 	return nil
 }
 
+// pin is a feed that a subscription is about.
+type pin struct {
+	subscription uuid.UUID
+	subscription.Pin
+}
+
+var insertPins = column.SQL("INSERT INTO pins (feed_id, feed_type, subscription) SELECT * FROM %s ON CONFLICT DO NOTHING",
+	column.New[column.UUIDs]("feed_id", "uuid", func(p pin) uuid.UUID { return p.FeedID }),
+	column.New[[]string]("feed_type", "text", func(p pin) string { return p.FeedType }),
+	column.New[column.UUIDs]("subscription", "uuid", func(p pin) uuid.UUID { return p.subscription }),
+)
+
 func (f *fold) writePins(statements *pgx.Batch) {
 	var (
-		declared, feedID, subscriptions column.UUIDs
-		feedType                        []string
+		declared column.UUIDs
+		pins     []pin
 	)
 	for id, r := range f.rows {
 		if !r.declared {
 			continue
 		}
 		declared = append(declared, id)
-		for _, pin := range r.declaration.Feeds {
-			feedID, feedType, subscriptions = append(feedID, pin.FeedID), append(feedType, pin.FeedType), append(subscriptions, id)
+		for _, p := range r.declaration.Feeds {
+			pins = append(pins, pin{id, p})
 		}
 	}
 	if len(declared) > 0 {
 		statements.Queue("DELETE FROM pins WHERE subscription = ANY($1)", declared)
 	}
-	if len(feedID) > 0 {
-		statements.Queue(`INSERT INTO pins (feed_id, feed_type, subscription)
-			SELECT * FROM unnest($1::uuid[], $2::text[], $3::uuid[]) ON CONFLICT DO NOTHING`, feedID, feedType, subscriptions)
-	}
+	insertPins.Queue(statements, pins)
 }
