@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -30,21 +31,37 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 				continue
 			}
 			file, fragment, _ := strings.Cut(target, "#")
-			path := page
+			at := page
 			if file != "" {
-				path = filepath.Join(filepath.Dir(page), filepath.FromSlash(file))
+				at = filepath.Join(filepath.Dir(page), filepath.FromSlash(file))
 			}
-			info, err := os.Stat(path)
+			info, err := os.Stat(at)
 			if err != nil {
 				t.Errorf("%s links to %s, which is not there", page, target)
 				continue
 			}
-			if fragment != "" && !info.IsDir() && !hasHeading(content(t, path), fragment) {
+			if fragment != "" && !info.IsDir() && !hasHeading(content(t, at), fragment) {
 				t.Errorf("%s links to %s, where there is no such heading", page, target)
 			}
-			if name := identifier.FindStringSubmatch(label); name != nil && strings.HasSuffix(path, ".go") && !declares(t, path, name[1], name[3]) {
+			if name := identifier.FindStringSubmatch(label); name != nil && strings.HasSuffix(at, ".go") && !declares(t, at, name[1], name[3]) {
 				t.Errorf("%s names %s in %s, which does not declare it", page, label, target)
 			}
+		}
+	}
+}
+
+// The README tells what each folder holds. Those of tests, below "internal" and below a folder that is told as a whole
+// need not be there.
+func TestTheReadmeNamesEveryFolder(t *testing.T) {
+	t.Parallel()
+	const told = 2 // "command/delivery" is told, "command/collect/fetch" belongs to "command/collect"
+	text := content(t, filepath.Join(root, "README.md"))
+	for _, f := range sources(t) {
+		folders := strings.Split(path.Dir(f.path), "/")
+		folders = folders[:min(len(folders), told)]
+		last := folders[len(folders)-1]
+		if !strings.HasSuffix(last, "test") && !strings.Contains(text, "`"+last+"`") && !strings.Contains(text, "`"+strings.Join(folders, "/")+"`") {
+			t.Errorf("README.md does not name %s", strings.Join(folders, "/"))
 		}
 	}
 }
