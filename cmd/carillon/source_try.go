@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/command/collect"
+	"carillon/command/collect/timing"
 )
 
 type sourceTryCommand struct {
@@ -59,8 +60,9 @@ func (i *instant) UnmarshalText(text []byte) (err error) {
 }
 
 const (
-	triedBack  = 14 * 24 * time.Hour
-	triedAhead = 400 * 24 * time.Hour
+	day        = 24 * time.Hour
+	triedBack  = 14 * day
+	triedAhead = 400 * day
 )
 
 // Run tries the source.
@@ -85,7 +87,7 @@ func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
 	if !c.To.IsZero() {
 		show.to = c.To.Time
 	}
-	collector, err := c.collector(u, now)
+	collector, err := c.collector(u, show)
 	if err != nil {
 		return err
 	}
@@ -111,7 +113,7 @@ func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
 
 // collector is the one that a server has for the type. An address of this machine that the user names himself may be
 // reached, and needs no pauses.
-func (c *sourceTryCommand) collector(u *url.URL, now time.Time) (collect.Collector, error) {
+func (c *sourceTryCommand) collector(u *url.URL, show shownWindow) (collect.Collector, error) {
 	allow, own := slices.Clone([]netip.Prefix(c.CollectAllowCIDRs)), false
 	addr, err := netip.ParseAddr(u.Hostname())
 	switch {
@@ -120,7 +122,10 @@ func (c *sourceTryCommand) collector(u *url.URL, now time.Time) (collect.Collect
 	case strings.EqualFold(u.Hostname(), "localhost"):
 		allow, own = append(allow, dev.Loopback...), true
 	}
-	collectors, err := app.Collectors(app.Collecting{Allow: allow, Unhurried: own, Now: func() time.Time { return now }})
+	collectors, err := app.Collectors(app.Collecting{
+		Allow: allow, Unhurried: own, Now: func() time.Time { return show.now },
+		Window: timing.Window{From: show.from.UTC().Truncate(day), To: show.to.UTC().Add(day).Truncate(day)},
+	})
 	if err != nil {
 		return nil, err
 	}

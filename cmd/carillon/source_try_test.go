@@ -23,6 +23,8 @@ const triedPage = `<html><head><title>Programme</title></head><body><h1>Programm
 <div itemscope itemtype="https://schema.org/MusicEvent"><h2 itemprop="name">Long ago</h2><meta itemprop="startDate" content="2024-12-05T20:00"></div>
 <div itemscope itemtype="https://schema.org/MusicEvent"><h2 itemprop="name">Never</h2></div>`
 
+const weeklyPage = `<script type="application/ld+json">{"@type":"Event","name":"Quiz","eventSchedule":{"@type":"Schedule","byDay":"Wednesday","startTime":"19:00"}}</script>`
+
 // pageServer serves pages by path. Anything else is not there.
 func pageServer(t *testing.T, pages map[string]string) string {
 	t.Helper()
@@ -41,7 +43,7 @@ func pageServer(t *testing.T, pages map[string]string) string {
 
 func TestSourceTry(t *testing.T) {
 	t.Parallel()
-	site := pageServer(t, map[string]string{"/programme": triedPage, "/nothing": "<p>" + strings.Repeat("Welcome. ", 50)})
+	site := pageServer(t, map[string]string{"/programme": triedPage, "/weekly": weeklyPage, "/nothing": "<p>" + strings.Repeat("Welcome. ", 50)})
 	try := func(args ...string) (int, string, string) {
 		return runIn(t.Context(), "", append([]string{"source", "try"}, args...)...)
 	}
@@ -86,6 +88,12 @@ func TestSourceTry(t *testing.T) {
 	}
 	if code, out, _ = try(site+"/nothing", "--json"); code != 0 || !strings.HasPrefix(out, `{"summary":{"pages":1,"events":0,`) || strings.Count(out, "\n") != 1 {
 		t.Errorf("nothing found gives code %d:\n%s", code, out)
+	}
+	if code, out, _ = try(site+"/weekly", "--from", "2019-03-01", "--to", "2019-04-01", "--now", "2026-11-21", "--json"); code != 0 || !strings.Contains(out, `"totalOccurrences":4`) {
+		t.Errorf("a month long ago gives code %d:\n%s", code, out)
+	}
+	if code, out, _ = try(site+"/weekly", "--now", "2026-11-21"); code != 0 || !strings.Contains(out, "59 occurrences in the range") {
+		t.Errorf("the default range gives code %d:\n%s", code, out)
 	}
 	for name, args := range map[string][]string{
 		"not there":      {site + "/nix"},

@@ -13,6 +13,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/fetch"
 	"carillon/command/collect/site"
+	"carillon/command/collect/timing"
 	"carillon/command/collection"
 	"carillon/command/egress"
 )
@@ -51,6 +52,7 @@ type Collecting struct {
 	Hosts     fetch.Hosts    // shared by all who collect; nil: for this process alone
 	Unhurried bool           // the host is the user's own: there is no pace to keep
 	Now       func() time.Time
+	Window    timing.Window // of what has no end; the zero one: around now
 }
 
 // Collectors are those that this version has, by source type.
@@ -68,5 +70,9 @@ func Collectors(c Collecting) (map[string]collect.Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]collect.Collector{site.Type: site.New(fetcher, c.Now)}, nil
+	pages := site.New(fetcher, c.Now)
+	if c.Window != (timing.Window{}) {
+		pages = site.Within(fetcher, c.Window)
+	}
+	return map[string]collect.Collector{site.Type: pages}, nil
 }

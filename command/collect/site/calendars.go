@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -18,6 +17,7 @@ import (
 	"carillon/command/collect/candidate"
 	"carillon/command/collect/fetch"
 	"carillon/command/collect/identity"
+	"carillon/command/collect/timing"
 )
 
 // maxCalendars is how many calendars that a page links are read with it.
@@ -85,7 +85,7 @@ func calendarLink(n *html.Node, page candidate.Page) (*url.URL, int) {
 type visit struct {
 	pages       Pages
 	source      collect.Source
-	now         time.Time
+	window      timing.Window
 	known, next cursor
 	fetched     int
 	// have holds calendars that were fetched to see whether they changed, by address.
@@ -121,7 +121,7 @@ func (v *visit) collect(ctx context.Context) (collect.Result, error) {
 		}
 		v.next.Validators = page.Validators
 	}
-	all, err := guarded(ctx, page, func(b *budget.Budget) (told, error) { return readPage(b, page, v.source, v.now) })
+	all, err := guarded(ctx, page, func(b *budget.Budget) (told, error) { return readPage(b, page, v.source, v.window) })
 	if err != nil {
 		return collect.Result{}, err
 	}
@@ -189,6 +189,6 @@ func (v *visit) readCalendar(ctx context.Context, i int, link string) (told, err
 		if page.MediaType != calendar.MediaType && !calendar.Is(string(page.Body[:min(len(page.Body), 100)])) {
 			return told{}, fmt.Errorf("%w: it is no calendar", collect.ErrUnsupportedContent)
 		}
-		return readCalendar(b, page, v.source, v.now)
+		return readCalendar(b, page, v.source, v.window)
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/fetch"
 	"carillon/command/collect/site"
+	"carillon/command/collect/timing"
 )
 
 // What reading one page may cost: time of one core, and memory of the whole process that reads it.
@@ -199,7 +200,7 @@ func readHostile(nameAndFactor string) spent {
 	debug.FreeOSMemory()
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // peakMemory begins anew
 	begin, beginCPU := time.Now(), processorTime()
-	result, err := site.Read(context.Background(), p, collect.Source{Timezone: "Europe/London"}, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+	result, err := site.Read(context.Background(), p, collect.Source{Timezone: "Europe/London"}, timing.WindowAt(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)))
 	s := spent{Time: min(time.Since(begin), processorTime()-beginCPU), Memory: peakMemory(), Found: len(result.Observations)}
 	if err != nil {
 		s.Error = err.Error()

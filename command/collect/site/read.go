@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -32,7 +31,7 @@ type told struct {
 }
 
 // reader reads a page of one media type.
-type reader func(b *budget.Budget, page *fetch.Page, source collect.Source, now time.Time) (told, error)
+type reader func(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (told, error)
 
 // readers holds a reader for each media type that is read. Servers that state
 // none mostly mean HTML.
@@ -55,14 +54,14 @@ func readerFor(page *fetch.Page) (reader, error) {
 	return read, nil
 }
 
-// Read gives what a page shows, by its media type; Source of the observations
+// Read gives what a page shows, by its media type, of what has no end within the window; Source of the observations
 // is not set. It is for all collectors whose way ends at pages.
 //
 // It fails with [collect.ErrTooComplex] where the page asks for more than reading one may cost, and with a
 // [collect.PanicError] where a reader panics: what a stranger wrote must not end the process.
-func Read(ctx context.Context, page *fetch.Page, source collect.Source, now time.Time) (candidate.Result, error) {
+func Read(ctx context.Context, page *fetch.Page, source collect.Source, window timing.Window) (candidate.Result, error) {
 	return guarded(ctx, page, func(b *budget.Budget) (candidate.Result, error) {
-		t, err := readPage(b, page, source, now)
+		t, err := readPage(b, page, source, window)
 		if err != nil {
 			return candidate.Result{}, err
 		}
@@ -96,12 +95,12 @@ func guarded[T any](ctx context.Context, page *fetch.Page, read func(*budget.Bud
 	return read(budget.New(ctx))
 }
 
-func readPage(b *budget.Budget, page *fetch.Page, source collect.Source, now time.Time) (told, error) {
+func readPage(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (told, error) {
 	read, err := readerFor(page)
 	if err != nil {
 		return told{}, err
 	}
-	t, err := read(b, page, source, now)
+	t, err := read(b, page, source, window)
 	if err == nil {
 		err = b.Err()
 	}
@@ -124,7 +123,7 @@ func observe(b *budget.Budget, t told) (candidate.Result, error) {
 	return result, nil
 }
 
-func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, now time.Time) (told, error) {
+func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (told, error) {
 	text, err := page.Text()
 	if err != nil {
 		return told{}, err //nolint:wrapcheck // readPage does
@@ -134,7 +133,7 @@ func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, now tim
 		return told{}, err //nolint:wrapcheck // readPage does
 	}
 	t := told{empty: collect.Note{Code: collect.NoteNoEvents, Text: "the page holds no dated event in its structured data"}}
-	t.page, t.found, t.notes = structured.Candidates(b, structured.Page{URL: page.URL, Root: root, Timezone: source.Timezone, Now: now})
+	t.page, t.found, t.notes = structured.Candidates(b, structured.Page{URL: page.URL, Root: root, Timezone: source.Timezone, Window: window})
 	t.calendars = linkedCalendars(root, t.page)
 	if needsJavaScript(root) {
 		t.empty = collect.Note{Code: collect.NoteNeedsJavaScript, Text: "the page is empty until its scripts have run, which a collector doesn't do"}
@@ -142,7 +141,7 @@ func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, now tim
 	return t, nil
 }
 
-func readCalendar(b *budget.Budget, page *fetch.Page, source collect.Source, now time.Time) (told, error) {
+func readCalendar(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (told, error) {
 	unfolded := *page
 	unfolded.Body = calendar.Unfold(page.Body)
 	text, err := unfolded.Text()
@@ -150,7 +149,7 @@ func readCalendar(b *budget.Budget, page *fetch.Page, source collect.Source, now
 		return told{}, err //nolint:wrapcheck // readPage does
 	}
 	t := told{empty: collect.Note{Code: collect.NoteNoEvents, Text: "the calendar holds no event from now on"}}
-	t.page, t.found, t.notes = calendar.Candidates(b, calendar.Page{URL: page.URL, Text: text, Timezone: source.Timezone, Window: timing.WindowAt(now)})
+	t.page, t.found, t.notes = calendar.Candidates(b, calendar.Page{URL: page.URL, Text: text, Timezone: source.Timezone, Window: window})
 	return t, nil
 }
 

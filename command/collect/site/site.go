@@ -28,15 +28,20 @@ type Pages interface {
 
 // Collector is the collector of type site.
 type Collector struct {
-	pages Pages
-	now   func() time.Time
+	pages  Pages
+	window func() timing.Window
 }
 
 var _ collect.Collector = (*Collector)(nil)
 
-// New makes a Collector.
+// New makes a Collector. What has no end it expands within the window around now.
 func New(pages Pages, now func() time.Time) *Collector {
-	return &Collector{pages: pages, now: now}
+	return &Collector{pages: pages, window: func() timing.Window { return timing.WindowAt(now()) }}
+}
+
+// Within makes a Collector that expands within a given window, and so shows the same of a page at any time.
+func Within(pages Pages, window timing.Window) *Collector {
+	return &Collector{pages: pages, window: func() timing.Window { return window }}
 }
 
 // reading is the version of how pages are read. A higher one makes pages be
@@ -57,9 +62,9 @@ type cursor struct {
 
 // Collect gets the page, and the calendars that it links, and reads them.
 func (c *Collector) Collect(ctx context.Context, source collect.Source, from collect.Cursor) (collect.Result, error) {
-	now := c.now()
-	next := cursor{Reading: reading, URL: source.URL, Timezone: source.Timezone, Window: timing.WindowAt(now).Key()}
-	v := &visit{pages: c.pages, source: source, now: now, known: next.known(from), have: map[string]*fetch.Page{}}
+	window := c.window()
+	next := cursor{Reading: reading, URL: source.URL, Timezone: source.Timezone, Window: window.Key()}
+	v := &visit{pages: c.pages, source: source, window: window, known: next.known(from), have: map[string]*fetch.Page{}}
 	result, err := v.collect(ctx)
 	if err != nil {
 		return collect.Result{}, fmt.Errorf("collect site: %w", err)

@@ -12,6 +12,7 @@ import (
 
 	"carillon/command/collect/budget"
 	"carillon/command/collect/structured"
+	"carillon/command/collect/timing"
 )
 
 // pagesToRead are those of the corpus, or where there is none those of this package.
@@ -59,7 +60,7 @@ func BenchmarkExtract(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err := structured.Read(budget, structured.Page{URL: u, Root: root, Timezone: "America/Chicago", Now: now}); err != nil {
+			if _, err := structured.Read(budget, structured.Page{URL: u, Root: root, Timezone: "America/Chicago", Window: timing.WindowAt(now)}); err != nil {
 				b.Fatal(err)
 			}
 		}

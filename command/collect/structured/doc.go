@@ -10,7 +10,6 @@ package structured
 import (
 	"fmt"
 	"net/url"
-	"time"
 
 	"golang.org/x/net/html"
 
@@ -28,8 +27,8 @@ type Page struct {
 	Root *html.Node
 	// Timezone is the source's configured zone, or "".
 	Timezone string
-	// Now decides the window within which endless repetitions are expanded.
-	Now time.Time
+	// Window is within which endless repetitions are expanded.
+	Window timing.Window
 }
 
 const (
@@ -66,11 +65,10 @@ func Candidates(b *budget.Budget, p Page) (candidate.Page, []*candidate.Candidat
 		d.notes.Add(collect.NoteTruncated, "the page shows %d events, of which %d are read", len(events), maxEvents)
 		events = events[:maxEvents]
 	}
-	window := timing.WindowAt(p.Now)
-	m := &mapper{document: d, graph: g, window: window, expanded: map[scheduled][]timing.Range{}, sanitised: map[string]string{}}
+	m := &mapper{document: d, graph: g, window: p.Window, expanded: map[scheduled][]timing.Range{}, sanitised: map[string]string{}}
 	found := m.candidates(events)
 	return candidate.Page{
 		URL: p.URL, Canonical: d.canonical, Base: d.base, Timezone: p.Timezone, Headings: d.headings,
-		Description: d.description, Image: d.image, Window: window,
+		Description: d.description, Image: d.image, Window: p.Window,
 	}, found, d.notes
 }

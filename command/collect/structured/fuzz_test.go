@@ -11,6 +11,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
 	"carillon/command/collect/structured"
+	"carillon/command/collect/timing"
 )
 
 // FuzzRead: no page makes the readers of any syntax panic, hang, or break what
@@ -48,7 +49,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		result, err := structured.Read(b, structured.Page{URL: &url.URL{Scheme: "https", Host: "a.example", Path: "/programme"}, Root: root, Timezone: "Europe/London", Now: now})
+		result, err := structured.Read(b, structured.Page{URL: &url.URL{Scheme: "https", Host: "a.example", Path: "/programme"}, Root: root, Timezone: "Europe/London", Window: timing.WindowAt(now)})
 		if err != nil && !errors.Is(err, collect.ErrTooComplex) {
 			t.Fatal(err)
 		}

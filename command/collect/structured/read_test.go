@@ -16,6 +16,7 @@ import (
 	"carillon/command/collect/budget"
 	"carillon/command/collect/candidate"
 	"carillon/command/collect/structured"
+	"carillon/command/collect/timing"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -32,7 +33,7 @@ func read(t *testing.T, address, timezone, html string) candidate.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := structured.Read(b, structured.Page{URL: u, Root: root, Timezone: timezone, Now: now})
+	result, err := structured.Read(b, structured.Page{URL: u, Root: root, Timezone: timezone, Window: timing.WindowAt(now)})
 	if err != nil {
 		t.Fatal(err)
 	}
