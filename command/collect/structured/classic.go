@@ -62,12 +62,13 @@ func (m *moderniser) walk(n *html.Node, within string, included bool) {
 }
 
 func (m *moderniser) element(n *html.Node, within string, included bool) string {
-	var modern, kept []string
+	var modern []string
 	if n.DataAtom == atom.Img {
 		setAttr(n, "src", imageRef(n)) // the parser knows of no other
 	}
 	classic, isRoot := "", false
-	for _, class := range terms(n, "class") {
+	kept := terms(n, "class")
+	for _, class := range kept {
 		isRoot = isRoot || strings.HasPrefix(class, "h-")
 		if kind := classicRoots[class]; kind != "" && (class == "vevent" || within != "") {
 			classic = first(classic, class)
@@ -76,7 +77,6 @@ func (m *moderniser) element(n *html.Node, within string, included bool) string 
 		if property := classicProperties[within][class]; property != "" {
 			modern = append(modern, property)
 		}
-		kept = append(kept, class)
 	}
 	if isRoot {
 		classic, modern = "", nil // who writes both means today's

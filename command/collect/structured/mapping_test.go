@@ -153,7 +153,7 @@ func fieldOf(t *testing.T, o collect.Observation, field string) string {
 	return ""
 }
 
-var itemtype = regexp.MustCompile(`itemscope itemtype="https://schema.org/(\w+)"`)
+var itemtype = regexp.MustCompile(`itemscope itemtype="https://schema\.org/(\w+)"`)
 
 // asRDFa rewrites Microdata.
 func asRDFa(microdata string) string {

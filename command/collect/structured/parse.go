@@ -119,11 +119,11 @@ func parts(tag string) int {
 				continue
 			}
 			i = len(tag) - len(rest)
-			if end := strings.IndexByte(tag[i+1:], rest[0]); end >= 0 {
-				i += end + 1
-			} else {
+			end := strings.IndexByte(tag[i+1:], rest[0])
+			if end < 0 {
 				return n
 			}
+			i += end + 1
 		}
 	}
 	return n

@@ -10,7 +10,7 @@ import (
 var months = []string{
 	"january february march april may june july august september|sept october november december",                                                                                                          // English
 	"januar|jänner februar|feber märz|maerz|mrz april mai juni juli august september oktober november dezember",                                                                                           // German
-	"janvier février|fevrier mars avril mai juin juillet août|aout septembre octobre novembre décembre|decembre",                                                                                          // French
+	"janvier février|fevrier mars avril mai juin juillet août|aout septembre octobre novembre décembre|decembre",                                                                                          //nolint:misspell // French
 	"enero febrero marzo abril mayo junio julio agosto septiembre|setiembre octubre noviembre diciembre",                                                                                                  // Spanish
 	"gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",                                                                                                       // Italian
 	"janeiro fevereiro março|marco abril maio junho julho agosto setembro outubro novembro dezembro",                                                                                                      // Portuguese
