@@ -35,12 +35,14 @@ func BenchmarkStore(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.Run("append", func(b *testing.B) {
-		measured(b, 64, func(ctx context.Context) error {
-			_, err := store.Append(ctx, eventstore.StreamName("bench", uuid.New()), eventstore.NoStream, proposed(1))
-			return err
+	for _, writers := range []int{1, 16, 64, 256} {
+		b.Run("append/"+strconv.Itoa(writers), func(b *testing.B) {
+			measured(b, writers, func(ctx context.Context) error {
+				_, err := store.Append(ctx, eventstore.StreamName("bench", uuid.New()), eventstore.NoStream, proposed(1))
+				return err
+			})
 		})
-	})
+	}
 	b.Run("read", func(b *testing.B) {
 		next := atomic.Int64{}
 		measured(b, 64, func(ctx context.Context) error {

@@ -57,11 +57,12 @@ const form = "it must be of the form esdb://[user:password@]host:port[,host:port
 // parse reads a connection string. No error repeats what may be a part of the password.
 func parse(connection string) (settings, error) {
 	scheme, rest, ok := strings.Cut(connection, "://")
+	scheme = strings.Replace(scheme, "kurrentdb", "esdb", 1) // the product's newer name
 	if !ok || scheme != "esdb" && scheme != "esdb+discover" {
 		return settings{}, errors.New(form)
 	}
 	address, query, _ := strings.Cut(rest, "?")
-	if at := strings.LastIndexByte(address, '@'); strings.ContainsRune(query, '@') || at >= 0 && strings.ContainsAny(address[:at], "/@") {
+	if at := strings.LastIndexByte(address, '@'); strings.ContainsRune(query, '@') || at >= 0 && strings.ContainsRune(address[:at], '/') {
 		return settings{}, errors.New(form + "; in a password @, / and ? are written %40, %2F and %3F")
 	}
 	hosts := address[strings.LastIndexByte(address, '@')+1:]

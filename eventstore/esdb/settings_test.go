@@ -35,12 +35,13 @@ func TestConnectionStrings(t *testing.T) {
 		"esdb://localhost:2113?userCertFile=/nowhere/c.pem":                   "belong together",
 		"esdb://localhost:2113/carillon?tls=false":                            `it has a path, "/carillon", after "localhost:2113"`,
 		"esdb://a.example:2113,b.example:2113/carillon":                       `it has a path, "/carillon"`,
+		"kurrentdb+discover://a.example:2113?tls=true":                        "",
 		"http://localhost:2113":                                               "it must be of the form esdb://",
 		"localhost:2113":                                                      "it must be of the form esdb://",
 		"esdb://localhost:port":                                               "it must be of the form esdb://",
 		"esdb://admin:top?secret@localhost:2113?tls=true":                     "in a password @, / and ? are written",
 		"esdb://admin:top/secret@localhost:2113":                              "in a password @, / and ? are written",
-		"esdb://admin:top@secret@localhost:2113":                              "in a password @, / and ? are written",
+		"esdb://admin@corp:top@secret@localhost:2113":                         "",
 		"esdb://admin:top%secret@localhost:2113":                              "it must be of the form esdb://",
 	} {
 		store, err := esdb.Open(connection, slog.New(slog.DiscardHandler))

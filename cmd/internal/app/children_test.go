@@ -75,7 +75,18 @@ func serverChild() error {
 }
 
 func nodeChild() error {
-	n, err := node.Open(node.Config{Dir: os.Getenv("CHILD_DATA"), Strict: nodetest.Strict()})
+	strict := nodetest.Strict()
+	if strict != nil { // now and then an answer is lost, or the leader
+		go func() {
+			for tick := range time.Tick(2 * time.Second) {
+				strict.LoseAnswers(1)
+				if tick.Second()%20 < 2 {
+					strict.LoseLeader(5 * time.Second)
+				}
+			}
+		}()
+	}
+	n, err := node.Open(node.Config{Dir: os.Getenv("CHILD_DATA"), Strict: strict})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotUp, err)
 	}
