@@ -110,7 +110,7 @@ const (
 func (c *Candidate) Says(field collect.Field, path, element, text string) {
 	if text = strings.TrimSpace(text); len(text) > originText {
 		cut := originText
-		for !utf8.RuneStart(text[cut]) {
+		for cut > 0 && !utf8.RuneStart(text[cut]) {
 			cut--
 		}
 		text = text[:cut] + "…"

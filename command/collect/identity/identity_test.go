@@ -88,6 +88,14 @@ func TestGenericFragments(t *testing.T) {
 	}
 }
 
+func TestSplitRemarkOfNoText(t *testing.T) {
+	t.Parallel()
+	title := "[" + strings.Repeat("\x80", 200)
+	if rest, remark := identity.SplitRemark(title); rest != title || remark != (identity.Remark{}) {
+		t.Errorf("got %q with %+v", rest, remark)
+	}
+}
+
 func TestReadRemark(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]identity.Remark{

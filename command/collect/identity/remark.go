@@ -58,7 +58,7 @@ func SplitRemark(title string) (string, Remark) {
 		// A remark is at one end, and a title may be long.
 		window, offset := title, 0
 		if atEnd := i >= len(remarks)/2; len(title) > remarkWindow && atEnd {
-			for offset = len(title) - remarkWindow; !utf8.RuneStart(title[offset]); {
+			for offset = len(title) - remarkWindow; offset < len(title) && !utf8.RuneStart(title[offset]); {
 				offset++
 			}
 			window = title[offset:]

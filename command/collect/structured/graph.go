@@ -207,7 +207,7 @@ func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
-	for !utf8.RuneStart(text[limit]) {
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
 		limit--
 	}
 	return text[:limit]
