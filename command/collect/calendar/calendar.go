@@ -44,7 +44,7 @@ type Page struct {
 const (
 	// maxEvents caps the happenings of one file, maxHoldings their instances.
 	maxEvents   = 10_000
-	maxHoldings = 60_000
+	maxHoldings = 80_000
 )
 
 // Read gives the happenings of a calendar. It fails with [collect.ErrTooComplex] or the context's error, where the
@@ -73,20 +73,19 @@ func candidates(b *budget.Budget, notes *collect.Notes, p Page) []*candidate.Can
 	all := f.series()
 	f.expandAll(all)
 	var found []*candidate.Candidate
-	holdings, left := 0, 0
+	left := f.dropped
 	for _, s := range all {
 		switch {
 		case b.Err() != nil:
 			return nil
-		case len(s.holdings) == 0:
+		case len(s.holdings) == 0 && !s.cut:
 			f.explain(s)
 			continue
-		case len(found) == maxEvents || holdings+len(s.holdings) > maxHoldings:
+		case len(found) == maxEvents || len(s.holdings) == 0:
 			left++
 			continue
 		}
 		f.explain(s)
-		holdings += len(s.holdings)
 		found = append(found, f.candidate(p.URL, s))
 		s.holdings = nil
 	}
@@ -104,7 +103,7 @@ func (f *file) explain(s *series) {
 	case s.unfinished:
 		f.notes.Add(collect.NoteTruncated, "%q repeats by a rule that takes too much work, not all of it was followed", f.title(s.master))
 	case s.cut:
-		f.notes.Add(collect.NoteTruncated, "%q has more than %d instances, the rest was left out", f.title(s.master), maxInstances)
+		f.notes.Add(collect.NoteTruncated, "%q has more than %d instances, the rest was left out", f.title(s.master), s.limit)
 	case len(s.holdings) == 0 && s.start.wall.IsZero() && hasStart:
 		f.notes.Add(collect.NoteSkippedEvent, "%q was left out, for its date can't be read: %.40q", f.title(s.master), start)
 	case len(s.holdings) == 0 && s.start.wall.IsZero():

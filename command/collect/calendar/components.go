@@ -3,6 +3,7 @@ package calendar
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
@@ -19,8 +20,10 @@ type file struct {
 	home   string
 	window timing.Window
 	events []*event
-	// zones counts the names of zones that were looked up.
-	zones int
+	// numbered counts the VEVENTs, dropped those that were not kept, for there were too many.
+	numbered, dropped int
+	// rules counts the VTIMEZONEs that were kept, zones the names of zones that were looked up.
+	rules, zones int
 	// unread counts lines that aren't any.
 	unread int
 	stack  []*component
@@ -103,6 +106,8 @@ const (
 	maxDepth      = 50
 	maxSeasons    = 500
 	maxEventLines = 5000
+	// maxKept is how many events are kept to be looked at, single ones that are over apart.
+	maxKept = 25_000
 	// lineBytes and eventBytes are what these take in memory, texts aside: those are shared with the page.
 	lineBytes, eventBytes = 48, 80
 )
@@ -169,7 +174,7 @@ func (f *file) begin(name string) {
 	}
 	switch name {
 	case "VEVENT":
-		c.event = &event{calendar: c.calendar, number: len(f.events) + 1}
+		c.event = &event{calendar: c.calendar}
 	case "VTIMEZONE":
 		c.zone = &zoneRules{}
 	case "STANDARD", "DAYLIGHT":
@@ -200,20 +205,43 @@ func (f *file) pop() {
 	lines := f.spare[c.begin:]
 	switch {
 	case c.event != nil:
-		if f.budget.Memory(eventBytes + lineBytes*len(lines)) {
+		f.numbered++
+		c.event.number, c.event.lines = f.numbered, lines
+		switch {
+		case f.isPast(c.event):
+		case len(f.events) == maxKept:
+			f.dropped++
+		case f.budget.Memory(eventBytes + lineBytes*len(lines)):
 			c.event.lines = slices.Clone(lines)
 			f.events = append(f.events, c.event)
-			c.event.number = len(f.events)
 		}
 	case c.season != nil:
 		if len(c.zone.seasons) < maxSeasons && f.budget.Memory(lineBytes*len(lines)) {
 			c.season.lines = slices.Clone(lines)
 			c.zone.seasons = append(c.zone.seasons, *c.season)
 		}
-	case c.name == "VTIMEZONE":
+	case c.name == "VTIMEZONE" && f.rules < maxZones:
+		f.rules++
 		c.calendar.zones[c.zone.id] = c.zone
 	}
 	f.spare = f.spare[:c.begin]
+}
+
+// isPast says without much ado that an event is over: old calendars hold little else.
+func (f *file) isPast(e *event) bool {
+	last := ""
+	for _, l := range e.lines {
+		switch l.name {
+		case "RRULE", "RDATE", "RECURRENCE-ID", "DURATION":
+			return false
+		case "DTSTART", "DTEND":
+			if value := strings.TrimSpace(l.value); len(value) >= len("20060102") {
+				last = max(last, value[:len("20060102")])
+			}
+		}
+	}
+	at, err := time.Parse("20060102", last)
+	return err == nil && at.AddDate(0, 0, 3).Before(f.window.From)
 }
 
 func (f *file) property(l line) {

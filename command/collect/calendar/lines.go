@@ -121,9 +121,16 @@ func unquote(value string) string {
 // valueText undoes the escapes of a TEXT, and those that programs make up.
 var valueText = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\N`, "\n", `\;`, ";", `\,`, ",", `\:`, ":", `\"`, `"`)
 
+// maxText is how many bytes of a value are read.
+const maxText = 256 << 10
+
 func (l line) text() string {
-	if !strings.Contains(l.value, `\`) {
-		return strings.TrimSpace(l.value)
+	value := l.value
+	if len(value) > maxText {
+		value = strings.ToValidUTF8(value[:maxText], "")
 	}
-	return strings.TrimSpace(valueText.Replace(l.value))
+	if !strings.Contains(value, `\`) {
+		return strings.TrimSpace(value)
+	}
+	return strings.TrimSpace(valueText.Replace(value))
 }

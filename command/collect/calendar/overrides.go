@@ -85,7 +85,7 @@ func (f *file) addOverrides(s *series, first instance, changed []*override, stat
 		changed = f.overrides(s).all
 	}
 	for _, v := range changed {
-		if !f.within(v.instance, true) || len(s.holdings) >= maxInstances {
+		if !f.within(v.instance, true) || len(s.holdings) >= s.limit {
 			continue
 		}
 		h := candidate.Holding{When: v.told(s.zone), Status: cmp.Or(f.status(v.event), status)}

@@ -28,8 +28,10 @@ type series struct {
 	// start is when the first instance begins.
 	start     moment
 	recurring bool
-	// unfinished says that its rules take too much work, cut that it has more instances than are told of.
-	unfinished, cut bool
+	// unfinished says that its rules take too much work, cut that it has more instances than its limit, late that only
+	// those of this month and later are told of.
+	unfinished, cut, late bool
+	limit                 int
 }
 
 // series puts together the events of one UID in one calendar. Of a master or an instance that is told twice the last
@@ -96,8 +98,23 @@ const (
 	farAhead = 20
 )
 
-// expand sets the holdings of a series within the window. Steps is what its rules may cost.
-func (f *file) expand(s *series, steps *recurrence.Allowance) {
+// expand sets the holdings of a series within the window, up to a limit. Steps is what its rules may cost. Of a series
+// with more instances, those of this month and later count first.
+func (f *file) expand(s *series, steps *recurrence.Allowance, limit int) {
+	s.limit, s.late = limit, false
+	f.expandOnce(s, steps)
+	if s.cut && f.window == timing.WindowAt(f.thisMonth()) {
+		s.late = true
+		f.expandOnce(s, steps)
+		s.cut = true
+	}
+}
+
+// thisMonth is the month in which the usual window is looked through. It is not the day, so that the same file gives
+// the same instances all the month.
+func (f *file) thisMonth() time.Time { return f.window.From.AddDate(0, 1, 0) }
+
+func (f *file) expandOnce(s *series, steps *recurrence.Allowance) {
 	s.holdings, s.cut, s.unfinished = nil, false, false
 	first, ok := f.instanceOf(s.master, nil)
 	if !ok {
@@ -126,10 +143,15 @@ func (f *file) expand(s *series, steps *recurrence.Allowance) {
 			h.Status = cmp.Or(f.status(ranged.event), status)
 			start = moved
 		}
-		if f.within(start, s.recurring) && len(s.holdings) < maxInstances {
-			h.When = start.told(s.zone)
-			s.holdings = append(s.holdings, h)
+		if !f.within(start, s.recurring) {
+			continue
 		}
+		if len(s.holdings) >= s.limit {
+			s.cut = true
+			break
+		}
+		h.When = start.told(s.zone)
+		s.holdings = append(s.holdings, h)
 	}
 	f.addOverrides(s, first, changed.all, status)
 }
@@ -162,8 +184,8 @@ func (f *file) starts(s *series, first instance, steps *recurrence.Allowance) []
 			all = append(all, in)
 		}
 	}
-	span := f.span(first)
-	ruled := false
+	span := f.span(s, first)
+	ruled, given := false, 0
 	for _, l := range s.master.lines {
 		switch l.name {
 		case "RRULE":
@@ -178,13 +200,19 @@ func (f *file) starts(s *series, first instance, steps *recurrence.Allowance) []
 			err = recurrence.Walk(steps, rule, first.start.wall, !first.start.hasTime, span, func(wall time.Time) bool {
 				given++
 				add(first.at(wall))
-				return given <= maxInstances
+				return given <= s.limit+margin
 			})
 			s.unfinished = s.unfinished || errors.Is(err, recurrence.ErrSteps)
-			s.cut = s.cut || given > maxInstances
+			s.cut = s.cut || given > s.limit+margin
 		case "RDATE":
 			s.recurring = true
-			f.dates(s, l, first, add)
+			f.dates(s, l, first, func(in instance) {
+				if given++; given <= 2*maxInstances {
+					add(in)
+				} else {
+					s.cut = true
+				}
+			})
 		}
 	}
 	if !ruled {
@@ -194,13 +222,23 @@ func (f *file) starts(s *series, first instance, steps *recurrence.Allowance) []
 	return slices.CompactFunc(all, func(a, b instance) bool { return a.start.wall.Equal(b.start.wall) })
 }
 
+// margin is how many starts a span can hold beside those within the window.
+const margin = 10
+
 // span is where starts can lie so that an instance is within the window.
-func (f *file) span(first instance) recurrence.Span {
-	from := f.window.From.Add(-24 * time.Hour)
+func (f *file) span(s *series, first instance) recurrence.Span {
+	from := f.window.From
+	if s.late {
+		from = f.thisMonth()
+	}
+	from = wallIn(from, first.start.zone.loc)
+	if !first.start.hasTime {
+		from = dateOf(from)
+	}
 	if first.end != nil {
 		from = from.Add(-min(max(first.end.wall.Sub(first.start.wall), 0), 366*24*time.Hour))
 	}
-	return recurrence.Span{From: from, To: f.window.To.Add(24 * time.Hour)}
+	return recurrence.Span{From: from, To: wallIn(f.window.To, first.start.zone.loc)}
 }
 
 // dates reads an RDATE: dates, or periods with an end of their own.
@@ -231,9 +269,14 @@ func (f *file) dates(s *series, l line, first instance, add func(instance)) {
 				in.end = &end
 			}
 		}
-		add(in)
+		if f.within(in, true) {
+			add(in)
+		}
 	}
 }
+
+// maxExcepted is how many starts of one event can be left out.
+const maxExcepted = 50_000
 
 // excepted are the starts that are left out.
 type excepted struct {
@@ -261,6 +304,8 @@ func (f *file) excepted(s *series, first instance, steps recurrence.Steps) excep
 			m, ok := f.parseMoment(s.master.calendar, l, value)
 			switch {
 			case !ok:
+			case len(x.times)+len(x.days) >= maxExcepted:
+				return x
 			case m.hasTime:
 				x.times[s.clock(m)] = true
 			default:
@@ -278,9 +323,9 @@ func (f *file) except(x excepted, l line, first instance, steps recurrence.Steps
 		return
 	}
 	rule.Until = rule.Until.In(first.start.zone.loc)
-	_ = recurrence.Walk(steps, rule, first.start.wall, !first.start.hasTime, f.span(first), func(wall time.Time) bool {
+	_ = recurrence.Walk(steps, rule, first.start.wall, !first.start.hasTime, f.span(&series{}, first), func(wall time.Time) bool {
 		x.times[wall] = true
-		return len(x.times) < 10*maxInstances
+		return len(x.times) < maxExcepted
 	})
 }
 
@@ -382,7 +427,6 @@ func (f *file) within(in instance, recurring bool) bool {
 	if !in.start.hasTime {
 		last = last.AddDate(0, 0, 1)
 	}
-	// Zones differ from UTC by a day at most, and a day more does no harm.
 	ahead := f.window.To
 	if !recurring {
 		ahead = ahead.AddDate(farAhead, 0, 0)
@@ -409,16 +453,30 @@ const (
 	leastSteps = 600
 )
 
-// expandAll expands all series. Each gets its share of the steps; those that need more are tried again with what others
-// left.
+// expandAll expands all series. Those with rules get their share of the steps and of the room; those that need more
+// steps are tried again with what others left.
 func (f *file) expandAll(all []*series) {
 	ruled := make([]*series, 0, len(all))
+	room, told := maxHoldings, 0
 	for _, s := range all {
 		if _, ok := s.master.first("RRULE"); ok {
 			ruled = append(ruled, s)
 			continue
 		}
-		f.expand(s, &recurrence.Allowance{Of: f.budget})
+		if told == maxEvents {
+			s.cut = true // nobody would hear of it
+			continue
+		}
+		f.expand(s, &recurrence.Allowance{Of: f.budget}, min(room, maxInstances))
+		if room -= len(s.holdings); len(s.holdings) > 0 {
+			told++
+		}
+	}
+	if len(ruled) > maxEvents {
+		for _, s := range ruled[maxEvents:] {
+			s.cut = true
+		}
+		ruled = ruled[:maxEvents]
 	}
 	left := maxSteps
 	for range 2 {
@@ -426,9 +484,11 @@ func (f *file) expandAll(all []*series) {
 		for i, s := range ruled {
 			share := max(left/(len(ruled)-i), leastSteps)
 			allowance := &recurrence.Allowance{Of: f.budget, Left: share}
-			f.expand(s, allowance)
+			room += len(s.holdings)
+			f.expand(s, allowance, min(max(room, 0)/(len(ruled)-i), maxInstances))
+			room -= len(s.holdings)
 			left -= share - max(allowance.Left, 0)
-			if s.unfinished {
+			if s.unfinished && f.budget.Err() == nil {
 				again = append(again, s)
 			}
 		}

@@ -60,7 +60,7 @@ func (f *file) zone(cal *header, tzid string) zone {
 }
 
 // maxZones is how many names of zones are looked up.
-const maxZones = 500
+const maxZones = 150
 
 // floating is what times mean that name no zone: the calendar's, else the source's.
 func (f *file) floating(cal *header) zone {
@@ -147,7 +147,7 @@ func (f *file) alike(a, b *time.Location) bool {
 	for t := f.window.From; t.Before(f.window.To); t = t.AddDate(0, 0, 5) {
 		_, x := t.In(a).Zone()
 		_, y := t.In(b).Zone()
-		if x != y || !f.budget.Work(4) {
+		if x != y || !f.budget.Work(8) {
 			return false
 		}
 	}
@@ -187,7 +187,7 @@ func (f *file) location(rules *zoneRules) (loc *time.Location, changes bool) {
 			all = append(all, change{at, to})
 		}
 	}
-	if len(all) == 0 {
+	if len(all) == 0 || !f.budget.Work(10*len(all)) {
 		return nil, false
 	}
 	slices.SortStableFunc(all, func(a, b change) int { return int(min(max(a.at-b.at, -1), 1)) })

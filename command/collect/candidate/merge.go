@@ -92,6 +92,9 @@ func (o *observer) remember(byDay map[string][]*Candidate, c *Candidate) {
 
 func (o *observer) toldBefore(byDay map[string][]*Candidate, c *Candidate) *Candidate {
 	for _, day := range o.days(c) {
+		if !o.budget.Work(1 + len(byDay[day])/16) {
+			return nil
+		}
 		for _, other := range byDay[day] {
 			if o.tellTheSame(other, c) {
 				return other
@@ -102,10 +105,10 @@ func (o *observer) toldBefore(byDay map[string][]*Candidate, c *Candidate) *Cand
 }
 
 func (o *observer) tellTheSame(a, b *Candidate) bool {
-	if !o.budget.Work(10 + len(a.Holdings)*len(b.Holdings)) {
+	if a.plain == "" || a.Syntax == b.Syntax && a.differsFrom(b) {
 		return false
 	}
-	if a.plain == "" || !agree(a.Where, b.Where) || a.Syntax == b.Syntax && a.differsFrom(b) {
+	if !o.budget.Work(10+len(a.Holdings)*len(b.Holdings)) || !agree(a.Where, b.Where) {
 		return false
 	}
 	for _, x := range a.Holdings {

@@ -85,7 +85,7 @@ gather:
 	for _, s := range same {
 		recurring = recurring || s.Recurring
 		for _, h := range s.Holdings {
-			instance := o.instance(s, same[0].key, h)
+			instance, held := o.instance(s, same[0].key, h)
 			if len(instance.Occurrences) == 0 || seen[instance.ID] {
 				continue // the same event twice on the page
 			}
@@ -94,7 +94,7 @@ gather:
 				o.notes.Add(collect.NoteTruncated, "%q has more than %d occurrences, the rest was left out", markup.Shorten(same[0].Title, 80), maxOccurrences)
 				break gather
 			}
-			days = max(days, h.When.Days(s.loc))
+			days = max(days, held)
 			instances = append(instances, instance)
 		}
 	}
@@ -112,11 +112,12 @@ func (c *Candidate) isOngoing(days int) bool {
 	return days >= ongoingDays || c.Exhibition && days >= exhibitionDays
 }
 
-// instance makes the instance of a holding. It is empty where the budget has ended.
-func (o *observer) instance(c *Candidate, key string, h Holding) happening.Instance {
-	days := h.When.Days(c.loc)
-	if !o.budget.Work(50+20*min(days, maxOccurrences)) || !o.budget.Memory(occurrenceBytes*min(days, maxOccurrences)) {
-		return happening.Instance{}
+// instance makes the instance of a holding, and says how many days it takes. It is empty where the budget has ended.
+func (o *observer) instance(c *Candidate, key string, h Holding) (happening.Instance, int) {
+	period := h.When.In(c.loc)
+	days := period.Days()
+	if !o.budget.Work(20+20*min(days, maxOccurrences)) || !o.budget.Memory(occurrenceBytes*min(days, maxOccurrences)) {
+		return happening.Instance{}, 0
 	}
 	original := h.When.Start
 	if h.Original != nil {
@@ -124,8 +125,8 @@ func (o *observer) instance(c *Candidate, key string, h Holding) happening.Insta
 	}
 	status := c.status(h)
 	id := happening.DeriveInstanceID(key, happening.OriginalStart(original.In(c.loc)))
-	instance := happening.Instance{ID: id, Status: status}
-	spans := h.When.Spans(c.loc, o.Window)
+	spans := period.Spans(o.Window)
+	instance := happening.Instance{ID: id, Status: status, Occurrences: make([]happening.Occurrence, 0, len(spans))}
 	if c.isOngoing(days) {
 		spans = c.Where.Hours.Apply(spans, c.loc)
 	}
@@ -139,7 +140,7 @@ func (o *observer) instance(c *Candidate, key string, h Holding) happening.Insta
 		}
 		instance.Occurrences = append(instance.Occurrences, occurrence)
 	}
-	return instance
+	return instance, days
 }
 
 // status is what is to become of a holding. What the title says goes before "scheduled", which many programs write for

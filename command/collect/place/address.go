@@ -137,9 +137,10 @@ func isCountry(t *tables, text, before string) bool {
 // regionZone finds a region by its code, which must be in upper case, or its
 // name. An empty country means any.
 func regionZone(t *tables, country, name string) *region {
+	folded := fold(name)
 	for i := range t.regions {
 		r := &t.regions[i]
-		if (country == "" || r.country == country) && (r.code == name || r.name == fold(name)) {
+		if (country == "" || r.country == country) && (r.code == name || r.name == folded) {
 			return r
 		}
 	}

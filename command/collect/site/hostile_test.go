@@ -34,6 +34,51 @@ var hostile = map[string]struct {
 	size int
 	page func(size int) string
 }{
+	"calendar of many events": {50_000, func(n int) string {
+		return ics(times(n, "BEGIN:VEVENT\r\nUID:%d\r\nSUMMARY:x\r\nDTSTART:20261205T200000Z\r\nEND:VEVENT\r\n"))
+	}},
+	"calendar of many events gone by": {100_000, func(n int) string {
+		return ics(times(n, "BEGIN:VEVENT\r\nUID:%d\r\nSUMMARY:x\r\nDTSTART:20061205T200000Z\r\nEND:VEVENT\r\n"))
+	}},
+	"calendar of many rules": {5000, func(n int) string {
+		return ics(times(n, "BEGIN:VEVENT\r\nUID:%d\r\nSUMMARY:x\r\nDTSTART:20061205T200000Z\r\nRRULE:FREQ=DAILY\r\nEND:VEVENT\r\n"))
+	}},
+	"calendar of seconds without end": {5000, func(n int) string {
+		return ics(times(n, "BEGIN:VEVENT\r\nUID:%d\r\nSUMMARY:x\r\nDTSTART:19700101T000000Z\r\nRRULE:FREQ=SECONDLY\r\nEND:VEVENT\r\n"))
+	}},
+	"calendar of rules that never match": {10_000, func(n int) string {
+		return ics(times(n, "BEGIN:VEVENT\r\nUID:%d\r\nSUMMARY:x\r\nDTSTART:00010101T000000Z\r\nRRULE:FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30;COUNT=2000000000\r\nEND:VEVENT\r\n"))
+	}},
+	"calendar of large counts": {10_000, func(n int) string {
+		return ics(times(n, "BEGIN:VEVENT\r\nUID:%d\r\nSUMMARY:x\r\nDTSTART:19700101T000000Z\r\nRRULE:FREQ=MINUTELY;BYSECOND=1,2;BYDAY=MO;COUNT=2000000000\r\nEND:VEVENT\r\n"))
+	}},
+	"calendar of positions of nothing": {10_000, func(n int) string {
+		return ics(times(n, "BEGIN:VEVENT\r\nUID:%d\r\nSUMMARY:x\r\nDTSTART:19700101T000000Z\r\nRRULE:FREQ=DAILY;BYSETPOS=300;COUNT=9\r\nEND:VEVENT\r\n"))
+	}},
+	"calendar of one event with many changes": {50_000, func(n int) string {
+		return ics("BEGIN:VEVENT\r\nUID:x\r\nSUMMARY:x\r\nDTSTART:20261205T200000Z\r\nRRULE:FREQ=HOURLY\r\nEND:VEVENT\r\n" +
+			times(n, "BEGIN:VEVENT\r\nUID:x\r\nRECURRENCE-ID;RANGE=THISANDFUTURE:20261205T200000Z\r\nDTSTART:20261205T200000Z\r\nSEQUENCE:%d\r\nEND:VEVENT\r\n"))
+	}},
+	"calendar of many dates": {300_000, func(n int) string {
+		return ics("BEGIN:VEVENT\r\nSUMMARY:x\r\nDTSTART:20261205T200000Z\r\nRDATE:" + strings.Repeat("20261206T200000Z,", n) + "\r\nEXDATE:" +
+			strings.Repeat("20261206T200001Z,", n) + "\r\nEND:VEVENT\r\n")
+	}},
+	"calendar of parameters": {500_000, func(n int) string {
+		return ics("BEGIN:VEVENT\r\nSUMMARY:x\r\nDTSTART" + strings.Repeat(";A=b", n) + ":20261205T200000Z\r\nDTEND" + strings.Repeat(`;A="`, n) + ":20261205T200000Z\r\nEND:VEVENT\r\n")
+	}},
+	"calendar of folds": {1_000_000, func(n int) string {
+		return ics("BEGIN:VEVENT\r\nDTSTART:20261205T200000Z\r\nSUMMARY:x" + strings.Repeat("\r\n x", n) + "\r\nEND:VEVENT\r\n")
+	}},
+	"calendar of zones": {20_000, func(n int) string {
+		return ics(times(n, "BEGIN:VTIMEZONE\r\nTZID:Z%[1]d\r\nBEGIN:STANDARD\r\nDTSTART:16010101T000000\r\nTZOFFSETFROM:+0100\r\nTZOFFSETTO:+0001\r\nRRULE:FREQ=HOURLY\r\nEND:STANDARD\r\nEND:VTIMEZONE\r\n"+
+			"BEGIN:VEVENT\r\nSUMMARY:x\r\nDTSTART;TZID=Z%[1]d:20261205T200000\r\nEND:VEVENT\r\n"))
+	}},
+	"calendar of components in components": {200_000, func(n int) string { return ics(times(n, "BEGIN:X%d\r\n")) }},
+	"calendar of short lines":              {2_000_000, func(n int) string { return ics("BEGIN:VEVENT\r\n" + strings.Repeat("A:\n", n)) }},
+	"calendar of empty lines":              {5_000_000, func(n int) string { return ics(strings.Repeat("\n", n)) }},
+	"calendar of one title": {5_000_000, func(n int) string {
+		return ics("BEGIN:VEVENT\r\nDTSTART:20261205T200000Z\r\nSUMMARY:" + strings.Repeat("<b>&amp;\\n", n/9) + "\r\nEND:VEVENT\r\n")
+	}},
 	"schedules without end": {20_000, func(n int) string {
 		return ld("[" + times(n, `{"@type":"Event","name":"e%d","eventSchedule":{"@type":"Schedule","repeatFrequency":"P1D","startTime":"19:00"}}`) + "]")
 	}},
@@ -154,6 +199,8 @@ var hostile = map[string]struct {
 }
 
 func ld(block string) string { return `<script type="application/ld+json">` + block + "</script>" }
+
+func ics(components string) string { return "BEGIN:VCALENDAR\r\n" + components + "END:VCALENDAR\r\n" }
 
 // times repeats a piece with its number, joined by commas where it is JSON.
 func times(n int, piece string) string {

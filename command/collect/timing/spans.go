@@ -35,24 +35,35 @@ const maxDays = 400
 //
 // A range of more than 400 days is cut to the window; a day of it remains even
 // if none is inside.
-func (r Range) Spans(loc *time.Location, w Window) []Span {
-	p := r.period(loc)
+func (r Range) Spans(loc *time.Location, w Window) []Span { return r.In(loc).Spans(w) }
+
+// In works out when the range is held in loc.
+func (r Range) In(loc *time.Location) Period { return Period{r.period(loc), loc} }
+
+// Period is when a range is held in one zone.
+type Period struct {
+	period
+	loc *time.Location
+}
+
+// Days counts the days that the range takes.
+func (p Period) Days() int { return p.days }
+
+// Spans gives the days of the range, see [Range.Spans].
+func (p Period) Spans(w Window) []Span {
 	from, to := 0, p.days
 	if p.days > maxDays {
 		from, to = w.clip(p.first, p.days)
 	}
 	spans := make([]Span, 0, to-from)
 	for i := from; i < to; i++ {
-		spans = append(spans, p.span(i, loc))
+		spans = append(spans, p.span(i, p.loc))
 	}
 	if len(spans) == 1 && p.days == 1 && !p.allDay {
 		p.exact(&spans[0])
 	}
 	return spans
 }
-
-// Days counts the days that the range takes in loc.
-func (r Range) Days(loc *time.Location) int { return r.period(loc).days }
 
 // period is a range in local time: so many days from the first, on each the
 // hours from open to close, counted from midnight.
