@@ -222,6 +222,8 @@ func TestFailures(t *testing.T) {
 		"status":      {&collect.FetchError{Place: "https://example.org/", Err: &collect.StatusError{Code: 503}}, false, "failing", "http_status: fetch https://example.org/: http status 503"},
 		"robots":      {collect.ErrRobotsDisallowed, false, "failing", "robots: robots.txt disallows it"},
 		"credentials": {fmt.Errorf("facebook: %w", collect.ErrNeedsCredentials), false, "needs_credentials", "facebook: credentials are missing or refused"},
+		"too complex": {fmt.Errorf("read page: %w: too many steps", collect.ErrTooComplex), false, "failing", "too_complex: read page: page is too complex: too many steps"},
+		"bad reader":  {&collect.PanicError{Place: "https://example.org/e", Value: "x"}, false, "failing", "collector: page can't be coped with: https://example.org/e"},
 		"unforeseen":  {errors.New("hm\x00\xff"), false, "failing", "other: hm\ufffd"},
 		"panic":       {nil, true, "failing", "collector: the collector could not cope with what it read"},
 	}
