@@ -91,8 +91,8 @@ func (c *Commands) knownDestination(ctx context.Context, by Caller, id uuid.UUID
 	return known, err
 }
 
-// reviseDestination records a change. Its name is left out, unless the destination is renamed: that is right only at the
-// revision that is known.
+// reviseDestination records a change. Its name is left out, unless the destination is renamed: that is right only at
+// the revision that is known.
 func (c *Commands) reviseDestination(ctx context.Context, by Caller, known eventstore.Loaded[destination.State],
 	rename bool, in ReviseDestination) (changed Written[destination.State], err error) {
 	command := destination.Revise{

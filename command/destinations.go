@@ -95,8 +95,7 @@ func (c *Commands) UpsertDestination(ctx context.Context, by Caller, in UpsertDe
 	return made, nil
 }
 
-// recordDestination begins the stream of a destination. Where another request began it, it fails with
-// ErrWrongRevision.
+// recordDestination begins the stream of a destination. Where another request began it, it fails with ErrWrongRevision.
 func (c *Commands) recordDestination(ctx context.Context, by Caller, id uuid.UUID, in CreateDestination) (made Written[destination.State], err error) {
 	made, err = c.beginDestination(ctx, by, id, in)
 	if !errors.Is(err, eventstore.ErrWrongRevision) && !errors.Is(err, sealing.ErrShredded) {
@@ -136,8 +135,8 @@ func (c *Commands) beginDestination(ctx context.Context, by Caller, id uuid.UUID
 	return Written[destination.State]{ID: id, Created: true, Loaded: out.Loaded}, err
 }
 
-// DeleteDestination ends a destination. Its data key goes at once, and with it all that was sealed for it. Where the key
-// can't be deleted now, or this process dies before, the cascade of deletions does it.
+// DeleteDestination ends a destination. Its data key goes at once, and with it all that was sealed for it. Where the
+// key can't be deleted now, or this process dies before, the cascade of deletions does it.
 func (c *Commands) DeleteDestination(ctx context.Context, by Caller, in DeleteDestination) (Written[destination.State], error) {
 	deleted, err := c.onDestination(ctx, by, in.ID, destination.Delete{Organization: by.Organization, At: c.now()}, nil)
 	if err != nil {

@@ -76,8 +76,8 @@ func (a Aggregate[S, E, C]) Execute(ctx context.Context, store Store, id uuid.UU
 		if ctx.Err() != nil || time.Since(began) >= limit {
 			return out, err
 		}
-		// What was known has failed once, so the next try loads. A command that is right for one state only goes on with
-		// it: the same events at the same revision are stored once.
+		// What was known has failed once, so the next try loads. A command that is right for one state only goes on
+		// with it: the same events at the same revision are stored once.
 		if !options.OnlyKnown {
 			try.known = nil
 		}

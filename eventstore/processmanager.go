@@ -2,9 +2,9 @@ package eventstore
 
 import "context"
 
-// ProcessManager is a process manager: it answers events with commands. Its state is in memory and is saved now and then
-// together with its checkpoint; after a crash it gets the events since then again. So what it does must be idempotent
-// (derived ids), and its decisions must follow from the events alone, never from the clock.
+// ProcessManager is a process manager: it answers events with commands. Its state is in memory and is saved now and
+// then together with its checkpoint; after a crash it gets the events since then again. So what it does must be
+// idempotent (derived ids), and its decisions must follow from the events alone, never from the clock.
 type ProcessManager interface {
 	// Name is its name, and that of its checkpoint: lower case and "_".
 	Name() string

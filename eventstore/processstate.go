@@ -60,7 +60,8 @@ type SavedKey interface {
 	fmt.Stringer
 }
 
-// SavedTable is a map in memory that knows which of its rows have changed since they were saved. Rows are stored as JSON.
+// SavedTable is a map in memory that knows which of its rows have changed since they were saved. Rows are stored as
+// JSON.
 type SavedTable[K SavedKey, V any] struct {
 	kind  string
 	parse func(string) (K, error)

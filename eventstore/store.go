@@ -42,20 +42,20 @@ type Store interface {
 	// the same event ids and the same expectation succeeds and stores nothing new.
 	Append(ctx context.Context, stream string, expected Revision, events []Proposed) (Appended, error)
 
-	// Read yields the events of a stream in order, from a revision on. A stream that does not exist yields nothing.
-	// The sequence ends after the first error.
+	// Read yields the events of a stream in order, from a revision on. A stream that does not exist yields nothing. The
+	// sequence ends after the first error.
 	Read(ctx context.Context, stream string, from Revision) iter.Seq2[Recorded, error]
 
-	// Subscribe yields what is stored after a position, in global order, and goes on with what is stored later. It
-	// ends with an error only: that of the context, or ErrUnavailable when the connection broke (see Follow).
+	// Subscribe yields what is stored after a position, in global order, and goes on with what is stored later. It ends
+	// with an error only: that of the context, or ErrUnavailable when the connection broke (see Follow).
 	Subscribe(ctx context.Context, after Position, filter Filter) iter.Seq2[Message, error]
 
 	// Head is the position of the newest event, or Start for an empty store.
 	Head(ctx context.Context) (Position, error)
 }
 
-// Filter chooses events by the prefixes of their stream names ("destination-"), on the server. No prefix means all
-// but the store's own system events.
+// Filter chooses events by the prefixes of their stream names ("destination-"), on the server. No prefix means all but
+// the store's own system events.
 type Filter struct{ Prefixes []string }
 
 // Categories is the filter for all streams of some categories.

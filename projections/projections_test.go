@@ -342,14 +342,17 @@ func TestAFailedRebuildLeavesTheOldInPlace(t *testing.T) {
 }
 
 // Postgres does not answer, as when it is frozen: what happens meanwhile is reacted to, and saved afterwards.
+// rememberingName is the name of the process manager that tests watch.
+const rememberingName = "remembering"
+
 func TestSlowSavesHoldUpNoReaction(t *testing.T) {
 	w := newWorld(t)
 	seen := make(chan eventstore.Position, 1000)
 	progress, stop := w.run(func(ctx context.Context, r *projections.Runner) error {
-		return r.React(ctx, func() eventstore.ProcessManager { return newRemembering("remembering", seen) })
+		return r.React(ctx, func() eventstore.ProcessManager { return newRemembering(rememberingName, seen) })
 	})
 	first := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
-	w.await(progress, first, "remembering")
+	w.await(progress, first, rememberingName)
 	<-seen
 	tx, err := w.pool.Begin(w.ctx)
 	if err != nil {
@@ -373,5 +376,5 @@ func TestSlowSavesHoldUpNoReaction(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	w.await(projections.NewProgress(w.pool), last, "remembering")
+	w.await(projections.NewProgress(w.pool), last, rememberingName)
 }

@@ -23,8 +23,8 @@ var (
 	ErrOnlySecret     = errors.New("the only active secret can't be expired: rotate first")
 )
 
-// Command is an intention; times, new ids and sealed values arrive inside it. Every command names the organization
-// that asks, and another organization's destination does not exist for it.
+// Command is an intention; times, new ids and sealed values arrive inside it. Every command names the organization that
+// asks, and another organization's destination does not exist for it.
 //
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
@@ -149,7 +149,8 @@ func (s Settings) equal(t Settings) bool {
 }
 
 // secretsAt is when a decision about secrets takes effect. Callers take the time before their turn comes, each by a
-// clock of its own: what was decided before them must not seem to lie ahead, or the last active secret could be expired.
+// clock of its own: what was decided before them must not seem to lie ahead, or the last active secret could be
+// expired.
 func (s State) secretsAt(asked time.Time) time.Time {
 	if asked.Before(s.SecretsAt) {
 		return s.SecretsAt

@@ -1,5 +1,5 @@
-// Package dispatch keeps to whom a published event goes: one stream for each event, the whole fan-out in one append
-// (in several only where it is larger than an append may be).
+// Package dispatch keeps to whom a published event goes: one stream for each event, the whole fan-out in one append (in
+// several only where it is larger than an append may be).
 package dispatch
 
 import (

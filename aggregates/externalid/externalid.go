@@ -1,5 +1,5 @@
-// Package externalid reserves names that callers give: one stream for each name in its scope, so that of many who
-// claim a name at the same time exactly one gets it.
+// Package externalid reserves names that callers give: one stream for each name in its scope, so that of many who claim
+// a name at the same time exactly one gets it.
 //
 //	free ──Claim──▶ claimed ──Release──▶ free
 package externalid

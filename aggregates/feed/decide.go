@@ -15,8 +15,8 @@ var (
 	ErrUnknownAssociation = errors.New("feed has no such source association")
 )
 
-// Command is an intention; times and new ids arrive inside it. What an owner asks for names the organization that
-// asks: for one that can't read the feed it does not exist.
+// Command is an intention; times and new ids arrive inside it. What an owner asks for names the organization that asks:
+// for one that can't read the feed it does not exist.
 //
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }

@@ -8,12 +8,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Status says what is to become of an instance or an occurrence. The values
-// are those of the interface and are stored.
+// Status says what is to become of an instance or an occurrence. The values are those of the interface and are stored.
 type Status string
 
-// The statuses. Completed is never stored: it is computed when a happening is
-// read, from an end that has passed.
+// Completed is never stored: it is computed when a happening is read, from an end that has passed.
 const (
 	Scheduled   Status = "scheduled"
 	Cancelled   Status = "cancelled"
@@ -25,9 +23,8 @@ const (
 // Pattern is the temporal pattern of a happening. The values are stored.
 type Pattern string
 
-// The temporal patterns: Singular happens once, be it over several days;
-// Recurring comes back as separate instances; Ongoing is open over weeks or
-// months, as an exhibition is.
+// The temporal patterns: Singular happens once, be it over several days; Recurring comes back as separate instances;
+// Ongoing is open over weeks or months, as an exhibition is.
 const (
 	Singular  Pattern = "singular"
 	Recurring Pattern = "recurring"
@@ -45,11 +42,11 @@ const (
 	timeEvidenceForm              = "2006-01-02T15:04:05"
 )
 
-// Details is everything that is known of one happening, as one source shows
-// it. It is stored inside events, so its JSON names are fixed.
+// Details is everything that is known of one happening, as one source shows it. It is stored inside events, so its JSON
+// names are fixed.
 //
-// Details is a value: it is never changed once made, and copies may share
-// their slices. Times are instants; Time.Timezone says how to show them.
+// Details is a value: it is never changed once made, and copies may share their slices. Times are instants;
+// Time.Timezone says how to show them.
 type Details struct {
 	// Title is plain text that is safe to insert into HTML as it stands.
 	Title string `json:"title"`
@@ -115,16 +112,14 @@ type Capacity struct {
 	Unlimited bool `json:"unlimited"`
 }
 
-// Organizer is who holds the happening. Contact is an e-mail address or a
-// telephone number.
+// Organizer is who holds the happening. Contact is an e-mail address or a telephone number.
 type Organizer struct {
 	Name    string `json:"name"`
 	URL     string `json:"url,omitempty"`
 	Contact string `json:"contact,omitempty"`
 }
 
-// GeoLocation is a place that the happening relates to, with a score from 0
-// to 100 of how sure that is.
+// GeoLocation is a place that the happening relates to, with a score from 0 to 100 of how sure that is.
 type GeoLocation struct {
 	ID           uuid.UUID    `json:"id"`
 	Description  string       `json:"description"`
@@ -132,46 +127,42 @@ type GeoLocation struct {
 	Score        int          `json:"score"`
 }
 
-// Instance is one holding of a happening. A happening held once has one; a
-// recurring one has an instance for each repetition.
+// Instance is one holding of a happening. A happening held once has one; a recurring one has an instance for each
+// repetition.
 type Instance struct {
 	ID          uuid.UUID    `json:"id"`
 	Status      Status       `json:"status"`
 	Occurrences []Occurrence `json:"occurrences"`
 }
 
-// Occurrence is a dated start: each day of an instance that takes several days
-// is an occurrence of its own.
+// Occurrence is a dated start: each day of an instance that takes several days is an occurrence of its own.
 type Occurrence struct {
 	ID    uuid.UUID `json:"id"`
 	Start time.Time `json:"start"`
 	// End is nil where the source names none.
 	End *time.Time `json:"end,omitempty"`
-	// AllDay says that the source names the day and no time; Start and End
-	// are then the midnights around it in the happening's timezone.
+	// AllDay says that the source names the day and no time; Start and End are then the midnights around it in the
+	// happening's timezone.
 	AllDay bool   `json:"allDay,omitempty"`
 	Status Status `json:"status"`
 }
 
-// detailsNamespace is the UUIDv5 namespace of everything derived here. It must
-// never change: stored ids hang on it.
+// detailsNamespace is the UUIDv5 namespace of everything derived here. It must never change: stored ids hang on it.
 var detailsNamespace = uuid.MustParse("6f1c2c1e-9a53-5d1b-8f0e-3c1d5a7e42b9")
 
-// DeriveID is the id of the happening that the evidence (a collector's key)
-// identifies. The same evidence gives the same id, whichever source has it.
+// DeriveID is the id of the happening that the evidence (a collector's key) identifies. The same evidence gives the
+// same id, whichever source has it.
 func DeriveID(evidence string) uuid.UUID {
 	return derived("happening", evidence)
 }
 
-// DeriveInstanceID is the id of an instance, from the key of its happening and
-// what tells it from its siblings: an identifier of its own, else its original
-// start (see [OriginalStart]).
+// DeriveInstanceID is the id of an instance, from the key of its happening and what tells it from its siblings: an
+// identifier of its own, else its original start (see [OriginalStart]).
 func DeriveInstanceID(happeningKey, evidence string) uuid.UUID {
 	return derived("instance", happeningKey, evidence)
 }
 
-// DeriveOccurrenceID is the id of an occurrence; day counts from the first day
-// of its instance, which is 0.
+// DeriveOccurrenceID is the id of an occurrence; day counts from the first day of its instance, which is 0.
 func DeriveOccurrenceID(instance uuid.UUID, day int) uuid.UUID {
 	date := time.Date(1, 1, 1+day, 0, 0, 0, 0, time.UTC)
 	return derived("occurrence", instance.String(), date.Format(time.DateOnly))
@@ -182,18 +173,16 @@ func DeriveGeoLocationID(evidence ...string) uuid.UUID {
 	return derived(append([]string{"geo"}, evidence...)...)
 }
 
-// OriginalStart is the evidence of an instance that has no identifier: the
-// local wall time at which it was first announced to start.
+// OriginalStart is the evidence of an instance that has no identifier: the local wall time at which it was first
+// announced to start.
 func OriginalStart(wall time.Time) string { return wall.Format(timeEvidenceForm) }
 
-// derived joins with a separator that no part holds in practice, so that
-// ("a", "bc") and ("ab", "c") differ.
+// derived joins with a separator that no part holds in practice, so that ("a", "bc") and ("ab", "c") differ.
 func derived(parts ...string) uuid.UUID {
 	return uuid.NewSHA1(detailsNamespace, []byte(strings.Join(parts, "\x1f")))
 }
 
-// NewGeoLocation makes a geo location and its derived id. The score is held
-// within 0 and 100.
+// NewGeoLocation makes a geo location and its derived id. The score is held within 0 and 100.
 func NewGeoLocation(description string, relation RelationType, score int, evidence ...string) GeoLocation {
 	return GeoLocation{
 		ID:           DeriveGeoLocationID(append([]string{description, string(relation)}, evidence...)...),
@@ -203,9 +192,8 @@ func NewGeoLocation(description string, relation RelationType, score int, eviden
 	}
 }
 
-// Equal says that both tell the same: an observation that is Equal to what is
-// known changes nothing. Times are compared as instants, and an empty slice is
-// as good as none.
+// Equal says that both tell the same: an observation that is Equal to what is known changes nothing. Times are compared
+// as instants, and an empty slice is as good as none.
 func (d Details) Equal(o Details) bool {
 	return d.Title == o.Title &&
 		d.Description == o.Description &&
@@ -258,12 +246,10 @@ func equalPtr[T any](a, b *T, eq func(T, T) bool) bool {
 	return eq(*a, *b)
 }
 
-// KeepIDs gives back d with the ids of the previous observation where a start
-// was changed without the source saying from when: exactly one instance of
-// prev is gone that was still to come at now, and exactly one of d is new, so
-// the new one is the old one moved. Readers then see a known occurrence change
-// instead of one vanish and another appear. A past instance that is gone was
-// merely dropped from the page; what is new beside it is another one.
+// KeepIDs gives back d with the ids of the previous observation where a start was changed without the source saying
+// from when: exactly one instance of prev is gone that was still to come at now, and exactly one of d is new, so the
+// new one is the old one moved. Readers then see a known occurrence change instead of one vanish and another appear. A
+// past instance that is gone was merely dropped from the page; what is new beside it is another one.
 func (d Details) KeepIDs(prev Details, now time.Time) Details {
 	gone := without(prev.Instances, d.Instances)
 	came := without(d.Instances, prev.Instances)

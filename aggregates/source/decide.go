@@ -30,8 +30,9 @@ type (
 	}
 	// Request asks for a visit soon.
 	Request struct{ At time.Time }
-	// Start begins the visit of a number, as far as that is what is wanted. It records nothing where the caller's view of
-	// the source is out of date: that visit has begun already, or the one before, that he takes for cut off, has ended.
+	// Start begins the visit of a number, as far as that is what is wanted. It records nothing where the caller's view
+	// of the source is out of date: that visit has begun already, or the one before, that he takes for cut off, has
+	// ended.
 	Start struct {
 		Number   int
 		Abandons bool // the visit before was seen to begin and not to end

@@ -60,7 +60,8 @@ func (s State) VisibleTo(organization, destination uuid.UUID) bool {
 	return false
 }
 
-// statusFor is the status as an organization is told it: that of another one, or at another destination, does not exist.
+// statusFor is the status as an organization is told it: that of another one, or at another destination, does not
+// exist.
 func (s State) statusFor(organization, destination uuid.UUID) Status {
 	if s.Organization != organization || s.Destination != destination {
 		return StatusNone
@@ -104,8 +105,8 @@ func (c Revise) decide(s State) ([]Event, error) {
 	return events, nil
 }
 
-// Merge are the settings as they would be after the command. A scope kind that takes no feed type or no pins sheds
-// the stored ones, unless the command names them, which Validate then refuses.
+// Merge are the settings as they would be after the command. A scope kind that takes no feed type or no pins sheds the
+// stored ones, unless the command names them, which Validate then refuses.
 func (c Revise) Merge(d Settings) Settings {
 	if c.ExternalID != nil {
 		d.ExternalID = *c.ExternalID

@@ -37,8 +37,8 @@ func MatchesType(pattern, eventType string) bool {
 	return pattern == eventType
 }
 
-// Matches reports whether the settings want an event of a type from a feed. An event without a feed (zero id) is
-// only in the scope "all".
+// Matches reports whether the settings want an event of a type from a feed. An event without a feed (zero id) is only
+// in the scope "all".
 func (d Settings) Matches(eventType, feedType string, feed uuid.UUID) bool {
 	if !slices.ContainsFunc(d.EventTypes, func(p string) bool { return MatchesType(p, eventType) }) {
 		return false
@@ -54,8 +54,8 @@ func (d Settings) Matches(eventType, feedType string, feed uuid.UUID) bool {
 	return false
 }
 
-// Validate checks settings as a whole. Whether exact types are in the catalog, and whether the organization may
-// read the pinned feeds, is checked where these are known.
+// Validate checks settings as a whole. Whether exact types are in the catalog, and whether the organization may read
+// the pinned feeds, is checked where these are known.
 func (d Settings) Validate() error {
 	invalid := func(field, format string, args ...any) error {
 		return &InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// Why a collection failed. Match with errors.Is; the typed errors of this file
-// tell more with errors.As.
+// Why a collection failed. Match with errors.Is; the typed errors of this file tell more with errors.As.
 var (
-	// ErrRobotsDisallowed: the site's robots.txt asks us to stay away, or
-	// could not be had because the site is in trouble.
+	// ErrRobotsDisallowed: the site's robots.txt asks us to stay away, or could not be had because the site is in
+	// trouble.
 	ErrRobotsDisallowed = errors.New("robots.txt disallows it")
 	// ErrTooLarge: the answer exceeds the size cap.
 	ErrTooLarge = errors.New("answer is too large")
@@ -20,11 +19,9 @@ var (
 	ErrTimeout = errors.New("no answer in time")
 	// ErrHTTPStatus: the answer is not a success, see [StatusError].
 	ErrHTTPStatus = errors.New("unexpected http status")
-	// ErrResting: the host has asked to be left alone for a while, see
-	// [RestError].
+	// ErrResting: the host has asked to be left alone for a while, see [RestError].
 	ErrResting = errors.New("the host asked to be left alone for now")
-	// ErrUnavailable: something that collecting needs can't be reached, through
-	// no fault of the source's.
+	// ErrUnavailable: something that collecting needs can't be reached, through no fault of the source's.
 	ErrUnavailable = errors.New("collecting is not possible now")
 	// ErrTooManyRedirects: more redirects than are followed, or a loop.
 	ErrTooManyRedirects = errors.New("too many redirects")
@@ -36,11 +33,9 @@ var (
 	ErrBadURL = errors.New("url can't be fetched")
 	// ErrUnsupportedContent: the answer is of a media type that isn't read.
 	ErrUnsupportedContent = errors.New("content type is not supported")
-	// ErrPanicked: a mistake of ours that a page brought to light, see
-	// [PanicError].
+	// ErrPanicked: a mistake of ours that a page brought to light, see [PanicError].
 	ErrPanicked = errors.New("page can't be coped with")
-	// ErrNeedsCredentials: the platform wants credentials that aren't
-	// configured, or refuses those that are.
+	// ErrNeedsCredentials: the platform wants credentials that aren't configured, or refuses those that are.
 	ErrNeedsCredentials = errors.New("credentials are missing or refused")
 )
 
@@ -70,8 +65,7 @@ func (e *RestError) Error() string {
 // Is makes errors.Is(err, ErrResting) true.
 func (e *RestError) Is(target error) bool { return target == ErrResting }
 
-// FetchError says which fetch failed, and wraps why. Place is scheme, host and
-// path only: queries may carry secrets.
+// FetchError says which fetch failed, and wraps why. Place is scheme, host and path only: queries may carry secrets.
 type FetchError struct {
 	Place string
 	Err   error
@@ -83,8 +77,7 @@ func (e *FetchError) Error() string { return "fetch " + e.Place + ": " + e.Err.E
 // Unwrap gives the reason.
 func (e *FetchError) Unwrap() error { return e.Err }
 
-// PanicError is a panic of a reader. It matches [ErrPanicked]. Place is scheme,
-// host and path of the page only.
+// PanicError is a panic of a reader. It matches [ErrPanicked]. Place is scheme, host and path of the page only.
 type PanicError struct {
 	Place string
 	Value any

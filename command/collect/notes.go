@@ -35,11 +35,10 @@ const (
 	NoteSkippedEvent NoteCode = "skipped-event"
 	// NoteBrokenMarkup: a block of structured data could not be read.
 	NoteBrokenMarkup NoteCode = "broken-markup"
-	// NoteAssumedTimezone: a time without a zone was read as UTC, since
-	// neither the event nor the source names one.
+	// NoteAssumedTimezone: a time without a zone was read as UTC, since neither the event nor the source names one.
 	NoteAssumedTimezone NoteCode = "assumed-timezone"
-	// NotePageFailed: a page or calendar that belongs to the source could not
-	// be had, so that what it shows is not known.
+	// NotePageFailed: a page or calendar that belongs to the source could not be had, so that what it shows is not
+	// known.
 	NotePageFailed NoteCode = "page-failed"
 	// NoteTruncated: a limit was reached and the rest left out.
 	NoteTruncated NoteCode = "truncated"

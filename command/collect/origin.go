@@ -3,8 +3,7 @@ package collect
 // Syntax is one of the ways in which pages write down events.
 type Syntax string
 
-// The syntaxes, in the order in which they count where several tell of one
-// event and none tells more than the other.
+// The syntaxes, in the order in which they count where several tell of one event and none tells more than the other.
 const (
 	JSONLD       Syntax = "json-ld"
 	Microdata    Syntax = "microdata"
@@ -47,17 +46,14 @@ var Fields = []Field{
 	FieldIdentity,
 }
 
-// Origin says what gave a field of an observation. When, and at which source,
-// is known to those who record it.
+// Origin says what gave a field of an observation. When, and at which source, is known to those who record it.
 type Origin struct {
 	Field  Field  `json:"field"`
 	Page   string `json:"page,omitempty"`
 	Syntax Syntax `json:"syntax"`
-	// Path leads to the value within its syntax, as in "Event.location.name"
-	// or "VEVENT.DTSTART".
+	// Path leads to the value within its syntax, as in "Event.location.name" or "VEVENT.DTSTART".
 	Path string `json:"path,omitempty"`
-	// Element is where that stands in the page, as in
-	// "script[2]" or "div#programme > article.event > time".
+	// Element is where that stands in the page, as in "script[2]" or "div#programme > article.event > time".
 	Element string `json:"element,omitempty"`
 	// Text is the beginning of what is written there.
 	Text string `json:"text,omitempty"`

@@ -152,8 +152,10 @@ func (d *Deliverer) record(ctx context.Context, job Job, at time.Time, result we
 // attemptedBy is what was recorded. Where an earlier try had recorded it, whose answer was lost, it is what was asked for.
 func attemptedBy(command delivery.RecordAttempt, recorded []delivery.Event) delivery.Attempted {
 	for _, event := range recorded {
-		if attempted, ok := event.(delivery.Attempted); ok {
-			return attempted
+		switch e := event.(type) {
+		case delivery.Attempted:
+			return e
+		case delivery.Superseded, delivery.Discarded, delivery.ReplayRequested: // an attempt records none of these
 		}
 	}
 	return delivery.Attempted{Number: command.Number, Outcome: command.Outcome}

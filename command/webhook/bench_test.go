@@ -14,9 +14,8 @@ import (
 	"carillon/command/egress"
 )
 
-// BenchmarkSend posts signed 1 KiB envelopes to a TLS server in this process,
-// 64 in flight, and reports deliveries per second; receiver and sender share
-// the processors.
+// BenchmarkSend posts signed 1 KiB envelopes to a TLS server in this process, 64 in flight, and reports deliveries per
+// second; receiver and sender share the processors.
 func BenchmarkSend(b *testing.B) {
 	var arrived atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

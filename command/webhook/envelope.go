@@ -11,8 +11,7 @@ import (
 // ErrData refuses an envelope whose data is not one JSON value.
 var ErrData = errors.New("event data is not valid JSON")
 
-// Envelope is the CloudEvents-style body of a delivery. It stays the same over
-// all attempts.
+// Envelope is the CloudEvents-style body of a delivery. It stays the same over all attempts.
 type Envelope struct {
 	ID     string // the published event's id
 	Source string
@@ -33,9 +32,8 @@ const (
 	timeLayout      = "2006-01-02T15:04:05.000Z"
 )
 
-// AppendJSON appends the envelope as one JSON object in a fixed member order,
-// so that equal envelopes give equal bytes. Strings that are not valid UTF-8
-// get the replacement character.
+// AppendJSON appends the envelope as one JSON object in a fixed member order, so that equal envelopes give equal bytes.
+// Strings that are not valid UTF-8 get the replacement character.
 func (e Envelope) AppendJSON(dst []byte) ([]byte, error) {
 	data := jsontext.Value(e.Data)
 	if len(data) == 0 {

@@ -13,8 +13,7 @@ import (
 	"carillon/command/egress"
 )
 
-// Why an answer counts as a failure. The reasons for no answer are those of
-// package egress.
+// Why an answer counts as a failure. The reasons for no answer are those of package egress.
 const (
 	ReasonHTTPStatus = "http_status"
 	ReasonRedirect   = "redirect"
@@ -38,9 +37,8 @@ func statusText(status int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status)))
 }
 
-// describe words a transport error for the destination's owner. It is built
-// from the cause alone, because the outer errors tell our own addresses and
-// name server, and the URL.
+// describe words a transport error for the destination's owner. It is built from the cause alone, because the outer
+// errors tell our own addresses and name server, and the URL.
 func describe(err error, reason string, timeout time.Duration) string {
 	var dns *net.DNSError
 	switch {
@@ -73,8 +71,8 @@ func timeoutMessage(err error, timeout time.Duration) string {
 	return fmt.Sprintf("no answer within %s", timeout)
 }
 
-// innermost is the last error of the chain, except that a failed certificate
-// is named as such and an alert keeps whose it is.
+// innermost is the last error of the chain, except that a failed certificate is named as such and an alert keeps whose
+// it is.
 func innermost(err error) error {
 	for {
 		var op *net.OpError

@@ -20,11 +20,9 @@ const (
 // ErrHeaders matches every refusal of custom headers, see [HeaderError].
 var ErrHeaders = errors.New("unacceptable custom headers")
 
-// HeaderError refuses custom headers. Its text is fit for an API client and
-// never repeats a value.
+// HeaderError refuses custom headers. Its text is fit for an API client and never repeats a value.
 type HeaderError struct {
-	// Name is the header at fault, as the caller spelled it. It is empty for
-	// the limits, which no single header breaks.
+	// Name is the header at fault, as the caller spelled it. It is empty for the limits, which no single header breaks.
 	Name    string
 	Problem string
 	limit   bool
@@ -51,9 +49,8 @@ func reserved(canonical string) bool {
 	return false
 }
 
-// ValidateHeaders checks a destination's own headers: at most [MaxHeaders] and
-// [MaxHeaderBytes], names that are HTTP tokens and not reserved, values without
-// control characters (a tab is allowed), no name twice in different case. The
+// ValidateHeaders checks a destination's own headers: at most [MaxHeaders] and [MaxHeaderBytes], names that are HTTP
+// tokens and not reserved, values without control characters (a tab is allowed), no name twice in different case. The
 // error is a [*HeaderError]; which one of several faults it names does not vary.
 func ValidateHeaders(headers map[string]string) error {
 	if len(headers) > MaxHeaders {

@@ -21,12 +21,10 @@ type Reachability struct {
 // ResponseTimeMs is the response time in whole milliseconds.
 func (r Reachability) ResponseTimeMs() int64 { return r.ResponseTime.Milliseconds() }
 
-// Probe asks whether an endpoint is there, within 5 s and under the same guard
-// as deliveries. It sends a HEAD request without body, signature or custom
-// headers: HEAD changes nothing at the receiver and can't be mistaken for a
-// delivery, whereas an empty POST would raise alarms there as a forged one. Any
-// status counts as reachable, 404 and 405 included, since endpoints that take
-// only signed POSTs answer so.
+// Probe asks whether an endpoint is there, within 5 s and under the same guard as deliveries. It sends a HEAD request
+// without body, signature or custom headers: HEAD changes nothing at the receiver and can't be mistaken for a delivery,
+// whereas an empty POST would raise alarms there as a forged one. Any status counts as reachable, 404 and 405 included,
+// since endpoints that take only signed POSTs answer so.
 func (s *Sender) Probe(ctx context.Context, url string) Reachability {
 	result := s.exchange(ctx, probeTimeout, time.Time{}, func(ctx context.Context) (*http.Request, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, http.NoBody)

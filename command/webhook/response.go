@@ -17,11 +17,10 @@ const (
 	// TruncationSuffix marks a body that was cut.
 	TruncationSuffix = "… [truncated]"
 
-	// readBytes holds MaxBodyCharacters of any width, and one byte that tells
-	// whether more follows.
+	// readBytes holds MaxBodyCharacters of any width, and one byte that tells whether more follows.
 	readBytes = MaxBodyCharacters*utf8.UTFMax + 1
-	// drainBytes are read beyond that, because a connection is reused only
-	// after its body has ended. Past it, a new connection is the cheaper way.
+	// drainBytes are read beyond that, because a connection is reused only after its body has ended. Past it, a new
+	// connection is the cheaper way.
 	drainBytes = 256 << 10
 
 	maxRetryAfter = 24 * time.Hour
@@ -29,8 +28,8 @@ const (
 
 var readBuffers = sync.Pool{New: func() any { return new([readBytes]byte) }}
 
-// readBody gives the text to keep and leaves the connection reusable where that
-// is cheap. A body that breaks off is kept as far as it came.
+// readBody gives the text to keep and leaves the connection reusable where that is cheap. A body that breaks off is
+// kept as far as it came.
 func readBody(body io.Reader) string {
 	buffer, _ := readBuffers.Get().(*[readBytes]byte)
 	defer readBuffers.Put(buffer)
@@ -41,8 +40,8 @@ func readBody(body io.Reader) string {
 	return keptText(buffer[:n])
 }
 
-// keptText cuts a body at [MaxBodyCharacters]. Bytes that are no UTF-8, and
-// NUL, which no text column holds, become the replacement character.
+// keptText cuts a body at [MaxBodyCharacters]. Bytes that are no UTF-8, and NUL, which no text column holds, become the
+// replacement character.
 func keptText(raw []byte) string {
 	if len(raw) <= MaxBodyCharacters && utf8.Valid(raw) && bytes.IndexByte(raw, 0) < 0 {
 		return string(raw)
@@ -64,8 +63,7 @@ func keptText(raw []byte) string {
 	return text.String()
 }
 
-// retryAfter is the wait that an overloaded endpoint asks for, at most a day;
-// 0 where it asks for none.
+// retryAfter is the wait that an overloaded endpoint asks for, at most a day; 0 where it asks for none.
 func retryAfter(status int, header http.Header, now time.Time) time.Duration {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

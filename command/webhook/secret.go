@@ -13,8 +13,7 @@ const (
 	secretPrefix = "whsec_"
 	redacted     = secretPrefix + "…"
 
-	// mintedBytes is the key length of new secrets; Standard Webhooks allows
-	// minSecretBytes to maxSecretBytes.
+	// mintedBytes is the key length of new secrets; Standard Webhooks allows minSecretBytes to maxSecretBytes.
 	mintedBytes    = 32
 	minSecretBytes = 24
 	maxSecretBytes = 64
@@ -23,17 +22,15 @@ const (
 // ErrSecret refuses a text that is no secret. It never repeats the text.
 var ErrSecret = errors.New("not a webhook secret: want whsec_ and base64 of 24 to 64 bytes")
 
-// Secret is a signing key. However it is printed, logged or marshalled, its
-// value stays hidden; only [Secret.Reveal] shows it. The zero value is no secret.
+// Secret is a signing key. However it is printed, logged or marshalled, its value stays hidden; only [Secret.Reveal]
+// shows it. The zero value is no secret.
 type Secret struct {
-	// A function, because fmt prints what is in unexported struct fields without
-	// asking its methods, and follows pointers there on a verb it does not
-	// know. Of a function it can show no more than an address.
+	// A function, because fmt prints what is in unexported struct fields without asking its methods, and follows
+	// pointers there on a verb it does not know. Of a function it can show no more than an address.
 	key func() []byte
 }
 
-// Mint makes a new secret of 32 bytes from a source of randomness, which is
-// crypto/rand.Reader in production.
+// Mint makes a new secret of 32 bytes from a source of randomness, which is crypto/rand.Reader in production.
 func Mint(random io.Reader) (Secret, error) {
 	key := make([]byte, mintedBytes)
 	if _, err := io.ReadFull(random, key); err != nil {
@@ -57,8 +54,8 @@ func ParseSecret(text string) (Secret, error) {
 
 func newSecret(key []byte) Secret { return Secret{key: func() []byte { return key }} }
 
-// Reveal is the full value, whsec_ and base64, for its owner and for storage
-// under encryption. It is empty for the zero value.
+// Reveal is the full value, whsec_ and base64, for its owner and for storage under encryption. It is empty for the zero
+// value.
 func (s Secret) Reveal() string {
 	if s.key == nil {
 		return ""

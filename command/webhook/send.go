@@ -1,6 +1,5 @@
-// Package webhook makes one delivery attempt: it renders the envelope, signs it
-// by Standard Webhooks 1.0.0, posts it through the guarded transport of package
-// egress, and reports what came of it. It keeps no state and retries nothing;
+// Package webhook makes one delivery attempt: it renders the envelope, signs it by Standard Webhooks 1.0.0, posts it
+// through the guarded transport of package egress, and reports what came of it. It keeps no state and retries nothing;
 // when to send, and what to do about a failure, is the caller's decision.
 //
 // A receiver sees
@@ -30,8 +29,8 @@ import (
 
 const (
 	defaultTimeout = 30 * time.Second
-	// bodyTimeout bounds the reading of an answer whose status is known: an
-	// endpoint that drips its body would else hold a worker for nothing.
+	// bodyTimeout bounds the reading of an answer whose status is known: an endpoint that drips its body would else
+	// hold a worker for nothing.
 	bodyTimeout  = 5 * time.Second
 	probeTimeout = 5 * time.Second
 )
@@ -40,8 +39,7 @@ const (
 type Options struct {
 	// Version follows "Carillon/" in the user agent. Default "dev".
 	Version string
-	// Timeout of one attempt, from the look-up of the name to the status line.
-	// Default 30 s.
+	// Timeout of one attempt, from the look-up of the name to the status line. Default 30 s.
 	Timeout time.Duration
 }
 
@@ -52,8 +50,8 @@ type Sender struct {
 	timeout   time.Duration
 }
 
-// NewSender makes a sender on a transport of [egress.NewTransport]. Using the
-// transport without a client means that redirects are never followed.
+// NewSender makes a sender on a transport of [egress.NewTransport]. Using the transport without a client means that
+// redirects are never followed.
 func NewSender(transport http.RoundTripper, opts Options) *Sender {
 	if opts.Version == "" {
 		opts.Version = "dev"
@@ -80,20 +78,17 @@ type Request struct {
 type Result struct {
 	// StatusCode is 0 where no answer came.
 	StatusCode int
-	// Body is the answer's, as valid UTF-8 without NUL, at most
-	// [MaxBodyCharacters] and then [TruncationSuffix].
+	// Body is the answer's, as valid UTF-8 without NUL, at most [MaxBodyCharacters] and then [TruncationSuffix].
 	Body string
-	// RetryAfter is the wait the endpoint asked for on 429, 502, 503 or 504;
-	// 0 for none, at most 24 h.
+	// RetryAfter is the wait the endpoint asked for on 429, 502, 503 or 504; 0 for none, at most 24 h.
 	RetryAfter time.Duration
 	// Duration runs from the start to the end of the answer.
 	Duration time.Duration
-	// FailureReason and ErrorMessage are empty on success. The message is fit
-	// for the destination's owner: no secret, header value or URL.
+	// FailureReason and ErrorMessage are empty on success. The message is fit for the destination's owner: no secret,
+	// header value or URL.
 	FailureReason, ErrorMessage string
-	// Aborted means that the caller's context was cancelled before an answer
-	// came: nothing is known about the endpoint, so the attempt should not
-	// count. The receiver may have got the request.
+	// Aborted means that the caller's context was cancelled before an answer came: nothing is known about the endpoint,
+	// so the attempt should not count. The receiver may have got the request.
 	Aborted bool
 }
 
@@ -102,8 +97,7 @@ func (r Result) OK() bool { return r.FailureReason == "" }
 
 var errTimeout = errors.New("attempt timed out")
 
-// Send makes one attempt. A 2xx status is a success, whatever happens to the
-// body after it.
+// Send makes one attempt. A 2xx status is a success, whatever happens to the body after it.
 func (s *Sender) Send(ctx context.Context, r Request) Result {
 	if r.Now.IsZero() {
 		r.Now = time.Now()
@@ -140,9 +134,8 @@ func (s *Sender) setHeaders(header http.Header, r Request) {
 	header["User-Agent"] = []string{s.userAgent}
 }
 
-// repeats reports the headers at which net/http takes a POST for one that may be
-// sent again, on each idle connection there is, although it may have arrived. It
-// knows them by this spelling only.
+// repeats reports the headers at which net/http takes a POST for one that may be sent again, on each idle connection
+// there is, although it may have arrived. It knows them by this spelling only.
 func repeats(canonical string) bool {
 	return canonical == "Idempotency-Key" || canonical == "X-Idempotency-Key"
 }
@@ -182,9 +175,8 @@ func (s *Sender) exchange(
 
 var errInvalidURL = errors.New("destination URL is not a valid https URL")
 
-// roundTrip sends one request. Where an idle connection turns out to be closed,
-// and nothing was written to it, another one is taken. Where anything was
-// written, the receiver may have got the request: it does not go out again.
+// roundTrip sends one request. Where an idle connection turns out to be closed, and nothing was written to it, another
+// one is taken. Where anything was written, the receiver may have got the request: it does not go out again.
 func (s *Sender) roundTrip(ctx context.Context, build func(context.Context) (*http.Request, error)) (*http.Response, error) {
 	for {
 		var conn *egress.Conn // the last one that was tried, where it was used before

@@ -10,10 +10,9 @@ import (
 
 const signatureVersion = "v1,"
 
-// Sign is the webhook-signature header of Standard Webhooks 1.0.0: for each
-// secret v1, and the base64 of HMAC-SHA256 over {id}.{unix seconds}.{body},
-// joined with single spaces in the order of the secrets. The id must not
-// contain a dot.
+// Sign is the webhook-signature header of Standard Webhooks 1.0.0: for each secret v1, and the base64 of HMAC-SHA256
+// over {id}.{unix seconds}.{body}, joined with single spaces in the order of the secrets. The id must not contain a
+// dot.
 func Sign(secrets []Secret, id string, timestamp time.Time, body []byte) string {
 	prefix := make([]byte, 0, len(id)+22)
 	prefix = append(prefix, id...)

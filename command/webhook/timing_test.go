@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// pipeSender talks to an endpoint over an in-memory connection, where a
-// synctest clock can see that everybody waits.
+// pipeSender talks to an endpoint over an in-memory connection, where a synctest clock can see that everybody waits.
 func pipeSender(t *testing.T, opts Options, serve func(net.Conn, *http.Request)) *Sender {
 	t.Helper()
 	var served sync.WaitGroup

@@ -11,8 +11,8 @@ import (
 	"carillon/eventstore/nodetest"
 )
 
-// BenchmarkCopy copies and compares streams of two events of 500 bytes, embedded node to embedded node. The events of
-// a stream lie apart in the log, so each is an append of its own: the worst case.
+// BenchmarkCopy copies and compares streams of two events of 500 bytes, embedded node to embedded node. The events of a
+// stream lie apart in the log, so each is an append of its own: the worst case.
 func BenchmarkCopy(b *testing.B) {
 	const streams = 2000
 	source := nodetest.Start(b)

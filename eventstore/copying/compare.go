@@ -13,8 +13,8 @@ import (
 	"carillon/eventstore/esdb"
 )
 
-// Difference is the first stream in which source and target differ, and the event. Revision is NoStream where the stream
-// differs as a whole.
+// Difference is the first stream in which source and target differ, and the event. Revision is NoStream where the
+// stream differs as a whole.
 type Difference struct {
 	Stream   string
 	Revision eventstore.Revision

@@ -13,8 +13,8 @@ import (
 	"carillon/eventstore/esdb"
 )
 
-// Properties of a stream's metadata: the first readable revision, and, in a copy whose stream was filled, the first
-// one that the copy brought.
+// Properties of a stream's metadata: the first readable revision, and, in a copy whose stream was filled, the first one
+// that the copy brought.
 const (
 	truncateBefore = "$tb"
 	copiedFrom     = "carillonCopiedFrom"

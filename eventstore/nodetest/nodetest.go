@@ -57,8 +57,8 @@ func Serve(t testing.TB, dir, socket string) (stop func()) {
 	return serve(t, node.Config{Dir: dir, Strict: Strict()}, socket)
 }
 
-// Strict gives what makes a node as strict as a real server is, where CARILLON_TEST_STRICT says which one: 23.10 or 25.0.
-// It is nil else.
+// Strict gives what makes a node as strict as a real server is, where CARILLON_TEST_STRICT says which one: 23.10 or
+// 25.0. It is nil else.
 func Strict() *node.Strict {
 	version := os.Getenv("CARILLON_TEST_STRICT")
 	if version == "" {

@@ -116,8 +116,8 @@ func incomplete(problems []error, err error) error {
 	return nil
 }
 
-// Around replaces the tables of a read model: views on them are dropped before, and made again after. It locks the views
-// first, as their readers do, so that no reader and it wait for each other.
+// Around replaces the tables of a read model: views on them are dropped before, and made again after. It locks the
+// views first, as their readers do, so that no reader and it wait for each other.
 func Around(ctx context.Context, tx pgx.Tx, readModel string, replace func() error) error {
 	var on []string
 	for _, v := range views {

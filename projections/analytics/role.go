@@ -20,8 +20,9 @@ const (
 	uniqueViolation = "23505"
 )
 
-// Ensure makes the role and the views where they are missing, at the start of a process. What it is not allowed to do, or
-// can't do while an analyst's query runs, it logs; the process can go on without. An error means that Postgres is gone.
+// Ensure makes the role and the views where they are missing, at the start of a process. What it is not allowed to do,
+// or can't do while an analyst's query runs, it logs; the process can go on without. An error means that Postgres is
+// gone.
 func Ensure(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
 	err := ensureRole(ctx, pool)
 	var refused *pgconn.PgError
@@ -49,7 +50,8 @@ func Ensure(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
 	return err
 }
 
-// ensureRole makes the role, which belongs to the whole server: processes on other databases may do so at the same time.
+// ensureRole makes the role, which belongs to the whole server: processes on other databases may do so at the same
+// time.
 func ensureRole(ctx context.Context, pool *pgxpool.Pool) error {
 	var there bool
 	if err := pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", Role).Scan(&there); err != nil || there {

@@ -31,7 +31,8 @@ var ReadModel = projections.ReadModel{
 }
 
 // Detail is what an entry tells of its event; what the event does not change is left out. A state follows from the
-// details alone, whatever the events were called: URL comes with all settings, SecretID is new, Expiring end at ExpiresAt.
+// details alone, whatever the events were called: URL comes with all settings, SecretID is new, Expiring end at
+// ExpiresAt.
 type Detail struct {
 	ExternalID            string      `json:"externalId,omitempty"`
 	Name                  string      `json:"name,omitempty"`

@@ -13,8 +13,8 @@ import (
 	"carillon/projections/column"
 )
 
-// Claimed is a delivery that a worker holds, with all that an attempt needs. Deliveries of one destination share
-// their Endpoint, deliveries of one event their Event.
+// Claimed is a delivery that a worker holds, with all that an attempt needs. Deliveries of one destination share their
+// Endpoint, deliveries of one event their Event.
 type Claimed struct {
 	ID          uuid.UUID
 	Endpoint    *Endpoint

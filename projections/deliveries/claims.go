@@ -17,9 +17,9 @@ import (
 const putBack = time.Second
 
 // Claim hands due deliveries that nobody holds to a worker, for the time of a lease. It takes at most limit in all and
-// perDestination of each destination; where they don't suffice for all, each destination gets an equal share, and chance decides which
-// destinations come first. Destinations that aren't enabled get replays only, saturated ones nothing. Any number of
-// workers may claim at once.
+// perDestination of each destination; where they don't suffice for all, each destination gets an equal share, and
+// chance decides which destinations come first. Destinations that aren't enabled get replays only, saturated ones
+// nothing. Any number of workers may claim at once.
 //
 // The cost depends on what is claimed and on how many destinations have something waiting, not on how much is waiting
 // and not on the history.
@@ -40,8 +40,8 @@ func Claim(ctx context.Context, pool *pgxpool.Pool, worker int32, saturated []uu
 		claimed = append(claimed, taken...)
 		return err
 	}
-	// The statements of a batch are one transaction. It is on disk before anything of it is sent: a claim that a crash of
-	// Postgres takes back would be made, and sent, once more.
+	// The statements of a batch are one transaction. It is on disk before anything of it is sent: a claim that a crash
+	// of Postgres takes back would be made, and sent, once more.
 	batch.Queue(planByIndex)
 	batch.Queue(claimReplays, now, full, uuid.New(), limit, perDestination, worker, now.Add(lease)).Query(collect)
 	batch.Queue(claimAutomatic, now, full, uuid.New(), limit, perDestination, worker, now.Add(lease)).Query(collect)

@@ -2,8 +2,8 @@
 //
 //	batch ─▶ decode ─▶ read the rows it continues ─▶ fold in memory ─▶ one pipeline of few statements
 //
-// The fold ends with each row's final state, so that a delivery that is scheduled and attempted within one batch is
-// one insert. What waits for an attempt is in a small table of its own ("due"), so that the history costs nothing.
+// The fold ends with each row's final state, so that a delivery that is scheduled and attempted within one batch is one
+// insert. What waits for an attempt is in a small table of its own ("due"), so that the history costs nothing.
 //
 // Everything here comes from events, except the leases that deliverers take by Claim: where the read model is built
 // anew, they are lost, and a delivery that is under way may be sent a second time, under the same webhook-id.

@@ -5,8 +5,8 @@
 //	item events ──▶ items ─────────┘
 //
 // An item shows its happening as one of the feed's sources shows it: of those on which it is still on show the one that
-// changed last. When a source is detached, or a feed deleted, the items that go are gone at once; that they were removed
-// is recorded later, by the process manager.
+// changed last. When a source is detached, or a feed deleted, the items that go are gone at once; that they were
+// removed is recorded later, by the process manager.
 package items
 
 import (
@@ -44,8 +44,8 @@ type fact struct {
 	event    any // happening.Event or item.Event
 }
 
-// project applies a batch. Events of feeds may concern many rows and are rare: they divide the batch,
-// and what lies between two of them is folded in memory.
+// project applies a batch. Events of feeds may concern many rows and are rare: they divide the batch, and what lies
+// between two of them is folded in memory.
 func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
 	var facts []fact
 	for i := range events {

@@ -21,7 +21,8 @@ import (
 	"carillon/projections/postgres"
 )
 
-// settings trade durability for speed, but only against a power loss: what a killed server has committed the kernel has.
+// settings trade durability for speed, but only against a power loss: what a killed server has committed the kernel
+// has.
 var settings = map[string]string{
 	"fsync":                      "off",
 	"max_connections":            strconv.Itoa(max(200, 24*runtime.GOMAXPROCS(0))), // as many tests run side by side

@@ -46,7 +46,8 @@ func (s *Server) lock(dir string) error {
 func (s *Server) unlock() error {
 	errs := make([]error, 0, 2*len(s.locks))
 	for _, f := range s.locks {
-		// Closing alone isn't enough: a process that is just being started holds a copy of the descriptor until it runs.
+		// Closing alone isn't enough: a process that is just being started holds a copy of the descriptor until it
+		// runs.
 		errs = append(errs, syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close()) //nolint:gosec // a descriptor fits
 	}
 	s.locks = nil

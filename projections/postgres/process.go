@@ -63,8 +63,8 @@ func (s *Server) spawn(bin Binaries, run account) error {
 	return errors.Join(<-started, logFile.Close())
 }
 
-// run owns the server process from its start to its end. It keeps its thread, because the kernel sends the parent
-// death signal when the thread that started the process ends.
+// run owns the server process from its start to its end. It keeps its thread, because the kernel sends the parent death
+// signal when the thread that started the process ends.
 func (s *Server) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

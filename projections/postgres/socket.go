@@ -13,8 +13,8 @@ import (
 // maxSocketPath is what fits a socket address everywhere: 107 bytes on Linux, 103 on macOS and the BSDs.
 const maxSocketPath = 103
 
-// socketDir makes the directory of the socket: in home, or, where the path is too long for a socket address or the
-// file system has no sockets, at a short path that depends on home alone.
+// socketDir makes the directory of the socket: in home, or, where the path is too long for a socket address or the file
+// system has no sockets, at a short path that depends on home alone.
 func socketDir(home string, run account) (string, error) {
 	name := "carillon-" + shortHash(home)
 	candidates := []string{filepath.Join(home, "run")}

@@ -120,8 +120,8 @@ func (l *Log) Project() {
 	}
 }
 
-// ProjectInBatches builds a read model anew from the whole history, cut into batches of the given sizes,
-// which are used in turn.
+// ProjectInBatches builds a read model anew from the whole history, cut into batches of the given sizes, which are used
+// in turn.
 func (l *Log) ProjectInBatches(p projections.ReadModel, sizes ...int) {
 	l.t.Helper()
 	r := l.reader(p)

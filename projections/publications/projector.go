@@ -55,11 +55,10 @@ func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error 
 		if err != nil {
 			return err
 		}
-		published, ok := event.(publication.Published)
-		if !ok {
-			return fmt.Errorf("publications: no row for %T", event)
+		switch e := event.(type) {
+		case publication.Published:
+			rows = append(rows, row{&batch[i], e})
 		}
-		rows = append(rows, row{&batch[i], published})
 	}
 	var statements pgx.Batch
 	insertRows.Queue(&statements, rows)

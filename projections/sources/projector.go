@@ -28,8 +28,8 @@ var ReadModel = projections.ReadModel{
 	Project: project,
 }
 
-// project applies a batch. Events of sources and feeds are rare: each is a statement. Those of
-// happenings come in thousands: they are folded first.
+// project applies a batch. Events of sources and feeds are rare: each is a statement. Those of happenings come in
+// thousands: they are folded first.
 func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
 	batch, fold := &pgx.Batch{}, newFold()
 	for i := range events {

@@ -1,5 +1,5 @@
-// Package subscriptions is the read model of subscriptions: as their organization sees them, and by the feeds that
-// they pin.
+// Package subscriptions is the read model of subscriptions: as their organization sees them, and by the feeds that they
+// pin.
 package subscriptions
 
 import (

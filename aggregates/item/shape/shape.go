@@ -1,8 +1,8 @@
 // Package shape renders items as JSON, the way the interface shows them: in the current shape, in the legacy shape, and
 // as the data of what is published about them.
 //
-// The first two are rendered once and kept, and lists add to them what depends on the query. So they are objects without
-// their closing brace.
+// The first two are rendered once and kept, and lists add to them what depends on the query. So they are objects
+// without their closing brace.
 package shape
 
 import (

@@ -38,7 +38,8 @@ type Candidate struct {
 	Where            Where
 	Capacity         *happening.Capacity
 	Organizer        *happening.Organizer
-	// Images and Links are absolute and fit to be shown. Links are those beside Addresses, such as where tickets are sold.
+	// Images and Links are absolute and fit to be shown. Links are those beside Addresses, such as where tickets are
+	// sold.
 	Images, Links []string
 	PublishedAt   *time.Time
 	// Holdings are the event's instances. A candidate without any is told of nowhere else or left out.
@@ -94,8 +95,8 @@ const (
 	defaultLimit = 2000
 	// maxOccurrences caps the occurrences of one happening, so that it fits into an event of the store.
 	maxOccurrences = 1000
-	// maxTitle, maxDescription and maxLinks bound what one happening can hold, for the same reason. The first two are in
-	// characters and bytes.
+	// maxTitle, maxDescription and maxLinks bound what one happening can hold, for the same reason. The first two are
+	// in characters and bytes.
 	maxTitle       = 500
 	maxDescription = 128 << 10
 	maxLinks       = 40

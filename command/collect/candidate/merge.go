@@ -278,8 +278,8 @@ func (c *Candidate) completeCapacity(other *Candidate) {
 	c.Capacity = &whole
 }
 
-// mergeHoldings takes over what the other telling says of instances: a time for a mere day, an end, an offset, and
-// that one is off. Instances that only the other knows are added.
+// mergeHoldings takes over what the other telling says of instances: a time for a mere day, an end, an offset, and that
+// one is off. Instances that only the other knows are added.
 func (c *Candidate) mergeHoldings(other *Candidate) {
 	for _, h := range other.Holdings {
 		i := slices.IndexFunc(c.Holdings, func(have Holding) bool { return startsAgree(have.When.Start, h.When.Start, "") })

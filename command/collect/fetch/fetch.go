@@ -1,12 +1,11 @@
-// Package fetch gets pages politely: it asks robots.txt first, keeps a pace for
-// each host, asks only for what changed, follows few redirects, and stops at a
-// size and a time cap.
+// Package fetch gets pages politely: it asks robots.txt first, keeps a pace for each host, asks only for what changed,
+// follows few redirects, and stops at a size and a time cap.
 //
 //	Get ──▶ robots.txt ──▶ pace ──▶ request ──▶ redirect? back to robots.txt
 //	                                    └────▶ read, up to the cap ──▶ Page
 //
-// Which addresses may be reached is not decided here but by the transport that
-// the caller supplies; each redirect goes through it, and through robots.txt.
+// Which addresses may be reached is not decided here but by the transport that the caller supplies; each redirect goes
+// through it, and through robots.txt.
 package fetch
 
 import (
@@ -23,25 +22,22 @@ import (
 	"carillon/command/collect/robots"
 )
 
-// Options says how to fetch. Transport is required; zero values give the
-// defaults named.
+// Options says how to fetch. Transport is required; zero values give the defaults named.
 type Options struct {
-	// Transport makes the connections and refuses addresses that must not be
-	// reached. It must not follow a proxy.
+	// Transport makes the connections and refuses addresses that must not be reached. It must not follow a proxy.
 	Transport http.RoundTripper
-	// Blocked recognises the transport's refusal of an address, which then is
-	// reported as collect.ErrBlockedAddress. Default: no error is one.
+	// Blocked recognises the transport's refusal of an address, which then is reported as collect.ErrBlockedAddress.
+	// Default: no error is one.
 	Blocked func(error) bool
-	// UserAgent names the project, see [UserAgent]. Its product token is what
-	// robots.txt is asked about. Default: UserAgent("", "").
+	// UserAgent names the project, see [UserAgent]. Its product token is what robots.txt is asked about. Default:
+	// UserAgent("", "").
 	UserAgent string
-	// Interval is the least time between two requests to one host. A longer
-	// Crawl-delay is honoured, up to a minute. Default 1 s; negative for none.
+	// Interval is the least time between two requests to one host. A longer Crawl-delay is honoured, up to a minute.
+	// Default 1 s; negative for none.
 	Interval time.Duration
 	// MaxBytes caps a body, before and after decompression. Default 10 MiB.
 	MaxBytes int64
-	// Timeout caps one request and its answer; waiting for the pace doesn't
-	// count. Default 30 s.
+	// Timeout caps one request and its answer; waiting for the pace doesn't count. Default 30 s.
 	Timeout time.Duration
 	// Hosts is shared by all who collect. Default: a Memory of its own.
 	Hosts Hosts
@@ -57,8 +53,7 @@ const (
 	accept        = "text/html,application/xhtml+xml,text/calendar;q=0.9,application/xml;q=0.9,*/*;q=0.5"
 )
 
-// UserAgent is "Carillon/<version> (+<about>)"; about is a URL where the owner
-// of a site learns who is asking.
+// UserAgent is "Carillon/<version> (+<about>)"; about is a URL where the owner of a site learns who is asking.
 func UserAgent(version, about string) string {
 	agent := "Carillon"
 	if version != "" {
@@ -104,11 +99,10 @@ func New(o Options) (*Fetcher, error) {
 	return &Fetcher{options: o, hosts: map[string]*host{}}, nil
 }
 
-// Get fetches a page, following redirects. Validators of an earlier answer make
-// the request conditional; the answer then may be a Page that is NotModified.
+// Get fetches a page, following redirects. Validators of an earlier answer make the request conditional; the answer
+// then may be a Page that is NotModified.
 //
-// It fails with a [*collect.FetchError] that wraps one of collect's errors, or
-// with the context's error.
+// It fails with a [*collect.FetchError] that wraps one of collect's errors, or with the context's error.
 func (f *Fetcher) Get(ctx context.Context, rawURL string, known Validators) (*Page, error) {
 	u, err := parse(rawURL)
 	if err != nil {
@@ -211,8 +205,7 @@ func isRedirect(code int) bool {
 	return false
 }
 
-// connectionError gives an error of the transport, or of reading the body, its
-// meaning.
+// connectionError gives an error of the transport, or of reading the body, its meaning.
 func (f *Fetcher) connectionError(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, collect.ErrTooLarge), errors.Is(err, collect.ErrUnsupportedContent):

@@ -27,8 +27,8 @@ type host struct {
 	name string
 	used time.Time // guarded by Fetcher.mu
 
-	// pace is held by whoever waits for the host's turn, so that the others of this process wait in line. It is a channel
-	// so that waiting for it ends with the context. robots is held by whoever looks at or fetches a robots.txt.
+	// pace is held by whoever waits for the host's turn, so that the others of this process wait in line. It is a
+	// channel so that waiting for it ends with the context. robots is held by whoever looks at or fetches a robots.txt.
 	pace, robots chan struct{}
 	origins      map[string]*origin // by scheme; guarded by robots
 }

@@ -14,8 +14,7 @@ import (
 	"carillon/command/collect/fetch"
 )
 
-// inMemory serves requests without a network, so that time can be faked. It
-// records when each path was asked for.
+// inMemory serves requests without a network, so that time can be faked. It records when each path was asked for.
 type inMemory struct {
 	handler http.Handler
 	start   time.Time

@@ -43,12 +43,11 @@ func newPage(u *url.URL, header http.Header, body []byte) *Page {
 	return &Page{URL: u, Header: header, MediaType: mediaType, Body: body, Validators: Validators{}.updated(u, header)}
 }
 
-// Text is the body in UTF-8, decoded by its byte order mark, the header, or
-// the page's own declaration, in that order.
+// Text is the body in UTF-8, decoded by its byte order mark, the header, or the page's own declaration, in that order.
 func (p *Page) Text() (string, error) {
 	encoding, name, certain := charset.DetermineEncoding(p.Body, p.Header.Get("Content-Type"))
-	// Only the beginning was looked at, and windows-1252 is what the HTML
-	// standard guesses last; valid UTF-8 hardly ever is anything else.
+	// Only the beginning was looked at, and windows-1252 is what the HTML standard guesses last; valid UTF-8 hardly
+	// ever is anything else.
 	if name == "utf-8" || !certain && utf8.Valid(p.Body) {
 		return strings.ToValidUTF8(strings.TrimPrefix(string(p.Body), "\ufeff"), "\ufffd"), nil
 	}
@@ -59,8 +58,8 @@ func (p *Page) Text() (string, error) {
 	return strings.TrimPrefix(string(text), "\ufeff"), nil
 }
 
-// Validators let a server say that a page hasn't changed. They hold for one
-// URL, the one that answered. They are stored in cursors as JSON.
+// Validators let a server say that a page hasn't changed. They hold for one URL, the one that answered. They are stored
+// in cursors as JSON.
 type Validators struct {
 	URL          string `json:"url,omitempty"`
 	ETag         string `json:"etag,omitempty"`

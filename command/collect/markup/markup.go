@@ -1,5 +1,5 @@
-// Package markup makes text from sources fit to be shown: descriptions become
-// sanitised HTML, everything else plain text that does no harm in HTML either.
+// Package markup makes text from sources fit to be shown: descriptions become sanitised HTML, everything else plain
+// text that does no harm in HTML either.
 package markup
 
 import (
@@ -14,8 +14,8 @@ import (
 	xhtml "golang.org/x/net/html"
 )
 
-// policy allows what a description needs: paragraphs, lists, tables, emphasis,
-// links and images by http, https and mailto. A Policy may be shared once made.
+// policy allows what a description needs: paragraphs, lists, tables, emphasis, links and images by http, https and
+// mailto. A Policy may be shared once made.
 var policy = sync.OnceValue(func() *bluemonday.Policy {
 	p := bluemonday.NewPolicy()
 	p.AllowElements("p", "br", "hr", "div", "span", "b", "strong", "i", "em", "u", "s", "small", "sub", "sup",
@@ -39,8 +39,8 @@ var (
 	emptyBlocks = regexp.MustCompile(`<(p|div|span|li|h[1-6])>(?:\s|&nbsp;|\x{00a0}|<br/?>)*</(?:p|div|span|li|h[1-6])>`)
 )
 
-// HTML sanitises a description. Plain text keeps its lines: blank ones part
-// paragraphs. Markup that was escaped as a whole is taken as markup.
+// HTML sanitises a description. Plain text keeps its lines: blank ones part paragraphs. Markup that was escaped as a
+// whole is taken as markup.
 func HTML(text string) string {
 	text = unescapeNewlines(strings.TrimSpace(text))
 	if text == "" {
@@ -60,8 +60,7 @@ var (
 	escapedLineEnds = strings.NewReplacer(`\r\n`, "\n", `\n`, "\n")
 )
 
-// unescapeNewlines: some plugins escape JSON twice and leave "\n" as two
-// characters.
+// unescapeNewlines: some plugins escape JSON twice and leave "\n" as two characters.
 func unescapeNewlines(text string) string {
 	if strings.Contains(text, "\r") {
 		text = lineEnds.Replace(text)
@@ -83,8 +82,7 @@ func paragraphs(text string) string {
 	return b.String()
 }
 
-// quotes puts back what needs no escaping outside of tags, so that "it's" is
-// stored as it is written.
+// quotes puts back what needs no escaping outside of tags, so that "it's" is stored as it is written.
 func quotes(escaped string) string {
 	if !strings.Contains(escaped, "&#") {
 		return escaped
@@ -103,8 +101,7 @@ func quotes(escaped string) string {
 	return b.String()
 }
 
-// Plain is the text without markup, on one line. It holds no "<" that could
-// begin a tag, so it is safe in HTML as well.
+// Plain is the text without markup, on one line. It holds no "<" that could begin a tag, so it is safe in HTML as well.
 func Plain(text string) string {
 	text = unescapeNewlines(text)
 	// Entities may hide markup, and that further entities.
@@ -168,8 +165,7 @@ func stripTags(text string) string {
 	}
 }
 
-// Shorten cuts plain text to at most limit characters, at the end of a word,
-// and marks the cut with an ellipsis.
+// Shorten cuts plain text to at most limit characters, at the end of a word, and marks the cut with an ellipsis.
 func Shorten(text string, limit int) string {
 	if utf8.RuneCountInString(text) <= limit {
 		return text

@@ -1,11 +1,9 @@
-// Package place gives places meaning: postal addresses from their parts or from
-// text, the timezones a place can be in, the geo locations of a happening, and
-// the names of online platforms.
+// Package place gives places meaning: postal addresses from their parts or from text, the timezones a place can be in,
+// the geo locations of a happening, and the names of online platforms.
 //
-// Zones are found by country, region, principal city and, last, nearness of
-// coordinates to a zone's principal place, from tables that are part of the
-// program. That names a few places near a border wrongly, which matters only
-// for times that come without an offset.
+// Zones are found by country, region, principal city and, last, nearness of coordinates to a zone's principal place,
+// from tables that are part of the program. That names a few places near a border wrongly, which matters only for times
+// that come without an offset.
 package place
 
 import (
@@ -31,8 +29,7 @@ func (a Address) String() string {
 		if part = strings.Trim(strings.TrimSpace(part), ","); part == "" {
 			return
 		}
-		// Some publishers put the whole address into the street and repeat
-		// its parts elsewhere.
+		// Some publishers put the whole address into the street and repeat its parts elsewhere.
 		for _, have := range parts {
 			if strings.Contains(fold(have), fold(part)) {
 				return
@@ -77,8 +74,8 @@ var (
 	codeAndCity  = regexp.MustCompile(`^(?:[A-Z]{1,2}-)?(\d{4,5})\s+(\pL.*)$`)
 )
 
-// ParseAddress reads the country, region, code and locality off the end of an
-// address in one line. What it isn't sure of stays in Street.
+// ParseAddress reads the country, region, code and locality off the end of an address in one line. What it isn't sure
+// of stays in Street.
 func ParseAddress(text string) Address {
 	parts := strings.Split(text, ",")
 	for i := range parts {
@@ -124,8 +121,8 @@ func ParseAddress(text string) Address {
 	return a
 }
 
-// isCountry decides for text such as "DE" that names both a country and a
-// region: it is the country only after a principal city of that country.
+// isCountry decides for text such as "DE" that names both a country and a region: it is the country only after a
+// principal city of that country.
 func isCountry(t *tables, text, before string) bool {
 	code := t.countries[fold(text)]
 	if code == "" || regionZone(t, "", text) == nil {
@@ -134,8 +131,7 @@ func isCountry(t *tables, text, before string) bool {
 	return slices.ContainsFunc(t.byCountry[code], func(z zone) bool { return strings.HasSuffix(fold(before), z.city) })
 }
 
-// regionZone finds a region by its code, which must be in upper case, or its
-// name. An empty country means any.
+// regionZone finds a region by its code, which must be in upper case, or its name. An empty country means any.
 func regionZone(t *tables, country, name string) *region {
 	folded := fold(name)
 	for i := range t.regions {

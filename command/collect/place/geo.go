@@ -16,8 +16,8 @@ const (
 	scoreRegion      = 60
 )
 
-// GeoLocations derives the geo locations of a happening from where it is held:
-// a point where coordinates, a street or a venue are known, else the area.
+// GeoLocations derives the geo locations of a happening from where it is held: a point where coordinates, a street or a
+// venue are known, else the area.
 func GeoLocations(venue string, a Address, geo *happening.Coordinates) []happening.GeoLocation {
 	area := (Address{Locality: a.Locality, Region: a.Region, Country: a.Country}).String()
 	name := firstOf(venue, a.Street, area)
@@ -41,8 +41,8 @@ func GeoLocations(venue string, a Address, geo *happening.Coordinates) []happeni
 	return nil
 }
 
-// Coordinates reads a latitude and a longitude in degrees. Nil means that they
-// are missing or impossible; 0, 0 is what publishers write for "unknown".
+// Coordinates reads a latitude and a longitude in degrees. Nil means that they are missing or impossible; 0, 0 is what
+// publishers write for "unknown".
 func Coordinates(lat, lng string) *happening.Coordinates {
 	c := happening.Coordinates{}
 	for _, part := range []struct {

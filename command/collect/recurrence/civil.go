@@ -2,8 +2,8 @@ package recurrence
 
 import "time"
 
-// Days are counted from 1 January 1970, seconds of the wall clock likewise:
-// whole numbers make a walk of thousands of days cheap.
+// Days are counted from 1 January 1970, seconds of the wall clock likewise: whole numbers make a walk of thousands of
+// days cheap.
 
 const (
 	daySeconds = 86_400
@@ -62,8 +62,7 @@ func daysInMonth(year, month int) int {
 // weekStart is the first day of the week that holds the day.
 func weekStart(n int, first time.Weekday) int { return n - mod(int(weekdayOf(n)-first), 7) }
 
-// firstWeek is the first day of a year's first week, which is the one that has
-// at least four days of it.
+// firstWeek is the first day of a year's first week, which is the one that has at least four days of it.
 func firstWeek(year int, first time.Weekday) int { return weekStart(dayOf(year, 1, 4), first) }
 
 // weekYear is the year whose week the day belongs to.

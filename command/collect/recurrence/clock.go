@@ -2,8 +2,8 @@ package recurrence
 
 import "math/bits"
 
-// walkClock goes through the hours, minutes or seconds of the rule, and jumps
-// over days, hours and minutes that the rule doesn't allow.
+// walkClock goes through the hours, minutes or seconds of the rule, and jumps over days, hours and minutes that the
+// rule doesn't allow.
 func (w *walk) walkClock() error {
 	unit := unitSeconds[w.rule.Frequency]
 	step := unit * int64(w.interval)
@@ -29,8 +29,8 @@ func (w *walk) walkClock() error {
 	return nil
 }
 
-// nextAllowed gives the first moment from at on that lies in an allowed day,
-// hour, minute and second, as far as the frequency is no coarser.
+// nextAllowed gives the first moment from at on that lies in an allowed day, hour, minute and second, as far as the
+// frequency is no coarser.
 func (w *walk) nextAllowed(at int64) (int64, error) {
 	if !w.Work(2) {
 		return 0, ErrSteps

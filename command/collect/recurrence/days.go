@@ -2,8 +2,7 @@ package recurrence
 
 import "time"
 
-// filter says which days a rule allows. Each field is a set of bits; an empty
-// set allows all.
+// filter says which days a rule allows. Each field is a set of bits; an empty set allows all.
 type filter struct {
 	months      uint16
 	monthDays   ends64
@@ -48,8 +47,8 @@ func (y *yearDays) has(n, of int) bool {
 	return y.fromStart[n/64]>>(n%64)&1 == 1 || y.fromEnd[back/64]>>(back%64)&1 == 1
 }
 
-// newFilter reads the parts of a rule that are about days. What they leave open
-// is taken from the first start, as the RFC wants it.
+// newFilter reads the parts of a rule that are about days. What they leave open is taken from the first start, as the
+// RFC wants it.
 func newFilter(r Rule, startDay int) filter {
 	f := filter{weekStart: r.WeekStart}
 	for _, m := range r.ByMonth {
@@ -85,8 +84,7 @@ func (f *filter) imply(r Rule, startDay int) {
 	case (r.Frequency == Weekly || r.Frequency == Yearly && !f.weeks.empty()) && !someDay && f.monthDays.empty():
 		f.weekdays = 1 << weekdayOf(startDay)
 	case r.Frequency == Yearly && f.weeks.empty() && !someDay:
-		// A day of the month alone is one of the start's month: RFC 5545 leaves
-		// it open, and libical reads it so.
+		// A day of the month alone is one of the start's month: RFC 5545 leaves it open, and libical reads it so.
 		if f.monthDays.empty() {
 			f.monthDays.add(day)
 		}
@@ -145,8 +143,7 @@ func (f *filter) allowsWeekday(n, year, month, day int) bool {
 	return nth.fromStart>>((day-1)/7+1)&1 == 1 || nth.fromEnd>>((of-day)/7+1)&1 == 1
 }
 
-// days appends the allowed days from first to last, both included, and says how
-// many it looked at.
+// days appends the allowed days from first to last, both included, and says how many it looked at.
 func (f *filter) days(into []int, first, last int) (found []int, looked int) {
 	year, month, day := date(first)
 	for n := first; n <= last; {

@@ -1,14 +1,12 @@
-// Package recurrence works out when something that repeats takes place: it is
-// the one expander of RFC 5545's rules, for calendars and for schema.org's
-// schedules alike.
+// Package recurrence works out when something that repeats takes place: it is the one expander of RFC 5545's rules, for
+// calendars and for schema.org's schedules alike.
 //
 //	text ──ParseRule──▶ Rule ──┐
 //	                           ├──Walk──▶ starts within a window, in order
 //	first start, steps ────────┘
 //
-// Everything here is wall clock: a time.Time in UTC stands for the clock on the
-// wall wherever the thing takes place. A rule may be written to never end or
-// never to match, so each walk has a window and is bounded in its [Steps].
+// Everything here is wall clock: a time.Time in UTC stands for the clock on the wall wherever the thing takes place. A
+// rule may be written to never end or never to match, so each walk has a window and is bounded in its [Steps].
 package recurrence
 
 import (
@@ -59,8 +57,8 @@ type Rule struct {
 	WeekStart time.Weekday
 }
 
-// Weekday is a day of the week. Nth says which such day of the month, or of the
-// year in a yearly rule without months; negative from its end, 0 for each.
+// Weekday is a day of the week. Nth says which such day of the month, or of the year in a yearly rule without months;
+// negative from its end, 0 for each.
 type Weekday struct {
 	Day time.Weekday
 	Nth int
@@ -89,8 +87,7 @@ var ErrRule = errors.New("no recurrence rule")
 
 const (
 	maxInterval = 1_000_000
-	// maxList is more numbers than any part of a rule can hold without saying
-	// one twice.
+	// maxList is more numbers than any part of a rule can hold without saying one twice.
 	maxList = 1000
 )
 
@@ -99,10 +96,9 @@ var weekdays = map[string]time.Weekday{
 	"TH": time.Thursday, "FR": time.Friday, "SA": time.Saturday,
 }
 
-// ParseRule reads the value of an RRULE. It forgives what is found in the wild:
-// spaces, lower case, backslashes before separators, a trailing semicolon. A
-// part that can't be read makes the whole no rule, for a rule without one of
-// its limits says something else.
+// ParseRule reads the value of an RRULE. It forgives what is found in the wild: spaces, lower case, backslashes before
+// separators, a trailing semicolon. A part that can't be read makes the whole no rule, for a rule without one of its
+// limits says something else.
 func ParseRule(text string) (Rule, error) {
 	r := Rule{WeekStart: time.Monday}
 	text = strings.ToUpper(strings.ReplaceAll(text, `\`, ""))
@@ -177,8 +173,7 @@ func (r *Rule) set(name, value string) error {
 		case ok:
 			*list.into, err = numbers(value, list.least, list.most)
 		case !strings.HasPrefix(name, "X-"):
-			// "UNTL" was seen: without the end that is meant the rule would go
-			// on for ever.
+			// "UNTL" was seen: without the end that is meant the rule would go on for ever.
 			return fmt.Errorf("%w: unknown part %.20q", ErrRule, name)
 		}
 	}

@@ -11,13 +11,12 @@ import (
 // Span is from when on, and until before when, starts are asked for.
 type Span struct{ From, To time.Time }
 
-// Walk gives the starts of a rule that lie in the span, in order, until yield
-// returns false. The first start, which need not meet the rule, is what the
-// rule counts from and takes its time of day from; allDay says that it is a mere
+// Walk gives the starts of a rule that lie in the span, in order, until yield returns false. The first start, which
+// need not meet the rule, is what the rule counts from and takes its time of day from; allDay says that it is a mere
 // date, so that hours, minutes and seconds of the rule count for nothing.
 //
-// It fails with ErrSteps, having given what it found so far, when steps
-// says no, and with ErrRule if the rule counts hours of a mere date.
+// It fails with ErrSteps, having given what it found so far, when steps says no, and with ErrRule if the rule counts
+// hours of a mere date.
 func Walk(steps Steps, r Rule, start time.Time, allDay bool, span Span, yield func(time.Time) bool) error {
 	w, err := newWalk(steps, r, start, allDay, span)
 	if err != nil {
@@ -99,8 +98,8 @@ func members(s uint64, otherwise int) []int {
 // unitSeconds are the frequencies whose units are all of one length.
 var unitSeconds = map[Frequency]int64{Secondly: 1, Minutely: 60, Hourly: 3600, Daily: daySeconds, Weekly: 7 * daySeconds}
 
-// regular says that nothing but the interval decides, so that what lies before
-// the span can be computed instead of counted.
+// regular says that nothing but the interval decides, so that what lies before the span can be computed instead of
+// counted.
 func (w *walk) regular() bool {
 	r := w.rule
 	return unitSeconds[r.Frequency] > 0 && w.hourSet|w.minuteSet|w.secondSet == 0 && len(r.BySetPos) == 0 &&
@@ -178,9 +177,8 @@ func (w *walk) periodOf(n int) int {
 	}
 }
 
-// basePeriod is the period of the first start. A year of weeks counts from the
-// one whose week holds the start if that meets the rule, else from the one in
-// the date: that is what libical makes of it.
+// basePeriod is the period of the first start. A year of weeks counts from the one whose week holds the start if that
+// meets the rule, else from the one in the date: that is what libical makes of it.
 func (w *walk) basePeriod() int {
 	base := w.periodOf(w.startDay)
 	if len(w.rule.ByWeekNo) == 0 || w.rule.Frequency != Yearly || w.days.allows(w.startDay) {
@@ -226,8 +224,8 @@ func (w *walk) clock(i int) int64 {
 	return int64(w.hours[h]*3600 + w.minutes[m]*60 + w.seconds[s])
 }
 
-// pick gives those of a period's candidates that BYSETPOS leaves. at tells the
-// i-th of them; they are in order and need not be looked at one by one.
+// pick gives those of a period's candidates that BYSETPOS leaves. at tells the i-th of them; they are in order and need
+// not be looked at one by one.
 func (w *walk) pick(total int, at func(int) int64) (goOn bool, err error) {
 	if total == 0 {
 		return true, nil

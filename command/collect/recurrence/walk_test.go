@@ -69,8 +69,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// Whatever a rule says, it costs no more than its budget, and what can be
-// computed costs nothing.
+// Whatever a rule says, it costs no more than its budget, and what can be computed costs nothing.
 func TestHostileRules(t *testing.T) {
 	t.Parallel()
 	from, to := at("2026-10-01T00:00:00"), at("2028-01-01T00:00:00")
@@ -122,8 +121,8 @@ func TestParseRuleRefuses(t *testing.T) {
 	}
 }
 
-// A second wording of the RFC's table for dates: each day of a span is asked
-// whether it is in a period of the rule and meets all its parts.
+// A second wording of the RFC's table for dates: each day of a span is asked whether it is in a period of the rule and
+// meets all its parts.
 func TestWalkAgainstSecondWording(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -210,8 +209,7 @@ func meets(r recurrence.Rule, start, day time.Time) bool {
 	return weekday && among(r.ByMonth, int(day.Month()), 999) && among(r.ByMonthDay, day.Day(), inMonth) && among(r.ByYearDay, day.YearDay(), inYear)
 }
 
-// FuzzWalk: no rule breaks a budget, gives starts out of order or out of its
-// span, or more than its count.
+// FuzzWalk: no rule breaks a budget, gives starts out of order or out of its span, or more than its count.
 func FuzzWalk(f *testing.F) {
 	f.Add("FREQ=MONTHLY;BYDAY=-1MO;BYSETPOS=1,-1;COUNT=3", int64(1_700_000_000), int64(0), false)
 	f.Add("FREQ=YEARLY;BYWEEKNO=53,-1;WKST=FR;UNTIL=20400101", int64(1_700_000_000), int64(1e9), true)

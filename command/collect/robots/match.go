@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// matches says whether the pattern matches the path from its beginning. "*"
-// stands for any octets, a "$" at the end for the end of the path.
+// matches says whether the pattern matches the path from its beginning. "*" stands for any octets, a "$" at the end for
+// the end of the path.
 func matches(pattern, path string) bool {
 	anchored := strings.HasSuffix(pattern, "$")
 	pattern = strings.TrimSuffix(pattern, "$")
@@ -37,9 +37,8 @@ func matches(pattern, path string) bool {
 
 const upperHex = "0123456789ABCDEF"
 
-// normalise makes two spellings of a path the same octets: what isn't ASCII is
-// escaped, escapes are in upper case, and unreserved characters are not
-// escaped (RFC 9309, section 2.2.2).
+// normalise makes two spellings of a path the same octets: what isn't ASCII is escaped, escapes are in upper case, and
+// unreserved characters are not escaped (RFC 9309, section 2.2.2).
 func normalise(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))

@@ -1,11 +1,9 @@
-// Package robots reads robots.txt files by RFC 9309 and answers whether a
-// crawler may fetch a path.
+// Package robots reads robots.txt files by RFC 9309 and answers whether a crawler may fetch a path.
 //
-// A file is groups of rules, each for one or more user agents. All groups that
-// name our product token are merged; where none does, those for "*" count. Of
-// the rules that match a path the longest wins, and among equals the one that
-// allows. Beyond the RFC, a few common misspellings of "disallow" are taken at
-// their meaning, and Crawl-delay and Sitemap lines are read.
+// A file is groups of rules, each for one or more user agents. All groups that name our product token are merged; where
+// none does, those for "*" count. Of the rules that match a path the longest wins, and among equals the one that
+// allows. Beyond the RFC, a few common misspellings of "disallow" are taken at their meaning, and Crawl-delay and
+// Sitemap lines are read.
 package robots
 
 import (
@@ -14,12 +12,10 @@ import (
 	"time"
 )
 
-// MaxBytes is how much of a file is read; the rest is ignored (RFC 9309,
-// section 2.5, asks for at least 500 KiB).
+// MaxBytes is how much of a file is read; the rest is ignored (RFC 9309, section 2.5, asks for at least 500 KiB).
 const MaxBytes = 512 << 10
 
-// Rules is a parsed file. The zero value allows everything. It is safe for
-// concurrent use.
+// Rules is a parsed file. The zero value allows everything. It is safe for concurrent use.
 type Rules struct {
 	groups   []*group
 	sitemaps []string
@@ -36,8 +32,8 @@ type rule struct {
 	allow   bool
 }
 
-// Parse reads a file. Nothing is an error: lines that make no sense are passed
-// over, and an HTML page served as robots.txt allows everything.
+// Parse reads a file. Nothing is an error: lines that make no sense are passed over, and an HTML page served as
+// robots.txt allows everything.
 func Parse(data []byte) *Rules {
 	if len(data) > MaxBytes {
 		data = data[:MaxBytes]
@@ -68,8 +64,7 @@ func (p *parser) take(key, value string) {
 		p.current.agents = append(p.current.agents, productToken(value))
 	case "allow", "disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw":
 		p.open = false
-		// A rule before any user agent belongs to no one, and an empty one
-		// says nothing.
+		// A rule before any user agent belongs to no one, and an empty one says nothing.
 		if p.current != nil && value != "" {
 			p.current.rules = append(p.current.rules, rule{normalise(value), key == "allow"})
 		}
@@ -84,8 +79,8 @@ func (p *parser) take(key, value string) {
 	}
 }
 
-// directive splits a line into a key in lower case and its value. A missing
-// colon is forgiven where the line is just two words.
+// directive splits a line into a key in lower case and its value. A missing colon is forgiven where the line is just
+// two words.
 func directive(line string) (key, value string, ok bool) {
 	line, _, _ = strings.Cut(line, "#")
 	line = strings.TrimSpace(line)
@@ -114,9 +109,8 @@ func productToken(value string) string {
 	return strings.ToLower(value)
 }
 
-// Allowed says whether the user agent, of which only the product token counts,
-// may fetch the path. The path is as it stands in a request line: escaped, with
-// its query.
+// Allowed says whether the user agent, of which only the product token counts, may fetch the path. The path is as it
+// stands in a request line: escaped, with its query.
 func (r *Rules) Allowed(userAgent, path string) bool {
 	if path == "" {
 		path = "/"
@@ -138,8 +132,7 @@ func (r *Rules) Allowed(userAgent, path string) bool {
 	return allow
 }
 
-// CrawlDelay is the pause between requests that the file asks of the user
-// agent, 0 if it asks for none.
+// CrawlDelay is the pause between requests that the file asks of the user agent, 0 if it asks for none.
 func (r *Rules) CrawlDelay(userAgent string) time.Duration {
 	var delay time.Duration
 	for _, g := range r.groupsFor(userAgent) {

@@ -72,8 +72,7 @@ func TestDelayAndSitemaps(t *testing.T) {
 	}
 }
 
-// The corpus holds real and odd files that nobody here wrote; the expectations
-// are what their own comments say.
+// The corpus holds real and odd files that nobody here wrote; the expectations are what their own comments say.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "..", "..", "shared", "corpus", "crawler-commons", "robots")

@@ -132,8 +132,8 @@ func filters(t *testing.T, client *esdb.Client) {
 			if !slices.Equal(ids, wanted) {
 				t.Errorf("%d events, want %d", len(ids), len(wanted))
 			}
-			// 293 events were looked at in vain: there must be checkpoints, in order, and nothing is lost after one. How
-			// many there are is the server's affair.
+			// 293 events were looked at in vain: there must be checkpoints, in order, and nothing is lost after one.
+			// How many there are is the server's affair.
 			if len(checkpoints) == 0 {
 				t.Fatal("no checkpoint")
 			}
