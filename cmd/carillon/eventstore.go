@@ -22,6 +22,7 @@ type eventstoreCommand struct {
 	Backup   eventstoreBackupCommand   `cmd:"" help:"Copy the node's data consistently, while it runs or not."`
 	Restore  eventstoreRestoreCommand  `cmd:"" help:"Make a node's directory from a backup."`
 	Verify   eventstoreVerifyCommand   `cmd:"" help:"Read everything, check checksums, compare log and indexes."`
+	Repair   eventstoreRepairCommand   `cmd:"" help:"List the events that damage at the end of the log has cost, and go on without them."`
 	Scavenge eventstoreScavengeCommand `cmd:"" help:"Remove for good what was deleted or truncated."`
 	Copy     eventstoreCopyCommand     `cmd:"" help:"Copy all streams into another event store: from the embedded node into a cluster, or back."`
 }

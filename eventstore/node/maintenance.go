@@ -56,3 +56,44 @@ func Verify(ctx context.Context, config Config, progress Progress) (report Repor
 	found, err := opened.Verify(ctx, progress)
 	return Report(found), err
 }
+
+// Lost is a range of a stream's revisions that were acknowledged and can't be read any more.
+type Lost struct {
+	Stream      string
+	First, Last uint64
+	// Whole says that the events themselves are whole, in a log, behind what is damaged.
+	Whole bool
+}
+
+// Repaired is what Repair found.
+type Repaired struct {
+	// Damage says what is wrong, in words; empty where nothing is.
+	Damage string
+	// Last is the position of the last event that can be read, Acknowledged that up to which events were
+	// acknowledged; 0 where that isn't known.
+	Last, Acknowledged uint64
+	Lost               []Lost
+	// Unnamed says that of some lost events not even the stream is known.
+	Unnamed bool
+	// Kept is where the damaged logs are kept; empty where none was changed.
+	Kept string
+}
+
+// Repair lists the events that a directory has lost at the end of its log, and with acceptLoss makes it open again
+// without them. The directory must not be in use.
+func Repair(config Config, acceptLoss bool) (Repaired, error) {
+	found, err := store.Repair(config.storeOptions(), acceptLoss)
+	repaired := Repaired{Kept: found.Kept}
+	if found.Damage != nil {
+		repaired.Damage = found.Damage.What()
+		repaired.Last, repaired.Acknowledged = found.Damage.Last, found.Damage.Acknowledged
+		repaired.Unnamed = found.Damage.Unnamed
+		for _, lost := range found.Damage.Lost {
+			repaired.Lost = append(repaired.Lost, Lost(lost))
+		}
+	}
+	if err != nil {
+		return repaired, fmt.Errorf("repair: %w", err)
+	}
+	return repaired, nil
+}

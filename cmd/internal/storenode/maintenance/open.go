@@ -38,10 +38,28 @@ func Protocol(ctx context.Context, dir string) (socket string, running bool, err
 	return said.Socket, client != nil, err
 }
 
-// Holds reports whether a directory holds an event store.
+// Holds reports whether a directory holds an event store, or what is left of one: opening it says what is missing.
 func Holds(dir string) bool {
-	marks, err := filepath.Glob(filepath.Join(escape(dir), "marker.manifest.*"))
-	return err == nil && len(marks) > 0
+	for _, pattern := range []string{"marker.manifest.*", "MANIFEST-*", "*.sst", "*.log"} {
+		if found, err := filepath.Glob(filepath.Join(escape(dir), pattern)); err == nil && len(found) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Repair lists what a directory has lost at the end of its log, and with acceptLoss makes it open again without it.
+func Repair(ctx context.Context, dir string, acceptLoss bool, log *slog.Logger) (node.Repaired, error) {
+	running, _, err := connect(ctx, dir)
+	switch {
+	case err != nil:
+		return node.Repaired{}, err
+	case running != nil:
+		return node.Repaired{}, fmt.Errorf("%s: a server runs this event store, so it opened in order: nothing to repair", dir)
+	case !Holds(dir):
+		return node.Repaired{}, fmt.Errorf("%s: %w", dir, ErrNoStore)
+	}
+	return node.Repair(node.Config{Dir: dir, Logger: log}, acceptLoss)
 }
 
 // escape makes a path match itself.

@@ -31,19 +31,16 @@ func (s *Store) Backup(ctx context.Context, dir string) error {
 	if err := s.fs.RemoveAll(partial); err != nil {
 		return fmt.Errorf("back up to %s: %w", dir, err)
 	}
+	// The copy holds at least this, and says so.
+	reached := acknowledgement{writing: 1, position: s.watermark.Load()}
 	if err := s.db.Checkpoint(partial, pebble.WithFlushedWAL()); err != nil {
 		return fmt.Errorf("back up to %s: %w", dir, err)
 	}
-	if err := errors.Join(s.fs.Rename(partial, dir), s.syncDir(filepath.Dir(dir))); err != nil {
+	if err := writeDurably(s.fs, s.fs.PathJoin(partial, acknowledgedFile), reached.encode()); err != nil {
+		return fmt.Errorf("back up to %s: %w", dir, err)
+	}
+	if err := errors.Join(s.fs.Rename(partial, dir), syncDirectory(s.fs, filepath.Dir(dir))); err != nil {
 		return fmt.Errorf("back up to %s: %w", dir, err)
 	}
 	return nil
-}
-
-func (s *Store) syncDir(dir string) error {
-	opened, err := s.fs.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(opened.Sync(), opened.Close())
 }

@@ -185,6 +185,7 @@ func (s *Store) settle(c *commit) error {
 	if len(c.records) == 0 {
 		return nil
 	}
+	s.said.advance(c.records[len(c.records)-1].Position)
 	s.ring.add(c.records)
 	s.watermark.Store(c.records[len(c.records)-1].Position)
 	s.advanced.notify()

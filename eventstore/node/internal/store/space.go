@@ -23,6 +23,9 @@ type spaceGuard struct {
 	minFree uint64
 	log     *slog.Logger
 
+	// manifestSynced hears how long a manifest is whenever that is durable.
+	manifestSynced func(number, length uint64)
+
 	opened  atomic.Bool // before, a full disk is an error like any other
 	low     atomic.Bool
 	blocked atomic.Int32
@@ -117,7 +120,11 @@ func (g *spaceGuard) wrap(name string, open func() (vfs.File, error)) (vfs.File,
 	if err != nil {
 		return nil, err
 	}
-	return &guardedFile{File: file, guard: g, name: name}, nil
+	guarded := &guardedFile{File: file, guard: g, name: name}
+	if number, ok := manifestNumber(name); ok && filepath.Dir(filepath.Clean(name)) == filepath.Clean(g.dir) {
+		return &manifestFile{guardedFile: guarded, number: number}, nil
+	}
+	return guarded, nil
 }
 
 func (g *spaceGuard) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
@@ -179,5 +186,27 @@ func (f *guardedFile) Preallocate(offset, length int64) error {
 	if err := f.File.Preallocate(offset, length); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
+	return nil
+}
+
+// manifestFile is a manifest as it is written.
+type manifestFile struct {
+	*guardedFile
+
+	number, length uint64
+}
+
+func (f *manifestFile) Write(p []byte) (int, error) {
+	n, err := f.guardedFile.Write(p)
+	f.length += uint64(n) // #nosec G115 -- not negative
+	return n, err
+}
+
+// Sync also says how long the manifest is.
+func (f *manifestFile) Sync() error {
+	if err := f.File.Sync(); err != nil {
+		return err
+	}
+	f.guard.manifestSynced(f.number, f.length)
 	return nil
 }

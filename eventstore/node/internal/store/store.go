@@ -19,6 +19,8 @@ type Store struct {
 	log       *slog.Logger
 	fs        vfs.FS
 	db        *pebble.DB
+	lock      *pebble.Lock
+	said      acknowledged
 	space     *spaceGuard
 	queue     *queue
 	ring      *ring
@@ -59,15 +61,20 @@ func Open(options Options) (*Store, error) {
 		closing: make(chan struct{}),
 		failed:  make(chan struct{}),
 	}
+	s.said.log = s.log
 	s.space = newSpaceGuard(options.FS, options.Dir, options.MinFreeBytes, s.log)
+	s.space.manifestSynced = s.said.manifestSynced
 	s.fs = s.space
 	s.heads = newHeadCache(options.Heads, s.loadHead)
 	if err := s.openDatabase(); err != nil {
 		return nil, err
 	}
 	last, err := s.recover()
+	if err == nil {
+		err = s.acknowledgeFrom(last)
+	}
 	if err != nil {
-		return nil, errors.Join(err, s.db.Close())
+		return nil, errors.Join(err, s.db.Close(), s.lock.Close())
 	}
 	s.watermark.Store(last)
 	s.ring = newRing(ringRecords, options.RingBytes, last)
@@ -79,20 +86,91 @@ func Open(options Options) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) openDatabase() error {
-	if err := checkManifest(s.options.FS, s.options.Dir); err != nil {
-		return fmt.Errorf("open event store in %s: %w", s.options.Dir, err)
+func (s *Store) openDatabase() (err error) {
+	dir := s.options.Dir
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.unlock())
+		}
+	}()
+	// A directory that was never opened has no lock file, and may hold anything.
+	if _, err := s.options.FS.Stat(s.options.FS.PathJoin(dir, lockFile)); err == nil {
+		if s.lock, err = lockDirectory(s.fs, dir); err != nil {
+			return err
+		}
+	}
+	minLog, exists, err := checkFiles(s.options.FS, dir)
+	if err != nil {
+		return fmt.Errorf("open event store in %s: %w", dir, err)
+	}
+	if s.lock == nil {
+		if err := s.makeDirectory(); err != nil {
+			return fmt.Errorf("open event store in %s: %w", dir, err)
+		}
+		if s.lock, err = lockDirectory(s.fs, dir); err != nil {
+			return err
+		}
+	}
+	if exists {
+		if err := s.checkLogs(minLog); err != nil {
+			return fmt.Errorf("open event store in %s: %w", dir, err)
+		}
 	}
 	options := s.pebbleOptions()
 	defer options.Cache.Unref()
-	db, err := pebble.Open(s.options.Dir, options)
-	if errors.Is(err, syscall.EAGAIN) { // its lock file
-		return fmt.Errorf("the event store in %s is in use by another process: is a server running there?", s.options.Dir)
+	options.Lock = s.lock
+	if s.db, err = pebble.Open(dir, options); err != nil {
+		return fmt.Errorf("open event store in %s: %w", dir, err)
+	}
+	return nil
+}
+
+// makeDirectory makes the directory of a new store.
+func (s *Store) makeDirectory() error {
+	if _, err := s.options.FS.Stat(s.options.Dir); err == nil || s.options.MustExist {
+		return err
+	}
+	return s.fs.MkdirAll(s.options.Dir, 0o700)
+}
+
+// lockFile is what a process holds that uses the database.
+const lockFile = "LOCK"
+
+func lockDirectory(files vfs.FS, dir string) (*pebble.Lock, error) {
+	lock, err := pebble.LockDirectory(dir, files)
+	if errors.Is(err, syscall.EAGAIN) {
+		return nil, fmt.Errorf("the event store in %s is in use by another process: is a server running there?", dir)
 	}
 	if err != nil {
-		return fmt.Errorf("open event store in %s: %w", s.options.Dir, err)
+		return nil, fmt.Errorf("open event store in %s: %w", dir, err)
 	}
-	s.db = db
+	return lock, nil
+}
+
+func (s *Store) unlock() error {
+	if s.lock == nil {
+		return nil
+	}
+	return s.lock.Close()
+}
+
+// acknowledgeFrom compares the last event with what was acknowledged, and goes on noting that.
+func (s *Store) acknowledgeFrom(last uint64) error {
+	said, known, err := readAcknowledgement(s.options.FS, s.options.Dir)
+	if err != nil {
+		return err
+	}
+	if known && last < said.position {
+		return fmt.Errorf("open event store in %s: %w", s.options.Dir, &DamagedError{
+			Last: last, Acknowledged: said.position, Unnamed: true,
+		})
+	}
+	if s.options.ReadOnly {
+		return nil
+	}
+	if err := s.said.open(s.options.FS, s.options.Dir, last); err != nil {
+		return fmt.Errorf("note what is acknowledged: %w", err)
+	}
 	return nil
 }
 
@@ -209,10 +287,11 @@ func (s *Store) Close() error {
 
 func (s *Store) closeDatabase() error {
 	if s.options.ReadOnly {
-		return s.db.Close()
+		return errors.Join(s.db.Close(), s.lock.Close())
 	}
 	// Flushed now, the next opening has nothing to replay.
-	if err := errors.Join(s.db.Flush(), s.db.Close()); err != nil {
+	err := errors.Join(s.db.Flush(), s.db.Close())
+	if err = errors.Join(err, s.said.close(err == nil), s.lock.Close()); err != nil {
 		return fmt.Errorf("close event store: %w", err)
 	}
 	return nil

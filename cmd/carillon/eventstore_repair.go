@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"carillon/cmd/internal/storenode/maintenance"
+	"carillon/eventstore/node"
+)
+
+type eventstoreRepairCommand struct {
+	onNode
+
+	AcceptLoss bool `help:"Go on without the events that are listed. Without it, nothing is changed."`
+}
+
+// Help implements kong.HelpProvider.
+func (eventstoreRepairCommand) Help() string {
+	return `For a node that refuses to start since events that it had acknowledged are missing at the end of its log. Lists
+the revisions that are lost. A backup that has them is better. With --accept-loss the store ends before the damage, and
+the damaged logs are kept in "damaged" in its directory.`
+}
+
+// repaired and lostRevisions are the answer in JSON.
+type (
+	repaired struct {
+		Damage       string          `json:"damage,omitempty"`
+		Last         uint64          `json:"last"`
+		Acknowledged uint64          `json:"acknowledged,omitempty"`
+		Lost         []lostRevisions `json:"lost"`
+		Unnamed      bool            `json:"unnamed"`
+		Kept         string          `json:"kept,omitempty"`
+		Repaired     bool            `json:"repaired"`
+	}
+	lostRevisions struct {
+		Stream string `json:"stream"`
+		First  uint64 `json:"first"`
+		Last   uint64 `json:"last"`
+		Whole  bool   `json:"whole"`
+	}
+)
+
+// Run lists what is lost, and repairs where that is accepted. It fails where damage is left.
+func (c *eventstoreRepairCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
+	found, err := maintenance.Repair(ctx, c.path(), c.AcceptLoss, cli.Logger(os.Stderr))
+	if err != nil {
+		return err
+	}
+	answer := repaired{
+		Damage: found.Damage, Last: found.Last, Acknowledged: found.Acknowledged, Lost: []lostRevisions{},
+		Unnamed: found.Unnamed, Kept: found.Kept, Repaired: c.AcceptLoss && found.Damage != "",
+	}
+	for _, lost := range found.Lost {
+		answer.Lost = append(answer.Lost, lostRevisions(lost))
+	}
+	if err := c.print(t, answer, repairText(found, c.AcceptLoss)); err != nil {
+		return err
+	}
+	if found.Damage != "" && !c.AcceptLoss {
+		return errors.New("nothing was changed: restore a backup that has these events, or give --accept-loss to go on without them")
+	}
+	return nil
+}
+
+func repairText(found node.Repaired, accepted bool) string {
+	if found.Damage == "" {
+		return "the event store opens: nothing to repair"
+	}
+	var b strings.Builder
+	what, _, _ := strings.Cut(found.Damage, "; ")
+	b.WriteString(what + "\n")
+	for _, lost := range found.Lost {
+		state := "can't be read"
+		if lost.Whole {
+			state = "whole, behind the damage"
+		}
+		fmt.Fprintf(&b, "lost: %s, revisions %d to %d (%s)\n", lost.Stream, lost.First, lost.Last, state)
+	}
+	if found.Unnamed {
+		b.WriteString("lost: others, whose streams are not known, as nothing is left of them\n")
+	}
+	switch {
+	case accepted && found.Kept != "":
+		b.WriteString("the event store ends before them now; the damaged logs are in " + found.Kept)
+	case accepted:
+		b.WriteString("the event store ends before them now")
+	default:
+		b.WriteString("nothing was changed")
+	}
+	return b.String()
+}

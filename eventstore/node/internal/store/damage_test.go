@@ -1,0 +1,434 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// killedStore is the directory of a store whose process was killed, after its logs had been written over many times.
+// It has small memory tables, and 1+2i events of 200 bytes in the append number i.
+func killedStore(t *testing.T, appends int) (dir string, events int) {
+	t.Helper()
+	origin := t.TempDir()
+	s, err := Open(Options{Dir: origin, MemTableBytes: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range appends {
+		n := 1 + i%3
+		mustAppend(t, s, fmt.Sprintf("s-%d", i%7), n)
+		events += n
+	}
+	dir = copyOf(t, origin)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir, events
+}
+
+func copyOf(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	for name, content := range filesOf(t, dir) {
+		if err := os.WriteFile(filepath.Join(to, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+func filesOf(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if !entry.Type().IsRegular() {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[entry.Name()] = content
+	}
+	return files
+}
+
+func sameFiles(a, b map[string][]byte) bool {
+	return maps.EqualFunc(a, b, bytes.Equal)
+}
+
+// newestLog is the log that a store would read last, and how it reads.
+func newestLog(t *testing.T, dir string) (path string, content []byte, scan walScan) {
+	t.Helper()
+	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(logs) == 0 {
+		t.Fatal(logs, err)
+	}
+	path = logs[len(logs)-1]
+	if content, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	number, _ := logNumber(filepath.Base(path))
+	return path, content, scanWAL(content, number)
+}
+
+func mustClose(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEachFlippedBitOfTheNewestLogIsTold(t *testing.T) {
+	t.Parallel()
+	dir, events := killedStore(t, 800)
+	s, err := Open(Options{Dir: copyOf(t, dir)})
+	if err != nil {
+		t.Fatal("what a killed process leaves must open:", err)
+	}
+	if n := countAll(t, s); n != events {
+		t.Fatalf("%d of %d events", n, events)
+	}
+	mustClose(t, s)
+	path, intact, scan := newestLog(t, dir)
+	if len(scan.batches) < 5 || scan.end >= len(intact) {
+		t.Fatalf("the newest log has %d batches up to %d of %d bytes: nothing of an older log follows", len(scan.batches), scan.end, len(intact))
+	}
+	source := rand.New(rand.NewPCG(13, 40))
+	for i := range 40 {
+		at, bit := source.IntN(scan.end), source.IntN(8)
+		switch i { // the ends are the hardest
+		case 0:
+			at = scan.end - 1
+		case 1:
+			at = 7 // the number of the log
+		}
+		damaged := bytes.Clone(intact)
+		damaged[at] ^= 1 << bit
+		here := copyOf(t, dir)
+		if err := os.WriteFile(filepath.Join(here, filepath.Base(path)), damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := filesOf(t, here)
+		s, err := Open(Options{Dir: here})
+		if err == nil {
+			t.Errorf("bit %d of byte %d of %d is flipped, and %d of %d events open", bit, at, scan.end, countAll(t, s), events)
+			mustClose(t, s)
+			continue
+		}
+		var damage *DamagedError
+		if !errors.As(err, &damage) || !strings.Contains(err.Error(), "--accept-loss") {
+			t.Errorf("bit %d of byte %d: %v", bit, at, err)
+			continue
+		}
+		if !sameFiles(before, filesOf(t, here)) {
+			t.Fatal("a refused opening has changed files")
+		}
+		if i%8 == 0 {
+			repaired(t, here, events)
+		}
+	}
+}
+
+// repaired repairs a damaged store, and checks that what it lists is what it then lacks.
+func repaired(t *testing.T, dir string, events int) {
+	t.Helper()
+	before := filesOf(t, dir)
+	listed, err := Repair(Options{Dir: dir}, false)
+	if err != nil || listed.Damage == nil || listed.Kept != "" || !sameFiles(before, filesOf(t, dir)) {
+		t.Fatalf("listing: %+v, %v", listed, err)
+	}
+	done, err := Repair(Options{Dir: dir}, true)
+	if err != nil || done.Damage == nil {
+		t.Fatalf("repairing: %+v, %v", done, err)
+	}
+	lost := 0
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range done.Damage.Lost {
+		lost += int(l.Last-l.First) + 1 //nolint:gosec // small
+		if h, err := s.loadHead(l.Stream); err != nil || h.last >= int64(l.First) {
+			t.Errorf("%v is lost, the stream ends at %d, %v", l, h.last, err)
+		}
+	}
+	if n := countAll(t, s); n+lost > events || n+lost < events && !done.Damage.Unnamed {
+		t.Errorf("%d events are left of %d, %d are told to be lost: %v", n, events, lost, done.Damage)
+	}
+	if report, err := s.Verify(t.Context(), nil); err != nil || report.Faults > 0 {
+		t.Errorf("verify: %+v, %v", report, err)
+	}
+	mustAppend(t, s, "s-0", 1)
+	mustClose(t, s)
+	if again, err := Repair(Options{Dir: dir}, true); err != nil || again.Damage != nil {
+		t.Errorf("repairing a sound store: %+v, %v", again, err)
+	}
+	if kept, err := os.ReadDir(done.Kept); done.Kept != "" && (err != nil || len(kept) == 0) {
+		t.Errorf("the damaged logs are not kept: %v, %v", kept, err)
+	}
+}
+
+func TestALogThatEndsBeforeWhatWasAcknowledgedIsTold(t *testing.T) {
+	t.Parallel()
+	dir, events := killedStore(t, 800)
+	path, intact, scan := newestLog(t, dir)
+	for name, length := range map[string]int{
+		"empty": 0, "half of it": scan.end / 2, "without the last byte": scan.end - 1,
+		"without the last append": scan.end - len(scan.batches[len(scan.batches)-1]) - logSyncedHeader,
+		"removed":                 -1,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			here := copyOf(t, dir)
+			log := filepath.Join(here, filepath.Base(path))
+			var err error
+			if length < 0 {
+				err = os.Remove(log)
+			} else {
+				err = os.WriteFile(log, intact[:length], 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := filesOf(t, here)
+			var damage *DamagedError
+			if _, err := Open(Options{Dir: here}); !errors.As(err, &damage) || damage.Acknowledged <= damage.Last {
+				t.Fatalf("it opens: %v", err)
+			}
+			if !sameFiles(before, filesOf(t, here)) {
+				t.Error("a refused opening has changed files")
+			}
+			repaired(t, here, events)
+		})
+	}
+}
+
+// What was never acknowledged may be cut off anywhere, or be there in parts after a loss of power.
+func TestATornTailOpens(t *testing.T) {
+	t.Parallel()
+	dir, events := killedStore(t, 800)
+	path, intact, scan := newestLog(t, dir)
+	number, _ := logNumber(filepath.Base(path))
+	torn := append(bytes.Clone(intact[:scan.end]), chunkFor(number, scan.end, make([]byte, 300))[:200]...)
+	later := append(bytes.Clone(torn), make([]byte, 100)...)
+	later = append(later, chunkFor(number, scan.end, make([]byte, 50))...)
+	for name, content := range map[string][]byte{"cut off": torn, "with a later part": later} {
+		here := copyOf(t, dir)
+		if err := os.WriteFile(filepath.Join(here, filepath.Base(path)), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(Options{Dir: here})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if n := countAll(t, s); n != events {
+			t.Errorf("%s: %d of %d events", name, n, events)
+		}
+		mustClose(t, s)
+	}
+}
+
+// chunkFor is a whole chunk of a log that was synced up to a length when it was written.
+func chunkFor(number uint64, synced int, data []byte) []byte {
+	chunk := make([]byte, logSyncedHeader, logSyncedHeader+len(data))
+	chunk[4], chunk[5], chunk[6] = byte(len(data)), byte(len(data)>>8), kindsWithSynced
+	for i := range 4 {
+		chunk[7+i] = byte(number >> (8 * i))
+	}
+	for i := range 8 {
+		chunk[11+i] = byte(synced >> (8 * i))
+	}
+	chunk = append(chunk, data...)
+	sum := maskedCRC(chunk[6:])
+	for i := range 4 {
+		chunk[i] = byte(sum >> (8 * i))
+	}
+	return chunk
+}
+
+// A store of an earlier version has no file that says what was acknowledged, and opens.
+func TestAStoreWithoutTheAcknowledgedPositionOpens(t *testing.T) {
+	t.Parallel()
+	dir, events := killedStore(t, 300)
+	if err := os.Remove(filepath.Join(dir, acknowledgedFile)); err != nil {
+		t.Fatal(err)
+	}
+	path, intact, scan := newestLog(t, dir)
+	damaged := copyOf(t, dir)
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := countAll(t, s); n != events {
+		t.Errorf("%d of %d events", n, events)
+	}
+	mustClose(t, s)
+	if _, known, err := readAcknowledgement(s.options.FS, dir); err != nil || !known {
+		t.Errorf("it has the file now: %v, %v", known, err)
+	}
+	// Damage before something whole is none the less told.
+	content := bytes.Clone(intact)
+	content[scan.end/2] ^= 4
+	if err := os.WriteFile(filepath.Join(damaged, filepath.Base(path)), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var damage *DamagedError
+	if _, err := Open(Options{Dir: damaged}); !errors.As(err, &damage) || damage.File == "" {
+		t.Errorf("it opens: %v", err)
+	}
+}
+
+func TestADirectoryWithoutItsMarkersIsRefused(t *testing.T) {
+	t.Parallel()
+	killed, events := killedStore(t, 300)
+	closed := copyOf(t, killed)
+	s, err := Open(Options{Dir: closed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	for name, origin := range map[string]string{"killed": killed, "closed": closed} {
+		for _, lost := range []string{"marker.manifest.*", "marker.*"} {
+			t.Run(name+" "+lost, func(t *testing.T) {
+				t.Parallel()
+				dir := copyOf(t, origin)
+				marks, err := filepath.Glob(filepath.Join(dir, lost))
+				if err != nil || len(marks) == 0 {
+					t.Fatal(marks, err)
+				}
+				for _, mark := range marks {
+					if err := os.Remove(mark); err != nil {
+						t.Fatal(err)
+					}
+				}
+				before := filesOf(t, dir)
+				var missing *MissingMarkerError
+				if _, err := Open(Options{Dir: dir}); !errors.As(err, &missing) || !strings.Contains(err.Error(), "touch marker.manifest.") {
+					t.Fatalf("it opens: %v", err)
+				}
+				if !sameFiles(before, filesOf(t, dir)) {
+					t.Fatal("files were touched")
+				}
+				for _, name := range missing.Create { // as the message says
+					if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s, err := Open(Options{Dir: dir})
+				if err != nil {
+					t.Fatal("mended:", err)
+				}
+				if n := countAll(t, s); n != events {
+					t.Errorf("%d of %d events", n, events)
+				}
+				mustClose(t, s)
+			})
+		}
+	}
+	for _, file := range []string{"000007.log", "000005.sst", "MANIFEST-000006"} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, file), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var missing *MissingMarkerError
+		if _, err := Open(Options{Dir: dir}); !errors.As(err, &missing) {
+			t.Errorf("a directory with %s: %v", file, err)
+		}
+		if files := filesOf(t, dir); len(files) != 1 || string(files[file]) != "x" {
+			t.Errorf("files were touched: %v", files)
+		}
+	}
+}
+
+func TestATruncatedManifestSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	killed, _ := killedStore(t, 300)
+	about, err := pebble.Peek(killed, Options{}.withDefaults().FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest := filepath.Base(about.ManifestFilename)
+	intact := filesOf(t, killed)[manifest]
+	for length := -1; length < len(intact); length += 1 + len(intact)/50 {
+		dir := copyOf(t, killed)
+		path := filepath.Join(dir, manifest)
+		if length < 0 {
+			err = os.Remove(path)
+		} else {
+			err = os.Truncate(path, int64(length))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := filesOf(t, dir)
+		if _, err := Open(Options{Dir: dir}); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "restore a backup") {
+			t.Errorf("cut off at %d of %d: %v", length, len(intact), err)
+		}
+		if !sameFiles(before, filesOf(t, dir)) {
+			t.Fatal("files were touched")
+		}
+	}
+}
+
+// A backup says what it holds, too.
+func TestABackupThatLostItsEndIsTold(t *testing.T) {
+	t.Parallel()
+	s, err := Open(Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, s, "s", 100)
+	dir := filepath.Join(t.TempDir(), "backup")
+	if err := s.Backup(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	path, _, scan := newestLog(t, dir)
+	if err := os.Truncate(path, int64(scan.end)/2); err != nil {
+		t.Fatal(err)
+	}
+	var damage *DamagedError
+	if _, err := Open(Options{Dir: dir, ReadOnly: true, MustExist: true}); !errors.As(err, &damage) {
+		t.Errorf("it opens: %v", err)
+	}
+}
+
+// The position is on the disk a second after an event at the latest, whether or not others follow.
+func TestTheAcknowledgedPositionBecomesDurable(t *testing.T) {
+	t.Parallel()
+	fs := newTroubled()
+	s := openIn(t, fs)
+	position := mustAppend(t, s, "s", 3).Position
+	deadline := time.Now().Add(patience)
+	for {
+		said, known, err := readAcknowledgement(fs.CrashClone(vfs.CrashCloneCfg{}), "node")
+		if err != nil || !known || time.Now().After(deadline) {
+			t.Fatalf("%+v, %v, %v", said, known, err)
+		}
+		if said.position == position {
+			break
+		}
+		<-time.After(time.Millisecond)
+	}
+	mustClose(t, s)
+}
