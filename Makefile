@@ -86,7 +86,7 @@ torture: postgres ## Kill servers, event store and Postgres under load, and coun
 	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -tags torture -p 1 -count=1 -timeout 60m -run Torture -v $(TORTURES)
 
 .PHONY: torture-delivery
-torture-delivery: postgres ## Kill server, event store and Postgres under load, and reconcile every delivery (KILLS=50)
+torture-delivery: postgres ## Kill, stop and cut off two servers, event store and Postgres under load: a table of what was lost and what came again (KILLS=50)
 	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -count=1 -timeout 60m -run TortureDelivery -v ./cmd/internal/app
 
 .PHONY: bench-delivery

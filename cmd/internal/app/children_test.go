@@ -59,6 +59,13 @@ func serverChild() error {
 		DeliveryRetrySchedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 20 * time.Second, 20 * time.Second},
 		AutoDisableAfter:      1_000_000, AutoDisableMinStreak: time.Hour,
 	}
+	if wait := os.Getenv("CHILD_RETRY"); wait != "" {
+		pause, err := time.ParseDuration(wait)
+		if err != nil {
+			return err
+		}
+		cfg.DeliveryRetrySchedule = []time.Duration{pause, pause, pause}
+	}
 	a, err := app.Open(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotUp, err)
@@ -103,6 +110,18 @@ type child struct {
 	t    *testing.T
 	env  []string
 	kill func()
+
+	mu      sync.Mutex
+	process *os.Process
+}
+
+// signal reaches the process as it runs now.
+func (c *child) signal(s os.Signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process != nil {
+		_ = c.process.Signal(s)
+	}
 }
 
 func (c *child) start() {
@@ -128,6 +147,9 @@ func (c *child) run(killed <-chan struct{}) bool {
 		c.t.Error(err)
 		return false
 	}
+	c.mu.Lock()
+	c.process = cmd.Process
+	c.mu.Unlock()
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {

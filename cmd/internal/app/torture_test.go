@@ -96,6 +96,8 @@ type workload struct {
 	mu    sync.Mutex
 	came  map[string]map[string]int // by event id: by webhook-id
 	total int
+
+	onArrival func(event string, first bool) // where not nil, called for each request
 }
 
 func newWorkload(t *testing.T, data, api, admin string) *workload {
@@ -244,6 +246,9 @@ func (w *workload) receive(_ http.ResponseWriter, request *http.Request) {
 	}
 	w.came[envelope.ID][request.Header.Get("webhook-id")]++
 	w.total++
+	if w.onArrival != nil {
+		w.onArrival(envelope.ID, w.came[envelope.ID][request.Header.Get("webhook-id")] == 1)
+	}
 }
 
 // reconcile waits until everything that was acknowledged has come.
