@@ -1,0 +1,88 @@
+package delivery
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/feed"
+	"carillon/aggregates/subscription"
+	"carillon/eventstore"
+)
+
+// holding is what the read model says.
+type holding struct {
+	orphans  []uuid.UUID
+	shredded []uuid.UUID
+}
+
+func (h *holding) Dispatched(context.Context, eventstore.Position) error { return nil }
+
+func (h *holding) Shred(_ context.Context, id uuid.UUID) error {
+	h.shredded = append(h.shredded, id)
+	return nil
+}
+
+func (h *holding) Orphaned(context.Context, uuid.UUID, uuid.UUID) ([]uuid.UUID, error) {
+	return h.orphans, nil
+}
+
+func cascading(t *testing.T, held *holding) *rule {
+	t.Helper()
+	return inTown(t, func(store eventstore.Store) eventstore.ProcessManager { return NewDeletionCascade(store, held) })
+}
+
+func (r *rule) pins(id uuid.UUID) {
+	r.t.Helper()
+	given(r, subscription.Aggregate, sub, subscription.Event(subscription.Revised{Settings: subscription.Settings{
+		EventTypes: []string{"*"}, ScopeKind: "feeds", Feeds: []subscription.Pin{{FeedType: "news", FeedID: id}},
+	}}))
+}
+
+var switchedOff = subscription.Aggregate.Stream(sub) + " subscription.deactivated.v1"
+
+func TestASubscriptionThatLostItsFeedIsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string]func(*rule, uuid.UUID){
+		"deleted": func(r *rule, id uuid.UUID) {
+			given(r, feed.Aggregate, id, feed.Event(feed.Deleted{}))
+		},
+		"no longer shared": func(r *rule, id uuid.UUID) {
+			given(r, feed.Aggregate, id, feed.Event(feed.Unshared{With: alice}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, theirs := cascading(t, &holding{}), uuid.New()
+			given(r, feed.Aggregate, theirs, feed.Event(feed.Registered{Organization: bob, FeedType: "news"}), feed.Event(feed.Shared{With: alice}))
+			r.pins(theirs)
+			r.then()
+			lost(r, theirs)
+			r.then(switchedOff)
+		})
+	}
+}
+
+func TestADeletedDestinationTakesItsSubscriptionsAndItsKey(t *testing.T) {
+	t.Parallel()
+	held := &holding{}
+	r := cascading(t, held)
+	r.then()
+	given(r, destination.Aggregate, hook, destination.Event(destination.Deleted{}))
+	r.then(subscription.Aggregate.Stream(sub) + " subscription.deleted.v1")
+	if !slices.Contains(held.shredded, hook) {
+		t.Error("its data key is still there")
+	}
+}
+
+func TestADeletedSubscriptionDiscardsWhatOnlyItWanted(t *testing.T) {
+	t.Parallel()
+	held := &holding{orphans: []uuid.UUID{uuid.New(), uuid.New()}}
+	r := cascading(t, held)
+	given(r, subscription.Aggregate, sub, subscription.Event(subscription.Deleted{}))
+	r.then(delivery.Aggregate.Stream(held.orphans[0])+" delivery.discarded.v1", delivery.Aggregate.Stream(held.orphans[1])+" delivery.discarded.v1")
+}

@@ -1,0 +1,100 @@
+package delivery
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/feed"
+	"carillon/aggregates/publication"
+	"carillon/aggregates/subscription"
+	"carillon/eventstore"
+)
+
+// inTown is a news feed of alice's, and an endpoint of hers that wants everything.
+func inTown(t *testing.T, fresh func(eventstore.Store) eventstore.ProcessManager) *rule {
+	t.Helper()
+	r := ruleOf(t, fresh)
+	given(r, feed.Aggregate, news, feed.Event(feed.Registered{Organization: alice, FeedType: "news", Name: "News"}))
+	given(r, destination.Aggregate, hook,
+		destination.Event(destination.Created{Organization: alice, Settings: destination.Settings{URL: "https://example.org"}}),
+		destination.Event(destination.SecretMinted{SecretID: uuid.New()}))
+	given(r, subscription.Aggregate, sub, subscription.Event(subscription.Created{Organization: alice, Destination: hook, Settings: all}))
+	return r
+}
+
+func dispatching(t *testing.T) *rule {
+	t.Helper()
+	return inTown(t, func(store eventstore.Store) eventstore.ProcessManager { return NewDispatcher(store, nil) })
+}
+
+// published records an event and names its dispatch, as then does.
+func (r *rule) published() (id uuid.UUID, dispatched string) {
+	r.t.Helper()
+	id = uuid.New()
+	given(r, publication.Aggregate, id, publication.Event(storm))
+	return id, dispatch.Aggregate.Stream(id) + " dispatch.deliveries-scheduled.v1"
+}
+
+func TestAPublishedEventIsDispatchedOnce(t *testing.T) {
+	t.Parallel()
+	r := dispatching(t)
+	_, dispatched := r.published()
+	r.then(dispatched)
+}
+
+func TestWhatNobodyWantsIsNotDispatched(t *testing.T) {
+	t.Parallel()
+	r := dispatching(t)
+	given(r, subscription.Aggregate, sub, subscription.Event(subscription.Deactivated{}))
+	r.published()
+	r.then()
+}
+
+func TestTheNewestInAWindowSupersedesTheOlder(t *testing.T) {
+	t.Parallel()
+	r := dispatching(t)
+	given(r, destination.Aggregate, hook, destination.Event(destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 3600}}))
+	first, dispatched := r.published()
+	r.then(dispatched)
+	_, again := r.published()
+	r.then(again, delivery.Aggregate.Stream(dispatch.DeliveryID(first, hook))+" delivery.superseded.v1")
+}
+
+// taking is a worker's side of the handoff, which keeps what it is given.
+type taking struct {
+	worker    int32
+	until     time.Time
+	submitted []Job
+	cancelled int
+	expected  int
+}
+
+func (h *taking) Reserve(*Target) (int32, time.Time, bool) { return h.worker, h.until, true }
+func (h *taking) Submit(job Job)                           { h.submitted = append(h.submitted, job) }
+func (h *taking) Cancel(*Target)                           { h.cancelled++ }
+func (h *taking) Expect()                                  { h.expected++ }
+
+// A process that was stopped goes on to dispatch what another one has dispatched meanwhile: the other one sends it.
+func TestOfTwoDispatchersOneSends(t *testing.T) {
+	t.Parallel()
+	mine, theirs := &taking{worker: 1, until: noon.Add(time.Hour)}, &taking{worker: 2, until: noon.Add(time.Hour)}
+	r := dispatching(t)
+	id, _ := r.published()
+	batch := r.events(eventstore.Start, (&Dispatcher{}).Filter())
+	for _, handoff := range []Handoff{theirs, mine} {
+		if err := NewDispatcher(r.store, handoff).React(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(theirs.submitted) != 1 || theirs.submitted[0].ID != dispatch.DeliveryID(id, hook) {
+		t.Errorf("the first sends %+v", theirs.submitted)
+	}
+	if len(mine.submitted) != 0 || mine.cancelled != 1 {
+		t.Errorf("the second sends %+v and gave back %d reservations", mine.submitted, mine.cancelled)
+	}
+}

@@ -1,0 +1,116 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+)
+
+// rule tells what a process manager does: given events, then its commands, as the events that they recorded.
+type rule struct {
+	t     *testing.T
+	store eventstore.Store
+	fresh func(eventstore.Store) eventstore.ProcessManager
+	runs  eventstore.ProcessManager
+	after eventstore.Position // what it has seen
+}
+
+func ruleOf(t *testing.T, fresh func(eventstore.Store) eventstore.ProcessManager) *rule {
+	t.Helper()
+	store := nodetest.Start(t)
+	return &rule{t: t, store: store, fresh: fresh, runs: fresh(store)}
+}
+
+// given records events, at the end of their stream.
+func given[S, E, C any](r *rule, a eventstore.Aggregate[S, E, C], id uuid.UUID, events ...E) {
+	r.t.Helper()
+	loaded, err := a.Load(r.t.Context(), r.store, id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	proposed := make([]eventstore.Proposed, len(events))
+	for i, event := range events {
+		name, data, err := a.Codec.Encode(event)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		proposed[i] = eventstore.Proposed{ID: uuid.New(), Type: name, Data: data}
+	}
+	if _, err := r.store.Append(r.t.Context(), a.Stream(id), loaded.Revision, proposed); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// then lets the process manager react to what is new, and compares what it recorded, each as "stream type". Another one,
+// that has lost its state and sees everything again, records nothing more.
+func (r *rule) then(want ...string) {
+	r.t.Helper()
+	before := r.head()
+	r.react(r.runs, r.after)
+	r.after = before
+	got := r.recorded(before)
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.t.Errorf("recorded (-want +got):\n%s", diff)
+	}
+	end := r.head()
+	r.react(r.fresh(r.store), eventstore.Start)
+	if more := r.recorded(end); len(more) > 0 {
+		r.t.Errorf("another time it recorded %v", more)
+	}
+}
+
+func (r *rule) react(manager eventstore.ProcessManager, after eventstore.Position) {
+	r.t.Helper()
+	manager.Begin(r.head())
+	if err := manager.React(r.t.Context(), r.events(after, manager.Filter())); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rule) head() eventstore.Position {
+	r.t.Helper()
+	head, err := r.store.Head(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return head
+}
+
+func (r *rule) recorded(after eventstore.Position) []string {
+	r.t.Helper()
+	var list []string
+	for _, event := range r.events(after, eventstore.Filter{}) {
+		metadata, err := eventstore.ParseMetadata(event.Metadata)
+		if err != nil || metadata.Actor != r.runs.Name() {
+			r.t.Errorf("%s by %q (%v)", event.Type, metadata.Actor, err)
+		}
+		list = append(list, fmt.Sprint(event.Stream, " ", event.Type))
+	}
+	return list
+}
+
+func (r *rule) events(after eventstore.Position, filter eventstore.Filter) (list []eventstore.Recorded) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(r.t.Context())
+	defer cancel()
+	for message, err := range r.store.Subscribe(ctx, after, filter) {
+		switch {
+		case err != nil:
+			r.t.Fatal(err)
+		case message.CaughtUp:
+			return list
+		case message.Event != nil:
+			list = append(list, *message.Event)
+		}
+	}
+	return list
+}
