@@ -1,7 +1,7 @@
 // Package reservation gives names that callers choose (externalIds) to their owners, so that of many who ask for one
 // name at the same time exactly one gets it.
 //
-//	free ──reserve──▶ reserved ──(the owner is created, or renamed)──▶ borne ──(renamed, or deleted)──▶ release ──▶ free
+//	free ──reserve──▶ reserved ──(the owner is created, or renamed)──▶ owned ──(renamed, or deleted)──▶ release ──▶ free
 //
 // A reservation and its owner are two streams, so a request can end between the two: its process is killed, or the
 // answer of the event store is lost. No reservation blocks a name for that reason:
@@ -101,11 +101,11 @@ func (n Names) Upsert(ctx context.Context, metadata eventstore.Metadata, name Na
 		}
 		owner := found.State.Owner
 		switch found.standing {
-		case borne:
+		case owned:
 			return replace(ctx, owner)
 		case pending:
 			return errPending
-		case unborn:
+		case ownerless:
 			if waited < courtesy && found.age < courtesy {
 				return errPending
 			}
@@ -179,11 +179,11 @@ func (n Names) reserveFor(ctx context.Context, metadata eventstore.Metadata, nam
 	}
 	switch found.standing {
 	case free, abandoned:
-	case borne:
+	case owned:
 		if found.State.Owner != owner {
 			return ErrTaken
 		}
-	case unborn, pending:
+	case ownerless, pending:
 		if found.State.Owner != owner && found.age < abandonedAfter {
 			return errPending
 		}
@@ -209,9 +209,9 @@ type standing int
 
 const (
 	free      standing = iota
-	unborn             // its owner was not created yet
+	ownerless          // its owner was not created yet
 	pending            // its owner may get it at any moment
-	borne              // its owner has it
+	owned              // its owner has it
 	abandoned          // its owner will never have it
 )
 
@@ -238,11 +238,11 @@ func (n Names) look(ctx context.Context, name Name) (reserved, error) {
 	}
 	switch {
 	case owner.Revision == eventstore.NoStream:
-		found.standing = unborn
+		found.standing = ownerless
 	case owner.Deleted:
 		found.standing = abandoned
 	case owner.ExternalID == name.ExternalID:
-		found.standing = borne
+		found.standing = owned
 	case loaded.Position.Before(owner.Position), found.age >= abandonedAfter:
 		found.standing = abandoned
 	default:

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -9,8 +10,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
+	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi"
+	"carillon/command"
+	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/projections/destinations"
 	"carillon/projections/feeds"
@@ -105,4 +110,24 @@ func TestWritesAnswerWhileTheReadModelsStandStill(t *testing.T) {
 			t.Errorf("%s was answered %s; read (-answer +read):\n%s", path, text, diff)
 		}
 	}
+}
+
+// stuckKeys are data keys that can't be deleted now.
+type stuckKeys struct{ adapters.DataKeys }
+
+func (stuckKeys) Delete(context.Context, uuid.UUID) error { return command.ErrUnavailable }
+
+// TestADeletionDoesNotWaitForItsDataKey: it is recorded, and the cascade of deletions shreds the key later.
+func TestADeletionDoesNotWaitForItsDataKey(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	vault, err := sealing.NewVault(stuckKeys{adapters.DataKeys{Pool: s.Pool}}, bytes.Repeat([]byte{7}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Commands.Vault = vault
+	s.destination(t, "crm")
+	s.do(t, request{method: "DELETE", path: destinationsPath + "/crm"}).into(t, 200, new(any))
+	s.do(t, request{path: destinationsPath + "/crm"}).refused(t, 404, "NOT_FOUND", "destination not found")
+	s.destination(t, "crm")
 }
