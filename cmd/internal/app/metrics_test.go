@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"carillon/cmd/internal/app"
 )
 
 var metricName = regexp.MustCompile(`carillon_(?:http|delivery|consumer|eventstore)_[a-z_]+`)
@@ -19,7 +21,8 @@ func TestMetricsSayHowFarEveryConsumerIsBehind(t *testing.T) {
 	_, arrived := p.subscribed(func(int) int { return http.StatusOK })
 	p.publish()
 	p.await(arrived)
-	const consumers = 15 // 11 read models, 4 process managers
+	const processManagers = 4
+	consumers := len(app.ReadModels()) + processManagers
 	var metrics string
 	p.eventually("all consumers have caught up", func() bool {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.app.AdminAddr().String()+"/metrics", http.NoBody)
