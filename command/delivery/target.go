@@ -73,8 +73,8 @@ func (t *Target) set(url string, headers destination.Sealed, debounceSeconds int
 
 // sign adds a secret, once.
 func (t *Target) sign(kept []SealedSecret, added SealedSecret) {
-	kept = slices.DeleteFunc(kept, func(s SealedSecret) bool { return s.ID == added.ID })
-	t.Secrets = append(kept, added)
+	t.Secrets = slices.DeleteFunc(kept, func(s SealedSecret) bool { return s.ID == added.ID })
+	t.Secrets = append(t.Secrets, added)
 }
 
 // keep copies the secrets that still sign at a time.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,6 +59,7 @@ type App struct {
 	rebuilds  *rebuilds
 	lags      *lags
 	vacancies *vacancies
+	keyless   atomic.Bool     // the development key is yet to be made
 	ending    context.Context // ends when the process begins to stop
 	listeners listeners
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -55,15 +56,26 @@ func (a *App) DevelopmentKey(ctx context.Context) (string, error) {
 	return key, nil
 }
 
+// keyPause is the time between two tries to make the development key.
+const keyPause = 500 * time.Millisecond
+
 // Welcome tells a developer where everything is, with commands to paste. It waits until the key works.
 func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 	if !a.cfg.Dev || !a.cfg.Is(config.RoleAPI) {
 		return nil
 	}
+	a.keyless.Store(true)
 	key, err := a.DevelopmentKey(ctx)
-	if err != nil {
-		return err
+	for err != nil { // the event store may have no leader yet
+		a.log.Warn("the development key can't be made yet, trying again", "error", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(keyPause):
+		}
+		key, err = a.DevelopmentKey(ctx)
 	}
+	a.keyless.Store(false)
 	api, admin := a.baseURL(), "http://"+hostPort(a.AdminAddr())
 	_, err = fmt.Fprintf(out, `
   Carillon is ready.

@@ -22,6 +22,9 @@ func (a *App) ready(ctx context.Context) map[string]error {
 			components["disk"] = errFull
 		}
 	}
+	if a.keyless.Load() {
+		components["development key"] = adminapi.Unready("not made yet")
+	}
 	statuses, err := projections.Statuses(ctx, a.base.pool)
 	components["postgres"] = err
 	ours := map[string]bool{}

@@ -154,3 +154,19 @@ func TestAFullDiskIsNotReady(t *testing.T) {
 		}
 	}
 }
+
+// With --dev a server is of no use before its key is there: whoever waits for it to be ready finds the key.
+func TestWithoutItsDevelopmentKeyItIsNotReady(t *testing.T) {
+	t.Parallel()
+	disk := &narrow{MemFS: vfs.NewMem()}
+	disk.free.Store(1 << 40)
+	a, get := on(t, disk)
+	a.keyless.Store(true) // as Welcome does, until it has made the key
+	if status, body := get("/readyz"); status != 503 || !strings.Contains(body, "development key (not made yet)") {
+		t.Errorf("without the key: %d %s", status, body)
+	}
+	a.keyless.Store(false)
+	if status, body := get("/readyz"); status != 200 {
+		t.Errorf("with the key: %d %s", status, body)
+	}
+}
