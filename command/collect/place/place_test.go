@@ -84,7 +84,7 @@ func TestZones(t *testing.T) {
 		{"a principal city without its country", place.Address{Locality: "Berlin"}, nil, "", "Europe/Berlin", true},
 		{"a namesake of a principal city", place.Address{Locality: "Paris", Region: "TX"}, nil, "", "America/Chicago", true},
 		{"coordinates in a wide country", place.Address{Country: "US"}, at(34.05, -118.24), "", "America/Los_Angeles", true},
-		{"coordinates alone", place.Address{}, at(48.2, 16.37), "", "Europe/Vienna", false},
+		{"coordinates alone", place.Address{}, at(48.2, 16.37), "", "Europe/Vienna", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -185,5 +185,36 @@ func TestPlatform(t *testing.T) {
 		if got := place.Platform(link); got != want {
 			t.Errorf("%s is %q, want %q", link, got, want)
 		}
+	}
+}
+
+// Coordinates alone tell the zone, close to a border as well.
+func TestZonesOfPoints(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		city     string
+		lat, lng float64
+		want     string
+	}{
+		{"Munich", 48.137, 11.575, "Europe/Berlin"}, {"Milan", 45.464, 9.19, "Europe/Rome"}, {"Mumbai", 19.076, 72.878, "Asia/Kolkata"},
+		{"Hamburg", 53.551, 9.994, "Europe/Berlin"}, {"Barcelona", 41.385, 2.173, "Europe/Madrid"}, {"Lyon", 45.764, 4.836, "Europe/Paris"},
+		{"Manchester", 53.481, -2.242, "Europe/London"}, {"Geneva", 46.204, 6.143, "Europe/Zurich"}, {"Basel", 47.558, 7.588, "Europe/Zurich"},
+		{"Kraków", 50.065, 19.945, "Europe/Warsaw"}, {"Saint Petersburg", 59.934, 30.335, "Europe/Moscow"}, {"Boston", 42.36, -71.058, "America/New_York"},
+		{"Houston", 29.76, -95.37, "America/Chicago"}, {"Seattle", 47.606, -122.332, "America/Los_Angeles"}, {"El Paso", 31.76, -106.48, "America/Denver"},
+		{"Montréal", 45.502, -73.567, "America/Toronto"}, {"Guadalajara", 20.66, -103.35, "America/Mexico_City"}, {"Sydney", -33.87, 151.2, "Australia/Sydney"},
+		{"Shenzhen", 22.543, 114.058, "Asia/Shanghai"}, {"Cape Town", -33.925, 18.424, "Africa/Johannesburg"},
+	} {
+		zones, sure := place.Zones(place.Address{}, &happening.Coordinates{Lat: tt.lat, Lng: tt.lng}, "Europe/Oslo")
+		if len(zones) != 1 || zones[0] != tt.want || !sure {
+			t.Errorf("%s is in %v, sure %v; want %s", tt.city, zones, sure, tt.want)
+		}
+	}
+	// In a country of several zones the point decides, unless it lies elsewhere.
+	if zones, sure := place.Zones(place.Address{Country: "US"}, &happening.Coordinates{Lat: 39.77, Lng: -86.16}, ""); !sure || zones[0] != "America/Indiana/Indianapolis" {
+		t.Errorf("Indianapolis is in %v, %v", zones, sure)
+	}
+	// At sea nobody knows.
+	if zones, sure := place.Zones(place.Address{}, &happening.Coordinates{Lat: 30, Lng: -40}, ""); sure || len(zones) != 3 {
+		t.Errorf("the ocean is in %v, %v", zones, sure)
 	}
 }

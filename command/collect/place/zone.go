@@ -44,6 +44,10 @@ func Zones(a Address, geo *happening.Coordinates, home string) (zones []string, 
 		}
 	}
 	if geo != nil {
+		name := pointZone(geo)
+		if name != "" && (!known || slices.ContainsFunc(candidates, func(z zone) bool { return z.name == name })) {
+			return []string{name}, true
+		}
 		return zoneNames(nearestTo(geo, candidates)), known
 	}
 	if !known {
