@@ -74,7 +74,7 @@ var Rules = []Rule{
 		Except: []string{"carillon/eventstore/esdb", "carillon/eventstore/node/...", "carillon/eventstore/storetest/protocol"},
 		Never:  []string{client},
 		Tests:  true,
-		Why:    "the client's mistakes are worked around in one place, and another client means one other package",
+		Why:    "the protocol is spoken in one place at either end, and another one means one other package",
 	},
 	{
 		Of:     []string{"..."},
