@@ -285,6 +285,9 @@ func peakMemory() int {
 // No page takes more of time or memory than reading one may cost, whatever it asks for.
 func TestHostilePages(t *testing.T) {
 	t.Parallel()
+	if raced {
+		t.Skip("what it costs is measured without the race detector; reading has one goroutine")
+	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
