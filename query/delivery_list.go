@@ -59,6 +59,11 @@ func (l *listing) answer(ctx context.Context, pool *pgxpool.Pool) ([]Delivery, i
 		return nil, 0, fmt.Errorf("deliveries: unknown status %q", f.Status)
 	}
 	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		// A rebuild that takes the place of these tables just now is waited for before the snapshot is taken: one that is
+		// older would find the new tables, and not all of their rows.
+		if _, err := tx.Exec(ctx, "LOCK TABLE deliveries.deliveries, deliveries.due, deliveries.tallies IN ACCESS SHARE MODE"); err != nil {
+			return err
+		}
 		switch f.Status {
 		case "pending":
 			return l.pending(ctx, tx)
