@@ -33,6 +33,10 @@ type ReadModel struct {
 	// Project applies a batch in order. tx has the read model's schema first on its search path; the checkpoint is
 	// committed with it. An event that can't be decoded is an error that wraps eventstore.ErrUndecodable.
 	Project func(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error
+
+	// Carry takes over from the tables of the schema from what no event tells, when a rebuild takes their place. tx has
+	// the new tables first on its search path. Nil: events tell all.
+	Carry func(ctx context.Context, tx pgx.Tx, from string) error
 }
 
 // ddl makes the tables. Its fingerprint tells a read model that another version of the program has made.

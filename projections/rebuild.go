@@ -54,6 +54,9 @@ func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head 
 	}); err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
+	if err := b.dropOld(ctx); err != nil { // one that a crash has left
+		return fmt.Errorf("rebuild %s: %w", m.Name, err)
+	}
 	b.report = func(eventstore.Position) {} // the checkpoint's row is held from here on
 	for err = b.takeOver(ctx); errors.Is(err, errHeldTooLong) && ctx.Err() == nil; err = b.takeOver(ctx) {
 		r.Log.Info("the event store was away while a read model was about to change, trying again", "consumer", m.Name)
@@ -61,8 +64,21 @@ func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head 
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
+	if err := b.dropOld(ctx); err != nil {
+		b.log.Warn("the tables of the old read model stay until the next rebuild", "error", err)
+	}
 	if report != nil {
 		report(head, head)
+	}
+	return nil
+}
+
+// old is the schema of the read model that was replaced.
+func (b *rebuild) old() string { return pgx.Identifier{b.model.Name + "__old"}.Sanitize() }
+
+func (b *rebuild) dropOld(ctx context.Context) error {
+	if err := b.shadow.exec(ctx, "DROP SCHEMA IF EXISTS "+b.old()+" CASCADE"); err != nil {
+		return fmt.Errorf("drop the old read model: %w", err)
 	}
 	return nil
 }
@@ -146,8 +162,15 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 		at = held.position // between the two no event concerns it: the last one that does is the same
 	}
 	live, shadow := pgx.Identifier{name}.Sanitize(), pgx.Identifier{b.shadow.schema}.Sanitize()
+	if b.model.Carry != nil && held.outdated == "" {
+		if err := b.model.Carry(ctx, tx, live); err != nil {
+			return fmt.Errorf("carry over: %w", err)
+		}
+	}
+	// Renamed and dropped later: who reads the old tables just now reads on. Had readers to wait for the new ones here,
+	// their snapshots would be older than what this transaction has added to them.
 	if err := analytics.Around(ctx, tx, name, func() error {
-		_, err := tx.Exec(ctx, "DROP SCHEMA IF EXISTS "+live+" CASCADE; ALTER SCHEMA "+shadow+" RENAME TO "+live)
+		_, err := tx.Exec(ctx, "ALTER SCHEMA "+live+" RENAME TO "+b.old()+"; ALTER SCHEMA "+shadow+" RENAME TO "+live)
 		return err
 	}); err != nil {
 		return fmt.Errorf("swap: %w", err)

@@ -93,4 +93,17 @@ func TestFromTheStoreToAClaim(t *testing.T) {
 	if c.ID != id || c.Attempts != 1 || c.Revision != recorded.Revision || string(c.Event.Data) != `{"n":1.50}` || len(c.Endpoint.Secrets) != 1 {
 		t.Errorf("claimed %+v of %+v", c, c.Endpoint)
 	}
+
+	// No event tells of the claim; a rebuild keeps it all the same.
+	if err := runner.Rebuild(ctx, deliveries.ReadModel, nil); err != nil {
+		t.Fatal(err)
+	}
+	var (
+		worker int32
+		until  time.Time
+	)
+	err = pool.QueryRow(ctx, "SELECT coalesce(worker, 0), available_at FROM deliveries.due WHERE id = $1", id).Scan(&worker, &until)
+	if err != nil || worker != me || !until.Equal(c.LeasedUntil) {
+		t.Errorf("after a rebuild %d holds it until %s (%v), want %d until %s", worker, until, err, me, c.LeasedUntil)
+	}
 }

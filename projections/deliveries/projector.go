@@ -5,8 +5,7 @@
 // The fold ends with each row's final state, so that a delivery that is scheduled and attempted within one batch is one
 // insert. What waits for an attempt is in a small table of its own ("due"), so that the history costs nothing.
 //
-// Everything here comes from events, except the leases that deliverers take by Claim: where the read model is built
-// anew, they are lost, and a delivery that is under way may be sent a second time, under the same webhook-id.
+// Everything here comes from events, except the leases that deliverers take by Claim: a rebuild takes them over.
 package deliveries
 
 import (
@@ -38,6 +37,18 @@ var ReadModel = projections.ReadModel{
 	Schema:  schema,
 	Filter:  eventstore.Categories(dispatch.Aggregate.Category, delivery.Aggregate.Category, destination.Aggregate.Category),
 	Project: project,
+	Carry:   carryLeases,
+}
+
+// carryLeases keeps deliveries that are under way from being claimed a second time. The old rows go, so that a claim
+// that waits for this transaction finds none there.
+func carryLeases(ctx context.Context, tx pgx.Tx, from string) error {
+	old := from + ".due"
+	_, err := tx.Exec(ctx, "LOCK TABLE "+old+" IN SHARE ROW EXCLUSIVE MODE; "+
+		"UPDATE due SET worker = o.worker, available_at = o.available_at FROM "+old+" o "+
+		"WHERE o.id = due.id AND o.due_at = due.due_at AND o.replay IS NOT DISTINCT FROM due.replay; "+
+		"DELETE FROM "+old)
+	return err
 }
 
 // project applies a batch.

@@ -1,0 +1,53 @@
+package projections_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/eventstore"
+	"carillon/projections"
+)
+
+// Readers count in transactions that see one state, as the lists of the API do, while the read model is built anew
+// again and again and grows all the time. What they have counted once never becomes less.
+func TestATotalNeverFallsDuringRebuilds(t *testing.T) {
+	w := newWorld(t)
+	progress, _ := w.project(tally)
+	stream := eventstore.StreamName("thing", uuid.New())
+	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+	ctx, stop := context.WithCancel(w.ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for ctx.Err() == nil {
+			at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+			_ = progress.Await(ctx, at, tally.Name) // so that rebuilds catch up
+		}
+	})
+	for range 2 {
+		running.Go(func() {
+			for last := 0; ctx.Err() == nil; {
+				n := 0
+				err := pgx.BeginTxFunc(w.ctx, w.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+					return tx.QueryRow(w.ctx, "SELECT sum(n) FROM tally.counts").Scan(&n)
+				})
+				if err != nil || n < last {
+					t.Errorf("total = %d after %d, %v", n, last, err)
+				}
+				last = max(last, n)
+			}
+		})
+	}
+	runner := &projections.Runner{Pool: w.pool, Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	for range 10 {
+		if err := runner.Rebuild(w.ctx, tally, nil); err != nil {
+			t.Errorf("rebuild: %v", err)
+		}
+	}
+	stop()
+	running.Wait()
+}
