@@ -19,6 +19,7 @@ const (
 	minPause       = 50 * time.Millisecond // before a consumer that failed starts again
 	maxPause       = 5 * time.Second
 	batchLinger    = 10 * time.Millisecond
+	finishLimit    = 5 * time.Second // for the last save; what it does not hold is done again
 	idleCheckpoint = 5 * time.Second // between two checkpoints where no event concerns the consumer
 )
 
@@ -143,7 +144,7 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 		return err
 	}
 	if failed == nil {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishLimit)
 		defer cancel()
 		return c.finish(closing, s)
 	}
