@@ -73,16 +73,6 @@ func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head 
 	return nil
 }
 
-// old is the schema of the read model that was replaced.
-func (b *rebuild) old() string { return pgx.Identifier{b.model.Name + "__old"}.Sanitize() }
-
-func (b *rebuild) dropOld(ctx context.Context) error {
-	if err := b.shadow.exec(ctx, "DROP SCHEMA IF EXISTS "+b.old()+" CASCADE"); err != nil {
-		return fmt.Errorf("drop the old read model: %w", err)
-	}
-	return nil
-}
-
 // rebuild is one read model on its way.
 type rebuild struct {
 	identity string // of the store
@@ -92,6 +82,16 @@ type rebuild struct {
 	shadow   *session // writes into a schema beside the one that serves
 	events   int
 	report   func(eventstore.Position)
+}
+
+// old is the schema of the read model that was replaced.
+func (b *rebuild) old() string { return pgx.Identifier{b.model.Name + "__old"}.Sanitize() }
+
+func (b *rebuild) dropOld(ctx context.Context) error {
+	if err := b.shadow.exec(ctx, "DROP SCHEMA IF EXISTS "+b.old()+" CASCADE"); err != nil {
+		return fmt.Errorf("drop the old read model: %w", err)
+	}
+	return nil
 }
 
 func (r *Runner) beginRebuild(ctx context.Context, m ReadModel) (*rebuild, error) {

@@ -32,6 +32,7 @@ func TestATotalNeverFallsDuringRebuilds(t *testing.T) {
 		running.Go(func() {
 			for last := 0; ctx.Err() == nil; {
 				n := 0
+				//nolint:contextcheck // the one of the test: a transaction under way is not cut off
 				err := pgx.BeginTxFunc(w.ctx, w.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 					return tx.QueryRow(w.ctx, "SELECT sum(n) FROM tally.counts").Scan(&n)
 				})
