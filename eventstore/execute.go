@@ -103,7 +103,7 @@ type attempt[S, E, C any] struct {
 	contended bool       // an earlier go met another writer on the stream
 }
 
-// inTurn is once. Where another writer was met on the stream, the writers of this process go one after the other.
+// inTurn makes one go. Where another writer was met on the stream, the writers of this process take turns.
 func (t *attempt[S, E, C]) inTurn(ctx context.Context) (Outcome[S, E], error) {
 	if t.contended {
 		unlock, err := writers.lock(ctx, t.stream)
@@ -115,6 +115,7 @@ func (t *attempt[S, E, C]) inTurn(ctx context.Context) (Outcome[S, E], error) {
 	return t.once(ctx)
 }
 
+// once loads, unless the state is known, decides, encodes and appends.
 func (t *attempt[S, E, C]) once(ctx context.Context) (Outcome[S, E], error) {
 	a := t.aggregate
 	// Load, unless the state is known. Where the stream holds this command's first event, an earlier go got through and

@@ -188,7 +188,7 @@ func (p *projecting) Filter() eventstore.Filter { return p.model.Filter }
 // Schema implements consumer.
 func (p *projecting) Schema() string { return p.model.ddl() }
 
-// linger implements consumer: a read model may be a blink behind, unless somebody waits for it.
+// linger implements consumer: a read model may be some milliseconds behind, unless somebody waits for it.
 func (*projecting) linger() time.Duration { return batchLinger }
 
 func (p *projecting) handle(ctx context.Context, s *session, batch Batch) error {

@@ -29,7 +29,8 @@ type AuditEntry struct {
 	Detail        AuditDetail
 }
 
-// AuditDetail says what changed; see audit.Detail. What did not change is zero.
+// AuditDetail is audit.Detail as it is stored: queries know rows, not the packages that write them. What did not change
+// is zero.
 type AuditDetail struct {
 	ExternalID            string      `json:"externalId,omitempty"`
 	Name                  string      `json:"name,omitempty"`

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/projections/audit"
 )
 
 // The picture of an audit: time runs down, a line a change. The first lane is the status, each other one a secret.
@@ -45,7 +46,7 @@ type picture struct {
 	status  rune
 	lanes   []lane
 	columns int
-	known   adminapi.AuditDetail // the last one with settings
+	known   audit.Detail // the last one with settings
 }
 
 // drawAudit renders an audit for a terminal of 80 columns.
@@ -197,7 +198,7 @@ func (p *picture) describe(e adminapi.AuditEntry) string {
 }
 
 // changes says which settings are others than before.
-func changes(before, after adminapi.AuditDetail) []string {
+func changes(before, after audit.Detail) []string {
 	var parts []string
 	if before.Name != after.Name {
 		parts = append(parts, "name: "+strconv.Quote(after.Name))

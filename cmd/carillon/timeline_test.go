@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/projections/audit"
 	"carillon/query"
 )
 
@@ -45,26 +46,26 @@ func history(at time.Time, entries ...adminapi.AuditEntry) adminapi.Audit {
 	return a
 }
 
-func entry(at time.Time, by string, detail adminapi.AuditDetail) adminapi.AuditEntry {
+func entry(at time.Time, by string, detail audit.Detail) adminapi.AuditEntry {
 	return adminapi.AuditEntry{Type: "destination.changed.v9", At: at, Actor: by, Detail: detail}
 }
 
 func story() []adminapi.AuditEntry {
 	const key = "key:ab12CD34"
 	reason := "Maintenance window, announced"
-	disabled := entry(hours(30), "operator", adminapi.AuditDetail{Status: "disabled"})
+	disabled := entry(hours(30), "operator", audit.Detail{Status: "disabled"})
 	disabled.Reason = &reason
 	return []adminapi.AuditEntry{
-		entry(hours(0), key, adminapi.AuditDetail{Name: "CRM", URL: "https://example.org/hook", Status: "enabled", HasHeaders: true}),
-		entry(hours(0), key, adminapi.AuditDetail{SecretID: firstSecret}),
-		entry(hours(2), key, adminapi.AuditDetail{SecretID: secondSecret, Expiring: []uuid.UUID{firstSecret}, ExpiresAt: hours(26)}),
-		entry(hours(3), "destination_health", adminapi.AuditDetail{Status: "auto_disabled", StatusReason: "100 consecutive failures"}),
-		entry(hours(5), key, adminapi.AuditDetail{Name: "CRM", URL: "https://example.org/new", DebounceWindowSeconds: 5}),
-		entry(hours(5), key, adminapi.AuditDetail{Status: "enabled"}),
+		entry(hours(0), key, audit.Detail{Name: "CRM", URL: "https://example.org/hook", Status: "enabled", HasHeaders: true}),
+		entry(hours(0), key, audit.Detail{SecretID: firstSecret}),
+		entry(hours(2), key, audit.Detail{SecretID: secondSecret, Expiring: []uuid.UUID{firstSecret}, ExpiresAt: hours(26)}),
+		entry(hours(3), "destination_health", audit.Detail{Status: "auto_disabled", StatusReason: "100 consecutive failures"}),
+		entry(hours(5), key, audit.Detail{Name: "CRM", URL: "https://example.org/new", DebounceWindowSeconds: 5}),
+		entry(hours(5), key, audit.Detail{Status: "enabled"}),
 		disabled,
-		entry(hours(31), key, adminapi.AuditDetail{SecretID: thirdSecret, Expiring: []uuid.UUID{secondSecret}, ExpiresAt: hours(55)}),
-		entry(hours(32), key, adminapi.AuditDetail{Expiring: []uuid.UUID{secondSecret}, ExpiresAt: hours(32)}),
-		entry(hours(40), key, adminapi.AuditDetail{Status: "deleted"}),
+		entry(hours(31), key, audit.Detail{SecretID: thirdSecret, Expiring: []uuid.UUID{secondSecret}, ExpiresAt: hours(55)}),
+		entry(hours(32), key, audit.Detail{Expiring: []uuid.UUID{secondSecret}, ExpiresAt: hours(32)}),
+		entry(hours(40), key, audit.Detail{Status: "deleted"}),
 	}
 }
 
@@ -132,10 +133,10 @@ func TestPictureFitsAndCannotSteerTheTerminal(t *testing.T) {
 	t.Parallel()
 	const key = "a process manager with quite a long name"
 	entries := []adminapi.AuditEntry{
-		entry(hours(0), key, adminapi.AuditDetail{Name: "\x1b[2J\x1b]0;owned\a" + strings.Repeat("long ", 60), URL: "https://example.org/" + strings.Repeat("x", 300), Status: "enabled"}),
+		entry(hours(0), key, audit.Detail{Name: "\x1b[2J\x1b]0;owned\a" + strings.Repeat("long ", 60), URL: "https://example.org/" + strings.Repeat("x", 300), Status: "enabled"}),
 	}
 	for i := range 10 {
-		entries = append(entries, entry(hours(i), key, adminapi.AuditDetail{SecretID: uuid.New()}))
+		entries = append(entries, entry(hours(i), key, audit.Detail{SecretID: uuid.New()}))
 	}
 	drawn := drawAudit(history(hours(20), entries...))
 	if strings.ContainsAny(drawn, "\x1b\a") {

@@ -70,25 +70,7 @@ type Observation struct {
 	Details happening.Details
 	// PublishedAt is when the source first published it, if it says so.
 	PublishedAt *time.Time
-	Source      SourceBlock
+	Source      happening.Block
 	// Origins say what gave the fields, in the order of [Fields]. A field of several values has an origin for each.
 	Origins []Origin
-}
-
-// SourceBlock describes where an observation was made, as the interface shows it with include=source. Which fields are
-// set depends on Type.
-type SourceBlock struct {
-	Type         string     `json:"type"`
-	Subtype      string     `json:"subtype,omitempty"`
-	URL          string     `json:"url,omitempty"`
-	PermalinkURL string     `json:"permalinkUrl,omitempty"`
-	Publisher    *Publisher `json:"publisher,omitempty"`
-}
-
-// Publisher is the account behind a platform's post or event.
-type Publisher struct {
-	Type      string `json:"type,omitempty"`
-	Name      string `json:"name,omitempty"`
-	Username  string `json:"username,omitempty"`
-	AvatarURL string `json:"avatarUrl,omitempty"`
 }

@@ -155,13 +155,12 @@ func (t *tally) add(f func(*source.Counts)) {
 
 // observe records an observation, unless it is what the source showed the last time.
 func (v *visit) observe(ctx context.Context, id uuid.UUID, o collect.Observation, known Shown, t *tally) error {
-	block := blockOf(o.Source)
-	digest, err := happening.Digest(o.Details, block)
+	digest, err := happening.Digest(o.Details, o.Source)
 	if err == nil && !known.Stale && bytes.Equal(digest, known.Digest) {
 		return nil
 	}
 	out, err := happening.Aggregate.Execute(ctx, v.Store, id, happening.Observe{
-		SourceID: v.source, Key: o.Key, Keys: o.Keys, Details: o.Details, PublishedAt: o.PublishedAt, Source: block, At: v.now(),
+		SourceID: v.source, Key: o.Key, Keys: o.Keys, Details: o.Details, PublishedAt: o.PublishedAt, Source: o.Source, At: v.now(),
 	}, happening.Options{Metadata: v.metadata()})
 	switch {
 	case err == nil:
@@ -195,15 +194,6 @@ func (v *visit) markStale(ctx context.Context, id uuid.UUID, t *tally) error {
 	}
 	t.add(func(c *source.Counts) { c.WentStale += len(out.Events) })
 	return nil
-}
-
-func blockOf(b collect.SourceBlock) happening.Block {
-	block := happening.Block{Type: b.Type, Subtype: b.Subtype, URL: b.URL, PermalinkURL: b.PermalinkURL}
-	if b.Publisher != nil {
-		publisher := happening.Publisher(*b.Publisher)
-		block.Publisher = &publisher
-	}
-	return block
 }
 
 func notesOf(notes []collect.Note) []source.Note {

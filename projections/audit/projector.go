@@ -36,14 +36,14 @@ var ReadModel = projections.ReadModel{
 type Detail struct {
 	ExternalID            string      `json:"externalId,omitempty"`
 	Name                  string      `json:"name,omitempty"`
-	URL                   string      `json:"url,omitempty"`
+	URL                   string      `json:"url,omitempty"`       // with it come all settings
 	HasHeaders            bool        `json:"hasHeaders,omitzero"` // custom headers are secret
 	DebounceWindowSeconds int         `json:"debounceWindowSeconds,omitzero"`
 	SecretID              uuid.UUID   `json:"secretId,omitzero"`  // of the secret that begins
 	Expiring              []uuid.UUID `json:"expiring,omitempty"` // the secrets that get ExpiresAt
 	ExpiresAt             time.Time   `json:"expiresAt,omitzero"`
-	StatusReason          string      `json:"statusReason,omitempty"`
 	Status                string      `json:"status,omitempty"` // afterwards, where the event changes it
+	StatusReason          string      `json:"statusReason,omitempty"`
 }
 
 // describe takes from an event what may be shown, and when it took effect.

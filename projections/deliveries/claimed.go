@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"carillon/aggregates/publication"
 	"carillon/eventstore"
 	"carillon/projections/column"
 )
@@ -44,16 +45,10 @@ type EndpointSecret struct {
 	ExpiresAt time.Time // zero: never
 }
 
-// Event is a published event.
+// Event is a published event with its id.
 type Event struct {
-	ID       uuid.UUID
-	Type     string
-	Source   string
-	Subject  string // empty: none
-	Time     time.Time
-	FeedType string    // empty: no feed
-	FeedID   uuid.UUID // zero: no feed
-	Data     []byte    // JSON as published
+	ID uuid.UUID
+	publication.Published
 }
 
 // wanted are the destinations and events of claimed deliveries, each read once.
@@ -118,7 +113,7 @@ func (w *wanted) load(ctx context.Context, pool *pgxpool.Pool, now time.Time) er
 		Query(func(rows pgx.Rows) error {
 			var e Event
 			_, err := pgx.ForEachRow(rows, []any{&e.ID, &e.Type, &e.Source, column.Text(&e.Subject), &e.Time, column.Text(&e.FeedType),
-				column.UUID(&e.FeedID), &e.Data}, func() error {
+				column.UUID(&e.FeedID), (*[]byte)(&e.Data)}, func() error {
 				*w.events[e.ID] = e
 				e = Event{}
 				return nil

@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
+	"carillon/aggregates/publication"
 	"carillon/projections/deliveries"
 	"carillon/projections/projecttest"
 )
@@ -88,8 +89,11 @@ func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
 			},
 		},
 		Event: &deliveries.Event{
-			ID: event(1), Type: "news.item.added", Source: "https://example.org/feeds/city", Subject: "item/1", Time: noon,
-			FeedType: "news", FeedID: feed, Data: []byte(`{"title":"No. 1","n":1.50}`),
+			ID: event(1),
+			Published: publication.Published{
+				Type: "news.item.added", Source: "https://example.org/feeds/city", Subject: "item/1", Time: noon,
+				FeedType: "news", FeedID: feed, Data: []byte(`{"title":"No. 1","n":1.50}`),
+			},
 		},
 	}}
 	if diff := cmp.Diff(want, claimed); diff != "" {

@@ -83,7 +83,7 @@ func (p *place) Collect(ctx context.Context, source collect.Source, cursor colle
 		key := "url:https://example.org/" + title
 		instance := happening.DeriveInstanceID(key, "")
 		result.Observations = append(result.Observations, collect.Observation{
-			Key: key, Source: collect.SourceBlock{Type: source.Type, Publisher: &collect.Publisher{Name: source.Handle}},
+			Key: key, Source: happening.Block{Type: source.Type, Publisher: &happening.Publisher{Name: source.Handle}},
 			Details: happening.Details{Title: title, Instances: []happening.Instance{{
 				ID: instance, Status: happening.Scheduled,
 				Occurrences: []happening.Occurrence{{ID: happening.DeriveOccurrenceID(instance, 0), Start: soon, Status: happening.Scheduled}},

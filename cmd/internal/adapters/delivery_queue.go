@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	deliveryaggregate "carillon/aggregates/delivery"
-	"carillon/aggregates/publication"
 	"carillon/command/delivery"
 	"carillon/eventstore"
 	"carillon/projections"
@@ -256,9 +255,7 @@ func target(made map[*deliveries.Endpoint]*delivery.Target, e *deliveries.Endpoi
 
 func body(made map[*deliveries.Event]*delivery.Body, e *deliveries.Event) *delivery.Body {
 	if made[e] == nil {
-		made[e] = &delivery.Body{Event: e.ID, Published: publication.Published{
-			Type: e.Type, Source: e.Source, Subject: e.Subject, Time: e.Time, FeedType: e.FeedType, FeedID: e.FeedID, Data: e.Data,
-		}}
+		made[e] = &delivery.Body{Event: e.ID, Published: e.Published}
 	}
 	return made[e]
 }

@@ -57,33 +57,19 @@ type AuditSecret struct {
 
 // AuditEntry is one change.
 type AuditEntry struct {
-	Destination   uuid.UUID   `json:"destination"`
-	Organization  *uuid.UUID  `json:"organization"`
-	Revision      int64       `json:"revision"` // of the destination's stream, from 0
-	Type          string      `json:"type"`     // the stored event's name: see docs/events.md
-	At            time.Time   `json:"at"`       // when it took effect
-	RecordedAt    time.Time   `json:"recordedAt"`
-	Position      string      `json:"position"` // commit/prepare in the global order
-	EventID       uuid.UUID   `json:"eventId"`
-	Actor         string      `json:"actor"`
-	Reason        *string     `json:"reason"`
-	CorrelationID *uuid.UUID  `json:"correlationId"`
-	CausationID   *uuid.UUID  `json:"causationId"`
-	Detail        AuditDetail `json:"detail"`
-}
-
-// AuditDetail says what changed. Members that did not change are absent.
-type AuditDetail struct {
-	ExternalID            string      `json:"externalId,omitempty"`
-	Name                  string      `json:"name,omitempty"`
-	URL                   string      `json:"url,omitempty"` // where it is there, all settings are
-	HasHeaders            bool        `json:"hasHeaders,omitzero"`
-	DebounceWindowSeconds int         `json:"debounceWindowSeconds,omitzero"`
-	SecretID              uuid.UUID   `json:"secretId,omitzero"`  // of a new secret
-	Expiring              []uuid.UUID `json:"expiring,omitempty"` // the secrets that expire at ExpiresAt
-	ExpiresAt             time.Time   `json:"expiresAt,omitzero"`
-	Status                string      `json:"status,omitempty"` // after the change
-	StatusReason          string      `json:"statusReason,omitempty"`
+	Destination   uuid.UUID    `json:"destination"`
+	Organization  *uuid.UUID   `json:"organization"`
+	Revision      int64        `json:"revision"` // of the destination's stream, from 0
+	Type          string       `json:"type"`     // the stored event's name: see docs/events.md
+	At            time.Time    `json:"at"`       // when it took effect
+	RecordedAt    time.Time    `json:"recordedAt"`
+	Position      string       `json:"position"` // commit/prepare in the global order
+	EventID       uuid.UUID    `json:"eventId"`
+	Actor         string       `json:"actor"`
+	Reason        *string      `json:"reason"`
+	CorrelationID *uuid.UUID   `json:"correlationId"`
+	CausationID   *uuid.UUID   `json:"causationId"`
+	Detail        audit.Detail `json:"detail"` // members that did not change are absent
 }
 
 // audit answers GET /admin/audit/destinations/{id} with the state and all entries, or exports the entries alone where
@@ -215,7 +201,7 @@ func auditEntry(e query.AuditEntry) AuditEntry {
 	return AuditEntry{
 		Destination: e.Destination, Organization: wire.Nullable(e.Organization), Revision: e.Revision, Type: e.Type, At: e.At, RecordedAt: e.RecordedAt,
 		Position: strconv.FormatInt(e.Commit, 10) + "/" + strconv.FormatInt(e.Prepare, 10), EventID: e.EventID,
-		Actor: e.Actor, Reason: wire.Nullable(e.Reason), CorrelationID: wire.Nullable(e.CorrelationID), CausationID: wire.Nullable(e.CausationID), Detail: AuditDetail(e.Detail),
+		Actor: e.Actor, Reason: wire.Nullable(e.Reason), CorrelationID: wire.Nullable(e.CorrelationID), CausationID: wire.Nullable(e.CausationID), Detail: audit.Detail(e.Detail),
 	}
 }
 

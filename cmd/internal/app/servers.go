@@ -28,7 +28,7 @@ type listeners struct{ api, admin net.Listener }
 
 func listen(ctx context.Context, cfg *config.Config) (l listeners, err error) {
 	var lc net.ListenConfig
-	if cfg.Is(config.RoleAPI) { // else callers would wait at a door that nobody opens
+	if cfg.Is(config.RoleAPI) { // without the role nobody would answer those who connect
 		if l.api, err = lc.Listen(ctx, "tcp", cfg.HTTPAddr); err != nil {
 			return l, refused("CARILLON_HTTP_ADDR", "--http-addr", err)
 		}

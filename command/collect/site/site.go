@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"time"
 
+	"carillon/aggregates/happening"
 	"carillon/command/collect"
 	"carillon/command/collect/fetch"
 	"carillon/command/collect/timing"
@@ -74,7 +75,7 @@ func (c *Collector) Collect(ctx context.Context, source collect.Source, from col
 		return collect.Result{}, fmt.Errorf("collect site: encode cursor: %w", err)
 	}
 	for i := range result.Observations {
-		result.Observations[i].Source = collect.SourceBlock{Type: Type, URL: source.URL}
+		result.Observations[i].Source = happening.Block{Type: Type, URL: source.URL}
 	}
 	return result, nil
 }

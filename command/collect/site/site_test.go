@@ -86,7 +86,7 @@ func TestCollect(t *testing.T) {
 	if want := "url:" + strings.TrimSuffix(host, "events") + "e/jazz"; jazz.Key != want || len(jazz.Keys) != 1 || jazz.Keys[0] != want {
 		t.Errorf("key is %s, want %s", jazz.Key, want)
 	}
-	if want := (collect.SourceBlock{Type: "site", URL: s.source.URL}); jazz.Source != want {
+	if want := (happening.Block{Type: "site", URL: s.source.URL}); jazz.Source != want {
 		t.Errorf("source block is %+v", jazz.Source)
 	}
 	end := time.Date(2026, 12, 5, 22, 30, 0, 0, time.UTC)
