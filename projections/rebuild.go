@@ -30,7 +30,7 @@ func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head 
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
-	defer b.shadow.Close()
+	defer b.release(ctx)
 	if r.Identity != nil {
 		if b.identity, err = r.Identity(ctx); err != nil {
 			return fmt.Errorf("rebuild %s: identify the event store: %w", m.Name, err)
@@ -100,7 +100,7 @@ func (r *Runner) beginRebuild(ctx context.Context, m ReadModel) (*rebuild, error
 	if err != nil {
 		return nil, err
 	}
-	mine, err := shadow.TryLock(ctx, sessionlock.Number(lockKey("rebuild of "+m.Name)))
+	mine, err := shadow.TryLock(ctx, rebuildLock(m.Name))
 	if err == nil && !mine {
 		err = ErrRebuilding
 	}
@@ -112,6 +112,20 @@ func (r *Runner) beginRebuild(ctx context.Context, m ReadModel) (*rebuild, error
 		return nil, err
 	}
 	return &rebuild{model: m, store: r.Store, log: r.Log.With("consumer", "rebuild of "+m.Name), shadow: shadow}, nil
+}
+
+// rebuildLock is the lock of whoever rebuilds a read model.
+func rebuildLock(name string) sessionlock.Key {
+	return sessionlock.Number(lockKey("rebuild of " + name))
+}
+
+// release ends the session. It gives the lock back first, because Postgres takes a moment to notice that a session has
+// ended, and the next rebuild would be refused until then.
+func (b *rebuild) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	b.shadow.Unlock(ctx, rebuildLock(b.model.Name))
+	b.shadow.Close()
 }
 
 // catchUp reads from where the shadow is to the head.
