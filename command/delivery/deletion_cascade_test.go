@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/subscription"
 	"carillon/eventstore"
+	"carillon/eventstore/processtest"
 )
 
 // holding is what the read model says.
@@ -31,14 +32,13 @@ func (h *holding) Orphaned(context.Context, uuid.UUID, uuid.UUID) ([]uuid.UUID, 
 	return h.orphans, nil
 }
 
-func cascading(t *testing.T, held *holding) *rule {
+func cascading(t *testing.T, held *holding) rule {
 	t.Helper()
 	return inTown(t, func(store eventstore.Store) eventstore.ProcessManager { return NewDeletionCascade(store, held) })
 }
 
-func (r *rule) pins(id uuid.UUID) {
-	r.t.Helper()
-	given(r, subscription.Aggregate, sub, subscription.Event(subscription.Revised{Settings: subscription.Settings{
+func (r rule) pins(id uuid.UUID) {
+	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Revised{Settings: subscription.Settings{
 		EventTypes: []string{"*"}, ScopeKind: "feeds", Feeds: []subscription.Pin{{FeedType: "news", FeedID: id}},
 	}}))
 }
@@ -47,22 +47,22 @@ var switchedOff = subscription.Aggregate.Stream(sub) + " subscription.deactivate
 
 func TestASubscriptionThatLostItsFeedIsSwitchedOff(t *testing.T) {
 	t.Parallel()
-	for name, lost := range map[string]func(*rule, uuid.UUID){
-		"deleted": func(r *rule, id uuid.UUID) {
-			given(r, feed.Aggregate, id, feed.Event(feed.Deleted{}))
+	for name, lost := range map[string]func(rule, uuid.UUID){
+		"deleted": func(r rule, id uuid.UUID) {
+			processtest.Given(r.Rule, feed.Aggregate, id, feed.Event(feed.Deleted{}))
 		},
-		"no longer shared": func(r *rule, id uuid.UUID) {
-			given(r, feed.Aggregate, id, feed.Event(feed.Unshared{With: alice}))
+		"no longer shared": func(r rule, id uuid.UUID) {
+			processtest.Given(r.Rule, feed.Aggregate, id, feed.Event(feed.Unshared{With: alice}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, theirs := cascading(t, &holding{}), uuid.New()
-			given(r, feed.Aggregate, theirs, feed.Event(feed.Registered{Organization: bob, FeedType: "news"}), feed.Event(feed.Shared{With: alice}))
+			processtest.Given(r.Rule, feed.Aggregate, theirs, feed.Event(feed.Registered{Organization: bob, FeedType: "news"}), feed.Event(feed.Shared{With: alice}))
 			r.pins(theirs)
-			r.then()
+			r.Then()
 			lost(r, theirs)
-			r.then(switchedOff)
+			r.Then(switchedOff)
 		})
 	}
 }
@@ -71,9 +71,9 @@ func TestADeletedDestinationTakesItsSubscriptionsAndItsKey(t *testing.T) {
 	t.Parallel()
 	held := &holding{}
 	r := cascading(t, held)
-	r.then()
-	given(r, destination.Aggregate, hook, destination.Event(destination.Deleted{}))
-	r.then(subscription.Aggregate.Stream(sub) + " subscription.deleted.v1")
+	r.Then()
+	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Deleted{}))
+	r.Then(subscription.Aggregate.Stream(sub) + " subscription.deleted.v1")
 	if !slices.Contains(held.shredded, hook) {
 		t.Error("its data key is still there")
 	}
@@ -83,6 +83,6 @@ func TestADeletedSubscriptionDiscardsWhatOnlyItWanted(t *testing.T) {
 	t.Parallel()
 	held := &holding{orphans: []uuid.UUID{uuid.New(), uuid.New()}}
 	r := cascading(t, held)
-	given(r, subscription.Aggregate, sub, subscription.Event(subscription.Deleted{}))
-	r.then(delivery.Aggregate.Stream(held.orphans[0])+" delivery.discarded.v1", delivery.Aggregate.Stream(held.orphans[1])+" delivery.discarded.v1")
+	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Deleted{}))
+	r.Then(delivery.Aggregate.Stream(held.orphans[0])+" delivery.discarded.v1", delivery.Aggregate.Stream(held.orphans[1])+" delivery.discarded.v1")
 }

@@ -13,30 +13,33 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/aggregates/subscription"
 	"carillon/eventstore"
+	"carillon/eventstore/processtest"
 )
 
+// rule is that of a process manager of this package.
+type rule struct{ *processtest.Rule }
+
 // inTown is a news feed of alice's, and an endpoint of hers that wants everything.
-func inTown(t *testing.T, fresh func(eventstore.Store) eventstore.ProcessManager) *rule {
+func inTown(t *testing.T, fresh func(eventstore.Store) eventstore.ProcessManager) rule {
 	t.Helper()
-	r := ruleOf(t, fresh)
-	given(r, feed.Aggregate, news, feed.Event(feed.Registered{Organization: alice, FeedType: "news", Name: "News"}))
-	given(r, destination.Aggregate, hook,
+	r := rule{processtest.Of(t, fresh)}
+	processtest.Given(r.Rule, feed.Aggregate, news, feed.Event(feed.Registered{Organization: alice, FeedType: "news", Name: "News"}))
+	processtest.Given(r.Rule, destination.Aggregate, hook,
 		destination.Event(destination.Created{Organization: alice, Settings: destination.Settings{URL: "https://example.org"}}),
 		destination.Event(destination.SecretMinted{SecretID: uuid.New()}))
-	given(r, subscription.Aggregate, sub, subscription.Event(subscription.Created{Organization: alice, Destination: hook, Settings: all}))
+	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Created{Organization: alice, Destination: hook, Settings: all}))
 	return r
 }
 
-func dispatching(t *testing.T) *rule {
+func dispatching(t *testing.T) rule {
 	t.Helper()
 	return inTown(t, func(store eventstore.Store) eventstore.ProcessManager { return NewDispatcher(store, nil) })
 }
 
 // published records an event and names its dispatch, as then does.
-func (r *rule) published() (id uuid.UUID, dispatched string) {
-	r.t.Helper()
+func (r rule) published() (id uuid.UUID, dispatched string) {
 	id = uuid.New()
-	given(r, publication.Aggregate, id, publication.Event(storm))
+	processtest.Given(r.Rule, publication.Aggregate, id, publication.Event(storm))
 	return id, dispatch.Aggregate.Stream(id) + " dispatch.deliveries-scheduled.v1"
 }
 
@@ -44,25 +47,25 @@ func TestAPublishedEventIsDispatchedOnce(t *testing.T) {
 	t.Parallel()
 	r := dispatching(t)
 	_, dispatched := r.published()
-	r.then(dispatched)
+	r.Then(dispatched)
 }
 
 func TestWhatNobodyWantsIsNotDispatched(t *testing.T) {
 	t.Parallel()
 	r := dispatching(t)
-	given(r, subscription.Aggregate, sub, subscription.Event(subscription.Deactivated{}))
+	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Deactivated{}))
 	r.published()
-	r.then()
+	r.Then()
 }
 
 func TestTheNewestInAWindowSupersedesTheOlder(t *testing.T) {
 	t.Parallel()
 	r := dispatching(t)
-	given(r, destination.Aggregate, hook, destination.Event(destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 3600}}))
+	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 3600}}))
 	first, dispatched := r.published()
-	r.then(dispatched)
+	r.Then(dispatched)
 	_, again := r.published()
-	r.then(again, delivery.Aggregate.Stream(dispatch.DeliveryID(first, hook))+" delivery.superseded.v1")
+	r.Then(again, delivery.Aggregate.Stream(dispatch.DeliveryID(first, hook))+" delivery.superseded.v1")
 }
 
 // taking is a worker's side of the handoff, which keeps what it is given.
@@ -85,9 +88,9 @@ func TestOfTwoDispatchersOneSends(t *testing.T) {
 	mine, theirs := &taking{worker: 1, until: noon.Add(time.Hour)}, &taking{worker: 2, until: noon.Add(time.Hour)}
 	r := dispatching(t)
 	id, _ := r.published()
-	batch := r.events(eventstore.Start, (&Dispatcher{}).Filter())
+	batch := r.Events(eventstore.Start, (&Dispatcher{}).Filter())
 	for _, handoff := range []Handoff{theirs, mine} {
-		if err := NewDispatcher(r.store, handoff).React(t.Context(), batch); err != nil {
+		if err := NewDispatcher(r.Store, handoff).React(t.Context(), batch); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -22,7 +22,8 @@ const (
 
 // support lists the packages that exist for tests.
 var support = []string{
-	"carillon/eventstore/aggregatetest", "carillon/eventstore/nodetest", "carillon/eventstore/storetest/...",
+	"carillon/eventstore/aggregatetest", "carillon/eventstore/nodetest", "carillon/eventstore/processtest",
+	"carillon/eventstore/storetest/...",
 	"carillon/projections/pgtest", "carillon/projections/projecttest", "carillon/command/collect/fetch/hoststest",
 	"carillon/cmd/internal/httpapi/apitest", "carillon/cmd/internal/httpapi/contract",
 }

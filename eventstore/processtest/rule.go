@@ -1,4 +1,5 @@
-package delivery
+// Package processtest tells the rule of a process manager: given events, then what it records, on a real store.
+package processtest
 
 import (
 	"context"
@@ -13,25 +14,27 @@ import (
 	"carillon/eventstore/nodetest"
 )
 
-// rule tells what a process manager does: given events, then its commands, as the events that they recorded.
-type rule struct {
+// Rule is what a process manager does: given events, then its commands, as the events that they recorded.
+type Rule struct {
+	Store eventstore.Store
+
 	t     *testing.T
-	store eventstore.Store
 	fresh func(eventstore.Store) eventstore.ProcessManager
 	runs  eventstore.ProcessManager
 	after eventstore.Position // what it has seen
 }
 
-func ruleOf(t *testing.T, fresh func(eventstore.Store) eventstore.ProcessManager) *rule {
+// Of makes the rule of a process manager, on an empty store.
+func Of(t *testing.T, fresh func(eventstore.Store) eventstore.ProcessManager) *Rule {
 	t.Helper()
 	store := nodetest.Start(t)
-	return &rule{t: t, store: store, fresh: fresh, runs: fresh(store)}
+	return &Rule{Store: store, t: t, fresh: fresh, runs: fresh(store)}
 }
 
-// given records events, at the end of their stream.
-func given[S, E, C any](r *rule, a eventstore.Aggregate[S, E, C], id uuid.UUID, events ...E) {
+// Given records events, at the end of their stream.
+func Given[S, E, C any](r *Rule, a eventstore.Aggregate[S, E, C], id uuid.UUID, events ...E) {
 	r.t.Helper()
-	loaded, err := a.Load(r.t.Context(), r.store, id)
+	loaded, err := a.Load(r.t.Context(), r.Store, id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -43,14 +46,14 @@ func given[S, E, C any](r *rule, a eventstore.Aggregate[S, E, C], id uuid.UUID, 
 		}
 		proposed[i] = eventstore.Proposed{ID: uuid.New(), Type: name, Data: data}
 	}
-	if _, err := r.store.Append(r.t.Context(), a.Stream(id), loaded.Revision, proposed); err != nil {
+	if _, err := r.Store.Append(r.t.Context(), a.Stream(id), loaded.Revision, proposed); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// then lets the process manager react to what is new, and compares what it recorded, each as "stream type". Another one,
+// Then lets the process manager react to what is new, and compares what it recorded, each as "stream type". Another one,
 // that has lost its state and sees everything again, records nothing more.
-func (r *rule) then(want ...string) {
+func (r *Rule) Then(want ...string) {
 	r.t.Helper()
 	before := r.head()
 	r.react(r.runs, r.after)
@@ -62,33 +65,33 @@ func (r *rule) then(want ...string) {
 		r.t.Errorf("recorded (-want +got):\n%s", diff)
 	}
 	end := r.head()
-	r.react(r.fresh(r.store), eventstore.Start)
+	r.react(r.fresh(r.Store), eventstore.Start)
 	if more := r.recorded(end); len(more) > 0 {
 		r.t.Errorf("another time it recorded %v", more)
 	}
 }
 
-func (r *rule) react(manager eventstore.ProcessManager, after eventstore.Position) {
+func (r *Rule) react(manager eventstore.ProcessManager, after eventstore.Position) {
 	r.t.Helper()
 	manager.Begin(r.head())
-	if err := manager.React(r.t.Context(), r.events(after, manager.Filter())); err != nil {
+	if err := manager.React(r.t.Context(), r.Events(after, manager.Filter())); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-func (r *rule) head() eventstore.Position {
+func (r *Rule) head() eventstore.Position {
 	r.t.Helper()
-	head, err := r.store.Head(r.t.Context())
+	head, err := r.Store.Head(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return head
 }
 
-func (r *rule) recorded(after eventstore.Position) []string {
+func (r *Rule) recorded(after eventstore.Position) []string {
 	r.t.Helper()
 	var list []string
-	for _, event := range r.events(after, eventstore.Filter{}) {
+	for _, event := range r.Events(after, eventstore.Filter{}) {
 		metadata, err := eventstore.ParseMetadata(event.Metadata)
 		if err != nil || metadata.Actor != r.runs.Name() {
 			r.t.Errorf("%s by %q (%v)", event.Type, metadata.Actor, err)
@@ -98,11 +101,12 @@ func (r *rule) recorded(after eventstore.Position) []string {
 	return list
 }
 
-func (r *rule) events(after eventstore.Position, filter eventstore.Filter) (list []eventstore.Recorded) {
+// Events lists what the store holds after a position.
+func (r *Rule) Events(after eventstore.Position, filter eventstore.Filter) (list []eventstore.Recorded) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
 	defer cancel()
-	for message, err := range r.store.Subscribe(ctx, after, filter) {
+	for message, err := range r.Store.Subscribe(ctx, after, filter) {
 		switch {
 		case err != nil:
 			r.t.Fatal(err)
