@@ -22,8 +22,7 @@ import (
 // Source is one outside place to collect from.
 type Source struct {
 	ID uuid.UUID
-	// Type is one of the interface's source types: site, sitemap,
-	// siteIndexPage, instagram, facebook, tiktok, twitter.
+	// Type is one of the interface's source types: site, sitemap, siteIndexPage, instagram, facebook, tiktok, twitter.
 	Type string
 	// URL is set for the types that are pages, Handle for the platforms.
 	URL    string

@@ -1,9 +1,8 @@
-// Package identity says when two observations are of the same happening: it
-// makes the keys that happening ids are derived from.
+// Package identity says when two observations are of the same happening: it makes the keys that happening ids are
+// derived from.
 //
-// A strong key names one happening wherever it is seen: the canonical form of
-// its own URL, or an identifier that its publisher made. Where there is none,
-// the page, the title and the venue together have to do. No key holds a date,
+// A strong key names one happening wherever it is seen: the canonical form of its own URL, or an identifier that its
+// publisher made. Where there is none, the page, the title and the venue together have to do. No key holds a date,
 // since dates change.
 package identity
 
@@ -29,8 +28,8 @@ func IDKey(id string) string {
 	return "id:" + strings.TrimSpace(id)
 }
 
-// PageKey is the weak key of a happening that has nothing of its own: it is
-// told from others by title and venue on the page that shows it.
+// PageKey is the weak key of a happening that has nothing of its own: it is told from others by title and venue on the
+// page that shows it.
 func PageKey(page *url.URL, title, venue string) string {
 	return strings.Join([]string{"page:" + Canonical(page), Title(title), Words(venue)}, "|")
 }
@@ -38,8 +37,7 @@ func PageKey(page *url.URL, title, venue string) string {
 // tracking are query parameters that say where a visitor came from.
 var tracking = regexp.MustCompile(`(?i)^(utm_.*|fbclid|gclid|gclsrc|dclid|gbraid|wbraid|msclkid|yclid|twclid|ttclid|li_fat_id|igshid|igsh|mc_cid|mc_eid|_ga|_gl|_hsenc|_hsmi|mkt_tok|vero_id|oly_enc_id|oly_anon_id|s_cid|phpsessid|jsessionid|aspsessionid.*)$`)
 
-// Clean is the URL as it may be shown: without tracking parameters and user
-// names, otherwise as it was.
+// Clean is the URL as it may be shown: without tracking parameters and user names, otherwise as it was.
 func Clean(u *url.URL) string {
 	c := *u
 	c.User = nil
@@ -64,17 +62,15 @@ var (
 	indexFile   = regexp.MustCompile(`(?i)/(?:index|default)\.(?:html?|php|aspx?)$`)
 )
 
-// Canonical is what two spellings of a URL share: no scheme, "www.", default
-// port, tracking parameters, index file or slash at the end; the query in
-// order. The fragment stays, for it may tell events of one page apart.
+// Canonical is what two spellings of a URL share: no scheme, "www.", default port, tracking parameters, index file or
+// slash at the end; the query in order. The fragment stays, for it may tell events of one page apart.
 func Canonical(u *url.URL) string {
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	host = strings.TrimPrefix(host, "www.")
 	if port := u.Port(); port != "" && port != "80" && port != "443" {
 		host += ":" + port
 	}
-	// Cleaning takes out dots and double slashes, and a decoded path is the
-	// same for all escapings of it.
+	// Cleaning takes out dots and double slashes, and a decoded path is the same for all escapings of it.
 	p := path.Clean("/" + indexFile.ReplaceAllString(sessionPath.ReplaceAllString(u.Path, ""), "/"))
 	key := host + strings.TrimSuffix((&url.URL{Path: p}).EscapedPath(), "/")
 	pairs := slices.DeleteFunc(strings.Split(u.RawQuery, "&"), isTracking)
@@ -94,8 +90,7 @@ var genericFragments = regexp.MustCompile(`(?i)^[/!]*(event|events|this|main|con
 // IsGeneric says that the fragment of a URL tells nothing apart.
 func IsGeneric(fragment string) bool { return genericFragments.MatchString(fragment) }
 
-// Words is a name fit for comparing: NFKC, lower case, letters and digits only,
-// single spaces.
+// Words is a name fit for comparing: NFKC, lower case, letters and digits only, single spaces.
 func Words(name string) string {
 	name = strings.ToLower(norm.NFKC.String(name))
 	return strings.Join(strings.FieldsFunc(name, func(r rune) bool {

@@ -8,8 +8,7 @@ import (
 	"carillon/aggregates/happening"
 )
 
-// Title is a title fit for comparing: [Words] without a remark such as "SOLD
-// OUT", which comes and goes.
+// Title is a title fit for comparing: [Words] without a remark such as "SOLD OUT", which comes and goes.
 func Title(title string) string {
 	title, _ = SplitRemark(title)
 	return Words(title)
@@ -22,8 +21,8 @@ type Remark struct {
 	SoldOut bool
 }
 
-// The words by language: English, German, French, Spanish, Portuguese, Italian,
-// Dutch, Danish, Swedish, Norwegian, Finnish, Polish, Czech.
+// The words by language: English, German, French, Spanish, Portuguese, Italian, Dutch, Danish, Swedish, Norwegian,
+// Finnish, Polish, Czech.
 const (
 	cancelledWords = `cancell?ed|called off|abgesagt|fällt aus|entfällt|annulée?s?|cancelad[oa]s?|suspendid[oa]s?|annullat[oi]|annullata|cancellat[oa]|afgelast|geannuleerd|vervalt|` +
 		`aflyst|inställt|inställd|avlyst|peruttu|peruutettu|odwołan[eyai]|zrušeno|zrušen[aýé]`
@@ -35,8 +34,8 @@ const (
 	remarkWords = `(` + cancelledWords + `)|(` + postponedWords + `)|(` + rescheduledWords + `)|(` + soldOutWords + `)`
 )
 
-// A remark is set off by brackets or by punctuation: "Cancelled Plans" is a
-// band. The first half of these is for the beginning, the other for the end.
+// A remark is set off by brackets or by punctuation: "Cancelled Plans" is a band. The first half of these is for the
+// beginning, the other for the end.
 var remarks = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)^\s*[\[(*]+\s*(?:` + remarkWords + `)\s*[\])*!]+\s*[:–—|-]?\s*`),
 	regexp.MustCompile(`(?i)^\s*(?:` + remarkWords + `)\s*(?:!+|[:–—|/]|\s-)\s*`),
@@ -44,12 +43,10 @@ var remarks = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\s*(?:[:–—|/]|-\s)\s*(?:` + remarkWords + `)\s*!*\s*$`),
 }
 
-// remarkWindow is how far from an end of a title a remark is looked for, in
-// bytes.
+// remarkWindow is how far from an end of a title a remark is looked for, in bytes.
 const remarkWindow = 96
 
-// SplitRemark takes a remark off a title and says what it means. The title is
-// given back whole if nothing would remain.
+// SplitRemark takes a remark off a title and says what it means. The title is given back whole if nothing would remain.
 func SplitRemark(title string) (string, Remark) {
 	if !strings.ContainsAny(title, "[](*)!:–—|/-") {
 		return title, Remark{} // nothing is set off
@@ -93,8 +90,8 @@ func meaning(m []int) Remark {
 
 var wholeRemark = regexp.MustCompile(`(?i)^\s*(?:` + remarkWords + `)\s*[.!]*\s*$`)
 
-// ReadRemark reads a text that is a remark and nothing else, as where a page has
-// a place for what is to become of an event.
+// ReadRemark reads a text that is a remark and nothing else, as where a page has a place for what is to become of an
+// event.
 func ReadRemark(text string) Remark {
 	if len(text) > remarkWindow {
 		return Remark{}

@@ -33,8 +33,7 @@ type told struct {
 // reader reads a page of one media type.
 type reader func(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (told, error)
 
-// readers holds a reader for each media type that is read. Servers that state
-// none mostly mean HTML.
+// readers holds a reader for each media type that is read. Servers that state none mostly mean HTML.
 var readers = map[string]reader{
 	"text/html":             readHTML,
 	"application/xhtml+xml": readHTML,

@@ -1,10 +1,9 @@
-// Package site collects from one page: a calendar, a programme, the page of a
-// single event.
+// Package site collects from one page: a calendar, a programme, the page of a single event.
 //
 //	fetch, unless unchanged ──▶ read by media type ──▶ observations
 //
-// A page that hasn't changed is still read anew when the window moves within
-// which endless repetitions are expanded, which is once a month.
+// A page that hasn't changed is still read anew when the window moves within which endless repetitions are expanded,
+// which is once a month.
 package site
 
 import (
@@ -45,12 +44,10 @@ func Within(pages Pages, window timing.Window) *Collector {
 	return &Collector{pages: pages, window: func() timing.Window { return window }}
 }
 
-// reading is the version of how pages are read. A higher one makes pages be
-// read again that haven't changed.
+// reading is the version of how pages are read. A higher one makes pages be read again that haven't changed.
 const reading = 2
 
-// cursor is what collect.Cursor holds. All but the validators say under which
-// conditions these may be used.
+// cursor is what collect.Cursor holds. All but the validators say under which conditions these may be used.
 type cursor struct {
 	Reading    int              `json:"reading"`
 	URL        string           `json:"url"`

@@ -16,8 +16,7 @@ import (
 	"carillon/command/collect/markup"
 )
 
-// The corpus lies beside the project where there is one: real pages, and what
-// another extractor finds in them.
+// The corpus lies beside the project where there is one: real pages, and what another extractor finds in them.
 var corpus = filepath.Join("..", "..", "..", "..", "shared", "corpus")
 
 // oracleEvent is a JSON-LD event as the other extractor gives it.
@@ -67,8 +66,8 @@ func venue(e oracleEvent) string {
 	return markup.Plain(oracleEvent(where).text("name"))
 }
 
-// startsAt says whether an observation has an occurrence at the start that the
-// oracle shows: the instant if it has an offset, else the local day.
+// startsAt says whether an observation has an occurrence at the start that the oracle shows: the instant if it has an
+// offset, else the local day.
 func startsAt(o collect.Observation, start string) bool {
 	loc, err := time.LoadLocation(o.Details.Time.Timezone)
 	if err != nil {
@@ -95,8 +94,8 @@ func startsAt(o collect.Observation, start string) bool {
 	return false
 }
 
-// Every event that the oracle finds with a name and a date has to be observed,
-// with its title, start, status, venue and link.
+// Every event that the oracle finds with a name and a date has to be observed, with its title, start, status, venue and
+// link.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	statuses := map[string]happening.Status{

@@ -168,8 +168,7 @@ var fileEndings = map[string]bool{"pl": true, "py": true, "md": true, "sh": true
 // ampersands are those that were escaped once more than needed.
 var ampersands = strings.NewReplacer("&amp;", "&", "&#038;", "&", "&#38;", "&")
 
-// resolve gives the absolute URL of a reference in the page; nil if it is none
-// of http or https.
+// resolve gives the absolute URL of a reference in the page; nil if it is none of http or https.
 func (d *document) resolve(ref string) *url.URL {
 	if strings.Contains(ref, "&") {
 		ref = ampersands.Replace(ref)

@@ -27,8 +27,7 @@ type scheduled struct{ event, schedule *item }
 // candidateBytes is what a candidate takes in memory, texts aside.
 const candidateBytes = 4 << 10
 
-// candidates maps the events of a page. Sub-events that merely repeat an event
-// become holdings of it.
+// candidates maps the events of a page. Sub-events that merely repeat an event become holdings of it.
 func (m *mapper) candidates(events []*item) []*candidate.Candidate {
 	parts := m.repetitions(events)
 	found := make([]*candidate.Candidate, 0, len(events))
@@ -49,8 +48,7 @@ type repetitionsOf struct {
 	isPart map[*item]bool
 }
 
-// repetitions finds the sub-events that are an event's repetitions: they have
-// its title, or none of their own.
+// repetitions finds the sub-events that are an event's repetitions: they have its title, or none of their own.
 func (m *mapper) repetitions(events []*item) repetitionsOf {
 	r := repetitionsOf{of: map[*item][]*item{}, isPart: map[*item]bool{}}
 	link := func(whole, part *item) {
@@ -142,8 +140,7 @@ func (m *mapper) html(text string) string {
 	return m.sanitised[text]
 }
 
-// title is the event's name; else, where it stands inside of something that
-// holds it, the name of that.
+// title is the event's name; else, where it stands inside of something that holds it, the name of that.
 func (m *mapper) title(c *candidate.Candidate, it *item) string {
 	for _, prop := range []string{"name", "headline"} {
 		if title := m.graph.plain(it, prop); title != "" {

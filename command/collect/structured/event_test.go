@@ -22,8 +22,7 @@ func only(t *testing.T, timezone, block string) collect.Observation {
 	return result.Observations[0]
 }
 
-// event is a block with an event that has these properties besides a name and a
-// start.
+// event is a block with an event that has these properties besides a name and a start.
 func event(properties string) string {
 	return `{"@context":"https://schema.org","@type":"Event","name":"Gig","startDate":"2026-12-05T20:00"` + properties + `}`
 }

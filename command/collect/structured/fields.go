@@ -11,9 +11,8 @@ import (
 	"carillon/command/collect/identity"
 )
 
-// capacity reads the numbers of places. Sold out means none are left, if it is
-// said of the event or of each of its offers. Nothing said is nothing known:
-// never "unlimited".
+// capacity reads the numbers of places. Sold out means none are left, if it is said of the event or of each of its
+// offers. Nothing said is nothing known: never "unlimited".
 func (m *mapper) capacity(event *candidate.Candidate, it *item) {
 	c := happening.Capacity{
 		Total:     count(it.one("maximumAttendeeCapacity")),

@@ -12,18 +12,16 @@ import (
 	"carillon/command/collect/markup"
 )
 
-// item is a typed thing of a page, in whichever syntax it was written. Types
-// and property names are local names: "Event", "startDate".
+// item is a typed thing of a page, in whichever syntax it was written. Types and property names are local names:
+// "Event", "startDate".
 type item struct {
 	types []string
 	// id is absolute, or "" or a blank node's.
 	id string
-	// sharesID says that other items bear the same id, so that it identifies
-	// none of them.
+	// sharesID says that other items bear the same id, so that it identifies none of them.
 	sharesID bool
 	props    map[string][]value
-	// around is the item that this one was first found in, as the value of
-	// the property within.
+	// around is the item that this one was first found in, as the value of the property within.
 	around *item
 	within string
 
@@ -129,8 +127,7 @@ func (it *item) set(prop string, v value) {
 	}
 }
 
-// raw gives the texts of a property as they are written. An item in the place
-// of a text is taken by its name or value.
+// raw gives the texts of a property as they are written. An item in the place of a text is taken by its name or value.
 func (it *item) raw(prop string) []string {
 	var found []string
 	for _, v := range it.values(prop) {
@@ -161,8 +158,7 @@ func (it *item) naming() string {
 	return ""
 }
 
-// inLanguage is the one text of a property to show: one in no language, else in
-// the page's, else the first.
+// inLanguage is the one text of a property to show: one in no language, else in the page's, else the first.
 func (it *item) inLanguage(prop, language string) string {
 	best, rank := "", 3
 	for _, v := range it.values(prop) {

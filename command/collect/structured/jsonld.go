@@ -11,9 +11,8 @@ import (
 	"carillon/command/collect"
 )
 
-// readJSONLD adds the items of the page's JSON-LD. It doesn't process contexts
-// as the standard does, which would mean fetching them: every term counts by
-// its local name, and a local context only by the prefixes and aliases in it.
+// readJSONLD adds the items of the page's JSON-LD. It doesn't process contexts as the standard does, which would mean
+// fetching them: every term counts by its local name, and a local context only by the prefixes and aliases in it.
 func readJSONLD(d *document, g *graph) {
 	for _, block := range d.blocks {
 		if strings.TrimSpace(block.text) == "" {
@@ -148,8 +147,8 @@ func (r *ldReader) item(o map[string]any, around *item, within string) *item {
 		if term != "name" && term != "startDate" || !ok {
 			continue
 		}
-		// Templates give each event of a list the same id. They are no less
-		// different for that, and the id is worth nothing.
+		// Templates give each event of a list the same id. They are no less different for that, and the id is worth
+		// nothing.
 		if old := have.one(term); old != "" && old != strings.TrimSpace(text) {
 			have.sharesID = true
 			it := r.add("", around, within)
@@ -210,8 +209,7 @@ func (r *ldReader) context(v any) {
 			if !strings.HasPrefix(text, "@") {
 				alias = localName(text)
 			}
-			// A prefix, such as "s": "https://schema.org/", has no name left
-			// that would be a term.
+			// A prefix, such as "s": "https://schema.org/", has no name left that would be a term.
 			if alias == "" || alias == "schema.org" || alias == name {
 				continue
 			}

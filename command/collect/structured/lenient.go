@@ -14,13 +14,11 @@ import (
 // maxDepth is how deep values may nest; no honest page comes near.
 const maxDepth = 64
 
-// decodeJSON reads what should be JSON. Text that isn't is read with
-// forbearance: comments, CDATA marks, control characters in strings, commas too
-// many or too few, unescaped or single quotes, bare words, entities for quotes,
+// decodeJSON reads what should be JSON. Text that isn't is read with forbearance: comments, CDATA marks, control
+// characters in strings, commas too many or too few, unescaped or single quotes, bare words, entities for quotes,
 // several values in a row, an end that is missing. Numbers become json.Number.
 //
-// Clean says that nothing had to be forgiven. An ok of false means that no
-// object or array is in there at all.
+// Clean says that nothing had to be forgiven. An ok of false means that no object or array is in there at all.
 func decodeJSON(text string) (values []any, clean, ok bool) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
@@ -72,8 +70,8 @@ func looksEscaped(text string) bool {
 	return !strings.Contains(text, `"`) && (strings.Contains(text, "&quot;") || strings.Contains(text, "&#34;") || strings.Contains(text, "&#034;"))
 }
 
-// lenient is a recursive-descent reader that always goes forward: each step
-// consumes something or ends, so it takes linear time on any input.
+// lenient is a recursive-descent reader that always goes forward: each step consumes something or ends, so it takes
+// linear time on any input.
 type lenient struct {
 	text string
 	pos  int
@@ -93,8 +91,7 @@ func (p *lenient) seek() bool {
 	}
 }
 
-// skipped are the comments and marks that may stand between tokens. What has
-// no end of its own goes by its length.
+// skipped are the comments and marks that may stand between tokens. What has no end of its own goes by its length.
 var skipped = []struct{ begin, end string }{
 	{"/*", "*/"}, {"//", "\n"}, {"<!--", ""}, {"-->", ""}, {"<![CDATA[", ""}, {"]]>", ""},
 }
@@ -262,9 +259,8 @@ func (p *lenient) word(stops string) (word string, moved bool) {
 	return word, end > 0
 }
 
-// quoted reads a string. Control characters are kept as spaces or line ends,
-// and a quote ends the string only where the text after it goes on as JSON
-// would: publishers forget to escape quotes in descriptions.
+// quoted reads a string. Control characters are kept as spaces or line ends, and a quote ends the string only where the
+// text after it goes on as JSON would: publishers forget to escape quotes in descriptions.
 func (p *lenient) quoted() string {
 	quote := p.text[p.pos]
 	p.pos++

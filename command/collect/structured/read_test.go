@@ -49,8 +49,7 @@ func fixture(t *testing.T, name string) string {
 	return string(data)
 }
 
-// outline writes what of an observation says when and which: a line for it and
-// one for each occurrence, in local time.
+// outline writes what of an observation says when and which: a line for it and one for each occurrence, in local time.
 func outline(observations []collect.Observation) string {
 	var b strings.Builder
 	for _, o := range observations {

@@ -13,9 +13,8 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// when sets the holdings of a candidate. Repetitions that are sub-events of
-// their own say more than the dates of the whole, and those of a schedule more
-// than a mere start.
+// when sets the holdings of a candidate. Repetitions that are sub-events of their own say more than the dates of the
+// whole, and those of a schedule more than a mere start.
 func (m *mapper) when(c *candidate.Candidate, it *item, parts []*item) {
 	c.Recurring = len(parts) > 0 || it.is("EventSeries")
 	status := m.status(it)
@@ -92,13 +91,11 @@ func (m *mapper) stamp(text string) *timing.Stamp {
 	return &s
 }
 
-// ranges reads startDate, endDate and duration. Several starts pair with the
-// ends at their places.
+// ranges reads startDate, endDate and duration. Several starts pair with the ends at their places.
 func (m *mapper) ranges(it *item) []timing.Range {
 	starts, ends := it.raw("startDate"), it.raw("endDate")
 	if len(starts) == 0 {
-		// Google keeps the old date in startDate, schema.org's own text moves
-		// it when the new one isn't known.
+		// Google keeps the old date in startDate, schema.org's own text moves it when the new one isn't known.
 		starts = it.raw("previousStartDate")
 	}
 	length, _ := timing.ParseLength(it.one("duration"))
@@ -243,8 +240,7 @@ func (m *mapper) status(it *item) happening.Status {
 	return ""
 }
 
-// names gives the local names, in lower case, of a property's values out of an
-// enumeration.
+// names gives the local names, in lower case, of a property's values out of an enumeration.
 func (m *mapper) names(it *item, prop string) []string {
 	values := it.values(prop)
 	found := make([]string, 0, len(values))

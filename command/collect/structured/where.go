@@ -16,8 +16,7 @@ type whereabouts struct {
 	c *candidate.Candidate
 }
 
-// where reads the event's location, which may be several: of places the first
-// counts, and an online one goes with it.
+// where reads the event's location, which may be several: of places the first counts, and an online one goes with it.
 func (m *mapper) where(c *candidate.Candidate, it *item) {
 	c.Where.Hours = timing.Hours{}
 	w := &whereabouts{Where: &c.Where, mapper: m, c: c}
@@ -60,8 +59,7 @@ func (w *whereabouts) text(it *item, v value) {
 	}
 }
 
-// inherit takes the place of an event that names none from the event it is part
-// of, or from the place that lists it.
+// inherit takes the place of an event that names none from the event it is part of, or from the place that lists it.
 func (w *whereabouts) inherit(it *item) {
 	wholes := w.graph.things(it, "superEvent")
 	if it.around != nil && it.around.isEvent() {

@@ -12,8 +12,7 @@ const day = 24 * time.Hour
 var (
 	clockTime = regexp.MustCompile(`^(\d{1,2})(?:[:.hH](\d{2}))?(?:[:.](\d{2}))?(?:[.,]\d+)?`)
 	basicTime = regexp.MustCompile(`^(\d{2})(\d{2})(\d{2})?(?:[.,]\d+)?(?:$|\D)`)
-	// 10-30-00, and the 10-10-30-00 of a calendar plugin that writes the hour
-	// twice.
+	// 10-30-00, and the 10-10-30-00 of a calendar plugin that writes the hour twice.
 	dashTime  = regexp.MustCompile(`^(\d{1,2})-(\d{1,2})-(\d{2})(?:-(\d{2}))?(?:$|\D)`)
 	halfOfDay = regexp.MustCompile(`(?i)^\s*([ap])\.?\s?m\.?`)
 	offsetHM  = regexp.MustCompile(`^(?:GMT|UTC)?\s?([+\x{2212}-])(\d{1,2})(?::?(\d{2}))?(?::\d{2})?`)
@@ -71,8 +70,8 @@ var abbreviations = map[string]int{
 	"EST": -5, "EDT": -4, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
 }
 
-// parseOffset reads a zone as an offset in seconds east of UTC: "Z", "+02:00",
-// "-0400", "GMT+2", "CEST", "[Europe/Berlin]" is left to others.
+// parseOffset reads a zone as an offset in seconds east of UTC: "Z", "+02:00", "-0400", "GMT+2", "CEST",
+// "[Europe/Berlin]" is left to others.
 func parseOffset(text string) (seconds int, ok bool) {
 	if g := offsetHM.FindStringSubmatch(text); g != nil {
 		hours, minutes := number(g[2]), number(g[3])
@@ -90,8 +89,7 @@ func parseOffset(text string) (seconds int, ok bool) {
 	return hours * 3600, ok
 }
 
-// Length is an ISO 8601 duration. Years, months, weeks and days are calendar
-// units, Clock is the part after the T.
+// Length is an ISO 8601 duration. Years, months, weeks and days are calendar units, Clock is the part after the T.
 type Length struct {
 	Years, Months, Weeks, Days int
 	Clock                      time.Duration
@@ -101,8 +99,7 @@ var isoLength = regexp.MustCompile(`^P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D
 
 const maxLengthPart = 100_000
 
-// ParseLength reads an ISO 8601 duration such as "PT90M" or "P2W". Zero and
-// negative ones are not ok.
+// ParseLength reads an ISO 8601 duration such as "PT90M" or "P2W". Zero and negative ones are not ok.
 func ParseLength(text string) (l Length, ok bool) {
 	g := isoLength.FindStringSubmatch(strings.ToUpper(strings.TrimSpace(text)))
 	if g == nil {

@@ -9,21 +9,18 @@ import (
 	"carillon/command/collect/recurrence"
 )
 
-// Schedule is a rule of repetition, as schema.org's Schedule has it. All times
-// are wall clock.
+// Schedule is a rule of repetition, as schema.org's Schedule has it. All times are wall clock.
 type Schedule struct {
 	// Start and End are the first and the last day; either may be nil.
 	Start, End *time.Time
-	// Every is the interval. Its largest unit counts; without one the rules
-	// below imply it.
+	// Every is the interval. Its largest unit counts; without one the rules below imply it.
 	Every Length
 	// The rules that a day has to meet; empty ones are met.
 	ByDay       []Weekday
 	ByMonth     []int
 	ByMonthDay  []int // negative from the month's end
 	ByMonthWeek []int // which such weekday in the month; negative from its end
-	// Count ends the schedule after so many repetitions, excepted ones
-	// included; 0 for no limit.
+	// Count ends the schedule after so many repetitions, excepted ones included; 0 for no limit.
 	Count int
 	// Opens and Closes are times of day; Length counts where Closes is nil.
 	Opens, Closes *time.Duration
@@ -79,10 +76,9 @@ const rangeBytes = 160
 // maxYears is how far back a schedule is counted through.
 const maxYears = 50
 
-// Expand gives the repetitions. A schedule that has no end is expanded within
-// the window, one that has is expanded from its start, but never beyond the
-// window's end; if it has more than 400 repetitions only those in the window
-// remain, or the last one. Where the budget ends, so does what is given.
+// Expand gives the repetitions. A schedule that has no end is expanded within the window, one that has is expanded from
+// its start, but never beyond the window's end; if it has more than 400 repetitions only those in the window remain, or
+// the last one. Where the budget ends, so does what is given.
 func (s Schedule) Expand(b *budget.Budget, w Window) []Range {
 	rule, anchor := s.rule()
 	span := recurrence.Span{From: midnight(w.From), To: midnight(w.To).AddDate(0, 0, 1)}
@@ -170,8 +166,8 @@ func (s Schedule) rule() (recurrence.Rule, time.Time) {
 	if len(s.ByMonthWeek) > 0 {
 		r.ByDay = s.inWeeks(anchor)
 	}
-	// A year's rule means days of a month, so it needs one: all, where weeks of
-	// the month are named, else that of the start.
+	// A year's rule means days of a month, so it needs one: all, where weeks of the month are named, else that of the
+	// start.
 	if anyDay := len(r.ByDay) > 0 || len(r.ByMonthDay) > 0; r.Frequency == recurrence.Yearly && anyDay && len(r.ByMonth) == 0 {
 		r.ByMonth = []int{int(anchor.Month())}
 		if len(s.ByMonthWeek) > 0 {
@@ -204,8 +200,7 @@ func (s Schedule) frequency() (recurrence.Frequency, int) {
 	return recurrence.Daily, 1
 }
 
-// inWeeks gives the days in the weeks of the month that are named: those of
-// ByDay, else the weekday of the start.
+// inWeeks gives the days in the weeks of the month that are named: those of ByDay, else the weekday of the start.
 func (s Schedule) inWeeks(anchor time.Time) []Weekday {
 	days := s.ByDay
 	if len(days) == 0 {

@@ -26,15 +26,12 @@ const maxDays = 400
 
 // Spans gives the days of the range in loc, each a span of its own.
 //
-// A night that ends by noon is one span, and so belongs to the day it begins.
-// Where the end is later in its day than the start in its own, those are hours
-// that hold each day; else the range goes on through the nights. Hours that end
-// by six in the morning are held each night. A range of midnights, or from
-// midnight to 23:59, names whole days. An end before the start is the night's
-// end if they share the date, and ignored if not.
+// A night that ends by noon is one span, and so belongs to the day it begins. Where the end is later in its day than
+// the start in its own, those are hours that hold each day; else the range goes on through the nights. Hours that end
+// by six in the morning are held each night. A range of midnights, or from midnight to 23:59, names whole days. An end
+// before the start is the night's end if they share the date, and ignored if not.
 //
-// A range of more than 400 days is cut to the window; a day of it remains even
-// if none is inside.
+// A range of more than 400 days is cut to the window; a day of it remains even if none is inside.
 func (r Range) Spans(loc *time.Location, w Window) []Span { return r.In(loc).Spans(w) }
 
 // In works out when the range is held in loc.
@@ -65,8 +62,8 @@ func (p Period) Spans(w Window) []Span {
 	return spans
 }
 
-// period is a range in local time: so many days from the first, on each the
-// hours from open to close, counted from midnight.
+// period is a range in local time: so many days from the first, on each the hours from open to close, counted from
+// midnight.
 type period struct {
 	first  time.Time // wall clock, midnight
 	days   int
@@ -75,8 +72,8 @@ type period struct {
 	close  time.Duration // 0: no end is known
 	// through: it goes on over the nights between open and close.
 	through bool
-	// start and end as stated, for what takes one day: a wall clock can't
-	// tell the two equal hours when summer time ends.
+	// start and end as stated, for what takes one day: a wall clock can't tell the two equal hours when summer time
+	// ends.
 	start time.Time
 	end   *time.Time
 }

@@ -29,8 +29,8 @@ func zone(t *testing.T, name string) *time.Location {
 	return loc
 }
 
-// shown writes spans as "5 20:00-23:00", "6" for a whole day, "7 20:00-" for
-// one without an end; an end on a later date has its day.
+// shown writes spans as "5 20:00-23:00", "6" for a whole day, "7 20:00-" for one without an end; an end on a later date
+// has its day.
 func shown(spans []timing.Span, loc *time.Location) string {
 	var parts []string
 	for _, s := range spans {

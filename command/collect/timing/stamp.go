@@ -1,14 +1,12 @@
-// Package timing reads the dates that sources write and works out when a
-// happening takes place: its timezone, its days, its repetitions, and words for
-// all that.
+// Package timing reads the dates that sources write and works out when a happening takes place: its timezone, its days,
+// its repetitions, and words for all that.
 //
 //	text ──Parse──▶ Stamp ──┐
 //	                        ├── Range ──Spans──▶ the days, in a zone from Resolve
 //	schedule ──Expand───────┘
 //
-// Nothing here reads the clock. What has no end of its own is expanded within a
-// [Window], which moves once a month, so that the same page gives the same
-// occurrences from one collection to the next.
+// Nothing here reads the clock. What has no end of its own is expanded within a [Window], which moves once a month, so
+// that the same page gives the same occurrences from one collection to the next.
 package timing
 
 import (
@@ -34,8 +32,7 @@ type Stamp struct {
 	Offset    int
 }
 
-// In is the instant of the stamp, shown in loc, which is also where it is
-// meant unless it has an offset.
+// In is the instant of the stamp, shown in loc, which is also where it is meant unless it has an offset.
 func (s Stamp) In(loc *time.Location) time.Time {
 	if s.HasOffset {
 		return s.Wall.Add(-time.Duration(s.Offset) * time.Second).In(loc)
@@ -89,10 +86,9 @@ var (
 	bracketed   = regexp.MustCompile(`^\s*[(（]\pL+[)）]`)
 )
 
-// Parse reads a date in the spellings found in the wild: ISO 8601 in all its
-// forms and most of its abuses, RFC 1123, numbers with the day or the month
-// first, names of months in a dozen languages, Unix time. monthFirst decides "3/4/2027". A
-// month or a year alone is no date.
+// Parse reads a date in the spellings found in the wild: ISO 8601 in all its forms and most of its abuses, RFC 1123,
+// numbers with the day or the month first, names of months in a dozen languages, Unix time. monthFirst decides
+// "3/4/2027". A month or a year alone is no date.
 func Parse(text string, monthFirst bool) (Stamp, error) {
 	text = strings.Trim(strings.TrimSpace(text), `"'`)
 	if unixTime.MatchString(text) {
@@ -110,8 +106,7 @@ func Parse(text string, monthFirst bool) (Stamp, error) {
 	}
 	clock, rest, ok := parseClock(rest)
 	if !ok {
-		// "TBA", or a zone as XML Schema puts it after a mere date: the day is
-		// stated all the same.
+		// "TBA", or a zone as XML Schema puts it after a mere date: the day is stated all the same.
 		return s, nil
 	}
 	s.Wall, s.HasTime = day.Add(clock), true

@@ -10,8 +10,8 @@ const (
 	monthsAhead = 14
 )
 
-// WindowAt is the window around now: from the first day of the month before to
-// the end of a month a year ahead. It is the same for all times of a month.
+// WindowAt is the window around now: from the first day of the month before to the end of a month a year ahead. It is
+// the same for all times of a month.
 func WindowAt(now time.Time) Window {
 	y, m, _ := now.UTC().Date()
 	return Window{

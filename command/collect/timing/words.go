@@ -9,8 +9,8 @@ import (
 // listed is how many single dates are written out before they are counted.
 const listed = 3
 
-// Words describes when a happening takes place, in English: each element of
-// instances is the days of one instance, in order. Times are shown in loc.
+// Words describes when a happening takes place, in English: each element of instances is the days of one instance, in
+// order. Times are shown in loc.
 func Words(instances [][]Span, loc *time.Location) string {
 	w := words{loc}
 	switch len(instances) {
@@ -97,8 +97,7 @@ func (w words) hours(s Span) string {
 	return text
 }
 
-// dates is a range of days, with month and year said once where they are the
-// same.
+// dates is a range of days, with month and year said once where they are the same.
 func (w words) dates(from, to time.Time) string {
 	from, to = from.In(w.loc), to.In(w.loc)
 	const full = "2 Jan 2006"

@@ -12,8 +12,7 @@ import (
 type Clues struct {
 	// Stated is a zone that the source names for this very happening.
 	Stated string
-	// Place lists the zones that the place can be in, the likeliest first;
-	// PlaceSure says that the first one is right.
+	// Place lists the zones that the place can be in, the likeliest first; PlaceSure says that the first one is right.
 	Place     []string
 	PlaceSure bool
 	// Home is the zone configured for the source.
@@ -22,10 +21,9 @@ type Clues struct {
 	Start Stamp
 }
 
-// Resolve finds the zone of a happening: the stated one; else one that agrees
-// with the offset, of the place before the source's own; else the place's if
-// that is sure, else the source's. Assumed says that nothing told and UTC, or
-// the likeliest zone of an uncertain place, was taken.
+// Resolve finds the zone of a happening: the stated one; else one that agrees with the offset, of the place before the
+// source's own; else the place's if that is sure, else the source's. Assumed says that nothing told and UTC, or the
+// likeliest zone of an uncertain place, was taken.
 func Resolve(c Clues) (loc *time.Location, assumed bool) {
 	if loc := LoadZone(c.Stated); loc != nil {
 		return loc, false
