@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 
 	"carillon/eventstore/node/internal/store"
@@ -94,8 +97,9 @@ func (r *appendRequest) addEvent(event store.EventContent) {
 	case r.size > maxAppendSize, len(r.events) == maxAppendEvents:
 		r.err = appendTooLarge()
 		r.events = nil
-	case len(event.Type) == 0 || len(event.Type) > maxTypeName:
-		r.err = invalid("an event needs a type, of at most 8 KiB")
+	case len(event.Type) == 0 || len(event.Type) > maxTypeName || !utf8.Valid(event.Type):
+		// Most clients can't read what is not UTF-8: one such event would end every read of $all.
+		r.err = invalid("an event needs a type, of at most 8 KiB of UTF-8")
 	default:
 		event.Stream = r.stream
 		r.events = append(r.events, store.Propose(event))
@@ -109,8 +113,10 @@ func checkWritable(stream string) error {
 		return invalid("the stream has no name")
 	case len(stream) > maxStreamName:
 		return invalid("a stream's name has at most 8 KiB")
+	case !utf8.ValidString(stream):
+		return invalid("a stream's name is UTF-8")
 	case stream == allStream:
-		return invalid("$all can't be written to")
+		return failure(codes.PermissionDenied, "Access Denied: $all can't be written to")
 	case strings.HasPrefix(stream, "$$$$"):
 		return invalid("a metadata stream has no metadata stream")
 	}
@@ -146,6 +152,8 @@ func wrongVersionResponse(wrong *store.WrongRevisionError) *streams.AppendResp {
 	case wrong.Expected.IsNoStream():
 		detail.ExpectedRevisionOption =
 			&streams.AppendResp_WrongExpectedVersion_ExpectedNoStream{ExpectedNoStream: &shared.Empty{}}
+		detail.ExpectedRevisionOption_20_6_0 =
+			&streams.AppendResp_WrongExpectedVersion_ExpectedRevision_20_6_0{ExpectedRevision_20_6_0: math.MaxUint64}
 	default:
 		detail.ExpectedRevisionOption =
 			&streams.AppendResp_WrongExpectedVersion_ExpectedAny{ExpectedAny: &shared.Empty{}}

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// maxBatchesOpen bounds the appends of one call whose messages are still coming in.
-	maxBatchesOpen = 64
+	// maxUnfinishedBytes bounds what the appends of one call take whose messages are still coming in.
+	maxUnfinishedBytes = 64 << 20
 	// maxBatchesPending bounds the appends of one call that wait for the disk.
 	maxBatchesPending = 256
 )
@@ -35,6 +35,9 @@ type batch struct {
 	within  time.Duration
 	until   time.Time
 	request appendRequest
+
+	bytes int         // of its messages
+	timer *time.Timer // ends it while it is unfinished; nil where it has no deadline
 }
 
 // batchAppend answers any number of appends over one call. They are carried out in the order of their final messages,
@@ -47,18 +50,29 @@ func (n *Node) batchAppend(call grpc.ServerStream) error {
 	defer cancel()
 	var (
 		pending  = make(chan pendingBatch, maxBatchesPending)
-		open     = map[string]*batch{}
+		open     = newUnfinished(ctx.Done())
 		answered = make(chan struct{})
 	)
 	go func() {
 		defer close(answered)
-		for p := range pending {
-			if p.answer(n, call) != nil {
+		for {
+			var err error
+			select {
+			case p, more := <-pending:
+				if !more {
+					return
+				}
+				err = p.answer(n, call)
+			case b := <-open.expired:
+				err = call.SendMsg(b.failed(context.DeadlineExceeded))
+			}
+			if err != nil {
 				cancel() // the client is gone, and RecvMsg will say so
 			}
 		}
 	}()
 	defer func() {
+		open.stop()
 		close(pending)
 		<-answered
 	}()
@@ -86,7 +100,7 @@ func (n *Node) batchAppend(call grpc.ServerStream) error {
 }
 
 // nextBatch takes in a message, and returns the append that it completes, if it does.
-func (n *Node) nextBatch(call grpc.ServerStream, open map[string]*batch) (*batch, error) {
+func (n *Node) nextBatch(call grpc.ServerStream, open *unfinished) (*batch, error) {
 	var raw wire.Raw
 	if err := call.RecvMsg(&raw); err != nil {
 		return nil, err
@@ -96,25 +110,7 @@ func (n *Node) nextBatch(call grpc.ServerStream, open map[string]*batch) (*batch
 	if err != nil {
 		return nil, err
 	}
-	b := open[string(message.ID)]
-	if b == nil {
-		b = &batch{id: bytes.Clone(message.ID), request: appendRequest{strict: n.config.Strict}}
-		if !message.Final {
-			if len(open) >= maxBatchesOpen {
-				return nil, failure(codes.ResourceExhausted, "too many appends are open at once")
-			}
-			open[string(b.id)] = b
-		}
-	}
-	if message.HasOptions {
-		b.open(&message)
-	}
-	b.add(&message)
-	if !message.Final {
-		return nil, nil //nolint:nilnil // there is more to come
-	}
-	delete(open, string(b.id))
-	return b, nil
+	return open.take(n, &message, len(raw.Bytes()))
 }
 
 func (b *batch) open(message *wire.BatchRequest) {
@@ -220,6 +216,8 @@ func batchStatus(stream string, err error) *status.Status {
 		detail = &shared.StreamDeleted{StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte(stream)}}
 	case errors.Is(err, context.DeadlineExceeded):
 		detail = &shared.Timeout{}
+	case described.code == codes.PermissionDenied:
+		detail = &shared.AccessDenied{}
 	case described.code == codes.InvalidArgument && len(described.trailers.Get(trailerMaxAppendSize)) > 0:
 		detail = &shared.MaximumAppendSizeExceeded{MaxAppendSize: maxAppendSize}
 	case described.code == codes.InvalidArgument:

@@ -78,7 +78,7 @@ func TestBatchAppend(t *testing.T) {
 	}{
 		3: {codes.FailedPrecondition, "type.googleapis.com/event_store.client.WrongExpectedVersion"},
 		4: {codes.InvalidArgument, "type.googleapis.com/event_store.client.MaximumAppendSizeExceeded"},
-		5: {codes.InvalidArgument, "type.googleapis.com/event_store.client.BadRequest"},
+		5: {codes.PermissionDenied, "type.googleapis.com/event_store.client.AccessDenied"},
 	} {
 		failed := responses[id].GetError()
 		if codes.Code(failed.GetCode()) != want.code || len(failed.GetDetails()) != 1 || failed.GetDetails()[0].GetTypeUrl() != want.detail {

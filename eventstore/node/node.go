@@ -45,6 +45,8 @@ type Config struct {
 	MinFreeBytes uint64
 	// Strict, where set, makes the node as unkind as real servers are. It is for tests.
 	Strict *Strict
+
+	keepalive time.Duration // keepaliveEvery, but in tests
 }
 
 // Node is a running event store. Open makes one.
@@ -66,8 +68,11 @@ type Node struct {
 const (
 	maxAppendSize   = 1 << 20
 	maxRequestBytes = 16 << 20
-	// clientPings is how often clients may ask whether the connection is alive. They do every 10 s.
-	clientPings = 5 * time.Second
+	// clientPings is how often clients may ask whether the connection is alive. They do every 10 s, some every second.
+	clientPings = 500 * time.Millisecond
+	// keepaliveEvery is how long a connection may be silent before the node asks, and then waits for an answer: a client
+	// that is frozen, or gone without a word, holds its share of a persistent subscription for twice as long at most.
+	keepaliveEvery = 10 * time.Second
 	// streamWindow and connWindow let a client send a whole append without waiting for the node.
 	streamWindow  = 1 << 20
 	connWindow    = 4 << 20
@@ -90,6 +95,9 @@ func Open(config Config) (*Node, error) {
 	}
 	if config.Now == nil {
 		config.Now = time.Now
+	}
+	if config.keepalive == 0 {
+		config.keepalive = keepaliveEvery
 	}
 	opened, err := store.Open(config.storeOptions())
 	if err != nil {
@@ -149,6 +157,7 @@ func listenUnix(path string) (net.Listener, error) {
 func (n *Node) serverOptions(listener net.Listener) []grpc.ServerOption {
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(wire.NewCodec()),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: n.config.keepalive, Timeout: n.config.keepalive}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: clientPings, PermitWithoutStream: true}),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
 		grpc.InitialWindowSize(streamWindow),

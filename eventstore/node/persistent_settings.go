@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	pb "github.com/EventStore/EventStore-Client-Go/v4/protos/persistent"
 
@@ -114,6 +115,8 @@ func (c groupConfig) check() error {
 	switch {
 	case c.Stream == "" || c.Group == "":
 		return invalid("a persistent subscription needs a stream and a group name")
+	case !utf8.ValidString(c.Stream):
+		return invalid("a stream's name is UTF-8")
 	case len(c.Stream) > maxStreamName || len(c.Group) > maxStreamName:
 		return invalid("a persistent subscription's names have at most 8 KiB")
 	}

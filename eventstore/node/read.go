@@ -47,7 +47,7 @@ func (r *reading) prepare() error {
 	switch options.GetStreamOption().(type) {
 	case *streams.ReadReq_Options_Stream:
 		r.stream = string(options.GetStream().GetStreamIdentifier().GetStreamName())
-		if r.stream == "" || r.stream == allStream {
+		if r.stream == "" {
 			return invalid("the stream has no name that can be read")
 		}
 		if options.GetFilter() != nil {
@@ -144,11 +144,14 @@ func (r *reading) readStream(direction store.Direction, count uint64) error {
 		case !stream.Exists():
 			return r.call.SendMsg(streamNotFound(r.stream))
 		}
-		if err := r.page.Send(r.call); err != nil {
-			return err
+		ended := !more || direction == store.Backwards && from == 0
+		if ended {
+			if err := r.addEnds(stream); err != nil {
+				return err
+			}
 		}
-		if !more || direction == store.Backwards && from == 0 {
-			return nil
+		if err := r.page.Send(r.call); err != nil || ended {
+			return err
 		}
 		count -= sent
 		if direction == store.Forwards {
@@ -157,6 +160,23 @@ func (r *reading) readStream(direction store.Direction, count uint64) error {
 			from--
 		}
 	}
+	return nil
+}
+
+// addEnds says which revisions a stream's first and last event have, to clients that know of it.
+func (r *reading) addEnds(stream store.Stream) error {
+	if r.options.GetControlOption().GetCompatibility() == 0 {
+		return nil
+	}
+	first, err := r.node.store.FirstReadable(stream)
+	if err != nil {
+		return err
+	}
+	last := uint64(stream.Last()) // #nosec G115 -- it exists
+	if first <= last {
+		r.page.Add(func(dst []byte) []byte { return wire.AppendFirstPosition(dst, first) })
+	}
+	r.page.Add(func(dst []byte) []byte { return wire.AppendLastPosition(dst, last) })
 	return nil
 }
 

@@ -25,6 +25,7 @@ func Run(t *testing.T, client *esdb.Client) {
 	t.Helper()
 	t.Run("expected revisions", func(t *testing.T) { expectedRevisions(t, client) })
 	t.Run("idempotence", func(t *testing.T) { idempotence(t, client) })
+	t.Run("as other clients write", func(t *testing.T) { others(t, client) })
 	t.Run("metadata", func(t *testing.T) { metadata(t, client) })
 	t.Run("deletion", func(t *testing.T) { deletion(t, client) })
 	t.Run("all", func(t *testing.T) { all(t, client) })

@@ -8,7 +8,7 @@ import (
 )
 
 // checkDelete compares the expectation of a delete with the head. There is no idempotence: nothing identifies it.
-func (q *sequencing) checkDelete(r *request, h *cachedHead) error {
+func (q *sequencing) checkDelete(r *request, h, meta *cachedHead) error {
 	if err := q.refuseTombstoned(h); err != nil {
 		return err
 	}
@@ -22,7 +22,7 @@ func (q *sequencing) checkDelete(r *request, h *cachedHead) error {
 		if h.settings.softDeleted() {
 			return ErrStreamDeleted
 		}
-		ok = h.last >= 0
+		ok = h.last >= 0 || meta.last >= 0
 	case expectRevision:
 		ok = h.last >= 0 && r.expected.revision == uint64(h.last)
 	case expectUnset:
@@ -39,12 +39,15 @@ func (q *sequencing) decideDelete(r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := q.checkDelete(r, h); err != nil {
-		return err
-	}
 	meta, err := q.heads.get(MetadataStream(r.stream))
 	if err != nil {
 		return err
+	}
+	if err := q.checkDelete(r, h, meta); err != nil {
+		return err
+	}
+	if h.last < 0 && meta.last < 0 {
+		return r.wrong(h) // there is nothing to delete, whatever was expected
 	}
 	data, err := withTruncateBefore(nil, MaxRevision)
 	if err != nil {
@@ -54,7 +57,7 @@ func (q *sequencing) decideDelete(r *request) error {
 		return err
 	}
 	r.result.Revision = h.last
-	q.describe(h, parseSettings(MetadataType, data), r.result.Position)
+	q.describe(h, parseSettings(true, data), r.result.Position)
 	return nil
 }
 
@@ -63,7 +66,11 @@ func (q *sequencing) decideTombstone(r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := q.checkDelete(r, h); err != nil {
+	meta, err := q.heads.get(MetadataStream(r.stream))
+	if err != nil {
+		return err
+	}
+	if err := q.checkDelete(r, h, meta); err != nil {
 		return err
 	}
 	event := Propose(EventContent{ID: EventID(uuid.New()), Stream: r.stream, Type: []byte(TombstoneType)})
@@ -75,7 +82,7 @@ func (q *sequencing) decideTombstone(r *request) error {
 	return nil
 }
 
-// Delete hides all events of a stream; it may be written to again and then goes on with the next revision.
+// Delete hides all events of a stream, which must have some or metadata at least; it may be written to again and then goes on with the next revision.
 func (s *Store) Delete(ctx context.Context, stream string, expected Expected) (Result, error) {
 	return s.submit(ctx, &request{kind: requestDelete, stream: stream, expected: expected})
 }

@@ -1,6 +1,9 @@
 package store
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 // Expected says what a writer expects of a stream's last revision. The zero value is no expectation at all and is
 // refused, so that forgetting one can't switch the check off.
@@ -28,8 +31,14 @@ func NoStream() Expected { return Expected{kind: expectNoStream} }
 // StreamExists expects a stream with events, or at least with metadata.
 func StreamExists() Expected { return Expected{kind: expectExists} }
 
-// Revision expects the stream's last event to have this revision.
-func Revision(revision uint64) Expected { return Expected{kind: expectRevision, revision: revision} }
+// Revision expects the stream's last event to have this revision. The highest number is how some clients say that there
+// is no stream: -1 in their own notation.
+func Revision(revision uint64) Expected {
+	if revision == math.MaxUint64 {
+		return NoStream()
+	}
+	return Expected{kind: expectRevision, revision: revision}
+}
 
 // IsAny reports whether nothing is expected.
 func (e Expected) IsAny() bool { return e.kind == expectAny }

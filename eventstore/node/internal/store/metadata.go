@@ -8,13 +8,9 @@ import (
 )
 
 // applyMetadata makes the settings in a metadata event those of the stream it describes. A soft-deleted stream whose
-// new metadata has no truncation mark comes back empty, not with what was deleted.
+// new metadata truncates less than all comes back empty, not with what was deleted.
 func (q *sequencing) applyMetadata(meta *cachedHead, described string, event Proposed) error {
 	record := Record{value: event.value}
-	_, eventType, err := record.Names()
-	if err != nil {
-		return err
-	}
 	_, data, err := record.Content()
 	if err != nil {
 		return err
@@ -23,9 +19,9 @@ func (q *sequencing) applyMetadata(meta *cachedHead, described string, event Pro
 	if err != nil {
 		return err
 	}
-	settings := parseSettings(string(eventType), data)
-	if target.settings.softDeleted() && settings.TruncateBefore == 0 {
-		base := uint64(target.last + 1) // #nosec G115 -- last is at least -1
+	settings := parseSettings(record.IsJSON(), data)
+	base := uint64(target.last + 1) // #nosec G115 -- last is at least -1
+	if target.settings.softDeleted() && settings.TruncateBefore < max(base, 1) {
 		target.settings = settings
 		return q.writeMetadata(meta, target, data, base)
 	}
@@ -51,7 +47,7 @@ func (q *sequencing) writeMetadata(meta, target *cachedHead, metadata []byte, ba
 		return err
 	}
 	target.base = base
-	q.describe(target, parseSettings(MetadataType, data), position)
+	q.describe(target, parseSettings(true, data), position)
 	return nil
 }
 

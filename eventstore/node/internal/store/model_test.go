@@ -134,7 +134,7 @@ func (m *machine) add(name string, list ...*modelEvent) {
 // addMetadata appends metadata that the store writes by itself, whose id nobody knows.
 func (m *machine) addMetadata(name, data string) {
 	m.add(MetadataStream(name), &modelEvent{data: data})
-	m.stream(name).settings = parseSettings(MetadataType, []byte(data))
+	m.stream(name).settings = parseSettings(true, []byte(data))
 }
 
 func drawExpected(t *rapid.T, s *modelStream) Expected {
@@ -299,9 +299,8 @@ func (m *machine) metadata(t *rapid.T) {
 	m.tick()
 	deleted := s.softDeleted()
 	m.add(meta, event)
-	s.settings = parseSettings(MetadataType, []byte(data))
-	if deleted && s.settings.TruncateBefore == 0 {
-		base := uint64(len(s.events))
+	s.settings = parseSettings(true, []byte(data))
+	if base := uint64(len(s.events)); deleted && s.settings.TruncateBefore < max(base, 1) {
 		merged, err := withTruncateBefore([]byte(data), base)
 		if err != nil {
 			panic(err)
@@ -312,12 +311,14 @@ func (m *machine) metadata(t *rapid.T) {
 }
 
 // checkEnd says whether a delete or a tombstone must succeed, and checks that it does or doesn't.
-func (m *machine) checkEnd(t *rapid.T, name string, expected Expected, err error) bool {
+func (m *machine) checkEnd(t *rapid.T, name string, expected Expected, delete bool, err error) bool {
 	s := m.stream(name)
 	revision, exact := expected.Exact()
 	exists := s.last() >= 0 && !s.softDeleted()
-	ok := expected.IsAny() || expected.IsNoStream() && !exists || expected.IsStreamExists() && exists ||
+	described := len(m.stream(MetadataStream(name)).events) > 0
+	ok := expected.IsAny() || expected.IsNoStream() && !exists || expected.IsStreamExists() && (exists || described) ||
 		exact && s.last() >= 0 && int64(revision) == s.last()
+	ok = ok && (!delete || s.last() >= 0 || described)
 	var wrong *WrongRevisionError
 	switch {
 	case m.dead(name), expected.IsStreamExists() && s.softDeleted():
@@ -335,7 +336,7 @@ func (m *machine) delete(t *rapid.T) {
 	name := rapid.SampledFrom(modelStreams[:3]).Draw(t, "stream")
 	expected := drawExpected(t, m.stream(name))
 	_, err := m.store.Delete(context.Background(), name, expected)
-	if m.checkEnd(t, name, expected, err) {
+	if m.checkEnd(t, name, expected, true, err) {
 		m.tick()
 		m.addMetadata(name, fmt.Sprintf(`{"$tb":%d}`, uint64(MaxRevision)))
 	}
@@ -348,7 +349,7 @@ func (m *machine) tombstone(t *rapid.T) {
 	name := rapid.SampledFrom(modelStreams[:3]).Draw(t, "stream")
 	expected := drawExpected(t, m.stream(name))
 	_, err := m.store.Tombstone(context.Background(), name, expected)
-	if m.checkEnd(t, name, expected, err) {
+	if m.checkEnd(t, name, expected, false, err) {
 		m.tick()
 		m.log = append(m.log, &modelEvent{stream: name, revision: MaxRevision, created: m.created})
 		m.stream(name).tombstoned = true

@@ -153,7 +153,7 @@ func (s *Store) read(c *cursor, stream Stream, from uint64, direction Direction,
 	if !stream.exists() {
 		return nil
 	}
-	first, err := c.firstReadable(stream, s.options.Now)
+	first, err := c.FirstReadable(stream, s.options.Now)
 	if err != nil {
 		return err
 	}
@@ -168,18 +168,19 @@ func (s *Store) read(c *cursor, stream Stream, from uint64, direction Direction,
 	return c.scan(stream.id, lower, upper, direction, visit)
 }
 
-func (s *Store) firstReadable(stream Stream) (first uint64, err error) {
+// FirstReadable is the first revision of a stream that can be read; beyond its last where none can.
+func (s *Store) FirstReadable(stream Stream) (first uint64, err error) {
 	c, err := s.newCursor()
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	return c.firstReadable(stream, s.options.Now)
+	return c.FirstReadable(stream, s.options.Now)
 }
 
-// firstReadable also takes the age of events into account. Creation times never decrease within a stream, so it
+// FirstReadable also takes the age of events into account. Creation times never decrease within a stream, so it
 // halves its way to the first event young enough.
-func (c *cursor) firstReadable(stream Stream, clock func() time.Time) (uint64, error) {
+func (c *cursor) FirstReadable(stream Stream, clock func() time.Time) (uint64, error) {
 	first := stream.First()
 	maxAge := stream.settings.MaxAge
 	if maxAge == 0 || stream.last < 0 || first > uint64(stream.last) {

@@ -3,32 +3,35 @@ package store
 // recentIDs remembers where the newest events are, so that most repetitions of appends without an exact expectation are
 // recognized. It is a courtesy, lost on restart: who needs certainty gives the expected revision.
 type recentIDs struct {
-	places map[EventID]recentPlace
-	order  []EventID // circular
+	places map[recentID]uint64 // the first revision that has it
+	order  []recentID          // circular
 	next   int
 }
 
-type recentPlace struct {
-	stream   string
-	revision uint64
+// recentID is an event's id in a stream: two streams may have the same.
+type recentID struct {
+	id     EventID
+	stream string
 }
 
 // recentEvents is a few seconds of writing at full speed, and a few MB.
 const recentEvents = 32 << 10
 
 func newRecentIDs() *recentIDs {
-	return &recentIDs{places: make(map[EventID]recentPlace), order: make([]EventID, recentEvents)}
+	return &recentIDs{places: make(map[recentID]uint64), order: make([]recentID, recentEvents)}
 }
 
 // add takes in the events that a stream has got from a revision on.
 func (r *recentIDs) add(events []Proposed, stream string, base uint64) {
 	for i, event := range events {
-		if _, ok := r.places[event.id]; !ok {
-			delete(r.places, r.order[r.next])
-			r.order[r.next] = event.id
-			r.next = (r.next + 1) % len(r.order)
+		key := recentID{event.id, stream}
+		if _, ok := r.places[key]; ok {
+			continue // the first place counts
 		}
-		r.places[event.id] = recentPlace{stream, base + uint64(i)} // #nosec G115 -- not negative
+		delete(r.places, r.order[r.next])
+		r.order[r.next] = key
+		r.next = (r.next + 1) % len(r.order)
+		r.places[key] = base + uint64(i) // #nosec G115 -- not negative
 	}
 }
 
@@ -37,6 +40,6 @@ func (r *recentIDs) find(events []Proposed, stream string) (revision uint64, ok 
 	if len(events) == 0 {
 		return 0, false
 	}
-	place, ok := r.places[events[0].id]
-	return place.revision, ok && place.stream == stream
+	revision, ok = r.places[recentID{events[0].id, stream}]
+	return revision, ok
 }

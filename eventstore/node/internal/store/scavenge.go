@@ -128,7 +128,7 @@ func (s *Store) unreadableBelow(stream Stream) (uint64, error) {
 	case stream.settings.softDeleted():
 		return uint64(stream.last + 1), nil // #nosec G115 -- at least -1
 	}
-	first, err := s.firstReadable(stream)
+	first, err := s.FirstReadable(stream)
 	return min(first, uint64(stream.last+1)), err // #nosec G115 -- at least -1
 }
 

@@ -31,9 +31,33 @@ type Settings struct {
 
 func (s Settings) softDeleted() bool { return s.TruncateBefore == MaxRevision }
 
-// parseSettings reads the metadata of a stream. What it can't read means no restriction, as a client may store
-// anything there.
-func parseSettings(eventType string, data []byte) Settings {
+// parseSettings reads the metadata of a stream. Only an event that is flagged as JSON counts, whatever its type; keys
+// are as they are written; and one field that isn't what it should be voids them all.
+func parseSettings(isJSON bool, data []byte) Settings {
+	var fields map[string]json.RawMessage
+	if !isJSON || json.Unmarshal(data, &fields) != nil {
+		return Settings{}
+	}
+	var settings Settings
+	for key, to := range map[string]*uint64{
+		truncateBeforeKey: &settings.TruncateBefore, "$maxCount": &settings.MaxCount, "$maxAge": &settings.MaxAge,
+		"$cacheControl": new(uint64),
+	} {
+		raw, ok := fields[key]
+		if !ok {
+			continue
+		}
+		var number int64
+		if string(raw) == "null" || json.Unmarshal(raw, &number) != nil || number < 0 {
+			return Settings{}
+		}
+		*to = uint64(number)
+	}
+	return settings
+}
+
+// earlierSettings reads metadata as versions before did, whose stores may hold settings of that kind.
+func earlierSettings(eventType string, data []byte) Settings {
 	var fields struct {
 		TruncateBefore json.RawMessage `json:"$tb"`
 		MaxCount       json.RawMessage `json:"$maxCount"`

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Page collects encoded messages in one piece of pooled memory, so that sending them allocates next to nothing.
@@ -81,4 +82,20 @@ func (p *Page) Send(stream grpc.ServerStream) error {
 		start = end
 	}
 	return nil
+}
+
+// Fields of ReadResp that hold a stream's first and last revision.
+const (
+	fieldFirstPosition protowire.Number = 5
+	fieldLastPosition  protowire.Number = 6
+)
+
+// AppendFirstPosition appends the encoded message that says which revision a stream begins with.
+func AppendFirstPosition(dst []byte, revision uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(dst, fieldFirstPosition, protowire.VarintType), revision)
+}
+
+// AppendLastPosition appends the encoded message that says which revision a stream ends with.
+func AppendLastPosition(dst []byte, revision uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(dst, fieldLastPosition, protowire.VarintType), revision)
 }

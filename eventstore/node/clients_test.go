@@ -1,0 +1,232 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	pb "github.com/EventStore/EventStore-Client-Go/v4/protos/persistent"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"carillon/eventstore/node"
+)
+
+// Clients may leave any number of appends unfinished; one that is past its deadline is answered, and costs the others
+// nothing.
+func TestUnfinishedBatches(t *testing.T) {
+	t.Parallel()
+	s := serve(t, node.Config{})
+	call, err := streams.NewStreamsClient(rawConnection(t, s)).BatchAppend(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const many = 300
+	for i := range many {
+		options := noStream(fmt.Sprintf("s-%d", i))
+		if i == 0 {
+			options.DeadlineOption = &streams.BatchAppendReq_Options_Deadline{Deadline: durationpb.New(time.Millisecond)}
+		}
+		if err := call.Send(&streams.BatchAppendReq{
+			CorrelationId: batchID(int64(i)), Options: options, ProposedMessages: batchEvents(1, 10),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late, err := call.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if detail := late.GetError().GetDetails(); len(detail) != 1 || !detail[0].MessageIs(&shared.Timeout{}) ||
+		late.GetCorrelationId().String() != batchID(0).String() {
+		t.Errorf("the late one: %+v", late)
+	}
+	for i := range many {
+		if err := call.Send(&streams.BatchAppendReq{
+			CorrelationId: batchID(int64(i)), ProposedMessages: batchEvents(1, 10), IsFinal: true,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := call.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	answers := 0
+	for {
+		answer, err := call.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answers++; answer.GetSuccess() == nil {
+			t.Errorf("%+v", answer)
+		}
+	}
+	if answers != many-1 {
+		t.Errorf("%d answers", answers)
+	}
+	client := s.client(t)
+	if list, err := readStream(client, "s-1", esdb.ReadStreamOptions{From: esdb.Start{}}, 10); err != nil || len(list) != 2 {
+		t.Errorf("%d events, %v", len(list), err)
+	}
+	if _, err := readStream(client, "s-0", esdb.ReadStreamOptions{From: esdb.Start{}}, 10); code(err) != esdb.ErrorCodeResourceNotFound {
+		t.Errorf("the late one was written: %v", err)
+	}
+}
+
+// frozen is a connection whose peer stops reading and writing, without closing it.
+type frozen struct {
+	net.Conn
+	thaw chan struct{}
+	stop chan struct{}
+}
+
+func (f *frozen) Read(p []byte) (int, error) {
+	n, err := f.Conn.Read(p)
+	select {
+	case <-f.stop:
+		<-f.thaw
+	default:
+	}
+	return n, err
+}
+
+func (f *frozen) Write(p []byte) (int, error) {
+	select {
+	case <-f.stop:
+		<-f.thaw
+	default:
+	}
+	return f.Conn.Write(p)
+}
+
+// A consumer that is frozen gives back what it has as soon as the node knows; it does not keep its share for hours.
+func TestAFrozenConsumerIsGivenUp(t *testing.T) {
+	t.Parallel()
+	if node.KeepaliveEvery != 10*time.Second {
+		t.Errorf("a node asks every %v", node.KeepaliveEvery)
+	}
+	s := serve(t, node.WithKeepalive(node.Config{}, time.Second))
+	client := s.client(t)
+	appendTo(t, client, "s", esdb.NoStream{}, events(4)...)
+	settings := esdb.SubscriptionSettingsDefault()
+	settings.MessageTimeout = int32(time.Hour.Milliseconds())
+	if err := client.CreatePersistentSubscription(t.Context(), "s", "g", esdb.PersistentStreamSubscriptionOptions{
+		StartFrom: esdb.Start{}, Settings: &settings,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ice := &frozen{thaw: make(chan struct{}), stop: make(chan struct{})}
+	connection, err := grpc.NewClient("passthrough:///frozen", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.socket)
+			ice.Conn = conn
+			return ice, err
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		close(ice.thaw) // or closing waits for it
+		_ = connection.Close()
+	}()
+	call, err := pb.NewPersistentSubscriptionsClient(connection).Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := call.Send(&pb.ReadReq{Content: &pb.ReadReq_Options_{Options: &pb.ReadReq_Options{
+		StreamOption: &pb.ReadReq_Options_StreamIdentifier{StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte("s")}},
+		GroupName:    "g", BufferSize: 10,
+	}}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 { // the confirmation and all events
+		if _, err := call.Recv(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(ice.stop)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	other, err := client.SubscribeToPersistentSubscription(ctx, "s", "g", esdb.SubscribeToPersistentSubscriptionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	for range 4 {
+		if e := other.Recv(); e.EventAppeared == nil {
+			t.Fatalf("%+v", e.SubscriptionDropped)
+		}
+	}
+}
+
+func TestNamesThatAreNotUTF8AreRefused(t *testing.T) {
+	t.Parallel()
+	s := serve(t, node.Config{})
+	client := s.client(t)
+	if _, err := client.AppendToStream(t.Context(), "bad\xff", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, events(1)...); err == nil ||
+		!strings.Contains(err.Error(), "UTF-8") {
+		t.Errorf("as a stream's name: %v", err)
+	}
+	if list := readAll(t, client, esdb.ReadAllOptions{From: esdb.Start{}}, 10); len(list) != 0 {
+		t.Errorf("%d events", len(list))
+	}
+}
+
+// Clients that know of it are told where a stream begins and ends.
+func TestFirstAndLastPositionOfAStream(t *testing.T) {
+	t.Parallel()
+	s := serve(t, node.Config{})
+	client := s.client(t)
+	appendTo(t, client, "s", esdb.NoStream{}, events(6)...)
+	m := esdb.StreamMetadata{}
+	m.SetTruncateBefore(2)
+	if _, err := client.SetStreamMetadata(t.Context(), "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, m); err != nil {
+		t.Fatal(err)
+	}
+	for compatibility, want := range map[uint32]string{0: "", 1: "first 2 last 5 "} {
+		call, err := streams.NewStreamsClient(rawConnection(t, s)).Read(t.Context(), &streams.ReadReq{Options: &streams.ReadReq_Options{
+			StreamOption: &streams.ReadReq_Options_Stream{Stream: &streams.ReadReq_Options_StreamOptions{
+				StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte("s")},
+				RevisionOption:   &streams.ReadReq_Options_StreamOptions_Start{Start: &shared.Empty{}},
+			}},
+			CountOption:   &streams.ReadReq_Options_Count{Count: 2},
+			FilterOption:  &streams.ReadReq_Options_NoFilter{NoFilter: &shared.Empty{}},
+			UuidOption:    &streams.ReadReq_Options_UUIDOption{Content: &streams.ReadReq_Options_UUIDOption_String_{String_: &shared.Empty{}}},
+			ControlOption: &streams.ReadReq_Options_ControlOption{Compatibility: compatibility},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for {
+			message, err := call.Recv()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch content := message.GetContent().(type) {
+			case *streams.ReadResp_FirstStreamPosition:
+				said += fmt.Sprintf("first %d ", content.FirstStreamPosition)
+			case *streams.ReadResp_LastStreamPosition:
+				said += fmt.Sprintf("last %d ", content.LastStreamPosition)
+			}
+		}
+		if said != want {
+			t.Errorf("with compatibility %d: %q, want %q", compatibility, said, want)
+		}
+	}
+}
