@@ -41,6 +41,12 @@ func others(t *testing.T, client *esdb.Client) {
 			}
 		}
 	})
+	t.Run("metadata", func(t *testing.T) { metadataAsWritten(t, client) })
+	endings(t, client)
+}
+
+// endings: which streams can be deleted; and of an id, which place counts.
+func endings(t *testing.T, client *esdb.Client) {
 	t.Run("a stream that never was can't be deleted", func(t *testing.T) {
 		f := begin(t, client)
 		for _, expected := range []esdb.ExpectedRevision{esdb.Any{}, esdb.NoStream{}, esdb.StreamExists{}, esdb.Revision(0)} {
@@ -83,7 +89,6 @@ func others(t *testing.T, client *esdb.Client) {
 			}
 		}
 	})
-	t.Run("metadata", func(t *testing.T) { metadataAsWritten(t, client) })
 }
 
 // metadataAsWritten: what of a stream's metadata is heeded.

@@ -311,14 +311,14 @@ func (m *machine) metadata(t *rapid.T) {
 }
 
 // checkEnd says whether a delete or a tombstone must succeed, and checks that it does or doesn't.
-func (m *machine) checkEnd(t *rapid.T, name string, expected Expected, delete bool, err error) bool {
+func (m *machine) checkEnd(t *rapid.T, name string, expected Expected, soft bool, err error) bool {
 	s := m.stream(name)
 	revision, exact := expected.Exact()
 	exists := s.last() >= 0 && !s.softDeleted()
 	described := len(m.stream(MetadataStream(name)).events) > 0
 	ok := expected.IsAny() || expected.IsNoStream() && !exists || expected.IsStreamExists() && (exists || described) ||
 		exact && s.last() >= 0 && int64(revision) == s.last()
-	ok = ok && (!delete || s.last() >= 0 || described)
+	ok = ok && (!soft || s.last() >= 0 || described)
 	var wrong *WrongRevisionError
 	switch {
 	case m.dead(name), expected.IsStreamExists() && s.softDeleted():
