@@ -106,6 +106,9 @@ func without[R any](columns []Column[R], names []string) []Column[R] {
 	return slices.DeleteFunc(slices.Clone(columns), func(c Column[R]) bool { return slices.Contains(names, c.name) })
 }
 
+// Names lists the names of columns, as SQL does.
+func Names[R any](columns ...Column[R]) string { return list(columns, name) }
+
 func name[R any](_ int, c Column[R]) string { return c.name }
 
 // list writes something of each column, with commas between.

@@ -151,6 +151,10 @@ var insertEarlier = column.Insert("earlier_attempts", slices.Concat([]column.Col
 	column.New[[]int]("number", "integer", func(e earlierAttempt) int { return e.attempt.Number }),
 }, column.Of(func(e earlierAttempt) *delivery.Attempted { return e.attempt }, attempted...))...)
 
+// keepFollowed copies the last attempts of deliveries that get another one.
+var keepFollowed = "INSERT INTO earlier_attempts (delivery, number, " + column.Names(attempted...) + ") SELECT id, attempts, " +
+	column.Names(attempted...) + " FROM deliveries WHERE id = ANY($1)"
+
 // writeAttempts stores those that are not the last any more.
 func (f *fold) writeAttempts(batch *pgx.Batch) {
 	var (
@@ -166,12 +170,7 @@ func (f *fold) writeAttempts(batch *pgx.Batch) {
 		}
 	}
 	if len(followed) > 0 {
-		batch.Queue(`
-			INSERT INTO earlier_attempts (delivery, number, renumbered_from, trigger, response_status, response_body, error_message,
-				failure_reason, attempted_at, duration_micros)
-			SELECT id, attempts, renumbered_from, trigger, response_status, response_body, error_message,
-				failure_reason, attempted_at, duration_micros
-			FROM deliveries WHERE id = ANY($1)`, followed)
+		batch.Queue(keepFollowed, followed)
 	}
 	insertEarlier.Queue(batch, earlier)
 }

@@ -102,7 +102,7 @@ func fillCluster(ctx context.Context, dir string, run account, bin Binaries, cfg
 	}
 	// The template saves time, no more: without it the next cluster takes longer.
 	if err := saveTemplate(dir, template); err != nil {
-		cfg.Logger.Warn("postgres template not kept", "err", err)
+		cfg.Logger.Warn("postgres template not kept", "error", err)
 	}
 	return nil
 }

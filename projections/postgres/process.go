@@ -85,7 +85,7 @@ func (s *Server) run(started chan<- error) {
 		sessionErr = killSessions(context.Background(), s.home, ownerOf(s.data()))
 	}
 	if err := errors.Join(sessionErr, s.watcher.dismiss(), s.unlock()); err != nil {
-		s.cfg.Logger.Warn("postgres: cleaning up", "err", err)
+		s.cfg.Logger.Warn("postgres: cleaning up", "error", err)
 	}
 	if filepath.Dir(s.sockets) != s.home {
 		_ = os.Remove(s.sockets) // stays when a killed server left its socket in it; the next start takes it over
@@ -133,7 +133,7 @@ func (s *Server) lastSignal() syscall.Signal {
 func (s *Server) abort() {
 	for _, sig := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGKILL} {
 		if err := s.signal(sig); err != nil {
-			s.cfg.Logger.Warn("postgres: stopping", "err", err)
+			s.cfg.Logger.Warn("postgres: stopping", "error", err)
 		}
 		timer := time.NewTimer(6 * time.Second) // the server itself kills its processes after 5 s
 		select {
