@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -19,7 +20,8 @@ type serverStatus struct {
 	Projections []adminapi.Projection `json:"projections"`
 }
 
-// Run asks the server. It fails where the server is not ready or a projection has stopped.
+// Run asks the server. It fails where the server is not ready or a projection has stopped, and says then which process
+// runs each, where the server can tell.
 func (c *statusCommand) Run(ctx context.Context, t terminal) error {
 	client, err := c.client()
 	if err != nil {
@@ -33,23 +35,20 @@ func (c *statusCommand) Run(ctx context.Context, t terminal) error {
 		status.Ready, status.Problem = false, refused.Message
 	case err != nil:
 		return err
-	default:
-		if status.Projections, err = client.Projections(ctx); err != nil {
-			return err
-		}
+	}
+	if status.Projections, err = client.Projections(ctx); err != nil && status.Ready {
+		return err // of a server that is not ready, whatever it can tell is shown
 	}
 	stopped := false
 	for _, p := range status.Projections {
 		stopped = stopped || p.Stopped != ""
 	}
 	err = c.print(t.out, status, func(w io.Writer) {
-		if !status.Ready {
-			row(w, status.Problem)
-			return
+		row(w, cmp.Or(status.Problem, "ready"))
+		if len(status.Projections) > 0 {
+			row(w)
+			projectionTable(w, status.Projections)
 		}
-		row(w, "ready")
-		row(w)
-		projectionTable(w, status.Projections)
 	})
 	switch {
 	case err != nil:
