@@ -1,0 +1,174 @@
+package query_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/query"
+)
+
+// busyDay fills the tables with deliveries of one day: as many of hook that are done, one in 100 of them failed, as of
+// other that are pending, one in held of them held by a deliverer. The tables have no statistics, as those that a
+// rebuild has just made, and nothing but a list reads deliveries.
+func (d deliverySide) busyDay(t testing.TB, size, held int) {
+	t.Helper()
+	d.destination(hook, acme, "crm", midday)
+	d.destination(other, acme, "billing", midday)
+	d.Project()
+	const row = `SELECT md5('delivery ' || n || destination)::uuid, '11111111-1111-4111-8111-111111111111', destination,
+			'2026-11-21 12:00Z'::timestamptz - (n / 3) * interval '1 s', NULL, 0, 1, 1, md5('event ' || n)::uuid, '2026-11-21 12:00Z',
+			md5('feed ' || n % 2)::uuid, 'news', status, CASE WHEN status = 'failed' THEN status END,
+			CASE WHEN n % 4 = 0 THEN 'news.item.updated' ELSE 'news.item.added' END, 'https://example.org/feeds/city', 'item/' || n,
+			NULL::uuid, '{55555555-5555-4555-8555-555555555555}'::uuid[], '2026-11-21 12:00Z'::timestamptz, 1500, NULL::integer, 200, 'automatic',
+			NULL::text, NULL::text, repeat('x', 60)::bytea`
+	all := fmt.Sprintf(`(SELECT n, destination, CASE WHEN destination = '%s' THEN 'pending' WHEN n %% 100 = 0 THEN 'failed' ELSE 'succeeded' END status
+		FROM generate_series(0, %d) n, unnest('{%s,%s}'::uuid[]) destination) made`, other, size-1, hook, other)
+	for _, sql := range []string{
+		"ALTER TABLE deliveries.deliveries SET (autovacuum_enabled = false)",
+		"ALTER TABLE deliveries.due SET (autovacuum_enabled = false)",
+		"INSERT INTO deliveries.deliveries " + row + " FROM " + all,
+		fmt.Sprintf(`INSERT INTO deliveries.due SELECT md5('delivery ' || n || destination)::uuid, destination, '2026-11-21 12:00Z', '2026-11-21 12:01Z',
+			CASE WHEN n %% %d = 0 THEN 7 END FROM %s WHERE status = 'pending'`, held, all),
+		`INSERT INTO deliveries.tallies SELECT destination, ('2026-11-21 12:00Z'::timestamptz - (n / 3) * interval '1 s')::date,
+			CASE WHEN n % 4 = 0 THEN 'news.item.updated' ELSE 'news.item.added' END, md5('feed ' || n % 2)::uuid, count(*),
+			count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'), 0, 0 FROM ` + all + ` GROUP BY 1, 2, 3, 4`,
+	} {
+		if _, err := d.pool.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%v: %s", err, sql)
+		}
+	}
+}
+
+// plainPage is a page of a destination's deliveries as a statement says that knows neither days nor what is due.
+func (d deliverySide) plainPage(t *testing.T, destination uuid.UUID, condition string, offset, limit int) (ids []uuid.UUID, total int) {
+	t.Helper()
+	from := "FROM deliveries.deliveries d LEFT JOIN deliveries.due u USING (id) WHERE d.destination = $1 AND " + condition
+	err := d.pool.QueryRow(t.Context(), `SELECT coalesce(array_agg(id), '{}'), (SELECT count(*) `+from+`) FROM (SELECT d.id `+from+`
+		ORDER BY d.created_at DESC, d.id DESC OFFSET $2 LIMIT $3) page`, destination, offset, limit).Scan(&ids, &total)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids, total
+}
+
+func TestPagesOfABusyDayAreThoseOfAPlainQuery(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	const size = 6000
+	d.busyDay(t, size, 20)
+	var feed uuid.UUID
+	if err := d.pool.QueryRow(t.Context(), "SELECT md5('feed 1')::uuid").Scan(&feed); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		destination uuid.UUID
+		filter      query.DeliveryFilter
+		condition   string
+	}{
+		{hook, query.DeliveryFilter{}, "true"},
+		{hook, query.DeliveryFilter{Status: "succeeded"}, "d.status = 'succeeded'"},
+		{hook, query.DeliveryFilter{Status: "failed"}, "d.status = 'failed'"},
+		{hook, query.DeliveryFilter{Type: "news.item.updated"}, "d.type = 'news.item.updated'"},
+		{hook, query.DeliveryFilter{Feed: feed}, "d.feed_id = md5('feed 1')::uuid"},
+		{hook, query.DeliveryFilter{Since: midday.Add(-20 * time.Minute)}, "d.created_at >= '2026-11-21 11:40Z'"},
+		{other, query.DeliveryFilter{}, "true"},
+		{other, query.DeliveryFilter{Status: "pending"}, "u.worker IS NULL"},
+		{other, query.DeliveryFilter{Status: "pending", Feed: feed}, "u.worker IS NULL AND d.feed_id = md5('feed 1')::uuid"},
+		{other, query.DeliveryFilter{Status: "delivering"}, "u.worker IS NOT NULL"},
+	} {
+		for _, offset := range []int{0, 1, 49, 50, 299, 2999, 5970, size - 1, size, 10 * size} {
+			c.filter.Offset, c.filter.Limit = offset, 50
+			want, wantTotal := d.plainPage(t, c.destination, c.condition, offset, c.filter.Limit)
+			page, total, err := d.Deliveries(t.Context(), acme, c.destination, c.filter, midday)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make([]uuid.UUID, len(page))
+			for i := range page {
+				got[i] = page[i].ID
+			}
+			if total != wantTotal || !slices.Equal(got, want) {
+				t.Errorf("%+v: %d in all, want %d; page %v, want %v", c.filter, total, wantTotal, got, want)
+			}
+		}
+	}
+}
+
+// TestWhatWaitsIsFoundWithoutItsHistory counts the rows of deliveries that are read for the few that deliverers hold,
+// where the planner knows nothing of the tables.
+func TestWhatWaitsIsFoundWithoutItsHistory(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	const size, held = 20_000, 100
+	d.busyDay(t, size, size/held)
+	page, total, err := d.Deliveries(t.Context(), acme, other, query.DeliveryFilter{Status: "delivering", Limit: 50}, midday)
+	if err != nil || total != held || len(page) != 50 {
+		t.Fatalf("%d of %d (%v), want 50 of %d", len(page), total, err, held)
+	}
+	d.pool.Reset() // a session that ends has told the server what it read
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		var read, found int
+		if err := d.pool.QueryRow(ctx, `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FILTER (WHERE relname = 'deliveries'),
+			sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FILTER (WHERE relname = 'due') FROM pg_stat_user_tables WHERE schemaname = 'deliveries'`,
+		).Scan(&read, &found); err != nil {
+			t.Fatal(err)
+		}
+		if found == 0 {
+			continue
+		}
+		if read > 2*held {
+			t.Errorf("%d rows of deliveries were read for %d, of %d", read, held, 2*size)
+		}
+		return
+	}
+}
+
+// BenchmarkDeliveriesOfOneDay lists from 100,000 deliveries that a destination has got on one day, where tallies skip
+// nothing, and from another's 100,000 that are pending, 1,000 of them held: while the tables have no statistics, and
+// when they have.
+func BenchmarkDeliveriesOfOneDay(b *testing.B) {
+	d := newDeliverySide(b)
+	d.busyDay(b, 100_000, 100)
+	var feed uuid.UUID
+	if err := d.pool.QueryRow(b.Context(), "SELECT md5('feed 1')::uuid").Scan(&feed); err != nil {
+		b.Fatal(err)
+	}
+	for _, statistics := range []string{"none", "fresh"} {
+		if statistics == "fresh" {
+			if _, err := d.pool.Exec(b.Context(), "ANALYZE"); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for _, c := range []struct {
+			name        string
+			destination uuid.UUID
+			filter      query.DeliveryFilter
+		}{
+			{"all", hook, query.DeliveryFilter{Offset: 50_000}},
+			{"succeeded", hook, query.DeliveryFilter{Offset: 50_000, Status: "succeeded"}},
+			{"type", hook, query.DeliveryFilter{Offset: 50_000, Type: "news.item.added"}},
+			{"feed", hook, query.DeliveryFilter{Offset: 25_000, Feed: feed}},
+			{"since", hook, query.DeliveryFilter{Offset: 50_000, Since: midday.Add(-9 * time.Hour)}},
+			{"pending-all", other, query.DeliveryFilter{Offset: 50_000}},
+			{"pending", other, query.DeliveryFilter{Offset: 50_000, Status: "pending"}},
+			{"pending-first", other, query.DeliveryFilter{Status: "pending"}},
+			{"delivering", other, query.DeliveryFilter{Status: "delivering"}},
+		} {
+			b.Run("statistics="+statistics+"/"+c.name, func(b *testing.B) {
+				c.filter.Limit = 50
+				for b.Loop() {
+					if _, _, err := d.Deliveries(b.Context(), acme, c.destination, c.filter, midday); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
