@@ -35,8 +35,13 @@ func version() string {
 var developmentOrganization = uuid.MustParse("0d000000-0000-4000-8000-000000000001")
 
 // DevelopmentKey returns the API key of the development organization; the first call makes both.
-func (a *App) DevelopmentKey(ctx context.Context) (string, error) {
-	key, err := dev.ReadKey(a.cfg.DataDir)
+func (a *App) DevelopmentKey(ctx context.Context) (key string, err error) {
+	defer func() {
+		if err == nil {
+			a.keyless.Store(false)
+		}
+	}()
+	key, err = dev.ReadKey(a.cfg.DataDir)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
@@ -64,7 +69,6 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 	if !a.cfg.Dev || !a.cfg.Is(config.RoleAPI) {
 		return nil
 	}
-	a.keyless.Store(true)
 	key, err := a.DevelopmentKey(ctx)
 	for err != nil { // the event store may have no leader yet
 		a.log.Warn("the development key can't be made yet, trying again", "error", err)
@@ -75,7 +79,6 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 		}
 		key, err = a.DevelopmentKey(ctx)
 	}
-	a.keyless.Store(false)
 	api, admin := a.baseURL(), "http://"+hostPort(a.AdminAddr())
 	_, err = fmt.Fprintf(out, `
   Carillon is ready.

@@ -161,7 +161,7 @@ func TestWithoutItsDevelopmentKeyItIsNotReady(t *testing.T) {
 	disk := &narrow{MemFS: vfs.NewMem()}
 	disk.free.Store(1 << 40)
 	a, get := on(t, disk)
-	a.keyless.Store(true) // as Welcome does, until it has made the key
+	a.keyless.Store(true) // as Open does
 	if status, body := get("/readyz"); status != 503 || !strings.Contains(body, "development key (not made yet)") {
 		t.Errorf("without the key: %d %s", status, body)
 	}
