@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // Column is one column of what a batch writes: its name, its type, and where its value comes from in an R.
@@ -13,17 +14,28 @@ type Column[R any] struct {
 	name, sqlType string
 	expression    string // of the value, in SQL; the name alone where nothing is to be done
 	gather        func(rows []R) any
+	at            func(gathered any, i int) any // one of the values
 }
 
 // New declares a column. S is the slice that carries the values: one of this package, or one that pgx knows.
 func New[S ~[]V, R, V any](name, sqlType string, value func(R) V) Column[R] {
-	return Column[R]{name: name, sqlType: sqlType, expression: name, gather: func(rows []R) any {
-		values := make(S, len(rows))
-		for i, r := range rows {
-			values[i] = value(r)
-		}
-		return values
-	}}
+	return Column[R]{
+		name: name, sqlType: sqlType, expression: name,
+		gather: func(rows []R) any {
+			values := make(S, len(rows))
+			for i, r := range rows {
+				values[i] = value(r)
+			}
+			return values
+		},
+		at: func(gathered any, i int) any {
+			if own, ok := gathered.(pgtype.ArrayGetter); ok {
+				return own.Index(i)
+			}
+			values, _ := gathered.(S) // what gather has made
+			return values[i]
+		},
+	}
 }
 
 // As writes an expression of the values in place of the value as it is.
@@ -36,7 +48,7 @@ func (c Column[R]) As(expression string) Column[R] {
 func Of[R, P any](part func(R) P, columns ...Column[P]) []Column[R] {
 	of := make([]Column[R], len(columns))
 	for i, c := range columns {
-		of[i] = Column[R]{name: c.name, sqlType: c.sqlType, expression: c.expression, gather: func(rows []R) any {
+		of[i] = Column[R]{name: c.name, sqlType: c.sqlType, expression: c.expression, at: c.at, gather: func(rows []R) any {
 			parts := make([]P, len(rows))
 			for i, r := range rows {
 				parts[i] = part(r)

@@ -119,10 +119,17 @@ func TestDeletedFeedLeavesNothing(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	id := f.add(uuid.New(), on("Concert", day))
-	f.onItem(id, item.FeedbackGiven{FeedID: f.feed, FeedbackID: uuid.New(), Organization: org, Rating: item.Positive, Comment: "good", At: now})
+	given := item.FeedbackGiven{FeedID: f.feed, FeedbackID: uuid.New(), Organization: org, Rating: item.Positive, Comment: "good", At: now}
+	f.onItem(id, given)
 	f.Project()
-	if rows := f.Dump("items.feedback"); !strings.Contains(rows, `"rating": "positive"`) {
-		t.Errorf("feedback: %s", rows)
+	rows := f.Dump("items.feedback")
+	for _, field := range []string{
+		`"id": "` + given.FeedbackID.String(), `"item_id": "` + id.String(), `"feed_id": "` + f.feed.String(), `"organization": "` + org.String(),
+		`"rating": "positive"`, `"comment": "good"`, `"given_at": "2026-11-21T12:00:00`,
+	} {
+		if !strings.Contains(rows, field) {
+			t.Errorf("feedback: %s, want %s", rows, field)
+		}
 	}
 	f.onFeed(f.feed, feed.Deleted{At: now})
 	f.Project()

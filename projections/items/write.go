@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -19,33 +19,86 @@ import (
 const touchFeeds = `INSERT INTO feeds (feed_id, version) SELECT id, pg_current_xact_id()::text::bigint FROM unnest($1::uuid[]) AS id
 	ON CONFLICT (feed_id) DO UPDATE SET version = excluded.version`
 
-// rows are what is to be copied into one table.
-type rows struct {
-	table   string
-	columns []string
-	values  [][]any
-}
-
-func (r *rows) add(values ...any) { r.values = append(r.values, values) }
-
 // output is what a work comes to: rows that go, then rows that come. A row that changes does both.
 type output struct {
-	shown, items, legacy, occurrences rows
+	shown       []shownRow
+	items       []rendered
+	occurrences []occurrence
 
-	shownHappenings, shownSources column.UUIDs // views that go
-	gone                          column.UUIDs // items that go
-	touched                       map[uuid.UUID]struct{}
+	hidden  []*view      // views that go
+	gone    column.UUIDs // items that go
+	touched map[uuid.UUID]struct{}
 }
+
+// shownRow is a view as it is stored.
+type shownRow struct {
+	*view
+	details, block []byte
+}
+
+// rendered is an item as it is stored.
+type rendered struct {
+	*row
+	source                 uuid.UUID
+	current, legacy, block []byte
+	packed                 []byte // its occurrences
+}
+
+// occurrence is one of an item's.
+type occurrence struct {
+	*row
+	when
+	number   int
+	previous pgtype.Timestamptz
+}
+
+// The columns of all tables that items are read from.
+var (
+	viewKey = []column.Column[*view]{
+		column.New[column.UUIDs]("happening_id", "uuid", func(v *view) uuid.UUID { return v.happening }),
+		column.New[column.UUIDs]("source_id", "uuid", func(v *view) uuid.UUID { return v.source }),
+	}
+	deleteShown = column.SQL("DELETE FROM shown AS t USING %s WHERE t.happening_id = u.happening_id AND t.source_id = u.source_id", viewKey...)
+	copyShown   = column.Copy("shown", append(column.Of(func(r shownRow) *view { return r.view }, viewKey...),
+		column.New[[][]byte]("details", "bytea", func(r shownRow) []byte { return r.details }),
+		column.New[[][]byte]("source", "bytea", func(r shownRow) []byte { return r.block }),
+		column.New[[]*time.Time]("published_at", "timestamptz", func(r shownRow) *time.Time { return r.publishedAt }),
+		column.New[[]bool]("stale", "boolean", func(r shownRow) bool { return r.stale }),
+		column.New[[]int64]("changed", "bigint", func(r shownRow) int64 { return r.changed }))...)
+	copyItems = column.Copy("items",
+		column.New[column.UUIDs]("id", "uuid", func(r rendered) uuid.UUID { return r.id }),
+		column.New[column.UUIDs]("feed_id", "uuid", func(r rendered) uuid.UUID { return r.feed }),
+		column.New[column.UUIDs]("happening_id", "uuid", func(r rendered) uuid.UUID { return r.happening }),
+		column.New[column.UUIDs]("source_id", "uuid", func(r rendered) uuid.UUID { return r.source }),
+		column.New[[]time.Time]("added_at", "timestamptz", func(r rendered) time.Time { return r.addedAt }),
+		column.New[[][]byte]("current", "bytea", func(r rendered) []byte { return r.current }),
+		column.New[[][]byte]("source", "bytea", func(r rendered) []byte { return r.block }),
+		column.New[[][]byte]("occurrences", "bytea", func(r rendered) []byte { return r.packed }))
+	copyLegacy = column.Copy("legacy",
+		column.New[column.UUIDs]("item_id", "uuid", func(r rendered) uuid.UUID { return r.id }),
+		column.New[column.UUIDs]("feed_id", "uuid", func(r rendered) uuid.UUID { return r.feed }),
+		column.New[[][]byte]("body", "bytea", func(r rendered) []byte { return r.legacy }))
+	copyOccurrences = column.Copy("occurrences",
+		column.New[column.UUIDs]("item_id", "uuid", func(o occurrence) uuid.UUID { return o.row.id }),
+		column.New[[]int]("number", "integer", func(o occurrence) int { return o.number }),
+		column.New[column.UUIDs]("feed_id", "uuid", func(o occurrence) uuid.UUID { return o.feed }),
+		column.New[[]time.Time]("starts_at", "timestamptz", func(o occurrence) time.Time { return o.start }),
+		column.New[[]pgtype.Timestamptz]("previous", "timestamptz", func(o occurrence) pgtype.Timestamptz { return o.previous }),
+		column.New[[]string]("instance_status", "text", func(o occurrence) string { return string(cmp.Or(o.instanceStatus, happening.Scheduled)) }),
+		column.New[[]time.Time]("instance_ends", "timestamptz", func(o occurrence) time.Time { return o.instanceEnds }))
+	insertFeedback = column.Insert("feedback",
+		column.New[column.UUIDs]("id", "uuid", func(f feedback) uuid.UUID { return f.given.FeedbackID }),
+		column.New[column.UUIDs]("item_id", "uuid", func(f feedback) uuid.UUID { return f.item }),
+		column.New[column.UUIDs]("feed_id", "uuid", func(f feedback) uuid.UUID { return f.given.FeedID }),
+		column.New[column.UUIDs]("organization", "uuid", func(f feedback) uuid.UUID { return f.given.Organization }),
+		column.New[[]string]("rating", "text", func(f feedback) string { return f.given.Rating }),
+		column.New[[]string]("comment", "text", func(f feedback) string { return f.given.Comment }),
+		column.New[[]time.Time]("given_at", "timestamptz", func(f feedback) time.Time { return f.given.At }))
+)
 
 // write renders the dirty items and writes everything that changed.
 func (w *work) write(ctx context.Context, tx pgx.Tx) error {
-	o := output{
-		shown:       rows{table: "shown", columns: []string{"happening_id", "source_id", "details", "source", "published_at", "stale", "changed"}},
-		items:       rows{table: "items", columns: []string{"id", "feed_id", "happening_id", "source_id", "added_at", "current", "source", "occurrences"}},
-		legacy:      rows{table: "legacy", columns: []string{"item_id", "feed_id", "body"}},
-		occurrences: rows{table: "occurrences", columns: []string{"item_id", "number", "feed_id", "starts_at", "previous", "instance_status", "instance_ends"}},
-		touched:     map[uuid.UUID]struct{}{},
-	}
+	o := output{touched: map[uuid.UUID]struct{}{}}
 	if err := w.writeViews(&o); err != nil {
 		return err
 	}
@@ -59,33 +112,28 @@ func (w *work) write(ctx context.Context, tx pgx.Tx) error {
 	if err := w.clear(ctx, tx, &o); err != nil {
 		return err
 	}
-	for _, r := range []*rows{&o.shown, &o.items, &o.legacy, &o.occurrences} {
-		if len(r.values) == 0 {
-			continue
-		}
-		if _, err := tx.CopyFrom(ctx, pgx.Identifier{r.table}, r.columns, pgx.CopyFromRows(r.values)); err != nil {
-			return fmt.Errorf("copy %s: %w", r.table, err)
-		}
+	if err := copyShown.Run(ctx, tx, o.shown); err != nil {
+		return err
 	}
-	return nil
+	if err := copyItems.Run(ctx, tx, o.items); err != nil {
+		return err
+	}
+	if err := copyLegacy.Run(ctx, tx, o.items); err != nil {
+		return err
+	}
+	return copyOccurrences.Run(ctx, tx, o.occurrences)
 }
 
 // clear makes room for what comes, in one round trip with all that is small.
 func (w *work) clear(ctx context.Context, tx pgx.Tx, o *output) error {
 	batch := &pgx.Batch{}
-	if len(o.shownHappenings) > 0 {
-		batch.Queue(`DELETE FROM shown s USING unnest($1::uuid[], $2::uuid[]) AS gone (happening_id, source_id)
-			WHERE s.happening_id = gone.happening_id AND s.source_id = gone.source_id`, o.shownHappenings, o.shownSources)
-	}
+	deleteShown.Queue(batch, o.hidden)
 	if len(o.gone) > 0 {
 		batch.Queue("DELETE FROM items WHERE id = ANY($1)", o.gone)
 		batch.Queue("DELETE FROM legacy WHERE item_id = ANY($1)", o.gone)
 		batch.Queue("DELETE FROM occurrences WHERE item_id = ANY($1)", o.gone)
 	}
-	for _, f := range w.feedback {
-		batch.Queue("INSERT INTO feedback (id, item_id, feed_id, organization, rating, comment, given_at) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-			f.given.FeedbackID, f.item, f.given.FeedID, f.given.Organization, f.given.Rating, f.given.Comment, f.given.At)
-	}
+	insertFeedback.Queue(batch, w.feedback)
 	if len(o.touched) > 0 {
 		batch.Queue(touchFeeds, keys(o.touched))
 	}
@@ -99,9 +147,6 @@ func keys(set map[uuid.UUID]struct{}) column.UUIDs {
 	}
 	return list
 }
-
-// asBinary keeps an id out of pgx's way by text.
-func asBinary(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 
 func (w *work) writeViews(o *output) error {
 	for _, views := range w.views {
@@ -118,9 +163,9 @@ func (w *work) writeViews(o *output) error {
 				return err
 			}
 			if v.stored {
-				o.shownHappenings, o.shownSources = append(o.shownHappenings, v.happening), append(o.shownSources, v.source)
+				o.hidden = append(o.hidden, v)
 			}
-			o.shown.add(asBinary(v.happening), asBinary(v.source), details, block, v.publishedAt, v.stale, v.changed)
+			o.shown = append(o.shown, shownRow{v, details, block})
 		}
 	}
 	return nil
@@ -159,14 +204,12 @@ func (o *output) render(r *row, v *view) error {
 	if err != nil {
 		return err
 	}
-	id, feed, all := asBinary(r.id), asBinary(r.feed), occurrencesOf(v.details)
-	o.items.add(id, feed, asBinary(r.happening), asBinary(v.source), r.addedAt, current, block, pack(all))
-	o.legacy.add(id, feed, legacy)
+	all := occurrencesOf(v.details)
+	o.items = append(o.items, rendered{row: r, source: v.source, current: current, legacy: legacy, block: block, packed: pack(all)})
 	previous := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
-	for i, occurrence := range all {
-		start := pgtype.Timestamptz{Valid: true, Time: occurrence.start}
-		o.occurrences.add(id, i, feed, start, previous, string(cmp.Or(occurrence.instanceStatus, happening.Scheduled)), occurrence.instanceEnds)
-		previous = start
+	for i, w := range all {
+		o.occurrences = append(o.occurrences, occurrence{row: r, when: w, number: i, previous: previous})
+		previous = pgtype.Timestamptz{Valid: true, Time: w.start}
 	}
 	return nil
 }
