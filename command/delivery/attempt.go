@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
 	"carillon/command"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
@@ -184,7 +185,7 @@ type openedTargets struct {
 }
 
 type openedTarget struct {
-	of      *Target
+	of      *destination.Target
 	until   time.Time // the next expiry among the secrets
 	headers map[string]string
 	secrets []webhook.Secret
@@ -203,7 +204,7 @@ func (o *openedTargets) forget(id uuid.UUID) {
 }
 
 // open decrypts the headers and the secrets that are active at a time.
-func (o *openedTargets) open(ctx context.Context, t *Target, now time.Time) (openedTarget, error) {
+func (o *openedTargets) open(ctx context.Context, t *destination.Target, now time.Time) (openedTarget, error) {
 	o.mu.Lock()
 	found, ok := o.known[t.ID]
 	o.mu.Unlock()

@@ -13,12 +13,13 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
 	"carillon/aggregates/publication"
 )
 
 var sent = Job{
 	ID:     uuid.UUID{5},
-	Target: &Target{ID: uuid.UUID{3}, URL: "https://example.org/hook?key=topsecret"},
+	Target: &destination.Target{ID: uuid.UUID{3}, URL: "https://example.org/hook?key=topsecret"},
 	Body:   &Body{Event: uuid.UUID{2}, Published: publication.Published{Type: "news.item.added", Data: []byte(`{"private":"topsecret"}`)}},
 }
 

@@ -126,7 +126,7 @@ func (d *Deliverer) Wake() {
 }
 
 // Reserve implements Handoff.
-func (d *Deliverer) Reserve(target *Target) (worker int32, until time.Time, ok bool) {
+func (d *Deliverer) Reserve(target *destination.Target) (worker int32, until time.Time, ok bool) {
 	d.init()
 	worker, known := d.Queue.Worker()
 	if !known || !d.works() || !d.lanes.reserve(target.ID) {
@@ -152,7 +152,7 @@ func (d *Deliverer) Expect() {
 }
 
 // Cancel implements Handoff.
-func (d *Deliverer) Cancel(target *Target) { d.lanes.cancel(target.ID) }
+func (d *Deliverer) Cancel(target *destination.Target) { d.lanes.cancel(target.ID) }
 
 // Load counts what waits in memory and what is under way.
 func (d *Deliverer) Load() (queued, running int) {
@@ -322,7 +322,7 @@ func (d *Deliverer) watch(ctx context.Context) {
 // queue where that is disabled.
 func (d *Deliverer) afterChange(ctx context.Context, recorded *eventstore.Recorded, event destination.Event) {
 	id, enabled := recorded.StreamID(), false
-	after := func(t *Target) *Target { return t.after(id, recorded.Revision, event) }
+	after := func(t *destination.Target) *destination.Target { return t.After(id, recorded.Revision, event) }
 	switch event.(type) {
 	case destination.Deleted:
 		after = nil

@@ -41,11 +41,11 @@ var _ eventstore.ProcessManager = (*Dispatcher)(nil)
 type Handoff interface {
 	// Reserve asks for room for a delivery to a destination. The worker holds it until a time; ok is false when there
 	// is no room, and the delivery will be claimed from the read model.
-	Reserve(target *Target) (worker int32, until time.Time, ok bool)
+	Reserve(target *destination.Target) (worker int32, until time.Time, ok bool)
 	// Submit hands over a reserved delivery once it is recorded.
 	Submit(job Job)
 	// Cancel gives back a reservation.
-	Cancel(target *Target)
+	Cancel(target *destination.Target)
 	// Expect says that a delivery was recorded that is to be claimed from the read model.
 	Expect()
 }
@@ -108,7 +108,7 @@ type fanOut struct {
 	id        uuid.UUID
 	published publication.Published
 	scheduled []dispatch.Scheduled
-	targets   []*Target // of the scheduled ones
+	targets   []*destination.Target // of the scheduled ones
 	at        time.Time
 }
 
@@ -118,7 +118,7 @@ func (d *Dispatcher) plan(recorded *eventstore.Recorded, id uuid.UUID, p publica
 	if len(scheduled) == 0 {
 		return nil
 	}
-	f := &fanOut{cause: recorded, id: id, published: p, scheduled: scheduled, targets: make([]*Target, len(scheduled)), at: at}
+	f := &fanOut{cause: recorded, id: id, published: p, scheduled: scheduled, targets: make([]*destination.Target, len(scheduled)), at: at}
 	fresh := d.handoff != nil && !d.Replayed(recorded)
 	for i := range scheduled {
 		f.targets[i] = d.routes.Target(scheduled[i].Destination)

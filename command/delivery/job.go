@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
 	"carillon/aggregates/publication"
 	"carillon/command/webhook"
 	"carillon/eventstore"
@@ -17,7 +18,7 @@ import (
 // Job is one delivery that is to be sent now.
 type Job struct {
 	ID          uuid.UUID
-	Target      *Target
+	Target      *destination.Target
 	Body        *Body
 	Attempts    int                                // made so far
 	Known       *eventstore.Loaded[delivery.State] // as the read model knows it, if it does; an old one only costs a read

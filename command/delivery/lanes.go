@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"carillon/aggregates/destination"
 )
 
 // Limits bounds the work of one deliverer.
@@ -198,14 +200,14 @@ func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
 
 // change gives what waits for a destination another target, and drops what then may not be sent any more. Where after is
 // nil the destination was deleted: all is dropped, and what is under way is cancelled. It returns what was dropped.
-func (ls *lanes) change(destination uuid.UUID, after func(*Target) *Target) (dropped []Job) {
+func (ls *lanes) change(id uuid.UUID, after func(*destination.Target) *destination.Target) (dropped []Job) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.lanes[destination]
+	l := ls.lanes[id]
 	if l == nil {
 		return nil
 	}
-	targets := map[*Target]*Target{} // few: those of deliveries that were made at the same time are one
+	targets := map[*destination.Target]*destination.Target{} // few: those of deliveries that were made at the same time are one
 	kept := make([]*Job, 0, len(l.queue))
 	for _, job := range l.queue {
 		if _, made := targets[job.Target]; !made && after != nil {

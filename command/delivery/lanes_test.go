@@ -7,12 +7,14 @@ import (
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
+
+	"carillon/aggregates/destination"
 )
 
 var tight = Limits{InFlight: 8, PerDestination: 3, PerSlow: 1, Queued: 5, SlowAfter: time.Second}
 
-func job(organization, destination byte) Job {
-	return Job{ID: uuid.New(), Target: &Target{ID: uuid.UUID{destination}, Organization: uuid.UUID{organization}}}
+func job(organization, to byte) Job {
+	return Job{ID: uuid.New(), Target: &destination.Target{ID: uuid.UUID{to}, Organization: uuid.UUID{organization}}}
 }
 
 func nothing() {}
@@ -143,18 +145,18 @@ func TestADeliveryThatIsClaimedTwiceRunsOnce(t *testing.T) {
 func TestWhatWaitsFollowsItsDestination(t *testing.T) {
 	t.Parallel()
 	ls := newLanes(tight)
-	enabled := &Target{ID: uuid.UUID{1}, Organization: uuid.UUID{1}, Enabled: true, URL: "https://example.org/old"}
+	enabled := &destination.Target{ID: uuid.UUID{1}, Organization: uuid.UUID{1}, Enabled: true, URL: "https://example.org/old"}
 	replay := Job{ID: uuid.New(), Target: enabled, Replay: uuid.New()}
 	ls.add(Job{ID: uuid.New(), Target: enabled}, false)
 	ls.add(replay, false)
 	moved := *enabled
 	moved.URL = "https://example.org/new"
-	if dropped := ls.change(uuid.UUID{1}, func(*Target) *Target { return &moved }); len(dropped) != 0 {
+	if dropped := ls.change(uuid.UUID{1}, func(*destination.Target) *destination.Target { return &moved }); len(dropped) != 0 {
 		t.Errorf("%d dropped by a change of the address", len(dropped))
 	}
 	disabled := moved
 	disabled.Enabled = false
-	if dropped := ls.change(uuid.UUID{1}, func(*Target) *Target { return &disabled }); len(dropped) != 1 || dropped[0].Replay != uuid.Nil {
+	if dropped := ls.change(uuid.UUID{1}, func(*destination.Target) *destination.Target { return &disabled }); len(dropped) != 1 || dropped[0].Replay != uuid.Nil {
 		t.Errorf("disabled: dropped %+v, want the one that is no replay", dropped)
 	}
 	started := take(ls)
@@ -230,7 +232,7 @@ func TestLanesKeepTheirPromises(t *testing.T) {
 					break
 				}
 			case 3:
-				disabled := func(*Target) *Target { return &Target{} }
+				disabled := func(*destination.Target) *destination.Target { return &destination.Target{} }
 				for _, dropped := range ls.change(uuid.UUID{byte(rapid.IntRange(1, 3).Draw(t, "of")), byte(rapid.IntRange(1, 3).Draw(t, "drop"))}, disabled) {
 					delete(waiting, dropped.ID)
 				}

@@ -23,7 +23,7 @@ import (
 // crash comes to the same result. It is not safe for concurrent use.
 type Routes struct {
 	feeds   *eventstore.SavedTable[uuid.UUID, feedRoute]
-	targets *eventstore.SavedTable[uuid.UUID, Target]
+	targets *eventstore.SavedTable[uuid.UUID, destination.Target]
 	subs    *eventstore.SavedTable[uuid.UUID, subRoute]
 	windows *eventstore.SavedTable[windowKey, window]
 	byOrg   map[uuid.UUID]map[uuid.UUID]*subRoute // active ones
@@ -59,7 +59,7 @@ type window struct {
 func NewRoutes(state *eventstore.ProcessState) *Routes {
 	r := &Routes{
 		feeds:   eventstore.NewSavedTable[uuid.UUID, feedRoute](state, "feed", uuid.Parse),
-		targets: eventstore.NewSavedTable[uuid.UUID, Target](state, "target", uuid.Parse),
+		targets: eventstore.NewSavedTable[uuid.UUID, destination.Target](state, "target", uuid.Parse),
 		subs:    eventstore.NewSavedTable[uuid.UUID, subRoute](state, "subscription", uuid.Parse),
 		windows: eventstore.NewSavedTable[windowKey, window](state, "window", parseWindowKey),
 		byOrg:   map[uuid.UUID]map[uuid.UUID]*subRoute{},
@@ -83,7 +83,7 @@ func (r *Routes) Apply(recorded *eventstore.Recorded) error {
 		if err != nil {
 			return err
 		}
-		r.targets.Set(id, r.targets.Get(id).after(id, recorded.Revision, event))
+		r.targets.Set(id, r.targets.Get(id).After(id, recorded.Revision, event))
 	case subscription.Aggregate.Category:
 		event, err := subscription.Events.Decode(recorded)
 		if err != nil {
@@ -157,7 +157,7 @@ func (r *Routes) index(id uuid.UUID, before, after *subRoute) {
 }
 
 // Target returns a destination that exists, or nil.
-func (r *Routes) Target(id uuid.UUID) *Target { return r.targets.Get(id) }
+func (r *Routes) Target(id uuid.UUID) *destination.Target { return r.targets.Get(id) }
 
 // Visible lists the organizations that can see an event: the owner of its feed and those it is shared with; where it
 // has no feed, its own organization.

@@ -179,22 +179,6 @@ func TestDebounceKeepsTheNewestUntilTheWindowCloses(t *testing.T) {
 	}
 }
 
-func TestSecretsOfATarget(t *testing.T) {
-	t.Parallel()
-	h := town(t)
-	next := uuid.New()
-	minted := h.routes.Target(hook).Secrets[0].ID
-	h.destination(hook, destination.SecretRotated{SecretID: next, Expiring: []uuid.UUID{minted}, ExpiresAt: noon.Add(24 * time.Hour), At: noon})
-	got := h.routes.Target(hook).Secrets
-	if len(got) != 2 || !got[0].ExpiresAt.Equal(noon.Add(24*time.Hour)) || !got[1].ExpiresAt.IsZero() {
-		t.Fatalf("in the overlap: %+v", got)
-	}
-	h.destination(hook, destination.SecretExpired{SecretID: minted, At: noon.Add(time.Hour)})
-	if expired := h.routes.Target(hook).Secrets[0]; !expired.ExpiresAt.Equal(noon.Add(time.Hour)) {
-		t.Errorf("expired at %s", expired.ExpiresAt)
-	}
-}
-
 // At whatever moment the routes are saved and restored, what follows is dispatched as if they had not been.
 func TestSavedRoutesDispatchTheSame(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
 	"carillon/aggregates/publication"
 	"carillon/command/catalog"
 	"carillon/command/webhook"
@@ -31,7 +32,7 @@ type Tested struct {
 }
 
 // Send sends one delivery.test event now.
-func (t Tester) Send(ctx context.Context, target *Target) (Tested, error) {
+func (t Tester) Send(ctx context.Context, target *destination.Target) (Tested, error) {
 	now := t.Now()
 	tested := Tested{WebhookID: uuid.New(), EventID: uuid.New(), Time: now.UTC().Truncate(time.Millisecond)}
 	opened, err := newOpenedTargets(t.Vault).open(ctx, target, now)

@@ -9,16 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"carillon/aggregates/destination"
 	"carillon/aggregates/publication"
 	"carillon/eventstore"
 	"carillon/projections/column"
 )
 
 // Claimed is a delivery that a worker holds, with all that an attempt needs. Deliveries of one destination share their
-// Endpoint, deliveries of one event their Event.
+// Target, deliveries of one event their Event.
 type Claimed struct {
 	ID          uuid.UUID
-	Endpoint    *Endpoint
+	Target      *destination.Target // its secrets: those that are active, newest first
 	Event       *Event
 	Attempts    int                 // made so far
 	Automatic   int                 // of those, by the retry schedule
@@ -26,23 +27,6 @@ type Claimed struct {
 	Replay      uuid.UUID           // the replay to make; zero: an automatic attempt
 	DueAt       time.Time
 	LeasedUntil time.Time
-}
-
-// Endpoint is a destination as an attempt needs it.
-type Endpoint struct {
-	ID           uuid.UUID
-	Revision     eventstore.Revision // of the destination's stream
-	Organization uuid.UUID
-	URL          string
-	Headers      []byte           // sealed; nil: none
-	Secrets      []EndpointSecret // active ones, newest first
-}
-
-// EndpointSecret is a secret that signs until it expires.
-type EndpointSecret struct {
-	ID        uuid.UUID
-	Sealed    []byte
-	ExpiresAt time.Time // zero: never
 }
 
 // Event is a published event with its id.
@@ -53,21 +37,21 @@ type Event struct {
 
 // wanted are the destinations and events of claimed deliveries, each read once.
 type wanted struct {
-	endpoints map[uuid.UUID]*Endpoint
-	events    map[uuid.UUID]*Event
+	targets map[uuid.UUID]*destination.Target
+	events  map[uuid.UUID]*Event
 }
 
 func (w *wanted) scan(row pgx.CollectableRow) (Claimed, error) {
 	var (
-		c                  Claimed
-		destination, event uuid.UUID
+		c             Claimed
+		target, event uuid.UUID
 	)
-	err := row.Scan(column.UUID(&c.ID), column.UUID(&destination), &c.DueAt, &c.LeasedUntil, column.UUID(&c.Replay), column.UUID(&event),
+	err := row.Scan(column.UUID(&c.ID), column.UUID(&target), &c.DueAt, &c.LeasedUntil, column.UUID(&c.Replay), column.UUID(&event),
 		&c.Attempts, &c.Automatic, &c.Revision)
 	if err != nil {
 		return c, err
 	}
-	c.Endpoint, c.Event = share(w.endpoints, destination), share(w.events, event)
+	c.Target, c.Event = share(w.targets, target), share(w.events, event)
 	return c, nil
 }
 
@@ -81,29 +65,31 @@ func share[T any](all map[uuid.UUID]*T, id uuid.UUID) *T {
 // load fills them in. Those that aren't found keep a zero id.
 func (w *wanted) load(ctx context.Context, pool *pgxpool.Pool, now time.Time) error {
 	var batch pgx.Batch
-	destinations, events := keys(w.endpoints), keys(w.events)
-	batch.Queue("SELECT id, revision, organization, url, headers FROM destinations.destinations WHERE id = ANY($1)", destinations).
+	targets, events := keys(w.targets), keys(w.events)
+	batch.Queue(`SELECT id, revision, organization, status = 'enabled', url, headers, debounce_window_seconds
+		FROM destinations.destinations WHERE id = ANY($1)`, targets).
 		Query(func(rows pgx.Rows) error {
-			var e Endpoint
-			_, err := pgx.ForEachRow(rows, []any{&e.ID, &e.Revision, &e.Organization, &e.URL, &e.Headers}, func() error {
-				*w.endpoints[e.ID] = e
-				e = Endpoint{}
+			var t destination.Target
+			into := []any{&t.ID, &t.Revision, &t.Organization, &t.Enabled, &t.URL, &t.Headers, &t.DebounceSeconds}
+			_, err := pgx.ForEachRow(rows, into, func() error {
+				*w.targets[t.ID] = t
+				t = destination.Target{}
 				return nil
 			})
 			return err
 		})
 	batch.Queue(`SELECT destination, id, sealed, expires_at FROM destinations.secrets
 		WHERE destination = ANY($1) AND (expires_at IS NULL OR expires_at > $2)
-		ORDER BY destination, revision DESC`, destinations, now).
+		ORDER BY destination, revision DESC`, targets, now).
 		Query(func(rows pgx.Rows) error {
 			var (
-				destination uuid.UUID
-				s           EndpointSecret
+				target uuid.UUID
+				s      destination.SealedSecret
 			)
-			_, err := pgx.ForEachRow(rows, []any{&destination, &s.ID, &s.Sealed, column.Time(&s.ExpiresAt)}, func() error {
-				e := w.endpoints[destination]
-				e.Secrets = append(e.Secrets, s)
-				s = EndpointSecret{}
+			_, err := pgx.ForEachRow(rows, []any{&target, &s.ID, &s.Sealed, column.Time(&s.ExpiresAt)}, func() error {
+				t := w.targets[target]
+				t.Secrets = append(t.Secrets, s)
+				s = destination.SealedSecret{}
 				return nil
 			})
 			return err

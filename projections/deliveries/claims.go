@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"carillon/aggregates/destination"
 	"carillon/projections/column"
 )
 
@@ -32,7 +33,7 @@ func Claim(ctx context.Context, pool *pgxpool.Pool, worker int32, saturated []uu
 	full := append(column.UUIDs{}, saturated...) // never NULL, which would match nothing
 	var (
 		claimed []Claimed
-		wants   = wanted{endpoints: map[uuid.UUID]*Endpoint{}, events: map[uuid.UUID]*Event{}}
+		wants   = wanted{targets: map[uuid.UUID]*destination.Target{}, events: map[uuid.UUID]*Event{}}
 		batch   pgx.Batch
 	)
 	collect := func(rows pgx.Rows) error {
@@ -72,7 +73,7 @@ func Claim(ctx context.Context, pool *pgxpool.Pool, worker int32, saturated []uu
 func split(claimed []Claimed) (complete, early []Claimed) {
 	complete = make([]Claimed, 0, len(claimed))
 	for _, c := range claimed {
-		if c.Endpoint.ID == uuid.Nil || c.Event.ID == uuid.Nil {
+		if c.Target.ID == uuid.Nil || c.Event.ID == uuid.Nil {
 			early = append(early, c)
 			continue
 		}

@@ -225,11 +225,11 @@ func (q *DeliveryQueue) Recover(ctx context.Context, lease time.Duration, known 
 
 // jobs makes jobs of claimed rows. Those of one destination share their target, those of one event their body.
 func (q *DeliveryQueue) jobs(claimed []deliveries.Claimed) []delivery.Job {
-	targets, bodies := map[*deliveries.Endpoint]*delivery.Target{}, map[*deliveries.Event]*delivery.Body{}
+	bodies := map[*deliveries.Event]*delivery.Body{}
 	jobs := make([]delivery.Job, len(claimed))
 	for i, c := range claimed {
 		jobs[i] = delivery.Job{
-			ID: c.ID, Target: target(targets, c.Endpoint), Body: body(bodies, c.Event), Attempts: c.Attempts,
+			ID: c.ID, Target: c.Target, Body: body(bodies, c.Event), Attempts: c.Attempts,
 			Replay: c.Replay, LeasedUntil: c.LeasedUntil, Losses: q.losses,
 		}
 		if c.Replay == uuid.Nil { // then it is pending; what a replay finds is read from the stream
@@ -240,17 +240,6 @@ func (q *DeliveryQueue) jobs(claimed []deliveries.Claimed) []delivery.Job {
 		}
 	}
 	return jobs
-}
-
-func target(made map[*deliveries.Endpoint]*delivery.Target, e *deliveries.Endpoint) *delivery.Target {
-	if made[e] == nil {
-		t := &delivery.Target{ID: e.ID, Revision: e.Revision, Organization: e.Organization, Enabled: true, URL: e.URL, Headers: e.Headers}
-		for _, s := range e.Secrets {
-			t.Secrets = append(t.Secrets, delivery.SealedSecret{ID: s.ID, Sealed: s.Sealed, ExpiresAt: s.ExpiresAt})
-		}
-		made[e] = t
-	}
-	return made[e]
 }
 
 func body(made map[*deliveries.Event]*delivery.Body, e *deliveries.Event) *delivery.Body {

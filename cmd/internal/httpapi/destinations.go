@@ -10,7 +10,6 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/command/delivery"
 	"carillon/command/sealing"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
@@ -233,13 +232,13 @@ func (a *API) testDestination(r *http.Request) (wire.Reply, error) {
 
 // targetOf is what a request to a destination needs of it. A disabled destination can be tested too: that is how its
 // owner finds out whether the fault is mended.
-func targetOf(d query.Destination) *delivery.Target {
-	target := &delivery.Target{
+func targetOf(d query.Destination) *destination.Target {
+	target := &destination.Target{
 		ID: d.ID, Organization: d.Organization, Enabled: d.Status == statusEnabled, URL: d.URL, Headers: d.Headers,
 		DebounceSeconds: d.DebounceWindowSeconds,
 	}
 	for _, secret := range d.Secrets {
-		sealed := delivery.SealedSecret{ID: secret.ID, Sealed: secret.Sealed}
+		sealed := destination.SealedSecret{ID: secret.ID, Sealed: secret.Sealed}
 		if secret.ExpiresAt != nil {
 			sealed.ExpiresAt = *secret.ExpiresAt
 		}

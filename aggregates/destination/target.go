@@ -1,4 +1,4 @@
-package delivery
+package destination
 
 import (
 	"slices"
@@ -6,11 +6,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/aggregates/destination"
 	"carillon/eventstore"
 )
 
-// Target is a destination as an attempt needs it. It is never changed once made.
+// Target is a destination as an attempt needs it: what the dispatcher folds from events and saves as JSON, and what a claim
+// reads from the read model. It is never changed once made.
 type Target struct {
 	ID              uuid.UUID           `json:"id"`
 	Revision        eventstore.Revision `json:"revision,omitzero"` // of the destination's last event in it
@@ -29,9 +29,9 @@ type SealedSecret struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-// after is the target as an event of its destination leaves it; nil where it was deleted. The target itself stays. An
+// After is the target as an event of its destination leaves it; nil where it was deleted. The target itself stays. An
 // event that is in it already changes nothing.
-func (t *Target) after(id uuid.UUID, revision eventstore.Revision, event destination.Event) *Target {
+func (t *Target) After(id uuid.UUID, revision eventstore.Revision, event Event) *Target {
 	next := Target{ID: id}
 	if t != nil {
 		next = *t
@@ -41,33 +41,33 @@ func (t *Target) after(id uuid.UUID, revision eventstore.Revision, event destina
 	}
 	next.Revision = revision
 	switch e := event.(type) {
-	case destination.Created:
+	case Created:
 		next.Organization, next.Enabled = e.Organization, true
 		next.set(e.URL, e.Headers, e.DebounceWindowSeconds)
-	case destination.Revised:
+	case Revised:
 		next.set(e.URL, e.Headers, e.DebounceWindowSeconds)
-	case destination.SecretMinted:
+	case SecretMinted:
 		next.sign(next.keep(e.At), SealedSecret{ID: e.SecretID, Sealed: e.Sealed})
-	case destination.SecretRotated:
+	case SecretRotated:
 		next.Secrets = next.keep(e.At)
 		for _, id := range e.Expiring {
 			next.expire(id, e.ExpiresAt)
 		}
 		next.sign(next.Secrets, SealedSecret{ID: e.SecretID, Sealed: e.Sealed})
-	case destination.SecretExpired:
+	case SecretExpired:
 		next.Secrets = next.keep(e.At)
 		next.expire(e.SecretID, e.At)
-	case destination.Enabled:
+	case Enabled:
 		next.Enabled = true
-	case destination.Disabled, destination.AutoDisabled:
+	case Disabled, AutoDisabled:
 		next.Enabled = false
-	case destination.Deleted:
+	case Deleted:
 		return nil
 	}
 	return &next
 }
 
-func (t *Target) set(url string, headers destination.Sealed, debounceSeconds int) {
+func (t *Target) set(url string, headers Sealed, debounceSeconds int) {
 	t.URL, t.Headers, t.DebounceSeconds = url, headers.Data, debounceSeconds
 }
 
