@@ -5,6 +5,7 @@ BENCH     ?= .
 BENCHTIME ?= 2s
 KILLS     ?= 100
 DELIVERIES ?= 5000
+MOVED     ?= 20000
 STRICT    ?= 23.10
 GO        ?= go
 TOOL       = $(GO) tool -modfile=.ci/tools/go.mod
@@ -88,6 +89,10 @@ torture: postgres ## Kill servers, event store and Postgres under load, and coun
 .PHONY: torture-delivery
 torture-delivery: postgres ## Kill, stop and cut off two servers, event store and Postgres under load: a table of what was lost and what came again (KILLS=50)
 	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -count=1 -timeout 60m -run TortureDelivery -v ./cmd/internal/app
+
+.PHONY: torture-move
+torture-move: postgres ## Move to a copied event store, and to a restored Postgres, beside many deliveries: none is sent again (MOVED=20000)
+	CARILLON_MOVE_DELIVERIES=$(MOVED) $(GO) test -count=1 -timeout 30m -run MovesOfManyDeliveries -v ./cmd/internal/app
 
 .PHONY: bench-delivery
 bench-delivery: postgres ## Measure delivery end to end: throughput, fan-out, latency, memory, every signature verified

@@ -61,11 +61,24 @@ const destinations = "/events/destinations/"
 // connect makes a destination with a name that is subscribed to all news.
 func (p *process) connect(name, url string, debounceSeconds int) (id string) {
 	p.Helper()
+	id = p.destination(name, url, debounceSeconds)
+	p.subscribe(name)
+	return id
+}
+
+// destination makes one that is subscribed to nothing.
+func (p *process) destination(name, url string, debounceSeconds int) (id string) {
+	p.Helper()
 	created := p.call(http.MethodPut, destinations+name, map[string]any{
 		"name": name, "config": map[string]any{"url": url}, "debounceWindowSeconds": debounceSeconds,
 	}, http.StatusCreated)
-	p.call(http.MethodPut, destinations+name+"/subscriptions/news", map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "all"}, http.StatusCreated)
 	return fmt.Sprint(created["id"])
+}
+
+// subscribe subscribes a destination to all news.
+func (p *process) subscribe(name string) {
+	p.Helper()
+	p.call(http.MethodPut, destinations+name+"/subscriptions/news", map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "all"}, http.StatusCreated)
 }
 
 // deliveryOf is the id of the delivery of an event to a destination.

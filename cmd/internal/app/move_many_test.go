@@ -1,0 +1,216 @@
+package app_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/dev"
+)
+
+// countingEndpoint is an endpoint that counts what it gets.
+type countingEndpoint struct {
+	url    string
+	status atomic.Int32 // of its answers
+
+	mu    sync.Mutex
+	times map[string][]time.Time // by webhook id
+}
+
+func (p *process) countingEndpoint() *countingEndpoint {
+	p.Helper()
+	authority, err := dev.EnsureAuthority(p.cfg.DataDir)
+	if err != nil {
+		p.Fatal(err)
+	}
+	certificate, err := authority.Certificate()
+	if err != nil {
+		p.Fatal(err)
+	}
+	c := &countingEndpoint{times: map[string][]time.Time{}}
+	c.status.Store(http.StatusOK)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost { // else the probe
+			id := r.Header.Get("webhook-id")
+			c.mu.Lock()
+			c.times[id] = append(c.times[id], time.Now())
+			c.mu.Unlock()
+		}
+		w.WriteHeader(int(c.status.Load()))
+	}))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	p.Cleanup(server.Close)
+	c.url = server.URL + "/hook"
+	return c
+}
+
+// came is how many webhooks came, and how many requests in all.
+func (c *countingEndpoint) came() (webhooks, requests int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, times := range c.times {
+		requests += len(times)
+	}
+	return len(c.times), requests
+}
+
+// announceMany publishes events with a subject each.
+func (p *process) announceMany(n int) {
+	p.Helper()
+	var publishers sync.WaitGroup
+	for i := range 16 {
+		publishers.Go(func() {
+			for range n/16 + min(1, max(0, n%16-i)) {
+				p.announce(uuid.NewString(), uuid.Nil)
+			}
+		})
+	}
+	publishers.Wait()
+}
+
+// succeeded waits until that many deliveries of a destination are recorded as succeeded. An older Postgres has yet to
+// hear of the destination.
+func (p *process) succeeded(destination string, n int) {
+	p.Helper()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Minute); ; <-tick.C {
+		_, page := p.try(http.MethodGet, destinations+destination+"/deliveries?status=succeeded&limit=1", nil)
+		if total, known := page["total"].(float64); known && total >= float64(n) {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.Fatalf("%s has fewer than %d deliveries that succeeded", destination, n)
+		}
+	}
+}
+
+// backup copies the database, while no process runs, and gives the copy's address.
+func (p *process) backup() config.Address {
+	p.Helper()
+	ctx := context.WithoutCancel(p.Context())
+	conn, err := pgx.Connect(ctx, p.cfg.DatabaseURL.Reveal())
+	if err != nil {
+		p.Fatal(err)
+	}
+	original := conn.Config().Database
+	_ = conn.Close(ctx)
+	elsewhere, err := url.Parse(p.cfg.DatabaseURL.Reveal())
+	if err != nil {
+		p.Fatal(err)
+	}
+	elsewhere.Path = "/postgres"
+	admin, err := pgx.Connect(ctx, elsewhere.String())
+	if err != nil {
+		p.Fatal(err)
+	}
+	copied := original + "_backup"
+	if _, err := admin.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", copied, original)); err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() {
+		_, _ = admin.Exec(ctx, "DROP DATABASE "+copied+" WITH (FORCE)")
+		_ = admin.Close(ctx)
+	})
+	elsewhere.Path = "/" + copied
+	return config.Address(elsewhere.String())
+}
+
+// moveSize is how many deliveries have succeeded before a move: CARILLON_MOVE_DELIVERIES, as make torture-move sets it.
+func moveSize(t *testing.T) (succeeded, waiting, retrying int, later time.Duration) {
+	t.Helper()
+	asked := os.Getenv("CARILLON_MOVE_DELIVERIES")
+	if asked == "" {
+		return 200, 10, 5, 8 * time.Second
+	}
+	n, err := strconv.Atoi(asked)
+	if err != nil {
+		t.Fatalf("CARILLON_MOVE_DELIVERIES: %v", err)
+	}
+	return n, 100, 50, time.Minute
+}
+
+// Moved to a copy of the event store, or with a Postgres that an older backup brought back: what has succeeded is not
+// sent again, and what waits for its debounce window or for a retry comes once, at its time.
+func TestMovesOfManyDeliveries(t *testing.T) {
+	t.Run("copied event store", func(t *testing.T) { movesMany(t, false) })
+	t.Run("restored Postgres", func(t *testing.T) { movesMany(t, true) })
+}
+
+func movesMany(t *testing.T, restored bool) {
+	t.Helper()
+	succeeded, waiting, retrying, later := moveSize(t)
+	p := start(t, func(c *config.Config) { c.DeliveryRetrySchedule = []time.Duration{later, later, later} })
+	good, debounced, failing := p.countingEndpoint(), p.countingEndpoint(), p.countingEndpoint()
+	p.connect("good", good.url, 0)
+	// These are there before the backup, because it has to hold their data keys, and subscribe after it.
+	p.destination("debounced", debounced.url, int(later.Seconds()))
+	p.destination("failing", failing.url, 0)
+	p.announceMany(succeeded / 2)
+	p.succeeded("good", succeeded/2)
+	older := p.cfg.DatabaseURL
+	if restored {
+		p.close()
+		older = p.backup()
+		p.open()
+	}
+	p.announceMany(succeeded - succeeded/2)
+	p.subscribe("debounced")
+	began := time.Now()
+	p.announceMany(waiting)
+	p.subscribe("failing")
+	failing.status.Store(http.StatusServiceUnavailable)
+	p.announceMany(retrying)
+	p.eventually("all retries wait", func() bool { _, requests := failing.came(); return requests == retrying })
+	p.succeeded("good", succeeded+waiting+retrying)
+	p.eventually("the failures are recorded", func() bool {
+		return p.total(destinations+"failing/deliveries?status=pending&limit=1") == float64(retrying) && strings.Contains(string(p.raw(destinations+"failing/deliveries?limit=100")), `"attemptCount":1`)
+	})
+	if webhooks, _ := debounced.came(); webhooks != 0 {
+		t.Fatalf("%d came before their windows closed: the test was too slow", webhooks)
+	}
+	p.close()
+	failing.status.Store(http.StatusOK)
+	if restored {
+		p.cfg.DatabaseURL = older
+	} else {
+		p.move()
+	}
+	p.open()
+
+	p.succeeded("debounced", waiting+retrying)
+	p.succeeded("failing", retrying)
+	p.succeeded("good", succeeded+waiting+retrying)
+	for name, want := range map[*countingEndpoint][2]int{
+		good: {succeeded + waiting + retrying, succeeded + waiting + retrying}, debounced: {waiting + retrying, waiting + retrying}, failing: {retrying, 2 * retrying},
+	} {
+		if webhooks, requests := name.came(); webhooks != want[0] || requests != want[1] {
+			t.Errorf("%d webhooks in %d requests came, want %d in %d", webhooks, requests, want[0], want[1])
+		}
+	}
+	for id, times := range debounced.times {
+		if times[0].Before(began.Add(later)) {
+			t.Errorf("%s came %s after its window opened, at the earliest", id, times[0].Sub(began))
+		}
+	}
+	for id, times := range failing.times {
+		if wait := times[len(times)-1].Sub(times[0]); wait < later*8/10-time.Second {
+			t.Errorf("%s was retried after %s", id, wait)
+		}
+	}
+}
