@@ -92,7 +92,7 @@ torture-delivery: postgres ## Kill, stop and cut off two servers, event store an
 
 .PHONY: torture-move
 torture-move: postgres ## Move to a copied event store, and to a restored Postgres, beside many deliveries: none is sent again (MOVED=20000)
-	CARILLON_MOVE_DELIVERIES=$(MOVED) $(GO) test -count=1 -timeout 30m -run MovesOfManyDeliveries -v ./cmd/internal/app
+	CARILLON_TORTURE_MOVED=$(MOVED) $(GO) test -count=1 -timeout 30m -run MovesOfManyDeliveries -v ./cmd/internal/app
 
 .PHONY: bench-delivery
 bench-delivery: postgres ## Measure delivery end to end: throughput, fan-out, latency, memory, every signature verified

@@ -60,6 +60,11 @@ func openWith(t *testing.T, change func(*config.Config)) shell {
 		}
 		a.Close()
 	})
+	if cfg.Dev { // serve makes it before it welcomes anybody
+		if _, err := a.DevelopmentKey(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s := shell{T: t, app: a, server: []string{"--data-dir", dir, "--admin-addr", a.AdminAddr().String()}}
 	deadline := time.Now().Add(2 * time.Minute)
 	for code := 1; code != 0; code, _, _ = s.run("status") {

@@ -131,16 +131,16 @@ func (p *process) backup() config.Address {
 	return config.Address(elsewhere.String())
 }
 
-// moveSize is how many deliveries have succeeded before a move: CARILLON_MOVE_DELIVERIES, as make torture-move sets it.
+// moveSize is how many deliveries have succeeded before a move: CARILLON_TORTURE_MOVED, as make torture-move sets it.
 func moveSize(t *testing.T) (succeeded, waiting, retrying int, later time.Duration) {
 	t.Helper()
-	asked := os.Getenv("CARILLON_MOVE_DELIVERIES")
+	asked := os.Getenv("CARILLON_TORTURE_MOVED")
 	if asked == "" {
 		return 200, 10, 5, 8 * time.Second
 	}
 	n, err := strconv.Atoi(asked)
 	if err != nil {
-		t.Fatalf("CARILLON_MOVE_DELIVERIES: %v", err)
+		t.Fatalf("CARILLON_TORTURE_MOVED: %v", err)
 	}
 	return n, 100, 50, time.Minute
 }
