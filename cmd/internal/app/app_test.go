@@ -148,8 +148,8 @@ type received struct {
 	body   []byte
 }
 
-// receiver is an endpoint on loopback, trusted through the development authority.
-func (p *process) receiver(answer func(n int) int) (url string, arrived <-chan received) {
+// serve runs an endpoint on loopback, trusted through the development authority, and gives the address of its hook.
+func (p *process) serve(handle http.HandlerFunc) (hook string) {
 	p.Helper()
 	authority, err := dev.EnsureAuthority(p.cfg.DataDir)
 	if err != nil {
@@ -159,9 +159,19 @@ func (p *process) receiver(answer func(n int) int) (url string, arrived <-chan r
 	if err != nil {
 		p.Fatal(err)
 	}
+	server := httptest.NewUnstartedServer(handle)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	p.Cleanup(server.Close)
+	return server.URL + "/hook"
+}
+
+// receiver is an endpoint that takes webhooks from all sides at once.
+func (p *process) receiver(answer func(n int) int) (url string, arrived <-chan received) {
+	p.Helper()
 	webhooks := make(chan received, 100)
 	var n atomic.Int32
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url = p.serve(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			return // the probe
 		}
@@ -171,11 +181,8 @@ func (p *process) receiver(answer func(n int) int) (url string, arrived <-chan r
 		}
 		w.WriteHeader(answer(int(n.Add(1))))
 		webhooks <- received{r.Header.Clone(), body}
-	}))
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	server.StartTLS()
-	p.Cleanup(server.Close)
-	return server.URL + "/hook", webhooks
+	})
+	return url, webhooks
 }
 
 func (p *process) await(arrived <-chan received) received {

@@ -1,18 +1,15 @@
 package app_test
 
 import (
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"carillon/aggregates/dispatch"
-	"carillon/cmd/internal/dev"
 )
 
 // answers is how an endpoint answers its n-th webhook, from 1.
@@ -26,18 +23,10 @@ func statuses(list ...int) answers {
 // endpoint is a receiver on loopback whose webhooks arrive in order.
 func (p *process) endpoint(answer answers) (url string, arrived <-chan received) {
 	p.Helper()
-	authority, err := dev.EnsureAuthority(p.cfg.DataDir)
-	if err != nil {
-		p.Fatal(err)
-	}
-	certificate, err := authority.Certificate()
-	if err != nil {
-		p.Fatal(err)
-	}
 	webhooks := make(chan received, 100)
 	counting := make(chan int, 1)
 	counting <- 0
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url = p.serve(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			return // the probe
 		}
@@ -49,11 +38,8 @@ func (p *process) endpoint(answer answers) (url string, arrived <-chan received)
 		webhooks <- received{r.Header.Clone(), body}
 		counting <- n
 		answer(w, r, n)
-	}))
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	server.StartTLS()
-	p.Cleanup(server.Close)
-	return server.URL + "/hook", webhooks
+	})
+	return url, webhooks
 }
 
 const destinations = "/events/destinations/"

@@ -2,10 +2,8 @@ package app_test
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"strconv"
@@ -19,7 +17,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/dev"
 )
 
 // countingEndpoint is an endpoint that counts what it gets.
@@ -33,17 +30,9 @@ type countingEndpoint struct {
 
 func (p *process) countingEndpoint() *countingEndpoint {
 	p.Helper()
-	authority, err := dev.EnsureAuthority(p.cfg.DataDir)
-	if err != nil {
-		p.Fatal(err)
-	}
-	certificate, err := authority.Certificate()
-	if err != nil {
-		p.Fatal(err)
-	}
 	c := &countingEndpoint{times: map[string][]time.Time{}}
 	c.status.Store(http.StatusOK)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c.url = p.serve(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost { // else the probe
 			id := r.Header.Get("webhook-id")
 			c.mu.Lock()
@@ -51,11 +40,7 @@ func (p *process) countingEndpoint() *countingEndpoint {
 			c.mu.Unlock()
 		}
 		w.WriteHeader(int(c.status.Load()))
-	}))
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	server.StartTLS()
-	p.Cleanup(server.Close)
-	c.url = server.URL + "/hook"
+	})
 	return c
 }
 
