@@ -103,6 +103,8 @@ func translate(err error) error {
 		return err
 	case codes.Canceled: // by the caller, by Close, or because the connection was given up
 		return fmt.Errorf("%w: the connection was given up", eventstore.ErrUnavailable)
+	case codes.DeadlineExceeded: // gRPC's word for a context's deadline; callers look for the context's
+		return fmt.Errorf("%w: %w: %w", eventstore.ErrUnavailable, context.DeadlineExceeded, err)
 	default:
 		return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
 	}

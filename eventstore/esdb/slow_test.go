@@ -1,6 +1,7 @@
 package esdb_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -46,6 +47,19 @@ func TestASlowServerIsWaitedForAndAMissingOneIsNot(t *testing.T) {
 	case err := <-appended:
 		t.Fatalf("an answer, %v, from a server that gives none", err)
 	case <-time.After(4 * time.Second): // longer than a missing server is waited for
+	}
+	// Whoever waits less than the server needs hears that it was the own deadline, of calls and of streams.
+	hurried, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var readErr error
+	for _, readErr = range store.Read(hurried, eventstore.StreamName("counter", uuid.New()), 0) {
+		break
+	}
+	_, headErr := store.Head(hurried)
+	for what, err := range map[string]error{"read": readErr, "head": headErr} {
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, eventstore.ErrUnavailable) {
+			t.Errorf("%s: error = %v, want unavailable by the own deadline", what, err)
+		}
 	}
 	close(stall)
 	if err := <-appended; err != nil {

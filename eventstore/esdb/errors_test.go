@@ -1,0 +1,28 @@
+package esdb
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"carillon/eventstore"
+)
+
+// A deadline is told by whichever notices it first: the own context, gRPC's timer, or the server that was told of it.
+// Callers look for the context's error, whoever it was.
+func TestADeadlineIsAContextsDeadlineWhoeverTellsIt(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		context.DeadlineExceeded,
+		refused(status.FromContextError(context.DeadlineExceeded).Err(), nil),
+		refused(status.Error(codes.DeadlineExceeded, "from the server"), nil),
+	} {
+		told := translate(err)
+		if !errors.Is(told, context.DeadlineExceeded) || !errors.Is(told, eventstore.ErrUnavailable) {
+			t.Errorf("%v became %v, want unavailable by the deadline", err, told)
+		}
+	}
+}
