@@ -78,7 +78,7 @@ func (s *Settling) newest(ctx context.Context, after eventstore.Position) (event
 // stored is how far the rows of a read model go that Postgres has, and whether they are of the present event store.
 func (r *Runner) stored(ctx context.Context, m ReadModel) (at eventstore.Position, holds bool, err error) {
 	c, there, err := loadCheckpoint(ctx, r.Pool, m.Name)
-	if err != nil || !there || c.outdated != "" || c.incomplete || c.fingerprint != fingerprint(m.ddl()) {
+	if err != nil || !there || c.outdated != "" || c.fingerprint != fingerprint(m.ddl()) {
 		return at, false, err
 	}
 	if r.Identity == nil {

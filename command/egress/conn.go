@@ -8,13 +8,11 @@ import (
 	"syscall"
 )
 
-// Conn is a TCP connection that knows how much was written to it, and that can be looked at before it is used again.
-// Those of a transport of [NewTransport] are.
+// Conn is a TCP connection that can be looked at before it is used again. Those of a transport of [NewTransport] are.
 type Conn struct {
 	net.Conn
 
-	written atomic.Int64
-	idle    atomic.Bool // the next write is the first after a time without use
+	idle atomic.Bool // the next write is the first after a time without use
 }
 
 // errClosedWhileIdle: the other side closed the connection before anything of the request was written.
@@ -29,9 +27,6 @@ func ConnOf(conn net.Conn) *Conn {
 	return found
 }
 
-// Written is how many bytes were given to the kernel so far.
-func (c *Conn) Written() int64 { return c.written.Load() }
-
 // WasIdle says that the connection was not in use. If the other side has closed it meanwhile, or sent what nobody asked
 // for, the next write fails before it writes anything.
 func (c *Conn) WasIdle() { c.idle.Store(true) }
@@ -41,9 +36,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	if c.idle.Swap(false) && !c.quiet() {
 		return 0, errClosedWhileIdle
 	}
-	n, err := c.Conn.Write(p)
-	c.written.Add(int64(n))
-	return n, err
+	return c.Conn.Write(p)
 }
 
 // quiet says that the connection is open and nothing has come on it, as far as the kernel knows.

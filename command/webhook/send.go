@@ -175,32 +175,32 @@ func (s *Sender) exchange(
 
 var errInvalidURL = errors.New("destination URL is not a valid https URL")
 
-// roundTrip sends one request. Where an idle connection turns out to be closed, and nothing was written to it, another
-// one is taken. Where anything was written, the receiver may have got the request: it does not go out again.
+// roundTrip sends one request. Where a connection that was used before has ended, and nothing of the request was written
+// to it, another one is taken. Where anything was written, the receiver may have got the request: it does not go out
+// again. net/http does the same, except where it met the end before it had given the request to the connection.
 func (s *Sender) roundTrip(ctx context.Context, build func(context.Context) (*http.Request, error)) (*http.Response, error) {
 	for {
-		var conn *egress.Conn // the last one that was tried, where it was used before
-		var written int64
+		reused := false // the last connection that was tried
 		req, err := build(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-			if conn = egress.ConnOf(got.Conn); conn == nil {
-				return
+			reused = got.Reused
+			if conn := egress.ConnOf(got.Conn); conn != nil && reused {
+				conn.WasIdle()
 			}
-			if !got.Reused {
-				conn = nil
-				return
-			}
-			conn.WasIdle()
-			written = conn.Written()
 		}}))
 		if err != nil || req.URL.Scheme != "https" {
 			return nil, errInvalidURL
 		}
 		resp, err := s.transport.RoundTrip(req)
-		if err != nil && conn != nil && conn.Written() == written && ctx.Err() == nil {
+		if reused && closedIdle(err) && ctx.Err() == nil {
 			continue // each go takes an idle connection away, so it ends
 		}
 		return resp, err
 	}
+}
+
+// closedIdle reports that a connection ended before it was given the request. net/http has no name for that error.
+func closedIdle(err error) bool {
+	return err != nil && err.Error() == "http: server closed idle connection"
 }
 
 func failed(parent, ctx context.Context, err error, timeout, took time.Duration) Result {

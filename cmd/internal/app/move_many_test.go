@@ -23,6 +23,7 @@ import (
 type countingEndpoint struct {
 	url    string
 	status atomic.Int32 // of its answers
+	held   sync.RWMutex // locked: it does not answer
 
 	mu    sync.Mutex
 	times map[string][]time.Time // by webhook id
@@ -38,6 +39,8 @@ func (p *process) countingEndpoint() *countingEndpoint {
 			c.mu.Lock()
 			c.times[id] = append(c.times[id], time.Now())
 			c.mu.Unlock()
+			c.held.RLock()
+			defer c.held.RUnlock()
 		}
 		w.WriteHeader(int(c.status.Load()))
 	})
@@ -130,14 +133,45 @@ func moveSize(t *testing.T) (succeeded, waiting, retrying int, later time.Durati
 	return n, 100, 50, time.Minute
 }
 
-// Moved to a copy of the event store, or with a Postgres that an older backup brought back: what has succeeded is not
-// sent again, and what waits for its debounce window or for a retry comes once, at its time.
-func TestMovesOfManyDeliveries(t *testing.T) {
-	t.Run("copied event store", func(t *testing.T) { movesMany(t, false) })
-	t.Run("restored Postgres", func(t *testing.T) { movesMany(t, true) })
+// slowDown makes Postgres take its time for each row of the read model of deliveries, of the one that is there and of
+// those that are built beside it.
+func (p *process) slowDown(perRow time.Duration) {
+	p.Helper()
+	conn, err := pgx.Connect(p.Context(), p.cfg.DatabaseURL.Reveal())
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer func() { _ = conn.Close(p.Context()) }()
+	_, err = conn.Exec(p.Context(), fmt.Sprintf(`
+		CREATE FUNCTION public.take_time() RETURNS trigger LANGUAGE plpgsql AS
+			'BEGIN PERFORM pg_sleep(%g); RETURN new; END';
+		CREATE FUNCTION public.slow_down() RETURNS event_trigger LANGUAGE plpgsql AS $$
+			DECLARE made record;
+			BEGIN
+				FOR made IN SELECT object_identity AS name FROM pg_event_trigger_ddl_commands() WHERE object_identity LIKE 'deliveries%%.deliveries' LOOP
+					EXECUTE 'CREATE TRIGGER take_time BEFORE INSERT OR UPDATE ON ' || made.name || ' FOR EACH ROW EXECUTE FUNCTION public.take_time()';
+				END LOOP;
+			END $$;
+		CREATE EVENT TRIGGER slow_down ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION public.slow_down();
+		CREATE TRIGGER take_time BEFORE INSERT OR UPDATE ON deliveries.deliveries FOR EACH ROW EXECUTE FUNCTION public.take_time()`,
+		perRow.Seconds()))
+	if err != nil {
+		p.Fatal(err)
+	}
 }
 
-func movesMany(t *testing.T, restored bool) {
+// Moved to a copy of the event store, or with a Postgres that an older backup brought back: what has succeeded is not
+// sent again, and what waits for its debounce window or for a retry comes once, at its time. That holds too while the
+// read model of deliveries takes a hundred times as long: what is due is claimed when it has come to it, and not before.
+func TestMovesOfManyDeliveries(t *testing.T) {
+	const slowly = 20 * time.Millisecond // for a row, which takes far less than 0.2 ms
+	t.Run("copied event store", func(t *testing.T) { movesMany(t, false, 0) })
+	t.Run("restored Postgres", func(t *testing.T) { movesMany(t, true, 0) })
+	t.Run("copied event store, slow projection", func(t *testing.T) { movesMany(t, false, slowly) })
+	t.Run("restored Postgres, slow projection", func(t *testing.T) { movesMany(t, true, slowly) })
+}
+
+func movesMany(t *testing.T, restored bool, perRow time.Duration) {
 	t.Helper()
 	succeeded, waiting, retrying, later := moveSize(t)
 	p := start(t, func(c *config.Config) { c.DeliveryRetrySchedule = []time.Duration{later, later, later} })
@@ -176,6 +210,9 @@ func movesMany(t *testing.T, restored bool) {
 	} else {
 		p.move()
 	}
+	if perRow > 0 {
+		p.slowDown(perRow)
+	}
 	p.open()
 
 	p.succeeded("debounced", waiting+retrying)
@@ -197,5 +234,31 @@ func movesMany(t *testing.T, restored bool) {
 		if wait := times[len(times)-1].Sub(times[0]); wait < later*8/10-time.Second {
 			t.Errorf("%s was retried after %s", id, wait)
 		}
+	}
+}
+
+// An older Postgres has to hear first that hundreds were scheduled, and seconds later that they have succeeded. Between
+// the two they look as if they were to be sent.
+func TestWhatASlowReadModelHasYetToHearOfIsNotSentAgain(t *testing.T) {
+	const scheduled = 600 // more than one batch of events
+	p := start(t, nil)
+	good := p.countingEndpoint()
+	p.destination("good", good.url, 0)
+	p.close()
+	older := p.backup()
+	p.open()
+	p.subscribe("good")
+	good.held.Lock()
+	p.announceMany(scheduled)
+	p.eventually("all are scheduled", func() bool { return p.total(destinations+"good/deliveries?limit=1") == scheduled })
+	good.held.Unlock()
+	p.succeeded("good", scheduled)
+	p.close()
+	p.cfg.DatabaseURL = older
+	p.slowDown(5 * time.Millisecond)
+	p.open()
+	p.succeeded("good", scheduled)
+	if webhooks, requests := good.came(); webhooks != scheduled || requests != scheduled {
+		t.Errorf("%d webhooks in %d requests came, want %d", webhooks, requests, scheduled)
 	}
 }

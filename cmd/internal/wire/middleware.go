@@ -81,7 +81,8 @@ func RequestIDOf(ctx context.Context) uuid.UUID {
 type Observer func(method, pattern string, status int, took time.Duration)
 
 // AccessLog writes a line for each request, without bodies, query strings and headers: successful reads at debug level,
-// faults of ours at error level with their cause, all else at info level.
+// faults of ours at error level with their cause, all else at info level. What could not be answered because something
+// else is away is a warning with its cause: in an outage these are many, and the log thins out warnings that repeat.
 func AccessLog(log *slog.Logger, observe Observer) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -123,6 +124,8 @@ func AccessLog(log *slog.Logger, observe Observer) func(http.Handler) http.Handl
 
 func levelOf(method string, status int) slog.Level {
 	switch {
+	case status == http.StatusServiceUnavailable:
+		return slog.LevelWarn
 	case status >= http.StatusInternalServerError:
 		return slog.LevelError
 	case status < http.StatusBadRequest && (method == http.MethodGet || method == http.MethodHead):

@@ -92,8 +92,15 @@ func TestFailuresOnBothSurfaces(t *testing.T) {
 			if details := strings.Contains(body, `"details":{"field":"`) && !strings.Contains(body, `""`); details != (surface == wire.Feeds && status == 400) {
 				t.Errorf("%s: details in %s", name, body)
 			}
-			if loud := strings.Contains(log, "level=ERROR") && strings.Contains(log, "error="); loud != (status >= 500) {
-				t.Errorf("%s: log %s", name, log)
+			level := "level=INFO"
+			switch status {
+			case 503:
+				level = "level=WARN"
+			case 500:
+				level = "level=ERROR"
+			}
+			if !strings.Contains(log, level) || strings.Contains(log, "error=") != (status >= 500) {
+				t.Errorf("%s: log %s, want %s", name, log, level)
 			}
 		}
 	}
