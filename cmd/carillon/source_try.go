@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/command/collect"
+	"carillon/command/collect/frontier"
 	"carillon/command/collect/timing"
 )
 
@@ -91,18 +92,18 @@ func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	result, err := collector.Collect(ctx, collect.Source{Type: c.Type, URL: c.URL, Timezone: c.Timezone}, nil)
+	found, err := tryWalk(ctx, collector, collect.Source{Type: c.Type, URL: c.URL, Timezone: c.Timezone}, now)
 	if err != nil {
 		return err
 	}
-	tried := make([]triedEvent, len(result.Observations))
-	for i, o := range result.Observations {
+	tried := make([]triedEvent, len(found.observations))
+	for i, o := range found.observations {
 		tried[i] = show.event(o)
 		if !c.Explain {
 			tried[i].Origins = nil
 		}
 	}
-	summary := summarise(tried, result)
+	summary := summarise(tried, found)
 	if c.JSON {
 		return printTried(t.out, tried, summary)
 	}
@@ -133,6 +134,33 @@ func (c *sourceTryCommand) collector(u *url.URL, show shownWindow) (collect.Coll
 		return nil, fmt.Errorf("sources of type %s can't be collected by this version", c.Type)
 	}
 	return collectors[c.Type], nil
+}
+
+// walked is what a walk of a source found.
+type walked struct {
+	observations []collect.Observation
+	requests     int
+	notes        collect.Notes
+}
+
+// tryWalk goes through a source's pages. One that can't be read is noted, unless the walk began with it.
+func tryWalk(ctx context.Context, collector collect.Collector, source collect.Source, now time.Time) (found walked, err error) {
+	pages := frontier.New(collector.Start(source), now)
+	for visited, err := range collect.Walk(ctx, collector, source, pages) {
+		switch {
+		case err != nil:
+			return found, err
+		case visited.Err != nil && visited.Known.Root:
+			return found, visited.Err
+		case visited.Err != nil:
+			found.notes.Add(collect.NotePageFailed, "%s can't be read: %s", visited.Known.Address, visited.Err)
+		}
+		pages.Record(visited, now)
+		found.requests += visited.Page.Requests
+		found.observations = append(found.observations, visited.Page.Observations...)
+		found.notes = append(found.notes, visited.Page.Notes...)
+	}
+	return found, nil
 }
 
 // shownWindow is which occurrences are shown, and as of when.
@@ -234,13 +262,13 @@ type triedSummary struct {
 	Notes        []collect.Note `json:"notes"`
 }
 
-func summarise(tried []triedEvent, result collect.Result) triedSummary {
-	s := triedSummary{Pages: result.Pages, Events: len(tried)}
+func summarise(tried []triedEvent, found walked) triedSummary {
+	s := triedSummary{Pages: found.requests, Events: len(tried)}
 	for _, e := range tried {
 		s.Occurrences += e.Occurrence.Total
 		s.OutsideRange += e.Occurrence.outside
 	}
-	for _, note := range result.Notes {
+	for _, note := range found.notes {
 		if note.Code == collect.NoteSkippedEvent || note.Code == collect.NoteTruncated {
 			s.LeftOut = append(s.LeftOut, note)
 		} else {

@@ -1,17 +1,22 @@
 // Package collect says what it is to collect happenings from a source.
 //
-// Each source type is a package below this one that implements [Collector]: given a source and the cursor that its last
-// collection left behind, it yields what it observed. A collector changes nothing and decides nothing about what is
-// known already; whoever calls it turns observations into commands.
+// Each source type is a package below this one that implements [Collector]: it says with which pages a walk of a source
+// begins, and reads one page after the other. A page shows happenings and links further pages; [Walk] goes from one to
+// the next until none is ahead. A collector changes nothing, remembers nothing and decides nothing about what is known
+// already: whoever walks records each page before the next is asked for.
 //
-//	source, cursor ──▶ fetch ──▶ read (structured, …) ──▶ observations, next cursor
+//	Start ──▶ links ──▶ frontier ──next──▶ Read: fetch, read (structured, …) ──▶ page: observations, links
+//	                        ▲                                                          │
+//	                        └───────────────────────── record ◀────────────────────────┘
 //
-// What collectors share lies in packages of its own: fetch and robots get a page politely; structured reads events out
-// of markup; timing, place, markup and identity give dates, zones, addresses, text and keys one meaning.
+// What collectors share lies in packages of its own: fetch and robots get a page politely; structured, calendar and
+// posts read events out of what was got; timing, place, markup and identity give dates, zones, addresses, text and keys
+// one meaning; candidate makes observations of it all.
 package collect
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,30 +36,78 @@ type Source struct {
 	Timezone string
 }
 
-// Cursor is where a collection left off: validators, page tokens, whatever the collector needs to go on. It is JSON,
-// opaque to everyone but the collector that made it, which must accept an empty or a foreign one as "from the start".
-type Cursor []byte
-
-// Collector yields what a source shows. It may be used for several sources at once.
+// Collector reads the pages of one type of sources. It may be used for several sources at once.
 type Collector interface {
-	// Collect fails with one of the errors of this package (errors.Is), or with the context's. Something amiss with
-	// single events is no failure: see Result.Notes.
-	Collect(ctx context.Context, source Source, cursor Cursor) (Result, error)
+	// Start gives the pages with which a walk of a source begins, mostly one.
+	Start(source Source) []Link
+	// Read gets a page, unless it is as it is remembered, and reads it. Something amiss with single events is no
+	// failure: see Page.Notes.
+	//
+	// It fails with one of the errors of this package (errors.Is), or with the context's. [Gone] tells a page that is
+	// no more; after [Stops], nothing else of the source can be had now either.
+	Read(ctx context.Context, source Source, page Known) (Page, error)
 }
 
-// Result is what one collection found.
-type Result struct {
+// Link is a page of a source: a page of the web, a calendar, a page of an answer of an API.
+type Link struct {
+	// Address tells it from the other pages of its source, in at most [MaxAddress] bytes. It is stored and shown, and
+	// holds no credentials.
+	Address string
+	// Role is what the collector takes it for, such as "sitemap" or "page". It is the collector's own.
+	Role string
+	// List: it is read for the pages that it links, in each walk.
+	List bool
+	// Modified is when it changed last, as the page that links it says, in its words. It may be empty.
+	Modified string
+}
+
+// MaxAddress is how long an address may be, in bytes.
+const MaxAddress = 2048
+
+// State is what a collector wants to remember of a page: validators, the digest of a body, a token. It is JSON of at
+// most [MaxState] bytes, opaque to all but the collector that made it, which must accept none or a foreign one as
+// "nothing is known". It may be lost at any time, which costs requests and nothing else.
+type State = json.RawMessage
+
+// MaxState is how long a State may be, in bytes. A longer one is not remembered.
+const MaxState = 4 << 10
+
+// Known is a page with what is remembered of it.
+type Known struct {
+	Link
+
+	// Root: the walk began with it. Without it the source can't be collected.
+	Root  bool
+	State State
+	// ReadAt is when it was read last, or was found to be unchanged; zero for never.
+	ReadAt time.Time
+	// ReadModified is what Link.Modified was then.
+	ReadModified string
+	// Shown counts the happenings that it showed then, Until is when the last of their occurrences ends.
+	Shown int
+	Until time.Time
+	// Barren counts how often in a row it was read and showed nothing.
+	Barren int
+	// AskedAt is when it was last asked for, with success or without.
+	AskedAt time.Time
+}
+
+// Page is what came of reading a page.
+type Page struct {
+	// Unchanged: the page is as it was when it was last read. Of the other fields, State, Notes and Requests may be set.
+	Unchanged bool
 	// Observations hold each key once.
 	Observations []Observation
-	// Cursor is for the next collection. It is set even when nothing was modified.
-	Cursor Cursor
-	// NotModified says that the source is as it was, so Observations is empty and says nothing about what is still
-	// there.
-	NotModified bool
-	// Pages counts the pages that were fetched, robots.txt not among them.
-	Pages int
-	// Notes tell operators why less was found than the source shows.
-	Notes []Note
+	// Partial: the page may show, or link, more than was read of it.
+	Partial bool
+	// Links are the pages that it says belong to the source. Of a List, they are all of them: pages that no list names
+	// any more are gone.
+	Links []Link
+	State State
+	// Notes tell operators why less was found than the page shows.
+	Notes Notes
+	// Requests counts what was asked for, robots.txt not included.
+	Requests int
 }
 
 // Observation is one happening as the source shows it now.
@@ -70,6 +123,19 @@ type Observation struct {
 	// PublishedAt is when the source first published it, if it says so.
 	PublishedAt *time.Time
 	Source      happening.Block
+	// Standing is how much the page counts where several tell of one happening.
+	Standing happening.Standing
 	// Origins say what gave the fields, in the order of [Fields]. A field of several values has an origin for each.
 	Origins []Origin
+}
+
+// Until is when the last occurrence of what the page shows ends; zero if it shows none.
+func (p Page) Until() time.Time {
+	var until time.Time
+	for i := range p.Observations {
+		if last := p.Observations[i].Details.Last(); last.After(until) {
+			until = last
+		}
+	}
+	return until
 }

@@ -22,6 +22,18 @@ func (n *Notes) Add(code NoteCode, format string, args ...any) {
 	}
 }
 
+// Partial says that more may be on show than was read.
+func (n Notes) Partial() bool {
+	for _, note := range n {
+		switch note.Code {
+		case NoteTruncated, NoteBrokenMarkup, NoteNeedsJavaScript, NotePageFailed:
+			return true
+		case NoteNoEvents, NoteSkippedEvent, NoteAssumedTimezone:
+		}
+	}
+	return false
+}
+
 // NoteCode is the stable name of a kind of note.
 type NoteCode string
 

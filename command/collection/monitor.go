@@ -26,7 +26,7 @@ const (
 // Due is a source whose collection is due.
 type Due struct {
 	Source      collect.Source
-	Cursor      collect.Cursor
+	Cursor      collect.State
 	Collections int  // started so far
 	Collecting  bool // the last of them was not seen to end
 }
@@ -164,7 +164,7 @@ func (m *Monitor) visit(ctx context.Context, due Due) {
 	}
 	visiting, cancel := context.WithTimeout(ctx, longestVisit)
 	defer cancel()
-	result, err := m.collect(visiting, due)
+	found, err := m.collect(visiting, due)
 	if ctx.Err() != nil {
 		return // the visit is due again soon, see the schedule
 	}
@@ -181,25 +181,25 @@ func (m *Monitor) visit(ctx context.Context, due Due) {
 		return
 	}
 	var shown map[uuid.UUID]Shown
-	if !result.NotModified {
+	if !found.NotModified {
 		if shown, err = m.Schedule.Shown(ctx, due.Source.ID); err != nil {
 			m.complain(ctx, log, err)
 			return
 		}
 	}
-	counts, err := visit.record(ctx, result, shown)
+	counts, err := visit.record(ctx, found, shown)
 	m.complain(ctx, log, err)
 	if err == nil {
-		log.Debug("collected", "counts", counts, "notModified", result.NotModified)
+		log.Debug("collected", "counts", counts, "notModified", found.NotModified)
 	}
 }
 
 // collect calls the collector. What it reads was written by strangers: a mistake of ours that a page brings to light is
 // a failure of that source, not of the process.
-func (m *Monitor) collect(ctx context.Context, due Due) (result collect.Result, err error) {
+func (m *Monitor) collect(ctx context.Context, due Due) (found result, err error) {
 	collector := m.Collectors[due.Source.Type]
 	if collector == nil {
-		return collect.Result{}, errNoCollector
+		return result{}, errNoCollector
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -207,7 +207,7 @@ func (m *Monitor) collect(ctx context.Context, due Due) (result collect.Result, 
 			err = errPanicked
 		}
 	}()
-	return collector.Collect(ctx, due.Source, due.Cursor)
+	return gather(ctx, collector, due.Source, due.Cursor, m.now())
 }
 
 func (m *Monitor) complain(ctx context.Context, log *slog.Logger, err error) {

@@ -73,23 +73,23 @@ func (v *visit) spread() float64 {
 
 // record stores what the source shows, then that the visit is complete. Where it fails the visit stays incomplete, and
 // the next one does again what is missing.
-func (v *visit) record(ctx context.Context, result collect.Result, shown map[uuid.UUID]Shown) (source.Counts, error) {
-	if note := onlyScripts(result); note != "" {
+func (v *visit) record(ctx context.Context, found result, shown map[uuid.UUID]Shown) (source.Counts, error) {
+	if note := onlyScripts(found); note != "" {
 		_, err := v.onSource(ctx, source.NeedJavaScript{Number: v.number, Message: clip(note), Spread: v.spread(), At: v.now()})
-		return source.Counts{Pages: result.Pages}, err
+		return source.Counts{Pages: found.Pages}, err
 	}
-	tally := tally{counts: source.Counts{Pages: result.Pages, Observed: len(result.Observations)}}
+	tally := tally{counts: source.Counts{Pages: found.Pages, Observed: len(found.Observations)}}
 	group, recording := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentObservations)
 	gone := make(map[uuid.UUID]struct{}, len(shown))
-	if whole(result) {
+	if whole(found) {
 		for id, s := range shown {
 			if !s.Stale {
 				gone[id] = struct{}{}
 			}
 		}
 	}
-	for _, o := range result.Observations {
+	for _, o := range found.Observations {
 		id := happening.DeriveID(o.Key)
 		delete(gone, id)
 		group.Go(func() error { return v.observe(recording, id, o, shown[id], &tally) })
@@ -101,11 +101,11 @@ func (v *visit) record(ctx context.Context, result collect.Result, shown map[uui
 		return tally.counts, err
 	}
 	complete := source.Complete{
-		Number: v.number, Counts: tally.counts, NotModified: result.NotModified, Spread: v.spread(), At: v.now(),
-		Notes: append(notesOf(result.Notes), tally.notes...),
+		Number: v.number, Counts: tally.counts, NotModified: found.NotModified, Spread: v.spread(), At: v.now(),
+		Notes: append(notesOf(found.Notes), tally.notes...),
 	}
-	if json.Valid(result.Cursor) {
-		complete.Cursor = json.RawMessage(result.Cursor)
+	if json.Valid(found.Cursor) {
+		complete.Cursor = json.RawMessage(found.Cursor)
 	}
 	_, err := v.onSource(ctx, complete)
 	if errors.Is(err, eventstore.ErrTooLarge) {
@@ -116,9 +116,9 @@ func (v *visit) record(ctx context.Context, result collect.Result, shown map[uui
 }
 
 // onlyScripts is what the collector says of a source that shows nothing until its scripts have run, else "".
-func onlyScripts(result collect.Result) string {
-	for _, note := range result.Notes {
-		if note.Code == collect.NoteNeedsJavaScript && len(result.Observations) == 0 {
+func onlyScripts(found result) string {
+	for _, note := range found.Notes {
+		if note.Code == collect.NoteNeedsJavaScript && len(found.Observations) == 0 {
 			return note.Text
 		}
 	}
@@ -126,11 +126,11 @@ func onlyScripts(result collect.Result) string {
 }
 
 // whole says that what was not observed is not on show any more.
-func whole(result collect.Result) bool {
-	if result.NotModified {
+func whole(found result) bool {
+	if found.NotModified {
 		return false
 	}
-	for _, note := range result.Notes {
+	for _, note := range found.Notes {
 		switch note.Code {
 		case collect.NoteTruncated, collect.NoteBrokenMarkup, collect.NoteNeedsJavaScript, collect.NotePageFailed:
 			return false

@@ -58,8 +58,13 @@ func (p *place) fail(err error) {
 	p.err = err
 }
 
-// Collect implements collect.Collector.
-func (p *place) Collect(ctx context.Context, source collect.Source, cursor collect.Cursor) (collect.Result, error) {
+// Start implements collect.Collector.
+func (*place) Start(source collect.Source) []collect.Link {
+	return []collect.Link{{Address: source.Handle}}
+}
+
+// Read implements collect.Collector.
+func (p *place) Read(ctx context.Context, source collect.Source, page collect.Known) (collect.Page, error) {
 	p.mu.Lock()
 	p.visits++
 	p.inside++
@@ -78,7 +83,7 @@ func (p *place) Collect(ctx context.Context, source collect.Source, cursor colle
 	if p.panics {
 		panic("a page that nobody thought of")
 	}
-	result := collect.Result{Pages: 1, Cursor: fmt.Appendf(nil, `{"visit":%d,"after":%q}`, p.visits, cursor), Notes: p.notes}
+	result := collect.Page{Requests: 1, State: fmt.Appendf(nil, `{"visit":%d,"after":%q}`, p.visits, page.State), Notes: p.notes}
 	for _, title := range p.titles {
 		key := "url:https://example.org/" + title
 		instance := happening.DeriveInstanceID(key, "")

@@ -81,12 +81,13 @@ func calendarLink(n *html.Node, page candidate.Page) (*url.URL, int) {
 	return nil, 0
 }
 
-// visit is one collection.
+// visit is one reading of a page.
 type visit struct {
 	pages       Pages
 	source      collect.Source
+	address     string
 	window      timing.Window
-	known, next cursor
+	known, next state
 	fetched     int
 	// have holds calendars that were fetched to see whether they changed, by address.
 	have map[string]*fetch.Page
@@ -97,44 +98,44 @@ func (v *visit) get(ctx context.Context, url string, known fetch.Validators) (*f
 	if err == nil {
 		v.fetched++
 	}
-	return page, err //nolint:wrapcheck // Collect does
+	return page, err //nolint:wrapcheck // Read does
 }
 
-// collect gets what changed, and reads all of it if anything did: what a page and a calendar tell of one event is one
+// read gets what changed, and reads all of it if anything did: what a page and a calendar tell of one event is one
 // observation.
-func (v *visit) collect(ctx context.Context) (collect.Result, error) {
-	page, err := v.get(ctx, v.source.URL, v.known.Validators)
+func (v *visit) read(ctx context.Context) (collect.Page, error) {
+	page, err := v.get(ctx, v.address, v.known.Validators)
 	if err != nil {
-		return collect.Result{}, err
+		return collect.Page{}, err
 	}
 	v.next.Validators = page.Validators
 	if page.NotModified {
 		same, err := v.calendarsNotModified(ctx)
 		if err != nil {
-			return collect.Result{}, err
+			return collect.Page{}, err
 		}
 		if same {
-			return collect.Result{Pages: v.fetched, NotModified: true}, nil
+			return collect.Page{Unchanged: true}, nil
 		}
-		if page, err = v.get(ctx, v.source.URL, fetch.Validators{}); err != nil {
-			return collect.Result{}, err
+		if page, err = v.get(ctx, v.address, fetch.Validators{}); err != nil {
+			return collect.Page{}, err
 		}
 		v.next.Validators = page.Validators
 	}
 	all, err := guarded(ctx, page, func(b *budget.Budget) (told, error) { return readPage(b, page, v.source, v.window) })
 	if err != nil {
-		return collect.Result{}, err
+		return collect.Page{}, err
 	}
 	for i, link := range all.calendars {
 		if err := v.addCalendar(ctx, &all, i, link); err != nil {
-			return collect.Result{}, err
+			return collect.Page{}, err
 		}
 	}
 	found, err := guarded(ctx, page, func(b *budget.Budget) (candidate.Result, error) { return observe(b, all) })
 	if err != nil {
-		return collect.Result{}, err
+		return collect.Page{}, err
 	}
-	return collect.Result{Observations: found.Observations, Notes: found.Notes, Pages: v.fetched}, nil
+	return collect.Page{Observations: found.Observations, Notes: found.Notes}, nil
 }
 
 // calendarsNotModified asks for the calendars that the page linked.

@@ -17,7 +17,7 @@ const feed = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Jazz night\r\n
 	"DTEND;TZID=Europe/Copenhagen:20261205T233000\r\nDESCRIPTION:Caf\xc3\r\n \xa9 open\r\nEND:VEVENT\r\n" +
 	"BEGIN:VEVENT\r\nUID:2\r\nSUMMARY:Quiz\r\nDTSTART;TZID=Europe/Copenhagen:20261201T190000\r\nRRULE:FREQ=WEEKLY;COUNT=3\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
 
-func titles(result collect.Result) string {
+func titles(result collect.Page) string {
 	all := make([]string, 0, len(result.Observations))
 	for _, o := range result.Observations {
 		all = append(all, fmt.Sprintf("%s %d", o.Details.Title, len(o.Details.Instances)))
@@ -37,18 +37,18 @@ func TestCalendarOfAnyType(t *testing.T) {
 			t.Parallel()
 			s := serve(t, page(tt.contentType, tt.body))
 			result := s.collect(t, nil)
-			if got := titles(result); got != "Jazz night 1, Quiz 3" || len(result.Notes) != 0 || result.Pages != 1 {
+			if got := titles(result); got != "Jazz night 1, Quiz 3" || len(result.Notes) != 0 || result.Requests != 1 {
 				t.Fatalf("got %s, %+v", got, result.Notes)
 			}
 			if got := result.Observations[0].Details.Description; got != "Café open" {
 				t.Errorf("description %q", got)
 			}
-			if again := s.collect(t, result.Cursor); !again.NotModified {
+			if again := s.collect(t, result.State); !again.Unchanged {
 				t.Error("the calendar is read again though it has not changed")
 			}
 			// Endless repetitions move on with the months, for a calendar that did not change as well.
 			s.now = s.now.AddDate(0, 3, 0)
-			if again := s.collect(t, result.Cursor); again.NotModified || titles(again) != "" || again.Notes[0].Code != collect.NoteNoEvents {
+			if again := s.collect(t, result.State); again.Unchanged || titles(again) != "" || again.Notes[0].Code != collect.NoteNoEvents {
 				t.Errorf("three months later: %s, %+v", titles(again), again.Notes)
 			}
 		})
@@ -64,7 +64,7 @@ func TestWebcal(t *testing.T) {
 		t.Errorf("got %s from %s", got, result.Observations[0].Source.URL)
 	}
 	s.source.URL = strings.Replace(s.source.URL, "webcal:", "webcals:", 1)
-	if _, err := s.collector.Collect(t.Context(), s.source, nil); !errors.Is(err, collect.ErrConnection) {
+	if _, err := s.read(t.Context(), nil); !errors.Is(err, collect.ErrConnection) {
 		t.Errorf("webcals: without TLS gives %v", err)
 	}
 }
@@ -127,8 +127,8 @@ func TestLinkedCalendars(t *testing.T) {
 	}
 	s := serve(t, l.ServeHTTP)
 	first := s.collect(t, nil)
-	if got := titles(first); got != "Jazz night 1, Quiz 3" || first.Pages != 2 || len(first.Notes) != 0 {
-		t.Fatalf("got %s of %d pages, %+v", got, first.Pages, first.Notes)
+	if got := titles(first); got != "Jazz night 1, Quiz 3" || first.Requests != 2 || len(first.Notes) != 0 {
+		t.Fatalf("got %s of %d pages, %+v", got, first.Requests, first.Notes)
 	}
 	// What the page and the calendar tell of one event is one: the place from here, the end and the description from there.
 	i := slices.IndexFunc(first.Observations, func(o collect.Observation) bool { return o.Details.Title == "Jazz night" })
@@ -143,21 +143,21 @@ func TestLinkedCalendars(t *testing.T) {
 	}
 
 	l.change(func() {})
-	if second := s.collect(t, first.Cursor); !second.NotModified || l.seen() != "/events /feed.ics" {
+	if second := s.collect(t, first.State); !second.Unchanged || l.seen() != "/events /feed.ics" {
 		t.Errorf("nothing changed: %+v, asked for %s", second, l.seen())
 	}
 	l.change(func() { l.files["/feed.ics"] = strings.Replace(feed, "Quiz", "Pub quiz", 1) })
-	third := s.collect(t, first.Cursor)
+	third := s.collect(t, first.State)
 	if got := titles(third); got != "Jazz night 1, Pub quiz 3" || l.seen() != "/events /feed.ics /events" {
 		t.Errorf("the calendar changed: %s, asked for %s", got, l.seen())
 	}
 	l.change(func() { l.files["/feed.ics"] = "" })
-	failed := s.collect(t, third.Cursor)
+	failed := s.collect(t, third.State)
 	if got := titles(failed); got != "Jazz night 1" || len(failed.Notes) != 1 || failed.Notes[0].Code != collect.NotePageFailed {
 		t.Errorf("the calendar fails: %s, %+v", got, failed.Notes)
 	}
 	l.change(func() { l.files["/feed.ics"] = feed })
-	if back := s.collect(t, failed.Cursor); titles(back) != "Jazz night 1, Quiz 3" {
+	if back := s.collect(t, failed.State); titles(back) != "Jazz night 1, Quiz 3" {
 		t.Errorf("the calendar is back: %s, %+v", titles(back), back.Notes)
 	}
 	l.change(func() { l.files["/feed.ics"] = "<html>Sign in" })
@@ -184,8 +184,8 @@ func TestWhichCalendarsAreRead(t *testing.T) {
 		<a href="mailto:a@b.example">x</a><a href="webcal://user:secret@` + here[2:] + `/2.ics">no</a><a href="/download?f=2.ics">no file</a>
 		<a href="/3.ics">3</a><a href="/4.ics">4</a><a href="/5.ics">5</a><a href="/6.ics">6</a></body></html>`
 	result := s.collect(t, nil)
-	if result.Pages != 6 || len(result.Notes) != 0 {
-		t.Errorf("%d pages, %+v", result.Pages, result.Notes)
+	if result.Requests != 6 || len(result.Notes) != 0 {
+		t.Errorf("%d pages, %+v", result.Requests, result.Notes)
 	}
 	if got := l.seen(); got != "/events /1.ics /0.ics /3.ics /4.ics" {
 		t.Errorf("asked for %s here", got)
@@ -193,8 +193,8 @@ func TestWhichCalendarsAreRead(t *testing.T) {
 	if got := other.seen(); got != "/named.ics" {
 		t.Errorf("asked for %s elsewhere", got)
 	}
-	if len(result.Cursor) > 4<<10 {
-		t.Errorf("the cursor has %d bytes", len(result.Cursor))
+	if len(result.State) > 4<<10 {
+		t.Errorf("the state has %d bytes", len(result.State))
 	}
 	for path := range l.files {
 		l.files[path] = ""
@@ -206,7 +206,7 @@ func TestWhichCalendarsAreRead(t *testing.T) {
 			l.files[fmt.Sprintf("/%d.ics", i)] = feed
 		}
 	})
-	if long := s.collect(t, nil); len(long.Cursor) > 4<<10 {
-		t.Errorf("the cursor has %d bytes", len(long.Cursor))
+	if long := s.collect(t, nil); len(long.State) > 4<<10 {
+		t.Errorf("the state has %d bytes", len(long.State))
 	}
 }

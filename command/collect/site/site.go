@@ -2,6 +2,8 @@
 //
 //	fetch, unless unchanged ──▶ read by media type ──▶ observations
 //
+// The calendars that a page links belong to it: what a page and its calendar tell of one event is one observation.
+//
 // A page that hasn't changed is still read anew when the window moves within which endless repetitions are expanded,
 // which is once a month.
 package site
@@ -47,8 +49,8 @@ func Within(pages Pages, window timing.Window) *Collector {
 // reading is the version of how pages are read. A higher one makes pages be read again that haven't changed.
 const reading = 2
 
-// cursor is what collect.Cursor holds. All but the validators say under which conditions these may be used.
-type cursor struct {
+// state is what collect.State holds. All but the validators say under which conditions these may be used.
+type state struct {
 	Reading    int              `json:"reading"`
 	URL        string           `json:"url"`
 	Timezone   string           `json:"timezone,omitempty"`
@@ -58,48 +60,51 @@ type cursor struct {
 	Calendars [maxCalendars]fetch.Validators `json:"calendars,omitzero"`
 }
 
-// Collect gets the page, and the calendars that it links, and reads them.
-func (c *Collector) Collect(ctx context.Context, source collect.Source, from collect.Cursor) (collect.Result, error) {
-	window := c.window()
-	next := cursor{Reading: reading, URL: source.URL, Timezone: source.Timezone, Window: window.Key()}
-	v := &visit{pages: c.pages, source: source, window: window, known: next.known(from), have: map[string]*fetch.Page{}}
-	result, err := v.collect(ctx)
-	if err != nil {
-		return collect.Result{}, fmt.Errorf("collect site: %w", err)
-	}
-	next.Validators, next.Calendars = v.next.Validators, v.next.Calendars
-	if result.Cursor, err = next.encode(); err != nil {
-		return collect.Result{}, fmt.Errorf("collect site: encode cursor: %w", err)
-	}
-	for i := range result.Observations {
-		result.Observations[i].Source = happening.Block{Type: Type, URL: source.URL}
-	}
-	return result, nil
+// Start implements collect.Collector.
+func (*Collector) Start(source collect.Source) []collect.Link {
+	return []collect.Link{{Address: source.URL}}
 }
 
-// known gives the last cursor, if it was made under the same conditions. One that can't be read is of none.
-func (c cursor) known(from collect.Cursor) cursor {
-	var last cursor
+// Read gets the page, and the calendars that it links, and reads them.
+func (c *Collector) Read(ctx context.Context, source collect.Source, page collect.Known) (collect.Page, error) {
+	window := c.window()
+	next := state{Reading: reading, URL: page.Address, Timezone: source.Timezone, Window: window.Key()}
+	v := &visit{pages: c.pages, source: source, address: page.Address, window: window, known: next.known(page.State), have: map[string]*fetch.Page{}}
+	read, err := v.read(ctx)
+	if err != nil {
+		return collect.Page{}, fmt.Errorf("collect site: %w", err)
+	}
+	next.Validators, next.Calendars = v.next.Validators, v.next.Calendars
+	if read.State, err = next.encode(); err != nil {
+		return collect.Page{}, fmt.Errorf("collect site: encode state: %w", err)
+	}
+	read.Requests, read.Partial = v.fetched, read.Notes.Partial()
+	for i := range read.Observations {
+		read.Observations[i].Source = happening.Block{Type: Type, URL: source.URL}
+	}
+	return read, nil
+}
+
+// known gives the last state, if it was made under the same conditions. One that can't be read is of none.
+func (s state) known(from collect.State) state {
+	var last state
 	if json.Unmarshal(from, &last) != nil {
-		return cursor{}
+		return state{}
 	}
 	conditions := last
 	conditions.Validators, conditions.Calendars = fetch.Validators{}, [maxCalendars]fetch.Validators{}
-	if conditions != c {
-		return cursor{}
+	if conditions != s {
+		return state{}
 	}
 	return last
 }
 
-// maxCursor is how long a cursor may be: it lies in an event.
-const maxCursor = 4 << 10
-
-// encode gives the cursor as it is stored. One that would be too long does without what makes requests conditional.
-func (c cursor) encode() (collect.Cursor, error) {
-	data, err := json.Marshal(c)
-	if err != nil || len(data) <= maxCursor {
+// encode gives the state as it is stored. One that would be too long does without what makes requests conditional.
+func (s state) encode() (collect.State, error) {
+	data, err := json.Marshal(s)
+	if err != nil || len(data) <= collect.MaxState {
 		return data, err //nolint:wrapcheck // the caller says what it is
 	}
-	c.Validators, c.Calendars = fetch.Validators{}, [maxCalendars]fetch.Validators{}
-	return json.Marshal(c) //nolint:wrapcheck // as above
+	s.Validators, s.Calendars = fetch.Validators{}, [maxCalendars]fetch.Validators{}
+	return json.Marshal(s) //nolint:wrapcheck // as above
 }

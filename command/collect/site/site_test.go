@@ -1,6 +1,7 @@
 package site_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -53,13 +54,17 @@ func serve(t *testing.T, handler http.HandlerFunc) *served {
 	return s
 }
 
-func (s *served) collect(t *testing.T, from collect.Cursor) collect.Result {
+func (s *served) collect(t *testing.T, from collect.State) collect.Page {
 	t.Helper()
-	result, err := s.collector.Collect(t.Context(), s.source, from)
+	result, err := s.read(t.Context(), from)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return result
+}
+
+func (s *served) read(ctx context.Context, from collect.State) (collect.Page, error) {
+	return s.collector.Read(ctx, s.source, collect.Known{Link: s.collector.Start(s.source)[0], State: from})
 }
 
 func page(contentType, body string) http.HandlerFunc {
@@ -78,7 +83,7 @@ func TestCollect(t *testing.T) {
 	t.Parallel()
 	s := serve(t, page("text/html; charset=utf-8", calendar))
 	result := s.collect(t, nil)
-	if len(result.Observations) != 2 || result.NotModified || result.Pages != 1 || len(result.Notes) != 0 {
+	if len(result.Observations) != 2 || result.Unchanged || result.Requests != 1 || len(result.Notes) != 0 {
 		t.Fatalf("got %+v", result)
 	}
 	jazz := result.Observations[0]
@@ -119,26 +124,26 @@ func TestNotModified(t *testing.T) {
 	t.Parallel()
 	s := serve(t, page("text/html", calendar))
 	first := s.collect(t, nil)
-	second := s.collect(t, first.Cursor)
-	if !second.NotModified || len(second.Observations) != 0 || second.Pages != 1 {
+	second := s.collect(t, first.State)
+	if !second.Unchanged || len(second.Observations) != 0 || second.Requests != 1 {
 		t.Errorf("second: %+v", second)
 	}
-	third := s.collect(t, second.Cursor)
-	if !third.NotModified {
-		t.Error("the cursor of an unmodified page is of no use")
+	third := s.collect(t, second.State)
+	if !third.Unchanged {
+		t.Error("the state of an unmodified page is of no use")
 	}
 
-	source, now, cursor := s.source, s.now, third.Cursor
+	source, now, state := s.source, s.now, third.State
 	for name, change := range map[string]func(){
-		"a new month":         func() { s.now = s.now.AddDate(0, 1, 0) },
-		"another timezone":    func() { s.source.Timezone = "Europe/Paris" },
-		"another address":     func() { s.source.URL += "?x=1" },
-		"a cursor of another": func() { cursor = collect.Cursor(`{"page":3}`) },
-		"no cursor at all":    func() { cursor = collect.Cursor(`?`) },
+		"a new month":        func() { s.now = s.now.AddDate(0, 1, 0) },
+		"another timezone":   func() { s.source.Timezone = "Europe/Paris" },
+		"another address":    func() { s.source.URL += "?x=1" },
+		"a state of another": func() { state = collect.State(`{"page":3}`) },
+		"no state at all":    func() { state = collect.State(`?`) },
 	} {
-		s.source, s.now, cursor = source, now, third.Cursor
+		s.source, s.now, state = source, now, third.State
 		change()
-		if again := s.collect(t, cursor); again.NotModified || len(again.Observations) != 2 {
+		if again := s.collect(t, state); again.Unchanged || len(again.Observations) != 2 {
 			t.Errorf("with %s the page isn't read again", name)
 		}
 	}
@@ -168,16 +173,16 @@ func TestNotes(t *testing.T) {
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	pdf := serve(t, page("application/pdf", "%PDF"))
-	if _, err := pdf.collector.Collect(t.Context(), pdf.source, nil); !errors.Is(err, collect.ErrUnsupportedContent) {
+	if _, err := pdf.read(t.Context(), nil); !errors.Is(err, collect.ErrUnsupportedContent) {
 		t.Errorf("a PDF gives %v", err)
 	}
 	deep := serve(t, page("text/html", strings.Repeat("<div>", 5000)))
-	if _, err := deep.collector.Collect(t.Context(), deep.source, nil); !errors.Is(err, collect.ErrUnsupportedContent) {
+	if _, err := deep.read(t.Context(), nil); !errors.Is(err, collect.ErrUnsupportedContent) {
 		t.Errorf("a page that can't be parsed gives %v", err)
 	}
 	gone := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	var status *collect.StatusError
-	if _, err := gone.collector.Collect(t.Context(), gone.source, nil); !errors.As(err, &status) || status.Code != http.StatusGone {
+	if _, err := gone.read(t.Context(), nil); !errors.As(err, &status) || status.Code != http.StatusGone {
 		t.Errorf("a page that is gone gives %v", err)
 	}
 }
