@@ -62,7 +62,7 @@ func Read(b *budget.Budget, p Page) (candidate.Result, error) {
 // Candidates gives the events of a calendar that take place within the window and what they are judged against, for
 // those who put them together with what pages tell. Where the budget ends meanwhile, they mean nothing.
 func Candidates(b *budget.Budget, p Page) (page candidate.Page, found []*candidate.Candidate, notes collect.Notes) {
-	page = candidate.Page{URL: p.URL, Timezone: p.Timezone, Window: p.Window, Limit: maxEvents}
+	page = candidate.Page{URL: p.URL, Timezone: p.Timezone, Window: p.Window, Many: true, Limit: maxEvents}
 	found = candidates(b, &notes, p)
 	return page, found, notes
 }

@@ -234,3 +234,12 @@ func TestIs(t *testing.T) {
 		}
 	}
 }
+
+// A calendar is no event's own page, even if it holds a single one.
+func TestStanding(t *testing.T) {
+	t.Parallel()
+	result := read(t, "Europe/Copenhagen", "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Jazz\r\nDTSTART:20261205T200000\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n")
+	if len(result.Observations) != 1 || result.Observations[0].Standing != happening.FromListing {
+		t.Errorf("got %+v", result.Observations)
+	}
+}

@@ -57,8 +57,9 @@ type Candidate struct {
 	remark             identity.Remark
 	url                *url.URL // of Addresses and ID, the one that identifies
 	ids                []string // of ID and IDs
-	key                string   // set by assignKeys, as are keys
+	key                string   // set by assignKeys, as are the next two
 	keys               []string
+	own                bool // the page is the event's own
 	loc                *time.Location
 	primary            string // URL to show first
 	urls               []string
@@ -86,6 +87,8 @@ type Page struct {
 	// Description is plain text, Image an absolute URL. They complete the one event that the page is about.
 	Description, Image string
 	Window             timing.Window
+	// Many: it shows whatever its publisher has, as a calendar does, and is about none of it.
+	Many bool
 	// Limit caps the observations; 0: 2000.
 	Limit int
 }
@@ -139,13 +142,14 @@ func Observe(b *budget.Budget, page Page, found []*Candidate) Result {
 	}
 	o := &observer{Page: page, budget: b, subjects: map[string]bool{}}
 	found = o.together(o.named(found))
-	if c := o.subject(found); c != nil {
-		o.completeFromPage(c)
+	subject := o.subject(found)
+	if subject != nil {
+		o.completeFromPage(subject)
 	}
 	for _, c := range found {
 		o.finish(c)
 	}
-	o.assignKeys(found)
+	o.assignKeys(found, subject)
 	observations := o.observations(found)
 	return Result{Observations: observations, Notes: o.notes}
 }

@@ -69,13 +69,14 @@ func (o *observer) isFrontPage(u *url.URL) bool {
 
 // assignKeys decides what identifies each candidate. Its own URL does, unless others of the page share it that are not
 // the same; then an identifier; then the page's URL, if the page is about it; else page, title and venue have to do.
-func (o *observer) assignKeys(candidates []*Candidate) {
+func (o *observer) assignKeys(candidates []*Candidate, subject *Candidate) {
 	claims := o.claims(candidates)
 	for _, c := range candidates {
 		if !o.budget.Work(50) {
 			return
 		}
 		c.keys = o.strongKeys(c, claims)
+		c.own = !o.Many && (c == subject || o.isOwnPage(c, claims))
 		if len(c.keys) > 0 {
 			c.key = c.keys[0]
 		} else {
@@ -148,4 +149,17 @@ func (o *observer) strongKeys(c *Candidate, cs claims) []string {
 		keys = append(keys, canonical)
 	}
 	return keys
+}
+
+// isOwnPage says that the page is an event's own: it is about no other, or is what this event alone names as its page.
+func (o *observer) isOwnPage(c *Candidate, cs claims) bool {
+	page, canonical := identity.URLKey(o.URL), identity.URLKey(o.Canonical)
+	if o.about(c) && cs.sole(canonical) {
+		return true
+	}
+	if c.url == nil {
+		return false
+	}
+	key := identity.URLKey(c.url)
+	return (key == page || key == canonical) && cs.sole(key)
 }

@@ -74,7 +74,11 @@ func (o *observer) observation(same []*Candidate) collect.Observation {
 	case c.isOngoing(days):
 		d.Time.TemporalPattern = happening.Ongoing
 	}
-	return collect.Observation{Key: c.key, Keys: c.keys, Details: d, PublishedAt: c.PublishedAt, Origins: o.origins(c)}
+	standing := happening.FromListing
+	if slices.ContainsFunc(same, func(c *Candidate) bool { return c.own }) {
+		standing = happening.FromOwnPage
+	}
+	return collect.Observation{Key: c.key, Keys: c.keys, Details: d, PublishedAt: c.PublishedAt, Standing: standing, Origins: o.origins(c)}
 }
 
 // instances gives the instances of candidates of one key, in order, and how many days the longest takes.
