@@ -89,21 +89,24 @@ func TestUserAndPasswordOverTLS(t *testing.T) {
 	})
 	address := s.listenTCP(t)
 	appendTo(t, dial(t, "esdb://admin:secret@"+address+"?tlsverifycert=false"), "s", esdb.NoStream{}, events(1)...)
-	for name, connection := range map[string]string{
-		"none":           "esdb://" + address + "?tlsverifycert=false",
-		"wrong password": "esdb://admin:guess@" + address + "?tlsverifycert=false",
-		"wrong user":     "esdb://root:secret@" + address + "?tlsverifycert=false",
+	for name, c := range map[string]struct {
+		connection string
+		want       esdb.ErrorCode
+	}{
+		"none":           {"esdb://" + address + "?tlsverifycert=false", esdb.ErrorCodeAccessDenied},
+		"wrong password": {"esdb://admin:guess@" + address + "?tlsverifycert=false", esdb.ErrorCodeUnauthenticated},
+		"wrong user":     {"esdb://root:secret@" + address + "?tlsverifycert=false", esdb.ErrorCodeUnauthenticated},
 	} {
-		client := dial(t, connection)
+		client := dial(t, c.connection)
 		_, err := client.AppendToStream(context.Background(), "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, events(1)...)
-		if code(err) != esdb.ErrorCodeUnauthenticated {
+		if code(err) != c.want {
 			t.Errorf("%s: append: %v", name, err)
 		}
 		if _, err := client.SubscribeToAll(context.Background(), esdb.SubscribeToAllOptions{}); err == nil {
 			t.Errorf("%s: subscribed", name)
 		}
 		if err := client.CreatePersistentSubscription(context.Background(), "s", "g",
-			esdb.PersistentStreamSubscriptionOptions{}); code(err) != esdb.ErrorCodeUnauthenticated {
+			esdb.PersistentStreamSubscriptionOptions{}); code(err) != c.want {
 			t.Errorf("%s: create group: %v", name, err)
 		}
 	}

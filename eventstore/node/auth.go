@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -12,12 +13,17 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"carillon/eventstore/node/internal/persistent"
 	"carillon/eventstore/node/internal/wire"
 )
 
-var errUnauthenticated = status.Error(codes.Unauthenticated, "the user or the password is wrong or missing")
+var (
+	errUnauthenticated = status.Error(codes.Unauthenticated, "the user or the password is wrong")
+	errAccessDenied    = failure(codes.PermissionDenied, "Access Denied")
+)
 
 // checkUnary refuses calls without the right credentials, where the node has any.
 func (n *Node) checkUnary(
@@ -74,7 +80,11 @@ func (n *Node) authenticate(ctx context.Context, method string) error {
 		method == gossip.Gossip_Read_FullMethodName {
 		return nil
 	}
-	for _, header := range metadata.ValueFromIncomingContext(ctx, "authorization") {
+	headers := metadata.ValueFromIncomingContext(ctx, "authorization")
+	if len(headers) == 0 {
+		return answer(ctx, "", errAccessDenied)
+	}
+	for _, header := range headers {
 		scheme, encoded, _ := strings.Cut(header, " ")
 		if !strings.EqualFold(scheme, "basic") {
 			continue
@@ -90,6 +100,18 @@ func (n *Node) authenticate(ctx context.Context, method string) error {
 		}
 	}
 	return errUnauthenticated
+}
+
+// peerOf says who is calling.
+func (n *Node) peerOf(ctx context.Context) persistent.Peer {
+	caller := persistent.Peer{User: cmp.Or(n.config.User, "anonymous")}
+	if from, ok := peer.FromContext(ctx); ok {
+		caller.Address = from.Addr.String()
+	}
+	if names := metadata.ValueFromIncomingContext(ctx, "connection-name"); len(names) > 0 {
+		caller.Name = names[0]
+	}
+	return caller
 }
 
 func sameSecret(given, want string) int {

@@ -225,7 +225,14 @@ func batchStatus(stream string, err error) *status.Status {
 	default:
 		detail = &shared.Unknown{}
 	}
-	plain := status.New(described.code, described.message)
+	code := described.code
+	switch {
+	case wrong != nil:
+		code = codes.AlreadyExists
+	case errors.Is(err, store.ErrStreamDeleted):
+		code = codes.NotFound
+	}
+	plain := status.New(code, described.message)
 	if detailed, err := plain.WithDetails(detail); err == nil {
 		return detailed
 	}

@@ -76,7 +76,7 @@ func TestBatchAppend(t *testing.T) {
 		code   codes.Code
 		detail string
 	}{
-		3: {codes.FailedPrecondition, "type.googleapis.com/event_store.client.WrongExpectedVersion"},
+		3: {codes.AlreadyExists, "type.googleapis.com/event_store.client.WrongExpectedVersion"},
 		4: {codes.InvalidArgument, "type.googleapis.com/event_store.client.MaximumAppendSizeExceeded"},
 		5: {codes.PermissionDenied, "type.googleapis.com/event_store.client.AccessDenied"},
 	} {

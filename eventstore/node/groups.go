@@ -63,7 +63,15 @@ func groupError(code codes.Code, exception, message, stream, group string) *rpcE
 
 func noSuchGroup(stream, group string) *rpcError {
 	return groupError(codes.NotFound, exceptionGroupMissing,
-		"persistent subscription '"+stream+"::"+group+"' does not exist", stream, group)
+		"Subscription group "+group+" on stream "+stream+" does not exist.", stream, group)
+}
+
+// groupFailed refuses settings that no group can work with.
+func groupFailed(reason, stream, group string) *rpcError {
+	err := groupError(codes.Internal, exceptionGroupFailed,
+		"Subscription group "+group+" on stream "+stream+" failed: '"+reason+"'", stream, group)
+	err.trailers.Append(trailerReason, reason)
+	return err
 }
 
 // openGroups starts all groups from where they were.
@@ -149,7 +157,7 @@ func (g *groups) create(ctx context.Context, config groupConfig) error {
 	defer g.mu.Unlock()
 	if g.running[config.key()] != nil {
 		return groupError(codes.AlreadyExists, exceptionGroupExists,
-			"persistent subscription '"+config.name()+"' exists already", config.Stream, config.Group)
+			"Subscription group "+config.Group+" on stream "+config.Stream+" exists.", config.Stream, config.Group)
 	}
 	if err := g.save(ctx, config); err != nil {
 		return err
@@ -176,7 +184,7 @@ func (g *groups) update(ctx context.Context, config groupConfig) error {
 
 func (g *groups) save(ctx context.Context, config groupConfig) error {
 	if err := config.Settings.Validate(); err != nil {
-		return groupError(codes.InvalidArgument, exceptionGroupFailed, err.Error(), config.Stream, config.Group)
+		return groupFailed(err.Error(), config.Stream, config.Group)
 	}
 	value, err := json.Marshal(config)
 	if err != nil {

@@ -63,10 +63,18 @@ func (s *groupSource) End(ctx context.Context) (uint64, error) {
 		return s.node.store.Watermark(), nil
 	}
 	stream, err := s.node.store.Stream(ctx, s.config.Stream)
-	if err != nil || stream.Tombstoned() {
+	if err != nil {
 		return 0, err
 	}
-	return uint64(stream.Last() + 1), nil // #nosec G115 -- at least -1
+	return endOf(stream), nil
+}
+
+// endOf is the cursor behind a stream's last event.
+func endOf(stream store.Stream) uint64 {
+	if stream.Tombstoned() {
+		return store.MaxRevision + 1
+	}
+	return uint64(stream.Last() + 1) // #nosec G115 -- at least -1
 }
 
 // Read implements persistent.Backing.
@@ -76,8 +84,13 @@ func (s *groupSource) Read(ctx context.Context, cursor uint64, limit int) ([]per
 		return s.readAll(collect, cursor)
 	}
 	stream, err := s.node.store.Stream(ctx, s.config.Stream)
-	if err != nil || !stream.Exists() {
+	switch {
+	case err != nil:
 		return nil, cursor, err
+	case stream.Tombstoned() && cursor <= store.MaxRevision:
+		return s.readTombstone(collect, stream)
+	case !stream.Exists():
+		return nil, cursor, nil
 	}
 	end := max(cursor, uint64(stream.Last()+1)) // #nosec G115 -- exists
 	err = s.node.store.ReadStream(stream, cursor, store.Forwards, func(record store.Record) bool {
@@ -88,6 +101,18 @@ func (s *groupSource) Read(ctx context.Context, cursor uint64, limit int) ([]per
 		return !collect.full()
 	})
 	return collect.events, end, errors.Join(err, collect.err)
+}
+
+// readTombstone reads all that is left of a stream that was ended.
+func (s *groupSource) readTombstone(collect *collecting, stream store.Stream) ([]persistent.Event, uint64, error) {
+	tombstone, err := s.node.store.TombstoneOf(stream)
+	switch {
+	case err == nil:
+		collect.add(tombstone, endOf(stream))
+	case !errors.Is(err, store.ErrNotFound):
+		return nil, 0, err
+	}
+	return collect.events, endOf(stream), collect.err
 }
 
 func (s *groupSource) readAll(collect *collecting, cursor uint64) ([]persistent.Event, uint64, error) {
@@ -194,16 +219,37 @@ func (s *groupSource) SaveCheckpoint(ctx context.Context, cursor uint64) error {
 	return s.node.store.Put(ctx, store.PartWrite{Name: checkpointPart + s.config.key(), Value: value})
 }
 
+// parkedMetadata is what is told with an event that is set aside. Clients know the names.
+type parkedMetadata struct {
+	Added    string `json:"added"`
+	Reason   string `json:"reason"`
+	Revision uint64 `json:"subscriptionEventNumber"`
+}
+
+// parkedLink leads to the event that is set aside, also where it came from there.
+func (s *groupSource) parkedLink(record *store.Record) ([]byte, error) {
+	stream, _, err := record.Names()
+	if err != nil {
+		return nil, err
+	}
+	if string(stream) == s.parked {
+		_, data, err := record.Content()
+		return bytes.Clone(data), err
+	}
+	return linkTo(*record)
+}
+
 // Park implements persistent.Backing.
 func (s *groupSource) Park(ctx context.Context, rejected []persistent.Rejected) error {
 	added := s.node.config.Now().UTC().Format(time.RFC3339Nano)
 	links := make([]store.Proposed, 0, len(rejected))
 	for _, r := range rejected {
-		link, err := linkTo(*r.Event.Content.Original())
+		link, err := s.parkedLink(r.Event.Content.Original())
 		if err != nil {
 			return err
 		}
-		metadata, err := json.Marshal(map[string]string{"added": added, "reason": r.Reason})
+		_, revision, _ := parseLink(link)
+		metadata, err := json.Marshal(parkedMetadata{Added: added, Reason: r.Reason, Revision: revision})
 		if err != nil {
 			return err
 		}
@@ -261,6 +307,11 @@ func (s *groupSource) ReadParked(
 		if err != nil {
 			return nil, from, err
 		}
+		if event.Content.Event == nil {
+			event.Content.Event = target.Event // itself a link, to what is gone
+		}
+		event.Content.Link, event.ID = &link, link.ID()
+		event.Size += len(link.Tail())
 		events = append(events, event)
 	}
 	return events, next, nil

@@ -127,7 +127,8 @@ func (s persistentService) RestartSubsystem(ctx context.Context, _ *shared.Empty
 func groupGone(err error, config groupConfig) error {
 	switch {
 	case errors.Is(err, persistent.ErrDropped):
-		return groupError(codes.Aborted, exceptionGroupDropped, err.Error(), config.Stream, config.Group)
+		return groupError(codes.Canceled, exceptionGroupDropped,
+			"Subscription group "+config.Group+" on stream "+config.Stream+" was dropped.", config.Stream, config.Group)
 	case errors.Is(err, persistent.ErrStopped):
 		return groupError(codes.Canceled, exceptionGroupDropped, err.Error(), config.Stream, config.Group)
 	case errors.Is(err, persistent.ErrTooMany):
@@ -160,7 +161,7 @@ func (s persistentService) consume(
 	if err != nil {
 		return err
 	}
-	consumer, err := found.group.Connect(int(min(options.GetBufferSize(), maxInFlight)))
+	consumer, err := found.group.Connect(s.node.peerOf(call.Context()), int(min(options.GetBufferSize(), maxInFlight)))
 	if err != nil {
 		return groupGone(err, found.config)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 	pb "github.com/EventStore/EventStore-Client-Go/v4/protos/persistent"
 
 	"carillon/eventstore/node/internal/persistent"
+	"carillon/eventstore/node/internal/store"
 )
 
 // settingsMessage is what requests to create and to update a group have in common.
@@ -61,24 +63,28 @@ const (
 func allLabel(position uint64) string { return fmt.Sprintf("C:%d/P:%d", position, position) }
 
 func (n *Node) startOfStream(ctx context.Context, stream string, revision uint64, end bool) (persistent.Start, error) {
-	if !end {
+	if !end && revision < store.MaxRevision { // beyond, and as -1 of older clients, it is the end
 		return persistent.Start{Label: strconv.FormatUint(revision, 10), Cursor: revision}, nil
 	}
 	found, err := n.store.Stream(ctx, stream)
-	if err != nil || found.Tombstoned() {
+	if err != nil {
 		return persistent.Start{Label: streamEndLabel}, err
 	}
-	return persistent.Start{Label: streamEndLabel, Cursor: uint64(found.Last() + 1)}, nil // #nosec G115 -- at least -1
+	return persistent.Start{Label: streamEndLabel, Cursor: endOf(found)}, nil
 }
 
-func (n *Node) startOfAll(position uint64, end bool) persistent.Start {
+func (n *Node) startOfAll(position uint64, end bool, group string) (persistent.Start, error) {
+	newest := n.store.Watermark()
 	switch {
-	case end:
-		return persistent.Start{Label: allEndLabel, Cursor: n.store.Watermark()}
+	case end || position == math.MaxUint64:
+		return persistent.Start{Label: allEndLabel, Cursor: newest}, nil
 	case position == 0:
-		return persistent.Start{Label: allStartLabel}
+		return persistent.Start{Label: allStartLabel}, nil
+	case position > newest:
+		// It would look healthy, and bring nothing until the log has grown that far.
+		return persistent.Start{}, groupFailed("The position "+allLabel(position)+" is beyond the end", allStream, group)
 	}
-	return persistent.Start{Label: allLabel(position), Cursor: position - 1} // the position is included
+	return persistent.Start{Label: allLabel(position), Cursor: position - 1}, nil // the position is included
 }
 
 func (n *Node) createConfig(ctx context.Context, options *pb.CreateReq_Options) (config groupConfig, err error) {
@@ -92,8 +98,9 @@ func (n *Node) createConfig(ctx context.Context, options *pb.CreateReq_Options) 
 	case *pb.CreateReq_Options_All:
 		config.Stream = allStream
 		_, end := option.All.GetAllOption().(*pb.CreateReq_AllOptions_End)
-		config.Settings.Start = n.startOfAll(option.All.GetPosition().GetCommitPosition(), end)
-		config.Settings.Filter, err = groupFilter(option.All.GetFilter())
+		if config.Settings.Filter, err = groupFilter(option.All.GetFilter()); err == nil {
+			config.Settings.Start, err = n.startOfAll(option.All.GetPosition().GetCommitPosition(), end, config.Group)
+		}
 	case *pb.CreateReq_Options_Stream:
 		config.Stream = string(option.Stream.GetStreamIdentifier().GetStreamName())
 		_, end := option.Stream.GetRevisionOption().(*pb.CreateReq_StreamOptions_End)
@@ -132,7 +139,7 @@ func (n *Node) updateConfig(ctx context.Context, options *pb.UpdateReq_Options) 
 	case *pb.UpdateReq_Options_All:
 		config.Stream = allStream
 		_, end := option.All.GetAllOption().(*pb.UpdateReq_AllOptions_End)
-		config.Settings.Start = n.startOfAll(option.All.GetPosition().GetCommitPosition(), end)
+		config.Settings.Start, err = n.startOfAll(option.All.GetPosition().GetCommitPosition(), end, config.Group)
 	case *pb.UpdateReq_Options_Stream:
 		config.Stream = string(option.Stream.GetStreamIdentifier().GetStreamName())
 		_, end := option.Stream.GetRevisionOption().(*pb.UpdateReq_StreamOptions_End)
@@ -205,7 +212,8 @@ func (g *runningGroup) info() (*pb.SubscriptionInfo, error) {
 		ReadBufferCount:          int32(info.Fresh),   // #nosec G115 -- bounded by the buffers
 		RetryBufferCount:         int32(info.Retries), // #nosec G115 -- as above
 		TotalInFlightMessages:    int32(info.InFlight),
-		OutstandingMessagesCount: int32(info.Outstanding), // #nosec G115 -- as above
+		OutstandingMessagesCount: int32(info.InFlight), // #nosec G115 -- as above
+		LiveBufferCount:          int64(info.Live),
 		NamedConsumerStrategy:    string(settings.Strategy),
 		MaxSubscriberCount:       settings.MaxSubscribers,
 		ParkedMessageCount:       info.Parked,
@@ -215,11 +223,20 @@ func (g *runningGroup) info() (*pb.SubscriptionInfo, error) {
 	}
 	for _, consumer := range info.Consumers {
 		message.Connections = append(message.Connections, &pb.SubscriptionInfo_ConnectionInfo{
-			ConnectionName: consumer.Name, TotalItems: consumer.Total, CountSinceLastMeasurement: consumer.SinceLast,
+			From: consumer.Peer.Address, Username: consumer.Peer.User, ConnectionName: cmp.Or(consumer.Peer.Name, consumer.ID),
+			ObservedMeasurements: measurements(consumer.Measured), TotalItems: consumer.Total, CountSinceLastMeasurement: consumer.SinceLast,
 			AverageItemsPerSecond: consumer.PerSecond,
 			AvailableSlots:        int32(consumer.Available), // #nosec G115 -- at most the buffer size
 			InFlightMessages:      int32(consumer.InFlight),  // #nosec G115 -- at most the buffer size
 		})
 	}
 	return message, nil
+}
+
+func measurements(measured []persistent.Measurement) []*pb.SubscriptionInfo_Measurement {
+	list := make([]*pb.SubscriptionInfo_Measurement, 0, len(measured))
+	for _, m := range measured {
+		list = append(list, &pb.SubscriptionInfo_Measurement{Key: m.Key, Value: m.Value})
+	}
+	return list
 }

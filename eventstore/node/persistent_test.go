@@ -305,10 +305,13 @@ func TestLinksAreResolved(t *testing.T) {
 	if list[0].Event == nil || list[0].Event.EventID != original[1].EventID || list[0].Link == nil || list[0].Link.EventNumber != 0 {
 		t.Errorf("resolved %+v", list[0])
 	}
-	for _, broken := range list[1:] {
+	for _, broken := range list[1:3] {
 		if broken.Event != nil || broken.Link == nil {
 			t.Errorf("broken link %+v", broken)
 		}
+	}
+	if list[3].Event == nil || list[3].Link != nil || string(list[3].Event.Data) != "nonsense" {
+		t.Errorf("what was never a link %+v", list[3])
 	}
 	if list, err = readStream(client, "links", esdb.ReadStreamOptions{From: esdb.Start{}}, 1); err != nil || list[0].Link != nil {
 		t.Errorf("unresolved %+v, %v", list[0], err)

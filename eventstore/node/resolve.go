@@ -11,7 +11,7 @@ import (
 )
 
 // resolved follows a link, where asked to and where the record is one. A link that leads nowhere any more is sent
-// without an event.
+// without an event; one that never could lead anywhere is an event like any other.
 func (n *Node) resolved(ctx context.Context, record *store.Record, resolve bool) (wire.Event, error) {
 	if !resolve || !record.IsLink() {
 		return wire.Event{Event: record}, nil
@@ -22,7 +22,7 @@ func (n *Node) resolved(ctx context.Context, record *store.Record, resolve bool)
 	}
 	stream, revision, ok := parseLink(data)
 	if !ok {
-		return wire.Event{Link: record}, nil
+		return wire.Event{Event: record}, nil
 	}
 	target, err := n.store.Event(ctx, stream, revision)
 	if errors.Is(err, store.ErrNotFound) {

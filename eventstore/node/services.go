@@ -79,12 +79,12 @@ func (f features) GetSupportedMethods(context.Context, *shared.Empty) (*serverfe
 		}
 	}
 	groups := persistent.PersistentSubscriptions_ServiceDesc.ServiceName
-	add(streams.Streams_ServiceDesc.ServiceName, []string{"read", "append", "delete", "tombstone"})
+	add(streams.Streams_ServiceDesc.ServiceName, []string{"read"}, "position", "events")
+	add(streams.Streams_ServiceDesc.ServiceName, []string{"append", "delete", "tombstone"})
 	if f.strict == nil || !f.strict.NoBatches || f.strict.SaysBatches {
-		add(streams.Streams_ServiceDesc.ServiceName, []string{"batchappend"})
+		add(streams.Streams_ServiceDesc.ServiceName, []string{"batchappend"}, "deadline_duration")
 	}
-	add(groups, []string{"create", "update", "delete", "read", "getinfo", "replayparked", "list"}, "stream", "all")
-	add(groups, []string{"restartsubsystem"})
+	add(groups, []string{"create", "update", "delete", "read", "getinfo", "replayparked", "list", "restartsubsystem"}, "stream", "all")
 	add(gossip.Gossip_ServiceDesc.ServiceName, []string{"read"})
 	add(serverfeatures.ServerFeatures_ServiceDesc.ServiceName, []string{"getsupportedmethods"})
 	return methods, nil

@@ -19,6 +19,7 @@ const (
 	trailerException       = "exception"
 	trailerStream          = "stream-name"
 	trailerGroup           = "group-name"
+	trailerReason          = "reason"
 	trailerExpected        = "expected-version"
 	trailerActual          = "actual-version"
 	trailerMaxAppendSize   = "maximum-append-size"
@@ -94,7 +95,7 @@ func describe(stream string, err error) *rpcError {
 			trailerActual, strconv.FormatInt(wrong.Current, 10))
 	case errors.As(err, &missing):
 		return failure(codes.InvalidArgument, missing.Error(),
-			trailerException, exceptionMissingMetadata, trailerMissingMetadata, missing.Key)
+			trailerException, exceptionMissingMetadata, trailerMissingMetadata, wire.KeyType+","+wire.KeyContentType)
 	case errors.Is(err, store.ErrStreamDeleted):
 		return streamDeleted(stream)
 	case errors.Is(err, store.ErrFull):

@@ -202,12 +202,16 @@ func (r *reading) subscribeStream() error {
 	var live liveness
 	for {
 		signal := changed()
-		if next, err = r.fillStream(next); err != nil {
+		var ended bool
+		if next, ended, err = r.fillStream(next); err != nil {
 			return err
 		}
 		more := r.page.Full()
 		if err := r.page.Send(r.call); err != nil {
 			return err
+		}
+		if ended {
+			return streamDeleted(r.stream)
 		}
 		if more {
 			continue
@@ -221,16 +225,24 @@ func (r *reading) subscribeStream() error {
 	}
 }
 
-// fillStream puts the next readable events on the page, and returns the revision to go on from.
-func (r *reading) fillStream(next uint64) (uint64, error) {
+// fillStream puts the next readable events on the page, and returns the revision to go on from. The last event of a
+// stream that has ended is its tombstone.
+func (r *reading) fillStream(next uint64) (goOn uint64, ended bool, err error) {
 	var failed error
 	stream, err := r.node.store.Read(r.call.Context(), r.stream, next, store.Forwards, func(record store.Record) bool {
 		failed = r.emit(&record)
 		next = record.Revision() + 1
 		return failed == nil && !r.page.Full()
 	})
-	if err = errors.Join(err, failed); err == nil && stream.Tombstoned() {
-		err = streamDeleted(r.stream)
+	if err = errors.Join(err, failed); err != nil || !stream.Tombstoned() {
+		return next, false, err
 	}
-	return next, err
+	tombstone, err := r.node.store.TombstoneOf(stream)
+	switch {
+	case errors.Is(err, store.ErrNotFound): // what described the stream has no end of its own
+		return next, true, nil
+	case err == nil:
+		err = r.emit(&tombstone)
+	}
+	return next, true, err
 }

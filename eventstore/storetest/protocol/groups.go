@@ -130,6 +130,7 @@ func groups(t *testing.T, client *esdb.Client) {
 	t.Run("consumers share, and a dead one's events go to the others", func(t *testing.T) { competing(t, client) })
 	parking(t, client)
 	lasting(t, client)
+	consumers(t, client)
 }
 
 func parking(t *testing.T, client *esdb.Client) {
@@ -160,8 +161,8 @@ func parking(t *testing.T, client *esdb.Client) {
 			t.Fatal(err)
 		}
 		replayed := f.next(consumer)
-		if number(replayed) != 1 {
-			t.Errorf("event %d was replayed", number(replayed))
+		if n := replayed.Event.Event.EventNumber; n != 1 {
+			t.Errorf("event %d was replayed", n)
 		}
 		f.ack(consumer, replayed)
 	})

@@ -61,7 +61,7 @@ func (c *chooser) pinned(bucket uint64) *Consumer {
 	}
 	owner, most := c.consumers[0], uint64(0)
 	for _, consumer := range c.consumers {
-		if w := weight(bucket, consumer.name); w >= most {
+		if w := weight(bucket, consumer.id); w >= most {
 			owner, most = consumer, w
 		}
 	}

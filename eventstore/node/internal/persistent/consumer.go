@@ -3,6 +3,7 @@ package persistent
 import (
 	"errors"
 	"hash/fnv"
+	"time"
 
 	"carillon/eventstore/node/internal/store"
 )
@@ -23,10 +24,16 @@ type Delivery struct {
 	Retries int32
 }
 
+// Peer says who a consumer is.
+type Peer struct {
+	Name, User, Address string
+}
+
 // Consumer is one connection to a group. The group sends it at most as many unanswered events as it has room for.
 type Consumer struct {
 	group    *Group
-	name     string
+	id       string
+	peer     Peer
 	capacity int
 	out      chan Delivery
 	ended    chan struct{}
@@ -37,6 +44,7 @@ type Consumer struct {
 	inFlight map[store.EventID]*message
 	total    int64
 	sampled  sample
+	latency  latencies
 }
 
 // Deliveries are the events for the consumer.
@@ -53,6 +61,7 @@ func (c *Consumer) Ack(ids ...store.EventID) {
 	c.group.do(func() {
 		for _, id := range ids {
 			if m := c.take(id); m != nil {
+				c.group.answered(c, m)
 				c.group.complete(m)
 			}
 		}
@@ -71,9 +80,10 @@ const (
 	ActionStop
 )
 
-// Nack says that events were not processed.
+// Nack says that events were not processed. Where earlier answers have made room, what was never sent goes before them.
 func (c *Consumer) Nack(action Action, reason string, ids ...store.EventID) {
 	c.group.do(func() {
+		c.group.dispatch(time.Now())
 		for _, id := range ids {
 			m := c.take(id)
 			if m == nil {
@@ -81,11 +91,11 @@ func (c *Consumer) Nack(action Action, reason string, ids ...store.EventID) {
 			}
 			switch action {
 			case ActionPark:
-				c.group.park(m, reason)
+				c.group.park(m, onDemand+reason)
 			case ActionSkip:
 				c.group.complete(m)
 			default:
-				c.group.retry(m, reason)
+				c.group.retry(m)
 			}
 		}
 		if action == ActionStop {

@@ -29,6 +29,12 @@ type Rejected struct {
 	Reason string
 }
 
+// Why events are set aside.
+const (
+	onDemand = "Client explicitly NAK'ed message.\n"
+	tooOften = "Reached retry count of %d"
+)
+
 // Backing is where a group's events come from and where its state is kept.
 type Backing interface {
 	// Read returns up to limit events from a cursor on, and the cursor behind what was looked at; that is the same
@@ -59,9 +65,11 @@ type message struct {
 	order   uint64 // of reading
 	retries int32
 	replay  bool // read from what was parked
+	live    bool // read once the group had caught up
 	done    bool
 
 	consumer *Consumer // while in flight
+	sent     time.Time
 	deadline time.Time
 	next     *message // in flight to the same consumer, with the same id
 }

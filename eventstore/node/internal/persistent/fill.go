@@ -6,11 +6,16 @@ import (
 	"time"
 )
 
-// readable reports whether there may be more to read, and room for it.
+// readable reports whether there may be more to read, and room for it. A group that nobody is connected to reads once
+// what there is, a little of it, and then no more.
 func (g *Group) readable() bool {
-	return len(g.chooser.consumers) > 0 && (!g.caughtUp || g.replay.pending()) &&
+	room := maxWaitingBytes
+	if len(g.chooser.consumers) == 0 {
+		room = maxIdleBytes
+	}
+	return (!g.caughtUp || g.replay.pending() && len(g.chooser.consumers) > 0) &&
 		g.waiting.len()+g.inFlight+len(g.parking) < int(max(g.settings.HistoryBuffer, g.settings.LiveBuffer)) &&
-		g.waiting.bytes < maxWaitingBytes
+		g.waiting.bytes < room
 }
 
 // fill reads events until there are enough or no more for now: first what is replayed, then what is new.
@@ -44,11 +49,11 @@ func (g *Group) readFresh() error {
 		return err
 	}
 	if next == g.track.cursor {
-		g.caughtUp, g.changed = true, changed
+		g.caughtUp, g.live, g.changed = true, true, changed
 		return nil
 	}
 	for _, event := range events {
-		m := &message{event: event, before: g.track.cursor, order: g.order}
+		m := &message{event: event, before: g.track.cursor, order: g.order, live: g.live}
 		g.order++
 		g.track.cursor = event.Next
 		g.track.add(m)

@@ -2,6 +2,7 @@ package persistent
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -32,6 +33,8 @@ type Group struct {
 	order     uint64
 	inFlight  int
 	caughtUp  bool
+	behind    bool // there is more to read, but nobody to read it for
+	live      bool // it has caught up once
 	changed   <-chan struct{}
 	retryAt   time.Time // after a failed read
 	total     int64
@@ -47,6 +50,8 @@ const (
 	mailboxSize = 256
 	// maxWaitingBytes bounds what a group holds in memory, whatever its buffer sizes say.
 	maxWaitingBytes = 16 << 20
+	// maxIdleBytes is the same for a group without consumers.
+	maxIdleBytes = 1 << 20
 	// maxReadsAtOnce lets answers come in between while a filter finds nothing.
 	maxReadsAtOnce = 16
 	readRetryAfter = time.Second
@@ -98,9 +103,9 @@ func (g *Group) ask(f func()) bool {
 }
 
 // Connect adds a consumer with room for so many unanswered events.
-func (g *Group) Connect(capacity int) (*Consumer, error) {
+func (g *Group) Connect(peer Peer, capacity int) (*Consumer, error) {
 	consumer := &Consumer{
-		group: g, name: uuid.NewString(), capacity: capacity, out: make(chan Delivery, capacity),
+		group: g, id: uuid.NewString(), peer: peer, capacity: capacity, out: make(chan Delivery, capacity),
 		ended: make(chan struct{}), inFlight: make(map[store.EventID]*message), sampled: sample{at: time.Now()},
 	}
 	err := ErrDropped
@@ -112,6 +117,9 @@ func (g *Group) Connect(capacity int) (*Consumer, error) {
 		}
 		err = nil
 		g.chooser.add(consumer)
+		if g.behind {
+			g.caughtUp, g.behind = false, false
+		}
 	})
 	if err != nil {
 		return nil, err
@@ -135,7 +143,9 @@ func (g *Group) run() {
 			f()
 			g.drain()
 		case <-g.changed:
-			g.caughtUp, g.changed = false, nil
+			g.changed = nil
+			g.behind = len(g.chooser.consumers) == 0
+			g.caughtUp = g.behind
 		case <-timer.C:
 		}
 	}
@@ -208,7 +218,7 @@ func (g *Group) expire(now time.Time) {
 	for _, m := range g.deadlines.expired(now) {
 		m.consumer.drop(m)
 		g.inFlight--
-		g.requeue(m, "the consumer did not answer in time")
+		g.requeue(m)
 	}
 }
 
@@ -222,6 +232,7 @@ func (g *Group) dispatch(now time.Time) {
 		if taken {
 			g.inFlight++
 			g.total++
+			m.sent = now
 			if m.deadline = (time.Time{}); g.settings.MessageTimeout > 0 {
 				m.deadline = now.Add(g.settings.MessageTimeout)
 				g.deadlines.add(m)
@@ -229,6 +240,13 @@ func (g *Group) dispatch(now time.Time) {
 		}
 		return taken, more
 	})
+}
+
+// answered notes how long a consumer took, where the settings want that.
+func (g *Group) answered(c *Consumer, m *message) {
+	if g.settings.ExtraStatistics {
+		c.latency.add(time.Since(m.sent))
+	}
 }
 
 // complete notes that a message, no longer in flight, is done.
@@ -246,14 +264,14 @@ func (g *Group) finish(m *message) {
 }
 
 // retry sends a message, no longer in flight, once more, or parks it after too many times.
-func (g *Group) retry(m *message, reason string) {
+func (g *Group) retry(m *message) {
 	g.inFlight--
-	g.requeue(m, reason)
+	g.requeue(m)
 }
 
-func (g *Group) requeue(m *message, reason string) {
+func (g *Group) requeue(m *message) {
 	if m.retries >= g.settings.MaxRetries {
-		g.setAside(m, reason)
+		g.setAside(m, fmt.Sprintf(tooOften, g.settings.MaxRetries))
 		return
 	}
 	m.retries++
@@ -269,7 +287,7 @@ func (g *Group) remove(c *Consumer, err error) {
 		for m != nil {
 			after := m.next
 			m.consumer, m.next = nil, nil
-			g.retry(m, "the consumer was lost")
+			g.retry(m)
 			m = after
 		}
 	}

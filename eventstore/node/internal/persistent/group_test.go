@@ -139,7 +139,7 @@ func inGroup(t *testing.T, s Settings, backing *memory, test func(t *testing.T, 
 
 func connect(t *testing.T, g *Group, capacity int) *Consumer {
 	t.Helper()
-	c, err := g.Connect(capacity)
+	c, err := g.Connect(Peer{}, capacity)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,6 +202,99 @@ func TestNewEventsFollow(t *testing.T) {
 	})
 }
 
+// What was never sent goes into the room that was made before, also where both answers come at once.
+func TestFreshEventsGoBeforeRetriedOnes(t *testing.T) {
+	t.Parallel()
+	inGroup(t, settings(), newMemory(6), func(t *testing.T, g *Group) {
+		c := connect(t, g, 2)
+		expect(t, received(c), 0, 1)
+		both := make(chan struct{})
+		g.do(func() { <-both })
+		c.Ack(id(0))
+		c.Nack(ActionRetry, "", id(1))
+		close(both)
+		expect(t, received(c), 2, 1)
+	})
+}
+
+func TestAGroupWithoutConsumersReadsOnceWhatThereIs(t *testing.T) {
+	t.Parallel()
+	backing := newMemory(6)
+	inGroup(t, settings(), backing, func(t *testing.T, g *Group) {
+		status := func() Info {
+			t.Helper()
+			synctest.Wait()
+			info, err := g.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return info
+		}
+		if info := status(); info.Status != "Live" || info.Fresh != 6 {
+			t.Errorf("%+v", info)
+		}
+		backing.add(2)
+		if info := status(); info.Fresh+info.Live != 6 {
+			t.Errorf("with nobody to read for it went on: %+v", info)
+		}
+		c := connect(t, g, 7)
+		expect(t, received(c), 0, 1, 2, 3, 4, 5, 6)
+		if info := status(); info.Live != 1 || info.InFlight != 7 {
+			t.Errorf("%+v", info)
+		}
+	})
+}
+
+func TestAnswersAreMeasured(t *testing.T) {
+	t.Parallel()
+	s := settings()
+	s.ExtraStatistics = true
+	inGroup(t, s, newMemory(10), func(t *testing.T, g *Group) {
+		c := connect(t, g, 1)
+		for i := range 10 {
+			expect(t, received(c), i)
+			pass(time.Duration(i+1) * 10 * time.Millisecond)
+			c.Ack(id(uint64(i)))
+		}
+		info, err := g.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]int64{"Mean": 55, "Median": 50, "Fastest": 10, "Quintile 1": 20, "90%": 90, "95%": 100, "Highest": 100}
+		for _, m := range info.Consumers[0].Measured {
+			if expected, ok := want[m.Key]; ok && m.Value != expected {
+				t.Errorf("%s is %d, want %d", m.Key, m.Value, expected)
+			}
+			delete(want, m.Key)
+		}
+		if len(want) > 0 {
+			t.Errorf("missing %v", want)
+		}
+	})
+}
+
+func TestNoCheckpointByTimeWhereThatIsNever(t *testing.T) {
+	t.Parallel()
+	s := settings()
+	s.MessageTimeout = 0
+	s.CheckpointAfter, s.MinCheckpoint, s.MaxCheckpoint = 0, 5, 3 // the upper bound counts, also below the lower one
+	backing := newMemory(10)
+	inGroup(t, s, backing, func(t *testing.T, g *Group) {
+		c := connect(t, g, 10)
+		received(c)
+		c.Ack(id(0), id(1))
+		pass(time.Hour)
+		if backing.saves != 0 {
+			t.Errorf("checkpoint at %d", backing.checkpoint)
+		}
+		c.Ack(id(2))
+		pass(time.Second)
+		if backing.saves != 1 || backing.checkpoint != 3 {
+			t.Errorf("%d checkpoints, the last at %d", backing.saves, backing.checkpoint)
+		}
+	})
+}
+
 func TestNackActions(t *testing.T) {
 	t.Parallel()
 	backing := newMemory(4)
@@ -217,7 +310,7 @@ func TestNackActions(t *testing.T) {
 		c.Nack(ActionSkip, "skip", id(0))
 		c.Nack(ActionPark, "park", id(1))
 		expect(t, received(c))
-		if len(backing.parked) != 1 || number(backing.parked[0]) != 1 || backing.reasons[0] != "park" {
+		if len(backing.parked) != 1 || number(backing.parked[0]) != 1 || backing.reasons[0] != "Client explicitly NAK'ed message.\npark" {
 			t.Errorf("parked %v because %v", backing.parked, backing.reasons)
 		}
 		c.Nack(ActionStop, "stop", id(2))
@@ -242,8 +335,8 @@ func TestUnansweredEventsAreSentAgainThenParked(t *testing.T) {
 			pass(31 * time.Second)
 		}
 		expect(t, received(c))
-		if len(backing.parked) != 1 {
-			t.Errorf("parked %v", backing.parked)
+		if len(backing.parked) != 1 || backing.reasons[0] != "Reached retry count of 2" {
+			t.Errorf("parked %v because %q", backing.parked, backing.reasons)
 		}
 	})
 }
@@ -390,7 +483,7 @@ func TestCheckpointIsBeforeTheFirstEventNotDone(t *testing.T) {
 		if !errors.Is(c.Err(), ErrDropped) {
 			t.Errorf("ended with %v", c.Err())
 		}
-		if _, err := g.Connect(1); !errors.Is(err, ErrDropped) {
+		if _, err := g.Connect(Peer{}, 1); !errors.Is(err, ErrDropped) {
 			t.Errorf("connected to a stopped group: %v", err)
 		}
 	})
@@ -437,7 +530,7 @@ func TestSubscriberLimit(t *testing.T) {
 	s.MaxSubscribers = 1
 	inGroup(t, s, newMemory(0), func(t *testing.T, g *Group) {
 		first := connect(t, g, 1)
-		if _, err := g.Connect(1); !errors.Is(err, ErrTooMany) {
+		if _, err := g.Connect(Peer{}, 1); !errors.Is(err, ErrTooMany) {
 			t.Errorf("second consumer: %v", err)
 		}
 		first.Close()
@@ -471,7 +564,6 @@ func TestSettingsThatContradictThemselves(t *testing.T) {
 		"negative":        func(s *Settings) { s.MaxRetries = -1 },
 		"no batch":        func(s *Settings) { s.ReadBatch = 0 },
 		"batch as buffer": func(s *Settings) { s.ReadBatch = s.HistoryBuffer },
-		"min above max":   func(s *Settings) { s.MinCheckpoint = 2000 },
 		"strategy":        func(s *Settings) { s.Strategy = "Random" },
 	} {
 		s := settings()

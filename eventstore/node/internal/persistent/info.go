@@ -4,29 +4,32 @@ import "time"
 
 // Info describes a running group.
 type Info struct {
-	Settings    Settings
-	Status      string
-	Checkpoint  uint64 // cursor
-	LastKnown   uint64 // cursor
-	Total       int64
-	SinceLast   int64
-	PerSecond   int32
-	Fresh       int
-	Retries     int
-	InFlight    int
-	Outstanding int
-	Parked      int64
-	Consumers   []ConsumerInfo
+	Settings   Settings
+	Status     string
+	Checkpoint uint64 // cursor
+	LastKnown  uint64 // cursor
+	Total      int64
+	SinceLast  int64
+	PerSecond  int32
+	Fresh      int // waiting, of those read before the group had caught up
+	Live       int // waiting, of those read since
+	Retries    int
+	InFlight   int
+	Parked     int64
+	Consumers  []ConsumerInfo
 }
 
 // ConsumerInfo describes a connected consumer.
 type ConsumerInfo struct {
-	Name      string
+	ID        string
+	Peer      Peer
 	Total     int64
 	SinceLast int64
 	PerSecond int32
 	Available int
 	InFlight  int
+	// Measured is how long the consumer took for its answers, where the settings want that.
+	Measured []Measurement
 }
 
 // sample is what was counted at a time, to tell rates by.
@@ -65,9 +68,15 @@ func (g *Group) describe() (Info, error) {
 	now := time.Now()
 	info := Info{
 		Settings: g.settings, Status: "Live", Checkpoint: g.track.marked, LastKnown: last,
-		Total: g.total, Fresh: len(g.waiting.fresh), Retries: len(g.waiting.retries),
-		InFlight: g.inFlight, Outstanding: len(g.track.messages) + len(g.replay.track.messages),
+		Total: g.total, Retries: len(g.waiting.retries), InFlight: g.inFlight,
 		Parked: int64(end - first), // #nosec G115 -- a count
+	}
+	for _, m := range g.waiting.fresh {
+		if m.live {
+			info.Live++
+		} else {
+			info.Fresh++
+		}
 	}
 	info.SinceLast, info.PerSecond = g.sampled.since(g.total, now)
 	switch {
@@ -77,7 +86,9 @@ func (g *Group) describe() (Info, error) {
 		info.Status = "Behind"
 	}
 	for _, c := range g.chooser.consumers {
-		one := ConsumerInfo{Name: c.name, Total: c.total, Available: c.capacity - c.flying, InFlight: c.flying}
+		one := ConsumerInfo{
+			ID: c.id, Peer: c.peer, Total: c.total, Available: c.capacity - c.flying, InFlight: c.flying, Measured: c.latency.measure(),
+		}
 		one.SinceLast, one.PerSecond = c.sampled.since(c.total, now)
 		info.Consumers = append(info.Consumers, one)
 	}

@@ -28,8 +28,8 @@ type Settings struct {
 	LiveBuffer      int32         `json:"liveBuffer"`
 	ReadBatch       int32         `json:"readBatch"`
 	HistoryBuffer   int32         `json:"historyBuffer"`
-	MessageTimeout  time.Duration `json:"messageTimeout"` // 0 is never
-	CheckpointAfter time.Duration `json:"checkpointAfter"`
+	MessageTimeout  time.Duration `json:"messageTimeout"`  // 0 is never
+	CheckpointAfter time.Duration `json:"checkpointAfter"` // 0 is never by time
 	Strategy        Strategy      `json:"strategy"`
 	Start           Start         `json:"start"`
 	Filter          *Filter       `json:"filter,omitempty"`
@@ -70,8 +70,6 @@ func (s Settings) Validate() error {
 		return fmt.Errorf("%w: read batch size must be above 0", ErrSettings)
 	case s.HistoryBuffer <= s.ReadBatch:
 		return fmt.Errorf("%w: history buffer size must be above read batch size", ErrSettings)
-	case s.MaxCheckpoint < s.MinCheckpoint:
-		return fmt.Errorf("%w: max checkpoint count is below min checkpoint count", ErrSettings)
 	}
 	switch s.Strategy {
 	case RoundRobin, DispatchToSingle, Pinned, PinnedByCorrelation:

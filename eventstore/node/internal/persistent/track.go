@@ -42,7 +42,7 @@ func (t *track) due(s Settings, now time.Time) (due bool, wait time.Duration) {
 	if t.done >= int(s.MaxCheckpoint) {
 		return true, 0
 	}
-	if t.done < int(s.MinCheckpoint) {
+	if t.done < int(s.MinCheckpoint) || s.CheckpointAfter == 0 {
 		return false, 0
 	}
 	if wait = s.CheckpointAfter - now.Sub(t.markedAt); wait <= 0 {

@@ -122,6 +122,20 @@ func (s *Store) Event(ctx context.Context, name string, revision uint64) (Record
 	return found, err
 }
 
+// TombstoneOf returns the event that ended a stream. ErrNotFound where it hasn't ended.
+func (s *Store) TombstoneOf(stream Stream) (record Record, err error) {
+	c, err := s.newCursor()
+	if err != nil {
+		return Record{}, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	record, found, err := c.nextInStream(stream.id, MaxRevision, MaxRevision+1)
+	if err == nil && !found {
+		err = ErrNotFound
+	}
+	return record, err
+}
+
 // Read looks a stream up and reads it: Stream and ReadStream in one, for less than the two.
 func (s *Store) Read(
 	ctx context.Context, name string, from uint64, direction Direction, visit func(Record) bool,
