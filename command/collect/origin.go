@@ -1,5 +1,7 @@
 package collect
 
+import "carillon/aggregates/happening"
+
 // Syntax is one of the ways in which pages write down events.
 type Syntax string
 
@@ -16,34 +18,41 @@ const (
 )
 
 // Field is a field of an observation that has an origin.
-type Field string
+type Field = happening.Field
 
 // An observation says of each of these where its value was found.
 const (
-	FieldTitle            Field = "title"
-	FieldDescription      Field = "description"
-	FieldShortDescription Field = "shortDescription"
-	FieldStart            Field = "start"
-	FieldEnd              Field = "end"
-	FieldRecurrence       Field = "recurrence"
-	FieldStatus           Field = "status"
-	FieldTimezone         Field = "timezone"
-	FieldLocation         Field = "location"
-	FieldCoordinates      Field = "coordinates"
-	FieldOnline           Field = "online"
-	FieldCapacity         Field = "capacity"
-	FieldOrganizer        Field = "organizer"
-	FieldImage            Field = "image"
-	FieldURL              Field = "url"
-	FieldPublished        Field = "publishedAt"
-	FieldIdentity         Field = "identity"
+	FieldTitle            = happening.FieldTitle
+	FieldDescription      = happening.FieldDescription
+	FieldShortDescription = happening.FieldShortDescription
+	FieldStart            = happening.FieldStart
+	FieldEnd              = happening.FieldEnd
+	FieldRecurrence       = happening.FieldRecurrence
+	FieldStatus           = happening.FieldStatus
+	FieldTimezone         = happening.FieldTimezone
+	FieldLocation         = happening.FieldLocation
+	FieldCoordinates      = happening.FieldCoordinates
+	FieldOnline           = happening.FieldOnline
+	FieldCapacity         = happening.FieldCapacity
+	FieldOrganizer        = happening.FieldOrganizer
+	FieldImage            = happening.FieldImage
+	FieldURL              = happening.FieldURL
+	FieldPublished        = happening.FieldPublished
+	FieldIdentity         = happening.FieldIdentity
 )
 
 // Fields lists all fields, in the order in which they are shown.
-var Fields = []Field{
-	FieldTitle, FieldDescription, FieldShortDescription, FieldStart, FieldEnd, FieldRecurrence, FieldStatus, FieldTimezone,
-	FieldLocation, FieldCoordinates, FieldOnline, FieldCapacity, FieldOrganizer, FieldImage, FieldURL, FieldPublished,
-	FieldIdentity,
+var Fields = happening.Fields
+
+// Stored is what is kept of origins when an observation is recorded: which page gave which fields, and by which paths.
+func Stored(origins []Origin) []happening.Origin {
+	var all []happening.Origin
+	for _, o := range origins {
+		all = happening.AddOrigins(all, happening.Origin{
+			Page: o.Page, Syntax: string(o.Syntax), Paths: map[Field]string{o.Field: o.Path},
+		})
+	}
+	return all
 }
 
 // Origin says what gave a field of an observation. When, and at which source, is known to those who record it.

@@ -1,0 +1,367 @@
+package happening_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"carillon/aggregates/happening"
+)
+
+// monday is when most is told in these tests; the happenings are later.
+var monday = time.Date(2026, 11, 16, 9, 0, 0, 0, time.UTC)
+
+// by makes a telling of a source's own page.
+func by(name string, details happening.Details) happening.Telling {
+	return happening.Telling{
+		SourceID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(name)), Standing: happening.FromOwnPage, Details: details,
+		Source: happening.Block{Type: "site", URL: "https://" + name + ".example/"}, Since: monday, DatedAt: monday,
+	}
+}
+
+func standing(s happening.Standing, t happening.Telling) happening.Telling {
+	t.Standing = s
+	return t
+}
+
+func datedAt(at time.Time, t happening.Telling) happening.Telling {
+	t.DatedAt = at
+	return t
+}
+
+func gone(t happening.Telling) happening.Telling {
+	t.Stale = true
+	return t
+}
+
+// held is a happening that is held at the given times; a mere date is a whole day. A status may follow after a space.
+func held(when ...string) happening.Details {
+	d := happening.Details{Title: "Concert", Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "UTC"}}
+	for _, w := range when {
+		w, status, _ := strings.Cut(w, " ")
+		start, err := time.Parse("2006-01-02T15:04", w)
+		o := happening.Occurrence{Start: start, Status: happening.Scheduled}
+		if err != nil {
+			if start, err = time.Parse(time.DateOnly, w); err != nil {
+				panic(err)
+			}
+			end := start.AddDate(0, 0, 1)
+			o = happening.Occurrence{Start: start, End: &end, AllDay: true, Status: happening.Scheduled}
+		}
+		if status != "" {
+			o.Status = happening.Status(status)
+		}
+		id := happening.DeriveInstanceID("concert", happening.OriginalStart(start))
+		o.ID = happening.DeriveOccurrenceID(id, 0)
+		d.Instances = append(d.Instances, happening.Instance{ID: id, Status: o.Status, Occurrences: []happening.Occurrence{o}})
+	}
+	if len(when) > 1 {
+		d.Time.TemporalPattern = happening.Recurring
+	}
+	return d
+}
+
+// dates is what held makes, read back.
+func dates(d happening.Details) []string {
+	var all []string
+	for _, instance := range d.Instances {
+		o := instance.Occurrences[0]
+		form := "2006-01-02T15:04"
+		if o.AllDay {
+			form = time.DateOnly
+		}
+		text := o.Start.UTC().Format(form)
+		if instance.Status != o.Status {
+			text += " " + string(instance.Status) + "/" + string(o.Status)
+		} else if o.Status != happening.Scheduled {
+			text += " " + string(o.Status)
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+func TestDatesOfSeveralTellings(t *testing.T) {
+	t.Parallel()
+	tuesday := monday.AddDate(0, 0, 1)
+	page, platform := happening.FromOwnPage, happening.FromPlatform
+	list, post := happening.FromListing, happening.FromPost
+	for name, c := range map[string]struct {
+		tellings []happening.Telling
+		want     []string
+	}{
+		"the page's time before a listing's day": {
+			[]happening.Telling{
+				standing(page, by("hall", held("2026-12-05T20:00"))), datedAt(tuesday, standing(list, by("town", held("2026-12-05")))),
+			},
+			[]string{"2026-12-05T20:00"},
+		},
+		"a listing's time before the page's mere day": {
+			[]happening.Telling{standing(page, by("hall", held("2026-12-05"))), standing(list, by("town", held("2026-12-05T20:00")))},
+			[]string{"2026-12-05T20:00"},
+		},
+		"one day gives way to matinee and evening": {
+			[]happening.Telling{
+				standing(page, by("hall", held("2026-12-05"))), standing(list, by("town", held("2026-12-05T15:00", "2026-12-05T20:00"))),
+			},
+			[]string{"2026-12-05T15:00", "2026-12-05T20:00"},
+		},
+		"doors and beginning are one start": {
+			[]happening.Telling{standing(page, by("hall", held("2026-12-05T20:00"))), standing(list, by("town", held("2026-12-05T19:30")))},
+			[]string{"2026-12-05T20:00"},
+		},
+		"of equals the newest says when": {
+			[]happening.Telling{by("hall", held("2026-12-05T20:00")), datedAt(tuesday, by("band", held("2026-12-12T20:00")))},
+			[]string{"2026-12-12T20:00"},
+		},
+		"a newer listing moves nothing": {
+			[]happening.Telling{
+				standing(platform, by("hall", held("2026-12-05T20:00"))), datedAt(tuesday, standing(list, by("town", held("2026-12-12T20:00")))),
+			},
+			[]string{"2026-12-05T20:00"},
+		},
+		"dates of a series are added up": {
+			[]happening.Telling{
+				by("hall", held("2026-12-05T20:00", "2026-12-06T20:00")),
+				standing(list, by("town", held("2026-12-06T20:00", "2026-12-07T20:00"))),
+			},
+			[]string{"2026-12-05T20:00", "2026-12-06T20:00", "2026-12-07T20:00"},
+		},
+		"a series is told an hour early": {
+			[]happening.Telling{
+				by("hall", held("2026-12-05T20:00", "2026-12-06T20:00")),
+				standing(list, by("town", held("2026-12-05T19:00", "2026-12-06T19:00"))),
+			},
+			[]string{"2026-12-05T20:00", "2026-12-06T20:00"},
+		},
+		"who tells the evening too may add a matinee": {
+			[]happening.Telling{
+				by("hall", held("2026-12-05T20:00")), standing(list, by("town", held("2026-12-05T15:00", "2026-12-05T20:00"))),
+			},
+			[]string{"2026-12-05T15:00", "2026-12-05T20:00"},
+		},
+		"what is stale adds no date": {
+			[]happening.Telling{by("hall", held("2026-12-05T20:00")), gone(by("band", held("2026-12-05T20:00", "2026-12-06T20:00")))},
+			[]string{"2026-12-05T20:00"},
+		},
+		"where all are stale they count": {
+			[]happening.Telling{gone(by("hall", held("2026-12-05T20:00"))), gone(standing(post, by("band", held("2026-12-05"))))},
+			[]string{"2026-12-05T20:00"},
+		},
+		"one says cancelled, one still shows it": {
+			[]happening.Telling{
+				by("hall", held("2026-12-05T20:00 cancelled")), datedAt(tuesday, by("town", held("2026-12-05T20:00"))),
+			},
+			[]string{"2026-12-05T20:00 cancelled"},
+		},
+		"a listing says cancelled after the page was written": {
+			[]happening.Telling{
+				by("hall", held("2026-12-05T20:00")), datedAt(tuesday, standing(list, by("town", held("2026-12-05 cancelled")))),
+			},
+			[]string{"2026-12-05T20:00 cancelled"},
+		},
+		"a listing said cancelled before the page changed": {
+			[]happening.Telling{
+				datedAt(tuesday, by("hall", held("2026-12-05T20:00"))), standing(list, by("town", held("2026-12-05T20:00 cancelled"))),
+			},
+			[]string{"2026-12-05T20:00"},
+		},
+		"cancelled, and gone from the page since": {
+			[]happening.Telling{
+				gone(by("hall", held("2026-12-05T20:00 cancelled"))), standing(list, by("town", held("2026-12-05T20:00"))),
+			},
+			[]string{"2026-12-05T20:00 cancelled"},
+		},
+		"one of a series is cancelled": {
+			[]happening.Telling{
+				by("hall", held("2026-12-05T20:00", "2026-12-06T20:00")), standing(list, by("town", held("2026-12-06T20:00 cancelled"))),
+			},
+			[]string{"2026-12-05T20:00", "2026-12-06T20:00 cancelled"},
+		},
+		"cancelled on a day that is no longer its": {
+			[]happening.Telling{
+				datedAt(tuesday, by("hall", held("2026-12-12T20:00"))), by("town", held("2026-12-05T20:00 cancelled")),
+			},
+			[]string{"2026-12-12T20:00"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := dates(happening.Combine(c.tellings).Details); !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// Two pages of a listing show one date each of what they link.
+func TestPagesOfOneSourceAddUpDates(t *testing.T) {
+	t.Parallel()
+	first := standing(happening.FromListing, by("town", held("2026-12-05T20:00")))
+	second := standing(happening.FromListing, by("town", held("2026-12-12T20:00")))
+	first.Page, second.Page = "https://town.example/1", "https://town.example/2"
+	got := happening.Combine([]happening.Telling{first, second})
+	if want := []string{"2026-12-05T20:00", "2026-12-12T20:00"}; !slices.Equal(dates(got.Details), want) {
+		t.Errorf("got %v, want %v", dates(got.Details), want)
+	}
+	if got.Details.Time.TemporalPattern != happening.Recurring {
+		t.Errorf("two dates are %s", got.Details.Time.TemporalPattern)
+	}
+}
+
+// The ids of instances outlive who tells of them now.
+func TestInstancesKeepTheirIDs(t *testing.T) {
+	t.Parallel()
+	old := by("hall", held("2026-12-05T20:00"))
+	renamed := by("band", held("2026-12-05T20:00"))
+	renamed.Since = monday.AddDate(0, 0, 1)
+	renamed.Standing = happening.FromPlatform
+	id := uuid.MustParse("99999999-9999-4999-8999-999999999999")
+	renamed.Details.Instances[0].ID = id
+	for _, tellings := range [][]happening.Telling{{old, renamed}, {gone(old), renamed}, {old, datedAt(monday.AddDate(0, 0, 2), renamed)}} {
+		got := happening.Combine(tellings).Details.Instances[0]
+		if got.ID != old.Details.Instances[0].ID || got.Occurrences[0].ID != old.Details.Instances[0].Occurrences[0].ID {
+			t.Errorf("the instance got the id %s", got.ID)
+		}
+	}
+}
+
+func TestFieldsOfSeveralTellings(t *testing.T) {
+	t.Parallel()
+	five := 5
+	end := time.Date(2026, 12, 5, 22, 0, 0, 0, time.UTC)
+	page := by("hall", held("2026-12-05T20:00"))
+	page.Details.Title, page.Details.Description = "Brahms: Requiem", "<p>With choir.</p>"
+	page.Details.Location = &happening.Location{Venue: &happening.Venue{Name: "Town hall"}, DisplayAddress: "Town hall"}
+	page.Details.PrimaryImage = "https://hall.example/a.jpg"
+	page.Details.PrimaryURL, page.Details.URLs = "https://hall.example/1", []string{"https://hall.example/1"}
+	page.Origins = []happening.Origin{{Page: "https://hall.example/1", Syntax: "json-ld", Paths: map[happening.Field]string{
+		happening.FieldTitle: "Event.name", happening.FieldImage: "Event.image",
+	}}}
+
+	list := standing(happening.FromListing, by("town", held("2026-12-05")))
+	list.Details.Title, list.Details.Description = "Requiem", "<p>With the great choir of the town, and soloists.</p>"
+	list.Details.Location = &happening.Location{
+		Venue: &happening.Venue{Name: "TOWN HALL, great hall", Address: "1 Square, Town"}, DisplayAddress: "Town hall, 1 Square, Town",
+		Coordinates: &happening.Coordinates{Lat: 46.5, Lng: 11.35},
+	}
+	list.Details.Capacity = &happening.Capacity{Total: &five}
+	list.Details.PrimaryImage, list.Details.SupportingImages = "https://town.example/b.jpg", []string{"https://town.example/c.jpg"}
+	list.Details.PrimaryURL, list.Details.URLs = "https://town.example/9", []string{"https://town.example/9", "https://hall.example/1"}
+	list.Origins = []happening.Origin{{Page: "https://town.example/", Syntax: "rdfa", Paths: map[happening.Field]string{
+		happening.FieldTitle: "Event.name", happening.FieldImage: "Event.image", happening.FieldDescription: "Event.description",
+	}}}
+
+	post := standing(happening.FromPost, by("band", held("2026-12-05T20:00")))
+	post.Details.Title, post.Details.Description = "See you!", "<p>"+strings.Repeat("We look forward to it so much. ", 20)+"</p>"
+	post.Details.Organizer = &happening.Organizer{Name: "The Band"}
+	post.Details.Instances[0].Occurrences[0].End = &end
+	post.Details.Location = &happening.Location{Venue: &happening.Venue{Name: "Elsewhere", Address: "Moon"}, DisplayAddress: "Moon"}
+
+	got := happening.Combine([]happening.Telling{post, list, page})
+	want := held("2026-12-05T20:00")
+	want.Title, want.Description = page.Details.Title, list.Details.Description
+	want.Location = &happening.Location{
+		Venue: &happening.Venue{Name: "Town hall", Address: "1 Square, Town"}, DisplayAddress: "Town hall, 1 Square, Town",
+		Coordinates: &happening.Coordinates{Lat: 46.5, Lng: 11.35},
+	}
+	want.Capacity, want.Organizer = list.Details.Capacity, post.Details.Organizer
+	want.PrimaryImage, want.SupportingImages = list.Details.PrimaryImage, list.Details.SupportingImages
+	want.PrimaryURL, want.URLs = page.Details.PrimaryURL, []string{"https://hall.example/1", "https://town.example/9"}
+	want.Instances[0].Occurrences[0].End = &end
+	if diff := cmp.Diff(want, got.Details); diff != "" {
+		t.Errorf("combined (-want +got):\n%s", diff)
+	}
+	if got.Source != page.Source || got.Standing != happening.FromOwnPage {
+		t.Errorf("it is said to be of %+v, %d", got.Source, got.Standing)
+	}
+	wantOrigins := []happening.Origin{
+		{Page: "https://hall.example/1", Syntax: "json-ld", Paths: map[happening.Field]string{happening.FieldTitle: "Event.name"}},
+		{Page: "https://town.example/", Syntax: "rdfa", Paths: map[happening.Field]string{
+			happening.FieldDescription: "Event.description", happening.FieldImage: "Event.image",
+		}},
+	}
+	if diff := cmp.Diff(wantOrigins, got.Origins); diff != "" {
+		t.Errorf("origins (-want +got):\n%s", diff)
+	}
+	if by := got.GivenBy(happening.FieldOrganizer); !slices.Equal(by, []int{0}) {
+		t.Errorf("the organizer is given by %v", by)
+	}
+}
+
+// anyTelling draws from few values, so that tellings agree and disagree.
+func anyTelling(t *rapid.T, name string) happening.Telling {
+	pick := func(label string, values ...string) string { return rapid.SampledFrom(values).Draw(t, name+" "+label) }
+	starts := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{
+		"2026-12-05", "2026-12-05T15:00", "2026-12-05T19:30", "2026-12-05T20:00", "2026-12-05T20:00 cancelled",
+		"2026-12-06T20:00", "2026-12-06", "2026-12-12T20:00", "2026-12-12T20:00 rescheduled",
+	}), 1, 3, func(s string) string { s, _, _ = strings.Cut(s, " "); return s }).Draw(t, name+" starts")
+	slices.Sort(starts)
+	d := held(starts...)
+	d.Title, d.Description = pick("title", "Concert", "Concert with choir"), pick("description", "", "<p>Short</p>", "<p>Much longer</p>")
+	d.PrimaryImage = pick("image", "", "https://a.example/1.jpg", "https://a.example/2.jpg")
+	d.PrimaryURL = pick("url", "", "https://a.example/", "https://b.example/")
+	if d.PrimaryURL != "" {
+		d.URLs = []string{d.PrimaryURL}
+	}
+	if venue := pick("venue", "", "Hall", "Great hall", "Park"); venue != "" {
+		d.Location = &happening.Location{Venue: &happening.Venue{Name: venue, Address: pick("address", "", "1 Square")}, DisplayAddress: venue}
+	}
+	told := by(name, d)
+	told.Page = pick("page", "", "https://a.example/p")
+	told.Standing = happening.Standing(rapid.IntRange(0, 4).Draw(t, name+" standing"))
+	told.Stale = rapid.IntRange(0, 3).Draw(t, name+" stale") == 0
+	told.Since = monday.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, name+" since")) * time.Hour)
+	told.DatedAt = told.Since.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, name+" dated")) * time.Hour)
+	return told
+}
+
+func anyTellings(t *rapid.T) []happening.Telling {
+	names := []string{"a", "b", "c", "d", "e"}[:rapid.IntRange(1, 5).Draw(t, "tellings")]
+	all := make([]happening.Telling, 0, len(names))
+	for _, name := range names {
+		all = append(all, anyTelling(t, name))
+	}
+	return all
+}
+
+func TestCombiningHasNoOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		all := anyTellings(t)
+		first := happening.Combine(all)
+		again := happening.Combine(rapid.Permutation(all).Draw(t, "order"))
+		if diff := cmp.Diff(first.Details, again.Details); diff != "" || first.Source != again.Source {
+			t.Fatalf("another order, another result:\n%s", diff)
+		}
+	})
+}
+
+// What all tell together can be told by one more without changing anything, and a telling alone is itself.
+func TestCombiningIsIdempotent(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		all := anyTellings(t)
+		once := happening.Combine(all)
+		if alone := happening.Combine(all[:1]); !alone.Details.Equal(all[0].Details) {
+			t.Fatalf("alone: %s", cmp.Diff(all[0].Details, alone.Details))
+		}
+		twin := all[0]
+		twin.Page += "?again"
+		if twice := happening.Combine([]happening.Telling{all[0], twin}); !twice.Details.Equal(all[0].Details) {
+			t.Fatalf("told twice: %s", cmp.Diff(all[0].Details, twice.Details))
+		}
+		echo := by("echo", once.Details) // is heard last
+		echo.Standing, echo.Since, echo.DatedAt = happening.FromPost, monday.AddDate(1, 0, 0), monday.AddDate(-1, 0, 0)
+		if slices.ContainsFunc(all, func(told happening.Telling) bool { return !told.Stale }) {
+			if again := happening.Combine(append(all, echo)); !again.Details.Equal(once.Details) {
+				t.Fatalf("told again by one who is heard last: %s", cmp.Diff(once.Details, again.Details))
+			}
+		}
+	})
+}
