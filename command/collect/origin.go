@@ -13,6 +13,9 @@ const (
 	Microformats Syntax = "microformats"
 	HCalendar    Syntax = "hcalendar"
 	ICalendar    Syntax = "icalendar"
+	// PlatformEvent is an event that a platform holds as such, PostText what someone wrote there.
+	PlatformEvent Syntax = "platform-event"
+	PostText      Syntax = "post"
 	// PageHead is what a page says about itself as a whole.
 	PageHead Syntax = "page"
 )

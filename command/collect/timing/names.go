@@ -47,14 +47,7 @@ const leastCut = 3
 
 // namesOf takes up whole names, and cut ones as the first language means them that means one by them.
 func namesOf(languages []string) named {
-	all := named{}
-	for _, language := range languages {
-		for i, forms := range strings.Fields(language) {
-			for form := range strings.SplitSeq(forms, "|") {
-				all[form] = i + 1
-			}
-		}
-	}
+	all := wholeNamesOf(languages)
 	for _, language := range languages {
 		cut := named{}
 		for i, forms := range strings.Fields(language) {
@@ -102,3 +95,23 @@ const (
 	beforeDates = `(?:(?:den|der|am|le|el|il|lo|die|de|op|på|dne|dnia)\s+)?`
 	beforeTimes = `(?i)^(?:[-–|]\s*)?(?:at|um|ab|à|a las|a la|alle ore|alle|ore|às|as|om|kl\.?|klo|godz\.?|o|v)\s+`
 )
+
+// Month reads the whole name of a month in any of the languages.
+func Month(word string) (time.Month, bool) {
+	n := wholeMonths[strings.ToLower(word)]
+	return time.Month(n), n > 0
+}
+
+var wholeMonths = wholeNamesOf(months)
+
+func wholeNamesOf(languages []string) named {
+	all := named{}
+	for _, language := range languages {
+		for i, forms := range strings.Fields(language) {
+			for form := range strings.SplitSeq(forms, "|") {
+				all[form] = i + 1
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,214 @@
+package posts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"carillon/command/collect/identity"
+)
+
+// context is what stands around a date.
+type context struct {
+	// sentence holds the words of the sentence between two spaces, whole those of the post.
+	sentence, whole string
+}
+
+func (c context) speaksOf(s subject) bool {
+	_, ok := s.words.find(c.sentence)
+	return ok
+}
+
+// padded words are fit for [lexicon.find].
+func padded(text string) string { return " " + identity.Words(text) + " " }
+
+// tellingWords is how many words of its own a sentence has that says what its date is about.
+const tellingWords = 3
+
+// contextOf gives the sentence of a token. Where that has hardly a word of its own, the line before and the first of the
+// post belong to it.
+func (r *reader) contextOf(i int) context {
+	n := r.at(i).sentence
+	from, to := i, i+1
+	for from > 0 && r.at(from-1).sentence == n {
+		from--
+	}
+	for to < len(r.words) && r.at(to).sentence == n {
+		to++
+	}
+	own := 0
+	for j := from; j < to; j++ {
+		if r.at(j).isWord() && !r.inDate(j) && len([]rune(r.at(j).lower)) > 2 {
+			own++
+		}
+	}
+	text := r.text.between(r.words, from, to)
+	if own < tellingWords {
+		if before := r.sentence(n - 1); before != "" {
+			text = before + " " + text
+		}
+		if n > 1 {
+			text = r.sentence(0) + " " + text
+		}
+	}
+	return context{sentence: padded(text), whole: padded(r.text.shown)}
+}
+
+func (r *reader) sentence(n int) string {
+	from := slices.IndexFunc(r.words, func(t token) bool { return t.sentence == n })
+	if n < 0 || from < 0 {
+		return ""
+	}
+	to := from
+	for to < len(r.words) && r.at(to).sentence == n {
+		to++
+	}
+	return r.text.between(r.words, from, to)
+}
+
+func (r *reader) inDate(i int) bool {
+	return slices.ContainsFunc(r.dates, func(d date) bool { return d.from <= i && i < d.to })
+}
+
+// mostDates is how many dates of a post are judged.
+const mostDates = 60
+
+// needed is what has to speak for an event, see [reader.weigh].
+const needed = 2
+
+// judge keeps the dates that are an event's.
+func (r *reader) judge() {
+	all := r.dates
+	r.every = all
+	if len(all) > mostDates {
+		all = all[:mostDates]
+	}
+	stated := false
+	var kept []date
+	for _, d := range all {
+		if d.byName != byDate {
+			continue
+		}
+		if r.keep(&d) {
+			kept = append(kept, d)
+		}
+		stated = stated || d.wrong == ""
+	}
+	for _, d := range all {
+		switch {
+		case d.byName == byDate:
+		case len(kept) > 0 || stated && d.byName == byWeekday:
+			// The date says it already, or what it says is of something else.
+		case r.keep(&d):
+			kept = append(kept, d)
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b date) int { return a.from - b.from })
+	r.dates = kept
+}
+
+// keep judges one date, and notes why.
+func (r *reader) keep(d *date) bool {
+	if !r.budget.Work(2000 + len(r.text.shown)) {
+		return false
+	}
+	if d.wrong == "" {
+		d.wrong = r.limit(*d)
+	}
+	if d.wrong == "" {
+		d.wrong = r.weigh(d)
+	}
+	if d.wrong != "" {
+		r.pass(*d, d.wrong)
+	}
+	return d.wrong == ""
+}
+
+// limit says whether a date only bounds something: "until 5 December", "from 1 December".
+func (r *reader) limit(d date) string {
+	from := d.from
+	var before []string
+	for j := from - 1; j >= 0 && j >= from-5 && r.at(j).line == r.at(from).line; j-- {
+		if t := r.at(j); t.isWord() {
+			before = append([]string{t.lower}, before...)
+		} else if t.lower != "'" && t.lower != "’" && t.lower != "/" {
+			break
+		}
+	}
+	if d.last.IsZero() || len(d.days) > 1 {
+		words := " " + strings.Join(before, " ") + " "
+		ends := func(l lexicon) (string, bool) {
+			for _, phrase := range l {
+				if p := strings.TrimSuffix(phrase, "|"); strings.HasSuffix(words, " "+p+" ") {
+					return p, true
+				}
+			}
+			return "", false
+		}
+		if said, ok := ends(untilWords); ok {
+			return fmt.Sprintf("%q bounds it, it is no day of an event", said)
+		}
+		if said, ok := ends(sinceWords); ok {
+			return fmt.Sprintf("%q says since when something holds", said)
+		}
+	}
+	return ""
+}
+
+// weigh adds up what speaks for an event and against it.
+func (r *reader) weigh(d *date) string {
+	around := r.contextOf(d.from)
+	weight := 0
+	say := func(n int, what string) {
+		weight += n
+		d.reasons = append(d.reasons, what)
+	}
+	at := r.clockOf(*d)
+	if at != nil {
+		say(2, "a time")
+	}
+	if d.weekday {
+		say(1, "a weekday")
+	}
+	if d.year {
+		say(1, "a year")
+	}
+	word, named := eventWords.find(around.sentence)
+	if named {
+		say(2, fmt.Sprintf("%q", word))
+	} else if word, ok := eventWords.find(around.whole); ok {
+		say(1, fmt.Sprintf("%q", word))
+	}
+	if word, ok := inviting.find(around.whole); ok {
+		say(1, fmt.Sprintf("%q", word))
+	}
+	for j := d.from - 1; j >= d.from-2 && j >= 0; j-- {
+		if r.at(j).is(dateMarks) && r.sameLine(j, d.from) {
+			say(2, "a mark before it")
+			break
+		}
+	}
+	if strings.Contains(r.text.shown, "📍") {
+		say(1, "a place")
+	}
+	if !d.last.IsZero() || len(d.days) > 1 {
+		say(1, "several days")
+	}
+	for _, s := range otherSubjects {
+		if word, ok := s.words.find(around.sentence); ok {
+			if weight -= s.weight; weight < needed {
+				return fmt.Sprintf("%s: %q", s.why, word)
+			}
+			d.reasons = append(d.reasons, fmt.Sprintf("though %q", word))
+		}
+	}
+	switch {
+	case d.byName == byWeekday && !r.at(d.from).is(thisWords) && !named:
+		return "a day by name and a time are not enough"
+	case d.byName != byDate && at == nil && !(d.byName == byDayWord && weight >= needed+1):
+		return "it is a day by name and without a time"
+	case weight < needed:
+		return "nothing beside it speaks of an event"
+	}
+	return ""
+}

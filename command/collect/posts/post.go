@@ -1,0 +1,205 @@
+// Package posts makes events of the posts of platforms, where a post says the date of an event clearly, and of no other.
+//
+//	text ──▶ words ──▶ dates ──▶ gate ──▶ clocks, title, place ──▶ candidates
+//	         without   of the    an event's day, no deadline,
+//	         prices    future    sale, birthday or memory
+//
+// What a date parser would read is not enough: "£10", "24/7" and "until 5 December" are dates of no event. So a date
+// counts only where its day is stated, be it by day and month or by words such as "tomorrow" that the time of the post
+// anchors; where it lies in the future of the post, at most 18 months ahead; where the sentence around it is about no
+// deadline, sale, closing, birthday or report; and where words beside it speak for an event. Everything is by patterns
+// and lists of words, in English, German, French, Spanish, Italian, Portuguese, Dutch, Danish, Norwegian, Swedish and
+// some Japanese. A post in another language says no more than its numbers do.
+package posts
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/candidate"
+	"carillon/command/collect/markup"
+	"carillon/command/collect/timing"
+)
+
+// Post is what someone wrote at a time.
+type Post struct {
+	// Text is as its author wrote it, Field the name that the platform has for it, as in "message".
+	Text, Field string
+	// CreatedAt anchors such words as "tomorrow", and the years of dates that name none.
+	CreatedAt time.Time
+	// Permalink is where the post is shown.
+	Permalink *url.URL
+	// Zone is the IANA zone of the source, or "".
+	Zone string
+	// Organizer is who wrote it.
+	Organizer *happening.Organizer
+	// Images and Links are absolute addresses.
+	Images, Links []string
+	// Where is what the platform itself says about the place.
+	Where candidate.Where
+}
+
+// Passed is a date that is no event's.
+type Passed struct {
+	Words string // as written
+	Why   string
+}
+
+// maxText is how much of a post is read, in bytes. The longest that a platform allows are 63,206 characters, but what
+// comes later than this is no announcement.
+const maxText = 16 << 10
+
+// Read gives the events that a post tells of, and the dates in it that are none. Where the budget ends meanwhile, the
+// result means nothing.
+func Read(b *budget.Budget, p Post) ([]*candidate.Candidate, []Passed) {
+	text := cut(p.Text)
+	if text == "" || p.CreatedAt.IsZero() || !b.Work(40+4*len(text)) {
+		return nil, nil
+	}
+	zone := timing.LoadZone(p.Zone)
+	if zone == nil {
+		zone = time.UTC
+	}
+	created := p.CreatedAt.In(zone)
+	r := &reader{post: p, text: newText(text), budget: b, today: midnight(created), monthFirst: writesMonthFirst(p.Zone)}
+	r.words = r.text.tokens()
+	r.dates = r.findDates()
+	r.clocks = r.findClocks()
+	r.joinRanges()
+	r.judge()
+	return r.candidates(), r.passed
+}
+
+func cut(text string) string {
+	text = strings.ToValidUTF8(text, "\ufffd")
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "")
+	}
+	return strings.TrimSpace(text)
+}
+
+func midnight(t time.Time) time.Time {
+	y, m, d := t.Date()
+	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
+}
+
+// writesMonthFirst: the Americans of the north write the month first in figures, and they post from zones of theirs.
+func writesMonthFirst(zone string) bool {
+	return slices.Contains(monthFirstZones, zone) || strings.HasPrefix(zone, "America/Indiana/") || strings.HasPrefix(zone, "America/Kentucky/") || strings.HasPrefix(zone, "US/")
+}
+
+var monthFirstZones = []string{
+	"America/New_York", "America/Detroit", "America/Chicago", "America/Denver", "America/Boise", "America/Phoenix",
+	"America/Los_Angeles", "America/Anchorage", "Pacific/Honolulu",
+}
+
+// reader reads one post.
+type reader struct {
+	post       Post
+	text       *text
+	budget     *budget.Budget
+	today      time.Time // the day of the post, as a wall clock
+	monthFirst bool
+
+	words  []token
+	dates  []date // those that stayed, once they are judged
+	every  []date
+	clocks []clock
+	passed []Passed
+}
+
+func (r *reader) pass(d date, why string) {
+	r.passed = append(r.passed, Passed{Words: r.text.between(r.words, d.from, d.to), Why: why})
+}
+
+// candidates makes an event of the dates that stayed, or one of each where a post is a list of events.
+func (r *reader) candidates() []*candidate.Candidate {
+	var found []*candidate.Candidate
+	for _, group := range r.groups() {
+		if c := r.candidate(group); c != nil && r.budget.Memory(1000+len(r.text.shown)) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+func (r *reader) candidate(group []date) *candidate.Candidate {
+	title, line := r.title(group)
+	if title == "" {
+		for _, d := range group {
+			r.pass(d, "there is no title beside it")
+		}
+		return nil
+	}
+	c := &candidate.Candidate{
+		Syntax: collect.PostText, Title: title, Description: markup.HTML(r.post.Text), Organizer: r.post.Organizer,
+		Images: r.post.Images, Links: r.post.Links, Where: r.post.Where,
+	}
+	published := r.post.CreatedAt
+	c.PublishedAt = &published
+	if r.post.Permalink != nil {
+		c.Addresses = []*url.URL{r.post.Permalink}
+		c.Says(collect.FieldURL, "permalink", "", r.post.Permalink.String())
+	}
+	c.Says(collect.FieldTitle, r.post.Field, element(line), title)
+	c.Says(collect.FieldDescription, r.post.Field, "", r.post.Text)
+	c.Says(collect.FieldPublished, "created", "", published.UTC().Format(time.RFC3339))
+	if !c.Where.Known() && !c.Where.IsOnline {
+		r.place(c)
+	}
+	for _, d := range group {
+		at := r.clockOf(d)
+		c.Holdings = append(c.Holdings, r.holdings(d, at)...)
+		words := r.text.between(r.words, d.from, d.to)
+		if at != nil && at.line == r.words[d.from].line && at.from >= d.to {
+			words = r.text.between(r.words, d.from, at.to)
+		} else if at != nil {
+			words += " … " + r.text.between(r.words, at.from, at.to)
+		}
+		c.Says(collect.FieldStart, r.post.Field, element(r.words[d.from].line), words+" ("+strings.Join(d.reasons, ", ")+")")
+	}
+	return c
+}
+
+func element(line int) string { return fmt.Sprintf("line %d", line+1) }
+
+// holdings gives the days that a date means: each of a list, or the whole range.
+func (r *reader) holdings(d date, at *clock) []candidate.Holding {
+	stamp := func(day time.Time) timing.Stamp {
+		if at == nil {
+			return timing.Stamp{Wall: day}
+		}
+		return timing.Stamp{Wall: day.Add(at.start), HasTime: true}
+	}
+	days, last := d.days, d.last
+	if n := len(days); n > 1 && at == nil && days[n-1].Equal(days[0].AddDate(0, 0, n-1)) {
+		days, last = days[:1], days[n-1]
+	}
+	var all []candidate.Holding
+	for _, day := range days {
+		h := candidate.Holding{When: timing.Range{Start: stamp(day)}}
+		switch {
+		case at != nil && d.until > 0:
+			h.When.End = &timing.Stamp{Wall: last.Add(r.clockFrom(d.until).start), HasTime: true}
+		case at != nil && at.hasEnd:
+			end := day
+			if !last.IsZero() {
+				end = last
+			}
+			if at.end <= at.start && last.IsZero() {
+				end = end.AddDate(0, 0, 1)
+			}
+			h.When.End = &timing.Stamp{Wall: end.Add(at.end), HasTime: true}
+		case !last.IsZero():
+			h.When.End = &timing.Stamp{Wall: last}
+		}
+		all = append(all, h)
+	}
+	return all
+}

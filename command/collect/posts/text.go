@@ -1,0 +1,180 @@
+package posts
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// text is a post fit for reading: in NFKC, as captions are full of letters in fancy forms, without what looks like a
+// date and is none.
+type text struct {
+	// shown is what is quoted, masked the same with a mask for each byte that must not be read.
+	shown, masked string
+}
+
+// mask stands for a byte that is not read. It parts words.
+const mask = '\x00'
+
+// Prices, telephone numbers, addresses of the web and of people, and such numbers as come with a unit.
+var unread = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)(?:https?://|www\.)\S+|\S+@\S+\.\pL{2,}|[\pL\d-]+\.(?:com|org|net|de|fr|es|it|co\.uk|eu|info|io|nl|dk|se|pt|at|ch|be)(?:/\S*)?\b`),
+	regexp.MustCompile(`[#@][\pL\d_.]*[\pL\d_]`),
+	regexp.MustCompile(`(?i)[£€$¥]\s?\d[\d.,]*(?:-|–)?|(?:CHF|EUR|USD|GBP|SEK|DKK|NOK|R\$)\s?\d[\d.,]*[–-]?`),
+	regexp.MustCompile(`(?i)\d[\d.,]*(?:\s?,?-)?\s?(?:[£€$¥%]|euros?\b|eur\b|chf\b|pounds?\b|dollars?\b|kr\b|pesos\b|usd\b|gbp\b)`),
+	regexp.MustCompile(`\+\d[\d ()/-]{7,}\d|\b0\d{1,5}[ /-]\d[\d /-]{4,}\d|\b\d{3} \d{3} \d{3}\b|\b0\d(?: \d\d){4}\b`),
+	regexp.MustCompile(`(?i)\b\d[\d.,]*\s?(?:km|m2|kg|cm|mm|min|mins|minutes|minuten|minuti|minutos|years?|yrs|jahren?|ans|años|anni|jaar|år|people|guests|gäste|personen|personnes|personas|persone|places|plätze|mitglieder|teile|stalls|bands|miles)\b`),
+}
+
+// dateLike is what a telephone number must not begin with to be one.
+var dateLike = regexp.MustCompile(`^\d{2}[-/]\d{2}[-/]\d{2}(?:\d{2})?(?:\D|$)`)
+
+func newText(raw string) *text {
+	shown := norm.NFKC.String(strings.ReplaceAll(strings.ReplaceAll(raw, "\r\n", "\n"), "\r", "\n"))
+	if !strings.Contains(shown, "\n") {
+		shown = strings.ReplaceAll(shown, `\n`, "\n")
+	}
+	shown = strings.ReplaceAll(shown, string(mask), " ")
+	hidden := []byte(shown)
+	for _, re := range unread {
+		for _, at := range re.FindAllIndex(hidden, -1) {
+			if dateLike.Match(hidden[at[0]:at[1]]) {
+				continue
+			}
+			for i := at[0]; i < at[1]; i++ {
+				if hidden[i] != '\n' {
+					hidden[i] = mask
+				}
+			}
+		}
+	}
+	return &text{shown: shown, masked: string(hidden)}
+}
+
+// token is a word, a number or a sign.
+type token struct {
+	lower    string
+	from, to int // in the text
+	number   int // of a number of up to four figures, else -1
+	line     int
+	sentence int  // counts the sentences of all lines
+	space    bool // before it, or the begin of a line
+	upper    bool // a word that begins with a capital
+}
+
+func (t token) isWord() bool {
+	r, _ := utf8.DecodeRuneInString(t.lower)
+	return unicode.IsLetter(r)
+}
+
+// is says that the token is one of these.
+func (t token) is(any map[string]bool) bool { return any[t.lower] }
+
+// longestNumber is how many figures the number of a date has at most.
+const longestNumber = 4
+
+func (t *text) tokens() []token {
+	var all []token
+	line, sentence, space := 0, 0, true
+	for i := 0; i < len(t.masked); {
+		r, size := utf8.DecodeRuneInString(t.masked[i:])
+		switch {
+		case r == '\n':
+			line++
+			sentence++
+			i, space = i+size, true
+			continue
+		case unicode.IsSpace(r) || r == '\u200b' || r == '\ufe0f':
+			i, space = i+size, true
+			continue
+		}
+		end := i + size
+		tok := token{from: i, number: -1, line: line, space: space}
+		switch {
+		case r >= '0' && r <= '9':
+			for end < len(t.masked) && t.masked[end] >= '0' && t.masked[end] <= '9' {
+				end++
+			}
+			if end-i <= longestNumber {
+				tok.number = digits(t.masked[i:end])
+			}
+		case unicode.Is(unicode.Han, r): // a word each, as there are no spaces
+		case unicode.IsLetter(r):
+			tok.upper = unicode.IsUpper(r)
+			end = wordEnd(t.masked, end)
+		}
+		tok.to, tok.lower = end, strings.ToLower(t.masked[i:end])
+		if len(all) > 0 && begins(all, tok) {
+			sentence++
+		}
+		tok.sentence = sentence
+		all = append(all, tok)
+		i, space = end, false
+	}
+	return all
+}
+
+func wordEnd(s string, at int) int {
+	for at < len(s) {
+		r, size := utf8.DecodeRuneInString(s[at:])
+		if !unicode.IsLetter(r) && !unicode.IsMark(r) || unicode.Is(unicode.Han, r) {
+			break
+		}
+		at += size
+	}
+	return at
+}
+
+func digits(s string) int {
+	n := 0
+	for _, r := range s {
+		n = n*10 + int(r-'0')
+	}
+	return n
+}
+
+// begins says that a token begins a sentence: after a full stop that is none of an abbreviation or a number.
+func begins(before []token, t token) bool {
+	last := before[len(before)-1]
+	if last.line != t.line {
+		return false // counted already
+	}
+	switch last.lower {
+	case "!", "?":
+		return t.lower != "!" && t.lower != "?"
+	case ".":
+	default:
+		return false
+	}
+	if !t.space || !t.upper && t.lower != "¡" && t.lower != "¿" || len(before) < 2 {
+		return false
+	}
+	word := before[len(before)-2]
+	if !word.isWord() {
+		return word.number < 0 || word.number >= 100 // "5. Dezember", but "… 2026. Free entry"
+	}
+	short := len([]rune(word.lower)) <= 3
+	return !short && !month(word.lower).ok && weekdays[word.lower] == 0 || short && stopWords[word.lower]
+}
+
+// stopWords are short words that end sentences and are no abbreviations.
+var stopWords = wordSet(`pm am uhr bar pub day now all you us oder hof see fun free go it up soon here pot db uur uns`)
+
+// between quotes the text from one token up to another.
+func (t *text) between(words []token, from, to int) string {
+	if from >= to || to > len(words) {
+		return ""
+	}
+	return strings.Join(strings.Fields(t.shown[words[from].from:words[to-1].to]), " ")
+}
+
+func wordSet(list string) map[string]bool {
+	set := map[string]bool{}
+	for _, word := range strings.Fields(list) {
+		set[word] = true
+	}
+	return set
+}

@@ -1,0 +1,245 @@
+package posts
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"carillon/command/collect/markup"
+)
+
+// groups parts the dates that stayed: those of one event together. A post is a list of events where several of its
+// sentences have a date and a title each.
+func (r *reader) groups() [][]date {
+	r.dates = r.onePerDay(r.dates)
+	if len(r.dates) == 0 {
+		return nil
+	}
+	bySentence := map[int][]date{}
+	var order []int
+	for _, d := range r.dates {
+		n := r.at(d.from).sentence
+		if bySentence[n] == nil {
+			order = append(order, n)
+		}
+		bySentence[n] = append(bySentence[n], d)
+	}
+	titled := 0
+	for _, n := range order {
+		if title := r.sentenceTitle(n, bySentence[n]); title != "" {
+			titled++
+		}
+	}
+	if len(order) == 1 || titled < len(order) {
+		return [][]date{r.dates}
+	}
+	groups := make([][]date, 0, len(order))
+	for _, n := range order {
+		groups = append(groups, bySentence[n])
+	}
+	return groups
+}
+
+// onePerDay leaves out repetitions: a day that was told twice is the telling with a time.
+func (r *reader) onePerDay(all []date) []date {
+	var kept []date
+	for _, d := range all {
+		i := slices.IndexFunc(kept, func(k date) bool { return k.days[0].Equal(d.days[0]) && len(k.days) == 1 && len(d.days) == 1 })
+		if i < 0 {
+			kept = append(kept, d)
+			continue
+		}
+		was, is := r.clockOf(kept[i]), r.clockOf(d)
+		switch {
+		case is == nil || was != nil && was.from == is.from && kept[i].last.Equal(d.last):
+		case was == nil:
+			kept[i] = d
+		case was.start != is.start && r.at(kept[i].from).line == r.at(d.from).line:
+			kept = append(kept, d) // matinee and evening
+		}
+	}
+	return kept
+}
+
+// title finds the line that names the event, and the number of that line.
+func (r *reader) title(group []date) (string, int) {
+	n := r.at(group[0].from).sentence
+	if len(r.dates) > len(group) { // one of a list
+		own := r.sentenceTitle(n, group)
+		if r.ofTour(group) {
+			if head := r.sentenceTitle(0, nil); head != "" {
+				own = head + ": " + own
+			}
+		}
+		return own, r.at(group[0].from).line
+	}
+	last := 0
+	for _, t := range r.words {
+		last = t.sentence
+	}
+	best := ""
+	line := 0
+	for s := 0; s <= min(last, n+2); s++ {
+		if s > n && best != "" {
+			break
+		}
+		title := r.sentenceTitle(s, group)
+		if title == "" {
+			continue
+		}
+		if s < n && (isGreeting(title) || r.speaksOfOther(s)) {
+			continue
+		}
+		best, line = title, r.lineOf(s)
+		break
+	}
+	if best == "" {
+		for s := 0; s <= n; s++ {
+			if title := r.sentenceTitle(s, group); title != "" {
+				return title, r.lineOf(s)
+			}
+		}
+	}
+	return best, line
+}
+
+func (r *reader) lineOf(sentence int) int {
+	for _, t := range r.words {
+		if t.sentence == sentence {
+			return t.line
+		}
+	}
+	return 0
+}
+
+// speaksOfOther: a sentence about what was is no title of what will be.
+func (r *reader) speaksOfOther(sentence int) bool {
+	words := padded(r.sentence(sentence))
+	for _, s := range otherSubjects {
+		if _, ok := s.words.find(words); ok && s.weight >= 4 {
+			_, isEvent := eventWords.find(words)
+			return !isEvent
+		}
+	}
+	return false
+}
+
+func (r *reader) ofTour(group []date) bool {
+	words := padded(r.sentence(0))
+	_, ok := phrases("tour|, tournee, tournée, gira|, turné, turnê, on tour").find(words)
+	return ok && r.at(group[0].from).sentence > 0
+}
+
+var greetings = regexp.MustCompile(`(?i)^(?:save the date|mark your calendars?|just announced|announcement|news|coming soon|coming up|hello.*|hi .*|hey .*|dear .*|liebe .*|hallo.*|guten .*|bonjour.*|chers .*|chères .*|salut.*|hola.*|queridos .*|ciao.*|cari .*|vormerken|nicht vergessen|reminder|don'?t forget|erinnerung|` +
+	`termin|termine|agenda|à vos agendas|rappel|aviso|avviso|tonight|today|tomorrow|heute|heute abend|morgen|stasera|ce soir|esta noche|wow|🎉|new|neu|nouveau|nuevo|nuovo|breaking|attention|achtung|attenzione|atención|.*link in bio.*)[\s!:.…]*$`)
+
+func isGreeting(title string) bool { return greetings.MatchString(title) }
+
+var (
+	// leadIns are announcements before a title in its own line.
+	leadIns = regexp.MustCompile(`(?i)^(?:save the date|mark your calendars?|vormerken|just announced|reminder|erinnerung|new exhibition|neue ausstellung|don'?t forget|(?:nächster?|next|prochaine?|próxim[oa]|prossim[oa])|(?:wir laden |herzliche |herzlich )(?:\pL+ )*(?:ein )?(?:zum|zur|zu)|einladung zu[mr]?|join us (?:for|at)|` +
+		`celebra con nosotros (?:el|la)|convocamos|è convocat[ao]|(?:morgen|heute) (?:abend )?ist es wieder so weit|this \pL+day|tonight|heute abend|diesen \pL+|ce soir|esta noche|stasera|nous vous invitons (?:à|au)|venez (?:à|au)|os esperamos en|vi aspettiamo (?:a|al|alla))\s*[!:,–—-]*\s+`)
+	// leadOuts are left over where the date was cut off.
+	leadOuts = regexp.MustCompile(`(?i)(?:[\s,;:|/·•*–—~(\[-]|(?:^|\s)(?:on|at|from|the|this|next|and|&|is|are|will be|is back|returns|starts|am|um|vom|von|ab|den|der|dem|d\.?|bis|und|uhr|kommenden|diesen|le|la|du|de|à|au|dès|ce|et|rdv|l'|el|del|a las|a|los|y|desde|este|il|lo|dal|dalle|alle|ore|h|e|in|nel|questa|questo|op|om|van|kl\.?|på|` +
+		`i|às|em|dia|is back on|returns on|play|plays|:))+$`)
+	leadDays = regexp.MustCompile(`(?i)^(?:[\s,;:|/·•*–—~)\].!-]|(?:at|um|à|a las|alle|ore|kl\.?|uhr|h|pm|am|is|are|ist|:)(?:\s|$))+`)
+	spaces   = regexp.MustCompile(`\s+`)
+	tagsAnd  = regexp.MustCompile(`[#@][\pL\d_.]+|https?://\S+|www\.\S+`)
+	noise    = regexp.MustCompile(`[\x{1F000}-\x{1FAFF}\x{2600}-\x{27BF}\x{2B00}-\x{2BFF}\x{FE0F}\x{200D}\x{2190}-\x{21FF}\x{231A}-\x{23FF}]`)
+)
+
+// sentenceTitle is what a sentence says beside dates, times and addresses: what stands before the date, or else behind.
+func (r *reader) sentenceTitle(n int, group []date) string {
+	first := slices.IndexFunc(r.words, func(t token) bool { return t.sentence == n })
+	if n < 0 || first < 0 {
+		return ""
+	}
+	end := first
+	for end < len(r.words) && r.words[end].sentence == n {
+		end++
+	}
+	var pieces []string
+	begin := first
+	take := func(to int) {
+		if begin < to {
+			pieces = append(pieces, r.text.shown[r.words[begin].from:r.words[to-1].to])
+		}
+	}
+	for i := first; i < end; {
+		skip := r.skips(i)
+		if skip == 0 {
+			i++
+			continue
+		}
+		take(i)
+		i += skip
+		begin = i
+	}
+	if begin < end {
+		// What the tokens leave off, such as a closing bracket, is part of the text.
+		pieces = append(pieces, r.text.shown[r.words[begin].from:r.words[end-1].to])
+	}
+	for _, piece := range pieces {
+		if title := tidy(piece); title != "" {
+			return title
+		}
+	}
+	return ""
+}
+
+// skips says how many tokens of a date or time, or signs of one, begin here.
+func (r *reader) skips(i int) int {
+	for _, d := range r.every {
+		if d.from <= i && i < d.to {
+			return d.to - i
+		}
+	}
+	for _, c := range r.clocks {
+		if c.from <= i && i < c.to {
+			return c.to - i
+		}
+	}
+	if r.at(i).lower == string(mask) || strings.ContainsAny(r.at(i).lower, "📍📅🗓📆⏰🕗") {
+		return 1
+	}
+	return 0
+}
+
+const longestTitle = 120
+
+func tidy(piece string) string {
+	piece = noise.ReplaceAllString(tagsAnd.ReplaceAllString(piece, " "), " ")
+	piece = strings.TrimSpace(spaces.ReplaceAllString(strings.ReplaceAll(piece, string(mask), " "), " "))
+	for {
+		before := piece
+		piece = strings.TrimSpace(leadOuts.ReplaceAllString(piece, ""))
+		piece = strings.TrimSpace(leadDays.ReplaceAllString(piece, ""))
+		piece = strings.TrimSpace(leadIns.ReplaceAllString(piece, ""))
+		if piece == before {
+			break
+		}
+	}
+	piece = strings.TrimRight(piece, "!.?… ")
+	if open := strings.Count(piece, "(") - strings.Count(piece, ")"); open < 0 {
+		piece = strings.TrimRight(piece, ") ")
+	}
+	letters := 0
+	for _, c := range piece {
+		if unicode.IsLetter(c) {
+			letters++
+		}
+	}
+	if letters < 3 || isGreeting(piece) || isLabel(piece) {
+		return ""
+	}
+	return markup.Shorten(markup.Plain(piece), longestTitle)
+}
+
+var labels = wordSet("when where what time date doors wann wo was quand où lieu dónde cuándo lugar dove quando luogo beginn start einlass uhr saturday sunday")
+
+// isLabel: "Doors" and "When" name no event.
+func isLabel(piece string) bool {
+	words := strings.Fields(strings.ToLower(strings.Trim(piece, ":.!-– ")))
+	return len(words) == 1 && (labels[words[0]] || doorWords[words[0]] || startWords[words[0]] || weekdays[words[0]] > 0 && wholeWeekdays[words[0]])
+}
