@@ -59,6 +59,9 @@ type Link struct {
 	List bool
 	// Modified is when it changed last, as the page that links it says, in its words. It may be empty.
 	Modified string
+	// Lasting: it stays with the source when no list names it any more, until it is gone itself. So it is with posts,
+	// of which feeds name the latest only.
+	Lasting bool
 }
 
 // MaxAddress is how long an address may be, in bytes.

@@ -3,6 +3,8 @@ package collect
 import (
 	"errors"
 	"fmt"
+	"net/url"
+	"runtime/debug"
 	"time"
 )
 
@@ -89,3 +91,14 @@ func (e *PanicError) Error() string { return ErrPanicked.Error() + ": " + e.Plac
 
 // Is makes errors.Is(err, ErrPanicked) true.
 func (e *PanicError) Is(target error) bool { return target == ErrPanicked }
+
+// Survive calls a reader of what strangers wrote in a page. A panic of it becomes a [PanicError].
+func Survive(page *url.URL, read func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			place := (&url.URL{Scheme: page.Scheme, Host: page.Host, Path: page.Path}).String()
+			err = &PanicError{Place: place, Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return read()
+}

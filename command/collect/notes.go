@@ -28,7 +28,7 @@ func (n Notes) Partial() bool {
 		switch note.Code {
 		case NoteTruncated, NoteBrokenMarkup, NoteNeedsJavaScript, NotePageFailed:
 			return true
-		case NoteNoEvents, NoteSkippedEvent, NoteAssumedTimezone:
+		case NoteNoEvents, NoteSkippedEvent, NoteAssumedTimezone, NoteLeftOut:
 		}
 	}
 	return false
@@ -52,6 +52,8 @@ const (
 	// NotePageFailed: a page or calendar that belongs to the source could not be had, so that what it shows is not
 	// known.
 	NotePageFailed NoteCode = "page-failed"
+	// NoteLeftOut: addresses that a page names were left out, for they belong to no page of the site.
+	NoteLeftOut NoteCode = "left-out"
 	// NoteTruncated: a limit was reached and the rest left out.
 	NoteTruncated NoteCode = "truncated"
 )

@@ -134,7 +134,7 @@ func whole(found result) bool {
 		switch note.Code {
 		case collect.NoteTruncated, collect.NoteBrokenMarkup, collect.NoteNeedsJavaScript, collect.NotePageFailed:
 			return false
-		case collect.NoteNoEvents, collect.NoteSkippedEvent, collect.NoteAssumedTimezone:
+		case collect.NoteNoEvents, collect.NoteSkippedEvent, collect.NoteAssumedTimezone, collect.NoteLeftOut:
 		}
 	}
 	return true

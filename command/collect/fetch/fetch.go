@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"carillon/command/collect"
+	"carillon/command/collect/identity"
 	"carillon/command/collect/robots"
 )
 
@@ -99,21 +101,55 @@ func New(o Options) (*Fetcher, error) {
 	return &Fetcher{options: o, hosts: map[string]*host{}}, nil
 }
 
-// Get fetches a page, following redirects. Validators of an earlier answer make the request conditional; the answer
-// then may be a Page that is NotModified.
-//
-// It fails with a [*collect.FetchError] that wraps one of collect's errors, or with the context's error.
+// Ask says what to get, and how.
+type Ask struct {
+	URL string
+	// Known are the validators of an earlier answer. They make the request conditional; the answer then may be a Page
+	// that is NotModified.
+	Known Validators
+	// Stay: a redirect that leads to another site is not followed.
+	Stay bool
+	// Read, if set, is handed the body while it comes, decompressed, and Page.Body stays empty. Behind Limit bytes, of
+	// what is sent or of what it comes to, the body fails with collect.ErrTooLarge.
+	Read  func(page *Page, body io.Reader) error
+	Limit int64
+}
+
+// Get fetches a page, following redirects, see [Fetcher.Do].
 func (f *Fetcher) Get(ctx context.Context, rawURL string, known Validators) (*Page, error) {
-	u, err := parse(rawURL)
+	return f.Do(ctx, Ask{URL: rawURL, Known: known})
+}
+
+// Staying is a Fetcher that follows no redirect to another site.
+type Staying struct{ *Fetcher }
+
+// Get fetches a page, see [Fetcher.Do].
+func (s Staying) Get(ctx context.Context, rawURL string, known Validators) (*Page, error) {
+	return s.Do(ctx, Ask{URL: rawURL, Known: known, Stay: true})
+}
+
+// Do fetches a page, following redirects.
+//
+// It fails with a [*collect.FetchError] that wraps one of collect's errors or what Read fails with, or with the
+// context's error.
+func (f *Fetcher) Do(ctx context.Context, ask Ask) (*Page, error) {
+	u, err := parse(ask.URL)
 	if err != nil {
 		return nil, &collect.FetchError{Place: place(u), Err: err}
+	}
+	want := extent{limit: f.options.MaxBytes}
+	if ask.Read != nil {
+		want = extent{limit: ask.Limit, read: ask.Read}
 	}
 	for range maxRedirects + 1 {
 		h := f.host(u)
 		if err := f.admit(ctx, h, u); err != nil {
 			return nil, f.failure(ctx, u, errors.Join(err, f.heed(ctx, h, err)))
 		}
-		page, next, err := f.request(ctx, u, known, extent{limit: f.options.MaxBytes})
+		page, next, err := f.request(ctx, u, ask.Known, want)
+		if err == nil && next != nil && ask.Stay && !identity.SameSite(u, next) {
+			err = fmt.Errorf("%w: it redirects to another site", collect.ErrBadURL)
+		}
 		if err != nil {
 			return nil, f.failure(ctx, u, errors.Join(err, f.heed(ctx, h, err)))
 		}
@@ -189,11 +225,32 @@ func (f *Fetcher) request(ctx context.Context, u *url.URL, known Validators, wan
 	case code < 200 || code > 299:
 		return nil, nil, &collect.StatusError{Code: code, RetryAfter: retryAfter(resp.Header)}
 	}
+	if want.read != nil {
+		page, err := f.stream(ctx, u, resp, want)
+		return page, nil, err
+	}
 	body, err := readBody(resp, want)
 	if err != nil {
 		return nil, nil, f.connectionError(ctx, err)
 	}
 	return newPage(u, resp.Header, body), nil, nil
+}
+
+// stream hands a body over while it comes.
+func (f *Fetcher) stream(ctx context.Context, u *url.URL, resp *http.Response, want extent) (*Page, error) {
+	page := newPage(u, resp.Header, nil)
+	body, err := bodyOf(resp, want.limit)
+	if err != nil {
+		return nil, f.connectionError(ctx, err)
+	}
+	coming := &watched{r: body}
+	if err := want.read(page, coming); err != nil {
+		if coming.err != nil {
+			return nil, f.connectionError(ctx, coming.err)
+		}
+		return nil, err
+	}
+	return page, nil
 }
 
 func isRedirect(code int) bool {

@@ -92,38 +92,61 @@ func (v Validators) updated(u *url.URL, header http.Header) Validators {
 	return v
 }
 
-// extent says how much of a body to read, and whether the rest may be left.
+// extent says how much of a body to read, and whether the rest may be left. With read, it is for that to decide.
 type extent struct {
 	limit int64
 	cut   bool
+	read  func(*Page, io.Reader) error
 }
 
 // readBody reads and decompresses within the extent.
 func readBody(resp *http.Response, want extent) ([]byte, error) {
-	limit := want.limit
-	if resp.ContentLength > limit && !want.cut {
+	if resp.ContentLength > want.limit && !want.cut {
 		return nil, collect.ErrTooLarge
 	}
-	var body io.Reader = &capped{r: resp.Body, left: limit}
-	switch encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))); encoding {
-	case "", "identity":
-	case "gzip", "x-gzip":
-		unzipped, err := gzip.NewReader(body)
-		if errors.Is(err, io.EOF) {
-			return nil, nil // an empty body needs no gzip header
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read gzip: %w", err)
-		}
-		body = &capped{r: unzipped, left: limit}
-	default:
-		return nil, fmt.Errorf("%w: content encoding %q", collect.ErrUnsupportedContent, encoding)
+	body, err := bodyOf(resp, want.limit)
+	if err != nil {
+		return nil, err
 	}
 	data, err := io.ReadAll(body)
 	if cut := want.cut && errors.Is(err, collect.ErrTooLarge); err != nil && !cut {
 		return nil, fmt.Errorf("read body: %w", err)
 	}
 	return data, nil
+}
+
+// bodyOf is the decompressed body, which ends in an error behind the limit.
+func bodyOf(resp *http.Response, limit int64) (io.Reader, error) {
+	var body io.Reader = &capped{r: resp.Body, left: limit}
+	switch encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))); encoding {
+	case "", "identity":
+		return body, nil
+	case "gzip", "x-gzip":
+		unzipped, err := gzip.NewReader(body)
+		if errors.Is(err, io.EOF) {
+			return http.NoBody, nil // an empty body needs no gzip header
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read gzip: %w", err)
+		}
+		return &capped{r: unzipped, left: limit}, nil
+	default:
+		return nil, fmt.Errorf("%w: content encoding %q", collect.ErrUnsupportedContent, encoding)
+	}
+}
+
+// watched remembers how a body ended, if it failed.
+type watched struct {
+	r   io.Reader
+	err error
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.err = err
+	}
+	return n, err //nolint:wrapcheck // an io.Reader passes io.EOF on
 }
 
 // capped reads up to left bytes and fails if there are more.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unicode"
 
+	"golang.org/x/net/idna"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -98,8 +99,17 @@ func Words(name string) string {
 	}), " ")
 }
 
-// SameSite says that two URLs are on the same host, "www." aside.
-func SameSite(a, b *url.URL) bool {
-	host := func(u *url.URL) string { return strings.TrimPrefix(strings.ToLower(u.Host), "www.") }
-	return host(a) == host(b)
+// SameSite says that two URLs are on the same host and port, "www." aside. Those of http and https are the same.
+func SameSite(a, b *url.URL) bool { return site(a) == site(b) }
+
+func site(u *url.URL) string {
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if ascii, err := idna.ToASCII(host); err == nil {
+		host = ascii
+	}
+	host = strings.TrimPrefix(host, "www.")
+	if port := u.Port(); port != "" && port != "80" && port != "443" {
+		host += ":" + port
+	}
+	return host
 }

@@ -3,8 +3,6 @@ package site
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"runtime/debug"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -84,14 +82,11 @@ func guarded[T any](ctx context.Context, page *fetch.Page, read func(*budget.Bud
 		return result, fmt.Errorf("wait to read page: %w", err)
 	}
 	defer underWay.Release(weight)
-	defer func() {
-		if p := recover(); p != nil {
-			place := (&url.URL{Scheme: page.URL.Scheme, Host: page.URL.Host, Path: page.URL.Path}).String()
-			var none T
-			result, err = none, &collect.PanicError{Place: place, Value: p, Stack: debug.Stack()}
-		}
-	}()
-	return read(budget.New(ctx))
+	err = collect.Survive(page.URL, func() (err error) {
+		result, err = read(budget.New(ctx))
+		return err
+	})
+	return result, err //nolint:wrapcheck // it is the reader's own
 }
 
 func readPage(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (told, error) {

@@ -1,0 +1,300 @@
+// Package linkfile reads files that list pages: sitemaps and indexes of them, feeds (RSS, Atom) and plain text.
+//
+//	body ──▶ gzip? ──▶ charset ──▶ elements or lines ──▶ entries
+//
+// A file is read while it comes and nothing of it is kept, so that its length costs time and no memory. What is not as
+// the formats want it is read as far as it makes sense: wrong namespaces, bytes that are no text, a file that breaks
+// off. Entities and declarations are not followed.
+package linkfile
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/runes"
+	"golang.org/x/text/transform"
+
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+)
+
+// MaxBytes is how much of a file is read, as it is sent and as it comes to (sitemaps.org has the same bound).
+const MaxBytes = 50 << 20
+
+// Kind is what an entry is in.
+type Kind int
+
+// The kinds of entries.
+const (
+	// Page is an entry of a sitemap, or a line of a text.
+	Page Kind = iota + 1
+	// File is an entry of an index: another file.
+	File
+	// Post is an entry of a feed.
+	Post
+)
+
+// Entry is an address that a file lists.
+type Entry struct {
+	Kind Kind
+	// Address is as it is written there, and may be anything.
+	Address string
+	// Modified is when it changed last, as it is written there; "" where that is no date. The date of a post says
+	// nothing of the kind.
+	Modified string
+}
+
+// Result says how the reading ended.
+type Result struct {
+	// Bytes is how long the file was, as far as it was read.
+	Bytes int
+	// Cut says why the file was not read to its end, or was not whole; "" if it was.
+	Cut string
+}
+
+// Read reads a file and gives each entry, until that says no. It fails with collect.ErrUnsupportedContent where it is
+// no such file, and with what body fails with.
+func Read(b *budget.Budget, body io.Reader, contentType string, each func(Entry) bool) (Result, error) {
+	f := &file{budget: b, each: each, body: &source{r: body}}
+	err := f.read(contentType)
+	result := Result{Bytes: f.bytes, Cut: f.cut}
+	var lengths *tooLong
+	switch {
+	case errors.Is(err, collect.ErrUnsupportedContent) && f.body.err == nil && b.Err() == nil:
+		return result, err
+	case err == nil || errors.Is(err, io.EOF):
+	case errors.As(err, &lengths):
+		result.Cut = lengths.what
+	case b.Err() != nil:
+		if !errors.Is(b.Err(), collect.ErrTooComplex) {
+			return result, fmt.Errorf("read list of pages: %w", b.Err())
+		}
+		result.Cut = "reading it takes more work than a file may cost"
+	case errors.Is(f.body.err, collect.ErrTooLarge):
+		result.Cut = tooLarge
+	case f.body.err != nil:
+		return result, fmt.Errorf("read list of pages: %w", f.body.err)
+	default:
+		result.Cut = "it can't be read from byte " + fmt.Sprint(f.bytes) + " on"
+	}
+	return result, nil
+}
+
+var tooLarge = fmt.Sprintf("it is larger than %d MB", MaxBytes>>20)
+
+// tooLong is something in a file that exceeds a bound.
+type tooLong struct{ what string }
+
+func (e *tooLong) Error() string { return e.what }
+
+// source remembers how the body ended, if it failed.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err //nolint:wrapcheck // an io.Reader passes io.EOF on
+}
+
+// limited fails behind so many bytes.
+type limited struct {
+	r    io.Reader
+	left int
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, &tooLong{tooLarge}
+	}
+	n, err := l.r.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err //nolint:wrapcheck // as above
+}
+
+// file is a file that is being read.
+type file struct {
+	budget *budget.Budget
+	each   func(Entry) bool
+	body   *source
+	text   *bufio.Reader // in UTF-8
+	bytes  int
+	cut    string
+	ended  bool // each has said no
+}
+
+const (
+	// glimpse is how much of a file says what it is.
+	glimpse = 1024
+	// maxZipped is how often a file may be compressed, one within the other.
+	maxZipped = 2
+)
+
+func (f *file) read(contentType string) error {
+	raw := bufio.NewReaderSize(f.body, 32<<10)
+	for range maxZipped {
+		if head, _ := raw.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) {
+			break
+		}
+		unzipped, err := gzip.NewReader(raw)
+		if err != nil {
+			return fmt.Errorf("read gzip: %w", err)
+		}
+		raw = bufio.NewReaderSize(&limited{r: unzipped, left: MaxBytes}, 32<<10)
+	}
+	head, _ := raw.Peek(glimpse)
+	if len(head) == 0 {
+		_, err := raw.ReadByte()
+		return fmt.Errorf("%w: it is empty: %w", collect.ErrUnsupportedContent, err)
+	}
+	f.text = bufio.NewReaderSize(transform.NewReader(raw, transform.Chain(decoder(head, contentType), runes.Map(legal))), 32<<10)
+	start, _ := f.text.Peek(glimpse)
+	start = start[:len(start)-len(partial(start))]
+	skip := len(start) - len(bytes.TrimLeft(start, " \t\r\n\ufeff"))
+	if at := beginning.FindIndex(start); at != nil {
+		skip = at[0] // behind what a program has said before it began
+	}
+	_, _ = f.text.Discard(skip)
+	if skip < len(start) && start[skip] == '<' {
+		return f.elements()
+	}
+	return f.lines()
+}
+
+// beginning is where a file of elements begins.
+var beginning = regexp.MustCompile(`<\?xml\s|<(?:[A-Za-z]+:)?(?:urlset|sitemapindex|rss|RDF|feed)[\s>]`)
+
+// partial is the beginning of a rune at the end of a text.
+func partial(text []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return nil
+			}
+			return tail
+		}
+	}
+	return nil
+}
+
+// declared is the charset that an XML declaration names.
+var declared = regexp.MustCompile(`^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]+)["']`)
+
+// decoder finds the charset of a file by its byte order mark, by how it begins, by what it declares and by what the
+// server says, in that order. Bytes that are none of it become U+FFFD.
+func decoder(head []byte, contentType string) transform.Transformer {
+	utf16 := func(order unicode.Endianness) transform.Transformer {
+		return unicode.UTF16(order, unicode.UseBOM).NewDecoder()
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte{0xEF, 0xBB, 0xBF}):
+		return unicode.UTF8BOM.NewDecoder()
+	case bytes.HasPrefix(head, []byte{0xFE, 0xFF}), bytes.HasPrefix(head, []byte{0, '<'}):
+		return utf16(unicode.BigEndian)
+	case bytes.HasPrefix(head, []byte{0xFF, 0xFE}), bytes.HasPrefix(head, []byte{'<', 0}):
+		return utf16(unicode.LittleEndian)
+	}
+	label := ""
+	if _, params, err := mime.ParseMediaType(contentType); err == nil {
+		label = params["charset"]
+	}
+	if found := declared.FindSubmatch(head); found != nil {
+		label = string(found[1])
+	}
+	// It begins in ASCII, whatever it says.
+	if wide := strings.HasPrefix(strings.ToLower(label), "utf-16") || strings.HasPrefix(strings.ToLower(label), "iso-10646"); !wide {
+		if e, _ := charset.Lookup(label); e != nil && e != encoding.Nop && e != encoding.Replacement {
+			return e.NewDecoder()
+		}
+	}
+	return unicode.UTF8.NewDecoder()
+}
+
+// legal replaces what XML has no place for.
+func legal(r rune) rune {
+	switch {
+	case r == '\t', r == '\n', r == '\r':
+		return r
+	case r < 0x20, r >= 0xD800 && r <= 0xDFFF, r == 0xFFFE, r == 0xFFFF:
+		return utf8.RuneError
+	}
+	return r
+}
+
+// give hands an entry over. It says whether to go on.
+func (f *file) give(e Entry) bool {
+	e.Address = strings.TrimSpace(e.Address)
+	if e.Address == "" {
+		return true
+	}
+	if !f.each(e) {
+		f.ended = true
+	}
+	return !f.ended
+}
+
+const (
+	// maxLine is how long a line of a text may be, in bytes.
+	maxLine = 64 << 10
+	// hopeless is how many lines without an address make a file none of this kind.
+	hopeless = 10
+)
+
+// lines reads a text with an address a line. Other lines are passed over.
+func (f *file) lines() error {
+	good, bad := 0, 0
+	for {
+		line, err := f.line()
+		text := strings.TrimSpace(line)
+		switch lower := strings.ToLower(text[:min(len(text), 8)]); {
+		case text == "" || text[0] == '#':
+		case strings.HasPrefix(lower, "http:") || strings.HasPrefix(lower, "https:") || strings.HasPrefix(lower, "file:"):
+			good++
+			if !f.give(Entry{Kind: Page, Address: text}) {
+				return nil
+			}
+		default:
+			if bad++; good == 0 && bad == hopeless {
+				return fmt.Errorf("%w: it lists no pages", collect.ErrUnsupportedContent)
+			}
+		}
+		switch {
+		case err != nil && good == 0 && errors.Is(err, io.EOF):
+			return fmt.Errorf("%w: it lists no pages", collect.ErrUnsupportedContent)
+		case err != nil:
+			return err
+		}
+	}
+}
+
+func (f *file) line() (string, error) {
+	var line []byte
+	for {
+		part, err := f.text.ReadSlice('\n')
+		f.bytes += len(part)
+		if !f.budget.Work(4 + len(part)/16) {
+			return "", f.budget.Err() //nolint:wrapcheck // Read looks at the budget
+		}
+		if len(line) < maxLine {
+			line = append(line, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return string(line), err //nolint:wrapcheck // Read says what it is
+		}
+	}
+}
