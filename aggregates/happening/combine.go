@@ -15,7 +15,9 @@ import (
 type Telling struct {
 	SourceID uuid.UUID
 	// Page tells pages of one source apart; it is empty for a source as a whole.
-	Page     string
+	Page string
+	// Of is the happening that it was told as, where that was merged into the one at hand.
+	Of       uuid.UUID
 	Standing Standing
 	Details  Details
 	Source   Block
@@ -120,7 +122,7 @@ type combiner struct {
 
 // compare is an order without meaning.
 func (t *Telling) compare(o *Telling) int {
-	return cmp.Or(bytes.Compare(t.SourceID[:], o.SourceID[:]), strings.Compare(t.Page, o.Page))
+	return cmp.Or(bytes.Compare(t.SourceID[:], o.SourceID[:]), strings.Compare(t.Page, o.Page), bytes.Compare(t.Of[:], o.Of[:]))
 }
 
 // rank counts a telling of unknown standing, as events of earlier times have it, as a listing's.

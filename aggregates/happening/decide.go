@@ -1,6 +1,7 @@
 package happening
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,31 +22,102 @@ type (
 		PublishedAt *time.Time
 		Source      Block
 		At          time.Time
+		Standing    Standing
+		Origins     []Origin // a change of these alone changes nothing
+		Of          uuid.UUID
 	}
 	// MarkStale says that the source shows the happening no longer.
 	MarkStale struct {
 		SourceID uuid.UUID
 		At       time.Time
+		Of       uuid.UUID
 	}
 )
 
 func (c Observe) decide(s State) ([]Event, error) {
-	shown, known := s.Shown[c.SourceID]
+	told, known := s.Tellings[Teller{Source: c.SourceID, Of: c.Of}]
 	if known {
-		c.Details = c.Details.KeepIDs(shown.Details, c.At)
+		c.Details = c.Details.KeepIDs(told.Details, c.At)
 	}
 	switch {
-	case !known || shown.Stale:
-		return []Event{Observed(c)}, nil
-	case !c.Details.Equal(shown.Details) || !c.Source.Equal(shown.Source):
-		return []Event{Revised{SourceID: c.SourceID, Details: c.Details, Source: c.Source, At: c.At}}, nil
+	case !known || told.Stale:
+		return s.changed(Observed(c), c.SourceID, c.At), nil
+	case !c.Details.Equal(told.Details) || !c.Source.Equal(told.Source) || c.Standing != told.Standing:
+		return s.changed(Revised{
+			SourceID: c.SourceID, Details: c.Details, Source: c.Source, At: c.At, Standing: c.Standing, Origins: c.Origins, Of: c.Of,
+		}, c.SourceID, c.At), nil
 	}
 	return nil, nil
 }
 
 func (c MarkStale) decide(s State) ([]Event, error) {
-	if shown, known := s.Shown[c.SourceID]; !known || shown.Stale {
+	if told, known := s.Tellings[Teller{Source: c.SourceID, Of: c.Of}]; !known || told.Stale {
 		return nil, nil
 	}
-	return []Event{WentStale(c)}, nil
+	return s.changed(WentStale(c), c.SourceID, c.At), nil
+}
+
+// changed is an event with the changes of occurrences that follow from it.
+func (s State) changed(event Event, source uuid.UUID, at time.Time) []Event {
+	events := []Event{event}
+	if len(s.Tellings) == 0 {
+		return events
+	}
+	before, after := s.Combine(), event.evolve(s).Combine()
+	for _, change := range changes(before.Details, after.Details, at) {
+		change.SourceID = source
+		events = append(events, change)
+	}
+	return events
+}
+
+// changes says what has become of occurrences that are not over. That a time is known where there was a mere day moves
+// nothing.
+func changes(before, after Details, at time.Time) []OccurrenceChanged {
+	was := map[uuid.UUID]Occurrence{}
+	for _, instance := range before.Instances {
+		for _, o := range instance.Occurrences {
+			was[o.ID] = o
+		}
+	}
+	var all []OccurrenceChanged
+	for _, instance := range after.Instances {
+		for _, o := range instance.Occurrences {
+			old, ok := was[o.ID]
+			if !ok || o.over(at) {
+				continue
+			}
+			moved := !o.Start.Equal(old.Start) && o.AllDay == old.AllDay || o.AllDay != old.AllDay && !oneDate(o, old)
+			status, oldStatus := cmp.Or(o.Status, Scheduled), cmp.Or(old.Status, Scheduled)
+			if !moved && status == oldStatus {
+				continue
+			}
+			change := OccurrenceChanged{
+				InstanceID: instance.ID, OccurrenceID: o.ID, Title: after.Title, Start: o.Start, End: o.End, Status: status, At: at,
+			}
+			if moved {
+				start := old.Start
+				change.PreviousStart = &start
+			}
+			if status != oldStatus {
+				change.PreviousStatus = oldStatus
+			}
+			all = append(all, change)
+		}
+	}
+	return all
+}
+
+// over says that the occurrence has ended or, where no end is known, begun.
+func (c Occurrence) over(at time.Time) bool {
+	if c.End != nil {
+		return !c.End.After(at)
+	}
+	return !c.Start.After(at)
+}
+
+// oneDate says of a time and a whole day that the one is on the other.
+func oneDate(a, b Occurrence) bool {
+	as := func(o Occurrence) Instance { return Instance{Occurrences: []Occurrence{o}} }
+	return oneDay(&united{Instance: as(a)}, as(b))
 }

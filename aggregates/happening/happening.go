@@ -6,13 +6,15 @@
 //	                                  └────Observe──────────┘
 //
 // The id of a happening is derived from the evidence that identifies it, see DeriveID: sources that show the same
-// happening meet in one stream. Details says what is known of it.
+// happening meet in one stream. Each tells what it shows; Combine says what follows of it all. Where an occurrence is
+// another one after that, this is recorded too.
 package happening
 
 import (
 	"crypto/sha256"
 	"encoding/json"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,6 +37,10 @@ type (
 		PublishedAt *time.Time `json:"publishedAt,omitempty"` // at the source, if it says so
 		Source      Block      `json:"source"`
 		At          time.Time  `json:"at"`
+		Standing    Standing   `json:"standing,omitzero"` // 0 in events of earlier times
+		Origins     []Origin   `json:"origins,omitempty"`
+		// Of is the happening that it was observed as, where that was merged into this one.
+		Of uuid.UUID `json:"of,omitzero"`
 	}
 	// Revised says that the source shows it differently now.
 	Revised struct {
@@ -42,11 +48,30 @@ type (
 		Details  Details   `json:"details"`
 		Source   Block     `json:"source"`
 		At       time.Time `json:"at"`
+		Standing Standing  `json:"standing,omitzero"`
+		Origins  []Origin  `json:"origins,omitempty"`
+		Of       uuid.UUID `json:"of,omitzero"`
 	}
 	// WentStale says that the source shows it no longer.
 	WentStale struct {
 		SourceID uuid.UUID `json:"sourceId"`
 		At       time.Time `json:"at"`
+		Of       uuid.UUID `json:"of,omitzero"`
+	}
+	// OccurrenceChanged says that an occurrence was cancelled, postponed or moved, or that this was taken back, as all
+	// who tell of the happening tell it together.
+	OccurrenceChanged struct {
+		InstanceID   uuid.UUID  `json:"instanceId"`
+		OccurrenceID uuid.UUID  `json:"occurrenceId"`
+		Title        string     `json:"title"`
+		Start        time.Time  `json:"start"`
+		End          *time.Time `json:"end,omitzero"`
+		Status       Status     `json:"status"`
+		// PreviousStatus and PreviousStart are set where they were others.
+		PreviousStatus Status     `json:"previousStatus,omitzero"`
+		PreviousStart  *time.Time `json:"previousStart,omitzero"`
+		SourceID       uuid.UUID  `json:"sourceId"` // what it tells brought the change
+		At             time.Time  `json:"at"`
 	}
 )
 
@@ -74,44 +99,83 @@ func (b Block) Equal(o Block) bool {
 	return same && b == o
 }
 
-// State is what decisions need.
-type State struct {
-	Shown map[uuid.UUID]Shown // by source
+// Teller tells those apart who tell of a happening.
+type Teller struct {
+	Source uuid.UUID
+	Of     uuid.UUID // see Observed
 }
 
-// Shown is what a source showed last.
-type Shown struct {
-	Details Details
-	Source  Block
-	Stale   bool
+// State is what decisions need.
+type State struct {
+	Tellings map[Teller]Telling
+}
+
+// Combine puts together what all sources tell.
+func (s State) Combine() Combined {
+	return Combine(slices.Collect(maps.Values(s.Tellings)))
 }
 
 func (e Observed) evolve(s State) State {
-	return s.with(e.SourceID, Shown{Details: e.Details, Source: e.Source})
+	t := s.Tellings[Teller{Source: e.SourceID, Of: e.Of}]
+	t.Observe(e)
+	return s.with(t)
 }
 
 func (e Revised) evolve(s State) State {
-	return s.with(e.SourceID, Shown{Details: e.Details, Source: e.Source})
+	t := s.Tellings[Teller{Source: e.SourceID, Of: e.Of}]
+	t.Revise(e)
+	return s.with(t)
 }
 
 func (e WentStale) evolve(s State) State {
-	shown := s.Shown[e.SourceID]
-	shown.Stale = true
-	return s.with(e.SourceID, shown)
+	t := s.Tellings[Teller{Source: e.SourceID, Of: e.Of}]
+	t.SourceID, t.Of, t.Stale = e.SourceID, e.Of, true
+	return s.with(t)
 }
 
+// It follows from what is told, and is recorded for those who want to hear of it.
+func (OccurrenceChanged) evolve(s State) State { return s }
+
 // with copies: earlier states stay as they were.
-func (s State) with(source uuid.UUID, shown Shown) State {
-	all := make(map[uuid.UUID]Shown, len(s.Shown)+1)
-	maps.Copy(all, s.Shown)
-	all[source] = shown
-	s.Shown = all
+func (s State) with(t Telling) State {
+	all := make(map[Teller]Telling, len(s.Tellings)+1)
+	maps.Copy(all, s.Tellings)
+	all[Teller{Source: t.SourceID, Of: t.Of}] = t
+	s.Tellings = all
 	return s
 }
 
+// Observe takes over what an event says. On a Telling of nothing it begins it.
+func (t *Telling) Observe(e Observed) {
+	if t.Since.IsZero() {
+		t.SourceID, t.Of, t.Since = e.SourceID, e.Of, e.At
+	}
+	if e.PublishedAt != nil {
+		t.PublishedAt = e.PublishedAt
+	}
+	t.tell(e.Details, e.Source, e.Standing, e.Origins, e.At)
+}
+
+// Revise takes over what an event says.
+func (t *Telling) Revise(e Revised) {
+	t.SourceID, t.Of = e.SourceID, e.Of
+	t.tell(e.Details, e.Source, e.Standing, e.Origins, e.At)
+}
+
+func (t *Telling) tell(details Details, source Block, standing Standing, origins []Origin, at time.Time) {
+	if !slices.EqualFunc(t.Details.Instances, details.Instances, Instance.Equal) {
+		t.DatedAt = at
+	}
+	t.Details, t.Source, t.Standing, t.Origins, t.Stale = details, source, standing, origins, false
+}
+
 // Digest is a short digest of what a source shows. Equal digests mean that nothing changed; different ones may.
-func Digest(d Details, source Block) ([]byte, error) {
-	data, err := json.Marshal(Shown{Details: d, Source: source}) //nolint:musttag // hashed, and read by nobody
+func Digest(d Details, source Block, standing Standing) ([]byte, error) {
+	data, err := json.Marshal(struct { //nolint:musttag // hashed, and read by nobody
+		Details  Details
+		Source   Block
+		Standing Standing
+	}{d, source, standing})
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +205,7 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Observed]("happening.observed.v1"),
 	eventstore.Case[Event, Revised]("happening.revised.v1"),
 	eventstore.Case[Event, WentStale]("happening.went-stale.v1"),
+	eventstore.Case[Event, OccurrenceChanged]("happening.occurrence-changed.v1"),
 )
 
 // Aggregate binds it all to the streams "happening-<uuid>".

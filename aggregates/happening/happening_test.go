@@ -2,6 +2,7 @@ package happening_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,7 +52,29 @@ func TestStoredForms(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Golden[happening.Event](t, happening.Events, observed,
 		happening.Revised{SourceID: platform, Details: concert("Concert, moved", 21), Source: post, At: now},
-		happening.WentStale{SourceID: site, At: now})
+		happening.WentStale{SourceID: site, At: now},
+		changed(evening, 0, func(c *happening.OccurrenceChanged) {
+			c.PreviousStatus, c.PreviousStart = happening.Postponed, &now
+		}))
+}
+
+// Events of earlier times had fewer fields; what came later is left out where it says nothing.
+func TestStoredFormsOfWhatCameLater(t *testing.T) {
+	t.Parallel()
+	whole := observed
+	whole.Standing, whole.Of = happening.FromOwnPage, platform
+	whole.Origins = []happening.Origin{{
+		Page: "https://example.org/concert", Syntax: "json-ld", Paths: map[happening.Field]string{happening.FieldTitle: "Event.name"},
+	}}
+	_, data, err := happening.Events.Encode(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `,"standing":3,"origins":[{"page":"https://example.org/concert","syntax":"json-ld","paths":{"title":"Event.name"}}],` +
+		`"of":"22222222-2222-4222-8222-222222222222"}`
+	if !strings.HasSuffix(string(data), want) {
+		t.Errorf("stored as %s", data)
+	}
 }
 
 func TestWhatIsShownAgainChangesNothing(t *testing.T) {
@@ -81,7 +104,9 @@ func TestAMovedStartKeepsItsIDs(t *testing.T) {
 	kept.Instances[0].Occurrences[0].ID = evening.Instances[0].Occurrences[0].ID
 	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
 		When(observe(moved, block)).
-		Then(happening.Revised{SourceID: site, Details: kept, Source: block, At: now})
+		Then(happening.Revised{SourceID: site, Details: kept, Source: block, At: now}, changed(kept, 0, func(c *happening.OccurrenceChanged) {
+			c.PreviousStart = &evening.Instances[0].Occurrences[0].Start
+		}))
 }
 
 func TestEachSourceHasItsView(t *testing.T) {
@@ -106,7 +131,7 @@ func TestDigestTellsViewsApart(t *testing.T) {
 	t.Parallel()
 	digest := func(d happening.Details, b happening.Block) []byte {
 		t.Helper()
-		sum, err := happening.Digest(d, b)
+		sum, err := happening.Digest(d, b, happening.FromOwnPage)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,6 +143,9 @@ func TestDigestTellsViewsApart(t *testing.T) {
 	}
 	if bytes.Equal(same, digest(concert("Concert", 21), block)) || bytes.Equal(same, digest(evening, post)) {
 		t.Error("two views have one digest")
+	}
+	if listed, err := happening.Digest(evening, block, happening.FromListing); err != nil || bytes.Equal(same, listed) {
+		t.Error("a listing's view has the digest of the page's own", err)
 	}
 }
 

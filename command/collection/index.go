@@ -141,6 +141,7 @@ func (x *index) applyHappening(id uuid.UUID, event happening.Event) []change {
 		// What was too old for a feed may have got a new date.
 		return x.seen(id, e.SourceID, x.dates(id, e.SourceID), e.Details, e.At, false)
 	case happening.WentStale: // an item stays in its feeds when its source shows it no longer
+	case happening.OccurrenceChanged: // changes nothing about which items there are
 	}
 	return nil
 }

@@ -155,12 +155,13 @@ func (t *tally) add(f func(*source.Counts)) {
 
 // observe records an observation, unless it is what the source showed the last time.
 func (v *visit) observe(ctx context.Context, id uuid.UUID, o collect.Observation, known Shown, t *tally) error {
-	digest, err := happening.Digest(o.Details, o.Source)
+	digest, err := happening.Digest(o.Details, o.Source, o.Standing)
 	if err == nil && !known.Stale && bytes.Equal(digest, known.Digest) {
 		return nil
 	}
 	out, err := happening.Aggregate.Execute(ctx, v.Store, id, happening.Observe{
 		SourceID: v.source, Key: o.Key, Keys: o.Keys, Details: o.Details, PublishedAt: o.PublishedAt, Source: o.Source, At: v.now(),
+		Standing: o.Standing, Origins: collect.Stored(o.Origins),
 	}, happening.Options{Metadata: v.metadata()})
 	switch {
 	case err == nil:
@@ -180,7 +181,7 @@ func (v *visit) observe(ctx context.Context, id uuid.UUID, o collect.Observation
 			t.add(func(c *source.Counts) { c.New++ })
 		case happening.Revised:
 			t.add(func(c *source.Counts) { c.Revised++ })
-		case happening.WentStale: // is counted by markStale
+		case happening.WentStale, happening.OccurrenceChanged: // markStale counts the one, the other comes with a revision
 		}
 	}
 	return nil

@@ -162,6 +162,7 @@ func (w *work) applyHappening(f fact, event happening.Event) {
 		v := w.view(f.id, e.SourceID)
 		v.stale, v.dirty = true, true
 		w.touch(f.id)
+	case happening.OccurrenceChanged: // follows from the others
 	}
 }
 

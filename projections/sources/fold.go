@@ -36,22 +36,30 @@ func newFold() fold {
 func (f fold) add(id uuid.UUID, event happening.Event) error {
 	switch e := event.(type) {
 	case happening.Observed:
-		return f.show(place{e.SourceID, id}, e.Details, e.Source)
+		if e.Of == uuid.Nil { // what was merged into a happening is observed as what it was
+			return f.show(place{e.SourceID, id}, e.Details, e.Source, e.Standing)
+		}
 	case happening.Revised:
-		return f.show(place{e.SourceID, id}, e.Details, e.Source)
+		if e.Of == uuid.Nil {
+			return f.show(place{e.SourceID, id}, e.Details, e.Source, e.Standing)
+		}
 	case happening.WentStale:
+		if e.Of != uuid.Nil {
+			break
+		}
 		at := place{e.SourceID, id}
 		if s := f.shown[at]; s != nil {
 			s.stale = true
 		} else {
 			f.stale[at] = struct{}{}
 		}
+	case happening.OccurrenceChanged: // follows from the others
 	}
 	return nil
 }
 
-func (f fold) show(at place, details happening.Details, block happening.Block) error {
-	digest, err := happening.Digest(details, block)
+func (f fold) show(at place, details happening.Details, block happening.Block, standing happening.Standing) error {
+	digest, err := happening.Digest(details, block, standing)
 	if err != nil {
 		return fmt.Errorf("digest: %w", err)
 	}

@@ -179,7 +179,7 @@ func TestShown(t *testing.T) {
 	one, two := uuid.New(), uuid.New()
 	details := happening.Details{Title: "Concert"}
 	block := happening.Block{Type: "site"}
-	digest, err := happening.Digest(details, block)
+	digest, err := happening.Digest(details, block, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
