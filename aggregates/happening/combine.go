@@ -86,10 +86,7 @@ func Combine(tellings []Telling) Combined {
 	for i := range tellings {
 		c.all = append(c.all, i)
 	}
-	slices.SortFunc(c.all, func(i, j int) int {
-		a, b := &tellings[i], &tellings[j]
-		return cmp.Or(cmp.Compare(b.Standing.rank(), a.Standing.rank()), a.Since.Compare(b.Since), a.compare(b))
-	})
+	slices.SortFunc(c.all, func(i, j int) int { return tellings[i].before(&tellings[j]) })
 	c.live = slices.DeleteFunc(slices.Clone(c.all), func(i int) bool { return tellings[i].Stale })
 	if len(c.live) == 0 {
 		c.live = c.all
@@ -118,6 +115,24 @@ type combiner struct {
 	all      []int // in the order in which they are heard
 	live     []int // those of them that are on show or, where none is, all
 	out      Combined
+}
+
+// Best is the index of the one who is heard first: of those who have it on show or, where none has, of all. There must be
+// one.
+func Best(tellings []Telling) int {
+	best := 0
+	for i := range tellings {
+		a, b := &tellings[i], &tellings[best]
+		if a.Stale == b.Stale && a.before(b) < 0 || !a.Stale && b.Stale {
+			best = i
+		}
+	}
+	return best
+}
+
+// before is the order in which tellings are heard.
+func (t *Telling) before(o *Telling) int {
+	return cmp.Or(cmp.Compare(o.Standing.rank(), t.Standing.rank()), t.Since.Compare(o.Since), t.compare(o))
 }
 
 // compare is an order without meaning.

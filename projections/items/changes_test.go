@@ -37,28 +37,56 @@ func TestRevisionIsShownInEveryFeed(t *testing.T) {
 	f.expect(tomorrow, 0) // the old date is gone
 }
 
-// An item shows what the feed's own sources show: of those that still do, the newest.
-func TestItemShowsTheNewestViewOfItsFeed(t *testing.T) {
+// An item shows its happening as all sources tell it, also those that its feed doesn't have. Where it is seen is where
+// the feed's own sources show it.
+func TestItemShowsWhatAllSourcesTell(t *testing.T) {
 	t.Parallel()
 	f := open(t)
-	other, foreign, id := uuid.New(), uuid.New(), uuid.New()
-	show := func(source uuid.UUID, title string) {
-		f.onHappening(id, happening.Observed{SourceID: source, Details: on(title, day), Source: happening.Block{Type: "site", URL: title}, At: now})
+	listing, post, foreign, id := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	f.onFeed(f.feed, attached(listing), attached(post))
+	told := func(source uuid.UUID, standing happening.Standing, title, description string) {
+		t.Helper()
+		details := on(title, day)
+		details.Description = description
+		f.onHappening(id, happening.Observed{
+			SourceID: source, Details: details, Source: happening.Block{Type: "site", URL: title}, At: now, Standing: standing,
+		})
 		f.Project()
 	}
-	f.onFeed(f.feed, attached(other))
-	f.add(id, on("first", day))
+	expect := func(title, description, from string) {
+		t.Helper()
+		f.expect(usual(), 1, title)
+		in := usual()
+		in.Source = true
+		page, err := f.Items(t.Context(), org, f.feed, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{`"title":"` + title + `"`, `"description":"` + description + `"`, `"source":{"type":"site","url":"` + from + `"}`} {
+			if !strings.Contains(string(page.Items), want) {
+				t.Errorf("no %s in %s", want, page.Items)
+			}
+		}
+	}
+	told(post, happening.FromPost, "post", "a long description by the post")
+	f.addTo(f.feed, id, now)
 	f.Project()
-	show(foreign, "foreign")
-	f.expect(usual(), 1, "first")
-	show(other, "second")
-	f.expect(usual(), 1, "second")
-	f.onHappening(id, happening.WentStale{SourceID: other, At: now})
+	expect("post", "a long description by the post", "post")
+	told(listing, happening.FromListing, "listing", "")
+	expect("listing", "a long description by the post", "listing")
+	told(foreign, happening.FromOwnPage, "own page", "short")
+	expect("own page", "short", "listing")
+	told(listing, happening.FromListing, "listing", "longer")
+	expect("own page", "longer", "listing")
+	f.onHappening(id, happening.WentStale{SourceID: foreign, At: now})
 	f.Project()
-	f.expect(usual(), 1, "first")
-	f.onHappening(id, happening.WentStale{SourceID: f.source, At: now})
+	expect("listing", "longer", "listing")
+	f.onHappening(id, happening.WentStale{SourceID: listing, At: now}, happening.WentStale{SourceID: post, At: now})
 	f.Project()
-	f.expect(usual(), 1, "second") // removal from a page is no cancellation
+	expect("own page", "longer", "listing") // removal from a page is no cancellation
+	f.onFeed(f.feed, feed.SourceDetached{SourceID: listing, At: now})
+	f.Project()
+	expect("own page", "longer", "post")
 }
 
 func TestDetach(t *testing.T) {
@@ -67,10 +95,10 @@ func TestDetach(t *testing.T) {
 	other, both := uuid.New(), uuid.New()
 	f.onFeed(f.feed, attached(other))
 	only := f.add(uuid.New(), on("only here", day))
-	f.onHappening(both, happening.Observed{SourceID: other, Details: on("elsewhere too", 2*day), Source: happening.Block{Type: "tiktok"}, At: now})
+	f.onHappening(both, happening.Observed{SourceID: other, Details: on("elsewhere too", 2*day), Source: happening.Block{Type: "tiktok"}, At: now.Add(-time.Second)})
 	f.add(both, on("here and elsewhere", 2*day))
 	f.Project()
-	f.expect(usual(), 2, "only here", "here and elsewhere")
+	f.expect(usual(), 2, "only here", "elsewhere too")
 
 	f.onFeed(f.feed, feed.SourceDetached{SourceID: f.source, At: now})
 	f.Project()

@@ -4,9 +4,9 @@
 //	feed events ──▶ attachments ───┼──▶ view of the happening ──render──▶ items, legacy, occurrences
 //	item events ──▶ items ─────────┘
 //
-// An item shows its happening as one of the feed's sources shows it: of those on which it is still on show the one that
-// changed last. When a source is detached, or a feed deleted, the items that go are gone at once; that they were
-// removed is recorded later, by the process manager.
+// An item shows its happening as all sources tell it together, see happening.Combine. Its source block is of the feed's
+// own sources the one that is heard first. When a source is detached, or a feed deleted, the items that go are gone at
+// once; that they were removed is recorded later, by the process manager.
 package items
 
 import (
@@ -31,7 +31,7 @@ var schema string
 // ReadModel is the read model of the items of feeds.
 var ReadModel = projections.ReadModel{
 	Name:    "items",
-	Version: 1,
+	Version: 2,
 	Schema:  schema,
 	Filter:  eventstore.Categories(item.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category),
 	Project: project,
@@ -39,9 +39,8 @@ var ReadModel = projections.ReadModel{
 
 // fact is a decoded event of a happening or an item.
 type fact struct {
-	id       uuid.UUID
-	position int64
-	event    any // happening.Event or item.Event
+	id    uuid.UUID
+	event any // happening.Event or item.Event
 }
 
 // project applies a batch. Events of feeds may concern many rows and are rare: they divide the batch, and what lies
@@ -76,7 +75,7 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 
 // decode gives a fact or, beside its id, the event of a feed.
 func decode(recorded *eventstore.Recorded) (f fact, of feed.Event, err error) {
-	f = fact{id: recorded.StreamID(), position: int64(recorded.Position.Commit)} //nolint:gosec // positions fit an int64
+	f = fact{id: recorded.StreamID()}
 	switch recorded.Category() {
 	case feed.Aggregate.Category:
 		of, err = feed.Events.Decode(recorded)
@@ -138,7 +137,7 @@ func applyFeed(ctx context.Context, tx pgx.Tx, id uuid.UUID, event feed.Event) e
 	return nil
 }
 
-// detach drops the items that no other source of the feed carries, and shows the others as those sources do.
+// detach drops the items that no other source of the feed carries, and shows the others as from those sources.
 func detach(ctx context.Context, tx pgx.Tx, id, source uuid.UUID) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM attachments WHERE feed_id = $1 AND source_id = $2", id, source); err != nil {
 		return err
@@ -161,7 +160,7 @@ func detach(ctx context.Context, tx pgx.Tx, id, source uuid.UUID) error {
 	return rerender(ctx, tx, id, source)
 }
 
-// rerender renders the items of a feed anew that show a source's view.
+// rerender renders the items of a feed anew that are shown from a source.
 func rerender(ctx context.Context, tx pgx.Tx, id, source uuid.UUID) error {
 	rows, err := tx.Query(ctx, stillShown, id, source)
 	if err != nil {

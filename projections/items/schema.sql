@@ -9,7 +9,7 @@ CREATE TABLE items (
     id           uuid PRIMARY KEY,
     feed_id      uuid NOT NULL,
     happening_id uuid NOT NULL,
-    source_id    uuid NOT NULL, -- whose view of the happening it shows
+    source_id    uuid NOT NULL, -- of the feed's sources the one that it is shown from, see the source block
     added_at     timestamptz NOT NULL,
     current      bytea NOT NULL, -- the current shape
     source       bytea NOT NULL, -- the source block, for include=source
@@ -61,12 +61,17 @@ CREATE TABLE feeds (
 CREATE TABLE shown (
     happening_id uuid NOT NULL,
     source_id    uuid NOT NULL,
+    of_id        uuid NOT NULL, -- the happening that it is observed as, where that was merged into this one; else zero
     details      bytea NOT NULL,
     source       bytea NOT NULL,
     published_at timestamptz,
-    stale        boolean NOT NULL,
-    changed      bigint NOT NULL, -- position of the event: the newest is shown
-    PRIMARY KEY (happening_id, source_id)
+    standing     integer NOT NULL, -- see happening.Standing
+    origins      bytea NOT NULL,   -- see happening.Origin
+    stale        timestamptz,      -- since when it is not on show; null where it is
+    since        timestamptz NOT NULL,
+    dated_at     timestamptz NOT NULL, -- since when its dates and statuses are told as they are
+    told_at      timestamptz NOT NULL, -- since when all is told as it is
+    PRIMARY KEY (happening_id, source_id, of_id)
 );
 
 CREATE TABLE attachments (

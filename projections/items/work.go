@@ -3,6 +3,7 @@ package items
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,13 +29,12 @@ type work struct {
 
 // view is a happening as a source shows it.
 type view struct {
-	happening, source uuid.UUID
-	details           happening.Details
-	block             happening.Block
-	publishedAt       *time.Time
-	stale             bool
-	changed           int64 // position of the event
-	dirty, stored     bool
+	happening.Telling
+
+	happening     uuid.UUID
+	staleAt       *time.Time
+	toldAt        time.Time
+	dirty, stored bool
 }
 
 // row is an item.
@@ -84,7 +84,7 @@ func load(ctx context.Context, tx pgx.Tx, facts []fact) (*work, error) {
 // included.
 func (w *work) load(ctx context.Context, tx pgx.Tx, happenings, items, feeds column.UUIDs) error {
 	batch := &pgx.Batch{}
-	batch.Queue(`SELECT happening_id, source_id, details, source, published_at, stale, changed FROM shown WHERE happening_id = ANY($1)`,
+	batch.Queue("SELECT "+shownColumns+" FROM shown WHERE happening_id = ANY($1)",
 		happenings).Query(w.readViews)
 	batch.Queue(`SELECT id, feed_id, happening_id, added_at FROM items WHERE happening_id = ANY($1)
 		UNION SELECT id, feed_id, happening_id, added_at FROM items WHERE id = ANY($2)`, happenings, items).Query(w.readItems)
@@ -96,15 +96,14 @@ func (w *work) load(ctx context.Context, tx pgx.Tx, happenings, items, feeds col
 func (w *work) readViews(rows pgx.Rows) error {
 	for rows.Next() {
 		v := &view{stored: true}
-		var details, block []byte
-		if err := rows.Scan(column.UUID(&v.happening), column.UUID(&v.source), &details, &block, &v.publishedAt, &v.stale, &v.changed); err != nil {
+		var details, block, origins []byte
+		if err := rows.Scan(column.UUID(&v.happening), column.UUID(&v.SourceID), column.UUID(&v.Of), &details, &block, &v.PublishedAt,
+			&v.Standing, &origins, &v.staleAt, &v.Since, &v.DatedAt, &v.toldAt); err != nil {
 			return err
 		}
-		if err := json.Unmarshal(details, &v.details); err != nil {
-			return fmt.Errorf("details of %s: %w", v.happening, err)
-		}
-		if err := json.Unmarshal(block, &v.block); err != nil {
-			return fmt.Errorf("source of %s: %w", v.happening, err)
+		v.Stale = v.staleAt != nil
+		if err := errors.Join(json.Unmarshal(details, &v.Details), json.Unmarshal(block, &v.Source), json.Unmarshal(origins, &v.Origins)); err != nil {
+			return fmt.Errorf("what %s tells of %s: %w", v.SourceID, v.happening, err)
 		}
 		w.views[v.happening] = append(w.views[v.happening], v)
 	}
@@ -153,14 +152,16 @@ func (w *work) apply(f fact) {
 func (w *work) applyHappening(f fact, event happening.Event) {
 	switch e := event.(type) {
 	case happening.Observed:
-		v := w.view(f.id, e.SourceID)
-		v.publishedAt = e.PublishedAt
-		w.show(v, f.position, e.Details, e.Source)
+		v := w.view(f.id, e.SourceID, e.Of)
+		v.Observe(e)
+		w.told(v, e.At)
 	case happening.Revised:
-		w.show(w.view(f.id, e.SourceID), f.position, e.Details, e.Source)
+		v := w.view(f.id, e.SourceID, e.Of)
+		v.Revise(e)
+		w.told(v, e.At)
 	case happening.WentStale:
-		v := w.view(f.id, e.SourceID)
-		v.stale, v.dirty = true, true
+		v := w.view(f.id, e.SourceID, e.Of)
+		v.Stale, v.staleAt, v.dirty = true, &e.At, true
 		w.touch(f.id)
 	case happening.OccurrenceChanged: // follows from the others
 	}
@@ -180,19 +181,19 @@ func (w *work) applyItem(f fact, event item.Event) {
 	}
 }
 
-func (w *work) view(id, source uuid.UUID) *view {
+func (w *work) view(id, source, of uuid.UUID) *view {
 	for _, v := range w.views[id] {
-		if v.source == source {
+		if v.SourceID == source && v.Of == of {
 			return v
 		}
 	}
-	v := &view{happening: id, source: source}
+	v := &view{Telling: happening.Telling{SourceID: source, Of: of}, happening: id}
 	w.views[id] = append(w.views[id], v)
 	return v
 }
 
-func (w *work) show(v *view, position int64, details happening.Details, block happening.Block) {
-	v.details, v.block, v.stale, v.changed, v.dirty = details, block, false, position, true
+func (w *work) told(v *view, at time.Time) {
+	v.staleAt, v.toldAt, v.dirty = nil, at, true
 	w.touch(v.happening)
 }
 
@@ -214,16 +215,18 @@ func (w *work) remove(id uuid.UUID) {
 	delete(w.dirty, id)
 }
 
-// pick chooses the view that an item shows; nil where no source of its feed carries it.
-func (w *work) pick(r *row) *view {
-	var best *view
+// pick gives the happening as all tell it together, and of the feed's sources the one that it is shown from; false where
+// none of them carries it.
+func (w *work) pick(r *row) (all happening.Combined, from *happening.Telling, ok bool) {
+	var tellings, attached []happening.Telling
 	for _, v := range w.views[r.happening] {
-		if _, attached := w.attached[attachment{r.feed, v.source}]; !attached {
-			continue
-		}
-		if best == nil || best.stale && !v.stale || best.stale == v.stale && best.changed < v.changed {
-			best = v
+		tellings = append(tellings, v.Telling)
+		if _, ok := w.attached[attachment{r.feed, v.SourceID}]; ok {
+			attached = append(attached, v.Telling)
 		}
 	}
-	return best
+	if len(attached) == 0 {
+		return happening.Combined{}, nil, false
+	}
+	return happening.Combine(tellings), &attached[happening.Best(attached)], true
 }

@@ -33,7 +33,7 @@ type output struct {
 // shownRow is a view as it is stored.
 type shownRow struct {
 	*view
-	details, block []byte
+	details, block, origins []byte
 }
 
 // rendered is an item as it is stored.
@@ -52,19 +52,27 @@ type occurrence struct {
 	previous pgtype.Timestamptz
 }
 
+// shownColumns are those of the table shown, as they are read.
+const shownColumns = "happening_id, source_id, of_id, details, source, published_at, standing, origins, stale, since, dated_at, told_at"
+
 // The columns of all tables that items are read from.
 var (
 	viewKey = []column.Column[*view]{
 		column.New[column.UUIDs]("happening_id", "uuid", func(v *view) uuid.UUID { return v.happening }),
-		column.New[column.UUIDs]("source_id", "uuid", func(v *view) uuid.UUID { return v.source }),
+		column.New[column.UUIDs]("source_id", "uuid", func(v *view) uuid.UUID { return v.SourceID }),
+		column.New[column.UUIDs]("of_id", "uuid", func(v *view) uuid.UUID { return v.Of }),
 	}
-	deleteShown = column.SQL("DELETE FROM shown AS t USING %s WHERE t.happening_id = u.happening_id AND t.source_id = u.source_id", viewKey...)
+	deleteShown = column.SQL("DELETE FROM shown AS t USING %s WHERE t.happening_id = u.happening_id AND t.source_id = u.source_id AND t.of_id = u.of_id", viewKey...)
 	copyShown   = column.Copy("shown", append(column.Of(func(r shownRow) *view { return r.view }, viewKey...),
 		column.New[[][]byte]("details", "bytea", func(r shownRow) []byte { return r.details }),
 		column.New[[][]byte]("source", "bytea", func(r shownRow) []byte { return r.block }),
-		column.New[[]*time.Time]("published_at", "timestamptz", func(r shownRow) *time.Time { return r.publishedAt }),
-		column.New[[]bool]("stale", "boolean", func(r shownRow) bool { return r.stale }),
-		column.New[[]int64]("changed", "bigint", func(r shownRow) int64 { return r.changed }))...)
+		column.New[[]*time.Time]("published_at", "timestamptz", func(r shownRow) *time.Time { return r.PublishedAt }),
+		column.New[[]int]("standing", "integer", func(r shownRow) int { return int(r.Standing) }),
+		column.New[[][]byte]("origins", "bytea", func(r shownRow) []byte { return r.origins }),
+		column.New[[]*time.Time]("stale", "timestamptz", func(r shownRow) *time.Time { return r.staleAt }),
+		column.New[[]time.Time]("since", "timestamptz", func(r shownRow) time.Time { return r.Since }),
+		column.New[[]time.Time]("dated_at", "timestamptz", func(r shownRow) time.Time { return r.DatedAt }),
+		column.New[[]time.Time]("told_at", "timestamptz", func(r shownRow) time.Time { return r.toldAt }))...)
 	copyItems = column.Copy("items",
 		column.New[column.UUIDs]("id", "uuid", func(r rendered) uuid.UUID { return r.id }),
 		column.New[column.UUIDs]("feed_id", "uuid", func(r rendered) uuid.UUID { return r.feed }),
@@ -154,18 +162,21 @@ func (w *work) writeViews(o *output) error {
 			if !v.dirty {
 				continue
 			}
-			details, err := json.Marshal(v.details)
-			if err != nil {
+			row := shownRow{view: v}
+			var err error
+			if row.details, err = json.Marshal(v.Details); err != nil {
 				return err
 			}
-			block, err := json.Marshal(v.block)
-			if err != nil {
+			if row.block, err = json.Marshal(v.Source); err != nil {
+				return err
+			}
+			if row.origins, err = json.Marshal(v.Origins); err != nil {
 				return err
 			}
 			if v.stored {
 				o.hidden = append(o.hidden, v)
 			}
-			o.shown = append(o.shown, shownRow{v, details, block})
+			o.shown = append(o.shown, row)
 		}
 	}
 	return nil
@@ -174,12 +185,12 @@ func (w *work) writeViews(o *output) error {
 func (w *work) writeItems(o *output) error {
 	for id := range w.dirty {
 		r := w.items[id]
-		v := w.pick(r)
-		if v == nil {
+		all, from, ok := w.pick(r)
+		if !ok {
 			w.remove(id) // the feed lost its source before the item was recorded
 			continue
 		}
-		if err := o.render(r, v); err != nil {
+		if err := o.render(r, all.Details, from); err != nil {
 			return err
 		}
 		if r.stored {
@@ -190,8 +201,8 @@ func (w *work) writeItems(o *output) error {
 	return nil
 }
 
-func (o *output) render(r *row, v *view) error {
-	shown := shape.Item{ID: r.id, EventID: r.happening, AddedAt: r.addedAt, Details: v.details, SourceType: v.block.Type}
+func (o *output) render(r *row, details happening.Details, from *happening.Telling) error {
+	shown := shape.Item{ID: r.id, EventID: r.happening, AddedAt: r.addedAt, Details: details, SourceType: from.Source.Type}
 	current, err := shape.Current(shown)
 	if err != nil {
 		return err
@@ -200,12 +211,12 @@ func (o *output) render(r *row, v *view) error {
 	if err != nil {
 		return err
 	}
-	block, err := shape.Source(v.block)
+	block, err := shape.Source(from.Source)
 	if err != nil {
 		return err
 	}
-	all := occurrencesOf(v.details)
-	o.items = append(o.items, rendered{row: r, source: v.source, current: current, legacy: legacy, block: block, packed: pack(all)})
+	all := occurrencesOf(details)
+	o.items = append(o.items, rendered{row: r, source: from.SourceID, current: current, legacy: legacy, block: block, packed: pack(all)})
 	previous := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
 	for i, w := range all {
 		o.occurrences = append(o.occurrences, occurrence{row: r, when: w, number: i, previous: previous})
