@@ -17,7 +17,6 @@ import (
 const (
 	idlePoll     = 500 * time.Millisecond // looks into the queue at least this often
 	busyPoll     = 20 * time.Millisecond  // and this often while something comes or there is no room
-	maxClaim     = 512                    // deliveries in one claim
 	leaseSlack   = 30 * time.Second       // for queueing in memory and for recording the outcome
 	drainTimeout = 5 * time.Second        // for requests under way when the process ends
 	expectTime   = time.Second            // how long the queue is looked into often where something is on its way there
@@ -129,7 +128,7 @@ func (d *Deliverer) Wake() {
 func (d *Deliverer) Reserve(target *destination.Target) (worker int32, until time.Time, ok bool) {
 	d.init()
 	worker, known := d.Queue.Worker()
-	if !known || !d.works() || !d.lanes.reserve(target.ID) {
+	if !known || !d.works() || !d.lanes.reserve(target) {
 		return 0, time.Time{}, false
 	}
 	return worker, d.Queue.Now().Add(d.lease()), true
@@ -152,7 +151,7 @@ func (d *Deliverer) Expect() {
 }
 
 // Cancel implements Handoff.
-func (d *Deliverer) Cancel(target *destination.Target) { d.lanes.cancel(target.ID) }
+func (d *Deliverer) Cancel(target *destination.Target) { d.lanes.cancel(target) }
 
 // Load counts what waits in memory and what is under way.
 func (d *Deliverer) Load() (queued, running int) {
@@ -218,12 +217,12 @@ func (d *Deliverer) claimLoop(ctx context.Context) {
 
 // claim takes what it has room for, and says when to look again.
 func (d *Deliverer) claim(ctx context.Context) time.Duration {
-	free, full := d.lanes.room()
-	if free <= 0 {
+	ask := d.lanes.ask()
+	if ask.Limit <= 0 {
 		return busyPoll
 	}
-	perDestination := d.Limits.Queued / 2
-	jobs, err := d.Queue.Claim(ctx, full, perDestination, min(free, maxClaim), d.lease())
+	ask.Lease = d.lease()
+	jobs, err := d.Queue.Claim(ctx, ask)
 	switch {
 	case errors.Is(err, ErrNotReady):
 		return busyPoll
@@ -233,6 +232,7 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 		}
 		return idlePoll
 	}
+	d.lanes.answer(ask, jobs)
 	var surplus []Job
 	for _, job := range jobs {
 		job.came = time.Now()
@@ -243,7 +243,7 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	d.pump()
 	d.giveBack(ctx, surplus)
 	switch kept := len(jobs) - len(surplus); {
-	case kept >= perDestination:
+	case kept >= min(ask.Limit, maxPerDestination):
 		return 0 // more may wait than the claim was allowed to take, and it was worth its while
 	case len(jobs) > 0:
 		return busyPoll

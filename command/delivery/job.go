@@ -72,9 +72,8 @@ type Queue interface {
 	// Recover gives back what this worker holds without knowing of it, such as a claim whose answer was lost; known lists
 	// what it knows of. It returns how many that were.
 	Recover(ctx context.Context, lease time.Duration, known func() map[uuid.UUID]struct{}) (int, error)
-	// Claim leases due deliveries of enabled destinations, and replays, at most limit, at most perDestination of each,
-	// none of the destinations that are full. It may fail with ErrNotReady.
-	Claim(ctx context.Context, full []uuid.UUID, perDestination, limit int, lease time.Duration) ([]Job, error)
+	// Claim leases due deliveries of enabled destinations, and replays. It may fail with ErrNotReady.
+	Claim(ctx context.Context, ask Ask) ([]Job, error)
 	// NextDue is when the next delivery will be due that nobody holds; false where none is planned.
 	NextDue(ctx context.Context) (time.Time, bool, error)
 	// Release gives leases back at once.

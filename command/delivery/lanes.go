@@ -11,39 +11,51 @@ import (
 
 // Limits bounds the work of one deliverer.
 type Limits struct {
-	InFlight       int // requests at one time, all destinations together
-	PerDestination int // requests at one time to one destination
-	PerSlow        int // the same for a destination whose last request took longer than SlowAfter; and as many wait
-	Queued         int // deliveries that wait in memory for one destination
-	SlowAfter      time.Duration
+	InFlight       int           // requests at one time, all destinations together
+	PerDestination int           // requests at one time to one destination
+	PerNew         int           // the same before it has answered; each answer allows one more
+	PerSlow        int           // the same for a slow one; and as many wait
+	SlowAfter      time.Duration // an answer that takes longer, or is not there by then, makes it slow
+
+	Fresh         int           // deliveries that came from the dispatcher and wait in memory, all together
+	Claimed       int           // deliveries that were claimed from the queue and wait or are under way, all together
+	Queued        int           // deliveries that wait in memory for one destination
+	QueuedFor     time.Duration // no more of them than are sent in this time
+	QueuedAtFirst int           // as long as its pace is not known
 }
 
 // DefaultLimits suit one node.
-var DefaultLimits = Limits{InFlight: 2048, PerDestination: 64, PerSlow: 4, Queued: 256, SlowAfter: 5 * time.Second}
+var DefaultLimits = Limits{
+	InFlight: 2048, PerDestination: 64, PerNew: 8, PerSlow: 4, SlowAfter: 5 * time.Second,
+	Fresh: 16384, Claimed: 4096, Queued: 2048, QueuedFor: 8 * time.Second, QueuedAtFirst: 256,
+}
+
+// What a claim takes: at most this many for one destination, and in all; and where fewer than this are left to an
+// organization, nothing for it.
+const (
+	maxPerDestination = 128
+	maxClaim          = 512
+	minPerClaim       = 16
+)
 
 // lanes queues deliveries in one lane for each destination and says which may start: fair between organizations first,
-// between the destinations of an organization second. A destination that is slow or dead fills its own lane only.
+// between the destinations of an organization second. A destination that is slow or dead fills its own lane only, and
+// the lanes of an organization its own share only: of the requests under way, of the fresh deliveries that wait, and of
+// those that were claimed.
 type lanes struct {
 	limits Limits
 
-	mu       sync.Mutex
-	inFlight int
-	queued   int
-	lanes    map[uuid.UUID]*lane
-	held     map[uuid.UUID]*Job // what waits and what is under way, by delivery
-	turns    []*turn            // organizations with work, the next one first
-	byOrg    map[uuid.UUID]*turn
-}
-
-// lane is the queue of one destination.
-type lane struct {
-	destination uuid.UUID
-	reserved    int // room promised
-	queue       []*Job
-	running     map[uuid.UUID]func() // deliveries under way, each with its cancel
-	slow        bool
-	waiting     bool // in its organization's turn
-	skipped     bool // by the last claim, which found it full: more may wait for it in the read model
+	mu      sync.Mutex
+	queued  int
+	lanes   map[uuid.UUID]*lane
+	held    map[uuid.UUID]*held // what waits and what is under way, by delivery
+	begun   []*held             // requests in the order in which they began, those left out that are known to be overdue
+	turns   []*turn             // organizations with work, the next one first
+	byOrg   map[uuid.UUID]*turn
+	over    map[uuid.UUID]struct{} // organizations that the last claim passed by
+	running *shares
+	fresh   *shares
+	claimed *shares
 }
 
 // turn is the round of one organization's lanes.
@@ -53,60 +65,55 @@ type turn struct {
 }
 
 func newLanes(limits Limits) *lanes {
-	return &lanes{limits: limits, lanes: map[uuid.UUID]*lane{}, held: map[uuid.UUID]*Job{}, byOrg: map[uuid.UUID]*turn{}}
-}
-
-func (l *lane) full(limits Limits) bool {
-	most := limits.Queued
-	if l.slow {
-		most = limits.PerSlow
+	return &lanes{
+		limits: limits, lanes: map[uuid.UUID]*lane{}, held: map[uuid.UUID]*held{}, byOrg: map[uuid.UUID]*turn{}, over: map[uuid.UUID]struct{}{},
+		running: newShares(limits.InFlight), fresh: newShares(limits.Fresh), claimed: newShares(limits.Claimed),
 	}
-	return l.reserved+len(l.queue) >= most
 }
 
-// claimable says whether at least half of its room is free, so that a claim is worth its while.
-func (l *lane) claimable(limits Limits) bool {
-	if l.slow && len(l.running)+len(l.queue) >= limits.PerSlow {
-		return false
-	}
-	return 2*(l.reserved+len(l.queue)) < limits.Queued
-}
-
-func (l *lane) mayStart(limits Limits) bool {
-	most := limits.PerDestination
-	if l.slow {
-		most = limits.PerSlow
-	}
-	return len(l.queue) > 0 && len(l.running) < most
-}
-
-func (l *lane) idle() bool { return l.reserved == 0 && len(l.queue) == 0 && len(l.running) == 0 }
-
-func (ls *lanes) lane(destination uuid.UUID) *lane {
-	found := ls.lanes[destination]
+func (ls *lanes) lane(t *destination.Target) *lane {
+	found := ls.lanes[t.ID]
 	if found == nil {
-		found = &lane{destination: destination, running: map[uuid.UUID]func(){}}
-		ls.lanes[destination] = found
+		found = &lane{destination: t.ID, organization: t.Organization, running: map[uuid.UUID]func(){}, window: ls.limits.PerNew}
+		ls.lanes[t.ID] = found
 	}
 	return found
 }
 
-// reserve promises room in a destination's lane.
-func (ls *lanes) reserve(destination uuid.UUID) bool {
+// look notes which requests are overdue by now.
+func (ls *lanes) look(now time.Time) {
+	for len(ls.begun) > 0 && (ls.begun[0].over || now.Sub(ls.begun[0].began) > ls.limits.SlowAfter) {
+		if late := ls.begun[0]; !late.over {
+			late.overdue = true
+			late.lane.overdue++
+			ls.running.overdue(late.lane.organization, 1)
+		}
+		ls.begun[0] = nil
+		ls.begun = ls.begun[1:]
+	}
+}
+
+// reserve promises room for a fresh delivery in a destination's lane.
+func (ls *lanes) reserve(target *destination.Target) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	found := ls.lane(destination)
-	if found.slow || found.full(ls.limits) {
+	l, now := ls.lane(target), time.Now()
+	ls.look(now)
+	if !l.takesFresh(ls.limits) || l.waits() >= ls.fresh.left(l.organization) {
+		l.spilled = now
 		return false
 	}
-	found.reserved++
+	l.reserved++
+	ls.fresh.take(l.organization)
 	return true
 }
 
-func (ls *lanes) cancel(destination uuid.UUID) {
+func (ls *lanes) cancel(target *destination.Target) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.lane(destination).reserved--
+	l := ls.lane(target)
+	l.reserved--
+	ls.fresh.giveBack(l.organization)
 }
 
 // add queues a delivery; reserved says that it uses room promised before. It reports false where there is no room. A
@@ -115,36 +122,46 @@ func (ls *lanes) cancel(destination uuid.UUID) {
 func (ls *lanes) add(job Job, reserved bool) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	found := ls.lane(job.Target.ID)
+	ls.look(time.Now())
+	l := ls.lane(job.Target)
 	if reserved {
-		found.reserved--
+		l.reserved--
 	}
 	if here := ls.held[job.ID]; here != nil {
-		if _, running := found.running[job.ID]; !running {
-			*here = job
+		if _, running := l.running[job.ID]; !running {
+			here.Job = job
+		}
+		if reserved {
+			ls.fresh.giveBack(l.organization)
 		}
 		return true
 	}
-	if !reserved && found.full(ls.limits) {
-		return false
+	from := ls.fresh
+	if !reserved {
+		if l.slow() && l.waits() >= ls.limits.PerSlow {
+			return false
+		}
+		from = ls.claimed
+		from.take(l.organization)
 	}
-	ls.held[job.ID] = &job
-	found.queue = append(found.queue, &job)
+	entry := &held{Job: job, lane: l, from: from}
+	ls.held[job.ID] = entry
+	l.queue = append(l.queue, entry)
 	ls.queued++
-	ls.wait(job.Target.Organization, found)
+	ls.wait(l)
 	return true
 }
 
 // wait puts a lane that may start something into its organization's turn.
-func (ls *lanes) wait(organization uuid.UUID, l *lane) {
+func (ls *lanes) wait(l *lane) {
 	if l.waiting || !l.mayStart(ls.limits) {
 		return
 	}
 	l.waiting = true
-	t := ls.byOrg[organization]
+	t := ls.byOrg[l.organization]
 	if t == nil {
-		t = &turn{organization: organization}
-		ls.byOrg[organization] = t
+		t = &turn{organization: l.organization}
+		ls.byOrg[l.organization] = t
 		ls.turns = append(ls.turns, t)
 	}
 	t.lanes = append(t.lanes, l)
@@ -154,48 +171,101 @@ func (ls *lanes) wait(organization uuid.UUID, l *lane) {
 func (ls *lanes) next(cancel func()) (Job, bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.inFlight >= ls.limits.InFlight || len(ls.turns) == 0 {
-		return Job{}, false
+	now := time.Now()
+	ls.look(now)
+	for range len(ls.turns) {
+		t := ls.turns[0]
+		ls.turns = ls.turns[1:]
+		started := ls.nextOf(t, cancel, now)
+		if len(t.lanes) > 0 {
+			ls.turns = append(ls.turns, t)
+		} else {
+			delete(ls.byOrg, t.organization)
+		}
+		if started != nil {
+			return started.Job, true
+		}
 	}
-	t := ls.turns[0]
-	ls.turns = ls.turns[1:]
-	l := t.lanes[0]
-	t.lanes = t.lanes[1:]
-	l.waiting = false
-	job := *l.queue[0]
-	l.queue[0] = nil
-	l.queue = l.queue[1:]
-	l.running[job.ID] = cancel
-	ls.queued--
-	ls.inFlight++
-	if l.mayStart(ls.limits) {
-		l.waiting = true
-		t.lanes = append(t.lanes, l)
-	}
-	if len(t.lanes) > 0 {
-		ls.turns = append(ls.turns, t)
-	} else {
-		delete(ls.byOrg, t.organization)
-	}
-	return job, true
+	return Job{}, false
 }
 
-// done ends a delivery's request. It reports whether the lane that a claim has skipped has room again.
+// nextOf takes the next delivery of an organization, if its share allows one more. What may not start now is looked at
+// again when a request ends, of its own lane or of any.
+func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time) *held {
+	left, leftForSlow := ls.running.left(t.organization), ls.running.leftForSlow(t.organization)
+	if left <= 0 {
+		return nil
+	}
+	for range len(t.lanes) {
+		l := t.lanes[0]
+		t.lanes = t.lanes[1:]
+		if !l.mayStart(ls.limits) {
+			l.waiting = false
+			continue
+		}
+		if len(l.running) >= left || leftForSlow <= 0 && l.slow() {
+			t.lanes = append(t.lanes, l)
+			continue
+		}
+		next := l.start(cancel, now)
+		ls.queued--
+		ls.running.take(l.organization)
+		ls.begun = append(ls.begun, next)
+		if next.from == ls.fresh {
+			next.from.giveBack(l.organization)
+			next.from = nil
+		}
+		if l.waiting = l.mayStart(ls.limits); l.waiting {
+			t.lanes = append(t.lanes, l)
+		}
+		return next
+	}
+	return nil
+}
+
+// done ends a delivery's request. took is how long the answer took; zero where none was asked for, which says nothing of
+// the destination. It reports whether a claim is worth its while that was not before.
 func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	l := ls.lanes[job.Target.ID]
+	ls.look(time.Now())
+	ended := ls.held[job.ID]
+	l := ended.lane
 	delete(l.running, job.ID)
-	delete(ls.held, job.ID)
-	ls.inFlight--
-	l.slow = took > ls.limits.SlowAfter
-	ls.wait(job.Target.Organization, l)
-	wants = l.skipped && l.claimable(ls.limits)
-	l.skipped = l.skipped && !wants
-	if l.idle() && !l.slow {
+	ls.forget(ended)
+	ls.running.giveBack(l.organization)
+	if ended.over = true; ended.overdue {
+		l.overdue--
+		ls.running.overdue(l.organization, -1)
+	}
+	if took > 0 {
+		l.answered(ls.limits, took)
+	}
+	ls.wait(l)
+	if l.skipped && l.claimable(ls.limits) {
+		l.skipped, wants = false, true
+	}
+	if _, over := ls.over[l.organization]; over && ls.claimed.left(l.organization) >= 2*minPerClaim {
+		delete(ls.over, l.organization)
+		wants = true
+	}
+	ls.dropIdle(l)
+	return wants
+}
+
+// dropIdle forgets a lane of which nothing is to be remembered.
+func (ls *lanes) dropIdle(l *lane) {
+	if l.idle() && !l.late && l.spilled.IsZero() {
 		delete(ls.lanes, l.destination)
 	}
-	return wants
+}
+
+// forget drops a delivery that waited or was under way.
+func (ls *lanes) forget(h *held) {
+	delete(ls.held, h.ID)
+	if h.from != nil {
+		h.from.giveBack(h.lane.organization)
+	}
 }
 
 // change gives what waits for a destination another target, and drops what then may not be sent any more. Where after is
@@ -208,18 +278,18 @@ func (ls *lanes) change(id uuid.UUID, after func(*destination.Target) *destinati
 		return nil
 	}
 	targets := map[*destination.Target]*destination.Target{} // few: those of deliveries that were made at the same time are one
-	kept := make([]*Job, 0, len(l.queue))
-	for _, job := range l.queue {
-		if _, made := targets[job.Target]; !made && after != nil {
-			targets[job.Target] = after(job.Target)
+	kept := make([]*held, 0, len(l.queue))
+	for _, waits := range l.queue {
+		if _, made := targets[waits.Target]; !made && after != nil {
+			targets[waits.Target] = after(waits.Target)
 		}
-		if next := targets[job.Target]; next != nil && (next.Enabled || job.Replay != uuid.Nil) {
-			job.Target = next
-			kept = append(kept, job)
+		if next := targets[waits.Target]; next != nil && (next.Enabled || waits.Replay != uuid.Nil) {
+			waits.Target = next
+			kept = append(kept, waits)
 			continue
 		}
-		dropped = append(dropped, *job)
-		delete(ls.held, job.ID)
+		dropped = append(dropped, waits.Job)
+		ls.forget(waits)
 	}
 	l.queue = kept
 	ls.queued -= len(dropped)
@@ -227,9 +297,11 @@ func (ls *lanes) change(id uuid.UUID, after func(*destination.Target) *destinati
 		ls.unwait(l)
 	}
 	if after == nil {
+		l.late, l.spilled = false, time.Time{} // nothing is to be remembered of it
 		for _, cancel := range l.running {
 			cancel()
 		}
+		ls.dropIdle(l)
 	}
 	return dropped
 }
@@ -239,9 +311,9 @@ func (ls *lanes) drain() (dropped []Job) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, l := range ls.lanes {
-		for _, job := range l.queue {
-			dropped = append(dropped, *job)
-			delete(ls.held, job.ID)
+		for _, waits := range l.queue {
+			dropped = append(dropped, waits.Job)
+			ls.forget(waits)
 		}
 		l.queue, l.waiting = nil, false
 	}
@@ -278,22 +350,9 @@ func (ls *lanes) unwait(l *lane) {
 	}
 }
 
-// room is how many more deliveries the lanes may take from the read model, and which destinations take none.
-func (ls *lanes) room() (free int, full []uuid.UUID) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	free = ls.limits.InFlight - ls.inFlight - ls.queued
-	for destination, l := range ls.lanes {
-		if l.skipped = !l.claimable(ls.limits); l.skipped {
-			full = append(full, destination)
-		}
-	}
-	return free, full
-}
-
 // size counts what waits and what is under way.
 func (ls *lanes) size() (queued, running int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return ls.queued, ls.inFlight
+	return ls.queued, ls.running.used
 }

@@ -107,7 +107,7 @@ func BenchmarkClaim(b *testing.B) {
 	grow(h, 1_000_000, 100_000)
 	b.Run("claim", func(b *testing.B) {
 		for b.Loop() {
-			claimed, err := deliveries.Claim(b.Context(), h.pool, me, nil, 50, 200, lease, noon)
+			claimed, err := deliveries.Claim(b.Context(), h.pool, me, deliveries.Ask{PerDestination: 50, Limit: 200, Lease: lease}, noon)
 			if err != nil || len(claimed) != 200 {
 				b.Fatalf("claimed %d (%v), want 200", len(claimed), err)
 			}
@@ -124,7 +124,7 @@ func BenchmarkClaim(b *testing.B) {
 	})
 	b.Run("nothing-due", func(b *testing.B) {
 		for b.Loop() {
-			claimed, err := deliveries.Claim(b.Context(), h.pool, me, nil, 50, 200, lease, noon.AddDate(-1, 0, 0))
+			claimed, err := deliveries.Claim(b.Context(), h.pool, me, deliveries.Ask{PerDestination: 50, Limit: 200, Lease: lease}, noon.AddDate(-1, 0, 0))
 			if err != nil || len(claimed) != 0 {
 				b.Fatalf("claimed %d (%v), want none", len(claimed), err)
 			}

@@ -17,20 +17,30 @@ import (
 // A delivery that is due before its event has reached the read model of publications is put back for this long.
 const putBack = time.Second
 
-// Claim hands due deliveries that nobody holds to a worker, for the time of a lease. It takes at most limit in all and
-// perDestination of each destination; where they don't suffice for all, each destination gets an equal share, and
-// chance decides which destinations come first. Destinations that aren't enabled get replays only, saturated ones
-// nothing. Any number of workers may claim at once.
+// Ask says what a claim may take.
+type Ask struct {
+	Limit          int           // deliveries in all
+	PerDestination int           // deliveries of one destination
+	Lease          time.Duration // for which they are held
+	Full           []uuid.UUID   // destinations of which nothing is taken
+	Slow           []uuid.UUID   // destinations of which PerSlow are taken
+	PerSlow        int
+	Over           []uuid.UUID // organizations of which nothing is taken
+}
+
+// Claim hands due deliveries that nobody holds to a worker. Where the limits don't suffice for all, each destination
+// gets an equal share, and chance decides which destinations come first. Destinations that aren't enabled get replays
+// only. Any number of workers may claim at once.
 //
 // The cost depends on what is claimed and on how many destinations have something waiting, not on how much is waiting
 // and not on the history.
-func Claim(ctx context.Context, pool *pgxpool.Pool, worker int32, saturated []uuid.UUID,
-	perDestination, limit int, lease time.Duration, now time.Time,
-) ([]Claimed, error) {
-	if limit < 1 || perDestination < 1 {
+func Claim(ctx context.Context, pool *pgxpool.Pool, worker int32, ask Ask, now time.Time) ([]Claimed, error) {
+	if ask.Limit < 1 || ask.PerDestination < 1 {
 		return nil, nil
 	}
-	full := append(column.UUIDs{}, saturated...) // never NULL, which would match nothing
+	limits := []any{
+		now, named(ask.Full), uuid.New(), ask.Limit, ask.PerDestination, worker, now.Add(ask.Lease), named(ask.Slow), ask.PerSlow, named(ask.Over),
+	}
 	var (
 		claimed []Claimed
 		wants   = wanted{targets: map[uuid.UUID]*destination.Target{}, events: map[uuid.UUID]*Event{}}
@@ -44,19 +54,19 @@ func Claim(ctx context.Context, pool *pgxpool.Pool, worker int32, saturated []uu
 	// The statements of a batch are one transaction. It is on disk before anything of it is sent: a claim that a crash
 	// of Postgres takes back would be made, and sent, once more.
 	batch.Queue(planByIndex)
-	batch.Queue(claimReplays, now, full, uuid.New(), limit, perDestination, worker, now.Add(lease)).Query(collect)
-	batch.Queue(claimAutomatic, now, full, uuid.New(), limit, perDestination, worker, now.Add(lease)).Query(collect)
+	batch.Queue(claimReplays, limits...).Query(collect)
+	batch.Queue(claimAutomatic, limits...).Query(collect)
 	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("claim deliveries: %w", err)
 	}
 	if len(claimed) == 0 {
 		return nil, nil
 	}
-	if len(claimed) > limit { // replays and automatic ones each kept to it
-		if err := Release(ctx, pool, worker, ids(claimed[limit:])); err != nil {
+	if len(claimed) > ask.Limit { // replays and automatic ones each kept to it
+		if err := Release(ctx, pool, worker, ids(claimed[ask.Limit:])); err != nil {
 			return nil, err
 		}
-		claimed = claimed[:limit]
+		claimed = claimed[:ask.Limit]
 	}
 	if err := wants.load(ctx, pool, now); err != nil {
 		return nil, errors.Join(err, Release(context.WithoutCancel(ctx), pool, worker, ids(claimed)))
@@ -85,7 +95,8 @@ func split(claimed []Claimed) (complete, early []Claimed) {
 // claim takes rows of one of the two indexes of free rows. It goes round the destinations that have something there,
 // from a random one on, by reading the first entry of each.
 //
-//	$1 now  $2 saturated  $3 where to begin  $4 limit  $5 per destination  $6 worker  $7 end of the lease
+//	$1 now  $2 full  $3 where to begin  $4 limit  $5 per destination  $6 worker  $7 end of the lease
+//	$8 slow destinations  $9 per slow destination  $10 organizations that get nothing
 func claim(index, eligible string) string {
 	return `
 	WITH RECURSIVE above AS (
@@ -106,7 +117,8 @@ func claim(index, eligible string) string {
 	), ready AS MATERIALIZED (
 		SELECT round.destination FROM (SELECT * FROM above UNION ALL SELECT * FROM below) round
 		WHERE round.available_at <= $1 AND round.destination <> ALL($2::uuid[])
-			AND (SELECT ` + eligible + ` FROM destinations.destinations t WHERE t.id = round.destination)
+			AND (SELECT ` + eligible + ` AND t.organization <> ALL($10::uuid[])
+				FROM destinations.destinations t WHERE t.id = round.destination)
 		LIMIT $4
 	), share AS MATERIALIZED (
 		SELECT least($5::bigint, greatest(1, ($4::bigint + count(*) - 1) / greatest(1, count(*)))) AS size FROM ready
@@ -114,7 +126,9 @@ func claim(index, eligible string) string {
 		SELECT due.id FROM share CROSS JOIN ready CROSS JOIN LATERAL (
 			SELECT id FROM deliveries.due
 			WHERE ` + index + ` AND due.destination = ready.destination AND due.available_at <= $1
-			ORDER BY available_at LIMIT share.size FOR UPDATE SKIP LOCKED) due
+			ORDER BY available_at
+			LIMIT CASE WHEN ready.destination = ANY($8::uuid[]) THEN least(share.size, $9::bigint) ELSE share.size END
+			FOR UPDATE SKIP LOCKED) due
 		LIMIT $4
 	), taken AS (
 		UPDATE deliveries.due SET worker = $6, available_at = $7 FROM picked WHERE due.id = picked.id
@@ -123,6 +137,9 @@ func claim(index, eligible string) string {
 	SELECT taken.*, d.event_id, d.attempts, d.automatic, d.revision
 	FROM taken JOIN deliveries.deliveries d ON d.id = taken.id`
 }
+
+// named makes a parameter of ids: never NULL, which would match nothing.
+func named(ids []uuid.UUID) column.UUIDs { return append(column.UUIDs{}, ids...) }
 
 // The conditions of the partial indexes.
 const (

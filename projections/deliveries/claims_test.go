@@ -28,7 +28,9 @@ const (
 func (h history) claim(worker int32, perDestination, limit int, now time.Time, saturated ...uuid.UUID) []deliveries.Claimed {
 	h.t.Helper()
 	h.takeBack(now)
-	claimed, err := deliveries.Claim(h.t.Context(), h.pool, worker, saturated, perDestination, limit, lease, now)
+	claimed, err := deliveries.Claim(h.t.Context(), h.pool, worker, deliveries.Ask{
+		Full: saturated, PerDestination: perDestination, Limit: limit, Lease: lease,
+	}, now)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -99,6 +101,39 @@ func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
 	}}
 	if diff := cmp.Diff(want, claimed); diff != "" {
 		t.Errorf("claimed (-want +got):\n%s", diff)
+	}
+}
+
+// A claim takes nothing for an organization that has used up its share, nor for a full destination, and little for a slow
+// one; for the others it takes as much as without them.
+func TestClaimTakesWhatItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	theirs, beta, gamma := uuid.New(), uuid.New(), uuid.New()
+	for _, d := range []uuid.UUID{alpha, beta, gamma} {
+		h.destination(d)
+	}
+	poor := uuid.New()
+	projecttest.Stream(h.Log, destination.Aggregate, poor, noon)(destination.Created{
+		Organization: theirs, At: noon, Settings: destination.Settings{Name: "CRM", URL: "https://example.org/"},
+	}, destination.SecretMinted{SecretID: uuid.New(), Sealed: []byte("sealed secret"), At: noon})
+	const events = 10
+	for n := range events {
+		h.publish(n)
+		h.schedule(n, noon, to(alpha), to(beta), to(gamma), dispatch.Scheduled{Destination: poor, Organization: theirs, Subscriptions: []uuid.UUID{sub}})
+	}
+	h.Project()
+	claimed, err := deliveries.Claim(t.Context(), h.pool, me, deliveries.Ask{
+		Limit: 100, PerDestination: 8, Lease: lease, Full: []uuid.UUID{beta}, Slow: []uuid.UUID{gamma}, PerSlow: 2, Over: []uuid.UUID{theirs},
+	}, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[uuid.UUID]int{alpha: 8, gamma: 2}, by(claimed)); diff != "" {
+		t.Errorf("claimed (-want +got):\n%s", diff)
+	}
+	if rest := by(h.claim(peer, events, 100, noon)); rest[poor] != events || rest[beta] != events {
+		t.Errorf("another worker claimed %v of what was left", rest)
 	}
 }
 
@@ -301,7 +336,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 	for _, worker := range workers {
 		group.Go(func() {
 			for {
-				claimed, err := deliveries.Claim(ctx, h.pool, worker, nil, 5, 7, lease, noon)
+				claimed, err := deliveries.Claim(ctx, h.pool, worker, deliveries.Ask{PerDestination: 5, Limit: 7, Lease: lease}, noon)
 				if err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}

@@ -83,13 +83,13 @@ func (q *DeliveryQueue) Now() time.Time { return q.worker.now() }
 func (q *DeliveryQueue) Holding() (losses int, sure bool) { return q.worker.holding() }
 
 // Claim implements delivery.Queue.
-func (q *DeliveryQueue) Claim(ctx context.Context, full []uuid.UUID, perDestination, limit int, lease time.Duration) ([]delivery.Job, error) {
+func (q *DeliveryQueue) Claim(ctx context.Context, ask delivery.Ask) ([]delivery.Job, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err := q.ready(ctx); err != nil {
 		return nil, err
 	}
-	claimed, err := q.claim(ctx, full, perDestination, limit, lease)
+	claimed, err := q.claim(ctx, ask)
 	if err != nil {
 		q.sure = false // it may have been carried out, and so may others that Postgres has forgotten
 		q.claims.Again()
@@ -127,7 +127,7 @@ func notReady(err error) error {
 	return err
 }
 
-func (q *DeliveryQueue) claim(ctx context.Context, full []uuid.UUID, perDestination, limit int, lease time.Duration) ([]deliveries.Claimed, error) {
+func (q *DeliveryQueue) claim(ctx context.Context, ask delivery.Ask) ([]deliveries.Claimed, error) {
 	live, err := q.live(ctx)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (q *DeliveryQueue) claim(ctx context.Context, full []uuid.UUID, perDestinat
 	if err := q.takeBack(ctx, live); err != nil {
 		return nil, err
 	}
-	return deliveries.Claim(ctx, q.pool, q.worker.id, full, perDestination, limit, lease, q.Now())
+	return deliveries.Claim(ctx, q.pool, q.worker.id, deliveries.Ask(ask), q.Now())
 }
 
 // live lists the workers that hold their locks.

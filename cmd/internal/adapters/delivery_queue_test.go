@@ -109,7 +109,7 @@ func (s *sending) queue(wrong time.Duration) (q *adapters.DeliveryQueue, die fun
 // claim claims once, and fails the test on any error but that the queue is not ready.
 func (s *sending) claim(q *adapters.DeliveryQueue) (ids []uuid.UUID, ready bool) {
 	s.Helper()
-	jobs, err := q.Claim(s.Context(), nil, 10, 10, claimLease)
+	jobs, err := q.Claim(s.Context(), delivery.Ask{PerDestination: 10, Limit: 10, Lease: claimLease})
 	if err != nil && !errors.Is(err, delivery.ErrNotReady) {
 		s.Fatal(err)
 	}

@@ -1,0 +1,104 @@
+package delivery
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// lane is the queue of one destination.
+type lane struct {
+	destination  uuid.UUID
+	organization uuid.UUID
+	reserved     int // room promised
+	queue        []*held
+	running      map[uuid.UUID]func() // deliveries under way, each with its cancel
+	overdue      int                  // of those, for longer than SlowAfter
+	window       int                  // requests at one time, while it is not slow; it grows with each answer
+	took         time.Duration        // that an answer takes, on average
+	late         bool                 // the last answer took longer than SlowAfter
+	waiting      bool                 // in its organization's turn
+	skipped      bool                 // by the last claim, which found it full: more may wait for it in the read model
+	asked        bool                 // the claim that is under way takes more for it
+	spilled      time.Time            // when there last was no room for a fresh delivery; zero: all that waits is here
+}
+
+// held is a delivery that waits here or is under way.
+type held struct {
+	Job
+
+	lane    *lane
+	from    *shares   // what it takes a part of; nil: of none any more
+	began   time.Time // its request
+	overdue bool      // its request, for longer than SlowAfter
+	over    bool      // its request has ended
+}
+
+// slow says that its last answer came late, or that one is late that has not come yet.
+func (l *lane) slow() bool { return l.late || l.overdue > 0 }
+
+// most is how many may wait: what is sent within some seconds at the pace it has.
+func (l *lane) most(limits Limits) int {
+	switch {
+	case l.slow():
+		return limits.PerSlow
+	case l.took == 0:
+		return limits.QueuedAtFirst
+	}
+	return min(limits.Queued, max(limits.QueuedAtFirst/4, int(limits.QueuedFor/l.took)*l.window))
+}
+
+// takesFresh says whether a fresh delivery may be queued. After some were left to the read model, which are older, fresh
+// ones only keep it from running dry.
+func (l *lane) takesFresh(limits Limits) bool {
+	most := l.most(limits)
+	if !l.spilled.IsZero() {
+		most /= 4
+	}
+	return !l.slow() && l.waits() < most
+}
+
+// claimable says whether at least half of its room is free, so that a claim is worth its while.
+func (l *lane) claimable(limits Limits) bool {
+	if l.slow() {
+		return 2*(len(l.running)+l.waits()) <= limits.PerSlow
+	}
+	return 2*l.waits() < l.most(limits)
+}
+
+// waits counts what waits or is promised room.
+func (l *lane) waits() int { return l.reserved + len(l.queue) }
+
+func (l *lane) mayStart(limits Limits) bool {
+	most := l.window
+	if l.slow() {
+		most = limits.PerSlow
+	}
+	return len(l.queue) > 0 && len(l.running) < most
+}
+
+// start takes the delivery that has waited longest.
+func (l *lane) start(cancel func(), now time.Time) *held {
+	next := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	l.running[next.ID] = cancel
+	next.began = now
+	return next
+}
+
+// answered learns from an answer how much it may be given.
+func (l *lane) answered(limits Limits, took time.Duration) {
+	const weight = 8 // of what was known before
+	if l.took == 0 {
+		l.took = took
+	}
+	l.took += (took - l.took) / weight
+	if l.late = took > limits.SlowAfter; l.late {
+		l.window = limits.PerNew
+		return
+	}
+	l.window = min(l.window+1, limits.PerDestination)
+}
+
+func (l *lane) idle() bool { return l.waits() == 0 && len(l.running) == 0 }
