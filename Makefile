@@ -60,6 +60,10 @@ bench: postgres ## Measure (BENCH=regexp, BENCHTIME=2s)
 bench-collect: ## Measure reading pages and calendars, on one core (the floors: 800 pages/s; 10,000 events with 1,000 rules in 1 s)
 	$(GO) test -run '^$$' -bench 'Extract|Calendar' -cpu 1 -benchtime $(BENCHTIME) ./command/collect/...
 
+.PHONY: bench-copy
+bench-copy: ## Measure copying an event store: one append after the other, in order with many on their way, and compared
+	$(GO) test -run '^$$' -bench Copy -benchtime 1x -count 3 -timeout 30m ./eventstore/copying
+
 .PHONY: generate
 generate: ## Make generated files anew
 	$(GO) generate ./...

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +28,7 @@ type eventstoreCopyCommand struct {
 	From     config.Address `placeholder:"URL|DIR" help:"What to copy: a connection string, or the directory of a node. Empty: the node of the data directory."`
 	To       config.Address `required:"" env:"CARILLON_EVENTSTORE_COPY_TO" placeholder:"URL|DIR" help:"Where to: a connection string, or the directory of a node that is not running. It must be empty or hold a part of the copy."`
 	CopyOnly bool           `xor:"compare" help:"Leave out comparison and metadata, for a first run while the source is in use."`
-	Streams  string         `xor:"compare" type:"path" placeholder:"FILE" help:"Write what was compared to a file: each stream's count of events and SHA-256, one JSON object a line."`
+	Streams  string         `xor:"compare" type:"path" placeholder:"FILE" help:"Write what was compared to a file: each stream's count of events, last revision and SHA-256, one JSON object a line."`
 	JSON     bool           `help:"Print JSON instead of text."`
 }
 
@@ -34,8 +36,8 @@ type eventstoreCopyCommand struct {
 func (eventstoreCopyCommand) Help() string {
 	return `Events keep their streams, revisions, ids, types, data and order; the time when they were first recorded is kept
 in their metadata. The target says by itself how far a copy is: one that was cut off goes on, a second run adds what
-is new. At the end both sides are compared, event by event and by count and SHA-256 of each stream, and the streams'
-metadata is set.
+is new. At the end both sides are compared, event by event and by count, SHA-256 and last revision of each stream, and
+the streams' metadata is set. A cluster that elects a leader meanwhile is waited for, for two minutes.
 
 To move a server: copy with --copy-only while it runs, stop it, copy again, start it with CARILLON_EVENTSTORE_URL.
 
@@ -56,21 +58,14 @@ func (c *eventstoreCopyCommand) Run(ctx context.Context, t terminal, cli *comman
 	}
 	defer endTarget()
 	var held []copying.Stream
-	phase, show, stop := "", node.Progress(nil), func() {}
+	progress := newCopyProgress(t)
 	started := time.Now()
 	result, err := copying.Copy(ctx, source, target, copying.Options{
 		CopyOnly: c.CopyOnly,
 		Streams:  func(streams []copying.Stream) { held = streams },
-		Report: func(p copying.Progress) {
-			if p.Phase != phase {
-				stop()
-				phase = p.Phase
-				show, stop = bar(t, p.Phase)
-			}
-			show(p.Done, p.Total)
-		},
+		Report:   progress.report,
 	})
-	stop()
+	progress.end()
 	if err != nil {
 		if result.Copied > 0 {
 			err = fmt.Errorf("%w (%d events were copied; the same command goes on from there)", err, result.Copied)
@@ -83,7 +78,35 @@ func (c *eventstoreCopyCommand) Run(ctx context.Context, t terminal, cli *comman
 		}
 	}
 	r := remote{JSON: c.JSON}
-	return r.print(t.out, result, func(w io.Writer) { row(w, copyText(result, c.CopyOnly)+" in "+since(started)) })
+	return r.print(t.out, result, func(w io.Writer) {
+		row(w, copyText(result, c.CopyOnly)+" in "+since(started))
+		if text := leftOutText(result.LeftOut); text != "" {
+			row(w, text)
+		}
+	})
+}
+
+// leftOutShown is how many of the streams that were left out are named; all of them are in JSON.
+const leftOutShown = 10
+
+// leftOutText counts what was not copied, and names the streams with most events.
+func leftOutText(streams []copying.LeftOut) string {
+	if len(streams) == 0 {
+		return ""
+	}
+	events := uint64(0)
+	for _, one := range streams {
+		events += one.Events
+	}
+	most := slices.SortedStableFunc(slices.Values(streams), func(a, b copying.LeftOut) int { return cmp.Compare(b.Events, a.Events) })
+	text := fmt.Sprintf("not copied: %d events in %d streams of the store's own:", events, len(streams))
+	for _, one := range most[:min(len(most), leftOutShown)] {
+		text += fmt.Sprintf(" %s (%d)", one.Stream, one.Events)
+	}
+	if more := len(most) - leftOutShown; more > 0 {
+		text += fmt.Sprintf(" and %d more, which --json names", more)
+	}
+	return text
 }
 
 func copyText(r copying.Result, copyOnly bool) string {
@@ -97,7 +120,7 @@ func copyText(r copying.Result, copyOnly bool) string {
 	if copyOnly {
 		return text + ", compared nothing yet,"
 	}
-	text += fmt.Sprintf("; all %d in %d streams compared and equal, each by count and SHA-256, over all of them %s; metadata of %d streams",
+	text += fmt.Sprintf("; all %d in %d streams compared and equal, each by count, SHA-256 and last revision, over all of them %s; metadata of %d streams",
 		r.Compared, r.Streams, r.Digest, r.Metadata)
 	if r.Gone > 0 {
 		text += fmt.Sprintf("; %d that the source has removed since", r.Gone)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"carillon/eventstore"
@@ -29,15 +28,23 @@ func (d *Difference) Error() string {
 	return fmt.Sprintf("source and target differ at event %d of stream %s: %s", d.Revision, d.Stream, d.What)
 }
 
+// sizeLimit is what servers take at most, where they count metadata and type too. A type counts twice its length.
+const sizeLimit = 1 << 20
+
 // withOriginalTime is an event's metadata with the time when it was first recorded, where metadata is a JSON object or
-// nothing, and does not say so already.
+// nothing, does not say so already, and has room for it: a server would refuse an event that became too large by it.
 func withOriginalTime(e *esdb.Entry) []byte {
 	property := `"` + esdb.OriginalCreated + `":"` + e.Created.Format(time.RFC3339Nano) + `"`
 	object := bytes.TrimSpace(e.Metadata)
 	switch {
+	case len(object) == 0 && len(e.Data)+len("{}")+len(property)+2*len(e.Type) > sizeLimit:
+		return e.Metadata
 	case len(object) == 0:
 		return []byte("{" + property + "}")
 	case object[0] != '{' || bytes.Contains(object, []byte(`"`+esdb.OriginalCreated+`"`)) || !json.Valid(object):
+		return e.Metadata
+	}
+	if len(e.Data)+len(object)+len(",")+len(property)+2*len(e.Type) > sizeLimit {
 		return e.Metadata
 	}
 	inside := bytes.TrimSpace(object[1 : len(object)-1])
@@ -48,35 +55,40 @@ func withOriginalTime(e *esdb.Entry) []byte {
 }
 
 // compare walks both logs side by side up to a position of the source: all events are alike and in the same order. What
-// each side has of each stream is counted and hashed on its own, and then compared too. It returns the names of the
+// each side has of each stream is counted and hashed on its own, to be compared too. It returns the names of the
 // streams that have metadata.
 func (c *copier) compare(ctx context.Context, end eventstore.Position) (described []string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	next, stop := iter.Pull2(ahead(ctx, c.target.All(ctx, eventstore.Start)))
+	next, stop := iter.Pull(ahead(ctx, stepsOf(c.log(ctx, c.target, eventstore.Start))))
 	defer stop()
 	c.tallies = newTallies()
+	clear(c.leftOut) // they are counted again, from the beginning
 	known := map[string]bool{}
-	for entry, err := range ahead(ctx, c.source.All(ctx, eventstore.Start)) {
-		if err != nil {
-			return nil, fmt.Errorf("source: %w", err)
+	for s := range ahead(ctx, stepsOf(c.log(ctx, c.source, eventstore.Start))) {
+		if s.err != nil {
+			return nil, fmt.Errorf("source: %w", s.err)
 		}
+		entry := &s.entry
 		if end.Before(entry.Position) {
 			break // appended since it was copied
 		}
-		if name, ok := describes(&entry); ok && !known[name] {
+		if name, ok := describes(entry); ok && !known[name] {
 			known[name] = true
 			described = append(described, name)
 		}
-		if system(&entry) {
+		if !system(entry) {
+			c.tallies.pass(ofSource, entry)
+		}
+		if c.skip(entry) {
 			continue
 		}
-		if err := c.match(ctx, &entry, next); err != nil {
+		if err := c.match(ctx, entry, next); err != nil {
 			return nil, err
 		}
-		c.tallies.add(ofSource, &entry, withOriginalTime(&entry))
+		c.tallies.add(ofSource, entry, withOriginalTime(entry))
 		if c.result.Compared++; c.result.Compared%reportEvery == 0 {
-			c.report(Progress{Phase: PhaseCompare, Done: entry.Position.Commit, Total: end.Commit})
+			c.report(Progress{Phase: PhaseCompare, Done: entry.Position.Commit, Total: end.Commit, Events: c.result.Compared})
 		}
 	}
 	if extra, found, err := c.further(ctx, next); err != nil || found {
@@ -85,36 +97,20 @@ func (c *copier) compare(ctx context.Context, end eventstore.Position) (describe
 		}
 		return nil, err
 	}
-	streams, digest, err := c.tallies.compare()
-	if err != nil {
-		return nil, err
-	}
-	c.result.Streams, c.result.Digest = uint64(len(streams)), digest
-	if c.streams != nil {
-		c.streams(streams)
-	}
-	c.report(Progress{Phase: PhaseCompare, Done: end.Commit, Total: end.Commit})
+	c.report(Progress{Phase: PhaseCompare, Done: end.Commit, Total: end.Commit, Events: c.result.Compared})
 	return described, nil
-}
-
-// describes names the stream whose metadata an entry is, if it is a user's.
-func describes(e *esdb.Entry) (string, bool) {
-	name, ok := strings.CutPrefix(e.Stream, "$$")
-	return name, ok && e.Type == metadataType && !strings.HasPrefix(name, "$")
 }
 
 // match takes events from the target until one is the counterpart of the source's, past those that the source has
 // scavenged meanwhile.
-func (c *copier) match(ctx context.Context, want *esdb.Entry, next func() (esdb.Entry, error, bool)) error {
+func (c *copier) match(ctx context.Context, want *esdb.Entry, next func() (step, bool)) error {
 	for {
-		got, err, ok := next()
+		got, ok, err := c.following(next)
 		switch {
+		case err != nil:
+			return err
 		case !ok:
 			return &Difference{Stream: want.Stream, Revision: want.Revision, What: "the target does not have it"}
-		case err != nil:
-			return fmt.Errorf("target: %w", err)
-		case system(&got) || got.Type == fillerType:
-			continue
 		case got.Stream == want.Stream && got.Revision == want.Revision:
 			if what := difference(want, &got); what != "" {
 				return &Difference{Stream: want.Stream, Revision: want.Revision, What: what}
@@ -135,17 +131,31 @@ func (c *copier) match(ctx context.Context, want *esdb.Entry, next func() (esdb.
 	}
 }
 
-// further looks for an event that the target has beyond the source's end.
-func (c *copier) further(ctx context.Context, next func() (esdb.Entry, error, bool)) (extra esdb.Entry, found bool, err error) {
+// following is the target's next event that is to be compared.
+func (c *copier) following(next func() (step, bool)) (got esdb.Entry, ok bool, err error) {
 	for {
-		got, err, ok := next()
+		s, ok := next()
 		switch {
 		case !ok:
 			return got, false, nil
-		case err != nil:
-			return got, false, fmt.Errorf("target: %w", err)
-		case system(&got) || got.Type == fillerType:
+		case s.err != nil:
+			return got, false, fmt.Errorf("target: %w", s.err)
+		case system(&s.entry):
 			continue
+		}
+		c.tallies.pass(ofTarget, &s.entry)
+		if s.entry.Type != esdb.Filler {
+			return s.entry, true, nil
+		}
+	}
+}
+
+// further looks for an event that the target has beyond the source's end.
+func (c *copier) further(ctx context.Context, next func() (step, bool)) (extra esdb.Entry, found bool, err error) {
+	for {
+		got, ok, err := c.following(next)
+		if err != nil || !ok {
+			return got, false, err
 		}
 		_, known, err := c.find(ctx, &got)
 		if err != nil || known != gone {

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
@@ -20,89 +22,175 @@ const (
 	copiedFrom     = "carillonCopiedFrom"
 )
 
-// metadata gives the target's streams the metadata that the source's have now, and with it their deletions.
-func (c *copier) metadata(ctx context.Context, described []string) error {
-	for _, stream := range described {
-		want, ok, err := c.source.Last(ctx, "$$"+stream)
-		if errors.Is(err, eventstore.ErrStreamDeleted) || err == nil && !ok {
-			continue // the stream was tombstoned, and so is its copy; or nothing is left of its metadata
+// describing is how many streams are worked on at once when metadata is set. Their order among each other means nothing.
+const describing = 16
+
+// describeAll gives the target's streams the last revisions and the metadata that the source's have now, and with it
+// their deletions.
+func (c *copier) describeAll(ctx context.Context, described []string) error {
+	changes := make([]change, len(described))
+	for i, name := range described {
+		changes[i].source, changes[i].target = c.tallies.last(name)
+	}
+	err := c.describeEach(ctx, described, changes)
+	for i, name := range described {
+		c.tallies.end(name, changes[i].source, changes[i].target)
+		c.result.Filled += changes[i].filled
+		if changes[i].metadata {
+			c.result.Metadata++
 		}
+	}
+	return err
+}
+
+func (c *copier) describeEach(ctx context.Context, described []string, changes []change) error {
+	var guard sync.Mutex
+	done, total := uint64(0), uint64(len(described))
+	report := func(more uint64) {
+		guard.Lock()
+		defer guard.Unlock()
+		done += more
+		c.report(Progress{Phase: PhaseDescribe, Done: done, Total: total, Events: done})
+	}
+	report(0)
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(describing)
+	for i, name := range described {
+		work.Go(func() error {
+			if err := c.outlast(ctx, func() error { return c.describe(ctx, name, &changes[i]) }); err != nil {
+				return fmt.Errorf("metadata of %s: %w", name, err)
+			}
+			report(1)
+			return nil
+		})
+	}
+	return work.Wait()
+}
+
+// change is what was done to a stream that has metadata, and the last revisions afterwards.
+type change struct {
+	source, target eventstore.Revision
+	filled         uint64
+	metadata       bool
+}
+
+// describe does it for one stream. The change says what the logs show of it, and then what was done.
+func (c *copier) describe(ctx context.Context, name string, done *change) (err error) {
+	// Of what the log shows, the last event is the stream's last. Where it shows none, they may all be gone.
+	if done.source < 0 {
+		if done.source, err = lastRevision(ctx, c.source, name); err != nil {
+			return fmt.Errorf("source: %w", err)
+		}
+	}
+	if done.target < 0 {
+		if done.target, err = lastRevision(ctx, c.target, name); err != nil {
+			return fmt.Errorf("target: %w", err)
+		}
+	}
+	if done.target < done.source && done.source != ended {
+		if err := c.carryOver(ctx, name, done); err != nil {
+			return fmt.Errorf("target: %w", err)
+		}
+	}
+	want, ok, err := c.source.Last(ctx, "$$"+name)
+	switch {
+	case errors.Is(err, eventstore.ErrStreamDeleted), err == nil && !ok:
+		return nil // the stream was tombstoned, and so is its copy; or nothing is left of its metadata
+	case err != nil:
+		return fmt.Errorf("source: %w", err)
+	}
+	if err := c.set(ctx, name, &want, done); err != nil {
+		return fmt.Errorf("target: %w", err)
+	}
+	return nil
+}
+
+// lastRevision is that of a stream's last event, or what stands for the end of one that was tombstoned.
+func lastRevision(ctx context.Context, store *esdb.Store, name string) (eventstore.Revision, error) {
+	last, err := store.LastRevision(ctx, name)
+	if errors.Is(err, eventstore.ErrStreamDeleted) {
+		return ended, nil
+	}
+	return last, err
+}
+
+// carryOver makes the next revision of a target's stream that of the source's, of which all later events are gone.
+// Subscribers who resume after one of them would else miss what comes next.
+func (c *copier) carryOver(ctx context.Context, name string, done *change) error {
+	hide := hiding(done.source + 1)
+	if err := c.write(ctx, name, &hide); err != nil {
+		return err
+	}
+	for done.target < done.source {
+		list := fillers(name, done.target+1, done.source+1)
+		appended, err := c.target.AppendEntries(ctx, name, done.target, list)
 		if err != nil {
-			return fmt.Errorf("source: metadata of %s: %w", stream, err)
+			return told(err)
 		}
-		if err := c.describe(ctx, stream, want.ID, want.Data); err != nil {
-			return fmt.Errorf("target: metadata of %s: %w", stream, err)
-		}
+		done.target = appended.Revision
+		done.filled += uint64(len(list))
 	}
 	return nil
 }
 
-// hide makes a stream of the target begin at a revision.
-func (b *batch) hide(ctx context.Context, stream string, first eventstore.Revision) error {
-	data, err := json.Marshal(map[string]eventstore.Revision{truncateBefore: first, copiedFrom: first})
-	if err == nil {
-		err = b.write(ctx, stream, uuid.New(), data)
-	}
-	if err != nil {
-		return fmt.Errorf("target: metadata of %s: %w", stream, err)
-	}
-	return nil
+// hiding is metadata that makes a stream begin at a revision.
+func hiding(first eventstore.Revision) esdb.Entry {
+	return esdb.Entry{JSON: true, Recorded: eventstore.Recorded{
+		ID: uuid.New(), Type: metadataType,
+		Data: fmt.Appendf(nil, `{"%s":%d,"%s":%[2]d}`, truncateBefore, first, copiedFrom),
+	}}
 }
 
-// describe writes metadata where the target has other, and reads it back.
-func (c *copier) describe(ctx context.Context, stream string, id uuid.UUID, data []byte) error {
+// set writes metadata where the target has other, and reads it back.
+func (c *copier) set(ctx context.Context, name string, source *esdb.Entry, done *change) error {
 	for range 2 {
-		there, ok, err := c.target.Last(ctx, "$$"+stream)
+		there, ok, err := c.target.Last(ctx, "$$"+name)
 		if errors.Is(err, eventstore.ErrStreamDeleted) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		want := data
+		want := *source
 		if ok {
-			if want, err = keepHidden(there.Data, data); err != nil {
+			if err := keepHidden(there.Data, &want); err != nil {
 				return err
 			}
-			if bytes.Equal(there.Data, want) {
+			if bytes.Equal(there.Data, want.Data) && there.JSON == want.JSON {
 				return nil
 			}
 		}
-		if err := c.write(ctx, stream, id, want); err != nil {
+		if err := c.write(ctx, name, &want); err != nil {
 			return err
 		}
-		c.result.Metadata++
+		done.metadata = true
 	}
 	return errors.New("it was written and reads differently")
 }
 
-func (c *copier) write(ctx context.Context, stream string, id uuid.UUID, data []byte) error {
-	expected := eventstore.NoStream
-	last, ok, err := c.target.Last(ctx, "$$"+stream)
+func (c *copier) write(ctx context.Context, name string, metadata *esdb.Entry) error {
+	last, err := c.target.LastRevision(ctx, "$$"+name)
 	if err != nil {
 		return err
 	}
-	if ok {
-		expected = last.Revision
-	}
-	_, err = c.target.AppendEntries(ctx, "$$"+stream, expected, []esdb.Entry{{
-		Recorded: eventstore.Recorded{ID: id, Type: metadataType, Data: data}, JSON: true,
+	_, err = c.target.AppendEntries(ctx, "$$"+name, last, []esdb.Entry{{
+		Recorded: eventstore.Recorded{ID: metadata.ID, Type: metadata.Type, Data: metadata.Data}, JSON: metadata.JSON,
 	}})
 	return err
 }
 
-// keepHidden is the source's metadata with what keeps the fillers of the target's stream hidden, where it has any.
-func keepHidden(there, source []byte) ([]byte, error) {
+// keepHidden adds to the source's metadata what keeps the fillers of the target's stream hidden, where it has any.
+func keepHidden(there []byte, source *esdb.Entry) error {
 	var filled struct {
 		From *uint64 `json:"carillonCopiedFrom"`
 	}
 	_ = json.Unmarshal(there, &filled) // where it can't be read, it is none of ours
 	if filled.From == nil {
-		return source, nil
+		return nil
 	}
 	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal(source, &fields); err != nil || fields == nil {
-		fields = map[string]json.RawMessage{} // not an object: nothing that a server would heed
+	if err := json.Unmarshal(source.Data, &fields); err != nil || fields == nil || !source.JSON {
+		fields = map[string]json.RawMessage{} // nothing that a server would heed
 	}
 	var begins uint64
 	if raw := fields[truncateBefore]; raw != nil {
@@ -111,9 +199,11 @@ func keepHidden(there, source []byte) ([]byte, error) {
 	for name, value := range map[string]uint64{truncateBefore: max(begins, *filled.From), copiedFrom: *filled.From} {
 		raw, err := json.Marshal(value)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		fields[name] = raw
 	}
-	return json.Marshal(fields)
+	data, err := json.Marshal(fields)
+	source.Data, source.JSON = data, true
+	return err
 }

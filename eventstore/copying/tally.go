@@ -14,14 +14,16 @@ import (
 
 // Stream is what one stream holds, in source and copy alike.
 type Stream struct {
-	Name   string `json:"stream"`
-	Events uint64 `json:"events"`
-	SHA256 string `json:"sha256"` // over its events, in order, in hexadecimal
+	Name   string              `json:"stream"`
+	Events uint64              `json:"events"`
+	Last   eventstore.Revision `json:"lastRevision"` // also where that event is gone; 2^63-1 of one that was tombstoned
+	SHA256 string              `json:"sha256"`       // over its events, in order, in hexadecimal
 }
 
 // tally counts the events of a stream and chains their hashes.
 type tally struct {
 	events uint64
+	last   eventstore.Revision // NoStream where the log shows no event
 	sum    [sha256.Size]byte
 }
 
@@ -41,13 +43,40 @@ type tallies struct {
 
 func newTallies() *tallies { return &tallies{streams: map[string]*[2]tally{}} }
 
+func (t *tallies) of(stream string) *[2]tally {
+	both := t.streams[stream]
+	if both == nil {
+		both = &[2]tally{{last: eventstore.NoStream}, {last: eventstore.NoStream}}
+		t.streams[stream] = both
+	}
+	return both
+}
+
+// pass takes in that a side's log has an event, be it one that is compared or not.
+func (t *tallies) pass(side side, e *esdb.Entry) {
+	one := &t.of(e.Stream)[side]
+	if one.last = max(one.last, e.Revision); e.Type == tombstoneType {
+		one.last = ended
+	}
+}
+
+// last are the last revisions of a stream that the logs of source and target show.
+func (t *tallies) last(stream string) (source, target eventstore.Revision) {
+	if both := t.streams[stream]; both != nil {
+		return both[ofSource].last, both[ofTarget].last
+	}
+	return eventstore.NoStream, eventstore.NoStream
+}
+
+// end takes in the last revisions of a stream, whatever the logs show.
+func (t *tallies) end(stream string, source, target eventstore.Revision) {
+	both := t.of(stream)
+	both[ofSource].last, both[ofTarget].last = source, target
+}
+
 // add takes in an event of one side, with the metadata that a copy has.
 func (t *tallies) add(of side, e *esdb.Entry, metadata []byte) {
-	both := t.streams[e.Stream]
-	if both == nil {
-		both = &[2]tally{}
-		t.streams[e.Stream] = both
-	}
+	both := t.of(e.Stream)
 	parts := [][]byte{[]byte(e.Type)} // all that is the same of a tombstone: each server makes its own
 	if e.Type != tombstoneType {
 		declared := byte(0)
@@ -72,12 +101,18 @@ func (t *tallies) compare() (streams []Stream, digest string, err error) {
 	whole := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(t.streams)) {
 		want, got := t.streams[name][ofSource], t.streams[name][ofTarget]
-		if want != got {
+		switch {
+		case want.events != got.events || want.sum != got.sum:
 			return nil, "", &Difference{Stream: name, Revision: eventstore.NoStream, What: fmt.Sprintf(
 				"%d events with SHA-256 %x became %d with %x", want.events, want.sum, got.events, got.sum)}
+		case want.last != got.last:
+			return nil, "", &Difference{Stream: name, Revision: eventstore.NoStream, What: fmt.Sprintf(
+				"its last revision %d became %d", want.last, got.last)}
+		case want.last < 0:
+			continue // it has metadata and nothing else
 		}
-		one := Stream{Name: name, Events: want.events, SHA256: hex.EncodeToString(want.sum[:])}
-		_, _ = fmt.Fprintf(whole, "%q %d %s\n", name, one.Events, one.SHA256) // never fails
+		one := Stream{Name: name, Events: want.events, Last: want.last, SHA256: hex.EncodeToString(want.sum[:])}
+		_, _ = fmt.Fprintf(whole, "%q %d %d %s\n", name, one.Events, one.Last, one.SHA256) // never fails
 		streams = append(streams, one)
 	}
 	return streams, hex.EncodeToString(whole.Sum(nil)), nil

@@ -42,18 +42,21 @@ func TestStreamsAreComparedByCountAndHash(t *testing.T) {
 			for _, stream := range []string{"c", "b", "a"} {
 				for revision := range eventstore.Revision(3) {
 					e := entry(stream, revision)
+					both.pass(ofSource, &e)
 					both.add(ofSource, &e, e.Metadata)
 					changed := stream == "b" && revision == 1
 					if changed && c.change != nil {
 						c.change(&e)
 					}
 					if !changed || !c.drop {
+						both.pass(ofTarget, &e)
 						both.add(ofTarget, &e, e.Metadata)
 					}
 				}
 			}
 			if c.extra != "" {
 				e := entry(c.extra, 0)
+				both.pass(ofTarget, &e)
 				both.add(ofTarget, &e, e.Metadata)
 			}
 			streams, digest, err := both.compare()

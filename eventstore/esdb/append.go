@@ -26,6 +26,10 @@ func (s *Store) Append(ctx context.Context, stream string, expected eventstore.R
 
 // AppendEntries is Append for entries of another log: id, type, data, metadata and what the data is declared as.
 func (s *Store) AppendEntries(ctx context.Context, stream string, expected eventstore.Revision, entries []Entry) (eventstore.Appended, error) {
+	return s.append(ctx, stream, expected, proposals(entries))
+}
+
+func proposals(entries []Entry) []proposal {
 	list := make([]proposal, len(entries))
 	for i, e := range entries {
 		list[i] = proposal{
@@ -36,7 +40,7 @@ func (s *Store) AppendEntries(ctx context.Context, stream string, expected event
 			list[i].contentType = contentJSON
 		}
 	}
-	return s.append(ctx, stream, expected, list)
+	return list
 }
 
 // What events declare their data as.

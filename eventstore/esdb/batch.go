@@ -63,19 +63,28 @@ func (b *batches) open() (*batchCall, error) {
 	if b.call != nil && !b.call.over() {
 		return b.call, nil
 	}
+	call, err := b.begin()
+	if err == nil {
+		b.call = call
+	}
+	return call, err
+}
+
+// begin opens a call.
+func (b *batches) begin() (*batchCall, error) {
 	ctx, cancel := context.WithCancel(leading(context.Background())) // the connection's end ends it
 	stream, err := b.link.streams.BatchAppend(ctx)
 	if err != nil {
 		cancel()
 		return nil, refused(err, nil)
 	}
-	b.call = &batchCall{
+	call := &batchCall{
 		stream: stream, cancel: cancel, most: rand.Uint64(), //nolint:gosec // only has to differ from other calls' in a log
-		pending: map[uint64]*pending{}, work: make(chan struct{}, 1),
+		pending: map[uint64]*pending{}, work: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
-	go b.call.send()
-	go b.call.receive()
-	return b.call, nil
+	go call.send()
+	go call.receive()
+	return call, nil
 }
 
 // batchCall is one BatchAppend call with the appends that are unanswered.
@@ -84,6 +93,7 @@ type batchCall struct {
 	cancel context.CancelFunc
 	most   uint64        // half of each correlation id, the other half counts
 	work   chan struct{} // something to send, or room to send it
+	ended  chan struct{} // closed when each append has its answer, or will never have one
 
 	mu      sync.Mutex
 	last    uint64
@@ -229,6 +239,7 @@ func (c *batchCall) end(err error) {
 		p.answer <- batchAnswer{err: err}
 	}
 	c.pending, c.queue = nil, nil
+	close(c.ended)
 }
 
 // errWrongVersion marks an answer; the caller knows stream and expectation.

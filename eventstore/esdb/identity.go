@@ -16,6 +16,10 @@ import (
 // RFC 3339: no server lets a client say when. Replicators of EventStoreDB use the same name.
 const OriginalCreated = "$originalCreatedDate"
 
+// Filler is the type of events that a copy has in the places of those which its source no longer had. Metadata hides them
+// from who reads their stream; subscriptions take them for checkpoints.
+const Filler = "carillon.filler.v1"
+
 var originalCreatedKey = []byte(`"` + OriginalCreated + `"`)
 
 // created is when an event was first recorded, in whichever store that was.

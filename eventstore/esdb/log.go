@@ -59,12 +59,15 @@ func (s *Store) All(ctx context.Context, after eventstore.Position) iter.Seq2[En
 	}
 }
 
-// Backwards yields the log from its end to its beginning, as All does.
-func (s *Store) Backwards(ctx context.Context) iter.Seq2[Entry, error] {
+// Backwards yields the log from before a position to its beginning, as All does; from its end for Start.
+func (s *Store) Backwards(ctx context.Context, before eventstore.Position) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		from := &streams.ReadReq_Options_All{All: &streams.ReadReq_Options_AllOptions{
 			AllOption: &streams.ReadReq_Options_AllOptions_End{End: &shared.Empty{}},
 		}}
+		if before != eventstore.Start {
+			from = ofAll(before)
+		}
 		for size := uint64(1); ; size = min(16*size, logPage) { // most callers want few
 			more := false
 			request := func() *streams.ReadReq_Options {

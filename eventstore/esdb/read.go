@@ -139,7 +139,7 @@ func idOf(id *shared.UUID) (parsed uuid.UUID) {
 
 // Head implements eventstore.Store.
 func (s *Store) Head(ctx context.Context) (eventstore.Position, error) {
-	for entry, err := range s.Backwards(ctx) {
+	for entry, err := range s.Backwards(ctx, eventstore.Start) {
 		return entry.Position, err
 	}
 	return eventstore.Start, nil

@@ -150,6 +150,9 @@ func stepOf(response *streams.ReadResp) (step eventstore.Message, known bool) {
 		if e == nil {
 			return step, false
 		}
+		if e.GetMetadata()["type"] == Filler {
+			return eventstore.Message{Position: eventstore.Position{Commit: e.GetCommitPosition(), Prepare: e.GetPreparePosition()}}, true
+		}
 		event := recorded(e)
 		return eventstore.Message{Event: &event, Position: event.Position}, true
 	case *streams.ReadResp_Checkpoint_:

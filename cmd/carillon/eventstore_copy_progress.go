@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"carillon/cmd/internal/config"
+	"carillon/eventstore/copying"
+)
+
+const (
+	progressOnTerminal = time.Second / 4
+	progressInLog      = 10 * time.Second // where the output goes to a file
+	rateOver           = 30 * time.Second
+)
+
+// copyProgress shows how far a copy is, how fast it goes, and how long it will still take: on a terminal in one line that
+// changes, else in a line now and then.
+type copyProgress struct {
+	t        terminal
+	terminal bool
+	every    time.Duration
+	shown    time.Time
+	phase    string
+	samples  []progressSample // of the last while, to tell the rate by
+	dirty    bool             // the terminal's line has something
+}
+
+type progressSample struct {
+	at time.Time
+	copying.Progress
+}
+
+func newCopyProgress(t terminal) *copyProgress {
+	p := &copyProgress{t: t, terminal: config.IsTerminal(t.err), every: progressInLog}
+	if p.terminal {
+		p.every = progressOnTerminal
+	}
+	return p
+}
+
+// report is what copying.Options wants.
+func (p *copyProgress) report(now copying.Progress) {
+	at := time.Now()
+	if now.Phase != p.phase {
+		p.phase, p.samples, p.shown = now.Phase, nil, at
+	}
+	for len(p.samples) > 1 && at.Sub(p.samples[1].at) > rateOver {
+		p.samples = p.samples[1:]
+	}
+	if n := len(p.samples); n < 2 || at.Sub(p.samples[n-1].at) >= time.Second {
+		p.samples = append(p.samples, progressSample{at: at, Progress: now})
+	}
+	if at.Sub(p.shown) < p.every {
+		return
+	}
+	p.shown = at
+	line := progressText(p.samples[0].Progress, now, at.Sub(p.samples[0].at))
+	if p.terminal {
+		_, _ = fmt.Fprintf(p.t.err, "\r\x1b[K%s", line)
+		p.dirty = true
+		return
+	}
+	_, _ = fmt.Fprintln(p.t.err, line)
+}
+
+// end clears the terminal's line.
+func (p *copyProgress) end() {
+	if p.dirty {
+		_, _ = fmt.Fprint(p.t.err, "\r\x1b[K")
+	}
+}
+
+// progressText says where a phase is that was at another point some time ago.
+func progressText(then, now copying.Progress, elapsed time.Duration) string {
+	share := 100.0
+	if now.Total > 0 {
+		share = 100 * float64(now.Done) / float64(now.Total)
+	}
+	text := fmt.Sprintf("%s: %.1f %%", now.Phase, share)
+	if elapsed < time.Second || now.Done <= then.Done {
+		return text
+	}
+	what := "events"
+	if now.Phase == copying.PhaseDescribe {
+		what = "streams"
+	}
+	left := time.Duration(float64(now.Total-now.Done) / float64(now.Done-then.Done) * float64(elapsed))
+	return fmt.Sprintf("%s, %.0f %s/s, about %s left", text, float64(now.Events-then.Events)/elapsed.Seconds(), what,
+		max(left.Round(time.Second), time.Second))
+}

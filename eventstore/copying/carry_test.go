@@ -1,0 +1,181 @@
+package copying_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"carillon/eventstore"
+	"carillon/eventstore/copying"
+	"carillon/eventstore/esdb"
+)
+
+var softDeleted = fmt.Sprintf(`{"$tb":%d}`, math.MaxInt64)
+
+// The next revision of each stream is the same in a copy, whatever the source has forgotten, so that a subscriber who
+// resumes after the last one it took misses nothing. It is so from the copy back to where it came from, too.
+func TestLastRevisionsCarryOver(t *testing.T) {
+	t.Parallel()
+	between(t, func(w *world, from string) {
+		streams := map[string]eventstore.Revision{"deleted": 9, "truncated": 9, "trimmed": 9, "long": 9999, "plain": 9, "revived": 12, "empty": eventstore.NoStream}
+		for stream, last := range streams {
+			if last >= 0 && stream != "revived" {
+				w.put(w.source, stream, eventstore.NoStream, entries(int(last)+1))
+			}
+		}
+		w.put(w.source, "ended", eventstore.NoStream, entries(10))
+		w.put(w.source, "revived", eventstore.NoStream, entries(10))
+		w.describe("revived", eventstore.NoStream, softDeleted)
+		w.put(w.source, "revived", 9, entries(3))
+		w.describe("deleted", eventstore.NoStream, softDeleted)
+		w.describe("truncated", eventstore.NoStream, `{"$tb":10,"mine":true}`)
+		w.describe("trimmed", eventstore.NoStream, `{"$maxCount":3}`)
+		w.describe("long", eventstore.NoStream, `{"$maxCount":2}`)
+		w.describe("empty", eventstore.NoStream, `{"mine":true}`)
+		if err := w.source.Tombstone(w.ctx, "ended"); err != nil {
+			w.Fatal(err)
+		}
+		w.scavenge(w.node)
+		for _, way := range []string{"there", "back"} {
+			var held []copying.Stream
+			result := w.copy(copying.Options{Streams: func(s []copying.Stream) { held = s }})
+			if result.Filled != 10+10+7+9998+10 {
+				w.Errorf("%s: %d revisions were filled: %+v", way, result.Filled, result)
+			}
+			told := map[string]eventstore.Revision{}
+			for _, one := range held {
+				told[one.Name] = one.Last
+			}
+			for stream, want := range streams {
+				if got, err := w.target.LastRevision(w.ctx, stream); err != nil || got != want {
+					w.Errorf("%s: the last revision of %s is %d, %v, want %d", way, stream, got, err, want)
+				}
+				if want >= 0 && told[stream] != want {
+					w.Errorf("%s: %s was told to have %d", way, stream, told[stream])
+				}
+				w.sameStream(stream)
+			}
+			if _, err := w.target.LastRevision(w.ctx, "ended"); !errors.Is(err, eventstore.ErrStreamDeleted) {
+				w.Errorf("%s: the tombstoned stream: %v", way, err)
+			}
+			if again := w.copy(copying.Options{}); again.Copied+again.Filled+again.Metadata != 0 || again.Digest != result.Digest {
+				w.Errorf("%s: a second run: %+v after %+v", way, again, result)
+			}
+			w.noFillers(w.target)
+			w.scavenge(w.targets)
+			w.onwards(kinds[from]())
+		}
+		// What comes next, comes after what subscribers have seen; the last copy is the source now.
+		for stream, last := range streams {
+			w.put(w.source, stream, last, entries(1))
+			for recorded, err := range w.source.Read(w.ctx, stream, last+1) {
+				if err != nil || recorded.Revision != last+1 {
+					w.Errorf("%s: revision %d follows %d, %v", stream, recorded.Revision, last, err)
+				}
+			}
+		}
+	})
+}
+
+// noFillers subscribes to everything: what fills the places of lost events is no news to anybody.
+func (w *world) noFillers(store *esdb.Store) {
+	w.Helper()
+	for message, err := range store.Subscribe(w.ctx, eventstore.Start, eventstore.Filter{}) {
+		switch {
+		case err != nil:
+			w.Fatal(err)
+		case message.CaughtUp:
+			return
+		case message.Event != nil && message.Event.Type == esdb.Filler:
+			w.Errorf("a subscriber gets %s at revision %d of %s", message.Event.Type, message.Event.Revision, message.Event.Stream)
+		}
+	}
+}
+
+// A target whose stream goes on at another revision than the source's is no copy.
+func TestAnotherLastRevisionIsADifference(t *testing.T) {
+	t.Parallel()
+	between(t, func(w *world, _ string) {
+		w.put(w.source, "deleted", eventstore.NoStream, entries(10))
+		w.describe("deleted", eventstore.NoStream, softDeleted)
+		w.put(w.source, "plain", eventstore.NoStream, entries(1))
+		w.scavenge(w.node)
+		w.copy(copying.Options{})
+		w.put(w.target, "deleted", 9, entries(1))
+		_, err := copying.Copy(w.ctx, w.source, w.target, copying.Options{})
+		var found *copying.Difference
+		if !errors.As(err, &found) || found.Stream != "deleted" || !strings.Contains(found.What, "last revision 9 became 10") {
+			w.Errorf("error = %v", err)
+		}
+	})
+}
+
+// What the source loses after it was copied is no difference, and what follows is copied where it belongs.
+func TestWhatIsForgottenBetweenTwoRuns(t *testing.T) {
+	t.Parallel()
+	between(t, func(w *world, _ string) {
+		for _, stream := range []string{"deleted", "trimmed"} {
+			w.put(w.source, stream, eventstore.NoStream, entries(5))
+		}
+		w.copy(copying.Options{CopyOnly: true})
+		for _, stream := range []string{"deleted", "trimmed"} {
+			w.put(w.source, stream, 4, entries(5))
+		}
+		w.describe("deleted", eventstore.NoStream, softDeleted)
+		w.describe("trimmed", eventstore.NoStream, `{"$maxCount":1}`)
+		w.scavenge(w.node)
+		w.copy(copying.Options{CopyOnly: true})
+		w.copy(copying.Options{})
+		w.put(w.source, "deleted", 9, entries(2))
+		w.put(w.source, "trimmed", 9, entries(2))
+		w.copy(copying.Options{})
+		for stream, want := range map[string]int{"deleted": 2, "trimmed": 1} {
+			if got := w.sameStream(stream); got != want {
+				w.Errorf("%s has %d events, want %d", stream, got, want)
+			}
+			if got, err := w.target.LastRevision(w.ctx, stream); err != nil || got != 11 {
+				w.Errorf("the last revision of %s is %d, %v", stream, got, err)
+			}
+		}
+	})
+}
+
+// Streams of the store itself, and others whose names begin like those, are counted and named.
+func TestWhatIsLeftOutIsNamed(t *testing.T) {
+	w := newWorldOf(t, nil, nil)
+	w.put(w.source, "thing-1", eventstore.NoStream, entries(2))
+	w.put(w.source, "$mine", eventstore.NoStream, entries(3))
+	w.put(w.source, "$ce-thing", eventstore.NoStream, entries(1))
+	w.describe("$mine", eventstore.NoStream, `{"$maxCount":10}`)
+	w.describe("thing-1", eventstore.NoStream, `{"$maxCount":10}`)
+	want := []copying.LeftOut{{Stream: "$$$mine", Events: 1}, {Stream: "$ce-thing", Events: 1}, {Stream: "$mine", Events: 3}}
+	for _, options := range []copying.Options{{CopyOnly: true}, {}, {}} {
+		if got := w.copy(options).LeftOut; fmt.Sprint(got) != fmt.Sprint(want) {
+			w.Errorf("left out %+v, want %+v", got, want)
+		}
+	}
+}
+
+// Events near what servers take at most are copied, and back. No room for the time of their recording is no reason to
+// lose them.
+func TestTheLargestEventsAreCopied(t *testing.T) {
+	t.Parallel()
+	between(t, func(w *world, from string) {
+		const most, eventType, metadata = 1 << 20, "thing.happened.v1", `{"actor":"test"}`
+		for i, below := range []int{0, 1, 40, 60, 80, 100, 1000} {
+			for j, meta := range []string{metadata, "", "{ }", "no object"} {
+				list := entries(1)
+				list[0].Metadata = []byte(meta)
+				list[0].Data = fmt.Appendf(nil, `"%0*d"`, most-below-2*len(eventType)-len(meta)-2, i)
+				w.put(w.source, fmt.Sprintf("thing-%d-%d", i, j), eventstore.NoStream, list)
+			}
+		}
+		there := w.copy(copying.Options{})
+		w.onwards(kinds[from]())
+		if back := w.copy(copying.Options{}); back.Copied != 28 || back.Compared != 28 || back.Digest != there.Digest {
+			w.Errorf("there %+v, back %+v", there, back)
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package copying_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/eventstore/copying"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
+)
+
+const patience = 2 * time.Minute
+
+// world is a source and a target of a copy, each a node of its own.
+type world struct {
+	*testing.T
+	ctx            context.Context
+	source, target *esdb.Store
+	node           *node.Node // the source's
+	targets        *node.Node
+}
+
+// kinds are the stores that copies are made between: the embedded node, and what does as real servers do.
+var kinds = map[string]func() *node.Strict{
+	"plain": func() *node.Strict { return nil },
+	"23.10": func() *node.Strict { return &node.Strict{} },
+	"25.0":  func() *node.Strict { return &node.Strict{Later: true} },
+}
+
+// between runs a test for each way between two kinds of stores, and tells it the first one.
+func between(t *testing.T, test func(w *world, from string)) {
+	t.Helper()
+	for _, way := range [][2]string{{"plain", "plain"}, {"plain", "23.10"}, {"23.10", "plain"}, {"plain", "25.0"}, {"25.0", "plain"}} {
+		t.Run(way[0]+" to "+way[1], func(t *testing.T) { test(newWorldOf(t, kinds[way[0]](), kinds[way[1]]()), way[0]) })
+	}
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldOf(t, nodetest.Strict(), nodetest.Strict())
+}
+
+func newWorldOf(t *testing.T, source, target *node.Strict) *world {
+	t.Helper()
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	w := &world{T: t, ctx: ctx}
+	w.source, w.node = open(t, source)
+	w.target, w.targets = open(t, target)
+	return w
+}
+
+// open runs a node in memory.
+func open(t *testing.T, strict *node.Strict) (*esdb.Store, *node.Node) {
+	t.Helper()
+	n, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Strict: strict})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, served := filepath.Join(nodetest.SocketDir(t), "s"), make(chan error, 1)
+	go func() { served <- n.ListenUnix(socket) }()
+	store, err := esdb.OpenUnix(socket, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(store.Close(), n.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	return store, n
+}
+
+// onwards makes the target the source of a copy into a new node.
+func (w *world) onwards(strict *node.Strict) {
+	w.Helper()
+	w.source, w.node = w.target, w.targets
+	w.target, w.targets = open(w.T, strict)
+}
+
+func entries(n int) []esdb.Entry {
+	list := make([]esdb.Entry, n)
+	for i := range list {
+		list[i] = esdb.Entry{JSON: true, Recorded: eventstore.Recorded{
+			ID: uuid.New(), Type: "thing.happened.v1", Data: fmt.Appendf(nil, `{"n":%d}`, i), Metadata: []byte(`{"actor":"test"}`),
+		}}
+	}
+	return list
+}
+
+func (w *world) put(store *esdb.Store, stream string, expected eventstore.Revision, list []esdb.Entry) {
+	w.Helper()
+	if _, err := store.AppendEntries(w.ctx, stream, expected, list); err != nil {
+		w.Fatalf("append to %s: %v", stream, err)
+	}
+}
+
+// describe sets a stream's metadata in the source; revision is that of the last, or NoStream.
+func (w *world) describe(stream string, revision eventstore.Revision, metadata string) {
+	w.Helper()
+	w.put(w.source, "$$"+stream, revision, []esdb.Entry{{
+		Recorded: eventstore.Recorded{ID: uuid.New(), Type: "$metadata", Data: []byte(metadata)}, JSON: true,
+	}})
+}
+
+func (w *world) copy(o copying.Options) copying.Result {
+	w.Helper()
+	result, err := copying.Copy(w.ctx, w.source, w.target, o)
+	if err != nil {
+		w.Fatalf("copy: %v after %+v", err, result)
+	}
+	return result
+}
+
+func (w *world) scavenge(n *node.Node) {
+	w.Helper()
+	if _, err := n.Scavenge(w.ctx, nil); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// sameStream compares what readers see of a stream, but for positions and what a copy adds to the metadata.
+func (w *world) sameStream(stream string) int {
+	w.Helper()
+	read := func(store *esdb.Store) (list []eventstore.Recorded, failure error) {
+		for recorded, err := range store.Read(w.ctx, stream, 0) {
+			if err != nil {
+				return nil, err
+			}
+			recorded.Position, recorded.Metadata = eventstore.Start, nil
+			list = append(list, recorded)
+		}
+		return list, nil
+	}
+	want, wantErr := read(w.source)
+	got, gotErr := read(w.target)
+	if !errors.Is(gotErr, wantErr) {
+		w.Errorf("%s: error %v, want %v", stream, gotErr, wantErr)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("%s (-source +target):\n%s", stream, diff)
+	}
+	return len(got)
+}
+
+func (w *world) length(store *esdb.Store, stream string) (n int) {
+	w.Helper()
+	for _, err := range store.Read(w.ctx, stream, 0) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		n++
+	}
+	return n
+}

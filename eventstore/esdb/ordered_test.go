@@ -1,0 +1,219 @@
+package esdb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
+)
+
+// cut breaks all connections to a member.
+func (m *member) cut() {
+	m.mu.Lock()
+	conns := make([]func() error, 0, len(m.conns))
+	for conn := range m.conns {
+		conns = append(conns, conn.Close)
+	}
+	m.mu.Unlock()
+	for _, end := range conns {
+		_ = end()
+	}
+}
+
+func oneEvent() []esdb.Entry {
+	return []esdb.Entry{{JSON: true, Recorded: eventstore.Recorded{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte(`{}`)}}}
+}
+
+// orderOf lists the ids of what users have stored, as it stands in the log.
+func orderOf(ctx context.Context, t *testing.T, store *esdb.Store) (ids []uuid.UUID) {
+	t.Helper()
+	for entry, err := range store.All(ctx, eventstore.Start) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(entry.Stream, "$") {
+			ids = append(ids, entry.ID)
+		}
+	}
+	return ids
+}
+
+// Whatever happens on the way, appends stand in the log in the order in which they were given, each once.
+func TestOrderedAppendsStandInTheirOrder(t *testing.T) {
+	t.Parallel()
+	const appends, streams = 1200, 40
+	for name, trouble := range map[string]func(m *member){
+		"nothing happens":                 func(*member) {},
+		"connections break":               (*member).cut,
+		"answers are lost":                func(m *member) { m.LoseAnswers(3) },
+		"nobody leads for a while":        func(m *member) { m.LoseLeader(300 * time.Millisecond) },
+		"a server that takes no batches":  func(m *member) { m.SaysBatches = true },
+		"one without batches, that fails": func(m *member) { m.LoseLeader(100 * time.Millisecond) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := startMember(t)
+			m.NoBatches = strings.Contains(name, "batches")
+			m.SaysBatches = strings.Contains(name, "takes")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			store := openAt(t, "esdb://"+m.address+"?tls=false")
+			ordered, err := store.Ordered(ctx, 64, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ordered.Close()
+			var want []uuid.UUID
+			answered := 0
+			for i := range appends {
+				list := oneEvent()
+				want = append(want, list[0].ID)
+				if err := ordered.Append(fmt.Sprintf("thing-%d", i%streams), eventstore.Revision(i/streams-1), list, func() { answered++ }); err != nil {
+					t.Fatal(err)
+				}
+				if i%300 == 150 && !m.SaysBatches {
+					trouble(m)
+				}
+			}
+			if err := ordered.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if got := orderOf(ctx, t, store); answered != appends || !slices.Equal(got, want) {
+				t.Errorf("%d answers, %d events in the log, want %d in their order", answered, len(got), appends)
+			}
+		})
+	}
+}
+
+// What can't be appended ends it, and says what it was.
+func TestOrderedAppendsEndWithTheFirstRefusal(t *testing.T) {
+	t.Parallel()
+	for name, refused := range map[string]struct {
+		expected eventstore.Revision
+		change   func(*esdb.Entry)
+		want     error
+	}{
+		"wrong revision": {expected: 7, change: func(*esdb.Entry) {}, want: eventstore.ErrWrongRevision},
+		"too large":      {expected: -1, change: func(e *esdb.Entry) { e.Data = make([]byte, 1<<20+1) }, want: eventstore.ErrTooLarge},
+		"no text":        {expected: -1, change: func(e *esdb.Entry) { e.Type = "\xff" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := nodetest.StartStrict(t, &node.Strict{}, slog.New(slog.DiscardHandler))
+			ordered, err := store.Ordered(t.Context(), 8, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ordered.Close()
+			answered := 0
+			for i := range 100 {
+				stream, expected, list := fmt.Sprintf("thing-%d", i), eventstore.NoStream, oneEvent()
+				if i == 20 {
+					expected = refused.expected
+					refused.change(&list[0])
+				}
+				if err = ordered.Append(stream, expected, list, func() { answered++ }); err != nil {
+					break
+				}
+			}
+			if err == nil || refused.want != nil && !errors.Is(err, refused.want) || answered < 12 || answered > 20 {
+				t.Errorf("error = %v after %d answers", err, answered)
+			}
+			if refused.want != nil && !strings.Contains(err.Error(), "thing-20") {
+				t.Errorf("error %q does not name the stream", err)
+			}
+			if again := ordered.Append("thing-more", eventstore.NoStream, oneEvent(), func() {}); !errors.Is(again, err) {
+				t.Errorf("after that: %v", again)
+			}
+			if again := ordered.Flush(); !errors.Is(again, err) {
+				t.Errorf("after that: %v", again)
+			}
+		})
+	}
+}
+
+// A server that stays away is given up in the end.
+func TestOrderedAppendsGiveUp(t *testing.T) {
+	t.Parallel()
+	m := startMember(t)
+	store := openAt(t, "esdb://"+m.address+"?tls=false")
+	ordered, err := store.Ordered(t.Context(), 8, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ordered.Close()
+	if err := errors.Join(ordered.Append("thing-1", eventstore.NoStream, oneEvent(), func() {}), ordered.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	m.LoseLeader(time.Hour)
+	err = errors.Join(ordered.Append("thing-2", eventstore.NoStream, oneEvent(), func() {}), ordered.Flush())
+	if !errors.Is(err, eventstore.ErrUnavailable) {
+		t.Errorf("error = %v", err)
+	}
+}
+
+// The last revision of a stream is told whatever can be read of it.
+func TestLastRevision(t *testing.T) {
+	t.Parallel()
+	for name, strict := range map[string]*node.Strict{"plain": nil, "23.10": {}, "25.0": {Later: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, ctx := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler)), t.Context()
+			put := func(stream string, expected eventstore.Revision, entries []esdb.Entry) {
+				t.Helper()
+				if _, err := store.AppendEntries(ctx, stream, expected, entries); err != nil {
+					t.Fatal(err)
+				}
+			}
+			metadata := func(stream, data string) {
+				t.Helper()
+				list := oneEvent()
+				list[0].Type, list[0].Data = "$metadata", []byte(data)
+				put("$$"+stream, eventstore.NoStream, list)
+			}
+			want := map[string]eventstore.Revision{"thing-none": eventstore.NoStream}
+			for stream, data := range map[string]string{
+				"thing-plain": "", "thing-hidden": `{"$tb":3}`, "thing-trimmed": `{"$maxCount":1}`, "thing-deleted": `{"$tb":9223372036854775807}`,
+			} {
+				for revision := range eventstore.Revision(3) {
+					put(stream, revision-1, oneEvent())
+				}
+				want[stream] = 2
+				if data != "" {
+					metadata(stream, data)
+					want["$$"+stream] = 0
+				}
+			}
+			metadata("thing-described", `{"$maxCount":1}`)
+			want["thing-described"] = eventstore.NoStream
+			for stream, last := range want {
+				if got, err := store.LastRevision(ctx, stream); err != nil || got != last {
+					t.Errorf("%s: %d, %v, want %d", stream, got, err, last)
+				}
+			}
+			if err := store.Tombstone(ctx, "thing-plain"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.LastRevision(ctx, "thing-plain"); !errors.Is(err, eventstore.ErrStreamDeleted) {
+				t.Errorf("a tombstoned stream: %v", err)
+			}
+			if head, err := store.Head(ctx); err != nil || head == eventstore.Start {
+				t.Errorf("%s, %v", head, err)
+			}
+			if got := len(orderOf(ctx, t, store)); got != 13 {
+				t.Errorf("%d events in the log: asking has left something", got)
+			}
+		})
+	}
+}
