@@ -14,14 +14,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
 
 	"carillon/eventstore/node/internal/persistent"
 	"carillon/eventstore/node/internal/wire"
 )
 
 var (
-	errUnauthenticated = status.Error(codes.Unauthenticated, "the user or the password is wrong")
+	errUnauthenticated = failure(codes.Unauthenticated, "the user or the password is wrong")
 	errAccessDenied    = failure(codes.PermissionDenied, "Access Denied")
 )
 
@@ -84,6 +83,26 @@ func (n *Node) authenticate(ctx context.Context, method string) error {
 	if len(headers) == 0 {
 		return answer(ctx, "", errAccessDenied)
 	}
+	return answer(ctx, "", n.admit(ctx, addressOf(ctx), headers))
+}
+
+var errGuesses = failure(codes.ResourceExhausted, "too many wrong passwords came from this address; wait")
+
+// admit lets the user pass who gives the right password. Wrong ones are answered late.
+func (n *Node) admit(ctx context.Context, address string, headers []string) error {
+	if n.isUser(headers) {
+		if !n.guesses.Right(address) {
+			return errGuesses
+		}
+		return nil
+	}
+	if !n.guesses.Wrong(ctx, address) {
+		return errGuesses
+	}
+	return errUnauthenticated
+}
+
+func (n *Node) isUser(headers []string) bool {
 	for _, header := range headers {
 		scheme, encoded, _ := strings.Cut(header, " ")
 		if !strings.EqualFold(scheme, "basic") {
@@ -96,18 +115,22 @@ func (n *Node) authenticate(ctx context.Context, method string) error {
 		user, password, _ := strings.Cut(string(decoded), ":")
 		// Both are compared whatever the first says, and as hashes, so that time tells nothing.
 		if sameSecret(user, n.config.User)&sameSecret(password, n.config.Password) == 1 {
-			return nil
+			return true
 		}
 	}
-	return errUnauthenticated
+	return false
+}
+
+func addressOf(ctx context.Context) string {
+	if from, ok := peer.FromContext(ctx); ok {
+		return from.Addr.String()
+	}
+	return ""
 }
 
 // peerOf says who is calling.
 func (n *Node) peerOf(ctx context.Context) persistent.Peer {
-	caller := persistent.Peer{User: cmp.Or(n.config.User, "anonymous")}
-	if from, ok := peer.FromContext(ctx); ok {
-		caller.Address = from.Addr.String()
-	}
+	caller := persistent.Peer{User: cmp.Or(n.config.User, "anonymous"), Address: addressOf(ctx)}
 	if names := metadata.ValueFromIncomingContext(ctx, "connection-name"); len(names) > 0 {
 		caller.Name = names[0]
 	}

@@ -12,6 +12,6 @@
 // internal/store, persistent subscriptions in internal/persistent, and the messages in internal/wire. This package
 // holds the services, one file each, and what they share.
 //
-// Where the node differs from a server of the original: no users, projections or access control lists (they are
-// stored, not enforced), and the settings and progress of persistent subscriptions are kept beside the log, not in it.
+// Where the node differs from a server of the original: no projections, one user at most, who is its administrator, and
+// the settings and progress of persistent subscriptions are kept beside the log, not in it.
 package node

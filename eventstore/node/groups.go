@@ -159,6 +159,16 @@ func (g *groups) create(ctx context.Context, config groupConfig) error {
 		return groupError(codes.AlreadyExists, exceptionGroupExists,
 			"Subscription group "+config.Group+" on stream "+config.Stream+" exists.", config.Stream, config.Group)
 	}
+	if f := config.Settings.Filter; f != nil {
+		room, err := newFilter(f.ByType, f.Prefixes, f.Pattern)
+		if err == nil {
+			err = g.node.filters.admit(room)
+		}
+		if err != nil {
+			return err
+		}
+		defer room.release()
+	}
 	if err := g.save(ctx, config); err != nil {
 		return err
 	}

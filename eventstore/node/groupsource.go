@@ -41,9 +41,10 @@ func (n *Node) newGroupSource(config groupConfig) (*groupSource, error) {
 	}
 	if f := config.Settings.Filter; f != nil {
 		var err error
-		if s.filter, err = newFilter(f.ByType, f.Prefixes, f.Pattern); err != nil {
+		if s.filter, err = storedFilter(f.ByType, f.Prefixes, f.Pattern); err != nil {
 			return nil, err
 		}
+		n.filters.keep(s.filter)
 	}
 	if !config.isAll() {
 		s.follow, s.close = n.store.Follow(config.Stream)
@@ -55,7 +56,10 @@ func (n *Node) newGroupSource(config groupConfig) (*groupSource, error) {
 func (s *groupSource) Changed() <-chan struct{} { return s.follow() }
 
 // Close implements persistent.Backing.
-func (s *groupSource) Close() { s.close() }
+func (s *groupSource) Close() {
+	s.filter.release()
+	s.close()
+}
 
 // End implements persistent.Backing.
 func (s *groupSource) End(ctx context.Context) (uint64, error) {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 
+	"carillon/eventstore/node/internal/guard"
 	"carillon/eventstore/node/internal/store"
 	"carillon/eventstore/node/internal/wire"
 )
@@ -56,6 +58,10 @@ type Node struct {
 	store  *store.Store
 	groups *groups
 	id     uuid.UUID // of this run
+
+	filters filters
+	guesses *guard.Guesses
+	shared  atomic.Bool // it can be reached by others than its user
 
 	mu        sync.Mutex
 	servers   []*grpc.Server
@@ -103,7 +109,7 @@ func Open(config Config) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open node: %w", err)
 	}
-	n := &Node{config: config, log: config.Logger, store: opened, id: uuid.New()}
+	n := &Node{config: config, log: config.Logger, store: opened, id: uuid.New(), guesses: guard.New(config.Logger)}
 	if n.groups, err = n.openGroups(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open node: %w", err), opened.Close())
 	}
@@ -182,6 +188,9 @@ func (n *Node) addServer(server *grpc.Server, address net.Addr) error {
 		return errors.New("serve: node is closed")
 	}
 	n.servers = append(n.servers, server)
+	if address.Network() != "unix" {
+		n.shared.Store(true)
+	}
 	if n.address == nil || n.address.Network() == "unix" {
 		n.address = address
 	}

@@ -32,6 +32,7 @@ func (n *Node) read(call grpc.ServerStream) error {
 	}
 	r := &reading{node: n, call: call, options: request.GetOptions()}
 	err := r.prepare()
+	defer func() { r.filter.release() }()
 	if err == nil {
 		err = r.run()
 	}
@@ -57,10 +58,14 @@ func (r *reading) prepare() error {
 	default:
 		return invalid("the read says neither stream nor $all")
 	}
-	var err error
-	if options.GetFilter() != nil {
-		r.filter, err = filterOf(options.GetFilter())
+	if options.GetFilter() == nil {
+		return nil
 	}
+	wanted, err := filterOf(options.GetFilter())
+	if err == nil {
+		err = r.node.filters.admit(wanted)
+	}
+	r.filter = wanted
 	return err
 }
 

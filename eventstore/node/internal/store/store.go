@@ -116,6 +116,11 @@ func (s *Store) openDatabase() (err error) {
 			return fmt.Errorf("open event store in %s: %w", dir, err)
 		}
 	}
+	if private, ok := s.options.FS.(privateFS); ok && !s.options.ReadOnly {
+		if err := private.close(dir); err != nil {
+			return err
+		}
+	}
 	options := s.pebbleOptions()
 	defer options.Cache.Unref()
 	options.Lock = s.lock

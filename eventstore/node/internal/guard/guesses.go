@@ -1,0 +1,142 @@
+// Package guard slows those down who try passwords.
+package guard
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Guesses are the wrong passwords that came lately. Each is answered late, later with each that follows from the same
+// place, and only so many wait for an answer at once: while they do, nobody there hears whether a password is right.
+type Guesses struct {
+	log *slog.Logger
+
+	held atomic.Int64
+
+	mu     sync.Mutex
+	places map[string]*place
+}
+
+// place is where guesses come from: an address, or its network where addresses are plenty.
+type place struct {
+	wrong int
+	held  int
+	last  time.Time
+}
+
+const (
+	firstDelay = 250 * time.Millisecond
+	lastDelay  = 4 * time.Second
+	// heldAt bounds the guesses from one place that wait, heldInAll those of all: so many, at most, are tried per delay.
+	heldAt    = 32
+	heldInAll = 256
+	// forgottenAfter is how long a place must be quiet to begin anew.
+	forgottenAfter = 10 * time.Minute
+	maxPlaces      = 4 << 10
+)
+
+// New makes one that knows of none.
+func New(log *slog.Logger) *Guesses {
+	return &Guesses{log: log, places: make(map[string]*place)}
+}
+
+// Right says that a password was right. It reports whether that may be told.
+func (g *Guesses) Right(address string) bool {
+	if g.held.Load() == 0 {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.tells(g.places[network(address)])
+}
+
+// tells reports whether another password is worth an answer. The lock must be held.
+func (g *Guesses) tells(from *place) bool {
+	return g.held.Load() < heldInAll && (from == nil || from.held < heldAt)
+}
+
+// Wrong says that a password was wrong, and returns when that may be told. It reports false, at once, where it may not.
+func (g *Guesses) Wrong(ctx context.Context, address string) bool {
+	delay, done, tells := g.hold(address)
+	if !tells {
+		return false
+	}
+	defer done()
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return true
+}
+
+func (g *Guesses) hold(address string) (delay time.Duration, done func(), tells bool) {
+	now, name := time.Now(), network(address)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	from := g.places[name]
+	if !g.tells(from) {
+		return 0, nil, false
+	}
+	if from == nil || from.held == 0 && now.Sub(from.last) > forgottenAfter {
+		g.makeRoom(now)
+		from = &place{}
+		g.places[name] = from
+	}
+	from.wrong++
+	from.held++
+	from.last = now
+	g.held.Add(1)
+	if from.wrong&(from.wrong-1) == 0 { // the first, and then ever more seldom
+		g.log.Warn("wrong user or password", "from", address, "times", from.wrong)
+	}
+	delay = min(firstDelay<<min(from.wrong-1, 8), lastDelay)
+	return delay, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		from.held--
+		g.held.Add(-1)
+	}, true
+}
+
+// makeRoom forgets places that have been quiet; where all are busy, any that nothing waits at.
+func (g *Guesses) makeRoom(now time.Time) {
+	if len(g.places) < maxPlaces {
+		return
+	}
+	for name, known := range g.places {
+		if known.held == 0 && now.Sub(known.last) > forgottenAfter {
+			delete(g.places, name)
+		}
+	}
+	for name, known := range g.places {
+		if len(g.places) < maxPlaces {
+			return
+		}
+		if known.held == 0 {
+			delete(g.places, name)
+		}
+	}
+}
+
+// network is what an address counts as. Whoever has one of version 6 has as many as there are in 64 bits.
+func network(address string) string {
+	with, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return address // a unix socket
+	}
+	ip := with.Addr().Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	masked, err := ip.Prefix(64)
+	if err != nil {
+		return ip.String()
+	}
+	return masked.String()
+}

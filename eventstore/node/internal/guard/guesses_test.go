@@ -1,0 +1,119 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const somebody = "192.0.2.1:5000"
+
+func TestWrongPasswordsAreAnsweredLaterAndLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := New(slog.New(slog.DiscardHandler))
+		for i, want := range []time.Duration{
+			250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second,
+		} {
+			began := time.Now()
+			g.Wrong(t.Context(), fmt.Sprintf("192.0.2.1:%d", 5000+i)) // a connection of its own
+			if took := time.Since(began); took != want {
+				t.Errorf("answer %d came after %v, want %v", i, took, want)
+			}
+		}
+		began := time.Now()
+		g.Wrong(t.Context(), "192.0.2.2:5000")
+		if took := time.Since(began); took != firstDelay {
+			t.Errorf("another address waited %v", took)
+		}
+		time.Sleep(forgottenAfter + time.Second)
+		began = time.Now()
+		g.Wrong(t.Context(), somebody)
+		if took := time.Since(began); took != firstDelay {
+			t.Errorf("after a long time it took %v", took)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		began = time.Now()
+		g.Wrong(ended, somebody)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("a caller who is gone was waited for, %v", took)
+		}
+	})
+}
+
+// However many connections somebody opens: what may be tried per second is bounded, and costs others nothing.
+func TestManyGuessesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := New(slog.New(slog.DiscardHandler))
+		var looked atomic.Int64
+		began := time.Now()
+		for time.Since(began) < time.Minute {
+			for range 100 {
+				go func() {
+					if g.Wrong(t.Context(), somebody) {
+						looked.Add(1)
+					}
+				}()
+			}
+			synctest.Wait()
+			if g.Right(somebody) {
+				t.Fatal("of a hundred guesses the right one is told at once")
+			}
+			if !g.Right("192.0.2.2:1") {
+				t.Fatal("somebody else has to wait")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := looked.Load(); n < 100 || n > 600 { // 32 every 4 s, and some more in the beginning
+			t.Errorf("%d passwords were answered in a minute", n)
+		}
+		for i := range 3 * heldInAll {
+			go g.Wrong(t.Context(), fmt.Sprintf("[2001:db8:0:%x::1]:1", i/8))
+		}
+		synctest.Wait()
+		if g.Right("192.0.2.3:1") {
+			t.Error("more than so many are held in all")
+		}
+		time.Sleep(time.Minute)
+		if !g.Right("192.0.2.3:1") || !g.Right(somebody) {
+			t.Error("a minute later it is still refused")
+		}
+	})
+}
+
+func TestPlacesAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := New(slog.New(slog.DiscardHandler))
+		for i := range 2 * maxPlaces {
+			_, done, _ := g.hold(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255))
+			done()
+		}
+		if len(g.places) > maxPlaces {
+			t.Errorf("%d places are remembered", len(g.places))
+		}
+	})
+}
+
+func TestGuessesAreLoggedEverMoreSeldom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		g := New(slog.New(slog.NewTextHandler(&text, nil)))
+		for range 100 {
+			g.Wrong(t.Context(), "[2001:db8::1]:1")
+			g.Wrong(t.Context(), "[2001:db8::2]:2") // the same network
+		}
+		if lines := strings.Count(text.String(), "\n"); lines != 8 || !strings.Contains(text.String(), "times=128") {
+			t.Errorf("%d lines: %s", lines, text.String())
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"carillon/eventstore/node"
+)
+
+// filtered begins a subscription to $all, and waits for its confirmation.
+func filtered(ctx context.Context, client streams.StreamsClient, expression *streams.ReadReq_Options_FilterOptions_Expression) error {
+	call, err := client.Read(ctx, &streams.ReadReq{Options: &streams.ReadReq_Options{
+		StreamOption: &streams.ReadReq_Options_All{All: &streams.ReadReq_Options_AllOptions{
+			AllOption: &streams.ReadReq_Options_AllOptions_Start{Start: &shared.Empty{}},
+		}},
+		CountOption: &streams.ReadReq_Options_Subscription{Subscription: &streams.ReadReq_Options_SubscriptionOptions{}},
+		FilterOption: &streams.ReadReq_Options_Filter{Filter: &streams.ReadReq_Options_FilterOptions{
+			Filter:                       &streams.ReadReq_Options_FilterOptions_EventType{EventType: expression},
+			Window:                       &streams.ReadReq_Options_FilterOptions_Max{Max: 32},
+			CheckpointIntervalMultiplier: 1,
+		}},
+		UuidOption: &streams.ReadReq_Options_UUIDOption{Content: &streams.ReadReq_Options_UUIDOption_Structured{Structured: &shared.Empty{}}},
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = call.Recv()
+	return err
+}
+
+func pattern(regex string) *streams.ReadReq_Options_FilterOptions_Expression {
+	return &streams.ReadReq_Options_FilterOptions_Expression{Regex: regex}
+}
+
+func TestFiltersAreBounded(t *testing.T) {
+	t.Parallel()
+	client := streams.NewStreamsClient(rawConnection(t, serve(t, node.Config{})))
+	for name, c := range map[string]struct {
+		expression *streams.ReadReq_Options_FilterOptions_Expression
+		want       codes.Code
+	}{
+		"what the program asks for":  {pattern(`^[^\$].*`), codes.OK},
+		"letters of all alphabets":   {pattern(`^\p{L}{1,60}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`), codes.OK},
+		"many words":                 {pattern("^(" + strings.Repeat("thing-happened|", 200) + "last)$"), codes.OK},
+		"long":                       {pattern(strings.Repeat("a", 5<<10)), codes.InvalidArgument},
+		"repeated":                   {pattern(strings.Repeat("(abcdefghijklmnopqrstuvwxyz){500}", 2)), codes.InvalidArgument},
+		"repeated within":            {pattern(strings.Repeat("((ab|cd){30}){33}", 20)), codes.InvalidArgument},
+		"alphabets":                  {pattern(strings.Repeat(`\pL`, 1000)), codes.InvalidArgument},
+		"too many prefixes":          {&streams.ReadReq_Options_FilterOptions_Expression{Prefix: slices.Repeat([]string{"a"}, 2000)}, codes.InvalidArgument},
+		"prefixes that are too long": {&streams.ReadReq_Options_FilterOptions_Expression{Prefix: []string{strings.Repeat("a", 100<<10)}}, codes.InvalidArgument},
+	} {
+		if err := filtered(t.Context(), client, c.expression); status.Code(err) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What the filters of all subscriptions take is bounded; where some end, others find room.
+func TestFiltersTogetherAreBounded(t *testing.T) {
+	t.Parallel()
+	client := streams.NewStreamsClient(rawConnection(t, serve(t, node.Config{})))
+	large := pattern("(abcdefgh){900}")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	open := 0
+	for {
+		err := filtered(ctx, client, large)
+		if status.Code(err) == codes.ResourceExhausted {
+			break
+		}
+		if err != nil || open > 100 {
+			t.Fatalf("after %d: %v", open, err)
+		}
+		open++
+	}
+	if open < 5 {
+		t.Errorf("there is room for %d only", open)
+	}
+	if err := filtered(t.Context(), client, pattern("^a")); err != nil {
+		t.Errorf("a small one finds no room: %v", err)
+	}
+	cancel()
+	eventually(t, "another one finds room", func() bool { return filtered(t.Context(), client, large) == nil })
+}
+
+// A node whose callers are not told apart does not take lists that it can't keep to; one that has a user does.
+func TestAccessControlLists(t *testing.T) {
+	t.Parallel()
+	shared := serve(t, node.Config{})
+	anybody := dial(t, "esdb://"+shared.listenTCP(t)+"?tls=false")
+	private := start(t)
+	for name, c := range map[string]struct {
+		stream, data string
+		refused      bool
+	}{
+		"of a role":       {"$$s", `{"$acl":{"$r":"$admins"}}`, true},
+		"of one of some":  {"$$s", `{"$acl":{"$r":"$all","$w":["somebody"]}}`, true},
+		"of nobody":       {"$$s", `{"$acl":{"$d":[]}}`, true},
+		"not to be read":  {"$$s", `{"$acl":5}`, true},
+		"of all streams":  {"$settings", `{"$userStreamAcl":{"$r":"$admins"}}`, true},
+		"of everybody":    {"$$s", `{"$acl":{"$r":"$all","$w":["$all","ops"]}}`, false},
+		"without rights":  {"$$s", `{"$acl":{}}`, false},
+		"none":            {"$$s", `{"$maxCount":5}`, false},
+		"of other events": {"s", `{"$acl":{"$r":"$admins"}}`, false},
+	} {
+		for node, client := range map[string]*esdb.Client{"shared": anybody, "private": private} {
+			_, err := client.AppendToStream(t.Context(), c.stream, esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, event("$metadata", c.data))
+			if refused := err != nil; refused != (c.refused && node == "shared") || refused && !strings.Contains(err.Error(), "$acl") {
+				t.Errorf("%s, on a %s node: %v", name, node, err)
+			}
+		}
+	}
+}
+
+func as(ctx context.Context, user, password string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+}
+
+// lockedBuffer is a log that is written while it is read.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// A wrong password is answered late, and not only for one connection.
+func TestWrongPasswordsAreSlowed(t *testing.T) {
+	t.Parallel()
+	var logged lockedBuffer
+	s := serve(t, node.Config{User: "admin", Password: "right", Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	connection := rawConnection(t, s)
+	began := time.Now()
+	for range 3 {
+		err := connection.Invoke(as(t.Context(), "admin", "wrong"), "/event_store.client.streams.Streams/Delete", &streams.DeleteReq{}, &streams.DeleteResp{})
+		if status.Code(err) != codes.Unauthenticated {
+			t.Errorf("%v", err)
+		}
+	}
+	if took := time.Since(began); took.Milliseconds() < 1_700 {
+		t.Errorf("three guesses took %v", took)
+	}
+	began = time.Now()
+	for range 20 {
+		err := connection.Invoke(as(t.Context(), "admin", "right"), "/event_store.client.streams.Streams/Delete", &streams.DeleteReq{}, &streams.DeleteResp{})
+		if status.Code(err) != codes.InvalidArgument { // it names no stream
+			t.Errorf("%v", err)
+		}
+	}
+	if took := time.Since(began); took.Seconds() > 2 {
+		t.Errorf("who knows it waited %v", took)
+	}
+	if text := logged.String(); !strings.Contains(text, "wrong user or password") || strings.Contains(text, "admin") {
+		t.Errorf("logged %s", text)
+	}
+}
