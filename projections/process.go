@@ -17,24 +17,29 @@ const saveInterval = time.Second
 // reacting drives a process manager and commits its state now and then, and when it ends.
 type reacting struct {
 	eventstore.ProcessManager
-	seen   eventstore.Position
-	last   anchor
-	events int             // since the last save began
-	began  time.Time       // the last save
-	saving chan error      // the save that is under way, which has the session's position; nil: none
-	ending context.Context // of the saves: it outlives the run, so that the last one can end
-	cancel context.CancelFunc
+	seen    eventstore.Position
+	last    anchor
+	events  int             // since the last save began
+	written int             // events of the batch at hand that a Keeper has committed itself
+	began   time.Time       // the last save
+	saving  chan error      // the save that is under way, which has the session's position; nil: none
+	ending  context.Context // of the saves: it outlives the run, so that the last one can end
+	cancel  context.CancelFunc
 }
 
 // Schema implements consumer.
 func (p *reacting) Schema() string {
-	return fmt.Sprintf(`-- version %d
+	ddl := fmt.Sprintf(`-- version %d
 CREATE TABLE state (
     kind text NOT NULL,
     id   text NOT NULL,
     data json NOT NULL,
     PRIMARY KEY (kind, id)
 );`, p.Version())
+	if keeper, ok := p.ProcessManager.(Keeper); ok {
+		ddl += keeper.DDL()
+	}
+	return ddl
 }
 
 // linger implements consumer: process managers act at once.
@@ -57,6 +62,9 @@ func (p *reacting) open(ctx context.Context, r *Runner, s *session) error {
 	if err != nil {
 		return fmt.Errorf("load state: %w", err)
 	}
+	if keeper, ok := p.ProcessManager.(Keeper); ok {
+		keeper.Open(&Tables{p: p, s: s})
+	}
 	p.Begin(head)
 	p.seen, p.last, p.began = s.position, s.anchor, time.Now()
 	p.ending, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -64,9 +72,11 @@ func (p *reacting) open(ctx context.Context, r *Runner, s *session) error {
 }
 
 func (p *reacting) handle(ctx context.Context, s *session, batch Batch) error {
-	if err := p.saved(ctx, false); err != nil {
+	_, keeps := p.ProcessManager.(Keeper)
+	if err := p.saved(ctx, keeps && len(batch.Events) > 0); err != nil { // a Keeper may commit while it reacts
 		return err
 	}
+	p.written = 0
 	if len(batch.Events) > 0 {
 		if err := p.React(ctx, batch.Events); err != nil {
 			return err
@@ -74,7 +84,7 @@ func (p *reacting) handle(ctx context.Context, s *session, batch Batch) error {
 	}
 	if !batch.Quiet {
 		p.seen, p.last = batch.Position, p.last.after(batch.Events)
-		p.events += len(batch.Events)
+		p.events += len(batch.Events) - p.written
 		if time.Since(p.began) < saveInterval {
 			return nil
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,16 +41,18 @@ type FeedCuration struct {
 
 	store     eventstore.Store
 	publisher Publisher
+	memory    Memory
 	log       *slog.Logger
 	index     *index
+	acts      func(ctx context.Context, tasks []task) error
 }
 
 var _ eventstore.ProcessManager = (*FeedCuration)(nil)
 
 // NewFeedCuration makes a curation of the feeds; each run of it wants a fresh one.
-func NewFeedCuration(store eventstore.Store, publisher Publisher, log *slog.Logger) *FeedCuration {
-	c := &FeedCuration{store: store, publisher: publisher, log: log}
-	c.index = newIndex(&c.ProcessState)
+func NewFeedCuration(store eventstore.Store, publisher Publisher, memory Memory, log *slog.Logger) *FeedCuration {
+	c := &FeedCuration{store: store, publisher: publisher, memory: memory, log: log}
+	c.index, c.acts = newIndex(&c.ProcessState), c.act
 	return c
 }
 
@@ -57,7 +60,7 @@ func NewFeedCuration(store eventstore.Store, publisher Publisher, log *slog.Logg
 func (*FeedCuration) Name() string { return FeedCurationName }
 
 // Version implements eventstore.ProcessManager.
-func (*FeedCuration) Version() int { return 1 }
+func (*FeedCuration) Version() int { return 2 }
 
 // Filter implements eventstore.ProcessManager.
 func (*FeedCuration) Filter() eventstore.Filter {
@@ -73,35 +76,119 @@ type task struct {
 	replayed bool // it may have been done before
 }
 
-// React implements eventstore.ProcessManager: it decides in order, then acts on different items side by side.
+// React implements eventstore.ProcessManager: it decides in order, then acts on different items side by side, then
+// keeps what it has decided by. An event that asks for all that a source carries is dealt with alone.
 func (c *FeedCuration) React(ctx context.Context, batch []eventstore.Recorded) error {
-	tasks := map[uuid.UUID][]task{} // by item, in order
-	for i := range batch {
-		recorded := &batch[i]
-		changes, err := c.index.apply(recorded)
+	for len(batch) > 0 {
+		n := slices.IndexFunc(batch, sweeping)
+		var err error
+		switch {
+		case n < 0:
+			n, err = len(batch), c.together(ctx, batch, false)
+		case n > 0:
+			err = c.together(ctx, batch[:n], true)
+		default:
+			n, err = 1, c.alone(ctx, batch[:1])
+		}
 		if err != nil {
 			return err
 		}
-		if len(changes) == 0 {
-			continue
+		batch = batch[n:]
+	}
+	return nil
+}
+
+// together deals with events none of which asks for a sweep.
+func (c *FeedCuration) together(ctx context.Context, events []eventstore.Recorded, keep bool) error {
+	known := map[uuid.UUID]*Known{}
+	if ids := concerned(events); len(ids) > 0 {
+		var err error
+		if known, err = c.memory.Recall(ctx, ids); err != nil {
+			return err
 		}
-		cause, err := eventstore.ParseMetadata(recorded.Metadata)
+	}
+	c.index.happenings = newRecalled(known)
+	var tasks []task
+	for i := range events {
+		changes, _, err := c.index.apply(&events[i])
+		if err == nil {
+			tasks, err = c.follow(tasks, &events[i], changes)
+		}
 		if err != nil {
 			return err
 		}
-		for _, change := range changes {
-			id := item.ID(change.feed, change.happening)
-			tasks[id] = append(tasks[id], task{
-				change: change, cause: recorded.ID, replayed: c.Replayed(recorded),
-				metadata: eventstore.Metadata{
-					Organization: change.organization, CorrelationID: cause.CorrelationID, CausationID: recorded.ID, Actor: FeedCurationName,
-				},
-			})
+	}
+	if err := c.acts(ctx, tasks); err != nil {
+		return err
+	}
+	changed := c.index.happenings.changed
+	if len(changed) == 0 && !keep {
+		return nil // the rest of the state is saved now and then
+	}
+	return c.memory.Keep(ctx, changed, events)
+}
+
+// alone deals with an event that asks for sweeps, part by part. What it has done stays done when it is cut off.
+func (c *FeedCuration) alone(ctx context.Context, event []eventstore.Recorded) error {
+	_, sweeps, err := c.index.apply(&event[0])
+	if err != nil {
+		return err
+	}
+	for _, s := range sweeps {
+		for after := (Mark{}); ; {
+			known, last, err := c.memory.Carried(ctx, s.which(), after)
+			if err != nil {
+				return err
+			}
+			if len(known) == 0 {
+				break
+			}
+			c.index.happenings, after = newRecalled(known), last
+			tasks, err := c.follow(nil, &event[0], c.index.sweep(s))
+			if err == nil {
+				err = c.acts(ctx, tasks)
+			}
+			if err == nil && len(c.index.happenings.changed) > 0 {
+				err = c.memory.Keep(ctx, c.index.happenings.changed, nil)
+			}
+			if err != nil {
+				return err
+			}
 		}
+	}
+	return c.memory.Keep(ctx, nil, event)
+}
+
+// follow makes tasks of the changes that follow from an event.
+func (c *FeedCuration) follow(tasks []task, recorded *eventstore.Recorded, changes []change) ([]task, error) {
+	if len(changes) == 0 {
+		return tasks, nil
+	}
+	cause, err := eventstore.ParseMetadata(recorded.Metadata)
+	if err != nil {
+		return nil, err
+	}
+	for _, change := range changes {
+		tasks = append(tasks, task{
+			change: change, cause: recorded.ID, replayed: c.Replayed(recorded),
+			metadata: eventstore.Metadata{
+				Organization: change.organization, CorrelationID: cause.CorrelationID, CausationID: recorded.ID, Actor: FeedCurationName,
+			},
+		})
+	}
+	return tasks, nil
+}
+
+// act does what is to be done: at different items side by side, at one of them in order.
+func (c *FeedCuration) act(ctx context.Context, tasks []task) error {
+	byItem := map[uuid.UUID][]task{}
+	for _, t := range tasks {
+		id := item.ID(t.feed, t.happening)
+		byItem[id] = append(byItem[id], t)
 	}
 	group, acting := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentItems)
-	for id, list := range tasks {
+	for id, list := range byItem {
 		group.Go(func() error {
 			for _, t := range list {
 				if err := c.do(acting, id, t); err != nil {
@@ -127,7 +214,7 @@ func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
 	_, err := item.Aggregate.Execute(ctx, c.store, id, item.Add{
 		FeedID: t.feed, HappeningID: t.happening, SourceID: t.source, Backfill: t.backfill, At: t.at,
 	}, options)
-	if err != nil || t.backfill {
+	if err != nil || !t.news {
 		return err
 	}
 	return c.publish(ctx, id, t)

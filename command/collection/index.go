@@ -1,6 +1,8 @@
 package collection
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,12 +17,12 @@ import (
 const backfillWindow = 14 * 24 * time.Hour
 
 // index knows which sources fill which feeds, what each source carries, and which of it are items. It is folded from
-// events in their global order, so that replaying them comes to the same changes. It is not safe for concurrent use.
+// events in their global order, so that replaying them comes to the same changes. Of happenings it holds what the events
+// at hand concern. It is not safe for concurrent use.
 type index struct {
-	feeds              *eventstore.SavedTable[uuid.UUID, feedState]
-	happenings         *eventstore.SavedTable[uuid.UUID, happeningState]
-	feedsOfSource      map[uuid.UUID]map[uuid.UUID]struct{}
-	happeningsOfSource map[uuid.UUID]map[uuid.UUID]struct{}
+	feeds         *eventstore.SavedTable[uuid.UUID, feedState]
+	feedsOfSource map[uuid.UUID]map[uuid.UUID]struct{}
+	happenings    recalled
 }
 
 // feedState is an event feed and its sources.
@@ -37,44 +39,24 @@ type attachedSource struct {
 	Collecting bool `json:"collecting,omitempty"`
 }
 
-// happeningState is a happening: its dates as each source that carries it gives them, and where it is shown.
-type happeningState struct {
-	Sources map[uuid.UUID]sourceDates `json:"sources"`
-	Feeds   map[uuid.UUID]bool        `json:"feeds,omitempty"` // of which it is an item
-}
-
-// sourceDates decide whether what a source carries is recent.
-type sourceDates struct {
-	FirstSeen time.Time `json:"firstSeen"`
-	Published time.Time `json:"published,omitzero"`
-	Last      time.Time `json:"last,omitzero"` // end of the last occurrence
-}
-
-// recent says that a happening belongs to a backfill that begins at a time.
-func (d sourceDates) recent(at time.Time) bool {
-	cutoff := at.Add(-backfillWindow)
-	return !d.FirstSeen.Before(cutoff) || !d.Published.Before(cutoff) || !d.Last.Before(cutoff)
-}
-
 // change is an item to be added or removed.
 type change struct {
 	feed, organization, happening, source uuid.UUID
 
 	remove   bool
-	backfill bool
+	backfill bool              // it came with its source
+	news     bool              // subscribers hear of it
 	details  happening.Details // of what is to be published
 	at       time.Time
 }
 
-// newIndex makes an empty index, which is saved with the state of a process manager.
+// newIndex makes an empty index. Its feeds are saved with the state of a process manager.
 func newIndex(state *eventstore.ProcessState) *index {
 	x := &index{
-		feeds:              eventstore.NewSavedTable[uuid.UUID, feedState](state, "feed", uuid.Parse),
-		happenings:         eventstore.NewSavedTable[uuid.UUID, happeningState](state, "happening", uuid.Parse),
-		feedsOfSource:      map[uuid.UUID]map[uuid.UUID]struct{}{},
-		happeningsOfSource: map[uuid.UUID]map[uuid.UUID]struct{}{},
+		feeds:         eventstore.NewSavedTable[uuid.UUID, feedState](state, "feed", uuid.Parse),
+		feedsOfSource: map[uuid.UUID]map[uuid.UUID]struct{}{},
 	}
-	x.feeds.Indexed, x.happenings.Indexed = x.indexFeed, x.indexHappening
+	x.feeds.Indexed = x.indexFeed
 	return x
 }
 
@@ -91,38 +73,39 @@ func (x *index) indexFeed(id uuid.UUID, _, after *feedState) {
 	}
 }
 
-// indexHappening keeps the happenings by source. No source ever leaves a happening.
-func (x *index) indexHappening(id uuid.UUID, _, after *happeningState) {
-	if after.Feeds == nil {
-		after.Feeds = map[uuid.UUID]bool{}
+// concerned lists the happenings that events are about.
+func concerned(events []eventstore.Recorded) []uuid.UUID {
+	set := map[uuid.UUID]struct{}{}
+	for i := range events {
+		if events[i].Category() == happening.Aggregate.Category {
+			set[events[i].StreamID()] = struct{}{}
+		}
 	}
-	for sourceID := range after.Sources {
-		put(x.happeningsOfSource, sourceID, id)
-	}
+	return slices.Collect(maps.Keys(set))
 }
 
-// apply folds one event and returns the changes that follow from it.
-func (x *index) apply(recorded *eventstore.Recorded) ([]change, error) {
+// apply folds one event. It returns the changes that follow from it, and the sweeps that are to follow.
+func (x *index) apply(recorded *eventstore.Recorded) ([]change, []sweep, error) {
 	id := recorded.StreamID()
 	switch recorded.Category() {
 	case feed.Aggregate.Category:
 		event, err := feed.Events.Decode(recorded)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return x.applyFeed(id, event), nil
+		return nil, x.applyFeed(id, event), nil
 	case source.Aggregate.Category:
 		event, err := source.Events.Decode(recorded)
 		if err == nil {
 			x.applySource(id, event)
 		}
-		return nil, err
+		return nil, nil, err
 	default:
 		event, err := happening.Events.Decode(recorded)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return x.applyHappening(id, event), nil
+		return x.applyHappening(id, event), nil, nil
 	}
 }
 
@@ -130,11 +113,8 @@ func (x *index) applyHappening(id uuid.UUID, event happening.Event) []change {
 	switch e := event.(type) {
 	case happening.Observed:
 		dates := x.dates(id, e.SourceID)
-		if dates.FirstSeen.IsZero() {
-			dates.FirstSeen = e.At
-		}
 		if e.PublishedAt != nil {
-			dates.Published = *e.PublishedAt
+			dates.Published = instant(*e.PublishedAt)
 		}
 		return x.seen(id, e.SourceID, dates, e.Details, e.At, true)
 	case happening.Revised:
@@ -146,9 +126,14 @@ func (x *index) applyHappening(id uuid.UUID, event happening.Event) []change {
 	return nil
 }
 
-// seen adds a happening to the feeds that its source fills: always where it was observed, else while it is recent.
-func (x *index) seen(id, sourceID uuid.UUID, dates sourceDates, details happening.Details, at time.Time, observed bool) []change {
-	dates.Last = details.Last()
+// seen adds a happening to the feeds that its source fills: always where it was observed, else while it is recent. What
+// is over is no news: a site that gives its archive new addresses has nothing to tell.
+func (x *index) seen(id, sourceID uuid.UUID, dates SourceDates, details happening.Details, at time.Time, observed bool) []change {
+	if dates.FirstSeen.IsZero() {
+		dates.FirstSeen = instant(at)
+	}
+	dates.Last = instant(details.Last())
+	over := !dates.Last.IsZero() && !dates.Last.After(at)
 	x.carry(id, sourceID, dates)
 	var changes []change
 	for feedID := range x.feedsOfSource[sourceID] {
@@ -158,6 +143,7 @@ func (x *index) seen(id, sourceID uuid.UUID, dates sourceDates, details happenin
 		}
 		if c, fresh := x.add(feedID, id, sourceID, at); fresh {
 			c.backfill, c.details = f.Sources[sourceID].Backfill, details
+			c.news = !c.backfill && !over
 			changes = append(changes, c)
 		}
 	}
@@ -183,7 +169,7 @@ func (x *index) applySource(id uuid.UUID, event source.Event) {
 	}
 }
 
-func (x *index) applyFeed(id uuid.UUID, event feed.Event) []change {
+func (x *index) applyFeed(id uuid.UUID, event feed.Event) []sweep {
 	f := x.feeds.Get(id)
 	if created, ok := event.(feed.Created); ok {
 		f = &feedState{Organization: created.Organization, Enabled: created.Enabled}
@@ -195,113 +181,62 @@ func (x *index) applyFeed(id uuid.UUID, event feed.Event) []change {
 	switch e := event.(type) {
 	case feed.Created: // see above
 	case feed.Registered, feed.Revised, feed.Shared, feed.Unshared: // change nothing about what fills it
-	case feed.Enabled:
+	case feed.Enabled: // it catches up with what it has missed
 		f.Enabled = true
-		return x.backfillAll(id, e.At)
+		return f.sweeps(id, sweep{at: e.At})
 	case feed.Disabled:
 		f.Enabled = false
 	case feed.SourceAttached:
 		f.Sources[e.SourceID] = &attachedSource{Backfill: true}
 		put(x.feedsOfSource, e.SourceID, id)
-		return x.backfill(id, e.SourceID, e.At)
+		if f.Enabled {
+			return []sweep{{feed: id, source: e.SourceID, at: e.At}}
+		}
 	case feed.SourceDetached:
-		return x.detach(id, e.SourceID, e.At)
+		delete(f.Sources, e.SourceID)
+		drop(x.feedsOfSource, e.SourceID, id)
+		return []sweep{{feed: id, source: e.SourceID, at: e.At, remove: true}}
 	case feed.Deleted:
+		sweeps := f.sweeps(id, sweep{at: e.At, remove: true, deleted: true})
 		for sourceID := range f.Sources {
-			x.detach(id, sourceID, e.At) // the items need not be removed one by one: their feed is gone
+			drop(x.feedsOfSource, sourceID, id)
 		}
 		x.feeds.Set(id, nil)
+		return sweeps
 	}
 	return nil
 }
 
-// backfillAll catches up with what a disabled feed has missed.
-func (x *index) backfillAll(feedID uuid.UUID, at time.Time) []change {
-	f := x.feeds.Get(feedID)
-	changes := make([]change, 0, len(f.Sources))
-	for sourceID := range f.Sources {
-		changes = append(changes, x.backfill(feedID, sourceID, at)...)
-	}
-	return changes
-}
-
-func (x *index) backfill(feedID, sourceID uuid.UUID, at time.Time) []change {
-	if !x.feeds.Get(feedID).Enabled {
-		return nil
-	}
-	var changes []change
-	for id := range x.happeningsOfSource[sourceID] {
-		if !x.happenings.Get(id).Sources[sourceID].recent(at) {
-			continue
-		}
-		if c, fresh := x.add(feedID, id, sourceID, at); fresh {
-			c.backfill = true
-			changes = append(changes, c)
-		}
-	}
-	return changes
-}
-
-// detach removes the items that no other source of the feed carries.
-func (x *index) detach(feedID, sourceID uuid.UUID, at time.Time) []change {
-	f := x.feeds.Get(feedID)
-	delete(f.Sources, sourceID)
-	drop(x.feedsOfSource, sourceID, feedID)
-	var changes []change
-	for id := range x.happeningsOfSource[sourceID] {
-		h := x.happenings.Get(id)
-		if !h.Feeds[feedID] || h.carriedBySourceOf(f) {
-			continue
-		}
-		delete(h.Feeds, feedID)
-		x.happenings.Set(id, h)
-		changes = append(changes, change{
-			feed: feedID, organization: f.Organization, happening: id, source: sourceID, remove: true, at: at,
-		})
-	}
-	return changes
-}
-
-// carriedBySourceOf says that a source of the feed carries the happening.
-func (h *happeningState) carriedBySourceOf(f *feedState) bool {
-	for sourceID := range h.Sources {
-		if f.Sources[sourceID] != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // add makes a happening an item, unless it is one.
 func (x *index) add(feedID, id, sourceID uuid.UUID, at time.Time) (c change, fresh bool) {
-	h := x.happenings.Get(id)
+	h := x.happenings.get(id)
 	if h.Feeds[feedID] {
 		return change{}, false
 	}
 	h.Feeds[feedID] = true
-	x.happenings.Set(id, h)
+	x.happenings.set(id, h)
 	return change{feed: feedID, organization: x.feeds.Get(feedID).Organization, happening: id, source: sourceID, at: at}, true
 }
 
 // dates are what a source says of a happening; zero where it was not seen there.
-func (x *index) dates(id, sourceID uuid.UUID) sourceDates {
-	if h := x.happenings.Get(id); h != nil {
+func (x *index) dates(id, sourceID uuid.UUID) SourceDates {
+	if h := x.happenings.get(id); h != nil {
 		return h.Sources[sourceID]
 	}
-	return sourceDates{}
+	return SourceDates{}
 }
 
 // carry keeps what a source says of a happening.
-func (x *index) carry(id, sourceID uuid.UUID, dates sourceDates) {
-	h := x.happenings.Get(id)
+func (x *index) carry(id, sourceID uuid.UUID, dates SourceDates) {
+	h := x.happenings.get(id)
 	if h == nil {
-		h = &happeningState{Sources: map[uuid.UUID]sourceDates{}}
+		h = NewKnown()
 	}
 	if known, carried := h.Sources[sourceID]; carried && known == dates {
 		return
 	}
 	h.Sources[sourceID] = dates
-	x.happenings.Set(id, h)
+	x.happenings.set(id, h)
 }
 
 func put(sets map[uuid.UUID]map[uuid.UUID]struct{}, key, member uuid.UUID) {

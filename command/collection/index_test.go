@@ -1,6 +1,7 @@
 package collection
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -34,13 +35,14 @@ type story struct {
 	t     testing.TB
 	state *eventstore.ProcessState
 	index *index
+	held  held
 	now   time.Time
 	made  []change // by the last event
 }
 
 func begin(t testing.TB) *story {
 	state := &eventstore.ProcessState{}
-	s := &story{t: t, state: state, index: newIndex(state), now: noon}
+	s := &story{t: t, state: state, index: newIndex(state), held: held{}, now: noon}
 	for _, id := range []uuid.UUID{oneFeed, otherFeed} {
 		s.feed(id, feed.Created{Organization: org, Enabled: true, At: noon})
 	}
@@ -53,8 +55,15 @@ func tell[S, E, C any](s *story, a eventstore.Aggregate[S, E, C], id uuid.UUID, 
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.made, err = s.index.apply(&eventstore.Recorded{ID: uuid.New(), Stream: a.Stream(id), Type: name, Data: data})
-	if err != nil {
+	s.made = nil
+	curation := &FeedCuration{memory: s.held, index: s.index, acts: func(_ context.Context, tasks []task) error {
+		for _, t := range tasks {
+			s.made = append(s.made, t.change)
+		}
+		return nil
+	}}
+	recorded := eventstore.Recorded{ID: uuid.New(), Stream: a.Stream(id), Type: name, Data: data, Metadata: []byte("{}")}
+	if err := curation.React(s.t.Context(), []eventstore.Recorded{recorded}); err != nil {
 		s.t.Fatal(err)
 	}
 	return s
@@ -97,13 +106,22 @@ func takingPlace(at time.Time) happening.Details {
 	return happening.Details{Title: "T", Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: at}}}}}
 }
 
-// expect checks what the last event led to, in the form "+feed happening", with "~" for a backfill.
+// expect checks what the last event led to, in the form "+feed happening": "~" is for a backfill, "." for what is added
+// and is no news either.
 func (s *story) expect(want ...string) *story {
 	s.t.Helper()
 	names := map[uuid.UUID]string{oneFeed: "one", otherFeed: "other", concert: "concert", exhibition: "exhibition"}
 	var got []string
 	for _, c := range s.made {
-		sign := map[[2]bool]string{{false, false}: "+", {false, true}: "~", {true, false}: "-"}[[2]bool{c.remove, c.backfill}]
+		sign := "."
+		switch {
+		case c.remove:
+			sign = "-"
+		case c.backfill:
+			sign = "~"
+		case c.news:
+			sign = "+"
+		}
 		got = append(got, fmt.Sprintf("%s%s %s", sign, names[c.feed], names[c.happening]))
 		if c.organization != org || !c.at.Equal(s.now) {
 			s.t.Errorf("change of %s at %s", c.organization, c.at)
@@ -190,6 +208,18 @@ func TestARevisionBringsBackWhatWasTooOld(t *testing.T) {
 		expect("+one concert")
 }
 
+// A site that gives its archive new addresses shows happenings that were never seen, and sends no webhooks.
+func TestWhatIsOverIsAddedAndIsNoNews(t *testing.T) {
+	t.Parallel()
+	s := begin(t).attach(oneFeed, site).collected(site).
+		observe(concert, site, noon.Add(-time.Second)).expect(".one concert").
+		observe(exhibition, site, noon.Add(time.Second)).expect("+one exhibition")
+	undated := uuid.New()
+	s.observe(undated, site, time.Time{}).expect("+one ")
+	// What is over and was added stays an item, whatever comes of it; it is not added again, nor told.
+	tell(s, happening.Aggregate, concert, happening.Event(happening.Revised{SourceID: site, Details: takingPlace(noon.Add(day)), At: noon})).expect()
+}
+
 func TestDetachRemovesWhatNoOtherSourceCarries(t *testing.T) {
 	t.Parallel()
 	begin(t).attach(oneFeed, site).attach(oneFeed, page).attach(otherFeed, site).
@@ -214,7 +244,7 @@ func TestADeletedFeedIsForgotten(t *testing.T) {
 	s := begin(t).attach(oneFeed, site).observe(concert, site, noon.Add(day)).
 		feed(oneFeed, feed.Deleted{At: noon}).expect().
 		observe(exhibition, site, noon.Add(day)).expect()
-	if s.index.happenings.Get(concert).Feeds[oneFeed] || s.index.feeds.Get(oneFeed) != nil || len(s.index.feedsOfSource) != 0 {
+	if s.held[concert].Feeds[oneFeed] || s.index.feeds.Get(oneFeed) != nil || len(s.index.feedsOfSource) != 0 {
 		t.Error("something of the feed is left")
 	}
 }
@@ -271,7 +301,7 @@ func TestRestore(t *testing.T) {
 				saved[row.Kind+row.ID] = row
 			}
 			restored.state = &eventstore.ProcessState{}
-			restored.index = newIndex(restored.state)
+			restored.index = newIndex(restored.state) // what it holds is kept apart
 			for _, row := range saved {
 				if err := restored.state.Restore(row); err != nil {
 					r.Fatal(err)

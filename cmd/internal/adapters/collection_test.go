@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -300,29 +299,12 @@ func TestFeedCurationAnewRecordsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	curation := collection.NewFeedCuration(w.store, w.commands, slog.New(slog.DiscardHandler))
-	curation.Begin(before)
-	var history []eventstore.Recorded
-	for m, err := range w.store.Subscribe(t.Context(), eventstore.Start, curation.Filter()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m.CaughtUp {
-			break
-		}
-		if m.Event != nil {
-			history = append(history, *m.Event)
-		}
+	if _, err := w.pool.Exec(t.Context(), "DELETE FROM carillon.checkpoints WHERE name = $1", collection.FeedCurationName); err != nil {
+		t.Fatal(err)
 	}
-	for _, size := range []int{1, len(history)} { // one by one, as it happened, and all at once
-		for first := 0; first < len(history); first += size {
-			if err := curation.React(t.Context(), history[first:min(first+size, len(history))]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		curation = collection.NewFeedCuration(w.store, w.commands, slog.New(slog.DiscardHandler))
-		curation.Begin(before)
-	}
+	w.stop = w.curateAndMonitor(nil)
+	w.await(detached.Position, nil, collection.FeedCurationName)
+	w.stop()
 	if after, err := w.store.Head(t.Context()); err != nil || after != before {
 		t.Errorf("head moved from %s to %s, %v", before, after, err)
 	}

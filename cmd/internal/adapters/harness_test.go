@@ -78,7 +78,7 @@ func (w *world) curateAndMonitor(collectors map[string]collect.Collector) (stop 
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	stopCuration := run(w.t, func(ctx context.Context) error {
-		return w.runner.React(ctx, func() eventstore.ProcessManager { return collection.NewFeedCuration(w.store, w.commands, log) })
+		return w.runner.React(ctx, func() eventstore.ProcessManager { return adapters.NewFeedCuration(w.store, w.commands, log) })
 	})
 	stopMonitor := run(w.t, func(ctx context.Context) error {
 		locks := adapters.NewSourceLocks(w.pool)

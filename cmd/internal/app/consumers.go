@@ -3,9 +3,9 @@ package app
 import (
 	"log/slog"
 
+	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/config"
 	"carillon/command"
-	"carillon/command/collection"
 	"carillon/command/delivery"
 	"carillon/eventstore"
 	"carillon/projections"
@@ -79,7 +79,7 @@ func processManagers(with reactions) []processManager {
 		}},
 		{config.RoleDispatch, func() eventstore.ProcessManager { return delivery.NewDestinationHealth(with.store, with.policy) }},
 		{config.RoleCollect, func() eventstore.ProcessManager {
-			return collection.NewFeedCuration(with.store, with.commands, with.log)
+			return adapters.NewFeedCuration(with.store, with.commands, with.log)
 		}},
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
+	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
-	"carillon/command/collection"
 	"carillon/eventstore"
 	"carillon/projections/feeds"
 )
@@ -20,7 +20,7 @@ const feedsPath = "/feeds/events"
 // curate fills feeds from what their sources show.
 func (s *server) curate(t *testing.T) {
 	t.Helper()
-	s.Process(t, func() eventstore.ProcessManager { return collection.NewFeedCuration(s.Store, s.Commands, s.Log) })
+	s.Process(t, func() eventstore.ProcessManager { return adapters.NewFeedCuration(s.Store, s.Commands, s.Log) })
 }
 
 // eventFeed makes one, and gives its path.

@@ -1,0 +1,192 @@
+package adapters
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"carillon/command/collection"
+	"carillon/eventstore"
+	"carillon/projections"
+	"carillon/projections/column"
+)
+
+//go:embed feed_curation.sql
+var feedCurationSchema string
+
+// sweepPage bounds what is in memory while all that a source carries is gone through.
+const sweepPage = 1000
+
+// FeedCuration is collection.FeedCuration with its memory in Postgres, in the schema of its state.
+type FeedCuration struct {
+	*collection.FeedCuration
+
+	memory *curationMemory
+}
+
+var _ projections.Keeper = FeedCuration{}
+
+// NewFeedCuration makes a curation of the feeds; each run of it wants a fresh one.
+func NewFeedCuration(store eventstore.Store, publisher collection.Publisher, log *slog.Logger) FeedCuration {
+	memory := &curationMemory{page: sweepPage}
+	return FeedCuration{FeedCuration: collection.NewFeedCuration(store, publisher, memory, log), memory: memory}
+}
+
+// DDL implements projections.Keeper.
+func (FeedCuration) DDL() string { return feedCurationSchema }
+
+// Open implements projections.Keeper.
+func (c FeedCuration) Open(tables *projections.Tables) { c.memory.tables = tables }
+
+// curationMemory is collection.Memory on the tables of the curation.
+type curationMemory struct {
+	tables *projections.Tables
+	page   int // happenings of a source that are at hand at one time
+}
+
+const (
+	recallFeeds   = "SELECT id, feeds FROM happenings WHERE id = ANY($1)"
+	recallCarried = "SELECT happening_id, source_id, first_seen, published, last FROM carried WHERE happening_id = ANY($1)"
+	carriedAfter  = `SELECT c.happening_id, c.newest FROM carried c JOIN happenings h ON h.id = c.happening_id
+		WHERE c.source_id = $1 AND (c.newest, c.happening_id) > ($2, $3) AND ($4::uuid IS NULL OR h.feeds @> ARRAY[$4::uuid])
+		ORDER BY c.newest, c.happening_id LIMIT $5`
+)
+
+// Recall implements collection.Memory.
+func (m *curationMemory) Recall(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]*collection.Known, error) {
+	known := make(map[uuid.UUID]*collection.Known, len(ids))
+	of := func(id uuid.UUID) *collection.Known {
+		if known[id] == nil {
+			known[id] = collection.NewKnown()
+		}
+		return known[id]
+	}
+	queries := &pgx.Batch{}
+	queries.Queue(recallFeeds, column.UUIDs(ids)).Query(func(rows pgx.Rows) error {
+		var id uuid.UUID
+		var feeds []pgtype.UUID
+		_, err := pgx.ForEachRow(rows, []any{column.UUID(&id), &feeds}, func() error {
+			for _, feed := range feeds {
+				of(id).Feeds[feed.Bytes] = true
+			}
+			return nil
+		})
+		return err
+	})
+	queries.Queue(recallCarried, column.UUIDs(ids)).Query(func(rows pgx.Rows) error {
+		var id, source uuid.UUID
+		var first, published, last time.Time
+		into := []any{column.UUID(&id), column.UUID(&source), column.Time(&first), column.Time(&published), column.Time(&last)}
+		_, err := pgx.ForEachRow(rows, into, func() error {
+			of(id).Sources[source] = collection.SourceDates{FirstSeen: utc(first), Published: utc(published), Last: utc(last)}
+			return nil
+		})
+		return err
+	})
+	if err := m.tables.Read(ctx, queries); err != nil {
+		return nil, fmt.Errorf("recall happenings: %w", err)
+	}
+	return known, nil
+}
+
+// utc is a time as it was kept, so that two that are the same instant are equal.
+func utc(at time.Time) time.Time {
+	if at.IsZero() {
+		return time.Time{}
+	}
+	return at.UTC()
+}
+
+// Carried implements collection.Memory.
+func (m *curationMemory) Carried(ctx context.Context, which collection.Carried, after collection.Mark) (map[uuid.UUID]*collection.Known, collection.Mark, error) {
+	from := pgtype.Timestamptz{Valid: true, Time: after.Newest}
+	if after == (collection.Mark{}) {
+		from.Time = which.Since
+		if which.Since.IsZero() {
+			from.InfinityModifier = pgtype.NegativeInfinity
+		}
+	}
+	itemsOf := pgtype.UUID{Bytes: which.ItemsOf, Valid: which.ItemsOf != uuid.Nil}
+	var ids []uuid.UUID
+	queries := &pgx.Batch{}
+	queries.Queue(carriedAfter, which.Source, from, after.ID, itemsOf, m.page).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{column.UUID(&after.ID), column.Time(&after.Newest)}, func() error {
+			ids = append(ids, after.ID)
+			return nil
+		})
+		return err
+	})
+	if err := m.tables.Read(ctx, queries); err != nil {
+		return nil, after, fmt.Errorf("recall what source %s carries: %w", which.Source, err)
+	}
+	if len(ids) == 0 {
+		return nil, after, nil
+	}
+	known, err := m.Recall(ctx, ids)
+	return known, after, err
+}
+
+// keptHappening and keptDates are rows.
+type (
+	keptHappening struct {
+		id    uuid.UUID
+		feeds map[uuid.UUID]bool
+	}
+	keptDates struct {
+		happening, source uuid.UUID
+		collection.SourceDates
+	}
+)
+
+var (
+	upsertHappenings = column.Upsert("happenings", []string{"id"}, nil,
+		column.New[column.UUIDs]("id", "uuid", func(h keptHappening) uuid.UUID { return h.id }),
+		column.New[[]string]("feeds", "text", func(h keptHappening) string { return arrayOf(h.feeds) }).As("feeds::uuid[]"))
+	upsertCarried = column.Upsert("carried", []string{"happening_id", "source_id"}, nil,
+		column.New[column.UUIDs]("happening_id", "uuid", func(d keptDates) uuid.UUID { return d.happening }),
+		column.New[column.UUIDs]("source_id", "uuid", func(d keptDates) uuid.UUID { return d.source }),
+		column.New[column.Times]("first_seen", "timestamptz", func(d keptDates) time.Time { return d.FirstSeen }),
+		column.New[column.Times]("published", "timestamptz", func(d keptDates) time.Time { return d.Published }),
+		column.New[column.Times]("last", "timestamptz", func(d keptDates) time.Time { return d.Last }),
+		column.New[column.Times]("newest", "timestamptz", func(d keptDates) time.Time { return d.Newest() }))
+)
+
+// Keep implements collection.Memory.
+func (m *curationMemory) Keep(ctx context.Context, changed map[uuid.UUID]*collection.Known, dealtWith []eventstore.Recorded) error {
+	happenings, dates := make([]keptHappening, 0, len(changed)), make([]keptDates, 0, len(changed))
+	for id, known := range changed {
+		happenings = append(happenings, keptHappening{id, known.Feeds})
+		for source, d := range known.Sources {
+			dates = append(dates, keptDates{id, source, d})
+		}
+	}
+	err := m.tables.Write(ctx, dealtWith, func(tx pgx.Tx) error {
+		statements := &pgx.Batch{}
+		upsertHappenings.Queue(statements, happenings)
+		upsertCarried.Queue(statements, dates)
+		if statements.Len() == 0 {
+			return nil
+		}
+		return tx.SendBatch(ctx, statements).Close()
+	})
+	if err != nil {
+		return fmt.Errorf("keep happenings: %w", err)
+	}
+	return nil
+}
+
+// arrayOf writes a set of ids as Postgres does.
+func arrayOf(set map[uuid.UUID]bool) string {
+	ids := make([]string, 0, len(set))
+	for id := range set {
+		ids = append(ids, id.String())
+	}
+	return "{" + strings.Join(ids, ",") + "}"
+}

@@ -1,0 +1,59 @@
+package projections
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"carillon/eventstore"
+)
+
+// Keeper is a process manager that keeps a part of its state in tables of its own, because that is too large to be held
+// in memory. They lie in its schema, beside the state that is restored.
+type Keeper interface {
+	eventstore.ProcessManager
+	// DDL makes the tables. Where it is another one than that they were made with, the process manager starts from
+	// nothing, with all events.
+	DDL() string
+	// Open gives it the tables, before Begin.
+	Open(t *Tables)
+}
+
+// Tables are those of a Keeper while it runs. They are read and written on the session that holds its lock: one that was
+// taken over from reads nothing and writes nothing.
+type Tables struct {
+	p *reacting
+	s *session
+}
+
+// Read queues queries in one round trip. What it sees is what Write has written.
+func (t *Tables) Read(ctx context.Context, queries *pgx.Batch) error {
+	return t.s.Do(func(conn *pgx.Conn) error { return conn.SendBatch(ctx, queries).Close() })
+}
+
+// Write commits rows. With events, the next ones that were dealt with, it also commits the rest of the state and moves
+// the checkpoint behind them. Without, the checkpoint stays: after a crash the event at hand is seen again, with what is
+// written now.
+func (t *Tables) Write(ctx context.Context, dealtWith []eventstore.Recorded, write func(pgx.Tx) error) error {
+	p, s := t.p, t.s
+	if len(dealtWith) == 0 {
+		return s.commit(ctx, s.position, s.anchor, 0, write)
+	}
+	rows, err := p.Changed()
+	if err != nil {
+		return err
+	}
+	to, last := dealtWith[len(dealtWith)-1].Position, s.anchor.after(dealtWith)
+	err = s.commit(ctx, to, last, p.events+len(dealtWith), func(tx pgx.Tx) error {
+		if err := save(ctx, tx, rows); err != nil {
+			return err
+		}
+		return write(tx)
+	})
+	if err != nil {
+		return err
+	}
+	p.written += len(dealtWith)
+	p.events, p.seen, p.last = 0, to, last
+	return nil
+}
