@@ -140,14 +140,6 @@ func (t *Telling) compare(o *Telling) int {
 	return cmp.Or(bytes.Compare(t.SourceID[:], o.SourceID[:]), strings.Compare(t.Page, o.Page), bytes.Compare(t.Of[:], o.Of[:]))
 }
 
-// rank counts a telling of unknown standing, as events of earlier times have it, as a listing's.
-func (s Standing) rank() Standing {
-	if s == 0 {
-		return FromListing
-	}
-	return s
-}
-
 func (c *combiner) details(i int) *Details { return &c.tellings[i].Details }
 
 // gave notes that a telling gave a field, or a part of it.

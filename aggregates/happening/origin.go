@@ -1,5 +1,10 @@
 package happening
 
+import (
+	"strings"
+	"time"
+)
+
 // Field is a field of a happening that has an origin. The values are stored.
 type Field string
 
@@ -72,4 +77,100 @@ next:
 		all = append(all, Origin{Page: o.Page, Syntax: o.Syntax, Paths: paths})
 	}
 	return all
+}
+
+// Value is what the details say of a field; nil where they say nothing. Of dates and statuses it is a list with an
+// element for each occurrence.
+func (d *Details) Value(field Field) any {
+	text := func(s string) any {
+		if s == "" {
+			return nil
+		}
+		return s
+	}
+	switch field {
+	case FieldTitle:
+		return text(d.Title)
+	case FieldDescription:
+		return text(d.Description)
+	case FieldShortDescription:
+		return text(d.ShortDescription)
+	case FieldStart, FieldEnd, FieldStatus:
+		return d.dates(field)
+	case FieldRecurrence:
+		return text(string(d.Time.TemporalPattern))
+	case FieldTimezone:
+		return text(d.Time.Timezone)
+	case FieldLocation:
+		if d.Location == nil {
+			return nil
+		}
+		return Location{Venue: d.Location.Venue, DisplayAddress: d.Location.DisplayAddress}
+	case FieldCoordinates:
+		if d.Location == nil || d.Location.Coordinates == nil {
+			return nil
+		}
+		return *d.Location.Coordinates
+	case FieldOnline:
+		if d.Location == nil || d.Location.Online == nil {
+			return nil
+		}
+		return *d.Location.Online
+	case FieldCapacity:
+		if d.Capacity == nil {
+			return nil
+		}
+		return *d.Capacity
+	case FieldOrganizer:
+		if d.Organizer == nil {
+			return nil
+		}
+		return *d.Organizer
+	case FieldImage:
+		if d.PrimaryImage == "" {
+			return nil
+		}
+		return append([]string{d.PrimaryImage}, d.SupportingImages...)
+	case FieldURL:
+		if len(d.URLs) == 0 {
+			return text(d.PrimaryURL)
+		}
+		return d.URLs
+	case FieldPublished, FieldIdentity: // are not of the details
+	}
+	return nil
+}
+
+func (d *Details) dates(field Field) any {
+	var all []string
+	for _, instance := range d.Instances {
+		for _, o := range instance.Occurrences {
+			form := time.RFC3339
+			if o.AllDay {
+				form = time.DateOnly
+			}
+			switch {
+			case field == FieldStart:
+				all = append(all, d.local(o.Start).Format(form))
+			case field == FieldStatus:
+				all = append(all, string(o.Status))
+			case o.End == nil:
+				all = append(all, "")
+			default:
+				all = append(all, d.local(*o.End).Format(form))
+			}
+		}
+	}
+	if strings.Join(all, "") == "" {
+		return nil
+	}
+	return all
+}
+
+// local is a time in the happening's zone.
+func (d *Details) local(t time.Time) time.Time {
+	if zone, err := time.LoadLocation(d.Time.Timezone); err == nil {
+		return t.In(zone)
+	}
+	return t.UTC()
 }

@@ -14,3 +14,25 @@ const (
 	// FromPlatform: the platform's own record of the event.
 	FromPlatform
 )
+
+// rank counts a telling of unknown standing, as events of earlier times have it, as a listing's.
+func (s Standing) rank() Standing {
+	if s == 0 {
+		return FromListing
+	}
+	return s
+}
+
+// String names the standing for operators.
+func (s Standing) String() string {
+	switch s.rank() {
+	case FromPost:
+		return "post"
+	case FromOwnPage:
+		return "ownPage"
+	case FromPlatform:
+		return "platform"
+	default:
+		return "listing"
+	}
+}

@@ -25,6 +25,7 @@ type commandLine struct {
 	Org         orgCommand         `cmd:"" help:"Organizations: whoever owns feeds and destinations."`
 	Key         keyCommand         `cmd:"" help:"API keys of organizations."`
 	Source      sourceCommand      `cmd:"" help:"Sources: where events are collected from."`
+	Happening   happeningCommand   `cmd:"" help:"Events of the outside world, and who tells what of them."`
 	Feed        feedCommand        `cmd:"" help:"Feeds that are owned elsewhere, and who reads a feed."`
 	Publish     publishCommand     `cmd:"" help:"Publish events from a file."`
 	Projections projectionsCommand `cmd:"" help:"Read models and process managers."`

@@ -75,6 +75,7 @@ func (a *API) protected() chi.Router {
 	r.MethodNotAllowed(wire.WrongMethod(surface))
 	a.organizationRoutes(r)
 	a.sourceRoutes(r)
+	a.happeningRoutes(r)
 	a.feedRoutes(r)
 	a.eventRoutes(r)
 	a.projectionRoutes(r)

@@ -1,0 +1,190 @@
+package adminapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+	"carillon/cmd/internal/wire"
+	"carillon/query"
+)
+
+func (a *API) happeningRoutes(r chi.Router) {
+	r.Get("/admin/happenings/{id}", wire.Events.Handle(a.showHappening))
+}
+
+// Happening is an event of the outside world and who tells what of it.
+type Happening struct {
+	ID uuid.UUID `json:"id"` // "eventId" in the API for organizations
+	// StaleSince is since when no source shows it any more; null where one does.
+	StaleSince *time.Time         `json:"staleSince"`
+	Fields     []HappeningField   `json:"fields"`
+	Sources    []HappeningTelling `json:"sources"` // those who tell of it, the first to tell first
+	Items      []HappeningItem    `json:"items"`
+}
+
+// HappeningField is a field with what gave it. A value is as in items; of dates and statuses it is a list with an element
+// for each occurrence.
+type HappeningField struct {
+	Field string `json:"field"`
+	Value any    `json:"value"`
+	// From are those who gave the value, or parts of it; Others are all the others who say something.
+	From   []HappeningOrigin `json:"from"`
+	Others []HappeningOrigin `json:"others"`
+}
+
+// HappeningOrigin is what a source says of a field, and where. Page, syntax and path are absent where they are not known,
+// as of what was recorded before they were kept.
+type HappeningOrigin struct {
+	SourceID uuid.UUID  `json:"sourceId"`
+	Of       *uuid.UUID `json:"of,omitempty"`
+	Page     string     `json:"page,omitempty"`
+	Syntax   string     `json:"syntax,omitempty"`
+	Path     string     `json:"path,omitempty"`
+	At       time.Time  `json:"at"` // since when the source tells it all as it does
+	Value    any        `json:"value"`
+	Stale    bool       `json:"stale,omitzero"`
+}
+
+// HappeningTelling is a source that tells of a happening.
+type HappeningTelling struct {
+	SourceID    uuid.UUID       `json:"sourceId"`
+	Of          *uuid.UUID      `json:"of,omitempty"` // the happening that it tells of there, which was merged into this one
+	URL         string          `json:"url,omitempty"`
+	Handle      string          `json:"handle,omitempty"`
+	Standing    string          `json:"standing"` // post, listing, ownPage, platform
+	Source      happening.Block `json:"source"`
+	PublishedAt *time.Time      `json:"publishedAt"`
+	Since       time.Time       `json:"since"`
+	DatedAt     time.Time       `json:"datedAt"` // since when it tells dates and statuses as it does
+	ToldAt      time.Time       `json:"toldAt"`  // since when it tells all as it does
+	StaleSince  *time.Time      `json:"staleSince"`
+}
+
+// HappeningItem is an item that shows the happening.
+type HappeningItem struct {
+	ID       uuid.UUID `json:"id"`
+	FeedID   uuid.UUID `json:"feedId"`
+	SourceID uuid.UUID `json:"sourceId"` // of the feed's sources the one that it is shown from
+	AddedAt  time.Time `json:"addedAt"`
+}
+
+// showHappening answers GET /admin/happenings/{id}.
+func (a *API) showHappening(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	rows, items, err := a.Queries.Tellings(r.Context(), id)
+	if errors.Is(err, query.ErrNotFound) {
+		return wire.Reply{}, noHappening(err)
+	}
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	h := Happening{ID: id, Sources: make([]HappeningTelling, len(rows)), Items: make([]HappeningItem, len(items))}
+	tellings := make([]happening.Telling, len(rows))
+	for i, row := range rows {
+		if tellings[i], err = telling(row); err != nil {
+			return wire.Reply{}, err
+		}
+		h.Sources[i] = tellingShown(row, &tellings[i])
+	}
+	h.StaleSince = staleSince(rows)
+	h.Fields = fieldsOf(rows, tellings)
+	for i, item := range items {
+		h.Items[i] = HappeningItem{ID: item.ID, FeedID: item.FeedID, SourceID: item.SourceID, AddedAt: item.AddedAt.UTC()}
+	}
+	return wire.OK(h), nil
+}
+
+func noHappening(err error) error {
+	return &wire.Failure{Kind: wire.NotFound, Issue: "no event has this id: it is the eventId of items", Cause: err}
+}
+
+func telling(row query.Telling) (happening.Telling, error) {
+	t := happening.Telling{
+		SourceID: row.SourceID, Of: row.Of, Standing: happening.Standing(row.Standing), PublishedAt: row.PublishedAt,
+		Stale: row.StaleAt != nil, Since: row.Since, DatedAt: row.DatedAt,
+	}
+	err := errors.Join(json.Unmarshal(row.Details, &t.Details), json.Unmarshal(row.Source, &t.Source), json.Unmarshal(row.Origins, &t.Origins))
+	if err != nil {
+		return t, fmt.Errorf("what source %s tells: %w", row.SourceID, err)
+	}
+	return t, nil
+}
+
+func tellingShown(row query.Telling, t *happening.Telling) HappeningTelling {
+	shown := HappeningTelling{
+		SourceID: row.SourceID, Of: wire.Nullable(row.Of), Standing: t.Standing.String(), Source: t.Source, PublishedAt: wire.UTC(row.PublishedAt),
+		Since: row.Since.UTC(), DatedAt: row.DatedAt.UTC(), ToldAt: row.ToldAt.UTC(), StaleSince: wire.UTC(row.StaleAt),
+	}
+	if row.URL != nil {
+		shown.URL = *row.URL
+	}
+	if row.Handle != nil {
+		shown.Handle = *row.Handle
+	}
+	return shown
+}
+
+// staleSince is when the last of them ceased to show it.
+func staleSince(rows []query.Telling) *time.Time {
+	var last *time.Time
+	for _, row := range rows {
+		if row.StaleAt == nil {
+			return nil
+		}
+		if last == nil || row.StaleAt.After(*last) {
+			last = row.StaleAt
+		}
+	}
+	return wire.UTC(last)
+}
+
+func fieldsOf(rows []query.Telling, tellings []happening.Telling) []HappeningField {
+	all := happening.Combine(tellings)
+	var fields []HappeningField
+	for _, field := range happening.Fields {
+		value := all.Details.Value(field)
+		if field == happening.FieldPublished && all.PublishedAt != nil {
+			value = all.PublishedAt.UTC()
+		}
+		if value == nil {
+			continue
+		}
+		shown := HappeningField{Field: string(field), Value: value, From: []HappeningOrigin{}, Others: []HappeningOrigin{}}
+		given := all.GivenBy(field)
+		for i := range tellings {
+			t := &tellings[i]
+			says := t.Details.Value(field)
+			if field == happening.FieldPublished && t.PublishedAt != nil {
+				says = t.PublishedAt.UTC()
+			}
+			if says == nil {
+				continue
+			}
+			origin := HappeningOrigin{SourceID: t.SourceID, Of: wire.Nullable(t.Of), At: rows[i].ToldAt.UTC(), Value: says, Stale: t.Stale}
+			for _, o := range t.Origins {
+				if path, ok := o.Paths[field]; ok {
+					origin.Page, origin.Syntax, origin.Path = o.Page, o.Syntax, path
+					break
+				}
+			}
+			if slices.Contains(given, i) {
+				shown.From = append(shown.From, origin)
+			} else {
+				shown.Others = append(shown.Others, origin)
+			}
+		}
+		fields = append(fields, shown)
+	}
+	return fields
+}

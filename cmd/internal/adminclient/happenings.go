@@ -1,0 +1,16 @@
+package adminclient
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminapi"
+)
+
+// Happening is an event and who tells what of it.
+func (c *Client) Happening(ctx context.Context, id uuid.UUID) (shown adminapi.Happening, err error) {
+	err = c.call(ctx, http.MethodGet, "/admin/happenings/"+id.String(), nil, &shown)
+	return shown, err
+}
