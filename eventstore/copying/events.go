@@ -78,11 +78,10 @@ func (w *writer) add(s step) error {
 	case e.Type == tombstoneType:
 		to.ended = true
 		return w.tombstone(e.Stream)
+	case e.Revision < to.next && to.copied:
+		return nil
 	case e.Revision < to.next:
-		if to.copied {
-			return nil
-		}
-		return fmt.Errorf("%w: stream %s has %d events where the source has %d", ErrForeign, e.Stream, to.next, e.Revision)
+		return w.outlast(w.ctx, func() error { return w.there(e) })
 	case e.Revision > to.next:
 		if err := w.fill(e.Stream, to, e.Revision); err != nil {
 			return err
@@ -98,6 +97,18 @@ func (w *writer) add(s step) error {
 	}
 	w.entries, w.bytes = append(w.entries, *e), w.bytes+size
 	return nil
+}
+
+// there makes sure that the target has an event. What a run before had sent when it was cut off may be carried out while
+// this one begins.
+func (w *writer) there(e *esdb.Entry) error {
+	for recorded, err := range w.target.Read(w.ctx, e.Stream, e.Revision) {
+		if err != nil || recorded.ID == e.ID {
+			return err
+		}
+		break
+	}
+	return fmt.Errorf("%w: event %d of stream %s", ErrForeign, e.Revision, e.Stream)
 }
 
 // flush appends what was gathered, at its own revisions.
@@ -150,7 +161,7 @@ func (w *writer) fill(stream string, to *stream, before eventstore.Revision) err
 			return err
 		}
 	}
-	if err := w.append("$$"+stream, to.metadata, []esdb.Entry{hiding(before)}, func() {}); err != nil {
+	if err := w.append("$$"+stream, to.metadata, []esdb.Entry{hiding(stream, before)}, func() {}); err != nil {
 		return err
 	}
 	to.metadata, to.known = to.metadata+1, true
@@ -172,8 +183,13 @@ const maxFillers = 4096
 func fillers(stream string, from, before eventstore.Revision) []esdb.Entry {
 	list := make([]esdb.Entry, min(before-from, maxFillers))
 	for i := range list {
-		id := uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s#%d", stream, from+eventstore.Revision(i)))
+		id := derived("%s#%d", stream, from+eventstore.Revision(i))
 		list[i] = esdb.Entry{Recorded: eventstore.Recorded{ID: id, Type: esdb.Filler, Data: []byte("{}")}, JSON: true}
 	}
 	return list
+}
+
+// derived makes the id of an event that only a copy has, so that appending it again adds nothing.
+func derived(format string, parts ...any) uuid.UUID {
+	return uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, format, parts...))
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"carillon/eventstore"
@@ -117,7 +116,7 @@ func lastRevision(ctx context.Context, store *esdb.Store, name string) (eventsto
 // carryOver makes the next revision of a target's stream that of the source's, of which all later events are gone.
 // Subscribers who resume after one of them would else miss what comes next.
 func (c *copier) carryOver(ctx context.Context, name string, done *change) error {
-	hide := hiding(done.source + 1)
+	hide := hiding(name, done.source+1)
 	if err := c.write(ctx, name, &hide); err != nil {
 		return err
 	}
@@ -134,9 +133,9 @@ func (c *copier) carryOver(ctx context.Context, name string, done *change) error
 }
 
 // hiding is metadata that makes a stream begin at a revision.
-func hiding(first eventstore.Revision) esdb.Entry {
+func hiding(stream string, first eventstore.Revision) esdb.Entry {
 	return esdb.Entry{JSON: true, Recorded: eventstore.Recorded{
-		ID: uuid.New(), Type: metadataType,
+		ID: derived("%s begins at %d", stream, first), Type: metadataType,
 		Data: fmt.Appendf(nil, `{"%s":%d,"%s":%[2]d}`, truncateBefore, first, copiedFrom),
 	}}
 }

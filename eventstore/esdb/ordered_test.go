@@ -217,3 +217,44 @@ func TestLastRevision(t *testing.T) {
 		})
 	}
 }
+
+// What is found of ordered appends that were interrupted is the first part of them, whenever one looks.
+func TestInterruptedAppendsAreAPrefix(t *testing.T) {
+	t.Parallel()
+	const appends = 300
+	store := nodetest.Start(t)
+	var given []uuid.UUID
+	for round := range 40 {
+		ctx, cancel := context.WithCancel(t.Context())
+		ordered, err := store.Ordered(ctx, 0, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, answered := make([]uuid.UUID, 0, appends), 0
+		for i := range appends {
+			list := oneEvent()
+			ids = append(ids, list[0].ID)
+			if err = ordered.Append(fmt.Sprintf("thing-%d-%d", round, i), eventstore.NoStream, list, func() { answered++ }); err != nil {
+				break
+			}
+			if answered >= round {
+				cancel() // with others on their way
+			}
+		}
+		cancel()
+		ordered.Close()
+		found := map[uuid.UUID]bool{}
+		for _, id := range orderOf(t.Context(), t, store) {
+			found[id] = true
+		}
+		for i, id := range ids {
+			if i > 0 && found[id] && !found[ids[i-1]] {
+				t.Fatalf("round %d: append %d took place, the one before it did not", round, i)
+			}
+		}
+		given = append(given, ids...)
+	}
+	if found := len(orderOf(t.Context(), t, store)); found == 0 || found == len(given) {
+		t.Errorf("%d of %d took place: nothing was interrupted", found, len(given))
+	}
+}

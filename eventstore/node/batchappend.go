@@ -161,6 +161,10 @@ const answerRoom = 96
 // deadline holds.
 func (n *Node) startBatch(ctx context.Context, b *batch) (wait func() (store.Result, error), release func()) {
 	release = func() {}
+	// When the call ends, what the store was handed is carried out all the same. If it were withdrawn, one append after the
+	// other, some later one would be carried out in between, while clients rely on the order: what they find after an
+	// interruption is the first part of what they sent.
+	ctx = context.WithoutCancel(ctx)
 	if b.request.err == nil && !b.request.opened {
 		b.request.err = invalid("append without options")
 	}

@@ -1,0 +1,168 @@
+package copying_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/eventstore/copying"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
+)
+
+// spread stores one event after the other in streams that take turns.
+func (w *world) spread(events, streams int) {
+	w.Helper()
+	appends, err := w.source.Ordered(w.ctx, 0, time.Minute)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer appends.Close()
+	for i := range events {
+		if err := appends.Append(fmt.Sprintf("thing-%d", i%streams), eventstore.Revision(i/streams-1), entries(1), func() {}); err != nil {
+			w.Fatal(err)
+		}
+	}
+	if err := appends.Flush(); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) order(store *esdb.Store) (ids []uuid.UUID) {
+	w.Helper()
+	for entry, err := range store.All(w.ctx, eventstore.Start) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		if entry.Stream[0] != '$' && entry.Type != esdb.Filler {
+			ids = append(ids, entry.ID)
+		}
+	}
+	return ids
+}
+
+// A cluster that elects a leader in the middle of a copy, on either side and in any phase, is waited for.
+func TestAnElectionIsOutlasted(t *testing.T) {
+	t.Parallel()
+	for _, phase := range []string{copying.PhaseCopy, copying.PhaseCompare, copying.PhaseDescribe} {
+		for _, side := range []string{"source", "target", "target loses answers"} {
+			t.Run(phase+" "+side, func(t *testing.T) {
+				source, target := &node.Strict{}, &node.Strict{}
+				w := newWorldOf(t, source, target)
+				w.spread(3000, 100)
+				for i := range 20 {
+					w.describe(fmt.Sprintf("thing-%d", i), eventstore.NoStream, softDeleted)
+				}
+				w.scavenge(w.node)
+				var trouble sync.Once
+				w.copy(copying.Options{Report: func(p copying.Progress) {
+					if p.Phase != phase || p.Events == 0 {
+						return
+					}
+					trouble.Do(func() {
+						switch side {
+						case "source":
+							source.LoseLeader(3 * time.Second)
+						case "target":
+							target.LoseLeader(3 * time.Second)
+						default:
+							target.LoseAnswers(5)
+						}
+					})
+				}})
+				if !slices.Equal(w.order(w.source), w.order(w.target)) {
+					w.Error("the order differs")
+				}
+			})
+		}
+	}
+}
+
+// A store that stays away is an error, after which the same copy goes on.
+func TestAnOutageThatLastsIsAnError(t *testing.T) {
+	target := &node.Strict{}
+	w := newWorldOf(t, nil, target)
+	w.spread(3000, 100)
+	result, err := copying.Copy(w.ctx, w.source, w.target, copying.Options{Patience: time.Second, Report: func(p copying.Progress) {
+		if p.Events > 0 {
+			target.LoseLeader(time.Hour)
+		}
+	}})
+	if !errors.Is(err, eventstore.ErrUnavailable) || result.Copied == 0 || result.Copied == 3000 {
+		t.Fatalf("%v after %+v", err, result)
+	}
+	target.LoseLeader(0)
+	if again := w.copy(copying.Options{}); !again.Resumed || again.Copied == 0 || again.Compared != 3000 {
+		t.Errorf("%+v after %+v", again, result)
+	}
+}
+
+// A target that is stopped and started again has everything in order, and once.
+func TestATargetThatIsStartedAgain(t *testing.T) {
+	w := newWorldOf(t, nil, nil)
+	w.spread(6000, 100)
+	dir, socket := t.TempDir(), nodetest.SocketDir(t)+"/s"
+	stop := nodetest.Serve(t, dir, socket)
+	var err error
+	if w.target, err = esdb.OpenUnix(socket, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	restarts := 0
+	result := w.copy(copying.Options{Window: 100, Report: func(p copying.Progress) {
+		if p.Phase == copying.PhaseCopy && p.Events > uint64(1000*(restarts+1)) && restarts < 3 {
+			restarts++
+			stop()
+			stop = nodetest.Serve(t, dir, socket)
+		}
+	}})
+	if restarts != 3 || result.Copied != 6000 || !slices.Equal(w.order(w.source), w.order(w.target)) {
+		t.Errorf("%+v after %d restarts", result, restarts)
+	}
+	if err := w.target.Close(); err != nil {
+		t.Error(err)
+	}
+	stop()
+}
+
+// Wherever a copy of a scavenged store is cut off, the next run goes on from there.
+func TestACopyCutOffAnywhereGoesOn(t *testing.T) {
+	t.Parallel()
+	between(t, func(w *world, _ string) {
+		w.spread(2000, 50)
+		for i := range 50 {
+			metadata := []string{softDeleted, `{"$maxCount":2}`, `{"$tb":7}`}[i%3]
+			if i%7 > 0 {
+				w.describe(fmt.Sprintf("thing-%d", i), eventstore.NoStream, metadata)
+			}
+		}
+		w.scavenge(w.node)
+		var result copying.Result
+		err := context.DeadlineExceeded
+		for within := 4 * time.Millisecond; err != nil; within += within / 4 {
+			ctx, cancel := context.WithTimeout(w.ctx, within)
+			result, err = copying.Copy(ctx, w.source, w.target, copying.Options{Window: 16})
+			cancel()
+			if err != nil && !errors.Is(err, eventstore.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+				w.Fatal(err)
+			}
+		}
+		if result.Compared == 0 || !slices.Equal(w.order(w.source), w.order(w.target)) {
+			w.Errorf("%+v, or the order differs", result)
+		}
+		for i := range 50 {
+			w.sameStream(fmt.Sprintf("thing-%d", i))
+		}
+		if again := w.copy(copying.Options{}); again.Copied+again.Filled+again.Metadata != 0 {
+			w.Errorf("a second run: %+v", again)
+		}
+	})
+}
