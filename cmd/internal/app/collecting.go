@@ -13,6 +13,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/fetch"
 	"carillon/command/collect/site"
+	"carillon/command/collect/sitemap"
 	"carillon/command/collect/timing"
 	"carillon/command/collection"
 	"carillon/command/egress"
@@ -74,5 +75,8 @@ func Collectors(c Collecting) (map[string]collect.Collector, error) {
 	if c.Window != (timing.Window{}) {
 		pages = site.Within(fetcher, c.Window)
 	}
-	return map[string]collect.Collector{site.Type: pages}, nil
+	return map[string]collect.Collector{
+		site.Type:    pages,
+		sitemap.Type: sitemap.New(fetcher, pages),
+	}, nil
 }

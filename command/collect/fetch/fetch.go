@@ -120,14 +120,6 @@ func (f *Fetcher) Get(ctx context.Context, rawURL string, known Validators) (*Pa
 	return f.Do(ctx, Ask{URL: rawURL, Known: known})
 }
 
-// Staying is a Fetcher that follows no redirect to another site.
-type Staying struct{ *Fetcher }
-
-// Get fetches a page, see [Fetcher.Do].
-func (s Staying) Get(ctx context.Context, rawURL string, known Validators) (*Page, error) {
-	return s.Do(ctx, Ask{URL: rawURL, Known: known, Stay: true})
-}
-
 // Do fetches a page, following redirects.
 //
 // It fails with a [*collect.FetchError] that wraps one of collect's errors or what Read fails with, or with the

@@ -67,7 +67,7 @@ func (f *file) elements() error {
 		if err != nil {
 			return s.end(err)
 		}
-		if !f.budget.Work(tokenWork + (in.total-before)/16) {
+		if !f.budget.Work(tokenWork + (in.total-before)/8) {
 			return f.budget.Err() //nolint:wrapcheck // Read looks at the budget
 		}
 		switch t := token.(type) {

@@ -85,7 +85,8 @@ func calendarLink(n *html.Node, page candidate.Page) (*url.URL, int) {
 type visit struct {
 	pages       Pages
 	source      collect.Source
-	address     string
+	page        collect.Known
+	look        Look
 	window      timing.Window
 	known, next state
 	fetched     int
@@ -93,18 +94,19 @@ type visit struct {
 	have map[string]*fetch.Page
 }
 
+// get gets the page or a calendar. A page that another one links is one of its site: it may not lead elsewhere.
 func (v *visit) get(ctx context.Context, url string, known fetch.Validators) (*fetch.Page, error) {
-	page, err := v.pages.Get(ctx, url, known)
+	page, err := v.pages.Do(ctx, fetch.Ask{URL: url, Known: known, Stay: !v.page.Root && url == v.page.Address})
 	if err == nil {
 		v.fetched++
 	}
-	return page, err //nolint:wrapcheck // Read does
+	return page, err //nolint:wrapcheck // visit does
 }
 
 // read gets what changed, and reads all of it if anything did: what a page and a calendar tell of one event is one
 // observation.
 func (v *visit) read(ctx context.Context) (collect.Page, error) {
-	page, err := v.get(ctx, v.address, v.known.Validators)
+	page, err := v.get(ctx, v.page.Address, v.known.Validators)
 	if err != nil {
 		return collect.Page{}, err
 	}
@@ -117,12 +119,16 @@ func (v *visit) read(ctx context.Context) (collect.Page, error) {
 		if same {
 			return collect.Page{Unchanged: true}, nil
 		}
-		if page, err = v.get(ctx, v.address, fetch.Validators{}); err != nil {
+		if page, err = v.get(ctx, v.page.Address, fetch.Validators{}); err != nil {
 			return collect.Page{}, err
 		}
 		v.next.Validators = page.Validators
 	}
-	all, err := guarded(ctx, page, func(b *budget.Budget) (told, error) { return readPage(b, page, v.source, v.window) })
+	read := readerOf(page)
+	if v.page.Role == RoleFeed {
+		read = readFeed // by whatever type it is served
+	}
+	all, err := guarded(ctx, page, func(b *budget.Budget) (told, error) { return readPage(b, read, page, v.source, v.window) })
 	if err != nil {
 		return collect.Page{}, err
 	}
@@ -131,11 +137,27 @@ func (v *visit) read(ctx context.Context) (collect.Page, error) {
 			return collect.Page{}, err
 		}
 	}
-	found, err := guarded(ctx, page, func(b *budget.Budget) (candidate.Result, error) { return observe(b, all) })
+	return guarded(ctx, page, func(b *budget.Budget) (collect.Page, error) { return v.finish(b, all) })
+}
+
+// finish makes observations of what is told, and links.
+func (v *visit) finish(b *budget.Budget, t told) (collect.Page, error) {
+	found, err := observe(b, t)
 	if err != nil {
 		return collect.Page{}, err
 	}
-	return collect.Page{Observations: found.Observations, Notes: found.Notes}, nil
+	read := collect.Page{Observations: found.Observations, Notes: found.Notes}
+	if t.feed != nil && v.page.Role != RolePage {
+		read.Links = t.feed.Links
+		t.feed.Note(&read.Notes)
+	}
+	if t.html != nil && v.look != nil {
+		v.look(b, t.html, &read)
+	}
+	if err := b.Err(); err != nil {
+		return collect.Page{}, fmt.Errorf("read page: %w", err)
+	}
+	return read, nil
 }
 
 // calendarsNotModified asks for the calendars that the page linked.

@@ -79,6 +79,13 @@ var hostile = map[string]struct {
 	"calendar of one title": {5_000_000, func(n int) string {
 		return ics("BEGIN:VEVENT\r\nDTSTART:20261205T200000Z\r\nSUMMARY:" + strings.Repeat("<b>&amp;\\n", n/9) + "\r\nEND:VEVENT\r\n")
 	}},
+	"feed of elements in elements": {2_000_000, func(n int) string { return "<rss><channel><item>" + strings.Repeat("<a>", n) }},
+	"feed of posts": {200_000, func(n int) string {
+		return "<rss><channel>" + times(n, "<item><link>/%d</link></item>")
+	}},
+	"feed of one address": {100_000, func(n int) string {
+		return "<rss><channel><item><link>https://a.example/" + strings.Repeat("<![CDATA[x]]>&amp;", n)
+	}},
 	"schedules without end": {20_000, func(n int) string {
 		return ld("[" + times(n, `{"@type":"Event","name":"e%d","eventSchedule":{"@type":"Schedule","repeatFrequency":"P1D","startTime":"19:00"}}`) + "]")
 	}},
@@ -243,6 +250,9 @@ func readHostile(nameAndFactor string) spent {
 	p := &fetch.Page{
 		URL: &url.URL{Scheme: "https", Host: "a.example", Path: "/programme"}, MediaType: "text/html",
 		Header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, Body: []byte(page.page(page.size * times)),
+	}
+	if strings.HasPrefix(string(p.Body[:min(len(p.Body), 10)]), "<rss>") {
+		p.MediaType = "application/rss+xml"
 	}
 	debug.FreeOSMemory()
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // peakMemory begins anew

@@ -14,6 +14,7 @@ import (
 	"carillon/command/collect/calendar"
 	"carillon/command/collect/candidate"
 	"carillon/command/collect/fetch"
+	"carillon/command/collect/links"
 	"carillon/command/collect/structured"
 	"carillon/command/collect/timing"
 )
@@ -26,6 +27,9 @@ type told struct {
 	// calendars are those that the page links, empty says why it tells of nothing, if it does.
 	calendars []string
 	empty     collect.Note
+	// html is the page, nil if it is something else; feed are the pages that it lists, if it is a feed.
+	html *HTML
+	feed *links.Set
 }
 
 // reader reads a page of one media type.
@@ -37,18 +41,24 @@ var readers = map[string]reader{
 	"application/xhtml+xml": readHTML,
 	"":                      readHTML,
 	calendar.MediaType:      readCalendar,
+	"application/rss+xml":   readFeed,
+	"application/atom+xml":  readFeed,
+	"application/rdf+xml":   readFeed,
+	"application/xml":       readFeed,
+	"text/xml":              readFeed,
 }
 
-// readerFor finds the reader of a page. Calendars are served as anything.
-func readerFor(page *fetch.Page) (reader, error) {
+// readerOf finds the reader of a page. Calendars are served as anything.
+func readerOf(page *fetch.Page) reader {
 	if calendar.Is(string(page.Body[:min(len(page.Body), 100)])) {
-		return readCalendar, nil
+		return readCalendar
 	}
-	read, ok := readers[page.MediaType]
-	if !ok {
-		return nil, fmt.Errorf("%w: %.60q", collect.ErrUnsupportedContent, page.MediaType)
+	if read, ok := readers[page.MediaType]; ok {
+		return read
 	}
-	return read, nil
+	return func(*budget.Budget, *fetch.Page, collect.Source, timing.Window) (told, error) {
+		return told{}, fmt.Errorf("%w: %.60q", collect.ErrUnsupportedContent, page.MediaType)
+	}
 }
 
 // Read gives what a page shows, by its media type, of what has no end within the window; Source of the observations
@@ -58,7 +68,7 @@ func readerFor(page *fetch.Page) (reader, error) {
 // [collect.PanicError] where a reader panics: what a stranger wrote must not end the process.
 func Read(ctx context.Context, page *fetch.Page, source collect.Source, window timing.Window) (candidate.Result, error) {
 	return guarded(ctx, page, func(b *budget.Budget) (candidate.Result, error) {
-		t, err := readPage(b, page, source, window)
+		t, err := readPage(b, readerOf(page), page, source, window)
 		if err != nil {
 			return candidate.Result{}, err
 		}
@@ -89,11 +99,7 @@ func guarded[T any](ctx context.Context, page *fetch.Page, read func(*budget.Bud
 	return result, err //nolint:wrapcheck // it is the reader's own
 }
 
-func readPage(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (told, error) {
-	read, err := readerFor(page)
-	if err != nil {
-		return told{}, err
-	}
+func readPage(b *budget.Budget, read reader, page *fetch.Page, source collect.Source, window timing.Window) (told, error) {
 	t, err := read(b, page, source, window)
 	if err == nil {
 		err = b.Err()
@@ -111,7 +117,7 @@ func observe(b *budget.Budget, t told) (candidate.Result, error) {
 		return candidate.Result{}, fmt.Errorf("read page: %w", err)
 	}
 	result.Notes = append(t.notes, result.Notes...)
-	if len(result.Observations) == 0 {
+	if len(result.Observations) == 0 && t.empty.Code != "" {
 		result.Notes.Add(t.empty.Code, "%s", t.empty.Text)
 	}
 	return result, nil
@@ -129,6 +135,10 @@ func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window 
 	t := told{empty: collect.Note{Code: collect.NoteNoEvents, Text: "the page holds no dated event in its structured data"}}
 	t.page, t.found, t.notes = structured.Candidates(b, structured.Page{URL: page.URL, Root: root, Timezone: source.Timezone, Window: window})
 	t.calendars = linkedCalendars(root, t.page)
+	t.html = &HTML{URL: t.page.URL, Base: t.page.Base, Root: root}
+	for _, c := range t.found {
+		t.html.Shown = append(t.html.Shown, c.Addresses...)
+	}
 	if needsJavaScript(root) {
 		t.empty = collect.Note{Code: collect.NoteNeedsJavaScript, Text: "the page is empty until its scripts have run, which a collector doesn't do"}
 	}

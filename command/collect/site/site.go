@@ -2,7 +2,8 @@
 //
 //	fetch, unless unchanged ──▶ read by media type ──▶ observations
 //
-// The calendars that a page links belong to it: what a page and its calendar tell of one event is one observation.
+// The calendars that a page links belong to it: what a page and its calendar tell of one event is one observation. The
+// feeds that it links lead to further pages and tell nothing else: when a post was written says nothing of an event.
 //
 // A page that hasn't changed is still read anew when the window moves within which endless repetitions are expanded,
 // which is once a month.
@@ -11,11 +12,17 @@ package site
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 	"time"
+
+	"golang.org/x/net/html"
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
+	"carillon/command/collect/budget"
 	"carillon/command/collect/fetch"
 	"carillon/command/collect/timing"
 )
@@ -25,7 +32,7 @@ const Type = "site"
 
 // Pages gets pages; [fetch.Fetcher] does.
 type Pages interface {
-	Get(ctx context.Context, url string, known fetch.Validators) (*fetch.Page, error)
+	Do(ctx context.Context, ask fetch.Ask) (*fetch.Page, error)
 }
 
 // Collector is the collector of type site.
@@ -47,12 +54,21 @@ func Within(pages Pages, window timing.Window) *Collector {
 }
 
 // reading is the version of how pages are read. A higher one makes pages be read again that haven't changed.
-const reading = 2
+const reading = 3
+
+// Roles of the pages beside the one that a walk begins with.
+const (
+	// RolePage is a page that is read for its events alone.
+	RolePage = "page"
+	// RoleFeed is a feed, which is read for the pages that it lists.
+	RoleFeed = "feed"
+)
 
 // state is what collect.State holds. All but the validators say under which conditions these may be used.
 type state struct {
 	Reading    int              `json:"reading"`
 	URL        string           `json:"url"`
+	Role       string           `json:"role,omitempty"`
 	Timezone   string           `json:"timezone,omitempty"`
 	Window     string           `json:"window"`
 	Validators fetch.Validators `json:"validators"`
@@ -62,25 +78,74 @@ type state struct {
 
 // Start implements collect.Collector.
 func (*Collector) Start(source collect.Source) []collect.Link {
-	return []collect.Link{{Address: source.URL}}
+	return []collect.Link{{Address: source.URL, List: true}}
+}
+
+// Look is what a page is looked at for, beside its events. It adds to the links and notes of the page.
+type Look func(b *budget.Budget, html *HTML, page *collect.Page)
+
+// HTML is a page that is being read.
+type HTML struct {
+	// URL is where it was found, Base what its references are relative to.
+	URL, Base *url.URL
+	Root      *html.Node
+	// Shown are the addresses of the events that it shows.
+	Shown []*url.URL
 }
 
 // Read gets the page, and the calendars that it links, and reads them.
 func (c *Collector) Read(ctx context.Context, source collect.Source, page collect.Known) (collect.Page, error) {
-	window := c.window()
-	next := state{Reading: reading, URL: page.Address, Timezone: source.Timezone, Window: window.Key()}
-	v := &visit{pages: c.pages, source: source, address: page.Address, window: window, known: next.known(page.State), have: map[string]*fetch.Page{}}
-	read, err := v.read(ctx)
+	switch {
+	case page.Role == RolePage:
+		return c.Linked(ctx, source, page)
+	case page.Root:
+		return c.Look(ctx, source, page, Feeds)
+	default:
+		return c.Look(ctx, source, page, nil)
+	}
+}
+
+// Linked reads a page that another one links. What is no page shows nothing, which is no failure: nobody knew before.
+func (c *Collector) Linked(ctx context.Context, source collect.Source, page collect.Known) (collect.Page, error) {
+	read, err := c.visit(ctx, source, page, nil)
+	switch {
+	case errors.Is(err, collect.ErrUnsupportedContent):
+		return collect.Page{State: read.State, Requests: read.Requests}, nil
+	case err != nil:
+		return collect.Page{}, err
+	}
+	read.Notes = slices.DeleteFunc(read.Notes, func(n collect.Note) bool { return n.Code == collect.NoteNoEvents })
+	return read, nil
+}
+
+// Look reads a page and looks at it; look may be nil.
+func (c *Collector) Look(ctx context.Context, source collect.Source, page collect.Known, look Look) (collect.Page, error) {
+	read, err := c.visit(ctx, source, page, look)
 	if err != nil {
-		return collect.Page{}, fmt.Errorf("collect site: %w", err)
+		return collect.Page{}, err
 	}
+	return read, nil
+}
+
+// visit reads a page. Of one that could not be read it gives what is to be remembered.
+func (c *Collector) visit(ctx context.Context, source collect.Source, page collect.Known, look Look) (collect.Page, error) {
+	window := c.window()
+	next := state{Reading: reading, URL: page.Address, Role: page.Role, Timezone: source.Timezone, Window: window.Key()}
+	v := &visit{
+		pages: c.pages, source: source, page: page, look: look, window: window, known: next.known(page.State), have: map[string]*fetch.Page{},
+	}
+	read, failed := v.read(ctx)
 	next.Validators, next.Calendars = v.next.Validators, v.next.Calendars
+	var err error
 	if read.State, err = next.encode(); err != nil {
-		return collect.Page{}, fmt.Errorf("collect site: encode state: %w", err)
+		return collect.Page{}, fmt.Errorf("collect %s: encode state: %w", source.Type, err)
 	}
-	read.Requests, read.Partial = v.fetched, read.Notes.Partial()
+	read.Requests, read.Partial = v.fetched, read.Partial || read.Notes.Partial()
+	if failed != nil {
+		return read, fmt.Errorf("collect %s: %w", source.Type, failed)
+	}
 	for i := range read.Observations {
-		read.Observations[i].Source = happening.Block{Type: Type, URL: source.URL}
+		read.Observations[i].Source = happening.Block{Type: source.Type, URL: source.URL}
 	}
 	return read, nil
 }
