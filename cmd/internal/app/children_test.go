@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(childRole) {
 	case "server":
 		err = serverChild()
+	case "bench":
+		err = benchServer()
 	case "node":
 		err = nodeChild()
 	default:
