@@ -21,11 +21,14 @@ type Source struct {
 	State       string // registered, collecting, ok, failing, needs_credentials, needs_javascript
 	Message     string // what is wrong
 	Notes       []SourceNote
-	StartedAt   *time.Time // of the last collection
-	CompletedAt *time.Time // of the last one that completed
+	StartedAt   *time.Time // of the last visit
+	CompletedAt *time.Time // of the last walk that went through
 	Observed    int        // happenings on show then
 	Failures    int        // in a row
 	DueAt       *time.Time // nil: attached to no feed, so never by itself
+	// Asked counts the pages that the walk under way has asked for, Linked those that it is to ask for as far as it
+	// knows; nil where none is under way.
+	Asked, Linked *int
 }
 
 // SourceNote says why less was found than a source shows.
@@ -34,31 +37,20 @@ type SourceNote struct {
 	Text string `json:"text"`
 }
 
-// DueSource is a source whose next collection is due.
-type DueSource struct {
-	ID          uuid.UUID
-	Type        string
-	URL         string
-	Handle      string
-	Timezone    string
-	Cursor      []byte // JSON, or nil
-	Collections int    // started so far
-	Collecting  bool   // the last of them has not ended, as far as is known
-}
-
-// ShownHappening is a happening as a source shows it.
-type ShownHappening struct {
-	ID     uuid.UUID
-	Digest []byte // see happening.Digest
-	Stale  bool   // no longer on show
-}
-
-const sourceColumns = `id, type, url, handle, timezone, created_at, feeds, state, message, notes, started_at, completed_at,
-	observed, failures, CASE WHEN (feeds > 0 OR requested) AND due_at < 'infinity' THEN due_at END`
+// sources joins what events tell with what is remembered of walks: those by routine that find nothing new are known only
+// there.
+const sources = `
+	SELECT s.id, s.type, s.url, s.handle, s.timezone, s.created_at, s.feeds,
+		CASE WHEN w.walking THEN 'collecting' ELSE s.state END, CASE WHEN w.remark <> '' THEN w.remark ELSE s.message END, s.notes,
+		greatest(s.started_at, w.attempted_at), greatest(s.completed_at, w.completed_at),
+		coalesce(w.observed, s.observed), coalesce(w.failures, s.failures),
+		CASE WHEN s.feeds > 0 OR s.requested THEN coalesce(nullif(w.next_at, 'infinity'), s.wanted_at, s.due_at) END,
+		CASE WHEN w.walking THEN w.asked END, CASE WHEN w.walking THEN w.linked END
+	FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id`
 
 // Sources lists all sources, oldest first.
 func (q *Queries) Sources(ctx context.Context) ([]Source, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT "+sourceColumns+" FROM sources.sources ORDER BY created_at, id")
+	rows, err := q.Pool.Query(ctx, sources+" ORDER BY s.created_at, s.id")
 	if err != nil {
 		return nil, fmt.Errorf("sources: %w", err)
 	}
@@ -69,29 +61,3 @@ func (q *Queries) Sources(ctx context.Context) ([]Source, error) {
 	return list, nil
 }
 
-// DueSources lists sources whose collection is due at a time, the longest due first.
-func (q *Queries) DueSources(ctx context.Context, now time.Time, limit int) ([]DueSource, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT id, type, url, handle, timezone, cursor, collections, state = 'collecting' FROM sources.sources
-		WHERE (feeds > 0 OR requested) AND due_at <= $1 ORDER BY due_at, id LIMIT $2`, now, limit)
-	if err != nil {
-		return nil, fmt.Errorf("due sources: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[DueSource])
-	if err != nil {
-		return nil, fmt.Errorf("due sources: %w", err)
-	}
-	return list, nil
-}
-
-// ShownAt lists what a source shows, and what it did show.
-func (q *Queries) ShownAt(ctx context.Context, source uuid.UUID) ([]ShownHappening, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT happening_id, digest, stale FROM sources.shown WHERE source_id = $1", source)
-	if err != nil {
-		return nil, fmt.Errorf("shown at source: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ShownHappening])
-	if err != nil {
-		return nil, fmt.Errorf("shown at source: %w", err)
-	}
-	return list, nil
-}

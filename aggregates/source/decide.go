@@ -1,8 +1,8 @@
 package source
 
 import (
-	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,7 +11,7 @@ import (
 // What a source refuses.
 var (
 	ErrUnknown = errors.New("source does not exist")
-	ErrNumber  = errors.New("this is not the visit that is going on")
+	ErrNumber  = errors.New("a later walk of the source has begun")
 )
 
 // Command is an intention; times arrive inside it.
@@ -28,47 +28,45 @@ type (
 		Timezone string
 		At       time.Time
 	}
-	// Request asks for a visit soon.
+	// Request asks for a walk soon.
 	Request struct{ At time.Time }
-	// Start begins the visit of a number, as far as that is what is wanted. It records nothing where the caller's view
-	// of the source is out of date: that visit has begun already, or the one before, that he takes for cut off, has
-	// ended.
+	// Start begins the walk of a number, which somebody asked for. It records nothing where that walk, or a later one,
+	// has begun already.
 	Start struct {
-		Number   int
-		Abandons bool // the visit before was seen to begin and not to end
-		At       time.Time
+		Number int
+		At     time.Time
 	}
-	// Complete ends a visit.
+	// Complete ends a walk.
 	Complete struct {
 		Number      int
 		Counts      Counts
-		Cursor      json.RawMessage
 		NotModified bool
 		Notes       []Note
-		Spread      float64 // 0 to 1: where in the tolerance of the schedule this source's turn is
+		Interval    time.Duration
+		NextAt      time.Time
 		At          time.Time
 	}
-	// Fail ends a visit that did not get through.
+	// Fail ends a walk that did not get through.
 	Fail struct {
-		Number     int
-		Reason     string
-		Message    string
-		RetryAfter time.Duration // what the other side asked for
-		Spread     float64
-		At         time.Time
+		Number   int
+		Reason   string
+		Message  string
+		Failures int // in a row, with this one
+		NextAt   time.Time
+		At       time.Time
 	}
-	// LackCredentials ends a visit that was not let in.
+	// LackCredentials ends a walk that was not let in.
 	LackCredentials struct {
 		Number  int
 		Message string
-		Spread  float64
+		NextAt  time.Time
 		At      time.Time
 	}
-	// NeedJavaScript ends a visit that saw nothing but scripts.
+	// NeedJavaScript ends a walk that saw nothing but scripts.
 	NeedJavaScript struct {
 		Number  int
 		Message string
-		Spread  float64
+		NextAt  time.Time
 		At      time.Time
 	}
 )
@@ -95,63 +93,44 @@ func (c Request) decide(s State) ([]Event, error) {
 }
 
 func (c Start) decide(s State) ([]Event, error) {
-	wanted := c.Number > s.Started
-	switch s.Status {
-	case StatusNone:
+	if s.Status == StatusNone {
 		return nil, ErrUnknown
-	case StatusWaiting:
-		wanted = wanted && !c.Abandons
-	case StatusCollecting: // that visit was cut off
 	}
-	if !wanted {
+	if c.Number <= s.Started {
 		return nil, nil
 	}
-	return []Event{CollectionStarted{Number: s.Started + 1, At: c.At}}, nil
+	return []Event{CollectionStarted(c)}, nil
 }
 
 func (c Complete) decide(s State) ([]Event, error) {
-	if ended, err := s.ended(c.Number); ended || err != nil {
-		return nil, err
-	}
-	interval := adapt(s.Interval, c.Counts.Changed())
-	return []Event{CollectionCompleted{
-		Number: c.Number, Counts: c.Counts, Cursor: c.Cursor, NotModified: c.NotModified, Notes: c.Notes,
-		IntervalSeconds: int(interval / time.Second), NextAt: c.At.Add(spread(interval, c.Spread)), At: c.At,
-	}}, nil
+	news := c.Counts.Changed() || !c.NotModified && !slices.Equal(c.Notes, s.Notes)
+	return s.end(c.Number, outcomeOK, news, CollectionCompleted{
+		Number: c.Number, Counts: c.Counts, NotModified: c.NotModified, Notes: c.Notes,
+		IntervalSeconds: int(c.Interval / time.Second), NextAt: c.NextAt, At: c.At,
+	})
 }
 
 func (c Fail) decide(s State) ([]Event, error) {
-	if ended, err := s.ended(c.Number); ended || err != nil {
-		return nil, err
-	}
-	failures := s.Failures + 1
-	wait := spread(max(backOff(failures), min(c.RetryAfter, maxInterval)), c.Spread)
-	return []Event{CollectionFailed{
-		Number: c.Number, Reason: c.Reason, Message: c.Message, Failures: failures, NextAt: c.At.Add(wait), At: c.At,
-	}}, nil
+	return s.end(c.Number, c.Reason, false, CollectionFailed(c))
 }
 
 func (c LackCredentials) decide(s State) ([]Event, error) {
-	if ended, err := s.ended(c.Number); ended || err != nil {
-		return nil, err
-	}
-	return []Event{CredentialsMissing{Number: c.Number, Message: c.Message, NextAt: c.At.Add(spread(credentialsInterval, c.Spread)), At: c.At}}, nil
+	return s.end(c.Number, outcomeCredentials, false, CredentialsMissing(c))
 }
 
 func (c NeedJavaScript) decide(s State) ([]Event, error) {
-	if ended, err := s.ended(c.Number); ended || err != nil {
-		return nil, err
-	}
-	return []Event{JavaScriptNeeded{Number: c.Number, Message: c.Message, NextAt: c.At.Add(spread(scriptsInterval, c.Spread)), At: c.At}}, nil
+	return s.end(c.Number, outcomeJavaScript, false, JavaScriptNeeded(c))
 }
 
-// ended says that the visit is over already, which makes ending it again a repeat.
-func (s State) ended(number int) (bool, error) {
+// end records the end of a walk that somebody asked for, and that of one by routine if it says something new.
+func (s State) end(number int, outcome string, news bool, event Event) ([]Event, error) {
 	switch {
 	case s.Status == StatusNone:
-		return false, ErrUnknown
-	case number != s.Started:
-		return false, ErrNumber
+		return nil, ErrUnknown
+	case number < s.Started:
+		return nil, ErrNumber
+	case s.Status == StatusCollecting, number > s.Started && (news || outcome != s.Outcome):
+		return []Event{event}, nil
 	}
-	return s.Status == StatusWaiting, nil
+	return nil, nil // it has ended already, or everything is as it was
 }

@@ -5,7 +5,11 @@
 //	                                    ▲          ├──Fail─────────────▶ failing
 //	                                    │          ├──LackCredentials──▶ needs credentials
 //	                                    │          └──NeedJavaScript───▶ needs JavaScript
-//	                                    └── when due, or on request ◀──────┘
+//	                                    └──── when somebody asks ◀─────────┘
+//
+// A walk through a source is a fact if somebody asked for it, or if it says something new: what it found has changed,
+// it fails, it fails no longer. Of the many walks by routine that find everything as it was, nothing is recorded: where
+// they are known, and when the next one is due, is kept beside the events, see package collection.
 //
 // Sources belong to no organization: any feed may be filled from one.
 package source
@@ -56,23 +60,24 @@ type (
 	CollectionRequested struct {
 		At time.Time `json:"at"`
 	}
-	// CollectionStarted begins a visit. One that never ends was cut off with its process.
+	// CollectionStarted begins a walk that somebody asked for. One that never ends was lost with the memory of it; the
+	// next one ends it.
 	CollectionStarted struct {
-		Number int       `json:"number"` // counts the source's visits from 1
+		Number int       `json:"number"` // counts the source's walks from 1, those by routine as well
 		At     time.Time `json:"at"`
 	}
-	// CollectionCompleted ends a visit that saw everything it came for.
+	// CollectionCompleted ends a walk that saw everything it came for.
 	CollectionCompleted struct {
 		Number          int             `json:"number"`
 		Counts          Counts          `json:"counts"`
-		Cursor          json.RawMessage `json:"cursor,omitempty"` // where the next visit goes on; the collector's own
+		Cursor          json.RawMessage `json:"cursor,omitempty"` // only in old events: where the next visit went on
 		NotModified     bool            `json:"notModified,omitempty"`
 		Notes           []Note          `json:"notes,omitempty"`
 		IntervalSeconds int             `json:"intervalSeconds"` // as adapted to how often the source changes
 		NextAt          time.Time       `json:"nextAt"`
 		At              time.Time       `json:"at"`
 	}
-	// CollectionFailed ends a visit that did not.
+	// CollectionFailed ends a walk that did not. More failures of the same kind are not recorded.
 	CollectionFailed struct {
 		Number   int       `json:"number"`
 		Reason   string    `json:"reason"`  // a stable name: "robots", "http_status"
@@ -81,14 +86,14 @@ type (
 		NextAt   time.Time `json:"nextAt"`
 		At       time.Time `json:"at"`
 	}
-	// CredentialsMissing ends a visit that the platform did not let in.
+	// CredentialsMissing ends a walk that the platform did not let in.
 	CredentialsMissing struct {
 		Number  int       `json:"number"`
 		Message string    `json:"message"`
 		NextAt  time.Time `json:"nextAt"`
 		At      time.Time `json:"at"`
 	}
-	// JavaScriptNeeded ends a visit that saw pages which are empty until their scripts have run. It says nothing about
+	// JavaScriptNeeded ends a walk that saw pages which are empty until their scripts have run. It says nothing about
 	// what the source shows.
 	JavaScriptNeeded struct {
 		Number  int       `json:"number"`
@@ -119,29 +124,33 @@ type Note struct {
 // Status of a source.
 type Status string
 
-// A source is visited again and again, one visit at a time.
+// A source is walked again and again, one walk at a time.
 const (
 	StatusNone       Status = ""           // it does not exist
-	StatusWaiting    Status = "waiting"    // for its next visit
-	StatusCollecting Status = "collecting" // the last visit has not ended
+	StatusWaiting    Status = "waiting"    // for its next walk, or one by routine
+	StatusCollecting Status = "collecting" // a walk that somebody asked for has not ended
+)
+
+// What a source's last recorded walk came to. A failed one came to its reason.
+const (
+	outcomeOK          = "ok"
+	outcomeCredentials = "needs credentials"
+	outcomeJavaScript  = "needs javascript"
 )
 
 // State is what decisions need.
 type State struct {
 	Status   Status
 	Type     string
-	URL      string
-	Handle   string
-	Timezone string
-	Started  int // visits so far
-	Failures int // in a row
+	Started  int // the number of the last recorded walk
+	Failures int // in a row, as far as they were recorded
 	Interval time.Duration
-	Created  time.Time
+	Outcome  string // of the last recorded walk, "" before the first
+	Notes    []Note // of it
 }
 
 func (e Registered) evolve(s State) State {
-	s.Type, s.URL, s.Handle, s.Timezone, s.Created = e.Type, e.URL, e.Handle, e.Timezone, e.At
-	s.Status, s.Interval = StatusWaiting, firstInterval
+	s.Status, s.Type, s.Interval = StatusWaiting, e.Type, FirstInterval
 	return s
 }
 
@@ -152,23 +161,30 @@ func (e CollectionStarted) evolve(s State) State {
 	return s
 }
 
+// OutcomeOf says what a walk came to that ended with an event, as State.Outcome does; "" for an event that ends none.
+func OutcomeOf(event Event) string { return event.evolve(State{}).Outcome }
+
 func (e CollectionCompleted) evolve(s State) State {
-	s.Status, s.Failures, s.Interval = StatusWaiting, 0, time.Duration(e.IntervalSeconds)*time.Second
+	s = s.over(e.Number, outcomeOK)
+	s.Interval = time.Duration(e.IntervalSeconds) * time.Second
+	if !e.NotModified {
+		s.Notes = e.Notes
+	}
 	return s
 }
 
 func (e CollectionFailed) evolve(s State) State {
-	s.Status, s.Failures = StatusWaiting, e.Failures
+	s = s.over(e.Number, e.Reason)
+	s.Failures = e.Failures
 	return s
 }
 
-func (CredentialsMissing) evolve(s State) State {
-	s.Status = StatusWaiting
-	return s
-}
+func (e CredentialsMissing) evolve(s State) State { return s.over(e.Number, outcomeCredentials) }
 
-func (e JavaScriptNeeded) evolve(s State) State {
-	s.Status, s.Failures = StatusWaiting, 0
+func (e JavaScriptNeeded) evolve(s State) State { return s.over(e.Number, outcomeJavaScript) }
+
+func (s State) over(number int, outcome string) State {
+	s.Status, s.Started, s.Outcome, s.Failures = StatusWaiting, max(s.Started, number), outcome, 0
 	return s
 }
 

@@ -15,6 +15,7 @@ var (
 	noon       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	registered = source.Registered{Type: source.TypeSite, URL: "https://example.org/", Timezone: "Europe/Rome", At: noon}
 	started    = source.CollectionStarted{Number: 1, At: noon}
+	ok         = source.CollectionCompleted{Number: 1, At: noon}
 	cursor     = json.RawMessage(`{"etag":"abc"}`)
 )
 
@@ -48,78 +49,80 @@ func TestTheSameSourceHasOneID(t *testing.T) {
 	}
 }
 
-func TestOneVisitBeginsOnce(t *testing.T) {
+// What somebody asked for is recorded from its beginning to its end, whatever it finds.
+func TestAWalkThatWasAskedFor(t *testing.T) {
 	t.Parallel()
-	aggregatetest.Stream(t, source.Aggregate).Of(registered).
-		When(source.Start{Number: 1, At: noon}).Then(started).
-		When(source.Start{Number: 1, At: noon.Add(time.Minute)}).Then().
-		// The process died: the visit begins anew under the next number, and the old one can't end any more.
-		When(source.Start{Number: 2, Abandons: true, At: noon}).Then(source.CollectionStarted{Number: 2, At: noon}).
-		When(source.Complete{Number: 1, At: noon}).Refused(source.ErrNumber)
+	aggregatetest.Stream(t, source.Aggregate).Of(registered, ok).
+		When(source.Start{Number: 2, At: noon}).Then(source.CollectionStarted{Number: 2, At: noon}).
+		When(source.Start{Number: 2, At: noon.Add(time.Minute)}).Then().
+		When(source.Complete{Number: 2, NotModified: true, Interval: time.Hour, NextAt: noon.Add(time.Hour), At: noon}).
+		Then(source.CollectionCompleted{Number: 2, NotModified: true, IntervalSeconds: 3600, NextAt: noon.Add(time.Hour), At: noon}).
+		When(source.Complete{Number: 2, At: noon}).Then()
 }
 
-// A read model that lags takes a visit for cut off that has just ended.
-func TestAVisitThatEndedIsNotAbandoned(t *testing.T) {
+// Walks by routine that find everything as it was leave no trace.
+func TestAWalkByRoutine(t *testing.T) {
 	t.Parallel()
-	aggregatetest.Stream(t, source.Aggregate).Of(registered, started,
-		source.CollectionCompleted{Number: 1, IntervalSeconds: 900, NextAt: noon.Add(15 * time.Minute), At: noon}).
-		When(source.Start{Number: 2, Abandons: true, At: noon}).Then().
-		When(source.Start{Number: 2, At: noon}).Then(source.CollectionStarted{Number: 2, At: noon})
+	notes := []source.Note{{Code: "skipped-event", Text: "an event has no date"}}
+	failed := source.CollectionFailed{Number: 6, Reason: "timeout", Failures: 1, At: noon}
+	aggregatetest.Stream(t, source.Aggregate).Of(registered, ok).
+		When(source.Complete{Number: 2, Counts: source.Counts{Pages: 1, Observed: 4}, At: noon}).Then().
+		When(source.Complete{Number: 3, NotModified: true, At: noon}).Then().
+		When(source.Complete{Number: 4, Counts: source.Counts{Revised: 1}, At: noon}).
+		Then(source.CollectionCompleted{Number: 4, Counts: source.Counts{Revised: 1}, At: noon}).
+		When(source.Complete{Number: 5, Notes: notes, At: noon}).Then(source.CollectionCompleted{Number: 5, Notes: notes, At: noon}).
+		When(source.Fail{Number: 6, Reason: "timeout", Failures: 1, At: noon}).Then(failed).
+		When(source.Fail{Number: 7, Reason: "timeout", Failures: 2, At: noon}).Then().
+		When(source.Fail{Number: 8, Reason: "robots", Failures: 3, At: noon}).
+		Then(source.CollectionFailed{Number: 8, Reason: "robots", Failures: 3, At: noon}).
+		When(source.LackCredentials{Number: 9, Message: "no token", At: noon}).
+		Then(source.CredentialsMissing{Number: 9, Message: "no token", At: noon}).
+		When(source.LackCredentials{Number: 10, Message: "no token", At: noon}).Then().
+		When(source.NeedJavaScript{Number: 11, Message: "scripts", At: noon}).
+		Then(source.JavaScriptNeeded{Number: 11, Message: "scripts", At: noon}).
+		When(source.Complete{Number: 12, NotModified: true, At: noon}).
+		Then(source.CollectionCompleted{Number: 12, NotModified: true, At: noon}).
+		When(source.Complete{Number: 7, Counts: source.Counts{New: 1}, At: noon}).Refused(source.ErrNumber) // of a process that slept
+}
+
+// A walk whose memory was lost is ended by the next one.
+func TestAWalkThatWasLost(t *testing.T) {
+	t.Parallel()
+	aggregatetest.Stream(t, source.Aggregate).Of(registered, started).
+		When(source.Complete{Number: 2, At: noon}).Then(source.CollectionCompleted{Number: 2, At: noon})
 }
 
 func TestScheduleAdapts(t *testing.T) {
 	t.Parallel()
-	scenario := aggregatetest.Stream(t, source.Aggregate).Of(registered, started).
-		When(source.Complete{Number: 1, Counts: source.Counts{New: 3}, Cursor: cursor, At: noon}).
-		Then(source.CollectionCompleted{
-			Number: 1, Counts: source.Counts{New: 3}, Cursor: cursor, IntervalSeconds: 900, NextAt: noon.Add(15 * time.Minute), At: noon,
-		})
-	scenario.Of(source.CollectionStarted{Number: 2, At: noon}).
-		When(source.Complete{Number: 2, NotModified: true, Spread: 1, At: noon}).
-		Then(source.CollectionCompleted{
-			Number: 2, NotModified: true, IntervalSeconds: 1350, NextAt: noon.Add(1485 * time.Second), At: noon,
-		})
+	for _, tt := range []struct {
+		from    time.Duration
+		changed bool
+		want    time.Duration
+	}{
+		{30 * time.Minute, true, 15 * time.Minute}, {15 * time.Minute, true, 10 * time.Minute}, {10 * time.Minute, false, 15 * time.Minute},
+		{20 * time.Hour, false, 24 * time.Hour}, {0, false, 10 * time.Minute},
+	} {
+		if got := source.Adapt(tt.from, tt.changed); got != tt.want {
+			t.Errorf("%s, changed %t: %s, want %s", tt.from, tt.changed, got, tt.want)
+		}
+	}
+	if got := source.Spread(900*time.Second, 1); got != 990*time.Second {
+		t.Errorf("spread is %s", got)
+	}
 }
 
 func TestFailuresBackOff(t *testing.T) {
 	t.Parallel()
-	scenario := aggregatetest.Stream(t, source.Aggregate).Of(registered)
 	for i, minutes := range []int{5, 10, 20, 40, 80, 160, 320, 640, 1280, 1440, 1440} {
-		wait := time.Duration(minutes) * time.Minute
-		number := i + 1
-		scenario.Of(source.CollectionStarted{Number: number, At: noon}).
-			When(source.Fail{Number: number, Reason: "timeout", Message: "no answer", At: noon}).
-			Then(source.CollectionFailed{
-				Number: number, Reason: "timeout", Message: "no answer", Failures: number, NextAt: noon.Add(wait), At: noon,
-			})
+		if got, want := source.BackOff(i+1, 0), time.Duration(minutes)*time.Minute; got != want {
+			t.Errorf("after %d failures %s, want %s", i+1, got, want)
+		}
 	}
-	scenario.Of(source.CollectionStarted{Number: 12, At: noon}).When(source.Complete{Number: 12, At: noon})
-	if failures := scenario.State().Failures; failures != 0 {
-		t.Errorf("%d failures after a success", failures)
-	}
-}
-
-func TestRetryAfterIsAFloor(t *testing.T) {
-	t.Parallel()
 	for asked, wait := range map[time.Duration]time.Duration{time.Second: 5 * time.Minute, time.Hour: time.Hour, 100 * time.Hour: 24 * time.Hour} {
-		aggregatetest.Stream(t, source.Aggregate).Of(registered, started).
-			When(source.Fail{Number: 1, Reason: "http_status", RetryAfter: asked, At: noon}).
-			Then(source.CollectionFailed{Number: 1, Reason: "http_status", Failures: 1, NextAt: noon.Add(wait), At: noon})
+		if got := source.BackOff(1, asked); got != wait {
+			t.Errorf("asked for %s: %s, want %s", asked, got, wait)
+		}
 	}
-}
-
-func TestScriptsAreNoFailure(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, source.Aggregate).Of(registered, source.CollectionFailed{Failures: 3}, started).
-		When(source.NeedJavaScript{Number: 1, Message: "scripts only", At: noon}).
-		Then(source.JavaScriptNeeded{Number: 1, Message: "scripts only", NextAt: noon.Add(12 * time.Hour), At: noon})
-}
-
-func TestCredentialsAreNoFailure(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, source.Aggregate).Of(registered, started).
-		When(source.LackCredentials{Number: 1, Message: "no token", At: noon}).
-		Then(source.CredentialsMissing{Number: 1, Message: "no token", NextAt: noon.Add(time.Hour), At: noon})
 }
 
 func TestUnknownSource(t *testing.T) {
@@ -133,33 +136,23 @@ func TestUnknownSource(t *testing.T) {
 		When(source.Request{At: noon}).Then(source.CollectionRequested{At: noon})
 }
 
-// However visits go, the next one is 5 minutes to 26.4 hours away.
+// However walks go, the next one is 5 minutes to 26.4 hours away.
 func TestScheduleKeepsItsBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		state := source.Aggregate.Evolve(source.State{}, registered)
-		for number := 1; number <= rapid.IntRange(1, 60).Draw(t, "visits"); number++ {
-			state = source.Aggregate.Evolve(state, source.CollectionStarted{Number: number, At: noon})
-			spread := rapid.Float64().Draw(t, "spread")
-			var command source.Command = source.Fail{Number: number, Spread: spread, At: noon}
+		interval, failures := source.FirstInterval, 0
+		for range rapid.IntRange(1, 60).Draw(t, "walks") {
+			wait := interval
 			if rapid.Bool().Draw(t, "success") {
-				command = source.Complete{Number: number, Counts: source.Counts{Revised: rapid.IntRange(0, 1).Draw(t, "changed")}, Spread: spread, At: noon}
+				interval, failures = source.Adapt(interval, rapid.Bool().Draw(t, "changed")), 0
+				wait = interval
+			} else {
+				failures++
+				wait = source.BackOff(failures, time.Duration(rapid.Int64().Draw(t, "asked")))
 			}
-			events, err := source.Aggregate.Decide(state, command)
-			if err != nil || len(events) != 1 {
-				t.Fatalf("%d events, %v", len(events), err)
+			if wait = source.Spread(wait, rapid.Float64().Draw(t, "share")); wait < 5*time.Minute || wait > 24*time.Hour*11/10 {
+				t.Fatalf("next walk in %s", wait)
 			}
-			var next time.Time
-			switch e := events[0].(type) {
-			case source.CollectionCompleted:
-				next = e.NextAt
-			case source.CollectionFailed:
-				next = e.NextAt
-			}
-			if wait := next.Sub(noon); wait < 5*time.Minute || wait > 24*time.Hour*11/10 {
-				t.Fatalf("next visit in %s", wait)
-			}
-			state = source.Aggregate.Evolve(state, events[0])
 		}
 	})
 }
@@ -170,16 +163,16 @@ func TestEachCommandInEachState(t *testing.T) {
 	aggregatetest.Table(t, source.Aggregate).
 		State("none").
 		State("waiting", registered).
-		State("collecting", registered, started).
-		State("waiting again", registered, started, source.CollectionCompleted{Number: 1, At: noon}).
+		State("collecting", registered, source.CollectionStarted{Number: 2, At: noon}).
+		State("waiting again", registered, ok, source.CollectionCompleted{Number: 2, At: noon}).
 		When(source.Register{Type: source.TypeSite}, "Registered", "", "", "").
 		When(source.Request{}, unknown, "CollectionRequested", "CollectionRequested", "CollectionRequested").
-		When(source.Start{Number: 1}, unknown, "CollectionStarted", "", "").
-		When(source.Start{Number: 2}, unknown, "CollectionStarted", "CollectionStarted", "CollectionStarted").
-		When(source.Start{Number: 2, Abandons: true}, unknown, "", "CollectionStarted", "").
-		When(source.Complete{Number: 1}, unknown, number, "CollectionCompleted", "").
-		When(source.Fail{Number: 1}, unknown, number, "CollectionFailed", "").
-		When(source.LackCredentials{Number: 1}, unknown, number, "CredentialsMissing", "").
-		When(source.NeedJavaScript{Number: 1}, unknown, number, "JavaScriptNeeded", "").
-		When(source.Complete{Number: 2}, unknown, number, number, number)
+		When(source.Start{Number: 2}, unknown, "CollectionStarted", "", "").
+		When(source.Start{Number: 3}, unknown, "CollectionStarted", "CollectionStarted", "CollectionStarted").
+		When(source.Complete{Number: 1}, unknown, "CollectionCompleted", number, number).
+		When(source.Complete{Number: 2}, unknown, "CollectionCompleted", "CollectionCompleted", "").
+		When(source.Complete{Number: 3}, unknown, "CollectionCompleted", "CollectionCompleted", "").
+		When(source.Fail{Number: 3, Reason: "timeout"}, unknown, "CollectionFailed", "CollectionFailed", "CollectionFailed").
+		When(source.LackCredentials{Number: 3}, unknown, "CredentialsMissing", "CredentialsMissing", "CredentialsMissing").
+		When(source.NeedJavaScript{Number: 3}, unknown, "JavaScriptNeeded", "JavaScriptNeeded", "JavaScriptNeeded")
 }

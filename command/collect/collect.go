@@ -101,7 +101,7 @@ type Page struct {
 	Unchanged bool
 	// Observations hold each key once.
 	Observations []Observation
-	// Partial: the page may show, or link, more than was read of it.
+	// Partial: the page may show, or link, more than was read of it. Some notes imply it, see [Notes.Partial].
 	Partial bool
 	// Links are the pages that it says belong to the source. Of a List, they are all of them: pages that no list names
 	// any more are gone.

@@ -1,6 +1,9 @@
 package collect
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Note is a remark on a collection that an operator can act upon.
 type Note struct {
@@ -20,6 +23,11 @@ func (n *Notes) Add(code NoteCode, format string, args ...any) {
 	if len(*n) < maxNotes {
 		*n = append(*n, Note{Code: code, Text: fmt.Sprintf(format, args...)})
 	}
+}
+
+// Has says that one of the notes has a code.
+func (n Notes) Has(code NoteCode) bool {
+	return slices.ContainsFunc(n, func(note Note) bool { return note.Code == code })
 }
 
 // Partial says that more may be on show than was read.

@@ -35,6 +35,7 @@ func Walk(ctx context.Context, collector Collector, source Source, frontier Fron
 			visited := Visited{Known: known}
 			if err == nil {
 				visited.Page, visited.Err = collector.Read(ctx, source, known)
+				visited.Page.Partial = visited.Page.Partial || visited.Page.Notes.Partial()
 				if Stops(visited.Err) {
 					visited.Page, visited.Err, err = Page{}, nil, visited.Err
 				}

@@ -2,79 +2,60 @@ package collection
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"carillon/command/collect"
+	"carillon/eventstore"
 )
 
 // MonitorName is the monitor's name as actor.
 const MonitorName = "monitor"
 
 const (
-	defaultPoll     = 250 * time.Millisecond
-	defaultParallel = 4
-	longestVisit    = 10 * time.Minute
-	longestPause    = 5 * time.Second // between two looks at the schedule while it can't be read
+	defaultPoll   = 250 * time.Millisecond
+	defaultVisits = 512
+	defaultSlice  = time.Minute
+	defaultPages  = 500
+	longestPause  = 5 * time.Second  // between two looks at the schedule while it can't be read
+	holdInterval  = 20 * time.Second // between two signs of life, of which a turn wants one a minute
 )
 
-// Due is a source whose collection is due.
-type Due struct {
-	Source      collect.Source
-	Cursor      collect.State
-	Collections int  // started so far
-	Collecting  bool // the last of them was not seen to end
-}
-
-// Shown is what is known of a happening at a source.
-type Shown struct {
-	Digest []byte // see happening.Digest
-	Stale  bool   // no longer on show
-}
-
-// Schedule tells when sources are due, and what they showed when they were last visited.
-type Schedule interface {
-	// Due lists sources that are due at a time, the longest due first.
-	Due(ctx context.Context, now time.Time, limit int) ([]Due, error)
-	// Shown tells by happening. It may lag behind: what it says saves work and decides nothing.
-	Shown(ctx context.Context, source uuid.UUID) (map[uuid.UUID]Shown, error)
-}
-
-// Locks keep two processes from visiting a source at the same time.
-type Locks interface {
-	// TryLock takes the lock of a source, unless somebody holds it. It is lost with the process at the latest.
-	TryLock(ctx context.Context, source uuid.UUID) (unlock func(), locked bool, err error)
-}
-
-// Monitor visits sources when they are due. Any number of processes may run one.
+// Monitor walks sources when they are due. Any number of processes may run one.
+//
+// A visit that waits for its host's pace costs next to nothing, so there may be many of them: what is bounded is what
+// they ask of the network, by the collectors' fetcher, and that each host has one visit at a time, by turns.
 type Monitor struct {
-	Recorder
-	Schedule   Schedule
-	Locks      Locks
+	Store      eventstore.Store
+	Now        func() time.Time
+	Log        *slog.Logger
+	Walks      Walks
 	Collectors map[string]collect.Collector // by source type
-	Poll       time.Duration                // between two looks at the schedule; 0: a quarter of a second
-	Parallel   int                          // visits at one time; 0: four
+	Poll       time.Duration                // between two looks for sources that are due; 0: a quarter of a second
+	Visits     int                          // at one time; 0: 512
+	Slice      time.Duration                // after which a visit gives way to others of its host; 0: a minute
+	Pages      int                          // after which it does as well; 0: 500
 }
+
+func (m *Monitor) now() time.Time { return m.Now().UTC().Truncate(time.Microsecond) }
 
 // Run visits sources until the context ends, and waits for the visits that are under way to stop.
 func (m *Monitor) Run(ctx context.Context) {
-	poll, parallel := m.Poll, m.Parallel
-	if poll == 0 {
-		poll = defaultPoll
-	}
-	if parallel == 0 {
-		parallel = defaultParallel
-	}
-	r := &round{Monitor: m, free: parallel, visiting: map[uuid.UUID]struct{}{}, done: make(chan struct{}, 1)}
+	with := *m
+	with.Poll = orDefault(m.Poll, defaultPoll)
+	with.Visits = orDefault(m.Visits, defaultVisits)
+	with.Slice = orDefault(m.Slice, defaultSlice)
+	with.Pages = orDefault(m.Pages, defaultPages)
+	r := &round{Monitor: &with, visiting: map[uuid.UUID]visiting{}, done: make(chan struct{}, 1)}
 	defer r.visits.Wait()
-	for pause := poll; ; {
+	hold := time.NewTicker(holdInterval)
+	defer hold.Stop()
+	for pause := with.Poll; ; {
 		if err := r.start(ctx); err == nil {
-			pause = poll
+			pause = with.Poll
 		} else if ctx.Err() == nil {
 			m.Log.Warn("can't read which sources are due, trying again", "pause", pause, "error", err)
 			pause = min(2*pause, longestPause)
@@ -82,136 +63,99 @@ func (m *Monitor) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-hold.C:
+			r.hold(ctx)
 		case <-r.done: // there is room again
 		case <-time.After(pause):
 		}
 	}
 }
 
+func orDefault[T int | time.Duration](value, otherwise T) T {
+	if value == 0 {
+		return otherwise
+	}
+	return value
+}
+
 // round keeps count of the visits under way.
 type round struct {
 	*Monitor
+
 	visits sync.WaitGroup
 	done   chan struct{}
 
 	mu       sync.Mutex
-	free     int
-	visiting map[uuid.UUID]struct{}
+	visiting map[uuid.UUID]visiting // by holder
+}
+
+type visiting struct {
+	host   string
+	cancel context.CancelCauseFunc
 }
 
 // start begins a visit of each source that is due, as far as there is room.
 func (r *round) start(ctx context.Context) error {
-	r.mu.Lock()
-	free, busy := r.free, len(r.visiting)
-	r.mu.Unlock()
-	if free == 0 {
+	holders, busy := r.underWay()
+	if len(holders) >= r.Visits {
 		return nil
 	}
-	due, err := r.Schedule.Due(ctx, r.now(), free+busy)
+	turns, err := r.Walks.Take(ctx, r.Visits-len(holders), busy)
 	if err != nil {
 		return err
 	}
-	for _, d := range due {
-		if !r.take(d.Source.ID) {
-			continue
-		}
-		unlock, locked, err := r.Locks.TryLock(ctx, d.Source.ID)
-		if err != nil || !locked {
-			r.give(d.Source.ID)
-			if err != nil {
-				return err
-			}
-			continue
-		}
+	for _, turn := range turns {
+		visiting, cancel := context.WithCancelCause(ctx)
+		r.add(turn, cancel)
 		r.visits.Go(func() {
-			defer r.give(d.Source.ID)
-			defer unlock()
-			r.visit(ctx, d)
+			defer cancel(nil)
+			defer r.remove(turn)
+			r.newVisit(turn).run(visiting)
 		})
 	}
 	return nil
 }
 
-func (r *round) take(source uuid.UUID) bool {
+// hold keeps the turns of the visits that are under way, and ends those that lost theirs.
+func (r *round) hold(ctx context.Context) {
+	holders, _ := r.underWay()
+	if len(holders) == 0 {
+		return
+	}
+	lost, err := r.Walks.Hold(ctx, holders)
+	if err != nil && ctx.Err() == nil {
+		r.Log.Warn("can't keep the turns at sources", "error", err)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, already := r.visiting[source]; already || r.free == 0 {
-		return false
+	for _, holder := range lost {
+		if v, ok := r.visiting[holder]; ok {
+			v.cancel(ErrLost)
+		}
 	}
-	r.visiting[source] = struct{}{}
-	r.free--
-	return true
 }
 
-func (r *round) give(source uuid.UUID) {
+func (r *round) underWay() (holders []uuid.UUID, hosts []string) {
 	r.mu.Lock()
-	delete(r.visiting, source)
-	r.free++
+	defer r.mu.Unlock()
+	for holder, v := range r.visiting {
+		holders, hosts = append(holders, holder), append(hosts, v.host)
+	}
+	return holders, hosts
+}
+
+func (r *round) add(turn Turn, cancel context.CancelCauseFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.visiting[turn.Holder] = visiting{turn.Host, cancel}
+}
+
+func (r *round) remove(turn Turn) {
+	r.mu.Lock()
+	delete(r.visiting, turn.Holder)
 	r.mu.Unlock()
 	select {
 	case r.done <- struct{}{}:
 	default:
-	}
-}
-
-// visit collects from one source and records how it went.
-func (m *Monitor) visit(ctx context.Context, due Due) {
-	log := m.Log.With(slog.String("source", due.Source.ID.String()), slog.String("type", due.Source.Type))
-	visit, err := m.begin(ctx, due)
-	if err != nil || visit == nil {
-		m.complain(ctx, log, err)
-		return
-	}
-	visiting, cancel := context.WithTimeout(ctx, longestVisit)
-	defer cancel()
-	found, err := m.collect(visiting, due)
-	if ctx.Err() != nil {
-		return // the visit is due again soon, see the schedule
-	}
-	if errors.Is(err, collect.ErrUnavailable) {
-		m.complain(ctx, log, err)
-		return
-	}
-	if err != nil {
-		if p := (*collect.PanicError)(nil); errors.As(err, &p) {
-			log.Error("a reader panicked", "page", p.Place, "panic", p.Value, "stack", string(p.Stack))
-		}
-		log.Info("collection failed", "error", err)
-		m.complain(ctx, log, visit.fail(ctx, err))
-		return
-	}
-	var shown map[uuid.UUID]Shown
-	if !found.NotModified {
-		if shown, err = m.Schedule.Shown(ctx, due.Source.ID); err != nil {
-			m.complain(ctx, log, err)
-			return
-		}
-	}
-	counts, err := visit.record(ctx, found, shown)
-	m.complain(ctx, log, err)
-	if err == nil {
-		log.Debug("collected", "counts", counts, "notModified", found.NotModified)
-	}
-}
-
-// collect calls the collector. What it reads was written by strangers: a mistake of ours that a page brings to light is
-// a failure of that source, not of the process.
-func (m *Monitor) collect(ctx context.Context, due Due) (found result, err error) {
-	collector := m.Collectors[due.Source.Type]
-	if collector == nil {
-		return result{}, errNoCollector
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			m.Log.Error("collector panicked", "source", due.Source.ID, "panic", p, "stack", string(debug.Stack()))
-			err = errPanicked
-		}
-	}()
-	return gather(ctx, collector, due.Source, due.Cursor, m.now())
-}
-
-func (m *Monitor) complain(ctx context.Context, log *slog.Logger, err error) {
-	if err != nil && ctx.Err() == nil {
-		log.Warn("collection could not be recorded, it will be repeated", "error", err)
 	}
 }

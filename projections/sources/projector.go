@@ -5,6 +5,9 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"net/url"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -22,7 +25,7 @@ var schema string
 // ReadModel is the read model of sources.
 var ReadModel = projections.ReadModel{
 	Name:    "sources",
-	Version: 1,
+	Version: 2,
 	Schema:  schema,
 	Filter:  eventstore.Categories(source.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category),
 	Project: project,
@@ -37,7 +40,9 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 		var err error
 		switch events[i].Category() {
 		case source.Aggregate.Category:
-			err = decode(&events[i], source.Events, func(e source.Event) error { return queueSource(batch, id, e) })
+			err = decode(&events[i], source.Events, func(e source.Event) error {
+				return queueSource(batch, id, int64(events[i].Revision), e) //nolint:gosec // no stream is that long
+			})
 		case feed.Aggregate.Category:
 			err = decode(&events[i], feed.Events, func(e feed.Event) error { queueFeed(batch, id, e); return nil })
 		default:
@@ -63,26 +68,23 @@ func decode[E any](recorded *eventstore.Recorded, codec eventstore.Codec[E], the
 }
 
 const (
-	insertSource = `INSERT INTO sources (id, type, url, handle, timezone, created_at,
-			feeds, state, message, notes, collections, observed, failures, requested)
-		VALUES ($1, $2, $3, $4, $5, $6, 0, 'registered', '', '[]', 0, 0, 0, false)`
+	insertSource = `INSERT INTO sources (id, type, url, handle, timezone, host, created_at, revision,
+			feeds, state, outcome, message, notes, collections, observed, failures, interval_seconds, requested, due_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 'registered', '', '', '[]', 0, 0, 0, $9, false, $7)`
 
-	requestCollection = `UPDATE sources SET requested = true, wanted_at = greatest(wanted_at, $2), due_at = least(due_at, $2) WHERE id = $1`
+	requestCollection = `UPDATE sources SET revision = $2, requested = true, wanted_at = $3 WHERE id = $1`
 
-	// A collection that never ends was cut off with its process. It is due again soon, not at once: it may have been
-	// what cut the process off.
-	startCollection = `UPDATE sources SET state = 'collecting', collections = $2, started_at = $3,
-			due_at = $3::timestamptz + interval '1 minute' WHERE id = $1`
+	// What was asked for before the walk began is what it was begun for.
+	startCollection = `UPDATE sources SET revision = $2, state = 'collecting', collections = $3, started_at = $4, wanted_at = NULL WHERE id = $1`
 
-	// What was asked for while a collection was under way is due at once.
-	endCollection = `UPDATE sources SET state = $2, message = $3, failures = $4,
-			requested = requested AND wanted_at > started_at,
-			due_at = CASE WHEN wanted_at > started_at THEN wanted_at ELSE $5 END WHERE id = $1`
+	endCollection = `UPDATE sources SET revision = $2, state = $3, outcome = $4, message = $5, failures = $6,
+			collections = greatest(collections, $7), requested = requested AND wanted_at IS NOT NULL, due_at = $8 WHERE id = $1`
 
-	completeCollection = `UPDATE sources SET notes = CASE WHEN $3 THEN notes ELSE $2 END, observed = CASE WHEN $3 THEN observed ELSE $4 END, cursor = $5, completed_at = $6 WHERE id = $1`
+	completeCollection = `UPDATE sources SET notes = CASE WHEN $3 THEN notes ELSE $2 END,
+			observed = CASE WHEN $3 THEN observed ELSE $4 END, interval_seconds = $5, completed_at = $6 WHERE id = $1`
 
 	attachSource = `WITH attached AS (INSERT INTO attachments (feed_id, source_id) VALUES ($1, $2) RETURNING source_id)
-		UPDATE sources SET feeds = feeds + 1, wanted_at = greatest(wanted_at, $3), due_at = least(due_at, $3)
+		UPDATE sources SET feeds = feeds + 1, wanted_at = $3
 		WHERE id IN (SELECT source_id FROM attached)`
 	detachSource = `WITH detached AS (DELETE FROM attachments WHERE feed_id = $1 AND source_id = $2 RETURNING source_id)
 		UPDATE sources SET feeds = feeds - 1 WHERE id IN (SELECT source_id FROM detached)`
@@ -90,29 +92,40 @@ const (
 		UPDATE sources SET feeds = feeds - 1 WHERE id IN (SELECT source_id FROM detached)`
 )
 
-func queueSource(batch *pgx.Batch, id uuid.UUID, event source.Event) error {
+func queueSource(batch *pgx.Batch, id uuid.UUID, revision int64, event source.Event) error {
+	end := func(state, outcome, message string, failures, number int, next time.Time) {
+		batch.Queue(endCollection, id, revision, state, clean(outcome), clean(message), failures, number, next)
+	}
 	switch e := event.(type) {
 	case source.Registered:
-		batch.Queue(insertSource, id, e.Type, e.URL, e.Handle, e.Timezone, e.At)
+		batch.Queue(insertSource, id, e.Type, e.URL, e.Handle, e.Timezone, hostOf(e), e.At, revision, int(source.FirstInterval/time.Second))
 	case source.CollectionRequested:
-		batch.Queue(requestCollection, id, e.At)
+		batch.Queue(requestCollection, id, revision, e.At)
 	case source.CollectionStarted:
-		batch.Queue(startCollection, id, e.Number, e.At)
+		batch.Queue(startCollection, id, revision, e.Number, e.At)
 	case source.CollectionCompleted:
 		notes, err := marshalNotes(e.Notes)
 		if err != nil {
 			return err
 		}
-		batch.Queue(completeCollection, id, notes, e.NotModified, e.Counts.Observed, []byte(e.Cursor), e.At)
-		batch.Queue(endCollection, id, "ok", "", 0, e.NextAt)
+		batch.Queue(completeCollection, id, notes, e.NotModified, e.Counts.Observed, e.IntervalSeconds, e.At)
+		end("ok", source.OutcomeOf(e), "", 0, e.Number, e.NextAt)
 	case source.CollectionFailed:
-		batch.Queue(endCollection, id, "failing", clean(e.Reason+": "+e.Message), e.Failures, e.NextAt)
+		end("failing", source.OutcomeOf(e), e.Reason+": "+e.Message, e.Failures, e.Number, e.NextAt)
 	case source.CredentialsMissing:
-		batch.Queue(endCollection, id, "needs_credentials", clean(e.Message), 0, e.NextAt)
+		end("needs_credentials", source.OutcomeOf(e), e.Message, 0, e.Number, e.NextAt)
 	case source.JavaScriptNeeded:
-		batch.Queue(endCollection, id, "needs_javascript", clean(e.Message), 0, e.NextAt)
+		end("needs_javascript", source.OutcomeOf(e), e.Message, 0, e.Number, e.NextAt)
 	}
 	return nil
+}
+
+// hostOf names whose pace a walk of a source has to keep.
+func hostOf(e source.Registered) string {
+	if u, err := url.Parse(e.URL); err == nil && u.Hostname() != "" {
+		return clean(strings.ToLower(u.Hostname()))
+	}
+	return e.Type
 }
 
 func queueFeed(batch *pgx.Batch, id uuid.UUID, event feed.Event) {

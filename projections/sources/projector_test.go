@@ -2,16 +2,19 @@ package sources_test
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
 	"carillon/aggregates/source"
+	"carillon/projections"
 	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/projections/sources"
@@ -33,6 +36,9 @@ type fixture struct {
 func open(t *testing.T) fixture {
 	t.Helper()
 	pool := pgtest.Pool(t)
+	if err := projections.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
 	f := fixture{Log: projecttest.New(t, pool, sources.ReadModel), Queries: &query.Queries{Pool: pool}, t: t, id: uuid.New()}
 	f.source(registered)
 	return f
@@ -62,100 +68,71 @@ func (f fixture) listed() query.Source {
 	return all[0]
 }
 
-// expectDue checks that the source is due from a time on, and not before.
-func (f fixture) expectDue(from time.Time) {
+// expectWanted checks whether a walk is asked for, nil for none.
+func (f fixture) expectWanted(since *time.Time) {
 	f.t.Helper()
-	for at, want := range map[time.Time]int{from.Add(-time.Second): 0, from: 1} {
-		due, err := f.DueSources(f.t.Context(), at, 10)
-		if err != nil || len(due) != want {
-			f.t.Errorf("at %s %d sources are due, want %d (%v)", at, len(due), want, err)
-		}
+	var got *time.Time
+	if err := f.Pool.QueryRow(f.t.Context(), "SELECT wanted_at FROM sources.sources WHERE id = $1 AND (feeds > 0 OR requested)", f.id).
+		Scan(&got); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		f.t.Fatal(err)
+	}
+	if diff := cmp.Diff(since, got, cmpopts.EquateApproxTime(0)); diff != "" {
+		f.t.Errorf("wanted (-want +got):\n%s", diff)
 	}
 }
 
-func (f fixture) expectNeverDue() {
-	f.t.Helper()
-	if due, err := f.DueSources(f.t.Context(), noon.Add(10000*time.Hour), 10); err != nil || len(due) != 0 {
-		f.t.Errorf("due = %+v, %v; want none", due, err)
-	}
-}
+func after(d time.Duration) *time.Time { return new(noon.Add(d)) }
 
-func TestDueWhileAttached(t *testing.T) {
+func TestAWalkIsWantedWhenASourceIsAttached(t *testing.T) {
 	t.Parallel()
 	f := open(t)
-	f.expectNeverDue()
+	f.expectWanted(nil)
 	one, two := uuid.New(), uuid.New()
 	f.attach(one, noon)
-	f.expectDue(noon)
-	f.attach(two, noon.Add(time.Hour))
-	f.expectDue(noon) // it was due already
+	f.expectWanted(after(0))
+	f.source(source.CollectionStarted{Number: 1, At: noon.Add(time.Second)})
+	f.expectWanted(nil)
+	f.attach(two, noon.Add(-time.Minute)) // by a process whose clock is behind
+	f.expectWanted(after(-time.Minute))
 	f.feed(one, feed.SourceDetached{SourceID: f.id, At: noon})
-	f.expectDue(noon)
+	f.expectWanted(after(-time.Minute))
 	f.feed(two, feed.Deleted{At: noon})
-	f.expectNeverDue()
-	f.attach(one, noon.Add(2*time.Hour))
-	f.expectDue(noon)
+	f.expectWanted(nil) // by nobody any more
 }
 
-func TestScheduleFollowsTheCollections(t *testing.T) {
+func TestStateFollowsTheWalks(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.attach(uuid.New(), noon)
 	f.source(source.CollectionStarted{Number: 1, At: noon.Add(time.Second)})
-	f.expectDue(noon.Add(61 * time.Second)) // in case that the process dies
-	if due, err := f.DueSources(t.Context(), noon.Add(61*time.Second), 1); err != nil || !due[0].Collecting {
-		t.Errorf("due = %+v, %v; want that it is being collected", due, err)
+	if got := f.listed(); got.State != "collecting" {
+		t.Errorf("state is %s", got.State)
 	}
 	f.source(source.CollectionCompleted{
-		Number: 1, Counts: source.Counts{Pages: 1, Observed: 4}, Cursor: json.RawMessage(`{"etag":"x"}`),
+		Number: 1, Counts: source.Counts{Pages: 1, Observed: 4}, IntervalSeconds: 900,
 		Notes: []source.Note{{Code: "skipped-event", Text: "no date\x00"}}, NextAt: noon.Add(time.Hour), At: noon.Add(time.Minute),
+	}, source.CollectionFailed{
+		Number: 7, Reason: "timeout", Message: "no answer in time", Failures: 1, NextAt: noon.Add(2 * time.Hour), At: noon.Add(time.Hour),
 	})
-	f.expectDue(noon.Add(time.Hour))
-	due, err := f.DueSources(t.Context(), noon.Add(time.Hour), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []query.DueSource{{
-		ID: f.id, Type: "site", URL: "https://example.org/", Timezone: "Europe/Rome", Cursor: []byte(`{"etag":"x"}`), Collections: 1,
-	}}
-	if diff := cmp.Diff(want, due); diff != "" {
-		t.Errorf("due (-want +got):\n%s", diff)
-	}
-	f.source(source.CollectionStarted{Number: 2, At: noon.Add(time.Hour)},
-		source.CollectionFailed{Number: 2, Reason: "timeout", Message: "no answer in time", Failures: 1, NextAt: noon.Add(2 * time.Hour), At: noon})
-	f.expectDue(noon.Add(2 * time.Hour))
-	got := f.listed()
-	started, completed, next := noon.Add(time.Hour), noon.Add(time.Minute), noon.Add(2*time.Hour)
-	if diff := cmp.Diff(query.Source{
+	started, completed, next := noon.Add(time.Second), noon.Add(time.Minute), noon.Add(2*time.Hour)
+	want := query.Source{
 		ID: f.id, Type: "site", URL: "https://example.org/", Timezone: "Europe/Rome", CreatedAt: noon, Feeds: 1, State: "failing",
 		Message: "timeout: no answer in time", Notes: []query.SourceNote{{Code: "skipped-event", Text: "no date"}},
 		StartedAt: &started, CompletedAt: &completed, Observed: 4, Failures: 1, DueAt: &next,
-	}, got); diff != "" {
+	}
+	if diff := cmp.Diff(want, f.listed()); diff != "" {
 		t.Errorf("source (-want +got):\n%s", diff)
 	}
-}
-
-func TestWhatIsAskedForDuringACollectionIsDueAfterIt(t *testing.T) {
-	t.Parallel()
-	f := open(t)
-	f.attach(uuid.New(), noon)
-	f.source(source.CollectionStarted{Number: 1, At: noon.Add(time.Second)})
-	f.attach(uuid.New(), noon.Add(2*time.Second))
-	f.source(source.CollectionCompleted{Number: 1, NextAt: noon.Add(time.Hour), At: noon.Add(3 * time.Second)})
-	f.expectDue(noon.Add(2 * time.Second))
-	f.source(source.CollectionStarted{Number: 2, At: noon.Add(4 * time.Second)},
-		source.CollectionCompleted{Number: 2, NotModified: true, NextAt: noon.Add(time.Hour), At: noon.Add(5 * time.Second)})
-	f.expectDue(noon.Add(time.Hour))
 }
 
 func TestRequestOfAnUnattachedSourceIsDoneOnce(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.source(source.CollectionRequested{At: noon})
-	f.expectDue(noon)
+	f.expectWanted(after(0))
 	f.source(source.CollectionStarted{Number: 1, At: noon.Add(time.Second)},
 		source.CredentialsMissing{Number: 1, Message: "no token", NextAt: noon.Add(time.Hour), At: noon.Add(time.Second)})
-	f.expectNeverDue()
+	f.expectWanted(nil)
 	if got := f.listed(); got.State != "needs_credentials" || got.Message != "no token" || got.DueAt != nil {
 		t.Errorf("source = %+v", got)
 	}
@@ -167,8 +144,7 @@ func TestASourceThatNeedsJavaScript(t *testing.T) {
 	f.attach(uuid.New(), noon)
 	f.source(source.CollectionStarted{Number: 1, At: noon.Add(time.Second)},
 		source.JavaScriptNeeded{Number: 1, Message: "scripts only", NextAt: noon.Add(12 * time.Hour), At: noon.Add(2 * time.Second)})
-	f.expectDue(noon.Add(12 * time.Hour))
-	if got := f.listed(); got.State != "needs_javascript" || got.Message != "scripts only" {
+	if got := f.listed(); got.State != "needs_javascript" || got.Message != "scripts only" || !got.DueAt.Equal(noon.Add(12*time.Hour)) {
 		t.Errorf("source = %+v", got)
 	}
 }
@@ -194,14 +170,22 @@ func TestShown(t *testing.T) {
 	f.Project()
 	record(two, happening.WentStale{SourceID: f.id, At: noon})
 	f.Project()
-	list, err := f.ShownAt(t.Context(), f.id)
-	if err != nil || len(list) != 2 {
-		t.Fatalf("shown = %+v, %v", list, err)
-	}
-	for _, shown := range list {
-		if !bytes.Equal(shown.Digest, digest) || shown.Stale != (shown.ID == two) {
-			t.Errorf("shown = %+v", shown)
+	rows, _ := f.Pool.Query(t.Context(), "SELECT happening_id, digest, stale FROM sources.shown WHERE source_id = $1", f.id)
+	var (
+		id    uuid.UUID
+		got   []byte
+		stale bool
+		count int
+	)
+	_, err = pgx.ForEachRow(rows, []any{&id, &got, &stale}, func() error {
+		count++
+		if !bytes.Equal(got, digest) || stale != (id == two) {
+			t.Errorf("%s shows %x, stale %t", id, got, stale)
 		}
+		return nil
+	})
+	if err != nil || count != 2 {
+		t.Errorf("%d are shown, %v", count, err)
 	}
 	whole := f.Dump("sources.sources", "sources.shown")
 	f.ProjectInBatches(sources.ReadModel, 1, 2)

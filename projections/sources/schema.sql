@@ -4,23 +4,26 @@ CREATE TABLE sources (
     url               text NOT NULL,
     handle            text NOT NULL,
     timezone          text NOT NULL,
+    host              text NOT NULL,    -- whose pace a walk has to keep: of the URL, or the platform
     created_at        timestamptz NOT NULL,
     feeds             integer NOT NULL, -- attached to how many
+    revision          bigint NOT NULL,  -- of its stream
     state             text NOT NULL,    -- registered, collecting, ok, failing, needs_credentials, needs_javascript
+    outcome           text NOT NULL,    -- of the last recorded walk, see source.State
     message           text NOT NULL,    -- what is wrong, for operators
     notes             jsonb NOT NULL,   -- why less was found than the source shows
-    collections       integer NOT NULL, -- started so far
-    started_at        timestamptz,      -- the last one
-    completed_at      timestamptz,      -- the last one that completed
+    collections       integer NOT NULL, -- the number of the last recorded walk
+    started_at        timestamptz,      -- the last one that was asked for
+    completed_at      timestamptz,      -- the last recorded one that completed
     observed          integer NOT NULL, -- happenings on show then
-    failures          integer NOT NULL, -- in a row
-    cursor            bytea,            -- where the next one goes on
-    wanted_at         timestamptz,      -- when somebody last asked for one, or attached the source to a feed
+    failures          integer NOT NULL, -- in a row, as far as they are recorded
+    interval_seconds  integer NOT NULL,
+    wanted_at         timestamptz,      -- somebody asked for a walk, or attached the source to a feed; none began since
     requested         boolean NOT NULL, -- by an operator, and not done yet
-    due_at            timestamptz NOT NULL DEFAULT 'infinity'
+    due_at            timestamptz NOT NULL -- of the next walk, where its memory is lost
 );
 
-CREATE INDEX sources_due ON sources (due_at) WHERE feeds > 0 OR requested;
+CREATE INDEX sources_wanted ON sources (wanted_at) WHERE wanted_at IS NOT NULL;
 CREATE INDEX sources_by_age ON sources (created_at, id);
 
 CREATE TABLE attachments (
@@ -29,7 +32,7 @@ CREATE TABLE attachments (
     PRIMARY KEY (feed_id, source_id)
 );
 
--- What each source shows, so that a collection tells what is new, changed or gone without reading every stream.
+-- What each source shows, so that a walk whose memory was lost tells what is gone.
 CREATE TABLE shown (
     source_id    uuid NOT NULL,
     happening_id uuid NOT NULL,

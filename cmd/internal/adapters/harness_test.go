@@ -81,11 +81,8 @@ func (w *world) curateAndMonitor(collectors map[string]collect.Collector) (stop 
 		return w.runner.React(ctx, func() eventstore.ProcessManager { return adapters.NewFeedCuration(w.store, w.commands, log) })
 	})
 	stopMonitor := run(w.t, func(ctx context.Context) error {
-		locks := adapters.NewSourceLocks(w.pool)
-		defer locks.Close()
 		monitor := &collection.Monitor{
-			Recorder: collection.Recorder{Store: w.store, Now: time.Now, Log: log},
-			Schedule: adapters.SourceSchedule{Queries: w.queries}, Locks: locks, Collectors: collectors, Poll: 10 * time.Millisecond,
+			Store: w.store, Now: time.Now, Log: log, Walks: adapters.NewWalks(w.pool), Collectors: collectors, Poll: 10 * time.Millisecond,
 		}
 		monitor.Run(ctx)
 		return nil

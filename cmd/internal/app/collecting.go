@@ -32,15 +32,10 @@ func (a *App) startCollection(s *stage) error {
 	if err != nil {
 		return err
 	}
-	locks := adapters.NewSourceLocks(a.base.pool)
 	monitor := &collection.Monitor{
-		Recorder:   collection.Recorder{Store: a.base.store, Now: time.Now, Log: a.log},
-		Schedule:   adapters.SourceSchedule{Queries: a.Queries},
-		Locks:      locks,
-		Collectors: collectors,
+		Store: a.base.store, Now: time.Now, Log: a.log, Walks: adapters.NewWalks(a.base.pool), Collectors: collectors,
 	}
 	s.run(func(ctx context.Context) error {
-		defer locks.Close()
 		monitor.Run(ctx)
 		return nil
 	})

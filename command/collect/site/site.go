@@ -140,7 +140,7 @@ func (c *Collector) visit(ctx context.Context, source collect.Source, page colle
 	if read.State, err = next.encode(); err != nil {
 		return collect.Page{}, fmt.Errorf("collect %s: encode state: %w", source.Type, err)
 	}
-	read.Requests, read.Partial = v.fetched, read.Partial || read.Notes.Partial()
+	read.Requests = v.fetched
 	if failed != nil {
 		return read, fmt.Errorf("collect %s: %w", source.Type, failed)
 	}

@@ -1,0 +1,227 @@
+package adapters
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collect/identity"
+	"carillon/command/collection"
+)
+
+const (
+	keepTally = `UPDATE carillon.source_walks SET asked = asked + $3, linked = linked + $4, tally = $2 WHERE source_id = $1`
+	askedPage = `UPDATE carillon.source_pages SET ahead = false, asked_at = clock_timestamp(), outcome = $3, notes = $4, lasting = lasting AND $3 <> 'gone'
+		WHERE source_id = $1 AND page = $2`
+	readPage = `UPDATE carillon.source_pages SET read_at = clock_timestamp(), read_modified = modified, state = $3 WHERE source_id = $1 AND page = $2`
+	sawPage  = `UPDATE carillon.source_pages SET shown = $3, until = $4, barren = CASE WHEN $3 > 0 THEN 0 ELSE barren + 1 END
+		WHERE source_id = $1 AND page = $2`
+	knownPages = `
+		SELECT page, address, role, list, lasting, modified, walk, read_at, read_modified, shown, until, barren, asked_at
+		FROM carillon.source_pages WHERE source_id = $1 AND `
+	keepLinks = `
+		INSERT INTO carillon.source_pages AS p (source_id, page, address, role, list, lasting, root, modified, listed_by, evidence, walk, ahead, rank)
+		SELECT $1, page, address, role, list, lasting, $2, modified, $3, evidence, $4, ahead, rank
+		FROM unnest($5::uuid[], $6::text[], $7::text[], $8::boolean[], $9::boolean[], $10::text[], $11::uuid[], $12::boolean[], $13::smallint[])
+			WITH ORDINALITY AS l (page, address, role, list, lasting, modified, evidence, ahead, rank, place) ORDER BY place
+		ON CONFLICT (source_id, page) DO UPDATE SET role = excluded.role, list = excluded.list, lasting = excluded.lasting, root = excluded.root,
+			modified = excluded.modified, listed_by = excluded.listed_by, walk = excluded.walk, ahead = excluded.ahead, rank = excluded.rank
+		WHERE p.walk < excluded.walk`
+)
+
+var pageSpace = uuid.MustParse("6b1d6f5e-53a1-5c0e-8a53-6c1f0f0a7d11")
+
+// pageID is a digest of a page's address.
+func pageID(address string) uuid.UUID { return uuid.NewSHA1(pageSpace, []byte(address)) }
+
+// evidenceOf is the id of the happening that a page's address would identify.
+func evidenceOf(address string) uuid.UUID {
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		return happening.DeriveID(identity.URLKey(u))
+	}
+	return pageID(address)
+}
+
+// Record implements collection.Walk.
+func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []collection.Telling, tally collection.Tally) error {
+	clean := make(collect.Notes, len(visited.Page.Notes))
+	for i, note := range visited.Page.Notes {
+		clean[i] = collect.Note{Code: note.Code, Text: storedName(note.Text)}
+	}
+	notes, err := json.Marshal(clean)
+	if err != nil {
+		return wrap("notes of page", err)
+	}
+	page := pageID(visited.Known.Address)
+	return w.fenced(ctx, "record page", func(tx pgx.Tx) error {
+		var batch pgx.Batch
+		batch.Queue(askedPage, w.source, page, outcomeOf(visited), notes)
+		if visited.Err == nil {
+			batch.Queue(readPage, w.source, page, storableState(visited.Page.State))
+			if !visited.Page.Unchanged {
+				batch.Queue(sawPage, w.source, page, len(visited.Page.Observations), orNil(visited.Page.Until()))
+			}
+		}
+		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+			return err
+		}
+		ahead, err := w.linkFrom(ctx, tx, page, visited)
+		if err != nil {
+			return err
+		}
+		if err := w.tell(ctx, tx, page, visited, tellings); err != nil {
+			return err
+		}
+		encoded, err := encodeTally(tally)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, keepTally, w.source, encoded, 1, ahead)
+		return err
+	})
+}
+
+func outcomeOf(visited collect.Visited) string {
+	switch {
+	case collect.Gone(visited.Err):
+		return "gone"
+	case visited.Err != nil:
+		return "failed"
+	case visited.Page.Partial:
+		return "partial"
+	case visited.Page.Unchanged:
+		return "unchanged"
+	}
+	return "read"
+}
+
+// storableState is the state of a page as it is kept; nil for none.
+func storableState(state collect.State) []byte {
+	if len(state) == 0 || len(state) > collect.MaxState || !json.Valid(state) || strings.Contains(string(state), `\u0000`) {
+		return nil
+	}
+	return state
+}
+
+func orNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// linkFrom adds the pages that a page links to the walk. A list that is unchanged links what it linked before. It counts
+// those that are ahead.
+func (w *walk) linkFrom(ctx context.Context, tx pgx.Tx, page uuid.UUID, visited collect.Visited) (int, error) {
+	l := linking{links: visited.Page.Links, from: &page}
+	if (visited.Err != nil || visited.Page.Unchanged) && !collect.Gone(visited.Err) {
+		listed, err := w.linkedBy(ctx, tx, "listed_by = $2 ORDER BY place", page)
+		if err != nil {
+			return 0, err
+		}
+		l.links = append(l.links, listed...)
+	}
+	return w.link(ctx, tx, l)
+}
+
+// linking is links that a walk came across.
+type linking struct {
+	links []collect.Link
+	from  *uuid.UUID // the page that links them
+	root  bool       // the walk begins with them
+}
+
+// linkedBy gives the links of the pages of a condition, which has one parameter.
+func (w *walk) linkedBy(ctx context.Context, tx pgx.Tx, condition string, parameter any) ([]collect.Link, error) {
+	rows, _ := tx.Query(ctx, knownPages+condition, w.source, parameter)
+	pages, err := pgx.CollectRows(rows, scanPage)
+	links := make([]collect.Link, len(pages))
+	for i := range pages {
+		links[i] = pages[i].Link
+	}
+	return links, err
+}
+
+// link adds links to the walk, and counts those that are to be asked for.
+func (w *walk) link(ctx context.Context, tx pgx.Tx, l linking) (ahead int, err error) {
+	ids := make([]uuid.UUID, 0, len(l.links))
+	links := make(map[uuid.UUID]collect.Link, len(l.links))
+	for _, link := range l.links {
+		link.Address, link.Modified, link.Role = storedName(link.Address), storedName(link.Modified), storedName(link.Role)
+		id := pageID(link.Address)
+		if _, twice := links[id]; twice || link.Address == "" || len(link.Address) > collect.MaxAddress {
+			continue
+		}
+		ids, links[id] = append(ids, id), link
+	}
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	rows, _ := tx.Query(ctx, knownPages+"page = ANY ($2)", w.source, ids)
+	list, err := pgx.CollectRows(rows, scanPage)
+	if err != nil {
+		return 0, err
+	}
+	known := make(map[uuid.UUID]knownPage, len(list))
+	for _, p := range list {
+		known[p.page] = p
+	}
+	var (
+		now = time.Now()
+		add = pageRows{}
+	)
+	for _, id := range ids {
+		p := known[id]
+		if p.walk == w.number && p.page == id {
+			continue // this walk has come across it
+		}
+		rank, isAhead := collect.Ahead(links[id], p.Known, now)
+		if l.root {
+			rank, isAhead = 0, true
+		}
+		if isAhead {
+			ahead++
+		}
+		add.row(id, links[id], rank, isAhead)
+	}
+	_, err = tx.Exec(ctx, keepLinks, w.source, l.root, l.from, w.number, add.pages, add.addresses, add.roles, add.lists,
+		add.lasting, add.modified, add.evidence, add.ahead, add.ranks)
+	return ahead, err
+}
+
+// pageRows are links as columns.
+type pageRows struct {
+	pages, evidence            []uuid.UUID
+	addresses, roles, modified []string
+	lists, lasting, ahead      []bool
+	ranks                      []int16
+}
+
+func (r *pageRows) row(id uuid.UUID, link collect.Link, rank int, ahead bool) {
+	r.pages, r.evidence = append(r.pages, id), append(r.evidence, evidenceOf(link.Address))
+	r.addresses, r.roles, r.modified = append(r.addresses, link.Address), append(r.roles, link.Role), append(r.modified, link.Modified)
+	r.lists, r.lasting = append(r.lists, link.List), append(r.lasting, link.Lasting)
+	r.ahead, r.ranks = append(r.ahead, ahead), append(r.ranks, int16(rank)) //nolint:gosec // a handful
+}
+
+// knownPage is a page as it is remembered.
+type knownPage struct {
+	collect.Known
+
+	page uuid.UUID
+	walk int
+}
+
+func scanPage(row pgx.CollectableRow) (p knownPage, err error) {
+	var read, until, asked *time.Time
+	err = row.Scan(&p.page, &p.Address, &p.Role, &p.List, &p.Lasting, &p.Modified, &p.walk, &read, &p.ReadModified, &p.Shown, &until, &p.Barren, &asked)
+	p.ReadAt, p.Until, p.AskedAt = timeOf(read), timeOf(until), timeOf(asked)
+	return p, err
+}

@@ -1,0 +1,177 @@
+package adapters
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/aggregates/source"
+	"carillon/command/collection"
+	"carillon/eventstore"
+)
+
+// Walks is collection.Walks in Postgres, by whose clock turns go.
+type Walks struct {
+	pool  *pgxpool.Pool
+	swept time.Time
+}
+
+var _ collection.Walks = (*Walks)(nil)
+
+// NewWalks makes Walks. One Monitor uses them.
+func NewWalks(pool *pgxpool.Pool) *Walks { return &Walks{pool: pool} }
+
+// sweepInterval is the time between two looks at all sources, for those of which nothing is remembered.
+const sweepInterval = time.Minute
+
+const (
+	// Walks that somebody asked for begin at once; one that is under way and stands still is tried once.
+	takeOverWishes = `
+		UPDATE carillon.source_walks w SET next_at = s.wanted_at FROM sources.sources s
+		WHERE s.wanted_at IS NOT NULL AND w.source_id = s.id AND s.wanted_at IS DISTINCT FROM w.served_at AND w.next_at > s.wanted_at
+			AND (NOT w.walking OR w.attempted_at < s.wanted_at)`
+	// Of new sources, and those whose memory was lost, what they show is known from the events alone.
+	adopt = `
+		WITH adopted AS (
+			INSERT INTO carillon.source_walks (source_id, host, next_at, number, completed_at, interval_seconds, failures, observed)
+			SELECT id, host, coalesce(wanted_at, due_at), collections, completed_at, interval_seconds, failures, observed
+			FROM sources.sources s WHERE (feeds > 0 OR requested) AND %s
+				AND NOT EXISTS (SELECT 1 FROM carillon.source_walks w WHERE w.source_id = s.id)
+			ON CONFLICT (source_id) DO NOTHING RETURNING source_id)
+		INSERT INTO carillon.source_views (source_id, happening_id, key, evidence, digest, waiting, restored)
+		SELECT source_id, happening_id, '', ARRAY[happening_id], digest, false, true
+		FROM sources.shown JOIN adopted USING (source_id) WHERE NOT stale
+		ON CONFLICT DO NOTHING`
+	// Sources that no feed has wait for good, and those that one has again don't.
+	shelve = `
+		UPDATE carillon.source_walks w SET next_at = CASE WHEN w.next_at = 'infinity' THEN clock_timestamp() ELSE 'infinity' END
+		FROM sources.sources s WHERE s.id = w.source_id AND (w.next_at = 'infinity') = (s.feeds > 0 OR s.requested)`
+	lookForTurns = `
+		SELECT source_id FROM (
+			SELECT DISTINCT ON (w.host) w.source_id, w.next_at FROM carillon.source_walks w JOIN sources.sources s ON s.id = w.source_id
+			WHERE w.next_at <= clock_timestamp() AND w.held_until <= clock_timestamp() AND (s.feeds > 0 OR s.requested) AND w.host <> ALL ($2)
+			ORDER BY w.host, w.next_at, w.source_id) due
+		ORDER BY next_at, source_id LIMIT $1`
+	takeTurns = `
+		UPDATE carillon.source_walks w SET holder = gen_random_uuid(), held_until = clock_timestamp() + $2, attempted_at = clock_timestamp()
+		FROM sources.sources s
+		WHERE w.source_id = ANY ($1) AND s.id = w.source_id AND w.next_at <= clock_timestamp() AND w.held_until <= clock_timestamp()
+		RETURNING s.id, s.type, s.url, s.handle, s.timezone, w.host, w.holder, w.number, w.walking, w.wanted,
+			s.wanted_at IS NOT NULL AND s.wanted_at IS DISTINCT FROM w.served_at,
+			w.interval_seconds, w.failures, w.stumbles, w.tally,
+			s.revision, s.state, s.outcome, s.collections, s.failures, s.interval_seconds, s.notes`
+	holdTurns = `
+		UPDATE carillon.source_walks SET held_until = clock_timestamp() + $2 WHERE holder = ANY ($1) RETURNING holder`
+)
+
+// turnLength is how long a visit may go without a sign of life.
+const turnLength = time.Minute
+
+// Take implements collection.Walks.
+func (w *Walks) Take(ctx context.Context, limit int, busy []string) ([]collection.Turn, error) {
+	if err := w.lookAround(ctx); err != nil {
+		return nil, fmt.Errorf("sources to walk: %w", err)
+	}
+	rows, _ := w.pool.Query(ctx, lookForTurns, limit, nonNil(busy))
+	due, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil || len(due) == 0 {
+		return nil, wrap("sources that are due", err)
+	}
+	rows, _ = w.pool.Query(ctx, takeTurns, due, turnLength)
+	turns, err := pgx.CollectRows(rows, scanTurn)
+	return turns, wrap("turns at sources", err)
+}
+
+// lookAround takes over what the read model knows and the memory does not.
+func (w *Walks) lookAround(ctx context.Context) error {
+	var batch pgx.Batch
+	batch.Queue(takeOverWishes)
+	sweep := time.Since(w.swept) >= sweepInterval
+	if sweep {
+		batch.Queue(fmt.Sprintf(adopt, "true"))
+		batch.Queue(shelve)
+	} else {
+		batch.Queue(fmt.Sprintf(adopt, "wanted_at IS NOT NULL"))
+	}
+	err := w.pool.SendBatch(ctx, &batch).Close()
+	if err == nil && sweep {
+		w.swept = time.Now()
+	}
+	return err
+}
+
+func scanTurn(row pgx.CollectableRow) (collection.Turn, error) {
+	var (
+		t                          collection.Turn
+		walking, wished            bool
+		interval, recordedInterval int
+		revision                   int64
+		state                      string
+		recorded                   source.State
+		tally, notes               []byte
+	)
+	err := row.Scan(&t.Source.ID, &t.Source.Type, &t.Source.URL, &t.Source.Handle, &t.Source.Timezone, &t.Host, &t.Holder, &t.Number,
+		&walking, &t.Wanted, &wished, &interval, &t.Failures, &t.Stumbles, &tally,
+		&revision, &state, &recorded.Outcome, &recorded.Started, &recorded.Failures, &recordedInterval, &notes)
+	if err == nil {
+		err = json.Unmarshal(notes, &recorded.Notes)
+	}
+	if err != nil {
+		return t, err
+	}
+	recorded.Status, recorded.Type = source.StatusWaiting, t.Source.Type
+	if state == "collecting" {
+		recorded.Status = source.StatusCollecting
+	}
+	recorded.Interval = time.Duration(recordedInterval) * time.Second
+	t.Interval = time.Duration(interval) * time.Second
+	t.Recorded = eventstore.Loaded[source.State]{State: recorded, Revision: eventstore.Revision(revision)} //nolint:gosec // it was one
+	if !walking {
+		t.Fresh, t.Number, t.Wanted = true, max(t.Number, recorded.Started)+1, wished
+		return t, nil
+	}
+	return t, json.Unmarshal(tally, &t.Tally)
+}
+
+// Hold implements collection.Walks.
+func (w *Walks) Hold(ctx context.Context, holders []uuid.UUID) (lost []uuid.UUID, err error) {
+	rows, _ := w.pool.Query(ctx, holdTurns, holders, turnLength)
+	held, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, wrap("keep turns", err)
+	}
+	have := map[uuid.UUID]bool{}
+	for _, holder := range held {
+		have[holder] = true
+	}
+	for _, holder := range holders {
+		if !have[holder] {
+			lost = append(lost, holder)
+		}
+	}
+	return lost, nil
+}
+
+// Walk implements collection.Walks.
+func (w *Walks) Walk(turn collection.Turn) collection.Walk {
+	return &walk{pool: w.pool, source: turn.Source.ID, holder: turn.Holder, number: turn.Number, wanted: turn.Wanted}
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,209 @@
+package collection
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"carillon/aggregates/happening"
+	"carillon/aggregates/source"
+	"carillon/command/collect"
+	"carillon/eventstore"
+)
+
+const (
+	// concurrentObservations bounds the observations that are on their way into the store at one time.
+	concurrentObservations = 16
+	// settledAtOnce bounds the happenings that are compared at one time.
+	settledAtOnce = 256
+	// noteUnstorable is the note on an observation that can't be stored.
+	noteUnstorable = "unstorable"
+)
+
+// identify finds which happening each observation of a page is of: one that the source is known to show and that has
+// evidence in common with it, else the one that its key gives. Pages of one source know an event by different evidence.
+func (v *visit) identify(ctx context.Context, observations []collect.Observation) ([]Telling, error) {
+	if len(observations) == 0 {
+		return nil, nil
+	}
+	tellings := make([]Telling, len(observations))
+	var all []uuid.UUID
+	for i, o := range observations {
+		tellings[i] = Telling{Identity: identityOf(o), Observation: o}
+		all = append(all, tellings[i].Evidence...)
+	}
+	known, err := v.walk.Identify(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	resolve(tellings, known)
+	return tellings, nil
+}
+
+// identityOf is what an observation says by itself.
+func identityOf(o collect.Observation) Identity {
+	id := Identity{Happening: happening.DeriveID(o.Key), Key: o.Key}
+	id.Evidence = append(id.Evidence, id.Happening)
+	for _, key := range o.Keys {
+		if e := happening.DeriveID(key); !slices.Contains(id.Evidence, e) {
+			id.Evidence = append(id.Evidence, e)
+		}
+	}
+	return id
+}
+
+// resolve gives tellings the identity of known happenings. Where the evidence leads to several, the telling's own key
+// decides, then the order of its evidence.
+func resolve(tellings []Telling, known []Identity) {
+	byEvidence := map[uuid.UUID]*Identity{}
+	for i := range known {
+		for _, e := range known[i].Evidence {
+			byEvidence[e] = &known[i]
+		}
+	}
+	for i := range known {
+		byEvidence[known[i].Happening] = &known[i]
+	}
+	for i := range tellings {
+		t := &tellings[i]
+		for _, e := range t.Evidence {
+			if k := byEvidence[e]; k != nil {
+				t.Happening = k.Happening
+				if k.Key != "" {
+					t.Key = k.Key
+				}
+				break
+			}
+		}
+	}
+}
+
+// settle compares what is told of happenings with what was recorded of them, as far as no page is ahead that may tell
+// more, and records the difference.
+func (v *visit) settle(ctx context.Context) error {
+	for {
+		waiting, err := v.walk.Waiting(ctx, settledAtOnce)
+		if err != nil || len(waiting) == 0 {
+			return err
+		}
+		settled := make([]Settled, len(waiting))
+		var mu sync.Mutex // of the tally
+		group, recording := errgroup.WithContext(ctx)
+		group.SetLimit(concurrentObservations)
+		for i := range waiting {
+			group.Go(func() error {
+				s, news, err := v.compare(recording, &waiting[i])
+				if err != nil {
+					return fmt.Errorf("happening %s: %w", waiting[i].Happening, err)
+				}
+				settled[i] = s
+				mu.Lock()
+				defer mu.Unlock()
+				v.tally.add(news)
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		if err := v.walk.Settle(ctx, settled, v.tally); err != nil {
+			return err
+		}
+	}
+}
+
+func (t *Tally) add(news Tally) {
+	t.New += news.New
+	t.Revised += news.Revised
+	t.WentStale += news.WentStale
+	t.Ahead = t.Ahead || news.Ahead
+	for _, note := range news.Notes {
+		if !slices.Contains(t.Notes, note) {
+			t.Notes = append(t.Notes, note)
+		}
+	}
+}
+
+// compare records one happening, if it is not as it was, and says what came of it.
+func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error) {
+	settled := Settled{Happening: view.Happening, Gone: len(view.Tellings) == 0}
+	if settled.Gone {
+		out, err := v.onHappening(ctx, view.Happening, happening.MarkStale{SourceID: v.turn.Source.ID, At: v.now()})
+		if err != nil || len(out.Events) == 0 {
+			return settled, Tally{}, err
+		}
+		return settled, Tally{WentStale: 1, Ahead: v.isAhead(out.State.Tellings[happening.Teller{Source: v.turn.Source.ID}].Details)}, nil
+	}
+	o := together(v.turn.Source.ID, view.Tellings)
+	var err error
+	if settled.Digest, err = happening.Digest(o.Details, o.Source, o.Standing); err == nil && bytes.Equal(settled.Digest, view.Digest) {
+		return settled, Tally{}, nil
+	}
+	out, err := v.onHappening(ctx, view.Happening, happening.Observe{
+		SourceID: v.turn.Source.ID, Key: view.Key, Keys: o.Keys, Details: o.Details, PublishedAt: o.PublishedAt, Source: o.Source, At: v.now(),
+		Standing: o.Standing, Origins: collect.Stored(o.Origins),
+	})
+	switch {
+	case err == nil:
+	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrWrongRevision), ctx.Err() != nil:
+		return settled, Tally{}, err
+	default:
+		// One that can't be stored (too large, not text) must not keep the others out.
+		v.log.Warn("an observation can't be stored", "happening", view.Happening, "error", err)
+		return settled, Tally{Notes: []source.Note{{Code: noteUnstorable, Text: "an event was left out, because it can't be stored"}}}, nil
+	}
+	var news Tally
+	for _, event := range out.Events {
+		switch event.(type) {
+		case happening.Observed:
+			news.New++
+		case happening.Revised:
+			news.Revised++
+		case happening.WentStale, happening.OccurrenceChanged: // the one was not asked for, the other comes with a revision
+		}
+	}
+	news.Ahead = len(out.Events) > 0 && v.isAhead(o.Details)
+	return settled, news, nil
+}
+
+func (v *visit) onHappening(ctx context.Context, id uuid.UUID, command happening.Command) (eventstore.Outcome[happening.State, happening.Event], error) {
+	return happening.Aggregate.Execute(ctx, v.Store, id, command, happening.Options{Metadata: v.metadata()})
+}
+
+// isAhead says that something is not over.
+func (v *visit) isAhead(d happening.Details) bool { return d.Last().After(v.now()) }
+
+// together puts together what the pages of a source tell of one happening.
+func together(id uuid.UUID, tellings []Told) collect.Observation {
+	told := make([]happening.Telling, len(tellings))
+	var o collect.Observation
+	for i, t := range tellings {
+		told[i] = happening.Telling{
+			SourceID: id, Page: t.Page.String(), Standing: t.Observation.Standing, Details: t.Observation.Details, Source: t.Observation.Source,
+			PublishedAt: t.Observation.PublishedAt, Since: t.Since, DatedAt: t.DatedAt,
+		}
+		for _, key := range t.Observation.Keys {
+			if !slices.Contains(o.Keys, key) {
+				o.Keys = append(o.Keys, key)
+			}
+		}
+	}
+	c := happening.Combine(told)
+	o.Details, o.Source, o.PublishedAt, o.Standing = c.Details, c.Source, c.PublishedAt, c.Standing
+	for _, field := range happening.Fields {
+		for _, i := range c.GivenBy(field) {
+			for _, origin := range tellings[i].Observation.Origins {
+				if origin.Field == field {
+					o.Origins = append(o.Origins, origin)
+				}
+			}
+		}
+	}
+	return o
+}

@@ -1,0 +1,215 @@
+package collection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/source"
+	"carillon/command/collect"
+	"carillon/eventstore"
+)
+
+// maxStumbles is after how many pages in a row that can't be read a site is taken to be down.
+const maxStumbles = 5
+
+// visit walks a source until its slice is over.
+type visit struct {
+	*Monitor
+
+	turn  Turn
+	walk  Walk
+	tally Tally
+	trace uuid.UUID // correlates what the walk records
+	log   *slog.Logger
+}
+
+func (m *Monitor) newVisit(turn Turn) *visit {
+	v := &visit{
+		Monitor: m, turn: turn, walk: m.Walks.Walk(turn), tally: turn.Tally,
+		log: m.Log.With(slog.String("source", turn.Source.ID.String()), slog.String("type", turn.Source.Type)),
+	}
+	v.trace = uuid.NewSHA1(turn.Source.ID, []byte("visit "+strconv.Itoa(turn.Number)))
+	return v
+}
+
+// run makes the visit and says how it went.
+func (v *visit) run(ctx context.Context) {
+	next, err := v.visit(ctx)
+	switch {
+	case errors.Is(err, ErrLost), errors.Is(context.Cause(ctx), ErrLost):
+		v.log.Warn("a visit was too slow, somebody else goes on with it")
+		return
+	case ctx.Err() != nil: // stopped: whoever is there goes on at once
+		ctx = context.WithoutCancel(ctx)
+		next = v.goOn(0)
+	case err != nil:
+		v.log.Warn("a visit could not be recorded, it will be repeated", "error", err)
+		next = v.goOn(pauseAfterTrouble)
+	default:
+		v.log.Debug("visited", "walk", v.turn.Number, "over", next.Over, "requests", v.tally.Requests,
+			"new", v.tally.New, "revised", v.tally.Revised, "wentStale", v.tally.WentStale)
+	}
+	leaving, cancel := context.WithTimeout(ctx, leavePatience)
+	defer cancel()
+	if err := v.walk.Leave(leaving, next); err != nil && !errors.Is(err, ErrLost) {
+		v.log.Warn("a visit's end could not be kept, the source waits for a minute", "error", err)
+	}
+}
+
+const (
+	// pauseAfterTrouble is for trouble of our own, such as an event store that can't be reached.
+	pauseAfterTrouble = 5 * time.Second
+	// leavePatience bounds what is done while the process stops.
+	leavePatience = 2 * time.Second
+	// restPause is how long a source waits whose host gave no time.
+	restPause = time.Minute
+)
+
+// goOn has the walk go on later.
+func (v *visit) goOn(in time.Duration) Next {
+	return Next{In: in, Interval: v.turn.Interval, Failures: v.turn.Failures, Stumbles: v.turn.Stumbles}
+}
+
+func (v *visit) visit(ctx context.Context) (Next, error) {
+	collector := v.collector()
+	if v.turn.Fresh {
+		if err := v.walk.Begin(ctx, collector.Start(v.turn.Source)); err != nil {
+			return Next{}, err
+		}
+	}
+	if v.turn.Wanted {
+		if err := v.onSource(ctx, source.Start{Number: v.turn.Number, At: v.now()}); err != nil {
+			return Next{}, err
+		}
+	}
+	if err := v.settle(ctx); err != nil { // what a visit that was cut off has left
+		return Next{}, err
+	}
+	next, ended, err := v.pages(ctx, collector)
+	if ended || err != nil {
+		return next, err
+	}
+	if err := v.walk.Conclude(ctx); err != nil {
+		return Next{}, err
+	}
+	if err := v.settle(ctx); err != nil {
+		return Next{}, err
+	}
+	return v.complete(ctx)
+}
+
+// pages goes through the pages that are ahead. The visit has ended if it did not come to the last.
+func (v *visit) pages(ctx context.Context, collector collect.Collector) (next Next, ended bool, err error) {
+	began := v.now()
+	for visited, err := range collect.Walk(ctx, collector, v.turn.Source, v.walk) {
+		if err != nil {
+			next, err := v.stopped(ctx, visited, err)
+			return next, true, err
+		}
+		if err := v.page(ctx, visited); err != nil {
+			return Next{}, true, err
+		}
+		if visited.Err != nil && (visited.Known.Root || v.turn.Stumbles >= maxStumbles) {
+			next, err := v.failed(ctx, visited)
+			return next, true, err
+		}
+		if v.now().Sub(began) >= v.Slice || v.tally.Requests-v.turn.Tally.Requests >= v.Pages {
+			return v.goOn(0), true, nil
+		}
+	}
+	return Next{}, false, nil
+}
+
+// page records one page and what it shows.
+func (v *visit) page(ctx context.Context, visited collect.Visited) error {
+	if visited.Err == nil {
+		v.turn.Stumbles, v.turn.Failures = 0, 0
+		v.tally.Requests += visited.Page.Requests
+		if !visited.Page.Unchanged {
+			v.tally.Read++
+		}
+	} else {
+		v.tally.Requests++
+		v.complainOfPage(visited)
+		if !collect.Gone(visited.Err) {
+			v.turn.Stumbles++
+			visited.Page.Notes.Add(collect.NotePageFailed, "%s", clip(visited.Err.Error()))
+		}
+	}
+	if visited.Page.Notes.Has(collect.NoteNeedsJavaScript) {
+		visited.Page.State = nil // whether it still does is seen by reading it
+	}
+	tellings, err := v.identify(ctx, visited.Page.Observations)
+	if err != nil {
+		return err
+	}
+	if err := v.walk.Record(ctx, visited, tellings, v.tally); err != nil {
+		return err
+	}
+	return v.settle(ctx)
+}
+
+func (v *visit) complainOfPage(visited collect.Visited) {
+	if p := (*collect.PanicError)(nil); errors.As(visited.Err, &p) {
+		v.log.Error("a reader panicked", "page", p.Place, "panic", p.Value, "stack", string(p.Stack))
+		return
+	}
+	v.log.Debug("a page can't be read", "error", visited.Err)
+}
+
+// complete ends a walk that went through.
+func (v *visit) complete(ctx context.Context) (Next, error) {
+	result, err := v.walk.Result(ctx)
+	if err != nil {
+		return Next{}, err
+	}
+	for _, note := range result.Notes {
+		if result.Empty && note.Code == string(collect.NoteNeedsJavaScript) {
+			return v.needsJavaScript(ctx, note.Text)
+		}
+	}
+	interval := source.Adapt(v.turn.Interval, v.tally.Ahead)
+	next := Next{In: v.spread(interval), Over: true, Completed: true, Interval: interval, Observed: result.Observed}
+	return next, v.onSource(ctx, source.Complete{
+		Number: v.turn.Number,
+		Counts: source.Counts{
+			Pages: v.tally.Requests, Observed: result.Observed, New: v.tally.New, Revised: v.tally.Revised, WentStale: v.tally.WentStale,
+		},
+		NotModified: v.tally.Read == 0, Notes: append(result.Notes, v.tally.Notes...),
+		Interval: interval, NextAt: v.now().Add(next.In), At: v.now(),
+	})
+}
+
+// onSource records what there is to tell of the source. Most of the time that is nothing, which the state that is known
+// tells without reading.
+func (v *visit) onSource(ctx context.Context, command source.Command) error {
+	known := v.turn.Recorded
+	out, err := source.Aggregate.Execute(ctx, v.Store, v.turn.Source.ID, command, source.Options{Metadata: v.metadata(), Known: &known})
+	if errors.Is(err, source.ErrNumber) {
+		return ErrLost
+	}
+	if err != nil {
+		return fmt.Errorf("source %s: %w", v.turn.Source.ID, err)
+	}
+	v.turn.Recorded = out.Loaded
+	return nil
+}
+
+func (v *visit) metadata() eventstore.Metadata {
+	return eventstore.Metadata{CorrelationID: v.trace, CausationID: v.trace, Actor: MonitorName}
+}
+
+// spread is an interval with the source's place in the tolerance of its schedule.
+func (v *visit) spread(interval time.Duration) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write(v.trace[:])
+	return source.Spread(interval, float64(h.Sum32())/math.MaxUint32)
+}

@@ -1,0 +1,135 @@
+package collection
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/source"
+	"carillon/command/collect"
+	"carillon/eventstore"
+)
+
+// ErrLost: a visit took too long to give a sign of life, and somebody else may have gone on with the walk.
+var ErrLost = errors.New("the turn at the source is lost")
+
+// Walks remembers walks through sources, and gives turns at those that are due. It may be lost at any time, which costs
+// requests and nothing else.
+type Walks interface {
+	// Take gives up to so many turns, the longest due first: one a host, none at hosts that are busy.
+	Take(ctx context.Context, limit int, busy []string) ([]Turn, error)
+	// Hold keeps the turns, for a minute from now, and says which of them are lost.
+	Hold(ctx context.Context, holders []uuid.UUID) (lost []uuid.UUID, err error)
+	// Walk gives what is remembered of the walk that a turn is for.
+	Walk(turn Turn) Walk
+}
+
+// Turn is a visit that this process may make: it walks a source until its slice of time is over.
+type Turn struct {
+	Source collect.Source
+	Host   string    // whose pace the visit has to keep
+	Holder uuid.UUID // the visit
+	Number int       // of the walk: where it is Fresh, of the one to begin
+	Fresh  bool      // the walk has not begun
+	Wanted bool      // somebody asked for it
+	// Recorded is the source as its events tell it, maybe not up to date.
+	Recorded eventstore.Loaded[source.State]
+	Interval time.Duration // between two walks
+	Failures int           // in a row
+	Stumbles int           // pages in a row that could not be read
+	Tally    Tally         // of the walk so far
+}
+
+// Tally is what a walk has come to.
+type Tally struct {
+	Requests  int           `json:"requests,omitempty"`
+	Read      int           `json:"read,omitempty"` // pages that were not as they had been
+	New       int           `json:"new,omitempty"`
+	Revised   int           `json:"revised,omitempty"`
+	WentStale int           `json:"wentStale,omitempty"`
+	Ahead     bool          `json:"ahead,omitempty"` // of these some are still to come
+	Notes     []source.Note `json:"notes,omitempty"` // beside those of the pages
+}
+
+// Walk is what is remembered of one walk through a source. All but Next fail with [ErrLost] once the turn is somebody
+// else's.
+type Walk interface {
+	collect.Frontier
+
+	// Begin begins the walk.
+	Begin(ctx context.Context, start []collect.Link) error
+	// Identify finds which happenings of the source have evidence in common with ids that keys would give.
+	Identify(ctx context.Context, evidence []uuid.UUID) ([]Identity, error)
+	// Record keeps what came of a page: its links, and what it tells. What it told before and tells no longer is
+	// forgotten, unless the page could not be read whole.
+	Record(ctx context.Context, visited collect.Visited, tellings []Telling, tally Tally) error
+	// Waiting gives happenings of which something else is told than was compared last, unless a page is still ahead
+	// that may tell more of them.
+	Waiting(ctx context.Context, limit int) ([]View, error)
+	// Settle says what was recorded of happenings that were waiting.
+	Settle(ctx context.Context, settled []Settled, tally Tally) error
+	// Conclude forgets the pages that the walk did not come across, if it was whole, and what they told.
+	Conclude(ctx context.Context) error
+	// Result sums the walk up.
+	Result(ctx context.Context) (Result, error)
+	// Leave ends the visit.
+	Leave(ctx context.Context, next Next) error
+}
+
+// Identity is a happening of a source, and the evidence by which it is known.
+type Identity struct {
+	Happening uuid.UUID
+	Key       string // that the id is derived from; "" where it was lost
+	Evidence  []uuid.UUID
+}
+
+// Telling is what a page tells of a happening.
+type Telling struct {
+	Identity
+
+	Observation collect.Observation
+}
+
+// View is a happening as a source shows it.
+type View struct {
+	Identity
+
+	Digest   []byte // of what was recorded last, nil if nothing was
+	Tellings []Told // none: no page shows it any more
+}
+
+// Told is a telling that is remembered.
+type Told struct {
+	Observation collect.Observation
+	Page        uuid.UUID
+	Since       time.Time // the page tells of the happening
+	DatedAt     time.Time // its dates and statuses are as they are
+}
+
+// Settled is a happening that was compared.
+type Settled struct {
+	Happening uuid.UUID
+	Digest    []byte
+	Gone      bool // no page shows it
+}
+
+// Result is what a walk came to.
+type Result struct {
+	Observed int           // happenings on show
+	Empty    bool          // no page showed any, when it was read last
+	Notes    []source.Note // of its pages
+}
+
+// Next says when a source is visited again, and what is remembered until then.
+type Next struct {
+	In        time.Duration
+	Over      bool // the walk has ended
+	Completed bool // and went through
+	Interval  time.Duration
+	Failures  int
+	Stumbles  int
+	Remark    string // why the walk stands still, if it does
+	Observed  int
+}
