@@ -24,10 +24,11 @@ import (
 const FeedCurationName = "feed_curation"
 
 const (
-	itemAdded        = "event.item.added"
-	concurrentItems  = 128 // items on their way into the store at one time
-	reasonDetached   = "no source of the feed carries it any more"
-	feedsEventSource = "/feeds/events/" // what a published event names as its source, with the feed's id
+	itemAdded         = "event.item.added"
+	occurrenceChanged = "event.occurrence.changed"
+	concurrentItems   = 128 // items on their way into the store at one time
+	reasonDetached    = "no source of the feed carries it any more"
+	feedsEventSource  = "/feeds/events/" // what a published event names as its source, with the feed's id
 )
 
 // Publisher publishes events; command.Commands is one. Publishing an id again does nothing.
@@ -204,6 +205,13 @@ func (c *FeedCuration) act(ctx context.Context, tasks []task) error {
 // do records one change. Its command id is derived, so that doing it again after a crash records nothing.
 func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
 	options := item.Options{CommandID: uuid.NewSHA1(t.cause, id[:]), Metadata: t.metadata}
+	if t.occurrence != nil {
+		data, err := shape.Changed(id, t.happening, *t.occurrence)
+		if err != nil {
+			return err
+		}
+		return c.publish(ctx, id, t, occurrenceChanged, data)
+	}
 	if t.remove {
 		_, err := item.Aggregate.Execute(ctx, c.store, id, item.Remove{Reason: reasonDetached, At: t.at}, options)
 		return err
@@ -217,25 +225,33 @@ func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
 	if err != nil || !t.news {
 		return err
 	}
-	return c.publish(ctx, id, t)
-}
-
-// publish tells subscribers of an item. Its id is derived as well.
-func (c *FeedCuration) publish(ctx context.Context, id uuid.UUID, t task) error {
-	data, err := shape.Published(shape.Item{ID: id, EventID: t.happening, AddedAt: t.at, Details: t.details})
+	details := t.details
+	if t.others {
+		loaded, err := happening.Aggregate.Load(ctx, c.store, t.happening)
+		if err != nil {
+			return err
+		}
+		details = loaded.State.Combine().Details
+	}
+	data, err := shape.Published(shape.Item{ID: id, EventID: t.happening, AddedAt: t.at, Details: details})
 	if err != nil {
 		return err
 	}
+	return c.publish(ctx, id, t, itemAdded, data)
+}
+
+// publish tells subscribers of an item. Its id is derived as well.
+func (c *FeedCuration) publish(ctx context.Context, id uuid.UUID, t task, kind string, data []byte) error {
 	by := command.Caller{Organization: t.organization, Actor: FeedCurationName, RequestID: t.metadata.CorrelationID}
-	_, _, err = c.publisher.Publish(ctx, by, command.Publish{
-		ID: uuid.NewSHA1(t.cause, []byte(itemAdded+id.String())), Type: itemAdded,
+	_, _, err := c.publisher.Publish(ctx, by, command.Publish{
+		ID: uuid.NewSHA1(t.cause, []byte(kind+id.String())), Type: kind,
 		Source: feedsEventSource + t.feed.String(), Subject: id.String(), Time: t.at.UTC().Truncate(time.Microsecond),
 		FeedType: feed.TypeEvent, FeedID: t.feed, Organization: t.organization, Data: data,
 	})
 	var refusal *command.Refusal
 	if errors.As(err, &refusal) {
-		// The item is there; trying again would stop all feeds for one event that can't be told.
-		c.log.Error("an item was added and can't be published", "item", id, "error", err)
+		// What happened is recorded; trying again would stop all feeds for one event that can't be told.
+		c.log.Error("an event can't be published", "type", kind, "item", id, "error", err)
 		return nil
 	}
 	return err

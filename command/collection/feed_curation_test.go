@@ -2,6 +2,7 @@ package collection
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,4 +82,26 @@ func TestADetachmentRemovesWhatNoOtherSourceCarries(t *testing.T) {
 	r.Then(itemWas("added", concert))
 	processtest.Given(r, feed.Aggregate, oneFeed, feed.Event(feed.SourceDetached{SourceID: site, At: noon}))
 	r.Then(itemWas("removed", concert))
+}
+
+// What is published of an item is what all sources tell, also those that its feed doesn't have.
+func TestWhatIsPublishedIsWhatAllTell(t *testing.T) {
+	t.Parallel()
+	r := curating(t)
+	r.Then(itemWas("added", concert))
+	details := takingPlace(noon.Add(day))
+	details.Title = "As its own page has it"
+	processtest.Given(r, happening.Aggregate, exhibition, happening.Event(happening.Observed{
+		SourceID: page, Details: details, Source: happening.Block{Type: "site"}, At: noon, Standing: happening.FromOwnPage,
+	}))
+	published := shows(r, exhibition)
+	r.Then(itemWas("added", exhibition), published)
+	events := r.Events(eventstore.Start, eventstore.Categories(publication.Aggregate.Category))
+	event, err := publication.Events.Decode(&events[len(events)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, ok := event.(publication.Published); !ok || !strings.Contains(string(p.Data), details.Title) {
+		t.Errorf("published %+v", event)
+	}
 }

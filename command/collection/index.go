@@ -39,15 +39,17 @@ type attachedSource struct {
 	Collecting bool `json:"collecting,omitempty"`
 }
 
-// change is an item to be added or removed.
+// change is an item to be added or removed, or an occurrence of one that is another one now.
 type change struct {
 	feed, organization, happening, source uuid.UUID
 
-	remove   bool
-	backfill bool              // it came with its source
-	news     bool              // subscribers hear of it
-	details  happening.Details // of what is to be published
-	at       time.Time
+	remove     bool
+	backfill   bool                         // it came with its source
+	news       bool                         // subscribers hear of it
+	details    happening.Details            // of what is to be published, as the source tells it
+	others     bool                         // other sources tell of it too
+	occurrence *happening.OccurrenceChanged // nil where the item itself comes or goes
+	at         time.Time
 }
 
 // newIndex makes an empty index. Its feeds are saved with the state of a process manager.
@@ -121,9 +123,32 @@ func (x *index) applyHappening(id uuid.UUID, event happening.Event) []change {
 		// What was too old for a feed may have got a new date.
 		return x.seen(id, e.SourceID, x.dates(id, e.SourceID), e.Details, e.At, false)
 	case happening.WentStale: // an item stays in its feeds when its source shows it no longer
-	case happening.OccurrenceChanged: // changes nothing about which items there are
+	case happening.OccurrenceChanged:
+		return x.occurrenceChanged(id, e)
 	}
 	return nil
+}
+
+// occurrenceChanged tells each feed that shows the happening, but where the change came with a source that is new there.
+func (x *index) occurrenceChanged(id uuid.UUID, e happening.OccurrenceChanged) []change {
+	h := x.happenings.get(id)
+	if h == nil {
+		return nil
+	}
+	var changes []change
+	for feedID := range h.Feeds {
+		f := x.feeds.Get(feedID)
+		if f == nil || !f.Enabled {
+			continue
+		}
+		if a := f.Sources[e.SourceID]; a != nil && a.Backfill {
+			continue
+		}
+		changes = append(changes, change{
+			feed: feedID, organization: f.Organization, happening: id, source: e.SourceID, occurrence: &e, at: e.At,
+		})
+	}
+	return changes
 }
 
 // seen adds a happening to the feeds that its source fills: always where it was observed, else while it is recent. What
@@ -144,6 +169,7 @@ func (x *index) seen(id, sourceID uuid.UUID, dates SourceDates, details happenin
 		if c, fresh := x.add(feedID, id, sourceID, at); fresh {
 			c.backfill, c.details = f.Sources[sourceID].Backfill, details
 			c.news = !c.backfill && !over
+			c.others = len(x.happenings.get(id).Sources) > 1
 			changes = append(changes, c)
 		}
 	}

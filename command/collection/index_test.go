@@ -106,8 +106,16 @@ func takingPlace(at time.Time) happening.Details {
 	return happening.Details{Title: "T", Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: at}}}}}
 }
 
+// cancel records that a source's telling took an occurrence off.
+func (s *story) cancel(id, sourceID uuid.UUID) *story {
+	s.t.Helper()
+	return tell(s, happening.Aggregate, id, happening.Event(happening.OccurrenceChanged{
+		Status: happening.Cancelled, PreviousStatus: happening.Scheduled, SourceID: sourceID, At: s.now,
+	}))
+}
+
 // expect checks what the last event led to, in the form "+feed happening": "~" is for a backfill, "." for what is added
-// and is no news either.
+// and is no news either, "!" for a change of an occurrence.
 func (s *story) expect(want ...string) *story {
 	s.t.Helper()
 	names := map[uuid.UUID]string{oneFeed: "one", otherFeed: "other", concert: "concert", exhibition: "exhibition"}
@@ -117,6 +125,8 @@ func (s *story) expect(want ...string) *story {
 		switch {
 		case c.remove:
 			sign = "-"
+		case c.occurrence != nil:
+			sign = "!"
 		case c.backfill:
 			sign = "~"
 		case c.news:
@@ -318,4 +328,25 @@ func forms(changes []change) []string {
 	}
 	slices.Sort(list)
 	return list
+}
+
+func TestAChangeOfAnOccurrenceIsToldToTheFeedsThatShowIt(t *testing.T) {
+	t.Parallel()
+	begin(t).attach(oneFeed, site).collected(site).attach(otherFeed, page).collected(page).
+		observe(concert, site, noon.Add(day)).
+		cancel(concert, site).expect("!one concert").
+		observe(concert, page, noon.Add(day)).
+		cancel(concert, site).expect("!one concert", "!other concert").
+		feed(oneFeed, feed.Disabled{At: noon}).
+		cancel(concert, page).expect("!other concert").
+		cancel(exhibition, site).expect()
+}
+
+// What an attached source is found to say differently, while it is new, is no news.
+func TestAChangeThatCameWithASourceIsNotTold(t *testing.T) {
+	t.Parallel()
+	begin(t).attach(oneFeed, site).collected(site).observe(concert, site, noon.Add(day)).
+		attach(otherFeed, site).attach(oneFeed, page).
+		observe(concert, page, noon.Add(day)).cancel(concert, page).expect("!other concert").
+		collected(page).cancel(concert, page).expect("!one concert", "!other concert")
 }

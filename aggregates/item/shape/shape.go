@@ -114,6 +114,35 @@ func Published(i Item) ([]byte, error) {
 	return marshal(p)
 }
 
+// changed is what has become of one occurrence.
+type changed struct {
+	ID                    uuid.UUID        `json:"id"`
+	EventID               uuid.UUID        `json:"eventId"`
+	Title                 string           `json:"title,omitempty"`
+	Occurrence            occurrence       `json:"occurrence"`
+	PreviousStatus        happening.Status `json:"previousStatus,omitempty"`
+	PreviousStartDateTime *time.Time       `json:"previousStartDateTime,omitempty"`
+}
+
+// Changed is the data of an event about an occurrence of an item: as it is now, with the earlier status or start.
+func Changed(item, event uuid.UUID, c happening.OccurrenceChanged) ([]byte, error) {
+	utc := func(at *time.Time) *time.Time {
+		if at == nil {
+			return nil
+		}
+		in := at.UTC()
+		return &in
+	}
+	return marshal(changed{
+		ID: item, EventID: event, Title: c.Title,
+		Occurrence: occurrence{
+			ID: c.OccurrenceID, InstanceID: c.InstanceID, StartDateTime: c.Start.UTC(), EndDateTime: utc(c.End),
+			Status: cmp.Or(c.Status, happening.Scheduled),
+		},
+		PreviousStatus: c.PreviousStatus, PreviousStartDateTime: utc(c.PreviousStart),
+	})
+}
+
 func currentOf(i Item) current {
 	d := i.Details
 	c := current{

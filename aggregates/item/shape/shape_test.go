@@ -100,3 +100,35 @@ func TestPublishedIsBounded(t *testing.T) {
 		t.Errorf("%d occurrences are published, want 500", n)
 	}
 }
+
+func TestChangedOccurrence(t *testing.T) {
+	t.Parallel()
+	types, err := catalog.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := noon.Add(time.Hour)
+	for want, c := range map[string]happening.OccurrenceChanged{
+		`{"id":"11111111-1111-4111-8111-111111111111","eventId":"22222222-2222-4222-8222-222222222222","title":"Concert","occurrence":` +
+			`{"id":"11111111-1111-4111-8111-111111111111","instanceId":"22222222-2222-4222-8222-222222222222",` +
+			`"startDateTime":"2026-11-21T12:00:00Z","endDateTime":"2026-11-21T13:00:00Z","status":"cancelled"},"previousStatus":"scheduled"}`: {
+			Title: "Concert", OccurrenceID: id, InstanceID: event, Start: noon, End: &end, Status: happening.Cancelled, PreviousStatus: happening.Scheduled,
+		},
+		`{"id":"11111111-1111-4111-8111-111111111111","eventId":"22222222-2222-4222-8222-222222222222","occurrence":` +
+			`{"id":"11111111-1111-4111-8111-111111111111","instanceId":"22222222-2222-4222-8222-222222222222",` +
+			`"startDateTime":"2026-11-21T12:00:00Z","endDateTime":null,"status":"scheduled"},"previousStartDateTime":"2026-11-21T13:00:00Z"}`: {
+			OccurrenceID: id, InstanceID: event, Start: noon, PreviousStart: &end,
+		},
+	} {
+		data, err := shape.Changed(id, event, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(data)); diff != "" {
+			t.Errorf("changed (-want +got):\n%s", diff)
+		}
+		if _, err := types.Check("event.occurrence.changed", data); err != nil {
+			t.Error(err)
+		}
+	}
+}
