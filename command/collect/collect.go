@@ -109,8 +109,18 @@ type Page struct {
 	State State
 	// Notes tell operators why less was found than the page shows.
 	Notes Notes
+	// Passed are dates that were read and are no event's. They are for people who try a source, and not recorded.
+	Passed []Passed
 	// Requests counts what was asked for, robots.txt not included.
 	Requests int
+}
+
+// Passed is a date in a text that is no event's.
+type Passed struct {
+	// Address is where the text is shown.
+	Address string `json:"address,omitzero"`
+	Words   string `json:"words"`
+	Why     string `json:"why"`
 }
 
 // Observation is one happening as the source shows it now.

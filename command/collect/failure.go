@@ -39,6 +39,12 @@ var (
 	ErrPanicked = errors.New("page can't be coped with")
 	// ErrNeedsCredentials: the platform wants credentials that aren't configured, or refuses those that are.
 	ErrNeedsCredentials = errors.New("credentials are missing or refused")
+	// ErrUnknownAccount: the platform has no such account, or shows it to nobody.
+	ErrUnknownAccount = errors.New("there is no such account")
+	// ErrPrivateAccount: the account shows what it posts to those alone whom it admits.
+	ErrPrivateAccount = errors.New("account is private")
+	// ErrBadAnswer: the platform's answer was cut short, or is none that its documentation has.
+	ErrBadAnswer = errors.New("answer can't be read")
 )
 
 // StatusError is an answer other than success. It matches [ErrHTTPStatus].

@@ -1,0 +1,110 @@
+package platform
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"carillon/command/collect"
+)
+
+// Error is a failure in a sentence for whoever runs the server. It never holds a secret.
+type Error struct {
+	Sentence string
+	Cause    error // one of package collect
+}
+
+// Error is the sentence.
+func (e *Error) Error() string { return e.Sentence }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// NoCredentials says that a platform can't be asked before a variable is set.
+func (c *Client) NoCredentials(variables ...string) error {
+	with := make([]string, len(variables))
+	for i, v := range variables {
+		with[i] = v
+		if strings.HasSuffix(v, "_TOKEN") {
+			with[i] += " or " + v + "_FILE"
+		}
+	}
+	return &Error{
+		Sentence: fmt.Sprintf("%s lets nobody read without credentials: set %s and start the server anew", c.Name, strings.Join(with, ", and ")),
+		Cause:    collect.ErrNeedsCredentials,
+	}
+}
+
+// Refused says that the platform does not take the token, and why if it says so.
+func (c *Client) Refused(why string) error {
+	return &Error{
+		Sentence: fmt.Sprintf("%s refuses the token in %s%s: make a new one and start the server anew", c.Name, c.Variable, quoted(why)),
+		Cause:    collect.ErrNeedsCredentials,
+	}
+}
+
+// NotPermitted says that the token is good, but not for this.
+func (c *Client) NotPermitted(what, needed string) error {
+	return &Error{
+		Sentence: fmt.Sprintf("%s does not let the token in %s read %s: it needs %s", c.Name, c.Variable, what, needed),
+		Cause:    collect.ErrNeedsCredentials,
+	}
+}
+
+// Unknown says that there is no such account.
+func (c *Client) Unknown(handle, hint string) error {
+	return &Error{Sentence: fmt.Sprintf("%s knows no account %q%s", c.Name, handle, hint), Cause: collect.ErrUnknownAccount}
+}
+
+// Private says that an account shows its posts to those only whom it lets.
+func (c *Client) Private(handle string) error {
+	return &Error{Sentence: fmt.Sprintf("the account %q is private on %s: only those it admits may read it", handle, c.Name), Cause: collect.ErrPrivateAccount}
+}
+
+// Failed says that the platform answered with a failure of its own.
+func (c *Client) Failed(status int, code, why string) error {
+	if status < 400 {
+		status = http.StatusBadGateway
+	}
+	if code != "" {
+		code = " " + code
+	}
+	return &Error{
+		Sentence: fmt.Sprintf("%s answers with status %d%s%s; the next visit asks again", c.Name, status, code, quoted(why)),
+		Cause:    &collect.StatusError{Code: status},
+	}
+}
+
+// longestWhy is how much of a platform's own words is repeated, in bytes.
+const longestWhy = 160
+
+// quoted repeats the platform's words, if they are none that could hold a secret or a line end.
+func quoted(why string) string {
+	why = strings.Join(strings.Fields(strings.ToValidUTF8(why, "")), " ")
+	for _, word := range strings.Fields(why) {
+		if len(word) > longestWord {
+			return "" // a token may be repeated in it
+		}
+	}
+	if why == "" {
+		return ""
+	}
+	if len(why) > longestWhy {
+		why = strings.ToValidUTF8(why[:longestWhy], "") + "…"
+	}
+	return " (“" + strings.TrimSuffix(why, ".") + "”)"
+}
+
+// longestWord is longer than any word of a message, and shorter than any token.
+const longestWord = 32
+
+// Retry reads Retry-After, 0 if there is none.
+func Retry(header http.Header) time.Duration {
+	seconds, err := strconv.Atoi(strings.TrimSpace(header.Get("Retry-After")))
+	if err != nil {
+		return 0
+	}
+	return time.Duration(min(max(seconds, 0), 24*60*60)) * time.Second
+}

@@ -1,0 +1,191 @@
+package platform
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/candidate"
+	"carillon/command/collect/identity"
+	"carillon/command/collect/posts"
+	"carillon/command/collect/timing"
+)
+
+// Told is an event or a post of a platform.
+type Told struct {
+	// Event is an event that the platform holds as such; else Post is read.
+	Event *candidate.Candidate
+	Post  posts.Post
+	Block happening.Block
+	// URL is where it is shown.
+	URL *url.URL
+	// ID is the platform's.
+	ID string
+}
+
+// Observe makes observations of what a page of an answer tells.
+func Observe(ctx context.Context, told []Told, timezone string, window timing.Window) (collect.Page, error) {
+	b := budget.New(ctx)
+	var page collect.Page
+	seen := map[string]bool{}
+	for _, t := range told {
+		if !b.Work(100) {
+			break
+		}
+		found, standing := []*candidate.Candidate{t.Event}, happening.FromPlatform
+		if t.Event == nil {
+			t.Post.Zone, standing = timezone, happening.FromPost
+			var passed []posts.Passed
+			found, passed = posts.Read(b, t.Post)
+			for _, p := range passed {
+				page.Passed = append(page.Passed, collect.Passed{Address: shown(t.URL), Words: p.Words, Why: p.Why})
+			}
+		}
+		if len(found) == 0 || t.URL == nil {
+			continue
+		}
+		subjects := make([]string, len(found))
+		for i, c := range found {
+			subjects[i] = identity.Title(c.Title) // a post is about what it tells of
+		}
+		result := candidate.Observe(b, candidate.Page{URL: t.URL, Timezone: timezone, Headings: subjects, Window: window}, found)
+		page.Notes = append(page.Notes, result.Notes...)
+		for _, o := range result.Observations {
+			if last := o.Details.Last(); seen[o.Key] || last.Before(window.From) {
+				continue
+			}
+			seen[o.Key] = true
+			o.Source, o.Standing = t.Block, standing
+			page.Observations = append(page.Observations, o)
+		}
+	}
+	if len(page.Notes) > mostNotes {
+		page.Notes = page.Notes[:mostNotes]
+	}
+	if err := b.Err(); err != nil {
+		return collect.Page{}, fmt.Errorf("read posts: %w", err)
+	}
+	return page, nil
+}
+
+// mostNotes is as many as a page of a site has.
+const mostNotes = 20
+
+func shown(u *url.URL) string {
+	if u == nil {
+		return ""
+	}
+	return u.String()
+}
+
+// Link parses an address that a platform gives; nil for one that is none of the web.
+func Link(raw string) *url.URL {
+	u, err := url.Parse(strings.TrimSpace(raw))
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+		return nil
+	}
+	return u
+}
+
+// Images gives the addresses that are some.
+func Images(raw ...string) []string {
+	var all []string
+	for _, r := range raw {
+		if u := Link(r); u != nil {
+			all = append(all, u.String())
+		}
+	}
+	return all
+}
+
+// Address names a page of a source's answers. It holds no credentials, and leads back to the page by [ParseAddress].
+type Address struct {
+	Platform, Account string
+	// Part is one of several lists that an account has, Cursor where the page begins in it; both may be empty.
+	Part, Cursor string
+}
+
+// String is the address as it is stored.
+func (a Address) String() string {
+	text := a.Platform + ":" + url.PathEscape(a.Account)
+	if a.Part != "" {
+		text += "/" + url.PathEscape(a.Part)
+	}
+	if a.Cursor != "" {
+		text += "?cursor=" + url.QueryEscape(a.Cursor)
+	}
+	return text
+}
+
+// ParseAddress reads an address. One that is none is that of the account's first page.
+func ParseAddress(text string) Address {
+	u, err := url.Parse(text)
+	if err != nil {
+		return Address{}
+	}
+	account, part, _ := strings.Cut(u.Opaque, "/")
+	a := Address{Platform: u.Scheme, Cursor: u.Query().Get("cursor")}
+	a.Account, _ = url.PathUnescape(account)
+	a.Part, _ = url.PathUnescape(part)
+	return a
+}
+
+// Handle is an account's name without the sign before it.
+func Handle(source collect.Source) string { return strings.TrimPrefix(source.Handle, "@") }
+
+const (
+	// Back is how old a post may be that is still read: few announce what is farther ahead.
+	Back = 180 * 24 * time.Hour
+	// reading is the version of how posts are read. A higher one makes pages be read again that have not changed.
+	reading = 1
+)
+
+// state is what a page is remembered by.
+type state struct {
+	Reading  int    `json:"reading"`
+	Timezone string `json:"timezone,omitempty"`
+	Window   string `json:"window"`
+	Digest   string `json:"digest"`
+	// Extra is the platform's own.
+	Extra string `json:"extra,omitempty"`
+}
+
+// Remember makes the state of a page of what it told, without what changes by itself, and says whether it is as it was.
+func Remember(known collect.State, timezone string, window timing.Window, told any, extra string) (next collect.State, unchanged bool) {
+	data, err := json.Marshal(told, json.Deterministic(true), lenient)
+	if err != nil {
+		return nil, false
+	}
+	digest := sha256.Sum256(data)
+	now := state{Reading: reading, Timezone: timezone, Window: window.Key(), Digest: base64.RawStdEncoding.EncodeToString(digest[:]), Extra: extra}
+	next, err = json.Marshal(now)
+	if err != nil {
+		return nil, false
+	}
+	var last state
+	return next, json.Unmarshal(known, &last) == nil && last == now
+}
+
+// Extra is what a platform kept in the state of a page.
+func Extra(known collect.State) string {
+	var last state
+	if json.Unmarshal(known, &last) != nil {
+		return ""
+	}
+	return last.Extra
+}
+
+// Stable is the address of an image without what platforms change in it with each answer.
+func Stable(image string) string {
+	before, _, _ := strings.Cut(image, "?")
+	return before
+}

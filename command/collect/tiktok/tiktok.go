@@ -1,0 +1,221 @@
+// Package tiktok collects the videos of accounts whose owners have connected them, by the Display API: each account has
+// a token of its own.
+package tiktok
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collect/platform"
+	"carillon/command/collect/posts"
+	"carillon/command/collect/timing"
+)
+
+const (
+	// Type is the source type that this package serves.
+	Type = "tiktok"
+	// Base is the API's address unless it is configured.
+	Base = "https://open.tiktokapis.com/v2"
+
+	variable = "CARILLON_TIKTOK_TOKEN"
+	pageSize = 20 // the most that the API gives
+	fields   = "id,title,video_description,create_time,cover_image_url,share_url"
+	// interval keeps below the limit of 600 requests a minute, by a tenth.
+	interval = 111 * time.Millisecond
+	// limitRest is how long the limit counts.
+	limitRest = time.Minute
+)
+
+// Collector is the collector of type tiktok.
+type Collector struct {
+	client *platform.Client
+	tokens map[string]string
+	window func() timing.Window
+}
+
+var _ collect.Collector = (*Collector)(nil)
+
+// New makes a Collector. The tokens are by account, in small letters; one by "" is that of any other account.
+func New(tokens map[string]string, window func() timing.Window, o platform.Options) *Collector {
+	if o.Base == "" {
+		o.Base = Base
+	}
+	return &Collector{client: platform.New("TikTok", variable, interval, o), tokens: tokens, window: window}
+}
+
+// Start implements collect.Collector.
+func (*Collector) Start(source collect.Source) []collect.Link {
+	return []collect.Link{{Address: platform.Address{Platform: Type, Account: platform.Handle(source)}.String(), List: true}}
+}
+
+type answer struct {
+	Data struct {
+		Videos []video `json:"videos"`
+		Cursor int64   `json:"cursor"`
+		More   bool    `json:"has_more"`
+	} `json:"data"`
+	Error struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+type video struct {
+	ID          jsontext.Value `json:"id"` // a string, a number in older answers
+	Title       string         `json:"title"`
+	Description string         `json:"video_description"`
+	Created     int64          `json:"create_time"`
+	Cover       string         `json:"cover_image_url"`
+	Share       string         `json:"share_url"`
+}
+
+// Read implements collect.Collector.
+func (c *Collector) Read(ctx context.Context, source collect.Source, known collect.Known) (collect.Page, error) {
+	at := platform.ParseAddress(known.Address)
+	at.Platform, at.Account = Type, platform.Handle(source)
+	token := c.tokens[strings.ToLower(at.Account)]
+	if token == "" {
+		token = c.tokens[""]
+	}
+	switch {
+	case len(c.tokens) == 0:
+		return collect.Page{}, c.client.NoCredentials(variable)
+	case token == "":
+		return collect.Page{}, &platform.Error{
+			Sentence: fmt.Sprintf("TikTok lets nobody read the account %q without a token of its owner: add %s=<token> to %s and start the server anew", at.Account, at.Account, variable),
+			Cause:    collect.ErrNeedsCredentials,
+		}
+	}
+	body := map[string]int64{"max_count": pageSize}
+	if cursor, err := strconv.ParseInt(at.Cursor, 10, 64); err == nil {
+		body["cursor"] = cursor
+	}
+	call := platform.Call{Method: http.MethodPost, Path: "/video/list/", Query: url.Values{"fields": {fields}}, Body: body, Token: token}
+	raw, err := c.client.Do(ctx, call)
+	if err != nil {
+		return collect.Page{}, err
+	}
+	var a answer
+	err = c.client.Read(raw, &a)
+	if failure := c.failure(ctx, call, raw, a, err != nil, at.Account); failure != nil {
+		return collect.Page{}, failure
+	}
+	return c.page(ctx, source, known, at, a)
+}
+
+// failure gives the API's codes their meaning: success is the code "ok", whatever the status.
+func (c *Collector) failure(ctx context.Context, call platform.Call, raw *platform.Answer, a answer, broken bool, account string) error {
+	success := raw.Status >= 200 && raw.Status <= 299
+	switch a.Error.Code {
+	case "ok", "":
+		switch {
+		case raw.Status == http.StatusTooManyRequests:
+			return c.client.RestFor(ctx, call, max(platform.Retry(raw.Header), limitRest))
+		case raw.Status == http.StatusUnauthorized:
+			return c.client.Refused("")
+		case !success:
+			return c.client.Failed(raw.Status, "", "")
+		case broken:
+			return c.client.Read(raw, &a)
+		case a.Error.Code == "":
+			return &platform.Error{Sentence: "TikTok's answer has neither videos nor an error; the next visit asks again", Cause: collect.ErrBadAnswer}
+		}
+		return nil
+	case "rate_limit_exceeded":
+		return c.client.RestFor(ctx, call, max(platform.Retry(raw.Header), limitRest))
+	case "access_token_invalid", "access_token_expired":
+		return c.client.Refused("it is invalid or has expired, as TikTok's tokens do after a day")
+	case "scope_not_authorized", "scope_permission_missed":
+		return c.client.NotPermitted(fmt.Sprintf("the videos of %q", account), "the scope video.list, which the owner of the account grants")
+	case "user_not_found", "invalid_user":
+		return c.client.Unknown(account, "")
+	}
+	return c.client.Failed(raw.Status, "and code "+strconv.Quote(clip(a.Error.Code)), a.Error.Message)
+}
+
+const longestCode = 60
+
+func clip(code string) string {
+	if len(code) > longestCode {
+		code = strings.ToValidUTF8(code[:longestCode], "")
+	}
+	return code
+}
+
+func (c *Collector) page(ctx context.Context, source collect.Source, known collect.Known, at platform.Address, a answer) (collect.Page, error) {
+	window := c.window()
+	var told []platform.Told
+	stable := make([]video, len(a.Data.Videos))
+	oldest, old := c.client.Now().Add(-platform.Back), false
+	for i, v := range a.Data.Videos {
+		stable[i] = v
+		stable[i].Cover, stable[i].Share = platform.Stable(v.Cover), platform.Stable(v.Share)
+		created := time.Unix(v.Created, 0).UTC()
+		if created.Before(oldest) {
+			old = true
+			continue
+		}
+		t, owner := v.told(created, at.Account)
+		if owner != "" && !strings.EqualFold(owner, at.Account) {
+			return collect.Page{}, &platform.Error{
+				Sentence: fmt.Sprintf("the token for %q in %s is of the account %q: name it there, as %s=<token>", at.Account, variable, owner, owner), Cause: collect.ErrNeedsCredentials,
+			}
+		}
+		told = append(told, t)
+	}
+	more := a.Data.More && !old
+	state, unchanged := platform.Remember(known.State, source.Timezone, window, []any{stable, a.Data.Cursor, more}, "")
+	if unchanged {
+		return collect.Page{Unchanged: true, State: state, Requests: 1}, nil
+	}
+	page, err := platform.Observe(ctx, told, source.Timezone, window)
+	if err != nil {
+		return collect.Page{}, err
+	}
+	page.State, page.Requests = state, 1
+	next := strconv.FormatInt(a.Data.Cursor, 10)
+	switch {
+	case more && (next == at.Cursor || a.Data.Cursor == 0):
+		page.Notes.Add(collect.NoteTruncated, "TikTok gave the same page of videos again, so the rest was left out")
+	case more:
+		at.Cursor = next
+		page.Links = []collect.Link{{Address: at.String(), List: true}}
+	}
+	page.Partial = old || page.Notes.Partial()
+	return page, nil
+}
+
+// told makes a post of a video, and says whose it is, if its address does.
+func (v video) told(created time.Time, account string) (t platform.Told, owner string) {
+	id := strings.Trim(string(v.ID), `"`)
+	shown := platform.Link(v.Share)
+	if shown != nil {
+		shown.RawQuery = "" // says who asked
+		if name, _, ok := strings.Cut(strings.TrimPrefix(shown.Path, "/@"), "/"); ok && strings.HasPrefix(shown.Path, "/@") {
+			owner = name
+		}
+	} else {
+		shown = &url.URL{Scheme: "https", Host: "www.tiktok.com", Path: "/@" + account + "/video/" + id}
+	}
+	text := v.Description
+	if text == "" {
+		text = v.Title
+	}
+	by := &happening.Publisher{Type: "account", Name: account, Username: account}
+	return platform.Told{
+		URL: shown, ID: id, Block: happening.Block{Type: Type, Subtype: "video", PermalinkURL: shown.String(), Publisher: by},
+		Post: posts.Post{
+			Text: text, Field: "video_description", CreatedAt: created, Permalink: shown, Images: platform.Images(v.Cover),
+			Organizer: &happening.Organizer{Name: account, URL: "https://www.tiktok.com/@" + url.PathEscape(account)},
+		},
+	}, owner
+}

@@ -1,0 +1,191 @@
+// Package twitter collects the posts of an account of X, by its API version 2: the account by its name, then its posts.
+package twitter
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"carillon/command/collect"
+	"carillon/command/collect/platform"
+	"carillon/command/collect/timing"
+)
+
+const (
+	// Type is the source type that this package serves.
+	Type = "twitter"
+	// Base is the API's address unless it is configured.
+	Base = "https://api.x.com/2"
+
+	variable = "CARILLON_TWITTER_TOKEN"
+	pageSize = 100
+	interval = 200 * time.Millisecond
+	// busy is the share of a limit from which on nothing more is asked for, as a tenth that has to remain.
+	busy = 10
+	// longestRest is longer than any of the API's windows of a quarter of an hour; its daily limits are told by 429.
+	longestRest = 24 * time.Hour
+	limitRest   = 15 * time.Minute
+)
+
+// Collector is the collector of type twitter.
+type Collector struct {
+	client *platform.Client
+	token  string
+	window func() timing.Window
+}
+
+var _ collect.Collector = (*Collector)(nil)
+
+// New makes a Collector. An empty token is a state of all its sources.
+func New(token string, window func() timing.Window, o platform.Options) *Collector {
+	if o.Base == "" {
+		o.Base = Base
+	}
+	return &Collector{client: platform.New("X", variable, interval, o), token: token, window: window}
+}
+
+// Start implements collect.Collector.
+func (*Collector) Start(source collect.Source) []collect.Link {
+	return []collect.Link{{Address: platform.Address{Platform: Type, Account: platform.Handle(source)}.String(), List: true}}
+}
+
+// Read implements collect.Collector.
+func (c *Collector) Read(ctx context.Context, source collect.Source, known collect.Known) (collect.Page, error) {
+	if c.token == "" {
+		return collect.Page{}, c.client.NoCredentials(variable)
+	}
+	at := platform.ParseAddress(known.Address)
+	at.Platform, at.Account = Type, platform.Handle(source)
+	requests := 1
+	id := at.Part
+	if id == "" {
+		id = platform.Extra(known.State)
+	}
+	if !isNumber(id) {
+		found, err := c.lookUp(ctx, at.Account)
+		if err != nil {
+			return collect.Page{}, err
+		}
+		id = found
+		requests++
+	}
+	page, err := c.posts(ctx, source, known, at, id)
+	page.Requests = requests
+	return page, err
+}
+
+func isNumber(id string) bool { return id != "" && strings.Trim(id, "0123456789") == "" }
+
+type user struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Username  string `json:"username"`
+	Avatar    string `json:"profile_image_url"`
+	Protected bool   `json:"protected"`
+}
+
+// problem is one of the API's errors. Some come with a status of success.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Status int    `json:"status"`
+}
+
+func (p problem) is(name string) bool { return strings.HasSuffix(p.Type, "/"+name) }
+
+// lookUp finds the number of an account.
+func (c *Collector) lookUp(ctx context.Context, account string) (string, error) {
+	var answer struct {
+		Data   *user     `json:"data"`
+		Errors []problem `json:"errors"`
+	}
+	query := url.Values{"user.fields": {"id,name,username,profile_image_url,protected"}}
+	err := c.ask(ctx, "/users/by/username/"+url.PathEscape(account), query, "users", &answer)
+	switch {
+	case err != nil:
+		return "", err
+	case answer.Data != nil && answer.Data.Protected:
+		return "", c.client.Private(account)
+	case answer.Data != nil && isNumber(answer.Data.ID):
+		return answer.Data.ID, nil
+	}
+	return "", c.problem(account, answer.Errors)
+}
+
+// problem gives an answer without data its meaning.
+func (c *Collector) problem(account string, all []problem) error {
+	for _, p := range all {
+		switch {
+		case p.is("resource-not-found") || p.Title == "Not Found Error":
+			return c.client.Unknown(account, "")
+		case p.is("not-authorized-for-resource") || p.Title == "Authorization Error":
+			return c.client.Private(account)
+		case strings.Contains(strings.ToLower(p.Detail), "suspended"):
+			return c.client.Unknown(account, " any more: it is suspended")
+		}
+		return c.client.Failed(http.StatusOK, "", p.Detail)
+	}
+	return &platform.Error{Sentence: "X's answer has neither data nor an error; the next visit asks again", Cause: collect.ErrBadAnswer}
+}
+
+// ask makes a request and gives its status a meaning.
+func (c *Collector) ask(ctx context.Context, path string, query url.Values, limit string, into any) error {
+	call := platform.Call{Path: path, Query: query, Token: c.token, Limit: limit, Rest: remaining}
+	answer, err := c.client.Do(ctx, call)
+	if err != nil {
+		return err
+	}
+	if answer.Status >= 200 && answer.Status <= 299 {
+		return c.client.Read(answer, into)
+	}
+	var p problem
+	_ = c.client.Read(answer, &p) // there may be none
+	switch answer.Status {
+	case http.StatusTooManyRequests:
+		return c.client.RestFor(ctx, call, max(untilReset(answer.Header, c.client.Now()), platform.Retry(answer.Header), restUnless(answer.Header)))
+	case http.StatusUnauthorized:
+		return c.client.Refused(p.Detail)
+	case http.StatusForbidden:
+		return c.client.NotPermitted("posts", "an app in a project whose access level allows it"+detail(p))
+	case http.StatusPaymentRequired:
+		return c.client.NotPermitted("posts", "credits, which are used up"+detail(p))
+	}
+	return c.client.Failed(answer.Status, "", p.Detail)
+}
+
+func detail(p problem) string {
+	if p.Title == "" || len(p.Title) > pageSize {
+		return ""
+	}
+	return fmt.Sprintf(" (%s)", strings.Join(strings.Fields(p.Title), " "))
+}
+
+// remaining says how long to wait where nearly all of a limit is used up.
+func remaining(header http.Header, now time.Time) time.Duration {
+	limit, err := strconv.Atoi(header.Get("X-Rate-Limit-Limit"))
+	left, err2 := strconv.Atoi(header.Get("X-Rate-Limit-Remaining"))
+	if err2 != nil || left > 0 && (err != nil || left*busy >= limit) {
+		return 0
+	}
+	return untilReset(header, now)
+}
+
+func untilReset(header http.Header, now time.Time) time.Duration {
+	reset, err := strconv.ParseInt(header.Get("X-Rate-Limit-Reset"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return min(max(time.Unix(reset, 0).Sub(now), 0), longestRest)
+}
+
+func restUnless(header http.Header) time.Duration {
+	if header.Get("X-Rate-Limit-Reset") != "" || platform.Retry(header) > 0 {
+		return time.Second
+	}
+	return limitRest
+}
