@@ -7,6 +7,7 @@ KNOWN     ?= 1000000
 KILLS     ?= 100
 DELIVERIES ?= 5000
 MOVED     ?= 20000
+COPIED    ?= 100000
 STRICT    ?= 23.10
 GO        ?= go
 TOOL       = $(GO) tool -modfile=.ci/tools/go.mod
@@ -99,6 +100,10 @@ torture-delivery: postgres ## Kill, stop and cut off two servers, event store an
 .PHONY: torture-move
 torture-move: postgres ## Move to a copied event store, and to a restored Postgres, beside many deliveries: none is sent again (MOVED=20000)
 	CARILLON_TORTURE_MOVED=$(MOVED) $(GO) test -count=1 -timeout 30m -run MovesOfManyDeliveries -v ./cmd/internal/app
+
+.PHONY: torture-copy
+torture-copy: ## Copy a large scavenged event store, there and back, with subscribers that go on across each move (COPIED=100000)
+	CARILLON_TEST_COPIED=$(COPIED) $(GO) test -count=1 -timeout 30m -run AcrossTheMove -v -parallel 1 ./eventstore/copying
 
 .PHONY: bench-delivery
 bench-delivery: postgres ## Measure delivery end to end: throughput, fan-out, latency, memory, every signature verified

@@ -20,7 +20,7 @@ import (
 	"carillon/eventstore/nodetest"
 )
 
-const patience = 2 * time.Minute
+const patience = 10 * time.Minute
 
 // world is a source and a target of a copy, each a node of its own.
 type world struct {
