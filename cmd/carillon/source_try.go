@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"carillon/aggregates/happening"
+	"carillon/aggregates/source"
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
@@ -22,8 +23,8 @@ import (
 )
 
 type sourceTryCommand struct {
-	URL      string `arg:"" help:"Address of a page or calendar."`
-	Type     string `default:"site" enum:"site,sitemap,siteIndexPage" help:"site, sitemap or siteIndexPage (${default})."`
+	Where    string `arg:"" name:"url|@handle" help:"Address of a page or calendar, or an account's name."`
+	Type     string `default:"site" enum:"site,sitemap,siteIndexPage,instagram,facebook,tiktok,twitter" help:"site, sitemap or siteIndexPage; instagram, facebook, tiktok or twitter for an account (${default})."`
 	Timezone string `placeholder:"ZONE" help:"IANA name of the zone of dates that name none, such as Europe/Rome."`
 
 	From instant `placeholder:"TIME" help:"Show occurrences from then on. Default: 14 days ago."`
@@ -34,6 +35,8 @@ type sourceTryCommand struct {
 	Explain bool `help:"Say which syntax, element and text gave each field."`
 
 	CollectAllowCIDRs config.Prefixes `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that may be reached."`
+
+	config.Platforms
 }
 
 // Help implements kong.HelpProvider.
@@ -42,6 +45,9 @@ func (sourceTryCommand) Help() string {
 stored. What is left out, and why, comes at the end.
 
   carillon source try https://example.org/events --timezone Europe/Rome --explain
+  carillon source try @townhall --type facebook --explain
+
+An account is asked for by the platform's API, with the token of the server's own variables.
 
 Times are such as 2026-11-21 or 2026-11-21T12:00:00Z. It succeeds where nothing was found, and fails where the page
 could not be read. Addresses on this machine may be tried; pages elsewhere can't lead to one.`
@@ -68,9 +74,9 @@ const (
 
 // Run tries the source.
 func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
-	u, err := url.Parse(c.URL)
-	if err != nil || u.Hostname() == "" {
-		return fmt.Errorf("%q is no address: it must be absolute, such as https://example.org/events", c.URL)
+	tried, u, err := c.source()
+	if err != nil {
+		return err
 	}
 	if c.Timezone != "" {
 		if _, err := time.LoadLocation(c.Timezone); err != nil {
@@ -92,24 +98,49 @@ func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	found, err := tryWalk(ctx, collector, collect.Source{Type: c.Type, URL: c.URL, Timezone: c.Timezone}, now)
+	found, err := tryWalk(ctx, collector, tried, now)
 	if err != nil {
 		return err
 	}
-	tried := make([]triedEvent, len(found.observations))
+	events := make([]triedEvent, len(found.observations))
 	for i, o := range found.observations {
-		tried[i] = show.event(o)
+		events[i] = show.event(o)
 		if !c.Explain {
-			tried[i].Origins = nil
+			events[i].Origins = nil
 		}
 	}
-	summary := summarise(tried, found)
+	summary := summarise(events, found)
+	if c.Explain {
+		summary.Passed = found.passed
+	}
 	if c.JSON {
-		return printTried(t.out, tried, summary)
+		return printTried(t.out, events, summary)
 	}
 	table := newTable(t.out)
-	summary.print(table, tried)
+	summary.print(table, events)
 	return table.Flush()
+}
+
+// source is what to try, and the address that is asked first.
+func (c *sourceTryCommand) source() (collect.Source, *url.URL, error) {
+	tried := collect.Source{Type: c.Type, Timezone: c.Timezone}
+	if source.IsPage(c.Type) {
+		u, err := url.Parse(c.Where)
+		if err != nil || u.Hostname() == "" {
+			if strings.HasPrefix(c.Where, "@") {
+				return tried, nil, fmt.Errorf("%q is an account: name its platform with --type instagram, facebook, tiktok or twitter", c.Where)
+			}
+			return tried, nil, fmt.Errorf("%q is no address: it must be absolute, such as https://example.org/events", c.Where)
+		}
+		tried.URL = c.Where
+		return tried, u, nil
+	}
+	if tried.Handle = strings.TrimPrefix(c.Where, "@"); tried.Handle == "" || strings.ContainsAny(tried.Handle, "/?#: ") {
+		return tried, nil, fmt.Errorf("%q is no account: give its name as the platform shows it, such as @townhall", c.Where)
+	}
+	base := map[string]string{source.TypeFacebook: c.FacebookURL, source.TypeInstagram: c.InstagramURL, source.TypeTikTok: c.TikTokURL, source.TypeTwitter: c.TwitterURL}[c.Type]
+	u, err := url.Parse(base)
+	return tried, u, err
 }
 
 // collector is the one that a server has for the type. An address of this machine that the user names himself may be
@@ -124,7 +155,7 @@ func (c *sourceTryCommand) collector(u *url.URL, show shownWindow) (collect.Coll
 		allow, own = append(allow, dev.Loopback...), true
 	}
 	collectors, err := app.Collectors(app.Collecting{
-		Allow: allow, Unhurried: own, Now: func() time.Time { return show.now },
+		Allow: allow, Unhurried: own, Platforms: c.Platforms, Now: func() time.Time { return show.now },
 		Window: timing.Window{From: show.from.UTC().Truncate(day), To: show.to.UTC().Add(day).Truncate(day)},
 	})
 	if err != nil {
@@ -141,6 +172,7 @@ type walked struct {
 	observations []collect.Observation
 	requests     int
 	notes        collect.Notes
+	passed       []collect.Passed
 }
 
 // tryWalk goes through a source's pages. One that can't be read is noted, unless the walk began with it.
@@ -159,6 +191,7 @@ func tryWalk(ctx context.Context, collector collect.Collector, source collect.So
 		found.requests += visited.Page.Requests
 		found.observations = append(found.observations, visited.Page.Observations...)
 		found.notes = append(found.notes, visited.Page.Notes...)
+		found.passed = append(found.passed, visited.Page.Passed...)
 	}
 	return found, nil
 }
@@ -260,6 +293,8 @@ type triedSummary struct {
 	OutsideRange int            `json:"outsideRange"`
 	LeftOut      []collect.Note `json:"leftOut"`
 	Notes        []collect.Note `json:"notes"`
+	// Passed are dates in posts that are no event's.
+	Passed []collect.Passed `json:"passed,omitzero"`
 }
 
 func summarise(tried []triedEvent, found walked) triedSummary {
@@ -322,6 +357,9 @@ func (s triedSummary) print(w io.Writer, tried []triedEvent) {
 		for _, o := range e.Origins {
 			row(w, "", o.Field, fmt.Sprintf("%s %s <%s>", o.Syntax, o.Path, o.Element), o.Text)
 		}
+	}
+	for _, p := range s.Passed {
+		row(w, fmt.Sprintf("passed over: %q, %s (%s)", p.Words, p.Why, p.Address))
 	}
 	for _, note := range append(slices.Clone(s.LeftOut), s.Notes...) {
 		row(w, string(note.Code)+": "+note.Text)

@@ -11,10 +11,15 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/command/collect"
+	"carillon/command/collect/facebook"
 	"carillon/command/collect/fetch"
+	"carillon/command/collect/instagram"
+	"carillon/command/collect/platform"
 	"carillon/command/collect/site"
 	"carillon/command/collect/sitemap"
+	"carillon/command/collect/tiktok"
 	"carillon/command/collect/timing"
+	"carillon/command/collect/twitter"
 	"carillon/command/collection"
 	"carillon/command/egress"
 )
@@ -28,7 +33,7 @@ func (a *App) startCollection(s *stage) error {
 	if a.cfg.Dev {
 		allow = append(slices.Clone(allow), dev.Loopback...)
 	}
-	collectors, err := Collectors(Collecting{Allow: allow, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now})
+	collectors, err := Collectors(Collecting{Allow: allow, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms})
 	if err != nil {
 		return err
 	}
@@ -48,6 +53,7 @@ type Collecting struct {
 	Hosts     fetch.Hosts    // shared by all who collect; nil: for this process alone
 	Unhurried bool           // the host is the user's own: there is no pace to keep
 	Now       func() time.Time
+	Platforms config.Platforms
 	Window    timing.Window // of what has no end; the zero one: around now
 }
 
@@ -70,8 +76,35 @@ func Collectors(c Collecting) (map[string]collect.Collector, error) {
 	if c.Window != (timing.Window{}) {
 		pages = site.Within(fetcher, c.Window)
 	}
-	return map[string]collect.Collector{
+	collectors := map[string]collect.Collector{
 		site.Type:    pages,
 		sitemap.Type: sitemap.New(fetcher, pages),
-	}, nil
+	}
+	if err := c.addPlatforms(collectors, options); err != nil {
+		return nil, err
+	}
+	return collectors, nil
+}
+
+// addPlatforms adds the collectors of accounts. One without credentials is there as well, and says so.
+func (c *Collecting) addPlatforms(collectors map[string]collect.Collector, o fetch.Options) error {
+	tokens, err := c.Platforms.TikTokTokens()
+	if err != nil {
+		return err
+	}
+	window := func() timing.Window {
+		if c.Window != (timing.Window{}) {
+			return c.Window
+		}
+		return timing.WindowAt(c.Now())
+	}
+	at := func(base string) platform.Options {
+		return platform.Options{Base: base, Transport: o.Transport, Blocked: o.Blocked, UserAgent: o.UserAgent, Hosts: c.Hosts, Now: c.Now}
+	}
+	p := &c.Platforms
+	collectors[facebook.Type] = facebook.New(p.FacebookToken.Reveal(), window, at(p.FacebookURL))
+	collectors[instagram.Type] = instagram.New(p.InstagramToken.Reveal(), p.InstagramAccount, window, at(p.InstagramURL))
+	collectors[tiktok.Type] = tiktok.New(tokens, window, at(p.TikTokURL))
+	collectors[twitter.Type] = twitter.New(p.TwitterToken.Reveal(), window, at(p.TwitterURL))
+	return nil
 }

@@ -40,6 +40,8 @@ type Config struct {
 	AutoDisableAfter      int             `env:"CARILLON_AUTO_DISABLE_AFTER" default:"100" placeholder:"N" help:"Consecutive failed attempts after which a destination is auto-disabled (${default})."`
 	AutoDisableMinStreak  time.Duration   `env:"CARILLON_AUTO_DISABLE_MIN_STREAK" default:"1h" placeholder:"TIME" help:"How long the streak of failures must have lasted, too (${default})."`
 
+	Platforms
+
 	TrustedProxies Prefixes `env:"CARILLON_TRUSTED_PROXIES" placeholder:"CIDR,…" help:"Proxies whose X-Forwarded-Proto is believed."`
 	TLSCert        string   `name:"tls-cert" env:"CARILLON_TLS_CERT" placeholder:"FILE" help:"Certificate (chain) of the API, PEM. With it, the API speaks HTTPS itself."`
 	TLSKey         string   `name:"tls-key" env:"CARILLON_TLS_KEY" placeholder:"FILE" help:"Private key of the certificate, PEM."`
@@ -98,7 +100,7 @@ const (
 
 // Validate checks every setting and returns the first that is wrong, as a *Setting.
 func (c *Config) Validate() error {
-	for _, check := range []func() error{c.checkAddresses, c.checkStores, c.checkSecrets, c.checkDelivery, c.checkTLS} {
+	for _, check := range []func() error{c.checkAddresses, c.checkStores, c.checkSecrets, c.checkDelivery, c.Platforms.Validate, c.checkTLS} {
 		if err := check(); err != nil {
 			return err
 		}

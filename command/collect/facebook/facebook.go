@@ -35,7 +35,7 @@ func New(token string, window func() timing.Window, o platform.Options) *Collect
 	if o.Base == "" {
 		o.Base = platform.GraphBase
 	}
-	return &Collector{client: platform.New("Facebook", "CARILLON_FACEBOOK_TOKEN", platform.GraphInterval, o), token: token, window: window}
+	return &Collector{client: platform.New("Facebook", "CARILLON_FACEBOOK_TOKEN", platform.GraphInterval, o, token), token: token, window: window}
 }
 
 // The lists of an account, and how much of them is asked for at a time.

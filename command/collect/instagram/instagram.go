@@ -35,7 +35,7 @@ func New(token, account string, window func() timing.Window, o platform.Options)
 	if o.Base == "" {
 		o.Base = platform.GraphBase
 	}
-	return &Collector{client: platform.New("Instagram", "CARILLON_INSTAGRAM_TOKEN", platform.GraphInterval, o), token: token, account: account, window: window}
+	return &Collector{client: platform.New("Instagram", "CARILLON_INSTAGRAM_TOKEN", platform.GraphInterval, o, token), token: token, account: account, window: window}
 }
 
 // Start implements collect.Collector.

@@ -40,7 +40,7 @@ func (c *Client) NoCredentials(variables ...string) error {
 // Refused says that the platform does not take the token, and why if it says so.
 func (c *Client) Refused(why string) error {
 	return &Error{
-		Sentence: fmt.Sprintf("%s refuses the token in %s%s: make a new one and start the server anew", c.Name, c.Variable, quoted(why)),
+		Sentence: fmt.Sprintf("%s refuses the token in %s%s: make a new one and start the server anew", c.Name, c.Variable, c.quoted(why)),
 		Cause:    collect.ErrNeedsCredentials,
 	}
 }
@@ -72,7 +72,7 @@ func (c *Client) Failed(status int, code, why string) error {
 		code = " " + code
 	}
 	return &Error{
-		Sentence: fmt.Sprintf("%s answers with status %d%s%s; the next visit asks again", c.Name, status, code, quoted(why)),
+		Sentence: fmt.Sprintf("%s answers with status %d%s%s; the next visit asks again", c.Name, status, code, c.quoted(why)),
 		Cause:    &collect.StatusError{Code: status},
 	}
 }
@@ -80,8 +80,13 @@ func (c *Client) Failed(status int, code, why string) error {
 // longestWhy is how much of a platform's own words is repeated, in bytes.
 const longestWhy = 160
 
-// quoted repeats the platform's words, if they are none that could hold a secret or a line end.
-func quoted(why string) string {
+// quoted repeats the platform's words, on one line, unless they could hold a secret.
+func (c *Client) quoted(why string) string {
+	for _, secret := range c.secrets {
+		if secret != "" && strings.Contains(why, secret) {
+			return ""
+		}
+	}
 	why = strings.Join(strings.Fields(strings.ToValidUTF8(why, "")), " ")
 	for _, word := range strings.Fields(why) {
 		if len(word) > longestWord {

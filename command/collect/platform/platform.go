@@ -60,11 +60,12 @@ type Client struct {
 	// Interval is the least time between two requests with one token.
 	Interval time.Duration
 
-	o Options
+	o       Options
+	secrets []string
 }
 
-// New makes a client.
-func New(name, variable string, interval time.Duration, o Options) *Client {
+// New makes a client. Words of the platform that hold one of the secrets are not repeated.
+func New(name, variable string, interval time.Duration, o Options, secrets ...string) *Client {
 	if o.Blocked == nil {
 		o.Blocked = func(error) bool { return false }
 	}
@@ -78,7 +79,7 @@ func New(name, variable string, interval time.Duration, o Options) *Client {
 		o.Timeout = defaultTimeout
 	}
 	o.Base = strings.TrimRight(o.Base, "/")
-	return &Client{Name: name, Variable: variable, Interval: interval, o: o}
+	return &Client{Name: name, Variable: variable, Interval: interval, o: o, secrets: secrets}
 }
 
 // Now is the client's clock.

@@ -5,8 +5,10 @@ package tiktok
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,7 +51,7 @@ func New(tokens map[string]string, window func() timing.Window, o platform.Optio
 	if o.Base == "" {
 		o.Base = Base
 	}
-	return &Collector{client: platform.New("TikTok", variable, interval, o), tokens: tokens, window: window}
+	return &Collector{client: platform.New("TikTok", variable, interval, o, slices.Collect(maps.Values(tokens))...), tokens: tokens, window: window}
 }
 
 // Start implements collect.Collector.

@@ -45,7 +45,7 @@ func New(token string, window func() timing.Window, o platform.Options) *Collect
 	if o.Base == "" {
 		o.Base = Base
 	}
-	return &Collector{client: platform.New("X", variable, interval, o), token: token, window: window}
+	return &Collector{client: platform.New("X", variable, interval, o, token), token: token, window: window}
 }
 
 // Start implements collect.Collector.
