@@ -14,6 +14,7 @@ import (
 	"carillon/command/collect/facebook"
 	"carillon/command/collect/fetch"
 	"carillon/command/collect/instagram"
+	"carillon/command/collect/listing"
 	"carillon/command/collect/platform"
 	"carillon/command/collect/site"
 	"carillon/command/collect/sitemap"
@@ -79,6 +80,7 @@ func Collectors(c Collecting) (map[string]collect.Collector, error) {
 	collectors := map[string]collect.Collector{
 		site.Type:    pages,
 		sitemap.Type: sitemap.New(fetcher, pages),
+		listing.Type: listing.New(pages),
 	}
 	if err := c.addPlatforms(collectors, options); err != nil {
 		return nil, err

@@ -98,6 +98,16 @@ func (s *Set) Leave(u *url.URL) { s.seen[identity.Canonical(u)] = true }
 // Cut counts the pages that were not added because the set was full.
 func (s *Set) Cut() int { return s.cut }
 
+// Unique leaves out what comes a second time, in whichever manner.
+func Unique(all []collect.Link) []collect.Link {
+	seen := make(map[string]bool, len(all))
+	return slices.DeleteFunc(all, func(link collect.Link) bool {
+		again := seen[link.Address]
+		seen[link.Address] = true
+		return again
+	})
+}
+
 // Note says what was left out of what the page names.
 func (s *Set) Note(notes *collect.Notes) {
 	if s.elsewhere > 0 {

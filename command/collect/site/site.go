@@ -76,6 +76,9 @@ type state struct {
 	Calendars [maxCalendars]fetch.Validators `json:"calendars,omitzero"`
 }
 
+// Window is within which what has no end is expanded now.
+func (c *Collector) Window() timing.Window { return c.window() }
+
 // Start implements collect.Collector.
 func (*Collector) Start(source collect.Source) []collect.Link {
 	return []collect.Link{{Address: source.URL, List: true}}

@@ -103,7 +103,7 @@ func (f *file) take(e linkfile.Entry) bool {
 // links gives what the file links.
 func (f *file) links(read *collect.Page) {
 	handOn(f.files, f.mostFiles, read)
-	read.Links = append(read.Links, f.pages.Links...)
+	read.Links = links.Unique(append(read.Links, f.pages.Links...))
 	if f.cut == "" && f.pages.Cut() > 0 {
 		f.cut = "its addresses are too long"
 	}

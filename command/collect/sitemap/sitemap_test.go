@@ -8,14 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
@@ -23,109 +19,15 @@ import (
 	"carillon/command/collect/frontier"
 	"carillon/command/collect/site"
 	"carillon/command/collect/sitemap"
+	"carillon/command/collect/walktest"
 )
 
-var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-
-// web is a server of files and pages, with what was asked of it.
-type web struct {
-	*httptest.Server
-
-	collector *sitemap.Collector
-	mu        sync.Mutex
-	files     map[string]string
-	handlers  map[string]http.HandlerFunc
-	asked     []string
-}
-
-// serve begins a server. In the files, "{}" stands for its address.
-func serve(t testing.TB, files map[string]string) *web {
+// serve begins a server of files, and a collector of what they list.
+func serve(t testing.TB, files map[string]string) *walktest.Site {
 	t.Helper()
-	w := &web{files: files, handlers: map[string]http.HandlerFunc{}}
-	w.Server = httptest.NewServer(w)
-	t.Cleanup(w.Close)
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	fetcher, err := fetch.New(fetch.Options{Transport: transport, Interval: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.collector = sitemap.New(fetcher, site.New(fetcher, func() time.Time { return now }))
-	return w
-}
-
-func (s *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	file, ok := s.files[r.URL.RequestURI()]
-	handler := s.handlers[r.URL.Path]
-	if handler == nil {
-		handler = s.handlers["*"]
-	}
-	if r.URL.Path != "/robots.txt" {
-		s.asked = append(s.asked, r.URL.RequestURI())
-	}
-	s.mu.Unlock()
-	switch {
-	case handler != nil:
-		handler(w, r)
-	case !ok:
-		http.NotFound(w, r)
-	default:
-		if strings.HasPrefix(file, "<html>") {
-			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		}
-		_, _ = io.WriteString(w, strings.ReplaceAll(file, "{}", s.URL))
-	}
-}
-
-func (s *web) source(path string) collect.Source {
-	return collect.Source{ID: uuid.New(), Type: sitemap.Type, URL: s.URL + path, Timezone: "Europe/Copenhagen"}
-}
-
-// walked is what came of a walk.
-type walked struct {
-	titles, asked []string
-	notes         collect.Notes
-	failed        map[string]error
-	observations  []collect.Observation
-}
-
-// walk goes through the pages of a source.
-func (s *web) walk(t testing.TB, source collect.Source, m *frontier.Memory, now time.Time) (found walked) {
-	t.Helper()
-	s.mu.Lock()
-	s.asked = nil
-	s.mu.Unlock()
-	found.failed = map[string]error{}
-	for visited, err := range collect.Walk(t.Context(), s.collector, source, m) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if visited.Err != nil {
-			found.failed[strings.TrimPrefix(visited.Known.Address, s.URL)] = visited.Err
-		}
-		m.Record(visited, now)
-		found.notes = append(found.notes, visited.Page.Notes...)
-		for _, o := range visited.Page.Observations {
-			found.titles = append(found.titles, o.Details.Title)
-			found.observations = append(found.observations, o)
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found.asked = slices.Clone(s.asked)
-	return found
-}
-
-func (s *web) collect(t testing.TB, path string) walked {
-	t.Helper()
-	source := s.source(path)
-	return s.walk(t, source, frontier.New(s.collector.Start(source), now), now)
-}
-
-func event(title string) string {
-	return "<html><title>" + title + "</title><h1>" + title + `</h1><script type="application/ld+json">{"@type":"Event","name":"` + title +
-		`","startDate":"2026-12-05T20:00","location":"Kajhallen"}</script>` + strings.Repeat("words ", 50)
+	return walktest.Serve(t, sitemap.Type, files, func(f *fetch.Fetcher) collect.Collector {
+		return sitemap.New(f, site.New(f, func() time.Time { return walktest.Now }))
+	})
 }
 
 func urlset(addresses ...string) string {
@@ -159,14 +61,10 @@ func zipped(t testing.TB, text string) string {
 	return b.String()
 }
 
-func (w walked) note(code collect.NoteCode, part string) bool {
-	return slices.ContainsFunc(w.notes, func(n collect.Note) bool { return n.Code == code && strings.Contains(n.Text, part) })
-}
-
 // The address is that of a sitemap, of an index or of a site.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	pages := map[string]string{"/jazz": event("Jazz"), "/quiz?week=1": event("Quiz"), "/": event("Front")}
+	pages := map[string]string{"/jazz": walktest.Event("Jazz"), "/quiz?week=1": walktest.Event("Quiz"), "/": walktest.Event("Front")}
 	for name, tt := range map[string]struct {
 		path  string
 		files map[string]string
@@ -193,11 +91,11 @@ func TestAddresses(t *testing.T) {
 			for path, file := range tt.files {
 				files[path] = file
 			}
-			found := serve(t, files).collect(t, tt.path)
-			if !slices.Equal(found.titles, tt.want) || len(found.notes) != 0 || len(found.failed) != 0 {
-				t.Errorf("got %q, notes %v, failed %v", found.titles, found.notes, found.failed)
+			found := serve(t, files).Walk(t, tt.path)
+			if !slices.Equal(found.Titles, tt.want) || len(found.Notes) != 0 || len(found.Failed) != 0 {
+				t.Errorf("got %q, notes %v, failed %v", found.Titles, found.Notes, found.Failed)
 			}
-			for _, o := range found.observations {
+			for _, o := range found.Observations {
 				if o.Standing != happening.FromOwnPage || o.Source.Type != sitemap.Type || !strings.HasSuffix(o.Source.URL, tt.path) {
 					t.Errorf("%s: standing %d, source %+v", o.Details.Title, o.Standing, o.Source)
 				}
@@ -218,46 +116,46 @@ func TestNothingToRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found := serve(t, tt.files).collect(t, "/")
-			if len(found.failed) != 1 || !errors.Is(found.failed["/robots.txt"], tt.want) {
-				t.Errorf("failed %v", found.failed)
+			found := serve(t, tt.files).Walk(t, "/")
+			if len(found.Failed) != 1 || !errors.Is(found.Failed["/robots.txt"], tt.want) {
+				t.Errorf("failed %v", found.Failed)
 			}
 		})
 	}
-	s := serve(t, map[string]string{"/page": event("Jazz")})
-	if found := s.collect(t, "/page"); !errors.Is(found.failed["/page"], collect.ErrUnsupportedContent) {
-		t.Errorf("a page that is no sitemap, of a site without: %v", found.failed)
+	s := serve(t, map[string]string{"/page": walktest.Event("Jazz")})
+	if found := s.Walk(t, "/page"); !errors.Is(found.Failed["/page"], collect.ErrUnsupportedContent) {
+		t.Errorf("a page that is no sitemap, of a site without: %v", found.Failed)
 	}
 }
 
 // What a sitemap lists beside the pages of its site is not asked for, nor what a page of it redirects to.
 func TestOtherSites(t *testing.T) {
 	t.Parallel()
-	other := serve(t, map[string]string{"/jazz": event("Elsewhere"), "/robots.txt": "User-agent: *\nDisallow: /"})
+	other := serve(t, map[string]string{"/jazz": walktest.Event("Elsewhere"), "/robots.txt": "User-agent: *\nDisallow: /"})
 	s := serve(t, map[string]string{
-		"/jazz":       event("Jazz"),
+		"/jazz":       walktest.Event("Jazz"),
 		"/robots.txt": "Sitemap: {}/map.xml\nSitemap: " + other.URL + "/map.xml\nSitemap: ftp://x/map.xml",
 		"/map.xml": urlset(other.URL+"/jazz", "http://10.0.0.1/", "http://169.254.169.254/latest/meta-data", "http://[::1]:1/x", "file:///etc/passwd", "javascript:alert(1)",
 			"http://user:password@example.org/", "//other.example/x", "/poster.jpg", "{}/programme.pdf", "{}/away", "{}/jazz", "{}/"+strings.Repeat("x", 3000)),
 		"/index.xml": index(other.URL+"/map.xml", "file:///etc/passwd"),
 	})
-	s.handlers["/away"] = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL+"/jazz", http.StatusFound) }
-	found := s.collect(t, "/")
-	if !slices.Equal(found.titles, []string{"Jazz"}) || !slices.Equal(found.asked, []string{"/map.xml", "/away", "/jazz"}) {
-		t.Errorf("got %q, asked %q", found.titles, found.asked)
+	s.Handle("/away", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL+"/jazz", http.StatusFound) })
+	found := s.Walk(t, "/")
+	if !slices.Equal(found.Titles, []string{"Jazz"}) || !slices.Equal(found.Asked, []string{"/map.xml", "/away", "/jazz"}) {
+		t.Errorf("got %q, asked %q", found.Titles, found.Asked)
 	}
-	if !found.note(collect.NoteLeftOut, "5 addresses of other sites") || !found.note(collect.NoteLeftOut, "4 addresses were left out that are none of the web") ||
-		!found.note(collect.NoteLeftOut, "1 addresses of other sites") {
-		t.Errorf("notes %v", found.notes)
+	if !found.Noted(collect.NoteLeftOut, "5 addresses of other sites") || !found.Noted(collect.NoteLeftOut, "4 addresses were left out that are none of the web") ||
+		!found.Noted(collect.NoteLeftOut, "1 addresses of other sites") {
+		t.Errorf("notes %v", found.Notes)
 	}
-	if len(found.failed) != 1 || !errors.Is(found.failed["/away"], collect.ErrBadURL) {
-		t.Errorf("failed %v", found.failed)
+	if len(found.Failed) != 1 || !errors.Is(found.Failed["/away"], collect.ErrBadURL) {
+		t.Errorf("failed %v", found.Failed)
 	}
-	if found := s.collect(t, "/index.xml"); len(found.asked) != 1 || !found.note(collect.NoteLeftOut, "1 addresses of other sites") {
-		t.Errorf("asked %q, notes %v", found.asked, found.notes)
+	if found := s.Walk(t, "/index.xml"); len(found.Asked) != 1 || !found.Noted(collect.NoteLeftOut, "1 addresses of other sites") {
+		t.Errorf("asked %q, notes %v", found.Asked, found.Notes)
 	}
-	if len(other.asked) != 0 {
-		t.Errorf("the other site was asked for %q", other.asked)
+	if len(other.Asked()) != 0 {
+		t.Errorf("the other site was asked for anything")
 	}
 }
 
@@ -267,9 +165,9 @@ func TestUnchanged(t *testing.T) {
 	for name, validators := range map[string]bool{"validators": true, "digest": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, map[string]string{"/jazz": event("Jazz"), "/quiz": event("Quiz"), "/about": "<html>" + strings.Repeat("words ", 99)})
+			s := serve(t, map[string]string{"/jazz": walktest.Event("Jazz"), "/quiz": walktest.Event("Quiz"), "/about": "<html>" + strings.Repeat("words ", 99)})
 			body := urlset(s.URL+"/jazz", s.URL+"/quiz 2026-11-01", s.URL+"/about")
-			s.handlers["/map.xml"] = func(w http.ResponseWriter, r *http.Request) {
+			s.Handle("/map.xml", func(w http.ResponseWriter, r *http.Request) {
 				if validators {
 					w.Header().Set("ETag", `"1"`)
 					if r.Header.Get("If-None-Match") == `"1"` {
@@ -278,22 +176,22 @@ func TestUnchanged(t *testing.T) {
 					}
 				}
 				_, _ = io.WriteString(w, body)
+			})
+			source := s.Source("/map.xml")
+			m := frontier.New(s.Collector.Start(source), walktest.Now)
+			if first := s.WalkOn(t, source, m, walktest.Now); !slices.Equal(first.Asked, []string{"/map.xml", "/jazz", "/quiz", "/about"}) {
+				t.Fatalf("first asked %q", first.Asked)
 			}
-			source := s.source("/map.xml")
-			m := frontier.New(s.collector.Start(source), now)
-			if first := s.walk(t, source, m, now); !slices.Equal(first.asked, []string{"/map.xml", "/jazz", "/quiz", "/about"}) {
-				t.Fatalf("first asked %q", first.asked)
-			}
-			later := now.Add(time.Hour)
-			m.Begin(s.collector.Start(source), later)
-			if second := s.walk(t, source, m, later); !slices.Equal(second.asked, []string{"/map.xml", "/jazz"}) {
-				t.Errorf("second asked %q", second.asked)
+			later := walktest.Now.Add(time.Hour)
+			m.Begin(s.Collector.Start(source), later)
+			if second := s.WalkOn(t, source, m, later); !slices.Equal(second.Asked, []string{"/map.xml", "/jazz"}) {
+				t.Errorf("second asked %q", second.Asked)
 			}
 			// lastmod says what to read; a page that is listed no more is gone.
 			body, validators = urlset(s.URL+"/quiz 2026-11-22"), false
-			m.Begin(s.collector.Start(source), later)
-			if third := s.walk(t, source, m, later); !slices.Equal(third.asked, []string{"/map.xml", "/quiz"}) {
-				t.Errorf("third asked %q", third.asked)
+			m.Begin(s.Collector.Start(source), later)
+			if third := s.WalkOn(t, source, m, later); !slices.Equal(third.Asked, []string{"/map.xml", "/quiz"}) {
+				t.Errorf("third asked %q", third.Asked)
 			}
 			if gone := m.Unlisted(); !slices.Equal(gone, []string{s.URL + "/about", s.URL + "/jazz"}) {
 				t.Errorf("gone %q", gone)
@@ -311,17 +209,17 @@ func TestCaps(t *testing.T) {
 		}
 		return all
 	}
-	read := func(s *web, path string) collect.Page {
+	read := func(s *walktest.Site, path string) collect.Page {
 		t.Helper()
-		source := s.source(path)
-		page, err := s.collector.Read(t.Context(), source, collect.Known{Link: s.collector.Start(source)[0], Root: true})
+		source := s.Source(path)
+		page, err := s.Collector.Read(t.Context(), source, collect.Known{Link: s.Collector.Start(source)[0], Root: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return page
 	}
 	noted := func(page collect.Page, part string) bool {
-		return page.Partial && walked{notes: page.Notes}.note(collect.NoteTruncated, part)
+		return page.Partial && walktest.Walked{Notes: page.Notes}.Noted(collect.NoteTruncated, part)
 	}
 	s := serve(t, map[string]string{
 		"/many":  urlset(numbered(50_001, "{}/%d")...),
@@ -353,24 +251,23 @@ func TestEndlessIndexes(t *testing.T) {
 	for _, width := range []int{1, 2, 30} {
 		s := serve(t, nil)
 		files := 0
-		s.handlers["*"] = func(w http.ResponseWriter, r *http.Request) {
+		s.Handle("*", func(w http.ResponseWriter, r *http.Request) {
 			files++
 			var further []string
 			for i := range width {
 				further = append(further, fmt.Sprintf("%s%s%d/", s.URL, r.URL.Path, i))
 			}
 			_, _ = io.WriteString(w, index(further...))
-		}
-		s.handlers["/robots.txt"] = http.NotFound
+		})
 		if width == 1 {
-			s.handlers["*"] = func(w http.ResponseWriter, r *http.Request) {
+			s.Handle("*", func(w http.ResponseWriter, r *http.Request) {
 				files++
 				_, _ = io.WriteString(w, index(fmt.Sprintf("%s/%dx/", s.URL, files)))
-			}
+			})
 		}
-		found := s.collect(t, "/map/")
-		if files > 1000 || files < 31 || !found.note(collect.NoteTruncated, "1000 in all") {
-			t.Errorf("%d in each index: %d files, %v", width, files, found.notes)
+		found := s.Walk(t, "/map/")
+		if files > 1000 || files < 31 || !found.Noted(collect.NoteTruncated, "1000 in all") {
+			t.Errorf("%d in each index: %d files, %v", width, files, found.Notes)
 		}
 	}
 }
@@ -379,16 +276,16 @@ func TestEndlessIndexes(t *testing.T) {
 func TestSlowFile(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	s.handlers["/hangs"] = func(w http.ResponseWriter, r *http.Request) {
+	s.Handle("/hangs", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, strings.TrimSuffix(urlset(s.URL+"/1"), "</urlset>"))
 		if http.NewResponseController(w).Flush() == nil {
 			<-r.Context().Done()
 		}
-	}
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	source := s.source("/hangs")
-	if _, err := s.collector.Read(ctx, source, collect.Known{Link: s.collector.Start(source)[0], Root: true}); !errors.Is(err, context.DeadlineExceeded) {
+	source := s.Source("/hangs")
+	if _, err := s.Collector.Read(ctx, source, collect.Known{Link: s.Collector.Start(source)[0], Root: true}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -398,13 +295,13 @@ func BenchmarkWalkSitemap(b *testing.B) {
 	files, addresses := map[string]string{}, make([]string, 5000)
 	for i := range addresses {
 		addresses[i] = fmt.Sprintf("{}/events/%d", i)
-		files[fmt.Sprintf("/events/%d", i)] = event(fmt.Sprintf("Event number %d", i))
+		files[fmt.Sprintf("/events/%d", i)] = walktest.Event(fmt.Sprintf("Event number %d", i))
 	}
 	files["/map.xml"] = urlset(addresses...)
 	s := serve(b, files)
 	for b.Loop() {
-		if found := s.collect(b, "/map.xml"); len(found.titles) != 5000 || len(found.failed) != 0 {
-			b.Fatalf("%d events, %d failed", len(found.titles), len(found.failed))
+		if found := s.Walk(b, "/map.xml"); len(found.Titles) != 5000 || len(found.Failed) != 0 {
+			b.Fatalf("%d events, %d failed", len(found.Titles), len(found.Failed))
 		}
 	}
 	b.ReportMetric(float64(b.N)*5000/b.Elapsed().Seconds(), "pages/s")

@@ -1,0 +1,127 @@
+// Package listing collects from a page that lists events: what it shows itself, and what the pages show that it links
+// on its site.
+//
+//	listing ──▶ its own events
+//	   │  └──▶ pages linked on the same site ──▶ observations
+//	   └──▶ the next page of the listing: rel=next, or by number
+//
+// Which links lead to events nobody says, so all are tried: those to events that the listing shows first, navigation
+// last. Pages that show none are asked for ever more rarely, see [collect.Ahead]. Only the listing's own pages are looked
+// at for links, so that no walk gets deeper than that.
+package listing
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/links"
+	"carillon/command/collect/site"
+)
+
+// Type is the source type that this package serves.
+const Type = "siteIndexPage"
+
+const (
+	// maxPages is how many pages of a listing are read, by each way in which they follow each other.
+	maxPages = 100
+	// maxLinks is how many pages are taken from one page of a listing.
+	maxLinks = 500
+	// maxStale is after how many pages in a row that show nothing new the listing is at its end.
+	maxStale = 2
+)
+
+// Collector is the collector of type siteIndexPage.
+type Collector struct{ pages *site.Collector }
+
+var _ collect.Collector = (*Collector)(nil)
+
+// New makes a Collector that reads pages by another one.
+func New(pages *site.Collector) *Collector { return &Collector{pages} }
+
+// position is where in a listing a page is. It is the page's role.
+type position struct {
+	// way is how it was come by.
+	way way
+	// page counts the pages of the listing; stale those before it that showed nothing new.
+	page, stale int
+	// digest is that of what the page before it shows.
+	digest string
+}
+
+type way string
+
+const (
+	byNext   way = "next" // by rel=next, or the first page
+	byNumber way = "number"
+)
+
+func (p position) role() string {
+	return fmt.Sprintf("%s:%d:%d:%s", p.way, p.page, p.stale, p.digest)
+}
+
+// positionOf reads a role. Where it is none of this version, no page follows.
+func positionOf(role string) position {
+	last := position{way: byNumber, page: maxPages, stale: maxStale}
+	parts := strings.Split(role, ":")
+	if len(parts) != 4 {
+		return last
+	}
+	page, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return last
+	}
+	stale, err := strconv.Atoi(parts[2])
+	if err != nil {
+		return last
+	}
+	return position{way: way(parts[0]), page: page, stale: stale, digest: parts[3]}
+}
+
+// Start implements collect.Collector.
+func (*Collector) Start(source collect.Source) []collect.Link {
+	return []collect.Link{{Address: source.URL, Role: position{way: byNext, page: 1}.role(), List: true}}
+}
+
+// Read reads a page of the listing, or one that it links.
+func (c *Collector) Read(ctx context.Context, source collect.Source, page collect.Known) (collect.Page, error) {
+	if page.Role == site.RolePage || page.Role == site.RoleFeed {
+		return c.pages.Read(ctx, source, page) //nolint:wrapcheck // it names the type
+	}
+	at := positionOf(page.Role)
+	read, err := c.pages.Look(ctx, source, page, func(b *budget.Budget, html *site.HTML, read *collect.Page) {
+		if page.Root {
+			site.Feeds(b, html, read)
+		}
+		look := &look{budget: b, html: html, at: at, window: c.pages.Window(), pages: links.New(html.URL, html.Base, maxLinks)}
+		look.known(page)
+		look.around()
+		look.follow(read)
+	})
+	if err == nil && !page.Root { // of a listing's tenth page one knows that there is nothing on it
+		read.Notes = slices.DeleteFunc(read.Notes, func(n collect.Note) bool { return n.Code == collect.NoteNoEvents })
+	}
+	return read, err //nolint:wrapcheck // it names the type
+}
+
+// digest tells whether a page of a listing shows what another one does.
+func digest(pages []collect.Link, shown []collect.Observation) string {
+	all := make([]string, 0, len(pages)+len(shown))
+	for _, link := range pages {
+		all = append(all, link.Address)
+	}
+	for i := range shown {
+		all = append(all, shown[i].Key)
+	}
+	slices.Sort(all)
+	hash := fnv.New64a()
+	for _, text := range slices.Compact(all) {
+		_, _ = hash.Write([]byte(text + "\n"))
+	}
+	return strconv.FormatUint(hash.Sum64(), 16)
+}
