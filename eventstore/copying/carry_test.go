@@ -179,3 +179,23 @@ func TestTheLargestEventsAreCopied(t *testing.T) {
 		}
 	})
 }
+
+// A server that scavenges file by file may have lost events from the middle of a stream. What is left before them is
+// hidden, and copied all the same.
+func TestAStreamThatHasLostItsMiddle(t *testing.T) {
+	t.Parallel()
+	between(t, func(w *world, _ string) {
+		list := entries(20)
+		for i := 5; i < 10; i++ {
+			list[i].Type = esdb.Filler // as good as lost, for whoever copies
+		}
+		w.put(w.source, "thing-1", eventstore.NoStream, list)
+		w.describe("thing-1", eventstore.NoStream, `{"$tb":12,"mine":true}`)
+		if result := w.copy(copying.Options{}); result.Copied != 15 || result.Filled != 5 || result.Compared != 15 {
+			w.Errorf("%+v", result)
+		}
+		if n := w.sameStream("thing-1"); n != 8 {
+			w.Errorf("%d events can be read", n)
+		}
+	})
+}

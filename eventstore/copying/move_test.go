@@ -156,4 +156,3 @@ func (w *world) forget(streams []string) {
 		w.describe(stream, last, metadata)
 	}
 }
-

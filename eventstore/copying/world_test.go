@@ -80,6 +80,9 @@ func open(t *testing.T, strict *node.Strict) (*esdb.Store, *node.Node) {
 			t.Error(err)
 		}
 	})
+	if _, err := store.Head(t.Context()); err != nil { // it is served from now on
+		t.Fatal(err)
+	}
 	return store, n
 }
 

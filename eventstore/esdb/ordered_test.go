@@ -258,3 +258,38 @@ func TestInterruptedAppendsAreAPrefix(t *testing.T) {
 		t.Errorf("%d of %d took place: nothing was interrupted", found, len(given))
 	}
 }
+
+// Where the leader freezes, the rest is appended at its successor, in order.
+func TestOrderedAppendsLeaveAFrozenLeader(t *testing.T) {
+	t.Parallel()
+	first, second, third := startMember(t), startMember(t), startMember(t)
+	second.Follow(first.address)
+	third.Follow(first.address)
+	store := openAt(t, fmt.Sprintf("esdb://%s,%s,%s?tls=false", first.address, second.address, third.address))
+	ordered, err := store.Ordered(t.Context(), 32, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ordered.Close()
+	var given []uuid.UUID
+	for i := range 400 {
+		if i == 200 {
+			first.freeze(t)
+			second.Follow("")
+			third.Follow(second.address)
+		}
+		list := oneEvent()
+		given = append(given, list[0].ID)
+		// Each has a stream of its own, as the second has nothing of what the first has: they only play a cluster.
+		if err := ordered.Append(fmt.Sprintf("thing-%d", i), eventstore.NoStream, list, func() {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ordered.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	moved := orderOf(t.Context(), t, openAt(t, "esdb://"+second.address+"?tls=false"))
+	if len(moved) < 200 || len(moved) > 232 || !slices.Equal(moved, given[400-len(moved):]) {
+		t.Errorf("%d events at the new leader, or another order", len(moved))
+	}
+}
