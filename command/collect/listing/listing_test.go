@@ -62,7 +62,7 @@ func TestListing(t *testing.T) {
 	if asked := other.Asked(); len(asked) != 0 {
 		t.Errorf("the other site was asked for %q", asked)
 	}
-	if len(found.Failed) != 2 || !errors.Is(found.Failed["/away"], collect.ErrBadURL) || !collect.Gone(found.Failed["/gone"]) || len(found.Notes) != 0 {
+	if len(found.Failed) != 1 || !collect.Gone(found.Failed["/gone"]) || len(found.Notes) != 0 {
 		t.Errorf("failed %v, notes %v", found.Failed, found.Notes)
 	}
 	// The listing and the event's own page show one happening, and the latter counts more.
@@ -80,7 +80,7 @@ func TestListing(t *testing.T) {
 	}{
 		{time.Hour, []string{"/events", "/feed", "/e/jazz", "/e/quiz", "/e/post"}},
 		{13 * time.Hour, []string{"/events", "/feed", "/e/jazz", "/e/quiz", "/e/post", "/away", "/gone", "/", "/about", "/tags/jazz", "/imprint"}},
-		{26 * time.Hour, []string{"/events", "/feed", "/e/jazz", "/e/quiz", "/e/post", "/away", "/gone"}},
+		{26 * time.Hour, []string{"/events", "/feed", "/e/jazz", "/e/quiz", "/e/post", "/gone"}},
 		{38 * time.Hour, []string{"/events", "/feed", "/e/jazz", "/e/quiz", "/e/post", "/away", "/gone", "/", "/about", "/tags/jazz", "/imprint"}},
 	} {
 		now := walktest.Now.Add(step.after)
@@ -333,7 +333,7 @@ func TestTraps(t *testing.T) {
 		s := serve(t, map[string]string{"/list": walktest.Plain(b.String())})
 		source := s.Source("/list")
 		page, err := s.Collector.Read(t.Context(), source, collect.Known{Link: s.Collector.Start(source)[0], Root: true})
-		if err != nil || len(page.Links) != 500 || !page.Partial || !(walktest.Walked{Notes: page.Notes}).Noted(collect.NoteTruncated, "links 2000 pages, of which 500 are read") {
+		if err != nil || len(page.Links) != 500 || !page.Notes.Partial() || !(walktest.Walked{Notes: page.Notes}).Noted(collect.NoteTruncated, "links 2000 pages, of which 500 are read") {
 			t.Errorf("%d links, %v, %v", len(page.Links), page.Notes, err)
 		}
 	})
@@ -365,5 +365,26 @@ func TestUnchanged(t *testing.T) {
 	known.Role = "of another version"
 	if second, err := s.Collector.Read(t.Context(), source, known); err != nil || second.Unchanged || len(second.Links) != 1 {
 		t.Errorf("a role that is not known gives %+v, %v", second, err)
+	}
+}
+
+// What robots.txt keeps us off is not asked for and is no failure, and a feed that can't be read none either: nothing is
+// known of them.
+func TestPassedBy(t *testing.T) {
+	t.Parallel()
+	s := serve(t, map[string]string{
+		"/robots.txt": "User-agent: *\nDisallow: /private\n",
+		"/list":       `<html><link rel=alternate type=application/rss+xml href=/feed><a href="/private/1">x</a><a href="/e/1">x</a>` + strings.Repeat("words ", 50),
+		"/feed":       "<html>no feed",
+		"/e/1":        walktest.Event("Jazz"),
+	})
+	source := s.Source("/list")
+	m := frontier.New(s.Collector.Start(source), walktest.Now)
+	found := s.WalkOn(t, source, m, walktest.Now)
+	if !slices.Equal(found.Asked, []string{"/list", "/feed", "/e/1"}) || !slices.Equal(found.Titles, []string{"Jazz"}) || len(found.Failed)+len(found.Partial) != 0 {
+		t.Errorf("asked for %q, got %q, failed %v, partial %q", found.Asked, found.Titles, found.Failed, found.Partial)
+	}
+	if !found.Noted(collect.NoteLeftOut, "robots.txt disallows "+s.URL+"/private/1") || !found.Noted(collect.NoteLeftOut, "a feed can't be read") {
+		t.Errorf("notes %v", found.Notes)
 	}
 }

@@ -58,7 +58,7 @@ func Feeds(b *budget.Budget, page *HTML, read *collect.Page) {
 	}
 	read.Links = append(read.Links, set.Links...)
 	if set.Cut() > 0 {
-		read.Notes.Add(collect.NoteTruncated, "the page links more than %d feeds, of which the first are read", maxFeeds)
+		read.Notes.Add(collect.NoteLeftOut, "the page links more than %d feeds, of which the first are read", maxFeeds)
 	}
 }
 
@@ -86,7 +86,7 @@ func readFeed(b *budget.Budget, page *fetch.Page, _ collect.Source, _ timing.Win
 		result.Cut = fmt.Sprintf("it lists more than %d pages", maxPosts)
 	}
 	if result.Cut != "" {
-		t.notes.Add(collect.NoteTruncated, "a feed was not read whole: %s", result.Cut)
+		t.notes.Add(collect.NoteLeftOut, "a feed was not read whole: %s", result.Cut)
 	}
 	return t, nil
 }

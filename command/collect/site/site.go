@@ -101,6 +101,8 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, page collec
 	switch {
 	case page.Role == RolePage:
 		return c.Linked(ctx, source, page)
+	case page.Role == RoleFeed:
+		return c.feed(ctx, source, page)
 	case page.Root:
 		return c.Look(ctx, source, page, Feeds)
 	default:
@@ -108,17 +110,41 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, page collec
 	}
 }
 
-// Linked reads a page that another one links. What is no page shows nothing, which is no failure: nobody knew before.
+// Linked reads a page that another one links. What is no page of the site shows nothing, which is no failure: nobody
+// knew before. Where robots.txt keeps us off, nothing new is known.
 func (c *Collector) Linked(ctx context.Context, source collect.Source, page collect.Known) (collect.Page, error) {
 	read, err := c.visit(ctx, source, page, nil)
 	switch {
-	case errors.Is(err, collect.ErrUnsupportedContent):
+	case errors.Is(err, collect.ErrUnsupportedContent), errors.Is(err, collect.ErrBadURL):
 		return collect.Page{State: read.State, Requests: read.Requests}, nil
+	case errors.Is(err, collect.ErrRobotsDisallowed) && !errors.Is(err, collect.ErrHTTPStatus):
+		return passed(page, "robots.txt disallows %s", page.Address), nil
 	case err != nil:
 		return collect.Page{}, err
 	}
 	read.Notes = slices.DeleteFunc(read.Notes, func(n collect.Note) bool { return n.Code == collect.NoteNoEvents })
 	return read, nil
+}
+
+// passed is a page that was passed by: what is known of it holds.
+func passed(page collect.Known, why string, args ...any) collect.Page {
+	passed := collect.Page{Unchanged: true, State: page.State}
+	passed.Notes.Add(collect.NoteLeftOut, why, args...)
+	return passed
+}
+
+// feed reads a feed. It only finds pages, so that one that can't be read is no failure either.
+func (c *Collector) feed(ctx context.Context, source collect.Source, page collect.Known) (collect.Page, error) {
+	read, err := c.visit(ctx, source, page, nil)
+	switch {
+	case ctx.Err() != nil:
+		return collect.Page{}, context.Cause(ctx)
+	case err == nil:
+		return read, nil
+	case collect.Stops(err), collect.Gone(err), errors.Is(err, collect.ErrPanicked):
+		return collect.Page{}, err
+	}
+	return passed(page, "a feed can't be read: %s", err), nil
 }
 
 // Look reads a page and looks at it; look may be nil.

@@ -88,7 +88,6 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, page collec
 	if err != nil {
 		return collect.Page{}, fmt.Errorf("collect sitemap: %w", err)
 	}
-	read.Partial = read.Notes.Partial()
 	return read, nil
 }
 
