@@ -64,7 +64,7 @@ func pageNumber(u *url.URL) (list string, number int) {
 var (
 	// datePath is an address that is of a day or month and of nothing else, as in "/calendar/2026-12/" or
 	// "/events/2026/12/05".
-	datePath  = regexp.MustCompile(`(?:^|/)(?:[A-Za-z]*/)?((?:19|20|21)\d\d)[-/](\d{1,2})(?:[-/](\d{1,2}))?/?$`)
+	datePath  = regexp.MustCompile(`(?:^/?|(?:^|/)[A-Za-z]+/)((?:19|20|21)\d\d)[-/](\d{1,2})(?:[-/](\d{1,2}))?/?$`)
 	dateValue = regexp.MustCompile(`^((?:19|20|21)\d\d)-?(\d{2})(?:-?(\d{2}))?$`)
 )
 
