@@ -41,7 +41,7 @@ CREATE TABLE carillon.source_pages (
     walk          integer NOT NULL, -- the last one that came across it
     ahead         boolean NOT NULL,
     rank          smallint NOT NULL,
-    place         bigint NOT NULL GENERATED ALWAYS AS IDENTITY, -- in the order in which they were linked
+    place         bigint NOT NULL GENERATED ALWAYS AS IDENTITY, -- in the order in which the walk came across them
     outcome       text NOT NULL DEFAULT '', -- of the last reading: read, partial, unchanged, gone, failed
     asked_at      timestamptz,
     read_at       timestamptz,

@@ -32,7 +32,7 @@ const (
 		FROM unnest($5::uuid[], $6::text[], $7::text[], $8::boolean[], $9::boolean[], $10::text[], $11::uuid[], $12::boolean[], $13::smallint[])
 			WITH ORDINALITY AS l (page, address, role, list, lasting, modified, evidence, ahead, rank, place) ORDER BY place
 		ON CONFLICT (source_id, page) DO UPDATE SET role = excluded.role, list = excluded.list, lasting = excluded.lasting, root = excluded.root,
-			modified = excluded.modified, listed_by = excluded.listed_by, walk = excluded.walk, ahead = excluded.ahead, rank = excluded.rank
+			modified = excluded.modified, listed_by = excluded.listed_by, walk = excluded.walk, ahead = excluded.ahead, rank = excluded.rank, place = DEFAULT
 		WHERE p.walk < excluded.walk`
 )
 

@@ -122,15 +122,15 @@ func (m *Memory) Record(visited collect.Visited, now time.Time) {
 	}
 	m.done++
 	p.ahead, p.known.AskedAt = false, now
-	if visited.Err != nil {
-		if collect.Gone(visited.Err) {
-			p.known.Lasting = false
-		}
+	if collect.Gone(visited.Err) {
+		p.known.Lasting = false
 		return
 	}
-	p.known.State, p.known.ReadAt, p.known.ReadModified = visited.Page.State, now, visited.Known.Modified
-	if visited.Page.Unchanged {
-		for _, address := range p.lists { // it still links them
+	if visited.Err == nil {
+		p.known.State, p.known.ReadAt, p.known.ReadModified = visited.Page.State, now, visited.Known.Modified
+	}
+	if visited.Err != nil || visited.Page.Unchanged {
+		for _, address := range p.lists { // it still links them, as far as is known
 			if listed := m.pages[address]; listed != nil {
 				m.link(listed.known.Link, false, now)
 			}

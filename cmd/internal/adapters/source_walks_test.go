@@ -1,0 +1,183 @@
+package adapters_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/aggregates/source"
+	"carillon/cmd/internal/adapters"
+	"carillon/command/collect"
+	"carillon/command/collect/frontier/frontiertest"
+	"carillon/command/collection"
+	"carillon/projections"
+	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
+	"carillon/projections/sources"
+)
+
+// walks is a Postgres with sources that somebody asked for, and what is remembered of walks there.
+type walks struct {
+	*adapters.Walks
+
+	pool *pgxpool.Pool
+	log  *projecttest.Log
+}
+
+func openWalks(t *testing.T) *walks {
+	t.Helper()
+	pool := pgtest.Pool(t)
+	if err := projections.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	return &walks{adapters.NewWalks(pool), pool, projecttest.New(t, pool, sources.ReadModel)}
+}
+
+func (w *walks) source(t *testing.T, url string) uuid.UUID {
+	t.Helper()
+	id := uuid.New()
+	projecttest.Stream(w.log, source.Aggregate, id, time.Now())(
+		source.Registered{Type: source.TypeSite, URL: url, At: time.Now().UTC()}, source.CollectionRequested{At: time.Now().UTC()})
+	w.log.Project()
+	return id
+}
+
+func (w *walks) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if _, err := w.pool.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *walks) take(t *testing.T, want int) []collection.Turn {
+	t.Helper()
+	turns, err := w.Take(t.Context(), 10, nil)
+	if err != nil || len(turns) != want {
+		t.Fatalf("turns: %+v, %v; want %d", turns, err, want)
+	}
+	return turns
+}
+
+// remembered is the walks through one source.
+type remembered struct {
+	collection.Walk
+
+	walks  *walks
+	source uuid.UUID
+}
+
+func (r *remembered) Begin(t *testing.T, start []collect.Link) {
+	t.Helper()
+	if r.Walk != nil {
+		if err := r.Leave(t.Context(), collection.Next{Over: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn := r.walks.take(t, 1)[0]
+	if !turn.Fresh || turn.Source.ID != r.source {
+		t.Fatalf("turn: %+v", turn)
+	}
+	r.Walk = r.walks.Walk(turn)
+	if err := r.Walk.Begin(t.Context(), start); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *remembered) Record(t *testing.T, visited collect.Visited) {
+	t.Helper()
+	if err := r.Walk.Record(t.Context(), visited, nil, collection.Tally{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *remembered) Age(t *testing.T, d time.Duration) {
+	t.Helper()
+	r.walks.exec(t, `UPDATE carillon.source_pages SET asked_at = asked_at - $1::interval, read_at = read_at - $1::interval, until = until - $1::interval`, d)
+}
+
+func TestWalksKeepTheContractOfFrontiers(t *testing.T) {
+	t.Parallel()
+	frontiertest.Run(t, func(t *testing.T) frontiertest.Subject {
+		t.Helper()
+		w := openWalks(t)
+		return &remembered{walks: w, source: w.source(t, "https://example.org/")}
+	})
+}
+
+// Of a host's sources one is visited at a time, and who waits longest comes first.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	w := openWalks(t)
+	first, second := w.source(t, "https://example.org/1"), w.source(t, "https://EXAMPLE.org/2")
+	other := w.source(t, "https://example.net/")
+	turns := w.take(t, 2)
+	if turns[0].Source.ID != first || turns[1].Source.ID != other || turns[0].Host != "example.org" {
+		t.Errorf("turns: %+v", turns)
+	}
+	theirs := &walks{adapters.NewWalks(w.pool), w.pool, w.log}
+	if got := theirs.take(t, 1); got[0].Source.ID != second { // another process may visit the host: the pace is shared
+		t.Errorf("turn: %+v", got)
+	}
+	w.take(t, 0)
+	if busy, err := w.Take(t.Context(), 10, []string{"example.org"}); err != nil || len(busy) != 0 {
+		t.Errorf("turns at busy hosts: %+v, %v", busy, err)
+	}
+	if lost, err := w.Hold(t.Context(), []uuid.UUID{turns[0].Holder, turns[1].Holder}); err != nil || len(lost) != 0 {
+		t.Errorf("lost %v, %v", lost, err)
+	}
+
+	// One who gives no sign of life for a minute loses the turn, and can't change anything any more.
+	w.exec(t, "UPDATE carillon.source_walks SET held_until = clock_timestamp() WHERE source_id = $1", first)
+	mine, now := w.Walk(turns[0]), theirs.take(t, 1)[0]
+	if now.Source.ID != first || now.Holder == turns[0].Holder {
+		t.Fatalf("turn: %+v", now)
+	}
+	for what, err := range map[string]error{
+		"begin":    mine.Begin(t.Context(), []collect.Link{{Address: "a"}}),
+		"record":   mine.Record(t.Context(), collect.Visited{Known: collect.Known{Link: collect.Link{Address: "a"}}}, nil, collection.Tally{}),
+		"settle":   mine.Settle(t.Context(), nil, collection.Tally{}),
+		"conclude": mine.Conclude(t.Context()),
+		"leave":    mine.Leave(t.Context(), collection.Next{}),
+	} {
+		if !errors.Is(err, collection.ErrLost) {
+			t.Errorf("%s: %v, want that the turn is lost", what, err)
+		}
+	}
+	if lost, err := w.Hold(t.Context(), []uuid.UUID{turns[0].Holder, turns[1].Holder}); err != nil || len(lost) != 1 || lost[0] != turns[0].Holder {
+		t.Errorf("lost %v, %v", lost, err)
+	}
+}
+
+// What waits for its time, and what nobody wants, gets no turn.
+func TestTurnsHaveTheirTime(t *testing.T) {
+	t.Parallel()
+	w := openWalks(t)
+	id := w.source(t, "https://example.org/")
+	turn := w.take(t, 1)[0]
+	if !turn.Wanted || turn.Number != 1 {
+		t.Errorf("turn: %+v", turn)
+	}
+	walk := w.Walk(turn)
+	if err := walk.Begin(t.Context(), []collect.Link{{Address: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := walk.Leave(t.Context(), collection.Next{}); err != nil { // to go on at its next turn
+		t.Fatal(err)
+	}
+	if turn = w.take(t, 1)[0]; turn.Fresh || !turn.Wanted || turn.Number != 1 {
+		t.Errorf("turn: %+v", turn)
+	}
+	walk = w.Walk(turn)
+	if err := walk.Leave(t.Context(), collection.Next{Over: true, Completed: true, In: time.Hour, Interval: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	w.take(t, 0) // the read model still shows the wish that the walk was for
+	projecttest.Stream(w.log, source.Aggregate, id, time.Now())(source.CollectionRequested{At: time.Now().UTC()})
+	w.log.Project()
+	if turn = w.take(t, 1)[0]; !turn.Fresh || !turn.Wanted || turn.Number != 2 || turn.Interval != time.Hour {
+		t.Errorf("turn: %+v", turn)
+	}
+}
