@@ -118,7 +118,7 @@ type Settled struct {
 // Result is what a walk came to.
 type Result struct {
 	Observed int           // happenings on show
-	Empty    bool          // no page showed any, when it was read last
+	Empty    bool          // no page shows any that could be read
 	Notes    []source.Note // of its pages
 }
 

@@ -65,11 +65,11 @@ CREATE TABLE carillon.source_views (
     evidence     uuid[] NOT NULL,  -- all ids that its keys would give
     digest       bytea,            -- of what was recorded last
     waiting      boolean NOT NULL, -- what is told of it has changed, and was not compared yet
-    restored     boolean NOT NULL DEFAULT false, -- known from the events alone: pages may tell more of it
+    restored_at  timestamptz,      -- since then it is known from the events alone: pages may tell more of it
     PRIMARY KEY (source_id, happening_id)
 );
 CREATE INDEX source_views_evidence ON carillon.source_views USING gin (evidence);
-CREATE INDEX source_views_waiting ON carillon.source_views (source_id) WHERE waiting OR restored;
+CREATE INDEX source_views_waiting ON carillon.source_views (source_id) WHERE waiting OR restored_at IS NOT NULL;
 
 -- What a page tells of a happening.
 CREATE TABLE carillon.source_tellings (

@@ -80,14 +80,20 @@ func (w *world) curateAndMonitor(collectors map[string]collect.Collector) (stop 
 	stopCuration := run(w.t, func(ctx context.Context) error {
 		return w.runner.React(ctx, func() eventstore.ProcessManager { return adapters.NewFeedCuration(w.store, w.commands, log) })
 	})
-	stopMonitor := run(w.t, func(ctx context.Context) error {
+	stopMonitor := w.monitor(w.store, collectors)
+	return func() { stopMonitor(); stopCuration() }
+}
+
+func (w *world) monitor(store eventstore.Store, collectors map[string]collect.Collector) (stop func()) {
+	w.t.Helper()
+	return run(w.t, func(ctx context.Context) error {
 		monitor := &collection.Monitor{
-			Store: w.store, Now: time.Now, Log: log, Walks: adapters.NewWalks(w.pool), Collectors: collectors, Poll: 10 * time.Millisecond,
+			Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Walks: adapters.NewWalks(w.pool), Collectors: collectors,
+			Poll: 10 * time.Millisecond,
 		}
 		monitor.Run(ctx)
 		return nil
 	})
-	return func() { stopMonitor(); stopCuration() }
 }
 
 // run runs a part until the test ends, or stop is called.

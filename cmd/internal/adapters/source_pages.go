@@ -23,6 +23,9 @@ const (
 	readPage = `UPDATE carillon.source_pages SET read_at = clock_timestamp(), read_modified = modified, state = $3 WHERE source_id = $1 AND page = $2`
 	sawPage  = `UPDATE carillon.source_pages SET shown = $3, until = $4, barren = CASE WHEN $3 > 0 THEN 0 ELSE barren + 1 END
 		WHERE source_id = $1 AND page = $2`
+	// What it showed before it may still show.
+	sawPart = `UPDATE carillon.source_pages SET shown = greatest(shown, $3), until = greatest(until, $4),
+			barren = CASE WHEN greatest(shown, $3) > 0 THEN 0 ELSE barren + 1 END WHERE source_id = $1 AND page = $2`
 	knownPages = `
 		SELECT page, address, role, list, lasting, modified, walk, read_at, read_modified, shown, until, barren, asked_at
 		FROM carillon.source_pages WHERE source_id = $1 AND `
@@ -66,7 +69,11 @@ func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []c
 		if visited.Err == nil {
 			batch.Queue(readPage, w.source, page, storableState(visited.Page.State))
 			if !visited.Page.Unchanged {
-				batch.Queue(sawPage, w.source, page, len(visited.Page.Observations), orNil(visited.Page.Until()))
+				saw := sawPage
+				if visited.Page.Partial {
+					saw = sawPart
+				}
+				batch.Queue(saw, w.source, page, len(visited.Page.Observations), orNil(visited.Page.Until()))
 			}
 		}
 		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {

@@ -30,7 +30,7 @@ const (
 	awaitViews   = `UPDATE carillon.source_views SET waiting = true WHERE source_id = $1 AND happening_id = ANY ($2)`
 	waitingViews = `
 		SELECT happening_id, key, evidence, digest FROM carillon.source_views v
-		WHERE source_id = $1 AND waiting AND NOT restored AND NOT EXISTS (
+		WHERE source_id = $1 AND waiting AND restored_at IS NULL AND NOT EXISTS (
 			SELECT 1 FROM carillon.source_pages p WHERE p.source_id = $1 AND p.ahead AND p.walk = $2 AND p.evidence = ANY (v.evidence))
 		LIMIT $3`
 	readTellings = `

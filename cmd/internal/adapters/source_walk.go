@@ -35,6 +35,8 @@ const (
 	nextPage = `
 		SELECT address, role, list, lasting, modified, root, state, read_at, read_modified, shown, until, barren, asked_at
 		FROM carillon.source_pages WHERE source_id = $1 AND ahead AND walk = $2 ORDER BY rank, place LIMIT 1`
+	// What is known from the events alone is compared when all pages were read that may tell of it. A page that fails for
+	// good holds that back for a day.
 	conclude = `
 		WITH whole AS (
 			SELECT NOT EXISTS (SELECT 1 FROM carillon.source_pages
@@ -45,13 +47,15 @@ const (
 			DELETE FROM carillon.source_pages WHERE source_id = $1 AND walk < $2 AND (SELECT lists FROM whole) RETURNING page),
 		untold AS (
 			DELETE FROM carillon.source_tellings t USING gone WHERE t.source_id = $1 AND t.page = gone.page RETURNING t.happening_id)
-		UPDATE carillon.source_views v SET waiting = true, restored = false
+		UPDATE carillon.source_views v SET waiting = true, restored_at = NULL
 		WHERE source_id = $1 AND (happening_id IN (SELECT happening_id FROM untold)
-			OR restored AND ((SELECT pages FROM whole)
-				OR EXISTS (SELECT 1 FROM carillon.source_tellings t WHERE t.source_id = $1 AND t.happening_id = v.happening_id)))`
+			OR restored_at IS NOT NULL AND (SELECT pages FROM whole)
+			OR restored_at < clock_timestamp() - interval '1 day'
+				AND EXISTS (SELECT 1 FROM carillon.source_tellings t WHERE t.source_id = $1 AND t.happening_id = v.happening_id))`
 	observed = `
 		SELECT (SELECT count(*) FROM carillon.source_views WHERE source_id = $1),
-			(SELECT coalesce(sum(shown), 0) = 0 FROM carillon.source_pages WHERE source_id = $1 AND walk = $2)`
+			NOT EXISTS (SELECT 1 FROM carillon.source_pages
+				WHERE source_id = $1 AND walk = $2 AND shown > 0 AND NOT notes @> '[{"code": "needs-javascript"}]')`
 	pageNotes = `
 		SELECT n->>'code', n->>'text' FROM (
 			SELECT jsonb_array_elements(notes) AS n FROM carillon.source_pages

@@ -43,8 +43,8 @@ const (
 			FROM sources.sources s WHERE (feeds > 0 OR requested) AND %s
 				AND NOT EXISTS (SELECT 1 FROM carillon.source_walks w WHERE w.source_id = s.id)
 			ON CONFLICT (source_id) DO NOTHING RETURNING source_id)
-		INSERT INTO carillon.source_views (source_id, happening_id, key, evidence, digest, waiting, restored)
-		SELECT source_id, happening_id, '', ARRAY[happening_id], digest, false, true
+		INSERT INTO carillon.source_views (source_id, happening_id, key, evidence, digest, waiting, restored_at)
+		SELECT source_id, happening_id, '', ARRAY[happening_id], digest, false, clock_timestamp()
 		FROM sources.shown JOIN adopted USING (source_id) WHERE NOT stale
 		ON CONFLICT DO NOTHING`
 	// Sources that no feed has wait for good, and those that one has again don't.

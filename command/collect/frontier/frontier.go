@@ -137,7 +137,14 @@ func (m *Memory) Record(visited collect.Visited, now time.Time) {
 		}
 		return
 	}
-	p.known.Shown, p.known.Until = len(visited.Page.Observations), visited.Page.Until()
+	shown, until := len(visited.Page.Observations), visited.Page.Until()
+	if visited.Page.Partial { // what it showed before it may still show
+		shown = max(shown, p.known.Shown)
+		if until.Before(p.known.Until) {
+			until = p.known.Until
+		}
+	}
+	p.known.Shown, p.known.Until = shown, until
 	p.known.Barren++
 	if p.known.Shown > 0 {
 		p.known.Barren = 0

@@ -35,6 +35,7 @@ func Run(t *testing.T, open func(*testing.T) Subject) {
 		"what a page is remembered by comes back":  remembered,
 		"pages that show nothing are left alone":   barren,
 		"a page that is linked twice is read once": twice,
+		"what is read in part may show the rest":   part,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -208,4 +209,12 @@ func twice(t *testing.T, s Subject) {
 	a, b := collect.Link{Address: "a"}, collect.Link{Address: "b", List: true}
 	w := web{"root": links("", a, b, a), "b": links("", a, b, collect.Link{Address: "root"}), "a": {}}
 	expect(t, w, s, "root", "b", "a")
+}
+
+func part(t *testing.T, s Subject) {
+	w := web{"root": links("", collect.Link{Address: "a"}), "a": shows(9)}
+	expect(t, w, s, "root", "a")
+	w["a"] = collect.Page{Partial: true}
+	expect(t, w, s, "root", "a")
+	expect(t, w, s, "root", "a")
 }

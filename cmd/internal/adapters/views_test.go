@@ -1,0 +1,404 @@
+package adapters_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+	"carillon/aggregates/source"
+	"carillon/command"
+	"carillon/command/collect"
+	"carillon/eventstore"
+	"carillon/projections/sources"
+)
+
+// leaflets is a source of several pages that the test decides: its root lists the others.
+type leaflets struct {
+	mu     sync.Mutex
+	listed []string
+	pages  map[string]leaflet // by address; one that is not there is gone
+	asked  []string
+}
+
+type leaflet struct {
+	tells   []collect.Observation
+	err     error
+	partial bool
+	notes   collect.Notes
+}
+
+func (l *leaflets) set(address string, page leaflet) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pages == nil {
+		l.pages = map[string]leaflet{}
+	}
+	if !slices.Contains(l.listed, address) && address != "root" {
+		l.listed = append(l.listed, address)
+	}
+	l.pages[address] = page
+}
+
+func (l *leaflets) remove(address string, listed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.pages, address)
+	if !listed {
+		l.listed = slices.DeleteFunc(l.listed, func(a string) bool { return a == address })
+	}
+}
+
+// Start implements collect.Collector.
+func (*leaflets) Start(collect.Source) []collect.Link {
+	return []collect.Link{{Address: "root", List: true}}
+}
+
+// Read implements collect.Collector.
+func (l *leaflets) Read(_ context.Context, source collect.Source, known collect.Known) (collect.Page, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = append(l.asked, known.Address)
+	page, ok := l.pages[known.Address]
+	switch {
+	case !ok && known.Address != "root":
+		return collect.Page{}, &collect.StatusError{Code: 410}
+	case page.err != nil:
+		return collect.Page{}, page.err
+	}
+	read := collect.Page{Requests: 1, Partial: page.partial, Notes: page.notes}
+	for _, o := range page.tells {
+		o.Source = happening.Block{Type: source.Type}
+		read.Observations = append(read.Observations, o)
+	}
+	if known.Address == "root" {
+		for _, address := range l.listed {
+			read.Links = append(read.Links, collect.Link{Address: address})
+		}
+	}
+	return read, nil
+}
+
+// tells is what a page tells of a concert.
+func tells(key, title string, standing happening.Standing, with func(*happening.Details)) collect.Observation {
+	instance := happening.DeriveInstanceID(key, "")
+	o := collect.Observation{Key: key, Keys: []string{key}, Standing: standing, Details: happening.Details{
+		Title: title, Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{{
+			ID: happening.DeriveOccurrenceID(instance, 0), Start: soon, Status: happening.Scheduled,
+		}}}},
+	}}
+	if with != nil {
+		with(&o.Details)
+	}
+	return o
+}
+
+func concert(name string) leaflet {
+	return leaflet{tells: []collect.Observation{tells("url:example.org/"+name, name, happening.FromOwnPage, nil)}}
+}
+
+// open starts everything with leaflets for a source.
+func (l *leaflets) open(t *testing.T) (*world, uuid.UUID) {
+	t.Helper()
+	w := open(t, map[string]collect.Collector{"facebook": l})
+	return w, w.source(command.RegisterSource{Type: "facebook", Handle: "leaflets"})
+}
+
+// walk has the source walked once, and gives the types of what happened to happenings meanwhile, sorted.
+func (w *world) walk(source uuid.UUID) string {
+	w.t.Helper()
+	before := w.happened()
+	ended := len(w.recorded("source.collection-completed.v1")) + len(w.recorded("source.collection-failed.v1"))
+	w.collect(source)
+	w.eventually("the walk has ended", func() bool {
+		return len(w.recorded("source.collection-completed.v1"))+len(w.recorded("source.collection-failed.v1")) > ended
+	})
+	w.eventually("the visit has ended", func() bool {
+		var walking bool
+		err := w.pool.QueryRow(w.t.Context(), "SELECT walking OR holder IS NOT NULL FROM carillon.source_walks WHERE source_id = $1", source).Scan(&walking)
+		return err == nil && !walking
+	})
+	came := w.happened()[len(before):]
+	slices.Sort(came)
+	return strings.Join(came, " ")
+}
+
+// happened is what happened to happenings, in the order in which it was recorded.
+func (w *world) happened() []string {
+	w.t.Helper()
+	var all []eventstore.Recorded
+	for _, name := range []string{"observed", "revised", "went-stale"} {
+		all = append(all, w.recorded("happening."+name+".v1")...)
+	}
+	slices.SortFunc(all, func(a, b eventstore.Recorded) int {
+		switch {
+		case a.Position.Commit < b.Position.Commit:
+			return -1
+		case a.Position.Commit > b.Position.Commit:
+			return 1
+		}
+		return 0
+	})
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = strings.TrimSuffix(strings.TrimPrefix(all[i].Type, "happening."), ".v1")
+	}
+	return names
+}
+
+func (w *world) expectWalk(source uuid.UUID, want string) {
+	w.t.Helper()
+	if got := w.walk(source); got != want {
+		w.t.Errorf("the walk came to %q, want %q", got, want)
+	}
+}
+
+// A listing and the page of an event tell different halves of it, and know it by different evidence: it is observed
+// once, whole, and not revised at each visit.
+func TestPagesOfASourceMakeOneView(t *testing.T) {
+	t.Parallel()
+	l := &leaflets{}
+	listing := tells("url:example.org/jazz", "Jazz", happening.FromListing, func(d *happening.Details) { d.PrimaryImage = "https://example.org/jazz.png" })
+	own := tells("id:example.org:17", "Jazz night", happening.FromOwnPage, func(d *happening.Details) {
+		d.Description, d.Location = "<p>A quartet</p>", &happening.Location{Venue: &happening.Venue{Name: "Hall"}}
+	})
+	own.Keys = append(own.Keys, "url:example.org/jazz")
+	l.set("root", leaflet{tells: []collect.Observation{listing}})
+	l.set("https://example.org/jazz", leaflet{tells: []collect.Observation{own}})
+	w, source := l.open(t)
+	w.expectWalk(source, "observed")
+	for range 3 {
+		w.expectWalk(source, "")
+	}
+	event, err := happening.Events.Decode(&w.recorded("happening.observed.v1")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := event.(happening.Observed).Details; d.Title != "Jazz night" || d.PrimaryImage == "" || d.Location == nil || d.Description == "" { //nolint:forcetypeassert // by its name
+		t.Errorf("observed: %+v", d)
+	}
+
+	// Each half may change by itself.
+	own.Details.Description = "<p>A quintet</p>"
+	l.set("https://example.org/jazz", leaflet{tells: []collect.Observation{own}})
+	w.expectWalk(source, "revised")
+	l.set("https://example.org/jazz", leaflet{err: collect.ErrTimeout})
+	w.expectWalk(source, "") // what it told is remembered
+	l.remove("https://example.org/jazz", true)
+	w.expectWalk(source, "revised") // the listing still shows it, and knows less
+	l.set("root", leaflet{})
+	w.expectWalk(source, "went-stale")
+}
+
+// Stale is told by pages that were read, or are gone.
+func TestStaleIsToldByPages(t *testing.T) {
+	t.Parallel()
+	l := &leaflets{}
+	l.set("a", concert("jazz"))
+	l.set("b", concert("quiz"))
+	w, source := l.open(t)
+	w.expectWalk(source, "observed observed")
+	for what, page := range map[string]leaflet{
+		"failed":           {err: collect.ErrTimeout},
+		"too complex":      {err: collect.ErrTooComplex},
+		"cut":              {partial: true},
+		"truncated":        {notes: collect.Notes{{Code: collect.NoteTruncated, Text: "cut"}}},
+		"needs JavaScript": {notes: collect.Notes{{Code: collect.NoteNeedsJavaScript, Text: "scripts only"}}},
+	} {
+		l.set("a", page)
+		if got := w.walk(source); got != "" {
+			t.Errorf("a page that %s came to %q", what, got)
+		}
+	}
+	l.set("a", concert("jazz"))
+	w.expectWalk(source, "")
+	l.set("root", leaflet{partial: true}) // a list that was not read whole says nothing of what it does not name
+	l.remove("b", false)
+	w.expectWalk(source, "")
+	l.set("root", leaflet{err: collect.ErrTimeout})
+	w.expectWalk(source, "")
+	l.set("root", leaflet{})
+	w.expectWalk(source, "went-stale") // b is off the list
+	l.remove("a", true)
+	w.expectWalk(source, "went-stale") // a is listed, and gone
+	l.set("a", concert("jazz"))
+	w.expectWalk(source, "observed")
+	l.set("a", concert("blues"))
+	w.expectWalk(source, "observed went-stale")
+}
+
+// What is remembered of walks may be lost at any time. Then everything is asked for again, and nothing is told again.
+func TestTheMemoryOfWalksMayBeLost(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		meanwhile func(*leaflets)
+		want      string
+	}{
+		"as it was":        {func(*leaflets) {}, ""},
+		"a page is gone":   {func(l *leaflets) { l.remove("b", true) }, "went-stale"},
+		"a page fails":     {func(l *leaflets) { l.set("b", leaflet{err: collect.ErrTimeout}) }, ""},
+		"a page has a new": {func(l *leaflets) { l.set("c", concert("new")) }, "observed"},
+		"half of it is new": {func(l *leaflets) {
+			l.set("b", leaflet{tells: []collect.Observation{tells("url:example.org/quiz", "Pub quiz", happening.FromOwnPage, nil)}})
+		}, "revised"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := &leaflets{}
+			listed := tells("url:example.org/quiz", "Quiz!", happening.FromListing, func(d *happening.Details) { d.PrimaryImage = "https://example.org/quiz.png" })
+			l.set("root", leaflet{tells: []collect.Observation{listed}})
+			l.set("a", concert("jazz"))
+			l.set("b", concert("quiz"))
+			if name == "a page is gone" {
+				l.set("root", leaflet{})
+			}
+			w, source := l.open(t)
+			w.walk(source)
+			w.expectWalk(source, "")
+			if _, err := w.pool.Exec(t.Context(), "TRUNCATE carillon.source_walks CASCADE"); err != nil {
+				t.Fatal(err)
+			}
+			tt.meanwhile(l)
+			w.expectWalk(source, tt.want)
+			w.expectWalk(source, "")
+		})
+	}
+}
+
+// A walk that is cut off goes on behind the page that was recorded last, in another process as well.
+func TestAWalkGoesOnWhereItWasCutOff(t *testing.T) {
+	t.Parallel()
+	l := &leaflets{}
+	var want []string
+	for i := range 9 {
+		address := fmt.Sprintf("page %d", i)
+		want = append(want, address)
+		l.set(address, concert(fmt.Sprint(i)))
+	}
+	reached, release := make(chan struct{}), make(chan struct{})
+	held := &holding{leaflets: l, at: "page 4", reached: reached, release: release}
+	w := open(t, map[string]collect.Collector{"facebook": held})
+	source := w.source(command.RegisterSource{Type: "facebook", Handle: "leaflets"})
+	w.collect(source)
+	<-reached
+	w.stop()
+	close(release)
+	l.mu.Lock()
+	before := slices.Clone(l.asked)
+	l.mu.Unlock()
+	w.curateAndMonitor(map[string]collect.Collector{"facebook": l})
+	w.eventuallyState(source, 1, "ok")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if all := slices.DeleteFunc(slices.Clone(l.asked), func(a string) bool { return a == "root" || a == "page 4" }); !slices.Equal(all, slices.DeleteFunc(want, func(a string) bool { return a == "page 4" })) {
+		t.Errorf("asked for %v, before the cut %v", l.asked, before)
+	}
+	if count := len(w.recorded("happening.observed.v1")); count != 9 {
+		t.Errorf("%d happenings", count)
+	}
+}
+
+// holding holds a visit at one page, until it is cut off.
+type holding struct {
+	*leaflets
+
+	at               string
+	reached, release chan struct{}
+	once             sync.Once
+}
+
+// Read implements collect.Collector.
+func (h *holding) Read(ctx context.Context, source collect.Source, known collect.Known) (collect.Page, error) {
+	if known.Address == h.at {
+		h.once.Do(func() { close(h.reached) })
+		<-ctx.Done()
+		return collect.Page{}, context.Cause(ctx)
+	}
+	return h.leaflets.Read(ctx, source, known)
+}
+
+// readCounter counts the reads of sources' streams.
+type readCounter struct {
+	eventstore.Store
+
+	reads atomic.Int64
+}
+
+func (c *readCounter) Read(ctx context.Context, stream string, from eventstore.Revision) iter.Seq2[eventstore.Recorded, error] {
+	if strings.HasPrefix(stream, "source-") {
+		c.reads.Add(1)
+	}
+	return c.Store.Read(ctx, stream, from)
+}
+
+// However many walks lie behind a source, a visit reads none of them, be there news or not, and one without news adds
+// nothing.
+func TestAVisitDoesNotReadThoseBefore(t *testing.T) {
+	t.Parallel()
+	l := &leaflets{}
+	l.set("a", concert("jazz"))
+	w, id := l.open(t)
+	w.stop()
+	var old []eventstore.Proposed
+	for number := 1; number <= 500; number++ {
+		for _, event := range []source.Event{source.CollectionStarted{Number: number}, source.CollectionCompleted{Number: number, IntervalSeconds: 900}} {
+			name, data, err := source.Events.Encode(event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old = append(old, eventstore.Proposed{ID: uuid.New(), Type: name, Data: data})
+		}
+	}
+	appended, err := w.store.Append(t.Context(), source.Aggregate.Stream(id), 0, old)
+	w.await(appended.Position, err, sources.ReadModel.Name)
+
+	counter := &readCounter{Store: w.store}
+	w.monitor(counter, map[string]collect.Collector{"facebook": l})
+	revision := func() eventstore.Revision {
+		loaded, err := source.Aggregate.Load(t.Context(), w.store, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return loaded.Revision
+	}
+	w.attach(w.feed(), id, "facebook")
+	w.eventually("the first walk has ended", func() bool { return len(w.recorded("source.collection-completed.v1")) == 501 })
+	asked := revision()
+	for round := range 3 {
+		w.routine(id)
+		if got := revision(); got != asked {
+			t.Errorf("walk %d without news takes the stream from %d to %d", round, asked, got)
+		}
+	}
+	l.set("a", concert("quiz"))
+	w.routine(id)
+	if got := revision(); got != asked+1 {
+		t.Errorf("a walk with news takes the stream from %d to %d, want one event", asked, got)
+	}
+	if reads := counter.reads.Load(); reads != 0 {
+		t.Errorf("the visits read the source %d times", reads)
+	}
+}
+
+// routine has the next walk of an attached source due, and waits until it has ended.
+func (w *world) routine(id uuid.UUID) {
+	w.t.Helper()
+	var number int
+	w.eventually("no visit is under way", func() bool {
+		err := w.pool.QueryRow(w.t.Context(), `UPDATE carillon.source_walks SET next_at = clock_timestamp()
+			WHERE source_id = $1 AND NOT walking AND holder IS NULL RETURNING number`, id).Scan(&number)
+		return err == nil
+	})
+	w.eventually("a walk has ended", func() bool {
+		var ended bool
+		err := w.pool.QueryRow(w.t.Context(), "SELECT number > $2 AND NOT walking AND holder IS NULL FROM carillon.source_walks WHERE source_id = $1", id, number).Scan(&ended)
+		return err == nil && ended
+	})
+}
