@@ -134,11 +134,11 @@ func plain(u *url.URL) *url.URL {
 	if ascii, err := idna.ToASCII(p.Host); err == nil {
 		p.Host = ascii
 	}
-	if p.Path == "" {
-		p.Path = "/"
-	}
 	if sessionPath.MatchString(p.Path) {
 		p.Path, p.RawPath = sessionPath.ReplaceAllString(p.Path, ""), ""
+	}
+	if p.Path == "" {
+		p.Path = "/"
 	}
 	if p.RawQuery != "" {
 		pairs := strings.Split(p.RawQuery, "&")
