@@ -22,8 +22,8 @@ const (
 	allStream     = "$all"
 	maxStreamName = 8 << 10
 	maxTypeName   = 8 << 10
-	// maxAppendEvents bounds what an append of empty events takes beyond its size.
-	maxAppendEvents = 1 << 16
+	// eventOverhead is what an event takes in memory besides what it says.
+	eventOverhead = 64
 )
 
 // appendEvents answers one append call: the options, the events, the end; then one response.
@@ -67,7 +67,8 @@ type appendRequest struct {
 	stream   string
 	expected store.Expected
 	events   []store.Proposed
-	size     int
+	size     int // of what counts to the limit of an append
+	taken    int // of all there is
 	opened   bool
 	err      error
 	strict   *Strict
@@ -94,9 +95,13 @@ func (r *appendRequest) add(message []byte) {
 
 func (r *appendRequest) addEvent(event store.EventContent) {
 	r.size += r.strict.size(&event)
+	r.taken += len(event.Data) + len(event.Metadata) + len(event.Type) + eventOverhead
 	switch {
-	case r.size > maxAppendSize, len(r.events) == maxAppendEvents:
+	case r.size > maxAppendSize:
 		r.err = appendTooLarge()
+		r.events = nil
+	case r.taken > maxRequestBytes: // as gRPC refuses a single message
+		r.err = failure(codes.ResourceExhausted, "the append is larger than the 16 MiB that a request may have")
 		r.events = nil
 	case len(event.Type) == 0 || len(event.Type) > maxTypeName || !utf8.Valid(event.Type):
 		// Most clients can't read what is not UTF-8: one such event would end every read of $all.

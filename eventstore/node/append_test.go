@@ -3,10 +3,12 @@ package node_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
 	"carillon/eventstore/node"
@@ -126,11 +128,11 @@ func TestRepeatedAppendsWriteNothing(t *testing.T) {
 func TestAppendLimits(t *testing.T) {
 	t.Parallel()
 	client := start(t)
-	big := event("big", strings.Repeat("x", 1<<20-len(`{"by":"test"}`)-2*len("big")))
+	big := event("big", strings.Repeat("x", 1<<20))
 	appendTo(t, client, "just", esdb.NoStream{}, big)
 	for name, list := range map[string][]esdb.EventData{
-		"one":  {event("big", strings.Repeat("x", 1<<20))},
-		"many": {event("half", strings.Repeat("x", 1<<19)), event("half", strings.Repeat("x", 1<<19))},
+		"one":  {event("big", strings.Repeat("x", 1<<20+1))},
+		"many": {event("half", strings.Repeat("x", 1<<19)), event("half", strings.Repeat("x", 1<<19+1))},
 	} {
 		_, err := client.AppendToStream(context.Background(), name,
 			esdb.AppendToStreamOptions{ExpectedRevision: esdb.NoStream{}}, list...)
@@ -208,4 +210,46 @@ func second[T any](_ T, err error) error { return err }
 func isStreamDeleted(err error) bool {
 	var known *esdb.Error
 	return errors.As(err, &known) && known.Code() == esdb.ErrorCodeStreamDeleted
+}
+
+// Only the data counts, as on the servers that clients were made for; and an append of any number of events survives a crash.
+func TestSizesOfAppends(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewCrashableMem()
+	client := serve(t, node.Config{Dir: "node", FS: disk}).client(t)
+	sized := func(data, metadata int) esdb.EventData {
+		e := event("sized", "")
+		e.ContentType, e.Data, e.Metadata = esdb.ContentTypeBinary, make([]byte, data), make([]byte, metadata)
+		return e
+	}
+	many := make([]esdb.EventData, 100_000)
+	for i := range many {
+		many[i] = sized(0, 0)
+	}
+	for name, c := range map[string]struct {
+		list []esdb.EventData
+		fits bool
+	}{
+		"1 MiB of data":        {[]esdb.EventData{sized(1<<20, 0)}, true},
+		"and metadata":         {[]esdb.EventData{sized(900_000, 900_000)}, true},
+		"much metadata":        {slices.Repeat([]esdb.EventData{sized(10, 1_500_000)}, 8), true},
+		"many events":          {many, true},
+		"more data":            {[]esdb.EventData{sized(1<<20, 0), sized(1, 0)}, false},
+		"more than a request":  {slices.Repeat([]esdb.EventData{sized(10, 1_500_000)}, 12), false},
+		"more than one in all": {slices.Repeat([]esdb.EventData{sized(100_000, 0)}, 11), false},
+	} {
+		_, err := client.AppendToStream(t.Context(), name, esdb.AppendToStreamOptions{ExpectedRevision: esdb.NoStream{}}, c.list...)
+		if (err == nil) != c.fits {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	again := serve(t, node.Config{Dir: "node", FS: disk.CrashClone(vfs.CrashCloneCfg{})})
+	report, err := again.Verify(t.Context(), nil)
+	if err != nil || !report.OK() || report.Events != 100_000+1+1+8 {
+		t.Errorf("after a crash: %+v, %v", report, err)
+	}
+	list, err := readStream(again.client(t), "much metadata", esdb.ReadStreamOptions{From: esdb.Start{}}, 10)
+	if err != nil || len(list) != 8 || len(list[7].Event.UserMetadata) != 1_500_000 {
+		t.Errorf("%d events, %v", len(list), err)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/serverfeatures"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	health "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
@@ -29,8 +30,10 @@ func (n *Node) checkUnary(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (any, error) {
 	if err := n.authenticate(ctx, info.FullMethod); err != nil {
-		return nil, err
+		return nil, answer(ctx, "", err)
 	}
+	end := n.calls.begin(info.FullMethod)
+	defer end()
 	if err := n.config.Strict.led(ctx); err != nil {
 		return nil, answer(ctx, "", err)
 	}
@@ -42,8 +45,10 @@ func (n *Node) checkStream(
 ) error {
 	if err := n.authenticate(call.Context(), info.FullMethod); err != nil {
 		drain(call, info)
-		return err
+		return answer(call.Context(), "", err)
 	}
+	end := n.calls.begin(info.FullMethod)
+	defer end()
 	if err := n.config.Strict.led(call.Context()); err != nil {
 		drain(call, info)
 		return answer(call.Context(), "", err)
@@ -73,17 +78,22 @@ func drain(call grpc.ServerStream, info *grpc.StreamServerInfo) {
 	}
 }
 
+// public are what clients and probes ask before they send credentials, if they have any.
+var public = map[string]bool{
+	serverfeatures.ServerFeatures_GetSupportedMethods_FullMethodName: true,
+	gossip.Gossip_Read_FullMethodName:                                true,
+	health.Health_Check_FullMethodName:                               true,
+}
+
 func (n *Node) authenticate(ctx context.Context, method string) error {
-	// Clients ask for the features, and who the members are, before they send credentials.
-	if n.config.User == "" || method == serverfeatures.ServerFeatures_GetSupportedMethods_FullMethodName ||
-		method == gossip.Gossip_Read_FullMethodName {
+	if n.config.User == "" || public[method] {
 		return nil
 	}
 	headers := metadata.ValueFromIncomingContext(ctx, "authorization")
 	if len(headers) == 0 {
-		return answer(ctx, "", errAccessDenied)
+		return errAccessDenied
 	}
-	return answer(ctx, "", n.admit(ctx, addressOf(ctx), headers))
+	return n.admit(ctx, addressOf(ctx), headers)
 }
 
 var errGuesses = failure(codes.ResourceExhausted, "too many wrong passwords came from this address; wait")

@@ -77,6 +77,9 @@ func groupFailed(reason, stream, group string) *rpcError {
 // openGroups starts all groups from where they were.
 func (n *Node) openGroups() (*groups, error) {
 	g := &groups{node: n, running: make(map[string]*runningGroup)}
+	if n.config.ReadOnly {
+		return g, nil // they could not remember how far they are
+	}
 	var configs []groupConfig
 	err := n.store.Parts(groupPart, func(name string, value []byte) error {
 		var config groupConfig
@@ -135,6 +138,9 @@ func (g *groups) find(stream, group string) (*runningGroup, error) {
 	if found := g.running[groupKey(stream, group)]; found != nil {
 		return found, nil
 	}
+	if g.node.config.ReadOnly {
+		return nil, errReadOnly
+	}
 	return nil, noSuchGroup(stream, group)
 }
 
@@ -153,6 +159,9 @@ func (g *groups) list(stream string) []*runningGroup {
 }
 
 func (g *groups) create(ctx context.Context, config groupConfig) error {
+	if g.node.config.ReadOnly {
+		return errReadOnly
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.running[config.key()] != nil {
@@ -181,7 +190,10 @@ func (g *groups) update(ctx context.Context, config groupConfig) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	found := g.running[config.key()]
-	if found == nil {
+	switch {
+	case g.node.config.ReadOnly:
+		return errReadOnly
+	case found == nil:
 		return noSuchGroup(config.Stream, config.Group)
 	}
 	config.Settings.Filter = found.config.Settings.Filter
@@ -209,7 +221,10 @@ func (g *groups) delete(ctx context.Context, stream, group string) error {
 	defer g.mu.Unlock()
 	key := groupKey(stream, group)
 	found := g.running[key]
-	if found == nil {
+	switch {
+	case g.node.config.ReadOnly:
+		return errReadOnly
+	case found == nil:
 		return noSuchGroup(stream, group)
 	}
 	delete(g.running, key)

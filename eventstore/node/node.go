@@ -16,7 +16,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 
 	"carillon/eventstore/node/internal/guard"
@@ -45,6 +44,8 @@ type Config struct {
 	MemTableBytes int
 	// MinFreeBytes is the disk space below which writes are refused; 0 means 64 MiB.
 	MinFreeBytes uint64
+	// ReadOnly keeps the directory as it is, which must hold data: reads and subscriptions work, all else is refused.
+	ReadOnly bool
 	// Strict, where set, makes the node as unkind as real servers are. It is for tests.
 	Strict *Strict
 
@@ -59,12 +60,15 @@ type Node struct {
 	groups *groups
 	id     uuid.UUID // of this run
 
-	filters filters
-	guesses *guard.Guesses
-	shared  atomic.Bool // it can be reached by others than its user
+	filters    filters
+	calls      calls
+	guesses    *guard.Guesses
+	operations operations
+	shared     atomic.Bool // it can be reached by others than its user
+	started    time.Time
 
 	mu        sync.Mutex
-	servers   []*grpc.Server
+	servers   []func() // each stops one
 	address   net.Addr
 	closed    bool
 	closeOnce sync.Once
@@ -72,6 +76,7 @@ type Node struct {
 }
 
 const (
+	// maxAppendSize is the limit of an append's data. Metadata and the number of events have none but that of the request.
 	maxAppendSize   = 1 << 20
 	maxRequestBytes = 16 << 20
 	// clientPings is how often clients may ask whether the connection is alive. They do every 10 s, some every second.
@@ -109,7 +114,7 @@ func Open(config Config) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open node: %w", err)
 	}
-	n := &Node{config: config, log: config.Logger, store: opened, id: uuid.New(), guesses: guard.New(config.Logger)}
+	n := &Node{config: config, log: config.Logger, store: opened, id: uuid.New(), guesses: guard.New(config.Logger), started: config.Now()}
 	if n.groups, err = n.openGroups(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open node: %w", err), opened.Close())
 	}
@@ -119,18 +124,61 @@ func Open(config Config) (*Node, error) {
 func (c Config) storeOptions() store.Options {
 	return store.Options{
 		Dir: c.Dir, FS: c.FS, Now: c.Now, Logger: c.Logger, CacheBytes: c.CacheBytes,
-		MemTableBytes: c.MemTableBytes, MinFreeBytes: c.MinFreeBytes,
+		MemTableBytes: c.MemTableBytes, MinFreeBytes: c.MinFreeBytes, ReadOnly: c.ReadOnly, MustExist: c.ReadOnly,
 	}
 }
 
-// Serve answers calls on a listener until Close, which makes it return nil. It may be called for several listeners.
+// Serve answers calls on a listener until Close, which makes it return nil. It may be called for several listeners. On
+// all but unix sockets it speaks HTTP beside gRPC.
 func (n *Node) Serve(listener net.Listener) error {
-	server := grpc.NewServer(n.serverOptions(listener)...)
+	server := n.newServer()
+	if listener.Addr().Network() == "unix" {
+		return n.serve(server, listener, func() { stop(server) })
+	}
+	split := newSplitter(listener, n.config.TLS)
+	beside := n.newServer() // for gRPC over connections of the other; those can't be let run out
+	web := n.webServer(beside)
+	served := make(chan error, 2)
+	go func() { served <- web.Serve(split.web) }()
+	go func() {
+		split.run()
+		served <- nil
+	}()
+	err := n.serve(server, split.rpc, func() {
+		_ = listener.Close()
+		var stopping sync.WaitGroup
+		stopping.Go(func() { stop(server) })
+		stopping.Go(func() {
+			stopWeb(web)
+			beside.Stop()
+		})
+		stopping.Wait()
+	})
+	err = errors.Join(err, ignoreClosed(listener.Close()))
+	_ = web.Close()
+	<-served
+	<-served
+	return err
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func (n *Node) newServer() *grpc.Server {
+	server := grpc.NewServer(n.serverOptions()...)
 	n.register(server)
-	if err := n.addServer(server, listener.Addr()); err != nil {
+	return server
+}
+
+func (n *Node) serve(server *grpc.Server, listener net.Listener, stop func()) error {
+	if err := n.addServer(stop, listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+	if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
 	}
 	return nil
@@ -160,8 +208,8 @@ func listenUnix(path string) (net.Listener, error) {
 	return listener, nil
 }
 
-func (n *Node) serverOptions(listener net.Listener) []grpc.ServerOption {
-	options := []grpc.ServerOption{
+func (n *Node) serverOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
 		grpc.ForceServerCodecV2(wire.NewCodec()),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: n.config.keepalive, Timeout: n.config.keepalive}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: clientPings, PermitWithoutStream: true}),
@@ -175,19 +223,15 @@ func (n *Node) serverOptions(listener net.Listener) []grpc.ServerOption {
 		grpc.ChainUnaryInterceptor(n.checkUnary),
 		grpc.ChainStreamInterceptor(n.checkStream),
 	}
-	if n.config.TLS != nil && listener.Addr().Network() != "unix" {
-		options = append(options, grpc.Creds(credentials.NewTLS(n.config.TLS)))
-	}
-	return options
 }
 
-func (n *Node) addServer(server *grpc.Server, address net.Addr) error {
+func (n *Node) addServer(stop func(), address net.Addr) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
 		return errors.New("serve: node is closed")
 	}
-	n.servers = append(n.servers, server)
+	n.servers = append(n.servers, stop)
 	if address.Network() != "unix" {
 		n.shared.Store(true)
 	}
@@ -221,10 +265,11 @@ func (n *Node) close() error {
 	n.mu.Unlock()
 	n.store.BeginClose()
 	var stopping sync.WaitGroup
-	for _, server := range servers {
-		stopping.Go(func() { stop(server) })
+	for _, stop := range servers {
+		stopping.Go(stop)
 	}
 	stopping.Wait()
+	n.operations.close()
 	n.groups.close()
 	return n.store.Close()
 }

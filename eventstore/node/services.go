@@ -10,6 +10,7 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc"
+	health "google.golang.org/grpc/health/grpc_health_v1"
 )
 
 // protocolVersion is the version of the protocol that clients take their bearings from. Its parts must be numbers.
@@ -20,6 +21,8 @@ func (n *Node) register(server *grpc.Server) {
 	serverfeatures.RegisterServerFeaturesServer(server, features{strict: n.config.Strict})
 	gossip.RegisterGossipServer(server, gossiper{node: n})
 	persistent.RegisterPersistentSubscriptionsServer(server, persistentService{node: n})
+	health.RegisterHealthServer(server, healthService{node: n})
+	server.RegisterService(operationsDescription(n), n)
 }
 
 // streamsService describes the Streams service by hand: its streaming calls handle encoded messages, which the
@@ -85,6 +88,7 @@ func (f features) GetSupportedMethods(context.Context, *shared.Empty) (*serverfe
 		add(streams.Streams_ServiceDesc.ServiceName, []string{"batchappend"}, "deadline_duration")
 	}
 	add(groups, []string{"create", "update", "delete", "read", "getinfo", "replayparked", "list", "restartsubsystem"}, "stream", "all")
+	add(operationsService, []string{strings.ToLower(methodStart), strings.ToLower(methodStop)})
 	add(gossip.Gossip_ServiceDesc.ServiceName, []string{"read"})
 	add(serverfeatures.ServerFeatures_ServiceDesc.ServiceName, []string{"getsupportedmethods"})
 	return methods, nil

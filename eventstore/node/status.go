@@ -51,6 +51,9 @@ func failure(code codes.Code, message string, trailers ...string) *rpcError {
 
 func invalid(message string) *rpcError { return failure(codes.InvalidArgument, message) }
 
+// errReadOnly has a code that clients don't try again after.
+var errReadOnly = failure(codes.PermissionDenied, "Access Denied: the node is read-only; nothing was written")
+
 func streamDeleted(stream string) *rpcError {
 	return failure(codes.FailedPrecondition, "stream '"+stream+"' is deleted",
 		trailerException, exceptionStreamDeleted, trailerStream, stream)
@@ -98,6 +101,8 @@ func describe(stream string, err error) *rpcError {
 			trailerException, exceptionMissingMetadata, trailerMissingMetadata, wire.KeyType+","+wire.KeyContentType)
 	case errors.Is(err, store.ErrStreamDeleted):
 		return streamDeleted(stream)
+	case errors.Is(err, store.ErrReadOnly):
+		return errReadOnly
 	case errors.Is(err, store.ErrFull):
 		return failure(codes.ResourceExhausted, "the disk is full; nothing was written")
 	case errors.Is(err, store.ErrInvalid), errors.Is(err, wire.ErrMalformed):

@@ -26,7 +26,7 @@ import (
 //   - Filtered subscriptions get checkpoints at the start of pages and at 0/0, and none before they have caught up.
 //   - A position that is neither an event's nor a checkpoint's can't be read from.
 //   - The head moves by system events that nobody asked for.
-//   - The data of an append may be 1 MiB, and only the data counts.
+//   - The data of an append may be 1 MiB; with Later, metadata and types count too.
 //
 // Its methods change what the node does from then on. The zero Strict is ready to use, by one node.
 type Strict struct {
@@ -135,10 +135,8 @@ func (s *Strict) members(own *gossip.MemberInfo) []*gossip.MemberInfo {
 // size is what an event counts to the size of its append.
 func (s *Strict) size(event *store.EventContent) int {
 	switch {
-	case s == nil:
-		return len(event.Data) + len(event.Metadata) + 2*len(event.Type)
-	case !s.Later:
-		return len(event.Data)
+	case s == nil || !s.Later:
+		return len(event.Data) // what no client of any server meets first
 	}
 	return len(event.Data) + len(event.Metadata) + 2*len(utf16.Encode([]rune(string(event.Type))))
 }

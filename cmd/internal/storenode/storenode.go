@@ -30,6 +30,7 @@ type Settings struct {
 	User         string        `env:"CARILLON_EVENTSTORE_USER" placeholder:"NAME" help:"The user that clients give."`
 	Password     config.Secret `env:"CARILLON_EVENTSTORE_PASSWORD" placeholder:"PASSWORD" help:"The user's password. Better in the variable or in a file: others see command lines."`
 	PasswordFile string        `env:"CARILLON_EVENTSTORE_PASSWORD_FILE" placeholder:"FILE" help:"A file that holds the password."`
+	ReadOnly     bool          `name:"read-only" env:"CARILLON_EVENTSTORE_READ_ONLY" help:"Leave the directory as it is: reads and subscriptions work, all else is refused."`
 	Advertise    string        `env:"CARILLON_EVENTSTORE_ADVERTISE" placeholder:"HOST:PORT" help:"The address to tell clients that discover the node. Empty: the one it listens on, with the name of the machine if it listens everywhere."`
 }
 
@@ -54,19 +55,22 @@ func Run(ctx context.Context, dir string, s Settings, out io.Writer, log *slog.L
 	}
 	n, err := node.Open(node.Config{
 		Dir: dir, Logger: log, TLS: security, User: s.User, Password: s.Password.Reveal(), Advertise: s.Advertise,
+		ReadOnly: s.ReadOnly,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	m, err := maintenance.Serve(n, dir, "", log)
-	if err != nil {
-		return errors.Join(err, listener.Close())
+	if !s.ReadOnly { // its tasks change the directory, as does its socket
+		m, err := maintenance.Serve(n, dir, "", log)
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		defer m.Close()
 	}
-	defer m.Close()
 	served := make(chan error, 1)
 	go func() { served <- n.Serve(listener) }()
-	log.Info("event store serves", "address", listener.Addr().String(), "data", dir, "tls", security != nil)
+	log.Info("event store serves", "address", listener.Addr().String(), "data", dir, "tls", security != nil, "readOnly", s.ReadOnly)
 	if _, err := fmt.Fprintln(out, s.connection()); err != nil {
 		return err
 	}

@@ -11,13 +11,16 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,11 +36,23 @@ var silent = slog.New(slog.DiscardHandler)
 // run runs a node until the test ends and returns what it says about connecting.
 func run(t *testing.T, s storenode.Settings) string {
 	t.Helper()
+	url, _ := runIn(t, directory(t), s)
+	return url
+}
+
+func directory(t *testing.T) string {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// runIn is run in a directory, until stop is called.
+func runIn(t *testing.T, dir string, s storenode.Settings) (url string, stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	out, in := io.Pipe()
 	ended := make(chan error, 1)
@@ -46,17 +61,18 @@ func run(t *testing.T, s storenode.Settings) string {
 		_ = in.CloseWithError(io.EOF)
 		ended <- err
 	}()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("run: %v", err)
 		}
 	})
+	t.Cleanup(stop)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("it did not say how to connect: %v", err)
 	}
-	return strings.TrimSpace(line)
+	return strings.TrimSpace(line), stop
 }
 
 func use(t *testing.T, url string) error {
@@ -81,6 +97,60 @@ func TestPlainOnLoopback(t *testing.T) {
 	}
 	if err := use(t, url); err != nil {
 		t.Error(err)
+	}
+}
+
+// A backup can be looked at without becoming another store.
+func TestANodeThatIsReadOnly(t *testing.T) {
+	t.Parallel()
+	dir := directory(t)
+	url, stop := runIn(t, dir, storenode.Settings{Addr: "127.0.0.1:0"})
+	if err := use(t, url); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	files := func() (list []string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			info, err := entry.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if entry.Name() != "LOCK" {
+				list = append(list, fmt.Sprintf("%s %d %v", entry.Name(), info.Size(), info.ModTime()))
+			}
+		}
+		return list
+	}
+	before := files()
+	url, stop = runIn(t, dir, storenode.Settings{Addr: "127.0.0.1:0", ReadOnly: true})
+	store, err := esdb.Open(url, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	events := 0
+	for _, err := range store.Read(t.Context(), "thing-1", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		events++
+	}
+	if events != 1 {
+		t.Errorf("%d events", events)
+	}
+	if err := use(t, url); err == nil || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("written to: %v", err)
+	}
+	if during := files(); !slices.Equal(during, before) {
+		t.Errorf("before: %v, while it ran: %v", before, during)
+	}
+	stop()
+	if after := files(); !slices.Equal(after, before) {
+		t.Errorf("before: %v, after: %v", before, after)
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 type Guesses struct {
 	log *slog.Logger
 
-	held atomic.Int64
+	held  atomic.Int64
+	total atomic.Int64
 
 	mu     sync.Mutex
 	places map[string]*place
@@ -54,6 +55,9 @@ func (g *Guesses) Right(address string) bool {
 	return g.tells(g.places[network(address)])
 }
 
+// Total counts the wrong ones.
+func (g *Guesses) Total() int64 { return g.total.Load() }
+
 // tells reports whether another password is worth an answer. The lock must be held.
 func (g *Guesses) tells(from *place) bool {
 	return g.held.Load() < heldInAll && (from == nil || from.held < heldAt)
@@ -61,6 +65,7 @@ func (g *Guesses) tells(from *place) bool {
 
 // Wrong says that a password was wrong, and returns when that may be told. It reports false, at once, where it may not.
 func (g *Guesses) Wrong(ctx context.Context, address string) bool {
+	g.total.Add(1)
 	delay, done, tells := g.hold(address)
 	if !tells {
 		return false

@@ -11,6 +11,8 @@ var (
 	ErrStreamDeleted = errors.New("stream is deleted")
 	// ErrFull says that the disk has too little space left; nothing was written.
 	ErrFull = errors.New("disk is full")
+	// ErrReadOnly says that the store was opened for reading alone.
+	ErrReadOnly = errors.New("store is read-only")
 	// ErrFailed says that a write failed in a way that makes every further answer doubtful.
 	ErrFailed = errors.New("store has failed")
 	// ErrClosed says that the store is closing or closed.

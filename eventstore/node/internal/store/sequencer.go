@@ -29,6 +29,9 @@ func (s *Store) submit(ctx context.Context, r *request) (Result, error) {
 
 // enqueue hands a request to the sequencer. Requests are decided in the order of their calls.
 func (s *Store) enqueue(ctx context.Context, r *request) error {
+	if s.options.ReadOnly {
+		return ErrReadOnly
+	}
 	if r.kind != requestErase && s.space.full() {
 		return ErrFull
 	}

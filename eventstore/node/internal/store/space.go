@@ -70,6 +70,12 @@ func (g *spaceGuard) check() bool {
 // disk, if nobody has for a while.
 func (s *Store) Full() bool { return s.space.check() }
 
+// Disk is what is free and used on the disk of the store.
+func (s *Store) Disk() (vfs.DiskUsage, error) { return s.fs.GetDiskUsage(s.options.Dir) }
+
+// DatabaseBytes is what the store takes on its disk.
+func (s *Store) DatabaseBytes() uint64 { return s.db.Metrics().DiskSpaceUsage() }
+
 // filled returns a channel that is closed when a write begins to wait for space.
 func (g *spaceGuard) filled() <-chan struct{} {
 	g.mu.Lock()

@@ -1,0 +1,187 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// webServer answers HTTP on the node's port: what probes and monitoring ask for. rpc takes the gRPC calls of clients
+// whose TLS would have taken either.
+func (n *Node) webServer(rpc *grpc.Server) *http.Server {
+	pages := http.NewServeMux()
+	pages.HandleFunc("GET /health/live", n.live)
+	pages.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, map[string]string{"text": "Ping request successfully handled"})
+	})
+	pages.HandleFunc("GET /info", n.info)
+	pages.HandleFunc("GET /gossip", n.gossipPage)
+	pages.HandleFunc("GET /stats", n.forUser(n.stats))
+	pages.HandleFunc("GET /metrics", n.forUser(n.metrics))
+	return &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+				rpc.ServeHTTP(w, r)
+				return
+			}
+			pages.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: sortWithin,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
+	}
+}
+
+func writeJSON(w http.ResponseWriter, answer any) {
+	text, err := json.MarshalIndent(answer, "", "  ")
+	if err != nil {
+		http.Error(w, "the answer can't be encoded", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(append(text, '\n'))
+}
+
+// live says that the node works. Some probes want another code for that, and say so.
+func (n *Node) live(w http.ResponseWriter, r *http.Request) {
+	code := http.StatusNoContent
+	if wanted, err := strconv.Atoi(r.URL.Query().Get("liveCode")); err == nil && wanted >= 200 && wanted < 600 {
+		code = wanted
+	}
+	if n.Err() != nil || n.closing() {
+		code = http.StatusServiceUnavailable
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+}
+
+func (n *Node) info(w http.ResponseWriter, _ *http.Request) {
+	authentication := "insecure"
+	if n.config.User != "" {
+		authentication = "basic"
+	}
+	writeJSON(w, map[string]any{
+		"esVersion":      protocolVersion,
+		"state":          "leader",
+		"readOnly":       n.config.ReadOnly,
+		"features":       map[string]bool{"projections": false, "userManagement": false, "atomPub": false},
+		"authentication": map[string]any{"type": authentication, "properties": map[string]string{}},
+	})
+}
+
+func (n *Node) gossipPage(w http.ResponseWriter, _ *http.Request) {
+	at := n.endPoint()
+	member := map[string]any{
+		"instanceId": n.id.String(), "timeStamp": n.config.Now().UTC().Format(time.RFC3339Nano), "state": "Leader", "isAlive": true,
+		"httpEndPointIp": at.GetAddress(), "httpEndPointPort": at.GetPort(), "isReadOnlyReplica": false,
+		"lastCommitPosition": n.store.Watermark(), "writerCheckpoint": n.store.Watermark(),
+	}
+	writeJSON(w, map[string]any{"members": []any{member}, "serverIp": at.GetAddress(), "serverPort": at.GetPort()})
+}
+
+// forUser lets nobody see a page but the node's user, where it has one.
+func (n *Node) forUser(page http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if n.config.User == "" {
+			page(w, r)
+			return
+		}
+		headers := r.Header.Values("Authorization")
+		var err error = errAccessDenied
+		if len(headers) > 0 {
+			err = n.admit(r.Context(), r.RemoteAddr, headers)
+		}
+		switch {
+		case err == nil:
+			page(w, r)
+		case errors.Is(err, errGuesses):
+			http.Error(w, err.Error(), http.StatusTooManyRequests)
+		default:
+			w.Header().Set("WWW-Authenticate", `Basic realm="event store"`)
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+		}
+	}
+}
+
+func (n *Node) stats(w http.ResponseWriter, _ *http.Request) {
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	drive := map[string]any{}
+	if usage, err := n.store.Disk(); err == nil {
+		drive[n.config.Dir] = map[string]uint64{"availableBytes": usage.AvailBytes, "totalBytes": usage.TotalBytes, "usedBytes": usage.UsedBytes}
+	}
+	writeJSON(w, map[string]any{
+		"proc": map[string]any{
+			"startTime": n.started.UTC().Format(time.RFC3339), "id": os.Getpid(), "mem": memory.Sys, "threadsCount": runtime.NumGoroutine(),
+			"gc": map[string]uint64{"totalBytesInHeaps": memory.HeapAlloc, "collections": uint64(memory.NumGC)},
+		},
+		"sys": map[string]any{"drive": drive},
+		"es": map[string]any{
+			"position": n.store.Watermark(), "databaseBytes": n.store.DatabaseBytes(), "refusesWrites": n.Full() || n.config.ReadOnly,
+			"calls": n.calls.all(),
+		},
+	})
+}
+
+// metrics speaks the text format of Prometheus.
+func (n *Node) metrics(w http.ResponseWriter, _ *http.Request) {
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	var text strings.Builder
+	write := func(name, kind, help string, value any) {
+		fmt.Fprintf(&text, "# HELP %s %s\n# TYPE %s %s\n%s %v\n", name, help, name, kind, name, value)
+	}
+	write("eventstore_node_position", "gauge", "Position of the newest durable event.", n.store.Watermark())
+	write("eventstore_node_database_bytes", "gauge", "What the database takes on the disk.", n.store.DatabaseBytes())
+	if usage, err := n.store.Disk(); err == nil {
+		write("eventstore_node_disk_free_bytes", "gauge", "What is free on the disk.", usage.AvailBytes)
+	}
+	write("eventstore_node_refuses_writes", "gauge", "1 while writes are refused: the disk is full, or the node read-only.",
+		map[bool]int{true: 1}[n.Full() || n.config.ReadOnly])
+	write("eventstore_node_wrong_passwords_total", "counter", "Calls with a wrong user or password.", n.guesses.Total())
+	write("process_start_time_seconds", "gauge", "When the node began, in seconds since 1970.", n.started.Unix())
+	write("go_goroutines", "gauge", "Goroutines of the process.", runtime.NumGoroutine())
+	write("go_memstats_heap_alloc_bytes", "gauge", "Heap in use.", memory.HeapAlloc)
+	for _, part := range []struct {
+		name, kind, help string
+		of               func(callCount) int64
+	}{
+		{"eventstore_node_calls_total", "counter", "Calls that were begun.", func(c callCount) int64 { return c.Begun }},
+		{"eventstore_node_calls", "gauge", "Calls that are under way, subscriptions among them.", func(c callCount) int64 { return c.UnderWay }},
+	} {
+		fmt.Fprintf(&text, "# HELP %s %s\n# TYPE %s %s\n", part.name, part.help, part.name, part.kind)
+		all := n.calls.all()
+		methods := make([]string, 0, len(all))
+		for method := range all {
+			methods = append(methods, method)
+		}
+		slices.Sort(methods)
+		for _, method := range methods {
+			fmt.Fprintf(&text, "%s{method=%q} %d\n", part.name, method, part.of(all[method]))
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = w.Write([]byte(text.String()))
+}
+
+// stopWeb lets requests finish that are under way, but not for ever.
+func stopWeb(server *http.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	if server.Shutdown(ctx) != nil {
+		_ = server.Close()
+	}
+}
