@@ -84,12 +84,15 @@ func (w *world) curateAndMonitor(collectors map[string]collect.Collector) (stop 
 	return func() { stopMonitor(); stopCuration() }
 }
 
-func (w *world) monitor(store eventstore.Store, collectors map[string]collect.Collector) (stop func()) {
+func (w *world) monitor(store eventstore.Store, collectors map[string]collect.Collector, with ...func(*collection.Monitor)) (stop func()) {
 	w.t.Helper()
 	return run(w.t, func(ctx context.Context) error {
 		monitor := &collection.Monitor{
 			Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Walks: adapters.NewWalks(w.pool), Collectors: collectors,
 			Poll: 10 * time.Millisecond,
+		}
+		for _, set := range with {
+			set(monitor)
 		}
 		monitor.Run(ctx)
 		return nil

@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/source"
 	"carillon/command"
 	"carillon/command/collect"
+	"carillon/command/collection"
 	"carillon/eventstore"
 	"carillon/projections/sources"
 )
@@ -401,4 +402,31 @@ func (w *world) routine(id uuid.UUID) {
 		err := w.pool.QueryRow(w.t.Context(), "SELECT number > $2 AND NOT walking AND holder IS NULL FROM carillon.source_walks WHERE source_id = $1", id, number).Scan(&ended)
 		return err == nil && ended
 	})
+}
+
+// A source of many pages gives way to others of its host, and goes on at its next turn.
+func TestALongWalkGivesWay(t *testing.T) {
+	t.Parallel()
+	long, short := &leaflets{}, &leaflets{}
+	for i := range 20 {
+		long.set(fmt.Sprint(i), concert(fmt.Sprint(i)))
+	}
+	short.set("a", concert("jazz"))
+	w := open(t, nil)
+	w.stop()
+	large := w.source(command.RegisterSource{Type: "site", URL: "https://example.org/large"})
+	small := w.source(command.RegisterSource{Type: "sitemap", URL: "https://example.org/small"})
+	w.collect(large)
+	w.collect(small)
+	w.monitor(w.store, map[string]collect.Collector{"site": long, "sitemap": short}, func(m *collection.Monitor) { m.Pages = 3 })
+	w.eventually("both walks have ended", func() bool { return len(w.recorded("source.collection-completed.v1")) == 2 })
+	ended := w.recorded("source.collection-completed.v1")
+	if ended[0].Stream != source.Aggregate.Stream(small) || ended[1].Stream != source.Aggregate.Stream(large) {
+		t.Errorf("the walks ended in the order %s, %s; want the small one first", ended[0].Stream, ended[1].Stream)
+	}
+	long.mu.Lock()
+	defer long.mu.Unlock()
+	if len(long.asked) != 21 {
+		t.Errorf("asked for %v, want each page once", long.asked)
+	}
 }
