@@ -102,7 +102,16 @@ func Month(word string) (time.Month, bool) {
 	return time.Month(n), n > 0
 }
 
-var wholeMonths = wholeNamesOf(months)
+// WeekdayName reads the whole name of a weekday in any of the languages.
+func WeekdayName(word string) (time.Weekday, bool) {
+	n := wholeWeekdays[strings.ToLower(word)]
+	return time.Weekday(n - 1), n > 0
+}
+
+var (
+	wholeMonths   = wholeNamesOf(months)
+	wholeWeekdays = wholeNamesOf(weekdays)
+)
 
 func wholeNamesOf(languages []string) named {
 	all := named{}

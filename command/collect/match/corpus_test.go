@@ -1,0 +1,154 @@
+package match_test
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/calendar"
+	"carillon/command/collect/match"
+	"carillon/command/collect/structured"
+	"carillon/command/collect/timing"
+)
+
+// The corpus lies beside the project where there is one: real pages and calendars.
+var corpus = filepath.Join("..", "..", "..", "..", "shared", "corpus")
+
+// corpusTime is before nearly all that the corpus tells, so that little of it is over.
+var corpusTime = time.Date(2010, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func observed(t *testing.T, name string) []collect.Observation {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := &url.URL{Scheme: "https", Host: "example.org", Path: "/" + filepath.Base(name)}
+	window := timing.Window{From: corpusTime, To: corpusTime.AddDate(25, 0, 0)}
+	b := budget.New(t.Context())
+	if strings.HasSuffix(name, ".ics") {
+		result, err := calendar.Read(b, calendar.Page{URL: at, Text: string(calendar.Unfold(data)), Timezone: "Europe/Berlin", Window: window})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.Observations
+	}
+	root, err := structured.Parse(b, string(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := structured.Read(b, structured.Page{URL: at, Root: root, Timezone: "America/Chicago", Window: window})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.Observations
+}
+
+// bare is an observation that no key gives away, as it stands and as another source tells it.
+func bare(d happening.Details) told {
+	return told{line: d.Title, Subject: match.Of(d, nil, corpusTime)}
+}
+
+// retold is what another source makes of it: a remark, a start that is that of the doors, no coordinates.
+func retold(d happening.Details) happening.Details {
+	d.Title = "SOLD OUT: " + d.Title
+	if d.Location != nil {
+		where := *d.Location
+		where.Coordinates = nil
+		d.Location = &where
+	}
+	var all []happening.Instance
+	for _, instance := range d.Instances {
+		var occurrences []happening.Occurrence
+		for _, o := range instance.Occurrences {
+			if !o.AllDay {
+				o.Start = o.Start.Add(-15 * time.Minute)
+			}
+			occurrences = append(occurrences, o)
+		}
+		instance.Occurrences = occurrences
+		all = append(all, instance)
+	}
+	d.Instances = all
+	return d
+}
+
+func TestPairsOfTheCorpus(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob(filepath.Join(corpus, "schemaorg", "*.jsonld.html"))
+	if err != nil || len(pages) == 0 {
+		t.Skip("the corpus isn't here")
+	}
+	var f figures
+	check := func(what string, a, b told, same bool) {
+		v := compared(a, b)
+		f.add(same, v.Same)
+		if v.Same != same {
+			t.Logf("%s: %s %.2f, want %t: %q and %q", what, v.Reason, v.Score, same, a.line, b.line)
+		}
+	}
+	apart := func(what string, shown []collect.Observation) {
+		subjects := make([]told, len(shown))
+		for i, o := range shown {
+			subjects[i] = bare(o.Details)
+			for j, other := range shown[:i] {
+				if !twice(o, other) {
+					check(what, subjects[j], subjects[i], false)
+				}
+			}
+		}
+	}
+	var all []collect.Observation
+	for _, name := range pages {
+		whole := observed(t, name)
+		all = append(all, whole...)
+		for _, syntax := range []string{".microdata.html", ".rdfa.html"} {
+			other := strings.TrimSuffix(name, ".jsonld.html") + syntax
+			if _, err := os.Stat(other); err != nil {
+				continue
+			}
+			for i, o := range observed(t, other) {
+				if i < len(whole) {
+					check(filepath.Base(other), bare(whole[i].Details), bare(o.Details), true)
+				}
+			}
+		}
+	}
+	calendars, err := filepath.Glob(filepath.Join(corpus, "*", "*.ics"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := filepath.Glob(filepath.Join(corpus, "city-scrapers", "chi", "*.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(calendars, more...) {
+		if strings.HasSuffix(name, ".json") {
+			continue
+		}
+		shown := observed(t, name)
+		for _, o := range shown {
+			if o.Details.Location != nil {
+				check(filepath.Base(name), bare(o.Details), bare(retold(o.Details)), true)
+			}
+		}
+		apart(filepath.Base(name), shown)
+	}
+	apart("schemaorg", all)
+	t.Logf("%d pairs, %d the same: precision %.4f, recall %.4f", f.pairs, f.same, f.precision(), f.recall())
+	if f.pairs < 1000 || f.precision() < 0.99 || f.recall() < 0.90 {
+		t.Errorf("%d pairs, precision %.4f, recall %.4f; want 1000, 0.99, 0.90", f.pairs, f.precision(), f.recall())
+	}
+}
+
+// twice says that nothing tells two events of the corpus apart, so that nobody can say whether they are one.
+func twice(a, b collect.Observation) bool {
+	return a.Key == b.Key || a.Details.Title == b.Details.Title && len(a.Details.Instances) > 0 && len(b.Details.Instances) > 0 &&
+		a.Details.Instances[0].Occurrences[0].Start.Equal(b.Details.Instances[0].Occurrences[0].Start)
+}

@@ -1,0 +1,227 @@
+// Package match says whether two happenings are one: told by sources that give them different keys.
+//
+// Two that can be one share a block, which is a local date and a place or a title; those are compared. They are one if
+// they start together at one place under titles that say the same. What speaks against it weighs more: what is kept
+// apart by mistake is shown twice, what is put together by mistake is lost.
+//
+//	details ──▶ Subject ──Blocks──▶ those that share one ──Compare──▶ Verdict
+//
+// It knows nothing of how they are stored, and decides the same for the same two at any time.
+package match
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"carillon/aggregates/happening"
+)
+
+// Subject is a happening as it is compared.
+type Subject struct {
+	title     words
+	place     place
+	starts    []start
+	image     string
+	organizer string
+	keys      []string
+}
+
+// start is when an instance begins.
+type start struct {
+	at     time.Time
+	allDay bool
+	day    string // local
+}
+
+const (
+	// maxStarts is how many instances of a happening are compared. A series that goes on longer is known by its first.
+	maxStarts = 60
+	// nearStart is how far apart two who mean one instance may name its start.
+	nearStart = 30 * time.Minute
+	// nearPlace is how far apart, in metres, two who mean one place may put it, and samePlaces how far those who name it
+	// alike.
+	nearPlace  = 200
+	samePlaces = 5000
+)
+
+// Of makes a subject. Keys is the strong evidence of its identity. Instances that were over at a time are left out,
+// unless there are no others.
+func Of(d happening.Details, keys []string, now time.Time) Subject {
+	s := Subject{keys: keys, image: d.PrimaryImage}
+	if d.Organizer != nil {
+		s.organizer = joined(d.Organizer.Name)
+	}
+	zone, err := time.LoadLocation(d.Time.Timezone)
+	if err != nil {
+		zone = time.UTC
+	}
+	s.starts = startsOf(d, zone, now)
+	s.place = placeOf(d)
+	s.title = titleOf(d.Title, s.starts, zone)
+	return s
+}
+
+func startsOf(d happening.Details, zone *time.Location, now time.Time) []start {
+	var all, over []start
+	for _, instance := range d.Instances {
+		if len(instance.Occurrences) == 0 {
+			continue
+		}
+		first, last := instance.Occurrences[0], instance.Occurrences[len(instance.Occurrences)-1]
+		s := start{at: first.Start, allDay: first.AllDay, day: first.Start.In(zone).Format(time.DateOnly)}
+		if end := last.End; end != nil && !end.After(now) || end == nil && last.Start.Before(now.Add(-24*time.Hour)) {
+			over = append(over, s)
+		} else if all = append(all, s); len(all) == maxStarts {
+			break
+		}
+	}
+	if len(all) == 0 {
+		all = over[max(0, len(over)-1):]
+	}
+	return all
+}
+
+// Keys is the strong evidence that it was made with.
+func (s Subject) Keys() []string { return s.keys }
+
+// Blocks are what those share that are worth comparing.
+func (s Subject) Blocks() []string {
+	where := s.place.blocks()
+	for _, word := range s.title.without(s.place).blocks() {
+		where = append(where, "t:"+word)
+	}
+	var blocks []string
+	seen := map[string]bool{}
+	for _, at := range s.starts {
+		if seen[at.day] {
+			continue
+		}
+		seen[at.day] = true
+		for _, w := range where {
+			blocks = append(blocks, at.day+"|"+w)
+		}
+	}
+	return blocks
+}
+
+// Verdict is what a comparison came to.
+type Verdict struct {
+	Same bool
+	// Score is how alike the titles are, from 0 to 1.
+	Score float64
+	// Reason is a word for what decided. It is stored.
+	Reason Reason
+}
+
+// Reason says what decided a comparison.
+type Reason string
+
+// The reasons.
+const (
+	ByEvidence     Reason = "evidence" // they share a strong key
+	ByMatch        Reason = "match"
+	OtherStart     Reason = "start"
+	OtherPlace     Reason = "place"
+	OtherRoom      Reason = "room" // another one of the same house
+	OtherTitle     Reason = "title"
+	OtherKind      Reason = "qualifier"  // for others, in another language, another part
+	UnknownPlace   Reason = "noPlace"    // and titles that don't say enough
+	ShownTogether  Reason = "sideBySide" // a source shows both, so it means two
+	KeptApart      Reason = "split"      // an operator has said so
+	SharedEvidence Reason = "sharedKey"  // they share a key and differ in all else: it identifies neither
+)
+
+const (
+	alike    = 0.62 // titles that say the same
+	replaced = 0.76 // the same, where each has a word in the place of one of the other's
+	helped   = 0.40 // the same, where image or organizer are the same too
+	certain  = 0.90 // the same, where the place isn't known
+)
+
+// Compare says whether two subjects are one happening. Beside says that a source shows both on its pages now.
+func Compare(a, b Subject, beside bool) Verdict {
+	same, exact := startsAgree(a.starts, b.starts)
+	t := compareTitles(a.title.without(a.place, b.place), b.title.without(a.place, b.place))
+	v := Verdict{Score: math.Round(t.score*100) / 100}
+	if sharesKey(a.keys, b.keys) {
+		// Another date alone says little: one of them may not know yet that it was moved.
+		if v.Same = same || t.score >= alike && !t.otherKind; v.Same {
+			v.Reason = ByEvidence
+		} else {
+			v.Reason = SharedEvidence
+		}
+		return v
+	}
+	where := a.place.compare(b.place)
+	switch {
+	case !same:
+		v.Reason = OtherStart
+	case where == otherPlace:
+		v.Reason = OtherPlace
+	case where == otherRoom:
+		v.Reason = OtherRoom
+	case t.otherKind:
+		v.Reason = OtherKind
+	case beside:
+		v.Reason = ShownTogether
+	case where == unknownPlace && (t.score < certain || min(a.title.count, b.title.count) < 2 || !exact):
+		v.Reason = UnknownPlace
+	case !t.alike(a.supports(b)):
+		v.Reason = OtherTitle
+	default:
+		v.Same, v.Reason = true, ByMatch
+	}
+	return v
+}
+
+// supports says that something beside title, place and time is the same.
+func (s Subject) supports(o Subject) bool {
+	return s.image != "" && s.image == o.image || s.organizer != "" && s.organizer == o.organizer
+}
+
+func sharesKey(a, b []string) bool {
+	return slices.ContainsFunc(a, func(key string) bool { return slices.Contains(b, key) })
+}
+
+// startsAgree says that two have a start in common, and whether it is so to the minute.
+func startsAgree(a, b []start) (same, exact bool) {
+	for _, x := range a {
+		for _, y := range b {
+			switch {
+			case x.allDay || y.allDay:
+				same = same || x.day == y.day
+				exact = exact || x.allDay && y.allDay && x.day == y.day
+			case x.at.Equal(y.at):
+				return true, true
+			case x.at.Sub(y.at).Abs() <= nearStart:
+				same = true
+			}
+		}
+	}
+	return same, exact
+}
+
+// cell is a square of the map, about 450 m high.
+func cell(lat, lng float64) string {
+	const size = 0.004
+	width := size / max(0.1, math.Cos(lat*math.Pi/180))
+	band := math.Floor(lat / size)
+	width = math.Round(width*1000) / 1000 // is the same in the whole band
+	return strconv.Itoa(int(band)) + "," + strconv.Itoa(int(math.Floor(lng/width))) + "," + strconv.FormatFloat(width, 'f', 3, 64)
+}
+
+// metres is the distance of two points that are near each other.
+func metres(a, b happening.Coordinates) float64 {
+	const degree = 111_195
+	dx := (a.Lng - b.Lng) * math.Cos((a.Lat+b.Lat)/2*math.Pi/180)
+	return degree * math.Hypot(a.Lat-b.Lat, dx)
+}
+
+func firstOf(list []string, n int) []string {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	return slices.Compact(list)[:min(n, len(slices.Compact(list)))]
+}

@@ -1,0 +1,201 @@
+package match_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect/match"
+)
+
+var (
+	rome = must(time.LoadLocation("Europe/Rome"))
+	now  = time.Date(2026, 11, 22, 12, 0, 0, 0, rome)
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// told is a line of the labelled set.
+type told struct {
+	scene  string
+	event  int
+	line   string
+	source string // "" for one of its own
+	gone   bool
+	match.Subject
+}
+
+func labelled(t *testing.T) []told {
+	t.Helper()
+	file, err := os.Open("testdata/pairs.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // it is only read
+	var all []told
+	var scene string
+	event := 0
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, "scene "):
+			scene = line
+		case line == "event":
+			event++
+		default:
+			one := read(t, line)
+			one.scene, one.event, one.line = scene, event, line
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func read(t *testing.T, line string) told {
+	t.Helper()
+	parts := strings.Split(line, "|")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	d := happening.Details{Title: parts[2], Time: happening.Time{Timezone: "Europe/Rome"}}
+	for _, when := range strings.Fields(parts[0]) {
+		o := happening.Occurrence{Status: happening.Scheduled}
+		var err error
+		if o.Start, err = time.ParseInLocation("2006-01-02T15:04", when, rome); err != nil {
+			o.Start, err = time.ParseInLocation(time.DateOnly, when, rome)
+			end := o.Start.AddDate(0, 0, 1)
+			o.End, o.AllDay = &end, true
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		d.Instances = append(d.Instances, happening.Instance{Occurrences: []happening.Occurrence{o}})
+	}
+	d.Location = location(t, parts[1])
+	one := told{}
+	var keys []string
+	for _, more := range parts[3:] {
+		for word := range strings.FieldsSeq(more) {
+			name, value, _ := strings.Cut(word, "=")
+			switch name {
+			case "keys":
+				keys = strings.Split(value, ",")
+			case "source":
+				one.source = value
+			case "gone":
+				one.gone = true
+			case "image":
+				d.PrimaryImage = value
+			}
+		}
+	}
+	one.Subject = match.Of(d, keys, now)
+	return one
+}
+
+func location(t *testing.T, text string) *happening.Location {
+	t.Helper()
+	if link, online := strings.CutPrefix(text, "online "); online {
+		return &happening.Location{Online: &happening.Online{URL: link}, DisplayAddress: "Online"}
+	}
+	if text == "" {
+		return nil
+	}
+	parts := append(strings.Split(text, ";"), "", "")
+	venue, address, point := strings.TrimSpace(parts[0]), strings.TrimSpace(parts[1]), strings.TrimSpace(parts[2])
+	l := &happening.Location{DisplayAddress: address}
+	if venue != "" {
+		l.Venue = &happening.Venue{Name: venue, Address: address}
+		l.DisplayAddress = strings.Trim(venue+", "+address, ", ")
+	}
+	if point != "" {
+		l.Coordinates = &happening.Coordinates{}
+		if _, err := fmt.Sscanf(point, "%f,%f", &l.Coordinates.Lat, &l.Coordinates.Lng); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+	return l
+}
+
+// figures count what came of pairs.
+type figures struct{ pairs, same, right, wrong int }
+
+func (f *figures) add(same, found bool) {
+	f.pairs++
+	if same {
+		f.same++
+	}
+	if found && same {
+		f.right++
+	}
+	if found && !same {
+		f.wrong++
+	}
+}
+
+func (f *figures) precision() float64 { return float64(f.right) / float64(max(1, f.right+f.wrong)) }
+func (f *figures) recall() float64    { return float64(f.right) / float64(max(1, f.same)) }
+
+// compared is what is found of two, as a curator of happenings finds it: those without a block in common are never
+// compared.
+func compared(a, b told) match.Verdict {
+	beside := a.source != "" && a.source == b.source && !a.gone && !b.gone
+	blocks := b.Blocks()
+	share := slices.ContainsFunc(a.Blocks(), func(block string) bool { return slices.Contains(blocks, block) })
+	if !share && !slices.ContainsFunc(a.Keys(), func(key string) bool { return slices.Contains(b.Keys(), key) }) {
+		return match.Verdict{Reason: "no block in common"}
+	}
+	return match.Compare(a.Subject, b.Subject, beside)
+}
+
+// The figures are floors: a change of the rules may raise them.
+func TestPairsOfTheLabelledSet(t *testing.T) {
+	t.Parallel()
+	all := labelled(t)
+	var f figures
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if a.scene != b.scene {
+				continue
+			}
+			same, v := a.event == b.event, compared(a, b)
+			f.add(same, v.Same)
+			if v.Same != same {
+				t.Logf("%s: %s %.2f, want %t\n\t%s\n\t%s", a.scene, v.Reason, v.Score, same, b.line, a.line)
+			}
+			if again := compared(b, a); again.Same != v.Same {
+				t.Errorf("the other way round it is another result:\n\t%s\n\t%s", b.line, a.line)
+			}
+		}
+	}
+	t.Logf("%d pairs, %d the same: precision %.3f, recall %.3f", f.pairs, f.same, f.precision(), f.recall())
+	if f.pairs < 400 || f.precision() < 0.99 || f.recall() < 0.90 {
+		t.Errorf("%d pairs, precision %.3f, recall %.3f; want 400, 0.99, 0.90", f.pairs, f.precision(), f.recall())
+	}
+}
+
+// Tellings of different scenes are never one.
+func TestScenesStayApart(t *testing.T) {
+	t.Parallel()
+	all := labelled(t)
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if a.scene != b.scene {
+				if v := compared(a, b); v.Same {
+					t.Errorf("%s, %s: %s %.2f\n\t%s\n\t%s", a.scene, b.scene, v.Reason, v.Score, b.line, a.line)
+				}
+			}
+		}
+	}
+}

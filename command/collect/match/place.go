@@ -1,0 +1,252 @@
+package match
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"carillon/aggregates/happening"
+)
+
+// place is where a happening is, as it is compared.
+type place struct {
+	venue  []string // the words of its name, without its rooms
+	room   []string
+	where  []string // the words of its address
+	point  *happening.Coordinates
+	online string // a link without its scheme
+	host   string
+}
+
+// A comparison of places comes to one of these.
+type placeVerdict int
+
+const (
+	samePlace placeVerdict = iota
+	otherPlace
+	otherRoom
+	unknownPlace
+)
+
+// roomWords tell a part of a house.
+var roomWords = setOf(`saal saele hall halle room stage buhne sala salon salle raum foyer studio lounge keller bar garten auditorium
+	aula zimmer kino screen etage floor stock hof terrasse cafe bibliothek library chapel kapelle zelt tent podium bohne palco scene
+	zaal rum lokal sal atelier theke galerie court field platz pitch arena level gate`)
+
+// emptyWords say nothing about which place it is.
+var emptyWords = setOf(`the of at in on a an and im in am an der die das den dem des von vom zu zur zum und bei le la les l de du des et a au aux il lo
+	gli i di del della dei al alla e ed da el los las en y het een op van te og i pa på och`)
+
+// part says that a word tells a part of a house from others, beside roomWords.
+var partWords = setOf(`grosser grosse grosses gross kleiner kleine kleines klein great grand large big small little main upper lower obere oberer unterer
+	untere grande piccola piccolo principale petit petite haupt neben blue red green black white blau rot schwarz weiss links rechts left right
+	nord sud ost west north south east a b c d i ii iii iv`)
+
+func placeOf(d happening.Details) place {
+	var p place
+	l := d.Location
+	if l == nil {
+		return p
+	}
+	if l.Venue != nil {
+		all := split(l.Venue.Name)
+		for i, word := range all {
+			isRoom := roomWords[word] || partWords[word] || number(word) || hasSuffix(word, "saal", "halle", "raum", "buhne", "zimmer", "zaal")
+			switch {
+			case emptyWords[word] && !partWords[word]:
+			case isRoom && (i > 0 || len(all) > 1):
+				p.room = append(p.room, word)
+			default:
+				p.venue = append(p.venue, concepts(word)...)
+			}
+		}
+		if len(p.venue) == 0 { // "Great hall": that is its name
+			p.venue, p.room = p.room, nil
+		}
+	}
+	address := l.DisplayAddress
+	if l.Venue != nil {
+		address = strings.TrimPrefix(address, l.Venue.Name)
+		if l.Venue.Address != "" {
+			address = l.Venue.Address
+		}
+	}
+	if l.Online == nil || l.Venue != nil || l.Coordinates != nil {
+		for _, word := range split(address) {
+			if !emptyWords[word] {
+				p.where = append(p.where, concepts(word)...)
+			}
+		}
+	}
+	p.point = l.Coordinates
+	if l.Online != nil {
+		if u, err := url.Parse(l.Online.URL); err == nil {
+			p.host = strings.TrimPrefix(u.Hostname(), "www.")
+			p.online = p.host + strings.TrimSuffix(u.EscapedPath(), "/") + "?" + u.RawQuery
+		}
+	}
+	return p
+}
+
+func hasSuffix(word string, suffixes ...string) bool {
+	return slices.ContainsFunc(suffixes, func(s string) bool { return len(word) > len(s) && strings.HasSuffix(word, s) })
+}
+
+// known says that there is somewhere to go.
+func (p place) known() bool { return len(p.venue) > 0 || p.point != nil || len(p.where) > 0 }
+
+func (p place) blocks() []string {
+	var all []string
+	for _, word := range firstOf(p.venue, 3) {
+		all = append(all, "v:"+word)
+	}
+	if len(p.venue) == 0 {
+		for _, word := range firstOf(p.where, 3) {
+			all = append(all, "v:"+word)
+		}
+	}
+	if p.point != nil {
+		const reach = 0.0018 // degrees, 200 m
+		for _, lat := range []float64{-reach, reach} {
+			for _, lng := range []float64{-2 * reach, 2 * reach} {
+				if c := "g:" + cell(p.point.Lat+lat, p.point.Lng+lng); !slices.Contains(all, c) {
+					all = append(all, c)
+				}
+			}
+		}
+	}
+	if p.host != "" {
+		all = append(all, "o:"+p.host)
+	}
+	return all
+}
+
+func (p place) compare(o place) placeVerdict {
+	if !p.known() || !o.known() {
+		switch {
+		case p.online != "" && p.online == o.online:
+			return samePlace
+		case p.online != "" && o.online != "" && !p.known() && !o.known():
+			if p.host != o.host {
+				return unknownPlace // a page of its own and the meeting behind it
+			}
+			return otherPlace
+		}
+		return unknownPlace
+	}
+	named := len(p.venue) > 0 && len(o.venue) > 0
+	near := p.point != nil && o.point != nil && metres(*p.point, *o.point) <= nearPlace
+	far := p.point != nil && o.point != nil && metres(*p.point, *o.point) > samePlaces
+	sameName := named && wordsAgree(p.venue, o.venue)
+	sameAddress := addressesAgree(p.where, o.where)
+	switch {
+	case far:
+		return otherPlace
+	case !near && !sameName && !sameAddress && !p.within(o) && !o.within(p):
+		if named || p.point != nil && o.point != nil {
+			return otherPlace
+		}
+		return unknownPlace
+	case sameName && !near && p.elsewhere(o):
+		return otherPlace
+	case len(p.room) > 0 && len(o.room) > 0 && !roomsAgree(p.room, o.room):
+		return otherRoom
+	case near && named && !sameName && !sameAddress && p.neighbours(o):
+		return otherPlace
+	}
+	return samePlace
+}
+
+// within says that the address of the other names this venue, as where one took it for a text.
+func (p place) within(o place) bool {
+	return len(p.venue) > 0 && len(o.venue) == 0 && len(p.venue) > 1 &&
+		!slices.ContainsFunc(p.venue, func(w string) bool {
+			return !slices.ContainsFunc(o.where, func(x string) bool { return wordsEqual(w, x) })
+		})
+}
+
+// neighbours says that two venues that are near each other have names with nothing in common, and houses that differ.
+func (p place) neighbours(o place) bool {
+	sameHouse := slices.ContainsFunc(p.where, func(word string) bool { return houseNumber(word) && slices.Contains(o.where, word) })
+	return len(p.where) > 1 && len(o.where) > 1 && !sameHouse && !sharesWord(p.venue, o.venue)
+}
+
+// elsewhere says that the addresses have nothing in common: each town has a town hall.
+func (p place) elsewhere(o place) bool {
+	return len(p.where) > 0 && len(o.where) > 0 && !sharesWord(town(p.where), town(o.where)) && !addressesAgree(p.where, o.where)
+}
+
+func sharesWord(a, b []string) bool {
+	return slices.ContainsFunc(a, func(x string) bool { return slices.ContainsFunc(b, func(y string) bool { return wordsEqual(x, y) }) })
+}
+
+// wordsAgree says that two names mean the same: all words of the shorter one are in the other.
+func wordsAgree(a, b []string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	const telling = 6 // letters
+	if x, y := strings.Join(a, ""), strings.Join(b, ""); len(x) >= telling && strings.Contains(y, x) || len(y) >= telling && strings.Contains(x, y) {
+		return true // "Jazzclub", "Jazz Club"
+	}
+	missing := 0
+	for _, x := range a {
+		if !slices.ContainsFunc(b, func(y string) bool { return wordsEqual(x, y) }) {
+			missing++
+		}
+	}
+	return missing == 0 || missing == 1 && len(a) > 3
+}
+
+// addressesAgree says that a street and its number are the same.
+func addressesAgree(a, b []string) bool {
+	for i, x := range a {
+		for j, y := range b {
+			if x == y && houseNumber(x) && slices.ContainsFunc(beside(a, i), func(street string) bool {
+				return slices.ContainsFunc(beside(b, j), func(other string) bool { return wordsEqual(street, other) })
+			}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func houseNumber(word string) bool { return len(word) < 5 && word[0] >= '0' && word[0] <= '9' }
+
+// beside are the words around a number that may name its street: "12 High Street", "Via Roma 12".
+func beside(words []string, i int) []string {
+	near := words[max(0, i-2):i]
+	if i == 0 {
+		near = words[1:min(len(words), 3)]
+	}
+	return slices.DeleteFunc(slices.Clone(near), isNoName)
+}
+
+// isNoName says that a word of an address names neither street nor town.
+func isNoName(word string) bool { return word == "#street" || word == "#square" || houseNumber(word) }
+
+// town are the words of an address behind the number of the house.
+func town(where []string) []string {
+	if i := slices.IndexFunc(where, houseNumber); i >= 0 && i+1 < len(where) {
+		where = where[i+1:]
+	}
+	return slices.DeleteFunc(slices.Clone(where), isNoName)
+}
+
+func roomsAgree(a, b []string) bool {
+	own := func(x, y []string) bool {
+		return slices.ContainsFunc(x, func(w string) bool {
+			return !roomWords[w] && !slices.ContainsFunc(y, func(o string) bool { return wordsEqual(w, o) })
+		})
+	}
+	return !own(a, b) && !own(b, a) || !own(a, b) && !roomKindsDiffer(a, b) || !own(b, a) && !roomKindsDiffer(a, b)
+}
+
+// roomKindsDiffer says that one names a kind of room that the other doesn't, and the other way round.
+func roomKindsDiffer(a, b []string) bool {
+	kind := func(x, y []string) bool {
+		return slices.ContainsFunc(x, func(w string) bool { return !slices.ContainsFunc(y, func(o string) bool { return wordsEqual(w, o) }) })
+	}
+	return kind(a, b) && kind(b, a)
+}
