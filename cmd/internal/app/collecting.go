@@ -34,12 +34,15 @@ func (a *App) startCollection(s *stage) error {
 	if a.cfg.Dev {
 		allow = append(slices.Clone(allow), dev.Loopback...)
 	}
-	collectors, err := Collectors(Collecting{Allow: allow, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms})
+	collectors, err := Collectors(Collecting{
+		Allow: allow, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms, Parallel: a.cfg.CollectParallel,
+	})
 	if err != nil {
 		return err
 	}
 	monitor := &collection.Monitor{
 		Store: a.base.store, Now: time.Now, Log: a.log, Walks: adapters.NewWalks(a.base.pool), Collectors: collectors,
+		Pages: a.cfg.CollectPages,
 	}
 	s.run(func(ctx context.Context) error {
 		monitor.Run(ctx)
@@ -52,6 +55,7 @@ func (a *App) startCollection(s *stage) error {
 type Collecting struct {
 	Allow     []netip.Prefix // private ranges that may be reached
 	Hosts     fetch.Hosts    // shared by all who collect; nil: for this process alone
+	Parallel  int            // requests at one time; 0: 64
 	Unhurried bool           // the host is the user's own: there is no pace to keep
 	Now       func() time.Time
 	Platforms config.Platforms
@@ -65,6 +69,7 @@ func Collectors(c Collecting) (map[string]collect.Collector, error) {
 		Blocked:   func(err error) bool { return errors.Is(err, egress.ErrBlocked) },
 		UserAgent: fetch.UserAgent(Version, ""),
 		Hosts:     c.Hosts,
+		Parallel:  c.Parallel,
 	}
 	if c.Unhurried {
 		options.Interval = -1

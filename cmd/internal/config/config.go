@@ -35,6 +35,8 @@ type Config struct {
 
 	DeliveryAllowCIDRs    Prefixes        `name:"delivery-allow-cidrs" env:"CARILLON_DELIVERY_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that webhooks may reach, for development."`
 	CollectAllowCIDRs     Prefixes        `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that collectors may reach, for development."`
+	CollectParallel       int             `env:"CARILLON_COLLECT_PARALLEL" default:"64" placeholder:"N" help:"Requests of collectors at one time (${default}); the pages that they bring take up to 1.5 MiB each. Hosts that are slow to answer share half of them."`
+	CollectPages          int             `env:"CARILLON_COLLECT_PAGES" default:"500" placeholder:"N" help:"Pages after which a visit to a source gives way to others of its host (${default}). It goes on at its next turn."`
 	DeliveryRetrySchedule []time.Duration `env:"CARILLON_DELIVERY_RETRY_SCHEDULE" default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" placeholder:"WAIT" help:"Waits after failed attempts (${default}): nine waits make ten attempts."`
 	DeliveryTimeout       time.Duration   `env:"CARILLON_DELIVERY_TIMEOUT" default:"30s" placeholder:"TIME" help:"How long an endpoint may take to answer an attempt (${default})."`
 	AutoDisableAfter      int             `env:"CARILLON_AUTO_DISABLE_AFTER" default:"100" placeholder:"N" help:"Consecutive failed attempts after which a destination is auto-disabled (${default})."`
@@ -96,11 +98,13 @@ const (
 	minTimeout      = 100 * time.Millisecond
 	maxTimeout      = 5 * time.Minute
 	maxDisableAfter = 1_000_000
+	maxParallel     = 1024
+	maxCollectPages = 1_000_000
 )
 
 // Validate checks every setting and returns the first that is wrong, as a *Setting.
 func (c *Config) Validate() error {
-	for _, check := range []func() error{c.checkAddresses, c.checkStores, c.checkSecrets, c.checkDelivery, c.Platforms.Validate, c.checkTLS} {
+	for _, check := range []func() error{c.checkAddresses, c.checkStores, c.checkSecrets, c.checkDelivery, c.checkCollecting, c.Platforms.Validate, c.checkTLS} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -186,6 +190,16 @@ func (c *Config) checkDelivery() error {
 	}
 	if c.AutoDisableMinStreak < 0 {
 		return wrong("CARILLON_AUTO_DISABLE_MIN_STREAK", "must not be negative; it is %s", c.AutoDisableMinStreak)
+	}
+	return nil
+}
+
+func (c *Config) checkCollecting() error {
+	if c.CollectParallel < 1 || c.CollectParallel > maxParallel {
+		return wrong("CARILLON_COLLECT_PARALLEL", "must be from 1 to %d; it is %d", maxParallel, c.CollectParallel)
+	}
+	if c.CollectPages < 1 || c.CollectPages > maxCollectPages {
+		return wrong("CARILLON_COLLECT_PAGES", "must be from 1 to %d; it is %d", maxCollectPages, c.CollectPages)
 	}
 	return nil
 }

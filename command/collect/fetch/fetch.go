@@ -1,8 +1,11 @@
 // Package fetch gets pages politely: it asks robots.txt first, keeps a pace for each host, asks only for what changed,
 // follows few redirects, and stops at a size and a time cap.
 //
-//	Get ──▶ robots.txt ──▶ pace ──▶ request ──▶ redirect? back to robots.txt
-//	                                    └────▶ read, up to the cap ──▶ Page
+//	Get ──▶ robots.txt ──▶ pace and slot ──▶ request ──▶ redirect? back to robots.txt
+//	                                            └────▶ read, up to the cap ──▶ Page ──▶ used
+//
+// So many requests are under way at one time, and so many bytes of their bodies. One that waits for its host's pace
+// takes no part of that, and hosts that are slow take a share at most.
 //
 // Which addresses may be reached is not decided here but by the transport that the caller supplies; each redirect goes
 // through it, and through robots.txt.
@@ -41,6 +44,9 @@ type Options struct {
 	MaxBytes int64
 	// Timeout caps one request and its answer; waiting for the pace doesn't count. Default 30 s.
 	Timeout time.Duration
+	// Parallel is how many requests are under way at one time, those that wait for their host's pace not included.
+	// The bodies that are under way take some 1.5 MiB times as much. Default 64.
+	Parallel int
 	// Hosts is shared by all who collect. Default: a Memory of its own.
 	Hosts Hosts
 }
@@ -49,6 +55,7 @@ const (
 	defaultInterval = time.Second
 	defaultMaxBytes = 10 << 20
 	defaultTimeout  = 30 * time.Second
+	defaultParallel = 64
 	// maxRedirects is also what RFC 9309 asks for robots.txt.
 	maxRedirects  = 5
 	maxCrawlDelay = time.Minute
@@ -70,6 +77,7 @@ func UserAgent(version, about string) string {
 // Fetcher gets pages. It is safe for concurrent use.
 type Fetcher struct {
 	options Options
+	slots   *slots
 
 	mu    sync.Mutex
 	hosts map[string]*host // by name
@@ -98,7 +106,10 @@ func New(o Options) (*Fetcher, error) {
 	if o.Hosts == nil {
 		o.Hosts = NewMemory()
 	}
-	return &Fetcher{options: o, hosts: map[string]*host{}}, nil
+	if o.Parallel <= 0 {
+		o.Parallel = defaultParallel
+	}
+	return &Fetcher{options: o, slots: newSlots(o.Parallel), hosts: map[string]*host{}}, nil
 }
 
 // Ask says what to get, and how.
@@ -109,6 +120,10 @@ type Ask struct {
 	Known Validators
 	// Stay: a redirect that leads to another site is not followed.
 	Stay bool
+	// Use, if set, is handed the page while its body counts among those that are under way; afterwards Page.Body is
+	// empty. It must not fetch anything, as what is under way would wait for itself. It is called at most once, and not
+	// for a page that is NotModified.
+	Use func(page *Page)
 	// Read, if set, is handed the body while it comes, decompressed, and Page.Body stays empty. Behind Limit bytes, of
 	// what is sent or of what it comes to, the body fails with collect.ErrTooLarge.
 	Read  func(page *Page, body io.Reader) error
@@ -134,23 +149,44 @@ func (f *Fetcher) Do(ctx context.Context, ask Ask) (*Page, error) {
 		want = extent{limit: ask.Limit, read: ask.Read}
 	}
 	for range maxRedirects + 1 {
-		h := f.host(u)
-		if err := f.admit(ctx, h, u); err != nil {
-			return nil, f.failure(ctx, u, errors.Join(err, f.heed(ctx, h, err)))
-		}
-		page, next, err := f.request(ctx, u, ask.Known, want)
-		if err == nil && next != nil && ask.Stay && !identity.SameSite(u, next) {
-			err = fmt.Errorf("%w: it redirects to another site", collect.ErrBadURL)
-		}
-		if err != nil {
-			return nil, f.failure(ctx, u, errors.Join(err, f.heed(ctx, h, err)))
-		}
-		if next == nil {
+		page, next, err := f.hop(ctx, u, &ask, want)
+		switch {
+		case err != nil:
+			return nil, f.failure(ctx, u, errors.Join(err, f.heed(ctx, f.host(u), err)))
+		case next == nil:
 			return page, nil
 		}
 		u = next
 	}
 	return nil, &collect.FetchError{Place: place(u), Err: collect.ErrTooManyRedirects}
+}
+
+// hop makes one request, once it may be made. A redirect gives the next URL and no page.
+func (f *Fetcher) hop(ctx context.Context, u *url.URL, ask *Ask, want extent) (*Page, *url.URL, error) {
+	h := f.host(u)
+	rules, err := f.rules(ctx, h, u)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !rules.Allowed(f.options.UserAgent, u.RequestURI()) {
+		return nil, nil, collect.ErrRobotsDisallowed
+	}
+	slot, err := f.turn(ctx, h, f.interval(rules))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer slot.release()
+	page, next, err := f.request(ctx, h, slot, u, ask.Known, want)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case next != nil && ask.Stay && !identity.SameSite(u, next):
+		return nil, nil, fmt.Errorf("%w: it redirects to another site", collect.ErrBadURL)
+	case next == nil && ask.Use != nil && !page.NotModified:
+		ask.Use(page)
+		page.Body = nil
+	}
+	return page, next, nil
 }
 
 // Sitemaps lists the sitemap URLs that the robots.txt of the page's host names.
@@ -172,26 +208,16 @@ func (f *Fetcher) Sitemaps(ctx context.Context, rawURL string) ([]string, error)
 	return found, nil
 }
 
-// admit waits until the page may be asked for, or says why it may not.
-func (f *Fetcher) admit(ctx context.Context, h *host, u *url.URL) error {
-	rules, err := f.rules(ctx, h, u)
-	if err != nil {
-		return err
-	}
-	if !rules.Allowed(f.options.UserAgent, u.RequestURI()) {
-		return collect.ErrRobotsDisallowed
-	}
-	return f.wait(ctx, h, f.interval(rules))
-}
-
 func (f *Fetcher) interval(rules *robots.Rules) time.Duration {
 	return max(f.options.Interval, min(rules.CrawlDelay(f.options.UserAgent), maxCrawlDelay))
 }
 
 // request makes one request. A redirect gives the next URL and no page.
-func (f *Fetcher) request(ctx context.Context, u *url.URL, known Validators, want extent) (*Page, *url.URL, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, f.options.Timeout, collect.ErrTimeout)
+func (f *Fetcher) request(ctx context.Context, h *host, slot *slot, u *url.URL, known Validators, want extent) (*Page, *url.URL, error) {
+	ctx, timeout, cancel := limitTime(ctx, f.options.Timeout, collect.ErrTimeout)
 	defer cancel()
+	began := time.Now()
+	defer func() { h.manner.answered(time.Since(began)) }()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", collect.ErrBadURL, err)
@@ -221,7 +247,7 @@ func (f *Fetcher) request(ctx context.Context, u *url.URL, known Validators, wan
 		page, err := f.stream(ctx, u, resp, want)
 		return page, nil, err
 	}
-	body, err := readBody(resp, want)
+	body, err := readBody(resp, want, func(by int64) error { return slot.grow(ctx, by, timeout) })
 	if err != nil {
 		return nil, nil, f.connectionError(ctx, err)
 	}

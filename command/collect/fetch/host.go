@@ -24,12 +24,14 @@ const (
 
 // host is what a Fetcher remembers of one host for itself. What must hold for all who ask the host is in Hosts.
 type host struct {
-	name string
-	used time.Time // guarded by Fetcher.mu
+	name   string
+	used   time.Time // guarded by Fetcher.mu
+	manner manner
 
 	// pace is held by whoever waits for the host's turn, so that the others of this process wait in line. It is a
 	// channel so that waiting for it ends with the context. robots is held by whoever looks at or fetches a robots.txt.
 	pace, robots chan struct{}
+	free         time.Time          // not before that, as far as this process knows; guarded by pace
 	origins      map[string]*origin // by scheme; guarded by robots
 }
 
@@ -64,31 +66,52 @@ func (f *Fetcher) host(u *url.URL) *host {
 	return h
 }
 
-// wait waits for the host's turn. It gives up where the turn would come after the context's deadline, and where the
-// host wants to be left alone for long.
-func (f *Fetcher) wait(ctx context.Context, h *host, interval time.Duration) error {
+// turn waits for the host's turn and a slot. It has both at once: who waits for the turn takes no slot, and who has it
+// asks now. It gives up where the turn would come after the context's deadline, and where the host wants to be left
+// alone for long.
+func (f *Fetcher) turn(ctx context.Context, h *host, interval time.Duration) (*slot, error) {
 	if err := hold(ctx, h.pace); err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { <-h.pace }()
+	wait := time.Until(h.free)
 	for {
-		wait, resting, err := f.options.Hosts.Take(ctx, h.name, interval)
+		if err := pause(ctx, wait); err != nil {
+			return nil, err
+		}
+		slot, err := f.slots.take(ctx, &h.manner)
+		if err != nil {
+			return nil, err
+		}
+		var resting bool
+		wait, resting, err = f.options.Hosts.Take(ctx, h.name, interval)
+		if err == nil && wait <= 0 {
+			h.free = time.Now().Add(interval)
+			return slot, nil
+		}
+		slot.release()
 		switch {
 		case err != nil:
-			return err
-		case wait <= 0:
-			return nil
+			return nil, err
 		case resting && wait > shortRest:
-			return &collect.RestError{For: wait}
+			return nil, &collect.RestError{For: wait}
 		}
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
-			return collect.ErrTimeout
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(wait):
-		}
+	}
+}
+
+// pause waits, unless the context would end meanwhile.
+func pause(ctx context.Context, wait time.Duration) error {
+	if wait <= 0 {
+		return nil
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
+		return collect.ErrTimeout
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(wait):
+		return nil
 	}
 }
 

@@ -99,8 +99,8 @@ type extent struct {
 	read  func(*Page, io.Reader) error
 }
 
-// readBody reads and decompresses within the extent.
-func readBody(resp *http.Response, want extent) ([]byte, error) {
+// readBody reads and decompresses within the extent. It asks before it takes more memory than comes with a slot.
+func readBody(resp *http.Response, want extent, grow func(by int64) error) ([]byte, error) {
 	if resp.ContentLength > want.limit && !want.cut {
 		return nil, collect.ErrTooLarge
 	}
@@ -108,11 +108,38 @@ func readBody(resp *http.Response, want extent) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(body)
+	data, err := readAll(body, want.limit, grow)
 	if cut := want.cut && errors.Is(err, collect.ErrTooLarge); err != nil && !cut {
 		return nil, fmt.Errorf("read body: %w", err)
 	}
 	return data, nil
+}
+
+// firstBytes is what room is made for at first.
+const firstBytes = 32 << 10
+
+// readAll reads all there is, which is up to the limit.
+func readAll(body io.Reader, limit int64, grow func(by int64) error) ([]byte, error) {
+	data := make([]byte, 0, firstBytes)
+	for {
+		n, err := body.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return data, nil
+		case err != nil:
+			return data, err //nolint:wrapcheck // readBody does
+		case len(data) < cap(data):
+			continue
+		}
+		room := max(min(2*int64(cap(data)), limit+1), int64(cap(data))+1)
+		if by := room - max(int64(cap(data)), ownBytes); by > 0 {
+			if err := grow(by); err != nil {
+				return data, err
+			}
+		}
+		data = append(make([]byte, 0, room), data...)
+	}
 }
 
 // bodyOf is the decompressed body, which ends in an error behind the limit.

@@ -53,7 +53,7 @@ func (f *Fetcher) rules(ctx context.Context, h *host, u *url.URL) (*robots.Rules
 		o.hold(robots.Parse(kept.Body), robotsFresh-kept.Age)
 		return o.rules, nil
 	}
-	answer, err := f.fetchRobots(ctx, u, kept)
+	answer, err := f.fetchRobots(ctx, h, u, kept)
 	switch {
 	case err == nil:
 		if err := f.options.Hosts.KeepRobots(ctx, name, answer); err != nil {
@@ -77,10 +77,15 @@ func (o *origin) hold(rules *robots.Rules, wait time.Duration) {
 
 // fetchRobots follows RFC 9309, section 2.3.1: a robots.txt that isn't there allows everything, a server in trouble
 // nothing. The answer that was kept makes the request conditional.
-func (f *Fetcher) fetchRobots(ctx context.Context, page *url.URL, kept Robots) (Robots, error) {
+func (f *Fetcher) fetchRobots(ctx context.Context, h *host, page *url.URL, kept Robots) (Robots, error) {
+	slot, err := f.slots.take(ctx, &h.manner)
+	if err != nil {
+		return Robots{}, err
+	}
+	defer slot.release()
 	u := &url.URL{Scheme: page.Scheme, Host: page.Host, Path: "/robots.txt"}
 	for range maxRedirects + 1 {
-		answer, next, err := f.request(ctx, u, kept.Validators, extent{limit: robots.MaxBytes, cut: true})
+		answer, next, err := f.request(ctx, h, slot, u, kept.Validators, extent{limit: robots.MaxBytes, cut: true})
 		switch {
 		case err != nil && allows(err):
 			return Robots{}, nil // as the RFC reads it

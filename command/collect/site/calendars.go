@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+	"golang.org/x/sync/semaphore"
 
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
@@ -90,13 +91,24 @@ type visit struct {
 	window      timing.Window
 	known, next state
 	fetched     int
-	// have holds calendars that were fetched to see whether they changed, by address.
-	have map[string]*fetch.Page
+	// alone: it holds unfinished.
+	alone bool
+	// have holds what was read of calendars when they were asked for whether they changed, by address.
+	have map[string]tellings
 }
 
-// get gets the page or a calendar. A page that another one links is one of its site: it may not lead elsewhere.
-func (v *visit) get(ctx context.Context, url string, known fetch.Validators) (*fetch.Page, error) {
-	page, err := v.pages.Do(ctx, fetch.Ask{URL: url, Known: known, Stay: !v.page.Root && url == v.page.Address})
+// tellings is what came of reading a page.
+type tellings struct {
+	told
+
+	validators fetch.Validators
+	err        error
+}
+
+// get gets the page or a calendar, and has it used while its body is at hand. A page that another one links is one of
+// its site: it may not lead elsewhere.
+func (v *visit) get(ctx context.Context, url string, known fetch.Validators, use func(page *fetch.Page)) (*fetch.Page, error) {
+	page, err := v.pages.Do(ctx, fetch.Ask{URL: url, Known: known, Stay: !v.page.Root && url == v.page.Address, Use: use})
 	if err == nil {
 		v.fetched++
 	}
@@ -106,42 +118,87 @@ func (v *visit) get(ctx context.Context, url string, known fetch.Validators) (*f
 // read gets what changed, and reads all of it if anything did: what a page and a calendar tell of one event is one
 // observation.
 func (v *visit) read(ctx context.Context) (collect.Page, error) {
-	page, err := v.get(ctx, v.page.Address, v.known.Validators)
-	if err != nil {
+	defer func() {
+		if v.alone {
+			unfinished.Release(1)
+		}
+	}()
+	same, read, err := v.readUnless(ctx, v.known.Validators)
+	if !same || err != nil {
+		return read, err
+	}
+	if same, err = v.calendarsNotModified(ctx); err != nil {
 		return collect.Page{}, err
+	}
+	if same {
+		return collect.Page{Unchanged: true}, nil
+	}
+	_, read, err = v.readUnless(ctx, fetch.Validators{})
+	return read, err
+}
+
+// largePage is how long a page is, in bytes, of which only one in this process may wait for its calendars: until they
+// were asked for it is kept as it was read, which takes ten times as much. Another one is let go, and asked for again.
+const largePage = 1 << 20
+
+var unfinished = semaphore.NewWeighted(1)
+
+// readUnless reads the page and its calendars, unless the page is as it is known.
+func (v *visit) readUnless(ctx context.Context, known fetch.Validators) (same bool, read collect.Page, err error) {
+	var (
+		all     tellings
+		weight  int64
+		crowded bool
+	)
+	page, err := v.get(ctx, v.page.Address, known, func(page *fetch.Page) {
+		weight = weightOf(page)
+		all.told, all.err = guarded(ctx, page.URL, weight, func(b *budget.Budget) (told, error) {
+			reader := readerOf(page)
+			if v.page.Role == RoleFeed {
+				reader = readFeed // by whatever type it is served
+			}
+			return readPage(b, reader, page, v.source, v.window)
+		})
+		switch {
+		case all.err != nil:
+		case len(all.calendars) == 0:
+			read, all.err = v.finish(ctx, page.URL, weight, all.told)
+		case len(page.Body) >= largePage && !v.alone:
+			v.alone = unfinished.TryAcquire(1)
+			if crowded = !v.alone; crowded {
+				all = tellings{}
+			}
+		}
+	})
+	if err != nil {
+		return false, collect.Page{}, err
+	}
+	if crowded {
+		if err := unfinished.Acquire(ctx, 1); err != nil {
+			return false, collect.Page{}, fmt.Errorf("wait for other large pages: %w", err)
+		}
+		v.alone = true
+		return v.readUnless(ctx, fetch.Validators{})
 	}
 	v.next.Validators = page.Validators
-	if page.NotModified {
-		same, err := v.calendarsNotModified(ctx)
-		if err != nil {
-			return collect.Page{}, err
-		}
-		if same {
-			return collect.Page{Unchanged: true}, nil
-		}
-		if page, err = v.get(ctx, v.page.Address, fetch.Validators{}); err != nil {
-			return collect.Page{}, err
-		}
-		v.next.Validators = page.Validators
-	}
-	read := readerOf(page)
-	if v.page.Role == RoleFeed {
-		read = readFeed // by whatever type it is served
-	}
-	all, err := guarded(ctx, page, func(b *budget.Budget) (told, error) { return readPage(b, read, page, v.source, v.window) })
-	if err != nil {
-		return collect.Page{}, err
+	if page.NotModified || all.err != nil || len(all.calendars) == 0 {
+		return page.NotModified, read, all.err
 	}
 	for i, link := range all.calendars {
-		if err := v.addCalendar(ctx, &all, i, link); err != nil {
-			return collect.Page{}, err
+		if err := v.addCalendar(ctx, &all.told, i, link); err != nil {
+			return false, collect.Page{}, err
 		}
 	}
-	return guarded(ctx, page, func(b *budget.Budget) (collect.Page, error) { return v.finish(b, all) })
+	read, err = v.finish(ctx, page.URL, weight, all.told)
+	return false, read, err
 }
 
 // finish makes observations of what is told, and links.
-func (v *visit) finish(b *budget.Budget, t told) (collect.Page, error) {
+func (v *visit) finish(ctx context.Context, url *url.URL, weight int64, t told) (collect.Page, error) {
+	return guarded(ctx, url, weight, func(b *budget.Budget) (collect.Page, error) { return v.pageOf(b, t) })
+}
+
+func (v *visit) pageOf(b *budget.Budget, t told) (collect.Page, error) {
 	found, err := observe(b, t)
 	if err != nil {
 		return collect.Page{}, err
@@ -166,7 +223,8 @@ func (v *visit) calendarsNotModified(ctx context.Context) (bool, error) {
 		if known == (fetch.Validators{}) {
 			continue
 		}
-		page, err := v.get(ctx, known.URL, known)
+		var read tellings
+		page, err := v.get(ctx, known.URL, known, func(page *fetch.Page) { read = v.tellingsOf(ctx, page) })
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
@@ -174,7 +232,7 @@ func (v *visit) calendarsNotModified(ctx context.Context) (bool, error) {
 			return false, nil //nolint:nilerr // addCalendar asks again, and notes it
 		}
 		if !page.NotModified {
-			v.have[known.URL] = page
+			v.have[known.URL] = read
 			return false, nil
 		}
 		v.next.Calendars[i] = page.Validators
@@ -200,18 +258,23 @@ func (v *visit) addCalendar(ctx context.Context, all *told, i int, link string) 
 }
 
 func (v *visit) readCalendar(ctx context.Context, i int, link string) (told, error) {
-	page := v.have[link]
-	if page == nil {
-		var err error
-		if page, err = v.get(ctx, link, fetch.Validators{}); err != nil {
+	read, ok := v.have[link]
+	if !ok {
+		if _, err := v.get(ctx, link, fetch.Validators{}, func(page *fetch.Page) { read = v.tellingsOf(ctx, page) }); err != nil {
 			return told{}, err
 		}
 	}
-	v.next.Calendars[i] = page.Validators
-	return guarded(ctx, page, func(b *budget.Budget) (told, error) {
+	v.next.Calendars[i] = read.validators
+	return read.told, read.err
+}
+
+func (v *visit) tellingsOf(ctx context.Context, page *fetch.Page) (t tellings) {
+	t.validators = page.Validators
+	t.told, t.err = guarded(ctx, page.URL, weightOf(page), func(b *budget.Budget) (told, error) {
 		if page.MediaType != calendar.MediaType && !calendar.Is(string(page.Body[:min(len(page.Body), 100)])) {
 			return told{}, fmt.Errorf("%w: it is no calendar", collect.ErrUnsupportedContent)
 		}
 		return readCalendar(b, page, v.source, v.window)
 	})
+	return t
 }

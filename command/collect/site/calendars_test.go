@@ -9,8 +9,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"carillon/command/collect"
+	"carillon/command/collect/fetch"
+	"carillon/command/collect/site"
 )
 
 const feed = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Jazz night\r\nDTSTART;TZID=Europe/Copenhagen:20261205T200000\r\n" +
@@ -209,4 +213,60 @@ func TestWhichCalendarsAreRead(t *testing.T) {
 	if long := s.collect(t, nil); len(long.State) > 4<<10 {
 		t.Errorf("the state has %d bytes", len(long.State))
 	}
+}
+
+// slowCalendars serves large pages, each of which links a calendar that takes a second, and counts the pages that wait.
+type slowCalendars struct {
+	mu           sync.Mutex
+	pages        int
+	inside, most int
+}
+
+func (s *slowCalendars) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/html"}}, ContentLength: -1}
+	body := ""
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch r.URL.Path {
+	case "/programme":
+		s.pages++
+		body = `<link rel="alternate" type="text/calendar" href="/all.ics">` + ld(`{"@type":"Event","name":"Opera","startDate":"2026-12-05"}`) + strings.Repeat("x", 2<<20)
+	case "/all.ics":
+		s.inside++
+		s.most = max(s.most, s.inside)
+		s.mu.Unlock()
+		<-time.After(time.Second) // in the time of the bubble
+		s.mu.Lock()
+		s.inside--
+		body = feed
+	}
+	answer.Body = io.NopCloser(strings.NewReader(body))
+	return answer, nil
+}
+
+// Of large pages, one at a time waits for its calendars, as what was read of them is kept meanwhile.
+func TestLargePagesWaitForTheirCalendarsOneByOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowCalendars{}
+		fetcher, err := fetch.New(fetch.Options{Transport: s, Interval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		collector := site.New(fetcher, func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) })
+		var visits sync.WaitGroup
+		for i := range 5 {
+			visits.Go(func() {
+				source := collect.Source{Type: site.Type, URL: fmt.Sprintf("https://%d.example/programme", i), Timezone: "Europe/Copenhagen"}
+				result, err := collector.Read(t.Context(), source, collect.Known{Link: collector.Start(source)[0], Root: true})
+				if got := titles(result); err != nil || got != "Jazz night 1, Opera 1, Quiz 3" || len(result.Notes) != 0 {
+					t.Errorf("got %s, %+v, %v", got, result.Notes, err)
+				}
+			})
+		}
+		visits.Wait()
+		if s.most != 1 || s.pages > 10 {
+			t.Errorf("%d pages waited at one time; pages were asked for %d times", s.most, s.pages)
+		}
+	})
 }

@@ -14,7 +14,7 @@ import (
 func TestReaderThatPanics(t *testing.T) {
 	t.Parallel()
 	page := &fetch.Page{URL: &url.URL{Scheme: "https", User: url.User("me"), Host: "a.example", Path: "/programme", RawQuery: "token=secret"}}
-	_, err := guarded(t.Context(), page, func(*budget.Budget) (told, error) {
+	_, err := guarded(t.Context(), page.URL, weightOf(page), func(*budget.Budget) (told, error) {
 		none := make([]int, len(page.Body))
 		return told{}, errors.New(string(rune(none[len(page.Body)])))
 	})

@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -67,7 +68,7 @@ func readerOf(page *fetch.Page) reader {
 // It fails with [collect.ErrTooComplex] where the page asks for more than reading one may cost, and with a
 // [collect.PanicError] where a reader panics: what a stranger wrote must not end the process.
 func Read(ctx context.Context, page *fetch.Page, source collect.Source, window timing.Window) (candidate.Result, error) {
-	return guarded(ctx, page, func(b *budget.Budget) (candidate.Result, error) {
+	return guarded(ctx, page.URL, weightOf(page), func(b *budget.Budget) (candidate.Result, error) {
 		t, err := readPage(b, readerOf(page), page, source, window)
 		if err != nil {
 			return candidate.Result{}, err
@@ -85,14 +86,15 @@ const (
 
 var underWay = semaphore.NewWeighted(mostUnderWay)
 
+func weightOf(page *fetch.Page) int64 { return min(int64(len(page.Body))+leastWeight, mostUnderWay) }
+
 // guarded reads a page within bounds.
-func guarded[T any](ctx context.Context, page *fetch.Page, read func(*budget.Budget) (T, error)) (result T, err error) {
-	weight := min(int64(len(page.Body))+leastWeight, mostUnderWay)
+func guarded[T any](ctx context.Context, place *url.URL, weight int64, read func(*budget.Budget) (T, error)) (result T, err error) {
 	if err := underWay.Acquire(ctx, weight); err != nil {
 		return result, fmt.Errorf("wait to read page: %w", err)
 	}
 	defer underWay.Release(weight)
-	err = collect.Survive(page.URL, func() (err error) {
+	err = collect.Survive(place, func() (err error) {
 		result, err = read(budget.New(ctx))
 		return err
 	})

@@ -161,7 +161,7 @@ func (c *Collector) visit(ctx context.Context, source collect.Source, page colle
 	window := c.window()
 	next := state{Reading: reading, URL: page.Address, Role: page.Role, Timezone: source.Timezone, Window: window.Key()}
 	v := &visit{
-		pages: c.pages, source: source, page: page, look: look, window: window, known: next.known(page.State), have: map[string]*fetch.Page{},
+		pages: c.pages, source: source, page: page, look: look, window: window, known: next.known(page.State), have: map[string]tellings{},
 	}
 	read, failed := v.read(ctx)
 	next.Validators, next.Calendars = v.next.Validators, v.next.Calendars
