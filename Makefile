@@ -105,6 +105,11 @@ torture-move: postgres ## Move to a copied event store, and to a restored Postgr
 torture-copy: ## Copy a large scavenged event store, there and back, with subscribers that go on across each move (COPIED=100000)
 	CARILLON_TEST_COPIED=$(COPIED) $(GO) test -count=1 -timeout 30m -run AcrossTheMove -v -parallel 1 ./eventstore/copying
 
+.PHONY: bench-feeds
+bench-feeds: postgres ## Measure item lists through HTTP at 16 connections, every page, order and status, and the rebuild of items
+	$(GO) test -run '^$$' -bench ItemLists -benchtime 5000x -timeout 30m ./cmd/internal/httpapi
+	$(GO) test -run '^$$' -bench Rebuild -benchtime $(BENCHTIME) -timeout 30m ./projections/items
+
 .PHONY: bench-delivery
 bench-delivery: postgres ## Measure delivery end to end: throughput, fan-out, latency, memory, every signature verified
 	$(GO) test -run '^$$' -bench 'Bare|Delivery|Latency|FanOut|History|OneHangs' -benchtime $(DELIVERIES)x -timeout 30m ./cmd/internal/app

@@ -39,12 +39,19 @@ type ItemsPage struct {
 // HasMore reports whether pages follow the one that began at an offset.
 func (p ItemsPage) HasMore(offset int) bool { return offset+p.Count < p.Total }
 
+// walked is the largest offset up to which a page is found by walking from the beginning of the list.
+const walked = 1000
+
 // Items lists items of a feed that have an occurrence in a range. It returns ErrNotFound where the organization may not
 // read the feed.
 func (q *Queries) Items(ctx context.Context, organization, feed uuid.UUID, in ItemsQuery) (ItemsPage, error) {
 	// In microseconds, as Postgres reads them: otherwise a remembered total would be that of another range.
 	in.Since, in.Until, in.Now = in.Since.Truncate(time.Microsecond), in.Until.Truncate(time.Microsecond), in.Now.Truncate(time.Microsecond)
-	page, version, err := q.itemsPage(ctx, organization, feed, in)
+	if in.Status != "" || in.OrderBy == OrderByCreated || in.Offset > walked {
+		return q.outlined(ctx, organization, feed, in)
+	}
+	page, version, err := q.page(ctx, in, firstPagesSQL(in),
+		binaryUUID(feed), binaryUUID(organization), in.Since, in.Until, in.Limit, in.Offset)
 	if err != nil {
 		return ItemsPage{}, err
 	}
@@ -61,16 +68,13 @@ func (q *Queries) Items(ctx context.Context, organization, feed uuid.UUID, in It
 	return page, err
 }
 
-func (q *Queries) itemsPage(ctx context.Context, organization, feed uuid.UUID, in ItemsQuery) (page ItemsPage, version int64, err error) {
-	args := []any{binaryUUID(feed), binaryUUID(organization), in.Since, in.Until, in.Limit, in.Offset}
-	if in.Status != "" {
-		args = append(args, in.Status, in.Now)
-	}
+// page renders the items that a statement reads. It also tells the version of the feed's items, where there are any.
+func (q *Queries) page(ctx context.Context, in ItemsQuery, sql string, args ...any) (page ItemsPage, version int64, err error) {
 	page.Items = append(make([]byte, 0, 2048*in.Limit), '[')
 	r := renderer{since: in.Since, until: in.Until, now: in.Now, legacy: in.Legacy}
 	batch := &pgx.Batch{}
 	batch.Queue(planOnce)
-	batch.Queue(itemsSQL(in), args...).Query(func(rows pgx.Rows) error {
+	batch.Queue(sql, args...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var body, source, packed pgtype.DriverBytes // not copied: valid until the next row
 			if err := rows.Scan(&version, &body, &source, &packed); err != nil {

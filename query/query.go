@@ -9,8 +9,9 @@ import (
 
 // Queries has a method for each question. The methods return what they read and change nothing.
 type Queries struct {
-	Pool   *pgxpool.Pool
-	totals totals // of item lists
+	Pool     *pgxpool.Pool
+	totals   totals   // of item lists
+	outlines outlines // of item lists
 }
 
 // ErrNotFound: no such row, or not one of the organization that asks.

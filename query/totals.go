@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const (
@@ -78,31 +79,34 @@ var (
 	never = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 )
 
-// total counts the items that match, on all pages.
-func (q *Queries) total(ctx context.Context, feed uuid.UUID, version int64, in ItemsQuery) (int, error) {
-	if in.Status != "" {
-		var total int
-		err := q.Pool.QueryRow(ctx, countStatus, feed, in.Since, in.Until, in.Status, in.Now).Scan(&total)
-		if err != nil {
-			return 0, fmt.Errorf("count items: %w", err)
-		}
-		return total, nil
+// everywhere holds for any range.
+var everywhere = box{sinceAfter: ever, sinceTo: never, untilFrom: ever, untilBefore: never}
+
+// knownTime leaves a time as it is where the column is NULL.
+type knownTime struct{ at *time.Time }
+
+// ScanTimestamptz implements pgtype.TimestamptzScanner.
+func (k knownTime) ScanTimestamptz(v pgtype.Timestamptz) error {
+	if v.Valid {
+		*k.at = v.Time
 	}
+	return nil
+}
+
+// edges is where the edges of a range go that Postgres tells.
+func (b *box) edges() []any {
+	return []any{knownTime{&b.sinceAfter}, knownTime{&b.sinceTo}, knownTime{&b.untilFrom}, knownTime{&b.untilBefore}}
+}
+
+// total counts the items of any status that match, on all pages.
+func (q *Queries) total(ctx context.Context, feed uuid.UUID, version int64, in ItemsQuery) (int, error) {
 	if total, known := q.totals.get(feed, version, in.Since, in.Until); known {
 		return total, nil
 	}
-	b := box{sinceAfter: ever, sinceTo: never, untilFrom: ever, untilBefore: never}
-	var counted int64
-	var bounds [4]*time.Time
-	err := q.Pool.QueryRow(ctx, countAll, feed, in.Since, in.Until).
-		Scan(&counted, &b.total, &bounds[0], &bounds[1], &bounds[2], &bounds[3])
-	if err != nil {
+	b, counted := everywhere, int64(0)
+	into := append(append([]any{&counted}, b.edges()...), &b.total)
+	if err := q.Pool.QueryRow(ctx, countAll, feed, in.Since, in.Until).Scan(into...); err != nil {
 		return 0, fmt.Errorf("count items: %w", err)
-	}
-	for i, bound := range []*time.Time{&b.sinceAfter, &b.sinceTo, &b.untilFrom, &b.untilBefore} {
-		if bounds[i] != nil {
-			*bound = *bounds[i]
-		}
 	}
 	q.totals.put(feed, counted, b)
 	return b.total, nil

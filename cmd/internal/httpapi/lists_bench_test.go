@@ -1,0 +1,194 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/aggregates/feed"
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
+	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/projections/feeds"
+	"carillon/projections/items"
+	"carillon/projections/projecttest"
+)
+
+// connections ask at the same time.
+const connections = 16
+
+// BenchmarkItemLists reads pages of 20 through HTTP, from a feed of a thousand items and from one of a hundred thousand
+// with a million occurrences, half of them in the default range. bare is a handler that runs one indexed query and
+// writes as many stored bytes.
+func BenchmarkItemLists(b *testing.B) {
+	parts := apitest.Start(b)
+	api, err := httpapi.New(httpapi.Dependencies{
+		Commands: parts.Commands, Queries: parts.Queries, Await: parts.Progress.Await, Now: time.Now,
+		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	org, key := parts.Organization(b, "Town hall")
+	log := projecttest.New(b, parts.Pool, feeds.ReadModel, items.ReadModel)
+	small, large := fill(b, log, org, 1_000), fill(b, log, org, 100_000)
+	if _, err := parts.Pool.Exec(b.Context(), "VACUUM ANALYZE items.items, items.occurrences, items.legacy, feeds.feeds"); err != nil {
+		b.Fatal(err)
+	}
+	listed := httptest.NewServer(api)
+	b.Cleanup(listed.Close)
+	bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rows, err := parts.Pool.Query(r.Context(), `SELECT i.current FROM items.occurrences o JOIN items.items i ON i.id = o.item_id
+			WHERE o.feed_id = $1 AND o.starts_at >= $2 AND o.previous < $2 ORDER BY o.starts_at, o.item_id LIMIT 20`, large, time.Now())
+		if err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		defer rows.Close()
+		w.Header().Set("Content-Type", "application/json")
+		for rows.Next() {
+			var body pgtype.DriverBytes
+			if rows.Scan(&body) == nil {
+				_, _ = w.Write(body)
+			}
+		}
+	}))
+	b.Cleanup(bare.Close)
+	last := func(query string) string {
+		return fmt.Sprintf("%s&offset=%d", query, total(b, listed.URL, key, large, query)-20)
+	}
+	path := func(feed uuid.UUID, query string) string {
+		return fmt.Sprintf("%s/feeds/events/%s/items?limit=20%s", listed.URL, feed, query)
+	}
+	for _, list := range []struct{ name, url string }{
+		{"bare", bare.URL},
+		{"of 1000 items", path(small, "")},
+		{"first page", path(large, "")},
+		{"last page", path(large, last(""))},
+		{"by created", path(large, "&orderBy=created")},
+		{"by created, last page", path(large, last("&orderBy=created"))},
+		{"scheduled", path(large, "&status=scheduled")},
+		{"cancelled", path(large, "&status=cancelled")},
+		{"postponed", path(large, "&status=postponed")},
+		{"rescheduled (no item)", path(large, "&status=rescheduled")},
+		{"completed", path(large, "&status=completed&since="+time.Now().Add(-24*time.Hour).UTC().Format(time.RFC3339))},
+	} {
+		b.Run(list.name, func(b *testing.B) { ask(b, list.url, key) })
+	}
+}
+
+// ask asks again and again on all connections.
+func ask(b *testing.B, url, key string) {
+	b.Helper()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections}}
+	defer client.CloseIdleConnections()
+	if err := get(client, url, key, io.Discard); err != nil { // what is remembered from here on is part of the matter
+		b.Fatal(err)
+	}
+	took := make([]time.Duration, b.N)
+	var next atomic.Int64
+	var asking sync.WaitGroup
+	b.ResetTimer()
+	for range connections {
+		asking.Go(func() {
+			for i := next.Add(1) - 1; i < int64(b.N); i = next.Add(1) - 1 {
+				began := time.Now()
+				if err := get(client, url, key, io.Discard); err != nil {
+					b.Error(err)
+					return
+				}
+				took[i] = time.Since(began)
+			}
+		})
+	}
+	asking.Wait()
+	b.StopTimer()
+	slices.Sort(took)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+	b.ReportMetric(float64(took[b.N*99/100].Microseconds())/1000, "p99-ms")
+}
+
+func get(client *http.Client, url, key string, into io.Writer) error {
+	request, err := http.NewRequest(http.MethodGet, url, http.NoBody) //nolint:noctx // it ends with the benchmark
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if _, err := io.Copy(into, response.Body); err != nil || response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %d, %w", url, response.StatusCode, err)
+	}
+	return nil
+}
+
+func total(b *testing.B, base, key string, feed uuid.UUID, query string) (n int) {
+	b.Helper()
+	var body strings.Builder
+	if err := get(http.DefaultClient, fmt.Sprintf("%s/feeds/events/%s/items?limit=1%s", base, feed, query), key, &body); err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(body.String(), `"total":`)
+	if _, err := fmt.Sscan(rest, &n); err != nil || n < 100 {
+		b.Fatalf("total %d, %v", n, err)
+	}
+	return n
+}
+
+// fill makes a feed of so many items with ten occurrences each, from 30 days ago to 70 days ahead. One in a hundred is
+// cancelled, one in a thousand postponed, those at the end of the list.
+func fill(b *testing.B, log *projecttest.Log, org uuid.UUID, size int) uuid.UUID {
+	b.Helper()
+	id, source, now := uuid.New(), uuid.New(), time.Now().UTC().Truncate(time.Minute)
+	projecttest.Stream(log, feed.Aggregate, id, now)(
+		feed.Created{Organization: org, Settings: feed.Settings{Name: "F", Description: "D"}, Enabled: true, At: now},
+		feed.SourceAttached{AssociationID: uuid.New(), SourceID: source, SourceType: "site", At: now})
+	for i := range size {
+		d := happening.Details{
+			Title: fmt.Sprintf("Concert %d", i), Description: "<p>" + strings.Repeat("An evening of music in the old town hall. ", 12) + "</p>",
+			ShortDescription: "An evening of music.", PrimaryImage: "https://example.org/i.png", PrimaryURL: "https://example.org/concert",
+			Time:     happening.Time{TemporalPattern: happening.Recurring, Timezone: "Europe/Rome", DisplayText: "Sat, 20:00"},
+			Location: &happening.Location{Venue: &happening.Venue{Name: "Town hall", Address: "Market 1"}, DisplayAddress: "Town hall, Market 1"},
+		}
+		status := happening.Scheduled
+		switch {
+		case i >= size-size/1000:
+			status = happening.Postponed
+		case i >= size-size/100:
+			status = happening.Cancelled
+		}
+		begins := now.Add(-30*24*time.Hour + time.Duration(i)*10*24*time.Hour/time.Duration(size))
+		for n := range 10 {
+			instance := happening.Instance{ID: happening.DeriveInstanceID(fmt.Sprint(i), fmt.Sprint(n)), Status: status}
+			start := begins.Add(time.Duration(n) * 10 * 24 * time.Hour)
+			end := start.Add(2 * time.Hour)
+			instance.Occurrences = []happening.Occurrence{{ID: happening.DeriveOccurrenceID(instance.ID, 0), Start: start, End: &end, Status: status}}
+			d.Instances = append(d.Instances, instance)
+		}
+		happeningID := uuid.New()
+		itemID := item.ID(id, happeningID)
+		projecttest.Stream(log, happening.Aggregate, happeningID, now)(happening.Observed{SourceID: source, Key: "k", Details: d, Source: happening.Block{Type: "site"}, At: now})
+		projecttest.Stream(log, item.Aggregate, itemID, now)(item.Added{FeedID: id, HappeningID: happeningID, SourceID: source, At: now.Add(time.Duration(i) * time.Millisecond)})
+		if i%250 == 249 {
+			log.Project()
+		}
+	}
+	log.Project()
+	return id
+}
