@@ -18,7 +18,6 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/command/collect"
-	"carillon/command/collect/frontier"
 	"carillon/command/collect/timing"
 )
 
@@ -30,6 +29,8 @@ type sourceTryCommand struct {
 	From instant `placeholder:"TIME" help:"Show occurrences from then on. Default: 14 days ago."`
 	To   instant `placeholder:"TIME" help:"Show occurrences until then. Default: 400 days ahead."`
 	Now  instant `placeholder:"TIME" help:"Take this for the present, so that the same page gives the same again."`
+
+	Pages int `default:"100" help:"Read so many pages at most."`
 
 	JSON    bool `help:"Print JSON: an object a line for each event, and a summary at last."`
 	Explain bool `help:"Say which syntax, element and text gave each field."`
@@ -45,6 +46,8 @@ func (sourceTryCommand) Help() string {
 stored. What is left out, and why, comes at the end.
 
   carillon source try https://example.org/events --timezone Europe/Rome --explain
+  carillon source try https://example.org/events --type siteIndexPage --pages 20
+  carillon source try https://example.org/ --type sitemap
   carillon source try @townhall --type facebook --explain
 
 An account is asked for by the platform's API, with the token of the server's own variables.
@@ -83,6 +86,9 @@ func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
 			return fmt.Errorf("--timezone must be an IANA name such as Europe/Rome; it is %q", c.Timezone)
 		}
 	}
+	if c.Pages < 1 {
+		return fmt.Errorf("--pages must be at least 1; it is %d", c.Pages)
+	}
 	now := time.Now().UTC()
 	if !c.Now.IsZero() {
 		now = c.Now.UTC()
@@ -98,7 +104,8 @@ func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	found, err := tryWalk(ctx, collector, tried, now)
+	walking := tryWalk{source: tried, collector: collector, most: c.Pages, now: now}
+	found, err := walking.run(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -165,35 +172,6 @@ func (c *sourceTryCommand) collector(u *url.URL, show shownWindow) (collect.Coll
 		return nil, fmt.Errorf("sources of type %s can't be collected by this version", c.Type)
 	}
 	return collectors[c.Type], nil
-}
-
-// walked is what a walk of a source found.
-type walked struct {
-	observations []collect.Observation
-	requests     int
-	notes        collect.Notes
-	passed       []collect.Passed
-}
-
-// tryWalk goes through a source's pages. One that can't be read is noted, unless the walk began with it.
-func tryWalk(ctx context.Context, collector collect.Collector, source collect.Source, now time.Time) (found walked, err error) {
-	pages := frontier.New(collector.Start(source), now)
-	for visited, err := range collect.Walk(ctx, collector, source, pages) {
-		switch {
-		case err != nil:
-			return found, err
-		case visited.Err != nil && visited.Known.Root:
-			return found, visited.Err
-		case visited.Err != nil:
-			found.notes.Add(collect.NotePageFailed, "%s can't be read: %s", visited.Known.Address, visited.Err)
-		}
-		pages.Record(visited, now)
-		found.requests += visited.Page.Requests
-		found.observations = append(found.observations, visited.Page.Observations...)
-		found.notes = append(found.notes, visited.Page.Notes...)
-		found.passed = append(found.passed, visited.Page.Passed...)
-	}
-	return found, nil
 }
 
 // shownWindow is which occurrences are shown, and as of when.

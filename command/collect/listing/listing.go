@@ -103,7 +103,7 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, page collec
 		look.around()
 		look.follow(read)
 	})
-	if err == nil && !page.Root { // of a listing's tenth page one knows that there is nothing on it
+	if len(read.Links) > 0 || !page.Root { // what it links is what it is there for
 		read.Notes = slices.DeleteFunc(read.Notes, func(n collect.Note) bool { return n.Code == collect.NoteNoEvents })
 	}
 	return read, err //nolint:wrapcheck // it names the type

@@ -1,0 +1,38 @@
+package collection_test
+
+import (
+	"testing"
+	"time"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collection"
+)
+
+// What pages tell of one happening comes together, whichever of its evidence they know it by.
+func TestGathering(t *testing.T) {
+	t.Parallel()
+	tell := func(title, description string, standing happening.Standing, key string, keys ...string) collect.Observation {
+		id := happening.DeriveInstanceID(key, "2026-12-05T20:00:00")
+		return collect.Observation{Key: key, Keys: keys, Standing: standing, Details: happening.Details{
+			Title: title, Description: description,
+			Instances: []happening.Instance{{ID: id, Occurrences: []happening.Occurrence{{
+				ID: happening.DeriveOccurrenceID(id, 0), Start: time.Date(2026, 12, 5, 20, 0, 0, 0, time.UTC),
+			}}}},
+		}}
+	}
+	var g collection.Gathering
+	if all := g.Together(); len(all) != 0 {
+		t.Fatalf("got %+v", all)
+	}
+	g.Add("/list", []collect.Observation{tell("Jazz", "", happening.FromListing, "url:a/jazz"), tell("Quiz", "", happening.FromListing, "url:a/quiz")})
+	g.Add("/e/jazz", []collect.Observation{tell("Jazz night", "All of it.", happening.FromOwnPage, "url:a/jazz", "url:a/jazz", "id:1")})
+	g.Add("/e/1", []collect.Observation{tell("Jazz again", "", happening.FromListing, "id:1", "id:1")})
+	all := g.Together()
+	if len(all) != 2 || all[0].Details.Title != "Jazz night" || all[0].Details.Description != "All of it." || all[0].Key != "url:a/jazz" || all[0].Standing != happening.FromOwnPage {
+		t.Fatalf("got %+v", all)
+	}
+	if n := len(all[0].Details.Instances); n != 1 || all[1].Details.Title != "Quiz" {
+		t.Errorf("%d instances, then %s", n, all[1].Details.Title)
+	}
+}
