@@ -140,7 +140,7 @@ func plain(u *url.URL) *url.URL {
 	if p.Path == "" {
 		p.Path = "/"
 	}
-	if p.RawQuery != "" {
+	if p.RawQuery = strings.ReplaceAll(strings.TrimSpace(p.RawQuery), " ", "%20"); p.RawQuery != "" {
 		pairs := strings.Split(p.RawQuery, "&")
 		kept := pairs[:0]
 		for _, pair := range pairs {
