@@ -59,7 +59,7 @@ func identityOf(o collect.Observation) Identity {
 }
 
 // resolve gives tellings the identity of known happenings. Where the evidence leads to several, the telling's own key
-// decides, then the order of its evidence.
+// decides, then the order of its evidence. What a page tells apart stays apart: the first takes the happening.
 func resolve(tellings []Telling, known []Identity) {
 	byEvidence := map[uuid.UUID]*Identity{}
 	for i := range known {
@@ -70,10 +70,11 @@ func resolve(tellings []Telling, known []Identity) {
 	for i := range known {
 		byEvidence[known[i].Happening] = &known[i]
 	}
+	taken := map[uuid.UUID]bool{}
 	for i := range tellings {
 		t := &tellings[i]
 		for _, e := range t.Evidence {
-			if k := byEvidence[e]; k != nil {
+			if k := byEvidence[e]; k != nil && !taken[k.Happening] {
 				t.Happening = k.Happening
 				if k.Key != "" {
 					t.Key = k.Key
@@ -81,6 +82,7 @@ func resolve(tellings []Telling, known []Identity) {
 				break
 			}
 		}
+		taken[t.Happening] = true
 	}
 }
 

@@ -1,0 +1,42 @@
+package collection
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+)
+
+func told(key string, keys ...string) Telling {
+	o := collect.Observation{Key: key, Keys: keys}
+	return Telling{Identity: identityOf(o), Observation: o}
+}
+
+func TestWhichHappeningAPageTellsOf(t *testing.T) {
+	t.Parallel()
+	known := told("url:a", "url:a", "id:1").Identity
+	restored := Identity{Happening: happening.DeriveID("url:b"), Evidence: []uuid.UUID{happening.DeriveID("url:b")}}
+	for name, tt := range map[string]struct {
+		tellings []Telling
+		want     []string // the keys that the ids are of
+	}{
+		"of its own key":                   {[]Telling{told("url:a", "url:a")}, []string{"url:a"}},
+		"of other evidence":                {[]Telling{told("id:1", "id:1")}, []string{"url:a"}},
+		"of none that is known":            {[]Telling{told("id:2", "id:2", "url:c")}, []string{"id:2"}},
+		"what a page tells apart is apart": {[]Telling{told("url:a", "url:a"), told("id:1", "id:1")}, []string{"url:a", "id:1"}},
+		"of one known by its id alone":     {[]Telling{told("url:b", "url:b", "id:7")}, []string{"url:b"}},
+		"the own key goes first":           {[]Telling{told("url:b", "url:b", "id:1")}, []string{"url:b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			resolve(tt.tellings, []Identity{known, restored})
+			for i, key := range tt.want {
+				if got := tt.tellings[i]; got.Happening != happening.DeriveID(key) || happening.DeriveID(got.Key) != got.Happening {
+					t.Errorf("telling %d is of %s with key %s, want %s", i, got.Happening, got.Key, key)
+				}
+			}
+		})
+	}
+}
