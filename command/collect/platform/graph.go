@@ -21,9 +21,9 @@ const (
 	busy = 90
 	// graphRest is how long is waited where the headers don't say: use is counted over an hour that moves on.
 	graphRest = 10 * time.Minute
-	// graphHour is for limits that were hit.
-	graphHour = time.Hour
-	// graphInterval is the least time between two requests.
+	// graphHit is for limits that were hit.
+	graphHit = time.Hour
+	// GraphInterval is the least time between two requests.
 	GraphInterval = 200 * time.Millisecond
 )
 
@@ -154,5 +154,5 @@ func limitRest(header http.Header) time.Duration {
 	if graphUse(header, time.Time{}) > 0 || Retry(header) > 0 {
 		return 0
 	}
-	return graphHour
+	return graphHit
 }

@@ -56,6 +56,9 @@ func (r *reader) findClocks() []clock {
 		c.label = r.labelOf(i)
 		found = append(found, c)
 		i = c.to
+		if len(found) == mostClocks {
+			break
+		}
 	}
 	return found
 }
@@ -100,12 +103,17 @@ func (r *reader) momentAt(i int) (moment, bool) {
 	case (sep.lower == "h" || sep.lower == "u") && twoFigures:
 		m.minute, m.to, m.sure = minute.number, i+3, true
 		return m, true
-	case (sep.lower == "." || sep.lower == "'") && twoFigures && !(r.at(i+3).lower == "." && r.glued(i+3) && r.at(i+4).number >= 0 && r.glued(i+4)):
+	case (sep.lower == "." || sep.lower == "'") && twoFigures && !r.threeFigures(i):
 		m.minute, m.to, m.dotted = minute.number, i+3, true
 	case sep.lower == "/" && r.glued(i+1), sep.lower == ":" && r.glued(i+1) && r.glued(i+2) && minute.number >= 0:
 		return moment{}, false
 	}
 	return r.suffix(m), true
+}
+
+// threeFigures: "5.12.26" is no time of day.
+func (r *reader) threeFigures(i int) bool {
+	return r.at(i+3).lower == "." && r.glued(i+3) && r.at(i+4).number >= 0 && r.glued(i+4)
 }
 
 // suffix reads on: "pm", "Uhr", "h", "de la tarde".
@@ -128,7 +136,7 @@ func (r *reader) suffix(m moment) moment {
 		}
 	case next.lower == "noon" || next.lower == "midday":
 		m.to, m.sure = m.to+1, true
-	case next.is(hourWords) && !(next.lower == "ore" && m.dotted):
+	case next.is(hourWords) && (next.lower != "ore" || !m.dotted):
 		m.to, m.sure = m.to+1, true
 		if minute := r.at(m.to); minute.number >= 0 && minute.number < 60 && minute.to-minute.from == 2 && !m.dotted && m.minute == 0 && r.sameLine(m.from, m.to) && !r.isHour(m.to+1) && next.lower != "uur" {
 			m.minute, m.to = minute.number, m.to+1
@@ -160,10 +168,10 @@ func (r *reader) clockAt(i int) (clock, bool) {
 	second, ranged := r.ending(first)
 	switch {
 	case ranged:
-		if !first.sure && !second.sure && !(first.dotted && second.dotted) && !led {
+		if !first.sure && !second.sure && !led && (!first.dotted || !second.dotted) {
 			return clock{}, false
 		}
-		if second.half != "" && first.half == "" && first.hour <= 12 && !(first.hour > second.hour && second.half == "pm" && first.hour != 12) {
+		if second.half != "" && first.half == "" && first.hour <= 12 && (first.hour <= second.hour || second.half != "pm" || first.hour == 12) {
 			if first.half = second.half; first.hour == 12 {
 				first.half = "pm"
 			}
@@ -201,7 +209,7 @@ func (r *reader) ending(first moment) (moment, bool) {
 		return moment{}, false
 	}
 	// "20 Uhr - 12 Euro" and "19h - 3 bands" are no ranges: a bare number has to be as bare as the first.
-	if !second.sure && first.sure && second.dotted == first.dotted && !(r.at(first.to-1).number >= 0) {
+	if !second.sure && first.sure && second.dotted == first.dotted && r.at(first.to-1).number < 0 {
 		return moment{}, false
 	}
 	if !second.sure && !second.dotted && first.sure && first.minute > 0 {
@@ -294,7 +302,7 @@ func (r *reader) clockOf(d date) *clock {
 		case c.from == d.until && d.until > 0:
 		case c.from >= d.from && c.to <= d.to:
 			behind = append(behind, c) // between the days of a range
-		case c.label == isDoors || r.contextOf(c.from).speaksOf(otherTimes):
+		case c.label == isDoors || r.contextOf(c.from).otherTimes:
 		case c.line == line && c.from >= d.to && c.from < after:
 			behind = append(behind, c)
 		case c.line == line && c.to <= d.from && c.from >= before:

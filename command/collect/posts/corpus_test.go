@@ -141,7 +141,11 @@ func (f *figures) count(l labelled, dates, titles []string) {
 }
 
 // The corpus was written before the gate, which then was made against its odd posts. The even ones say how it does on
-// what it was not made for. A date is right where its day, its time and its end are.
+// what it was not made for. The sets below "later" were written one after the other, each against the gate as it then
+// was and with traps of new kinds, which is as hard as it gets; at first sight it had a precision of 79, 94 and 84 %, and
+// a recall of 84, 89 and 81 %. Then it was made against them as well, and its phrases are theirs.
+//
+// A date is right where its day, its time and its end are.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	var whole, made, heldOut figures
@@ -160,22 +164,31 @@ func TestCorpus(t *testing.T) {
 			heldOut.count(l, dates, titles)
 		}
 	}
-	later := figures{}
-	for _, l := range corpus(t, "testdata/later/*.txt") {
-		found, passed := posts.Read(budget.New(t.Context()), l.post)
-		dates, titles := instances(found)
-		later.count(l, dates, titles)
-		whole.count(l, dates, titles)
-		if testing.Verbose() && !slices.Equal(sorted(dates), sorted(l.want)) {
-			t.Logf("%s: found %v, want %v\n%s\npassed over: %v", l.name, dates, l.want, l.post.Text, passed)
+	for _, set := range []string{"mixed", "second", "third"} {
+		later := figures{}
+		for _, l := range corpus(t, "testdata/later/"+set+".txt") {
+			found, passed := posts.Read(budget.New(t.Context()), l.post)
+			dates, titles := instances(found)
+			later.count(l, dates, titles)
+			whole.count(l, dates, titles)
+			if len(l.titles) == 1 && l.titles[0] != "" && len(titles) > 0 && !strings.HasPrefix(identity.Words(titles[0]), identity.Words(l.titles[0])) {
+				t.Logf("%s: title %q, want %q", l.name, titles, l.titles)
+			}
+			if testing.Verbose() && !slices.Equal(sorted(dates), sorted(l.want)) {
+				t.Logf("%s: found %v, want %v\n%s\npassed over: %v", l.name, dates, l.want, l.post.Text, passed)
+			}
 		}
+		t.Logf("%s: %s", set, later)
 	}
-	t.Logf("later:    %s", later)
 	t.Logf("whole:    %s", whole)
 	t.Logf("made for: %s", made)
 	t.Logf("held out: %s", heldOut)
-	if whole.precision() < 0.95 || whole.recall() < 0.80 {
-		t.Error("precision must be at least 95 %, recall 80 %")
+	// What is asked for is a precision of 95 % and a recall of 80 %; what is reached is not to fall.
+	if whole.precision() < 0.98 || whole.recall() < 0.97 || heldOut.precision() < 0.95 || heldOut.recall() < 0.95 {
+		t.Error("precision or recall has fallen")
+	}
+	if whole.posts < 300 || 2*whole.without < whole.posts-10 {
+		t.Errorf("the corpus has %d posts, %d without an event", whole.posts, whole.without)
 	}
 }
 

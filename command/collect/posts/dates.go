@@ -1,9 +1,6 @@
 package posts
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // date is an expression of one or more days, with the tokens that it takes.
 type date struct {
@@ -67,9 +64,15 @@ func (r *reader) findDates() []date {
 		}
 		found = append(found, d)
 		i = d.to
+		if len(found) == mostDates {
+			break
+		}
 	}
 	return found
 }
+
+// mostDates and mostClocks are as many as any announcement has.
+const mostDates, mostClocks = 60, 120
 
 func (r *reader) at(i int) token {
 	if i < 0 || i >= len(r.words) {
@@ -112,7 +115,7 @@ func (r *reader) dateAt(i int) (date, bool) {
 
 // partAt reads a date, with its weekday before or behind it.
 func (r *reader) partAt(i int) (part, bool) {
-	if n := weekdays[r.at(i).lower]; n > 0 && r.at(i).isWord() && !(len(r.at(i).lower) <= 2 && !r.at(i).upper && !wholeWeekdays[r.at(i).lower]) {
+	if n := weekdays[r.at(i).lower]; n > 0 && r.at(i).isWord() && (len(r.at(i).lower) > 2 || r.at(i).upper) {
 		j := i + 1
 		for j < i+4 && r.at(j).is(articles) {
 			j++
@@ -180,11 +183,11 @@ func (r *reader) eastDate(i int) (part, bool) {
 	return p, true
 }
 
-// dayList reads "5", "5th", "4.–6.", "1, 3 and 5" and gives the token behind it.
+// dayList reads "5", "5th", "4.–6.", "1, 3 and 5", in ascending order, and gives the token behind it.
 func (r *reader) dayList(i int) (days []int, isRange bool, next int) {
 	for {
 		n := r.at(i).number
-		if !isDay(n) || r.at(i).to-r.at(i).from > 2 || len(days) > 0 && !r.sameLine(i, i-1) {
+		if !isDay(n) || r.at(i).to-r.at(i).from > 2 || len(days) > 0 && (n <= days[len(days)-1] || !r.sameLine(i, i-1)) {
 			return days, isRange, next
 		}
 		days = append(days, n)
@@ -220,11 +223,6 @@ func (r *reader) dayList(i int) (days []int, isRange bool, next int) {
 	}
 }
 
-// ordered says that a list of days is one: ascending, or all of it is misread.
-func ordered(days []int) bool {
-	return slices.IsSorted(days) && len(slices.Compact(slices.Clone(days))) == len(days)
-}
-
 func (r *reader) daysThenMonth(i int) (part, bool) {
 	days, isRange, j := r.dayList(i)
 	if len(days) == 0 {
@@ -235,12 +233,6 @@ func (r *reader) daysThenMonth(i int) (part, bool) {
 	}
 	m := month(r.at(j).lower)
 	if !m.ok || !r.sameLine(i, j) || needsCapital[r.at(j).lower] && !r.at(j).upper && !r.sureMonth(j) {
-		return part{}, false
-	}
-	if !ordered(days) {
-		if days = days[len(days)-1:]; len(days) == 0 {
-			return part{}, false
-		}
 		return part{}, false
 	}
 	p := part{days: days, isRange: isRange, month: m.Month, to: j + 1}
@@ -264,7 +256,7 @@ func (r *reader) monthThenDays(i int) (part, bool) {
 		j++
 	}
 	days, isRange, to := r.dayList(j)
-	if len(days) == 0 || !r.sameLine(i, j) || !ordered(days) {
+	if len(days) == 0 || !r.sameLine(i, j) {
 		return part{}, false
 	}
 	// "Dec 4, 8pm": the last of a list may be the hour.
@@ -290,7 +282,7 @@ func (r *reader) withYear(p part) part {
 	}
 	switch t := r.at(j); {
 	case !r.sameLine(p.to-1, j):
-	case t.number >= earliestYear && t.number < 2100 && t.to-t.from == 4 && !(r.at(j+1).lower == ":" && r.glued(j+1) && r.at(j+2).number >= 0):
+	case t.number >= earliestYear && t.number < 2100 && t.to-t.from == 4 && (r.at(j+1).lower != ":" || !r.glued(j+1) || r.at(j+2).number < 0):
 		p.year, p.to = t.number, j+1
 	case (t.lower == "'" || t.lower == "’") && r.at(j+1).number >= 20 && r.at(j+1).number < 100 && r.glued(j+1):
 		p.year, p.to = 2000+r.at(j+1).number, j+2
@@ -304,7 +296,7 @@ func (r *reader) figures(i int) (part, bool) {
 	if !isDay(days[0]) || r.at(i).to-r.at(i).from > 2 {
 		return part{}, false
 	}
-	if more, ranged, next := r.dayList(i); len(more) == 2 && r.at(next-1).lower == "." && r.at(next).number >= 1 && r.at(next).number <= 12 && r.glued(next) && ordered(more) && r.at(i+1).lower != "/" {
+	if more, ranged, next := r.dayList(i); len(more) == 2 && r.at(next-1).lower == "." && r.at(next).number >= 1 && r.at(next).number <= 12 && r.glued(next) && r.at(i+1).lower != "/" {
 		return r.figuresYear(part{days: more, isRange: ranged, month: time.Month(r.at(next).number), to: next + 1}, "."), true
 	}
 	sign := r.at(j).lower
@@ -328,7 +320,7 @@ func (r *reader) figures(i int) (part, bool) {
 		return part{}, false
 	case p.year == 0 && r.at(p.to).lower == sign && r.glued(p.to) && r.at(p.to+1).number >= 0 && r.glued(p.to+1):
 		return part{}, false // three figures and no year
-	case p.year == 0 && !(sign == "." && r.at(p.to-1).lower == "."):
+	case p.year == 0 && (sign != "." || r.at(p.to-1).lower != "."):
 		p.weak = true
 	}
 	return p, true

@@ -46,7 +46,17 @@ func (r *reader) namedDay(i int) (date, bool) {
 		if r.at(i-1).is(notTomorrow) && r.sameLine(i, i-1) && w.ahead == 1 {
 			return date{}, false
 		}
-		return date{from: i, to: i + len(w.words), days: []time.Time{r.today.AddDate(0, 0, w.ahead)}, byName: byDayWord}, true
+		d := date{from: i, to: i + len(w.words), days: []time.Time{r.today.AddDate(0, 0, w.ahead)}, byName: byDayWord}
+		j := d.to
+		if s := r.at(j).lower; s == "," || s == "(" {
+			j++
+		}
+		if r.at(j).isWord() && wholeWeekdays[r.at(j).lower] && r.sameLine(i, j) { // "tomorrow, Friday"
+			if d.to = j + 1; weekdays[r.at(j).lower]-1 != int(d.days[0].Weekday()) {
+				d.wrong = wrongWeekday
+			}
+		}
+		return d, true
 	}
 	if !wholeWeekdays[r.at(i).lower] {
 		return date{}, false

@@ -10,13 +10,10 @@ import (
 
 // context is what stands around a date.
 type context struct {
-	// sentence holds the words of the sentence between two spaces, whole those of the post.
-	sentence, whole string
-}
-
-func (c context) speaksOf(s subject) bool {
-	_, ok := s.words.find(c.sentence)
-	return ok
+	// sentence holds the words of the sentence between two spaces.
+	sentence string
+	// otherTimes: its times are no event's.
+	otherTimes bool
 }
 
 // padded words are fit for [lexicon.find].
@@ -29,13 +26,13 @@ const tellingWords = 3
 // post belong to it.
 func (r *reader) contextOf(i int) context {
 	n := r.at(i).sentence
-	from, to := i, i+1
-	for from > 0 && r.at(from-1).sentence == n {
-		from--
+	if known, ok := r.contexts[n]; ok {
+		return known
 	}
-	for to < len(r.words) && r.at(to).sentence == n {
-		to++
+	if r.whole == "" {
+		r.whole = padded(r.text.shown)
 	}
+	from, to := r.sentence(n)
 	own := 0
 	for j := from; j < to; j++ {
 		if r.at(j).isWord() && !r.inDate(j) && len([]rune(r.at(j).lower)) > 2 {
@@ -44,34 +41,54 @@ func (r *reader) contextOf(i int) context {
 	}
 	text := r.text.between(r.words, from, to)
 	if own < tellingWords {
-		if before := r.sentence(n - 1); before != "" {
+		if before := r.sentenceText(n - 1); before != "" {
 			text = before + " " + text
 		}
 		if n > 1 {
-			text = r.sentence(0) + " " + text
+			text = r.sentenceText(0) + " " + text
 		}
 	}
-	return context{sentence: padded(text), whole: padded(r.text.shown)}
+	c := context{sentence: padded(text)}
+	_, c.otherTimes = otherTimes.find(c.sentence)
+	r.contexts[n] = c
+	return c
 }
 
-func (r *reader) sentence(n int) string {
-	from := slices.IndexFunc(r.words, func(t token) bool { return t.sentence == n })
-	if n < 0 || from < 0 {
-		return ""
+// sentence gives the tokens of a sentence.
+func (r *reader) sentence(n int) (from, to int) {
+	if n < 0 {
+		return 0, 0
 	}
-	to := from
-	for to < len(r.words) && r.at(to).sentence == n {
-		to++
-	}
+	from, _ = slices.BinarySearchFunc(r.words, n, func(t token, n int) int { return t.sentence - n })
+	to, _ = slices.BinarySearchFunc(r.words, n+1, func(t token, n int) int { return t.sentence - n })
+	return from, to
+}
+
+func (r *reader) sentenceText(n int) string {
+	from, to := r.sentence(n)
 	return r.text.between(r.words, from, to)
 }
 
 func (r *reader) inDate(i int) bool {
-	return slices.ContainsFunc(r.dates, func(d date) bool { return d.from <= i && i < d.to })
+	return slices.ContainsFunc(r.every, func(d date) bool { return d.from <= i && i < d.to })
 }
 
-// mostDates is how many dates of a post are judged.
-const mostDates = 60
+// inPost finds a phrase anywhere in the post, once.
+func (r *reader) inPost(l lexicon, found *[]string) (string, bool) {
+	if *found == nil {
+		*found = []string{}
+		if word, ok := l.find(r.whole); ok {
+			*found = append(*found, word)
+		}
+	}
+	if len(*found) == 0 {
+		return "", false
+	}
+	return (*found)[0], true
+}
+
+// lexiconSize is about how many phrases are looked for.
+const lexiconSize = 1500
 
 // needed is what has to speak for an event, see [reader.weigh].
 const needed = 2
@@ -79,10 +96,6 @@ const needed = 2
 // judge keeps the dates that are an event's.
 func (r *reader) judge() {
 	all := r.dates
-	r.every = all
-	if len(all) > mostDates {
-		all = all[:mostDates]
-	}
 	stated := false
 	var kept []date
 	for _, d := range all {
@@ -109,14 +122,15 @@ func (r *reader) judge() {
 
 // keep judges one date, and notes why.
 func (r *reader) keep(d *date) bool {
-	if !r.budget.Work(2000 + len(r.text.shown)) {
+	around := r.contextOf(d.from)
+	if !r.budget.Work(lexiconSize*(1+len(around.sentence)/512) + 10*len(r.clocks)) {
 		return false
 	}
 	if d.wrong == "" {
 		d.wrong = r.limit(*d)
 	}
 	if d.wrong == "" {
-		d.wrong = r.weigh(d)
+		d.wrong = r.weigh(d, around)
 	}
 	if d.wrong != "" {
 		r.pass(*d, d.wrong)
@@ -156,8 +170,7 @@ func (r *reader) limit(d date) string {
 }
 
 // weigh adds up what speaks for an event and against it.
-func (r *reader) weigh(d *date) string {
-	around := r.contextOf(d.from)
+func (r *reader) weigh(d *date, around context) string {
 	weight := 0
 	say := func(n int, what string) {
 		weight += n
@@ -176,10 +189,10 @@ func (r *reader) weigh(d *date) string {
 	word, named := eventWords.find(around.sentence)
 	if named {
 		say(2, fmt.Sprintf("%q", word))
-	} else if word, ok := eventWords.find(around.whole); ok {
+	} else if word, ok := r.inPost(eventWords, &r.event); ok {
 		say(1, fmt.Sprintf("%q", word))
 	}
-	if word, ok := inviting.find(around.whole); ok {
+	if word, ok := r.inPost(inviting, &r.invitation); ok {
 		say(1, fmt.Sprintf("%q", word))
 	}
 	for j := d.from - 1; j >= d.from-2 && j >= 0; j-- {
@@ -187,6 +200,9 @@ func (r *reader) weigh(d *date) string {
 			say(2, "a mark before it")
 			break
 		}
+	}
+	if word, ok := venueWords.find(around.sentence); ok {
+		say(1, fmt.Sprintf("%q", word))
 	}
 	if strings.Contains(r.text.shown, "📍") {
 		say(1, "a place")
@@ -205,7 +221,7 @@ func (r *reader) weigh(d *date) string {
 	switch {
 	case d.byName == byWeekday && !r.at(d.from).is(thisWords) && !named:
 		return "a day by name and a time are not enough"
-	case d.byName != byDate && at == nil && !(d.byName == byDayWord && weight >= needed+1):
+	case d.byName != byDate && at == nil && (d.byName != byDayWord || weight <= needed):
 		return "it is a day by name and without a time"
 	case weight < needed:
 		return "nothing beside it speaks of an event"

@@ -53,7 +53,7 @@ type Passed struct {
 
 // maxText is how much of a post is read, in bytes. The longest that a platform allows are 63,206 characters, but what
 // comes later than this is no announcement.
-const maxText = 16 << 10
+const maxText = 8 << 10
 
 // Read gives the events that a post tells of, and the dates in it that are none. Where the budget ends meanwhile, the
 // result means nothing.
@@ -67,11 +67,12 @@ func Read(b *budget.Budget, p Post) ([]*candidate.Candidate, []Passed) {
 		zone = time.UTC
 	}
 	created := p.CreatedAt.In(zone)
-	r := &reader{post: p, text: newText(text), budget: b, today: midnight(created), monthFirst: writesMonthFirst(p.Zone)}
+	r := &reader{post: p, text: newText(text), budget: b, today: midnight(created), monthFirst: writesMonthFirst(p.Zone), contexts: map[int]context{}}
 	r.words = r.text.tokens()
 	r.dates = r.findDates()
 	r.clocks = r.findClocks()
 	r.joinRanges()
+	r.every = r.dates
 	r.judge()
 	return r.candidates(), r.passed
 }
@@ -112,6 +113,11 @@ type reader struct {
 	every  []date
 	clocks []clock
 	passed []Passed
+
+	whole    string          // the words of the post
+	contexts map[int]context // by sentence
+	// event and invitation are what of these lexicons stands anywhere in the post; nil: not looked for yet
+	event, invitation []string
 }
 
 func (r *reader) pass(d date, why string) {
@@ -181,7 +187,7 @@ func (r *reader) holdings(d date, at *clock) []candidate.Holding {
 	if n := len(days); n > 1 && at == nil && days[n-1].Equal(days[0].AddDate(0, 0, n-1)) {
 		days, last = days[:1], days[n-1]
 	}
-	var all []candidate.Holding
+	all := make([]candidate.Holding, 0, len(days))
 	for _, day := range days {
 		h := candidate.Holding{When: timing.Range{Start: stamp(day)}}
 		switch {

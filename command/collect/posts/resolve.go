@@ -43,6 +43,11 @@ func (r *reader) single(p part) date {
 func (r *reader) joinRanges() {
 	var joined []date
 	for _, d := range r.dates {
+		if n := len(joined) - 1; n >= 0 && r.isListed(joined[n], d) {
+			before := &joined[n]
+			before.days, before.to, before.weekday, before.year = append(before.days, d.days...), d.to, before.weekday || d.weekday, before.year || d.year
+			continue
+		}
 		if n := len(joined) - 1; n >= 0 && r.goesOn(joined[n], d) {
 			before := &joined[n]
 			before.last, before.to, before.year = d.days[0], d.to, before.year || d.year
@@ -57,6 +62,19 @@ func (r *reader) joinRanges() {
 		joined = append(joined, d)
 	}
 	r.dates = joined
+}
+
+// isListed says that nothing but signs of a list is between two dates, as in "Sat 10 Oct, Sat 24 Oct & Sat 7 Nov".
+func (r *reader) isListed(a, b date) bool {
+	if a.byName != byDate || b.byName != byDate || a.wrong+b.wrong != "" || !a.last.IsZero() || !b.last.IsZero() || b.from == a.to || !r.sameLine(a.from, b.from) {
+		return false
+	}
+	for i := a.to; i < b.from; i++ {
+		if t := r.at(i); !t.is(listSigns) && !t.is(articles) || t.lower == "/" || t.lower == "-" || t.lower == "|" || t.lower == "–" || t.lower == "(" {
+			return false
+		}
+	}
+	return b.days[0].After(a.days[len(a.days)-1])
 }
 
 // goesOn says that the second date ends what the first begins: between them are a time and such a word as "to".

@@ -71,7 +71,7 @@ func (t token) isWord() bool {
 }
 
 // is says that the token is one of these.
-func (t token) is(any map[string]bool) bool { return any[t.lower] }
+func (t token) is(one map[string]bool) bool { return one[t.lower] }
 
 // longestNumber is how many figures the number of a date has at most.
 const longestNumber = 4
@@ -154,7 +154,11 @@ func begins(before []token, t token) bool {
 	}
 	word := before[len(before)-2]
 	if !word.isWord() {
-		return word.number < 0 || word.number >= 100 // "5. Dezember", but "… 2026. Free entry"
+		if word.number < 0 || word.number >= 100 {
+			return true // "… 2026. Free entry"
+		}
+		// "5. Dezember" and "3. Advent" go on, "3-0. Next" and "20:30. Free" do not
+		return !month(t.lower).ok && !word.space && len(before) > 2
 	}
 	short := len([]rune(word.lower)) <= 3
 	return !short && !month(word.lower).ok && weekdays[word.lower] == 0 || short && stopWords[word.lower]

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"carillon/command/collect/markup"
 )
@@ -27,7 +28,7 @@ func (r *reader) groups() [][]date {
 	}
 	titled := 0
 	for _, n := range order {
-		if title := r.sentenceTitle(n, bySentence[n]); title != "" {
+		if title := r.sentenceTitle(n); title != "" {
 			titled++
 		}
 	}
@@ -66,25 +67,22 @@ func (r *reader) onePerDay(all []date) []date {
 func (r *reader) title(group []date) (string, int) {
 	n := r.at(group[0].from).sentence
 	if len(r.dates) > len(group) { // one of a list
-		own := r.sentenceTitle(n, group)
+		own := r.sentenceTitle(n)
 		if r.ofTour(group) {
-			if head := r.sentenceTitle(0, nil); head != "" {
+			if head := r.sentenceTitle(0); head != "" {
 				own = head + ": " + own
 			}
 		}
 		return own, r.at(group[0].from).line
 	}
-	last := 0
-	for _, t := range r.words {
-		last = t.sentence
-	}
+	last := r.at(len(r.words) - 1).sentence
 	best := ""
 	line := 0
 	for s := 0; s <= min(last, n+2); s++ {
 		if s > n && best != "" {
 			break
 		}
-		title := r.sentenceTitle(s, group)
+		title := r.sentenceTitle(s)
 		if title == "" {
 			continue
 		}
@@ -96,7 +94,7 @@ func (r *reader) title(group []date) (string, int) {
 	}
 	if best == "" {
 		for s := 0; s <= n; s++ {
-			if title := r.sentenceTitle(s, group); title != "" {
+			if title := r.sentenceTitle(s); title != "" {
 				return title, r.lineOf(s)
 			}
 		}
@@ -105,17 +103,13 @@ func (r *reader) title(group []date) (string, int) {
 }
 
 func (r *reader) lineOf(sentence int) int {
-	for _, t := range r.words {
-		if t.sentence == sentence {
-			return t.line
-		}
-	}
-	return 0
+	from, _ := r.sentence(sentence)
+	return max(r.at(from).line, 0)
 }
 
 // speaksOfOther: a sentence about what was is no title of what will be.
 func (r *reader) speaksOfOther(sentence int) bool {
-	words := padded(r.sentence(sentence))
+	words := padded(r.sentenceText(sentence))
 	for _, s := range otherSubjects {
 		if _, ok := s.words.find(words); ok && s.weight >= 4 {
 			_, isEvent := eventWords.find(words)
@@ -125,9 +119,11 @@ func (r *reader) speaksOfOther(sentence int) bool {
 	return false
 }
 
+var tourWords = phrases("tour|, tournee, tournée, gira|, turné, turnê, on tour")
+
 func (r *reader) ofTour(group []date) bool {
-	words := padded(r.sentence(0))
-	_, ok := phrases("tour|, tournee, tournée, gira|, turné, turnê, on tour").find(words)
+	words := padded(r.sentenceText(0))
+	_, ok := tourWords.find(words)
 	return ok && r.at(group[0].from).sentence > 0
 }
 
@@ -142,7 +138,7 @@ var (
 		`celebra con nosotros (?:el|la)|convocamos|è convocat[ao]|(?:morgen|heute) (?:abend )?ist es wieder so weit|this \pL+day|tonight|heute abend|diesen \pL+|ce soir|esta noche|stasera|nous vous invitons (?:à|au)|venez (?:à|au)|os esperamos en|vi aspettiamo (?:a|al|alla))\s*[!:,–—-]*\s+`)
 	// leadOuts are left over where the date was cut off.
 	leadOuts = regexp.MustCompile(`(?i)(?:[\s,;:|/·•*–—~(\[-]|(?:^|\s)(?:on|at|from|the|this|next|and|&|is|are|will be|is back|returns|starts|am|um|vom|von|ab|den|der|dem|d\.?|bis|und|uhr|kommenden|diesen|le|la|du|de|à|au|dès|ce|et|rdv|l'|el|del|a las|a|los|y|desde|este|il|lo|dal|dalle|alle|ore|h|e|in|nel|questa|questo|op|om|van|kl\.?|på|` +
-		`i|às|em|dia|is back on|returns on|play|plays|:))+$`)
+		`i|às|em|dia|is back on|returns on|play|plays|próximo|próxima|prochain|prochaine|prossimo|prossima|nächsten|:))+$`)
 	leadDays = regexp.MustCompile(`(?i)^(?:[\s,;:|/·•*–—~)\].!-]|(?:at|um|à|a las|alle|ore|kl\.?|uhr|h|pm|am|is|are|ist|:)(?:\s|$))+`)
 	spaces   = regexp.MustCompile(`\s+`)
 	tagsAnd  = regexp.MustCompile(`[#@][\pL\d_.]+|https?://\S+|www\.\S+`)
@@ -150,15 +146,8 @@ var (
 )
 
 // sentenceTitle is what a sentence says beside dates, times and addresses: what stands before the date, or else behind.
-func (r *reader) sentenceTitle(n int, group []date) string {
-	first := slices.IndexFunc(r.words, func(t token) bool { return t.sentence == n })
-	if n < 0 || first < 0 {
-		return ""
-	}
-	end := first
-	for end < len(r.words) && r.words[end].sentence == n {
-		end++
-	}
+func (r *reader) sentenceTitle(n int) string {
+	first, end := r.sentence(n)
 	var pieces []string
 	begin := first
 	take := func(to int) {
@@ -233,7 +222,17 @@ func tidy(piece string) string {
 	if letters < 3 || isGreeting(piece) || isLabel(piece) {
 		return ""
 	}
-	return markup.Shorten(markup.Plain(piece), longestTitle)
+	return markup.Shorten(markup.Plain(capital(piece)), longestTitle)
+}
+
+// capital begins what stood behind a date with a capital, unless it is spelled as in "iPhone".
+func capital(piece string) string {
+	first, size := utf8.DecodeRuneInString(piece)
+	next, _ := utf8.DecodeRuneInString(piece[size:])
+	if !unicode.IsLower(first) || unicode.IsUpper(next) {
+		return piece
+	}
+	return string(unicode.ToUpper(first)) + piece[size:]
 }
 
 var labels = wordSet("when where what time date doors wann wo was quand où lieu dónde cuándo lugar dove quando luogo beginn start einlass uhr saturday sunday")

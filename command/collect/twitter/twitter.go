@@ -119,16 +119,17 @@ func (c *Collector) lookUp(ctx context.Context, account string) (string, error) 
 
 // problem gives an answer without data its meaning.
 func (c *Collector) problem(account string, all []problem) error {
-	for _, p := range all {
-		switch {
+	if len(all) > 0 {
+		switch p := all[0]; {
 		case p.is("resource-not-found") || p.Title == "Not Found Error":
 			return c.client.Unknown(account, "")
 		case p.is("not-authorized-for-resource") || p.Title == "Authorization Error":
 			return c.client.Private(account)
 		case strings.Contains(strings.ToLower(p.Detail), "suspended"):
 			return c.client.Unknown(account, " any more: it is suspended")
+		default:
+			return c.client.Failed(http.StatusOK, "", p.Detail)
 		}
-		return c.client.Failed(http.StatusOK, "", p.Detail)
 	}
 	return &platform.Error{Sentence: "X's answer has neither data nor an error; the next visit asks again", Cause: collect.ErrBadAnswer}
 }
