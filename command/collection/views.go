@@ -58,31 +58,35 @@ func identityOf(o collect.Observation) Identity {
 	return id
 }
 
-// resolve gives tellings the identity of known happenings. Where the evidence leads to several, the telling's own key
-// decides, then the order of its evidence. What a page tells apart stays apart: the first takes the happening.
+// resolve gives tellings the identity of known happenings: one whose id their own key gives, else the first that their
+// evidence leads to. What a page tells apart stays apart: nothing that another of its tellings is of.
 func resolve(tellings []Telling, known []Identity) {
-	byEvidence := map[uuid.UUID]*Identity{}
+	byID, byEvidence := map[uuid.UUID]*Identity{}, map[uuid.UUID]*Identity{}
 	for i := range known {
+		byID[known[i].Happening] = &known[i]
 		for _, e := range known[i].Evidence {
 			byEvidence[e] = &known[i]
 		}
 	}
-	for i := range known {
-		byEvidence[known[i].Happening] = &known[i]
-	}
 	taken := map[uuid.UUID]bool{}
 	for i := range tellings {
+		taken[tellings[i].Happening] = byID[tellings[i].Happening] != nil
+	}
+	for i := range tellings {
 		t := &tellings[i]
+		k := byID[t.Happening]
 		for _, e := range t.Evidence {
-			if k := byEvidence[e]; k != nil && !taken[k.Happening] {
-				t.Happening = k.Happening
-				if k.Key != "" {
-					t.Key = k.Key
-				}
-				break
+			if other := byEvidence[e]; k == nil && other != nil && !taken[other.Happening] {
+				k = other
 			}
 		}
-		taken[t.Happening] = true
+		if k == nil {
+			continue
+		}
+		t.Happening, taken[k.Happening] = k.Happening, true
+		if k.Key != "" {
+			t.Key = k.Key
+		}
 	}
 }
 

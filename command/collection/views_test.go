@@ -26,6 +26,7 @@ func TestWhichHappeningAPageTellsOf(t *testing.T) {
 		"of other evidence":                {[]Telling{told("id:1", "id:1")}, []string{"url:a"}},
 		"of none that is known":            {[]Telling{told("id:2", "id:2", "url:c")}, []string{"id:2"}},
 		"what a page tells apart is apart": {[]Telling{told("url:a", "url:a"), told("id:1", "id:1")}, []string{"url:a", "id:1"}},
+		"and the own key takes it":         {[]Telling{told("id:1", "id:1"), told("url:a", "url:a")}, []string{"id:1", "url:a"}},
 		"of one known by its id alone":     {[]Telling{told("url:b", "url:b", "id:7")}, []string{"url:b"}},
 		"the own key goes first":           {[]Telling{told("url:b", "url:b", "id:1")}, []string{"url:b"}},
 	} {
