@@ -191,6 +191,11 @@ func (s *Strict) overrun(live bool, events int) bool {
 	return s != nil && !s.Later && live && events > strictLiveBuffer
 }
 
+// behind reports whether a live subscription falls behind by so many events, as later servers let it.
+func (s *Strict) behind(live bool, events int) bool {
+	return s != nil && s.Later && live && events > strictLiveBuffer
+}
+
 func (s *Strict) drop() error {
 	s.dropped.Add(1)
 	return failure(codes.Aborted, "Operation timed out: "+strictTooSlow)

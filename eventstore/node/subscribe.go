@@ -38,15 +38,26 @@ func (r *reading) wait(changed <-chan struct{}) error {
 	}
 }
 
-// liveness tells a subscriber, once, that it has caught up.
+// liveness tells a subscriber when it has caught up, and when it has fallen behind again: where more came at once than
+// was sent at once. Both say where to resume, and when that was; older clients leave that unread.
 type liveness struct{ live bool }
 
-func (l *liveness) caughtUp(r *reading) error {
+func (l *liveness) caughtUp(r *reading, at wire.Place) error {
 	if l.live {
 		return nil
 	}
 	l.live = true
-	return r.call.SendMsg(&streams.ReadResp{Content: &streams.ReadResp_CaughtUp_{CaughtUp: &streams.ReadResp_CaughtUp{}}})
+	r.page.Add(func(dst []byte) []byte { return wire.AppendCaughtUp(dst, r.node.config.Now(), at) })
+	return r.page.Send(r.call)
+}
+
+func (l *liveness) fellBehind(r *reading, at wire.Place) error {
+	if !l.live {
+		return nil
+	}
+	l.live = false
+	r.page.Add(func(dst []byte) []byte { return wire.AppendFellBehind(dst, r.node.config.Now(), at) })
+	return r.page.Send(r.call)
 }
 
 // subscribeAll sends the events of $all after a position, then new ones as they come.
@@ -68,10 +79,11 @@ func (r *reading) subscribeAll() error {
 	var live liveness
 	for {
 		advanced := r.node.store.Advanced()
-		last, end, overrun, err := r.fillAll(after, checkpoints, live.live)
+		sent, end, overrun, err := r.fillAll(after, checkpoints, live.live)
 		if err != nil {
 			return err
 		}
+		last := sent.last
 		if !live.live && checkpoints != nil && last > 0 {
 			checkpoints.caughtUp(&r.page, after, last, end)
 		}
@@ -82,10 +94,15 @@ func (r *reading) subscribeAll() error {
 			return r.node.config.Strict.drop()
 		}
 		after = last
+		if !end || r.node.config.Strict.behind(live.live, sent.events) {
+			if err := live.fellBehind(r, wire.InAll(after)); err != nil {
+				return err
+			}
+		}
 		if !end {
 			continue
 		}
-		if err := live.caughtUp(r); err != nil {
+		if err := live.caughtUp(r, wire.InAll(after)); err != nil {
 			return err
 		}
 		if r.node.store.Watermark() > after {
@@ -97,15 +114,21 @@ func (r *reading) subscribeAll() error {
 	}
 }
 
+// filled is what fillAll has put on the page.
+type filled struct {
+	last   uint64 // position of what was looked at
+	events int
+}
+
 // fillAll puts the next wanted events and checkpoints on the page.
-func (r *reading) fillAll(after uint64, checkpoints *checkpoints, live bool) (last uint64, end, overrun bool, err error) {
+func (r *reading) fillAll(after uint64, checkpoints *checkpoints, live bool) (sent filled, end, overrun bool, err error) {
 	var failed error
-	budget, sent := scanBudget, 0
-	last, end, err = r.node.store.ReadAll(after, func(record store.Record) bool {
+	budget := scanBudget
+	sent.last, end, err = r.node.store.ReadAll(after, func(record store.Record) bool {
 		var wanted bool
 		if wanted, failed = r.filter.matches(record); failed == nil && wanted {
-			sent++
-			if overrun = r.node.config.Strict.overrun(live, sent); overrun {
+			sent.events++
+			if overrun = r.node.config.Strict.overrun(live, sent.events); overrun {
 				return false
 			}
 			failed = r.emit(&record)
@@ -116,7 +139,7 @@ func (r *reading) fillAll(after uint64, checkpoints *checkpoints, live bool) (la
 		budget--
 		return failed == nil && budget > 0 && !r.page.Full()
 	})
-	return last, end, overrun, errors.Join(err, failed, r.call.Context().Err())
+	return sent, end, overrun, errors.Join(err, failed, r.call.Context().Err())
 }
 
 // checkpoints tells a filtered subscription how far it has come, every so many events whether wanted or not.
@@ -213,10 +236,14 @@ func (r *reading) subscribeStream() error {
 		if ended {
 			return streamDeleted(r.stream)
 		}
+		at := wire.InStream(int64(next) - 1) // #nosec G115 -- at most the highest revision
 		if more {
+			if err := live.fellBehind(r, at); err != nil {
+				return err
+			}
 			continue
 		}
-		if err := live.caughtUp(r); err != nil {
+		if err := live.caughtUp(r, at); err != nil {
 			return err
 		}
 		if err := r.wait(signal); err != nil {

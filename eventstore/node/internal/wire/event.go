@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -130,6 +131,67 @@ func appendUUIDString(dst []byte, id store.EventID) []byte {
 		dst = hex.AppendEncode(dst, id[start:end])
 	}
 	return dst
+}
+
+// Place is where a subscription can be resumed: after a position of $all, or a revision of a stream.
+type Place struct {
+	ofStream bool
+	number   int64
+}
+
+// InAll is a position of $all; 0 is before there is anything.
+func InAll(position uint64) Place { return Place{number: int64(position)} } // #nosec G115 -- far below
+
+// InStream is a revision; -1 is before there is any.
+func InStream(revision int64) Place { return Place{ofStream: true, number: revision} }
+
+// Fields of ReadResp that tell how far a subscription is, and of what they hold.
+const (
+	fieldCaughtUp   protowire.Number = 8
+	fieldFellBehind protowire.Number = 9
+
+	fieldTimestamp      protowire.Number = 1
+	fieldAtRevision     protowire.Number = 2
+	fieldAtPosition     protowire.Number = 3
+	fieldCommitPosition protowire.Number = 1
+	fieldPrepare        protowire.Number = 2
+	fieldSeconds        protowire.Number = 1
+	fieldNanos          protowire.Number = 2
+)
+
+// AppendCaughtUp appends a ReadResp which says that a subscription has become live.
+func AppendCaughtUp(dst []byte, now time.Time, at Place) []byte {
+	return appendProgress(dst, fieldCaughtUp, now, at)
+}
+
+// AppendFellBehind appends a ReadResp which says that a subscription is no longer live.
+func AppendFellBehind(dst []byte, now time.Time, at Place) []byte {
+	return appendProgress(dst, fieldFellBehind, now, at)
+}
+
+func appendProgress(dst []byte, field protowire.Number, now time.Time, at Place) []byte {
+	var room, inner [64]byte
+	content, part := room[:0], inner[:0]
+	part = protowire.AppendTag(part, fieldSeconds, protowire.VarintType)
+	part = protowire.AppendVarint(part, uint64(now.Unix())) // #nosec G115 -- so it is encoded
+	part = protowire.AppendTag(part, fieldNanos, protowire.VarintType)
+	part = protowire.AppendVarint(part, uint64(now.Nanosecond())) // #nosec G115 -- not negative
+	content = protowire.AppendTag(content, fieldTimestamp, protowire.BytesType)
+	content = protowire.AppendBytes(content, part)
+	switch number := uint64(at.number); { // #nosec G115 -- used where it is not negative
+	case at.ofStream && at.number >= 0:
+		content = protowire.AppendTag(content, fieldAtRevision, protowire.VarintType)
+		content = protowire.AppendVarint(content, number)
+	case !at.ofStream && at.number > 0:
+		part = protowire.AppendTag(part[:0], fieldCommitPosition, protowire.VarintType)
+		part = protowire.AppendVarint(part, number)
+		part = protowire.AppendTag(part, fieldPrepare, protowire.VarintType)
+		part = protowire.AppendVarint(part, number)
+		content = protowire.AppendTag(content, fieldAtPosition, protowire.BytesType)
+		content = protowire.AppendBytes(content, part)
+	}
+	dst = protowire.AppendTag(dst, field, protowire.BytesType)
+	return protowire.AppendBytes(dst, content)
 }
 
 // AppendCheckpoint appends a ReadResp that tells a filtered subscription how far it has come.
