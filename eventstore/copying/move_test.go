@@ -98,10 +98,10 @@ func (v *traveller) take() {
 }
 
 // A subscriber goes on across a move of a scavenged store to its copy, and across the way back: it misses nothing and gets
-// nothing twice. CARILLON_TEST_COPIED is the number of events, 2,000 where it isn't set.
+// nothing twice. CARILLON_TEST_COPIED is the number of events, 1,000 where it isn't set.
 func TestASubscriberGoesOnAcrossTheMove(t *testing.T) {
 	t.Parallel()
-	events := 2000
+	events := 1000
 	if text := os.Getenv("CARILLON_TEST_COPIED"); text != "" {
 		var err error
 		if events, err = strconv.Atoi(text); err != nil {

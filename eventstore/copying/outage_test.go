@@ -137,7 +137,7 @@ func TestATargetThatIsStartedAgain(t *testing.T) {
 func TestACopyCutOffAnywhereGoesOn(t *testing.T) {
 	t.Parallel()
 	between(t, func(w *world, _ string) {
-		w.spread(2000, 50)
+		w.spread(800, 50)
 		for i := range 50 {
 			metadata := []string{softDeleted, `{"$maxCount":2}`, `{"$tb":7}`}[i%3]
 			if i%7 > 0 {
