@@ -54,6 +54,12 @@ func (c *Commands) Publish(ctx context.Context, by Caller, in Publish) (uuid.UUI
 	return in.ID, out.Position, err
 }
 
+// Published says where a published event is recorded.
+func (c *Commands) Published(ctx context.Context, event uuid.UUID) (eventstore.Position, error) {
+	loaded, err := publication.Aggregate.Load(ctx, c.Store, event)
+	return loaded.Position, err
+}
+
 func (c *Commands) checkEvent(in *Publish) error {
 	if in.ID == uuid.Nil {
 		in.ID = uuid.New()

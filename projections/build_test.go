@@ -2,8 +2,11 @@ package projections_test
 
 import (
 	"context"
+	"errors"
+	"iter"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,5 +166,46 @@ func TestAnOlderCheckpointIsReachedAtTheHeadOnly(t *testing.T) {
 	}
 	if got := w.count(stream); got != 702 {
 		t.Errorf("it counts %d, want 702", got)
+	}
+}
+
+// unsure is a store whose subscriptions end before they have told anything, the first time.
+type unsure struct {
+	eventstore.Store
+
+	asked atomic.Bool
+}
+
+func (u *unsure) Subscribe(ctx context.Context, after eventstore.Position, filter eventstore.Filter) iter.Seq2[eventstore.Message, error] {
+	if u.asked.Swap(true) {
+		return u.Store.Subscribe(ctx, after, filter)
+	}
+	return func(yield func(eventstore.Message, error) bool) {
+		yield(eventstore.Message{}, eventstore.ErrUnavailable)
+	}
+}
+
+// Where it could not be found out in time what has been recorded, it is found out the next time, and not taken for what
+// was found so far.
+func TestWhatWasFoundInPartIsNoGoal(t *testing.T) {
+	w := newWorld(t)
+	progress, stop := w.project(tally)
+	stream := eventstore.StreamName("thing", uuid.New())
+	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+	_ = stop()
+	for i := range 3 {
+		w.append(stream, eventstore.Revision(i), "thing.happened.v1")
+	}
+	r := &projections.Runner{Pool: w.pool, Store: &unsure{Store: w.store}, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	settling := r.Settling(tally)
+	if err := settling.Settle(w.ctx, patience); !errors.Is(err, eventstore.ErrUnavailable) {
+		t.Fatalf("err = %v, want that it could not be found out", err)
+	}
+	if err := settling.Settle(w.ctx, 100*time.Millisecond); !errors.Is(err, projections.ErrBehind) {
+		t.Errorf("settled (%v) although three events are missing", err)
+	}
+	w.project(tally)
+	if err := settling.Settle(w.ctx, patience); err != nil || w.count(stream) != 4 {
+		t.Errorf("settled (%v) with %d of 4 events", err, w.count(stream))
 	}
 }

@@ -16,7 +16,7 @@ import (
 const awaitPoll = 5 * time.Millisecond
 
 // Progress knows how far each consumer has come, so that a handler can wait until a write is visible. Consumers of
-// this process report directly; for others it looks at their checkpoints.
+// this process report directly; for others it looks at their checkpoints, and tells their process that it waits.
 type Progress struct {
 	pool    *pgxpool.Pool
 	mu      sync.Mutex
@@ -71,6 +71,7 @@ func (p *Progress) Await(ctx context.Context, to eventstore.Position, names ...s
 func (p *Progress) await(ctx context.Context, to eventstore.Position, name string) bool {
 	p.hurry(name, 1)
 	defer p.hurry(name, -1)
+	asked := false
 	for {
 		at, here, changed := p.get(name)
 		var poll <-chan time.Time
@@ -80,6 +81,10 @@ func (p *Progress) await(ctx context.Context, to eventstore.Position, name strin
 		}
 		if !at.Before(to) {
 			return true
+		}
+		if !here && !asked {
+			p.ask(ctx, to, name)
+			asked = true
 		}
 		select {
 		case <-ctx.Done():

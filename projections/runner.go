@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 const (
 	minPause       = 50 * time.Millisecond // before a consumer that failed starts again
 	maxPause       = 5 * time.Second
-	batchLinger    = 10 * time.Millisecond
+	defaultLinger  = 100 * time.Millisecond
 	finishLimit    = 5 * time.Second // for the last save; what it does not hold is done again
 	idleCheckpoint = 5 * time.Second // between two checkpoints where no event concerns the consumer
 )
@@ -30,6 +31,9 @@ type Runner struct {
 	Store    eventstore.Store
 	Log      *slog.Logger
 	Progress *Progress
+	// Linger is how long a read model that nobody waits for takes in events before it writes what comes of them: a
+	// transaction for each event costs more processor time than all else that is done for it. Default 100 ms.
+	Linger time.Duration
 	// Identity tells the store from any other, a copy of it included; "" while it is empty. With it, checkpoints of
 	// another store are found out when a consumer starts. Nil trusts them.
 	Identity func(ctx context.Context) (string, error)
@@ -49,7 +53,7 @@ type consumer interface {
 
 // Project writes a read model until the context ends or an event can't be decoded; the latter is the error it returns.
 func (r *Runner) Project(ctx context.Context, m ReadModel) error {
-	return r.run(ctx, func() consumer { return &projecting{model: m} })
+	return r.run(ctx, func() consumer { return &projecting{model: m, lingers: cmp.Or(r.Linger, defaultLinger)} })
 }
 
 // React runs a process manager, as Project does. Each start gets a fresh one, to which the saved state is restored.
@@ -176,6 +180,7 @@ func (r *Runner) identify(ctx context.Context, s *session) error {
 // projecting commits every batch.
 type projecting struct {
 	model     ReadModel
+	lingers   time.Duration
 	idleSince time.Time
 }
 
@@ -188,8 +193,8 @@ func (p *projecting) Filter() eventstore.Filter { return p.model.Filter }
 // Schema implements consumer.
 func (p *projecting) Schema() string { return p.model.ddl() }
 
-// linger implements consumer: a read model may be some milliseconds behind, unless somebody waits for it.
-func (*projecting) linger() time.Duration { return batchLinger }
+// linger implements consumer: a read model may be a little behind, unless somebody waits for it.
+func (p *projecting) linger() time.Duration { return p.lingers }
 
 func (p *projecting) handle(ctx context.Context, s *session, batch Batch) error {
 	if len(batch.Events) == 0 {

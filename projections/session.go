@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/eventstore"
@@ -19,6 +20,9 @@ import (
 
 // errFenced: the checkpoint is not where this session left it; another build or runner has taken over.
 var errFenced = errors.New("fenced: the checkpoint was moved by somebody else")
+
+// fenced is how Postgres says so, in carillon.move_checkpoint.
+const fenced = "CF001"
 
 const schemaPoll = 250 * time.Millisecond
 
@@ -153,22 +157,26 @@ func createSchema(ctx context.Context, tx pgx.Tx, schema, ddl string) error {
 // commit runs write in a transaction that moves the checkpoint to a position. The checkpoint is moved first: whoever
 // was fenced touches no row of the read model. last is the last event taken in, of that many since the last commit.
 func (s *session) commit(ctx context.Context, to eventstore.Position, last anchor, events int, write func(pgx.Tx) error) error {
-	err := s.inTransaction(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE carillon.checkpoints
-			SET commit = $1, prepare = $2, events = events + $3, updated_at = now(),
-				last_stream = nullif($8, ''), last_revision = $9, last_event = $10
-			WHERE name = $4 AND epoch = $5 AND commit = $6 AND prepare = $7`,
-			int64(to.Commit), int64(to.Prepare), events, s.name, s.epoch, int64(s.position.Commit), int64(s.position.Prepare), //nolint:gosec // positions fit an int64
-			last.stream, last.revision, last.event)
+	err := s.Do(func(conn *pgx.Conn) error {
+		tx := pipeline(conn, "SELECT carillon.move_checkpoint($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+			s.name, s.epoch, int64(s.position.Commit), int64(s.position.Prepare), int64(to.Commit), int64(to.Prepare), //nolint:gosec // positions fit an int64
+			events, last.stream, last.revision, last.event)
+		err := write(tx)
+		if err == nil {
+			err = tx.Commit(ctx)
+		} else if first := tx.flush(ctx); first != nil {
+			err = first // what a runner comes to that was fenced is of no interest
+		}
 		if err != nil {
-			return fmt.Errorf("move checkpoint: %w", err)
+			err = errors.Join(err, tx.Rollback(context.WithoutCancel(ctx)))
 		}
-		if tag.RowsAffected() != 1 {
-			return errFenced
-		}
-		return write(tx)
+		return err
 	})
-	if err != nil {
+	var refused *pgconn.PgError
+	switch {
+	case errors.As(err, &refused) && refused.Code == fenced:
+		return errFenced
+	case err != nil:
 		return err
 	}
 	s.position, s.anchor = to, last

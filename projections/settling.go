@@ -35,10 +35,15 @@ func (s *Settling) Again() { s.goal = eventstore.Start }
 func (s *Settling) Settle(ctx context.Context, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	s.runner.Progress.hurry(s.model.Name, 1)
+	defer s.runner.Progress.hurry(s.model.Name, -1)
 	for {
 		at, holds, err := s.runner.stored(ctx, s.model)
 		if err == nil && holds && s.goal == eventstore.Start {
-			s.goal, err = s.newest(ctx, at)
+			var newest eventstore.Position
+			if newest, err = s.newest(ctx, at); err == nil { // else it was found in part, and the rest counts too
+				s.goal = newest
+			}
 		}
 		switch {
 		case ctx.Err() != nil:

@@ -16,6 +16,7 @@ func (a *App) startReadModels(s *stage) {
 	if !a.cfg.Is(config.RoleProject) {
 		return
 	}
+	s.run(func(ctx context.Context) error { a.Progress.Listen(ctx, a.log); return nil })
 	for _, m := range ReadModels() {
 		s.run(func(ctx context.Context) error { return a.stopAlone(a.runner.Project(ctx, m)) })
 	}

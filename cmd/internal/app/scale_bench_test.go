@@ -127,10 +127,7 @@ func BenchmarkOneHangs(b *testing.B) {
 			r.receiver.await(b, b.N*(destinations-1))
 			b.StopTimer()
 			used.report(b.N * (destinations - 1))
-			latencies := r.receiver.latencies()
-			slices.Sort(latencies)
-			b.ReportMetric(float64(latencies[len(latencies)/2].Microseconds())/1000, "p50-ms")
-			b.ReportMetric(float64(latencies[len(latencies)*99/100].Microseconds())/1000, "p99-ms")
+			r.receiver.reportLatencies()
 		})
 	}
 }

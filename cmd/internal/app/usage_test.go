@@ -95,3 +95,16 @@ func peakRSS() int {
 	peak, _ := strconv.Atoi(strings.TrimSpace(line))
 	return peak
 }
+
+// BenchmarkIdle: what a server takes that has nothing to do, in a second.
+func BenchmarkIdle(b *testing.B) {
+	r := newRig(b, 1)
+	r.recorded(0)
+	const seconds = 10
+	b.ResetTimer()
+	used := r.measure()
+	<-time.After(seconds * time.Second)
+	b.StopTimer()
+	b.ReportMetric(float64((used.process()-used.own).Microseconds())/seconds, "cpu-µs/s")
+	b.ReportMetric(float64((used.postgres()-used.its).Microseconds())/seconds, "postgres-cpu-µs/s")
+}

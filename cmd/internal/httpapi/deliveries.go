@@ -13,6 +13,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/projections/deliveries"
+	"carillon/projections/publications"
 	"carillon/query"
 )
 
@@ -79,12 +80,26 @@ func (a *API) getDelivery(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	found, err := a.Queries.Delivery(r.Context(), callerOf(r).Organization, id, a.Now())
+	found, err := a.wholeDelivery(r, id)
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "delivery")
 	}
 	shown, err := a.deliveryDetailOf(r.Context(), found)
 	return wire.OK(shown), err
+}
+
+// wholeDelivery reads a delivery with its event, which is in a read model of its own that may be behind that of
+// deliveries.
+func (a *API) wholeDelivery(r *http.Request, id uuid.UUID) (query.DeliveryDetail, error) {
+	found, err := a.Queries.Delivery(r.Context(), callerOf(r).Organization, id, a.Now())
+	if err != nil || len(found.Data) > 0 {
+		return found, err
+	}
+	at, err := a.Commands.Published(r.Context(), found.Event.ID)
+	if err != nil || !a.await(r.Context(), at, publications.ReadModel.Name) {
+		return found, err
+	}
+	return a.Queries.Delivery(r.Context(), callerOf(r).Organization, id, a.Now())
 }
 
 // replayDelivery answers POST /events/deliveries/{id}/replay.

@@ -1,0 +1,80 @@
+package projections_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/eventstore"
+	"carillon/projections"
+)
+
+// patient runs a read model whose batches linger for longer than the test may take, and counts them.
+func (w *world) patient() (progress *projections.Progress, batches func() int) {
+	w.Helper()
+	sizes := make(chan int, 1000)
+	model := tally
+	model.Project = func(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+		sizes <- len(batch)
+		return count(ctx, tx, batch)
+	}
+	progress, _ = w.run(func(ctx context.Context, r *projections.Runner) error {
+		r.Linger = 2 * patience
+		listening := make(chan struct{})
+		go func() { defer close(listening); r.Progress.Listen(ctx, slog.New(slog.DiscardHandler)) }()
+		defer func() { <-listening }()
+		return r.Project(ctx, model)
+	})
+	return progress, func() int { return len(sizes) }
+}
+
+// Nobody waits, so one transaction is enough for many events. Who waits does not wait for more to come, in the same
+// process or in another one.
+func TestAReaderCutsTheLingeringShort(t *testing.T) {
+	w := newWorld(t)
+	here, batches := w.patient()
+	stream := eventstore.StreamName("thing", uuid.New())
+	first := w.append(stream, eventstore.NoStream, "thing.happened.v1")
+	w.await(here, first, tally.Name)
+	before := batches()
+	var last eventstore.Position
+	for i := range 20 {
+		last = w.append(stream, eventstore.Revision(i), "thing.happened.v1")
+	}
+	w.await(here, last, tally.Name)
+	if n := batches() - before; n > 2 { // the second has what came while somebody waited
+		t.Errorf("%d batches, want one for all that came while nobody waited", n)
+	}
+
+	elsewhere := projections.NewProgress(w.pool)
+	w.listened()
+	for i := range 3 {
+		w.await(elsewhere, w.append(stream, eventstore.Revision(20+i), "thing.happened.v1"), tally.Name)
+	}
+	if n := w.count(stream); n != 24 {
+		t.Errorf("%d events, want 24", n)
+	}
+}
+
+// listened waits until somebody listens.
+func (w *world) listened() {
+	w.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); ; <-tick.C {
+		var n int
+		if err := w.pool.QueryRow(w.ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'").Scan(&n); err != nil {
+			w.Fatal(err)
+		}
+		if n > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.Fatal("nobody listens")
+		}
+	}
+}

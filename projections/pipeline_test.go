@@ -1,0 +1,104 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/eventstore"
+	"carillon/projections"
+)
+
+// What a read model writes and what it reads, in whatever order and by whatever means, is one transaction: it reads what
+// it has written before, and what fails late takes back what came before it, the checkpoint too.
+func TestATransactionIsOneHoweverItIsSent(t *testing.T) {
+	w := newWorld(t)
+	var fails atomic.Bool
+	fails.Store(true)
+	model := tally
+	model.Project = func(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+		stream := batch[0].Stream
+		var written pgx.Batch
+		written.Queue("INSERT INTO counts VALUES ($1, 0) ON CONFLICT DO NOTHING", stream)
+		written.Queue("UPDATE counts SET n = n + $2 WHERE stream = $1", stream, len(batch))
+		if err := tx.SendBatch(ctx, &written).Close(); err != nil {
+			return err
+		}
+		var n, again, third int
+		var read pgx.Batch
+		read.Queue("SELECT n FROM counts WHERE stream = $1", stream).QueryRow(func(row pgx.Row) error { return row.Scan(&n) })
+		if err := tx.SendBatch(ctx, &read).Close(); err != nil {
+			return err
+		}
+		var more pgx.Batch
+		more.Queue("UPDATE counts SET n = n + 100 WHERE stream = $1", stream)
+		if err := tx.SendBatch(ctx, &more).Close(); err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, "SELECT n FROM counts WHERE stream = $1", stream).Scan(&again); err != nil {
+			return err
+		}
+		var results pgx.Batch
+		results.Queue("SELECT n FROM counts WHERE stream = $1", stream)
+		opened := tx.SendBatch(ctx, &results)
+		if err := errors.Join(opened.QueryRow().Scan(&third), opened.Close()); err != nil {
+			return err
+		}
+		if again != n+100 || third != again {
+			return fmt.Errorf("read %d, then %d, then %d", n, again, third)
+		}
+		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"counts"}, []string{"stream", "n"}, pgx.CopyFromRows([][]any{{stream + "/" + uuid.NewString(), n}})); err != nil {
+			return err
+		}
+		var late pgx.Batch
+		late.Queue("UPDATE counts SET n = n - 100 WHERE stream = $1", stream)
+		if fails.Swap(false) {
+			late.Queue("SELECT 1 / (n - n) FROM counts WHERE stream = $1", stream)
+		}
+		return tx.SendBatch(ctx, &late).Close()
+	}
+	progress, _ := w.project(model)
+	stream := eventstore.StreamName("thing", uuid.New())
+	at := w.append(stream, eventstore.NoStream, "thing.happened.v1")
+	w.await(progress, at, tally.Name)
+	if n := w.count(stream); n != 1 || fails.Load() {
+		t.Errorf("count = %d after one event, of which the first try failed", n)
+	}
+	var copied, events int
+	err := w.pool.QueryRow(w.ctx, "SELECT (SELECT count(*) FROM tally.counts WHERE stream LIKE $1 || '/%'), events FROM carillon.checkpoints WHERE name = 'tally'", stream).Scan(&copied, &events)
+	if err != nil || copied != 1 || events != 1 {
+		t.Errorf("%d rows copied, %d events counted, %v; want one each", copied, events, err)
+	}
+}
+
+// A runner that another one has taken over from, and that comes to an event which it can't read, does not say that the
+// other has stopped.
+func TestAFencedRunnerStopsNobody(t *testing.T) {
+	w := newWorld(t)
+	var moved atomic.Bool
+	model := tally
+	model.Project = func(ctx context.Context, _ pgx.Tx, batch []eventstore.Recorded) error {
+		if batch[len(batch)-1].Type == "thing.exploded.v1" && moved.CompareAndSwap(false, true) {
+			if _, err := w.pool.Exec(ctx, "UPDATE carillon.checkpoints SET epoch = epoch + 1 WHERE name = 'tally'"); err != nil {
+				return err
+			}
+			return fmt.Errorf("%w: %s", eventstore.ErrUndecodable, "thing.exploded.v1")
+		}
+		return nil
+	}
+	progress, stop := w.project(model)
+	at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.exploded.v1")
+	w.await(progress, at, tally.Name)
+	if err := stop(); err != nil {
+		t.Errorf("it ended: %v", err)
+	}
+	statuses, err := projections.Statuses(w.ctx, w.pool)
+	if err != nil || len(statuses) != 1 || statuses[0].Stopped != "" {
+		t.Errorf("statuses = %+v, %v", statuses, err)
+	}
+}
