@@ -9,6 +9,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/frontier"
 	"carillon/command/collection"
+	"carillon/eventstore/node"
 )
 
 // tryWalk is a walk through a source of which nothing is recorded.
@@ -31,9 +32,8 @@ type walked struct {
 // shows how far it is, as soon as there are several.
 func (w *tryWalk) run(ctx context.Context, t terminal) (found walked, err error) {
 	pages, together := frontier.New(w.collector.Start(w.source), w.now), collection.Gathering{}
-	show, end := func(uint64, uint64) {}, func() {}
-	defer func() { end() }()
-	showing := false
+	progress := tryProgress{terminal: t}
+	defer progress.finish()
 	for visited, err := range collect.Walk(ctx, w.collector, w.source, pages) {
 		if err == nil && visited.Known.Root {
 			err = visited.Err
@@ -52,11 +52,7 @@ func (w *tryWalk) run(ctx context.Context, t terminal) (found walked, err error)
 		}
 		found.passed = append(found.passed, visited.Page.Passed...)
 		done, all := pages.Progress()
-		if all = min(all, w.most); all > 1 && !showing {
-			showing = true
-			show, end = bar(t, "reading pages")
-		}
-		show(uint64(done), uint64(all)) //nolint:gosec // they are counts
+		progress.show(done, min(all, w.most))
 		if done == w.most {
 			break
 		}
@@ -69,6 +65,28 @@ func (w *tryWalk) run(ctx context.Context, t terminal) (found walked, err error)
 		found.notes.Add(collect.NoteNoEvents, "none of %s shows an event", counted(found.requests, "page"))
 	}
 	return found, nil
+}
+
+// tryProgress is a bar on a terminal, from the moment on when there are several pages.
+type tryProgress struct {
+	terminal terminal
+	bar      node.Progress
+	end      func()
+}
+
+func (p *tryProgress) show(done, all int) {
+	if all > 1 && p.bar == nil {
+		p.bar, p.end = bar(p.terminal, "reading pages")
+	}
+	if p.bar != nil {
+		p.bar(uint64(done), uint64(all)) //nolint:gosec // they are counts
+	}
+}
+
+func (p *tryProgress) finish() {
+	if p.end != nil {
+		p.end()
+	}
 }
 
 // note adds what was not said before.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -301,5 +302,93 @@ func TestGzip(t *testing.T) {
 	page, err := newFetcher(t, fetch.Options{}).Get(t.Context(), server.URL, fetch.Validators{})
 	if err != nil || string(page.Body) != "hello" {
 		t.Errorf("got %v, %v", page, err)
+	}
+}
+
+// A page may be kept to its site: a redirect to another one is not followed, not even to its robots.txt.
+func TestStay(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	other := site(t, map[string]http.HandlerFunc{"/": func(http.ResponseWriter, *http.Request) { asked.Add(1) }})
+	server := site(t, map[string]http.HandlerFunc{
+		"/page": text("text/plain", "hello"), "/here": redirect("/page"), "/there": redirect(other.URL + "/page"), "/private": redirect("http://10.0.0.1/"),
+	})
+	f := newFetcher(t, fetch.Options{})
+	if page, err := f.Do(t.Context(), fetch.Ask{URL: server.URL + "/here", Stay: true}); err != nil || string(page.Body) != "hello" {
+		t.Errorf("a redirect within the site gives %v, %v", page, err)
+	}
+	for _, path := range []string{"/there", "/private"} {
+		if _, err := f.Do(t.Context(), fetch.Ask{URL: server.URL + path, Stay: true}); !errors.Is(err, collect.ErrBadURL) {
+			t.Errorf("%s gives %v", path, err)
+		}
+	}
+	if asked.Load() != 0 {
+		t.Errorf("the other site was asked %d times", asked.Load())
+	}
+}
+
+// A body can be read while it comes, within a limit of its own.
+func TestRead(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	release := make(chan struct{})
+	server := site(t, map[string]http.HandlerFunc{
+		"/two": func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "first ")
+			if http.NewResponseController(w).Flush() != nil {
+				return
+			}
+			select {
+			case <-release: // the reader has the first part
+			case <-r.Context().Done():
+			}
+			_, _ = io.WriteString(w, "second")
+		},
+		"/long": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", limit+1)) },
+		"/bomb": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = io.WriteString(z, strings.Repeat("x", limit+1))
+			_ = z.Close()
+		},
+		"/broken": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "x")
+		},
+		"/gone": status(http.StatusGone),
+	})
+	f := newFetcher(t, fetch.Options{MaxBytes: 10})
+	read := func(path string, take func(io.Reader) error) (*fetch.Page, error) {
+		return f.Do(t.Context(), fetch.Ask{URL: server.URL + path, Limit: limit, Read: func(_ *fetch.Page, body io.Reader) error { return take(body) }})
+	}
+	all := func(body io.Reader) error { _, err := io.Copy(io.Discard, body); return err }
+
+	var got []byte
+	page, err := read("/two", func(body io.Reader) error {
+		first := make([]byte, 6)
+		if _, err := io.ReadFull(body, first); err != nil {
+			return err
+		}
+		close(release)
+		rest, err := io.ReadAll(body)
+		got = slices.Concat(first, rest)
+		return err
+	})
+	if err != nil || string(got) != "first second" || page.Body != nil || page.URL.Path != "/two" {
+		t.Errorf("got %q, %+v, %v", got, page, err)
+	}
+	for path, want := range map[string]error{
+		"/long": collect.ErrTooLarge, "/bomb": collect.ErrTooLarge, "/broken": collect.ErrConnection, "/gone": collect.ErrHTTPStatus,
+	} {
+		if _, err := read(path, all); !errors.Is(err, want) {
+			t.Errorf("%s gives %v", path, err)
+		}
+	}
+	// What the reader makes of it is what counts: it may have enough, or refuse what it reads.
+	if _, err := read("/long", func(body io.Reader) error { _ = all(body); return nil }); err != nil {
+		t.Errorf("a reader that has enough: %v", err)
+	}
+	if _, err := read("/long", func(io.Reader) error { return errRefused }); !errors.Is(err, errRefused) {
+		t.Errorf("a reader that refuses: %v", err)
 	}
 }

@@ -94,7 +94,7 @@ func (q queue) Less(i, j int) bool {
 func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 
 // Push implements heap.Interface.
-func (q *queue) Push(p any) { *q = append(*q, p.(*page)) } //nolint:forcetypeassert // it holds nothing else
+func (q *queue) Push(p any) { *q = append(*q, p.(*page)) } //nolint:errcheck,forcetypeassert // it holds nothing else
 
 // Pop implements heap.Interface.
 func (q *queue) Pop() any {

@@ -162,3 +162,16 @@ func TestWords(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestSameSite(t *testing.T) {
+	t.Parallel()
+	base := parse(t, "https://www.bücher.example/list")
+	for address, want := range map[string]bool{
+		"http://bücher.example/": true, "https://WWW.BÜCHER.example.:443/x": true, "http://xn--bcher-kva.example:80": true,
+		"https://bücher.example:8443/": false, "https://a.bücher.example/": false, "https://example/": false, "https://bücher.example.evil.example/": false,
+	} {
+		if got := identity.SameSite(parse(t, address), base); got != want {
+			t.Errorf("%s: %v", address, got)
+		}
+	}
+}

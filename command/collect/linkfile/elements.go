@@ -2,6 +2,7 @@ package linkfile
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -89,10 +90,10 @@ func (f *file) elements() error {
 // skipDeclaration passes over "<?xml … ?>", which may name versions and charsets that the decoder refuses.
 func (f *file) skipDeclaration() error {
 	head, _ := f.text.Peek(glimpse)
-	if !strings.HasPrefix(string(head), "<?xml") {
+	if !bytes.HasPrefix(head, []byte("<?xml")) {
 		return nil
 	}
-	end := strings.Index(string(head), "?>")
+	end := bytes.Index(head, []byte("?>"))
 	if end < 0 {
 		return fmt.Errorf("%w: its declaration has no end", collect.ErrUnsupportedContent)
 	}

@@ -16,6 +16,7 @@ import (
 	"io"
 	"mime"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -86,7 +87,7 @@ func Read(b *budget.Budget, body io.Reader, contentType string, each func(Entry)
 	case f.body.err != nil:
 		return result, fmt.Errorf("read list of pages: %w", f.body.err)
 	default:
-		result.Cut = "it can't be read from byte " + fmt.Sprint(f.bytes) + " on"
+		result.Cut = "it can't be read from byte " + strconv.Itoa(f.bytes) + " on"
 	}
 	return result, nil
 }

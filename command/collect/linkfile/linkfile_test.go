@@ -66,26 +66,26 @@ func wide(t testing.TB, order unicode.Endianness, mark unicode.BOMPolicy, body s
 const (
 	declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 	namespace   = `xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"`
-	café        = `<urlset ` + namespace + `><url><loc>https://a.example/café?a=1&amp;b=2</loc><lastmod>2026-11-01</lastmod></url></urlset>`
-	caféRead    = "page https://a.example/café?a=1&b=2 2026-11-01\n"
+	latin       = `<urlset ` + namespace + `><url><loc>https://a.example/café?a=1&amp;b=2</loc><lastmod>2026-11-01</lastmod></url></urlset>`
+	latinRead   = "page https://a.example/café?a=1&b=2 2026-11-01\n"
 )
 
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ contentType, body, want string }{
-		"sitemap":         {"application/xml", declaration + café, caféRead},
-		"no declaration":  {"text/html", café, caféRead},
-		"blank lines":     {"", "\r\n\n  " + declaration + café, caféRead},
-		"words before it": {"", "<b>Warning</b>: no memory in x.php\n" + declaration + café, caféRead},
-		"another version": {"", `<?xml version="1.1" encoding="nonsense" standalone='yes'?>` + café, caféRead},
-		"mark":            {"", "\xef\xbb\xbf" + declaration + café, caféRead},
-		"zipped":          {"application/octet-stream", zipped(t, declaration+café), caféRead},
-		"zipped twice":    {"", zipped(t, zipped(t, café)), caféRead},
-		"UTF-16, mark":    {"", wide(t, unicode.BigEndian, unicode.UseBOM, `<?xml version="1.0" encoding="UTF-16"?>`+café), caféRead},
-		"UTF-16, no mark": {"", wide(t, unicode.LittleEndian, unicode.IgnoreBOM, café), caféRead},
-		"said to be wide": {"", `<?xml version="1.0" encoding="UTF-16"?>` + café, caféRead},
-		"declared Latin":  {"text/xml; charset=utf-8", `<?xml version="1.0" encoding="ISO-8859-1"?>` + strings.ReplaceAll(café, "é", "\xe9"), caféRead},
-		"Latin by header": {"text/xml; charset=iso-8859-1", strings.ReplaceAll(café, "é", "\xe9"), caféRead},
+		"sitemap":         {"application/xml", declaration + latin, latinRead},
+		"no declaration":  {"text/html", latin, latinRead},
+		"blank lines":     {"", "\r\n\n  " + declaration + latin, latinRead},
+		"words before it": {"", "<b>Warning</b>: no memory in x.php\n" + declaration + latin, latinRead},
+		"another version": {"", `<?xml version="1.1" encoding="nonsense" standalone='yes'?>` + latin, latinRead},
+		"mark":            {"", "\xef\xbb\xbf" + declaration + latin, latinRead},
+		"zipped":          {"application/octet-stream", zipped(t, declaration+latin), latinRead},
+		"zipped twice":    {"", zipped(t, zipped(t, latin)), latinRead},
+		"UTF-16, mark":    {"", wide(t, unicode.BigEndian, unicode.UseBOM, `<?xml version="1.0" encoding="UTF-16"?>`+latin), latinRead},
+		"UTF-16, no mark": {"", wide(t, unicode.LittleEndian, unicode.IgnoreBOM, latin), latinRead},
+		"said to be wide": {"", `<?xml version="1.0" encoding="UTF-16"?>` + latin, latinRead},
+		"declared Latin":  {"text/xml; charset=utf-8", `<?xml version="1.0" encoding="ISO-8859-1"?>` + strings.ReplaceAll(latin, "é", "\xe9"), latinRead},
+		"Latin by header": {"text/xml; charset=iso-8859-1", strings.ReplaceAll(latin, "é", "\xe9"), latinRead},
 		"bytes that are nothing": {
 			"", "<urlset><url><loc>https://a.example/\xff\x01\x00x</loc></url></urlset>", "page https://a.example/\ufffd\ufffd\ufffdx\n",
 		},
@@ -120,7 +120,7 @@ func TestFiles(t *testing.T) {
 		},
 		"breaks off":          {"", "<urlset><url><loc>/1</loc></url><url><loc>/2</loc>", "page /1\npage /2\ncut: it breaks off\n"},
 		"breaks off in a tag": {"", "<urlset><url><loc>/1</loc></url><url><lo", "page /1\ncut: it can't be read from byte 40 on\n"},
-		"zip that breaks off": {"", zipped(t, café)[:60], "cut: it can't be read from byte 15 on\n"},
+		"zip that breaks off": {"", zipped(t, latin)[:60], "cut: it can't be read from byte 15 on\n"},
 		"entities": {
 			"", `<!DOCTYPE urlset [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;"><!ENTITY f SYSTEM "file:///etc/passwd">]>
 				<urlset><url><loc>/&b;</loc></url><url><loc>&f;</loc></url></urlset>`,
@@ -246,7 +246,7 @@ func TestHostileFiles(t *testing.T) {
 
 func TestBodyThatFails(t *testing.T) {
 	t.Parallel()
-	for _, start := range []string{"", "https://a.example/\n", "<urlset><url><loc>", "\x1f\x8b", zipped(t, café)[:30]} {
+	for _, start := range []string{"", "https://a.example/\n", "<urlset><url><loc>", "\x1f\x8b", zipped(t, latin)[:30]} {
 		_, err := linkfile.Read(budget.New(t.Context()), io.MultiReader(strings.NewReader(start), iotest.ErrReader(collect.ErrConnection)), "", func(linkfile.Entry) bool { return true })
 		if !errors.Is(err, collect.ErrConnection) {
 			t.Errorf("%q gives %v", start, err)

@@ -24,8 +24,8 @@ func TestAddresses(t *testing.T) {
 	t.Parallel()
 	page := address(t, "https://www.Kajhallen.example/programme?page=2")
 	for ref, want := range map[string]string{
-		"/e/1":      "https://www.kajhallen.example/e/1",
-		" e/1#top ": "https://www.kajhallen.example/e/1",
+		"/e/1":        "https://www.kajhallen.example/e/1",
+		"\te/1#top\n": "https://www.kajhallen.example/e/1",
 		"https://kajhallen.example/e/1?utm_source=x&id=3&fbclid=9": "https://kajhallen.example/e/1?id=3",
 		"http://www.kajhallen.example:80":                          "http://www.kajhallen.example:80/",
 		"//WWW.KAJHALLEN.EXAMPLE/E":                                "https://www.kajhallen.example/E",

@@ -267,7 +267,7 @@ func TestTraps(t *testing.T) {
 	t.Run("a session in each address", func(t *testing.T) {
 		t.Parallel()
 		s, visits := serve(t, nil), 0
-		s.Handle("/list", func(w http.ResponseWriter, r *http.Request) {
+		s.Handle("/list", func(w http.ResponseWriter, _ *http.Request) {
 			visits++
 			session := fmt.Sprintf("%032x", visits)
 			w.Header().Set("Content-Type", "text/html")

@@ -260,7 +260,7 @@ func TestEndlessIndexes(t *testing.T) {
 			_, _ = io.WriteString(w, index(further...))
 		})
 		if width == 1 {
-			s.Handle("*", func(w http.ResponseWriter, r *http.Request) {
+			s.Handle("*", func(w http.ResponseWriter, _ *http.Request) {
 				files++
 				_, _ = io.WriteString(w, index(fmt.Sprintf("%s/%dx/", s.URL, files)))
 			})
