@@ -10,6 +10,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
 )
 
 var softDeleted = fmt.Sprintf(`{"$tb":%d}`, math.MaxInt64)
@@ -94,6 +95,28 @@ func (w *world) noFillers(store *esdb.Store) {
 	}
 }
 
+// What a read-only node has is copied whole.
+func TestAReadOnlySource(t *testing.T) {
+	w := newWorldOf(t, nil, nil)
+	config := node.Config{Dir: t.TempDir()}
+	store, n := openAs(t, config)
+	w.source = store
+	for _, stream := range []string{"deleted", "truncated"} {
+		w.put(w.source, stream, eventstore.NoStream, entries(10))
+	}
+	w.describe("deleted", eventstore.NoStream, softDeleted)
+	w.describe("truncated", eventstore.NoStream, `{"$tb":10}`)
+	w.scavenge(n)
+	if err := errors.Join(store.Close(), n.Close()); err != nil {
+		t.Fatal(err)
+	}
+	config.ReadOnly = true
+	w.source, _ = openAs(t, config)
+	if result := w.copy(copying.Options{}); result.Filled != 20 || result.Streams != 2 {
+		t.Errorf("%+v", result)
+	}
+}
+
 // A target whose stream goes on at another revision than the source's is no copy.
 func TestAnotherLastRevisionIsADifference(t *testing.T) {
 	t.Parallel()
@@ -163,9 +186,16 @@ func TestWhatIsLeftOutIsNamed(t *testing.T) {
 func TestTheLargestEventsAreCopied(t *testing.T) {
 	t.Parallel()
 	between(t, func(w *world, from string) {
+		if !strings.Contains(w.Name(), "25.0") { // the data alone counts
+			for i, size := range []int{1 << 20, 900_000} {
+				list := entries(1)
+				list[0].Data, list[0].Metadata = fmt.Appendf(nil, `"%0*d"`, size-2, i), fmt.Appendf(nil, `{"x":"%0*d"}`, size, i)
+				w.put(w.source, fmt.Sprintf("thing-larger-%d", i), eventstore.NoStream, list)
+			}
+		}
 		const most, eventType, metadata = 1 << 20, "thing.happened.v1", `{"actor":"test"}`
-		for i, below := range []int{0, 1, 40, 60, 80, 100, 1000} {
-			for j, meta := range []string{metadata, "", "{ }", "no object"} {
+		for i, below := range []int{0, 50, 60, 70, 1000} {
+			for j, meta := range []string{metadata, ""} {
 				list := entries(1)
 				list[0].Metadata = []byte(meta)
 				list[0].Data = fmt.Appendf(nil, `"%0*d"`, most-below-2*len(eventType)-len(meta)-2, i)
@@ -174,7 +204,7 @@ func TestTheLargestEventsAreCopied(t *testing.T) {
 		}
 		there := w.copy(copying.Options{})
 		w.onwards(kinds[from]())
-		if back := w.copy(copying.Options{}); back.Copied != 28 || back.Compared != 28 || back.Digest != there.Digest {
+		if back := w.copy(copying.Options{}); there.Copied < 10 || back.Copied != there.Copied || back.Compared != there.Copied || back.Digest != there.Digest {
 			w.Errorf("there %+v, back %+v", there, back)
 		}
 	})

@@ -65,7 +65,12 @@ func newWorldOf(t *testing.T, source, target *node.Strict) *world {
 // open runs a node in memory.
 func open(t *testing.T, strict *node.Strict) (*esdb.Store, *node.Node) {
 	t.Helper()
-	n, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Strict: strict})
+	return openAs(t, node.Config{Dir: "store", FS: vfs.NewMem(), Strict: strict})
+}
+
+func openAs(t *testing.T, config node.Config) (*esdb.Store, *node.Node) {
+	t.Helper()
+	n, err := node.Open(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -147,7 +147,7 @@ func (r *reading) readStream(direction store.Direction, count uint64) error {
 		case stream.Tombstoned():
 			return streamDeleted(r.stream)
 		case !stream.Exists():
-			return r.call.SendMsg(streamNotFound(r.stream))
+			return r.notFound(stream)
 		}
 		ended := !more || direction == store.Backwards && from == 0
 		if ended {
@@ -183,6 +183,20 @@ func (r *reading) addEnds(stream store.Stream) error {
 	}
 	r.page.Add(func(dst []byte) []byte { return wire.AppendLastPosition(dst, last) })
 	return nil
+}
+
+// notFound also says where a stream ended that was deleted, to clients that know of it, where the node is read-only: who
+// copies it must know, and can't learn it from a refused append there. Real servers never say that, but have no need to:
+// they keep each stream's last event.
+func (r *reading) notFound(stream store.Stream) error {
+	if err := r.call.SendMsg(streamNotFound(r.stream)); err != nil {
+		return err
+	}
+	if !r.node.config.ReadOnly || r.options.GetControlOption().GetCompatibility() == 0 || stream.Last() < 0 {
+		return nil
+	}
+	r.page.Add(func(dst []byte) []byte { return wire.AppendLastPosition(dst, uint64(stream.Last())) }) // #nosec G115 -- not negative
+	return r.page.Send(r.call)
 }
 
 func streamNotFound(stream string) *streams.ReadResp {
