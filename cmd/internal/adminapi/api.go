@@ -81,6 +81,7 @@ func (a *API) protected() chi.Router {
 	a.projectionRoutes(r)
 	a.auditRoutes(r)
 	a.auditorRoutes(r)
+	a.profileRoutes(r)
 	return r
 }
 

@@ -1,0 +1,35 @@
+package adminapi
+
+import (
+	"net/http"
+	"net/http/pprof"
+	runtime "runtime/pprof"
+
+	"github.com/go-chi/chi/v5"
+
+	"carillon/cmd/internal/wire"
+)
+
+// profileRoutes shows operators what the process is busy with: profiles as "go tool pprof" reads them. What would show
+// the command line is left out, because secrets may be in it.
+func (a *API) profileRoutes(r chi.Router) {
+	r.Get("/debug/pprof/profile", cpuProfile)
+	r.Get("/debug/pprof/trace", executionTrace)
+	r.Get("/debug/pprof/{profile}", profile)
+}
+
+// cpuProfile answers GET /debug/pprof/profile: the processor time of some seconds.
+func cpuProfile(w http.ResponseWriter, r *http.Request) { pprof.Profile(w, r) }
+
+// executionTrace answers GET /debug/pprof/trace.
+func executionTrace(w http.ResponseWriter, r *http.Request) { pprof.Trace(w, r) }
+
+// profile answers GET /debug/pprof/{profile}: heap, allocs, goroutine, mutex, block, threadcreate.
+func profile(w http.ResponseWriter, r *http.Request) {
+	name := chi.URLParam(r, "profile")
+	if runtime.Lookup(name) == nil {
+		wire.NoRoute(surface)(w, r)
+		return
+	}
+	pprof.Handler(name).ServeHTTP(w, r)
+}
