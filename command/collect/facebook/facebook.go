@@ -41,7 +41,7 @@ func New(token string, window func() timing.Window, o platform.Options) *Collect
 // The lists of an account, and how much of them is asked for at a time.
 const (
 	events, posts = "events", "posts"
-	pageSize      = 100
+	pageSize      = 50 // of more, with so many fields, Facebook says that it is too much at times
 
 	eventFields = "id,name,description,start_time,end_time,timezone,is_canceled,is_draft,is_online,online_event_format,online_event_third_party_url," +
 		"event_times,place,cover,owner{id,name,username,picture{url}},ticket_uri,category,type,updated_time"

@@ -176,7 +176,7 @@ func (e event) told() (platform.Told, bool) {
 		}
 	}
 	e.where(k)
-	return platform.Told{Event: k, URL: page, ID: e.ID, Block: happening.Block{Type: Type, Subtype: "event", PermalinkURL: page.String(), Publisher: e.Owner.publisher()}}, true
+	return platform.Told{Event: k, URL: page, Block: happening.Block{Type: Type, Subtype: "event", PermalinkURL: page.String(), Publisher: e.Owner.publisher()}}, true
 }
 
 func (e event) where(k *candidate.Candidate) {
@@ -256,5 +256,5 @@ func (p post) told() (platform.Told, time.Time, bool) {
 		read.Where = p.Place.where()
 	}
 	block := happening.Block{Type: Type, Subtype: "post", PermalinkURL: shown.String(), Publisher: p.From.publisher()}
-	return platform.Told{Post: read, Block: block, URL: shown, ID: p.ID}, created, true
+	return platform.Told{Post: read, Block: block, URL: shown}, created, true
 }

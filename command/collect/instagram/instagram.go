@@ -172,7 +172,7 @@ func (m media) told(created time.Time, shown *url.URL, by happening.Publisher) p
 	}
 	organizer := &happening.Organizer{Name: first(by.Name, by.Username), URL: "https://www.instagram.com/" + url.PathEscape(by.Username) + "/"}
 	return platform.Told{
-		URL: shown, ID: m.ID, Block: happening.Block{Type: Type, Subtype: subtype, PermalinkURL: shown.String(), Publisher: &by},
+		URL: shown, Block: happening.Block{Type: Type, Subtype: subtype, PermalinkURL: shown.String(), Publisher: &by},
 		Post: posts.Post{Text: m.Caption, Field: "caption", CreatedAt: created, Permalink: shown, Organizer: organizer, Images: platform.Images(image)},
 	}
 }

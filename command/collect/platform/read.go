@@ -28,8 +28,6 @@ type Told struct {
 	Block happening.Block
 	// URL is where it is shown.
 	URL *url.URL
-	// ID is the platform's.
-	ID string
 }
 
 // Observe makes observations of what a page of an answer tells.

@@ -216,7 +216,7 @@ func (r *reader) dayList(i int) (days []int, isRange bool, next int) {
 		for r.at(j).lower == "." || r.at(j).lower == "," || r.at(j).lower == "the" || r.at(j).lower == "le" || r.at(j).lower == "al" || r.at(j).lower == "el" || r.at(j).lower == "il" {
 			j++
 		}
-		if !isDay(r.at(j).number) || r.isHour(j+1) || r.at(j+1).is(hourWords) || r.at(j+1).is(halves) {
+		if !isDay(r.at(j).number) || r.isHour(j+1) || r.at(j+1).is(hourWords) {
 			return days, isRange && len(days) > 1, next
 		}
 		i = j
@@ -271,7 +271,8 @@ func (r *reader) monthThenDays(i int) (part, bool) {
 
 // isHour says that a number that ended at a token is one of a clock.
 func (r *reader) isHour(to int) bool {
-	return r.at(to).is(halves) && r.sameLine(to-1, to) || r.at(to).lower == ":" && r.glued(to) && r.at(to+1).number >= 0
+	half := r.at(to).is(halves) && (len(r.at(to).lower) > 1 || r.at(to+1).lower == ".")
+	return half && r.sameLine(to-1, to) || r.at(to).lower == ":" && r.glued(to) && r.at(to+1).number >= 0
 }
 
 // withYear reads on: the year, with what leads up to it.

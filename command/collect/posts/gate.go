@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"carillon/command/collect/identity"
 )
@@ -87,11 +88,14 @@ func (r *reader) inPost(l lexicon, found *[]string) (string, bool) {
 	return (*found)[0], true
 }
 
+// startedBefore is how long after its start something is still announced.
+const startedBefore = 2 * time.Hour
+
 // lexiconSize is about how many phrases are looked for.
 const lexiconSize = 1500
 
 // needed is what has to speak for an event, see [reader.weigh].
-const needed = 2
+const needed, neededAlone = 2, 4
 
 // judge keeps the dates that are an event's.
 func (r *reader) judge() {
@@ -177,6 +181,9 @@ func (r *reader) weigh(d *date, around context) string {
 		d.reasons = append(d.reasons, what)
 	}
 	at := r.clockOf(*d)
+	if at != nil && !at.hasEnd && len(d.days) == 1 && d.last.IsZero() && r.wall.After(d.days[0].Add(at.start+startedBefore)) {
+		return isPast
+	}
 	if at != nil {
 		say(2, "a time")
 	}
@@ -186,6 +193,10 @@ func (r *reader) weigh(d *date, around context) string {
 	if d.year {
 		say(1, "a year")
 	}
+	if !d.last.IsZero() || len(d.days) > 1 {
+		say(1, "several days")
+	}
+	when := weight
 	word, named := eventWords.find(around.sentence)
 	if named {
 		say(2, fmt.Sprintf("%q", word))
@@ -194,6 +205,11 @@ func (r *reader) weigh(d *date, around context) string {
 	}
 	if word, ok := r.inPost(inviting, &r.invitation); ok {
 		say(1, fmt.Sprintf("%q", word))
+	}
+	if at != nil && at.label == isStart {
+		say(1, "a time that it starts")
+	} else if at != nil && r.text.priced {
+		say(1, "a price")
 	}
 	for j := d.from - 1; j >= d.from-2 && j >= 0; j-- {
 		if r.at(j).is(dateMarks) && r.sameLine(j, d.from) {
@@ -206,9 +222,6 @@ func (r *reader) weigh(d *date, around context) string {
 	}
 	if strings.Contains(r.text.shown, "📍") {
 		say(1, "a place")
-	}
-	if !d.last.IsZero() || len(d.days) > 1 {
-		say(1, "several days")
 	}
 	for _, s := range otherSubjects {
 		if word, ok := s.words.find(around.sentence); ok {
@@ -223,6 +236,8 @@ func (r *reader) weigh(d *date, around context) string {
 		return "a day by name and a time are not enough"
 	case d.byName != byDate && at == nil && (d.byName != byDayWord || weight <= needed):
 		return "it is a day by name and without a time"
+	case weight == when && weight < neededAlone:
+		return "it is a date, and nothing beside it speaks of an event"
 	case weight < needed:
 		return "nothing beside it speaks of an event"
 	}

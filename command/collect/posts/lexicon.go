@@ -3,8 +3,8 @@ package posts
 import "strings"
 
 // lexicon are phrases that speak of one thing, in small letters and without punctuation. A phrase is found at the begin
-// of a word and may go on as another, "apply" in "applying"; one that ends in a stroke is whole; one that begins with a
-// tilde is found within words.
+// of a word and may go on as another, "apply" in "applying"; one that ends in a stroke ends there; one that begins
+// with a tilde is found within words.
 type lexicon []string
 
 func phrases(lists ...string) lexicon {
@@ -22,12 +22,14 @@ func phrases(lists ...string) lexicon {
 // find gives the phrase of the lexicon that a text of [identity.Words] between two spaces holds.
 func (l lexicon) find(words string) (string, bool) {
 	for _, phrase := range l {
-		needle := " " + phrase
-		switch {
-		case strings.HasPrefix(phrase, "~"):
-			needle = phrase[1:]
-		case strings.HasSuffix(phrase, "|"):
-			needle = " " + strings.TrimSuffix(phrase, "|") + " "
+		needle := phrase
+		if whole, ok := strings.CutSuffix(needle, "|"); ok {
+			needle = whole + " "
+		}
+		if within, ok := strings.CutPrefix(needle, "~"); ok {
+			needle = within
+		} else {
+			needle = " " + needle
 		}
 		if strings.Contains(words, needle) {
 			return strings.Trim(phrase, "~|"), true
@@ -48,7 +50,7 @@ var otherSubjects = []subject{
 	{"it is a deadline", 5, phrases(
 		`deadline, apply by, apply through, applications, submissions, submit your, closing date, entries close, closes on, close on, closes at, last day to, last posting, last chance to, last orders, expire, ends on, discount ends,
 		 valid until, are due, is due, due on, due by, order by, order your, pre order, preorder, rsvp by, register by, register before, early bird, vote|, votes|, voting, extended to, best before, use by, must be received, received by, sleeps until, objections, extended until, extended to, polling, to vote`,
-		`bewerbungsschluss, bewerbungsfrist, bewerbungen, bewerbt euch, bewirb, einsendeschluss, verlängert bis, anmeldeschluss, anmeldefrist, anmeldung bis, anmeldung zum, anmelden bis, frist, stichtag, gültig, bestellschluss, bestellungen bis, abgegeben werden, abgabe, einreich`,
+		`bewerbungsschluss, bewerbungsfrist, bewerbungen, bewerbt euch, bewirb, ~schluss|, ~schluss für, ~schluss ist, ~frist|, verlängert bis, anmeldeschluss, anmeldefrist, anmeldung bis, anmeldung zum, anmelden bis, frist, stichtag, gültig, bestellschluss, bestellungen bis, abgegeben werden, abgabe, einreich`,
 		`candidature, inscription en ligne du, date limite, prolong, inscription sur les, valable, inscriptions se terminent, inscriptions jusqu, clôture des inscriptions, clôture des, dossier à, à régler, à rendre, dernier délai, s inscrire avant`,
 		`plazo, matrícula abierta, fecha límite, prorrog, se presenta antes, declaración, último día para, se cierra, cierre de inscrip, inscripciones hasta, matrícula, convocatoria, pedidos`,
 		`scadenza, prorogat, rata|, pagamento, iscrizioni chiudono, chiusura iscrizioni, iscrizioni entro, bando, ordini entro, termine ultimo`,
@@ -69,10 +71,10 @@ var otherSubjects = []subject{
 		`erscheint, ab dem im handel, neue single, neues album, ab sofort, jetzt erhältlich, veröffentlicht, neue folge, folge|, im tv, auf arte, im ersten, im zdf, im radio läuft`, `sort le, sortira, en librairie, nouvel album sort, parution, épisode, à la télé, sur arte, sur france|`, `sale el, salen el, a la luz, nuevo disco sale, estreno en plataformas, episodio, en la tele, en la 1|, en antena 3, en telecinco, nuestra entrevista, en netflix`,
 		`esce il, uscirà, nuovo singolo, nuovo album, in uscita, puntata, in tv, su rai`, `verschijnt, udkommer, släpps, nu ute, lança o novo, novo álbum`)},
 	{"something is closed or changes then", 5, phrases(
-		`closed, closure, will close, be shut, we re shut, maintenance, roadworks, resurfacing, timetable, opening hours, opening times, new hours, holiday hours, bank holiday hours, back on tuesday, power cut, water off, bin collection, recycling collection, bin day, strike|, industrial action, clocks go, clocks change, term opening, open daily, daily from, daily 1, suspended, served, serving, menu, special is, unavailable, stocktak, we are open, we re open, is open from, open as usual, reopen, bank holiday, public holiday, school holiday, school term, half term, term starts, exam|, exams|, results day, election, polling day, will begin, work begins, works start, construction, takes effect, comes into force, applies from, in force, warning|, delays|, cancelled trains, moving to, we re moving, refund`,
-		`geschlossen, betriebsferien, betriebsurlaub, sperrung, gesperrt, öffnungszeiten, bauarbeiten, umleitung, fahrplan, müll, abholung der, uhren werden, uhren auf, sommerzeit, winterzeit, schließ, ruhetag, zu sehen, urlaub, täglich|, geöffnet, nicht erreichbar, fährt die, linie|, mittagstisch, speisekarte, inventur, haben wir offen, haben wir auf|, wieder da|, wieder für euch da, wieder für sie da, ferien|, ~ferien|, schulbeginn, feiertag|, wahltag, briefwahl, warntag, sirenen, tritt in kraft, in kraft, warnung, unwetter, verspätung, umzug in, liegt ab, saison startet, freibadsaison, zeugen`,
+		`closed, closure, will close, be shut, we re shut, maintenance, roadworks, resurfacing, timetable, moved to, brought forward, opening hours, opening times, new hours, holiday hours, bank holiday hours, back on tuesday, power cut, water off, bin collection, recycling collection, bin day, strike|, industrial action, clocks go, clocks change, term opening, open daily, daily from, daily 1, suspended, served, serving, menu, special is, unavailable, stocktak, we are open, we re open, is open from, open as usual, reopen, bank holiday, public holiday, school holiday, school term, half term, term starts, exam|, exams|, results day, election, polling day, will begin, work begins, works start, construction, takes effect, comes into force, applies from, in force, warning|, delays|, cancelled trains, moving to, we re moving, refund`,
+		`geschlossen, betriebsferien, betriebsurlaub, sperrung, gesperrt, öffnungszeiten, bauarbeiten, umleitung, fahrplan, müll, abholung der, uhren werden, uhren auf, sommerzeit, winterzeit, schließ, ruhetag, zu sehen, urlaub, täglich|, geöffnet, nicht erreichbar, fährt die, linie|, mittagstisch, speisekarte, inventur, haben wir offen, haben wir auf|, wieder da|, wieder für euch da, wieder für sie da, ferien|, ~ferien|, schulbeginn, feiertag|, wahltag, briefwahl, warntag, sirenen, tritt in kraft, in kraft, warnung, unwetter, verspätung, umzug in, liegt ab, bleibt, erreichbar|, geleert, vorverlegt, saison startet, freibadsaison, zeugen`,
 		`fermé, fermeture, ferme ses, travaux, circulation, horaires, encombrants, heure d été, heure d hiver, collecte des, coupure, grève, ouvert du, ouvert de, ouvert tous, sommes ouverts, serons ouverts, restons ouverts, rouvre, vacances scolaires, vacances de, jour férié, rentrée, élection, entre en vigueur, en vigueur, vigilance, perturbation, examens, inventaire, menu|, plat du jour`, //nolint:misspell // French
-		`cerrado, cerramos, cierra por, cerrada, corte de, obras, horario, cambio de hora, recogida de, huelga, abierto de, abrimos de, abrimos el, abrimos a, estamos abiertos, abiertos el, reabrimos, vacaciones, elecciones, entra en vigor, alerta, aviso por, exámenes, menú, festivo`, `chiuso, chiusi, chiusa, chiusura, chiudiamo, orari, lavori, raccolta, ritiro, sospes, ora legale, ora solare, sciopero, aperto da, aperti da, siamo aperti, saremo aperti, restiamo aperti, riapr, vacanze, elezioni, entra in vigore, allerta, esami, menù, menu`,
+		`cerrado, cerramos, cierra por, cerrada, corte de, obras, horario, cambio de hora, recogida de, huelga, abierto de, abrimos de, abrimos el, abrimos a, estamos abiertos, abiertos el, reabrimos, vacaciones, elecciones, entra en vigor, alerta, aviso por, exámenes, menú, festivo`, `chiuso, chiusi, chiusa, chiusura, chiudiamo, orari, lavori, raccolta, ritiro, sospes, ora legale, ora solare, sciopero, aperto da, aperti da, anticipato, posticipato, siamo aperti, saremo aperti, restiamo aperti, riapr, vacanze, elezioni, entra in vigore, allerta, esami, menù, menu`, //nolint:misspell // Italian
 		`gesloten, dicht van, openingstijden, werkzaamheden, lukket, holder lukket, åbningstider, stängt, öppettider, bereikbaar, dagelijks, dagligen, dagligt, diariamente, encerra, encerrad, fechado, fechamos, horário, 休業, 定休, 休館`)},
 	{"it tells of what was", 4, phrases(
 		`thanks to, thank you, was|, were|, raised, last night, yesterday, last week, last year, last saturday, last sunday, last friday, years ago, a year ago, throwback, tbt|, on this day, recap|, look back, looking back, photos from, pictures from, highlights from, born on, was born, born in, founded on, that s a wrap, what a night, congratulations, remember when, passed away, rest in peace, rip|, results from, results of, result|, we had, we ve had, joined us, announced this, lost our, commemorat`,
@@ -123,6 +125,8 @@ var eventWords = phrases(
 	 gala|, boleros, día del, cremà, romería, flamenco, vermut, conversatorio`,
 	`concerto, festa|, sagra, fiera, mercat, laborator, corso|, conferenza, presentazione, serata, spettacolo, teatro, burattini, cineforum, proiezione, mostra|, inaugurazione, ballo, passeggiata, corsa|, gara|, partita, torneo, assemblea, riunione, incontro, visita guidata, messa|, processione, sfilata, fuochi, degustazione, cena|, cenone, marcia, presepi, aperitivo, matinée, castagnata, cinema, concorso ippico`,
 	`~koncert, ~konsert, ~concert, ~marked|, ~marknad, ~markt|, foredrag, fællessang, ~fest|, ~avond|, ~atelier, lichtfestival, ~quiz|, loppis, ~mässa, ~aften|, roda de, lançamento, palestra, oficina, concerto, feira|, festa|, exposição, teatro, espetáculo, baile, peça, ~forestilling, ~föreställning, ~utställning, ~udstilling, workshop, ~løb|, ~lopp|, rondleiding, voorstelling, optreden`,
+	`jazz, blues|, folk|, swing|, techno|, soul|, halloween, hallowe, christmas market, easter egg, valentine, mardi gras, ~karneval, ~fasching, ~fastnacht, ~festspiel, ~podium, ~café|, wreath, crafting, making|, craft|, tea dance, coffee, treasure hunt, scavenger, easter, lantern, procession, circus, zirkus, cirque, circo,
+	 chasse au, caccia al, busca del, thé dansant, jam|, impro, magic show, magie, magia, aperitivo, apéro, vermouth, salón|, salon|, fiestas|, firma de libros, club de lectura, letture, lecture, leitura, ~voorstelling, spielenachmittag, ~nachmittag, ~frühstück|, ~picknick, ~rundgang, ~abschluss, auftakt, ~einweihung, jubiläum, ~jubiläum, spaces left on, places left`,
 	`コンサート, ~ナイト, ライブ, ~祭|, 開演, 公演, 展覧会, イベント, 上映`)
 
 // venueWords are names of places where events are held.

@@ -67,7 +67,7 @@ func Read(b *budget.Budget, p Post) ([]*candidate.Candidate, []Passed) {
 		zone = time.UTC
 	}
 	created := p.CreatedAt.In(zone)
-	r := &reader{post: p, text: newText(text), budget: b, today: midnight(created), monthFirst: writesMonthFirst(p.Zone), contexts: map[int]context{}}
+	r := &reader{post: p, text: newText(text), budget: b, wall: wallOf(created), today: midnight(created), monthFirst: writesMonthFirst(p.Zone), contexts: map[int]context{}}
 	r.words = r.text.tokens()
 	r.dates = r.findDates()
 	r.clocks = r.findClocks()
@@ -83,6 +83,10 @@ func cut(text string) string {
 		text = strings.ToValidUTF8(text[:maxText], "")
 	}
 	return strings.TrimSpace(text)
+}
+
+func wallOf(t time.Time) time.Time {
+	return midnight(t).Add(time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute)
 }
 
 func midnight(t time.Time) time.Time {
@@ -105,7 +109,8 @@ type reader struct {
 	post       Post
 	text       *text
 	budget     *budget.Budget
-	today      time.Time // the day of the post, as a wall clock
+	wall       time.Time // when it was written, as a wall clock
+	today      time.Time // the day of that
 	monthFirst bool
 
 	words  []token

@@ -14,6 +14,8 @@ import (
 type text struct {
 	// shown is what is quoted, masked the same with a mask for each byte that must not be read.
 	shown, masked string
+	// priced: it names a price.
+	priced bool
 }
 
 // mask stands for a byte that is not read. It parts words.
@@ -29,6 +31,8 @@ var unread = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\b\d[\d.,]*\s?(?:km|m2|kg|cm|mm|min|mins|minutes|minuten|minuti|minutos|years?|yrs|jahren?|ans|años|anni|jaar|år|people|guests|gäste|personen|personnes|personas|persone|places|plätze|mitglieder|teile|stalls|bands|miles)\b`),
 }
 
+var price = regexp.MustCompile(`(?i)[£€$]\s?\d|\d\s?(?:[£€$]|euros?\b|kr\b|chf\b)|chf\s?\d`)
+
 // dateLike is what a telephone number must not begin with to be one.
 var dateLike = regexp.MustCompile(`^\d{2}[-/]\d{2}[-/]\d{2}(?:\d{2})?(?:\D|$)`)
 
@@ -39,6 +43,7 @@ func newText(raw string) *text {
 	}
 	shown = strings.ReplaceAll(shown, string(mask), " ")
 	hidden := []byte(shown)
+	priced := price.MatchString(shown)
 	for _, re := range unread {
 		for _, at := range re.FindAllIndex(hidden, -1) {
 			if dateLike.Match(hidden[at[0]:at[1]]) {
@@ -51,7 +56,7 @@ func newText(raw string) *text {
 			}
 		}
 	}
-	return &text{shown: shown, masked: string(hidden)}
+	return &text{shown: shown, masked: string(hidden), priced: priced}
 }
 
 // token is a word, a number or a sign.

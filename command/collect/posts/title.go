@@ -76,30 +76,49 @@ func (r *reader) title(group []date) (string, int) {
 		return own, r.at(group[0].from).line
 	}
 	last := r.at(len(r.words) - 1).sentence
-	best := ""
-	line := 0
-	for s := 0; s <= min(last, n+2); s++ {
-		if s > n && best != "" {
-			break
-		}
-		title := r.sentenceTitle(s)
-		if title == "" {
-			continue
-		}
-		if s < n && (isGreeting(title) || r.speaksOfOther(s)) {
-			continue
-		}
-		best, line = title, r.lineOf(s)
-		break
-	}
-	if best == "" {
-		for s := 0; s <= n; s++ {
-			if title := r.sentenceTitle(s); title != "" {
-				return title, r.lineOf(s)
+	for _, anything := range []bool{false, true} {
+		for s := 0; s <= min(last, n+2); s++ {
+			title := r.sentenceTitle(s)
+			if title == "" || s < n && !anything && (isGreeting(title) || r.speaksOfOther(s)) {
+				continue
 			}
+			line := r.lineOf(s)
+			if better := r.telling(n, s, title); better != "" {
+				title = better
+			}
+			return title, line
 		}
 	}
-	return best, line
+	return "", 0
+}
+
+// telling gives a piece of the date's line that names an event, where what would be the title names none and is no more
+// than a call or what is left of a sentence.
+func (r *reader) telling(n, s int, title string) string {
+	_, isEvent := eventWords.find(padded(title))
+	if isEvent || r.lineOf(s) != r.lineOf(n) || s > n {
+		return ""
+	}
+	all := r.pieces(n)
+	leftOver := s == n && len(all) > 0 && (startsSmall(all[0]) || openEnd.MatchString(strings.TrimRight(all[0], "'’ ")))
+	if s == n && !leftOver {
+		return ""
+	}
+	for _, piece := range all {
+		better := tidy(piece)
+		if _, ok := eventWords.find(padded(better)); ok && better != "" {
+			return better
+		}
+	}
+	return ""
+}
+
+// openEnd: the sentence goes on behind the date.
+var openEnd = regexp.MustCompile(`(?i)\s(?:for|to|zum|zur|pour|para|per|next|of|von|with|mit|avec|con)$`)
+
+func startsSmall(piece string) bool {
+	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(piece, " ,:;.–—|-"))
+	return unicode.IsLower(first)
 }
 
 func (r *reader) lineOf(sentence int) int {
@@ -135,10 +154,10 @@ func isGreeting(title string) bool { return greetings.MatchString(title) }
 var (
 	// leadIns are announcements before a title in its own line.
 	leadIns = regexp.MustCompile(`(?i)^(?:save the date|mark your calendars?|vormerken|just announced|reminder|erinnerung|new exhibition|neue ausstellung|don'?t forget|(?:nächster?|next|prochaine?|próxim[oa]|prossim[oa])|(?:wir laden |herzliche |herzlich )(?:\pL+ )*(?:ein )?(?:zum|zur|zu)|einladung zu[mr]?|join us (?:for|at)|` +
-		`celebra con nosotros (?:el|la)|convocamos|è convocat[ao]|(?:morgen|heute) (?:abend )?ist es wieder so weit|this \pL+day|tonight|heute abend|diesen \pL+|ce soir|esta noche|stasera|nous vous invitons (?:à|au)|venez (?:à|au)|os esperamos en|vi aspettiamo (?:a|al|alla))\s*[!:,–—-]*\s+`)
+		`put it in the diary:?|notice is hereby given that|(?:you are|you're) invited to|come (?:along )?to|(?:we've|we have) got (?:two|a few|some) (?:spaces|places) left on|better late than never:?|programme dévoilé|vuelve|llega|torna|es wieder so weit:?|c'est|celebra con nosotros (?:el|la)|convocamos|è convocat[ao]|(?:morgen|heute) (?:abend )?ist es wieder so weit|this \pL+day|tonight|heute abend|diesen \pL+|ce soir|esta noche|stasera|nous vous invitons (?:à|au)|venez (?:à|au)|os esperamos en|vi aspettiamo (?:a|al|alla))\s*[!:,–—-]*\s+`)
 	// leadOuts are left over where the date was cut off.
 	leadOuts = regexp.MustCompile(`(?i)(?:[\s,;:|/·•*–—~(\[-]|(?:^|\s)(?:on|at|from|the|this|next|and|&|is|are|will be|is back|returns|starts|am|um|vom|von|ab|den|der|dem|d\.?|bis|und|uhr|kommenden|diesen|le|la|du|de|à|au|dès|ce|et|rdv|l'|el|del|a las|a|los|y|desde|este|il|lo|dal|dalle|alle|ore|h|e|in|nel|questa|questo|op|om|van|kl\.?|på|` +
-		`i|às|em|dia|is back on|returns on|play|plays|próximo|próxima|prochain|prochaine|prossimo|prossima|nächsten|:))+$`)
+		`i|às|em|dia|is back on|returns on|play|plays|meets|takes place|will take place|will be held|will be joining us|findet statt|findet|steht fest|feiern wir|tendrá lugar|se celebra|aura lieu|avrà luogo|si terrà|próximo|próxima|prochain|prochaine|prossimo|prossima|nächsten|:))+$`)
 	leadDays = regexp.MustCompile(`(?i)^(?:[\s,;:|/·•*–—~)\].!-]|(?:at|um|à|a las|alle|ore|kl\.?|uhr|h|pm|am|is|are|ist|:)(?:\s|$))+`)
 	spaces   = regexp.MustCompile(`\s+`)
 	tagsAnd  = regexp.MustCompile(`[#@][\pL\d_.]+|https?://\S+|www\.\S+`)
@@ -147,6 +166,16 @@ var (
 
 // sentenceTitle is what a sentence says beside dates, times and addresses: what stands before the date, or else behind.
 func (r *reader) sentenceTitle(n int) string {
+	for _, piece := range r.pieces(n) {
+		if title := tidy(piece); title != "" {
+			return title
+		}
+	}
+	return ""
+}
+
+// pieces are what a sentence has between dates, times and addresses.
+func (r *reader) pieces(n int) []string {
 	first, end := r.sentence(n)
 	var pieces []string
 	begin := first
@@ -169,12 +198,7 @@ func (r *reader) sentenceTitle(n int) string {
 		// What the tokens leave off, such as a closing bracket, is part of the text.
 		pieces = append(pieces, r.text.shown[r.words[begin].from:r.words[end-1].to])
 	}
-	for _, piece := range pieces {
-		if title := tidy(piece); title != "" {
-			return title
-		}
-	}
-	return ""
+	return pieces
 }
 
 // skips says how many tokens of a date or time, or signs of one, begin here.
@@ -198,6 +222,11 @@ func (r *reader) skips(i int) int {
 const longestTitle = 120
 
 func tidy(piece string) string {
+	for _, part := range noise.Split(piece, 2)[:1] {
+		if len(strings.Fields(part)) > 1 && !startsSmall(part) {
+			piece = part // a picture ends what it decorates
+		}
+	}
 	piece = noise.ReplaceAllString(tagsAnd.ReplaceAllString(piece, " "), " ")
 	piece = strings.TrimSpace(spaces.ReplaceAllString(strings.ReplaceAll(piece, string(mask), " "), " "))
 	for {
@@ -209,7 +238,10 @@ func tidy(piece string) string {
 			break
 		}
 	}
-	piece = strings.TrimRight(piece, "!.?… ")
+	piece = strings.TrimRight(piece, "!.… ")
+	if strings.Count(piece, "?") > strings.Count(piece, "¿") {
+		piece = strings.TrimRight(piece, "? ")
+	}
 	if open := strings.Count(piece, "(") - strings.Count(piece, ")"); open < 0 {
 		piece = strings.TrimRight(piece, ") ")
 	}
@@ -240,5 +272,11 @@ var labels = wordSet("when where what time date doors wann wo was quand où lieu
 // isLabel: "Doors" and "When" name no event.
 func isLabel(piece string) bool {
 	words := strings.Fields(strings.ToLower(strings.Trim(piece, ":.!-– ")))
-	return len(words) == 1 && (labels[words[0]] || doorWords[words[0]] || startWords[words[0]] || weekdays[words[0]] > 0 && wholeWeekdays[words[0]])
+	if len(words) != 1 {
+		return false
+	}
+	if _, ok := eventWords.find(padded(words[0])); ok {
+		return false // "Concert" may be all there is
+	}
+	return labels[words[0]] || doorWords[words[0]] || startWords[words[0]] || wholeWeekdays[words[0]]
 }

@@ -214,7 +214,7 @@ func (v video) told(created time.Time, account string) (t platform.Told, owner s
 	}
 	by := &happening.Publisher{Type: "account", Name: account, Username: account}
 	return platform.Told{
-		URL: shown, ID: id, Block: happening.Block{Type: Type, Subtype: "video", PermalinkURL: shown.String(), Publisher: by},
+		URL: shown, Block: happening.Block{Type: Type, Subtype: "video", PermalinkURL: shown.String(), Publisher: by},
 		Post: posts.Post{
 			Text: text, Field: "video_description", CreatedAt: created, Permalink: shown, Images: platform.Images(v.Cover),
 			Organizer: &happening.Organizer{Name: account, URL: "https://www.tiktok.com/@" + url.PathEscape(account)},

@@ -153,7 +153,7 @@ func (a answer) told(account string) []platform.Told {
 				post.Where = p.where()
 			}
 		}
-		all = append(all, platform.Told{Post: post, URL: shown, ID: t.ID, Block: happening.Block{Type: Type, Subtype: "post", PermalinkURL: shown.String(), Publisher: &by}})
+		all = append(all, platform.Told{Post: post, URL: shown, Block: happening.Block{Type: Type, Subtype: "post", PermalinkURL: shown.String(), Publisher: &by}})
 	}
 	return all
 }
