@@ -15,6 +15,9 @@ type context struct {
 	sentence string
 	// otherTimes: its times are no event's.
 	otherTimes bool
+	// event and venue are the words of these lexicons in it, others those of each of otherSubjects; "" for none.
+	event, venue string
+	others       []string
 }
 
 // padded words are fit for [lexicon.find].
@@ -51,6 +54,15 @@ func (r *reader) contextOf(i int) context {
 	}
 	c := context{sentence: padded(text)}
 	_, c.otherTimes = otherTimes.find(c.sentence)
+	c.event, _ = eventWords.find(c.sentence)
+	c.venue, _ = venueWords.find(c.sentence)
+	for _, s := range otherSubjects {
+		word, _ := s.words.find(c.sentence)
+		c.others = append(c.others, word)
+	}
+	if !r.budget.Work(lexiconSize * (1 + len(c.sentence)/512)) {
+		return c
+	}
 	r.contexts[n] = c
 	return c
 }
@@ -127,7 +139,7 @@ func (r *reader) judge() {
 // keep judges one date, and notes why.
 func (r *reader) keep(d *date) bool {
 	around := r.contextOf(d.from)
-	if !r.budget.Work(lexiconSize*(1+len(around.sentence)/512) + 10*len(r.clocks)) {
+	if !r.budget.Work(100 + 10*len(r.clocks)) {
 		return false
 	}
 	if d.wrong == "" {
@@ -197,9 +209,9 @@ func (r *reader) weigh(d *date, around context) string {
 		say(1, "several days")
 	}
 	when := weight
-	word, named := eventWords.find(around.sentence)
+	named := around.event != ""
 	if named {
-		say(2, fmt.Sprintf("%q", word))
+		say(2, fmt.Sprintf("%q", around.event))
 	} else if word, ok := r.inPost(eventWords, &r.event); ok {
 		say(1, fmt.Sprintf("%q", word))
 	}
@@ -217,14 +229,14 @@ func (r *reader) weigh(d *date, around context) string {
 			break
 		}
 	}
-	if word, ok := venueWords.find(around.sentence); ok {
-		say(1, fmt.Sprintf("%q", word))
+	if around.venue != "" {
+		say(1, fmt.Sprintf("%q", around.venue))
 	}
 	if strings.Contains(r.text.shown, "📍") {
 		say(1, "a place")
 	}
-	for _, s := range otherSubjects {
-		if word, ok := s.words.find(around.sentence); ok {
+	for i, s := range otherSubjects {
+		if word := around.others[i]; word != "" {
 			if weight -= s.weight; weight < needed {
 				return fmt.Sprintf("%s: %q", s.why, word)
 			}
