@@ -29,6 +29,7 @@ type Commands struct {
 	Catalog *catalog.Catalog
 	Access  Access
 	History History
+	Walks   Walks
 }
 
 // Prober asks whether an endpoint is there; webhook.Sender is one.
@@ -39,6 +40,12 @@ type Prober interface {
 // Access knows which feeds an organization may read: its own and those shared with it.
 type Access interface {
 	Readable(ctx context.Context, organization uuid.UUID, feedType string, feed uuid.UUID) (bool, error)
+}
+
+// Walks knows how collecting from a source goes.
+type Walks interface {
+	// SourceIsKnown says that the last walk through a source went through, and that the next one is not overdue.
+	SourceIsKnown(ctx context.Context, source uuid.UUID) (bool, error)
 }
 
 // ErrUnavailable: something that a command needs besides the event store can't be reached now; the same may work later.

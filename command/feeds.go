@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
@@ -142,6 +143,7 @@ func (c *Commands) UnshareFeed(ctx context.Context, by Caller, in UnshareFeed) (
 }
 
 // AttachSource lets a source fill a feed: what is known of it comes in without being published, then it is monitored.
+// Where its last walk is overdue, or it has none, what the next whole one finds is not published either.
 // Attaching one that is attached changes nothing.
 func (c *Commands) AttachSource(ctx context.Context, by Caller, in AttachSource) (attached Written[feed.State], err error) {
 	if !slices.Contains(source.Types(), in.SourceType) {
@@ -156,8 +158,12 @@ func (c *Commands) AttachSource(ctx context.Context, by Caller, in AttachSource)
 	case known.State.Type != in.SourceType:
 		return attached, refuse(Invalid, "sourceType", "source %s is of type %s", in.SourceID, known.State.Type)
 	}
+	current, err := c.Walks.SourceIsKnown(ctx, in.SourceID)
+	if err != nil {
+		return attached, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
 	return c.onFeed(ctx, by, in.FeedID, feed.AttachSource{
-		Organization: by.Organization, AssociationID: uuid.New(), SourceID: in.SourceID, SourceType: in.SourceType, At: c.now(),
+		Organization: by.Organization, AssociationID: uuid.New(), SourceID: in.SourceID, SourceType: in.SourceType, Known: current, At: c.now(),
 	})
 }
 

@@ -33,9 +33,16 @@ type feedSide struct {
 	reader command.Caller // of another organization
 }
 
+// walked knows sources of which all is known.
+type walked map[uuid.UUID]bool
+
+func (w walked) SourceIsKnown(_ context.Context, source uuid.UUID) (bool, error) {
+	return w[source], nil
+}
+
 func onFeeds(t *testing.T) *feedSide {
 	t.Helper()
-	f := &feedSide{t: t, Commands: &command.Commands{Store: nodetest.Start(t), Now: func() time.Time { return noon }}}
+	f := &feedSide{t: t, Commands: &command.Commands{Store: nodetest.Start(t), Now: func() time.Time { return noon }, Walks: walked{}}}
 	f.by, f.reader = f.organization("Town hall"), f.organization("Paper")
 	f.org = f.by.Organization
 	return f

@@ -29,6 +29,16 @@ type Source struct {
 	// Asked counts the pages that the walk under way has asked for, Linked those that it is to ask for as far as it
 	// knows; nil where none is under way.
 	Asked, Linked *int
+	Backfills     []Backfill `db:"-"` // one for each feed, in order of attachment
+}
+
+// Backfill is what an attachment of a source brought into a feed without its being news.
+type Backfill struct {
+	Source  uuid.UUID
+	Feed    uuid.UUID
+	Since   time.Time  // the attachment
+	EndedAt *time.Time // nil while it runs: the next whole walk through the source belongs to it
+	Added   int        // items
 }
 
 // SourceNote says why less was found than a source shows.
@@ -58,6 +68,31 @@ func (q *Queries) Sources(ctx context.Context) ([]Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sources: %w", err)
 	}
+	rows, err = q.Pool.Query(ctx, "SELECT source_id, feed_id, attached_at, ended_at, added FROM sources.attachments ORDER BY attached_at, feed_id")
+	if err != nil {
+		return nil, fmt.Errorf("backfills: %w", err)
+	}
+	backfills, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Backfill])
+	if err != nil {
+		return nil, fmt.Errorf("backfills: %w", err)
+	}
+	of := map[uuid.UUID][]Backfill{}
+	for _, b := range backfills {
+		of[b.Source] = append(of[b.Source], b)
+	}
+	for i := range list {
+		list[i].Backfills = of[list[i].ID]
+	}
 	return list, nil
 }
 
+// SourceIsKnown says that the last walk through a source went through, and that the next one is not overdue: not by more
+// than the tolerance of schedules and the time that it takes to begin.
+func (q *Queries) SourceIsKnown(ctx context.Context, source uuid.UUID) (known bool, err error) {
+	err = q.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM carillon.source_walks WHERE source_id = $1
+		AND completed_at + interval_seconds * interval '1.1 seconds' + interval '1 minute' > clock_timestamp())`, source).Scan(&known)
+	if err != nil {
+		return false, fmt.Errorf("last walk of source %s: %w", source, err)
+	}
+	return known, nil
+}

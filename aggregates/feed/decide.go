@@ -53,6 +53,7 @@ type (
 		AssociationID uuid.UUID
 		SourceID      uuid.UUID
 		SourceType    string
+		Known         bool // the last walk through the source is not overdue
 		At            time.Time
 	}
 	// DetachSource ends an association.
@@ -154,7 +155,7 @@ func (c AttachSource) decide(s State) ([]Event, error) {
 		return nil, nil
 	}
 	return []Event{SourceAttached{
-		AssociationID: c.AssociationID, SourceID: c.SourceID, SourceType: c.SourceType, At: c.At,
+		AssociationID: c.AssociationID, SourceID: c.SourceID, SourceType: c.SourceType, Known: c.Known, At: c.At,
 	}}, nil
 }
 

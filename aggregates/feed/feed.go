@@ -73,6 +73,7 @@ type (
 		AssociationID uuid.UUID `json:"associationId"`
 		SourceID      uuid.UUID `json:"sourceId"`
 		SourceType    string    `json:"sourceType"`
+		Known         bool      `json:"known,omitzero"` // what the source shows is known: no walk is waited for
 		At            time.Time `json:"at"`
 	}
 	// SourceDetached ends that.

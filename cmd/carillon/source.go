@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -67,11 +70,29 @@ func (c *sourceListCommand) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	return c.print(t.out, list, func(w io.Writer) {
-		row(w, "ID", "TYPE", "WHERE", "STATE", "EVENTS", "FEEDS", "LAST", "NEXT", "REMARK")
+		row(w, "ID", "TYPE", "WHERE", "STATE", "EVENTS", "FEEDS", "BACKFILL", "LAST", "NEXT", "REMARK")
 		for _, s := range list {
-			row(w, s.ID, s.Type, s.URL+s.Handle, s.State, s.Observed, s.Feeds, moment(s.CompletedAt), moment(s.DueAt), remark(s))
+			row(w, s.ID, s.Type, s.URL+s.Handle, s.State, s.Observed, s.Feeds, backfill(s.Backfills), moment(s.CompletedAt), moment(s.DueAt), remark(s))
 		}
 	})
+}
+
+// backfill sums up what a source's backfills have added to its feeds, and since when the first of those that run does.
+func backfill(all []adminapi.Backfill) string {
+	added, running := 0, 0
+	var since time.Time
+	for _, b := range all {
+		added += b.Added
+		if b.Running {
+			if running++; running == 1 {
+				since = b.Since
+			}
+		}
+	}
+	if running == 0 {
+		return strconv.Itoa(added)
+	}
+	return fmt.Sprintf("%d, %d of %d run since %s", added, running, len(all), moment(&since))
 }
 
 func remark(s adminapi.Source) string {

@@ -32,8 +32,8 @@ type feedState struct {
 	Sources      map[uuid.UUID]*attachedSource `json:"sources"`
 }
 
-// attachedSource is a source in a feed. Until a collection that began after the attachment has completed, what it brings is
-// backfill: it is no news.
+// attachedSource is a source in a feed. Unless all of it was known at the attachment, what it brings is backfill, and no
+// news, until a walk that began after the attachment has completed.
 type attachedSource struct {
 	Backfill   bool `json:"backfill,omitempty"`
 	Collecting bool `json:"collecting,omitempty"`
@@ -213,7 +213,7 @@ func (x *index) applyFeed(id uuid.UUID, event feed.Event) []sweep {
 	case feed.Disabled:
 		f.Enabled = false
 	case feed.SourceAttached:
-		f.Sources[e.SourceID] = &attachedSource{Backfill: true}
+		f.Sources[e.SourceID] = &attachedSource{Backfill: !e.Known}
 		put(x.feedsOfSource, e.SourceID, id)
 		if f.Enabled {
 			return []sweep{{feed: id, source: e.SourceID, at: e.At}}

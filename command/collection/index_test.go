@@ -163,6 +163,15 @@ func TestTheFirstCollectionAfterAnAttachmentIsBackfill(t *testing.T) {
 		observe(exhibition, site, noon.Add(day)).expect("+one exhibition", "~other exhibition")
 }
 
+// What an attached source shows is known: what it shows next is news, also in a walk that is under way.
+func TestOfASourceThatIsKnownTheNextThingIsNews(t *testing.T) {
+	t.Parallel()
+	s := begin(t).observe(concert, site, noon.Add(day)).
+		source(site, source.CollectionStarted{Number: 1, At: noon})
+	s.feed(oneFeed, feed.SourceAttached{AssociationID: uuid.New(), SourceID: site, SourceType: "site", Known: true, At: s.now}).expect("~one concert").
+		observe(exhibition, site, noon.Add(day)).expect("+one exhibition")
+}
+
 func TestAFailedCollectionIsNoBackfill(t *testing.T) {
 	t.Parallel()
 	begin(t).attach(oneFeed, site).

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
 	"carillon/aggregates/source"
 	"carillon/projections/column"
 )
@@ -22,7 +23,22 @@ type place struct{ source, happening uuid.UUID }
 type fold struct {
 	shown map[place]*shown
 	stale map[place]struct{} // where the batch says nothing else
+	added map[filled]int
 }
+
+// filled is a feed with a source that fills it.
+type filled struct{ feed, source uuid.UUID }
+
+// itemsAdded counts what a backfill added.
+type itemsAdded struct {
+	filled
+	n int
+}
+
+var addToBackfills = column.SQL("UPDATE attachments AS a SET added = a.added + u.n FROM %s WHERE a.feed_id = u.feed_id AND a.source_id = u.source_id",
+	column.New[column.UUIDs]("feed_id", "uuid", func(i itemsAdded) uuid.UUID { return i.feed }),
+	column.New[column.UUIDs]("source_id", "uuid", func(i itemsAdded) uuid.UUID { return i.source }),
+	column.New[[]int]("n", "integer", func(i itemsAdded) int { return i.n }))
 
 type shown struct {
 	digest []byte
@@ -30,7 +46,24 @@ type shown struct {
 }
 
 func newFold() fold {
-	return fold{shown: map[place]*shown{}, stale: map[place]struct{}{}}
+	return fold{shown: map[place]*shown{}, stale: map[place]struct{}{}, added: map[filled]int{}}
+}
+
+// count counts what backfills add.
+func (f fold) count(event item.Event) {
+	if added, ok := event.(item.Added); ok && added.Backfill {
+		f.added[filled{added.FeedID, added.SourceID}]++
+	}
+}
+
+// queueAdded writes what was counted by now.
+func (f fold) queueAdded(batch *pgx.Batch) {
+	rows := make([]itemsAdded, 0, len(f.added))
+	for to, n := range f.added {
+		rows = append(rows, itemsAdded{to, n})
+	}
+	addToBackfills.Queue(batch, rows)
+	clear(f.added)
 }
 
 func (f fold) add(id uuid.UUID, event happening.Event) error {
@@ -89,13 +122,14 @@ var (
 		placeColumns...)
 )
 
-// queue writes everything in two statements.
+// queue writes everything in three statements.
 func (f fold) queue(batch *pgx.Batch) {
 	rows := make([]shownAt, 0, len(f.shown))
 	for at, s := range f.shown {
 		rows = append(rows, shownAt{at, s})
 	}
 	upsertShown.Queue(batch, rows)
+	f.queueAdded(batch)
 	endShown.Queue(batch, slices.Collect(maps.Keys(f.stale)))
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
 	"carillon/aggregates/source"
 	"carillon/eventstore"
 	"carillon/projections"
@@ -25,9 +26,10 @@ var schema string
 // ReadModel is the read model of sources.
 var ReadModel = projections.ReadModel{
 	Name:    "sources",
-	Version: 2,
+	Version: 3,
 	Schema:  schema,
-	Filter:  eventstore.Categories(source.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category),
+	Filter: eventstore.Categories(source.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category,
+		item.Aggregate.Category),
 	Project: project,
 }
 
@@ -44,7 +46,9 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 				return queueSource(batch, id, int64(events[i].Revision), e) //nolint:gosec // no stream is that long
 			})
 		case feed.Aggregate.Category:
-			err = decode(&events[i], feed.Events, func(e feed.Event) error { queueFeed(batch, id, e); return nil })
+			err = decode(&events[i], feed.Events, func(e feed.Event) error { queueFeed(batch, fold, id, e); return nil })
+		case item.Aggregate.Category:
+			err = decode(&events[i], item.Events, func(e item.Event) error { fold.count(e); return nil })
 		default:
 			err = decode(&events[i], happening.Events, func(e happening.Event) error { return fold.add(id, e) })
 		}
@@ -83,13 +87,19 @@ const (
 	completeCollection = `UPDATE sources SET notes = CASE WHEN $3 THEN notes ELSE $2 END,
 			observed = CASE WHEN $3 THEN observed ELSE $4 END, interval_seconds = $5, completed_at = $6 WHERE id = $1`
 
-	attachSource = `WITH attached AS (INSERT INTO attachments (feed_id, source_id) VALUES ($1, $2) RETURNING source_id)
-		UPDATE sources SET feeds = feeds + 1, wanted_at = $3
+	// Where all of the source is known, nobody has to go and look.
+	attachSource = `WITH attached AS (INSERT INTO attachments (feed_id, source_id, attached_at, backfilling, walking, ended_at, added)
+			VALUES ($1, $2, $3, NOT $4::boolean, false, CASE WHEN $4 THEN $3::timestamptz END, 0) RETURNING source_id)
+		UPDATE sources SET feeds = feeds + 1, wanted_at = CASE WHEN $4 THEN wanted_at ELSE $3 END
 		WHERE id IN (SELECT source_id FROM attached)`
 	detachSource = `WITH detached AS (DELETE FROM attachments WHERE feed_id = $1 AND source_id = $2 RETURNING source_id)
 		UPDATE sources SET feeds = feeds - 1 WHERE id IN (SELECT source_id FROM detached)`
 	detachAll = `WITH detached AS (DELETE FROM attachments WHERE feed_id = $1 RETURNING source_id)
 		UPDATE sources SET feeds = feeds - 1 WHERE id IN (SELECT source_id FROM detached)`
+
+	beginBackfill = `UPDATE attachments SET walking = true WHERE source_id = $1 AND backfilling`
+	pauseBackfill = `UPDATE attachments SET walking = false WHERE source_id = $1 AND walking`
+	endBackfill   = `UPDATE attachments SET walking = false, backfilling = false, ended_at = $2 WHERE source_id = $1 AND walking`
 )
 
 func queueSource(batch *pgx.Batch, id uuid.UUID, revision int64, event source.Event) error {
@@ -103,18 +113,23 @@ func queueSource(batch *pgx.Batch, id uuid.UUID, revision int64, event source.Ev
 		batch.Queue(requestCollection, id, revision, e.At)
 	case source.CollectionStarted:
 		batch.Queue(startCollection, id, revision, e.Number, e.At)
+		batch.Queue(beginBackfill, id)
 	case source.CollectionCompleted:
 		notes, err := marshalNotes(e.Notes)
 		if err != nil {
 			return err
 		}
 		batch.Queue(completeCollection, id, notes, e.NotModified, e.Counts.Observed, e.IntervalSeconds, e.At)
+		batch.Queue(endBackfill, id, e.At)
 		end("ok", source.OutcomeOf(e), "", 0, e.Number, e.NextAt)
 	case source.CollectionFailed:
+		batch.Queue(pauseBackfill, id)
 		end("failing", source.OutcomeOf(e), e.Reason+": "+e.Message, e.Failures, e.Number, e.NextAt)
 	case source.CredentialsMissing:
+		batch.Queue(pauseBackfill, id)
 		end("needs_credentials", source.OutcomeOf(e), e.Message, 0, e.Number, e.NextAt)
 	case source.JavaScriptNeeded:
+		batch.Queue(pauseBackfill, id)
 		end("needs_javascript", source.OutcomeOf(e), e.Message, 0, e.Number, e.NextAt)
 	}
 	return nil
@@ -128,10 +143,11 @@ func hostOf(e source.Registered) string {
 	return e.Type
 }
 
-func queueFeed(batch *pgx.Batch, id uuid.UUID, event feed.Event) {
+func queueFeed(batch *pgx.Batch, fold fold, id uuid.UUID, event feed.Event) {
+	fold.queueAdded(batch) // they belong to the attachments as they were
 	switch e := event.(type) {
 	case feed.SourceAttached:
-		batch.Queue(attachSource, id, e.SourceID, e.At)
+		batch.Queue(attachSource, id, e.SourceID, e.At, e.Known)
 	case feed.SourceDetached:
 		batch.Queue(detachSource, id, e.SourceID)
 	case feed.Deleted:

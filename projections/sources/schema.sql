@@ -26,11 +26,20 @@ CREATE TABLE sources (
 CREATE INDEX sources_wanted ON sources (wanted_at) WHERE wanted_at IS NOT NULL;
 CREATE INDEX sources_by_age ON sources (created_at, id);
 
+-- What comes of a source in a feed is backfill until a walk that began after the attachment has completed, unless all of
+-- it was known then.
 CREATE TABLE attachments (
-    feed_id   uuid NOT NULL,
-    source_id uuid NOT NULL,
+    feed_id     uuid NOT NULL,
+    source_id   uuid NOT NULL,
+    attached_at timestamptz NOT NULL,
+    backfilling boolean NOT NULL,
+    walking     boolean NOT NULL,     -- a walk that began since then is under way
+    ended_at    timestamptz,          -- when the backfill did; null while it runs
+    added       integer NOT NULL,     -- items that came by it
     PRIMARY KEY (feed_id, source_id)
 );
+
+CREATE INDEX attachments_of_source ON attachments (source_id);
 
 -- What each source shows, so that a walk whose memory was lost tells what is gone.
 CREATE TABLE shown (

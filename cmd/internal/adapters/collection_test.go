@@ -302,7 +302,7 @@ func TestFeedCurationAnewRecordsNothing(t *testing.T) {
 	if _, err := w.pool.Exec(t.Context(), "DELETE FROM carillon.checkpoints WHERE name = $1", collection.FeedCurationName); err != nil {
 		t.Fatal(err)
 	}
-	w.stop = w.curateAndMonitor(nil)
+	w.stop = w.curate()
 	w.await(detached.Position, nil, collection.FeedCurationName)
 	w.stop()
 	if after, err := w.store.Head(t.Context()); err != nil || after != before {

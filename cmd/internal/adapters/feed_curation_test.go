@@ -226,7 +226,11 @@ func (c *curated) did() (list []string) {
 			slices.Sort(list)
 			return list
 		case m.Event != nil:
-			list = append(list, fmt.Sprint(m.Event.Stream, "@", m.Event.Revision, " ", m.Event.Type, " ", m.Event.ID, " ", string(m.Event.Data)))
+			line := fmt.Sprint(m.Event.Stream, "@", m.Event.Revision, " ", m.Event.Type, " ", m.Event.ID)
+			if m.Event.Category() == item.Aggregate.Category {
+				line += " " + string(m.Event.Data) // what is published shows the happening as it is just then
+			}
+			list = append(list, line)
 		}
 	}
 	return list

@@ -55,8 +55,8 @@ func open(t *testing.T, collectors map[string]collect.Collector) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.commands = &command.Commands{Store: w.store, Now: time.Now, Catalog: types}
 	w.queries = &query.Queries{Pool: w.pool}
+	w.commands = &command.Commands{Store: w.store, Now: time.Now, Catalog: types, Walks: w.queries}
 	w.runner = &projections.Runner{Pool: w.pool, Store: w.store, Log: log, Progress: projections.NewProgress(w.pool)}
 	for _, p := range []projections.ReadModel{organizations.ReadModel, feeds.ReadModel, sources.ReadModel, items.ReadModel} {
 		run(t, func(ctx context.Context) error { return w.runner.Project(ctx, p) })
@@ -76,12 +76,16 @@ func open(t *testing.T, collectors map[string]collect.Collector) *world {
 
 func (w *world) curateAndMonitor(collectors map[string]collect.Collector) (stop func()) {
 	w.t.Helper()
+	stopCuration, stopMonitor := w.curate(), w.monitor(w.store, collectors)
+	return func() { stopMonitor(); stopCuration() }
+}
+
+func (w *world) curate() (stop func()) {
+	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	stopCuration := run(w.t, func(ctx context.Context) error {
+	return run(w.t, func(ctx context.Context) error {
 		return w.runner.React(ctx, func() eventstore.ProcessManager { return adapters.NewFeedCuration(w.store, w.commands, log) })
 	})
-	stopMonitor := w.monitor(w.store, collectors)
-	return func() { stopMonitor(); stopCuration() }
 }
 
 func (w *world) monitor(store eventstore.Store, collectors map[string]collect.Collector, with ...func(*collection.Monitor)) (stop func()) {

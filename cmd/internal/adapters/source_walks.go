@@ -49,7 +49,8 @@ const (
 		ON CONFLICT DO NOTHING`
 	// Sources that no feed has wait for good, and those that one has again don't.
 	shelve = `
-		UPDATE carillon.source_walks w SET next_at = CASE WHEN w.next_at = 'infinity' THEN clock_timestamp() ELSE 'infinity' END
+		UPDATE carillon.source_walks w SET next_at = CASE WHEN w.next_at <> 'infinity' THEN 'infinity'
+			ELSE coalesce(w.completed_at + make_interval(secs => w.interval_seconds), clock_timestamp()) END
 		FROM sources.sources s WHERE s.id = w.source_id AND (w.next_at = 'infinity') = (s.feeds > 0 OR s.requested)`
 	lookForTurns = `
 		SELECT source_id FROM (
@@ -62,7 +63,8 @@ const (
 		FROM sources.sources s
 		WHERE w.source_id = ANY ($1) AND s.id = w.source_id AND w.next_at <= clock_timestamp() AND w.held_until <= clock_timestamp()
 		RETURNING s.id, s.type, s.url, s.handle, s.timezone, w.host, w.holder, w.number, w.walking, w.wanted,
-			s.wanted_at IS NOT NULL AND s.wanted_at IS DISTINCT FROM w.served_at,
+			s.wanted_at IS NOT NULL AND s.wanted_at IS DISTINCT FROM w.served_at
+				OR EXISTS (SELECT FROM sources.attachments a WHERE a.source_id = s.id AND a.backfilling),
 			w.interval_seconds, w.failures, w.stumbles, w.tally,
 			s.revision, s.state, s.outcome, s.collections, s.failures, s.interval_seconds, s.notes`
 	holdTurns = `

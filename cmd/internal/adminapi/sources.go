@@ -37,6 +37,17 @@ type Source struct {
 	Observed    int          `json:"observed"`
 	Failures    int          `json:"failures"`
 	DueAt       *time.Time   `json:"dueAt"`
+	Backfills   []Backfill   `json:"backfills,omitempty"`
+}
+
+// Backfill is what a source brought into a feed that it was attached to, without its being news. While it runs, the next
+// whole walk through the source belongs to it.
+type Backfill struct {
+	FeedID  uuid.UUID  `json:"feedId"`
+	Running bool       `json:"running"`
+	Since   time.Time  `json:"since"`   // the attachment
+	EndedAt *time.Time `json:"endedAt"` // null while it runs
+	Added   int        `json:"added"`   // items
 }
 
 // SourceNote says why the last collection found less than the source shows.
@@ -50,6 +61,11 @@ func sourceOf(s query.Source) Source {
 		ID: s.ID, Type: s.Type, URL: s.URL, Handle: s.Handle, Timezone: s.Timezone, CreatedAt: s.CreatedAt.UTC(), Feeds: s.Feeds,
 		State: s.State, Message: s.Message, StartedAt: wire.UTC(s.StartedAt), CompletedAt: wire.UTC(s.CompletedAt),
 		Observed: s.Observed, Failures: s.Failures, DueAt: wire.UTC(s.DueAt),
+	}
+	for _, b := range s.Backfills {
+		source.Backfills = append(source.Backfills, Backfill{
+			FeedID: b.Feed, Running: b.EndedAt == nil, Since: b.Since.UTC(), EndedAt: wire.UTC(b.EndedAt), Added: b.Added,
+		})
 	}
 	for _, note := range s.Notes {
 		source.Notes = append(source.Notes, SourceNote(note))

@@ -121,7 +121,7 @@ func (a *App) connect() error {
 	}
 	a.Commands = &command.Commands{
 		Store: a.base.store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: policy}, Prober: sender,
-		Catalog: types, Access: a.Queries, History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
+		Catalog: types, Access: a.Queries, Walks: a.Queries, History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
 	}
 	a.queue = adapters.NewDeliveryQueue(a.runner, time.Now)
 	a.deliverer = &delivery.Deliverer{

@@ -86,7 +86,7 @@ func Start(tb testing.TB) *Fixture {
 	p.Sender = webhook.NewSender(egress.NewTransport(loopback, egress.Options{RootCAs: receivers()}), webhook.Options{Version: "test"})
 	p.Commands = &command.Commands{
 		Store: p.Store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: loopback}, Prober: p.Sender,
-		Catalog: types, Access: p.Queries, History: adapters.History{Queries: p.Queries, Progress: p.Progress, Store: p.Store},
+		Catalog: types, Access: p.Queries, Walks: p.Queries, History: adapters.History{Queries: p.Queries, Progress: p.Progress, Store: p.Store},
 	}
 	p.StartReadModels(tb)
 	return p

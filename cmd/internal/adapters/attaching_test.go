@@ -1,0 +1,125 @@
+package adapters_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/command/collect"
+	"carillon/projections/items"
+	"carillon/query"
+)
+
+// backfill is that of a source in the only feed that it fills.
+func (w *world) backfill(source uuid.UUID) query.Backfill {
+	w.t.Helper()
+	all, err := w.queries.Sources(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, s := range all {
+		if s.ID == source && len(s.Backfills) == 1 {
+			return s.Backfills[0]
+		}
+	}
+	w.t.Fatalf("no backfill of %s in %+v", source, all)
+	return query.Backfill{}
+}
+
+// published counts the events that subscribers hear of.
+func (w *world) published() int {
+	w.t.Helper()
+	return len(w.recorded("publication.event-published.v1"))
+}
+
+// What a source shows is known: that is the backfill, nobody goes and looks, and what the next visit finds is news.
+func TestAttachingASourceThatIsKnown(t *testing.T) {
+	t.Parallel()
+	p := &place{}
+	p.show("jazz", "quiz")
+	w := open(t, map[string]collect.Collector{"facebook": p})
+	source, feed := w.account(), w.feed()
+	w.collect(source)
+	w.eventuallyState(source, 1, "ok")
+	w.attach(feed, source, "facebook")
+	if b := w.backfill(source); b.EndedAt == nil || !b.EndedAt.Equal(b.Since) || b.Feed != feed {
+		t.Errorf("backfill = %+v", b)
+	}
+	var wanted *time.Time
+	if err := w.pool.QueryRow(t.Context(), "SELECT wanted_at FROM sources.sources WHERE id = $1", source).Scan(&wanted); err != nil || wanted != nil {
+		t.Errorf("a visit is wanted since %v, %v", wanted, err)
+	}
+	w.eventuallyItems(feed, "jazz", "quiz")
+	w.eventually("the items of the backfill are counted", func() bool { return w.backfill(source).Added == 2 })
+	p.show("jazz", "quiz", "opera")
+	w.collect(source)
+	w.eventuallyItems(feed, "jazz", "quiz", "opera")
+	w.eventually("it is published", func() bool { return w.published() > 0 })
+	if got := w.published(); got != 1 {
+		t.Errorf("%d are published", got)
+	}
+	if b := w.backfill(source); b.Added != 2 {
+		t.Errorf("backfill = %+v", b)
+	}
+}
+
+// A source whose last walk is long ago is as one that was never walked: what its next whole walk finds is backfill.
+func TestAttachingASourceThatIsOverdue(t *testing.T) {
+	t.Parallel()
+	p := &place{}
+	p.show("jazz")
+	w := open(t, map[string]collect.Collector{"facebook": p})
+	source, feed := w.account(), w.feed()
+	w.collect(source)
+	w.eventuallyState(source, 1, "ok")
+	w.exec("UPDATE carillon.source_walks SET completed_at = completed_at - 2 * interval_seconds * interval '1 second'")
+	p.show("jazz", "quiz")
+	w.attach(feed, source, "facebook")
+	w.eventuallyItems(feed, "jazz", "quiz")
+	w.eventually("the backfill ends", func() bool { b := w.backfill(source); return b.EndedAt != nil && b.Added == 2 })
+	if got := w.published(); got != 0 {
+		t.Errorf("%d are published", got)
+	}
+}
+
+func (w *world) exec(sql string) {
+	w.t.Helper()
+	if _, err := w.pool.Exec(w.t.Context(), sql); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// The first walk after an attachment fails. The next one, which nobody asks for, is the backfill, and ends it, also where
+// the process has ended and what walks remember was lost meanwhile.
+func TestABackfillOutlastsAFailure(t *testing.T) {
+	t.Parallel()
+	p := &place{}
+	p.fail(errors.New("down"))
+	collectors := map[string]collect.Collector{"facebook": p}
+	w := open(t, collectors)
+	source, feed := w.account(), w.feed()
+	at := time.Now()
+	w.attach(feed, source, "facebook")
+	w.eventuallyState(source, 1, "failing")
+	if b := w.backfill(source); b.EndedAt != nil || b.Since.Before(at.Add(-time.Second)) || b.Added != 0 {
+		t.Errorf("backfill = %+v", b)
+	}
+	w.stop()
+	w.exec("DELETE FROM carillon.source_walks")
+	w.exec("UPDATE sources.sources SET due_at = now()") // the time has come
+	p.fail(nil)
+	p.show("jazz", "quiz")
+	w.stop = w.curateAndMonitor(collectors)
+	w.eventuallyItems(feed, "jazz", "quiz")
+	w.eventually("the backfill ends", func() bool { b := w.backfill(source); return b.EndedAt != nil && b.Added == 2 })
+	p.show("jazz", "quiz", "opera")
+	w.collect(source)
+	w.eventuallyItems(feed, "jazz", "quiz", "opera")
+	w.eventually("it is published", func() bool { return w.published() > 0 })
+	w.await(w.recorded("item.added.v1")[2].Position, nil, items.ReadModel.Name)
+	if got := w.published(); got != 1 {
+		t.Errorf("%d are published", got)
+	}
+}
