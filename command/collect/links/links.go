@@ -120,7 +120,7 @@ func (s *Set) Note(notes *collect.Notes) {
 
 var (
 	// sessionPath is how servers write the session of a visitor into a path: ";jsessionid=…" and ASP.NET's "/(S(…))".
-	sessionPath = regexp.MustCompile(`(?i);(?:jsessionid|phpsessid|sid)=[^/?#]*|/\(([asf]\([a-z0-9_-]+\))+\)`)
+	sessionPath = regexp.MustCompile(`(?i);(?:jsessionid|phpsessid|sid)=[^/?#]*|/\((?:[asf]\([a-z0-9_-]+\))+\)(/|$)`)
 	// sessionName and sessionValue are how they write it into a query. The names mean other things too.
 	sessionName  = regexp.MustCompile(`(?i)^(?:.*sess(?:ion)?_?id|.*session|sess|sid|s|cfid|cftoken|osCsid|zenid|xtcsid)$`)
 	sessionValue = regexp.MustCompile(`^[A-Za-z0-9_,-]{16,}$`)
@@ -134,8 +134,8 @@ func plain(u *url.URL) *url.URL {
 	if ascii, err := idna.ToASCII(p.Host); err == nil {
 		p.Host = ascii
 	}
-	if sessionPath.MatchString(p.Path) {
-		p.Path, p.RawPath = sessionPath.ReplaceAllString(p.Path, ""), ""
+	for sessionPath.MatchString(p.Path) {
+		p.Path, p.RawPath = sessionPath.ReplaceAllString(p.Path, "$1"), ""
 	}
 	if p.Path == "" {
 		p.Path = "/"
@@ -154,7 +154,7 @@ func plain(u *url.URL) *url.URL {
 	if err != nil {
 		return &p
 	}
-	return clean
+	return clean.ResolveReference(clean) // which takes out the dots that may be left of a path
 }
 
 // isSession says that a parameter holds the session of a visitor: its name says so, and its value is long and holds

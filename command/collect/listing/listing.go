@@ -32,6 +32,8 @@ const (
 	maxPages = 100
 	// maxLinks is how many pages are taken from one page of a listing.
 	maxLinks = 500
+	// maxAnchors is how many links of a page are looked at, of which most lead elsewhere or are the same.
+	maxAnchors = 20_000
 	// maxStale is after how many pages in a row that show nothing new the listing is at its end.
 	maxStale = 2
 )

@@ -336,6 +336,11 @@ func TestTraps(t *testing.T) {
 		if err != nil || len(page.Links) != 500 || !page.Notes.Partial() || !(walktest.Walked{Notes: page.Notes}).Noted(collect.NoteTruncated, "links 2000 pages, of which 500 are read") {
 			t.Errorf("%d links, %v, %v", len(page.Links), page.Notes, err)
 		}
+		s.Set("/list", walktest.Plain(strings.Repeat(`<a href="/e/1">x</a>`, 60_000)+`<a href="/e/2">x</a>`))
+		page, err = s.Collector.Read(t.Context(), source, collect.Known{Link: s.Collector.Start(source)[0], Root: true})
+		if err != nil || len(page.Links) != 1 || !(walktest.Walked{Notes: page.Notes}).Noted(collect.NoteTruncated, "has 60001 links, of which 20000 are looked at") {
+			t.Errorf("%d links, %v, %v", len(page.Links), page.Notes, err)
+		}
 	})
 }
 
@@ -368,23 +373,23 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// What robots.txt keeps us off is not asked for and is no failure, and a feed that can't be read none either: nothing is
-// known of them.
+// What robots.txt keeps us off is not asked for and is no failure; what is for members, and a feed that can't be read, are
+// none either: nothing is known of them.
 func TestPassedBy(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]string{
 		"/robots.txt": "User-agent: *\nDisallow: /private\n",
-		"/list":       `<html><link rel=alternate type=application/rss+xml href=/feed><a href="/private/1">x</a><a href="/e/1">x</a>` + strings.Repeat("words ", 50),
+		"/list":       `<html><link rel=alternate type=application/rss+xml href=/feed><a href="/private/1">x</a><a href="/members">x</a><a href="/e/1">x</a>` + strings.Repeat("words ", 50),
 		"/feed":       "<html>no feed",
 		"/e/1":        walktest.Event("Jazz"),
 	})
-	source := s.Source("/list")
-	m := frontier.New(s.Collector.Start(source), walktest.Now)
-	found := s.WalkOn(t, source, m, walktest.Now)
-	if !slices.Equal(found.Asked, []string{"/list", "/feed", "/e/1"}) || !slices.Equal(found.Titles, []string{"Jazz"}) || len(found.Failed)+len(found.Partial) != 0 {
+	s.Handle("/members", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	found := s.Walk(t, "/list")
+	if !slices.Equal(found.Asked, []string{"/list", "/feed", "/members", "/e/1"}) || !slices.Equal(found.Titles, []string{"Jazz"}) || len(found.Failed)+len(found.Partial) != 0 {
 		t.Errorf("asked for %q, got %q, failed %v, partial %q", found.Asked, found.Titles, found.Failed, found.Partial)
 	}
-	if !found.Noted(collect.NoteLeftOut, "robots.txt disallows "+s.URL+"/private/1") || !found.Noted(collect.NoteLeftOut, "a feed can't be read") {
+	if !found.Noted(collect.NoteLeftOut, "robots.txt disallows "+s.URL+"/private/1") ||
+		!found.Noted(collect.NoteLeftOut, "/members is not for us") || !found.Noted(collect.NoteLeftOut, "a feed can't be read") {
 		t.Errorf("notes %v", found.Notes)
 	}
 }

@@ -32,9 +32,12 @@ type look struct {
 	// content and around are what is linked in the text and about it.
 	content, about []*url.URL
 	pages          *links.Set
-	// beyond counts the pages of days that nothing is collected of.
-	beyond int
+	// beyond counts the pages of days that nothing is collected of, anchors the links.
+	beyond, anchors int
 }
+
+// linkWork is what it costs to look at a link, in steps.
+const linkWork = 250
 
 type numbered struct {
 	url *url.URL
@@ -106,7 +109,10 @@ func (l *look) link(n *html.Node, about bool) {
 			download = true
 		}
 	}
-	if href == "" || href[0] == '#' || download || !l.budget.Work(20+len(href)/8) {
+	if href == "" || href[0] == '#' || download {
+		return
+	}
+	if l.anchors++; l.anchors > maxAnchors || !l.budget.Work(linkWork) {
 		return
 	}
 	rels := strings.Fields(rel)
@@ -176,6 +182,9 @@ func (l *look) follow(read *collect.Page) {
 			return
 		}
 		l.pages.AddURL(u, page)
+	}
+	if l.anchors > maxAnchors {
+		read.Notes.Add(collect.NoteTruncated, "the page has %d links, of which %d are looked at", l.anchors, maxAnchors)
 	}
 	if l.pages.Cut() > 0 {
 		read.Notes.Add(collect.NoteTruncated, "the page links %d pages, of which %d are read", len(l.pages.Links)+l.pages.Cut(), maxLinks)

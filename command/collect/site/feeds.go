@@ -17,10 +17,15 @@ import (
 )
 
 const (
-	// maxFeeds is how many feeds that a page links are followed, maxPosts how many pages of a feed.
-	maxFeeds = 3
-	maxPosts = 100
+	// maxFeeds is how many feeds that a page links are followed, maxPosts how many pages of a feed, and maxListed how
+	// many entries of one are looked at.
+	maxFeeds  = 3
+	maxPosts  = 100
+	maxListed = 1000
 )
+
+// linkWork is what it costs to look at a link, in steps.
+const linkWork = 100
 
 // feedTypes are the media types by which pages link feeds.
 var feedTypes = []string{"application/rss+xml", "application/atom+xml", "application/rdf+xml"}
@@ -54,6 +59,9 @@ func Feeds(b *budget.Budget, page *HTML, read *collect.Page) {
 		if strings.Contains(title, "comment") || strings.Contains(strings.ToLower(href), "/comments/") {
 			continue
 		}
+		if !b.Work(linkWork) {
+			return
+		}
 		set.Add(href, collect.Link{Role: RoleFeed, List: true})
 	}
 	read.Links = append(read.Links, set.Links...)
@@ -66,13 +74,14 @@ func Feeds(b *budget.Budget, page *HTML, read *collect.Page) {
 func readFeed(b *budget.Budget, page *fetch.Page, _ collect.Source, _ timing.Window) (told, error) {
 	t := told{feed: links.New(page.URL, nil, maxPosts)}
 	t.page.URL, t.page.Many = page.URL, true
-	sitemap := false
+	sitemap, listed := false, 0
 	result, err := linkfile.Read(b, bytes.NewReader(page.Body), page.Header.Get("Content-Type"), func(e linkfile.Entry) bool {
 		if sitemap = e.Kind != linkfile.Post; sitemap {
 			return false
 		}
 		t.feed.Add(e.Address, collect.Link{Role: RolePage, Lasting: true})
-		return t.feed.Cut() == 0
+		listed++
+		return t.feed.Cut() == 0 && listed < maxListed
 	})
 	switch {
 	case err != nil:
@@ -82,7 +91,7 @@ func readFeed(b *budget.Budget, page *fetch.Page, _ collect.Source, _ timing.Win
 	case len(t.feed.Links) == 0:
 		t.empty = collect.Note{Code: collect.NoteNoEvents, Text: "the feed lists no page of its site"}
 	}
-	if t.feed.Cut() > 0 {
+	if t.feed.Cut() > 0 || listed == maxListed {
 		result.Cut = fmt.Sprintf("it lists more than %d pages", maxPosts)
 	}
 	if result.Cut != "" {

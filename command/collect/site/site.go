@@ -111,7 +111,7 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, page collec
 }
 
 // Linked reads a page that another one links. What is no page of the site shows nothing, which is no failure: nobody
-// knew before. Where robots.txt keeps us off, nothing new is known.
+// knew before. Where robots.txt keeps us off, or a page is for others, nothing new is known.
 func (c *Collector) Linked(ctx context.Context, source collect.Source, page collect.Known) (collect.Page, error) {
 	read, err := c.visit(ctx, source, page, nil)
 	switch {
@@ -119,11 +119,20 @@ func (c *Collector) Linked(ctx context.Context, source collect.Source, page coll
 		return collect.Page{State: read.State, Requests: read.Requests}, nil
 	case errors.Is(err, collect.ErrRobotsDisallowed) && !errors.Is(err, collect.ErrHTTPStatus):
 		return passed(page, "robots.txt disallows %s", page.Address), nil
+	case isRefused(err):
+		return passed(page, "%s is not for us: %s", page.Address, err), nil
 	case err != nil:
 		return collect.Page{}, err
 	}
 	read.Notes = slices.DeleteFunc(read.Notes, func(n collect.Note) bool { return n.Code == collect.NoteNoEvents })
 	return read, nil
+}
+
+// isRefused says that a page is there and not for us.
+func isRefused(err error) bool {
+	var status *collect.StatusError
+	return errors.As(err, &status) && status.Code >= 400 && status.Code < 500 && !collect.Gone(err) && !collect.Stops(err) &&
+		!errors.Is(err, collect.ErrRobotsDisallowed)
 }
 
 // passed is a page that was passed by: what is known of it holds.
