@@ -59,9 +59,10 @@ bench: postgres ## Measure (BENCH=regexp, BENCHTIME=2s)
 	$(GO) test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 30m $(BENCHES)
 
 .PHONY: bench-collect
-bench-collect: postgres ## Measure reading pages and calendars, on one core (the floors: 800 pages/s; 10,000 events with 1,000 rules in 1 s), walking a sitemap of 5,000 pages (30 s), and a server that knows a million happenings (KNOWN; start in 1 s, 300 MB)
+bench-collect: postgres ## Measure reading pages and calendars, on one core (the floors: 800 pages/s; 10,000 events with 1,000 rules in 1 s), walking a sitemap of 5,000 pages (30 s), a server that reads eight pages of 10 MiB (500 MB), and one that knows a million happenings (KNOWN; start in 1 s, 300 MB)
 	$(GO) test -run '^$$' -bench 'Extract|Calendar' -cpu 1 -benchtime $(BENCHTIME) ./command/collect/...
 	$(GO) test -run '^$$' -bench WalkSitemap -benchtime 3x ./command/collect/sitemap
+	$(GO) test -count=1 -run ServeBesideHostilePages -v ./cmd/internal/app
 	KNOWN=$(KNOWN) $(GO) test -run '^$$' -bench Known -benchtime 3x -timeout 60m ./cmd/internal/app
 
 .PHONY: bench-copy
@@ -97,6 +98,10 @@ torture: postgres ## Kill servers, event store and Postgres under load, and coun
 .PHONY: torture-delivery
 torture-delivery: postgres ## Kill, stop and cut off two servers, event store and Postgres under load: a table of what was lost and what came again (KILLS=50)
 	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -count=1 -timeout 60m -run TortureDelivery -v ./cmd/internal/app
+
+.PHONY: torture-collect
+torture-collect: postgres ## Kill servers that collect, one and one of two, again and again: what comes of it is compared with a quiet run (KILLS=50)
+	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -count=1 -timeout 60m -run TortureCollect -v ./cmd/internal/app
 
 .PHONY: torture-move
 torture-move: postgres ## Move to a copied event store, and to a restored Postgres, beside many deliveries: none is sent again (MOVED=20000)

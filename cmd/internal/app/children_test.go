@@ -51,7 +51,8 @@ func TestMain(m *testing.M) {
 }
 
 func serverChild() error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	app.TuneMemory()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg := config.Config{
 		HTTPAddr: os.Getenv("CHILD_API"), AdminAddr: os.Getenv("CHILD_ADMIN"), DataDir: os.Getenv("CHILD_DATA"), Dev: true,
@@ -60,6 +61,9 @@ func serverChild() error {
 		DeliveryTimeout:       20 * time.Second,
 		DeliveryRetrySchedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 20 * time.Second, 20 * time.Second},
 		AutoDisableAfter:      1_000_000, AutoDisableMinStreak: time.Hour,
+	}
+	if os.Getenv("CHILD_COLLECTS") != "" {
+		cfg.Roles = append(cfg.Roles, config.RoleCollect)
 	}
 	if wait := os.Getenv("CHILD_RETRY"); wait != "" {
 		pause, err := time.ParseDuration(wait)

@@ -24,6 +24,7 @@ import (
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/dev"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
@@ -32,12 +33,13 @@ import (
 // benchServer is what serve does with embedded defaults, in a process whose memory and start can be measured.
 func benchServer() error {
 	app.TuneMemory()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg := config.Config{
 		HTTPAddr: os.Getenv("CHILD_API"), AdminAddr: os.Getenv("CHILD_ADMIN"), DataDir: os.Getenv("CHILD_DATA"),
 		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
 		DeliveryTimeout: 30 * time.Second, DeliveryRetrySchedule: []time.Duration{5 * time.Second}, AutoDisableAfter: 100, AutoDisableMinStreak: time.Hour,
+		CollectAllowCIDRs: dev.Loopback,
 	}
 	a, err := app.Open(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
@@ -49,7 +51,7 @@ func benchServer() error {
 
 // served is a process of benchServer.
 type served struct {
-	*testing.B
+	testing.TB
 
 	cmd   *exec.Cmd
 	admin string
@@ -57,9 +59,9 @@ type served struct {
 }
 
 // serve starts the server and waits until it is ready and a consumer has begun.
-func serve(b *testing.B, dir string) *served {
+func serve(b testing.TB, dir string) *served {
 	b.Helper()
-	s := &served{B: b, admin: freeAddress(b), began: time.Now()}
+	s := &served{TB: b, admin: freeAddress(b), began: time.Now()}
 	s.cmd = exec.Command(os.Args[0]) //nolint:gosec,noctx // this very binary
 	s.cmd.Env = append(os.Environ(), childRole+"=bench", "CHILD_DATA="+dir, "CHILD_API="+freeAddress(b), "CHILD_ADMIN="+s.admin)
 	s.cmd.Stderr = os.Stderr
@@ -78,7 +80,7 @@ func (s *served) stop() {
 	}
 }
 
-func freeAddress(b *testing.B) string {
+func freeAddress(b testing.TB) string {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -143,6 +145,22 @@ func (s *served) resident(field string) float64 {
 	line, _, _ := strings.Cut(rest, " kB")
 	kilobytes, _ := strconv.Atoi(strings.TrimSpace(line))
 	return float64(kilobytes) / 1024
+}
+
+// processorTime is what the process has had of processors.
+func (s *served) processorTime() time.Duration {
+	s.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		s.Skip("no /proc")
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	var used time.Duration
+	for _, field := range strings.Fields(rest)[11:13] {
+		ticks, _ := strconv.ParseInt(field, 10, 64)
+		used += time.Duration(ticks) * tick
+	}
+	return used
 }
 
 // BenchmarkKnown: a server that knows a million happenings (KNOWN: another number), of a thousand sources, a hundred of

@@ -96,13 +96,14 @@ type workload struct {
 	mu    sync.Mutex
 	came  map[string]map[string]int // by event id: by webhook-id
 	total int
+	told  map[string][]byte // by event id: the request's body
 
 	onArrival func(event string, first bool) // where not nil, called for each request
 }
 
 func newWorkload(t *testing.T, data, api, admin string) *workload {
 	t.Helper()
-	w := &workload{T: t, data: data, api: api, admin: admin, came: map[string]map[string]int{}}
+	w := &workload{T: t, data: data, api: api, admin: admin, came: map[string]map[string]int{}, told: map[string][]byte{}}
 	var key string
 	w.eventually("the server did not come up", func() bool {
 		var err error
@@ -246,6 +247,7 @@ func (w *workload) receive(_ http.ResponseWriter, request *http.Request) {
 	}
 	w.came[envelope.ID][request.Header.Get("webhook-id")]++
 	w.total++
+	w.told[envelope.ID] = body
 	if w.onArrival != nil {
 		w.onArrival(envelope.ID, w.came[envelope.ID][request.Header.Get("webhook-id")] == 1)
 	}

@@ -1,0 +1,389 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/aggregates/happening"
+	"carillon/aggregates/publication"
+	"carillon/aggregates/source"
+	"carillon/cmd/internal/adminclient"
+	"carillon/cmd/internal/dev"
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/projections/pgtest"
+)
+
+// A page of many calendar events is visited, twice, by a server that is killed again and again meanwhile. What comes of
+// it is what comes of one quiet run.
+func TestTortureCollect(t *testing.T) {
+	t.Parallel()
+	kills, events := tortureKills(2), 140
+	if kills > 2 {
+		events = 2000
+	}
+	compareWithQuiet(t, newProgramme(t, calendarPages, 1, events), kills, 1)
+}
+
+// Sites of many pages are walked by two processes, either of which is killed at any time.
+func TestTortureCollectOfTwo(t *testing.T) {
+	t.Parallel()
+	kills, sites, events := tortureKills(2), 2, 7
+	if kills > 2 {
+		sites, events = 10, 30
+	}
+	compareWithQuiet(t, newProgramme(t, sitemapPages, sites, events), kills, 2)
+}
+
+func tortureKills(usual int) int {
+	if n, err := strconv.Atoi(os.Getenv("CARILLON_TORTURE_KILLS")); err == nil {
+		return n
+	}
+	return usual
+}
+
+func compareWithQuiet(t *testing.T, p *programme, kills, servers int) {
+	t.Helper()
+	quiet := p.collected(t, 0, 1)
+	killed := p.collected(t, kills, servers)
+	expectSame(t, "happenings", slices.Sorted(maps.Values(quiet.happenings)), slices.Sorted(maps.Values(killed.happenings)))
+	expectSame(t, "items", quiet.items, killed.items)
+	expectSame(t, "webhooks", quiet.webhooks, killed.webhooks)
+	t.Logf("quiet: %s", quiet)
+	t.Logf("killed %d times: %s", kills, killed)
+	// A visit that is killed loses the page it was at. Which of the visits under way a kill hit nobody knows.
+	if lost := killed.asked - quiet.asked; lost > kills*len(p.sites) {
+		t.Errorf("%d pages were asked for again after %d kills", lost, kills)
+	}
+	if most := time.Second / 2; kills > 0 && killed.closest < most { // the pace is a second; requests may be late on their way
+		t.Errorf("two requests of one site came within %s", killed.closest)
+	}
+}
+
+// expectSame compares lists in order, and shows where they differ first.
+func expectSame(t *testing.T, what string, quiet, killed []string) {
+	t.Helper()
+	for i := range max(len(quiet), len(killed)) {
+		switch {
+		case i >= len(quiet):
+			t.Errorf("%s: not there in a quiet run:\n%s", what, killed[i])
+		case i >= len(killed):
+			t.Errorf("%s: there in a quiet run only:\n%s", what, quiet[i])
+		case quiet[i] != killed[i]:
+			t.Errorf("%s:\n%s\nin a quiet run:\n%s", what, killed[i], quiet[i])
+		default:
+			continue
+		}
+		return
+	}
+}
+
+// outcome is what came of collecting, without what differs between any two runs.
+type outcome struct {
+	happenings      map[string]string // by id: their events
+	items, webhooks []string
+	again           int // webhooks that came more than once, under the same id
+
+	asked   int           // pages
+	closest time.Duration // between two pages of one site
+	took    time.Duration
+}
+
+func (o outcome) String() string {
+	return fmt.Sprintf("%d happenings, %d items, %d webhooks, %d of them came again, %d pages asked for, of one site %s apart at least, in %s",
+		len(o.happenings), len(o.items), len(o.webhooks), o.again, o.asked, o.closest.Round(time.Millisecond), o.took.Round(time.Second))
+}
+
+// collected collects from the programme, first of the opening alone, then of all, then once more after many changes.
+func (p *programme) collected(t *testing.T, kills, servers int) outcome {
+	t.Helper()
+	p.turnTo(opening)
+	p.forget()
+	c := newCollecting(t, servers)
+	began := time.Now()
+	c.attach(p)
+	events := len(p.sites) * p.events
+	c.until("the opening is an item", func() bool { return c.items(len(p.sites)) != nil })
+	c.walkAll(p, all, kills-kills/3, events-len(p.sites))
+	c.until("all events are items", func() bool { return c.items(events) != nil })
+	gone, moved, cancelled := p.changes()
+	c.walkAll(p, changed, kills/3, len(p.sites)*(gone+moved+cancelled))
+	published := events - len(p.sites) + len(p.sites)*(moved+cancelled)
+	c.until("all is delivered", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.came) >= published
+	})
+	c.until("all is shown", c.caughtUp)
+	o := outcome{took: time.Since(began), items: c.items(events)}
+	o.happenings, o.webhooks = c.recorded()
+	o.asked, o.closest = p.requests()
+	if len(o.webhooks) != published {
+		t.Errorf("%d events are published, want %d", len(o.webhooks), published)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.came) != published {
+		t.Errorf("%d events were delivered, want %d", len(c.came), published)
+	}
+	for event, ids := range c.came {
+		if len(ids) != 1 {
+			t.Errorf("event %s came under %d webhook-ids", event, len(ids))
+		}
+		for _, times := range ids {
+			o.again += times - 1
+		}
+	}
+	return o
+}
+
+// collecting is what collects: servers that are killed, and what they stand on.
+type collecting struct {
+	*workload
+
+	pool    *pgxpool.Pool
+	store   *esdb.Store
+	servers []*child
+	client  *adminclient.Client
+	key     string
+	feed    string
+
+	counting sync.Mutex
+	changes  int // events of happenings
+}
+
+func newCollecting(t *testing.T, servers int) *collecting {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "torture")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	database := pgtest.NewServer(t)
+	address, data := freePort(t), filepath.Join(dir, "data")
+	node := &child{t: t, env: []string{childRole + "=node", "CHILD_API=" + address, "CHILD_DATA=" + filepath.Join(dir, "store")}}
+	node.start()
+	t.Cleanup(func() { node.kill() })
+	c := &collecting{pool: database.Pool()}
+	for i := range servers {
+		api, admin := freePort(t), freePort(t)
+		server := &child{t: t, env: []string{
+			childRole + "=server", "CHILD_API=" + api, "CHILD_ADMIN=" + admin, "CHILD_DATA=" + data, "CHILD_COLLECTS=1",
+			"CHILD_STORE=esdb://" + address + "?tls=false", "CHILD_DATABASE=" + database.URL(),
+		}}
+		server.start()
+		t.Cleanup(func() { server.kill() })
+		c.servers = append(c.servers, server)
+		if i == 0 {
+			c.workload = newWorkload(t, data, "http://"+api, "http://"+admin)
+		}
+	}
+	if c.key, err = dev.ReadKey(data); err != nil {
+		t.Fatal(err)
+	}
+	c.client = adminclient.New(c.admin, c.token)
+	if c.store, err = esdb.Open("esdb://"+address+"?tls=false", slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.store.Close() })
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	counted := make(chan struct{})
+	go func() {
+		defer close(counted)
+		for m, err := range c.store.Subscribe(ctx, eventstore.Start, eventstore.Categories(happening.Aggregate.Category)) {
+			if err == nil && m.Event != nil {
+				c.counting.Lock()
+				c.changes++
+				c.counting.Unlock()
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-counted })
+	return c
+}
+
+// until waits. A visit that is killed costs its source a minute, and there are many kills.
+func (c *collecting) until(what string, holds func() bool) {
+	c.Helper()
+	for deadline := time.Now().Add(2 * patience); !holds(); {
+		if time.Now().After(deadline) {
+			c.Fatalf("it does not come to this: %s", what)
+		}
+		time.Sleep(20 * time.Millisecond) // between two looks at other processes
+	}
+}
+
+func (c *collecting) attach(p *programme) {
+	c.Helper()
+	var feed struct {
+		ID string `json:"id"`
+	}
+	c.until("a feed", func() bool {
+		return c.post(c.api+"/feeds/events", c.key, map[string]any{"name": "Concerts", "description": "In town"}, &feed) == nil
+	})
+	c.feed = feed.ID
+	for _, address := range p.addresses() {
+		created, err := c.client.AddSource(c.Context(), adminclient.NewSource{Type: p.sourceType(), URL: address, Timezone: "Europe/Rome"})
+		if err != nil {
+			c.Fatal(err)
+		}
+		body := map[string]any{"sourceType": p.sourceType(), "sourceId": created.ID}
+		if err := c.post(c.api+"/feeds/events/"+c.feed+"/sources", c.key, body, nil); err != nil {
+			c.Fatal(err)
+		}
+	}
+	c.until("all sources were collected from", func() bool { return c.completed() >= len(p.sites) })
+}
+
+// completed counts the walks that went through.
+func (c *collecting) completed() (n int) {
+	c.Helper()
+	for m, err := range c.store.Subscribe(c.Context(), eventstore.Start, eventstore.Categories(source.Aggregate.Category)) {
+		switch {
+		case err != nil:
+			c.Fatal(err)
+		case m.CaughtUp:
+			return n
+		case m.Event != nil && m.Event.Type == "source.collection-completed.v1":
+			n++
+		case m.Event != nil && m.Event.Type == "source.collection-failed.v1":
+			c.Errorf("a collection failed: %s", m.Event.Data)
+		}
+	}
+	return n
+}
+
+// caughtUp says that every consumer is at the head.
+func (c *collecting) caughtUp() bool {
+	list, err := c.client.Projections(c.Context())
+	for _, p := range list {
+		if p.Behind == nil || *p.Behind > 0 {
+			return false
+		}
+	}
+	return err == nil && len(list) > 0
+}
+
+// walkAll turns to another version of the programme, and has it collected by servers that are killed meanwhile, evenly
+// over the events of happenings that are to come.
+func (c *collecting) walkAll(p *programme, version, kills, events int) {
+	c.Helper()
+	p.turnTo(version)
+	before, walks := c.seen(), c.completed()
+	sources, err := c.client.Sources(c.Context())
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, s := range sources {
+		if err := c.client.CollectSource(c.Context(), s.ID); err != nil {
+			c.Fatal(err)
+		}
+	}
+	for i := range kills {
+		after := before + events*(i+1)/(kills+1)
+		c.until("the visits go on", func() bool { return c.seen() >= after })
+		victim := c.servers[rand.IntN(len(c.servers))] //nolint:gosec // chance is the point
+		victim.kill()
+		// After a minute its turns are somebody else's. The clock of Postgres can't be faked, so it is that minute that
+		// is left out. Where there are two servers, the other one loses its turns as well.
+		if _, err := c.pool.Exec(c.Context(), "UPDATE carillon.source_walks SET held_until = '-infinity'"); err != nil {
+			c.Fatal(err)
+		}
+		victim.start()
+	}
+	c.until("all walks went through", func() bool { return c.completed() >= walks+len(p.sites) })
+}
+
+func (c *collecting) seen() int {
+	c.counting.Lock()
+	defer c.counting.Unlock()
+	return c.changes
+}
+
+// items are those of the feed, nil where there are not so many.
+func (c *collecting) items(want int) (items []string) {
+	c.Helper()
+	for offset := 0; offset == 0 || offset < want; offset += 100 {
+		var page struct {
+			Data struct {
+				Total int              `json:"total"`
+				Items []map[string]any `json:"items"`
+			} `json:"data"`
+		}
+		until := time.Now().AddDate(0, 0, 29).UTC().Format(time.RFC3339)
+		request, err := http.NewRequestWithContext(c.Context(), http.MethodGet, fmt.Sprintf("%s/feeds/events/%s/items?limit=100&offset=%d&until=%s", c.api, c.feed, offset, until), http.NoBody)
+		if err != nil {
+			c.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+c.key)
+		response, err := impatient.Do(request)
+		if err != nil {
+			return nil // killed just now
+		}
+		err = json.NewDecoder(response.Body).Decode(&page)
+		_ = response.Body.Close()
+		if err != nil || page.Data.Total != want {
+			return nil
+		}
+		for _, item := range page.Data.Items {
+			items = append(items, without(item, "id", "addedToFeedAt"))
+		}
+	}
+	slices.Sort(items)
+	return items
+}
+
+// recorded are the events of happenings, and what was published.
+func (c *collecting) recorded() (happenings map[string]string, webhooks []string) {
+	c.Helper()
+	happenings = map[string]string{}
+	for m, err := range c.store.Subscribe(c.Context(), eventstore.Start, eventstore.Categories(happening.Aggregate.Category, publication.Aggregate.Category)) {
+		switch {
+		case err != nil:
+			c.Fatal(err)
+		case m.CaughtUp:
+			slices.Sort(webhooks)
+			return happenings, webhooks
+		case m.Event == nil:
+			continue
+		}
+		var data map[string]any
+		if err := json.Unmarshal(m.Event.Data, &data); err != nil {
+			c.Fatal(err)
+		}
+		switch m.Event.Category() {
+		case happening.Aggregate.Category:
+			happenings[m.Event.StreamID().String()] += m.Event.Type + " " + without(data, "at") + "\n"
+		default:
+			inner, _ := data["data"].(map[string]any)
+			delete(inner, "id")
+			delete(inner, "addedToFeedAt")
+			webhooks = append(webhooks, without(data, "id", "at", "time", "source", "subject", "feedId", "organization"))
+		}
+	}
+	return nil, nil
+}
+
+// without is an object as text, without members that differ between any two runs.
+func without(object map[string]any, members ...string) string {
+	for _, name := range members {
+		delete(object, name)
+	}
+	text, _ := json.Marshal(object)
+	return strings.TrimSpace(string(text))
+}
