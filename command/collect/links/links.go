@@ -62,7 +62,9 @@ func (s *Set) Resolve(ref string) *url.URL {
 		s.elsewhere++
 		return nil
 	}
-	u = plain(u)
+	if u = plain(u); s.page.Scheme == "https" && u.Scheme == "http" { // an old link, which leads there by a redirect
+		u.Scheme, u.Host = "https", strings.TrimSuffix(u.Host, ":80")
+	}
 	if len(u.String()) > collect.MaxAddress {
 		s.unfit++
 		return nil
