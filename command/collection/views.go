@@ -118,7 +118,7 @@ func (v *visit) settle(ctx context.Context) error {
 		if err := group.Wait(); err != nil {
 			return err
 		}
-		if err := v.walk.Settle(ctx, settled, v.tally); err != nil {
+		if err := v.walk.Settle(ctx, settled, v.tally); err != nil || len(waiting) < settledAtOnce {
 			return err
 		}
 	}
@@ -140,7 +140,8 @@ func (t *Tally) add(news Tally) {
 func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error) {
 	settled := Settled{Happening: view.Happening, Gone: len(view.Tellings) == 0}
 	if settled.Gone {
-		out, err := v.onHappening(ctx, view.Happening, happening.MarkStale{SourceID: v.turn.Source.ID, At: v.now()})
+		out, err := happening.Aggregate.Execute(ctx, v.Store, view.Happening,
+			happening.MarkStale{SourceID: v.turn.Source.ID, At: v.now()}, happening.Options{Metadata: v.metadata()})
 		if err != nil || len(out.Events) == 0 {
 			return settled, Tally{}, err
 		}
@@ -151,10 +152,14 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 	if settled.Digest, err = happening.Digest(o.Details, o.Source, o.Standing); err == nil && bytes.Equal(settled.Digest, view.Digest) {
 		return settled, Tally{}, nil
 	}
-	out, err := v.onHappening(ctx, view.Happening, happening.Observe{
+	options := happening.Options{Metadata: v.metadata()}
+	if view.Digest == nil { // most that are new to the source are new altogether: try without reading
+		options.Known = &eventstore.Loaded[happening.State]{Revision: eventstore.NoStream}
+	}
+	out, err := happening.Aggregate.Execute(ctx, v.Store, view.Happening, happening.Observe{
 		SourceID: v.turn.Source.ID, Key: view.Key, Keys: o.Keys, Details: o.Details, PublishedAt: o.PublishedAt, Source: o.Source, At: v.now(),
 		Standing: o.Standing, Origins: collect.Stored(o.Origins),
-	})
+	}, options)
 	switch {
 	case err == nil:
 	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrWrongRevision), ctx.Err() != nil:
@@ -176,10 +181,6 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 	}
 	news.Ahead = len(out.Events) > 0 && v.isAhead(o.Details)
 	return settled, news, nil
-}
-
-func (v *visit) onHappening(ctx context.Context, id uuid.UUID, command happening.Command) (eventstore.Outcome[happening.State, happening.Event], error) {
-	return happening.Aggregate.Execute(ctx, v.Store, id, command, happening.Options{Metadata: v.metadata()})
 }
 
 // isAhead says that something is not over.

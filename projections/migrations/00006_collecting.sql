@@ -84,5 +84,19 @@ CREATE TABLE carillon.source_tellings (
 );
 CREATE INDEX source_tellings_of_page ON carillon.source_tellings (source_id, page);
 
+-- Lets one who has lost the turn at a source change nothing, and is a sign of life. A Postgres that crashes may forget what
+-- it remembered last, as it may forget everything here.
+-- +goose StatementBegin
+CREATE FUNCTION carillon.hold_walk(of uuid, by uuid, length interval) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    UPDATE carillon.source_walks SET held_until = greatest(held_until, clock_timestamp() + length) WHERE source_id = of AND holder = by;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the turn is lost' USING ERRCODE = 'CAR01';
+    END IF;
+END $$;
+-- +goose StatementEnd
+
 -- +goose Down
+DROP FUNCTION carillon.hold_walk;
 DROP TABLE carillon.source_tellings, carillon.source_views, carillon.source_pages, carillon.source_walks;

@@ -62,9 +62,23 @@ func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []c
 	if err != nil {
 		return wrap("notes of page", err)
 	}
+	encoded, err := encodeTally(tally)
+	if err != nil {
+		return err
+	}
 	page := pageID(visited.Known.Address)
-	return w.fenced(ctx, "record page", func(tx pgx.Tx) error {
-		var batch pgx.Batch
+	links, err := w.linksFrom(ctx, page, visited)
+	if err != nil {
+		return wrap("record page", err)
+	}
+	told, err := rowsOfTellings(tellings)
+	if err != nil {
+		return err
+	}
+	w.next, w.waiting, w.known = nil, nil, false
+	var next nextPage
+	var waiting []collection.View
+	err = w.held(ctx, "record page", func(batch *pgx.Batch) {
 		batch.Queue(askedPage, w.source, page, outcomeOf(visited), notes)
 		if visited.Err == nil {
 			batch.Queue(readPage, w.source, page, storableState(visited.Page.State))
@@ -76,23 +90,21 @@ func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []c
 				batch.Queue(saw, w.source, page, len(visited.Page.Observations), orNil(visited.Page.Until()))
 			}
 		}
-		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
-			return err
+		links.queue(batch)
+		if visited.Err == nil && !visited.Page.Unchanged || collect.Gone(visited.Err) { // else it says what it said
+			told.queue(batch, w.source, page, visited.Page.Partial)
 		}
-		ahead, err := w.linkFrom(ctx, tx, page, visited)
-		if err != nil {
+		batch.Queue(keepTally, w.source, encoded, 1, links.count)
+		batch.Queue(selectNext, w.source, w.number).QueryRow(next.scan)
+		batch.Queue(selectWaiting, w.source, w.number, settledInOneGo).Query(func(rows pgx.Rows) (err error) {
+			waiting, err = collectViews(rows)
 			return err
-		}
-		if err := w.tell(ctx, tx, page, visited, tellings); err != nil {
-			return err
-		}
-		encoded, err := encodeTally(tally)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, keepTally, w.source, encoded, 1, ahead)
-		return err
+		})
 	})
+	if err == nil {
+		w.next, w.waiting, w.known = &next, waiting, true
+	}
+	return err
 }
 
 func outcomeOf(visited collect.Visited) string {
@@ -124,18 +136,28 @@ func orNil(t time.Time) *time.Time {
 	return &t
 }
 
-// linkFrom adds the pages that a page links to the walk. A list that is unchanged links what it linked before. It counts
-// those that are ahead.
-func (w *walk) linkFrom(ctx context.Context, tx pgx.Tx, page uuid.UUID, visited collect.Visited) (int, error) {
+// linksFrom gives the pages that a page adds to the walk. A list that is unchanged, or fails, links what it linked before.
+func (w *walk) linksFrom(ctx context.Context, page uuid.UUID, visited collect.Visited) (pageRows, error) {
 	l := linking{links: visited.Page.Links, from: &page}
 	if (visited.Err != nil || visited.Page.Unchanged) && !collect.Gone(visited.Err) {
-		listed, err := w.linkedBy(ctx, tx, "listed_by = $2 ORDER BY place", page)
+		listed, err := w.linkedBy(ctx, "listed_by = $2 ORDER BY place", page)
 		if err != nil {
-			return 0, err
+			return pageRows{}, err
 		}
 		l.links = append(l.links, listed...)
 	}
-	return w.link(ctx, tx, l)
+	return w.rowsOf(ctx, l)
+}
+
+// linkedBy gives the links of the pages of a condition, which has one parameter.
+func (w *walk) linkedBy(ctx context.Context, condition string, parameter any) ([]collect.Link, error) {
+	rows, _ := w.pool.Query(ctx, knownPages+condition, w.source, parameter)
+	pages, err := pgx.CollectRows(rows, scanPage)
+	links := make([]collect.Link, len(pages))
+	for i := range pages {
+		links[i] = pages[i].Link
+	}
+	return links, err
 }
 
 // linking is links that a walk came across.
@@ -145,21 +167,11 @@ type linking struct {
 	root  bool       // the walk begins with them
 }
 
-// linkedBy gives the links of the pages of a condition, which has one parameter.
-func (w *walk) linkedBy(ctx context.Context, tx pgx.Tx, condition string, parameter any) ([]collect.Link, error) {
-	rows, _ := tx.Query(ctx, knownPages+condition, w.source, parameter)
-	pages, err := pgx.CollectRows(rows, scanPage)
-	links := make([]collect.Link, len(pages))
-	for i := range pages {
-		links[i] = pages[i].Link
-	}
-	return links, err
-}
-
-// link adds links to the walk, and counts those that are to be asked for.
-func (w *walk) link(ctx context.Context, tx pgx.Tx, l linking) (ahead int, err error) {
-	ids := make([]uuid.UUID, 0, len(l.links))
+// rowsOf gives links that the walk has not come across before as rows, by what is remembered of their pages.
+func (w *walk) rowsOf(ctx context.Context, l linking) (pageRows, error) {
+	add := pageRows{walk: w, linking: l}
 	links := make(map[uuid.UUID]collect.Link, len(l.links))
+	ids := make([]uuid.UUID, 0, len(l.links))
 	for _, link := range l.links {
 		link.Address, link.Modified, link.Role = storedName(link.Address), storedName(link.Modified), storedName(link.Role)
 		id := pageID(link.Address)
@@ -169,42 +181,41 @@ func (w *walk) link(ctx context.Context, tx pgx.Tx, l linking) (ahead int, err e
 		ids, links[id] = append(ids, id), link
 	}
 	if len(ids) == 0 {
-		return 0, nil
+		return add, nil
 	}
-	rows, _ := tx.Query(ctx, knownPages+"page = ANY ($2)", w.source, ids)
+	rows, _ := w.pool.Query(ctx, knownPages+"page = ANY ($2)", w.source, ids)
 	list, err := pgx.CollectRows(rows, scanPage)
 	if err != nil {
-		return 0, err
+		return add, err
 	}
 	known := make(map[uuid.UUID]knownPage, len(list))
 	for _, p := range list {
 		known[p.page] = p
 	}
-	var (
-		now = time.Now()
-		add = pageRows{}
-	)
+	now := time.Now()
 	for _, id := range ids {
 		p := known[id]
 		if p.walk == w.number && p.page == id {
 			continue // this walk has come across it
 		}
-		rank, isAhead := collect.Ahead(links[id], p.Known, now)
+		rank, ahead := collect.Ahead(links[id], p.Known, now)
 		if l.root {
-			rank, isAhead = 0, true
+			rank, ahead = 0, true
 		}
-		if isAhead {
-			ahead++
+		if ahead {
+			add.count++
 		}
-		add.row(id, links[id], rank, isAhead)
+		add.row(id, links[id], rank, ahead)
 	}
-	_, err = tx.Exec(ctx, keepLinks, w.source, l.root, l.from, w.number, add.pages, add.addresses, add.roles, add.lists,
-		add.lasting, add.modified, add.evidence, add.ahead, add.ranks)
-	return ahead, err
+	return add, nil
 }
 
 // pageRows are links as columns.
 type pageRows struct {
+	walk    *walk
+	linking linking
+	count   int // of those that are ahead
+
 	pages, evidence            []uuid.UUID
 	addresses, roles, modified []string
 	lists, lasting, ahead      []bool
@@ -216,6 +227,14 @@ func (r *pageRows) row(id uuid.UUID, link collect.Link, rank int, ahead bool) {
 	r.addresses, r.roles, r.modified = append(r.addresses, link.Address), append(r.roles, link.Role), append(r.modified, link.Modified)
 	r.lists, r.lasting = append(r.lists, link.List), append(r.lasting, link.Lasting)
 	r.ahead, r.ranks = append(r.ahead, ahead), append(r.ranks, int16(rank)) //nolint:gosec // a handful
+}
+
+// queue adds the pages to the walk.
+func (r *pageRows) queue(batch *pgx.Batch) {
+	if len(r.pages) > 0 {
+		batch.Queue(keepLinks, r.walk.source, r.linking.root, r.linking.from, r.walk.number, r.pages, r.addresses, r.roles, r.lists,
+			r.lasting, r.modified, r.evidence, r.ahead, r.ranks)
+	}
 }
 
 // knownPage is a page as it is remembered.

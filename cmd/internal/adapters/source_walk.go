@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/aggregates/source"
@@ -22,17 +23,21 @@ type walk struct {
 	holder uuid.UUID
 	number int
 	wanted bool
+
+	// next and waiting are what the recording of a page has found: the answers that are asked for after it.
+	next    *nextPage
+	waiting []collection.View
+	known   bool // waiting is
 }
 
 const (
-	// fence lets one who has lost the turn change nothing, and is a sign of life.
-	fence = `UPDATE carillon.source_walks SET held_until = greatest(held_until, clock_timestamp() + $3) WHERE source_id = $1 AND holder = $2`
+	holdWalk = `SELECT carillon.hold_walk($1, $2, $3)`
 
 	beginWalk = `
 		UPDATE carillon.source_walks w SET number = $2, walking = true, began_at = clock_timestamp(), asked = 0, linked = $3, tally = '{}',
 			wanted = $4, served_at = CASE WHEN $4 THEN coalesce(s.wanted_at, w.served_at) ELSE w.served_at END
 		FROM sources.sources s WHERE w.source_id = $1 AND s.id = $1`
-	nextPage = `
+	selectNext = `
 		SELECT address, role, list, lasting, modified, root, state, read_at, read_modified, shown, until, barren, asked_at
 		FROM carillon.source_pages WHERE source_id = $1 AND ahead AND walk = $2 ORDER BY rank, place LIMIT 1`
 	// What is known from the events alone is compared when all pages were read that may tell of it. A page that fails for
@@ -67,51 +72,69 @@ const (
 		WHERE source_id = $1 AND holder = $2`
 )
 
-// fenced runs statements while the turn is this visit's.
-func (w *walk) fenced(ctx context.Context, what string, do func(pgx.Tx) error) error {
-	err := pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, fence, w.source, w.holder, turnLength)
-		if err != nil {
-			return err
-		}
-		if tag.RowsAffected() == 0 {
-			return collection.ErrLost
-		}
-		return do(tx)
-	})
+// lostTurn is the SQLSTATE by which carillon.hold_walk refuses.
+const lostTurn = "CAR01"
+
+// held runs statements as one transaction, in one go, while the turn is this visit's.
+func (w *walk) held(ctx context.Context, what string, add func(*pgx.Batch)) error {
+	var batch pgx.Batch
+	batch.Queue(holdWalk, w.source, w.holder, turnLength)
+	add(&batch)
+	err := w.pool.SendBatch(ctx, &batch).Close()
+	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == lostTurn {
+		return collection.ErrLost
+	}
 	return wrap(what, err)
 }
 
 // Begin implements collection.Walk.
 func (w *walk) Begin(ctx context.Context, start []collect.Link) error {
-	return w.fenced(ctx, "begin walk", func(tx pgx.Tx) error {
-		lasting, err := w.linkedBy(ctx, tx, "lasting AND walk < $2 ORDER BY place", w.number)
-		if err != nil {
-			return err
-		}
-		roots, err := w.link(ctx, tx, linking{links: start, root: true})
-		if err != nil {
-			return err
-		}
-		more, err := w.link(ctx, tx, linking{links: lasting})
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, beginWalk, w.source, w.number, roots+more, w.wanted)
-		return err
+	lasting, err := w.linkedBy(ctx, "lasting AND walk < $2 ORDER BY place", w.number)
+	if err != nil {
+		return wrap("begin walk", err)
+	}
+	roots, err := w.rowsOf(ctx, linking{links: start, root: true})
+	if err != nil {
+		return wrap("begin walk", err)
+	}
+	more, err := w.rowsOf(ctx, linking{links: lasting})
+	if err != nil {
+		return wrap("begin walk", err)
+	}
+	return w.held(ctx, "begin walk", func(batch *pgx.Batch) {
+		batch.Queue(beginWalk, w.source, w.number, roots.count+more.count, w.wanted)
+		roots.queue(batch)
+		more.queue(batch)
 	})
 }
 
 // Next implements collect.Frontier.
-func (w *walk) Next(ctx context.Context) (page collect.Known, ok bool, err error) {
-	var read, until, asked *time.Time
-	err = w.pool.QueryRow(ctx, nextPage, w.source, w.number).Scan(&page.Address, &page.Role, &page.List, &page.Lasting, &page.Modified, &page.Root,
-		&page.State, &read, &page.ReadModified, &page.Shown, &until, &page.Barren, &asked)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return page, false, nil
+func (w *walk) Next(ctx context.Context) (collect.Known, bool, error) {
+	if next := w.next; next != nil {
+		w.next = nil
+		return next.page, next.ok, nil
 	}
-	page.ReadAt, page.Until, page.AskedAt = timeOf(read), timeOf(until), timeOf(asked)
-	return page, err == nil, wrap("next page", err)
+	var next nextPage
+	err := next.scan(w.pool.QueryRow(ctx, selectNext, w.source, w.number))
+	return next.page, next.ok, wrap("next page", err)
+}
+
+// nextPage is the answer to Next.
+type nextPage struct {
+	page collect.Known
+	ok   bool
+}
+
+func (n *nextPage) scan(row pgx.Row) error {
+	var read, until, asked *time.Time
+	p := &n.page
+	err := row.Scan(&p.Address, &p.Role, &p.List, &p.Lasting, &p.Modified, &p.Root, &p.State, &read, &p.ReadModified, &p.Shown, &until, &p.Barren, &asked)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	p.ReadAt, p.Until, p.AskedAt = timeOf(read), timeOf(until), timeOf(asked)
+	n.ok = err == nil
+	return err
 }
 
 func timeOf(t *time.Time) time.Time {
@@ -123,10 +146,7 @@ func timeOf(t *time.Time) time.Time {
 
 // Conclude implements collection.Walk.
 func (w *walk) Conclude(ctx context.Context) error {
-	return w.fenced(ctx, "conclude walk", func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, conclude, w.source, w.number)
-		return err
-	})
+	return w.held(ctx, "conclude walk", func(batch *pgx.Batch) { batch.Queue(conclude, w.source, w.number) })
 }
 
 // shownNotes is how many notes of a source's pages anybody would read.
