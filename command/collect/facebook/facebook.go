@@ -50,7 +50,7 @@ const (
 
 // Start implements collect.Collector.
 func (*Collector) Start(source collect.Source) []collect.Link {
-	return []collect.Link{{Address: platform.Address{Platform: Type, Account: platform.Handle(source), Part: events}.String(), Role: events, List: true}}
+	return []collect.Link{{Address: platform.Address{Platform: Type, Account: platform.Handle(source), Part: events}.String(), List: true}}
 }
 
 // Read implements collect.Collector.
@@ -127,13 +127,7 @@ func (c *Collector) finish(ctx context.Context, source collect.Source, known col
 		return collect.Page{}, err
 	}
 	page.State, page.Requests, page.Links = state, 1, links
-	switch {
-	case next != "" && next == at.Cursor:
-		page.Notes.Add(collect.NoteTruncated, "Facebook gave the same page of %s again, so the rest was left out", at.Part)
-	case next != "":
-		at.Cursor = next
-		page.Links = append(page.Links, collect.Link{Address: at.String(), Role: at.Part, List: true})
-	}
+	at.Next(&page, known, "Facebook", next)
 	page.Partial = page.Notes.Partial()
 	return page, nil
 }

@@ -124,7 +124,7 @@ func (c *Collector) events(ctx context.Context, source collect.Source, known col
 	}
 	var links []collect.Link
 	if known.Root {
-		links = append(links, collect.Link{Address: platform.Address{Platform: Type, Account: at.Account, Part: posts}.String(), Role: posts, List: true})
+		links = append(links, collect.Link{Address: platform.Address{Platform: Type, Account: at.Account, Part: posts}.String(), List: true})
 	}
 	return c.finish(ctx, source, known, at, told, stable, answer.Paging, links...)
 }

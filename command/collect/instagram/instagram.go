@@ -138,7 +138,7 @@ func (c *Collector) page(ctx context.Context, source collect.Source, known colle
 		}
 		told = append(told, m.told(created, shown, happening.Publisher{Type: "account", Name: markup.Plain(who.Name), Username: first(who.Username, at.Account), AvatarURL: first(platform.Images(who.Avatar)...)}))
 	}
-	if old {
+	if old || !cursors.MatchString(next) {
 		next = "" // what follows is older
 	}
 	state, unchanged := platform.Remember(known.State, source.Timezone, window, []any{stable, next}, "")
@@ -150,12 +150,8 @@ func (c *Collector) page(ctx context.Context, source collect.Source, known colle
 		return collect.Page{}, err
 	}
 	page.State, page.Requests = state, 1
-	switch {
-	case next != "" && (next == at.Cursor || !cursors.MatchString(next)):
-		page.Notes.Add(collect.NoteTruncated, "Instagram gave the same page of posts again, so the rest was left out")
-	case next != "" && len(who.Media.Data) > 0:
-		at.Cursor = next
-		page.Links = []collect.Link{{Address: at.String(), List: true}}
+	if len(who.Media.Data) > 0 {
+		at.Next(&page, known, "Instagram", next)
 	}
 	page.Partial = old || page.Notes.Partial()
 	return page, nil

@@ -100,7 +100,18 @@ func play(t *testing.T, replies ...reply) (*answers, platform.Options) {
 	return a, platform.Options{Base: server.URL, Transport: transport, UserAgent: "Carillon", Hosts: fetch.NewMemory(), Now: func() time.Time { return now }}
 }
 
-func sample(t *testing.T, name string) string {
+// free has no limits.
+type free struct{ fetch.Hosts }
+
+func (free) Take(context.Context, string, time.Duration) (time.Duration, bool, error) {
+	return 0, false, nil
+}
+
+func (free) Rest(context.Context, string, time.Duration) error { return nil }
+
+func now0() time.Time { return now }
+
+func sample(t testing.TB, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
@@ -138,6 +149,11 @@ type walked struct {
 // walk goes through an account once, and looks for the secret in all that comes out.
 func walk(t *testing.T, c collect.Collector, source collect.Source, pages *frontier.Memory) walked {
 	t.Helper()
+	return walkUpTo(t, c, source, pages, 100)
+}
+
+func walkUpTo(t *testing.T, c collect.Collector, source collect.Source, pages *frontier.Memory, most int) walked {
+	t.Helper()
 	if pages == nil {
 		pages = frontier.New(c.Start(source), now)
 	}
@@ -162,7 +178,7 @@ func walk(t *testing.T, c collect.Collector, source collect.Source, pages *front
 		if len(p.State) > collect.MaxState {
 			t.Errorf("a state of %d bytes", len(p.State))
 		}
-		if len(w.addresses) > 100 {
+		if len(w.addresses) > most {
 			t.Fatal("the walk has no end")
 		}
 		keepsSecrets(t, fmt.Sprintf("%+v %s", visited, p.State))

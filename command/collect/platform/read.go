@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -135,6 +136,30 @@ func ParseAddress(text string) Address {
 	a.Account, _ = url.PathUnescape(account)
 	a.Part, _ = url.PathUnescape(part)
 	return a
+}
+
+// maxPages bounds a walk through one list of an account.
+const maxPages = 100
+
+// Next adds the page that follows to a page, and notes why there is none where a cursor promised one. The depth of a
+// page is its role.
+func (a Address) Next(page *collect.Page, known collect.Known, platform, cursor string) {
+	depth, _ := strconv.Atoi(known.Role)
+	switch {
+	case cursor == "":
+	case cursor == a.Cursor:
+		page.Notes.Add(collect.NoteTruncated, "%s gave the same page again, so the rest was left out", platform)
+	case depth+1 >= maxPages:
+		page.Notes.Add(collect.NoteTruncated, "%s has more than %d pages of the account, so the rest was left out", platform, maxPages)
+	default:
+		a.Cursor = cursor
+		link := collect.Link{Address: a.String(), Role: strconv.Itoa(depth + 1), List: true}
+		if len(link.Address) > collect.MaxAddress {
+			page.Notes.Add(collect.NoteTruncated, "%s gave a cursor that is too long, so the rest was left out", platform)
+			return
+		}
+		page.Links = append(page.Links, link)
+	}
 }
 
 // Handle is an account's name without the sign before it.

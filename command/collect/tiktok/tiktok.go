@@ -184,13 +184,8 @@ func (c *Collector) page(ctx context.Context, source collect.Source, known colle
 		return collect.Page{}, err
 	}
 	page.State, page.Requests = state, 1
-	next := strconv.FormatInt(a.Data.Cursor, 10)
-	switch {
-	case more && (next == at.Cursor || a.Data.Cursor == 0):
-		page.Notes.Add(collect.NoteTruncated, "TikTok gave the same page of videos again, so the rest was left out")
-	case more:
-		at.Cursor = next
-		page.Links = []collect.Link{{Address: at.String(), List: true}}
+	if more {
+		at.Next(&page, known, "TikTok", strconv.FormatInt(a.Data.Cursor, 10))
 	}
 	page.Partial = old || page.Notes.Partial()
 	return page, nil

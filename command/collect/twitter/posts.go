@@ -111,13 +111,8 @@ func (c *Collector) posts(ctx context.Context, source collect.Source, known coll
 	if len(a.Errors) > 0 && len(a.Data) > 0 {
 		page.Notes.Add(collect.NoteSkippedEvent, "X left out %d things that the posts refer to, such as deleted posts or pictures", len(a.Errors))
 	}
-	switch {
-	case next != "" && next == at.Cursor:
-		page.Notes.Add(collect.NoteTruncated, "X gave the same page of posts again, so the rest was left out")
-	case next != "":
-		at.Part, at.Cursor = id, next
-		page.Links = []collect.Link{{Address: at.String(), List: true}}
-	}
+	at.Part = id
+	at.Next(&page, known, "X", next)
 	// Posts grow out of what is asked for with time, and are not gone by that.
 	page.Partial = page.Notes.Partial() || next == ""
 	return page, nil
