@@ -51,8 +51,12 @@ func newFold() fold {
 
 // count counts what backfills add.
 func (f fold) count(event item.Event) {
-	if added, ok := event.(item.Added); ok && added.Backfill {
-		f.added[filled{added.FeedID, added.SourceID}]++
+	switch e := event.(type) {
+	case item.Added:
+		if e.Backfill {
+			f.added[filled{e.FeedID, e.SourceID}]++
+		}
+	case item.Removed, item.FeedbackGiven: // a backfill stays what it was
 	}
 }
 
