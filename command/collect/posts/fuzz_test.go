@@ -44,6 +44,9 @@ func FuzzRead(f *testing.F) {
 
 // Posts made to take long end within the budget of a page.
 func TestHostilePosts(t *testing.T) {
+	if raced {
+		t.Skip("what it costs is measured without the race detector; reading has one goroutine")
+	}
 	t.Parallel()
 	for name, text := range map[string]string{
 		"dates":     strings.Repeat("5 December 2026 at 20:00 concert. ", 3000),
