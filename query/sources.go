@@ -29,7 +29,9 @@ type Source struct {
 	// Asked counts the pages that the walk under way has asked for, Linked those that it is to ask for as far as it
 	// knows; nil where none is under way.
 	Asked, Linked *int
-	Backfills     []Backfill `db:"-"` // one for each feed, in order of attachment
+	// Requested: somebody asked for a walk that has not begun.
+	Requested bool
+	Backfills []Backfill `db:"-"` // one for each feed, in order of attachment
 }
 
 // Backfill is what an attachment of a source brought into a feed without its being news.
@@ -55,7 +57,8 @@ const sources = `
 		greatest(s.started_at, w.attempted_at), greatest(s.completed_at, w.completed_at),
 		coalesce(w.observed, s.observed), coalesce(w.failures, s.failures),
 		CASE WHEN s.feeds > 0 OR s.requested THEN coalesce(nullif(w.next_at, 'infinity'), s.wanted_at, s.due_at) END,
-		CASE WHEN w.walking THEN w.asked END, CASE WHEN w.walking THEN w.linked END
+		CASE WHEN w.walking THEN w.asked END, CASE WHEN w.walking THEN w.linked END,
+		s.wanted_at IS NOT NULL AND s.wanted_at IS DISTINCT FROM w.served_at
 	FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id`
 
 // Sources lists all sources, oldest first.

@@ -4,26 +4,17 @@ import (
 	"fmt"
 	"time"
 
-	"carillon/cmd/internal/config"
 	"carillon/eventstore/copying"
 )
 
-const (
-	progressOnTerminal = time.Second / 4
-	progressInLog      = 10 * time.Second // where the output goes to a file
-	rateOver           = 30 * time.Second
-)
+const rateOver = 30 * time.Second
 
-// copyProgress shows how far a copy is, how fast it goes, and how long it will still take: on a terminal in one line that
-// changes, else in a line now and then.
+// copyProgress shows how far a copy is, how fast it goes, and how long it will still take.
 type copyProgress struct {
-	t        terminal
-	terminal bool
-	every    time.Duration
-	shown    time.Time
-	phase    string
-	samples  []progressSample // of the last while, to tell the rate by
-	dirty    bool             // the terminal's line has something
+	*statusLine
+
+	phase   string
+	samples []progressSample // of the last while, to tell the rate by
 }
 
 type progressSample struct {
@@ -31,13 +22,7 @@ type progressSample struct {
 	copying.Progress
 }
 
-func newCopyProgress(t terminal) *copyProgress {
-	p := &copyProgress{t: t, terminal: config.IsTerminal(t.err), every: progressInLog}
-	if p.terminal {
-		p.every = progressOnTerminal
-	}
-	return p
-}
+func newCopyProgress(t terminal) *copyProgress { return &copyProgress{statusLine: newStatusLine(t)} }
 
 // report is what copying.Options wants.
 func (p *copyProgress) report(now copying.Progress) {
@@ -51,23 +36,8 @@ func (p *copyProgress) report(now copying.Progress) {
 	if n := len(p.samples); n < 2 || at.Sub(p.samples[n-1].at) >= time.Second {
 		p.samples = append(p.samples, progressSample{at: at, Progress: now})
 	}
-	if at.Sub(p.shown) < p.every {
-		return
-	}
-	p.shown = at
-	line := progressText(p.samples[0].Progress, now, at.Sub(p.samples[0].at))
-	if p.terminal {
-		_, _ = fmt.Fprintf(p.t.err, "\r\x1b[K%s", line)
-		p.dirty = true
-		return
-	}
-	_, _ = fmt.Fprintln(p.t.err, line)
-}
-
-// end clears the terminal's line.
-func (p *copyProgress) end() {
-	if p.dirty {
-		_, _ = fmt.Fprint(p.t.err, "\r\x1b[K")
+	if p.due(at) {
+		p.show(at, progressText(p.samples[0].Progress, now, at.Sub(p.samples[0].at)))
 	}
 }
 

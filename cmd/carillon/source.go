@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/google/uuid"
-
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
 )
@@ -72,7 +70,7 @@ func (c *sourceListCommand) Run(ctx context.Context, t terminal) error {
 	return c.print(t.out, list, func(w io.Writer) {
 		row(w, "ID", "TYPE", "WHERE", "STATE", "EVENTS", "FEEDS", "BACKFILL", "LAST", "NEXT", "REMARK")
 		for _, s := range list {
-			row(w, s.ID, s.Type, s.URL+s.Handle, s.State, s.Observed, s.Feeds, backfill(s.Backfills), moment(s.CompletedAt), moment(s.DueAt), remark(s))
+			row(w, s.ID, s.Type, s.URL+s.Handle, state(s), s.Observed, s.Feeds, backfill(s.Backfills), moment(s.CompletedAt), moment(s.DueAt), remark(s))
 		}
 	})
 }
@@ -95,39 +93,17 @@ func backfill(all []adminapi.Backfill) string {
 	return fmt.Sprintf("%d, %d of %d run since %s", added, running, len(all), moment(&since))
 }
 
+// state says how a source does, and how far the walk is that is under way.
+func state(s adminapi.Source) string {
+	if s.Progress == nil {
+		return s.State
+	}
+	return fmt.Sprintf("%s %d/%d", s.State, s.Progress.Asked, s.Progress.Linked)
+}
+
 func remark(s adminapi.Source) string {
 	if s.Message != "" || len(s.Notes) == 0 {
 		return s.Message
 	}
 	return s.Notes[0].Text
-}
-
-type sourceCollectCommand struct {
-	remote
-	Source idStart `arg:"" help:"Id of the source, or its beginning."`
-}
-
-// Run asks for the collection.
-func (c *sourceCollectCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	source, err := c.Source.find("source", "source list", func() ([]uuid.UUID, error) {
-		list, err := client.Sources(ctx)
-		ids := make([]uuid.UUID, len(list))
-		for i, s := range list {
-			ids[i] = s.ID
-		}
-		return ids, err
-	})
-	if err != nil {
-		return err
-	}
-	if err := client.CollectSource(ctx, source); err != nil {
-		return err
-	}
-	return c.print(t.out, adminapi.Created{ID: source}, func(w io.Writer) {
-		row(w, "collection requested; \"carillon source list\" shows how it goes")
-	})
 }

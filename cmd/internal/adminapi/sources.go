@@ -37,7 +37,15 @@ type Source struct {
 	Observed    int          `json:"observed"`
 	Failures    int          `json:"failures"`
 	DueAt       *time.Time   `json:"dueAt"`
+	Requested   bool         `json:"requested"`          // somebody asked for a walk that has not begun
+	Progress    *Progress    `json:"progress,omitempty"` // of the walk under way
 	Backfills   []Backfill   `json:"backfills,omitempty"`
+}
+
+// Progress says how far a walk through a source is. Pages that it comes across meanwhile are added.
+type Progress struct {
+	Asked  int `json:"asked"`  // pages that were asked for
+	Linked int `json:"linked"` // pages that are to be asked for, those included
 }
 
 // Backfill is what a source brought into a feed that it was attached to, without its being news. While it runs, the next
@@ -60,7 +68,10 @@ func sourceOf(s query.Source) Source {
 	source := Source{
 		ID: s.ID, Type: s.Type, URL: s.URL, Handle: s.Handle, Timezone: s.Timezone, CreatedAt: s.CreatedAt.UTC(), Feeds: s.Feeds,
 		State: s.State, Message: s.Message, StartedAt: wire.UTC(s.StartedAt), CompletedAt: wire.UTC(s.CompletedAt),
-		Observed: s.Observed, Failures: s.Failures, DueAt: wire.UTC(s.DueAt),
+		Observed: s.Observed, Failures: s.Failures, DueAt: wire.UTC(s.DueAt), Requested: s.Requested,
+	}
+	if s.Asked != nil && s.Linked != nil {
+		source.Progress = &Progress{Asked: *s.Asked, Linked: *s.Linked}
 	}
 	for _, b := range s.Backfills {
 		source.Backfills = append(source.Backfills, Backfill{

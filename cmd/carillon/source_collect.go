@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/adminclient"
+)
+
+type sourceCollectCommand struct {
+	remote
+	Source idStart `arg:"" help:"Id of the source, or its beginning."`
+	Wait   bool    `help:"Wait until all of its pages were asked for, and show how far it is."`
+}
+
+// Run asks for the collection.
+func (c *sourceCollectCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	source, err := c.Source.find("source", "source list", func() ([]uuid.UUID, error) {
+		list, err := client.Sources(ctx)
+		ids := make([]uuid.UUID, len(list))
+		for i, s := range list {
+			ids[i] = s.ID
+		}
+		return ids, err
+	})
+	if err != nil {
+		return err
+	}
+	if err := client.CollectSource(ctx, source); err != nil {
+		return err
+	}
+	if c.Wait {
+		return c.wait(ctx, t, client, source)
+	}
+	return c.print(t.out, adminapi.Created{ID: source}, func(w io.Writer) {
+		row(w, "collection requested; \"carillon source list\" shows how it goes")
+	})
+}
+
+// collectPoll is the time between two looks at a walk.
+const collectPoll = time.Second / 4
+
+// wait shows how far the walk is until it has ended, and then what came of it.
+func (c *sourceCollectCommand) wait(ctx context.Context, t terminal, client *adminclient.Client, id uuid.UUID) error {
+	line := newStatusLine(t)
+	defer line.end()
+	for {
+		s, err := findSource(ctx, client, id)
+		if err != nil {
+			return err
+		}
+		if !s.Requested && s.State != "collecting" {
+			line.end()
+			return c.ended(t, s)
+		}
+		if now := time.Now(); line.due(now) {
+			line.show(now, walkText(s))
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(collectPoll):
+		}
+	}
+}
+
+func findSource(ctx context.Context, client *adminclient.Client, id uuid.UUID) (adminapi.Source, error) {
+	list, err := client.Sources(ctx)
+	if err != nil {
+		return adminapi.Source{}, err
+	}
+	for _, s := range list {
+		if s.ID == id {
+			return s, nil
+		}
+	}
+	return adminapi.Source{}, fmt.Errorf("source %s is not there any more", id)
+}
+
+// ended prints a source whose walk has ended. One that could not be collected is an error.
+func (c *sourceCollectCommand) ended(t terminal, s adminapi.Source) error {
+	if s.State != "ok" {
+		return fmt.Errorf("the source is %s: %s", s.State, remark(s))
+	}
+	return c.print(t.out, s, func(w io.Writer) {
+		row(w, counted(s.Observed, "event")+" on show")
+		for _, note := range s.Notes {
+			row(w, note.Code+": "+note.Text)
+		}
+	})
+}
+
+// barWidth is how wide a bar is, in characters.
+const barWidth = 24
+
+// walkText says how far a walk is. How much is ahead is known only as far as it has come.
+func walkText(s adminapi.Source) string {
+	if s.Progress == nil {
+		return "waiting for its turn"
+	}
+	asked, linked := s.Progress.Asked, max(s.Progress.Linked, s.Progress.Asked, 1)
+	full := barWidth * asked / linked
+	text := fmt.Sprintf("[%s%s] %d of %s", strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), asked, counted(linked, "page"))
+	if s.Message != "" {
+		text += ", " + s.Message
+	}
+	return text
+}

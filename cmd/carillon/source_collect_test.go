@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/config"
+)
+
+// Who waits for a collection sees how far it is, and in the end what came of it; so does who lists the sources.
+func TestSourceCollectWaits(t *testing.T) {
+	t.Parallel()
+	s := openWith(t, func(cfg *config.Config) { cfg.Dev = true })
+	held, goOn := make(chan struct{}), make(chan struct{})
+	hold := sync.OnceFunc(func() { close(held); <-goOn })
+	start := time.Now().Add(72 * time.Hour).UTC().Format(time.RFC3339)
+	var server *httptest.Server
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/sitemap.xml":
+			w.Header().Set("Content-Type", "application/xml")
+			_, _ = fmt.Fprintf(w, `<urlset><url><loc>%[1]s/e/1</loc></url><url><loc>%[1]s/e/2</loc></url></urlset>`, server.URL)
+		case "/e/1", "/e/2":
+			if r.URL.Path == "/e/2" {
+				hold()
+			}
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = fmt.Fprintf(w, `<script type="application/ld+json">{"@type":"Event","name":"Event %s","startDate":%q}</script>`, r.URL.Path, start)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+
+	source := s.ok("source", "add", "sitemap", server.URL+"/sitemap.xml")
+	type result struct {
+		code        int
+		out, errors string
+	}
+	waited := make(chan result, 1)
+	go func() {
+		code, out, errors := s.run("source", "collect", source, "--wait")
+		waited <- result{code, out, errors}
+	}()
+	select {
+	case <-held:
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the second page is not asked for")
+	}
+	if list := s.ok("source", "list"); !regexp.MustCompile(source + ` .*\bcollecting 2/3\b`).MatchString(list) {
+		t.Errorf("source list:\n%s", list)
+	}
+	if list := s.ok("source", "list", "--json"); !strings.Contains(strings.Join(strings.Fields(list), ""), `"requested":false,"progress":{"asked":2,"linked":3}`) {
+		t.Errorf("source list --json:\n%s", list)
+	}
+	select {
+	case r := <-waited:
+		t.Errorf("it does not wait: %+v", r)
+	default:
+	}
+	close(goOn)
+	if r := <-waited; r.code != 0 || !strings.Contains(r.out, "2 events on show") || !strings.Contains(r.errors, "\n") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.errors)
+	}
+	if list := s.ok("source", "list", "--json"); strings.Contains(list, "progress") {
+		t.Errorf("source list --json after the walk:\n%s", list)
+	}
+
+	gone := s.ok("source", "add", "site", server.URL+"/gone")
+	if code, out, errors := s.run("source", "collect", gone, "--wait"); code != 1 || out != "" || !strings.Contains(errors, "the source is failing: http_status") {
+		t.Errorf("a page that is gone gives exit %d\n%s%s", code, out, errors)
+	}
+}
+
+func TestHowFarAWalkIs(t *testing.T) {
+	t.Parallel()
+	for want, s := range map[string]adminapi.Source{
+		"waiting for its turn":                                    {},
+		"[                        ] 0 of 1 page":                  {Progress: &adminapi.Progress{}},
+		"[############            ] 1 of 2 pages, the host rests": {Progress: &adminapi.Progress{Asked: 1, Linked: 2}, Message: "the host rests"},
+		"[########################] 7 of 7 pages":                 {Progress: &adminapi.Progress{Asked: 7, Linked: 5}},
+	} {
+		if got := walkText(s); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
