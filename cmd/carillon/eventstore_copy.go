@@ -99,7 +99,7 @@ func leftOutText(streams []copying.LeftOut) string {
 		events += one.Events
 	}
 	most := slices.SortedStableFunc(slices.Values(streams), func(a, b copying.LeftOut) int { return cmp.Compare(b.Events, a.Events) })
-	text := fmt.Sprintf("not copied: %d events in %d streams of the store's own:", events, len(streams))
+	text := fmt.Sprintf("not copied: %d events in %d streams that begin with $:", events, len(streams))
 	for _, one := range most[:min(len(most), leftOutShown)] {
 		text += fmt.Sprintf(" %s (%d)", one.Stream, one.Events)
 	}

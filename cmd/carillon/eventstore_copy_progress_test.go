@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,4 +36,23 @@ func TestProgressOfACopy(t *testing.T) {
 			t.Errorf("it shows:\n%s\nwant:\n%s", out.String(), want)
 		}
 	})
+}
+
+// What was not copied is counted, and named where there is not too much of it.
+func TestWhatACopyLeavesOut(t *testing.T) {
+	t.Parallel()
+	if text := leftOutText(nil); text != "" {
+		t.Errorf("nothing was left out, it says %q", text)
+	}
+	few := []copying.LeftOut{{Stream: "$mine", Events: 3}, {Stream: "$stats", Events: 40}}
+	if text, want := leftOutText(few), "not copied: 43 events in 2 streams that begin with $: $stats (40) $mine (3)"; text != want {
+		t.Errorf("it says %q, want %q", text, want)
+	}
+	var many []copying.LeftOut
+	for i := range 13 {
+		many = append(many, copying.LeftOut{Stream: fmt.Sprintf("$%d", i), Events: 1})
+	}
+	if text := leftOutText(many); !strings.Contains(text, "$9 (1) and 3 more") || strings.Contains(text, "$10 ") {
+		t.Errorf("it says %q", text)
+	}
 }

@@ -108,7 +108,7 @@ func TestEventstoreCommands(t *testing.T) {
 		t.Errorf("copy of a directory in use: %d, %s", code, errors)
 	}
 	stop()
-	if got := answer[copying.Result](t, "eventstore", "copy", "--from", at("node"), "--to", at("copy"), "--streams", at("streams")); !got.Resumed || got.Copied != 0 || got.Compared != 70 {
+	if got := answer[copying.Result](t, "eventstore", "copy", "--from", at("node"), "--to", at("copy"), "--streams", at("streams")); !got.Resumed || got.Copied != 0 || got.Compared != 70 || got.LeftOut == nil {
 		t.Errorf("copied again %+v", got)
 	} else if lines, err := os.ReadFile(at("streams")); err != nil || uint64(bytes.Count(lines, []byte(`"sha256":"`))) != got.Streams || got.Streams == 0 { //nolint:gosec // not negative
 		t.Errorf("streams: %s, %v", lines, err)
