@@ -25,15 +25,10 @@ func Golden[E any](t *testing.T, codec eventstore.Codec[E], examples ...E) {
 			t.Fatal(err)
 		}
 		path := filepath.Join("testdata", name+".json")
-		golden, err := os.ReadFile(path) //nolint:gosec // the path is made of a constant and a codec name
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			write(t, path, data)
+		golden, there := stored(t, path, data)
+		if !there {
 			continue
-		case err != nil:
-			t.Fatal(err)
 		}
-		golden = bytes.TrimSpace(golden)
 		if diff := cmp.Diff(string(golden), string(data)); diff != "" {
 			t.Errorf("%s is stored differently now (-golden +now); make a new version instead:\n%s", name, diff)
 		}
@@ -49,6 +44,30 @@ func Golden[E any](t *testing.T, codec eventstore.Codec[E], examples ...E) {
 			t.Errorf("event %s has no golden file: give an example of it", name)
 		}
 	}
+}
+
+// GoldenFile holds something that others rely on against what testdata/<name> says. A file that is missing is written and
+// fails the test once.
+func GoldenFile(t *testing.T, name string, data []byte) {
+	t.Helper()
+	golden, there := stored(t, filepath.Join("testdata", name), data)
+	if diff := cmp.Diff(string(golden), string(data)); there && diff != "" {
+		t.Errorf("%s has changed (-golden +now):\n%s", name, diff)
+	}
+}
+
+// stored reads a golden file. One that is missing is written.
+func stored(t *testing.T, path string, data []byte) (golden []byte, there bool) {
+	t.Helper()
+	golden, err := os.ReadFile(path) //nolint:gosec // the path is made of constants and a codec's name
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		write(t, path, data)
+		return nil, false
+	case err != nil:
+		t.Fatal(err)
+	}
+	return bytes.TrimSpace(golden), true
 }
 
 func write(t *testing.T, path string, data []byte) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/source"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 )
@@ -150,5 +151,41 @@ func TestItemListParameters(t *testing.T) {
 	for _, version := range []string{"", "/v0"} {
 		s.do(t, request{path: version + "/feeds/events/" + uuid.NewString() + "/items"}).refused(t, 404, "NOT_FOUND", "feed not found")
 		s.do(t, request{path: version + "/feeds/events/7/items"}).refused(t, 404, "NOT_FOUND", "not found")
+	}
+}
+
+// A source of each of the seven types is attached, listed and detached, under the type that it has.
+func TestSourcesOfAllTypesAreAttached(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	_, path := s.eventFeed(t)
+	type association struct {
+		ID         string `json:"id"`
+		SourceType string `json:"sourceType"`
+		SourceID   string `json:"sourceId"`
+	}
+	for _, sourceType := range source.Types() {
+		in := command.RegisterSource{Type: sourceType, Handle: "townhall"}
+		if source.IsPage(sourceType) {
+			in = command.RegisterSource{Type: sourceType, URL: "https://example.org/" + sourceType}
+		}
+		id, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var attached association
+		var listed []association
+		body := `{"sourceType":"` + sourceType + `","sourceId":"` + id.String() + `"}`
+		s.do(t, request{method: "POST", path: path + "/sources", body: body}).into(t, 201, &attached)
+		if attached.SourceType != sourceType || attached.SourceID != id.String() {
+			t.Errorf("attached %+v", attached)
+		}
+		s.do(t, request{path: path + "/sources"}).into(t, 200, &listed)
+		if len(listed) != 1 || listed[0] != attached {
+			t.Errorf("listed %+v, want %+v", listed, attached)
+		}
+		if got := s.do(t, request{method: "DELETE", path: path + "/sources/" + attached.ID}); got.status != 200 {
+			t.Errorf("detach %s: %d", sourceType, got.status)
+		}
 	}
 }
