@@ -3,6 +3,7 @@ package eventstore
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/google/uuid"
 )
@@ -28,16 +29,31 @@ type Loaded[S any] struct {
 
 // Load folds the stream of one instance. An instance that does not exist is the zero state at NoStream.
 func (a Aggregate[S, E, C]) Load(ctx context.Context, store Store, id uuid.UUID) (Loaded[S], error) {
-	loaded, _, err := a.fold(ctx, store, a.Stream(id), uuid.Nil)
+	loaded, _, err := a.fold(ctx, store, a.Stream(id), folding{until: math.MaxInt64})
 	return loaded, err
 }
 
-// fold also reports whether the stream holds the event with an id.
-func (a Aggregate[S, E, C]) fold(ctx context.Context, store Store, stream string, wanted uuid.UUID) (loaded Loaded[S], found bool, err error) {
+// LoadAt folds the stream up to a revision: the instance as it was then.
+func (a Aggregate[S, E, C]) LoadAt(ctx context.Context, store Store, id uuid.UUID, until Revision) (Loaded[S], error) {
+	loaded, _, err := a.fold(ctx, store, a.Stream(id), folding{until: until})
+	return loaded, err
+}
+
+// folding says how far to fold, and which event to look for.
+type folding struct {
+	until  Revision
+	wanted uuid.UUID
+}
+
+// fold also reports whether the stream holds the event that is looked for.
+func (a Aggregate[S, E, C]) fold(ctx context.Context, store Store, stream string, as folding) (loaded Loaded[S], found bool, err error) {
 	loaded.Revision = NoStream
 	for recorded, err := range store.Read(ctx, stream, 0) {
 		if err != nil {
 			return loaded, false, fmt.Errorf("load %s: %w", stream, err)
+		}
+		if recorded.Revision > as.until {
+			break
 		}
 		event, err := a.Codec.Decode(&recorded)
 		if err != nil {
@@ -45,7 +61,7 @@ func (a Aggregate[S, E, C]) fold(ctx context.Context, store Store, stream string
 		}
 		loaded.State = a.Evolve(loaded.State, event)
 		loaded.Revision, loaded.Position = recorded.Revision, recorded.Position
-		found = found || recorded.ID == wanted
+		found = found || recorded.ID == as.wanted
 	}
 	return loaded, found, nil
 }

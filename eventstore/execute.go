@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -121,7 +122,7 @@ func (t *attempt[S, E, C]) once(ctx context.Context) (Outcome[S, E], error) {
 	// Load, unless the state is known. Where the stream holds this command's first event, an earlier go got through and
 	// its answer was lost: nothing is left to do.
 	if t.known == nil {
-		loaded, done, err := a.fold(ctx, t.store, t.stream, EventID(t.commandID, 0))
+		loaded, done, err := a.fold(ctx, t.store, t.stream, folding{until: math.MaxInt64, wanted: EventID(t.commandID, 0)})
 		if err != nil {
 			return Outcome[S, E]{}, err
 		}

@@ -73,6 +73,7 @@ type task struct {
 	change
 
 	cause    uuid.UUID
+	revision eventstore.Revision // of the event that it follows from
 	metadata eventstore.Metadata
 	replayed bool // it may have been done before
 }
@@ -171,7 +172,7 @@ func (c *FeedCuration) follow(tasks []task, recorded *eventstore.Recorded, chang
 	}
 	for _, change := range changes {
 		tasks = append(tasks, task{
-			change: change, cause: recorded.ID, replayed: c.Replayed(recorded),
+			change: change, cause: recorded.ID, revision: recorded.Revision, replayed: c.Replayed(recorded),
 			metadata: eventstore.Metadata{
 				Organization: change.organization, CorrelationID: cause.CorrelationID, CausationID: recorded.ID, Actor: FeedCurationName,
 			},
@@ -227,7 +228,8 @@ func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
 	}
 	details := t.details
 	if t.others {
-		loaded, err := happening.Aggregate.Load(ctx, c.store, t.happening)
+		// As it was when it became news, whenever that is told.
+		loaded, err := happening.Aggregate.LoadAt(ctx, c.store, t.happening, t.revision)
 		if err != nil {
 			return err
 		}
