@@ -68,12 +68,17 @@ func (c *Client) Failed(status int, code, why string) error {
 	if status < 400 {
 		status = http.StatusBadGateway
 	}
+	cause := status
+	if cause == http.StatusNotFound || cause == http.StatusGone {
+		// It is the address of the API that is wrong. Nothing of the account is gone by that.
+		cause = http.StatusBadGateway
+	}
 	if code != "" {
 		code = " " + code
 	}
 	return &Error{
 		Sentence: fmt.Sprintf("%s answers with status %d%s%s; the next visit asks again", c.Name, status, code, c.quoted(why)),
-		Cause:    &collect.StatusError{Code: status},
+		Cause:    &collect.StatusError{Code: cause},
 	}
 }
 

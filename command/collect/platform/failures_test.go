@@ -74,6 +74,7 @@ func TestFailuresAreStates(t *testing.T) {
 		{"cut short", "facebook", []reply{{body: `{"data":[{"id":"1","na`, cut: true}}, collect.ErrBadAnswer, "cut short"},
 		{"half of JSON", "facebook", []reply{{body: `{"data":[{"id":"1","na`}}, collect.ErrBadAnswer, "cut short or is no JSON"},
 		{"other JSON", "facebook", []reply{{body: `{"data":{"id":7}}`}}, collect.ErrBadAnswer, "cut short or is no JSON"},
+		{"address of nothing", "facebook", []reply{{status: 404, body: "not here"}}, collect.ErrHTTPStatus, "status 404"},
 		{"redirect", "facebook", []reply{{status: 302, header: map[string]string{"Location": "http://127.0.0.1:1/"}}}, collect.ErrHTTPStatus, "status 502"},
 
 		{"token", "instagram", []reply{{status: 400, body: graphError(190, 460, "Session changed")}}, collect.ErrNeedsCredentials, "CARILLON_INSTAGRAM_TOKEN"},
@@ -108,6 +109,9 @@ func TestFailuresAreStates(t *testing.T) {
 			if !errors.Is(got.err, tt.want) || !strings.Contains(got.err.Error(), tt.says) {
 				t.Errorf("%v\nwant %q (%v)", got.err, tt.says, tt.want)
 			}
+			if collect.Gone(got.err) {
+				t.Error("the account counts as gone, and all that it showed")
+			}
 			if len(got.observations) > 0 {
 				t.Errorf("observations: %+v", got.observations)
 			}
@@ -118,12 +122,14 @@ func TestFailuresAreStates(t *testing.T) {
 // A token that may not read a page's events still reads its posts, and a note says what lacks.
 func TestFacebookWithoutEvents(t *testing.T) {
 	t.Parallel()
-	replies := documented(t, "facebook")
-	replies[0] = reply{match: "/events?", status: 403, body: graphError(10, 0, "x")}
-	_, o := play(t, replies...)
-	got := walk(t, collectors(o)["facebook"], account("facebook"), nil)
-	if got.err != nil || len(got.observations) != 1 || len(got.notes) != 1 || !strings.Contains(got.notes[0].Text, "pages_read_engagement") || !got.partial {
-		t.Errorf("%v, %d observations, notes %+v, partial %v", got.err, len(got.observations), got.notes, got.partial)
+	for _, refusal := range []string{graphError(10, 0, "x"), graphError(100, 0, "(#100) Tried accessing nonexisting field (events) on node type (Page)")} {
+		replies := documented(t, "facebook")
+		replies[0] = reply{match: "/events?", status: 403, body: refusal}
+		_, o := play(t, replies...)
+		got := walk(t, collectors(o)["facebook"], account("facebook"), nil)
+		if got.err != nil || len(got.observations) != 1 || len(got.notes) != 1 || !strings.Contains(got.notes[0].Text, "pages_read_engagement") || !got.partial {
+			t.Errorf("%v, %d observations, notes %+v, partial %v", got.err, len(got.observations), got.notes, got.partial)
+		}
 	}
 }
 

@@ -139,6 +139,8 @@ func (c *Client) graphFailure(ctx context.Context, call Call, answer *Answer, e 
 	case e.Code == codeAppLimit, e.Code == codeUserLimit, e.Code == codePageLimit, e.Code == codeCustomLimit,
 		e.Code >= codeBusinessLimits && e.Code <= codeBusinessLimitsEnd:
 		return c.RestFor(ctx, call, max(graphUse(answer.Header, time.Time{}), Retry(answer.Header), limitRest(answer.Header)))
+	case e.Code == codeParameter && strings.Contains(strings.ToLower(e.Message), "nonexisting field"):
+		return &Refusal{e} // to this token
 	case e.Code == codePermission, e.Code >= codePermissions && e.Code <= codePermsEnd, e.Code == 3:
 		return &Refusal{e}
 	case e.Code == codeAlias, e.Code == codeNoUser, e.Subcode == subcodeNoUser, e.Code == codeParameter && e.Subcode == subcodeNoObject:

@@ -161,8 +161,16 @@ func (r *reader) candidate(group []date) *candidate.Candidate {
 	c.Says(collect.FieldTitle, r.post.Field, element(line), title)
 	c.Says(collect.FieldDescription, r.post.Field, "", r.post.Text)
 	c.Says(collect.FieldPublished, "created", "", published.UTC().Format(time.RFC3339))
-	if !c.Where.Known() && !c.Where.IsOnline {
+	if w := c.Where; !w.Known() && !w.IsOnline {
 		r.place(c)
+	} else {
+		c.Says(collect.FieldLocation, "place", "", strings.TrimSpace(w.Venue+" "+w.AddressText))
+	}
+	if c.Organizer != nil {
+		c.Says(collect.FieldOrganizer, "author", "", c.Organizer.Name)
+	}
+	if len(c.Images) > 0 {
+		c.Says(collect.FieldImage, "picture", "", c.Images[0])
 	}
 	for _, d := range group {
 		at := r.clockOf(d)
