@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -135,12 +136,20 @@ func queueSource(batch *pgx.Batch, id uuid.UUID, revision int64, event source.Ev
 	return nil
 }
 
-// hostOf names whose pace a walk of a source has to keep.
+// hostOf names whose pace a walk of a source has to keep, as those do who fetch: the same for http and https, while each
+// other port is a server of its own.
 func hostOf(e source.Registered) string {
-	if u, err := url.Parse(e.URL); err == nil && u.Hostname() != "" {
-		return clean(strings.ToLower(u.Hostname()))
+	u, err := url.Parse(e.URL)
+	if err != nil || u.Hostname() == "" {
+		return e.Type
 	}
-	return e.Type
+	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	switch port := u.Port(); port {
+	case "", "80", "443":
+	default:
+		name = net.JoinHostPort(name, port)
+	}
+	return clean(name)
 }
 
 func queueFeed(batch *pgx.Batch, fold fold, id uuid.UUID, event feed.Event) {

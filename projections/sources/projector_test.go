@@ -251,3 +251,21 @@ func TestShown(t *testing.T) {
 		t.Errorf("in small batches (-whole +small):\n%s", diff)
 	}
 }
+
+// Whose turn it is goes by the servers whose pace is kept, however they are named.
+func TestTheHostOfASource(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	for url, want := range map[string]string{
+		"https://Example.org/events": "example.org", "http://example.org.:80/": "example.org", "https://example.org:443/": "example.org",
+		"http://127.0.0.1:8001/": "127.0.0.1:8001", "http://127.0.0.1:8002/": "127.0.0.1:8002", "http://[::1]:8080/x": "[::1]:8080",
+		"webcal://example.org/all.ics": "example.org", "": source.TypeSite,
+	} {
+		f.id = uuid.New()
+		f.source(source.Registered{Type: source.TypeSite, URL: url, At: noon})
+		var host string
+		if err := f.Pool.QueryRow(t.Context(), "SELECT host FROM sources.sources WHERE id = $1", f.id).Scan(&host); err != nil || host != want {
+			t.Errorf("the host of %s is %q, want %q: %v", url, host, want, err)
+		}
+	}
+}

@@ -54,11 +54,11 @@ func TestSlowSitesHoldBackNoVisits(t *testing.T) {
 	feed := w.feed()
 	var slow, quick []uuid.UUID
 	for i := range slowSites + quickSites {
-		name, list := "quick", &quick
+		name, list := "quick", &quick // a server for each port
 		if i < slowSites {
 			name, list = "slow", &slow
 		}
-		id := w.source(command.RegisterSource{Type: "site", URL: fmt.Sprintf("http://%s%d.example/programme", name, i)})
+		id := w.source(command.RegisterSource{Type: "site", URL: fmt.Sprintf("http://%s.example:%d/programme", name, 8000+i)})
 		w.attach(feed, id, "site")
 		*list = append(*list, id)
 	}
