@@ -59,10 +59,11 @@ bench: postgres ## Measure (BENCH=regexp, BENCHTIME=2s)
 	$(GO) test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 30m $(BENCHES)
 
 .PHONY: bench-collect
-bench-collect: postgres ## Measure reading pages and calendars, on one core (the floors: 800 pages/s; 10,000 events with 1,000 rules in 1 s), walking a sitemap of 5,000 pages (30 s), 200 sites beside 20 that do not answer (1.2 times as long as alone), a server that reads eight pages of 10 MiB (500 MB), and one that knows a million happenings (KNOWN; start in 1 s, 300 MB)
+bench-collect: postgres ## Measure reading pages and calendars, on one core (the floors: 800 pages/s; 10,000 events with 1,000 rules in 1 s), walking a sitemap of 5,000 pages (30 s), 200 sites beside 20 that do not answer (1.2 times as long as alone), a visit of a source with 10,000 walks behind it (5 ms), a server that reads eight pages of 10 MiB (500 MB), and one that knows a million happenings (KNOWN; start in 1 s, 300 MB)
 	$(GO) test -run '^$$' -bench 'Extract|Calendar' -cpu 1 -benchtime $(BENCHTIME) ./command/collect/...
 	$(GO) test -run '^$$' -bench WalkSitemap -benchtime 3x ./command/collect/sitemap
 	$(GO) test -count=1 -run SlowSitesHoldBackNoVisits -v ./cmd/internal/adapters
+	$(GO) test -run '^$$' -bench VisitOfAnOldSource -benchtime 100x ./cmd/internal/adapters
 	$(GO) test -count=1 -run ServeBesideHostilePages -v ./cmd/internal/app
 	KNOWN=$(KNOWN) $(GO) test -run '^$$' -bench Known -benchtime 3x -timeout 60m ./cmd/internal/app
 

@@ -33,7 +33,7 @@ const patience = 2 * time.Minute // for what has to happen, on a busy machine
 
 // world is everything between a source and the items of a feed, for real.
 type world struct {
-	t        *testing.T
+	t        testing.TB
 	pool     *pgxpool.Pool
 	store    *esdb.Store
 	runner   *projections.Runner
@@ -44,7 +44,7 @@ type world struct {
 }
 
 // open starts the store, the read models and, with some collectors, the curation of feeds and the monitor.
-func open(t *testing.T, collectors map[string]collect.Collector) *world {
+func open(t testing.TB, collectors map[string]collect.Collector) *world {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	w := &world{t: t, pool: pgtest.Pool(t), store: nodetest.Start(t)}
@@ -104,7 +104,7 @@ func (w *world) monitor(store eventstore.Store, collectors map[string]collect.Co
 }
 
 // run runs a part until the test ends, or stop is called.
-func run(t *testing.T, part func(context.Context) error) (stop func()) {
+func run(t testing.TB, part func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)

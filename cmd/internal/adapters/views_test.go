@@ -106,7 +106,7 @@ func concert(name string) leaflet {
 }
 
 // open starts everything with leaflets for a source.
-func (l *leaflets) open(t *testing.T) (*world, uuid.UUID) {
+func (l *leaflets) open(t testing.TB) (*world, uuid.UUID) {
 	t.Helper()
 	w := open(t, map[string]collect.Collector{"facebook": l})
 	return w, w.source(command.RegisterSource{Type: "facebook", Handle: "leaflets"})
