@@ -84,7 +84,7 @@ var otherSubjects = []subject{
 		`grazie a, grazie per, grazie di, abbiamo, siete grandi, risultat, auguri, era|, erano, eravamo, un anno fa, anni fa, ieri|, scorso|, scorsa|, ricordo, foto di, foto del, le foto, nacque, nasceva, nato il, fondat, dal 19`,
 		`bedankt, was een, gisteren, afgelopen, terugblik, geboren op, sinds, tak til, tak for, i går, i lørdags, i søndags, født, tack till, igår, i lördags, född, obrigad, foi uma, ontem, nasceu`)},
 	{"it is a birthday", 5, phrases(
-		`happy birthday, birthday to, birthday of our, turns, birthday girl, birthday boy, wedding anniversary`, `alles gute zum, geburtstag, wird unser, jahre alt`, `joyeux anniversaire, bon anniversaire, fête ses, ans le`, `feliz cumple, cumple|, cumpleaños`,
+		`happy birthday, birthday to, birthday of our, turns, birthday girl, birthday boy, wedding anniversary`, `alles gute zum, geburtstag|, geburtstag von, wird unser, jahre alt`, `joyeux anniversaire, bon anniversaire, fête ses, ans le`, `feliz cumple, cumple|, cumpleaños`,
 		`buon compleanno, compie, compleanno`, `fødselsdag, tillykke, födelsedag, grattis, verjaardag, gefeliciteerd, feliz aniversário, parabéns`)},
 	{"it is about work", 5, phrases(
 		`hiring, vacanc, start date, your cv, join our team, job|, jobs|, internship`, `wir suchen, m w d, stelle als, ausbildungsplatz, verstärkung`, `recrut, prise de poste, cdi|, cdd|, votre cv, offre d emploi`, `buscamos, incorporación, tu cv|, empleo, vacante`,
@@ -143,6 +143,12 @@ var inviting = phrases(
 	`eintritt, karten, einlass, beginn|, tickets, vvk, ak|, laden, herzlich, kommt|, vormerken, reservier, anmeldung, wir freuen uns auf, abendkasse, save the date, tisch reservieren, findet statt, präsentiert`,
 	`entrée libre, entrée gratuite, gratuit, billet, réserv, on vous attend, venez, rendez vous, rdv, sur inscription, ouvert à tous, participation libre`, `entrada, taquilla, te esperamos, ven a, ven y, aforo, gratuit, reserva, inscrip, celebra con nosotros, no te lo pierdas, salida`,
 	`ingresso, biglietti, prevendite, vi aspettiamo, prenot, iscrizioni, gratuito, ritrovo, partenza, non mancate`, `gratis, adgang, toegang, billet, biljett, entrada livre, kaarten, kom|, välkom, velkommen, welkom, 入場, 会場`)
+
+// What is to become of an event that a sentence names with its date.
+var (
+	cancelledWords = phrases(`cancelled|, canceled|, called off|, abgesagt|, fällt aus|, fällt leider aus|, entfällt|, annulé|, annulée|, cancelado|, cancelada|, suspendido|, suspendida|, annullato|, annullata|, cancellato|, aflyst|, afgelast|, geannuleerd|, inställt|, inställd|`)
+	postponedWords = phrases(`postponed|, rescheduled|, moved to|, new date|, will now take place, verschoben|, verlegt auf|, neuer termin|, reporté|, reportée|, nouvelle date|, aplazado|, aplazada|, pospuesto|, nueva fecha|, rinviato|, rinviata|, rimandato|, nuova data|, uitgesteld|, udsat|, uppskjutet|, adiado|`)
+)
 
 // dateMarks are signs and words that publishers set before the date of an event.
 var dateMarks = wordSet("📅 🗓 📆 when wann quand cuándo cuando date datum fecha data wanneer hvornår når")

@@ -14,7 +14,7 @@ var shortMonths = numbered(
 	"aug ago aoû", "sep sept set sett", "oct okt ott", "nov", "dec dez déc dic dich dicbre des")
 
 // needsCapital are names of months that are other words too, in small letters.
-var needsCapital = wordSet("may march mar set gen des ago out dic sept")
+var needsCapital = wordSet("may march mar set des ago out")
 
 // englishMonths may stand before their day.
 var englishMonths = wordSet(`january february march april may june july august september october november december

@@ -172,9 +172,19 @@ func (r *reader) candidate(group []date) *candidate.Candidate {
 	if len(c.Images) > 0 {
 		c.Says(collect.FieldImage, "picture", "", c.Images[0])
 	}
-	for _, d := range group {
+	status, moved := r.fate(group)
+	for i, d := range group {
 		at := r.clockOf(d)
-		c.Holdings = append(c.Holdings, r.holdings(d, at)...)
+		if moved && i == 0 {
+			continue // told as the original start of the other
+		}
+		for _, h := range r.holdings(d, at) {
+			h.Status = status
+			if moved {
+				h.Original = &timing.Stamp{Wall: group[0].days[0].Add(h.When.Start.Wall.Sub(d.days[0])), HasTime: h.When.Start.HasTime}
+			}
+			c.Holdings = append(c.Holdings, h)
+		}
 		words := r.text.between(r.words, d.from, d.to)
 		if at != nil && at.line == r.words[d.from].line && at.from >= d.to {
 			words = r.text.between(r.words, d.from, at.to)
@@ -184,6 +194,21 @@ func (r *reader) candidate(group []date) *candidate.Candidate {
 		c.Says(collect.FieldStart, r.post.Field, element(r.words[d.from].line), words+" ("+strings.Join(d.reasons, ", ")+")")
 	}
 	return c
+}
+
+// fate says what is to become of an event. One that was moved has two dates, of which the second counts.
+func (r *reader) fate(group []date) (status happening.Status, moved bool) {
+	around := r.contextOf(group[0].from).sentence
+	if _, ok := cancelledWords.find(around); ok {
+		return happening.Cancelled, false
+	}
+	if _, ok := postponedWords.find(around); !ok {
+		return "", false
+	}
+	if len(group) == 2 && len(group[0].days)+len(group[1].days) == 2 && group[0].last.IsZero() && group[1].last.IsZero() && r.at(group[0].from).sentence == r.at(group[1].from).sentence {
+		return happening.Rescheduled, true
+	}
+	return happening.Postponed, false
 }
 
 func element(line int) string { return fmt.Sprintf("line %d", line+1) }

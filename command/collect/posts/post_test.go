@@ -92,6 +92,33 @@ func TestTraces(t *testing.T) {
 	}
 }
 
+// What a post says of an event that does not take place, or at another time.
+func TestFate(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"ABGESAGT: Das Konzert am 5. Dezember fällt leider aus.":                                 "2026-12-05 cancelled",
+		"Le concert du 5 décembre à 20h est annulé.":                                             "2026-12-05T20:00 cancelled",
+		"Il concerto del 5 dicembre è rinviato a data da destinarsi":                             "2026-12-05 postponed",
+		"The concert on 5 December will now take place on 12 December 2026 at 20:00.":            "2026-12-12T20:00 rescheduled from 2026-12-05T20:00",
+		"The concert on 5 December 2026 at 20:00 takes place, whatever others were telling you.": "2026-12-05T20:00 ",
+	} {
+		found, passed := posts.Read(nil, posts.Post{Text: text, CreatedAt: time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC)})
+		var got []string
+		for _, c := range found {
+			for _, h := range c.Holdings {
+				told := shown(h.When.Start) + " " + string(h.Status)
+				if h.Original != nil {
+					told += " from " + shown(*h.Original)
+				}
+				got = append(got, told)
+			}
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %q, want %q (%v)", text, got, want, passed)
+		}
+	}
+}
+
 // A list of dates with a title each is several events, a list of dates of one title is one.
 func TestSeveralEvents(t *testing.T) {
 	t.Parallel()
