@@ -2,11 +2,13 @@ package query
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Telling is what a source tells of a happening. What is in JSON is as it is stored.
@@ -29,6 +31,51 @@ type Telling struct {
 type ItemOf struct {
 	ID, FeedID, SourceID uuid.UUID
 	AddedAt              time.Time
+}
+
+// Compared is what comparing a happening with another one came to.
+type Compared struct {
+	With       uuid.UUID
+	Same       bool
+	Reason     string
+	Score      float32
+	ComparedAt time.Time
+}
+
+// Likeness says into which happening one was merged, which were merged into it, and with which it was compared, the last
+// ones first.
+func (q *Queries) Likeness(ctx context.Context, happening uuid.UUID) (into uuid.UUID, from []uuid.UUID, compared []Compared, err error) {
+	const limit = 100
+	batch := &pgx.Batch{}
+	batch.Queue("SELECT happening_id, into_id FROM items.merged WHERE happening_id = $1 OR into_id = $1 ORDER BY happening_id", happening).
+		Query(func(rows pgx.Rows) error {
+			var id, other uuid.UUID
+			_, err := pgx.ForEachRow(rows, []any{&id, &other}, func() error {
+				if id == happening {
+					into = other
+				} else {
+					from = append(from, id)
+				}
+				return nil
+			})
+			return err
+		})
+	if err := q.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return uuid.Nil, nil, nil, fmt.Errorf("likeness: %w", err)
+	}
+	rows, err := q.Pool.Query(ctx, `SELECT CASE WHEN a = $1 THEN b ELSE a END, same, reason, score, compared_at FROM feed_curation.comparisons
+		WHERE a = $1 OR b = $1 ORDER BY same DESC, score DESC, compared_at DESC LIMIT $2`, happening, limit)
+	if err == nil {
+		compared, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Compared])
+	}
+	const undefinedTable = "42P01"
+	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == undefinedTable {
+		err = nil // no process has curated feeds so far
+	}
+	if err != nil {
+		return uuid.Nil, nil, nil, fmt.Errorf("likeness: %w", err)
+	}
+	return into, from, compared, nil
 }
 
 // Tellings are what all sources tell of a happening, and the items that show it. It returns ErrNotFound where none tells

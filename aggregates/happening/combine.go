@@ -24,6 +24,8 @@ type Telling struct {
 	// PublishedAt is when the source first published it, if it says so.
 	PublishedAt *time.Time
 	Origins     []Origin
+	// Keys are its strong evidence of identity.
+	Keys []string
 	// Stale: it was told once and is not on show any more. Then it counts for two things only: that the happening was
 	// said to be off, and for everything where nobody has it on show.
 	Stale bool

@@ -60,7 +60,7 @@ func (c MarkStale) decide(s State) ([]Event, error) {
 // changed is an event with the changes of occurrences that follow from it.
 func (s State) changed(event Event, source uuid.UUID, at time.Time) []Event {
 	events := []Event{event}
-	if len(s.Tellings) == 0 {
+	if len(s.Tellings) == 0 || s.Into != uuid.Nil { // of what was merged, the one that stays tells
 		return events
 	}
 	before, after := s.Combine(), event.evolve(s).Combine()

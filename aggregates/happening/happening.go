@@ -73,6 +73,26 @@ type (
 		SourceID       uuid.UUID  `json:"sourceId"` // what it tells brought the change
 		At             time.Time  `json:"at"`
 	}
+	// Merged says that two happenings are one. It is recorded in both: with From in the one that stays, with Into in the
+	// other one. From then on what is told of the other one is told of the one that stays, too.
+	Merged struct {
+		From uuid.UUID `json:"from,omitzero"`
+		// Members were merged into From before, and come with it.
+		Members []uuid.UUID `json:"members,omitempty"`
+		Into    uuid.UUID   `json:"into,omitzero"`
+		Reason  string      `json:"reason"`
+		Score   float64     `json:"score"` // how alike their titles are, from 0 to 1
+		At      time.Time   `json:"at"`
+	}
+	// Split says that they are two after all. They are never merged again.
+	Split struct {
+		From    uuid.UUID   `json:"from,omitzero"`
+		Members []uuid.UUID `json:"members,omitempty"` // go with it
+		// Sources tell no longer of the one that stayed.
+		Sources []uuid.UUID `json:"sources,omitempty"`
+		Into    uuid.UUID   `json:"into,omitzero"`
+		At      time.Time   `json:"at"`
+	}
 )
 
 // Block describes where a happening was seen, as the interface shows it with include=source.
@@ -108,6 +128,9 @@ type Teller struct {
 // State is what decisions need.
 type State struct {
 	Tellings map[Teller]Telling
+	Into     uuid.UUID                 // merged into; zero for none
+	Holds    map[uuid.UUID][]uuid.UUID // what was merged into it, with what came with that
+	Apart    map[uuid.UUID]bool        // never to be merged with
 }
 
 // Combine puts together what all sources tell.
@@ -136,6 +159,44 @@ func (e WentStale) evolve(s State) State {
 // It follows from what is told, and is recorded for those who want to hear of it.
 func (OccurrenceChanged) evolve(s State) State { return s }
 
+func (e Merged) evolve(s State) State {
+	if e.From == uuid.Nil {
+		s.Into = e.Into
+		return s
+	}
+	s.Holds = maps.Clone(s.Holds)
+	if s.Holds == nil {
+		s.Holds = map[uuid.UUID][]uuid.UUID{}
+	}
+	s.Holds[e.From] = e.Members
+	return s
+}
+
+func (e Split) evolve(s State) State {
+	s.Apart = maps.Clone(s.Apart)
+	if s.Apart == nil {
+		s.Apart = map[uuid.UUID]bool{}
+	}
+	if e.From == uuid.Nil {
+		s.Apart[e.Into], s.Into = true, uuid.Nil
+		return s
+	}
+	s.Apart[e.From] = true
+	s.Tellings = s.without(e.From)
+	s.Holds = maps.Clone(s.Holds)
+	delete(s.Holds, e.From)
+	return s
+}
+
+// without are the tellings but those of a happening that was merged.
+func (s State) without(other uuid.UUID) map[Teller]Telling {
+	left := maps.Clone(s.Tellings)
+	maps.DeleteFunc(left, func(teller Teller, _ Telling) bool {
+		return teller.Of == other || slices.Contains(s.Holds[other], teller.Of)
+	})
+	return left
+}
+
 // with copies: earlier states stay as they were.
 func (s State) with(t Telling) State {
 	all := make(map[Teller]Telling, len(s.Tellings)+1)
@@ -153,6 +214,7 @@ func (t *Telling) Observe(e Observed) {
 	if e.PublishedAt != nil {
 		t.PublishedAt = e.PublishedAt
 	}
+	t.Keys = e.Keys
 	t.tell(e.Details, e.Source, e.Standing, e.Origins, e.At)
 }
 
@@ -206,6 +268,8 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Revised]("happening.revised.v1"),
 	eventstore.Case[Event, WentStale]("happening.went-stale.v1"),
 	eventstore.Case[Event, OccurrenceChanged]("happening.occurrence-changed.v1"),
+	eventstore.Case[Event, Merged]("happening.merged.v1"),
+	eventstore.Case[Event, Split]("happening.split.v1"),
 )
 
 // Aggregate binds it all to the streams "happening-<uuid>".

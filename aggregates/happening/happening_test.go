@@ -15,6 +15,7 @@ import (
 var (
 	site     = uuid.MustParse("11111111-1111-4111-8111-111111111111")
 	platform = uuid.MustParse("22222222-2222-4222-8222-222222222222")
+	older    = uuid.MustParse("33333333-3333-4333-8333-333333333333")
 	now      = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	block    = happening.Block{Type: "site", URL: "https://example.org/concert"}
 	post     = happening.Block{
@@ -55,7 +56,9 @@ func TestStoredForms(t *testing.T) {
 		happening.WentStale{SourceID: site, At: now},
 		changed(evening, 0, func(c *happening.OccurrenceChanged) {
 			c.PreviousStatus, c.PreviousStart = happening.Postponed, &now
-		}))
+		}),
+		happening.Merged{From: older, Members: []uuid.UUID{site}, Reason: "match", Score: 0.87, At: now},
+		happening.Split{From: older, Members: []uuid.UUID{site}, Sources: []uuid.UUID{platform}, At: now})
 }
 
 // Events of earlier times had fewer fields; what came later is left out where it says nothing.

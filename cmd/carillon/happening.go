@@ -12,7 +12,8 @@ import (
 )
 
 type happeningCommand struct {
-	Show happeningShowCommand `cmd:"" help:"Show an event: each field, where its value comes from, and what other sources say."`
+	Show  happeningShowCommand  `cmd:"" help:"Show an event: each field, where its value comes from, and what other sources say."`
+	Split happeningSplitCommand `cmd:"" help:"Say that events that were merged are not the same. They are never merged again."`
 }
 
 type happeningShowCommand struct {
@@ -40,7 +41,41 @@ func (c *happeningShowCommand) Run(ctx context.Context, t terminal) error {
 	return c.print(t.out, shown, func(w io.Writer) { happeningRows(w, shown) })
 }
 
+type happeningSplitCommand struct {
+	remote
+	ID anID `arg:"" help:"Id of the event that stayed, or of one that was merged into it."`
+}
+
+// Help implements kong.HelpProvider.
+func (happeningSplitCommand) Help() string {
+	return `What was merged into the event is an event of its own again, with the items that it had, in the feeds that its sources
+fill. No webhook tells of it. "carillon happening show" says what was merged, and why.`
+}
+
+// Run splits the event.
+func (c *happeningSplitCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	split, err := client.SplitHappening(ctx, c.ID.UUID())
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, split, func(w io.Writer) {
+		for _, pair := range split.Split {
+			row(w, fmt.Sprintf("%s and %s are two events", pair.From, pair.ID))
+		}
+	})
+}
+
 func happeningRows(w io.Writer, h adminapi.Happening) {
+	if h.MergedInto != nil {
+		row(w, "it is the same event as "+h.MergedInto.String()+", which is shown in its place")
+	}
+	for _, merged := range h.Merged {
+		row(w, merged.String()+" is the same event; \"carillon happening split\" says that it isn't")
+	}
 	if h.StaleSince != nil {
 		row(w, "no source shows it since "+moment(h.StaleSince))
 	}

@@ -28,6 +28,7 @@ const (
 	occurrenceChanged = "event.occurrence.changed"
 	concurrentItems   = 128 // items on their way into the store at one time
 	reasonDetached    = "no source of the feed carries it any more"
+	reasonMerged      = "it is the same event as another one"
 	feedsEventSource  = "/feeds/events/" // what a published event names as its source, with the feed's id
 )
 
@@ -43,6 +44,7 @@ type FeedCuration struct {
 	store     eventstore.Store
 	publisher Publisher
 	memory    Memory
+	merging   *merging
 	log       *slog.Logger
 	index     *index
 	acts      func(ctx context.Context, tasks []task) error
@@ -51,8 +53,8 @@ type FeedCuration struct {
 var _ eventstore.ProcessManager = (*FeedCuration)(nil)
 
 // NewFeedCuration makes a curation of the feeds; each run of it wants a fresh one.
-func NewFeedCuration(store eventstore.Store, publisher Publisher, memory Memory, log *slog.Logger) *FeedCuration {
-	c := &FeedCuration{store: store, publisher: publisher, memory: memory, log: log}
+func NewFeedCuration(store eventstore.Store, publisher Publisher, memory Memory, likeness Likeness, log *slog.Logger) *FeedCuration {
+	c := &FeedCuration{store: store, publisher: publisher, memory: memory, merging: newMerging(store, likeness, log), log: log}
 	c.index, c.acts = newIndex(&c.ProcessState), c.act
 	return c
 }
@@ -110,6 +112,11 @@ func (c *FeedCuration) together(ctx context.Context, events []eventstore.Recorde
 		}
 	}
 	c.index.happenings = newRecalled(known)
+	merged, err := c.merging.react(ctx, events, c.Replayed)
+	if err != nil {
+		return err
+	}
+	c.index.merged = merged
 	var tasks []task
 	for i := range events {
 		changes, _, err := c.index.apply(&events[i])
@@ -214,7 +221,7 @@ func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
 		return c.publish(ctx, id, t, occurrenceChanged, data)
 	}
 	if t.remove {
-		_, err := item.Aggregate.Execute(ctx, c.store, id, item.Remove{Reason: reasonDetached, At: t.at}, options)
+		_, err := item.Aggregate.Execute(ctx, c.store, id, item.Remove{Reason: t.reason, At: t.at}, options)
 		return err
 	}
 	if !t.replayed { // most are new: try without reading

@@ -28,7 +28,7 @@ func curating(t *testing.T) *processtest.Rule {
 	}
 	r := processtest.Of(t, func(store eventstore.Store) eventstore.ProcessManager {
 		commands := &command.Commands{Store: store, Now: time.Now, Catalog: types}
-		return NewFeedCuration(store, commands, held{}, slog.New(slog.DiscardHandler))
+		return NewFeedCuration(store, commands, held{}, nobody{}, slog.New(slog.DiscardHandler))
 	})
 	processtest.Given(r, feed.Aggregate, oneFeed,
 		feed.Event(feed.Created{Organization: org, Enabled: true, At: noon}),

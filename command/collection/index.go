@@ -23,6 +23,7 @@ type index struct {
 	feeds         *eventstore.SavedTable[uuid.UUID, feedState]
 	feedsOfSource map[uuid.UUID]map[uuid.UUID]struct{}
 	happenings    recalled
+	merged        map[uuid.UUID]bool // of the happenings at hand
 }
 
 // feedState is an event feed and its sources.
@@ -44,6 +45,7 @@ type change struct {
 	feed, organization, happening, source uuid.UUID
 
 	remove     bool
+	reason     string                       // for removing it
 	backfill   bool                         // it came with its source
 	news       bool                         // subscribers hear of it
 	details    happening.Details            // of what is to be published, as the source tells it
@@ -81,6 +83,17 @@ func concerned(events []eventstore.Recorded) []uuid.UUID {
 	for i := range events {
 		if events[i].Category() == happening.Aggregate.Category {
 			set[events[i].StreamID()] = struct{}{}
+			event, err := happening.Events.Decode(&events[i])
+			if err != nil {
+				continue // whoever applies it says so
+			}
+			switch e := event.(type) {
+			case happening.Observed:
+				if e.Of != uuid.Nil {
+					set[e.Of] = struct{}{}
+				}
+			case happening.Revised, happening.WentStale, happening.OccurrenceChanged, happening.Merged, happening.Split: // of itself
+			}
 		}
 	}
 	return slices.Collect(maps.Keys(set))
@@ -118,15 +131,95 @@ func (x *index) applyHappening(id uuid.UUID, event happening.Event) []change {
 		if e.PublishedAt != nil {
 			dates.Published = instant(*e.PublishedAt)
 		}
-		return x.seen(id, e.SourceID, dates, e.Details, e.At, true)
+		changes := x.seen(id, e.SourceID, dates, e.Details, e.At, true)
+		if before := x.happenings.get(e.Of); e.Of != uuid.Nil && before != nil {
+			for i := range changes { // under its other id it was told before
+				changes[i].news = changes[i].news && !before.Feeds[changes[i].feed]
+			}
+		}
+		return changes
 	case happening.Revised:
 		// What was too old for a feed may have got a new date.
 		return x.seen(id, e.SourceID, x.dates(id, e.SourceID), e.Details, e.At, false)
 	case happening.WentStale: // an item stays in its feeds when its source shows it no longer
 	case happening.OccurrenceChanged:
 		return x.occurrenceChanged(id, e)
+	case happening.Merged:
+		if e.Into != uuid.Nil {
+			return x.merge(id, e.At)
+		}
+	case happening.Split:
+		if e.Into != uuid.Nil {
+			return x.restore(id, e.At)
+		}
+		return x.drop(id, e.Sources, e.At)
 	}
 	return nil
+}
+
+// merge makes a happening that was merged into another one no item any more.
+func (x *index) merge(id uuid.UUID, at time.Time) []change {
+	h := x.happenings.get(id)
+	if h == nil {
+		h = NewKnown()
+	}
+	h.Merged = true
+	return x.leave(id, h, at, reasonMerged, func(uuid.UUID) bool { return true })
+}
+
+// restore makes a happening that was split off an item again, where its sources fill feeds. It is no news.
+func (x *index) restore(id uuid.UUID, at time.Time) []change {
+	h := x.happenings.get(id)
+	if h == nil {
+		return nil
+	}
+	h.Merged = false
+	x.happenings.set(id, h)
+	var changes []change
+	for sourceID := range h.Sources {
+		for feedID := range x.feedsOfSource[sourceID] {
+			if !x.feeds.Get(feedID).Enabled {
+				continue
+			}
+			if c, fresh := x.add(feedID, id, sourceID, at); fresh {
+				c.backfill = true
+				changes = append(changes, c)
+			}
+		}
+	}
+	return changes
+}
+
+// drop forgets that sources carry a happening. It leaves the feeds in which no other one does.
+func (x *index) drop(id uuid.UUID, sources []uuid.UUID, at time.Time) []change {
+	h := x.happenings.get(id)
+	if h == nil {
+		return nil
+	}
+	for _, sourceID := range sources {
+		delete(h.Sources, sourceID)
+	}
+	h.Dropped = append(h.Dropped, sources...)
+	return x.leave(id, h, at, reasonDetached, func(feedID uuid.UUID) bool {
+		f := x.feeds.Get(feedID)
+		return f != nil && !h.carriedBySourceOf(f)
+	})
+}
+
+// leave takes a happening out of feeds.
+func (x *index) leave(id uuid.UUID, h *Known, at time.Time, reason string, of func(feed uuid.UUID) bool) []change {
+	x.happenings.set(id, h)
+	var changes []change
+	for feedID := range h.Feeds {
+		if !of(feedID) {
+			continue
+		}
+		delete(h.Feeds, feedID)
+		if f := x.feeds.Get(feedID); f != nil {
+			changes = append(changes, change{feed: feedID, organization: f.Organization, happening: id, remove: true, reason: reason, at: at})
+		}
+	}
+	return changes
 }
 
 // occurrenceChanged tells each feed that shows the happening, but where the change came with a source that is new there.
@@ -163,7 +256,7 @@ func (x *index) seen(id, sourceID uuid.UUID, dates SourceDates, details happenin
 	var changes []change
 	for feedID := range x.feedsOfSource[sourceID] {
 		f := x.feeds.Get(feedID)
-		if !f.Enabled || !observed && !dates.recent(at) {
+		if !f.Enabled || !observed && !dates.recent(at) || x.merged[id] || x.happenings.get(id).Merged {
 			continue
 		}
 		if c, fresh := x.add(feedID, id, sourceID, at); fresh {

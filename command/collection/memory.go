@@ -26,6 +26,8 @@ type Memory interface {
 type Known struct {
 	Sources map[uuid.UUID]SourceDates
 	Feeds   map[uuid.UUID]bool // of which it is an item
+	Merged  bool               // into another one, which is shown in its place
+	Dropped []uuid.UUID        // sources that carry it no longer: to be forgotten
 }
 
 // NewKnown is what is known of a happening before anything was told of it.

@@ -21,7 +21,7 @@ var _ Memory = held{}
 
 // copied is another one like it.
 func (k *Known) copied() *Known {
-	return &Known{Sources: maps.Clone(k.Sources), Feeds: maps.Clone(k.Feeds)}
+	return &Known{Sources: maps.Clone(k.Sources), Feeds: maps.Clone(k.Feeds), Merged: k.Merged}
 }
 
 // Recall implements Memory.
@@ -73,3 +73,14 @@ func TestDatesAreAsFineAsTheyAreKept(t *testing.T) {
 		t.Error("no time became one")
 	}
 }
+
+// nobody is a Likeness by which nothing is alike. The one in Postgres is tried beside the whole curation.
+type nobody struct{}
+
+// Note implements Likeness.
+func (nobody) Note(context.Context, []Findable, time.Time) (map[uuid.UUID][]uuid.UUID, error) {
+	return nil, nil
+}
+
+// Compared implements Likeness.
+func (nobody) Compared(context.Context, []Comparison) error { return nil }

@@ -64,7 +64,7 @@ func (x *index) sweep(s sweep) []change {
 		var fresh bool
 		if s.remove {
 			c, fresh = x.remove(s, id, h)
-		} else if h.Sources[s.source].recent(s.at) {
+		} else if !h.Merged && h.Sources[s.source].recent(s.at) {
 			c, fresh = x.add(s.feed, id, s.source, s.at)
 			c.backfill = true
 		}
@@ -86,5 +86,5 @@ func (x *index) remove(s sweep, id uuid.UUID, h *Known) (c change, fresh bool) {
 	if s.deleted {
 		return change{}, false
 	}
-	return change{feed: s.feed, organization: f.Organization, happening: id, source: s.source, remove: true, at: s.at}, true
+	return change{feed: s.feed, organization: f.Organization, happening: id, source: s.source, remove: true, reason: reasonDetached, at: s.at}, true
 }

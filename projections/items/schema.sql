@@ -74,6 +74,12 @@ CREATE TABLE shown (
     PRIMARY KEY (happening_id, source_id, of_id)
 );
 
+-- What was merged into another one.
+CREATE TABLE merged (
+    happening_id uuid PRIMARY KEY,
+    into_id      uuid NOT NULL
+);
+
 CREATE TABLE attachments (
     feed_id   uuid NOT NULL,
     source_id uuid NOT NULL,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,9 +23,11 @@ type work struct {
 	ofHappening map[uuid.UUID][]uuid.UUID // items of a happening
 	attached    map[attachment]struct{}
 
-	dirty    map[uuid.UUID]struct{} // items to be rendered
-	removed  map[uuid.UUID]uuid.UUID
-	feedback []feedback
+	dirty     map[uuid.UUID]struct{} // items to be rendered
+	removed   map[uuid.UUID]uuid.UUID
+	feedback  []feedback
+	forgotten []*view                 // to be deleted
+	merged    map[uuid.UUID]uuid.UUID // into which one; zero for none any more
 }
 
 // view is a happening as a source shows it.
@@ -54,7 +57,7 @@ type feedback struct {
 func newWork() *work {
 	return &work{
 		views: map[uuid.UUID][]*view{}, items: map[uuid.UUID]*row{}, ofHappening: map[uuid.UUID][]uuid.UUID{},
-		attached: map[attachment]struct{}{}, dirty: map[uuid.UUID]struct{}{}, removed: map[uuid.UUID]uuid.UUID{},
+		attached: map[attachment]struct{}{}, merged: map[uuid.UUID]uuid.UUID{}, dirty: map[uuid.UUID]struct{}{}, removed: map[uuid.UUID]uuid.UUID{},
 	}
 }
 
@@ -164,6 +167,16 @@ func (w *work) applyHappening(f fact, event happening.Event) {
 		v.Stale, v.staleAt, v.dirty = true, &e.At, true
 		w.touch(f.id)
 	case happening.OccurrenceChanged: // follows from the others
+	case happening.Merged:
+		if e.Into != uuid.Nil {
+			w.merged[f.id] = e.Into
+		}
+	case happening.Split:
+		if e.Into != uuid.Nil {
+			w.merged[f.id] = uuid.Nil
+			break
+		}
+		w.forget(f.id, append(e.Members, e.From))
 	}
 }
 
@@ -195,6 +208,18 @@ func (w *work) view(id, source, of uuid.UUID) *view {
 func (w *work) told(v *view, at time.Time) {
 	v.staleAt, v.toldAt, v.dirty = nil, at, true
 	w.touch(v.happening)
+}
+
+// forget drops what was told of a happening as of others.
+func (w *work) forget(id uuid.UUID, others []uuid.UUID) {
+	w.views[id] = slices.DeleteFunc(w.views[id], func(v *view) bool {
+		gone := slices.Contains(others, v.Of)
+		if gone && v.stored {
+			w.forgotten = append(w.forgotten, v)
+		}
+		return gone
+	})
+	w.touch(id)
 }
 
 // touch has the items of a happening rendered anew.

@@ -106,7 +106,7 @@ var (
 
 // write renders the dirty items and writes everything that changed.
 func (w *work) write(ctx context.Context, tx pgx.Tx) error {
-	o := output{touched: map[uuid.UUID]struct{}{}}
+	o := output{hidden: w.forgotten, touched: map[uuid.UUID]struct{}{}}
 	if err := w.writeViews(&o); err != nil {
 		return err
 	}
@@ -142,6 +142,12 @@ func (w *work) clear(ctx context.Context, tx pgx.Tx, o *output) error {
 		batch.Queue("DELETE FROM occurrences WHERE item_id = ANY($1)", o.gone)
 	}
 	insertFeedback.Queue(batch, w.feedback)
+	for id, into := range w.merged {
+		batch.Queue("DELETE FROM merged WHERE happening_id = $1", id)
+		if into != uuid.Nil {
+			batch.Queue("INSERT INTO merged (happening_id, into_id) VALUES ($1, $2)", id, into)
+		}
+	}
 	if len(o.touched) > 0 {
 		batch.Queue(touchFeeds, keys(o.touched))
 	}

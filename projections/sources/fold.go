@@ -90,7 +90,7 @@ func (f fold) add(id uuid.UUID, event happening.Event) error {
 		} else {
 			f.stale[at] = struct{}{}
 		}
-	case happening.OccurrenceChanged: // follows from the others
+	case happening.OccurrenceChanged, happening.Merged, happening.Split: // say nothing about what a source shows
 	}
 	return nil
 }

@@ -28,22 +28,25 @@ const sweepPage = 1000
 type FeedCuration struct {
 	*collection.FeedCuration
 
-	memory *curationMemory
+	memory   *curationMemory
+	likeness *likeness
 }
 
 var _ projections.Keeper = FeedCuration{}
 
 // NewFeedCuration makes a curation of the feeds; each run of it wants a fresh one.
 func NewFeedCuration(store eventstore.Store, publisher collection.Publisher, log *slog.Logger) FeedCuration {
-	memory := &curationMemory{page: sweepPage}
-	return FeedCuration{FeedCuration: collection.NewFeedCuration(store, publisher, memory, log), memory: memory}
+	memory, likeness := &curationMemory{page: sweepPage}, &likeness{}
+	return FeedCuration{FeedCuration: collection.NewFeedCuration(store, publisher, memory, likeness, log), memory: memory, likeness: likeness}
 }
 
 // DDL implements projections.Keeper.
 func (FeedCuration) DDL() string { return feedCurationSchema }
 
 // Open implements projections.Keeper.
-func (c FeedCuration) Open(tables *projections.Tables) { c.memory.tables = tables }
+func (c FeedCuration) Open(tables *projections.Tables) {
+	c.memory.tables, c.likeness.tables = tables, tables
+}
 
 // curationMemory is collection.Memory on the tables of the curation.
 type curationMemory struct {
@@ -52,8 +55,9 @@ type curationMemory struct {
 }
 
 const (
-	recallFeeds   = "SELECT id, feeds FROM happenings WHERE id = ANY($1)"
+	recallFeeds   = "SELECT id, feeds, merged FROM happenings WHERE id = ANY($1)"
 	recallCarried = "SELECT happening_id, source_id, first_seen, published, last FROM carried WHERE happening_id = ANY($1)"
+	dropCarried   = "DELETE FROM carried WHERE (happening_id, source_id) IN (SELECT * FROM unnest($1::uuid[], $2::uuid[]))"
 	carriedAfter  = `SELECT c.happening_id, c.newest FROM carried c JOIN happenings h ON h.id = c.happening_id
 		WHERE c.source_id = $1 AND (c.newest, c.happening_id) > ($2, $3) AND ($4::uuid IS NULL OR h.feeds @> ARRAY[$4::uuid])
 		ORDER BY c.newest, c.happening_id LIMIT $5`
@@ -72,7 +76,9 @@ func (m *curationMemory) Recall(ctx context.Context, ids []uuid.UUID) (map[uuid.
 	queries.Queue(recallFeeds, column.UUIDs(ids)).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
 		var feeds []pgtype.UUID
-		_, err := pgx.ForEachRow(rows, []any{column.UUID(&id), &feeds}, func() error {
+		var merged bool
+		_, err := pgx.ForEachRow(rows, []any{column.UUID(&id), &feeds, &merged}, func() error {
+			of(id).Merged = merged
 			for _, feed := range feeds {
 				of(id).Feeds[feed.Bytes] = true
 			}
@@ -136,8 +142,9 @@ func (m *curationMemory) Carried(ctx context.Context, which collection.Carried, 
 // keptHappening and keptDates are rows.
 type (
 	keptHappening struct {
-		id    uuid.UUID
-		feeds map[uuid.UUID]bool
+		id     uuid.UUID
+		feeds  map[uuid.UUID]bool
+		merged bool
 	}
 	keptDates struct {
 		happening, source uuid.UUID
@@ -148,7 +155,8 @@ type (
 var (
 	upsertHappenings = column.Upsert("happenings", []string{"id"}, nil,
 		column.New[column.UUIDs]("id", "uuid", func(h keptHappening) uuid.UUID { return h.id }),
-		column.New[[]string]("feeds", "text", func(h keptHappening) string { return arrayOf(h.feeds) }).As("feeds::uuid[]"))
+		column.New[[]string]("feeds", "text", func(h keptHappening) string { return arrayOf(h.feeds) }).As("feeds::uuid[]"),
+		column.New[[]bool]("merged", "boolean", func(h keptHappening) bool { return h.merged }))
 	upsertCarried = column.Upsert("carried", []string{"happening_id", "source_id"}, nil,
 		column.New[column.UUIDs]("happening_id", "uuid", func(d keptDates) uuid.UUID { return d.happening }),
 		column.New[column.UUIDs]("source_id", "uuid", func(d keptDates) uuid.UUID { return d.source }),
@@ -160,15 +168,22 @@ var (
 
 // Keep implements collection.Memory.
 func (m *curationMemory) Keep(ctx context.Context, changed map[uuid.UUID]*collection.Known, dealtWith []eventstore.Recorded) error {
+	var dropped, from column.UUIDs
 	happenings, dates := make([]keptHappening, 0, len(changed)), make([]keptDates, 0, len(changed))
 	for id, known := range changed {
-		happenings = append(happenings, keptHappening{id, known.Feeds})
+		happenings = append(happenings, keptHappening{id, known.Feeds, known.Merged})
+		for _, source := range known.Dropped {
+			dropped, from = append(dropped, id), append(from, source)
+		}
 		for source, d := range known.Sources {
 			dates = append(dates, keptDates{id, source, d})
 		}
 	}
 	err := m.tables.Write(ctx, dealtWith, func(tx pgx.Tx) error {
 		statements := &pgx.Batch{}
+		if len(dropped) > 0 {
+			statements.Queue(dropCarried, dropped, from)
+		}
 		upsertHappenings.Queue(statements, happenings)
 		upsertCarried.Queue(statements, dates)
 		if statements.Len() == 0 {

@@ -1,6 +1,7 @@
 CREATE TABLE happenings (
-    id    uuid PRIMARY KEY,
-    feeds uuid[] NOT NULL -- of which it is an item
+    id     uuid PRIMARY KEY,
+    feeds  uuid[] NOT NULL, -- of which it is an item
+    merged boolean NOT NULL -- into another one, which is shown in its place
 );
 
 -- What each source says of the happenings that it carries.
@@ -15,3 +16,27 @@ CREATE TABLE carried (
 );
 
 CREATE INDEX carried_by_source ON carried (source_id, newest, happening_id);
+
+-- What happenings are found by that may be one: a hash of a strong key, or of a date and a place or title.
+CREATE TABLE marks (
+    happening_id uuid NOT NULL,
+    mark         bigint NOT NULL,
+    day          date NOT NULL -- on which it takes place; infinity for a key
+);
+
+CREATE INDEX marks_of ON marks (happening_id);
+CREATE INDEX marks_like ON marks (mark);
+CREATE INDEX marks_by_day ON marks (day);
+
+-- What comparing two happenings came to, the last time.
+CREATE TABLE comparisons (
+    a           uuid NOT NULL, -- the lower id
+    b           uuid NOT NULL,
+    same        boolean NOT NULL,
+    reason      text NOT NULL,
+    score       real NOT NULL, -- how alike their titles are, from 0 to 1
+    compared_at timestamptz NOT NULL,
+    PRIMARY KEY (a, b)
+);
+
+CREATE INDEX comparisons_of_b ON comparisons (b);

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -13,11 +14,14 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/projections/items"
 	"carillon/query"
 )
 
 func (a *API) happeningRoutes(r chi.Router) {
 	r.Get("/admin/happenings/{id}", wire.Events.Handle(a.showHappening))
+	r.Post("/admin/happenings/{id}/split", wire.Events.Handle(a.splitHappening))
 }
 
 // Happening is an event of the outside world and who tells what of it.
@@ -28,6 +32,30 @@ type Happening struct {
 	Fields     []HappeningField   `json:"fields"`
 	Sources    []HappeningTelling `json:"sources"` // those who tell of it, the first to tell first
 	Items      []HappeningItem    `json:"items"`
+	// MergedInto is the event that is shown in the place of this one; Merged are those in whose place this one is.
+	MergedInto *uuid.UUID          `json:"mergedInto"`
+	Merged     []uuid.UUID         `json:"merged"`
+	Compared   []HappeningLikeness `json:"compared"` // with others that might be the same
+}
+
+// HappeningLikeness is what comparing it with another event came to, the last time.
+type HappeningLikeness struct {
+	With   uuid.UUID `json:"with"`
+	Same   bool      `json:"same"`
+	Reason string    `json:"reason"` // evidence, match; start, place, room, title, qualifier, noPlace, sideBySide, split, sharedKey
+	Score  float64   `json:"score"`  // how alike the titles are, from 0 to 1
+	At     time.Time `json:"at"`
+}
+
+// HappeningSplit is what a split came to.
+type HappeningSplit struct {
+	Split []HappeningPair `json:"split"`
+}
+
+// HappeningPair are two events that were one.
+type HappeningPair struct {
+	ID   uuid.UUID `json:"id"`
+	From uuid.UUID `json:"from"`
 }
 
 // HappeningField is a field with what gave it. A value is as in items; of dates and statuses it is a list with an element
@@ -82,14 +110,14 @@ func (a *API) showHappening(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	rows, items, err := a.Queries.Tellings(r.Context(), id)
+	rows, shownBy, err := a.Queries.Tellings(r.Context(), id)
 	if errors.Is(err, query.ErrNotFound) {
 		return wire.Reply{}, noHappening(err)
 	}
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	h := Happening{ID: id, Sources: make([]HappeningTelling, len(rows)), Items: make([]HappeningItem, len(items))}
+	h := Happening{ID: id, Sources: make([]HappeningTelling, len(rows)), Items: make([]HappeningItem, len(shownBy))}
 	tellings := make([]happening.Telling, len(rows))
 	for i, row := range rows {
 		if tellings[i], err = telling(row); err != nil {
@@ -99,10 +127,41 @@ func (a *API) showHappening(r *http.Request) (wire.Reply, error) {
 	}
 	h.StaleSince = staleSince(rows)
 	h.Fields = fieldsOf(rows, tellings)
-	for i, item := range items {
+	into, from, compared, err := a.Queries.Likeness(r.Context(), id)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	h.MergedInto, h.Merged, h.Compared = wire.Nullable(into), append([]uuid.UUID{}, from...), make([]HappeningLikeness, len(compared))
+	for i, c := range compared {
+		h.Compared[i] = HappeningLikeness{
+			With: c.With, Same: c.Same, Reason: c.Reason, Score: math.Round(float64(c.Score)*100) / 100, At: c.ComparedAt.UTC(),
+		}
+	}
+	for i, item := range shownBy {
 		h.Items[i] = HappeningItem{ID: item.ID, FeedID: item.FeedID, SourceID: item.SourceID, AddedAt: item.AddedAt.UTC()}
 	}
 	return wire.OK(h), nil
+}
+
+// splitHappening answers POST /admin/happenings/{id}/split.
+func (a *API) splitHappening(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if err := wire.DecodeNothing(r); err != nil {
+		return wire.Reply{}, err
+	}
+	pairs, err := a.Commands.SplitHappening(r.Context(), operator(r), command.SplitHappening{Happening: id})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	answer := HappeningSplit{Split: make([]HappeningPair, len(pairs))}
+	for i, pair := range pairs {
+		answer.Split[i] = HappeningPair{ID: pair.Happening, From: pair.From}
+		a.await(r.Context(), pair.Position, items.ReadModel.Name)
+	}
+	return wire.OK(answer), nil
 }
 
 func noHappening(err error) error {

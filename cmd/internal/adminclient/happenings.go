@@ -14,3 +14,9 @@ func (c *Client) Happening(ctx context.Context, id uuid.UUID) (shown adminapi.Ha
 	err = c.call(ctx, http.MethodGet, "/admin/happenings/"+id.String(), nil, &shown)
 	return shown, err
 }
+
+// SplitHappening undoes what was merged.
+func (c *Client) SplitHappening(ctx context.Context, id uuid.UUID) (split adminapi.HappeningSplit, err error) {
+	err = c.call(ctx, http.MethodPost, "/admin/happenings/"+id.String()+"/split", nil, &split)
+	return split, err
+}

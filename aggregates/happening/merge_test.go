@@ -1,0 +1,60 @@
+package happening_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+	"carillon/eventstore/aggregatetest"
+)
+
+var other = uuid.MustParse("44444444-4444-4444-8444-444444444444")
+
+func TestMergeAndSplit(t *testing.T) {
+	t.Parallel()
+	// In the one that stays.
+	merge := happening.Merge{From: other, Reason: "match", Score: 0.9, At: now}
+	theirs := observe(concert("Concert (live)", 20), post)
+	theirs.SourceID, theirs.Of = platform, other
+	split := happening.Split{From: other, Sources: []uuid.UUID{platform}, At: now}
+	stays := aggregatetest.Stream(t, happening.Aggregate).Of(observed).
+		When(merge).Then(happening.Merged(merge)).
+		When(theirs).Then(happening.Observed(theirs)).
+		When(happening.Separate{From: other, At: now}).Then(split)
+	stays.When(merge).Refused(happening.ErrApart)
+	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
+		When(happening.Separate{From: other, At: now}).Refused(happening.ErrNotMerged)
+
+	// In the other one.
+	into := happening.Merge{Into: older, Reason: "match", Score: 0.9, At: now}
+	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
+		When(into).Then(happening.Merged(into)).
+		When(happening.Merge{Into: other, At: now}).Refused(happening.ErrMergedElsewhere)
+	aggregatetest.Stream(t, happening.Aggregate).Of(observed, happening.Merged(into)).
+		When(happening.Separate{Into: older, At: now}).Then(happening.Split{Into: older, At: now}).
+		When(into).Refused(happening.ErrApart)
+}
+
+// A source that tells of both tells of the one that stays after a split, too.
+func TestASplitTakesBackWhatCameWithTheOther(t *testing.T) {
+	t.Parallel()
+	own := observe(concert("Concert", 20), block)
+	own.Of = other
+	third := own
+	third.SourceID, third.Of = platform, older
+	aggregatetest.Stream(t, happening.Aggregate).
+		Of(observed, happening.Merged{From: other, Members: []uuid.UUID{older}, At: now}, happening.Observed(own), happening.Observed(third)).
+		When(happening.Separate{From: other, At: now}).
+		Then(happening.Split{From: other, Members: []uuid.UUID{older}, Sources: []uuid.UUID{platform}, At: now}).
+		When(own).Then(happening.Observed(own)) // it had been forgotten
+}
+
+// Whose occurrences change is told by the one that stays.
+func TestWhatIsMergedRecordsNoChanges(t *testing.T) {
+	t.Parallel()
+	off := concert("Concert", 20)
+	off.Instances[0].Status, off.Instances[0].Occurrences[0].Status = happening.Cancelled, happening.Cancelled
+	aggregatetest.Stream(t, happening.Aggregate).Of(observed, happening.Merged{Into: older, At: now}).
+		When(observe(off, block)).Then(happening.Revised{SourceID: site, Details: off, Source: block, At: now})
+}

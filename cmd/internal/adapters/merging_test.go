@@ -1,0 +1,197 @@
+package adapters_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
+	"carillon/aggregates/publication"
+	"carillon/command"
+	"carillon/command/collect"
+	"carillon/projections/items"
+)
+
+// tell says how an account shows a concert of its own key from now on.
+func (s *stage) tell(handle, title, venue string, standing happening.Standing) uuid.UUID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := "url:https://" + handle + ".example/concert"
+	instance := happening.DeriveInstanceID(key, "")
+	s.shown[handle] = collect.Observation{
+		Key: key, Keys: []string{key}, Standing: standing,
+		Source: happening.Block{Type: "facebook", PermalinkURL: "https://" + handle + ".example/concert"},
+		Details: happening.Details{
+			Title: title, Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "UTC"},
+			Location: &happening.Location{Venue: &happening.Venue{Name: venue, Address: "1 Square, Town"}, DisplayAddress: venue + ", 1 Square, Town"},
+			Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{
+				{ID: happening.DeriveOccurrenceID(instance, 0), Start: soon, Status: happening.Scheduled},
+			}}},
+		},
+	}
+	return happening.DeriveID(key)
+}
+
+// told lists what was published, as "type happening" by feed.
+func (w *world) told(known map[uuid.UUID]string) map[uuid.UUID][]string {
+	w.t.Helper()
+	all := map[uuid.UUID][]string{}
+	for _, recorded := range w.recorded("publication.event-published.v1") {
+		event, err := publication.Events.Decode(&recorded)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		p := event.(publication.Published) //nolint:errcheck // there are no others
+		what := p.Type + " of an item that nobody knows"
+		for id, name := range known {
+			if p.Subject == item.ID(p.FeedID, id).String() {
+				what = p.Type + " " + name
+			}
+		}
+		all[p.FeedID] = append(all[p.FeedID], what)
+	}
+	return all
+}
+
+// Two accounts tell of one concert under different keys. It is one event from the moment on when that is known, and two
+// after it was split.
+func TestMergeAndSplit(t *testing.T) {
+	t.Parallel()
+	s := &stage{shown: map[string]collect.Observation{}}
+	w := open(t, map[string]collect.Collector{"facebook": s})
+	visits := map[uuid.UUID]int{}
+	visited := func(source uuid.UUID) {
+		t.Helper()
+		visits[source]++
+		w.eventuallyState(source, visits[source], "ok")
+	}
+	visit := func(source uuid.UUID) {
+		t.Helper()
+		w.collect(source)
+		visited(source)
+	}
+	hall := w.source(command.RegisterSource{Type: "facebook", Handle: "hall"})
+	town := w.source(command.RegisterSource{Type: "facebook", Handle: "town"})
+	byHall, byTown, both := w.feed(), w.feed(), w.feed()
+	w.attach(byHall, hall, "facebook")
+	visited(hall)
+	w.attach(byTown, town, "facebook")
+	visited(town)
+	w.attach(both, hall, "facebook")
+	visited(hall)
+	w.attach(both, town, "facebook")
+	visited(town)
+	visit(hall)
+	visit(town) // the backfills have ended
+
+	first := s.tell("hall", "Anna Schmidt Quartett", "Town hall", happening.FromOwnPage)
+	visit(hall)
+	w.eventuallyItems(byHall, "Anna Schmidt Quartett")
+	w.eventuallyItems(both, "Anna Schmidt Quartett")
+	second := s.tell("town", "SOLD OUT: Anna Schmidt Quartet", "Town Hall, great hall", happening.FromListing)
+	visit(town)
+	w.eventually("they are merged", func() bool { return len(w.recorded("happening.merged.v1")) == 2 })
+	names := map[uuid.UUID]string{first: "first", second: "second"}
+	for _, feed := range []uuid.UUID{byHall, byTown, both} {
+		w.eventuallyItems(feed, "Anna Schmidt Quartett") // as its own page has it
+		w.eventually("it is the older one", func() bool { return w.titles(feed)["Anna Schmidt Quartett"] == item.ID(feed, first) })
+	}
+	w.eventually("each feed is told once", func() bool { return len(w.recorded("publication.event-published.v1")) == 3 })
+	for feed, told := range w.told(names) {
+		if len(told) != 1 || told[0] != "event.item.added first" {
+			t.Errorf("feed %s is told %v", feed, told)
+		}
+	}
+
+	// What the other tells is told of the one that stays.
+	s.say("town", happening.Cancelled)
+	visit(town)
+	w.eventually("the cancellation is told to each feed", func() bool { return len(w.recorded("publication.event-published.v1")) == 6 })
+	for feed, told := range w.told(names) {
+		if len(told) != 2 || told[1] != "event.occurrence.changed first" {
+			t.Errorf("feed %s is told %v", feed, told)
+		}
+	}
+
+	// A split gives each feed what its sources show, and tells nobody.
+	split, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: second})
+	if err != nil || len(split) != 1 || split[0].From != first {
+		t.Fatalf("split: %+v, %v", split, err)
+	}
+	w.await(split[0].Position, nil, items.ReadModel.Name)
+	w.eventuallyItems(byHall, "Anna Schmidt Quartett")
+	w.eventuallyItems(byTown, "SOLD OUT: Anna Schmidt Quartet")
+	w.eventuallyItems(both, "Anna Schmidt Quartett", "SOLD OUT: Anna Schmidt Quartet")
+	visit(hall)
+	s.tell("town", "Anna Schmidt Quartett", "Town hall", happening.FromListing) // more alike than ever
+	visit(town)
+	w.eventually("it was compared again", func() bool {
+		var n int
+		err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM feed_curation.comparisons WHERE reason = 'split' AND NOT same").Scan(&n)
+		return err == nil && n == 1
+	})
+	if again, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: first}); err != nil || len(again) != 1 {
+		t.Errorf("split again: %+v, %v", again, err)
+	}
+	if n := len(w.recorded("happening.merged.v1")); n != 2 {
+		t.Errorf("%d merges are recorded", n)
+	}
+	for feed, told := range w.told(names) {
+		for _, what := range told[2:] {
+			if what != "event.occurrence.changed second" { // the town has taken the cancellation back
+				t.Errorf("feed %s is told %q after the split", feed, what)
+			}
+		}
+	}
+}
+
+// say changes the status of what an account shows.
+func (s *stage) say(handle string, status happening.Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.shown[handle]
+	instance := o.Details.Instances[0]
+	instance.Status = status
+	occurrence := instance.Occurrences[0]
+	occurrence.Status = status
+	instance.Occurrences = []happening.Occurrence{occurrence}
+	o.Details.Instances = []happening.Instance{instance}
+	s.shown[handle] = o
+}
+
+// What was known under two ids becomes one late: the items of the other leave the feeds without a word, and what was said
+// about them stays.
+func TestALateMergeIsNoNews(t *testing.T) {
+	t.Parallel()
+	s := &stage{shown: map[string]collect.Observation{}}
+	w := open(t, map[string]collect.Collector{"facebook": s})
+	hall := w.source(command.RegisterSource{Type: "facebook", Handle: "hall"})
+	town := w.source(command.RegisterSource{Type: "facebook", Handle: "town"})
+	byHall, byTown := w.feed(), w.feed()
+	first := s.tell("hall", "Anna Schmidt Quartett", "Town hall", happening.FromOwnPage)
+	second := s.tell("town", "Konzert im Advent", "Town hall", happening.FromListing)
+	w.attach(byHall, hall, "facebook")
+	w.eventuallyState(hall, 1, "ok")
+	w.eventuallyItems(byHall, "Anna Schmidt Quartett")
+	w.attach(byTown, town, "facebook")
+	w.eventuallyItems(byTown, "Konzert im Advent")
+	w.eventuallyState(town, 1, "ok")
+	given, _, err := w.commands.GiveFeedback(t.Context(), w.by, command.GiveFeedback{FeedID: byTown, ItemID: item.ID(byTown, second), Rating: item.Positive})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.tell("town", "Anna Schmidt Quartett – Konzert im Advent", "Town hall", happening.FromListing)
+	w.collect(town)
+	w.eventually("the item is the older one's", func() bool {
+		return w.titles(byTown)["Anna Schmidt Quartett"] == item.ID(byTown, first) && len(w.titles(byTown)) == 1
+	})
+	w.eventually("the other's is removed", func() bool { return len(w.recorded("item.removed.v1")) == 1 })
+	if n := len(w.recorded("publication.event-published.v1")); n != 0 {
+		t.Errorf("%d events are published", n)
+	}
+	var of uuid.UUID
+	if err := w.pool.QueryRow(t.Context(), "SELECT item_id FROM items.feedback WHERE id = $1", given).Scan(&of); err != nil || of != item.ID(byTown, second) {
+		t.Errorf("the feedback is of %s, %v", of, err)
+	}
+}
