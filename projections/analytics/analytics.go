@@ -39,6 +39,10 @@ var views = []view{
 	{"latency_percentiles", []string{"deliveries", "destinations"}},
 	{"items_by_source_and_feed", []string{"items", "feeds", "sources"}},
 	{"feedback", []string{"items", "feeds", "sources"}},
+	{"feeds", []string{"feeds", "items"}},
+	{"items", []string{"items", "feeds", "sources"}},
+	{"sources", []string{"sources", "items"}},
+	{"destinations", []string{"destinations", "health", "deliveries"}},
 }
 
 // ErrIncomplete: some views, or the rights on them, could not be made; the error says why. The transaction is fine.

@@ -30,6 +30,7 @@ import (
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
 	"carillon/projections/feeds"
+	"carillon/projections/health"
 	"carillon/projections/items"
 	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
@@ -46,10 +47,12 @@ var (
 )
 
 // views are those of the interface to analysts.
-var views = []string{"deliveries_by_day", "feedback", "items_by_source_and_feed", "latency_percentiles", "success_rates"}
+var views = []string{
+	"deliveries_by_day", "destinations", "feedback", "feeds", "items", "items_by_source_and_feed", "latency_percentiles", "sources", "success_rates",
+}
 
 func readModels() []projections.ReadModel {
-	return []projections.ReadModel{deliveries.ReadModel, destinations.ReadModel, items.ReadModel, feeds.ReadModel, sources.ReadModel}
+	return []projections.ReadModel{deliveries.ReadModel, destinations.ReadModel, items.ReadModel, feeds.ReadModel, sources.ReadModel, health.ReadModel}
 }
 
 // logged is a log of its own; tests read it when nobody writes.
@@ -156,6 +159,10 @@ func TestViewsShowWhatHappened(t *testing.T) {
 		"SELECT * FROM analytics.latency_percentiles":               `{"day": "` + day + `", ` + of + `, "attempts": 3, "p50_ms": 20, "p90_ms": 28, "p99_ms": 29.8, "max_ms": 30}`,
 		"SELECT * FROM analytics.items_by_source_and_feed":          `{"organization_id": "` + org.String() + `", ` + inFeed + `, "feed_name": "Concerts", "feed_type": "event", "source_id": "` + page.String() + `", "source_type": "site", "source": "Example.org", "items": 2, "first_added_at": "` + day + `T12:00:00+00:00", "last_added_at": "` + day + `T13:00:00+00:00"}`,
 		"SELECT given_at, feed_name, source_type, rating, comment FROM analytics.feedback WHERE organization_id = '" + org.String() + "'": `{"given_at": "` + day + `T12:00:00+00:00", "feed_name": "Concerts", "source_type": "site", "rating": "positive", "comment": "Nice"}`,
+		"SELECT * FROM analytics.feeds": `{"organization_id": "` + org.String() + `", ` + inFeed + `, "feed_name": "Concerts", "enabled": true, "created_at": "` + day + `T12:00:00+00:00", "sources": 1, "readers": 0, "items": 2, "upcoming": 0, "last_added_at": "` + day + `T13:00:00+00:00"}`,
+		"SELECT feed_name, title, source_type, occurrences, first_starts_at, next_starts_at FROM analytics.items WHERE item_id = '" + item.ID(feedA, uuid.NewSHA1(page, []byte("0"))).String() + "'": `{"feed_name": "Concerts", "title": "A", "source_type": "site", "occurrences": 0, "first_starts_at": null, "next_starts_at": null}`,
+		"SELECT * FROM analytics.sources":      `{"source_id": "` + page.String() + `", "source_type": "site", "source": "Example.org", "created_at": "` + day + `T12:00:00+00:00", "state": "registered", "outcome": "", "failures": 0, "completed_at": null, "interval_seconds": 1800, "feeds": 1, "backfills": 1, "on_show": 3, "gone": 0, "items": 2, "last_added_at": "` + day + `T13:00:00+00:00"}`,
+		"SELECT * FROM analytics.destinations": `{` + of + `, "status": "enabled", "created_at": "` + day + `T12:00:00+00:00", "consecutive_failures": 1, "streak_started_at": "` + day + `T12:00:00.03+00:00", "last_success_at": "` + day + `T12:00:00.02+00:00", "last_failure_at": "` + day + `T12:00:00.03+00:00", "pending": 1, "succeeded": 2, "failed": 1}`,
 	} {
 		got := rows(t, pool, query)
 		if len(got) != 1 || !sameJSON(t, got[0], want) {
@@ -285,7 +292,7 @@ func TestReadModelsThatAreNotThereYetAreWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	ensure(t, pool)
-	for i, want := range []int{0, 3, 3, 3, 5} { // one read model after the other
+	for i, want := range []int{0, 3, 3, 4, 8, 9} { // one read model after the other
 		p := readModels()[i]
 		if err := projections.EnsureSchema(t.Context(), pool, p); err != nil {
 			t.Fatal(err)

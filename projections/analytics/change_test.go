@@ -142,7 +142,7 @@ func TestAViewThatCannotBeMadeHoldsNothingUp(t *testing.T) {
 	if err := analytics.Ensure(t.Context(), pool, log); err != nil || !strings.Contains(out.String(), "deliveries_by_day") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if got := rows(t, pool, oids); len(got) != 2 {
+	if got := rows(t, pool, oids); len(got) != 5 {
 		t.Errorf("views: %v", got)
 	}
 	remake := func() error {
