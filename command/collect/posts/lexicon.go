@@ -146,7 +146,7 @@ var inviting = phrases(
 
 // What is to become of an event that a sentence names with its date.
 var (
-	cancelledWords = phrases(`cancelled|, canceled|, called off|, abgesagt|, fällt aus|, fällt leider aus|, entfällt|, annulé|, annulée|, cancelado|, cancelada|, suspendido|, suspendida|, annullato|, annullata|, cancellato|, aflyst|, afgelast|, geannuleerd|, inställt|, inställd|`)
+	cancelledWords = phrases(`cancelled|, canceled|, called off|, abgesagt|, fällt aus|, fällt leider aus|, entfällt|, annulé|, annulée|, cancelado|, cancelada|, suspendido|, suspendida|, annullato|, annullata|, cancellato|, aflyst|, afgelast|, geannuleerd|, inställt|, inställd|`) //nolint:misspell // Italian
 	postponedWords = phrases(`postponed|, rescheduled|, moved to|, new date|, will now take place, verschoben|, verlegt auf|, neuer termin|, reporté|, reportée|, nouvelle date|, aplazado|, aplazada|, pospuesto|, nueva fecha|, rinviato|, rinviata|, rimandato|, nuova data|, uitgesteld|, udsat|, uppskjutet|, adiado|`)
 )
 
