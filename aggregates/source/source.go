@@ -134,7 +134,7 @@ const (
 // What a source's last recorded walk came to. A failed one came to its reason.
 const (
 	outcomeOK          = "ok"
-	outcomeCredentials = "needs credentials"
+	outcomeCredentials = "needs credentials" //nolint:gosec // it is none
 	outcomeJavaScript  = "needs javascript"
 )
 

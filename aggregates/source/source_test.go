@@ -142,7 +142,7 @@ func TestScheduleKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		interval, failures := source.FirstInterval, 0
 		for range rapid.IntRange(1, 60).Draw(t, "walks") {
-			wait := interval
+			var wait time.Duration
 			if rapid.Bool().Draw(t, "success") {
 				interval, failures = source.Adapt(interval, rapid.Bool().Draw(t, "changed")), 0
 				wait = interval

@@ -123,23 +123,23 @@ type Passed struct {
 	Why     string `json:"why"`
 }
 
-// Observation is one happening as the source shows it now.
+// Observation is one happening as the source shows it now. It is remembered as JSON.
 type Observation struct {
 	// Key is the evidence that identifies the happening; happening.DeriveID makes the id of it. It begins with its
 	// kind, as in "url:https://example.org/e/1", see package identity.
-	Key string
+	Key string `json:"key"`
 	// Keys holds all evidence strong enough to identify the same happening at another source, Key included if it is. It
 	// may be empty.
-	Keys []string
+	Keys []string `json:"keys,omitempty"`
 	// Details are complete: what is absent is not shown by the source.
-	Details happening.Details
+	Details happening.Details `json:"details"`
 	// PublishedAt is when the source first published it, if it says so.
-	PublishedAt *time.Time
-	Source      happening.Block
+	PublishedAt *time.Time      `json:"publishedAt,omitempty"`
+	Source      happening.Block `json:"source"`
 	// Standing is how much the page counts where several tell of one happening.
-	Standing happening.Standing
+	Standing happening.Standing `json:"standing,omitempty"`
 	// Origins say what gave the fields, in the order of [Fields]. A field of several values has an origin for each.
-	Origins []Origin
+	Origins []Origin `json:"origins,omitempty"`
 }
 
 // Until is when the last occurrence of what the page shows ends; zero if it shows none.

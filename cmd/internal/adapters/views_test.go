@@ -109,7 +109,8 @@ func concert(name string) leaflet {
 func (l *leaflets) open(t testing.TB) (*world, uuid.UUID) {
 	t.Helper()
 	w := open(t, map[string]collect.Collector{"facebook": l})
-	return w, w.source(command.RegisterSource{Type: "facebook", Handle: "leaflets"})
+	source := w.source(command.RegisterSource{Type: "facebook", Handle: "leaflets"})
+	return w, source
 }
 
 // walk has the source walked once, and gives the types of what happened to happenings meanwhile, sorted.
