@@ -120,7 +120,7 @@ bench-feeds: postgres ## Measure item lists through HTTP at 16 connections, ever
 
 .PHONY: bench-delivery
 bench-delivery: postgres ## Measure delivery end to end: throughput, fan-out, latency, memory, every signature verified
-	$(GO) test -run '^$$' -bench 'Bare|Delivery|Latency|FanOut|History|OneHangs' -benchtime $(DELIVERIES)x -timeout 30m ./cmd/internal/app
+	$(GO) test -run '^$$' -bench 'Bare|Delivery|Latency|FanOut|History|OneHangs|BesideACrowd|Idle' -benchtime $(DELIVERIES)x -timeout 30m ./cmd/internal/app
 
 .PHONY: test-eventstore
 test-eventstore: ## Hold a real EventStoreDB to the store's contract (URL=esdb://user:password@host:2113?tls=true)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -162,9 +163,11 @@ func post(a *app.App, key, path string, body any) (d made, err error) {
 
 var payload = []byte(`{"id":"7","title":"Storm over the bay","description":"` + string(slices.Repeat([]byte("wind and rain "), 30)) + `"}`)
 
-func (r *rig) publish(ctx context.Context, id uuid.UUID) error {
+func (r *rig) publish(ctx context.Context, id uuid.UUID) error { return r.publishTo(ctx, r.org, id) }
+
+func (r *rig) publishTo(ctx context.Context, organization, id uuid.UUID) error {
 	_, _, err := r.app.Commands.Publish(ctx, command.Caller{Actor: "operator", RequestID: id}, command.Publish{
-		ID: id, Type: "news.item.added", Source: "/bench", Subject: "item/7", Organization: r.org, Data: payload,
+		ID: id, Type: "news.item.added", Source: "/bench", Subject: "item/7", Organization: organization, Data: payload,
 	})
 	return err
 }
@@ -285,6 +288,7 @@ func newCounter(b *testing.B, authority *dev.Authority) *counter {
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	b.Cleanup(server.Close)
+	b.Cleanup(server.CloseClientConnections) // it comes first: cleanups run backwards
 	c.url = server.URL
 	return c
 }
@@ -309,6 +313,13 @@ func (c *counter) receive(w http.ResponseWriter, request *http.Request) {
 	}
 	if c.hang != nil && request.URL.Path == "/0" {
 		<-c.hang
+		return
+	}
+	if strings.HasPrefix(request.URL.Path, "/late/") {
+		select {
+		case <-time.After(29 * time.Second):
+		case <-request.Context().Done():
+		}
 		return
 	}
 	now := time.Now()
