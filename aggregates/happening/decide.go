@@ -41,11 +41,11 @@ func (c Observe) decide(s State) ([]Event, error) {
 	}
 	switch {
 	case !known || told.Stale:
-		return s.changed(Observed(c), c.SourceID, c.At), nil
+		return s.changed(Observed(c), c.SourceID, c.At, true), nil
 	case !c.Details.Equal(told.Details) || !c.Source.Equal(told.Source) || c.Standing != told.Standing:
 		return s.changed(Revised{
 			SourceID: c.SourceID, Details: c.Details, Source: c.Source, At: c.At, Standing: c.Standing, Origins: c.Origins, Of: c.Of,
-		}, c.SourceID, c.At), nil
+		}, c.SourceID, c.At, false), nil
 	}
 	return nil, nil
 }
@@ -54,17 +54,23 @@ func (c MarkStale) decide(s State) ([]Event, error) {
 	if told, known := s.Tellings[Teller{Source: c.SourceID, Of: c.Of}]; !known || told.Stale {
 		return nil, nil
 	}
-	return s.changed(WentStale(c), c.SourceID, c.At), nil
+	return s.changed(WentStale(c), c.SourceID, c.At, true), nil
 }
 
-// changed is an event with the changes of occurrences that follow from it.
-func (s State) changed(event Event, source uuid.UUID, at time.Time) []Event {
+// changed is an event with the changes of occurrences that follow from it. Where somebody else is heard after it, rather
+// than that anybody says something new, a start that differs as doors and beginning do is no move.
+func (s State) changed(event Event, source uuid.UUID, at time.Time, others bool) []Event {
 	events := []Event{event}
 	if len(s.Tellings) == 0 || s.Into != uuid.Nil { // of what was merged, the one that stays tells
 		return events
 	}
 	before, after := s.Combine(), event.evolve(s).Combine()
 	for _, change := range changes(before.Details, after.Details, at) {
+		if p := change.PreviousStart; others && p != nil && change.Start.Sub(*p).Abs() <= nearStart {
+			if change.PreviousStart = nil; change.PreviousStatus == "" {
+				continue
+			}
+		}
 		change.SourceID = source
 		events = append(events, change)
 	}

@@ -92,3 +92,14 @@ func TestWhatIsOverDoesNotChange(t *testing.T) {
 	off := from(by("hall", held("2026-12-05T20:00 cancelled")), time.Date(2026, 12, 6, 9, 0, 0, 0, time.UTC))
 	aggregatetest.Stream(t, happening.Aggregate).Of(happening.Observed(hall)).When(off).Then(revised(off))
 }
+
+// Who begins to tell of it, or ceases, moves nothing by naming the doors in the place of the beginning.
+func TestAnotherTellerIsNoMove(t *testing.T) {
+	t.Parallel()
+	hall := from(by("hall", held("2026-12-05T20:00")), monday)
+	doors := from(by("town", held("2026-12-05T19:30")), monday.AddDate(0, 0, 1))
+	aggregatetest.Stream(t, happening.Aggregate).Of(happening.Observed(hall)).
+		When(doors).Then(happening.Observed(doors)).
+		When(happening.MarkStale{SourceID: doors.SourceID, At: doors.At}).
+		Then(happening.WentStale{SourceID: doors.SourceID, At: doors.At})
+}
