@@ -194,7 +194,7 @@ func TestTheLargestEventsAreCopied(t *testing.T) {
 			}
 		}
 		const most, eventType, metadata = 1 << 20, "thing.happened.v1", `{"actor":"test"}`
-		for i, below := range []int{0, 50, 60, 70, 1000} {
+		for i, below := range []int{0, 60, 1000} {
 			for j, meta := range []string{metadata, ""} {
 				list := entries(1)
 				list[0].Metadata = []byte(meta)
@@ -204,7 +204,7 @@ func TestTheLargestEventsAreCopied(t *testing.T) {
 		}
 		there := w.copy(copying.Options{})
 		w.onwards(kinds[from]())
-		if back := w.copy(copying.Options{}); there.Copied < 10 || back.Copied != there.Copied || back.Compared != there.Copied || back.Digest != there.Digest {
+		if back := w.copy(copying.Options{}); there.Copied < 6 || back.Copied != there.Copied || back.Compared != there.Copied || back.Digest != there.Digest {
 			w.Errorf("there %+v, back %+v", there, back)
 		}
 	})
