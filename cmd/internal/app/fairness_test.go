@@ -112,7 +112,15 @@ func (p *process) neighbour(name string) *neighbour {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	p.connect(name, n.url, 0)
+	// Beside a crowd a busy machine may take its time: a PUT can be tried again.
+	put := func(path string, body map[string]any) {
+		p.eventually(path+" is there", func() bool {
+			status, _ := p.try(http.MethodPut, path, body)
+			return status == http.StatusOK || status == http.StatusCreated
+		})
+	}
+	put(destinations+name, map[string]any{"name": name, "config": map[string]any{"url": n.url}})
+	put(destinations+name+"/subscriptions/news", map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "all"})
 	return n
 }
 
