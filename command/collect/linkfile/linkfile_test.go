@@ -210,8 +210,8 @@ func hostile(t testing.TB) map[string]io.Reader {
 		"lines":                forever("https://a.example/\n", "x\n"),
 		"one line":             forever("https://a.example/\n", "https://a.example/"),
 		"addresses":            forever("", "https://a.example/\n"),
-		"a zip":                strings.NewReader(zipped(t, "<urlset>"+strings.Repeat("<url></url>", linkfile.MaxBytes/10))),
-		"a zip in a zip":       strings.NewReader(zipped(t, zipped(t, "https://a.example/\n"+strings.Repeat("\n", linkfile.MaxBytes)))),
+		"a zip":                strings.NewReader(zipped(t, "<urlset>"+strings.Repeat("<url></url>", 1<<19))),
+		"a zip in a zip":       strings.NewReader(zipped(t, zipped(t, "https://a.example/\n"+strings.Repeat("\n", 4<<20)))),
 	}
 }
 
@@ -234,13 +234,33 @@ func TestHostileFiles(t *testing.T) {
 	for name, body := range hostile(t) {
 		t.Run(name, func(t *testing.T) {
 			started := time.Now()
-			limited := io.MultiReader(io.LimitReader(body, 16<<20), iotest.ErrReader(collect.ErrTooLarge))
-			result, err := linkfile.Read(budget.Of(t.Context(), 6_000_000, 1<<20), limited, "", func(linkfile.Entry) bool { return true })
+			limited := io.MultiReader(io.LimitReader(body, 3<<20), iotest.ErrReader(collect.ErrTooLarge))
+			result, err := linkfile.Read(budget.Of(t.Context(), 1_000_000, 1<<20), limited, "", func(linkfile.Entry) bool { return true })
 			t.Logf("%d bytes, %s, in %s", result.Bytes, result.Cut, time.Since(started).Round(time.Millisecond))
 			if err != nil && !errors.Is(err, collect.ErrUnsupportedContent) || err == nil && result.Cut == "" {
 				t.Errorf("%+v, %v", result, err)
 			}
 		})
+	}
+}
+
+// What a zip comes to is bounded as what is sent is.
+func TestZipThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	for range linkfile.MaxBytes>>20 + 1 {
+		if _, err := z.Write(bytes.Repeat([]byte{'x'}, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	body := io.MultiReader(strings.NewReader(zipped(t, "https://a.example/1\n")), &b) // one file, as gzip has it
+	result, err := linkfile.Read(budget.Of(t.Context(), 30_000_000, 1<<20), body, "", func(linkfile.Entry) bool { return true })
+	if err != nil || result.Cut != "it is larger than 50 MB" || result.Bytes > linkfile.MaxBytes {
+		t.Errorf("%+v, %v", result, err)
 	}
 }
 
