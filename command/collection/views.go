@@ -176,7 +176,7 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 			news.New++
 		case happening.Revised:
 			news.Revised++
-		case happening.WentStale, happening.OccurrenceChanged: // the one was not asked for, the other comes with a revision
+		case happening.WentStale, happening.OccurrenceChanged, happening.Merged, happening.Split: // are no news of this source
 		}
 	}
 	news.Ahead = len(out.Events) > 0 && v.isAhead(o.Details)
