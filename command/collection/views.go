@@ -20,8 +20,6 @@ import (
 const (
 	// concurrentObservations bounds the observations that are on their way into the store at one time.
 	concurrentObservations = 16
-	// settledAtOnce bounds the happenings that are compared at one time.
-	settledAtOnce = 256
 	// noteUnstorable is the note on an observation that can't be stored.
 	noteUnstorable = "unstorable"
 )
@@ -94,7 +92,7 @@ func resolve(tellings []Telling, known []Identity) {
 // more, and records the difference.
 func (v *visit) settle(ctx context.Context) error {
 	for {
-		waiting, err := v.walk.Waiting(ctx, settledAtOnce)
+		waiting, err := v.walk.Waiting(ctx)
 		if err != nil || len(waiting) == 0 {
 			return err
 		}
@@ -118,7 +116,7 @@ func (v *visit) settle(ctx context.Context) error {
 		if err := group.Wait(); err != nil {
 			return err
 		}
-		if err := v.walk.Settle(ctx, settled, v.tally); err != nil || len(waiting) < settledAtOnce {
+		if err := v.walk.Settle(ctx, settled, v.tally); err != nil || len(waiting) < MostWaiting {
 			return err
 		}
 	}

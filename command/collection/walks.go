@@ -66,8 +66,8 @@ type Walk interface {
 	// forgotten, unless the page could not be read whole.
 	Record(ctx context.Context, visited collect.Visited, tellings []Telling, tally Tally) error
 	// Waiting gives happenings of which something else is told than was compared last, unless a page is still ahead
-	// that may tell more of them.
-	Waiting(ctx context.Context, limit int) ([]View, error)
+	// that may tell more of them; up to MostWaiting, and fewer only where there are no more.
+	Waiting(ctx context.Context) ([]View, error)
 	// Settle says what was recorded of happenings that were waiting.
 	Settle(ctx context.Context, settled []Settled, tally Tally) error
 	// Conclude forgets the pages that the walk did not come across, if it was whole, and what they told.
@@ -77,6 +77,9 @@ type Walk interface {
 	// Leave ends the visit.
 	Leave(ctx context.Context, next Next) error
 }
+
+// MostWaiting bounds the happenings that are compared at one time.
+const MostWaiting = 256
 
 // Identity is a happening of a source, and the evidence by which it is known.
 type Identity struct {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,7 +34,7 @@ func TestContractOnStrictNodes(t *testing.T) {
 // What a burst does to a live subscription is no trouble: nobody hears of it but who counts.
 func TestABurstIsNoTrouble(t *testing.T) {
 	t.Parallel()
-	var logged lockedBuffer
+	var logged nodetest.Log
 	strict := &node.Strict{}
 	store := nodetest.StartStrict(t, strict, slog.New(slog.NewTextHandler(&logged, nil)))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -72,23 +71,6 @@ func TestABurstIsNoTrouble(t *testing.T) {
 	if text := logged.String(); text != "" {
 		t.Errorf("logged %s", text)
 	}
-}
-
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // A position between two events is not one that a server knows, and no checkpoint that it sends is one of these.

@@ -1,13 +1,11 @@
 package node_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
 )
 
 // filtered begins a subscription to $all, and waits for its confirmation.
@@ -130,28 +129,10 @@ func as(ctx context.Context, user, password string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
 }
 
-// lockedBuffer is a log that is written while it is read.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // A wrong password is answered late, and not only for one connection.
 func TestWrongPasswordsAreSlowed(t *testing.T) {
 	t.Parallel()
-	var logged lockedBuffer
+	var logged nodetest.Log
 	s := serve(t, node.Config{User: "admin", Password: "right", Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	connection := rawConnection(t, s)
 	began := time.Now()

@@ -75,7 +75,7 @@ func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []c
 	if err != nil {
 		return err
 	}
-	w.next, w.waiting, w.known = nil, nil, false
+	w.next, w.waiting = nil, nil
 	var next nextPage
 	var waiting []collection.View
 	err = w.held(ctx, "record page", func(batch *pgx.Batch) {
@@ -96,13 +96,13 @@ func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []c
 		}
 		batch.Queue(keepTally, w.source, encoded, 1, links.count)
 		batch.Queue(selectNext, w.source, w.number).QueryRow(next.scan)
-		batch.Queue(selectWaiting, w.source, w.number, settledInOneGo).Query(func(rows pgx.Rows) (err error) {
+		batch.Queue(selectWaiting, w.source, w.number, collection.MostWaiting).Query(func(rows pgx.Rows) (err error) {
 			waiting, err = collectViews(rows)
 			return err
 		})
 	})
 	if err == nil {
-		w.next, w.waiting, w.known = &next, waiting, true
+		w.next, w.waiting = &next, &waiting
 	}
 	return err
 }

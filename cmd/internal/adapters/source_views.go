@@ -97,18 +97,13 @@ func (r *tellingRows) queue(batch *pgx.Batch, source, page uuid.UUID, partial bo
 	batch.Queue(keepTellings, source, page, nonNil(r.happenings), nonNil(r.observations), nonNil(r.dates), nonNil(r.keys), nonNil(r.evidence), partial)
 }
 
-// settledInOneGo is how many happenings are found to be waiting when a page is recorded.
-const settledInOneGo = 256
-
 // Waiting implements collection.Walk.
-func (w *walk) Waiting(ctx context.Context, limit int) ([]collection.View, error) {
-	if w.known {
-		w.known = false
-		if len(w.waiting) <= limit {
-			return w.waiting, nil
-		}
+func (w *walk) Waiting(ctx context.Context) ([]collection.View, error) {
+	if found := w.waiting; found != nil {
+		w.waiting = nil
+		return *found, nil
 	}
-	rows, _ := w.pool.Query(ctx, selectWaiting, w.source, w.number, limit)
+	rows, _ := w.pool.Query(ctx, selectWaiting, w.source, w.number, collection.MostWaiting)
 	views, err := collectViews(rows)
 	return views, wrap("happenings that wait", err)
 }

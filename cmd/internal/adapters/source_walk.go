@@ -24,10 +24,10 @@ type walk struct {
 	number int
 	wanted bool
 
-	// next and waiting are what the recording of a page has found: the answers that are asked for after it.
+	// next and waiting are what the recording of a page has found: the answers that are asked for after it. They are
+	// given once.
 	next    *nextPage
-	waiting []collection.View
-	known   bool // waiting is
+	waiting *[]collection.View
 }
 
 const (

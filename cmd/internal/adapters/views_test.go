@@ -372,6 +372,7 @@ func TestAVisitDoesNotReadThoseBefore(t *testing.T) {
 	}
 	w.attach(w.feed(), id, "facebook")
 	w.eventually("the first walk has ended", func() bool { return len(w.recorded("source.collection-completed.v1")) == 501 })
+	w.await(w.recorded("source.collection-completed.v1")[500].Position, nil, sources.ReadModel.Name)
 	asked := revision()
 	for round := range 3 {
 		w.routine(id)

@@ -9,12 +9,13 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
 	"carillon/command/collect/linkfile"
+	"carillon/command/collect/walktest"
 )
 
 // Whatever a file holds, reading it ends, gives addresses of bounded length, and the same ones however it comes in.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
-		declaration + latin, zipped(f, latin), "\xff\xfe<\x00u\x00r\x00l\x00>\x00", "https://a.example/1\nx\n#\n", `<?xml encoding='iso-8859-1'?><urlset><url><loc>\xe9`,
+		declaration + latin, walktest.Zipped(f, latin), "\xff\xfe<\x00u\x00r\x00l\x00>\x00", "https://a.example/1\nx\n#\n", `<?xml encoding='iso-8859-1'?><urlset><url><loc>\xe9`,
 		`<rss><channel><item><link>/1</link><guid isPermaLink="false">x</guid></item></channel></rss>`, `<feed><entry><link rel="alternate" href="/1"/></entry></feed>`,
 		`<rdf:RDF><item rdf:about="/1"><feedburner:origLink>/2</feedburner:origLink></item></rdf:RDF>`, `<!DOCTYPE urlset [<!ENTITY a "b">]><urlset><url><loc>&a;<![CDATA[x]]>`,
 		`<sitemapindex><sitemap><loc>/1</loc><lastmod>2026</lastmod></sitemap></sitemapindex>`, "<url><url></loc></url><a:url><a:loc>x",

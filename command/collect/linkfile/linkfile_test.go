@@ -20,6 +20,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
 	"carillon/command/collect/linkfile"
+	"carillon/command/collect/walktest"
 )
 
 // outline reads a file and writes an entry a line.
@@ -37,19 +38,6 @@ func outline(t *testing.T, contentType, body string) string {
 	}
 	if result.Cut != "" {
 		fmt.Fprintln(&b, "cut:", result.Cut)
-	}
-	return b.String()
-}
-
-func zipped(t testing.TB, body string) string {
-	t.Helper()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if _, err := z.Write([]byte(body)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
 	}
 	return b.String()
 }
@@ -79,8 +67,8 @@ func TestFiles(t *testing.T) {
 		"words before it": {"", "<b>Warning</b>: no memory in x.php\n" + declaration + latin, latinRead},
 		"another version": {"", `<?xml version="1.1" encoding="nonsense" standalone='yes'?>` + latin, latinRead},
 		"mark":            {"", "\xef\xbb\xbf" + declaration + latin, latinRead},
-		"zipped":          {"application/octet-stream", zipped(t, declaration+latin), latinRead},
-		"zipped twice":    {"", zipped(t, zipped(t, latin)), latinRead},
+		"zipped":          {"application/octet-stream", walktest.Zipped(t, declaration+latin), latinRead},
+		"zipped twice":    {"", walktest.Zipped(t, walktest.Zipped(t, latin)), latinRead},
 		"UTF-16, mark":    {"", wide(t, unicode.BigEndian, unicode.UseBOM, `<?xml version="1.0" encoding="UTF-16"?>`+latin), latinRead},
 		"UTF-16, no mark": {"", wide(t, unicode.LittleEndian, unicode.IgnoreBOM, latin), latinRead},
 		"said to be wide": {"", `<?xml version="1.0" encoding="UTF-16"?>` + latin, latinRead},
@@ -120,7 +108,7 @@ func TestFiles(t *testing.T) {
 		},
 		"breaks off":          {"", "<urlset><url><loc>/1</loc></url><url><loc>/2</loc>", "page /1\npage /2\ncut: it breaks off\n"},
 		"breaks off in a tag": {"", "<urlset><url><loc>/1</loc></url><url><lo", "page /1\ncut: it can't be read from byte 40 on\n"},
-		"zip that breaks off": {"", zipped(t, latin)[:60], "cut: it can't be read from byte 15 on\n"},
+		"zip that breaks off": {"", walktest.Zipped(t, latin)[:60], "cut: it can't be read from byte 15 on\n"},
 		"entities": {
 			"", `<!DOCTYPE urlset [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;"><!ENTITY f SYSTEM "file:///etc/passwd">]>
 				<urlset><url><loc>/&b;</loc></url><url><loc>&f;</loc></url></urlset>`,
@@ -210,8 +198,8 @@ func hostile(t testing.TB) map[string]io.Reader {
 		"lines":                forever("https://a.example/\n", "x\n"),
 		"one line":             forever("https://a.example/\n", "https://a.example/"),
 		"addresses":            forever("", "https://a.example/\n"),
-		"a zip":                strings.NewReader(zipped(t, "<urlset>"+strings.Repeat("<url></url>", 1<<19))),
-		"a zip in a zip":       strings.NewReader(zipped(t, zipped(t, "https://a.example/\n"+strings.Repeat("\n", 4<<20)))),
+		"a zip":                strings.NewReader(walktest.Zipped(t, "<urlset>"+strings.Repeat("<url></url>", 1<<19))),
+		"a zip in a zip":       strings.NewReader(walktest.Zipped(t, walktest.Zipped(t, "https://a.example/\n"+strings.Repeat("\n", 4<<20)))),
 	}
 }
 
@@ -257,7 +245,7 @@ func TestZipThatIsTooLarge(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	body := io.MultiReader(strings.NewReader(zipped(t, "https://a.example/1\n")), &b) // one file, as gzip has it
+	body := io.MultiReader(strings.NewReader(walktest.Zipped(t, "https://a.example/1\n")), &b) // one file, as gzip has it
 	result, err := linkfile.Read(budget.Of(t.Context(), 30_000_000, 1<<20), body, "", func(linkfile.Entry) bool { return true })
 	if err != nil || result.Cut != "it is larger than 50 MB" || result.Bytes > linkfile.MaxBytes {
 		t.Errorf("%+v, %v", result, err)
@@ -266,7 +254,7 @@ func TestZipThatIsTooLarge(t *testing.T) {
 
 func TestBodyThatFails(t *testing.T) {
 	t.Parallel()
-	for _, start := range []string{"", "https://a.example/\n", "<urlset><url><loc>", "\x1f\x8b", zipped(t, latin)[:30]} {
+	for _, start := range []string{"", "https://a.example/\n", "<urlset><url><loc>", "\x1f\x8b", walktest.Zipped(t, latin)[:30]} {
 		_, err := linkfile.Read(budget.New(t.Context()), io.MultiReader(strings.NewReader(start), iotest.ErrReader(collect.ErrConnection)), "", func(linkfile.Entry) bool { return true })
 		if !errors.Is(err, collect.ErrConnection) {
 			t.Errorf("%q gives %v", start, err)

@@ -1,8 +1,6 @@
 package sitemap_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -48,19 +46,6 @@ func index(addresses ...string) string {
 	return strings.NewReplacer("urlset", "sitemapindex", "<url>", "<sitemap>", "</url>", "</sitemap>").Replace(urlset(addresses...))
 }
 
-func zipped(t testing.TB, text string) string {
-	t.Helper()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if _, err := z.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
 // The address is that of a sitemap, of an index or of a site.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
@@ -84,7 +69,7 @@ func TestAddresses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			files := map[string]string{"/map.xml.gz": zipped(t, urlset("/jazz"))}
+			files := map[string]string{"/map.xml.gz": walktest.Zipped(t, urlset("/jazz"))}
 			for path, file := range pages {
 				files[path] = file
 			}

@@ -1,0 +1,21 @@
+package walktest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"testing"
+)
+
+// Zipped is a text as gzip packs it.
+func Zipped(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
