@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -102,4 +103,39 @@ func TestOfTwoDispatchersOneSends(t *testing.T) {
 	if len(mine.submitted) != 0 || mine.cancelled != 1 {
 		t.Errorf("the second sends %+v and gave back %d reservations", mine.submitted, mine.cancelled)
 	}
+}
+
+// What was published before the dispatcher began, or right after, may have been delivered already: it is left to be
+// claimed, and the deliverer is told to look for it rather than to wait for its next look into the queue.
+func TestWhatIsLeftToBeClaimedIsLookedForAtOnce(t *testing.T) {
+	t.Parallel()
+	r := dispatching(t)
+	r.published()
+	batch := r.Events(eventstore.Start, (&Dispatcher{}).Filter())
+	handoff := &taking{worker: 1, until: noon.Add(time.Hour)}
+	d := NewDispatcher(r.Store, handoff)
+	d.Begin(batch[len(batch)-1].Position)
+	if err := d.React(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	if len(handoff.submitted) != 0 || handoff.expected != 1 {
+		t.Errorf("sends %+v, and was told of the others %d times", handoff.submitted, handoff.expected)
+	}
+
+	synctest.Test(t, func(t *testing.T) {
+		deliverer := &Deliverer{}
+		deliverer.Expect()
+		select {
+		case <-deliverer.wake:
+		default:
+			t.Error("the deliverer is not woken")
+		}
+		if !deliverer.expecting() {
+			t.Error("one look is enough")
+		}
+		time.Sleep(expectTime)
+		if deliverer.expecting() {
+			t.Error("it never stops looking often")
+		}
+	})
 }
