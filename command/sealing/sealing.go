@@ -5,7 +5,8 @@
 // owner deletes its data key, and all that was sealed for it becomes unreadable, in the log and in the log's backups.
 //
 //	sealed value   version (1 byte) ‖ nonce (12 bytes) ‖ ciphertext ‖ tag (16 bytes); the owner's id is authenticated
-//	data key       32 bytes that encrypt ‖ 32 bytes that key the digests; wrapped as a sealed value
+//	data key       32 bytes that encrypt ‖ 32 bytes that key the digests; wrapped as a sealed value that names the
+//	               wrapping key (see Ring)
 package sealing
 
 import (
@@ -40,18 +41,26 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 
 // seal binds the value to its owner: it does not open for another one.
 func seal(aead cipher.AEAD, owner uuid.UUID, plain []byte) []byte {
-	sealed := make([]byte, 1+aead.NonceSize(), 1+aead.NonceSize()+len(plain)+aead.Overhead())
-	sealed[0] = sealVersion
-	_, _ = rand.Read(sealed[1:]) // never fails, by its contract
-	return aead.Seal(sealed, sealed[1:], plain, owner[:])
+	return sealFor(aead, owner[:], plain)
 }
 
 func open(aead cipher.AEAD, owner uuid.UUID, sealed []byte) ([]byte, error) {
+	return openFor(aead, owner[:], sealed)
+}
+
+func sealFor(aead cipher.AEAD, bound, plain []byte) []byte {
+	sealed := make([]byte, 1+aead.NonceSize(), 1+aead.NonceSize()+len(plain)+aead.Overhead())
+	sealed[0] = sealVersion
+	_, _ = rand.Read(sealed[1:]) // never fails, by its contract
+	return aead.Seal(sealed, sealed[1:], plain, bound)
+}
+
+func openFor(aead cipher.AEAD, bound, sealed []byte) ([]byte, error) {
 	n := 1 + aead.NonceSize()
 	if len(sealed) < n || sealed[0] != sealVersion {
 		return nil, ErrDamaged
 	}
-	plain, err := aead.Open(nil, sealed[1:n], sealed[n:], owner[:])
+	plain, err := aead.Open(nil, sealed[1:n], sealed[n:], bound)
 	if err != nil {
 		return nil, ErrDamaged
 	}

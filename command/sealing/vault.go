@@ -36,7 +36,7 @@ type KeyStore interface {
 // Vault seals and opens the values of owners. It is safe for concurrent use.
 type Vault struct {
 	keys   KeyStore
-	master cipher.AEAD
+	ring   *Ring
 
 	mu       sync.Mutex
 	cache    map[uuid.UUID]dataKey
@@ -49,20 +49,29 @@ type dataKey struct {
 	loaded time.Time
 }
 
-// NewVault makes a vault; the master key is 32 bytes.
+// NewVault makes a vault of a master key alone, of 32 bytes.
 func NewVault(keys KeyStore, master []byte) (*Vault, error) {
-	aead, err := newAEAD(master)
+	ring, err := NewRing(master)
 	if err != nil {
-		return nil, fmt.Errorf("master key: %w", err)
+		return nil, err
 	}
-	return &Vault{keys: keys, master: aead, cache: map[uuid.UUID]dataKey{}}, nil
+	return NewVaultOn(keys, ring), nil
+}
+
+// NewVaultOn makes a vault whose data keys are wrapped by a ring's keys.
+func NewVaultOn(keys KeyStore, ring *Ring) *Vault {
+	return &Vault{keys: keys, ring: ring, cache: map[uuid.UUID]dataKey{}}
 }
 
 // Create makes the data key of a new owner. Where there is one already, that one stays.
 func (v *Vault) Create(ctx context.Context, owner uuid.UUID) error {
 	raw := make([]byte, 2*keySize)
 	_, _ = rand.Read(raw) // never fails, by its contract
-	return v.keys.Add(ctx, owner, seal(v.master, owner, raw))
+	wrapped, err := v.ring.wrap(v.ring.Base(), owner, raw)
+	if err != nil {
+		return err
+	}
+	return v.keys.Add(ctx, owner, wrapped)
 }
 
 // Seal encrypts a value for an owner. It returns ErrShredded where the owner has no data key.
@@ -139,12 +148,9 @@ func (v *Vault) key(ctx context.Context, owner uuid.UUID) (dataKey, error) {
 }
 
 func (v *Vault) unwrap(owner uuid.UUID, wrapped []byte) (dataKey, error) {
-	raw, err := open(v.master, owner, wrapped)
-	switch {
-	case err != nil:
+	raw, err := v.ring.unwrap(owner, wrapped)
+	if err != nil {
 		return dataKey{}, err
-	case len(raw) != 2*keySize:
-		return dataKey{}, ErrDamaged
 	}
 	aead, err := newAEAD(raw[:keySize])
 	return dataKey{aead: aead, digest: raw[keySize:]}, err

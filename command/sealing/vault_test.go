@@ -194,7 +194,7 @@ func TestDamagedKeysAreRefused(t *testing.T) {
 	v := newVault(t, keys, alice)
 	sealed, wrapped := seal(t, v, alice, "alice's"), keys.keys[alice]
 	short := seal(t, v, alice, strings.Repeat("k", 64)) // of the right length, wrapped by another key than the master
-	for _, damaged := range [][]byte{nil, wrapped[:1], wrapped[:len(wrapped)-1], append([]byte{2}, wrapped[1:]...), short} {
+	for _, damaged := range [][]byte{nil, wrapped[:1], wrapped[:len(wrapped)-1], append([]byte{3}, wrapped[1:]...), short} {
 		keys.keys[alice] = damaged
 		refused(t, newVault(t, keys), alice, sealed, sealing.ErrDamaged)
 	}
