@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -34,23 +33,26 @@ type Organization struct {
 	CreatedAt time.Time
 }
 
-// Key finds a key that is valid at a time by its public part: one probe of a primary key. It returns ErrNotFound for
-// one that is unknown, revoked or expired.
-func (q *Queries) Key(ctx context.Context, id string, now time.Time) (Key, error) {
-	key := Key{ID: id}
-	var expires *time.Time
-	err := q.Pool.QueryRow(ctx, `SELECT organization, hash, nullif(expires_at, 'infinity') FROM organizations.keys
-		WHERE id = $1 AND revoked_at IS NULL AND expires_at > $2`, id, now).Scan(&key.Organization, &key.Hash, &expires)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return Key{}, ErrNotFound
-	case err != nil:
-		return Key{}, fmt.Errorf("key: %w", err)
+// FindKeys finds those of many keys that are valid at a time, by their public parts: a probe of a primary key for each.
+// A key that is unknown, revoked or expired is not among them.
+func (q *Queries) FindKeys(ctx context.Context, ids []string, now time.Time) ([]Key, error) {
+	rows, err := q.Pool.Query(ctx, `SELECT id, organization, hash, nullif(expires_at, 'infinity') FROM organizations.keys
+		WHERE id = ANY($1) AND revoked_at IS NULL AND expires_at > $2`, ids, now)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
 	}
-	if expires != nil {
-		key.ExpiresAt = expires.UTC()
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (key Key, err error) {
+		var expires *time.Time
+		err = row.Scan(&key.ID, &key.Organization, &key.Hash, &expires)
+		if expires != nil {
+			key.ExpiresAt = expires.UTC()
+		}
+		return key, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
 	}
-	return key, nil
+	return found, nil
 }
 
 // Organizations lists all organizations, oldest first.

@@ -81,11 +81,11 @@ func TestOrganizationsAndKeys(t *testing.T) {
 	if !ok || parsed.ID != issued.ID {
 		t.Fatalf("issued %q", issued.Key)
 	}
-	if found, err := s.Queries.Key(t.Context(), issued.ID, time.Now()); err != nil || found.Organization != created.ID {
+	if found, err := s.Queries.FindKeys(t.Context(), []string{issued.ID}, time.Now()); err != nil || len(found) != 1 || found[0].Organization != created.ID {
 		t.Errorf("the key can't be read: %+v, %v", found, err)
 	}
 	s.do(t, "DELETE", keys+"/"+issued.ID, "").into(t, 200, nil)
-	if _, err := s.Queries.Key(t.Context(), issued.ID, time.Now()); err == nil {
+	if found, err := s.Queries.FindKeys(t.Context(), []string{issued.ID}, time.Now()); err != nil || len(found) != 0 {
 		t.Error("the revoked key is valid")
 	}
 	want := []string{"organization.registered.v1", "organization.key-issued.v1", "organization.key-revoked.v1"}

@@ -41,6 +41,7 @@ type rig struct {
 	app      *app.App
 	org      uuid.UUID
 	receiver *counter
+	key      string // of org
 
 	trusted *x509.CertPool   // what the receiver's certificate is signed by
 	secrets []webhook.Secret // of each destination
@@ -106,6 +107,7 @@ func (r *rig) subscribe(dir string, destinations int) {
 	if err != nil {
 		r.Fatal(err)
 	}
+	r.key = key
 	for i := range destinations {
 		url := fmt.Sprintf("%s/%d", r.receiver.url, i)
 		d, err := post(r.app, key, "/events/destinations", map[string]any{"name": "bench", "config": map[string]any{"url": url}})

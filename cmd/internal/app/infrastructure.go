@@ -22,6 +22,7 @@ import (
 const (
 	maxSocketPath  = 100 // bytes; the kernel takes 107
 	poolSize       = 16
+	keyPoolSize    = 2 // one question about keys is under way at a time; the other is for a connection that hangs
 	connectTimeout = 5 * time.Second
 	stopTimeout    = 10 * time.Second
 	restartPause   = time.Second
@@ -31,9 +32,10 @@ const (
 type infrastructure struct {
 	store   *esdb.Store
 	pool    *pgxpool.Pool
-	full    func() bool // whether the embedded node has no room for appends; nil where the store is elsewhere
-	failed  chan error  // an embedded part failed for good
-	closers []func()    // in order of opening
+	keys    *pgxpool.Pool // of authentication alone, so that whoever has no key takes nothing from those who do
+	full    func() bool   // whether the embedded node has no room for appends; nil where the store is elsewhere
+	failed  chan error    // an embedded part failed for good
+	closers []func()      // in order of opening
 }
 
 func openInfrastructure(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *infrastructure, err error) {
@@ -78,6 +80,12 @@ func openInfrastructure(ctx context.Context, cfg *config.Config, log *slog.Logge
 		return nil, fmt.Errorf("connect to Postgres: %w", err)
 	}
 	in.closers = append(in.closers, in.pool.Close)
+	keyConfig := poolConfig.Copy()
+	keyConfig.MaxConns = keyPoolSize
+	if in.keys, err = pgxpool.NewWithConfig(ctx, keyConfig); err != nil {
+		return nil, fmt.Errorf("connect to Postgres: %w", err)
+	}
+	in.closers = append(in.closers, in.keys.Close)
 	return in, nil
 }
 

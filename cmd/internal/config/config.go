@@ -44,7 +44,7 @@ type Config struct {
 
 	Platforms
 
-	TrustedProxies Prefixes `env:"CARILLON_TRUSTED_PROXIES" placeholder:"CIDR,…" help:"Proxies whose X-Forwarded-Proto is believed."`
+	TrustedProxies Prefixes `env:"CARILLON_TRUSTED_PROXIES" placeholder:"CIDR,…" help:"Proxies whose X-Forwarded-Proto and X-Forwarded-For are believed."`
 	TLSCert        string   `name:"tls-cert" env:"CARILLON_TLS_CERT" placeholder:"FILE" help:"Certificate (chain) of the API, PEM. With it, the API speaks HTTPS itself."`
 	TLSKey         string   `name:"tls-key" env:"CARILLON_TLS_KEY" placeholder:"FILE" help:"Private key of the certificate, PEM."`
 }

@@ -41,6 +41,8 @@ const (
 type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
+	// Keys finds API keys, on connections that nothing else takes.
+	Keys Keys
 	// Await waits until the named consumers have applied the event at a position; projections.Progress has it.
 	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
 	// Limiter bounds the requests to validate and test of one organization, over all nodes.
@@ -61,6 +63,11 @@ type Limiter interface {
 	Take(ctx context.Context, organization uuid.UUID) error
 }
 
+// Keys finds those of many keys that are valid at a time; query.Queries is one.
+type Keys interface {
+	FindKeys(ctx context.Context, ids []string, now time.Time) ([]query.Key, error)
+}
+
 // API is an http.Handler.
 type API struct {
 	Dependencies
@@ -71,7 +78,7 @@ type API struct {
 // New makes the API. It fails where the OpenAPI document or the playground can't be assembled, or where the metrics are
 // registered already.
 func New(deps Dependencies) (*API, error) {
-	a := &API{Dependencies: deps, keys: newKeyring(deps.Queries.Key, deps.Now)}
+	a := &API{Dependencies: deps, keys: newKeyring(deps.Keys, deps.Now)}
 	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "carillon_http_request_seconds", Help: "Answered API requests by route, method and status.",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},

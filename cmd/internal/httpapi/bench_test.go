@@ -17,7 +17,7 @@ import (
 func BenchmarkOverhead(b *testing.B) {
 	parts := apitest.Start(b)
 	api, err := httpapi.New(httpapi.Dependencies{
-		Commands: parts.Commands, Queries: parts.Queries, Await: parts.Progress.Await, Now: time.Now,
+		Commands: parts.Commands, Queries: parts.Queries, Keys: parts.Queries, Await: parts.Progress.Await, Now: time.Now,
 		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {

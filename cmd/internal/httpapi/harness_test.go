@@ -53,6 +53,9 @@ func (s *server) rewire(t *testing.T, change func(*httpapi.Dependencies)) {
 		Metrics: prometheus.NewRegistry(), TrustedProxies: proxies,
 	}
 	change(&deps)
+	if deps.Keys == nil {
+		deps.Keys = deps.Queries
+	}
 	var err error
 	if s.api, err = httpapi.New(deps); err != nil {
 		t.Fatal(err)

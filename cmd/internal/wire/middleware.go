@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,8 +83,10 @@ type Observer func(method, pattern string, status int, took time.Duration)
 
 // AccessLog writes a line for each request, without bodies, query strings and headers: successful reads at debug level,
 // faults of ours at error level with their cause, all else at info level. What could not be answered because something
-// else is away is a warning with its cause: in an outage these are many, and the log thins out warnings that repeat.
+// else is away is a warning with its cause: in an outage these are many, and the log thins out warnings that repeat. Of
+// requests without a valid key it writes maxStrangerLines a second, and how many it left out.
 func AccessLog(log *slog.Logger, observe Observer) func(http.Handler) http.Handler {
+	strangers := &thinner{}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			started := time.Now()
@@ -93,13 +96,7 @@ func AccessLog(log *slog.Logger, observe Observer) func(http.Handler) http.Handl
 			if status == 0 {
 				status = http.StatusOK
 			}
-			pattern := "unknown"
-			if route := chi.RouteContext(r.Context()); route != nil && !wrongMethod(r.Context()) {
-				if p := route.RoutePattern(); p != "" && !strings.HasSuffix(p, "*") {
-					pattern = p
-				}
-			}
-			observe(r.Method, pattern, status, took)
+			observe(r.Method, patternOf(r.Context()), status, took)
 			level := levelOf(r.Method, status)
 			if !log.Enabled(r.Context(), level) {
 				return
@@ -108,7 +105,17 @@ func AccessLog(log *slog.Logger, observe Observer) func(http.Handler) http.Handl
 				slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", status),
 				slog.Int("bytes", wrapped.BytesWritten()), slog.Duration("took", took), slog.String("peer", r.RemoteAddr),
 			}
-			if rec := recordOf(r.Context()); rec != nil {
+			rec := recordOf(r.Context())
+			if stranger(rec) {
+				ok, leftOut := strangers.pass(started)
+				if !ok {
+					return
+				}
+				if leftOut > 0 {
+					attrs = append(attrs, slog.Int("leftOut", leftOut))
+				}
+			}
+			if rec != nil {
 				attrs = append(append(attrs, slog.String("request", rec.id.String())), rec.attrs...)
 				if rec.failure != nil {
 					attrs = append(attrs, slog.String("refused", rec.failure.Error()))
@@ -120,6 +127,16 @@ func AccessLog(log *slog.Logger, observe Observer) func(http.Handler) http.Handl
 			log.LogAttrs(r.Context(), level, "request", attrs...)
 		})
 	}
+}
+
+// patternOf is that of the route which answered.
+func patternOf(ctx context.Context) string {
+	if route := chi.RouteContext(ctx); route != nil && !wrongMethod(ctx) {
+		if p := route.RoutePattern(); p != "" && !strings.HasSuffix(p, "*") {
+			return p
+		}
+	}
+	return "unknown"
 }
 
 func levelOf(method string, status int) slog.Level {
@@ -184,6 +201,35 @@ func private(r *http.Request, trusted []netip.Prefix) bool {
 		}
 	}
 	return address.IsLoopback()
+}
+
+// forwardedFor is the header in which proxies say for whom they ask, each after those before it.
+const forwardedFor = "X-Forwarded-For"
+
+// ClientAddress is the address that a request comes from: the peer's, or where the peer is a trusted proxy, the last one
+// that it and other trusted proxies name and that is not one of them. It is the zero value where the peer has none.
+func ClientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	address := peer.Addr().Unmap().WithZone("")
+	if len(trusted) == 0 {
+		return address
+	}
+	named := strings.Split(strings.Join(r.Header.Values(forwardedFor), ","), ",")
+	for i := len(named) - 1; i >= 0 && within(address, trusted); i-- {
+		next, err := netip.ParseAddr(strings.TrimSpace(named[i]))
+		if err != nil {
+			break
+		}
+		address = next.Unmap().WithZone("")
+	}
+	return address
+}
+
+func within(address netip.Addr, prefixes []netip.Prefix) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // HeadAsGet lets every GET route answer HEAD.

@@ -1,0 +1,197 @@
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/aggregates/organization"
+	"carillon/cmd/internal/httpapi"
+	"carillon/command/credential"
+	"carillon/projections/organizations"
+	"carillon/query"
+)
+
+// asked counts the questions about keys.
+type asked struct {
+	httpapi.Keys
+	times atomic.Int64
+}
+
+func (a *asked) FindKeys(ctx context.Context, ids []string, now time.Time) ([]query.Key, error) {
+	a.times.Add(1)
+	return a.Keys.FindKeys(ctx, ids, now)
+}
+
+// counting serves on a clock that stands still, and counts what is asked about keys.
+func (s *server) counting(t *testing.T) (*asked, *clock) {
+	t.Helper()
+	c := s.clock(t)
+	keys := &asked{Keys: s.Queries}
+	s.rewire(t, func(p *httpapi.Dependencies) { p.Now, p.Keys = c.now, keys })
+	return keys, c
+}
+
+func madeUp(i int) string { return fmt.Sprintf("ck_%08d_%s", i, strings.Repeat("0", 43)) }
+
+const (
+	burst = 1000 // made-up keys that one address may ask for at once
+	rate  = 100  // and in each second
+)
+
+func TestHostileKeyIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	keys, c := s.counting(t)
+	for range 3 * burst { // far more than an address may ask for
+		s.do(t, request{path: "/feeds/events", key: madeUp(1)}).refused(t, 401, "UNAUTHORIZED", "Invalid or missing API key")
+	}
+	if n := keys.times.Load(); n != 1 {
+		t.Errorf("one made-up key cost %d questions", n)
+	}
+	c.pass(time.Second)
+	s.do(t, request{path: "/feeds/events", key: madeUp(1)}).refused(t, 401, "UNAUTHORIZED", "Invalid")
+	if n := keys.times.Load(); n != 2 {
+		t.Errorf("a second later %d questions, want 2", n)
+	}
+}
+
+// What somebody makes up costs its own address, and nobody else.
+func TestHostileAddressIsHeldBack(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	keys, c := s.counting(t)
+	s.do(t, request{path: "/feeds/events"}).into(t, 200, new([]any)) // from the same address
+	later := s.IssueKey(t, s.org, nil)
+	for i := range burst {
+		s.do(t, request{path: "/feeds/events", key: madeUp(i)}).refused(t, 401, "UNAUTHORIZED", "Invalid")
+	}
+	before := keys.times.Load()
+	for i := range burst {
+		for path, code := range map[string]string{"/feeds/events": "RATE_LIMITED", "/events/types": "RATE_LIMITED"} {
+			got := s.do(t, request{path: path, key: madeUp(burst + i)})
+			got.refused(t, 429, code, "from this address")
+			if got.header.Get("Retry-After") != "1" {
+				t.Fatalf("Retry-After is %q", got.header.Get("Retry-After"))
+			}
+		}
+	}
+	if n := keys.times.Load(); n != before {
+		t.Errorf("beyond the limit %d questions", n-before)
+	}
+	s.do(t, request{path: "/feeds/events"}).into(t, 200, new([]any))
+	https := map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-For": "198.51.100.1, 192.0.2.77"}
+	s.do(t, request{path: "/feeds/events", key: later, peer: "203.0.113.9:1", header: https}).into(t, 200, new([]any))
+	c.pass(time.Second)
+	for i := range rate {
+		s.do(t, request{path: "/feeds/events", key: madeUp(10*burst + i)}).refused(t, 401, "UNAUTHORIZED", "Invalid")
+	}
+	s.do(t, request{path: "/feeds/events", key: madeUp(11 * burst)}).refused(t, 429, "RATE_LIMITED", "from this address")
+	c.pass(400 * time.Millisecond) // keys that were valid are asked for, whoever else is at the address
+	s.do(t, request{path: "/feeds/events"}).into(t, 200, new([]any))
+}
+
+// Whom a proxy names is believed of trusted proxies only.
+func TestHostileAddressBehindProxies(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.counting(t)
+	exhaust := func(peer, forwarded string, first int) {
+		for i := range burst {
+			s.do(t, request{path: "/feeds/events", key: madeUp(first + i), peer: peer, header: map[string]string{
+				"X-Forwarded-Proto": "https", "X-Forwarded-For": forwarded,
+			}}).refused(t, 401, "UNAUTHORIZED", "Invalid")
+		}
+	}
+	exhaust("203.0.113.9:1", "10.0.0.1, 192.0.2.1", 0)
+	exhaust("127.0.0.1:1", "192.0.2.9", burst) // no proxy: what it says of others is nothing
+	next := 9 * burst
+	for name, tt := range map[string]struct {
+		peer, forwarded string
+		status          int
+	}{
+		"the same":                             {"203.0.113.9:2", "192.0.2.1", 429},
+		"the same, by two proxies":             {"203.0.113.9:2", "192.0.2.1, 203.0.113.77", 429},
+		"the same, that names another":         {"203.0.113.9:2", "192.0.2.2,192.0.2.1", 429},
+		"another":                              {"203.0.113.9:2", "192.0.2.2", 401},
+		"nobody":                               {"203.0.113.9:2", "", 401},
+		"whom only a peer named that is none":  {"203.0.113.9:2", "192.0.2.9", 401},
+		"a peer that is none, with a new name": {"127.0.0.1:1", "192.0.2.10", 429},
+	} {
+		got := s.do(t, request{path: "/feeds/events", key: madeUp(next), peer: tt.peer, header: map[string]string{
+			"X-Forwarded-Proto": "https", "X-Forwarded-For": tt.forwarded,
+		}})
+		if next++; got.status != tt.status {
+			t.Errorf("%s: answered %d %s, want %d", name, got.status, got.body, tt.status)
+		}
+	}
+}
+
+// A key works soon after it was issued, even where somebody had asked for it before.
+func TestHostileQuestionBeforeTheKey(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	_, c := s.counting(t)
+	key := credential.New(credential.APIKey)
+	s.do(t, request{path: "/feeds/events", key: key.Reveal()}).refused(t, 401, "UNAUTHORIZED", "Invalid")
+	out, err := organization.Aggregate.Execute(t.Context(), s.Store, s.org,
+		organization.IssueKey{KeyID: key.ID, Hash: key.Hash(), At: c.now()}, organization.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Await(t, out.Position, organizations.ReadModel.Name)
+	c.pass(400 * time.Millisecond)
+	s.do(t, request{path: "/feeds/events", key: key.Reveal()}).into(t, 200, new([]any))
+}
+
+// stuck is a Postgres that answers when it is told to.
+type stuck struct {
+	release chan struct{}
+	times   atomic.Int64
+}
+
+func (s *stuck) FindKeys(context.Context, []string, time.Time) ([]query.Key, error) {
+	s.times.Add(1)
+	<-s.release
+	return nil, nil
+}
+
+// While one question is under way, all other keys wait for the next one together.
+func TestHostileKeysShareQuestions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		keys := &stuck{release: make(chan struct{})}
+		api, err := httpapi.New(httpapi.Dependencies{Keys: keys, Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refused atomic.Int64
+		for i := range burst / 2 {
+			go func() {
+				r := httptest.NewRequest(http.MethodGet, "/feeds/events", http.NoBody)
+				r.RemoteAddr = "127.0.0.1:1"
+				r.Header.Set("Authorization", "Bearer "+madeUp(i))
+				w := httptest.NewRecorder()
+				api.ServeHTTP(w, r)
+				if w.Code == http.StatusUnauthorized {
+					refused.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		close(keys.release)
+		synctest.Wait()
+		if keys.times.Load() != 2 || refused.Load() != burst/2 {
+			t.Errorf("%d keys were refused, with %d questions; want all of them, with 2", refused.Load(), keys.times.Load())
+		}
+	})
+}
