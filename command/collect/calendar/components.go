@@ -7,6 +7,7 @@ import (
 
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
+	"carillon/command/collect/candidate"
 	"carillon/command/collect/timing"
 )
 
@@ -27,8 +28,11 @@ type file struct {
 	// unread counts lines that aren't any.
 	unread int
 	stack  []*component
-	// spare is the lines of the component that is read, to be used again.
-	spare []line
+	// spare is the lines of the component that is read, spareStarts and spareHoldings what the event that is expanded
+	// comes to. They are used again.
+	spare         []line
+	spareStarts   []instance
+	spareHoldings []candidate.Holding
 }
 
 // component is what lies between a BEGIN and its END.

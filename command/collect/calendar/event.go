@@ -14,9 +14,15 @@ import (
 	"carillon/command/collect/place"
 )
 
+// usualOrigins is how many origins most events have.
+const usualOrigins = 10
+
 // candidate tells of a series what all its instances share.
 func (f *file) candidate(page *url.URL, s *series) *candidate.Candidate {
-	c := &candidate.Candidate{Syntax: collect.ICalendar, Holdings: s.holdings, Recurring: s.recurring, Zone: f.stated(s)}
+	c := &candidate.Candidate{
+		Syntax: collect.ICalendar, Holdings: s.holdings, Recurring: s.recurring, Zone: f.stated(s),
+		Origins: make([]collect.Origin, 0, min(len(s.master.lines), usualOrigins)),
+	}
 	m := mapper{page: page, event: s.master, candidate: c, element: "VEVENT[" + strconv.Itoa(s.master.number) + "]"}
 	c.Title = markup.Plain(m.text(collect.FieldTitle, "SUMMARY"))
 	if uid := m.text(collect.FieldIdentity, "UID"); uid != "" {

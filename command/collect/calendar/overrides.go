@@ -50,6 +50,9 @@ func (o overrides) rangeAt(wall time.Time) *override {
 
 // overrides reads what is told of single instances.
 func (f *file) overrides(s *series) overrides {
+	if len(s.overrides) == 0 {
+		return overrides{}
+	}
 	o := overrides{one: map[time.Time]*override{}}
 	for _, e := range s.overrides {
 		if !f.budget.Work(50) {

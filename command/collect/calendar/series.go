@@ -115,7 +115,9 @@ func (f *file) expand(s *series, steps *recurrence.Allowance, limit int) {
 func (f *file) thisMonth() time.Time { return f.window.From.AddDate(0, 1, 0) }
 
 func (f *file) expandOnce(s *series, steps *recurrence.Allowance) {
-	s.holdings, s.cut, s.unfinished = nil, false, false
+	s.cut, s.unfinished = false, false
+	s.holdings = f.spareHoldings[:0]
+	defer func() { f.spareHoldings, s.holdings = s.holdings, slices.Clone(s.holdings) }()
 	first, ok := f.instanceOf(s.master, nil)
 	if !ok {
 		return
@@ -175,10 +177,12 @@ func dateOf(wall time.Time) time.Time {
 	return wall.Truncate(24 * time.Hour)
 }
 
-// starts gives the instances that rules and lists of dates make, without those that are excepted.
+// starts gives the instances that rules and lists of dates make, without those that are excepted. They hold until it is
+// called again.
 func (f *file) starts(s *series, first instance, steps *recurrence.Allowance) []instance {
 	except := f.excepted(s, first, steps)
-	var all []instance
+	all := f.spareStarts[:0]
+	defer func() { f.spareStarts = all }()
 	add := func(in instance) {
 		if !except.has(in.start.wall) {
 			all = append(all, in)
@@ -289,8 +293,11 @@ func (x excepted) has(wall time.Time) bool {
 }
 
 func (f *file) excepted(s *series, first instance, steps recurrence.Steps) excepted {
-	x := excepted{times: map[time.Time]bool{}, days: map[time.Time]bool{}}
+	var x excepted
 	for _, l := range s.master.lines {
+		if x.times == nil && (l.name == "EXRULE" || l.name == "EXDATE") {
+			x = excepted{times: map[time.Time]bool{}, days: map[time.Time]bool{}}
+		}
 		if l.name == "EXRULE" {
 			f.except(x, l, first, steps)
 		}

@@ -9,6 +9,7 @@ package candidate
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -56,6 +57,7 @@ type Candidate struct {
 	name, plain, venue string
 	remark             identity.Remark
 	url                *url.URL // of Addresses and ID, the one that identifies
+	urlKey             string   // its key, "" where there is none
 	ids                []string // of ID and IDs
 	key                string   // set by assignKeys, as are the next two
 	keys               []string
@@ -140,7 +142,10 @@ func Observe(b *budget.Budget, page Page, found []*Candidate) Result {
 	if page.Limit == 0 {
 		page.Limit = defaultLimit
 	}
-	o := &observer{Page: page, budget: b, subjects: map[string]bool{}}
+	o := &observer{
+		Page: page, budget: b, subjects: map[string]bool{}, address: page.URL.String(), shown: identity.Clean(page.URL),
+		key: identity.URLKey(page.URL), canonicalKey: identity.URLKey(page.Canonical),
+	}
 	found = o.together(o.named(found))
 	subject := o.subject(found)
 	if subject != nil {
@@ -159,6 +164,9 @@ type observer struct {
 	Page
 	budget *budget.Budget
 	notes  collect.Notes
+	// address is that of the page, shown the same as it may be shown, key and canonicalKey what its two addresses
+	// identify.
+	address, shown, key, canonicalKey string
 	// subjects remembers what about said of a title.
 	subjects map[string]bool
 }
@@ -277,10 +285,8 @@ func (o *observer) zone(c *Candidate) {
 
 // links sets the URLs of an event, its own first. One that has none is shown by the page.
 func (o *observer) links(c *Candidate) {
-	seen := map[string]bool{}
 	add := func(link string) {
-		if link != "" && !seen[link] && len(c.urls) < maxLinks {
-			seen[link] = true
+		if link != "" && len(c.urls) < maxLinks && !slices.Contains(c.urls, link) {
 			c.urls = append(c.urls, link)
 		}
 	}

@@ -111,20 +111,20 @@ func (cs claims) sole(key string) bool {
 }
 
 func (o *observer) claims(candidates []*Candidate) claims {
-	cs := claims{}
-	canonical := identity.URLKey(o.Canonical)
+	cs := make(claims, len(candidates))
 	for _, c := range candidates {
 		if !o.budget.Work(50) {
 			return cs
 		}
 		if c.url != nil {
-			cs.add(identity.URLKey(c.url), c)
+			c.urlKey = identity.URLKey(c.url)
+			cs.add(c.urlKey, c)
 		}
 		for _, id := range c.ids {
 			cs.add(id, c)
 		}
 		if o.about(c) {
-			cs.add(canonical, c)
+			cs.add(o.canonicalKey, c)
 		}
 	}
 	return cs
@@ -133,33 +133,28 @@ func (o *observer) claims(candidates []*Candidate) claims {
 // strongKeys gives what identifies a candidate beyond this page.
 func (o *observer) strongKeys(c *Candidate, cs claims) []string {
 	var keys []string
-	page, canonical := identity.URLKey(o.URL), identity.URLKey(o.Canonical)
-	if c.url != nil {
-		// The page's own URL is an event's only on the event's own page.
-		if key := identity.URLKey(c.url); cs.sole(key) && (key != page && key != canonical || o.about(c)) {
-			keys = append(keys, key)
-		}
+	// The page's own URL is an event's only on the event's own page.
+	if c.url != nil && cs.sole(c.urlKey) && (!o.isPage(c) || o.about(c)) {
+		keys = append(keys, c.urlKey)
 	}
 	for _, id := range c.ids {
 		if cs.sole(id) {
 			keys = append(keys, id)
 		}
 	}
-	if len(keys) == 0 && o.about(c) && cs.sole(canonical) {
-		keys = append(keys, canonical)
+	if len(keys) == 0 && o.about(c) && cs.sole(o.canonicalKey) {
+		keys = append(keys, o.canonicalKey)
 	}
 	return keys
 }
 
+// isPage says that a candidate's own URL is that of the page.
+func (o *observer) isPage(c *Candidate) bool { return c.urlKey == o.key || c.urlKey == o.canonicalKey }
+
 // isOwnPage says that the page is an event's own: it is about no other, or is what this event alone names as its page.
 func (o *observer) isOwnPage(c *Candidate, cs claims) bool {
-	page, canonical := identity.URLKey(o.URL), identity.URLKey(o.Canonical)
-	if o.about(c) && cs.sole(canonical) {
+	if o.about(c) && cs.sole(o.canonicalKey) {
 		return true
 	}
-	if c.url == nil {
-		return false
-	}
-	key := identity.URLKey(c.url)
-	return (key == page || key == canonical) && cs.sole(key)
+	return c.url != nil && o.isPage(c) && cs.sole(c.urlKey)
 }

@@ -20,7 +20,11 @@ import (
 // syntax they must not have addresses or identifiers that differ either: sessions of one title at one hour exist.
 func (o *observer) together(found []*Candidate) []*Candidate {
 	slices.SortStableFunc(found, func(a, b *Candidate) int { return rank(a.Syntax) - rank(b.Syntax) })
-	byDay := map[string][]*Candidate{}
+	holdings := 0
+	for _, c := range found {
+		holdings += min(len(c.Holdings), maxCompared)
+	}
+	byDay := make(map[day][]*Candidate, holdings)
 	kept := make([]*Candidate, 0, len(found))
 	var undated []*Candidate
 	for _, c := range found {
@@ -28,13 +32,14 @@ func (o *observer) together(found []*Candidate) []*Candidate {
 			undated = append(undated, c)
 			continue
 		}
-		if same := o.toldBefore(byDay, c); same != nil {
+		days := o.days(c)
+		if same := o.toldBefore(byDay, days, c); same != nil {
 			same.merge(c)
-			o.remember(byDay, same)
+			remember(byDay, o.days(same), same)
 			continue
 		}
 		kept = append(kept, c)
-		o.remember(byDay, c)
+		remember(byDay, days, c)
 	}
 	o.undated(kept, undated)
 	return kept
@@ -61,12 +66,19 @@ func rank(s collect.Syntax) int {
 // maxCompared is with how many of the same title and day a candidate is compared.
 const maxCompared = 50
 
-// days gives what the holdings of a candidate are found by.
-func (o *observer) days(c *Candidate) []string {
-	var all []string
+// day is a title on a date: what the holdings of a candidate are found by.
+type day struct {
+	plain string
+	date  int // as in 20261205
+}
+
+// days gives those of a candidate.
+func (o *observer) days(c *Candidate) []day {
+	all := make([]day, 0, min(len(c.Holdings), maxCompared))
 	add := func(t time.Time) {
-		if key := c.plain + "|" + t.Format(time.DateOnly); !slices.Contains(all, key) {
-			all = append(all, key)
+		year, month, date := t.Date()
+		if d := (day{c.plain, year*1e4 + int(month)*100 + date}); !slices.Contains(all, d) {
+			all = append(all, d)
 		}
 	}
 	for i, h := range c.Holdings {
@@ -82,20 +94,20 @@ func (o *observer) days(c *Candidate) []string {
 	return all
 }
 
-func (o *observer) remember(byDay map[string][]*Candidate, c *Candidate) {
-	for _, day := range o.days(c) {
-		if have := byDay[day]; len(have) < maxCompared && !slices.Contains(have, c) {
-			byDay[day] = append(have, c)
+func remember(byDay map[day][]*Candidate, days []day, c *Candidate) {
+	for _, d := range days {
+		if have := byDay[d]; len(have) < maxCompared && !slices.Contains(have, c) {
+			byDay[d] = append(have, c)
 		}
 	}
 }
 
-func (o *observer) toldBefore(byDay map[string][]*Candidate, c *Candidate) *Candidate {
-	for _, day := range o.days(c) {
-		if !o.budget.Work(1 + len(byDay[day])/16) {
+func (o *observer) toldBefore(byDay map[day][]*Candidate, days []day, c *Candidate) *Candidate {
+	for _, d := range days {
+		if !o.budget.Work(1 + len(byDay[d])/16) {
 			return nil
 		}
-		for _, other := range byDay[day] {
+		for _, other := range byDay[d] {
 			if o.tellTheSame(other, c) {
 				return other
 			}

@@ -1,6 +1,7 @@
 package candidate
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 
@@ -8,7 +9,6 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
-	"carillon/command/collect/identity"
 	"carillon/command/collect/markup"
 	"carillon/command/collect/timing"
 )
@@ -56,7 +56,7 @@ func (o *observer) observation(same []*Candidate) collect.Observation {
 	d := happening.Details{
 		Title: c.Title, Description: c.Description, ShortDescription: c.ShortDescription, Capacity: c.Capacity, Organizer: c.Organizer,
 		PrimaryURL: c.primary, URLs: c.urls,
-		Location: c.Where.location(c.primary, o.URL.String()), GeoLocations: c.Where.geoLocations(),
+		Location: c.Where.location(c.primary, o.address), GeoLocations: c.Where.geoLocations(),
 	}
 	if len(c.Images) > 0 {
 		d.PrimaryImage, d.SupportingImages = c.Images[0], c.Images[1:min(len(c.Images), maxLinks)]
@@ -83,8 +83,13 @@ func (o *observer) observation(same []*Candidate) collect.Observation {
 
 // instances gives the instances of candidates of one key, in order, and how many days the longest takes.
 func (o *observer) instances(same []*Candidate) (instances []happening.Instance, days int, recurring bool) {
-	occurrences := 0
-	seen := map[uuid.UUID]bool{}
+	occurrences, holdings := 0, 0
+	for _, s := range same {
+		holdings += len(s.Holdings)
+	}
+	holdings = min(holdings, maxOccurrences)
+	seen := make(map[uuid.UUID]bool, holdings)
+	instances = make([]happening.Instance, 0, holdings)
 gather:
 	for _, s := range same {
 		recurring = recurring || s.Recurring
@@ -108,7 +113,7 @@ gather:
 
 // byStart orders instances.
 func byStart(a, b happening.Instance) int {
-	return cmp.Or(a.Occurrences[0].Start.Compare(b.Occurrences[0].Start), cmp.Compare(a.ID.String(), b.ID.String()))
+	return cmp.Or(a.Occurrences[0].Start.Compare(b.Occurrences[0].Start), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
 // isOngoing says that something of so many days is open rather than held.
@@ -164,23 +169,25 @@ func (c *Candidate) status(h Holding) happening.Status {
 // spans gives the days of instances back for describing them.
 func spans(instances []happening.Instance) [][]timing.Span {
 	all := make([][]timing.Span, len(instances))
+	days := make([]timing.Span, 0, len(instances)) // most instances have one
 	for i, instance := range instances {
+		first := len(days)
 		for _, o := range instance.Occurrences {
-			all[i] = append(all[i], timing.Span{Start: o.Start, End: o.End, AllDay: o.AllDay})
+			days = append(days, timing.Span{Start: o.Start, End: o.End, AllDay: o.AllDay})
 		}
+		all[i] = days[first:len(days):len(days)]
 	}
 	return all
 }
 
 // origins are those of a candidate, in the order of the fields.
 func (o *observer) origins(c *Candidate) []collect.Origin {
-	page := identity.Clean(o.URL)
 	found := make([]collect.Origin, 0, len(c.Origins))
 	for _, field := range collect.Fields {
 		for _, origin := range c.Origins {
 			if origin.Field == field {
 				if origin.Page == "" {
-					origin.Page = page
+					origin.Page = o.shown
 				}
 				found = append(found, origin)
 			}

@@ -51,11 +51,14 @@ func Clean(u *url.URL) string {
 }
 
 func isTracking(pair string) bool {
+	if pair == "" {
+		return true
+	}
 	name, _, _ := strings.Cut(pair, "=")
 	if unescaped, err := url.QueryUnescape(name); err == nil {
 		name = unescaped
 	}
-	return pair == "" || tracking.MatchString(name)
+	return tracking.MatchString(name)
 }
 
 var (
@@ -72,7 +75,14 @@ func Canonical(u *url.URL) string {
 		host += ":" + port
 	}
 	// Cleaning takes out dots and double slashes, and a decoded path is the same for all escapings of it.
-	p := path.Clean("/" + indexFile.ReplaceAllString(sessionPath.ReplaceAllString(u.Path, ""), "/"))
+	p := u.Path
+	if strings.Contains(p, ";") {
+		p = sessionPath.ReplaceAllString(p, "")
+	}
+	if strings.Contains(p, ".") {
+		p = indexFile.ReplaceAllString(p, "/")
+	}
+	p = path.Clean("/" + p)
 	key := host + strings.TrimSuffix((&url.URL{Path: p}).EscapedPath(), "/")
 	pairs := slices.DeleteFunc(strings.Split(u.RawQuery, "&"), isTracking)
 	slices.Sort(pairs)

@@ -122,6 +122,9 @@ func Plain(text string) string {
 		text = stripTags(text)
 	}
 	text = strings.Join(strings.FieldsFunc(text, isSpace), " ")
+	if !strings.Contains(text, "<") {
+		return text
+	}
 	return tag.ReplaceAllStringFunc(text, func(s string) string { return "&lt;" + s[1:] })
 }
 
@@ -136,8 +139,14 @@ var separates = map[string]bool{
 	"h1": true, "h2": true, "h3": true, "h4": true, "h5": true, "h6": true, "ul": true, "ol": true, "blockquote": true,
 }
 
+// plainTags are those of most descriptions, [paragraphs] among them.
+var plainTags = strings.NewReplacer("<p>", "\n", "</p>", "\n", "<br>", "\n", "<br/>", "\n")
+
 // stripTags leaves the text of a piece of HTML, still escaped.
 func stripTags(text string) string {
+	if bare := plainTags.Replace(text); !tag.MatchString(bare) {
+		return bare // a tokenizer begins with a buffer of 4 KB
+	}
 	var b strings.Builder
 	z := xhtml.NewTokenizer(strings.NewReader(text))
 	hidden := ""

@@ -143,7 +143,7 @@ type exceptions struct{ days, times map[time.Time]bool }
 func (s Schedule) excepted() exceptions {
 	e := exceptions{map[time.Time]bool{}, map[time.Time]bool{}}
 	for _, x := range s.Except {
-		if x.HasTime && s.Opens != nil && sinceMidnight(x.Wall) != 0 {
+		if x.HasTime && s.Opens != nil && !wallOf(x.Wall).Equal(midnight(x.Wall)) {
 			e.times[x.Wall] = true
 		} else {
 			e.days[midnight(x.Wall)] = true

@@ -52,12 +52,12 @@ func (p Period) Spans(w Window) []Span {
 	if p.days > maxDays {
 		from, to = w.clip(p.first, p.days)
 	}
+	if p.days == 1 && !p.allDay {
+		return []Span{p.exact()}
+	}
 	spans := make([]Span, 0, to-from)
 	for i := from; i < to; i++ {
 		spans = append(spans, p.span(i, p.loc))
-	}
-	if len(spans) == 1 && p.days == 1 && !p.allDay {
-		p.exact(&spans[0])
 	}
 	return spans
 }
@@ -83,14 +83,18 @@ func (r Range) period(loc *time.Location) period {
 	if !r.Start.HasTime {
 		start = OnWall(r.Start.Wall, loc)
 	}
-	p := period{start: start, first: midnight(wallOf(start)), days: 1, open: sinceMidnight(start), allDay: !r.Start.HasTime}
+	wall := wallOf(start)
+	first := midnight(wall)
+	p := period{start: start, first: first, days: 1, open: wall.Sub(first), allDay: !r.Start.HasTime}
 	end, dateOnly := r.end(start, loc)
 	if end == nil {
 		// Midnight is what programs write when no time is known.
 		p.allDay = p.allDay || p.open == 0
 		return p
 	}
-	last, clock := midnight(wallOf(*end)), sinceMidnight(*end)
+	wall = wallOf(*end)
+	last := midnight(wall)
+	clock := wall.Sub(last)
 	p.days = daysBetween(p.first, last) + 1
 	switch {
 	case p.days < 1:
@@ -183,17 +187,13 @@ func (p period) span(i int, loc *time.Location) Span {
 	return s
 }
 
-// exact puts back what was stated.
-func (p period) exact(s *Span) {
-	s.Start = p.start
-	if p.end != nil && p.end.After(p.start) {
-		s.End = p.end
+// exact is the only day, as it was stated.
+func (p Period) exact() Span {
+	s := Span{Start: p.start, End: p.end}
+	if p.end != nil && !p.end.After(p.start) {
+		s.End = p.span(0, p.loc).End
 	}
-}
-
-func sinceMidnight(t time.Time) time.Duration {
-	wall := wallOf(t)
-	return wall.Sub(midnight(wall))
+	return s
 }
 
 func daysBetween(from, to time.Time) int { return int(to.Sub(from) / day) }

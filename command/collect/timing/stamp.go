@@ -47,14 +47,15 @@ func (s Stamp) IsUTC() bool { return s.HasOffset && s.Offset == 0 }
 // the offset before, and one that comes twice is the first.
 func OnWall(wall time.Time, loc *time.Location) time.Time {
 	y, m, d := wall.Date()
-	t := time.Date(y, m, d, wall.Hour(), wall.Minute(), wall.Second(), 0, loc)
+	hour, minute, second := wall.Clock()
+	t := time.Date(y, m, d, hour, minute, second, 0, loc)
 	if loc == time.UTC {
 		return t
 	}
 	_, offset := t.Zone()
 	if _, before := t.Add(-nearChange).Zone(); before != offset {
-		early := time.Date(y, m, d, wall.Hour(), wall.Minute(), wall.Second(), 0, time.UTC).Add(-time.Duration(before) * time.Second).In(loc)
-		if _, then := early.Zone(); then == before || t.Hour() != wall.Hour() || t.Minute() != wall.Minute() {
+		early := time.Date(y, m, d, hour, minute, second, 0, time.UTC).Add(-time.Duration(before) * time.Second).In(loc)
+		if _, then := early.Zone(); then == before || t.Hour() != hour || t.Minute() != minute {
 			return early
 		}
 	}
@@ -65,12 +66,13 @@ func OnWall(wall time.Time, loc *time.Location) time.Time {
 const nearChange = 3 * time.Hour
 
 // wallOf is the wall clock that t shows, with UTC standing for its zone.
-func wallOf(t time.Time) time.Time { return OnWall(t, time.UTC) }
+func wallOf(t time.Time) time.Time {
+	_, offset := t.Zone()
+	return time.Unix(t.Unix()+int64(offset), 0).UTC()
+}
 
 // midnight is the day of a wall clock.
-func midnight(wall time.Time) time.Time {
-	return time.Date(wall.Year(), wall.Month(), wall.Day(), 0, 0, 0, 0, time.UTC)
-}
+func midnight(wall time.Time) time.Time { return wall.Truncate(day) }
 
 var (
 	isoDate     = regexp.MustCompile(`^(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})`)

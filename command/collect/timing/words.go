@@ -45,9 +45,8 @@ func (w words) instance(spans []Span) string {
 	if len(spans) == 1 {
 		return w.day(first.Start) + w.hours(first)
 	}
-	hours := w.hours(first)
 	for _, s := range spans[1:] {
-		if w.hours(s) != hours {
+		if !w.sameHours(s, first) {
 			// Not the same each day: the whole, from beginning to end.
 			text := w.moment(first, first.Start) + " – "
 			if last.End == nil || last.AllDay {
@@ -56,24 +55,23 @@ func (w words) instance(spans []Span) string {
 			return text + w.moment(last, *last.End)
 		}
 	}
-	return w.dates(first.Start, last.Start) + hours
+	return w.dates(first.Start, last.Start) + w.hours(first)
 }
 
 // weekly describes what comes back each week on the same day and hours.
 func (w words) weekly(instances [][]Span) string {
 	first := instances[0][0]
-	hours := w.hours(first)
 	date := midnight(wallOf(first.Start.In(w.loc)))
 	if len(instances) <= listed {
 		return ""
 	}
 	for i, spans := range instances {
 		s := spans[0]
-		if len(spans) != 1 || w.hours(s) != hours || !midnight(wallOf(s.Start.In(w.loc))).Equal(date.AddDate(0, 0, 7*i)) {
+		if len(spans) != 1 || !w.sameHours(s, first) || !midnight(wallOf(s.Start.In(w.loc))).Equal(date.AddDate(0, 0, 7*i)) {
 			return ""
 		}
 	}
-	return date.Weekday().String() + "s" + hours + ", " + w.dates(first.Start, instances[len(instances)-1][0].Start)
+	return date.Weekday().String() + "s" + w.hours(first) + ", " + w.dates(first.Start, instances[len(instances)-1][0].Start)
 }
 
 func (w words) day(t time.Time) string { return t.In(w.loc).Format("Mon 2 Jan 2006") }
@@ -95,6 +93,18 @@ func (w words) hours(s Span) string {
 		text += "–" + s.End.In(w.loc).Format("15:04")
 	}
 	return text
+}
+
+// sameHours says that [words.hours] is the same for both, without writing it.
+func (w words) sameHours(a, b Span) bool {
+	if a.AllDay || b.AllDay {
+		return a.AllDay == b.AllDay
+	}
+	clock := func(t time.Time) int { hour, minute, _ := t.In(w.loc).Clock(); return hour*60 + minute }
+	if a.End == nil || b.End == nil {
+		return clock(a.Start) == clock(b.Start) && a.End == b.End
+	}
+	return clock(*a.End) == clock(*b.End)
 }
 
 // dates is a range of days, with month and year said once where they are the same.
