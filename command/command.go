@@ -44,7 +44,8 @@ type Access interface {
 
 // Walks knows how collecting from a source goes.
 type Walks interface {
-	// SourceIsKnown says that the last walk through a source went through, and that the next one is not overdue.
+	// SourceIsKnown says that the last walk through a source went through, and that the next one is not overdue, or that
+	// the source is paused.
 	SourceIsKnown(ctx context.Context, source uuid.UUID) (bool, error)
 }
 

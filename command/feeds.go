@@ -143,7 +143,8 @@ func (c *Commands) UnshareFeed(ctx context.Context, by Caller, in UnshareFeed) (
 }
 
 // AttachSource lets a source fill a feed: what is known of it comes in without being published, then it is monitored.
-// Where its last walk is overdue, or it has none, what the next whole one finds is not published either.
+// Where its last walk is overdue, or it has none, what the next whole one finds is not published either. Of a source that
+// is paused, what is known is all.
 // Attaching one that is attached changes nothing.
 func (c *Commands) AttachSource(ctx context.Context, by Caller, in AttachSource) (attached Written[feed.State], err error) {
 	if !slices.Contains(source.Types(), in.SourceType) {

@@ -29,6 +29,15 @@ type RegisterSource struct {
 // CollectSource is an operator's input.
 type CollectSource struct{ Source uuid.UUID }
 
+// PauseSource is an operator's input: nobody visits the source any more.
+type PauseSource struct {
+	Source uuid.UUID
+	Reason string // for people: whose wish it is
+}
+
+// ResumeSource is an operator's input: a pause ends.
+type ResumeSource struct{ Source uuid.UUID }
+
 // handlePattern allows what the four platforms allow in names and numeric ids, with or without the leading "@".
 var handlePattern = regexp.MustCompile(`^@?[A-Za-z0-9._-]{1,100}$`)
 
@@ -47,10 +56,31 @@ func (c *Commands) RegisterSource(ctx context.Context, by Caller, in RegisterSou
 
 // CollectSource asks for a collection as soon as a collector is free.
 func (c *Commands) CollectSource(ctx context.Context, by Caller, in CollectSource) (eventstore.Position, error) {
-	out, err := source.Aggregate.Execute(ctx, c.Store, in.Source,
-		source.Request{At: c.now()}, source.Options{Metadata: by.metadata()})
-	if errors.Is(err, source.ErrUnknown) {
+	return c.onSource(ctx, by, in.Source, source.Request{At: c.now()})
+}
+
+// PauseSource keeps everybody from visiting a source until it is resumed. A visit that is under way ends at its next
+// page. Pausing it again says another reason.
+func (c *Commands) PauseSource(ctx context.Context, by Caller, in PauseSource) (eventstore.Position, error) {
+	if err := requireText("reason", in.Reason); err != nil {
+		return eventstore.Start, err
+	}
+	return c.onSource(ctx, by, in.Source, source.Pause{Reason: in.Reason, At: c.now()})
+}
+
+// ResumeSource ends a pause: the source is visited at once.
+func (c *Commands) ResumeSource(ctx context.Context, by Caller, in ResumeSource) (eventstore.Position, error) {
+	return c.onSource(ctx, by, in.Source, source.Resume{At: c.now()})
+}
+
+// onSource runs a command of the source aggregate.
+func (c *Commands) onSource(ctx context.Context, by Caller, id uuid.UUID, command source.Command) (eventstore.Position, error) {
+	out, err := source.Aggregate.Execute(ctx, c.Store, id, command, source.Options{Metadata: by.metadata()})
+	switch {
+	case errors.Is(err, source.ErrUnknown):
 		return out.Position, &Refusal{Kind: NotFound, Message: "source not found", Err: err}
+	case errors.Is(err, source.ErrPaused):
+		return out.Position, &Refusal{Kind: Conflict, Message: err.Error() + "; resume it first", Err: err}
 	}
 	return out.Position, err
 }

@@ -17,20 +17,30 @@ type Source struct {
 	Handle      string
 	Timezone    string
 	CreatedAt   time.Time
-	Feeds       int    // attached to how many
-	State       string // registered, collecting, ok, failing, needs_credentials, needs_javascript
-	Message     string // what is wrong
+	Feeds       int       // attached to how many
+	State       string    // one of SourceStates
+	Since       time.Time // the state
+	Outcome     string    // of the last recorded walk: ok, or the stable name of what went wrong; "" before the first
+	Message     string    // what is wrong
 	Notes       []SourceNote
-	StartedAt   *time.Time // of the last visit
+	StartedAt   *time.Time // of the last visit, the last attempt
 	CompletedAt *time.Time // of the last walk that went through
 	Observed    int        // happenings on show then
+	Pages       int        // that it asked for, and happenings that it found to be new, revised, or on show no longer
+	New         int
+	Revised     int
+	Stale       int
+	Interval    int        // between two walks, in seconds
 	Failures    int        // in a row
-	DueAt       *time.Time // nil: attached to no feed, so never by itself
+	DueAt       *time.Time // nil: attached to no feed, or paused, so never by itself
 	// Asked counts the pages that the walk under way has asked for, Linked those that it is to ask for as far as it
 	// knows; nil where none is under way.
 	Asked, Linked *int
 	// Requested: somebody asked for a walk that has not begun.
 	Requested bool
+	PausedAt  *time.Time // nobody may visit it since then, because of PausedFor
+	PausedBy  string     // who said so
+	PausedFor string
 	Backfills []Backfill `db:"-"` // one for each feed, in order of attachment
 }
 
@@ -49,21 +59,43 @@ type SourceNote struct {
 	Text string `json:"text"`
 }
 
+// SourceStates are the states of sources. Whoever pauses one says so of it whatever else it is.
+func SourceStates() []string {
+	return []string{"registered", "collecting", "ok", "failing", "needs_credentials", "needs_javascript", "paused"}
+}
+
+// sourceState is the state in which a source is shown, s, with what is remembered of its walks, w.
+const sourceState = `CASE WHEN s.paused_at IS NOT NULL THEN 'paused' WHEN w.walking THEN 'collecting' ELSE s.state END`
+
 // sources joins what events tell with what is remembered of walks: those by routine that find nothing new are known only
 // there.
 const sources = `
-	SELECT s.id, s.type, s.url, s.handle, s.timezone, s.created_at, s.feeds,
-		CASE WHEN w.walking THEN 'collecting' ELSE s.state END, CASE WHEN w.remark <> '' THEN w.remark ELSE s.message END, s.notes,
-		greatest(s.started_at, w.attempted_at), greatest(s.completed_at, w.completed_at),
-		coalesce(w.observed, s.observed), coalesce(w.failures, s.failures),
-		CASE WHEN s.feeds > 0 OR s.requested THEN coalesce(nullif(w.next_at, 'infinity'), s.wanted_at, s.due_at) END,
+	SELECT s.id, s.type, s.url, s.handle, s.timezone, s.created_at, s.feeds, ` + sourceState + `,
+		coalesce(s.paused_at, CASE WHEN w.walking THEN w.began_at WHEN s.state = 'collecting' THEN s.started_at END, s.since),
+		s.outcome, CASE WHEN w.remark <> '' THEN w.remark ELSE s.message END, s.notes,
+		greatest(s.started_at, w.attempted_at), greatest(s.completed_at, w.completed_at), coalesce(w.observed, s.observed),
+		CASE WHEN w.last_tally IS NULL THEN s.pages ELSE coalesce((w.last_tally->>'requests')::integer, 0) END,
+		CASE WHEN w.last_tally IS NULL THEN s.new ELSE coalesce((w.last_tally->>'new')::integer, 0) END,
+		CASE WHEN w.last_tally IS NULL THEN s.revised ELSE coalesce((w.last_tally->>'revised')::integer, 0) END,
+		CASE WHEN w.last_tally IS NULL THEN s.stale ELSE coalesce((w.last_tally->>'wentStale')::integer, 0) END,
+		coalesce(w.interval_seconds, s.interval_seconds), coalesce(w.failures, s.failures),
+		CASE WHEN s.paused_at IS NULL AND (s.feeds > 0 OR s.requested) THEN coalesce(nullif(w.next_at, 'infinity'), s.wanted_at, s.due_at) END,
 		CASE WHEN w.walking THEN w.asked END, CASE WHEN w.walking THEN w.linked END,
-		s.wanted_at IS NOT NULL AND s.wanted_at IS DISTINCT FROM w.served_at
+		s.wanted_at IS NOT NULL AND s.wanted_at IS DISTINCT FROM w.served_at, s.paused_at, s.paused_by, s.paused_for
 	FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id`
 
-// Sources lists all sources, oldest first.
-func (q *Queries) Sources(ctx context.Context) ([]Source, error) {
-	rows, err := q.Pool.Query(ctx, sources+" ORDER BY s.created_at, s.id")
+// SourceFilter narrows a list of sources. Empty fields narrow nothing.
+type SourceFilter struct {
+	State string // one of SourceStates
+	Type  string
+	Text  string // a part of the address or the handle, in whatever case
+}
+
+// Sources lists sources, oldest first.
+func (q *Queries) Sources(ctx context.Context, f SourceFilter) ([]Source, error) {
+	rows, err := q.Pool.Query(ctx, sources+` WHERE ($1 = '' OR `+sourceState+` = $1) AND ($2 = '' OR s.type = $2)
+		AND ($3 = '' OR strpos(lower(s.url), lower($3)) > 0 OR strpos(lower(s.handle), lower($3)) > 0) ORDER BY s.created_at, s.id`,
+		f.State, f.Type, f.Text)
 	if err != nil {
 		return nil, fmt.Errorf("sources: %w", err)
 	}
@@ -89,11 +121,30 @@ func (q *Queries) Sources(ctx context.Context) ([]Source, error) {
 	return list, nil
 }
 
+// CountSources counts the sources by state.
+func (q *Queries) CountSources(ctx context.Context) (map[string]int, error) {
+	rows, err := q.Pool.Query(ctx, "SELECT "+sourceState+", count(*) FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id GROUP BY 1")
+	if err != nil {
+		return nil, fmt.Errorf("sources by state: %w", err)
+	}
+	counts := map[string]int{}
+	var (
+		state string
+		n     int
+	)
+	if _, err := pgx.ForEachRow(rows, []any{&state, &n}, func() error { counts[state] = n; return nil }); err != nil {
+		return nil, fmt.Errorf("sources by state: %w", err)
+	}
+	return counts, nil
+}
+
 // SourceIsKnown says that the last walk through a source went through, and that the next one is not overdue: not by more
-// than the tolerance of schedules and the time that it takes to begin.
+// than the tolerance of schedules and the time that it takes to begin. For a source that is paused, none is.
 func (q *Queries) SourceIsKnown(ctx context.Context, source uuid.UUID) (known bool, err error) {
 	err = q.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM carillon.source_walks WHERE source_id = $1
-		AND completed_at + interval_seconds * interval '1.1 seconds' + interval '1 minute' > clock_timestamp())`, source).Scan(&known)
+			AND completed_at + interval_seconds * interval '1.1 seconds' + interval '1 minute' > clock_timestamp())
+		OR EXISTS (SELECT FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id
+			WHERE s.id = $1 AND s.paused_at IS NOT NULL AND (s.completed_at IS NOT NULL OR w.completed_at IS NOT NULL))`, source).Scan(&known)
 	if err != nil {
 		return false, fmt.Errorf("last walk of source %s: %w", source, err)
 	}

@@ -2,6 +2,7 @@ package source
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 var (
 	ErrUnknown = errors.New("source does not exist")
 	ErrNumber  = errors.New("a later walk of the source has begun")
+	ErrPaused  = errors.New("source is paused")
 )
 
 // Command is an intention; times arrive inside it.
@@ -28,6 +30,14 @@ type (
 		Timezone string
 		At       time.Time
 	}
+	// Pause keeps everybody from visiting the source, for a reason, which is never empty. What a visit under way has
+	// found may still be recorded.
+	Pause struct {
+		Reason string
+		At     time.Time
+	}
+	// Resume ends a pause.
+	Resume struct{ At time.Time }
 	// Request asks for a walk soon.
 	Request struct{ At time.Time }
 	// Start begins the walk of a number, which somebody asked for. It records nothing where that walk, or a later one,
@@ -85,16 +95,47 @@ func (c Register) decide(s State) ([]Event, error) {
 	return []Event{Registered(c)}, nil
 }
 
-func (c Request) decide(s State) ([]Event, error) {
-	if s.Status == StatusNone {
+func (c Pause) decide(s State) ([]Event, error) {
+	switch {
+	case s.Status == StatusNone:
 		return nil, ErrUnknown
+	case s.Paused == c.Reason:
+		return nil, nil
+	}
+	return []Event{Paused(c)}, nil
+}
+
+func (c Resume) decide(s State) ([]Event, error) {
+	switch {
+	case s.Status == StatusNone:
+		return nil, ErrUnknown
+	case s.Paused == "":
+		return nil, nil
+	}
+	return []Event{Resumed(c)}, nil
+}
+
+// visitable says why nobody may visit the source.
+func (s State) visitable() error {
+	switch {
+	case s.Status == StatusNone:
+		return ErrUnknown
+	case s.Paused != "":
+		return fmt.Errorf("%w: %s", ErrPaused, s.Paused)
+	}
+	return nil
+}
+
+func (c Request) decide(s State) ([]Event, error) {
+	if err := s.visitable(); err != nil {
+		return nil, err
 	}
 	return []Event{CollectionRequested(c)}, nil
 }
 
 func (c Start) decide(s State) ([]Event, error) {
-	if s.Status == StatusNone {
-		return nil, ErrUnknown
+	if err := s.visitable(); err != nil {
+		return nil, err
 	}
 	if c.Number <= s.Started {
 		return nil, nil

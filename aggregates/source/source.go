@@ -7,6 +7,8 @@
 //	                                    │          └──NeedJavaScript───▶ needs JavaScript
 //	                                    └──── when somebody asks ◀─────────┘
 //
+//	any of them ──Pause──▶ paused ──Resume──▶ as it was: nobody visits it meanwhile
+//
 // A walk through a source is a fact if somebody asked for it, or if it says something new: what it found has changed,
 // it fails, it fails no longer. Of the many walks by routine that find everything as it was, nothing is recorded: where
 // they are known, and when the next one is due, is kept beside the events, see package collection.
@@ -101,6 +103,15 @@ type (
 		NextAt  time.Time `json:"nextAt"`
 		At      time.Time `json:"at"`
 	}
+	// Paused keeps everybody from visiting the source, as its owner objects, say. A second one says another reason.
+	Paused struct {
+		Reason string    `json:"reason"` // for people
+		At     time.Time `json:"at"`
+	}
+	// Resumed ends a pause.
+	Resumed struct {
+		At time.Time `json:"at"`
+	}
 )
 
 // Counts say what a visit came to.
@@ -147,6 +158,7 @@ type State struct {
 	Interval time.Duration
 	Outcome  string // of the last recorded walk, "" before the first
 	Notes    []Note // of it
+	Paused   string // why nobody may visit it, "" where somebody may
 }
 
 func (e Registered) evolve(s State) State {
@@ -183,6 +195,16 @@ func (e CredentialsMissing) evolve(s State) State { return s.over(e.Number, outc
 
 func (e JavaScriptNeeded) evolve(s State) State { return s.over(e.Number, outcomeJavaScript) }
 
+func (e Paused) evolve(s State) State {
+	s.Paused = e.Reason
+	return s
+}
+
+func (Resumed) evolve(s State) State {
+	s.Paused = ""
+	return s
+}
+
 func (s State) over(number int, outcome string) State {
 	s.Status, s.Started, s.Outcome, s.Failures = StatusWaiting, max(s.Started, number), outcome, 0
 	return s
@@ -197,6 +219,8 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, CollectionFailed]("source.collection-failed.v1"),
 	eventstore.Case[Event, CredentialsMissing]("source.credentials-missing.v1"),
 	eventstore.Case[Event, JavaScriptNeeded]("source.javascript-needed.v1"),
+	eventstore.Case[Event, Paused]("source.paused.v1"),
+	eventstore.Case[Event, Resumed]("source.resumed.v1"),
 )
 
 // Aggregate binds it all to the streams "source-<uuid>".

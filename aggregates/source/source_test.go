@@ -29,7 +29,8 @@ func TestStoredForms(t *testing.T) {
 		},
 		source.CollectionFailed{Number: 1, Reason: "http_status", Message: "http status 503", Failures: 2, NextAt: noon.Add(time.Hour), At: noon},
 		source.CredentialsMissing{Number: 1, Message: "no token", NextAt: noon.Add(time.Hour), At: noon},
-		source.JavaScriptNeeded{Number: 1, Message: "scripts only", NextAt: noon.Add(12 * time.Hour), At: noon})
+		source.JavaScriptNeeded{Number: 1, Message: "scripts only", NextAt: noon.Add(12 * time.Hour), At: noon},
+		source.Paused{Reason: "the owner objects", At: noon}, source.Resumed{At: noon})
 }
 
 func TestRegister(t *testing.T) {
@@ -85,6 +86,22 @@ func TestAWalkByRoutine(t *testing.T) {
 		When(source.Complete{Number: 7, Counts: source.Counts{New: 1}, At: noon}).Refused(source.ErrNumber) // of a process that slept
 }
 
+// Nobody begins a walk of a source that is paused. What one that was under way has come to is still a fact.
+func TestAPause(t *testing.T) {
+	t.Parallel()
+	paused := source.Paused{Reason: "the owner objects", At: noon}
+	aggregatetest.Stream(t, source.Aggregate).Of(registered, source.CollectionStarted{Number: 2, At: noon}).
+		When(source.Pause{Reason: "the owner objects", At: noon}).Then(paused).
+		When(source.Pause{Reason: "the owner objects", At: noon.Add(time.Hour)}).Then().
+		When(source.Pause{Reason: "by letter of 3 May", At: noon.Add(time.Hour)}).
+		Then(source.Paused{Reason: "by letter of 3 May", At: noon.Add(time.Hour)}).
+		When(source.Complete{Number: 2, Interval: time.Hour, At: noon}).
+		Then(source.CollectionCompleted{Number: 2, IntervalSeconds: 3600, At: noon}).
+		When(source.Resume{At: noon.Add(2 * time.Hour)}).Then(source.Resumed{At: noon.Add(2 * time.Hour)}).
+		When(source.Resume{At: noon.Add(3 * time.Hour)}).Then().
+		When(source.Start{Number: 3, At: noon}).Then(source.CollectionStarted{Number: 3, At: noon})
+}
+
 // A walk whose memory was lost is ended by the next one.
 func TestAWalkThatWasLost(t *testing.T) {
 	t.Parallel()
@@ -129,6 +146,7 @@ func TestUnknownSource(t *testing.T) {
 	t.Parallel()
 	for _, command := range []source.Command{
 		source.Start{Number: 1}, source.Complete{Number: 1}, source.Fail{Number: 1}, source.LackCredentials{}, source.NeedJavaScript{}, source.Request{},
+		source.Pause{Reason: "no"}, source.Resume{},
 	} {
 		aggregatetest.Stream(t, source.Aggregate).When(command).Refused(source.ErrUnknown)
 	}
@@ -159,20 +177,25 @@ func TestScheduleKeepsItsBounds(t *testing.T) {
 
 func TestEachCommandInEachState(t *testing.T) {
 	t.Parallel()
-	unknown, number := source.ErrUnknown, source.ErrNumber
+	unknown, number, paused := source.ErrUnknown, source.ErrNumber, source.ErrPaused
 	aggregatetest.Table(t, source.Aggregate).
 		State("none").
 		State("waiting", registered).
 		State("collecting", registered, source.CollectionStarted{Number: 2, At: noon}).
 		State("waiting again", registered, ok, source.CollectionCompleted{Number: 2, At: noon}).
-		When(source.Register{Type: source.TypeSite}, "Registered", "", "", "").
-		When(source.Request{}, unknown, "CollectionRequested", "CollectionRequested", "CollectionRequested").
-		When(source.Start{Number: 2}, unknown, "CollectionStarted", "", "").
-		When(source.Start{Number: 3}, unknown, "CollectionStarted", "CollectionStarted", "CollectionStarted").
-		When(source.Complete{Number: 1}, unknown, "CollectionCompleted", number, number).
-		When(source.Complete{Number: 2}, unknown, "CollectionCompleted", "CollectionCompleted", "").
-		When(source.Complete{Number: 3}, unknown, "CollectionCompleted", "CollectionCompleted", "").
-		When(source.Fail{Number: 3, Reason: "timeout"}, unknown, "CollectionFailed", "CollectionFailed", "CollectionFailed").
-		When(source.LackCredentials{Number: 3}, unknown, "CredentialsMissing", "CredentialsMissing", "CredentialsMissing").
-		When(source.NeedJavaScript{Number: 3}, unknown, "JavaScriptNeeded", "JavaScriptNeeded", "JavaScriptNeeded")
+		State("paused", registered, source.Paused{Reason: "the owner objects", At: noon}).
+		State("paused while collecting", registered, source.CollectionStarted{Number: 2, At: noon}, source.Paused{Reason: "the owner objects", At: noon}).
+		When(source.Register{Type: source.TypeSite}, "Registered", "", "", "", "", "").
+		When(source.Request{}, unknown, "CollectionRequested", "CollectionRequested", "CollectionRequested", paused, paused).
+		When(source.Start{Number: 2}, unknown, "CollectionStarted", "", "", paused, paused).
+		When(source.Start{Number: 3}, unknown, "CollectionStarted", "CollectionStarted", "CollectionStarted", paused, paused).
+		When(source.Complete{Number: 1}, unknown, "CollectionCompleted", number, number, "CollectionCompleted", number).
+		When(source.Complete{Number: 2}, unknown, "CollectionCompleted", "CollectionCompleted", "", "CollectionCompleted", "CollectionCompleted").
+		When(source.Complete{Number: 3}, unknown, "CollectionCompleted", "CollectionCompleted", "", "CollectionCompleted", "CollectionCompleted").
+		When(source.Fail{Number: 3, Reason: "timeout"}, unknown, "CollectionFailed", "CollectionFailed", "CollectionFailed", "CollectionFailed", "CollectionFailed").
+		When(source.LackCredentials{Number: 3}, unknown, "CredentialsMissing", "CredentialsMissing", "CredentialsMissing", "CredentialsMissing", "CredentialsMissing").
+		When(source.NeedJavaScript{Number: 3}, unknown, "JavaScriptNeeded", "JavaScriptNeeded", "JavaScriptNeeded", "JavaScriptNeeded", "JavaScriptNeeded").
+		When(source.Pause{Reason: "the owner objects"}, unknown, "Paused", "Paused", "Paused", "", "").
+		When(source.Pause{Reason: "another"}, unknown, "Paused", "Paused", "Paused", "Paused", "Paused").
+		When(source.Resume{}, unknown, "", "", "", "Resumed", "Resumed")
 }

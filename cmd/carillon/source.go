@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"carillon/cmd/internal/adminapi"
@@ -15,6 +16,8 @@ type sourceCommand struct {
 	Add     sourceAddCommand     `cmd:"" help:"Make a source known and print its id. Feeds attach it by that."`
 	List    sourceListCommand    `cmd:"" help:"List sources and how their collection goes."`
 	Collect sourceCollectCommand `cmd:"" help:"Collect a source now."`
+	Pause   sourcePauseCommand   `cmd:"" help:"Visit a source no more, as its owner objects, say."`
+	Resume  sourceResumeCommand  `cmd:"" help:"End a pause: the source is visited at once."`
 	Try     sourceTryCommand     `cmd:"" help:"Read a page or calendar and show its events, without a server."`
 }
 
@@ -55,7 +58,19 @@ func (c *sourceAddCommand) Run(ctx context.Context, t terminal) error {
 	return c.print(t.out, created, func(w io.Writer) { row(w, created.ID) })
 }
 
-type sourceListCommand struct{ remote }
+type sourceListCommand struct {
+	remote
+	State string `placeholder:"STATE" help:"Only those in a state: registered, collecting, ok, failing, needs_credentials, needs_javascript or paused."`
+	Type  string `placeholder:"TYPE" help:"Only those of a type: site, sitemap, siteIndexPage, instagram, facebook, tiktok or twitter."`
+	Q     string `placeholder:"TEXT" help:"Only those with a text in their address or handle."`
+}
+
+// Help implements kong.HelpProvider.
+func (sourceListCommand) Help() string {
+	return `PAGES, NEW, REVISED and STALE are what the last walk that went through has come to: the pages that it asked for, and the
+events that it found to be new, changed, and gone. TRIED is the last attempt, LAST the last one that went through.
+REMARK says what is wrong, and what to do about it.`
+}
 
 // Run lists the sources.
 func (c *sourceListCommand) Run(ctx context.Context, t terminal) error {
@@ -63,14 +78,15 @@ func (c *sourceListCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	list, err := client.Sources(ctx)
+	list, err := client.Sources(ctx, adminclient.SourceFilter{State: c.State, Type: c.Type, Text: c.Q})
 	if err != nil {
 		return err
 	}
 	return c.print(t.out, list, func(w io.Writer) {
-		row(w, "ID", "TYPE", "WHERE", "STATE", "EVENTS", "FEEDS", "BACKFILL", "LAST", "NEXT", "REMARK")
+		row(w, "ID", "TYPE", "WHERE", "STATE", "SINCE", "EVENTS", "PAGES", "NEW", "REVISED", "STALE", "FEEDS", "BACKFILL", "TRIED", "LAST", "EVERY", "NEXT", "REMARK")
 		for _, s := range list {
-			row(w, s.ID, s.Type, s.URL+s.Handle, state(s), s.Observed, s.Feeds, backfill(s.Backfills), moment(s.CompletedAt), moment(s.DueAt), remark(s))
+			row(w, s.ID, s.Type, s.URL+s.Handle, state(s), moment(&s.Since), s.Observed, s.Pages, s.New, s.Revised, s.Stale, s.Feeds,
+				backfill(s.Backfills), moment(s.StartedAt), moment(s.CompletedAt), every(s), moment(s.DueAt), remark(s))
 		}
 	})
 }
@@ -101,9 +117,25 @@ func state(s adminapi.Source) string {
 	return fmt.Sprintf("%s %d/%d", s.State, s.Progress.Asked, s.Progress.Linked)
 }
 
+// every is the time between two walks.
+func every(s adminapi.Source) string {
+	text := (time.Duration(s.Interval) * time.Second).Round(time.Minute).String()
+	return strings.TrimSuffix(text, "0s")
+}
+
+// remark is what there is to say of a source, and what to do about it.
 func remark(s adminapi.Source) string {
-	if s.Message != "" || len(s.Notes) == 0 {
-		return s.Message
+	var text string
+	switch {
+	case s.Paused != nil:
+		text = s.Paused.Reason + " (" + s.Paused.By + ")"
+	case s.Message != "":
+		text = s.Message
+	case len(s.Notes) > 0:
+		text = s.Notes[0].Text
 	}
-	return s.Notes[0].Text
+	if s.Advice != "" {
+		text += ". What to do: " + s.Advice
+	}
+	return text
 }

@@ -25,14 +25,7 @@ func (c *sourceCollectCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	source, err := c.Source.find("source", "source list", func() ([]uuid.UUID, error) {
-		list, err := client.Sources(ctx)
-		ids := make([]uuid.UUID, len(list))
-		for i, s := range list {
-			ids[i] = s.ID
-		}
-		return ids, err
-	})
+	source, err := sourceID(ctx, client, c.Source)
 	if err != nil {
 		return err
 	}
@@ -44,6 +37,18 @@ func (c *sourceCollectCommand) Run(ctx context.Context, t terminal) error {
 	}
 	return c.print(t.out, adminapi.Created{ID: source}, func(w io.Writer) {
 		row(w, "collection requested; \"carillon source list\" shows how it goes")
+	})
+}
+
+// sourceID is the id of the source that an argument begins.
+func sourceID(ctx context.Context, client *adminclient.Client, start idStart) (uuid.UUID, error) {
+	return start.find("source", "source list", func() ([]uuid.UUID, error) {
+		list, err := client.Sources(ctx, adminclient.SourceFilter{})
+		ids := make([]uuid.UUID, len(list))
+		for i, s := range list {
+			ids[i] = s.ID
+		}
+		return ids, err
 	})
 }
 
@@ -59,7 +64,7 @@ func (c *sourceCollectCommand) wait(ctx context.Context, t terminal, client *adm
 		if err != nil {
 			return err
 		}
-		if !s.Requested && s.State != "collecting" {
+		if !s.Requested && s.State != "collecting" || s.Paused != nil {
 			line.end()
 			return c.ended(t, s)
 		}
@@ -75,7 +80,7 @@ func (c *sourceCollectCommand) wait(ctx context.Context, t terminal, client *adm
 }
 
 func findSource(ctx context.Context, client *adminclient.Client, id uuid.UUID) (adminapi.Source, error) {
-	list, err := client.Sources(ctx)
+	list, err := client.Sources(ctx, adminclient.SourceFilter{})
 	if err != nil {
 		return adminapi.Source{}, err
 	}

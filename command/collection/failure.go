@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,28 +20,65 @@ var errNoCollector = errors.New("sources of this type can't be collected by this
 // maxMessage bounds what is kept of an error, in bytes.
 const maxMessage = 500
 
-// reasons are the stable names of what can go wrong; the first that matches counts.
+// reasons are the stable names of what can go wrong, with what an operator can do about it; the first that matches
+// counts.
 var reasons = []struct {
-	err  error
-	name string
+	err          error
+	name, advice string
 }{
-	{errNoCollector, "unsupported_type"},
-	{collect.ErrPanicked, "collector"},
-	{collect.ErrRobotsDisallowed, "robots"},
-	{collect.ErrTooLarge, "too_large"},
-	{collect.ErrTooComplex, "too_complex"},
-	{collect.ErrTooManyRedirects, "redirects"},
-	{collect.ErrBlockedAddress, "blocked_address"},
-	{collect.ErrBadURL, "bad_url"},
-	{collect.ErrUnsupportedContent, "unsupported_content"},
-	{collect.ErrResting, "host_resting"},
-	{collect.ErrUnknownAccount, "unknown_account"},
-	{collect.ErrPrivateAccount, "private_account"},
-	{collect.ErrBadAnswer, "bad_answer"},
-	{collect.ErrHTTPStatus, "http_status"},
-	{collect.ErrTimeout, "timeout"},
-	{context.DeadlineExceeded, "timeout"},
-	{collect.ErrConnection, "connection"},
+	{errNoCollector, "unsupported_type", "start a server of a version that can collect it, or detach the source from its feeds"},
+	{collect.ErrPanicked, "collector", "a page brought a fault of Carillon to light: report it with what the server's log says"},
+	{collect.ErrRobotsDisallowed, "robots", "ask the owner of the site to let Carillon in by its robots.txt, or detach the source from its feeds"},
+	{collect.ErrTooLarge, "too_large", "add the address of a smaller page or calendar in its place"},
+	{collect.ErrTooComplex, "too_complex", "add the address of a simpler page, or of the site's calendar, in its place"},
+	{collect.ErrTooManyRedirects, "redirects", "open the address in a browser, and add the one where it ends in its place"},
+	{collect.ErrBlockedAddress, "blocked_address", "it leads to a private address: where that is meant, for development, CARILLON_COLLECT_ALLOW_CIDRS opens the range"},
+	{collect.ErrBadURL, "bad_url", "add the right address in its place"},
+	{collect.ErrUnsupportedContent, "unsupported_content", "it is neither a page nor a calendar, feed or sitemap: add another address in its place"},
+	{collect.ErrResting, "host_resting", "nothing: it is visited again when its host wants to be asked"},
+	{collect.ErrUnknownAccount, "unknown_account", "look whether the handle is right, and whether the token may see the account"},
+	{collect.ErrPrivateAccount, "private_account", "ask its owner to open the account, or detach the source from its feeds"},
+	{collect.ErrBadAnswer, "bad_answer", "nothing, unless it stays so: then look whether the platform's address is the API's"},
+	{collect.ErrHTTPStatus, "http_status", "open the address in a browser: where the page has moved, add its new address in its place"},
+	{collect.ErrTimeout, "timeout", "nothing, unless it stays so: then look whether this machine reaches the address"},
+	{context.DeadlineExceeded, "timeout", ""},
+	{collect.ErrConnection, "connection", "nothing, unless it stays so: then look whether this machine reaches the address"},
+}
+
+// otherReason is the name of what has none.
+const otherReason = "other"
+
+// Reasons are the stable names of what can go wrong with a source.
+func Reasons() []string {
+	names := []string{otherReason}
+	for _, reason := range reasons {
+		if !slices.Contains(names, reason.name) {
+			names = append(names, reason.name)
+		}
+	}
+	return names
+}
+
+// Advice says what an operator can do about what a walk has come to, a reason or the code of a note; "" where there is
+// nothing to say.
+func Advice(about string) string {
+	for _, reason := range reasons {
+		if reason.name == about {
+			return reason.advice
+		}
+	}
+	return map[string]string{
+		otherReason:                         "look into the server's log",
+		string(collect.NoteNoEvents):        "look at what is read with \"carillon source try\"; its calendar, or the page that lists its events, may tell more",
+		string(collect.NoteNeedsJavaScript): "add the site's calendar, feed or sitemap in its place: they need no scripts",
+		string(collect.NoteSkippedEvent):    "\"carillon source try --explain\" shows what is missing",
+		string(collect.NoteBrokenMarkup):    "tell the owner of the site: its structured data can't be read",
+		string(collect.NoteAssumedTimezone): "add it again with --timezone",
+		string(collect.NotePageFailed):      "nothing, unless it stays so: then open the address in a browser",
+		string(collect.NoteLeftOut):         "nothing, unless something is missing",
+		string(collect.NoteTruncated):       "add parts of it as sources of their own, such as one of its sitemaps",
+		noteUnstorable:                      "the server's log names it",
+	}[about]
 }
 
 // stopped ends a visit after which nothing of the source can be had now.
@@ -133,7 +171,7 @@ func reasonOf(err error) string {
 			return reason.name
 		}
 	}
-	return "other"
+	return otherReason
 }
 
 func retryAfter(err error) time.Duration {

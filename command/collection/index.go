@@ -281,7 +281,7 @@ func (x *index) applySource(id uuid.UUID, event source.Event) {
 			a.Collecting = false
 		case source.CollectionFailed, source.CredentialsMissing, source.JavaScriptNeeded:
 			a.Collecting = false
-		case source.Registered, source.CollectionRequested: // say nothing about a visit
+		case source.Registered, source.CollectionRequested, source.Paused, source.Resumed: // say nothing about a visit
 			continue
 		}
 		x.feeds.Set(feedID, f)

@@ -50,6 +50,9 @@ func (v *visit) run(ctx context.Context) {
 	case ctx.Err() != nil: // stopped: whoever is there goes on at once
 		ctx = context.WithoutCancel(ctx)
 		next = v.goOn(0)
+	case errors.Is(err, ErrPaused): // the walk goes on where it is once the source is resumed
+		v.log.Info("a visit ends, for its source is paused")
+		next = v.goOn(0)
 	case err != nil:
 		v.log.Warn("a visit could not be recorded, it will be repeated", "error", err)
 		next = v.goOn(pauseAfterTrouble)

@@ -15,10 +15,14 @@ import (
 // ErrLost: a visit took too long to give a sign of life, and somebody else may have gone on with the walk.
 var ErrLost = errors.New("the turn at the source is lost")
 
+// ErrPaused: nobody may visit the source now.
+var ErrPaused = source.ErrPaused
+
 // Walks remembers walks through sources, and gives turns at those that are due. It may be lost at any time, which costs
 // requests and nothing else.
 type Walks interface {
-	// Take gives up to so many turns, the longest due first: one a host, none at hosts that are busy.
+	// Take gives up to so many turns, the longest due first: one a host, none at hosts that are busy
+	// or of sources that are paused.
 	Take(ctx context.Context, limit int, busy []string) ([]Turn, error)
 	// Hold keeps the turns, for a minute from now, and says which of them are lost.
 	Hold(ctx context.Context, holders []uuid.UUID) (lost []uuid.UUID, err error)
@@ -54,7 +58,7 @@ type Tally struct {
 }
 
 // Walk is what is remembered of one walk through a source. All but Next fail with [ErrLost] once the turn is somebody
-// else's.
+// else's; Next fails with [ErrPaused] while the source is paused.
 type Walk interface {
 	collect.Frontier
 

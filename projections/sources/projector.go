@@ -27,7 +27,7 @@ var schema string
 // ReadModel is the read model of sources.
 var ReadModel = projections.ReadModel{
 	Name:    "sources",
-	Version: 3,
+	Version: 4,
 	Schema:  schema,
 	Filter: eventstore.Categories(source.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category,
 		item.Aggregate.Category),
@@ -43,9 +43,7 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 		var err error
 		switch events[i].Category() {
 		case source.Aggregate.Category:
-			err = decode(&events[i], source.Events, func(e source.Event) error {
-				return queueSource(batch, id, int64(events[i].Revision), e) //nolint:gosec // no stream is that long
-			})
+			err = decode(&events[i], source.Events, func(e source.Event) error { return queueSource(batch, &events[i], e) })
 		case feed.Aggregate.Category:
 			err = decode(&events[i], feed.Events, func(e feed.Event) error { queueFeed(batch, fold, id, e); return nil })
 		case item.Aggregate.Category:
@@ -74,19 +72,26 @@ func decode[E any](recorded *eventstore.Recorded, codec eventstore.Codec[E], the
 
 const (
 	insertSource = `INSERT INTO sources (id, type, url, handle, timezone, host, created_at, revision,
-			feeds, state, outcome, message, notes, collections, observed, failures, interval_seconds, requested, due_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 'registered', '', '', '[]', 0, 0, 0, $9, false, $7)`
+			feeds, state, ended, since, outcome, message, notes, collections, observed, pages, new, revised, stale, failures, interval_seconds,
+			requested, due_at, paused_by, paused_for)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 'registered', 'registered', $7, '', '', '[]', 0, 0, 0, 0, 0, 0, 0, $9, false, $7, '', '')`
 
 	requestCollection = `UPDATE sources SET revision = $2, requested = true, wanted_at = $3 WHERE id = $1`
 
 	// What was asked for before the walk began is what it was begun for.
 	startCollection = `UPDATE sources SET revision = $2, state = 'collecting', collections = $3, started_at = $4, wanted_at = NULL WHERE id = $1`
 
-	endCollection = `UPDATE sources SET revision = $2, state = $3, outcome = $4, message = $5, failures = $6,
+	endCollection = `UPDATE sources SET revision = $2, state = $3, ended = $3, since = CASE WHEN ended = $3 THEN since ELSE $9 END, outcome = $4, message = $5, failures = $6,
 			collections = greatest(collections, $7), requested = requested AND wanted_at IS NOT NULL, due_at = $8 WHERE id = $1`
 
 	completeCollection = `UPDATE sources SET notes = CASE WHEN $3 THEN notes ELSE $2 END,
-			observed = CASE WHEN $3 THEN observed ELSE $4 END, interval_seconds = $5, completed_at = $6 WHERE id = $1`
+			observed = CASE WHEN $3 THEN observed ELSE $4 END, interval_seconds = $5, completed_at = $6,
+			pages = $7, new = $8, revised = $9, stale = $10 WHERE id = $1`
+
+	pauseSource = `UPDATE sources SET revision = $2, paused_at = coalesce(paused_at, $3), paused_by = $4, paused_for = $5 WHERE id = $1`
+	// The wait that a failure asked for ends with the pause.
+	resumeSource = `UPDATE sources SET revision = $2, paused_at = NULL, paused_by = '', paused_for = '', resumed_at = $3,
+			due_at = least(due_at, $3) WHERE id = $1`
 
 	// Where all of the source is known, nobody has to go and look.
 	attachSource = `WITH attached AS (INSERT INTO attachments (feed_id, source_id, attached_at, backfilling, walking, ended_at, added)
@@ -103,9 +108,10 @@ const (
 	endBackfill   = `UPDATE attachments SET walking = false, backfilling = false, ended_at = $2 WHERE source_id = $1 AND walking`
 )
 
-func queueSource(batch *pgx.Batch, id uuid.UUID, revision int64, event source.Event) error {
-	end := func(state, outcome, message string, failures, number int, next time.Time) {
-		batch.Queue(endCollection, id, revision, state, clean(outcome), clean(message), failures, number, next)
+func queueSource(batch *pgx.Batch, recorded *eventstore.Recorded, event source.Event) error {
+	id, revision := recorded.StreamID(), int64(recorded.Revision) //nolint:gosec // no stream is that long
+	end := func(state, message string, failures, number int, next, at time.Time) {
+		batch.Queue(endCollection, id, revision, state, clean(source.OutcomeOf(event)), clean(message), failures, number, next, at)
 	}
 	switch e := event.(type) {
 	case source.Registered:
@@ -120,18 +126,27 @@ func queueSource(batch *pgx.Batch, id uuid.UUID, revision int64, event source.Ev
 		if err != nil {
 			return err
 		}
-		batch.Queue(completeCollection, id, notes, e.NotModified, e.Counts.Observed, e.IntervalSeconds, e.At)
+		batch.Queue(completeCollection, id, notes, e.NotModified, e.Counts.Observed, e.IntervalSeconds, e.At,
+			e.Counts.Pages, e.Counts.New, e.Counts.Revised, e.Counts.WentStale)
 		batch.Queue(endBackfill, id, e.At)
-		end("ok", source.OutcomeOf(e), "", 0, e.Number, e.NextAt)
+		end("ok", "", 0, e.Number, e.NextAt, e.At)
 	case source.CollectionFailed:
 		batch.Queue(pauseBackfill, id)
-		end("failing", source.OutcomeOf(e), e.Reason+": "+e.Message, e.Failures, e.Number, e.NextAt)
+		end("failing", e.Reason+": "+e.Message, e.Failures, e.Number, e.NextAt, e.At)
 	case source.CredentialsMissing:
 		batch.Queue(pauseBackfill, id)
-		end("needs_credentials", source.OutcomeOf(e), e.Message, 0, e.Number, e.NextAt)
+		end("needs_credentials", e.Message, 0, e.Number, e.NextAt, e.At)
 	case source.JavaScriptNeeded:
 		batch.Queue(pauseBackfill, id)
-		end("needs_javascript", source.OutcomeOf(e), e.Message, 0, e.Number, e.NextAt)
+		end("needs_javascript", e.Message, 0, e.Number, e.NextAt, e.At)
+	case source.Paused:
+		by, err := eventstore.ParseMetadata(recorded.Metadata)
+		if err != nil {
+			return fmt.Errorf("who paused source %s: %w", id, err)
+		}
+		batch.Queue(pauseSource, id, revision, e.At, clean(by.Actor), clean(e.Reason))
+	case source.Resumed:
+		batch.Queue(resumeSource, id, revision, e.At)
 	}
 	return nil
 }

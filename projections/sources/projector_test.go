@@ -3,6 +3,7 @@ package sources_test
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,7 +63,7 @@ func (f fixture) attach(id uuid.UUID, at time.Time) {
 // listed is the source as operators see it in their list, where it is the only one.
 func (f fixture) listed() query.Source {
 	f.t.Helper()
-	all, err := f.Sources(f.t.Context())
+	all, err := f.Sources(f.t.Context(), query.SourceFilter{})
 	if err != nil || len(all) != 1 {
 		f.t.Fatalf("sources = %+v, %v", all, err)
 	}
@@ -165,7 +166,7 @@ func TestStateFollowsTheWalks(t *testing.T) {
 		t.Errorf("state is %s", got.State)
 	}
 	f.source(source.CollectionCompleted{
-		Number: 1, Counts: source.Counts{Pages: 1, Observed: 4}, IntervalSeconds: 900,
+		Number: 1, Counts: source.Counts{Pages: 1, Observed: 4, New: 3, Revised: 2, WentStale: 1}, IntervalSeconds: 900,
 		Notes: []source.Note{{Code: "skipped-event", Text: "no date\x00"}}, NextAt: noon.Add(time.Hour), At: noon.Add(time.Minute),
 	}, source.CollectionFailed{
 		Number: 7, Reason: "timeout", Message: "no answer in time", Failures: 1, NextAt: noon.Add(2 * time.Hour), At: noon.Add(time.Hour),
@@ -173,6 +174,7 @@ func TestStateFollowsTheWalks(t *testing.T) {
 	started, completed, next := noon.Add(time.Second), noon.Add(time.Minute), noon.Add(2*time.Hour)
 	want := query.Source{
 		ID: f.id, Type: "site", URL: "https://example.org/", Timezone: "Europe/Rome", CreatedAt: noon, Feeds: 1, State: "failing",
+		Since: noon.Add(time.Hour), Outcome: "timeout", Pages: 1, New: 3, Revised: 2, Stale: 1, Interval: 900,
 		Message: "timeout: no answer in time", Notes: []query.SourceNote{{Code: "skipped-event", Text: "no date"}},
 		StartedAt: &started, CompletedAt: &completed, Observed: 4, Failures: 1, DueAt: &next,
 	}
@@ -180,6 +182,77 @@ func TestStateFollowsTheWalks(t *testing.T) {
 	got.Backfills = nil // see TestBackfills
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("source (-want +got):\n%s", diff)
+	}
+}
+
+// A state lasts over the walks that end in it. A pause hides it, and is told with who said so and why.
+func TestSinceWhenASourceIsInItsState(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.attach(uuid.New(), noon)
+	expect := func(state string, since time.Duration) {
+		t.Helper()
+		if got := f.listed(); got.State != state || !got.Since.Equal(noon.Add(since)) {
+			t.Errorf("%s since %s, want %s since %s", got.State, got.Since, state, noon.Add(since))
+		}
+	}
+	at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+	expect("registered", 0)
+	f.source(source.CollectionStarted{Number: 1, At: at(1)})
+	expect("collecting", time.Minute)
+	f.source(source.CollectionCompleted{Number: 1, NextAt: at(60), At: at(2)})
+	expect("ok", 2*time.Minute)
+	f.source(source.CollectionStarted{Number: 2, At: at(3)}, source.CollectionCompleted{Number: 2, NextAt: at(60), At: at(4)})
+	expect("ok", 2*time.Minute)
+	f.source(source.CollectionFailed{Number: 3, Reason: "timeout", NextAt: at(600), At: at(5)},
+		source.CollectionFailed{Number: 4, Reason: "robots", NextAt: at(600), At: at(6)})
+	expect("failing", 5*time.Minute)
+
+	f.source(source.Paused{Reason: "the owner objects", At: at(7)}, source.Paused{Reason: "by letter\x00", At: at(8)})
+	expect("paused", 7*time.Minute)
+	if got := f.listed(); got.PausedFor != "by letter" || got.PausedBy != "test" || !got.PausedAt.Equal(at(7)) || got.DueAt != nil {
+		t.Errorf("paused = %+v", got)
+	}
+	for state, want := range map[string]int{"paused": 1, "failing": 0, "": 1} {
+		if got, err := f.Sources(t.Context(), query.SourceFilter{State: state}); err != nil || len(got) != want {
+			t.Errorf("state %q: %d sources, %v, want %d", state, len(got), err, want)
+		}
+	}
+	f.source(source.Resumed{At: at(9)})
+	expect("failing", 5*time.Minute)
+	if got := f.listed(); got.PausedAt != nil || got.PausedFor != "" || !got.DueAt.Equal(at(9)) {
+		t.Errorf("resumed = %+v", got)
+	}
+}
+
+func TestSourcesAreNarrowedDown(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.id = uuid.New()
+	f.source(source.Registered{Type: source.TypeInstagram, Handle: "TownHall_50%", At: noon.Add(time.Minute)})
+	for want, filters := range map[string][]query.SourceFilter{
+		"site instagram": {{}, {State: "registered"}},
+		"site":           {{Text: "EXAMPLE.org"}, {Type: "site"}, {Type: "site", Text: "https"}},
+		"instagram":      {{Text: "townhall"}, {Text: "_50%"}, {Type: "instagram", State: "registered"}},
+		"":               {{Text: "t_wn"}, {Text: "%%"}, {Type: "twitter"}, {State: "ok"}, {Type: "instagram", Text: "example"}},
+	} {
+		for _, filter := range filters {
+			list, err := f.Sources(t.Context(), filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var types []string
+			for _, s := range list {
+				types = append(types, s.Type)
+			}
+			if got := strings.Join(types, " "); got != want {
+				t.Errorf("%+v gives %q, want %q", filter, got, want)
+			}
+		}
+	}
+	counts, err := f.CountSources(t.Context())
+	if diff := cmp.Diff(map[string]int{"registered": 2}, counts); diff != "" || err != nil {
+		t.Errorf("by state (-want +got):\n%s%v", diff, err)
 	}
 }
 

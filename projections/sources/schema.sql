@@ -9,6 +9,8 @@ CREATE TABLE sources (
     feeds             integer NOT NULL, -- attached to how many
     revision          bigint NOT NULL,  -- of its stream
     state             text NOT NULL,    -- registered, collecting, ok, failing, needs_credentials, needs_javascript
+    ended             text NOT NULL,    -- the state in which the last recorded walk ended
+    since             timestamptz NOT NULL, -- it has ended so each time
     outcome           text NOT NULL,    -- of the last recorded walk, see source.State
     message           text NOT NULL,    -- what is wrong, for operators
     notes             jsonb NOT NULL,   -- why less was found than the source shows
@@ -16,14 +18,23 @@ CREATE TABLE sources (
     started_at        timestamptz,      -- the last one that was asked for
     completed_at      timestamptz,      -- the last recorded one that completed
     observed          integer NOT NULL, -- happenings on show then
+    pages             integer NOT NULL, -- that it asked for
+    new               integer NOT NULL, -- happenings that it found to be new, revised and gone
+    revised           integer NOT NULL,
+    stale             integer NOT NULL,
     failures          integer NOT NULL, -- in a row, as far as they are recorded
     interval_seconds  integer NOT NULL,
     wanted_at         timestamptz,      -- somebody asked for a walk, or attached the source to a feed; none began since
     requested         boolean NOT NULL, -- by an operator, and not done yet
-    due_at            timestamptz NOT NULL -- of the next walk, where its memory is lost
+    due_at            timestamptz NOT NULL, -- of the next walk, where its memory is lost
+    paused_at         timestamptz,      -- nobody may visit it since then
+    paused_by         text NOT NULL,    -- who said so last, and why
+    paused_for        text NOT NULL,
+    resumed_at        timestamptz       -- the last pause ended; a visit is due since then
 );
 
 CREATE INDEX sources_wanted ON sources (wanted_at) WHERE wanted_at IS NOT NULL;
+CREATE INDEX sources_resumed ON sources (resumed_at) WHERE resumed_at IS NOT NULL;
 CREATE INDEX sources_by_age ON sources (created_at, id);
 
 -- What comes of a source in a feed is backfill until a walk that began after the attachment has completed, unless all of

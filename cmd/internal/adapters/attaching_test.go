@@ -15,7 +15,7 @@ import (
 // backfill is that of a source in the only feed that it fills.
 func (w *world) backfill(source uuid.UUID) query.Backfill {
 	w.t.Helper()
-	all, err := w.queries.Sources(w.t.Context())
+	all, err := w.queries.Sources(w.t.Context(), query.SourceFilter{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

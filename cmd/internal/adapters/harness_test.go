@@ -226,7 +226,7 @@ func (w *world) eventuallyState(source uuid.UUID, collections int, state string)
 				return false
 			}
 		}
-		all, err := w.queries.Sources(w.t.Context())
+		all, err := w.queries.Sources(w.t.Context(), query.SourceFilter{})
 		if err != nil {
 			w.t.Fatal(err)
 		}

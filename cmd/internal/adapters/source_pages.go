@@ -95,7 +95,7 @@ func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []c
 			told.queue(batch, w.source, page, visited.Page.Partial)
 		}
 		batch.Queue(keepTally, w.source, encoded, 1, links.count)
-		batch.Queue(selectNext, w.source, w.number).QueryRow(next.scan)
+		w.queueNext(batch, &next)
 		batch.Queue(selectWaiting, w.source, w.number, collection.MostWaiting).Query(func(rows pgx.Rows) (err error) {
 			waiting, err = collectViews(rows)
 			return err

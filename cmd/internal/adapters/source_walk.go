@@ -40,6 +40,7 @@ const (
 	selectNext = `
 		SELECT address, role, list, lasting, modified, root, state, read_at, read_modified, shown, until, barren, asked_at
 		FROM carillon.source_pages WHERE source_id = $1 AND ahead AND walk = $2 ORDER BY rank, place LIMIT 1`
+	selectPaused = `SELECT EXISTS (SELECT FROM sources.sources WHERE id = $1 AND paused_at IS NOT NULL)`
 	// What is known from the events alone is compared when all pages were read that may tell of it. A page that fails for
 	// good holds that back for a day.
 	conclude = `
@@ -68,7 +69,7 @@ const (
 	leaveWalk = `
 		UPDATE carillon.source_walks SET holder = NULL, held_until = '-infinity', walking = walking AND NOT $3, wanted = wanted AND NOT $3,
 			next_at = clock_timestamp() + $4, completed_at = CASE WHEN $5 THEN clock_timestamp() ELSE completed_at END,
-			interval_seconds = $6, failures = $7, stumbles = $8, remark = $9, observed = CASE WHEN $5 THEN $10 ELSE observed END
+			last_tally = CASE WHEN $5 THEN tally ELSE last_tally END, interval_seconds = $6, failures = $7, stumbles = $8, remark = $9, observed = CASE WHEN $5 THEN $10 ELSE observed END
 		WHERE source_id = $1 AND holder = $2`
 )
 
@@ -110,19 +111,33 @@ func (w *walk) Begin(ctx context.Context, start []collect.Link) error {
 
 // Next implements collect.Frontier.
 func (w *walk) Next(ctx context.Context) (collect.Known, bool, error) {
-	if next := w.next; next != nil {
-		w.next = nil
-		return next.page, next.ok, nil
+	next := w.next
+	w.next = nil
+	if next == nil {
+		next = &nextPage{}
+		var batch pgx.Batch
+		w.queueNext(&batch, next)
+		if err := w.pool.SendBatch(ctx, &batch).Close(); err != nil {
+			return collect.Known{}, false, wrap("next page", err)
+		}
 	}
-	var next nextPage
-	err := next.scan(w.pool.QueryRow(ctx, selectNext, w.source, w.number))
-	return next.page, next.ok, wrap("next page", err)
+	if next.paused {
+		return next.page, false, collection.ErrPaused
+	}
+	return next.page, next.ok, nil
 }
 
 // nextPage is the answer to Next.
 type nextPage struct {
-	page collect.Known
-	ok   bool
+	page   collect.Known
+	ok     bool
+	paused bool
+}
+
+// queueNext asks for the answer to Next.
+func (w *walk) queueNext(batch *pgx.Batch, next *nextPage) {
+	batch.Queue(selectPaused, w.source).QueryRow(func(row pgx.Row) error { return row.Scan(&next.paused) })
+	batch.Queue(selectNext, w.source, w.number).QueryRow(next.scan)
 }
 
 func (n *nextPage) scan(row pgx.Row) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,6 +36,10 @@ const (
 		UPDATE carillon.source_walks w SET next_at = s.wanted_at FROM sources.sources s
 		WHERE s.wanted_at IS NOT NULL AND w.source_id = s.id AND s.wanted_at IS DISTINCT FROM w.served_at AND w.next_at > s.wanted_at
 			AND (NOT w.walking OR w.attempted_at < s.wanted_at)`
+	// A source that is resumed is visited at once.
+	takeOverResumed = `
+		UPDATE carillon.source_walks w SET next_at = least(w.next_at, s.resumed_at), resumed_at = s.resumed_at FROM sources.sources s
+		WHERE s.resumed_at IS NOT NULL AND w.source_id = s.id AND w.resumed_at IS DISTINCT FROM s.resumed_at AND w.next_at <> 'infinity'`
 	// Of new sources, and those whose memory was lost, what they show is known from the events alone.
 	adopt = `
 		WITH adopted AS (
@@ -55,13 +60,14 @@ const (
 	lookForTurns = `
 		SELECT source_id FROM (
 			SELECT DISTINCT ON (w.host) w.source_id, w.next_at FROM carillon.source_walks w JOIN sources.sources s ON s.id = w.source_id
-			WHERE w.next_at <= clock_timestamp() AND w.held_until <= clock_timestamp() AND (s.feeds > 0 OR s.requested) AND w.host <> ALL ($2)
+			WHERE w.next_at <= clock_timestamp() AND w.held_until <= clock_timestamp() AND (s.feeds > 0 OR s.requested) AND s.paused_at IS NULL
+				AND w.host <> ALL ($2)
 			ORDER BY w.host, w.next_at, w.source_id) due
 		ORDER BY next_at, source_id LIMIT $1`
 	takeTurns = `
 		UPDATE carillon.source_walks w SET holder = gen_random_uuid(), held_until = clock_timestamp() + $2, attempted_at = clock_timestamp()
 		FROM sources.sources s
-		WHERE w.source_id = ANY ($1) AND s.id = w.source_id AND w.next_at <= clock_timestamp() AND w.held_until <= clock_timestamp()
+		WHERE w.source_id = ANY ($1) AND s.id = w.source_id AND w.next_at <= clock_timestamp() AND w.held_until <= clock_timestamp() AND s.paused_at IS NULL
 		RETURNING s.id, s.type, s.url, s.handle, s.timezone, w.host, w.holder, w.number, w.walking, w.wanted,
 			s.wanted_at IS NOT NULL AND s.wanted_at IS DISTINCT FROM w.served_at
 				OR EXISTS (SELECT FROM sources.attachments a WHERE a.source_id = s.id AND a.backfilling),
@@ -86,6 +92,9 @@ func (w *Walks) Take(ctx context.Context, limit int, busy []string) ([]collectio
 	}
 	rows, _ = w.pool.Query(ctx, takeTurns, due, turnLength)
 	turns, err := pgx.CollectRows(rows, scanTurn)
+	slices.SortFunc(turns, func(a, b collection.Turn) int { // an update gives its rows in any order
+		return slices.Index(due, a.Source.ID) - slices.Index(due, b.Source.ID)
+	})
 	return turns, wrap("turns at sources", err)
 }
 
@@ -93,6 +102,7 @@ func (w *Walks) Take(ctx context.Context, limit int, busy []string) ([]collectio
 func (w *Walks) lookAround(ctx context.Context) error {
 	var batch pgx.Batch
 	batch.Queue(takeOverWishes)
+	batch.Queue(takeOverResumed)
 	sweep := time.Since(w.swept) >= sweepInterval
 	if sweep {
 		batch.Queue(fmt.Sprintf(adopt, "true"))

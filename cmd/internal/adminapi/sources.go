@@ -2,7 +2,9 @@ package adminapi
 
 import (
 	"net/http"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -10,6 +12,9 @@ import (
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/collect"
+	"carillon/command/collection"
+	"carillon/eventstore"
 	"carillon/projections/sources"
 	"carillon/query"
 )
@@ -17,7 +22,10 @@ import (
 func (a *API) sourceRoutes(r chi.Router) {
 	r.Post("/admin/sources", wire.Events.Handle(a.addSource))
 	r.Get("/admin/sources", wire.Events.Handle(a.listSources))
+	r.Get("/admin/sources/states", wire.Events.Handle(a.countSources))
 	r.Post("/admin/sources/{id}/collect", wire.Events.Handle(a.collectSource))
+	r.Post("/admin/sources/{id}/pause", wire.Events.Handle(a.pauseSource))
+	r.Post("/admin/sources/{id}/resume", wire.Events.Handle(a.resumeSource))
 }
 
 // Source is a source and the state of its collection.
@@ -30,16 +38,37 @@ type Source struct {
 	CreatedAt   time.Time    `json:"createdAt"`
 	Feeds       int          `json:"feeds"`
 	State       string       `json:"state"`
-	Message     string       `json:"message,omitempty"`
+	Since       time.Time    `json:"since"`             // the state
+	Message     string       `json:"message,omitempty"` // what is wrong
 	Notes       []SourceNote `json:"notes,omitempty"`
-	StartedAt   *time.Time   `json:"startedAt"`
-	CompletedAt *time.Time   `json:"completedAt"`
-	Observed    int          `json:"observed"`
-	Failures    int          `json:"failures"`
-	DueAt       *time.Time   `json:"dueAt"`
+	Advice      string       `json:"advice,omitempty"` // what to do about message, or the first of the notes
+	StartedAt   *time.Time   `json:"startedAt"`        // the last attempt
+	CompletedAt *time.Time   `json:"completedAt"`      // the last success
+	Observed    int          `json:"observed"`         // events on show then
+	Pages       int          `json:"pages"`            // that it asked for, and events that it found to be new, revised and gone
+	New         int          `json:"new"`
+	Revised     int          `json:"revised"`
+	Stale       int          `json:"stale"`
+	Interval    int          `json:"intervalSeconds"` // between two walks, as adapted to how often it changes
+	Failures    int          `json:"failures"`        // in a row
+	DueAt       *time.Time   `json:"dueAt"`           // the next walk; null: none by itself
+	Paused      *SourcePause `json:"paused,omitempty"`
 	Requested   bool         `json:"requested"`          // somebody asked for a walk that has not begun
 	Progress    *Progress    `json:"progress,omitempty"` // of the walk under way
 	Backfills   []Backfill   `json:"backfills,omitempty"`
+}
+
+// SourcePause says why nobody visits a source.
+type SourcePause struct {
+	Reason string    `json:"reason"`
+	By     string    `json:"by"`
+	Since  time.Time `json:"since"`
+}
+
+// SourceStates counts the sources by state.
+type SourceStates struct {
+	Total  int            `json:"total"`
+	States map[string]int `json:"states"`
 }
 
 // Progress says how far a walk through a source is. Pages that it comes across meanwhile are added.
@@ -60,15 +89,20 @@ type Backfill struct {
 
 // SourceNote says why the last collection found less than the source shows.
 type SourceNote struct {
-	Code string `json:"code"`
-	Text string `json:"text"`
+	Code   string `json:"code"`
+	Text   string `json:"text"`
+	Advice string `json:"advice,omitempty"` // what to do about it
 }
 
 func sourceOf(s query.Source) Source {
 	source := Source{
 		ID: s.ID, Type: s.Type, URL: s.URL, Handle: s.Handle, Timezone: s.Timezone, CreatedAt: s.CreatedAt.UTC(), Feeds: s.Feeds,
-		State: s.State, Message: s.Message, StartedAt: wire.UTC(s.StartedAt), CompletedAt: wire.UTC(s.CompletedAt),
-		Observed: s.Observed, Failures: s.Failures, DueAt: wire.UTC(s.DueAt), Requested: s.Requested,
+		State: s.State, Since: s.Since.UTC(), Message: s.Message, StartedAt: wire.UTC(s.StartedAt), CompletedAt: wire.UTC(s.CompletedAt),
+		Observed: s.Observed, Pages: s.Pages, New: s.New, Revised: s.Revised, Stale: s.Stale, Interval: s.Interval,
+		Failures: s.Failures, DueAt: wire.UTC(s.DueAt), Requested: s.Requested,
+	}
+	if s.PausedAt != nil {
+		source.Paused = &SourcePause{Reason: s.PausedFor, By: s.PausedBy, Since: s.PausedAt.UTC()}
 	}
 	if s.Asked != nil && s.Linked != nil {
 		source.Progress = &Progress{Asked: *s.Asked, Linked: *s.Linked}
@@ -79,7 +113,17 @@ func sourceOf(s query.Source) Source {
 		})
 	}
 	for _, note := range s.Notes {
-		source.Notes = append(source.Notes, SourceNote(note))
+		source.Notes = append(source.Notes, SourceNote{Code: note.Code, Text: note.Text, Advice: collection.Advice(note.Code)})
+	}
+	switch {
+	case s.State == "paused":
+		source.Advice = "\"carillon source resume " + s.ID.String() + "\" ends the pause"
+	case s.State == "needs_javascript":
+		source.Advice = collection.Advice(string(collect.NoteNeedsJavaScript))
+	case s.Message != "":
+		source.Advice = collection.Advice(s.Outcome)
+	case len(source.Notes) > 0:
+		source.Advice = source.Notes[0].Advice
 	}
 	return source
 }
@@ -116,7 +160,15 @@ func (a *API) addSource(r *http.Request) (wire.Reply, error) {
 
 // listSources answers GET /admin/sources.
 func (a *API) listSources(r *http.Request) (wire.Reply, error) {
-	sources, err := a.Queries.Sources(r.Context())
+	q := wire.Events.ParseQuery(r, "state", "type", "q")
+	filter := query.SourceFilter{State: q.OneOf("state", query.SourceStates()...), Type: q.OneOf("type", source.Types()...), Text: q.Text("q")}
+	if strings.ContainsRune(filter.Text, 0) || !utf8.ValidString(filter.Text) {
+		q.Fail("q", "must be a part of an address or a handle, as valid UTF-8 without NUL characters")
+	}
+	if err := q.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	sources, err := a.Queries.Sources(r.Context(), filter)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -127,19 +179,76 @@ func (a *API) listSources(r *http.Request) (wire.Reply, error) {
 	return wire.OK(list), nil
 }
 
+// countSources answers GET /admin/sources/states.
+func (a *API) countSources(r *http.Request) (wire.Reply, error) {
+	if err := wire.Events.ParseQuery(r).Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	counts, err := a.Queries.CountSources(r.Context())
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	states := SourceStates{States: counts}
+	for _, n := range counts {
+		states.Total += n
+	}
+	return wire.OK(states), nil
+}
+
 // collectSource answers POST /admin/sources/{id}/collect.
 func (a *API) collectSource(r *http.Request) (wire.Reply, error) {
+	id, err := a.onSource(r, func(id uuid.UUID) (eventstore.Position, error) {
+		if err := wire.DecodeNothing(r); err != nil {
+			return eventstore.Start, err
+		}
+		return a.Commands.CollectSource(r.Context(), operator(r), command.CollectSource{Source: id})
+	})
+	return wire.Accepted(Created{ID: id}), err
+}
+
+type pauseBody struct {
+	Reason wire.Optional[string] `json:"reason"`
+}
+
+// maxReason is how long a reason may be, in characters.
+const maxReason = 1000
+
+// Check implements wire.Body.
+func (b *pauseBody) Check(c *wire.Checks) { c.Name("reason", b.Reason, 1, maxReason) }
+
+// pauseSource answers POST /admin/sources/{id}/pause.
+func (a *API) pauseSource(r *http.Request) (wire.Reply, error) {
+	id, err := a.onSource(r, func(id uuid.UUID) (eventstore.Position, error) {
+		body, err := wire.Decode[pauseBody](r)
+		if err != nil {
+			return eventstore.Start, err
+		}
+		return a.Commands.PauseSource(r.Context(), operator(r), command.PauseSource{Source: id, Reason: body.Reason.Value})
+	})
+	return wire.OK(Created{ID: id}), err
+}
+
+// resumeSource answers POST /admin/sources/{id}/resume.
+func (a *API) resumeSource(r *http.Request) (wire.Reply, error) {
+	id, err := a.onSource(r, func(id uuid.UUID) (eventstore.Position, error) {
+		if err := wire.DecodeNothing(r); err != nil {
+			return eventstore.Start, err
+		}
+		return a.Commands.ResumeSource(r.Context(), operator(r), command.ResumeSource{Source: id})
+	})
+	return wire.OK(Created{ID: id}), err
+}
+
+// onSource changes the source that the path names, and waits until readers see it.
+func (a *API) onSource(r *http.Request, change func(id uuid.UUID) (eventstore.Position, error)) (uuid.UUID, error) {
 	id, err := wire.PathUUID(r, "id", wire.BadParam)
 	if err != nil {
-		return wire.Reply{}, err
+		return id, err
 	}
-	if err := wire.DecodeNothing(r); err != nil {
-		return wire.Reply{}, err
-	}
-	at, err := a.Commands.CollectSource(r.Context(), operator(r), command.CollectSource{Source: id})
+	at, err := change(id)
 	if err != nil {
-		return wire.Reply{}, err
+		return id, err
 	}
 	a.await(r.Context(), at, sources.ReadModel.Name)
-	return wire.Accepted(Created{ID: id}), nil
+	return id, nil
 }

@@ -99,10 +99,39 @@ func (c *Client) AddSource(ctx context.Context, source NewSource) (created admin
 	return created, err
 }
 
-// Sources lists all.
-func (c *Client) Sources(ctx context.Context) (list []adminapi.Source, err error) {
-	err = c.list(ctx, "/admin/sources", &list)
+// SourceFilter narrows a list of sources. Empty fields narrow nothing; the server knows what may be in them.
+type SourceFilter struct{ State, Type, Text string }
+
+// Sources lists sources, oldest first.
+func (c *Client) Sources(ctx context.Context, f SourceFilter) (list []adminapi.Source, err error) {
+	query := url.Values{}
+	for name, value := range map[string]string{"state": f.State, "type": f.Type, "q": f.Text} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	path := "/admin/sources"
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	err = c.list(ctx, path, &list)
 	return list, err
+}
+
+// SourceStates counts the sources by state.
+func (c *Client) SourceStates(ctx context.Context) (states adminapi.SourceStates, err error) {
+	err = c.call(ctx, http.MethodGet, "/admin/sources/states", nil, &states)
+	return states, err
+}
+
+// PauseSource keeps everybody from visiting a source.
+func (c *Client) PauseSource(ctx context.Context, id uuid.UUID, reason string) error {
+	return c.call(ctx, http.MethodPost, "/admin/sources/"+id.String()+"/pause", map[string]string{"reason": reason}, nil)
+}
+
+// ResumeSource ends a pause.
+func (c *Client) ResumeSource(ctx context.Context, id uuid.UUID) error {
+	return c.call(ctx, http.MethodPost, "/admin/sources/"+id.String()+"/resume", nil, nil)
 }
 
 // CollectSource asks for a collection now.

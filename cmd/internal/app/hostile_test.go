@@ -97,7 +97,7 @@ func TestServeBesideHostilePages(t *testing.T) {
 	}
 	collect()
 	s.until("all were read, or refused", patience, func() bool {
-		list, err := client.Sources(t.Context())
+		list, err := client.Sources(t.Context(), adminclient.SourceFilter{})
 		ended := 0
 		for _, source := range list {
 			if source.State == "ok" || source.State == "failing" {
@@ -106,7 +106,7 @@ func TestServeBesideHostilePages(t *testing.T) {
 		}
 		return err == nil && ended == len(sources)
 	})
-	list, err := client.Sources(t.Context())
+	list, err := client.Sources(t.Context(), adminclient.SourceFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -285,7 +285,7 @@ func (c *collecting) walkAll(p *programme, version, kills, events int) {
 	c.Helper()
 	p.turnTo(version)
 	before, walks := c.seen(), c.completed()
-	sources, err := c.client.Sources(c.Context())
+	sources, err := c.client.Sources(c.Context(), adminclient.SourceFilter{})
 	if err != nil {
 		c.Fatal(err)
 	}

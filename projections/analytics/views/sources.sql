@@ -1,7 +1,7 @@
 CREATE VIEW analytics.sources AS
     SELECT s.id AS source_id, s.type AS source_type,
         coalesce(nullif(s.handle, ''), substring(s.url FROM '^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#]*@)?([^/?#:]+)')) AS source,
-        s.created_at, s.state, s.outcome, s.failures, s.completed_at, s.interval_seconds, s.feeds,
+        s.created_at, CASE WHEN s.paused_at IS NULL THEN s.state ELSE 'paused' END AS state, s.outcome, s.failures, s.completed_at, s.interval_seconds, s.feeds,
         (SELECT count(*) FROM sources.attachments a WHERE a.source_id = s.id AND a.backfilling) AS backfills,
         w.on_show, w.gone, i.items, i.last_added_at
     FROM sources.sources s
@@ -14,7 +14,7 @@ COMMENT ON COLUMN analytics.sources.source_id IS 'the source';
 COMMENT ON COLUMN analytics.sources.source_type IS 'site, sitemap, siteIndexPage, instagram, facebook, tiktok or twitter';
 COMMENT ON COLUMN analytics.sources.source IS 'the account''s handle, or the host of the page. Whole addresses are left out: some hold keys';
 COMMENT ON COLUMN analytics.sources.created_at IS 'when it was registered';
-COMMENT ON COLUMN analytics.sources.state IS 'registered, collecting, ok, failing, needs_credentials or needs_javascript';
+COMMENT ON COLUMN analytics.sources.state IS 'registered, collecting, ok, failing, needs_credentials, needs_javascript or paused';
 COMMENT ON COLUMN analytics.sources.outcome IS 'of the last recorded walk: ok, or the stable name of what went wrong, such as http_status; empty before the first';
 COMMENT ON COLUMN analytics.sources.failures IS 'how many walks failed in a row';
 COMMENT ON COLUMN analytics.sources.completed_at IS 'when the last recorded walk went through';

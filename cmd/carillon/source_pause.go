@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"carillon/cmd/internal/adminapi"
+)
+
+type sourcePauseCommand struct {
+	remote
+	Source idStart `arg:"" help:"Id of the source, or its beginning."`
+	Reason string  `required:"" placeholder:"TEXT" help:"Why, and whose wish it is. \"carillon source list\" shows it."`
+}
+
+// Help implements kong.HelpProvider.
+func (sourcePauseCommand) Help() string {
+	return `Nobody visits the source until "carillon source resume"; a visit that is under way ends at its next page. What is known of
+it stays in the feeds, and it can be attached to others. Pausing it again says another reason.`
+}
+
+// Run pauses the source.
+func (c *sourcePauseCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	id, err := sourceID(ctx, client, c.Source)
+	if err != nil {
+		return err
+	}
+	if err := client.PauseSource(ctx, id, c.Reason); err != nil {
+		return err
+	}
+	return c.print(t.out, adminapi.Created{ID: id}, func(w io.Writer) {
+		row(w, "paused; \"carillon source resume\" has it visited again")
+	})
+}
+
+type sourceResumeCommand struct {
+	remote
+	Source idStart `arg:"" help:"Id of the source, or its beginning."`
+}
+
+// Run resumes the source.
+func (c *sourceResumeCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	id, err := sourceID(ctx, client, c.Source)
+	if err != nil {
+		return err
+	}
+	if err := client.ResumeSource(ctx, id); err != nil {
+		return err
+	}
+	return c.print(t.out, adminapi.Created{ID: id}, func(w io.Writer) {
+		row(w, "resumed; it is visited at once if a feed has it")
+	})
+}
