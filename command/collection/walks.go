@@ -33,11 +33,12 @@ type Walks interface {
 // Turn is a visit that this process may make: it walks a source until its slice of time is over.
 type Turn struct {
 	Source collect.Source
-	Host   string    // whose pace the visit has to keep
-	Holder uuid.UUID // the visit
-	Number int       // of the walk: where it is Fresh, of the one to begin
-	Fresh  bool      // the walk has not begun
-	Wanted bool      // somebody asked for it
+	Host   string     // whose pace the visit has to keep
+	Holder uuid.UUID  // the visit
+	Number int        // of the walk: where it is Fresh, of the one to begin
+	Fresh  bool       // the walk has not begun
+	Wanted bool       // somebody asked for it
+	Wish   *time.Time // the last wish that it is for; nil: none
 	// Recorded is the source as its events tell it, maybe not up to date.
 	Recorded eventstore.Loaded[source.State]
 	Interval time.Duration // between two walks

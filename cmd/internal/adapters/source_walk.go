@@ -23,6 +23,7 @@ type walk struct {
 	holder uuid.UUID
 	number int
 	wanted bool
+	wish   *time.Time
 
 	// next and waiting are what the recording of a page has found: the answers that are asked for after it. They are
 	// given once.
@@ -35,8 +36,8 @@ const (
 
 	beginWalk = `
 		UPDATE carillon.source_walks w SET number = $2, walking = true, began_at = clock_timestamp(), asked = 0, linked = $3, tally = '{}',
-			wanted = $4, served_at = CASE WHEN $4 THEN coalesce(s.wanted_at, w.served_at) ELSE w.served_at END
-		FROM sources.sources s WHERE w.source_id = $1 AND s.id = $1`
+			wanted = $4, served_at = coalesce($5, w.served_at)
+		WHERE w.source_id = $1`
 	selectNext = `
 		SELECT address, role, list, lasting, modified, root, state, read_at, read_modified, shown, until, barren, asked_at
 		FROM carillon.source_pages WHERE source_id = $1 AND ahead AND walk = $2 ORDER BY rank, place LIMIT 1`
@@ -103,7 +104,7 @@ func (w *walk) Begin(ctx context.Context, start []collect.Link) error {
 		return wrap("begin walk", err)
 	}
 	return w.held(ctx, "begin walk", func(batch *pgx.Batch) {
-		batch.Queue(beginWalk, w.source, w.number, roots.count+more.count, w.wanted)
+		batch.Queue(beginWalk, w.source, w.number, roots.count+more.count, w.wanted, w.wish)
 		roots.queue(batch)
 		more.queue(batch)
 	})

@@ -71,7 +71,7 @@ const (
 		RETURNING s.id, s.type, s.url, s.handle, s.timezone, w.host, w.holder, w.number, w.walking, w.wanted,
 			s.wanted_at IS NOT NULL AND s.wanted_at IS DISTINCT FROM w.served_at
 				OR EXISTS (SELECT FROM sources.attachments a WHERE a.source_id = s.id AND a.backfilling),
-			w.interval_seconds, w.failures, w.stumbles, w.tally,
+			s.wanted_at, w.interval_seconds, w.failures, w.stumbles, w.tally,
 			s.revision, s.state, s.outcome, s.collections, s.failures, s.interval_seconds, s.notes`
 	holdTurns = `
 		UPDATE carillon.source_walks SET held_until = clock_timestamp() + $2 WHERE holder = ANY ($1) RETURNING holder`
@@ -121,6 +121,7 @@ func scanTurn(row pgx.CollectableRow) (collection.Turn, error) {
 	var (
 		t                          collection.Turn
 		walking, wished            bool
+		wish                       *time.Time
 		interval, recordedInterval int
 		revision                   int64
 		state                      string
@@ -128,7 +129,7 @@ func scanTurn(row pgx.CollectableRow) (collection.Turn, error) {
 		tally, notes               []byte
 	)
 	err := row.Scan(&t.Source.ID, &t.Source.Type, &t.Source.URL, &t.Source.Handle, &t.Source.Timezone, &t.Host, &t.Holder, &t.Number,
-		&walking, &t.Wanted, &wished, &interval, &t.Failures, &t.Stumbles, &tally,
+		&walking, &t.Wanted, &wished, &wish, &interval, &t.Failures, &t.Stumbles, &tally,
 		&revision, &state, &recorded.Outcome, &recorded.Started, &recorded.Failures, &recordedInterval, &notes)
 	if err == nil {
 		err = json.Unmarshal(notes, &recorded.Notes)
@@ -144,7 +145,7 @@ func scanTurn(row pgx.CollectableRow) (collection.Turn, error) {
 	t.Interval = time.Duration(interval) * time.Second
 	t.Recorded = eventstore.Loaded[source.State]{State: recorded, Revision: eventstore.Revision(revision)} //nolint:gosec // it was one
 	if !walking {
-		t.Fresh, t.Number, t.Wanted = true, max(t.Number, recorded.Started)+1, wished
+		t.Fresh, t.Number, t.Wanted, t.Wish = true, max(t.Number, recorded.Started)+1, wished, wish
 		return t, nil
 	}
 	return t, json.Unmarshal(tally, &t.Tally)
@@ -171,7 +172,7 @@ func (w *Walks) Hold(ctx context.Context, holders []uuid.UUID) (lost []uuid.UUID
 
 // Walk implements collection.Walks.
 func (w *Walks) Walk(turn collection.Turn) collection.Walk {
-	return &walk{pool: w.pool, source: turn.Source.ID, holder: turn.Holder, number: turn.Number, wanted: turn.Wanted}
+	return &walk{pool: w.pool, source: turn.Source.ID, holder: turn.Holder, number: turn.Number, wanted: turn.Wanted, wish: turn.Wish}
 }
 
 func wrap(what string, err error) error {

@@ -151,6 +151,27 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// A wish that comes once the turn was given is not what the walk is for: if nothing is recorded of the walk, because
+// another one had its number before what is remembered was lost, another walk is for the wish.
+func TestAWishThatComesLaterHasItsOwnWalk(t *testing.T) {
+	t.Parallel()
+	w := openWalks(t)
+	id := w.source(t, "https://example.org/")
+	turn := w.take(t, 1)[0]
+	projecttest.Stream(w.log, source.Aggregate, id, time.Now())(source.CollectionRequested{At: time.Now().UTC()})
+	w.log.Project()
+	walk := w.Walk(turn)
+	if err := walk.Begin(t.Context(), []collect.Link{{Address: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := walk.Leave(t.Context(), collection.Next{Over: true, Completed: true, In: time.Hour, Interval: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	if turn = w.take(t, 1)[0]; !turn.Fresh || !turn.Wanted || turn.Number != 2 {
+		t.Errorf("turn: %+v", turn)
+	}
+}
+
 // What waits for its time, and what nobody wants, gets no turn.
 func TestTurnsHaveTheirTime(t *testing.T) {
 	t.Parallel()
