@@ -39,63 +39,119 @@ type ItemsPage struct {
 // HasMore reports whether pages follow the one that began at an offset.
 func (p ItemsPage) HasMore(offset int) bool { return offset+p.Count < p.Total }
 
+// page is a page that is remembered, because a list is asked for again and again, and mostly nothing has changed.
+type page struct {
+	ItemsPage
+
+	version int64 // of the feed's items
+	box
+	spell
+
+	lasting bool // all of it is of that version
+}
+
+func (p *page) holds(in ItemsQuery) bool { return p.box.has(in.Since, in.Until) && p.spell.has(in.Now) }
+
+func (p *page) weight() int { return len(p.Items) + 256 }
+
+func (p *page) limits() (ofKind, budget int) {
+	if !p.lasting {
+		return 4, 0
+	}
+	return 4, 16 << 20
+}
+
+// pageKind is what pages have in common that differ by time only.
+type pageKind struct {
+	outlineKind
+
+	limit, offset  int
+	source, legacy bool
+}
+
 // walked is the largest offset up to which a page is found by walking from the beginning of the list.
 const walked = 1000
 
 // Items lists items of a feed that have an occurrence in a range. It returns ErrNotFound where the organization may not
-// read the feed.
+// read the feed. The bytes of the page are not to be changed.
 func (q *Queries) Items(ctx context.Context, organization, feed uuid.UUID, in ItemsQuery) (ItemsPage, error) {
-	// In microseconds, as Postgres reads them: otherwise a remembered total would be that of another range.
+	// In microseconds, as Postgres reads them: otherwise what is remembered would be of another range.
 	in.Since, in.Until, in.Now = in.Since.Truncate(time.Microsecond), in.Until.Truncate(time.Microsecond), in.Now.Truncate(time.Microsecond)
-	if in.Status != "" || in.OrderBy == OrderByCreated || in.Offset > walked {
-		return q.outlined(ctx, organization, feed, in)
+	kind := pageKind{kindOf(feed, in), in.Limit, in.Offset, in.Source, in.Legacy}
+	read := func([]*page) (*page, error) {
+		if in.Status != "" || in.OrderBy == OrderByCreated || in.Offset > walked {
+			return q.outlined(ctx, organization, feed, in)
+		}
+		return q.walk(ctx, organization, feed, in)
 	}
-	page, version, err := q.page(ctx, in, firstPagesSQL(in),
-		binaryUUID(feed), binaryUUID(organization), in.Since, in.Until, in.Limit, in.Offset)
-	if err != nil {
-		return ItemsPage{}, err
-	}
-	if page.Count == 0 {
-		if version, err = q.feedVersion(ctx, organization, feed); err != nil {
+	for {
+		p, fresh, err := q.pages.get(ctx, kind, in, read)
+		if err != nil {
 			return ItemsPage{}, err
 		}
+		if fresh {
+			return p.ItemsPage, nil
+		}
+		version, err := q.feedVersion(ctx, organization, feed)
+		if err != nil {
+			return ItemsPage{}, err
+		}
+		if version == p.version {
+			return p.ItemsPage, nil
+		}
+		q.pages.forget(kind, func(known *page) bool { return known.version == p.version })
 	}
-	if page.Count < in.Limit && (page.Count > 0 || in.Offset == 0) {
-		page.Total = in.Offset + page.Count // the last page tells
-		return page, nil
+}
+
+// walk reads a page of the list in order of occurrence.
+func (q *Queries) walk(ctx context.Context, organization, feed uuid.UUID, in ItemsQuery) (*page, error) {
+	p, err := q.page(ctx, in, firstPagesSQL(in), binaryUUID(feed), binaryUUID(organization), in.Since, in.Until, in.Limit, in.Offset)
+	if err == nil && p.Count == 0 {
+		p.version, err = q.feedVersion(ctx, organization, feed)
 	}
-	page.Total, err = q.total(ctx, feed, version, in)
-	return page, err
+	if err != nil {
+		return nil, err
+	}
+	t, err := q.total(ctx, feed, p.version, in)
+	if err != nil {
+		return nil, err
+	}
+	p.Total, p.box, p.lasting = t.items, t.box, t.version == p.version
+	if !p.lasting && p.Count < in.Limit && (p.Count > 0 || in.Offset == 0) {
+		p.Total = in.Offset + p.Count // the last page tells
+	}
+	return p, nil
 }
 
 // page renders the items that a statement reads. It also tells the version of the feed's items, where there are any.
-func (q *Queries) page(ctx context.Context, in ItemsQuery, sql string, args ...any) (page ItemsPage, version int64, err error) {
-	page.Items = append(make([]byte, 0, 2048*in.Limit), '[')
-	r := renderer{since: in.Since, until: in.Until, now: in.Now, legacy: in.Legacy}
+func (q *Queries) page(ctx context.Context, in ItemsQuery, sql string, args ...any) (*page, error) {
+	p := &page{box: everywhere}
+	p.Items = append(make([]byte, 0, 2048*in.Limit), '[')
+	r := renderer{since: in.Since, until: in.Until, now: in.Now, legacy: in.Legacy, same: always}
 	batch := &pgx.Batch{}
 	batch.Queue(planOnce)
 	batch.Queue(sql, args...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var body, source, packed pgtype.DriverBytes // not copied: valid until the next row
-			if err := rows.Scan(&version, &body, &source, &packed); err != nil {
+			if err := rows.Scan(&p.version, &body, &source, &packed); err != nil {
 				return err
 			}
 			if !in.Source {
 				source = nil
 			}
-			if page.Count > 0 {
-				page.Items = append(page.Items, ',')
+			if p.Count > 0 {
+				p.Items = append(p.Items, ',')
 			}
-			page.Items = r.item(page.Items, body, source, packed)
-			page.Count++
+			p.Items = r.item(p.Items, body, source, packed)
+			p.Count++
 		}
 		return rows.Err()
 	})
 	if err := q.Pool.SendBatch(ctx, batch).Close(); err != nil {
-		return ItemsPage{}, 0, fmt.Errorf("items: %w", err)
+		return nil, fmt.Errorf("items: %w", err)
 	}
-	page.Items = append(page.Items, ']')
-	return page, version, nil
+	p.Items, p.spell = append(p.Items, ']'), r.same
+	return p, nil
 }
 
 // binaryUUID sends an id in binary form; by itself pgx would format it as text.
@@ -131,5 +187,6 @@ func (q *Queries) Item(ctx context.Context, organization, feed, item uuid.UUID, 
 	if !source {
 		block = nil
 	}
-	return renderer{whole: true, now: now}.item(nil, body, block, packed), nil
+	r := renderer{whole: true, now: now}
+	return r.item(nil, body, block, packed), nil
 }

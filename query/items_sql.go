@@ -1,14 +1,20 @@
 package query
 
+import "fmt"
+
 // The statements of item lists.
 //
 // An item's first occurrence in the range is the one in it whose previous one is before the range. So the list in order
 // of occurrence is a walk along an index until the page is full, and the total is counted without sorting. All other
-// lists, and pages far from the beginning, are read by an outline.
+// lists, and pages far from the beginning, are read by an outline. What was read is remembered: while it holds, all that
+// Postgres is asked for is the version of the feed's items.
 const (
 	// planOnce holds for the rest of the transaction, which is the round trip. The indexes to walk are the same
 	// whatever the parameters: planning for each of them again would take three times as long as reading a page.
 	planOnce = `SELECT set_config('plan_cache_mode', 'force_generic_plan', true)`
+
+	// planAnew is the opposite, for statements that read much: a plan for ranges of unknown length takes them for short.
+	planAnew = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`
 
 	selectCurrent = `SELECT (SELECT v.version FROM items.feeds v WHERE v.feed_id = $1), i.current, i.source, i.occurrences `
 	selectLegacy  = `SELECT (SELECT v.version FROM items.feeds v WHERE v.feed_id = $1), l.body, i.source, i.occurrences `
@@ -57,43 +63,85 @@ const (
 	countAll = `SELECT ` + versionOfItems + `, ` + edges + `,
 		(SELECT count(*) FROM items.occurrences o WHERE o.feed_id = $1 AND o.starts_at >= $2 AND o.starts_at <= $3 AND o.previous < $2)`
 
+	// countMoved is countAll for the difference to another range, $8 to $9, and what lies between the two: from $4 to
+	// before $5, and after $6 to $7. It tells how many occurrences there are, up to one more than mostMoved.
+	countMoved = `WITH between AS MATERIALIZED (
+			SELECT item_id FROM items.occurrences WHERE feed_id = $1 AND starts_at >= $4 AND starts_at < $5
+			UNION ALL SELECT item_id FROM items.occurrences WHERE feed_id = $1 AND starts_at > $6 AND starts_at <= $7 LIMIT 1001)
+		SELECT ` + versionOfItems + `, ` + edges + `, (SELECT count(*) FROM between),
+		(SELECT count(*) FILTER (WHERE is_there) - count(*) FILTER (WHERE was_there) FROM (SELECT DISTINCT item_id FROM between) b,
+			LATERAL (SELECT bool_or(starts_at >= $2 AND starts_at <= $3) AS is_there, bool_or(starts_at >= $8 AND starts_at <= $9) AS was_there
+				FROM items.occurrences o WHERE o.item_id = b.item_id) o)`
+
 	// The outlines take $1 feed, $2 since, $3 until, and those of a status $4 status and $5 now. They tell the version,
-	// the edges, the instants between which now may move without an instance becoming completed, and the ids.
+	// the edges, the instants between which now may move without an instance becoming completed, and the items.
 	outlineHead = `SELECT ` + versionOfItems + `, ` + edges + `, `
 	noMoments   = `NULL::timestamptz, NULL::timestamptz, `
-	moments     = `(SELECT max(instance_ends) FILTER (WHERE instance_ends <= $5) FROM ended), (SELECT min(instance_ends) FILTER (WHERE instance_ends > $5) FROM ended), `
+	moments     = `(SELECT max(instance_ends) FROM items.occurrences WHERE feed_id = $1 AND ` + mayEnd + ` AND instance_ends <= $5 AND ` + ends + `),
+		(SELECT min(instance_ends) FROM items.occurrences WHERE feed_id = $1 AND ` + mayEnd + ` AND instance_ends > $5 AND ` + ends + `), `
 
-	ofRange = `o.feed_id = $1 AND o.starts_at >= $2 AND o.starts_at <= $3 `
+	// An instance that was to take place and has ended is completed.
+	mayEnd      = `instance_status IN ('scheduled', 'rescheduled')`
+	ends        = `$4::text IN ('scheduled', 'rescheduled', 'completed')`
+	isOfStatus  = `CASE WHEN o.` + mayEnd + ` AND o.instance_ends <= $5 THEN 'completed' ELSE o.instance_status END = $4`
+	ofRange     = `o.starts_at >= $2 AND o.starts_at <= $3 `
+	ofFeed      = `o.feed_id = $1 AND ` + ofRange
+	allMatching = `WITH matching AS MATERIALIZED (SELECT DISTINCT o.item_id FROM items.occurrences o WHERE ` + ofFeed + ` AND ` + isOfStatus + `) `
 
-	// An instance that was to take place and has ended is completed. ended are those that do so at some time.
-	ofStatus = `WITH ended AS (SELECT o.instance_ends FROM items.occurrences o
-			WHERE ` + ofRange + `AND o.instance_status IN ('scheduled', 'rescheduled') AND $4 IN ('scheduled', 'rescheduled', 'completed')),
-		matching AS MATERIALIZED (SELECT DISTINCT o.item_id FROM items.occurrences o WHERE ` + ofRange + `
-			AND CASE WHEN o.instance_status IN ('scheduled', 'rescheduled') AND o.instance_ends <= $5
-				THEN 'completed' ELSE o.instance_status END = $4) `
+	// The items are one value, which is read without looking at them.
+	byOccurrence = `(SELECT string_agg(uuid_send(item_id) || timestamptz_send(starts_at), '' ORDER BY starts_at, item_id)
+		FROM items.occurrences o WHERE ` + ofFeed + `AND o.previous < $2`
+	byAddition = `(SELECT string_agg(uuid_send(id) || timestamptz_send(added_at), '' ORDER BY added_at DESC, id)
+		FROM items.items i WHERE i.feed_id = $1 AND i.id IN (`
+	inRange  = `SELECT o.item_id FROM items.occurrences o WHERE ` + ofFeed + `AND o.previous < $2`
+	matching = `SELECT item_id FROM matching`
 
-	// The ids are one value, 16 bytes each, which is read without looking at them.
-	idsByOccurrence = `(SELECT string_agg(uuid_send(item_id), '' ORDER BY starts_at, item_id) FROM items.occurrences o WHERE ` + ofRange + `AND o.previous < $2`
-	idsByAddition   = `(SELECT string_agg(uuid_send(id), '' ORDER BY added_at DESC, id) FROM items.items i WHERE i.feed_id = $1 AND i.id IN (`
-	inRange         = `SELECT o.item_id FROM items.occurrences o WHERE ` + ofRange + `AND o.previous < $2`
-	ofMatching      = ` AND o.item_id IN (SELECT item_id FROM matching)`
-	allMatching     = `SELECT item_id FROM matching`
+	// A derived outline also takes what lies between its range and that of another outline, like countMoved, and between
+	// their nows. It tells how many occurrences that concerns, and the items as they are to be ordered now: at infinity
+	// where they are not in the list.
+	betweenRanges = `WITH between AS MATERIALIZED (
+			SELECT item_id FROM items.occurrences WHERE feed_id = $1 AND starts_at >= %s AND starts_at < %s
+			UNION ALL SELECT item_id FROM items.occurrences WHERE feed_id = $1 AND starts_at > %s AND starts_at <= %s `
+	betweenNows = `UNION ALL SELECT item_id FROM items.occurrences WHERE feed_id = $1 AND ` + mayEnd + ` AND ` + ends + `
+				AND instance_ends > $10 AND instance_ends <= $11 `
+	atMost      = `LIMIT 1001) `
+	derivedTail = `(SELECT count(*) FROM between), (SELECT string_agg(uuid_send(item_id) || timestamptz_send(key), '')
+		FROM (SELECT DISTINCT item_id FROM between) b, LATERAL (SELECT coalesce(%s, 'infinity') AS key FROM items.occurrences o
+			WHERE o.item_id = b.item_id AND ` + ofRange + `) o)`
+	earliest     = `min(o.starts_at)`
+	earliestOf   = `CASE WHEN bool_or(` + isOfStatus + `) THEN min(o.starts_at) END`
+	additionOf   = `CASE WHEN %s THEN (SELECT added_at FROM items.items i WHERE i.id = b.item_id) END`
+	whereAny     = `count(*) > 0`
+	whereAnyOfIt = `bool_or(` + isOfStatus + `)`
 )
 
 // outlineSQL puts the statement of an outline together.
 func outlineSQL(k outlineKind) string {
 	head := outlineHead + noMoments
 	if k.status != "" {
-		head = ofStatus + outlineHead + moments
+		head = allMatching + outlineHead + moments
 	}
 	switch {
 	case k.order == OrderByCreated && k.status != "":
-		return head + idsByAddition + allMatching + "))"
+		return head + byAddition + matching + "))"
 	case k.order == OrderByCreated:
-		return head + idsByAddition + inRange + "))"
+		return head + byAddition + inRange + "))"
 	case k.status != "":
-		return head + idsByOccurrence + ofMatching + ")"
+		return head + byOccurrence + " AND o.item_id IN (" + matching + "))"
 	default:
-		return head + idsByOccurrence + ")"
+		return head + byOccurrence + ")"
 	}
+}
+
+// derivedSQL puts the statement of an outline together that is derived from another one.
+func derivedSQL(k outlineKind) string {
+	head, key, there := fmt.Sprintf(betweenRanges, "$4", "$5", "$6", "$7")+atMost+outlineHead+noMoments, earliest, whereAny
+	if k.status != "" {
+		head = fmt.Sprintf(betweenRanges, "$6", "$7", "$8", "$9") + betweenNows + atMost + outlineHead + moments
+		key, there = earliestOf, whereAnyOfIt
+	}
+	if k.order == OrderByCreated {
+		key = fmt.Sprintf(additionOf, there)
+	}
+	return head + fmt.Sprintf(derivedTail, key)
 }

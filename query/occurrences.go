@@ -12,6 +12,7 @@ import (
 const (
 	packedSize = 49
 	noEnd      = math.MinInt64
+	gone       = math.MaxInt64 // infinity, as Postgres sends it
 	instanceAt = 16
 	startAt    = 32
 	endAt      = 40
@@ -24,11 +25,12 @@ type renderer struct {
 	whole        bool // all occurrences, whatever the range
 	now          time.Time
 	legacy       bool
+	same         spell // during which all that was rendered stays the same; not told of whole items
 }
 
 // item appends a whole item: a stored body, which is an object without its closing brace, the occurrences, and the
 // source block where there is one.
-func (r renderer) item(to, body, source, packed []byte) []byte {
+func (r *renderer) item(to, body, source, packed []byte) []byte {
 	to = append(to, body...)
 	to = append(to, `,"occurrence":`...)
 	to = r.occurrences(to, packed)
@@ -40,7 +42,7 @@ func (r renderer) item(to, body, source, packed []byte) []byte {
 }
 
 // occurrences appends the occurrence object.
-func (r renderer) occurrences(to, packed []byte) []byte {
+func (r *renderer) occurrences(to, packed []byte) []byte {
 	first, last, next := r.bounds(packed)
 	to = append(to, '{')
 	switch {
@@ -61,6 +63,7 @@ func (r renderer) occurrences(to, packed []byte) []byte {
 		if r.upcoming(packed[at:]) {
 			upcoming++
 		}
+		r.passes(micros(packed[at+startAt:]))
 	}
 	to = append(to, `],"totalOccurrences":`...)
 	to = strconv.AppendInt(to, int64((last-first)/packedSize), 10)
@@ -71,13 +74,24 @@ func (r renderer) occurrences(to, packed []byte) []byte {
 
 // bounds finds the records of the range [first, last) and the next occurrence: the first in the range or, where there
 // is no range, the first that is still to come.
-func (r renderer) bounds(packed []byte) (first, last, next int) {
+func (r *renderer) bounds(packed []byte) (first, last, next int) {
 	if r.whole {
 		last = len(packed)
 		return 0, last, search(packed, r.now.UnixMicro())
 	}
 	first = search(packed, r.since.UnixMicro())
 	return first, search(packed, r.until.UnixMicro()+1), first
+}
+
+// passes narrows the spell down: at an instant, an occurrence begins or ends.
+func (r *renderer) passes(instant int64) {
+	if at := time.UnixMicro(instant); !at.After(r.now) {
+		if at.After(r.same.from) {
+			r.same.from = at
+		}
+	} else if at.Before(r.same.before) {
+		r.same.before = at
+	}
 }
 
 // search is the place of the first record that starts at an instant or later.
@@ -95,13 +109,13 @@ func search(packed []byte, instant int64) int {
 }
 
 // upcoming reports whether an occurrence is to take place after now.
-func (r renderer) upcoming(record []byte) bool {
+func (r *renderer) upcoming(record []byte) bool {
 	status := record[statusAt]
 	return micros(record[startAt:]) > r.now.UnixMicro() && status != 'c' && status != 'p'
 }
 
 // occurrence appends one occurrence.
-func (r renderer) occurrence(to, record []byte) []byte {
+func (r *renderer) occurrence(to, record []byte) []byte {
 	start, end := micros(record[startAt:]), micros(record[endAt:])
 	to = append(to, `{"id":"`...)
 	to = appendUUID(to, record[:instanceAt])
@@ -117,6 +131,7 @@ func (r renderer) occurrence(to, record []byte) []byte {
 		to = appendTime(to, end)
 		to = append(to, `","status":"`...)
 	}
+	r.passes(end)
 	to = append(to, status(record[statusAt], end <= r.now.UnixMicro())...)
 	return append(to, `"}`...)
 }

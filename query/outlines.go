@@ -1,52 +1,64 @@
 package query
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const (
-	outlinesOfKind = 4       // remembered outlines of one feed, order and status
-	outlinedItems  = 1 << 20 // remembered ids, of 16 bytes each
-)
-
-// outline is a whole list: the ids of its items in order. No index gives the n-th item of a list, nor one in order of
-// addition of those that take place in a range, nor those of a status: making the list takes as long as counting it. So
-// it is made once, and holds like a total does: while neither the feed changes, nor an end of the range moves past the
-// start of an occurrence, nor, in a list of a status, an instance becomes completed.
+// outline is a whole list: the ids of its items in order, each with the instant that it is ordered by. No index gives
+// the n-th item of a list, nor one in order of addition of those that take place in a range, nor those of a status:
+// making the list takes as long as counting it. So it is made once. Where the range has moved, or instances have become
+// completed, what this concerns is looked at, and the next outline derived from this one.
 type outline struct {
+	made    ItemsQuery // what it was made for
 	version int64
 	box
-	nowFrom, nowBefore time.Time
-	ids                []byte // 16 each
+	spell
+
+	items []byte // in order, outlinedSize each: id, then the instant as Postgres sends it
 }
 
+const (
+	idSize       = 16
+	outlinedSize = idSize + 8
+)
+
 func (o *outline) holds(in ItemsQuery) bool {
-	return o.box.holds(in.Since, in.Until) && !in.Now.Before(o.nowFrom) && in.Now.Before(o.nowBefore)
+	return o.box.has(in.Since, in.Until) && o.spell.has(in.Now)
 }
+
+func (o *outline) total() int { return len(o.items) / outlinedSize }
+
+func (o *outline) weight() int { return o.total() }
+
+func (o *outline) limits() (ofKind, budget int) { return 4, 1 << 20 }
 
 // page are the ids of a page.
 func (o *outline) page(offset, limit int) pageIDs {
-	offset = min(offset, o.total)
-	return pageIDs(o.ids[offset*16 : min(offset+limit, o.total)*16])
+	offset = min(offset, o.total())
+	return pageIDs(o.items[offset*outlinedSize : min(offset+limit, o.total())*outlinedSize])
 }
 
 // pageIDs carries ids to Postgres as they came from it.
 type pageIDs []byte
 
+func (p pageIDs) count() int { return len(p) / outlinedSize }
+
 // Dimensions implements pgtype.ArrayGetter.
 func (p pageIDs) Dimensions() []pgtype.ArrayDimension {
-	return []pgtype.ArrayDimension{{Length: int32(len(p) / 16), LowerBound: 1}} //nolint:gosec // a page is short
+	return []pgtype.ArrayDimension{{Length: int32(p.count()), LowerBound: 1}} //nolint:gosec // a page is short
 }
 
 // Index implements pgtype.ArrayGetter.
-func (p pageIDs) Index(i int) any { return binaryUUID(uuid.UUID(p[i*16 : i*16+16])) }
+func (p pageIDs) Index(i int) any {
+	return binaryUUID(uuid.UUID(p[i*outlinedSize : i*outlinedSize+idSize]))
+}
 
 // IndexType implements pgtype.ArrayGetter.
 func (pageIDs) IndexType() any { return pgtype.UUID{} }
@@ -61,160 +73,139 @@ func kindOf(feed uuid.UUID, in ItemsQuery) outlineKind {
 	return outlineKind{feed: feed, order: in.OrderBy, status: in.Status}
 }
 
-// outlines remembers the outlines that were made last. The zero value is ready to use.
-type outlines struct {
-	mu     sync.Mutex
-	kinds  map[outlineKind][]*outline // newest last
-	inTurn []outlineKind              // of every outline, oldest first
-	items  int                        // ids in all of them
-	made   map[outlineKind]chan struct{}
-}
-
-// get returns an outline that holds for a query, unless the feed has changed. Where somebody is making one of the kind,
-// it waits for that. Where there is none the caller makes it, and calls done.
-func (c *outlines) get(ctx context.Context, kind outlineKind, in ItemsQuery) (o *outline, done func(*outline), err error) {
-	for waited := false; ; waited = true {
-		c.mu.Lock()
-		for _, o := range slices.Backward(c.kinds[kind]) {
-			if o.holds(in) {
-				c.mu.Unlock()
-				return o, nil, nil
-			}
-		}
-		making := c.made[kind]
-		if making == nil || waited { // what others make is of another range
-			if making == nil {
-				making = make(chan struct{})
-				if c.made == nil {
-					c.made = map[outlineKind]chan struct{}{}
-				}
-				c.made[kind] = making
-			}
-			c.mu.Unlock()
-			return nil, func(o *outline) { c.put(kind, o, making) }, nil
-		}
-		c.mu.Unlock()
-		select {
-		case <-making:
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		}
+// compare is the order of two items of an outline. Instants are big-endian and, as all are after 2000 or before, signed.
+func (k outlineKind) compare(a, b []byte) int {
+	x, y := micros(a[idSize:]), micros(b[idSize:])
+	if k.order == OrderByCreated {
+		x, y = y, x
 	}
-}
-
-// put remembers an outline; nil: it could not be made.
-func (c *outlines) put(kind outlineKind, o *outline, making chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.made[kind] == making {
-		delete(c.made, kind)
-		close(making)
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
 	}
-	if o == nil || o.total > outlinedItems {
-		return
-	}
-	if c.kinds == nil {
-		c.kinds = map[outlineKind][]*outline{}
-	}
-	if len(c.kinds[kind]) == outlinesOfKind {
-		c.drop(slices.Index(c.inTurn, kind))
-	}
-	c.kinds[kind] = append(slices.Clip(c.kinds[kind]), o)
-	c.inTurn = append(c.inTurn, kind)
-	for c.items += o.total; c.items > outlinedItems; {
-		c.drop(0)
-	}
-}
-
-// forget drops an outline of a version that is gone.
-func (c *outlines) forget(kind outlineKind, o *outline) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := slices.Index(c.kinds[kind], o)
-	if at < 0 {
-		return
-	}
-	turn := -1
-	for range at + 1 {
-		turn += 1 + slices.Index(c.inTurn[turn+1:], kind)
-	}
-	c.inTurn = slices.Delete(c.inTurn, turn, turn+1)
-	c.remove(kind, at)
-}
-
-// drop forgets the oldest outline of the kind that is in that turn.
-func (c *outlines) drop(turn int) {
-	kind := c.inTurn[turn]
-	c.inTurn = slices.Delete(c.inTurn, turn, turn+1)
-	c.remove(kind, 0)
-}
-
-func (c *outlines) remove(kind outlineKind, at int) {
-	c.items -= c.kinds[kind][at].total
-	if c.kinds[kind] = slices.Delete(slices.Clone(c.kinds[kind]), at, at+1); len(c.kinds[kind]) == 0 {
-		delete(c.kinds, kind)
-	}
+	return bytes.Compare(a[:idSize], b[:idSize])
 }
 
 // outlined reads a page by the outline of its list.
-func (q *Queries) outlined(ctx context.Context, organization, feed uuid.UUID, in ItemsQuery) (ItemsPage, error) {
+func (q *Queries) outlined(ctx context.Context, organization, feed uuid.UUID, in ItemsQuery) (*page, error) {
 	const attempts = 3 // an item of the page was removed after the outline was made; then it is made again
 	kind := kindOf(feed, in)
 	for attempt := 1; ; attempt++ {
-		o, fresh, err := q.outline(ctx, organization, kind, in)
+		o, fresh, err := q.outlines.get(ctx, kind, in, func(known []*outline) (*outline, error) {
+			return q.outline(ctx, organization, kind, in, known)
+		})
 		if err != nil {
-			return ItemsPage{}, err
+			return nil, err
 		}
 		ids := o.page(in.Offset, in.Limit)
-		if len(ids) == 0 {
-			version, err := q.feedVersion(ctx, organization, feed)
-			if err != nil {
-				return ItemsPage{}, err
-			}
-			if fresh || version == o.version {
-				return ItemsPage{Items: []byte("[]"), Total: o.total}, nil
-			}
-			q.outlines.forget(kind, o)
-			continue
+		p := &page{ItemsPage: ItemsPage{Items: []byte("[]")}, box: everywhere, spell: always}
+		if ids.count() == 0 {
+			p.version, err = q.feedVersion(ctx, organization, feed)
+		} else if p, err = q.page(ctx, in, outlinedPageSQL(in), binaryUUID(feed), binaryUUID(organization), ids); err == nil && p.Count == 0 {
+			_, err = q.feedVersion(ctx, organization, feed) // not to be read, or gone
 		}
-		page, version, err := q.page(ctx, in, outlinedPageSQL(in), binaryUUID(feed), binaryUUID(organization), ids)
 		if err != nil {
-			return ItemsPage{}, err
+			return nil, err
 		}
-		if page.Count == 0 { // not to be read, or gone
-			if _, err := q.feedVersion(ctx, organization, feed); err != nil {
-				return ItemsPage{}, err
-			}
+		p.Total, p.box, p.spell = o.total(), o.box, p.both(o.spell)
+		if p.version == o.version {
+			p.lasting = true
+			return p, nil
 		}
-		page.Total = o.total
-		if version == o.version || fresh && page.Count == len(ids)/16 || attempt == attempts {
-			return page, nil
+		if fresh && p.Count == ids.count() || attempt == attempts {
+			return p, nil
 		}
-		q.outlines.forget(kind, o)
+		q.outlines.forget(kind, func(known *outline) bool { return known.version == o.version })
 	}
 }
 
-// outline finds the outline of a list or makes it. It is fresh where it was made just now, of what the organization may
-// read.
-func (q *Queries) outline(ctx context.Context, organization uuid.UUID, kind outlineKind, in ItemsQuery) (o *outline, fresh bool, err error) {
-	o, done, err := q.outlines.get(ctx, kind, in)
-	if err != nil || o != nil {
-		return o, false, err
+// outline makes an outline of what the organization may read, where it can from what is known.
+func (q *Queries) outline(ctx context.Context, organization uuid.UUID, kind outlineKind, in ItemsQuery, known []*outline) (*outline, error) {
+	version, err := q.feedVersion(ctx, organization, kind.feed)
+	if err != nil {
+		return nil, err
 	}
-	defer func() { done(o) }()
-	if _, err := q.feedVersion(ctx, organization, kind.feed); err != nil {
-		return nil, false, err
+	var base *outline
+	for _, o := range known {
+		if o.version == version && (base == nil || movedBetween(o.made, in).far() < movedBetween(base.made, in).far()) {
+			base = o
+		}
 	}
-	args := []any{binaryUUID(kind.feed), in.Since, in.Until}
+	if base != nil {
+		if o, err := q.derive(ctx, kind, base, in); err != nil || o != nil {
+			return o, err
+		}
+	}
+	o := &outline{made: in, box: everywhere, spell: always}
+	into := append([]any{&o.version}, o.edges()...)
+	into = append(append(into, o.moments()...), &o.items)
+	batch := &pgx.Batch{}
+	batch.Queue(planAnew)
+	batch.Queue(outlineSQL(kind), outlineArguments(kind, in)...).QueryRow(func(row pgx.Row) error { return row.Scan(into...) })
+	if err := q.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("outline of items: %w", err)
+	}
+	return o, nil
+}
+
+func outlineArguments(kind outlineKind, in ItemsQuery) []any {
+	arguments := []any{binaryUUID(kind.feed), in.Since, in.Until}
 	if kind.status != "" {
-		args = append(args, in.Status, in.Now)
+		arguments = append(arguments, in.Status, in.Now)
 	}
-	made := &outline{box: everywhere, nowFrom: ever, nowBefore: never}
-	into := append([]any{&made.version}, made.edges()...)
-	into = append(into, knownTime{&made.nowFrom}, knownTime{&made.nowBefore}, &made.ids)
-	if err := q.Pool.QueryRow(ctx, outlineSQL(kind), args...).Scan(into...); err != nil {
-		return nil, false, fmt.Errorf("outline of items: %w", err)
+	return arguments
+}
+
+// derive makes an outline of another one; nil where too much lies between them, or the feed has changed.
+func (q *Queries) derive(ctx context.Context, kind outlineKind, base *outline, in ItemsQuery) (*outline, error) {
+	between := movedBetween(base.made, in)
+	arguments := append(outlineArguments(kind, in), between.since[0], between.since[1], between.until[0], between.until[1])
+	if kind.status != "" {
+		arguments = append(arguments, between.now[0], between.now[1])
 	}
-	made.total = len(made.ids) / 16
-	return made, true, nil
+	o, seen := &outline{made: in, box: everywhere, spell: always}, 0
+	var changed []byte // like items; those that are not in the list any more have instants far away
+	into := append([]any{&o.version}, o.edges()...)
+	into = append(append(into, o.moments()...), &seen, &changed)
+	batch := &pgx.Batch{}
+	batch.Queue(planOnce)
+	batch.Queue(derivedSQL(kind), arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(into...) })
+	if err := q.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("outline of items: %w", err)
+	}
+	if seen > mostMoved || o.version != base.version {
+		return nil, nil //nolint:nilnil // see above
+	}
+	o.items = kind.merge(base.items, changed)
+	return o, nil
+}
+
+// merge puts items in the place of those that were in a list before.
+func (k outlineKind) merge(list, changed []byte) []byte {
+	if len(changed) == 0 {
+		return list
+	}
+	looked, coming := make(map[uuid.UUID]struct{}, len(changed)/outlinedSize), make([][]byte, 0, len(changed)/outlinedSize)
+	for c := range slices.Chunk(changed, outlinedSize) {
+		looked[uuid.UUID(c[:idSize])] = struct{}{}
+		if micros(c[idSize:]) != gone {
+			coming = append(coming, c)
+		}
+	}
+	slices.SortFunc(coming, k.compare)
+	merged := make([]byte, 0, len(list)+len(changed))
+	for old := range slices.Chunk(list, outlinedSize) {
+		for len(coming) > 0 && k.compare(coming[0], old) < 0 {
+			merged, coming = append(merged, coming[0]...), coming[1:]
+		}
+		if _, again := looked[uuid.UUID(old[:idSize])]; !again {
+			merged = append(merged, old...)
+		}
+	}
+	for _, c := range coming {
+		merged = append(merged, c...)
+	}
+	return merged
 }

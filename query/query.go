@@ -4,14 +4,16 @@ package query
 import (
 	"errors"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Queries has a method for each question. The methods return what they read and change nothing.
 type Queries struct {
 	Pool     *pgxpool.Pool
-	totals   totals   // of item lists
-	outlines outlines // of item lists
+	pages    memory[pageKind, *page] // of item lists
+	totals   memory[uuid.UUID, *total]
+	outlines memory[outlineKind, *outline]
 }
 
 // ErrNotFound: no such row, or not one of the organization that asks.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -171,8 +172,8 @@ func (s *simple) change(t *rapid.T) {
 }
 
 // Both lists, with their totals, are what a naive reading of the interface comes to: for any items, ranges, statuses,
-// orders and pages, while time goes on and the feed changes. The lists are asked again and again, so that what is
-// remembered of earlier ones is tried.
+// orders and pages, while time goes on and the feed changes. Each page is asked for again and again, so that what is
+// remembered of earlier ones is tried; another organization gets nothing of it.
 func TestListsAgainstANaiveModel(t *testing.T) {
 	t.Parallel()
 	s := &simple{fixture: open(t), items: map[uuid.UUID]*simpleItem{}}
@@ -206,18 +207,29 @@ func TestListsAgainstANaiveModel(t *testing.T) {
 			in.Limit = rapid.IntRange(1, 100).Draw(t, "limit")
 			in.Offset = rapid.SampledFrom([]int{0, 0, 1, 20, 150, 999, 1000, 1001, 1050, 1200}).Draw(t, "offset")
 			in.Legacy = rapid.Bool().Draw(t, "legacy")
-			want, total := s.list(in)
-			page, err := s.Items(s.t.Context(), org, s.feed, in)
-			if err != nil {
-				t.Fatal(err)
+			for _, moved := range []time.Duration{0, time.Microsecond, time.Duration(rapid.IntRange(0, 90).Draw(t, "again after")) * time.Minute} {
+				in.Since, in.Until, in.Now = in.Since.Add(moved), in.Until.Add(moved), in.Now.Add(moved)
+				s.compare(t, in)
 			}
-			var got []*listed
-			if err := json.Unmarshal(page.Items, &got); err != nil {
-				t.Fatal(err)
-			}
-			if diff := gocmp.Diff(append([]*listed{}, want...), got); diff != "" || page.Total != total || page.Count != len(got) {
-				t.Fatalf("total %d, want %d; page (-want +got):\n%s", page.Total, total, diff)
+			if _, err := s.Items(s.t.Context(), uuid.New(), s.feed, in); !errors.Is(err, query.ErrNotFound) {
+				t.Fatalf("another organization: %v", err)
 			}
 		}
 	})
+}
+
+// compare asks for a page, and asks the model.
+func (s *simple) compare(t *rapid.T, in query.ItemsQuery) {
+	want, total := s.list(in)
+	page, err := s.Items(s.t.Context(), org, s.feed, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []*listed
+	if err := json.Unmarshal(page.Items, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(append([]*listed{}, want...), got); diff != "" || page.Total != total || page.Count != len(got) {
+		t.Fatalf("total %d, want %d; page (-want +got):\n%s", page.Total, total, diff)
+	}
 }

@@ -49,7 +49,11 @@ CREATE TABLE occurrences (
     PRIMARY KEY (item_id, number)
 );
 
-CREATE INDEX occurrences_in_order ON occurrences (feed_id, starts_at, item_id) INCLUDE (previous);
+CREATE INDEX occurrences_in_order ON occurrences (feed_id, starts_at, item_id) INCLUDE (previous, instance_status, instance_ends);
+
+-- When instances become completed.
+CREATE INDEX occurrences_ending ON occurrences (feed_id, instance_ends) INCLUDE (item_id)
+    WHERE instance_status IN ('scheduled', 'rescheduled');
 
 -- Changes whenever anything in the feed does.
 CREATE TABLE feeds (

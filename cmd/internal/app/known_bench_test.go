@@ -28,6 +28,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
+	"carillon/projections/pgtest"
 )
 
 // benchServer is what serve does with embedded defaults, in a process whose memory and start can be measured.
@@ -158,7 +159,7 @@ func (s *served) processorTime() time.Duration {
 	var used time.Duration
 	for _, field := range strings.Fields(rest)[11:13] {
 		ticks, _ := strconv.ParseInt(field, 10, 64)
-		used += time.Duration(ticks) * tick
+		used += time.Duration(ticks) * pgtest.Tick
 	}
 	return used
 }

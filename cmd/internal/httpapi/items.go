@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/item"
@@ -66,7 +65,7 @@ func (a *API) itemsReply(r *http.Request, q *wire.Query, in query.ItemsQuery) (w
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "feed")
 	}
-	return wire.OK(itemsPage(page, in)), nil
+	return wire.OK(itemsPage{page, in.Limit, in.Offset}), nil
 }
 
 // withSource reports whether the source block is asked for.
@@ -117,17 +116,22 @@ func itemRange(q *wire.Query, now time.Time) (since, until time.Time) {
 	return since, until
 }
 
-// itemsPage wraps the stored items without reading them.
-func itemsPage(page query.ItemsPage, in query.ItemsQuery) jsontext.Value {
-	const room = 96 // for what comes after the items
-	data := make([]byte, 0, len(page.Items)+room)
-	data = append(data, `{"items":`...)
-	data = append(data, page.Items...)
-	data = strconv.AppendInt(append(data, `,"total":`...), int64(page.Total), 10)
-	data = strconv.AppendInt(append(data, `,"pagination":{"limit":`...), int64(in.Limit), 10)
-	data = strconv.AppendInt(append(data, `,"offset":`...), int64(in.Offset), 10)
-	data = strconv.AppendBool(append(data, `,"hasMore":`...), page.HasMore(in.Offset))
-	return append(data, "}}"...)
+// itemsPage is a page of stored items, which are not read.
+type itemsPage struct {
+	query.ItemsPage
+
+	limit, offset int
+}
+
+// AppendJSON implements wire.Appender.
+func (p itemsPage) AppendJSON(to []byte) []byte {
+	to = append(to, `{"items":`...)
+	to = append(to, p.Items...)
+	to = strconv.AppendInt(append(to, `,"total":`...), int64(p.Total), 10)
+	to = strconv.AppendInt(append(to, `,"pagination":{"limit":`...), int64(p.limit), 10)
+	to = strconv.AppendInt(append(to, `,"offset":`...), int64(p.offset), 10)
+	to = strconv.AppendBool(append(to, `,"hasMore":`...), p.HasMore(p.offset))
+	return append(to, "}}"...)
 }
 
 // getItem answers GET /feeds/events/{feedId}/items/{itemId}.
@@ -145,8 +149,15 @@ func (a *API) getItem(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "item")
 	}
-	data := append([]byte(`{"item":`), shown...)
-	return wire.OK(jsontext.Value(append(data, '}'))), nil
+	return wire.OK(storedItem(shown)), nil
+}
+
+// storedItem is an item as it is stored.
+type storedItem []byte
+
+// AppendJSON implements wire.Appender.
+func (i storedItem) AppendJSON(to []byte) []byte {
+	return append(append(append(to, `{"item":`...), i...), '}')
 }
 
 // itemIDs reads the path of one item. A malformed id is 400 here and 404 elsewhere under /feeds: the interface says so.

@@ -1,12 +1,14 @@
 package httpapi_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +26,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
+	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
 
@@ -31,8 +34,9 @@ import (
 const connections = 16
 
 // BenchmarkItemLists reads pages of 20 through HTTP, from a feed of a thousand items and from one of a hundred thousand
-// with a million occurrences, half of them in the default range. bare is a handler that runs one indexed query and
-// writes as many stored bytes.
+// with a million occurrences, half of the items in the default range. bare is a handler that runs one indexed query for the
+// items of the first page, and writes the bytes that the list answered with. Processor time is of server and client
+// together.
 func BenchmarkItemLists(b *testing.B) {
 	parts := apitest.Start(b)
 	api, err := httpapi.New(httpapi.Dependencies{
@@ -50,6 +54,13 @@ func BenchmarkItemLists(b *testing.B) {
 	}
 	listed := httptest.NewServer(api)
 	b.Cleanup(listed.Close)
+	path := func(feed uuid.UUID, query string) string {
+		return fmt.Sprintf("%s/feeds/events/%s/items?limit=20%s", listed.URL, feed, query)
+	}
+	var answer bytes.Buffer
+	if err := get(http.DefaultClient, path(large, ""), key, &answer); err != nil {
+		b.Fatal(err)
+	}
 	bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rows, err := parts.Pool.Query(r.Context(), `SELECT i.current FROM items.occurrences o JOIN items.items i ON i.id = o.item_id
 			WHERE o.feed_id = $1 AND o.starts_at >= $2 AND o.previous < $2 ORDER BY o.starts_at, o.item_id LIMIT 20`, large, time.Now())
@@ -58,40 +69,50 @@ func BenchmarkItemLists(b *testing.B) {
 			return
 		}
 		defer rows.Close()
-		w.Header().Set("Content-Type", "application/json")
 		for rows.Next() {
 			var body pgtype.DriverBytes
-			if rows.Scan(&body) == nil {
-				_, _ = w.Write(body)
+			if rows.Scan(&body) != nil {
+				w.WriteHeader(http.StatusInternalServerError)
+				return
 			}
 		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(answer.Len()))
+		_, _ = w.Write(answer.Bytes())
 	}))
 	b.Cleanup(bare.Close)
 	last := func(query string) string {
 		return fmt.Sprintf("%s&offset=%d", query, total(b, listed.URL, key, large, query)-20)
 	}
-	path := func(feed uuid.UUID, query string) string {
-		return fmt.Sprintf("%s/feeds/events/%s/items?limit=20%s", listed.URL, feed, query)
-	}
-	for _, list := range []struct{ name, url string }{
+	yesterday := "&since=" + time.Now().Add(-24*time.Hour).UTC().Format(time.RFC3339)
+	lists := []struct{ name, url string }{
 		{"bare", bare.URL},
 		{"of 1000 items", path(small, "")},
 		{"first page", path(large, "")},
 		{"last page", path(large, last(""))},
 		{"by created", path(large, "&orderBy=created")},
 		{"by created, last page", path(large, last("&orderBy=created"))},
-		{"scheduled", path(large, "&status=scheduled")},
-		{"cancelled", path(large, "&status=cancelled")},
-		{"postponed", path(large, "&status=postponed")},
-		{"rescheduled (no item)", path(large, "&status=rescheduled")},
-		{"completed", path(large, "&status=completed&since="+time.Now().Add(-24*time.Hour).UTC().Format(time.RFC3339))},
-	} {
-		b.Run(list.name, func(b *testing.B) { ask(b, list.url, key) })
+		{"legacy", strings.Replace(path(large, ""), "/feeds/", "/v0/feeds/", 1)},
+	}
+	for _, status := range []string{"scheduled", "cancelled", "postponed", "rescheduled", "completed"} {
+		query, name := "&status="+status, status
+		switch status {
+		case "rescheduled":
+			name += " (no item)"
+		case "completed":
+			query += yesterday
+		}
+		lists = append(lists, struct{ name, url string }{name, path(large, query)},
+			struct{ name, url string }{name + " by created", path(large, query+"&orderBy=created")})
+	}
+	usage := pgtest.UsageOf(b.Context(), b, parts.Pool)
+	for _, list := range lists {
+		b.Run(list.name, func(b *testing.B) { ask(b, usage, list.url, key) })
 	}
 }
 
 // ask asks again and again on all connections.
-func ask(b *testing.B, url, key string) {
+func ask(b *testing.B, usage pgtest.Usage, url, key string) {
 	b.Helper()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections}}
 	defer client.CloseIdleConnections()
@@ -101,6 +122,7 @@ func ask(b *testing.B, url, key string) {
 	took := make([]time.Duration, b.N)
 	var next atomic.Int64
 	var asking sync.WaitGroup
+	own, its := usage.Process(), usage.Postgres()
 	b.ResetTimer()
 	for range connections {
 		asking.Go(func() {
@@ -116,6 +138,8 @@ func ask(b *testing.B, url, key string) {
 	}
 	asking.Wait()
 	b.StopTimer()
+	b.ReportMetric(float64((usage.Process()-own).Microseconds())/float64(b.N), "cpu-µs")
+	b.ReportMetric(float64((usage.Postgres()-its).Microseconds())/float64(b.N), "postgres-cpu-µs")
 	slices.Sort(took)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 	b.ReportMetric(float64(took[b.N*99/100].Microseconds())/1000, "p99-ms")

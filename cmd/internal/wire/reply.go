@@ -2,17 +2,21 @@ package wire
 
 import (
 	"net/http"
+	"strconv"
+	"sync"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Reply is a successful answer. Data that is a jsontext.Value is written as it is, so that a read model's stored JSON
-// need not be parsed.
+// Reply is a successful answer. Data that is an Appender is written as it is, so that a read model's stored JSON need not
+// be parsed.
 type Reply struct {
 	Status int
 	Data   any // nil: the envelope has no data
 }
+
+// Appender is data that appends its JSON, one value, to what was written before it.
+type Appender interface{ AppendJSON(to []byte) []byte }
 
 // OK is the answer to what was read or changed.
 func OK(data any) Reply { return Reply{Status: http.StatusOK, Data: data} }
@@ -59,31 +63,38 @@ func (s Surface) Handle(h Handler) http.HandlerFunc {
 			s.WriteError(w, r, err)
 			return
 		}
-		body, err := envelope(reply.Data)
+		room, _ := bodies.Get().(*[]byte)
+		body, err := appendEnvelope((*room)[:0], reply.Data)
 		if err != nil {
 			s.WriteError(w, r, err)
 			return
 		}
 		writeBody(w, reply.Status, body)
+		if cap(body) <= mostKept {
+			*room = body
+		}
+		bodies.Put(room)
 	}
 }
 
-func envelope(data any) ([]byte, error) {
+// bodies is room for answers. Lists are large, and making room for each would be the most of what answering costs.
+var bodies = sync.Pool{New: func() any { return new([]byte) }}
+
+const mostKept = 1 << 20 // bytes of an answer whose room is used again
+
+func appendEnvelope(to []byte, data any) ([]byte, error) {
 	if data == nil {
-		return []byte(`{"success":true}`), nil
+		return append(to, `{"success":true}`...), nil
 	}
-	raw, ok := data.(jsontext.Value)
-	if !ok {
-		var err error
-		if raw, err = json.Marshal(data, json.Deterministic(true)); err != nil {
-			return nil, err
-		}
+	to = append(to, `{"success":true,"data":`...)
+	if own, ok := data.(Appender); ok {
+		return append(own.AppendJSON(to), '}'), nil
 	}
-	const head = `{"success":true,"data":`
-	body := make([]byte, 0, len(head)+len(raw)+1)
-	body = append(body, head...)
-	body = append(body, raw...)
-	return append(body, '}'), nil
+	raw, err := json.Marshal(data, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	return append(append(to, raw...), '}'), nil
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
@@ -98,6 +109,7 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 func writeBody(w http.ResponseWriter, status int, body []byte) {
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
