@@ -62,6 +62,9 @@ func serverChild() error {
 		DeliveryRetrySchedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 20 * time.Second, 20 * time.Second},
 		AutoDisableAfter:      1_000_000, AutoDisableMinStreak: time.Hour,
 	}
+	if err := platformsOf(&cfg.Platforms); err != nil {
+		return err
+	}
 	if os.Getenv("CHILD_COLLECTS") != "" {
 		cfg.Roles = append(cfg.Roles, config.RoleCollect)
 	}

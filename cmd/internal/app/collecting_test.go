@@ -197,7 +197,7 @@ func (c *collecting) expectWebhooks(when string, want map[string]int) {
 	}
 }
 
-// From three kinds of sites to webhooks, by a server of its own process: what is there at first is no news; what is new,
+// From all seven types of sources to webhooks, by a server of its own process: what is there at first is no news; what is new,
 // called off or moved afterwards is told once; what disappears is not told; one concert at two sites is one event, and
 // two again once it was split, which is no news.
 func TestFromSitesToWebhooks(t *testing.T) {
@@ -214,7 +214,21 @@ func TestFromSitesToWebhooks(t *testing.T) {
 			h.show(fmt.Sprintf("/e/%d", j), shown{title: title, venue: "Hall " + h.sourceType, start: evening(3 + 4*j + i)})
 		}
 	}
-	c := newCollecting(t, 1)
+	// An event of the platform's own, where it has such; all others are posts, of which some tell of no event.
+	accounts := []*account{newAccount(t, "facebook"), newAccount(t, "instagram"), newAccount(t, "tiktok"), newAccount(t, "twitter")}
+	days := map[string][2]int{"facebook": {6, 10}, "instagram": {14, 18}, "tiktok": {19, 23}, "twitter": {24, 26}} // no others are then
+	var env []string
+	for _, a := range accounts {
+		title := "What stays at the " + a.platformType
+		if a.platformType == "facebook" {
+			a.post(posted{event: title, start: evening(days[a.platformType][0])})
+		} else {
+			a.announce(title, evening(days[a.platformType][0]))
+		}
+		a.post(posted{text: "Thanks to everyone who came!"})
+		first, env = append(first, title), append(env, a.environment()...)
+	}
+	c := newCollecting(t, 1, env...)
 	var feed struct {
 		ID string `json:"id"`
 	}
@@ -223,17 +237,25 @@ func TestFromSitesToWebhooks(t *testing.T) {
 	}
 	c.feed = feed.ID
 	var sources []uuid.UUID
-	for _, h := range houses {
-		created, err := c.client.AddSource(t.Context(), adminclient.NewSource{Type: h.sourceType, URL: h.address(), Timezone: "Europe/Amsterdam"})
+	attach := func(source adminclient.NewSource) {
+		t.Helper()
+		source.Timezone = "Europe/Amsterdam"
+		created, err := c.client.AddSource(t.Context(), source)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sources = append(sources, created.ID)
-		if err := c.post(c.api+"/feeds/events/"+c.feed+"/sources", c.key, map[string]any{"sourceType": h.sourceType, "sourceId": created.ID}, nil); err != nil {
+		if err := c.post(c.api+"/feeds/events/"+c.feed+"/sources", c.key, map[string]any{"sourceType": source.Type, "sourceId": created.ID}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.until("all sources were collected from", func() bool { return c.completed() >= len(houses) })
+	for _, h := range houses {
+		attach(adminclient.NewSource{Type: h.sourceType, URL: h.address()})
+	}
+	for _, a := range accounts {
+		attach(adminclient.NewSource{Type: a.platformType, Handle: "@" + accountName})
+	}
+	c.until("all sources were collected from", func() bool { return c.completed() >= len(sources) })
 	c.until("all is shown", c.caughtUp)
 	c.expectItems("after the backfill", first...)
 	c.expectWebhooks("after the backfill", map[string]int{})
@@ -248,6 +270,12 @@ func TestFromSitesToWebhooks(t *testing.T) {
 		all = append(all, name("is new"))
 		want["event.item.added "+name("is new")] = 1
 		want["event.occurrence.changed "+name("is off")], want["event.occurrence.changed "+name("moves")] = 1, 1
+	}
+	for _, a := range accounts {
+		title := "What is new at the " + a.platformType
+		a.announce(title, evening(days[a.platformType][1]))
+		a.post(posted{text: "The kitchen is open until 22:00."})
+		all, want["event.item.added "+title] = append(all, title), 1
 	}
 	c.again(sources)
 	c.expectItems("after the changes", all...)
@@ -274,4 +302,7 @@ func TestFromSitesToWebhooks(t *testing.T) {
 	c.again(sources)
 	c.expectItems("after the split", append(all, "The Bells of Delft")...)
 	c.expectWebhooks("after the split", want)
+	for _, a := range accounts {
+		c.expectNoSecrets(a.token)
+	}
 }

@@ -167,7 +167,8 @@ type collecting struct {
 	changes  int // events of happenings
 }
 
-func newCollecting(t *testing.T, servers int) *collecting {
+// newCollecting starts servers, with more of an environment.
+func newCollecting(t *testing.T, servers int, env ...string) *collecting {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "torture")
 	if err != nil {
@@ -182,10 +183,10 @@ func newCollecting(t *testing.T, servers int) *collecting {
 	c := &collecting{pool: database.Pool()}
 	for i := range servers {
 		api, admin := freePort(t), freePort(t)
-		server := &child{t: t, env: []string{
+		server := &child{t: t, env: append([]string{
 			childRole + "=server", "CHILD_API=" + api, "CHILD_ADMIN=" + admin, "CHILD_DATA=" + data, "CHILD_COLLECTS=1",
 			"CHILD_STORE=esdb://" + address + "?tls=false", "CHILD_DATABASE=" + database.URL(),
-		}}
+		}, env...)}
 		server.start()
 		t.Cleanup(func() { server.kill() })
 		c.servers = append(c.servers, server)
