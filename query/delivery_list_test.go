@@ -111,7 +111,7 @@ func TestWhatWaitsIsFoundWithoutItsHistory(t *testing.T) {
 		t.Fatalf("%d of %d (%v), want 50 of %d", len(page), total, err, held)
 	}
 	d.pool.Reset() // a session that ends has told the server what it read
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		var read, found int

@@ -18,7 +18,7 @@ import (
 	"carillon/eventstore/tail"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func TestContract(t *testing.T) {
 	t.Parallel()

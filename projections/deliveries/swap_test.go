@@ -41,7 +41,7 @@ func TestATotalDoesNotFallWhenARebuildTakesOver(t *testing.T) {
 		_, total, err := (&query.Queries{Pool: h.pool}).Deliveries(ctx, org, alpha, query.DeliveryFilter{Limit: 10}, noon)
 		answered <- answer{total, err}
 	}()
-	for waits, deadline := false, time.Now().Add(30*time.Second); !waits; {
+	for waits, deadline := false, time.Now().Add(2*time.Minute); !waits; {
 		if time.Now().After(deadline) {
 			t.Fatal("the list does not wait for the tables")
 		}

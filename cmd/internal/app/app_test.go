@@ -37,9 +37,15 @@ type process struct {
 	close func()
 }
 
+// start runs a process of this test alone, beside other tests.
 func start(t *testing.T, change func(*config.Config)) *process {
 	t.Helper()
 	t.Parallel()
+	return newProcess(t, change)
+}
+
+func newProcess(t *testing.T, change func(*config.Config)) *process {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "carillon") // short enough for a socket
 	if err != nil {
 		t.Fatal(err)

@@ -173,8 +173,20 @@ func TestMovesOfManyDeliveries(t *testing.T) {
 
 func movesMany(t *testing.T, restored bool, perRow time.Duration) {
 	t.Helper()
-	succeeded, waiting, retrying, later := moveSize(t)
-	p := start(t, func(c *config.Config) { c.DeliveryRetrySchedule = []time.Duration{later, later, later} })
+	t.Parallel()
+	// On a busy machine windows may close, and retries be due, before the move: then they are wider.
+	for _, _, _, later := moveSize(t); !movedInTime(t, restored, perRow, later); later *= 2 {
+		if later > 2*time.Minute {
+			t.Fatal("the move never came in time")
+		}
+	}
+}
+
+// movedInTime moves once. It is false where what was to come after the move came before it.
+func movedInTime(t *testing.T, restored bool, perRow, later time.Duration) bool {
+	t.Helper()
+	succeeded, waiting, retrying, _ := moveSize(t)
+	p := newProcess(t, func(c *config.Config) { c.DeliveryRetrySchedule = []time.Duration{later, later, later} })
 	good, debounced, failing := p.countingEndpoint(), p.countingEndpoint(), p.countingEndpoint()
 	p.connect("good", good.url, 0)
 	// These are there before the backup, because it has to hold their data keys, and subscribe after it.
@@ -191,19 +203,20 @@ func movesMany(t *testing.T, restored bool, perRow time.Duration) {
 	p.announceMany(succeeded - succeeded/2)
 	p.subscribe("debounced")
 	began := time.Now()
+	late := func() bool { return time.Since(began) > later*8/10 } // a wait is up to a fifth shorter
 	p.announceMany(waiting)
 	p.subscribe("failing")
 	failing.status.Store(http.StatusServiceUnavailable)
 	p.announceMany(retrying)
-	p.eventually("all retries wait", func() bool { _, requests := failing.came(); return requests == retrying })
+	p.eventually("all retries wait", func() bool { _, requests := failing.came(); return requests == retrying || late() })
 	p.succeeded("good", succeeded+waiting+retrying)
 	p.eventually("the failures are recorded", func() bool {
-		return p.total(destinations+"failing/deliveries?status=pending&limit=1") == float64(retrying) && strings.Contains(string(p.raw(destinations+"failing/deliveries?limit=100")), `"attemptCount":1`)
+		return late() || p.total(destinations+"failing/deliveries?status=pending&limit=1") == float64(retrying) && strings.Contains(string(p.raw(destinations+"failing/deliveries?limit=100")), `"attemptCount":1`)
 	})
-	if webhooks, _ := debounced.came(); webhooks != 0 {
-		t.Fatalf("%d came before their windows closed: the test was too slow", webhooks)
-	}
 	p.close()
+	if late() {
+		return false
+	}
 	failing.status.Store(http.StatusOK)
 	if restored {
 		p.cfg.DatabaseURL = older
@@ -235,6 +248,7 @@ func movesMany(t *testing.T, restored bool, perRow time.Duration) {
 			t.Errorf("%s was retried after %s", id, wait)
 		}
 	}
+	return true
 }
 
 // An older Postgres has to hear first that hundreds were scheduled, and seconds later that they have succeeded. Between
