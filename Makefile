@@ -123,7 +123,7 @@ bench-delivery: postgres ## Measure delivery end to end: throughput, fan-out, la
 	$(GO) test -run '^$$' -bench 'Bare|Delivery|Latency|FanOut|History|OneHangs|BesideACrowd|Idle' -benchtime $(DELIVERIES)x -timeout 30m ./cmd/internal/app
 
 .PHONY: bench-hostile
-bench-hostile: postgres ## Attack a whole server and measure what others notice: 10,000 made-up keys a second (others' p99 within twice)
+bench-hostile: postgres ## Attack a whole server and measure what others notice: 10,000 made-up keys a second (others' p99 within twice), 1,000 clients that don't read (50 MB)
 	$(GO) test -run '^$$' -bench Hostile -benchtime 1x -timeout 30m ./cmd/internal/app
 
 .PHONY: test-eventstore

@@ -27,7 +27,7 @@ type AuditorTokenIssued struct {
 
 // IssueAuditorToken makes a token that reads the audit trail.
 func (c *Commands) IssueAuditorToken(ctx context.Context, by Caller, in IssueAuditorToken) (AuditorTokenIssued, eventstore.Position, error) {
-	if err := requireText("name", in.Name); err != nil {
+	if err := requireText("name", in.Name, maxNameLength); err != nil {
 		return AuditorTokenIssued{}, eventstore.Start, err
 	}
 	if in.ExpiresAt != nil {

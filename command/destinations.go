@@ -17,10 +17,7 @@ import (
 	"carillon/eventstore"
 )
 
-const (
-	maxNameLength = 255
-	maxDebounce   = 86400 // seconds
-)
+const maxDebounce = 86400 // seconds
 
 // CreateDestination is the input of a create.
 type CreateDestination struct {

@@ -67,7 +67,7 @@ const defaultConfigVersion = 1
 
 // CreateFeed makes an event feed of the caller's organization.
 func (c *Commands) CreateFeed(ctx context.Context, by Caller, in CreateFeed) (made Written[feed.State], err error) {
-	if err := errors.Join(requireText("name", in.Name), requireText("description", in.Description)); err != nil {
+	if err := errors.Join(requireText("name", in.Name, maxNameLength), requireText("description", in.Description, maxDescriptionLength)); err != nil {
 		return made, first(err)
 	}
 	enabled, version := true, float64(defaultConfigVersion)
@@ -90,12 +90,12 @@ func (c *Commands) ReviseFeed(ctx context.Context, by Caller, in ReviseFeed) (Wr
 		By: feed.ByAPI, At: c.now(),
 	}
 	if in.Name != nil {
-		if err := requireText("name", *in.Name); err != nil {
+		if err := requireText("name", *in.Name, maxNameLength); err != nil {
 			return Written[feed.State]{}, err
 		}
 	}
 	if in.Description != nil {
-		if err := requireText("description", *in.Description); err != nil {
+		if err := requireText("description", *in.Description, maxDescriptionLength); err != nil {
 			return Written[feed.State]{}, err
 		}
 	}
@@ -115,7 +115,7 @@ func (c *Commands) RegisterFeed(ctx context.Context, by Caller, in RegisterFeed)
 	if !slices.Contains([]string{feed.TypeNews, feed.TypeEvent}, in.FeedType) {
 		return made, refuse(Malformed, "feedType", "feedType must be news or event")
 	}
-	if err := requireText("name", in.Name); err != nil {
+	if err := requireText("name", in.Name, maxNameLength); err != nil {
 		return made, err
 	}
 	if err := c.requireOrganization(ctx, "organizationId", in.Organization); err != nil {

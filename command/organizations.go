@@ -39,7 +39,7 @@ type RevokeKey struct {
 
 // RegisterOrganization makes an organization and returns its id.
 func (c *Commands) RegisterOrganization(ctx context.Context, by Caller, in RegisterOrganization) (uuid.UUID, eventstore.Position, error) {
-	if err := requireText("name", in.Name); err != nil {
+	if err := requireText("name", in.Name, maxNameLength); err != nil {
 		return uuid.Nil, eventstore.Start, err
 	}
 	id := in.ID

@@ -115,11 +115,8 @@ func (in RegisterSource) check() error {
 var sourceSchemes = []string{"https", "http", "webcal", "webcals"}
 
 func checkSourceURL(text string) error {
-	if err := requireText("url", text); err != nil {
+	if err := requireText("url", text, maxSourceURL); err != nil {
 		return err
-	}
-	if len(text) > maxSourceURL {
-		return refuse(Malformed, "url", "url must have at most %d characters", maxSourceURL)
 	}
 	parsed, err := url.Parse(text)
 	switch {

@@ -5,10 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// requireText refuses an empty text and what checkText refuses.
-func requireText(field, value string) error {
-	if value == "" {
+// Bounds of texts that people write, in characters.
+const (
+	maxNameLength        = 255
+	maxDescriptionLength = 10_000
+)
+
+// requireText refuses an empty text, one with more characters than a number, and what checkText refuses.
+func requireText(field, value string, most int) error {
+	switch {
+	case value == "":
 		return refuse(Malformed, field, "%s is required and must not be empty", field)
+	case utf8.RuneCountInString(value) > most:
+		return refuse(Malformed, field, "%s must have at most %d characters", field, most)
 	}
 	return checkText(field, value)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,21 +38,48 @@ const feedColumns = `f.id, f.name, f.description, f.enabled, f.enabled_source, f
 // readable is the condition that an organization ($1) may read feed f.
 const readable = `(f.organization = $1 OR EXISTS (SELECT FROM feeds.shares s WHERE s.feed_id = f.id AND s.organization = $1))`
 
-// Feeds lists the event feeds that an organization may read, oldest first: its own and those shared with it.
-func (q *Queries) Feeds(ctx context.Context, organization uuid.UUID) ([]Feed, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT `+feedColumns+` FROM feeds.feeds f WHERE f.organization = $1 AND f.feed_type = 'event'
+// feedsAtOnce is how many feeds are in memory while all of them are listed: each may have a long description.
+const feedsAtOnce = 10
+
+// Feeds lists the event feeds that an organization may read, oldest first: its own and those shared with it. It reads
+// them a part at a time and holds no connection between, because whoever takes them may be slow.
+func (q *Queries) Feeds(ctx context.Context, organization uuid.UUID) iter.Seq2[Feed, error] {
+	return func(yield func(Feed, error) bool) {
+		var last Feed
+		for more := true; more; {
+			part, err := q.feedsAfter(ctx, organization, last)
+			if err != nil {
+				yield(Feed{}, err)
+				return
+			}
+			for _, feed := range part {
+				if !yield(feed, nil) {
+					return
+				}
+				last = feed
+			}
+			more = len(part) == feedsAtOnce
+		}
+	}
+}
+
+// feedsAfter is the next part of the list of feeds. The zero value stands before the first feed.
+func (q *Queries) feedsAfter(ctx context.Context, organization uuid.UUID, last Feed) ([]Feed, error) {
+	rows, err := q.Pool.Query(ctx, `(SELECT `+feedColumns+` FROM feeds.feeds f
+			WHERE f.organization = $1 AND f.feed_type = 'event' AND (f.created_at, f.id) > ($2, $3) ORDER BY f.created_at, f.id LIMIT $4)
 		UNION ALL
-		SELECT `+feedColumns+` FROM feeds.shares s JOIN feeds.feeds f ON f.id = s.feed_id
-			WHERE s.organization = $1 AND f.organization <> $1 AND f.feed_type = 'event'
-		ORDER BY created_at, id`, organization)
+		(SELECT `+feedColumns+` FROM feeds.shares s JOIN feeds.feeds f ON f.id = s.feed_id
+			WHERE s.organization = $1 AND f.organization <> $1 AND f.feed_type = 'event' AND (f.created_at, f.id) > ($2, $3)
+			ORDER BY f.created_at, f.id LIMIT $4)
+		ORDER BY created_at, id LIMIT $4`, organization, last.CreatedAt, last.ID, feedsAtOnce)
 	if err != nil {
 		return nil, fmt.Errorf("feeds: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Feed])
+	part, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Feed])
 	if err != nil {
 		return nil, fmt.Errorf("feeds: %w", err)
 	}
-	return list, nil
+	return part, nil
 }
 
 // Feed finds an event feed that an organization may read, or returns ErrNotFound.

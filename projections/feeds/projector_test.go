@@ -93,12 +93,11 @@ func TestWhoReadsWhat(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			list, err := queries.Feeds(t.Context(), tt.organization)
-			if err != nil {
-				t.Fatal(err)
-			}
 			listed := map[uuid.UUID]bool{}
-			for _, f := range list {
+			for f, err := range queries.Feeds(t.Context(), tt.organization) {
+				if err != nil {
+					t.Fatal(err)
+				}
 				listed[f.ID] = true
 			}
 			for _, id := range []uuid.UUID{own, shared, gone, news} {

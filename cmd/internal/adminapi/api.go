@@ -44,6 +44,7 @@ const (
 	awaitLimit   = 2 * time.Second
 	maxName      = 255 // characters, as everywhere in the API
 	readyTimeout = 3 * time.Second
+	maxScrapes   = 8 // of the metrics at one time; each takes their whole text into memory
 )
 
 // API is an http.Handler.
@@ -57,10 +58,12 @@ type API struct {
 func New(deps Dependencies) *API {
 	a := &API{Dependencies: deps, tokenHash: sha256.Sum256([]byte(deps.Token)), router: chi.NewRouter()}
 	unobserved := func(string, string, int, time.Duration) {}
-	a.router.Use(wire.RequestID, wire.AccessLog(deps.Log, unobserved), wire.Recover(deps.Log, surface), wire.HeadAsGet)
+	a.router.Use(wire.Pace, wire.RequestID, wire.AccessLog(deps.Log, unobserved), wire.Recover(deps.Log, surface), wire.HeadAsGet)
 	a.router.Get("/healthz", wire.Events.Handle(alive))
 	a.router.Get("/readyz", wire.Events.Handle(a.ready))
-	a.router.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(deps.Metrics, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(deps.Log.Handler(), slog.LevelError)}))
+	a.router.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(deps.Metrics, promhttp.HandlerOpts{
+		MaxRequestsInFlight: maxScrapes, ErrorLog: slog.NewLogLogger(deps.Log.Handler(), slog.LevelError),
+	}))
 	a.router.MethodNotAllowed(a.guard(wire.WrongMethod(surface)).ServeHTTP)
 	a.router.Mount("/", a.protected())
 	return a

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -114,4 +115,48 @@ func (r *rig) percentile99(b *testing.B) time.Duration {
 	asking.Wait()
 	slices.Sort(took)
 	return took[len(took)*99/100]
+}
+
+// BenchmarkHostileReaders: a thousand clients that ask for a list of a megabyte, again and again, and read nothing. What
+// they cost is the memory of the process beyond what it had.
+func BenchmarkHostileReaders(b *testing.B) {
+	const clients, feeds = 1000, 100
+	r := newRig(b, 0)
+	for i := range feeds {
+		if _, err := post(r.app, r.key, "/feeds/events", map[string]any{"name": fmt.Sprint(i), "description": strings.Repeat("d", 10_000)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		runtime.GC()
+		before, most := memory(), 0.0
+		var conns []net.Conn
+		asked := strings.Repeat("GET /feeds/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+r.key+"\r\n\r\n", 50)
+		for range clients {
+			conn, err := net.Dial("tcp", r.app.APIAddr().String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			conns = append(conns, conn)
+			if _, err := conn.Write([]byte(asked)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for began := time.Now(); time.Since(began) < watched; time.Sleep(50 * time.Millisecond) { // a look at what is held
+			most = max(most, memory())
+		}
+		runtime.GC()
+		b.ReportMetric(most-before, "most-MB")
+		b.ReportMetric(memory()-before, "MB")
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	}
+}
+
+// memory is what heap and stacks take, in MB.
+func memory() float64 {
+	var now runtime.MemStats
+	runtime.ReadMemStats(&now)
+	return float64(now.HeapInuse+now.StackInuse) / (1 << 20)
 }

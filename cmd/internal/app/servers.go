@@ -18,6 +18,7 @@ import (
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 30 * time.Second
+	writeTimeout      = 6 * time.Minute // the longest request tests an endpoint for 5 minutes; see also wire.Pace
 	idleTimeout       = 2 * time.Minute
 	shutdownTimeout   = 10 * time.Second
 	maxHeaderBytes    = 32 << 10
@@ -75,7 +76,7 @@ func (a *App) startServers(s *stage) {
 // serve answers requests until the context ends, then lets those under way finish.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger, cert, key string) error {
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}

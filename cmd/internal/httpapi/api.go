@@ -72,13 +72,14 @@ type Keys interface {
 type API struct {
 	Dependencies
 	keys   *keyring
+	turns  turns
 	router chi.Router
 }
 
 // New makes the API. It fails where the OpenAPI document or the playground can't be assembled, or where the metrics are
 // registered already.
 func New(deps Dependencies) (*API, error) {
-	a := &API{Dependencies: deps, keys: newKeyring(deps.Keys, deps.Now)}
+	a := &API{Dependencies: deps, keys: newKeyring(deps.Keys, deps.Now), turns: turns{all: map[uuid.UUID]*organizationTurns{}}}
 	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "carillon_http_request_seconds", Help: "Answered API requests by route, method and status.",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
@@ -94,7 +95,7 @@ func New(deps Dependencies) (*API, error) {
 		return nil, err
 	}
 	a.router = chi.NewRouter()
-	a.router.Use(wire.RequestID, wire.AccessLog(deps.Log, observe), wire.Recover(deps.Log, surfaceOf), wire.HeadAsGet)
+	a.router.Use(wire.Pace, wire.RequestID, wire.AccessLog(deps.Log, observe), wire.Recover(deps.Log, surfaceOf), wire.HeadAsGet)
 	docsRoutes(a.router, document)
 	// A method that the router does not know at all never gets as far as the protected routes.
 	a.router.MethodNotAllowed(a.guard(wire.WrongMethod(surfaceOf)).ServeHTTP)
@@ -121,7 +122,7 @@ func (a *API) protected() chi.Router {
 
 // guard lets only authenticated requests through, and none whose key could have been overheard.
 func (a *API) guard(next http.Handler) http.Handler {
-	return wire.RequireTLS(a.TrustedProxies, surfaceOf)(a.authenticate(next))
+	return wire.RequireTLS(a.TrustedProxies, surfaceOf)(a.authenticate(a.inTurn(next)))
 }
 
 // ServeHTTP implements http.Handler.

@@ -15,6 +15,12 @@ import (
 	"carillon/query"
 )
 
+// Bounds of a feed's texts, in characters. Feeds that were made before there were any keep what they have.
+const (
+	maxName        = 255
+	maxDescription = 10_000
+)
+
 func (a *API) feedRoutes(r chi.Router) {
 	r.Post("/feeds/events", wire.Feeds.Handle(a.createFeed))
 	r.Get("/feeds/events", wire.Feeds.Handle(a.listFeeds))
@@ -42,15 +48,9 @@ func (a *API) createFeed(r *http.Request) (wire.Reply, error) {
 
 // listFeeds answers GET /feeds/events.
 func (a *API) listFeeds(r *http.Request) (wire.Reply, error) {
-	feeds, err := a.Queries.Feeds(r.Context(), callerOf(r).Organization)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	list := make([]readFeedJSON, len(feeds))
-	for i, feed := range feeds {
-		list[i] = readFeedJSON{feedOf(feed), feed.EnabledReason}
-	}
-	return wire.OK(list), nil
+	return wire.Streamed(a.Queries.Feeds(r.Context(), callerOf(r).Organization), func(feed query.Feed) any {
+		return readFeedJSON{feedOf(feed), feed.EnabledReason}
+	}), nil
 }
 
 // getFeed answers GET /feeds/events/{id}.
@@ -117,8 +117,8 @@ type createFeedBody struct {
 
 // Check implements wire.Body.
 func (b *createFeedBody) Check(c *wire.Checks) {
-	c.Name("name", b.Name, 1, 0)
-	c.Name("description", b.Description, 1, 0)
+	c.Name("name", b.Name, 1, maxName)
+	c.Name("description", b.Description, 1, maxDescription)
 }
 
 // patchFeedBody changes the members that it has.
@@ -129,10 +129,10 @@ type patchFeedBody struct {
 // Check implements wire.Body.
 func (b *patchFeedBody) Check(c *wire.Checks) {
 	if b.Name.Set {
-		c.Text("name", b.Name.Value, 1, 0)
+		c.Text("name", b.Name.Value, 1, maxName)
 	}
 	if b.Description.Set {
-		c.Text("description", b.Description.Value, 1, 0)
+		c.Text("description", b.Description.Value, 1, maxDescription)
 	}
 }
 

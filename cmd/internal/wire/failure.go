@@ -66,6 +66,11 @@ func Fail(kind Kind, field, issue string, args ...any) *Failure {
 	return &Failure{Kind: kind, Field: field, Issue: fmt.Sprintf(issue, args...)}
 }
 
+// Limited makes a refusal of one request too many, which names the limit.
+func Limited(limit string, most int, wait time.Duration, what string) *Failure {
+	return &Failure{Kind: RateLimited, RetryAfter: wait, Issue: fmt.Sprintf("limit %s: %d %s; try again in %d s", limit, most, what, int(math.Ceil(wait.Seconds())))}
+}
+
 // NotFoundError says what was not found, where err is query.ErrNotFound. Any other error, nil too, stays as it is.
 func NotFoundError(err error, what string) error {
 	if errors.Is(err, query.ErrNotFound) {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"iter"
 	"net/http"
 	"strconv"
 	"sync"
@@ -13,6 +14,8 @@ import (
 type Reply struct {
 	Status int
 	Data   any // nil: the envelope has no data
+
+	list iter.Seq2[any, error] // instead of Data: see Streamed
 }
 
 // Appender is data that appends its JSON, one value, to what was written before it.
@@ -63,6 +66,10 @@ func (s Surface) Handle(h Handler) http.HandlerFunc {
 			s.WriteError(w, r, err)
 			return
 		}
+		if reply.list != nil {
+			s.writeStream(w, r, reply)
+			return
+		}
 		room, _ := bodies.Get().(*[]byte)
 		body, err := appendEnvelope((*room)[:0], reply.Data)
 		if err != nil {
@@ -107,11 +114,15 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 }
 
 func writeBody(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	writeHead(w, status)
+	_, _ = w.Write(body) // a caller that has gone away has no use for an error
+}
+
+func writeHead(w http.ResponseWriter, status int) {
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a caller that has gone away has no use for an error
 }

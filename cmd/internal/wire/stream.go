@@ -1,0 +1,68 @@
+package wire
+
+import (
+	"bytes"
+	"iter"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+)
+
+// streamedAtOnce is how much of a streamed list is in memory before it is written, in bytes.
+const streamedAtOnce = 16 << 10
+
+// Streamed is the answer to what may be a long list: it is never whole in memory, however slowly the caller takes it.
+// Where the list breaks off after its first part was written, the connection is dropped, so that the caller does not
+// take the part for the whole.
+func Streamed[T any](list iter.Seq2[T, error], shown func(T) any) Reply {
+	return Reply{Status: http.StatusOK, list: func(yield func(any, error) bool) {
+		for one, err := range list {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(shown(one), nil) {
+				return
+			}
+		}
+	}}
+}
+
+// writeStream writes a streamed list in its envelope. A list that is short is one write.
+func (s Surface) writeStream(w http.ResponseWriter, r *http.Request, reply Reply) {
+	part := bytes.NewBufferString(`{"success":true,"data":[`)
+	begun, first := false, true
+	for one, err := range reply.list {
+		if err == nil {
+			if !first {
+				part.WriteByte(',')
+			}
+			first = false
+			err = json.MarshalWrite(part, one, json.Deterministic(true))
+		}
+		switch {
+		case err != nil && begun:
+			noteFailure(r.Context(), FailureOf(err))
+			panic(http.ErrAbortHandler)
+		case err != nil:
+			s.WriteError(w, r, err)
+			return
+		}
+		if part.Len() < streamedAtOnce {
+			continue
+		}
+		if !begun {
+			begun = true
+			writeHead(w, reply.Status)
+		}
+		if _, err := w.Write(part.Bytes()); err != nil {
+			return // the caller has gone away, or took too long
+		}
+		part.Reset()
+	}
+	part.WriteString("]}")
+	if !begun {
+		writeHead(w, reply.Status)
+	}
+	_, _ = w.Write(part.Bytes()) // a caller that has gone away has no use for an error
+}
