@@ -151,12 +151,28 @@ func (c *Commands) RotateSecret(ctx context.Context, by Caller, in RotateSecret)
 		return Written[destination.State]{}, err
 	}
 	secret, err := c.mintSealed(ctx, in.Destination)
+	renewed := keyLost(err)
+	if renewed {
+		// The data key of a live destination is lost: it gets another one, which opens nothing of what was.
+		if err = c.Vault.Create(ctx, in.Destination); err == nil {
+			secret, err = c.mintSealed(ctx, in.Destination)
+		}
+	}
 	if err != nil {
 		return Written[destination.State]{}, destinationError(err)
 	}
-	return c.onDestination(ctx, by, in.Destination, destination.Rotate{
+	rotated, err := c.onDestination(ctx, by, in.Destination, destination.Rotate{
 		Organization: by.Organization, SecretID: uuid.New(), Secret: secret, At: c.now(),
 	}, &known)
+	if renewed && errors.Is(err, destination.ErrUnknown) { // deleted right now, and its key before it was made anew
+		_ = c.Vault.Shred(ctx, in.Destination)
+	}
+	return rotated, err
+}
+
+// keyLost says that there is no data key that could be used, and that waiting does not help.
+func keyLost(err error) bool {
+	return errors.Is(err, sealing.ErrShredded) || errors.Is(err, sealing.ErrDamaged) && !errors.Is(err, sealing.ErrUnknownKey)
 }
 
 // ExpireSecret retires one secret at once.

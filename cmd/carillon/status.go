@@ -21,6 +21,7 @@ type statusCommand struct{ remote }
 type serverStatus struct {
 	Ready       bool                  `json:"ready"`
 	Problem     string                `json:"problem,omitempty"`
+	Warnings    []string              `json:"warnings,omitempty"`
 	Projections []adminapi.Projection `json:"projections"`
 	// Sources are absent where the server can't tell, or the token is an auditor's.
 	Sources *adminapi.SourceStates `json:"sources,omitempty"`
@@ -34,7 +35,8 @@ func (c *statusCommand) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	status := serverStatus{Ready: true}
-	_, err = client.Ready(ctx)
+	health, err := client.Ready(ctx)
+	status.Warnings = health.Warnings
 	var refused *adminclient.Error
 	switch {
 	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
@@ -56,6 +58,9 @@ func (c *statusCommand) Run(ctx context.Context, t terminal) error {
 		row(w, cmp.Or(status.Problem, "ready"))
 		if status.Sources != nil {
 			row(w, sourceCounts(*status.Sources))
+		}
+		for _, warning := range status.Warnings {
+			row(w, warning)
 		}
 		if len(status.Projections) > 0 {
 			row(w)

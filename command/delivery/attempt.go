@@ -14,6 +14,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/command"
+	"carillon/command/egress"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/eventstore"
@@ -32,7 +33,12 @@ func (d *Deliverer) attempt(ctx context.Context, job Job) time.Duration {
 	}
 	target, now, err := d.open(ctx, job)
 	if err != nil {
-		d.abandon(ctx, job, err)
+		if !d.keyless(ctx, job, err) {
+			d.abandon(ctx, job, err)
+			return 0
+		}
+		d.Log.Error("delivery can't be sent: what is sealed for the destination can't be opened", "delivery", job.ID, "destination", job.Target.ID, "error", err)
+		d.record(ctx, job, now, webhook.Result{FailureReason: egress.ReasonConnection, ErrorMessage: keylessMessage})
 		return 0
 	}
 	body, err := job.Body.Bytes()
@@ -71,6 +77,18 @@ func (d *Deliverer) holds(ctx context.Context, job Job) bool {
 		case <-time.After(holdingPoll):
 		}
 	}
+}
+
+// keylessMessage tells the destination's owner how to mend it.
+const keylessMessage = "the destination's secrets or headers can't be read any more; rotate its secret and set its headers anew"
+
+// keyless says that what is sealed for a destination can't be opened for good, although it was not deleted.
+func (d *Deliverer) keyless(ctx context.Context, job Job, err error) bool {
+	if !errors.Is(err, sealing.ErrShredded) && !errors.Is(err, sealing.ErrDamaged) {
+		return false
+	}
+	known, err := destination.Aggregate.Load(ctx, d.Store, job.Target.ID)
+	return err == nil && known.State.VisibleTo(job.Target.Organization)
 }
 
 // errLeaseEnds: the lease may end before a request would; whoever claims the delivery next sends it.
@@ -221,6 +239,7 @@ func (o *openedTargets) open(ctx context.Context, t *destination.Target, now tim
 			return opened, fmt.Errorf("open headers: %w", err)
 		}
 	}
+	var damaged error
 	for _, sealed := range t.Secrets {
 		if !sealed.ExpiresAt.IsZero() {
 			if !now.Before(sealed.ExpiresAt) {
@@ -231,6 +250,10 @@ func (o *openedTargets) open(ctx context.Context, t *destination.Target, now tim
 			}
 		}
 		plain, err := o.vault.Open(ctx, t.ID, sealed.Sealed)
+		if errors.Is(err, sealing.ErrDamaged) {
+			damaged = fmt.Errorf("open secret: %w", err)
+			continue // the others sign
+		}
 		if err != nil {
 			return opened, fmt.Errorf("open secret: %w", err)
 		}
@@ -239,6 +262,12 @@ func (o *openedTargets) open(ctx context.Context, t *destination.Target, now tim
 			return opened, fmt.Errorf("open secret: %w", err)
 		}
 		opened.secrets = append(opened.secrets, secret)
+	}
+	if damaged != nil {
+		if len(opened.secrets) == 0 {
+			return opened, damaged
+		}
+		return opened, nil // not kept: it may be mended
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -37,7 +37,12 @@ type Ring struct {
 	mu      sync.RWMutex
 	masters []masterKey // the one in use first
 	epochs  [][]byte    // oldest first; the last is in use
-	keys    map[KeyID]cipher.AEAD
+	keys    map[KeyID]wrapping
+}
+
+type wrapping struct {
+	aead   cipher.AEAD
+	master KeyID
 }
 
 type masterKey struct {
@@ -144,14 +149,14 @@ func (r *Ring) UseEpochs(keys [][]byte) error {
 
 // derive makes the wrapping key of every master key alone and with every epoch key.
 func (r *Ring) derive() error {
-	keys := map[KeyID]cipher.AEAD{}
+	keys := map[KeyID]wrapping{}
 	for _, m := range r.masters {
 		for _, epoch := range append([][]byte{nil}, r.epochs...) {
 			id, aead, err := wrappingKey(m.raw, epoch)
 			if err != nil {
 				return err
 			}
-			keys[id] = aead
+			keys[id] = wrapping{aead: aead, master: m.id}
 		}
 	}
 	r.keys = keys
@@ -176,11 +181,12 @@ func (r *Ring) Current() (KeyID, error) {
 	return id, err
 }
 
-// Knows reports whether the ring has a key.
-func (r *Ring) Knows(id KeyID) bool {
+// MasterOf names the master key that a wrapping key is derived from; false where the ring has no such key.
+func (r *Ring) MasterOf(id KeyID) (master KeyID, known bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.keys[id] != nil
+	key, known := r.keys[id]
+	return key.master, known
 }
 
 // WrappedBy names the key that a data key is wrapped by; false where it names none.
@@ -192,16 +198,19 @@ func WrappedBy(wrapped []byte) (id KeyID, named bool) {
 	return id, true
 }
 
+// Prefix is how everything begins that a key has wrapped.
+func Prefix(by KeyID) []byte { return append([]byte{wrapVersion}, by[:]...) }
+
 // wrap seals the raw data key of an owner.
 func (r *Ring) wrap(by KeyID, owner uuid.UUID, raw []byte) ([]byte, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	aead := r.keys[by]
-	if aead == nil {
+	key, known := r.keys[by]
+	if !known {
 		return nil, fmt.Errorf("wrap by key %s: %w", by, ErrNoKey)
 	}
-	sealed := sealFor(aead, bound(owner, by), raw)
-	return append(append([]byte{wrapVersion}, by[:]...), sealed...), nil
+	sealed := sealFor(key.aead, bound(owner, by), raw)
+	return append(Prefix(by), sealed...), nil
 }
 
 // unwrap opens the data key of an owner, whichever key of the ring it is wrapped by.
@@ -211,11 +220,12 @@ func (r *Ring) unwrap(owner uuid.UUID, wrapped []byte) ([]byte, error) {
 	id, named := WrappedBy(wrapped)
 	var raw []byte
 	err := ErrDamaged
+	key, known := r.keys[id]
 	switch {
-	case named && r.keys[id] == nil:
+	case named && !known:
 		return nil, ErrUnknownKey
 	case named:
-		raw, err = openFor(r.keys[id], bound(owner, id), wrapped[1+len(id):])
+		raw, err = openFor(key.aead, bound(owner, id), wrapped[1+len(id):])
 	default:
 		for _, m := range r.masters {
 			if raw, err = openFor(m.plain, owner[:], wrapped); err == nil {

@@ -35,8 +35,8 @@ type KeyStore interface {
 
 // Vault seals and opens the values of owners. It is safe for concurrent use.
 type Vault struct {
-	keys   KeyStore
-	ring   *Ring
+	keys KeyStore
+	ring *Ring
 
 	mu       sync.Mutex
 	cache    map[uuid.UUID]dataKey

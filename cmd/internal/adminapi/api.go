@@ -24,7 +24,7 @@ import (
 	"carillon/query"
 )
 
-// Dependencies is what the admin API is made of. All fields are required, but for TrustedProxies.
+// Dependencies is what the admin API is made of. All fields are required, but for TrustedProxies and Warnings.
 type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
@@ -32,7 +32,11 @@ type Dependencies struct {
 	Await       func(ctx context.Context, to eventstore.Position, projections ...string) bool
 	Projections Projections
 	// Ready says of each thing that the process needs whether it works now: nil means that it does.
-	Ready          func(ctx context.Context) map[string]error
+	Ready func(ctx context.Context) map[string]error
+	// Warnings are what readiness tells although all of that works. It may be nil.
+	Warnings func() []string
+	// Keys renews and rotates the keys that wrap data keys.
+	Keys           Keys
 	Metrics        prometheus.Gatherer
 	Token          string // the admin token
 	Now            func() time.Time
@@ -82,6 +86,7 @@ func (a *API) protected() chi.Router {
 	a.feedRoutes(r)
 	a.eventRoutes(r)
 	a.projectionRoutes(r)
+	a.keyRoutes(r)
 	a.auditRoutes(r)
 	a.auditorRoutes(r)
 	a.profileRoutes(r)

@@ -18,6 +18,7 @@ import (
 type Health struct {
 	Status     string   `json:"status"` // "ok"
 	Components []string `json:"components,omitempty"`
+	Warnings   []string `json:"warnings,omitempty"` // of a server that is ready all the same
 }
 
 // alive answers GET /healthz as long as the process runs.
@@ -59,5 +60,9 @@ func (a *API) ready(r *http.Request) (wire.Reply, error) {
 		wire.Note(r.Context(), slog.String("down", strings.Join(down, ", ")))
 		return wire.Reply{}, &wire.Failure{Kind: wire.Unavailable, Issue: "not ready: " + strings.Join(down, ", "), Cause: errors.Join(causes...)}
 	}
-	return wire.OK(Health{Status: "ok", Components: names}), nil
+	health := Health{Status: "ok", Components: names}
+	if a.Warnings != nil {
+		health.Warnings = a.Warnings()
+	}
+	return wire.OK(health), nil
 }

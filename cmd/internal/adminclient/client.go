@@ -184,6 +184,16 @@ func (c *Client) Rebuild(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodPost, "/admin/projections/"+url.PathEscape(name)+"/rebuild", nil, nil)
 }
 
+// RotateMaster has everything wrapped by the next master key, and waits until it is.
+func (c *Client) RotateMaster(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, "/admin/keys/rotate-master", nil, nil)
+}
+
+// RenewKeys makes what was shredded unreadable wherever Postgres has kept it, and waits until it is.
+func (c *Client) RenewKeys(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, "/admin/keys/renew", nil, nil)
+}
+
 // Ready asks whether the server can serve. An *Error with status 503 names what it lacks.
 func (c *Client) Ready(ctx context.Context) (health adminapi.Health, err error) {
 	err = c.call(ctx, http.MethodGet, "/readyz", nil, &health)

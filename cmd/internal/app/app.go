@@ -4,7 +4,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -20,6 +19,7 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/custody"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/httpapi"
 	"carillon/command"
@@ -51,6 +51,7 @@ type App struct {
 	cfg       config.Config
 	log       *slog.Logger
 	base      *infrastructure
+	keys      *custody.Custody
 	runner    *projections.Runner
 	deliverer *delivery.Deliverer
 	queue     *adapters.DeliveryQueue
@@ -84,6 +85,9 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 	if err := a.prepareDatabase(ctx); err != nil {
 		return nil, err
 	}
+	if err := a.openKeys(ctx); err != nil {
+		return nil, err
+	}
 	if err := a.connect(); err != nil {
 		return nil, err
 	}
@@ -97,14 +101,8 @@ func (a *App) connect() error {
 	a.Metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&consumerCollector{pool: a.base.pool, store: a.base.store, lags: a.lags, log: a.log})
 	a.storeMetrics()
-	master, err := a.cfg.Master()
-	if err != nil {
-		return fmt.Errorf("CARILLON_MASTER_KEY: %w", err)
-	}
-	secrets, err := sealing.NewVault(adapters.DataKeys{Pool: a.base.pool}, master)
-	if err != nil {
-		return err
-	}
+	a.keyMetrics()
+	secrets := sealing.NewVaultOn(a.keys, a.keys.Ring)
 	types, err := catalog.New()
 	if err != nil {
 		return err
@@ -134,7 +132,7 @@ func (a *App) connect() error {
 	}
 	a.rebuilds = newRebuilds(a)
 	a.admin = adminapi.New(adminapi.Dependencies{
-		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Projections: a.rebuilds, Ready: a.ready,
+		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Projections: a.rebuilds, Ready: a.ready, Warnings: a.keyWarnings, Keys: a,
 		Metrics: a.Metrics, Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 	})
 	a.api, err = httpapi.New(httpapi.Dependencies{
@@ -179,6 +177,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	projecting, working, serving := newStage(fail), newStage(fail), newStage(fail)
 	serving.run(func(ctx context.Context) error { a.vacancies.watch(ctx); return nil })
+	serving.run(func(ctx context.Context) error { a.keys.Watch(ctx); return nil })
 	a.startReadModels(projecting)
 	a.startProcessManagers(working)
 	a.startDelivery(working, projecting)

@@ -25,6 +25,7 @@ func (a *App) ready(ctx context.Context) map[string]error {
 	if a.keyless.Load() {
 		components["development key"] = adminapi.Unready("not made yet")
 	}
+	components["data keys"] = a.keysReady()
 	statuses, err := projections.Statuses(ctx, a.base.pool)
 	components["postgres"] = err
 	ours := map[string]bool{}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -30,8 +31,11 @@ type Config struct {
 
 	PostgresBin string `env:"CARILLON_POSTGRES_BIN" placeholder:"DIR" help:"Where the private Postgres finds its binaries. Empty: in the usual places."`
 
-	MasterKey  Secret `env:"CARILLON_MASTER_KEY" placeholder:"BASE64" help:"32 bytes that protect what is stored encrypted. Empty: made once, kept in the data directory."`
-	AdminToken Secret `env:"CARILLON_ADMIN_TOKEN" placeholder:"TOKEN" help:"Bearer token of the admin API, 32 characters or more. Empty: made once, kept in the data directory."`
+	MasterKey      Secret  `env:"CARILLON_MASTER_KEY" placeholder:"BASE64" help:"32 bytes that protect what is stored encrypted. Empty: made once, kept in the data directory."`
+	MasterKeyNext  Secret  `env:"CARILLON_MASTER_KEY_NEXT" placeholder:"BASE64" help:"The master key that takes the other's place by \"carillon keys rotate-master\"."`
+	KeyStore       Address `env:"CARILLON_KEY_STORE" placeholder:"DIR|URL" help:"The second place of the data keys: a directory that all processes share, or a second Postgres. Empty: \"keys\" in the data directory where the event store or Postgres is there too, else none."`
+	AcceptLostKeys bool    `env:"CARILLON_ACCEPT_LOST_KEYS" help:"Start although live destinations have lost their data keys: their secrets and headers can't be read any more."`
+	AdminToken     Secret  `env:"CARILLON_ADMIN_TOKEN" placeholder:"TOKEN" help:"Bearer token of the admin API, 32 characters or more. Empty: made once, kept in the data directory."`
 
 	DeliveryAllowCIDRs    Prefixes        `name:"delivery-allow-cidrs" env:"CARILLON_DELIVERY_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that webhooks may reach, for development."`
 	CollectAllowCIDRs     Prefixes        `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that collectors may reach, for development."`
@@ -47,6 +51,8 @@ type Config struct {
 	TrustedProxies Prefixes `env:"CARILLON_TRUSTED_PROXIES" placeholder:"CIDR,…" help:"Proxies whose X-Forwarded-Proto and X-Forwarded-For are believed."`
 	TLSCert        string   `name:"tls-cert" env:"CARILLON_TLS_CERT" placeholder:"FILE" help:"Certificate (chain) of the API, PEM. With it, the API speaks HTTPS itself."`
 	TLSKey         string   `name:"tls-key" env:"CARILLON_TLS_KEY" placeholder:"FILE" help:"Private key of the certificate, PEM."`
+
+	masterInFile bool
 }
 
 // The roles that a process can have.
@@ -138,6 +144,9 @@ func (c *Config) checkStores() error {
 	if url := c.EventStoreURL.Reveal(); url != "" && !hasScheme(url, "esdb", "esdb+discover", "kurrentdb", "kurrentdb+discover") {
 		return wrong("CARILLON_EVENTSTORE_URL", "must look like esdb://user:password@host:2113?tls=true, or be empty for the embedded node")
 	}
+	if _, err := pgconn.ParseConfig(c.KeyStore.Reveal()); strings.Contains(c.KeyStore.Reveal(), "://") && (err != nil || c.KeyDatabase() == "") {
+		return wrong("CARILLON_KEY_STORE", "must name a directory, or look like postgres://user:password@host:5432/keys")
+	}
 	url := c.DatabaseURL.Reveal()
 	if url == "" {
 		return nil
@@ -161,10 +170,42 @@ func hasScheme(url string, schemes ...string) bool {
 	return false
 }
 
+// KeyDatabase is the address of the second database that keeps data keys; "" where none does.
+func (c *Config) KeyDatabase() string {
+	if url := c.KeyStore.Reveal(); hasScheme(url, "postgres", "postgresql") {
+		return url
+	}
+	return ""
+}
+
+// KeyDir is the directory that keeps data keys; "" where none does. Where none is named, one in the data directory is
+// used that belongs to an embedded part, or that was used before.
+func (c *Config) KeyDir() string {
+	if c.KeyDatabase() != "" {
+		return ""
+	}
+	if dir := c.KeyStore.Reveal(); dir != "" {
+		return dir
+	}
+	dir := filepath.Join(c.DataDir, keysDir)
+	if _, err := os.Stat(dir); err == nil || c.EventStoreURL == "" || c.DatabaseURL == "" {
+		return dir
+	}
+	return ""
+}
+
 func (c *Config) checkSecrets() error {
 	if c.MasterKey != "" {
 		if _, err := decodeMasterKey(c.MasterKey.Reveal()); err != nil {
 			return wrong("CARILLON_MASTER_KEY", "must be 32 bytes in base64: make one with \"openssl rand -base64 32\"")
+		}
+	}
+	if c.MasterKeyNext != "" {
+		if _, err := decodeMasterKey(c.MasterKeyNext.Reveal()); err != nil {
+			return wrong("CARILLON_MASTER_KEY_NEXT", "must be 32 bytes in base64: make one with \"openssl rand -base64 32\"")
+		}
+		if c.MasterKey == "" {
+			return wrong("CARILLON_MASTER_KEY_NEXT", "needs CARILLON_MASTER_KEY: where the master key is kept in the data directory, \"carillon keys rotate-master\" makes the next one itself")
 		}
 	}
 	if token := c.AdminToken.Reveal(); token != "" && len(token) < minTokenLength {

@@ -16,6 +16,9 @@ import (
 const (
 	MasterKeyFile  = "master.key"
 	AdminTokenFile = "admin.token"
+
+	nextMasterKeyFile = "master.key.next" // while it takes the other's place
+	keysDir           = "keys"
 )
 
 const keySize = 32 // bytes of a master key, and of a made token before it is written in hex
@@ -38,7 +41,10 @@ func (c *Config) EnsureSecrets() error {
 		if _, err := decodeMasterKey(key); err != nil {
 			return fmt.Errorf("%s does not hold a master key: restore it from a backup; without it nothing that is stored encrypted can be read", path)
 		}
-		c.MasterKey = Secret(key)
+		c.MasterKey, c.masterInFile = Secret(key), true
+		if err := c.readNext(); err != nil {
+			return err
+		}
 	}
 	if c.AdminToken == "" {
 		_, _ = rand.Read(random)
@@ -57,6 +63,72 @@ func (c *Config) EnsureSecrets() error {
 
 // Master is the master key's 32 bytes. Call EnsureSecrets first.
 func (c *Config) Master() ([]byte, error) { return decodeMasterKey(c.MasterKey.Reveal()) }
+
+// NextMaster is the master key that is to take the other's place; nil where there is none. Call EnsureSecrets first.
+func (c *Config) NextMaster() ([]byte, error) {
+	if c.MasterKeyNext == "" {
+		return nil, nil
+	}
+	return decodeMasterKey(c.MasterKeyNext.Reveal())
+}
+
+// MasterInFile reports whether the master key is kept in the data directory, and not given. Call EnsureSecrets first.
+func (c *Config) MasterInFile() bool { return c.masterInFile }
+
+// readNext takes in the next master key of a rotation that was cut off.
+func (c *Config) readNext() error {
+	path := filepath.Join(c.DataDir, nextMasterKeyFile)
+	key, err := readPrivate(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := decodeMasterKey(key); err != nil {
+		return fmt.Errorf("%s does not hold a master key: restore it from a backup", path)
+	}
+	c.MasterKeyNext = Secret(key)
+	return nil
+}
+
+// MakeNextMaster makes the next master key in the data directory, durably, or reads the one that is there.
+func (c *Config) MakeNextMaster() ([]byte, error) {
+	random := make([]byte, keySize)
+	_, _ = rand.Read(random) // never fails
+	key, err := onceMade(filepath.Join(c.DataDir, nextMasterKeyFile), base64.StdEncoding.EncodeToString(random))
+	if err != nil {
+		return nil, err
+	}
+	return decodeMasterKey(key)
+}
+
+// KeepNextMaster lets the next master key take the place of the one in the data directory, which is overwritten. It does
+// nothing where that has happened.
+func (c *Config) KeepNextMaster() error {
+	path, next := filepath.Join(c.DataDir, MasterKeyFile), filepath.Join(c.DataDir, nextMasterKeyFile)
+	if _, err := os.Stat(next); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	old, err := os.OpenFile(path, os.O_WRONLY, 0) //nolint:gosec // the path is the operator's own
+	if err != nil {
+		return fmt.Errorf("keep the next master key: %w", err)
+	}
+	err = os.Rename(next, path)
+	if err == nil {
+		err = syncDir(c.DataDir)
+	}
+	if err == nil {
+		_, err = old.WriteAt(make([]byte, base64.StdEncoding.EncodedLen(keySize)), 0)
+	}
+	if err == nil {
+		err = old.Sync()
+	}
+	if err = errors.Join(err, old.Close()); err != nil {
+		return fmt.Errorf("keep the next master key: %w", err)
+	}
+	return nil
+}
 
 func decodeMasterKey(text string) ([]byte, error) {
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -220,10 +221,14 @@ func (a *API) deliveryDetailOf(ctx context.Context, d query.DeliveryDetail) (del
 		var received string
 		if attempt.ResponseBody != nil {
 			body, err := a.open(ctx, d.Destination, attempt.ResponseBody)
-			if err != nil {
+			switch {
+			case errors.Is(err, errUnavailable):
+				received = unavailable
+			case err != nil:
 				return j, wire.NotFoundError(err, "delivery")
+			default:
+				received = string(body)
 			}
-			received = string(body)
 		}
 		j.Attempts[i].ResponseBody = &received
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/catalog"
@@ -199,11 +202,15 @@ func (a *API) destinationOf(ctx context.Context, d query.Destination, show secre
 	j.Config.URL, j.Config.Headers = d.URL, map[string]string{}
 	if len(d.Headers) > 0 {
 		plain, err := a.open(ctx, d.ID, d.Headers)
-		if err != nil {
+		switch {
+		case errors.Is(err, errUnavailable):
+			j.Config.Headers[unavailable] = unavailable
+		case err != nil:
 			return j, err
-		}
-		if err := json.Unmarshal(plain, &j.Config.Headers); err != nil {
-			return j, err
+		default:
+			if err := json.Unmarshal(plain, &j.Config.Headers); err != nil {
+				return j, err
+			}
 		}
 	}
 	var err error
@@ -211,13 +218,30 @@ func (a *API) destinationOf(ctx context.Context, d query.Destination, show secre
 	return j, err
 }
 
-// open decrypts a value of a destination. Where its data key is gone, the destination is being deleted at this moment.
-func (a *API) open(ctx context.Context, destination uuid.UUID, sealed []byte) ([]byte, error) {
-	plain, err := a.Commands.Vault.Open(ctx, destination, sealed)
-	if errors.Is(err, sealing.ErrShredded) {
-		return nil, wire.NotFoundError(query.ErrNotFound, "destination")
+// unavailable stands in an answer for a value that can't be opened, because it or its data key is damaged or lost.
+const unavailable = "unavailable"
+
+var errUnavailable = errors.New("the value can't be opened")
+
+// open decrypts a value of a destination. Where that can't be done for good, it fails with errUnavailable; where the
+// destination is being deleted at this moment, with what says that there is none.
+func (a *API) open(ctx context.Context, id uuid.UUID, sealed []byte) ([]byte, error) {
+	plain, err := a.Commands.Vault.Open(ctx, id, sealed)
+	lost := errors.Is(err, sealing.ErrShredded)
+	if !lost && !errors.Is(err, sealing.ErrDamaged) {
+		return plain, err
 	}
-	return plain, err
+	if lost {
+		known, err := destination.Aggregate.Load(ctx, a.Commands.Store, id)
+		if err != nil {
+			return nil, err
+		}
+		if known.State.Status == destination.StatusDeleted {
+			return nil, wire.NotFoundError(query.ErrNotFound, "destination")
+		}
+	}
+	wire.Note(ctx, slog.String("unavailable", id.String()))
+	return nil, fmt.Errorf("%w: %w", errUnavailable, err)
 }
 
 type validationJSON struct {

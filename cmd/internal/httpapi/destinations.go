@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -221,13 +222,25 @@ func (a *API) testDestination(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	tested, err := a.Tester.Send(r.Context(), targetOf(found))
-	if errors.Is(err, sealing.ErrShredded) { // deleted right now
-		return wire.Reply{}, wire.NotFoundError(query.ErrNotFound, "destination")
+	if errors.Is(err, sealing.ErrShredded) || errors.Is(err, sealing.ErrDamaged) {
+		return wire.Reply{}, a.untestable(r.Context(), found.ID)
 	}
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(testedOf(tested)), nil
+}
+
+// untestable says why a destination can't be tested whose secrets or headers can't be opened.
+func (a *API) untestable(ctx context.Context, id uuid.UUID) error {
+	known, err := destination.Aggregate.Load(ctx, a.Commands.Store, id)
+	switch {
+	case err != nil:
+		return err
+	case known.State.Status == destination.StatusDeleted: // right now
+		return wire.NotFoundError(query.ErrNotFound, "destination")
+	}
+	return &wire.Failure{Kind: wire.Conflict, Issue: "the destination's secrets or headers can't be read any more: rotate its secret and set its headers anew"}
 }
 
 // targetOf is what a request to a destination needs of it. A disabled destination can be tested too: that is how its

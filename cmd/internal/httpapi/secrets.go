@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -111,7 +112,11 @@ type secretJSON struct {
 func (a *API) secretsOf(ctx context.Context, destination uuid.UUID, secrets []query.Secret, show secretView) ([]secretJSON, error) {
 	list := make([]secretJSON, len(secrets))
 	for i, s := range secrets {
+		list[i] = secretJSON{ID: s.ID, Secret: unavailable, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: wire.UTC(s.ExpiresAt)}
 		plain, err := a.open(ctx, destination, s.Sealed)
+		if errors.Is(err, errUnavailable) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -119,7 +124,7 @@ func (a *API) secretsOf(ctx context.Context, destination uuid.UUID, secrets []qu
 		if err != nil {
 			return nil, err
 		}
-		list[i] = secretJSON{ID: s.ID, Secret: secret.Masked(), CreatedAt: s.CreatedAt.UTC(), ExpiresAt: wire.UTC(s.ExpiresAt)}
+		list[i].Secret = secret.Masked()
 		if show == fullSecrets {
 			list[i].Secret = secret.Reveal()
 		}

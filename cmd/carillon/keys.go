@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"io"
+)
+
+type keysCommand struct {
+	RotateMaster keysRotateMasterCommand `cmd:"" help:"Let the next master key take the place of the one in use."`
+	Renew        keysRenewCommand        `cmd:"" help:"Make what was shredded unreadable in Postgres' files and backups now, and not within a day."`
+}
+
+type keysRotateMasterCommand struct{ remote }
+
+// Help implements kong.HelpProvider.
+func (keysRotateMasterCommand) Help() string {
+	return `Wraps all data keys by the next master key while the server goes on. Where it is cut off, call it again.
+
+Where the master key is kept in the data directory (master.key), the server makes the next one itself and keeps it there:
+back the file up anew. Else set CARILLON_MASTER_KEY_NEXT in every process, start them again one after the other, run this
+command once, and then make the next key CARILLON_MASTER_KEY.`
+}
+
+// Run has the server rotate, and waits until it is done.
+func (c *keysRotateMasterCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := client.RotateMaster(ctx); err != nil {
+		return err
+	}
+	return c.print(t.out, done{true}, func(w io.Writer) { row(w, "all data keys are wrapped by the next master key") })
+}
+
+type keysRenewCommand struct{ remote }
+
+// Run has the server renew the epoch key, and waits until it is done.
+func (c *keysRenewCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := client.RenewKeys(ctx); err != nil {
+		return err
+	}
+	return c.print(t.out, done{true}, func(w io.Writer) { row(w, "what was shredded opens for nobody any more") })
+}
+
+// done is what a command prints with --json that has nothing else to tell.
+type done struct {
+	Done bool `json:"done"`
+}

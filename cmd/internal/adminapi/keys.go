@@ -1,0 +1,44 @@
+package adminapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"carillon/cmd/internal/wire"
+)
+
+// Keys are the keys that wrap data keys.
+type Keys interface {
+	// RotateMaster lets the next master key take the place of the one in use.
+	RotateMaster(ctx context.Context) error
+	// RenewKeys makes what was shredded unreadable in Postgres' pages, log and backups.
+	RenewKeys(ctx context.Context) error
+}
+
+func (a *API) keyRoutes(r chi.Router) {
+	r.Post("/admin/keys/rotate-master", wire.Events.Handle(a.rotateMaster))
+	r.Post("/admin/keys/renew", wire.Events.Handle(a.renewKeys))
+}
+
+// rotateMaster answers POST /admin/keys/rotate-master when everything is wrapped by the next master key. It goes on where
+// the caller leaves.
+func (a *API) rotateMaster(r *http.Request) (wire.Reply, error) {
+	return a.changeKeys(r, a.Keys.RotateMaster)
+}
+
+// renewKeys answers POST /admin/keys/renew when what was shredded can't be opened any more, whoever kept it.
+func (a *API) renewKeys(r *http.Request) (wire.Reply, error) {
+	return a.changeKeys(r, a.Keys.RenewKeys)
+}
+
+func (a *API) changeKeys(r *http.Request, change func(context.Context) error) (wire.Reply, error) {
+	if err := wire.DecodeNothing(r); err != nil {
+		return wire.Reply{}, err
+	}
+	if err := change(context.WithoutCancel(r.Context())); err != nil {
+		return wire.Reply{}, &wire.Failure{Kind: wire.Conflict, Issue: err.Error(), Cause: err}
+	}
+	return wire.Done(), nil
+}

@@ -1,0 +1,129 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/custody"
+	"carillon/command/sealing"
+)
+
+// openKeys checks the master key and the data keys before anything is served.
+func (a *App) openKeys(ctx context.Context) error {
+	master, err := a.cfg.Master()
+	if err != nil {
+		return fmt.Errorf("CARILLON_MASTER_KEY: %w", err)
+	}
+	ring, err := sealing.NewRing(master)
+	if err != nil {
+		return err
+	}
+	next, err := a.cfg.NextMaster()
+	if err == nil && next != nil {
+		err = ring.AddMaster(next)
+	}
+	if err != nil {
+		return fmt.Errorf("CARILLON_MASTER_KEY_NEXT: %w", err)
+	}
+	a.keys, err = custody.New(custody.Config{
+		Pool: a.base.pool, Ring: ring, Dir: a.cfg.KeyDir(), Copy: a.cfg.DataDir, Database: a.cfg.KeyDatabase(),
+		AcceptLost: a.cfg.AcceptLostKeys, Store: a.base.store, Now: time.Now, Log: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.base.closers = append(a.base.closers, a.keys.Close)
+	if a.cfg.KeyDir() == "" && a.cfg.KeyDatabase() == "" {
+		a.log.Warn("Postgres is the only place that keeps the data keys: name a second one in CARILLON_KEY_STORE")
+	}
+	if err := a.keys.Open(ctx); err != nil {
+		return a.keyTrouble(err)
+	}
+	if lost := a.keys.Lost(); len(lost) > 0 && !a.cfg.AcceptLostKeys {
+		return fmt.Errorf("%d live destinations have lost their data keys, and nothing that is sealed for them can be read: %s. "+
+			"Restore the key store or Postgres from a backup (docs/operations.md); or start with --accept-lost-keys, and rotate their "+
+			"secrets and set their headers anew", len(lost), custody.Named(lost))
+	}
+	if next != nil && a.cfg.MasterInFile() { // a rotation was cut off
+		return a.RotateMaster(ctx)
+	}
+	return nil
+}
+
+// keyTrouble says which setting mends it.
+func (a *App) keyTrouble(err error) error {
+	var wrong *custody.WrongMasterError
+	switch {
+	case errors.As(err, &wrong) && a.cfg.MasterInFile():
+		return &config.Setting{Variable: "CARILLON_MASTER_KEY", Issue: fmt.Sprintf("is not set, and %s in %s is not the master key of this installation: %v. "+
+			"Set the right one, or put it back into that file from a backup", config.MasterKeyFile, a.cfg.DataDir, wrong)}
+	case errors.As(err, &wrong):
+		return &config.Setting{Variable: "CARILLON_MASTER_KEY", Issue: fmt.Sprintf("is not the master key of this installation: %v. Set the right one", wrong)}
+	case errors.Is(err, custody.ErrNoEpoch):
+		return &config.Setting{Variable: "CARILLON_KEY_STORE", Issue: fmt.Sprintf("must be the directory that was used before, or that the other processes use: %v. "+
+			"Restore it from a backup; or start with --accept-lost-keys, which gives up what is sealed", err)}
+	}
+	return err
+}
+
+// RotateMaster lets the next master key take the place of the one in use, while everything goes on.
+func (a *App) RotateMaster(ctx context.Context) error {
+	next, err := a.cfg.NextMaster()
+	if err == nil && next == nil && a.cfg.MasterInFile() && (a.cfg.EventStoreURL == "" || a.cfg.DatabaseURL == "") {
+		next, err = a.cfg.MakeNextMaster()
+	}
+	switch {
+	case err != nil:
+		return err
+	case next == nil:
+		return &config.Setting{Variable: "CARILLON_MASTER_KEY_NEXT", Issue: "must be set in every process, and CARILLON_MASTER_KEY as well, before the master key can be rotated"}
+	}
+	keep := func() error { return nil }
+	if a.cfg.MasterInFile() {
+		keep = a.cfg.KeepNextMaster
+	}
+	if err := a.keys.RotateMaster(ctx, next, keep); err != nil {
+		return err
+	}
+	a.log.Info("the master key was rotated: all data keys are wrapped by the next one")
+	return nil
+}
+
+// RenewKeys makes what was shredded unreadable in Postgres' pages, log and backups now, and not within a day.
+func (a *App) RenewKeys(ctx context.Context) error { return a.keys.Renew(ctx) }
+
+// keysReady says whether every live destination has its key, and both places can be used.
+func (a *App) keysReady() error {
+	if a.keys == nil {
+		return nil
+	}
+	if a.keys.Trouble() != nil {
+		return adminapi.Unready("the key store can't be used: no destination can be made")
+	}
+	if lost := a.keys.Lost(); len(lost) > 0 && !a.cfg.AcceptLostKeys {
+		return adminapi.Unready(fmt.Sprintf("lost by %d live destinations: %s", len(lost), custody.Named(lost)))
+	}
+	return nil
+}
+
+// keyWarnings are what readiness tells although the server is ready.
+func (a *App) keyWarnings() []string {
+	if lost := a.keys.Lost(); len(lost) > 0 {
+		return []string{fmt.Sprintf("data keys: lost by %d live destinations: %s", len(lost), custody.Named(lost))}
+	}
+	return nil
+}
+
+func (a *App) keyMetrics() {
+	a.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "carillon_destinations_without_key", Help: "Live destinations whose data key is lost: what is sealed for them can't be opened.",
+	}, func() float64 { return float64(len(a.keys.Lost())) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "carillon_key_store_usable", Help: "0 while the second place of the data keys can't be used, else 1.",
+	}, func() float64 { return oneIf(a.keys.Trouble() == nil) }))
+}

@@ -1,0 +1,188 @@
+package app_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"carillon/cmd/internal/app"
+	"carillon/cmd/internal/config"
+	"carillon/projections/pgtest"
+)
+
+// sql runs a statement in the process's database.
+func (p *process) sql(statement string, arguments ...any) {
+	p.Helper()
+	conn, err := pgx.Connect(p.Context(), p.cfg.DatabaseURL.Reveal())
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer func() { _ = conn.Close(p.Context()) }()
+	if _, err := conn.Exec(p.Context(), statement, arguments...); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// secret is the newest secret of a destination in full.
+func (p *process) secret(ref string) string {
+	p.Helper()
+	listed := p.call(http.MethodGet, destinations+ref+"/secrets", nil, http.StatusOK)
+	entries, ok := listed["secrets"].([]any)
+	if !ok || len(entries) == 0 {
+		p.Fatalf("secrets = %v", listed)
+	}
+	first, _ := entries[0].(map[string]any)
+	return fmt.Sprint(first["secret"])
+}
+
+// shown waits until the read model has a destination, and gives its secret.
+func (p *process) shown(ref string) string {
+	p.Helper()
+	p.eventually("destination "+ref+" is shown", func() bool {
+		status, _ := p.try(http.MethodGet, destinations+ref, nil)
+		return status == http.StatusOK
+	})
+	return p.secret(ref)
+}
+
+// refusedStart opens the app, and expects that it refuses.
+func (p *process) refusedStart() error {
+	p.Helper()
+	a, err := app.Open(p.Context(), p.cfg, slog.New(slog.NewTextHandler(p.Output(), nil)))
+	if err == nil {
+		a.Close()
+		p.Fatal("it started")
+	}
+	return err
+}
+
+// admin asks the admin listener.
+func (p *process) admin(method, path string) (status int, body string) {
+	p.Helper()
+	token, err := os.ReadFile(filepath.Join(p.cfg.DataDir, config.AdminTokenFile))
+	if err != nil {
+		p.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(p.Context(), method, "http://"+p.app.AdminAddr().String()+path, http.NoBody)
+	if err != nil {
+		p.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return response.StatusCode, string(raw)
+}
+
+func (p *process) keyStore() string { return filepath.Join(p.cfg.DataDir, "keys") }
+
+func (p *process) remove(path string) {
+	p.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		p.Fatal(err)
+	}
+}
+
+const nowhere = "https://127.0.0.1:1/hook"
+
+// TestKeysComeBackFromTheOtherPlace: Postgres is lost, then the key store, then each copy of the epoch key.
+func TestKeysComeBackFromTheOtherPlace(t *testing.T) {
+	p := start(t, nil)
+	p.destination("crm", nowhere, 0)
+	want := p.secret("crm")
+	for what, lose := range map[string]func(){
+		"Postgres":      func() { p.cfg.DatabaseURL = config.Address(pgtest.URL(t)) },
+		"the table":     func() { p.sql("TRUNCATE carillon.data_keys") },
+		"the key store": func() { p.remove(p.keyStore()) },
+		"the epoch key": func() { p.remove(filepath.Join(p.keyStore(), "epoch.key")) },
+		"its copy":      func() { p.remove(filepath.Join(p.cfg.DataDir, "epoch.key")) },
+		"both of the copies": func() {
+			p.remove(filepath.Join(p.keyStore(), "epoch.key"))
+			p.remove(filepath.Join(p.cfg.DataDir, "epoch.key"))
+		},
+	} {
+		p.close()
+		lose()
+		p.open()
+		if got := p.shown("crm"); got != want {
+			t.Errorf("%s lost: another secret", what)
+		}
+	}
+}
+
+func TestLostKeysAreNamedAndMendedByRotation(t *testing.T) {
+	p := start(t, nil)
+	url, arrived := p.endpoint(statuses(http.StatusOK))
+	id := p.connect("crm", url, 0)
+	p.destination("other", nowhere, 0)
+	other := p.secret("other")
+	p.close()
+	p.remove(p.keyStore())
+	p.sql("DELETE FROM carillon.data_keys WHERE id = $1", id)
+	if err := p.refusedStart(); !strings.Contains(err.Error(), id) || !strings.Contains(err.Error(), "--accept-lost-keys") {
+		t.Errorf("error = %v", err)
+	}
+	p.cfg.AcceptLostKeys = true
+	p.open()
+	p.eventually("readiness names it", func() bool {
+		status, body := p.admin(http.MethodGet, "/readyz")
+		return status == http.StatusOK && strings.Contains(body, id)
+	})
+	if _, metrics := p.admin(http.MethodGet, "/metrics"); !strings.Contains(metrics, "carillon_destinations_without_key 1") {
+		t.Error("the metric does not count it")
+	}
+	if got := p.secret("crm"); got != "unavailable" {
+		t.Errorf("secret %q", got)
+	}
+	listed := p.call(http.MethodGet, strings.TrimSuffix(destinations, "/"), nil, http.StatusOK)
+	if listed["total"] != float64(2) || p.secret("other") != other {
+		t.Errorf("list = %v", listed)
+	}
+	event := p.publish()
+	failed := p.delivery(deliveryOf(event, id), "has failed", func(d map[string]any) bool { return d["attemptCount"] == float64(3) })
+	if message := fmt.Sprint(lastAttempt(t, failed)["errorMessage"]); !strings.Contains(message, "rotate its secret") {
+		t.Errorf("message %q", message)
+	}
+	p.refused(http.MethodPost, destinations+"crm/test", nil, http.StatusConflict, "CONFLICT")
+	p.call(http.MethodPost, destinations+"crm/secrets/rotate", nil, http.StatusOK)
+	p.publish()
+	p.await(arrived)
+	p.cfg.AcceptLostKeys = false
+	p.restart()
+}
+
+func TestAnotherMasterKeyIsRefused(t *testing.T) {
+	p := start(t, nil)
+	p.destination("crm", nowhere, 0)
+	p.close()
+	p.cfg.MasterKey = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="
+	check := func(what string) {
+		t.Helper()
+		var setting *config.Setting
+		if err := p.refusedStart(); !errors.As(err, &setting) || setting.Variable != "CARILLON_MASTER_KEY" || strings.Contains(err.Error(), "BwcH") {
+			t.Errorf("%s: error = %v", what, err)
+		}
+	}
+	check("with the key-check value")
+	p.sql("DELETE FROM carillon.key_state")
+	check("as an earlier version left it")
+	p.cfg.DatabaseURL = config.Address(pgtest.URL(t))
+	check("with the key store alone")
+	p.cfg.MasterKey = ""
+	p.open()
+	p.shown("crm")
+}

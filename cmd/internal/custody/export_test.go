@@ -1,0 +1,13 @@
+package custody
+
+// FailWrites lets a function fail the writes to the files of the key store.
+func (c *Custody) FailWrites(fail func() error) {
+	if slots, ok := c.second.(*Slots); ok {
+		slots.file.fail = fail
+	}
+	if c.epochs != nil {
+		for _, f := range c.epochs.files {
+			f.fail = fail
+		}
+	}
+}

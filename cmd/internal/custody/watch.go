@@ -1,0 +1,86 @@
+package custody
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	watchPause   = 10 * time.Second // between two looks at whether something is missing
+	compareAfter = 10 * time.Minute // between two comparisons although nothing seems to be
+	mostMissing  = 10_000           // that a look lists
+)
+
+// Watch looks now and then whether a key is missing, compares where one is, and renews the epoch key when it is time.
+// It goes on until the context ends.
+func (c *Custody) Watch(ctx context.Context) {
+	ticker := time.NewTicker(watchPause)
+	defer ticker.Stop()
+	compared := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		differ, err := c.differ(ctx)
+		if err == nil && (differ || time.Since(compared) >= compareAfter) {
+			compared = time.Now()
+			err = c.Compare(ctx)
+		}
+		if err == nil {
+			err = c.renewIfDue(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			c.Log.Warn("data keys could not be compared, trying again", "error", err)
+		}
+	}
+}
+
+func (c *Custody) renewIfDue(ctx context.Context) error {
+	due, err := c.due(ctx)
+	if err != nil || !due {
+		return err
+	}
+	return c.Renew(ctx)
+}
+
+// differ says whether the places or the live destinations differ from what the last comparison left.
+func (c *Custody) differ(ctx context.Context) (bool, error) {
+	var rows int
+	if err := c.Pool.QueryRow(ctx, "SELECT count(*) FROM carillon.data_keys").Scan(&rows); err != nil {
+		return false, fmt.Errorf("data keys: %w", err)
+	}
+	missing, err := c.missing(ctx)
+	if err != nil {
+		return false, err
+	}
+	if c.second == nil {
+		return !slices.Equal(missing, c.Lost()), nil
+	}
+	kept, err := c.second.Count(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.Equal(missing, c.lost) || kept != rows || (err == nil) != (c.trouble == nil), nil
+}
+
+// missing lists live destinations that have no key in Postgres, as far as the read model knows.
+func (c *Custody) missing(ctx context.Context) ([]uuid.UUID, error) {
+	rows, err := c.Pool.Query(ctx, `SELECT d.id FROM destinations.destinations d
+		WHERE NOT EXISTS (SELECT FROM carillon.data_keys k WHERE k.id = d.id) LIMIT $1`, mostMissing)
+	if err != nil {
+		return nil, fmt.Errorf("data keys: %w", err)
+	}
+	missing, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, fmt.Errorf("data keys: %w", err)
+	}
+	slices.SortFunc(missing, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
+	return missing, nil
+}
