@@ -110,7 +110,7 @@ func (r *rig) subscribe(dir string, destinations int) {
 	r.key = key
 	for i := range destinations {
 		url := fmt.Sprintf("%s/%d", r.receiver.url, i)
-		d, err := post(r.app, key, "/events/destinations", map[string]any{"name": "bench", "config": map[string]any{"url": url}})
+		d, err := post(r.app.APIAddr().String(), key, "/events/destinations", map[string]any{"name": "bench", "config": map[string]any{"url": url}})
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func (r *rig) subscribe(dir string, destinations int) {
 			r.Fatal(err)
 		}
 		r.secrets = append(r.secrets, secret)
-		_, err = post(r.app, key, "/events/destinations/"+d.ID+"/subscriptions", map[string]any{"eventTypes": []string{"*"}, "scopeKind": "all"})
+		_, err = post(r.app.APIAddr().String(), key, "/events/destinations/"+d.ID+"/subscriptions", map[string]any{"eventTypes": []string{"*"}, "scopeKind": "all"})
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -137,12 +137,12 @@ type made struct {
 	} `json:"secrets"`
 }
 
-func post(a *app.App, key, path string, body any) (d made, err error) {
+func post(api, key, path string, body any) (d made, err error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return d, err
 	}
-	request, err := http.NewRequest(http.MethodPost, "http://"+a.APIAddr().String()+path, bytes.NewReader(raw))
+	request, err := http.NewRequest(http.MethodPost, "http://"+api+path, bytes.NewReader(raw))
 	if err != nil {
 		return d, err
 	}

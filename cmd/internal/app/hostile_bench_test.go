@@ -123,7 +123,7 @@ func BenchmarkHostileReaders(b *testing.B) {
 	const clients, feeds = 1000, 100
 	r := newRig(b, 0)
 	for i := range feeds {
-		if _, err := post(r.app, r.key, "/feeds/events", map[string]any{"name": fmt.Sprint(i), "description": strings.Repeat("d", 10_000)}); err != nil {
+		if _, err := post(r.app.APIAddr().String(), r.key, "/feeds/events", map[string]any{"name": fmt.Sprint(i), "description": strings.Repeat("d", 10_000)}); err != nil {
 			b.Fatal(err)
 		}
 	}

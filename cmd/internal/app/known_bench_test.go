@@ -40,13 +40,14 @@ func benchServer() error {
 		HTTPAddr: os.Getenv("CHILD_API"), AdminAddr: os.Getenv("CHILD_ADMIN"), DataDir: os.Getenv("CHILD_DATA"),
 		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
 		DeliveryTimeout: 30 * time.Second, DeliveryRetrySchedule: []time.Duration{5 * time.Second}, AutoDisableAfter: 100, AutoDisableMinStreak: time.Hour,
-		CollectAllowCIDRs: dev.Loopback,
+		CollectAllowCIDRs: dev.Loopback, Dev: os.Getenv("CHILD_DEV") != "",
 	}
 	a, err := app.Open(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
 		return err
 	}
 	defer a.Close()
+	go func() { _ = a.Welcome(ctx, io.Discard) }() // as serve does, where it is for developers
 	return a.Run(ctx)
 }
 
@@ -54,17 +55,18 @@ func benchServer() error {
 type served struct {
 	testing.TB
 
-	cmd   *exec.Cmd
-	admin string
-	began time.Time
+	cmd        *exec.Cmd
+	api, admin string
+	began      time.Time
 }
 
-// serve starts the server and waits until it is ready and a consumer has begun.
-func serve(b testing.TB, dir string) *served {
+// serve starts the server, with some variables of its environment.
+func serve(b testing.TB, dir string, env ...string) *served {
 	b.Helper()
-	s := &served{TB: b, admin: freeAddress(b), began: time.Now()}
+	s := &served{TB: b, api: freeAddress(b), admin: freeAddress(b), began: time.Now()}
 	s.cmd = exec.Command(os.Args[0]) //nolint:gosec,noctx // this very binary
-	s.cmd.Env = append(os.Environ(), childRole+"=bench", "CHILD_DATA="+dir, "CHILD_API="+freeAddress(b), "CHILD_ADMIN="+s.admin)
+	s.cmd.Env = append(os.Environ(), childRole+"=bench", "CHILD_DATA="+dir, "CHILD_API="+s.api, "CHILD_ADMIN="+s.admin)
+	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.Stderr = os.Stderr
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
