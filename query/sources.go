@@ -138,6 +138,27 @@ func (q *Queries) CountSources(ctx context.Context) (map[string]int, error) {
 	return counts, nil
 }
 
+// Waiting is what of all sources is due and has no visit.
+type Waiting struct {
+	Longest time.Duration // since when the first of them has been due
+	Hosts   int           // that they are at
+}
+
+// WaitingSources looks for sources that wait for their visit.
+func (q *Queries) WaitingSources(ctx context.Context) (Waiting, error) {
+	var w Waiting
+	err := q.Pool.QueryRow(ctx, `
+		SELECT coalesce(clock_timestamp() - min(due_at), interval '0'), count(DISTINCT host) FROM (
+			SELECT coalesce(w.next_at, s.wanted_at, s.due_at) AS due_at, coalesce(w.host, s.host) AS host
+			FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id
+			WHERE (s.feeds > 0 OR s.requested) AND s.paused_at IS NULL AND (w.held_until IS NULL OR w.held_until <= clock_timestamp())) d
+		WHERE due_at <= clock_timestamp()`).Scan(&w.Longest, &w.Hosts)
+	if err != nil {
+		return w, fmt.Errorf("sources that wait: %w", err)
+	}
+	return w, nil
+}
+
 // SourceIsKnown says that the last walk through a source went through, and that the next one is not overdue: not by more
 // than the tolerance of schedules and the time that it takes to begin. For a source that is paused, none is.
 func (q *Queries) SourceIsKnown(ctx context.Context, source uuid.UUID) (known bool, err error) {

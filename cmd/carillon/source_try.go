@@ -37,6 +37,8 @@ type sourceTryCommand struct {
 
 	CollectAllowCIDRs config.Prefixes `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that may be reached."`
 
+	CollectContact string `env:"CARILLON_COLLECT_CONTACT" placeholder:"ADDRESS" help:"A page's URL or an e-mail address for the owner of the site, which the requests name."`
+
 	config.Platforms
 }
 
@@ -85,6 +87,9 @@ func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
 		if _, err := time.LoadLocation(c.Timezone); err != nil {
 			return fmt.Errorf("--timezone must be an IANA name such as Europe/Rome; it is %q", c.Timezone)
 		}
+	}
+	if err := config.CheckContact(c.CollectContact); err != nil {
+		return err
 	}
 	if c.Pages < 1 {
 		return fmt.Errorf("--pages must be at least 1; it is %d", c.Pages)
@@ -162,7 +167,7 @@ func (c *sourceTryCommand) collector(u *url.URL, show shownWindow) (collect.Coll
 		allow, own = append(allow, dev.Loopback...), true
 	}
 	collectors, err := app.Collectors(app.Collecting{
-		Allow: allow, Unhurried: own, Platforms: c.Platforms, Now: func() time.Time { return show.now },
+		Allow: allow, Unhurried: own, Contact: c.CollectContact, Platforms: c.Platforms, Now: func() time.Time { return show.now },
 		Window: timing.Window{From: show.from.UTC().Truncate(day), To: show.to.UTC().Add(day).Truncate(day)},
 	})
 	if err != nil {

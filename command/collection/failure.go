@@ -87,6 +87,7 @@ func (v *visit) stopped(ctx context.Context, at collect.Visited, cause error) (N
 	case ctx.Err() != nil, errors.Is(cause, ErrLost), !collect.Stops(cause), errors.Is(cause, collect.ErrUnavailable):
 		return Next{}, cause
 	case errors.Is(cause, collect.ErrNeedsCredentials):
+		v.outcome = outcomeCredentials
 		next := Next{In: v.spread(source.CredentialsInterval), Over: true, Interval: v.turn.Interval}
 		return next, v.onSource(ctx, source.LackCredentials{
 			Number: v.turn.Number, Message: clip(cause.Error()), NextAt: v.now().Add(next.In), At: v.now(),
@@ -94,6 +95,7 @@ func (v *visit) stopped(ctx context.Context, at collect.Visited, cause error) (N
 	case at.Known.Root:
 		return v.fail(ctx, cause)
 	}
+	v.outcome = reasonOf(cause)
 	// The host wants to be left alone in the middle of a walk, which goes on when it may.
 	next := v.goOn(max(retryAfter(cause), restPause))
 	next.Remark = clip(cause.Error())
@@ -105,6 +107,7 @@ func (v *visit) failed(ctx context.Context, at collect.Visited) (Next, error) {
 	if at.Known.Root {
 		return v.fail(ctx, at.Err)
 	}
+	v.outcome = reasonOf(at.Err)
 	next := v.goOn(0)
 	next.Failures++
 	next.In, next.Stumbles, next.Remark = v.spread(source.BackOff(next.Failures, 0)), 0, clip(at.Err.Error())
@@ -114,6 +117,7 @@ func (v *visit) failed(ctx context.Context, at collect.Visited) (Next, error) {
 // fail ends a walk that did not get through.
 func (v *visit) fail(ctx context.Context, cause error) (Next, error) {
 	v.log.Info("collection failed", "error", cause)
+	v.outcome = reasonOf(cause)
 	failures := max(v.turn.Failures, v.turn.Recorded.State.Failures) + 1
 	next := Next{In: v.spread(source.BackOff(failures, retryAfter(cause))), Over: true, Interval: v.turn.Interval, Failures: failures}
 	return next, v.onSource(ctx, source.Fail{
@@ -123,6 +127,7 @@ func (v *visit) fail(ctx context.Context, cause error) (Next, error) {
 }
 
 func (v *visit) needsJavaScript(ctx context.Context, text string) (Next, error) {
+	v.outcome = outcomeJavaScript
 	next := Next{In: v.spread(source.ScriptsInterval), Over: true, Completed: true, Interval: v.turn.Interval}
 	return next, v.onSource(ctx, source.NeedJavaScript{Number: v.turn.Number, Message: clip(text), NextAt: v.now().Add(next.In), At: v.now()})
 }

@@ -38,6 +38,10 @@ type Monitor struct {
 	Visits     int                          // at one time; 0: 512
 	Slice      time.Duration                // after which a visit gives way to others of its host; 0: a minute
 	Pages      int                          // after which it does as well; 0: 500
+	// Visited, if set, is told of each visit how it ended, one of [Outcomes].
+	Visited func(sourceType, outcome string)
+	// Found, if set, is told of each happening of which something else is on show than before: one of [Kinds].
+	Found func(kind string)
 }
 
 func (m *Monitor) now() time.Time { return m.Now().UTC().Truncate(time.Microsecond) }

@@ -110,6 +110,7 @@ func (v *visit) settle(ctx context.Context) error {
 				mu.Lock()
 				defer mu.Unlock()
 				v.tally.add(news)
+				v.tell(news)
 				return nil
 			})
 		}

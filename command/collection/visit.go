@@ -28,12 +28,14 @@ type visit struct {
 	walk  Walk
 	tally Tally
 	trace uuid.UUID // correlates what the walk records
-	log   *slog.Logger
+	// outcome says how the visit ended, where nothing kept it from that.
+	outcome string
+	log     *slog.Logger
 }
 
 func (m *Monitor) newVisit(turn Turn) *visit {
 	v := &visit{
-		Monitor: m, turn: turn, walk: m.Walks.Walk(turn), tally: turn.Tally,
+		Monitor: m, outcome: outcomeContinues, turn: turn, walk: m.Walks.Walk(turn), tally: turn.Tally,
 		log: m.Log.With(slog.String("source", turn.Source.ID.String()), slog.String("type", turn.Source.Type)),
 	}
 	v.trace = uuid.NewSHA1(turn.Source.ID, []byte("visit "+strconv.Itoa(turn.Number)))
@@ -43,6 +45,9 @@ func (m *Monitor) newVisit(turn Turn) *visit {
 // run makes the visit and says how it went.
 func (v *visit) run(ctx context.Context) {
 	next, err := v.visit(ctx)
+	if v.Visited != nil {
+		v.Visited(v.turn.Source.Type, v.outcomeOf(ctx, err))
+	}
 	switch {
 	case errors.Is(err, ErrLost), errors.Is(context.Cause(ctx), ErrLost):
 		v.log.Warn("a visit was too slow, somebody else goes on with it")
@@ -179,6 +184,7 @@ func (v *visit) complete(ctx context.Context) (Next, error) {
 			return v.needsJavaScript(ctx, note.Text)
 		}
 	}
+	v.outcome = outcomeOK
 	interval := source.Adapt(v.turn.Interval, v.tally.Ahead)
 	next := Next{In: v.spread(interval), Over: true, Completed: true, Interval: interval, Observed: result.Observed}
 	return next, v.onSource(ctx, source.Complete{

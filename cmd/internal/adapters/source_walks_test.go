@@ -17,6 +17,7 @@ import (
 	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/projections/sources"
+	"carillon/query"
 )
 
 // walks is a Postgres with sources that somebody asked for, and what is remembered of walks there.
@@ -201,4 +202,46 @@ func TestTurnsHaveTheirTime(t *testing.T) {
 	if turn = w.take(t, 1)[0]; !turn.Fresh || !turn.Wanted || turn.Number != 2 || turn.Interval != time.Hour {
 		t.Errorf("turn: %+v", turn)
 	}
+}
+
+// Operators see for how long sources wait for their visit, and at how many hosts.
+func TestSourcesThatWait(t *testing.T) {
+	t.Parallel()
+	w := openWalks(t)
+	queries := &query.Queries{Pool: w.pool}
+	expect := func(when string, hosts int, atLeast time.Duration) {
+		t.Helper()
+		got, err := queries.WaitingSources(t.Context())
+		if err != nil || got.Hosts != hosts || got.Longest < atLeast || (hosts == 0) != (got.Longest == 0) {
+			t.Errorf("%s: %+v, %v, want %d hosts and at least %s", when, got, err, hosts, atLeast)
+		}
+	}
+	expect("without sources", 0, 0)
+	first := w.source(t, "https://example.org/1")
+	w.source(t, "https://example.org/2")
+	w.source(t, "https://example.net/")
+	w.exec(t, "UPDATE sources.sources SET wanted_at = wanted_at - interval '1 hour' WHERE id = $1", first)
+	expect("before anybody looks", 2, time.Hour)
+	turns := w.take(t, 2)
+	expect("while two are visited", 1, 0)
+	visit := func(turn collection.Turn, next collection.Next) {
+		t.Helper()
+		walk := w.Walk(turn)
+		if err := walk.Begin(t.Context(), []collect.Link{{Address: "a"}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := walk.Leave(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, turn := range turns {
+		visit(turn, collection.Next{Over: true, In: time.Hour})
+	}
+	second := w.take(t, 1)[0]
+	expect("while the last is visited", 0, 0)
+	visit(second, collection.Next{In: -time.Minute})
+	expect("where one goes on", 1, time.Minute)
+	projecttest.Stream(w.log, source.Aggregate, second.Source.ID, time.Now())(source.Paused{Reason: "the owner objects", At: time.Now().UTC()})
+	w.log.Project()
+	expect("once it is paused", 0, 0)
 }

@@ -113,6 +113,7 @@ func (a *App) connect() error {
 	}
 	sender := webhook.NewSender(egress.NewTransport(policy, options), webhook.Options{Version: Version, Timeout: a.cfg.DeliveryTimeout})
 	a.Queries = &query.Queries{Pool: a.base.pool}
+	a.Metrics.MustRegister(&dueCollector{queries: a.Queries, log: a.log})
 	a.Progress = projections.NewProgress(a.base.pool)
 	a.runner = &projections.Runner{
 		Pool: a.base.pool, Store: tail.New(a.base.store, a.log), Log: a.log, Progress: a.Progress, Identity: a.base.store.Identity,

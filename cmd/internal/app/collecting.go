@@ -34,7 +34,9 @@ func (a *App) startCollection(s *stage) error {
 	if a.cfg.Dev {
 		allow = append(slices.Clone(allow), dev.Loopback...)
 	}
+	metrics := a.newCollectMetrics()
 	collectors, err := Collectors(Collecting{
+		Answered: metrics.answered, Contact: a.cfg.CollectContact,
 		Allow: allow, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms, Parallel: a.cfg.CollectParallel,
 	})
 	if err != nil {
@@ -42,7 +44,7 @@ func (a *App) startCollection(s *stage) error {
 	}
 	monitor := &collection.Monitor{
 		Store: a.base.store, Now: time.Now, Log: a.log, Walks: adapters.NewWalks(a.base.pool), Collectors: collectors,
-		Pages: a.cfg.CollectPages,
+		Pages: a.cfg.CollectPages, Visited: metrics.visited, Found: metrics.found,
 	}
 	s.run(func(ctx context.Context) error {
 		monitor.Run(ctx)
@@ -59,7 +61,9 @@ type Collecting struct {
 	Unhurried bool           // the host is the user's own: there is no pace to keep
 	Now       func() time.Time
 	Platforms config.Platforms
-	Window    timing.Window // of what has no end; the zero one: around now
+	Window    timing.Window                            // of what has no end; the zero one: around now
+	Contact   string                                   // where the owners of sites may write to, see config.CheckContact
+	Answered  func(outcome string, took time.Duration) // told of each request; may be nil
 }
 
 // Collectors are those that this version has, by source type.
@@ -67,9 +71,10 @@ func Collectors(c Collecting) (map[string]collect.Collector, error) {
 	options := fetch.Options{
 		Transport: egress.NewTransport(egress.Policy{Allow: c.Allow}, egress.Options{}),
 		Blocked:   func(err error) bool { return errors.Is(err, egress.ErrBlocked) },
-		UserAgent: fetch.UserAgent(Version, ""),
+		UserAgent: fetch.UserAgent(Version, config.ContactURL(c.Contact)),
 		Hosts:     c.Hosts,
 		Parallel:  c.Parallel,
+		Answered:  c.Answered,
 	}
 	if c.Unhurried {
 		options.Interval = -1
@@ -106,7 +111,7 @@ func (c *Collecting) addPlatforms(collectors map[string]collect.Collector, o fet
 		return timing.WindowAt(c.Now())
 	}
 	at := func(base string) platform.Options {
-		return platform.Options{Base: base, Transport: o.Transport, Blocked: o.Blocked, UserAgent: o.UserAgent, Hosts: c.Hosts, Now: c.Now}
+		return platform.Options{Base: base, Transport: o.Transport, Blocked: o.Blocked, UserAgent: o.UserAgent, Hosts: c.Hosts, Now: c.Now, Answered: c.Answered}
 	}
 	p := &c.Platforms
 	collectors[facebook.Type] = facebook.New(p.FacebookToken.Reveal(), window, at(p.FacebookURL))

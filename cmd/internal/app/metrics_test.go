@@ -11,7 +11,7 @@ import (
 	"carillon/cmd/internal/app"
 )
 
-var metricName = regexp.MustCompile(`carillon_(?:http|delivery|consumer|eventstore)_[a-z_]+`)
+var metricName = regexp.MustCompile(`carillon_(?:http|delivery|consumer|eventstore|collect)_[a-z_]+`)
 
 var consumerLine = regexp.MustCompile(`(?m)^carillon_consumer_(lag_seconds|position)\{consumer="([^"]+)"\} (\S+)$`)
 

@@ -41,6 +41,7 @@ type Config struct {
 	CollectAllowCIDRs     Prefixes        `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that collectors may reach, for development."`
 	CollectParallel       int             `env:"CARILLON_COLLECT_PARALLEL" default:"64" placeholder:"N" help:"Requests of collectors at one time (${default}); the pages that they bring take up to 1.5 MiB each. Hosts that are slow to answer share half of them."`
 	CollectPages          int             `env:"CARILLON_COLLECT_PAGES" default:"500" placeholder:"N" help:"Pages after which a visit to a source gives way to others of its host (${default}). It goes on at its next turn."`
+	CollectContact        string          `env:"CARILLON_COLLECT_CONTACT" placeholder:"ADDRESS" help:"Where owners of sites learn who collects, or can write to: a page's URL or an e-mail address. It is in the User-Agent of every request of a collector."`
 	DeliveryRetrySchedule []time.Duration `env:"CARILLON_DELIVERY_RETRY_SCHEDULE" default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" placeholder:"WAIT" help:"Waits after failed attempts (${default}): nine waits make ten attempts."`
 	DeliveryTimeout       time.Duration   `env:"CARILLON_DELIVERY_TIMEOUT" default:"30s" placeholder:"TIME" help:"How long an endpoint may take to answer an attempt (${default})."`
 	AutoDisableAfter      int             `env:"CARILLON_AUTO_DISABLE_AFTER" default:"100" placeholder:"N" help:"Consecutive failed attempts after which a destination is auto-disabled (${default})."`
@@ -242,7 +243,7 @@ func (c *Config) checkCollecting() error {
 	if c.CollectPages < 1 || c.CollectPages > maxCollectPages {
 		return wrong("CARILLON_COLLECT_PAGES", "must be from 1 to %d; it is %d", maxCollectPages, c.CollectPages)
 	}
-	return nil
+	return CheckContact(c.CollectContact)
 }
 
 func (c *Config) checkTLS() error {

@@ -49,6 +49,9 @@ type Options struct {
 	Parallel int
 	// Hosts is shared by all who collect. Default: a Memory of its own.
 	Hosts Hosts
+	// Answered, if set, is told of each request, those for robots.txt too, how it ended, one of [Outcomes], and how long it
+	// took, its body included.
+	Answered func(outcome string, took time.Duration)
 }
 
 const (
@@ -213,11 +216,17 @@ func (f *Fetcher) interval(rules *robots.Rules) time.Duration {
 }
 
 // request makes one request. A redirect gives the next URL and no page.
-func (f *Fetcher) request(ctx context.Context, h *host, slot *slot, u *url.URL, known Validators, want extent) (*Page, *url.URL, error) {
+func (f *Fetcher) request(ctx context.Context, h *host, slot *slot, u *url.URL, known Validators, want extent) (page *Page, next *url.URL, err error) {
 	ctx, timeout, cancel := limitTime(ctx, f.options.Timeout, collect.ErrTimeout)
 	defer cancel()
 	began := time.Now()
-	defer func() { h.manner.answered(time.Since(began)) }()
+	defer func() {
+		took := time.Since(began)
+		h.manner.answered(took)
+		if f.options.Answered != nil {
+			f.options.Answered(outcomeOf(page, next, err), took)
+		}
+	}()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", collect.ErrBadURL, err)
@@ -269,6 +278,16 @@ func (f *Fetcher) stream(ctx context.Context, u *url.URL, resp *http.Response, w
 		return nil, err
 	}
 	return page, nil
+}
+
+func outcomeOf(page *Page, next *url.URL, err error) string {
+	switch {
+	case err == nil && next != nil:
+		return outcomeRedirect
+	case err == nil && page.NotModified:
+		return outcomeNotModified
+	}
+	return OutcomeOf(http.StatusOK, err)
 }
 
 func isRedirect(code int) bool {

@@ -43,6 +43,8 @@ type Options struct {
 	Now func() time.Time
 	// Timeout caps a request and its answer. Default: 30 s.
 	Timeout time.Duration
+	// Answered, if set, is told of each request how it ended, one of [fetch.Outcomes], and how long it took.
+	Answered func(outcome string, took time.Duration)
 }
 
 const (
@@ -112,7 +114,15 @@ func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 	if err := c.wait(ctx, limit); err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	answer, err := c.request(ctx, call)
+	if c.o.Answered != nil {
+		status := 0
+		if answer != nil {
+			status = answer.Status
+		}
+		c.o.Answered(fetch.OutcomeOf(status, err), time.Since(began))
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)

@@ -1,0 +1,98 @@
+package app_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"carillon/aggregates/source"
+	"carillon/cmd/internal/config"
+	"carillon/command"
+	"carillon/command/collect/fetch"
+	"carillon/command/collection"
+)
+
+func (p *process) metrics() string {
+	p.Helper()
+	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.app.AdminAddr().String()+"/metrics", http.NoBody)
+	if err != nil {
+		p.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return string(text)
+}
+
+var collectLabel = regexp.MustCompile(`(?m)^carillon_collect_\w+\{.*?(type|outcome|kind)="([^"]*)"`)
+
+// What visits come to is counted, by labels of few values, and each request names whom the owner of a site may write to.
+func TestMetricsOfCollecting(t *testing.T) {
+	p := start(t, func(cfg *config.Config) { cfg.CollectContact = "events@example.org" })
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if agent := r.UserAgent(); !strings.HasPrefix(agent, "Carillon/") || !strings.HasSuffix(agent, " (+mailto:events@example.org)") {
+			t.Errorf("%s is asked for as %q", r.URL.Path, agent)
+		}
+		if r.URL.Path != "/programme" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprintf(w, `<script type="application/ld+json">{"@type":"Event","name":"Jazz","startDate":%q}</script>`,
+			time.Now().Add(72*time.Hour).UTC().Format(time.RFC3339))
+	}))
+	t.Cleanup(server.Close)
+	for _, s := range []command.RegisterSource{
+		{Type: source.TypeSite, URL: server.URL + "/programme"}, {Type: source.TypeSite, URL: server.URL + "/gone"}, {Type: source.TypeTwitter, Handle: "kajhallen"},
+	} {
+		id, _, err := p.app.Commands.RegisterSource(t.Context(), command.Caller{Actor: "operator"}, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.app.Commands.CollectSource(t.Context(), command.Caller{Actor: "operator"}, command.CollectSource{Source: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var text string
+	p.eventually("all visits are counted", func() bool {
+		text = p.metrics()
+		for _, line := range []string{
+			`carillon_collect_visits_total{outcome="ok",type="site"} 1`, `carillon_collect_visits_total{outcome="http_status",type="site"} 1`,
+			`carillon_collect_visits_total{outcome="needs_credentials",type="twitter"} 1`, `carillon_collect_visits_total{outcome="ok",type="tiktok"} 0`,
+			`carillon_collect_observations_total{kind="new"} 1`, `carillon_collect_observations_total{kind="stale"} 0`,
+			`carillon_collect_requests_seconds_count{outcome="ok"} 1`, `carillon_collect_requests_seconds_count{outcome="client_error"} 2`, // one of them for robots.txt
+			`carillon_collect_due_seconds 0`, `carillon_collect_hosts_waiting 0`,
+		} {
+			if !strings.Contains(text, "\n"+line+"\n") {
+				return false
+			}
+		}
+		return true
+	})
+	if asked.Load() != 3 {
+		t.Errorf("%d requests, want 3", asked.Load())
+	}
+	known := map[string][]string{
+		"type": append(source.Types(), "other"), "outcome": append(fetch.Outcomes(), collection.Outcomes()...), "kind": collection.Kinds(),
+	}
+	for _, label := range collectLabel.FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(known[label[1]], label[2]) {
+			t.Errorf("a label that nobody expects: %s", label[0])
+		}
+	}
+}
