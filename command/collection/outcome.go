@@ -10,9 +10,9 @@ const (
 	outcomeOK          = "ok"        // the walk went through
 	outcomeContinues   = "continues" // others of its host come first
 	outcomePaused      = "paused"
-	outcomeLost        = "lost"    // somebody else has gone on with the walk
-	outcomeStopped     = "stopped" // with the process
-	outcomeTrouble     = "trouble" // of our own, such as an event store that can't be reached
+	outcomeLost        = "lost"              // somebody else has gone on with the walk
+	outcomeStopped     = "stopped"           // with the process
+	outcomeTrouble     = "trouble"           // of our own, such as an event store that can't be reached
 	outcomeCredentials = "needs_credentials" //nolint:gosec // it is none
 	outcomeJavaScript  = "needs_javascript"
 )
