@@ -14,6 +14,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/source"
 	"carillon/command/collect"
+	"carillon/command/collect/timing"
 	"carillon/eventstore"
 )
 
@@ -144,21 +145,25 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 		if err != nil || len(out.Events) == 0 {
 			return settled, Tally{}, err
 		}
-		return settled, Tally{WentStale: 1, Ahead: v.isAhead(out.State.Tellings[happening.Teller{Source: v.turn.Source.ID}].Details)}, nil
+		return settled, Tally{WentStale: 1, Ahead: out.State.Tellings[v.teller()].Details.Ahead(v.now())}, nil
 	}
 	o := together(v.turn.Source.ID, view.Tellings)
 	var err error
 	if settled.Digest, err = happening.Digest(o.Details, o.Source, o.Standing); err == nil && bytes.Equal(settled.Digest, view.Digest) {
 		return settled, Tally{}, nil
 	}
-	options := happening.Options{Metadata: v.metadata()}
-	if view.Digest == nil { // most that are new to the source are new altogether: try without reading
-		options.Known = &eventstore.Loaded[happening.State]{Revision: eventstore.NoStream}
+	// Most that are new to the source are new altogether: try without reading.
+	known := eventstore.Loaded[happening.State]{Revision: eventstore.NoStream}
+	if view.Digest != nil {
+		known, err = happening.Aggregate.Load(ctx, v.Store, view.Happening)
 	}
-	out, err := happening.Aggregate.Execute(ctx, v.Store, view.Happening, happening.Observe{
-		SourceID: v.turn.Source.ID, Key: view.Key, Keys: o.Keys, Details: o.Details, PublishedAt: o.PublishedAt, Source: o.Source, At: v.now(),
-		Standing: o.Standing, Origins: collect.Stored(o.Origins),
-	}, options)
+	var out eventstore.Outcome[happening.State, happening.Event]
+	if err == nil {
+		out, err = happening.Aggregate.Execute(ctx, v.Store, view.Happening, happening.Observe{
+			SourceID: v.turn.Source.ID, Key: view.Key, Keys: o.Keys, Details: o.Details, PublishedAt: o.PublishedAt, Source: o.Source, At: v.now(),
+			Standing: o.Standing, Origins: collect.Stored(o.Origins),
+		}, happening.Options{Metadata: v.metadata(), Known: &known})
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrWrongRevision), ctx.Err() != nil:
@@ -170,20 +175,21 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 	}
 	var news Tally
 	for _, event := range out.Events {
-		switch event.(type) {
+		switch e := event.(type) {
 		case happening.Observed:
 			news.New++
+			news.Ahead = e.Details.Ahead(v.now())
 		case happening.Revised:
 			news.Revised++
+			news.Ahead = e.Details.ChangedAhead(known.State.Tellings[v.teller()].Details, v.now(), timing.Firm(v.now()))
 		case happening.WentStale, happening.OccurrenceChanged, happening.Merged, happening.Split: // are no news of this source
 		}
 	}
-	news.Ahead = len(out.Events) > 0 && v.isAhead(o.Details)
 	return settled, news, nil
 }
 
-// isAhead says that something is not over.
-func (v *visit) isAhead(d happening.Details) bool { return d.Last().After(v.now()) }
+// teller is the source, of what it tells itself.
+func (v *visit) teller() happening.Teller { return happening.Teller{Source: v.turn.Source.ID} }
 
 // together puts together what the pages of a source tell of one happening.
 func together(id uuid.UUID, tellings []Told) collect.Observation {

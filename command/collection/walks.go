@@ -54,7 +54,7 @@ type Tally struct {
 	New       int           `json:"new,omitempty"`
 	Revised   int           `json:"revised,omitempty"`
 	WentStale int           `json:"wentStale,omitempty"`
-	Ahead     bool          `json:"ahead,omitempty"` // of these some are still to come
+	Ahead     bool          `json:"ahead,omitempty"` // something still to come has changed
 	Notes     []source.Note `json:"notes,omitempty"` // beside those of the pages
 }
 

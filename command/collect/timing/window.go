@@ -20,6 +20,9 @@ func WindowAt(now time.Time) Window {
 	}
 }
 
+// Firm is until when the window around a time showed the same a month before: what lies beyond comes in as time passes.
+func Firm(now time.Time) time.Time { return WindowAt(now).To.AddDate(0, -1, 0) }
+
 // Key names the window. It changes when the window does.
 func (w Window) Key() string { return w.From.Format("2006-01") }
 
