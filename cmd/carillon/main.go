@@ -24,6 +24,8 @@ type commandLine struct {
 	Status      statusCommand      `cmd:"" help:"Say whether a server works, and how far its projections are."`
 	Org         orgCommand         `cmd:"" help:"Organizations: whoever owns feeds and destinations."`
 	Key         keyCommand         `cmd:"" help:"API keys of organizations."`
+	Backup      backupCommand      `cmd:"" help:"Copy event store and data keys into a directory, while the server runs or not."`
+	Restore     restoreCommand     `cmd:"" help:"Make event store and key store of a backup, and verify them."`
 	Keys        keysCommand        `cmd:"" help:"The master key, and what wraps the data keys."`
 	Source      sourceCommand      `cmd:"" help:"Sources: where events are collected from."`
 	Happening   happeningCommand   `cmd:"" help:"Events of the outside world, and who tells what of them."`

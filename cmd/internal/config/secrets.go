@@ -64,6 +64,35 @@ func (c *Config) EnsureSecrets() error {
 // Master is the master key's 32 bytes. Call EnsureSecrets first.
 func (c *Config) Master() ([]byte, error) { return decodeMasterKey(c.MasterKey.Reveal()) }
 
+// ReadMasters are the master keys that are there, the one in use first; none is made.
+func (c *Config) ReadMasters() (keys [][]byte, err error) {
+	if c.MasterKey == "" {
+		path := filepath.Join(c.DataDir, MasterKeyFile)
+		key, err := readPrivate(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("there is no master key: put it into %s, or set CARILLON_MASTER_KEY", path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		c.MasterKey = Secret(key)
+		if err := c.readNext(); err != nil {
+			return nil, err
+		}
+	}
+	for _, key := range []Secret{c.MasterKey, c.MasterKeyNext} {
+		if key == "" {
+			continue
+		}
+		raw, err := decodeMasterKey(key.Reveal())
+		if err != nil {
+			return nil, wrong("CARILLON_MASTER_KEY", "must be 32 bytes in base64")
+		}
+		keys = append(keys, raw)
+	}
+	return keys, nil
+}
+
 // NextMaster is the master key that is to take the other's place; nil where there is none. Call EnsureSecrets first.
 func (c *Config) NextMaster() ([]byte, error) {
 	if c.MasterKeyNext == "" {

@@ -7,16 +7,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
 	"carillon/command/sealing"
 )
-
-// orphanAfter is how long a key may be there before the destination that it is for.
-const orphanAfter = 24 * time.Hour
 
 // Compare compares the two places with each other and with the events. A live destination's key that is in one place
 // is put into the other, what belongs to a deleted destination goes from both, and live destinations whose key is in
@@ -83,7 +79,7 @@ type mending struct {
 	stored  stored
 	lost    []uuid.UUID
 
-	toSecond, toTable, shredded, orphans int
+	toSecond, toTable, shredded int
 }
 
 func (m *mending) all(ctx context.Context) error {
@@ -114,9 +110,6 @@ func (m *mending) all(ctx context.Context) error {
 	if m.shredded > 0 {
 		c.Log.Warn("data keys of deleted destinations had come back, and were shredded again", "keys", m.shredded)
 	}
-	if m.orphans > 0 {
-		c.Log.Warn("data keys were removed that no destination was ever made for", "keys", m.orphans)
-	}
 	return nil
 }
 
@@ -137,11 +130,7 @@ func (m *mending) one(ctx context.Context, owner uuid.UUID) error {
 			m.shredded++
 			return c.Delete(ctx, owner)
 		case status == destination.StatusNone:
-			if c.Now().Sub(latest(row.Since, key.Since)) < orphanAfter {
-				return nil // it may be about to be made
-			}
-			m.orphans++
-			return c.Delete(ctx, owner)
+			return nil // it is about to be made, or the event store is an older one, and the newer may come back
 		}
 	}
 	inTable = inTable && c.Ring.Opens(owner, row.Wrapped) == nil
@@ -160,13 +149,6 @@ func (m *mending) one(ctx context.Context, owner uuid.UUID) error {
 		return m.restored(ctx, owner, err)
 	}
 	return m.missing(ctx, owner)
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
 
 // restored undoes a restoring where the destination was deleted at that moment: then its key was shredded before it was

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/cmd/internal/backup"
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/custody"
+	"carillon/cmd/internal/storenode/maintenance"
+	"carillon/command/sealing"
+	"carillon/eventstore/copying"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+	"carillon/projections"
+)
+
+// installation says where a server keeps what is backed up. The settings are the server's own.
+type installation struct {
+	DataDir        string         `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"The server's data directory (${default})."`
+	EventStoreURL  config.Address `name:"eventstore-url" env:"CARILLON_EVENTSTORE_URL" placeholder:"URL" help:"The server's EventStoreDB. Empty: the embedded node."`
+	DatabaseURL    config.Address `env:"CARILLON_DATABASE_URL" placeholder:"URL" help:"The server's Postgres. Empty: the private one."`
+	KeyStore       config.Address `env:"CARILLON_KEY_STORE" placeholder:"DIR|URL" help:"The server's key store, where it names one."`
+	MasterKey      config.Secret  `env:"CARILLON_MASTER_KEY" placeholder:"BASE64" help:"The master key, where it isn't in the data directory."`
+	AcceptLostKeys bool           `env:"CARILLON_ACCEPT_LOST_KEYS" help:"Go on although live destinations have lost their data keys."`
+	JSON           bool           `help:"Print JSON instead of text."`
+}
+
+type backupCommand struct {
+	installation
+
+	To string `arg:"" type:"path" placeholder:"DIR" help:"The directory to make, or one with a backup that was cut off."`
+}
+
+// Help implements kong.HelpProvider.
+func (backupCommand) Help() string {
+	return `Copies the event store and the data keys, while the server runs or not, and checks the copy: every live destination's
+secret must open. The master key is not in it: keep that elsewhere. With an EventStoreDB cluster the log is copied into a
+node's directory. A backup that was cut off goes on where it was.`
+}
+
+// Run makes the backup.
+func (c *backupCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
+	in, err := c.connect(t, cli.Logger(os.Stderr))
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	made, err := in.Make(ctx, c.To, started)
+	if err != nil {
+		return err
+	}
+	r := remote{JSON: c.JSON}
+	return r.print(t.out, made, func(w io.Writer) {
+		row(w, fmt.Sprintf("backed up to %s: %d events in %d streams, %d data keys, in %s", c.To, made.Events, made.Streams, made.Keys, since(started)))
+	})
+}
+
+type restoreCommand struct {
+	installation
+
+	From string `arg:"" type:"existingdir" placeholder:"DIR" help:"The backup."`
+}
+
+// Help implements kong.HelpProvider.
+func (restoreCommand) Help() string {
+	return `Makes event store and key store of a backup, which must be empty or hold a part of it, and verifies both: every stream
+by its count and SHA-256, every live destination by its secret. The server must not be running, and the master key of
+then must be there. Read models are built from the events when the server starts.`
+}
+
+// Run restores and verifies.
+func (c *restoreCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
+	in, err := c.connect(t, cli.Logger(os.Stderr))
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	made, err := in.Restore(ctx, c.From)
+	if err != nil {
+		return err
+	}
+	r := remote{JSON: c.JSON}
+	return r.print(t.out, made, func(w io.Writer) {
+		row(w, fmt.Sprintf("restored and verified: %d events in %d streams, %d data keys, in %s", made.Events, made.Streams, made.Keys, since(started)))
+	})
+}
+
+// connect says how the installation's parts are reached.
+func (c *installation) connect(t terminal, log *slog.Logger) (*backup.Installation, error) {
+	cfg := config.Config{DataDir: c.DataDir, EventStoreURL: c.EventStoreURL, DatabaseURL: c.DatabaseURL, KeyStore: c.KeyStore, MasterKey: c.MasterKey}
+	masters, err := cfg.ReadMasters()
+	if err != nil {
+		return nil, err
+	}
+	ring, err := sealing.NewRing(masters[0], masters[1:]...)
+	if err != nil {
+		return nil, err
+	}
+	s := store{url: c.EventStoreURL.Reveal(), dir: filepath.Join(c.DataDir, "eventstore"), t: t, log: log}
+	in := &backup.Installation{
+		Ring: ring, CopyStore: s.copy, RestoreStore: s.restore, OpenStore: s.open, AcceptLost: c.AcceptLostKeys,
+		OpenDirectory: func(dir string) (*esdb.Store, func(), error) { return openDirectory(dir, log) },
+		Progress:      func(what string) (node.Progress, func()) { return bar(t, what) },
+	}
+	keyDir, database := cfg.KeyDir(), cfg.KeyDatabase()
+	switch {
+	case keyDir != "":
+		in.Keys = func(ctx context.Context) (map[uuid.UUID]custody.Key, error) { return custody.ReadSlots(ctx, keyDir) }
+		in.AddKeys = func(ctx context.Context, keys map[uuid.UUID]custody.Key) error { return custody.FillSlots(ctx, keyDir, keys) }
+	case database != "":
+		in.Keys = func(ctx context.Context) (map[uuid.UUID]custody.Key, error) { return custody.ReadDatabase(ctx, database) }
+		in.AddKeys = func(ctx context.Context, keys map[uuid.UUID]custody.Key) error { return custody.FillDatabase(ctx, database, keys) }
+	default:
+		in.Keys, in.AddKeys = c.tableKeys, c.addTableKeys
+	}
+	return in, nil
+}
+
+// tableKeys are the data keys of a Postgres that is their only place.
+func (c *installation) tableKeys(ctx context.Context) (keys map[uuid.UUID]custody.Key, err error) {
+	pool, err := pgxpool.New(ctx, c.DatabaseURL.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("CARILLON_DATABASE_URL: %w", err)
+	}
+	defer pool.Close()
+	return custody.ReadTable(ctx, pool)
+}
+
+func (c *installation) addTableKeys(ctx context.Context, keys map[uuid.UUID]custody.Key) error {
+	pool, err := pgxpool.New(ctx, c.DatabaseURL.Reveal())
+	if err != nil {
+		return fmt.Errorf("CARILLON_DATABASE_URL: %w", err)
+	}
+	defer pool.Close()
+	if err := projections.Migrate(ctx, pool); err != nil {
+		return err
+	}
+	return custody.FillTable(ctx, pool, keys)
+}
+
+// store is the event store of an installation.
+type store struct {
+	url, dir string
+	t        terminal
+	log      *slog.Logger
+}
+
+// copy copies it into a node's directory.
+func (s store) copy(ctx context.Context, dir string) error {
+	if s.url != "" {
+		target, end, err := openDirectory(dir, s.log)
+		if err != nil {
+			return err
+		}
+		defer end()
+		source, err := esdb.Open(s.url, s.log)
+		if err != nil {
+			return fmt.Errorf("CARILLON_EVENTSTORE_URL: %w", err)
+		}
+		defer func() { _ = source.Close() }()
+		return s.carry(ctx, source, target, true)
+	}
+	n, err := maintenance.Open(ctx, s.dir, s.log)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil { // what a backup left that was cut off
+		return err
+	}
+	absolute, err := filepath.Abs(dir) // the running process may be in another directory
+	if err != nil {
+		return err
+	}
+	_, end := bar(s.t, "backing up")
+	defer end()
+	return n.Backup(ctx, absolute)
+}
+
+// restore makes it of a node's directory.
+func (s store) restore(ctx context.Context, dir string) error {
+	if s.url != "" {
+		source, end, err := openDirectory(dir, s.log)
+		if err != nil {
+			return err
+		}
+		defer end()
+		target, done, err := s.open(ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return s.carry(ctx, source, target, false)
+	}
+	_, running, err := maintenance.Protocol(ctx, s.dir)
+	switch {
+	case err != nil:
+		return err
+	case running:
+		return fmt.Errorf("a server runs the event store in %s: stop it first", s.dir)
+	case maintenance.Holds(s.dir):
+		return nil // a restore was cut off after this; the comparison tells if it is anything else
+	}
+	copied, end := bar(s.t, "restoring")
+	report, err := maintenance.Restore(ctx, dir, s.dir, s.log, copied, nil)
+	end()
+	if err == nil && !report.OK() {
+		err = fmt.Errorf("the backup is damaged; nothing was restored: %s", reportText(report))
+	}
+	return err
+}
+
+func (s store) carry(ctx context.Context, source, target *esdb.Store, copyOnly bool) error {
+	progress := newCopyProgress(s.t)
+	defer progress.end()
+	_, err := copying.Copy(ctx, source, target, copying.Options{CopyOnly: copyOnly, Report: progress.report})
+	return err
+}
+
+func (s store) open(context.Context) (*esdb.Store, func(), error) {
+	if s.url == "" {
+		return openDirectory(s.dir, s.log)
+	}
+	opened, err := esdb.Open(s.url, s.log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("CARILLON_EVENTSTORE_URL: %w", err)
+	}
+	return opened, func() { _ = opened.Close() }, nil
+}

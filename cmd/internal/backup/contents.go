@@ -1,0 +1,118 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/destination"
+	"carillon/cmd/internal/custody"
+	"carillon/command/sealing"
+	"carillon/eventstore"
+	"carillon/eventstore/copying"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+)
+
+// contents are what an event store holds: its streams, and each live destination with its newest secret.
+type contents struct {
+	streams map[string]*stream
+	live    map[uuid.UUID][]byte
+	events  uint64
+	buffer  []byte
+}
+
+type stream struct {
+	events uint64
+	last   eventstore.Revision
+	sum    [sha256.Size]byte
+}
+
+// read reads the whole log. The store's own streams are left out.
+func read(ctx context.Context, store *esdb.Store, progress node.Progress) (contents, error) {
+	c := contents{streams: map[string]*stream{}, live: map[uuid.UUID][]byte{}}
+	head, err := store.Head(ctx)
+	if err != nil {
+		return c, err
+	}
+	for entry, err := range store.All(ctx, eventstore.Start) {
+		if err != nil {
+			return c, fmt.Errorf("read the event store: %w", err)
+		}
+		if strings.HasPrefix(entry.Stream, "$") {
+			continue
+		}
+		c.add(&entry)
+		if err := c.follow(&entry.Recorded); err != nil {
+			return c, err
+		}
+		if c.events++; c.events%1000 == 0 && progress != nil {
+			progress(entry.Position.Commit, head.Commit)
+		}
+	}
+	return c, nil
+}
+
+// add chains the hash of an event to that of its stream. The metadata is left out: a copy adds to it.
+func (c *contents) add(e *esdb.Entry) {
+	s := c.streams[e.Stream]
+	if s == nil {
+		s = &stream{}
+		c.streams[e.Stream] = s
+	}
+	c.buffer = append(c.buffer[:0], s.sum[:]...)
+	for _, part := range [][]byte{[]byte(e.Type), e.ID[:], e.Data, binary.AppendUvarint(nil, uint64(e.Revision))} { //nolint:gosec // not negative
+		c.buffer = append(binary.AppendUvarint(c.buffer, uint64(len(part))), part...)
+	}
+	s.sum, s.last = sha256.Sum256(c.buffer), e.Revision
+	s.events++
+}
+
+func (c *contents) follow(recorded *eventstore.Recorded) error {
+	if !strings.HasPrefix(recorded.Stream, destination.Aggregate.Category+"-") || recorded.Type == esdb.Filler {
+		return nil
+	}
+	event, err := destination.Events.Decode(recorded)
+	if err != nil {
+		return err
+	}
+	id := recorded.StreamID()
+	switch e := event.(type) {
+	case destination.SecretMinted:
+		c.live[id] = e.Sealed
+	case destination.SecretRotated:
+		c.live[id] = e.Sealed
+	case destination.Deleted:
+		delete(c.live, id)
+	default: // it has no secret
+	}
+	return nil
+}
+
+// list is what is written down of the streams, by name.
+func (c *contents) list() []copying.Stream {
+	list := make([]copying.Stream, 0, len(c.streams))
+	for _, name := range slices.Sorted(maps.Keys(c.streams)) {
+		s := c.streams[name]
+		list = append(list, copying.Stream{Name: name, Events: s.events, Last: s.last, SHA256: hex.EncodeToString(s.sum[:])})
+	}
+	return list
+}
+
+// unopened are the live destinations whose newest secret opens with none of some keys.
+func (c *contents) unopened(ring *sealing.Ring, keys map[uuid.UUID]custody.Key) (ids []uuid.UUID) {
+	for id, sealed := range c.live {
+		if _, err := ring.OpenWith(id, keys[id].Wrapped, sealed); err != nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
+	return ids
+}
