@@ -115,10 +115,16 @@ func (c *installation) connect(t terminal, log *slog.Logger) (*backup.Installati
 	switch {
 	case keyDir != "":
 		in.Keys = func(ctx context.Context) (map[uuid.UUID]custody.Key, error) { return custody.ReadSlots(ctx, keyDir) }
-		in.AddKeys = func(ctx context.Context, keys map[uuid.UUID]custody.Key) error { return custody.FillSlots(ctx, keyDir, keys) }
+		in.AddKeys = func(ctx context.Context, keys map[uuid.UUID]custody.Key) error {
+			return custody.FillSlots(ctx, keyDir, keys)
+		}
 	case database != "":
-		in.Keys = func(ctx context.Context) (map[uuid.UUID]custody.Key, error) { return custody.ReadDatabase(ctx, database) }
-		in.AddKeys = func(ctx context.Context, keys map[uuid.UUID]custody.Key) error { return custody.FillDatabase(ctx, database, keys) }
+		in.Keys = func(ctx context.Context) (map[uuid.UUID]custody.Key, error) {
+			return custody.ReadDatabase(ctx, database)
+		}
+		in.AddKeys = func(ctx context.Context, keys map[uuid.UUID]custody.Key) error {
+			return custody.FillDatabase(ctx, database, keys)
+		}
 	default:
 		in.Keys, in.AddKeys = c.tableKeys, c.addTableKeys
 	}
