@@ -66,7 +66,7 @@ func TestOrderedAppendsStandInTheirOrder(t *testing.T) {
 			m := startMember(t)
 			m.NoBatches = strings.Contains(name, "batches")
 			m.SaysBatches = strings.Contains(name, "takes")
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			store := openAt(t, "esdb://"+m.address+"?tls=false")
 			ordered, err := store.Ordered(ctx, 64, time.Minute)

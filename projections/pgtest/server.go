@@ -25,7 +25,7 @@ import (
 // has.
 var settings = map[string]string{
 	"fsync":                      "off",
-	"max_connections":            strconv.Itoa(max(200, 24*runtime.GOMAXPROCS(0))), // as many tests run side by side
+	"max_connections":            strconv.Itoa(max(300, 80*runtime.GOMAXPROCS(0))), // as many tests run side by side, some with two servers
 	"shared_buffers":             "64MB",
 	"wal_level":                  "minimal",
 	"max_wal_senders":            "0",

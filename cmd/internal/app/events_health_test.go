@@ -36,9 +36,8 @@ func TestAutoDisableAndTheWayBack(t *testing.T) {
 		t.Errorf("enabled: %v", enabled)
 	}
 	for _, want := range []float64{1, 0} {
-		done := p.call(http.MethodPost, destinations+"crm/backfill", window, http.StatusOK)
-		if done["eventsScanned"] != 2.0 || done["deliveriesCreated"] != want {
-			t.Errorf("backfill = %v, want 2 scanned and %v made", done, want)
+		if made := p.backfill("crm", window, 2); made != want {
+			t.Errorf("%v made, want %v", made, want)
 		}
 	}
 	if d := p.settled(missed, "succeeded"); d["attemptCount"] != 2.0 {

@@ -179,10 +179,9 @@ func (n *neighbour) isHeldBackByNobody(processes ...*process) {
 	began = time.Now()
 	later := n.p.neighbour(n.name + "-later")
 	window := map[string]any{"since": time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), "until": time.Now().Add(time.Minute).UTC().Format(time.RFC3339)}
-	done := n.p.call(http.MethodPost, destinations+later.name+"/backfill", window, http.StatusOK)
-	made, _ := done["deliveriesCreated"].(float64)
-	if int(made) < each {
-		n.p.Errorf("backfill = %v", done)
+	made := n.p.backfill(later.name, window, each)
+	if made < each {
+		n.p.Errorf("backfill made %v", made)
 	}
 	later.got("a backfill", int(made), 2)
 	n.p.Logf("a backfill of %g: %s", made, time.Since(began))

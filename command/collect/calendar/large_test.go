@@ -5,12 +5,11 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
+	"carillon/command/collect/budget/budgettest"
 	"carillon/command/collect/calendar"
 	"carillon/command/collect/timing"
 )
@@ -83,8 +82,8 @@ func BenchmarkCalendar(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	var before, after runtime.MemStats
-	begin := processorTime(b)
-	defer func() { b.ReportMetric((processorTime(b)-begin).Seconds()/float64(b.N), "cpu-s/op") }()
+	begin := budgettest.ProcessorTime()
+	defer func() { b.ReportMetric((budgettest.ProcessorTime()-begin).Seconds()/float64(b.N), "cpu-s/op") }()
 	for b.Loop() {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
@@ -99,14 +98,4 @@ func BenchmarkCalendar(b *testing.B) {
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MB-kept")
 		runtime.KeepAlive(result)
 	}
-}
-
-// processorTime is what this process has had of processors: on a busy machine the clock tells of others.
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -13,11 +13,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"carillon/command/collect"
+	"carillon/command/collect/budget/budgettest"
 	"carillon/command/collect/fetch"
 	"carillon/command/collect/site"
 	"carillon/command/collect/timing"
@@ -256,9 +256,9 @@ func readHostile(nameAndFactor string) spent {
 	}
 	debug.FreeOSMemory()
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // peakMemory begins anew
-	begin, beginCPU := time.Now(), processorTime()
+	begin, beginCPU := time.Now(), budgettest.ProcessorTime()
 	result, err := site.Read(context.Background(), p, collect.Source{Timezone: "Europe/London"}, timing.WindowAt(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)))
-	s := spent{Time: min(time.Since(begin), processorTime()-beginCPU), Memory: peakMemory(), Found: len(result.Observations)}
+	s := spent{Time: min(time.Since(begin), budgettest.ProcessorTime()-beginCPU), Memory: peakMemory(), Found: len(result.Observations)}
 	if err != nil {
 		s.Error = err.Error()
 		if !errors.Is(err, collect.ErrTooComplex) && !errors.Is(err, collect.ErrUnsupportedContent) {
@@ -266,15 +266,6 @@ func readHostile(nameAndFactor string) spent {
 		}
 	}
 	return s
-}
-
-// processorTime is what this process has had of processors: on a busy machine the clock tells of others.
-func processorTime() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // peakMemory is the most that this process ever held, in bytes.

@@ -6,11 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"carillon/command/collect/budget"
+	"carillon/command/collect/budget/budgettest"
 	"carillon/command/collect/structured"
 	"carillon/command/collect/timing"
 )
@@ -37,22 +36,13 @@ func pagesToRead(b *testing.B) (pages []string, size int64) {
 	return pages, size
 }
 
-// processorTime is what this process has had of processors.
-func processorTime() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
 // BenchmarkExtract reads pages in all syntaxes, from their text to observations, on one core.
 func BenchmarkExtract(b *testing.B) {
 	pages, size := pagesToRead(b)
 	u := &url.URL{Scheme: "https", Host: "example.org", Path: "/page"}
 	b.SetBytes(size)
 	b.ReportAllocs()
-	begin := processorTime()
+	begin := budgettest.ProcessorTime()
 	for b.Loop() {
 		for _, page := range pages {
 			budget := budget.New(b.Context())
@@ -66,5 +56,5 @@ func BenchmarkExtract(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N*len(pages))/b.Elapsed().Seconds(), "pages/s")
-	b.ReportMetric(float64(b.N*len(pages))/(processorTime()-begin).Seconds(), "pages/processor-s") // on a busy machine, too
+	b.ReportMetric(float64(b.N*len(pages))/(budgettest.ProcessorTime()-begin).Seconds(), "pages/processor-s") // on a busy machine, too
 }

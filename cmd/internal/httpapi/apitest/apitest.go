@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/app"
 	"carillon/command"
@@ -30,6 +31,7 @@ import (
 	"carillon/projections"
 	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
+	"carillon/projections/publications"
 	"carillon/query"
 )
 
@@ -86,10 +88,25 @@ func Start(tb testing.TB) *Fixture {
 	p.Sender = webhook.NewSender(egress.NewTransport(loopback, egress.Options{RootCAs: receivers()}), webhook.Options{Version: "test"})
 	p.Commands = &command.Commands{
 		Store: p.Store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: loopback}, Prober: p.Sender,
-		Catalog: types, Access: p.Queries, Walks: p.Queries, History: adapters.History{Queries: p.Queries, Progress: p.Progress, Store: p.Store},
+		Catalog: types, Access: p.Queries, Walks: p.Queries, History: patient{history{Queries: p.Queries, Progress: p.Progress, Store: p.Store}},
 	}
 	p.StartReadModels(tb)
 	return p
+}
+
+type history = adapters.History
+
+// patient waits for what was published for as long as a busy machine takes.
+type patient struct{ history }
+
+// History implements command.History.
+func (h patient) History(ctx context.Context, organization uuid.UUID, since, until time.Time, each func(uuid.UUID, dispatch.Summary) error) error {
+	settling, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	if err := h.Progress.Settle(settling, h.Store, publications.ReadModel); err != nil {
+		return err
+	}
+	return h.history.History(ctx, organization, since, until, each)
 }
 
 // receivers is the authority of the certificate that all TLS servers of package httptest show.
