@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -77,10 +78,19 @@ func checkBase(variable, address string) error {
 		return nil // the default
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !isPort(u.Port()) {
 		return wrong(variable, "must be an address such as https://graph.example.org/v1, without user name, password and parameters")
 	}
 	return nil
+}
+
+// isPort says that an address can have a port; "" is the scheme's.
+func isPort(port string) bool {
+	if port == "" {
+		return true
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
 }
 
 // fromFile takes a token from its file. Files end with a line end, which is no part of the token.

@@ -30,6 +30,8 @@ func TestPlatformsAreChecked(t *testing.T) {
 		{[]string{"--instagram-url=ftp://graph.example"}, "CARILLON_INSTAGRAM_URL (--instagram-url) must be"},
 		{[]string{"--tiktok-url=https://u:hunter2@tiktok.example"}, "CARILLON_TIKTOK_URL (--tiktok-url) must be"},
 		{[]string{"--twitter-url=https://x.example/?token=hunter2"}, "CARILLON_TWITTER_URL (--twitter-url) must be"},
+		{[]string{"--twitter-url=https://x.example:99999/2"}, "CARILLON_TWITTER_URL (--twitter-url) must be"},
+		{[]string{"--facebook-url=https://graph.example\n"}, "CARILLON_FACEBOOK_URL (--facebook-url) must be"},
 		{[]string{"--twitter-token=hunter2\n"}, "CARILLON_TWITTER_TOKEN (--twitter-token) holds a line end"},
 		{[]string{"--facebook-token=hunter2 hunter2"}, "CARILLON_FACEBOOK_TOKEN (--facebook-token) holds a line end, a space"},
 		{[]string{"--instagram-account=kajhallen"}, "CARILLON_INSTAGRAM_ACCOUNT (--instagram-account) must be the account's number"},
