@@ -133,16 +133,18 @@ func (q *Queries) page(ctx context.Context, in ItemsQuery, sql string, args ...a
 	batch.Queue(sql, args...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var body, source, packed pgtype.DriverBytes // not copied: valid until the next row
-			if err := rows.Scan(&p.version, &body, &source, &packed); err != nil {
+			var relevance pgtype.Float4
+			if err := rows.Scan(&p.version, &body, &source, &packed, &relevance); err != nil {
 				return err
 			}
 			if !in.Source {
 				source = nil
 			}
+			relevance.Valid = relevance.Valid && !q.WithoutRelevance
 			if p.Count > 0 {
 				p.Items = append(p.Items, ',')
 			}
-			p.Items = r.item(p.Items, body, source, packed)
+			p.Items = r.item(p.Items, body, source, packed, relevance)
 			p.Count++
 		}
 		return rows.Err()
@@ -176,8 +178,9 @@ func (q *Queries) feedVersion(ctx context.Context, organization, feed uuid.UUID)
 // in it.
 func (q *Queries) Item(ctx context.Context, organization, feed, item uuid.UUID, source bool, now time.Time) ([]byte, error) {
 	var body, block, packed []byte
-	err := q.Pool.QueryRow(ctx, `SELECT i.current, i.source, i.occurrences FROM items.items i JOIN feeds.feeds f ON f.id = i.feed_id
-		WHERE i.id = $3 AND i.feed_id = $2 AND f.feed_type = 'event' AND `+readable, organization, feed, item).Scan(&body, &block, &packed)
+	var relevance pgtype.Float4
+	err := q.Pool.QueryRow(ctx, `SELECT i.current, i.source, i.occurrences, i.relevance FROM items.items i JOIN feeds.feeds f ON f.id = i.feed_id
+		WHERE i.id = $3 AND i.feed_id = $2 AND f.feed_type = 'event' AND `+readable, organization, feed, item).Scan(&body, &block, &packed, &relevance)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, ErrNotFound
@@ -187,6 +190,7 @@ func (q *Queries) Item(ctx context.Context, organization, feed, item uuid.UUID, 
 	if !source {
 		block = nil
 	}
+	relevance.Valid = relevance.Valid && !q.WithoutRelevance
 	r := renderer{whole: true, now: now}
-	return r.item(nil, body, block, packed), nil
+	return r.item(nil, body, block, packed, relevance), nil
 }

@@ -16,8 +16,8 @@ const (
 	// planAnew is the opposite, for statements that read much: a plan for ranges of unknown length takes them for short.
 	planAnew = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`
 
-	selectCurrent = `SELECT (SELECT v.version FROM items.feeds v WHERE v.feed_id = $1), i.current, i.source, i.occurrences `
-	selectLegacy  = `SELECT (SELECT v.version FROM items.feeds v WHERE v.feed_id = $1), l.body, i.source, i.occurrences `
+	selectCurrent = `SELECT (SELECT v.version FROM items.feeds v WHERE v.feed_id = $1), i.current, i.source, i.occurrences, i.relevance `
+	selectLegacy  = `SELECT (SELECT v.version FROM items.feeds v WHERE v.feed_id = $1), l.body, i.source, i.occurrences, NULL::real `
 	joinLegacy    = `JOIN items.legacy l ON l.item_id = i.id `
 
 	mayRead = `EXISTS (SELECT FROM feeds.feeds f WHERE f.id = $1 AND f.feed_type = 'event' AND (f.organization = $2

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // The packed form of an item's occurrences, as the schema of items describes it: records in order of start.
@@ -28,10 +30,14 @@ type renderer struct {
 	same         spell // during which all that was rendered stays the same; not told of whole items
 }
 
-// item appends a whole item: a stored body, which is an object without its closing brace, the occurrences, and the
-// source block where there is one.
-func (r *renderer) item(to, body, source, packed []byte) []byte {
+// item appends a whole item: a stored body, which is an object without its closing brace, its relevance, the occurrences,
+// and the source block where there is one.
+func (r *renderer) item(to, body, source, packed []byte, relevance pgtype.Float4) []byte {
 	to = append(to, body...)
+	if relevance.Valid {
+		to = append(to, `,"relevanceScore":`...)
+		to = strconv.AppendFloat(to, float64(relevance.Float32), 'f', -1, 32)
+	}
 	to = append(to, `,"occurrence":`...)
 	to = r.occurrences(to, packed)
 	if len(source) > 0 {

@@ -10,7 +10,10 @@ import (
 
 // Queries has a method for each question. The methods return what they read and change nothing.
 type Queries struct {
-	Pool     *pgxpool.Pool
+	Pool *pgxpool.Pool
+	// WithoutRelevance leaves the relevance of items out.
+	WithoutRelevance bool
+
 	pages    memory[pageKind, *page] // of item lists
 	totals   memory[uuid.UUID, *total]
 	outlines memory[outlineKind, *outline]

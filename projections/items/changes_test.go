@@ -16,7 +16,7 @@ import (
 	"carillon/query"
 )
 
-var tables = []string{"items.items", "items.legacy", "items.occurrences", "items.shown", "items.attachments", "items.feedback"}
+var tables = []string{"items.items", "items.wanted", "items.legacy", "items.occurrences", "items.shown", "items.attachments", "items.feedback"}
 
 func TestRevisionIsShownInEveryFeed(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestDeletedFeedLeavesNothing(t *testing.T) {
 	if _, err := f.Items(t.Context(), org, f.feed, usual()); !errors.Is(err, query.ErrNotFound) {
 		t.Errorf("items of a deleted feed: %v, want not found", err)
 	}
-	for _, table := range []string{"items.items", "items.legacy", "items.occurrences", "items.attachments", "items.feedback", "items.feeds"} {
+	for _, table := range []string{"items.items", "items.legacy", "items.occurrences", "items.attachments", "items.feedback", "items.feeds", "items.wanted"} {
 		if rows := f.Dump(table); rows != "# "+table+"\n" {
 			t.Errorf("left over: %s", rows)
 		}

@@ -64,6 +64,7 @@ func TestGoldenFiles(t *testing.T) {
 	f.addTo(f.feed, goldenFull, now)
 	f.add(goldenBare, happening.Details{Title: "Plain", Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: now.Add(5 * day)}}}}})
 	f.Project()
+	f.WithoutRelevance = true // see TestRelevance
 	list := query.ItemsQuery{Since: now.Add(-7 * day), Until: now.Add(30 * day), OrderBy: query.OrderByOccurrence, Limit: 20, Now: now}
 	withSource, legacy := list, list
 	withSource.Source, legacy.Legacy = true, true

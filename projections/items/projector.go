@@ -3,6 +3,7 @@
 //	happening events ──▶ shown ────┐
 //	feed events ──▶ attachments ───┼──▶ view of the happening ──render──▶ items, legacy, occurrences
 //	item events ──▶ items ─────────┘
+//	feed events ──▶ wanted ─────────▶ relevance
 //
 // An item shows its happening as all sources tell it together, see happening.Combine. Its source block is of the feed's
 // own sources the one that is heard first. When a source is detached, or a feed deleted, the items that go are gone at
@@ -87,12 +88,12 @@ func decode(recorded *eventstore.Recorded) (f fact, of feed.Event, err error) {
 	return f, of, err
 }
 
-// concerns says that an event of a feed changes what items there are.
+// concerns says that an event of a feed changes what items there are, or how they are ranked.
 func concerns(event feed.Event) bool {
 	switch event.(type) {
-	case feed.SourceAttached, feed.SourceDetached, feed.Deleted:
+	case feed.Created, feed.Revised, feed.SourceAttached, feed.SourceDetached, feed.Deleted:
 		return true
-	case feed.Created, feed.Registered, feed.Revised, feed.Enabled, feed.Disabled, feed.Shared, feed.Unshared:
+	case feed.Registered, feed.Enabled, feed.Disabled, feed.Shared, feed.Unshared:
 	}
 	return false
 }
@@ -121,6 +122,15 @@ const (
 
 func applyFeed(ctx context.Context, tx pgx.Tx, id uuid.UUID, event feed.Event) error {
 	switch e := event.(type) {
+	case feed.Created:
+		_, err := want(ctx, tx, id, e.Settings)
+		return err
+	case feed.Revised:
+		changed, err := want(ctx, tx, id, e.Settings)
+		if err != nil || !changed {
+			return err
+		}
+		return rankAnew(ctx, tx, id)
 	case feed.SourceAttached:
 		_, err := tx.Exec(ctx, "INSERT INTO attachments (feed_id, source_id) VALUES ($1, $2)", id, e.SourceID)
 		return err
@@ -128,11 +138,11 @@ func applyFeed(ctx context.Context, tx pgx.Tx, id uuid.UUID, event feed.Event) e
 		return detach(ctx, tx, id, e.SourceID)
 	case feed.Deleted:
 		batch := &pgx.Batch{}
-		for _, table := range []string{"items", "legacy", "occurrences", "attachments", "feedback", "feeds"} {
+		for _, table := range []string{"items", "legacy", "occurrences", "attachments", "feedback", "feeds", "wanted"} {
 			batch.Queue("DELETE FROM "+table+" WHERE feed_id = $1", id)
 		}
 		return tx.SendBatch(ctx, batch).Close()
-	case feed.Created, feed.Registered, feed.Revised, feed.Enabled, feed.Disabled, feed.Shared, feed.Unshared: // see concerns
+	case feed.Registered, feed.Enabled, feed.Disabled, feed.Shared, feed.Unshared: // see concerns
 	}
 	return nil
 }

@@ -200,12 +200,12 @@ func TestCurrentAndLegacyShape(t *testing.T) {
 		want []string
 	}{
 		"current": {usual(), []string{
-			`{` + head(full) + `,` + fullBody + `,"occurrence":` + occurrence(details) + `}`,
-			`{` + head(bare) + `,` + bareBody + `,"occurrence":` + occurrence(plain) + `}`,
+			`{` + head(full) + `,"relevanceScore":0,` + fullBody + `,"occurrence":` + occurrence(details) + `}`,
+			`{` + head(bare) + `,"relevanceScore":0,` + bareBody + `,"occurrence":` + occurrence(plain) + `}`,
 		}},
 		"with source": {withSource, []string{
-			`{` + head(full) + `,` + fullBody + `,"occurrence":` + occurrence(details) + `,` + source + `}`,
-			`{` + head(bare) + `,` + bareBody + `,"occurrence":` + occurrence(plain) + `,` + source + `}`,
+			`{` + head(full) + `,"relevanceScore":0,` + fullBody + `,"occurrence":` + occurrence(details) + `,` + source + `}`,
+			`{` + head(bare) + `,"relevanceScore":0,` + bareBody + `,"occurrence":` + occurrence(plain) + `,` + source + `}`,
 		}},
 		"legacy": {legacy, []string{
 			`{` + head(full) + `,"sourceType":"site","publishedAt":null,` + fullBody + `,"occurrence":` + occurrence(details) + `}`,
@@ -222,7 +222,7 @@ func TestCurrentAndLegacyShape(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expectJSON(t, "single", `{`+head(full)+`,`+fullBody+`,"occurrence":`+occurrence(details)+`,`+source+`}`, single)
+	expectJSON(t, "single", `{`+head(full)+`,"relevanceScore":0,`+fullBody+`,"occurrence":`+occurrence(details)+`,`+source+`}`, single)
 }
 
 func expectJSON(t *testing.T, name, want string, got []byte) {

@@ -13,7 +13,8 @@ CREATE TABLE items (
     added_at     timestamptz NOT NULL,
     current      bytea NOT NULL, -- the current shape
     source       bytea NOT NULL, -- the source block, for include=source
-    occurrences  bytea NOT NULL  -- all of them, packed, in order of start
+    occurrences  bytea NOT NULL, -- all of them, packed, in order of start
+    relevance    real            -- for the feed, 0 to 1; null where its name and description have no words to go by
 );
 
 -- Bodies stay in the row, and uncompressed: a page of items is one fetch each.
@@ -59,6 +60,14 @@ CREATE INDEX occurrences_ending ON occurrences (feed_id, instance_ends) INCLUDE 
 CREATE TABLE feeds (
     feed_id uuid PRIMARY KEY,
     version bigint NOT NULL
+);
+
+-- What the items of a feed are ranked by: the words of its name and of its description, as stems in its language.
+CREATE TABLE wanted (
+    feed_id        uuid PRIMARY KEY,
+    language       text NOT NULL,
+    by_name        text[] NOT NULL,
+    by_description text[] NOT NULL
 );
 
 -- What sources show of happenings, and which feeds they fill: what items are rendered from.

@@ -22,6 +22,7 @@ type work struct {
 	items       map[uuid.UUID]*row
 	ofHappening map[uuid.UUID][]uuid.UUID // items of a happening
 	attached    map[attachment]struct{}
+	wanted      map[uuid.UUID]*wanted // by feed
 
 	dirty     map[uuid.UUID]struct{} // items to be rendered
 	removed   map[uuid.UUID]uuid.UUID
@@ -57,7 +58,7 @@ type feedback struct {
 func newWork() *work {
 	return &work{
 		views: map[uuid.UUID][]*view{}, items: map[uuid.UUID]*row{}, ofHappening: map[uuid.UUID][]uuid.UUID{},
-		attached: map[attachment]struct{}{}, merged: map[uuid.UUID]uuid.UUID{}, dirty: map[uuid.UUID]struct{}{}, removed: map[uuid.UUID]uuid.UUID{},
+		attached: map[attachment]struct{}{}, wanted: map[uuid.UUID]*wanted{}, merged: map[uuid.UUID]uuid.UUID{}, dirty: map[uuid.UUID]struct{}{}, removed: map[uuid.UUID]uuid.UUID{},
 	}
 }
 
@@ -83,8 +84,8 @@ func load(ctx context.Context, tx pgx.Tx, facts []fact) (*work, error) {
 	return w, err
 }
 
-// load reads views of happenings, items by id and by happening, and the attachments of feeds, those of the items
-// included.
+// load reads views of happenings, items by id and by happening, and the attachments of feeds, and what they want, those of
+// the items included.
 func (w *work) load(ctx context.Context, tx pgx.Tx, happenings, items, feeds column.UUIDs) error {
 	batch := &pgx.Batch{}
 	batch.Queue("SELECT "+shownColumns+" FROM shown WHERE happening_id = ANY($1)",
@@ -93,6 +94,8 @@ func (w *work) load(ctx context.Context, tx pgx.Tx, happenings, items, feeds col
 		UNION SELECT id, feed_id, happening_id, added_at FROM items WHERE id = ANY($2)`, happenings, items).Query(w.readItems)
 	batch.Queue(`SELECT feed_id, source_id FROM attachments WHERE feed_id = ANY($1)
 		OR feed_id IN (SELECT feed_id FROM items WHERE happening_id = ANY($2))`, feeds, happenings).Query(w.readAttachments)
+	batch.Queue(`SELECT feed_id, language, by_name, by_description FROM wanted WHERE feed_id = ANY($1)
+		OR feed_id IN (SELECT feed_id FROM items WHERE happening_id = ANY($2))`, feeds, happenings).Query(w.readWanted)
 	return tx.SendBatch(ctx, batch).Close()
 }
 

@@ -24,6 +24,7 @@ type output struct {
 	shown       []shownRow
 	items       []rendered
 	occurrences []occurrence
+	ranking     ranking // of items
 
 	hidden  []*view      // views that go
 	gone    column.UUIDs // items that go
@@ -42,6 +43,7 @@ type rendered struct {
 	source                 uuid.UUID
 	current, legacy, block []byte
 	packed                 []byte // its occurrences
+	relevance              *float32
 }
 
 // occurrence is one of an item's.
@@ -81,7 +83,8 @@ var (
 		column.New[[]time.Time]("added_at", "timestamptz", func(r rendered) time.Time { return r.addedAt }),
 		column.New[[][]byte]("current", "bytea", func(r rendered) []byte { return r.current }),
 		column.New[[][]byte]("source", "bytea", func(r rendered) []byte { return r.block }),
-		column.New[[][]byte]("occurrences", "bytea", func(r rendered) []byte { return r.packed }))
+		column.New[[][]byte]("occurrences", "bytea", func(r rendered) []byte { return r.packed }),
+		column.New[[]*float32]("relevance", "real", func(r rendered) *float32 { return r.relevance }))
 	copyLegacy = column.Copy("legacy",
 		column.New[column.UUIDs]("item_id", "uuid", func(r rendered) uuid.UUID { return r.id }),
 		column.New[column.UUIDs]("feed_id", "uuid", func(r rendered) uuid.UUID { return r.feed }),
@@ -112,6 +115,13 @@ func (w *work) write(ctx context.Context, tx pgx.Tx) error {
 	}
 	if err := w.writeItems(&o); err != nil {
 		return err
+	}
+	relevance, err := o.ranking.rank(ctx, tx, w.wanted)
+	if err != nil {
+		return err
+	}
+	for i := range o.items {
+		o.items[i].relevance = relevance[i]
 	}
 	for id, feed := range w.removed {
 		o.gone = append(o.gone, id)
@@ -221,6 +231,7 @@ func (o *output) render(r *row, details happening.Details, from *happening.Telli
 	if err != nil {
 		return err
 	}
+	o.ranking.add(r.feed, &details)
 	all := occurrencesOf(details)
 	o.items = append(o.items, rendered{row: r, source: from.SourceID, current: current, legacy: legacy, block: block, packed: pack(all)})
 	previous := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}

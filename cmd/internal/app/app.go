@@ -112,7 +112,7 @@ func (a *App) connect() error {
 		return err
 	}
 	sender := webhook.NewSender(egress.NewTransport(policy, options), webhook.Options{Version: Version, Timeout: a.cfg.DeliveryTimeout})
-	a.Queries = &query.Queries{Pool: a.base.pool}
+	a.Queries = &query.Queries{Pool: a.base.pool, WithoutRelevance: !bool(a.cfg.Relevance)}
 	a.Metrics.MustRegister(&dueCollector{queries: a.Queries, log: a.log})
 	a.Progress = projections.NewProgress(a.base.pool)
 	a.runner = &projections.Runner{

@@ -47,6 +47,8 @@ type Config struct {
 	AutoDisableAfter      int             `env:"CARILLON_AUTO_DISABLE_AFTER" default:"100" placeholder:"N" help:"Consecutive failed attempts after which a destination is auto-disabled (${default})."`
 	AutoDisableMinStreak  time.Duration   `env:"CARILLON_AUTO_DISABLE_MIN_STREAK" default:"1h" placeholder:"TIME" help:"How long the streak of failures must have lasted, too (${default})."`
 
+	Relevance Switch `env:"CARILLON_RELEVANCE" default:"on" placeholder:"on|off" help:"Whether items show how relevant they are for their feed (${default})."`
+
 	Platforms
 
 	TrustedProxies Prefixes `env:"CARILLON_TRUSTED_PROXIES" placeholder:"CIDR,…" help:"Proxies whose X-Forwarded-Proto and X-Forwarded-For are believed."`
@@ -72,6 +74,7 @@ func ForDemo(dir, postgresBin string) Config {
 		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, PostgresBin: postgresBin, Dev: true,
 		Roles:                 []string{RoleAPI, RoleProject, RoleDispatch, RoleDeliver, RoleCollect},
 		DeliveryRetrySchedule: []time.Duration{time.Second, time.Second}, DeliveryTimeout: 10 * time.Second, AutoDisableAfter: maxDisableAfter,
+		Relevance: true,
 	}
 }
 

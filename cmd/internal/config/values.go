@@ -39,6 +39,22 @@ func (s *Secret) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Switch is on or off.
+type Switch bool
+
+// UnmarshalText takes the words for on and off that settings are usually given by.
+func (s *Switch) UnmarshalText(text []byte) error {
+	switch word := strings.ToLower(strings.TrimSpace(string(text))); word {
+	case "on", "true", "yes", "1":
+		*s = true
+	case "off", "false", "no", "0":
+		*s = false
+	default:
+		return fmt.Errorf("%q is neither on nor off", word)
+	}
+	return nil
+}
+
 // Address is a URL that may hold a password, which never shows.
 type Address string
 

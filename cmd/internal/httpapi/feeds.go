@@ -80,7 +80,7 @@ func (a *API) patchFeed(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), written.Position, feeds.ReadModel.Name)
+	a.await(r.Context(), written.Position, feeds.ReadModel.Name, items.ReadModel.Name) // which ranks by name and description
 	return wire.OK(changedFeedOf(written)), nil
 }
 

@@ -1,0 +1,309 @@
+package items
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/feed"
+	"carillon/aggregates/happening"
+	"carillon/projections/column"
+)
+
+// An item's relevance is how well its words meet those of its feed, by ts_rank of Postgres, from 0 to 1: the mean of its
+// rank for the feed's name and of its rank for the feed's description. A rank for many words is the mean over them; a
+// word counts the more the more often it is there, and in the title more than elsewhere. Of words without meaning, such
+// as articles, a feed may have nothing else: then its items have no relevance.
+//
+// Words are compared by their stems, in the language that the feed is described in: the one of which most stop words are
+// there. Of languages alike, the first of languages is taken, and without stop words words are taken as they are. An item
+// in another language than its feed's is read by the same rules: what is spelt alike, names above all, is found.
+//
+// The words are found here and not by Postgres: what that takes for a letter depends on its locale, and it takes longer
+// than all else that is done for an item. So it gets nothing but the words that the feed has, too.
+
+// simple is the language of feeds in which no stop word is found.
+const simple = "simple"
+
+// languages are those that Postgres has stop words for.
+var languages = []string{
+	"english", "german", "french", "italian", "spanish", "portuguese", "dutch", "danish", "swedish", "norwegian", "finnish",
+	"hungarian", "russian", "turkish",
+}
+
+// mostWanted is how many words of a feed's name, and of its description, are looked for: the first ones.
+const mostWanted = 64
+
+// wanted is what the items of a feed are ranked by: stems.
+type wanted struct {
+	language            string
+	name, description   []string
+	byName, byDescribed string // as tsquery
+}
+
+func newWanted(language string, name, description []string) *wanted {
+	either := func(stems []string) string { return strings.Join(stems, " | ") }
+	return &wanted{language, name, description, either(name), either(description)}
+}
+
+const (
+	// readLanguage takes $1 words and $2 dictionaries, and gives for each of them how many of the words are stop words.
+	readLanguage = `SELECT (SELECT count(*) FROM unnest($1::text[]) AS word WHERE ts_lexize(d.name::regdictionary, word) = '{}')
+		FROM unnest($2::text[]) WITH ORDINALITY AS d (name, place) ORDER BY place`
+	// readStems takes $1 a dictionary and $2 words. A stop word has none.
+	readStems = `SELECT coalesce((ts_lexize($1::text::regdictionary, word))[1], '') FROM unnest($2::text[]) WITH ORDINALITY AS w (word, place) ORDER BY place`
+
+	writeWanted = `INSERT INTO wanted AS w (feed_id, language, by_name, by_description) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (feed_id) DO UPDATE SET language = excluded.language, by_name = excluded.by_name, by_description = excluded.by_description
+			WHERE (w.language, w.by_name, w.by_description) IS DISTINCT FROM (excluded.language, excluded.by_name, excluded.by_description)`
+
+	// readRanks takes $1 words of items, $2 what of the feed's name is wanted, $3 what of its description. The weights are
+	// those of places and organizers, descriptions, short descriptions, titles.
+	readRanks = `SELECT round(least(1, CASE WHEN name = '' THEN of_description WHEN description = '' THEN of_name ELSE (of_name + of_description) / 2 END)::numeric, 4)::real
+		FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS i (words, name, description, place),
+			LATERAL (SELECT ts_rank('{0.3, 0.4, 0.6, 1}', words::tsvector, name::tsquery) AS of_name,
+				ts_rank('{0.3, 0.4, 0.6, 1}', words::tsvector, description::tsquery) AS of_description) r
+		ORDER BY place`
+)
+
+func dictionary(language string) string { return "pg_catalog." + language + "_stem" }
+
+// want ranks the items of a feed by its name and description from now on. It reports whether that is something else
+// than before.
+func want(ctx context.Context, tx pgx.Tx, id uuid.UUID, s feed.Settings) (changed bool, err error) {
+	var all vocabulary
+	name, description := all.add(nil, s.Name, 0), all.add(nil, s.Description, 0)
+	language, err := all.language(ctx, tx)
+	if err != nil {
+		return false, err
+	}
+	stems, err := all.stems(ctx, tx, language)
+	if err != nil {
+		return false, err
+	}
+	first := func(of []word) []string {
+		found := []string{}
+		for _, w := range of {
+			if stem := stems[w.number]; stem != "" && !slices.Contains(found, stem) && len(found) < mostWanted {
+				found = append(found, stem)
+			}
+		}
+		return found
+	}
+	tag, err := tx.Exec(ctx, writeWanted, id, language, first(name), first(description))
+	return tag.RowsAffected() > 0, err
+}
+
+// language is the one of most stop words.
+func (v *vocabulary) language(ctx context.Context, tx pgx.Tx) (string, error) {
+	if len(v.words) == 0 {
+		return simple, nil
+	}
+	dictionaries := make([]string, len(languages))
+	for i, language := range languages {
+		dictionaries[i] = dictionary(language)
+	}
+	rows, err := tx.Query(ctx, readLanguage, v.words, dictionaries)
+	if err != nil {
+		return "", err
+	}
+	counts, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		return "", fmt.Errorf("language: %w", err)
+	}
+	if most := slices.Max(counts); most > 0 {
+		return languages[slices.Index(counts, most)], nil
+	}
+	return simple, nil
+}
+
+// stems are those of all words by number. A stop word has none.
+func (v *vocabulary) stems(ctx context.Context, tx pgx.Tx, language string) (stems []string, err error) {
+	if language == simple || len(v.words) == 0 {
+		return v.words, nil
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(readStems, dictionary(language), v.words).Query(func(rows pgx.Rows) error {
+		stems, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("stems: %w", err)
+	}
+	return stems, nil
+}
+
+// ranking are items whose relevance is asked for.
+type ranking struct {
+	vocabulary
+
+	feeds []uuid.UUID
+	items [][]word
+}
+
+// The parts of an item, by what they weigh.
+const (
+	inTitle       = 'A'
+	inSummary     = 'B'
+	inDescription = 'C'
+	beside        = 'D'
+)
+
+func (r *ranking) add(feed uuid.UUID, d *happening.Details) {
+	words := r.vocabulary.add(nil, d.Title, inTitle)
+	words = r.vocabulary.add(words, d.ShortDescription, inSummary)
+	words = r.vocabulary.add(words, d.Description, inDescription)
+	if l := d.Location; l != nil {
+		if words = r.vocabulary.add(words, l.DisplayAddress, beside); l.Venue != nil {
+			words = r.vocabulary.add(words, l.Venue.Name, beside)
+			words = r.vocabulary.add(words, l.Venue.Address, beside)
+		}
+	}
+	if d.Organizer != nil {
+		words = r.vocabulary.add(words, d.Organizer.Name, beside)
+	}
+	r.feeds, r.items = append(r.feeds, feed), append(r.items, words)
+}
+
+// rank gives the relevance of each item; nil where there is none.
+func (r *ranking) rank(ctx context.Context, tx pgx.Tx, wants map[uuid.UUID]*wanted) ([]*float32, error) {
+	relevance := make([]*float32, len(r.items))
+	stems := map[string][]string{} // of all words, by language
+	var asked []*float32
+	var words, names, descriptions []string
+	for i, feed := range r.feeds {
+		w := wants[feed]
+		if w == nil || len(w.name)+len(w.description) == 0 {
+			continue
+		}
+		if stems[w.language] == nil {
+			found, err := r.stems(ctx, tx, w.language)
+			if err != nil {
+				return nil, err
+			}
+			stems[w.language] = found
+		}
+		relevance[i] = new(float32)
+		if shared := w.shared(r.items[i], stems[w.language]); shared != "" {
+			asked = append(asked, relevance[i])
+			words, names, descriptions = append(words, shared), append(names, w.byName), append(descriptions, w.byDescribed)
+		}
+	}
+	if len(asked) == 0 {
+		return relevance, nil
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(readRanks, words, names, descriptions).Query(func(rows pgx.Rows) error {
+		for _, into := range asked {
+			if !rows.Next() {
+				break
+			}
+			if err := rows.Scan(into); err != nil {
+				return err
+			}
+		}
+		rows.Close()
+		return rows.Err()
+	})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("rank: %w", err)
+	}
+	return relevance, nil
+}
+
+// shared are the words of an item that the feed has, too, as a tsvector: each with its places and weights.
+func (w *wanted) shared(words []word, stems []string) string {
+	places := map[string][]byte{}
+	for _, stem := range w.name {
+		places[stem] = nil
+	}
+	for _, stem := range w.description {
+		places[stem] = nil
+	}
+	for at, one := range words {
+		stem := stems[one.number]
+		if found, is := places[stem]; is {
+			places[stem] = fmt.Appendf(append(found, ','), "%d%c", at+1, one.weight)
+		}
+	}
+	var text []byte
+	for stem, at := range places {
+		if len(at) > 0 {
+			text = append(append(append(append(text, ' '), stem...), ':'), at[1:]...)
+		}
+	}
+	return string(text)
+}
+
+func (w *work) readWanted(rows pgx.Rows) error {
+	for rows.Next() {
+		var feed uuid.UUID
+		var language string
+		var name, description []string
+		if err := rows.Scan(column.UUID(&feed), &language, &name, &description); err != nil {
+			return err
+		}
+		w.wanted[feed] = newWanted(language, name, description)
+	}
+	return rows.Err()
+}
+
+// rankAnew ranks all items of a feed, some at a time: there may be many.
+func rankAnew(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
+	const some = 1000
+	rows, err := tx.Query(ctx, "SELECT id FROM items WHERE feed_id = $1 ORDER BY id", id)
+	if err != nil {
+		return err
+	}
+	ids, err := pgx.AppendRows(column.UUIDs(nil), rows, pgx.RowTo[uuid.UUID])
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	w := newWork()
+	if err := w.load(ctx, tx, nil, nil, column.UUIDs{id}); err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(ids, some) {
+		if err := w.rankSome(ctx, tx, id, chunk); err != nil {
+			return err
+		}
+	}
+	_, err = tx.Exec(ctx, touchFeeds, column.UUIDs{id})
+	return err
+}
+
+func (w *work) rankSome(ctx context.Context, tx pgx.Tx, id uuid.UUID, ids column.UUIDs) error {
+	var r ranking
+	var found column.UUIDs
+	var itemID uuid.UUID
+	var body []byte
+	rows, err := tx.Query(ctx, "SELECT id, current FROM items WHERE id = ANY($1)", ids)
+	if err != nil {
+		return err
+	}
+	_, err = pgx.ForEachRow(rows, []any{column.UUID(&itemID), &body}, func() error {
+		var d happening.Details // the current shape has its names
+		if err := json.Unmarshal(append(bytes.Clone(body), '}'), &d); err != nil {
+			return fmt.Errorf("item %s: %w", itemID, err)
+		}
+		found = append(found, itemID)
+		r.add(id, &d)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	relevance, err := r.rank(ctx, tx, w.wanted)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE items i SET relevance = u.relevance FROM unnest($1::uuid[], $2::real[]) AS u (id, relevance)
+		WHERE i.id = u.id AND i.relevance IS DISTINCT FROM u.relevance`, found, relevance)
+	return err
+}

@@ -1,0 +1,81 @@
+package items
+
+import (
+	"html"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+const (
+	longestWord = 64     // characters; what is longer is no word
+	mostWords   = 16_383 // of an item; a tsvector counts no farther
+	mostText    = 1 << 18
+)
+
+// vocabulary are words, each once. The zero value is ready to use.
+type vocabulary struct {
+	words   []string
+	numbers map[string]int
+}
+
+// word is one of a text: its number in the vocabulary, and what it weighs there.
+type word struct {
+	number int
+	weight byte
+}
+
+// add appends the words of a text, which may have HTML: runs of letters and digits, in one form and in lower case. In
+// scripts that part no words, a run is a sentence.
+func (v *vocabulary) add(to []word, text string, weight byte) []word {
+	if v.numbers == nil {
+		v.numbers = map[string]int{}
+	}
+	text = strings.ToLower(norm.NFKC.String(html.UnescapeString(withoutTags(text[:min(len(text), mostText)]))))
+	for _, one := range strings.FieldsFunc(text, parts) {
+		if len(to) == mostWords {
+			break
+		}
+		if len(one) > longestWord && len([]rune(one)) > longestWord {
+			continue
+		}
+		number, known := v.numbers[one]
+		if !known {
+			number = len(v.words)
+			v.words, v.numbers[one] = append(v.words, one), number
+		}
+		to = append(to, word{number, weight})
+	}
+	return to
+}
+
+// parts reports whether a character parts words. What is no character, as of a text that was cut, does.
+func parts(r rune) bool {
+	if r < unicode.MaxASCII {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	}
+	return r == unicode.ReplacementChar || !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsNumber(r)
+}
+
+// withoutTags puts a space in the place of each tag.
+func withoutTags(text string) string {
+	if !strings.Contains(text, "<") {
+		return text
+	}
+	var plain strings.Builder
+	plain.Grow(len(text))
+	for {
+		before, rest, found := strings.Cut(text, "<")
+		plain.WriteString(before)
+		if !found {
+			return plain.String()
+		}
+		plain.WriteByte(' ')
+		_, after, closed := strings.Cut(rest, ">")
+		if !closed {
+			after = rest // no tag
+		}
+		text = after
+	}
+}
