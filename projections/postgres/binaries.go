@@ -25,6 +25,7 @@ var ErrNotFound = errors.New("no usable postgres found")
 type SearchError struct {
 	Want  int      // the only major version that would do; 0: MinVersion or newer
 	Tried []string // one line per place
+	Keep  string   // why the existing cluster must not be replaced; empty: it was not asked for
 }
 
 func (e *SearchError) Error() string {
@@ -34,8 +35,11 @@ func (e *SearchError) Error() string {
 		"or set CARILLON_DATABASE_URL to a server that runs already"
 	if e.Want != 0 {
 		want = fmt.Sprintf("version %d, which made the existing cluster", e.Want)
-		mend = fmt.Sprintf("install Postgres %d, or move the cluster away so that a new one is made and the read models"+
-			" are rebuilt from the events", e.Want)
+		mend = fmt.Sprintf("install Postgres %d. Do not move the cluster away: read models would be built anew from the events,"+
+			" but what else is in it would be lost", e.Want)
+		if e.Keep != "" {
+			mend += " (" + e.Keep + ")"
+		}
 	}
 	return fmt.Sprintf("%v (%s). Tried:\n  %s\nTo mend it: %s", ErrNotFound, want, strings.Join(e.Tried, "\n  "), mend)
 }

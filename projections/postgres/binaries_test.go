@@ -92,3 +92,29 @@ func TestClusterOfAMissingVersion(t *testing.T) {
 		t.Fatalf("err = %v", err)
 	}
 }
+
+func TestAClusterOfAMissingVersionIsPutAsideWhereItMay(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(reachable(t), "pg")
+	srv := start(t, Config{Dir: dir})
+	stop(t, srv)
+	version := filepath.Join(srv.data(), "PG_VERSION")
+	if err := os.WriteFile(version, []byte("99\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Start(t.Context(), Config{Dir: dir, Replaceable: func() error { return errors.New("it holds the keys") }})
+	var search *SearchError
+	if !errors.As(err, &search) || !strings.Contains(err.Error(), "it holds the keys") {
+		t.Fatalf("err = %v", err)
+	}
+	if _, err := os.Stat(version); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, Config{Dir: dir, Replaceable: func() error { return nil }})
+	if got := ask(t, again, "SELECT 1"); got != "1" {
+		t.Errorf("the new cluster answers %q", got)
+	}
+	if kept, err := filepath.Glob(filepath.Join(again.home, "pgdata.version-99.*", "PG_VERSION")); err != nil || len(kept) != 1 {
+		t.Errorf("kept: %v, %v", kept, err)
+	}
+}

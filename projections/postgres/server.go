@@ -31,6 +31,10 @@ type Config struct {
 
 	Settings map[string]string // override the built-in settings, by their names in postgresql.conf
 
+	// Replaceable says whether a cluster that no binaries are there for any more may be put aside for a new one, which is
+	// empty: nil, or why not. A Config without it never does so.
+	Replaceable func() error
+
 	// Disposable is for tests: the cluster need not outlast this process, so that making it is not synced, and when the
 	// process ends, however it does, the server ends without a checkpoint and its directories are removed.
 	Disposable bool
@@ -106,6 +110,11 @@ func (s *Server) prepare(ctx context.Context) (Binaries, account, error) {
 		return Binaries{}, run, err
 	}
 	bin, err := find(ctx, run, s.cfg.BinDir, want)
+	if errors.Is(err, ErrNotFound) && want != 0 {
+		if bin, err = s.replace(ctx, run, want, err); err == nil {
+			want = 0
+		}
+	}
 	if err != nil {
 		return bin, run, err
 	}

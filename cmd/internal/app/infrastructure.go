@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/custody"
 	"carillon/cmd/internal/storenode/maintenance"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
@@ -168,7 +169,7 @@ func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger) (ur
 	if url := cfg.DatabaseURL.Reveal(); url != "" {
 		return url, nil, nil
 	}
-	settings := postgres.Config{Dir: filepath.Join(cfg.DataDir, "postgres"), BinDir: cfg.PostgresBin, Logger: log}
+	settings := postgres.Config{Dir: filepath.Join(cfg.DataDir, "postgres"), BinDir: cfg.PostgresBin, Logger: log, Replaceable: func() error { return keysElsewhere(cfg) }}
 	server, err := postgres.Start(ctx, settings)
 	if err != nil {
 		return "", nil, err
@@ -179,6 +180,17 @@ func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger) (ur
 		keepRunning(server, settings, stopping, log)
 	}()
 	return server.URL(), func() { close(stopping); <-stopped }, nil
+}
+
+// keysElsewhere says whether Postgres may be lost: the data keys must be in the key store as well.
+func keysElsewhere(cfg *config.Config) error {
+	if cfg.KeyDatabase() != "" {
+		return nil
+	}
+	if !custody.HoldsSlots(cfg.KeyDir()) {
+		return errors.New("it holds the only copy of the data keys, without which no stored secret can be read: start this version once with it, and they are in the key store too")
+	}
+	return nil
 }
 
 func keepRunning(server *postgres.Server, settings postgres.Config, stopping <-chan struct{}, log *slog.Logger) {

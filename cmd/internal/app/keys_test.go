@@ -186,3 +186,97 @@ func TestAnotherMasterKeyIsRefused(t *testing.T) {
 	p.open()
 	p.shown("crm")
 }
+
+// TestAPrivateClusterWhoseBinariesAreGoneIsCarriedOver: read models are built anew, and keys come from the key store.
+func TestAPrivateClusterWhoseBinariesAreGoneIsCarriedOver(t *testing.T) {
+	p := start(t, func(cfg *config.Config) {
+		cfg.DatabaseURL = ""
+		if err := os.Chmod(cfg.DataDir, 0o711); err != nil { //nolint:gosec // Postgres' own user passes through
+			t.Error(err)
+		}
+	})
+	p.destination("crm", nowhere, 0)
+	want := p.secret("crm")
+	p.close()
+	version := filepath.Join(p.cfg.DataDir, "postgres", "pgdata", "PG_VERSION")
+	if err := os.WriteFile(version, []byte("99\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	slots, aside := filepath.Join(p.keyStore(), "slots"), filepath.Join(p.cfg.DataDir, "slots")
+	if err := os.Rename(slots, aside); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.refusedStart(); !strings.Contains(err.Error(), "only copy of the data keys") {
+		t.Errorf("without a key store: %v", err)
+	}
+	if err := os.Rename(aside, slots); err != nil {
+		t.Fatal(err)
+	}
+	p.open()
+	if got := p.shown("crm"); got != want {
+		t.Error("another secret")
+	}
+}
+
+func (p *process) masterKey() string {
+	p.Helper()
+	key, err := os.ReadFile(filepath.Join(p.cfg.DataDir, config.MasterKeyFile))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return strings.TrimSpace(string(key))
+}
+
+func TestTheMasterKeyIsRotatedWhileServing(t *testing.T) {
+	p := start(t, nil)
+	p.destination("crm", nowhere, 0)
+	want, before := p.secret("crm"), p.masterKey()
+	if status, body := p.admin(http.MethodPost, "/admin/keys/rotate-master"); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	after := p.masterKey()
+	if p.secret("crm") != want || after == before {
+		t.Errorf("the master key is the same: %t", after == before)
+	}
+	p.destination("other", nowhere, 0)
+	p.restart()
+	if p.secret("crm") != want {
+		t.Error("after a restart: another secret")
+	}
+	p.close()
+	p.cfg.MasterKey = config.Secret(before)
+	if err := p.refusedStart(); !strings.Contains(err.Error(), "CARILLON_MASTER_KEY") || strings.Contains(err.Error(), before) {
+		t.Errorf("with the old one: %v", err)
+	}
+	// One that was killed after it had made the next key is finished at the start.
+	p.cfg.MasterKey = ""
+	next := filepath.Join(p.cfg.DataDir, "master.key.next")
+	if err := os.WriteFile(next, []byte(before+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.open()
+	if _, err := os.Stat(next); !errors.Is(err, os.ErrNotExist) || p.masterKey() != before || p.secret("crm") != want {
+		t.Errorf("a rotation that was cut off is not finished: %v", err)
+	}
+}
+
+// TestADamagedValueIsUnavailableAndTheOthersAreServed: it is damaged in the read model, under a sound data key.
+func TestADamagedValueIsUnavailableAndTheOthersAreServed(t *testing.T) {
+	p := start(t, nil)
+	id := p.destination("crm", nowhere, 0)
+	p.destination("other", nowhere, 0)
+	other := p.secret("other")
+	p.shown("crm")
+	p.sql("UPDATE destinations.secrets SET sealed = overlay(sealed placing '\\x00'::bytea from 30) WHERE destination = $1", id)
+	p.sql("UPDATE destinations.destinations SET headers = '\\x01' WHERE id = $1", id)
+	listed := p.call(http.MethodGet, strings.TrimSuffix(destinations, "/"), nil, http.StatusOK)
+	items, _ := listed["items"].([]any)
+	if len(items) != 2 || p.secret("crm") != "unavailable" || p.secret("other") != other {
+		t.Errorf("list = %v", listed)
+	}
+	config, _ := p.call(http.MethodGet, destinations+"crm", nil, http.StatusOK)["config"].(map[string]any)
+	if headers, _ := config["headers"].(map[string]any); headers["unavailable"] != "unavailable" {
+		t.Errorf("config = %v", config)
+	}
+	p.refused(http.MethodPost, destinations+"crm/test", nil, http.StatusConflict, "CONFLICT")
+}

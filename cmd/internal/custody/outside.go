@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,9 +12,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
+// HoldsSlots reports whether a directory is a key store.
+func HoldsSlots(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, slotsFile))
+	return err == nil
+}
+
 // ReadSlots reads the keys of a key store's directory, which may be in use. One that does not exist has none.
 func ReadSlots(ctx context.Context, dir string) (map[uuid.UUID]Key, error) {
-	if _, err := os.Stat(filepath.Join(dir, slotsFile)); errors.Is(err, fs.ErrNotExist) {
+	if !HoldsSlots(dir) {
 		return map[uuid.UUID]Key{}, nil
 	}
 	slots := NewSlots(dir, time.Now)
