@@ -103,16 +103,19 @@ func (c *FeedCuration) React(ctx context.Context, batch []eventstore.Recorded) e
 }
 
 // together deals with events none of which asks for a sweep.
-func (c *FeedCuration) together(ctx context.Context, events []eventstore.Recorded, keep bool) error {
+func (c *FeedCuration) together(ctx context.Context, recorded []eventstore.Recorded, keep bool) error {
+	events, err := decode(recorded)
+	if err != nil {
+		return err
+	}
 	known := map[uuid.UUID]*Known{}
 	if ids := concerned(events); len(ids) > 0 {
-		var err error
 		if known, err = c.memory.Recall(ctx, ids); err != nil {
 			return err
 		}
 	}
 	c.index.happenings = newRecalled(known)
-	merged, err := c.merging.react(ctx, events, c.Replayed)
+	merged, compared, err := c.merging.react(ctx, events, c.Replayed)
 	if err != nil {
 		return err
 	}
@@ -121,7 +124,7 @@ func (c *FeedCuration) together(ctx context.Context, events []eventstore.Recorde
 	for i := range events {
 		changes, _, err := c.index.apply(&events[i])
 		if err == nil {
-			tasks, err = c.follow(tasks, &events[i], changes)
+			tasks, err = c.follow(tasks, events[i].Recorded, changes)
 		}
 		if err != nil {
 			return err
@@ -131,15 +134,19 @@ func (c *FeedCuration) together(ctx context.Context, events []eventstore.Recorde
 		return err
 	}
 	changed := c.index.happenings.changed
-	if len(changed) == 0 && !keep {
+	if len(changed) == 0 && !compared && !keep {
 		return nil // the rest of the state is saved now and then
 	}
-	return c.memory.Keep(ctx, changed, events)
+	return c.memory.Keep(ctx, changed, recorded)
 }
 
 // alone deals with an event that asks for sweeps, part by part. What it has done stays done when it is cut off.
 func (c *FeedCuration) alone(ctx context.Context, event []eventstore.Recorded) error {
-	_, sweeps, err := c.index.apply(&event[0])
+	decoded, err := decode(event)
+	if err != nil {
+		return err
+	}
+	_, sweeps, err := c.index.apply(&decoded[0])
 	if err != nil {
 		return err
 	}

@@ -77,50 +77,64 @@ func (x *index) indexFeed(id uuid.UUID, _, after *feedState) {
 	}
 }
 
+// event is an event as it was recorded. One that is about a happening is decoded, as several look at it.
+type event struct {
+	*eventstore.Recorded
+
+	happening happening.Event // nil for one about something else
+}
+
+func decode(recorded []eventstore.Recorded) ([]event, error) {
+	events := make([]event, len(recorded))
+	for i := range recorded {
+		events[i].Recorded = &recorded[i]
+		if recorded[i].Category() != happening.Aggregate.Category {
+			continue
+		}
+		var err error
+		if events[i].happening, err = happening.Events.Decode(&recorded[i]); err != nil {
+			return nil, err
+		}
+	}
+	return events, nil
+}
+
 // concerned lists the happenings that events are about.
-func concerned(events []eventstore.Recorded) []uuid.UUID {
+func concerned(events []event) []uuid.UUID {
 	set := map[uuid.UUID]struct{}{}
 	for i := range events {
-		if events[i].Category() == happening.Aggregate.Category {
-			set[events[i].StreamID()] = struct{}{}
-			event, err := happening.Events.Decode(&events[i])
-			if err != nil {
-				continue // whoever applies it says so
+		switch e := events[i].happening.(type) {
+		case nil: // it is about something else
+			continue
+		case happening.Observed:
+			if e.Of != uuid.Nil {
+				set[e.Of] = struct{}{}
 			}
-			switch e := event.(type) {
-			case happening.Observed:
-				if e.Of != uuid.Nil {
-					set[e.Of] = struct{}{}
-				}
-			case happening.Revised, happening.WentStale, happening.OccurrenceChanged, happening.Merged, happening.Split: // of itself
-			}
+		case happening.Revised, happening.WentStale, happening.OccurrenceChanged, happening.Merged, happening.Split: // of itself
 		}
+		set[events[i].StreamID()] = struct{}{}
 	}
 	return slices.Collect(maps.Keys(set))
 }
 
 // apply folds one event. It returns the changes that follow from it, and the sweeps that are to follow.
-func (x *index) apply(recorded *eventstore.Recorded) ([]change, []sweep, error) {
-	id := recorded.StreamID()
-	switch recorded.Category() {
+func (x *index) apply(e *event) ([]change, []sweep, error) {
+	id := e.StreamID()
+	switch e.Category() {
 	case feed.Aggregate.Category:
-		event, err := feed.Events.Decode(recorded)
+		event, err := feed.Events.Decode(e.Recorded)
 		if err != nil {
 			return nil, nil, err
 		}
 		return nil, x.applyFeed(id, event), nil
 	case source.Aggregate.Category:
-		event, err := source.Events.Decode(recorded)
+		event, err := source.Events.Decode(e.Recorded)
 		if err == nil {
 			x.applySource(id, event)
 		}
 		return nil, nil, err
 	default:
-		event, err := happening.Events.Decode(recorded)
-		if err != nil {
-			return nil, nil, err
-		}
-		return x.applyHappening(id, event), nil, nil
+		return x.applyHappening(id, e.happening), nil, nil
 	}
 }
 

@@ -23,9 +23,9 @@ import (
 // forget what is over.
 type Likeness interface {
 	// Note keeps what happenings are found by, in the place of what was kept of them, and finds for each those that share
-	// a mark with it; not more than some. At is when that is.
+	// a key with it, or a place or a title and begin with it, or both on one day; not more than some. At is when that is.
 	Note(ctx context.Context, all []Findable, at time.Time) (alike map[uuid.UUID][]uuid.UUID, err error)
-	// Compared keeps what comparisons came to.
+	// Compared keeps what comparisons came to, at the latest with what Memory.Keep keeps next.
 	Compared(ctx context.Context, all []Comparison) error
 }
 
@@ -38,7 +38,9 @@ type Findable struct {
 // Mark64 stands for a key, or for a date and a place or a title.
 type Mark64 struct {
 	Hash int64
-	Day  string // on which it takes place; "" for a key
+	Kind match.Kind
+	Day  string    // on which it takes place; "" for a key
+	At   time.Time // when it begins that day; zero for a key, and where the day is all that is known
 }
 
 // Comparison is what comparing two happenings came to. A is the one with the lower id.
@@ -51,10 +53,13 @@ type Comparison struct {
 }
 
 const (
-	// profilesKept bounds what is remembered of happenings between batches.
+	// profilesKept bounds what is remembered of happenings between batches: twice as many.
 	profilesKept = 4096
-	// loadedAtOnce bounds the streams that are read at one time.
+	// loadedAtOnce bounds the streams that are read at one time, mergedAtOnce the merges that are on their way.
 	loadedAtOnce = 32
+	mergedAtOnce = 64
+	// rootsAtOnce is of how many happenings those that may be the same are in memory at one time.
+	rootsAtOnce = 32
 )
 
 // merging finds happenings that are one, merges them, and tells the one that stays what is told of the other. It sees
@@ -63,86 +68,125 @@ type merging struct {
 	store    eventstore.Store
 	likeness Likeness
 	log      *slog.Logger
-	profiles map[uuid.UUID]*profile
+	profiles *profiles
 }
 
 // profile is what is known of a happening for comparing it.
 type profile struct {
-	state   happening.State
+	id uuid.UUID
+	eventstore.Loaded[happening.State]
+
 	subject match.Subject
 	since   time.Time
 }
 
 func newMerging(store eventstore.Store, likeness Likeness, log *slog.Logger) *merging {
-	return &merging{store: store, likeness: likeness, log: log, profiles: map[uuid.UUID]*profile{}}
+	return &merging{store: store, likeness: likeness, log: log, profiles: newProfiles(profilesKept)}
 }
 
-// react deals with the events of a batch. It says which of their happenings are merged into others. Without a merging
-// nothing is merged.
-func (m *merging) react(ctx context.Context, events []eventstore.Recorded, replayed func(*eventstore.Recorded) bool) (map[uuid.UUID]bool, error) {
+// react deals with the events of a batch. It says which of their happenings are merged into others, and whether there
+// are comparisons to be kept. Without a merging nothing is merged.
+func (m *merging) react(
+	ctx context.Context, events []event, replayed func(*eventstore.Recorded) bool,
+) (merged map[uuid.UUID]bool, compared bool, err error) {
 	if m == nil {
-		return nil, nil
+		return nil, false, nil
 	}
-	told, at, err := m.told(events, replayed)
-	if err != nil || len(told) == 0 {
-		return nil, err
+	told, at := m.told(events, replayed)
+	if len(told) == 0 {
+		return nil, false, nil
 	}
 	if err := m.load(ctx, told, at); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	merged := map[uuid.UUID]bool{}
-	var roots []uuid.UUID
+	merged = map[uuid.UUID]bool{}
+	var roots, into []uuid.UUID
 	findable := make([]Findable, 0, len(told))
 	for _, id := range told {
-		p := m.profiles[id]
-		if p.state.Into == uuid.Nil {
+		p := m.profiles.get(id)
+		if p.State.Into == uuid.Nil {
 			roots = append(roots, id)
 			findable = append(findable, Findable{Happening: id, Marks: marks(p.subject)})
 			continue
 		}
 		merged[id] = true
-		if err := m.tell(ctx, p.state.Into, id, at); err != nil {
-			return nil, err
-		}
+		into = append(into, p.State.Into)
+	}
+	if err := m.tellEach(ctx, told, into, at); err != nil {
+		return nil, false, err
 	}
 	alike, err := m.likeness.Note(ctx, findable, at)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	compared := map[[2]uuid.UUID]Comparison{}
-	for _, id := range roots {
-		if err := m.compareAll(ctx, id, alike[id], at, compared); err != nil {
-			return nil, err
-		}
+	results, err := m.compareEach(ctx, roots, alike, at)
+	if err != nil {
+		return nil, false, err
 	}
 	for _, id := range roots {
-		if p := m.profiles[id]; p != nil && p.state.Into != uuid.Nil {
+		if p := m.profiles.get(id); p != nil && p.State.Into != uuid.Nil {
 			merged[id] = true
 		}
 	}
-	list := make([]Comparison, 0, len(compared))
-	for _, c := range compared {
+	list := make([]Comparison, 0, len(results))
+	for _, c := range results {
 		list = append(list, c)
 	}
-	return merged, m.likeness.Compared(ctx, list)
+	return merged, len(list) > 0, m.likeness.Compared(ctx, list)
+}
+
+// tellEach tells happenings what is told of those that were merged into them.
+func (m *merging) tellEach(ctx context.Context, told, into []uuid.UUID, at time.Time) error {
+	if err := m.load(ctx, into, at); err != nil {
+		return err
+	}
+	telling := m.begin(ctx)
+	for _, id := range told {
+		goes := m.profiles.get(id)
+		if goes.State.Into == uuid.Nil {
+			continue
+		}
+		stays := m.profiles.get(goes.State.Into)
+		if err := telling.of(stays, goes, func(ctx context.Context) error { return m.tell(ctx, stays, goes, at) }); err != nil {
+			return err
+		}
+	}
+	return telling.end()
+}
+
+// compareEach compares happenings with those that are like them.
+func (m *merging) compareEach(ctx context.Context, roots []uuid.UUID, alike map[uuid.UUID][]uuid.UUID, at time.Time) (map[[2]uuid.UUID]Comparison, error) {
+	compared := map[[2]uuid.UUID]Comparison{}
+	for some := range slices.Chunk(roots, rootsAtOnce) {
+		var found []uuid.UUID
+		for _, id := range some {
+			found = append(found, alike[id]...)
+		}
+		if err := m.load(ctx, found, at); err != nil {
+			return nil, err
+		}
+		merging := m.begin(ctx)
+		for _, id := range some {
+			if err := m.compareAll(ctx, merging, id, alike[id], at, compared); err != nil {
+				return nil, errors.Join(err, merging.end())
+			}
+		}
+		if err := merging.end(); err != nil {
+			return nil, err
+		}
+	}
+	return compared, nil
 }
 
 // told lists the happenings of which something is told, in order. What is known of a new one is its event.
-func (m *merging) told(events []eventstore.Recorded, replayed func(*eventstore.Recorded) bool) (ids []uuid.UUID, at time.Time, err error) {
-	if len(m.profiles) > profilesKept {
-		clear(m.profiles)
-	}
+func (m *merging) told(events []event, replayed func(*eventstore.Recorded) bool) (ids []uuid.UUID, at time.Time) {
+	m.profiles.age()
 	seen := map[uuid.UUID]bool{}
 	for i := range events {
-		if events[i].Category() != happening.Aggregate.Category {
-			continue
-		}
-		event, err := happening.Events.Decode(&events[i])
-		if err != nil {
-			return nil, at, err
-		}
 		id := events[i].StreamID()
-		switch e := event.(type) {
+		switch e := events[i].happening.(type) {
+		case nil: // it is about something else
+			continue
 		case happening.Observed:
 			at = e.At
 		case happening.Revised:
@@ -152,29 +196,39 @@ func (m *merging) told(events []eventstore.Recorded, replayed func(*eventstore.R
 		case happening.OccurrenceChanged:
 			continue // follows from the others
 		case happening.Merged, happening.Split:
-			delete(m.profiles, id)
+			m.profiles.forget(id)
 			continue
 		}
-		if events[i].Revision == 0 && !replayed(&events[i]) {
-			m.profiles[id] = newProfile(happening.Aggregate.Evolve(happening.State{}, event), at)
+		if events[i].Revision == 0 && !replayed(events[i].Recorded) {
+			m.profiles.put(id, newProfile(id, eventstore.Loaded[happening.State]{
+				State: happening.Aggregate.Evolve(happening.State{}, events[i].happening), Position: events[i].Position,
+			}, at))
 		} else {
-			delete(m.profiles, id)
+			m.profiles.forget(id)
 		}
 		if !seen[id] {
 			seen[id] = true
 			ids = append(ids, id)
 		}
 	}
-	return ids, at, nil
+	return ids, at
 }
 
-func newProfile(state happening.State, at time.Time) *profile {
-	return &profile{state: state, subject: match.Of(state.Combine().Details, state.Keys(), at), since: state.Since()}
+func newProfile(id uuid.UUID, loaded eventstore.Loaded[happening.State], at time.Time) *profile {
+	state := loaded.State
+	return &profile{id: id, Loaded: loaded, subject: match.Of(state.Combine().Details, state.Keys(), at), since: state.Since()}
 }
 
 // load reads those of the happenings that are not known.
 func (m *merging) load(ctx context.Context, ids []uuid.UUID, at time.Time) error {
-	missing := slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { return m.profiles[id] != nil })
+	var missing []uuid.UUID
+	asked := map[uuid.UUID]bool{}
+	for _, id := range ids {
+		if m.profiles.get(id) == nil && !asked[id] {
+			asked[id] = true
+			missing = append(missing, id)
+		}
+	}
 	found := make([]*profile, len(missing))
 	group, loading := errgroup.WithContext(ctx)
 	group.SetLimit(loadedAtOnce)
@@ -184,7 +238,7 @@ func (m *merging) load(ctx context.Context, ids []uuid.UUID, at time.Time) error
 			if err != nil {
 				return fmt.Errorf("happening %s: %w", id, err)
 			}
-			found[i] = newProfile(loaded.State, at)
+			found[i] = newProfile(id, loaded, at)
 			return nil
 		})
 	}
@@ -192,7 +246,7 @@ func (m *merging) load(ctx context.Context, ids []uuid.UUID, at time.Time) error
 		return err
 	}
 	for i, id := range missing {
-		m.profiles[id] = found[i]
+		m.profiles.put(id, found[i])
 	}
 	return nil
 }
@@ -206,32 +260,34 @@ func marks(s match.Subject) []Mark64 {
 	blocks := s.Blocks()
 	all := make([]Mark64, 0, len(blocks)+len(s.Keys()))
 	for _, key := range s.Keys() {
-		all = append(all, Mark64{Hash: hash("key " + key)})
+		all = append(all, Mark64{Hash: hash("key " + key), Kind: match.Key})
 	}
 	for _, block := range blocks {
-		all = append(all, Mark64{Hash: hash(block), Day: block[:len(time.DateOnly)]})
+		all = append(all, Mark64{Hash: hash(block.Day + "|" + block.Of), Kind: block.Kind, Day: block.Day, At: block.At})
 	}
 	return all
 }
 
-// compareAll compares a happening with those that are found, and merges it with those that are the same.
-func (m *merging) compareAll(ctx context.Context, id uuid.UUID, found []uuid.UUID, at time.Time, compared map[[2]uuid.UUID]Comparison) error {
-	if err := m.load(ctx, found, at); err != nil {
-		return err
-	}
+// compareAll compares a happening with those that are found, and begins to merge it with those that are the same.
+func (m *merging) compareAll(
+	ctx context.Context, merging *merges, id uuid.UUID, found []uuid.UUID, at time.Time, compared map[[2]uuid.UUID]Comparison,
+) error {
 	for _, other := range found {
 		for range 8 { // what is merged stands for nothing but the one that stays
-			p := m.profiles[other]
-			if p.state.Into == uuid.Nil {
+			if err := merging.await(id, other); err != nil {
+				return err
+			}
+			p := m.profiles.get(other)
+			if p.State.Into == uuid.Nil {
 				break
 			}
-			other = p.state.Into
+			other = p.State.Into
 			if err := m.load(ctx, []uuid.UUID{other}, at); err != nil {
 				return err
 			}
 		}
-		mine, theirs := m.profiles[id], m.profiles[other]
-		if other == id || mine.state.Into != uuid.Nil || theirs.state.Into != uuid.Nil || len(theirs.state.Tellings) == 0 {
+		mine, theirs := m.profiles.get(id), m.profiles.get(other)
+		if other == id || mine.State.Into != uuid.Nil || theirs.State.Into != uuid.Nil || len(theirs.State.Tellings) == 0 {
 			continue
 		}
 		pair := [2]uuid.UUID{id, other}
@@ -241,19 +297,19 @@ func (m *merging) compareAll(ctx context.Context, id uuid.UUID, found []uuid.UUI
 		if _, done := compared[pair]; done {
 			continue
 		}
-		v := match.Compare(mine.subject, theirs.subject, beside(mine.state, theirs.state))
-		if mine.state.Apart[other] || theirs.state.Apart[id] {
+		v := match.Compare(mine.subject, theirs.subject, beside(mine.State, theirs.State))
+		if mine.State.Apart[other] || theirs.State.Apart[id] {
 			v.Same, v.Reason = false, match.KeptApart
 		}
 		compared[pair] = Comparison{A: pair[0], B: pair[1], Same: v.Same, Reason: v.Reason, Score: v.Score, At: at}
 		if !v.Same {
 			continue
 		}
-		stays, goes := id, other
+		stays, goes := mine, theirs
 		if cmp.Or(theirs.since.Compare(mine.since), bytes.Compare(other[:], id[:])) < 0 {
-			stays, goes = other, id
+			stays, goes = theirs, mine
 		}
-		if err := m.merge(ctx, stays, goes, v, at); err != nil {
+		if err := merging.of(stays, goes, func(ctx context.Context) error { return m.merge(ctx, stays, goes, v, at) }); err != nil {
 			return err
 		}
 	}
@@ -273,20 +329,20 @@ func beside(a, b happening.State) bool {
 }
 
 // merge records that two happenings are one. Cut off anywhere, it goes on where it is begun again.
-func (m *merging) merge(ctx context.Context, stays, goes uuid.UUID, v match.Verdict, at time.Time) error {
+func (m *merging) merge(ctx context.Context, stays, goes *profile, v match.Verdict, at time.Time) error {
 	var members []uuid.UUID
-	for member, more := range m.profiles[goes].state.Holds {
+	for member, more := range goes.State.Holds {
 		members = append(append(members, member), more...)
 	}
 	slices.SortFunc(members, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-	command := happening.Merge{From: goes, Members: members, Reason: string(v.Reason), Score: v.Score, At: at}
+	command := happening.Merge{From: goes.id, Members: members, Reason: string(v.Reason), Score: v.Score, At: at}
 	err := m.execute(ctx, stays, command)
 	if err == nil {
 		// Feeds get the one that stays before they lose the other: what they showed under the other id is no news to them.
 		err = m.tell(ctx, stays, goes, at)
 	}
 	if err == nil {
-		command.From, command.Members, command.Into = uuid.Nil, nil, stays
+		command.From, command.Members, command.Into = uuid.Nil, nil, stays.id
 		err = m.execute(ctx, goes, command)
 	}
 	if errors.Is(err, happening.ErrApart) || errors.Is(err, happening.ErrMergedElsewhere) {
@@ -296,11 +352,11 @@ func (m *merging) merge(ctx context.Context, stays, goes uuid.UUID, v match.Verd
 }
 
 // tell tells a happening what is told of one that was merged into it.
-func (m *merging) tell(ctx context.Context, stays, goes uuid.UUID, at time.Time) error {
-	for teller, t := range m.profiles[goes].state.Tellings {
+func (m *merging) tell(ctx context.Context, stays, goes *profile, at time.Time) error {
+	for teller, t := range goes.State.Tellings {
 		of := teller.Of
 		if of == uuid.Nil {
-			of = goes
+			of = goes.id
 		}
 		key := ""
 		if len(t.Keys) > 0 {
@@ -320,13 +376,15 @@ func (m *merging) tell(ctx context.Context, stays, goes uuid.UUID, at time.Time)
 	return nil
 }
 
-func (m *merging) execute(ctx context.Context, id uuid.UUID, command happening.Command) error {
-	out, err := happening.Aggregate.Execute(ctx, m.store, id, command, happening.Options{Metadata: eventstore.Metadata{Actor: FeedCurationName}})
+// execute changes a happening, as it is known: mostly it is as it was when it was read.
+func (m *merging) execute(ctx context.Context, p *profile, command happening.Command) error {
+	known := p.Loaded
+	out, err := happening.Aggregate.Execute(ctx, m.store, p.id, command, happening.Options{
+		Metadata: eventstore.Metadata{Actor: FeedCurationName}, Known: &known,
+	})
 	if err != nil {
-		return fmt.Errorf("happening %s: %w", id, err)
+		return fmt.Errorf("happening %s: %w", p.id, err)
 	}
-	if p := m.profiles[id]; p != nil {
-		p.state = out.State
-	}
+	p.Loaded = out.Loaded
 	return nil
 }

@@ -73,7 +73,8 @@ type Walk interface {
 	// Waiting gives happenings of which something else is told than was compared last, unless a page is still ahead
 	// that may tell more of them; up to MostWaiting, and fewer only where there are no more.
 	Waiting(ctx context.Context) ([]View, error)
-	// Settle says what was recorded of happenings that were waiting.
+	// Settle says what was recorded of happenings that were waiting. It is kept with what is recorded next, at the latest
+	// when the visit ends: where it is lost, they are compared again. So it is the next call that tells of a lost turn.
 	Settle(ctx context.Context, settled []Settled, tally Tally) error
 	// Conclude forgets the pages that the walk did not come across, if it was whole, and what they told.
 	Conclude(ctx context.Context) error

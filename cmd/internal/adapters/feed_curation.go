@@ -36,7 +36,8 @@ var _ projections.Keeper = FeedCuration{}
 
 // NewFeedCuration makes a curation of the feeds; each run of it wants a fresh one.
 func NewFeedCuration(store eventstore.Store, publisher collection.Publisher, log *slog.Logger) FeedCuration {
-	memory, likeness := &curationMemory{page: sweepPage}, &likeness{}
+	likeness := &likeness{}
+	memory := &curationMemory{page: sweepPage, likeness: likeness}
 	return FeedCuration{FeedCuration: collection.NewFeedCuration(store, publisher, memory, likeness, log), memory: memory, likeness: likeness}
 }
 
@@ -50,8 +51,9 @@ func (c FeedCuration) Open(tables *projections.Tables) {
 
 // curationMemory is collection.Memory on the tables of the curation.
 type curationMemory struct {
-	tables *projections.Tables
-	page   int // happenings of a source that are at hand at one time
+	tables   *projections.Tables
+	likeness *likeness
+	page     int // happenings of a source that are at hand at one time
 }
 
 const (
@@ -186,6 +188,7 @@ func (m *curationMemory) Keep(ctx context.Context, changed map[uuid.UUID]*collec
 		}
 		upsertHappenings.Queue(statements, happenings)
 		upsertCarried.Queue(statements, dates)
+		m.likeness.queue(statements)
 		if statements.Len() == 0 {
 			return nil
 		}

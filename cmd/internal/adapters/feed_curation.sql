@@ -21,7 +21,9 @@ CREATE INDEX carried_by_source ON carried (source_id, newest, happening_id);
 CREATE TABLE marks (
     happening_id uuid NOT NULL,
     mark         bigint NOT NULL,
-    day          date NOT NULL -- on which it takes place; infinity for a key
+    starts_at    timestamptz,       -- null for a key, and where the day is all that is known
+    day          date NOT NULL,     -- on which it takes place; infinity for a key
+    kind         smallint NOT NULL  -- 0 a key, 1 a place, 2 a title
 );
 
 CREATE INDEX marks_of ON marks (happening_id);

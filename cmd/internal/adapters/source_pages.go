@@ -3,7 +3,9 @@ package adapters
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,9 +77,10 @@ func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []c
 	if err != nil {
 		return err
 	}
-	w.next, w.waiting = nil, nil
-	var next nextPage
+	w.waiting, w.asked, w.next = nil, false, slices.DeleteFunc(w.next, func(k collect.Known) bool { return k.Address == visited.Known.Address })
 	var waiting []collection.View
+	untold := 0
+	concerned := w.concerned(visited.Known.Address, tellings)
 	err = w.held(ctx, "record page", func(batch *pgx.Batch) {
 		batch.Queue(askedPage, w.source, page, outcomeOf(visited), notes)
 		if visited.Err == nil {
@@ -92,19 +95,46 @@ func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []c
 		}
 		links.queue(batch)
 		if visited.Err == nil && !visited.Page.Unchanged || collect.Gone(visited.Err) { // else it says what it said
-			told.queue(batch, w.source, page, visited.Page.Partial)
+			told.queue(batch, w.source, page, visited.Page.Partial, &untold)
 		}
 		batch.Queue(keepTally, w.source, encoded, 1, links.count)
-		w.queueNext(batch, &next)
-		batch.Queue(selectWaiting, w.source, w.number, collection.MostWaiting).Query(func(rows pgx.Rows) (err error) {
-			waiting, err = collectViews(rows)
-			return err
-		})
+		w.queueNext(batch, len(w.next) == 0 || len(links.pages) > 0)
+		if len(concerned) > 0 {
+			batch.Queue(fmt.Sprintf(selectWaiting, someWaiting), w.source, w.number, collection.MostWaiting, concerned).Query(func(rows pgx.Rows) (err error) {
+				waiting, err = collectViews(rows)
+				return err
+			})
+		}
 	})
-	if err == nil {
-		w.next, w.waiting = &next, &waiting
+	if err != nil {
+		w.next = nil // what is ahead is asked for
+		return err
 	}
-	return err
+	w.asked = true
+	if untold == 0 {
+		w.waiting = &waiting
+	}
+	return nil
+}
+
+// concerned are the happenings that are to be compared once a page is recorded: those that it tells of, and those that
+// others told of before that may have waited for it. It may leave some out that waited; the walk's end compares them.
+func (w *walk) concerned(address string, tellings []collection.Telling) []uuid.UUID {
+	if w.behind == nil {
+		w.behind = map[uuid.UUID][]uuid.UUID{}
+	}
+	own := evidenceOf(address)
+	all := w.behind[own]
+	delete(w.behind, own)
+	for i := range tellings {
+		all = append(all, tellings[i].Happening)
+		for _, e := range tellings[i].Evidence {
+			if e != own {
+				w.behind[e] = append(w.behind[e], tellings[i].Happening)
+			}
+		}
+	}
+	return all
 }
 
 func outcomeOf(visited collect.Visited) string {

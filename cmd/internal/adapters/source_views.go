@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -33,19 +34,24 @@ const (
 			RETURNING happening_id),
 		awaited AS (
 			UPDATE carillon.source_views SET waiting = true
-			WHERE source_id = $1 AND happening_id IN (SELECT happening_id FROM untold))
-		INSERT INTO carillon.source_views AS v (source_id, happening_id, key, evidence, waiting)
-		SELECT $1, happening_id, key, evidence::uuid[], true FROM n JOIN told USING (happening_id)
-		ON CONFLICT (source_id, happening_id) DO UPDATE SET waiting = true, key = CASE WHEN v.key = '' THEN excluded.key ELSE v.key END,
-			evidence = (SELECT array_agg(DISTINCT e) FROM unnest(v.evidence || excluded.evidence) AS e)`
+			WHERE source_id = $1 AND happening_id IN (SELECT happening_id FROM untold)),
+		viewed AS (
+			INSERT INTO carillon.source_views AS v (source_id, happening_id, key, evidence, waiting)
+			SELECT $1, happening_id, key, evidence::uuid[], true FROM n JOIN told USING (happening_id)
+			ON CONFLICT (source_id, happening_id) DO UPDATE SET waiting = true, key = CASE WHEN v.key = '' THEN excluded.key ELSE v.key END,
+				evidence = (SELECT array_agg(DISTINCT e) FROM unnest(v.evidence || excluded.evidence) AS e))
+		SELECT count(*) FROM untold`
 	selectWaiting = `
 		SELECT v.happening_id, v.key, v.evidence, v.digest, t.page, t.observation, t.since, t.dated_at FROM (
 			SELECT * FROM carillon.source_views v
-			WHERE source_id = $1 AND waiting AND restored_at IS NULL AND NOT EXISTS (
+			WHERE source_id = $1 AND waiting AND restored_at IS NULL%s AND NOT EXISTS (
 				SELECT 1 FROM carillon.source_pages p WHERE p.source_id = $1 AND p.ahead AND p.walk = $2 AND p.evidence = ANY (v.evidence))
 			LIMIT $3) v
 		LEFT JOIN carillon.source_tellings t ON t.source_id = $1 AND t.happening_id = v.happening_id
 		ORDER BY v.happening_id, t.page`
+	// All that wait, or some happenings of these: to go through all for each page takes the longer, the more pages there are.
+	allWaiting  = ""
+	someWaiting = " AND happening_id = ANY ($4)"
 	settleViews = `
 		UPDATE carillon.source_views v SET waiting = false, digest = s.digest
 		FROM unnest($2::uuid[], $3::bytea[]) AS s (happening_id, digest) WHERE v.source_id = $1 AND v.happening_id = s.happening_id`
@@ -92,9 +98,10 @@ func rowsOfTellings(tellings []collection.Telling) (*tellingRows, error) {
 	return r, nil
 }
 
-// queue keeps what a page tells, and marks what is to be compared.
-func (r *tellingRows) queue(batch *pgx.Batch, source, page uuid.UUID, partial bool) {
-	batch.Queue(keepTellings, source, page, nonNil(r.happenings), nonNil(r.observations), nonNil(r.dates), nonNil(r.keys), nonNil(r.evidence), partial)
+// queue keeps what a page tells, and marks what is to be compared. untold is what it told before and tells no longer.
+func (r *tellingRows) queue(batch *pgx.Batch, source, page uuid.UUID, partial bool, untold *int) {
+	batch.Queue(keepTellings, source, page, nonNil(r.happenings), nonNil(r.observations), nonNil(r.dates), nonNil(r.keys), nonNil(r.evidence), partial).
+		QueryRow(func(row pgx.Row) error { return row.Scan(untold) })
 }
 
 // Waiting implements collection.Walk.
@@ -103,7 +110,10 @@ func (w *walk) Waiting(ctx context.Context) ([]collection.View, error) {
 		w.waiting = nil
 		return *found, nil
 	}
-	rows, _ := w.pool.Query(ctx, selectWaiting, w.source, w.number, collection.MostWaiting)
+	if err := w.flush(ctx); err != nil { // what is settled waits no longer
+		return nil, err
+	}
+	rows, _ := w.pool.Query(ctx, fmt.Sprintf(selectWaiting, allWaiting), w.source, w.number, collection.MostWaiting)
 	views, err := collectViews(rows)
 	return views, wrap("happenings that wait", err)
 }
@@ -135,27 +145,40 @@ func collectViews(rows pgx.Rows) (views []collection.View, err error) {
 }
 
 // Settle implements collection.Walk.
-func (w *walk) Settle(ctx context.Context, settled []collection.Settled, tally collection.Tally) error {
-	encoded, err := encodeTally(tally)
-	if err != nil {
-		return err
+func (w *walk) Settle(_ context.Context, settled []collection.Settled, tally collection.Tally) (err error) {
+	w.tally, err = encodeTally(tally)
+	w.settled = append(w.settled, settled...)
+	return err
+}
+
+// flush writes what is settled.
+func (w *walk) flush(ctx context.Context) error {
+	if len(w.settled) == 0 {
+		return nil
+	}
+	return w.held(ctx, "settle happenings", func(*pgx.Batch) {})
+}
+
+func (w *walk) queueSettled(batch *pgx.Batch) {
+	if len(w.settled) == 0 {
+		return
 	}
 	var (
 		gone, kept []uuid.UUID
 		digests    [][]byte
 	)
-	for _, s := range settled {
+	for _, s := range w.settled {
 		if s.Gone {
 			gone = append(gone, s.Happening)
 			continue
 		}
 		kept, digests = append(kept, s.Happening), append(digests, s.Digest)
 	}
-	return w.held(ctx, "settle happenings", func(batch *pgx.Batch) {
-		batch.Queue(settleViews, w.source, nonNil(kept), nonNil(digests))
-		if len(gone) > 0 {
-			batch.Queue(forgetViews, w.source, gone)
-		}
-		batch.Queue(keepTally, w.source, encoded, 0, 0)
-	})
+	if len(kept) > 0 {
+		batch.Queue(settleViews, w.source, kept, digests)
+	}
+	if len(gone) > 0 {
+		batch.Queue(forgetViews, w.source, gone)
+	}
+	batch.Queue(keepTally, w.source, w.tally, 0, 0)
 }

@@ -25,10 +25,19 @@ type walk struct {
 	wanted bool
 	wish   *time.Time
 
-	// next and waiting are what the recording of a page has found: the answers that are asked for after it. They are
-	// given once.
-	next    *nextPage
+	// waiting is what the recording of a page has found of happenings: the answer that is asked for after it, given once.
 	waiting *[]collection.View
+	// next are the first of the pages that are ahead, in order: the turn is this visit's, so nobody else reads them. nil
+	// where that is not known.
+	next []collect.Known
+	// paused is as of the last look, asked that the recording of a page has looked: Next need not.
+	paused, asked bool
+	// behind are the happenings that pages told of by the pages that may tell more of them, by their evidence.
+	behind map[uuid.UUID][]uuid.UUID
+	// settled is what was compared and is yet to be written, with the next page. Killed before, the visit after compares
+	// it once more, and finds it recorded.
+	settled []collection.Settled
+	tally   []byte // as of then
 }
 
 const (
@@ -40,7 +49,7 @@ const (
 		WHERE w.source_id = $1`
 	selectNext = `
 		SELECT address, role, list, lasting, modified, root, state, read_at, read_modified, shown, until, barren, asked_at
-		FROM carillon.source_pages WHERE source_id = $1 AND ahead AND walk = $2 ORDER BY rank, place LIMIT 1`
+		FROM carillon.source_pages WHERE source_id = $1 AND ahead AND walk = $2 ORDER BY rank, place LIMIT $3`
 	selectPaused = `SELECT EXISTS (SELECT FROM sources.sources WHERE id = $1 AND paused_at IS NOT NULL)`
 	// What is known from the events alone is compared when all pages were read that may tell of it. A page that fails for
 	// good holds that back for a day.
@@ -81,8 +90,12 @@ const lostTurn = "CAR01"
 func (w *walk) held(ctx context.Context, what string, add func(*pgx.Batch)) error {
 	var batch pgx.Batch
 	batch.Queue(holdWalk, w.source, w.holder, turnLength)
+	w.queueSettled(&batch)
 	add(&batch)
 	err := w.pool.SendBatch(ctx, &batch).Close()
+	if err == nil {
+		w.settled = nil
+	}
 	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == lostTurn {
 		return collection.ErrLost
 	}
@@ -110,47 +123,46 @@ func (w *walk) Begin(ctx context.Context, start []collect.Link) error {
 	})
 }
 
+// pagesAhead is how many pages are asked for at one time: finding the first among those that were read costs more than
+// reading some.
+const pagesAhead = 64
+
 // Next implements collect.Frontier.
-func (w *walk) Next(ctx context.Context) (collect.Known, bool, error) {
-	next := w.next
-	w.next = nil
-	if next == nil {
-		next = &nextPage{}
+func (w *walk) Next(ctx context.Context) (next collect.Known, ok bool, err error) {
+	if !w.asked {
 		var batch pgx.Batch
-		w.queueNext(&batch, next)
+		w.queueNext(&batch, w.next == nil)
 		if err := w.pool.SendBatch(ctx, &batch).Close(); err != nil {
 			return collect.Known{}, false, wrap("next page", err)
 		}
 	}
-	if next.paused {
-		return next.page, false, collection.ErrPaused
+	w.asked = false
+	switch {
+	case w.paused:
+		return collect.Known{}, false, collection.ErrPaused
+	case len(w.next) == 0:
+		return collect.Known{}, false, nil
 	}
-	return next.page, next.ok, nil
+	return w.next[0], true, nil
 }
 
-// nextPage is the answer to Next.
-type nextPage struct {
-	page   collect.Known
-	ok     bool
-	paused bool
+// queueNext asks for what Next answers by: whether the source may be asked, and which pages are ahead, unless that is
+// known.
+func (w *walk) queueNext(batch *pgx.Batch, pages bool) {
+	batch.Queue(selectPaused, w.source).QueryRow(func(row pgx.Row) error { return row.Scan(&w.paused) })
+	if pages {
+		batch.Queue(selectNext, w.source, w.number, pagesAhead).Query(func(rows pgx.Rows) (err error) {
+			w.next, err = pgx.CollectRows(rows, scanNext)
+			return err
+		})
+	}
 }
 
-// queueNext asks for the answer to Next.
-func (w *walk) queueNext(batch *pgx.Batch, next *nextPage) {
-	batch.Queue(selectPaused, w.source).QueryRow(func(row pgx.Row) error { return row.Scan(&next.paused) })
-	batch.Queue(selectNext, w.source, w.number).QueryRow(next.scan)
-}
-
-func (n *nextPage) scan(row pgx.Row) error {
+func scanNext(row pgx.CollectableRow) (p collect.Known, err error) {
 	var read, until, asked *time.Time
-	p := &n.page
-	err := row.Scan(&p.Address, &p.Role, &p.List, &p.Lasting, &p.Modified, &p.Root, &p.State, &read, &p.ReadModified, &p.Shown, &until, &p.Barren, &asked)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil
-	}
+	err = row.Scan(&p.Address, &p.Role, &p.List, &p.Lasting, &p.Modified, &p.Root, &p.State, &read, &p.ReadModified, &p.Shown, &until, &p.Barren, &asked)
 	p.ReadAt, p.Until, p.AskedAt = timeOf(read), timeOf(until), timeOf(asked)
-	n.ok = err == nil
-	return err
+	return p, err
 }
 
 func timeOf(t *time.Time) time.Time {
@@ -170,6 +182,9 @@ const shownNotes = 20
 
 // Result implements collection.Walk.
 func (w *walk) Result(ctx context.Context) (result collection.Result, err error) {
+	if err := w.flush(ctx); err != nil {
+		return result, err
+	}
 	var batch pgx.Batch
 	batch.Queue(observed, w.source, w.number).QueryRow(func(row pgx.Row) error { return row.Scan(&result.Observed, &result.Empty) })
 	batch.Queue(pageNotes, w.source, w.number, shownNotes).Query(func(rows pgx.Rows) (err error) {
@@ -181,6 +196,9 @@ func (w *walk) Result(ctx context.Context) (result collection.Result, err error)
 
 // Leave implements collection.Walk.
 func (w *walk) Leave(ctx context.Context, next collection.Next) error {
+	if err := w.flush(ctx); err != nil {
+		return err
+	}
 	tag, err := w.pool.Exec(ctx, leaveWalk, w.source, w.holder, next.Over, next.In, next.Completed,
 		int(next.Interval/time.Second), next.Failures, next.Stumbles, next.Remark, next.Observed)
 	if err == nil && tag.RowsAffected() == 0 {

@@ -136,10 +136,17 @@ func TestTurns(t *testing.T) {
 	if now.Source.ID != first || now.Holder == turns[0].Holder {
 		t.Fatalf("turn: %+v", now)
 	}
+	settle := func() error { // which is kept with what comes next
+		if err := mine.Settle(t.Context(), []collection.Settled{{Happening: uuid.New()}}, collection.Tally{}); err != nil {
+			return err
+		}
+		_, err := mine.Waiting(t.Context())
+		return err
+	}
 	for what, err := range map[string]error{
 		"begin":    mine.Begin(t.Context(), []collect.Link{{Address: "a"}}),
 		"record":   mine.Record(t.Context(), collect.Visited{Known: collect.Known{Link: collect.Link{Address: "a"}}}, nil, collection.Tally{}),
-		"settle":   mine.Settle(t.Context(), nil, collection.Tally{}),
+		"settle":   settle(),
 		"conclude": mine.Conclude(t.Context()),
 		"leave":    mine.Leave(t.Context(), collection.Next{}),
 	} {

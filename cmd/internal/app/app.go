@@ -47,6 +47,8 @@ type App struct {
 	Queries  *query.Queries
 	Progress *projections.Progress
 	Metrics  *prometheus.Registry
+	// Unhurried collectors ask a host without pauses, for measurements with hosts of one's own. To be set before Run.
+	Unhurried bool
 
 	cfg       config.Config
 	log       *slog.Logger

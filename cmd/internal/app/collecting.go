@@ -38,6 +38,7 @@ func (a *App) startCollection(s *stage) error {
 	collectors, err := Collectors(Collecting{
 		Answered: metrics.answered, Contact: a.cfg.CollectContact,
 		Allow: allow, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms, Parallel: a.cfg.CollectParallel,
+		Unhurried: a.Unhurried,
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,7 +41,8 @@ func benchServer() error {
 		HTTPAddr: os.Getenv("CHILD_API"), AdminAddr: os.Getenv("CHILD_ADMIN"), DataDir: os.Getenv("CHILD_DATA"),
 		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
 		DeliveryTimeout: 30 * time.Second, DeliveryRetrySchedule: []time.Duration{5 * time.Second}, AutoDisableAfter: 100, AutoDisableMinStreak: time.Hour,
-		CollectAllowCIDRs: dev.Loopback, Dev: os.Getenv("CHILD_DEV") != "",
+		CollectAllowCIDRs: dev.Loopback, CollectParallel: 64, CollectPages: 500,
+		DatabaseURL: config.Address(os.Getenv("CHILD_DATABASE")), Dev: os.Getenv("CHILD_DEV") != "",
 	}
 	a, err := app.Open(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
@@ -48,6 +50,16 @@ func benchServer() error {
 	}
 	defer a.Close()
 	go func() { _ = a.Welcome(ctx, io.Discard) }() // as serve does, where it is for developers
+	a.Unhurried = os.Getenv("CHILD_UNHURRIED") != ""
+	if path := os.Getenv("CHILD_PROFILE"); path != "" {
+		f, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_ = pprof.StartCPUProfile(f)
+		defer pprof.StopCPUProfile()
+	}
 	return a.Run(ctx)
 }
 

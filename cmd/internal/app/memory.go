@@ -7,7 +7,7 @@ import (
 
 const (
 	gcPercent   = 400       // collect when the heap is five times what is live, …
-	memoryLimit = 200 << 20 // … and more often as it gets near this
+	memoryLimit = 150 << 20 // … and more often as it gets near this
 )
 
 // TuneMemory lets the garbage collector run less often, which costs memory and saves processor time: the live heap is

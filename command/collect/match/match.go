@@ -87,25 +87,52 @@ func startsOf(d happening.Details, zone *time.Location, now time.Time) []start {
 // Keys is the strong evidence that it was made with.
 func (s Subject) Keys() []string { return s.keys }
 
-// Blocks are what those share that are worth comparing.
-func (s Subject) Blocks() []string {
-	where := s.place.blocks()
-	for _, word := range s.title.without(s.place).blocks() {
-		where = append(where, "t:"+word)
-	}
-	var blocks []string
-	seen := map[string]bool{}
-	for _, at := range s.starts {
-		if seen[at.day] {
+// Kind says what happenings have in common that are found by it. The values are stored.
+type Kind int16
+
+// The kinds.
+const (
+	Key Kind = iota
+	Place
+	Title
+)
+
+// Block is what those share that are worth comparing: they are at one place on one day, or have a word of their titles
+// in common. Two are worth it that begin together as well, or share a place and a title.
+type Block struct {
+	Kind Kind
+	Day  string // local
+	Of   string
+	At   time.Time // zero where the day is all that is known
+}
+
+// Together is how far apart those may begin that begin together.
+const Together = nearStart
+
+// Blocks are those that a happening is found in.
+func (s Subject) Blocks() []Block {
+	words := s.title.without(s.place).blocks()
+	places := s.place.blocks()
+	blocks := make([]Block, 0, len(s.starts)*(len(words)+len(places)))
+	for i, at := range s.starts {
+		if slices.ContainsFunc(s.starts[:i], at.equal) {
 			continue
 		}
-		seen[at.day] = true
-		for _, w := range where {
-			blocks = append(blocks, at.day+"|"+w)
+		begins := at.at
+		if at.allDay {
+			begins = time.Time{}
+		}
+		for _, of := range places {
+			blocks = append(blocks, Block{Kind: Place, Day: at.day, Of: of, At: begins})
+		}
+		for _, word := range words {
+			blocks = append(blocks, Block{Kind: Title, Day: at.day, Of: "t:" + word, At: begins})
 		}
 	}
 	return blocks
 }
+
+func (s start) equal(o start) bool { return s.at.Equal(o.at) && s.allDay == o.allDay && s.day == o.day }
 
 // Verdict is what a comparison came to.
 type Verdict struct {

@@ -152,7 +152,12 @@ func (f *figures) recall() float64    { return float64(f.right) / float64(max(1,
 func compared(a, b told) match.Verdict {
 	beside := a.source != "" && a.source == b.source && !a.gone && !b.gone
 	blocks := b.Blocks()
-	share := slices.ContainsFunc(a.Blocks(), func(block string) bool { return slices.Contains(blocks, block) })
+	share := slices.ContainsFunc(a.Blocks(), func(x match.Block) bool {
+		return slices.ContainsFunc(blocks, func(y match.Block) bool {
+			near := x.At.IsZero() || y.At.IsZero() || x.At.Sub(y.At).Abs() <= match.Together
+			return x.Kind == y.Kind && x.Day == y.Day && x.Of == y.Of && near
+		})
+	})
 	if !share && !slices.ContainsFunc(a.Keys(), func(key string) bool { return slices.Contains(b.Keys(), key) }) {
 		return match.Verdict{Reason: "no block in common"}
 	}
