@@ -27,6 +27,7 @@ type commandLine struct {
 	Backup      backupCommand      `cmd:"" help:"Copy event store and data keys into a directory, while the server runs or not."`
 	Restore     restoreCommand     `cmd:"" help:"Make event store and key store of a backup, and verify them."`
 	Keys        keysCommand        `cmd:"" help:"The master key, and what wraps the data keys."`
+	Console     consoleCommand     `cmd:"" help:"Make a link that signs somebody in at an organization's console. It works once, within 15 minutes."`
 	Source      sourceCommand      `cmd:"" help:"Sources: where events are collected from."`
 	Happening   happeningCommand   `cmd:"" help:"Events of the outside world, and who tells what of them."`
 	Feed        feedCommand        `cmd:"" help:"Feeds that are owned elsewhere, and who reads a feed."`

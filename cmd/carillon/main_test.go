@@ -130,6 +130,10 @@ func TestOperatorsDay(t *testing.T) {
 	if list := s.ok("key", "list", org, "--json"); strings.Count(list, `"id"`) != 2 || strings.Count(list, `"revokedAt": null`) != 1 {
 		t.Errorf("key list --json:\n%s", list)
 	}
+	if link := s.ok("console", org[:8]); !strings.Contains(link, "/console/enter?token=") {
+		t.Errorf("console: %s", link)
+	}
+	s.refused("organization not found", "console", uuid.NewString())
 	s.refused("organization not found", "key", "list", uuid.NewString())
 	s.refused("key not found", "key", "revoke", org, "nobody00")
 	s.refused("organization not found", "key", "issue", uuid.NewString())

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -31,6 +32,8 @@ type Dependencies struct {
 	// Await waits until the named read models show the event at a position.
 	Await       func(ctx context.Context, to eventstore.Position, projections ...string) bool
 	Projections Projections
+	// ConsoleLink makes a link that signs the people of an organization in at the console, once.
+	ConsoleLink func(ctx context.Context, organization uuid.UUID) (url string, expires time.Time, err error)
 	// Ready says of each thing that the process needs whether it works now: nil means that it does.
 	Ready func(ctx context.Context) map[string]error
 	// Warnings are what readiness tells although all of that works. It may be nil.
@@ -81,6 +84,7 @@ func (a *API) protected() chi.Router {
 	r.NotFound(wire.NoRoute(surface))
 	r.MethodNotAllowed(wire.WrongMethod(surface))
 	a.organizationRoutes(r)
+	a.consoleRoutes(r)
 	a.sourceRoutes(r)
 	a.happeningRoutes(r)
 	a.feedRoutes(r)

@@ -12,9 +12,12 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
 )
 
@@ -53,6 +56,9 @@ func serve(t *testing.T) *server {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "carillon_test", Help: "A metric."}))
 	s.api = adminapi.New(adminapi.Dependencies{
+		ConsoleLink: func(ctx context.Context, organization uuid.UUID) (string, time.Time, error) {
+			return console.NewLink(ctx, adapters.ConsoleSessions{Pool: s.Pool}, organization, time.Now())
+		},
 		Commands: s.Commands, Queries: s.Queries, Await: s.Patient, Projections: s.projections,
 		Ready:   func(context.Context) map[string]error { return s.down },
 		Metrics: metrics, Token: token, Log: s.Log,

@@ -73,6 +73,12 @@ func (c *Client) IssueKey(ctx context.Context, organization uuid.UUID, name stri
 	return issued, err
 }
 
+// ConsoleLink makes a link that signs somebody in at the organization's console, once.
+func (c *Client) ConsoleLink(ctx context.Context, organization uuid.UUID) (link adminapi.ConsoleLink, err error) {
+	err = c.call(ctx, http.MethodPost, "/admin/organizations/"+organization.String()+"/console-link", nil, &link)
+	return link, err
+}
+
 // Keys lists an organization's API keys, dead ones too, newest first.
 func (c *Client) Keys(ctx context.Context, organization uuid.UUID) ([]adminapi.Credential, error) {
 	var list adminapi.List[adminapi.Credential]

@@ -19,6 +19,7 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/custody"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/httpapi"
@@ -58,6 +59,8 @@ type App struct {
 	deliverer *delivery.Deliverer
 	queue     *adapters.DeliveryQueue
 	api       *httpapi.API
+	console   *console.Console
+	sessions  console.Sessions
 	admin     http.Handler
 	rebuilds  *rebuilds
 	lags      *lags
@@ -134,15 +137,26 @@ func (a *App) connect() error {
 		Log: a.log, Record: a.deliveryMetrics(),
 	}
 	a.rebuilds = newRebuilds(a)
+	a.sessions = adapters.ConsoleSessions{Pool: a.base.pool}
 	a.admin = adminapi.New(adminapi.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Projections: a.rebuilds, Ready: a.ready, Warnings: a.keyWarnings, Keys: a,
-		Metrics: a.Metrics, Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
+		ConsoleLink: a.consoleLink,
+		Metrics:     a.Metrics, Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 	})
 	a.api, err = httpapi.New(httpapi.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Keys: &query.Queries{Pool: a.base.keys}, Await: a.Progress.Await, Now: time.Now, Log: a.log,
 		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Tester: delivery.Tester{Vault: secrets, Sender: sender, Now: time.Now},
 		Wake:    a.deliverer.Wake,
 		Metrics: a.Metrics, TrustedProxies: a.cfg.TrustedProxies,
+	})
+	if err != nil {
+		return err
+	}
+	a.console, err = console.New(console.Dependencies{
+		Commands: a.Commands, Queries: a.Queries, Sessions: a.sessions, Verify: a.api.Verify, Await: a.Progress.Await,
+		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Guesses: &console.Guesses{},
+		Tester: delivery.Tester{Vault: secrets, Sender: sender, Now: time.Now},
+		Wake:   a.deliverer.Wake, Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 	})
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/dev"
 	"carillon/command"
 	"carillon/projections/organizations"
@@ -80,11 +81,17 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 		key, err = a.DevelopmentKey(ctx)
 	}
 	api, admin := a.baseURL(), "http://"+hostPort(a.AdminAddr())
+	link, _, err := a.consoleLink(ctx, developmentOrganization)
+	if err != nil { // the key works all the same
+		a.log.Warn("no login link for the console could be made", "error", err)
+		link = api + console.Base
+	}
 	_, err = fmt.Fprintf(out, `
   Carillon is ready.
 
     API      %[1]s
     Docs     %[1]s/docs
+    Console  %[7]s   (this link works once, within 15 minutes)
     Admin    %[2]s   (/healthz, /readyz, /metrics; token in %[4]s/admin.token)
     API key  %[3]s   (organization %[5]s)
 
@@ -97,8 +104,17 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 
     %[6]s
 
-`, api, admin, key, a.cfg.DataDir, developmentOrganization, a.demoCommand())
+`, api, admin, key, a.cfg.DataDir, developmentOrganization, a.demoCommand(), link)
 	return err
+}
+
+// consoleLink makes a login link to the console of this process.
+func (a *App) consoleLink(ctx context.Context, organization uuid.UUID) (url string, expires time.Time, err error) {
+	path, expires, err := console.NewLink(ctx, a.sessions, organization, time.Now())
+	if !a.cfg.Is(config.RoleAPI) {
+		return path, expires, err // another process serves it
+	}
+	return a.baseURL() + path, expires, err
 }
 
 // demoCommand is the command line that shows the demo on this server.

@@ -67,7 +67,7 @@ func (a *App) startServers(s *stage) {
 	if a.cfg.Is(config.RoleAPI) {
 		api = a.baseURL()
 		s.run(func(ctx context.Context) error {
-			return serve(ctx, a.listeners.api, a.api, a.log, a.cfg.TLSCert, a.cfg.TLSKey)
+			return serve(ctx, a.listeners.api, a.console.Beside(a.api), a.log, a.cfg.TLSCert, a.cfg.TLSKey)
 		})
 	}
 	a.log.Info("serving", "api", api, "admin", "http://"+hostPort(a.AdminAddr()), "roles", strings.Join(a.cfg.Roles, ","), "version", Version)

@@ -44,6 +44,16 @@ func (a *API) keyOf(r *http.Request) (query.Key, error) {
 	return key, err
 }
 
+// Verify tells whose API key a text is, for the console. It gives query.ErrNotFound for one that is not valid, and counts
+// that against the address that the request comes from.
+func (a *API) Verify(r *http.Request, text string) (query.Key, error) {
+	presented, ok := credential.Parse(credential.APIKey, text)
+	if !ok {
+		return query.Key{}, query.ErrNotFound
+	}
+	return a.keys.verify(r.Context(), presented, wire.ClientAddress(r, a.TrustedProxies))
+}
+
 // unauthenticated refuses a request. The feed surface has one sentence for all causes, which its clients know.
 func unauthenticated(r *http.Request, issue string) error {
 	if surfaceOf(r) == wire.Feeds {

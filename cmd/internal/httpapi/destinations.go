@@ -221,7 +221,7 @@ func (a *API) testDestination(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	tested, err := a.Tester.Send(r.Context(), targetOf(found))
+	tested, err := a.Tester.Send(r.Context(), wire.TargetOf(found))
 	if errors.Is(err, sealing.ErrShredded) || errors.Is(err, sealing.ErrDamaged) {
 		return wire.Reply{}, a.untestable(r.Context(), found.ID)
 	}
@@ -241,23 +241,6 @@ func (a *API) untestable(ctx context.Context, id uuid.UUID) error {
 		return wire.NotFoundError(query.ErrNotFound, "destination")
 	}
 	return &wire.Failure{Kind: wire.Conflict, Issue: "the destination's secrets or headers can't be read any more: rotate its secret and set its headers anew"}
-}
-
-// targetOf is what a request to a destination needs of it. A disabled destination can be tested too: that is how its
-// owner finds out whether the fault is mended.
-func targetOf(d query.Destination) *destination.Target {
-	target := &destination.Target{
-		ID: d.ID, Organization: d.Organization, Enabled: d.Status == statusEnabled, URL: d.URL, Headers: d.Headers,
-		DebounceSeconds: d.DebounceWindowSeconds,
-	}
-	for _, secret := range d.Secrets {
-		sealed := destination.SealedSecret{ID: secret.ID, Sealed: secret.Sealed}
-		if secret.ExpiresAt != nil {
-			sealed.ExpiresAt = *secret.ExpiresAt
-		}
-		target.Secrets = append(target.Secrets, sealed)
-	}
-	return target
 }
 
 // backfill answers POST /events/destinations/{ref}/backfill.

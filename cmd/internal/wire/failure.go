@@ -58,6 +58,9 @@ func (f *Failure) Error() string {
 	return f.Issue
 }
 
+// Status is the HTTP status that the failure is answered with.
+func (f *Failure) Status() int { return statuses[f.Kind].status }
+
 // Unwrap gives the cause.
 func (f *Failure) Unwrap() error { return f.Cause }
 
@@ -194,6 +197,6 @@ func (s Surface) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if f.Kind == Unauthenticated {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="carillon"`)
 	}
-	noteFailure(r.Context(), f)
+	NoteFailure(r.Context(), f)
 	writeJSON(w, row.status, errorEnvelope{Error: body})
 }

@@ -48,7 +48,8 @@ func wrongMethod(ctx context.Context) bool {
 	return rec != nil && rec.failure != nil && rec.failure.Kind == MethodNotAllowed
 }
 
-func noteFailure(ctx context.Context, f *Failure) {
+// NoteFailure has the access log say what a request was answered with.
+func NoteFailure(ctx context.Context, f *Failure) {
 	if rec := recordOf(ctx); rec != nil {
 		rec.failure = f
 	}

@@ -42,7 +42,7 @@ func (s Surface) writeStream(w http.ResponseWriter, r *http.Request, reply Reply
 		}
 		switch {
 		case err != nil && begun:
-			noteFailure(r.Context(), FailureOf(err))
+			NoteFailure(r.Context(), FailureOf(err))
 			panic(http.ErrAbortHandler)
 		case err != nil:
 			s.WriteError(w, r, err)

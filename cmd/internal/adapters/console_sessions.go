@@ -1,0 +1,85 @@
+package adapters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/cmd/internal/console"
+	"carillon/query"
+)
+
+// ConsoleSessions is console.Sessions in Postgres.
+type ConsoleSessions struct{ Pool *pgxpool.Pool }
+
+var _ console.Sessions = ConsoleSessions{}
+
+const (
+	// Whoever begins one clears away those that have ended, a few at a time.
+	beginSession = `
+		WITH ended AS (DELETE FROM carillon.console_sessions WHERE hash IN (
+			SELECT hash FROM carillon.console_sessions WHERE expires_at <= $5 LIMIT 100))
+		INSERT INTO carillon.console_sessions (hash, organization, key, expires_at) VALUES ($1, $2, $3, $4)`
+	findSession = `
+		SELECT s.organization, o.name, s.key, s.expires_at
+		FROM carillon.console_sessions s JOIN organizations.organizations o ON o.id = s.organization
+		WHERE s.hash = $1 AND s.expires_at > $2 AND (s.key = '' OR EXISTS (
+			SELECT 1 FROM organizations.keys k WHERE k.id = s.key AND k.revoked_at IS NULL AND k.expires_at > $2))`
+	endSession = `DELETE FROM carillon.console_sessions WHERE hash = $1`
+	makeLink   = `
+		WITH ended AS (DELETE FROM carillon.console_links WHERE hash IN (
+			SELECT hash FROM carillon.console_links WHERE expires_at <= clock_timestamp() LIMIT 100))
+		INSERT INTO carillon.console_links (hash, organization, expires_at)
+		SELECT $1, id, $3 FROM organizations.organizations WHERE id = $2`
+	openLink = `DELETE FROM carillon.console_links WHERE hash = $1 RETURNING organization, expires_at > $2`
+)
+
+// Begin implements console.Sessions.
+func (s ConsoleSessions) Begin(ctx context.Context, hash []byte, session console.Session, now time.Time) error {
+	_, err := s.Pool.Exec(ctx, beginSession, hash, session.Organization, session.Key, session.ExpiresAt, now)
+	return wrap("begin session", err)
+}
+
+// Find implements console.Sessions.
+func (s ConsoleSessions) Find(ctx context.Context, hash []byte, now time.Time) (found console.Session, err error) {
+	err = s.Pool.QueryRow(ctx, findSession, hash, now).Scan(&found.Organization, &found.Name, &found.Key, &found.ExpiresAt)
+	return found, missing("session", err)
+}
+
+// End implements console.Sessions.
+func (s ConsoleSessions) End(ctx context.Context, hash []byte) error {
+	_, err := s.Pool.Exec(ctx, endSession, hash)
+	return wrap("end session", err)
+}
+
+// Link implements console.Sessions.
+func (s ConsoleSessions) Link(ctx context.Context, hash []byte, organization uuid.UUID, expires time.Time) error {
+	made, err := s.Pool.Exec(ctx, makeLink, hash, organization, expires)
+	if err == nil && made.RowsAffected() == 0 {
+		err = pgx.ErrNoRows
+	}
+	return missing("organization", err)
+}
+
+// Open implements console.Sessions.
+func (s ConsoleSessions) Open(ctx context.Context, hash []byte, now time.Time) (organization uuid.UUID, err error) {
+	var fresh bool
+	err = s.Pool.QueryRow(ctx, openLink, hash, now).Scan(&organization, &fresh)
+	if err == nil && !fresh {
+		err = pgx.ErrNoRows
+	}
+	return organization, missing("login link", err)
+}
+
+// missing tells what is not there from what could not be looked for.
+func missing(what string, err error) error {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("%s: %w", what, query.ErrNotFound)
+	}
+	return wrap(what, err)
+}

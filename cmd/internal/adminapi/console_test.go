@@ -1,0 +1,29 @@
+package adminapi_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminapi"
+)
+
+func TestConsoleLink(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	org, _ := s.Organization(t, "Town hall")
+	var link adminapi.ConsoleLink
+	s.do(t, "POST", "/admin/organizations/"+org.String()+"/console-link", "").into(t, 201, &link)
+	token, found := strings.CutPrefix(link.URL, "/console/enter?token=")
+	if !found || len(token) < 43 || time.Until(link.ExpiresAt) > 15*time.Minute {
+		t.Errorf("%+v", link)
+	}
+	if strings.Contains(s.Logged.String(), token) {
+		t.Error("the log has the token")
+	}
+	s.do(t, "POST", "/admin/organizations/"+uuid.NewString()+"/console-link", "").refused(t, 404, "NOT_FOUND", "organization not found")
+	s.do(t, "POST", "/admin/organizations/x/console-link", "").refused(t, 400, "INVALID_PARAMS", "id")
+	s.do(t, "POST", "/admin/organizations/"+org.String()+"/console-link", `{"a":1}`).refused(t, 400, "INVALID_BODY", "")
+}

@@ -1,0 +1,157 @@
+package console
+
+import (
+	"context"
+	"embed"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/command/delivery"
+	"carillon/eventstore"
+	"carillon/query"
+)
+
+// Base is the path of all pages.
+const Base = "/console"
+
+// awaitLimit bounds how long a change waits until it can be seen on the page that follows.
+const awaitLimit = 2 * time.Second
+
+// Dependencies is what the console is made of. All fields are required, but for TrustedProxies.
+type Dependencies struct {
+	Commands *command.Commands
+	Queries  *query.Queries
+	Sessions Sessions
+	// Verify tells whose API key a text is, or gives query.ErrNotFound of one that is not valid; httpapi.API has it.
+	Verify func(r *http.Request, key string) (query.Key, error)
+	// Await waits until the named consumers have applied the event at a position.
+	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
+	// Limiter bounds the requests to validate and test of one organization; the API has the same.
+	Limiter Limiter
+	// Guesses bounds the failed sign-ins of one address.
+	Guesses        *Guesses
+	Tester         delivery.Tester
+	Wake           func() // makes the deliverer of this process look for work at once
+	Now            func() time.Time
+	Log            *slog.Logger
+	TrustedProxies []netip.Prefix
+}
+
+// Limiter counts requests; adapters.Limiter is one.
+type Limiter interface {
+	Take(ctx context.Context, organization uuid.UUID) error
+}
+
+//go:embed static
+var static embed.FS
+
+// Console is an http.Handler.
+type Console struct {
+	Dependencies
+	pages  pages
+	router chi.Router
+}
+
+// New makes the console. It fails where a template is not one.
+func New(deps Dependencies) (*Console, error) {
+	c := &Console{Dependencies: deps, router: chi.NewRouter()}
+	var err error
+	if c.pages, err = parsePages(); err != nil {
+		return nil, err
+	}
+	assets, err := fs.Sub(static, "static")
+	if err != nil {
+		return nil, err
+	}
+	unobserved := func(string, string, int, time.Duration) {}
+	c.router.Use(wire.RequestID, wire.AccessLog(deps.Log, unobserved), wire.Recover(deps.Log, surface), wire.HeadAsGet, c.headers, c.sameOrigin)
+	c.router.Route(Base, func(r chi.Router) {
+		r.Handle("/static/*", http.StripPrefix(Base+"/static/", http.FileServerFS(assets)))
+		c.signInRoutes(r)
+		r.Group(func(r chi.Router) {
+			r.Use(c.signedIn)
+			r.NotFound(c.page(noSuchPage))
+			r.Get("/", c.page(c.overview))
+			c.destinationRoutes(r)
+			c.settingsRoutes(r)
+			c.secretRoutes(r)
+			c.deliveryRoutes(r)
+		})
+	})
+	return c, nil
+}
+
+// Beside serves the console beside the API on one listener. A browser that asks for / is sent here.
+func (c *Console) Beside(api http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == Base:
+			http.Redirect(w, r, Base+"/", http.StatusFound)
+		case strings.HasPrefix(r.URL.Path, Base+"/"):
+			c.ServeHTTP(w, r)
+		case r.URL.Path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html"):
+			http.Redirect(w, r, Base+"/", http.StatusFound)
+		default:
+			api.ServeHTTP(w, r)
+		}
+	})
+}
+
+// ServeHTTP implements http.Handler.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.router.ServeHTTP(w, r) }
+
+func surface(*http.Request) wire.Surface { return wire.Events }
+
+// policy lets nothing run or load that is not of the console itself, and nobody frame it.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+func (c *Console) headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy", policy)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "same-origin")
+		header.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// sameOrigin refuses what would change something and does not come from a page of the console.
+func (c *Console) sameOrigin(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead || ownOrigin(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		c.fail(w, r, &wire.Failure{Kind: wire.Invalid, Issue: "This was not sent by a page of the console, so nothing was changed. Open the console and do it there."})
+	})
+}
+
+// ownOrigin tells by what browsers say of themselves, which pages of others can't change. A client that says nothing is
+// no browser, and has the API.
+func ownOrigin(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site == "same-origin"
+	}
+	origin := r.Header.Get("Origin")
+	return origin == "https://"+r.Host || origin == "http://"+r.Host
+}
+
+// await waits until a change can be seen by the page that follows, or for awaitLimit.
+func (c *Console) await(ctx context.Context, to eventstore.Position, consumers ...string) {
+	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
+	defer cancel()
+	if !c.Await(ctx, to, consumers...) {
+		wire.Note(ctx, slog.Bool("notYetReadable", true))
+	}
+}

@@ -1,0 +1,407 @@
+package console_test
+
+import (
+	"context"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/console"
+	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/command/delivery"
+	"carillon/eventstore"
+	"carillon/projections/destinations"
+	"carillon/projections/organizations"
+)
+
+// world is the console on real parts.
+type world struct {
+	*apitest.Fixture
+	sessions console.Sessions
+	handler  http.Handler
+	org      uuid.UUID
+	key      string
+	later    atomic.Int64 // nanoseconds, by which the console's clock is ahead
+}
+
+func open(t *testing.T) *world {
+	t.Helper()
+	w := &world{Fixture: apitest.Start(t)}
+	w.Process(t, func() eventstore.ProcessManager { return delivery.NewDispatcher(w.Store, nil) }) // changes wait for it
+	w.org, w.key = w.Organization(t, "Town hall")
+	now := func() time.Time { return time.Now().Add(time.Duration(w.later.Load())) }
+	tester := delivery.Tester{Vault: w.Commands.Vault, Sender: w.Sender, Now: now}
+	limiter := adapters.NewCheckLimiter(w.Pool, now)
+	api, err := httpapi.New(httpapi.Dependencies{
+		Commands: w.Commands, Queries: w.Queries, Keys: w.Queries, Await: w.Patient, Limiter: limiter, Tester: tester, Wake: func() {},
+		Now: now, Log: w.Log, Metrics: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.sessions = adapters.ConsoleSessions{Pool: w.Pool}
+	c, err := console.New(console.Dependencies{
+		Commands: w.Commands, Queries: w.Queries, Sessions: w.sessions, Verify: api.Verify, Await: w.Patient, Limiter: limiter,
+		Guesses: &console.Guesses{}, Tester: tester, Wake: func() {}, Now: now, Log: w.Log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.handler = c.Beside(api)
+	return w
+}
+
+// browser keeps a cookie, and says of its requests what browsers say.
+type browser struct {
+	*world
+	cookie string
+}
+
+// page is an answer.
+type page struct {
+	status   int
+	location string
+	header   http.Header
+	body     string
+}
+
+func (b *browser) send(t *testing.T, method, path string, form url.Values, header http.Header) page {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(form.Encode()))
+	r.RemoteAddr, r.Host = "127.0.0.1:40000", "localhost"
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	if b.cookie != "" {
+		r.AddCookie(&http.Cookie{Name: "carillon_console", Value: b.cookie}) //nolint:gosec // the browser's side of it
+	}
+	w := httptest.NewRecorder()
+	b.handler.ServeHTTP(w, r)
+	for _, c := range w.Result().Cookies() { //nolint:bodyclose // a recorder's
+		b.cookie = c.Value
+	}
+	return page{status: w.Code, location: w.Header().Get("Location"), header: w.Header(), body: w.Body.String()}
+}
+
+func (b *browser) get(t *testing.T, path string) page {
+	t.Helper()
+	return b.send(t, http.MethodGet, path, nil, nil)
+}
+
+func (b *browser) post(t *testing.T, path string, pairs ...string) page {
+	t.Helper()
+	form := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		form.Set(pairs[i], pairs[i+1])
+	}
+	return b.send(t, http.MethodPost, path, form, nil)
+}
+
+// signIn is a browser that has signed in with a key.
+func (w *world) signIn(t *testing.T, key string) *browser {
+	t.Helper()
+	b := &browser{world: w}
+	if p := b.post(t, "/console/sign-in", "key", key); p.status != http.StatusSeeOther || p.location != "/console/" {
+		t.Fatalf("sign-in: %d to %q\n%s", p.status, p.location, p.body)
+	}
+	return b
+}
+
+func (p page) expect(t *testing.T, status int, texts ...string) page {
+	t.Helper()
+	if p.status != status {
+		t.Errorf("status %d, want %d\n%s", p.status, status, p.body)
+	}
+	for _, text := range texts {
+		if !strings.Contains(html.UnescapeString(p.body), text) {
+			t.Errorf("the page does not say %q:\n%s", text, p.body)
+		}
+	}
+	return p
+}
+
+func (p page) leadsTo(t *testing.T, location string) {
+	t.Helper()
+	if p.status != http.StatusSeeOther || p.location != location {
+		t.Errorf("%d to %q, want to %q\n%s", p.status, p.location, location, p.body)
+	}
+}
+
+// destination makes one of the organization.
+func (w *world) destination(t *testing.T, name, address string) uuid.UUID {
+	t.Helper()
+	made, err := w.Commands.CreateDestination(t.Context(), command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()},
+		command.CreateDestination{Name: name, URL: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, made.Position, destinations.ReadModel.Name, "audit", delivery.DispatcherName)
+	return made.ID
+}
+
+func receiver(t *testing.T, status int, body string) string {
+	t.Helper()
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	b := &browser{world: w}
+	b.get(t, "/console/destinations?page=2").leadsTo(t, "/console/sign-in?next=%2Fconsole%2Fdestinations%3Fpage%3D2")
+	b.get(t, "/console/sign-in?next=%2Fconsole%2Fdestinations").expect(t, 200, `value="/console/destinations"`, "API key")
+	b.post(t, "/console/sign-in", "key", w.key, "next", "/console/destinations").leadsTo(t, "/console/destinations")
+	signedIn := b.get(t, "/console/").expect(t, 200, "Overview", "Town hall", "Sign out")
+	if policy := signedIn.header.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || !strings.Contains(policy, "default-src 'none'") {
+		t.Errorf("policy %q", policy)
+	}
+	for _, elsewhere := range []string{"https://evil.example/", "//evil.example/", "/console/..//evil", "/events", `/console/\evil`, "/console/enter?token=x"} {
+		to := (&browser{world: w}).post(t, "/console/sign-in", "key", w.key, "next", elsewhere).location
+		if !strings.HasPrefix(to, "/console/") || strings.Contains(to, "enter") || strings.Contains(to, `\`) {
+			t.Errorf("%q leads to %q", elsewhere, to)
+		}
+	}
+
+	// The cookie travels encrypted, but for this machine, and is out of reach for scripts and other sites.
+	form := url.Values{"key": {w.key}}
+	for peer, secure := range map[string]bool{"127.0.0.1:1": false, "[::1]:1": false} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/console/sign-in", strings.NewReader(form.Encode()))
+		r.RemoteAddr = peer
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		recorder := httptest.NewRecorder()
+		w.handler.ServeHTTP(recorder, r)
+		c := recorder.Result().Cookies()[0] //nolint:bodyclose // a recorder's
+		if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Secure != secure || c.Path != "/console" {
+			t.Errorf("from %s: %+v", peer, c)
+		}
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/console/sign-in", nil)
+	r.RemoteAddr = "203.0.113.9:1"
+	recorder := httptest.NewRecorder()
+	if w.handler.ServeHTTP(recorder, r); recorder.Code == http.StatusOK {
+		t.Error("in the clear, from another machine, the page to type a key into is served")
+	}
+}
+
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	out := w.signIn(t, w.key)
+	stolen := &browser{world: w, cookie: out.cookie}
+	out.post(t, "/console/sign-out").leadsTo(t, "/console/sign-in")
+	stolen.get(t, "/console/destinations").leadsTo(t, "/console/sign-in?next=%2Fconsole%2Fdestinations")
+
+	revoked := w.signIn(t, w.key)
+	keys, err := w.Queries.Keys(t.Context(), w.org)
+	if err != nil || len(keys) != 1 {
+		t.Fatal(keys, err)
+	}
+	at, err := w.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{Organization: w.org, KeyID: keys[0].ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, at, organizations.ReadModel.Name)
+	revoked.get(t, "/console/").leadsTo(t, "/console/sign-in")
+
+	old := w.enter(t, w.link(t))
+	old.get(t, "/console/").expect(t, 200, "Overview")
+	w.later.Store(int64(console.SessionLength + time.Second))
+	old.get(t, "/console/").leadsTo(t, "/console/sign-in")
+	(&browser{world: w, cookie: "made up"}).get(t, "/console/").leadsTo(t, "/console/sign-in")
+}
+
+func (w *world) link(t *testing.T) (token string) {
+	t.Helper()
+	path, _, err := console.NewLink(t.Context(), w.sessions, w.org, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, token, _ = strings.Cut(path, "token=")
+	return token
+}
+
+func (w *world) enter(t *testing.T, token string) *browser {
+	t.Helper()
+	b := &browser{world: w}
+	b.get(t, "/console/enter?token="+token).expect(t, 200, token) // looking at it uses nothing up
+	b.post(t, "/console/enter", "token", token).leadsTo(t, "/console/")
+	return b
+}
+
+func TestLoginLinks(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	token := w.link(t)
+	w.enter(t, token).get(t, "/console/").expect(t, 200, "Town hall")
+	again := &browser{world: w}
+	again.post(t, "/console/enter", "token", token).expect(t, 401, "works once")
+	again.get(t, "/console/").leadsTo(t, "/console/sign-in")
+
+	late := w.link(t)
+	w.later.Store(int64(console.LinkLength + time.Second))
+	again.post(t, "/console/enter", "token", late).expect(t, 401, "works once")
+	if logged := w.Logged.String(); strings.Contains(logged, token) || strings.Contains(logged, late) || !strings.Contains(logged, "a sign-in at the console failed") {
+		t.Error("the log names a token, or no failure")
+	}
+	if _, _, err := console.NewLink(t.Context(), w.sessions, uuid.New(), time.Now()); err == nil {
+		t.Error("an organization that is not there gets a link")
+	}
+}
+
+func TestGuessesAreLimited(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	b := &browser{world: w}
+	made := "ck_AAAAAAAA_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	for range 10 {
+		b.post(t, "/console/sign-in", "key", made).expect(t, 401, "not valid")
+	}
+	b.post(t, "/console/sign-in", "key", w.key).expect(t, 429, "Too many failed tries")
+	w.later.Store(int64(2 * time.Minute))
+	b.post(t, "/console/sign-in", "key", w.key).leadsTo(t, "/console/")
+}
+
+// What changes something comes from a page of the console.
+func TestForgedRequestsChangeNothing(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	id := w.destination(t, "Hook", receiver(t, 204, ""))
+	b := w.signIn(t, w.key)
+	for name, header := range map[string]http.Header{
+		"another site":        {"Sec-Fetch-Site": {"cross-site"}},
+		"a site beside":       {"Sec-Fetch-Site": {"same-site"}},
+		"an older browser":    {"Sec-Fetch-Site": nil, "Origin": {"https://evil.example"}},
+		"of null":             {"Sec-Fetch-Site": nil, "Origin": {"null"}},
+		"who says nothing":    {"Sec-Fetch-Site": nil},
+		"typed, or a program": {"Sec-Fetch-Site": {"none"}},
+	} {
+		for _, path := range []string{"/disable", "/delete", "/rotate", "/edit", "/test"} {
+			b.send(t, http.MethodPost, "/console/destinations/"+id.String()+path, nil, header).expect(t, 400, "nothing was changed")
+		}
+		t.Log(name)
+	}
+	b.send(t, http.MethodPost, "/console/destinations/"+id.String()+"/disable", nil, http.Header{"Sec-Fetch-Site": nil, "Origin": {"http://localhost"}}).
+		leadsTo(t, "/console/destinations/"+id.String()+"?done=disabled")
+}
+
+var links = regexp.MustCompile(`(?:href|action)="(/console[^"]*)"`)
+
+// walk follows all links from a page on, and gives the pages.
+func (b *browser) walk(t *testing.T, from string) map[string]page {
+	t.Helper()
+	seen, ahead := map[string]page{}, []string{from}
+	for len(ahead) > 0 {
+		path := ahead[0]
+		ahead = ahead[1:]
+		if _, known := seen[path]; known || strings.Contains(path, "/static/") {
+			continue
+		}
+		p := b.get(t, path)
+		seen[path] = p
+		for _, found := range links.FindAllStringSubmatch(p.body, -1) {
+			ahead = append(ahead, html.UnescapeString(found[1]))
+		}
+	}
+	return seen
+}
+
+func TestNothingOfOthersIsShown(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	id := w.destination(t, "Hidden name", receiver(t, 204, ""))
+	w.signIn(t, w.key).get(t, "/console/destinations/"+id.String()).expect(t, 200, "Hidden name")
+	own := w.signIn(t, w.key).walk(t, "/console/")
+	_, otherKey := w.Organization(t, "Library")
+	other := w.signIn(t, otherKey)
+	for path := range own {
+		if !strings.Contains(path, id.String()) {
+			continue
+		}
+		theirs := other.get(t, path)
+		missing := other.get(t, strings.ReplaceAll(path, id.String(), uuid.NewString()))
+		if theirs.status != 404 || ids.ReplaceAllString(theirs.body, "") != ids.ReplaceAllString(missing.body, "") {
+			t.Errorf("%s: %d, and not as a page that is missing:\n%s", path, theirs.status, theirs.body)
+		}
+	}
+	for _, change := range []string{"disable", "enable", "delete", "rotate", "test", "validate", "edit"} {
+		other.post(t, "/console/destinations/"+id.String()+"/"+change, "name", "x", "url", "https://example.org", "debounce", "0").expect(t, 404, "Not found")
+	}
+	if found, err := w.Queries.Destination(context.Background(), w.org, id.String(), time.Now()); err != nil || found.Status != "enabled" || found.Name != "Hidden name" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if len(own) < 12 {
+		t.Errorf("%d pages were walked", len(own))
+	}
+}
+
+var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
+
+// What somebody does at the console is done as by the API, and the page that follows shows it.
+func TestADestinationsLife(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	b := w.signIn(t, w.key)
+	address := receiver(t, 204, "")
+	b.post(t, "/console/destinations/new", "name", "", "url", address, "debounce", "0").expect(t, 400, "Name must have 1 to 255 characters", address)
+	b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "soon").expect(t, 400, "a number of seconds", "soon")
+	b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "0", "headers", "no colon").expect(t, 400, "a header a line")
+	b.post(t, "/console/destinations/new", "name", "Hook", "url", "http://10.0.0.1/", "debounce", "0").expect(t, 400)
+	made := b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "5", "headers", "X-Tenant: hall", "externalId", "hook-1")
+	path, _, _ := strings.Cut(made.location, "?")
+	b.get(t, made.location).expect(t, 200, "The destination was created.", "Hook", address, "5 s", "its first secret")
+	b.get(t, path+"/edit").expect(t, 200, "X-Tenant: hall", "hook-1")
+	b.post(t, path+"/edit", "name", "Hook two", "url", address, "debounce", "0").leadsTo(t, path+"?done=saved")
+	b.get(t, path).expect(t, 200, "Hook two", "Custom headers", "none")
+
+	b.get(t, path+"/rotate").expect(t, 200, "sign beside it for another 24 hours")
+	b.post(t, path+"/rotate").leadsTo(t, path+"?done=rotated")
+	shown := b.get(t, path).expect(t, 200, "beside its successor", "Expire now")
+	secret := regexp.MustCompile(path + `/secrets/[0-9a-f-]+/reveal`).FindString(shown.body)
+	if strings.Count(shown.body, "whsec_…") != 2 {
+		t.Error("there are not two masked secrets")
+	}
+	b.get(t, secret).expect(t, 200, "shown in full on the next page")
+	revealed := b.post(t, secret).expect(t, 200, "whsec_")
+	full := regexp.MustCompile(`whsec_[A-Za-z0-9+/=]{40,}`).FindString(html.UnescapeString(revealed.body))
+	if full == "" || strings.Contains(w.Logged.String(), full) || !strings.Contains(w.Logged.String(), "revealed=") {
+		t.Error("the secret is not shown, or the log has it, or does not have that it was asked for")
+	}
+	b.post(t, strings.TrimSuffix(secret, "reveal")+"expire").leadsTo(t, path+"?done=expired")
+
+	b.post(t, path+"/test").expect(t, 200, "It took the event: 204")
+	b.post(t, path+"/validate").expect(t, 200, "It answered 204")
+	b.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
+	b.get(t, path).expect(t, 200, "disabled", "Enable")
+	b.post(t, path+"/enable").leadsTo(t, path+"?done=enabled")
+	b.get(t, path+"/delete").expect(t, 200, "shredded", "can't be undone")
+	b.post(t, path+"/delete").leadsTo(t, "/console/destinations?done=deleted")
+	gone := b.get(t, path).expect(t, 200, "deleted", "History", "Hook two")
+	if strings.Contains(gone.body, "/rotate") || strings.Contains(gone.body, "/reveal") {
+		t.Error("a deleted destination can be changed")
+	}
+	b.get(t, path+"?moment=0").expect(t, 200, "As it was at")
+	b.get(t, path+"/edit").expect(t, 404, "Not found")
+	b.get(t, path+"?at=yesterday").expect(t, 400, "At must be an ISO 8601 time")
+}

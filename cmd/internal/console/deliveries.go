@@ -1,0 +1,169 @@
+package console
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/subscription"
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/projections/deliveries"
+	"carillon/query"
+)
+
+func (c *Console) deliveryRoutes(r chi.Router) {
+	r.Get("/destinations/{id}/deliveries", c.page(c.listDeliveries))
+	r.Get("/deliveries/{id}", c.page(c.showDelivery))
+	r.Get("/deliveries/{id}/replay", c.page(c.confirmReplay))
+	r.Post("/deliveries/{id}/replay", c.act(c.replay))
+}
+
+var deliveryStatuses = []string{"pending", "delivering", "succeeded", "failed", "superseded", "discarded"}
+
+// deliveryList is a page of a destination's deliveries.
+type deliveryList struct {
+	Destination query.Destination
+	Deliveries  []query.Delivery
+	Statuses    []string
+	Filter      deliveryForm
+	Paging      paging
+	Now         time.Time
+}
+
+// deliveryForm is the filter, as it was typed.
+type deliveryForm struct {
+	Status, Type, Since, Until string
+}
+
+// listDeliveries answers GET /console/destinations/{id}/deliveries.
+func (c *Console) listDeliveries(v *visit) (screen, error) {
+	found, err := c.destination(v)
+	if err != nil {
+		return screen{}, err
+	}
+	values := v.URL.Query()
+	list := deliveryList{
+		Destination: found, Statuses: deliveryStatuses, Paging: pagingOf(v.URL), Now: c.Now().UTC(),
+		Filter: deliveryForm{Status: values.Get("status"), Type: values.Get("type"), Since: values.Get("since"), Until: values.Get("until")},
+	}
+	filter, err := list.Filter.read()
+	if err != nil {
+		return screen{}, err
+	}
+	filter.Limit, filter.Offset = pageSize, list.Paging.offset()
+	list.Deliveries, list.Paging.Total, err = c.Queries.Deliveries(v.Context(), v.organization(), found.ID, filter, list.Now)
+	return screen{Title: "Deliveries to " + found.Name, Template: "deliveries", Data: list}, err
+}
+
+func (f deliveryForm) read() (filter query.DeliveryFilter, err error) {
+	filter.Status, filter.Type = f.Status, f.Type
+	if f.Status != "" && !slices.Contains(deliveryStatuses, f.Status) {
+		return filter, wire.Fail(wire.BadQuery, "status", "must be one of %s", words(deliveryStatuses))
+	}
+	if f.Type != "" && !subscription.ValidPattern(f.Type) {
+		return filter, wire.Fail(wire.BadQuery, "type", "must be an exact type, a trailing wildcard such as news.*, or *")
+	}
+	if filter.Since, err = readTime("since", f.Since); err != nil {
+		return filter, err
+	}
+	filter.Until, err = readTime("until", f.Until)
+	return filter, err
+}
+
+// readTime reads what a field for date and time sends, which is UTC here, or an ISO 8601 time.
+func readTime(field, typed string) (time.Time, error) {
+	if typed == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02"} {
+		if at, err := time.Parse(layout, typed); err == nil {
+			return at, nil
+		}
+	}
+	at, err := wire.ParseTime(typed)
+	if err != nil {
+		return at, wire.Fail(wire.BadQuery, field, "must be a date and time, such as 2026-11-21T12:00")
+	}
+	return at, nil
+}
+
+// deliveryView is one delivery and its way.
+type deliveryView struct {
+	query.DeliveryDetail
+
+	To       query.Destination
+	Envelope string
+	Bodies   map[int]string // what the receiver answered, by the number of the attempt
+	Curl     string
+	Now      time.Time
+}
+
+// showDelivery answers GET /console/deliveries/{id}.
+func (c *Console) showDelivery(v *visit) (screen, error) {
+	shown, err := c.delivery(v)
+	if err != nil {
+		return screen{}, err
+	}
+	shown.Bodies = map[int]string{}
+	for _, attempt := range shown.Attempts {
+		if attempt.ResponseBody == nil {
+			continue
+		}
+		body, err := c.open(v.Context(), shown.Destination, attempt.ResponseBody)
+		switch {
+		case errors.Is(err, errUnavailable):
+			body = []byte("(can't be read any more)")
+		case err != nil:
+			return screen{}, err
+		}
+		shown.Bodies[attempt.Number] = pretty(body)
+	}
+	return screen{Title: shown.Event.Type + " to " + shown.To.Name, Template: "delivery", Data: shown}, nil
+}
+
+func (c *Console) delivery(v *visit) (shown deliveryView, err error) {
+	shown.Now = c.Now().UTC()
+	id, err := v.id("id")
+	if err != nil {
+		return shown, err
+	}
+	if shown.DeliveryDetail, err = c.Queries.Delivery(v.Context(), v.organization(), id, shown.Now); err != nil {
+		return shown, err
+	}
+	if shown.To, err = c.Queries.Destination(v.Context(), v.organization(), shown.Destination.String(), shown.Now); err != nil {
+		return shown, err
+	}
+	body, err := envelope(shown.DeliveryDetail)
+	shown.Envelope, shown.Curl = pretty(body), curl(shown.To.URL, id, body)
+	return shown, err
+}
+
+// confirmReplay answers GET /console/deliveries/{id}/replay.
+func (c *Console) confirmReplay(v *visit) (screen, error) {
+	shown, err := c.delivery(v)
+	return screen{Title: "Send again", Template: "replay", Data: shown}, err
+}
+
+// replay answers POST /console/deliveries/{id}/replay.
+func (c *Console) replay(v *visit) (string, error) {
+	found, err := c.delivery(v)
+	if err != nil {
+		return "", err
+	}
+	_, at, err := c.Commands.ReplayDelivery(v.Context(), v.caller(), command.ReplayDelivery{
+		Delivery: found.ID, Destination: found.Destination, FeedType: found.Event.FeedType, FeedID: found.Event.FeedID,
+	})
+	if err != nil {
+		return "", err
+	}
+	c.await(v.Context(), at, deliveries.ReadModel.Name)
+	c.Wake()
+	return deliveryPath(found.ID) + "?" + url.Values{"done": {"replayed"}}.Encode(), nil
+}
+
+func deliveryPath(id uuid.UUID) string { return Base + "/deliveries/" + id.String() }

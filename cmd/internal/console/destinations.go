@@ -1,0 +1,264 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/command/delivery"
+	"carillon/command/webhook"
+	"carillon/eventstore"
+	"carillon/projections/audit"
+	"carillon/projections/deliveries"
+	"carillon/projections/destinations"
+	"carillon/projections/subscriptions"
+	"carillon/query"
+)
+
+const pageSize = 50
+
+func (c *Console) destinationRoutes(r chi.Router) {
+	r.Get("/destinations", c.page(c.listDestinations))
+	r.Get("/destinations/{id}", c.page(c.showDestination))
+	r.Get("/destinations/{id}/{change:enable|disable|delete|test|validate}", c.page(c.confirmChange))
+	r.Post("/destinations/{id}/enable", c.act(c.enable))
+	r.Post("/destinations/{id}/disable", c.act(c.disable))
+	r.Post("/destinations/{id}/delete", c.act(c.deleteDestination))
+	r.Post("/destinations/{id}/test", c.page(c.test))
+	r.Post("/destinations/{id}/validate", c.page(c.validate))
+}
+
+// destinationPath is the address of a destination's page.
+func destinationPath(id uuid.UUID, done string) string {
+	to := Base + "/destinations/" + id.String()
+	if done != "" {
+		to += "?done=" + done
+	}
+	return to
+}
+
+// destinationList is a page of the list.
+type destinationList struct {
+	Destinations []query.Destination
+	Paging       paging
+	Now          time.Time
+}
+
+// listDestinations answers GET /console/destinations.
+func (c *Console) listDestinations(v *visit) (screen, error) {
+	p := pagingOf(v.URL)
+	found, total, err := c.Queries.Destinations(v.Context(), v.organization(), c.Now(), pageSize, p.offset())
+	p.Total = total
+	return screen{Title: "Destinations", Template: "destinations", Data: destinationList{found, p, c.Now()}}, err
+}
+
+// destinationView is one destination, as it is and as it was.
+type destinationView struct {
+	query.Destination
+
+	Subscriptions []query.Subscription
+	Deliveries    []query.Delivery
+	Masked        map[uuid.UUID]string // its secrets
+	TimeLine      timeLine
+	Now           time.Time
+}
+
+const shownSubscriptions, shownDeliveries = 100, 10
+
+// showDestination answers GET /console/destinations/{id}. With at, or with moment from the slider, it shows the state as
+// of that time; a deleted destination is shown by its history alone.
+func (c *Console) showDestination(v *visit) (screen, error) {
+	id, err := v.id("id")
+	if err != nil {
+		return screen{}, err
+	}
+	history, err := c.Queries.Audit(v.Context(), id)
+	if err != nil {
+		return screen{}, err
+	}
+	if history[0].Organization != v.organization() {
+		return screen{}, query.ErrNotFound
+	}
+	shown := destinationView{Now: c.Now().UTC()}
+	if shown.TimeLine, err = newTimeLine(history, v.URL.Query(), shown.Now); err != nil {
+		return screen{}, err
+	}
+	if shown.TimeLine.Now.Status == "deleted" {
+		shown.ID, shown.Name = id, shown.TimeLine.Now.Name
+		return screen{Title: shown.Name, Template: "destination", Data: shown}, nil
+	}
+	if err := c.readDestination(v, id, &shown); err != nil {
+		return screen{}, err
+	}
+	return screen{Title: shown.Name, Template: "destination", Data: shown}, nil
+}
+
+func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView) (err error) {
+	if shown.Destination, err = c.Queries.Destination(v.Context(), v.organization(), id.String(), shown.Now); err != nil {
+		return err
+	}
+	if shown.Subscriptions, _, err = c.Queries.Subscriptions(v.Context(), v.organization(), id, shownSubscriptions, 0); err != nil {
+		return err
+	}
+	shown.Deliveries, _, err = c.Queries.Deliveries(v.Context(), v.organization(), id, query.DeliveryFilter{Limit: shownDeliveries}, shown.Now)
+	if err != nil {
+		return err
+	}
+	shown.Masked, err = c.masked(v, id, shown.Secrets)
+	return err
+}
+
+// masked gives the secrets so far that they can be told apart.
+func (c *Console) masked(v *visit, id uuid.UUID, secrets []query.Secret) (map[uuid.UUID]string, error) {
+	all := map[uuid.UUID]string{}
+	for _, s := range secrets {
+		secret, err := c.secret(v.Context(), id, s.Sealed)
+		switch {
+		case errors.Is(err, errUnavailable):
+			all[s.ID] = "can't be read any more"
+		case err != nil:
+			return nil, err
+		default:
+			all[s.ID] = secret.Masked()
+		}
+	}
+	return all, nil
+}
+
+// confirmation is the page that says what a change will do.
+type confirmation struct {
+	Change      string
+	Destination query.Destination
+	Waiting     int // deliveries, of the destination
+	Secret      uuid.UUID
+}
+
+// confirmChange answers GET of each change.
+func (c *Console) confirmChange(v *visit) (screen, error) {
+	found, err := c.destination(v)
+	if err != nil {
+		return screen{}, err
+	}
+	_, waiting, err := c.Queries.Deliveries(v.Context(), v.organization(), found.ID, query.DeliveryFilter{Status: "pending", Limit: 1}, c.Now())
+	change := chi.URLParam(v.Request, "change")
+	return screen{Title: upperFirst(change) + " " + found.Name, Template: "confirm", Data: confirmation{Change: change, Destination: found, Waiting: waiting}}, err
+}
+
+// awaitDestination waits until a change of a destination, and what it means for what is sent, can be seen.
+func (c *Console) awaitDestination(ctx context.Context, to eventstore.Position, more ...string) {
+	c.await(ctx, to, append(more, destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)...)
+}
+
+func (c *Console) destination(v *visit) (query.Destination, error) {
+	id, err := v.id("id")
+	if err != nil {
+		return query.Destination{}, err
+	}
+	return c.Queries.Destination(v.Context(), v.organization(), id.String(), c.Now())
+}
+
+// enable answers POST /console/destinations/{id}/enable.
+func (c *Console) enable(v *visit) (string, error) { return c.switchTo(v, true, "enabled") }
+
+// disable answers POST /console/destinations/{id}/disable.
+func (c *Console) disable(v *visit) (string, error) { return c.switchTo(v, false, "disabled") }
+
+func (c *Console) switchTo(v *visit, enabled bool, done string) (string, error) {
+	id, err := v.id("id")
+	if err != nil {
+		return "", err
+	}
+	changed, err := c.Commands.ReviseDestination(v.Context(), v.caller(), command.ReviseDestination{ID: id, Enabled: &enabled})
+	if err != nil {
+		return "", err
+	}
+	c.awaitDestination(v.Context(), changed.Position)
+	return destinationPath(id, done), nil
+}
+
+// deleteDestination answers POST /console/destinations/{id}/delete.
+func (c *Console) deleteDestination(v *visit) (string, error) {
+	id, err := v.id("id")
+	if err != nil {
+		return "", err
+	}
+	deleted, err := c.Commands.DeleteDestination(v.Context(), v.caller(), command.DeleteDestination{ID: id})
+	if err != nil {
+		return "", err
+	}
+	c.awaitDestination(v.Context(), deleted.Position, subscriptions.ReadModel.Name, deliveries.ReadModel.Name)
+	return Base + "/destinations?done=deleted", nil
+}
+
+// check is what came of a request to a destination.
+type check struct {
+	Destination query.Destination
+	Tested      *webhook.Result
+	Validated   *webhook.Reachability
+}
+
+// test answers POST /console/destinations/{id}/test.
+func (c *Console) test(v *visit) (screen, error) {
+	found, err := c.destination(v)
+	if err != nil {
+		return screen{}, err
+	}
+	if err := c.Limiter.Take(v.Context(), v.organization()); err != nil {
+		return screen{}, err
+	}
+	tested, err := c.Tester.Send(v.Context(), wire.TargetOf(found))
+	return screen{Title: "Test of " + found.Name, Template: "check", Data: check{Destination: found, Tested: &tested.Result}}, err
+}
+
+// validate answers POST /console/destinations/{id}/validate.
+func (c *Console) validate(v *visit) (screen, error) {
+	found, err := c.destination(v)
+	if err != nil {
+		return screen{}, err
+	}
+	if err := c.Limiter.Take(v.Context(), v.organization()); err != nil {
+		return screen{}, err
+	}
+	reached, err := c.Commands.ValidateConfig(v.Context(), command.ValidateConfig{URL: found.URL})
+	return screen{Title: "Reaching " + found.Name, Template: "check", Data: check{Destination: found, Validated: &reached}}, err
+}
+
+// paging is where in a list a page is.
+type paging struct {
+	Number, Total int
+	address       url.URL
+}
+
+func pagingOf(u *url.URL) paging {
+	number, err := strconv.Atoi(u.Query().Get("page"))
+	if err != nil || number < 1 || number > 1_000_000 {
+		number = 1
+	}
+	return paging{Number: number, address: *u}
+}
+
+func (p paging) offset() int { return (p.Number - 1) * pageSize }
+
+// Of is how many pages there are.
+func (p paging) Of() int { return max(1, (p.Total+pageSize-1)/pageSize) }
+
+// To is the address of another page of the same list.
+func (p paging) To(number int) string {
+	values := p.address.Query()
+	values.Set("page", strconv.Itoa(number))
+	values.Del("done")
+	return p.address.Path + "?" + values.Encode()
+}
+
+// Previous and Next are the numbers beside this one.
+func (p paging) Previous() int { return p.Number - 1 }
+
+// Next is the number of the next page.
+func (p paging) Next() int { return p.Number + 1 }

@@ -1,0 +1,122 @@
+package console_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/subscription"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/command/delivery"
+	"carillon/projections/destinations"
+	"carillon/projections/subscriptions"
+	"carillon/query"
+)
+
+// hostile are texts that strangers might have people look at.
+func hostile() []string {
+	return []string{
+		`<script>alert(1)</script>`, `"><script>alert(1)</script>`, `'><img src=x onerror=alert(1)>`, `" onmouseover="alert(1)`, `' autofocus onfocus='alert(1)`,
+		`</title><script>alert(1)</script>`, `</textarea><script>alert(1)</script>`, `</pre><script>alert(1)</script>`, `</svg><script>alert(1)</script>`,
+		`</style><script>alert(1)</script>`, `<!--<script>alert(1)//-->`, `<svg/onload=alert(1)>`, `<svg><script href=data:,alert(1) />`, `<math><mi xlink:href="data:x,<script>alert(1)</script>">`,
+		`<iframe srcdoc="<script>alert(1)</script>">`, `<iframe src=javascript:alert(1)>`, `<object data=javascript:alert(1)>`, `<embed src=javascript:alert(1)>`,
+		`<a href=javascript:alert(1)>x</a>`, `javascript:alert(1)`, `JaVaScRiPt:alert(1)`, "java\nscript:alert(1)", `data:text/html,<script>alert(1)</script>`, `vbscript:msgbox(1)`,
+		`<form action=https://evil.example><button>Sign in`, `<base href=https://evil.example/>`, `<meta http-equiv=refresh content="0;url=https://evil.example">`,
+		`<link rel=stylesheet href=https://evil.example/x.css>`, `<style>@import 'https://evil.example'</style>`, `<img src=https://evil.example/pixel>`, `<video poster=https://evil.example>`,
+		`<input autofocus onfocus=alert(1)>`, `<details open ontoggle=alert(1)>`, `<body onload=alert(1)>`, `<marquee onstart=alert(1)>`, `<x onclick=alert(1)>`,
+		`{{.}}`, `{{template "content"}}`, `{{"<script>"}}`, `${alert(1)}`, `<%= 1 %>`, `[[constructor.constructor('alert(1)')()]]`,
+		"\u202egnp.exe", "\u2066hidden\u2069", "zero\u200bwidth", "\u0000nul", "bell\u0007", "\u001b[31mred", "\ufeffmark", "&lt;script&gt;alert(1)&lt;/script&gt;", "&#60;script&#62;", strings.Repeat("word", 250_000),
+	}
+}
+
+// harmless looks for what a page must not hold whatever it shows: it is told by the text as it was sent.
+func (p page) harmless(t *testing.T, what string) {
+	t.Helper()
+	for _, sign := range []string{"<script>", "<svg/", "<img src=x", "<iframe", "<object", "<embed", "<base", "<meta http-equiv=refresh", "<link rel=stylesheet href=https", "<math", "<marquee", "<details open", "onerror=alert(1)>", `" onmouseover="`, `' autofocus`, `href="javascript`, `href="data:`, "<no value>"} {
+		if strings.Contains(p.body, sign) {
+			t.Errorf("%s: the page holds %q", what, sign)
+		}
+	}
+	if strings.Contains(p.body, "<textarea") { // what was typed stays as it was
+		return
+	}
+	for _, unseen := range []string{"\u202e", "\u2066", "\u200b", "\u0000", "\u0007", "\u001b", "\ufeff"} {
+		if strings.Contains(p.body, unseen) {
+			t.Errorf("%s: the page holds %+q", what, unseen)
+		}
+	}
+	if len(p.body) > 100_000 {
+		t.Errorf("%s: %d bytes", what, len(p.body))
+	}
+}
+
+// Whatever a payload, a name, a header, or the answer of a receiver says, is text.
+func TestHostileTextsAreShownAsText(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	b := w.signIn(t, w.key)
+	by := command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()}
+	texts := hostile()
+	id := w.destination(t, "Plain", receiver(t, 500, strings.Join(texts[:40], "\n")))
+	made, err := w.Commands.CreateSubscription(t.Context(), by, command.CreateSubscription{Destination: id, Settings: subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, made.Position, subscriptions.ReadModel.Name, delivery.DispatcherName)
+	base := "/console/destinations/" + id.String()
+	b.post(t, base+"/test").expect(t, 200, "500").harmless(t, "a test")
+	published := 0
+	for i, text := range texts {
+		what := fmt.Sprintf("%d: %.40q", i, text)
+		if len(text) < 255 && !strings.Contains(text, "\u0000") {
+			changed, err := w.Commands.ReviseDestination(t.Context(), by, command.ReviseDestination{ID: id, Name: &text})
+			if err == nil {
+				w.Await(t, changed.Position, destinations.ReadModel.Name, "audit")
+			}
+		}
+		for _, path := range []string{"/console/destinations", base, base + "/edit", base + "/delete"} {
+			b.get(t, path).expect(t, 200).harmless(t, what)
+		}
+		b.post(t, "/console/destinations/new", "name", text, "url", text, "headers", text, "debounce", text, "externalId", text).harmless(t, what+", typed")
+		b.get(t, "/console/sign-in?"+url.Values{"next": {text[:min(len(text), 500)]}, "done": {text}}.Encode()).harmless(t, what+", next")
+		text = strings.ReplaceAll(text[:min(len(text), 60_000)], "\u0000", "")
+		data, err := json.Marshal(map[string]string{"id": "n", "title": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
+			Type: "news.item.added", Source: "/feeds/x", Subject: text[:min(len(text), 200)], Time: time.Now(), Organization: w.org, Data: data,
+		})
+		if err == nil {
+			published++
+		}
+	}
+	if published < len(texts)/2 {
+		t.Fatalf("%d of %d were published", published, len(texts))
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(apitest.Patience); ; <-tick.C {
+		_, total, err := w.Queries.Deliveries(t.Context(), w.org, id, query.DeliveryFilter{Limit: 1}, time.Now())
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("%d of %d deliveries, %v", total, published, err)
+		}
+		if total == published {
+			break
+		}
+	}
+	list := b.get(t, base+"/deliveries").expect(t, 200)
+	list.harmless(t, "the list")
+	for _, found := range links.FindAllStringSubmatch(list.body, -1) {
+		if strings.Contains(found[1], "/deliveries/") {
+			b.get(t, found[1]).expect(t, 200).harmless(t, found[1])
+			b.get(t, found[1]+"/replay").expect(t, 200).harmless(t, found[1])
+		}
+	}
+}

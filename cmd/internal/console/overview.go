@@ -1,0 +1,54 @@
+package console
+
+import (
+	"time"
+
+	"carillon/query"
+)
+
+// overviewPage is what somebody sees first.
+type overviewPage struct {
+	Periods []period
+	Failing []query.Destination
+	Total   int // destinations
+	Now     time.Time
+}
+
+// period sums up the deliveries since a day.
+type period struct {
+	Name string
+	query.Outcomes
+}
+
+// Rate is how much of what ended went through, in percent.
+func (p period) Rate() string { return percent(p.Succeeded, p.Succeeded+p.Failed) }
+
+// mostDestinations bounds those that are looked through for failing ones.
+const mostDestinations = 1000
+
+// overview answers GET /console/.
+func (c *Console) overview(v *visit) (screen, error) {
+	shown := overviewPage{Now: c.Now().UTC()}
+	today := shown.Now.Truncate(24 * time.Hour)
+	for _, p := range []struct {
+		name string
+		days int
+	}{{"today", 0}, {"7 days", 6}, {"30 days", 29}} {
+		outcomes, err := c.Queries.Outcomes(v.Context(), v.organization(), today.AddDate(0, 0, -p.days))
+		if err != nil {
+			return screen{}, err
+		}
+		shown.Periods = append(shown.Periods, period{p.name, outcomes})
+	}
+	all, total, err := c.Queries.Destinations(v.Context(), v.organization(), shown.Now, mostDestinations, 0)
+	if err != nil {
+		return screen{}, err
+	}
+	shown.Total = total
+	for _, d := range all {
+		if d.Health.ConsecutiveFailures > 0 || d.Status == "auto_disabled" {
+			shown.Failing = append(shown.Failing, d)
+		}
+	}
+	return screen{Title: "Overview", Template: "overview", Data: shown}, nil
+}

@@ -1,0 +1,211 @@
+package console
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// pages are the templates by name, each with the frame that all pages share.
+type pages map[string]*template.Template
+
+func parsePages() (pages, error) {
+	frame, err := template.New("frame.html").Funcs(functions).ParseFS(templates, "templates/frame.html", "templates/parts.html")
+	if err != nil {
+		return nil, err
+	}
+	files, err := templates.ReadDir("templates")
+	if err != nil {
+		return nil, err
+	}
+	all := pages{}
+	for _, file := range files {
+		name := strings.TrimSuffix(file.Name(), path.Ext(file.Name()))
+		if name == "frame" || name == "parts" {
+			continue
+		}
+		page, err := frame.Clone()
+		if err == nil {
+			page, err = page.ParseFS(templates, "templates/"+file.Name())
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[name] = page
+	}
+	return all, nil
+}
+
+func (p pages) write(w io.Writer, name string, in view) error {
+	page, ok := p[name]
+	if !ok {
+		return fmt.Errorf("there is no template %q", name)
+	}
+	return page.ExecuteTemplate(w, "frame.html", in)
+}
+
+// functions are what templates call. Whatever comes from others goes through text or json.
+var functions = template.FuncMap{
+	"text": text, "json": pretty, "when": when, "iso": iso, "ago": ago, "short": short, "words": words, "dict": dict, "status": statusWord,
+}
+
+const (
+	longText = 2_000  // characters of one value that are shown
+	longJSON = 32_000 // bytes of one document that are shown
+)
+
+// text makes a stranger's text safe to look at: what can't be seen, or would turn the text around it, is shown as its
+// code, and what is long is cut.
+func text(s string) string {
+	var b strings.Builder
+	shown := 0
+	for _, r := range strings.ToValidUTF8(s, "\ufffd") {
+		if shown == longText {
+			fmt.Fprintf(&b, " … (%d characters in all)", len([]rune(s)))
+			break
+		}
+		shown++
+		if hidden(r) {
+			fmt.Fprintf(&b, "⟨U+%04X⟩", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// hidden reports controls but for line ends and tabs, and the marks that change the direction of what follows.
+func hidden(r rune) bool {
+	switch {
+	case r == '\n', r == '\t':
+		return false
+	case r < ' ', r >= 0x7f && r < 0xa0, r == '\u061c', r >= '\u200b' && r <= '\u200f', r >= '\u202a' && r <= '\u202e', r >= '\u2060' && r <= '\u2069', r == '\ufeff':
+		return true
+	}
+	return false
+}
+
+// pretty lays a JSON document out. What is none is shown as the text that it is.
+func pretty(raw []byte) string {
+	if len(raw) > longJSON {
+		return revealed(string(raw[:longJSON]), "⟨U+%04X⟩") + fmt.Sprintf("\n… (%d bytes in all)", len(raw))
+	}
+	laid := jsontext.Value(raw).Clone()
+	if laid.Indent(jsontext.WithIndent("  ")) != nil {
+		return revealed(string(raw), "⟨U+%04X⟩")
+	}
+	return escaped(laid)
+}
+
+// escaped writes what can't be seen of a JSON document as JSON does: that changes nothing of what it says.
+func escaped(document []byte) string { return revealed(string(document), `\u%04x`) }
+
+// revealed writes what can't be seen by its code.
+func revealed(s, format string) string {
+	var b strings.Builder
+	for _, r := range strings.ToValidUTF8(s, "\ufffd") {
+		if hidden(r) {
+			fmt.Fprintf(&b, format, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+const whenFormat = "2 Jan 2006, 15:04:05"
+
+func when(at any) string {
+	switch at := at.(type) {
+	case time.Time:
+		return at.UTC().Format(whenFormat)
+	case *time.Time:
+		if at != nil {
+			return at.UTC().Format(whenFormat)
+		}
+	}
+	return ""
+}
+
+func iso(at any) string {
+	switch at := at.(type) {
+	case time.Time:
+		return at.UTC().Format(time.RFC3339Nano)
+	case *time.Time:
+		if at != nil {
+			return at.UTC().Format(time.RFC3339Nano)
+		}
+	}
+	return ""
+}
+
+// ago says how long ago something was, or in how long it will be.
+func ago(at, now time.Time) string {
+	d := now.Sub(at)
+	switch {
+	case d < -time.Second:
+		return "in " + length(-d)
+	case d < 2*time.Second:
+		return "just now"
+	}
+	return length(d) + " ago"
+}
+
+func length(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// short is the beginning of an id, enough to tell those of one page apart.
+func short(id fmt.Stringer) string { return id.String()[:8] }
+
+func words(list []string) string { return strings.Join(list, ", ") }
+
+// statusWord is a status as people say it.
+func statusWord(status string) string { return strings.ReplaceAll(status, "_", "-") }
+
+// dict makes the argument of a part.
+func dict(pairs ...any) map[string]any {
+	made := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if name, ok := pairs[i].(string); ok {
+			made[name] = pairs[i+1]
+		}
+	}
+	return made
+}
+
+// said is what a page says at its top of the change that led to it, by the word that its address has.
+var said = map[string]string{
+	"created": "The destination was created.", "saved": "The changes were saved.", "enabled": "The destination is enabled.",
+	"disabled": "The destination is disabled.", "deleted": "The destination was deleted.", "rotated": "There is a new secret. The old one signs for another 24 hours.",
+	"expired": "The secret has expired.", "replayed": "The delivery will be sent again.",
+}
+
+// percent is a share in words that don't claim more than is so: 100 % is all of them.
+func percent(part, whole int) string {
+	switch {
+	case whole == 0:
+		return "–"
+	case part == whole:
+		return "100 %"
+	}
+	return strconv.FormatFloat(min(99.9, float64(part)*100/float64(whole)), 'f', 1, 64) + " %"
+}

@@ -1,0 +1,118 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/command/sealing"
+	"carillon/command/webhook"
+	"carillon/query"
+)
+
+func (c *Console) secretRoutes(r chi.Router) {
+	r.Get("/destinations/{id}/{change:rotate}", c.page(c.confirmChange))
+	r.Post("/destinations/{id}/rotate", c.act(c.rotate))
+	r.Get("/destinations/{id}/secrets/{secret}/{change:expire|reveal}", c.page(c.confirmSecret))
+	r.Post("/destinations/{id}/secrets/{secret}/expire", c.act(c.expire))
+	r.Post("/destinations/{id}/secrets/{secret}/reveal", c.page(c.reveal))
+}
+
+// errUnavailable is what opening gives for a value that is damaged, or whose data key is gone.
+var errUnavailable = &wire.Failure{Kind: wire.Conflict, Issue: "this can't be read any more: rotate the secret, and set the headers anew"}
+
+// open decrypts a value of a destination.
+func (c *Console) open(ctx context.Context, destination uuid.UUID, sealed []byte) ([]byte, error) {
+	plain, err := c.Commands.Vault.Open(ctx, destination, sealed)
+	if errors.Is(err, sealing.ErrShredded) || errors.Is(err, sealing.ErrDamaged) {
+		wire.Note(ctx, slog.String("unavailable", destination.String()))
+		return nil, errUnavailable
+	}
+	return plain, err
+}
+
+// secret opens a sealed one.
+func (c *Console) secret(ctx context.Context, destination uuid.UUID, sealed []byte) (webhook.Secret, error) {
+	plain, err := c.open(ctx, destination, sealed)
+	if err != nil {
+		return webhook.Secret{}, err
+	}
+	return webhook.ParseSecret(string(plain))
+}
+
+// rotate answers POST /console/destinations/{id}/rotate.
+func (c *Console) rotate(v *visit) (string, error) {
+	id, err := v.id("id")
+	if err != nil {
+		return "", err
+	}
+	changed, err := c.Commands.RotateSecret(v.Context(), v.caller(), command.RotateSecret{Destination: id})
+	if err != nil {
+		return "", err
+	}
+	c.awaitDestination(v.Context(), changed.Position)
+	return destinationPath(id, "rotated"), nil
+}
+
+// confirmSecret answers GET of what is done with one secret.
+func (c *Console) confirmSecret(v *visit) (screen, error) {
+	found, secret, err := c.oneSecret(v)
+	change := chi.URLParam(v.Request, "change")
+	return screen{Title: upperFirst(change) + " a secret", Template: "confirm", Data: confirmation{Change: change + "-secret", Destination: found, Secret: secret.ID}}, err
+}
+
+func (c *Console) oneSecret(v *visit) (query.Destination, query.Secret, error) {
+	found, err := c.destination(v)
+	if err != nil {
+		return found, query.Secret{}, err
+	}
+	id, err := v.id("secret")
+	if err != nil {
+		return found, query.Secret{}, err
+	}
+	for _, secret := range found.Secrets {
+		if secret.ID == id {
+			return found, secret, nil
+		}
+	}
+	return found, query.Secret{}, query.ErrNotFound
+}
+
+// expire answers POST /console/destinations/{id}/secrets/{secret}/expire.
+func (c *Console) expire(v *visit) (string, error) {
+	found, secret, err := c.oneSecret(v)
+	if err != nil {
+		return "", err
+	}
+	changed, err := c.Commands.ExpireSecret(v.Context(), v.caller(), command.ExpireSecret{Destination: found.ID, Secret: secret.ID})
+	if err != nil {
+		return "", err
+	}
+	c.awaitDestination(v.Context(), changed.Position)
+	return destinationPath(found.ID, "expired"), nil
+}
+
+// secretInFull is what the page of one shows.
+type secretInFull struct {
+	Destination query.Destination
+	Secret      string
+}
+
+// reveal answers POST /console/destinations/{id}/secrets/{secret}/reveal. That it was asked for is in the log.
+func (c *Console) reveal(v *visit) (screen, error) {
+	found, sealed, err := c.oneSecret(v)
+	if err != nil {
+		return screen{}, err
+	}
+	secret, err := c.secret(v.Context(), found.ID, sealed.Sealed)
+	if err != nil {
+		return screen{}, err
+	}
+	wire.Note(v.Context(), slog.String("revealed", sealed.ID.String()))
+	return screen{Title: "A secret of " + found.Name, Template: "secret", Data: secretInFull{found, secret.Reveal()}}, nil
+}

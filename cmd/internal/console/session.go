@@ -1,0 +1,135 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/wire"
+	"carillon/query"
+)
+
+const (
+	// SessionLength is how long a sign-in lasts.
+	SessionLength = 8 * time.Hour
+	// LinkLength is how long a login link can be opened.
+	LinkLength = 15 * time.Minute
+
+	cookieName = "carillon_console"
+)
+
+// Session is somebody who is signed in.
+type Session struct {
+	Organization uuid.UUID
+	Name         string // of the organization
+	Key          string // the id of the API key that it was signed in with; "": a login link
+	ExpiresAt    time.Time
+}
+
+// Actor is who acts, as the events name it.
+func (s Session) Actor() string {
+	if s.Key == "" {
+		return "console"
+	}
+	return "key:" + s.Key
+}
+
+// Sessions keeps sessions and login links, for all nodes. It knows tokens by their hashes alone.
+type Sessions interface {
+	Begin(ctx context.Context, hash []byte, s Session, now time.Time) error
+	// Find gives a session that has not ended, and whose key is still valid, or query.ErrNotFound.
+	Find(ctx context.Context, hash []byte, now time.Time) (Session, error)
+	End(ctx context.Context, hash []byte) error
+	// Link keeps a login link, or gives query.ErrNotFound where there is no such organization.
+	Link(ctx context.Context, hash []byte, organization uuid.UUID, expires time.Time) error
+	// Open uses a login link up, or gives query.ErrNotFound for one that was used, has expired, or never was.
+	Open(ctx context.Context, hash []byte, now time.Time) (organization uuid.UUID, err error)
+}
+
+// newToken makes what a cookie or a link holds: 256 bits by chance.
+func newToken() string {
+	var token [32]byte
+	_, _ = rand.Read(token[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(token[:])
+}
+
+func hashOf(token string) []byte {
+	sum := sha256.Sum256([]byte(token))
+	return sum[:]
+}
+
+// NewLink makes a login link for the people of an organization. It works once, for LinkLength; address is where it leads,
+// below the address of the API.
+func NewLink(ctx context.Context, sessions Sessions, organization uuid.UUID, now time.Time) (address string, expires time.Time, err error) {
+	token := newToken()
+	expires = now.Add(LinkLength)
+	return Base + "/enter?token=" + token, expires, sessions.Link(ctx, hashOf(token), organization, expires)
+}
+
+func (c *Console) sessionOf(r *http.Request) (Session, error) {
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return Session{}, query.ErrNotFound
+	}
+	return c.Sessions.Find(r.Context(), hashOf(cookie.Value), c.Now())
+}
+
+// begin signs somebody in.
+func (c *Console) begin(w http.ResponseWriter, r *http.Request, s Session) error {
+	token := newToken()
+	s.ExpiresAt = c.Now().Add(SessionLength)
+	if err := c.Sessions.Begin(r.Context(), hashOf(token), s, c.Now()); err != nil {
+		return err
+	}
+	c.setCookie(w, r, token, s.ExpiresAt)
+	return nil
+}
+
+// setCookie keeps the token where neither scripts nor pages of others reach it. Only on this machine it may travel in
+// the clear.
+func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, token string, expires time.Time) {
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // in the clear for this machine alone, where make run has no certificate
+		Name: cookieName, Value: token, Path: Base, Expires: expires, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.TLS != nil || !peerIsLocal(r),
+	})
+}
+
+func peerIsLocal(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && peer.Addr().Unmap().IsLoopback() && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("X-Forwarded-Proto") == ""
+}
+
+// whereTo is where a visitor wanted to go: an address of the console, and never one of others.
+func whereTo(next string) string {
+	at, err := url.Parse(next)
+	if err != nil || at.IsAbs() || at.Host != "" || path.Clean(at.Path) != at.Path || !strings.HasPrefix(at.Path, Base+"/") ||
+		at.Path == Base+"/enter" || strings.Contains(next, `\`) {
+		return Base + "/"
+	}
+	return at.Path + querySuffix(at.RawQuery)
+}
+
+func querySuffix(raw string) string {
+	if raw == "" {
+		return ""
+	}
+	return "?" + raw
+}
+
+// notSignedIn is the one sentence for all causes.
+func notSignedIn(err error) error {
+	if errors.Is(err, query.ErrNotFound) {
+		return &wire.Failure{Kind: wire.Unauthenticated, Issue: "this key is not valid: it is unknown, expired or revoked", Cause: err}
+	}
+	return err
+}

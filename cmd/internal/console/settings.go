@@ -1,0 +1,177 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json"
+
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+)
+
+// maxForm is how large a form may be, in bytes: that of a body of the API.
+const maxForm = 64 << 10
+
+func (c *Console) settingsRoutes(r chi.Router) {
+	r.Get("/destinations/new", c.page(c.showNew))
+	r.Post("/destinations/new", c.form(c.create))
+	r.Get("/destinations/{id}/edit", c.page(c.showEdit))
+	r.Post("/destinations/{id}/edit", c.form(c.edit))
+}
+
+// settings are those of a destination, as a form has them.
+type settings struct {
+	Name, URL, Headers, Debounce, ExternalID string
+
+	New     bool
+	Back    string
+	Refusal string
+}
+
+// form serves a form: a refusal is shown above what was typed, which stays.
+func (c *Console) form(submit func(*visit, *settings) (next string, err error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, _ := r.Context().Value(visitKey{}).(*visit)
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		typed := settings{
+			Name: r.PostFormValue("name"), URL: strings.TrimSpace(r.PostFormValue("url")), Headers: r.PostFormValue("headers"),
+			Debounce: r.PostFormValue("debounce"), ExternalID: r.PostFormValue("externalId"), Back: Base + "/destinations",
+		}
+		next, err := submit(v, &typed)
+		if err == nil {
+			http.Redirect(w, r, next, http.StatusSeeOther)
+			return
+		}
+		failure := wire.FailureOf(err)
+		if failure.Kind != wire.BadBody && failure.Kind != wire.Invalid && failure.Kind != wire.Exists && failure.Kind != wire.Conflict {
+			c.fail(w, r, err)
+			return
+		}
+		wire.NoteFailure(r.Context(), failure)
+		typed.Refusal = upperFirst(failure.Error()) + "."
+		c.render(w, r, screen{Title: typed.title(), Template: "settings", Data: typed, Status: failure.Status()})
+	}
+}
+
+func (s settings) title() string {
+	if s.New {
+		return "New destination"
+	}
+	return "Edit " + s.Name
+}
+
+// showNew answers GET /console/destinations/new.
+func (c *Console) showNew(*visit) (screen, error) {
+	typed := settings{New: true, Debounce: "0", Back: Base + "/destinations"}
+	return screen{Title: typed.title(), Template: "settings", Data: typed}, nil
+}
+
+// create answers POST /console/destinations/new.
+func (c *Console) create(v *visit, typed *settings) (string, error) {
+	typed.New = true
+	headers, debounce, err := typed.read()
+	if err != nil {
+		return "", err
+	}
+	made, err := c.Commands.CreateDestination(v.Context(), v.caller(), command.CreateDestination{
+		ExternalID: typed.ExternalID, Name: typed.Name, URL: typed.URL, Headers: headers, DebounceWindowSeconds: debounce,
+	})
+	if err != nil {
+		return "", err
+	}
+	c.awaitDestination(v.Context(), made.Position)
+	return destinationPath(made.ID, "created"), nil
+}
+
+// showEdit answers GET /console/destinations/{id}/edit.
+func (c *Console) showEdit(v *visit) (screen, error) {
+	found, err := c.destination(v)
+	if err != nil {
+		return screen{}, err
+	}
+	typed := settings{
+		Name: found.Name, URL: found.URL, Debounce: strconv.Itoa(found.DebounceWindowSeconds), ExternalID: found.ExternalID,
+		Back: destinationPath(found.ID, ""),
+	}
+	if len(found.Headers) > 0 {
+		plain, err := c.open(v.Context(), found.ID, found.Headers)
+		if err != nil {
+			return screen{}, err
+		}
+		headers := map[string]string{}
+		if err := json.Unmarshal(plain, &headers); err != nil {
+			return screen{}, err
+		}
+		typed.Headers = writeHeaders(headers)
+	}
+	return screen{Title: typed.title(), Template: "settings", Data: typed}, nil
+}
+
+// edit answers POST /console/destinations/{id}/edit.
+func (c *Console) edit(v *visit, typed *settings) (string, error) {
+	id, err := v.id("id")
+	if err != nil {
+		return "", err
+	}
+	typed.Back = destinationPath(id, "")
+	headers, debounce, err := typed.read()
+	if err != nil {
+		return "", err
+	}
+	in := command.ReviseDestination{ID: id, Name: &typed.Name, URL: &typed.URL, Headers: &headers, DebounceWindowSeconds: &debounce}
+	if typed.ExternalID != "" {
+		in.ExternalID = &typed.ExternalID
+	}
+	changed, err := c.Commands.ReviseDestination(v.Context(), v.caller(), in)
+	if err != nil {
+		return "", err
+	}
+	c.awaitDestination(v.Context(), changed.Position)
+	return destinationPath(id, "saved"), nil
+}
+
+// read understands what a form holds as text. The command checks the rest.
+func (s settings) read() (headers map[string]string, debounce int, err error) {
+	if headers, err = readHeaders(s.Headers); err != nil {
+		return nil, 0, err
+	}
+	debounce, err = strconv.Atoi(strings.TrimSpace(s.Debounce))
+	if err != nil {
+		return nil, 0, wire.Fail(wire.Invalid, "debounce window", "must be a number of seconds, 0 for none")
+	}
+	return headers, debounce, nil
+}
+
+// readHeaders reads a header a line.
+func readHeaders(typed string) (map[string]string, error) {
+	headers := map[string]string{}
+	for line := range strings.Lines(typed) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		name, value, found := strings.Cut(line, ":")
+		name = strings.TrimSpace(name)
+		if !found || name == "" {
+			return nil, wire.Fail(wire.Invalid, "headers", "must be a header a line, such as X-Tenant: town-hall")
+		}
+		if _, twice := headers[name]; twice {
+			return nil, wire.Fail(wire.Invalid, "headers", "must name each header once: %s is there twice", name)
+		}
+		headers[name] = strings.TrimSpace(value)
+	}
+	return headers, nil
+}
+
+func writeHeaders(headers map[string]string) string {
+	lines := make([]string, 0, len(headers))
+	for name, value := range headers {
+		lines = append(lines, name+": "+value)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,119 @@
+package console
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"carillon/cmd/internal/wire"
+	"carillon/query"
+)
+
+func (c *Console) signInRoutes(r chi.Router) {
+	tls := wire.RequireTLS(c.TrustedProxies, surface)
+	r.With(tls).Get("/sign-in", c.showSignIn)
+	r.With(tls).Post("/sign-in", c.signIn)
+	r.With(tls).Post("/sign-out", c.signOut)
+	r.With(tls).Get("/enter", c.showLink)
+	r.With(tls).Post("/enter", c.enter)
+}
+
+// signInForm is what the page of it shows.
+type signInForm struct {
+	Next    string
+	Refusal string
+}
+
+// showSignIn answers GET /console/sign-in.
+func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
+	c.render(w, r, screen{Title: "Sign in", Template: "signin", Data: signInForm{Next: whereTo(r.URL.Query().Get("next"))}})
+}
+
+// signIn answers POST /console/sign-in: an API key becomes a session.
+func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	form := signInForm{Next: whereTo(r.PostFormValue("next"))}
+	err := c.exchange(w, r, strings.TrimSpace(r.PostFormValue("key")))
+	if err == nil {
+		http.Redirect(w, r, form.Next, http.StatusSeeOther) //nolint:gosec // whereTo leaves addresses of the console
+		return
+	}
+	failure := wire.FailureOf(err)
+	wire.NoteFailure(r.Context(), failure)
+	form.Refusal = upperFirst(failure.Error()) + "."
+	c.render(w, r, screen{Title: "Sign in", Template: "signin", Data: form, Status: failure.Status()})
+}
+
+func (c *Console) exchange(w http.ResponseWriter, r *http.Request, text string) error {
+	if err := c.mayTry(r); err != nil {
+		return err
+	}
+	key, err := c.Verify(r, text)
+	if errors.Is(err, query.ErrNotFound) {
+		c.failed(r, "an API key")
+	}
+	if err != nil {
+		return notSignedIn(err)
+	}
+	return c.begin(w, r, Session{Organization: key.Organization, Key: key.ID})
+}
+
+// mayTry refuses an address that has guessed too often.
+func (c *Console) mayTry(r *http.Request) error {
+	wait := c.Guesses.Wait(peerOf(r), c.Now())
+	if wait == 0 {
+		return nil
+	}
+	return &wire.Failure{Kind: wire.RateLimited, RetryAfter: wait, Issue: "too many failed tries from this address: wait " + wait.Round(time.Second).String() + " and try again"}
+}
+
+func (c *Console) failed(r *http.Request, what string) {
+	c.Guesses.Failed(peerOf(r), c.Now())
+	c.Log.WarnContext(r.Context(), "a sign-in at the console failed", slog.String("with", what), slog.String("peer", r.RemoteAddr))
+}
+
+// signOut answers POST /console/sign-out.
+func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
+	if cookie, err := r.Cookie(cookieName); err == nil {
+		if err := c.Sessions.End(r.Context(), hashOf(cookie.Value)); err != nil {
+			c.fail(w, r, err)
+			return
+		}
+	}
+	c.setCookie(w, r, "", time.Unix(1, 0))
+	http.Redirect(w, r, Base+"/sign-in", http.StatusSeeOther)
+}
+
+// showLink answers GET /console/enter?token=…, whose query no log has. It asks for a click, because those who look at links before people do
+// (previews in chats, scanners of mail) would use the link up.
+func (c *Console) showLink(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	c.render(w, r, screen{Title: "Open the console", Template: "enter", Data: r.URL.Query().Get("token")})
+}
+
+// enter answers POST /console/enter: the link becomes a session, once.
+func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
+	if err := c.mayTry(r); err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	organization, err := c.Sessions.Open(r.Context(), hashOf(r.PostFormValue("token")), c.Now())
+	switch {
+	case errors.Is(err, query.ErrNotFound):
+		c.failed(r, "a login link")
+		c.fail(w, r, &wire.Failure{Kind: wire.Unauthenticated, Issue: "this link was used already, or is too old: a link works once, within 15 minutes. Ask for a new one", Cause: err})
+		return
+	case err == nil:
+		err = c.begin(w, r, Session{Organization: organization})
+	}
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	http.Redirect(w, r, Base+"/", http.StatusSeeOther)
+}

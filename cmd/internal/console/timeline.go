@@ -1,0 +1,201 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/wire"
+	"carillon/query"
+)
+
+// The picture of a time line, in units of its own: the browser scales it.
+const (
+	lineWidth   = 1000
+	laneHeight  = 18
+	laneGap     = 6
+	sliderSteps = 1000
+)
+
+// timeLine is the history of a destination as a picture, and the destination as of one moment of it.
+type timeLine struct {
+	From, Until time.Time // its ends
+	At          time.Time // the moment that is shown
+	Past        bool      // and it is not now
+	State       *query.AuditState
+	Now         *query.AuditState
+	Step        int // of the slider
+	Statuses    []span
+	Secrets     []secretLane
+	Marks       []mark
+	Entries     []entry // the newest first
+	Height      int
+}
+
+// span is a part of a lane.
+type span struct {
+	X, Width int
+	Kind     string // a class of the style sheet
+	Title    string
+}
+
+// secretLane is the life of one secret.
+type secretLane struct {
+	ID    uuid.UUID
+	Y     int
+	Spans []span
+}
+
+// mark is a change.
+type mark struct {
+	X     int
+	Title string
+}
+
+// entry is a change in words.
+type entry struct {
+	query.AuditEntry
+
+	What string
+	Link string // the page as of then
+}
+
+// newTimeLine draws a history. The moment is given by at, or by the slider's step; none is now.
+func newTimeLine(history []query.AuditEntry, asked url.Values, now time.Time) (timeLine, error) {
+	t := timeLine{From: history[0].At, Until: now, At: now}
+	for _, e := range history {
+		if e.At.After(t.Until) {
+			t.Until = e.At // by the clock of another node
+		}
+	}
+	if t.Until.Sub(t.From) < time.Minute {
+		t.Until = t.From.Add(time.Minute)
+	}
+	var err error
+	switch at, step := asked.Get("at"), asked.Get("moment"); {
+	case at != "":
+		if t.At, err = wire.ParseTime(at); err != nil {
+			return t, wire.Fail(wire.BadQuery, "at", "must be an ISO 8601 time, such as 2026-11-21T12:00:00Z")
+		}
+		t.Past = t.At.Before(now)
+	case step != "":
+		n, err := strconv.Atoi(step)
+		if err != nil || n < 0 || n > sliderSteps {
+			return t, wire.Fail(wire.BadQuery, "moment", "must be from 0 to %d", sliderSteps)
+		}
+		t.Past = n < sliderSteps
+		if t.Past {
+			t.At = t.From.Add(t.Until.Sub(t.From) / sliderSteps * time.Duration(n)).Truncate(time.Millisecond)
+			if n == 0 {
+				t.At = t.From
+			}
+		}
+	}
+	t.State, t.Now = query.AuditStateAt(history, t.At), query.AuditStateNow(history, now)
+	if !t.Past {
+		t.State = t.Now
+	}
+	t.Step = sliderSteps * t.x(t.At) / lineWidth
+	t.draw(history)
+	return t, nil
+}
+
+// x is where on the line a time is.
+func (t *timeLine) x(at time.Time) int {
+	whole := t.Until.Sub(t.From)
+	return int(min(max(0, float64(at.Sub(t.From))/float64(whole)), 1) * lineWidth)
+}
+
+// X is where the moment that is shown is.
+func (t timeLine) X() int { return t.x(t.At) }
+
+func (t *timeLine) span(from, to time.Time, kind, title string) span {
+	x := t.x(from)
+	return span{X: x, Width: max(2, t.x(to)-x), Kind: kind, Title: title}
+}
+
+func (t *timeLine) draw(history []query.AuditEntry) {
+	t.drawStatuses(history)
+	for i, s := range t.Now.Secrets {
+		t.Secrets = append(t.Secrets, t.drawSecret(s, history, (i+1)*(laneHeight+laneGap)))
+	}
+	t.Height = (len(t.Secrets)+1)*(laneHeight+laneGap) + laneGap
+	for _, e := range history {
+		what := describe(e)
+		t.Marks = append(t.Marks, mark{X: t.x(e.At), Title: when(e.At) + ": " + what})
+		t.Entries = append(t.Entries, entry{AuditEntry: e, What: what, Link: "?" + url.Values{"at": {e.At.Format(time.RFC3339Nano)}}.Encode()})
+	}
+	slices.Reverse(t.Entries)
+}
+
+func (t *timeLine) drawStatuses(history []query.AuditEntry) {
+	status, since := "", t.From
+	add := func(until time.Time) {
+		if status != "" {
+			t.Statuses = append(t.Statuses, t.span(since, until, status, statusWord(status)+" from "+when(since)))
+		}
+	}
+	for _, e := range history {
+		if e.Detail.Status != "" {
+			add(e.At)
+			status, since = e.Detail.Status, e.At
+		}
+	}
+	add(t.Until)
+}
+
+// drawSecret draws when a secret signed alone, and when beside the one that follows it.
+func (t *timeLine) drawSecret(s query.AuditSecret, history []query.AuditEntry, y int) secretLane {
+	lane := secretLane{ID: s.ID, Y: y}
+	end := t.Until
+	if s.ExpiresAt != nil && s.ExpiresAt.Before(end) {
+		end = *s.ExpiresAt
+	}
+	overlap := end
+	for _, e := range history {
+		if e.Detail.Status == "deleted" && e.At.Before(end) {
+			end = e.At
+		}
+		if slices.Contains(e.Detail.Expiring, s.ID) && e.Detail.SecretID != uuid.Nil && e.At.Before(overlap) {
+			overlap = e.At // it was rotated then
+		}
+	}
+	overlap = minTime(overlap, end)
+	lane.Spans = append(lane.Spans, t.span(s.CreatedAt, overlap, "signs", "signs from "+when(s.CreatedAt)))
+	if overlap.Before(end) {
+		lane.Spans = append(lane.Spans, t.span(overlap, end, "overlaps", "signs beside its successor until "+when(end)))
+	}
+	return lane
+}
+
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// describe says what a change was.
+func describe(e query.AuditEntry) string {
+	d := e.Detail
+	var parts []string
+	_, name, _ := strings.Cut(strings.TrimSuffix(e.Type, ".v1"), ".")
+	switch {
+	case d.SecretID != uuid.Nil && len(d.Expiring) > 0:
+		parts = append(parts, "a new secret, "+short(d.SecretID)+"; the old one signs until "+when(d.ExpiresAt))
+	case d.SecretID != uuid.Nil:
+		parts = append(parts, "its first secret, "+short(d.SecretID))
+	case len(d.Expiring) > 0:
+		parts = append(parts, "secret "+short(d.Expiring[0])+" expires")
+	default:
+		parts = append(parts, strings.ReplaceAll(name, "-", " "))
+	}
+	if d.StatusReason != "" {
+		parts = append(parts, "because: "+d.StatusReason)
+	}
+	return strings.Join(parts, ", ")
+}

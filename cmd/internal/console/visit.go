@@ -1,0 +1,166 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/query"
+)
+
+// visit is a request of somebody who is signed in.
+type visit struct {
+	*http.Request
+
+	session Session
+}
+
+// organization is whose things the visitor sees.
+func (v *visit) organization() uuid.UUID { return v.session.Organization }
+
+// caller is who acts.
+func (v *visit) caller() command.Caller {
+	return command.Caller{Organization: v.session.Organization, Actor: v.session.Actor(), RequestID: wire.RequestIDOf(v.Context())}
+}
+
+// id reads a UUID of the path. What is none is an id that nothing has.
+func (v *visit) id(name string) (uuid.UUID, error) {
+	id, ok := wire.ParseUUID(chi.URLParam(v.Request, name))
+	if !ok {
+		return uuid.Nil, query.ErrNotFound
+	}
+	return id, nil
+}
+
+// screen is a page to show.
+type screen struct {
+	Title    string
+	Template string // of templates, without its ending
+	Data     any
+	Status   int // 0: 200
+}
+
+// view is what templates are given.
+type view struct {
+	Title        string
+	Base         string
+	Path         string // of the page
+	Query        url.Values
+	SignedIn     bool
+	Organization string
+	Said         string // what the change that led here has done
+	Data         any
+}
+
+type visitKey struct{}
+
+// page serves what a handler shows.
+func (c *Console) page(show func(*visit) (screen, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, _ := r.Context().Value(visitKey{}).(*visit)
+		shown, err := show(v)
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		c.render(w, r, shown)
+	}
+}
+
+// act serves a change: where it goes through, the visitor goes on to an address.
+func (c *Console) act(do func(*visit) (next string, err error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, _ := r.Context().Value(visitKey{}).(*visit)
+		next, err := do(v)
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		http.Redirect(w, r, next, http.StatusSeeOther)
+	}
+}
+
+func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
+	in := view{Title: shown.Title, Base: Base, Path: r.URL.Path, Query: r.URL.Query(), Data: shown.Data, Said: said[r.URL.Query().Get("done")]}
+	if v, _ := r.Context().Value(visitKey{}).(*visit); v != nil {
+		in.SignedIn, in.Organization = true, v.session.Name
+	}
+	var body bytes.Buffer
+	if err := c.pages.write(&body, shown.Template, in); err != nil {
+		c.Log.ErrorContext(r.Context(), "a page could not be made", "template", shown.Template, "error", err)
+		http.Error(w, "This page could not be made. Try again, and tell the operator if it stays so.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if shown.Status != 0 {
+		w.WriteHeader(shown.Status)
+	}
+	_, _ = w.Write(body.Bytes()) // whoever has gone away has no use for an error
+}
+
+// trouble is what the page of a failure says.
+type trouble struct {
+	What, Advice string
+	RequestID    uuid.UUID
+}
+
+// fail shows a failure in the words of the API.
+func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
+	failure := wire.FailureOf(err)
+	wire.NoteFailure(r.Context(), failure)
+	shown := screen{Title: "That did not work", Template: "trouble", Status: failure.Status()}
+	t := trouble{What: upperFirst(failure.Error()), RequestID: wire.RequestIDOf(r.Context())}
+	switch failure.Kind {
+	case wire.NotFound:
+		shown.Title, t.What, t.Advice = "Not found", "There is nothing here.", "It may have been deleted, or the address is not quite right."
+	case wire.Internal:
+		t.What, t.Advice = "Something went wrong on our side.", "Try again. If it stays so, tell the operator this id:"
+		c.Log.ErrorContext(r.Context(), "a page failed", "error", err)
+	case wire.Unavailable:
+		t.Advice = "Nothing was lost. Load the page again in a moment."
+	default:
+		t.Advice = "Go back, correct that, and try again."
+	}
+	shown.Data = t
+	c.render(w, r, shown)
+}
+
+func noSuchPage(*visit) (screen, error) { return screen{}, query.ErrNotFound }
+
+// signedIn lets those through who are signed in. Others sign in first, and come back to where they wanted to go.
+func (c *Console) signedIn(next http.Handler) http.Handler {
+	return wire.RequireTLS(c.TrustedProxies, surface)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		session, err := c.sessionOf(r)
+		switch {
+		case errors.Is(err, query.ErrNotFound):
+			to := Base + "/sign-in"
+			if r.Method == http.MethodGet && r.URL.Path != Base+"/" {
+				to += "?" + url.Values{"next": {r.URL.RequestURI()}}.Encode()
+			}
+			http.Redirect(w, r, to, http.StatusSeeOther)
+		case err != nil:
+			c.fail(w, r, err)
+		default:
+			wire.Note(r.Context(), slog.String("organization", session.Organization.String()), slog.String("session", session.Actor()))
+			v := &visit{session: session}
+			v.Request = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+			next.ServeHTTP(w, v.Request)
+		}
+	}))
+}
+
+func upperFirst(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}

@@ -1,0 +1,23 @@
+package wire
+
+import (
+	"carillon/aggregates/destination"
+	"carillon/query"
+)
+
+// TargetOf is what a request to a destination needs of it. A disabled destination can be tested too: that is how its
+// owner finds out whether the fault is mended.
+func TargetOf(d query.Destination) *destination.Target {
+	target := &destination.Target{
+		ID: d.ID, Organization: d.Organization, Enabled: d.Status == "enabled", URL: d.URL, Headers: d.Headers,
+		DebounceSeconds: d.DebounceWindowSeconds,
+	}
+	for _, secret := range d.Secrets {
+		sealed := destination.SealedSecret{ID: secret.ID, Sealed: secret.Sealed}
+		if secret.ExpiresAt != nil {
+			sealed.ExpiresAt = *secret.ExpiresAt
+		}
+		target.Secrets = append(target.Secrets, sealed)
+	}
+	return target
+}
