@@ -105,12 +105,24 @@ func (q *Queries) Items(ctx context.Context, organization, feed uuid.UUID, in It
 
 // walk reads a page of the list in order of occurrence.
 func (q *Queries) walk(ctx context.Context, organization, feed uuid.UUID, in ItemsQuery) (*page, error) {
-	p, err := q.page(ctx, in, firstPagesSQL(in), binaryUUID(feed), binaryUUID(organization), in.Since, in.Until, in.Limit, in.Offset)
-	if err == nil && p.Count == 0 {
-		p.version, err = q.feedVersion(ctx, organization, feed)
+	read := func() (*page, error) {
+		return q.page(ctx, in, firstPagesSQL(in), binaryUUID(feed), binaryUUID(organization), in.Since, in.Until, in.Limit, in.Offset)
 	}
+	p, err := read()
 	if err != nil {
 		return nil, err
+	}
+	if p.Count == 0 { // of which version is not told: it is at least of one that was there before it was read
+		version, err := q.feedVersion(ctx, organization, feed)
+		if err != nil {
+			return nil, err
+		}
+		if p, err = read(); err != nil {
+			return nil, err
+		}
+		if p.Count == 0 {
+			p.version = version
+		}
 	}
 	t, err := q.total(ctx, feed, p.version, in)
 	if err != nil {
