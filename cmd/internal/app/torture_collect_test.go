@@ -239,14 +239,11 @@ func (c *collecting) attach(p *programme) {
 	})
 	c.feed = feed.ID
 	for _, address := range p.addresses() {
-		created, err := c.client.AddSource(c.Context(), adminclient.NewSource{Type: p.sourceType(), URL: address, Timezone: "Europe/Rome"})
-		if err != nil {
-			c.Fatal(err)
-		}
-		body := map[string]any{"sourceType": p.sourceType(), "sourceId": created.ID}
-		if err := c.post(c.api+"/feeds/events/"+c.feed+"/sources", c.key, body, nil); err != nil {
-			c.Fatal(err)
-		}
+		c.until("a source that is attached", func() bool { // each step twice is once
+			created, err := c.client.AddSource(c.Context(), adminclient.NewSource{Type: p.sourceType(), URL: address, Timezone: "Europe/Rome"})
+			body := map[string]any{"sourceType": p.sourceType(), "sourceId": created.ID}
+			return err == nil && c.post(c.api+"/feeds/events/"+c.feed+"/sources", c.key, body, nil) == nil
+		})
 	}
 	c.until("all sources were collected from", func() bool { return c.completed() >= len(p.sites) })
 }
