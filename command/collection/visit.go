@@ -52,6 +52,9 @@ func (v *visit) run(ctx context.Context) {
 	case errors.Is(err, ErrLost), errors.Is(context.Cause(ctx), ErrLost):
 		v.log.Warn("a visit was too slow, somebody else goes on with it")
 		return
+	case errors.Is(err, source.ErrNumber): // later walks are recorded: the memory of them was lost, or the turn is
+		next = v.goOn(pauseAfterTrouble)
+		next.Over = true
 	case ctx.Err() != nil: // stopped: whoever is there goes on at once
 		ctx = context.WithoutCancel(ctx)
 		next = v.goOn(0)
@@ -88,15 +91,8 @@ func (v *visit) goOn(in time.Duration) Next {
 
 func (v *visit) visit(ctx context.Context) (Next, error) {
 	collector := v.collector()
-	if v.turn.Fresh {
-		if err := v.walk.Begin(ctx, collector.Start(v.turn.Source)); err != nil {
-			return Next{}, err
-		}
-	}
-	if v.turn.Wanted {
-		if err := v.onSource(ctx, source.Start{Number: v.turn.Number, At: v.now()}); err != nil {
-			return Next{}, err
-		}
+	if err := v.begin(ctx, collector.Start(v.turn.Source)); err != nil {
+		return Next{}, err
 	}
 	if err := v.settle(ctx); err != nil { // what a visit that was cut off has left
 		return Next{}, err
@@ -112,6 +108,28 @@ func (v *visit) visit(ctx context.Context) (Next, error) {
 		return Next{}, err
 	}
 	return v.complete(ctx)
+}
+
+// begin begins the walk, where that was not done before, and records that it has begun, where somebody asked for it. What
+// was remembered of walks may have been lost, and the read model may be behind: then a walk of that number is recorded
+// already, and this is a later one.
+func (v *visit) begin(ctx context.Context, start []collect.Link) error {
+	for {
+		if v.turn.Fresh {
+			if err := v.walk.Begin(ctx, start); err != nil {
+				return err
+			}
+		}
+		if !v.turn.Wanted {
+			return nil
+		}
+		recorded, err := v.execute(ctx, source.Start{Number: v.turn.Number, At: v.now()})
+		if err != nil || recorded || !v.turn.Fresh {
+			return err
+		}
+		v.turn.Number = v.turn.Recorded.State.Started + 1
+		v.walk = v.Walks.Walk(v.turn)
+	}
 }
 
 // pages goes through the pages that are ahead. The visit has ended if it did not come to the last.
@@ -200,16 +218,19 @@ func (v *visit) complete(ctx context.Context) (Next, error) {
 // onSource records what there is to tell of the source. Most of the time that is nothing, which the state that is known
 // tells without reading.
 func (v *visit) onSource(ctx context.Context, command source.Command) error {
+	_, err := v.execute(ctx, command)
+	return err
+}
+
+// execute says whether there was something to tell.
+func (v *visit) execute(ctx context.Context, command source.Command) (recorded bool, err error) {
 	known := v.turn.Recorded
 	out, err := source.Aggregate.Execute(ctx, v.Store, v.turn.Source.ID, command, source.Options{Metadata: v.metadata(), Known: &known})
-	if errors.Is(err, source.ErrNumber) {
-		return ErrLost
-	}
 	if err != nil {
-		return fmt.Errorf("source %s: %w", v.turn.Source.ID, err)
+		return false, fmt.Errorf("source %s: %w", v.turn.Source.ID, err)
 	}
 	v.turn.Recorded = out.Loaded
-	return nil
+	return len(out.Events) > 0, nil
 }
 
 func (v *visit) metadata() eventstore.Metadata {
