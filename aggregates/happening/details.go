@@ -262,25 +262,52 @@ func equalPtr[T any](a, b *T, eq func(T, T) bool) bool {
 	return eq(*a, *b)
 }
 
-// KeepIDs gives back d with the ids of the previous observation where a start was changed without the source saying
-// from when: exactly one instance of prev is gone that was still to come at now, and exactly one of d is new, so the
-// new one is the old one moved. Readers then see a known occurrence change instead of one vanish and another appear. A
-// past instance that is gone was merely dropped from the page; what is new beside it is another one.
+// KeepIDs gives back d with the ids of the previous observation where they are others for no reason of the happening's. An
+// instance that starts as one that is gone is that one: the source knows the happening by other evidence now. And where a
+// start was changed without the source saying from when, exactly one instance of prev is gone that was still to come at
+// now, and exactly one of d is new: the new one is the old one moved. Readers then see a known occurrence change instead
+// of one vanish and another appear. A past instance that is gone was merely dropped from the page; what is new beside it
+// is another one.
 func (d Details) KeepIDs(prev Details, now time.Time) Details {
 	gone := without(prev.Instances, d.Instances)
 	came := without(d.Instances, prev.Instances)
-	if len(gone) != 1 || len(came) != 1 || prev.Instances[gone[0]].begunBy(now) {
+	if len(gone) == 0 || len(came) == 0 {
 		return d
 	}
-	moved, old := d.Instances[came[0]], prev.Instances[gone[0]]
-	moved.ID = old.ID
-	moved.Occurrences = slices.Clone(moved.Occurrences)
-	for i := range moved.Occurrences {
-		moved.Occurrences[i].ID = DeriveOccurrenceID(old.ID, i)
-	}
 	d.Instances = slices.Clone(d.Instances)
-	d.Instances[came[0]] = moved
+	byStart := make(map[time.Time]int, len(gone))
+	for _, i := range gone {
+		byStart[prev.Instances[i].start().UTC()] = i
+	}
+	matched := 0
+	came = slices.DeleteFunc(came, func(i int) bool {
+		start := d.Instances[i].start().UTC()
+		old, same := byStart[start]
+		if same {
+			delete(byStart, start)
+			matched++
+			d.Instances[i] = d.Instances[i].as(prev.Instances[old].ID)
+		}
+		return same
+	})
+	if len(gone)-matched != 1 || len(came) != 1 {
+		return d
+	}
+	for _, i := range byStart {
+		if old := prev.Instances[i]; !old.begunBy(now) {
+			d.Instances[came[0]] = d.Instances[came[0]].as(old.ID)
+		}
+	}
 	return d
+}
+
+// as is the instance under another id.
+func (i Instance) as(id uuid.UUID) Instance {
+	i.ID, i.Occurrences = id, slices.Clone(i.Occurrences)
+	for n := range i.Occurrences {
+		i.Occurrences[n].ID = DeriveOccurrenceID(id, n)
+	}
+	return i
 }
 
 // begunBy says that the first occurrence has started at t.

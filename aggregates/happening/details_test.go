@@ -156,6 +156,16 @@ func starting(starts ...time.Time) happening.Details {
 	return d
 }
 
+// under gives the details the ids that another key would give.
+func under(key string, d happening.Details) happening.Details {
+	for i := range d.Instances {
+		instance := &d.Instances[i]
+		instance.ID = happening.DeriveInstanceID(key, happening.OriginalStart(instance.Occurrences[0].Start))
+		instance.Occurrences[0].ID = happening.DeriveOccurrenceID(instance.ID, 0)
+	}
+	return d
+}
+
 func TestKeepIDs(t *testing.T) {
 	t.Parallel()
 	at := func(day int) time.Time { return time.Date(2027, 3, day, 20, 0, 0, 0, time.UTC) }
@@ -168,6 +178,10 @@ func TestKeepIDs(t *testing.T) {
 		{"one of several moves", starting(at(10), at(17)), starting(at(10), at(18)), map[int]int{0: 0, 1: 1}},
 		{"the past date is dropped as the next one appears", starting(at(1)), starting(at(12)), nil},
 		{"a rolling list", starting(at(1), at(8)), starting(at(8), at(15)), map[int]int{0: 1}},
+		{"by other evidence", starting(at(10), at(17)), under("other", starting(at(10), at(17))), map[int]int{0: 0, 1: 1}},
+		{"by other evidence, and one moves", starting(at(10), at(17)), under("other", starting(at(10), at(18))), map[int]int{0: 0, 1: 1}},
+		{"by other evidence, and there is one more", starting(at(10)), under("other", starting(at(10), at(18))), map[int]int{0: 0}},
+		{"two at one time", starting(at(10), at(10)), under("other", starting(at(10), at(18))), map[int]int{0: 1}},
 		{"two dates replaced by two others", starting(at(10), at(11)), starting(at(20), at(21)), nil},
 	}
 	for _, tt := range tests {

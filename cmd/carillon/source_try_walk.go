@@ -45,7 +45,9 @@ func (w *tryWalk) run(ctx context.Context, t terminal) (found walked, err error)
 			found.note(collect.Note{Code: collect.NotePageFailed, Text: visited.Known.Address + " can't be read: " + err.Error()})
 		}
 		pages.Record(visited, w.now)
-		together.Add(visited.Known.Address, visited.Page.Observations)
+		if err := together.Add(visited.Known.Address, visited.Page.Observations, w.now); err != nil {
+			return found, err
+		}
 		found.requests += visited.Page.Requests
 		for _, note := range visited.Page.Notes {
 			found.note(note)

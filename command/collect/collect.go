@@ -131,6 +131,8 @@ type Observation struct {
 	// Keys holds all evidence strong enough to identify the same happening at another source, Key included if it is. It
 	// may be empty.
 	Keys []string `json:"keys,omitempty"`
+	// Alias is what else identifies it, on this page alone; empty for nothing.
+	Alias string `json:"-"`
 	// Details are complete: what is absent is not shown by the source.
 	Details happening.Details `json:"details"`
 	// PublishedAt is when the source first published it, if it says so.

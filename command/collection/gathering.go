@@ -6,48 +6,65 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/happening"
 	"carillon/command/collect"
 )
 
 // Gathering puts together what the pages of a source tell, as walks do, for those who record nothing. The zero value is
 // empty.
 type Gathering struct {
-	known    []Identity
+	known    []Shown
 	places   map[uuid.UUID]int // of the known, by happening
 	tellings map[uuid.UUID][]Told
 	pages    int
 }
 
-// Add adds what a page shows.
-func (g *Gathering) Add(page string, observations []collect.Observation) {
+// Add adds what a page shows at a time.
+func (g *Gathering) Add(page string, observations []collect.Observation, now time.Time) error {
 	if g.tellings == nil {
 		g.tellings, g.places = map[uuid.UUID][]Told{}, map[uuid.UUID]int{}
 	}
-	tellings := make([]Telling, len(observations))
-	for i, o := range observations {
-		tellings[i] = Telling{Identity: identityOf(o), Observation: o}
+	x, err := newIdentification(observations, now)
+	if err == nil {
+		err = x.resolve(slices.Clone(g.known), g.told)
 	}
-	resolve(tellings, g.known)
+	if err != nil {
+		return err
+	}
 	g.pages++
 	since := time.Unix(int64(g.pages), 0) // of equals, who told first is heard first
-	for _, t := range tellings {
-		g.remember(t.Identity)
+	for _, t := range x.tellings {
+		g.remember(&t)
 		g.tellings[t.Happening] = append(g.tellings[t.Happening], Told{
 			Observation: t.Observation, Page: uuid.NewSHA1(uuid.NameSpaceURL, []byte(page)), Since: since, DatedAt: since,
 		})
 	}
+	return nil
 }
 
-func (g *Gathering) remember(id Identity) {
-	i, ok := g.places[id.Happening]
-	if !ok {
-		g.places[id.Happening] = len(g.known)
-		g.known = append(g.known, id)
-		return
+// told is what the pages tell of happenings.
+func (g *Gathering) told(ids []uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
+	all := map[uuid.UUID][]happening.Details{}
+	for _, id := range ids {
+		for _, t := range g.tellings[id] {
+			all[id] = append(all[id], t.Observation.Details)
+		}
 	}
-	for _, e := range id.Evidence {
-		if !slices.Contains(g.known[i].Evidence, e) {
-			g.known[i].Evidence = append(g.known[i].Evidence, e)
+	return all, nil
+}
+
+func (g *Gathering) remember(t *Telling) {
+	i, ok := g.places[t.Happening]
+	if !ok {
+		i = len(g.known)
+		g.places[t.Happening] = i
+		g.known = append(g.known, Shown{Identity: Identity{Happening: t.Happening, Key: t.Key}})
+	}
+	known := &g.known[i]
+	known.Dates = append(known.Dates, t.Dates)
+	for _, e := range t.Evidence {
+		if !slices.Contains(known.Evidence, e) {
+			known.Evidence = append(known.Evidence, e)
 		}
 	}
 }
@@ -58,7 +75,7 @@ func (g *Gathering) Together() []collect.Observation {
 	for i, known := range g.known {
 		tellings := g.tellings[known.Happening]
 		all[i] = together(uuid.Nil, tellings)
-		all[i].Key = tellings[0].Observation.Key
+		all[i].Key = known.Key
 	}
 	return all
 }

@@ -22,12 +22,18 @@ func TestGathering(t *testing.T) {
 		}}
 	}
 	var g collection.Gathering
+	add := func(page string, observations []collect.Observation) {
+		t.Helper()
+		if err := g.Add(page, observations, time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if all := g.Together(); len(all) != 0 {
 		t.Fatalf("got %+v", all)
 	}
-	g.Add("/list", []collect.Observation{tell("Jazz", "", happening.FromListing, "url:a/jazz"), tell("Quiz", "", happening.FromListing, "url:a/quiz")})
-	g.Add("/e/jazz", []collect.Observation{tell("Jazz night", "All of it.", happening.FromOwnPage, "url:a/jazz", "url:a/jazz", "id:1")})
-	g.Add("/e/1", []collect.Observation{tell("Jazz again", "", happening.FromListing, "id:1", "id:1")})
+	add("/list", []collect.Observation{tell("Jazz", "", happening.FromListing, "url:a/jazz"), tell("Quiz", "", happening.FromListing, "url:a/quiz")})
+	add("/e/jazz", []collect.Observation{tell("Jazz night", "All of it.", happening.FromOwnPage, "url:a/jazz", "url:a/jazz", "id:1")})
+	add("/e/1", []collect.Observation{tell("Jazz again", "", happening.FromListing, "id:1", "id:1")})
 	all := g.Together()
 	if len(all) != 2 || all[0].Details.Title != "Jazz night" || all[0].Details.Description != "All of it." || all[0].Key != "url:a/jazz" || all[0].Standing != happening.FromOwnPage {
 		t.Fatalf("got %+v", all)

@@ -1,6 +1,7 @@
 package collection
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -57,5 +58,72 @@ func TestWhichHappeningAPageTellsOf(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// onStage is what a page tells of a concert on a day.
+func onStage(key, title string, day int) Telling {
+	start := time.Date(2026, 12, day, 20, 0, 0, 0, time.UTC)
+	id := happening.DeriveInstanceID(key, happening.OriginalStart(start))
+	t := told(key, key)
+	t.Observation.Details = happening.Details{Title: title, Instances: []happening.Instance{{ID: id, Occurrences: []happening.Occurrence{
+		{ID: happening.DeriveOccurrenceID(id, 0), Start: start},
+	}}}}
+	return t
+}
+
+// The address of a page gives the next happening where title and start are both new, and the same again to all who know
+// what was told, in whichever way.
+func TestAPageThatIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	const address, second, third = "url:a/1", "url:a/1 (2)", "url:a/1 (3)"
+	jazz, quiz := onStage(address, "Anna Schmidt Quartett", 5), onStage(address, "Pub quiz", 7)
+	details := func(tellings ...Telling) (all []happening.Details) {
+		for _, t := range tellings {
+			all = append(all, t.Observation.Details)
+		}
+		return all
+	}
+	id := happening.DeriveID
+	shown := func(key, stored string) Shown {
+		return Shown{Identity: Identity{Happening: id(key), Key: stored, Evidence: []uuid.UUID{id(address), id(key)}}}
+	}
+	both := map[uuid.UUID][]happening.Details{id(address): details(jazz), id(second): details(quiz)}
+	for name, tt := range map[string]struct {
+		tells []Telling
+		known []Shown
+		told  map[uuid.UUID][]happening.Details
+		want  []string
+	}{
+		"nothing is known":                 {[]Telling{quiz}, nil, nil, []string{address}},
+		"another source told of it before": {[]Telling{quiz}, nil, map[uuid.UUID][]happening.Details{id(address): details(jazz)}, []string{second}},
+		"and of this one, too":             {[]Telling{quiz}, nil, both, []string{second}},
+		"back to the first":                {[]Telling{onStage(address, "Anna Schmidt Quartett", 20)}, []Shown{shown(second, second)}, both, []string{address}},
+		"a third":                          {[]Telling{onStage(address, "Hamlet", 9)}, []Shown{shown(second, second)}, both, []string{third}},
+		"its key was lost":                 {[]Telling{quiz}, []Shown{{Identity: Identity{Happening: id(second), Evidence: []uuid.UUID{id(second)}}}}, both, []string{second}},
+		"some tell the one, some the other": {
+			[]Telling{quiz}, []Shown{shown(address, address)}, map[uuid.UUID][]happening.Details{id(address): details(jazz, quiz)}, []string{address},
+		},
+		"one title, the same hour": {[]Telling{onStage(address, "Whatever", 5)}, []Shown{shown(address, address)}, both, []string{address}},
+		"what has an identifier":   {[]Telling{onStage("id:a|7", "Whatever", 9)}, []Shown{shown("id:a|7", "id:a|7")}, map[uuid.UUID][]happening.Details{id("id:a|7"): details(jazz)}, []string{"id:a|7"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for i, got := range identified(t, tt.tells, tt.known, tt.told) {
+				if got.Happening != id(tt.want[i]) || got.Key != tt.want[i] {
+					t.Errorf("got %s by key %q, want %q", got.Happening, got.Key, tt.want[i])
+				}
+				if got.Key == second && got.Observation.Details.Instances[0].ID == tt.tells[i].Observation.Details.Instances[0].ID {
+					t.Error("its instances are those of the first")
+				}
+			}
+		})
+	}
+	many := map[uuid.UUID][]happening.Details{id(address): details(jazz)}
+	for n := 2; n <= mostSuccessors; n++ {
+		many[id(fmt.Sprintf("%s (%d)", address, n))] = details(jazz)
+	}
+	if got := identified(t, []Telling{quiz}, nil, many)[0]; got.Key != "url:a/1 (pub quiz)" || got.Happening != id(got.Key) {
+		t.Errorf("after many others it has key %q", got.Key)
 	}
 }

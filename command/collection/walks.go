@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/happening"
 	"carillon/aggregates/source"
 	"carillon/command/collect"
 	"carillon/eventstore"
@@ -66,7 +67,10 @@ type Walk interface {
 	// Begin begins the walk.
 	Begin(ctx context.Context, start []collect.Link) error
 	// Identify finds which happenings of the source have evidence in common with ids that keys would give.
-	Identify(ctx context.Context, evidence []uuid.UUID) ([]Identity, error)
+	Identify(ctx context.Context, evidence []uuid.UUID) ([]Shown, error)
+	// Told gives what pages of the source tell of happenings, and what was recorded of them, whoever told it. Those of
+	// which there is nothing are left out.
+	Told(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]happening.Details, error)
 	// Record keeps what came of a page: its links, and what it tells. What it told before and tells no longer is
 	// forgotten, unless the page could not be read whole.
 	Record(ctx context.Context, visited collect.Visited, tellings []Telling, tally Tally) error
@@ -94,11 +98,19 @@ type Identity struct {
 	Evidence  []uuid.UUID
 }
 
+// Shown is a happening that a source is known to show.
+type Shown struct {
+	Identity
+
+	Dates [][]byte // digests of what its pages tell, see [Telling]; none where that is not remembered
+}
+
 // Telling is what a page tells of a happening.
 type Telling struct {
 	Identity
 
 	Observation collect.Observation
+	Dates       []byte // a digest of its dates and statuses
 }
 
 // View is a happening as a source shows it.

@@ -305,3 +305,35 @@ func TestReadModelsThatAreNotThereYetAreWaitedFor(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Since when nobody shows an event any more: since the last of its sources ceased to, and not while one does.
+func TestSinceWhenAnEventIsNotOnShow(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	log := projecttest.New(t, pool, readModels()...)
+	ensure(t, pool)
+	other := uuid.NewSHA1(page, []byte("other"))
+	id := uuid.NewSHA1(page, []byte("told by two"))
+	projecttest.Stream(log, feed.Aggregate, feedA, noon)(
+		feed.Created{Organization: org, Settings: feed.Settings{Name: "Concerts"}, Enabled: true, At: noon},
+		feed.SourceAttached{AssociationID: uuid.New(), SourceID: page, SourceType: source.TypeSite, At: noon})
+	tell := projecttest.Stream(log, happening.Aggregate, id, noon)
+	projecttest.Stream(log, item.Aggregate, item.ID(feedA, id), noon)(item.Added{FeedID: feedA, HappeningID: id, SourceID: page, At: noon})
+	for hour, tt := range []struct {
+		event happening.Event
+		want  string
+	}{
+		{happening.Observed{SourceID: page, Key: "k", Details: happening.Details{Title: "A"}, At: noon}, "null"},
+		{happening.Observed{SourceID: other, Key: "k", Details: happening.Details{Title: "A"}, At: noon}, "null"},
+		{happening.WentStale{SourceID: page, At: noon.Add(time.Hour)}, "null"},
+		{happening.WentStale{SourceID: other, At: noon.Add(2 * time.Hour)}, `"` + day + `T14:00:00+00:00"`},
+		{happening.Observed{SourceID: page, Key: "k", Details: happening.Details{Title: "A"}, At: noon.Add(3 * time.Hour)}, "null"},
+	} {
+		tell(tt.event)
+		log.Project()
+		got := rows(t, pool, "SELECT title, stale_since FROM analytics.items")
+		if want := `{"title": "A", "stale_since": ` + tt.want + `}`; len(got) != 1 || !sameJSON(t, got[0], want) {
+			t.Errorf("after %d: %q, want %s", hour, got, want)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package adapters
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -11,11 +10,20 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
 	"carillon/command/collection"
 )
 
 const (
-	identifyViews = `SELECT happening_id, key, evidence FROM carillon.source_views WHERE source_id = $1 AND evidence && $2`
+	identifyViews = `
+		SELECT happening_id, key, evidence,
+			ARRAY(SELECT dates FROM carillon.source_tellings t WHERE t.source_id = $1 AND t.happening_id = v.happening_id)
+		FROM carillon.source_views v WHERE source_id = $1 AND evidence && $2 ORDER BY happening_id`
+	// What nobody remembers is known from the events.
+	selectTold = `
+		SELECT happening_id, observation, NULL FROM carillon.source_tellings WHERE source_id = $1 AND happening_id = ANY ($2)
+		UNION ALL SELECT happening_id, NULL, details FROM items.shown WHERE happening_id = ANY ($2)`
 	// What a page tells differently, or no longer, is to be compared.
 	keepTellings = `
 		WITH n AS (
@@ -59,10 +67,34 @@ const (
 )
 
 // Identify implements collection.Walk.
-func (w *walk) Identify(ctx context.Context, evidence []uuid.UUID) ([]collection.Identity, error) {
+func (w *walk) Identify(ctx context.Context, evidence []uuid.UUID) ([]collection.Shown, error) {
 	rows, _ := w.pool.Query(ctx, identifyViews, w.source, evidence)
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[collection.Identity])
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s collection.Shown, err error) {
+		err = row.Scan(&s.Happening, &s.Key, &s.Evidence, &s.Dates)
+		return s, err
+	})
 	return list, wrap("identify happenings", err)
+}
+
+// Told implements collection.Walk.
+func (w *walk) Told(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
+	rows, _ := w.pool.Query(ctx, selectTold, w.source, happenings)
+	told := map[uuid.UUID][]happening.Details{}
+	var (
+		id                   uuid.UUID
+		observation, details []byte
+	)
+	_, err := pgx.ForEachRow(rows, []any{&id, &observation, &details}, func() (err error) {
+		var o collect.Observation
+		if observation != nil {
+			err = json.Unmarshal(observation, &o)
+		} else {
+			err = json.Unmarshal(details, &o.Details)
+		}
+		told[id] = append(told[id], o.Details)
+		return err
+	})
+	return told, wrap("what is told of happenings", err)
 }
 
 // tellingRows are tellings as columns.
@@ -83,16 +115,11 @@ func rowsOfTellings(tellings []collection.Telling) (*tellingRows, error) {
 		if err != nil {
 			return nil, wrap("observation", err)
 		}
-		instances, err := json.Marshal(t.Observation.Details.Instances)
-		if err != nil {
-			return nil, wrap("dates of observation", err)
-		}
-		digest := sha256.Sum256(instances)
 		ids := make([]string, len(t.Evidence))
 		for i, e := range t.Evidence {
 			ids[i] = e.String()
 		}
-		r.happenings, r.observations, r.dates = append(r.happenings, t.Happening), append(r.observations, data), append(r.dates, digest[:8])
+		r.happenings, r.observations, r.dates = append(r.happenings, t.Happening), append(r.observations, data), append(r.dates, t.Dates)
 		r.keys, r.evidence = append(r.keys, storedName(t.Key)), append(r.evidence, "{"+strings.Join(ids, ",")+"}")
 	}
 	return r, nil

@@ -59,9 +59,11 @@ type Candidate struct {
 	url                *url.URL // of Addresses and ID, the one that identifies
 	urlKey             string   // its key, "" where there is none
 	ids                []string // of ID and IDs
-	key                string   // set by assignKeys, as are the next two
+	pageID             bool     // ID is the page's URL, as templates put it on each
+	key                string   // set by assignKeys, as are the next three
 	keys               []string
-	own                bool // the page is the event's own
+	alias              string // "" for none
+	own                bool   // the page is the event's own
 	loc                *time.Location
 	primary            string // URL to show first
 	urls               []string

@@ -11,7 +11,8 @@ import (
 // identify sets what may identify an event: its address, and its identifiers.
 func (o *observer) identify(c *Candidate) {
 	own := c.Addresses
-	idURL := o.identifyingURL(c.ID)
+	idURL, page := o.identifyingURL(c.ID)
+	c.pageID = page
 	switch {
 	case idURL != nil:
 		c.ids = append(c.ids, identity.IDKey(idURL.String()))
@@ -45,20 +46,20 @@ func isWeb(id string) bool {
 
 // identifyingURL is the id of an event, if it is a URL that tells it from other things: not that of the page, nor the
 // "#event" that templates put on each.
-func (o *observer) identifyingURL(id string) *url.URL {
+func (o *observer) identifyingURL(id string) (u *url.URL, page bool) {
 	u, err := url.Parse(id)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil
+		return nil, false
 	}
 	if identity.IsGeneric(u.Fragment) {
 		bare := *u
 		bare.Fragment, bare.RawFragment = "", ""
 		if key := identity.Canonical(&bare); key == identity.Canonical(o.URL) || key == identity.Canonical(o.Base) {
-			return nil
+			return nil, true
 		}
 		u = &bare
 	}
-	return u
+	return u, false
 }
 
 // isFrontPage: publishers put the address of their front page where they have none for an event.
@@ -69,8 +70,13 @@ func (o *observer) isFrontPage(u *url.URL) bool {
 
 // assignKeys decides what identifies each candidate. Its own URL does, unless others of the page share it that are not
 // the same; then an identifier; then the page's URL, if the page is about it; else page, title and venue have to do.
+//
+// What is identified by the page's URL was known by page, title and venue as long as others shared that URL, and will be
+// again. So that stays its alias, and what the page tells under these alone is the same. The other way round, the page's
+// URL is the alias of the only event whose id is that of the page: "#event", as listings may link it.
 func (o *observer) assignKeys(candidates []*Candidate, subject *Candidate) {
 	claims := o.claims(candidates)
+	owners := map[string]*Candidate{} // of the page's URL, by page key
 	for _, c := range candidates {
 		if !o.budget.Work(50) {
 			return
@@ -82,8 +88,25 @@ func (o *observer) assignKeys(candidates []*Candidate, subject *Candidate) {
 		} else {
 			c.key = identity.PageKey(o.URL, c.name, c.venue)
 		}
+		switch {
+		case len(c.keys) == 0 && c.pageID && !o.Many && claims.sole(pageClaim) && !claims.others(o.canonicalKey, c):
+			c.alias = o.canonicalKey
+		case len(c.keys) == 1 && o.isPage(c.key):
+			c.alias = identity.PageKey(o.URL, c.name, c.venue)
+			if owners[c.alias] == nil {
+				owners[c.alias] = c
+			}
+		}
+	}
+	for _, c := range candidates {
+		if owner := owners[c.key]; owner != nil {
+			c.key, c.keys, c.alias = owner.key, owner.keys, owner.alias
+		}
 	}
 }
+
+// isPage says that a key is that of the page's URL.
+func (o *observer) isPage(key string) bool { return key == o.key || key == o.canonicalKey }
 
 // claims holds for each piece of evidence who claims it, by title and venue: one who does, and whether there are more.
 type claims map[string]claim
@@ -93,8 +116,13 @@ type claim struct {
 	more bool
 }
 
+// pageClaim is the claim to an id that is the page's.
+const pageClaim = "page"
+
+func (c *Candidate) who() string { return c.plain + "|" + identity.Words(c.venue) }
+
 func (cs claims) add(key string, c *Candidate) {
-	who := c.plain + "|" + identity.Words(c.venue)
+	who := c.who()
 	have, ok := cs[key]
 	switch {
 	case !ok:
@@ -110,6 +138,12 @@ func (cs claims) sole(key string) bool {
 	return ok && !have.more
 }
 
+// others says that somebody else claims the evidence.
+func (cs claims) others(key string, c *Candidate) bool {
+	have, ok := cs[key]
+	return ok && (have.more || have.who != c.who())
+}
+
 func (o *observer) claims(candidates []*Candidate) claims {
 	cs := make(claims, len(candidates))
 	for _, c := range candidates {
@@ -123,6 +157,9 @@ func (o *observer) claims(candidates []*Candidate) claims {
 		for _, id := range c.ids {
 			cs.add(id, c)
 		}
+		if c.pageID {
+			cs.add(pageClaim, c)
+		}
 		if o.about(c) {
 			cs.add(o.canonicalKey, c)
 		}
@@ -133,8 +170,8 @@ func (o *observer) claims(candidates []*Candidate) claims {
 // strongKeys gives what identifies a candidate beyond this page.
 func (o *observer) strongKeys(c *Candidate, cs claims) []string {
 	var keys []string
-	// The page's own URL is an event's only on the event's own page.
-	if c.url != nil && cs.sole(c.urlKey) && (!o.isPage(c) || o.about(c)) {
+	// What shows many, as a calendar does, is no event's own page.
+	if c.url != nil && cs.sole(c.urlKey) && (!o.Many || !o.isPage(c.urlKey)) {
 		keys = append(keys, c.urlKey)
 	}
 	for _, id := range c.ids {
@@ -148,13 +185,10 @@ func (o *observer) strongKeys(c *Candidate, cs claims) []string {
 	return keys
 }
 
-// isPage says that a candidate's own URL is that of the page.
-func (o *observer) isPage(c *Candidate) bool { return c.urlKey == o.key || c.urlKey == o.canonicalKey }
-
 // isOwnPage says that the page is an event's own: it is about no other, or is what this event alone names as its page.
 func (o *observer) isOwnPage(c *Candidate, cs claims) bool {
 	if o.about(c) && cs.sole(o.canonicalKey) {
 		return true
 	}
-	return c.url != nil && o.isPage(c) && cs.sole(c.urlKey)
+	return c.url != nil && o.isPage(c.urlKey) && cs.sole(c.urlKey)
 }

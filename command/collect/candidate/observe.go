@@ -78,7 +78,7 @@ func (o *observer) observation(same []*Candidate) collect.Observation {
 	if slices.ContainsFunc(same, func(c *Candidate) bool { return c.own }) {
 		standing = happening.FromOwnPage
 	}
-	return collect.Observation{Key: c.key, Keys: c.keys, Details: d, PublishedAt: c.PublishedAt, Standing: standing, Origins: o.origins(c)}
+	return collect.Observation{Key: c.key, Keys: c.keys, Alias: c.alias, Details: d, PublishedAt: c.PublishedAt, Standing: standing, Origins: o.origins(c)}
 }
 
 // instances gives the instances of candidates of one key, in order, and how many days the longest takes.

@@ -11,6 +11,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -19,7 +20,21 @@ import (
 )
 
 // URLKey is the strong key of a happening's own URL.
-func URLKey(u *url.URL) string { return "url:" + Canonical(u) }
+func URLKey(u *url.URL) string { return urlPrefix + Canonical(u) }
+
+const urlPrefix = "url:"
+
+// IsURL says that a key is one of a URL.
+func IsURL(key string) bool { return strings.HasPrefix(key, urlPrefix) }
+
+// Successor is the key of the n-th happening that has the URL of a key, where others had it before. The first has the key
+// itself.
+func Successor(key string, n int) string {
+	if n < 2 {
+		return key
+	}
+	return key + " (" + strconv.Itoa(n) + ")"
+}
 
 // IDKey is the strong key of an absolute @id, which is a URL or a URN.
 func IDKey(id string) string {

@@ -204,6 +204,19 @@ func Compare(a, b Subject, beside bool) Verdict {
 	return v
 }
 
+// Continues says that a subject may be another one told differently, where both have one address: pages are used again
+// for other events. Title and start are new then. One that is new alone makes no other event.
+func (s Subject) Continues(o Subject) bool {
+	if len(s.starts) == 0 || len(o.starts) == 0 || len(s.title.all) == 0 || len(o.title.all) == 0 {
+		return true // nobody can say
+	}
+	if same, _ := startsAgree(s.starts, o.starts); same {
+		return true
+	}
+	t := compareTitles(s.title.without(s.place, o.place), o.title.without(s.place, o.place))
+	return (t.within || t.score >= alike) && !t.otherKind
+}
+
 // supports says that something beside title, place and time is the same.
 func (s Subject) supports(o Subject) bool {
 	return s.image != "" && s.image == o.image || s.organizer != "" && s.organizer == o.organizer

@@ -28,9 +28,16 @@ func setOf(text string) map[string]bool {
 	return set
 }
 
+// mostText is how much of a name or an address is compared, in bytes. The longest that people write are shorter; every
+// word is compared with each of the other's.
+const mostText = 600
+
 // split gives the words of a name: NFKC, lower case, without accents. What some languages write as two letters is one
 // here.
 func split(name string) []string {
+	if len(name) > mostText {
+		name = strings.ToValidUTF8(name[:mostText], "")
+	}
 	name = strings.ToLower(norm.NFKC.String(name))
 	name = elisions.ReplaceAllString(name, "")
 	name = strings.NewReplacer("ß", "ss", "ø", "o", "æ", "a", "ł", "l", "&", " ", "’", " ", "'", " ").Replace(name)

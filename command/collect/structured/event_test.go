@@ -235,7 +235,7 @@ func TestKeys(t *testing.T) {
 		{"a blank node's id", "", event(`,"@id":"_:b0"`), "page:a.example/programme|gig|"},
 		{"a template's id", "", event(`,"@id":"#event"`), "page:a.example/programme|gig|"},
 		{"an id of its own on the page", "", event(`,"@id":"#gig-12"`), "url:a.example/programme#gig-12"},
-		{"the page's URL on a page of others", "", event(`,"url":"/programme"`), "page:a.example/programme|gig|"},
+		{"the page's URL, whatever the page calls itself", "<title>Programme</title>", event(`,"url":"/programme"`), "url:a.example/programme"},
 		{"the page's URL on its own page", detail, event(`,"url":"/programme"`), "url:a.example/programme"},
 		{"nothing on its own page", detail, event(``), "url:a.example/programme"},
 		{"the page's canonical URL", detail + `<link rel="canonical" href="/e/1">`, event(``), "url:a.example/e/1"},

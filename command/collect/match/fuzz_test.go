@@ -1,0 +1,106 @@
+package match_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect/match"
+)
+
+// mostTime is what comparing two happenings may take, however long their texts are. It is long because machines are busy.
+const mostTime = 2 * time.Second
+
+// Whatever two happenings say of themselves, comparing them ends, and comes to the same in either order and each time.
+func FuzzCompare(f *testing.F) {
+	for _, seed := range [][2]string{
+		{`{"title":"Der Nussknacker"}`, `{"title":"Lo schiaccianoci"}`},
+		{told1, told2},
+		{`{"title":"SOLD OUT: Konzert Nr. 3"}`, `{"title":"Konzert Nr. 4 – 2. Teil"}`},
+		{`{"title":"x","location":{"online":{"url":"https://meet.example/a?b"}}}`, `{"title":"x","location":{"online":{"url":"%zz"}}}`},
+		{`{"title":"\u0000\ufffd ÅÄÖ ﬁ ㎏"}`, `{"title":"  "}`},
+		{`{"title":"a","location":{"coordinates":{"lat":90,"lng":180}}}`, `{"title":"a","location":{"coordinates":{"lat":-91,"lng":1e300}}}`},
+	} {
+		f.Add([]byte(seed[0]), []byte(seed[1]), uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte, how uint8) {
+		a, ok := subject(first, how&1 != 0, "id:a")
+		b, okB := subject(second, how&2 != 0, "id:b")
+		if !ok || !okB {
+			return
+		}
+		beside := how&4 != 0
+		began := time.Now()
+		v := match.Compare(a, b, beside)
+		if other := match.Compare(b, a, beside); other != v {
+			t.Errorf("one way round %+v, the other %+v", v, other)
+		}
+		if again := match.Compare(a, b, beside); again != v {
+			t.Errorf("at first %+v, then %+v", v, again)
+		}
+		if v.Reason == "" || v.Score < 0 || v.Score > 1 || v.Score != v.Score {
+			t.Errorf("verdict %+v", v)
+		}
+		if beside && v.Same && v.Reason == match.ByMatch {
+			t.Error("what a source shows side by side is the same by its looks")
+		}
+		if a.Continues(b) != b.Continues(a) || !a.Continues(a) {
+			t.Error("what continues what depends on the order, or nothing continues itself")
+		}
+		if self := match.Compare(a, a, false); len(a.Keys()) > 0 && !self.Same && len(a.Blocks()) > 0 && a.Continues(a) && self.Reason != match.SharedEvidence {
+			t.Errorf("with itself it comes to %+v", self)
+		}
+		for _, block := range append(a.Blocks(), b.Blocks()...) {
+			if len(block) <= len(time.DateOnly) {
+				t.Errorf("block %q", block)
+			}
+		}
+		if took := time.Since(began); took > mostTime {
+			t.Errorf("it takes %v", took)
+		}
+	})
+}
+
+const (
+	told1 = `{"title":"Mono & Nikitaman","time":{"timezone":"Europe/Rome"},"location":{"venue":{"name":"Club Max, Großer Saal","address":"Via Castel Firmiano 20, Brixen"},
+		"displayAddress":"Club Max, Brixen","coordinates":{"lat":46.715,"lng":11.657}},"organizer":{"name":"Max"},"primaryImage":"https://x.example/1.jpg",
+		"instances":[{"id":"00000000-0000-0000-0000-000000000001","status":"scheduled","occurrences":[{"start":"2026-12-11T20:00:00Z","status":"scheduled"}]}]}`
+	told2 = `{"title":"[ausverkauft] Mono und Nikitaman - 11.12.2026 20:30 Uhr","time":{"timezone":"Europe/Rome"},"location":{"displayAddress":"Brixen"},
+		"instances":[{"id":"00000000-0000-0000-0000-000000000002","status":"cancelled","occurrences":[{"start":"2026-12-10T23:00:00Z","end":"2026-12-11T23:00:00Z","allDay":true,"status":"scheduled"}]}]}`
+)
+
+// subject is a happening of fuzzed details. Those that are larger than collectors let them be are left out.
+func subject(data []byte, shared bool, key string) (match.Subject, bool) {
+	var d happening.Details
+	if len(data) > 4096 || json.NewDecoder(bytes.NewReader(data)).Decode(&d) != nil || len(d.Title) > 2000 {
+		return match.Subject{}, false
+	}
+	keys := []string{key}
+	if shared {
+		keys = append(keys, "id:both")
+	}
+	return match.Of(d, keys, now), true
+}
+
+// Titles and addresses of any length are compared in little time: every word is compared with each of the other's, but
+// only so many of them.
+func TestLongTextsAreCompared(t *testing.T) {
+	t.Parallel()
+	d := func(word string) happening.Details {
+		text := strings.Repeat(word+" ", 500/len(word))
+		return happening.Details{Title: text, Location: &happening.Location{
+			Venue: &happening.Venue{Name: text, Address: strings.Repeat(word+" 1 2 ", 5000)}, DisplayAddress: strings.Repeat(text, 20),
+		}}
+	}
+	began := time.Now()
+	a, b := match.Of(d("abcdefg"), nil, now), match.Of(d("bcdefgh"), nil, now)
+	if v := match.Compare(a, b, false); v.Same {
+		t.Errorf("got %+v", v)
+	}
+	if took := time.Since(began); took > mostTime {
+		t.Errorf("it takes %v", took)
+	}
+}
