@@ -11,9 +11,6 @@ import (
 	"carillon/command/collect/match"
 )
 
-// mostTime is what comparing two happenings may take, however long their texts are. It is long because machines are busy.
-const mostTime = 2 * time.Second
-
 // Whatever two happenings say of themselves, comparing them ends, and comes to the same in either order and each time.
 func FuzzCompare(f *testing.F) {
 	for _, seed := range [][2]string{
@@ -33,7 +30,6 @@ func FuzzCompare(f *testing.F) {
 			return
 		}
 		beside := how&4 != 0
-		began := time.Now()
 		v := match.Compare(a, b, beside)
 		if other := match.Compare(b, a, beside); other != v {
 			t.Errorf("one way round %+v, the other %+v", v, other)
@@ -54,12 +50,9 @@ func FuzzCompare(f *testing.F) {
 			t.Errorf("with itself it comes to %+v", self)
 		}
 		for _, block := range append(a.Blocks(), b.Blocks()...) {
-			if len(block) <= len(time.DateOnly) {
-				t.Errorf("block %q", block)
+			if len(block.Day) < len(time.DateOnly) || block.Of == "" {
+				t.Errorf("block %+v", block)
 			}
-		}
-		if took := time.Since(began); took > mostTime {
-			t.Errorf("it takes %v", took)
 		}
 	})
 }
@@ -85,22 +78,18 @@ func subject(data []byte, shared bool, key string) (match.Subject, bool) {
 	return match.Of(d, keys, now), true
 }
 
-// Titles and addresses of any length are compared in little time: every word is compared with each of the other's, but
-// only so many of them.
+// Of titles and addresses only so much is compared, for every word is compared with each of the other's: what is beyond
+// makes no difference.
 func TestLongTextsAreCompared(t *testing.T) {
 	t.Parallel()
-	d := func(word string) happening.Details {
-		text := strings.Repeat(word+" ", 500/len(word))
+	d := func(more string) happening.Details {
+		text := strings.Repeat("abcdefg ", 100) + more
 		return happening.Details{Title: text, Location: &happening.Location{
-			Venue: &happening.Venue{Name: text, Address: strings.Repeat(word+" 1 2 ", 5000)}, DisplayAddress: strings.Repeat(text, 20),
-		}}
+			Venue: &happening.Venue{Name: text, Address: strings.Repeat("abcdefg 1 2 ", 100) + more}, DisplayAddress: text,
+		}, Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: now.AddDate(0, 0, 3)}}}}}
 	}
-	began := time.Now()
-	a, b := match.Of(d("abcdefg"), nil, now), match.Of(d("bcdefgh"), nil, now)
-	if v := match.Compare(a, b, false); v.Same {
+	short, long := match.Of(d(""), nil, now), match.Of(d(strings.Repeat("hijklmn 3 4 ", 100_000)), nil, now)
+	if v := match.Compare(short, long, false); !v.Same || v.Score != 1 {
 		t.Errorf("got %+v", v)
-	}
-	if took := time.Since(began); took > mostTime {
-		t.Errorf("it takes %v", took)
 	}
 }
