@@ -29,11 +29,15 @@ func (c *sourceCollectCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
+	before, err := findSource(ctx, client, source)
+	if err != nil {
+		return err
+	}
 	if err := client.CollectSource(ctx, source); err != nil {
 		return err
 	}
 	if c.Wait {
-		return c.wait(ctx, t, client, source)
+		return c.wait(ctx, t, client, before)
 	}
 	return c.print(t.out, adminapi.Created{ID: source}, func(w io.Writer) {
 		row(w, "collection requested; \"carillon source list\" shows how it goes")
@@ -55,16 +59,18 @@ func sourceID(ctx context.Context, client *adminclient.Client, start idStart) (u
 // collectPoll is the time between two looks at a walk.
 const collectPoll = time.Second / 4
 
-// wait shows how far the walk is until it has ended, and then what came of it.
-func (c *sourceCollectCommand) wait(ctx context.Context, t terminal, client *adminclient.Client, id uuid.UUID) error {
+// wait shows how far the walk is until it has ended, and then what came of it. The list of sources may be late: as long as
+// nothing has begun since before, it has yet to hear of the request.
+func (c *sourceCollectCommand) wait(ctx context.Context, t terminal, client *adminclient.Client, before adminapi.Source) error {
 	line := newStatusLine(t)
 	defer line.end()
 	for {
-		s, err := findSource(ctx, client, id)
+		s, err := findSource(ctx, client, before.ID)
 		if err != nil {
 			return err
 		}
-		if !s.Requested && s.State != "collecting" || s.Paused != nil {
+		begun := s.StartedAt != nil && (before.StartedAt == nil || s.StartedAt.After(*before.StartedAt))
+		if begun && !s.Requested && s.State != "collecting" || s.Paused != nil {
 			line.end()
 			return c.ended(t, s)
 		}
