@@ -4,6 +4,8 @@ DATA      ?= ./data
 BENCH     ?= .
 BENCHTIME ?= 2s
 KNOWN     ?= 1000000
+INGESTED  ?= 20000
+SOURCES   ?= 10000
 KILLS     ?= 100
 DELIVERIES ?= 5000
 MOVED     ?= 20000
@@ -59,13 +61,17 @@ bench: postgres ## Measure (BENCH=regexp, BENCHTIME=2s)
 	$(GO) test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 30m $(BENCHES)
 
 .PHONY: bench-collect
-bench-collect: postgres ## Measure reading pages and calendars, on one core (the floors: 800 pages/s; 10,000 events with 1,000 rules in 1 s), walking a sitemap of 5,000 pages (30 s), 200 sites beside 20 that do not answer (1.2 times as long as alone), a visit of a source with 10,000 walks behind it (5 ms), a server that reads eight pages of 10 MiB (500 MB), and one that knows a million happenings (KNOWN; start in 1 s, 300 MB)
+bench-collect: postgres ## Measure reading pages and calendars, on one core (the floors: 800 pages/s; 10,000 events with 1,000 rules in 1 s), walking a sitemap of 5,000 pages (30 s), 200 sites beside 20 that do not answer (1.2 times as long as alone), a visit of a source with 10,000 walks behind it (5 ms), a server that reads eight pages of 10 MiB (500 MB), one that knows a million happenings (KNOWN; start in 1 s, 300 MB), happenings into a feed's list (INGESTED; 2,000/s), as news, and told by two, a sitemap of 5,000 pages with Postgres (30 s, 200 MB; killed, 1 % again), from a change to its webhook (p99 2 s at 100/s), and SOURCES at 1,000 hosts watched for a month (20 % of a core, 300 MB, 1 GB)
 	$(GO) test -run '^$$' -bench 'Extract|Calendar' -cpu 1 -benchtime $(BENCHTIME) ./command/collect/...
 	$(GO) test -run '^$$' -bench WalkSitemap -benchtime 3x ./command/collect/sitemap
 	$(GO) test -count=1 -run SlowSitesHoldBackNoVisits -v ./cmd/internal/adapters
 	$(GO) test -run '^$$' -bench VisitOfAnOldSource -benchtime 100x ./cmd/internal/adapters
 	$(GO) test -count=1 -run ServeBesideHostilePages -v ./cmd/internal/app
 	KNOWN=$(KNOWN) $(GO) test -run '^$$' -bench Known -benchtime 3x -timeout 60m ./cmd/internal/app
+	$(GO) test -run '^$$' -bench Ingest -benchtime $(INGESTED)x -timeout 30m ./cmd/internal/app
+	$(GO) test -run '^$$' -bench 'WalkOf5000' -benchtime 1x -timeout 30m ./cmd/internal/app
+	$(GO) test -run '^$$' -bench Change -benchtime 1500x -timeout 30m ./cmd/internal/app
+	$(GO) test -run '^$$' -bench Watch -benchtime $(SOURCES)x -timeout 60m ./cmd/internal/app
 
 .PHONY: bench-copy
 bench-copy: ## Measure copying an event store: one append after the other, in order with many on their way, and compared

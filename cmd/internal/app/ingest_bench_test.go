@@ -27,7 +27,7 @@ func ingest(b *testing.B, way string) {
 	var open, again atomic.Bool
 	first := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 2)
 	answer := func(others bool) func(int, http.ResponseWriter, *http.Request) {
-		return func(host int, w http.ResponseWriter, r *http.Request) {
+		return func(host int, w http.ResponseWriter, _ *http.Request) {
 			if !open.Load() && way != "news" || others && !again.Load() {
 				http.Error(w, "not yet", http.StatusInternalServerError)
 				return

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime/pprof"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,15 +50,6 @@ func benchServer() error {
 	defer a.Close()
 	go func() { _ = a.Welcome(ctx, io.Discard) }() // as serve does, where it is for developers
 	a.Unhurried = os.Getenv("CHILD_UNHURRIED") != ""
-	if path := os.Getenv("CHILD_PROFILE"); path != "" {
-		f, err := os.Create(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		_ = pprof.StartCPUProfile(f)
-		defer pprof.StopCPUProfile()
-	}
 	return a.Run(ctx)
 }
 

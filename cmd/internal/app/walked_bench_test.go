@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// BenchmarkWalk: a sitemap of 5,000 pages with an event each, at a host that needs no pause, from the moment on when it
+// BenchmarkWalkOf5000: a sitemap of 5,000 pages with an event each, at a host that needs no pause, from the moment on when it
 // is due until the walk is recorded. Killed, the server is killed in the middle and started again.
-func BenchmarkWalk(b *testing.B) {
+func BenchmarkWalkOf5000(b *testing.B) {
 	for _, way := range []string{"quiet", "killed"} {
 		b.Run(way, func(b *testing.B) {
 			for b.Loop() {

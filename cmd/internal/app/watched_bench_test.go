@@ -63,10 +63,10 @@ func (c *web) answer(_ int, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = io.WriteString(w, pageOf(i, r.URL.Path, c.first.Add(time.Duration(i%(24*25))*time.Hour+time.Duration(version)*time.Minute)))
+	_, _ = io.WriteString(w, pageOf(i, r.URL.Path, c.first.Add(time.Duration(i%(24*25))*time.Hour+time.Duration(30+version)*time.Minute)))
 }
 
-// change has a page show its event at another time.
+// change has a page show its event a minute later. None begins at midnight, which would be taken for a whole day.
 func (c *web) change(i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
