@@ -365,7 +365,7 @@ func TestWhatIsDeletedRightAfterItsChange(t *testing.T) {
 		s.rewire(t, func(p *httpapi.Dependencies) {
 			p.Await = func(ctx context.Context, _ eventstore.Position, _ ...string) bool {
 				deleted, err := s.Commands.DeleteDestination(ctx, command.Caller{Organization: s.org}, command.DeleteDestination{ID: uuid.MustParse(created.ID)})
-				return err == nil && s.Progress.Await(ctx, deleted.Position, destinations.ReadModel.Name, subscriptions.ReadModel.Name)
+				return err == nil && s.Patient(ctx, deleted.Position, destinations.ReadModel.Name, subscriptions.ReadModel.Name)
 			}
 		})
 		method := "PATCH"

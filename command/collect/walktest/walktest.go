@@ -45,7 +45,7 @@ func Serve(t testing.TB, sourceType string, files map[string]string, collector f
 	t.Cleanup(s.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	fetcher, err := fetch.New(fetch.Options{Transport: transport, Interval: -1, Timeout: 5 * time.Minute})
+	fetcher, err := fetch.New(fetch.Options{Transport: transport, Interval: -1, Timeout: 30 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
