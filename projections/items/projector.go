@@ -14,6 +14,9 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -47,10 +50,20 @@ type fact struct {
 // project applies a batch. Events of feeds may concern many rows and are rare: they divide the batch, and what lies
 // between two of them is folded in memory.
 func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
+	type decoded struct {
+		fact
+		of  feed.Event
+		err error
+	}
+	all := make([]decoded, len(events))
+	parallel(len(events), func(i int) {
+		d := &all[i]
+		d.fact, d.of, d.err = decode(&events[i])
+	})
 	var facts []fact
-	for i := range events {
-		f, of, err := decode(&events[i])
-		if err != nil {
+	for i := range all {
+		f, of := all[i].fact, all[i].of
+		if err := all[i].err; err != nil {
 			return err
 		}
 		if of == nil {
@@ -72,6 +85,26 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 		return fmt.Errorf("items: %w", err)
 	}
 	return nil
+}
+
+// parallel does something for each of so many numbers; for many of them, on all processors: a rebuild waits for little
+// else.
+func parallel(count int, do func(i int)) {
+	const few = 64
+	at := atomic.Int64{}
+	work := func() {
+		for from := at.Add(few) - few; from < int64(count); from = at.Add(few) - few {
+			for i := from; i < min(from+few, int64(count)); i++ {
+				do(int(i))
+			}
+		}
+	}
+	var others sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), (count+few-1)/few) - 1 {
+		others.Go(work)
+	}
+	work()
+	others.Wait()
 }
 
 // decode gives a fact or, beside its id, the event of a feed.
@@ -138,7 +171,8 @@ func applyFeed(ctx context.Context, tx pgx.Tx, id uuid.UUID, event feed.Event) e
 		return detach(ctx, tx, id, e.SourceID)
 	case feed.Deleted:
 		batch := &pgx.Batch{}
-		for _, table := range []string{"items", "legacy", "occurrences", "attachments", "feedback", "feeds", "wanted"} {
+		batch.Queue("DELETE FROM legacy WHERE item_id IN (SELECT id FROM items WHERE feed_id = $1)", id)
+		for _, table := range []string{"items", "occurrences", "attachments", "feedback", "feeds", "wanted"} {
 			batch.Queue("DELETE FROM "+table+" WHERE feed_id = $1", id)
 		}
 		return tx.SendBatch(ctx, batch).Close()

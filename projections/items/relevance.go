@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -174,7 +175,7 @@ func (r *ranking) add(feed uuid.UUID, d *happening.Details) {
 // rank gives the relevance of each item; nil where there is none.
 func (r *ranking) rank(ctx context.Context, tx pgx.Tx, wants map[uuid.UUID]*wanted) ([]*float32, error) {
 	relevance := make([]*float32, len(r.items))
-	stems := map[string][]string{} // of all words, by language
+	tongues, sought := map[string]*tongue{}, map[uuid.UUID]stemSet{}
 	var asked []*float32
 	var words, names, descriptions []string
 	for i, feed := range r.feeds {
@@ -182,15 +183,20 @@ func (r *ranking) rank(ctx context.Context, tx pgx.Tx, wants map[uuid.UUID]*want
 		if w == nil || len(w.name)+len(w.description) == 0 {
 			continue
 		}
-		if stems[w.language] == nil {
-			found, err := r.stems(ctx, tx, w.language)
+		in := tongues[w.language]
+		if in == nil {
+			stems, err := r.stems(ctx, tx, w.language)
 			if err != nil {
 				return nil, err
 			}
-			stems[w.language] = found
+			in = newTongue(stems)
+			tongues[w.language] = in
+		}
+		if sought[feed] == nil {
+			sought[feed] = in.set(w.name, w.description)
 		}
 		relevance[i] = new(float32)
-		if shared := w.shared(r.items[i], stems[w.language]); shared != "" {
+		if shared := in.shared(r.items[i], sought[feed]); shared != "" {
 			asked = append(asked, relevance[i])
 			words, names, descriptions = append(words, shared), append(names, w.byName), append(descriptions, w.byDescribed)
 		}
@@ -217,26 +223,65 @@ func (r *ranking) rank(ctx context.Context, tx pgx.Tx, wants map[uuid.UUID]*want
 	return relevance, nil
 }
 
-// shared are the words of an item that the feed has, too, as a tsvector: each with its places and weights.
-func (w *wanted) shared(words []word, stems []string) string {
-	places := map[string][]byte{}
-	for _, stem := range w.name {
-		places[stem] = nil
+// tongue is a vocabulary in a language.
+type tongue struct {
+	stems   []string       // by number of stem
+	numbers map[string]int // of stems
+	ofWord  []int          // number of the stem by number of the word
+}
+
+func newTongue(stems []string) *tongue {
+	t := &tongue{numbers: make(map[string]int, len(stems)), ofWord: make([]int, len(stems))}
+	for word, stem := range stems {
+		number, known := t.numbers[stem]
+		if !known {
+			number = len(t.stems)
+			t.stems, t.numbers[stem] = append(t.stems, stem), number
+		}
+		t.ofWord[word] = number
 	}
-	for _, stem := range w.description {
-		places[stem] = nil
+	return t
+}
+
+// stemSet has a bit for each stem.
+type stemSet []uint64
+
+func (s stemSet) has(number int) bool { return s[number/64]&(1<<(number%64)) != 0 }
+
+// set has those of some stems that are in the vocabulary.
+func (t *tongue) set(lists ...[]string) stemSet {
+	s := make(stemSet, len(t.stems)/64+1)
+	for _, stems := range lists {
+		for _, stem := range stems {
+			if number, known := t.numbers[stem]; known {
+				s[number/64] |= 1 << (number % 64)
+			}
+		}
 	}
+	return s
+}
+
+// shared are the words of an item that are in a set, as a tsvector: each with its places and weights.
+func (t *tongue) shared(words []word, in stemSet) string {
+	type place struct {
+		stem, at int
+		weight   byte
+	}
+	var found []place
 	for at, one := range words {
-		stem := stems[one.number]
-		if found, is := places[stem]; is {
-			places[stem] = fmt.Appendf(append(found, ','), "%d%c", at+1, one.weight)
+		if stem := t.ofWord[one.number]; in.has(stem) {
+			found = append(found, place{stem, at + 1, one.weight})
 		}
 	}
+	slices.SortStableFunc(found, func(a, b place) int { return a.stem - b.stem })
 	var text []byte
-	for stem, at := range places {
-		if len(at) > 0 {
-			text = append(append(append(append(text, ' '), stem...), ':'), at[1:]...)
+	for i, p := range found {
+		if i > 0 && found[i-1].stem == p.stem {
+			text = append(text, ',')
+		} else {
+			text = append(append(append(text, ' '), t.stems[p.stem]...), ':')
 		}
+		text = append(strconv.AppendInt(text, int64(p.at), 10), p.weight)
 	}
 	return string(text)
 }

@@ -35,7 +35,6 @@ CREATE TABLE legacy (
 
 ALTER TABLE legacy SET (toast_tuple_target = 8160);
 ALTER TABLE legacy ALTER COLUMN body SET STORAGE EXTERNAL;
-CREATE INDEX legacy_of_feed ON legacy (feed_id);
 
 -- When the items of a feed take place. An item's first occurrence in a range is the one in it whose previous one is
 -- before it, so that items are found, ordered and counted without a sort.

@@ -4,6 +4,7 @@ import (
 	"html"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -32,27 +33,44 @@ func (v *vocabulary) add(to []word, text string, weight byte) []word {
 	if v.numbers == nil {
 		v.numbers = map[string]int{}
 	}
-	text = strings.ToLower(norm.NFKC.String(html.UnescapeString(withoutTags(text[:min(len(text), mostText)]))))
-	for _, one := range strings.FieldsFunc(text, parts) {
-		if len(to) == mostWords {
-			break
+	text = withoutTags(text[:min(len(text), mostText)])
+	if strings.Contains(text, "&") {
+		text = html.UnescapeString(text)
+	}
+	text = strings.ToLower(norm.NFKC.String(text)) // neither copies what is in order
+	for begin := 0; begin < len(text) && len(to) < mostWords; {
+		end, next := wordEnd(text, begin)
+		if one := text[begin:end]; end > begin && (len(one) <= longestWord || utf8.RuneCountInString(one) <= longestWord) {
+			number, known := v.numbers[one]
+			if !known {
+				number = len(v.words)
+				v.words, v.numbers[one] = append(v.words, one), number
+			}
+			to = append(to, word{number, weight})
 		}
-		if len(one) > longestWord && len([]rune(one)) > longestWord {
-			continue
-		}
-		number, known := v.numbers[one]
-		if !known {
-			number = len(v.words)
-			v.words, v.numbers[one] = append(v.words, one), number
-		}
-		to = append(to, word{number, weight})
+		begin = next
 	}
 	return to
 }
 
+// wordEnd gives the end of the word that begins at a place, which may be empty, and what comes after its separator.
+func wordEnd(text string, begin int) (end, next int) {
+	for i := begin; i < len(text); {
+		r, size := rune(text[i]), 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRuneInString(text[i:])
+		}
+		if parts(r) {
+			return i, i + size
+		}
+		i += size
+	}
+	return len(text), len(text)
+}
+
 // parts reports whether a character parts words. What is no character, as of a text that was cut, does.
 func parts(r rune) bool {
-	if r < unicode.MaxASCII {
+	if r < utf8.RuneSelf {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	}
 	return r == unicode.ReplacementChar || !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsNumber(r)

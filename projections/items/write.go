@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -178,66 +179,82 @@ func (w *work) writeViews(o *output) error {
 			if !v.dirty {
 				continue
 			}
-			row := shownRow{view: v}
-			var err error
-			if row.details, err = json.Marshal(v.Details); err != nil {
-				return err
-			}
-			if row.block, err = json.Marshal(v.Source); err != nil {
-				return err
-			}
-			if row.origins, err = json.Marshal(v.Origins); err != nil {
-				return err
-			}
 			if v.stored {
 				o.hidden = append(o.hidden, v)
 			}
-			o.shown = append(o.shown, row)
+			o.shown = append(o.shown, shownRow{view: v})
 		}
 	}
-	return nil
+	errs := make([]error, len(o.shown))
+	parallel(len(o.shown), func(i int) { errs[i] = o.shown[i].marshal() })
+	return errors.Join(errs...)
+}
+
+func (r *shownRow) marshal() (err error) {
+	if r.details, err = json.Marshal(r.Details); err != nil {
+		return err
+	}
+	if r.block, err = json.Marshal(r.Source); err != nil {
+		return err
+	}
+	r.origins, err = json.Marshal(r.Origins)
+	return err
 }
 
 func (w *work) writeItems(o *output) error {
-	for id := range w.dirty {
-		r := w.items[id]
-		all, from, ok := w.pick(r)
-		if !ok {
+	dirty := keys(w.dirty)
+	all := make([]made, len(dirty))
+	parallel(len(dirty), func(i int) { all[i] = w.render(w.items[dirty[i]]) })
+	for i, id := range dirty {
+		m := &all[i]
+		if m.err != nil {
+			return m.err
+		}
+		if !m.shown {
 			w.remove(id) // the feed lost its source before the item was recorded
 			continue
 		}
-		if err := o.render(r, all.Details, from); err != nil {
-			return err
-		}
-		if r.stored {
+		o.add(m)
+		if m.stored {
 			o.gone = append(o.gone, id)
 		}
-		o.touched[r.feed] = struct{}{}
 	}
 	return nil
 }
 
-func (o *output) render(r *row, details happening.Details, from *happening.Telling) error {
-	shown := shape.Item{ID: r.id, EventID: r.happening, AddedAt: r.addedAt, Details: details, SourceType: from.Source.Type}
-	current, err := shape.Current(shown)
-	if err != nil {
-		return err
+// made is what an item comes to.
+type made struct {
+	rendered
+	details happening.Details
+	all     []when
+	shown   bool // a source of the feed carries it
+	err     error
+}
+
+func (w *work) render(r *row) (m made) {
+	combined, from, ok := w.pick(r)
+	if !ok {
+		return m
 	}
-	legacy, err := shape.Legacy(shown)
-	if err != nil {
-		return err
-	}
-	block, err := shape.Source(from.Source)
-	if err != nil {
-		return err
-	}
-	o.ranking.add(r.feed, &details)
-	all := occurrencesOf(details)
-	o.items = append(o.items, rendered{row: r, source: from.SourceID, current: current, legacy: legacy, block: block, packed: pack(all)})
+	m.shown, m.details, m.row, m.source = true, combined.Details, r, from.SourceID
+	shown := shape.Item{ID: r.id, EventID: r.happening, AddedAt: r.addedAt, Details: m.details, SourceType: from.Source.Type}
+	var errs [3]error
+	m.current, errs[0] = shape.Current(shown)
+	m.legacy, errs[1] = shape.Legacy(shown)
+	m.block, errs[2] = shape.Source(from.Source)
+	m.err = errors.Join(errs[:]...)
+	m.all = occurrencesOf(m.details)
+	m.packed = pack(m.all)
+	return m
+}
+
+func (o *output) add(m *made) {
+	o.touched[m.feed] = struct{}{}
+	o.ranking.add(m.feed, &m.details)
+	o.items = append(o.items, m.rendered)
 	previous := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
-	for i, w := range all {
-		o.occurrences = append(o.occurrences, occurrence{row: r, when: w, number: i, previous: previous})
+	for i, w := range m.all {
+		o.occurrences = append(o.occurrences, occurrence{row: m.row, when: w, number: i, previous: previous})
 		previous = pgtype.Timestamptz{Valid: true, Time: w.start}
 	}
-	return nil
 }
