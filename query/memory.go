@@ -30,13 +30,7 @@ type entry[K comparable, V remembered] struct {
 	answer V
 }
 
-// find gives an answer that holds for a query.
-func (m *memory[K, V]) find(kind K, in ItemsQuery) (answer V, found bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.look(kind, in)
-}
-
+// look gives an answer that holds for a query. It is called with the lock held.
 func (m *memory[K, V]) look(kind K, in ItemsQuery) (answer V, found bool) {
 	for i := len(m.kinds[kind]) - 1; i >= 0; i-- {
 		element := m.kinds[kind][i]

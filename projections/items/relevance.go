@@ -23,8 +23,8 @@ import (
 // as articles, a feed may have nothing else: then its items have no relevance.
 //
 // Words are compared by their stems, in the language that the feed is described in: the one of which most stop words are
-// there. Of languages alike, the first of languages is taken, and without stop words words are taken as they are. An item
-// in another language than its feed's is read by the same rules: what is spelt alike, names above all, is found.
+// there. Of languages alike, the first of languages is taken; without stop words, each word is its own stem. An item in
+// another language than its feed's is read by the same rules: what is spelt alike, names above all, is found.
 //
 // The words are found here and not by Postgres: what that takes for a letter depends on its locale, and it takes longer
 // than all else that is done for an item. So it gets nothing but the words that the feed has, too.
@@ -67,10 +67,11 @@ const (
 	// readRanks takes $1 words of items, $2 what of the feed's name is wanted, $3 what of its description. The weights are
 	// those of places and organizers, descriptions, short descriptions, titles.
 	readRanks = `SELECT round(least(1, CASE WHEN name = '' THEN of_description WHEN description = '' THEN of_name ELSE (of_name + of_description) / 2 END)::numeric, 4)::real
-		FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS i (words, name, description, place),
-			LATERAL (SELECT ts_rank('{0.3, 0.4, 0.6, 1}', words::tsvector, name::tsquery) AS of_name,
-				ts_rank('{0.3, 0.4, 0.6, 1}', words::tsvector, description::tsquery) AS of_description) r
-		ORDER BY place`
+		FROM (SELECT words::tsvector, name, description, place
+				FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS i (words, name, description, place) OFFSET 0) i,
+			LATERAL (SELECT ts_rank('{0.3, 0.4, 0.6, 1}', words, name::tsquery) AS of_name,
+				ts_rank('{0.3, 0.4, 0.6, 1}', words, description::tsquery) AS of_description) r
+		ORDER BY place` // OFFSET 0: the words are parsed once
 )
 
 func dictionary(language string) string { return "pg_catalog." + language + "_stem" }
