@@ -112,13 +112,13 @@ func (s thief) has(what []byte) (where []string) {
 // included, and with the master key in hand, nothing opens what the destination had.
 func TestHostileShreddedIsShredded(t *testing.T) {
 	database := pgtest.NewServer(t)
-	p := start(t, func(cfg *config.Config) { cfg.DatabaseURL = config.Address(database.URL()) })
-	gone, stays := uuid.MustParse(p.destination("gone", nowhere, 0)), uuid.MustParse(p.destination("stays", nowhere, 0))
-	want := p.secret("stays")
 	conn, err := pgx.Connect(t.Context(), database.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := start(t, func(cfg *config.Config) { cfg.DatabaseURL = config.Address(database.URL()) })
+	gone, stays := uuid.MustParse(p.destination("gone", nowhere, 0)), uuid.MustParse(p.destination("stays", nowhere, 0))
+	want := p.secret("stays")
 	var cluster string
 	if err := conn.QueryRow(t.Context(), "SHOW data_directory").Scan(&cluster); err != nil {
 		t.Fatal(err)
@@ -127,11 +127,11 @@ func TestHostileShreddedIsShredded(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := p.steal(p.cfg.DataDir, cluster)
-	slot, heap, log := false, false, false
+	slot, heap := false, false // the log may have it in a compressed page
 	for _, path := range before.opened(gone) {
-		slot, heap, log = slot || strings.HasSuffix(path, "keys/slots"), heap || strings.Contains(path, "/base/"), log || strings.Contains(path, "pg_wal")
+		slot, heap = slot || strings.HasSuffix(path, "keys/slots"), heap || strings.Contains(path, "/base/")
 	}
-	if !slot || !heap || !log {
+	if !slot || !heap {
 		t.Fatalf("before the deletion the thief finds it in %v; the test would show nothing", before.opened(gone))
 	}
 	epochs := before.epochs()

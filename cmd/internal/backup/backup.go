@@ -76,10 +76,9 @@ func (in *Installation) Make(ctx context.Context, dir string, now time.Time) (Ma
 		return Manifest{}, err
 	}
 	_, err := os.Stat(filepath.Join(dir, storeDir))
-	made, lost := Manifest{}, (*Lost)(nil)
 	resumed := err == nil
-	made, err = in.make(ctx, dir, now)
-	if resumed && errors.As(err, &lost) { // what was copied then is too old: destinations were deleted since
+	made, err := in.make(ctx, dir, now)
+	if _, lost := errors.AsType[*Lost](err); resumed && lost { // what was copied then is too old: destinations were deleted since
 		if err := os.RemoveAll(filepath.Join(dir, storeDir)); err != nil {
 			return made, err
 		}
@@ -91,8 +90,7 @@ func (in *Installation) Make(ctx context.Context, dir string, now time.Time) (Ma
 // make takes the keys before and after the event store: so it has those of all destinations that live in it, of those
 // that are made meanwhile as well as of those that are deleted.
 func (in *Installation) make(ctx context.Context, dir string, now time.Time) (Manifest, error) {
-	keys, err := in.gather(ctx, filepath.Join(dir, keysDir))
-	if err != nil {
+	if _, err := in.gather(ctx, filepath.Join(dir, keysDir)); err != nil {
 		return Manifest{}, err
 	}
 	store := filepath.Join(dir, storeDir)
@@ -105,7 +103,8 @@ func (in *Installation) make(ctx context.Context, dir string, now time.Time) (Ma
 			return Manifest{}, err
 		}
 	}
-	if keys, err = in.gather(ctx, filepath.Join(dir, keysDir)); err != nil {
+	keys, err := in.gather(ctx, filepath.Join(dir, keysDir))
+	if err != nil {
 		return Manifest{}, err
 	}
 	found, err := in.readDirectory(ctx, store)
@@ -256,7 +255,7 @@ func whole(path string, write func(io.Writer) error) (err error) {
 	if err == nil {
 		err = file.Sync()
 	}
-	if err = errors.Join(err, file.Close()); err != nil {
+	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
 	return os.Rename(path+".partial", path)

@@ -20,7 +20,7 @@ const eventsTimeout = 5 * time.Second
 // alive are the destinations that exist.
 type alive struct {
 	ids     map[uuid.UUID]struct{}
-	partial bool // the event store could not be asked: these are what the read model has
+	partial bool // the event store could not be asked: some may be deleted by now, and others are missing
 }
 
 // alive reads the destinations that exist: from the read model, and what came after it from the events. Where the read
@@ -51,6 +51,11 @@ func (c *Custody) alive(ctx context.Context) (found alive, err error) {
 		return found, nil
 	}
 	for message, err := range c.Store.Subscribe(ctx, after, eventstore.Categories(destination.Aggregate.Category)) {
+		if errors.Is(err, eventstore.ErrUnavailable) {
+			c.Log.Warn("the event store can't be read to its end: data keys are compared again later", "error", err)
+			found.partial = true
+			return found, nil
+		}
 		if err != nil {
 			return found, fmt.Errorf("read destinations: %w", err)
 		}

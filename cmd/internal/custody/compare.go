@@ -38,23 +38,32 @@ func (c *Custody) compare(ctx context.Context) error {
 	if err := m.all(ctx); err != nil {
 		return err
 	}
-	c.note(m.lost, s.trouble)
+	c.note(m.lost, s.trouble, alive.partial)
 	if s.trouble != nil {
 		c.Log.Error("the key store can't be used: data keys are in Postgres alone, and no new destination can be made", "store", c.second.String(), "error", s.trouble)
 		return nil //nolint:nilerr // all else goes on, and readiness says so
 	}
-	return c.settle(ctx, epoch)
+	if err := c.settle(ctx, epoch); err != nil {
+		return err
+	}
+	left, err := c.gap(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = left
+	return err
 }
 
-// note remembers what a comparison found, and says so where that is news.
-func (c *Custody) note(lost []uuid.UUID, trouble error) {
+// note remembers what a comparison found, and says so where that is news. A partial one knows of none that is lost.
+func (c *Custody) note(lost []uuid.UUID, trouble error, partial bool) {
 	slices.SortFunc(lost, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !slices.Equal(lost, c.lost) && len(lost) > 0 {
 		c.Log.Error("live destinations have lost their data key: what is sealed for them can't be opened", "count", len(lost), "destinations", Named(lost))
 	}
-	c.lost, c.trouble = lost, trouble
+	if c.trouble, c.partial = trouble, partial; !partial {
+		c.lost = lost
+	}
 }
 
 const mostNamed = 5
@@ -164,16 +173,15 @@ func (m *mending) restored(ctx context.Context, owner uuid.UUID, err error) erro
 	return err
 }
 
-// missing notes a live destination that has no key, unless it was deleted or made at this moment.
+// missing notes a live destination that has no key, unless it was deleted or made at this moment. Where the events can't
+// be asked, it may have been deleted long ago.
 func (m *mending) missing(ctx context.Context, owner uuid.UUID) error {
-	if !m.alive.partial {
-		status, err := m.custody.status(ctx, owner)
-		if err != nil {
-			return err
-		}
-		if status == destination.StatusDeleted || status == destination.StatusNone {
-			return nil
-		}
+	if m.alive.partial {
+		return nil
+	}
+	status, err := m.custody.status(ctx, owner)
+	if err != nil || status == destination.StatusDeleted || status == destination.StatusNone {
+		return err
 	}
 	wrapped, err := m.custody.Find(ctx, owner)
 	switch {

@@ -49,6 +49,8 @@ type Custody struct {
 	mu      sync.Mutex
 	lost    []uuid.UUID
 	trouble error // why the second place could not be used the last time
+	left    int   // how many keys the second place had more than Postgres after the last comparison
+	partial bool  // the last comparison could not ask the events
 }
 
 var _ sealing.KeyStore = (*Custody)(nil)

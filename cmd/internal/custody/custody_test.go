@@ -2,6 +2,7 @@ package custody_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/custody"
 	"carillon/command/sealing"
+	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
@@ -243,14 +245,18 @@ func TestADeletionWhoseShreddingWasCutOffIsFinished(t *testing.T) {
 	}
 }
 
-// TestDamagedPartsAreRestored damages each part of the files by itself.
+// TestDamagedPartsAreRestored damages each part of the files that is in use by itself.
 func TestDamagedPartsAreRestored(t *testing.T) {
 	w := newWorld(t)
 	p := w.open()
 	ids := []uuid.UUID{w.create(p), w.create(p), w.create(p)}
-	for _, path := range []string{w.slots(), filepath.Join(w.dir, "epoch.key"), filepath.Join(w.copy, "epoch.key")} {
+	for path, parts := range map[string][]int{
+		w.slots():                          {0, 512, 4096, 4096 + 256, 4096 + 512},
+		filepath.Join(w.dir, "epoch.key"):  {0, 512},
+		filepath.Join(w.copy, "epoch.key"): {0, 512},
+	} {
 		whole := w.read(path)
-		for at := 0; at < len(whole); at += 256 {
+		for _, at := range parts {
 			damaged := bytes.Clone(whole)
 			damaged[at+3] ^= 0x55
 			damaged[at+40] ^= 0x55
@@ -464,6 +470,32 @@ func TestLostKeysAreThoseOfLiveDestinations(t *testing.T) {
 	p = w.open()
 	if !slices.Equal(p.Lost(), []uuid.UUID{lost}) {
 		t.Errorf("lost %v, want %s", p.Lost(), lost)
+	}
+	w.opens(p, stays)
+}
+
+// away is an event store that can't be reached.
+type away struct{ custody.Store }
+
+func (away) Head(context.Context) (eventstore.Position, error) {
+	return eventstore.Start, eventstore.ErrUnavailable
+}
+
+// TestWithoutTheEventStoreNothingIsCalledLost: a destination without a key may have been deleted.
+func TestWithoutTheEventStoreNothingIsCalledLost(t *testing.T) {
+	w := newWorld(t)
+	p := w.open()
+	id, stays := w.create(p), w.create(p)
+	w.delete(id)
+	if err := p.vault.Shred(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	w.exec("INSERT INTO destinations.destinations (id, organization, name, url, debounce_window_seconds, status, created_at, updated_at, revision) "+
+		"SELECT id, id, '', '', 0, 'enabled', now(), now(), 0 FROM unnest($1::uuid[]) id", []uuid.UUID{id, stays}) // it is behind
+	p = w.make()
+	p.Store = away{w.store}
+	if err := p.Open(t.Context()); err != nil || len(p.Lost()) > 0 {
+		t.Errorf("lost %v, error = %v", p.Lost(), err)
 	}
 	w.opens(p, stays)
 }

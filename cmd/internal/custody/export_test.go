@@ -1,5 +1,7 @@
 package custody
 
+import "context"
+
 // FailWrites lets a function fail the writes to the files of the key store.
 func (c *Custody) FailWrites(fail func() error) {
 	if slots, ok := c.second.(*Slots); ok {
@@ -11,3 +13,6 @@ func (c *Custody) FailWrites(fail func() error) {
 		}
 	}
 }
+
+// Differ is the look that Watch takes.
+func (c *Custody) Differ(ctx context.Context) (bool, error) { return c.differ(ctx) }

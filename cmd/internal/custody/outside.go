@@ -51,7 +51,7 @@ func WriteSlots(dir string, keys map[uuid.UUID]Key) error {
 	if err == nil {
 		err = file.Sync()
 	}
-	if err = errors.Join(err, file.Close()); err != nil {
+	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(path+".partial", path); err != nil {

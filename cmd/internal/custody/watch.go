@@ -53,21 +53,28 @@ func (c *Custody) renewIfDue(ctx context.Context) error {
 
 // differ says whether the places or the live destinations differ from what the last comparison left.
 func (c *Custody) differ(ctx context.Context) (bool, error) {
-	var rows int
-	if err := c.Pool.QueryRow(ctx, "SELECT count(*) FROM carillon.data_keys").Scan(&rows); err != nil {
-		return false, fmt.Errorf("data keys: %w", err)
-	}
 	missing, err := c.missing(ctx)
 	if err != nil {
 		return false, err
 	}
-	if c.second == nil {
-		return !slices.Equal(missing, c.Lost()), nil
-	}
-	kept, err := c.second.Count(ctx)
+	gap, trouble := c.gap(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !slices.Equal(missing, c.lost) || kept != rows || (err == nil) != (c.trouble == nil), nil
+	return c.partial || !slices.Equal(missing, c.lost) || (trouble == nil) != (c.trouble == nil) || trouble == nil && gap != c.left, nil
+}
+
+// gap is how many keys the second place has more than Postgres. A comparison leaves those of destinations that are not
+// made yet.
+func (c *Custody) gap(ctx context.Context) (more int, err error) {
+	if c.second == nil {
+		return 0, nil
+	}
+	var rows int
+	if err := c.Pool.QueryRow(ctx, "SELECT count(*) FROM carillon.data_keys").Scan(&rows); err != nil {
+		return 0, fmt.Errorf("data keys: %w", err)
+	}
+	kept, err := c.second.Count(ctx)
+	return kept - rows, err
 }
 
 // missing lists live destinations that have no key in Postgres, as far as the read model knows.
