@@ -29,15 +29,17 @@ func (c *sourceCollectCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	before, err := findSource(ctx, client, source)
-	if err != nil {
-		return err
+	var before adminapi.Source
+	if c.Wait {
+		if before, err = findSource(ctx, client, source); err != nil {
+			return err
+		}
 	}
 	if err := client.CollectSource(ctx, source); err != nil {
 		return err
 	}
 	if c.Wait {
-		return c.wait(ctx, t, client, before)
+		return c.wait(ctx, t, client, source, before.StartedAt)
 	}
 	return c.print(t.out, adminapi.Created{ID: source}, func(w io.Writer) {
 		row(w, "collection requested; \"carillon source list\" shows how it goes")
@@ -61,15 +63,15 @@ const collectPoll = time.Second / 4
 
 // wait shows how far the walk is until it has ended, and then what came of it. The list of sources may be late: as long as
 // nothing has begun since before, it has yet to hear of the request.
-func (c *sourceCollectCommand) wait(ctx context.Context, t terminal, client *adminclient.Client, before adminapi.Source) error {
+func (c *sourceCollectCommand) wait(ctx context.Context, t terminal, client *adminclient.Client, id uuid.UUID, before *time.Time) error {
 	line := newStatusLine(t)
 	defer line.end()
 	for {
-		s, err := findSource(ctx, client, before.ID)
+		s, err := findSource(ctx, client, id)
 		if err != nil {
 			return err
 		}
-		begun := s.StartedAt != nil && (before.StartedAt == nil || s.StartedAt.After(*before.StartedAt))
+		begun := s.StartedAt != nil && (before == nil || s.StartedAt.After(*before))
 		if begun && !s.Requested && s.State != "collecting" || s.Paused != nil {
 			line.end()
 			return c.ended(t, s)
@@ -85,6 +87,7 @@ func (c *sourceCollectCommand) wait(ctx context.Context, t terminal, client *adm
 	}
 }
 
+// findSource reads a source off the list, which may not have it yet: then it has nothing but its id.
 func findSource(ctx context.Context, client *adminclient.Client, id uuid.UUID) (adminapi.Source, error) {
 	list, err := client.Sources(ctx, adminclient.SourceFilter{})
 	if err != nil {
@@ -95,7 +98,7 @@ func findSource(ctx context.Context, client *adminclient.Client, id uuid.UUID) (
 			return s, nil
 		}
 	}
-	return adminapi.Source{}, fmt.Errorf("source %s is not there any more", id)
+	return adminapi.Source{ID: id}, nil
 }
 
 // ended prints a source whose walk has ended. One that could not be collected is an error.
