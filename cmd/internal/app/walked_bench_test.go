@@ -29,6 +29,7 @@ func walkSitemap(b *testing.B, kill bool) {
 	var mu sync.Mutex
 	asked := map[string]int{}
 	half := make(chan struct{})
+	reached := sync.OnceFunc(func() { close(half) })
 	first := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 2)
 	var base string
 	base = sites(b, 1, func(_ int, w http.ResponseWriter, r *http.Request) {
@@ -39,7 +40,7 @@ func walkSitemap(b *testing.B, kill bool) {
 		mu.Lock()
 		asked[r.URL.Path]++
 		if len(asked) == pages/2 {
-			close(half)
+			reached()
 		}
 		mu.Unlock()
 		if r.URL.Path == "/sitemap.xml" {
