@@ -118,7 +118,7 @@ func (x *identification) resolve(known []Shown, ask func([]uuid.UUID) (map[uuid.
 			x.byEvidence[e] = append(x.byEvidence[e], &known[i])
 		}
 	}
-	var doubtful []uuid.UUID
+	doubtful := make([]uuid.UUID, 0, len(x.tellings))
 	for i := range x.tellings {
 		doubtful = append(doubtful, x.doubtful(&x.tellings[i])...)
 	}

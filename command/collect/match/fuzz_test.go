@@ -3,6 +3,7 @@ package match_test
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func FuzzCompare(f *testing.F) {
 		if again := match.Compare(a, b, beside); again != v {
 			t.Errorf("at first %+v, then %+v", v, again)
 		}
-		if v.Reason == "" || v.Score < 0 || v.Score > 1 || v.Score != v.Score {
+		if v.Reason == "" || v.Score < 0 || v.Score > 1 || math.IsNaN(v.Score) {
 			t.Errorf("verdict %+v", v)
 		}
 		if beside && v.Same && v.Reason == match.ByMatch {
