@@ -2,7 +2,6 @@ package custody_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/hex"
 	"errors"
 	"log/slog"
@@ -19,7 +18,6 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/custody"
 	"carillon/command/sealing"
-	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
@@ -470,32 +468,6 @@ func TestLostKeysAreThoseOfLiveDestinations(t *testing.T) {
 	p = w.open()
 	if !slices.Equal(p.Lost(), []uuid.UUID{lost}) {
 		t.Errorf("lost %v, want %s", p.Lost(), lost)
-	}
-	w.opens(p, stays)
-}
-
-// away is an event store that can't be reached.
-type away struct{ custody.Store }
-
-func (away) Head(context.Context) (eventstore.Position, error) {
-	return eventstore.Start, eventstore.ErrUnavailable
-}
-
-// TestWithoutTheEventStoreNothingIsCalledLost: a destination without a key may have been deleted.
-func TestWithoutTheEventStoreNothingIsCalledLost(t *testing.T) {
-	w := newWorld(t)
-	p := w.open()
-	id, stays := w.create(p), w.create(p)
-	w.delete(id)
-	if err := p.vault.Shred(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	w.exec("INSERT INTO destinations.destinations (id, organization, name, url, debounce_window_seconds, status, created_at, updated_at, revision) "+
-		"SELECT id, id, '', '', 0, 'enabled', now(), now(), 0 FROM unnest($1::uuid[]) id", []uuid.UUID{id, stays}) // it is behind
-	p = w.make()
-	p.Store = away{w.store}
-	if err := p.Open(t.Context()); err != nil || len(p.Lost()) > 0 {
-		t.Errorf("lost %v, error = %v", p.Lost(), err)
 	}
 	w.opens(p, stays)
 }

@@ -1,9 +1,13 @@
 package custody_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/uuid"
+
+	"carillon/cmd/internal/custody"
+	"carillon/eventstore"
 )
 
 // TestALossIsSeenWhileTheServerRuns: what is missed in one place is looked for in the other.
@@ -31,4 +35,30 @@ func TestALossIsSeenWhileTheServerRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.opens(p, id)
+}
+
+// away is an event store that can't be reached.
+type away struct{ custody.Store }
+
+func (away) Head(context.Context) (eventstore.Position, error) {
+	return eventstore.Start, eventstore.ErrUnavailable
+}
+
+// TestWithoutTheEventStoreNothingIsCalledLost: a destination without a key may have been deleted.
+func TestWithoutTheEventStoreNothingIsCalledLost(t *testing.T) {
+	w := newWorld(t)
+	p := w.open()
+	id, stays := w.create(p), w.create(p)
+	w.delete(id)
+	if err := p.vault.Shred(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	w.exec("INSERT INTO destinations.destinations (id, organization, name, url, debounce_window_seconds, status, created_at, updated_at, revision) "+
+		"SELECT id, id, '', '', 0, 'enabled', now(), now(), 0 FROM unnest($1::uuid[]) id", []uuid.UUID{id, stays}) // it is behind
+	p = w.make()
+	p.Store = away{w.store}
+	if err := p.Open(t.Context()); err != nil || len(p.Lost()) > 0 {
+		t.Errorf("lost %v, error = %v", p.Lost(), err)
+	}
+	w.opens(p, stays)
 }
