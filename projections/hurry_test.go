@@ -2,7 +2,9 @@ package projections_test
 
 import (
 	"context"
+	"iter"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,25 +12,65 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/eventstore"
+	"carillon/eventstore/tail"
 	"carillon/projections"
 )
 
-// patient runs a read model whose batches linger for longer than the test may take, and counts them.
+// years is a linger that does not end while the test runs: its next multiple is in the year 2101.
+const years = 100 * 365 * 24 * time.Hour
+
+// watched tells when its readers who linger have caught up.
+type watched struct {
+	*tail.Store
+
+	caughtUp func()
+}
+
+func (w *watched) Lingering(linger time.Duration, urgent func() <-chan struct{}) eventstore.Store {
+	return &watchedReader{Store: w.Store.Lingering(linger, urgent), caughtUp: w.caughtUp}
+}
+
+type watchedReader struct {
+	eventstore.Store
+
+	caughtUp func()
+}
+
+func (r *watchedReader) Subscribe(ctx context.Context, after eventstore.Position, filter eventstore.Filter) iter.Seq2[eventstore.Message, error] {
+	return func(yield func(eventstore.Message, error) bool) {
+		for m, err := range r.Store.Subscribe(ctx, after, filter) {
+			if m.CaughtUp {
+				r.caughtUp()
+			}
+			if !yield(m, err) {
+				return
+			}
+		}
+	}
+}
+
+// patient runs a read model that lingers for longer than the test may take, and counts its batches.
 func (w *world) patient() (progress *projections.Progress, batches func() int) {
 	w.Helper()
-	sizes := make(chan int, 1000)
+	sizes, caught := make(chan int, 1000), make(chan struct{})
 	model := tally
 	model.Project = func(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
 		sizes <- len(batch)
 		return count(ctx, tx, batch)
 	}
 	progress, _ = w.run(func(ctx context.Context, r *projections.Runner) error {
-		r.Linger = 2 * patience
+		r.Linger = years
+		r.Store = &watched{Store: tail.New(r.Store, r.Log), caughtUp: sync.OnceFunc(func() { close(caught) })}
 		listening := make(chan struct{})
 		go func() { defer close(listening); r.Progress.Listen(ctx, slog.New(slog.DiscardHandler)) }()
 		defer func() { <-listening }()
 		return r.Project(ctx, model)
 	})
+	select {
+	case <-caught:
+	case <-time.After(patience):
+		w.Fatal("the read model does not catch up")
+	}
 	return progress, func() int { return len(sizes) }
 }
 

@@ -19,7 +19,7 @@ import (
 const (
 	minPause       = 50 * time.Millisecond // before a consumer that failed starts again
 	maxPause       = 5 * time.Second
-	defaultLinger  = 100 * time.Millisecond
+	defaultLinger  = 250 * time.Millisecond
 	finishLimit    = 5 * time.Second // for the last save; what it does not hold is done again
 	idleCheckpoint = 5 * time.Second // between two checkpoints where no event concerns the consumer
 )
@@ -31,8 +31,8 @@ type Runner struct {
 	Store    eventstore.Store
 	Log      *slog.Logger
 	Progress *Progress
-	// Linger is how long a read model that nobody waits for takes in events before it writes what comes of them: a
-	// transaction for each event costs more processor time than all else that is done for it. Default 100 ms.
+	// Linger is how far a read model that nobody waits for may be behind, where the store lets events come together
+	// (lingerer): a transaction for each event costs more processor time than all else that is done for it. Default 250 ms.
 	Linger time.Duration
 	// Identity tells the store from any other, a copy of it included; "" while it is empty. With it, checkpoints of
 	// another store are found out when a consumer starts. Nil trusts them.
@@ -111,10 +111,7 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 		return fmt.Errorf("router: %w", err)
 	}
 	var failed error // written by the one handler, read after the router has ended
-	subscriber := &Subscriber{
-		Store: r.Store, After: s.position, Filter: c.Filter(), Log: r.Log,
-		Linger: c.linger(), Urgent: func() <-chan struct{} { return r.Progress.urgent(c.Name()) },
-	}
+	subscriber := &Subscriber{Store: r.storeFor(c), After: s.position, Filter: c.Filter(), Log: r.Log}
 	router.AddConsumerHandler(c.Name(), c.Name(), subscriber, func(m *message.Message) error {
 		batch, err := BatchOf(m)
 		if err == nil {
@@ -153,6 +150,20 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 		return c.finish(closing, s)
 	}
 	return stopped(ctx, s, failed, log)
+}
+
+// lingerer is a store, such as tail.Store, that lets events come together for whoever is in no hurry.
+type lingerer interface {
+	Lingering(linger time.Duration, urgent func() <-chan struct{}) eventstore.Store
+}
+
+// storeFor is the store as a consumer reads it.
+func (r *Runner) storeFor(c consumer) eventstore.Store {
+	store, can := r.Store.(lingerer)
+	if !can || c.linger() <= 0 {
+		return r.Store
+	}
+	return store.Lingering(c.linger(), func() <-chan struct{} { return r.Progress.urgent(c.Name()) })
 }
 
 // stopped records an error that starting again does not mend, and returns it.

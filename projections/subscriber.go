@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"carillon/eventstore"
@@ -19,18 +18,13 @@ const MaxBatch = 500
 const quietAfter = time.Second
 
 // Subscriber is a Watermill subscriber over the event store. A message is a batch: the events that have arrived since
-// the last one was acknowledged and those that arrive within Linger, at most MaxBatch. Order holds because the next
+// the last one was acknowledged, at most MaxBatch. Order holds because the next
 // message is sent only after the ack. A nack ends the subscription: its consumer starts again from its checkpoint.
 type Subscriber struct {
 	Store  eventstore.Store
 	After  eventstore.Position
 	Filter eventstore.Filter
 	Log    *slog.Logger
-
-	// Linger is how long a batch may wait for more events: one transaction for many is far cheaper. 0: not at all.
-	Linger time.Duration
-	// Urgent gives a channel that is closed while somebody waits for the consumer; then no batch lingers.
-	Urgent func() <-chan struct{}
 
 	closed chan struct{}
 	active bool // a batch was sent since the last quiet one
@@ -90,7 +84,7 @@ func (s *Subscriber) deliver(ctx context.Context, steps <-chan eventstore.Messag
 		if !ok {
 			return
 		}
-		m := message.NewMessage(watermill.NewShortUUID(), nil)
+		m := message.NewMessage(batch.Position.String(), nil)
 		m.SetContext(context.WithValue(ctx, batchKey{}, batch))
 		select {
 		case messages <- m:
@@ -145,7 +139,6 @@ func (s *Subscriber) collect(ctx context.Context, steps <-chan eventstore.Messag
 		}
 	}
 	s.active = true
-	s.linger(ctx, steps, &batch, add)
 	for len(batch.Events) < MaxBatch {
 		select {
 		case step, ok := <-steps:
@@ -159,34 +152,6 @@ func (s *Subscriber) collect(ctx context.Context, steps <-chan eventstore.Messag
 		}
 	}
 	return batch, true
-}
-
-// linger takes in more, as long as nobody is in a hurry.
-func (s *Subscriber) linger(ctx context.Context, steps <-chan eventstore.Message, batch *Batch, add func(eventstore.Message)) {
-	if s.Linger <= 0 || len(batch.Events) == 0 {
-		return
-	}
-	var urgent <-chan struct{}
-	if s.Urgent != nil {
-		urgent = s.Urgent()
-	}
-	timer := time.NewTimer(s.Linger)
-	defer timer.Stop()
-	for len(batch.Events) < MaxBatch {
-		select {
-		case <-timer.C:
-			return
-		case <-urgent:
-			return
-		case <-ctx.Done():
-			return
-		case step, ok := <-steps:
-			if !ok {
-				return
-			}
-			add(step)
-		}
-	}
 }
 
 // Close implements message.Subscriber.

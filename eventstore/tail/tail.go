@@ -3,6 +3,8 @@
 //	store ──one subscription, unfiltered──▶ the newest events, in memory ──▶ whoever is near the head
 //	  └─────one of its own, filtered──────▶ who is not, until it has caught up
 //
+// A reader who is in no hurry (Lingering) is woken once for many events.
+//
 // So what is stored crosses the wire once, however many want it, and wakes only those. Nobody waits for anybody: a
 // consumer that falls behind what is kept goes on with a subscription of its own.
 package tail
@@ -48,6 +50,12 @@ func New(store eventstore.Store, log *slog.Logger) *Store {
 // Subscribe implements eventstore.Store. Each caught-up comes from a subscription of the caller's own, so that it says
 // what it says of any store: everything stored before the call has been yielded.
 func (s *Store) Subscribe(ctx context.Context, after eventstore.Position, filter eventstore.Filter) iter.Seq2[eventstore.Message, error] {
+	return s.subscribe(ctx, after, filter, pace{})
+}
+
+func (s *Store) subscribe(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter, pace pace,
+) iter.Seq2[eventstore.Message, error] {
 	return func(yield func(eventstore.Message, error) bool) {
 		if err := s.enter(ctx); err != nil {
 			yield(eventstore.Message{}, err)
@@ -56,7 +64,7 @@ func (s *Store) Subscribe(ctx context.Context, after eventstore.Position, filter
 		defer s.exit()
 		for at, more := after, true; more; {
 			if at, more = s.approach(ctx, at, filter, yield); more {
-				at, more = s.readAlong(ctx, at, filter, yield)
+				at, more = s.readAlong(ctx, at, filter, pace, yield)
 			}
 		}
 	}
@@ -147,7 +155,7 @@ func (s *Store) keeps(after eventstore.Position) bool {
 
 // readAlong yields what is kept, and waits for more, until the caller has fallen behind.
 func (s *Store) readAlong(
-	ctx context.Context, after eventstore.Position, filter eventstore.Filter, yield func(eventstore.Message, error) bool,
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter, pace pace, yield func(eventstore.Message, error) bool,
 ) (at eventstore.Position, more bool) {
 	r, ok := s.join(after, filter)
 	if !ok {
@@ -173,6 +181,9 @@ func (s *Store) readAlong(
 		case <-ctx.Done():
 			yield(eventstore.Message{}, ctx.Err())
 			return after, false
+		}
+		if pace.linger > 0 {
+			s.linger(ctx, r, pace)
 		}
 	}
 }

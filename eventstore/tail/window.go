@@ -25,6 +25,7 @@ type reader struct {
 	next     uint64              // number of the event to look at
 	at       eventstore.Position // of the last one looked at
 	silent   int                 // events in a row that did not concern it
+	lingers  bool                // it is woken when many events wait, not for each
 	taken    []eventstore.Message
 	wake     chan struct{}
 }
@@ -73,11 +74,20 @@ func (w *window) add(event *eventstore.Recorded) {
 			r.pass(event)
 			continue
 		}
+		if r.lingers && !w.crowded(r) {
+			continue
+		}
 		select {
 		case r.wake <- struct{}{}:
 		default: // it is about to look
 		}
 	}
+}
+
+// crowded says that a reader must not linger on: too many wait for it, or what waits is about to be let go of.
+func (w *window) crowded(r *reader) bool {
+	waiting := w.next - r.next
+	return waiting >= lingerEvents || w.first > 0 && r.next < w.first+waiting
 }
 
 // take gives a reader what concerns it, until the next call. It is not kept any more where the reader has fallen behind.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -290,4 +291,70 @@ func BenchmarkServedIngest(b *testing.B) {
 	b.ReportMetric(float64((now.server-before.server).Microseconds())/float64(b.N), "server-cpu-µs/event")
 	b.ReportMetric(float64((now.postgres-before.postgres).Microseconds())/float64(b.N), "postgres-cpu-µs/event")
 	wait()
+}
+
+// BenchmarkServedHistory: a server with an empty history, and one that has five million deliveries (HISTORY: another
+// number) in its read models: as fast as it goes, at a steady 600/s, its memory after that (LOAD: for how long, 10 s
+// where nothing is said), and how soon after the start of its process the first delivery comes.
+func BenchmarkServedHistory(b *testing.B) {
+	history, load := 5_000_000, 10*time.Second
+	if n, err := strconv.Atoi(os.Getenv("HISTORY")); err == nil {
+		history = n
+	}
+	if d, err := time.ParseDuration(os.Getenv("LOAD")); err == nil {
+		load = d
+	}
+	for _, known := range []int{0, history} {
+		b.Run(fmt.Sprintf("deliveries=%d", known), func(b *testing.B) {
+			if b.N == 1 {
+				return // that is only to find out how long it takes
+			}
+			const rate = 600
+			o := newOutside(b, 1)
+			remember(b, o.pool, known)
+			b.ResetTimer()
+			started, before := time.Now(), o.cost()
+			o.flood(b.N)
+			o.succeeded(known + b.N)
+			o.reportRate(float64(b.N)/time.Since(started).Seconds(), 1)
+			o.reportCost("flood-cpu-µs", before, b.N)
+			o.receiver.forgetLatencies()
+			n := int(load.Seconds() * rate)
+			before = o.cost()
+			o.steady(rate, n)
+			o.succeeded(known + b.N + n)
+			o.reportCost("steady-cpu-µs", before, n)
+			o.receiver.reportLatencies()
+			o.receiver.report(b.N + n)
+			b.ReportMetric(o.resident("VmRSS"), "rss-MB")
+			b.ReportMetric(o.resident("VmHWM"), "peak-rss-MB")
+			b.ReportMetric(float64(o.startAgain(b.N+n+1).Milliseconds()), "first-delivery-ms")
+		})
+	}
+}
+
+func (o *outside) reportCost(unit string, since cost, deliveries int) {
+	now := o.cost()
+	o.b.ReportMetric(float64((now.server-since.server+now.postgres-since.postgres).Microseconds())/float64(deliveries), unit)
+}
+
+// startAgain stops the server and starts it, publishes as soon as it takes events, and returns how long after the start of
+// its process the delivery came, which is the want-th.
+func (o *outside) startAgain(want int) time.Duration {
+	o.pool.Close()
+	o.stop()
+	o.served = serve(o.b, o.dir, "CHILD_DEV=1")
+	id := uuid.New()
+	for o.send("application/json", bytes.NewReader(event(id))) != nil {
+		time.Sleep(time.Millisecond)
+	}
+	o.receiver.await(o.b, want)
+	return time.Since(o.began)
+}
+
+// forgetLatencies begins to measure anew.
+func (c *counter) forgetLatencies() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.took = c.took[:0]
 }

@@ -1,0 +1,119 @@
+package tail_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest"
+	"carillon/eventstore/tail"
+)
+
+// years is a linger that does not end while a test runs: its next multiple is in the year 2101.
+const years = 100 * 365 * 24 * time.Hour
+
+// hurried is a closed channel: somebody waits.
+func hurried() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+func TestContractOfWhoLingers(t *testing.T) {
+	t.Parallel()
+	store := tail.New(nodetest.Start(t), slog.New(slog.DiscardHandler))
+	storetest.Run(t, store.Lingering(50*time.Millisecond, func() <-chan struct{} { return nil }))
+}
+
+// lingerer reads a category, and tells what comes once it has caught up.
+func lingerer(t *testing.T, store eventstore.Store, category string) <-chan eventstore.Position {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	came, caught, ended := make(chan eventstore.Position, 10_000), make(chan struct{}), make(chan struct{})
+	caughtUp := sync.OnceFunc(func() { close(caught) })
+	go func() {
+		defer close(ended)
+		for m := range store.Subscribe(ctx, eventstore.Start, eventstore.Categories(category)) {
+			switch {
+			case m.CaughtUp:
+				caughtUp()
+			case m.Event != nil:
+				came <- m.Position
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	select {
+	case <-caught:
+	case <-time.After(patience):
+		t.Fatal("it does not catch up")
+	}
+	return came
+}
+
+func next(t *testing.T, came <-chan eventstore.Position, want eventstore.Position) {
+	t.Helper()
+	select {
+	case at := <-came:
+		if at != want {
+			t.Fatalf("%s came, want %s", at, want)
+		}
+	case <-time.After(patience):
+		t.Fatalf("%s does not come", want)
+	}
+}
+
+// Who lingers gets nothing while others get everything, and all of it once somebody waits.
+func TestWhatIsLingeredForComesTogether(t *testing.T) {
+	t.Parallel()
+	store := tail.New(nodetest.Start(t), slog.New(slog.DiscardHandler))
+	waits := make(chan struct{})
+	patient := lingerer(t, store.Lingering(years, func() <-chan struct{} { return waits }), "a")
+	prompt := lingerer(t, store, "a")
+	want := make([]eventstore.Position, 0, 20)
+	for range cap(want) {
+		want = append(want, record(t, store, "a"))
+		next(t, prompt, want[len(want)-1])
+	}
+	if n := len(patient); n != 0 {
+		t.Fatalf("%d events came while nobody waited", n)
+	}
+	close(waits)
+	for _, at := range want {
+		next(t, patient, at)
+	}
+	next(t, patient, record(t, store, "a")) // and it does not linger while somebody waits
+}
+
+// It does not linger on until what waits for it is lost to it.
+func TestNobodyLingersForTooMany(t *testing.T) {
+	t.Parallel()
+	const kept = 16
+	below := &counted{Store: nodetest.Start(t)}
+	store := tail.NewSized(below, slog.New(slog.DiscardHandler), kept)
+	patient := lingerer(t, store.Lingering(years, func() <-chan struct{} { return nil }), "a")
+	prompt := lingerer(t, store, "a")
+	want := make([]eventstore.Position, 0, 4*kept)
+	for range cap(want) {
+		want = append(want, record(t, store, "a"))
+		next(t, prompt, want[len(want)-1])
+	}
+	for _, at := range want[:len(want)-kept] {
+		next(t, patient, at)
+	}
+}
+
+// What came before is not lingered for.
+func TestWhoCatchesUpDoesNotLinger(t *testing.T) {
+	t.Parallel()
+	store := tail.New(nodetest.Start(t), slog.New(slog.DiscardHandler))
+	want := []eventstore.Position{record(t, store, "a"), record(t, store, "a")}
+	came := lingerer(t, store.Lingering(years, hurried), "a")
+	for _, at := range want {
+		next(t, came, at)
+	}
+}
