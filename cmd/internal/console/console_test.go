@@ -22,6 +22,7 @@ import (
 	"carillon/command"
 	"carillon/command/delivery"
 	"carillon/eventstore"
+	"carillon/projections/audit"
 	"carillon/projections/destinations"
 	"carillon/projections/organizations"
 )
@@ -151,7 +152,7 @@ func (w *world) destination(t *testing.T, name, address string) uuid.UUID {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, made.Position, destinations.ReadModel.Name, "audit", delivery.DispatcherName)
+	w.Await(t, made.Position, destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)
 	return made.ID
 }
 

@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/delivery"
+	"carillon/projections/audit"
 	"carillon/projections/destinations"
 	"carillon/projections/subscriptions"
 	"carillon/query"
@@ -77,7 +78,7 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 		if len(text) < 255 && !strings.Contains(text, "\u0000") {
 			changed, err := w.Commands.ReviseDestination(t.Context(), by, command.ReviseDestination{ID: id, Name: &text})
 			if err == nil {
-				w.Await(t, changed.Position, destinations.ReadModel.Name, "audit")
+				w.Await(t, changed.Position, destinations.ReadModel.Name, audit.ReadModel.Name)
 			}
 		}
 		for _, path := range []string{"/console/destinations", base, base + "/edit", base + "/delete"} {
