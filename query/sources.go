@@ -64,8 +64,9 @@ func SourceStates() []string {
 	return []string{"registered", "collecting", "ok", "failing", "needs_credentials", "needs_javascript", "paused"}
 }
 
-// sourceState is the state in which a source is shown, s, with what is remembered of its walks, w.
-const sourceState = `CASE WHEN s.paused_at IS NOT NULL THEN 'paused' WHEN w.walking THEN 'collecting' ELSE s.state END`
+// sourceState is the state in which a source is shown, s, with what is remembered of its walks, w. A walk that somebody asked
+// for has not ended before its events are read: until then its wish is shown as served.
+const sourceState = `CASE WHEN s.paused_at IS NOT NULL THEN 'paused' WHEN w.walking OR s.wanted_at = w.served_at THEN 'collecting' ELSE s.state END`
 
 // sources joins what events tell with what is remembered of walks: those by routine that find nothing new are known only
 // there.
