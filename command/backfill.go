@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/aggregates/dispatch"
+	"carillon/aggregates/organization"
 	"carillon/aggregates/subscription"
 	"carillon/eventstore"
 )
@@ -56,7 +57,21 @@ func (c *Commands) BackfillDestination(ctx context.Context, by Caller, in Backfi
 	if err != nil {
 		return Backfill{}, eventstore.Start, err
 	}
+	if len(wanted) == 0 {
+		return Backfill{}, eventstore.Start, nil
+	}
 	result := Backfill{EventsScanned: len(wanted)}
+	at := eventstore.Start
+	counted := amount{by.Organization, organization.LimitRedeliveries, uuid.New(), len(wanted)}
+	err = c.within(ctx, counted, func() (eventstore.Position, error) {
+		result.DeliveriesCreated, at, err = c.schedule(ctx, by, wanted)
+		return at, err
+	})
+	return result, at, err
+}
+
+// schedule makes the deliveries that are yet to be made, and counts them.
+func (c *Commands) schedule(ctx context.Context, by Caller, wanted []dispatch.Schedule) (created int, at eventstore.Position, err error) {
 	made := make([]eventstore.Position, len(wanted))
 	group, appending := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentBackfills)
@@ -71,19 +86,18 @@ func (c *Commands) BackfillDestination(ctx context.Context, by Caller, in Backfi
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return result, eventstore.Start, fmt.Errorf("backfill: %w", err)
+		return 0, eventstore.Start, fmt.Errorf("backfill: %w", err)
 	}
-	at := eventstore.Start
 	for _, position := range made {
 		if position == eventstore.Start {
 			continue
 		}
-		result.DeliveriesCreated++
+		created++
 		if at.Before(position) {
 			at = position
 		}
 	}
-	return result, at, nil
+	return created, at, nil
 }
 
 // wanted lists what has to be scheduled.

@@ -30,6 +30,7 @@ type Commands struct {
 	Access  Access
 	History History
 	Walks   Walks
+	Quotas  Quotas // nil: nothing is counted
 }
 
 // Prober asks whether an endpoint is there; webhook.Sender is one.

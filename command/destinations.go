@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/aggregates/organization"
 	"carillon/command/reservation"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
@@ -94,7 +95,10 @@ func (c *Commands) UpsertDestination(ctx context.Context, by Caller, in UpsertDe
 
 // recordDestination begins the stream of a destination. Where another request began it, it fails with ErrWrongRevision.
 func (c *Commands) recordDestination(ctx context.Context, by Caller, id uuid.UUID, in CreateDestination) (made Written[destination.State], err error) {
-	made, err = c.beginDestination(ctx, by, id, in)
+	err = c.within(ctx, amount{by.Organization, organization.LimitDestinations, id, 1}, func() (at eventstore.Position, err error) {
+		made, err = c.beginDestination(ctx, by, id, in)
+		return made.Position, err
+	})
 	if !errors.Is(err, eventstore.ErrWrongRevision) && !errors.Is(err, sealing.ErrShredded) {
 		return made, err
 	}

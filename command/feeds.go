@@ -9,7 +9,9 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
+	"carillon/aggregates/organization"
 	"carillon/aggregates/source"
+	"carillon/eventstore"
 )
 
 // CreateFeed is the input of a create.
@@ -77,10 +79,15 @@ func (c *Commands) CreateFeed(ctx context.Context, by Caller, in CreateFeed) (ma
 	if in.ConfigVersion != nil {
 		version = *in.ConfigVersion
 	}
-	return c.onFeed(ctx, by, uuid.New(), feed.Create{
-		Organization: by.Organization, Enabled: enabled, At: c.now(),
-		Settings: feed.Settings{Name: in.Name, Description: in.Description, Config: feed.Config{Version: version}},
+	id := uuid.New()
+	err = c.within(ctx, amount{by.Organization, organization.LimitFeeds, id, 1}, func() (at eventstore.Position, err error) {
+		made, err = c.onFeed(ctx, by, id, feed.Create{
+			Organization: by.Organization, Enabled: enabled, At: c.now(),
+			Settings: feed.Settings{Name: in.Name, Description: in.Description, Config: feed.Config{Version: version}},
+		})
+		return made.Position, err
 	})
+	return made, err
 }
 
 // ReviseFeed changes an event feed.
@@ -163,9 +170,23 @@ func (c *Commands) AttachSource(ctx context.Context, by Caller, in AttachSource)
 	if err != nil {
 		return attached, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return c.onFeed(ctx, by, in.FeedID, feed.AttachSource{
-		Organization: by.Organization, AssociationID: uuid.New(), SourceID: in.SourceID, SourceType: in.SourceType, Known: current, At: c.now(),
-	})
+	association := uuid.New()
+	attach := func() (at eventstore.Position, err error) {
+		attached, err = c.onFeed(ctx, by, in.FeedID, feed.AttachSource{
+			Organization: by.Organization, AssociationID: association, SourceID: in.SourceID, SourceType: in.SourceType, Known: current, At: c.now(),
+		})
+		return attached.Position, err
+	}
+	of, err := feed.Aggregate.Load(ctx, c.Store, in.FeedID)
+	if err != nil {
+		return attached, err
+	}
+	if _, is := of.State.SourceAssociation(in.SourceID); is || of.State.Organization != by.Organization { // nothing is attached, or it is refused
+		_, err = attach()
+		return attached, err
+	}
+	err = c.within(ctx, amount{by.Organization, organization.LimitSources, association, 1}, attach)
+	return attached, err
 }
 
 // DetachSource ends an association. Items that no other source of the feed carries leave it.

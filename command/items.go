@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
 	"carillon/aggregates/item"
+	"carillon/aggregates/organization"
 	"carillon/eventstore"
 )
 
 // maxComment bounds the comment of a feedback, in characters.
 const maxComment = 5000
+
+// feedbackWindow is what the limit of feedback goes by.
+const feedbackWindow = 24 * time.Hour
 
 // GiveFeedback is an opinion about an item.
 type GiveFeedback struct {
@@ -42,6 +47,9 @@ func (c *Commands) GiveFeedback(ctx context.Context, by Caller, in GiveFeedback)
 		return uuid.Nil, eventstore.Start, err
 	case of.State.FeedType != feed.TypeEvent || !of.State.VisibleTo(by.Organization):
 		return uuid.Nil, eventstore.Start, refuse(NotFound, "", "feed not found")
+	}
+	if err := c.spend(ctx, by.Organization, organization.LimitFeedbackPerDay, feedbackWindow); err != nil {
+		return uuid.Nil, eventstore.Start, err
 	}
 	id := uuid.New()
 	out, err := item.Aggregate.Execute(ctx, c.Store, in.ItemID, item.GiveFeedback{

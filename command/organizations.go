@@ -80,10 +80,60 @@ func (c *Commands) RevokeKey(ctx context.Context, by Caller, in RevokeKey) (even
 	return out.Position, organizationRefusal(err)
 }
 
+// SetLimits is an operator's input: all limits that differ from the defaults.
+type SetLimits struct {
+	Organization uuid.UUID
+	Limits       organization.Limits
+}
+
+// SetLimits replaces the limits of an organization. What it has beyond them stays.
+func (c *Commands) SetLimits(ctx context.Context, by Caller, in SetLimits) (eventstore.Position, error) {
+	return c.onOrganization(ctx, by, in.Organization, organization.SetLimits{Limits: in.Limits, At: c.now()})
+}
+
+// SuspendOrganization is an operator's input.
+type SuspendOrganization struct {
+	Organization uuid.UUID
+	Reason       string // may be empty
+}
+
+// SuspendOrganization lets no key of an organization open anything, and its deliveries wait, until it is resumed.
+func (c *Commands) SuspendOrganization(ctx context.Context, by Caller, in SuspendOrganization) (eventstore.Position, error) {
+	if in.Reason != "" {
+		if err := requireText("reason", in.Reason, maxDescriptionLength); err != nil {
+			return eventstore.Start, err
+		}
+	}
+	return c.onOrganization(ctx, by, in.Organization, organization.Suspend{Reason: in.Reason, At: c.now()})
+}
+
+// ResumeOrganization is an operator's input.
+type ResumeOrganization struct{ Organization uuid.UUID }
+
+// ResumeOrganization ends a suspension.
+func (c *Commands) ResumeOrganization(ctx context.Context, by Caller, in ResumeOrganization) (eventstore.Position, error) {
+	return c.onOrganization(ctx, by, in.Organization, organization.Resume{At: c.now()})
+}
+
+// DeleteOrganization is an operator's input.
+type DeleteOrganization struct{ Organization uuid.UUID }
+
+// DeleteOrganization ends an organization for good: its keys at once, and after that, by the cascade of deletions, its
+// feeds, its destinations with all that was sealed for them, and their subscriptions and deliveries.
+func (c *Commands) DeleteOrganization(ctx context.Context, by Caller, in DeleteOrganization) (eventstore.Position, error) {
+	return c.onOrganization(ctx, by, in.Organization, organization.Delete{At: c.now()})
+}
+
+func (c *Commands) onOrganization(ctx context.Context, by Caller, id uuid.UUID, command organization.Command) (eventstore.Position, error) {
+	by.Organization = id
+	out, err := organization.Aggregate.Execute(ctx, c.Store, id, command, organization.Options{Metadata: by.metadata()})
+	return out.Position, organizationRefusal(err)
+}
+
 // requireOrganization refuses an organization that does not exist.
 func (c *Commands) requireOrganization(ctx context.Context, field string, id uuid.UUID) error {
 	known, err := organization.Aggregate.Load(ctx, c.Store, id)
-	if err == nil && !known.State.Registered {
+	if err == nil && !known.State.Exists() {
 		return refuse(NotFound, field, "organization %s does not exist: register it first", id)
 	}
 	return err
@@ -95,8 +145,10 @@ func organizationRefusal(err error) error {
 		return &Refusal{Kind: NotFound, Message: "organization not found", Err: err}
 	case errors.Is(err, organization.ErrUnknownKey):
 		return &Refusal{Kind: NotFound, Message: "key not found: name one by the 8 characters after ck_", Err: err}
+	case errors.Is(err, organization.ErrBadLimit):
+		return &Refusal{Kind: Malformed, Message: "limits must be whole numbers from 0 to 1000000000, by their names", Err: err}
 	case errors.Is(err, organization.ErrExpired):
 		return &Refusal{Kind: Malformed, Field: "expiresAt", Message: "expiresAt must be in the future", Err: err}
 	}
-	return err
+	return limitRefusal(err)
 }

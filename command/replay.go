@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
+	"carillon/aggregates/organization"
 	"carillon/eventstore"
 )
 
@@ -30,9 +31,13 @@ func (c *Commands) ReplayDelivery(ctx context.Context, by Caller, in ReplayDeliv
 		}
 	}
 	run := uuid.New()
-	out, err := delivery.Aggregate.Execute(ctx, c.Store, in.Delivery, delivery.RequestReplay{
-		Organization: by.Organization, Destination: in.Destination, Replay: run, At: c.now(),
-	}, delivery.Options{Metadata: by.metadata()})
+	var out eventstore.Outcome[delivery.State, delivery.Event]
+	err := c.within(ctx, amount{by.Organization, organization.LimitRedeliveries, run, 1}, func() (at eventstore.Position, err error) {
+		out, err = delivery.Aggregate.Execute(ctx, c.Store, in.Delivery, delivery.RequestReplay{
+			Organization: by.Organization, Destination: in.Destination, Replay: run, At: c.now(),
+		}, delivery.Options{Metadata: by.metadata()})
+		return out.Position, err
+	})
 	for _, refusal := range []error{delivery.ErrInFlight, delivery.ErrReplaying, delivery.ErrSuperseded, delivery.ErrDiscarded} {
 		if errors.Is(err, refusal) {
 			return run, eventstore.Start, &Refusal{Kind: Exists, Message: refusal.Error(), Err: err}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/aggregates/organization"
 	"carillon/aggregates/subscription"
 	"carillon/command/catalog"
 	"carillon/command/reservation"
@@ -83,7 +84,15 @@ func (c *Commands) UpsertSubscription(ctx context.Context, by Caller, in UpsertS
 
 // recordSubscription begins the stream of a subscription. Where another request began it, it fails with
 // ErrWrongRevision.
-func (c *Commands) recordSubscription(ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription) (Written[subscription.State], error) {
+func (c *Commands) recordSubscription(ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription) (made Written[subscription.State], err error) {
+	err = c.within(ctx, amount{by.Organization, organization.LimitSubscriptions, id, 1}, func() (at eventstore.Position, err error) {
+		made, err = c.beginSubscription(ctx, by, id, in)
+		return made.Position, err
+	})
+	return made, err
+}
+
+func (c *Commands) beginSubscription(ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription) (Written[subscription.State], error) {
 	out, err := subscription.Aggregate.Execute(ctx, c.Store, id, subscription.Create{
 		Organization: by.Organization, Destination: in.Destination, Settings: in.Settings, At: c.now(),
 	}, subscription.Options{

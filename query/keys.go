@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +16,7 @@ type Key struct {
 	Organization uuid.UUID
 	Hash         []byte    // see package credential; compare in constant time
 	ExpiresAt    time.Time // zero: never
+	Requests     *int64    // that the organization may make in a second; nil: the default
 }
 
 // Credential is an API key or an auditor's token, for the operators' lists. It has no secret and no digest of one.
@@ -31,19 +33,22 @@ type Organization struct {
 	ID        uuid.UUID
 	Name      string
 	CreatedAt time.Time
+	Status    string           // registered or suspended
+	Limits    map[string]int64 // those that are set, by name
 }
 
 // FindKeys finds those of many keys that are valid at a time, by their public parts: a probe of a primary key for each.
-// A key that is unknown, revoked or expired is not among them.
+// A key that is unknown, revoked or expired, or whose organization is suspended, is not among them.
 func (q *Queries) FindKeys(ctx context.Context, ids []string, now time.Time) ([]Key, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT id, organization, hash, nullif(expires_at, 'infinity') FROM organizations.keys
-		WHERE id = ANY($1) AND revoked_at IS NULL AND expires_at > $2`, ids, now)
+	rows, err := q.Pool.Query(ctx, `SELECT k.id, k.organization, k.hash, nullif(k.expires_at, 'infinity'), (o.limits->>'requestsPerSecond')::bigint
+		FROM organizations.keys k JOIN organizations.organizations o ON o.id = k.organization
+		WHERE k.id = ANY($1) AND k.revoked_at IS NULL AND k.expires_at > $2 AND o.status = 'registered'`, ids, now)
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (key Key, err error) {
 		var expires *time.Time
-		err = row.Scan(&key.ID, &key.Organization, &key.Hash, &expires)
+		err = row.Scan(&key.ID, &key.Organization, &key.Hash, &expires, &key.Requests)
 		if expires != nil {
 			key.ExpiresAt = expires.UTC()
 		}
@@ -55,9 +60,40 @@ func (q *Queries) FindKeys(ctx context.Context, ids []string, now time.Time) ([]
 	return found, nil
 }
 
+const organizationColumns = "id, name, created_at, status, limits"
+
+// Organization finds one, or returns ErrNotFound.
+func (q *Queries) Organization(ctx context.Context, id uuid.UUID) (Organization, error) {
+	rows, err := q.Pool.Query(ctx, "SELECT "+organizationColumns+" FROM organizations.organizations WHERE id = $1", id)
+	if err != nil {
+		return Organization{}, fmt.Errorf("organization: %w", err)
+	}
+	found, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Organization])
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return Organization{}, ErrNotFound
+	case err != nil:
+		return Organization{}, fmt.Errorf("organization: %w", err)
+	}
+	return found, nil
+}
+
+// SuspendedOrganizations lists those that are suspended.
+func (q *Queries) SuspendedOrganizations(ctx context.Context) ([]uuid.UUID, error) {
+	rows, err := q.Pool.Query(ctx, "SELECT id FROM organizations.organizations WHERE status = 'suspended'")
+	if err != nil {
+		return nil, fmt.Errorf("suspended organizations: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, fmt.Errorf("suspended organizations: %w", err)
+	}
+	return list, nil
+}
+
 // Organizations lists all organizations, oldest first.
 func (q *Queries) Organizations(ctx context.Context) ([]Organization, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT id, name, created_at FROM organizations.organizations ORDER BY created_at, id")
+	rows, err := q.Pool.Query(ctx, "SELECT "+organizationColumns+" FROM organizations.organizations ORDER BY created_at, id")
 	if err != nil {
 		return nil, fmt.Errorf("organizations: %w", err)
 	}

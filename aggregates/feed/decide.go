@@ -79,6 +79,8 @@ type (
 		Organization uuid.UUID
 		At           time.Time
 	}
+	// End deletes a feed of any type whose owner is gone. Ending it again changes nothing.
+	End struct{ At time.Time }
 )
 
 // changeableBy says whether an organization may change the event feed.
@@ -195,4 +197,11 @@ func (c Delete) decide(s State) ([]Event, error) {
 		return nil, err // a feed that is deleted is gone: the second time finds nothing
 	}
 	return []Event{Deleted{At: c.At}}, nil
+}
+
+func (c End) decide(s State) ([]Event, error) {
+	if !s.exists() {
+		return nil, nil
+	}
+	return []Event{Deleted(c)}, nil
 }

@@ -2,6 +2,7 @@ package organization
 
 import (
 	"errors"
+	"maps"
 	"time"
 )
 
@@ -10,6 +11,7 @@ var (
 	ErrUnknown    = errors.New("organization does not exist")
 	ErrUnknownKey = errors.New("organization has no such key")
 	ErrExpired    = errors.New("the key would be expired from the start")
+	ErrBadLimit   = errors.New("a limit is unknown or out of range")
 )
 
 // Command is an intention; times, ids and digests arrive inside it.
@@ -36,32 +38,53 @@ type (
 		KeyID string
 		At    time.Time
 	}
+	// SetLimits replaces all limits; those that are not named are as in Defaults. What is over a limit stays.
+	SetLimits struct {
+		Limits Limits
+		At     time.Time
+	}
+	// Suspend lets no key open anything. Suspending it again changes nothing.
+	Suspend struct {
+		Reason string
+		At     time.Time
+	}
+	// Resume ends a suspension.
+	Resume struct{ At time.Time }
+	// Delete ends the organization for good. Deleting it again changes nothing.
+	Delete struct{ At time.Time }
 )
 
 func (c Register) decide(s State) ([]Event, error) {
-	if s.Registered {
+	switch s.Status {
+	case StatusNone:
+		return []Event{Registered(c)}, nil
+	case StatusRegistered, StatusSuspended:
 		return nil, nil
+	case StatusDeleted:
 	}
-	return []Event{Registered(c)}, nil
+	return nil, ErrUnknown
 }
 
 func (c IssueKey) decide(s State) ([]Event, error) {
+	most := s.Limits.Of(LimitKeys)
 	switch {
-	case !s.Registered:
+	case !s.Exists():
 		return nil, ErrUnknown
-	case s.Keys[c.KeyID] != KeyStatusNone:
+	case s.Keys[c.KeyID].Status != KeyStatusNone:
 		return nil, nil
 	case c.ExpiresAt != nil && !c.At.Before(*c.ExpiresAt):
 		return nil, ErrExpired
+	case s.liveKeys(c.At) >= most:
+		return nil, &LimitError{Limit: LimitKeys, Most: most}
 	}
 	return []Event{KeyIssued(c)}, nil
 }
 
 func (c RevokeKey) decide(s State) ([]Event, error) {
-	if !s.Registered {
+	if !s.Exists() {
 		return nil, ErrUnknown
 	}
-	switch s.Keys[c.KeyID] {
+	switch s.Keys[c.KeyID].Status {
 	case KeyStatusIssued:
 		return []Event{KeyRevoked(c)}, nil
 	case KeyStatusRevoked:
@@ -69,4 +92,53 @@ func (c RevokeKey) decide(s State) ([]Event, error) {
 	case KeyStatusNone:
 	}
 	return nil, ErrUnknownKey
+}
+
+func (c SetLimits) decide(s State) ([]Event, error) {
+	switch {
+	case !s.Exists():
+		return nil, ErrUnknown
+	case maps.Equal(c.Limits, s.Limits):
+		return nil, nil
+	}
+	known := Defaults()
+	for limit, most := range c.Limits {
+		if _, ok := known[limit]; !ok || most < 0 || most > MaxLimit {
+			return nil, ErrBadLimit
+		}
+	}
+	return []Event{LimitsSet(c)}, nil
+}
+
+func (c Suspend) decide(s State) ([]Event, error) {
+	switch s.Status {
+	case StatusRegistered:
+		return []Event{Suspended(c)}, nil
+	case StatusSuspended:
+		return nil, nil
+	case StatusNone, StatusDeleted:
+	}
+	return nil, ErrUnknown
+}
+
+func (c Resume) decide(s State) ([]Event, error) {
+	switch s.Status {
+	case StatusSuspended:
+		return []Event{Resumed(c)}, nil
+	case StatusRegistered:
+		return nil, nil
+	case StatusNone, StatusDeleted:
+	}
+	return nil, ErrUnknown
+}
+
+func (c Delete) decide(s State) ([]Event, error) {
+	switch s.Status {
+	case StatusRegistered, StatusSuspended:
+		return []Event{Deleted(c)}, nil
+	case StatusDeleted:
+		return nil, nil
+	case StatusNone:
+	}
+	return nil, ErrUnknown
 }

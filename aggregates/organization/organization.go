@@ -1,6 +1,6 @@
 // Package organization decides about one organization and the API keys that open its data.
 //
-//	(none) ──Register──▶ registered
+//	(none) ──Register──▶ registered ◀──Suspend, Resume──▶ suspended      either ──Delete──▶ deleted (final)
 //	key: (none) ──IssueKey──▶ issued ──RevokeKey, or its expiry──▶ dead (final)
 //
 // A key's secret never gets here: the aggregate knows its digest only. See Key.
@@ -37,6 +37,35 @@ type (
 		KeyID string    `json:"keyId"`
 		At    time.Time `json:"at"`
 	}
+	// LimitsSet replaces all limits of the organization.
+	LimitsSet struct {
+		Limits Limits    `json:"limits"`
+		At     time.Time `json:"at"`
+	}
+	// Suspended lets no key open anything, and nothing be delivered, until Resumed.
+	Suspended struct {
+		Reason string    `json:"reason,omitempty"`
+		At     time.Time `json:"at"`
+	}
+	// Resumed ends a suspension: keys work, and what waited is delivered.
+	Resumed struct {
+		At time.Time `json:"at"`
+	}
+	// Deleted ends the organization for good; what it owns is deleted after it.
+	Deleted struct {
+		At time.Time `json:"at"`
+	}
+)
+
+// Status of an organization.
+type Status string
+
+// A deleted organization stays so.
+const (
+	StatusNone       Status = "" // it does not exist
+	StatusRegistered Status = "registered"
+	StatusSuspended  Status = "suspended"
+	StatusDeleted    Status = "deleted"
 )
 
 // KeyStatus is what became of a key. That it has expired is told by the clock, which decisions don't know.
@@ -49,23 +78,54 @@ const (
 	KeyStatusRevoked KeyStatus = "revoked"
 )
 
-// State is what decisions need.
-type State struct {
-	Registered bool
-	Keys       map[string]KeyStatus // by id
+// Key is what is known of an API key. A zero ExpiresAt means that it never expires.
+type Key struct {
+	Status    KeyStatus
+	ExpiresAt time.Time
 }
 
-func (Registered) evolve(s State) State   { s.Registered = true; return s }
-func (e KeyIssued) evolve(s State) State  { return s.withKey(e.KeyID, KeyStatusIssued) }
-func (e KeyRevoked) evolve(s State) State { return s.withKey(e.KeyID, KeyStatusRevoked) }
+// State is what decisions need.
+type State struct {
+	Status Status
+	Keys   map[string]Key // by id
+	Limits Limits
+}
+
+func (Registered) evolve(s State) State { s.Status = StatusRegistered; return s }
+func (e KeyIssued) evolve(s State) State {
+	key := Key{Status: KeyStatusIssued}
+	if e.ExpiresAt != nil {
+		key.ExpiresAt = *e.ExpiresAt
+	}
+	return s.withKey(e.KeyID, key)
+}
+func (e KeyRevoked) evolve(s State) State { return s.withKey(e.KeyID, Key{Status: KeyStatusRevoked}) }
+func (e LimitsSet) evolve(s State) State  { s.Limits = e.Limits; return s }
+func (Suspended) evolve(s State) State    { s.Status = StatusSuspended; return s }
+func (Resumed) evolve(s State) State      { s.Status = StatusRegistered; return s }
+func (Deleted) evolve(s State) State      { s.Status, s.Keys = StatusDeleted, nil; return s }
+
+// Exists reports whether the organization was registered and not deleted.
+func (s State) Exists() bool { return s.Status == StatusRegistered || s.Status == StatusSuspended }
 
 // withKey copies: earlier states stay as they were.
-func (s State) withKey(id string, status KeyStatus) State {
-	keys := make(map[string]KeyStatus, len(s.Keys)+1)
+func (s State) withKey(id string, key Key) State {
+	keys := make(map[string]Key, len(s.Keys)+1)
 	maps.Copy(keys, s.Keys)
-	keys[id] = status
+	keys[id] = key
 	s.Keys = keys
 	return s
+}
+
+// liveKeys counts the keys that work at a time.
+func (s State) liveKeys(now time.Time) int {
+	live := 0
+	for _, key := range s.Keys {
+		if key.Status == KeyStatusIssued && (key.ExpiresAt.IsZero() || now.Before(key.ExpiresAt)) {
+			live++
+		}
+	}
+	return live
 }
 
 // Events names each fact as stored. Never rename; add ".v2" and upcast.
@@ -73,6 +133,10 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Registered]("organization.registered.v1"),
 	eventstore.Case[Event, KeyIssued]("organization.key-issued.v1"),
 	eventstore.Case[Event, KeyRevoked]("organization.key-revoked.v1"),
+	eventstore.Case[Event, LimitsSet]("organization.limits-set.v1"),
+	eventstore.Case[Event, Suspended]("organization.suspended.v1"),
+	eventstore.Case[Event, Resumed]("organization.resumed.v1"),
+	eventstore.Case[Event, Deleted]("organization.deleted.v1"),
 )
 
 // Aggregate binds it all to the streams "organization-<uuid>".

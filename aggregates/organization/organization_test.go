@@ -1,6 +1,7 @@
 package organization_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -18,7 +19,9 @@ var (
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Golden[organization.Event](t, organization.Events,
-		registered, issued, organization.KeyRevoked{KeyID: "abcdEFGH", At: noon})
+		registered, issued, organization.KeyRevoked{KeyID: "abcdEFGH", At: noon},
+		organization.LimitsSet{Limits: organization.Limits{organization.LimitFeeds: 5, organization.LimitRequestsPerSecond: 50}, At: noon},
+		organization.Suspended{Reason: "unpaid", At: noon}, organization.Resumed{At: noon}, organization.Deleted{At: noon})
 }
 
 func TestRegister(t *testing.T) {
@@ -59,12 +62,49 @@ func TestRefusals(t *testing.T) {
 func TestEachCommandInEachState(t *testing.T) {
 	t.Parallel()
 	unknown, unknownKey := organization.ErrUnknown, organization.ErrUnknownKey
+	limits := organization.Limits{organization.LimitKeys: 7}
 	aggregatetest.Table(t, organization.Aggregate).
 		State("none").
 		State("registered", registered).
 		State("key issued", registered, issued).
 		State("key revoked", registered, issued, organization.KeyRevoked{KeyID: "abcdEFGH", At: noon}).
-		When(organization.Register{Name: "Town hall"}, "Registered", "", "", "").
-		When(organization.IssueKey{KeyID: "abcdEFGH", At: noon}, unknown, "KeyIssued", "", "").
-		When(organization.RevokeKey{KeyID: "abcdEFGH"}, unknown, unknownKey, "KeyRevoked", "")
+		State("suspended", registered, issued, organization.Suspended{At: noon}).
+		State("resumed", registered, issued, organization.Suspended{At: noon}, organization.Resumed{At: noon}).
+		State("deleted", registered, issued, organization.Deleted{At: noon}).
+		When(organization.Register{Name: "Town hall"}, "Registered", "", "", "", "", "", unknown).
+		When(organization.IssueKey{KeyID: "abcdEFGH", At: noon}, unknown, "KeyIssued", "", "", "", "", unknown).
+		When(organization.RevokeKey{KeyID: "abcdEFGH"}, unknown, unknownKey, "KeyRevoked", "", "KeyRevoked", "KeyRevoked", unknown).
+		When(organization.SetLimits{Limits: limits}, unknown, "LimitsSet", "LimitsSet", "LimitsSet", "LimitsSet", "LimitsSet", unknown).
+		When(organization.Suspend{}, unknown, "Suspended", "Suspended", "Suspended", "", "Suspended", unknown).
+		When(organization.Resume{}, unknown, "", "", "", "Resumed", "", unknown).
+		When(organization.Delete{}, unknown, "Deleted", "Deleted", "Deleted", "Deleted", "Deleted", "")
+}
+
+func TestHostileNumberOfKeys(t *testing.T) {
+	t.Parallel()
+	limited := []organization.Event{registered, organization.LimitsSet{Limits: organization.Limits{organization.LimitKeys: 1}, At: noon}, issued}
+	another := organization.IssueKey{KeyID: "another0", At: noon}
+	want := &organization.LimitError{Limit: organization.LimitKeys, Most: 1}
+	_, err := organization.Aggregate.Decide(folded(limited...), another)
+	if refused, ok := errors.AsType[*organization.LimitError](err); !ok || *refused != *want {
+		t.Errorf("beyond the limit: %v", err)
+	}
+	another.At = later // the first one has expired
+	aggregatetest.Stream(t, organization.Aggregate).Of(limited...).When(another).Then(organization.KeyIssued(another))
+	aggregatetest.Stream(t, organization.Aggregate).Of(append(limited, organization.KeyRevoked{KeyID: "abcdEFGH", At: noon})...).
+		When(another).Then(organization.KeyIssued(another))
+	for name, limits := range map[string]organization.Limits{
+		"unknown": {"wishes": 3}, "negative": {organization.LimitFeeds: -1}, "too many": {organization.LimitFeeds: organization.MaxLimit + 1},
+	} {
+		if _, err := organization.Aggregate.Decide(folded(registered), organization.SetLimits{Limits: limits}); !errors.Is(err, organization.ErrBadLimit) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func folded(events ...organization.Event) (s organization.State) {
+	for _, e := range events {
+		s = organization.Aggregate.Evolve(s, e)
+	}
+	return s
 }

@@ -12,6 +12,11 @@ import (
 type orgCommand struct {
 	Create orgCreateCommand `cmd:"" help:"Make an organization and print its id."`
 	List   orgListCommand   `cmd:"" help:"List organizations."`
+	Limits orgLimitsCommand `cmd:"" help:"Show or set how much an organization may have and do."`
+
+	Suspend orgSuspendCommand `cmd:"" help:"Let its keys open nothing, and its deliveries wait."`
+	Resume  orgResumeCommand  `cmd:"" help:"End a suspension: keys work, and what waited is delivered."`
+	Delete  orgDeleteCommand  `cmd:"" help:"Delete it for good, with all that it owns."`
 }
 
 type orgCreateCommand struct {
@@ -45,9 +50,9 @@ func (c *orgListCommand) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	return c.print(t.out, list, func(w io.Writer) {
-		row(w, "ID", "NAME", "SINCE")
+		row(w, "ID", "NAME", "SINCE", "STATUS")
 		for _, o := range list {
-			row(w, o.ID, o.Name, moment(&o.CreatedAt))
+			row(w, o.ID, o.Name, moment(&o.CreatedAt), o.Status)
 		}
 	})
 }

@@ -31,6 +31,10 @@ func (d *Deliverer) attempt(ctx context.Context, job Job) time.Duration {
 	if !d.holds(ctx, job) {
 		return 0
 	}
+	if d.suspended.has(job.Target.Organization) { // since it was queued
+		d.giveBack(context.WithoutCancel(ctx), []Job{job})
+		return 0
+	}
 	target, now, err := d.open(ctx, job)
 	if err != nil {
 		if !d.keyless(ctx, job, err) {

@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/feed"
+	"carillon/aggregates/organization"
 	"carillon/aggregates/subscription"
 	"carillon/eventstore"
 )
@@ -25,6 +26,8 @@ const (
 	reasonFeedDeleted = "a pinned feed was deleted"
 	reasonNobody      = "the last subscription that asked for it was deleted"
 	reasonDestination = "the destination was deleted"
+
+	reasonOrganization = "the organization was deleted"
 )
 
 // Holdings is the read model of deliveries as the cascade of deletions asks it.
@@ -38,7 +41,8 @@ type Holdings interface {
 	Orphaned(ctx context.Context, destination, subscription uuid.UUID) ([]uuid.UUID, error)
 }
 
-// DeletionCascade is the process manager of what follows from deletions: subscriptions that lost their feed are switched
+// DeletionCascade is the process manager of what follows from deletions: what a deleted organization owned is deleted,
+// subscriptions that lost their feed are switched
 // off, those of a deleted destination are deleted, and deliveries that nobody is subscribed to any more are discarded.
 type DeletionCascade struct {
 	eventstore.ProcessState
@@ -46,6 +50,7 @@ type DeletionCascade struct {
 	store    eventstore.Store
 	holdings Holdings
 	routes   *Routes
+	gone     *eventstore.SavedTable[uuid.UUID, struct{}] // organizations that were deleted
 }
 
 var _ eventstore.ProcessManager = (*DeletionCascade)(nil)
@@ -54,6 +59,7 @@ var _ eventstore.ProcessManager = (*DeletionCascade)(nil)
 func NewDeletionCascade(store eventstore.Store, holdings Holdings) *DeletionCascade {
 	c := &DeletionCascade{store: store, holdings: holdings}
 	c.routes = NewRoutes(&c.ProcessState)
+	c.gone = eventstore.NewSavedTable[uuid.UUID, struct{}](&c.ProcessState, "gone", uuid.Parse)
 	return c
 }
 
@@ -65,13 +71,20 @@ func (*DeletionCascade) Version() int { return 1 }
 
 // Filter implements eventstore.ProcessManager.
 func (*DeletionCascade) Filter() eventstore.Filter {
-	return eventstore.Categories(feed.Aggregate.Category, destination.Aggregate.Category, subscription.Aggregate.Category)
+	return eventstore.Categories(organization.Aggregate.Category,
+		feed.Aggregate.Category, destination.Aggregate.Category, subscription.Aggregate.Category)
 }
 
 // React implements eventstore.ProcessManager.
 func (c *DeletionCascade) React(ctx context.Context, batch []eventstore.Recorded) error {
 	for i := range batch {
 		r := &batch[i]
+		if r.Category() == organization.Aggregate.Category {
+			if err := c.afterOrganization(ctx, r); err != nil {
+				return err
+			}
+			continue
+		}
 		before := c.routes.subs.Get(r.StreamID())
 		if err := c.routes.Apply(r); err != nil {
 			return err
@@ -83,8 +96,12 @@ func (c *DeletionCascade) React(ctx context.Context, batch []eventstore.Recorded
 		case destination.Aggregate.Category:
 			err = c.afterDestination(ctx, r)
 		default:
-			if before != nil && c.routes.subs.Get(before.ID) == nil {
+			now := c.routes.subs.Get(r.StreamID())
+			switch {
+			case before != nil && now == nil:
 				err = c.afterSubscription(ctx, r, before)
+			case now != nil && c.gone.Get(now.Organization) != nil: // a request that was under way made it
+				err = c.endSubscription(ctx, r, now, reasonOrganization)
 			}
 		}
 		if err != nil {
@@ -94,9 +111,69 @@ func (c *DeletionCascade) React(ctx context.Context, batch []eventstore.Recorded
 	return nil
 }
 
+// afterOrganization deletes what a deleted organization owns. What follows from that comes back as events.
+func (c *DeletionCascade) afterOrganization(ctx context.Context, r *eventstore.Recorded) error {
+	event, err := organization.Events.Decode(r)
+	if err != nil {
+		return err
+	}
+	switch event.(type) {
+	case organization.Deleted:
+	case organization.Registered, organization.KeyIssued, organization.KeyRevoked, organization.LimitsSet, organization.Suspended, organization.Resumed:
+		return nil
+	}
+	id := r.StreamID()
+	c.gone.Set(id, &struct{}{})
+	for target, t := range c.routes.targets.All() {
+		if t.Organization == id {
+			if err := c.endDestination(ctx, r, id, target); err != nil {
+				return err
+			}
+		}
+	}
+	for shown, f := range c.routes.feeds.All() {
+		if err := c.endFeed(ctx, r, id, shown, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endDestination deletes a destination of a deleted organization, and its data key.
+func (c *DeletionCascade) endDestination(ctx context.Context, r *eventstore.Recorded, of, id uuid.UUID) error {
+	_, err := destination.Aggregate.Execute(ctx, c.store, id, destination.Delete{Organization: of, At: recordedAt(r)}, destination.Options{
+		CommandID: commandID(r, id), Metadata: cascadeMetadata(r, of, reasonOrganization),
+	})
+	if err != nil && !errors.Is(err, destination.ErrUnknown) { // it was deleted already
+		return fmt.Errorf("delete destination %s: %w", id, err)
+	}
+	return c.holdings.Shred(ctx, id)
+}
+
+// endFeed deletes a feed of a deleted organization, or ends that it reads it.
+func (c *DeletionCascade) endFeed(ctx context.Context, r *eventstore.Recorded, of, id uuid.UUID, f *feedRoute) error {
+	options := feed.Options{CommandID: commandID(r, id), Metadata: cascadeMetadata(r, of, reasonOrganization)}
+	var err error
+	switch {
+	case f.Owner == of:
+		_, err = feed.Aggregate.Execute(ctx, c.store, id, feed.End{At: recordedAt(r)}, options)
+	case slices.Contains(f.Shared, of):
+		_, err = feed.Aggregate.Execute(ctx, c.store, id, feed.Unshare{FeedType: f.Type, With: of, At: recordedAt(r)}, options)
+	}
+	if err != nil && !errors.Is(err, feed.ErrUnknown) {
+		return fmt.Errorf("end feed %s: %w", id, err)
+	}
+	return nil
+}
+
 // afterFeed switches off the subscriptions that pin the feed although their organization can't see it any more.
 func (c *DeletionCascade) afterFeed(ctx context.Context, r *eventstore.Recorded) error {
 	id, reason := r.StreamID(), reasonAccessLost
+	if f := c.routes.feeds.Get(id); f != nil && c.gone.Get(f.Owner) != nil { // a request that was under way made it
+		if err := c.endFeed(ctx, r, f.Owner, id, f); err != nil {
+			return err
+		}
+	}
 	if c.routes.feeds.Get(id) == nil {
 		reason = reasonFeedDeleted
 	}
@@ -120,7 +197,10 @@ func (c *DeletionCascade) afterFeed(ctx context.Context, r *eventstore.Recorded)
 // deleted it died before it did.
 func (c *DeletionCascade) afterDestination(ctx context.Context, r *eventstore.Recorded) error {
 	id := r.StreamID()
-	if c.routes.targets.Get(id) != nil {
+	if t := c.routes.targets.Get(id); t != nil {
+		if c.gone.Get(t.Organization) != nil { // a request that was under way made it
+			return c.endDestination(ctx, r, t.Organization, id)
+		}
 		return nil
 	}
 	if err := c.holdings.Shred(ctx, id); err != nil {
@@ -130,12 +210,19 @@ func (c *DeletionCascade) afterDestination(ctx context.Context, r *eventstore.Re
 		if sub.Destination != id {
 			continue
 		}
-		_, err := subscription.Aggregate.Execute(ctx, c.store, sub.ID, subscription.Delete{At: recordedAt(r)}, subscription.Options{
-			CommandID: commandID(r, sub.ID), Metadata: cascadeMetadata(r, sub.Organization, reasonDestination),
-		})
-		if err != nil && !errors.Is(err, subscription.ErrUnknown) {
-			return fmt.Errorf("delete subscription %s: %w", sub.ID, err)
+		if err := c.endSubscription(ctx, r, sub, reasonDestination); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func (c *DeletionCascade) endSubscription(ctx context.Context, r *eventstore.Recorded, sub *subRoute, reason string) error {
+	_, err := subscription.Aggregate.Execute(ctx, c.store, sub.ID, subscription.Delete{At: recordedAt(r)}, subscription.Options{
+		CommandID: commandID(r, sub.ID), Metadata: cascadeMetadata(r, sub.Organization, reason),
+	})
+	if err != nil && !errors.Is(err, subscription.ErrUnknown) {
+		return fmt.Errorf("delete subscription %s: %w", sub.ID, err)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
+	"carillon/aggregates/organization"
 	"carillon/eventstore"
 )
 
@@ -54,17 +55,21 @@ type Deliverer struct {
 	Jitter func() float64 // from -1 to 1
 	Log    *slog.Logger
 	Record func(Attempt) // tells metrics of each attempt
+	// Suspended lists the organizations of which nothing is sent now, as of all events that are recorded when it is called.
+	// nil: there are none.
+	Suspended func(context.Context) ([]uuid.UUID, error)
 
-	once     sync.Once
-	lanes    *lanes
-	opened   *openedTargets
-	attempts *attemptLog
-	wake     chan struct{}
-	mu       sync.Mutex // guards the next three
-	ctx      context.Context
-	expects  time.Time               // until when something is expected in the queue
-	resting  map[uuid.UUID]time.Time // what can't be sent now, until its lease ends
-	running  sync.WaitGroup
+	once      sync.Once
+	lanes     *lanes
+	suspended suspensions
+	opened    *openedTargets
+	attempts  *attemptLog
+	wake      chan struct{}
+	mu        sync.Mutex // guards the next three
+	ctx       context.Context
+	expects   time.Time               // until when something is expected in the queue
+	resting   map[uuid.UUID]time.Time // what can't be sent now, until its lease ends
+	running   sync.WaitGroup
 }
 
 // Attempt is what metrics want to know of an attempt.
@@ -128,7 +133,7 @@ func (d *Deliverer) Wake() {
 func (d *Deliverer) Reserve(target *destination.Target) (worker int32, until time.Time, ok bool) {
 	d.init()
 	worker, known := d.Queue.Worker()
-	if !known || !d.works() || !d.lanes.reserve(target) {
+	if !known || !d.works() || d.suspended.has(target.Organization) || !d.lanes.reserve(target) {
 		return 0, time.Time{}, false
 	}
 	return worker, d.Queue.Now().Add(d.lease()), true
@@ -218,10 +223,11 @@ func (d *Deliverer) claimLoop(ctx context.Context) {
 // claim takes what it has room for, and says when to look again.
 func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	ask := d.lanes.ask()
-	if ask.Limit <= 0 {
+	if ask.Limit <= 0 || !d.suspended.ready() {
 		return busyPoll
 	}
 	ask.Lease = d.lease()
+	ask.Over = append(ask.Over, d.suspended.list()...)
 	jobs, err := d.Queue.Claim(ctx, ask)
 	switch {
 	case errors.Is(err, ErrNotReady):
@@ -236,7 +242,7 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	var surplus []Job
 	for _, job := range jobs {
 		job.came = time.Now()
-		if !d.lanes.add(job, false) {
+		if d.suspended.has(job.Target.Organization) || !d.lanes.add(job, false) {
 			surplus = append(surplus, job)
 		}
 	}
@@ -292,7 +298,7 @@ func (d *Deliverer) known() map[uuid.UUID]struct{} {
 	return ids
 }
 
-// watch follows the destinations: what waits in memory for one that changes is sent as it is afterwards, or goes back to
+// watch follows the destinations, and which organizations are suspended: what waits in memory for one that changes is sent as it is afterwards, or goes back to
 // the queue where it is disabled; what is under way to one that was deleted is cut off.
 func (d *Deliverer) watch(ctx context.Context) {
 	head, err := d.Store.Head(ctx)
@@ -304,9 +310,14 @@ func (d *Deliverer) watch(ctx context.Context) {
 		}
 		head, err = d.Store.Head(ctx)
 	}
-	filter := eventstore.Categories(destination.Aggregate.Category)
+	d.readSuspensions(ctx)
+	filter := eventstore.Categories(destination.Aggregate.Category, organization.Aggregate.Category)
 	for m := range eventstore.Follow(ctx, d.Store, head, filter, d.Log.With("consumer", "deliverer")) {
 		if m.Event == nil {
+			continue
+		}
+		if m.Event.Category() == organization.Aggregate.Category {
+			d.afterSuspension(ctx, m.Event)
 			continue
 		}
 		event, err := destination.Events.Decode(m.Event)

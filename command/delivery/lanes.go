@@ -306,6 +306,27 @@ func (ls *lanes) change(id uuid.UUID, after func(*destination.Target) *destinati
 	return dropped
 }
 
+// suspend drops what waits for the destinations of an organization, and returns it. What is under way goes on.
+func (ls *lanes) suspend(organization uuid.UUID) (dropped []Job) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.lanes {
+		if l.organization != organization {
+			continue
+		}
+		for _, waits := range l.queue {
+			dropped = append(dropped, waits.Job)
+			ls.forget(waits)
+		}
+		ls.queued -= len(l.queue)
+		l.queue = nil
+		if l.waiting {
+			ls.unwait(l)
+		}
+	}
+	return dropped
+}
+
 // drain empties all queues, for good, and returns what was in them.
 func (ls *lanes) drain() (dropped []Job) {
 	ls.mu.Lock()

@@ -19,7 +19,7 @@ var schema string
 // ReadModel is the read model of organizations and their API keys.
 var ReadModel = projections.ReadModel{
 	Name:    "organizations",
-	Version: 1,
+	Version: 2,
 	Schema:  schema,
 	Filter:  eventstore.Categories(organization.Aggregate.Category),
 	Project: project,
@@ -44,6 +44,15 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 				e.KeyID, id, e.Name, e.Hash, e.At, e.ExpiresAt)
 		case organization.KeyRevoked:
 			batch.Queue("UPDATE keys SET revoked_at = $3 WHERE id = $1 AND organization = $2", e.KeyID, id, e.At)
+		case organization.LimitsSet:
+			batch.Queue("UPDATE organizations SET limits = $2 WHERE id = $1", id, e.Limits)
+		case organization.Suspended:
+			batch.Queue("UPDATE organizations SET status = 'suspended' WHERE id = $1", id)
+		case organization.Resumed:
+			batch.Queue("UPDATE organizations SET status = 'registered' WHERE id = $1", id)
+		case organization.Deleted:
+			batch.Queue("DELETE FROM organizations WHERE id = $1", id)
+			batch.Queue("DELETE FROM keys WHERE organization = $1", id)
 		}
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {

@@ -1,8 +1,12 @@
 CREATE TABLE organizations (
     id         uuid PRIMARY KEY,
     name       text NOT NULL,
-    created_at timestamptz NOT NULL
+    created_at timestamptz NOT NULL,
+    status     text NOT NULL DEFAULT 'registered', -- or suspended
+    limits     jsonb NOT NULL DEFAULT '{}'         -- those that are set, by name
 );
+
+CREATE INDEX organizations_suspended ON organizations (id) WHERE status = 'suspended';
 
 -- Looked up at every request, by the public part of the key.
 CREATE TABLE keys (

@@ -85,6 +85,7 @@ func (a *API) protected() chi.Router {
 	r.MethodNotAllowed(wire.WrongMethod(surface))
 	a.organizationRoutes(r)
 	a.consoleRoutes(r)
+	a.limitRoutes(r)
 	a.sourceRoutes(r)
 	a.happeningRoutes(r)
 	a.feedRoutes(r)

@@ -36,6 +36,7 @@ type Organization struct {
 	ID        uuid.UUID `json:"id"`
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"createdAt"`
+	Status    string    `json:"status"` // registered or suspended
 }
 
 // IssuedKey is a new API key. It can't be shown again.
@@ -90,7 +91,7 @@ func (a *API) listOrganizations(r *http.Request) (wire.Reply, error) {
 	}
 	list := List[Organization]{Items: make([]Organization, len(organizations))}
 	for i, o := range organizations {
-		list.Items[i] = Organization{ID: o.ID, Name: o.Name, CreatedAt: o.CreatedAt.UTC()}
+		list.Items[i] = Organization{ID: o.ID, Name: o.Name, CreatedAt: o.CreatedAt.UTC(), Status: o.Status}
 	}
 	return wire.OK(list), nil
 }

@@ -125,7 +125,7 @@ func (a *App) connect() error {
 	}
 	a.Commands = &command.Commands{
 		Store: a.base.store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: policy}, Prober: sender,
-		Catalog: types, Access: a.Queries, Walks: a.Queries, History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
+		Catalog: types, Access: a.Queries, Walks: a.Queries, Quotas: &adapters.Quotas{Pool: a.base.pool, Now: time.Now, Log: a.log}, History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
 	}
 	a.queue = adapters.NewDeliveryQueue(a.runner, time.Now)
 	a.deliverer = &delivery.Deliverer{
@@ -135,6 +135,7 @@ func (a *App) connect() error {
 		},
 		Now: time.Now, Jitter: func() float64 { return 2*rand.Float64() - 1 }, //nolint:gosec // spreads load, protects nothing
 		Log: a.log, Record: a.deliveryMetrics(),
+		Suspended: adapters.Suspensions{Queries: a.Queries, Progress: a.Progress, Store: a.base.store}.List,
 	}
 	a.rebuilds = newRebuilds(a)
 	a.sessions = adapters.ConsoleSessions{Pool: a.base.pool}
@@ -145,6 +146,7 @@ func (a *App) connect() error {
 	})
 	a.api, err = httpapi.New(httpapi.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Keys: &query.Queries{Pool: a.base.keys}, Await: a.Progress.Await, Now: time.Now, Log: a.log,
+		Rate:    &adapters.RequestRate{Pool: a.base.keys, Now: time.Now},
 		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Tester: delivery.Tester{Vault: secrets, Sender: sender, Now: time.Now},
 		Wake:    a.deliverer.Wake,
 		Metrics: a.Metrics, TrustedProxies: a.cfg.TrustedProxies,

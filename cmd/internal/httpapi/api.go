@@ -45,6 +45,8 @@ type Dependencies struct {
 	Keys Keys
 	// Await waits until the named consumers have applied the event at a position; projections.Progress has it.
 	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
+	// Rate bounds the requests of each organization, over all nodes. nil: nothing does.
+	Rate Rate
 	// Limiter bounds the requests to validate and test of one organization, over all nodes.
 	Limiter Limiter
 	// Tester sends test events.
@@ -61,6 +63,12 @@ type Dependencies struct {
 // the counters can't be reached, the error wraps command.ErrUnavailable.
 type Limiter interface {
 	Take(ctx context.Context, organization uuid.UUID) error
+}
+
+// Rate counts requests; adapters.RequestRate is one. wait says when to come again where a request is one too many. With an
+// error, the request passes.
+type Rate interface {
+	Take(ctx context.Context, organization uuid.UUID, perSecond int64) (wait time.Duration, err error)
 }
 
 // Keys finds those of many keys that are valid at a time; query.Queries is one.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/credential"
@@ -22,9 +23,32 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 			return
 		}
 		wire.Note(r.Context(), slog.String("organization", key.Organization.String()), slog.String("key", key.ID))
+		if err := a.withinRate(r.Context(), key); err != nil {
+			surfaceOf(r).WriteError(w, r, err)
+			return
+		}
 		caller := command.Caller{Organization: key.Organization, Actor: "key:" + key.ID, RequestID: wire.RequestIDOf(r.Context())}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
 	})
+}
+
+// withinRate refuses a request that is one too many of its organization in this second.
+func (a *API) withinRate(ctx context.Context, key query.Key) error {
+	if a.Rate == nil {
+		return nil
+	}
+	most := int64(organization.Defaults()[organization.LimitRequestsPerSecond])
+	if key.Requests != nil {
+		most = *key.Requests
+	}
+	wait, err := a.Rate.Take(ctx, key.Organization, most)
+	switch {
+	case err != nil:
+		a.Log.WarnContext(ctx, "requests pass uncounted", "error", err)
+	case wait > 0:
+		return wire.Limited(string(organization.LimitRequestsPerSecond), int(most), wait, "requests in a second are what your organization may make")
+	}
+	return nil
 }
 
 func (a *API) keyOf(r *http.Request) (query.Key, error) {

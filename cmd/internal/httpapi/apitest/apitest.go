@@ -88,7 +88,8 @@ func Start(tb testing.TB) *Fixture {
 	p.Sender = webhook.NewSender(egress.NewTransport(loopback, egress.Options{RootCAs: receivers()}), webhook.Options{Version: "test"})
 	p.Commands = &command.Commands{
 		Store: p.Store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: loopback}, Prober: p.Sender,
-		Catalog: types, Access: p.Queries, Walks: p.Queries, History: patient{history{Queries: p.Queries, Progress: p.Progress, Store: p.Store}},
+		Catalog: types, Access: p.Queries, Walks: p.Queries, Quotas: &adapters.Quotas{Pool: p.Pool, Now: time.Now, Log: p.Log},
+		History: patient{history{Queries: p.Queries, Progress: p.Progress, Store: p.Store}},
 	}
 	p.StartReadModels(tb)
 	return p

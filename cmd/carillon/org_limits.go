@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminclient"
+)
+
+type orgLimitsCommand struct {
+	remote
+	Organization organization `arg:"" help:"Its id."`
+	Set          []string     `arg:"" optional:"" placeholder:"LIMIT=N" help:"Limits to set, such as feeds=50; LIMIT=default takes one back."`
+}
+
+// Help implements kong.HelpProvider.
+func (orgLimitsCommand) Help() string {
+	return `Shows the limits, or sets those that are named; the others stay as they are:
+
+  carillon org limits 0d00
+  carillon org limits 0d00 destinations=20 requestsPerSecond=100 keys=default
+
+Limits: destinations, subscriptions, feeds, sources (attached), keys, feedbackPerDay, requestsPerSecond, redeliveries
+(replayed and backfilled deliveries that wait). What an organization has beyond a new limit stays.`
+}
+
+// Run shows or sets them.
+func (c *orgLimitsCommand) Run(ctx context.Context, t terminal) error {
+	client, id, err := c.of(ctx, c.Organization)
+	if err != nil {
+		return err
+	}
+	limits, err := client.Limits(ctx, id)
+	if err != nil {
+		return err
+	}
+	if len(c.Set) > 0 {
+		for _, change := range c.Set {
+			if err := applyLimit(limits.Set, change); err != nil {
+				return err
+			}
+		}
+		if limits, err = client.SetLimits(ctx, id, limits.Set); err != nil {
+			return err
+		}
+	}
+	return c.print(t.out, limits, func(w io.Writer) {
+		row(w, "LIMIT", "MOST", "")
+		for _, limit := range slices.Sorted(maps.Keys(limits.Limits)) {
+			origin := "default"
+			if _, set := limits.Set[limit]; set {
+				origin = "set"
+			}
+			row(w, limit, limits.Limits[limit], origin)
+		}
+	})
+}
+
+// applyLimit reads LIMIT=N.
+func applyLimit(set map[string]int64, change string) error {
+	limit, value, ok := strings.Cut(change, "=")
+	if !ok {
+		return fmt.Errorf("%q must be LIMIT=N, such as feeds=50", change)
+	}
+	if value == "default" {
+		delete(set, limit)
+		return nil
+	}
+	most, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		return fmt.Errorf("%q must be LIMIT=N, with a whole number or default", change)
+	}
+	set[limit] = most
+	return nil
+}
+
+type orgSuspendCommand struct {
+	remote
+	Organization organization `arg:"" help:"Its id."`
+	Reason       string       `placeholder:"TEXT" help:"Why, for the record."`
+}
+
+// Run suspends the organization.
+func (c *orgSuspendCommand) Run(ctx context.Context, t terminal) error {
+	return c.change(ctx, t, c.Organization, "suspended", func(client *adminclient.Client, id uuid.UUID) error {
+		return client.SuspendOrganization(ctx, id, c.Reason)
+	})
+}
+
+type orgResumeCommand struct {
+	remote
+	Organization organization `arg:"" help:"Its id."`
+}
+
+// Run ends the suspension.
+func (c *orgResumeCommand) Run(ctx context.Context, t terminal) error {
+	return c.change(ctx, t, c.Organization, "registered", func(client *adminclient.Client, id uuid.UUID) error {
+		return client.ResumeOrganization(ctx, id)
+	})
+}
+
+type orgDeleteCommand struct {
+	remote
+	Organization string `arg:"" help:"Its whole id."`
+	Yes          bool   `help:"It is meant: everything that it owns is deleted, and its secrets can never be read again."`
+}
+
+// Run deletes the organization.
+func (c *orgDeleteCommand) Run(ctx context.Context, t terminal) error {
+	id, err := uuid.Parse(c.Organization)
+	switch {
+	case err != nil:
+		return errors.New("name the organization by its whole id: carillon org list shows it")
+	case !c.Yes:
+		return errors.New("this deletes its keys, feeds, destinations and their secrets for good; say --yes")
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := client.DeleteOrganization(ctx, id); err != nil {
+		return err
+	}
+	return c.print(t.out, map[string]any{"id": id, "status": "deleted"}, func(w io.Writer) { row(w, id, "deleted") })
+}
+
+// change does something to an organization and prints what it is then.
+func (r *remote) change(ctx context.Context, t terminal, of organization, status string, do func(*adminclient.Client, uuid.UUID) error) error {
+	client, id, err := r.of(ctx, of)
+	if err != nil {
+		return err
+	}
+	if err := do(client, id); err != nil {
+		return err
+	}
+	return r.print(t.out, map[string]any{"id": id, "status": status}, func(w io.Writer) { row(w, id, status) })
+}

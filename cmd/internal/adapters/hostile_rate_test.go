@@ -1,0 +1,56 @@
+package adapters_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adapters"
+	"carillon/projections"
+	"carillon/projections/pgtest"
+)
+
+// Two nodes together let no more requests through than one may.
+func TestHostileRateOverTwoNodes(t *testing.T) {
+	t.Parallel()
+	const perSecond, tries = 100, 600
+	pool := pgtest.Pool(t)
+	if err := projections.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	org := uuid.New()
+	nodes := []*adapters.RequestRate{{Pool: pool, Now: time.Now}, {Pool: pool, Now: func() time.Time { return time.Now().Add(time.Hour) }}}
+	var passed atomic.Int64
+	var asking sync.WaitGroup
+	began := time.Now()
+	for _, node := range nodes {
+		asking.Go(func() {
+			for range tries {
+				wait, err := node.Take(t.Context(), org, perSecond)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if wait == 0 {
+					passed.Add(1)
+				}
+			}
+		})
+	}
+	asking.Wait()
+	most := perSecond * (1 + time.Since(began).Seconds())
+	if n := float64(passed.Load()); n > most || n < perSecond-10 { // each may keep a few that it has not used
+		t.Errorf("%v of %d requests passed in %s, want at most %v and at least %d", n, 2*tries, time.Since(began), most, perSecond-10)
+	}
+	for range 2 * tries { // another organization is not touched
+		if wait, err := nodes[0].Take(t.Context(), uuid.New(), perSecond); err != nil || wait != 0 {
+			t.Fatalf("another organization waits %s, %v", wait, err)
+		}
+	}
+	if wait, err := nodes[0].Take(t.Context(), uuid.New(), 0); err != nil || wait == 0 {
+		t.Errorf("nothing is allowed, and a request passes: %v", err)
+	}
+}

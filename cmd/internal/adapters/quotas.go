@@ -1,0 +1,116 @@
+package adapters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/aggregates/organization"
+	"carillon/command"
+	"carillon/eventstore"
+	"carillon/projections/deliveries"
+	"carillon/projections/destinations"
+	"carillon/projections/feeds"
+	"carillon/projections/subscriptions"
+)
+
+// Quotas is command.Quotas on Postgres: what the read models show, and what was claimed since.
+type Quotas struct {
+	Pool *pgxpool.Pool
+	Now  func() time.Time
+	Log  *slog.Logger
+}
+
+var _ command.Quotas = (*Quotas)(nil)
+
+// counted is what a limit counts: the ids of an organization ($1), and the read model that they are in.
+type counted struct{ ids, readModel string }
+
+var countedBy = map[organization.Limit]counted{
+	organization.LimitDestinations: {"SELECT id FROM destinations.destinations WHERE organization = $1", destinations.ReadModel.Name},
+	organization.LimitSubscriptions: {
+		"SELECT id FROM subscriptions.subscriptions WHERE organization = $1", subscriptions.ReadModel.Name,
+	},
+	organization.LimitFeeds: {"SELECT id FROM feeds.feeds WHERE organization = $1 AND feed_type = 'event'", feeds.ReadModel.Name},
+	organization.LimitSources: {
+		"SELECT a.id FROM feeds.feeds f JOIN feeds.associations a ON a.feed_id = f.id WHERE f.organization = $1", feeds.ReadModel.Name,
+	},
+	organization.LimitRedeliveries: {
+		"SELECT u.id FROM destinations.destinations d JOIN deliveries.due u ON u.destination = d.id WHERE d.organization = $1",
+		deliveries.ReadModel.Name,
+	},
+}
+
+// limitOf is an organization's ($1) limit as it is set, or NULL.
+const limitOf = "SELECT (limits->>%s)::bigint FROM organizations.organizations WHERE id = $1"
+
+// Claim implements command.Quotas. Those who claim for one organization take turns, so that two never count the same
+// room. A crash of Postgres may forget a claim that was made just before.
+func (q *Quotas) Claim(ctx context.Context, of uuid.UUID, limit organization.Limit, id uuid.UUID, amount int) error {
+	by := countedBy[limit]
+	fallback := organization.Defaults()[limit]
+	var batch pgx.Batch // one transaction
+	batch.Queue("SELECT set_config('synchronous_commit', 'off', true)")
+	batch.Queue("SELECT pg_advisory_xact_lock(hashtextextended($1::text || $2, 7))", of, limit)
+	batch.Queue(`DELETE FROM carillon.quota_claims WHERE organization = $1 AND kind = $2
+		AND CASE WHEN position IS NULL THEN claimed_at < now() - interval '10 minutes'
+			ELSE position <= (SELECT commit FROM carillon.checkpoints WHERE name = $3) END`, of, limit, by.readModel)
+	var most int64
+	batch.Queue(fmt.Sprintf("SELECT coalesce(("+limitOf+"), $3::bigint)", "$2"), of, limit, fallback).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&most) })
+	made := false
+	batch.Queue(fmt.Sprintf(`WITH held AS MATERIALIZED (%s)
+		INSERT INTO carillon.quota_claims (id, organization, kind, amount) SELECT $2, $1, $3, $4::integer
+		WHERE $4::bigint + (SELECT count(*) FROM held WHERE id <> $2)
+			+ (SELECT coalesce(sum(amount), 0) FROM carillon.quota_claims
+				WHERE organization = $1 AND kind = $3 AND id <> $2 AND id NOT IN (SELECT id FROM held))
+			<= coalesce((`+limitOf+`), $5::bigint)
+		ON CONFLICT (id) DO UPDATE SET claimed_at = now(), position = NULL RETURNING true`, by.ids, "$3"), of, id, limit, amount, fallback).
+		QueryRow(func(row pgx.Row) error {
+			err := row.Scan(&made)
+			if errors.Is(err, pgx.ErrNoRows) {
+				return nil
+			}
+			return err
+		})
+	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("count %s: %w: %w", limit, command.ErrUnavailable, err)
+	}
+	if !made {
+		return &organization.LimitError{Limit: limit, Most: int(most)}
+	}
+	return nil
+}
+
+// Settle implements command.Quotas. Where it can't, the claim counts for ten minutes.
+func (q *Quotas) Settle(ctx context.Context, id uuid.UUID, at eventstore.Position) {
+	statement, args := "UPDATE carillon.quota_claims SET position = $2 WHERE id = $1", []any{id, int64(at.Commit)} //nolint:gosec // a position in a log
+	if at == eventstore.Start {
+		statement, args = "DELETE FROM carillon.quota_claims WHERE id = $1", args[:1]
+	}
+	var batch pgx.Batch
+	batch.Queue("SELECT set_config('synchronous_commit', 'off', true)")
+	batch.Queue(statement, args...)
+	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
+		q.Log.WarnContext(ctx, "what was counted against a limit can't be settled; it counts for ten minutes", "error", err)
+	}
+}
+
+// Spend implements command.Quotas.
+func (q *Quotas) Spend(ctx context.Context, of uuid.UUID, limit organization.Limit, window time.Duration) (time.Duration, error) {
+	var most int
+	if err := q.Pool.QueryRow(ctx, fmt.Sprintf("SELECT coalesce(("+limitOf+"), $3)", "$2"), of, limit, organization.Defaults()[limit]).Scan(&most); err != nil {
+		return 0, fmt.Errorf("count %s: %w: %w", limit, command.ErrUnavailable, err)
+	}
+	err := (&Limiter{Pool: q.Pool, Bucket: string(limit), Limit: most, Window: window, Now: q.Now}).Take(ctx, of)
+	if refused, ok := errors.AsType[*command.Refusal](err); ok {
+		return refused.RetryAfter, &organization.LimitError{Limit: limit, Most: most}
+	}
+	return 0, err
+}

@@ -1,0 +1,157 @@
+package adminapi
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+
+	"carillon/aggregates/organization"
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/eventstore"
+	"carillon/projections/organizations"
+)
+
+func (a *API) limitRoutes(r chi.Router) {
+	r.Get("/admin/organizations/{id}/limits", wire.Events.Handle(a.getLimits))
+	r.Put("/admin/organizations/{id}/limits", wire.Events.Handle(a.putLimits))
+	r.Post("/admin/organizations/{id}/suspend", wire.Events.Handle(a.suspendOrganization))
+	r.Post("/admin/organizations/{id}/resume", wire.Events.Handle(a.resumeOrganization))
+	r.Delete("/admin/organizations/{id}", wire.Events.Handle(a.deleteOrganization))
+}
+
+// Limits are those of an organization as they hold, and which of them were set.
+type Limits struct {
+	Limits map[string]int64 `json:"limits"`
+	Set    map[string]int64 `json:"set"`
+}
+
+// getLimits answers GET /admin/organizations/{id}/limits.
+func (a *API) getLimits(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	found, err := a.Queries.Organization(r.Context(), id)
+	if err != nil {
+		return wire.Reply{}, wire.NotFoundError(err, "organization")
+	}
+	return wire.OK(limitsOf(found.Limits)), nil
+}
+
+func limitsOf(set map[string]int64) Limits {
+	shown := Limits{Limits: map[string]int64{}, Set: map[string]int64{}}
+	for limit, most := range organization.Defaults() {
+		shown.Limits[string(limit)] = int64(most)
+	}
+	for limit, most := range set {
+		shown.Limits[limit], shown.Set[limit] = most, most
+	}
+	return shown
+}
+
+// limitsBody are the limits that differ from the defaults.
+type limitsBody struct {
+	Destinations      wire.Optional[int] `json:"destinations"`
+	Subscriptions     wire.Optional[int] `json:"subscriptions"`
+	Feeds             wire.Optional[int] `json:"feeds"`
+	Sources           wire.Optional[int] `json:"sources"`
+	Keys              wire.Optional[int] `json:"keys"`
+	FeedbackPerDay    wire.Optional[int] `json:"feedbackPerDay"`
+	RequestsPerSecond wire.Optional[int] `json:"requestsPerSecond"`
+	Redeliveries      wire.Optional[int] `json:"redeliveries"`
+
+	limits organization.Limits
+}
+
+// Check implements wire.Body.
+func (b *limitsBody) Check(c *wire.Checks) {
+	b.limits = organization.Limits{}
+	for limit, sent := range map[organization.Limit]wire.Optional[int]{
+		organization.LimitDestinations: b.Destinations, organization.LimitSubscriptions: b.Subscriptions, organization.LimitFeeds: b.Feeds,
+		organization.LimitSources: b.Sources, organization.LimitKeys: b.Keys, organization.LimitFeedbackPerDay: b.FeedbackPerDay,
+		organization.LimitRequestsPerSecond: b.RequestsPerSecond, organization.LimitRedeliveries: b.Redeliveries,
+	} {
+		if !sent.Set {
+			continue
+		}
+		if sent.Value < 0 || sent.Value > organization.MaxLimit {
+			c.Fail(string(limit), "must be from 0 to %d", organization.MaxLimit)
+		}
+		b.limits[limit] = sent.Value
+	}
+}
+
+// putLimits answers PUT /admin/organizations/{id}/limits: what is left out is as by default.
+func (a *API) putLimits(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	body, err := wire.Decode[limitsBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.SetLimits(r.Context(), operator(r), command.SetLimits{Organization: id, Limits: body.limits})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, organizations.ReadModel.Name)
+	set := map[string]int64{}
+	for limit, most := range body.limits {
+		set[string(limit)] = int64(most)
+	}
+	return wire.OK(limitsOf(set)), nil
+}
+
+type suspendBody struct {
+	Reason wire.Optional[string] `json:"reason"`
+}
+
+// Check implements wire.Body.
+func (b *suspendBody) Check(c *wire.Checks) { c.Text("reason", b.Reason.Value, 0, maxReason) }
+
+// suspendOrganization answers POST /admin/organizations/{id}/suspend.
+func (a *API) suspendOrganization(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	body, err := wire.Decode[suspendBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.SuspendOrganization(r.Context(), operator(r), command.SuspendOrganization{Organization: id, Reason: body.Reason.Value})
+	return a.organizationChanged(r, at, err)
+}
+
+// resumeOrganization answers POST /admin/organizations/{id}/resume.
+func (a *API) resumeOrganization(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if err := wire.DecodeNothing(r); err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.ResumeOrganization(r.Context(), operator(r), command.ResumeOrganization{Organization: id})
+	return a.organizationChanged(r, at, err)
+}
+
+// deleteOrganization answers DELETE /admin/organizations/{id}: its keys have ended; what it owns ends soon after.
+func (a *API) deleteOrganization(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.DeleteOrganization(r.Context(), operator(r), command.DeleteOrganization{Organization: id})
+	return a.organizationChanged(r, at, err)
+}
+
+func (a *API) organizationChanged(r *http.Request, at eventstore.Position, err error) (wire.Reply, error) {
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, organizations.ReadModel.Name)
+	return wire.Done(), nil
+}

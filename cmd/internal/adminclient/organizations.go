@@ -1,0 +1,39 @@
+package adminclient
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminapi"
+)
+
+func organizationPath(id uuid.UUID) string { return "/admin/organizations/" + id.String() }
+
+// Limits shows the limits of an organization.
+func (c *Client) Limits(ctx context.Context, organization uuid.UUID) (limits adminapi.Limits, err error) {
+	err = c.call(ctx, http.MethodGet, organizationPath(organization)+"/limits", nil, &limits)
+	return limits, err
+}
+
+// SetLimits replaces the limits of an organization: those that are left out are as by default.
+func (c *Client) SetLimits(ctx context.Context, organization uuid.UUID, set map[string]int64) (limits adminapi.Limits, err error) {
+	err = c.call(ctx, http.MethodPut, organizationPath(organization)+"/limits", set, &limits)
+	return limits, err
+}
+
+// SuspendOrganization lets no key of an organization open anything; reason may be empty.
+func (c *Client) SuspendOrganization(ctx context.Context, organization uuid.UUID, reason string) error {
+	return c.call(ctx, http.MethodPost, organizationPath(organization)+"/suspend", map[string]string{"reason": reason}, nil)
+}
+
+// ResumeOrganization ends a suspension.
+func (c *Client) ResumeOrganization(ctx context.Context, organization uuid.UUID) error {
+	return c.call(ctx, http.MethodPost, organizationPath(organization)+"/resume", nil, nil)
+}
+
+// DeleteOrganization ends an organization for good.
+func (c *Client) DeleteOrganization(ctx context.Context, organization uuid.UUID) error {
+	return c.call(ctx, http.MethodDelete, organizationPath(organization), nil, nil)
+}

@@ -1,0 +1,85 @@
+package app_test
+
+import (
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/command"
+	"carillon/command/sealing"
+)
+
+// What is published for a suspended organization waits and comes when it is resumed; when the organization is deleted,
+// everything of it ends, its data keys too.
+func TestHostileOrganizationWaitsAndEnds(t *testing.T) {
+	p := start(t, nil)
+	operator := command.Caller{Actor: "operator", RequestID: uuid.New()}
+	org := uuid.MustParse("0d000000-0000-4000-8000-000000000001")
+	_, arrived := p.subscribed(func(int) int { return http.StatusOK })
+	p.publish()
+	p.await(arrived)
+
+	if _, err := p.app.Commands.SuspendOrganization(t.Context(), operator, command.SuspendOrganization{Organization: org, Reason: "unpaid"}); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("its keys open nothing", func() bool {
+		status, _ := p.try(http.MethodGet, "/events/types", nil)
+		return status == http.StatusUnauthorized
+	})
+	var early atomic.Int64
+	for range 3 {
+		p.publish()
+	}
+	p.eventually("the deliveries wait", func() bool { return p.count("SELECT count(*) FROM deliveries.due WHERE worker IS NULL") == 3 })
+	select {
+	case <-arrived:
+		early.Add(1)
+		t.Error("a webhook arrived of an organization that is suspended")
+	default:
+	}
+	if _, err := p.app.Commands.ResumeOrganization(t.Context(), operator, command.ResumeOrganization{Organization: org}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 - early.Load() {
+		p.await(arrived)
+	}
+	p.eventually("its keys work again", func() bool {
+		status, _ := p.try(http.MethodGet, "/events/types", nil)
+		return status == http.StatusOK
+	})
+
+	p.call(http.MethodPost, "/feeds/events", map[string]any{"name": "n", "description": "d"}, http.StatusCreated)
+	items, ok := p.call(http.MethodGet, "/events/destinations", nil, http.StatusOK)["items"].([]any)
+	if !ok || len(items) != 1 {
+		t.Fatalf("destinations: %v", items)
+	}
+	destination := uuid.MustParse(items[0].(map[string]any)["id"].(string)) //nolint:forcetypeassert // the test fails
+	for range 2 { // the second time changes nothing
+		if _, err := p.app.Commands.DeleteOrganization(t.Context(), operator, command.DeleteOrganization{Organization: org}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, gone := range []string{
+		"SELECT count(*) FROM organizations.organizations", "SELECT count(*) FROM organizations.keys", "SELECT count(*) FROM feeds.feeds",
+		"SELECT count(*) FROM destinations.destinations", "SELECT count(*) FROM subscriptions.subscriptions",
+	} {
+		p.eventually(gone+" is 0", func() bool { return p.count(gone) == 0 })
+	}
+	p.eventually("the data key is shredded", func() bool {
+		_, err := p.app.Commands.Vault.Seal(t.Context(), destination, []byte("x"))
+		return errors.Is(err, sealing.ErrShredded)
+	})
+	if status, _ := p.try(http.MethodGet, "/events/types", nil); status != http.StatusUnauthorized {
+		t.Errorf("a key of a deleted organization is answered %d", status)
+	}
+}
+
+// count is what a question to Postgres answers; -1 while it can't.
+func (p *process) count(question string) int {
+	n := -1
+	_ = p.app.Queries.Pool.QueryRow(p.Context(), question).Scan(&n)
+	return n
+}

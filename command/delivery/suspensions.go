@@ -1,0 +1,102 @@
+package delivery
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/organization"
+	"carillon/eventstore"
+)
+
+// suspensions are the organizations of which nothing is sent. They are known once they were read; until then nothing is
+// sent at all.
+type suspensions struct {
+	mu    sync.Mutex
+	known bool
+	all   map[uuid.UUID]struct{}
+}
+
+func (s *suspensions) set(all []uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known, s.all = true, map[uuid.UUID]struct{}{}
+	for _, id := range all {
+		s.all[id] = struct{}{}
+	}
+}
+
+// ready reports whether they are known.
+func (s *suspensions) ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known
+}
+
+func (s *suspensions) has(id uuid.UUID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, is := s.all[id]
+	return is || !s.known
+}
+
+func (s *suspensions) list() []uuid.UUID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]uuid.UUID, 0, len(s.all))
+	for id := range s.all {
+		list = append(list, id)
+	}
+	return list
+}
+
+// change notes a suspension or its end.
+func (s *suspensions) change(id uuid.UUID, suspended bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, id)
+	if suspended {
+		s.all[id] = struct{}{}
+	}
+}
+
+// readSuspensions asks which organizations are suspended, until it is told.
+func (d *Deliverer) readSuspensions(ctx context.Context) {
+	if d.Suspended == nil {
+		d.suspended.set(nil)
+		return
+	}
+	for ctx.Err() == nil {
+		all, err := d.Suspended(ctx)
+		if err == nil {
+			d.suspended.set(all)
+			d.Wake()
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(idlePoll):
+		}
+	}
+}
+
+// afterSuspension lets what waits for an organization go back to the queue, or out of it.
+func (d *Deliverer) afterSuspension(ctx context.Context, recorded *eventstore.Recorded) {
+	event, err := organization.Events.Decode(recorded)
+	if err != nil {
+		d.Log.Error("deliverer can't read what changed about an organization", "error", err)
+		return // as for destinations
+	}
+	id := recorded.StreamID()
+	switch event.(type) {
+	case organization.Suspended, organization.Deleted: // what it owns is deleted soon after it
+		d.suspended.change(id, true)
+		d.giveBack(ctx, d.lanes.suspend(id))
+	case organization.Resumed:
+		d.suspended.change(id, false)
+		d.Wake()
+	case organization.Registered, organization.KeyIssued, organization.KeyRevoked, organization.LimitsSet: // nothing to it
+	}
+}

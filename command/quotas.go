@@ -1,0 +1,75 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/organization"
+	"carillon/eventstore"
+)
+
+// Quotas counts what organizations have against their limits, over all processes. Where it can't be reached, errors wrap
+// ErrUnavailable.
+type Quotas interface {
+	// Claim counts things that are about to be made, under the id of one of them or of what makes them. It fails with an
+	// *organization.LimitError where the organization would have more than it may.
+	Claim(ctx context.Context, of uuid.UUID, limit organization.Limit, id uuid.UUID, amount int) error
+	// Settle says where what was claimed was recorded; eventstore.Start: that it was not.
+	Settle(ctx context.Context, id uuid.UUID, at eventstore.Position)
+	// Spend counts one of what an organization may do in a window of time. wait says when it may again, where it may not.
+	Spend(ctx context.Context, of uuid.UUID, limit organization.Limit, window time.Duration) (wait time.Duration, err error)
+}
+
+// amount of things of one organization that a limit counts, under an id.
+type amount struct {
+	of    uuid.UUID
+	limit organization.Limit
+	id    uuid.UUID
+	n     int
+}
+
+// within makes things where their organization has room for them. record says where it recorded them.
+func (c *Commands) within(ctx context.Context, a amount, record func() (eventstore.Position, error)) error {
+	if c.Quotas == nil {
+		_, err := record()
+		return err
+	}
+	if err := c.Quotas.Claim(ctx, a.of, a.limit, a.id, a.n); err != nil {
+		return limitRefusal(err)
+	}
+	at, err := record()
+	if err != nil {
+		at = eventstore.Start
+	}
+	if !errors.Is(err, eventstore.ErrUnavailable) && ctx.Err() == nil { // else it may have been recorded
+		c.Quotas.Settle(context.WithoutCancel(ctx), a.id, at)
+	}
+	return err
+}
+
+// spend refuses what is too much for a window of time.
+func (c *Commands) spend(ctx context.Context, of uuid.UUID, limit organization.Limit, window time.Duration) error {
+	if c.Quotas == nil {
+		return nil
+	}
+	wait, err := c.Quotas.Spend(ctx, of, limit, window)
+	if reached, ok := errors.AsType[*organization.LimitError](err); ok {
+		return &Refusal{
+			Kind: RateLimited, RetryAfter: wait, Err: err,
+			Message: fmt.Sprintf("limit %s: your organization may give %d in %s; try again in %d s", limit, reached.Most, window, int(wait.Seconds())+1),
+		}
+	}
+	return err
+}
+
+// limitRefusal says which limit is reached; other errors stay as they are.
+func limitRefusal(err error) error {
+	if reached, ok := errors.AsType[*organization.LimitError](err); ok {
+		return &Refusal{Kind: Conflict, Message: reached.Error(), Err: err}
+	}
+	return err
+}
