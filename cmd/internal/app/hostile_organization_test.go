@@ -57,7 +57,7 @@ func TestHostileOrganizationWaitsAndEnds(t *testing.T) {
 		t.Fatalf("destinations: %v", items)
 	}
 	destination := uuid.MustParse(items[0].(map[string]any)["id"].(string)) //nolint:forcetypeassert // the test fails
-	for range 2 { // the second time changes nothing
+	for range 2 {                                                           // the second time changes nothing
 		if _, err := p.app.Commands.DeleteOrganization(t.Context(), operator, command.DeleteOrganization{Organization: org}); err != nil {
 			t.Fatal(err)
 		}
