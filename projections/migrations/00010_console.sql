@@ -15,3 +15,6 @@ CREATE TABLE carillon.console_links (
     expires_at   timestamptz NOT NULL
 );
 CREATE INDEX console_links_ended ON carillon.console_links (expires_at);
+
+-- +goose Down
+DROP TABLE carillon.console_sessions, carillon.console_links;
