@@ -40,7 +40,7 @@ func (l Limits) Of(limit Limit) int {
 	return Defaults()[limit]
 }
 
-// LimitError: the organization has as much of something as it may.
+// LimitError says that the organization has as much of something as it may.
 type LimitError struct {
 	Limit Limit
 	Most  int

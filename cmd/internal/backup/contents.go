@@ -91,7 +91,8 @@ func (c *contents) follow(recorded *eventstore.Recorded) error {
 		c.live[id] = e.Sealed
 	case destination.Deleted:
 		delete(c.live, id)
-	default: // it has no secret
+	case destination.Created, destination.Revised, destination.SecretExpired,
+		destination.Enabled, destination.Disabled, destination.AutoDisabled: // bring no secret
 	}
 	return nil
 }

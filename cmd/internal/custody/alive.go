@@ -81,7 +81,8 @@ func (a alive) apply(recorded *eventstore.Recorded) error {
 		a.ids[recorded.StreamID()] = struct{}{}
 	case destination.Deleted:
 		delete(a.ids, recorded.StreamID())
-	default: // it neither begins nor ends a destination
+	case destination.Revised, destination.SecretMinted, destination.SecretRotated, destination.SecretExpired,
+		destination.Enabled, destination.Disabled, destination.AutoDisabled: // neither begin nor end one
 	}
 	return nil
 }
