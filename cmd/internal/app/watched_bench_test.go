@@ -207,7 +207,7 @@ func BenchmarkChange(b *testing.B) {
 		}
 		times := webhooks.came[occurrenceChanged+" "+titleOf(i)]
 		if len(times) == 0 {
-			b.Fatalf("nothing was told of %s", u.Path)
+			b.Fatalf("nothing was told of %s, of others %v", u.Path, webhooks.came)
 		}
 		took = append(took, times[0].Sub(began[c.address(i)]))
 	}
