@@ -5,6 +5,7 @@ import (
 	"html"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
@@ -56,6 +57,7 @@ func open(t *testing.T) *world {
 	c, err := console.New(console.Dependencies{
 		Commands: w.Commands, Queries: w.Queries, Sessions: w.sessions, Verify: api.Verify, Await: w.Patient, Limiter: limiter,
 		Guesses: &console.Guesses{}, Tester: tester, Wake: func() {}, Now: now, Log: w.Log,
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -82,6 +84,9 @@ func (b *browser) send(t *testing.T, method, path string, form url.Values, heade
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(form.Encode()))
 	r.RemoteAddr, r.Host = "127.0.0.1:40000", "localhost"
+	if header.Get("X-Forwarded-For") != "" {
+		r.RemoteAddr = "203.0.113.7:40000"
+	}
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -280,6 +285,17 @@ func TestGuessesAreLimited(t *testing.T) {
 		b.post(t, "/console/sign-in", "key", made).expect(t, 401, "not valid")
 	}
 	b.post(t, "/console/sign-in", "key", w.key).expect(t, 429, "Too many failed tries")
+
+	// Of those behind a proxy, who guesses holds up nobody else.
+	behind := func(address, key string) page {
+		return (&browser{world: w}).send(t, http.MethodPost, "/console/sign-in", url.Values{"key": {key}},
+			http.Header{"X-Forwarded-For": {address}, "X-Forwarded-Proto": {"https"}})
+	}
+	for range 10 {
+		behind("198.51.100.1", made).expect(t, 401, "not valid")
+	}
+	behind("198.51.100.1", w.key).expect(t, 429, "Too many failed tries")
+	behind("198.51.100.2", w.key).leadsTo(t, "/console/")
 	w.later.Store(int64(2 * time.Minute))
 	b.post(t, "/console/sign-in", "key", w.key).leadsTo(t, "/console/")
 }

@@ -1,10 +1,11 @@
 package console
 
 import (
-	"net/http"
 	"net/netip"
 	"sync"
 	"time"
+
+	"carillon/cmd/internal/wire"
 )
 
 const (
@@ -28,7 +29,7 @@ type guesser struct {
 func (g *Guesses) Wait(from netip.Addr, now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	who := g.known[network(from)]
+	who := g.known[wire.NetworkOf(from)]
 	if who.count < guessesAtMost {
 		return 0
 	}
@@ -52,26 +53,10 @@ func (g *Guesses) Failed(from netip.Addr, now time.Time) {
 			clear(g.known)
 		}
 	}
-	who := g.known[network(from)]
+	who := g.known[wire.NetworkOf(from)]
 	if now.Sub(who.since) >= guessesWithin {
 		who = guesser{since: now}
 	}
 	who.count++
-	g.known[network(from)] = who
-}
-
-// network is what one guesser can have many addresses of.
-func network(from netip.Addr) netip.Prefix {
-	from = from.Unmap()
-	bits := 64
-	if from.Is4() {
-		bits = 32
-	}
-	prefix, _ := from.Prefix(bits) // the zero prefix stands for an address that is none
-	return prefix
-}
-
-func peerOf(r *http.Request) netip.Addr {
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
-	return peer.Addr()
+	g.known[wire.NetworkOf(from)] = who
 }

@@ -64,7 +64,7 @@ func (c *Console) exchange(w http.ResponseWriter, r *http.Request, text string) 
 
 // mayTry refuses an address that has guessed too often.
 func (c *Console) mayTry(r *http.Request) error {
-	wait := c.Guesses.Wait(peerOf(r), c.Now())
+	wait := c.Guesses.Wait(wire.ClientAddress(r, c.TrustedProxies), c.Now())
 	if wait == 0 {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (c *Console) mayTry(r *http.Request) error {
 }
 
 func (c *Console) failed(r *http.Request, what string) {
-	c.Guesses.Failed(peerOf(r), c.Now())
+	c.Guesses.Failed(wire.ClientAddress(r, c.TrustedProxies), c.Now())
 	c.Log.WarnContext(r.Context(), "a sign-in at the console failed", slog.String("with", what), slog.String("peer", r.RemoteAddr))
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"carillon/cmd/internal/wire"
 )
 
 // How many keys that this process has not met may be asked for from one address: a thousand at once, a hundred a second.
@@ -14,7 +16,6 @@ const (
 	strangersRefill = time.Second
 
 	maxAddresses = 10_000
-	ipv6Network  = 64 // bits: what one household or machine is given
 )
 
 // addresses counts the keys that were asked for from each address and that nobody has: a token bucket each. An IPv6
@@ -33,7 +34,7 @@ type bucket struct {
 func (a *addresses) take(from netip.Addr, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	network := networkOf(from)
+	network := wire.NetworkOf(from)
 	held, ok := a.all[network]
 	if !ok {
 		a.makeRoom(now)
@@ -52,7 +53,7 @@ func (a *addresses) take(from netip.Addr, now time.Time) bool {
 func (a *addresses) giveBack(from netip.Addr) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	network := networkOf(from)
+	network := wire.NetworkOf(from)
 	if held, ok := a.all[network]; ok {
 		held.left = min(held.left+1, strangersBurst)
 		a.all[network] = held
@@ -83,13 +84,4 @@ func (b bucket) refilled(now time.Time) bucket {
 		b.left, b.at = min(b.left+passed*strangersRate, strangersBurst), now
 	}
 	return b
-}
-
-func networkOf(address netip.Addr) netip.Prefix {
-	bits := address.BitLen()
-	if address.Is6() {
-		bits = ipv6Network
-	}
-	network, _ := address.Prefix(bits) // no address is a network of its own
-	return network
 }

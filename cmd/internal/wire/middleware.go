@@ -229,6 +229,19 @@ func ClientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	return address
 }
 
+// ipv6Network is how many bits of an IPv6 address are one household's, or one machine's.
+const ipv6Network = 64
+
+// NetworkOf is what one caller can have many addresses of, and so what those are counted by that guess.
+func NetworkOf(address netip.Addr) netip.Prefix {
+	bits := address.BitLen()
+	if address.Is6() {
+		bits = ipv6Network
+	}
+	network, _ := address.Prefix(bits) // no address is a network of its own
+	return network
+}
+
 func within(address netip.Addr, prefixes []netip.Prefix) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(address) })
 }
