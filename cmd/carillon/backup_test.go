@@ -91,11 +91,7 @@ func ask(t *testing.T, key, method, url, body string, want int) string {
 // TestBackupAndRestore: all is made anew on another machine, from the backup and the master key alone.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := shortDir(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	url, key, stop := server(t, at("data"), pgtest.URL(t))
 	const hooks, body = "/events/destinations/", `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook","headers":{"x-key":"k"}}}`
@@ -172,11 +168,7 @@ func TestBackupAndRestore(t *testing.T) {
 // TestTheDrill follows docs/operations.md, line by line.
 func TestTheDrill(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := shortDir(t)
 	page, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -222,11 +214,7 @@ func TestTheDrill(t *testing.T) {
 
 func TestARestoreThatDiffersIsToldSo(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := shortDir(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	url, key, stop := server(t, at("data"), pgtest.URL(t))
 	ask(t, key, http.MethodPut, url+"/events/destinations/crm", `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook"}}`, http.StatusCreated)

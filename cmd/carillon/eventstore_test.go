@@ -81,11 +81,7 @@ func answer[T any](t *testing.T, args ...string) (decoded T) {
 
 func TestEventstoreCommands(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := shortDir(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	url, stop := standalone(t, at("node"))
 	publishThings(t, url, 70)

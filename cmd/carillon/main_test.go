@@ -33,13 +33,20 @@ func open(t *testing.T) shell {
 	return openWith(t, func(*config.Config) {})
 }
 
-func openWith(t *testing.T, change func(*config.Config)) shell {
+// shortDir is a directory whose name leaves room for a socket's, which t.TempDir's does not.
+func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // t.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func openWith(t *testing.T, change func(*config.Config)) shell {
+	t.Helper()
+	dir := shortDir(t)
 	cfg := config.Config{
 		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, DatabaseURL: config.Address(pgtest.URL(t)),
 		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},

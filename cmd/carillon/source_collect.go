@@ -21,11 +21,7 @@ type sourceCollectCommand struct {
 
 // Run asks for the collection.
 func (c *sourceCollectCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	source, err := sourceID(ctx, client, c.Source)
+	client, source, err := c.source(ctx, c.Source)
 	if err != nil {
 		return err
 	}
@@ -46,9 +42,13 @@ func (c *sourceCollectCommand) Run(ctx context.Context, t terminal) error {
 	})
 }
 
-// sourceID is the id of the source that an argument begins.
-func sourceID(ctx context.Context, client *adminclient.Client, start idStart) (uuid.UUID, error) {
-	return start.find("source", "source list", func() ([]uuid.UUID, error) {
+// source connects, and finds the source that a command is about.
+func (r *remote) source(ctx context.Context, start idStart) (*adminclient.Client, uuid.UUID, error) {
+	client, err := r.client()
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	id, err := start.find("source", "source list", func() ([]uuid.UUID, error) {
 		list, err := client.Sources(ctx, adminclient.SourceFilter{})
 		ids := make([]uuid.UUID, len(list))
 		for i, s := range list {
@@ -56,6 +56,7 @@ func sourceID(ctx context.Context, client *adminclient.Client, start idStart) (u
 		}
 		return ids, err
 	})
+	return client, id, err
 }
 
 // collectPoll is the time between two looks at a walk.

@@ -21,11 +21,7 @@ it stays in the feeds, and it can be attached to others. Pausing it again says a
 
 // Run pauses the source.
 func (c *sourcePauseCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	id, err := sourceID(ctx, client, c.Source)
+	client, id, err := c.source(ctx, c.Source)
 	if err != nil {
 		return err
 	}
@@ -44,11 +40,7 @@ type sourceResumeCommand struct {
 
 // Run resumes the source.
 func (c *sourceResumeCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
-	id, err := sourceID(ctx, client, c.Source)
+	client, id, err := c.source(ctx, c.Source)
 	if err != nil {
 		return err
 	}

@@ -56,18 +56,25 @@ func newRig(b *testing.B, destinations int) *rig {
 	return newRigOn(b, destinations, "")
 }
 
-// newRigOn is newRig on an event store of its own; on the embedded node where the URL is empty.
-func newRigOn(b *testing.B, destinations int, eventStore string) *rig {
+// benchDir is a directory that root's Postgres, which runs as another user, can pass through.
+func benchDir(b *testing.B) string {
 	b.Helper()
-	app.TuneMemory()
 	dir, err := os.MkdirTemp("", "carillon-bench")
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // root's Postgres runs as another user, who passes through it
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // see above
 		b.Fatal(err)
 	}
+	return dir
+}
+
+// newRigOn is newRig on an event store of its own; on the embedded node where the URL is empty.
+func newRigOn(b *testing.B, destinations int, eventStore string) *rig {
+	b.Helper()
+	app.TuneMemory()
+	dir := benchDir(b)
 	cfg := config.Config{
 		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, Dev: true, EventStoreURL: config.Address(eventStore),
 		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver},

@@ -175,14 +175,7 @@ func BenchmarkKnown(b *testing.B) {
 	if n, err := strconv.Atoi(os.Getenv("KNOWN")); err == nil {
 		known = n
 	}
-	dir, err := os.MkdirTemp("", "carillon-bench")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // root's Postgres runs as another user, who passes through it
-		b.Fatal(err)
-	}
+	dir := benchDir(b)
 	observeMany(b, dir, known)
 	first := serve(b, dir)
 	first.until("the read models are built", time.Hour, first.ready)

@@ -41,14 +41,7 @@ type outside struct {
 
 func newOutside(b *testing.B, destinations int) *outside {
 	b.Helper()
-	dir, err := os.MkdirTemp("", "carillon-bench")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // root's Postgres runs as another user, who passes through it
-		b.Fatal(err)
-	}
+	dir := benchDir(b)
 	o := &outside{b: b, dir: dir, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
 	b.Cleanup(o.client.CloseIdleConnections)
 	o.start()

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -54,14 +53,7 @@ func newWatching(b *testing.B, unhurried bool) *watching {
 // prepareWatching makes what the server stands on.
 func prepareWatching(b *testing.B, unhurried bool) *watching {
 	b.Helper()
-	dir, err := os.MkdirTemp("", "carillon-bench")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // root's Postgres runs as another user, who passes through it
-		b.Fatal(err)
-	}
+	dir := benchDir(b)
 	database, err := postgres.Start(b.Context(), postgres.Config{Dir: filepath.Join(dir, "postgres"), Logger: slog.New(slog.DiscardHandler), Disposable: true})
 	if err != nil {
 		b.Fatal(err)

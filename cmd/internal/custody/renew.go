@@ -107,6 +107,17 @@ func (c *Custody) rewrapSecond(ctx context.Context) error {
 	return nil
 }
 
+// sound reads what there is, where both places can be used.
+func (c *Custody) sound(ctx context.Context) (s stored, epoch Epoch, err error) {
+	if s, err = c.read(ctx); err == nil {
+		err = s.trouble
+	}
+	if err == nil {
+		epoch, err = c.prepare(ctx, s)
+	}
+	return s, epoch, err
+}
+
 // Renew makes a new epoch key, wraps the data keys by it, and destroys the old one: what Postgres' pages, log and backups
 // keep of shredded keys opens for nobody from then on.
 func (c *Custody) Renew(ctx context.Context) error {
@@ -114,14 +125,7 @@ func (c *Custody) Renew(ctx context.Context) error {
 		return errors.New("there is no epoch key to renew: data keys are kept in databases alone (CARILLON_KEY_STORE names no directory)")
 	}
 	return c.alone(ctx, func(ctx context.Context) error {
-		s, err := c.read(ctx)
-		if err == nil {
-			err = s.trouble
-		}
-		if err != nil {
-			return err
-		}
-		epoch, err := c.prepare(ctx, s)
+		s, epoch, err := c.sound(ctx)
 		if err != nil {
 			return err
 		}

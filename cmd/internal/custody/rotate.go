@@ -15,14 +15,7 @@ func (c *Custody) RotateMaster(ctx context.Context, next []byte, keep func() err
 		if err := c.Ring.AddMaster(next); err != nil {
 			return err
 		}
-		s, err := c.read(ctx)
-		if err == nil {
-			err = s.trouble
-		}
-		if err != nil {
-			return err
-		}
-		epoch, err := c.prepare(ctx, s)
+		_, epoch, err := c.sound(ctx)
 		if err != nil {
 			return err
 		}
