@@ -50,11 +50,12 @@ build: ## Build bin/carillon
 ##@ Work on it
 
 .PHONY: test
-test: postgres ## Run all tests (the first run installs Postgres where it is missing)
+test: postgres ## Run all tests (the first run installs Postgres where it is missing; without a Chromium it says that pages are not tried in one)
+	@sh deploy/install-chromium.sh --look
 	$(GO) test -timeout 10m ./...
 
 .PHONY: check
-check: tidy lint sumtypes dead fresh race ## Everything that must hold before a commit: this is what the CI runs
+check: tidy lint sumtypes dead fresh chromium race ## Everything that must hold before a commit: this is what the CI runs
 
 .PHONY: bench
 bench: postgres ## Measure (BENCH=regexp, BENCHTIME=2s)
@@ -146,6 +147,10 @@ test-strict: postgres ## Run the tests beside a node that is as unkind as real s
 .PHONY: postgres
 postgres:
 	@sh deploy/install-postgres.sh
+
+.PHONY: chromium
+chromium: ## Install a Chromium where there is none and it can be: the tests of the console in a browser want one
+	@sh deploy/install-chromium.sh
 
 # Without the checks of go vet that go test makes by itself: lint makes all of them.
 .PHONY: race

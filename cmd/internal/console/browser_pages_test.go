@@ -1,0 +1,101 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// look is a page as it is looked at in a browser. Each is tried in light and dark, at 360 and at 2,560 pixels, by keys alone,
+// and without scripts.
+type look struct {
+	name  string
+	path  string // see scene.at
+	shows []string
+	// A change, made by keys alone and without scripts: the button, or link, that is pressed, and what is shown then.
+	press string
+	then  []string
+	out   bool // for somebody who is not signed in
+}
+
+// looks are all pages. A new page is one line here.
+var looks = []look{
+	{name: "sign-in", path: "/console/sign-in", shows: []string{"API key", "Sign in"}, out: true},
+	{name: "enter", path: "/console/enter?token=made-up", shows: []string{"works once"}, press: "Sign in", then: []string{"was used already"}, out: true},
+	{name: "overview", path: "/console/", shows: []string{"Overview", "Town hall", "Old newsletter", "What is failing now"}, press: "Sign out", then: []string{"API key"}},
+	{name: "destinations", path: "/console/destinations", shows: []string{"Ticket shop", "Old newsletter", "New destination"}, press: "Ticket shop", then: []string{"Time line"}},
+	{name: "destination", path: "/console/destinations/{works}", shows: []string{"Ticket shop", "Time line", "Secrets", "whsec_…", "Subscriptions", "everything", "Latest deliveries", "its first secret"}},
+	{name: "destination-then", path: "/console/destinations/{works}?moment=0", shows: []string{"As it was at"}, press: "Show it as it is now", then: []string{"Latest deliveries"}},
+	{name: "new-destination", path: "/console/destinations/new", shows: []string{"New destination", "Custom headers"}},
+	{name: "edit-destination", path: "/console/destinations/{works}/edit", shows: []string{"Edit Ticket shop"}, press: "Save", then: []string{"The changes were saved."}},
+	{name: "enable", path: "/console/destinations/{fresh}/enable", shows: []string{"Nothing waits for it"}, press: "Enable", then: []string{"The destination is enabled."}},
+	{name: "disable", path: "/console/destinations/{fresh}/disable", shows: []string{"Nothing more is sent"}, press: "Disable", then: []string{"The destination is disabled."}},
+	{name: "delete", path: "/console/destinations/{fresh}/delete", shows: []string{"can't be undone"}, press: "Delete for good", then: []string{"The destination was deleted."}},
+	{name: "test", path: "/console/destinations/{fresh}/test", shows: []string{"One signed test event"}, press: "Send the test event", then: []string{"It took the event: 204"}},
+	{name: "validate", path: "/console/destinations/{fresh}/validate", shows: []string{"Any answer counts"}, press: "Try it", then: []string{"It answered 204"}},
+	{name: "rotate", path: "/console/destinations/{fresh}/rotate", shows: []string{"another 24 hours"}, press: "Rotate", then: []string{"There is a new secret.", "Expire now"}},
+	{name: "deliveries", path: "/console/destinations/{fails}/deliveries?status=failed", shows: []string{"3 deliveries", "news.item.added", "500"}, press: "Filter", then: []string{"3 deliveries"}},
+	{name: "delivery", path: "/console/deliveries/{delivered}", shows: []string{"published", "dispatched", "attempt 1", "204", "Concert in the park", "webhook-id"}},
+	{name: "failed-delivery", path: "/console/deliveries/{failed}", shows: []string{"500", "the endpoint answered 500", "<h1>Out of order</h1>"}},
+	{name: "replay", path: "/console/deliveries/{delivered}/replay", shows: []string{"Send it again?"}, press: "Send again", then: []string{"The delivery will be sent again."}},
+	{name: "missing", path: "/console/deliveries/none", shows: []string{"There is nothing here."}},
+}
+
+// TestPagesInABrowser looks at every page as people do.
+func TestPagesInABrowser(t *testing.T) {
+	t.Parallel()
+	if found, _ := chromium(); found == nil {
+		newTab(t, "", "") // tells why not
+	}
+	s := newScene(t)
+	base := s.serve(t)
+	b := newTab(t, base, "")
+	signedIn := s.signIn(t, s.key).cookie
+	for _, l := range looks {
+		t.Run(l.name, func(t *testing.T) {
+			cookie := signedIn
+			switch {
+			case l.out:
+				cookie = ""
+			case l.press == "Sign out":
+				cookie = s.signIn(t, s.key).cookie
+			}
+			b.signedIn(t, cookie)
+			l.try(t, b, s.at(t, l.path))
+		})
+	}
+}
+
+// try looks at a page.
+func (l look) try(t *testing.T, b *tab, path string) {
+	t.Helper()
+	b.sized(t, 1280)
+	b.dark(t, false)
+	b.open(t, path)
+	b.shows(t, "as it is", l.shows...)
+	b.accessible(t, "as it is")
+	b.byKeys(t, "by keys")
+	b.picture(t, l.name)
+	b.fits(t, "on a wide screen", 2560)
+	b.fits(t, "on a small screen", 360)
+	b.accessible(t, "on a small screen")
+	b.dark(t, true)
+	b.accessible(t, "in the dark, small")
+	b.picture(t, l.name+"-small-dark")
+	missing := strings.Contains(b.text(t), "There is nothing here.")
+	if !missing { // of which the browser says on the console that its status is 404
+		b.quiet(t, "as it is")
+	}
+
+	b.scripts(t, false)
+	defer b.scripts(t, true)
+	b.sized(t, 1280)
+	b.open(t, path)
+	b.shows(t, "without scripts", l.shows...)
+	if l.press != "" {
+		b.pressButton(t, l.press)
+		b.until(t, "the page after "+l.press+" is there", `document.readyState === "complete" && document.body.innerText.includes(`+quote(l.then[0])+`)`)
+		b.shows(t, "after "+l.press, l.then...)
+		b.accessible(t, "after "+l.press)
+	}
+	b.forget()
+}

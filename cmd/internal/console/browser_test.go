@@ -1,0 +1,345 @@
+package console_test
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"carillon/cmd/internal/httpapi/apitest"
+)
+
+// The tests of pages in a real browser: one Chromium for the package, one tab a test. Where there is none, they are
+// skipped; make test says so, and make chromium installs it.
+
+// chromium is the browser that all tests share. It is started by the first test that wants it.
+var chromium = sync.OnceValues(func() (context.Context, error) {
+	path := ""
+	for _, name := range []string{os.Getenv("CARILLON_TEST_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path),
+		chromedp.WSURLReadTimeout(apitest.Patience), chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("renderer-process-limit", "2"), chromedp.Flag("js-flags", "--max-old-space-size=128"), chromedp.Flag("mute-audio", true))
+	if os.Geteuid() == 0 { // who has no sandbox
+		options = append(options, chromedp.NoSandbox)
+	}
+	allocated, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	browser, closeBrowser := chromedp.NewContext(allocated)
+	endBrowser = func() {
+		closeBrowser()
+		stop()
+	}
+	return browser, chromedp.Do(browser)
+})
+
+var endBrowser = func() {}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	endBrowser()
+	os.Exit(code)
+}
+
+// tab is a page that a person looks at.
+type tab struct {
+	context.Context
+
+	base string // address of the server
+
+	mu       sync.Mutex
+	consoled []string // errors and warnings on the console, reports of the content security policy among them
+	asked    []string // addresses that were requested
+}
+
+// serve serves the world's pages to a browser.
+func (w *world) serve(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(w.handler)
+	t.Cleanup(server.CloseClientConnections) // live parts stay open
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// tab opens one, for somebody who is signed in, or not ("").
+func newTab(t *testing.T, base, cookie string) *tab {
+	t.Helper()
+	browser, err := chromium()
+	switch {
+	case err != nil:
+		t.Fatalf("Chromium is here and does not start: %v", err)
+	case browser == nil:
+		t.Skip("SKIPPED: no Chromium on this machine, so that no page was tried in a browser. make chromium installs it.")
+	}
+	own, closeTab := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	t.Cleanup(closeTab)
+	bounded, cancel := context.WithTimeout(own, 2*apitest.Patience)
+	t.Cleanup(cancel)
+	b := &tab{Context: bounded, base: base}
+	if err := chromedp.Listen(b, b.hear); err != nil {
+		t.Fatal(err)
+	}
+	call(t, b, network.Enable, network.EnableParams{})
+	call(t, b, log.Enable, cdp.Empty{})
+	call(t, b, runtime.Enable, cdp.Empty{})
+	call(t, b, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: reportViolations})
+	b.signedIn(t, cookie)
+	return b
+}
+
+// signedIn makes the person of the tab one who has a cookie, or none ("").
+func (b *tab) signedIn(t *testing.T, cookie string) {
+	t.Helper()
+	call(t, b, network.ClearBrowserCookies, cdp.Empty{})
+	if cookie != "" {
+		call(t, b, network.SetCookie, network.SetCookieParams{
+			Name: "carillon_console", Value: cookie, URL: b.base + "/console", Path: "/console", HTTPOnly: new(true), SameSite: network.CookieSameSiteStrict,
+		})
+	}
+}
+
+const reportViolations = `document.addEventListener("securitypolicyviolation", (e) => console.error("policy: " + e.violatedDirective + " " + e.blockedURI))`
+
+// hear notes what a page says and asks for.
+func (b *tab) hear(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		b.asked = append(b.asked, e.Request.URL)
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+			b.consoled = append(b.consoled, e.Entry.Text+" "+e.Entry.URL)
+		}
+	case *runtime.EventExceptionThrown:
+		b.consoled = append(b.consoled, fmt.Sprintf("%+v", e.ExceptionDetails))
+	case *runtime.EventConsoleAPICalled:
+		for _, argument := range e.Args {
+			b.consoled = append(b.consoled, fmt.Sprint(argument.Value))
+		}
+	}
+}
+
+// quiet looks at what was heard since the last time.
+func (b *tab) quiet(t *testing.T, what string) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, text := range b.consoled {
+		t.Errorf("%s: the console says %s", what, text)
+	}
+	for _, address := range b.asked {
+		if !strings.HasPrefix(address, b.base+"/") && !strings.HasPrefix(address, "data:") { // the browser's own drawings; the policy refuses a page's
+			t.Errorf("%s: the page asks %s", what, address)
+		}
+	}
+	b.consoled, b.asked = nil, nil
+}
+
+// forget leaves out of account what was heard until now.
+func (b *tab) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.consoled, b.asked = nil, nil
+}
+
+// quote is a text as JavaScript writes it.
+func quote(text string) string { return strconv.QuoteToASCII(text) }
+
+// call has the browser do something.
+func call[P, R any](t *testing.T, b *tab, command cdp.Command[P, R], params P) R {
+	t.Helper()
+	result, err := chromedp.Call(b, command, params)
+	if err != nil {
+		t.Fatalf("%s: %v", command.Method, err)
+	}
+	return result
+}
+
+// open goes to a page and waits until it is there.
+func (b *tab) open(t *testing.T, path string) {
+	t.Helper()
+	if err := chromedp.Do(b, chromedp.Navigate(b.base+path)); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// ask gives the value of an expression on the page.
+func ask[T any](t *testing.T, b *tab, expression string) T {
+	t.Helper()
+	value, err := chromedp.Run(b, chromedp.Evaluate[T](expression))
+	if err != nil {
+		t.Fatalf("%.200s: %v", expression, err)
+	}
+	return value
+}
+
+// until waits for an expression to hold. A page that is just being left has none.
+func (b *tab) until(t *testing.T, what, expression string) {
+	t.Helper()
+	apitest.Eventually(t, what, func() bool {
+		holds, err := chromedp.Run(b, chromedp.Evaluate[bool](expression))
+		return err == nil && holds
+	})
+}
+
+// text is what a page shows.
+func (b *tab) text(t *testing.T) string {
+	t.Helper()
+	return ask[string](t, b, "document.body.innerText")
+}
+
+// shows expects texts, in whatever case the style sheet writes them.
+func (b *tab) shows(t *testing.T, what string, texts ...string) {
+	t.Helper()
+	shown := strings.ToLower(b.text(t))
+	for _, text := range texts {
+		if !strings.Contains(shown, strings.ToLower(text)) {
+			t.Errorf("%s: the page does not show %q:\n%s", what, text, shown)
+		}
+	}
+}
+
+//go:embed testdata/accessibility.js
+var accessibility string
+
+// accessible looks for what is wrong with the page for those who can't see, or use no mouse.
+func (b *tab) accessible(t *testing.T, what string) {
+	t.Helper()
+	for _, finding := range ask[[]string](t, b, accessibility) {
+		t.Errorf("%s: %s", what, finding)
+	}
+}
+
+// sized makes the window so many pixels wide.
+func (b *tab) sized(t *testing.T, width int64) {
+	t.Helper()
+	call(t, b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1, Mobile: width < 500})
+}
+
+// dark is whether the person likes it dark.
+func (b *tab) dark(t *testing.T, is bool) {
+	t.Helper()
+	scheme := map[bool]string{false: "light", true: "dark"}[is]
+	call(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+}
+
+// fits expects that nothing sticks out at the side.
+func (b *tab) fits(t *testing.T, what string, width int64) {
+	t.Helper()
+	b.sized(t, width)
+	if wide := ask[int64](t, b, "document.scrollingElement.scrollWidth"); wide > width {
+		t.Errorf("%s: it is %d pixels wide in a window of %d: %s", what, wide, width, ask[string](t, b, fmt.Sprintf(
+			`[...document.querySelectorAll("main *, header *")].filter((e) => e.getBoundingClientRect().right > %d && !e.closest(".wide, pre")).slice(0, 3).map((e) => e.outerHTML.slice(0, 160)).join("\n")`, width)))
+	}
+}
+
+// scripts lets pages run theirs, or not.
+func (b *tab) scripts(t *testing.T, run bool) {
+	t.Helper()
+	call(t, b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !run})
+}
+
+// press presses a key so many times.
+func (b *tab) press(t *testing.T, key string, code int64, times int) {
+	t.Helper()
+	text := ""
+	if key == "Enter" {
+		text = "\r"
+	}
+	for range times {
+		call(t, b, input.DispatchKeyEvent, input.DispatchKeyEventParams{
+			Type: input.DispatchKeyEventTypeKeyDown, Key: key, Code: key, Text: text, WindowsVirtualKeyCode: code,
+		})
+		call(t, b, input.DispatchKeyEvent, input.DispatchKeyEventParams{
+			Type: input.DispatchKeyEventTypeKeyUp, Key: key, Code: key, WindowsVirtualKeyCode: code,
+		})
+	}
+}
+
+const (
+	tabKey   = 9
+	enterKey = 13
+)
+
+// watchFocus notes where the focus goes, and whether that can be seen.
+const watchFocus = `window.visited = new Set(); window.unseen = [];
+	document.activeElement?.blur();
+	document.addEventListener("focusin", (e) => {
+		window.visited.add(e.target);
+		const s = getComputedStyle(e.target);
+		if (s.outlineStyle === "none" || parseFloat(s.outlineWidth) < 2) window.unseen.push(e.target.outerHTML.slice(0, 140));
+	}); true`
+
+const reachable = `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
+	.filter((e) => e.checkVisibility({visibilityProperty: true}) && !e.disabled && (!e.closest("details:not([open])") || e.matches("summary")))`
+
+// stops is how often the tab key is pressed to come to all that can be used. A field for date and time has seven stops.
+func (b *tab) stops(t *testing.T) int {
+	t.Helper()
+	return ask[int](t, b, reachable+`.reduce((n, e) => n + (e.type === "datetime-local" ? 7 : 1), 1)`)
+}
+
+// byKeys goes through the page with the tab key alone: it comes to all that can be used, and sees where it is.
+func (b *tab) byKeys(t *testing.T, what string) {
+	t.Helper()
+	ask[bool](t, b, watchFocus)
+	b.press(t, "Tab", tabKey, b.stops(t))
+	for _, unseen := range ask[[]string](t, b, "window.unseen") {
+		t.Errorf("%s: the focus can't be seen on %s", what, unseen)
+	}
+	for _, missed := range ask[[]string](t, b, reachable+".filter((e) => !window.visited.has(e)).map((e) => e.outerHTML.slice(0, 140))") {
+		t.Errorf("%s: keys don't come to %s", what, missed)
+	}
+}
+
+// pressButton comes to a button or link by the tab key and presses it.
+func (b *tab) pressButton(t *testing.T, name string) {
+	t.Helper()
+	ask[bool](t, b, "document.activeElement?.blur(); true")
+	for range b.stops(t) {
+		b.press(t, "Tab", tabKey, 1)
+		if ask[string](t, b, `(document.activeElement?.innerText ?? "").trim()`) == name {
+			b.press(t, "Enter", enterKey, 1)
+			return
+		}
+	}
+	t.Fatalf("keys come to no button %q", name)
+}
+
+// picture keeps what a page looks like, where somebody wants to see it: CARILLON_TEST_PICTURES names the directory.
+func (b *tab) picture(t *testing.T, name string) {
+	t.Helper()
+	directory := os.Getenv("CARILLON_TEST_PICTURES")
+	if directory == "" {
+		return
+	}
+	image := call(t, b, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{CaptureBeyondViewport: new(true)}).Data
+	if err := os.WriteFile(directory+"/"+name+".png", image, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
