@@ -24,12 +24,12 @@ const (
 	beginSession = `
 		WITH ended AS (DELETE FROM carillon.console_sessions WHERE hash IN (
 			SELECT hash FROM carillon.console_sessions WHERE expires_at <= $5 LIMIT 100))
-		INSERT INTO carillon.console_sessions (hash, organization, key, expires_at) VALUES ($1, $2, $3, $4)`
+		INSERT INTO carillon.console_sessions (hash, role, organization, key, name, expires_at) VALUES ($1, $2, $3, $4, $6, $7)`
 	findSession = `
-		SELECT s.organization, o.name, s.key, s.expires_at
-		FROM carillon.console_sessions s JOIN organizations.organizations o ON o.id = s.organization
-		WHERE s.hash = $1 AND s.expires_at > $2 AND (s.key = '' OR EXISTS (
-			SELECT 1 FROM organizations.keys k WHERE k.id = s.key AND k.revoked_at IS NULL AND k.expires_at > $2))`
+		SELECT s.role, s.organization, coalesce(o.name, s.name), s.key, s.expires_at
+		FROM carillon.console_sessions s LEFT JOIN organizations.organizations o ON o.id = s.organization
+		WHERE s.hash = $1 AND s.expires_at > $2 AND (s.role <> 'organization' OR o.status = 'registered' AND (s.key = '' OR EXISTS (
+			SELECT 1 FROM organizations.keys k WHERE k.id = s.key AND k.revoked_at IS NULL AND k.expires_at > $2)))`
 	endSession = `DELETE FROM carillon.console_sessions WHERE hash = $1`
 	makeLink   = `
 		WITH ended AS (DELETE FROM carillon.console_links WHERE hash IN (
@@ -41,13 +41,13 @@ const (
 
 // Begin implements console.Sessions.
 func (s ConsoleSessions) Begin(ctx context.Context, hash []byte, session console.Session, now time.Time) error {
-	_, err := s.Pool.Exec(ctx, beginSession, hash, session.Organization, session.Key, session.ExpiresAt, now)
+	_, err := s.Pool.Exec(ctx, beginSession, hash, session.Role, session.Organization, session.Key, now, session.Name, session.ExpiresAt)
 	return wrap("begin session", err)
 }
 
 // Find implements console.Sessions.
 func (s ConsoleSessions) Find(ctx context.Context, hash []byte, now time.Time) (found console.Session, err error) {
-	err = s.Pool.QueryRow(ctx, findSession, hash, now).Scan(&found.Organization, &found.Name, &found.Key, &found.ExpiresAt)
+	err = s.Pool.QueryRow(ctx, findSession, hash, now).Scan(&found.Role, &found.Organization, &found.Name, &found.Key, &found.ExpiresAt)
 	return found, missing("session", err)
 }
 

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"mime"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -76,7 +74,7 @@ type AuditEntry struct {
 // the caller asks for NDJSON.
 func (a *API) audit(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
-	if accepts(r, mediaNDJSON) {
+	if wire.Accepts(r, mediaNDJSON) {
 		a.exportAudit(w, r)
 		return
 	}
@@ -203,17 +201,4 @@ func auditEntry(e query.AuditEntry) AuditEntry {
 		Position: strconv.FormatInt(e.Commit, 10) + "/" + strconv.FormatInt(e.Prepare, 10), EventID: e.EventID,
 		Actor: e.Actor, Reason: wire.Nullable(e.Reason), CorrelationID: wire.Nullable(e.CorrelationID), CausationID: wire.Nullable(e.CausationID), Detail: audit.Detail(e.Detail),
 	}
-}
-
-// accepts reports whether a caller names a media type among those that it takes.
-func accepts(r *http.Request, media string) bool {
-	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
-		named, parameters, err := mime.ParseMediaType(part)
-		if err != nil || named != media {
-			continue
-		}
-		quality, err := strconv.ParseFloat(parameters["q"], 64)
-		return err != nil || quality > 0
-	}
-	return false
 }

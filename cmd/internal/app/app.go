@@ -139,7 +139,7 @@ func (a *App) connect() error {
 	}
 	a.rebuilds = newRebuilds(a)
 	a.sessions = adapters.ConsoleSessions{Pool: a.base.pool}
-	a.admin = adminapi.New(adminapi.Dependencies{
+	admin := adminapi.New(adminapi.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Projections: a.rebuilds, Ready: a.ready, Warnings: a.keyWarnings, Keys: a,
 		ConsoleLink: a.consoleLink,
 		Metrics:     a.Metrics, Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
@@ -154,13 +154,21 @@ func (a *App) connect() error {
 	if err != nil {
 		return err
 	}
-	a.console, err = console.New(console.Dependencies{
+	pages := console.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Sessions: a.sessions, Verify: a.api.Verify, Await: a.Progress.Await,
 		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Guesses: &console.Guesses{},
 		Tester: delivery.Tester{Vault: secrets, Sender: sender, Now: time.Now},
 		Wake:   a.deliverer.Wake, Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
-	})
-	return err
+	}
+	if a.console, err = console.New(pages); err != nil {
+		return err
+	}
+	operators, err := console.NewForOperators(pages, console.Operators{Identify: admin.Identify, StillValid: admin.StillValid})
+	if err != nil {
+		return err
+	}
+	a.admin = operators.Beside(admin)
+	return nil
 }
 
 // deliveryEgress says which addresses webhooks may reach, and whom they trust.

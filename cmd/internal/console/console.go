@@ -57,13 +57,23 @@ var static embed.FS
 // Console is an http.Handler.
 type Console struct {
 	Dependencies
-	pages  pages
-	router chi.Router
+	operators *Operators // nil: this is the console of organizations
+	cookie    string
+	pages     pages
+	router    chi.Router
 }
 
-// New makes the console. It fails where a template is not one.
+// New makes the console of organizations, for the listener of the API. It fails where a template is not one.
 func New(deps Dependencies) (*Console, error) {
-	c := &Console{Dependencies: deps, router: chi.NewRouter()}
+	return assemble(&Console{Dependencies: deps, cookie: cookieName})
+}
+
+// NewForOperators makes the console of operators and auditors, for the listener of the admin API.
+func NewForOperators(deps Dependencies, operators Operators) (*Console, error) {
+	return assemble(&Console{Dependencies: deps, operators: &operators, cookie: operatorsCookieName})
+}
+
+func assemble(c *Console) (*Console, error) {
 	var err error
 	if c.pages, err = parsePages(); err != nil {
 		return nil, err
@@ -73,24 +83,36 @@ func New(deps Dependencies) (*Console, error) {
 		return nil, err
 	}
 	unobserved := func(string, string, int, time.Duration) {}
-	c.router.Use(wire.RequestID, wire.AccessLog(deps.Log, unobserved), wire.Recover(deps.Log, surface), wire.HeadAsGet, c.headers, c.sameOrigin)
+	c.router = chi.NewRouter()
+	c.router.Use(wire.RequestID, wire.AccessLog(c.Log, unobserved), wire.Recover(c.Log, surface), wire.HeadAsGet, c.headers, c.sameOrigin)
 	c.router.Route(Base, func(r chi.Router) {
 		r.Handle("/static/*", http.StripPrefix(Base+"/static/", http.FileServerFS(assets)))
 		c.signInRoutes(r)
 		r.Group(func(r chi.Router) {
 			r.Use(c.signedIn)
 			r.NotFound(c.page(noSuchPage))
-			r.Get("/", c.page(c.overview))
-			c.destinationRoutes(r)
-			c.settingsRoutes(r)
-			c.secretRoutes(r)
-			c.deliveryRoutes(r)
+			if c.operators != nil {
+				c.operatorRoutes(r)
+				return
+			}
+			c.organizationRoutes(r)
 		})
 	})
 	return c, nil
 }
 
-// Beside serves the console beside the API on one listener. A browser that asks for / is sent here.
+// organizationRoutes are the pages that show the things of one organization, to its people and to operators: their
+// addresses begin with visit.base, and with .Base in templates.
+func (c *Console) organizationRoutes(r chi.Router) {
+	r.Get("/", c.page(c.overview))
+	c.destinationRoutes(r)
+	c.settingsRoutes(r)
+	c.secretRoutes(r)
+	c.deliveryRoutes(r)
+}
+
+// Beside serves the console beside an API on one listener. A browser that asks for / is sent here; a program that does, and
+// so does not name HTML among what it takes, gets the API's answer.
 func (c *Console) Beside(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -98,7 +120,7 @@ func (c *Console) Beside(api http.Handler) http.Handler {
 			http.Redirect(w, r, Base+"/", http.StatusFound)
 		case strings.HasPrefix(r.URL.Path, Base+"/"):
 			c.ServeHTTP(w, r)
-		case r.URL.Path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html"):
+		case r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) && wire.Accepts(r, "text/html"):
 			http.Redirect(w, r, Base+"/", http.StatusFound)
 		default:
 			api.ServeHTTP(w, r)

@@ -8,7 +8,9 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
@@ -28,47 +31,110 @@ import (
 	"carillon/projections/organizations"
 )
 
-// world is the console on real parts.
+// world is both consoles on real parts.
 type world struct {
 	*apitest.Fixture
 	sessions console.Sessions
-	handler  http.Handler
+	handler  http.Handler // of the API's listener
+	admin    http.Handler // of the operators' listener
 	org      uuid.UUID
 	key      string
-	later    atomic.Int64 // nanoseconds, by which the console's clock is ahead
+	later    *atomic.Int64 // nanoseconds, by which the consoles' clock is ahead
+
+	projections *projections
 }
+
+// adminToken opens the operators' side.
+const adminToken = "0123456789abcdef0123456789abcdef"
 
 func open(t *testing.T) *world {
 	t.Helper()
-	w := &world{Fixture: apitest.Start(t)}
+	w := &world{Fixture: apitest.Start(t), later: &atomic.Int64{}, projections: &projections{}}
 	w.Process(t, func() eventstore.ProcessManager { return delivery.NewDispatcher(w.Store, nil) }) // changes wait for it
 	w.org, w.key = w.Organization(t, "Town hall")
-	now := func() time.Time { return time.Now().Add(time.Duration(w.later.Load())) }
-	tester := delivery.Tester{Vault: w.Commands.Vault, Sender: w.Sender, Now: now}
-	limiter := adapters.NewCheckLimiter(w.Pool, now)
+	w.sessions = adapters.ConsoleSessions{Pool: w.Pool}
+	w.handler, w.admin = w.organizationsConsole(t), w.operatorsConsole(t, adminToken)
+	return w
+}
+
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.later.Load())) }
+
+func (w *world) dependencies(t *testing.T) (console.Dependencies, *httpapi.API) {
+	t.Helper()
+	tester := delivery.Tester{Vault: w.Commands.Vault, Sender: w.Sender, Now: w.now}
+	limiter := adapters.NewCheckLimiter(w.Pool, w.now)
 	api, err := httpapi.New(httpapi.Dependencies{
 		Commands: w.Commands, Queries: w.Queries, Keys: w.Queries, Await: w.Patient, Limiter: limiter, Tester: tester, Wake: func() {},
-		Now: now, Log: w.Log, Metrics: prometheus.NewRegistry(),
+		Now: w.now, Log: w.Log, Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.sessions = adapters.ConsoleSessions{Pool: w.Pool}
-	c, err := console.New(console.Dependencies{
+	return console.Dependencies{
 		Commands: w.Commands, Queries: w.Queries, Sessions: w.sessions, Verify: api.Verify, Await: w.Patient, Limiter: limiter,
-		Guesses: &console.Guesses{}, Tester: tester, Wake: func() {}, Now: now, Log: w.Log,
+		Guesses: &console.Guesses{}, Tester: tester, Wake: func() {}, Now: w.now, Log: w.Log,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
-	})
+	}, api
+}
+
+func (w *world) organizationsConsole(t *testing.T) http.Handler {
+	t.Helper()
+	deps, api := w.dependencies(t)
+	c, err := console.New(deps)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.handler = c.Beside(api)
-	return w
+	return c.Beside(api)
+}
+
+func (w *world) operatorsConsole(t *testing.T, token string) http.Handler {
+	t.Helper()
+	deps, _ := w.dependencies(t)
+	admin := adminapi.New(adminapi.Dependencies{
+		Commands: w.Commands, Queries: w.Queries, Await: w.Patient, Projections: w.projections, Metrics: prometheus.NewRegistry(),
+		Token: token, Log: w.Log, Now: w.now,
+	})
+	c, err := console.NewForOperators(deps, console.Operators{Identify: admin.Identify, StillValid: admin.StillValid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Beside(admin)
+}
+
+// projections are those that a test says there are.
+type projections struct {
+	mu   sync.Mutex
+	list []adminapi.Projection
+}
+
+// Status implements adminapi.Projections.
+func (p *projections) Status(context.Context) ([]adminapi.Projection, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.list), nil
+}
+
+// Rebuild implements adminapi.Projections.
+func (p *projections) Rebuild(_ context.Context, name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.list {
+		switch {
+		case p.list[i].Name != name || p.list[i].Kind != "readModel":
+		case p.list[i].Rebuild != nil:
+			return adminapi.ErrRebuilding
+		default:
+			p.list[i].Rebuild = &adminapi.Rebuild{Done: 40, Total: 100}
+			return nil
+		}
+	}
+	return adminapi.ErrNoProjection
 }
 
 // browser keeps a cookie, and says of its requests what browsers say.
 type browser struct {
 	*world
+	at     http.Handler // nil: the API's listener
 	cookie string
 }
 
@@ -95,10 +161,16 @@ func (b *browser) send(t *testing.T, method, path string, form url.Values, heade
 		r.Header[name] = values
 	}
 	if b.cookie != "" {
-		r.AddCookie(&http.Cookie{Name: "carillon_console", Value: b.cookie}) //nolint:gosec // the browser's side of it
+		for _, name := range []string{"carillon_console", "carillon_operators"} { // whichever of them it is
+			r.AddCookie(&http.Cookie{Name: name, Value: b.cookie}) //nolint:gosec // the browser's side of it
+		}
 	}
 	w := httptest.NewRecorder()
-	b.handler.ServeHTTP(w, r)
+	at := b.at
+	if at == nil {
+		at = b.handler
+	}
+	at.ServeHTTP(w, r)
 	for _, c := range w.Result().Cookies() { //nolint:bodyclose // a recorder's
 		b.cookie = c.Value
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/google/uuid"
 
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/wire"
@@ -163,7 +162,5 @@ func (c *Console) replay(v *visit) (string, error) {
 	}
 	c.await(v.Context(), at, deliveries.ReadModel.Name)
 	c.Wake()
-	return deliveryPath(found.ID) + "?" + url.Values{"done": {"replayed"}}.Encode(), nil
+	return v.to("/deliveries/"+found.ID.String()) + "?" + url.Values{"done": {"replayed"}}.Encode(), nil
 }
-
-func deliveryPath(id uuid.UUID) string { return Base + "/deliveries/" + id.String() }

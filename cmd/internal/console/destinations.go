@@ -36,8 +36,8 @@ func (c *Console) destinationRoutes(r chi.Router) {
 }
 
 // destinationPath is the address of a destination's page.
-func destinationPath(id uuid.UUID, done string) string {
-	to := Base + "/destinations/" + id.String()
+func (v *visit) destinationPath(id uuid.UUID, done string) string {
+	to := v.to("/destinations/" + id.String())
 	if done != "" {
 		to += "?done=" + done
 	}
@@ -180,7 +180,7 @@ func (c *Console) switchTo(v *visit, enabled bool, done string) (string, error) 
 		return "", err
 	}
 	c.awaitDestination(v.Context(), changed.Position)
-	return destinationPath(id, done), nil
+	return v.destinationPath(id, done), nil
 }
 
 // deleteDestination answers POST /console/destinations/{id}/delete.
@@ -194,7 +194,7 @@ func (c *Console) deleteDestination(v *visit) (string, error) {
 		return "", err
 	}
 	c.awaitDestination(v.Context(), deleted.Position, subscriptions.ReadModel.Name, deliveries.ReadModel.Name)
-	return Base + "/destinations?done=deleted", nil
+	return v.to("/destinations?done=deleted"), nil
 }
 
 // check is what came of a request to a destination.

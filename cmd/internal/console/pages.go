@@ -9,8 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"carillon/cmd/internal/wire"
+	"carillon/query"
 )
 
 //go:embed templates
@@ -56,7 +60,7 @@ func (p pages) write(w io.Writer, name string, in view) error {
 
 // functions are what templates call. Whatever comes from others goes through text or json.
 var functions = template.FuncMap{
-	"text": text, "json": pretty, "when": when, "iso": iso, "ago": ago, "short": short, "words": words, "dict": dict, "status": statusWord,
+	"text": text, "json": pretty, "when": when, "iso": iso, "ago": ago, "short": short, "words": words, "dict": dict, "status": statusWord, "percent": percent, "ended": ended,
 }
 
 const (
@@ -181,6 +185,14 @@ func words(list []string) string { return strings.Join(list, ", ") }
 // statusWord is a status as people say it.
 func statusWord(status string) string { return strings.ReplaceAll(status, "_", "-") }
 
+// searchable refuses a text that Postgres can't look for.
+func searchable(field, text string) error {
+	if strings.ContainsRune(text, 0) || !utf8.ValidString(text) || len(text) > longText {
+		return wire.Fail(wire.BadQuery, field, "must be at most %d bytes of valid UTF-8 without NUL characters", longText)
+	}
+	return nil
+}
+
 // dict makes the argument of a part.
 func dict(pairs ...any) map[string]any {
 	made := map[string]any{}
@@ -198,6 +210,9 @@ var said = map[string]string{
 	"disabled": "The destination is disabled.", "deleted": "The destination was deleted.", "rotated": "There is a new secret. The old one signs for another 24 hours.",
 	"expired": "The secret has expired.", "replayed": "The delivery will be sent again.",
 }
+
+// ended counts the deliveries that went through or failed for good.
+func ended(o query.Outcomes) int { return o.Succeeded + o.Failed }
 
 // percent is a share in words that don't claim more than is so: 100 % is all of them.
 func percent(part, whole int) string {

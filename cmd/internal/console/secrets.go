@@ -56,7 +56,7 @@ func (c *Console) rotate(v *visit) (string, error) {
 		return "", err
 	}
 	c.awaitDestination(v.Context(), changed.Position)
-	return destinationPath(id, "rotated"), nil
+	return v.destinationPath(id, "rotated"), nil
 }
 
 // confirmSecret answers GET of what is done with one secret.
@@ -94,7 +94,7 @@ func (c *Console) expire(v *visit) (string, error) {
 		return "", err
 	}
 	c.awaitDestination(v.Context(), changed.Position)
-	return destinationPath(found.ID, "expired"), nil
+	return v.destinationPath(found.ID, "expired"), nil
 }
 
 // secretInFull is what the page of one shows.

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/cmd/internal/wire"
 	"carillon/query"
 )
 
@@ -25,20 +23,36 @@ const (
 	// LinkLength is how long a login link can be opened.
 	LinkLength = 15 * time.Minute
 
-	cookieName = "carillon_console"
+	// Each console has a cookie of its own: a browser keeps cookies by host, whatever the port.
+	cookieName          = "carillon_console"
+	operatorsCookieName = "carillon_operators"
+)
+
+// Role is as what somebody is signed in.
+type Role string
+
+// The roles.
+const (
+	ForOrganization Role = "organization"
+	ForOperator     Role = "operator"
+	ForAuditor      Role = "auditor"
 )
 
 // Session is somebody who is signed in.
 type Session struct {
-	Organization uuid.UUID
-	Name         string // of the organization
-	Key          string // the id of the API key that it was signed in with; "": a login link
+	Role         Role
+	Organization uuid.UUID // uuid.Nil: all of them
+	Name         string    // of the organization, operator or auditor
+	Key          string    // the id of the API key or token that it was signed in with; "": a login link
 	ExpiresAt    time.Time
 }
 
 // Actor is who acts, as the events name it.
 func (s Session) Actor() string {
-	if s.Key == "" {
+	switch {
+	case s.Role == ForOperator:
+		return "operator"
+	case s.Key == "":
 		return "console"
 	}
 	return "key:" + s.Key
@@ -47,7 +61,8 @@ func (s Session) Actor() string {
 // Sessions keeps sessions and login links, for all nodes. It knows tokens by their hashes alone.
 type Sessions interface {
 	Begin(ctx context.Context, hash []byte, s Session, now time.Time) error
-	// Find gives a session that has not ended, and whose key is still valid, or query.ErrNotFound.
+	// Find gives a session that has not ended, or query.ErrNotFound. That of an organization has ended with its API key, and
+	// with the suspension of the organization.
 	Find(ctx context.Context, hash []byte, now time.Time) (Session, error)
 	End(ctx context.Context, hash []byte) error
 	// Link keeps a login link, or gives query.ErrNotFound where there is no such organization.
@@ -77,11 +92,20 @@ func NewLink(ctx context.Context, sessions Sessions, organization uuid.UUID, now
 }
 
 func (c *Console) sessionOf(r *http.Request) (Session, error) {
-	cookie, err := r.Cookie(cookieName)
+	cookie, err := r.Cookie(c.cookie)
 	if err != nil {
 		return Session{}, query.ErrNotFound
 	}
-	return c.Sessions.Find(r.Context(), hashOf(cookie.Value), c.Now())
+	session, err := c.Sessions.Find(r.Context(), hashOf(cookie.Value), c.Now())
+	switch {
+	case err != nil:
+		return Session{}, err
+	case c.operators != nil:
+		return c.operators.stillValid(r.Context(), session)
+	case session.Role != ForOrganization:
+		return Session{}, query.ErrNotFound
+	}
+	return session, nil
 }
 
 // begin signs somebody in.
@@ -99,7 +123,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, s Session) error
 // the clear.
 func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, token string, expires time.Time) {
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // in the clear for this machine alone, where make run has no certificate
-		Name: cookieName, Value: token, Path: Base, Expires: expires, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: c.cookie, Value: token, Path: Base, Expires: expires, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || !peerIsLocal(r),
 	})
 }
@@ -124,12 +148,4 @@ func querySuffix(raw string) string {
 		return ""
 	}
 	return "?" + raw
-}
-
-// notSignedIn is the one sentence for all causes.
-func notSignedIn(err error) error {
-	if errors.Is(err, query.ErrNotFound) {
-		return &wire.Failure{Kind: wire.Unauthenticated, Issue: "this key is not valid: it is unknown, expired or revoked", Cause: err}
-	}
-	return err
 }

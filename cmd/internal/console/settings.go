@@ -39,7 +39,7 @@ func (c *Console) form(submit func(*visit, *settings) (next string, err error)) 
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		typed := settings{
 			Name: r.PostFormValue("name"), URL: strings.TrimSpace(r.PostFormValue("url")), Headers: r.PostFormValue("headers"),
-			Debounce: r.PostFormValue("debounce"), ExternalID: r.PostFormValue("externalId"), Back: Base + "/destinations",
+			Debounce: r.PostFormValue("debounce"), ExternalID: r.PostFormValue("externalId"), Back: v.to("/destinations"),
 		}
 		next, err := submit(v, &typed)
 		if err == nil {
@@ -65,8 +65,8 @@ func (s settings) title() string {
 }
 
 // showNew answers GET /console/destinations/new.
-func (c *Console) showNew(*visit) (screen, error) {
-	typed := settings{New: true, Debounce: "0", Back: Base + "/destinations"}
+func (c *Console) showNew(v *visit) (screen, error) {
+	typed := settings{New: true, Debounce: "0", Back: v.to("/destinations")}
 	return screen{Title: typed.title(), Template: "settings", Data: typed}, nil
 }
 
@@ -84,7 +84,7 @@ func (c *Console) create(v *visit, typed *settings) (string, error) {
 		return "", err
 	}
 	c.awaitDestination(v.Context(), made.Position)
-	return destinationPath(made.ID, "created"), nil
+	return v.destinationPath(made.ID, "created"), nil
 }
 
 // showEdit answers GET /console/destinations/{id}/edit.
@@ -95,7 +95,7 @@ func (c *Console) showEdit(v *visit) (screen, error) {
 	}
 	typed := settings{
 		Name: found.Name, URL: found.URL, Debounce: strconv.Itoa(found.DebounceWindowSeconds), ExternalID: found.ExternalID,
-		Back: destinationPath(found.ID, ""),
+		Back: v.destinationPath(found.ID, ""),
 	}
 	if len(found.Headers) > 0 {
 		plain, err := c.open(v.Context(), found.ID, found.Headers)
@@ -117,7 +117,7 @@ func (c *Console) edit(v *visit, typed *settings) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	typed.Back = destinationPath(id, "")
+	typed.Back = v.destinationPath(id, "")
 	headers, debounce, err := typed.read()
 	if err != nil {
 		return "", err
@@ -131,7 +131,7 @@ func (c *Console) edit(v *visit, typed *settings) (string, error) {
 		return "", err
 	}
 	c.awaitDestination(v.Context(), changed.Position)
-	return destinationPath(id, "saved"), nil
+	return v.destinationPath(id, "saved"), nil
 }
 
 // read understands what a form holds as text. The command checks the rest.

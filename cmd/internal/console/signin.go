@@ -18,8 +18,10 @@ func (c *Console) signInRoutes(r chi.Router) {
 	r.With(tls).Get("/sign-in", c.showSignIn)
 	r.With(tls).Post("/sign-in", c.signIn)
 	r.With(tls).Post("/sign-out", c.signOut)
-	r.With(tls).Get("/enter", c.showLink)
-	r.With(tls).Post("/enter", c.enter)
+	if c.operators == nil {
+		r.With(tls).Get("/enter", c.showLink)
+		r.With(tls).Post("/enter", c.enter)
+	}
 }
 
 // signInForm is what the page of it shows.
@@ -52,14 +54,25 @@ func (c *Console) exchange(w http.ResponseWriter, r *http.Request, text string) 
 	if err := c.mayTry(r); err != nil {
 		return err
 	}
-	key, err := c.Verify(r, text)
+	session, what, err := c.identify(r, text)
 	if errors.Is(err, query.ErrNotFound) {
-		c.failed(r, "an API key")
+		c.failed(r, "an "+what)
+		return &wire.Failure{Kind: wire.Unauthenticated, Issue: "this " + what + " is not valid: it is unknown, expired or revoked", Cause: err}
 	}
 	if err != nil {
-		return notSignedIn(err)
+		return err
 	}
-	return c.begin(w, r, Session{Organization: key.Organization, Key: key.ID})
+	return c.begin(w, r, session)
+}
+
+// identify tells who somebody is, and what it was that he should have shown.
+func (c *Console) identify(r *http.Request, text string) (session Session, what string, err error) {
+	if c.operators != nil {
+		session, err = c.operators.session(r.Context(), text)
+		return session, "admin or auditor's token", err
+	}
+	key, err := c.Verify(r, text)
+	return Session{Role: ForOrganization, Organization: key.Organization, Key: key.ID}, "API key", err
 }
 
 // mayTry refuses an address that has guessed too often.
@@ -78,7 +91,7 @@ func (c *Console) failed(r *http.Request, what string) {
 
 // signOut answers POST /console/sign-out.
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
-	if cookie, err := r.Cookie(cookieName); err == nil {
+	if cookie, err := r.Cookie(c.cookie); err == nil {
 		if err := c.Sessions.End(r.Context(), hashOf(cookie.Value)); err != nil {
 			c.fail(w, r, err)
 			return
@@ -109,7 +122,7 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, &wire.Failure{Kind: wire.Unauthenticated, Issue: "this link was used already, or is too old: a link works once, within 15 minutes. Ask for a new one", Cause: err})
 		return
 	case err == nil:
-		err = c.begin(w, r, Session{Organization: organization})
+		err = c.begin(w, r, Session{Role: ForOrganization, Organization: organization})
 	}
 	if err != nil {
 		c.fail(w, r, err)

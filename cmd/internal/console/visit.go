@@ -22,14 +22,20 @@ type visit struct {
 	*http.Request
 
 	session Session
+	shown   uuid.UUID // the organization whose things are shown; uuid.Nil: no particular one
+	name    string    // of that organization
+	base    string    // the path of its pages
 }
 
 // organization is whose things the visitor sees.
-func (v *visit) organization() uuid.UUID { return v.session.Organization }
+func (v *visit) organization() uuid.UUID { return v.shown }
+
+// to is the address of a page of the organization whose things are shown.
+func (v *visit) to(page string) string { return v.base + page }
 
 // caller is who acts.
 func (v *visit) caller() command.Caller {
-	return command.Caller{Organization: v.session.Organization, Actor: v.session.Actor(), RequestID: wire.RequestIDOf(v.Context())}
+	return command.Caller{Organization: v.shown, Actor: v.session.Actor(), RequestID: wire.RequestIDOf(v.Context())}
 }
 
 // id reads a UUID of the path. What is none is an id that nothing has.
@@ -52,13 +58,21 @@ type screen struct {
 // view is what templates are given.
 type view struct {
 	Title        string
-	Base         string
+	Root         string // the path of the console
+	Base         string // the path of the pages of the organization that is shown: addresses of those begin with it
 	Path         string // of the page
 	Query        url.Values
-	SignedIn     bool
-	Organization string
+	Who          Role   // "": nobody is signed in
+	Operators    bool   // the console is that of operators and auditors
+	Name         string // of who is signed in
+	Organization string // the name of the one that is shown; "": no particular one
 	Said         string // what the change that led here has done
 	Data         any
+}
+
+// Here reports whether the page is a navigation's entry, or one below it.
+func (v view) Here(entry string) bool {
+	return v.Path == entry || !strings.HasSuffix(entry, "/") && strings.HasPrefix(v.Path, entry+"/")
 }
 
 type visitKey struct{}
@@ -90,9 +104,12 @@ func (c *Console) act(do func(*visit) (next string, err error)) http.HandlerFunc
 }
 
 func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
-	in := view{Title: shown.Title, Base: Base, Path: r.URL.Path, Query: r.URL.Query(), Data: shown.Data, Said: said[r.URL.Query().Get("done")]}
+	in := view{
+		Title: shown.Title, Root: Base, Base: Base, Path: r.URL.Path, Query: r.URL.Query(), Data: shown.Data, Said: said[r.URL.Query().Get("done")],
+		Operators: c.operators != nil,
+	}
 	if v, _ := r.Context().Value(visitKey{}).(*visit); v != nil {
-		in.SignedIn, in.Organization = true, v.session.Name
+		in.Who, in.Name, in.Organization, in.Base = v.session.Role, v.session.Name, v.name, v.base
 	}
 	var body bytes.Buffer
 	if err := c.pages.write(&body, shown.Template, in); err != nil {
@@ -125,6 +142,8 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case wire.Internal:
 		t.What, t.Advice = "Something went wrong on our side.", "Try again. If it stays so, tell the operator this id:"
 		c.Log.ErrorContext(r.Context(), "a page failed", "error", err)
+	case wire.Forbidden:
+		shown.Title, t.Advice = "Not yours to do", "Sign out, and sign in with a token that may."
 	case wire.Unavailable:
 		t.Advice = "Nothing was lost. Load the page again in a moment."
 	default:
@@ -151,11 +170,20 @@ func (c *Console) signedIn(next http.Handler) http.Handler {
 			c.fail(w, r, err)
 		default:
 			wire.Note(r.Context(), slog.String("organization", session.Organization.String()), slog.String("session", session.Actor()))
-			v := &visit{session: session}
-			v.Request = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
-			next.ServeHTTP(w, v.Request)
+			known := visit{session: session, base: Base}
+			if session.Role == ForOrganization {
+				known.shown, known.name = session.Organization, session.Name
+			}
+			c.serve(w, r, known, next)
 		}
 	}))
+}
+
+// serve goes on with what is known of a visit.
+func (c *Console) serve(w http.ResponseWriter, r *http.Request, known visit, next http.Handler) {
+	v := &known
+	v.Request = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+	next.ServeHTTP(w, v.Request)
 }
 
 func upperFirst(s string) string {

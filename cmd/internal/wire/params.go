@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"errors"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -216,3 +217,16 @@ func ParseTime(text string) (time.Time, error) {
 
 // errYear: only years of four digits can be written as ISO 8601. An offset may lead out of them.
 var errYear = errors.New("the year in UTC is not one of 0 to 9999")
+
+// Accepts reports whether a caller names a media type among those that it takes.
+func Accepts(r *http.Request, media string) bool {
+	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
+		named, parameters, err := mime.ParseMediaType(part)
+		if err != nil || named != media {
+			continue
+		}
+		quality, err := strconv.ParseFloat(parameters["q"], 64)
+		return err != nil || quality > 0
+	}
+	return false
+}

@@ -1,0 +1,111 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/wire"
+	"carillon/query"
+)
+
+// Operators is what the console of operators and auditors is made of besides. All fields are required.
+type Operators struct {
+	// Identify tells who holds a token, or gives query.ErrNotFound of one that is not valid; adminapi.API has it.
+	Identify func(ctx context.Context, token string) (adminapi.Identity, error)
+	// StillValid reports whether a token that was identified before is valid now.
+	StillValid func(ctx context.Context, who adminapi.Identity) (bool, error)
+}
+
+// session is that of somebody who shows a token.
+func (o *Operators) session(ctx context.Context, token string) (Session, error) {
+	who, err := o.Identify(ctx, token)
+	if err != nil {
+		return Session{}, err
+	}
+	session := Session{Role: ForAuditor, Key: who.ID, Name: who.Name, Organization: who.Organization}
+	if who.Operator {
+		session.Role = ForOperator
+	}
+	return session, nil
+}
+
+// stillValid gives a session whose token is valid now, or query.ErrNotFound.
+func (o *Operators) stillValid(ctx context.Context, s Session) (Session, error) {
+	if s.Role != ForOperator && s.Role != ForAuditor {
+		return Session{}, query.ErrNotFound
+	}
+	valid, err := o.StillValid(ctx, adminapi.Identity{Operator: s.Role == ForOperator, ID: s.Key, Name: s.Name, Organization: s.Organization})
+	if err == nil && !valid {
+		err = query.ErrNotFound
+	}
+	return s, err
+}
+
+// operatorRoutes are the pages on the listener of the admin API. Auditors get the first few of them.
+func (c *Console) operatorRoutes(r chi.Router) {
+	r.Get("/", c.home)
+	r.Group(func(r chi.Router) {
+		r.Use(c.onlyOperators)
+		r.Get("/organizations", c.page(c.listOrganizations))
+		r.Route("/organizations/{organization}", func(r chi.Router) {
+			r.Use(c.inside)
+			c.organizationRoutes(r)
+		})
+	})
+}
+
+// home answers GET /console/: it leads to what one is here for.
+func (c *Console) home(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, Base+"/organizations", http.StatusFound)
+}
+
+// onlyOperators refuses auditors: they look at what happened, and change nothing.
+func (c *Console) onlyOperators(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if v, _ := r.Context().Value(visitKey{}).(*visit); v.session.Role != ForOperator {
+			c.fail(w, r, &wire.Failure{Kind: wire.Forbidden, Issue: "an auditor's token opens the record and the consumers, and changes nothing; this is for operators"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// inside shows an operator the things of the organization that the path names.
+func (c *Console) inside(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, _ := r.Context().Value(visitKey{}).(*visit)
+		id, err := v.id("organization")
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		found, err := c.Queries.Organization(r.Context(), id)
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		c.serve(w, r, visit{session: v.session, shown: id, name: found.Name, base: Base + "/organizations/" + id.String()}, next)
+	})
+}
+
+// organizationList is a page of the list of all organizations.
+type organizationList struct {
+	Organizations []query.OrganizationSummary
+	Text          string // that the list was searched for
+	Paging        paging
+}
+
+// listOrganizations answers GET /console/organizations.
+func (c *Console) listOrganizations(v *visit) (screen, error) {
+	list := organizationList{Text: strings.TrimSpace(v.URL.Query().Get("q")), Paging: pagingOf(v.URL)}
+	if err := searchable("q", list.Text); err != nil {
+		return screen{}, err
+	}
+	var err error
+	list.Organizations, list.Paging.Total, err = c.Queries.OrganizationSummaries(v.Context(), list.Text, c.Now(), pageSize, list.Paging.offset())
+	return screen{Title: "Organizations", Template: "organizations", Data: list}, err
+}

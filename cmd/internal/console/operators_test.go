@@ -1,0 +1,182 @@
+package console_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/console"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/projections/auditors"
+	"carillon/projections/organizations"
+)
+
+// operator is a browser that an operator has signed in with at the console beside the admin API.
+func (w *world) operator(t *testing.T) *browser {
+	t.Helper()
+	return w.signInAt(t, w.admin, adminToken)
+}
+
+// auditor is a browser of an auditor, with the id of the token.
+func (w *world) auditor(t *testing.T) (b *browser, id string) {
+	t.Helper()
+	issued, at, err := w.Commands.IssueAuditorToken(t.Context(), apitest.Operator, command.IssueAuditorToken{Name: "Revision office"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, at, auditors.ReadModel.Name)
+	return w.signInAt(t, w.admin, issued.Token.Reveal()), issued.ID
+}
+
+func (w *world) signInAt(t *testing.T, at http.Handler, token string) *browser {
+	t.Helper()
+	b := &browser{world: w, at: at}
+	b.post(t, "/console/sign-in", "key", token).leadsTo(t, "/console/")
+	return b
+}
+
+func TestWhereTheConsoleIs(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	for name, at := range map[string]http.Handler{"api": w.handler, "admin": w.admin} {
+		b := &browser{world: w, at: at}
+		for _, accept := range []string{"text/html", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"} {
+			if p := b.send(t, "GET", "/", nil, http.Header{"Accept": {accept}}); p.status != http.StatusFound || p.location != "/console/" {
+				t.Errorf("%s, %s: %d to %q", name, accept, p.status, p.location)
+			}
+		}
+		key := map[string]string{"api": w.key, "admin": adminToken}[name]
+		for _, accept := range []string{"application/json", "*/*", "", "text/html;q=0"} { // as before there were pages
+			if p := b.send(t, "GET", "/", nil, http.Header{"Accept": {accept}, "Authorization": {"Bearer " + key}}); p.status != 404 {
+				t.Errorf("%s, %q: %d to %q", name, accept, p.status, p.location)
+			}
+		}
+	}
+}
+
+// An operator sees each organization's pages as its people do, and what he does there is done in his name.
+func TestOperatorsSeeAllOrganizations(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	id := w.destination(t, "Hook", receiver(t, 204, ""))
+	library, _ := w.Organization(t, "Library")
+	b := w.operator(t)
+	b.get(t, "/console/organizations").expect(t, 200, "Town hall", "Library", "2 organizations")
+	if p := b.get(t, "/console/organizations?q=LIBR").expect(t, 200, "Library", "1 organization"); strings.Contains(p.body, "Town hall") {
+		t.Error("the search finds all")
+	}
+	b.get(t, "/console/organizations?q="+w.org.String()[:9]).expect(t, 200, "Town hall", "1 organization")
+	b.get(t, "/console/organizations?q=%00").expect(t, 400, "without NUL")
+	b.get(t, "/console/organizations?page=2").expect(t, 200, "2 organizations")
+
+	inside := "/console/organizations/" + w.org.String()
+	b.get(t, inside+"/").expect(t, 200, "Overview", "Town hall")
+	b.get(t, inside+"/destinations").expect(t, 200, "Hook", inside+"/destinations/"+id.String())
+	path := inside + "/destinations/" + id.String()
+	b.get(t, path+"/disable").expect(t, 200, `action="`+path+`/disable"`)
+	b.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
+	b.get(t, path).expect(t, 200, "by operator")
+	made := b.post(t, inside+"/destinations/new", "name", "Second", "url", receiver(t, 204, ""), "debounce", "0")
+	if made.status != http.StatusSeeOther || !strings.HasPrefix(made.location, inside+"/destinations/") {
+		t.Errorf("%d to %q", made.status, made.location)
+	}
+	for path, p := range b.walk(t, inside+"/") {
+		if p.status != 200 && path != "/console/" && path != "/console/sign-out" || strings.Contains(path, "/console/destinations") {
+			t.Errorf("%s: %d", path, p.status)
+		}
+	}
+	// Under another organization, it is not there.
+	b.get(t, "/console/organizations/"+library.String()+"/destinations/"+id.String()).expect(t, 404, "Not found")
+	b.get(t, "/console/organizations/"+uuid.NewString()+"/").expect(t, 404, "Not found")
+	b.get(t, "/console/organizations/x/").expect(t, 404, "Not found")
+}
+
+// A session opens the console that it was begun at, and no other.
+func TestSessionsOpenTheirOwnConsole(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	operator := w.operator(t)
+	auditor, _ := w.auditor(t)
+	for _, stolen := range []*browser{{world: w, cookie: operator.cookie}, {world: w, cookie: auditor.cookie}} {
+		stolen.get(t, "/console/").leadsTo(t, "/console/sign-in")
+	}
+	(&browser{world: w, at: w.admin, cookie: w.signIn(t, w.key).cookie}).get(t, "/console/").leadsTo(t, "/console/sign-in")
+	for _, token := range []string{w.key, "", adminToken + "x", "ca_AAAAAAAA_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"} {
+		(&browser{world: w, at: w.admin}).post(t, "/console/sign-in", "key", token).expect(t, 401, "admin or auditor's token is not valid")
+	}
+	(&browser{world: w}).post(t, "/console/sign-in", "key", adminToken).expect(t, 401, "API key is not valid")
+	if strings.Contains(w.Logged.String(), adminToken) {
+		t.Error("the log has the admin token")
+	}
+	(&browser{world: w, at: w.admin}).get(t, "/console/enter?token=x").leadsTo(t, "/console/sign-in?next=%2Fconsole%2Fenter%3Ftoken%3Dx")
+
+	operator.post(t, "/console/sign-out").leadsTo(t, "/console/sign-in")
+	(&browser{world: w, at: w.admin, cookie: operator.cookie}).get(t, "/console/").leadsTo(t, "/console/sign-in")
+}
+
+// What ends a token ends what was begun with it.
+func TestSessionsOfTokensEnd(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	auditor, id := w.auditor(t)
+	auditor.get(t, "/console/organizations").expect(t, 403, "auditor's token")
+	at, err := w.Commands.RevokeAuditorToken(t.Context(), apitest.Operator, command.RevokeAuditorToken{TokenID: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, at, auditors.ReadModel.Name)
+	auditor.get(t, "/console/organizations").leadsTo(t, "/console/sign-in?next=%2Fconsole%2Forganizations")
+
+	operator := w.operator(t)
+	exchanged := w.operatorsConsole(t, strings.Repeat("another token ", 4))
+	(&browser{world: w, at: exchanged, cookie: operator.cookie}).get(t, "/console/organizations").leadsTo(t, "/console/sign-in?next=%2Fconsole%2Forganizations")
+	w.later.Store(int64(console.SessionLength + time.Second))
+	operator.get(t, "/console/organizations").leadsTo(t, "/console/sign-in?next=%2Fconsole%2Forganizations")
+
+	w.later.Store(0)
+	guest, linked := w.signIn(t, w.key), w.enter(t, w.link(t))
+	at, err = w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{Organization: w.org, Reason: "unpaid"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, at, organizations.ReadModel.Name)
+	for _, b := range []*browser{guest, linked} {
+		b.get(t, "/console/").leadsTo(t, "/console/sign-in")
+	}
+	w.operator(t).get(t, "/console/organizations").expect(t, 200, "suspended")
+}
+
+// Of many who open a link at two nodes at the same moment, one gets in.
+func TestALinkWorksOnceOnAllNodes(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	second := *w
+	second.handler = w.organizationsConsole(t)
+	token := w.link(t)
+	pages := make([]page, 8)
+	var all sync.WaitGroup
+	for i := range pages {
+		node := []*world{w, &second}[i%2]
+		all.Go(func() { pages[i] = (&browser{world: node}).post(t, "/console/enter", "token", token) })
+	}
+	all.Wait()
+	in := 0
+	for _, p := range pages {
+		if p.status == http.StatusSeeOther {
+			in++
+		}
+	}
+	if in != 1 {
+		t.Errorf("%d got in", in)
+	}
+	if _, err := (adapters.ConsoleSessions{Pool: w.Pool}).Open(t.Context(), make([]byte, 32), time.Now()); err == nil {
+		t.Error("a link that never was is opened")
+	}
+}
+
