@@ -22,6 +22,7 @@ import (
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/custody"
 	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/front"
 	"carillon/cmd/internal/httpapi"
 	"carillon/command"
 	"carillon/command/catalog"
@@ -68,6 +69,8 @@ type App struct {
 	keyless   atomic.Bool     // the development key is yet to be made
 	ending    context.Context // ends when the process begins to stop
 	listeners listeners
+	// certificate is that of the API; nil where it speaks plain HTTP, or another process has that role.
+	certificate *front.Certificate
 }
 
 // Open starts what the app stands on, migrates, listens, and connects the parts. Nothing is served yet.
@@ -80,6 +83,11 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 	}()
 	if a.listeners, err = listen(ctx, &cfg); err != nil {
 		return nil, err // before anything slow: the commonest mistake is a port that is taken
+	}
+	if cfg.TLSCert != "" && cfg.Is(config.RoleAPI) {
+		if a.certificate, err = front.ReadCertificate(cfg.TLSCert, cfg.TLSKey, log); err != nil {
+			return nil, err
+		}
 	}
 	if err := a.cfg.EnsureSecrets(); err != nil {
 		return nil, err
@@ -143,6 +151,7 @@ func (a *App) connect() error {
 		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Projections: a.rebuilds, Ready: a.ready, Warnings: a.keyWarnings, Keys: a,
 		ConsoleLink: a.consoleLink,
 		Metrics:     a.Metrics, Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
+		Hosts: a.adminHosts(),
 	})
 	a.api, err = httpapi.New(httpapi.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Keys: &query.Queries{Pool: a.base.keys}, Await: a.Progress.Await, Now: time.Now, Log: a.log,

@@ -77,6 +77,9 @@ func openInfrastructure(ctx context.Context, cfg *config.Config, log *slog.Logge
 	}
 	poolConfig.MaxConns = poolSize
 	poolConfig.ConnConfig.ConnectTimeout = connectTimeout
+	plain := &plainText{log: log}
+	plain.stores(cfg)
+	poolConfig.AfterConnect = plain.connected
 	if in.pool, err = pgxpool.NewWithConfig(ctx, poolConfig); err != nil {
 		return nil, fmt.Errorf("connect to Postgres: %w", err)
 	}

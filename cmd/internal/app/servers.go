@@ -2,26 +2,15 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"net/http"
+	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"carillon/cmd/internal/config"
-)
-
-const (
-	readHeaderTimeout = 5 * time.Second
-	readTimeout       = 30 * time.Second
-	writeTimeout      = 6 * time.Minute // the longest request tests an endpoint for 5 minutes; see also wire.Pace
-	idleTimeout       = 2 * time.Minute
-	shutdownTimeout   = 10 * time.Second
-	maxHeaderBytes    = 32 << 10
+	"carillon/cmd/internal/front"
 )
 
 // listeners are the sockets that the process takes requests on.
@@ -60,46 +49,27 @@ func (l listeners) close() {
 	}
 }
 
+// adminHosts are the names by which the admin API may be asked for.
+func (a *App) adminHosts() []string {
+	host, _, err := net.SplitHostPort(a.cfg.AdminAddr)
+	if err != nil {
+		return a.cfg.AdminHosts
+	}
+	return append(slices.Clone(a.cfg.AdminHosts), host)
+}
+
 // startServers serves the admin API, and the API where the process has that role.
 func (a *App) startServers(s *stage) {
-	s.run(func(ctx context.Context) error { return serve(ctx, a.listeners.admin, a.admin, a.log, "", "") })
+	s.run(func(ctx context.Context) error { return front.Serve(ctx, a.listeners.admin, a.admin, nil, a.log) })
 	api := "none: not a role of this process"
 	if a.cfg.Is(config.RoleAPI) {
 		api = a.baseURL()
+		if a.certificate != nil {
+			s.run(func(ctx context.Context) error { a.certificate.Watch(ctx); return nil })
+		}
 		s.run(func(ctx context.Context) error {
-			return serve(ctx, a.listeners.api, a.console.Beside(a.api), a.log, a.cfg.TLSCert, a.cfg.TLSKey)
+			return front.Serve(ctx, a.listeners.api, a.console.Beside(a.api), a.certificate, a.log)
 		})
 	}
 	a.log.Info("serving", "api", api, "admin", "http://"+hostPort(a.AdminAddr()), "roles", strings.Join(a.cfg.Roles, ","), "version", Version)
-}
-
-// serve answers requests until the context ends, then lets those under way finish.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger, cert, key string) error {
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
-	}
-	closed := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(closed)
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-		defer cancel()
-		if err := server.Shutdown(closing); err != nil {
-			_ = server.Close()
-		}
-	})
-	var err error
-	if cert != "" {
-		err = server.ServeTLS(listener, cert, key)
-	} else {
-		err = server.Serve(listener)
-	}
-	if !stop() {
-		<-closed
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
 }

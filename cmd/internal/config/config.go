@@ -51,6 +51,7 @@ type Config struct {
 
 	Platforms
 
+	AdminHosts     []string `env:"CARILLON_ADMIN_HOSTS" placeholder:"NAME,…" help:"Names besides localhost by which the admin API, health and metrics may be asked for. Addresses always may."`
 	TrustedProxies Prefixes `env:"CARILLON_TRUSTED_PROXIES" placeholder:"CIDR,…" help:"Proxies whose X-Forwarded-Proto and X-Forwarded-For are believed."`
 	TLSCert        string   `name:"tls-cert" env:"CARILLON_TLS_CERT" placeholder:"FILE" help:"Certificate (chain) of the API, PEM. With it, the API speaks HTTPS itself."`
 	TLSKey         string   `name:"tls-key" env:"CARILLON_TLS_KEY" placeholder:"FILE" help:"Private key of the certificate, PEM."`
@@ -135,8 +136,19 @@ func (c *Config) checkAddresses() error {
 	if c.HTTPAddr == c.AdminAddr && !strings.HasSuffix(c.HTTPAddr, ":0") {
 		return wrong("CARILLON_ADMIN_ADDR", "must differ from CARILLON_HTTP_ADDR; both are %s", c.HTTPAddr)
 	}
+	for variable, address := range map[string]string{"CARILLON_HTTP_ADDR": c.HTTPAddr, "CARILLON_ADMIN_ADDR": c.AdminAddr} {
+		if c.Dev && !onLoopback(address) {
+			return wrong("CARILLON_DEV", "is for this machine alone: %s must be an address such as 127.0.0.1:8080, and is %s. "+
+				"On a network leave it out, and open what webhooks and collectors may reach by CARILLON_DELIVERY_ALLOW_CIDRS and CARILLON_COLLECT_ALLOW_CIDRS", variable, address)
+		}
+	}
 	if c.DataDir == "" {
 		return wrong("CARILLON_DATA_DIR", "must name a directory")
+	}
+	for _, name := range c.AdminHosts {
+		if name == "" || strings.ContainsAny(name, ":/@ *") {
+			return wrong("CARILLON_ADMIN_HOSTS", "must list names without port, such as carillon.internal; one is %q", name)
+		}
 	}
 	if len(c.Roles) == 0 {
 		return wrong("CARILLON_ROLES", "must name at least one role")
@@ -278,13 +290,19 @@ func (c *Config) checkTLS() error {
 
 // Unreachable says why only this machine could use the API as configured; "" where others can.
 func (c *Config) Unreachable() string {
-	host, _, err := net.SplitHostPort(c.HTTPAddr)
-	if err != nil || c.TLSCert != "" || len(c.TrustedProxies) > 0 {
-		return ""
-	}
-	if address, err := netip.ParseAddr(host); err == nil && address.IsLoopback() || host == "localhost" {
+	if c.TLSCert != "" || len(c.TrustedProxies) > 0 || onLoopback(c.HTTPAddr) {
 		return ""
 	}
 	return "the API listens on " + c.HTTPAddr + " over plain HTTP and refuses every request that isn't from this machine: " +
 		"set CARILLON_TLS_CERT and CARILLON_TLS_KEY, or put a proxy in front and name it in CARILLON_TRUSTED_PROXIES"
+}
+
+// onLoopback reports an address, host and port, that only this machine can reach.
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback() || host == "localhost"
 }

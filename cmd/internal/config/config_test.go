@@ -76,6 +76,7 @@ func TestErrorsNameTheSetting(t *testing.T) {
 	tests := []struct{ flag, value, want string }{
 		{"http-addr", "8080", "CARILLON_HTTP_ADDR (--http-addr) must be host:port"},
 		{"admin-addr", "127.0.0.1:8080", "CARILLON_ADMIN_ADDR (--admin-addr) must differ"},
+		{"admin-hosts", "carillon.internal:8081", `CARILLON_ADMIN_HOSTS (--admin-hosts) must list names without port, such as carillon.internal; one is "carillon.internal:8081"`},
 		{"data-dir", "", "CARILLON_DATA_DIR (--data-dir) must name"},
 		{"roles", "api,cook", "--roles"},
 		{"eventstore-url", "http://u:hunter2@host", "CARILLON_EVENTSTORE_URL (--eventstore-url) must look like"},
@@ -259,5 +260,27 @@ func TestClientFindsTheServer(t *testing.T) {
 	}
 	if _, err := (&config.Client{DataDir: t.TempDir()}).Token(); err == nil || !strings.Contains(err.Error(), "carillon serve") {
 		t.Errorf("error = %v, want it to say what to do", err)
+	}
+}
+
+// TestHostileNetworkReachesNoDevelopmentServer: with --dev whoever reaches the server gets a key and sends webhooks to
+// its loopback.
+func TestHostileNetworkReachesNoDevelopmentServer(t *testing.T) {
+	t.Parallel()
+	tests := map[string]bool{
+		"127.0.0.1:9080": true, "127.8.0.1:8080": true, "[::1]:8080": true, "localhost:8080": true, "[::ffff:127.0.0.1]:80": true,
+		"0.0.0.0:8080": false, ":8080": false, "[::]:8080": false, "192.0.2.1:8080": false, "[fe80::1%lo]:80": false, "carillon.example:80": false,
+	}
+	for address, may := range tests {
+		for _, flag := range []string{"http-addr", "admin-addr"} {
+			_, err := parse(t, "--dev", "--"+flag+"="+address)
+			named := err != nil && strings.Contains(err.Error(), "CARILLON_DEV") && strings.Contains(err.Error(), "CARILLON_"+strings.ToUpper(strings.ReplaceAll(flag, "-", "_")))
+			if may != (err == nil) || !may && !named {
+				t.Errorf("--dev with --%s=%s: %v", flag, address, err)
+			}
+			if _, err := parse(t, "--"+flag+"="+address); err != nil {
+				t.Errorf("--%s=%s alone: %v", flag, address, err)
+			}
+		}
 	}
 }

@@ -54,16 +54,16 @@ func (a *API) withinRate(ctx context.Context, key query.Key) error {
 func (a *API) keyOf(r *http.Request) (query.Key, error) {
 	header := r.Header.Values("Authorization")
 	if len(header) == 0 {
-		return query.Key{}, unauthenticated(r, "the API key is missing: send it in the header Authorization: Bearer <key>")
+		return query.Key{}, unauthenticated("the API key is missing: send it in the header Authorization: Bearer <key>")
 	}
 	scheme, token, _ := strings.Cut(header[0], " ")
 	presented, ok := credential.Parse(credential.APIKey, strings.TrimSpace(token))
 	if len(header) > 1 || !strings.EqualFold(scheme, "Bearer") || !ok {
-		return query.Key{}, unauthenticated(r, "the Authorization header must be Bearer and one API key, which begins with ck_")
+		return query.Key{}, unauthenticated("the Authorization header must be Bearer and one API key, which begins with ck_")
 	}
 	key, err := a.keys.verify(r.Context(), presented, wire.ClientAddress(r, a.TrustedProxies))
 	if errors.Is(err, query.ErrNotFound) {
-		return query.Key{}, unauthenticated(r, "the API key is not valid: it is unknown, expired or revoked")
+		return query.Key{}, unauthenticated("the API key is not valid: it is unknown, expired or revoked")
 	}
 	return key, err
 }
@@ -78,11 +78,8 @@ func (a *API) Verify(r *http.Request, text string) (query.Key, error) {
 	return a.keys.verify(r.Context(), presented, wire.ClientAddress(r, a.TrustedProxies))
 }
 
-// unauthenticated refuses a request. The feed surface has one sentence for all causes, which its clients know.
-func unauthenticated(r *http.Request, issue string) error {
-	if surfaceOf(r) == wire.Feeds {
-		issue = "Invalid or missing API key"
-	}
+// unauthenticated refuses a request.
+func unauthenticated(issue string) error {
 	return &wire.Failure{Kind: wire.Unauthenticated, Issue: issue}
 }
 

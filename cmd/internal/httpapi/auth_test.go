@@ -133,7 +133,7 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 				t.Errorf("%s: GET %s answered %d %s, want %d", name, path, got.status, got.body, tt.status)
 			}
 			if tt.status == http.StatusUnauthorized {
-				got.refused(t, 401, code, "https")
+				got.refused(t, 401, code, map[string]string{"AUTHENTICATION_FAILED": "https", "UNAUTHORIZED": "Invalid or missing API key"}[code])
 			}
 		}
 	}

@@ -35,6 +35,7 @@ const (
 	Conflict
 	RateLimited
 	Unavailable // a dependency can't be reached
+	Misdirected // asked for under a name that this server does not have
 )
 
 // Failure is an answer other than success, fit to be shown to the caller.
@@ -143,11 +144,16 @@ var statuses = map[Kind]answer{
 	Exists:           {http.StatusConflict, "ALREADY_EXISTS", "CONFLICT"},
 	Conflict:         {http.StatusConflict, "CONFLICT", "CONFLICT"},
 	RateLimited:      {http.StatusTooManyRequests, "RATE_LIMITED", "RATE_LIMITED"},
+	Misdirected:      {http.StatusMisdirectedRequest, "MISDIRECTED", "MISDIRECTED"},
 	Unavailable:      {http.StatusServiceUnavailable, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE"},
 }
 
 // unexpected is all that a caller learns of a fault of ours.
 const unexpected = "something went wrong on our side; try again, and quote the request id if it stays so"
+
+// noKey is what the feed surface says of every request without a valid key, and what its clients know. The log has the
+// cause.
+const noKey = "Invalid or missing API key"
 
 // Surface is one of the two families of error codes.
 type Surface int
@@ -185,8 +191,11 @@ func (s Surface) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if s == Events {
 		body.Code = row.events
 	}
-	if f.Kind == Internal {
+	switch {
+	case f.Kind == Internal:
 		body.Message = unexpected
+	case f.Kind == Unauthenticated && s == Feeds:
+		body.Message = noKey
 	}
 	if s == Feeds && row.status == http.StatusBadRequest {
 		body.Details = &errorDetails{Field: cmp.Or(f.Field, "body"), Issue: cmp.Or(f.Issue, body.Message)}

@@ -1,0 +1,161 @@
+package front_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon/cmd/internal/front"
+)
+
+// pair makes a certificate of its own authority, and its key, as PEM.
+func pair(t *testing.T, name string) (cert, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Unix(0, 0), NotAfter: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
+}
+
+func files(t *testing.T, name string) (cert, key string) {
+	t.Helper()
+	cert, key = filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	write(t, name, cert, key)
+	return cert, key
+}
+
+func write(t *testing.T, name, cert, key string) {
+	t.Helper()
+	certPEM, keyPEM := pair(t, name)
+	put(t, cert, certPEM)
+	put(t, key, keyPEM)
+}
+
+func put(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// log keeps what is logged.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestCertificateIsReadAgain: a new certificate is used without a start; a damaged one, a key that does not fit and a
+// file that is gone leave the one of before, and are told once each.
+func TestCertificateIsReadAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cert, key := files(t, "one.example")
+		var logged log
+		certificate, err := front.ReadCertificate(cert, key, slog.New(slog.NewTextHandler(&logged, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go certificate.Watch(ctx)
+		defer synctest.Wait()
+		defer cancel()
+		in := func(want string, lines int) {
+			t.Helper()
+			time.Sleep(time.Minute) // of the bubble: several looks
+			synctest.Wait()
+			if got := front.Name(certificate); got != want {
+				t.Errorf("the certificate is that of %s, want %s", got, want)
+			}
+			if got := strings.Count(logged.String(), "\n"); got != lines {
+				t.Errorf("%d lines are logged, want %d:\n%s", got, lines, logged.String())
+			}
+		}
+		in("one.example", 0)
+		write(t, "two.example", cert, key)
+		in("two.example", 1)
+		put(t, cert, []byte("-----BEGIN CERTIFICATE-----\nrubbish"))
+		in("two.example", 2)
+		three, threeKey := pair(t, "three.example")
+		put(t, cert, three) // its key comes later
+		in("two.example", 3)
+		put(t, key, threeKey)
+		in("three.example", 4)
+		if err := os.Remove(cert); err != nil {
+			t.Fatal(err)
+		}
+		in("three.example", 5)
+		put(t, cert, three)
+		in("three.example", 5)
+		if strings.Contains(logged.String(), "PRIVATE") || !strings.Contains(logged.String(), "CARILLON_TLS_CERT") {
+			t.Errorf("logged:\n%s", logged.String())
+		}
+	})
+}
+
+// TestNewHandshakesShowTheNewCertificate over a real connection.
+func TestNewHandshakesShowTheNewCertificate(t *testing.T) {
+	t.Parallel()
+	cert, key := files(t, "one.example")
+	certificate, err := front.ReadCertificate(cert, key, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := serve(t, certificate)
+	shown := func() string {
+		conn := tls.Client(dial(t, to), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // whose it is, is the question
+		if err := conn.HandshakeContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return conn.ConnectionState().PeerCertificates[0].Subject.CommonName
+	}
+	if got := shown(); got != "one.example" {
+		t.Fatalf("shows %s", got)
+	}
+	write(t, "two.example", cert, key)
+	if err := front.Look(certificate); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(); got != "two.example" {
+		t.Errorf("after the change it shows %s", got)
+	}
+}

@@ -1,0 +1,111 @@
+package front
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	handshakeTimeout = 5 * time.Second
+	acceptPause      = 100 * time.Millisecond
+)
+
+// plainListener gives connections that are well framed.
+type plainListener struct{ net.Listener }
+
+func (l plainListener) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: accepted}, nil
+}
+
+// secureListener gives connections after their handshake: those that speak HTTP/2 as they are, since net/http knows
+// them by their type, and others well framed.
+type secureListener struct {
+	net.Listener
+
+	config *tls.Config
+	log    *slog.Logger
+	ready  chan net.Conn
+	failed chan error // of the listener beneath, once
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newSecureListener(listener net.Listener, config *tls.Config, log *slog.Logger) *secureListener {
+	l := &secureListener{Listener: listener, config: config, log: log, ready: make(chan net.Conn), failed: make(chan error, 1), closed: make(chan struct{})}
+	go l.take()
+	return l
+}
+
+// take accepts connections until the listener ends.
+func (l *secureListener) take() {
+	for {
+		accepted, err := l.Listener.Accept()
+		switch {
+		case err == nil:
+			go l.greet(accepted)
+			continue
+		case errors.Is(err, net.ErrClosed):
+			l.failed <- err
+			return
+		}
+		l.log.Warn("a connection can't be taken, trying again", "error", err) // too many files are open, most likely
+		select {
+		case <-time.After(acceptPause):
+		case <-l.closed:
+		}
+	}
+}
+
+// greet makes the handshake.
+func (l *secureListener) greet(accepted net.Conn) {
+	secure := tls.Server(accepted, l.config)
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
+	defer cancel()
+	if err := secure.HandshakeContext(ctx); err != nil {
+		if header, ok := errors.AsType[tls.RecordHeaderError](err); ok && header.Conn != nil {
+			_ = header.Conn.SetWriteDeadline(time.Now().Add(handshakeTimeout))
+			_, _ = io.WriteString(header.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nThis server speaks HTTPS.\n")
+		}
+		l.log.Debug("a TLS handshake failed", "peer", accepted.RemoteAddr().String(), "error", err)
+		_ = accepted.Close()
+		return
+	}
+	var ready net.Conn = secure
+	if secure.ConnectionState().NegotiatedProtocol != "h2" {
+		ready = &secureConn{conn: conn{Conn: secure}, secure: secure}
+	}
+	select {
+	case l.ready <- ready:
+	case <-l.closed:
+		_ = secure.Close()
+	}
+}
+
+// Accept implements net.Listener.
+func (l *secureListener) Accept() (net.Conn, error) {
+	select {
+	case ready := <-l.ready:
+		return ready, nil
+	case err := <-l.failed:
+		l.failed <- err // for whoever asks again
+		return nil, err
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l *secureListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}

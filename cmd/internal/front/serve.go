@@ -1,0 +1,59 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = 6 * time.Minute // the longest request tests an endpoint for 5 minutes; see also wire.Pace
+	idleTimeout       = 2 * time.Minute
+	shutdownTimeout   = 10 * time.Second
+	maxHeaderBytes    = 32 << 10
+)
+
+// Serve answers requests until the context ends, then lets those under way finish. certificate is nil for plain HTTP.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate *Certificate, log *slog.Logger) error {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	closed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		if err := server.Shutdown(closing); err != nil {
+			_ = server.Close()
+		}
+	})
+	if certificate == nil {
+		listener = plainListener{listener}
+	} else {
+		server.TLSConfig = certificate.config() // net/http looks here whether it is to speak HTTP/2
+		server.Handler = httpsOnly(handler)
+		listener = newSecureListener(listener, server.TLSConfig, log)
+	}
+	err := server.Serve(listener)
+	if !stop() {
+		<-closed
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// httpsOnly tells browsers to ask this name over HTTPS alone, for a year.
+func httpsOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		next.ServeHTTP(w, r)
+	})
+}
