@@ -2,6 +2,7 @@ package adapters
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -30,6 +31,12 @@ const (
 		FROM carillon.console_sessions s LEFT JOIN organizations.organizations o ON o.id = s.organization
 		WHERE s.hash = $1 AND s.expires_at > $2 AND (s.role <> 'organization' OR o.status = 'registered' AND (s.key = '' OR EXISTS (
 			SELECT 1 FROM organizations.keys k WHERE k.id = s.key AND k.revoked_at IS NULL AND k.expires_at > $2)))`
+	// Both the sessions that are gone and those whose key is.
+	endedSessions = `
+		SELECT encode(asked.hash, 'hex') FROM unnest($1::bytea[]) asked (hash) WHERE NOT EXISTS (
+			SELECT 1 FROM carillon.console_sessions s LEFT JOIN organizations.organizations o ON o.id = s.organization
+			WHERE s.hash = asked.hash AND s.expires_at > $2 AND (s.role <> 'organization' OR o.status = 'registered' AND (s.key = '' OR EXISTS (
+				SELECT 1 FROM organizations.keys k WHERE k.id = s.key AND k.revoked_at IS NULL AND k.expires_at > $2))))`
 	endSession = `DELETE FROM carillon.console_sessions WHERE hash = $1`
 	makeLink   = `
 		WITH ended AS (DELETE FROM carillon.console_links WHERE hash IN (
@@ -55,6 +62,23 @@ func (s ConsoleSessions) Find(ctx context.Context, hash []byte, now time.Time) (
 func (s ConsoleSessions) End(ctx context.Context, hash []byte) error {
 	_, err := s.Pool.Exec(ctx, endSession, hash)
 	return wrap("end session", err)
+}
+
+// Ended implements console.Sessions.
+func (s ConsoleSessions) Ended(ctx context.Context, sessions []string, now time.Time) ([]string, error) {
+	hashes := make([][]byte, len(sessions))
+	for i, name := range sessions {
+		var err error
+		if hashes[i], err = hex.DecodeString(name); err != nil {
+			return nil, fmt.Errorf("name of a session: %w", err)
+		}
+	}
+	rows, err := s.Pool.Query(ctx, endedSessions, hashes, now)
+	if err != nil {
+		return nil, fmt.Errorf("ended sessions: %w", err)
+	}
+	ended, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return ended, wrap("ended sessions", err)
 }
 
 // Link implements console.Sessions.

@@ -61,6 +61,7 @@ type App struct {
 	queue     *adapters.DeliveryQueue
 	api       *httpapi.API
 	console   *console.Console
+	operators *console.Console
 	sessions  console.Sessions
 	admin     http.Handler
 	rebuilds  *rebuilds
@@ -164,7 +165,7 @@ func (a *App) connect() error {
 		return err
 	}
 	pages := console.Dependencies{
-		Commands: a.Commands, Queries: a.Queries, Sessions: a.sessions, Verify: a.api.Verify, Await: a.Progress.Await,
+		Commands: a.Commands, Queries: a.Queries, Sessions: a.sessions, Verify: a.api.Verify, Await: a.Progress.Await, Events: a.runner.Store,
 		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Guesses: &console.Guesses{},
 		Tester: delivery.Tester{Vault: secrets, Sender: sender, Now: time.Now},
 		Wake:   a.deliverer.Wake, Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
@@ -172,11 +173,11 @@ func (a *App) connect() error {
 	if a.console, err = console.New(pages); err != nil {
 		return err
 	}
-	operators, err := console.NewForOperators(pages, console.Operators{Identify: admin.Identify, StillValid: admin.StillValid})
+	a.operators, err = console.NewForOperators(pages, console.Operators{Identify: admin.Identify, StillValid: admin.StillValid})
 	if err != nil {
 		return err
 	}
-	a.admin = operators.Beside(admin)
+	a.admin = a.operators.Beside(admin)
 	return nil
 }
 

@@ -47,6 +47,7 @@ func TestPagesInABrowser(t *testing.T) {
 		newTab(t, "", "") // tells why not
 	}
 	s := newScene(t)
+	s.lives(t)
 	base := s.serve(t)
 	b := newTab(t, base, "")
 	signedIn := s.signIn(t, s.key).cookie

@@ -13,6 +13,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/console/live"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/delivery"
@@ -35,6 +36,8 @@ type Dependencies struct {
 	Verify func(r *http.Request, key string) (query.Key, error)
 	// Await waits until the named consumers have applied the event at a position.
 	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
+	// Events is read along for live parts.
+	Events eventstore.Store
 	// Limiter bounds the requests to validate and test of one organization; the API has the same.
 	Limiter Limiter
 	// Guesses bounds the failed sign-ins of one address.
@@ -61,6 +64,7 @@ type Console struct {
 	cookie    string
 	pages     pages
 	router    chi.Router
+	live      live.Hub
 }
 
 // New makes the console of organizations, for the listener of the API. It fails where a template is not one.
@@ -109,6 +113,15 @@ func (c *Console) organizationRoutes(r chi.Router) {
 	c.settingsRoutes(r)
 	c.secretRoutes(r)
 	c.deliveryRoutes(r)
+	c.liveRoutes(r)
+}
+
+// baseOf is visit.base for the pages of an organization.
+func (c *Console) baseOf(organization uuid.UUID) string {
+	if c.operators == nil {
+		return Base
+	}
+	return Base + "/organizations/" + organization.String()
 }
 
 // Beside serves the console beside an API on one listener. A browser that asks for / is sent here; a program that does, and

@@ -37,6 +37,7 @@ type world struct {
 	sessions console.Sessions
 	handler  http.Handler // of the API's listener
 	admin    http.Handler // of the operators' listener
+	console  *console.Console
 	org      uuid.UUID
 	key      string
 	later    *atomic.Int64 // nanoseconds, by which the consoles' clock is ahead
@@ -71,7 +72,7 @@ func (w *world) dependencies(t *testing.T) (console.Dependencies, *httpapi.API) 
 		t.Fatal(err)
 	}
 	return console.Dependencies{
-		Commands: w.Commands, Queries: w.Queries, Sessions: w.sessions, Verify: api.Verify, Await: w.Patient, Limiter: limiter,
+		Commands: w.Commands, Queries: w.Queries, Sessions: w.sessions, Verify: api.Verify, Await: w.Patient, Events: w.Store, Limiter: limiter,
 		Guesses: &console.Guesses{}, Tester: tester, Wake: func() {}, Now: w.now, Log: w.Log,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
 	}, api
@@ -84,6 +85,7 @@ func (w *world) organizationsConsole(t *testing.T) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.console = c
 	return c.Beside(api)
 }
 

@@ -31,6 +31,7 @@ type deliveryList struct {
 	Statuses    []string
 	Filter      deliveryForm
 	Paging      paging
+	Live        string // address of what happens; "": older pages stand still
 	Now         time.Time
 }
 
@@ -45,10 +46,11 @@ func (c *Console) listDeliveries(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
-	values := v.URL.Query()
 	list := deliveryList{
-		Destination: found, Statuses: deliveryStatuses, Paging: pagingOf(v.URL), Now: c.Now().UTC(),
-		Filter: deliveryForm{Status: values.Get("status"), Type: values.Get("type"), Since: values.Get("since"), Until: values.Get("until")},
+		Destination: found, Statuses: deliveryStatuses, Paging: pagingOf(v.URL), Now: c.Now().UTC(), Filter: formOf(v.URL.Query()),
+	}
+	if list.Paging.Number == 1 {
+		list.Live = v.liveAt("destination", found.ID, v.URL.Query())
 	}
 	filter, err := list.Filter.read()
 	if err != nil {
@@ -57,6 +59,10 @@ func (c *Console) listDeliveries(v *visit) (screen, error) {
 	filter.Limit, filter.Offset = pageSize, list.Paging.offset()
 	list.Deliveries, list.Paging.Total, err = c.Queries.Deliveries(v.Context(), v.organization(), found.ID, filter, list.Now)
 	return screen{Title: "Deliveries to " + found.Name, Template: "deliveries", Data: list}, err
+}
+
+func formOf(values url.Values) deliveryForm {
+	return deliveryForm{Status: values.Get("status"), Type: values.Get("type"), Since: values.Get("since"), Until: values.Get("until")}
 }
 
 func (f deliveryForm) read() (filter query.DeliveryFilter, err error) {
@@ -99,6 +105,7 @@ type deliveryView struct {
 	Envelope string
 	Bodies   map[int]string // what the receiver answered, by the number of the attempt
 	Curl     string
+	Live     string
 	Now      time.Time
 }
 
@@ -131,6 +138,7 @@ func (c *Console) delivery(v *visit) (shown deliveryView, err error) {
 	if err != nil {
 		return shown, err
 	}
+	shown.Live = v.liveAt("delivery", id, nil)
 	if shown.DeliveryDetail, err = c.Queries.Delivery(v.Context(), v.organization(), id, shown.Now); err != nil {
 		return shown, err
 	}

@@ -66,6 +66,7 @@ type destinationView struct {
 	Subscriptions []query.Subscription
 	Deliveries    []query.Delivery
 	Masked        map[uuid.UUID]string // its secrets
+	Live          string
 	TimeLine      timeLine
 	Now           time.Time
 }
@@ -111,6 +112,7 @@ func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView
 	if err != nil {
 		return err
 	}
+	shown.Live = v.liveAt("destination", id, nil)
 	shown.Masked, err = c.masked(v, id, shown.Secrets)
 	return err
 }

@@ -88,7 +88,7 @@ func (c *Console) inside(next http.Handler) http.Handler {
 			c.fail(w, r, err)
 			return
 		}
-		c.serve(w, r, visit{session: v.session, shown: id, name: found.Name, base: Base + "/organizations/" + id.String()}, next)
+		c.serve(w, r, visit{session: v.session, sessionName: v.sessionName, shown: id, name: found.Name, base: c.baseOf(id)}, next)
 	})
 }
 

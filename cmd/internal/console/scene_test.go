@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -44,6 +45,21 @@ func newScene(t *testing.T) *scene {
 	waiting := s.publish(t, "concert/4")
 	s.names["waiting"], s.names["event"] = dispatch.DeliveryID(waiting, works).String(), event.String()
 	return s
+}
+
+// lives runs live parts until the test ends.
+func (w *world) lives(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.console.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
 }
 
 // at is an address with the names in it resolved. {fresh} is a new destination.

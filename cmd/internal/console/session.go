@@ -65,6 +65,8 @@ type Sessions interface {
 	// with the suspension of the organization.
 	Find(ctx context.Context, hash []byte, now time.Time) (Session, error)
 	End(ctx context.Context, hash []byte) error
+	// Ended tells which of some sessions have ended. They are named by sessionName.
+	Ended(ctx context.Context, sessions []string, now time.Time) ([]string, error)
 	// Link keeps a login link, or gives query.ErrNotFound where there is no such organization.
 	Link(ctx context.Context, hash []byte, organization uuid.UUID, expires time.Time) error
 	// Open uses a login link up, or gives query.ErrNotFound for one that was used, has expired, or never was.

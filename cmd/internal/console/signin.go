@@ -96,6 +96,7 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 			c.fail(w, r, err)
 			return
 		}
+		c.live.End(sessionName(hashOf(cookie.Value)))
 	}
 	c.setCookie(w, r, "", time.Unix(1, 0))
 	http.Redirect(w, r, Base+"/sign-in", http.StatusSeeOther)

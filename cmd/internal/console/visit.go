@@ -25,6 +25,7 @@ type visit struct {
 	shown   uuid.UUID // the organization whose things are shown; uuid.Nil: no particular one
 	name    string    // of that organization
 	base    string    // the path of its pages
+	sessionName string // which tells it from others, and opens nothing
 }
 
 // organization is whose things the visitor sees.
@@ -173,6 +174,9 @@ func (c *Console) signedIn(next http.Handler) http.Handler {
 			known := visit{session: session, base: Base}
 			if session.Role == ForOrganization {
 				known.shown, known.name = session.Organization, session.Name
+			}
+			if cookie, err := r.Cookie(c.cookie); err == nil {
+				known.sessionName = sessionName(hashOf(cookie.Value))
 			}
 			c.serve(w, r, known, next)
 		}

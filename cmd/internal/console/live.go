@@ -1,0 +1,306 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/dispatch"
+	"carillon/cmd/internal/console/live"
+	"carillon/cmd/internal/wire"
+	"carillon/eventstore"
+	deliveriesmodel "carillon/projections/deliveries"
+	"carillon/query"
+)
+
+const (
+	gather   = 500 * time.Millisecond // what happens within it is read and told together
+	mostRows = 100                    // that are told at one time; of more, pages hear how many
+)
+
+func (c *Console) liveRoutes(r chi.Router) { r.Get("/live", c.follow) }
+
+// Topics of messages.
+func ofOrganization(id uuid.UUID) string { return "organization/" + id.String() }
+func ofDestination(id uuid.UUID) string  { return "destination/" + id.String() }
+func ofDelivery(id uuid.UUID) string     { return "delivery/" + id.String() }
+
+// Run serves live parts until the context ends. Without it, pages stand still.
+func (c *Console) Run(ctx context.Context) {
+	c.live.Run(ctx, live.Work{
+		Source: c.happenings,
+		Ended: func(ctx context.Context, sessions []string) ([]string, error) {
+			return c.Sessions.Ended(ctx, sessions, c.Now())
+		},
+		Failed: func(err error) { c.Log.WarnContext(ctx, "live parts of the console", "error", err) },
+	})
+}
+
+// follow answers GET /console/live: a stream of what happens to what a page shows. of names it.
+func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
+	v, _ := r.Context().Value(visitKey{}).(*visit)
+	asked, err := c.asked(v)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	page, err := c.live.Open(asked)
+	switch {
+	case errors.Is(err, live.ErrClosed):
+		w.WriteHeader(http.StatusNoContent) // which browsers take for the end
+		return
+	case err != nil:
+		c.fail(w, r, &wire.Failure{Kind: wire.RateLimited, RetryAfter: time.Minute, Issue: "too many pages are open: close some, or load this one again by hand", Cause: err})
+		return
+	}
+	defer page.Close()
+	_ = page.Serve(r.Context(), w) // whoever has gone away has no use for an error
+}
+
+// asked reads what a page wants to follow, which is of the visitor's own organization.
+func (c *Console) asked(v *visit) (asked live.Asked, err error) {
+	values := v.URL.Query()
+	asked = live.Asked{Session: v.sessionName, LastID: v.Header.Get("Last-Event-ID")}
+	if asked.LastID == "" {
+		asked.LastID = values.Get("last")
+	}
+	id, isID := wire.ParseUUID(values.Get("id"))
+	switch of := values.Get("of"); {
+	case of == "delivery" && isID:
+		_, err = c.Queries.Delivery(v.Context(), v.organization(), id, c.Now())
+		asked.Topics = []string{ofDelivery(id)}
+	case of == "destination" && isID:
+		_, err = c.Queries.Destination(v.Context(), v.organization(), id.String(), c.Now())
+		asked.Topics = []string{ofDestination(id)}
+	case of == "deliveries":
+		asked.Topics = []string{ofOrganization(v.organization())}
+	case of == "work" && isID:
+		asked.Topics = []string{ofWork(v.organization(), id)}
+	default:
+		err = query.ErrNotFound
+	}
+	if err != nil {
+		return asked, err
+	}
+	form := formOf(values)
+	filter, err := form.read()
+	if err != nil {
+		return asked, err
+	}
+	asked.Filter = func(m live.Message) string {
+		d, is := m.About.(query.Delivery)
+		if is && !matches(filter, d) {
+			return "elsewhere" // it may be on the page all the same, as it was before
+		}
+		return m.Event
+	}
+	return asked, nil
+}
+
+// liveAt is the address of what happens to something, as a page's filter has it.
+func (v *visit) liveAt(of string, id uuid.UUID, filter url.Values) string {
+	values := url.Values{"of": {of}}
+	if id != uuid.Nil {
+		values.Set("id", id.String())
+	}
+	for _, name := range []string{"status", "type", "since", "until"} {
+		if value := filter.Get(name); value != "" {
+			values.Set(name, value)
+		}
+	}
+	return v.to("/live?") + values.Encode()
+}
+
+// matches tells whether a delivery is one of those that a list shows.
+func matches(f query.DeliveryFilter, d query.Delivery) bool {
+	prefix, wild := strings.CutSuffix(f.Type, "*")
+	return (f.Status == "" || f.Status == d.Status) &&
+		(f.Type == "" || f.Type == d.Event.Type || wild && strings.HasPrefix(d.Event.Type, prefix)) &&
+		(f.Since.IsZero() || !d.CreatedAt.Before(f.Since)) && (f.Until.IsZero() || !d.CreatedAt.After(f.Until)) &&
+		(f.Feed == uuid.Nil || f.Feed == d.Event.FeedID)
+}
+
+// touched is a delivery that something has happened to.
+type touched struct{ id, destination, organization uuid.UUID }
+
+func (d touched) topics() []string {
+	return []string{ofOrganization(d.organization), ofDestination(d.destination), ofDelivery(d.id)}
+}
+
+// happenings is the source of live parts: it reads along with the event store, and tells what has happened to deliveries
+// once that can be read. What nobody looks at is not read. One statement a batch serves all pages.
+func (c *Console) happenings(ctx context.Context, ready func()) error {
+	head, err := c.Events.Head(ctx)
+	if err != nil {
+		return err
+	}
+	ready()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		mu       sync.Mutex
+		batch    []touched
+		position eventstore.Position
+		wake     = make(chan struct{}, 1)
+		failed   = make(chan error, 1)
+	)
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer cancel()
+	reading.Go(func() {
+		for m := range eventstore.Follow(ctx, c.Events, head, eventstore.Categories(dispatch.Aggregate.Category, delivery.Aggregate.Category), c.Log) {
+			if m.Event == nil {
+				continue
+			}
+			happened, err := touchedBy(m.Event)
+			if err != nil {
+				failed <- err
+				return
+			}
+			happened = slices.DeleteFunc(happened, func(d touched) bool { return !c.live.Wanted(d.topics()...) })
+			if len(happened) == 0 {
+				continue
+			}
+			mu.Lock()
+			batch, position = append(batch, happened...), m.Position
+			mu.Unlock()
+			select {
+			case wake <- struct{}{}:
+			default:
+			}
+		}
+	})
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case <-wake:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(gather):
+		}
+		mu.Lock()
+		now, to := batch, position
+		batch = nil
+		mu.Unlock()
+		c.await(ctx, to, deliveriesmodel.ReadModel.Name)
+		if err := c.tell(ctx, now); err != nil {
+			return err
+		}
+	}
+}
+
+// touchedBy lists the deliveries that an event is about.
+func touchedBy(recorded *eventstore.Recorded) (all []touched, err error) {
+	if recorded.Category() == dispatch.Aggregate.Category {
+		event, err := dispatch.Events.Decode(recorded)
+		if err != nil {
+			return nil, err
+		}
+		switch e := event.(type) {
+		case dispatch.DeliveriesScheduled:
+			for _, d := range e.Deliveries {
+				all = append(all, touched{dispatch.DeliveryID(e.Publication, d.Destination), d.Destination, d.Organization})
+			}
+		}
+		return all, nil
+	}
+	event, err := delivery.Events.Decode(recorded)
+	if err != nil {
+		return nil, err
+	}
+	one := touched{id: recorded.StreamID()}
+	switch e := event.(type) {
+	case delivery.Attempted:
+		one.destination, one.organization = e.Destination, e.Organization
+	case delivery.ReplayRequested:
+		one.destination, one.organization = e.Destination, e.Organization
+	case delivery.Superseded, delivery.Discarded: // which don't say whose they were
+		metadata, err := eventstore.ParseMetadata(recorded.Metadata)
+		if err != nil {
+			return nil, err
+		}
+		one.organization = metadata.Organization
+	}
+	return []touched{one}, nil
+}
+
+// tell reads the rows of what has happened, and publishes them. Of more than a page can take in, it tells the number.
+func (c *Console) tell(ctx context.Context, happened []touched) error {
+	topics, bases := map[uuid.UUID][]string{}, map[uuid.UUID]string{}
+	ids := make([]uuid.UUID, 0, len(happened))
+	for _, d := range happened {
+		if topics[d.id] == nil {
+			ids = append(ids, d.id)
+		}
+		topics[d.id], bases[d.id] = d.topics(), c.baseOf(d.organization)
+	}
+	for _, d := range happened[:max(0, len(happened)-mostRows)] {
+		c.live.Publish(live.Message{Topics: []string{ofDelivery(d.id)}, Event: "changed"})
+	}
+	if left := len(ids) - mostRows; left > 0 {
+		for _, organization := range organizationsOf(happened) {
+			c.live.Publish(live.Message{Topics: []string{organization}, Event: live.Stale})
+		}
+		ids = ids[left:]
+	}
+	now := c.Now().UTC()
+	rows, err := c.Queries.DeliveriesByID(ctx, ids, now)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(rows, func(a, b query.Delivery) int { return a.CreatedAt.Compare(b.CreatedAt) }) // the newest comes last, and on top
+	for _, d := range rows {
+		data, err := c.rowMessage(bases[d.ID], d)
+		if err != nil {
+			return err
+		}
+		c.live.Publish(live.Message{Topics: topics[d.ID], Event: "row", Data: data, About: d})
+	}
+	return nil
+}
+
+func organizationsOf(happened []touched) (topics []string) {
+	for _, d := range happened {
+		for _, topic := range []string{ofOrganization(d.organization), ofDestination(d.destination)} {
+			if !slices.Contains(topics, topic) {
+				topics = append(topics, topic)
+			}
+		}
+	}
+	return topics
+}
+
+// rowMessage is a row of the list of deliveries, as pages have it.
+func (c *Console) rowMessage(base string, d query.Delivery) (string, error) {
+	var row bytes.Buffer
+	if err := c.pages["deliveries"].ExecuteTemplate(&row, "delivery-row", dict("Base", base, "Row", d)); err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(map[string]string{"id": d.ID.String(), "html": row.String()})
+	return string(data), err
+}
+
+// sessionName is how the hub knows a session: by its hash, which can be told apart and not be used.
+func sessionName(hash []byte) string { return hex.EncodeToString(hash) }
+
+// ofWork is about work that an organization has asked for.
+func ofWork(organization, id uuid.UUID) string {
+	return "work/" + organization.String() + "/" + id.String()
+}

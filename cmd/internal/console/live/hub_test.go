@@ -1,0 +1,318 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon/cmd/internal/console/live"
+)
+
+// world is a hub with a source that a test speaks through.
+type world struct {
+	live.Hub
+
+	mu      sync.Mutex
+	ended   []string // sessions
+	lookups int
+	sources int
+	broken  error // of the source, once
+}
+
+// end tells of sessions that have ended.
+func (w *world) end(sessions ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = sessions
+}
+
+// counts are how often the source was started, and the sessions looked up.
+func (w *world) counts() (sources, lookups int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sources, w.lookups
+}
+
+func (w *world) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(ctx, live.Work{
+			Source: func(ctx context.Context, ready func()) error {
+				w.mu.Lock()
+				w.sources++
+				err := w.broken
+				w.broken = nil
+				w.mu.Unlock()
+				ready()
+				if err != nil {
+					return err
+				}
+				<-ctx.Done()
+				return nil
+			},
+			Ended: func(context.Context, []string) ([]string, error) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				w.lookups++
+				return w.ended, nil
+			},
+			Failed: func(error) {},
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	synctest.Wait()
+}
+
+// browser is a page with what was written to it. It ends with leave.
+type browser struct {
+	got   *httptest.ResponseRecorder
+	leave func()
+	ended chan struct{}
+}
+
+func (w *world) page(t *testing.T, asked live.Asked) *browser {
+	t.Helper()
+	page, err := w.Open(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	b := &browser{got: httptest.NewRecorder(), leave: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(b.ended)
+		defer page.Close()
+		_ = page.Serve(ctx, b.got)
+	}()
+	synctest.Wait()
+	return b
+}
+
+// text is what a browser got, once it has left.
+func (b *browser) text() string {
+	synctest.Wait()
+	b.leave()
+	<-b.ended
+	return b.got.Body.String()
+}
+
+func (b *browser) expect(t *testing.T, want ...string) string {
+	t.Helper()
+	text := b.text()
+	for _, part := range want {
+		if !strings.Contains(text, part) {
+			t.Errorf("there is no %q in\n%s", part, text)
+		}
+	}
+	return text
+}
+
+func row(topic string, number int) live.Message {
+	return live.Message{Topics: []string{topic}, Event: "row", Data: fmt.Sprintf("%s %d", topic, number), About: number}
+}
+
+func TestPagesHearOfTheirTopics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		w.run(t)
+		one := w.page(t, live.Asked{Session: "s", Topics: []string{"a", "b"}})
+		two := w.page(t, live.Asked{Session: "s", Topics: []string{"c"}, Filter: func(m live.Message) string {
+			if m.About == 2 {
+				return ""
+			}
+			return "odd"
+		}})
+		time.Sleep(time.Second)
+		for i := range 3 {
+			w.Publish(row("a", i+1))
+			w.Publish(row("c", i+1))
+		}
+		if text := one.expect(t, "event: row\ndata: a 1\n", "data: a 3"); strings.Contains(text, "data: c") {
+			t.Error("it hears of what is others'")
+		}
+		if text := two.expect(t, "event: odd\ndata: c 1\n", "data: c 3"); strings.Contains(text, "data: c 2") {
+			t.Error("the filter lets all through")
+		}
+		if w.Wanted("a", "c") || w.Pages() != 0 {
+			t.Error("who has left is still counted")
+		}
+	})
+}
+
+func id(text string) string {
+	_, text, _ = strings.Cut(text[strings.LastIndex(text, "\nid: "):], "id: ")
+	id, _, _ := strings.Cut(text, "\n")
+	return id
+}
+
+// Who comes back gets what it missed, or is told that it has missed something.
+func TestPagesThatComeBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		w.run(t)
+		first := w.page(t, live.Asked{Session: "s", Topics: []string{"a"}})
+		time.Sleep(time.Second)
+		w.Publish(row("a", 1))
+		last := id(first.expect(t, "data: a 1"))
+		w.Publish(row("a", 2))
+		w.Publish(row("b", 3))
+		again := w.page(t, live.Asked{Session: "s", Topics: []string{"a"}, LastID: last})
+		if text := again.expect(t, "data: a 2"); strings.Contains(text, "data: a 1") || strings.Contains(text, "data: b") || strings.Contains(text, live.Stale) {
+			t.Errorf("it got\n%s", text)
+		}
+		for i := range 2000 {
+			w.Publish(row("b", i))
+		}
+		for _, unknown := range []string{last, "made-7", "x", last + "9", strings.Split(last, "-")[0] + "-999999"} {
+			w.page(t, live.Asked{Session: "s", Topics: []string{"a"}, LastID: unknown}).expect(t, "event: "+live.Stale)
+		}
+
+		// After half a minute without anybody the source rests. What happened since is not known.
+		end := w.page(t, live.Asked{Session: "s", Topics: []string{"a"}})
+		last = id(end.text())
+		time.Sleep(time.Minute)
+		if sources, _ := w.counts(); sources != 1 {
+			t.Errorf("the source began %d times", sources)
+		}
+		w.page(t, live.Asked{Session: "s", Topics: []string{"a"}, LastID: last}).expect(t, "event: "+live.Stale)
+		if sources, _ := w.counts(); sources != 2 {
+			t.Errorf("the source began %d times", sources)
+		}
+	})
+}
+
+// A page that does not take what it is sent, and those of a source that broke, load anew.
+func TestPagesThatMissSomething(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{broken: errors.New("cut off")}
+		w.run(t)
+		b := w.page(t, live.Asked{Session: "s", Topics: []string{"a"}})
+		time.Sleep(3 * time.Second)
+		b.expect(t, "event: "+live.Stale)
+		if sources, _ := w.counts(); sources != 2 {
+			t.Errorf("the source began %d times", sources)
+		}
+
+		slow, err := w.Open(live.Asked{Session: "s", Topics: []string{"a"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 1000 {
+			w.Publish(row("a", i))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		got := httptest.NewRecorder()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = slow.Serve(ctx, got)
+		}()
+		synctest.Wait()
+		cancel()
+		<-done
+		slow.Close()
+		if text := got.Body.String(); !strings.Contains(text, "data: a 0\n") || !strings.HasSuffix(text, "event: "+live.Stale+"\ndata: \n\n") {
+			t.Errorf("it got\n%s", text)
+		}
+	})
+}
+
+// A page ends with its session. Of one session, and in all, so many are open.
+func TestPagesEndAndAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		if _, err := w.Open(live.Asked{Session: "s"}); !errors.Is(err, live.ErrClosed) {
+			t.Errorf("of a hub that does not run: %v", err)
+		}
+		w.run(t)
+		var pages []*browser
+		for range live.MostOfSession {
+			pages = append(pages, w.page(t, live.Asked{Session: "s", Topics: []string{"a"}}))
+		}
+		other := w.page(t, live.Asked{Session: "other", Topics: []string{"a"}})
+		if _, err := w.Open(live.Asked{Session: "s"}); !errors.Is(err, live.ErrTooMany) {
+			t.Errorf("one more of a session: %v", err)
+		}
+		w.end("s")
+		time.Sleep(2 * time.Second)
+		for _, p := range pages {
+			<-p.ended
+		}
+		if w.Pages() != 1 {
+			t.Errorf("%d pages are open", w.Pages())
+		}
+		w.end()
+		w.End("other")
+		<-other.ended
+		for i := range live.MostPages {
+			if _, err := w.Open(live.Asked{Session: fmt.Sprint(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.Open(live.Asked{Session: "more"}); !errors.Is(err, live.ErrTooMany) {
+			t.Errorf("one more in all: %v", err)
+		}
+	})
+}
+
+// What 500 open pages cost: one source, one look at the sessions a second.
+func TestManyPagesAreOneReader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		w.run(t)
+		var pages []*browser
+		for i := range 500 {
+			pages = append(pages, w.page(t, live.Asked{Session: fmt.Sprint(i), Topics: []string{"a"}}))
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		w.Publish(row("a", 1))
+		for _, p := range pages {
+			p.expect(t, "data: a 1")
+		}
+		if sources, lookups := w.counts(); sources != 1 || lookups > 10 {
+			t.Errorf("%d sources, %d looks at sessions in 10 s", sources, lookups)
+		}
+	})
+}
+
+func BenchmarkPublishTo500(b *testing.B) {
+	var hub live.Hub
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	ready := make(chan struct{})
+	go hub.Run(ctx, live.Work{
+		Source: func(ctx context.Context, _ func()) error { close(ready); <-ctx.Done(); return nil },
+		Ended:  func(context.Context, []string) ([]string, error) { return nil, nil }, Failed: func(error) {},
+	})
+	for i := range 500 {
+		for {
+			page, err := hub.Open(live.Asked{Session: fmt.Sprint(i), Topics: []string{"a"}})
+			if errors.Is(err, live.ErrClosed) {
+				continue
+			}
+			go func() { _ = page.Serve(ctx, httptest.NewRecorder()) }()
+			break
+		}
+	}
+	<-ready
+	m := row("a", 1)
+	for b.Loop() {
+		hub.Publish(m)
+	}
+}

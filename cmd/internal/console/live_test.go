@@ -1,0 +1,163 @@
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/dispatch"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/projections/organizations"
+)
+
+// stream opens a page's connection.
+func (w *world) stream(t *testing.T, base, cookie, path string) (status int, lines <-chan string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.AddCookie(&http.Cookie{Name: "carillon_console", Value: cookie}) //nolint:gosec // the browser's side of it
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	all := make(chan string, 1000)
+	go func() {
+		defer close(all)
+		for scanner := bufio.NewScanner(answer.Body); scanner.Scan(); {
+			all <- scanner.Text()
+		}
+	}()
+	return answer.StatusCode, all
+}
+
+// hears waits for a line that has all of some texts.
+func hears(t *testing.T, lines <-chan string, texts ...string) {
+	t.Helper()
+	patience := time.After(apitest.Patience)
+next:
+	for {
+		select {
+		case line, open := <-lines:
+			if !open {
+				t.Fatalf("the stream ended before %q", texts)
+			}
+			for _, text := range texts {
+				if !strings.Contains(line, text) {
+					continue next
+				}
+			}
+			return
+		case <-patience:
+			t.Fatalf("heard nothing of %q", texts)
+		}
+	}
+}
+
+func ends(t *testing.T, lines <-chan string) {
+	t.Helper()
+	patience := time.After(apitest.Patience)
+	for {
+		select {
+		case _, open := <-lines:
+			if !open {
+				return
+			}
+		case <-patience:
+			t.Fatal("the stream goes on")
+		}
+	}
+}
+
+// What happens to deliveries is told to the pages of their organization alone, until the session or its key ends.
+func TestLiveParts(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	base := w.serve(t)
+	id := w.subscribed(t, "Hook", receiver(t, 204, ""))
+	b := w.signIn(t, w.key)
+	if p := b.get(t, "/console/live?of=deliveries"); p.status != http.StatusNoContent {
+		t.Errorf("where nothing is told: %d", p.status)
+	}
+	w.lives(t)
+	of := "/console/live?of=destination&id=" + id.String()
+	var all <-chan string
+	apitest.Eventually(t, "live parts are there", func() (there bool) {
+		var status int
+		status, all = w.stream(t, base, b.cookie, "/console/live?of=deliveries")
+		return status == http.StatusOK
+	})
+	_, failures := w.stream(t, base, b.cookie, of+"&status=failed")
+	hears(t, all, "event: open")
+	hears(t, failures, "event: open")
+
+	_, otherKey := w.Organization(t, "Library")
+	other := w.signIn(t, otherKey)
+	for _, path := range []string{of, "/console/live?of=work&id=x", "/console/live", "/console/live?of=delivery&id=" + uuid.NewString()} {
+		other.get(t, path).expect(t, 404, "Not found")
+	}
+	other.get(t, "/console/live?of=deliveries&status=strange").expect(t, 400, "must be one of")
+	(&browser{world: w}).get(t, of).leadsTo(t, "/console/sign-in?next=%2Fconsole%2Flive%3Fof%3Ddestination%26id%3D"+id.String())
+	_, theirs := w.stream(t, base, other.cookie, "/console/live?of=deliveries")
+	hears(t, theirs, "event: open")
+
+	// Until the source reads along, pages hear of nothing; so something happens until they do.
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		hears(t, all, "data:", `pending`)
+	}()
+	var event uuid.UUID
+	apitest.Eventually(t, "a delivery is told", func() bool {
+		event = w.publish(t, "concert")
+		select {
+		case <-heard:
+			return true
+		default:
+			return false
+		}
+	})
+	delivery := dispatch.DeliveryID(event, id).String()
+	_, one := w.stream(t, base, b.cookie, "/console/live?of=delivery&id="+delivery)
+	hears(t, one, "event: open")
+	w.attempted(t, event, id, 500, "no")
+	hears(t, all, delivery, "failed")
+	hears(t, one, delivery, "failed")
+	hears(t, failures, "event: row")
+	hears(t, failures, delivery, "failed")
+
+	// Whoever signs out hears no more, and nobody whose key is revoked.
+	b.post(t, "/console/sign-out").leadsTo(t, "/console/sign-in")
+	ends(t, all)
+	ends(t, one)
+	keys, err := w.Queries.Keys(t.Context(), w.org)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := w.signIn(t, w.key)
+	_, revoked := w.stream(t, base, again.cookie, of)
+	hears(t, revoked, "event: open")
+	at, err := w.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{Organization: w.org, KeyID: keys[0].ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, at, organizations.ReadModel.Name)
+	ends(t, revoked)
+	select {
+	case line := <-theirs:
+		if strings.Contains(line, "data: {") {
+			t.Errorf("another organization hears %s", line)
+		}
+	default:
+	}
+}
