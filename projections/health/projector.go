@@ -67,9 +67,9 @@ func (c *change) attempted(e delivery.Attempted) {
 
 func (c *change) enabled() { c.reset, c.failures, c.streakStartedAt = true, 0, time.Time{} }
 
-// fold gathers the changes of a batch by destination.
-func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, error) {
-	changes := map[uuid.UUID]*change{}
+// fold gathers the changes of a batch by destination, and what it adds to answers.
+func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, answers, error) {
+	changes, counted := map[uuid.UUID]*change{}, answers{}
 	of := func(destination uuid.UUID) *change {
 		c := changes[destination]
 		if c == nil {
@@ -83,18 +83,19 @@ func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, error) {
 		if recorded.Category() == delivery.Aggregate.Category {
 			event, err := delivery.Events.Decode(recorded)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			switch e := event.(type) {
 			case delivery.Attempted:
 				of(e.Destination).attempted(e)
+				counted.attempted(e)
 			case delivery.Superseded, delivery.Discarded, delivery.ReplayRequested: // say nothing about the endpoint
 			}
 			continue
 		}
 		event, err := destination.Events.Decode(recorded)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		switch event.(type) {
 		case destination.Created:
@@ -103,11 +104,12 @@ func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, error) {
 			of(recorded.StreamID()).enabled()
 		case destination.Deleted:
 			of(recorded.StreamID()).deleted = true
+			counted.drop(recorded.StreamID())
 		case destination.Disabled, destination.AutoDisabled: // the streak is shown as it was
 		case destination.Revised, destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // say nothing
 		}
 	}
-	return changes, nil
+	return changes, counted, nil
 }
 
 // changed is what changes about one destination.
@@ -137,7 +139,7 @@ var updateHealth = column.SQL(`
 
 // project applies a batch.
 func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
-	changes, err := fold(batch)
+	changes, counted, err := fold(batch)
 	if err != nil {
 		return err
 	}
@@ -158,11 +160,13 @@ func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error 
 	}
 	if len(deleted) > 0 {
 		statements.Queue("DELETE FROM health WHERE destination = ANY($1)", deleted)
+		statements.Queue("DELETE FROM answers WHERE scope = ANY($1)", deleted)
 	}
 	if len(created) > 0 {
 		statements.Queue("INSERT INTO health (destination) SELECT unnest($1::uuid[])", created)
 	}
 	updateHealth.Queue(&statements, rows)
+	addAnswers.Queue(&statements, counted.rows())
 	if statements.Len() == 0 {
 		return nil
 	}

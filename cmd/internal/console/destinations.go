@@ -47,6 +47,7 @@ func (v *visit) destinationPath(id uuid.UUID, done string) string {
 // destinationList is a page of the list.
 type destinationList struct {
 	Destinations []query.Destination
+	Sparks       map[uuid.UUID]spark
 	Paging       paging
 	Now          time.Time
 }
@@ -55,8 +56,12 @@ type destinationList struct {
 func (c *Console) listDestinations(v *visit) (screen, error) {
 	p := pagingOf(v.URL)
 	found, total, err := c.Queries.Destinations(v.Context(), v.organization(), c.Now(), pageSize, p.offset())
+	if err != nil {
+		return screen{}, err
+	}
 	p.Total = total
-	return screen{Title: "Destinations", Template: "destinations", Data: destinationList{found, p, c.Now()}}, err
+	drawn, err := c.sparks(v, found, c.Now())
+	return screen{Title: "Destinations", Template: "destinations", Data: destinationList{found, drawn, p, c.Now()}}, err
 }
 
 // destinationView is one destination, as it is and as it was.
@@ -67,6 +72,7 @@ type destinationView struct {
 	Deliveries    []query.Delivery
 	Masked        map[uuid.UUID]string // its secrets
 	Live          string
+	Answering     answering
 	TimeLine      timeLine
 	Now           time.Time
 }
@@ -113,6 +119,9 @@ func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView
 		return err
 	}
 	shown.Live = v.liveAt("destination", id, nil)
+	if shown.Answering, err = c.answering(v, id, shown.Now); err != nil {
+		return err
+	}
 	shown.Masked, err = c.masked(v, id, shown.Secrets)
 	return err
 }

@@ -179,4 +179,3 @@ func TestALinkWorksOnceOnAllNodes(t *testing.T) {
 		t.Error("a link that never was is opened")
 	}
 }
-

@@ -3,15 +3,20 @@ package console
 import (
 	"time"
 
+	"github.com/google/uuid"
+
 	"carillon/query"
 )
 
 // overviewPage is what somebody sees first.
 type overviewPage struct {
-	Periods []period
-	Failing []query.Destination
-	Total   int // destinations
-	Now     time.Time
+	Answering answering
+	Waiting   query.Backlog
+	Periods   []period
+	Failing   []query.Destination
+	Sparks    map[uuid.UUID]spark
+	Total     int // destinations
+	Now       time.Time
 }
 
 // period sums up the deliveries since a day.
@@ -25,6 +30,9 @@ func (p period) Rate() string { return percent(p.Succeeded, p.Succeeded+p.Failed
 
 // mostDestinations bounds those that are looked through for failing ones.
 const mostDestinations = 1000
+
+// mostFailing bounds those of them that are shown.
+const mostFailing = 50
 
 // overview answers GET /console/.
 func (c *Console) overview(v *visit) (screen, error) {
@@ -49,6 +57,16 @@ func (c *Console) overview(v *visit) (screen, error) {
 		if d.Health.ConsecutiveFailures > 0 || d.Status == "auto_disabled" {
 			shown.Failing = append(shown.Failing, d)
 		}
+	}
+	shown.Failing = shown.Failing[:min(len(shown.Failing), mostFailing)]
+	if shown.Sparks, err = c.sparks(v, shown.Failing, shown.Now); err != nil {
+		return screen{}, err
+	}
+	if shown.Waiting, err = c.Queries.Backlog(v.Context(), v.organization()); err != nil {
+		return screen{}, err
+	}
+	if shown.Answering, err = c.answering(v, uuid.Nil, shown.Now); err != nil {
+		return screen{}, err
 	}
 	return screen{Title: "Overview", Template: "overview", Data: shown}, nil
 }

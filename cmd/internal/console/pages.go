@@ -24,7 +24,7 @@ var templates embed.FS
 type pages map[string]*template.Template
 
 func parsePages() (pages, error) {
-	frame, err := template.New("frame.html").Funcs(functions).ParseFS(templates, "templates/frame.html", "templates/parts.html")
+	frame, err := template.New("frame.html").Funcs(functions).ParseFS(templates, "templates/frame.html", "templates/parts.html", "templates/charts.html")
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func parsePages() (pages, error) {
 	all := pages{}
 	for _, file := range files {
 		name := strings.TrimSuffix(file.Name(), path.Ext(file.Name()))
-		if name == "frame" || name == "parts" {
+		if name == "frame" || name == "parts" || name == "charts" {
 			continue
 		}
 		page, err := frame.Clone()

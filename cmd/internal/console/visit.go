@@ -21,11 +21,11 @@ import (
 type visit struct {
 	*http.Request
 
-	session Session
-	shown   uuid.UUID // the organization whose things are shown; uuid.Nil: no particular one
-	name    string    // of that organization
-	base    string    // the path of its pages
-	sessionName string // which tells it from others, and opens nothing
+	session     Session
+	shown       uuid.UUID // the organization whose things are shown; uuid.Nil: no particular one
+	name        string    // of that organization
+	base        string    // the path of its pages
+	sessionName string    // which tells it from others, and opens nothing
 }
 
 // organization is whose things the visitor sees.

@@ -1,0 +1,325 @@
+package console
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/query"
+)
+
+// The pictures of charts, in units of their own: the browser scales them.
+const (
+	chartWidth  = 1000
+	chartHeight = 160
+	barsHeight  = 60
+)
+
+// span of time that a chart shows.
+type reach struct {
+	Name, Words string
+	length      time.Duration
+	slot        time.Duration // of one point
+	minutes     int           // of the rows that it is drawn from
+	format      string        // of a point's time
+}
+
+var reaches = []reach{
+	{"hour", "1 hour", time.Hour, 5 * time.Minute, 5, "15:04"},
+	{"day", "24 hours", 24 * time.Hour, time.Hour, 60, "2 Jan, 15:04"},
+	{"week", "7 days", 7 * 24 * time.Hour, 6 * time.Hour, 60, "2 Jan, 15:04"},
+	{"month", "30 days", 30 * 24 * time.Hour, 24 * time.Hour, 60, "2 Jan"},
+}
+
+// answering is how destinations have answered: in words over each reach, and drawn over one.
+type answering struct {
+	Reaches []reachSum
+	Chart   chart
+}
+
+// reachSum sums a reach up.
+type reachSum struct {
+	reach
+
+	Link          string
+	Shown         bool // it is the one that is drawn
+	Attempts      int
+	Rate          string
+	P50, P95, P99 string
+}
+
+// chart is how destinations have answered over a reach.
+type chart struct {
+	Words      string // how long
+	Title      string // what it shows, for those who don't see it
+	From, To   string
+	Lines      []line
+	Ticks      []tick
+	Bars       []bar
+	Most       int // attempts of a point
+	Width, Top int // of the pictures
+	Bottom     int
+	Empty      bool
+}
+
+// line is how long attempts took.
+type line struct {
+	Name   string // p50, p95, p99
+	Points string // each stretch of it
+	Dots   []dot  // points that stand alone
+}
+
+type dot struct{ X, Y int }
+
+// tick is a duration on the axis. They are as far from each other as can be.
+type tick struct {
+	Y     int
+	Words string
+}
+
+// bar is how many attempts succeeded and failed.
+type bar struct {
+	X, Width           int
+	Y, Good, BadY, Bad int
+	Title              string
+}
+
+// answering reads how a destination, or all of them (uuid.Nil), have answered.
+func (c *Console) answering(v *visit, destination uuid.UUID, now time.Time) (answering, error) {
+	fine, err := c.Queries.Answers(v.Context(), v.organization(), destination, 5, now.Add(-time.Hour).Truncate(5*time.Minute))
+	if err != nil {
+		return answering{}, err
+	}
+	coarse, err := c.Queries.Answers(v.Context(), v.organization(), destination, 60, now.Add(-30*24*time.Hour).Truncate(time.Hour))
+	if err != nil {
+		return answering{}, err
+	}
+	return newAnswering(fine, coarse, v.URL, now), nil
+}
+
+func newAnswering(fine, coarse []query.Answers, at *url.URL, now time.Time) (a answering) {
+	asked := at.Query().Get("range")
+	shown := reaches[1]
+	for _, r := range reaches {
+		if r.Name == asked {
+			shown = r
+		}
+	}
+	for _, r := range reaches {
+		within := since(rowsOf(r, fine, coarse), r.from(now))
+		succeeded, failed := sum(within)
+		values := at.Query()
+		values.Set("range", r.Name)
+		values.Del("done")
+		a.Reaches = append(a.Reaches, reachSum{
+			reach: r, Link: at.Path + "?" + values.Encode() + "#answers", Shown: r.Name == shown.Name, Attempts: succeeded + failed,
+			Rate: percent(succeeded, succeeded+failed), P50: took(0.5, within), P95: took(0.95, within), P99: took(0.99, within),
+		})
+		if r.Name == shown.Name {
+			a.Chart = draw(r, within, now)
+		}
+	}
+	return a
+}
+
+func rowsOf(r reach, fine, coarse []query.Answers) []query.Answers {
+	if r.minutes == 5 {
+		return fine
+	}
+	return coarse
+}
+
+// from is when the first point of a reach begins.
+func (r reach) from(now time.Time) time.Time {
+	return now.UTC().Truncate(r.slot).Add(r.slot - r.length)
+}
+
+func since(rows []query.Answers, from time.Time) []query.Answers {
+	for i, a := range rows {
+		if !a.Slot.Before(from) {
+			return rows[i:]
+		}
+	}
+	return nil
+}
+
+func sum(rows []query.Answers) (succeeded, failed int) {
+	for _, a := range rows {
+		succeeded, failed = succeeded+a.Succeeded, failed+a.Failed
+	}
+	return succeeded, failed
+}
+
+// took is a latency in words.
+func took(part float64, rows []query.Answers) string {
+	if len(rows) == 0 {
+		return "–"
+	}
+	return milliseconds(query.Latency(part, rows))
+}
+
+// milliseconds is a duration with about two digits.
+func milliseconds(d time.Duration) string {
+	switch ms := float64(d) / float64(time.Millisecond); {
+	case ms < 9.95:
+		return strconv.FormatFloat(ms, 'f', 1, 64) + " ms"
+	case ms < 999.5:
+		return strconv.FormatFloat(ms, 'f', 0, 64) + " ms"
+	case ms < 99_950:
+		return strconv.FormatFloat(ms/1000, 'f', 1, 64) + " s"
+	default:
+		return strconv.FormatFloat(ms/1000, 'f', 0, 64) + " s"
+	}
+}
+
+// draw draws a reach.
+func draw(r reach, rows []query.Answers, now time.Time) chart {
+	from := r.from(now)
+	points := make([][]query.Answers, int(r.length/r.slot))
+	for _, a := range rows {
+		if i := int(a.Slot.Sub(from) / r.slot); i >= 0 && i < len(points) {
+			points[i] = append(points[i], a)
+		}
+	}
+	succeeded, failed := sum(rows)
+	c := chart{
+		Words: r.Words, Width: chartWidth, Top: chartHeight, Bottom: barsHeight, Empty: succeeded+failed == 0,
+		From: from.Format(r.format), To: now.UTC().Format(r.format),
+		Title: fmt.Sprintf("Over %s, %d attempts, of which %s succeeded; half took at most %s, 95 of 100 at most %s, 99 of 100 at most %s",
+			r.Words, succeeded+failed, percent(succeeded, succeeded+failed), took(0.5, rows), took(0.95, rows), took(0.99, rows)),
+	}
+	c.scale(points, rows)
+	c.bars(points, r, from)
+	return c
+}
+
+// scale draws the latencies, each ten times as long as the one below being as far away from it.
+func (c *chart) scale(points [][]query.Answers, rows []query.Answers) {
+	least, most := math.Inf(1), math.Inf(-1)
+	parts := []struct {
+		name string
+		part float64
+	}{{"p99", 0.99}, {"p95", 0.95}, {"p50", 0.5}}
+	at := func(part float64, rows []query.Answers) float64 {
+		return math.Log10(max(0.1, float64(query.Latency(part, rows))/float64(time.Millisecond)))
+	}
+	for _, rows := range points {
+		if len(rows) > 0 {
+			least, most = min(least, at(0.5, rows)), max(most, at(0.99, rows))
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	least, most = math.Floor(least), math.Max(math.Ceil(most), math.Floor(least)+1)
+	y := func(log float64) int { return int(math.Round(float64(c.Top) * (most - log) / (most - least))) }
+	for decade := int(most); decade >= int(least); decade-- {
+		c.Ticks = append(c.Ticks, tick{y(float64(decade)), milliseconds(time.Duration(math.Pow(10, float64(decade)) * float64(time.Millisecond)))})
+	}
+	for _, p := range parts {
+		l, path, stretch := line{Name: p.name}, &strings.Builder{}, 0
+		for i, rows := range points {
+			if len(rows) == 0 {
+				stretch = 0
+				continue
+			}
+			x, y := c.middle(i, len(points)), y(at(p.part, rows))
+			if stretch == 0 && (i+1 == len(points) || len(points[i+1]) == 0) {
+				l.Dots = append(l.Dots, dot{x, y})
+			}
+			fmt.Fprintf(path, "%s%d %d", map[bool]string{true: "M", false: "L"}[stretch == 0], x, y)
+			stretch++
+		}
+		l.Points = path.String()
+		c.Lines = append(c.Lines, l)
+	}
+}
+
+// middle is where a point stands.
+func (c *chart) middle(i, of int) int { return (2*i + 1) * c.Width / (2 * of) }
+
+func (c *chart) bars(points [][]query.Answers, r reach, from time.Time) {
+	for _, rows := range points {
+		succeeded, failed := sum(rows)
+		c.Most = max(c.Most, succeeded+failed)
+	}
+	width := c.Width / len(points)
+	for i, rows := range points {
+		succeeded, failed := sum(rows)
+		if succeeded+failed == 0 {
+			continue
+		}
+		c.Bars = append(c.Bars, column(i*c.Width/len(points)+width/8, width*3/4, c.Bottom, succeeded, failed, c.Most,
+			from.Add(time.Duration(i)*r.slot).Format(r.format)))
+	}
+}
+
+// column is a bar of at least one unit for what there is at all.
+func column(x, width, height, succeeded, failed, most int, name string) bar {
+	b := bar{X: x, Width: max(1, width), Title: fmt.Sprintf("%s: %d succeeded, %d failed", name, succeeded, failed)}
+	if succeeded > 0 {
+		b.Good = max(1, height*succeeded/most)
+	}
+	if failed > 0 {
+		b.Bad = max(2, height*failed/most)
+	}
+	b.Y = height - b.Good
+	b.BadY = max(0, b.Y-b.Bad)
+	return b
+}
+
+// spark is the small picture of a destination's last day.
+type spark struct {
+	Good, Bad string // paths
+	Title     string
+}
+
+const (
+	sparkHours  = 24
+	sparkHeight = 24
+	sparkSlot   = 6 // units
+)
+
+// sparks draws the last day of some destinations.
+func (c *Console) sparks(v *visit, destinations []query.Destination, now time.Time) (map[uuid.UUID]spark, error) {
+	ids := make([]uuid.UUID, len(destinations))
+	for i, d := range destinations {
+		ids[i] = d.ID
+	}
+	from := now.UTC().Truncate(time.Hour).Add(-(sparkHours - 1) * time.Hour)
+	found, err := c.Queries.AnswersByHour(v.Context(), v.organization(), ids, from)
+	if err != nil {
+		return nil, err
+	}
+	drawn := map[uuid.UUID]spark{}
+	for _, id := range ids {
+		drawn[id] = newSpark(found[id], from)
+	}
+	return drawn, nil
+}
+
+func newSpark(rows []query.Answers, from time.Time) spark {
+	most := 1
+	for _, a := range rows {
+		most = max(most, a.Succeeded+a.Failed)
+	}
+	succeeded, failed := sum(rows)
+	s := spark{Title: fmt.Sprintf("the last 24 hours: %d attempts succeeded, %d failed", succeeded, failed)}
+	var good, bad strings.Builder
+	for _, a := range rows {
+		b := column(int(a.Slot.Sub(from)/time.Hour)*sparkSlot+sparkSlot/2, 0, sparkHeight, a.Succeeded, a.Failed, most, "")
+		if b.Good > 0 {
+			fmt.Fprintf(&good, "M%d %dv-%d", b.X, sparkHeight, b.Good)
+		}
+		if b.Bad > 0 {
+			fmt.Fprintf(&bad, "M%d %dv-%d", b.X, b.Y, min(b.Bad, b.Y))
+		}
+	}
+	s.Good, s.Bad = good.String(), bad.String()
+	return s
+}

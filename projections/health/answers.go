@@ -1,0 +1,90 @@
+package health
+
+import (
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/projections/column"
+)
+
+// LastStep is the step of attempts that took √2^(LastStep-1) ms, some 12 minutes, or longer.
+const LastStep = 40
+
+// slots are how long the slots are that attempts are counted in, in minutes.
+var slots = [...]int{5, 60}
+
+// step is that of a duration, see schema.sql.
+func step(took time.Duration) int {
+	ms := float64(took) / float64(time.Millisecond)
+	if ms < 1 {
+		return 0
+	}
+	return min(LastStep, 1+int(2*math.Log2(ms)))
+}
+
+// answerKey names a row of answers.
+type answerKey struct {
+	scope   uuid.UUID
+	minutes int
+	slot    int64 // seconds since 1970
+	step    int
+}
+
+// answers is what a batch adds to the rows of answers.
+type answers map[answerKey]*outcomes
+
+type outcomes struct{ succeeded, failed int64 }
+
+func (a answers) attempted(e delivery.Attempted) {
+	for _, minutes := range slots {
+		length := time.Duration(minutes) * time.Minute
+		for _, scope := range [...]uuid.UUID{e.Destination, e.Organization} {
+			key := answerKey{scope, minutes, e.At.Truncate(length).Unix(), step(e.Duration())}
+			count := a[key]
+			if count == nil {
+				count = new(outcomes)
+				a[key] = count
+			}
+			if e.Succeeded() {
+				count.succeeded++
+			} else {
+				count.failed++
+			}
+		}
+	}
+}
+
+// drop forgets what a destination that is deleted in the batch has answered before.
+func (a answers) drop(destination uuid.UUID) {
+	for key := range a {
+		if key.scope == destination {
+			delete(a, key)
+		}
+	}
+}
+
+// answerRow is one row of answers, and what is added to it.
+type answerRow struct {
+	answerKey
+	*outcomes
+}
+
+func (a answers) rows() []answerRow {
+	all := make([]answerRow, 0, len(a))
+	for key, count := range a {
+		all = append(all, answerRow{key, count})
+	}
+	return all
+}
+
+var addAnswers = column.Add("answers", []string{"scope", "minutes", "slot", "step"},
+	column.New[column.UUIDs]("scope", "uuid", func(r answerRow) uuid.UUID { return r.scope }),
+	column.New[[]int]("minutes", "integer", func(r answerRow) int { return r.minutes }),
+	column.New[column.Times]("slot", "timestamptz", func(r answerRow) time.Time { return time.Unix(r.slot, 0).UTC() }),
+	column.New[[]int]("step", "integer", func(r answerRow) int { return r.step }),
+	column.New[[]int64]("succeeded", "bigint", func(r answerRow) int64 { return r.succeeded }),
+	column.New[[]int64]("failed", "bigint", func(r answerRow) int64 { return r.failed }),
+)

@@ -1,0 +1,123 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Answers counts attempts of a slot of time that took about as long.
+type Answers struct {
+	Slot      time.Time // its beginning
+	Step      int       // how long they took: 0 below 1 ms, n from √2^(n-1) to √2^n ms
+	Succeeded int
+	Failed    int
+}
+
+// Answers lists how attempts were answered since a time, in slots of 5 or 60 minutes, the oldest first: of one destination, or of all
+// of an organization (uuid.Nil).
+func (q *Queries) Answers(ctx context.Context, organization, destination uuid.UUID, minutes int, since time.Time) ([]Answers, error) {
+	scope := destination
+	if destination == uuid.Nil {
+		scope = organization
+	}
+	rows, err := q.Pool.Query(ctx, `SELECT slot, step, succeeded, failed FROM health.answers
+		WHERE scope = $1 AND minutes = $2 AND slot >= $3
+			AND ($1 = $4 OR EXISTS (SELECT FROM destinations.destinations d WHERE d.id = $1 AND d.organization = $4))
+		ORDER BY slot, step`, scope, minutes, since, organization)
+	if err != nil {
+		return nil, fmt.Errorf("answers: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Answers])
+	if err != nil {
+		return nil, fmt.Errorf("answers: %w", err)
+	}
+	return all, nil
+}
+
+// AnswersByHour lists how some destinations of an organization have answered since a time, without how long it took.
+func (q *Queries) AnswersByHour(ctx context.Context, organization uuid.UUID, destinations []uuid.UUID, since time.Time) (map[uuid.UUID][]Answers, error) {
+	rows, err := q.Pool.Query(ctx, `SELECT a.scope, a.slot, sum(a.succeeded)::bigint, sum(a.failed)::bigint
+		FROM health.answers a JOIN destinations.destinations d ON d.id = a.scope AND d.organization = $2
+		WHERE a.scope = ANY($1) AND a.minutes = 60 AND a.slot >= $3 GROUP BY 1, 2 ORDER BY 1, 2`, destinations, organization, since)
+	if err != nil {
+		return nil, fmt.Errorf("answers by hour: %w", err)
+	}
+	all := map[uuid.UUID][]Answers{}
+	var (
+		id uuid.UUID
+		a  Answers
+	)
+	_, err = pgx.ForEachRow(rows, []any{&id, &a.Slot, &a.Succeeded, &a.Failed}, func() error {
+		all[id] = append(all[id], a)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("answers by hour: %w", err)
+	}
+	return all, nil
+}
+
+// Latency is how long so large a part of some attempts took at most, 0.5 being the median; exact to a step, and taken as spread
+// evenly within it. It is 0 where there were none.
+func Latency(part float64, of []Answers) time.Duration {
+	const steps = 64
+	var count [steps]int
+	total := 0
+	for _, a := range of {
+		n := a.Succeeded + a.Failed
+		count[min(max(a.Step, 0), steps-1)] += n
+		total += n
+	}
+	rank := part * float64(total)
+	below := 0.0
+	for step, n := range count {
+		if n == 0 || below+float64(n) < rank {
+			below += float64(n)
+			continue
+		}
+		from, to := 0.0, 1.0
+		if step > 0 {
+			from, to = math.Pow(2, float64(step-1)/2), math.Pow(2, float64(step)/2)
+		}
+		return time.Duration((from + (to-from)*(rank-below)/float64(n)) * float64(time.Millisecond))
+	}
+	return 0
+}
+
+// Backlog is what waits to be sent.
+type Backlog struct {
+	Count  int
+	Oldest time.Time // when the oldest of them was made; of very many, the beginning of its day. Zero: nothing waits
+}
+
+// Backlog tells what waits for an organization's destinations.
+func (q *Queries) Backlog(ctx context.Context, organization uuid.UUID) (w Backlog, err error) {
+	var day *time.Time
+	err = q.Pool.QueryRow(ctx, `SELECT coalesce(sum(`+tally["pending"]+`), 0)::bigint, min(day) FILTER (WHERE `+tally["pending"]+` > 0)
+		FROM deliveries.tallies t JOIN destinations.destinations d ON d.id = t.destination WHERE d.organization = $1`, organization).Scan(&w.Count, &day)
+	switch {
+	case err != nil:
+		return w, fmt.Errorf("waiting: %w", err)
+	case day == nil:
+		return w, nil
+	case w.Count > fewPending:
+		w.Oldest = *day
+		return w, nil
+	}
+	var oldest *time.Time
+	err = q.Pool.QueryRow(ctx, `SELECT min(d.created_at) FROM destinations.destinations t JOIN deliveries.due u ON u.destination = t.id
+		CROSS JOIN LATERAL (SELECT created_at FROM deliveries.deliveries d WHERE d.id = u.id AND d.status = 'pending' OFFSET 0) d
+		WHERE t.organization = $1`, organization).Scan(&oldest)
+	if err != nil {
+		return w, fmt.Errorf("waiting: %w", err)
+	}
+	if oldest != nil {
+		w.Oldest = *oldest
+	}
+	return w, nil
+}
