@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
+
 	"carillon/aggregates/auditor"
 	"carillon/command/credential"
 	"carillon/eventstore"
@@ -12,8 +14,9 @@ import (
 
 // IssueAuditorToken is an operator's input.
 type IssueAuditorToken struct {
-	Name      string     // required: whom it is for
-	ExpiresAt *time.Time // nil: never
+	Name         string     // required: whom it is for
+	Organization uuid.UUID  // the only one whose audit trail it reads; zero: all
+	ExpiresAt    *time.Time // nil: never
 }
 
 // RevokeAuditorToken is an operator's input: a token by its public part.
@@ -30,6 +33,11 @@ func (c *Commands) IssueAuditorToken(ctx context.Context, by Caller, in IssueAud
 	if err := requireText("name", in.Name, maxNameLength); err != nil {
 		return AuditorTokenIssued{}, eventstore.Start, err
 	}
+	if in.Organization != uuid.Nil {
+		if err := c.requireOrganization(ctx, "organization", in.Organization); err != nil {
+			return AuditorTokenIssued{}, eventstore.Start, err
+		}
+	}
 	if in.ExpiresAt != nil {
 		expiry := in.ExpiresAt.UTC().Truncate(time.Microsecond)
 		in.ExpiresAt = &expiry
@@ -37,7 +45,7 @@ func (c *Commands) IssueAuditorToken(ctx context.Context, by Caller, in IssueAud
 	for {
 		token := credential.New(credential.AuditorToken)
 		out, err := auditor.Aggregate.Execute(ctx, c.Store, auditor.StreamID(token.ID), auditor.Issue{
-			TokenID: token.ID, Name: in.Name, Hash: token.Hash(), ExpiresAt: in.ExpiresAt, At: c.now(),
+			TokenID: token.ID, Name: in.Name, Organization: in.Organization, Hash: token.Hash(), ExpiresAt: in.ExpiresAt, At: c.now(),
 		}, auditor.Options{Metadata: by.metadata()})
 		if errors.Is(err, auditor.ErrTaken) {
 			continue // by chance, about once in 2·10¹⁴: the next id is free

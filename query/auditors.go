@@ -6,32 +6,47 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
-// AuditorHash finds a token that is valid at a time by its public part, and returns the digest of its secret: see
-// credential.Credential, and compare in constant time. It returns ErrNotFound for one that is unknown, revoked or
-// expired.
-func (q *Queries) AuditorHash(ctx context.Context, id string, now time.Time) ([]byte, error) {
-	var hash []byte
-	err := q.Pool.QueryRow(ctx, `SELECT hash FROM auditors.tokens
-		WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, id, now).Scan(&hash)
+// AuditorToken is one that is neither revoked nor expired.
+type AuditorToken struct {
+	Name         string    // whom it is for
+	Organization uuid.UUID // the only one whose audit trail it reads; zero: all
+	Hash         []byte    // see package credential; compare in constant time
+}
+
+// AuditorCredential is one of the operators' list.
+type AuditorCredential struct {
+	Credential
+
+	Organization *uuid.UUID // the only one whose audit trail it reads; nil: all
+}
+
+// AuditorToken finds a token that is valid at a time by its public part, or returns ErrNotFound.
+func (q *Queries) AuditorToken(ctx context.Context, id string, now time.Time) (found AuditorToken, err error) {
+	var organization uuid.NullUUID
+	err = q.Pool.QueryRow(ctx, `SELECT name, organization, hash FROM auditors.tokens
+		WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, id, now).Scan(&found.Name, &organization, &found.Hash)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, ErrNotFound
+		return AuditorToken{}, ErrNotFound
 	case err != nil:
-		return nil, fmt.Errorf("auditor's token: %w", err)
+		return AuditorToken{}, fmt.Errorf("auditor's token: %w", err)
 	}
-	return hash, nil
+	found.Organization = organization.UUID
+	return found, nil
 }
 
 // AuditorTokens lists all tokens that read the audit trail, dead ones too, oldest first.
-func (q *Queries) AuditorTokens(ctx context.Context) ([]Credential, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT id, name, created_at, expires_at, revoked_at FROM auditors.tokens ORDER BY created_at, id")
+func (q *Queries) AuditorTokens(ctx context.Context) ([]AuditorCredential, error) {
+	rows, err := q.Pool.Query(ctx, `SELECT t.id, t.name, t.created_at, t.expires_at, t.revoked_at, u.used_at, t.organization
+		FROM auditors.tokens t LEFT JOIN carillon.credential_uses u ON u.credential = 'ca_' || t.id ORDER BY t.created_at, t.id`)
 	if err != nil {
 		return nil, fmt.Errorf("auditors' tokens: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Credential])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[AuditorCredential])
 	if err != nil {
 		return nil, fmt.Errorf("auditors' tokens: %w", err)
 	}

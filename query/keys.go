@@ -19,13 +19,14 @@ type Key struct {
 	Requests     *int64    // that the organization may make in a second; nil: the default
 }
 
-// Credential is an API key or an auditor's token, for the operators' lists. It has no secret and no digest of one.
+// Credential is an API key, an operator's or an auditor's token, for lists. It has no secret and no digest of one.
 type Credential struct {
-	ID        string // the public part
-	Name      string // what or whom it is for; a key's may be empty
-	CreatedAt time.Time
-	ExpiresAt *time.Time // nil: never
-	RevokedAt *time.Time // nil: it was not
+	ID         string // the public part
+	Name       string // what or whom it is for; a key's may be empty
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time // nil: never
+	RevokedAt  *time.Time // nil: it was not
+	LastUsedAt *time.Time // to the hour; nil: not that anybody knows
 }
 
 // Organization is one of the operators' list.
@@ -107,8 +108,9 @@ func (q *Queries) Organizations(ctx context.Context) ([]Organization, error) {
 // Keys lists an organization's keys, dead ones too, newest first. It returns ErrNotFound where there is no
 // organization.
 func (q *Queries) Keys(ctx context.Context, organization uuid.UUID) ([]Credential, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT id, name, created_at, nullif(expires_at, 'infinity'), revoked_at FROM organizations.keys
-		WHERE organization = $1 ORDER BY created_at DESC, id DESC`, organization)
+	rows, err := q.Pool.Query(ctx, `SELECT k.id, k.name, k.created_at, nullif(k.expires_at, 'infinity'), k.revoked_at, u.used_at
+		FROM organizations.keys k LEFT JOIN carillon.credential_uses u ON u.credential = 'ck_' || k.id
+		WHERE k.organization = $1 ORDER BY k.created_at DESC, k.id DESC`, organization)
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}

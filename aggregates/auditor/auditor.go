@@ -24,11 +24,12 @@ type Event interface{ evolve(State) State }
 type (
 	// TokenIssued lets its bearer read the audit trail.
 	TokenIssued struct {
-		TokenID   string     `json:"tokenId"` // the public part of the token
-		Name      string     `json:"name"`    // whom it is for
-		Hash      []byte     `json:"hash"`    // see Token.Hash
-		ExpiresAt *time.Time `json:"expiresAt,omitempty"`
-		At        time.Time  `json:"at"`
+		TokenID      string     `json:"tokenId"`               // the public part of the token
+		Name         string     `json:"name"`                  // whom it is for
+		Organization uuid.UUID  `json:"organization,omitzero"` // the only one whose trail it reads; absent: all
+		Hash         []byte     `json:"hash"`                  // see Token.Hash
+		ExpiresAt    *time.Time `json:"expiresAt,omitempty"`
+		At           time.Time  `json:"at"`
 	}
 	// TokenRevoked ends a token before its time.
 	TokenRevoked struct {
@@ -76,11 +77,12 @@ type Command interface{ decide(State) ([]Event, error) }
 type (
 	// Issue makes a token valid. Issuing the same again changes nothing.
 	Issue struct {
-		TokenID   string
-		Name      string
-		Hash      []byte
-		ExpiresAt *time.Time // nil: never
-		At        time.Time
+		TokenID      string
+		Name         string
+		Organization uuid.UUID // zero: it reads the trail of all
+		Hash         []byte
+		ExpiresAt    *time.Time // nil: never
+		At           time.Time
 	}
 	// Revoke ends the token at once.
 	Revoke struct{ At time.Time }

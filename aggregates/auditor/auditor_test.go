@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"carillon/aggregates/auditor"
 	"carillon/eventstore/aggregatetest"
 )
@@ -18,6 +20,13 @@ var (
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Golden[auditor.Event](t, auditor.Events, issued, auditor.TokenRevoked{TokenID: "abcdEFGH", At: noon})
+	bound := issued
+	bound.Organization = uuid.MustParse("0c000000-0000-4000-8000-000000000001")
+	_, data, err := auditor.Events.Encode(bound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	aggregatetest.GoldenFile(t, "auditor.token-issued.v1.bound.json", data)
 }
 
 func TestIssueAndRevoke(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 type auditorCommand struct {
@@ -14,14 +16,16 @@ type auditorCommand struct {
 
 type auditorIssueCommand struct {
 	remote
-	Name    string `arg:"" help:"Whom it is for."`
-	Expires string `aliases:"expires-at" placeholder:"WHEN" help:"When it ends: a time such as 2027-01-01T00:00:00Z, or from now, such as 720h. Default: never."`
+	Name         string       `arg:"" help:"Whom it is for."`
+	Organization organization `placeholder:"ORG" help:"Id of the only organization whose trail it reads, or its beginning. Default: all."`
+	Expires      string       `aliases:"expires-at" placeholder:"WHEN" help:"When it ends: a time such as 2027-01-01T00:00:00Z, or from now, such as 720h. Default: never."`
 }
 
 // Help implements kong.HelpProvider.
 func (auditorIssueCommand) Help() string {
-	return `The token reads the audit trail of all organizations and the state of the projections, and nothing else. An auditor
-uses it in the place of the admin token:
+	return `The token reads the audit trail of all organizations and the state of the projections, and nothing else; with
+--organization the trail of that one alone, and nothing of others can be told from what was never there. An auditor uses it
+in the place of the admin token:
 
   CARILLON_ADMIN_TOKEN=ca_… carillon audit destination ID --admin-addr https://carillon.example`
 }
@@ -36,7 +40,13 @@ func (c *auditorIssueCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	issued, err := client.IssueAuditorToken(ctx, c.Name, expires)
+	var only uuid.UUID
+	if c.Organization.idStart != "" {
+		if only, err = c.Organization.find(ctx, client); err != nil {
+			return err
+		}
+	}
+	issued, err := client.IssueAuditorToken(ctx, c.Name, only, expires)
 	if err != nil {
 		return err
 	}
@@ -55,7 +65,16 @@ func (c *auditorListCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return c.print(t.out, list, func(w io.Writer) { listCredentials(w, list) })
+	return c.print(t.out, list, func(w io.Writer) {
+		row(w, "ID", "NAME", "ORGANIZATION", "SINCE", "EXPIRES", "USED", "STATE")
+		for _, t := range list {
+			of := "all"
+			if t.Organization != nil {
+				of = t.Organization.String()
+			}
+			row(w, t.ID, printable(t.Name), of, moment(&t.CreatedAt), moment(t.ExpiresAt), moment(t.LastUsedAt), validity(t.ExpiresAt, t.RevokedAt, time.Now()))
+		}
+	})
 }
 
 type auditorRevokeCommand struct {

@@ -72,11 +72,11 @@ func (c *keyListCommand) Run(ctx context.Context, t terminal) error {
 	return c.print(t.out, list, func(w io.Writer) { listCredentials(w, list) })
 }
 
-// listCredentials is the table of API keys, and that of auditors' tokens.
+// listCredentials is the table of API keys, and that of operators' tokens.
 func listCredentials(w io.Writer, list []adminapi.Credential) {
-	row(w, "ID", "NAME", "SINCE", "EXPIRES", "STATE")
+	row(w, "ID", "NAME", "SINCE", "EXPIRES", "USED", "STATE")
 	for _, c := range list {
-		row(w, c.ID, printable(c.Name), moment(&c.CreatedAt), moment(c.ExpiresAt), validity(c.ExpiresAt, c.RevokedAt, time.Now()))
+		row(w, c.ID, printable(c.Name), moment(&c.CreatedAt), moment(c.ExpiresAt), moment(c.LastUsedAt), validity(c.ExpiresAt, c.RevokedAt, time.Now()))
 	}
 }
 

@@ -35,6 +35,7 @@ type commandLine struct {
 	Projections projectionsCommand `cmd:"" help:"Read models and process managers."`
 	Audit       auditCommand       `cmd:"" help:"What happened to a destination, who did it and why; deleted ones too."`
 	Auditor     auditorCommand     `cmd:"" help:"Tokens that read the audit trail and nothing else."`
+	Operator    operatorCommand    `cmd:"" help:"Operators by name, each with a token of their own: what they do is on record under it."`
 	Eventstore  eventstoreCommand  `cmd:"" help:"The event store: run it alone, back up, restore, verify, scavenge, copy."`
 	Demo        demoCommand        `cmd:"" help:"Show the main job, end to end, on a running development server or on one of its own."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`

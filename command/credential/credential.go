@@ -1,5 +1,5 @@
-// Package credential makes and reads the bearer tokens that are handed out: API keys of organizations and tokens of
-// auditors. A token is a prefix, 8 characters of id, "_" and 43 characters of secret; only a digest of the secret is
+// Package credential makes and reads the bearer tokens that are handed out: API keys of organizations, tokens of
+// operators and of auditors. A token is a prefix, 8 characters of id, "_" and 43 characters of secret; only a digest of the secret is
 // ever stored.
 package credential
 
@@ -17,8 +17,9 @@ type Kind string
 
 // The prefix tells a leaked token's kind to whoever finds it, and to scanners for secrets.
 const (
-	APIKey       Kind = "ck_"
-	AuditorToken Kind = "ca_"
+	APIKey        Kind = "ck_"
+	OperatorToken Kind = "co_"
+	AuditorToken  Kind = "ca_"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []credential.Kind{credential.APIKey, credential.AuditorToken} {
+	for _, kind := range []credential.Kind{credential.APIKey, credential.OperatorToken, credential.AuditorToken} {
 		c := credential.New(kind)
 		token := c.Reveal()
 		if len(token) != 3+8+1+43 || !strings.HasPrefix(token, string(kind)+c.ID+"_") {

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/auditor"
@@ -19,7 +20,7 @@ var schema string
 // ReadModel is the read model of auditors' tokens.
 var ReadModel = projections.ReadModel{
 	Name:    "auditors",
-	Version: 1,
+	Version: 2,
 	Schema:  schema,
 	Filter:  eventstore.Categories(auditor.Aggregate.Category),
 	Project: project,
@@ -35,8 +36,8 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 		}
 		switch e := event.(type) {
 		case auditor.TokenIssued:
-			batch.Queue("INSERT INTO tokens (id, name, hash, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)",
-				e.TokenID, e.Name, e.Hash, e.At, e.ExpiresAt)
+			batch.Queue("INSERT INTO tokens (id, name, organization, hash, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)",
+				e.TokenID, e.Name, uuid.NullUUID{UUID: e.Organization, Valid: e.Organization != uuid.Nil}, e.Hash, e.At, e.ExpiresAt)
 		case auditor.TokenRevoked:
 			batch.Queue("UPDATE tokens SET revoked_at = $2 WHERE id = $1", e.TokenID, e.At)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"carillon/aggregates/auditor"
 	"carillon/eventstore"
@@ -22,12 +23,12 @@ func TestTokens(t *testing.T) {
 	pool := pgtest.Pool(t)
 	log := projecttest.New(t, pool, auditors.ReadModel)
 	queries := &query.Queries{Pool: pool}
-	expiry := noon.Add(time.Hour)
+	expiry, town := noon.Add(time.Hour), uuid.New()
 	record := func(id string, events ...auditor.Event) {
 		projecttest.Stream(log, auditor.Aggregate, auditor.StreamID(id), noon)(events...)
 	}
 	record("forever0", auditor.TokenIssued{TokenID: "forever0", Name: "A", Hash: []byte("digest"), At: noon})
-	record("anHour00", auditor.TokenIssued{TokenID: "anHour00", Name: "B", Hash: []byte("another"), ExpiresAt: &expiry, At: noon})
+	record("anHour00", auditor.TokenIssued{TokenID: "anHour00", Name: "B", Organization: town, Hash: []byte("another"), ExpiresAt: &expiry, At: noon})
 	log.Project()
 	record("revoked0", auditor.TokenIssued{TokenID: "revoked0", Name: "C", Hash: []byte("third"), At: noon.Add(time.Second)},
 		auditor.TokenRevoked{TokenID: "revoked0", At: expiry})
@@ -41,8 +42,9 @@ func TestTokens(t *testing.T) {
 		{"forever0", noon.Add(1000 * time.Hour), "digest"}, {"anHour00", expiry.Add(-time.Second), "another"},
 		{"anHour00", expiry, ""}, {"revoked0", noon, ""}, {"nobodys0", noon, ""}, {"", noon, ""},
 	} {
-		hash, err := queries.AuditorHash(t.Context(), tt.id, tt.at)
-		if string(hash) != tt.want || errors.Is(err, query.ErrNotFound) != (tt.want == "") || err != nil && tt.want != "" {
+		found, err := queries.AuditorToken(t.Context(), tt.id, tt.at)
+		hash := found.Hash
+		if string(hash) != tt.want || found.Organization != uuid.Nil && tt.id != "anHour00" || errors.Is(err, query.ErrNotFound) != (tt.want == "") || err != nil && tt.want != "" {
 			t.Errorf("token %q at %s: %q, %v, want %q", tt.id, tt.at, hash, err, tt.want)
 		}
 	}
@@ -50,10 +52,10 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []query.Credential{
-		{ID: "anHour00", Name: "B", CreatedAt: noon, ExpiresAt: &expiry},
-		{ID: "forever0", Name: "A", CreatedAt: noon},
-		{ID: "revoked0", Name: "C", CreatedAt: noon.Add(time.Second), RevokedAt: &expiry},
+	want := []query.AuditorCredential{
+		{Credential: query.Credential{ID: "anHour00", Name: "B", CreatedAt: noon, ExpiresAt: &expiry}, Organization: &town},
+		{Credential: query.Credential{ID: "forever0", Name: "A", CreatedAt: noon}},
+		{Credential: query.Credential{ID: "revoked0", Name: "C", CreatedAt: noon.Add(time.Second), RevokedAt: &expiry}},
 	}
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Errorf("tokens (-want +got):\n%s", diff)

@@ -1,17 +1,15 @@
 // Package adminapi is the operators' API, on a listener of its own: organizations and keys, sources, feeds, publishing,
 // projections, the audit trail, health and metrics. It speaks as the API's /events surface does (package wire), and
-// takes the admin token as a bearer token; health and metrics need none. An auditor's token opens GET /admin/audit/…
-// and GET /admin/projections; all other routes refuse it. The command line is a thin client of it.
+// takes the admin token or an operator's own as a bearer token; health and metrics need none. An auditor's token opens GET
+// /admin/audit/… and GET /admin/projections; all other routes refuse it. The command line is a thin client of it.
 package adminapi
 
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/subtle"
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -39,14 +37,21 @@ type Dependencies struct {
 	// Warnings are what readiness tells although all of that works. It may be nil.
 	Warnings func() []string
 	// Keys renews and rotates the keys that wrap data keys.
-	Keys           Keys
+	Keys Keys
+	// Uses is told of each token that was used.
+	Uses           Uses
 	Metrics        prometheus.Gatherer
-	Token          string // the admin token
+	Token          string // the admin token that is configured
 	Now            func() time.Time
 	Log            *slog.Logger
 	TrustedProxies []netip.Prefix
 	// Hosts are the names, besides localhost, by which it may be asked for.
 	Hosts []string
+}
+
+// Uses keeps when credentials were used last; adapters.Uses is one.
+type Uses interface {
+	Used(credential string, at time.Time)
 }
 
 const (
@@ -73,7 +78,7 @@ func New(deps Dependencies) *API {
 	a.router.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(deps.Metrics, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, ErrorLog: slog.NewLogLogger(deps.Log.Handler(), slog.LevelError),
 	}))
-	a.router.MethodNotAllowed(a.guard(wire.WrongMethod(surface)).ServeHTTP)
+	a.router.MethodNotAllowed(a.guard(forOperators(wire.WrongMethod(surface))).ServeHTTP)
 	a.router.Mount("/", a.protected())
 	return a
 }
@@ -81,10 +86,11 @@ func New(deps Dependencies) *API {
 func surface(*http.Request) wire.Surface { return wire.Events }
 
 func (a *API) protected() chi.Router {
-	r := chi.NewRouter()
-	r.Use(a.guard)
-	r.NotFound(wire.NoRoute(surface))
-	r.MethodNotAllowed(wire.WrongMethod(surface))
+	router := chi.NewRouter()
+	router.Use(a.guard)
+	router.NotFound(forOperators(wire.NoRoute(surface)).ServeHTTP)
+	router.MethodNotAllowed(forOperators(wire.WrongMethod(surface)).ServeHTTP)
+	r := routesFor(router)
 	a.organizationRoutes(r)
 	a.consoleRoutes(r)
 	a.limitRoutes(r)
@@ -96,47 +102,16 @@ func (a *API) protected() chi.Router {
 	a.keyRoutes(r)
 	a.auditRoutes(r)
 	a.auditorRoutes(r)
+	a.operatorRoutes(r)
 	a.profileRoutes(r)
-	return r
+	return router
 }
+
+// Routes lists the routes.
+func (a *API) Routes() chi.Routes { return a.router }
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
-
-// guard lets only requests with the admin token through, and auditors to what they may read. Nothing else of a request
-// is read before.
-func (a *API) guard(next http.Handler) http.Handler {
-	authenticated := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		sent := sha256.Sum256([]byte(token))
-		bearer := strings.EqualFold(scheme, "Bearer")
-		if bearer && subtle.ConstantTimeCompare(sent[:], a.tokenHash[:]) == 1 {
-			next.ServeHTTP(w, r)
-			return
-		}
-		var allowed bool
-		var err error
-		if bearer && auditorMay(r) {
-			allowed, err = a.auditorOf(r.Context(), token)
-		}
-		switch {
-		case err != nil:
-			wire.Events.WriteError(w, r, err)
-		case !allowed:
-			wire.Events.WriteError(w, r, &wire.Failure{
-				Kind: wire.Unauthenticated, Issue: "send the admin token in the header Authorization: Bearer <token>; it is in the data directory (admin.token), or in CARILLON_ADMIN_TOKEN. An auditor's token, while it is valid, opens GET /admin/audit and GET /admin/projections only",
-			})
-		default:
-			next.ServeHTTP(w, r)
-		}
-	})
-	return wire.RequireTLS(a.TrustedProxies, surface)(authenticated)
-}
-
-// operator acts for all organizations.
-func operator(r *http.Request) command.Caller {
-	return command.Caller{Actor: "operator", RequestID: wire.RequestIDOf(r.Context())}
-}
 
 func (a *API) await(ctx context.Context, to eventstore.Position, projections ...string) {
 	ctx, cancel := context.WithTimeout(ctx, awaitLimit)

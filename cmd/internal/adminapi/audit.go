@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
@@ -19,8 +18,8 @@ import (
 	"carillon/query"
 )
 
-func (a *API) auditRoutes(r chi.Router) {
-	r.Get("/admin/audit/destinations/{id}", a.audit)
+func (a *API) auditRoutes(r routes) {
+	r.bound.Get("/admin/audit/destinations/{id}", a.audit)
 }
 
 // Audit is the history of a destination and what it was at a time. Secret material is not part of it.
@@ -93,6 +92,9 @@ func (a *API) showAudit(r *http.Request) (wire.Reply, error) {
 	}
 	a.awaitAudit(r.Context(), id)
 	history, err := a.Queries.Audit(r.Context(), id)
+	if err == nil && !PrincipalOf(r).Sees(history[0].Organization) {
+		err = query.ErrNotFound
+	}
 	if err != nil {
 		return wire.Reply{}, noHistory(err)
 	}
@@ -126,7 +128,11 @@ func (a *API) exportAudit(w http.ResponseWriter, r *http.Request) {
 	}
 	a.awaitAudit(r.Context(), id)
 	written := 0
+	sees := PrincipalOf(r).Sees
 	err = a.Queries.AuditEntries(r.Context(), id, 0, func(e query.AuditEntry) error {
+		if written == 0 && !sees(e.Organization) {
+			return noHistory(query.ErrNotFound)
+		}
 		if written == 0 {
 			w.Header().Set("Content-Type", mediaNDJSON)
 			w.Header().Set("Cache-Control", "no-store")

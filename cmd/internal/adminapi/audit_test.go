@@ -225,11 +225,14 @@ func TestTheAuditShowsWhatIsThereWithoutAnEventStore(t *testing.T) {
 	}
 }
 
-// as sends a request with a token.
-func (s *server) as(t *testing.T, bearer, method, path, body string) response {
+// as sends a request with a token, and with headers as names and values in turn.
+func (s *server) as(t *testing.T, bearer, method, path, body string, header ...string) response {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+bearer)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -242,7 +245,7 @@ func TestAuditors(t *testing.T) {
 	org, key := s.Organization(t, "Town hall")
 	id, _, _ := s.life(t, command.Caller{Organization: org, Actor: "key:ab12CD34"})
 	expires := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
-	var issued, lasting adminapi.IssuedAuditorToken
+	var issued, lasting adminapi.IssuedToken
 	s.do(t, "POST", "/admin/auditors", `{"name":"Court of audit","expiresAt":"`+expires.Format(time.RFC3339)+`"}`).into(t, 201, &issued)
 	s.do(t, "POST", "/admin/auditors", `{"name":"Data protection"}`).into(t, 201, &lasting)
 	if parsed, ok := credential.Parse(credential.AuditorToken, issued.Token); !ok || parsed.ID != issued.ID {
@@ -314,7 +317,7 @@ func TestAuditorsExpire(t *testing.T) {
 	t.Parallel()
 	s := audited(t)
 	expires := time.Now().Add(time.Hour)
-	var issued adminapi.IssuedAuditorToken
+	var issued adminapi.IssuedToken
 	s.do(t, "POST", "/admin/auditors", `{"name":"A","expiresAt":"`+expires.Format(time.RFC3339Nano)+`"}`).into(t, 201, &issued)
 	for later, want := range map[time.Duration]int{0: 200, time.Hour / 2: 200, time.Hour: 401} {
 		s.later.Store(int64(later))

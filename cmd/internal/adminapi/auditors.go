@@ -1,76 +1,44 @@
 package adminapi
 
 import (
-	"context"
-	"crypto/subtle"
-	"errors"
-	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
-	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/command/credential"
 	"carillon/projections/auditors"
-	"carillon/query"
 )
 
-func (a *API) auditorRoutes(r chi.Router) {
-	r.Post("/admin/auditors", wire.Events.Handle(a.issueAuditorToken))
-	r.Get("/admin/auditors", wire.Events.Handle(a.listAuditorTokens))
-	r.Delete("/admin/auditors/{id}", wire.Events.Handle(a.revokeAuditorToken))
+func (a *API) auditorRoutes(r routes) {
+	r.operators.Post("/admin/auditors", wire.Events.Handle(a.issueAuditorToken))
+	r.operators.Get("/admin/auditors", wire.Events.Handle(a.listAuditorTokens))
+	r.operators.Delete("/admin/auditors/{id}", wire.Events.Handle(a.revokeAuditorToken))
 }
 
-// auditorMay reports whether an auditor's token is enough for a request: it reads the audit trail, or how current that
-// is. Paths with escapes are refused, because the router compares the escaped path and this function the decoded one.
-func auditorMay(r *http.Request) bool {
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	return reads && r.URL.RawPath == "" && (strings.HasPrefix(r.URL.Path, "/admin/audit/destinations/") || r.URL.Path == "/admin/projections")
-}
+// Auditor is an auditor's token of a list.
+type Auditor struct {
+	Credential
 
-// auditorOf reports whether a token is a valid auditor's token. The error says that it could not be looked up.
-func (a *API) auditorOf(ctx context.Context, token string) (bool, error) {
-	presented, ok := credential.Parse(credential.AuditorToken, token)
-	if !ok {
-		return false, nil
-	}
-	hash, err := a.Queries.AuditorHash(ctx, presented.ID, a.Now())
-	switch {
-	case errors.Is(err, query.ErrNotFound):
-		return false, nil
-	case err != nil:
-		return false, err
-	}
-	wire.Note(ctx, slog.String("auditor", presented.ID))
-	return subtle.ConstantTimeCompare(hash, presented.Hash()) == 1, nil
-}
-
-// IssuedAuditorToken is a new token. It can't be shown again.
-type IssuedAuditorToken struct {
-	ID    string `json:"id"`
-	Token string `json:"token"`
+	Organization *uuid.UUID `json:"organization"` // the only one whose audit trail it reads; null: all
 }
 
 type auditorBody struct {
-	Name      wire.Optional[string] `json:"name"`
-	ExpiresAt *string               `json:"expiresAt"`
-	expires   *time.Time
+	Name         wire.Optional[string] `json:"name"`
+	Organization wire.Optional[string] `json:"organization"`
+	ExpiresAt    *string               `json:"expiresAt"`
+	organization uuid.UUID
+	expires      *time.Time
 }
 
 // Check implements wire.Body.
 func (b *auditorBody) Check(c *wire.Checks) {
 	c.Name("name", b.Name, 1, maxName)
-	if b.ExpiresAt == nil {
-		return
+	if b.Organization.Set {
+		b.organization = c.UUID("organization", b.Organization.Value)
 	}
-	at, err := wire.ParseTime(*b.ExpiresAt)
-	if err != nil {
-		c.Fail("expiresAt", "must be an ISO 8601 time with Z or an offset, such as 2027-01-01T00:00:00Z")
-	}
-	b.expires = &at
+	b.expires = expiry(c, b.ExpiresAt)
 }
 
 // issueAuditorToken answers POST /admin/auditors.
@@ -79,12 +47,14 @@ func (a *API) issueAuditorToken(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	issued, at, err := a.Commands.IssueAuditorToken(r.Context(), operator(r), command.IssueAuditorToken{Name: body.Name.Value, ExpiresAt: body.expires})
+	issued, at, err := a.Commands.IssueAuditorToken(r.Context(), operator(r), command.IssueAuditorToken{
+		Name: body.Name.Value, Organization: body.organization, ExpiresAt: body.expires,
+	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
 	a.await(r.Context(), at, auditors.ReadModel.Name)
-	return wire.Created(IssuedAuditorToken{ID: issued.ID, Token: issued.Token.Reveal()}), nil
+	return wire.Created(IssuedToken{ID: issued.ID, Token: issued.Token.Reveal()}), nil
 }
 
 // listAuditorTokens answers GET /admin/auditors.
@@ -93,7 +63,11 @@ func (a *API) listAuditorTokens(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(credentials(tokens)), nil
+	list := List[Auditor]{Items: make([]Auditor, len(tokens))}
+	for i, t := range tokens {
+		list.Items[i] = Auditor{Credential: credentialOf(t.Credential), Organization: t.Organization}
+	}
+	return wire.OK(list), nil
 }
 
 // revokeAuditorToken answers DELETE /admin/auditors/{id}.

@@ -5,13 +5,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-
 	"carillon/cmd/internal/wire"
 )
 
-func (a *API) consoleRoutes(r chi.Router) {
-	r.Post("/admin/organizations/{id}/console-link", wire.Events.Handle(a.consoleLink))
+func (a *API) consoleRoutes(r routes) {
+	r.operators.Post("/admin/organizations/{id}/console-link", wire.Events.Handle(a.consoleLink))
 }
 
 // ConsoleLink signs somebody in at the console, once. Whoever has it can: it is as good as a key until it expires.
@@ -27,6 +25,9 @@ func (a *API) consoleLink(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	if err := wire.DecodeNothing(r); err != nil {
+		return wire.Reply{}, err
+	}
+	if err := a.record(r, "make-console-link", id.String()); err != nil {
 		return wire.Reply{}, err
 	}
 	url, expires, err := a.ConsoleLink(r.Context(), id)

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"carillon/cmd/internal/wire"
@@ -30,8 +29,8 @@ const (
 	publishQueue = 4 // events that wait for each publisher
 )
 
-func (a *API) eventRoutes(r chi.Router) {
-	r.With(unhurried).Post("/admin/events", wire.Events.Handle(a.publish))
+func (a *API) eventRoutes(r routes) {
+	r.operators.With(unhurried).Post("/admin/events", wire.Events.Handle(a.publish))
 }
 
 // unhurried lifts the limit on the time for reading a body: many events may take longer than the server grants any

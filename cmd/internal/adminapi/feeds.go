@@ -3,7 +3,6 @@ package adminapi
 import (
 	"net/http"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
@@ -12,10 +11,10 @@ import (
 	"carillon/projections/feeds"
 )
 
-func (a *API) feedRoutes(r chi.Router) {
-	r.Post("/admin/feeds", wire.Events.Handle(a.registerFeed))
-	r.Put("/admin/feeds/{feedType}/{feedId}/shares/{organizationId}", wire.Events.Handle(a.shareFeed))
-	r.Delete("/admin/feeds/{feedType}/{feedId}/shares/{organizationId}", wire.Events.Handle(a.unshareFeed))
+func (a *API) feedRoutes(r routes) {
+	r.operators.Post("/admin/feeds", wire.Events.Handle(a.registerFeed))
+	r.operators.Put("/admin/feeds/{feedType}/{feedId}/shares/{organizationId}", wire.Events.Handle(a.shareFeed))
+	r.operators.Delete("/admin/feeds/{feedType}/{feedId}/shares/{organizationId}", wire.Events.Handle(a.unshareFeed))
 }
 
 type feedBody struct {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
@@ -19,9 +18,9 @@ import (
 	"carillon/query"
 )
 
-func (a *API) happeningRoutes(r chi.Router) {
-	r.Get("/admin/happenings/{id}", wire.Events.Handle(a.showHappening))
-	r.Post("/admin/happenings/{id}/split", wire.Events.Handle(a.splitHappening))
+func (a *API) happeningRoutes(r routes) {
+	r.operators.Get("/admin/happenings/{id}", wire.Events.Handle(a.showHappening))
+	r.operators.Post("/admin/happenings/{id}/split", wire.Events.Handle(a.splitHappening))
 }
 
 // Happening is an event of the outside world and who tells what of it.

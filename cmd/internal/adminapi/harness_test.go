@@ -27,9 +27,10 @@ const token = "0123456789abcdef0123456789abcdef"
 // says what they answer.
 type server struct {
 	*apitest.Fixture
-	api         http.Handler
+	api         *adminapi.API
 	projections *projections
 	down        map[string]error
+	uses        adapters.CredentialUses
 	later       atomic.Int64 // nanoseconds, by which the API's clock is ahead
 }
 
@@ -50,9 +51,16 @@ func (p *projections) Rebuild(_ context.Context, name string) error {
 	return nil
 }
 
+// idle has no keys to change.
+type idle struct{}
+
+func (idle) RotateMaster(context.Context) error { return nil }
+func (idle) RenewKeys(context.Context) error    { return nil }
+
 func serve(t *testing.T) *server {
 	t.Helper()
 	s := &server{Fixture: apitest.Start(t), projections: &projections{}, down: map[string]error{"postgres": nil, "eventstore": nil}}
+	s.uses.Pool = s.Pool
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "carillon_test", Help: "A metric."}))
 	s.api = adminapi.New(adminapi.Dependencies{
@@ -61,7 +69,7 @@ func serve(t *testing.T) *server {
 		},
 		Commands: s.Commands, Queries: s.Queries, Await: s.Patient, Projections: s.projections,
 		Ready:   func(context.Context) map[string]error { return s.down },
-		Metrics: metrics, Token: token, Log: s.Log, Hosts: []string{"admin.internal"},
+		Metrics: metrics, Token: token, Log: s.Log, Hosts: []string{"admin.internal"}, Uses: &s.uses, Keys: idle{},
 		Now: func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) },
 	})
 	return s

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/go-chi/chi/v5"
-
 	"carillon/cmd/internal/wire"
 )
 
@@ -17,24 +15,27 @@ type Keys interface {
 	RenewKeys(ctx context.Context) error
 }
 
-func (a *API) keyRoutes(r chi.Router) {
-	r.Post("/admin/keys/rotate-master", wire.Events.Handle(a.rotateMaster))
-	r.Post("/admin/keys/renew", wire.Events.Handle(a.renewKeys))
+func (a *API) keyRoutes(r routes) {
+	r.operators.Post("/admin/keys/rotate-master", wire.Events.Handle(a.rotateMaster))
+	r.operators.Post("/admin/keys/renew", wire.Events.Handle(a.renewKeys))
 }
 
 // rotateMaster answers POST /admin/keys/rotate-master when everything is wrapped by the next master key. It goes on where
 // the caller leaves.
 func (a *API) rotateMaster(r *http.Request) (wire.Reply, error) {
-	return a.changeKeys(r, a.Keys.RotateMaster)
+	return a.changeKeys(r, "rotate-master-key", a.Keys.RotateMaster)
 }
 
 // renewKeys answers POST /admin/keys/renew when what was shredded can't be opened any more, whoever kept it.
 func (a *API) renewKeys(r *http.Request) (wire.Reply, error) {
-	return a.changeKeys(r, a.Keys.RenewKeys)
+	return a.changeKeys(r, "renew-keys", a.Keys.RenewKeys)
 }
 
-func (a *API) changeKeys(r *http.Request, change func(context.Context) error) (wire.Reply, error) {
+func (a *API) changeKeys(r *http.Request, action string, change func(context.Context) error) (wire.Reply, error) {
 	if err := wire.DecodeNothing(r); err != nil {
+		return wire.Reply{}, err
+	}
+	if err := a.record(r, action, ""); err != nil {
 		return wire.Reply{}, err
 	}
 	if err := change(context.WithoutCancel(r.Context())); err != nil {

@@ -3,8 +3,6 @@ package adminapi
 import (
 	"net/http"
 
-	"github.com/go-chi/chi/v5"
-
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
@@ -12,12 +10,12 @@ import (
 	"carillon/projections/organizations"
 )
 
-func (a *API) limitRoutes(r chi.Router) {
-	r.Get("/admin/organizations/{id}/limits", wire.Events.Handle(a.getLimits))
-	r.Put("/admin/organizations/{id}/limits", wire.Events.Handle(a.putLimits))
-	r.Post("/admin/organizations/{id}/suspend", wire.Events.Handle(a.suspendOrganization))
-	r.Post("/admin/organizations/{id}/resume", wire.Events.Handle(a.resumeOrganization))
-	r.Delete("/admin/organizations/{id}", wire.Events.Handle(a.deleteOrganization))
+func (a *API) limitRoutes(r routes) {
+	r.operators.Get("/admin/organizations/{id}/limits", wire.Events.Handle(a.getLimits))
+	r.operators.Put("/admin/organizations/{id}/limits", wire.Events.Handle(a.putLimits))
+	r.operators.Post("/admin/organizations/{id}/suspend", wire.Events.Handle(a.suspendOrganization))
+	r.operators.Post("/admin/organizations/{id}/resume", wire.Events.Handle(a.resumeOrganization))
+	r.operators.Delete("/admin/organizations/{id}", wire.Events.Handle(a.deleteOrganization))
 }
 
 // Limits are those of an organization as they hold, and which of them were set.

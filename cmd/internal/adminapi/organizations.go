@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/wire"
@@ -13,12 +12,12 @@ import (
 	"carillon/query"
 )
 
-func (a *API) organizationRoutes(r chi.Router) {
-	r.Post("/admin/organizations", wire.Events.Handle(a.registerOrganization))
-	r.Get("/admin/organizations", wire.Events.Handle(a.listOrganizations))
-	r.Post("/admin/organizations/{id}/keys", wire.Events.Handle(a.issueKey))
-	r.Get("/admin/organizations/{id}/keys", wire.Events.Handle(a.listKeys))
-	r.Delete("/admin/organizations/{id}/keys/{keyId}", wire.Events.Handle(a.revokeKey))
+func (a *API) organizationRoutes(r routes) {
+	r.operators.Post("/admin/organizations", wire.Events.Handle(a.registerOrganization))
+	r.operators.Get("/admin/organizations", wire.Events.Handle(a.listOrganizations))
+	r.operators.Post("/admin/organizations/{id}/keys", wire.Events.Handle(a.issueKey))
+	r.operators.Get("/admin/organizations/{id}/keys", wire.Events.Handle(a.listKeys))
+	r.operators.Delete("/admin/organizations/{id}/keys/{keyId}", wire.Events.Handle(a.revokeKey))
 }
 
 // Created answers every create.
@@ -45,21 +44,21 @@ type IssuedKey struct {
 	Key string `json:"key"`
 }
 
-// Credential is an API key or an auditor's token of a list: its public part, and never what opens data.
+// Credential is an API key, an operator's or an auditor's token of a list: its public part, and never what opens data.
 type Credential struct {
-	ID        string     `json:"id"`
-	Name      string     `json:"name"`
-	CreatedAt time.Time  `json:"createdAt"`
-	ExpiresAt *time.Time `json:"expiresAt"` // null: never
-	RevokedAt *time.Time `json:"revokedAt"` // null: it was not
+	ID         string     `json:"id"`
+	Name       string     `json:"name"`
+	CreatedAt  time.Time  `json:"createdAt"`
+	ExpiresAt  *time.Time `json:"expiresAt"`  // null: never
+	RevokedAt  *time.Time `json:"revokedAt"`  // null: it was not
+	LastUsedAt *time.Time `json:"lastUsedAt"` // to the hour; null: not that anybody knows
 }
 
-func credentials(issued []query.Credential) List[Credential] {
-	list := List[Credential]{Items: make([]Credential, len(issued))}
-	for i, c := range issued {
-		list.Items[i] = Credential{ID: c.ID, Name: c.Name, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: wire.UTC(c.ExpiresAt), RevokedAt: wire.UTC(c.RevokedAt)}
+func credentialOf(c query.Credential) Credential {
+	return Credential{
+		ID: c.ID, Name: c.Name, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: wire.UTC(c.ExpiresAt), RevokedAt: wire.UTC(c.RevokedAt),
+		LastUsedAt: wire.UTC(c.LastUsedAt),
 	}
-	return list
 }
 
 type organizationBody struct {
@@ -105,14 +104,7 @@ type keyBody struct {
 // Check implements wire.Body.
 func (b *keyBody) Check(c *wire.Checks) {
 	c.Text("name", b.Name.Value, 0, maxName)
-	if b.ExpiresAt == nil {
-		return
-	}
-	at, err := wire.ParseTime(*b.ExpiresAt)
-	if err != nil {
-		c.Fail("expiresAt", "must be an ISO 8601 time with Z or an offset, such as 2027-01-01T00:00:00Z")
-	}
-	b.expires = &at
+	b.expires = expiry(c, b.ExpiresAt)
 }
 
 // issueKey answers POST /admin/organizations/{id}/keys.
@@ -143,7 +135,11 @@ func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "organization")
 	}
-	return wire.OK(credentials(keys)), nil
+	list := List[Credential]{Items: make([]Credential, len(keys))}
+	for i, k := range keys {
+		list.Items[i] = credentialOf(k)
+	}
+	return wire.OK(list), nil
 }
 
 // revokeKey answers DELETE /admin/organizations/{id}/keys/{keyId}.

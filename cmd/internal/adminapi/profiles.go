@@ -12,10 +12,10 @@ import (
 
 // profileRoutes shows operators what the process is busy with: profiles as "go tool pprof" reads them. What would show
 // the command line is left out, because secrets may be in it.
-func (a *API) profileRoutes(r chi.Router) {
-	r.Get("/debug/pprof/profile", cpuProfile)
-	r.Get("/debug/pprof/trace", executionTrace)
-	r.Get("/debug/pprof/{profile}", profile)
+func (a *API) profileRoutes(r routes) {
+	r.operators.Get("/debug/pprof/profile", cpuProfile)
+	r.operators.Get("/debug/pprof/trace", executionTrace)
+	r.operators.Get("/debug/pprof/{profile}", profile)
 }
 
 // cpuProfile answers GET /debug/pprof/profile: the processor time of some seconds.

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-
 	"carillon/cmd/internal/wire"
 )
 
@@ -56,9 +54,9 @@ type Rebuild struct {
 	Error     string    `json:"error,omitempty"`    // why it ended before its time; the old one goes on
 }
 
-func (a *API) projectionRoutes(r chi.Router) {
-	r.Get("/admin/projections", wire.Events.Handle(a.listProjections))
-	r.Post("/admin/projections/{name}/rebuild", wire.Events.Handle(a.rebuildProjection))
+func (a *API) projectionRoutes(r routes) {
+	r.auditors.Get("/admin/projections", wire.Events.Handle(a.listProjections))
+	r.operators.Post("/admin/projections/{name}/rebuild", wire.Events.Handle(a.rebuildProjection))
 }
 
 // listProjections answers GET /admin/projections.
@@ -85,6 +83,9 @@ func (a *API) rebuildProjection(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	if err := wire.DecodeNothing(r); err != nil {
+		return wire.Reply{}, err
+	}
+	if err := a.record(r, "rebuild-projection", name); err != nil {
 		return wire.Reply{}, err
 	}
 	switch err := a.Projections.Rebuild(r.Context(), name); {

@@ -6,7 +6,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/source"
@@ -19,13 +18,13 @@ import (
 	"carillon/query"
 )
 
-func (a *API) sourceRoutes(r chi.Router) {
-	r.Post("/admin/sources", wire.Events.Handle(a.addSource))
-	r.Get("/admin/sources", wire.Events.Handle(a.listSources))
-	r.Get("/admin/sources/states", wire.Events.Handle(a.countSources))
-	r.Post("/admin/sources/{id}/collect", wire.Events.Handle(a.collectSource))
-	r.Post("/admin/sources/{id}/pause", wire.Events.Handle(a.pauseSource))
-	r.Post("/admin/sources/{id}/resume", wire.Events.Handle(a.resumeSource))
+func (a *API) sourceRoutes(r routes) {
+	r.operators.Post("/admin/sources", wire.Events.Handle(a.addSource))
+	r.operators.Get("/admin/sources", wire.Events.Handle(a.listSources))
+	r.operators.Get("/admin/sources/states", wire.Events.Handle(a.countSources))
+	r.operators.Post("/admin/sources/{id}/collect", wire.Events.Handle(a.collectSource))
+	r.operators.Post("/admin/sources/{id}/pause", wire.Events.Handle(a.pauseSource))
+	r.operators.Post("/admin/sources/{id}/resume", wire.Events.Handle(a.resumeSource))
 }
 
 // Source is a source and the state of its collection.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"syscall"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -56,25 +55,4 @@ func (c *Client) ExportAudit(ctx context.Context, destination uuid.UUID, to io.W
 		return fmt.Errorf("the export broke off before its end: %w", err)
 	}
 	return nil
-}
-
-// IssueAuditorToken makes an auditor's token; expires may be nil.
-func (c *Client) IssueAuditorToken(ctx context.Context, name string, expires *time.Time) (issued adminapi.IssuedAuditorToken, err error) {
-	body := struct {
-		Name      string     `json:"name"`
-		ExpiresAt *time.Time `json:"expiresAt,omitzero"`
-	}{name, expires}
-	err = c.call(ctx, http.MethodPost, "/admin/auditors", body, &issued)
-	return issued, err
-}
-
-// AuditorTokens lists all, dead ones too.
-func (c *Client) AuditorTokens(ctx context.Context) (list []adminapi.Credential, err error) {
-	err = c.list(ctx, "/admin/auditors", &list)
-	return list, err
-}
-
-// RevokeAuditorToken ends an auditor's token, named by its public part.
-func (c *Client) RevokeAuditorToken(ctx context.Context, id string) error {
-	return c.call(ctx, http.MethodDelete, "/admin/auditors/"+url.PathEscape(id), nil, nil)
 }

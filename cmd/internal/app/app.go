@@ -63,6 +63,7 @@ type App struct {
 	console   *console.Console
 	operators *console.Console
 	sessions  console.Sessions
+	uses      *adapters.CredentialUses
 	admin     http.Handler
 	rebuilds  *rebuilds
 	lags      *lags
@@ -147,9 +148,10 @@ func (a *App) connect() error {
 		Suspended: adapters.Suspensions{Queries: a.Queries, Progress: a.Progress, Store: a.base.store}.List,
 	}
 	a.rebuilds = newRebuilds(a)
+	a.uses = &adapters.CredentialUses{Pool: a.base.keys, Log: a.log}
 	a.sessions = adapters.ConsoleSessions{Pool: a.base.pool}
 	admin := adminapi.New(adminapi.Dependencies{
-		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Projections: a.rebuilds, Ready: a.ready, Warnings: a.keyWarnings, Keys: a,
+		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Projections: a.rebuilds, Ready: a.ready, Warnings: a.keyWarnings, Keys: a, Uses: a.uses,
 		ConsoleLink: a.consoleLink,
 		Metrics:     a.Metrics, Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 		Hosts: a.adminHosts(),
@@ -173,7 +175,7 @@ func (a *App) connect() error {
 	if a.console, err = console.New(pages); err != nil {
 		return err
 	}
-	a.operators, err = console.NewForOperators(pages, console.Operators{Identify: admin.Identify, StillValid: admin.StillValid})
+	a.operators, err = console.NewForOperators(pages, console.Operators{Verify: admin.Verify, StillValid: admin.StillValid})
 	if err != nil {
 		return err
 	}
@@ -215,6 +217,7 @@ func (a *App) Run(ctx context.Context) error {
 	projecting, working, serving := newStage(fail), newStage(fail), newStage(fail)
 	serving.run(func(ctx context.Context) error { a.vacancies.watch(ctx); return nil })
 	serving.run(func(ctx context.Context) error { a.keys.Watch(ctx); return nil })
+	serving.run(func(ctx context.Context) error { a.uses.Keep(ctx); return nil })
 	a.startReadModels(projecting)
 	a.startProcessManagers(working)
 	a.startDelivery(working, projecting)

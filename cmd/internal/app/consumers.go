@@ -16,6 +16,7 @@ import (
 	"carillon/projections/feeds"
 	"carillon/projections/health"
 	"carillon/projections/items"
+	"carillon/projections/operators"
 	"carillon/projections/organizations"
 	"carillon/projections/publications"
 	"carillon/projections/sources"
@@ -50,7 +51,7 @@ func ReadModels() []projections.ReadModel {
 	return []projections.ReadModel{
 		organizations.ReadModel, feeds.ReadModel, sources.ReadModel, items.ReadModel, destinations.ReadModel,
 		subscriptions.ReadModel, publications.ReadModel, deliveries.ReadModel, health.ReadModel, audit.ReadModel,
-		auditors.ReadModel,
+		auditors.ReadModel, operators.ReadModel,
 	}
 }
 

@@ -94,9 +94,9 @@ func (w *world) operatorsConsole(t *testing.T, token string) http.Handler {
 	deps, _ := w.dependencies(t)
 	admin := adminapi.New(adminapi.Dependencies{
 		Commands: w.Commands, Queries: w.Queries, Await: w.Patient, Projections: w.projections, Metrics: prometheus.NewRegistry(),
-		Token: token, Log: w.Log, Now: w.now,
+		Token: token, Log: w.Log, Now: w.now, Uses: &adapters.CredentialUses{},
 	})
-	c, err := console.NewForOperators(deps, console.Operators{Identify: admin.Identify, StillValid: admin.StillValid})
+	c, err := console.NewForOperators(deps, console.Operators{Verify: admin.Verify, StillValid: admin.StillValid})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,23 +14,16 @@ import (
 
 // Operators is what the console of operators and auditors is made of besides. All fields are required.
 type Operators struct {
-	// Identify tells who holds a token, or gives query.ErrNotFound of one that is not valid; adminapi.API has it.
-	Identify func(ctx context.Context, token string) (adminapi.Identity, error)
-	// StillValid reports whether a token that was identified before is valid now.
-	StillValid func(ctx context.Context, who adminapi.Identity) (bool, error)
+	// Verify tells who holds a token, or gives query.ErrNotFound of one that is not valid; adminapi.API has it.
+	Verify func(ctx context.Context, token string) (adminapi.Principal, error)
+	// StillValid reports whether the token of somebody who was known before is valid now.
+	StillValid func(ctx context.Context, who adminapi.Principal) (bool, error)
 }
 
 // session is that of somebody who shows a token.
 func (o *Operators) session(ctx context.Context, token string) (Session, error) {
-	who, err := o.Identify(ctx, token)
-	if err != nil {
-		return Session{}, err
-	}
-	session := Session{Role: ForAuditor, Key: who.ID, Name: who.Name, Organization: who.Organization}
-	if who.Operator {
-		session.Role = ForOperator
-	}
-	return session, nil
+	who, err := o.Verify(ctx, token)
+	return Session{Role: Role(who.Role), Key: who.TokenID, Name: who.Name, Organization: who.Organization}, err
 }
 
 // stillValid gives a session whose token is valid now, or query.ErrNotFound.
@@ -38,7 +31,7 @@ func (o *Operators) stillValid(ctx context.Context, s Session) (Session, error) 
 	if s.Role != ForOperator && s.Role != ForAuditor {
 		return Session{}, query.ErrNotFound
 	}
-	valid, err := o.StillValid(ctx, adminapi.Identity{Operator: s.Role == ForOperator, ID: s.Key, Name: s.Name, Organization: s.Organization})
+	valid, err := o.StillValid(ctx, s.principal())
 	if err == nil && !valid {
 		err = query.ErrNotFound
 	}

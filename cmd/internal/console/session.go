@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/adminapi"
 	"carillon/query"
 )
 
@@ -34,15 +35,15 @@ type Role string
 // The roles.
 const (
 	ForOrganization Role = "organization"
-	ForOperator     Role = "operator"
-	ForAuditor      Role = "auditor"
+	ForOperator          = Role(adminapi.RoleOperator)
+	ForAuditor           = Role(adminapi.RoleAuditor)
 )
 
 // Session is somebody who is signed in.
 type Session struct {
 	Role         Role
 	Organization uuid.UUID // uuid.Nil: all of them
-	Name         string    // of the organization, operator or auditor
+	Name         string    // of the organization, or of the operator: "" for the configured admin token
 	Key          string    // the id of the API key or token that it was signed in with; "": a login link
 	ExpiresAt    time.Time
 }
@@ -50,12 +51,28 @@ type Session struct {
 // Actor is who acts, as the events name it.
 func (s Session) Actor() string {
 	switch {
-	case s.Role == ForOperator:
-		return "operator"
+	case s.Role != ForOrganization:
+		return s.principal().Actor()
 	case s.Key == "":
 		return "console"
 	}
 	return "key:" + s.Key
+}
+
+// principal is who a session's token belongs to, on the side of operators and auditors.
+func (s Session) principal() adminapi.Principal {
+	return adminapi.Principal{Role: adminapi.Role(s.Role), Name: s.Name, TokenID: s.Key, Organization: s.Organization}
+}
+
+// shown is the name of who is signed in, for the page.
+func (s Session) shown() string {
+	switch {
+	case s.Role == ForAuditor:
+		return "Auditor " + s.Key
+	case s.Role == ForOperator && s.Name == "":
+		return "Operator"
+	}
+	return s.Name
 }
 
 // Sessions keeps sessions and login links, for all nodes. It knows tokens by their hashes alone.

@@ -110,7 +110,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
 		Operators: c.operators != nil,
 	}
 	if v, _ := r.Context().Value(visitKey{}).(*visit); v != nil {
-		in.Who, in.Name, in.Organization, in.Base = v.session.Role, v.session.Name, v.name, v.base
+		in.Who, in.Name, in.Organization, in.Base = v.session.Role, v.session.shown(), v.name, v.base
 	}
 	var body bytes.Buffer
 	if err := c.pages.write(&body, shown.Template, in); err != nil {

@@ -58,6 +58,25 @@ func UnmarshalBody[T any, B interface {
 	return nil
 }
 
+// DecodeOptional is Decode of a body that may be left out.
+func DecodeOptional[T any, B interface {
+	*T
+	Body
+}](r *http.Request) (T, error) {
+	var body T
+	data, err := ReadBody(r, MaxBody)
+	if err != nil {
+		return body, err
+	}
+	if len(data) == 0 {
+		data = []byte("{}")
+	} else if err := checkMedia(r.Header, "application/json"); err != nil {
+		return body, err
+	}
+	err = UnmarshalBody[T, B](data, &body)
+	return body, err
+}
+
 // DecodeNothing is for the routes that take no body: an empty one, or an object without members, is fine.
 func DecodeNothing(r *http.Request) error {
 	data, err := ReadBody(r, MaxBody)

@@ -1,0 +1,137 @@
+// Package operator decides about one named operator and the tokens with which they use the admin API.
+//
+//	(none) ──Issue──▶ admitted ──Revoke──▶ revoked ──Issue──▶ admitted …
+//	token: (none) ──Issue, Rotate──▶ valid ──Rotate──▶ overlapping ──time──▶ dead      any ──Revoke, its expiry──▶ dead
+//
+// The stream of an operator follows from the name, so no two have the same. A token's secret never gets here: the
+// aggregate knows its digest only. What an operator did that no other event tells (Acted) has a stream of its own.
+package operator
+
+import (
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+)
+
+// Event is a stored fact about an operator.
+//
+//sumtype:decl
+type Event interface{ evolve(State) State }
+
+type (
+	// TokenIssued admits an operator, or admits them again.
+	TokenIssued struct {
+		Name      string     `json:"name"`
+		TokenID   string     `json:"tokenId"` // the public part of the token
+		Hash      []byte     `json:"hash"`    // see Token.Hash
+		ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+		At        time.Time  `json:"at"`
+	}
+	// TokenRotated adds a token, and lets the others end.
+	TokenRotated struct {
+		Name      string     `json:"name"`
+		TokenID   string     `json:"tokenId"`
+		Hash      []byte     `json:"hash"`
+		ExpiresAt *time.Time `json:"expiresAt,omitempty"` // as the one before
+		Ending    []string   `json:"ending"`              // the tokens that end at EndsAt
+		EndsAt    time.Time  `json:"endsAt"`
+		At        time.Time  `json:"at"`
+	}
+	// Revoked ends all tokens of the operator at once.
+	Revoked struct {
+		Name string    `json:"name"`
+		At   time.Time `json:"at"`
+	}
+	// Acted says that an operator began something that leaves no other event. Who it was is in the metadata.
+	Acted struct {
+		Action  string    `json:"action"`            // such as "rebuild-projection"
+		Subject string    `json:"subject,omitempty"` // what it was done to
+		At      time.Time `json:"at"`
+	}
+)
+
+// Status of an operator.
+type Status string
+
+// One that was revoked can be admitted again.
+const (
+	StatusNone     Status = "" // nobody had the name
+	StatusAdmitted Status = "admitted"
+	StatusRevoked  Status = "revoked"
+)
+
+// Token is what is known of one that was not revoked. Zero times mean never.
+type Token struct {
+	ID        string
+	Hash      []byte
+	ExpiresAt time.Time
+	EndsAt    time.Time // of the overlap with its successor
+}
+
+// ValidAt reports whether the token opens anything at a time.
+func (t Token) ValidAt(now time.Time) bool {
+	return (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt)) && (t.EndsAt.IsZero() || now.Before(t.EndsAt))
+}
+
+// State is what decisions need.
+type State struct {
+	Status Status
+	Name   string
+	Tokens []Token // oldest first
+}
+
+func (e TokenIssued) evolve(s State) State {
+	s.Status, s.Name, s.Tokens = StatusAdmitted, e.Name, []Token{token(e.TokenID, e.Hash, e.ExpiresAt)}
+	return s
+}
+
+func (e TokenRotated) evolve(s State) State {
+	tokens := make([]Token, len(s.Tokens), len(s.Tokens)+1) // earlier states stay as they were
+	for i, t := range s.Tokens {
+		if slices.Contains(e.Ending, t.ID) {
+			t.EndsAt = e.EndsAt
+		}
+		tokens[i] = t
+	}
+	s.Tokens = append(tokens, token(e.TokenID, e.Hash, e.ExpiresAt))
+	return s
+}
+
+func (Revoked) evolve(s State) State { s.Status, s.Tokens = StatusRevoked, nil; return s }
+func (Acted) evolve(s State) State   { return s }
+
+func token(id string, hash []byte, expires *time.Time) Token {
+	t := Token{ID: id, Hash: hash}
+	if expires != nil {
+		t.ExpiresAt = *expires
+	}
+	return t
+}
+
+// Events names each fact as stored. Never rename; add ".v2" and upcast.
+var Events = eventstore.NewCodec(
+	eventstore.Case[Event, TokenIssued]("operator.token-issued.v1"),
+	eventstore.Case[Event, TokenRotated]("operator.token-rotated.v1"),
+	eventstore.Case[Event, Revoked]("operator.revoked.v1"),
+	eventstore.Case[Event, Acted]("operator.acted.v1"),
+)
+
+// Aggregate binds it all to the streams "operator-<uuid>".
+var Aggregate = eventstore.Aggregate[State, Event, Command]{
+	Category: "operator",
+	Codec:    Events,
+	Evolve:   func(s State, e Event) State { return e.evolve(s) },
+	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
+}
+
+// Options go with a command to Aggregate.Execute.
+type Options = eventstore.Options[State]
+
+// names is the name space of StreamID.
+var names = uuid.MustParse("8f8f2f0a-53a6-4f0e-8a5e-5b1a9d7f3c42")
+
+// StreamID derives the id of an operator's stream from the name.
+func StreamID(name string) uuid.UUID { return uuid.NewSHA1(names, []byte(name)) }

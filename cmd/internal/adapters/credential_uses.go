@@ -1,0 +1,110 @@
+package adapters
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	usePrecision  = time.Hour   // of the time when a credential was used last, and between two writes about one
+	useInterval   = time.Minute // between two looks for what is to be written
+	maxUsesAtOnce = 10_000      // in one statement
+)
+
+// CredentialUses keeps when keys and tokens were used last, to the hour, for all nodes. What is used again within the hour
+// costs a look into a map; each credential is written once an hour by each process that sees it. What a process that is
+// killed has not written yet, a minute's worth, is lost.
+type CredentialUses struct {
+	Pool *pgxpool.Pool
+	Log  *slog.Logger
+
+	mu      sync.Mutex
+	hour    time.Time            // of what is in seen
+	seen    map[string]struct{}  // credentials that were used in this hour
+	waiting map[string]time.Time // what is yet to be written
+}
+
+// Used notes that a valid credential was used: its prefix and public part.
+func (u *CredentialUses) Used(credential string, at time.Time) {
+	hour := at.UTC().Truncate(usePrecision)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !hour.Equal(u.hour) || u.seen == nil {
+		u.hour, u.seen = hour, map[string]struct{}{}
+	}
+	if _, noted := u.seen[credential]; noted {
+		return
+	}
+	u.seen[credential] = struct{}{}
+	if u.waiting == nil {
+		u.waiting = map[string]time.Time{}
+	}
+	u.waiting[credential] = hour
+}
+
+// Keep writes what was noted until the context ends, and once more then.
+func (u *CredentialUses) Keep(ctx context.Context) {
+	tick := time.NewTicker(useInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), useInterval/12)
+		if err := u.Flush(last); err != nil {
+			u.Log.WarnContext(ctx, "when keys were used last can't be written, trying again", "error", err)
+		}
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// Of two nodes, the later use counts.
+const writeUses = `
+	INSERT INTO carillon.credential_uses (credential, used_at) SELECT * FROM unnest($1::text[], $2::timestamptz[])
+	ON CONFLICT (credential) DO UPDATE SET used_at = excluded.used_at WHERE credential_uses.used_at < excluded.used_at`
+
+// Flush writes what was noted. What can't be written is kept for the next time.
+func (u *CredentialUses) Flush(ctx context.Context) error {
+	for {
+		credentials, hours := u.take()
+		if len(credentials) == 0 {
+			return nil
+		}
+		if _, err := u.Pool.Exec(ctx, writeUses, credentials, hours); err != nil {
+			u.giveBack(credentials, hours)
+			return wrap("write uses of credentials", err)
+		}
+	}
+}
+
+func (u *CredentialUses) take() (credentials []string, hours []time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	credentials = slices.Sorted(maps.Keys(u.waiting)) // in one order on all nodes, so that none waits for another in a circle
+	credentials = credentials[:min(len(credentials), maxUsesAtOnce)]
+	for _, credential := range credentials {
+		hours = append(hours, u.waiting[credential])
+		delete(u.waiting, credential)
+	}
+	return credentials, hours
+}
+
+func (u *CredentialUses) giveBack(credentials []string, hours []time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i, credential := range credentials {
+		if u.waiting[credential].Before(hours[i]) {
+			u.waiting[credential] = hours[i]
+		}
+	}
+}

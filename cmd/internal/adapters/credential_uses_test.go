@@ -1,0 +1,107 @@
+package adapters_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/cmd/internal/adapters"
+	"carillon/projections"
+	"carillon/projections/pgtest"
+)
+
+// Two nodes keep one table; the later use counts, and nothing is written twice in an hour.
+func TestUsesOfCredentials(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	if err := projections.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	one, other := &adapters.CredentialUses{Pool: pool, Log: quiet}, &adapters.CredentialUses{Pool: pool, Log: quiet}
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	flush := func(all ...*adapters.CredentialUses) {
+		t.Helper()
+		for _, u := range all {
+			if err := u.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	one.Used("ck_aaaaaaaa", noon.Add(59*time.Minute))
+	other.Used("ck_aaaaaaaa", noon.Add(-time.Minute)) // a clock that is behind
+	other.Used("co_bbbbbbbb", noon.Add(time.Minute))
+	flush(one, other)
+	want := map[string]time.Time{"ck_aaaaaaaa": noon, "co_bbbbbbbb": noon}
+	if diff := cmp.Diff(want, usesIn(t, pool)); diff != "" {
+		t.Errorf("uses (-want +got):\n%s", diff)
+	}
+	written := versionsOf(t, pool)
+	for range 1000 {
+		one.Used("ck_aaaaaaaa", noon.Add(30*time.Minute))
+	}
+	flush(one, other)
+	if diff := cmp.Diff(written, versionsOf(t, pool)); diff != "" {
+		t.Errorf("it was written again within the hour:\n%s", diff)
+	}
+	one.Used("ck_aaaaaaaa", noon.Add(time.Hour))
+	flush(one)
+	if got := usesIn(t, pool)["ck_aaaaaaaa"]; !got.Equal(noon.Add(time.Hour)) {
+		t.Errorf("an hour later it is %s", got)
+	}
+}
+
+// What can't be written now is written later, and what is noted last goes with the end of the process.
+func TestUsesSurviveAnOutageAndTheEnd(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	if err := projections.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	uses := &adapters.CredentialUses{Pool: pool, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	uses.Used("ck_aaaaaaaa", noon)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := uses.Flush(gone); err == nil {
+		t.Fatal("it was written without Postgres")
+	}
+	uses.Keep(gone) // the process ends
+	if diff := cmp.Diff(map[string]time.Time{"ck_aaaaaaaa": noon}, usesIn(t, pool)); diff != "" {
+		t.Errorf("uses (-want +got):\n%s", diff)
+	}
+}
+
+func usesIn(t *testing.T, pool *pgxpool.Pool) map[string]time.Time {
+	t.Helper()
+	rows, err := pool.Query(t.Context(), "SELECT credential, used_at FROM carillon.credential_uses")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	found := map[string]time.Time{}
+	for rows.Next() {
+		var credential string
+		var at time.Time
+		if err := rows.Scan(&credential, &at); err != nil {
+			t.Fatal(err)
+		}
+		found[credential] = at.UTC()
+	}
+	return found
+}
+
+// versionsOf are the transactions that wrote the rows.
+func versionsOf(t *testing.T, pool *pgxpool.Pool) (versions string) {
+	t.Helper()
+	err := pool.QueryRow(t.Context(), "SELECT string_agg(credential || ' ' || xmin::text, ',' ORDER BY credential) FROM carillon.credential_uses").Scan(&versions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return versions
+}

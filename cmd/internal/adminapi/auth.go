@@ -1,0 +1,163 @@
+package adminapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/command/credential"
+	"carillon/query"
+)
+
+// Role is what the bearer of a token is.
+type Role string
+
+// An operator may do everything on the admin API; an auditor reads the audit trail.
+const (
+	RoleOperator Role = "operator"
+	RoleAuditor  Role = "auditor"
+)
+
+// Principal is who uses the admin API.
+type Principal struct {
+	Role         Role
+	Name         string    // the operator's, or whom the auditor's token is for; "": whoever has the configured admin token
+	TokenID      string    // the public part of the token, or what tells the configured admin token from the next
+	Organization uuid.UUID // the only one that an auditor sees; zero: all
+}
+
+// Actor is who acts, as events name it: "operator", "operator:<name>" or "auditor:<token id>".
+func (p Principal) Actor() string {
+	switch {
+	case p.Role == RoleAuditor:
+		return "auditor:" + p.TokenID
+	case p.Name != "":
+		return "operator:" + p.Name
+	}
+	return "operator"
+}
+
+// Sees reports whether things of an organization are there for the principal.
+func (p Principal) Sees(organization uuid.UUID) bool {
+	return p.Organization == uuid.Nil || p.Organization == organization
+}
+
+// Verify tells whose token a text is: the configured admin token, an operator's or an auditor's. It gives
+// query.ErrNotFound for one that is not valid; another error says that it could not be looked up.
+func (a *API) Verify(ctx context.Context, token string) (Principal, error) {
+	sent := sha256.Sum256([]byte(token))
+	if subtle.ConstantTimeCompare(sent[:], a.tokenHash[:]) == 1 {
+		return Principal{Role: RoleOperator, TokenID: a.configuredID()}, nil
+	}
+	if presented, ok := credential.Parse(credential.OperatorToken, token); ok {
+		known, err := a.Queries.OperatorToken(ctx, presented.ID, a.Now())
+		return a.principal(presented, known.Hash, err, Principal{Role: RoleOperator, Name: known.Name, TokenID: presented.ID})
+	}
+	if presented, ok := credential.Parse(credential.AuditorToken, token); ok {
+		known, err := a.Queries.AuditorToken(ctx, presented.ID, a.Now())
+		return a.principal(presented, known.Hash, err,
+			Principal{Role: RoleAuditor, Name: known.Name, TokenID: presented.ID, Organization: known.Organization})
+	}
+	return Principal{}, query.ErrNotFound
+}
+
+func (a *API) principal(presented credential.Credential, hash []byte, err error, known Principal) (Principal, error) {
+	switch {
+	case err != nil:
+		return Principal{}, err
+	case subtle.ConstantTimeCompare(hash, presented.Hash()) != 1:
+		return Principal{}, query.ErrNotFound
+	}
+	a.Uses.Used(presented.String(), a.Now())
+	return known, nil
+}
+
+// guard lets only requests with a valid token through. Nothing else of a request is read before.
+func (a *API) guard(next http.Handler) http.Handler {
+	authenticated := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		known, err := Principal{}, error(query.ErrNotFound)
+		if strings.EqualFold(scheme, "Bearer") {
+			known, err = a.Verify(r.Context(), token)
+		}
+		switch {
+		case errors.Is(err, query.ErrNotFound):
+			wire.Events.WriteError(w, r, unauthenticated())
+		case err != nil:
+			wire.Events.WriteError(w, r, err)
+		default:
+			note(r.Context(), known)
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, known)))
+		}
+	})
+	return wire.RequireTLS(a.TrustedProxies, surface)(authenticated)
+}
+
+func note(ctx context.Context, p Principal) {
+	if p.Role == RoleAuditor {
+		wire.Note(ctx, slog.String("auditor", p.TokenID))
+		return
+	}
+	wire.Note(ctx, slog.String("actor", p.Actor()))
+}
+
+func unauthenticated() error {
+	return &wire.Failure{
+		Kind: wire.Unauthenticated, Issue: "send the admin token in the header Authorization: Bearer <token>; it is in the data directory (admin.token), or in CARILLON_ADMIN_TOKEN, or an operator's own (carillon operator issue). An auditor's token, while it is valid, opens GET /admin/audit and GET /admin/projections only",
+	}
+}
+
+type principalKey struct{}
+
+// PrincipalOf is who a request comes from.
+func PrincipalOf(r *http.Request) Principal {
+	p, _ := r.Context().Value(principalKey{}).(Principal)
+	return p
+}
+
+// operator is who a request comes from, as commands know it. Operators act for all organizations.
+func operator(r *http.Request) command.Caller {
+	return command.Caller{Actor: PrincipalOf(r).Actor(), RequestID: wire.RequestIDOf(r.Context())}
+}
+
+// routes says of each route who may use it: a route can't be made without.
+type routes struct {
+	operators chi.Router // operators alone
+	auditors  chi.Router // operators, and auditors who see all organizations
+	bound     chi.Router // those, and auditors of one organization: the handler asks Principal.Sees
+}
+
+func routesFor(r chi.Router) routes {
+	return routes{
+		operators: r.With(forOperators),
+		auditors:  r.With(only(func(p Principal) bool { return p.Organization == uuid.Nil })),
+		bound:     r,
+	}
+}
+
+// forOperators refuses auditors: for them there is nothing.
+func forOperators(next http.Handler) http.Handler {
+	return only(func(p Principal) bool { return p.Role == RoleOperator })(next)
+}
+
+// only refuses others as if they had no token.
+func only(may func(Principal) bool) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !may(PrincipalOf(r)) {
+				wire.Events.WriteError(w, r, unauthenticated())
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}

@@ -1,0 +1,126 @@
+package adminapi
+
+import (
+	"net/http"
+	"time"
+
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/projections/operators"
+)
+
+func (a *API) operatorRoutes(r routes) {
+	r.operators.Post("/admin/operators", wire.Events.Handle(a.issueOperatorToken))
+	r.operators.Get("/admin/operators", wire.Events.Handle(a.listOperatorTokens))
+	r.operators.Post("/admin/operators/{name}/rotate", wire.Events.Handle(a.rotateOperatorToken))
+	r.operators.Delete("/admin/operators/{name}", wire.Events.Handle(a.revokeOperator))
+}
+
+// IssuedToken is a new token of an operator or auditor. It can't be shown again.
+type IssuedToken struct {
+	ID    string `json:"id"`
+	Token string `json:"token"`
+}
+
+type operatorBody struct {
+	Name      wire.Optional[string] `json:"name"`
+	ExpiresAt *string               `json:"expiresAt"`
+	expires   *time.Time
+}
+
+// Check implements wire.Body. The command checks how the name is written.
+func (b *operatorBody) Check(c *wire.Checks) {
+	c.Name("name", b.Name, 1, 0)
+	b.expires = expiry(c, b.ExpiresAt)
+}
+
+// expiry reads when a key or token ends; nil: never.
+func expiry(c *wire.Checks, given *string) *time.Time {
+	if given == nil {
+		return nil
+	}
+	at, err := wire.ParseTime(*given)
+	if err != nil {
+		c.Fail("expiresAt", "must be an ISO 8601 time with Z or an offset, such as 2027-01-01T00:00:00Z")
+	}
+	return &at
+}
+
+// issueOperatorToken answers POST /admin/operators.
+func (a *API) issueOperatorToken(r *http.Request) (wire.Reply, error) {
+	body, err := wire.Decode[operatorBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	issued, at, err := a.Commands.IssueOperatorToken(r.Context(), operator(r), command.IssueOperatorToken{Name: body.Name.Value, ExpiresAt: body.expires})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, operators.ReadModel.Name)
+	return wire.Created(IssuedToken{ID: issued.ID, Token: issued.Token.Reveal()}), nil
+}
+
+// listOperatorTokens answers GET /admin/operators.
+func (a *API) listOperatorTokens(r *http.Request) (wire.Reply, error) {
+	tokens, err := a.Queries.OperatorTokens(r.Context())
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	list := List[Credential]{Items: make([]Credential, len(tokens))}
+	for i, t := range tokens {
+		list.Items[i] = credentialOf(t)
+	}
+	return wire.OK(list), nil
+}
+
+// overlapBody says how long what is rotated goes on.
+type overlapBody struct {
+	OverlapSeconds wire.Optional[int] `json:"overlapSeconds"`
+}
+
+// Check implements wire.Body. The command checks the range.
+func (b *overlapBody) Check(*wire.Checks) {}
+
+func (b *overlapBody) overlap() time.Duration {
+	if !b.OverlapSeconds.Set {
+		return command.UsualOverlap
+	}
+	return command.OverlapOf(b.OverlapSeconds.Value)
+}
+
+// rotateOperatorToken answers POST /admin/operators/{name}/rotate.
+func (a *API) rotateOperatorToken(r *http.Request) (wire.Reply, error) {
+	name, err := wire.PathText(r, "name")
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	body, err := wire.DecodeOptional[overlapBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	issued, at, err := a.Commands.RotateOperatorToken(r.Context(), operator(r), command.RotateOperatorToken{Name: name, Overlap: body.overlap()})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, operators.ReadModel.Name)
+	return wire.Created(IssuedToken{ID: issued.ID, Token: issued.Token.Reveal()}), nil
+}
+
+// revokeOperator answers DELETE /admin/operators/{name}.
+func (a *API) revokeOperator(r *http.Request) (wire.Reply, error) {
+	name, err := wire.PathText(r, "name")
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.RevokeOperator(r.Context(), operator(r), command.RevokeOperator{Name: name})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, operators.ReadModel.Name)
+	return wire.Done(), nil
+}
+
+// record has it on record that an operator begins something that leaves no other event.
+func (a *API) record(r *http.Request, action, subject string) error {
+	return a.Commands.RecordAction(r.Context(), operator(r), command.RecordAction{Action: action, Subject: subject})
+}

@@ -1,0 +1,289 @@
+package adminapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/operator"
+	"carillon/aggregates/organization"
+	"carillon/cmd/internal/adminapi"
+	"carillon/command"
+	"carillon/command/credential"
+	"carillon/eventstore"
+)
+
+// actors are who recorded the events of a stream, in its order.
+func (s *server) actors(t *testing.T, stream string) (actors []string) {
+	t.Helper()
+	for recorded, err := range s.Store.Read(t.Context(), stream, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		meta, err := eventstore.ParseMetadata(recorded.Metadata)
+		if err != nil {
+			t.Fatal(err)
+		}
+		actors = append(actors, meta.Actor)
+	}
+	return actors
+}
+
+func TestOperators(t *testing.T) {
+	t.Parallel()
+	s := audited(t)
+	var ann, bob adminapi.IssuedToken
+	s.do(t, "POST", "/admin/operators", `{"name":"ann"}`).into(t, 201, &ann)
+	s.as(t, ann.Token, "POST", "/admin/operators", `{"name":"bob","expiresAt":"2100-01-01T00:00:00Z"}`).into(t, 201, &bob)
+	if parsed, ok := credential.Parse(credential.OperatorToken, bob.Token); !ok || parsed.ID != bob.ID {
+		t.Fatalf("issued %+v", bob.ID)
+	}
+	s.do(t, "POST", "/admin/operators", `{"name":"ann"}`).refused(t, 409, "CONFLICT", "rotate the token")
+
+	// What they do is on record under their names.
+	var org adminapi.Created
+	s.as(t, ann.Token, "POST", "/admin/organizations", `{"name":"Town hall"}`).into(t, 201, &org)
+	s.as(t, bob.Token, "POST", "/admin/organizations/"+org.ID.String()+"/suspend", `{"reason":"unpaid"}`).into(t, 200, nil)
+	s.do(t, "POST", "/admin/organizations/"+org.ID.String()+"/resume", "").into(t, 200, nil)
+	want := []string{"operator:ann", "operator:bob", "operator"}
+	if got := s.actors(t, organization.Aggregate.Stream(org.ID)); !slices.Equal(got, want) {
+		t.Errorf("actors = %v, want %v", got, want)
+	}
+	if got := s.actors(t, operator.Aggregate.Stream(operator.StreamID("bob"))); !slices.Equal(got, []string{"operator:ann"}) {
+		t.Errorf("bob was admitted by %v", got)
+	}
+
+	// A rotation lets nobody down: both tokens work until the overlap ends.
+	var second adminapi.IssuedToken
+	s.as(t, bob.Token, "POST", "/admin/operators/bob/rotate", `{"overlapSeconds":3600}`).into(t, 201, &second)
+	for later, valid := range map[time.Duration]bool{0: true, 59 * time.Minute: true, 61 * time.Minute: false} {
+		s.later.Store(int64(later))
+		s.as(t, second.Token, "GET", "/admin/sources", "").into(t, 200, nil)
+		if got := s.as(t, bob.Token, "GET", "/admin/sources", ""); (got.status == 200) != valid {
+			t.Errorf("after %s: %d %s", later, got.status, got.body)
+		}
+	}
+	s.later.Store(0)
+	s.do(t, "POST", "/admin/operators/bob/rotate", `{"overlapSeconds":2592001}`).refused(t, 400, "INVALID_BODY", "overlapSeconds must be 0 to 2592000")
+	s.do(t, "POST", "/admin/operators/bob/rotate", `{"overlapSeconds":-1}`).refused(t, 400, "INVALID_BODY", "overlapSeconds must be 0 to 2592000")
+	s.do(t, "POST", "/admin/operators/eve/rotate", "").refused(t, 404, "NOT_FOUND", "operator not found")
+	s.do(t, "DELETE", "/admin/operators/eve", "").refused(t, 404, "NOT_FOUND", "operator not found")
+
+	s.do(t, "DELETE", "/admin/operators/bob", "").into(t, 200, nil)
+	s.do(t, "DELETE", "/admin/operators/bob", "").into(t, 200, nil)
+	for _, dead := range []string{bob.Token, second.Token} {
+		s.as(t, dead, "GET", "/admin/sources", "").refused(t, 401, "AUTHENTICATION_FAILED", "admin token")
+	}
+	s.as(t, ann.Token, "GET", "/admin/sources", "").into(t, 200, nil)
+
+	if err := s.uses.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var list adminapi.List[adminapi.Credential]
+	answer := s.do(t, "GET", "/admin/operators", "")
+	answer.into(t, 200, &list)
+	if len(list.Items) != 3 || list.Items[0].Name != "ann" || list.Items[0].LastUsedAt == nil || list.Items[0].LastUsedAt.Minute() != 0 ||
+		list.Items[1].RevokedAt == nil || list.Items[2].RevokedAt == nil {
+		t.Errorf("operators: %s", answer.body)
+	}
+	for _, shown := range []string{answer.body, s.Logged.String()} {
+		for _, token := range []string{ann.Token, bob.Token, second.Token} {
+			if strings.Contains(shown, token[12:]) {
+				t.Error("a token is shown again")
+			}
+		}
+	}
+	if !strings.Contains(s.Logged.String(), "actor=operator:ann") {
+		t.Error("the log does not say who it was")
+	}
+}
+
+// Actions that leave no other event leave one of their own.
+func TestActionsWithoutEventsAreOnRecord(t *testing.T) {
+	t.Parallel()
+	s := audited(t)
+	org, _ := s.Organization(t, "Town hall")
+	var ann adminapi.IssuedToken
+	s.do(t, "POST", "/admin/operators", `{"name":"ann"}`).into(t, 201, &ann)
+	for _, path := range []string{
+		"/admin/organizations/" + org.String() + "/console-link", "/admin/projections/feeds/rebuild", "/admin/keys/rotate-master", "/admin/keys/renew",
+	} {
+		if got := s.as(t, ann.Token, "POST", path, ""); got.status >= 300 {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+	var acted []string
+	for message, err := range s.Store.Subscribe(t.Context(), eventstore.Start, eventstore.Categories(operator.Aggregate.Category)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if message.CaughtUp {
+			break
+		}
+		if message.Event == nil || message.Event.Type != "operator.acted.v1" {
+			continue
+		}
+		event, err := operator.Events.Decode(message.Event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		meta, err := eventstore.ParseMetadata(message.Event.Metadata)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e := event.(type) {
+		case operator.Acted:
+			acted = append(acted, meta.Actor+" "+e.Action+" "+e.Subject)
+		case operator.TokenIssued, operator.TokenRotated, operator.Revoked:
+		}
+	}
+	want := []string{
+		"operator:ann make-console-link " + org.String(), "operator:ann rebuild-projection feeds",
+		"operator:ann rotate-master-key ", "operator:ann renew-keys ",
+	}
+	if !slices.Equal(acted, want) {
+		t.Errorf("on record: %q, want %q", acted, want)
+	}
+}
+
+func TestOperatorsAreNotIssuedByMistake(t *testing.T) {
+	t.Parallel()
+	s := audited(t)
+	for body, message := range map[string]string{
+		`{}`: "name is required", `{"name":""}`: "name", `{"name":"Ann"}`: "a-z 0-9", `{"name":"ann","expiresAt":"tomorrow"}`: "expiresAt must be",
+		`{"name":"ann","expiresAt":"2020-01-01T00:00:00Z"}`: "future", `{"name":"a/b"}`: "a-z 0-9", `{"name":"ann","admin":true}`: "admin is not a known field",
+	} {
+		s.do(t, "POST", "/admin/operators", body).refused(t, 400, "INVALID_BODY", message)
+	}
+}
+
+// who may use which route of the admin API. A route that is not here fails the test: decide.
+var (
+	forOperators = []string{"configured", "operator"}
+	forAuditors  = []string{"configured", "operator", "auditor"}
+	forBound     = []string{"configured", "operator", "auditor", "bound auditor"}
+)
+
+var decided = map[string][]string{
+	"GET /admin/audit/destinations/{id}": forBound,
+	"GET /admin/projections":             forAuditors,
+
+	"POST /admin/organizations": forOperators, "GET /admin/organizations": forOperators, "DELETE /admin/organizations/{id}": forOperators,
+	"POST /admin/organizations/{id}/keys": forOperators, "GET /admin/organizations/{id}/keys": forOperators,
+	"DELETE /admin/organizations/{id}/keys/{keyId}":                   forOperators,
+	"POST /admin/organizations/{id}/console-link":                     forOperators,
+	"GET /admin/organizations/{id}/limits":                            forOperators,
+	"PUT /admin/organizations/{id}/limits":                            forOperators,
+	"POST /admin/organizations/{id}/suspend":                          forOperators,
+	"POST /admin/organizations/{id}/resume":                           forOperators,
+	"POST /admin/sources":                                             forOperators,
+	"GET /admin/sources":                                              forOperators,
+	"GET /admin/sources/states":                                       forOperators,
+	"POST /admin/sources/{id}/collect":                                forOperators,
+	"POST /admin/sources/{id}/pause":                                  forOperators,
+	"POST /admin/sources/{id}/resume":                                 forOperators,
+	"GET /admin/happenings/{id}":                                      forOperators,
+	"POST /admin/happenings/{id}/split":                               forOperators,
+	"POST /admin/feeds":                                               forOperators,
+	"PUT /admin/feeds/{feedType}/{feedId}/shares/{organizationId}":    forOperators,
+	"DELETE /admin/feeds/{feedType}/{feedId}/shares/{organizationId}": forOperators,
+	"POST /admin/events":                                              forOperators,
+	"POST /admin/projections/{name}/rebuild":                          forOperators,
+	"POST /admin/keys/rotate-master":                                  forOperators,
+	"POST /admin/keys/renew":                                          forOperators,
+	"POST /admin/auditors":                                            forOperators,
+	"GET /admin/auditors":                                             forOperators,
+	"DELETE /admin/auditors/{id}":                                     forOperators,
+	"POST /admin/operators":                                           forOperators,
+	"GET /admin/operators":                                            forOperators,
+	"POST /admin/operators/{name}/rotate":                             forOperators,
+	"DELETE /admin/operators/{name}":                                  forOperators,
+	"GET /debug/pprof/profile":                                        forOperators,
+	"GET /debug/pprof/trace":                                          forOperators,
+	"GET /debug/pprof/{profile}":                                      forOperators,
+}
+
+// Each token against each route.
+func TestHostileTokenOnEveryRoute(t *testing.T) {
+	t.Parallel()
+	s := audited(t)
+	org, key := s.Organization(t, "Town hall")
+	tokens := map[string]string{"configured": token, "API key": key, "none": ""}
+	for name, request := range map[string][2]string{
+		"operator": {"/admin/operators", `{"name":"ann"}`}, "revoked operator": {"/admin/operators", `{"name":"bob"}`},
+		"auditor": {"/admin/auditors", `{"name":"Court of audit"}`}, "bound auditor": {"/admin/auditors", `{"name":"Town","organization":"` + org.String() + `"}`},
+	} {
+		var issued adminapi.IssuedToken
+		s.do(t, "POST", request[0], request[1]).into(t, 201, &issued)
+		tokens[name] = issued.Token
+	}
+	s.do(t, "DELETE", "/admin/operators/bob", "").into(t, 200, nil)
+	fill := strings.NewReplacer("{id}", uuid.NewString(), "{keyId}", "nobody00", "{feedType}", "news", "{feedId}", uuid.NewString(),
+		"{organizationId}", uuid.NewString(), "{name}", "nobody", "{profile}", "heap")
+	public := []string{"GET /healthz", "GET /readyz", "GET /metrics"}
+	seen := map[string]bool{}
+	err := chi.Walk(s.api.Routes(), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		name := method + " " + route
+		may, ok := decided[name]
+		if seen[name] = true; slices.Contains(public, name) {
+			return nil
+		}
+		if !ok {
+			t.Errorf("nobody has decided who may use %s", name)
+		}
+		for who, token := range tokens {
+			// What is no JSON at all: the token is checked first, and nothing is done. Profiles take their time.
+			if allowed := slices.Contains(may, who); strings.Contains(route, "pprof/") && allowed {
+				continue
+			} else if got := s.as(t, token, method, fill.Replace(route), "{"); (got.status != 401) != allowed {
+				t.Errorf("%s of %s: %d %s", name, who, got.status, got.body)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range decided {
+		if !seen[name] {
+			t.Errorf("%s is no route any more", name)
+		}
+	}
+}
+
+// An auditor of one organization can't tell others' destinations from what was never there.
+func TestHostileAuditorOfOneOrganization(t *testing.T) {
+	t.Parallel()
+	s := audited(t)
+	mine, _ := s.Organization(t, "Town hall")
+	theirs, _ := s.Organization(t, "Library")
+	seen, _, _ := s.life(t, command.Caller{Organization: mine, Actor: "key:ab12CD34"})
+	hidden, _, _ := s.life(t, command.Caller{Organization: theirs, Actor: "key:ab12CD34"})
+	var bound adminapi.IssuedToken
+	s.do(t, "POST", "/admin/auditors", fmt.Sprintf(`{"name":"Town","organization":"%s"}`, mine)).into(t, 201, &bound)
+	s.do(t, "POST", "/admin/auditors", fmt.Sprintf(`{"name":"Town","organization":"%s"}`, uuid.New())).refused(t, 404, "NOT_FOUND", "register it first")
+	s.do(t, "POST", "/admin/auditors", `{"name":"Town","organization":"7"}`).refused(t, 400, "INVALID_BODY", "organization must be a UUID")
+
+	path := func(id uuid.UUID) string { return "/admin/audit/destinations/" + id.String() }
+	for _, accept := range []string{"application/json", "application/x-ndjson"} {
+		get := func(id uuid.UUID) response { return s.as(t, bound.Token, "GET", path(id), "", "Accept", accept) }
+		if got := get(seen); got.status != 200 {
+			t.Errorf("%s of its own: %d %s", accept, got.status, got.body)
+		}
+		got, missing := get(hidden), get(uuid.New())
+		if got.status != 404 || got.body != missing.body || !slices.Equal(got.header["Content-Type"], missing.header["Content-Type"]) {
+			t.Errorf("%s of others: %d %s\nof a missing one: %d %s", accept, got.status, got.body, missing.status, missing.body)
+		}
+	}
+	var list adminapi.List[adminapi.Auditor]
+	s.do(t, "GET", "/admin/auditors", "").into(t, 200, &list)
+	if len(list.Items) != 1 || list.Items[0].Organization == nil || *list.Items[0].Organization != mine {
+		t.Errorf("auditors: %+v", list.Items)
+	}
+}

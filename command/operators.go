@@ -1,0 +1,118 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/operator"
+	"carillon/command/credential"
+	"carillon/eventstore"
+)
+
+// UsualOverlap is how long a rotated token of an operator, or a rotated API key, goes on where nobody says otherwise.
+const UsualOverlap = 24 * time.Hour
+
+// OverlapOf is an overlap of some seconds; what is out of range is refused as such by the commands.
+func OverlapOf(seconds int) time.Duration {
+	if seconds < 0 || seconds > int(operator.MaxOverlap.Seconds()) {
+		return -1
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// operatorName leaves no two names that look alike, and needs no escapes in paths and actors.
+var operatorName = regexp.MustCompile(`^[a-z0-9][a-z0-9._@-]{0,63}$`)
+
+// IssueOperatorToken is an operator's input.
+type IssueOperatorToken struct {
+	Name      string     // required: whom it is for
+	ExpiresAt *time.Time // nil: never
+}
+
+// RotateOperatorToken is an operator's input.
+type RotateOperatorToken struct {
+	Name    string
+	Overlap time.Duration // how long the tokens before go on; 0: they end at once
+}
+
+// RevokeOperator is an operator's input.
+type RevokeOperator struct{ Name string }
+
+// OperatorTokenIssued answers IssueOperatorToken and RotateOperatorToken. Token is the whole token: it can't be shown
+// again.
+type OperatorTokenIssued struct {
+	ID    string
+	Token credential.Credential // Reveal gives the text to hand out
+}
+
+// IssueOperatorToken admits an operator by name.
+func (c *Commands) IssueOperatorToken(ctx context.Context, by Caller, in IssueOperatorToken) (OperatorTokenIssued, eventstore.Position, error) {
+	if !operatorName.MatchString(in.Name) {
+		return OperatorTokenIssued{}, eventstore.Start, refuse(Malformed, "name",
+			"name must have 1 to 64 characters of a-z 0-9 . _ @ - and begin with a letter or digit, such as ann or ann@example.org")
+	}
+	if in.ExpiresAt != nil {
+		expiry := in.ExpiresAt.UTC().Truncate(time.Microsecond)
+		in.ExpiresAt = &expiry
+	}
+	token := credential.New(credential.OperatorToken)
+	at, err := c.onOperator(ctx, by, in.Name, operator.Issue{
+		Name: in.Name, TokenID: token.ID, Hash: token.Hash(), ExpiresAt: in.ExpiresAt, At: c.now(),
+	})
+	if err != nil {
+		return OperatorTokenIssued{}, eventstore.Start, err
+	}
+	return OperatorTokenIssued{ID: token.ID, Token: token}, at, nil
+}
+
+// RotateOperatorToken gives an operator another token; those before end after the overlap.
+func (c *Commands) RotateOperatorToken(ctx context.Context, by Caller, in RotateOperatorToken) (OperatorTokenIssued, eventstore.Position, error) {
+	if in.Overlap < 0 || in.Overlap > operator.MaxOverlap {
+		return OperatorTokenIssued{}, eventstore.Start, badOverlap()
+	}
+	token := credential.New(credential.OperatorToken)
+	at, err := c.onOperator(ctx, by, in.Name, operator.Rotate{TokenID: token.ID, Hash: token.Hash(), Overlap: in.Overlap, At: c.now()})
+	if err != nil {
+		return OperatorTokenIssued{}, eventstore.Start, err
+	}
+	return OperatorTokenIssued{ID: token.ID, Token: token}, at, nil
+}
+
+func badOverlap() error {
+	return refuse(Malformed, "overlapSeconds", "overlapSeconds must be 0 to %d, which is 30 days", int(operator.MaxOverlap.Seconds()))
+}
+
+// RevokeOperator ends all tokens of an operator at once. Revoking them again changes nothing.
+func (c *Commands) RevokeOperator(ctx context.Context, by Caller, in RevokeOperator) (eventstore.Position, error) {
+	return c.onOperator(ctx, by, in.Name, operator.Revoke{At: c.now()})
+}
+
+// RecordAction is what an operator begins that leaves no other event.
+type RecordAction struct {
+	Action  string // a word, such as "renew-keys"
+	Subject string // what it is done to; may be empty
+}
+
+// RecordAction records an action under the name of who does it, before it is done.
+func (c *Commands) RecordAction(ctx context.Context, by Caller, in RecordAction) error {
+	_, err := operator.Aggregate.Execute(ctx, c.Store, uuid.New(), operator.Act{Action: in.Action, Subject: in.Subject, At: c.now()},
+		operator.Options{Metadata: by.metadata()})
+	return err
+}
+
+func (c *Commands) onOperator(ctx context.Context, by Caller, name string, command operator.Command) (eventstore.Position, error) {
+	out, err := operator.Aggregate.Execute(ctx, c.Store, operator.StreamID(name), command, operator.Options{Metadata: by.metadata()})
+	switch {
+	case errors.Is(err, operator.ErrUnknown):
+		err = &Refusal{Kind: NotFound, Message: "operator not found: carillon operator list shows the names", Err: err}
+	case errors.Is(err, operator.ErrExpired):
+		err = &Refusal{Kind: Malformed, Field: "expiresAt", Message: "expiresAt must be in the future", Err: err}
+	case errors.Is(err, operator.ErrTaken), errors.Is(err, operator.ErrLapsed), errors.Is(err, operator.ErrTooManyTokens):
+		err = &Refusal{Kind: Conflict, Message: err.Error(), Err: err}
+	}
+	return out.Position, err
+}
