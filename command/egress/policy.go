@@ -20,12 +20,19 @@ import (
 var ErrBlocked = errors.New("address is private or reserved")
 
 // BlockedError says which address the policy refused. It matches [ErrBlocked].
-type BlockedError struct{ Addr netip.Addr }
+type BlockedError struct {
+	Addr netip.Addr
+	// Denied: the operator has closed its range, see Policy.Deny.
+	Denied bool
+}
 
 // Error names the address.
 func (e *BlockedError) Error() string {
 	if !e.Addr.IsValid() {
 		return "unknown address is refused"
+	}
+	if e.Denied {
+		return fmt.Sprintf("address %s is in a range that this server does not connect to", e.Addr)
 	}
 	return fmt.Sprintf("address %s is private or reserved", e.Addr)
 }
@@ -38,14 +45,22 @@ type Policy struct {
 	// Allow opens ranges that would be denied, for development and for installations that deliver inside their own
 	// network.
 	Allow []netip.Prefix
+	// Deny closes ranges whatever else holds: public ones of the operator's own, behind which is more than the world may
+	// reach.
+	Deny []netip.Prefix
 }
 
 // Check returns nil when the address may be reached, else a [*BlockedError].
 func (p Policy) Check(addr netip.Addr) error {
 	if !p.permits(addr) {
-		return &BlockedError{Addr: addr}
+		return &BlockedError{Addr: addr, Denied: p.denies(addr)}
 	}
 	return nil
+}
+
+func (p Policy) denies(addr netip.Addr) bool {
+	addr = addr.Unmap().WithZone("")
+	return containedIn(p.Deny, addr) || addr.Is6() && (nat64.Contains(addr) || isISATAP(addr)) && containedIn(p.Deny, embedded4(addr))
 }
 
 func (p Policy) permits(addr netip.Addr) bool {
@@ -53,10 +68,11 @@ func (p Policy) permits(addr netip.Addr) bool {
 		return false
 	}
 	addr = addr.Unmap()
-	for _, prefix := range p.Allow {
-		if prefix.Contains(addr) {
-			return true
-		}
+	if p.denies(addr) {
+		return false
+	}
+	if containedIn(p.Allow, addr) {
+		return true
 	}
 	if addr.Is4() {
 		return !containedIn(denied4, addr)

@@ -19,6 +19,9 @@ type Options struct {
 	Resolver *net.Resolver
 	// RootCAs replaces the system's certificate authorities.
 	RootCAs *x509.CertPool
+	// From are the addresses of this machine that connections leave from: at most one of IPv4 and one of IPv6. Where one
+	// is named, addresses of the other family are not connected to. Default: what the system chooses.
+	From []netip.Addr
 	// DialTimeout bounds DNS and TCP connect together. Default 10 s.
 	DialTimeout time.Duration
 	// TLSHandshakeTimeout defaults to 10 s.
@@ -88,9 +91,14 @@ func guardedDial(policy Policy, opts Options) func(context.Context, string, stri
 		resolver = goResolver
 	}
 	dialer := &net.Dialer{
-		Timeout:        or(opts.DialTimeout, 10*time.Second),
-		Resolver:       resolver,
-		ControlContext: policy.control,
+		Timeout:  or(opts.DialTimeout, 10*time.Second),
+		Resolver: resolver,
+		ControlContext: func(ctx context.Context, network, address string, socket syscall.RawConn) error {
+			if err := policy.control(ctx, network, address, socket); err != nil {
+				return err
+			}
+			return leaveFrom(opts.From, network, socket)
+		},
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		name, _, err := net.SplitHostPort(address)

@@ -185,9 +185,9 @@ func (a *App) connect() error {
 
 // deliveryEgress says which addresses webhooks may reach, and whom they trust.
 func (a *App) deliveryEgress() (egress.Policy, egress.Options, error) {
-	policy := egress.Policy{Allow: a.cfg.DeliveryAllowCIDRs}
+	policy := egress.Policy{Allow: a.cfg.DeliveryAllowCIDRs, Deny: a.cfg.DeliveryDenyCIDRs}
 	// Several destinations may share a host: room for the connections of all their requests in flight.
-	options := egress.Options{MaxIdleConnsPerHost: maxIdlePerHost, MaxIdleConns: maxIdle, IdleConnTimeout: maxIdleTime}
+	options := egress.Options{MaxIdleConnsPerHost: maxIdlePerHost, MaxIdleConns: maxIdle, IdleConnTimeout: maxIdleTime, From: a.cfg.EgressAddr}
 	if !a.cfg.Dev {
 		return policy, options, nil
 	}

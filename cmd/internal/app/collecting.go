@@ -37,7 +37,7 @@ func (a *App) startCollection(s *stage) error {
 	metrics := a.newCollectMetrics()
 	collectors, err := Collectors(Collecting{
 		Answered: metrics.answered, Contact: a.cfg.CollectContact,
-		Allow: allow, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms, Parallel: a.cfg.CollectParallel,
+		Allow: allow, From: a.cfg.EgressAddr, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms, Parallel: a.cfg.CollectParallel,
 		Unhurried: a.Unhurried,
 	})
 	if err != nil {
@@ -57,6 +57,7 @@ func (a *App) startCollection(s *stage) error {
 // Collecting is what collectors need.
 type Collecting struct {
 	Allow     []netip.Prefix // private ranges that may be reached
+	From      []netip.Addr   // see egress.Options
 	Hosts     fetch.Hosts    // shared by all who collect; nil: for this process alone
 	Parallel  int            // requests at one time; 0: 64
 	Unhurried bool           // the host is the user's own: there is no pace to keep
@@ -70,7 +71,7 @@ type Collecting struct {
 // Collectors are those that this version has, by source type.
 func Collectors(c Collecting) (map[string]collect.Collector, error) {
 	options := fetch.Options{
-		Transport: egress.NewTransport(egress.Policy{Allow: c.Allow}, egress.Options{}),
+		Transport: egress.NewTransport(egress.Policy{Allow: c.Allow}, egress.Options{From: c.From}),
 		Blocked:   func(err error) bool { return errors.Is(err, egress.ErrBlocked) },
 		UserAgent: fetch.UserAgent(Version, config.ContactURL(c.Contact)),
 		Hosts:     c.Hosts,
