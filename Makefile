@@ -100,6 +100,10 @@ dead: ## Look for functions that neither a program nor a test reaches (deadcode,
 	@unreached=$$($(TOOL) deadcode -tags torture -test ./...) && \
 		if [ -n "$$unreached" ]; then echo "$$unreached"; echo "Nothing calls these: use them or delete them."; exit 1; fi
 
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities that the program reaches (govulncheck, pinned in .ci/tools; VULNDB=file:///… where vuln.go.dev is out of reach)
+	$(TOOL) govulncheck $(if $(VULNDB),-db '$(VULNDB)') ./...
+
 .PHONY: torture
 torture: postgres ## Kill servers, event store and Postgres under load, and count what is lost (KILLS=100)
 	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -tags torture -p 1 -count=1 -timeout 60m -run Torture -v $(TORTURES)

