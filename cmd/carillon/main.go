@@ -26,6 +26,7 @@ type commandLine struct {
 	Key         keyCommand         `cmd:"" help:"API keys of organizations."`
 	Backup      backupCommand      `cmd:"" help:"Copy event store and data keys into a directory, while the server runs or not."`
 	Restore     restoreCommand     `cmd:"" help:"Make event store and key store of a backup, and verify them."`
+	Data        dataCommand        `cmd:"" help:"What servers keep on this machine."`
 	Keys        keysCommand        `cmd:"" help:"The master key, and what wraps the data keys."`
 	Console     consoleCommand     `cmd:"" help:"Make a link that signs somebody in at an organization's console. It works once, within 15 minutes."`
 	Source      sourceCommand      `cmd:"" help:"Sources: where events are collected from."`

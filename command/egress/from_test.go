@@ -29,7 +29,7 @@ func TestConnectionsLeaveFromTheirAddress(t *testing.T) {
 		}
 		transport := egress.NewTransport(policy, options)
 		defer transport.CloseIdleConnections()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestHostileDestinationsInDeniedRanges(t *testing.T) {
 	}
 	// At dial time, whatever the name was when it was written.
 	transport := egress.NewTransport(policy, egress.Options{})
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.9:1/", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.9:1/", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
