@@ -110,10 +110,14 @@ func (q *Queries) AuditEntries(ctx context.Context, destination uuid.UUID, from 
 }
 
 func (q *Queries) auditPage(ctx context.Context, destination uuid.UUID, from int64) ([]AuditEntry, error) {
+	return q.auditRows(ctx, "destination = $1 AND revision >= $2 ORDER BY revision LIMIT $3", destination, from, historyPage)
+}
+
+func (q *Queries) auditRows(ctx context.Context, where string, args ...any) ([]AuditEntry, error) {
 	rows, err := q.Pool.Query(ctx, `
 		SELECT destination, organization, revision, type, at, recorded_at, event_id, commit_position, prepare_position, actor,
 			coalesce(reason, ''), correlation, causation, detail
-		FROM audit.entries WHERE destination = $1 AND revision >= $2 ORDER BY revision LIMIT $3`, destination, from, historyPage)
+		FROM audit.entries WHERE `+where, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -157,3 +157,20 @@ func (q *Queries) addSecrets(ctx context.Context, destinations []Destination, no
 	}
 	return nil
 }
+
+// DestinationNames gives the names of some destinations of an organization, by id.
+func (q *Queries) DestinationNames(ctx context.Context, organization uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	rows, err := q.Pool.Query(ctx, "SELECT id, name FROM destinations.destinations WHERE organization = $1 AND id = ANY($2)", organization, ids)
+	if err != nil {
+		return nil, fmt.Errorf("names of destinations: %w", err)
+	}
+	names := map[uuid.UUID]string{}
+	var (
+		id   uuid.UUID
+		name string
+	)
+	if _, err := pgx.ForEachRow(rows, []any{&id, &name}, func() error { names[id] = name; return nil }); err != nil {
+		return nil, fmt.Errorf("names of destinations: %w", err)
+	}
+	return names, nil
+}

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -94,8 +95,7 @@ type SourceFilter struct {
 
 // Sources lists sources, oldest first.
 func (q *Queries) Sources(ctx context.Context, f SourceFilter) ([]Source, error) {
-	rows, err := q.Pool.Query(ctx, sources+` WHERE ($1 = '' OR `+sourceState+` = $1) AND ($2 = '' OR s.type = $2)
-		AND ($3 = '' OR strpos(lower(s.url), lower($3)) > 0 OR strpos(lower(s.handle), lower($3)) > 0) ORDER BY s.created_at, s.id`,
+	rows, err := q.Pool.Query(ctx, sources+matchesSource+" ORDER BY s.created_at, s.id",
 		f.State, f.Type, f.Text)
 	if err != nil {
 		return nil, fmt.Errorf("sources: %w", err)
@@ -120,6 +120,51 @@ func (q *Queries) Sources(ctx context.Context, f SourceFilter) ([]Source, error)
 		list[i].Backfills = of[list[i].ID]
 	}
 	return list, nil
+}
+
+// matchesSource is the condition of SourceFilter.
+const matchesSource = ` WHERE ($1 = '' OR ` + sourceState + ` = $1) AND ($2 = '' OR s.type = $2)
+		AND ($3 = '' OR strpos(lower(s.url), lower($3)) > 0 OR strpos(lower(s.handle), lower($3)) > 0)`
+
+// SourcePage is a page of what Sources lists, without backfills, and how many there are on all pages.
+func (q *Queries) SourcePage(ctx context.Context, f SourceFilter, limit, offset int) ([]Source, int, error) {
+	var (
+		batch pgx.Batch
+		page  []Source
+		total int
+	)
+	batch.Queue(sources+matchesSource+" ORDER BY s.created_at, s.id LIMIT $4 OFFSET $5", f.State, f.Type, f.Text, limit, offset).Query(func(rows pgx.Rows) (err error) {
+		page, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Source])
+		return err
+	})
+	batch.Queue("SELECT count(*) FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id"+matchesSource, f.State, f.Type, f.Text).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
+	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, 0, fmt.Errorf("sources: %w", err)
+	}
+	return page, total, nil
+}
+
+// Source finds one with its backfills, or returns ErrNotFound.
+func (q *Queries) Source(ctx context.Context, id uuid.UUID) (found Source, err error) {
+	var batch pgx.Batch
+	batch.Queue(sources+" WHERE s.id = $1", id).Query(func(rows pgx.Rows) error {
+		one, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Source])
+		one.Backfills, found = found.Backfills, one
+		return err
+	})
+	batch.Queue("SELECT source_id, feed_id, attached_at, ended_at, added FROM sources.attachments WHERE source_id = $1 ORDER BY attached_at, feed_id", id).
+		Query(func(rows pgx.Rows) (err error) {
+			found.Backfills, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Backfill])
+			return err
+		})
+	switch err = q.Pool.SendBatch(ctx, &batch).Close(); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return Source{}, ErrNotFound
+	case err != nil:
+		return Source{}, fmt.Errorf("source: %w", err)
+	}
+	return found, nil
 }
 
 // CountSources counts the sources by state.

@@ -19,6 +19,7 @@ import (
 	"carillon/cmd/internal/dev"
 	"carillon/command/collect"
 	"carillon/command/collect/timing"
+	"carillon/command/collection"
 )
 
 type sourceTryCommand struct {
@@ -109,13 +110,15 @@ func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	walking := tryWalk{source: tried, collector: collector, most: c.Pages, now: now}
-	found, err := walking.run(ctx, t)
+	progress := tryProgress{terminal: t}
+	found, err := collection.Trial{Source: tried, Collector: collector, Most: c.Pages, Now: now, Progress: progress.show}.Run(ctx)
+	progress.finish()
 	if err != nil {
 		return err
 	}
-	events := make([]triedEvent, len(found.observations))
-	for i, o := range found.observations {
+	annotate(&found, c.Pages)
+	events := make([]triedEvent, len(found.Observations))
+	for i, o := range found.Observations {
 		events[i] = show.event(o)
 		if !c.Explain {
 			events[i].Origins = nil
@@ -123,7 +126,7 @@ func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
 	}
 	summary := summarise(events, found)
 	if c.Explain {
-		summary.Passed = found.passed
+		summary.Passed = found.Passed
 	}
 	if c.JSON {
 		return printTried(t.out, events, summary)
@@ -280,13 +283,13 @@ type triedSummary struct {
 	Passed []collect.Passed `json:"passed,omitzero"`
 }
 
-func summarise(tried []triedEvent, found walked) triedSummary {
-	s := triedSummary{Pages: found.requests, Events: len(tried)}
+func summarise(tried []triedEvent, found collection.Tried) triedSummary {
+	s := triedSummary{Pages: found.Requests, Events: len(tried)}
 	for _, e := range tried {
 		s.Occurrences += e.Occurrence.Total
 		s.OutsideRange += e.Occurrence.outside
 	}
-	for _, note := range found.notes {
+	for _, note := range found.Notes {
 		if note.Code == collect.NoteSkippedEvent || note.Code == collect.NoteTruncated {
 			s.LeftOut = append(s.LeftOut, note)
 		} else {

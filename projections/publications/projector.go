@@ -22,7 +22,7 @@ var schema string
 // ReadModel is the read model of what was published.
 var ReadModel = projections.ReadModel{
 	Name:    "publications",
-	Version: 1,
+	Version: 2,
 	Schema:  schema,
 	Filter:  eventstore.Categories(publication.Aggregate.Category),
 	Project: project,

@@ -15,3 +15,8 @@ CREATE TABLE publications (
 -- A backfill goes through the events of a feed, or of an organization without a feed, by their time.
 CREATE INDEX ON publications (feed_id, time, id) WHERE feed_id IS NOT NULL;
 CREATE INDEX ON publications (organization, time, id) WHERE feed_id IS NULL;
+-- For people who look for events: of a type, or by what they are about.
+CREATE INDEX ON publications (feed_id, type, time, id) WHERE feed_id IS NOT NULL;
+CREATE INDEX ON publications (organization, type, time, id) WHERE feed_id IS NULL;
+-- By a digest, because a subject may be longer than an index takes.
+CREATE INDEX ON publications (hashtextextended(subject, 0), time, id) WHERE subject IS NOT NULL;

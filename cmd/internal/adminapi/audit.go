@@ -100,7 +100,7 @@ func (a *API) showAudit(r *http.Request) (wire.Reply, error) {
 	}
 	answer := Audit{Destination: id, Organization: history[0].Organization, At: at, Entries: make([]AuditEntry, len(history))}
 	for i, e := range history {
-		answer.Entries[i] = auditEntry(e)
+		answer.Entries[i] = AuditEntryOf(e)
 	}
 	if q.Has("at") {
 		answer.State = auditState(query.AuditStateAt(history, at))
@@ -140,7 +140,7 @@ func (a *API) exportAudit(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Disposition", `attachment; filename="audit-`+id.String()+`.ndjson"`)
 		}
 		written++
-		line, err := json.Marshal(auditEntry(e))
+		line, err := json.Marshal(AuditEntryOf(e))
 		if err != nil {
 			return err
 		}
@@ -201,7 +201,8 @@ func auditState(s *query.AuditState) *AuditState {
 	return &state
 }
 
-func auditEntry(e query.AuditEntry) AuditEntry {
+// AuditEntryOf is a change as it is exported.
+func AuditEntryOf(e query.AuditEntry) AuditEntry {
 	return AuditEntry{
 		Destination: e.Destination, Organization: wire.Nullable(e.Organization), Revision: e.Revision, Type: e.Type, At: e.At, RecordedAt: e.RecordedAt,
 		Position: strconv.FormatInt(e.Commit, 10) + "/" + strconv.FormatInt(e.Prepare, 10), EventID: e.EventID,

@@ -93,7 +93,8 @@ type SourceNote struct {
 	Advice string `json:"advice,omitempty"` // what to do about it
 }
 
-func sourceOf(s query.Source) Source {
+// SourceOf is a source with what there is to do about it.
+func SourceOf(s query.Source) Source {
 	source := Source{
 		ID: s.ID, Type: s.Type, URL: s.URL, Handle: s.Handle, Timezone: s.Timezone, CreatedAt: s.CreatedAt.UTC(), Feeds: s.Feeds,
 		State: s.State, Since: s.Since.UTC(), Message: s.Message, StartedAt: wire.UTC(s.StartedAt), CompletedAt: wire.UTC(s.CompletedAt),
@@ -173,7 +174,7 @@ func (a *API) listSources(r *http.Request) (wire.Reply, error) {
 	}
 	list := List[Source]{Items: make([]Source, len(sources))}
 	for i, s := range sources {
-		list.Items[i] = sourceOf(s)
+		list.Items[i] = SourceOf(s)
 	}
 	return wire.OK(list), nil
 }

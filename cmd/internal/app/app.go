@@ -53,6 +53,7 @@ type App struct {
 	Unhurried bool
 
 	cfg       config.Config
+	startedAt time.Time
 	log       *slog.Logger
 	base      *infrastructure
 	keys      *custody.Custody
@@ -77,7 +78,7 @@ type App struct {
 
 // Open starts what the app stands on, migrates, listens, and connects the parts. Nothing is served yet.
 func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err error) {
-	a := &App{cfg: cfg, log: log, Metrics: prometheus.NewRegistry()}
+	a := &App{cfg: cfg, log: log, startedAt: time.Now().UTC(), Metrics: prometheus.NewRegistry()}
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -175,7 +176,13 @@ func (a *App) connect() error {
 	if a.console, err = console.New(pages); err != nil {
 		return err
 	}
-	a.operators, err = console.NewForOperators(pages, console.Operators{Verify: admin.Verify, StillValid: admin.StillValid})
+	triers, err := a.triers()
+	if err != nil {
+		return err
+	}
+	a.operators, err = console.NewForOperators(pages, console.Operators{
+		Verify: admin.Verify, StillValid: admin.StillValid, Projections: a.rebuilds, System: a.system, Collectors: triers,
+	})
 	if err != nil {
 		return err
 	}

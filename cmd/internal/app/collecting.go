@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"slices"
 	"time"
 
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/dev"
 	"carillon/command/collect"
 	"carillon/command/collect/facebook"
 	"carillon/command/collect/fetch"
@@ -30,14 +28,10 @@ func (a *App) startCollection(s *stage) error {
 	if !a.cfg.Is(config.RoleCollect) {
 		return nil
 	}
-	allow := []netip.Prefix(a.cfg.CollectAllowCIDRs)
-	if a.cfg.Dev {
-		allow = append(slices.Clone(allow), dev.Loopback...)
-	}
 	metrics := a.newCollectMetrics()
 	collectors, err := Collectors(Collecting{
 		Answered: metrics.answered, Contact: a.cfg.CollectContact,
-		Allow: allow, From: a.cfg.EgressAddr, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms, Parallel: a.cfg.CollectParallel,
+		Allow: a.collectable(), From: a.cfg.EgressAddr, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms, Parallel: a.cfg.CollectParallel,
 		Unhurried: a.Unhurried,
 	})
 	if err != nil {

@@ -62,6 +62,7 @@ type Console struct {
 	Dependencies
 	operators *Operators // nil: this is the console of organizations
 	cookie    string
+	trials    chan struct{} // has room for as many as may go on
 	pages     pages
 	router    chi.Router
 	live      live.Hub
@@ -87,7 +88,7 @@ func assemble(c *Console) (*Console, error) {
 		return nil, err
 	}
 	unobserved := func(string, string, int, time.Duration) {}
-	c.router = chi.NewRouter()
+	c.router, c.trials = chi.NewRouter(), make(chan struct{}, triedAtOnce)
 	c.router.Use(wire.RequestID, wire.AccessLog(c.Log, unobserved), wire.Recover(c.Log, surface), wire.HeadAsGet, c.headers, c.sameOrigin)
 	c.router.Route(Base, func(r chi.Router) {
 		r.Handle("/static/*", http.StripPrefix(Base+"/static/", http.FileServerFS(assets)))
@@ -113,6 +114,8 @@ func (c *Console) organizationRoutes(r chi.Router) {
 	c.settingsRoutes(r)
 	c.secretRoutes(r)
 	c.deliveryRoutes(r)
+	c.allDeliveryRoutes(r)
+	c.eventRoutes(r)
 	c.liveRoutes(r)
 }
 

@@ -20,6 +20,8 @@ import (
 
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/app"
+	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
@@ -43,6 +45,7 @@ type world struct {
 	later    *atomic.Int64 // nanoseconds, by which the consoles' clock is ahead
 
 	projections *projections
+	collectable []netip.Prefix // what trials of sources may reach
 }
 
 // adminToken opens the operators' side.
@@ -96,7 +99,17 @@ func (w *world) operatorsConsole(t *testing.T, token string) http.Handler {
 		Commands: w.Commands, Queries: w.Queries, Await: w.Patient, Projections: w.projections, Metrics: prometheus.NewRegistry(),
 		Token: token, Log: w.Log, Now: w.now, Uses: &adapters.CredentialUses{},
 	})
-	c, err := console.NewForOperators(deps, console.Operators{Verify: admin.Verify, StillValid: admin.StillValid})
+	collectors, err := app.Collectors(app.Collecting{Allow: w.collectable, Unhurried: true, Now: w.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := console.NewForOperators(deps, console.Operators{
+		Verify: admin.Verify, StillValid: admin.StillValid, Projections: w.projections, Collectors: collectors,
+		System: func(context.Context) (console.System, error) {
+			return console.System{Version: "v1.2.3", Roles: []string{"api"}, StartedAt: w.now(), Database: console.Store{Where: "private", Bytes: 5 << 20},
+				Disk: console.Disk{Path: "/data", Free: 25, Total: 100}, Settings: []config.Named{{Variable: "CARILLON_HTTP_ADDR", Value: "127.0.0.1:8080"}}}, nil
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

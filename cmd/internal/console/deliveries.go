@@ -37,7 +37,7 @@ type deliveryList struct {
 
 // deliveryForm is the filter, as it was typed.
 type deliveryForm struct {
-	Status, Type, Since, Until string
+	Status, Type, Feed, Since, Until string
 }
 
 // listDeliveries answers GET /console/destinations/{id}/deliveries.
@@ -62,7 +62,7 @@ func (c *Console) listDeliveries(v *visit) (screen, error) {
 }
 
 func formOf(values url.Values) deliveryForm {
-	return deliveryForm{Status: values.Get("status"), Type: values.Get("type"), Since: values.Get("since"), Until: values.Get("until")}
+	return deliveryForm{Status: values.Get("status"), Type: values.Get("type"), Feed: values.Get("feed"), Since: values.Get("since"), Until: values.Get("until")}
 }
 
 func (f deliveryForm) read() (filter query.DeliveryFilter, err error) {
@@ -74,6 +74,9 @@ func (f deliveryForm) read() (filter query.DeliveryFilter, err error) {
 		return filter, wire.Fail(wire.BadQuery, "type", "must be an exact type, a trailing wildcard such as news.*, or *")
 	}
 	if filter.Since, err = readTime("since", f.Since); err != nil {
+		return filter, err
+	}
+	if filter.Feed, err = readFeed(f.Feed); err != nil {
 		return filter, err
 	}
 	filter.Until, err = readTime("until", f.Until)

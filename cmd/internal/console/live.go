@@ -115,7 +115,7 @@ func (v *visit) liveAt(of string, id uuid.UUID, filter url.Values) string {
 	if id != uuid.Nil {
 		values.Set("id", id.String())
 	}
-	for _, name := range []string{"status", "type", "since", "until"} {
+	for _, name := range []string{"status", "type", "feed", "since", "until"} {
 		if value := filter.Get(name); value != "" {
 			values.Set(name, value)
 		}

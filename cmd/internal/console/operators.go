@@ -6,9 +6,11 @@ import (
 	"strings"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/wire"
+	"carillon/command/collect"
 	"carillon/query"
 )
 
@@ -17,7 +19,11 @@ type Operators struct {
 	// Verify tells who holds a token, or gives query.ErrNotFound of one that is not valid; adminapi.API has it.
 	Verify func(ctx context.Context, token string) (adminapi.Principal, error)
 	// StillValid reports whether the token of somebody who was known before is valid now.
-	StillValid func(ctx context.Context, who adminapi.Principal) (bool, error)
+	StillValid  func(ctx context.Context, who adminapi.Principal) (bool, error)
+	Projections adminapi.Projections
+	System      func(ctx context.Context) (System, error)
+	// Collectors are those that sources are tried with, by type. They keep to the address guard and the pace of hosts.
+	Collectors map[string]collect.Collector
 }
 
 // session is that of somebody who shows a token.
@@ -41,8 +47,11 @@ func (o *Operators) stillValid(ctx context.Context, s Session) (Session, error) 
 // operatorRoutes are the pages on the listener of the admin API. Auditors get the first few of them.
 func (c *Console) operatorRoutes(r chi.Router) {
 	r.Get("/", c.home)
+	c.recordRoutes(r)
+	c.systemRoutes(r)
 	r.Group(func(r chi.Router) {
 		r.Use(c.onlyOperators)
+		c.sourceRoutes(r)
 		r.Get("/organizations", c.page(c.listOrganizations))
 		r.Route("/organizations/{organization}", func(r chi.Router) {
 			r.Use(c.inside)
@@ -51,9 +60,13 @@ func (c *Console) operatorRoutes(r chi.Router) {
 	})
 }
 
-// home answers GET /console/: it leads to what one is here for.
+// home answers GET /console/: auditors are here for the record.
 func (c *Console) home(w http.ResponseWriter, r *http.Request) {
-	http.Redirect(w, r, Base+"/organizations", http.StatusFound)
+	if v, _ := r.Context().Value(visitKey{}).(*visit); v.session.Role == ForAuditor {
+		http.Redirect(w, r, Base+"/record", http.StatusFound)
+		return
+	}
+	c.page(c.overviewOfAll)(w, r)
 }
 
 // onlyOperators refuses auditors: they look at what happened, and change nothing.
@@ -61,6 +74,17 @@ func (c *Console) onlyOperators(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v, _ := r.Context().Value(visitKey{}).(*visit); v.session.Role != ForOperator {
 			c.fail(w, r, &wire.Failure{Kind: wire.Forbidden, Issue: "an auditor's token opens the record and the consumers, and changes nothing; this is for operators"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// notBound refuses auditors of one organization: consumers are of all.
+func (c *Console) notBound(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if v, _ := r.Context().Value(visitKey{}).(*visit); v.session.Organization != uuid.Nil {
+			c.fail(w, r, &wire.Failure{Kind: wire.Forbidden, Issue: "this token opens the record of one organization; consumers are of all"})
 			return
 		}
 		next.ServeHTTP(w, r)

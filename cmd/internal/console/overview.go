@@ -28,6 +28,12 @@ type period struct {
 // Rate is how much of what ended went through, in percent.
 func (p period) Rate() string { return percent(p.Succeeded, p.Succeeded+p.Failed) }
 
+// periods are those that are summed up, with how many days they begin before today.
+var periods = []struct {
+	name string
+	days int
+}{{"today", 0}, {"7 days", 6}, {"30 days", 29}}
+
 // mostDestinations bounds those that are looked through for failing ones.
 const mostDestinations = 1000
 
@@ -38,10 +44,7 @@ const mostFailing = 50
 func (c *Console) overview(v *visit) (screen, error) {
 	shown := overviewPage{Now: c.Now().UTC()}
 	today := shown.Now.Truncate(24 * time.Hour)
-	for _, p := range []struct {
-		name string
-		days int
-	}{{"today", 0}, {"7 days", 6}, {"30 days", 29}} {
+	for _, p := range periods {
 		outcomes, err := c.Queries.Outcomes(v.Context(), v.organization(), today.AddDate(0, 0, -p.days))
 		if err != nil {
 			return screen{}, err

@@ -60,7 +60,7 @@ func (p pages) write(w io.Writer, name string, in view) error {
 
 // functions are what templates call. Whatever comes from others goes through text or json.
 var functions = template.FuncMap{
-	"text": text, "json": pretty, "when": when, "iso": iso, "ago": ago, "short": short, "words": words, "dict": dict, "status": statusWord, "percent": percent, "ended": ended,
+	"text": text, "json": pretty, "when": when, "iso": iso, "ago": ago, "short": short, "words": words, "dict": dict, "status": statusWord, "percent": percent, "bytes": size, "every": every, "seconds": seconds, "ended": ended,
 }
 
 const (
@@ -177,6 +177,38 @@ func length(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
+// size is a number of bytes as people say it.
+func size(n int64) string {
+	if n < 1<<10 {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	value, unit := float64(n)/(1<<10), 0
+	for value >= 1000 && unit < 4 {
+		value, unit = value/(1<<10), unit+1
+	}
+	digits := 0
+	if value < 10 {
+		digits = 1
+	}
+	return strconv.FormatFloat(value, 'f', digits, 64) + " " + []string{"KiB", "MiB", "GiB", "TiB", "PiB"}[unit]
+}
+
+// every is the time between two visits, in seconds, as people say it.
+func every(interval int) string { return length(time.Duration(interval) * time.Second) }
+
+// seconds is how far something is behind.
+func seconds(s *float64) string {
+	switch {
+	case s == nil:
+		return "not known"
+	case *s == 0:
+		return "none"
+	case *s < 1:
+		return "< 1 s"
+	}
+	return length(time.Duration(*s * float64(time.Second)))
+}
+
 // short is the beginning of an id, enough to tell those of one page apart.
 func short(id fmt.Stringer) string { return id.String()[:8] }
 
@@ -209,6 +241,8 @@ var said = map[string]string{
 	"created": "The destination was created.", "saved": "The changes were saved.", "enabled": "The destination is enabled.",
 	"disabled": "The destination is disabled.", "deleted": "The destination was deleted.", "rotated": "There is a new secret. The old one signs for another 24 hours.",
 	"expired": "The secret has expired.", "replayed": "The delivery will be sent again.",
+	"collecting": "The source will be collected as soon as its host has a turn for it.", "paused": "The source is paused: nobody visits it.",
+	"resumed": "The pause has ended: the source is visited next.", "rebuilding": "It is being rebuilt. The old one serves until the new one is done.",
 }
 
 // ended counts the deliveries that went through or failed for good.

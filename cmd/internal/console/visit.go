@@ -65,6 +65,7 @@ type view struct {
 	Query        url.Values
 	Who          Role   // "": nobody is signed in
 	Operators    bool   // the console is that of operators and auditors
+	Bound        bool   // who is signed in sees the record of one organization alone
 	Name         string // of who is signed in
 	Organization string // the name of the one that is shown; "": no particular one
 	Said         string // what the change that led here has done
@@ -110,6 +111,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
 		Operators: c.operators != nil,
 	}
 	if v, _ := r.Context().Value(visitKey{}).(*visit); v != nil {
+		in.Bound = v.session.Role == ForAuditor && v.session.Organization != uuid.Nil
 		in.Who, in.Name, in.Organization, in.Base = v.session.Role, v.session.shown(), v.name, v.base
 	}
 	var body bytes.Buffer

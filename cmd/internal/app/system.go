@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"io/fs"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/console"
+	"carillon/cmd/internal/dev"
+	"carillon/command/collect"
+)
+
+// system tells operators of this process and of what it stands on.
+func (a *App) system(ctx context.Context) (console.System, error) {
+	s := console.System{
+		Version: Version, Roles: a.cfg.Roles, StartedAt: a.startedAt, Settings: a.cfg.Named(), Warnings: a.keyWarnings(),
+		EventStore: console.Store{Where: a.cfg.EventStoreURL.String()}, Database: console.Store{Where: a.cfg.DatabaseURL.String()},
+		Disk: diskOf(a.cfg.DataDir),
+	}
+	if a.cfg.EventStoreURL == "" {
+		s.EventStore = console.Store{Where: "embedded in the data directory", Bytes: sizeOf(filepath.Join(a.cfg.DataDir, "eventstore"))}
+	}
+	if a.cfg.DatabaseURL == "" {
+		s.Database.Where = "private, in the data directory"
+	}
+	var err error
+	s.Database.Bytes, err = a.Queries.DatabaseSize(ctx)
+	return s, err
+}
+
+// sizeOf adds up the files of a directory. Those that go away meanwhile don't count.
+func sizeOf(dir string) (bytes int64) {
+	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return nil //nolint:nilerr // see above
+		}
+		if info, err := entry.Info(); err == nil {
+			bytes += info.Size()
+		}
+		return nil
+	})
+	return bytes
+}
+
+// diskOf looks at the disk of a directory.
+func diskOf(dir string) console.Disk {
+	disk := console.Disk{Path: dir}
+	if whole, err := filepath.Abs(dir); err == nil {
+		disk.Path = whole
+	}
+	var stat syscall.Statfs_t
+	if syscall.Statfs(dir, &stat) == nil {
+		disk.Free, disk.Total = int64(stat.Bavail)*int64(stat.Bsize), int64(stat.Blocks)*int64(stat.Bsize) //nolint:gosec // disks are smaller
+	}
+	return disk
+}
+
+// triers are the collectors that operators try sources with: they ask hosts with the pace that all processes share.
+func (a *App) triers() (map[string]collect.Collector, error) {
+	return Collectors(Collecting{
+		Contact: a.cfg.CollectContact, Allow: a.collectable(), From: a.cfg.EgressAddr, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now,
+		Platforms: a.cfg.Platforms, Parallel: trialRequests, Unhurried: a.Unhurried,
+	})
+}
+
+// trialRequests is how many requests of trials are under way at one time.
+const trialRequests = 4
+
+// collectable are the private ranges that collectors may reach.
+func (a *App) collectable() []netip.Prefix {
+	allow := []netip.Prefix(a.cfg.CollectAllowCIDRs)
+	if a.cfg.Dev {
+		allow = append(slices.Clone(allow), dev.Loopback...)
+	}
+	return allow
+}
+

@@ -1,0 +1,233 @@
+package console_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/subscription"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/command/delivery"
+	"carillon/projections/audit"
+	"carillon/projections/deliveries"
+	"carillon/projections/destinations"
+	"carillon/projections/feeds"
+	"carillon/projections/publications"
+	"carillon/projections/subscriptions"
+)
+
+func (w *world) by(organization uuid.UUID) command.Caller {
+	return command.Caller{Organization: organization, Actor: "key:test", RequestID: uuid.New()}
+}
+
+// announce publishes to a feed, or for one organization alone, and waits until it has gone out.
+func (w *world) announce(t *testing.T, event command.Publish) uuid.UUID {
+	t.Helper()
+	if event.Type == "" {
+		event.Type = "news.item.added"
+	}
+	event.ID, event.Source, event.Data = uuid.New(), "/feeds/x", []byte(`{"id":"n","title":"Concert in the park"}`)
+	if event.Time.IsZero() {
+		event.Time = time.Now()
+	}
+	id, at, err := w.Commands.Publish(t.Context(), apitest.Operator, event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, at, publications.ReadModel.Name, delivery.DispatcherName)
+	ctx, cancel := context.WithTimeout(t.Context(), apitest.Patience)
+	defer cancel()
+	if err := w.Progress.Settle(ctx, w.Store, deliveries.ReadModel); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// subscribe lets a destination have what a pattern means.
+func (w *world) subscribe(t *testing.T, to uuid.UUID, pattern string) uuid.UUID {
+	t.Helper()
+	made, err := w.Commands.CreateSubscription(t.Context(), w.by(w.org), command.CreateSubscription{
+		Destination: to, Settings: subscription.Settings{EventTypes: []string{pattern}, ScopeKind: "all"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, made.Position, subscriptions.ReadModel.Name, delivery.DispatcherName)
+	return made.ID
+}
+
+// Of an event it is told who got it and who did not, and why not.
+func TestWhoGotAnEvent(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	got, disabled, other, bare := w.destination(t, "Got it", receiver(t, 204, "")), w.destination(t, "Was disabled", receiver(t, 204, "")),
+		w.destination(t, "Wants others", receiver(t, 204, "")), w.destination(t, "Wants nothing", receiver(t, 204, ""))
+	gone, changed, off := w.destination(t, "Is gone", receiver(t, 204, "")), w.destination(t, "Changed its mind", receiver(t, 204, "")), w.destination(t, "Switched off", receiver(t, 204, ""))
+	w.subscribe(t, got, "*")
+	w.subscribe(t, disabled, "*")
+	w.subscribe(t, other, "event.*")
+	w.subscribe(t, gone, "*")
+	silent := w.subscribe(t, off, "*")
+	no := false
+	switched, err := w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{ID: disabled, Enabled: &no})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet, err := w.Commands.ReviseSubscription(t.Context(), w.by(w.org), command.ReviseSubscription{Destination: off, ID: silent, Active: &no})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, quiet.Position, subscriptions.ReadModel.Name, delivery.DispatcherName)
+	w.Await(t, switched.Position, destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)
+	event := w.announce(t, command.Publish{Organization: w.org, Subject: "item/7"})
+	w.subscribe(t, changed, "news.*")
+	late := w.destination(t, "Came later", receiver(t, 204, ""))
+	w.subscribe(t, late, "*")
+	deleted, err := w.Commands.DeleteDestination(t.Context(), w.by(w.org), command.DeleteDestination{ID: gone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, deleted.Position, destinations.ReadModel.Name, audit.ReadModel.Name, deliveries.ReadModel.Name, subscriptions.ReadModel.Name)
+
+	b := w.signIn(t, w.key)
+	path := "/console/events/" + event.String()
+	shown := b.get(t, path).expect(t, 200, "news.item.added", "item/7", "Concert in the park", "All 8", "Got it 1", "Did not 7")
+	for name, why := range map[string]string{
+		"Got it": "pending", "Was disabled": "was disabled when it was published", "Wants others": "None of its subscriptions matches",
+		"Wants nothing": "It has no subscription", "Is gone": "The destination was deleted on", "Changed its mind": "A subscription matches it, but was made or changed later",
+		"Switched off": "The subscription that matches it is switched off", "Came later": "The destination was made later",
+	} {
+		row := shown.body[strings.Index(shown.body, "<bdi>"+name):]
+		if row = row[:strings.Index(row, "</tr>")]; !strings.Contains(row, why) {
+			t.Errorf("%s: not %q in\n%s", name, why, row)
+		}
+	}
+	if p := b.get(t, path+"?who=got").expect(t, 200, "Got it"); strings.Contains(p.body, "Was disabled") {
+		t.Error("those that did not get it are among those that did")
+	}
+	if p := b.get(t, path+"?who=not").expect(t, 200, "Was disabled"); strings.Contains(p.body, "<bdi>Got it") {
+		t.Error("those that got it are among those that did not")
+	}
+	b.get(t, path+"?who=me").expect(t, 400, "got or not")
+	_ = bare
+}
+
+// An organization sees events of its own feeds, of those shared with it, and its own without a feed.
+func TestEventsAreFound(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	library, libraryKey := w.Organization(t, "Library")
+	feed, err := w.Commands.RegisterFeed(t.Context(), apitest.Operator, command.RegisterFeed{FeedType: "news", Organization: library, Name: "Library news"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, feed.Position, feeds.ReadModel.Name, delivery.DispatcherName)
+	own := w.announce(t, command.Publish{Organization: w.org, Subject: "item/own"})
+	second := w.announce(t, command.Publish{Organization: w.org, Type: "news.item.updated", Subject: "check/1", Time: time.Now().Add(-48 * time.Hour)})
+	hook := w.destination(t, "Hook", receiver(t, 204, ""))
+	w.subscribe(t, hook, "*")
+	theirs := w.announce(t, command.Publish{FeedType: "news", FeedID: feed.ID, Subject: "item/theirs"})
+
+	b := w.signIn(t, w.key)
+	has := func(query string, want ...uuid.UUID) {
+		t.Helper()
+		p := b.get(t, "/console/events"+query).expect(t, 200)
+		for name, id := range map[string]uuid.UUID{"own": own, "second": second, "theirs": theirs} {
+			found, wanted := strings.Contains(p.body, id.String()+`"><time`), false
+			for _, w := range want {
+				wanted = wanted || w == id
+			}
+			if found != wanted {
+				t.Errorf("%s: %s is found: %t", query, name, found)
+			}
+		}
+	}
+	has("", own, second)
+	has("?q="+own.String(), own)
+	has("?q=item%2Fown", own)
+	has("?q=item%2Ftheirs")
+	has("?q=" + theirs.String())
+	has("?type=news.*", own, second)
+	has("?type=news.item.added", own)
+	has("?type=news.item.updated", second)
+	has("?type=research.*")
+	has("?type=no.such.type")
+	has("?since="+time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04"), own)
+	has("?until="+time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04"), second)
+	has("?feed=" + feed.ID.String())
+	for query, says := range map[string]string{"?type=*x": "exact type", "?feed=x": "id of a feed", "?since=x": "date and time", "?before=x": "as a link", "?q=%00": "without NUL"} {
+		b.get(t, "/console/events"+query).expect(t, 400, says)
+	}
+	missing := b.get(t, "/console/events/"+theirs.String()).expect(t, 404, "Not found")
+	if p := b.get(t, "/console/events/"+uuid.NewString()); ids.ReplaceAllString(p.body, "") != ids.ReplaceAllString(missing.body, "") {
+		t.Error("another organization's event is not as one that is missing")
+	}
+	w.signIn(t, libraryKey).get(t, "/console/events?q="+theirs.String()).expect(t, 200, "Library news", theirs.String())
+
+	shared, err := w.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{FeedType: "news", FeedID: feed.ID, Organization: w.org})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, shared.Position, feeds.ReadModel.Name)
+	has("", own, second, theirs)
+	has("?feed="+feed.ID.String(), theirs)
+	has("?q=item%2Ftheirs", theirs)
+	b.get(t, "/console/events/"+theirs.String()).expect(t, 200, "The feed was shared with this organization later", "Library news")
+	operator := w.operator(t)
+	operator.get(t, "/console/organizations/"+library.String()+"/events/"+theirs.String()).expect(t, 200, "There was no destination that it could have gone to")
+	operator.get(t, "/console/organizations/"+library.String()+"/events/"+own.String()).expect(t, 404, "Not found")
+}
+
+// A long list goes on from where its page ended, whatever comes in meanwhile.
+func TestEventsAndDeliveriesGoOn(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	hooks := []uuid.UUID{w.destination(t, "One", receiver(t, 204, "")), w.destination(t, "Two", receiver(t, 204, ""))}
+	for _, hook := range hooks {
+		w.subscribe(t, hook, "*")
+	}
+	const size = 60
+	base := time.Now().Add(-time.Hour)
+	for i := range size {
+		event := command.Publish{ID: uuid.New(), Type: "news.item.added", Source: "/feeds/x", Data: []byte(`{"id":"n","title":"x"}`), Organization: w.org, Time: base.Add(time.Duration(i) * time.Second)}
+		if _, _, err := w.Commands.Publish(t.Context(), apitest.Operator, event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.announce(t, command.Publish{Organization: w.org, Time: base.Add(size * time.Second)})
+	b := w.signIn(t, w.key)
+	for path, want := range map[string]int{"/console/events": size + 1, "/console/deliveries": 2 * (size + 1), "/console/deliveries?type=news.*&status=pending": 2 * (size + 1)} {
+		seen, pages := map[string]bool{}, 0
+		for next := path; next != "" && pages < 10; pages++ {
+			p := b.get(t, next).expect(t, 200)
+			next = ""
+			for _, found := range links.FindAllStringSubmatch(p.body, -1) {
+				link := strings.ReplaceAll(found[1], "&amp;", "&")
+				switch {
+				case strings.Contains(link, "before="):
+					next = link
+				case ids.MatchString(link) && !strings.Contains(link, "/destinations/"):
+					if seen[link] {
+						t.Errorf("%s: %s is there twice", path, link)
+					}
+					seen[link] = true
+				}
+			}
+			if pages > 0 && !strings.Contains(p.body, "← Newest") {
+				t.Errorf("%s: page %d does not lead back", path, pages)
+			}
+		}
+		if len(seen) != want {
+			t.Errorf("%s: %d on %d pages, want %d", path, len(seen), pages, want)
+		}
+	}
+	b.get(t, "/console/deliveries").expect(t, 200, "One", "Two", "pending")
+	b.get(t, "/console/deliveries?status=failed").expect(t, 200, "There are none.")
+	b.get(t, "/console/deliveries?status=lost").expect(t, 400, "Status must be one of")
+	_, other := w.Organization(t, "Library")
+	w.signIn(t, other).get(t, "/console/deliveries").expect(t, 200, "There are none.")
+}

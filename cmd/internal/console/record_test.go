@@ -1,0 +1,193 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/command/delivery"
+	"carillon/projections/audit"
+	"carillon/projections/auditors"
+	"carillon/projections/destinations"
+)
+
+var postForms = regexp.MustCompile(`(?s)<form[^>]*method="post"[^>]*action="([^"]*)"`)
+
+// An auditor sees every destination that ever was, and nothing that changes anything.
+func TestAuditorsSeeTheRecord(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	library, _ := w.Organization(t, "Library")
+	kept := w.destination(t, "Kept", receiver(t, 204, ""))
+	gone := w.destination(t, "Given up", receiver(t, 204, ""))
+	theirs, err := w.Commands.CreateDestination(t.Context(), w.by(library), command.CreateDestination{Name: "Of the library", URL: receiver(t, 204, "")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleted, err := w.Commands.DeleteDestination(t.Context(), w.by(w.org), command.DeleteDestination{ID: gone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, deleted.Position, destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)
+	w.projections.set(adminapi.Projection{Name: "feeds", Kind: "readModel", Position: "7/7", Events: 3, Process: "here:1"})
+
+	auditor, _ := w.auditor(t)
+	auditor.get(t, "/console/").leads(t, "/console/record")
+	auditor.get(t, "/console/record").expect(t, 200, "Kept", "Given up", "Of the library", "3 destinations", "Town hall", "Library")
+	has := func(query string, want ...string) {
+		t.Helper()
+		p := auditor.get(t, "/console/record"+query).expect(t, 200, want...)
+		for _, name := range []string{"Kept", "Given up", "Of the library"} {
+			if strings.Contains(p.body, "<bdi>"+name) != strings.Contains(strings.Join(want, "|"), name) {
+				t.Errorf("%s: %s is there, or not", query, name)
+			}
+		}
+	}
+	has("?status=deleted", "Given up")
+	has("?status=there", "Kept", "Of the library")
+	has("?organization="+library.String(), "Of the library")
+	has("?q=GIVEN", "Given up")
+	has("?q="+kept.String()[:13], "Kept")
+	has("?q=nothing", "There is none like that")
+	auditor.get(t, "/console/record?status=x").expect(t, 400, "there or deleted")
+	auditor.get(t, "/console/record?organization=x").expect(t, 400, "id of an organization")
+	auditor.get(t, "/console/record/"+gone.String()).expect(t, 200, "Given up", "Time line", "its first secret", "deleted")
+	auditor.get(t, "/console/record/"+gone.String()+"?moment=0").expect(t, 200, "As it was at")
+	auditor.get(t, "/console/record/"+uuid.NewString()).expect(t, 404, "Not found")
+	system := auditor.get(t, "/console/system").expect(t, 200, "Consumers", "feeds")
+	for _, hidden := range []string{"Settings", "CARILLON_", "Rebuild<", "/data"} {
+		if strings.Contains(system.body, hidden) {
+			t.Errorf("an auditor sees %q", hidden)
+		}
+	}
+
+	for path, p := range auditor.walk(t, "/console/record") {
+		for _, form := range postForms.FindAllStringSubmatch(p.body, -1) {
+			if form[1] != "/console/sign-out" {
+				t.Errorf("%s has a form to %s", path, form[1])
+			}
+		}
+		if strings.Contains(path, "/organizations/") || strings.Contains(path, "/sources") {
+			t.Errorf("an auditor is led to %s", path)
+		}
+	}
+	inside := "/console/organizations/" + w.org.String()
+	for _, path := range []string{"/console/organizations", "/console/sources", "/console/sources/try", inside + "/", inside + "/destinations/" + kept.String(), "/console/system/feeds/rebuild"} {
+		auditor.get(t, path).expect(t, 403, "auditor's token")
+	}
+	for _, path := range []string{inside + "/destinations/" + kept.String() + "/disable", inside + "/destinations/" + kept.String() + "/delete", "/console/system/feeds/rebuild", "/console/sources/try", inside + "/destinations/new"} {
+		auditor.post(t, path, "name", "x", "url", "https://example.org", "debounce", "0", "where", "https://example.org", "type", "site").expect(t, 403, "auditor's token")
+	}
+	w.operator(t).get(t, inside+"/destinations/"+kept.String()).expect(t, 200, "enabled")
+
+	one := auditor.get(t, "/console/record/"+gone.String()+"/export")
+	all := auditor.get(t, "/console/record/export")
+	if lines(t, one.body)[gone] < 3 || len(lines(t, one.body)) != 1 {
+		t.Errorf("%v", lines(t, one.body))
+	}
+	if got := lines(t, all.body); len(got) != 3 || got[gone] != lines(t, one.body)[gone] || got[theirs.ID] == 0 {
+		t.Errorf("%v", got)
+	}
+	if got := lines(t, auditor.get(t, "/console/record/export?organization="+library.String()).body); len(got) != 1 || got[theirs.ID] == 0 {
+		t.Errorf("%v", got)
+	}
+	if d := one.header.Get("Content-Disposition"); !strings.Contains(d, gone.String()) {
+		t.Error(d)
+	}
+}
+
+// An auditor of one organization sees its destinations, and those of others as ones that are missing.
+func TestAuditorsOfOneOrganization(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	library, _ := w.Organization(t, "Library")
+	own := w.destination(t, "Kept", receiver(t, 204, ""))
+	theirs, err := w.Commands.CreateDestination(t.Context(), w.by(library), command.CreateDestination{Name: "Of the library", URL: receiver(t, 204, "")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, theirs.Position, audit.ReadModel.Name)
+	issued, at, err := w.Commands.IssueAuditorToken(t.Context(), apitest.Operator, command.IssueAuditorToken{Name: "Its board", Organization: w.org})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, at, auditors.ReadModel.Name)
+	b := w.signInAt(t, w.admin, issued.Token.Reveal())
+	for _, query := range []string{"", "?organization=" + library.String()} {
+		if p := b.get(t, "/console/record"+query).expect(t, 200, "Kept", "1 destination"); strings.Contains(p.body, "library") {
+			t.Errorf("%s: what others have is shown:\n%s", query, p.body)
+		}
+		if got := lines(t, b.get(t, "/console/record/export"+query).body); len(got) != 1 || got[own] == 0 {
+			t.Errorf("%s: %v", query, got)
+		}
+	}
+	b.get(t, "/console/record/"+own.String()).expect(t, 200, "Time line")
+	missing := b.get(t, "/console/record/"+uuid.NewString()).expect(t, 404, "Not found")
+	for _, path := range []string{"", "/export"} {
+		p := b.get(t, "/console/record/"+theirs.ID.String()+path).expect(t, 404, "Not found")
+		if ids.ReplaceAllString(p.body, "") != ids.ReplaceAllString(missing.body, "") {
+			t.Errorf("not as one that is missing:\n%s", p.body)
+		}
+	}
+	b.get(t, "/console/system").expect(t, 403, "of one organization")
+}
+
+// lines counts the entries of an export by destination.
+func lines(t *testing.T, export string) map[uuid.UUID]int {
+	t.Helper()
+	counts := map[uuid.UUID]int{}
+	for line := range strings.Lines(export) {
+		var e adminapi.AuditEntry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err, line)
+		}
+		counts[e.Destination]++
+	}
+	return counts
+}
+
+func TestOperatorsSeeTheSystem(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	behind := 75.0
+	w.projections.set(
+		adminapi.Projection{Name: "feeds", Kind: "readModel", Position: "7/7", Events: 3, Process: "here:1"},
+		adminapi.Projection{Name: "deliveries", Kind: "readModel", Position: "5/5", Events: 2, Behind: &behind, Process: "here:1"},
+		adminapi.Projection{Name: "audit", Kind: "readModel", Position: "1/1", Stopped: "event 5 can't be decoded"},
+		adminapi.Projection{Name: "dispatcher", Kind: "process", Position: "7/7", Process: "here:1"},
+	)
+	b := w.operator(t)
+	b.get(t, "/console/").expect(t, 200, "Overview", "deliveries", "75 s", "event 5 can't be decoded", "nowhere", "2 others read along", "There are none yet", "None.")
+	b.get(t, "/console/system").expect(t, 200, "v1.2.3", "5.0 MiB", "75 % of 100 B", "CARILLON_HTTP_ADDR", "127.0.0.1:8080", "75 s", "nowhere")
+	b.get(t, "/console/system/feeds/rebuild").expect(t, 200, "Rebuild feeds?", "nothing is sent again")
+	b.post(t, "/console/system/feeds/rebuild").leadsTo(t, "/console/system?done=rebuilding")
+	b.get(t, "/console/system?done=rebuilding").expect(t, 200, "The old one serves", `value="40" max="100"`, "being rebuilt", "Look again")
+	b.post(t, "/console/system/feeds/rebuild").expect(t, 409, "being rebuilt already")
+	for _, name := range []string{"dispatcher", "none", "%2e%2e"} {
+		b.get(t, "/console/system/"+name+"/rebuild").expect(t, 404, "Not found")
+		b.post(t, "/console/system/"+name+"/rebuild").expect(t, 404, "Not found")
+	}
+	b.send(t, http.MethodPost, "/console/system/deliveries/rebuild", url.Values{}, http.Header{"Sec-Fetch-Site": {"cross-site"}}).expect(t, 400, "nothing was changed")
+}
+
+// set says which consumers there are.
+func (p *projections) set(list ...adminapi.Projection) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.list = list
+}
+
+func (p page) leads(t *testing.T, location string) {
+	t.Helper()
+	if p.status != http.StatusFound || p.location != location {
+		t.Errorf("%d to %q, want to %q\n%s", p.status, p.location, location, p.body)
+	}
+}

@@ -1,0 +1,175 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/source"
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/eventstore"
+	"carillon/projections/sources"
+	"carillon/query"
+)
+
+func (c *Console) sourceRoutes(r chi.Router) {
+	r.Get("/sources", c.page(c.listSources))
+	r.Get("/sources/try", c.page(c.showTry))
+	r.Post("/sources/try", c.page(c.try))
+	r.Get("/sources/{id}", c.page(c.showSource))
+	r.Get("/sources/{id}/{change:collect|pause|resume}", c.page(c.confirmSource))
+	r.Post("/sources/{id}/collect", c.act(c.collect))
+	r.Post("/sources/{id}/pause", c.act(c.pause))
+	r.Post("/sources/{id}/resume", c.act(c.resume))
+}
+
+// sourceList is a page of the list.
+type sourceList struct {
+	Sources []adminapi.Source
+	Counts  []stateCount
+	Types   []string
+	Filter  query.SourceFilter
+	Paging  paging
+	Now     time.Time
+}
+
+// stateCount is how many sources are in a state, and the address of their list.
+type stateCount struct {
+	State   string
+	Count   int
+	Link    string
+	Current bool
+}
+
+// listSources answers GET /console/sources.
+func (c *Console) listSources(v *visit) (screen, error) {
+	values := v.URL.Query()
+	list := sourceList{
+		Types: source.Types(), Paging: pagingOf(v.URL), Now: c.Now().UTC(),
+		Filter: query.SourceFilter{State: values.Get("state"), Type: values.Get("type"), Text: strings.TrimSpace(values.Get("q"))},
+	}
+	if err := checkSources(list.Filter); err != nil {
+		return screen{}, err
+	}
+	page, total, err := c.Queries.SourcePage(v.Context(), list.Filter, pageSize, list.Paging.offset())
+	if err != nil {
+		return screen{}, err
+	}
+	for _, s := range page {
+		list.Sources = append(list.Sources, adminapi.SourceOf(s))
+	}
+	list.Paging.Total = total
+	list.Counts, err = c.sourceStates(v.Context(), list.Filter.State)
+	return screen{Title: "Sources", Template: "sources", Data: list}, err
+}
+
+func checkSources(f query.SourceFilter) error {
+	if f.State != "" && !slices.Contains(query.SourceStates(), f.State) {
+		return wire.Fail(wire.BadQuery, "state", "must be one of %s", words(query.SourceStates()))
+	}
+	if f.Type != "" && !slices.Contains(source.Types(), f.Type) {
+		return wire.Fail(wire.BadQuery, "type", "must be one of %s", words(source.Types()))
+	}
+	return searchable("q", f.Text)
+}
+
+// sourceStates counts the sources in each state that has any.
+func (c *Console) sourceStates(ctx context.Context, current string) (states []stateCount, err error) {
+	counts, err := c.Queries.CountSources(ctx)
+	for _, state := range query.SourceStates() {
+		if counts[state] > 0 {
+			states = append(states, stateCount{state, counts[state], Base + "/sources?state=" + state, state == current})
+		}
+	}
+	return states, err
+}
+
+// sourceView is one source.
+type sourceView struct {
+	adminapi.Source
+
+	Now time.Time
+}
+
+func (c *Console) source(v *visit) (sourceView, error) {
+	id, err := v.id("id")
+	if err != nil {
+		return sourceView{}, err
+	}
+	found, err := c.Queries.Source(v.Context(), id)
+	return sourceView{adminapi.SourceOf(found), c.Now().UTC()}, err
+}
+
+// showSource answers GET /console/sources/{id}.
+func (c *Console) showSource(v *visit) (screen, error) {
+	shown, err := c.source(v)
+	return screen{Title: shown.URL + shown.Handle, Template: "source", Data: shown}, err
+}
+
+// sourceChange is the page that says what a change of a source will do.
+type sourceChange struct {
+	Change string
+	Source sourceView
+}
+
+// confirmSource answers GET of each change.
+func (c *Console) confirmSource(v *visit) (screen, error) {
+	shown, err := c.source(v)
+	change := chi.URLParam(v.Request, "change")
+	return screen{Title: upperFirst(change) + " a source", Template: "source-change", Data: sourceChange{change, shown}}, err
+}
+
+// collect answers POST /console/sources/{id}/collect.
+func (c *Console) collect(v *visit) (string, error) {
+	return c.changeSource(v, "collecting", func(id uuid.UUID) (eventstore.Position, error) {
+		return c.Commands.CollectSource(v.Context(), v.caller(), command.CollectSource{Source: id})
+	})
+}
+
+// maxReason is how long a reason may be, in characters: as in the API.
+const maxReason = 1000
+
+// pause answers POST /console/sources/{id}/pause.
+func (c *Console) pause(v *visit) (string, error) {
+	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
+	reason := strings.TrimSpace(v.PostFormValue("reason"))
+	switch {
+	case reason == "":
+		return "", wire.Fail(wire.Invalid, "reason", "must not be empty")
+	case strings.ContainsRune(reason, 0) || !utf8.ValidString(reason):
+		return "", wire.Fail(wire.Invalid, "reason", "must be valid UTF-8 without NUL characters")
+	case utf8.RuneCountInString(reason) > maxReason:
+		return "", wire.Fail(wire.Invalid, "reason", "must have at most %d characters", maxReason)
+	}
+	return c.changeSource(v, "paused", func(id uuid.UUID) (eventstore.Position, error) {
+		return c.Commands.PauseSource(v.Context(), v.caller(), command.PauseSource{Source: id, Reason: reason})
+	})
+}
+
+// resume answers POST /console/sources/{id}/resume.
+func (c *Console) resume(v *visit) (string, error) {
+	return c.changeSource(v, "resumed", func(id uuid.UUID) (eventstore.Position, error) {
+		return c.Commands.ResumeSource(v.Context(), v.caller(), command.ResumeSource{Source: id})
+	})
+}
+
+func (c *Console) changeSource(v *visit, done string, change func(uuid.UUID) (eventstore.Position, error)) (string, error) {
+	id, err := v.id("id")
+	if err != nil {
+		return "", err
+	}
+	at, err := change(id)
+	if err != nil {
+		return "", err
+	}
+	c.await(v.Context(), at, sources.ReadModel.Name)
+	return Base + "/sources/" + id.String() + "?done=" + done, nil
+}

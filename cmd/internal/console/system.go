@@ -1,0 +1,124 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/wire"
+)
+
+// System is what operators see of the process and of what it stands on.
+type System struct {
+	Version    string
+	Roles      []string
+	StartedAt  time.Time
+	EventStore Store
+	Database   Store
+	Disk       Disk
+	Settings   []config.Named // without secrets
+	Warnings   []string
+}
+
+// Store is where data is.
+type Store struct {
+	Where string // without a password
+	Bytes int64  // 0: not known here
+}
+
+// Disk is the one that the data directory is on.
+type Disk struct {
+	Path        string
+	Free, Total int64 // bytes; Total 0: not known
+}
+
+// Used is how much of it is taken, in percent.
+func (d Disk) Used() int {
+	if d.Total == 0 {
+		return 0
+	}
+	return int((d.Total - d.Free) * 100 / d.Total)
+}
+
+func (c *Console) systemRoutes(r chi.Router) {
+	r.With(c.notBound).Get("/system", c.page(c.showSystem))
+	r.With(c.onlyOperators).Get("/system/{name}/rebuild", c.page(c.confirmRebuild))
+	r.With(c.onlyOperators).Post("/system/{name}/rebuild", c.act(c.rebuild))
+}
+
+// systemPage is what the page shows. System is nil for auditors.
+type systemPage struct {
+	*System
+
+	Consumers []adminapi.Projection
+	Now       time.Time
+}
+
+// Rebuilding reports whether some consumer is being rebuilt: then the page is worth another look.
+func (s systemPage) Rebuilding() bool {
+	for _, p := range s.Consumers {
+		if p.Rebuild != nil && p.Rebuild.Error == "" || p.Building != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// showSystem answers GET /console/system.
+func (c *Console) showSystem(v *visit) (screen, error) {
+	shown := systemPage{Now: c.Now().UTC()}
+	var err error
+	if shown.Consumers, err = c.operators.Projections.Status(v.Context()); err != nil {
+		return screen{}, err
+	}
+	if v.session.Role == ForOperator {
+		system, err := c.operators.System(v.Context())
+		if err != nil {
+			return screen{}, err
+		}
+		shown.System = &system
+	}
+	return screen{Title: "System", Template: "system", Data: shown}, nil
+}
+
+// consumer is one that can be rebuilt.
+func (c *Console) consumer(ctx context.Context, name string) (adminapi.Projection, error) {
+	list, err := c.operators.Projections.Status(ctx)
+	if err != nil {
+		return adminapi.Projection{}, err
+	}
+	for _, p := range list {
+		if p.Name == name && p.Kind == "readModel" {
+			return p, nil
+		}
+	}
+	return adminapi.Projection{}, noConsumer(nil)
+}
+
+func noConsumer(err error) error {
+	return &wire.Failure{Kind: wire.NotFound, Issue: "no read model has this name", Cause: err}
+}
+
+// confirmRebuild answers GET /console/system/{name}/rebuild.
+func (c *Console) confirmRebuild(v *visit) (screen, error) {
+	found, err := c.consumer(v.Context(), chi.URLParam(v.Request, "name"))
+	return screen{Title: "Rebuild " + found.Name, Template: "rebuild", Data: found}, err
+}
+
+// rebuild answers POST /console/system/{name}/rebuild.
+func (c *Console) rebuild(v *visit) (string, error) {
+	name := chi.URLParam(v.Request, "name")
+	switch err := c.operators.Projections.Rebuild(v.Context(), name); {
+	case errors.Is(err, adminapi.ErrNoProjection):
+		return "", noConsumer(err)
+	case errors.Is(err, adminapi.ErrRebuilding):
+		return "", &wire.Failure{Kind: wire.Conflict, Issue: name + " is being rebuilt already: the list shows how far it is", Cause: err}
+	case err != nil:
+		return "", err
+	}
+	return Base + "/system?done=rebuilding", nil
+}

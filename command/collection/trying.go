@@ -1,0 +1,75 @@
+package collection
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"carillon/command/collect"
+	"carillon/command/collect/frontier"
+)
+
+// Trial is a walk through a source of which nothing is recorded.
+type Trial struct {
+	Source    collect.Source
+	Collector collect.Collector
+	Most      int // pages
+	Now       time.Time
+	Progress  func(done, all int) // told after each page; may be nil
+}
+
+// Tried is what a trial found.
+type Tried struct {
+	Observations []collect.Observation
+	Requests     int
+	Notes        collect.Notes
+	Passed       []collect.Passed // dates in posts that are no event's
+	Unread       int              // pages that it knew of and did not ask for; there may be more
+}
+
+// Run goes through the pages. One that can't be read is noted, unless the walk began with it: then that is the error.
+func (t Trial) Run(ctx context.Context) (found Tried, err error) {
+	pages, together := frontier.New(t.Collector.Start(t.Source), t.Now), Gathering{}
+	for visited, err := range collect.Walk(ctx, t.Collector, t.Source, pages) {
+		if err == nil && visited.Known.Root {
+			err = visited.Err
+		}
+		if err != nil && (visited.Known.Root || ctx.Err() != nil) {
+			return found, err
+		}
+		if err = errors.Join(err, visited.Err); err != nil {
+			found.note(collect.Note{Code: collect.NotePageFailed, Text: visited.Known.Address + " can't be read: " + err.Error()})
+		}
+		pages.Record(visited, t.Now)
+		if err := together.Add(visited.Known.Address, visited.Page.Observations, t.Now); err != nil {
+			return found, err
+		}
+		found.Requests += visited.Page.Requests
+		for _, note := range visited.Page.Notes {
+			found.note(note)
+		}
+		found.Passed = append(found.Passed, visited.Page.Passed...)
+		done, all := pages.Progress()
+		if t.Progress != nil {
+			t.Progress(done, min(all, t.Most))
+		}
+		if done == t.Most {
+			break
+		}
+	}
+	found.Observations = together.Together()
+	done, all := pages.Progress()
+	found.Unread = max(0, all-done)
+	return found, nil
+}
+
+// note adds what was not said before.
+func (t *Tried) note(note collect.Note) {
+	if !slices.Contains(t.Notes, note) {
+		t.Notes = append(t.Notes, note)
+	}
+}
+
+// AdviceOn says what an operator can do about a trial that failed; "" where there is nothing to say.
+func AdviceOn(err error) string { return Advice(reasonOf(err)) }

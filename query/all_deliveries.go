@@ -1,0 +1,133 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// DeliveryMark is where in a list of deliveries, the newest first, one stands.
+type DeliveryMark struct {
+	CreatedAt time.Time
+	ID        uuid.UUID
+}
+
+// AllDeliveries lists deliveries to all destinations of an organization, the newest first, from after a mark on; the zero
+// one is the beginning. Of each destination as many rows are read as a page has, on the days that have enough of them: how
+// long the history is does not matter.
+func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f DeliveryFilter, after DeliveryMark, now time.Time) ([]Delivery, error) {
+	if _, known := tally[f.Status]; !known && f.Status != "delivering" {
+		return nil, fmt.Errorf("deliveries: unknown status %q", f.Status)
+	}
+	var list []Delivery
+	err := pgx.BeginTxFunc(ctx, q.Pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
+		if _, err := tx.Exec(ctx, "LOCK TABLE deliveries.deliveries, deliveries.due, deliveries.tallies IN ACCESS SHARE MODE"); err != nil {
+			return err // see listing.answer
+		}
+		args := arguments{now}
+		ids := f.waitingOf(organization, after, &args)
+		if f.Status != "pending" && f.Status != "delivering" {
+			of, from, err := f.busyDestinations(ctx, tx, organization, after)
+			if err != nil || len(of) == 0 {
+				return err
+			}
+			args = arguments{now}
+			ids = f.newestOf(of, from, after, &args)
+		}
+		rows, err := tx.Query(ctx, "SELECT "+deliveryColumns+" FROM ("+ids+`) page
+			JOIN deliveries.deliveries d ON d.id = page.id LEFT JOIN deliveries.due u ON u.id = d.id
+			ORDER BY d.created_at DESC, d.id DESC`, args...)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Delivery, error) { return scanDelivery(row) })
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("deliveries: %w", err)
+	}
+	return list, nil
+}
+
+// within is the condition for rows d that a filter and a mark leave, but for the status.
+func (f DeliveryFilter) within(after DeliveryMark, args *arguments) string {
+	where := "true" + f.typeIs("d.type", args)
+	from, to := f.bounds()
+	if !from.IsZero() {
+		where += " AND d.created_at >= " + args.add(from)
+	}
+	if !to.IsZero() {
+		where += " AND d.created_at < " + args.add(to)
+	}
+	if f.Feed != uuid.Nil {
+		where += " AND d.feed_id = " + args.add(f.Feed)
+	}
+	if !after.CreatedAt.IsZero() {
+		where += " AND (d.created_at, d.id) < (" + args.add(after.CreatedAt) + ", " + args.add(after.ID) + ")"
+	}
+	return where
+}
+
+// busyDestinations finds, by the tallies, the day from which on there is at least a page of matches, and the destinations
+// that have any since. A day that is cut off by a bound or the mark counts as one that has none.
+func (f DeliveryFilter) busyDestinations(ctx context.Context, tx pgx.Tx, organization uuid.UUID, after DeliveryMark) (of []uuid.UUID, from time.Time, err error) {
+	args := arguments{organization}
+	first, last := f.bounds()
+	if !after.CreatedAt.IsZero() && (last.IsZero() || after.CreatedAt.Before(last)) {
+		last = after.CreatedAt
+	}
+	where := "d.organization = $1" + f.typeIs("t.type", &args)
+	if f.Feed != uuid.Nil {
+		where += " AND t.feed_id = " + args.add(f.Feed)
+	}
+	whole := "true"
+	if !first.IsZero() {
+		where += " AND t.day >= " + args.add(first) + "::timestamptz AT TIME ZONE 'UTC' - interval '1 day'"
+	}
+	if !last.IsZero() {
+		day := args.add(last.UTC().Truncate(24 * time.Hour))
+		where += " AND t.day <= " + day
+		whole = "day < " + day
+	}
+	count := "sum(" + tally[f.Status] + ")::bigint"
+	rows, err := tx.Query(ctx, `
+		WITH days AS (SELECT t.day, t.destination, `+count+` AS n FROM destinations.destinations d
+				JOIN deliveries.tallies t ON t.destination = d.id WHERE `+where+` GROUP BY 1, 2 HAVING `+count+` > 0),
+			sums AS (SELECT day, sum(sum(n) FILTER (WHERE `+whole+`)) OVER (ORDER BY day DESC) AS upTo FROM days GROUP BY day),
+			since AS (SELECT coalesce((SELECT max(day) FROM sums WHERE upTo >= `+args.add(f.Limit)+`), (SELECT min(day) FROM sums)) AS day)
+		SELECT since.day, array_agg(DISTINCT days.destination) FROM days JOIN since ON days.day >= since.day GROUP BY 1`, args...)
+	if err != nil {
+		return nil, from, err
+	}
+	_, err = pgx.ForEachRow(rows, []any{&from, &of}, func() error { return nil })
+	return of, from, err
+}
+
+// newestOf selects the ids of a page among the newest of some destinations.
+func (f DeliveryFilter) newestOf(of []uuid.UUID, from time.Time, after DeliveryMark, args *arguments) string {
+	where := f.within(after, args) + " AND d.destination = t.id AND d.created_at >= " + args.add(from)
+	switch f.Status {
+	case "":
+	case "succeeded":
+		where += " AND d.status = 'succeeded'"
+	default:
+		where += " AND d.unsuccessful = " + args.add(f.Status) // which has an index
+	}
+	limit := args.add(f.Limit)
+	return "SELECT d.id FROM unnest(" + args.add(of) + "::uuid[]) t(id) CROSS JOIN LATERAL (SELECT d.id, d.created_at FROM deliveries.deliveries d WHERE " + where +
+		" ORDER BY d.created_at DESC, d.id DESC LIMIT " + limit + ") d ORDER BY d.created_at DESC, d.id DESC LIMIT " + limit
+}
+
+// waitingOf selects the ids of a page among the deliveries that wait, or are being sent.
+func (f DeliveryFilter) waitingOf(organization uuid.UUID, after DeliveryMark, args *arguments) string {
+	state := "NOT coalesce(" + isHeld + ", false) AND u.replay IS NULL"
+	if f.Status == "delivering" {
+		state = isHeld
+	}
+	return "SELECT d.id FROM destinations.destinations t JOIN deliveries.due u ON u.destination = t.id" +
+		" CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d WHERE t.organization = " + args.add(organization) +
+		" AND d.status = 'pending' AND " + state + " AND " + f.within(after, args) + " ORDER BY d.created_at DESC, d.id DESC LIMIT " + args.add(f.Limit)
+}

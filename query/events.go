@@ -1,0 +1,182 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// EventFilter says which published events to list. Zero fields don't restrict.
+type EventFilter struct {
+	Name   string    // the event's id, or its subject
+	Types  []string  // exact ones; not nil and empty: none
+	Feed   uuid.UUID // that it was published to
+	Since  time.Time // of the event's time, inclusive
+	Until  time.Time // inclusive
+	Before EventMark // of the last event on the page before
+	Limit  int
+}
+
+// EventMark is where in a list of events, the newest first, one stands.
+type EventMark struct {
+	Time time.Time
+	ID   uuid.UUID
+}
+
+// PublishedEvent is a published event.
+type PublishedEvent struct {
+	EventSummary
+
+	FeedName    string // as it is called now; "": no feed, or one that has no name
+	PublishedAt time.Time
+	Data        []byte     // nil in lists
+	SeenSince   *time.Time // when its feed was shared with the organization; nil: it is its own
+}
+
+// visibleFeeds are the feeds that organization $1 may see, with when they were shared with it.
+const visibleFeeds = `
+	SELECT f.id, f.feed_type, f.name, NULL::timestamptz AS since FROM feeds.feeds f WHERE f.organization = $1
+	UNION ALL
+	SELECT f.id, f.feed_type, f.name, s.created_at FROM feeds.shares s JOIN feeds.feeds f ON f.id = s.feed_id
+	WHERE s.organization = $1 AND f.organization <> $1`
+
+// PublishedEvents lists the events that an organization can see now, those with the newest time first. Each part of the
+// list is a walk along an index: by feed and time, by feed, type and time, or by subject and time.
+func (q *Queries) PublishedEvents(ctx context.Context, organization uuid.UUID, f EventFilter) ([]PublishedEvent, error) {
+	args := arguments{organization}
+	var parts []string
+	if f.Name != "" {
+		subject := args.add(f.Name)
+		named := "hashtextextended(p.subject, 0) = hashtextextended(" + subject + "::text, 0) AND p.subject = " + subject
+		parts = append(parts, f.part(ofVisibleFeed, named, &args), f.part(noFeed, named, &args))
+		if id, err := uuid.Parse(f.Name); err == nil {
+			is := "p.id = " + args.add(id)
+			parts = append(parts, f.part(ofVisibleFeed, is, &args), f.part(noFeed, is, &args))
+		}
+	} else {
+		kinds, ofKind := "", "true"
+		if f.Types != nil {
+			kinds, ofKind = " CROSS JOIN unnest("+args.add(f.Types)+"::text[]) kind(type)", "p.type = kind.type"
+		}
+		of := f
+		of.Types = nil // each walk is of one type
+		parts = append(parts,
+			"SELECT p.* FROM visible"+kinds+" CROSS JOIN LATERAL ("+of.part("publications.publications p", "p.feed_id = visible.id AND p.feed_type = visible.feed_type AND "+ofKind, &args)+") p",
+			"SELECT p.* FROM (SELECT 1) one"+kinds+" CROSS JOIN LATERAL ("+of.part(noFeed, ofKind, &args)+") p")
+	}
+	sql := "WITH visible AS NOT MATERIALIZED (SELECT * FROM (" + visibleFeeds + ") v" + f.ofFeed(&args) + ") SELECT * FROM (" +
+		strings.Join(parts, ") a UNION ALL SELECT * FROM (") + ") b ORDER BY time DESC, id DESC LIMIT " + args.add(f.Limit)
+	rows, err := q.Pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, scanEvent)
+	if err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	return list, nil
+}
+
+// ofVisibleFeed are the events of feeds that the organization sees, noFeed those that are of none.
+const ofVisibleFeed = "visible JOIN publications.publications p ON p.feed_id = visible.id AND p.feed_type = visible.feed_type"
+const noFeed = "publications.publications p LEFT JOIN (SELECT NULL::text AS name, NULL::timestamptz AS since) visible ON true"
+
+const eventColumns = "p.id, p.type, p.source, coalesce(p.subject, '') AS subject, p.time, coalesce(p.feed_type, '') AS feed_type, p.feed_id, p.published_at"
+
+func (f EventFilter) ofFeed(args *arguments) string {
+	if f.Feed == uuid.Nil {
+		return ""
+	}
+	return " WHERE v.id = " + args.add(f.Feed)
+}
+
+// part is one of the walks.
+func (f EventFilter) part(from, where string, args *arguments) string {
+	if from == noFeed {
+		where += " AND p.feed_id IS NULL AND p.organization = $1"
+		if f.Feed != uuid.Nil {
+			where += " AND false"
+		}
+	}
+	if f.Types != nil {
+		where += " AND p.type = ANY(" + args.add(f.Types) + ")"
+	}
+	if !f.Since.IsZero() {
+		where += " AND p.time >= " + args.add(f.Since)
+	}
+	if !f.Until.IsZero() {
+		where += " AND p.time <= " + args.add(f.Until)
+	}
+	if !f.Before.Time.IsZero() {
+		where += " AND (p.time, p.id) < (" + args.add(f.Before.Time) + ", " + args.add(f.Before.ID) + ")"
+	}
+	return "SELECT " + eventColumns + ", coalesce(visible.name, '') AS feed_name, visible.since AS seen_since FROM " + from + " WHERE " + where +
+		" ORDER BY p.time DESC, p.id DESC LIMIT " + args.add(f.Limit)
+}
+
+func scanEvent(row pgx.CollectableRow) (e PublishedEvent, err error) {
+	var feed *uuid.UUID
+	err = row.Scan(&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &e.FeedType, &feed, &e.PublishedAt, &e.FeedName, &e.SeenSince)
+	if feed != nil {
+		e.FeedID = *feed
+	}
+	e.Time, e.PublishedAt = e.Time.UTC(), e.PublishedAt.UTC()
+	return e, err
+}
+
+// PublishedEvent finds one with its data, or returns ErrNotFound where the organization can't see it now.
+func (q *Queries) PublishedEvent(ctx context.Context, organization, id uuid.UUID) (PublishedEvent, error) {
+	var data []byte
+	rows, err := q.Pool.Query(ctx, "WITH visible AS ("+visibleFeeds+") SELECT "+eventColumns+`, coalesce(v.name, ''), v.since, p.data
+		FROM publications.publications p LEFT JOIN visible v ON v.id = p.feed_id AND v.feed_type = p.feed_type
+		WHERE p.id = $2 AND (v.id IS NOT NULL OR p.feed_id IS NULL AND p.organization = $1)`, organization, id)
+	if err != nil {
+		return PublishedEvent{}, fmt.Errorf("event: %w", err)
+	}
+	found, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (PublishedEvent, error) {
+		return scanEvent(withMore{row, &data})
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return PublishedEvent{}, ErrNotFound
+	case err != nil:
+		return PublishedEvent{}, fmt.Errorf("event: %w", err)
+	}
+	found.Data = data
+	return found, nil
+}
+
+// withMore is a row with a column after those that are asked for.
+type withMore struct {
+	pgx.CollectableRow
+
+	last any
+}
+
+// Scan implements pgx.CollectableRow.
+func (m withMore) Scan(into ...any) error { return m.CollectableRow.Scan(append(into, m.last)...) }
+
+// FeedName is a feed that an organization sees.
+type FeedName struct {
+	ID   uuid.UUID
+	Type string // event, news
+	Name string
+}
+
+// FeedNames lists feeds of any type that an organization sees, its own first, by name.
+func (q *Queries) FeedNames(ctx context.Context, organization uuid.UUID, limit int) ([]FeedName, error) {
+	rows, err := q.Pool.Query(ctx, "SELECT id, feed_type, name FROM ("+visibleFeeds+") v ORDER BY since IS NOT NULL, lower(name), id LIMIT $2", organization, limit)
+	if err != nil {
+		return nil, fmt.Errorf("feed names: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[FeedName])
+	if err != nil {
+		return nil, fmt.Errorf("feed names: %w", err)
+	}
+	return list, nil
+}

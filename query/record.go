@@ -1,0 +1,105 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// RecordFilter narrows the list of all destinations that ever were. Zero fields narrow nothing.
+type RecordFilter struct {
+	Organization uuid.UUID
+	Text         string // a part of a name or address that one had, or the beginning of its id
+	Status       string // now: "deleted", or "there" for those that are not
+	Limit        int
+	Offset       int
+}
+
+// RecordedDestination is a destination that is there, or was.
+type RecordedDestination struct {
+	ID               uuid.UUID
+	Organization     uuid.UUID
+	OrganizationName string // "": the organization is gone
+	CreatedAt        time.Time
+	ChangedAt        time.Time // its last change
+	Changes          int64
+	Status           string
+	Name             string
+	URL              string
+}
+
+// Record lists destinations that are there and that were, the newest first, and counts all that match.
+func (q *Queries) Record(ctx context.Context, f RecordFilter) ([]RecordedDestination, int, error) {
+	args := arguments{}
+	where := "e.revision = 0"
+	if f.Organization != uuid.Nil {
+		where += " AND e.organization = " + args.add(f.Organization)
+	}
+	if f.Text != "" {
+		text := args.add(f.Text)
+		where += " AND (starts_with(e.destination::text, lower(" + text + ")) OR EXISTS (SELECT FROM audit.entries g WHERE g.destination = e.destination AND (strpos(lower(g.detail->>'name'), lower(" +
+			text + ")) > 0 OR strpos(lower(g.detail->>'url'), lower(" + text + ")) > 0)))"
+	}
+	const deleted = "EXISTS (SELECT FROM audit.entries g WHERE g.destination = e.destination AND g.detail->>'status' = 'deleted')"
+	switch f.Status {
+	case "deleted":
+		where += " AND " + deleted
+	case "there":
+		where += " AND NOT " + deleted
+	}
+	var (
+		batch pgx.Batch
+		page  []RecordedDestination
+		total int
+	)
+	batch.Queue("SELECT count(*) FROM audit.entries e WHERE "+where, args...).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
+	batch.Queue(`SELECT e.destination, coalesce(e.organization, '00000000-0000-0000-0000-000000000000'), coalesce(o.name, ''), e.at,
+			l.recorded_at, l.revision + 1, coalesce(t.status, ''), coalesce(n.name, ''), coalesce(n.url, '')
+		FROM (SELECT * FROM audit.entries e WHERE `+where+" ORDER BY e.at DESC, e.destination LIMIT "+args.add(f.Limit)+" OFFSET "+args.add(f.Offset)+`) e
+		LEFT JOIN organizations.organizations o ON o.id = e.organization
+		CROSS JOIN LATERAL (SELECT revision, recorded_at FROM audit.entries g WHERE g.destination = e.destination ORDER BY g.revision DESC LIMIT 1) l
+		LEFT JOIN LATERAL (SELECT detail->>'status' AS status FROM audit.entries g
+			WHERE g.destination = e.destination AND g.detail ? 'status' ORDER BY g.revision DESC LIMIT 1) t ON true
+		LEFT JOIN LATERAL (SELECT detail->>'name' AS name, detail->>'url' AS url FROM audit.entries g
+			WHERE g.destination = e.destination AND g.detail ? 'url' ORDER BY g.revision DESC LIMIT 1) n ON true
+		ORDER BY e.at DESC, e.destination`, args...).Query(func(rows pgx.Rows) (err error) {
+		page, err = pgx.CollectRows(rows, pgx.RowToStructByPos[RecordedDestination])
+		return err
+	})
+	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, 0, fmt.Errorf("record: %w", err)
+	}
+	return page, total, nil
+}
+
+// WholeRecord goes through the histories of all destinations, or of those of one organization, one after the other. It
+// keeps no connection while each runs, stops when that returns an error, and returns it.
+func (q *Queries) WholeRecord(ctx context.Context, organization uuid.UUID, each func(AuditEntry) error) error {
+	destination, revision := uuid.Nil, int64(-1)
+	for {
+		page, err := q.auditRows(ctx, "(destination, revision) > ($1, $2) AND ($3::uuid IS NULL OR organization = $3) ORDER BY destination, revision LIMIT $4",
+			destination, revision, nullable(organization), historyPage)
+		if err != nil {
+			return fmt.Errorf("record: %w", err)
+		}
+		for _, e := range page {
+			if err := each(e); err != nil {
+				return err
+			}
+			destination, revision = e.Destination, e.Revision
+		}
+		if len(page) < historyPage {
+			return nil
+		}
+	}
+}
+
+func nullable(id uuid.UUID) *uuid.UUID {
+	if id == uuid.Nil {
+		return nil
+	}
+	return &id
+}
