@@ -34,6 +34,8 @@ type History interface {
 type BackfillDestination struct {
 	Destination  uuid.UUID
 	Since, Until time.Time
+	// Each is called, by several goroutines at once, for each event that has been dealt with. Nil: nobody wants to know.
+	Each func()
 }
 
 // Backfill is what a backfill came to.
@@ -47,11 +49,8 @@ var errTooMany = errors.New("too many events")
 // BackfillDestination makes deliveries of the events in a window that the destination's subscriptions want today and
 // that have none yet. It makes all of them or, where the window holds too many, none.
 func (c *Commands) BackfillDestination(ctx context.Context, by Caller, in BackfillDestination) (Backfill, eventstore.Position, error) {
-	switch {
-	case in.Until.Before(in.Since):
-		return Backfill{}, eventstore.Start, refuse(Malformed, "until", "until must not be before since")
-	case in.Until.Sub(in.Since) > MaxBackfillWindow:
-		return Backfill{}, eventstore.Start, refuse(Malformed, "until", "the window must be at most 30 days: run it in parts, the oldest first")
+	if err := in.check(); err != nil {
+		return Backfill{}, eventstore.Start, err
 	}
 	wanted, err := c.wanted(ctx, by, in)
 	if err != nil {
@@ -64,14 +63,33 @@ func (c *Commands) BackfillDestination(ctx context.Context, by Caller, in Backfi
 	at := eventstore.Start
 	counted := amount{by.Organization, organization.LimitRedeliveries, uuid.New(), len(wanted)}
 	err = c.within(ctx, counted, func() (eventstore.Position, error) {
-		result.DeliveriesCreated, at, err = c.schedule(ctx, by, wanted)
+		result.DeliveriesCreated, at, err = c.schedule(ctx, by, wanted, in.Each)
 		return at, err
 	})
 	return result, at, err
 }
 
+// CountBackfill tells how many events a backfill would go through, of which some may have their delivery already.
+func (c *Commands) CountBackfill(ctx context.Context, by Caller, in BackfillDestination) (int, error) {
+	if err := in.check(); err != nil {
+		return 0, err
+	}
+	wanted, err := c.wanted(ctx, by, in)
+	return len(wanted), err
+}
+
+func (in BackfillDestination) check() error {
+	switch {
+	case in.Until.Before(in.Since):
+		return refuse(Malformed, "until", "until must not be before since")
+	case in.Until.Sub(in.Since) > MaxBackfillWindow:
+		return refuse(Malformed, "until", "the window must be at most 30 days: run it in parts, the oldest first")
+	}
+	return nil
+}
+
 // schedule makes the deliveries that are yet to be made, and counts them.
-func (c *Commands) schedule(ctx context.Context, by Caller, wanted []dispatch.Schedule) (created int, at eventstore.Position, err error) {
+func (c *Commands) schedule(ctx context.Context, by Caller, wanted []dispatch.Schedule, each func()) (created int, at eventstore.Position, err error) {
 	made := make([]eventstore.Position, len(wanted))
 	group, appending := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentBackfills)
@@ -81,6 +99,9 @@ func (c *Commands) schedule(ctx context.Context, by Caller, wanted []dispatch.Sc
 				command, dispatch.Options{Metadata: by.metadata()})
 			if len(out.Events) > 0 {
 				made[i] = out.Position
+			}
+			if err == nil && each != nil {
+				each()
 			}
 			return err
 		})

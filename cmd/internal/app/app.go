@@ -168,7 +168,7 @@ func (a *App) connect() error {
 		return err
 	}
 	pages := console.Dependencies{
-		Commands: a.Commands, Queries: a.Queries, Sessions: a.sessions, Verify: a.api.Verify, Await: a.Progress.Await, Events: a.runner.Store,
+		Commands: a.Commands, Queries: a.Queries, Sessions: a.sessions, Works: adapters.ConsoleWorks{Pool: a.base.pool}, Verify: a.api.Verify, Await: a.Progress.Await, Events: a.runner.Store,
 		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Guesses: &console.Guesses{},
 		Tester: delivery.Tester{Vault: secrets, Sender: sender, Now: time.Now},
 		Wake:   a.deliverer.Wake, Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,

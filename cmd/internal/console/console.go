@@ -32,6 +32,7 @@ type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
 	Sessions Sessions
+	Works    Works
 	// Verify tells whose API key a text is, or gives query.ErrNotFound of one that is not valid; httpapi.API has it.
 	Verify func(r *http.Request, key string) (query.Key, error)
 	// Await waits until the named consumers have applied the event at a position.
@@ -66,6 +67,7 @@ type Console struct {
 	pages     pages
 	router    chi.Router
 	live      live.Hub
+	workers   workers
 }
 
 // New makes the console of organizations, for the listener of the API. It fails where a template is not one.
@@ -117,6 +119,8 @@ func (c *Console) organizationRoutes(r chi.Router) {
 	c.allDeliveryRoutes(r)
 	c.eventRoutes(r)
 	c.liveRoutes(r)
+	c.feedRoutes(r)
+	c.workRoutes(r)
 }
 
 // baseOf is visit.base for the pages of an organization.

@@ -75,7 +75,7 @@ func (w *world) dependencies(t *testing.T) (console.Dependencies, *httpapi.API) 
 		t.Fatal(err)
 	}
 	return console.Dependencies{
-		Commands: w.Commands, Queries: w.Queries, Sessions: w.sessions, Verify: api.Verify, Await: w.Patient, Events: w.Store, Limiter: limiter,
+		Commands: w.Commands, Queries: w.Queries, Sessions: w.sessions, Works: adapters.ConsoleWorks{Pool: w.Pool}, Verify: api.Verify, Await: w.Patient, Events: w.Store, Limiter: limiter,
 		Guesses: &console.Guesses{}, Tester: tester, Wake: func() {}, Now: w.now, Log: w.Log,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
 	}, api

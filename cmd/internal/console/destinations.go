@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -245,6 +246,7 @@ func (c *Console) validate(v *visit) (screen, error) {
 type paging struct {
 	Number, Total int
 	address       url.URL
+	size          int // of a page; 0: pageSize
 }
 
 func pagingOf(u *url.URL) paging {
@@ -258,7 +260,10 @@ func pagingOf(u *url.URL) paging {
 func (p paging) offset() int { return (p.Number - 1) * pageSize }
 
 // Of is how many pages there are.
-func (p paging) Of() int { return max(1, (p.Total+pageSize-1)/pageSize) }
+func (p paging) Of() int {
+	size := cmp.Or(p.size, pageSize)
+	return max(1, (p.Total+size-1)/size)
+}
 
 // To is the address of another page of the same list.
 func (p paging) To(number int) string {

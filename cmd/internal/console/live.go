@@ -37,8 +37,10 @@ func ofOrganization(id uuid.UUID) string { return "organization/" + id.String() 
 func ofDestination(id uuid.UUID) string  { return "destination/" + id.String() }
 func ofDelivery(id uuid.UUID) string     { return "delivery/" + id.String() }
 
-// Run serves live parts until the context ends. Without it, pages stand still.
+// Run serves live parts, and does work on many deliveries, until the context ends. Without it, pages stand still.
 func (c *Console) Run(ctx context.Context) {
+	c.workers.open(ctx)
+	defer c.workers.running.Wait()
 	c.live.Run(ctx, live.Work{
 		Source: c.happenings,
 		Ended: func(ctx context.Context, sessions []string) ([]string, error) {
@@ -87,6 +89,7 @@ func (c *Console) asked(v *visit) (asked live.Asked, err error) {
 	case of == "deliveries":
 		asked.Topics = []string{ofOrganization(v.organization())}
 	case of == "work" && isID:
+		_, err = c.Works.Find(v.Context(), v.organization(), id)
 		asked.Topics = []string{ofWork(v.organization(), id)}
 	default:
 		err = query.ErrNotFound

@@ -61,6 +61,7 @@ func (p pages) write(w io.Writer, name string, in view) error {
 // functions are what templates call. Whatever comes from others goes through text or json.
 var functions = template.FuncMap{
 	"text": text, "json": pretty, "when": when, "iso": iso, "ago": ago, "short": short, "words": words, "dict": dict, "status": statusWord, "percent": percent, "bytes": size, "every": every, "seconds": seconds, "ended": ended,
+	"cut": cut, "host": host, "add": add,
 }
 
 const (
@@ -225,6 +226,24 @@ func searchable(field, text string) error {
 	return nil
 }
 
+// cut is a text of at most so many characters.
+func cut(s string, most int) string {
+	if runes := []rune(s); len(runes) > most {
+		s = string(runes[:most]) + "…"
+	}
+	return text(s)
+}
+
+// add adds what is known.
+func add(numbers ...*int) (sum int) {
+	for _, n := range numbers {
+		if n != nil {
+			sum += *n
+		}
+	}
+	return sum
+}
+
 // dict makes the argument of a part.
 func dict(pairs ...any) map[string]any {
 	made := map[string]any{}
@@ -243,6 +262,8 @@ var said = map[string]string{
 	"expired": "The secret has expired.", "replayed": "The delivery will be sent again.",
 	"collecting": "The source will be collected as soon as its host has a turn for it.", "paused": "The source is paused: nobody visits it.",
 	"resumed": "The pause has ended: the source is visited next.", "rebuilding": "It is being rebuilt. The old one serves until the new one is done.",
+	"feedback": "Thank you. That is recorded.", "feed-created": "The feed was created. Attach a source, and what it shows comes in.",
+	"feed-deleted": "The feed was deleted.", "attached": "The source is attached. What it shows already is coming in.", "detached": "The source was detached.",
 }
 
 // ended counts the deliveries that went through or failed for good.

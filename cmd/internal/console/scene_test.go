@@ -7,18 +7,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
+	"carillon/aggregates/happening"
 	"carillon/aggregates/subscription"
+	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	dispatching "carillon/command/delivery"
 	"carillon/eventstore"
 	"carillon/projections/deliveries"
+	"carillon/projections/feeds"
 	"carillon/projections/health"
 	"carillon/projections/subscriptions"
+	"carillon/query"
 )
 
 // scene is a world with something to look at.
@@ -43,8 +48,74 @@ func newScene(t *testing.T) *scene {
 	}
 	s.names["delivered"], s.names["failed"] = dispatch.DeliveryID(event, works).String(), dispatch.DeliveryID(event, fails).String()
 	waiting := s.publish(t, "concert/4")
+	s.fillFeed(t)
+	s.names["hour"] = time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04")
 	s.names["waiting"], s.names["event"] = dispatch.DeliveryID(waiting, works).String(), event.String()
 	return s
+}
+
+// fillFeed makes a feed of what a source shows.
+func (s *scene) fillFeed(t *testing.T) {
+	t.Helper()
+	s.Process(t, func() eventstore.ProcessManager { return adapters.NewFeedCuration(s.Store, s.Commands, s.Log) })
+	by := command.Caller{Organization: s.org, Actor: "key:test", RequestID: uuid.New()}
+	feed, err := s.Commands.CreateFeed(t.Context(), by, command.CreateFeed{Name: "Concerts", Description: "Concerts in town"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/concerts"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attached, err := s.Commands.AttachSource(t.Context(), by, command.AttachSource{FeedID: feed.ID, SourceType: "site", SourceID: site})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spare, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/theatre"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Await(t, attached.Position, feeds.ReadModel.Name)
+	for i, title := range []string{"Organ at noon", "Brass in the park", `<b>Bold</b> & "quoted"`} {
+		s.observe(t, site, title, i)
+	}
+	now := time.Now().UTC()
+	var page []struct {
+		ID uuid.UUID `json:"id"`
+	}
+	apitest.Eventually(t, "the items are in the feed", func() bool {
+		found, err := s.Queries.Items(t.Context(), s.org, feed.ID, query.ItemsQuery{
+			Since: now.AddDate(0, -1, 0), Until: now.AddDate(0, 2, 0), OrderBy: query.OrderByOccurrence, Limit: 10, Now: now,
+		})
+		return err == nil && found.Total == 3 && json.Unmarshal(found.Items, &page) == nil
+	})
+	all, err := s.Queries.Associations(t.Context(), s.org, feed.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.names["feed"], s.names["item"], s.names["association"], s.names["source"] = feed.ID.String(), page[0].ID.String(), all[0].ID.String(), spare.String()
+}
+
+// observe records what a source shows: an event of this month, at a place, with a picture.
+func (w *world) observe(t *testing.T, source uuid.UUID, title string, number int) {
+	t.Helper()
+	now := time.Now().UTC()
+	instance := happening.DeriveInstanceID(title, "")
+	start := time.Date(now.Year(), now.Month(), 10+number, 19, 30, 0, 0, time.UTC)
+	details := happening.Details{
+		Title: title, Description: "<p>Music &amp; <script>alert(1)</script>more</p>", PrimaryImage: "https://example.org/poster.png",
+		PrimaryURL: "https://example.org/concerts/1", Location: &happening.Location{DisplayAddress: "Town hall, Market 1"},
+		Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{
+			{ID: happening.DeriveOccurrenceID(instance, 0), Start: start, Status: happening.Scheduled},
+			{ID: happening.DeriveOccurrenceID(instance, 1), Start: start.AddDate(0, 0, 7), Status: happening.Scheduled},
+		}}},
+	}
+	_, err := happening.Aggregate.Execute(t.Context(), w.Store, happening.DeriveID(title), happening.Observe{
+		SourceID: source, Key: title, Details: details, Source: happening.Block{Type: "site", URL: "https://example.org/concerts"}, At: now.Truncate(time.Microsecond),
+	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // lives runs live parts until the test ends.
@@ -78,13 +149,19 @@ func (s *scene) at(t *testing.T, path string) string {
 func (w *world) subscribed(t *testing.T, name, address string) uuid.UUID {
 	t.Helper()
 	id := w.destination(t, name, address)
-	made, err := w.Commands.CreateSubscription(t.Context(), command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()},
+	w.subscribe(t, command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()}, id)
+	return id
+}
+
+// subscribe makes a destination one that gets everything from now on.
+func (w *world) subscribe(t *testing.T, by command.Caller, id uuid.UUID) {
+	t.Helper()
+	made, err := w.Commands.CreateSubscription(t.Context(), by,
 		command.CreateSubscription{Destination: id, Settings: subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Await(t, made.Position, subscriptions.ReadModel.Name, dispatching.DispatcherName)
-	return id
 }
 
 // publish publishes news, and waits until it is dispatched.

@@ -1,0 +1,125 @@
+package console
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/net/html"
+
+	"carillon/cmd/internal/wire"
+)
+
+// month is a month as a calendar, in UTC.
+type month struct {
+	Name           string
+	Previous, Next string // addresses of those beside it
+	Weeks          [][]day
+	Left           int // items of the month that the calendar does not tell
+	from, until    time.Time
+}
+
+// day is a field of a calendar.
+type day struct {
+	At      time.Time
+	Outside bool // it is of the month before or after
+	Today   bool
+	Entries []calendarEntry
+	More    int // entries that are left out
+}
+
+// calendarEntry is a date of an item.
+type calendarEntry struct {
+	Item shownItem
+	Date shownDate
+}
+
+const entriesOfDay = 3
+
+// readMonth reads which month is asked for: 2026-11; none is this one.
+func readMonth(typed string, now time.Time) (m month, err error) {
+	m.from = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	if typed != "" {
+		if m.from, err = time.Parse("2006-01", typed); err != nil || m.from.Year() < 1970 || m.from.Year() > 2200 {
+			return m, wire.Fail(wire.BadQuery, "month", "must be a month, such as 2026-11")
+		}
+	}
+	next := m.from.AddDate(0, 1, 0)
+	m.until = next.Add(-time.Microsecond)
+	m.Name = m.from.Format("January 2006")
+	at := func(t time.Time) string { return "?" + url.Values{"month": {t.Format("2006-01")}}.Encode() }
+	m.Previous, m.Next = at(m.from.AddDate(0, -1, 0)), at(next)
+	first := m.from.AddDate(0, 0, -(int(m.from.Weekday())+6)%7) // Monday
+	for d := first; d.Before(next); {
+		week := make([]day, 0, 7)
+		for range 7 {
+			week = append(week, day{At: d, Outside: d.Month() != m.from.Month(), Today: d.Equal(now.Truncate(24 * time.Hour))})
+			d = d.AddDate(0, 0, 1)
+		}
+		m.Weeks = append(m.Weeks, week)
+	}
+	return m, nil
+}
+
+// fill writes items into the calendar.
+func (m *month) fill(items []shownItem, total int) {
+	m.Left = max(0, total-len(items))
+	first := m.Weeks[0][0].At
+	for _, item := range items {
+		for _, date := range item.Occurrence.InRange {
+			n := int(date.Start.UTC().Sub(first) / (24 * time.Hour))
+			if n < 0 || n/7 >= len(m.Weeks) {
+				continue
+			}
+			d := &m.Weeks[n/7][n%7]
+			if len(d.Entries) == entriesOfDay {
+				d.More++
+				continue
+			}
+			d.Entries = append(d.Entries, calendarEntry{item, date})
+		}
+	}
+}
+
+// readItems reads a page of rendered items.
+func readItems(page []byte) (all []shownItem, err error) {
+	if err = json.Unmarshal(page, &all); err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i].Description = plain(all[i].Description)
+	}
+	return all, nil
+}
+
+func readItem(body []byte) (item shownItem, err error) {
+	err = json.Unmarshal(body, &item)
+	item.Description = plain(item.Description)
+	return item, err
+}
+
+// plain is the text of a description, whose tags are a stranger's.
+func plain(description string) string {
+	var b strings.Builder
+	for tokens := html.NewTokenizer(strings.NewReader(description)); ; {
+		switch tokens.Next() {
+		case html.ErrorToken:
+			return strings.Join(strings.Fields(b.String()), " ")
+		case html.TextToken:
+			b.Write(tokens.Text())
+		case html.StartTagToken, html.EndTagToken, html.SelfClosingTagToken:
+			b.WriteByte(' ')
+		case html.CommentToken, html.DoctypeToken: // say nothing
+		}
+	}
+}
+
+// host is where an address leads, for people to see before they go there; "" where it is none of the web.
+func host(address string) string {
+	at, err := url.Parse(address)
+	if err != nil || at.Scheme != "https" && at.Scheme != "http" {
+		return ""
+	}
+	return at.Host
+}

@@ -1,0 +1,398 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/source"
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/command/delivery"
+	"carillon/projections/feeds"
+	"carillon/projections/items"
+	"carillon/query"
+)
+
+func (c *Console) feedRoutes(r chi.Router) {
+	r.Get("/feeds", c.page(c.listFeeds))
+	r.Get("/feeds/new", c.page(c.showNewFeed))
+	r.Post("/feeds/new", c.feedForm(c.createFeed))
+	r.Get("/feeds/{feed}", c.page(c.showFeed))
+	r.Get("/feeds/{feed}/edit", c.page(c.showEditFeed))
+	r.Post("/feeds/{feed}/edit", c.feedForm(c.editFeed))
+	r.Get("/feeds/{feed}/delete", c.page(c.confirmFeed))
+	r.Post("/feeds/{feed}/delete", c.act(c.deleteFeed))
+	r.Post("/feeds/{feed}/sources", c.act(c.attachSource))
+	r.Get("/feeds/{feed}/sources/{association}/detach", c.page(c.confirmFeed))
+	r.Post("/feeds/{feed}/sources/{association}/detach", c.act(c.detachSource))
+	r.Get("/feeds/{feed}/items/{item}", c.page(c.showItem))
+	r.Post("/feeds/{feed}/items/{item}/feedback", c.act(c.giveFeedback))
+}
+
+// mostFeeds bounds those that are listed.
+const mostFeeds = 200
+
+// listFeeds answers GET /console/feeds.
+func (c *Console) listFeeds(v *visit) (screen, error) {
+	list := []query.Feed{}
+	for feed, err := range c.Queries.Feeds(v.Context(), v.organization()) {
+		if err != nil {
+			return screen{}, err
+		}
+		if list = append(list, feed); len(list) == mostFeeds {
+			break
+		}
+	}
+	return screen{Title: "Feeds", Template: "feeds", Data: list}, nil
+}
+
+// feedView is a month of a feed.
+type feedView struct {
+	query.Feed
+
+	Month   month
+	Items   []shownItem
+	Paging  paging
+	Sources []query.FeedSource
+	Types   []string // of sources
+}
+
+// Filling tells whether something of a source is still coming in.
+func (f feedView) Filling() bool {
+	for _, s := range f.Sources {
+		if s.Backfilling {
+			return true
+		}
+	}
+	return false
+}
+
+const cards = 24 // of a page; calendarItems bounds what a month's calendar tells
+const calendarItems = 100
+
+// showFeed answers GET /console/feeds/{feed}.
+func (c *Console) showFeed(v *visit) (screen, error) {
+	feed, err := c.feed(v)
+	if err != nil {
+		return screen{}, err
+	}
+	now := c.Now().UTC()
+	shown := feedView{Feed: feed, Paging: pagingOf(v.URL), Types: source.Types()}
+	if shown.Month, err = readMonth(v.URL.Query().Get("month"), now); err != nil {
+		return screen{}, err
+	}
+	asked := query.ItemsQuery{
+		Since: shown.Month.from, Until: shown.Month.until, OrderBy: query.OrderByOccurrence, Limit: calendarItems, Now: now,
+	}
+	all, err := c.Queries.Items(v.Context(), v.organization(), feed.ID, asked)
+	if err != nil {
+		return screen{}, err
+	}
+	known, err := readItems(all.Items)
+	if err != nil {
+		return screen{}, err
+	}
+	shown.Month.fill(known, all.Total)
+	asked.Limit, asked.Offset, asked.Source = cards, (shown.Paging.Number-1)*cards, true
+	page, err := c.Queries.Items(v.Context(), v.organization(), feed.ID, asked)
+	if err != nil {
+		return screen{}, err
+	}
+	shown.Paging.Total, shown.Paging.size = page.Total, cards
+	if shown.Items, err = readItems(page.Items); err != nil {
+		return screen{}, err
+	}
+	shown.Sources, err = c.Queries.FeedSources(v.Context(), v.organization(), feed.ID)
+	return screen{Title: feed.Name, Template: "feed", Data: shown}, err
+}
+
+func (c *Console) feed(v *visit) (query.Feed, error) {
+	id, err := v.id("feed")
+	if err != nil {
+		return query.Feed{}, err
+	}
+	return c.Queries.Feed(v.Context(), v.organization(), id)
+}
+
+// itemView is one item, with all its dates.
+type itemView struct {
+	Feed query.Feed
+	Item shownItem
+}
+
+// showItem answers GET /console/feeds/{feed}/items/{item}.
+func (c *Console) showItem(v *visit) (screen, error) {
+	feed, err := c.feed(v)
+	if err != nil {
+		return screen{}, err
+	}
+	id, err := v.id("item")
+	if err != nil {
+		return screen{}, err
+	}
+	body, err := c.Queries.Item(v.Context(), v.organization(), feed.ID, id, true, c.Now().UTC())
+	if err != nil {
+		return screen{}, err
+	}
+	item, err := readItem(body)
+	return screen{Title: item.Title, Template: "item", Data: itemView{feed, item}}, err
+}
+
+// giveFeedback answers POST /console/feeds/{feed}/items/{item}/feedback.
+func (c *Console) giveFeedback(v *visit) (string, error) {
+	feed, err := v.id("feed")
+	if err != nil {
+		return "", err
+	}
+	id, err := v.id("item")
+	if err != nil {
+		return "", err
+	}
+	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
+	_, at, err := c.Commands.GiveFeedback(v.Context(), v.caller(), command.GiveFeedback{
+		FeedID: feed, ItemID: id, Rating: v.PostFormValue("rating"), Comment: v.PostFormValue("comment"),
+	})
+	if err != nil {
+		return "", err
+	}
+	c.await(v.Context(), at, items.ReadModel.Name)
+	return v.to("/feeds/" + feed.String() + "/items/" + id.String() + "?done=feedback"), nil
+}
+
+// feedSettings are those of a feed, as a form has them.
+type feedSettings struct {
+	Name, Description string
+	Enabled           bool
+
+	New     bool
+	Back    string
+	Refusal string
+}
+
+func (s feedSettings) title() string {
+	if s.New {
+		return "New feed"
+	}
+	return "Edit " + s.Name
+}
+
+// feedForm serves a form, see form.
+func (c *Console) feedForm(submit func(*visit, *feedSettings) (next string, err error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, _ := r.Context().Value(visitKey{}).(*visit)
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		typed := feedSettings{
+			Name: strings.TrimSpace(r.PostFormValue("name")), Description: r.PostFormValue("description"), Enabled: r.PostFormValue("enabled") != "",
+			Back: v.to("/feeds"),
+		}
+		next, err := submit(v, &typed)
+		if err == nil {
+			http.Redirect(w, r, next, http.StatusSeeOther)
+			return
+		}
+		failure := wire.FailureOf(err)
+		if failure.Kind != wire.BadBody && failure.Kind != wire.Invalid && failure.Kind != wire.Exists && failure.Kind != wire.Conflict {
+			c.fail(w, r, err)
+			return
+		}
+		wire.NoteFailure(r.Context(), failure)
+		typed.Refusal = upperFirst(failure.Error()) + "."
+		c.render(w, r, screen{Title: typed.title(), Template: "feedsettings", Data: typed, Status: failure.Status()})
+	}
+}
+
+// showNewFeed answers GET /console/feeds/new.
+func (c *Console) showNewFeed(v *visit) (screen, error) {
+	return screen{Title: "New feed", Template: "feedsettings", Data: feedSettings{New: true, Enabled: true, Back: v.to("/feeds")}}, nil
+}
+
+// createFeed answers POST /console/feeds/new.
+func (c *Console) createFeed(v *visit, typed *feedSettings) (string, error) {
+	typed.New = true
+	made, err := c.Commands.CreateFeed(v.Context(), v.caller(), command.CreateFeed{Name: typed.Name, Description: typed.Description, Enabled: &typed.Enabled})
+	if err != nil {
+		return "", err
+	}
+	c.await(v.Context(), made.Position, feeds.ReadModel.Name)
+	return v.to("/feeds/" + made.ID.String() + "?done=feed-created"), nil
+}
+
+// showEditFeed answers GET /console/feeds/{feed}/edit.
+func (c *Console) showEditFeed(v *visit) (screen, error) {
+	feed, err := c.feed(v)
+	typed := feedSettings{Name: feed.Name, Description: feed.Description, Enabled: feed.Enabled, Back: v.to("/feeds/" + feed.ID.String())}
+	return screen{Title: typed.title(), Template: "feedsettings", Data: typed}, err
+}
+
+// editFeed answers POST /console/feeds/{feed}/edit.
+func (c *Console) editFeed(v *visit, typed *feedSettings) (string, error) {
+	id, err := v.id("feed")
+	if err != nil {
+		return "", err
+	}
+	typed.Back = v.to("/feeds/" + id.String())
+	changed, err := c.Commands.ReviseFeed(v.Context(), v.caller(), command.ReviseFeed{ID: id, Name: &typed.Name, Description: &typed.Description, Enabled: &typed.Enabled})
+	if err != nil {
+		return "", err
+	}
+	c.await(v.Context(), changed.Position, feeds.ReadModel.Name, items.ReadModel.Name)
+	return typed.Back + "?done=saved", nil
+}
+
+// feedChange is the page that says what a change will do.
+type feedChange struct {
+	Feed   query.Feed
+	Source *query.FeedSource // that is detached; nil: the feed is deleted
+}
+
+// confirmFeed answers GET of changes that take something away.
+func (c *Console) confirmFeed(v *visit) (screen, error) {
+	feed, err := c.feed(v)
+	if err != nil {
+		return screen{}, err
+	}
+	shown := feedChange{Feed: feed}
+	if chi.URLParam(v.Request, "association") == "" {
+		return screen{Title: "Delete " + feed.Name, Template: "feedchange", Data: shown}, nil
+	}
+	id, err := v.id("association")
+	if err != nil {
+		return screen{}, err
+	}
+	all, err := c.Queries.FeedSources(v.Context(), v.organization(), feed.ID)
+	for i := range all {
+		if all[i].Association == id {
+			shown.Source = &all[i]
+		}
+	}
+	if err == nil && shown.Source == nil {
+		err = query.ErrNotFound
+	}
+	return screen{Title: "Detach a source of " + feed.Name, Template: "feedchange", Data: shown}, err
+}
+
+// deleteFeed answers POST /console/feeds/{feed}/delete.
+func (c *Console) deleteFeed(v *visit) (string, error) {
+	id, err := v.id("feed")
+	if err != nil {
+		return "", err
+	}
+	deleted, err := c.Commands.DeleteFeed(v.Context(), v.caller(), command.DeleteFeed{ID: id})
+	if err != nil {
+		return "", err
+	}
+	c.await(v.Context(), deleted.Position, feeds.ReadModel.Name, items.ReadModel.Name, delivery.DispatcherName)
+	return v.to("/feeds?done=feed-deleted"), nil
+}
+
+// attachSource answers POST /console/feeds/{feed}/sources.
+func (c *Console) attachSource(v *visit) (string, error) {
+	feed, err := v.id("feed")
+	if err != nil {
+		return "", err
+	}
+	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
+	id, ok := wire.ParseUUID(strings.TrimSpace(v.PostFormValue("source")))
+	if !ok {
+		return "", wire.Fail(wire.Invalid, "source", "must be the id of a source, as your operator names it")
+	}
+	attached, err := c.Commands.AttachSource(v.Context(), v.caller(), command.AttachSource{FeedID: feed, SourceType: v.PostFormValue("type"), SourceID: id})
+	if err != nil {
+		return "", err
+	}
+	c.await(v.Context(), attached.Position, feeds.ReadModel.Name)
+	return v.to("/feeds/" + feed.String() + "?done=attached"), nil
+}
+
+// detachSource answers POST /console/feeds/{feed}/sources/{association}/detach.
+func (c *Console) detachSource(v *visit) (string, error) {
+	feed, err := v.id("feed")
+	if err != nil {
+		return "", err
+	}
+	association, err := v.id("association")
+	if err != nil {
+		return "", err
+	}
+	detached, err := c.Commands.DetachSource(v.Context(), v.caller(), command.DetachSource{FeedID: feed, AssociationID: association})
+	if err != nil {
+		return "", err
+	}
+	c.await(v.Context(), detached.Position, feeds.ReadModel.Name, items.ReadModel.Name)
+	return v.to("/feeds/" + feed.String() + "?done=detached"), nil
+}
+
+// shownItem is an item as pages show it.
+type shownItem struct {
+	ID               uuid.UUID `json:"id"`
+	Title            string    `json:"title"`
+	ShortDescription string    `json:"shortDescription"`
+	Description      string    `json:"description"` // of which the tags are left out, see plain
+	PrimaryImage     string    `json:"primaryImage"`
+	PrimaryURL       string    `json:"primaryUrl"`
+	AddedAt          time.Time `json:"addedToFeedAt"`
+	Relevance        *float64  `json:"relevanceScore"`
+	Location         *struct {
+		DisplayAddress string `json:"displayAddress"`
+		Venue          *struct {
+			Name    string `json:"name"`
+			Address string `json:"address"`
+		} `json:"venue"`
+		Online *struct {
+			Platform string `json:"platform"`
+		} `json:"online"`
+	} `json:"location"`
+	Organizer *struct {
+		Name string `json:"name"`
+	} `json:"organizer"`
+	Occurrence struct {
+		Next    *shownDate  `json:"nextOccurrence"`
+		InRange []shownDate `json:"occurrencesInRange"`
+		Total   int         `json:"totalOccurrences"`
+	} `json:"occurrence"`
+	Source *struct {
+		Type string `json:"type"`
+		URL  string `json:"url"`
+	} `json:"source"`
+}
+
+type shownDate struct {
+	Start  time.Time  `json:"startDateTime"`
+	End    *time.Time `json:"endDateTime"`
+	Status string     `json:"status"`
+}
+
+// Place is where it takes place, in one line.
+func (i shownItem) Place() string {
+	switch l := i.Location; {
+	case l == nil:
+		return ""
+	case l.DisplayAddress != "":
+		return l.DisplayAddress
+	case l.Venue != nil && l.Venue.Address != "":
+		return l.Venue.Name + ", " + l.Venue.Address
+	case l.Venue != nil:
+		return l.Venue.Name
+	case l.Online != nil:
+		return "online: " + l.Online.Platform
+	}
+	return ""
+}
+
+// First is the next date that is within reach.
+func (i shownItem) First() *shownDate {
+	switch {
+	case i.Occurrence.Next != nil:
+		return i.Occurrence.Next
+	case len(i.Occurrence.InRange) > 0:
+		return &i.Occurrence.InRange[0]
+	}
+	return nil
+}
+
+// More is how many dates there are beside the first.
+func (i shownItem) More() int { return max(0, len(i.Occurrence.InRange)-1) }

@@ -1,0 +1,356 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"carillon/cmd/internal/console/live"
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/projections/deliveries"
+	"carillon/query"
+)
+
+const (
+	replayKind   = "replay"
+	backfillKind = "backfill"
+
+	workRunning = "running"
+	workDone    = "done"
+	workStopped = "stopped"
+
+	mostReplayed = 10_000           // deliveries of one replay, as of one backfill
+	replayedPart = 100              // that are read, and noted as done, at one time
+	replayers    = 8                // at once
+	unheard      = 30 * time.Second // after which work is taken for interrupted
+)
+
+// Work is what somebody asked to be done with many deliveries.
+type Work struct {
+	ID, Organization, Destination uuid.UUID
+
+	Kind         string // replay, backfill
+	Status, Type string // the filter
+	Since, Until time.Time
+	Actor        string
+	Total        int
+	Done         int
+	Refused      int // of those
+	AfterAt      time.Time
+	AfterID      uuid.UUID // the last delivery that is done
+	State        string    // running, done, stopped
+	Message      string    // why it was stopped
+	Beat         time.Time // when whoever does it was last heard of
+}
+
+// Works keeps work, for all nodes.
+type Works interface {
+	Begin(ctx context.Context, w Work) error
+	// Advance notes how far work has come, or gives query.ErrNotFound where somebody else has taken it over: its Beat is not
+	// the one that is known.
+	Advance(ctx context.Context, w Work, now time.Time) error
+	// Take takes over what was stopped, or of which nobody was heard since a time, or gives query.ErrNotFound.
+	Take(ctx context.Context, organization, id uuid.UUID, now, heard time.Time) (Work, error)
+	Find(ctx context.Context, organization, id uuid.UUID) (Work, error)
+}
+
+// workers do work as long as the console runs.
+type workers struct {
+	mu      sync.Mutex
+	ctx     context.Context // nil: the console does not run
+	running sync.WaitGroup
+}
+
+// start does a part of work beside requests; false: the console does not run.
+func (w *workers) start(do func(context.Context)) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ctx == nil || w.ctx.Err() != nil {
+		return false
+	}
+	ctx := w.ctx
+	w.running.Go(func() { do(ctx) })
+	return true
+}
+
+func (w *workers) open(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ctx = ctx
+}
+
+func (c *Console) workRoutes(r chi.Router) {
+	r.Get("/destinations/{id}/{kind:replay|backfill}", c.page(c.askWork))
+	r.Post("/destinations/{id}/{kind:replay|backfill}", c.act(c.beginWork))
+	r.Get("/destinations/{id}/work/{work}", c.page(c.showWork))
+	r.Post("/destinations/{id}/work/{work}", c.act(c.resumeWork))
+}
+
+// workAsked is the page before: what would be done, and with how many.
+type workAsked struct {
+	Destination query.Destination
+	Kind        string
+	Filter      deliveryForm
+	Asked       bool // how many there are is told
+	Count       int
+	Most        int
+	TooMany     bool
+}
+
+// askWork answers GET /console/destinations/{id}/replay and /backfill.
+func (c *Console) askWork(v *visit) (screen, error) {
+	found, err := c.destination(v)
+	if err != nil {
+		return screen{}, err
+	}
+	shown := workAsked{Destination: found, Kind: chi.URLParam(v.Request, "kind"), Filter: formOf(v.URL.Query()), Most: mostReplayed}
+	title := map[string]string{replayKind: "Send many again", backfillKind: "Send what was missed"}[shown.Kind]
+	if shown.Kind == backfillKind && shown.Filter.Since == "" {
+		return screen{Title: title, Template: "work", Data: shown}, nil
+	}
+	w, err := c.workOf(v, found, shown.Kind, shown.Filter)
+	shown.Asked, shown.Count, shown.TooMany = true, w.Total, w.Total > mostReplayed
+	return screen{Title: title, Template: "work", Data: shown}, err
+}
+
+// workOf is the work that a form asks for, with the count of what there is to do.
+func (c *Console) workOf(v *visit, to query.Destination, kind string, form deliveryForm) (Work, error) {
+	filter, err := form.read()
+	if err != nil {
+		return Work{}, err
+	}
+	now := c.Now().UTC()
+	if filter.Until.IsZero() || filter.Until.After(now) {
+		filter.Until = now
+	}
+	w := Work{
+		ID: uuid.New(), Organization: v.organization(), Destination: to.ID, Kind: kind, Status: filter.Status, Type: filter.Type,
+		Since: filter.Since, Until: filter.Until, AfterAt: filter.Since, State: workRunning, Actor: v.session.Actor(), Beat: now.Truncate(time.Microsecond),
+	}
+	if kind == backfillKind {
+		w.Total, err = c.Commands.CountBackfill(v.Context(), v.caller(), command.BackfillDestination{Destination: to.ID, Since: w.Since, Until: w.Until})
+		return w, err
+	}
+	statuses := []string{filter.Status}
+	switch filter.Status {
+	case "":
+		statuses = []string{"succeeded", "failed"}
+	case "succeeded", "failed":
+	default:
+		return w, wire.Fail(wire.BadQuery, "status", "must be succeeded or failed: others have not come to their end, or can't be sent again")
+	}
+	for _, status := range statuses {
+		filter.Status, filter.Limit = status, 0
+		_, total, err := c.Queries.Deliveries(v.Context(), v.organization(), to.ID, filter, now)
+		if err != nil {
+			return w, err
+		}
+		w.Total += total
+	}
+	return w, nil
+}
+
+// beginWork answers POST /console/destinations/{id}/replay and /backfill.
+func (c *Console) beginWork(v *visit) (string, error) {
+	found, err := c.destination(v)
+	if err != nil {
+		return "", err
+	}
+	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
+	if err := v.ParseForm(); err != nil {
+		return "", wire.Fail(wire.Invalid, "form", "can't be read")
+	}
+	w, err := c.workOf(v, found, chi.URLParam(v.Request, "kind"), formOf(v.PostForm))
+	if err != nil {
+		return "", err
+	}
+	if w.Total > mostReplayed {
+		return "", wire.Fail(wire.Invalid, "since", "is too long ago: %d deliveries would be sent again, and %d can be at one time. Narrow the time and do it in parts, the oldest first", w.Total, mostReplayed)
+	}
+	if err := c.Works.Begin(v.Context(), w); err != nil {
+		return "", err
+	}
+	if !c.workers.start(func(ctx context.Context) { c.work(ctx, w) }) {
+		return "", &wire.Failure{Kind: wire.Unavailable, Issue: "the server is stopping, or does no work: nothing was begun"}
+	}
+	return v.workPath(w), nil
+}
+
+func (v *visit) workPath(w Work) string {
+	return v.to("/destinations/" + w.Destination.String() + "/work/" + w.ID.String())
+}
+
+// workView is work and how far it has come.
+type workView struct {
+	Work
+
+	Destination query.Destination
+	Interrupted bool
+	Live        string
+	Words       string
+}
+
+// showWork answers GET /console/destinations/{id}/work/{work}.
+func (c *Console) showWork(v *visit) (screen, error) {
+	found, err := c.destination(v)
+	if err != nil {
+		return screen{}, err
+	}
+	id, err := v.id("work")
+	if err != nil {
+		return screen{}, err
+	}
+	w, err := c.Works.Find(v.Context(), v.organization(), id)
+	if err == nil && w.Destination != found.ID {
+		err = query.ErrNotFound
+	}
+	shown := workView{Work: w, Destination: found, Live: v.liveAt("work", id, url.Values{}), Words: w.words()}
+	shown.Interrupted = w.State == workStopped || w.State == workRunning && c.Now().Sub(w.Beat) > unheard
+	return screen{Title: "Sending to " + found.Name, Template: "working", Data: shown}, err
+}
+
+// resumeWork answers POST /console/destinations/{id}/work/{work}: it goes on where it was interrupted.
+func (c *Console) resumeWork(v *visit) (string, error) {
+	id, err := v.id("work")
+	if err != nil {
+		return "", err
+	}
+	now := c.Now().UTC().Truncate(time.Microsecond)
+	w, err := c.Works.Take(v.Context(), v.organization(), id, now, now.Add(-unheard))
+	if err != nil {
+		return "", err
+	}
+	if !c.workers.start(func(ctx context.Context) { c.work(ctx, w) }) {
+		return "", &wire.Failure{Kind: wire.Unavailable, Issue: "the server is stopping, or does no work: try again in a moment"}
+	}
+	return v.workPath(w), nil
+}
+
+// words says how far it has come.
+func (w Work) words() string {
+	text := fmt.Sprintf("%d of %d", w.Done, w.Total)
+	if w.Refused > 0 {
+		text += fmt.Sprintf(", of which %d could not be sent again", w.Refused)
+	}
+	return text
+}
+
+// work does it until it is done, or can't go on.
+func (c *Console) work(ctx context.Context, w Work) {
+	err := c.doWork(ctx, &w)
+	switch {
+	case err == nil:
+		w.State = workDone
+	case errors.Is(err, query.ErrNotFound), ctx.Err() != nil:
+		return // somebody else does it, or may: it was interrupted
+	default:
+		w.State, w.Message = workStopped, wire.FailureOf(err).Error()
+		c.Log.WarnContext(ctx, "work of the console was stopped", "work", w.ID.String(), "error", err)
+	}
+	if err := c.advance(ctx, &w); err != nil {
+		c.Log.WarnContext(ctx, "work of the console", "work", w.ID.String(), "error", err)
+	}
+}
+
+func (c *Console) doWork(ctx context.Context, w *Work) error {
+	by := command.Caller{Organization: w.Organization, Actor: w.Actor, RequestID: w.ID}
+	if w.Kind == backfillKind {
+		return c.backfill(ctx, by, w)
+	}
+	filter := query.DeliveryFilter{Status: w.Status, Type: w.Type, Since: w.Since, Until: w.Until, Limit: replayedPart}
+	for {
+		part, err := c.Queries.DeliveriesAfter(ctx, w.Organization, w.Destination, filter, w.AfterAt, w.AfterID, c.Now())
+		if err != nil {
+			return err
+		}
+		if len(part) == 0 {
+			return nil
+		}
+		refused, err := c.replayPart(ctx, by, part)
+		if err != nil {
+			return err
+		}
+		last := part[len(part)-1]
+		w.Done, w.Refused, w.AfterAt, w.AfterID = w.Done+len(part), w.Refused+refused, last.CreatedAt, last.ID
+		w.Total = max(w.Total, w.Done)
+		c.Wake()
+		if err := c.advance(ctx, w); err != nil {
+			return err
+		}
+	}
+}
+
+// replayPart asks for one more attempt of each, and counts those that can't have one.
+func (c *Console) replayPart(ctx context.Context, by command.Caller, part []query.Delivery) (refused int, err error) {
+	var mu sync.Mutex
+	group, asking := errgroup.WithContext(ctx)
+	group.SetLimit(replayers)
+	for _, d := range part {
+		group.Go(func() error {
+			_, _, err := c.Commands.ReplayDelivery(asking, by, command.ReplayDelivery{
+				Delivery: d.ID, Destination: d.Destination, FeedType: d.Event.FeedType, FeedID: d.Event.FeedID,
+			})
+			if refusal := (*command.Refusal)(nil); errors.As(err, &refusal) && refusal.Kind == command.Exists {
+				mu.Lock()
+				defer mu.Unlock()
+				refused++
+				return nil
+			}
+			return err
+		})
+	}
+	return refused, group.Wait()
+}
+
+// backfill makes the deliveries that were missed. What was made before it was interrupted is not made again.
+func (c *Console) backfill(ctx context.Context, by command.Caller, w *Work) error {
+	w.Done = 0
+	var mu sync.Mutex
+	result, at, err := c.Commands.BackfillDestination(ctx, by, command.BackfillDestination{
+		Destination: w.Destination, Since: w.Since, Until: w.Until,
+		Each: func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if w.Done++; w.Done%replayedPart == 0 {
+				_ = c.advance(ctx, w) // only to be seen: the end of it counts
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	w.Total, w.Done, w.Refused = result.EventsScanned, result.EventsScanned, result.EventsScanned-result.DeliveriesCreated
+	if result.DeliveriesCreated > 0 {
+		c.await(ctx, at, deliveries.ReadModel.Name)
+	}
+	c.Wake()
+	return nil
+}
+
+// advance notes how far work has come, and tells its page.
+func (c *Console) advance(ctx context.Context, w *Work) error {
+	now := c.Now().UTC().Truncate(time.Microsecond)
+	if !now.After(w.Beat) {
+		now = w.Beat.Add(time.Microsecond)
+	}
+	if err := c.Works.Advance(ctx, *w, now); err != nil {
+		return err
+	}
+	w.Beat = now
+	data, err := json.Marshal(map[string]any{"done": w.Done, "text": w.words(), "over": w.State != workRunning})
+	if err != nil {
+		return err
+	}
+	c.live.Publish(live.Message{Topics: []string{ofWork(w.Organization, w.ID)}, Event: "progress", Data: string(data)})
+	return nil
+}

@@ -1,0 +1,126 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/dispatch"
+	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/console"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/query"
+)
+
+// done waits until work that was begun has come to its end, and gives its page.
+func (b *browser) done(t *testing.T, begun page) page {
+	t.Helper()
+	if begun.status != http.StatusSeeOther || !strings.Contains(begun.location, "/work/") {
+		t.Fatalf("%d to %q\n%s", begun.status, begun.location, begun.body)
+	}
+	var shown page
+	apitest.Eventually(t, "the work is done", func() bool {
+		shown = b.get(t, begun.location)
+		return strings.Contains(shown.body, "Done.")
+	})
+	return shown
+}
+
+// Many deliveries are sent again at once: they are counted first, and each is asked for once.
+func TestManyAreSentAgain(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.lives(t)
+	id := w.subscribed(t, "Hook", receiver(t, 500, ""))
+	spare := w.destination(t, "Spare", receiver(t, 204, ""))
+	var deliveries []string
+	for i := range 5 {
+		event := w.publish(t, fmt.Sprint(i))
+		status := 500
+		if i == 0 {
+			status = 204
+		}
+		w.attempted(t, event, id, status, "")
+		deliveries = append(deliveries, dispatch.DeliveryID(event, id).String())
+	}
+	w.publish(t, "waits")
+	b := w.signIn(t, w.key)
+	path := "/console/destinations/" + id.String()
+	b.get(t, path+"/replay?status=failed").expect(t, 200, "Send 4 again")
+	b.get(t, path+"/replay").expect(t, 200, "Send 5 again")
+	b.get(t, path+"/replay?status=failed&type=event.*").expect(t, 200, "There is nothing to send.")
+	b.get(t, path+"/replay?status=pending").expect(t, 400, "must be succeeded or failed")
+	b.done(t, b.post(t, path+"/replay", "status", "failed")).expect(t, 200, "4 of 4")
+	for i, delivery := range deliveries {
+		types := strings.Join(w.EventTypes(t, "delivery-"+delivery), " ")
+		if asked := strings.Contains(types, "replay-requested"); asked != (i > 0) {
+			t.Errorf("delivery %d: %s", i, types)
+		}
+	}
+	// Those that are on their way are not asked for again.
+	b.done(t, b.post(t, path+"/replay", "status", "failed")).expect(t, 200, "4 of 4, of which 4 could not be sent again")
+
+	// What was missed: the spare destination has just been subscribed.
+	by := command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()}
+	w.subscribe(t, by, spare)
+	since := time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04:05")
+	missed := "/console/destinations/" + spare.String() + "/backfill"
+	b.get(t, missed).expect(t, 200, "Count them")
+	b.get(t, missed+"?since="+since).expect(t, 200, "6", "events that its subscriptions want")
+	b.get(t, missed+"?since=2020-01-01").expect(t, 400, "at most 30 days")
+	b.done(t, b.post(t, missed, "since", since)).expect(t, 200, "6 of 6")
+	b.done(t, b.post(t, missed, "since", since)).expect(t, 200, "6 of 6, of which 6 could not be sent again")
+
+	_, otherKey := w.Organization(t, "Library")
+	other := w.signIn(t, otherKey)
+	other.get(t, path+"/replay").expect(t, 404, "Not found")
+	other.post(t, path+"/replay", "status", "failed").expect(t, 404, "Not found")
+}
+
+// Work of a process that was killed goes on where it was, and one process does it.
+func TestInterruptedWorkGoesOn(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	id := w.subscribed(t, "Hook", receiver(t, 500, ""))
+	var first query.Delivery
+	for i := range 3 {
+		event := w.publish(t, fmt.Sprint(i))
+		w.attempted(t, event, id, 500, "")
+		if i == 0 {
+			all, _, err := w.Queries.Deliveries(t.Context(), w.org, id, query.DeliveryFilter{Limit: 1}, time.Now())
+			if err != nil || len(all) != 1 {
+				t.Fatal(all, err)
+			}
+			first = all[0]
+		}
+	}
+	works := adapters.ConsoleWorks{Pool: w.Pool}
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	work := console.Work{
+		ID: uuid.New(), Organization: w.org, Destination: id, Kind: "replay", Status: "failed", Until: now.Add(time.Hour), Actor: "console",
+		Total: 3, Done: 1, AfterAt: first.CreatedAt, AfterID: first.ID, State: "running", Beat: now,
+	}
+	if err := works.Begin(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	b := w.signIn(t, w.key)
+	path := "/console/destinations/" + id.String() + "/work/" + work.ID.String()
+	b.get(t, path).expect(t, 200, "1 of 3")
+	b.post(t, path).expect(t, 404, "Not found") // somebody does it
+	w.later.Store(int64(time.Minute))
+	b.get(t, path).expect(t, 200, "It was interrupted", "Go on")
+	w.lives(t)
+	apitest.Eventually(t, "the console works", func() bool { return b.post(t, path).status == http.StatusSeeOther })
+	b.done(t, page{status: http.StatusSeeOther, location: path}).expect(t, 200, "3 of 3")
+	if err := works.Advance(t.Context(), work, now.Add(time.Hour)); err == nil {
+		t.Error("who was given up on goes on beside who took over")
+	}
+	if types := strings.Join(w.EventTypes(t, "delivery-"+first.ID.String()), " "); strings.Contains(types, "replay-requested") {
+		t.Errorf("what was done is done again: %s", types)
+	}
+}
