@@ -2,10 +2,12 @@ package adapters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/command"
@@ -25,25 +27,33 @@ func NewCheckLimiter(pool *pgxpool.Pool, now func() time.Time) *Limiter {
 	return &Limiter{Pool: pool, Bucket: "checks", Limit: 10, Window: time.Minute, Now: now}
 }
 
-// count is one statement, so that two nodes never count from the same value. Requests over the limit aren't counted.
+// count is one statement, so that two nodes never count from the same value. Requests over the limit aren't counted, so
+// that a limit that is raised has room at once: then it gives no row, or the one that another node's request left.
 const count = `
-	INSERT INTO carillon.rate_limits AS r (organization, bucket, window_start, count) VALUES ($1, $2, $3, 1)
-	ON CONFLICT (organization, bucket) DO UPDATE SET
-		window_start = CASE WHEN r.window_start <= $4 THEN excluded.window_start ELSE r.window_start END,
-		count = CASE WHEN r.window_start <= $4 THEN 1 ELSE least(r.count + 1, $5 + 1) END
-	RETURNING window_start, count`
+	WITH taken AS (
+		INSERT INTO carillon.rate_limits AS r (organization, bucket, window_start, count) SELECT $1, $2, $3::timestamptz, 1 WHERE $5::bigint > 0
+		ON CONFLICT (organization, bucket) DO UPDATE SET
+			window_start = CASE WHEN r.window_start <= $4 THEN excluded.window_start ELSE r.window_start END,
+			count = CASE WHEN r.window_start <= $4 THEN 1 ELSE r.count + 1 END
+		WHERE r.window_start <= $4 OR r.count < $5::bigint
+		RETURNING window_start)
+	SELECT true, window_start FROM taken
+	UNION ALL SELECT false, window_start FROM carillon.rate_limits WHERE organization = $1 AND bucket = $2
+	ORDER BY 1 DESC LIMIT 1`
 
 // Take counts a request. A refused one gets a command.Refusal of kind RateLimited that says when to come again; when
 // the counters can't be reached, the error wraps command.ErrUnavailable.
 func (l *Limiter) Take(ctx context.Context, organization uuid.UUID) error {
 	now := l.Now().UTC()
 	var start time.Time
-	var taken int
-	err := l.Pool.QueryRow(ctx, count, organization, l.Bucket, now, now.Add(-l.Window), l.Limit).Scan(&start, &taken)
-	if err != nil {
+	var taken bool
+	err := l.Pool.QueryRow(ctx, count, organization, l.Bucket, now, now.Add(-l.Window), l.Limit).Scan(&taken, &start)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows): // nothing is allowed, or another node's first request came just now
+		start = now
+	case err != nil:
 		return fmt.Errorf("count requests: %w: %w", command.ErrUnavailable, err)
-	}
-	if taken <= l.Limit {
+	case taken:
 		return nil
 	}
 	wait := max(start.Add(l.Window).Sub(now), time.Second)

@@ -1,0 +1,92 @@
+package httpapi_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"carillon/aggregates/organization"
+)
+
+// Of much feedback given at the same time as much gets through as the limit lets; who else reads the feed is not touched.
+func TestHostileFeedbackOfADay(t *testing.T) {
+	t.Parallel()
+	const most, tries = 4, 12
+	s := serve(t)
+	w := s.filledFeed(t)
+	reader := s.share(t, w.feed)
+	s.limit(t, organization.Limits{organization.LimitFeedbackPerDay: most})
+	give := func(key string) request {
+		return request{method: "POST", path: feedsPath + "/" + w.feed + "/items/" + w.item + "/feedback", key: key, body: `{"rating":"positive"}`}
+	}
+	if got := s.concurrently(t, tries, func(int) request { return give("") }); got[200] != most || got[429] != tries-most {
+		t.Errorf("answered %v, want %d of 200 and the rest of 429", got, most)
+	}
+	refused := s.do(t, give(""))
+	refused.refused(t, 429, "RATE_LIMITED", "limit feedbackPerDay: ")
+	if wait, err := strconv.Atoi(refused.header.Get("Retry-After")); err != nil || wait < 1 || wait > 24*60*60 {
+		t.Errorf("Retry-After: %q", refused.header.Get("Retry-After"))
+	}
+	s.do(t, give(reader)).into(t, 200, new(any))
+	s.limit(t, organization.Limits{organization.LimitFeedbackPerDay: most + 1})
+	if got := s.concurrently(t, tries, func(int) request { return give("") }); got[200] != 1 || got[429] != tries-1 {
+		t.Errorf("with room for one more: answered %v", got)
+	}
+	rows := 0
+	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM items.feedback").Scan(&rows); err != nil || rows != most+2 {
+		t.Errorf("%d are on record, %v; want %d", rows, err, most+2)
+	}
+}
+
+// What is replayed or backfilled waits with what was published: no more than the limit. A backfill that is too much makes
+// nothing.
+func TestHostileRedeliveries(t *testing.T) {
+	t.Parallel()
+	const most, tries = 3, 8
+	s := serve(t)
+	crm := s.subscribed(t, "crm")
+	done := make([]string, tries)
+	for i := range done {
+		done[i] = s.delivery(t, crm.ID)
+		s.happens(t, done[i], s.attempt(t, crm.ID, 1, 200, ""))
+	}
+	s.limit(t, organization.Limits{organization.LimitRedeliveries: most})
+	replay := func(i int) request {
+		return request{method: "POST", path: "/events/deliveries/" + done[i] + "/replay"}
+	}
+	if got := s.concurrently(t, tries, replay); got[202] != most || got[409] != tries-most {
+		t.Errorf("replays are answered %v, want %d of 202 and the rest of 409", got, most)
+	}
+	waiting := -1
+	for i := range done { // those that replay are refused for that; the others for the limit
+		if d := s.detail(t, done[i]); d.Status == "succeeded" {
+			waiting = i
+		}
+	}
+	if waiting < 0 {
+		t.Fatal("all are replayed")
+	}
+	s.do(t, replay(waiting)).refused(t, 409, "CONFLICT", "limit redeliveries: ")
+
+	// A backfill of as many as were published finds no room, and makes none.
+	late := s.subscribed(t, "late")
+	window := `{"since":"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `","until":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`
+	backfill := request{method: "POST", path: destinationsPath + "/" + late.ID + "/backfill", body: window}
+	s.do(t, backfill).refused(t, 409, "CONFLICT", "limit redeliveries: ")
+	var list struct {
+		Items []any `json:"items"`
+	}
+	s.do(t, request{path: destinationsPath + "/" + late.ID + "/deliveries"}).into(t, 200, &list)
+	if len(list.Items) != 0 {
+		t.Errorf("%d deliveries were made", len(list.Items))
+	}
+	s.limit(t, organization.Limits{organization.LimitRedeliveries: most + tries})
+	var made struct {
+		Scanned int `json:"eventsScanned"`
+		Created int `json:"deliveriesCreated"`
+	}
+	s.do(t, backfill).into(t, 200, &made)
+	if made.Scanned != tries || made.Created != tries {
+		t.Errorf("with room: %+v, want %d", made, tries)
+	}
+}
