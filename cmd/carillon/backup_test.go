@@ -21,12 +21,15 @@ import (
 )
 
 // server runs a whole server on a directory, and gives the address of its API, its key, and what stops it.
-func server(t *testing.T, dir, database string) (url, key string, stop func()) {
+func server(t *testing.T, dir, database string, changes ...func(*config.Config)) (url, key string, stop func()) {
 	t.Helper()
 	cfg := config.Config{
 		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, DatabaseURL: config.Address(database), Dev: true,
 		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver},
 		DeliveryTimeout: 30 * time.Second, AutoDisableAfter: 100,
+	}
+	for _, change := range changes {
+		change(&cfg)
 	}
 	a, err := app.Open(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
