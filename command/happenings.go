@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -56,25 +57,39 @@ func (c *Commands) SplitHappening(ctx context.Context, by Caller, in SplitHappen
 	return pairs, nil
 }
 
-// split records the split in both.
+// split records the split.
 func (c *Commands) split(ctx context.Context, by Caller, pair SplitOff) (eventstore.Position, error) {
-	var at eventstore.Position
-	for _, part := range []struct {
-		of      uuid.UUID
-		command happening.Separate
-	}{
-		{pair.From, happening.Separate{From: pair.Happening, At: c.now()}},
-		{pair.Happening, happening.Separate{Into: pair.From, At: c.now()}},
-	} {
-		out, err := happening.Aggregate.Execute(ctx, c.Store, part.of, part.command, happening.Options{Metadata: by.metadata()})
-		if err != nil && !errors.Is(err, happening.ErrNotMerged) {
-			return at, err
-		}
+	return Separate(ctx, c.Store, pair.From, pair.Happening, c.now(), by.metadata())
+}
+
+// Separate records that a happening is not the one into which it was merged: in that one, in those into which the two
+// came since, and in itself. Cut off anywhere, it goes on where it is begun again.
+func Separate(
+	ctx context.Context, store eventstore.Store, from, id uuid.UUID, now time.Time, metadata eventstore.Metadata,
+) (at eventstore.Position, err error) {
+	goes, err := happening.Aggregate.Load(ctx, store, id)
+	if err != nil {
+		return at, err
+	}
+	execute := func(id uuid.UUID, command happening.Separate) (into uuid.UUID, err error) {
+		out, err := happening.Aggregate.Execute(ctx, store, id, command, happening.Options{Metadata: metadata})
 		if at.Before(out.Position) {
 			at = out.Position
 		}
+		if errors.Is(err, happening.ErrNotMerged) {
+			err = nil
+		}
+		return out.State.Into, err
 	}
-	return at, nil
+	separate := happening.Separate{From: id, Members: goes.State.Group(id)[1:], At: now}
+	for holder, seen := from, map[uuid.UUID]bool{}; holder != uuid.Nil && !seen[holder]; {
+		seen[holder] = true
+		if holder, err = execute(holder, separate); err != nil {
+			return at, err
+		}
+	}
+	_, err = execute(id, happening.Separate{Into: from, At: now})
+	return at, err
 }
 
 func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }

@@ -13,7 +13,8 @@ import (
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
-	// Observe says what a source shows now. What it showed before changes nothing.
+	// Observe says what a source shows now. What it showed before changes nothing. Of another happening nothing is told
+	// that was not merged into this one, or was split off again.
 	Observe struct {
 		SourceID    uuid.UUID
 		Key         string
@@ -35,6 +36,9 @@ type (
 )
 
 func (c Observe) decide(s State) ([]Event, error) {
+	if c.Of != uuid.Nil && !s.holds(c.Of) {
+		return nil, ErrNotMerged
+	}
 	told, known := s.Tellings[Teller{Source: c.SourceID, Of: c.Of}]
 	if known {
 		c.Details = c.Details.KeepIDs(told.Details, c.At)

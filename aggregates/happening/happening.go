@@ -182,17 +182,22 @@ func (e Split) evolve(s State) State {
 		return s
 	}
 	s.Apart[e.From] = true
-	s.Tellings = s.without(e.From)
-	s.Holds = maps.Clone(s.Holds)
-	delete(s.Holds, e.From)
+	s.Tellings = s.without(e.From, e.Members)
+	left := map[uuid.UUID][]uuid.UUID{}
+	for held, members := range s.Holds {
+		if held != e.From {
+			left[held] = slices.DeleteFunc(slices.Clone(members), func(id uuid.UUID) bool { return id == e.From || slices.Contains(e.Members, id) })
+		}
+	}
+	s.Holds = left
 	return s
 }
 
-// without are the tellings but those of a happening that was merged.
-func (s State) without(other uuid.UUID) map[Teller]Telling {
+// without are the tellings but those of a happening that was merged, and of those that came with it.
+func (s State) without(other uuid.UUID, members []uuid.UUID) map[Teller]Telling {
 	left := maps.Clone(s.Tellings)
 	maps.DeleteFunc(left, func(teller Teller, _ Telling) bool {
-		return teller.Of == other || slices.Contains(s.Holds[other], teller.Of)
+		return teller.Of == other || teller.Of != uuid.Nil && slices.Contains(members, teller.Of)
 	})
 	return left
 }

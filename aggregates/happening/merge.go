@@ -16,7 +16,7 @@ var (
 	ErrApart = errors.New("these happenings were split, and are not merged again")
 	// ErrMergedElsewhere: it was merged into another one before.
 	ErrMergedElsewhere = errors.New("the happening is merged into another one")
-	// ErrNotMerged: there is nothing to split.
+	// ErrNotMerged: there is nothing to split, and nothing to be told of it.
 	ErrNotMerged = errors.New("the happening is not merged with that one")
 )
 
@@ -31,11 +31,13 @@ type (
 		Score   float64
 		At      time.Time
 	}
-	// Separate undoes it. Separating what was separated changes nothing.
+	// Separate undoes it. From is one that was merged into this one, or came with one that was; then Members are those
+	// that came with it. Separating what was separated changes nothing.
 	Separate struct {
-		From uuid.UUID
-		Into uuid.UUID
-		At   time.Time
+		From    uuid.UUID
+		Members []uuid.UUID
+		Into    uuid.UUID
+		At      time.Time
 	}
 )
 
@@ -44,9 +46,10 @@ func (c Merge) decide(s State) ([]Event, error) {
 	if other == uuid.Nil {
 		other = c.Into
 	}
-	_, held := s.Holds[c.From]
+	members, held := s.Holds[c.From]
+	more := slices.ContainsFunc(c.Members, func(id uuid.UUID) bool { return !slices.Contains(members, id) })
 	switch {
-	case held || c.Into != uuid.Nil && s.Into == c.Into:
+	case held && !more || c.Into != uuid.Nil && s.Into == c.Into:
 		return nil, nil
 	case s.Apart[other]:
 		return nil, ErrApart
@@ -66,21 +69,47 @@ func (c Separate) decide(s State) ([]Event, error) {
 		}
 		return nil, ErrNotMerged
 	}
-	if _, held := s.Holds[c.From]; !held {
-		if s.Apart[c.From] {
-			return nil, nil
-		}
+	switch {
+	case !s.holds(c.From) && s.Apart[c.From]:
+		return nil, nil
+	case !s.holds(c.From):
 		return nil, ErrNotMerged
+	}
+	members := c.Members
+	if more, held := s.Holds[c.From]; held {
+		members = more
 	}
 	tells := map[uuid.UUID]bool{}
 	for teller := range s.Tellings {
 		tells[teller.Source] = true
 	}
-	for teller := range s.without(c.From) {
+	for teller := range s.without(c.From, members) {
 		delete(tells, teller.Source)
 	}
 	gone := slices.SortedFunc(maps.Keys(tells), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-	return []Event{Split{From: c.From, Members: s.Holds[c.From], Sources: gone, At: c.At}}, nil
+	return []Event{Split{From: c.From, Members: members, Sources: gone, At: c.At}}, nil
+}
+
+// holds says that another happening was merged into this one, or came with one that was.
+func (s State) holds(other uuid.UUID) bool {
+	if _, held := s.Holds[other]; held {
+		return true
+	}
+	for _, members := range s.Holds {
+		if slices.Contains(members, other) {
+			return true
+		}
+	}
+	return false
+}
+
+// Group is the happening itself with all that were merged into it.
+func (s State) Group(id uuid.UUID) []uuid.UUID {
+	all := []uuid.UUID{id}
+	for held, members := range s.Holds {
+		all = append(append(all, held), members...)
+	}
+	return all
 }
 
 // Since is when the happening was first told of.

@@ -47,7 +47,30 @@ func TestASplitTakesBackWhatCameWithTheOther(t *testing.T) {
 		Of(observed, happening.Merged{From: other, Members: []uuid.UUID{older}, At: now}, happening.Observed(own), happening.Observed(third)).
 		When(happening.Separate{From: other, At: now}).
 		Then(happening.Split{From: other, Members: []uuid.UUID{older}, Sources: []uuid.UUID{platform}, At: now}).
-		When(own).Then(happening.Observed(own)) // it had been forgotten
+		When(own).Refused(happening.ErrNotMerged)
+}
+
+// One that had come with another leaves the one that both came to, and the other stays.
+func TestAMemberIsSplitOff(t *testing.T) {
+	t.Parallel()
+	theirs, member := observe(concert("Concert", 20), block), observe(concert("Concert", 20), block)
+	theirs.SourceID, theirs.Of = platform, other
+	member.SourceID, member.Of = uuid.MustParse("55555555-5555-4555-8555-555555555555"), older
+	merge := happening.Merge{From: other, At: now}
+	late := happening.Merge{From: other, Members: []uuid.UUID{older}, At: now} // a merge that was cut off, and is made again
+	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
+		When(merge).Then(happening.Merged(merge)).
+		When(theirs).Then(happening.Observed(theirs)).
+		When(member).Refused(happening.ErrNotMerged)
+	aggregatetest.Stream(t, happening.Aggregate).Of(observed, happening.Merged(merge)).
+		When(late).Then(happening.Merged(late)).
+		When(late).Then().
+		When(theirs).Then(happening.Observed(theirs)).
+		When(member).Then(happening.Observed(member)).
+		When(happening.Separate{From: older, At: now}).Then(happening.Split{From: older, Sources: []uuid.UUID{member.SourceID}, At: now}).
+		When(happening.Separate{From: older, At: now}).Then().
+		When(theirs).Then().
+		When(member).Refused(happening.ErrNotMerged)
 }
 
 // Whose occurrences change is told by the one that stays.

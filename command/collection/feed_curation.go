@@ -76,6 +76,7 @@ type task struct {
 
 	cause    uuid.UUID
 	revision eventstore.Revision // of the event that it follows from
+	position eventstore.Position // of the same
 	metadata eventstore.Metadata
 	replayed bool // it may have been done before
 }
@@ -120,6 +121,9 @@ func (c *FeedCuration) together(ctx context.Context, recorded []eventstore.Recor
 		return err
 	}
 	c.index.merged = merged
+	if err := c.remember(ctx, events); err != nil {
+		return err
+	}
 	var tasks []task
 	for i := range events {
 		changes, _, err := c.index.apply(&events[i])
@@ -186,7 +190,7 @@ func (c *FeedCuration) follow(tasks []task, recorded *eventstore.Recorded, chang
 	}
 	for _, change := range changes {
 		tasks = append(tasks, task{
-			change: change, cause: recorded.ID, revision: recorded.Revision, replayed: c.Replayed(recorded),
+			change: change, cause: recorded.ID, revision: recorded.Revision, position: recorded.Position, replayed: c.Replayed(recorded),
 			metadata: eventstore.Metadata{
 				Organization: change.organization, CorrelationID: cause.CorrelationID, CausationID: recorded.ID, Actor: FeedCurationName,
 			},
@@ -219,7 +223,7 @@ func (c *FeedCuration) act(ctx context.Context, tasks []task) error {
 
 // do records one change. Its command id is derived, so that doing it again after a crash records nothing.
 func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
-	options := item.Options{CommandID: uuid.NewSHA1(t.cause, id[:]), Metadata: t.metadata}
+	options := item.Options{CommandID: commandID(t.cause, id), Metadata: t.metadata}
 	if t.occurrence != nil {
 		data, err := shape.Changed(id, t.happening, *t.occurrence)
 		if err != nil {
@@ -241,10 +245,13 @@ func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
 		return err
 	}
 	details := t.details
-	if t.others {
+	if t.others || t.of != uuid.Nil {
 		// As it was when it became news, whenever that is told.
 		loaded, err := happening.Aggregate.LoadAt(ctx, c.store, t.happening, t.revision)
 		if err != nil {
+			return err
+		}
+		if told, err := c.toldBefore(ctx, t, loaded.State); err != nil || told {
 			return err
 		}
 		details = loaded.State.Combine().Details

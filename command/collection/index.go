@@ -50,6 +50,7 @@ type change struct {
 	news       bool                         // subscribers hear of it
 	details    happening.Details            // of what is to be published, as the source tells it
 	others     bool                         // other sources tell of it too
+	of         uuid.UUID                    // as which it was told, where that was merged into it
 	occurrence *happening.OccurrenceChanged // nil where the item itself comes or goes
 	at         time.Time
 }
@@ -82,6 +83,9 @@ type event struct {
 	*eventstore.Recorded
 
 	happening happening.Event // nil for one about something else
+	// added says, of one that was seen before its happening was merged into another, into which feeds that has put it.
+	// It is nil for all others.
+	added map[uuid.UUID]bool
 }
 
 func decode(recorded []eventstore.Recorded) ([]event, error) {
@@ -134,27 +138,26 @@ func (x *index) apply(e *event) ([]change, []sweep, error) {
 		}
 		return nil, nil, err
 	default:
-		return x.applyHappening(id, e.happening), nil, nil
+		return x.applyHappening(id, e), nil, nil
 	}
 }
 
-func (x *index) applyHappening(id uuid.UUID, event happening.Event) []change {
-	switch e := event.(type) {
+func (x *index) applyHappening(id uuid.UUID, recorded *event) []change {
+	switch e := recorded.happening.(type) {
 	case happening.Observed:
 		dates := x.dates(id, e.SourceID)
 		if e.PublishedAt != nil {
 			dates.Published = instant(*e.PublishedAt)
 		}
-		changes := x.seen(id, e.SourceID, dates, e.Details, e.At, true)
-		if before := x.happenings.get(e.Of); e.Of != uuid.Nil && before != nil {
-			for i := range changes { // under its other id it was told before
-				changes[i].news = changes[i].news && !before.Feeds[changes[i].feed]
-			}
+		changes := x.seen(id, e.SourceID, dates, e.Details, e.At, true, recorded.added)
+		for i := range changes { // under its other id it was told before
+			before := x.happenings.get(e.Of)
+			changes[i].of, changes[i].news = e.Of, changes[i].news && (before == nil || !before.Feeds[changes[i].feed])
 		}
 		return changes
 	case happening.Revised:
 		// What was too old for a feed may have got a new date.
-		return x.seen(id, e.SourceID, x.dates(id, e.SourceID), e.Details, e.At, false)
+		return x.seen(id, e.SourceID, x.dates(id, e.SourceID), e.Details, e.At, false, recorded.added)
 	case happening.WentStale: // an item stays in its feeds when its source shows it no longer
 	case happening.OccurrenceChanged:
 		return x.occurrenceChanged(id, e)
@@ -260,7 +263,9 @@ func (x *index) occurrenceChanged(id uuid.UUID, e happening.OccurrenceChanged) [
 
 // seen adds a happening to the feeds that its source fills: always where it was observed, else while it is recent. What
 // is over is no news: a site that gives its archive new addresses has nothing to tell.
-func (x *index) seen(id, sourceID uuid.UUID, dates SourceDates, details happening.Details, at time.Time, observed bool) []change {
+func (x *index) seen(
+	id, sourceID uuid.UUID, dates SourceDates, details happening.Details, at time.Time, observed bool, added map[uuid.UUID]bool,
+) []change {
 	if dates.FirstSeen.IsZero() {
 		dates.FirstSeen = instant(at)
 	}
@@ -270,8 +275,11 @@ func (x *index) seen(id, sourceID uuid.UUID, dates SourceDates, details happenin
 	var changes []change
 	for feedID := range x.feedsOfSource[sourceID] {
 		f := x.feeds.Get(feedID)
-		if !f.Enabled || !observed && !dates.recent(at) || x.merged[id] || x.happenings.get(id).Merged {
+		if !f.Enabled || !observed && !dates.recent(at) || x.happenings.get(id).Merged {
 			continue
+		}
+		if added == nil && x.merged[id] || added != nil && !added[feedID] {
+			continue // the one into which it was merged comes in its place
 		}
 		if c, fresh := x.add(feedID, id, sourceID, at); fresh {
 			c.backfill, c.details = f.Sources[sourceID].Backfill, details

@@ -92,7 +92,10 @@ func (m *merging) react(
 	if m == nil {
 		return nil, false, nil
 	}
-	told, at := m.told(events, replayed)
+	told, halves, at := m.told(events, replayed)
+	if err := m.finish(ctx, halves); err != nil {
+		return nil, false, err
+	}
 	if len(told) == 0 {
 		return nil, false, nil
 	}
@@ -147,7 +150,14 @@ func (m *merging) tellEach(ctx context.Context, told, into []uuid.UUID, at time.
 			continue
 		}
 		stays := m.profiles.get(goes.State.Into)
-		if err := telling.of(stays, goes, func(ctx context.Context) error { return m.tell(ctx, stays, goes, at) }); err != nil {
+		err := telling.of(stays, goes, func(ctx context.Context) error {
+			err := m.tell(ctx, stays, goes, at)
+			if errors.Is(err, happening.ErrNotMerged) {
+				return nil // they are being split
+			}
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -178,9 +188,11 @@ func (m *merging) compareEach(ctx context.Context, roots []uuid.UUID, alike map[
 	return compared, nil
 }
 
-// told lists the happenings of which something is told, in order. What is known of a new one is its event.
-func (m *merging) told(events []event, replayed func(*eventstore.Recorded) bool) (ids []uuid.UUID, at time.Time) {
+// told lists the happenings of which something is told, in order, and the merges and splits that only one of the two
+// has recorded here. What is known of a new one is its event.
+func (m *merging) told(events []event, replayed func(*eventstore.Recorded) bool) (ids []uuid.UUID, halves map[half]happening.Event, at time.Time) {
 	m.profiles.age()
+	halves = map[half]happening.Event{}
 	seen := map[uuid.UUID]bool{}
 	for i := range events {
 		id := events[i].StreamID()
@@ -195,8 +207,13 @@ func (m *merging) told(events []event, replayed func(*eventstore.Recorded) bool)
 			at = e.At
 		case happening.OccurrenceChanged:
 			continue // follows from the others
-		case happening.Merged, happening.Split:
+		case happening.Merged:
 			m.profiles.forget(id)
+			halfOf(halves, half{stays: id, goes: e.From}, half{stays: e.Into, goes: id}, e)
+			continue
+		case happening.Split:
+			m.profiles.forget(id)
+			halfOf(halves, half{stays: id, goes: e.From, split: true}, half{stays: e.Into, goes: id, split: true}, e)
 			continue
 		}
 		if events[i].Revision == 0 && !replayed(events[i].Recorded) {
@@ -211,7 +228,7 @@ func (m *merging) told(events []event, replayed func(*eventstore.Recorded) bool)
 			ids = append(ids, id)
 		}
 	}
-	return ids, at
+	return ids, halves, at
 }
 
 func newProfile(id uuid.UUID, loaded eventstore.Loaded[happening.State], at time.Time) *profile {
@@ -298,7 +315,11 @@ func (m *merging) compareAll(
 			continue
 		}
 		v := match.Compare(mine.subject, theirs.subject, beside(mine.State, theirs.State))
-		if mine.State.Apart[other] || theirs.State.Apart[id] {
+		apart, err := m.apart(ctx, merging, mine, theirs, v.Same, at)
+		if err != nil {
+			return err
+		}
+		if apart {
 			v.Same, v.Reason = false, match.KeptApart
 		}
 		compared[pair] = Comparison{A: pair[0], B: pair[1], Same: v.Same, Reason: v.Reason, Score: v.Score, At: at}
@@ -345,7 +366,7 @@ func (m *merging) merge(ctx context.Context, stays, goes *profile, v match.Verdi
 		command.From, command.Members, command.Into = uuid.Nil, nil, stays.id
 		err = m.execute(ctx, goes, command)
 	}
-	if errors.Is(err, happening.ErrApart) || errors.Is(err, happening.ErrMergedElsewhere) {
+	if errors.Is(err, happening.ErrApart) || errors.Is(err, happening.ErrMergedElsewhere) || errors.Is(err, happening.ErrNotMerged) {
 		return nil // somebody else was faster
 	}
 	return err

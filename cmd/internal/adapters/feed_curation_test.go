@@ -167,6 +167,7 @@ type curated struct {
 	pool   *pgxpool.Pool
 	store  *esdb.Store
 	runner *projections.Runner
+	seen   eventstore.Position // see last
 }
 
 func newCurated(t *testing.T, store *esdb.Store) *curated {
@@ -197,21 +198,28 @@ func (c *curated) run(store eventstore.Store) (stop func()) {
 // catchUp waits until the curation has seen everything that was recorded by now.
 func (c *curated) catchUp() {
 	c.t.Helper()
-	var last eventstore.Position
-	for m, err := range c.store.Subscribe(c.t.Context(), eventstore.Start, (&collection.FeedCuration{}).Filter()) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	if !c.runner.Progress.Await(ctx, c.last(), collection.FeedCurationName) {
+		c.t.Fatal("the curation does not catch up")
+	}
+}
+
+// last is where the last event is that concerns the curation.
+func (c *curated) last() eventstore.Position {
+	c.t.Helper()
+	for m, err := range c.store.Subscribe(c.t.Context(), c.seen, (&collection.FeedCuration{}).Filter()) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		if m.CaughtUp {
 			break
 		}
-		last = m.Position
+		if m.Event != nil {
+			c.seen = m.Position
+		}
 	}
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
-	defer cancel()
-	if !c.runner.Progress.Await(ctx, last, collection.FeedCurationName) {
-		c.t.Fatal("the curation does not catch up")
-	}
+	return c.seen
 }
 
 // did lists what was recorded of items and publications.
