@@ -72,8 +72,12 @@ func (m *merging) lastMerged(ctx context.Context, store eventstore.Store, id uui
 		if err != nil {
 			return last, err
 		}
-		if merged, ok := event.(happening.Merged); ok && merged.Into != uuid.Nil {
-			last = recorded.Revision
+		switch e := event.(type) {
+		case happening.Merged:
+			if e.Into != uuid.Nil {
+				last = recorded.Revision
+			}
+		case happening.Observed, happening.Revised, happening.WentStale, happening.OccurrenceChanged, happening.Split: // merge nothing
 		}
 	}
 	return last, nil
