@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -51,6 +52,25 @@ func TestOnlyReleasesOfPostgresAreTaken(t *testing.T) {
 		if (err == nil) != want {
 			t.Errorf("Postgres %s: taken %t, want %t: %s", version, err == nil, want, out)
 		}
+	}
+}
+
+// TestBaseImagesAreNamedByDigest, but for those of EventStoreDB, of which no digest is published that could be checked.
+func TestBaseImagesAreNamedByDigest(t *testing.T) {
+	t.Parallel()
+	unknown := []string{"eventstore/eventstore:24.10", "eventstore/es-gencert-cli:1.0.2"}
+	digest := regexp.MustCompile(`^[a-z0-9/:.-]+@sha256:[0-9a-f]{64}$`)
+	found := 0
+	for _, path := range []string{"../../../deploy/Dockerfile", "../../../deploy/compose.yaml"} {
+		for _, m := range regexp.MustCompile(`(?m)^\s*(?:FROM|image:) (?:\$\{[A-Z]+_IMAGE:-)?([^\s}]+)`).FindAllStringSubmatch(text(t, path), -1) {
+			found++
+			if image := m[1]; image != "scratch" && image != "carillon" && !digest.MatchString(image) && !slices.Contains(unknown, image) {
+				t.Errorf("%s names %s without a digest", path, image)
+			}
+		}
+	}
+	if found != 6 {
+		t.Errorf("%d images are named, want 6", found)
 	}
 }
 
