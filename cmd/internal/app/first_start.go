@@ -32,8 +32,8 @@ func version() string {
 	return info.Main.Version
 }
 
-// developmentOrganization is the same on every machine, so that examples can name it.
-var developmentOrganization = uuid.MustParse("0d000000-0000-4000-8000-000000000001")
+// DevelopmentOrganization is the same on every machine, so that examples can name it.
+var DevelopmentOrganization = uuid.MustParse("0d000000-0000-4000-8000-000000000001")
 
 // DevelopmentKey returns the API key of the development organization; the first call makes both.
 func (a *App) DevelopmentKey(ctx context.Context) (key string, err error) {
@@ -47,10 +47,10 @@ func (a *App) DevelopmentKey(ctx context.Context) (key string, err error) {
 		return key, err
 	}
 	by := command.Caller{Actor: "operator", RequestID: uuid.New()}
-	if _, _, err := a.Commands.RegisterOrganization(ctx, by, command.RegisterOrganization{ID: developmentOrganization, Name: "Development"}); err != nil {
+	if _, _, err := a.Commands.RegisterOrganization(ctx, by, command.RegisterOrganization{ID: DevelopmentOrganization, Name: "Development"}); err != nil {
 		return "", fmt.Errorf("development organization: %w", err)
 	}
-	issued, at, err := a.Commands.IssueKey(ctx, by, command.IssueKey{Organization: developmentOrganization, Name: "development"})
+	issued, at, err := a.Commands.IssueKey(ctx, by, command.IssueKey{Organization: DevelopmentOrganization, Name: "development"})
 	if err != nil {
 		return "", fmt.Errorf("development key: %w", err)
 	}
@@ -81,7 +81,7 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 		key, err = a.DevelopmentKey(ctx)
 	}
 	api, admin := a.baseURL(), "http://"+hostPort(a.AdminAddr())
-	link, _, err := a.consoleLink(ctx, developmentOrganization)
+	link, _, err := a.consoleLink(ctx, DevelopmentOrganization)
 	if err != nil { // the key works all the same
 		a.log.Warn("no login link for the console could be made", "error", err)
 		link = api + console.Base
@@ -104,7 +104,7 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 
     %[6]s
 
-`, api, admin, key, a.cfg.DataDir, developmentOrganization, a.demoCommand(), link)
+`, api, admin, key, a.cfg.DataDir, DevelopmentOrganization, a.demoCommand(), link)
 	return err
 }
 

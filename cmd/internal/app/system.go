@@ -79,4 +79,3 @@ func (a *App) collectable() []netip.Prefix {
 	}
 	return allow
 }
-

@@ -149,14 +149,14 @@ func (s *scene) at(t *testing.T, path string) string {
 func (w *world) subscribed(t *testing.T, name, address string) uuid.UUID {
 	t.Helper()
 	id := w.destination(t, name, address)
-	w.subscribe(t, command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()}, id)
+	w.subscribeToAll(t, id)
 	return id
 }
 
-// subscribe makes a destination one that gets everything from now on.
-func (w *world) subscribe(t *testing.T, by command.Caller, id uuid.UUID) {
+// subscribeToAll makes a destination one that gets everything from now on.
+func (w *world) subscribeToAll(t *testing.T, id uuid.UUID) {
 	t.Helper()
-	made, err := w.Commands.CreateSubscription(t.Context(), by,
+	made, err := w.Commands.CreateSubscription(t.Context(), command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()},
 		command.CreateSubscription{Destination: id, Settings: subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"}})
 	if err != nil {
 		t.Fatal(err)

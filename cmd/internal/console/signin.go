@@ -102,11 +102,14 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, Base+"/sign-in", http.StatusSeeOther)
 }
 
+// enterForm is what the page of a login link shows.
+type enterForm struct{ Token, Next string }
+
 // showLink answers GET /console/enter?token=…, whose query no log has. It asks for a click, because those who look at links before people do
 // (previews in chats, scanners of mail) would use the link up.
 func (c *Console) showLink(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	c.render(w, r, screen{Title: "Open the console", Template: "enter", Data: r.URL.Query().Get("token")})
+	c.render(w, r, screen{Title: "Open the console", Template: "enter", Data: enterForm{r.URL.Query().Get("token"), whereTo(r.URL.Query().Get("next"))}})
 }
 
 // enter answers POST /console/enter: the link becomes a session, once.
@@ -129,5 +132,5 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	http.Redirect(w, r, Base+"/", http.StatusSeeOther)
+	http.Redirect(w, r, whereTo(r.PostFormValue("next")), http.StatusSeeOther) //nolint:gosec // whereTo leaves addresses of the console
 }

@@ -13,7 +13,6 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
-	"carillon/command"
 	"carillon/query"
 )
 
@@ -66,8 +65,7 @@ func TestManyAreSentAgain(t *testing.T) {
 	b.done(t, b.post(t, path+"/replay", "status", "failed")).expect(t, 200, "4 of 4, of which 4 could not be sent again")
 
 	// What was missed: the spare destination has just been subscribed.
-	by := command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()}
-	w.subscribe(t, by, spare)
+	w.subscribeToAll(t, spare)
 	since := time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04:05")
 	missed := "/console/destinations/" + spare.String() + "/backfill"
 	b.get(t, missed).expect(t, 200, "Count them")

@@ -26,14 +26,15 @@ const (
 
 // Options says which server to show.
 type Options struct {
-	API        string // base URL
-	APICert    string // file of its certificate, where it speaks HTTPS
-	Admin      string // base URL
-	Key        string
-	AdminToken string
-	Stays      bool           // the server goes on after the demo
-	Authority  *dev.Authority // of the server's data directory, so that it trusts the receiver
-	Out        io.Writer
+	API          string // base URL
+	APICert      string // file of its certificate, where it speaks HTTPS
+	Admin        string // base URL
+	Key          string
+	AdminToken   string
+	Organization string         // whose key it is
+	Stays        bool           // the server goes on after the demo
+	Authority    *dev.Authority // of the server's data directory, so that it trusts the receiver
+	Out          io.Writer
 }
 
 // demo is the state of one run.
@@ -42,6 +43,7 @@ type demo struct {
 	api, admin client
 	receiver   *receiver
 	hook       string // id of the destination
+	delivery   string // id of the last one
 	step       int
 	started    time.Time
 }
@@ -78,15 +80,11 @@ func Run(ctx context.Context, options Options) error {
 	if err := d.subscribe(ctx); err != nil {
 		return err
 	}
-	defer d.removeDestination(context.WithoutCancel(ctx)) // its receiver ends with the demo
+	defer d.retireDestination(context.WithoutCancel(ctx)) // its receiver ends with the demo
 	if err := d.publish(ctx, feed); err != nil {
 		return err
 	}
-	leisure := "make run, or carillon serve --dev"
-	if d.Stays {
-		leisure = d.API + "/docs"
-	}
-	d.say("Done in %s. The same at leisure: %s", time.Since(d.started).Round(10*time.Millisecond), leisure)
+	d.say("Done in %s. The same at leisure: %s", time.Since(d.started).Round(10*time.Millisecond), d.leisure(ctx))
 	return nil
 }
 
@@ -180,10 +178,31 @@ func (d *demo) subscribe(ctx context.Context) error {
 	return nil
 }
 
-func (d *demo) removeDestination(ctx context.Context) {
-	if err := d.api.call(ctx, http.MethodDelete, "/events/destinations/"+url.PathEscape(d.hook), nil, nil); err != nil {
-		d.detail("the destination %s could not be deleted: %v", d.hook, err)
+// retireDestination disables the demo's destination where the server stays, so that its deliveries can be looked at.
+func (d *demo) retireDestination(ctx context.Context) {
+	method, body := http.MethodDelete, any(nil)
+	if d.Stays {
+		method, body = http.MethodPatch, map[string]any{"enabled": false}
 	}
+	if err := d.api.call(ctx, method, "/events/destinations/"+url.PathEscape(d.hook), body, nil); err != nil {
+		d.detail("the destination %s could not be put away: %v", d.hook, err)
+	}
+}
+
+// leisure is where the demo's last delivery can be looked at, if the server stays: its page, which a link signs in at first.
+func (d *demo) leisure(ctx context.Context) string {
+	if !d.Stays {
+		return "make run, or carillon serve --dev"
+	}
+	page := d.API + "/console/deliveries/" + d.delivery
+	var link struct {
+		URL string `json:"url"`
+	}
+	if err := d.admin.call(ctx, http.MethodPost, "/admin/organizations/"+d.Organization+"/console-link", nil, &link); err != nil {
+		return page
+	}
+	return link.URL + "&next=" + url.QueryEscape("/console/deliveries/"+d.delivery) + "\n" + indentItem +
+		"the link signs in once, within 15 minutes, and leads to the delivery: " + page
 }
 
 // publish publishes events of the feed and shows each delivery as it arrives and verifies.
@@ -211,6 +230,7 @@ func (d *demo) publish(ctx context.Context, feed string) error {
 		last = arrived.deliveryID
 		d.detail("✓ %s  %s  signature verified, %s after publishing", arrived.kind, arrived.subject, arrived.at.Sub(sent[arrived.eventID]).Round(100*time.Microsecond))
 	}
+	d.delivery = last
 	var delivery struct {
 		Status   string `json:"status"`
 		Attempts []struct {
