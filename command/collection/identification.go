@@ -141,6 +141,7 @@ func (x *identification) resolve(known []Shown, ask func([]uuid.UUID) (map[uuid.
 			}
 		}
 		x.taken[t.Happening] = true
+		t.New = x.byID[t.Happening] == nil
 	}
 	return nil
 }

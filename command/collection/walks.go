@@ -46,6 +46,9 @@ type Turn struct {
 	Failures int           // in a row
 	Stumbles int           // pages in a row that could not be read
 	Tally    Tally         // of the walk so far
+	// Unsettled is the page that the visit before recorded, and of which it did not compare all that was new to the
+	// source; uuid.Nil: none. It is for the memory of the walk.
+	Unsettled uuid.UUID
 }
 
 // Tally is what a walk has come to.
@@ -111,6 +114,7 @@ type Telling struct {
 
 	Observation collect.Observation
 	Dates       []byte // a digest of its dates and statuses
+	New         bool   // the source was not known to show the happening
 }
 
 // View is a happening as a source shows it.
@@ -118,6 +122,7 @@ type View struct {
 	Identity
 
 	Digest   []byte // of what was recorded last, nil if nothing was
+	Now      []byte // of what is told now; nil where that is to be found out
 	Tellings []Told // none: no page shows it any more
 }
 

@@ -22,9 +22,11 @@ type Hosts struct{ Pool *pgxpool.Pool }
 var _ fetch.Hosts = Hosts{}
 
 const (
-	// takeTurn gives a row to the one who got the turn.
+	// takeTurn gives a row to the one who got the turn. Nobody waits for the disk: a Postgres that crashes may forget the
+	// turns of its last half second, and takes longer than that to come back.
 	takeTurn = `
-		INSERT INTO carillon.hosts AS h (name, next_at) VALUES ($1, clock_timestamp() + $2)
+		WITH unsynced AS (SELECT set_config('synchronous_commit', 'off', true))
+		INSERT INTO carillon.hosts AS h (name, next_at) SELECT $1::text, clock_timestamp() + $2::interval FROM unsynced
 		ON CONFLICT (name) DO UPDATE SET next_at = excluded.next_at
 		WHERE h.next_at <= clock_timestamp() AND h.rest_until <= clock_timestamp()
 		RETURNING name`

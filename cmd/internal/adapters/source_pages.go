@@ -19,15 +19,18 @@ import (
 )
 
 const (
-	keepTally = `UPDATE carillon.source_walks SET asked = asked + $3, linked = linked + $4, tally = $2 WHERE source_id = $1`
-	askedPage = `UPDATE carillon.source_pages SET ahead = false, asked_at = clock_timestamp(), outcome = $3, notes = $4, lasting = lasting AND $3 <> 'gone'
-		WHERE source_id = $1 AND page = $2`
-	readPage = `UPDATE carillon.source_pages SET read_at = clock_timestamp(), read_modified = modified, state = $3 WHERE source_id = $1 AND page = $2`
-	sawPage  = `UPDATE carillon.source_pages SET shown = $3, until = $4, barren = CASE WHEN $3 > 0 THEN 0 ELSE barren + 1 END
-		WHERE source_id = $1 AND page = $2`
+	// A page is written once, whatever came of it.
+	thisPage = ` WHERE source_id = $1 AND page = $2`
+	asking   = `UPDATE carillon.source_pages SET ahead = false, asked_at = clock_timestamp(), outcome = $3, notes = $4, lasting = lasting AND $3 <> 'gone'`
+	reading  = asking + `, read_at = clock_timestamp(), read_modified = modified, state = $5`
+
+	askedPage = asking + thisPage
+	readPage  = reading + thisPage
+	sawPage   = reading + `, shown = $6, until = $7, barren = CASE WHEN $6 > 0 THEN 0 ELSE barren + 1 END` + thisPage
 	// What it showed before it may still show.
-	sawPart = `UPDATE carillon.source_pages SET shown = greatest(shown, $3), until = greatest(until, $4),
-			barren = CASE WHEN greatest(shown, $3) > 0 THEN 0 ELSE barren + 1 END WHERE source_id = $1 AND page = $2`
+	sawPart = reading + `, shown = greatest(shown, $6), until = greatest(until, $7),
+		barren = CASE WHEN greatest(shown, $6) > 0 THEN 0 ELSE barren + 1 END` + thisPage
+
 	knownPages = `
 		SELECT page, address, role, list, lasting, modified, walk, read_at, read_modified, shown, until, barren, asked_at
 		FROM carillon.source_pages WHERE source_id = $1 AND `
@@ -73,31 +76,31 @@ func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []c
 	if err != nil {
 		return wrap("record page", err)
 	}
-	told, err := rowsOfTellings(tellings)
+	whole := visited.Err == nil && !visited.Page.Unchanged || collect.Gone(visited.Err) // else it says what it said
+	told, err := w.rowsOfTellings(page, tellings)
 	if err != nil {
 		return err
 	}
-	w.waiting, w.asked, w.next = nil, false, slices.DeleteFunc(w.next, func(k collect.Known) bool { return k.Address == visited.Known.Address })
+	if w.left {
+		if err := w.flush(ctx); err != nil {
+			return err
+		}
+	}
+	w.waiting, w.known, w.asked = nil, false, false
+	w.next = slices.DeleteFunc(w.next, func(k collect.Known) bool { return k.Address == visited.Known.Address })
 	var waiting []collection.View
-	untold := 0
+	var kept keptTellings
 	concerned := w.concerned(visited.Known.Address, tellings)
-	err = w.held(ctx, "record page", func(batch *pgx.Batch) {
-		batch.Queue(askedPage, w.source, page, outcomeOf(visited), notes)
-		if visited.Err == nil {
-			batch.Queue(readPage, w.source, page, storableState(visited.Page.State))
-			if !visited.Page.Unchanged {
-				saw := sawPage
-				if visited.Page.Partial {
-					saw = sawPart
-				}
-				batch.Queue(saw, w.source, page, len(visited.Page.Observations), orNil(visited.Page.Until()))
-			}
-		}
+	next := step{asked: 1, linked: links.count, tally: encoded}
+	if len(told.fresh) > 0 && whole {
+		next.fresh = page
+	}
+	err = w.held(ctx, "record page", next, func(batch *pgx.Batch) {
+		queuePage(batch, w.source, page, &visited, notes)
 		links.queue(batch)
-		if visited.Err == nil && !visited.Page.Unchanged || collect.Gone(visited.Err) { // else it says what it said
-			told.queue(batch, w.source, page, visited.Page.Partial, &untold)
+		if whole {
+			told.queue(batch, w.source, page, visited.Page.Partial, w.number, &kept)
 		}
-		batch.Queue(keepTally, w.source, encoded, 1, links.count)
 		w.queueNext(batch, len(w.next) == 0 || len(links.pages) > 0)
 		if len(concerned) > 0 {
 			batch.Queue(fmt.Sprintf(selectWaiting, someWaiting), w.source, w.number, collection.MostWaiting, concerned).Query(func(rows pgx.Rows) (err error) {
@@ -111,14 +114,33 @@ func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []c
 		return err
 	}
 	w.asked = true
-	if untold == 0 {
-		w.waiting = &waiting
+	if whole {
+		w.settling(told.fresh, kept.waiting)
+	}
+	if kept.untold == 0 && len(waiting) < collection.MostWaiting {
+		w.waiting, w.known = append(w.waiting, waiting...), true
 	}
 	return nil
 }
 
-// concerned are the happenings that are to be compared once a page is recorded: those that it tells of, and those that
-// others told of before that may have waited for it. It may leave some out that waited; the walk's end compares them.
+// queuePage keeps what came of a page.
+func queuePage(batch *pgx.Batch, source, page uuid.UUID, visited *collect.Visited, notes []byte) {
+	outcome, state := outcomeOf(*visited), storableState(visited.Page.State)
+	switch p := &visited.Page; {
+	case visited.Err != nil:
+		batch.Queue(askedPage, source, page, outcome, notes)
+	case p.Unchanged:
+		batch.Queue(readPage, source, page, outcome, notes, state)
+	case p.Partial:
+		batch.Queue(sawPart, source, page, outcome, notes, state, len(p.Observations), orNil(p.Until()))
+	default:
+		batch.Queue(sawPage, source, page, outcome, notes, state, len(p.Observations), orNil(p.Until()))
+	}
+}
+
+// concerned are the happenings that are to be looked for once a page is recorded: those that it tells of and that the source
+// was known to show, and those that others told of before that may have waited for it. It may leave some out that waited; the
+// walk's end compares them.
 func (w *walk) concerned(address string, tellings []collection.Telling) []uuid.UUID {
 	if w.behind == nil {
 		w.behind = map[uuid.UUID][]uuid.UUID{}
@@ -127,7 +149,9 @@ func (w *walk) concerned(address string, tellings []collection.Telling) []uuid.U
 	all := w.behind[own]
 	delete(w.behind, own)
 	for i := range tellings {
-		all = append(all, tellings[i].Happening)
+		if !tellings[i].New {
+			all = append(all, tellings[i].Happening)
+		}
 		for _, e := range tellings[i].Evidence {
 			if e != own {
 				w.behind[e] = append(w.behind[e], tellings[i].Happening)

@@ -1,9 +1,11 @@
 package adapters
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
 	"carillon/command/collection"
+	"carillon/projections/column"
 )
 
 const (
@@ -22,13 +25,14 @@ const (
 		FROM carillon.source_views v WHERE source_id = $1 AND evidence && $2 ORDER BY happening_id`
 	// What nobody remembers is known from the events.
 	selectTold = `
-		SELECT happening_id, observation, NULL FROM carillon.source_tellings WHERE source_id = $1 AND happening_id = ANY ($2)
-		UNION ALL SELECT happening_id, NULL, details FROM items.shown WHERE happening_id = ANY ($2)`
-	// What a page tells differently, or no longer, is to be compared.
+		SELECT happening_id, observation, NULL FROM carillon.source_tellings WHERE source_id = $1 AND happening_id = %[1]s
+		UNION ALL SELECT happening_id, NULL, details FROM items.shown WHERE happening_id = %[1]s`
+	// What a page tells differently, or no longer, is to be compared. So is what is new to the source, but that needs no
+	// mark unless it has to wait: the visit has it at hand, and the page says where to find it if that is cut off.
 	keepTellings = `
 		WITH n AS (
-			SELECT * FROM unnest($3::uuid[], $4::bytea[], $5::bytea[], $6::text[], $7::text[])
-				AS n (happening_id, observation, dates, key, evidence)),
+			SELECT happening_id, observation, dates, key, evidence::uuid[], digest FROM unnest($3::uuid[], $4::bytea[], $5::bytea[], $6::text[], $7::text[], $10::bytea[])
+				AS n (happening_id, observation, dates, key, evidence, digest)),
 		told AS (
 			INSERT INTO carillon.source_tellings AS t (source_id, happening_id, page, observation, dates)
 			SELECT $1, happening_id, $2, observation, dates FROM n
@@ -43,12 +47,21 @@ const (
 		awaited AS (
 			UPDATE carillon.source_views SET waiting = true
 			WHERE source_id = $1 AND happening_id IN (SELECT happening_id FROM untold)),
+		new AS (
+			SELECT happening_id, key, evidence, digest, digest IS NULL OR evidence && ARRAY(
+				SELECT p.evidence FROM carillon.source_pages p WHERE p.source_id = $1 AND p.ahead AND p.walk = $9 AND p.evidence = ANY ($11)) AS waiting
+			FROM n JOIN told USING (happening_id)),
 		viewed AS (
-			INSERT INTO carillon.source_views AS v (source_id, happening_id, key, evidence, waiting)
-			SELECT $1, happening_id, key, evidence::uuid[], true FROM n JOIN told USING (happening_id)
+			INSERT INTO carillon.source_views AS v (source_id, happening_id, key, evidence, waiting, digest)
+			SELECT $1, happening_id, key, evidence, waiting, CASE WHEN NOT waiting THEN digest END FROM new
 			ON CONFLICT (source_id, happening_id) DO UPDATE SET waiting = true, key = CASE WHEN v.key = '' THEN excluded.key ELSE v.key END,
-				evidence = (SELECT array_agg(DISTINCT e) FROM unnest(v.evidence || excluded.evidence) AS e))
-		SELECT count(*) FROM untold`
+				evidence = (SELECT array_agg(DISTINCT e) FROM unnest(v.evidence || excluded.evidence) AS e)
+			RETURNING happening_id, waiting)
+		SELECT (SELECT count(*) FROM untold), ARRAY(SELECT happening_id FROM viewed WHERE waiting)`
+	// What a visit that was cut off left: it may be recorded or not.
+	markLeft = `
+		UPDATE carillon.source_views v SET waiting = true, digest = NULL FROM carillon.source_tellings t
+		WHERE t.source_id = $1 AND t.page = $2 AND v.source_id = $1 AND v.happening_id = t.happening_id`
 	selectWaiting = `
 		SELECT v.happening_id, v.key, v.evidence, v.digest, t.page, t.observation, t.since, t.dated_at FROM (
 			SELECT * FROM carillon.source_views v
@@ -78,7 +91,12 @@ func (w *walk) Identify(ctx context.Context, evidence []uuid.UUID) ([]collection
 
 // Told implements collection.Walk.
 func (w *walk) Told(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
-	rows, _ := w.pool.Query(ctx, selectTold, w.source, happenings)
+	var rows pgx.Rows
+	if len(happenings) == 1 { // as of most pages; such a statement is planned once
+		rows, _ = w.pool.Query(ctx, fmt.Sprintf(selectTold, "$2"), w.source, happenings[0])
+	} else {
+		rows, _ = w.pool.Query(ctx, fmt.Sprintf(selectTold, "ANY ($2)"), w.source, column.UUIDs(happenings))
+	}
 	told := map[uuid.UUID][]happening.Details{}
 	var (
 		id                   uuid.UUID
@@ -97,52 +115,97 @@ func (w *walk) Told(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID]
 	return told, wrap("what is told of happenings", err)
 }
 
-// tellingRows are tellings as columns.
+// tellingRows are tellings as columns. Of those that are new to the source there is a digest.
 type tellingRows struct {
-	happenings          []uuid.UUID
-	observations, dates [][]byte
-	keys, evidence      []string
+	happenings                   []uuid.UUID
+	observations, dates, digests [][]byte
+	keys, evidence               []string
+	all                          column.UUIDs      // evidence of those with a digest
+	fresh                        []collection.View // those
 }
 
-func rowsOfTellings(tellings []collection.Telling) (*tellingRows, error) {
+func (w *walk) rowsOfTellings(page uuid.UUID, tellings []collection.Telling) (*tellingRows, error) {
 	r, have := &tellingRows{}, map[uuid.UUID]bool{}
-	for _, t := range tellings {
+	var origins []collect.Origin
+	for i := range tellings {
+		t := &tellings[i]
 		if have[t.Happening] {
 			continue // the page has it under two keys, of which the first counts
 		}
 		have[t.Happening] = true
-		data, err := json.Marshal(t.Observation)
+		remembered := t.Observation
+		origins = origins[:0]
+		for _, o := range remembered.Origins { // what is written there is for people who try a source
+			origins = append(origins, collect.Origin{Field: o.Field, Page: o.Page, Syntax: o.Syntax, Path: o.Path})
+		}
+		remembered.Origins = origins
+		data, err := json.Marshal(remembered)
 		if err != nil {
 			return nil, wrap("observation", err)
 		}
-		ids := make([]string, len(t.Evidence))
-		for i, e := range t.Evidence {
-			ids[i] = e.String()
+		ids := make([]byte, 0, 37*len(t.Evidence)+1)
+		for _, e := range t.Evidence {
+			ids = append(append(ids, ','), e.String()...)
 		}
-		r.happenings, r.observations, r.dates = append(r.happenings, t.Happening), append(r.observations, data), append(r.dates, t.Dates)
-		r.keys, r.evidence = append(r.keys, storedName(t.Key)), append(r.evidence, "{"+strings.Join(ids, ",")+"}")
+		var digest []byte
+		// What JSON can't say is compared as it is read back.
+		if t.New && !bytes.Contains(data, []byte(`\ufffd`)) {
+			if digest, err = happening.Digest(t.Observation.Details, t.Observation.Source, t.Observation.Standing); err != nil {
+				return nil, wrap("digest", err)
+			}
+			r.all = append(r.all, t.Evidence...)
+			r.fresh = append(r.fresh, collection.View{Identity: t.Identity, Now: digest, Tellings: []collection.Told{{Observation: t.Observation, Page: page}}})
+		}
+		r.happenings, r.observations, r.dates, r.digests = append(r.happenings, t.Happening), append(r.observations, data), append(r.dates, t.Dates), append(r.digests, digest)
+		r.keys, r.evidence = append(r.keys, storedName(t.Key)), append(r.evidence, "{"+strings.TrimPrefix(string(ids), ",")+"}")
 	}
 	return r, nil
 }
 
-// queue keeps what a page tells, and marks what is to be compared. untold is what it told before and tells no longer.
-func (r *tellingRows) queue(batch *pgx.Batch, source, page uuid.UUID, partial bool, untold *int) {
-	batch.Queue(keepTellings, source, page, nonNil(r.happenings), nonNil(r.observations), nonNil(r.dates), nonNil(r.keys), nonNil(r.evidence), partial).
-		QueryRow(func(row pgx.Row) error { return row.Scan(untold) })
+// keptTellings is what came of keeping what a page tells.
+type keptTellings struct {
+	untold  int         // what it told before and tells no longer
+	waiting []uuid.UUID // to be compared, as soon as no page is ahead that may tell more
+}
+
+// queue keeps what a page tells, and marks what is to be compared.
+func (r *tellingRows) queue(batch *pgx.Batch, source, page uuid.UUID, partial bool, walk int, kept *keptTellings) {
+	batch.Queue(keepTellings, source, page, column.UUIDs(nonNil(r.happenings)), nonNil(r.observations), nonNil(r.dates), nonNil(r.keys), nonNil(r.evidence), partial,
+		walk, nonNil(r.digests), column.UUIDs(nonNil(r.all))).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&kept.untold, &kept.waiting) })
+}
+
+// settling has the views of a page, which are new to the source, compared next, but those that wait for another page.
+func (w *walk) settling(views []collection.View, waiting []uuid.UUID) {
+	w.unsettled = make(map[uuid.UUID]struct{}, len(views))
+	for _, v := range views {
+		if !slices.Contains(waiting, v.Happening) {
+			w.waiting, w.unsettled[v.Happening] = append(w.waiting, v), struct{}{}
+		}
+	}
+	if len(w.unsettled) == 0 {
+		w.fresh = uuid.Nil
+	}
 }
 
 // Waiting implements collection.Walk.
 func (w *walk) Waiting(ctx context.Context) ([]collection.View, error) {
-	if found := w.waiting; found != nil {
-		w.waiting = nil
-		return *found, nil
+	if !w.known {
+		if err := w.flush(ctx); err != nil { // what is settled waits no longer
+			return nil, err
+		}
+		rows, _ := w.pool.Query(ctx, fmt.Sprintf(selectWaiting, allWaiting), w.source, w.number, collection.MostWaiting)
+		views, err := collectViews(rows)
+		if err != nil {
+			return nil, wrap("happenings that wait", err)
+		}
+		w.waiting = append(w.waiting, views...)
 	}
-	if err := w.flush(ctx); err != nil { // what is settled waits no longer
-		return nil, err
-	}
-	rows, _ := w.pool.Query(ctx, fmt.Sprintf(selectWaiting, allWaiting), w.source, w.number, collection.MostWaiting)
-	views, err := collectViews(rows)
-	return views, wrap("happenings that wait", err)
+	n := min(len(w.waiting), collection.MostWaiting)
+	some := w.waiting[:n:n]
+	w.waiting = w.waiting[n:]
+	w.known = len(w.waiting) > 0
+	return some, nil
 }
 
 // collectViews reads rows of one telling each, ordered by happening.
@@ -173,23 +236,37 @@ func collectViews(rows pgx.Rows) (views []collection.View, err error) {
 
 // Settle implements collection.Walk.
 func (w *walk) Settle(_ context.Context, settled []collection.Settled, tally collection.Tally) (err error) {
+	for _, s := range settled {
+		if _, fresh := w.unsettled[s.Happening]; fresh {
+			delete(w.unsettled, s.Happening) // it was kept as it is now
+		} else {
+			w.settled = append(w.settled, s)
+		}
+	}
+	if len(w.unsettled) == 0 && !w.left {
+		w.fresh = uuid.Nil
+	}
 	w.tally, err = encodeTally(tally)
-	w.settled = append(w.settled, settled...)
 	return err
 }
 
-// flush writes what is settled.
+// flush writes what is settled, and marks what a visit before has left.
 func (w *walk) flush(ctx context.Context) error {
-	if len(w.settled) == 0 {
+	if w.tally == nil && !w.left {
 		return nil
 	}
-	return w.held(ctx, "settle happenings", func(*pgx.Batch) {})
+	now, left := step{fresh: w.fresh}, w.fresh
+	if w.left {
+		now.fresh = uuid.Nil
+	}
+	return w.held(ctx, "settle happenings", now, func(batch *pgx.Batch) {
+		if w.left {
+			batch.Queue(markLeft, w.source, left)
+		}
+	})
 }
 
 func (w *walk) queueSettled(batch *pgx.Batch) {
-	if len(w.settled) == 0 {
-		return
-	}
 	var (
 		gone, kept []uuid.UUID
 		digests    [][]byte
@@ -207,5 +284,4 @@ func (w *walk) queueSettled(batch *pgx.Batch) {
 	if len(gone) > 0 {
 		batch.Queue(forgetViews, w.source, gone)
 	}
-	batch.Queue(keepTally, w.source, w.tally, 0, 0)
 }

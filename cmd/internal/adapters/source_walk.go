@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/aggregates/source"
@@ -25,8 +26,10 @@ type walk struct {
 	wanted bool
 	wish   *time.Time
 
-	// waiting is what the recording of a page has found of happenings: the answer that is asked for after it, given once.
-	waiting *[]collection.View
+	// waiting is what the recording of a page has found of happenings, where it is known: the answer that is asked for
+	// after it, given once.
+	waiting []collection.View
+	known   bool
 	// next are the first of the pages that are ahead, in order: the turn is this visit's, so nobody else reads them. nil
 	// where that is not known.
 	next []collect.Known
@@ -37,11 +40,16 @@ type walk struct {
 	// settled is what was compared and is yet to be written, with the next page. Killed before, the visit after compares
 	// it once more, and finds it recorded.
 	settled []collection.Settled
-	tally   []byte // as of then
+	tally   []byte // as of then, where that is yet to be written
+	// fresh is the page whose happenings, new to the source, are not all compared yet, and unsettled are those. A visit
+	// that was cut off may have left it: then they are marked before anything is compared.
+	fresh     uuid.UUID
+	unsettled map[uuid.UUID]struct{}
+	left      bool
 }
 
 const (
-	holdWalk = `SELECT carillon.hold_walk($1, $2, $3)`
+	holdWalk = `SELECT carillon.hold_walk($1, $2, $3, $4, $5, $6, $7)`
 
 	beginWalk = `
 		UPDATE carillon.source_walks w SET number = $2, walking = true, began_at = clock_timestamp(), asked = 0, linked = $3, tally = '{}',
@@ -86,15 +94,26 @@ const (
 // lostTurn is the SQLSTATE by which carillon.hold_walk refuses.
 const lostTurn = "CAR01"
 
+// step is how far a walk has come.
+type step struct {
+	fresh         uuid.UUID // see walk
+	asked, linked int       // pages, since the last one
+	tally         []byte    // nil: what was settled last
+}
+
 // held runs statements as one transaction, in one go, while the turn is this visit's.
-func (w *walk) held(ctx context.Context, what string, add func(*pgx.Batch)) error {
+func (w *walk) held(ctx context.Context, what string, s step, add func(*pgx.Batch)) error {
+	if s.tally == nil {
+		s.tally = w.tally
+	}
 	var batch pgx.Batch
-	batch.Queue(holdWalk, w.source, w.holder, turnLength)
+	batch.Queue(holdWalk, w.source, w.holder, turnLength, pgtype.UUID{Bytes: s.fresh, Valid: s.fresh != uuid.Nil}, s.asked, s.linked, s.tally)
 	w.queueSettled(&batch)
 	add(&batch)
 	err := w.pool.SendBatch(ctx, &batch).Close()
 	if err == nil {
-		w.settled = nil
+		w.settled, w.tally, w.fresh = nil, nil, s.fresh
+		w.left = w.left && s.fresh != uuid.Nil
 	}
 	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == lostTurn {
 		return collection.ErrLost
@@ -116,7 +135,7 @@ func (w *walk) Begin(ctx context.Context, start []collect.Link) error {
 	if err != nil {
 		return wrap("begin walk", err)
 	}
-	return w.held(ctx, "begin walk", func(batch *pgx.Batch) {
+	return w.held(ctx, "begin walk", step{fresh: w.fresh}, func(batch *pgx.Batch) {
 		batch.Queue(beginWalk, w.source, w.number, roots.count+more.count, w.wanted, w.wish)
 		roots.queue(batch)
 		more.queue(batch)
@@ -174,7 +193,7 @@ func timeOf(t *time.Time) time.Time {
 
 // Conclude implements collection.Walk.
 func (w *walk) Conclude(ctx context.Context) error {
-	return w.held(ctx, "conclude walk", func(batch *pgx.Batch) { batch.Queue(conclude, w.source, w.number) })
+	return w.held(ctx, "conclude walk", step{fresh: w.fresh}, func(batch *pgx.Batch) { batch.Queue(conclude, w.source, w.number) })
 }
 
 // shownNotes is how many notes of a source's pages anybody would read.

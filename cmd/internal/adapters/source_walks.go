@@ -14,6 +14,7 @@ import (
 	"carillon/aggregates/source"
 	"carillon/command/collection"
 	"carillon/eventstore"
+	"carillon/projections/column"
 )
 
 // Walks is collection.Walks in Postgres, by whose clock turns go.
@@ -71,7 +72,7 @@ const (
 		RETURNING s.id, s.type, s.url, s.handle, s.timezone, w.host, w.holder, w.number, w.walking, w.wanted,
 			s.wanted_at IS NOT NULL AND s.wanted_at IS DISTINCT FROM w.served_at
 				OR EXISTS (SELECT FROM sources.attachments a WHERE a.source_id = s.id AND a.backfilling),
-			s.wanted_at, w.interval_seconds, w.failures, w.stumbles, w.tally,
+			s.wanted_at, w.interval_seconds, w.failures, w.stumbles, w.tally, w.fresh,
 			s.revision, s.state, s.outcome, s.collections, s.failures, s.interval_seconds, s.notes`
 	holdTurns = `
 		UPDATE carillon.source_walks SET held_until = clock_timestamp() + $2 WHERE holder = ANY ($1) RETURNING holder`
@@ -129,7 +130,7 @@ func scanTurn(row pgx.CollectableRow) (collection.Turn, error) {
 		tally, notes               []byte
 	)
 	err := row.Scan(&t.Source.ID, &t.Source.Type, &t.Source.URL, &t.Source.Handle, &t.Source.Timezone, &t.Host, &t.Holder, &t.Number,
-		&walking, &t.Wanted, &wished, &wish, &interval, &t.Failures, &t.Stumbles, &tally,
+		&walking, &t.Wanted, &wished, &wish, &interval, &t.Failures, &t.Stumbles, &tally, column.UUID(&t.Unsettled),
 		&revision, &state, &recorded.Outcome, &recorded.Started, &recorded.Failures, &recordedInterval, &notes)
 	if err == nil {
 		err = json.Unmarshal(notes, &recorded.Notes)
@@ -172,7 +173,10 @@ func (w *Walks) Hold(ctx context.Context, holders []uuid.UUID) (lost []uuid.UUID
 
 // Walk implements collection.Walks.
 func (w *Walks) Walk(turn collection.Turn) collection.Walk {
-	return &walk{pool: w.pool, source: turn.Source.ID, holder: turn.Holder, number: turn.Number, wanted: turn.Wanted, wish: turn.Wish}
+	return &walk{
+		pool: w.pool, source: turn.Source.ID, holder: turn.Holder, number: turn.Number, wanted: turn.Wanted, wish: turn.Wish,
+		fresh: turn.Unsettled, left: turn.Unsettled != uuid.Nil,
+	}
 }
 
 func wrap(what string, err error) error {
