@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"carillon/aggregates/happening"
+	"carillon/command/collect/timing"
 )
 
 // Subject is a happening as it is compared.
@@ -54,8 +55,8 @@ func Of(d happening.Details, keys []string, now time.Time) Subject {
 	if d.Organizer != nil {
 		s.organizer = joined(d.Organizer.Name)
 	}
-	zone, err := time.LoadLocation(d.Time.Timezone)
-	if err != nil {
+	zone := timing.LoadZone(d.Time.Timezone)
+	if zone == nil {
 		zone = time.UTC
 	}
 	s.starts = startsOf(d, zone, now)
@@ -263,5 +264,6 @@ func metres(a, b happening.Coordinates) float64 {
 func firstOf(list []string, n int) []string {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
-	return slices.Compact(list)[:min(n, len(slices.Compact(list)))]
+	list = slices.Compact(list)
+	return list[:min(n, len(list))]
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"carillon/aggregates/happening"
 	"carillon/command/collect/match"
 )
@@ -187,6 +189,27 @@ func TestPairsOfTheLabelledSet(t *testing.T) {
 	t.Logf("%d pairs, %d the same: precision %.3f, recall %.3f", f.pairs, f.same, f.precision(), f.recall())
 	if f.pairs < 400 || f.precision() < 0.99 || f.recall() < 0.90 {
 		t.Errorf("%d pairs, precision %.3f, recall %.3f; want 400, 0.99, 0.90", f.pairs, f.precision(), f.recall())
+	}
+}
+
+// What many places and streets have in common brings nothing together, and nothing is found by no word at all.
+func TestBlocksSayWhichPlaceItIs(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string][]string{
+		"2026-12-01T20:00 | ; Theater Lamede, Via Lamede 12, Bozen | Jazz":    {"v:lamede"},
+		"2026-12-01T20:00 | Kulturhaus Astra; Domplatz 3, Brixen | Jazz":      {"v:astra"},
+		"2026-12-01T20:00 | Stadttheater; Verdiplatz 40, Bozen | Jazz":        {"v:#theatre", "v:#town"},
+		"2026-12-01T20:00 | Museum; Museumstraße 43, Bozen | Jazz":            {"v:#museum"},
+		"2026-12-01T20:00 | ; Via Roma 12, Bozen | Jazz":                      {"v:#street", "v:@bozen", "v:@rom"},
+		"2026-12-01T20:00 | Club Club; Via Roma 12, Bozen | Astra Astra Jazz": {"v:club", "t:astra"},
+	} {
+		var got []string
+		for _, block := range read(t, line).Blocks() {
+			got = append(got, block.Of)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", line, diff)
+		}
 	}
 }
 

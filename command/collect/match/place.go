@@ -95,13 +95,29 @@ func hasSuffix(word string, suffixes ...string) bool {
 // known says that there is somewhere to go.
 func (p place) known() bool { return len(p.venue) > 0 || p.point != nil || len(p.where) > 0 }
 
+// houseWords are kinds of houses, beside those of generic: every town has some of them.
+var houseWords = setOf(`kulturhaus kulturzentrum jugendzentrum vereinshaus pfarrheim gemeindehaus volkshaus halle haus house casa maison zentrum centre
+	center centro forum galerie gallery galleria club cafe bar pub hotel restaurant gasthof gasthaus auditorium arena
+	pfarrsaal vereinssaal gemeindesaal stadtsaal festsaal stadthalle mehrzweckhalle sporthalle turnhalle`)
+
+// distinctive are the words of a name or an address that say which place it is; where none does, all of them.
+func distinctive(name []string) []string {
+	own := slices.DeleteFunc(slices.Clone(name), func(word string) bool {
+		return houseWords[word] || generic[word] > 0 || number(word) || strings.HasPrefix(word, "@")
+	})
+	if len(own) == 0 {
+		return name
+	}
+	return own
+}
+
 func (p place) blocks() []string {
 	var all []string
-	for _, word := range firstOf(p.venue, 3) {
+	for _, word := range firstOf(distinctive(p.venue), 3) {
 		all = append(all, "v:"+word)
 	}
 	if len(p.venue) == 0 {
-		for _, word := range firstOf(p.where, 3) {
+		for _, word := range firstOf(distinctive(p.where), 3) {
 			all = append(all, "v:"+word)
 		}
 	}

@@ -40,7 +40,7 @@ func split(name string) []string {
 	}
 	name = strings.ToLower(norm.NFKC.String(name))
 	name = elisions.ReplaceAllString(name, "")
-	name = strings.NewReplacer("ß", "ss", "ø", "o", "æ", "a", "ł", "l", "&", " ", "’", " ", "'", " ").Replace(name)
+	name = letters.Replace(name)
 	name = strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) {
 			return -1
@@ -49,10 +49,16 @@ func split(name string) []string {
 	}, norm.NFD.String(name))
 	all := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	for i, word := range all {
-		all[i] = strings.NewReplacer("ae", "a", "oe", "o", "ue", "u").Replace(word)
+		all[i] = umlauts.Replace(word)
 	}
 	return all
 }
+
+// letters are those that have no accent to be taken off, and what joins words; umlauts as they are written without dots.
+var (
+	letters = strings.NewReplacer("ß", "ss", "ø", "o", "æ", "a", "ł", "l", "&", " ", "’", " ", "'", " ")
+	umlauts = strings.NewReplacer("ae", "a", "oe", "o", "ue", "u")
+)
 
 // elisions are articles that have lost their vowel: "d'Avvento", "all'aperto".
 var elisions = regexp.MustCompile(`\b(?:d|l|s|n|j|c|m|t|qu|un|dell|all|nell|dall|sull)['’]`)
