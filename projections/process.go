@@ -42,8 +42,17 @@ CREATE TABLE state (
 	return ddl
 }
 
-// linger implements consumer: process managers act at once.
-func (*reacting) linger() time.Duration { return 0 }
+// keeperLinger is how long a Keeper lets events come together: it commits each batch, which costs more than what is done
+// for a few events.
+const keeperLinger = 50 * time.Millisecond
+
+// linger implements consumer: process managers act at once, but for a Keeper.
+func (p *reacting) linger() time.Duration {
+	if _, keeps := p.ProcessManager.(Keeper); keeps {
+		return keeperLinger
+	}
+	return 0
+}
 
 func (p *reacting) open(ctx context.Context, r *Runner, s *session) error {
 	head, err := r.Store.Head(ctx)
