@@ -1,0 +1,38 @@
+package app
+
+import (
+	"runtime"
+	"testing"
+)
+
+func TestARoomForTheHeapIsLeft(t *testing.T) {
+	t.Parallel()
+	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 22 << 20: 400, 55 << 20: 100, 60 << 20: 83, 100 << 20: 50, 1 << 40: 50} {
+		if got := percentFor(live); got != want {
+			t.Errorf("%d MiB: %d %%, want %d %%", live>>20, got, want)
+		}
+	}
+}
+
+func TestEachCollectionIsNoticed(t *testing.T) {
+	t.Parallel()
+	came := make(chan struct{})
+	done := t.Context().Done()
+	afterEachCollection(func() {
+		select {
+		case came <- struct{}{}:
+		case <-done:
+		}
+	})
+	for range 3 {
+		for noticed := false; !noticed; {
+			runtime.GC()
+			select {
+			case <-came:
+				noticed = true
+			default:
+				runtime.Gosched()
+			}
+		}
+	}
+}
