@@ -206,12 +206,14 @@ func (q *Queries) WaitingSources(ctx context.Context) (Waiting, error) {
 }
 
 // SourceIsKnown says that the last walk through a source went through, and that the next one is not overdue: not by more
-// than the tolerance of schedules and the time that it takes to begin. For a source that is paused, none is.
+// than the tolerance of schedules and the time that it takes to begin. For a source that is paused, none is. A walk that was
+// recorded to have gone through counts before its visit has left, and where what is remembered of walks was lost.
 func (q *Queries) SourceIsKnown(ctx context.Context, source uuid.UUID) (known bool, err error) {
-	err = q.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM carillon.source_walks WHERE source_id = $1
-			AND completed_at + interval_seconds * interval '1.1 seconds' + interval '1 minute' > clock_timestamp())
-		OR EXISTS (SELECT FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id
-			WHERE s.id = $1 AND s.paused_at IS NOT NULL AND (s.completed_at IS NOT NULL OR w.completed_at IS NOT NULL))`, source).Scan(&known)
+	err = q.Pool.QueryRow(ctx, `SELECT EXISTS (
+		SELECT FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id
+		WHERE s.id = $1 AND (s.paused_at IS NOT NULL AND (s.completed_at IS NOT NULL OR w.completed_at IS NOT NULL)
+			OR s.completed_at + s.interval_seconds * interval '1.1 seconds' + interval '1 minute' > clock_timestamp()
+			OR w.completed_at + w.interval_seconds * interval '1.1 seconds' + interval '1 minute' > clock_timestamp()))`, source).Scan(&known)
 	if err != nil {
 		return false, fmt.Errorf("last walk of source %s: %w", source, err)
 	}

@@ -65,6 +65,24 @@ func TestAttachingASourceThatIsKnown(t *testing.T) {
 	}
 }
 
+// That a walk went through is recorded before its visit ends. Who attaches the source between the two, as one does who has
+// waited for the walk, finds it known; so does who does it after what is remembered of walks was lost.
+func TestAttachingASourceWhoseVisitIsAboutToEnd(t *testing.T) {
+	t.Parallel()
+	p := &place{}
+	p.show("jazz")
+	w := open(t, map[string]collect.Collector{"facebook": p})
+	source, feed := w.account(), w.feed()
+	w.collect(source)
+	w.eventuallyState(source, 1, "ok")
+	w.stop()
+	w.exec("UPDATE carillon.source_walks SET completed_at = NULL") // as before the visit's end
+	w.attach(feed, source, "facebook")
+	if b := w.backfill(source); b.EndedAt == nil || !b.EndedAt.Equal(b.Since) {
+		t.Errorf("backfill = %+v", b)
+	}
+}
+
 // A source whose last walk is long ago is as one that was never walked: what its next whole walk finds is backfill.
 func TestAttachingASourceThatIsOverdue(t *testing.T) {
 	t.Parallel()
@@ -74,7 +92,10 @@ func TestAttachingASourceThatIsOverdue(t *testing.T) {
 	source, feed := w.account(), w.feed()
 	w.collect(source)
 	w.eventuallyState(source, 1, "ok")
-	w.exec("UPDATE carillon.source_walks SET completed_at = completed_at - 2 * interval_seconds * interval '1 second'")
+	w.visitEnded(source)
+	for _, table := range []string{"carillon.source_walks", "sources.sources"} {
+		w.exec("UPDATE " + table + " SET completed_at = completed_at - 2 * interval_seconds * interval '1 second'")
+	}
 	p.show("jazz", "quiz")
 	w.attach(feed, source, "facebook")
 	w.eventuallyItems(feed, "jazz", "quiz")

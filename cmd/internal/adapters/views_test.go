@@ -123,14 +123,20 @@ func (w *world) walk(source uuid.UUID) string {
 	w.eventually("the walk has ended", func() bool {
 		return len(w.recorded("source.collection-completed.v1"))+len(w.recorded("source.collection-failed.v1")) > ended
 	})
+	w.visitEnded(source)
+	came := w.happened()[len(before):]
+	slices.Sort(came)
+	return strings.Join(came, " ")
+}
+
+// visitEnded waits until no visit of a source is under way, nor a walk.
+func (w *world) visitEnded(source uuid.UUID) {
+	w.t.Helper()
 	w.eventually("the visit has ended", func() bool {
 		var walking bool
 		err := w.pool.QueryRow(w.t.Context(), "SELECT walking OR holder IS NOT NULL FROM carillon.source_walks WHERE source_id = $1", source).Scan(&walking)
 		return err == nil && !walking
 	})
-	came := w.happened()[len(before):]
-	slices.Sort(came)
-	return strings.Join(came, " ")
 }
 
 // happened is what happened to happenings, in the order in which it was recorded.
