@@ -37,9 +37,11 @@ type watching struct {
 	pool   *pgxpool.Pool
 	client *adminclient.Client
 	key    string
+	admins string // their token
 
 	postgres pgtest.Usage
 	own, its time.Duration // as of measure
+	profiled func()        // keeps what is profiled since
 }
 
 // newWatching starts a server. Unhurried it keeps no pace.
@@ -54,7 +56,9 @@ func newWatching(b *testing.B, unhurried bool) *watching {
 func prepareWatching(b *testing.B, unhurried bool) *watching {
 	b.Helper()
 	dir := benchDir(b)
-	database, err := postgres.Start(b.Context(), postgres.Config{Dir: filepath.Join(dir, "postgres"), Logger: slog.New(slog.DiscardHandler), Disposable: true})
+	database, err := postgres.Start(b.Context(), postgres.Config{
+		Dir: filepath.Join(dir, "postgres"), Logger: slog.New(slog.DiscardHandler), Disposable: true, Settings: statementSettings(),
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -86,18 +90,25 @@ func (w *watching) start() {
 	if err != nil {
 		b.Fatal(err)
 	}
+	w.admins = token
 	w.client = adminclient.New("http://"+w.admin, token)
 	w.postgres = pgtest.UsageOf(b.Context(), b, w.pool)
 }
 
 // measure begins to count processor time; report tells what each of so many took since.
-func (w *watching) measure() { w.own, w.its = w.processorTime(), w.postgres.Postgres() }
+func (w *watching) measure() {
+	w.profiled = w.profile()
+	w.own, w.its = w.processorTime(), w.postgres.Postgres()
+}
 
 func (w *watching) report(n int, each string) {
 	w.Helper()
 	per := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
-	w.bench.ReportMetric(per(w.processorTime()-w.own), "cpu-µs/"+each)
-	w.bench.ReportMetric(per(w.postgres.Postgres()-w.its), "postgres-cpu-µs/"+each)
+	own, its := w.processorTime()-w.own, w.postgres.Postgres()-w.its
+	w.profiled()
+	w.bench.ReportMetric(per(own), "server-cpu-µs/"+each)
+	w.bench.ReportMetric(per(its), "postgres-cpu-µs/"+each)
+	w.bench.ReportMetric(per(own+its), "cpu-µs/"+each)
 	w.bench.ReportMetric(w.resident("VmHWM"), "peak-MB")
 }
 
