@@ -6,41 +6,81 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/eventstore"
 )
 
-// catchUp reads the events after a position that pass the filter, up to what is the head then, and hands them over in
-// batches. Where the subscription breaks, it goes on from there.
-func catchUp(ctx context.Context, store eventstore.Store, after eventstore.Position, filter eventstore.Filter, log *slog.Logger,
-	apply func(batch []eventstore.Recorded) error,
-) error {
+// The bounds of a batch of a build: larger than near the head, because nobody waits for one of its events. What is decoded
+// and rendered of it must not keep a transaction waiting for as long as Postgres bears with (see sessionlock).
+const (
+	buildEvents = 4 * MaxBatch
+	buildBytes  = 4 << 20
+)
+
+// stretch is a batch of a build, begun.
+type stretch struct {
+	events  []eventstore.Recorded
+	project func(ctx context.Context, tx pgx.Tx) error
+}
+
+// end is where it ends.
+func (s stretch) end() eventstore.Position { return s.events[len(s.events)-1].Position }
+
+// catchUp reads the events after a position that concern a read model, up to what is the head then, and hands them over
+// in batches. While one is applied, the next is read and begun. Where the subscription breaks, it goes on from there.
+func catchUp(ctx context.Context, store eventstore.Store, after eventstore.Position, m ReadModel, log *slog.Logger, apply func(stretch) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	batch := make([]eventstore.Recorded, 0, MaxBatch)
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
+	stretches, complete := make(chan stretch), false // the latter is written before the former is closed
+	defer func() {
+		cancel()
+		for range stretches { //nolint:revive // the reader ends
 		}
-		err := apply(batch)
-		batch = batch[:0]
-		return err
+	}()
+	go func() {
+		defer close(stretches)
+		complete = read(ctx, store, after, m, log, stretches)
+	}()
+	for s := range stretches {
+		if err := apply(s); err != nil {
+			return err
+		}
 	}
-	for message := range eventstore.Follow(ctx, store, after, filter, log) {
+	if !complete {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// read sends what catchUp applies. It reports whether that is all up to the head.
+func read(ctx context.Context, store eventstore.Store, after eventstore.Position, m ReadModel, log *slog.Logger, to chan<- stretch) (complete bool) {
+	var batch []eventstore.Recorded
+	size := 0
+	flush := func() bool {
+		if len(batch) == 0 {
+			return true
+		}
+		select {
+		case to <- stretch{batch, m.begin(batch)}:
+		case <-ctx.Done():
+			return false
+		}
+		batch, size = make([]eventstore.Recorded, 0, buildEvents), 0
+		return true
+	}
+	for message := range eventstore.Follow(ctx, store, after, m.Filter, log) {
 		switch {
 		case message.CaughtUp:
 			return flush()
 		case message.Event != nil:
-			batch = append(batch, *message.Event)
+			batch, size = append(batch, *message.Event), size+len(message.Event.Data)
 		}
-		if len(batch) == MaxBatch {
-			if err := flush(); err != nil {
-				return err
-			}
+		if (len(batch) == buildEvents || size >= buildBytes) && !flush() {
+			return false
 		}
 	}
-	return ctx.Err()
+	return false
 }
 
 // open builds a read model that has nothing yet, or was interrupted in that, up to the head. What is there until then
@@ -60,8 +100,8 @@ func (p *projecting) open(ctx context.Context, r *Runner, s *session) error {
 	}
 	progress := newBuildProgress(r.Pool, p.model.Name, head)
 	progress.at(ctx, s.position)
-	err = catchUp(ctx, r.Store, s.position, p.model.Filter, r.Log, func(batch []eventstore.Recorded) error {
-		if err := p.handle(ctx, s, Batch{Events: batch, Position: batch[len(batch)-1].Position}); err != nil {
+	err = catchUp(ctx, r.Store, s.position, p.model, r.Log, func(next stretch) error {
+		if err := s.commit(ctx, next.end(), s.anchor.after(next.events), len(next.events), func(tx pgx.Tx) error { return next.project(ctx, tx) }); err != nil {
 			return err
 		}
 		progress.at(ctx, s.position)

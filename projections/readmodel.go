@@ -34,9 +34,25 @@ type ReadModel struct {
 	// committed with it. An event that can't be decoded is an error that wraps eventstore.ErrUndecodable.
 	Project func(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error
 
+	// Ahead is Project in two steps: it does what needs no rows, and returns what does the rest. So a build can begin with
+	// a batch while the one before is being written. Nil: there is nothing to begin with.
+	Ahead func(batch []eventstore.Recorded) func(ctx context.Context, tx pgx.Tx) error
+
+	// Later are indexes that Project doesn't read by: a rebuild makes them when all rows are there, which takes a fraction
+	// of the time.
+	Later []string
+
 	// Carry takes over from the tables of the schema from what no event tells, when a rebuild takes their place. tx has
 	// the new tables first on its search path. Nil: events tell all.
 	Carry func(ctx context.Context, tx pgx.Tx, from string) error
+}
+
+// begin does what needs no rows, and returns what does the rest.
+func (m ReadModel) begin(batch []eventstore.Recorded) func(context.Context, pgx.Tx) error {
+	if m.Ahead != nil {
+		return m.Ahead(batch)
+	}
+	return func(ctx context.Context, tx pgx.Tx) error { return m.Project(ctx, tx, batch) }
 }
 
 // ddl makes the tables. Its fingerprint tells a read model that another version of the program has made.

@@ -106,7 +106,7 @@ func (q *Queries) Items(ctx context.Context, organization, feed uuid.UUID, in It
 // walk reads a page of the list in order of occurrence.
 func (q *Queries) walk(ctx context.Context, organization, feed uuid.UUID, in ItemsQuery) (*page, error) {
 	read := func() (*page, error) {
-		return q.page(ctx, in, firstPagesSQL(in), binaryUUID(feed), binaryUUID(organization), in.Since, in.Until, in.Limit, in.Offset)
+		return q.page(ctx, in, firstPages, binaryUUID(feed), binaryUUID(organization), in.Since, in.Until, in.Limit, in.Offset)
 	}
 	p, err := read()
 	if err != nil {
@@ -139,7 +139,7 @@ func (q *Queries) walk(ctx context.Context, organization, feed uuid.UUID, in Ite
 func (q *Queries) page(ctx context.Context, in ItemsQuery, sql string, args ...any) (*page, error) {
 	p := &page{box: everywhere}
 	p.Items = append(make([]byte, 0, 2048*in.Limit), '[')
-	r := renderer{since: in.Since, until: in.Until, now: in.Now, legacy: in.Legacy, same: always}
+	r := renderer{since: in.Since, until: in.Until, now: in.Now, source: in.Source, legacy: in.Legacy, same: always}
 	batch := &pgx.Batch{}
 	batch.Queue(planOnce)
 	batch.Queue(sql, args...).Query(func(rows pgx.Rows) error {
@@ -148,9 +148,6 @@ func (q *Queries) page(ctx context.Context, in ItemsQuery, sql string, args ...a
 			var relevance pgtype.Float4
 			if err := rows.Scan(&p.version, &body, &source, &packed, &relevance); err != nil {
 				return err
-			}
-			if !in.Source {
-				source = nil
 			}
 			relevance.Valid = relevance.Valid && !q.WithoutRelevance
 			if p.Count > 0 {
@@ -199,10 +196,7 @@ func (q *Queries) Item(ctx context.Context, organization, feed, item uuid.UUID, 
 	case err != nil:
 		return nil, fmt.Errorf("item: %w", err)
 	}
-	if !source {
-		block = nil
-	}
 	relevance.Valid = relevance.Valid && !q.WithoutRelevance
-	r := renderer{whole: true, now: now}
+	r := renderer{whole: true, now: now, source: source}
 	return r.item(nil, body, block, packed, relevance), nil
 }

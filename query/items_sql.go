@@ -16,38 +16,21 @@ const (
 	// planAnew is the opposite, for statements that read much: a plan for ranges of unknown length takes them for short.
 	planAnew = `SELECT set_config('plan_cache_mode', 'force_custom_plan', true)`
 
-	selectCurrent = `SELECT (SELECT v.version FROM items.feeds v WHERE v.feed_id = $1), i.current, i.source, i.occurrences, i.relevance `
-	selectLegacy  = `SELECT (SELECT v.version FROM items.feeds v WHERE v.feed_id = $1), l.body, i.source, i.occurrences, NULL::real `
-	joinLegacy    = `JOIN items.legacy l ON l.item_id = i.id `
+	selectItems = `SELECT (SELECT v.version FROM items.feeds v WHERE v.feed_id = $1), i.current, i.source, i.occurrences, i.relevance `
 
 	mayRead = `EXISTS (SELECT FROM feeds.feeds f WHERE f.id = $1 AND f.feed_type = 'event' AND (f.organization = $2
 		OR EXISTS (SELECT FROM feeds.shares s WHERE s.feed_id = f.id AND s.organization = $2))) `
 
-	// firstPages takes $1 feed, $2 organization, $3 since, $4 until, $5 limit, $6 offset.
-	firstPages         = `FROM items.occurrences o JOIN items.items i ON i.id = o.item_id `
-	inOrderOfFirst     = `WHERE o.feed_id = $1 AND o.starts_at >= $3 AND o.starts_at <= $4 AND o.previous < $3 AND `
-	limitedInThatOrder = `ORDER BY o.starts_at, o.item_id LIMIT $5 OFFSET $6`
+	// firstPages reads a page of the list in order of occurrence. It takes $1 feed, $2 organization, $3 since, $4 until,
+	// $5 limit, $6 offset.
+	firstPages = selectItems + `FROM items.occurrences o JOIN items.items i ON i.id = o.item_id
+		WHERE o.feed_id = $1 AND o.starts_at >= $3 AND o.starts_at <= $4 AND o.previous < $3 AND ` + mayRead +
+		`ORDER BY o.starts_at, o.item_id LIMIT $5 OFFSET $6`
 
-	// outlinedPage takes $1 feed, $2 organization, $3 ids.
-	outlinedPage = `FROM unnest($3::uuid[]) WITH ORDINALITY AS page (id, number) JOIN items.items i ON i.id = page.id `
-	inThatOrder  = `ORDER BY page.number`
+	// outlinedPage reads a page whose items are known. It takes $1 feed, $2 organization, $3 ids.
+	outlinedPage = selectItems + `FROM unnest($3::uuid[]) WITH ORDINALITY AS page (id, number) JOIN items.items i ON i.id = page.id
+		WHERE ` + mayRead + `ORDER BY page.number`
 )
-
-// firstPagesSQL puts the statement of a list in order of occurrence together.
-func firstPagesSQL(in ItemsQuery) string {
-	if in.Legacy {
-		return selectLegacy + firstPages + joinLegacy + inOrderOfFirst + mayRead + limitedInThatOrder
-	}
-	return selectCurrent + firstPages + inOrderOfFirst + mayRead + limitedInThatOrder
-}
-
-// outlinedPageSQL puts the statement of a page whose items are known together.
-func outlinedPageSQL(in ItemsQuery) string {
-	if in.Legacy {
-		return selectLegacy + outlinedPage + joinLegacy + "WHERE " + mayRead + inThatOrder
-	}
-	return selectCurrent + outlinedPage + "WHERE " + mayRead + inThatOrder
-}
 
 const (
 	// edges are the instants between which since and until may move without an occurrence coming into the range or

@@ -26,13 +26,18 @@ type renderer struct {
 	since, until time.Time
 	whole        bool // all occurrences, whatever the range
 	now          time.Time
-	legacy       bool
+	source       bool  // with the source block
+	legacy       bool  // in the legacy shape, which has of the source no more than the type, and no relevance
 	same         spell // during which all that was rendered stays the same; not told of whole items
 }
 
 // item appends a whole item: a stored body, which is an object without its closing brace, its relevance, the occurrences,
-// and the source block where there is one.
+// and the source block.
 func (r *renderer) item(to, body, source, packed []byte, relevance pgtype.Float4) []byte {
+	if r.legacy {
+		to = appendLegacy(to, body, source)
+		return append(r.occurrences(append(to, `,"occurrence":`...), packed), '}')
+	}
 	to = append(to, body...)
 	if relevance.Valid {
 		to = append(to, `,"relevanceScore":`...)
@@ -40,7 +45,7 @@ func (r *renderer) item(to, body, source, packed []byte, relevance pgtype.Float4
 	}
 	to = append(to, `,"occurrence":`...)
 	to = r.occurrences(to, packed)
-	if len(source) > 0 {
+	if r.source {
 		to = append(to, `,"source":`...)
 		to = append(to, source...)
 	}

@@ -103,7 +103,7 @@ func (q *Queries) outlined(ctx context.Context, organization, feed uuid.UUID, in
 		p := &page{ItemsPage: ItemsPage{Items: []byte("[]")}, box: everywhere, spell: always}
 		if ids.count() == 0 {
 			p.version, err = q.feedVersion(ctx, organization, feed)
-		} else if p, err = q.page(ctx, in, outlinedPageSQL(in), binaryUUID(feed), binaryUUID(organization), ids); err == nil && p.Count == 0 {
+		} else if p, err = q.page(ctx, in, outlinedPage, binaryUUID(feed), binaryUUID(organization), ids); err == nil && p.Count == 0 {
 			_, err = q.feedVersion(ctx, organization, feed) // not to be read, or gone
 		}
 		if err != nil {

@@ -9,11 +9,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
 	"carillon/projections"
 	"carillon/projections/items"
-	"carillon/projections/pgtest"
 	"carillon/query"
 )
 
@@ -28,26 +26,6 @@ func typical(i int) happening.Details {
 	d.PrimaryImage, d.PrimaryURL = "https://example.org/i.png", "https://example.org/concert"
 	d.URLs = []string{"https://example.org/concert"}
 	return d
-}
-
-// BenchmarkRebuild applies a history in which each happening is observed and added, in full batches.
-func BenchmarkRebuild(b *testing.B) {
-	f := open(b)
-	const happenings = 10_000
-	f.onFeed(f.feed, feed.Revised{Settings: named("Music in the old town", "Concerts and evenings of music near the market"), At: now})
-	for i := range happenings {
-		f.add(uuid.New(), typical(i))
-	}
-	usage := pgtest.UsageOf(b.Context(), b, f.Pool)
-	b.ResetTimer()
-	own, its := usage.Process(), usage.Postgres()
-	for b.Loop() {
-		f.ProjectInBatches(items.ReadModel, projections.MaxBatch)
-	}
-	events := float64(2*happenings) * float64(b.N)
-	b.ReportMetric(events/b.Elapsed().Seconds(), "events/s")
-	b.ReportMetric(float64((usage.Process()-own).Microseconds())/events, "cpu-µs/event")
-	b.ReportMetric(float64((usage.Postgres()-its).Microseconds())/events, "postgres-cpu-µs/event")
 }
 
 // BenchmarkList reads 20 items of a feed with 100,000, and as a measure what one indexed query takes that reads as many

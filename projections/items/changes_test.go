@@ -6,17 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
-	"carillon/projections/items"
 	"carillon/query"
 )
 
-var tables = []string{"items.items", "items.wanted", "items.legacy", "items.occurrences", "items.shown", "items.attachments", "items.feedback"}
+var tables = []string{"items.items", "items.wanted", "items.occurrences", "items.shown", "items.attachments", "items.feedback"}
 
 func TestRevisionIsShownInEveryFeed(t *testing.T) {
 	t.Parallel()
@@ -164,40 +162,9 @@ func TestDeletedFeedLeavesNothing(t *testing.T) {
 	if _, err := f.Items(t.Context(), org, f.feed, usual()); !errors.Is(err, query.ErrNotFound) {
 		t.Errorf("items of a deleted feed: %v, want not found", err)
 	}
-	for _, table := range []string{"items.items", "items.legacy", "items.occurrences", "items.attachments", "items.feedback", "items.feeds", "items.wanted"} {
+	for _, table := range []string{"items.items", "items.occurrences", "items.attachments", "items.feedback", "items.feeds", "items.wanted"} {
 		if rows := f.Dump(table); rows != "# "+table+"\n" {
 			t.Errorf("left over: %s", rows)
-		}
-	}
-}
-
-// However the history is cut into batches, the read model is the same.
-func TestRebuild(t *testing.T) {
-	t.Parallel()
-	f := open(t)
-	other := uuid.New()
-	f.onFeed(f.feed, attached(other))
-	for i := range 12 {
-		id := uuid.New()
-		start := time.Duration(i+1) * day
-		itemID := f.add(id, on("first", start, start+day))
-		f.onHappening(id, happening.Observed{SourceID: other, Details: on("second", start), Source: block, At: now})
-		switch i % 4 {
-		case 0:
-			f.onHappening(id, happening.WentStale{SourceID: other, At: now})
-		case 1:
-			f.onItem(itemID, item.FeedbackGiven{FeedID: f.feed, FeedbackID: uuid.New(), Organization: org, Rating: item.Neutral, At: now})
-		case 2:
-			f.onItem(itemID, item.Removed{FeedID: f.feed, HappeningID: id, At: now})
-		}
-	}
-	f.onFeed(f.feed, feed.SourceDetached{SourceID: other, At: now})
-	f.Project()
-	whole := f.Dump(tables...)
-	for _, sizes := range [][]int{{1}, {2, 5, 3}, {1000}} {
-		f.ProjectInBatches(items.ReadModel, sizes...)
-		if diff := cmp.Diff(whole, f.Dump(tables...)); diff != "" {
-			t.Errorf("in batches of %v (-whole +small):\n%s", sizes, diff)
 		}
 	}
 }

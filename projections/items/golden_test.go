@@ -80,7 +80,7 @@ func TestGoldenFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	aggregatetest.GoldenFile(t, "item-with-source.json", single)
-	added, err := shape.Published(shape.Item{ID: item.ID(f.feed, goldenFull), EventID: goldenFull, AddedAt: now, Details: everything(), SourceType: "instagram"})
+	added, err := shape.Published(shape.Item{ID: item.ID(f.feed, goldenFull), EventID: goldenFull, AddedAt: now, Details: everything()})
 	if err != nil {
 		t.Fatal(err)
 	}

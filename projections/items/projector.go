@@ -1,7 +1,7 @@
 // Package items is the read model of the items of feeds, as lists and details answer with them.
 //
 //	happening events ──▶ shown ────┐
-//	feed events ──▶ attachments ───┼──▶ view of the happening ──render──▶ items, legacy, occurrences
+//	feed events ──▶ attachments ───┼──▶ view of the happening ──render──▶ items, occurrences
 //	item events ──▶ items ─────────┘
 //	feed events ──▶ wanted ─────────▶ relevance
 //
@@ -38,7 +38,11 @@ var ReadModel = projections.ReadModel{
 	Version: 2,
 	Schema:  schema,
 	Filter:  eventstore.Categories(item.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category),
-	Project: project,
+	Project: func(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
+		return ahead(events)(ctx, tx)
+	},
+	Ahead: ahead,
+	Later: []string{"occurrences_in_order", "occurrences_ending"},
 }
 
 // fact is a decoded event of a happening or an item.
@@ -47,19 +51,26 @@ type fact struct {
 	event any // happening.Event or item.Event
 }
 
-// project applies a batch. Events of feeds may concern many rows and are rare: they divide the batch, and what lies
-// between two of them is folded in memory.
-func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
-	type decoded struct {
-		fact
-		of  feed.Event
-		err error
-	}
+// decoded is a fact or the event of a feed, or why it is neither.
+type decoded struct {
+	fact
+	of  feed.Event
+	err error
+}
+
+// ahead decodes a batch, and returns what applies it.
+func ahead(events []eventstore.Recorded) func(ctx context.Context, tx pgx.Tx) error {
 	all := make([]decoded, len(events))
 	parallel(len(events), func(i int) {
 		d := &all[i]
 		d.fact, d.of, d.err = decode(&events[i])
 	})
+	return func(ctx context.Context, tx pgx.Tx) error { return project(ctx, tx, all) }
+}
+
+// project applies a batch. Events of feeds may concern many rows and are rare: they divide the batch, and what lies
+// between two of them is folded in memory.
+func project(ctx context.Context, tx pgx.Tx, all []decoded) error {
 	var facts []fact
 	for i := range all {
 		f, of := all[i].fact, all[i].of
@@ -171,8 +182,8 @@ func applyFeed(ctx context.Context, tx pgx.Tx, id uuid.UUID, event feed.Event) e
 		return detach(ctx, tx, id, e.SourceID)
 	case feed.Deleted:
 		batch := &pgx.Batch{}
-		batch.Queue("DELETE FROM legacy WHERE item_id IN (SELECT id FROM items WHERE feed_id = $1)", id)
-		for _, table := range []string{"items", "occurrences", "attachments", "feedback", "feeds", "wanted"} {
+		batch.Queue("DELETE FROM occurrences WHERE item_id IN (SELECT id FROM items WHERE feed_id = $1)", id)
+		for _, table := range []string{"items", "attachments", "feedback", "feeds", "wanted"} {
 			batch.Queue("DELETE FROM "+table+" WHERE feed_id = $1", id)
 		}
 		return tx.SendBatch(ctx, batch).Close()
@@ -196,7 +207,6 @@ func detach(ctx context.Context, tx pgx.Tx, id, source uuid.UUID) error {
 	}
 	batch := &pgx.Batch{}
 	batch.Queue("DELETE FROM occurrences WHERE item_id = ANY($1)", gone)
-	batch.Queue("DELETE FROM legacy WHERE item_id = ANY($1)", gone)
 	batch.Queue(touchFeeds, column.UUIDs{id})
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -48,6 +47,9 @@ type wanted struct {
 	byName, byDescribed string // as tsquery
 }
 
+// wants reports whether there is anything to rank by.
+func (w *wanted) wants() bool { return w != nil && len(w.name)+len(w.description) > 0 }
+
 func newWanted(language string, name, description []string) *wanted {
 	either := func(stems []string) string { return strings.Join(stems, " | ") }
 	return &wanted{language, name, description, either(name), either(description)}
@@ -80,7 +82,7 @@ func dictionary(language string) string { return "pg_catalog." + language + "_st
 // than before.
 func want(ctx context.Context, tx pgx.Tx, id uuid.UUID, s feed.Settings) (changed bool, err error) {
 	var all vocabulary
-	name, description := all.add(nil, s.Name, 0), all.add(nil, s.Description, 0)
+	name, description := all.add(tokens(nil, s.Name, 0)), all.add(tokens(nil, s.Description, 0))
 	language, err := all.language(ctx, tx)
 	if err != nil {
 		return false, err
@@ -157,31 +159,42 @@ const (
 	beside        = 'D'
 )
 
-func (r *ranking) add(feed uuid.UUID, d *happening.Details) {
-	words := r.vocabulary.add(nil, d.Title, inTitle)
-	words = r.vocabulary.add(words, d.ShortDescription, inSummary)
-	words = r.vocabulary.add(words, d.Description, inDescription)
+// textOf are the words of an item.
+func textOf(d *happening.Details) []token {
+	text := make([]token, 0, (len(d.Title)+len(d.ShortDescription)+len(d.Description))/6+16) // about as many as there will be
+	text = tokens(text, d.Title, inTitle)
+	text = tokens(text, d.ShortDescription, inSummary)
+	text = tokens(text, d.Description, inDescription)
 	if l := d.Location; l != nil {
-		if words = r.vocabulary.add(words, l.DisplayAddress, beside); l.Venue != nil {
-			words = r.vocabulary.add(words, l.Venue.Name, beside)
-			words = r.vocabulary.add(words, l.Venue.Address, beside)
+		if text = tokens(text, l.DisplayAddress, beside); l.Venue != nil {
+			text = tokens(text, l.Venue.Name, beside)
+			text = tokens(text, l.Venue.Address, beside)
 		}
 	}
 	if d.Organizer != nil {
-		words = r.vocabulary.add(words, d.Organizer.Name, beside)
+		text = tokens(text, d.Organizer.Name, beside)
 	}
-	r.feeds, r.items = append(r.feeds, feed), append(r.items, words)
+	return text
+}
+
+func (r *ranking) add(feed uuid.UUID, text []token) {
+	r.feeds, r.items = append(r.feeds, feed), append(r.items, r.vocabulary.add(text))
 }
 
 // rank gives the relevance of each item; nil where there is none.
 func (r *ranking) rank(ctx context.Context, tx pgx.Tx, wants map[uuid.UUID]*wanted) ([]*float32, error) {
 	relevance := make([]*float32, len(r.items))
 	tongues, sought := map[string]*tongue{}, map[uuid.UUID]stemSet{}
-	var asked []*float32
+	type question struct {
+		feed   uuid.UUID
+		shared string
+	}
+	asked := map[question]*float32{} // many items have the same words of their feed's
+	var answers []*float32
 	var words, names, descriptions []string
 	for i, feed := range r.feeds {
 		w := wants[feed]
-		if w == nil || len(w.name)+len(w.description) == 0 {
+		if !w.wants() {
 			continue
 		}
 		in := tongues[w.language]
@@ -196,18 +209,24 @@ func (r *ranking) rank(ctx context.Context, tx pgx.Tx, wants map[uuid.UUID]*want
 		if sought[feed] == nil {
 			sought[feed] = in.set(w.name, w.description)
 		}
-		relevance[i] = new(float32)
-		if shared := in.shared(r.items[i], sought[feed]); shared != "" {
-			asked = append(asked, relevance[i])
-			words, names, descriptions = append(words, shared), append(names, w.byName), append(descriptions, w.byDescribed)
+		q := question{feed, in.shared(r.items[i], sought[feed])}
+		answer := asked[q]
+		if answer == nil {
+			answer = new(float32)
+			asked[q] = answer
+			if q.shared != "" {
+				answers = append(answers, answer)
+				words, names, descriptions = append(words, q.shared), append(names, w.byName), append(descriptions, w.byDescribed)
+			}
 		}
+		relevance[i] = answer
 	}
-	if len(asked) == 0 {
+	if len(answers) == 0 {
 		return relevance, nil
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(readRanks, words, names, descriptions).Query(func(rows pgx.Rows) error {
-		for _, into := range asked {
+		for _, into := range answers {
 			if !rows.Next() {
 				break
 			}
@@ -222,69 +241,6 @@ func (r *ranking) rank(ctx context.Context, tx pgx.Tx, wants map[uuid.UUID]*want
 		return nil, fmt.Errorf("rank: %w", err)
 	}
 	return relevance, nil
-}
-
-// tongue is a vocabulary in a language.
-type tongue struct {
-	stems   []string       // by number of stem
-	numbers map[string]int // of stems
-	ofWord  []int          // number of the stem by number of the word
-}
-
-func newTongue(stems []string) *tongue {
-	t := &tongue{numbers: make(map[string]int, len(stems)), ofWord: make([]int, len(stems))}
-	for word, stem := range stems {
-		number, known := t.numbers[stem]
-		if !known {
-			number = len(t.stems)
-			t.stems, t.numbers[stem] = append(t.stems, stem), number
-		}
-		t.ofWord[word] = number
-	}
-	return t
-}
-
-// stemSet has a bit for each stem.
-type stemSet []uint64
-
-func (s stemSet) has(number int) bool { return s[number/64]&(1<<(number%64)) != 0 }
-
-// set has those of some stems that are in the vocabulary.
-func (t *tongue) set(lists ...[]string) stemSet {
-	s := make(stemSet, len(t.stems)/64+1)
-	for _, stems := range lists {
-		for _, stem := range stems {
-			if number, known := t.numbers[stem]; known {
-				s[number/64] |= 1 << (number % 64)
-			}
-		}
-	}
-	return s
-}
-
-// shared are the words of an item that are in a set, as a tsvector: each with its places and weights.
-func (t *tongue) shared(words []word, in stemSet) string {
-	type place struct {
-		stem, at int
-		weight   byte
-	}
-	var found []place
-	for at, one := range words {
-		if stem := t.ofWord[one.number]; in.has(stem) {
-			found = append(found, place{stem, at + 1, one.weight})
-		}
-	}
-	slices.SortStableFunc(found, func(a, b place) int { return a.stem - b.stem })
-	var text []byte
-	for i, p := range found {
-		if i > 0 && found[i-1].stem == p.stem {
-			text = append(text, ',')
-		} else {
-			text = append(append(append(text, ' '), t.stems[p.stem]...), ':')
-		}
-		text = append(strconv.AppendInt(text, int64(p.at), 10), p.weight)
-	}
-	return string(text)
 }
 
 func (w *work) readWanted(rows pgx.Rows) error {
@@ -339,7 +295,7 @@ func (w *work) rankSome(ctx context.Context, tx pgx.Tx, id uuid.UUID, ids column
 			return fmt.Errorf("item %s: %w", itemID, err)
 		}
 		found = append(found, itemID)
-		r.add(id, &d)
+		r.add(id, textOf(&d))
 		return nil
 	})
 	if err != nil {

@@ -1,7 +1,7 @@
 -- What lists and details of items are answered from.
 
--- An item as it is answered. The bodies are JSON objects without their closing brace, so that the occurrences of the
--- query's range, which is all that differs between two answers, can be appended as they stand.
+-- An item as it is answered. The body is a JSON object without its closing brace, so that the occurrences of the query's
+-- range, which is all that differs between two answers, can be appended as they stand.
 --
 -- A packed occurrence has 49 bytes: its id (16), the id of its instance (16), start and end in microseconds since 1970
 -- (8 each, big endian, the smallest number for an end that is not known), and the first letter of its status as stored.
@@ -11,13 +11,13 @@ CREATE TABLE items (
     happening_id uuid NOT NULL,
     source_id    uuid NOT NULL, -- of the feed's sources the one that it is shown from, see the source block
     added_at     timestamptz NOT NULL,
-    current      bytea NOT NULL, -- the current shape
+    current      bytea NOT NULL, -- the current shape, of which the legacy one is made when it is asked for
     source       bytea NOT NULL, -- the source block, for include=source
     occurrences  bytea NOT NULL, -- all of them, packed, in order of start
     relevance    real            -- for the feed, 0 to 1; null where its name and description have no words to go by
 );
 
--- Bodies stay in the row, and uncompressed: a page of items is one fetch each.
+-- What is answered stays in the row, and uncompressed: a page of items is one fetch each.
 ALTER TABLE items SET (toast_tuple_target = 8160);
 ALTER TABLE items ALTER COLUMN current SET STORAGE EXTERNAL;
 ALTER TABLE items ALTER COLUMN source SET STORAGE EXTERNAL;
@@ -25,16 +25,6 @@ ALTER TABLE items ALTER COLUMN occurrences SET STORAGE EXTERNAL;
 
 CREATE INDEX items_newest ON items (feed_id, added_at DESC, id);
 CREATE INDEX items_of_happening ON items (happening_id);
-
--- The legacy shape, apart so that rows of items stay small.
-CREATE TABLE legacy (
-    item_id uuid PRIMARY KEY,
-    feed_id uuid NOT NULL,
-    body    bytea NOT NULL
-);
-
-ALTER TABLE legacy SET (toast_tuple_target = 8160);
-ALTER TABLE legacy ALTER COLUMN body SET STORAGE EXTERNAL;
 
 -- When the items of a feed take place. An item's first occurrence in a range is the one in it whose previous one is
 -- before it, so that items are found, ordered and counted without a sort.

@@ -15,24 +15,15 @@ const (
 	mostText    = 1 << 18
 )
 
-// vocabulary are words, each once. The zero value is ready to use.
-type vocabulary struct {
-	words   []string
-	numbers map[string]int
-}
-
-// word is one of a text: its number in the vocabulary, and what it weighs there.
-type word struct {
-	number int
+// token is a word of a text, with what it weighs there.
+type token struct {
+	text   string
 	weight byte
 }
 
-// add appends the words of a text, which may have HTML: runs of letters and digits, in one form and in lower case. In
+// tokens appends the words of a text, which may have HTML: runs of letters and digits, in one form and in lower case. In
 // scripts that part no words, a run is a sentence.
-func (v *vocabulary) add(to []word, text string, weight byte) []word {
-	if v.numbers == nil {
-		v.numbers = map[string]int{}
-	}
+func tokens(to []token, text string, weight byte) []token {
 	text = withoutTags(text[:min(len(text), mostText)])
 	if strings.Contains(text, "&") {
 		text = html.UnescapeString(text)
@@ -41,16 +32,40 @@ func (v *vocabulary) add(to []word, text string, weight byte) []word {
 	for begin := 0; begin < len(text) && len(to) < mostWords; {
 		end, next := wordEnd(text, begin)
 		if one := text[begin:end]; end > begin && (len(one) <= longestWord || utf8.RuneCountInString(one) <= longestWord) {
-			number, known := v.numbers[one]
-			if !known {
-				number = len(v.words)
-				v.words, v.numbers[one] = append(v.words, one), number
-			}
-			to = append(to, word{number, weight})
+			to = append(to, token{one, weight})
 		}
 		begin = next
 	}
 	return to
+}
+
+// vocabulary are words, each once. The zero value is ready to use.
+type vocabulary struct {
+	words   []string
+	numbers map[string]int32
+}
+
+// word is one of a text: its number in the vocabulary, and what it weighs there.
+type word struct {
+	number int32
+	weight byte
+}
+
+// add takes up the words of a text.
+func (v *vocabulary) add(text []token) []word {
+	if v.numbers == nil {
+		v.numbers = map[string]int32{}
+	}
+	words := make([]word, len(text))
+	for i, t := range text {
+		number, known := v.numbers[t.text]
+		if !known {
+			number = int32(len(v.words)) //nolint:gosec // batches have fewer
+			v.words, v.numbers[t.text] = append(v.words, t.text), number
+		}
+		words[i] = word{number, t.weight}
+	}
+	return words
 }
 
 // wordEnd gives the end of the word that begins at a place, which may be empty, and what comes after its separator.

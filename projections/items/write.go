@@ -41,10 +41,10 @@ type shownRow struct {
 // rendered is an item as it is stored.
 type rendered struct {
 	*row
-	source                 uuid.UUID
-	current, legacy, block []byte
-	packed                 []byte // its occurrences
-	relevance              *float32
+	source         uuid.UUID
+	current, block []byte
+	packed         []byte // its occurrences
+	relevance      *float32
 }
 
 // occurrence is one of an item's.
@@ -86,10 +86,6 @@ var (
 		column.New[[][]byte]("source", "bytea", func(r rendered) []byte { return r.block }),
 		column.New[[][]byte]("occurrences", "bytea", func(r rendered) []byte { return r.packed }),
 		column.New[[]*float32]("relevance", "real", func(r rendered) *float32 { return r.relevance }))
-	copyLegacy = column.Copy("legacy",
-		column.New[column.UUIDs]("item_id", "uuid", func(r rendered) uuid.UUID { return r.id }),
-		column.New[column.UUIDs]("feed_id", "uuid", func(r rendered) uuid.UUID { return r.feed }),
-		column.New[[][]byte]("body", "bytea", func(r rendered) []byte { return r.legacy }))
 	copyOccurrences = column.Copy("occurrences",
 		column.New[column.UUIDs]("item_id", "uuid", func(o occurrence) uuid.UUID { return o.row.id }),
 		column.New[[]int]("number", "integer", func(o occurrence) int { return o.number }),
@@ -137,9 +133,6 @@ func (w *work) write(ctx context.Context, tx pgx.Tx) error {
 	if err := copyItems.Run(ctx, tx, o.items); err != nil {
 		return err
 	}
-	if err := copyLegacy.Run(ctx, tx, o.items); err != nil {
-		return err
-	}
 	return copyOccurrences.Run(ctx, tx, o.occurrences)
 }
 
@@ -149,7 +142,6 @@ func (w *work) clear(ctx context.Context, tx pgx.Tx, o *output) error {
 	deleteShown.Queue(batch, o.hidden)
 	if len(o.gone) > 0 {
 		batch.Queue("DELETE FROM items WHERE id = ANY($1)", o.gone)
-		batch.Queue("DELETE FROM legacy WHERE item_id = ANY($1)", o.gone)
 		batch.Queue("DELETE FROM occurrences WHERE item_id = ANY($1)", o.gone)
 	}
 	insertFeedback.Queue(batch, w.feedback)
@@ -225,10 +217,10 @@ func (w *work) writeItems(o *output) error {
 // made is what an item comes to.
 type made struct {
 	rendered
-	details happening.Details
-	all     []when
-	shown   bool // a source of the feed carries it
-	err     error
+	text  []token // by which it is ranked
+	all   []when
+	shown bool // a source of the feed carries it
+	err   error
 }
 
 func (w *work) render(r *row) (m made) {
@@ -236,21 +228,22 @@ func (w *work) render(r *row) (m made) {
 	if !ok {
 		return m
 	}
-	m.shown, m.details, m.row, m.source = true, combined.Details, r, from.SourceID
-	shown := shape.Item{ID: r.id, EventID: r.happening, AddedAt: r.addedAt, Details: m.details, SourceType: from.Source.Type}
-	var errs [3]error
-	m.current, errs[0] = shape.Current(shown)
-	m.legacy, errs[1] = shape.Legacy(shown)
-	m.block, errs[2] = shape.Source(from.Source)
+	m.shown, m.row, m.source = true, r, from.SourceID
+	var errs [2]error
+	m.current, errs[0] = shape.Current(shape.Item{ID: r.id, EventID: r.happening, AddedAt: r.addedAt, Details: combined.Details})
+	m.block, errs[1] = shape.Source(from.Source)
 	m.err = errors.Join(errs[:]...)
-	m.all = occurrencesOf(m.details)
+	m.all = occurrencesOf(combined.Details)
 	m.packed = pack(m.all)
+	if w.wanted[r.feed].wants() {
+		m.text = textOf(&combined.Details)
+	}
 	return m
 }
 
 func (o *output) add(m *made) {
 	o.touched[m.feed] = struct{}{}
-	o.ranking.add(m.feed, &m.details)
+	o.ranking.add(m.feed, m.text)
 	o.items = append(o.items, m.rendered)
 	previous := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
 	for i, w := range m.all {

@@ -1,8 +1,8 @@
-// Package shape renders items as JSON, the way the interface shows them: in the current shape, in the legacy shape, and
-// as the data of what is published about them.
+// Package shape renders items as JSON, the way the interface shows them: in the current shape, and as the data of what is
+// published about them.
 //
-// The first two are rendered once and kept, and lists add to them what depends on the query. So they are objects
-// without their closing brace.
+// The first is rendered once and kept, and lists add to it what depends on the query. So it is an object without its
+// closing brace. The legacy shape is made of it when it is asked for, see package query.
 package shape
 
 import (
@@ -23,11 +23,10 @@ const maxPublished = 500
 
 // Item is what the shapes show.
 type Item struct {
-	ID         uuid.UUID // of the item
-	EventID    uuid.UUID // of the happening
-	AddedAt    time.Time
-	Details    happening.Details
-	SourceType string // legacy only
+	ID      uuid.UUID // of the item
+	EventID uuid.UUID // of the happening
+	AddedAt time.Time
+	Details happening.Details
 }
 
 // always is what every shape shows, in every case.
@@ -54,20 +53,6 @@ type current struct {
 	PrimaryURL       string               `json:"primaryUrl,omitempty"`
 }
 
-// legacy shows null for it.
-type legacy struct {
-	always
-	SourceType       string               `json:"sourceType"`
-	PublishedAt      *time.Time           `json:"publishedAt"` // never known so far
-	ShortDescription *string              `json:"shortDescription"`
-	Time             *happening.Time      `json:"time"`
-	Location         *happening.Location  `json:"location"`
-	Capacity         *happening.Capacity  `json:"capacity"`
-	Organizer        *happening.Organizer `json:"organizer"`
-	PrimaryImage     *string              `json:"primaryImage"`
-	PrimaryURL       *string              `json:"primaryUrl"`
-}
-
 // published adds the occurrences: there is no query to choose among them.
 type published struct {
 	current
@@ -84,16 +69,6 @@ type occurrence struct {
 
 // Current is the item in the current shape, without its closing brace.
 func Current(i Item) ([]byte, error) { return open(currentOf(i)) }
-
-// Legacy is the item in the legacy shape, without its closing brace.
-func Legacy(i Item) ([]byte, error) {
-	c := currentOf(i)
-	return open(legacy{
-		always: c.always, SourceType: i.SourceType, ShortDescription: orNull(c.ShortDescription),
-		Time: c.Time, Location: c.Location, Capacity: c.Capacity, Organizer: c.Organizer,
-		PrimaryImage: orNull(c.PrimaryImage), PrimaryURL: orNull(c.PrimaryURL),
-	})
-}
 
 // Published is the data of an event about the item: the current shape with its occurrences instead of a range of them.
 func Published(i Item) ([]byte, error) {
@@ -164,13 +139,6 @@ func unlessBlank(s string) string {
 		return ""
 	}
 	return s
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 func orEmpty[T any](list []T) []T {

@@ -21,7 +21,7 @@ var (
 )
 
 func bare() shape.Item {
-	return shape.Item{ID: id, EventID: event, AddedAt: noon, SourceType: "site", Details: happening.Details{
+	return shape.Item{ID: id, EventID: event, AddedAt: noon, Details: happening.Details{
 		Title: "A & B <live>", ShortDescription: "\t", PrimaryImage: " ",
 	}}
 }
@@ -42,11 +42,6 @@ func TestWhatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	if diff := cmp.Diff(`{`+always, rendered(t, shape.Current, bare())); diff != "" {
 		t.Errorf("current (-want +got):\n%s", diff)
-	}
-	want := `{` + always + `,"sourceType":"site","publishedAt":null,"shortDescription":null,"time":null,"location":null,` +
-		`"capacity":null,"organizer":null,"primaryImage":null,"primaryUrl":null`
-	if diff := cmp.Diff(want, rendered(t, shape.Legacy, bare())); diff != "" {
-		t.Errorf("legacy (-want +got):\n%s", diff)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestDeletedFeedIsGoneWithItsSourcesAndItems(t *testing.T) {
 	if len(list) != 1 || list[0].ID == made.ID {
 		t.Errorf("listed after the delete: %+v", list)
 	}
-	for _, table := range []string{"feeds.associations", "feeds.shares", "items.items", "items.legacy", "items.occurrences", "items.attachments", "items.feedback"} {
+	for _, table := range []string{"feeds.associations", "feeds.shares", "items.items", "items.occurrences", "items.attachments", "items.feedback"} {
 		var rows int
 		if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table+" WHERE feed_id = $1", made.ID).Scan(&rows); err != nil || rows != 0 {
 			t.Errorf("%s keeps %d rows of the feed, %v", table, rows, err)

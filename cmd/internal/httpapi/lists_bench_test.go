@@ -49,7 +49,7 @@ func BenchmarkItemLists(b *testing.B) {
 	org, key := parts.Organization(b, "Town hall")
 	log := projecttest.New(b, parts.Pool, feeds.ReadModel, items.ReadModel)
 	small, large := fill(b, log, org, 1_000), fill(b, log, org, 100_000)
-	if _, err := parts.Pool.Exec(b.Context(), "VACUUM ANALYZE items.items, items.occurrences, items.legacy, feeds.feeds"); err != nil {
+	if _, err := parts.Pool.Exec(b.Context(), "VACUUM ANALYZE items.items, items.occurrences, feeds.feeds"); err != nil {
 		b.Fatal(err)
 	}
 	listed := httptest.NewServer(api)

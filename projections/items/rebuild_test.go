@@ -1,0 +1,272 @@
+package items_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/feed"
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+	"carillon/projections"
+	"carillon/projections/items"
+	"carillon/projections/pgtest"
+)
+
+// However the history is cut into batches, the read model is the same.
+func TestRebuild(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	other := uuid.New()
+	f.onFeed(f.feed, attached(other))
+	for i := range 12 {
+		id := uuid.New()
+		start := time.Duration(i+1) * day
+		itemID := f.add(id, on("first", start, start+day))
+		f.onHappening(id, happening.Observed{SourceID: other, Details: on("second", start), Source: block, At: now})
+		switch i % 4 {
+		case 0:
+			f.onHappening(id, happening.WentStale{SourceID: other, At: now})
+		case 1:
+			f.onItem(itemID, item.FeedbackGiven{FeedID: f.feed, FeedbackID: uuid.New(), Organization: org, Rating: item.Neutral, At: now})
+		case 2:
+			f.onItem(itemID, item.Removed{FeedID: f.feed, HappeningID: id, At: now})
+		}
+	}
+	f.onFeed(f.feed, feed.SourceDetached{SourceID: other, At: now})
+	f.Project()
+	whole := f.Dump(tables...)
+	for _, sizes := range [][]int{{1}, {2, 5, 3}, {1000}} {
+		f.ProjectInBatches(items.ReadModel, sizes...)
+		if diff := cmp.Diff(whole, f.Dump(tables...)); diff != "" {
+			t.Errorf("in batches of %v (-whole +small):\n%s", sizes, diff)
+		}
+	}
+}
+
+// store is the log in an event store, in the same order.
+func (f fixture) store() eventstore.Store {
+	f.t.Helper()
+	store := nodetest.Start(f.t)
+	for _, e := range f.Events() {
+		proposed := []eventstore.Proposed{{ID: e.ID, Type: e.Type, Data: e.Data, Metadata: e.Metadata}}
+		expected := e.Revision - 1
+		if e.Revision == 0 {
+			expected = eventstore.NoStream
+		}
+		if _, err := store.Append(f.t.Context(), e.Stream, expected, proposed); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	return store
+}
+
+// runner runs read models on the database of the fixture, from nothing.
+func (f fixture) runner(store eventstore.Store) *projections.Runner {
+	f.t.Helper()
+	for _, schema := range []string{"items", "feeds"} {
+		if _, err := f.Pool.Exec(f.t.Context(), "DROP SCHEMA IF EXISTS "+schema+" CASCADE"); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	if err := projections.Migrate(f.t.Context(), f.Pool); err != nil {
+		f.t.Fatal(err)
+	}
+	return &projections.Runner{Pool: f.Pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(f.Pool)}
+}
+
+// project has a runner build the items, up to what is the head.
+func (f fixture) project(r *projections.Runner) {
+	f.t.Helper()
+	running, stop := context.WithCancel(f.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Project(running, items.ReadModel) }()
+	head, err := r.Store.Head(f.t.Context())
+	if err == nil && !r.Progress.Await(f.t.Context(), head, items.ReadModel.Name) {
+		err = errors.New("the head was not reached")
+	}
+	stop()
+	if err := errors.Join(err, <-ended); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+var sentences = []string{
+	"An evening of music in the old town hall.", "Doors open at seven, the concert begins at eight.", "Market food & wine by local growers.",
+	"<b>Free entry</b> for children, students and members.", "Guided tour through the collection with the curator.", "Bring your own instrument.",
+	"The choir sings works of four centuries.", "In case of rain it takes place in the gymnasium.",
+}
+
+// happen makes up a history: what is told, told anew, gone, merged and split by several sources, in several feeds that
+// change, with items that come, go and come back.
+func (f fixture) happen(random *rand.Rand, steps int) {
+	f.t.Helper()
+	sources := []uuid.UUID{f.source, uuid.New(), uuid.New()}
+	feeds, of := []uuid.UUID{f.feed}, map[uuid.UUID][]uuid.UUID{f.feed: {f.source}}
+	var happenings []uuid.UUID
+	into := map[uuid.UUID]uuid.UUID{}
+	text := func(most int) (text string) {
+		for range random.IntN(most) {
+			text += sentences[random.IntN(len(sentences))] + " "
+		}
+		return strings.TrimSpace(text)
+	}
+	details := func() happening.Details {
+		var starts []time.Duration
+		for range random.IntN(4) {
+			starts = append(starts, time.Duration(random.IntN(60*24)-10*24)*time.Hour)
+		}
+		d := on(sentences[random.IntN(len(sentences))], starts...)
+		d.Description, d.ShortDescription = text(6), text(2)
+		return d
+	}
+	settings := func() feed.Settings { return feed.Settings{Name: text(2) + " F", Description: text(4) + " D"} }
+	one := func(of []uuid.UUID) uuid.UUID { return of[random.IntN(len(of))] }
+	observe := func(id, as uuid.UUID) {
+		f.onHappening(id, happening.Observed{SourceID: one(sources), Of: as, Key: "k", Details: details(), Source: block, At: now})
+	}
+	for step := range steps {
+		if len(happenings) == 0 || random.IntN(4) == 0 {
+			happenings = append(happenings, uuid.New())
+			observe(happenings[len(happenings)-1], uuid.Nil)
+		}
+		id, in, at := one(happenings), one(feeds), now.Add(time.Duration(step)*time.Second)
+		switch random.IntN(16) {
+		case 0, 1, 2, 3:
+			f.addTo(in, id, at)
+		case 4, 5:
+			observe(id, uuid.Nil)
+		case 6:
+			f.onHappening(id, happening.Revised{SourceID: one(sources), Details: details(), Source: block, At: at})
+		case 7:
+			f.onHappening(id, happening.WentStale{SourceID: one(sources), At: at})
+		case 8:
+			f.onItem(item.ID(in, id), item.Removed{FeedID: in, HappeningID: id, At: at})
+		case 9:
+			f.onItem(item.ID(in, id), item.FeedbackGiven{FeedID: in, FeedbackID: uuid.New(), Organization: org, Rating: item.Neutral, At: at})
+		case 10:
+			f.onFeed(in, feed.Revised{Settings: settings(), At: at})
+		case 11:
+			made := uuid.New()
+			f.onFeed(made, feed.Created{Organization: org, Settings: settings(), Enabled: true, At: at})
+			feeds = append(feeds, made)
+		case 12, 13:
+			source := one(sources)
+			if left := without(of[in], source); len(left) < len(of[in]) {
+				f.onFeed(in, feed.SourceDetached{SourceID: source, At: at})
+				of[in] = left
+				continue
+			}
+			f.onFeed(in, attached(source))
+			of[in] = append(of[in], source)
+		case 14:
+			if other := one(happenings); other != id && into[other] == uuid.Nil && into[id] == uuid.Nil {
+				f.onHappening(id, happening.Merged{From: other, Reason: "key", At: at})
+				f.onHappening(other, happening.Merged{Into: id, Reason: "key", At: at})
+				into[other] = id
+				observe(id, other)
+			}
+		case 15:
+			if from := into[id]; from != uuid.Nil {
+				f.onHappening(from, happening.Split{From: id, At: at})
+				f.onHappening(id, happening.Split{Into: from, At: at})
+				delete(into, id)
+			} else if len(feeds) > 2 && random.IntN(2) == 0 {
+				f.onFeed(in, feed.Deleted{At: at})
+				feeds = without(feeds, in)
+				if len(feeds) == 0 {
+					return
+				}
+			}
+		}
+	}
+}
+
+func without(list []uuid.UUID, one uuid.UUID) (left []uuid.UUID) {
+	for _, id := range list {
+		if id != one {
+			left = append(left, id)
+		}
+	}
+	return left
+}
+
+// everythingOf is all that the schema holds, but for the versions of feeds, which are of the transactions; and its
+// tables' indexes.
+func (f fixture) everythingOf() string {
+	f.t.Helper()
+	rows, err := f.Pool.Query(f.t.Context(), "SELECT indexdef FROM pg_indexes WHERE schemaname = 'items' ORDER BY indexname")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	indexes, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return strings.Join(indexes, "\n") + "\n" + f.Dump(append([]string{"items.merged", "(SELECT feed_id FROM items.feeds)"}, tables...)...)
+}
+
+// What a rebuild makes is, row by row, what came about in small batches while it happened.
+func TestARebuiltModelIsWhatTheLiveOneWas(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(2) {
+		f := open(t)
+		f.happen(rand.New(rand.NewPCG(seed, 12)), 400) //nolint:gosec // made up
+		f.ProjectInBatches(items.ReadModel, 1, 7, 20, 60)
+		live := f.everythingOf()
+		for _, table := range append([]string{"items.merged"}, tables...) {
+			if strings.Contains(live, "# "+table+"\n#") {
+				t.Errorf("seed %d has nothing in %s", seed, table)
+			}
+		}
+		runner := f.runner(f.store())
+		f.project(runner)
+		if diff := cmp.Diff(live, f.everythingOf()); diff != "" {
+			t.Fatalf("seed %d (-live +built):\n%s", seed, diff)
+		}
+		if _, err := f.Pool.Exec(t.Context(), "UPDATE items.items SET relevance = 7, source = ''; DELETE FROM items.shown"); err != nil {
+			t.Fatal(err)
+		}
+		if err := runner.Rebuild(t.Context(), items.ReadModel, nil); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(live, f.everythingOf()); diff != "" {
+			t.Fatalf("seed %d (-live +rebuilt):\n%s", seed, diff)
+		}
+	}
+}
+
+// BenchmarkRebuild builds the items anew from a store in which each happening is observed and added: as an operator has
+// it done, from the beginning of the reading until the new tables serve.
+func BenchmarkRebuild(b *testing.B) {
+	f := open(b)
+	const happenings = 20_000
+	f.onFeed(f.feed, feed.Revised{Settings: named("Music in the old town", "Concerts and evenings of music near the market"), At: now})
+	for i := range happenings {
+		f.add(uuid.New(), typical(i))
+	}
+	usage := pgtest.UsageOf(b.Context(), b, f.Pool)
+	runner := f.runner(f.store())
+	f.project(runner)
+	b.ResetTimer()
+	own, its := usage.Process(), usage.Postgres()
+	for b.Loop() {
+		if err := runner.Rebuild(b.Context(), items.ReadModel, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	events := float64(2*happenings) * float64(b.N)
+	b.ReportMetric(events/b.Elapsed().Seconds(), "events/s")
+	b.ReportMetric(float64((usage.Process()-own).Microseconds())/events, "cpu-µs/event")
+	b.ReportMetric(float64((usage.Postgres()-its).Microseconds())/events, "postgres-cpu-µs/event")
+}

@@ -1,0 +1,4 @@
+package query
+
+// AppendLegacy is appendLegacy.
+var AppendLegacy = appendLegacy

@@ -1,0 +1,81 @@
+package query
+
+import "bytes"
+
+// The legacy shape has the members of the current one, in the same order; where that leaves out what is not known, it
+// shows null. After those that are always there come two of its own: the type of the source, and when it was published
+// there, which is never known.
+
+// lastOfAlways is the last member that is always there.
+const lastOfAlways = "geoLocations"
+
+// optional are the members after it, in the order in which aggregates/item/shape renders them.
+var optional = [...]string{"shortDescription", "time", "location", "capacity", "organizer", "primaryImage", "primaryUrl"}
+
+// appendLegacy appends an item in the legacy shape, without its closing brace, given what is stored of it: the current
+// shape, without its closing brace either, and the source block.
+func appendLegacy(to, current, source []byte) []byte {
+	rest := current[1:]
+	for name := []byte(nil); len(rest) > 0 && string(name) != lastOfAlways; {
+		name, _, rest = cut(rest)
+	}
+	to = append(to, bytes.TrimSuffix(current[:len(current)-len(rest)], []byte(","))...)
+	_, sourceType, _ := cut(source[1:])
+	to = append(append(append(to, `,"sourceType":`...), sourceType...), `,"publishedAt":null`...)
+	name, value, after := cut(rest)
+	for _, known := range optional {
+		to = append(append(append(to, `,"`...), known...), `":`...)
+		if string(name) != known {
+			to = append(to, "null"...)
+			continue
+		}
+		to = append(to, value...)
+		name, value, after = cut(after)
+	}
+	return to
+}
+
+// cut takes the first of an object's members, as encoding/json writes them. Of none, the name is empty.
+func cut(members []byte) (name, value, rest []byte) {
+	if len(members) == 0 {
+		return nil, nil, nil
+	}
+	colon := stringEnd(members, 0)
+	name, value = members[1:colon-1], members[colon+1:]
+	depth := 0
+	for i := 0; i < len(value); i++ {
+		switch value[i] {
+		case '"':
+			i = stringEnd(value, i) - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 { // of the object
+				return name, value[:i], nil
+			}
+		case ',':
+			if depth == 0 {
+				return name, value[:i], value[i+1:]
+			}
+		}
+	}
+	return name, value, nil
+}
+
+// stringEnd is the place after the string that begins at a place.
+func stringEnd(data []byte, begin int) int {
+	for i := begin + 1; ; i++ {
+		quote := bytes.IndexByte(data[i:], '"')
+		if quote < 0 {
+			return len(data)
+		}
+		i += quote
+		escapes := 0
+		for data[i-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i + 1
+		}
+	}
+}
