@@ -23,7 +23,7 @@ import (
 	"carillon/query"
 )
 
-// Dependencies is what the admin API is made of. All fields are required, but for TrustedProxies, Hosts and Warnings.
+// Dependencies is what the admin API is made of. All fields are required, but for TrustedProxies and Warnings.
 type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
@@ -45,8 +45,6 @@ type Dependencies struct {
 	Now            func() time.Time
 	Log            *slog.Logger
 	TrustedProxies []netip.Prefix
-	// Hosts are the names, besides localhost, by which it may be asked for.
-	Hosts []string
 }
 
 // Uses keeps when credentials were used last; adapters.Uses is one.
@@ -72,7 +70,7 @@ type API struct {
 func New(deps Dependencies) *API {
 	a := &API{Dependencies: deps, tokenHash: sha256.Sum256([]byte(deps.Token)), router: chi.NewRouter()}
 	unobserved := func(string, string, int, time.Duration) {}
-	a.router.Use(wire.Pace, wire.RequestID, wire.AccessLog(deps.Log, unobserved), wire.Recover(deps.Log, surface), wire.KnownHost(deps.Hosts, surface), wire.HeadAsGet)
+	a.router.Use(wire.Pace, wire.RequestID, wire.AccessLog(deps.Log, unobserved), wire.Recover(deps.Log, surface), wire.HeadAsGet)
 	a.router.Get("/healthz", wire.Events.Handle(alive))
 	a.router.Get("/readyz", wire.Events.Handle(a.ready))
 	a.router.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(deps.Metrics, promhttp.HandlerOpts{

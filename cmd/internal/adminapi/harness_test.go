@@ -69,7 +69,7 @@ func serve(t *testing.T) *server {
 		},
 		Commands: s.Commands, Queries: s.Queries, Await: s.Patient, Projections: s.projections,
 		Ready:   func(context.Context) map[string]error { return s.down },
-		Metrics: metrics, Token: token, Log: s.Log, Hosts: []string{"admin.internal"}, Uses: &s.uses, Keys: idle{},
+		Metrics: metrics, Token: token, Log: s.Log, Uses: &s.uses, Keys: idle{},
 		Now: func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) },
 	})
 	return s
@@ -95,9 +95,6 @@ func (s *server) do(t *testing.T, method, path, body string) response {
 
 func (s *server) send(r *http.Request) response {
 	r.RemoteAddr = "127.0.0.1:40000"
-	if r.Host == "example.com" { // what httptest sets
-		r.Host = "127.0.0.1:8081"
-	}
 	w := httptest.NewRecorder()
 	s.api.ServeHTTP(w, r)
 	return response{w.Code, w.Header(), w.Body.String()}

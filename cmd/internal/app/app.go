@@ -24,6 +24,7 @@ import (
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/front"
 	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/catalog"
 	"carillon/command/delivery"
@@ -155,7 +156,6 @@ func (a *App) connect() error {
 		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Projections: a.rebuilds, Ready: a.ready, Warnings: a.keyWarnings, Keys: a, Uses: a.uses,
 		ConsoleLink: a.consoleLink,
 		Metrics:     a.Metrics, Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
-		Hosts: a.adminHosts(),
 	})
 	a.api, err = httpapi.New(httpapi.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Keys: &query.Queries{Pool: a.base.keys}, Await: a.Progress.Await, Now: time.Now, Log: a.log,
@@ -186,7 +186,7 @@ func (a *App) connect() error {
 	if err != nil {
 		return err
 	}
-	a.admin = a.operators.Beside(admin)
+	a.admin = wire.KnownHost(a.adminHosts(), func(*http.Request) wire.Surface { return wire.Events })(a.operators.Beside(admin))
 	return nil
 }
 
