@@ -62,7 +62,7 @@ func TestListing(t *testing.T) {
 	if asked := other.Asked(); len(asked) != 0 {
 		t.Errorf("the other site was asked for %q", asked)
 	}
-	if len(found.Failed) != 1 || !collect.Gone(found.Failed["/gone"]) || len(found.Notes) != 0 {
+	if len(found.Failed) != 1 || !collect.Gone(found.Failed["/gone"]) || len(found.Notes) != 1 || !found.Noted(collect.NoteLeftOut, "/away was left out: it redirects") {
 		t.Errorf("failed %v, notes %v", found.Failed, found.Notes)
 	}
 	// The listing and the event's own page show one happening, and the latter counts more.

@@ -98,7 +98,8 @@ func TestFeeds(t *testing.T) {
 	if len(failed) != 0 {
 		t.Errorf("failed: %v", failed)
 	}
-	if len(notes) != 3 || notes[0].Code != collect.NoteNoEvents || notes[1].Code != collect.NoteLeftOut || notes[2].Code != collect.NoteLeftOut {
+	if len(notes) != 4 || notes[0].Code != collect.NoteNoEvents || notes[1].Code != collect.NoteLeftOut || notes[2].Code != collect.NoteLeftOut ||
+		!strings.Contains(notes[3].Text, "/away was left out: it redirects") {
 		t.Errorf("notes %v", notes)
 	}
 

@@ -115,8 +115,12 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, page collec
 func (c *Collector) Linked(ctx context.Context, source collect.Source, page collect.Known) (collect.Page, error) {
 	read, err := c.visit(ctx, source, page, nil)
 	switch {
-	case errors.Is(err, collect.ErrUnsupportedContent), errors.Is(err, collect.ErrBadURL):
+	case errors.Is(err, collect.ErrUnsupportedContent):
 		return collect.Page{State: read.State, Requests: read.Requests}, nil
+	case errors.Is(err, collect.ErrBadURL): // it shows nothing any more
+		elsewhere := collect.Page{State: read.State, Requests: read.Requests}
+		elsewhere.Notes.Add(collect.NoteLeftOut, "%s was left out: it redirects to another site or to no address of the web", page.Address)
+		return elsewhere, nil
 	case errors.Is(err, collect.ErrRobotsDisallowed) && !errors.Is(err, collect.ErrHTTPStatus):
 		return passed(page, "robots.txt disallows %s", page.Address), nil
 	case isRefused(err):

@@ -121,13 +121,24 @@ func TestOtherSites(t *testing.T) {
 		"/jazz":       walktest.Event("Jazz"),
 		"/robots.txt": "Sitemap: {}/map.xml\nSitemap: " + other.URL + "/map.xml\nSitemap: ftp://x/map.xml",
 		"/map.xml": urlset(other.URL+"/jazz", "http://10.0.0.1/", "http://169.254.169.254/latest/meta-data", "http://[::1]:1/x", "file:///etc/passwd", "javascript:alert(1)",
-			"http://user:password@example.org/", "//other.example/x", "/poster.jpg", "{}/programme.pdf", "{}/away", "{}/jazz", "{}/"+strings.Repeat("x", 3000)),
+			"http://user:password@example.org/", "//other.example/x", "/poster.jpg", "{}/programme.pdf", "{}/away", "{}/inside", "{}/disk", "{}/jazz", "{}/"+strings.Repeat("x", 3000)),
 		"/index.xml": index(other.URL+"/map.xml", "file:///etc/passwd"),
+	})
+	s.Handle("/inside", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://169.254.169.254/latest/meta-data", http.StatusFound)
+	})
+	s.Handle("/disk", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
 	})
 	s.Handle("/away", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL+"/jazz", http.StatusFound) })
 	found := s.Walk(t, "/")
-	if !slices.Equal(found.Titles, []string{"Jazz"}) || !slices.Equal(found.Asked, []string{"/map.xml", "/away", "/jazz"}) {
+	if !slices.Equal(found.Titles, []string{"Jazz"}) || !slices.Equal(found.Asked, []string{"/map.xml", "/away", "/inside", "/disk", "/jazz"}) {
 		t.Errorf("got %q, asked %q", found.Titles, found.Asked)
+	}
+	for _, path := range []string{"/away", "/inside", "/disk"} {
+		if !found.Noted(collect.NoteLeftOut, path+" was left out: it redirects to another site") {
+			t.Errorf("nothing is said of %s: %v", path, found.Notes)
+		}
 	}
 	if !found.Noted(collect.NoteLeftOut, "5 addresses of other sites") || !found.Noted(collect.NoteLeftOut, "4 addresses were left out that are none of the web") ||
 		!found.Noted(collect.NoteLeftOut, "1 addresses of other sites") {
