@@ -46,6 +46,9 @@ var looks = []look{
 	{name: "edit-feed", path: "/console/feeds/{feed}/edit", shows: []string{"Edit Concerts"}, press: "Save", then: []string{"The changes were saved."}},
 	{name: "detach", path: "/console/feeds/{feed}/sources/{association}/detach", shows: []string{"Nothing more comes in from"}, press: "Detach", then: []string{"The source was detached."}},
 	{name: "delete-feed", path: "/console/feeds/{feed}/delete", shows: []string{"can't be undone"}, press: "Delete for good", then: []string{"The feed was deleted."}},
+	{name: "all-deliveries", path: "/console/deliveries", shows: []string{"Ticket shop", "Old newsletter", "news.item.added", "failed", "204"}, press: "Ticket shop", then: []string{"Time line"}},
+	{name: "events", path: "/console/events", shows: []string{"news.item.added", "concert/2", "Published"}, press: "Destinations", then: []string{"New destination"}},
+	{name: "event", path: "/console/events/{event}", shows: []string{"Who got it", "Got it 2", "Ticket shop", "Concert in the park"}, press: "Did not 0", then: []string{"None."}},
 	{name: "missing", path: "/console/deliveries/none", shows: []string{"There is nothing here."}},
 }
 

@@ -114,9 +114,11 @@ func (b *tab) signedIn(t *testing.T, cookie string) {
 	t.Helper()
 	call(t, b, network.ClearBrowserCookies, cdp.Empty{})
 	if cookie != "" {
-		call(t, b, network.SetCookie, network.SetCookieParams{
-			Name: "carillon_console", Value: cookie, URL: b.base + "/console", Path: "/console", HTTPOnly: new(true), SameSite: network.CookieSameSiteStrict,
-		})
+		for _, name := range []string{"carillon_console", "carillon_operators"} { // whichever of them it is
+			call(t, b, network.SetCookie, network.SetCookieParams{
+				Name: name, Value: cookie, URL: b.base + "/console", Path: "/console", HTTPOnly: new(true), SameSite: network.CookieSameSiteStrict,
+			})
+		}
 	}
 }
 

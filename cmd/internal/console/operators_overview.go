@@ -59,7 +59,7 @@ func (o *operatorsOverview) consumers(ctx context.Context, of adminapi.Projectio
 		o.Unknown = "the event store does not answer"
 	}
 	for _, p := range list {
-		if p.Stopped != "" || p.Process == "" || p.Behind != nil && *p.Behind > late || p.Outdated != "" || p.Building != nil {
+		if p.Stopped != "" || p.Process == "" || behind(p.Behind) || p.Outdated != "" || p.Building != nil {
 			o.Trouble = append(o.Trouble, p)
 		} else {
 			o.Running++

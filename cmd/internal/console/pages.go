@@ -60,8 +60,8 @@ func (p pages) write(w io.Writer, name string, in view) error {
 
 // functions are what templates call. Whatever comes from others goes through text or json.
 var functions = template.FuncMap{
-	"text": text, "json": pretty, "when": when, "iso": iso, "ago": ago, "short": short, "words": words, "dict": dict, "status": statusWord, "percent": percent, "bytes": size, "every": every, "seconds": seconds, "ended": ended,
-	"cut": cut, "host": host, "add": add,
+	"text": text, "json": pretty, "when": when, "iso": iso, "ago": ago, "short": short, "words": words, "dict": dict, "status": statusWord,
+	"percent": percent, "bytes": size, "every": every, "seconds": seconds, "behind": behind, "ended": ended, "cut": cut, "host": host, "add": add,
 }
 
 const (
@@ -196,6 +196,9 @@ func size(n int64) string {
 
 // every is the time between two visits, in seconds, as people say it.
 func every(interval int) string { return length(time.Duration(interval) * time.Second) }
+
+// behind reports whether somebody should look why a consumer is so late.
+func behind(s *float64) bool { return s != nil && *s > late }
 
 // seconds is how far something is behind.
 func seconds(s *float64) string {
