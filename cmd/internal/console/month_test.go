@@ -13,7 +13,6 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
 	"carillon/command"
-	dispatching "carillon/command/delivery"
 	"carillon/eventstore"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
@@ -148,5 +147,5 @@ func (s *scene) history(t *testing.T, now time.Time, failing map[uuid.UUID]float
 			last = p
 		}
 	}
-	s.Await(t, last, deliveries.ReadModel.Name, health.ReadModel.Name, dispatching.DispatcherName)
+	s.Await(t, last, deliveries.ReadModel.Name, health.ReadModel.Name)
 }
