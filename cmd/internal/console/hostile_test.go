@@ -3,6 +3,7 @@ package console_test
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -114,10 +115,53 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 	}
 	list := b.get(t, base+"/deliveries").expect(t, 200)
 	list.harmless(t, "the list")
+	w.hostilePages(t, b, id, texts)
 	for _, found := range links.FindAllStringSubmatch(list.body, -1) {
 		if strings.Contains(found[1], "/deliveries/") {
 			b.get(t, found[1]).expect(t, 200).harmless(t, found[1])
 			b.get(t, found[1]+"/replay").expect(t, 200).harmless(t, found[1])
 		}
 	}
+}
+
+// hostilePages looks at the pages of events, of all deliveries, and of operators and auditors, after hostile texts came in.
+func (w *world) hostilePages(t *testing.T, b *browser, destination uuid.UUID, texts []string) {
+	t.Helper()
+	operator := w.operator(t)
+	source := w.source(t, "https://example.org/programme")
+	for i, text := range texts {
+		what := fmt.Sprintf("%d: %.40q", i, text)
+		asked := url.Values{}
+		for _, name := range []string{"q", "type", "feed", "status", "since", "before", "state", "organization", "who", "where", "timezone"} {
+			asked.Set(name, text[:min(len(text), 500)])
+		}
+		for _, path := range []string{"/console/events", "/console/deliveries"} {
+			b.get(t, path+"?q="+url.QueryEscape(text[:min(len(text), 500)])).asked().harmless(t, what+", "+path)
+			b.get(t, path+"?"+asked.Encode()).asked().harmless(t, what+", "+path)
+		}
+		for _, path := range []string{"/console/organizations", "/console/sources", "/console/record", "/console/sources/try"} {
+			operator.get(t, path+"?"+asked.Encode()).asked().harmless(t, what+", "+path)
+		}
+		at := "/console/sources/" + source.String()
+		operator.post(t, at+"/pause", "reason", text).asked().harmless(t, what+", reason")
+		operator.get(t, at).expect(t, 200).asked().harmless(t, what+", source")
+		operator.post(t, "/console/sources/try", "where", text, "type", "facebook", "timezone", text[:min(len(text), 500)]).asked().harmless(t, what+", tried")
+	}
+	for from, at := range map[string]*browser{"/console/events": b, "/console/deliveries": b, "/console/record": operator, "/console/": operator} {
+		at.get(t, from).expect(t, 200).asked().harmless(t, from)
+	}
+	operator.get(t, "/console/record/"+destination.String()).expect(t, 200).asked().harmless(t, "the record")
+	for _, found := range links.FindAllStringSubmatch(b.get(t, "/console/events").body, -1) {
+		if strings.Contains(found[1], "/events/") {
+			b.get(t, found[1]).expect(t, 200).asked().harmless(t, found[1])
+		}
+	}
+}
+
+var typed = regexp.MustCompile(` value="[^"]*"`)
+
+// asked is a page without what its visitor typed into its fields, which stays as it was.
+func (p page) asked() page {
+	p.body = typed.ReplaceAllString(p.body, "")
+	return p
 }
