@@ -21,11 +21,20 @@ type RegisterOrganization struct {
 // IssueKey is an operator's input.
 type IssueKey struct {
 	Organization uuid.UUID
-	Name         string     // what the key is for; may be empty
-	ExpiresAt    *time.Time // nil: never
+	Name         string               // what the key is for; may be empty
+	Scopes       []organization.Scope // what it may do; none: everything
+	ExpiresAt    *time.Time           // nil: never
 }
 
-// KeyIssued answers IssueKey. Key is the whole key: it can't be shown again.
+// RotateKey is the input of an operator, or of an organization by one of its keys.
+type RotateKey struct {
+	Organization uuid.UUID
+	KeyID        string        // the key that gets a successor
+	By           string        // the id of the key that asks; "": an operator does
+	Overlap      time.Duration // how long the key goes on beside its successor; 0: it ends at once
+}
+
+// KeyIssued answers IssueKey and RotateKey. Key is the whole key: it can't be shown again.
 type KeyIssued struct {
 	ID  string
 	Key credential.Credential // Reveal gives the text to hand out
@@ -61,10 +70,29 @@ func (c *Commands) IssueKey(ctx context.Context, by Caller, in IssueKey) (KeyIss
 		expiry := in.ExpiresAt.UTC().Truncate(time.Microsecond)
 		in.ExpiresAt = &expiry
 	}
+	if len(in.Scopes) == 0 {
+		in.Scopes = organization.AllScopes()
+	}
 	by.Organization = in.Organization
 	key := credential.New(credential.APIKey)
 	out, err := organization.Aggregate.Execute(ctx, c.Store, in.Organization, organization.IssueKey{
-		KeyID: key.ID, Name: in.Name, Hash: key.Hash(), ExpiresAt: in.ExpiresAt, At: c.now(),
+		KeyID: key.ID, Name: in.Name, Hash: key.Hash(), Scopes: in.Scopes, ExpiresAt: in.ExpiresAt, At: c.now(),
+	}, organization.Options{Metadata: by.metadata()})
+	if err != nil {
+		return KeyIssued{}, eventstore.Start, organizationRefusal(err)
+	}
+	return KeyIssued{ID: key.ID, Key: key}, out.Position, nil
+}
+
+// RotateKey makes a key with the name, scopes and expiry of another one, which goes on for the overlap.
+func (c *Commands) RotateKey(ctx context.Context, by Caller, in RotateKey) (KeyIssued, eventstore.Position, error) {
+	if in.Overlap < 0 || in.Overlap > organization.MaxOverlap {
+		return KeyIssued{}, eventstore.Start, badOverlap()
+	}
+	by.Organization = in.Organization
+	key := credential.New(credential.APIKey)
+	out, err := organization.Aggregate.Execute(ctx, c.Store, in.Organization, organization.RotateKey{
+		KeyID: key.ID, Of: in.KeyID, By: in.By, Hash: key.Hash(), Overlap: in.Overlap, At: c.now(),
 	}, organization.Options{Metadata: by.metadata()})
 	if err != nil {
 		return KeyIssued{}, eventstore.Start, organizationRefusal(err)
@@ -145,10 +173,15 @@ func organizationRefusal(err error) error {
 		return &Refusal{Kind: NotFound, Message: "organization not found", Err: err}
 	case errors.Is(err, organization.ErrUnknownKey):
 		return &Refusal{Kind: NotFound, Message: "key not found: name one by the 8 characters after ck_", Err: err}
+	case errors.Is(err, organization.ErrBadScopes):
+		return &Refusal{Kind: Malformed, Field: "scopes", Message: "scopes must be some of read, write and secrets, each once", Err: err}
 	case errors.Is(err, organization.ErrBadLimit):
 		return &Refusal{Kind: Malformed, Message: "limits must be whole numbers from 0 to 1000000000, by their names", Err: err}
 	case errors.Is(err, organization.ErrExpired):
 		return &Refusal{Kind: Malformed, Field: "expiresAt", Message: "expiresAt must be in the future", Err: err}
+	}
+	if more, ok := errors.AsType[*organization.ScopesError](err); ok {
+		return &Refusal{Kind: Forbidden, Message: more.Error(), Err: err}
 	}
 	return limitRefusal(err)
 }

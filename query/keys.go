@@ -15,6 +15,7 @@ type Key struct {
 	ID           string
 	Organization uuid.UUID
 	Hash         []byte    // see package credential; compare in constant time
+	Scopes       []string  // what it may do: read, write, secrets
 	ExpiresAt    time.Time // zero: never
 	Requests     *int64    // that the organization may make in a second; nil: the default
 }
@@ -29,6 +30,14 @@ type Credential struct {
 	LastUsedAt *time.Time // to the hour; nil: not that anybody knows
 }
 
+// KeyCredential is an API key of a list.
+type KeyCredential struct {
+	Credential
+
+	Scopes      []string
+	SuccessorOf string // the key in whose place it came; "": none
+}
+
 // Organization is one of the operators' list.
 type Organization struct {
 	ID        uuid.UUID
@@ -41,7 +50,7 @@ type Organization struct {
 // FindKeys finds those of many keys that are valid at a time, by their public parts: a probe of a primary key for each.
 // A key that is unknown, revoked or expired, or whose organization is suspended, is not among them.
 func (q *Queries) FindKeys(ctx context.Context, ids []string, now time.Time) ([]Key, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT k.id, k.organization, k.hash, nullif(k.expires_at, 'infinity'), (o.limits->>'requestsPerSecond')::bigint
+	rows, err := q.Pool.Query(ctx, `SELECT k.id, k.organization, k.hash, k.scopes, nullif(k.expires_at, 'infinity'), (o.limits->>'requestsPerSecond')::bigint
 		FROM organizations.keys k JOIN organizations.organizations o ON o.id = k.organization
 		WHERE k.id = ANY($1) AND k.revoked_at IS NULL AND k.expires_at > $2 AND o.status = 'registered'`, ids, now)
 	if err != nil {
@@ -49,7 +58,7 @@ func (q *Queries) FindKeys(ctx context.Context, ids []string, now time.Time) ([]
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (key Key, err error) {
 		var expires *time.Time
-		err = row.Scan(&key.ID, &key.Organization, &key.Hash, &expires, &key.Requests)
+		err = row.Scan(&key.ID, &key.Organization, &key.Hash, &key.Scopes, &expires, &key.Requests)
 		if expires != nil {
 			key.ExpiresAt = expires.UTC()
 		}
@@ -107,14 +116,14 @@ func (q *Queries) Organizations(ctx context.Context) ([]Organization, error) {
 
 // Keys lists an organization's keys, dead ones too, newest first. It returns ErrNotFound where there is no
 // organization.
-func (q *Queries) Keys(ctx context.Context, organization uuid.UUID) ([]Credential, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT k.id, k.name, k.created_at, nullif(k.expires_at, 'infinity'), k.revoked_at, u.used_at
+func (q *Queries) Keys(ctx context.Context, organization uuid.UUID) ([]KeyCredential, error) {
+	rows, err := q.Pool.Query(ctx, `SELECT k.id, k.name, k.created_at, nullif(k.expires_at, 'infinity'), k.revoked_at, u.used_at, k.scopes, k.successor_of
 		FROM organizations.keys k LEFT JOIN carillon.credential_uses u ON u.credential = 'ck_' || k.id
 		WHERE k.organization = $1 ORDER BY k.created_at DESC, k.id DESC`, organization)
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Credential])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[KeyCredential])
 	if err != nil {
 		return nil, fmt.Errorf("keys: %w", err)
 	}

@@ -2,6 +2,7 @@ package organization
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 )
@@ -11,8 +12,17 @@ var (
 	ErrUnknown    = errors.New("organization does not exist")
 	ErrUnknownKey = errors.New("organization has no such key")
 	ErrExpired    = errors.New("the key would be expired from the start")
+	ErrBadScopes  = errors.New("scopes are some of read, write and secrets, each once")
 	ErrBadLimit   = errors.New("a limit is unknown or out of range")
 )
+
+// ScopesError says that a key was asked for what needs more scopes.
+type ScopesError struct{ Scopes []Scope }
+
+// Error names the scopes.
+func (e *ScopesError) Error() string {
+	return fmt.Sprintf("the key to be rotated has the scopes %v: rotate it with a key that has them too", e.Scopes)
+}
 
 // Command is an intention; times, ids and digests arrive inside it.
 //
@@ -30,8 +40,19 @@ type (
 		KeyID     string
 		Name      string
 		Hash      []byte
+		Scopes    []Scope
 		ExpiresAt *time.Time // nil: never
 		At        time.Time
+	}
+	// RotateKey adds a key with the name, scopes and expiry of another one, which ends after the overlap. Whoever asks by a
+	// key needs all of its scopes.
+	RotateKey struct {
+		KeyID   string // the new one
+		Of      string
+		By      string // the key that asks; "": an operator does
+		Hash    []byte
+		Overlap time.Duration // from 0 to MaxOverlap
+		At      time.Time
 	}
 	// RevokeKey ends a key at once.
 	RevokeKey struct {
@@ -63,35 +84,6 @@ func (c Register) decide(s State) ([]Event, error) {
 	case StatusDeleted:
 	}
 	return nil, ErrUnknown
-}
-
-func (c IssueKey) decide(s State) ([]Event, error) {
-	most := s.Limits.Of(LimitKeys)
-	switch {
-	case !s.Exists():
-		return nil, ErrUnknown
-	case s.Keys[c.KeyID].Status != KeyStatusNone:
-		return nil, nil
-	case c.ExpiresAt != nil && !c.At.Before(*c.ExpiresAt):
-		return nil, ErrExpired
-	case s.liveKeys(c.At) >= most:
-		return nil, &LimitError{Limit: LimitKeys, Most: most}
-	}
-	return []Event{KeyIssued(c)}, nil
-}
-
-func (c RevokeKey) decide(s State) ([]Event, error) {
-	if !s.Exists() {
-		return nil, ErrUnknown
-	}
-	switch s.Keys[c.KeyID].Status {
-	case KeyStatusIssued:
-		return []Event{KeyRevoked(c)}, nil
-	case KeyStatusRevoked:
-		return nil, nil
-	case KeyStatusNone:
-	}
-	return nil, ErrUnknownKey
 }
 
 func (c SetLimits) decide(s State) ([]Event, error) {

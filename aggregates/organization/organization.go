@@ -1,13 +1,12 @@
 // Package organization decides about one organization and the API keys that open its data.
 //
 //	(none) ──Register──▶ registered ◀──Suspend, Resume──▶ suspended      either ──Delete──▶ deleted (final)
-//	key: (none) ──IssueKey──▶ issued ──RevokeKey, or its expiry──▶ dead (final)
+//	key: (none) ──IssueKey, RotateKey──▶ issued ──RevokeKey, its expiry, or some time after RotateKey──▶ dead (final)
 //
 // A key's secret never gets here: the aggregate knows its digest only. See Key.
 package organization
 
 import (
-	"maps"
 	"time"
 
 	"carillon/eventstore"
@@ -29,7 +28,19 @@ type (
 		KeyID     string     `json:"keyId"` // the public part of the key
 		Name      string     `json:"name,omitempty"`
 		Hash      []byte     `json:"hash"` // see Key.Hash
+		Scopes    []Scope    `json:"scopes"`
 		ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+		At        time.Time  `json:"at"`
+	}
+	// KeyRotated adds a key with the rights of another one, which ends at EndsAt.
+	KeyRotated struct {
+		KeyID     string     `json:"keyId"`
+		Of        string     `json:"of"` // the key that ends
+		Name      string     `json:"name,omitempty"`
+		Hash      []byte     `json:"hash"`
+		Scopes    []Scope    `json:"scopes"`
+		ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+		EndsAt    time.Time  `json:"endsAt"`
 		At        time.Time  `json:"at"`
 	}
 	// KeyRevoked ends a key before its time.
@@ -68,22 +79,6 @@ const (
 	StatusDeleted    Status = "deleted"
 )
 
-// KeyStatus is what became of a key. That it has expired is told by the clock, which decisions don't know.
-type KeyStatus string
-
-// A key that was revoked stays so.
-const (
-	KeyStatusNone    KeyStatus = "" // it was never issued
-	KeyStatusIssued  KeyStatus = "issued"
-	KeyStatusRevoked KeyStatus = "revoked"
-)
-
-// Key is what is known of an API key. A zero ExpiresAt means that it never expires.
-type Key struct {
-	Status    KeyStatus
-	ExpiresAt time.Time
-}
-
 // State is what decisions need.
 type State struct {
 	Status Status
@@ -91,47 +86,21 @@ type State struct {
 	Limits Limits
 }
 
-func (Registered) evolve(s State) State { s.Status = StatusRegistered; return s }
-func (e KeyIssued) evolve(s State) State {
-	key := Key{Status: KeyStatusIssued}
-	if e.ExpiresAt != nil {
-		key.ExpiresAt = *e.ExpiresAt
-	}
-	return s.withKey(e.KeyID, key)
-}
-func (e KeyRevoked) evolve(s State) State { return s.withKey(e.KeyID, Key{Status: KeyStatusRevoked}) }
-func (e LimitsSet) evolve(s State) State  { s.Limits = e.Limits; return s }
-func (Suspended) evolve(s State) State    { s.Status = StatusSuspended; return s }
-func (Resumed) evolve(s State) State      { s.Status = StatusRegistered; return s }
-func (Deleted) evolve(s State) State      { s.Status, s.Keys = StatusDeleted, nil; return s }
+func (Registered) evolve(s State) State  { s.Status = StatusRegistered; return s }
+func (e LimitsSet) evolve(s State) State { s.Limits = e.Limits; return s }
+func (Suspended) evolve(s State) State   { s.Status = StatusSuspended; return s }
+func (Resumed) evolve(s State) State     { s.Status = StatusRegistered; return s }
+func (Deleted) evolve(s State) State     { s.Status, s.Keys = StatusDeleted, nil; return s }
 
 // Exists reports whether the organization was registered and not deleted.
 func (s State) Exists() bool { return s.Status == StatusRegistered || s.Status == StatusSuspended }
 
-// withKey copies: earlier states stay as they were.
-func (s State) withKey(id string, key Key) State {
-	keys := make(map[string]Key, len(s.Keys)+1)
-	maps.Copy(keys, s.Keys)
-	keys[id] = key
-	s.Keys = keys
-	return s
-}
-
-// liveKeys counts the keys that work at a time.
-func (s State) liveKeys(now time.Time) int {
-	live := 0
-	for _, key := range s.Keys {
-		if key.Status == KeyStatusIssued && (key.ExpiresAt.IsZero() || now.Before(key.ExpiresAt)) {
-			live++
-		}
-	}
-	return live
-}
-
 // Events names each fact as stored. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Registered]("organization.registered.v1"),
-	eventstore.Case[Event, KeyIssued]("organization.key-issued.v1"),
+	eventstore.Upcast[Event, keyIssuedV1]("organization.key-issued.v1", keyIssuedV1.upcast),
+	eventstore.Case[Event, KeyIssued]("organization.key-issued.v2"),
+	eventstore.Case[Event, KeyRotated]("organization.key-rotated.v1"),
 	eventstore.Case[Event, KeyRevoked]("organization.key-revoked.v1"),
 	eventstore.Case[Event, LimitsSet]("organization.limits-set.v1"),
 	eventstore.Case[Event, Suspended]("organization.suspended.v1"),

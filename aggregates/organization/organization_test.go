@@ -2,24 +2,33 @@ package organization_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"carillon/aggregates/organization"
+	"carillon/eventstore"
 	"carillon/eventstore/aggregatetest"
 )
 
 var (
-	noon       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	later      = noon.Add(time.Hour)
+	noon    = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	later   = noon.Add(time.Hour)
+	both    = []organization.Scope{organization.ScopeRead, organization.ScopeSecrets}
+	rotated = organization.KeyRotated{
+		KeyID: "second00", Of: "abcdEFGH", Name: "web site", Hash: []byte("another"), Scopes: both, ExpiresAt: &later, EndsAt: noon.Add(time.Minute), At: noon,
+	}
 	registered = organization.Registered{Name: "Town hall", At: noon}
-	issued     = organization.KeyIssued{KeyID: "abcdEFGH", Name: "web site", Hash: []byte("digest"), ExpiresAt: &later, At: noon}
+	issued     = organization.KeyIssued{KeyID: "abcdEFGH", Name: "web site", Hash: []byte("digest"), Scopes: both, ExpiresAt: &later, At: noon}
 )
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Golden[organization.Event](t, organization.Events,
-		registered, issued, organization.KeyRevoked{KeyID: "abcdEFGH", At: noon},
+		registered, issued, rotated, organization.KeyRevoked{KeyID: "abcdEFGH", At: noon},
 		organization.LimitsSet{Limits: organization.Limits{organization.LimitFeeds: 5, organization.LimitRequestsPerSecond: 50}, At: noon},
 		organization.Suspended{Reason: "unpaid", At: noon}, organization.Resumed{At: noon}, organization.Deleted{At: noon})
 }
@@ -32,7 +41,7 @@ func TestRegister(t *testing.T) {
 func TestIssueAndRevokeKey(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, organization.Aggregate).Of(registered).
-		When(organization.IssueKey{KeyID: "abcdEFGH", Name: "web site", Hash: []byte("digest"), ExpiresAt: &later, At: noon}).
+		When(organization.IssueKey{KeyID: "abcdEFGH", Name: "web site", Hash: []byte("digest"), Scopes: both, ExpiresAt: &later, At: noon}).
 		Then(issued).
 		When(organization.RevokeKey{KeyID: "abcdEFGH", At: noon}).
 		Then(organization.KeyRevoked{KeyID: "abcdEFGH", At: noon})
@@ -72,7 +81,8 @@ func TestEachCommandInEachState(t *testing.T) {
 		State("resumed", registered, issued, organization.Suspended{At: noon}, organization.Resumed{At: noon}).
 		State("deleted", registered, issued, organization.Deleted{At: noon}).
 		When(organization.Register{Name: "Town hall"}, "Registered", "", "", "", "", "", unknown).
-		When(organization.IssueKey{KeyID: "abcdEFGH", At: noon}, unknown, "KeyIssued", "", "", "", "", unknown).
+		When(organization.IssueKey{KeyID: "abcdEFGH", Scopes: both, At: noon}, unknown, "KeyIssued", "", "", "", "", unknown).
+		When(organization.RotateKey{KeyID: "second00", Of: "abcdEFGH", At: noon}, unknown, unknownKey, "KeyRotated", unknownKey, "KeyRotated", "KeyRotated", unknown).
 		When(organization.RevokeKey{KeyID: "abcdEFGH"}, unknown, unknownKey, "KeyRevoked", "", "KeyRevoked", "KeyRevoked", unknown).
 		When(organization.SetLimits{Limits: limits}, unknown, "LimitsSet", "LimitsSet", "LimitsSet", "LimitsSet", "LimitsSet", unknown).
 		When(organization.Suspend{}, unknown, "Suspended", "Suspended", "Suspended", "", "Suspended", unknown).
@@ -83,7 +93,7 @@ func TestEachCommandInEachState(t *testing.T) {
 func TestHostileNumberOfKeys(t *testing.T) {
 	t.Parallel()
 	limited := []organization.Event{registered, organization.LimitsSet{Limits: organization.Limits{organization.LimitKeys: 1}, At: noon}, issued}
-	another := organization.IssueKey{KeyID: "another0", At: noon}
+	another := organization.IssueKey{KeyID: "another0", Scopes: both, At: noon}
 	want := &organization.LimitError{Limit: organization.LimitKeys, Most: 1}
 	_, err := organization.Aggregate.Decide(folded(limited...), another)
 	if refused, ok := errors.AsType[*organization.LimitError](err); !ok || *refused != *want {
@@ -98,6 +108,80 @@ func TestHostileNumberOfKeys(t *testing.T) {
 	} {
 		if _, err := organization.Aggregate.Decide(folded(registered), organization.SetLimits{Limits: limits}); !errors.Is(err, organization.ErrBadLimit) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Keys from before there were scopes have all.
+func TestOldKeysHaveAllScopes(t *testing.T) {
+	t.Parallel()
+	golden, err := os.ReadFile("testdata/organization.key-issued.v1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := organization.Events.Decode(&eventstore.Recorded{Type: "organization.key-issued.v1", Data: golden})
+	want := issued
+	want.Scopes = organization.AllScopes()
+	if diff := cmp.Diff(organization.Event(want), read); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestRotateKey(t *testing.T) {
+	t.Parallel()
+	rotate := organization.RotateKey{KeyID: "second00", Of: "abcdEFGH", Hash: []byte("another"), Overlap: time.Minute, At: noon}
+	long := rotate
+	long.KeyID, long.Overlap = "third000", time.Hour
+	again := rotated
+	again.KeyID = "third000" // a second rotation prolongs nothing
+	aggregatetest.Stream(t, organization.Aggregate).Of(registered, issued).When(rotate).Then(rotated).When(rotate).Then().When(long).Then(again)
+
+	one := organization.LimitsSet{Limits: organization.Limits{organization.LimitKeys: 1}, At: noon}
+	aggregatetest.Stream(t, organization.Aggregate).Of(registered, one, issued).When(rotate).Then(rotated) // where the limit is reached
+}
+
+// A key gives nobody more than it has, nor longer.
+func TestHostileRotation(t *testing.T) {
+	t.Parallel()
+	weak := organization.KeyIssued{KeyID: "weak0000", Scopes: []organization.Scope{organization.ScopeRead, organization.ScopeWrite}, At: noon}
+	full := organization.KeyIssued{KeyID: "full0000", Scopes: organization.AllScopes(), At: noon}
+	rotate := func(of, by string, at time.Time) error {
+		_, err := organization.Aggregate.Decide(folded(registered, issued, weak, full), organization.RotateKey{KeyID: "new00000", Of: of, By: by, At: at})
+		return err
+	}
+	for name, by := range map[string]string{"with fewer scopes": "weak0000", "with other scopes": "abcdEFGH"} {
+		refused, ok := errors.AsType[*organization.ScopesError](rotate("full0000", by, noon))
+		if !ok || len(refused.Scopes) != 3 {
+			t.Errorf("%s: %v", name, refused)
+		}
+	}
+	for name, err := range map[string]error{
+		"of one that has expired": rotate("abcdEFGH", "full0000", later), "by one that has": rotate("weak0000", "abcdEFGH", later),
+		"of none": rotate("nobody00", "full0000", noon), "by none": rotate("weak0000", "nobody00", noon),
+	} {
+		if !errors.Is(err, organization.ErrUnknownKey) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := rotate("weak0000", "full0000", noon); err != nil {
+		t.Errorf("by one that has all: %v", err)
+	}
+	for _, scopes := range [][]organization.Scope{nil, {"admin"}, {"read", "read"}} {
+		_, err := organization.Aggregate.Decide(folded(registered), organization.IssueKey{KeyID: "k", Scopes: scopes, At: noon})
+		if !errors.Is(err, organization.ErrBadScopes) {
+			t.Errorf("scopes %v: %v", scopes, err)
+		}
+	}
+	limited := []organization.Event{registered, organization.LimitsSet{Limits: organization.Limits{organization.LimitKeys: 1}, At: noon}, full}
+	state, of := folded(limited...), "full0000"
+	for i := range 3 { // from key to key, each with an overlap
+		next := organization.RotateKey{KeyID: fmt.Sprintf("chain%03d", i), Of: of, Overlap: time.Hour, At: noon}
+		events, err := organization.Aggregate.Decide(state, next)
+		if _, full := errors.AsType[*organization.LimitError](err); full != (i > 0) {
+			t.Fatalf("rotation %d: %v", i, err)
+		}
+		for _, e := range events {
+			state, of = organization.Aggregate.Evolve(state, e), next.KeyID
 		}
 	}
 }

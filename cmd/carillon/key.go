@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/adminclient"
 )
 
 type keyCommand struct {
 	Issue  keyIssueCommand  `cmd:"" help:"Make an API key and print it. It can't be shown again."`
+	Rotate keyRotateCommand `cmd:"" help:"Make a successor of an API key, with its rights, and print it. The key goes on for the overlap."`
 	List   keyListCommand   `cmd:"" help:"List an organization's API keys, ended ones too: never what opens data."`
 	Revoke keyRevokeCommand `cmd:"" help:"End an API key; it stops working within a second."`
 }
@@ -19,6 +22,7 @@ type keyIssueCommand struct {
 	remote
 	Org     organization `arg:"" help:"Id of the organization, or its beginning."`
 	Name    string       `placeholder:"TEXT" help:"What the key is for."`
+	Scopes  []string     `placeholder:"SCOPE,…" enum:"read,write,secrets" help:"What it may do: some of read, write, secrets (to read secrets in full). Default: all."`
 	Expires string       `placeholder:"WHEN" help:"When it ends: a time such as 2027-01-01T00:00:00Z, or from now, such as 720h. Default: never."`
 }
 
@@ -32,7 +36,7 @@ func (c *keyIssueCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	issued, err := client.IssueKey(ctx, org, c.Name, expires)
+	issued, err := client.IssueKey(ctx, org, adminclient.NewKey{Name: c.Name, Scopes: c.Scopes, ExpiresAt: expires})
 	if err != nil {
 		return err
 	}
@@ -69,10 +73,36 @@ func (c *keyListCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return c.print(t.out, list, func(w io.Writer) { listCredentials(w, list) })
+	return c.print(t.out, list, func(w io.Writer) {
+		row(w, "ID", "NAME", "SCOPES", "SINCE", "EXPIRES", "USED", "STATE")
+		for _, k := range list {
+			row(w, k.ID, printable(k.Name), strings.Join(k.Scopes, ","), moment(&k.CreatedAt), moment(k.ExpiresAt), moment(k.LastUsedAt),
+				validity(k.ExpiresAt, k.RevokedAt, time.Now()))
+		}
+	})
 }
 
-// listCredentials is the table of API keys, and that of operators' tokens.
+type keyRotateCommand struct {
+	remote
+	Org     organization  `arg:"" help:"Id of the organization, or its beginning."`
+	Key     string        `arg:"" help:"Id of the key: the 8 characters after ck_, as \"carillon key list\" shows them. Never the whole key."`
+	Overlap time.Duration `default:"24h" help:"How long the key goes on, up to 720h; 0s: it ends at once."`
+}
+
+// Run makes the successor.
+func (c *keyRotateCommand) Run(ctx context.Context, t terminal) error {
+	client, org, err := c.of(ctx, c.Org)
+	if err != nil {
+		return err
+	}
+	issued, err := client.RotateKey(ctx, org, c.Key, c.Overlap)
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, issued, func(w io.Writer) { row(w, issued.Key) })
+}
+
+// listCredentials is the table of operators' tokens.
 func listCredentials(w io.Writer, list []adminapi.Credential) {
 	row(w, "ID", "NAME", "SINCE", "EXPIRES", "USED", "STATE")
 	for _, c := range list {

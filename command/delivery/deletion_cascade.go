@@ -119,7 +119,8 @@ func (c *DeletionCascade) afterOrganization(ctx context.Context, r *eventstore.R
 	}
 	switch event.(type) {
 	case organization.Deleted:
-	case organization.Registered, organization.KeyIssued, organization.KeyRevoked, organization.LimitsSet, organization.Suspended, organization.Resumed:
+	case organization.Registered, organization.KeyIssued, organization.KeyRotated, organization.KeyRevoked,
+		organization.LimitsSet, organization.Suspended, organization.Resumed:
 		return nil
 	}
 	id := r.StreamID()

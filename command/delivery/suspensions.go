@@ -97,6 +97,6 @@ func (d *Deliverer) afterSuspension(ctx context.Context, recorded *eventstore.Re
 	case organization.Resumed:
 		d.suspended.change(id, false)
 		d.Wake()
-	case organization.Registered, organization.KeyIssued, organization.KeyRevoked, organization.LimitsSet: // nothing to it
+	case organization.Registered, organization.KeyIssued, organization.KeyRotated, organization.KeyRevoked, organization.LimitsSet: // nothing to it
 	}
 }

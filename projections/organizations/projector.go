@@ -19,11 +19,15 @@ var schema string
 // ReadModel is the read model of organizations and their API keys.
 var ReadModel = projections.ReadModel{
 	Name:    "organizations",
-	Version: 2,
+	Version: 3,
 	Schema:  schema,
 	Filter:  eventstore.Categories(organization.Aggregate.Category),
 	Project: project,
 }
+
+// Of two keys with one id, which chance makes next to impossible, the older stays good.
+const insertKey = `INSERT INTO keys (id, organization, name, hash, scopes, created_at, expires_at, successor_of)
+	VALUES ($1, $2, $3, $4, $5, $6, coalesce($7, 'infinity'::timestamptz), $8) ON CONFLICT (id) DO NOTHING`
 
 // project queues one statement an event, all in one round trip.
 func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
@@ -38,10 +42,10 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 		case organization.Registered:
 			batch.Queue("INSERT INTO organizations (id, name, created_at) VALUES ($1, $2, $3)", id, e.Name, e.At)
 		case organization.KeyIssued:
-			// Of two keys with one id, which chance makes next to impossible, the older stays good.
-			batch.Queue(`INSERT INTO keys (id, organization, name, hash, created_at, expires_at)
-				VALUES ($1, $2, $3, $4, $5, coalesce($6, 'infinity'::timestamptz)) ON CONFLICT (id) DO NOTHING`,
-				e.KeyID, id, e.Name, e.Hash, e.At, e.ExpiresAt)
+			batch.Queue(insertKey, e.KeyID, id, e.Name, e.Hash, e.Scopes, e.At, e.ExpiresAt, "")
+		case organization.KeyRotated:
+			batch.Queue("UPDATE keys SET expires_at = least(expires_at, $3) WHERE id = $1 AND organization = $2", e.Of, id, e.EndsAt)
+			batch.Queue(insertKey, e.KeyID, id, e.Name, e.Hash, e.Scopes, e.At, e.ExpiresAt, e.Of)
 		case organization.KeyRevoked:
 			batch.Queue("UPDATE keys SET revoked_at = $3 WHERE id = $1 AND organization = $2", e.KeyID, id, e.At)
 		case organization.LimitsSet:

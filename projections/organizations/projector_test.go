@@ -2,6 +2,7 @@ package organizations_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,9 +26,9 @@ func TestKeys(t *testing.T) {
 	org, expiry := uuid.New(), noon.Add(time.Hour)
 	record(log, org,
 		organization.Registered{Name: "Town hall", At: noon},
-		organization.KeyIssued{KeyID: "forever0", Hash: []byte("digest"), At: noon},
-		organization.KeyIssued{KeyID: "anHour00", Hash: []byte("another"), ExpiresAt: &expiry, At: noon},
-		organization.KeyIssued{KeyID: "revoked0", Hash: []byte("third"), At: noon},
+		organization.KeyIssued{KeyID: "forever0", Hash: []byte("digest"), Scopes: organization.AllScopes(), At: noon},
+		organization.KeyIssued{KeyID: "anHour00", Hash: []byte("another"), Scopes: []organization.Scope{"read"}, ExpiresAt: &expiry, At: noon},
+		organization.KeyIssued{KeyID: "revoked0", Hash: []byte("third"), Scopes: organization.AllScopes(), At: noon},
 		organization.KeyRevoked{KeyID: "revoked0", At: noon},
 	)
 	log.Project()
@@ -37,7 +38,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("key = %+v, %v", key, err)
 	}
 	key, err = find(t, queries, "anHour00", expiry.Add(-time.Second))
-	if err != nil || !key.ExpiresAt.Equal(expiry) {
+	if err != nil || !key.ExpiresAt.Equal(expiry) || !slices.Equal(key.Scopes, []string{"read"}) {
 		t.Errorf("key = %+v, %v", key, err)
 	}
 	for id, at := range map[string]time.Time{"anHour00": expiry, "revoked0": noon, "nobodys0": noon, "": noon} {
@@ -59,7 +60,7 @@ func TestKeysOfTwoOrganizationsStayApart(t *testing.T) {
 	queries := &query.Queries{Pool: pool}
 	first, second := uuid.New(), uuid.New()
 	for _, org := range []uuid.UUID{first, second} {
-		record(log, org, organization.Registered{Name: "O", At: noon}, organization.KeyIssued{KeyID: "sameSame", Hash: org[:], At: noon})
+		record(log, org, organization.Registered{Name: "O", At: noon}, organization.KeyIssued{KeyID: "sameSame", Hash: org[:], Scopes: organization.AllScopes(), At: noon})
 	}
 	record(log, second, organization.KeyRevoked{KeyID: "sameSame", At: noon})
 	log.Project()

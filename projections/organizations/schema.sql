@@ -14,9 +14,11 @@ CREATE TABLE keys (
     organization uuid NOT NULL,
     name         text NOT NULL,
     hash         bytea NOT NULL, -- SHA-256 of the key's secret
+    scopes       text[] NOT NULL,
     created_at   timestamptz NOT NULL,
-    expires_at   timestamptz NOT NULL DEFAULT 'infinity',
-    revoked_at   timestamptz
+    expires_at   timestamptz NOT NULL DEFAULT 'infinity', -- of a key that was rotated: the end of its overlap at the latest
+    revoked_at   timestamptz,
+    successor_of text NOT NULL   -- the key that was rotated; empty: none
 );
 
 CREATE INDEX keys_of_organization ON keys (organization, created_at, id);

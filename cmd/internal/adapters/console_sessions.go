@@ -27,7 +27,8 @@ const (
 			SELECT hash FROM carillon.console_sessions WHERE expires_at <= $5 LIMIT 100))
 		INSERT INTO carillon.console_sessions (hash, role, organization, key, name, expires_at) VALUES ($1, $2, $3, $4, $6, $7)`
 	findSession = `
-		SELECT s.role, s.organization, coalesce(o.name, s.name), s.key, s.expires_at
+		SELECT s.role, s.organization, coalesce(o.name, s.name), s.key, s.expires_at,
+			coalesce((SELECT k.scopes FROM organizations.keys k WHERE k.id = s.key AND k.organization = s.organization), '{}')
 		FROM carillon.console_sessions s LEFT JOIN organizations.organizations o ON o.id = s.organization
 		WHERE s.hash = $1 AND s.expires_at > $2 AND (s.role <> 'organization' OR o.status = 'registered' AND (s.key = '' OR EXISTS (
 			SELECT 1 FROM organizations.keys k WHERE k.id = s.key AND k.revoked_at IS NULL AND k.expires_at > $2)))`
@@ -54,7 +55,7 @@ func (s ConsoleSessions) Begin(ctx context.Context, hash []byte, session console
 
 // Find implements console.Sessions.
 func (s ConsoleSessions) Find(ctx context.Context, hash []byte, now time.Time) (found console.Session, err error) {
-	err = s.Pool.QueryRow(ctx, findSession, hash, now).Scan(&found.Role, &found.Organization, &found.Name, &found.Key, &found.ExpiresAt)
+	err = s.Pool.QueryRow(ctx, findSession, hash, now).Scan(&found.Role, &found.Organization, &found.Name, &found.Key, &found.ExpiresAt, &found.Scopes)
 	return found, missing("session", err)
 }
 

@@ -88,7 +88,7 @@ func TestOrganizationsAndKeys(t *testing.T) {
 	if found, err := s.Queries.FindKeys(t.Context(), []string{issued.ID}, time.Now()); err != nil || len(found) != 0 {
 		t.Error("the revoked key is valid")
 	}
-	want := []string{"organization.registered.v1", "organization.key-issued.v1", "organization.key-revoked.v1"}
+	want := []string{"organization.registered.v1", "organization.key-issued.v2", "organization.key-revoked.v1"}
 	if got := s.EventTypes(t, "organization-"+created.ID.String()); !slices.Equal(got, want) {
 		t.Errorf("events = %v, want %v", got, want)
 	}

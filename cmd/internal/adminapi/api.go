@@ -47,7 +47,7 @@ type Dependencies struct {
 	TrustedProxies []netip.Prefix
 }
 
-// Uses keeps when credentials were used last; adapters.Uses is one.
+// Uses keeps when credentials were used last; adapters.CredentialUses is one.
 type Uses interface {
 	Used(credential string, at time.Time)
 }

@@ -176,6 +176,7 @@ var decided = map[string][]string{
 
 	"POST /admin/organizations": forOperators, "GET /admin/organizations": forOperators, "DELETE /admin/organizations/{id}": forOperators,
 	"POST /admin/organizations/{id}/keys": forOperators, "GET /admin/organizations/{id}/keys": forOperators,
+	"POST /admin/organizations/{id}/keys/{keyId}/rotate":              forOperators,
 	"DELETE /admin/organizations/{id}/keys/{keyId}":                   forOperators,
 	"POST /admin/organizations/{id}/console-link":                     forOperators,
 	"GET /admin/organizations/{id}/limits":                            forOperators,

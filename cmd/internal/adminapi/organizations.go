@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/projections/organizations"
@@ -18,6 +19,7 @@ func (a *API) organizationRoutes(r routes) {
 	r.operators.Post("/admin/organizations/{id}/keys", wire.Events.Handle(a.issueKey))
 	r.operators.Get("/admin/organizations/{id}/keys", wire.Events.Handle(a.listKeys))
 	r.operators.Delete("/admin/organizations/{id}/keys/{keyId}", wire.Events.Handle(a.revokeKey))
+	r.operators.Post("/admin/organizations/{id}/keys/{keyId}/rotate", wire.Events.Handle(a.rotateKey))
 }
 
 // Created answers every create.
@@ -52,6 +54,14 @@ type Credential struct {
 	ExpiresAt  *time.Time `json:"expiresAt"`  // null: never
 	RevokedAt  *time.Time `json:"revokedAt"`  // null: it was not
 	LastUsedAt *time.Time `json:"lastUsedAt"` // to the hour; null: not that anybody knows
+}
+
+// Key is an API key of a list.
+type Key struct {
+	Credential
+
+	Scopes      []string `json:"scopes"`
+	SuccessorOf *string  `json:"successorOf"` // the key in whose place it came; null: none
 }
 
 func credentialOf(c query.Credential) Credential {
@@ -96,14 +106,18 @@ func (a *API) listOrganizations(r *http.Request) (wire.Reply, error) {
 }
 
 type keyBody struct {
-	Name      wire.Optional[string] `json:"name"`
-	ExpiresAt *string               `json:"expiresAt"`
+	Name      wire.Optional[string]               `json:"name"`
+	Scopes    wire.Optional[[]organization.Scope] `json:"scopes"`
+	ExpiresAt *string                             `json:"expiresAt"`
 	expires   *time.Time
 }
 
 // Check implements wire.Body.
 func (b *keyBody) Check(c *wire.Checks) {
 	c.Text("name", b.Name.Value, 0, maxName)
+	if b.Scopes.Set && len(b.Scopes.Value) == 0 {
+		c.Fail("scopes", "must name one of read, write and secrets at least, or be left out for all")
+	}
 	b.expires = expiry(c, b.ExpiresAt)
 }
 
@@ -117,7 +131,9 @@ func (a *API) issueKey(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	issued, at, err := a.Commands.IssueKey(r.Context(), operator(r), command.IssueKey{Organization: id, Name: body.Name.Value, ExpiresAt: body.expires})
+	issued, at, err := a.Commands.IssueKey(r.Context(), operator(r), command.IssueKey{
+		Organization: id, Name: body.Name.Value, Scopes: body.Scopes.Value, ExpiresAt: body.expires,
+	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -135,9 +151,9 @@ func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "organization")
 	}
-	list := List[Credential]{Items: make([]Credential, len(keys))}
+	list := List[Key]{Items: make([]Key, len(keys))}
 	for i, k := range keys {
-		list.Items[i] = credentialOf(k)
+		list.Items[i] = Key{Credential: credentialOf(k.Credential), Scopes: k.Scopes, SuccessorOf: wire.Nullable(k.SuccessorOf)}
 	}
 	return wire.OK(list), nil
 }
@@ -158,4 +174,26 @@ func (a *API) revokeKey(r *http.Request) (wire.Reply, error) {
 	}
 	a.await(r.Context(), at, organizations.ReadModel.Name)
 	return wire.Done(), nil
+}
+
+// rotateKey answers POST /admin/organizations/{id}/keys/{keyId}/rotate.
+func (a *API) rotateKey(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	keyID, err := wire.PathText(r, "keyId")
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	body, err := wire.DecodeOptional[overlapBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	issued, at, err := a.Commands.RotateKey(r.Context(), operator(r), command.RotateKey{Organization: id, KeyID: keyID, Overlap: body.overlap()})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, organizations.ReadModel.Name)
+	return wire.Created(IssuedKey{ID: issued.ID, Key: issued.Key.Reveal()}), nil
 }

@@ -63,12 +63,15 @@ func (c *Client) Organizations(ctx context.Context) (list []adminapi.Organizatio
 	return list, err
 }
 
-// IssueKey makes an API key; name may be empty, expires nil.
-func (c *Client) IssueKey(ctx context.Context, organization uuid.UUID, name string, expires *time.Time) (issued adminapi.IssuedKey, err error) {
-	body := struct {
-		Name      string     `json:"name,omitzero"`
-		ExpiresAt *time.Time `json:"expiresAt,omitzero"`
-	}{name, expires}
+// NewKey is an API key to be made. All of it may be left out: a key may do everything then, and never expires.
+type NewKey struct {
+	Name      string     `json:"name,omitzero"`
+	Scopes    []string   `json:"scopes,omitempty"`
+	ExpiresAt *time.Time `json:"expiresAt,omitzero"`
+}
+
+// IssueKey makes an API key.
+func (c *Client) IssueKey(ctx context.Context, organization uuid.UUID, body NewKey) (issued adminapi.IssuedKey, err error) {
 	err = c.call(ctx, http.MethodPost, "/admin/organizations/"+organization.String()+"/keys", body, &issued)
 	return issued, err
 }
@@ -80,10 +83,17 @@ func (c *Client) ConsoleLink(ctx context.Context, organization uuid.UUID) (link 
 }
 
 // Keys lists an organization's API keys, dead ones too, newest first.
-func (c *Client) Keys(ctx context.Context, organization uuid.UUID) ([]adminapi.Credential, error) {
-	var list adminapi.List[adminapi.Credential]
+func (c *Client) Keys(ctx context.Context, organization uuid.UUID) ([]adminapi.Key, error) {
+	var list adminapi.List[adminapi.Key]
 	err := c.call(ctx, http.MethodGet, "/admin/organizations/"+organization.String()+"/keys", nil, &list)
 	return list.Items, err
+}
+
+// RotateKey makes a successor of an API key, which goes on for the overlap.
+func (c *Client) RotateKey(ctx context.Context, organization uuid.UUID, keyID string, overlap time.Duration) (issued adminapi.IssuedKey, err error) {
+	path := "/admin/organizations/" + organization.String() + "/keys/" + url.PathEscape(keyID) + "/rotate"
+	err = c.call(ctx, http.MethodPost, path, overlapping(overlap), &issued)
+	return issued, err
 }
 
 // RevokeKey ends an API key.

@@ -159,6 +159,7 @@ func (a *App) connect() error {
 	})
 	a.api, err = httpapi.New(httpapi.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Keys: &query.Queries{Pool: a.base.keys}, Await: a.Progress.Await, Now: time.Now, Log: a.log,
+		Uses:    a.uses,
 		Rate:    &adapters.RequestRate{Pool: a.base.keys, Now: time.Now},
 		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Tester: delivery.Tester{Vault: secrets, Sender: sender, Now: time.Now},
 		Wake:    a.deliverer.Wake,

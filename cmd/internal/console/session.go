@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adminapi"
 	"carillon/query"
 )
@@ -42,9 +43,10 @@ const (
 // Session is somebody who is signed in.
 type Session struct {
 	Role         Role
-	Organization uuid.UUID // uuid.Nil: all of them
-	Name         string    // of the organization, or of the operator: "" for the configured admin token
-	Key          string    // the id of the API key or token that it was signed in with; "": a login link
+	Organization uuid.UUID            // uuid.Nil: all of them
+	Name         string               // of the organization, or of the operator: "" for the configured admin token
+	Key          string               // the id of the API key or token that it was signed in with; "": a login link
+	Scopes       []organization.Scope // of the API key
 	ExpiresAt    time.Time
 }
 

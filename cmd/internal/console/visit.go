@@ -69,6 +69,7 @@ type view struct {
 	Name         string // of who is signed in
 	Organization string // the name of the one that is shown; "": no particular one
 	Said         string // what the change that led here has done
+	session      Session
 	Data         any
 }
 
@@ -112,7 +113,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
 	}
 	if v, _ := r.Context().Value(visitKey{}).(*visit); v != nil {
 		in.Bound = v.session.Role == ForAuditor && v.session.Organization != uuid.Nil
-		in.Who, in.Name, in.Organization, in.Base = v.session.Role, v.session.shown(), v.name, v.base
+		in.session, in.Who, in.Name, in.Organization, in.Base = v.session, v.session.Role, v.session.shown(), v.name, v.base
 	}
 	var body bytes.Buffer
 	if err := c.pages.write(&body, shown.Template, in); err != nil {
@@ -173,6 +174,10 @@ func (c *Console) signedIn(next http.Handler) http.Handler {
 			c.fail(w, r, err)
 		default:
 			wire.Note(r.Context(), slog.String("organization", session.Organization.String()), slog.String("session", session.Actor()))
+			if err := permitted(session, r); err != nil {
+				c.fail(w, r, err)
+				return
+			}
 			known := visit{session: session, base: Base}
 			if session.Role == ForOrganization {
 				known.shown, known.name = session.Organization, session.Name

@@ -45,6 +45,8 @@ type Dependencies struct {
 	Keys Keys
 	// Await waits until the named consumers have applied the event at a position; projections.Progress has it.
 	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
+	// Uses is told of each key that was used. nil: nobody is.
+	Uses Uses
 	// Rate bounds the requests of each organization, over all nodes. nil: nothing does.
 	Rate Rate
 	// Limiter bounds the requests to validate and test of one organization, over all nodes.
@@ -63,6 +65,11 @@ type Dependencies struct {
 // the counters can't be reached, the error wraps command.ErrUnavailable.
 type Limiter interface {
 	Take(ctx context.Context, organization uuid.UUID) error
+}
+
+// Uses keeps when credentials were used last; adapters.CredentialUses is one.
+type Uses interface {
+	Used(credential string, at time.Time)
 }
 
 // Rate counts requests; adapters.RequestRate is one. wait says when to come again where a request is one too many. With an
@@ -117,14 +124,16 @@ func (a *API) protected() chi.Router {
 	r.Use(a.guard)
 	r.NotFound(wire.NoRoute(surfaceOf))
 	r.MethodNotAllowed(wire.WrongMethod(surfaceOf))
-	a.feedRoutes(r)
-	a.feedSourceRoutes(r)
-	a.itemRoutes(r)
-	a.destinationRoutes(r)
-	a.secretRoutes(r)
-	a.subscriptionRoutes(r)
-	a.deliveryRoutes(r)
-	a.catalogRoutes(r)
+	in := routesFor(r)
+	a.feedRoutes(in)
+	a.feedSourceRoutes(in)
+	a.itemRoutes(in)
+	a.destinationRoutes(in)
+	a.secretRoutes(in)
+	a.subscriptionRoutes(in)
+	a.deliveryRoutes(in)
+	a.catalogRoutes(in)
+	a.keyRoutes(in)
 	return r
 }
 

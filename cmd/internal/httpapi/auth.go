@@ -23,12 +23,15 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 			return
 		}
 		wire.Note(r.Context(), slog.String("organization", key.Organization.String()), slog.String("key", key.ID))
+		if a.Uses != nil {
+			a.Uses.Used(string(credential.APIKey)+key.ID, a.Now())
+		}
 		if err := a.withinRate(r.Context(), key); err != nil {
 			surfaceOf(r).WriteError(w, r, err)
 			return
 		}
 		caller := command.Caller{Organization: key.Organization, Actor: "key:" + key.ID, RequestID: wire.RequestIDOf(r.Context())}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, identity{caller, key})))
 	})
 }
 
@@ -81,12 +84,4 @@ func (a *API) Verify(r *http.Request, text string) (query.Key, error) {
 // unauthenticated refuses a request.
 func unauthenticated(issue string) error {
 	return &wire.Failure{Kind: wire.Unauthenticated, Issue: issue}
-}
-
-type callerKey struct{}
-
-// callerOf says on whose behalf a request runs.
-func callerOf(r *http.Request) command.Caller {
-	caller, _ := r.Context().Value(callerKey{}).(command.Caller)
-	return caller
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
@@ -18,10 +17,10 @@ import (
 	"carillon/query"
 )
 
-func (a *API) deliveryRoutes(r chi.Router) {
-	r.Get("/events/destinations/{ref}/deliveries", wire.Events.Handle(a.listDeliveries))
-	r.Get("/events/deliveries/{id}", wire.Events.Handle(a.getDelivery))
-	r.Post("/events/deliveries/{id}/replay", wire.Events.Handle(a.replayDelivery))
+func (a *API) deliveryRoutes(r routes) {
+	r.read.Get("/events/destinations/{ref}/deliveries", wire.Events.Handle(a.listDeliveries))
+	r.read.Get("/events/deliveries/{id}", wire.Events.Handle(a.getDelivery))
+	r.write.Post("/events/deliveries/{id}/replay", wire.Events.Handle(a.replayDelivery))
 }
 
 var deliveryStatuses = []string{"pending", "delivering", "succeeded", "failed", "superseded", "discarded"}

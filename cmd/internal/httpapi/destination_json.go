@@ -39,6 +39,7 @@ func (b *configBody) check(c *wire.Checks) {
 	if b.URL.Set {
 		c.Text("config.url", b.URL.Value, 1, 0)
 	}
+	checkUnmasked(c, b.Headers)
 }
 
 // putDestinationBody is a whole destination as sent, without the externalId, which is in the path of PUT.
@@ -55,6 +56,7 @@ func (b *putDestinationBody) Check(c *wire.Checks) {
 	checkTransport(c, b.Transport)
 	if c.Require("config", b.Config.Set) {
 		c.Name("config.url", b.Config.Value.URL, 1, 0)
+		checkUnmasked(c, b.Config.Value.Headers)
 	}
 }
 
@@ -211,6 +213,7 @@ func (a *API) destinationOf(ctx context.Context, d query.Destination, show secre
 			if err := json.Unmarshal(plain, &j.Config.Headers); err != nil {
 				return j, err
 			}
+			j.Config.Headers = headersFor(ctx, j.Config.Headers)
 		}
 	}
 	var err error

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
@@ -18,16 +17,16 @@ import (
 	"carillon/query"
 )
 
-func (a *API) destinationRoutes(r chi.Router) {
-	r.Post("/events/destinations", wire.Events.Handle(a.createDestination))
-	r.Get("/events/destinations", wire.Events.Handle(a.listDestinations))
-	r.Get("/events/destinations/{ref}", wire.Events.Handle(a.getDestination))
-	r.Put("/events/destinations/{ref}", wire.Events.Handle(a.putDestination))
-	r.Patch("/events/destinations/{ref}", wire.Events.Handle(a.patchDestination))
-	r.Delete("/events/destinations/{ref}", wire.Events.Handle(a.deleteDestination))
-	r.Post("/events/destinations/validate", wire.Events.Handle(a.validateConfig))
-	r.Post("/events/destinations/{ref}/test", wire.Events.Handle(a.testDestination))
-	r.Post("/events/destinations/{ref}/backfill", wire.Events.Handle(a.backfill))
+func (a *API) destinationRoutes(r routes) {
+	r.write.Post("/events/destinations", wire.Events.Handle(a.createDestination))
+	r.read.Get("/events/destinations", wire.Events.Handle(a.listDestinations))
+	r.read.Get("/events/destinations/{ref}", wire.Events.Handle(a.getDestination))
+	r.write.Put("/events/destinations/{ref}", wire.Events.Handle(a.putDestination))
+	r.write.Patch("/events/destinations/{ref}", wire.Events.Handle(a.patchDestination))
+	r.write.Delete("/events/destinations/{ref}", wire.Events.Handle(a.deleteDestination))
+	r.write.Post("/events/destinations/validate", wire.Events.Handle(a.validateConfig))
+	r.write.Post("/events/destinations/{ref}/test", wire.Events.Handle(a.testDestination))
+	r.write.Post("/events/destinations/{ref}/backfill", wire.Events.Handle(a.backfill))
 }
 
 // createDestination answers POST /events/destinations.

@@ -3,14 +3,13 @@ package httpapi
 import (
 	"net/http"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"carillon/cmd/internal/wire"
 )
 
-func (a *API) catalogRoutes(r chi.Router) {
-	r.Get("/events/types", wire.Events.Handle(a.listEventTypes))
+func (a *API) catalogRoutes(r routes) {
+	r.read.Get("/events/types", wire.Events.Handle(a.listEventTypes))
 }
 
 // listEventTypes answers GET /events/types.

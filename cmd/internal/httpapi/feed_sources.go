@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/source"
@@ -15,10 +14,10 @@ import (
 	"carillon/query"
 )
 
-func (a *API) feedSourceRoutes(r chi.Router) {
-	r.Post("/feeds/events/{id}/sources", wire.Feeds.Handle(a.attachSource))
-	r.Get("/feeds/events/{id}/sources", wire.Feeds.Handle(a.listFeedSources))
-	r.Delete("/feeds/events/{id}/sources/{sourceId}", wire.Feeds.Handle(a.detachSource))
+func (a *API) feedSourceRoutes(r routes) {
+	r.write.Post("/feeds/events/{id}/sources", wire.Feeds.Handle(a.attachSource))
+	r.read.Get("/feeds/events/{id}/sources", wire.Feeds.Handle(a.listFeedSources))
+	r.write.Delete("/feeds/events/{id}/sources/{sourceId}", wire.Feeds.Handle(a.detachSource))
 }
 
 // attachSource answers POST /feeds/events/{id}/sources.

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
@@ -21,12 +20,12 @@ const (
 	maxDescription = 10_000
 )
 
-func (a *API) feedRoutes(r chi.Router) {
-	r.Post("/feeds/events", wire.Feeds.Handle(a.createFeed))
-	r.Get("/feeds/events", wire.Feeds.Handle(a.listFeeds))
-	r.Get("/feeds/events/{id}", wire.Feeds.Handle(a.getFeed))
-	r.Patch("/feeds/events/{id}", wire.Feeds.Handle(a.patchFeed))
-	r.Delete("/feeds/events/{id}", wire.Feeds.Handle(a.deleteFeed))
+func (a *API) feedRoutes(r routes) {
+	r.write.Post("/feeds/events", wire.Feeds.Handle(a.createFeed))
+	r.read.Get("/feeds/events", wire.Feeds.Handle(a.listFeeds))
+	r.read.Get("/feeds/events/{id}", wire.Feeds.Handle(a.getFeed))
+	r.write.Patch("/feeds/events/{id}", wire.Feeds.Handle(a.patchFeed))
+	r.write.Delete("/feeds/events/{id}", wire.Feeds.Handle(a.deleteFeed))
 }
 
 // createFeed answers POST /feeds/events.

@@ -144,7 +144,7 @@ func TestHostileQuestionBeforeTheKey(t *testing.T) {
 	key := credential.New(credential.APIKey)
 	s.do(t, request{path: "/feeds/events", key: key.Reveal()}).refused(t, 401, "UNAUTHORIZED", "Invalid")
 	out, err := organization.Aggregate.Execute(t.Context(), s.Store, s.org,
-		organization.IssueKey{KeyID: key.ID, Hash: key.Hash(), At: c.now()}, organization.Options{})
+		organization.IssueKey{KeyID: key.ID, Hash: key.Hash(), Scopes: organization.AllScopes(), At: c.now()}, organization.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/item"
@@ -16,11 +15,11 @@ import (
 	"carillon/query"
 )
 
-func (a *API) itemRoutes(r chi.Router) {
-	r.Get("/feeds/events/{feedId}/items", wire.Feeds.Handle(a.listItems))
-	r.Get("/feeds/events/{feedId}/items/{itemId}", wire.Feeds.Handle(a.getItem))
-	r.Get("/v0/feeds/events/{feedId}/items", wire.Feeds.Handle(a.listLegacyItems))
-	r.Post("/feeds/events/{feedId}/items/{itemId}/feedback", wire.Feeds.Handle(a.giveFeedback))
+func (a *API) itemRoutes(r routes) {
+	r.read.Get("/feeds/events/{feedId}/items", wire.Feeds.Handle(a.listItems))
+	r.read.Get("/feeds/events/{feedId}/items/{itemId}", wire.Feeds.Handle(a.getItem))
+	r.read.Get("/v0/feeds/events/{feedId}/items", wire.Feeds.Handle(a.listLegacyItems))
+	r.write.Post("/feeds/events/{feedId}/items/{itemId}/feedback", wire.Feeds.Handle(a.giveFeedback))
 }
 
 const (

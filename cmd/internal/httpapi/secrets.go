@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/webhook"
@@ -18,10 +18,10 @@ import (
 	"carillon/query"
 )
 
-func (a *API) secretRoutes(r chi.Router) {
-	r.Get("/events/destinations/{ref}/secrets", wire.Events.Handle(a.listSecrets))
-	r.Post("/events/destinations/{ref}/secrets/rotate", wire.Events.Handle(a.rotateSecret))
-	r.Post("/events/destinations/{ref}/secrets/{secretId}/expire", wire.Events.Handle(a.expireSecret))
+func (a *API) secretRoutes(r routes) {
+	r.secrets.Get("/events/destinations/{ref}/secrets", wire.Events.Handle(a.listSecrets))
+	r.write.Post("/events/destinations/{ref}/secrets/rotate", wire.Events.Handle(a.rotateSecret))
+	r.write.Post("/events/destinations/{ref}/secrets/{secretId}/expire", wire.Events.Handle(a.expireSecret))
 }
 
 // listSecrets answers GET /events/destinations/{ref}/secrets.
@@ -125,7 +125,7 @@ func (a *API) secretsOf(ctx context.Context, destination uuid.UUID, secrets []qu
 			return nil, err
 		}
 		list[i].Secret = secret.Masked()
-		if show == fullSecrets {
+		if show == fullSecrets && may(ctx, organization.ScopeSecrets) {
 			list[i].Secret = secret.Reveal()
 		}
 	}

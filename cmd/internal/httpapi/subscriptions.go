@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/subscription"
@@ -15,13 +14,13 @@ import (
 	"carillon/query"
 )
 
-func (a *API) subscriptionRoutes(r chi.Router) {
-	r.Post("/events/destinations/{ref}/subscriptions", wire.Events.Handle(a.createSubscription))
-	r.Get("/events/destinations/{ref}/subscriptions", wire.Events.Handle(a.listSubscriptions))
-	r.Get("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.getSubscription))
-	r.Put("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.putSubscription))
-	r.Patch("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.patchSubscription))
-	r.Delete("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.deleteSubscription))
+func (a *API) subscriptionRoutes(r routes) {
+	r.write.Post("/events/destinations/{ref}/subscriptions", wire.Events.Handle(a.createSubscription))
+	r.read.Get("/events/destinations/{ref}/subscriptions", wire.Events.Handle(a.listSubscriptions))
+	r.read.Get("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.getSubscription))
+	r.write.Put("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.putSubscription))
+	r.write.Patch("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.patchSubscription))
+	r.write.Delete("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.deleteSubscription))
 }
 
 // createSubscription answers POST /events/destinations/{ref}/subscriptions.

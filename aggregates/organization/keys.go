@@ -1,0 +1,183 @@
+package organization
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Scope is something that a key lets its bearer do.
+type Scope string
+
+// The scopes. None includes another.
+const (
+	ScopeRead    Scope = "read"
+	ScopeWrite   Scope = "write"
+	ScopeSecrets Scope = "secrets" // to read secrets in full
+)
+
+// AllScopes is what a key has where nobody says otherwise.
+func AllScopes() []Scope { return []Scope{ScopeRead, ScopeWrite, ScopeSecrets} }
+
+// MaxOverlap is how long a key may go on beside its successor.
+const MaxOverlap = 30 * 24 * time.Hour
+
+// KeyStatus is what became of a key. That it has expired is told by the clock, which decisions don't know.
+type KeyStatus string
+
+// A key that was revoked stays so.
+const (
+	KeyStatusNone    KeyStatus = "" // it was never issued
+	KeyStatusIssued  KeyStatus = "issued"
+	KeyStatusRevoked KeyStatus = "revoked"
+)
+
+// Key is what is known of an API key. Zero times mean never.
+type Key struct {
+	Status    KeyStatus
+	Name      string
+	Scopes    []Scope
+	ExpiresAt time.Time
+	EndsAt    time.Time // of the overlap with its successor
+}
+
+// worksAt reports whether the key opens anything at a time.
+func (k Key) worksAt(now time.Time) bool {
+	return k.Status == KeyStatusIssued && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt)) && (k.EndsAt.IsZero() || now.Before(k.EndsAt))
+}
+
+// covers reports whether the key may do all that another one may.
+func (k Key) covers(scopes []Scope) bool {
+	return !slices.ContainsFunc(scopes, func(s Scope) bool { return !slices.Contains(k.Scopes, s) })
+}
+
+// keyIssuedV1 is KeyIssued from before there were scopes: such keys may do everything.
+type keyIssuedV1 struct {
+	KeyID     string     `json:"keyId"`
+	Name      string     `json:"name,omitempty"`
+	Hash      []byte     `json:"hash"`
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	At        time.Time  `json:"at"`
+}
+
+func (e keyIssuedV1) upcast() Event {
+	return KeyIssued{KeyID: e.KeyID, Name: e.Name, Hash: e.Hash, Scopes: AllScopes(), ExpiresAt: e.ExpiresAt, At: e.At}
+}
+
+func (e KeyIssued) evolve(s State) State {
+	return s.withKey(e.KeyID, Key{Status: KeyStatusIssued, Name: e.Name, Scopes: e.Scopes, ExpiresAt: orZero(e.ExpiresAt)})
+}
+
+func (e KeyRotated) evolve(s State) State {
+	old := s.Keys[e.Of]
+	old.EndsAt = e.EndsAt
+	s = s.withKey(e.Of, old)
+	return s.withKey(e.KeyID, Key{Status: KeyStatusIssued, Name: e.Name, Scopes: e.Scopes, ExpiresAt: orZero(e.ExpiresAt)})
+}
+
+func (e KeyRevoked) evolve(s State) State { return s.withKey(e.KeyID, Key{Status: KeyStatusRevoked}) }
+
+func orZero(at *time.Time) time.Time {
+	if at == nil {
+		return time.Time{}
+	}
+	return *at
+}
+
+// withKey copies: earlier states stay as they were.
+func (s State) withKey(id string, key Key) State {
+	keys := make(map[string]Key, len(s.Keys)+1)
+	maps.Copy(keys, s.Keys)
+	keys[id] = key
+	s.Keys = keys
+	return s
+}
+
+// workingKeys counts the keys that work at a time, and those of them that have no successor yet: these count against the
+// limit, so that a rotation is possible where it is reached.
+func (s State) workingKeys(now time.Time) (all, standing int) {
+	for _, key := range s.Keys {
+		if key.worksAt(now) {
+			all++
+			if key.EndsAt.IsZero() {
+				standing++
+			}
+		}
+	}
+	return all, standing
+}
+
+func (c IssueKey) decide(s State) ([]Event, error) {
+	most := s.Limits.Of(LimitKeys)
+	all, standing := s.workingKeys(c.At)
+	switch {
+	case !s.Exists():
+		return nil, ErrUnknown
+	case s.Keys[c.KeyID].Status != KeyStatusNone:
+		return nil, nil
+	case c.ExpiresAt != nil && !c.At.Before(*c.ExpiresAt):
+		return nil, ErrExpired
+	case !validScopes(c.Scopes):
+		return nil, ErrBadScopes
+	case standing >= most, all >= 2*most:
+		return nil, &LimitError{Limit: LimitKeys, Most: most}
+	}
+	return []Event{KeyIssued(c)}, nil
+}
+
+func validScopes(scopes []Scope) bool {
+	for i, scope := range scopes {
+		if !slices.Contains(AllScopes(), scope) || slices.Contains(scopes[:i], scope) {
+			return false
+		}
+	}
+	return len(scopes) > 0
+}
+
+func (c RotateKey) decide(s State) ([]Event, error) {
+	if !s.Exists() {
+		return nil, ErrUnknown
+	}
+	if s.Keys[c.KeyID].Status != KeyStatusNone {
+		return nil, nil
+	}
+	old, by := s.Keys[c.Of], s.Keys[c.By]
+	most := s.Limits.Of(LimitKeys)
+	all, standing := s.workingKeys(c.At)
+	if old.EndsAt.IsZero() {
+		standing-- // its successor takes its place
+	}
+	switch {
+	case !old.worksAt(c.At):
+		return nil, ErrUnknownKey
+	case c.By != "" && !by.worksAt(c.At):
+		return nil, ErrUnknownKey
+	case c.By != "" && !by.covers(old.Scopes):
+		return nil, &ScopesError{Scopes: old.Scopes}
+	case standing >= most, all >= 2*most && c.Overlap > 0:
+		return nil, &LimitError{Limit: LimitKeys, Most: most}
+	}
+	ends := c.At.Add(c.Overlap)
+	if !old.EndsAt.IsZero() && old.EndsAt.Before(ends) {
+		ends = old.EndsAt // a second rotation prolongs nothing
+	}
+	rotated := KeyRotated{KeyID: c.KeyID, Of: c.Of, Name: old.Name, Hash: c.Hash, Scopes: old.Scopes, EndsAt: ends, At: c.At}
+	if !old.ExpiresAt.IsZero() {
+		rotated.ExpiresAt = &old.ExpiresAt
+	}
+	return []Event{rotated}, nil
+}
+
+func (c RevokeKey) decide(s State) ([]Event, error) {
+	if !s.Exists() {
+		return nil, ErrUnknown
+	}
+	switch s.Keys[c.KeyID].Status {
+	case KeyStatusIssued:
+		return []Event{KeyRevoked(c)}, nil
+	case KeyStatusRevoked:
+		return nil, nil
+	case KeyStatusNone:
+	}
+	return nil, ErrUnknownKey
+}

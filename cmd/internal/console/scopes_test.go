@@ -1,0 +1,59 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+
+	"carillon/aggregates/organization"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/projections/organizations"
+)
+
+// What a key may not do, it may not do at the console either; and it is shown no button for it.
+func TestHostileScopesAtTheConsole(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	id := w.destination(t, "CRM", "https://127.0.0.1:1/hook")
+	in := func(scopes ...organization.Scope) *browser {
+		issued, at, err := w.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{Organization: w.org, Scopes: scopes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Await(t, at, organizations.ReadModel.Name)
+		b := &browser{world: w}
+		b.post(t, "/console/sign-in", "key", issued.Key.Reveal()).leadsTo(t, "/console/")
+		return b
+	}
+	path := "/console/destinations/" + id.String()
+	found, err := w.Queries.Destination(t.Context(), w.org, id.String(), w.now())
+	if err != nil || len(found.Secrets) != 1 {
+		t.Fatal(found, err)
+	}
+	reveal := path + "/secrets/" + found.Secrets[0].ID.String() + "/reveal"
+
+	reader := in("read")
+	shown := reader.get(t, path).expect(t, 200, "CRM")
+	for _, button := range []string{"/test\"", "/edit\"", "/disable\"", "/delete\"", "/rotate\"", "/reveal\""} {
+		if strings.Contains(shown.body, button) {
+			t.Errorf("a reader is shown %s", button)
+		}
+	}
+	for _, change := range []string{"test", "edit", "disable", "delete", "rotate", "validate"} {
+		reader.get(t, path+"/"+change).expect(t, 403, "has not the scope write")
+		reader.post(t, path+"/"+change).expect(t, 403, "has not the scope write")
+	}
+	reader.post(t, "/console/destinations/new", "name", "x", "url", "https://127.0.0.1:1/").expect(t, 403, "has not the scope write")
+	reader.get(t, reveal).expect(t, 403, "has not the scope secrets")
+	reader.post(t, reveal).expect(t, 403, "has not the scope secrets")
+
+	writer := in("read", "write")
+	writer.get(t, path).expect(t, 200, "/disable\"")
+	writer.get(t, path+"/edit").expect(t, 403, "has not the scope secrets")
+	writer.post(t, reveal).expect(t, 403, "has not the scope secrets")
+	writer.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
+	in("write").get(t, path).expect(t, 403, "has not the scope read")
+	in("read", "secrets").post(t, reveal).expect(t, 200, "whsec_")
+	w.operator(t).post(t, "/console/organizations/"+w.org.String()+"/destinations/"+id.String()+"/secrets/"+found.Secrets[0].ID.String()+"/reveal").
+		expect(t, 403, "for the people of the organization")
+}

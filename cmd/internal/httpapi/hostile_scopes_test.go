@@ -1,0 +1,251 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/organization"
+	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/command/credential"
+	"carillon/projections/organizations"
+)
+
+// scoped makes a key of the server's organization.
+func (s *server) scoped(t *testing.T, scopes ...organization.Scope) (key, id string) {
+	t.Helper()
+	issued, at, err := s.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{Organization: s.org, Scopes: scopes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Await(t, at, organizations.ReadModel.Name)
+	return issued.Key.Reveal(), issued.ID
+}
+
+// neededFor is which scopes each route needs. A route that is not here fails the test: decide.
+var neededFor = map[string][]organization.Scope{
+	"GET /events/destinations":                                  {"read"},
+	"POST /events/destinations":                                 {"write"},
+	"POST /events/destinations/validate":                        {"write"}, // it sends a request
+	"GET /events/destinations/{ref}":                            {"read"},
+	"PUT /events/destinations/{ref}":                            {"write"},
+	"PATCH /events/destinations/{ref}":                          {"write"},
+	"DELETE /events/destinations/{ref}":                         {"write"},
+	"POST /events/destinations/{ref}/test":                      {"write"},
+	"POST /events/destinations/{ref}/backfill":                  {"write"},
+	"GET /events/destinations/{ref}/secrets":                    {"read", "secrets"},
+	"POST /events/destinations/{ref}/secrets/rotate":            {"write"}, // without secrets the answer masks them
+	"POST /events/destinations/{ref}/secrets/{secretId}/expire": {"write"},
+	"GET /events/destinations/{ref}/subscriptions":              {"read"},
+	"POST /events/destinations/{ref}/subscriptions":             {"write"},
+	"GET /events/destinations/{ref}/subscriptions/{subRef}":     {"read"},
+	"PUT /events/destinations/{ref}/subscriptions/{subRef}":     {"write"},
+	"PATCH /events/destinations/{ref}/subscriptions/{subRef}":   {"write"},
+	"DELETE /events/destinations/{ref}/subscriptions/{subRef}":  {"write"},
+	"GET /events/destinations/{ref}/deliveries":                 {"read"},
+	"GET /events/deliveries/{id}":                               {"read"},
+	"POST /events/deliveries/{id}/replay":                       {"write"},
+	"GET /events/types":                                         {"read"},
+	"GET /feeds/events":                                         {"read"},
+	"POST /feeds/events":                                        {"write"},
+	"GET /feeds/events/{id}":                                    {"read"},
+	"PATCH /feeds/events/{id}":                                  {"write"},
+	"DELETE /feeds/events/{id}":                                 {"write"},
+	"GET /feeds/events/{id}/sources":                            {"read"},
+	"POST /feeds/events/{id}/sources":                           {"write"},
+	"DELETE /feeds/events/{id}/sources/{sourceId}":              {"write"},
+	"GET /feeds/events/{feedId}/items":                          {"read"},
+	"GET /v0/feeds/events/{feedId}/items":                       {"read"},
+	"GET /feeds/events/{feedId}/items/{itemId}":                 {"read"},
+	"POST /feeds/events/{feedId}/items/{itemId}/feedback":       {"write"},
+	"GET /keys":                 {"read"},
+	"POST /keys/{keyId}/rotate": {"write"}, // and all scopes of the key
+	"GET /docs":                 nil,
+	"GET /docs/*":               nil,
+	"GET /openapi.json":         nil,
+}
+
+// Keys with each set of scopes against each route: what is missing is refused by name, before the body is read.
+func TestHostileScopesOnEveryRoute(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	sets := [][]organization.Scope{{"read"}, {"write"}, {"secrets"}, {"read", "write"}, {"read", "secrets"}, {"write", "secrets"}, organization.AllScopes()}
+	keys := make([]string, len(sets))
+	for i, scopes := range sets {
+		keys[i], _ = s.scoped(t, scopes...)
+	}
+	fill := strings.NewReplacer("{ref}", "nobody", "{subRef}", "nothing", "{id}", missing, "{secretId}", missing, "{feedId}", missing,
+		"{itemId}", missing, "{sourceId}", missing, "{keyId}", "nobody00")
+	err := chi.Walk(s.api.Routes(), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		needed, decided := neededFor[method+" "+route]
+		if !decided {
+			t.Errorf("nobody has decided which scopes %s %s needs", method, route)
+			return nil
+		}
+		if needed == nil {
+			return nil // it needs no key
+		}
+		for i, scopes := range sets {
+			in := request{method: method, path: fill.Replace(route), key: keys[i]}
+			if method != http.MethodGet {
+				in.body = `{` // nothing is done
+			}
+			got := s.do(t, in)
+			lacks := slices.IndexFunc(needed, func(scope organization.Scope) bool { return !slices.Contains(scopes, scope) })
+			switch named := strings.Contains(got.body, "has not the scope"); {
+			case lacks < 0 && (named || got.status == 401 || got.status == 403):
+				t.Errorf("%s %s with %v: %d %s", method, route, scopes, got.status, got.body)
+			case lacks >= 0 && strings.HasPrefix(route, "/events"):
+				got.refused(t, 401, "AUTHENTICATION_FAILED", "has not the scope "+string(needed[lacks]))
+			case lacks >= 0:
+				got.refused(t, 403, "FORBIDDEN", "has not the scope "+string(needed[lacks]))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Without the scope secrets nothing shows one, whatever is asked for; and what is masked is not taken for a value.
+func TestHostileSecretsWithoutTheScope(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	weak, _ := s.scoped(t, "read", "write")
+	const body = `{"name":"CRM","config":{"url":"https://127.0.0.1:1/","headers":{"X-Token":"hunter2"}}}`
+	path := destinationsPath + "/crm"
+	answers := []response{
+		s.do(t, request{method: "PUT", path: path, body: body, key: weak}), s.do(t, request{path: path, key: weak}),
+		s.do(t, request{path: destinationsPath, key: weak}), s.do(t, request{method: "PATCH", path: path, body: `{"name":"x"}`, key: weak}),
+		s.do(t, request{method: "POST", path: path + "/secrets/rotate", key: weak}),
+	}
+	var full struct {
+		Secrets []struct {
+			Secret string `json:"secret"`
+		} `json:"secrets"`
+	}
+	s.do(t, request{path: path + "/secrets"}).into(t, 200, &full)
+	for i, answer := range answers {
+		if answer.status >= 300 || !strings.Contains(answer.body, "whsec_…") || strings.Contains(answer.body, "hunter2") {
+			t.Errorf("answer %d: %d %s", i, answer.status, answer.body)
+		}
+		for _, secret := range full.Secrets {
+			if strings.Contains(answer.body, secret.Secret) {
+				t.Errorf("answer %d shows a secret", i)
+			}
+		}
+	}
+	if len(full.Secrets) != 2 || strings.Contains(full.Secrets[0].Secret, "…") {
+		t.Errorf("in full: %+v", full)
+	}
+	masked := strings.Replace(body, "hunter2", "…", 1)
+	s.do(t, request{method: "PUT", path: path, body: masked, key: weak}).refused(t, 400, "INVALID_BODY", "config.headers has the mask")
+	s.do(t, request{method: "PATCH", path: path, body: `{"config":{"headers":{"X-Token":"…"}}}`}).refused(t, 400, "INVALID_BODY", "config.headers has the mask")
+	if got := s.do(t, request{path: path}); !strings.Contains(got.body, "hunter2") {
+		t.Errorf("the header is lost: %s", got.body)
+	}
+}
+
+// keyListed is one of GET /keys.
+type keyListed struct {
+	ID          string     `json:"id"`
+	Scopes      []string   `json:"scopes"`
+	LastUsedAt  *time.Time `json:"lastUsedAt"`
+	SuccessorOf *string    `json:"successorOf"`
+}
+
+type keyMade struct {
+	ID  string `json:"id"`
+	Key string `json:"key"`
+}
+
+// An organization rotates its own keys on one node, and both nodes honour the new one and the end of the old one.
+func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	var later atomic.Int64
+	uses := &adapters.CredentialUses{Pool: s.Pool, Log: s.Log}
+	ahead := func(p *httpapi.Dependencies) {
+		p.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+		p.Uses = uses
+	}
+	other := *s
+	s.rewire(t, ahead)
+	other.rewire(t, ahead)
+	nodes := []*server{s, &other}
+	valid := func(key string, want bool) {
+		t.Helper()
+		for i, node := range nodes {
+			if got := node.do(t, request{path: "/events/types", key: key}); (got.status == 200) != want {
+				t.Errorf("node %d: %d, valid: %v", i, got.status, want)
+			}
+		}
+	}
+	old, id := s.scoped(t, "read", "write")
+	valid(old, true)
+	var made keyMade
+	s.do(t, request{method: "POST", path: "/keys/" + id + "/rotate", key: old, body: `{"overlapSeconds":3600}`}).into(t, 201, &made)
+	if parsed, ok := credential.Parse(credential.APIKey, made.Key); !ok || parsed.ID != made.ID || made.ID == id {
+		t.Fatalf("made %q", made.ID)
+	}
+	valid(old, true)
+	valid(made.Key, true)
+	if err := uses.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var list []keyListed
+	s.do(t, request{path: "/keys", key: made.Key}).into(t, 200, &list)
+	at := slices.IndexFunc(list, func(k keyListed) bool { return k.ID == made.ID })
+	if len(list) != 3 || at < 0 || list[at].SuccessorOf == nil || *list[at].SuccessorOf != id ||
+		!slices.Equal(list[at].Scopes, []string{"read", "write"}) || list[at].LastUsedAt == nil || list[at].LastUsedAt.Minute() != 0 {
+		t.Errorf("keys: %+v", list)
+	}
+
+	var last keyMade
+	s.do(t, request{method: "POST", path: "/keys/" + made.ID + "/rotate", body: `{"overlapSeconds":0}`}).into(t, 201, &last)
+	later.Store(int64(time.Second)) // within which every node knows
+	valid(made.Key, false)
+	valid(last.Key, true)
+	for _, step := range []struct {
+		after time.Duration
+		works bool
+	}{{59 * time.Minute, true}, {61 * time.Minute, false}} { // clocks go forward
+		later.Store(int64(step.after))
+		valid(old, step.works)
+		valid(last.Key, true)
+	}
+	if strings.Contains(s.Logged.String(), last.Key[12:]) {
+		t.Error("the log shows the key")
+	}
+	s.do(t, request{method: "POST", path: "/keys/" + made.ID + "/rotate"}).refused(t, 404, "NOT_FOUND", "key not found")
+	s.do(t, request{method: "POST", path: "/keys/" + last.ID + "/rotate", body: `{"overlapSeconds":2592001}`}).blames(t, "overlapSeconds", "must be 0 to 2592000")
+}
+
+// No key makes one that may more, nor one of others.
+func TestHostileRotations(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	_, full := s.scoped(t)
+	weak, _ := s.scoped(t, "read", "write")
+	s.do(t, request{method: "POST", path: "/keys/" + full + "/rotate", key: weak}).refused(t, 403, "FORBIDDEN", "has the scopes [read write secrets]")
+	_, theirs := s.Organization(t, "Library")
+	got, none := s.do(t, request{method: "POST", path: "/keys/" + full + "/rotate", key: theirs}), s.do(t, request{method: "POST", path: "/keys/" + uuid.NewString()[:8] + "/rotate", key: theirs})
+	if got.status != 404 || got.body != none.body {
+		t.Errorf("of others: %d %s\nof none: %d %s", got.status, got.body, none.status, none.body)
+	}
+	var list []keyListed
+	s.do(t, request{path: "/keys", key: theirs}).into(t, 200, &list)
+	if len(list) != 1 {
+		t.Errorf("others see %+v", list)
+	}
+}

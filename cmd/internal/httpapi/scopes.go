@@ -1,0 +1,95 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/go-chi/chi/v5"
+
+	"carillon/aggregates/organization"
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/query"
+)
+
+// routes says of each route which scopes a key needs for it: a route can't be made without.
+type routes struct {
+	read    chi.Router
+	write   chi.Router
+	secrets chi.Router // read and secrets
+}
+
+func routesFor(r chi.Router) routes {
+	return routes{
+		read: r.With(needs(organization.ScopeRead)), write: r.With(needs(organization.ScopeWrite)),
+		secrets: r.With(needs(organization.ScopeRead), needs(organization.ScopeSecrets)),
+	}
+}
+
+// needs refuses requests whose key has not a scope, before anything but the path is read of them. The events surface has
+// no 403: there the key is no good for this.
+func needs(scope organization.Scope) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !may(r.Context(), scope) {
+				kind := wire.Forbidden
+				if surfaceOf(r) == wire.Events {
+					kind = wire.Unauthenticated
+				}
+				surfaceOf(r).WriteError(w, r, &wire.Failure{
+					Kind: kind, Issue: fmt.Sprintf("the API key has not the scope %s, which this needs: use a key that has it", scope),
+				})
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// identity is whose key a request has shown.
+type identity struct {
+	caller command.Caller
+	key    query.Key
+}
+
+type identityKey struct{}
+
+func identityOf(ctx context.Context) identity {
+	known, _ := ctx.Value(identityKey{}).(identity)
+	return known
+}
+
+// callerOf says on whose behalf a request runs.
+func callerOf(r *http.Request) command.Caller { return identityOf(r.Context()).caller }
+
+// may reports whether the key of a request has a scope.
+func may(ctx context.Context, scope organization.Scope) bool {
+	return slices.Contains(identityOf(ctx).key.Scopes, string(scope))
+}
+
+// masked stands for a header's value where the key may not read secrets.
+const masked = "…"
+
+// headersFor are custom headers as a caller may see them.
+func headersFor(ctx context.Context, headers map[string]string) map[string]string {
+	if may(ctx, organization.ScopeSecrets) {
+		return headers
+	}
+	hidden := make(map[string]string, len(headers))
+	for name := range headers {
+		hidden[name] = masked
+	}
+	return hidden
+}
+
+// checkUnmasked refuses headers that somebody sends back as a key without the scope secrets got them.
+func checkUnmasked(c *wire.Checks, headers wire.Optional[map[string]string]) {
+	for name, value := range headers.Value {
+		if value == masked {
+			c.Fail("config.headers", "has the mask in the place of the value of %s: send the value, or use PATCH without headers", name)
+			return
+		}
+	}
+}
