@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"strings"
 
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
@@ -28,14 +29,14 @@ func (s Session) May(scope organization.Scope) bool {
 func (v view) May(scope organization.Scope) bool { return v.session.May(scope) }
 
 // changes are the pages that lead to a change, by the last part of their path.
-var changes = []string{"new", "enable", "disable", "delete", "test", "validate", "rotate", "expire", "replay"}
+var changes = []string{"new", "enable", "disable", "delete", "test", "validate", "rotate", "expire", "replay", "backfill", "edit", "detach"}
 
 // scopesFor are those that a request needs: one that sends something changes something, unless it is named here.
 func scopesFor(r *http.Request) []organization.Scope {
 	switch page := path.Base(r.URL.Path); {
 	case page == "reveal":
 		return []organization.Scope{organization.ScopeRead, organization.ScopeSecrets}
-	case page == "edit": // its form has headers in full, and sends back what it has
+	case page == "edit" && strings.Contains(r.URL.Path, "/destinations/"): // its form has headers in full, and sends back what it has
 		return []organization.Scope{organization.ScopeWrite, organization.ScopeSecrets}
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		if slices.Contains(changes, page) {
@@ -51,7 +52,11 @@ func permitted(s Session, r *http.Request) error {
 	for _, scope := range scopesFor(r) {
 		if !s.May(scope) {
 			issue := fmt.Sprintf("the API key that you signed in with has not the scope %s, which this needs: sign in with one that has it", scope)
-			if s.Role != ForOrganization {
+			switch s.Role {
+			case ForOrganization:
+			case ForAuditor:
+				issue = "an auditor's token opens the record and the consumers, and changes nothing; this is for operators"
+			case ForOperator:
 				issue = "secrets, and settings that hold some, are for the people of the organization: open its console with a login link"
 			}
 			return &wire.Failure{Kind: wire.Forbidden, Issue: issue}
