@@ -22,6 +22,7 @@ import (
 // TestPicturesOfAMonth makes pictures of the pages with a month of history, for people to look at, and for the documents.
 // CARILLON_TEST_PICTURES names the directory; without it there is nothing to do.
 func TestPicturesOfAMonth(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("CARILLON_TEST_PICTURES") == "" {
 		t.Skip("CARILLON_TEST_PICTURES names no directory for pictures")
 	}

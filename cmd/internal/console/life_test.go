@@ -1,0 +1,56 @@
+package console_test
+
+import (
+	"html"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// What somebody does at the console is done as by the API, and the page that follows shows it.
+func TestADestinationsLife(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	b := w.signIn(t, w.key)
+	address := receiver(t, 204, "")
+	b.post(t, "/console/destinations/new", "name", "", "url", address, "debounce", "0").expect(t, 400, "Name must have 1 to 255 characters", address)
+	b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "soon").expect(t, 400, "a number of seconds", "soon")
+	b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "0", "headers", "no colon").expect(t, 400, "a header a line")
+	b.post(t, "/console/destinations/new", "name", "Hook", "url", "http://10.0.0.1/", "debounce", "0").expect(t, 400)
+	made := b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "5", "headers", "X-Tenant: hall", "externalId", "hook-1")
+	path, _, _ := strings.Cut(made.location, "?")
+	b.get(t, made.location).expect(t, 200, "The destination was created.", "Hook", address, "5 s", "its first secret")
+	b.get(t, path+"/edit").expect(t, 200, "X-Tenant: hall", "hook-1")
+	b.post(t, path+"/edit", "name", "Hook two", "url", address, "debounce", "0").leadsTo(t, path+"?done=saved")
+	b.get(t, path).expect(t, 200, "Hook two", "Custom headers", "none")
+
+	b.get(t, path+"/rotate").expect(t, 200, "sign beside it for another 24 hours")
+	b.post(t, path+"/rotate").leadsTo(t, path+"?done=rotated")
+	shown := b.get(t, path).expect(t, 200, "beside its successor", "Expire now")
+	secret := regexp.MustCompile(path + `/secrets/[0-9a-f-]+/reveal`).FindString(shown.body)
+	if strings.Count(shown.body, "whsec_…") != 2 {
+		t.Error("there are not two masked secrets")
+	}
+	b.get(t, secret).expect(t, 200, "shown in full on the next page")
+	revealed := b.post(t, secret).expect(t, 200, "whsec_")
+	full := regexp.MustCompile(`whsec_[A-Za-z0-9+/=]{40,}`).FindString(html.UnescapeString(revealed.body))
+	if full == "" || strings.Contains(w.Logged.String(), full) || !strings.Contains(w.Logged.String(), "revealed=") {
+		t.Error("the secret is not shown, or the log has it, or does not have that it was asked for")
+	}
+	b.post(t, strings.TrimSuffix(secret, "reveal")+"expire").leadsTo(t, path+"?done=expired")
+
+	b.post(t, path+"/test").expect(t, 200, "It took the event: 204")
+	b.post(t, path+"/validate").expect(t, 200, "It answered 204")
+	b.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
+	b.get(t, path).expect(t, 200, "disabled", "Enable")
+	b.post(t, path+"/enable").leadsTo(t, path+"?done=enabled")
+	b.get(t, path+"/delete").expect(t, 200, "shredded", "can't be undone")
+	b.post(t, path+"/delete").leadsTo(t, "/console/destinations?done=deleted")
+	gone := b.get(t, path).expect(t, 200, "deleted", "History", "Hook two")
+	if strings.Contains(gone.body, "/rotate") || strings.Contains(gone.body, "/reveal") {
+		t.Error("a deleted destination can be changed")
+	}
+	b.get(t, path+"?moment=0").expect(t, 200, "As it was at")
+	b.get(t, path+"/edit").expect(t, 404, "Not found")
+	b.get(t, path+"?at=yesterday").expect(t, 400, "At must be an ISO 8601 time")
+}
