@@ -21,6 +21,10 @@ type ProcessManager interface {
 	Changed() ([]SavedRow, error)
 }
 
+// Lingerer is what a ProcessManager implements that need not act at once: while nobody waits for it, events come together
+// before it gets them, as for read models.
+type Lingerer interface{ Lingers() bool }
+
 // SavedRow is a piece of a process manager's state. A row without data is to be deleted.
 type SavedRow struct {
 	Kind, ID string

@@ -120,3 +120,58 @@ func (w *world) listened() {
 		}
 	}
 }
+
+// patientManager is a process manager that need not act at once.
+type patientManager struct {
+	eventstore.ProcessState
+
+	seen chan<- eventstore.Position
+}
+
+func (patientManager) Name() string              { return "patient" }
+func (patientManager) Version() int              { return 1 }
+func (patientManager) Filter() eventstore.Filter { return eventstore.Categories("thing") }
+func (patientManager) Lingers() bool             { return true }
+
+func (p patientManager) React(_ context.Context, batch []eventstore.Recorded) error {
+	for _, event := range batch {
+		p.seen <- event.Position
+	}
+	return nil
+}
+
+// A process manager that says so gets events together, and at once where it is told to hurry.
+func TestAProcessManagerThatNeedNotActAtOnce(t *testing.T) {
+	w := newWorld(t)
+	seen, caught := make(chan eventstore.Position, 1000), make(chan struct{})
+	progress, _ := w.run(func(ctx context.Context, r *projections.Runner) error {
+		r.Linger = years
+		r.Store = &watched{Store: tail.New(r.Store, r.Log), caughtUp: sync.OnceFunc(func() { close(caught) })}
+		return r.React(ctx, func() eventstore.ProcessManager { return &patientManager{seen: seen} })
+	})
+	select {
+	case <-caught:
+	case <-time.After(patience):
+		t.Fatal("it does not catch up, or does not linger")
+	}
+	stream := eventstore.StreamName("thing", uuid.New())
+	var last eventstore.Position
+	for round := range 2 { // it is in no hurry again after the first
+		before := len(seen)
+		for i := range 10 {
+			last = w.append(stream, eventstore.Revision(10*round+i-1), "thing.happened.v1")
+		}
+		if n := len(seen) - before; n != 0 {
+			t.Errorf("round %d: %d events while nobody was in a hurry", round, n)
+		}
+		progress.Hurry("patient", last)
+		for range 10 {
+			select {
+			case <-seen:
+			case <-time.After(patience):
+				t.Fatal("it was told to hurry, and does not")
+			}
+		}
+		w.await(progress, last, "patient") // until it has said so itself
+	}
+}

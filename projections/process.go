@@ -17,6 +17,7 @@ const saveInterval = time.Second
 // reacting drives a process manager and commits its state now and then, and when it ends.
 type reacting struct {
 	eventstore.ProcessManager
+	lingers time.Duration // where it need not act at once
 	seen    eventstore.Position
 	last    anchor
 	events  int             // since the last save began
@@ -46,10 +47,13 @@ CREATE TABLE state (
 // for a few events.
 const keeperLinger = 50 * time.Millisecond
 
-// linger implements consumer: process managers act at once, but for a Keeper.
+// linger implements consumer: process managers act at once, but for a Keeper and those that say otherwise.
 func (p *reacting) linger() time.Duration {
 	if _, keeps := p.ProcessManager.(Keeper); keeps {
 		return keeperLinger
+	}
+	if l, ok := p.ProcessManager.(eventstore.Lingerer); ok && l.Lingers() {
+		return p.lingers
 	}
 	return 0
 }

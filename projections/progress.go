@@ -28,7 +28,9 @@ type Progress struct {
 // waiters are those who wait for one consumer.
 type waiters struct {
 	n      int
-	urgent chan struct{} // closed while there are some
+	to     eventstore.Position // it has to be there soon, although nobody waits
+	urgent chan struct{}       // closed while it is in a hurry
+	closed bool
 }
 
 // NewProgress makes an empty one.
@@ -40,6 +42,7 @@ func (p *Progress) set(name string, to eventstore.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.here[name] = to
+	p.hasten(name)
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
@@ -48,6 +51,7 @@ func (p *Progress) lost(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.here, name)
+	p.hasten(name)
 }
 
 func (p *Progress) get(name string) (at eventstore.Position, here bool, changed <-chan struct{}) {
@@ -99,13 +103,30 @@ func (p *Progress) await(ctx context.Context, to eventstore.Position, name strin
 func (p *Progress) hurry(name string, more int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.waitersOf(name).n += more
+	p.hasten(name)
+}
+
+// Hurry lets a consumer of this process come to a position without delay. It waits for nothing.
+func (p *Progress) Hurry(name string, to eventstore.Position) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.waitersOf(name); w.to.Before(to) {
+		w.to = to
+	}
+	p.hasten(name)
+}
+
+// hasten opens or closes what a consumer sees of its waiters. The mutex is held.
+func (p *Progress) hasten(name string) {
 	w := p.waitersOf(name)
-	w.n += more
-	switch {
-	case w.n == 1 && more > 0:
+	at, here := p.here[name]
+	switch hurry := w.n > 0 || here && at.Before(w.to); {
+	case hurry && !w.closed:
 		close(w.urgent)
-	case w.n == 0:
-		w.urgent = make(chan struct{})
+		w.closed = true
+	case !hurry && w.closed:
+		w.urgent, w.closed = make(chan struct{}), false
 	}
 }
 

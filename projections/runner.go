@@ -31,7 +31,7 @@ type Runner struct {
 	Store    eventstore.Store
 	Log      *slog.Logger
 	Progress *Progress
-	// Linger is how far a read model that nobody waits for may be behind, where the store lets events come together
+	// Linger is how far a read model, or a process manager that is an eventstore.Lingerer, may be behind while nobody waits for it, where the store lets events come together
 	// (lingerer): a transaction for each event costs more processor time than all else that is done for it. Default 250 ms.
 	Linger time.Duration
 	// Identity tells the store from any other, a copy of it included; "" while it is empty. With it, checkpoints of
@@ -58,7 +58,7 @@ func (r *Runner) Project(ctx context.Context, m ReadModel) error {
 
 // React runs a process manager, as Project does. Each start gets a fresh one, to which the saved state is restored.
 func (r *Runner) React(ctx context.Context, fresh func() eventstore.ProcessManager) error {
-	return r.run(ctx, func() consumer { return &reacting{ProcessManager: fresh()} })
+	return r.run(ctx, func() consumer { return &reacting{ProcessManager: fresh(), lingers: cmp.Or(r.Linger, defaultLinger)} })
 }
 
 func (r *Runner) run(ctx context.Context, fresh func() consumer) error {

@@ -152,8 +152,11 @@ func (d *Deliverer) record(ctx context.Context, job Job, at time.Time, result we
 		if err == nil {
 			attempt := d.outcome(job, trigger, at, result, sealed)
 			var out eventstore.Outcome[delivery.State, delivery.Event]
-			if out, err = delivery.Aggregate.Execute(ctx, d.Store, job.ID, attempt, options); err == nil {
+			if out, err = delivery.Aggregate.Execute(d.unhurried(ctx, result), d.Store, job.ID, attempt, options); err == nil {
 				d.attempts.write(ctx, job, attemptedBy(attempt, out.Events))
+				if result.FailureReason != "" && d.Failed != nil {
+					d.Failed(out.Position)
+				}
 			}
 		}
 		switch {
@@ -170,6 +173,16 @@ func (d *Deliverer) record(ctx context.Context, job Job, at time.Time, result we
 		case <-time.After(recordPause):
 		}
 	}
+}
+
+// unhurried lets a success wait a little, to be recorded along with what comes next, where no delivery waits for its place.
+// What comes for the destination meanwhile is recorded first, and this with it. Until then the delivery counts as under
+// way: it is sent again where the process ends now.
+func (d *Deliverer) unhurried(ctx context.Context, result webhook.Result) context.Context {
+	if queued, _ := d.lanes.size(); queued > 0 || result.FailureReason != "" {
+		return ctx
+	}
+	return eventstore.Unhurried(ctx, outcomeWaits)
 }
 
 // attemptedBy is what was recorded. Where an earlier try had recorded it, whose answer was lost, it is what was asked for.

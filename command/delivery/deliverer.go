@@ -24,6 +24,7 @@ const (
 	recoverPause = 2 * time.Second        // between two looks for what this worker holds and has forgotten
 	freshFor     = 2 * time.Second        // a delivery that was just handed over is sent even while Postgres is away
 	holdingPoll  = 50 * time.Millisecond  // while it is not known whether leases still hold
+	outcomeWaits = 25 * time.Millisecond  // an outcome that nobody waits for, for another append to go along with
 )
 
 // Policy is how hard it is tried.
@@ -55,6 +56,8 @@ type Deliverer struct {
 	Jitter func() float64 // from -1 to 1
 	Log    *slog.Logger
 	Record func(Attempt) // tells metrics of each attempt
+	// Failed hears where an attempt was recorded that failed. nil: nobody does.
+	Failed func(eventstore.Position)
 	// Suspended lists the organizations of which nothing is sent now, as of all events that are recorded when it is called.
 	// nil: there are none.
 	Suspended func(context.Context) ([]uuid.UUID, error)

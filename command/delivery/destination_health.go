@@ -54,6 +54,9 @@ func (*DestinationHealth) Name() string { return DestinationHealthName }
 // Version implements eventstore.ProcessManager.
 func (*DestinationHealth) Version() int { return 1 }
 
+// Lingers implements eventstore.Lingerer: of successes it only forgets failures.
+func (*DestinationHealth) Lingers() bool { return true }
+
 // Filter implements eventstore.ProcessManager.
 func (*DestinationHealth) Filter() eventstore.Filter {
 	return eventstore.Categories(delivery.Aggregate.Category, destination.Aggregate.Category)

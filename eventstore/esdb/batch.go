@@ -19,6 +19,8 @@ import (
 const (
 	maxUnanswered      = 512
 	maxUnansweredBytes = 4 << 20
+	// maxRiders is how many appends in no hurry wait for one that is: more than that are a batch by themselves.
+	maxRiders = 16
 )
 
 // batches makes the appends of one connection through one BatchAppend call, which is opened anew when it has ended.
@@ -41,7 +43,7 @@ func (b *batches) append(ctx context.Context, stream string, expected eventstore
 		within = min(within, time.Until(deadline))
 	}
 	p := &pending{began: time.Now(), answer: make(chan batchAnswer, 1)}
-	if err := call.submit(p, stream, expected, events, within); err != nil {
+	if err := call.submit(p, stream, expected, events, within, eventstore.MayWait(ctx)); err != nil {
 		return eventstore.Appended{}, err
 	}
 	select {
@@ -101,6 +103,8 @@ type batchCall struct {
 	pending map[uint64]*pending // sent or not
 	sent    int                 // unanswered,
 	bytes   int                 // and their size
+	full    bool                // there was no room for all that is queued
+	riding  *time.Timer         // sends what is in no hurry, and only that is queued; nil: nothing, or something else as well
 	err     error               // why it has ended
 }
 
@@ -120,8 +124,8 @@ func (c *batchCall) over() bool {
 	return c.err != nil
 }
 
-// submit queues an append.
-func (c *batchCall) submit(p *pending, stream string, expected eventstore.Revision, events []proposal, within time.Duration) error {
+// submit queues an append. One that may wait goes along with the next that does not, so that both are synced together.
+func (c *batchCall) submit(p *pending, stream string, expected eventstore.Revision, events []proposal, within, mayWait time.Duration) error {
 	c.mu.Lock()
 	c.last++
 	p.id = c.last
@@ -138,7 +142,12 @@ func (c *batchCall) submit(p *pending, stream string, expected eventstore.Revisi
 	}
 	c.pending[p.id] = p
 	c.queue = append(c.queue, p)
-	c.wake()
+	switch {
+	case mayWait <= 0 || len(c.queue) >= maxRiders:
+		c.wake()
+	case len(c.queue) == 1: // what is queued already has a timer, or is about to be sent
+		c.riding = time.AfterFunc(mayWait, c.wake)
+	}
 	return nil
 }
 
@@ -188,6 +197,11 @@ func (c *batchCall) send() {
 func (c *batchCall) take(into []*pending) []*pending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.riding != nil {
+		c.riding.Stop()
+		c.riding = nil
+	}
+	c.full = false
 	n := 0
 	for ; n < len(c.queue); n++ {
 		p := c.queue[n]
@@ -196,6 +210,7 @@ func (c *batchCall) take(into []*pending) []*pending {
 			continue
 		}
 		if c.sent > 0 && (c.sent == maxUnanswered || c.bytes+p.size > maxUnansweredBytes) {
+			c.full = true
 			break
 		}
 		c.sent++
@@ -221,7 +236,7 @@ func (c *batchCall) receive() {
 			delete(c.pending, answer.id)
 			c.sent--
 			c.bytes -= p.size
-			if len(c.queue) > 0 {
+			if c.full {
 				c.wake()
 			}
 			p.answer <- answer

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"google.golang.org/grpc/encoding"
 )
 
 const (
@@ -30,6 +31,7 @@ type settings struct {
 	authorities          *x509.CertPool
 	certificate, key     string // files of a user who shows a certificate
 	pingEvery, pingWaits time.Duration
+	here                 func(encoding.CodecV2) Connection // to a node in this process; nil: the seeds are dialed
 }
 
 // kind is what the value of an option has to be.

@@ -1,5 +1,5 @@
 // Package node is a durable single-node event store that speaks the EventStoreDB gRPC protocol, so that the official
-// clients work with it unchanged, in the same process over a unix socket or from other machines over TCP.
+// clients work with it unchanged, in the same process (Connect, or a unix socket) or from other machines over TCP.
 //
 // It is written from the protocol's observable behaviour and its public documentation. It announces a protocol
 // version, not a product.

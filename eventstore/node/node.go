@@ -16,9 +16,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/keepalive"
 
 	"carillon/eventstore/node/internal/guard"
+	"carillon/eventstore/node/internal/inprocess"
 	"carillon/eventstore/node/internal/store"
 	"carillon/eventstore/node/internal/wire"
 )
@@ -59,6 +61,8 @@ type Node struct {
 	store  *store.Store
 	groups *groups
 	id     uuid.UUID // of this run
+
+	inProcess *inprocess.Server
 
 	filters    filters
 	calls      calls
@@ -118,6 +122,9 @@ func Open(config Config) (*Node, error) {
 	if n.groups, err = n.openGroups(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open node: %w", err), opened.Close())
 	}
+	n.inProcess = inprocess.NewServer(wire.NewCodec(), n.checkUnary, n.checkStream, maxRequestBytes)
+	n.register(n.inProcess)
+	n.servers = append(n.servers, func() { n.inProcess.Stop(closeGrace) })
 	return n, nil
 }
 
@@ -167,6 +174,10 @@ func ignoreClosed(err error) error {
 	}
 	return err
 }
+
+// Connect makes a connection for a client in this process, whose messages a codec encodes and decodes. It is for clients
+// that take any grpc.ClientConnInterface; their calls are those of any other, without a socket between.
+func (n *Node) Connect(codec encoding.CodecV2) *inprocess.Conn { return n.inProcess.Connect(codec) }
 
 func (n *Node) newServer() *grpc.Server {
 	server := grpc.NewServer(n.serverOptions()...)

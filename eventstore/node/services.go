@@ -16,7 +16,7 @@ import (
 // protocolVersion is the version of the protocol that clients take their bearings from. Its parts must be numbers.
 const protocolVersion = "24.10.0"
 
-func (n *Node) register(server *grpc.Server) {
+func (n *Node) register(server grpc.ServiceRegistrar) {
 	server.RegisterService(streamsService(n), n)
 	serverfeatures.RegisterServerFeaturesServer(server, features{strict: n.config.Strict})
 	gossip.RegisterGossipServer(server, gossiper{node: n})

@@ -31,6 +31,7 @@ import (
 	"carillon/command/egress"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
+	"carillon/eventstore"
 	"carillon/eventstore/tail"
 	"carillon/projections"
 	"carillon/query"
@@ -141,12 +142,13 @@ func (a *App) connect() error {
 	}
 	a.queue = adapters.NewDeliveryQueue(a.runner, time.Now)
 	a.deliverer = &delivery.Deliverer{
-		Store: a.base.store, Queue: a.queue, Vault: secrets, Sender: sender, Limits: delivery.DefaultLimits,
+		Store: a.runner.Store, Queue: a.queue, Vault: secrets, Sender: sender, Limits: delivery.DefaultLimits,
 		Policy: delivery.Policy{
 			Timeout: a.cfg.DeliveryTimeout, RetrySchedule: a.cfg.DeliveryRetrySchedule, RetrySpread: delivery.DefaultPolicy.RetrySpread,
 		},
 		Now: time.Now, Jitter: func() float64 { return 2*rand.Float64() - 1 }, //nolint:gosec // spreads load, protects nothing
 		Log: a.log, Record: a.deliveryMetrics(),
+		Failed:    func(at eventstore.Position) { a.Progress.Hurry(delivery.DestinationHealthName, at) },
 		Suspended: adapters.Suspensions{Queries: a.Queries, Progress: a.Progress, Store: a.base.store}.List,
 	}
 	a.rebuilds = newRebuilds(a)

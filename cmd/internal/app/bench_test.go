@@ -352,15 +352,24 @@ func (c *counter) receive(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// reportLatencies tells how long events were on their way from publish to receipt.
-func (c *counter) reportLatencies() {
+// reportLatencies tells how long events were on their way from publish to receipt, and returns the 99th percentile.
+func (c *counter) reportLatencies() (p99 time.Duration) {
 	c.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	slices.Sort(c.took)
+	at := func(q float64) time.Duration { return c.took[min(int(q*float64(len(c.took))), len(c.took)-1)] }
 	for name, q := range map[string]float64{"p50-ms": 0.5, "p99-ms": 0.99, "max-ms": 1} {
-		at := c.took[min(int(q*float64(len(c.took))), len(c.took)-1)]
-		c.ReportMetric(float64(at.Microseconds())/1000, name)
+		c.ReportMetric(float64(at(q).Microseconds())/1000, name)
+	}
+	return at(0.99)
+}
+
+// reportOfAlone tells the 99th percentile as a multiple of what it was alone, where that is known. (Within 2 is fair.)
+func reportOfAlone(b *testing.B, p99, alone time.Duration) {
+	b.Helper()
+	if alone > 0 {
+		b.ReportMetric(float64(p99)/float64(alone), "p99-of-alone")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"google.golang.org/grpc/encoding"
 
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/custody"
@@ -136,7 +137,8 @@ func (in *infrastructure) openEventStore(cfg *config.Config, log *slog.Logger) (
 		case <-closed:
 		}
 	}()
-	if in.store, err = esdb.OpenUnix(socket, log); err != nil {
+	here := func(codec encoding.CodecV2) esdb.Connection { return embedded.Connect(codec) }
+	if in.store, err = esdb.OpenHere(here, log); err != nil {
 		return err
 	}
 	in.closers = append(in.closers, func() { _ = in.store.Close() })

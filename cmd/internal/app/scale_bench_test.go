@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -87,12 +88,31 @@ func BenchmarkHistory(b *testing.B) {
 // remember fills the read model with succeeded deliveries of the last weeks, by SQL: the event store knows none of them.
 func remember(b *testing.B, pool *pgxpool.Pool, n int) {
 	b.Helper()
-	_, err := pool.Exec(context.Background(), `
+	if n == 0 {
+		return
+	}
+	began := time.Now()
+	// Five million are there in a fraction of the time where the indexes are made afterwards.
+	var keys, indexes []string
+	err := pool.QueryRow(context.Background(), `
+		SELECT coalesce(array_agg(indexrelid::regclass::text) FILTER (WHERE NOT indisprimary), '{}'),
+			array_agg(pg_get_indexdef(indexrelid)) FILTER (WHERE NOT indisprimary)
+		FROM pg_index WHERE indrelid = 'deliveries.deliveries'::regclass`).Scan(&keys, &indexes)
+	if err == nil {
+		_, err = pool.Exec(context.Background(), "ALTER TABLE deliveries.deliveries DROP CONSTRAINT deliveries_pkey; DROP INDEX "+strings.Join(keys, ", "))
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, err = pool.Exec(context.Background(), `
 		INSERT INTO deliveries.deliveries (id, organization, destination, created_at, completed_at, revision, attempts, automatic,
 			event_id, event_time, status, type, source, subscriptions, attempted_at, duration_micros, response_status, trigger)
 		SELECT gen_random_uuid(), d.organization, d.id, t, t, 0, 1, 1, gen_random_uuid(), t, 'succeeded', 'news.item.added', '/bench', '{}', t, 2000, 204, 'automatic'
 		FROM (SELECT * FROM destinations.destinations ORDER BY created_at LIMIT 1) d, generate_series(1, $1) i,
 			LATERAL (SELECT now() - i * interval '1 second') AS at (t)`, n)
+	if err == nil {
+		_, err = pool.Exec(context.Background(), "ALTER TABLE deliveries.deliveries ADD PRIMARY KEY (id); "+strings.Join(indexes, "; "))
+	}
 	if err == nil {
 		_, err = pool.Exec(context.Background(), `
 			INSERT INTO deliveries.tallies (destination, day, type, feed_id, total, succeeded, failed, superseded, discarded)
@@ -104,11 +124,13 @@ func remember(b *testing.B, pool *pgxpool.Pool, n int) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.Logf("%d deliveries were made up in %s", n, time.Since(began).Round(time.Second))
 }
 
 // BenchmarkOneHangs: from publish to receipt by 19 destinations while the twentieth answers, and while it hangs.
 func BenchmarkOneHangs(b *testing.B) {
 	const destinations, rate = 20, 30
+	var alone time.Duration
 	for _, hangs := range []bool{false, true} {
 		b.Run(fmt.Sprintf("hangs=%t", hangs), func(b *testing.B) {
 			r := newRig(b, destinations)
@@ -131,7 +153,11 @@ func BenchmarkOneHangs(b *testing.B) {
 			r.receiver.await(b, b.N*(destinations-1))
 			b.StopTimer()
 			used.report(b.N * (destinations - 1))
-			r.receiver.reportLatencies()
+			if p99 := r.receiver.reportLatencies(); hangs {
+				reportOfAlone(b, p99, alone)
+			} else {
+				alone = p99
+			}
 		})
 	}
 }
@@ -140,6 +166,7 @@ func BenchmarkOneHangs(b *testing.B) {
 // organization take 29 s for each answer. It runs for at most 15 s.
 func BenchmarkBesideACrowd(b *testing.B) {
 	const rate = 30
+	var alone time.Duration
 	for _, crowd := range []int{0, 600} {
 		b.Run(fmt.Sprintf("crowd=%d", crowd), func(b *testing.B) {
 			r, n := newRig(b, 1), min(b.N, 15*rate)
@@ -161,7 +188,11 @@ func BenchmarkBesideACrowd(b *testing.B) {
 			group.Wait()
 			r.receiver.await(b, n)
 			b.StopTimer()
-			r.receiver.reportLatencies()
+			if p99 := r.receiver.reportLatencies(); crowd > 0 {
+				reportOfAlone(b, p99, alone)
+			} else {
+				alone = p99
+			}
 		})
 	}
 }
