@@ -6,7 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strconv"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
