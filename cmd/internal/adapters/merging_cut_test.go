@@ -286,6 +286,11 @@ func (p *plot) halves() {
 				p.t.Errorf("%s holds %s, which is merged into %q (%v)", name, p.names[held], p.names[other.State.Into], err)
 			}
 		}
+		for teller := range loaded.State.Tellings {
+			if of := teller.Of; of != uuid.Nil && p.root(p.names[of]) != p.root(name) {
+				p.t.Errorf("%s shows what is told of %s, which is not the same", name, p.names[of])
+			}
+		}
 		if into := loaded.State.Into; into != uuid.Nil && !p.holds(into, id) {
 			p.t.Errorf("%s is merged into %s, which doesn't hold it", name, p.names[into])
 		}
