@@ -10,6 +10,7 @@ import (
 
 	"carillon/aggregates/auditor"
 	"carillon/eventstore"
+	"carillon/projections"
 	"carillon/projections/auditors"
 	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
@@ -21,6 +22,9 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
+	if err := projections.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
 	log := projecttest.New(t, pool, auditors.ReadModel)
 	queries := &query.Queries{Pool: pool}
 	expiry, town := noon.Add(time.Hour), uuid.New()

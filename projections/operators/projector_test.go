@@ -9,6 +9,7 @@ import (
 
 	"carillon/aggregates/operator"
 	"carillon/eventstore"
+	"carillon/projections"
 	"carillon/projections/operators"
 	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
@@ -20,6 +21,9 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
+	if err := projections.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
 	log := projecttest.New(t, pool, operators.ReadModel)
 	queries := &query.Queries{Pool: pool}
 	term, overlap := noon.Add(48*time.Hour), noon.Add(time.Hour)
