@@ -121,6 +121,8 @@ func (w *world) listened() {
 	}
 }
 
+const patientName = "patient"
+
 // patientManager is a process manager that need not act at once.
 type patientManager struct {
 	eventstore.ProcessState
@@ -128,7 +130,7 @@ type patientManager struct {
 	seen chan<- eventstore.Position
 }
 
-func (patientManager) Name() string              { return "patient" }
+func (patientManager) Name() string              { return patientName }
 func (patientManager) Version() int              { return 1 }
 func (patientManager) Filter() eventstore.Filter { return eventstore.Categories("thing") }
 func (patientManager) Lingers() bool             { return true }
@@ -164,7 +166,7 @@ func TestAProcessManagerThatNeedNotActAtOnce(t *testing.T) {
 		if n := len(seen) - before; n != 0 {
 			t.Errorf("round %d: %d events while nobody was in a hurry", round, n)
 		}
-		progress.Hurry("patient", last)
+		progress.Hurry(patientName, last)
 		for range 10 {
 			select {
 			case <-seen:
@@ -172,6 +174,6 @@ func TestAProcessManagerThatNeedNotActAtOnce(t *testing.T) {
 				t.Fatal("it was told to hurry, and does not")
 			}
 		}
-		w.await(progress, last, "patient") // until it has said so itself
+		w.await(progress, last, patientName) // until it has said so itself
 	}
 }
