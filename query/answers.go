@@ -75,7 +75,7 @@ func Latency(part float64, of []Answers) time.Duration {
 	}
 	rank := part * float64(total)
 	below := 0.0
-	for step, n := range count {
+	for step, n := range &count {
 		if n == 0 || below+float64(n) < rank {
 			below += float64(n)
 			continue

@@ -44,7 +44,7 @@ func (q *Queries) OrganizationSummaries(ctx context.Context, text string, now ti
 		ORDER BY o.created_at, o.id`, text, limit, offset, now.UTC().Truncate(24*time.Hour)).Query(func(rows pgx.Rows) (err error) {
 		page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (o OrganizationSummary, err error) {
 			err = row.Scan(&o.ID, &o.Name, &o.CreatedAt, &o.Status, &o.Destinations, &o.Failing,
-				&o.Total, &o.Succeeded, &o.Outcomes.Failed, &o.Superseded, &o.Discarded)
+				&o.Total, &o.Succeeded, &o.Failed, &o.Superseded, &o.Discarded)
 			return o, err
 		})
 		return err

@@ -89,14 +89,15 @@ func (e TokenIssued) evolve(s State) State {
 }
 
 func (e TokenRotated) evolve(s State) State {
-	tokens := make([]Token, len(s.Tokens), len(s.Tokens)+1) // earlier states stay as they were
-	for i, t := range s.Tokens {
+	tokens := make([]Token, 0, len(s.Tokens)+1) // earlier states stay as they were
+	for _, t := range s.Tokens {
 		if slices.Contains(e.Ending, t.ID) {
 			t.EndsAt = e.EndsAt
 		}
-		tokens[i] = t
+		tokens = append(tokens, t)
 	}
-	s.Tokens = append(tokens, token(e.TokenID, e.Hash, e.ExpiresAt))
+	tokens = append(tokens, token(e.TokenID, e.Hash, e.ExpiresAt))
+	s.Tokens = tokens
 	return s
 }
 

@@ -15,6 +15,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
+	"carillon/aggregates/operator"
 	"carillon/aggregates/organization"
 	"carillon/aggregates/publication"
 	"carillon/aggregates/source"
@@ -48,7 +49,7 @@ func TestEveryEventOfTheCodecsIsThere(t *testing.T) {
 	var names []string
 	for _, list := range [][]string{
 		auditor.Events.Names(), delivery.Events.Names(), destination.Events.Names(), dispatch.Events.Names(), externalid.Events.Names(),
-		feed.Events.Names(), happening.Events.Names(), item.Events.Names(), organization.Events.Names(),
+		feed.Events.Names(), happening.Events.Names(), item.Events.Names(), operator.Events.Names(), organization.Events.Names(),
 		publication.Events.Names(), source.Events.Names(), subscription.Events.Names(),
 	} {
 		names = append(names, list...)

@@ -86,7 +86,7 @@ func (*silent) Invoke(_ context.Context, _ string, _, response any, _ ...grpc.Ca
 
 func (c *silent) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(c.ctx, cancel)
+	context.AfterFunc(c.ctx, cancel) //nolint:contextcheck // it ends with its connection as well
 	return &silentCall{conn: c, ctx: ctx}, nil
 }
 
@@ -159,10 +159,10 @@ func TestAnAppendInNoHurryGoesAlongWithTheNext(t *testing.T) {
 		appends(ctx)
 		sent(2, "another came")
 		appends(unhurried)
-		time.Sleep(wait - 1)
+		time.Sleep(wait - time.Nanosecond)
 		appends(unhurried)
 		sent(2, "just before its time is over")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		sent(4, "its time is over, and with it the other's")
 		for range 15 {

@@ -2,7 +2,6 @@ package adapters_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -22,7 +21,7 @@ func TestUsesOfCredentials(t *testing.T) {
 	if err := projections.Migrate(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	quiet := slog.New(slog.DiscardHandler)
 	one, other := &adapters.CredentialUses{Pool: pool, Log: quiet}, &adapters.CredentialUses{Pool: pool, Log: quiet}
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	flush := func(all ...*adapters.CredentialUses) {
@@ -63,7 +62,7 @@ func TestUsesSurviveAnOutageAndTheEnd(t *testing.T) {
 	if err := projections.Migrate(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	uses := &adapters.CredentialUses{Pool: pool, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	uses := &adapters.CredentialUses{Pool: pool, Log: slog.New(slog.DiscardHandler)}
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	uses.Used("ck_aaaaaaaa", noon)
 	gone, cancel := context.WithCancel(t.Context())

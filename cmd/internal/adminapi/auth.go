@@ -85,7 +85,8 @@ func (a *API) principal(presented credential.Credential, hash []byte, err error,
 func (a *API) guard(next http.Handler) http.Handler {
 	authenticated := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		known, err := Principal{}, error(query.ErrNotFound)
+		var known Principal
+		err := query.ErrNotFound
 		if strings.EqualFold(scheme, "Bearer") {
 			known, err = a.Verify(r.Context(), token)
 		}

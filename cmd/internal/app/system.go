@@ -55,7 +55,7 @@ func diskOf(dir string) console.Disk {
 	}
 	var stat syscall.Statfs_t
 	if syscall.Statfs(dir, &stat) == nil {
-		disk.Free, disk.Total = int64(stat.Bavail)*int64(stat.Bsize), int64(stat.Blocks)*int64(stat.Bsize) //nolint:gosec // disks are smaller
+		disk.Free, disk.Total = int64(stat.Bavail)*int64(stat.Bsize), int64(stat.Blocks)*int64(stat.Bsize) //nolint:gosec,unconvert // disks are smaller; types differ between systems
 	}
 	return disk
 }

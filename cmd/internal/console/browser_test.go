@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -139,7 +138,7 @@ func (b *tab) hear(event any) {
 		b.consoled = append(b.consoled, fmt.Sprintf("%+v", e.ExceptionDetails))
 	case *runtime.EventConsoleAPICalled:
 		for _, argument := range e.Args {
-			b.consoled = append(b.consoled, fmt.Sprint(argument.Value))
+			b.consoled = append(b.consoled, argument.Value.String())
 		}
 	}
 }
@@ -166,9 +165,6 @@ func (b *tab) forget() {
 	defer b.mu.Unlock()
 	b.consoled, b.asked = nil, nil
 }
-
-// quote is a text as JavaScript writes it.
-func quote(text string) string { return strconv.QuoteToASCII(text) }
 
 // call has the browser do something.
 func call[P, R any](t *testing.T, b *tab, command cdp.Command[P, R], params P) R {

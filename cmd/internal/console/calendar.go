@@ -84,7 +84,7 @@ func (m *month) fill(items []shownItem, total int) {
 
 // readItems reads a page of rendered items.
 func readItems(page []byte) (all []shownItem, err error) {
-	if err = json.Unmarshal(page, &all); err != nil {
+	if err := json.Unmarshal(page, &all); err != nil {
 		return nil, err
 	}
 	for i := range all {

@@ -101,8 +101,8 @@ func TestWhoGotAnEvent(t *testing.T) {
 		"Wants nothing": "It has no subscription", "Is gone": "The destination was deleted on", "Changed its mind": "A subscription matches it, but was made or changed later",
 		"Switched off": "The subscription that matches it is switched off", "Came later": "The destination was made later",
 	} {
-		row := shown.body[strings.Index(shown.body, "<bdi>"+name):]
-		if row = row[:strings.Index(row, "</tr>")]; !strings.Contains(row, why) {
+		_, row, _ := strings.Cut(shown.body, "<bdi>"+name)
+		if row, _, _ = strings.Cut(row, "</tr>"); !strings.Contains(row, why) {
 			t.Errorf("%s: not %q in\n%s", name, why, row)
 		}
 	}

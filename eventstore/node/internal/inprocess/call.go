@@ -44,6 +44,7 @@ func (address) String() string { return "in-process" }
 func newCall(ctx context.Context, name string, conn *Conn) *call {
 	c := &call{name: name, up: newPipe(), down: newPipe()}
 	inner, cancel := context.WithCancelCause(own{ctx})
+	//nolint:contextcheck // it ends with its connection as well
 	unbind := context.AfterFunc(conn.ctx, func() { cancel(context.Cause(conn.ctx)) })
 	c.cancel = func(cause error) {
 		unbind()

@@ -78,7 +78,7 @@ func (c *Conn) Invoke(ctx context.Context, method string, request, response any,
 // NewStream implements grpc.ClientConnInterface.
 func (c *Conn) NewStream(ctx context.Context, described *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	if c.ctx.Err() != nil {
-		return nil, context.Cause(c.ctx)
+		return nil, context.Cause(c.ctx) //nolint:contextcheck // why the connection ended
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
