@@ -143,13 +143,16 @@ func (m *merging) tellEach(ctx context.Context, told, into []uuid.UUID, at time.
 	if err := m.load(ctx, into, at); err != nil {
 		return err
 	}
-	telling := m.begin(ctx)
+	type pair struct{ stays, goes *profile }
+	var pairs []pair // looked for before anything is told: telling changes what is read here
 	for _, id := range told {
-		goes := m.profiles.get(id)
-		if goes.State.Into == uuid.Nil {
-			continue
+		if goes := m.profiles.get(id); goes.State.Into != uuid.Nil {
+			pairs = append(pairs, pair{m.profiles.get(goes.State.Into), goes})
 		}
-		stays := m.profiles.get(goes.State.Into)
+	}
+	telling := m.begin(ctx)
+	for _, p := range pairs {
+		stays, goes := p.stays, p.goes
 		err := telling.of(stays, goes, func(ctx context.Context) error {
 			err := m.tell(ctx, stays, goes, at)
 			if errors.Is(err, happening.ErrNotMerged) {
