@@ -48,7 +48,7 @@ var looks = []look{
 	{name: "delete-feed", path: "/console/feeds/{feed}/delete", shows: []string{"can't be undone"}, press: "Delete for good", then: []string{"The feed was deleted."}},
 	{name: "all-deliveries", path: "/console/deliveries", shows: []string{"Ticket shop", "Old newsletter", "news.item.added", "failed", "204"}, press: "Ticket shop", then: []string{"Time line"}},
 	{name: "events", path: "/console/events", shows: []string{"news.item.added", "concert/2", "Published"}, press: "Destinations", then: []string{"New destination"}},
-	{name: "event", path: "/console/events/{event}", shows: []string{"Who got it", "Got it 2", "Ticket shop", "Concert in the park"}, press: "Did not 0", then: []string{"None."}},
+	{name: "event", path: "/console/events/{event}", shows: []string{"Who got it", "Got it 2", "Ticket shop", "Concert in the park"}, press: "Got it", then: []string{"Got it 2", "Ticket shop"}},
 	{name: "missing", path: "/console/deliveries/none", shows: []string{"There is nothing here."}},
 }
 

@@ -315,18 +315,21 @@ func (b *tab) byKeys(t *testing.T, what string) {
 	}
 }
 
-// pressButton comes to a button or link by the tab key and presses it.
+// pressButton comes to a button or link whose text begins like this by the tab key, and presses it.
 func (b *tab) pressButton(t *testing.T, name string) {
 	t.Helper()
 	ask[bool](t, b, "document.activeElement?.blur(); true")
+	var all []string
 	for range b.stops(t) {
 		b.press(t, "Tab", tabKey, 1)
-		if ask[string](t, b, `(document.activeElement?.innerText ?? "").trim()`) == name {
+		found := ask[string](t, b, `(document.activeElement?.innerText ?? "").trim()`)
+		if strings.HasPrefix(found, name) {
 			b.press(t, "Enter", enterKey, 1)
 			return
 		}
+		all = append(all, found)
 	}
-	t.Fatalf("keys come to no button %q", name)
+	t.Fatalf("keys come to no button %q, but to %q", name, all)
 }
 
 // picture keeps what a page looks like, where somebody wants to see it: CARILLON_TEST_PICTURES names the directory.

@@ -128,6 +128,9 @@ func TestLiveParts(t *testing.T) {
 		}
 	})
 	delivery := dispatch.DeliveryID(event, id).String()
+	apitest.Eventually(t, "the last one is listed", func() bool {
+		return b.get(t, "/console/deliveries/"+delivery).status == http.StatusOK
+	})
 	_, one := w.stream(t, base, b.cookie, "/console/live?of=delivery&id="+delivery)
 	hears(t, one, "event: open")
 	w.attempted(t, event, id, 500, "no")
