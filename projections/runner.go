@@ -31,8 +31,9 @@ type Runner struct {
 	Store    eventstore.Store
 	Log      *slog.Logger
 	Progress *Progress
-	// Linger is how far a read model, or a process manager that is an eventstore.Lingerer, may be behind while nobody waits for it, where the store lets events come together
-	// (lingerer): a transaction for each event costs more processor time than all else that is done for it. Default 250 ms.
+	// Linger is how far a read model, or a process manager that is an eventstore.Lingerer, may be behind while nobody waits
+	// for it, where the store lets events come together (lingerer): a transaction for each event costs more processor time
+	// than all else that is done for it. Default 250 ms.
 	Linger time.Duration
 	// Identity tells the store from any other, a copy of it included; "" while it is empty. With it, checkpoints of
 	// another store are found out when a consumer starts. Nil trusts them.

@@ -11,8 +11,7 @@ import (
 
 // AllOutcomes counts the deliveries of all organizations that were made since a day, by way of the tallies.
 func (q *Queries) AllOutcomes(ctx context.Context, since time.Time) (o Outcomes, err error) {
-	err = q.Pool.QueryRow(ctx, `
-		SELECT coalesce(sum(total), 0), coalesce(sum(succeeded), 0), coalesce(sum(failed), 0), coalesce(sum(superseded), 0), coalesce(sum(discarded), 0)
+	err = q.Pool.QueryRow(ctx, `SELECT `+sumOfTallies+`
 		FROM deliveries.tallies WHERE day >= $1`, since.UTC().Truncate(24*time.Hour)).
 		Scan(&o.Total, &o.Succeeded, &o.Failed, &o.Superseded, &o.Discarded)
 	if err != nil {

@@ -158,13 +158,18 @@ func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
 	return wire.OK(list), nil
 }
 
+// keyOf reads which key of which organization a path names.
+func keyOf(r *http.Request) (organization uuid.UUID, keyID string, err error) {
+	if organization, err = wire.PathUUID(r, "id", wire.BadParam); err != nil {
+		return organization, "", err
+	}
+	keyID, err = wire.PathText(r, "keyId")
+	return organization, keyID, err
+}
+
 // revokeKey answers DELETE /admin/organizations/{id}/keys/{keyId}.
 func (a *API) revokeKey(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	keyID, err := wire.PathText(r, "keyId")
+	id, keyID, err := keyOf(r)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -178,11 +183,7 @@ func (a *API) revokeKey(r *http.Request) (wire.Reply, error) {
 
 // rotateKey answers POST /admin/organizations/{id}/keys/{keyId}/rotate.
 func (a *API) rotateKey(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	keyID, err := wire.PathText(r, "keyId")
+	id, keyID, err := keyOf(r)
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -190,18 +190,10 @@ func (c *Console) feedForm(submit func(*visit, *feedSettings) (next string, err 
 			Back: v.to("/feeds"),
 		}
 		next, err := submit(v, &typed)
-		if err == nil {
-			http.Redirect(w, r, next, http.StatusSeeOther)
-			return
-		}
-		failure := wire.FailureOf(err)
-		if failure.Kind != wire.BadBody && failure.Kind != wire.Invalid && failure.Kind != wire.Exists && failure.Kind != wire.Conflict {
-			c.fail(w, r, err)
-			return
-		}
-		wire.NoteFailure(r.Context(), failure)
-		typed.Refusal = upperFirst(failure.Error()) + "."
-		c.render(w, r, screen{Title: typed.title(), Template: "feedsettings", Data: typed, Status: failure.Status()})
+		c.submitted(w, r, next, err, func(refusal string) screen {
+			typed.Refusal = refusal
+			return screen{Title: typed.title(), Template: "feedsettings", Data: typed}
+		})
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
+	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/console/live"
 	"carillon/cmd/internal/wire"
 	"carillon/eventstore"
@@ -128,9 +128,8 @@ func (v *visit) liveAt(of string, id uuid.UUID, filter url.Values) string {
 
 // matches tells whether a delivery is one of those that a list shows.
 func matches(f query.DeliveryFilter, d query.Delivery) bool {
-	prefix, wild := strings.CutSuffix(f.Type, "*")
 	return (f.Status == "" || f.Status == d.Status) &&
-		(f.Type == "" || f.Type == d.Event.Type || wild && strings.HasPrefix(d.Event.Type, prefix)) &&
+		(f.Type == "" || subscription.MatchesType(f.Type, d.Event.Type)) &&
 		(f.Since.IsZero() || !d.CreatedAt.Before(f.Since)) && (f.Until.IsZero() || !d.CreatedAt.After(f.Until)) &&
 		(f.Feed == uuid.Nil || f.Feed == d.Event.FeedID)
 }
@@ -151,7 +150,6 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 	}
 	ready()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var (
 		mu       sync.Mutex
 		batch    []touched

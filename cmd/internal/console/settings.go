@@ -42,19 +42,28 @@ func (c *Console) form(submit func(*visit, *settings) (next string, err error)) 
 			Debounce: r.PostFormValue("debounce"), ExternalID: r.PostFormValue("externalId"), Back: v.to("/destinations"),
 		}
 		next, err := submit(v, &typed)
-		if err == nil {
-			http.Redirect(w, r, next, http.StatusSeeOther)
-			return
-		}
-		failure := wire.FailureOf(err)
-		if failure.Kind != wire.BadBody && failure.Kind != wire.Invalid && failure.Kind != wire.Exists && failure.Kind != wire.Conflict {
-			c.fail(w, r, err)
-			return
-		}
-		wire.NoteFailure(r.Context(), failure)
-		typed.Refusal = upperFirst(failure.Error()) + "."
-		c.render(w, r, screen{Title: typed.title(), Template: "settings", Data: typed, Status: failure.Status()})
+		c.submitted(w, r, next, err, func(refusal string) screen {
+			typed.Refusal = refusal
+			return screen{Title: typed.title(), Template: "settings", Data: typed}
+		})
 	}
+}
+
+// submitted answers a form: the visitor goes on to an address or, where what was typed is refused, sees it again.
+func (c *Console) submitted(w http.ResponseWriter, r *http.Request, next string, err error, again func(refusal string) screen) {
+	if err == nil {
+		http.Redirect(w, r, next, http.StatusSeeOther)
+		return
+	}
+	failure := wire.FailureOf(err)
+	if failure.Kind != wire.BadBody && failure.Kind != wire.Invalid && failure.Kind != wire.Exists && failure.Kind != wire.Conflict {
+		c.fail(w, r, err)
+		return
+	}
+	wire.NoteFailure(r.Context(), failure)
+	shown := again(upperFirst(failure.Error()) + ".")
+	shown.Status = failure.Status()
+	c.render(w, r, shown)
 }
 
 func (s settings) title() string {

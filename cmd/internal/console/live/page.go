@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -99,21 +100,16 @@ func (h *Hub) remove(p *Page) {
 
 // offer gives the page a message, if it wants it.
 func (p *Page) offer(id string, m Message) {
-	wanted := false
-	for _, topic := range m.Topics {
-		if _, is := p.topics[topic]; is {
-			wanted = true
-			break
-		}
-	}
-	event := m.Event
-	if wanted && p.filter != nil {
-		event = p.filter(m)
-	}
-	if !wanted || event == "" {
+	if !slices.ContainsFunc(m.Topics, func(topic string) bool { _, is := p.topics[topic]; return is }) {
 		return
 	}
-	p.send(sent{id: id, event: event, data: m.Data})
+	event := m.Event
+	if p.filter != nil {
+		event = p.filter(m)
+	}
+	if event != "" {
+		p.send(sent{id: id, event: event, data: m.Data})
+	}
 }
 
 // behind notes that the page has missed something.
