@@ -26,18 +26,18 @@ const (
 		WITH ended AS (DELETE FROM carillon.console_sessions WHERE hash IN (
 			SELECT hash FROM carillon.console_sessions WHERE expires_at <= $5 LIMIT 100))
 		INSERT INTO carillon.console_sessions (hash, role, organization, key, name, expires_at) VALUES ($1, $2, $3, $4, $6, $7)`
+	// holdingSession are those that go on at $2: their key does, and their organization.
+	holdingSession = `FROM carillon.console_sessions s LEFT JOIN organizations.organizations o ON o.id = s.organization
+		WHERE s.expires_at > $2 AND (s.role <> 'organization' OR o.status = 'registered' AND (s.key = '' OR EXISTS (
+			SELECT 1 FROM organizations.keys k WHERE k.id = s.key AND k.revoked_at IS NULL AND k.expires_at > $2)))`
 	findSession = `
 		SELECT s.role, s.organization, coalesce(o.name, s.name), s.key, s.expires_at,
 			coalesce((SELECT k.scopes FROM organizations.keys k WHERE k.id = s.key AND k.organization = s.organization), '{}')
-		FROM carillon.console_sessions s LEFT JOIN organizations.organizations o ON o.id = s.organization
-		WHERE s.hash = $1 AND s.expires_at > $2 AND (s.role <> 'organization' OR o.status = 'registered' AND (s.key = '' OR EXISTS (
-			SELECT 1 FROM organizations.keys k WHERE k.id = s.key AND k.revoked_at IS NULL AND k.expires_at > $2)))`
+		` + holdingSession + ` AND s.hash = $1`
 	// Both the sessions that are gone and those whose key is.
 	endedSessions = `
 		SELECT encode(asked.hash, 'hex') FROM unnest($1::bytea[]) asked (hash) WHERE NOT EXISTS (
-			SELECT 1 FROM carillon.console_sessions s LEFT JOIN organizations.organizations o ON o.id = s.organization
-			WHERE s.hash = asked.hash AND s.expires_at > $2 AND (s.role <> 'organization' OR o.status = 'registered' AND (s.key = '' OR EXISTS (
-				SELECT 1 FROM organizations.keys k WHERE k.id = s.key AND k.revoked_at IS NULL AND k.expires_at > $2))))`
+			SELECT 1 ` + holdingSession + ` AND s.hash = asked.hash)`
 	endSession = `DELETE FROM carillon.console_sessions WHERE hash = $1`
 	makeLink   = `
 		WITH ended AS (DELETE FROM carillon.console_links WHERE hash IN (
