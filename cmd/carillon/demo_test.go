@@ -60,6 +60,9 @@ func TestTheDemoOnAServerWithTLS(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "signature verified") || strings.Contains(out, "No development server") {
 		t.Errorf("what the server says to paste, carillon %v: exit %d\n%s%s", args, code, out, errors)
 	}
+	if !strings.Contains(out, "/console/enter?token=") || strings.Contains(out, "could not be put away") {
+		t.Errorf("its end:\n%s", out)
+	}
 	args[len(args)-1] = selfSigned(t)
 	if code, _, errors := runIn(t.Context(), "", args...); code != 1 || !strings.Contains(errors, "another certificate") {
 		t.Errorf("a certificate that the server does not have: exit %d %s", code, errors)

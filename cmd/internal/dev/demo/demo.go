@@ -182,7 +182,7 @@ func (d *demo) subscribe(ctx context.Context) error {
 func (d *demo) retireDestination(ctx context.Context) {
 	method, body := http.MethodDelete, any(nil)
 	if d.Stays {
-		method, body = http.MethodPatch, map[string]any{"enabled": false}
+		method, body = http.MethodPatch, map[string]any{"status": "disabled"}
 	}
 	if err := d.api.call(ctx, method, "/events/destinations/"+url.PathEscape(d.hook), body, nil); err != nil {
 		d.detail("the destination %s could not be put away: %v", d.hook, err)
