@@ -34,6 +34,9 @@ type batches struct {
 func newBatches(l *link) *batches { return &batches{link: l} }
 
 func (b *batches) append(ctx context.Context, stream string, expected eventstore.Revision, events []proposal) (eventstore.Appended, error) {
+	if err := ctx.Err(); err != nil {
+		return eventstore.Appended{}, err // an answer that is quicker than the look at the context would be taken for one
+	}
 	call, err := b.open()
 	if err != nil {
 		return eventstore.Appended{}, err
