@@ -129,6 +129,10 @@ bench-feeds: postgres ## Measure item lists through HTTP at 16 connections, ever
 	$(GO) test -run '^$$' -bench ItemLists -benchtime 5000x -timeout 30m ./cmd/internal/httpapi
 	$(GO) test -run '^$$' -bench Rebuild -benchtime $(BENCHTIME) -timeout 30m ./projections/items
 
+.PHONY: bench-console
+bench-console: postgres ## Measure every page of the console, with every filter, on a history of a million deliveries: bytes (100,000 at most), median and p99 ms (50), processor time
+	$(GO) test -run '^$$' -bench Pages -benchtime 40x -timeout 30m ./cmd/internal/console
+
 .PHONY: bench-delivery
 bench-delivery: postgres ## Measure delivery end to end: throughput, fan-out, latency, memory, every signature verified
 	$(GO) test -run '^$$' -bench 'Bare|Delivery|Latency|Served|FanOut|History|OneHangs|BesideACrowd|Idle' -benchtime $(DELIVERIES)x -timeout 30m ./cmd/internal/app

@@ -3,9 +3,11 @@ package query
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 )
 
 // Outcomes counts deliveries by what came of them.
@@ -19,14 +21,53 @@ func (o Outcomes) Pending() int { return o.Total - o.Succeeded - o.Failed - o.Su
 const sumOfTallies = `coalesce(sum(total), 0)::bigint total, coalesce(sum(succeeded), 0)::bigint succeeded,
 	coalesce(sum(failed), 0)::bigint failed, coalesce(sum(superseded), 0)::bigint superseded, coalesce(sum(discarded), 0)::bigint discarded`
 
-// Outcomes counts an organization's deliveries that were made since a day, by way of the tallies.
-func (q *Queries) Outcomes(ctx context.Context, organization uuid.UUID, since time.Time) (o Outcomes, err error) {
-	err = q.Pool.QueryRow(ctx, `SELECT `+sumOfTallies+`
+// Outcomes counts an organization's deliveries that were made since each of some days, by way of one look at the tallies.
+func (q *Queries) Outcomes(ctx context.Context, organization uuid.UUID, since ...time.Time) ([]Outcomes, error) {
+	return q.outcomes(ctx, `SELECT t.day, `+sumOfTallies+`
 		FROM deliveries.tallies t JOIN destinations.destinations d ON d.id = t.destination
-		WHERE d.organization = $1 AND t.day >= $2`, organization, since.UTC().Truncate(24*time.Hour)).
-		Scan(&o.Total, &o.Succeeded, &o.Failed, &o.Superseded, &o.Discarded)
-	if err != nil {
-		return o, fmt.Errorf("outcomes: %w", err)
+		WHERE t.day >= $1 AND d.organization = $2 GROUP BY t.day`, since, organization)
+}
+
+// AllOutcomes counts the deliveries of all organizations, as Outcomes does.
+func (q *Queries) AllOutcomes(ctx context.Context, since ...time.Time) ([]Outcomes, error) {
+	return q.outcomes(ctx, `SELECT day, `+sumOfTallies+` FROM deliveries.tallies WHERE day >= $1 GROUP BY day`, since)
+}
+
+// outcomes sums up the days that a statement gives from the first of some on; its first parameter is that one.
+func (q *Queries) outcomes(ctx context.Context, sql string, since []time.Time, more ...any) ([]Outcomes, error) {
+	sums := make([]Outcomes, len(since))
+	if len(since) == 0 {
+		return sums, nil
 	}
-	return o, nil
+	for i := range since {
+		since[i] = since[i].UTC().Truncate(24 * time.Hour)
+	}
+	rows, err := q.Pool.Query(ctx, sql, append([]any{slices.MinFunc(since, time.Time.Compare)}, more...)...)
+	if err != nil {
+		return nil, fmt.Errorf("outcomes: %w", err)
+	}
+	var (
+		day time.Time
+		o   Outcomes
+	)
+	_, err = pgx.ForEachRow(rows, []any{&day, &o.Total, &o.Succeeded, &o.Failed, &o.Superseded, &o.Discarded}, func() error {
+		for i := range since {
+			if !day.Before(since[i]) {
+				sums[i].add(o)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("outcomes: %w", err)
+	}
+	return sums, nil
+}
+
+func (o *Outcomes) add(more Outcomes) {
+	o.Total += more.Total
+	o.Succeeded += more.Succeeded
+	o.Failed += more.Failed
+	o.Superseded += more.Superseded
+	o.Discarded += more.Discarded
 }

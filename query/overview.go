@@ -9,17 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// AllOutcomes counts the deliveries of all organizations that were made since a day, by way of the tallies.
-func (q *Queries) AllOutcomes(ctx context.Context, since time.Time) (o Outcomes, err error) {
-	err = q.Pool.QueryRow(ctx, `SELECT `+sumOfTallies+`
-		FROM deliveries.tallies WHERE day >= $1`, since.UTC().Truncate(24*time.Hour)).
-		Scan(&o.Total, &o.Succeeded, &o.Failed, &o.Superseded, &o.Discarded)
-	if err != nil {
-		return o, fmt.Errorf("outcomes: %w", err)
-	}
-	return o, nil
-}
-
 // Failing is a destination whose last attempt failed, or that was disabled because of it.
 type Failing struct {
 	ID               uuid.UUID

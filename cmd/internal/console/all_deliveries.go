@@ -22,6 +22,7 @@ type allDeliveries struct {
 	Statuses   []string
 	Feeds      []query.FeedName
 	Filter     deliveryForm
+	Live       string // address of what happens; "": older pages stand still
 	Later      bool   // the page is not the first
 	First      string // the address of the first page
 	Next       string // of the next page; "": there is none
@@ -34,6 +35,9 @@ func (c *Console) listAllDeliveries(v *visit) (screen, error) {
 	list := allDeliveries{Statuses: deliveryStatuses, Now: c.Now().UTC(), Later: values.Get("before") != "", First: elsewhere(v.URL, "before", ""), Filter: deliveryForm{
 		Status: values.Get("status"), Type: strings.TrimSpace(values.Get("type")), Feed: values.Get("feed"), Since: values.Get("since"), Until: values.Get("until"),
 	}}
+	if !list.Later {
+		list.Live = v.liveAt("deliveries", uuid.Nil, values)
+	}
 	filter, err := list.Filter.read()
 	if err != nil {
 		return screen{}, err

@@ -1,9 +1,11 @@
 package console_test
 
 import (
+	"net/http/httptest"
 	"testing"
 
 	"github.com/chromedp/cdproto/input"
+	"github.com/google/uuid"
 
 	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/httpapi/apitest"
@@ -52,4 +54,84 @@ func TestPagesFollowInABrowser(t *testing.T) {
 		t.Errorf("%d rows became %d under the eyes of who reads", before, now)
 	}
 	b.accessible(t, "with news")
+
+	// It goes on where it was when the pointer leaves, or when somebody asks for what is new.
+	b.pointAt(t, 5, 5)
+	b.until(t, "what was held back is shown", `document.querySelector("[data-news]").hidden && document.querySelector("[data-rows]").firstElementChild.innerText.includes("while-reading")`)
+	if now := ask[int](t, b, `document.querySelectorAll("[data-id]").length`); now != before+1 {
+		t.Errorf("%d rows became %d, and one was held back", before, now)
+	}
+	b.pointAt(t, at[0], at[1])
+	b.until(t, "the pointer is there again", `document.querySelector("[data-live]").matches(":hover")`)
+	held := w.publish(t, "asked-for")
+	b.until(t, "it is held back", `!document.querySelector("[data-news]").hidden`)
+	w.attempted(t, held, id, 204, "")
+	b.pressButton(t, "1 new, show them")
+	fresh := `document.querySelector('[data-id="` + dispatch.DeliveryID(held, id).String() + `"]')`
+	b.until(t, "it is shown, and the focus is on it", fresh+` === document.querySelector("[data-rows]").firstElementChild && `+fresh+`.contains(document.activeElement)`)
+	b.until(t, "with what happened to it while it was held back", fresh+`.innerText.includes("succeeded")`)
+	b.quiet(t, "while it is followed")
+}
+
+// The list of deliveries to all destinations follows too, and says where each went.
+func TestAllDeliveriesFollowInABrowser(t *testing.T) {
+	t.Parallel()
+	if found, _ := chromium(); found == nil {
+		newTab(t, "", "") // tells why not
+	}
+	w := open(t)
+	w.lives(t)
+	shop, letter := w.subscribed(t, "Ticket shop", receiver(t, 204, "")), w.subscribed(t, "Old newsletter", receiver(t, 500, ""))
+	server := httptest.NewServer(w.admin)
+	t.Cleanup(server.CloseClientConnections) // live parts stay open
+	t.Cleanup(server.Close)
+	for name, b := range map[string]*tab{
+		"/console": newTab(t, w.serve(t), w.signIn(t, w.key).cookie), "/console/organizations/" + w.org.String(): newTab(t, server.URL, w.operator(t).cookie),
+	} {
+		b.sized(t, 1280)
+		b.pointAt(t, 5, 5)
+		b.open(t, name+"/deliveries?status=pending")
+		b.until(t, "the page is connected", `document.querySelector("[data-live]").hasAttribute("data-connected")`)
+		first := w.publish(t, "to-both")
+		for _, to := range []uuid.UUID{shop, letter} {
+			row := `document.querySelector('[data-id="` + dispatch.DeliveryID(first, to).String() + `"]')`
+			if to == letter {
+				b.until(t, "a row names its destination", row+`?.innerText.includes("Old newsletter")`)
+			} else {
+				b.until(t, "a row names its destination", row+`?.innerText.includes("Ticket shop")`)
+			}
+			if at := ask[string](t, b, row+`.querySelectorAll("a")[1].getAttribute("href")`); at != name+"/destinations/"+to.String() {
+				t.Errorf("its destination is at %s", at)
+			}
+		}
+		w.attempted(t, first, shop, 204, "")
+		b.until(t, "what is there changes, though the filter leaves it out", `document.querySelector('[data-id="`+dispatch.DeliveryID(first, shop).String()+`"]').innerText.includes("succeeded")`)
+		b.accessible(t, name)
+		b.quiet(t, name)
+	}
+}
+
+// A delivery's page shows each attempt as it is made, without a load.
+func TestADeliverysPageFollowsInABrowser(t *testing.T) {
+	t.Parallel()
+	if found, _ := chromium(); found == nil {
+		newTab(t, "", "") // tells why not
+	}
+	w := open(t)
+	w.lives(t)
+	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
+	event := w.publish(t, "concert")
+	b := newTab(t, w.serve(t), w.signIn(t, w.key).cookie)
+	b.open(t, "/console/deliveries/"+dispatch.DeliveryID(event, id).String())
+	b.shows(t, "before", "pending", "None yet.")
+	b.until(t, "the page is connected", `document.querySelector("[data-live]").hasAttribute("data-connected")`)
+	ask[bool](t, b, `document.documentElement.dataset.here = "yes"; true`)
+	w.attempted(t, event, id, 503, `{"error":"out of order"}`)
+	b.until(t, "the attempt is shown", `document.querySelector('[data-part="attempts"]').innerText.includes("503") && document.querySelector('[data-part="attempts"]').innerText.includes("out of order")`)
+	b.until(t, "and its way goes on", `document.querySelector('[data-part="way"]').innerText.includes("attempt 1")`)
+	if !ask[bool](t, b, `document.documentElement.dataset.here === "yes"`) {
+		t.Error("the page was loaded anew")
+	}
+	b.accessible(t, "after an attempt")
+	b.quiet(t, "after an attempt")
 }

@@ -17,6 +17,7 @@ var (
 		{name: "organizations", path: "/console/organizations", shows: []string{"Town hall", "1 organization"}, press: "Town hall", then: []string{"What is failing now"}},
 		{name: "inside", path: "/console/organizations/{org}/destinations/{works}", shows: []string{"Town hall", "Ticket shop", "Time line"}, press: "Events", then: []string{"concert/2"}},
 		{name: "sources", path: "/console/sources", shows: []string{"https://example.org/programme", "Its owner objects", "paused"}, press: "paused 1", then: []string{"1 source"}},
+		{name: "new-source", path: "/console/sources/new?where=https://example.org/fair&type=site&timezone=Europe/Rome", shows: []string{"Add a source", "Try it first"}, press: "Add", then: []string{"The source is known now.", "https://example.org/fair", "Europe/Rome"}},
 		{name: "source", path: "/console/sources/{source}", shows: []string{"https://example.org/programme", "Europe/Rome", "Collect now"}, press: "Collect now", then: []string{"Collect it now?"}},
 		{name: "collect", path: "/console/sources/{source}/collect", shows: []string{"as soon as its host has a turn"}, press: "Collect now", then: []string{"as soon as its host has a turn for it."}},
 		{name: "pause", path: "/console/sources/{source}/pause", shows: []string{"until somebody resumes it", "Why"}},

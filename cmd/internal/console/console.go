@@ -175,7 +175,7 @@ func (c *Console) sameOrigin(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		c.fail(w, r, &wire.Failure{Kind: wire.Invalid, Issue: "This was not sent by a page of the console, so nothing was changed. Open the console and do it there."})
+		c.fail(w, r, &wire.Failure{Kind: wire.Invalid, Issue: notOfThisConsole})
 	})
 }
 

@@ -40,6 +40,7 @@ type world struct {
 	handler  http.Handler // of the API's listener
 	admin    http.Handler // of the operators' listener
 	console  *console.Console
+	inside   *console.Console // the operators'
 	org      uuid.UUID
 	key      string
 	later    *atomic.Int64 // nanoseconds, by which the consoles' clock is ahead
@@ -51,20 +52,20 @@ type world struct {
 // adminToken opens the operators' side.
 const adminToken = "0123456789abcdef0123456789abcdef"
 
-func open(t *testing.T) *world {
-	t.Helper()
-	w := &world{Fixture: apitest.Start(t), later: &atomic.Int64{}, projections: &projections{}}
-	w.Process(t, func() eventstore.ProcessManager { return delivery.NewDispatcher(w.Store, nil) }) // changes wait for it
-	w.org, w.key = w.Organization(t, "Town hall")
+func open(tb testing.TB) *world {
+	tb.Helper()
+	w := &world{Fixture: apitest.Start(tb), later: &atomic.Int64{}, projections: &projections{}}
+	w.Process(tb, func() eventstore.ProcessManager { return delivery.NewDispatcher(w.Store, nil) }) // changes wait for it
+	w.org, w.key = w.Organization(tb, "Town hall")
 	w.sessions = adapters.ConsoleSessions{Pool: w.Pool}
-	w.handler, w.admin = w.organizationsConsole(t), w.operatorsConsole(t, adminToken)
+	w.handler, w.admin = w.organizationsConsole(tb), w.operatorsConsole(tb, adminToken)
 	return w
 }
 
 func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.later.Load())) }
 
-func (w *world) dependencies(t *testing.T) (console.Dependencies, *httpapi.API) {
-	t.Helper()
+func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API) {
+	tb.Helper()
 	tester := delivery.Tester{Vault: w.Commands.Vault, Sender: w.Sender, Now: w.now}
 	limiter := adapters.NewCheckLimiter(w.Pool, w.now)
 	api, err := httpapi.New(httpapi.Dependencies{
@@ -72,7 +73,7 @@ func (w *world) dependencies(t *testing.T) (console.Dependencies, *httpapi.API) 
 		Now: w.now, Log: w.Log, Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return console.Dependencies{
 		Commands: w.Commands, Queries: w.Queries, Sessions: w.sessions, Works: adapters.ConsoleWorks{Pool: w.Pool}, Verify: api.Verify, Await: w.Patient, Events: w.Store, Limiter: limiter,
@@ -81,27 +82,27 @@ func (w *world) dependencies(t *testing.T) (console.Dependencies, *httpapi.API) 
 	}, api
 }
 
-func (w *world) organizationsConsole(t *testing.T) http.Handler {
-	t.Helper()
-	deps, api := w.dependencies(t)
+func (w *world) organizationsConsole(tb testing.TB) http.Handler {
+	tb.Helper()
+	deps, api := w.dependencies(tb)
 	c, err := console.New(deps)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	w.console = c
 	return c.Beside(api)
 }
 
-func (w *world) operatorsConsole(t *testing.T, token string) http.Handler {
-	t.Helper()
-	deps, _ := w.dependencies(t)
+func (w *world) operatorsConsole(tb testing.TB, token string) http.Handler {
+	tb.Helper()
+	deps, _ := w.dependencies(tb)
 	admin := adminapi.New(adminapi.Dependencies{
 		Commands: w.Commands, Queries: w.Queries, Await: w.Patient, Projections: w.projections, Metrics: prometheus.NewRegistry(),
 		Token: token, Log: w.Log, Now: w.now, Uses: &adapters.CredentialUses{},
 	})
 	collectors, err := app.Collectors(app.Collecting{Allow: w.collectable, Unhurried: true, Now: w.now})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	c, err := console.NewForOperators(deps, console.Operators{
 		Verify: admin.Verify, StillValid: admin.StillValid, Projections: w.projections, Collectors: collectors,
@@ -111,8 +112,9 @@ func (w *world) operatorsConsole(t *testing.T, token string) http.Handler {
 		},
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
+	w.inside = c
 	return c.Beside(admin)
 }
 
@@ -161,9 +163,9 @@ type page struct {
 	body     string
 }
 
-func (b *browser) send(t *testing.T, method, path string, form url.Values, header http.Header) page {
-	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(form.Encode()))
+func (b *browser) send(tb testing.TB, method, path string, form url.Values, header http.Header) page {
+	tb.Helper()
+	r := httptest.NewRequestWithContext(tb.Context(), method, path, strings.NewReader(form.Encode()))
 	r.RemoteAddr, r.Host = "127.0.0.1:40000", "localhost"
 	if header.Get("X-Forwarded-For") != "" {
 		r.RemoteAddr = "203.0.113.7:40000"
@@ -192,26 +194,26 @@ func (b *browser) send(t *testing.T, method, path string, form url.Values, heade
 	return page{status: w.Code, location: w.Header().Get("Location"), header: w.Header(), body: w.Body.String()}
 }
 
-func (b *browser) get(t *testing.T, path string) page {
-	t.Helper()
-	return b.send(t, http.MethodGet, path, nil, nil)
+func (b *browser) get(tb testing.TB, path string) page {
+	tb.Helper()
+	return b.send(tb, http.MethodGet, path, nil, nil)
 }
 
-func (b *browser) post(t *testing.T, path string, pairs ...string) page {
-	t.Helper()
+func (b *browser) post(tb testing.TB, path string, pairs ...string) page {
+	tb.Helper()
 	form := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		form.Set(pairs[i], pairs[i+1])
 	}
-	return b.send(t, http.MethodPost, path, form, nil)
+	return b.send(tb, http.MethodPost, path, form, nil)
 }
 
 // signIn is a browser that has signed in with a key.
-func (w *world) signIn(t *testing.T, key string) *browser {
-	t.Helper()
+func (w *world) signIn(tb testing.TB, key string) *browser {
+	tb.Helper()
 	b := &browser{world: w}
-	if p := b.post(t, "/console/sign-in", "key", key); p.status != http.StatusSeeOther || p.location != "/console/" {
-		t.Fatalf("sign-in: %d to %q\n%s", p.status, p.location, p.body)
+	if p := b.post(tb, "/console/sign-in", "key", key); p.status != http.StatusSeeOther || p.location != "/console/" {
+		tb.Fatalf("sign-in: %d to %q\n%s", p.status, p.location, p.body)
 	}
 	return b
 }
@@ -229,32 +231,32 @@ func (p page) expect(t *testing.T, status int, texts ...string) page {
 	return p
 }
 
-func (p page) leadsTo(t *testing.T, location string) {
-	t.Helper()
+func (p page) leadsTo(tb testing.TB, location string) {
+	tb.Helper()
 	if p.status != http.StatusSeeOther || p.location != location {
-		t.Errorf("%d to %q, want to %q\n%s", p.status, p.location, location, p.body)
+		tb.Errorf("%d to %q, want to %q\n%s", p.status, p.location, location, p.body)
 	}
 }
 
 // destination makes one of the organization.
-func (w *world) destination(t *testing.T, name, address string) uuid.UUID {
-	t.Helper()
-	made, err := w.Commands.CreateDestination(t.Context(), command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()},
+func (w *world) destination(tb testing.TB, name, address string) uuid.UUID {
+	tb.Helper()
+	made, err := w.Commands.CreateDestination(tb.Context(), command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()},
 		command.CreateDestination{Name: name, URL: address})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	w.Await(t, made.Position, destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)
+	w.Await(tb, made.Position, destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)
 	return made.ID
 }
 
-func receiver(t *testing.T, status int, body string) string {
-	t.Helper()
+func receiver(tb testing.TB, status int, body string) string {
+	tb.Helper()
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body))
 	}))
-	t.Cleanup(s.Close)
+	tb.Cleanup(s.Close)
 	return s.URL
 }
 

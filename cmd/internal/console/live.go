@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -64,7 +65,7 @@ func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent) // which browsers take for the end
 		return
 	case err != nil:
-		c.fail(w, r, &wire.Failure{Kind: wire.RateLimited, RetryAfter: time.Minute, Issue: "too many pages are open: close some, or load this one again by hand", Cause: err})
+		c.fail(w, r, &wire.Failure{Kind: wire.RateLimited, RetryAfter: time.Minute, Issue: tooManyPages, Cause: err})
 		return
 	}
 	defer page.Close()
@@ -266,15 +267,53 @@ func (c *Console) tell(ctx context.Context, happened []touched) error {
 	if err != nil {
 		return err
 	}
+	names, err := c.namesOf(ctx, happened, rows)
+	if err != nil {
+		return err
+	}
 	slices.SortFunc(rows, func(a, b query.Delivery) int { return a.CreatedAt.Compare(b.CreatedAt) }) // the newest comes last, and on top
 	for _, d := range rows {
-		data, err := c.rowMessage(bases[d.ID], d)
-		if err != nil {
-			return err
+		// Lists of all destinations name each one; those of one don't.
+		for _, row := range []struct {
+			topics []string
+			part   map[string]any
+		}{
+			{topics[d.ID][:1], dict("Base", bases[d.ID], "Row", d, "All", true, "To", names[d.Destination])},
+			{topics[d.ID][1:], dict("Base", bases[d.ID], "Row", d)},
+		} {
+			data, err := c.rowMessage(d.ID, row.part)
+			if err != nil {
+				return err
+			}
+			c.live.Publish(live.Message{Topics: row.topics, Event: "row", Data: data, About: d})
 		}
-		c.live.Publish(live.Message{Topics: topics[d.ID], Event: "row", Data: data, About: d})
 	}
 	return nil
+}
+
+// namesOf are the names of the destinations of deliveries, by the organizations that those are of.
+func (c *Console) namesOf(ctx context.Context, happened []touched, rows []query.Delivery) (map[uuid.UUID]string, error) {
+	names := map[uuid.UUID]string{}
+	for _, organization := range organizationsIn(happened) {
+		if !c.live.Wanted(ofOrganization(organization)) {
+			continue
+		}
+		found, err := c.Queries.DestinationNames(ctx, organization, destinationsOf(rows))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(names, found)
+	}
+	return names, nil
+}
+
+func organizationsIn(happened []touched) (ids []uuid.UUID) {
+	for _, d := range happened {
+		if !slices.Contains(ids, d.organization) {
+			ids = append(ids, d.organization)
+		}
+	}
+	return ids
 }
 
 func organizationsOf(happened []touched) (topics []string) {
@@ -289,12 +328,12 @@ func organizationsOf(happened []touched) (topics []string) {
 }
 
 // rowMessage is a row of the list of deliveries, as pages have it.
-func (c *Console) rowMessage(base string, d query.Delivery) (string, error) {
+func (c *Console) rowMessage(id uuid.UUID, part map[string]any) (string, error) {
 	var row bytes.Buffer
-	if err := c.pages["deliveries"].ExecuteTemplate(&row, "delivery-row", dict("Base", base, "Row", d)); err != nil {
+	if err := c.pages["deliveries"].ExecuteTemplate(&row, "delivery-row", part); err != nil {
 		return "", err
 	}
-	data, err := json.Marshal(map[string]string{"id": d.ID.String(), "html": row.String()})
+	data, err := json.Marshal(map[string]string{"id": id.String(), "html": row.String()})
 	return string(data), err
 }
 

@@ -73,7 +73,7 @@ func (c *Console) home(w http.ResponseWriter, r *http.Request) {
 func (c *Console) onlyOperators(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v, _ := r.Context().Value(visitKey{}).(*visit); v.session.Role != ForOperator {
-			c.fail(w, r, &wire.Failure{Kind: wire.Forbidden, Issue: "an auditor's token opens the record and the consumers, and changes nothing; this is for operators"})
+			c.fail(w, r, &wire.Failure{Kind: wire.Forbidden, Issue: auditorsLook})
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -84,7 +84,7 @@ func (c *Console) onlyOperators(next http.Handler) http.Handler {
 func (c *Console) notBound(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v, _ := r.Context().Value(visitKey{}).(*visit); v.session.Organization != uuid.Nil {
-			c.fail(w, r, &wire.Failure{Kind: wire.Forbidden, Issue: "this token opens the record of one organization; consumers are of all"})
+			c.fail(w, r, &wire.Failure{Kind: wire.Forbidden, Issue: boundToOne})
 			return
 		}
 		next.ServeHTTP(w, r)

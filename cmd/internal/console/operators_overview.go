@@ -30,15 +30,11 @@ const (
 // overviewOfAll answers GET /console/ on the operators' side.
 func (c *Console) overviewOfAll(v *visit) (screen, error) {
 	shown := operatorsOverview{Now: c.Now().UTC()}
-	today := shown.Now.Truncate(24 * time.Hour)
-	for _, p := range periods {
-		outcomes, err := c.Queries.AllOutcomes(v.Context(), today.AddDate(0, 0, -p.days))
-		if err != nil {
-			return screen{}, err
-		}
-		shown.Periods = append(shown.Periods, period{p.name, outcomes})
+	outcomes, err := c.Queries.AllOutcomes(v.Context(), beginnings(shown.Now)...)
+	if err != nil {
+		return screen{}, err
 	}
-	var err error
+	shown.Periods = periodsOf(outcomes)
 	if shown.Failing, shown.AllFail, err = c.Queries.FailingDestinations(v.Context(), shownFailing); err != nil {
 		return screen{}, err
 	}

@@ -18,26 +18,26 @@ import (
 )
 
 // operator is a browser that an operator has signed in with at the console beside the admin API.
-func (w *world) operator(t *testing.T) *browser {
-	t.Helper()
-	return w.signInAt(t, w.admin, adminToken)
+func (w *world) operator(tb testing.TB) *browser {
+	tb.Helper()
+	return w.signInAt(tb, w.admin, adminToken)
 }
 
 // auditor is a browser of an auditor, with the id of the token.
-func (w *world) auditor(t *testing.T) (b *browser, id string) {
-	t.Helper()
-	issued, at, err := w.Commands.IssueAuditorToken(t.Context(), apitest.Operator, command.IssueAuditorToken{Name: "Revision office"})
+func (w *world) auditor(tb testing.TB) (b *browser, id string) {
+	tb.Helper()
+	issued, at, err := w.Commands.IssueAuditorToken(tb.Context(), apitest.Operator, command.IssueAuditorToken{Name: "Revision office"})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	w.Await(t, at, auditors.ReadModel.Name)
-	return w.signInAt(t, w.admin, issued.Token.Reveal()), issued.ID
+	w.Await(tb, at, auditors.ReadModel.Name)
+	return w.signInAt(tb, w.admin, issued.Token.Reveal()), issued.ID
 }
 
-func (w *world) signInAt(t *testing.T, at http.Handler, token string) *browser {
-	t.Helper()
+func (w *world) signInAt(tb testing.TB, at http.Handler, token string) *browser {
+	tb.Helper()
 	b := &browser{world: w, at: at}
-	b.post(t, "/console/sign-in", "key", token).leadsTo(t, "/console/")
+	b.post(tb, "/console/sign-in", "key", token).leadsTo(tb, "/console/")
 	return b
 }
 

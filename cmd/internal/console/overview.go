@@ -34,6 +34,23 @@ var periods = []struct {
 	days int
 }{{"today", 0}, {"7 days", 6}, {"30 days", 29}}
 
+// beginnings are the days that the periods begin with.
+func beginnings(now time.Time) []time.Time {
+	days := make([]time.Time, len(periods))
+	for i, p := range periods {
+		days[i] = now.UTC().Truncate(24*time.Hour).AddDate(0, 0, -p.days)
+	}
+	return days
+}
+
+func periodsOf(outcomes []query.Outcomes) []period {
+	all := make([]period, len(periods))
+	for i, p := range periods {
+		all[i] = period{p.name, outcomes[i]}
+	}
+	return all
+}
+
 // mostDestinations bounds those that are looked through for failing ones.
 const mostDestinations = 1000
 
@@ -43,14 +60,11 @@ const mostFailing = 50
 // overview answers GET /console/.
 func (c *Console) overview(v *visit) (screen, error) {
 	shown := overviewPage{Now: c.Now().UTC()}
-	today := shown.Now.Truncate(24 * time.Hour)
-	for _, p := range periods {
-		outcomes, err := c.Queries.Outcomes(v.Context(), v.organization(), today.AddDate(0, 0, -p.days))
-		if err != nil {
-			return screen{}, err
-		}
-		shown.Periods = append(shown.Periods, period{p.name, outcomes})
+	outcomes, err := c.Queries.Outcomes(v.Context(), v.organization(), beginnings(shown.Now)...)
+	if err != nil {
+		return screen{}, err
 	}
+	shown.Periods = periodsOf(outcomes)
 	all, total, err := c.Queries.Destinations(v.Context(), v.organization(), shown.Now, mostDestinations, 0)
 	if err != nil {
 		return screen{}, err

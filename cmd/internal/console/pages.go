@@ -258,17 +258,6 @@ func dict(pairs ...any) map[string]any {
 	return made
 }
 
-// said is what a page says at its top of the change that led to it, by the word that its address has.
-var said = map[string]string{
-	"created": "The destination was created.", "saved": "The changes were saved.", "enabled": "The destination is enabled.",
-	"disabled": "The destination is disabled.", "deleted": "The destination was deleted.", "rotated": "There is a new secret. The old one signs for another 24 hours.",
-	"expired": "The secret has expired.", "replayed": "The delivery will be sent again.",
-	"collecting": "The source will be collected as soon as its host has a turn for it.", "paused": "The source is paused: nobody visits it.",
-	"resumed": "The pause has ended: the source is visited next.", "rebuilding": "It is being rebuilt. The old one serves until the new one is done.",
-	"feedback": "Thank you. That is recorded.", "feed-created": "The feed was created. Attach a source, and what it shows comes in.",
-	"feed-deleted": "The feed was deleted.", "attached": "The source is attached. What it shows already is coming in.", "detached": "The source was detached.",
-}
-
 // ended counts the deliveries that went through or failed for good.
 func ended(o query.Outcomes) int { return o.Succeeded + o.Failed }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,71 +35,71 @@ type scene struct {
 }
 
 // newScene makes an organization with a destination that works, one that fails, and deliveries of each kind.
-func newScene(t *testing.T) *scene {
-	t.Helper()
-	s := &scene{world: open(t), names: map[string]string{}}
-	works := s.subscribed(t, "Ticket shop", receiver(t, 204, ""))
-	fails := s.subscribed(t, "Old newsletter", receiver(t, 500, "no"))
+func newScene(tb testing.TB) *scene {
+	tb.Helper()
+	s := &scene{world: open(tb), names: map[string]string{}}
+	works := s.subscribed(tb, "Ticket shop", receiver(tb, 204, ""))
+	fails := s.subscribed(tb, "Old newsletter", receiver(tb, 500, "no"))
 	s.names["works"], s.names["fails"] = works.String(), fails.String()
 	var event uuid.UUID
 	for i := range 3 {
-		event = s.publish(t, fmt.Sprintf("concert/%d", i))
-		s.attempted(t, event, works, 204, `{"ok":true}`)
-		s.attempted(t, event, fails, 500, "<h1>Out of order</h1>")
+		event = s.publish(tb, fmt.Sprintf("concert/%d", i))
+		s.attempted(tb, event, works, 204, `{"ok":true}`)
+		s.attempted(tb, event, fails, 500, "<h1>Out of order</h1>")
 	}
 	s.names["delivered"], s.names["failed"] = dispatch.DeliveryID(event, works).String(), dispatch.DeliveryID(event, fails).String()
-	waiting := s.publish(t, "concert/4")
-	s.fillFeed(t)
+	waiting := s.publish(tb, "concert/4")
+	s.fillFeed(tb)
 	s.names["hour"] = time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04")
 	s.names["waiting"], s.names["event"] = dispatch.DeliveryID(waiting, works).String(), event.String()
 	return s
 }
 
 // fillFeed makes a feed of what a source shows.
-func (s *scene) fillFeed(t *testing.T) {
-	t.Helper()
-	s.Process(t, func() eventstore.ProcessManager { return adapters.NewFeedCuration(s.Store, s.Commands, s.Log) })
+func (s *scene) fillFeed(tb testing.TB) {
+	tb.Helper()
+	s.Process(tb, func() eventstore.ProcessManager { return adapters.NewFeedCuration(s.Store, s.Commands, s.Log) })
 	by := command.Caller{Organization: s.org, Actor: "key:test", RequestID: uuid.New()}
-	feed, err := s.Commands.CreateFeed(t.Context(), by, command.CreateFeed{Name: "Concerts", Description: "Concerts in town"})
+	feed, err := s.Commands.CreateFeed(tb.Context(), by, command.CreateFeed{Name: "Concerts", Description: "Concerts in town"})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	site, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/concerts"})
+	site, _, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/concerts"})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	attached, err := s.Commands.AttachSource(t.Context(), by, command.AttachSource{FeedID: feed.ID, SourceType: "site", SourceID: site})
+	attached, err := s.Commands.AttachSource(tb.Context(), by, command.AttachSource{FeedID: feed.ID, SourceType: "site", SourceID: site})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	spare, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/theatre"})
+	spare, _, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/theatre"})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	s.Await(t, attached.Position, feeds.ReadModel.Name)
+	s.Await(tb, attached.Position, feeds.ReadModel.Name)
 	for i, title := range []string{"Organ at noon", "Brass in the park", `<b>Bold</b> & "quoted"`} {
-		s.observe(t, site, title, i)
+		s.observe(tb, site, title, i)
 	}
 	now := time.Now().UTC()
 	var page []struct {
 		ID uuid.UUID `json:"id"`
 	}
-	apitest.Eventually(t, "the items are in the feed", func() bool {
-		found, err := s.Queries.Items(t.Context(), s.org, feed.ID, query.ItemsQuery{
+	apitest.Eventually(tb, "the items are in the feed", func() bool {
+		found, err := s.Queries.Items(tb.Context(), s.org, feed.ID, query.ItemsQuery{
 			Since: now.AddDate(0, -1, 0), Until: now.AddDate(0, 2, 0), OrderBy: query.OrderByOccurrence, Limit: 10, Now: now,
 		})
 		return err == nil && found.Total == 3 && json.Unmarshal(found.Items, &page) == nil
 	})
-	all, err := s.Queries.Associations(t.Context(), s.org, feed.ID)
+	all, err := s.Queries.Associations(tb.Context(), s.org, feed.ID)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	s.names["feed"], s.names["item"], s.names["association"], s.names["source"] = feed.ID.String(), page[0].ID.String(), all[0].ID.String(), spare.String()
 }
 
 // observe records what a source shows: an event of this month, at a place, with a picture.
-func (w *world) observe(t *testing.T, source uuid.UUID, title string, number int) {
-	t.Helper()
+func (w *world) observe(tb testing.TB, source uuid.UUID, title string, number int) {
+	tb.Helper()
 	now := time.Now().UTC()
 	instance := happening.DeriveInstanceID(title, "")
 	start := time.Date(now.Year(), now.Month(), 10+number, 19, 30, 0, 0, time.UTC)
@@ -110,11 +111,11 @@ func (w *world) observe(t *testing.T, source uuid.UUID, title string, number int
 			{ID: happening.DeriveOccurrenceID(instance, 1), Start: start.AddDate(0, 0, 7), Status: happening.Scheduled},
 		}}},
 	}
-	_, err := happening.Aggregate.Execute(t.Context(), w.Store, happening.DeriveID(title), happening.Observe{
+	_, err := happening.Aggregate.Execute(tb.Context(), w.Store, happening.DeriveID(title), happening.Observe{
 		SourceID: source, Key: title, Details: details, Source: happening.Block{Type: "site", URL: "https://example.org/concerts"}, At: now.Truncate(time.Microsecond),
 	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
@@ -122,22 +123,20 @@ func (w *world) observe(t *testing.T, source uuid.UUID, title string, number int
 func (w *world) lives(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		w.console.Run(ctx)
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { w.console.Run(ctx) })
+	running.Go(func() { w.inside.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
-		<-ended
+		running.Wait()
 	})
 }
 
 // at is an address with the names in it resolved. {fresh} is a new destination.
-func (s *scene) at(t *testing.T, path string) string {
-	t.Helper()
+func (s *scene) at(tb testing.TB, path string) string {
+	tb.Helper()
 	if strings.Contains(path, "{fresh}") {
-		path = strings.ReplaceAll(path, "{fresh}", s.destination(t, "Fresh", receiver(t, 204, "")).String())
+		path = strings.ReplaceAll(path, "{fresh}", s.destination(tb, "Fresh", receiver(tb, 204, "")).String())
 	}
 	for name, value := range s.names {
 		path = strings.ReplaceAll(path, "{"+name+"}", value)
@@ -146,44 +145,44 @@ func (s *scene) at(t *testing.T, path string) string {
 }
 
 // subscribed makes a destination that gets everything.
-func (w *world) subscribed(t *testing.T, name, address string) uuid.UUID {
-	t.Helper()
-	id := w.destination(t, name, address)
-	w.subscribeToAll(t, id)
+func (w *world) subscribed(tb testing.TB, name, address string) uuid.UUID {
+	tb.Helper()
+	id := w.destination(tb, name, address)
+	w.subscribeToAll(tb, id)
 	return id
 }
 
 // subscribeToAll makes a destination one that gets everything from now on.
-func (w *world) subscribeToAll(t *testing.T, id uuid.UUID) {
-	t.Helper()
-	made, err := w.Commands.CreateSubscription(t.Context(), command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()},
+func (w *world) subscribeToAll(tb testing.TB, id uuid.UUID) {
+	tb.Helper()
+	made, err := w.Commands.CreateSubscription(tb.Context(), command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()},
 		command.CreateSubscription{Destination: id, Settings: subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"}})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	w.Await(t, made.Position, subscriptions.ReadModel.Name, dispatching.DispatcherName)
+	w.Await(tb, made.Position, subscriptions.ReadModel.Name, dispatching.DispatcherName)
 }
 
 // publish publishes news, and waits until it is dispatched.
-func (w *world) publish(t *testing.T, subject string) uuid.UUID {
-	t.Helper()
-	event, at, err := w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
+func (w *world) publish(tb testing.TB, subject string) uuid.UUID {
+	tb.Helper()
+	event, at, err := w.Commands.Publish(tb.Context(), apitest.Operator, command.Publish{
 		Type: "news.item.added", Source: "/feeds/concerts", Subject: subject, Organization: w.org,
 		Data: []byte(`{"id":"7","title":"Concert in the park"}`),
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	w.Await(t, at, dispatching.DispatcherName)
+	w.Await(tb, at, dispatching.DispatcherName)
 	return event
 }
 
 // attempted records an attempt as the deliverer does, and waits until it can be read.
-func (w *world) attempted(t *testing.T, event, destination uuid.UUID, status int, body string) {
-	t.Helper()
-	sealed, err := w.Commands.Vault.Seal(t.Context(), destination, []byte(body))
+func (w *world) attempted(tb testing.TB, event, destination uuid.UUID, status int, body string) {
+	tb.Helper()
+	sealed, err := w.Commands.Vault.Seal(tb.Context(), destination, []byte(body))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	attempt := delivery.RecordAttempt{
 		Organization: w.org, Destination: destination, Number: 1, Trigger: delivery.Automatic, At: time.Now().UTC().Truncate(time.Microsecond),
@@ -192,10 +191,10 @@ func (w *world) attempted(t *testing.T, event, destination uuid.UUID, status int
 	if status >= 300 {
 		attempt.Outcome.FailureReason, attempt.Outcome.ErrorMessage = "http_status", fmt.Sprintf("the endpoint answered %d", status)
 	}
-	out, err := delivery.Aggregate.Execute(t.Context(), w.Store, dispatch.DeliveryID(event, destination), attempt,
+	out, err := delivery.Aggregate.Execute(tb.Context(), w.Store, dispatch.DeliveryID(event, destination), attempt,
 		delivery.Options{Metadata: eventstore.Metadata{Organization: w.org, Actor: "deliverer"}})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	w.Await(t, out.Position, deliveries.ReadModel.Name, health.ReadModel.Name)
+	w.Await(tb, out.Position, deliveries.ReadModel.Name, health.ReadModel.Name)
 }

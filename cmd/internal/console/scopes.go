@@ -51,13 +51,13 @@ func scopesFor(r *http.Request) []organization.Scope {
 func permitted(s Session, r *http.Request) error {
 	for _, scope := range scopesFor(r) {
 		if !s.May(scope) {
-			issue := fmt.Sprintf("the API key that you signed in with has not the scope %s, which this needs: sign in with one that has it", scope)
+			issue := fmt.Sprintf(missingScope, scope)
 			switch s.Role {
 			case ForOrganization:
 			case ForAuditor:
-				issue = "an auditor's token opens the record and the consumers, and changes nothing; this is for operators"
+				issue = auditorsLook
 			case ForOperator:
-				issue = "secrets, and settings that hold some, are for the people of the organization: open its console with a login link"
+				issue = ofTheirPeople
 			}
 			return &wire.Failure{Kind: wire.Forbidden, Issue: issue}
 		}

@@ -16,14 +16,7 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 	w := open(t)
 	id := w.destination(t, "CRM", "https://127.0.0.1:1/hook")
 	in := func(scopes ...organization.Scope) *browser {
-		issued, at, err := w.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{Organization: w.org, Scopes: scopes})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.Await(t, at, organizations.ReadModel.Name)
-		b := &browser{world: w}
-		b.post(t, "/console/sign-in", "key", issued.Key.Reveal()).leadsTo(t, "/console/")
-		return b
+		return w.signIn(t, w.scoped(t, scopes...))
 	}
 	path := "/console/destinations/" + id.String()
 	found, err := w.Queries.Destination(t.Context(), w.org, id.String(), w.now())
@@ -56,4 +49,15 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 	in("read", "secrets").post(t, reveal).expect(t, 200, "whsec_")
 	w.operator(t).post(t, "/console/organizations/"+w.org.String()+"/destinations/"+id.String()+"/secrets/"+found.Secrets[0].ID.String()+"/reveal").
 		expect(t, 403, "for the people of the organization")
+}
+
+// scoped is a key that may do so much.
+func (w *world) scoped(t *testing.T, scopes ...organization.Scope) string {
+	t.Helper()
+	issued, at, err := w.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{Organization: w.org, Scopes: scopes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, at, organizations.ReadModel.Name)
+	return issued.Key.Reveal()
 }

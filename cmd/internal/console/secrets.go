@@ -24,7 +24,7 @@ func (c *Console) secretRoutes(r chi.Router) {
 }
 
 // errUnavailable is what opening gives for a value that is damaged, or whose data key is gone.
-var errUnavailable = &wire.Failure{Kind: wire.Conflict, Issue: "this can't be read any more: rotate the secret, and set the headers anew"}
+var errUnavailable = &wire.Failure{Kind: wire.Conflict, Issue: unreadable}
 
 // open decrypts a value of a destination.
 func (c *Console) open(ctx context.Context, destination uuid.UUID, sealed []byte) ([]byte, error) {

@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -57,7 +58,7 @@ func (c *Console) exchange(w http.ResponseWriter, r *http.Request, text string) 
 	session, what, err := c.identify(r, text)
 	if errors.Is(err, query.ErrNotFound) {
 		c.failed(r, "an "+what)
-		return &wire.Failure{Kind: wire.Unauthenticated, Issue: "this " + what + " is not valid: it is unknown, expired or revoked", Cause: err}
+		return &wire.Failure{Kind: wire.Unauthenticated, Issue: fmt.Sprintf(unknownToken, what), Cause: err}
 	}
 	if err != nil {
 		return err
@@ -81,7 +82,7 @@ func (c *Console) mayTry(r *http.Request) error {
 	if wait == 0 {
 		return nil
 	}
-	return &wire.Failure{Kind: wire.RateLimited, RetryAfter: wait, Issue: "too many failed tries from this address: wait " + wait.Round(time.Second).String() + " and try again"}
+	return &wire.Failure{Kind: wire.RateLimited, RetryAfter: wait, Issue: fmt.Sprintf(tooManyGuesses, wait.Round(time.Second))}
 }
 
 func (c *Console) failed(r *http.Request, what string) {
@@ -123,7 +124,7 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, query.ErrNotFound):
 		c.failed(r, "a login link")
-		c.fail(w, r, &wire.Failure{Kind: wire.Unauthenticated, Issue: "this link was used already, or is too old: a link works once, within 15 minutes. Ask for a new one", Cause: err})
+		c.fail(w, r, &wire.Failure{Kind: wire.Unauthenticated, Issue: usedLink, Cause: err})
 		return
 	case err == nil:
 		err = c.begin(w, r, Session{Role: ForOrganization, Organization: organization})

@@ -17,13 +17,13 @@ import (
 	"carillon/query"
 )
 
-func (w *world) source(t *testing.T, address string) uuid.UUID {
-	t.Helper()
-	id, at, err := w.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: address, Timezone: "Europe/Rome"})
+func (w *world) source(tb testing.TB, address string) uuid.UUID {
+	tb.Helper()
+	id, at, err := w.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: address, Timezone: "Europe/Rome"})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	w.Await(t, at, sources.ReadModel.Name)
+	w.Await(tb, at, sources.ReadModel.Name)
 	return id
 }
 

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -100,7 +101,7 @@ func (c *Console) consumer(ctx context.Context, name string) (adminapi.Projectio
 }
 
 func noConsumer(err error) error {
-	return &wire.Failure{Kind: wire.NotFound, Issue: "no read model has this name", Cause: err}
+	return &wire.Failure{Kind: wire.NotFound, Issue: noReadModel, Cause: err}
 }
 
 // confirmRebuild answers GET /console/system/{name}/rebuild.
@@ -116,7 +117,7 @@ func (c *Console) rebuild(v *visit) (string, error) {
 	case errors.Is(err, adminapi.ErrNoProjection):
 		return "", noConsumer(err)
 	case errors.Is(err, adminapi.ErrRebuilding):
-		return "", &wire.Failure{Kind: wire.Conflict, Issue: name + " is being rebuilt already: the list shows how far it is", Cause: err}
+		return "", &wire.Failure{Kind: wire.Conflict, Issue: fmt.Sprintf(rebuildingNow, name), Cause: err}
 	case err != nil:
 		return "", err
 	}

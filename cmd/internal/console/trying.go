@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -120,7 +121,7 @@ func (c *Console) run(ctx context.Context, tried collect.Source, shown *trial) e
 	case c.trials <- struct{}{}:
 		defer func() { <-c.trials }()
 	default:
-		return &wire.Failure{Kind: wire.RateLimited, Issue: "other sources are being tried at this moment: try again when they are done"}
+		return &wire.Failure{Kind: wire.RateLimited, Issue: tryingOthers}
 	}
 	ctx, cancel := context.WithTimeout(ctx, triedFor)
 	defer cancel()
@@ -141,7 +142,7 @@ func (c *Console) run(ctx context.Context, tried collect.Source, shown *trial) e
 // untried says what was wrong with a source, in the words that its list would have.
 func untried(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &wire.Failure{Kind: wire.Conflict, Issue: "it took longer than " + triedFor.String() + ", which is all that a trial gets: a collection takes its time", Cause: err}
+		return &wire.Failure{Kind: wire.Conflict, Issue: fmt.Sprintf(triedTooLong, triedFor), Cause: err}
 	}
 	issue := "it can't be read: " + err.Error()
 	if advice := collection.AdviceOn(err); advice != "" {

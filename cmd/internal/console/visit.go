@@ -118,7 +118,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
 	var body bytes.Buffer
 	if err := c.pages.write(&body, shown.Template, in); err != nil {
 		c.Log.ErrorContext(r.Context(), "a page could not be made", "template", shown.Template, "error", err)
-		http.Error(w, "This page could not be made. Try again, and tell the operator if it stays so.", http.StatusInternalServerError)
+		http.Error(w, notMade, http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -138,20 +138,20 @@ type trouble struct {
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	failure := wire.FailureOf(err)
 	wire.NoteFailure(r.Context(), failure)
-	shown := screen{Title: "That did not work", Template: "trouble", Status: failure.Status()}
+	shown := screen{Title: failedTitle, Template: "trouble", Status: failure.Status()}
 	t := trouble{What: upperFirst(failure.Error()), RequestID: wire.RequestIDOf(r.Context())}
 	switch failure.Kind {
 	case wire.NotFound:
-		shown.Title, t.What, t.Advice = "Not found", "There is nothing here.", "It may have been deleted, or the address is not quite right."
+		shown.Title, t.What, t.Advice = notFoundTitle, notFoundText, notFoundAdvice
 	case wire.Internal:
-		t.What, t.Advice = "Something went wrong on our side.", "Try again. If it stays so, tell the operator this id:"
+		t.What, t.Advice = brokenText, brokenAdvice
 		c.Log.ErrorContext(r.Context(), "a page failed", "error", err)
 	case wire.Forbidden:
-		shown.Title, t.Advice = "Not yours to do", "Sign out, and sign in with a token that may."
+		shown.Title, t.Advice = forbiddenTitle, forbiddenAdvice
 	case wire.Unavailable:
-		t.Advice = "Nothing was lost. Load the page again in a moment."
+		t.Advice = unavailableAdvice
 	default:
-		t.Advice = "Go back, correct that, and try again."
+		t.Advice = failedAdvice
 	}
 	shown.Data = t
 	c.render(w, r, shown)
@@ -165,11 +165,7 @@ func (c *Console) signedIn(next http.Handler) http.Handler {
 		session, err := c.sessionOf(r)
 		switch {
 		case errors.Is(err, query.ErrNotFound):
-			to := Base + "/sign-in"
-			if r.Method == http.MethodGet && r.URL.Path != Base+"/" {
-				to += "?" + url.Values{"next": {r.URL.RequestURI()}}.Encode()
-			}
-			http.Redirect(w, r, to, http.StatusSeeOther)
+			http.Redirect(w, r, toSignIn(r), http.StatusSeeOther)
 		case err != nil:
 			c.fail(w, r, err)
 		default:
@@ -188,6 +184,23 @@ func (c *Console) signedIn(next http.Handler) http.Handler {
 			c.serve(w, r, known, next)
 		}
 	}))
+}
+
+// toSignIn is the address of the sign-in that leads back: to the page that was asked for or, where something was sent, to the
+// one that it was sent from. What was sent is not done.
+func toSignIn(r *http.Request) string {
+	back, values := r.URL.RequestURI(), url.Values{}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		values.Set("done", "lost")
+		back = ""
+		if from, err := url.Parse(r.Referer()); err == nil && from.Host == r.Host {
+			back = from.RequestURI()
+		}
+	}
+	if next := whereTo(back); next != Base+"/" {
+		values.Set("next", next)
+	}
+	return strings.TrimSuffix(Base+"/sign-in?"+values.Encode(), "?")
 }
 
 // serve goes on with what is known of a visit.

@@ -175,13 +175,13 @@ func (c *Console) beginWork(v *visit) (string, error) {
 		return "", err
 	}
 	if w.Total > mostReplayed {
-		return "", wire.Fail(wire.Invalid, "since", "is too long ago: %d deliveries would be sent again, and %d can be at one time. Narrow the time and do it in parts, the oldest first", w.Total, mostReplayed)
+		return "", wire.Fail(wire.Invalid, "since", tooManyToReplay, w.Total, mostReplayed)
 	}
 	if err := c.Works.Begin(v.Context(), w); err != nil {
 		return "", err
 	}
 	if !c.workers.start(func(ctx context.Context) { c.work(ctx, w) }) {
-		return "", &wire.Failure{Kind: wire.Unavailable, Issue: "the server is stopping, or does no work: nothing was begun"}
+		return "", &wire.Failure{Kind: wire.Unavailable, Issue: notBegun}
 	}
 	return v.workPath(w), nil
 }
@@ -231,16 +231,20 @@ func (c *Console) resumeWork(v *visit) (string, error) {
 		return "", err
 	}
 	if !c.workers.start(func(ctx context.Context) { c.work(ctx, w) }) {
-		return "", &wire.Failure{Kind: wire.Unavailable, Issue: "the server is stopping, or does no work: try again in a moment"}
+		return "", &wire.Failure{Kind: wire.Unavailable, Issue: notResumed}
 	}
 	return v.workPath(w), nil
 }
 
 // words says how far it has come.
 func (w Work) words() string {
-	text := fmt.Sprintf("%d of %d", w.Done, w.Total)
-	if w.Refused > 0 {
-		text += fmt.Sprintf(", of which %d could not be sent again", w.Refused)
+	text := fmt.Sprintf(workDoneOf, w.Done, w.Total)
+	switch {
+	case w.Refused == 0:
+	case w.Kind == backfillKind:
+		text += fmt.Sprintf(hadThem, w.Refused)
+	default:
+		text += fmt.Sprintf(couldNotAsk, w.Refused)
 	}
 	return text
 }

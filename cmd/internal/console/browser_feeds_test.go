@@ -1,0 +1,58 @@
+package console_test
+
+import (
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/google/uuid"
+
+	"carillon/projections/feeds"
+)
+
+// fill types into the field that has an id.
+func (b *tab) fill(t *testing.T, field, text string) {
+	t.Helper()
+	ask[bool](t, b, `(() => { const f = document.getElementById("`+field+`"); f.value = ""; f.focus(); return true })()`)
+	call(t, b, input.InsertText, input.InsertTextParams{Text: text})
+}
+
+// A source is attached on the feed's page, by keys alone, and the page tells how far what was there already has come in.
+func TestASourceIsAttachedInABrowser(t *testing.T) {
+	t.Parallel()
+	if found, _ := chromium(); found == nil {
+		newTab(t, "", "") // tells why not
+	}
+	s := newScene(t)
+	b := newTab(t, s.serve(t), s.signIn(t, s.key).cookie)
+	b.scripts(t, false)
+	path := "/console/feeds/" + s.names["feed"]
+	b.open(t, path)
+	b.fill(t, "source", "not an id")
+	b.pressButton(t, "Attach")
+	b.until(t, "the refusal is there", `document.body.innerText.includes("Source must be the id of a source")`)
+	b.forget() // the browser says on the console that its status is 400
+
+	spare := s.names["source"]
+	b.open(t, path)
+	b.fill(t, "source", spare)
+	b.pressButton(t, "Attach")
+	b.until(t, "the source is attached", `document.body.innerText.includes("The source is attached.")`)
+	b.shows(t, "attached", "example.org/theatre", "waits for its next visit, 0 items so far", "Look again")
+
+	// A walk is under way.
+	if _, err := s.Pool.Exec(t.Context(), `INSERT INTO carillon.source_walks (source_id, host, next_at, number, walking, began_at, interval_seconds, failures, asked, linked)
+		VALUES ($1, 'example.org', now(), 1, true, now(), 3600, 0, 3, 12)`, uuid.MustParse(spare)); err != nil {
+		t.Fatal(err)
+	}
+	b.pressButton(t, "Look again")
+	b.until(t, "the bar is there", `document.querySelector("progress")?.value === 3 && document.querySelector("progress").max === 12`)
+	b.shows(t, "while it runs", "3 of 12 pages so far, 0 items")
+	b.accessible(t, "while it runs")
+	b.fits(t, "while it runs", 360)
+	b.quiet(t, "while it runs")
+
+	all, err := s.Queries.Associations(t.Context(), s.org, uuid.MustParse(s.names["feed"]))
+	if err != nil || len(all) != 2 {
+		t.Errorf("%d sources are attached, as %s tells: %v", len(all), feeds.ReadModel.Name, err)
+	}
+}

@@ -1,0 +1,51 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+
+	"carillon/aggregates/source"
+	"carillon/command"
+	"carillon/projections/sources"
+)
+
+// showNewSource answers GET /console/sources/new. What to add may be in the address: a trial leads here.
+func (c *Console) showNewSource(v *visit) (screen, error) {
+	values := v.URL.Query()
+	return newSource(trial{Type: values.Get("type"), Where: values.Get("where"), Timezone: values.Get("timezone")}), nil
+}
+
+func newSource(typed trial) screen {
+	typed.Types = source.Types()
+	return screen{Title: "Add a source", Template: "source-new", Data: typed}
+}
+
+// addSource answers POST /console/sources/new. One that is there already is led to.
+func (c *Console) addSource(w http.ResponseWriter, r *http.Request) {
+	v, _ := r.Context().Value(visitKey{}).(*visit)
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	typed := trial{
+		Type: r.PostFormValue("type"), Where: strings.TrimSpace(r.PostFormValue("where")), Timezone: strings.TrimSpace(r.PostFormValue("timezone")),
+		Types: source.Types(),
+	}
+	next, err := c.registerSource(v, typed)
+	c.submitted(w, r, next, err, func(refusal string) screen {
+		typed.Refusal = refusal
+		return newSource(typed)
+	})
+}
+
+func (c *Console) registerSource(v *visit, typed trial) (string, error) {
+	named, err := typed.source()
+	if err != nil {
+		return "", err
+	}
+	id, at, err := c.Commands.RegisterSource(v.Context(), v.caller(), command.RegisterSource{
+		Type: named.Type, URL: named.URL, Handle: named.Handle, Timezone: named.Timezone,
+	})
+	if err != nil {
+		return "", err
+	}
+	c.await(v.Context(), at, sources.ReadModel.Name)
+	return Base + "/sources/" + id.String() + "?done=registered", nil
+}

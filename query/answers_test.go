@@ -1,0 +1,155 @@
+package query_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/projections/projecttest"
+	"carillon/query"
+)
+
+// attempted records an attempt of a delivery of its own.
+func (d deliverySide) attempted(to, organization uuid.UUID, at time.Time, took time.Duration, status int) {
+	outcome := delivery.Outcome{ResponseStatus: status, DurationMicros: took.Microseconds()}
+	if status >= 300 {
+		outcome.FailureReason = "http_status"
+	}
+	projecttest.Stream(d.Log, delivery.Aggregate, uuid.New(), at)(delivery.Attempted{
+		Organization: organization, Destination: to, Number: 1, Trigger: delivery.Automatic, At: at, Outcome: outcome,
+	})
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	foreign := uuid.New()
+	d.destination(hook, acme, "crm", midday)
+	d.destination(other, acme, "erp", midday)
+	d.destination(foreign, uuid.New(), "theirs", midday)
+	d.attempted(hook, acme, midday.Add(-2*time.Hour), 3*time.Millisecond, 204) // an hour before what is asked for
+	for range 2 {
+		d.attempted(hook, acme, midday.Add(61*time.Second), 40*time.Millisecond, 204)
+	}
+	d.attempted(hook, acme, midday.Add(2*time.Minute), 40*time.Millisecond, 500)
+	d.attempted(hook, acme, midday.Add(7*time.Minute), 300*time.Microsecond, 204)
+	d.attempted(other, acme, midday.Add(7*time.Minute), 40*time.Millisecond, 204)
+	d.Project()
+	for name, c := range map[string]struct {
+		destination uuid.UUID
+		minutes     int
+		want        []query.Answers
+	}{
+		"of one, by five minutes": {hook, 5, []query.Answers{{midday, 11, 2, 1}, {midday.Add(5 * time.Minute), 0, 1, 0}}},
+		"of one, by the hour":     {hook, 60, []query.Answers{{midday, 0, 1, 0}, {midday, 11, 2, 1}}},
+		"of all, by the hour":     {uuid.Nil, 60, []query.Answers{{midday, 0, 1, 0}, {midday, 11, 3, 1}}},
+		"of another organization": {foreign, 60, nil},
+	} {
+		found, err := d.Answers(t.Context(), acme, c.destination, c.minutes, midday)
+		if err != nil || len(found) != len(c.want) {
+			t.Fatalf("%s: %+v, %v, want %+v", name, found, err, c.want)
+		}
+		for i := range found {
+			if found[i].Slot = found[i].Slot.UTC(); found[i] != c.want[i] {
+				t.Errorf("%s: %+v, want %+v", name, found[i], c.want[i])
+			}
+		}
+	}
+	byHour, err := d.AnswersByHour(t.Context(), acme, []uuid.UUID{hook, other, foreign}, midday)
+	if err != nil || len(byHour) != 2 || len(byHour[hook]) != 1 || byHour[hook][0].Succeeded != 3 || byHour[hook][0].Failed != 1 || byHour[other][0].Succeeded != 1 {
+		t.Errorf("by hour: %+v, %v", byHour, err)
+	}
+
+	// With a destination goes what it answered, and stays in what all have answered.
+	projecttest.Stream(d.Log, destination.Aggregate, hook, midday)(destination.Deleted{At: midday.Add(time.Hour)})
+	d.Project()
+	if found, err := d.Answers(t.Context(), acme, hook, 60, midday); err != nil || len(found) != 0 {
+		t.Errorf("of one that is gone: %+v, %v", found, err)
+	}
+	if found, err := d.Answers(t.Context(), acme, uuid.Nil, 60, midday); err != nil || len(found) != 2 || found[1].Succeeded != 3 {
+		t.Errorf("of all, one of which is gone: %+v, %v", found, err)
+	}
+}
+
+func TestLatency(t *testing.T) {
+	t.Parallel()
+	step := func(step, attempts int) query.Answers { return query.Answers{Step: step, Succeeded: attempts - attempts/3, Failed: attempts / 3} }
+	ms := func(n float64) time.Duration { return time.Duration(n * float64(time.Millisecond)) }
+	for name, c := range map[string]struct {
+		part     float64
+		of       []query.Answers
+		from, to time.Duration
+	}{
+		"of none":                     {0.5, nil, 0, 0},
+		"of one below a millisecond":  {0.5, []query.Answers{step(0, 1)}, ms(0.5), ms(0.5)},
+		"in the middle of a step":     {0.5, []query.Answers{step(3, 100)}, ms(2.4), ms(2.42)},
+		"at its end":                  {1, []query.Answers{step(3, 100)}, ms(2.82), ms(2.83)},
+		"of the slow ones":            {0.99, []query.Answers{step(3, 98), step(21, 2)}, ms(1024), ms(1448)},
+		"of the others":               {0.98, []query.Answers{step(3, 98), step(21, 2)}, ms(2), ms(2.83)},
+		"of several slots":            {0.5, []query.Answers{step(9, 1), step(3, 3), step(9, 1)}, ms(2), ms(2.83)},
+		"past the last step that is":  {1, []query.Answers{step(500, 1)}, ms(1), 1 << 62},
+		"before the first step there": {1, []query.Answers{step(-1, 1)}, 0, ms(1)},
+	} {
+		if got := query.Latency(c.part, c.of); got < c.from || got > c.to {
+			t.Errorf("%s: %s, want %s to %s", name, got, c.from, c.to)
+		}
+	}
+}
+
+func TestBacklog(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	d.destination(hook, acme, "crm", midday)
+	expect := func(what string, count int, oldest time.Time) {
+		t.Helper()
+		found, err := d.Backlog(t.Context(), acme)
+		if err != nil || found.Count != count || !found.Oldest.Equal(oldest) {
+			t.Errorf("%s: %+v, %v, want %d since %s", what, found, err, count, oldest)
+		}
+	}
+	expect("nothing waits", 0, time.Time{})
+	first := d.scheduled(uuid.New(), "news.item.added", uuid.Nil, midday.Add(time.Minute), toHook(0, time.Time{}))
+	d.scheduled(uuid.New(), "news.item.added", uuid.Nil, midday.Add(time.Hour), toHook(7, midday.Add(2*time.Hour))) // a deliverer holds it
+	d.Project()
+	expect("two wait", 2, midday.Add(time.Minute))
+	projecttest.Stream(d.Log, delivery.Aggregate, first, midday)(delivery.Attempted{
+		Organization: acme, Destination: hook, Number: 1, Trigger: delivery.Automatic, Status: delivery.StatusSucceeded, At: midday.Add(time.Hour), Outcome: delivery.Outcome{ResponseStatus: 204},
+	})
+	d.Project()
+	expect("the first went through", 1, midday.Add(time.Hour))
+	found, err := d.Backlog(t.Context(), uuid.New())
+	if err != nil || found.Count != 0 {
+		t.Errorf("of another organization: %+v, %v", found, err)
+	}
+
+	// Of very many the day is told.
+	d = newDeliverySide(t)
+	d.busyDay(t, 3000, 20)
+	expect("very many wait", 3000, midday.Truncate(24*time.Hour))
+}
+
+func TestOutcomesOfDays(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	d.destination(hook, acme, "crm", midday.AddDate(0, 0, -9))
+	for _, days := range []int{0, 0, 3, 6, 8} {
+		d.scheduled(uuid.New(), "news.item.added", uuid.Nil, midday.AddDate(0, 0, -days), toHook(0, time.Time{}))
+	}
+	d.Project()
+	since := []time.Time{midday, midday.AddDate(0, 0, -6), midday.AddDate(0, 0, -29)}
+	for name, ask := range map[string]func() ([]query.Outcomes, error){
+		"of one": func() ([]query.Outcomes, error) { return d.Outcomes(t.Context(), acme, since...) },
+		"of all": func() ([]query.Outcomes, error) { return d.AllOutcomes(t.Context(), since...) },
+	} {
+		found, err := ask()
+		if err != nil || len(found) != 3 || found[0].Total != 2 || found[1].Total != 4 || found[2].Pending() != 5 {
+			t.Errorf("%s: %+v, %v", name, found, err)
+		}
+	}
+	if found, err := d.Outcomes(t.Context(), uuid.New(), since...); err != nil || found[2].Total != 0 {
+		t.Errorf("of another organization: %+v, %v", found, err)
+	}
+}
