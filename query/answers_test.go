@@ -76,7 +76,9 @@ func TestAnswers(t *testing.T) {
 
 func TestLatency(t *testing.T) {
 	t.Parallel()
-	step := func(step, attempts int) query.Answers { return query.Answers{Step: step, Succeeded: attempts - attempts/3, Failed: attempts / 3} }
+	step := func(step, attempts int) query.Answers {
+		return query.Answers{Step: step, Succeeded: attempts - attempts/3, Failed: attempts / 3}
+	}
 	ms := func(n float64) time.Duration { return time.Duration(n * float64(time.Millisecond)) }
 	for name, c := range map[string]struct {
 		part     float64

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/dispatch"
 	"carillon/projections/pgtest"
@@ -180,13 +181,12 @@ func (s *scene) remember(b *testing.B) {
 			FROM (SELECT * FROM items.occurrences ORDER BY item_id, number LIMIT 1) o, generate_series(1, 400) n`,
 		`UPDATE items.feeds SET version = version + 1`,
 	} {
-		var args []any
 		for n, value := range []string{s.names["org"], s.names["feed"], s.names["works"], s.names["fails"]} {
 			if strings.Contains(statement, fmt.Sprintf("$%d", n+1)) {
 				statement = strings.ReplaceAll(statement, fmt.Sprintf("$%d", n+1), "'"+value+"'::uuid")
 			}
 		}
-		if _, err := s.Pool.Exec(b.Context(), statement, args...); err != nil {
+		if _, err := s.Pool.Exec(b.Context(), statement); err != nil {
 			b.Fatalf("statement %d: %v", i, err)
 		}
 	}
@@ -208,13 +208,9 @@ func (s *scene) sentToAll(b *testing.B) uuid.UUID {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var made []uuid.UUID
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			b.Fatal(err)
-		}
-		made = append(made, id)
+	made, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		b.Fatal(err)
 	}
 	for _, id := range made {
 		_, err := s.Pool.Exec(b.Context(), `INSERT INTO deliveries.deliveries SELECT (jsonb_populate_record(NULL::deliveries.deliveries, to_jsonb(d) || jsonb_build_object('id', $1::uuid, 'destination', $2::uuid, 'event_id', $3::uuid))).*

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
 	"carillon/cmd/internal/httpapi/apitest"
@@ -85,7 +86,7 @@ func (s *scene) enemy(t *testing.T, number int, text string) (eventstore.Positio
 }
 
 // attached is the source of the scene's feed.
-func (s *scene) attached(t *testing.T) (source [16]byte) {
+func (s *scene) attached(t *testing.T) uuid.UUID {
 	t.Helper()
 	all, err := s.Queries.FeedSources(t.Context(), s.org, mustID(t, s.names["feed"]))
 	if err != nil || len(all) != 1 {
