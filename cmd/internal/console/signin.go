@@ -58,7 +58,7 @@ func (c *Console) exchange(w http.ResponseWriter, r *http.Request, text string) 
 	session, what, err := c.identify(r, text)
 	if errors.Is(err, query.ErrNotFound) {
 		c.failed(r, "an "+what)
-		return &wire.Failure{Kind: wire.Unauthenticated, Issue: fmt.Sprintf(unknownToken, what), Cause: err}
+		return &wire.Failure{Kind: wire.Unauthenticated, Issue: fmt.Sprintf(notValid, what), Cause: err}
 	}
 	if err != nil {
 		return err
