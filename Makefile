@@ -18,7 +18,7 @@ COMPOSE   ?= docker compose -f deploy/compose.yaml
 # The race detector needs a C compiler, which a fresh machine may not have.
 RACE    := $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
-TORTURES = $(shell grep -rl --include='*torture_test.go' CARILLON_TORTURE_KILLS . | xargs -n 1 dirname | sort -u)
+TORTURES = $(shell grep -rl --include='*_test.go' CARILLON_TORTURE_KILLS . | xargs -n 1 dirname | sort -u)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -106,7 +106,7 @@ vuln: ## Look for known vulnerabilities that the program reaches (govulncheck, p
 
 .PHONY: torture
 torture: postgres ## Kill servers, event store and Postgres under load, and count what is lost (KILLS=100)
-	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -tags torture -p 1 -count=1 -timeout 60m -run Torture -v $(TORTURES)
+	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -tags torture -p 1 -count=1 -timeout 60m -run 'Torture|KillsInARotation|ThatAreCutOff' -v $(TORTURES)
 
 .PHONY: torture-delivery
 torture-delivery: postgres ## Kill, stop and cut off two servers, event store and Postgres under load: a table of what was lost and what came again (KILLS=50)
