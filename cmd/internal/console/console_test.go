@@ -36,13 +36,14 @@ import (
 // world is both consoles on real parts.
 type world struct {
 	*apitest.Fixture
-	sessions console.Sessions
-	handler  http.Handler // of the API's listener
-	admin    http.Handler // of the operators' listener
-	console  *console.Console
-	org      uuid.UUID
-	key      string
-	later    *atomic.Int64 // nanoseconds, by which the consoles' clock is ahead
+	sessions  console.Sessions
+	handler   http.Handler // of the API's listener
+	admin     http.Handler // of the operators' listener
+	console   *console.Console
+	operators *console.Console
+	org       uuid.UUID
+	key       string
+	later     *atomic.Int64 // nanoseconds, by which the consoles' clock is ahead
 
 	projections *projections
 	collectable []netip.Prefix // what trials of sources may reach
@@ -113,6 +114,7 @@ func (w *world) operatorsConsole(t *testing.T, token string) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.operators = c
 	return c.Beside(admin)
 }
 

@@ -15,6 +15,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	dispatching "carillon/command/delivery"
@@ -121,11 +122,16 @@ func (w *world) observe(t *testing.T, source uuid.UUID, title string, number int
 // lives runs live parts until the test ends.
 func (w *world) lives(t *testing.T) {
 	t.Helper()
+	runs(t, w.console)
+}
+
+func runs(t *testing.T, c *console.Console) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		w.console.Run(ctx)
+		c.Run(ctx)
 	}()
 	t.Cleanup(func() {
 		cancel()
