@@ -16,9 +16,12 @@ import (
 // UsualOverlap is how long a rotated token of an operator, or a rotated API key, goes on where nobody says otherwise.
 const UsualOverlap = 24 * time.Hour
 
+// maxOverlap is how long what is rotated, a key or a token, may go on beside its successor.
+const maxOverlap = 30 * 24 * time.Hour
+
 // OverlapOf is an overlap of some seconds; what is out of range is refused as such by the commands.
 func OverlapOf(seconds int) time.Duration {
-	if seconds < 0 || seconds > int(operator.MaxOverlap.Seconds()) {
+	if seconds < 0 || seconds > int(maxOverlap.Seconds()) {
 		return -1
 	}
 	return time.Duration(seconds) * time.Second
@@ -71,7 +74,7 @@ func (c *Commands) IssueOperatorToken(ctx context.Context, by Caller, in IssueOp
 
 // RotateOperatorToken gives an operator another token; those before end after the overlap.
 func (c *Commands) RotateOperatorToken(ctx context.Context, by Caller, in RotateOperatorToken) (OperatorTokenIssued, eventstore.Position, error) {
-	if in.Overlap < 0 || in.Overlap > operator.MaxOverlap {
+	if in.Overlap < 0 || in.Overlap > maxOverlap {
 		return OperatorTokenIssued{}, eventstore.Start, badOverlap()
 	}
 	token := credential.New(credential.OperatorToken)
@@ -83,7 +86,7 @@ func (c *Commands) RotateOperatorToken(ctx context.Context, by Caller, in Rotate
 }
 
 func badOverlap() error {
-	return refuse(Malformed, "overlapSeconds", "overlapSeconds must be 0 to %d, which is 30 days", int(operator.MaxOverlap.Seconds()))
+	return refuse(Malformed, "overlapSeconds", "overlapSeconds must be 0 to %d, which is 30 days", int(maxOverlap.Seconds()))
 }
 
 // RevokeOperator ends all tokens of an operator at once. Revoking them again changes nothing.

@@ -86,7 +86,7 @@ func (c *Commands) IssueKey(ctx context.Context, by Caller, in IssueKey) (KeyIss
 
 // RotateKey makes a key with the name, scopes and expiry of another one, which goes on for the overlap.
 func (c *Commands) RotateKey(ctx context.Context, by Caller, in RotateKey) (KeyIssued, eventstore.Position, error) {
-	if in.Overlap < 0 || in.Overlap > organization.MaxOverlap {
+	if in.Overlap < 0 || in.Overlap > maxOverlap {
 		return KeyIssued{}, eventstore.Start, badOverlap()
 	}
 	by.Organization = in.Organization

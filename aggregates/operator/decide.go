@@ -9,9 +9,6 @@ import (
 // MaxValidTokens bounds the tokens of one operator that are valid at one time.
 const MaxValidTokens = 10
 
-// MaxOverlap is how long a token may go on beside its successor.
-const MaxOverlap = 30 * 24 * time.Hour
-
 // What an operator refuses.
 var (
 	ErrUnknown       = errors.New("no such operator")
@@ -39,7 +36,7 @@ type (
 	Rotate struct {
 		TokenID string
 		Hash    []byte
-		Overlap time.Duration // from 0 to MaxOverlap
+		Overlap time.Duration // from 0; 0: they end at once
 		At      time.Time
 	}
 	// Revoke ends all tokens at once.

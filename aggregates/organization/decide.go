@@ -51,7 +51,7 @@ type (
 		Of      string
 		By      string // the key that asks; "": an operator does
 		Hash    []byte
-		Overlap time.Duration // from 0 to MaxOverlap
+		Overlap time.Duration // from 0; 0: it ends at once
 		At      time.Time
 	}
 	// RevokeKey ends a key at once.

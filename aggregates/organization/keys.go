@@ -19,9 +19,6 @@ const (
 // AllScopes is what a key has where nobody says otherwise.
 func AllScopes() []Scope { return []Scope{ScopeRead, ScopeWrite, ScopeSecrets} }
 
-// MaxOverlap is how long a key may go on beside its successor.
-const MaxOverlap = 30 * 24 * time.Hour
-
 // KeyStatus is what became of a key. That it has expired is told by the clock, which decisions don't know.
 type KeyStatus string
 

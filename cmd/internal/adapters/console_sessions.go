@@ -26,15 +26,21 @@ const (
 		WITH ended AS (DELETE FROM carillon.console_sessions WHERE hash IN (
 			SELECT hash FROM carillon.console_sessions WHERE expires_at <= $5 LIMIT 100))
 		INSERT INTO carillon.console_sessions (hash, role, organization, key, name, expires_at) VALUES ($1, $2, $3, $4, $6, $7)`
-	// holdingSession are those that go on at $2: their key does, and their organization.
+	// holdingSession are those that go on at $2: their key or token does, and their organization. Whether the configured
+	// admin token is another one now, the process knows that has it.
 	holdingSession = `FROM carillon.console_sessions s LEFT JOIN organizations.organizations o ON o.id = s.organization
-		WHERE s.expires_at > $2 AND (s.role <> 'organization' OR o.status = 'registered' AND (s.key = '' OR EXISTS (
-			SELECT 1 FROM organizations.keys k WHERE k.id = s.key AND k.revoked_at IS NULL AND k.expires_at > $2)))`
+		WHERE s.expires_at > $2 AND CASE s.role
+			WHEN 'organization' THEN o.status = 'registered' AND (s.key = '' OR EXISTS (
+				SELECT 1 FROM organizations.keys k WHERE k.id = s.key AND k.revoked_at IS NULL AND k.expires_at > $2))
+			WHEN 'operator' THEN s.name = '' OR EXISTS (
+				SELECT 1 FROM operators.tokens t WHERE t.id = s.key AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $2))
+			ELSE EXISTS (
+				SELECT 1 FROM auditors.tokens t WHERE t.id = s.key AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $2)) END`
 	findSession = `
 		SELECT s.role, s.organization, coalesce(o.name, s.name), s.key, s.expires_at,
 			coalesce((SELECT k.scopes FROM organizations.keys k WHERE k.id = s.key AND k.organization = s.organization), '{}')
 		` + holdingSession + ` AND s.hash = $1`
-	// Both the sessions that are gone and those whose key is.
+	// Both the sessions that are gone and those whose key or token is.
 	endedSessions = `
 		SELECT encode(asked.hash, 'hex') FROM unnest($1::bytea[]) asked (hash) WHERE NOT EXISTS (
 			SELECT 1 ` + holdingSession + ` AND s.hash = asked.hash)`

@@ -15,6 +15,9 @@ const (
 	usePrecision  = time.Hour   // of the time when a credential was used last, and between two writes about one
 	useInterval   = time.Minute // between two looks for what is to be written
 	maxUsesAtOnce = 10_000      // in one statement
+
+	clearInterval = 24 * time.Hour      // between two looks for what is to be cleared
+	keptOfDead    = 90 * 24 * time.Hour // since the last use of a key or token that is dead or gone
 )
 
 // CredentialUses keeps when keys and tokens were used last, to the hour, for all nodes. What is used again within the hour
@@ -52,6 +55,7 @@ func (u *CredentialUses) Used(credential string, at time.Time) {
 func (u *CredentialUses) Keep(ctx context.Context) {
 	tick := time.NewTicker(useInterval)
 	defer tick.Stop()
+	var cleared time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -65,7 +69,31 @@ func (u *CredentialUses) Keep(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if time.Since(cleared) < clearInterval {
+			continue
+		}
+		if err := u.Clear(ctx, time.Now()); err != nil {
+			u.Log.WarnContext(ctx, "when dead keys were used last can't be cleared, trying again", "error", err)
+			continue
+		}
+		cleared = time.Now()
 	}
+}
+
+// Those that may be used go on being listed, however long ago they were.
+const clearUses = `
+	DELETE FROM carillon.credential_uses u WHERE u.used_at < $1 AND NOT EXISTS (
+		SELECT 1 FROM organizations.keys WHERE 'ck_' || id = u.credential AND revoked_at IS NULL AND expires_at > $2
+	) AND NOT EXISTS (
+		SELECT 1 FROM operators.tokens WHERE 'co_' || id = u.credential AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)
+	) AND NOT EXISTS (
+		SELECT 1 FROM auditors.tokens WHERE 'ca_' || id = u.credential AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2))`
+
+// Clear forgets when keys and tokens were used that are revoked, expired or gone with their organization, 90 days after
+// their last use: until then somebody may want to know.
+func (u *CredentialUses) Clear(ctx context.Context, now time.Time) error {
+	_, err := u.Pool.Exec(ctx, clearUses, now.Add(-keptOfDead), now)
+	return wrap("clear uses of credentials", err)
 }
 
 // Of two nodes, the later use counts.

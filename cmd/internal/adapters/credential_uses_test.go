@@ -7,11 +7,19 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"carillon/aggregates/auditor"
+	operatorevents "carillon/aggregates/operator"
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adapters"
 	"carillon/projections"
+	"carillon/projections/auditors"
+	"carillon/projections/operators"
+	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 )
 
 // Two nodes keep one table; the later use counts, and nothing is written twice in an hour.
@@ -72,6 +80,54 @@ func TestUsesSurviveAnOutageAndTheEnd(t *testing.T) {
 	}
 	uses.Keep(gone) // the process ends
 	if diff := cmp.Diff(map[string]time.Time{"ck_aaaaaaaa": noon}, usesIn(t, pool)); diff != "" {
+		t.Errorf("uses (-want +got):\n%s", diff)
+	}
+}
+
+// When dead credentials were used is forgotten 90 days later; when those were that may be used still, never.
+func TestUsesOfDeadCredentialsAreCleared(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	if err := projections.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	log := projecttest.New(t, pool, organizations.ReadModel, operators.ReadModel, auditors.ReadModel)
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	past, recent := now.Add(-100*24*time.Hour), now.Add(-80*24*time.Hour)
+	key := func(id string) organization.Event {
+		return organization.KeyIssued{KeyID: id, Scopes: organization.AllScopes(), At: past}
+	}
+	projecttest.Stream(log, organization.Aggregate, uuid.New(), past)(organization.Registered{Name: "Town hall", At: past},
+		key("alive000"), key("revoked0"), organization.KeyRevoked{KeyID: "revoked0", At: past},
+		key("lately00"), organization.KeyRevoked{KeyID: "lately00", At: past},
+		organization.KeyIssued{KeyID: "expired0", Scopes: organization.AllScopes(), ExpiresAt: &recent, At: past})
+	projecttest.Stream(log, organization.Aggregate, uuid.New(), past)(organization.Registered{Name: "Library", At: past},
+		key("gone0000"), organization.Deleted{At: past})
+	projecttest.Stream(log, operatorevents.Aggregate, operatorevents.StreamID("ann"), past)(operatorevents.TokenIssued{Name: "ann", TokenID: "anns0000", At: past})
+	projecttest.Stream(log, operatorevents.Aggregate, operatorevents.StreamID("bob"), past)(
+		operatorevents.TokenIssued{Name: "bob", TokenID: "bobs0000", At: past}, operatorevents.Revoked{Name: "bob", At: past})
+	projecttest.Stream(log, auditor.Aggregate, auditor.StreamID("audits00"), past)(auditor.TokenIssued{TokenID: "audits00", Name: "Revision office", At: past})
+	projecttest.Stream(log, auditor.Aggregate, auditor.StreamID("former00"), past)(
+		auditor.TokenIssued{TokenID: "former00", Name: "Another", At: past}, auditor.TokenRevoked{TokenID: "former00", At: past})
+	log.Project()
+
+	uses := &adapters.CredentialUses{Pool: pool, Log: slog.New(slog.DiscardHandler)}
+	used := func(at time.Time, credentials ...string) {
+		t.Helper()
+		for _, credential := range credentials {
+			uses.Used(credential, at)
+		}
+		if err := uses.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	used(past, "ck_alive000", "ck_revoked0", "ck_expired0", "ck_gone0000", "co_anns0000", "co_bobs0000", "ca_audits00", "ca_former00")
+	used(recent, "ck_lately00")
+	if err := uses.Clear(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]time.Time{"ck_alive000": past, "co_anns0000": past, "ca_audits00": past, "ck_lately00": recent}
+	if diff := cmp.Diff(want, usesIn(t, pool)); diff != "" {
 		t.Errorf("uses (-want +got):\n%s", diff)
 	}
 }

@@ -230,3 +230,67 @@ func TestHostileKillsInADeletion(t *testing.T) {
 	s.eventually("the deletion does not come to its end", func() bool { return left() == 0 })
 	t.Logf("of %d were left at the kills: %v", 3*owned, seen)
 }
+
+// TestHostileCredentialsEndEverywhere: a key and an operator's token that are rotated without an overlap, or revoked, by one
+// process are refused by the other as well, and what came in their place opens both.
+func TestHostileCredentialsEndEverywhere(t *testing.T) {
+	s := newSeveral(t, 2, false)
+	status := func(url, credential string) int {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+credential)
+		answer, err := impatient.Do(request)
+		if err != nil {
+			return 0
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode
+	}
+	var issued struct {
+		ID    string `json:"id"`
+		Key   string `json:"key"`
+		Token string `json:"token"`
+	}
+	change := func(method, path string, body any, want int) {
+		t.Helper()
+		if got := s.ask(method, s.admins[0]+path, body, &issued); got != want {
+			t.Fatalf("%s %s: %d", method, path, got)
+		}
+	}
+	everywhere := func(what string, want int, credential string, urls ...string) {
+		t.Helper()
+		for _, url := range urls {
+			s.eventually(fmt.Sprintf("%s is not answered %d by %s", what, want, url), func() bool { return status(url, credential) == want })
+		}
+		for _, url := range urls { // and what has ended does not come back
+			if got := status(url, credential); got != want && got != 0 {
+				t.Errorf("%s is answered %d by %s, after %d", what, got, url, want)
+			}
+		}
+	}
+	apis := []string{s.apis[0] + "/events/types", s.apis[1] + "/events/types"}
+	admins := []string{s.admins[0] + "/admin/organizations", s.admins[1] + "/admin/organizations"}
+	keys, now := "/admin/organizations/"+organization.String()+"/keys", map[string]int{"overlapSeconds": 0}
+
+	change(http.MethodPost, keys, map[string]string{"name": "web site"}, http.StatusCreated)
+	first := issued
+	everywhere("a new key", http.StatusOK, first.Key, apis...)
+	change(http.MethodPost, keys+"/"+first.ID+"/rotate", now, http.StatusCreated)
+	second := issued
+	everywhere("a rotated key", http.StatusUnauthorized, first.Key, apis...)
+	everywhere("its successor", http.StatusOK, second.Key, apis...)
+	change(http.MethodDelete, keys+"/"+second.ID, nil, http.StatusOK)
+	everywhere("a revoked key", http.StatusUnauthorized, second.Key, apis...)
+
+	change(http.MethodPost, "/admin/operators", map[string]string{"name": "ann"}, http.StatusCreated)
+	before := issued
+	everywhere("a new token", http.StatusOK, before.Token, admins...)
+	change(http.MethodPost, "/admin/operators/ann/rotate", now, http.StatusCreated)
+	after := issued
+	everywhere("a rotated token", http.StatusUnauthorized, before.Token, admins...)
+	everywhere("its successor", http.StatusOK, after.Token, admins...)
+	change(http.MethodDelete, "/admin/operators/ann", nil, http.StatusOK)
+	everywhere("a revoked token", http.StatusUnauthorized, after.Token, admins...)
+}

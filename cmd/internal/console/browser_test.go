@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -76,7 +77,12 @@ type tab struct {
 // serve serves the world's pages to a browser.
 func (w *world) serve(t *testing.T) string {
 	t.Helper()
-	server := httptest.NewServer(w.handler)
+	return serveAt(t, w.handler)
+}
+
+func serveAt(t *testing.T, handler http.Handler) string {
+	t.Helper()
+	server := httptest.NewServer(handler)
 	t.Cleanup(server.CloseClientConnections) // live parts stay open
 	t.Cleanup(server.Close)
 	return server.URL

@@ -13,6 +13,8 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore"
+	"carillon/projections/operators"
 	"carillon/projections/organizations"
 )
 
@@ -25,7 +27,9 @@ func (w *world) stream(t *testing.T, base, cookie, path string) (status int, lin
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.AddCookie(&http.Cookie{Name: "carillon_console", Value: cookie}) //nolint:gosec // the browser's side of it
+	for _, name := range []string{"carillon_console", "carillon_operators"} { // each console looks at its own
+		r.AddCookie(&http.Cookie{Name: name, Value: cookie}) //nolint:gosec // the browser's side of it
+	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -163,4 +167,60 @@ func TestLiveParts(t *testing.T) {
 		}
 	default:
 	}
+}
+
+// A page that an operator follows ends with the token that it was opened with, whether that was revoked or rotated. Those
+// of others go on.
+func TestLivePartsOfOperators(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	base := serveAt(t, w.admin)
+	w.subscribed(t, "Hook", receiver(t, 204, ""))
+	w.lives(t)
+	await := func(at eventstore.Position, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Await(t, at, operators.ReadModel.Name)
+	}
+	follow := func(token string) (lines <-chan string) {
+		t.Helper()
+		b := w.signInAt(t, w.admin, token)
+		apitest.Eventually(t, "live parts are there", func() (there bool) {
+			var status int
+			status, lines = w.stream(t, base, b.cookie, "/console/organizations/"+w.org.String()+"/live?of=deliveries")
+			return status == http.StatusOK
+		})
+		hears(t, lines, "event: open")
+		return lines
+	}
+	pages := map[string]<-chan string{}
+	for _, name := range []string{"ann", "bob"} {
+		issued, at, err := w.Commands.IssueOperatorToken(t.Context(), apitest.Operator, command.IssueOperatorToken{Name: name})
+		await(at, err)
+		pages[name] = follow(issued.Token.Reveal())
+	}
+	configured := follow(adminToken)
+
+	await(w.Commands.RevokeOperator(t.Context(), apitest.Operator, command.RevokeOperator{Name: "ann"}))
+	ends(t, pages["ann"])
+	_, at, err := w.Commands.RotateOperatorToken(t.Context(), apitest.Operator, command.RotateOperatorToken{Name: "bob"})
+	await(at, err)
+	ends(t, pages["bob"])
+
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		hears(t, configured, "data:", "pending")
+	}()
+	apitest.Eventually(t, "a delivery is told", func() bool {
+		w.publish(t, "concert")
+		select {
+		case <-heard:
+			return true
+		default:
+			return false
+		}
+	})
 }
