@@ -42,6 +42,8 @@ type Monitor struct {
 	Visited func(sourceType, outcome string)
 	// Found, if set, is told of each happening of which something else is on show than before: one of [Kinds].
 	Found func(kind string)
+	// Backlog, if set, is what the collectors wait for before they read a page.
+	Backlog *Backlog
 }
 
 func (m *Monitor) now() time.Time { return m.Now().UTC().Truncate(time.Microsecond) }

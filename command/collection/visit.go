@@ -156,6 +156,8 @@ func (v *visit) pages(ctx context.Context, collector collect.Collector) (next Ne
 
 // page records one page and what it shows.
 func (v *visit) page(ctx context.Context, visited collect.Visited) error {
+	letGo := v.Backlog.hold(len(visited.Page.Observations))
+	defer letGo()
 	if visited.Err == nil {
 		v.turn.Stumbles, v.turn.Failures = 0, 0
 		v.tally.Requests += visited.Page.Requests

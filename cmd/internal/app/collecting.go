@@ -28,11 +28,11 @@ func (a *App) startCollection(s *stage) error {
 	if !a.cfg.Is(config.RoleCollect) {
 		return nil
 	}
-	metrics := a.newCollectMetrics()
+	metrics, backlog := a.newCollectMetrics(), &collection.Backlog{}
 	collectors, err := Collectors(Collecting{
 		Answered: metrics.answered, Contact: a.cfg.CollectContact,
 		Allow: a.collectable(), From: a.cfg.EgressAddr, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms, Parallel: a.cfg.CollectParallel,
-		Unhurried: a.Unhurried,
+		Unhurried: a.Unhurried, Room: backlog.Wait,
 	})
 	if err != nil {
 		return err
@@ -40,6 +40,7 @@ func (a *App) startCollection(s *stage) error {
 	monitor := &collection.Monitor{
 		Store: a.base.store, Now: time.Now, Log: a.log, Walks: adapters.NewWalks(a.base.pool), Collectors: collectors,
 		Pages: a.cfg.CollectPages, Visited: metrics.visited, Found: metrics.found,
+		Backlog: backlog,
 	}
 	s.run(func(ctx context.Context) error {
 		monitor.Run(ctx)
@@ -50,11 +51,12 @@ func (a *App) startCollection(s *stage) error {
 
 // Collecting is what collectors need.
 type Collecting struct {
-	Allow     []netip.Prefix // private ranges that may be reached
-	From      []netip.Addr   // see egress.Options
-	Hosts     fetch.Hosts    // shared by all who collect; nil: for this process alone
-	Parallel  int            // requests at one time; 0: 64
-	Unhurried bool           // the host is the user's own: there is no pace to keep
+	Allow     []netip.Prefix              // private ranges that may be reached
+	From      []netip.Addr                // see egress.Options
+	Hosts     fetch.Hosts                 // shared by all who collect; nil: for this process alone
+	Parallel  int                         // requests at one time; 0: 64
+	Room      func(context.Context) error // see fetch.Options; may be nil
+	Unhurried bool                        // the host is the user's own: there is no pace to keep
 	Now       func() time.Time
 	Platforms config.Platforms
 	Window    timing.Window                            // of what has no end; the zero one: around now
@@ -70,6 +72,7 @@ func Collectors(c Collecting) (map[string]collect.Collector, error) {
 		UserAgent: fetch.UserAgent(Version, config.ContactURL(c.Contact)),
 		Hosts:     c.Hosts,
 		Parallel:  c.Parallel,
+		Room:      c.Room,
 		Answered:  c.Answered,
 	}
 	if c.Unhurried {

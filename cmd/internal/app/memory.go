@@ -13,7 +13,9 @@ const (
 	// heapGoal is where a collection begins however large the live heap is, unless that is nearly as large.
 	heapGoal      = 110 << 20
 	leastPercent  = 50
-	memoryLimit   = 150 << 20 // of all: near it, memory is given back as soon as it is free, only to be asked for again
+	memoryLimit   = 150 << 20 // of all, for a small live heap: near it, memory is given back as soon as it is free, only to be asked for again
+	besideHeap    = 40 << 20  // what the runtime takes beside the heap: stacks, its own tables, pages yet to be given back
+	limitStep     = 16 << 20  // the limit is no finer: each change stops the world
 	changePercent = 10        // what is less than that is not worth stopping the world for
 )
 
@@ -29,8 +31,13 @@ func TuneMemory() {
 	}
 	debug.SetGCPercent(gcPercent)
 	live, percent := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}, gcPercent
+	limit := int64(memoryLimit)
 	afterEachCollection(func() {
 		metrics.Read(live)
+		if next := limitFor(live[0].Value.Uint64()); os.Getenv("GOMEMLIMIT") == "" && next != limit {
+			limit = next
+			debug.SetMemoryLimit(limit)
+		}
 		if next := percentFor(live[0].Value.Uint64()); next < percent-changePercent || next > percent+changePercent || next == gcPercent && percent != gcPercent {
 			percent = next
 			debug.SetGCPercent(percent)
@@ -44,6 +51,16 @@ func percentFor(live uint64) int {
 		return gcPercent
 	}
 	return int(min(gcPercent, max(leastPercent, (int64(heapGoal)-int64(live))*100/int64(live)))) //nolint:gosec // no heap is that large
+}
+
+// limitFor is the limit for a live heap of so many bytes. One that comes near it is given room: below a limit that can't be
+// kept the collector would take half of all processor time, and give back pages that are wanted at once.
+func limitFor(live uint64) int64 {
+	room := int64(live)*(100+leastPercent)/100 + besideHeap //nolint:gosec // no heap is that large
+	if room <= memoryLimit {
+		return memoryLimit
+	}
+	return (room + limitStep - 1) / limitStep * limitStep
 }
 
 // afterEachCollection does something whenever the heap was collected: then what nobody holds is cleaned up.

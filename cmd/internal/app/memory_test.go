@@ -14,6 +14,15 @@ func TestARoomForTheHeapIsLeft(t *testing.T) {
 	}
 }
 
+func TestTheLimitLeavesALargeHeapItsRoom(t *testing.T) {
+	t.Parallel()
+	for live, want := range map[uint64]int64{0: 150, 60 << 20: 150, 70 << 20: 150, 80 << 20: 160, 100 << 20: 192, 1 << 30: 1584} {
+		if got := limitFor(live); got != want<<20 {
+			t.Errorf("%d MiB: %d MiB, want %d MiB", live>>20, got>>20, want)
+		}
+	}
+}
+
 func TestEachCollectionIsNoticed(t *testing.T) {
 	t.Parallel()
 	came := make(chan struct{})

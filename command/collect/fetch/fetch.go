@@ -18,6 +18,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -47,6 +48,8 @@ type Options struct {
 	// Parallel is how many requests are under way at one time, those that wait for their host's pace not included.
 	// The bodies that are under way take some 1.5 MiB times as much. Default 64.
 	Parallel int
+	// Room, if set, waits until there is room for what a page shows; a page is used only then. It must not wait for a request.
+	Room func(ctx context.Context) error
 	// Hosts is shared by all who collect. Default: a Memory of its own.
 	Hosts Hosts
 	// Answered, if set, is told of each request, those for robots.txt too, how it ended, one of [Outcomes], and how long it
@@ -59,6 +62,7 @@ const (
 	defaultMaxBytes = 10 << 20
 	defaultTimeout  = 30 * time.Second
 	defaultParallel = 64
+	minUsing        = 2 // one that takes long doesn't hold up the others
 	// maxRedirects is also what RFC 9309 asks for robots.txt.
 	maxRedirects  = 5
 	maxCrawlDelay = time.Minute
@@ -81,6 +85,7 @@ func UserAgent(version, about string) string {
 type Fetcher struct {
 	options Options
 	slots   *slots
+	using   chan struct{} // held while a page is used
 
 	mu    sync.Mutex
 	hosts map[string]*host // by name
@@ -112,7 +117,12 @@ func New(o Options) (*Fetcher, error) {
 	if o.Parallel <= 0 {
 		o.Parallel = defaultParallel
 	}
-	return &Fetcher{options: o, slots: newSlots(o.Parallel), hosts: map[string]*host{}}, nil
+	if o.Room == nil {
+		o.Room = func(context.Context) error { return nil }
+	}
+	// Using a page is work for a processor: more of it at one time takes memory and is no faster.
+	using := make(chan struct{}, max(minUsing, runtime.GOMAXPROCS(0)))
+	return &Fetcher{options: o, slots: newSlots(o.Parallel), using: using, hosts: map[string]*host{}}, nil
 }
 
 // Ask says what to get, and how.
@@ -186,10 +196,23 @@ func (f *Fetcher) hop(ctx context.Context, u *url.URL, ask *Ask, want extent) (*
 	case next != nil && ask.Stay && !identity.SameSite(u, next):
 		return nil, nil, fmt.Errorf("%w: it redirects to another site", collect.ErrBadURL)
 	case next == nil && ask.Use != nil && !page.NotModified:
-		ask.Use(page)
-		page.Body = nil
+		err = f.use(ctx, page, ask.Use)
 	}
-	return page, next, nil
+	return page, next, err
+}
+
+// use has a page used once there is room for what it shows.
+func (f *Fetcher) use(ctx context.Context, page *Page, use func(*Page)) error {
+	if err := hold(ctx, f.using); err != nil {
+		return err
+	}
+	defer func() { <-f.using }()
+	if err := f.options.Room(ctx); err != nil {
+		return err
+	}
+	use(page)
+	page.Body = nil
+	return nil
 }
 
 // Sitemaps lists the sitemap URLs that the robots.txt of the page's host names.
