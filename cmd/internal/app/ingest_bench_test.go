@@ -117,7 +117,7 @@ func calendarOf(house, events int, first time.Time, others bool) string {
 	for i := range events {
 		n := house*perCalendar + i
 		title := nameOf(n) + " " + nameOf(n/3) + " " + kinds[n%len(kinds)] // somebody who comes more than once
-		place, uid := fmt.Sprintf("%s %s\\, Via %[2]s %d\\, Bozen", houses[house%len(houses)], nameOf(-house), house+1), "own"
+		place, uid := fmt.Sprintf("%s %s\\, Via %[2]s %d\\, Bozen", houses[house%len(houses)], nameOf(-1-house), house+1), "own"
 		if others {
 			title, uid = "Live: "+title, "other"
 		}
