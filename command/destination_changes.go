@@ -95,9 +95,21 @@ func (c *Commands) knownDestination(ctx context.Context, by Caller, id uuid.UUID
 // the revision that is known.
 func (c *Commands) reviseDestination(ctx context.Context, by Caller, known eventstore.Loaded[destination.State],
 	rename bool, in ReviseDestination) (changed Written[destination.State], err error) {
+	if in.URL == nil && known.State.Settings.Exposed() {
+		if known, err = c.sealExposed(ctx, by, in.ID, known); err != nil && !keyLost(err) {
+			return changed, destinationError(err)
+		}
+	}
 	command := destination.Revise{
-		Organization: by.Organization, Name: in.Name, URL: in.URL,
+		Organization: by.Organization, Name: in.Name,
 		DebounceWindowSeconds: in.DebounceWindowSeconds, Enabled: in.Enabled, At: c.now(),
+	}
+	if in.URL != nil {
+		shown, address, err := c.sealAddress(ctx, in.ID, *in.URL)
+		if err != nil {
+			return changed, destinationError(err)
+		}
+		command.URL, command.Address = &shown, address
 	}
 	if rename {
 		command.ExternalID = in.ExternalID

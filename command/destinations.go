@@ -117,6 +117,10 @@ func (c *Commands) beginDestination(ctx context.Context, by Caller, id uuid.UUID
 	if err := c.Vault.Create(ctx, id); err != nil {
 		return made, err
 	}
+	shown, address, err := c.sealAddress(ctx, id, in.URL)
+	if err != nil {
+		return made, err
+	}
 	headers, err := c.sealHeaders(ctx, id, in.Headers)
 	if err != nil {
 		return made, err
@@ -128,7 +132,8 @@ func (c *Commands) beginDestination(ctx context.Context, by Caller, id uuid.UUID
 	out, err := destination.Aggregate.Execute(ctx, c.Store, id, destination.Create{
 		Organization: by.Organization, SecretID: uuid.New(), Secret: secret, At: c.now(),
 		Settings: destination.Settings{
-			ExternalID: in.ExternalID, Name: in.Name, URL: in.URL, Headers: headers, DebounceWindowSeconds: in.DebounceWindowSeconds,
+			ExternalID: in.ExternalID, Name: in.Name, URL: shown, Address: address, Headers: headers,
+			DebounceWindowSeconds: in.DebounceWindowSeconds,
 		},
 	}, destination.Options{
 		Metadata: by.metadata(), Known: &eventstore.Loaded[destination.State]{Revision: eventstore.NoStream}, OnlyKnown: true,
@@ -230,16 +235,14 @@ func (c *Commands) sealHeaders(ctx context.Context, id uuid.UUID, headers map[st
 	if err != nil {
 		return destination.Sealed{}, fmt.Errorf("encode headers: %w", err)
 	}
-	var sealed destination.Sealed
-	if sealed.Data, err = c.Vault.Seal(ctx, id, plain); err != nil {
-		return sealed, err
-	}
-	sealed.Digest, err = c.Vault.Digest(ctx, id, plain)
-	return sealed, err
+	return c.seal(ctx, id, plain)
 }
 
 // checkConfig applies the rules for a destination's URL and headers, as validate, create, replace and update do.
 func (c *Commands) checkConfig(ctx context.Context, url string, headers map[string]string) error {
+	if destination.IsMasked(url) {
+		return refuse(Invalid, "config.url", "config.url is masked, as a key without the scope secrets gets it: send the whole URL, or use PATCH without config.url")
+	}
 	if _, err := c.Guard.CheckURL(ctx, "config.url", url); err != nil {
 		return invalidConfig(ctx, "config.url", err)
 	}

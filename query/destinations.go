@@ -16,7 +16,8 @@ type Destination struct {
 	Organization          uuid.UUID
 	ExternalID            string // empty: none
 	Name                  string
-	URL                   string
+	URL                   string // where Address is given, what everybody may see of it
+	Address               []byte // the whole URL, sealed; nil: URL is the whole
 	Headers               []byte // sealed; nil: none
 	DebounceWindowSeconds int
 	Status                string  // enabled, disabled, auto_disabled
@@ -46,7 +47,7 @@ type Secret struct {
 }
 
 const selectDestination = `
-	SELECT d.id, d.organization, coalesce(d.external_id, ''), d.name, d.url, d.headers, d.debounce_window_seconds,
+	SELECT d.id, d.organization, coalesce(d.external_id, ''), d.name, d.shown_url, d.address, d.headers, d.debounce_window_seconds,
 		d.status, d.status_reason, d.created_at, d.updated_at, d.revision,
 		coalesce(h.consecutive_failures, 0), h.streak_started_at, h.last_success_at, h.last_failure_at, h.last_error_message
 	FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id`
@@ -54,7 +55,7 @@ const selectDestination = `
 func scanDestination(row pgx.CollectableRow) (Destination, error) {
 	var d Destination
 	h := &d.Health
-	err := row.Scan(&d.ID, &d.Organization, &d.ExternalID, &d.Name, &d.URL, &d.Headers, &d.DebounceWindowSeconds,
+	err := row.Scan(&d.ID, &d.Organization, &d.ExternalID, &d.Name, &d.URL, &d.Address, &d.Headers, &d.DebounceWindowSeconds,
 		&d.Status, &d.StatusReason, &d.CreatedAt, &d.UpdatedAt, &d.Revision,
 		&h.ConsecutiveFailures, &h.StreakStartedAt, &h.LastSuccessAt, &h.LastFailureAt, &h.LastErrorMessage)
 	return d, err
@@ -173,4 +174,37 @@ func (q *Queries) DestinationNames(ctx context.Context, organization uuid.UUID, 
 		return nil, fmt.Errorf("names of destinations: %w", err)
 	}
 	return names, nil
+}
+
+// PlainAddress is the address of a destination that is not sealed.
+type PlainAddress struct {
+	Destination uuid.UUID
+	URL         string
+}
+
+// PlainAddresses goes through the addresses, of all organizations, that are not sealed: those that hide nothing, and those
+// that a version before sealing has recorded. It keeps no connection while each runs, stops when that returns an error,
+// and returns it.
+func (q *Queries) PlainAddresses(ctx context.Context, each func(PlainAddress) error) error {
+	after := uuid.Nil
+	for {
+		rows, err := q.Pool.Query(ctx, `SELECT id, shown_url FROM destinations.destinations
+			WHERE address IS NULL AND id > $1 ORDER BY id LIMIT $2`, after, historyPage)
+		if err != nil {
+			return fmt.Errorf("addresses: %w", err)
+		}
+		page, err := pgx.CollectRows(rows, pgx.RowToStructByPos[PlainAddress])
+		if err != nil {
+			return fmt.Errorf("addresses: %w", err)
+		}
+		for _, address := range page {
+			if err := each(address); err != nil {
+				return err
+			}
+			after = address.Destination
+		}
+		if len(page) < historyPage {
+			return nil
+		}
+	}
 }

@@ -44,10 +44,18 @@ type (
 		ExternalID            *string
 		Name                  *string
 		URL                   *string
+		Address               Sealed // of the URL, where one is given
 		Headers               *Sealed
 		DebounceWindowSeconds *int
 		Enabled               *bool
 		At                    time.Time
+	}
+	// SealAddress seals an address that lies open. Where it is another one by now, or sealed already, nothing changes.
+	SealAddress struct {
+		Open    string // the address, as it is known
+		URL     string // what everybody may see of it
+		Address Sealed
+		At      time.Time
 	}
 	// Rotate adds a secret; those that never expired get the end of the overlap.
 	Rotate struct {
@@ -126,10 +134,26 @@ func (c Revise) decide(s State) ([]Event, error) {
 	return events, nil
 }
 
+func (c SealAddress) decide(s State) ([]Event, error) {
+	switch s.Status {
+	case StatusEnabled, StatusDisabled, StatusAutoDisabled:
+		if s.Settings.URL != c.Open || !s.Settings.Exposed() {
+			return nil, nil
+		}
+		sealed := s.Settings
+		sealed.URL, sealed.Address = c.URL, c.Address
+		return []Event{Revised{Settings: sealed, At: c.At}}, nil
+	case StatusNone, StatusDeleted:
+	}
+	return nil, ErrUnknown
+}
+
 func (c Revise) merge(s Settings) Settings {
 	set(&s.ExternalID, c.ExternalID)
 	set(&s.Name, c.Name)
-	set(&s.URL, c.URL)
+	if c.URL != nil && (*c.URL != s.URL || !bytes.Equal(c.Address.Digest, s.Address.Digest)) {
+		s.URL, s.Address = *c.URL, c.Address
+	}
 	set(&s.DebounceWindowSeconds, c.DebounceWindowSeconds)
 	if c.Headers != nil && !bytes.Equal(c.Headers.Digest, s.Headers.Digest) {
 		s.Headers = *c.Headers
@@ -144,8 +168,8 @@ func set[T any](field, value *T) {
 }
 
 func (s Settings) equal(t Settings) bool {
-	return s.ExternalID == t.ExternalID && s.Name == t.Name && s.URL == t.URL &&
-		s.DebounceWindowSeconds == t.DebounceWindowSeconds && bytes.Equal(s.Headers.Digest, t.Headers.Digest)
+	return s.ExternalID == t.ExternalID && s.Name == t.Name && s.URL == t.URL && s.DebounceWindowSeconds == t.DebounceWindowSeconds &&
+		bytes.Equal(s.Address.Digest, t.Address.Digest) && bytes.Equal(s.Headers.Digest, t.Headers.Digest)
 }
 
 // secretsAt is when a decision about secrets takes effect. Callers take the time before their turn comes, each by a

@@ -6,7 +6,8 @@
 //
 //	secret: minted (never expires) ──Rotate──▶ expiring (24 h overlap) ──time or ExpireSecret──▶ expired
 //
-// Secrets and custom headers are here in sealed form only: the aggregate decides about them without knowing them.
+// Secrets, custom headers and what is secret of an address are here in sealed form only: the aggregate decides about them
+// without knowing them.
 package destination
 
 import (
@@ -107,7 +108,8 @@ type State struct {
 type Settings struct {
 	ExternalID            string `json:"externalId,omitempty"`
 	Name                  string `json:"name"`
-	URL                   string `json:"url"`
+	URL                   string `json:"url"`              // where Address is given, what everybody may see of it
+	Address               Sealed `json:"address,omitzero"` // the whole URL, where it hides something
 	Headers               Sealed `json:"headers"`
 	DebounceWindowSeconds int    `json:"debounceWindowSeconds"`
 }
@@ -177,8 +179,10 @@ func expireAt(secrets []Secret, id uuid.UUID, at time.Time) []Secret {
 
 // Events names each fact as stored. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
-	eventstore.Case[Event, Created]("destination.created.v1"),
-	eventstore.Case[Event, Revised]("destination.revised.v1"),
+	eventstore.Upcast[Event, createdV1]("destination.created.v1", createdV1.upcast),
+	eventstore.Case[Event, Created]("destination.created.v2"),
+	eventstore.Upcast[Event, revisedV1]("destination.revised.v1", revisedV1.upcast),
+	eventstore.Case[Event, Revised]("destination.revised.v2"),
 	eventstore.Case[Event, SecretMinted]("destination.secret-minted.v1"),
 	eventstore.Case[Event, SecretRotated]("destination.secret-rotated.v1"),
 	eventstore.Case[Event, SecretExpired]("destination.secret-expired.v1"),

@@ -20,9 +20,11 @@ var (
 	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 	headers = destination.Sealed{Data: []byte("sealed"), Digest: []byte("digest")}
+	address = destination.Sealed{Data: []byte("sealed address"), Digest: []byte("digest of it")}
+	shown   = "https://hooks.example.org/services/…646967657374"
 	created = destination.Created{
 		Organization: org, At: noon,
-		Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Headers: headers},
+		Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: shown, Address: address, Headers: headers},
 	}
 	minted  = destination.SecretMinted{SecretID: first, Sealed: []byte("s1"), At: noon}
 	rotated = destination.SecretRotated{
@@ -34,7 +36,7 @@ func TestStoredForms(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Golden[destination.Event](t, destination.Events,
 		created, minted, rotated,
-		destination.Revised{Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/new", Headers: headers, DebounceWindowSeconds: 5}, At: noon},
+		destination.Revised{Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: shown, Address: address, Headers: headers, DebounceWindowSeconds: 5}, At: noon},
 		destination.SecretExpired{SecretID: first, At: noon},
 		destination.Enabled{At: noon}, destination.Disabled{At: noon},
 		destination.AutoDisabled{Reason: "100 consecutive failures", At: noon},
@@ -47,7 +49,7 @@ func TestCreateMintsTheFirstSecret(t *testing.T) {
 	aggregatetest.Stream(t, destination.Aggregate).
 		When(destination.Create{
 			Organization: org, SecretID: first, Secret: []byte("s1"), At: noon,
-			Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Headers: headers},
+			Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: shown, Address: address, Headers: headers},
 		}).
 		Then(created, minted)
 }
@@ -55,8 +57,9 @@ func TestCreateMintsTheFirstSecret(t *testing.T) {
 func TestReviseWithTheSameSettingsRecordsNothing(t *testing.T) {
 	t.Parallel()
 	name, resealed := "CRM", destination.Sealed{Data: []byte("sealed again"), Digest: []byte("digest")}
+	again := destination.Sealed{Data: []byte("its address sealed again"), Digest: address.Digest}
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Revise{Organization: org, Name: &name, Headers: &resealed, At: noon}).
+		When(destination.Revise{Organization: org, Name: &name, URL: &shown, Address: again, Headers: &resealed, At: noon}).
 		Then()
 }
 

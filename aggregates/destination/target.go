@@ -16,7 +16,8 @@ type Target struct {
 	Revision        eventstore.Revision `json:"revision,omitzero"` // of the destination's last event in it
 	Organization    uuid.UUID           `json:"organization"`
 	Enabled         bool                `json:"enabled"`
-	URL             string              `json:"url"`
+	URL             string              `json:"url"`               // where Address is empty
+	Address         []byte              `json:"address,omitempty"` // the URL, sealed
 	Headers         []byte              `json:"headers,omitempty"` // sealed
 	DebounceSeconds int                 `json:"debounceSeconds"`
 	Secrets         []SealedSecret      `json:"secrets"`
@@ -43,9 +44,9 @@ func (t *Target) After(id uuid.UUID, revision eventstore.Revision, event Event) 
 	switch e := event.(type) {
 	case Created:
 		next.Organization, next.Enabled = e.Organization, true
-		next.set(e.URL, e.Headers, e.DebounceWindowSeconds)
+		next.set(e.Settings)
 	case Revised:
-		next.set(e.URL, e.Headers, e.DebounceWindowSeconds)
+		next.set(e.Settings)
 	case SecretMinted:
 		next.sign(next.keep(e.At), SealedSecret{ID: e.SecretID, Sealed: e.Sealed})
 	case SecretRotated:
@@ -67,8 +68,8 @@ func (t *Target) After(id uuid.UUID, revision eventstore.Revision, event Event) 
 	return &next
 }
 
-func (t *Target) set(url string, headers Sealed, debounceSeconds int) {
-	t.URL, t.Headers, t.DebounceSeconds = url, headers.Data, debounceSeconds
+func (t *Target) set(s Settings) {
+	t.URL, t.Address, t.Headers, t.DebounceSeconds = s.URL, s.Address.Data, s.Headers.Data, s.DebounceWindowSeconds
 }
 
 // sign adds a secret, once.

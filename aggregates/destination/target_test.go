@@ -1,6 +1,7 @@
 package destination_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestTargetFollowsItsDestination(t *testing.T) {
 	revised := destination.Revised{Settings: destination.Settings{URL: "https://example.org/new", DebounceWindowSeconds: 5}, At: noon}
 	s1 := destination.SealedSecret{ID: first, Sealed: []byte("s1")}
 	begun := destination.Target{
-		ID: hook, Revision: 1, Organization: org, Enabled: true, URL: "https://example.org/hook", Headers: []byte("sealed"),
+		ID: hook, Revision: 1, Organization: org, Enabled: true, URL: shown, Address: address.Data, Headers: []byte("sealed"),
 		Secrets: []destination.SealedSecret{s1},
 	}
 	with := func(change func(*destination.Target)) *destination.Target {
@@ -43,7 +44,7 @@ func TestTargetFollowsItsDestination(t *testing.T) {
 	}{
 		"created": {nil, &begun},
 		"revised": {[]destination.Event{revised}, with(func(t *destination.Target) {
-			t.URL, t.Headers, t.DebounceSeconds = "https://example.org/new", nil, 5
+			t.URL, t.Address, t.Headers, t.DebounceSeconds = "https://example.org/new", nil, nil, 5
 		})},
 		"disabled":      {[]destination.Event{destination.Disabled{At: noon}}, with(func(t *destination.Target) { t.Enabled = false })},
 		"auto-disabled": {[]destination.Event{destination.AutoDisabled{At: noon}}, with(func(t *destination.Target) { t.Enabled = false })},
@@ -114,8 +115,9 @@ func TestStoredFormOfATarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const sealed, open = `"url":"https://hooks.example.org/services/…646967657374","address":"c2VhbGVkIGFkZHJlc3M=",`, `"url":"https://example.org/hook",`
 	const want = `{"id":"55555555-5555-4555-8555-555555555555","revision":2,` +
-		`"organization":"11111111-1111-4111-8111-111111111111","enabled":true,"url":"https://example.org/hook",` +
+		`"organization":"11111111-1111-4111-8111-111111111111","enabled":true,` + sealed +
 		`"headers":"c2VhbGVk","debounceSeconds":0,"secrets":[` +
 		`{"id":"33333333-3333-4333-8333-333333333333","sealed":"czE=","expiresAt":"2026-11-22T12:00:00Z"},` +
 		`{"id":"44444444-4444-4444-8444-444444444444","sealed":"czI="}]}`
@@ -128,5 +130,13 @@ func TestStoredFormOfATarget(t *testing.T) {
 	}
 	if diff := cmp.Diff(target, &read); diff != "" {
 		t.Errorf("read back (-want +got):\n%s", diff)
+	}
+	read = destination.Target{} // from before addresses were sealed
+	if err := json.Unmarshal([]byte(strings.Replace(want, sealed, open, 1)), &read); err != nil {
+		t.Fatal(err)
+	}
+	target.URL, target.Address = "https://example.org/hook", nil
+	if diff := cmp.Diff(target, &read); diff != "" {
+		t.Errorf("read from before (-want +got):\n%s", diff)
 	}
 }

@@ -51,7 +51,7 @@ func (d *Deliverer) attempt(ctx context.Context, job Job) time.Duration {
 		return 0
 	}
 	result := d.Sender.Send(ctx, webhook.Request{
-		URL: job.Target.URL, Headers: target.headers, Secrets: target.secrets, ID: job.ID.String(), Body: body, Now: now,
+		URL: target.url, Headers: target.headers, Secrets: target.secrets, ID: job.ID.String(), Body: body, Now: now,
 	})
 	if result.Aborted {
 		d.release(context.WithoutCancel(ctx), []Job{job}) // we stopped, or the destination was deleted
@@ -84,7 +84,7 @@ func (d *Deliverer) holds(ctx context.Context, job Job) bool {
 }
 
 // keylessMessage tells the destination's owner how to mend it.
-const keylessMessage = "the destination's secrets or headers can't be read any more; rotate its secret and set its headers anew"
+const keylessMessage = "the destination's secrets, address or headers can't be read any more; rotate its secret and set its address and headers anew"
 
 // keyless says that what is sealed for a destination can't be opened for good, although it was not deleted.
 func (d *Deliverer) keyless(ctx context.Context, job Job, err error) bool {
@@ -212,7 +212,7 @@ func (d *Deliverer) outcome(job Job, trigger delivery.Trigger, at time.Time, r w
 	}
 }
 
-// openedTargets keeps the secrets and headers of recent targets in the clear, in memory only.
+// openedTargets keeps the secrets, addresses and headers of recent targets in the clear, in memory only.
 type openedTargets struct {
 	vault Vault
 	mu    sync.Mutex
@@ -222,6 +222,7 @@ type openedTargets struct {
 type openedTarget struct {
 	of      *destination.Target
 	until   time.Time // the next expiry among the secrets
+	url     string
 	headers map[string]string
 	secrets []webhook.Secret
 }
@@ -238,7 +239,7 @@ func (o *openedTargets) forget(id uuid.UUID) {
 	delete(o.known, id)
 }
 
-// open decrypts the headers and the secrets that are active at a time.
+// open decrypts the address, the headers and the secrets that are active at a time.
 func (o *openedTargets) open(ctx context.Context, t *destination.Target, now time.Time) (openedTarget, error) {
 	o.mu.Lock()
 	found, ok := o.known[t.ID]
@@ -246,7 +247,14 @@ func (o *openedTargets) open(ctx context.Context, t *destination.Target, now tim
 	if ok && found.of == t && (found.until.IsZero() || now.Before(found.until)) {
 		return found, nil
 	}
-	opened := openedTarget{of: t}
+	opened := openedTarget{of: t, url: t.URL}
+	if len(t.Address) > 0 {
+		plain, err := o.vault.Open(ctx, t.ID, t.Address)
+		if err != nil {
+			return opened, fmt.Errorf("open address: %w", err)
+		}
+		opened.url = string(plain)
+	}
 	if len(t.Headers) > 0 {
 		plain, err := o.vault.Open(ctx, t.ID, t.Headers)
 		if err != nil {

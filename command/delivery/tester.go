@@ -48,7 +48,7 @@ func (t Tester) Send(ctx context.Context, target *destination.Target) (Tested, e
 		return tested, err
 	}
 	tested.Result = t.Sender.Send(ctx, webhook.Request{
-		URL: target.URL, Headers: opened.headers, Secrets: opened.secrets, ID: tested.WebhookID.String(), Body: rendered, Now: now,
+		URL: opened.url, Headers: opened.headers, Secrets: opened.secrets, ID: tested.WebhookID.String(), Body: rendered, Now: now,
 	})
 	return tested, ctx.Err()
 }

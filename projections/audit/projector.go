@@ -1,5 +1,5 @@
 // Package audit is the read model for auditors: every change of every destination, by whom and why, also after the
-// destination is deleted. Secrets appear by their ids only.
+// destination is deleted. Secrets appear by their ids only, and addresses without what is secret of them.
 package audit
 
 import (
@@ -24,7 +24,7 @@ var schema string
 // ReadModel is the read model for auditors.
 var ReadModel = projections.ReadModel{
 	Name:    "audit",
-	Version: 1,
+	Version: 2, // 2: what is secret of an address is left out
 	Schema:  schema,
 	Filter:  eventstore.Categories(destination.Aggregate.Category),
 	Project: project,
@@ -36,7 +36,7 @@ var ReadModel = projections.ReadModel{
 type Detail struct {
 	ExternalID            string      `json:"externalId,omitempty"`
 	Name                  string      `json:"name,omitempty"`
-	URL                   string      `json:"url,omitempty"`       // with it come all settings
+	URL                   string      `json:"url,omitempty"`       // what everybody may see of it; with it come all settings
 	HasHeaders            bool        `json:"hasHeaders,omitzero"` // custom headers are secret
 	DebounceWindowSeconds int         `json:"debounceWindowSeconds,omitzero"`
 	SecretID              uuid.UUID   `json:"secretId,omitzero"`  // of the secret that begins
@@ -50,15 +50,11 @@ type Detail struct {
 func describe(event destination.Event) (Detail, time.Time, error) {
 	switch e := event.(type) {
 	case destination.Created:
-		return Detail{
-			ExternalID: e.ExternalID, Name: e.Name, URL: e.URL, HasHeaders: len(e.Headers.Data) > 0,
-			DebounceWindowSeconds: e.DebounceWindowSeconds, Status: string(destination.StatusEnabled),
-		}, e.At, nil
+		detail := describeSettings(e.Settings)
+		detail.Status = string(destination.StatusEnabled)
+		return detail, e.At, nil
 	case destination.Revised:
-		return Detail{
-			ExternalID: e.ExternalID, Name: e.Name, URL: e.URL, HasHeaders: len(e.Headers.Data) > 0,
-			DebounceWindowSeconds: e.DebounceWindowSeconds,
-		}, e.At, nil
+		return describeSettings(e.Settings), e.At, nil
 	case destination.SecretMinted:
 		return Detail{SecretID: e.SecretID}, e.At, nil
 	case destination.SecretRotated:
@@ -75,6 +71,16 @@ func describe(event destination.Event) (Detail, time.Time, error) {
 		return Detail{Status: "deleted"}, e.At, nil
 	}
 	return Detail{}, time.Time{}, fmt.Errorf("audit: no description of %T", event)
+}
+
+func describeSettings(s destination.Settings) Detail {
+	if s.Exposed() { // recorded before addresses were sealed
+		s.URL = destination.Masked(s.URL, nil)
+	}
+	return Detail{
+		ExternalID: s.ExternalID, Name: s.Name, URL: s.URL, HasHeaders: len(s.Headers.Data) > 0,
+		DebounceWindowSeconds: s.DebounceWindowSeconds,
+	}
 }
 
 // entry is one change of a destination.

@@ -59,9 +59,9 @@ func TestEveryChangeIsKeptWithoutSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`destination.created.v1 {"url": "https://example.org/hook", "name": "CRM", "status": "enabled", "externalId": "crm", "hasHeaders": true}`,
+		`destination.created.v2 {"url": "https://example.org/hook", "name": "CRM", "status": "enabled", "externalId": "crm", "hasHeaders": true}`,
 		`destination.secret-minted.v1 {"secretId": "33333333-3333-4333-8333-333333333333"}`,
-		`destination.revised.v1 {"url": "https://example.org/new", "name": "Billing", "debounceWindowSeconds": 5}`,
+		`destination.revised.v2 {"url": "https://example.org/new", "name": "Billing", "debounceWindowSeconds": 5}`,
 		`destination.secret-rotated.v1 {"expiring": ["33333333-3333-4333-8333-333333333333"], "secretId": "44444444-4444-4444-8444-444444444444", "expiresAt": "2026-11-22T12:00:00Z"}`,
 		`destination.secret-expired.v1 {"expiring": ["33333333-3333-4333-8333-333333333333"], "expiresAt": "2026-11-21T12:00:00Z"}`,
 		`destination.disabled.v1 {"status": "disabled"}`,

@@ -66,11 +66,11 @@ func share[T any](all map[uuid.UUID]*T, id uuid.UUID) *T {
 func (w *wanted) load(ctx context.Context, pool *pgxpool.Pool, now time.Time) error {
 	var batch pgx.Batch
 	targets, events := keys(w.targets), keys(w.events)
-	batch.Queue(`SELECT id, revision, organization, status = 'enabled', url, headers, debounce_window_seconds
+	batch.Queue(`SELECT id, revision, organization, status = 'enabled', shown_url, address, headers, debounce_window_seconds
 		FROM destinations.destinations WHERE id = ANY($1)`, targets).
 		Query(func(rows pgx.Rows) error {
 			var t destination.Target
-			into := []any{&t.ID, &t.Revision, &t.Organization, &t.Enabled, &t.URL, &t.Headers, &t.DebounceSeconds}
+			into := []any{&t.ID, &t.Revision, &t.Organization, &t.Enabled, &t.URL, &t.Address, &t.Headers, &t.DebounceSeconds}
 			_, err := pgx.ForEachRow(rows, into, func() error {
 				*w.targets[t.ID] = t
 				t = destination.Target{}

@@ -1,5 +1,5 @@
-// Package destinations is the read model of destinations and their secrets, as their organization sees them. Secrets
-// and custom headers stay sealed: whoever may see them opens them.
+// Package destinations is the read model of destinations and their secrets, as their organization sees them. Secrets,
+// addresses and custom headers stay sealed: whoever may see them opens them.
 package destinations
 
 import (
@@ -52,6 +52,7 @@ type row struct {
 	externalID            string
 	name                  string
 	url                   string
+	address               []byte
 	headers               []byte
 	debounceWindowSeconds int
 	status                destination.Status
@@ -83,7 +84,7 @@ func (f *fold) apply(id uuid.UUID, revision int64, event destination.Event) {
 	if created, ok := event.(destination.Created); ok {
 		f.rows[id] = &row{
 			organization: created.Organization, externalID: created.ExternalID, name: created.Name, url: created.URL,
-			headers: created.Headers.Data, debounceWindowSeconds: created.DebounceWindowSeconds,
+			address: created.Address.Data, headers: created.Headers.Data, debounceWindowSeconds: created.DebounceWindowSeconds,
 			status: destination.StatusEnabled, createdAt: created.At, updatedAt: created.At, revision: revision,
 		}
 		return
@@ -96,7 +97,8 @@ func (f *fold) apply(id uuid.UUID, revision int64, event destination.Event) {
 	switch e := event.(type) {
 	case destination.Created: // see above
 	case destination.Revised:
-		r.externalID, r.name, r.url, r.headers, r.debounceWindowSeconds = e.ExternalID, e.Name, e.URL, e.Headers.Data, e.DebounceWindowSeconds
+		r.externalID, r.name, r.url, r.debounceWindowSeconds = e.ExternalID, e.Name, e.URL, e.DebounceWindowSeconds
+		r.address, r.headers = e.Address.Data, e.Headers.Data
 		r.updatedAt = e.At
 	case destination.SecretMinted:
 		f.secrets[secretKey{id, e.SecretID}] = &secret{sealed: e.Sealed, createdAt: e.At, revision: revision}
@@ -145,7 +147,7 @@ func read(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) (*fold, e
 		}
 	}
 	var statements pgx.Batch
-	statements.Queue(`SELECT id, organization, external_id, name, url, headers, debounce_window_seconds, status, status_reason,
+	statements.Queue(`SELECT id, organization, external_id, name, shown_url, address, headers, debounce_window_seconds, status, status_reason,
 			created_at, updated_at, revision
 		FROM destinations WHERE id = ANY($1)`, ids).Query(f.scanRows)
 	statements.Queue("SELECT destination, id, sealed, created_at, expires_at, revision FROM secrets WHERE destination = ANY($1)", ids).
@@ -161,13 +163,13 @@ func (f *fold) scanRows(rows pgx.Rows) error {
 		id uuid.UUID
 		r  row
 	)
-	into := []any{column.UUID(&id), column.UUID(&r.organization), column.Text(&r.externalID), &r.name, &r.url, &r.headers,
+	into := []any{column.UUID(&id), column.UUID(&r.organization), column.Text(&r.externalID), &r.name, &r.url, &r.address, &r.headers,
 		&r.debounceWindowSeconds, &r.status, column.Text(&r.statusReason),
 		&r.createdAt, &r.updatedAt, &r.revision}
 	_, err := pgx.ForEachRow(rows, into, func() error {
 		stored := r
 		f.rows[id] = &stored
-		r.headers = nil
+		r.address, r.headers = nil, nil
 		return nil
 	})
 	return err
@@ -217,7 +219,8 @@ var upsertRows = column.Upsert("destinations", []string{"id"}, []string{"organiz
 	column.New[column.UUIDs]("organization", "uuid", func(s stored) uuid.UUID { return s.organization }),
 	column.New[column.NullTexts]("external_id", "text", func(s stored) string { return s.externalID }),
 	column.New[[]string]("name", "text", func(s stored) string { return s.name }),
-	column.New[[]string]("url", "text", func(s stored) string { return s.url }),
+	column.New[[]string]("shown_url", "text", func(s stored) string { return s.url }),
+	column.New[[][]byte]("address", "bytea", func(s stored) []byte { return s.address }),
 	column.New[[][]byte]("headers", "bytea", func(s stored) []byte { return s.headers }),
 	column.New[[]int]("debounce_window_seconds", "integer", func(s stored) int { return s.debounceWindowSeconds }),
 	column.New[[]string]("status", "text", func(s stored) string { return string(s.status) }),

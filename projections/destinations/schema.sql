@@ -4,7 +4,8 @@ CREATE TABLE destinations (
     organization            uuid NOT NULL,
     external_id             text,
     name                    text NOT NULL,
-    url                     text NOT NULL,
+    shown_url               text NOT NULL,     -- where address is null, the whole URL; else what everybody may see of it
+    address                 bytea,             -- the whole URL, sealed
     headers                 bytea,             -- sealed
     debounce_window_seconds integer NOT NULL,
     status                  text NOT NULL,     -- enabled, disabled, auto_disabled

@@ -100,7 +100,7 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 		}
 	}
 	want := []string{
-		"destination.created.v1", "destination.secret-minted.v1", "destination.secret-rotated.v1", "destination.disabled.v1", "destination.deleted.v1",
+		"destination.created.v2", "destination.secret-minted.v1", "destination.secret-rotated.v1", "destination.disabled.v1", "destination.deleted.v1",
 	}
 	if !slices.Equal(types, want) {
 		t.Fatalf("entries %v, want %v", types, want)

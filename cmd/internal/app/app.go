@@ -230,6 +230,9 @@ func (a *App) Run(ctx context.Context) error {
 	serving.run(func(ctx context.Context) error { a.uses.Keep(ctx); return nil })
 	a.startReadModels(projecting)
 	a.startProcessManagers(working)
+	if a.cfg.Is(config.RoleDispatch) {
+		working.run(a.sealAddresses)
+	}
 	a.startDelivery(working, projecting)
 	fail(a.startCollection(working))
 	a.startServers(serving)

@@ -148,6 +148,9 @@ func (c *Console) delivery(v *visit) (shown deliveryView, err error) {
 	if shown.To, err = c.Queries.Destination(v.Context(), v.organization(), shown.Destination.String(), shown.Now); err != nil {
 		return shown, err
 	}
+	if shown.To.URL, err = c.shownAddress(v, shown.To); err != nil {
+		return shown, err
+	}
 	body, err := envelope(shown.DeliveryDetail)
 	shown.Envelope, shown.Curl = pretty(body), curl(shown.To.URL, id, body)
 	return shown, err

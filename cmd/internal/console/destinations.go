@@ -61,6 +61,11 @@ func (c *Console) listDestinations(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	p.Total = total
+	for i := range found {
+		if found[i].URL, err = c.shownAddress(v, found[i]); err != nil {
+			return screen{}, err
+		}
+	}
 	drawn, err := c.sparks(v, found, c.Now())
 	return screen{Title: "Destinations", Template: "destinations", Data: destinationList{found, drawn, p, c.Now()}}, err
 }
@@ -123,7 +128,10 @@ func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView
 	if shown.Answering, err = c.answering(v, id, shown.Now); err != nil {
 		return err
 	}
-	shown.Masked, err = c.masked(v, id, shown.Secrets)
+	if shown.Masked, err = c.masked(v, id, shown.Secrets); err != nil {
+		return err
+	}
+	shown.URL, err = c.shownAddress(v, shown.Destination)
 	return err
 }
 
@@ -156,6 +164,9 @@ type confirmation struct {
 func (c *Console) confirmChange(v *visit) (screen, error) {
 	found, err := c.destination(v)
 	if err != nil {
+		return screen{}, err
+	}
+	if found.URL, err = c.shownAddress(v, found); err != nil {
 		return screen{}, err
 	}
 	_, waiting, err := c.Queries.Deliveries(v.Context(), v.organization(), found.ID, query.DeliveryFilter{Status: "pending", Limit: 1}, c.Now())
@@ -238,7 +249,11 @@ func (c *Console) validate(v *visit) (screen, error) {
 	if err := c.Limiter.Take(v.Context(), v.organization()); err != nil {
 		return screen{}, err
 	}
-	reached, err := c.Commands.ValidateConfig(v.Context(), command.ValidateConfig{URL: found.URL})
+	url, err := c.address(v.Context(), found)
+	if err != nil {
+		return screen{}, err
+	}
+	reached, err := c.Commands.ValidateConfig(v.Context(), command.ValidateConfig{URL: url})
 	return screen{Title: "Reaching " + found.Name, Template: "check", Data: check{Destination: found, Validated: &reached}}, err
 }
 

@@ -8,6 +8,8 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/sealing"
@@ -34,6 +36,30 @@ func (c *Console) open(ctx context.Context, destination uuid.UUID, sealed []byte
 		return nil, errUnavailable
 	}
 	return plain, err
+}
+
+// address is where requests to a destination go.
+func (c *Console) address(ctx context.Context, d query.Destination) (string, error) {
+	if len(d.Address) == 0 {
+		return d.URL, nil
+	}
+	plain, err := c.open(ctx, d.ID, d.Address)
+	return string(plain), err
+}
+
+// shownAddress is the address of a destination as a visitor may see it.
+func (c *Console) shownAddress(v *visit, d query.Destination) (string, error) {
+	switch {
+	case v.session.May(organization.ScopeSecrets):
+		url, err := c.address(v.Context(), d)
+		if errors.Is(err, errUnavailable) {
+			return "(can't be read any more)", nil
+		}
+		return url, err
+	case len(d.Address) > 0:
+		return d.URL, nil
+	}
+	return destination.Masked(d.URL, nil), nil // recorded before addresses were sealed
 }
 
 // secret opens a sealed one.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -102,8 +103,12 @@ func (c *Console) showEdit(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
+	url, err := c.address(v.Context(), found)
+	if err != nil && !errors.Is(err, errUnavailable) { // else it is set anew
+		return screen{}, err
+	}
 	typed := settings{
-		Name: found.Name, URL: found.URL, Debounce: strconv.Itoa(found.DebounceWindowSeconds), ExternalID: found.ExternalID,
+		Name: found.Name, URL: url, Debounce: strconv.Itoa(found.DebounceWindowSeconds), ExternalID: found.ExternalID,
 		Back: v.destinationPath(found.ID, ""),
 	}
 	if len(found.Headers) > 0 {

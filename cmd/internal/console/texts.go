@@ -34,7 +34,7 @@ const (
 	boundToOne       = "this token opens the record of one organization; consumers are of all"
 	ofTheirPeople    = "secrets, and settings that hold some, are for the people of the organization: open its console with a login link"
 	missingScope     = "the API key that you signed in with has not the scope %s, which this needs: sign in with one that has it"
-	unreadable       = "this can't be read any more: rotate the secret, and set the headers anew"
+	unreadable       = "this can't be read any more: rotate the secret, and set the address and the headers anew"
 	notValid         = "this %s is not valid: it is unknown, expired or revoked"
 	tooManyGuesses   = "too many failed tries from this address: wait %s and try again"
 	usedLink         = "this link was used already, or is too old: a link works once, within 15 minutes. Ask for a new one"

@@ -183,7 +183,8 @@ func minTime(a, b time.Time) time.Time {
 func describe(e query.AuditEntry) string {
 	d := e.Detail
 	var parts []string
-	_, name, _ := strings.Cut(strings.TrimSuffix(e.Type, ".v1"), ".")
+	_, name, _ := strings.Cut(e.Type, ".")
+	name, _, _ = strings.Cut(name, ".v")
 	switch {
 	case d.SecretID != uuid.Nil && len(d.Expiring) > 0:
 		parts = append(parts, "a new secret, "+short(d.SecretID)+"; the old one signs until "+when(d.ExpiresAt))

@@ -17,7 +17,7 @@ func TestTimeLine(t *testing.T) {
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	first, second := uuid.New(), uuid.New()
 	history := []query.AuditEntry{
-		{Revision: 0, Type: "destination.created.v1", At: at(0), Detail: query.AuditDetail{Name: "Hook", URL: "https://example.org", Status: "enabled"}},
+		{Revision: 0, Type: "destination.created.v2", At: at(0), Detail: query.AuditDetail{Name: "Hook", URL: "https://example.org", Status: "enabled"}},
 		{Revision: 1, Type: "destination.secret-minted.v1", At: at(0), Detail: query.AuditDetail{SecretID: first}},
 		{Revision: 2, Type: "destination.secret-rotated.v1", At: at(20), Detail: query.AuditDetail{SecretID: second, Expiring: []uuid.UUID{first}, ExpiresAt: at(60)}},
 		{Revision: 3, Type: "destination.disabled.v1", At: at(50), Detail: query.AuditDetail{Status: "disabled"}},

@@ -61,7 +61,7 @@ func TestPutCreatesThenReplacesThenChangesNothing(t *testing.T) {
 		t.Errorf("secrets = %+v, want the first in full", created.Secrets)
 	}
 	stream := "destination-" + created.ID
-	written := []string{"destination.created.v1", "destination.secret-minted.v1"}
+	written := []string{"destination.created.v2", "destination.secret-minted.v1"}
 	for _, ref := range []string{"crm", created.ID, strings.ToUpper(created.ID)} {
 		s.do(t, request{method: "PUT", path: destinationsPath + "/" + ref, body: full}).into(t, 200, &replaced)
 	}
@@ -82,7 +82,7 @@ func TestPutCreatesThenReplacesThenChangesNothing(t *testing.T) {
 	if diff := cmp.Diff(replaced, s.read(t, "crm")); diff != "" {
 		t.Errorf("the answer and a later read differ:\n%s", diff)
 	}
-	if got := s.EventTypes(t, stream); !slices.Equal(got, append(written, "destination.revised.v1")) {
+	if got := s.EventTypes(t, stream); !slices.Equal(got, append(written, "destination.revised.v2")) {
 		t.Errorf("events = %v, want one revision", got)
 	}
 }
@@ -134,17 +134,17 @@ func TestPatchMerges(t *testing.T) {
 	}{
 		{`{}`, func(*destinationView) {}, nil},
 		{`{"name":"CRM"}`, func(*destinationView) {}, nil},
-		{`{"name":"CRM 2"}`, func(d *destinationView) { d.Name = "CRM 2" }, []string{"destination.revised.v1"}},
-		{`{"config":{"url":"` + moved + `"}}`, func(d *destinationView) { d.Config.URL = moved }, []string{"destination.revised.v1"}},
-		{`{"config":{"headers":{"X-A":"1","X-B":"2"}}}`, func(d *destinationView) { d.Config.Headers = map[string]string{"X-A": "1", "X-B": "2"} }, []string{"destination.revised.v1"}},
+		{`{"name":"CRM 2"}`, func(d *destinationView) { d.Name = "CRM 2" }, []string{"destination.revised.v2"}},
+		{`{"config":{"url":"` + moved + `"}}`, func(d *destinationView) { d.Config.URL = moved }, []string{"destination.revised.v2"}},
+		{`{"config":{"headers":{"X-A":"1","X-B":"2"}}}`, func(d *destinationView) { d.Config.Headers = map[string]string{"X-A": "1", "X-B": "2"} }, []string{"destination.revised.v2"}},
 		{`{"config":{"headers":{"X-B":"2","X-A":"1"}}}`, func(*destinationView) {}, nil},
-		{`{"config":{"headers":{}},"transport":"webhook"}`, func(d *destinationView) { d.Config.Headers = map[string]string{} }, []string{"destination.revised.v1"}},
-		{`{"debounceWindowSeconds":86400}`, func(d *destinationView) { d.DebounceWindowSeconds = 86400 }, []string{"destination.revised.v1"}},
-		{`{"externalId":"crm-2"}`, func(d *destinationView) { d.ExternalID = &newName }, []string{"destination.revised.v1"}},
+		{`{"config":{"headers":{}},"transport":"webhook"}`, func(d *destinationView) { d.Config.Headers = map[string]string{} }, []string{"destination.revised.v2"}},
+		{`{"debounceWindowSeconds":86400}`, func(d *destinationView) { d.DebounceWindowSeconds = 86400 }, []string{"destination.revised.v2"}},
+		{`{"externalId":"crm-2"}`, func(d *destinationView) { d.ExternalID = &newName }, []string{"destination.revised.v2"}},
 		{`{"status":"enabled"}`, func(*destinationView) {}, nil},
 		{`{"status":"disabled"}`, func(d *destinationView) { d.Status = "disabled" }, []string{"destination.disabled.v1"}},
 		{`{"status":"disabled"}`, func(*destinationView) {}, nil},
-		{`{"status":"enabled","name":"CRM 3"}`, func(d *destinationView) { d.Status, d.Name = "enabled", "CRM 3" }, []string{"destination.revised.v1", "destination.enabled.v1"}},
+		{`{"status":"enabled","name":"CRM 3"}`, func(d *destinationView) { d.Status, d.Name = "enabled", "CRM 3" }, []string{"destination.revised.v2", "destination.enabled.v1"}},
 	}
 	stream := "destination-" + created.ID
 	for _, step := range steps {
@@ -254,7 +254,7 @@ func TestDeletedDestinationIsGoneAtOnce(t *testing.T) {
 	if again := s.destination(t, "crm"); again.ID == created.ID {
 		t.Error("the deleted destination is back")
 	}
-	want := []string{"destination.created.v1", "destination.secret-minted.v1", "destination.deleted.v1"}
+	want := []string{"destination.created.v2", "destination.secret-minted.v1", "destination.deleted.v1"}
 	if got := s.EventTypes(t, "destination-"+created.ID); !slices.Equal(got, want) {
 		t.Errorf("events = %v, want %v", got, want)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/catalog"
@@ -201,7 +202,11 @@ func (a *API) destinationOf(ctx context.Context, d query.Destination, show secre
 		LastFailureAt: wire.UTC(d.Health.LastFailureAt), LastErrorMessage: d.Health.LastErrorMessage,
 		CreatedAt: d.CreatedAt.UTC(), UpdatedAt: d.UpdatedAt.UTC(),
 	}
-	j.Config.URL, j.Config.Headers = d.URL, map[string]string{}
+	var err error
+	if j.Config.URL, err = a.addressFor(ctx, d); err != nil {
+		return j, err
+	}
+	j.Config.Headers = map[string]string{}
 	if len(d.Headers) > 0 {
 		plain, err := a.open(ctx, d.ID, d.Headers)
 		switch {
@@ -216,9 +221,25 @@ func (a *API) destinationOf(ctx context.Context, d query.Destination, show secre
 			j.Config.Headers = headersFor(ctx, j.Config.Headers)
 		}
 	}
-	var err error
 	j.Secrets, err = a.secretsOf(ctx, d.ID, d.Secrets, show)
 	return j, err
+}
+
+// addressFor is the address of a destination as a caller may see it.
+func (a *API) addressFor(ctx context.Context, d query.Destination) (string, error) {
+	switch {
+	case len(d.Address) == 0 && may(ctx, organization.ScopeSecrets):
+		return d.URL, nil
+	case len(d.Address) == 0:
+		return destination.Masked(d.URL, nil), nil
+	case !may(ctx, organization.ScopeSecrets):
+		return d.URL, nil
+	}
+	plain, err := a.open(ctx, d.ID, d.Address)
+	if errors.Is(err, errUnavailable) {
+		return unavailable, nil
+	}
+	return string(plain), err
 }
 
 // unavailable stands in an answer for a value that can't be opened, because it or its data key is damaged or lost.

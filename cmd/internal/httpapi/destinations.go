@@ -239,7 +239,7 @@ func (a *API) untestable(ctx context.Context, id uuid.UUID) error {
 	case known.State.Status == destination.StatusDeleted: // right now
 		return wire.NotFoundError(query.ErrNotFound, "destination")
 	}
-	return &wire.Failure{Kind: wire.Conflict, Issue: "the destination's secrets or headers can't be read any more: rotate its secret and set its headers anew"}
+	return &wire.Failure{Kind: wire.Conflict, Issue: "the destination's secrets, address or headers can't be read any more: rotate its secret and set its address and headers anew"}
 }
 
 // backfill answers POST /events/destinations/{ref}/backfill.

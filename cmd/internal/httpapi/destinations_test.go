@@ -62,7 +62,7 @@ func TestDestinationIsCreatedAndRead(t *testing.T) {
 	if v := created.Validation; v == nil || !v.Reachable || v.StatusCode == nil || *v.StatusCode != http.StatusNoContent {
 		t.Errorf("validation = %+v, want it reachable with 204", v)
 	}
-	want := []string{"destination.created.v1", "destination.secret-minted.v1"}
+	want := []string{"destination.created.v2", "destination.secret-minted.v1"}
 	if got := s.EventTypes(t, "destination-"+created.ID); !slices.Equal(got, want) {
 		t.Errorf("events = %v, want %v", got, want)
 	}

@@ -69,7 +69,7 @@ func TestRotationOverlapsForADay(t *testing.T) {
 			t.Errorf("masked secret %d = %+v", i, secret)
 		}
 	}
-	want := []string{"destination.created.v1", "destination.secret-minted.v1", "destination.secret-rotated.v1", "destination.secret-rotated.v1"}
+	want := []string{"destination.created.v2", "destination.secret-minted.v1", "destination.secret-rotated.v1", "destination.secret-rotated.v1"}
 	if got := s.EventTypes(t, "destination-"+created.ID); !slices.Equal(got, want) {
 		t.Errorf("events = %v, want %v", got, want)
 	}

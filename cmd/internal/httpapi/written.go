@@ -19,7 +19,7 @@ func writtenDestination(w command.Written[destination.State], now time.Time) que
 	s := w.State
 	return query.Destination{
 		ID: w.ID, Organization: s.Organization, ExternalID: s.Settings.ExternalID, Name: s.Settings.Name, URL: s.Settings.URL,
-		Headers: s.Settings.Headers.Data, DebounceWindowSeconds: s.Settings.DebounceWindowSeconds,
+		Address: s.Settings.Address.Data, Headers: s.Settings.Headers.Data, DebounceWindowSeconds: s.Settings.DebounceWindowSeconds,
 		Status: string(s.Status), StatusReason: wire.Nullable(s.StatusReason),
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Revision: int64(w.Revision), Secrets: activeSecrets(s, now),
 	}

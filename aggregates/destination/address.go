@@ -1,0 +1,66 @@
+package destination
+
+import (
+	"encoding/hex"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// The address of a webhook is often the credential itself: whoever knows it may post. Slack, Zapier and Discord have it
+// in the path, Make has nothing else there, others have it in the query. So what follows the first segment of the path
+// is sealed, and so is a first segment that does not look like a word.
+
+// mask stands in an address for what is sealed. The beginning of the digest follows it.
+const mask = "…"
+
+// shownDigest is how much of a digest is shown, in bytes: enough to tell addresses apart, and no more than that.
+const shownDigest = 6
+
+const longestWord = 32 // characters of a first segment that is shown
+
+// words are segments such as hooks, v1, crm-webhook, Inbound2: what people call things.
+var words = regexp.MustCompile(`^(?:[A-Z]?[a-z]{0,13}[0-9]{0,3})(?:[-_.][A-Z]?[a-z]{0,13}[0-9]{0,3}){0,3}$`)
+
+var maskedURL = regexp.MustCompile(`(?:/|^)` + mask + `[0-9a-f]*$`)
+
+// Hides reports whether an address has a part that not everybody may see who may see the destination.
+func Hides(raw string) bool {
+	_, hides := visible(raw)
+	return hides
+}
+
+// Masked is an address as everybody may see it: scheme, host, port, the first segment of the path where that is a word,
+// and the beginning of a digest by which addresses can be told apart. One that hides nothing comes as it is.
+func Masked(raw string, digest []byte) string {
+	shown, hides := visible(raw)
+	if !hides {
+		return raw
+	}
+	return shown + mask + hex.EncodeToString(digest[:min(len(digest), shownDigest)])
+}
+
+// IsMasked reports whether an address is what Masked gave: no request can go there.
+func IsMasked(raw string) bool { return maskedURL.MatchString(raw) }
+
+// visible is what may be seen of an address, up to where the rest would follow.
+func visible(raw string) (shown string, hides bool) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return "", raw != ""
+	}
+	shown = u.Scheme + "://" + u.Host + "/"
+	segment, rest, _ := strings.Cut(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
+	hides = rest != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil
+	if segment == "" {
+		return shown, hides
+	}
+	if len(segment) > longestWord || !words.MatchString(segment) {
+		return shown, true
+	}
+	return shown + segment + "/", hides
+}
+
+// Exposed reports whether the address lies open although it has a part that is to be sealed: it was recorded by a
+// version that did not seal addresses.
+func (s Settings) Exposed() bool { return len(s.Address.Data) == 0 && Hides(s.URL) }

@@ -1,0 +1,58 @@
+package command
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/destination"
+	"carillon/eventstore"
+)
+
+// sealAddress gives what everybody may see of a destination's URL, and the URL sealed where that is not all of it.
+func (c *Commands) sealAddress(ctx context.Context, id uuid.UUID, url string) (shown string, sealed destination.Sealed, err error) {
+	if !destination.Hides(url) {
+		return url, sealed, nil
+	}
+	sealed, err = c.seal(ctx, id, []byte(url))
+	return destination.Masked(url, sealed.Digest), sealed, err
+}
+
+func (c *Commands) seal(ctx context.Context, id uuid.UUID, plain []byte) (sealed destination.Sealed, err error) {
+	if sealed.Data, err = c.Vault.Seal(ctx, id, plain); err != nil {
+		return sealed, err
+	}
+	sealed.Digest, err = c.Vault.Digest(ctx, id, plain)
+	return sealed, err
+}
+
+// SealAddress seals the address of a destination that lies open, as a version before recorded it, and reports whether it
+// did. Where it is sealed already, or the destination is gone, or its key, nothing happens. Events stay as they are: what
+// they had in the open, they have.
+func (c *Commands) SealAddress(ctx context.Context, by Caller, id uuid.UUID) (sealed bool, err error) {
+	known, err := destination.Aggregate.Load(ctx, c.Store, id)
+	if err != nil || known.State.Status == destination.StatusDeleted || !known.State.Settings.Exposed() {
+		return false, err
+	}
+	if _, err = c.sealExposed(ctx, by, id, known); errors.Is(err, destination.ErrUnknown) || keyLost(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// sealExposed seals an address that lies open, and gives the destination as it is then.
+func (c *Commands) sealExposed(ctx context.Context, by Caller, id uuid.UUID, known eventstore.Loaded[destination.State],
+) (eventstore.Loaded[destination.State], error) {
+	open := known.State.Settings.URL
+	shown, sealed, err := c.sealAddress(ctx, id, open)
+	if err != nil {
+		return known, err
+	}
+	metadata := by.metadata()
+	metadata.Organization, metadata.Reason = known.State.Organization, "its address is sealed now"
+	out, err := destination.Aggregate.Execute(ctx, c.Store, id,
+		destination.SealAddress{Open: open, URL: shown, Address: sealed, At: c.now()},
+		destination.Options{Metadata: metadata, Known: &known})
+	return out.Loaded, err
+}
