@@ -29,7 +29,7 @@ var (
 
 var created = destination.Created{
 	Organization: org, At: noon,
-	Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Headers: destination.Sealed{Data: []byte("sealed")}, DebounceWindowSeconds: 5},
+	Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook/…", Address: destination.Sealed{Data: []byte("address")}, Headers: destination.Sealed{Data: []byte("sealed")}, DebounceWindowSeconds: 5},
 }
 
 // wants compares the rows of a table with JSON lines.
@@ -46,7 +46,7 @@ func TestRows(t *testing.T) {
 	log := projecttest.New(t, pgtest.Pool(t), destinations.ReadModel)
 	happens := projecttest.Stream(log, destination.Aggregate, alpha, noon)
 	row := func(status, reason, updated string, revision int) string {
-		return fmt.Sprintf(`{"id": "%s", "url": "https://example.org/hook", "name": "CRM", "status": "%s", "headers": "\\x7365616c6564", "revision": %d, `+
+		return fmt.Sprintf(`{"id": "%s", "name": "CRM", "status": "%s", "address": "\\x61646472657373", "headers": "\\x7365616c6564", "revision": %d, "shown_url": "https://example.org/hook/…", `+
 			`"created_at": "2026-11-21T12:00:00+00:00", "updated_at": "2026-11-21T12:0%s:00+00:00", "external_id": "crm", "organization": "%s", `+
 			`"status_reason": %s, "debounce_window_seconds": 5}`, alpha, status, revision, updated, org, reason)
 	}
@@ -89,8 +89,8 @@ func TestRevisedReplacesAndClears(t *testing.T) {
 	projecttest.Stream(log, destination.Aggregate, alpha, noon)(created,
 		destination.Revised{Settings: destination.Settings{Name: "Billing", URL: "https://example.org/new"}, At: noon.Add(time.Minute)})
 	log.Project()
-	wants(t, log, "destinations.destinations", fmt.Sprintf(`{"id": "%s", "url": "https://example.org/new", "name": "Billing", "status": "enabled", `+
-		`"headers": null, "revision": 1, "created_at": "2026-11-21T12:00:00+00:00", "updated_at": "2026-11-21T12:01:00+00:00", "external_id": null, `+
+	wants(t, log, "destinations.destinations", fmt.Sprintf(`{"id": "%s", "name": "Billing", "status": "enabled", "address": null, `+
+		`"headers": null, "revision": 1, "shown_url": "https://example.org/new", "created_at": "2026-11-21T12:00:00+00:00", "updated_at": "2026-11-21T12:01:00+00:00", "external_id": null, `+
 		`"organization": "%s", "status_reason": null, "debounce_window_seconds": 0}`, alpha, org))
 }
 

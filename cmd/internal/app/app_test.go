@@ -34,6 +34,8 @@ type process struct {
 	cfg config.Config
 	key string
 
+	alsoLog io.Writer // nil: the test's output alone
+
 	close func()
 }
 
@@ -68,7 +70,11 @@ func newProcess(t *testing.T, change func(*config.Config)) *process {
 // open starts the process; it ends with the test, or with close.
 func (p *process) open() {
 	p.Helper()
-	log := slog.New(slog.NewTextHandler(p.Output(), nil))
+	output := p.Output()
+	if p.alsoLog != nil {
+		output = io.MultiWriter(output, p.alsoLog)
+	}
+	log := slog.New(slog.NewTextHandler(output, nil))
 	ctx, cancel := context.WithCancel(context.Background())
 	a, err := app.Open(ctx, p.cfg, log)
 	if err != nil {

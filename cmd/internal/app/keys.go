@@ -48,7 +48,7 @@ func (a *App) openKeys(ctx context.Context) error {
 	if lost := a.keys.Lost(); len(lost) > 0 && !a.cfg.AcceptLostKeys {
 		return fmt.Errorf("%d live destinations have lost their data keys, and nothing that is sealed for them can be read: %s. "+
 			"Restore the key store or Postgres from a backup (docs/operations.md); or start with --accept-lost-keys, and rotate their "+
-			"secrets and set their headers anew", len(lost), custody.Named(lost))
+			"secrets and set their addresses and headers anew", len(lost), custody.Named(lost))
 	}
 	if next != nil && a.cfg.MasterInFile() { // a rotation was cut off
 		return a.RotateMaster(ctx)

@@ -325,14 +325,14 @@ func TestADamagedValueIsUnavailableAndTheOthersAreServed(t *testing.T) {
 	other := p.secret("other")
 	p.shown("crm")
 	p.sql("UPDATE destinations.secrets SET sealed = overlay(sealed placing '\\x00'::bytea from 30) WHERE destination = $1", id)
-	p.sql("UPDATE destinations.destinations SET headers = '\\x01' WHERE id = $1", id)
+	p.sql("UPDATE destinations.destinations SET headers = '\\x01', address = '\\x01' WHERE id = $1", id)
 	listed := p.call(http.MethodGet, strings.TrimSuffix(destinations, "/"), nil, http.StatusOK)
 	items, _ := listed["items"].([]any)
 	if len(items) != 2 || p.secret("crm") != "unavailable" || p.secret("other") != other {
 		t.Errorf("list = %v", listed)
 	}
 	config, _ := p.call(http.MethodGet, destinations+"crm", nil, http.StatusOK)["config"].(map[string]any)
-	if headers, _ := config["headers"].(map[string]any); headers["unavailable"] != "unavailable" {
+	if headers, _ := config["headers"].(map[string]any); headers["unavailable"] != "unavailable" || config["url"] != "unavailable" {
 		t.Errorf("config = %v", config)
 	}
 	p.refused(http.MethodPost, destinations+"crm/test", nil, http.StatusConflict, "CONFLICT")

@@ -14,7 +14,7 @@ import (
 func TestHostileScopesAtTheConsole(t *testing.T) {
 	t.Parallel()
 	w := open(t)
-	id := w.destination(t, "CRM", "https://127.0.0.1:1/hook")
+	id := w.destination(t, "CRM", "https://127.0.0.1:1/hook/topsecret")
 	in := func(scopes ...organization.Scope) *browser {
 		return w.signIn(t, w.scoped(t, scopes...))
 	}
@@ -24,6 +24,18 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 		t.Fatal(found, err)
 	}
 	reveal := path + "/secrets/" + found.Secrets[0].ID.String() + "/reveal"
+
+	owner := in("read", "write", "secrets")
+	for _, page := range []string{"/console/destinations", path, path + "/edit", path + "/test"} {
+		owner.get(t, page).expect(t, 200, "https://127.0.0.1:1/hook/topsecret")
+	}
+	operators := "/console/organizations/" + w.org.String() + "/destinations"
+	for page, who := range map[string]*browser{"/console/destinations": in("read"), path: in("read"), path + "/test": in("read", "write"),
+		operators: w.operator(t), operators + "/" + id.String(): w.operator(t), operators + "/" + id.String() + "/test": w.operator(t)} {
+		if shown := who.get(t, page).expect(t, 200, "https://127.0.0.1:1/hook/…"); strings.Contains(shown.body, "topsecret") {
+			t.Errorf("%s shows an address in full to who may not see it", page)
+		}
+	}
 
 	reader := in("read")
 	shown := reader.get(t, path).expect(t, 200, "CRM")

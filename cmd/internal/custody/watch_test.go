@@ -53,7 +53,7 @@ func TestWithoutTheEventStoreNothingIsCalledLost(t *testing.T) {
 	if err := p.vault.Shred(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	w.exec("INSERT INTO destinations.destinations (id, organization, name, url, debounce_window_seconds, status, created_at, updated_at, revision) "+
+	w.exec("INSERT INTO destinations.destinations (id, organization, name, shown_url, debounce_window_seconds, status, created_at, updated_at, revision) "+
 		"SELECT id, id, '', '', 0, 'enabled', now(), now(), 0 FROM unnest($1::uuid[]) id", []uuid.UUID{id, stays}) // it is behind
 	p = w.make()
 	p.Store = away{w.store}
