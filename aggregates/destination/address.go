@@ -2,7 +2,6 @@ package destination
 
 import (
 	"encoding/hex"
-	"net/url"
 	"regexp"
 	"strings"
 )
@@ -45,17 +44,29 @@ func IsMasked(raw string) bool { return maskedURL.MatchString(raw) }
 
 // visible is what may be seen of an address, up to where the rest would follow.
 func visible(raw string) (shown string, hides bool) {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
+	scheme, rest, found := strings.Cut(raw, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	host, rest := rest[:end], rest[end:]
+	if at := strings.LastIndexByte(host, '@'); at >= 0 { // after a user's name and password
+		host, hides = host[at+1:], true
+	}
+	if !found || host == "" {
 		return "", raw != ""
 	}
-	shown = u.Scheme + "://" + u.Host + "/"
-	segment, rest, _ := strings.Cut(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
-	hides = rest != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil
-	if segment == "" {
-		return shown, hides
+	path := rest
+	if end := strings.IndexAny(rest, "?#"); end >= 0 {
+		path, hides = rest[:end], true
 	}
-	if len(segment) > longestWord || !words.MatchString(segment) {
+	shown = scheme + "://" + host + "/"
+	segment, below, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	hides = hides || below != ""
+	switch {
+	case segment == "":
+		return shown, hides
+	case len(segment) > longestWord || !words.MatchString(segment):
 		return shown, true
 	}
 	return shown + segment + "/", hides

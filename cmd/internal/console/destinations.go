@@ -132,6 +132,7 @@ func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView
 		return err
 	}
 	shown.URL, err = c.shownAddress(v, shown.Destination)
+	shown.TimeLine.Now.URL = shown.URL // the record has what everybody may see of it
 	return err
 }
 
