@@ -1,6 +1,7 @@
 package destination_test
 
 import (
+	"bytes"
 	"os"
 	"strings"
 	"testing"
@@ -142,7 +143,7 @@ func TestTargetHasTheAddressSealed(t *testing.T) {
 		t.Errorf("before it was sealed: %+v", target)
 	}
 	target = target.After(id, 1, destination.Revised{Settings: created.Settings, At: noon})
-	if target.URL != shown || string(target.Address) != string(address.Data) {
+	if target.URL != shown || !bytes.Equal(target.Address, address.Data) {
 		t.Errorf("sealed: %+v", target)
 	}
 }
