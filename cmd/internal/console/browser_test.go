@@ -232,6 +232,7 @@ var accessibility string
 // accessible looks for what is wrong with the page for those who can't see, or use no mouse.
 func (b *tab) accessible(t *testing.T, what string) {
 	t.Helper()
+	b.until(t, what+": its style sheet is there", `document.readyState === "complete"`)
 	for _, finding := range ask[[]string](t, b, accessibility) {
 		t.Errorf("%s: %s", what, finding)
 	}
