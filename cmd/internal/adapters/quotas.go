@@ -41,8 +41,8 @@ var countedBy = map[organization.Limit]counted{
 	organization.LimitSources: {
 		"SELECT a.id FROM feeds.feeds f JOIN feeds.associations a ON a.feed_id = f.id WHERE f.organization = $1", feeds.ReadModel.Name,
 	},
-	organization.LimitRedeliveries: {
-		"SELECT u.id FROM destinations.destinations d JOIN deliveries.due u ON u.destination = d.id WHERE d.organization = $1",
+	organization.LimitRedeliveries: { // a replay is claimed by the id of its run
+		"SELECT coalesce(u.replay, u.id) AS id FROM destinations.destinations d JOIN deliveries.due u ON u.destination = d.id WHERE d.organization = $1",
 		deliveries.ReadModel.Name,
 	},
 }

@@ -1,11 +1,18 @@
 package httpapi_test
 
 import (
+	"context"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"carillon/aggregates/organization"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/eventstore"
+	"carillon/projections/deliveries"
 )
 
 // Of much feedback given at the same time as much gets through as the limit lets; who else reads the feed is not touched.
@@ -36,6 +43,38 @@ func TestHostileFeedbackOfADay(t *testing.T) {
 	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM items.feedback").Scan(&rows); err != nil || rows != most+2 {
 		t.Errorf("%d are on record, %v; want %d", rows, err, most+2)
 	}
+}
+
+// unsettled are quotas of a process that dies once it has recorded what it claimed room for.
+type unsettled struct{ command.Quotas }
+
+// Settle implements command.Quotas.
+func (unsettled) Settle(context.Context, uuid.UUID, eventstore.Position) {}
+
+// A replay that the read model shows before its claim is settled is counted once.
+func TestHostileReplaysAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	crm := s.subscribed(t, "crm")
+	done := make([]string, 3)
+	for i := range done {
+		done[i] = s.delivery(t, crm.ID)
+		s.happens(t, done[i], s.attempt(t, crm.ID, 1, 200, ""))
+	}
+	s.limit(t, organization.Limits{organization.LimitRedeliveries: 2})
+	s.Commands.Quotas = unsettled{s.Commands.Quotas}
+	replay := func(i int) response {
+		return s.do(t, request{method: "POST", path: "/events/deliveries/" + done[i] + "/replay"})
+	}
+	for i := range 2 {
+		replay(i).into(t, 202, new(any))
+		ctx, cancel := context.WithTimeout(t.Context(), apitest.Patience)
+		defer cancel()
+		if err := s.Progress.Settle(ctx, s.Store, deliveries.ReadModel); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replay(2).refused(t, 409, "CONFLICT", "limit redeliveries: ")
 }
 
 // What is replayed or backfilled waits with what was published: no more than the limit. A backfill that is too much makes
