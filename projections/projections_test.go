@@ -16,7 +16,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
-	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 )
 
 const patience = 2 * time.Minute
@@ -56,10 +56,7 @@ func newWorld(t *testing.T) *world {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	w := &world{T: t, store: nodetest.Start(t), pool: pgtest.Pool(t), ctx: ctx}
-	if err := projections.Migrate(ctx, w.pool); err != nil {
-		t.Fatal(err)
-	}
+	w := &world{T: t, store: nodetest.Start(t), pool: projecttest.Pool(t), ctx: ctx}
 	return w
 }
 

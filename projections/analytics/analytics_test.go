@@ -32,7 +32,6 @@ import (
 	"carillon/projections/feeds"
 	"carillon/projections/health"
 	"carillon/projections/items"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/projections/sources"
 )
@@ -90,10 +89,7 @@ func rows(t *testing.T, pool *pgxpool.Pool, query string) []string {
 // made is a database with empty read models and the views on them.
 func made(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	pool := pgtest.Pool(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool := projecttest.Pool(t)
 	for _, p := range readModels() {
 		if err := projections.EnsureSchema(t.Context(), pool, p); err != nil {
 			t.Fatal(err)
@@ -146,7 +142,7 @@ func record(log *projecttest.Log) {
 
 func TestViewsShowWhatHappened(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := projecttest.Pool(t)
 	log := projecttest.New(t, pool, readModels()...)
 	ensure(t, pool)
 	record(log)
@@ -266,7 +262,7 @@ const oids = "SELECT relname, oid::bigint FROM pg_class WHERE relnamespace = 'an
 
 func TestManyAtOnceAndAgain(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := projecttest.Pool(t)
 	projecttest.New(t, pool, readModels()...)
 	log := slog.New(slog.DiscardHandler)
 	var starting sync.WaitGroup
@@ -287,10 +283,7 @@ func TestManyAtOnceAndAgain(t *testing.T) {
 
 func TestReadModelsThatAreNotThereYetAreWaitedFor(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool := projecttest.Pool(t)
 	ensure(t, pool)
 	for i, want := range []int{0, 3, 3, 4, 8, 9} { // one read model after the other
 		p := readModels()[i]
@@ -309,7 +302,7 @@ func TestReadModelsThatAreNotThereYetAreWaitedFor(t *testing.T) {
 // Since when nobody shows an event any more: since the last of its sources ceased to, and not while one does.
 func TestSinceWhenAnEventIsNotOnShow(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
+	pool := projecttest.Pool(t)
 	log := projecttest.New(t, pool, readModels()...)
 	ensure(t, pool)
 	other := uuid.NewSHA1(page, []byte("other"))

@@ -10,9 +10,7 @@ import (
 
 	"carillon/aggregates/auditor"
 	"carillon/eventstore"
-	"carillon/projections"
 	"carillon/projections/auditors"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/query"
 )
@@ -21,10 +19,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool := projecttest.Pool(t)
 	log := projecttest.New(t, pool, auditors.ReadModel)
 	queries := &query.Queries{Pool: pool}
 	expiry, town := noon.Add(time.Hour), uuid.New()
@@ -68,7 +63,7 @@ func TestTokens(t *testing.T) {
 
 func TestUndecodable(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), auditors.ReadModel)
+	log := projecttest.New(t, projecttest.Pool(t), auditors.ReadModel)
 	err := log.ProjectError(auditors.ReadModel, eventstore.Recorded{
 		Stream: auditor.Aggregate.Stream(auditor.StreamID("forever0")), Type: "auditor.promoted.v9", Data: []byte("{}"),
 	})

@@ -17,7 +17,7 @@ import (
 	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
-	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 	"carillon/projections/publications"
 )
 
@@ -27,10 +27,7 @@ func TestFromTheStoreToAClaim(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	store, pool := nodetest.Start(t), pgtest.Pool(t)
-	if err := projections.Migrate(ctx, pool); err != nil {
-		t.Fatal(err)
-	}
+	store, pool := nodetest.Start(t), projecttest.Pool(t)
 	runner := &projections.Runner{Pool: pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 3)

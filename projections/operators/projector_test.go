@@ -9,9 +9,7 @@ import (
 
 	"carillon/aggregates/operator"
 	"carillon/eventstore"
-	"carillon/projections"
 	"carillon/projections/operators"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/query"
 )
@@ -20,10 +18,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool := projecttest.Pool(t)
 	log := projecttest.New(t, pool, operators.ReadModel)
 	queries := &query.Queries{Pool: pool}
 	term, overlap := noon.Add(48*time.Hour), noon.Add(time.Hour)
@@ -70,7 +65,7 @@ func TestTokens(t *testing.T) {
 
 func TestUndecodable(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), operators.ReadModel)
+	log := projecttest.New(t, projecttest.Pool(t), operators.ReadModel)
 	err := log.ProjectError(operators.ReadModel, eventstore.Recorded{
 		Stream: operator.Aggregate.Stream(operator.StreamID("ann")), Type: "operator.promoted.v9", Data: []byte("{}"),
 	})

@@ -29,8 +29,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// poolSize is enough for a test that holds a few sessions (LISTEN, advisory locks) besides its queries.
-const poolSize = 10
+// poolSize is enough for a test that holds a few sessions (LISTEN, advisory locks) besides its queries. A session costs
+// the server more than a small test's queries do.
+const poolSize = 4
 
 // patience bounds each step on the server, so that a stuck one fails the test instead of hanging it.
 const patience = time.Minute
@@ -38,46 +39,79 @@ const patience = time.Minute
 // host is a server that databases are made on.
 type host struct {
 	url  string
-	make string // what follows CREATE DATABASE and the name
+	make string // what follows the name of the template in CREATE DATABASE
+	own  bool   // and ends with the test binary, with all that was left on it
+
+	mu   sync.Mutex
+	conn *pgx.Conn // for whole databases; a session for each would cost more than the database
 }
 
 // shared is the server of this test binary.
-var shared = sync.OnceValues(func() (host, error) {
+var shared = sync.OnceValues(func() (*host, error) {
 	if override := os.Getenv("CARILLON_TEST_DATABASE_URL"); override != "" {
-		return host{url: override, make: "TEMPLATE template0"}, nil
+		return &host{url: override}, nil
 	}
 	srv, err := start(context.Background(), "")
 	if err != nil {
-		return host{}, err
+		return nil, err
 	}
 	// Copying files needs a checkpoint, which costs nothing without fsync.
-	return host{url: srv.URL(), make: "TEMPLATE template0 STRATEGY file_copy"}, nil
+	return &host{url: srv.URL(), make: " STRATEGY file_copy", own: true}, nil
 })
+
+// execute runs a statement about whole databases.
+func (h *host) execute(ctx context.Context, statement string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if h.conn == nil || h.conn.IsClosed() {
+		conn, err := pgx.Connect(ctx, h.url)
+		if err != nil {
+			return err
+		}
+		h.conn = conn
+	}
+	_, err := h.conn.Exec(ctx, statement)
+	return err
+}
+
+// create makes a database and returns its address.
+func (h *host) create(ctx context.Context, name, template string) (string, error) {
+	address, err := withDatabase(h.url, name)
+	if err != nil {
+		return "", err
+	}
+	return address, h.execute(ctx, "CREATE DATABASE "+name+" TEMPLATE "+template+h.make)
+}
 
 // URL returns the address of a new, empty database, which is dropped when the test ends.
 func URL(t testing.TB) string {
 	t.Helper()
-	admin, err := shared()
+	return newDatabase(t, "template0")
+}
+
+func newDatabase(t testing.TB, template string) string {
+	t.Helper()
+	server, err := shared()
 	if err != nil {
 		t.Fatalf("pgtest: start postgres: %v", err)
 	}
-	name := "carillon_test_" + strings.ToLower(rand.Text())
-	address, err := withDatabase(admin.url, name)
+	ctx, name := context.WithoutCancel(t.Context()), newName()
+	address, err := server.create(ctx, name, template)
 	if err != nil {
-		t.Fatalf("pgtest: %v", err)
-	}
-	ctx := context.WithoutCancel(t.Context())
-	id := pgx.Identifier{name}.Sanitize()
-	if err := execute(ctx, admin.url, "CREATE DATABASE "+id+" "+admin.make); err != nil {
 		t.Fatalf("pgtest: make a database: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := execute(ctx, admin.url, "DROP DATABASE "+id+" WITH (FORCE)"); err != nil {
+		if err := server.execute(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			t.Errorf("pgtest: drop the database of the test: %v", err)
 		}
 	})
 	return address
 }
+
+// newName is one that needs no quotes.
+func newName() string { return "carillon_test_" + strings.ToLower(rand.Text()) }
 
 // Pool returns a pool of connections to a new, empty database; both end with the test. Another pool to the same
 // database can be opened with pool.Config().ConnString().
@@ -115,16 +149,4 @@ func withDatabase(address, name string) (string, error) {
 	}
 	u.Path = "/" + name
 	return u.String(), nil
-}
-
-func execute(ctx context.Context, address, statement string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, address)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(ctx) }() // the statement has succeeded or failed by now
-	_, err = conn.Exec(ctx, statement)
-	return err
 }

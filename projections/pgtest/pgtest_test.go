@@ -74,7 +74,7 @@ func TestSessionsLeftOpenDoNotKeepTheDatabase(t *testing.T) {
 func TestPoolIsWideEnough(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	for range 8 { // held sessions, as of listeners and runners
+	for range 3 { // held sessions, as of listeners and runners
 		conn, err := pool.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/projections"
+	"carillon/projections/pgtest"
 )
 
 // Log is a history and the read models that are made of it.
@@ -34,6 +35,11 @@ type reader struct {
 	model projections.ReadModel
 	conn  *pgx.Conn
 }
+
+var migrated = pgtest.NewTemplate(projections.Migrate)
+
+// Pool returns a pool of connections to a new database, in which there is all that is no read model.
+func Pool(t testing.TB) *pgxpool.Pool { return migrated.Pool(t) }
 
 // New makes the schemas of the read models, empty.
 func New(t testing.TB, pool *pgxpool.Pool, models ...projections.ReadModel) *Log {

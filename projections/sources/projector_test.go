@@ -16,8 +16,6 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/aggregates/source"
-	"carillon/projections"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/projections/sources"
 	"carillon/query"
@@ -37,10 +35,7 @@ type fixture struct {
 
 func open(t *testing.T) fixture {
 	t.Helper()
-	pool := pgtest.Pool(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool := projecttest.Pool(t)
 	f := fixture{Log: projecttest.New(t, pool, sources.ReadModel), Queries: &query.Queries{Pool: pool}, t: t, id: uuid.New()}
 	f.source(registered)
 	return f

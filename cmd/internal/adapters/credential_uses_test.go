@@ -14,21 +14,16 @@ import (
 	operatorevents "carillon/aggregates/operator"
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adapters"
-	"carillon/projections"
 	"carillon/projections/auditors"
 	"carillon/projections/operators"
 	"carillon/projections/organizations"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
 
 // Two nodes keep one table; the later use counts, and nothing is written twice in an hour.
 func TestUsesOfCredentials(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool := projecttest.Pool(t)
 	quiet := slog.New(slog.DiscardHandler)
 	one, other := &adapters.CredentialUses{Pool: pool, Log: quiet}, &adapters.CredentialUses{Pool: pool, Log: quiet}
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -66,10 +61,7 @@ func TestUsesOfCredentials(t *testing.T) {
 // What can't be written now is written later, and what is noted last goes with the end of the process.
 func TestUsesSurviveAnOutageAndTheEnd(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool := projecttest.Pool(t)
 	uses := &adapters.CredentialUses{Pool: pool, Log: slog.New(slog.DiscardHandler)}
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	uses.Used("ck_aaaaaaaa", noon)
@@ -87,10 +79,7 @@ func TestUsesSurviveAnOutageAndTheEnd(t *testing.T) {
 // When dead credentials were used is forgotten 90 days later; when those were that may be used still, never.
 func TestUsesOfDeadCredentialsAreCleared(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool := projecttest.Pool(t)
 	log := projecttest.New(t, pool, organizations.ReadModel, operators.ReadModel, auditors.ReadModel)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	past, recent := now.Add(-100*24*time.Hour), now.Add(-80*24*time.Hour)

@@ -11,8 +11,7 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/command"
 	"carillon/command/sealing"
-	"carillon/projections"
-	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 )
 
 func vault(t *testing.T, pool *pgxpool.Pool) *sealing.Vault {
@@ -26,10 +25,7 @@ func vault(t *testing.T, pool *pgxpool.Pool) *sealing.Vault {
 
 func TestDataKeysOutliveTheProcessUntilTheyAreShredded(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool := projecttest.Pool(t)
 	alice, bob, v := uuid.New(), uuid.New(), vault(t, pool)
 	for _, owner := range []uuid.UUID{alice, alice, bob} { // the second time changes nothing
 		if err := v.Create(t.Context(), owner); err != nil {

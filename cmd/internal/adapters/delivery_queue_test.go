@@ -21,7 +21,7 @@ import (
 	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
-	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 	"carillon/projections/publications"
 )
 
@@ -38,10 +38,7 @@ type sending struct {
 
 func newSending(t *testing.T) *sending {
 	t.Helper()
-	s := &sending{T: t, pool: pgtest.Pool(t), store: nodetest.Start(t), organization: uuid.New(), destination: uuid.New()}
-	if err := projections.Migrate(t.Context(), s.pool); err != nil {
-		t.Fatal(err)
-	}
+	s := &sending{T: t, pool: projecttest.Pool(t), store: nodetest.Start(t), organization: uuid.New(), destination: uuid.New()}
 	s.runner = &projections.Runner{Pool: s.pool, Store: s.store, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Progress: projections.NewProgress(s.pool)}
 	for _, m := range []projections.ReadModel{destinations.ReadModel, publications.ReadModel, deliveries.ReadModel} {
 		if err := projections.EnsureSchema(t.Context(), s.pool, m); err != nil {

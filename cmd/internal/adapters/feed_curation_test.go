@@ -28,7 +28,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
-	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 )
 
 // chronicle is a history of feeds, sources and happenings that is told to several stores alike.
@@ -172,10 +172,7 @@ type curated struct {
 
 func newCurated(t *testing.T, store *esdb.Store) *curated {
 	t.Helper()
-	c := &curated{t: t, pool: pgtest.Pool(t), store: store}
-	if err := projections.Migrate(t.Context(), c.pool); err != nil {
-		t.Fatal(err)
-	}
+	c := &curated{t: t, pool: projecttest.Pool(t), store: store}
 	c.runner = &projections.Runner{Pool: c.pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(c.pool)}
 	return c
 }

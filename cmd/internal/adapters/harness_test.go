@@ -24,7 +24,7 @@ import (
 	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/projections/organizations"
-	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 	"carillon/projections/sources"
 	"carillon/query"
 )
@@ -47,10 +47,7 @@ type world struct {
 func open(t testing.TB, collectors map[string]collect.Collector) *world {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	w := &world{t: t, pool: pgtest.Pool(t), store: nodetest.Start(t)}
-	if err := projections.Migrate(t.Context(), w.pool); err != nil {
-		t.Fatal(err)
-	}
+	w := &world{t: t, pool: projecttest.Pool(t), store: nodetest.Start(t)}
 	types, err := catalog.New()
 	if err != nil {
 		t.Fatal(err)

@@ -9,18 +9,14 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adapters"
-	"carillon/projections"
-	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 )
 
 // Two nodes together let no more requests through than one may.
 func TestHostileRateOverTwoNodes(t *testing.T) {
 	t.Parallel()
 	const perSecond, tries = 100, 600
-	pool := pgtest.Pool(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool := projecttest.Pool(t)
 	org := uuid.New()
 	nodes := []*adapters.RequestRate{{Pool: pool, Now: time.Now}, {Pool: pool, Now: func() time.Time { return time.Now().Add(time.Hour) }}}
 	var passed atomic.Int64

@@ -11,16 +11,12 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/fetch"
 	"carillon/command/collect/fetch/hoststest"
-	"carillon/projections"
-	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 )
 
 func TestHostsKeepTheContract(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool := projecttest.Pool(t)
 	hoststest.Run(t, func(*testing.T) fetch.Hosts { return adapters.Hosts{Pool: pool} })
 }
 

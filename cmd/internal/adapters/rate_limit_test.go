@@ -11,8 +11,7 @@ import (
 
 	"carillon/cmd/internal/adapters"
 	"carillon/command"
-	"carillon/projections"
-	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -20,10 +19,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func limiter(t *testing.T) (*adapters.Limiter, *time.Time) {
 	t.Helper()
 	t.Parallel()
-	pool, now := pgtest.Pool(t), noon
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool, now := projecttest.Pool(t), noon
 	return &adapters.Limiter{Pool: pool, Bucket: "probe", Limit: 3, Window: time.Minute, Now: func() time.Time { return now }}, &now
 }
 

@@ -13,8 +13,6 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/frontier/frontiertest"
 	"carillon/command/collection"
-	"carillon/projections"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/projections/sources"
 	"carillon/query"
@@ -30,10 +28,7 @@ type walks struct {
 
 func openWalks(t *testing.T) *walks {
 	t.Helper()
-	pool := pgtest.Pool(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool := projecttest.Pool(t)
 	return &walks{adapters.NewWalks(pool), pool, projecttest.New(t, pool, sources.ReadModel)}
 }
 

@@ -15,15 +15,12 @@ import (
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
 	"carillon/projections/organizations"
-	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 )
 
 func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 	t.Parallel()
-	pool, store := pgtest.Pool(t), nodetest.Start(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool, store := projecttest.Pool(t), nodetest.Start(t)
 	counted := &counting{Store: store}
 	var later atomic.Int64
 	l := newLags(counted, func() time.Time { return time.Now().Add(time.Duration(later.Load())) })

@@ -21,8 +21,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
-	"carillon/projections"
-	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 )
 
 // narrow is a disk with as much room as the test says.
@@ -55,10 +54,7 @@ func on(t *testing.T, disk *narrow) (a *App, get func(path string) (status int, 
 			t.Error(err)
 		}
 	})
-	pool := pgtest.Pool(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool := projecttest.Pool(t)
 	a = &App{log: log, Metrics: prometheus.NewRegistry(), base: &infrastructure{store: store, pool: pool, full: embedded.Full}}
 	a.vacancies = newVacancies(pool, log, time.Now)
 	a.storeMetrics()
@@ -95,10 +91,7 @@ func TestARefusedPasswordIsTold(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	pool := pgtest.Pool(t)
-	if err := projections.Migrate(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	pool := projecttest.Pool(t)
 	a := &App{log: log, base: &infrastructure{store: store, pool: pool}}
 	api := adminapi.New(adminapi.Dependencies{Ready: a.ready, Metrics: prometheus.NewRegistry(), Now: time.Now, Log: log})
 	ready := httptest.NewRecorder()

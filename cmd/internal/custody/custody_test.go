@@ -23,6 +23,7 @@ import (
 	"carillon/projections"
 	"carillon/projections/destinations"
 	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 )
 
 var (
@@ -52,10 +53,7 @@ func newWorld(t *testing.T) *world {
 // newPostgres is what is left where Postgres is lost.
 func (w *world) newPostgres() {
 	w.Helper()
-	w.pool = pgtest.Pool(w.T)
-	if err := projections.Migrate(w.Context(), w.pool); err != nil {
-		w.Fatal(err)
-	}
+	w.pool = projecttest.Pool(w.T)
 	if err := projections.EnsureSchema(w.Context(), w.pool, destinations.ReadModel); err != nil {
 		w.Fatal(err)
 	}

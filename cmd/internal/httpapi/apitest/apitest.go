@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -61,19 +62,25 @@ type Fixture struct {
 	stopStore func()
 }
 
-// Start starts the parts and waits until every read model is there.
+// prepared is what every fixture begins with: all tables, empty.
+var prepared = pgtest.NewTemplate(func(ctx context.Context, pool *pgxpool.Pool) error {
+	err := projections.Migrate(ctx, pool)
+	for _, model := range app.ReadModels() {
+		err = errors.Join(err, projections.EnsureSchema(ctx, pool, model))
+	}
+	return err
+})
+
+// Start starts the parts.
 func Start(tb testing.TB) *Fixture {
 	tb.Helper()
-	p := &Fixture{Logged: &Buffer{}, Pool: pgtest.Pool(tb)}
+	p := &Fixture{Logged: &Buffer{}, Pool: prepared.Pool(tb)}
 	p.Log = slog.New(slog.NewTextHandler(p.Logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	tb.Cleanup(func() {
 		if tb.Failed() {
 			tb.Logf("log:\n%s", p.Logged)
 		}
 	})
-	if err := projections.Migrate(tb.Context(), p.Pool); err != nil {
-		tb.Fatal(err)
-	}
 	p.Store, p.stopStore = nodetest.Stoppable(tb, p.Log)
 	secrets, err := sealing.NewVault(adapters.DataKeys{Pool: p.Pool}, bytes.Repeat([]byte{7}, 32))
 	if err != nil {
@@ -137,13 +144,6 @@ func (p *Fixture) StartReadModels(tb testing.TB) {
 		running.Wait()
 	}
 	tb.Cleanup(p.halt)
-	for _, model := range app.ReadModels() {
-		Eventually(tb, "the read model "+model.Name+" is there", func() bool {
-			var there bool
-			err := p.Pool.QueryRow(tb.Context(), "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = $1)", model.Name).Scan(&there)
-			return err == nil && there
-		})
-	}
 }
 
 // StopReadModels lets them stand still where they are.
