@@ -8,7 +8,6 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/command/reservation"
-	"carillon/command/sealing"
 	"carillon/eventstore"
 )
 
@@ -30,6 +29,11 @@ type ReviseDestination struct {
 	Headers               *map[string]string
 	DebounceWindowSeconds *int
 	Enabled               *bool
+}
+
+// setsSome reports whether settings are among what changes, rather than the status alone.
+func (in ReviseDestination) setsSome() bool {
+	return in.ExternalID != nil || in.Name != nil || in.URL != nil || in.Headers != nil || in.DebounceWindowSeconds != nil
 }
 
 // ReplaceDestination makes everything that may change of a destination what the input says. Its name stays.
@@ -76,7 +80,7 @@ func (c *Commands) replaceNamed(ctx context.Context, by Caller, id uuid.UUID, in
 	changed, err = c.reviseDestination(ctx, by, known, false, ReviseDestination{
 		ID: id, Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds,
 	})
-	if errors.Is(err, destination.ErrUnknown) || errors.Is(err, sealing.ErrShredded) { // deleted right now
+	if errors.Is(err, destination.ErrUnknown) { // deleted right now
 		err = eventstore.ErrWrongRevision
 	}
 	return changed, err
@@ -95,9 +99,9 @@ func (c *Commands) knownDestination(ctx context.Context, by Caller, id uuid.UUID
 // the revision that is known.
 func (c *Commands) reviseDestination(ctx context.Context, by Caller, known eventstore.Loaded[destination.State],
 	rename bool, in ReviseDestination) (changed Written[destination.State], err error) {
-	if in.URL == nil && known.State.Settings.Exposed() {
-		if known, err = c.sealExposed(ctx, by, in.ID, known); err != nil && !keyLost(err) {
-			return changed, destinationError(err)
+	if in.URL == nil && in.setsSome() && known.State.Settings.Exposed() { // no new event has it in the open
+		if known, err = c.sealExposed(ctx, by, in.ID, known); err != nil {
+			return changed, c.unsealable(ctx, in.ID, err)
 		}
 	}
 	command := destination.Revise{
@@ -107,7 +111,7 @@ func (c *Commands) reviseDestination(ctx context.Context, by Caller, known event
 	if in.URL != nil {
 		shown, address, err := c.sealAddress(ctx, in.ID, *in.URL)
 		if err != nil {
-			return changed, destinationError(err)
+			return changed, c.unsealable(ctx, in.ID, err)
 		}
 		command.URL, command.Address = &shown, address
 	}
@@ -117,11 +121,27 @@ func (c *Commands) reviseDestination(ctx context.Context, by Caller, known event
 	if in.Headers != nil {
 		sealed, err := c.sealHeaders(ctx, in.ID, *in.Headers)
 		if err != nil {
-			return changed, destinationError(err)
+			return changed, c.unsealable(ctx, in.ID, err)
 		}
 		command.Headers = &sealed
 	}
 	out, err := destination.Aggregate.Execute(ctx, c.Store, in.ID, command,
 		destination.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: rename})
 	return Written[destination.State]{ID: in.ID, Loaded: out.Loaded}, destinationError(err)
+}
+
+// unsealable says why nothing can be sealed for a destination. Its data key goes with it when it is deleted; that of a
+// live one was lost, and only its owner can decide to go on without what was sealed.
+func (c *Commands) unsealable(ctx context.Context, id uuid.UUID, err error) error {
+	if !keyLost(err) {
+		return destinationError(err)
+	}
+	known, loadErr := destination.Aggregate.Load(ctx, c.Store, id)
+	switch {
+	case loadErr != nil:
+		return loadErr
+	case known.State.Status == destination.StatusDeleted: // right now
+		return destinationError(destination.ErrUnknown)
+	}
+	return refuse(Conflict, "", "the destination's data key is lost: rotate its secret, which makes another key, then set its address and headers")
 }

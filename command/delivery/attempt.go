@@ -3,12 +3,9 @@ package delivery
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
@@ -210,95 +207,4 @@ func (d *Deliverer) outcome(job Job, trigger delivery.Trigger, at time.Time, r w
 			Never: r.StatusCode == http.StatusGone,
 		},
 	}
-}
-
-// openedTargets keeps the secrets, addresses and headers of recent targets in the clear, in memory only.
-type openedTargets struct {
-	vault Vault
-	mu    sync.Mutex
-	known map[uuid.UUID]openedTarget
-}
-
-type openedTarget struct {
-	of      *destination.Target
-	until   time.Time // the next expiry among the secrets
-	url     string
-	headers map[string]string
-	secrets []webhook.Secret
-}
-
-const maxOpened = 10_000
-
-func newOpenedTargets(vault Vault) *openedTargets {
-	return &openedTargets{vault: vault, known: map[uuid.UUID]openedTarget{}}
-}
-
-func (o *openedTargets) forget(id uuid.UUID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.known, id)
-}
-
-// open decrypts the address, the headers and the secrets that are active at a time.
-func (o *openedTargets) open(ctx context.Context, t *destination.Target, now time.Time) (openedTarget, error) {
-	o.mu.Lock()
-	found, ok := o.known[t.ID]
-	o.mu.Unlock()
-	if ok && found.of == t && (found.until.IsZero() || now.Before(found.until)) {
-		return found, nil
-	}
-	opened := openedTarget{of: t, url: t.URL}
-	if len(t.Address) > 0 {
-		plain, err := o.vault.Open(ctx, t.ID, t.Address)
-		if err != nil {
-			return opened, fmt.Errorf("open address: %w", err)
-		}
-		opened.url = string(plain)
-	}
-	if len(t.Headers) > 0 {
-		plain, err := o.vault.Open(ctx, t.ID, t.Headers)
-		if err != nil {
-			return opened, fmt.Errorf("open headers: %w", err)
-		}
-		if err := json.Unmarshal(plain, &opened.headers); err != nil {
-			return opened, fmt.Errorf("open headers: %w", err)
-		}
-	}
-	var damaged error
-	for _, sealed := range t.Secrets {
-		if !sealed.ExpiresAt.IsZero() {
-			if !now.Before(sealed.ExpiresAt) {
-				continue
-			}
-			if opened.until.IsZero() || sealed.ExpiresAt.Before(opened.until) {
-				opened.until = sealed.ExpiresAt
-			}
-		}
-		plain, err := o.vault.Open(ctx, t.ID, sealed.Sealed)
-		if errors.Is(err, sealing.ErrDamaged) {
-			damaged = fmt.Errorf("open secret: %w", err)
-			continue // the others sign
-		}
-		if err != nil {
-			return opened, fmt.Errorf("open secret: %w", err)
-		}
-		secret, err := webhook.ParseSecret(string(plain))
-		if err != nil {
-			return opened, fmt.Errorf("open secret: %w", err)
-		}
-		opened.secrets = append(opened.secrets, secret)
-	}
-	if damaged != nil {
-		if len(opened.secrets) == 0 {
-			return opened, damaged
-		}
-		return opened, nil // not kept: it may be mended
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.known) >= maxOpened {
-		clear(o.known)
-	}
-	o.known[t.ID] = opened
-	return opened, nil
 }

@@ -340,6 +340,7 @@ func (d *Deliverer) afterChange(ctx context.Context, recorded *eventstore.Record
 	switch event.(type) {
 	case destination.Deleted:
 		after = nil
+		d.opened.end(id)
 	case destination.Enabled:
 		enabled = true
 	case destination.Created, destination.Revised, destination.Disabled, destination.AutoDisabled,

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -40,6 +41,7 @@ type Vault struct {
 
 	mu       sync.Mutex
 	cache    map[uuid.UUID]dataKey
+	sweeping bool   // a timer clears the cache of keys that are too old to be used
 	shredded uint64 // counts calls of Shred: a key that was read before one of them is not cached after it
 }
 
@@ -144,7 +146,22 @@ func (v *Vault) key(ctx context.Context, owner uuid.UUID) (dataKey, error) {
 		clear(v.cache)
 	}
 	v.cache[owner] = key
+	if !v.sweeping {
+		v.sweeping = true
+		time.AfterFunc(cacheFor, v.sweep)
+	}
 	return key, nil
+}
+
+// sweep drops the keys that are too old to be used: another process may have shredded them. While there are others it
+// comes again, so a key is in memory for twice as long as it may be used, at most.
+func (v *Vault) sweep() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	maps.DeleteFunc(v.cache, func(_ uuid.UUID, key dataKey) bool { return time.Since(key.loaded) >= cacheFor })
+	if v.sweeping = len(v.cache) > 0; v.sweeping {
+		time.AfterFunc(cacheFor, v.sweep)
+	}
 }
 
 func (v *Vault) unwrap(owner uuid.UUID, wrapped []byte) (dataKey, error) {

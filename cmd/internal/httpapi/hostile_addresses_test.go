@@ -1,9 +1,17 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/destination"
+	"carillon/eventstore"
+	"carillon/projections/destinations"
 )
 
 // TestHostileAddressesByScope: who may not read secrets sees of an address what can't be used, and can't send that back.
@@ -59,5 +67,53 @@ func TestHostileAddressesByScope(t *testing.T) {
 	}
 	if strings.Contains(s.Logged.String(), "topsecret") {
 		t.Error("the log shows an address")
+	}
+}
+
+// TestADestinationWhoseKeyIsLost is there for its owner. Nothing can be set that would have to be sealed before its secret
+// is rotated, and an address that an earlier version left open is not written in the open again.
+func TestADestinationWhoseKeyIsLost(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	sealed := s.destination(t, "sealed").ID
+	if err := s.Commands.Vault.Shred(t.Context(), uuid.MustParse(sealed)); err != nil {
+		t.Fatal(err)
+	}
+	exposed := uuid.New()
+	position, err := s.Store.Append(t.Context(), destination.Aggregate.Stream(exposed), eventstore.NoStream, []eventstore.Proposed{{
+		ID: uuid.New(), Type: "destination.created.v1", Data: fmt.Appendf(nil,
+			`{"organization":%q,"externalId":"exposed","name":"Old","url":"https://127.0.0.1:1/hook/topsecret","headers":{},"debounceWindowSeconds":0,"at":"2026-01-02T03:04:05Z"}`, s.org),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Await(t, position.Position, destinations.ReadModel.Name)
+	const moved = `"config":{"url":"https://127.0.0.1:1/hook/other"}`
+	for ref, recorded := range map[string][]string{
+		sealed: {"destination.created.v2", "destination.secret-minted.v1"}, exposed.String(): {"destination.created.v1"},
+	} {
+		send := func(method, ref, body string) response {
+			return s.do(t, request{method: method, path: destinationsPath + "/" + ref, body: body})
+		}
+		for _, body := range []string{`{` + moved + `}`, `{"config":{"headers":{"X-A":"1"}}}`, `{"name":"Moved",` + moved + `}`} {
+			send("PATCH", ref, body).refused(t, http.StatusConflict, "CONFLICT", "rotate its secret")
+		}
+		send("PUT", ref, `{"name":"Moved",`+moved+`}`).refused(t, http.StatusConflict, "CONFLICT", "rotate its secret")
+		if ref == sealed {
+			send("PUT", "sealed", `{"name":"Moved",`+moved+`}`).refused(t, http.StatusConflict, "CONFLICT", "rotate its secret")
+		} else {
+			send("PATCH", ref, `{"name":"Moved"}`).refused(t, http.StatusConflict, "CONFLICT", "rotate its secret")
+		}
+		stream := "destination-" + ref
+		if got := s.EventTypes(t, stream); !slices.Equal(got, recorded) {
+			t.Errorf("recorded %v, want %v", got, recorded)
+		}
+		send("PATCH", ref, `{"status":"disabled"}`).into(t, http.StatusOK, &destinationView{})
+		s.do(t, request{method: "POST", path: destinationsPath + "/" + ref + "/secrets/rotate"}).into(t, http.StatusOK, &struct{}{})
+		var changed destinationView
+		send("PATCH", ref, `{"name":"Moved","config":{"url":"https://127.0.0.1:1/hook/other","headers":{"X-A":"1"}}}`).into(t, http.StatusOK, &changed)
+		if changed.Config.URL != "https://127.0.0.1:1/hook/other" || changed.Name != "Moved" || changed.Status != "disabled" {
+			t.Errorf("after the rotation %+v", changed)
+		}
 	}
 }

@@ -1,0 +1,57 @@
+package sealing
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// oneKey is a key store that gives each owner the key that was added last.
+type oneKey struct{ wrapped []byte }
+
+func (k *oneKey) Add(_ context.Context, _ uuid.UUID, wrapped []byte) error {
+	k.wrapped = wrapped
+	return nil
+}
+func (k *oneKey) Find(context.Context, uuid.UUID) ([]byte, error) { return k.wrapped, nil }
+func (k *oneKey) Delete(context.Context, uuid.UUID) error         { return nil }
+
+// TestNoKeyStaysInMemory: a key that nobody asks for any more is dropped, whoever has shredded it.
+func TestNoKeyStaysInMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v, err := NewVault(&oneKey{}, bytes.Repeat([]byte{7}, keySize))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cached := func() int {
+			synctest.Wait()
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			return len(v.cache)
+		}
+		for range 2 { // once more after it has rested
+			owner := uuid.New()
+			if err := v.Create(t.Context(), owner); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 4 {
+				if _, err := v.Seal(t.Context(), owner, []byte("hers")); err != nil {
+					t.Fatal(err)
+				}
+				if n := cached(); n != 1 {
+					t.Errorf("%d keys while one is used, after %d seconds", n, 3*i)
+				}
+				time.Sleep(3 * time.Second) // the clock of the bubble
+			}
+			time.Sleep(2 * cacheFor)
+			if n := cached(); n != 0 {
+				t.Errorf("%d keys are in memory although nobody uses them", n)
+			}
+		}
+	})
+}
