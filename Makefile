@@ -134,7 +134,7 @@ bench-console: postgres ## Measure every page of the console, with every filter,
 	$(GO) test -run '^$$' -bench Pages -benchtime 40x -timeout 30m ./cmd/internal/console
 
 .PHONY: bench-delivery
-bench-delivery: postgres ## Measure delivery end to end: throughput, fan-out, latency, memory, every signature verified
+bench-delivery: postgres ## Measure delivery end to end, and what a server takes at rest: throughput, fan-out, latency, memory, every signature verified
 	$(GO) test -run '^$$' -bench 'Bare|Delivery|Latency|Served|FanOut|History|OneHangs|BesideACrowd|Idle' -benchtime $(DELIVERIES)x -timeout 30m ./cmd/internal/app
 
 .PHONY: bench-hostile

@@ -31,11 +31,13 @@ type Commands struct {
 	History History
 	Walks   Walks
 	Quotas  Quotas // nil: nothing is counted
+
+	disclosed disclosures
 }
 
-// Prober asks whether an endpoint is there; webhook.Sender is one.
+// Prober asks whether an endpoint is there, for an organization's deliveries; delivery.Prober is one.
 type Prober interface {
-	Probe(ctx context.Context, url string) webhook.Reachability
+	Probe(ctx context.Context, organization uuid.UUID, url string) webhook.Reachability
 }
 
 // Access knows which feeds an organization may read: its own and those shared with it.

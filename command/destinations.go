@@ -64,7 +64,7 @@ func (c *Commands) CreateDestination(ctx context.Context, by Caller, in CreateDe
 	if err != nil {
 		return made, nameRefusal(err, "a destination with externalId %q exists already: use PUT to replace it, or another externalId", in.ExternalID)
 	}
-	made.Validation = c.Prober.Probe(ctx, in.URL)
+	made.Validation = c.Prober.Probe(ctx, by.Organization, in.URL)
 	return made, nil
 }
 
@@ -88,7 +88,7 @@ func (c *Commands) UpsertDestination(ctx context.Context, by Caller, in UpsertDe
 		return made, nameRefusal(err, "")
 	}
 	if made.Created {
-		made.Validation = c.Prober.Probe(ctx, in.URL)
+		made.Validation = c.Prober.Probe(ctx, by.Organization, in.URL)
 	}
 	return made, nil
 }

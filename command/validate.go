@@ -14,9 +14,9 @@ type ValidateConfig struct {
 
 // ValidateConfig checks a destination's configuration without saving it. Only a broken rule is an error; an endpoint
 // that can't be reached is reported.
-func (c *Commands) ValidateConfig(ctx context.Context, in ValidateConfig) (webhook.Reachability, error) {
+func (c *Commands) ValidateConfig(ctx context.Context, by Caller, in ValidateConfig) (webhook.Reachability, error) {
 	if err := c.checkConfig(ctx, in.URL, in.Headers); err != nil {
 		return webhook.Reachability{}, err
 	}
-	return c.Prober.Probe(ctx, in.URL), nil
+	return c.Prober.Probe(ctx, by.Organization, in.URL), nil
 }

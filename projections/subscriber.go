@@ -58,7 +58,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	}
 	s.closed = make(chan struct{})
 	ctx, cancel := context.WithCancel(ctx)
-	steps := make(chan eventstore.Message, 2*MaxBatch)
+	steps := make(chan eventstore.Message, MaxBatch)
 	go func() {
 		defer close(steps)
 		for step := range eventstore.Follow(ctx, s.Store, s.After, s.Filter, s.Log.With("consumer", topic)) {

@@ -16,8 +16,8 @@ type DeliveryMark struct {
 }
 
 // AllDeliveries lists deliveries to all destinations of an organization, the newest first, from after a mark on; the zero
-// one is the beginning. Of each destination as many rows are read as a page has, on the days that have enough of them: how
-// long the history is does not matter.
+// one is the beginning. What is read are the newest rows of destinations; where no index leads to those that match, on the
+// days that have enough of them. How long the history is does not matter.
 func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f DeliveryFilter, after DeliveryMark, now time.Time) ([]Delivery, error) {
 	if _, known := tally[f.Status]; !known && f.Status != "delivering" {
 		return nil, fmt.Errorf("deliveries: unknown status %q", f.Status)
@@ -28,14 +28,18 @@ func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f D
 			return err // see listing.answer
 		}
 		args := arguments{now}
-		ids := f.waitingOf(organization, after, &args)
-		if f.Status != "pending" && f.Status != "delivering" {
-			of, from, err := f.busyDestinations(ctx, tx, organization, after)
+		var ids string
+		switch {
+		case f.Status == "pending" || f.Status == "delivering":
+			ids = f.waitingOf(organization, after, &args)
+		case f.indexed():
+			ids = f.newestOfAll(organization, after, &args)
+		default:
+			of, from, err := f.busyDestinations(ctx, tx, organization, after, now)
 			if err != nil || len(of) == 0 {
 				return err
 			}
-			args = arguments{now}
-			ids = f.newestOf(of, from, after, &args)
+			ids = f.newestOf("unnest("+args.add(of)+"::uuid[])", args.add(from), after, &args)
 		}
 		rows, err := tx.Query(ctx, "SELECT "+deliveryColumns+" FROM ("+ids+`) page
 			JOIN deliveries.deliveries d ON d.id = page.id LEFT JOIN deliveries.due u ON u.id = d.id
@@ -71,14 +75,38 @@ func (f DeliveryFilter) within(after DeliveryMark, args *arguments) string {
 	return where
 }
 
+// lookBack are the days before the last one within which a page is looked for first: mostly it is there, and an organization
+// of many destinations has very many tallies.
+var lookBack = []int{1, 7}
+
 // busyDestinations finds, by the tallies, the day from which on there is at least a page of matches, and the destinations
 // that have any since. A day that is cut off by a bound or the mark counts as one that has none.
-func (f DeliveryFilter) busyDestinations(ctx context.Context, tx pgx.Tx, organization uuid.UUID, after DeliveryMark) (of []uuid.UUID, from time.Time, err error) {
-	args := arguments{organization}
+func (f DeliveryFilter) busyDestinations(ctx context.Context, tx pgx.Tx, organization uuid.UUID, after DeliveryMark, now time.Time) (of []uuid.UUID, from time.Time, err error) {
 	first, last := f.bounds()
 	if !after.CreatedAt.IsZero() && (last.IsZero() || after.CreatedAt.Before(last)) {
 		last = after.CreatedAt
 	}
+	newest := now
+	if !last.IsZero() && last.Before(now) {
+		newest = last
+	}
+	for _, days := range lookBack {
+		since := newest.UTC().Truncate(24*time.Hour).AddDate(0, 0, -days)
+		if first.After(since) {
+			break
+		}
+		of, from, enough, err := f.busySince(ctx, tx, organization, since, last)
+		if enough || err != nil {
+			return of, from, err
+		}
+	}
+	of, from, _, err = f.busySince(ctx, tx, organization, first, last)
+	return of, from, err
+}
+
+// busySince looks at the days between two bounds. Enough says that there is a page of matches on those that count.
+func (f DeliveryFilter) busySince(ctx context.Context, tx pgx.Tx, organization uuid.UUID, first, last time.Time) (of []uuid.UUID, from time.Time, enough bool, err error) {
+	args := arguments{organization}
 	where := "d.organization = $1" + f.typeIs("t.type", &args)
 	if f.Feed != uuid.Nil {
 		where += " AND t.feed_id = " + args.add(f.Feed)
@@ -93,22 +121,43 @@ func (f DeliveryFilter) busyDestinations(ctx context.Context, tx pgx.Tx, organiz
 		whole = "day < " + day
 	}
 	count := "sum(" + tally[f.Status] + ")::bigint"
+	limit := args.add(f.Limit)
 	rows, err := tx.Query(ctx, `
 		WITH days AS (SELECT t.day, t.destination, `+count+` AS n FROM destinations.destinations d
 				JOIN deliveries.tallies t ON t.destination = d.id WHERE `+where+` GROUP BY 1, 2 HAVING `+count+` > 0),
 			sums AS (SELECT day, sum(sum(n) FILTER (WHERE `+whole+`)) OVER (ORDER BY day DESC) AS upTo FROM days GROUP BY day),
-			since AS (SELECT coalesce((SELECT max(day) FROM sums WHERE upTo >= `+args.add(f.Limit)+`), (SELECT min(day) FROM sums)) AS day)
-		SELECT since.day, array_agg(DISTINCT days.destination) FROM days JOIN since ON days.day >= since.day GROUP BY 1`, args...)
+			since AS (SELECT coalesce((SELECT max(day) FROM sums WHERE upTo >= `+limit+`), (SELECT min(day) FROM sums)) AS day,
+				EXISTS (SELECT FROM sums WHERE upTo >= `+limit+`) AS enough)
+		SELECT since.day, since.enough, array_agg(DISTINCT days.destination) FROM days JOIN since ON days.day >= since.day GROUP BY 1, 2`, args...)
 	if err != nil {
-		return nil, from, err
+		return nil, from, false, err
 	}
-	_, err = pgx.ForEachRow(rows, []any{&from, &of}, func() error { return nil })
-	return of, from, err
+	_, err = pgx.ForEachRow(rows, []any{&from, &enough, &of}, func() error { return nil })
+	return of, from, enough, err
 }
 
-// newestOf selects the ids of a page among the newest of some destinations.
-func (f DeliveryFilter) newestOf(of []uuid.UUID, from time.Time, after DeliveryMark, args *arguments) string {
-	where := f.within(after, args) + " AND d.destination = t.id AND d.created_at >= " + args.add(from)
+// indexed says that the newest match of a destination is at the end of an index, however many others there are.
+func (f DeliveryFilter) indexed() bool {
+	return f.Feed == uuid.Nil && (f.Type == "" || f.Type == "*") && f.Status != "succeeded"
+}
+
+// sampled are the destinations among which it is looked how old a page may be.
+const sampled = 200
+
+// newestOfAll selects the ids of a page among the newest of all destinations of an organization. A page of some of them
+// tells since when there is a page of all: of the others, nothing that is older is looked at.
+func (f DeliveryFilter) newestOfAll(organization uuid.UUID, after DeliveryMark, args *arguments) string {
+	all := "SELECT id FROM destinations.destinations WHERE organization = " + args.add(organization)
+	some := "(" + all + " ORDER BY created_at DESC LIMIT " + args.add(sampled) + ")"
+	return "WITH since AS MATERIALIZED (SELECT CASE WHEN count(*) = " + args.add(f.Limit) + " THEN min(created_at) ELSE '-infinity' END AS at FROM (" +
+		f.newestOf(some, "'-infinity'", after, args) + ") newest) " + f.newestOf("("+all+")", "(SELECT at FROM since)", after, args)
+}
+
+// newestOf selects the ids of a page among the newest of some destinations, since a time. One that has the newest deliveries
+// of a page is among as many destinations, those whose newest delivery is the newest: so of all of them one row is read, and
+// of these a page each.
+func (f DeliveryFilter) newestOf(of, since string, after DeliveryMark, args *arguments) string {
+	where := f.within(after, args) + " AND d.destination = t.id AND d.created_at >= " + since
 	switch f.Status {
 	case "":
 	case "succeeded":
@@ -117,8 +166,11 @@ func (f DeliveryFilter) newestOf(of []uuid.UUID, from time.Time, after DeliveryM
 		where += " AND d.unsuccessful = " + args.add(f.Status) // which has an index
 	}
 	limit := args.add(f.Limit)
-	return "SELECT d.id FROM unnest(" + args.add(of) + "::uuid[]) t(id) CROSS JOIN LATERAL (SELECT d.id, d.created_at FROM deliveries.deliveries d WHERE " + where +
-		" ORDER BY d.created_at DESC, d.id DESC LIMIT " + limit + ") d ORDER BY d.created_at DESC, d.id DESC LIMIT " + limit
+	newest := func(among, limited string) string {
+		return "SELECT t.id AS destination, d.id, d.created_at FROM " + among + " t(id) CROSS JOIN LATERAL (SELECT d.id, d.created_at FROM deliveries.deliveries d WHERE " + where +
+			" ORDER BY d.created_at DESC, d.id DESC LIMIT " + limited + ") d ORDER BY d.created_at DESC, d.id DESC LIMIT " + limit
+	}
+	return "SELECT page.id, page.created_at FROM (" + newest("(SELECT destination FROM ("+newest(of, "1")+") firsts)", limit) + ") page"
 }
 
 // waitingOf selects the ids of a page among the deliveries that wait, or are being sent.

@@ -95,29 +95,31 @@ type Backlog struct {
 	Oldest time.Time // when the oldest of them was made; of very many, the beginning of its day. Zero: nothing waits
 }
 
-// Backlog tells what waits for an organization's destinations.
+// Backlog tells what waits for an organization's destinations. As long as that is little it is counted one by one; else by its
+// outcomes.
 func (q *Queries) Backlog(ctx context.Context, organization uuid.UUID) (w Backlog, err error) {
-	var day *time.Time
-	err = q.Pool.QueryRow(ctx, `SELECT coalesce(sum(`+tally["pending"]+`), 0)::bigint, min(day) FILTER (WHERE `+tally["pending"]+` > 0)
-		FROM deliveries.tallies t JOIN destinations.destinations d ON d.id = t.destination WHERE d.organization = $1`, organization).Scan(&w.Count, &day)
+	var oldest *time.Time
+	err = q.Pool.QueryRow(ctx, `SELECT count(*), min(created_at) FROM (
+		SELECT d.created_at FROM destinations.destinations t JOIN deliveries.due u ON u.destination = t.id
+		CROSS JOIN LATERAL (SELECT created_at FROM deliveries.deliveries d WHERE d.id = u.id AND d.status = 'pending' OFFSET 0) d
+		WHERE t.organization = $1 LIMIT $2) d`, organization, fewPending+1).Scan(&w.Count, &oldest)
 	switch {
 	case err != nil:
 		return w, fmt.Errorf("waiting: %w", err)
-	case day == nil:
-		return w, nil
-	case w.Count > fewPending:
-		w.Oldest = *day
+	case w.Count <= fewPending:
+		if oldest != nil {
+			w.Oldest = *oldest
+		}
 		return w, nil
 	}
-	var oldest *time.Time
-	err = q.Pool.QueryRow(ctx, `SELECT min(d.created_at) FROM destinations.destinations t JOIN deliveries.due u ON u.destination = t.id
-		CROSS JOIN LATERAL (SELECT created_at FROM deliveries.deliveries d WHERE d.id = u.id AND d.status = 'pending' OFFSET 0) d
-		WHERE t.organization = $1`, organization).Scan(&oldest)
+	var day *time.Time
+	err = q.Pool.QueryRow(ctx, `SELECT coalesce(sum(`+tally["pending"]+`), 0)::bigint, min(day) FILTER (WHERE `+tally["pending"]+` > 0)
+		FROM deliveries.outcomes WHERE organization = $1`, organization).Scan(&w.Count, &day)
 	if err != nil {
 		return w, fmt.Errorf("waiting: %w", err)
 	}
-	if oldest != nil {
-		w.Oldest = *oldest
+	if day != nil {
+		w.Oldest = *day
 	}
 	return w, nil
 }

@@ -42,6 +42,7 @@ type AuditDetail struct {
 	ExpiresAt             time.Time   `json:"expiresAt,omitzero"`
 	Status                string      `json:"status,omitempty"` // afterwards
 	StatusReason          string      `json:"statusReason,omitempty"`
+	Shown                 []string    `json:"shown,omitempty"` // in full to the actor: secrets, address, headers
 }
 
 // AuditState is what a destination was at a time.
@@ -110,14 +111,15 @@ func (q *Queries) AuditEntries(ctx context.Context, destination uuid.UUID, from 
 }
 
 func (q *Queries) auditPage(ctx context.Context, destination uuid.UUID, from int64) ([]AuditEntry, error) {
-	return q.auditRows(ctx, "destination = $1 AND revision >= $2 ORDER BY revision LIMIT $3", destination, from, historyPage)
+	return q.auditRows(ctx, "entries", "destination = $1 AND revision >= $2 ORDER BY revision LIMIT $3", destination, from, historyPage)
 }
 
-func (q *Queries) auditRows(ctx context.Context, where string, args ...any) ([]AuditEntry, error) {
+// auditRows reads a table of the audit trail: they have the same columns.
+func (q *Queries) auditRows(ctx context.Context, table, where string, args ...any) ([]AuditEntry, error) {
 	rows, err := q.Pool.Query(ctx, `
 		SELECT destination, organization, revision, type, at, recorded_at, event_id, commit_position, prepare_position, actor,
 			coalesce(reason, ''), correlation, causation, detail
-		FROM audit.entries WHERE `+where, args...)
+		FROM audit.`+table+` WHERE `+where, args...)
 	if err != nil {
 		return nil, err
 	}

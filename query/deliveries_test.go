@@ -178,6 +178,7 @@ func TestDeliveriesAgainstAPlainFilter(t *testing.T) {
 			}
 			wantTotal := len(want)
 			want = want[min(f.Offset, len(want)):min(f.Offset+f.Limit, len(want))]
+			allMatch(t, r, d, f, now)
 			for name, list := range map[string]lister{"few": d.Deliveries, "many": d.DeliveriesOfMany} {
 				page, total, err := list(t.Context(), acme, hook, f, now)
 				if err != nil {
@@ -193,6 +194,43 @@ func TestDeliveriesAgainstAPlainFilter(t *testing.T) {
 			}
 		}
 	})
+}
+
+// allMatch holds the list of deliveries to all destinations, walked page by page, against the lists of each.
+func allMatch(t *testing.T, r *rapid.T, d deliverySide, f query.DeliveryFilter, now time.Time) {
+	t.Helper()
+	var rows []query.Delivery
+	for _, id := range []uuid.UUID{hook, other} {
+		some, _, err := d.Deliveries(t.Context(), acme, id, query.DeliveryFilter{Limit: 1000}, now)
+		if err != nil {
+			r.Fatal(err)
+		}
+		rows = append(rows, some...)
+	}
+	slices.SortFunc(rows, newestFirst)
+	var want, got []uuid.UUID
+	for _, row := range rows {
+		if plainlyMatches(f, row) {
+			want = append(want, row.ID)
+		}
+	}
+	f.Offset = 0
+	for mark := (query.DeliveryMark{}); len(got) <= len(want); {
+		page, err := d.AllDeliveries(t.Context(), acme, f, mark, now)
+		if err != nil {
+			r.Fatal(err)
+		}
+		for _, row := range page {
+			got = append(got, row.ID)
+			mark = query.DeliveryMark{CreatedAt: row.CreatedAt, ID: row.ID}
+		}
+		if len(page) < f.Limit {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		r.Fatalf("all of %+v: %v, want %v", f, got, want)
+	}
 }
 
 type lister func(context.Context, uuid.UUID, uuid.UUID, query.DeliveryFilter, time.Time) ([]query.Delivery, int, error)

@@ -37,6 +37,7 @@ func (d deliverySide) busyDay(t testing.TB, size, held int) {
 		`INSERT INTO deliveries.tallies SELECT destination, ('2026-11-21 12:00Z'::timestamptz - (n / 3) * interval '1 s')::date,
 			CASE WHEN n % 4 = 0 THEN 'news.item.updated' ELSE 'news.item.added' END, md5('feed ' || n % 2)::uuid, count(*),
 			count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'), 0, 0 FROM ` + all + ` GROUP BY 1, 2, 3, 4`,
+		`INSERT INTO deliveries.outcomes SELECT '11111111-1111-4111-8111-111111111111', day, sum(total), sum(succeeded), sum(failed), 0, 0 FROM deliveries.tallies GROUP BY day`,
 	} {
 		if _, err := d.pool.Exec(t.Context(), sql); err != nil {
 			t.Fatalf("%v: %s", err, sql)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -131,6 +132,67 @@ func (q *Queries) Destinations(ctx context.Context, organization uuid.UUID, now 
 		return nil, 0, err
 	}
 	return page, total, nil
+}
+
+// DestinationFilter says which destinations a search finds.
+type DestinationFilter struct {
+	// Text is in the name, the external id or the host of the address, however it is written, or begins the id. What is
+	// beyond the host is not looked into: it may be secret.
+	Text string
+	// Status is one of a destination's, or "failing": its last attempt failed, or it was disabled because of failures.
+	Status        string
+	Limit, Offset int
+}
+
+const matchesDestination = ` WHERE d.organization = $1
+	AND ($2 = '' OR strpos(lower(d.name), lower($2)) > 0 OR strpos(lower(d.external_id), lower($2)) > 0 OR starts_with(d.id::text, lower($2))
+		OR strpos(lower(substring(d.shown_url FROM '^[^:]*://(?:[^/?#@]*@)?([^/?#]*)')), lower($3)) > 0)
+	AND ($4 = '' OR d.status = $4 OR $4 = 'failing' AND (h.consecutive_failures > 0 OR d.status = 'auto_disabled'))`
+
+// FindDestinations lists those of an organization that match a filter, without their secrets, and counts all that do: the
+// oldest first, failing ones by the length of their streaks.
+func (q *Queries) FindDestinations(ctx context.Context, organization uuid.UUID, f DestinationFilter) ([]Destination, int, error) {
+	var (
+		batch pgx.Batch
+		page  []Destination
+		total int
+	)
+	order := " ORDER BY d.created_at, d.id"
+	if f.Status == "failing" {
+		order = " ORDER BY h.consecutive_failures DESC NULLS LAST, d.id"
+	}
+	batch.Queue(selectDestination+matchesDestination+order+" LIMIT $5 OFFSET $6", organization, f.Text, hostIn(f.Text), f.Status, f.Limit, f.Offset).
+		Query(func(rows pgx.Rows) (err error) {
+			page, err = pgx.CollectRows(rows, scanDestination)
+			return err
+		})
+	count := "SELECT count(*) FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id" + matchesDestination
+	args := []any{organization, f.Text, hostIn(f.Text), f.Status}
+	if f.Text == "" && f.Status == "" {
+		count, args = "SELECT count(*) FROM destinations.destinations WHERE organization = $1", args[:1]
+	}
+	batch.Queue(count, args...).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
+	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, 0, fmt.Errorf("destinations: %w", err)
+	}
+	return page, total, nil
+}
+
+// CountDestinations counts those of an organization.
+func (q *Queries) CountDestinations(ctx context.Context, organization uuid.UUID) (total int, err error) {
+	err = q.Pool.QueryRow(ctx, "SELECT count(*) FROM destinations.destinations WHERE organization = $1", organization).Scan(&total)
+	if err != nil {
+		return 0, fmt.Errorf("destinations: %w", err)
+	}
+	return total, nil
+}
+
+// hostIn is the host of a text that is an address, and else the text.
+func hostIn(text string) string {
+	if at, err := url.Parse(text); err == nil && at.Host != "" {
+		return at.Host
+	}
+	return text
 }
 
 func (q *Queries) addSecrets(ctx context.Context, destinations []Destination, now time.Time) error {

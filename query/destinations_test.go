@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -187,5 +188,70 @@ func TestSubscriptions(t *testing.T) {
 	}
 	if page, total, err := d.Subscriptions(t.Context(), rival, hook, 2, 0); err != nil || total != 0 || len(page) != 0 {
 		t.Errorf("another organization sees %v of %d (%v), want nothing", page, total, err)
+	}
+}
+
+// A search finds what people look for: a part of a name in whatever case, a host, an id; and nothing of what an address hides.
+func TestFindDestinations(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	ids := map[string]uuid.UUID{}
+	made := func(organization uuid.UUID, name, externalID, url string) {
+		id := uuid.New()
+		ids[name] = id
+		at := midday.Add(time.Duration(len(ids)) * time.Minute)
+		projecttest.Stream(d.Log, destination.Aggregate, id, at)(destination.Created{
+			Organization: organization, Settings: destination.Settings{Name: name, ExternalID: externalID, URL: url}, At: at,
+		})
+	}
+	made(acme, "Ticket shop", "shop", "https://Hooks.Example.org/T0K3N-shop?key=s3cr3t")
+	made(acme, "KÖLN Tickets 100 %", "koeln_1", "https://user:passphrase@tickets.example.net:8443/x")
+	made(acme, "Old newsletter", "", "https://news.example.org/…")
+	made(rival, "Ticket office", "office", "https://hooks.example.org/y")
+	failing := func(name string, times int) {
+		for range times {
+			projecttest.Stream(d.Log, delivery.Aggregate, uuid.New(), midday)(delivery.Attempted{
+				Destination: ids[name], Number: 1, Outcome: delivery.Outcome{FailureReason: "dns", ErrorMessage: "no such host"}, At: midday,
+			})
+		}
+	}
+	failing("Ticket shop", 1)
+	failing("Old newsletter", 3)
+	projecttest.Stream(d.Log, destination.Aggregate, ids["KÖLN Tickets 100 %"], midday)(destination.AutoDisabled{Reason: "failures", At: midday})
+	d.Project()
+	for _, test := range []struct {
+		text, status string
+		want         []string
+	}{
+		{"", "", []string{"Ticket shop", "KÖLN Tickets 100 %", "Old newsletter"}},
+		{"ticket", "", []string{"Ticket shop", "KÖLN Tickets 100 %"}},
+		{"köln", "", []string{"KÖLN Tickets 100 %"}},
+		{"100 %", "", []string{"KÖLN Tickets 100 %"}},
+		{"%", "", []string{"KÖLN Tickets 100 %"}},
+		{"_", "", []string{"KÖLN Tickets 100 %"}}, // of its external id
+		{"SHOP", "", []string{"Ticket shop"}},
+		{"example.ORG", "", []string{"Ticket shop", "Old newsletter"}},
+		{"https://hooks.example.org/T0K3N-shop", "", []string{"Ticket shop"}},
+		{"tickets.example.net:8443", "", []string{"KÖLN Tickets 100 %"}},
+		{"T0K3N", "", nil}, {"s3cr3t", "", nil}, {"passphrase", "", nil},
+		{ids["Old newsletter"].String()[:13], "", []string{"Old newsletter"}},
+		{ids["Ticket office"].String(), "", nil},
+		{"", "auto_disabled", []string{"KÖLN Tickets 100 %"}},
+		{"ticket", "enabled", []string{"Ticket shop"}},
+		{"", "failing", []string{"Old newsletter", "Ticket shop", "KÖLN Tickets 100 %"}},
+	} {
+		for offset := 0; offset <= len(test.want); offset++ {
+			found, total, err := d.FindDestinations(t.Context(), acme, query.DestinationFilter{Text: test.text, Status: test.status, Limit: 1, Offset: offset})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, one := range found {
+				names = append(names, one.Name)
+			}
+			if diff := cmp.Diff(test.want[offset:min(offset+1, len(test.want))], names, cmpopts.EquateEmpty()); diff != "" || total != len(test.want) {
+				t.Errorf("%q, %s, from %d on: of %d (-want +got):\n%s", test.text, test.status, offset, total, diff)
+			}
+		}
 	}
 }

@@ -38,8 +38,7 @@ func (q *Queries) OrganizationSummaries(ctx context.Context, text string, now ti
 			t.total, t.succeeded, t.failed, t.superseded, t.discarded
 		FROM (SELECT * FROM organizations.organizations o WHERE `+matchesOrganization+` ORDER BY created_at, id LIMIT $2 OFFSET $3) o
 		CROSS JOIN LATERAL (
-			SELECT `+sumOfTallies+`
-			FROM destinations.destinations d JOIN deliveries.tallies t ON t.destination = d.id AND t.day >= $4 WHERE d.organization = o.id) t
+			SELECT `+sumOfOutcomes+` FROM deliveries.outcomes t WHERE t.organization = o.id AND t.day >= $4) t
 		ORDER BY o.created_at, o.id`, text, limit, offset, now.UTC().Truncate(24*time.Hour)).Query(func(rows pgx.Rows) (err error) {
 		page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (o OrganizationSummary, err error) {
 			err = row.Scan(&o.ID, &o.Name, &o.CreatedAt, &o.Status, &o.Destinations, &o.Failing,

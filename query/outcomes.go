@@ -18,19 +18,17 @@ type Outcomes struct {
 // Pending are those that are still to come to an end.
 func (o Outcomes) Pending() int { return o.Total - o.Succeeded - o.Failed - o.Superseded - o.Discarded }
 
-const sumOfTallies = `coalesce(sum(total), 0)::bigint total, coalesce(sum(succeeded), 0)::bigint succeeded,
+const sumOfOutcomes = `coalesce(sum(total), 0)::bigint total, coalesce(sum(succeeded), 0)::bigint succeeded,
 	coalesce(sum(failed), 0)::bigint failed, coalesce(sum(superseded), 0)::bigint superseded, coalesce(sum(discarded), 0)::bigint discarded`
 
-// Outcomes counts an organization's deliveries that were made since each of some days, by way of one look at the tallies.
+// Outcomes counts an organization's deliveries that were made since each of some days.
 func (q *Queries) Outcomes(ctx context.Context, organization uuid.UUID, since ...time.Time) ([]Outcomes, error) {
-	return q.outcomes(ctx, `SELECT t.day, `+sumOfTallies+`
-		FROM deliveries.tallies t JOIN destinations.destinations d ON d.id = t.destination
-		WHERE t.day >= $1 AND d.organization = $2 GROUP BY t.day`, since, organization)
+	return q.outcomes(ctx, `SELECT day, total, succeeded, failed, superseded, discarded FROM deliveries.outcomes WHERE day >= $1 AND organization = $2`, since, organization)
 }
 
 // AllOutcomes counts the deliveries of all organizations, as Outcomes does.
 func (q *Queries) AllOutcomes(ctx context.Context, since ...time.Time) ([]Outcomes, error) {
-	return q.outcomes(ctx, `SELECT day, `+sumOfTallies+` FROM deliveries.tallies WHERE day >= $1 GROUP BY day`, since)
+	return q.outcomes(ctx, `SELECT day, `+sumOfOutcomes+` FROM deliveries.outcomes WHERE day >= $1 GROUP BY day`, since)
 }
 
 // outcomes sums up the days that a statement gives from the first of some on; its first parameter is that one.

@@ -75,12 +75,13 @@ func (q *Queries) Record(ctx context.Context, f RecordFilter) ([]RecordedDestina
 	return page, total, nil
 }
 
-// WholeRecord goes through the histories of all destinations, or of those of one organization, one after the other. It
-// keeps no connection while each runs, stops when that returns an error, and returns it.
+// WholeRecord goes through the histories of all destinations, or of those of one organization, one after the other, and
+// then through what was shown in full of each. It keeps no connection while each runs, stops when that returns an error,
+// and returns it.
 func (q *Queries) WholeRecord(ctx context.Context, organization uuid.UUID, each func(AuditEntry) error) error {
 	destination, revision := uuid.Nil, int64(-1)
 	for {
-		page, err := q.auditRows(ctx, "(destination, revision) > ($1, $2) AND ($3::uuid IS NULL OR organization = $3) ORDER BY destination, revision LIMIT $4",
+		page, err := q.auditRows(ctx, "entries", "(destination, revision) > ($1, $2) AND ($3::uuid IS NULL OR organization = $3) ORDER BY destination, revision LIMIT $4",
 			destination, revision, nullable(organization), historyPage)
 		if err != nil {
 			return fmt.Errorf("record: %w", err)
@@ -92,7 +93,7 @@ func (q *Queries) WholeRecord(ctx context.Context, organization uuid.UUID, each 
 			destination, revision = e.Destination, e.Revision
 		}
 		if len(page) < historyPage {
-			return nil
+			return q.eachDisclosure(ctx, "($1::uuid IS NULL OR organization = $1)", nullable(organization), each)
 		}
 	}
 }

@@ -10,14 +10,14 @@ import (
 )
 
 type auditCommand struct {
-	Destination auditDestinationCommand `cmd:"" help:"Show every change of a destination's secrets, status and settings: when, what, who, why."`
+	Destination auditDestinationCommand `cmd:"" help:"Show every change of a destination's secrets, status and settings, and to whom they were shown in full: when, what, who, why."`
 }
 
 type auditDestinationCommand struct {
 	remote
 	ID     anID   `arg:"" help:"Id of the destination; deleted ones keep theirs."`
 	At     string `xor:"what" placeholder:"TIME" help:"Show the state as of this time, such as 2026-11-21T12:00:00Z. Default: now."`
-	Export string `xor:"what" placeholder:"FILE" help:"Write the whole history there as NDJSON, one change a line; - is standard output."`
+	Export string `xor:"what" placeholder:"FILE" help:"Write the whole history there as NDJSON, one change or disclosure a line; - is standard output."`
 }
 
 // Help implements kong.HelpProvider.

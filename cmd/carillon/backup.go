@@ -97,17 +97,21 @@ func (c *restoreCommand) Run(ctx context.Context, t terminal, cli *commandLine) 
 // connect says how the installation's parts are reached.
 func (c *installation) connect(t terminal, log *slog.Logger) (*backup.Installation, error) {
 	cfg := config.Config{DataDir: c.DataDir, EventStoreURL: c.EventStoreURL, DatabaseURL: c.DatabaseURL, KeyStore: c.KeyStore, MasterKey: c.MasterKey}
-	masters, err := cfg.ReadMasters()
-	if err != nil {
-		return nil, err
+	present := func() (*sealing.Ring, error) {
+		now := cfg // as it was given: reading fills it in
+		masters, err := now.ReadMasters()
+		if err != nil {
+			return nil, err
+		}
+		return sealing.NewRing(masters[0], masters[1:]...)
 	}
-	ring, err := sealing.NewRing(masters[0], masters[1:]...)
+	ring, err := present()
 	if err != nil {
 		return nil, err
 	}
 	s := store{url: c.EventStoreURL.Reveal(), dir: filepath.Join(c.DataDir, "eventstore"), t: t, log: log}
 	in := &backup.Installation{
-		Ring: ring, CopyStore: s.copy, RestoreStore: s.restore, OpenStore: s.open, AcceptLost: c.AcceptLostKeys,
+		Ring: ring, Present: present, CopyStore: s.copy, Begun: s.begun, RestoreStore: s.restore, OpenStore: s.open, AcceptLost: c.AcceptLostKeys,
 		OpenDirectory: func(dir string) (*esdb.Store, func(), error) { return openDirectory(dir, log) },
 		Progress:      func(what string) (node.Progress, func()) { return bar(t, what) },
 	}
@@ -206,14 +210,8 @@ func (s store) restore(ctx context.Context, dir string) error {
 		defer done()
 		return s.carry(ctx, source, target, false)
 	}
-	_, running, err := maintenance.Protocol(ctx, s.dir)
-	switch {
-	case err != nil:
-		return err
-	case running:
-		return fmt.Errorf("a server runs the event store in %s: stop it first", s.dir)
-	case maintenance.Holds(s.dir):
-		return nil // a restore was cut off after this; the comparison tells if it is anything else
+	if begun, err := s.begun(ctx); err != nil || begun {
+		return err // a restore was cut off after this; the comparison tells if it is anything else
 	}
 	copied, end := bar(s.t, "restoring")
 	report, err := maintenance.Restore(ctx, dir, s.dir, s.log, copied, nil)
@@ -222,6 +220,18 @@ func (s store) restore(ctx context.Context, dir string) error {
 		err = fmt.Errorf("the backup is damaged; nothing was restored: %s", reportText(report))
 	}
 	return err
+}
+
+// begun says whether there is something already. Of servers with names, only reading all of it tells.
+func (s store) begun(ctx context.Context) (bool, error) {
+	if s.url != "" {
+		return true, nil
+	}
+	_, running, err := maintenance.Protocol(ctx, s.dir)
+	if err == nil && running {
+		err = fmt.Errorf("a server runs the event store in %s: stop it first", s.dir)
+	}
+	return err == nil && maintenance.Holds(s.dir), err
 }
 
 func (s store) carry(ctx context.Context, source, target *esdb.Store, copyOnly bool) error {

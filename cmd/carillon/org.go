@@ -14,6 +14,8 @@ type orgCommand struct {
 	List   orgListCommand   `cmd:"" help:"List organizations."`
 	Limits orgLimitsCommand `cmd:"" help:"Show or set how much an organization may have and do."`
 
+	Certificate orgCertificateCommand `cmd:"" help:"Client certificates, for receivers that ask who delivers."`
+
 	Suspend orgSuspendCommand `cmd:"" help:"Let its keys open nothing, and its deliveries wait."`
 	Resume  orgResumeCommand  `cmd:"" help:"End a suspension: keys work, and what waited is delivered."`
 	Delete  orgDeleteCommand  `cmd:"" help:"Delete it for good, with all that it owns."`

@@ -71,7 +71,26 @@ func drawAudit(a adminapi.Audit) string {
 	out.WriteString(stateText(a))
 	p.write(&out)
 	out.WriteString("\n" + legend + "\n")
+	writeDisclosures(&out, a.Disclosures)
 	return out.String()
+}
+
+// pictureDisclosures is how many the picture has: more are in the export.
+const pictureDisclosures = 10
+
+// writeDisclosures says to whom what was shown in full, the newest first.
+func writeDisclosures(out *strings.Builder, all []adminapi.AuditEntry) {
+	if len(all) == 0 {
+		return
+	}
+	out.WriteString("\nSHOWN IN FULL (UTC)\n")
+	for _, e := range all[:min(len(all), pictureDisclosures)] {
+		what, to := strings.Join(e.Detail.Shown, ", "), printable(e.Actor)
+		_, _ = fmt.Fprintf(out, "%s %s to %s\n", e.At.UTC().Format(whenFormat), what, clip(to, pictureWidth-len(whenFormat)-len(what)-len("  to ")))
+	}
+	if len(all) > pictureDisclosures {
+		out.WriteString("and more before: --export has all of them\n")
+	}
 }
 
 // timeTo ends the secrets whose overlap is over by then: there is no event for that.

@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"carillon/aggregates/auditor"
+	"carillon/aggregates/clientcertificate"
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
+	"carillon/aggregates/disclosure"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/externalid"
 	"carillon/aggregates/feed"
@@ -48,7 +50,8 @@ func TestEveryEventOfTheCodecsIsThere(t *testing.T) {
 	}
 	var names []string
 	for _, list := range [][]string{
-		auditor.Events.Names(), delivery.Events.Names(), destination.Events.Names(), dispatch.Events.Names(), externalid.Events.Names(),
+		auditor.Events.Names(), clientcertificate.Events.Names(), delivery.Events.Names(), destination.Events.Names(), disclosure.Events.Names(),
+		dispatch.Events.Names(), externalid.Events.Names(),
 		feed.Events.Names(), happening.Events.Names(), item.Events.Names(), operator.Events.Names(), organization.Events.Names(),
 		publication.Events.Names(), source.Events.Names(), subscription.Events.Names(),
 	} {

@@ -16,7 +16,7 @@ that read it. A stored event is never changed: a new form gets a new name (` + "
 is read. This page is made by ` + "`make generate`" + ` from the aggregates and their golden files.
 
 Streams are named ` + "`<category>-<uuid>`" + `. Times are UTC with microseconds. Sealed values are encrypted under the data key
-of their destination and can't be read once the destination is deleted.
+of their destination, or client certificate, and can't be read once that is deleted.
 
 ## Metadata of every event
 

@@ -72,6 +72,10 @@ const (
 	maxBarrenPause = 60 * 24 * time.Hour
 	// lastmodPause is after when a page is asked for although its list says that it has not changed: lists err.
 	lastmodPause = 30 * 24 * time.Hour
+	// hasteShare is by how much sooner than else a page is asked for that shows nothing to come, where its list says that it
+	// has changed: there are lists that say so of all pages at all times. It waits maxHaste at the most.
+	hasteShare = 4
+	maxHaste   = 24 * time.Hour
 )
 
 // Ahead says whether a walk has to ask for a page that a list links, by what is remembered of it, and how early: the
@@ -84,16 +88,28 @@ func Ahead(link Link, known Known, now time.Time) (rank int, ahead bool) {
 	case known.ReadAt.IsZero() && known.AskedAt.IsZero():
 		return unread, true
 	}
-	changed := link.Modified != "" && link.Modified != known.ReadModified
-	rested := func(pause time.Duration) bool { return !now.Before(known.AskedAt.Add(pause)) }
+	dated := link.Modified != "" && !toCome(link.Modified, now)
+	changed := dated && link.Modified != known.ReadModified
+	rested := func(pause time.Duration) bool {
+		return !now.Before(known.AskedAt.Add(pause))
+	}
+	idle := func(pause time.Duration) bool {
+		return rested(pause) || changed && rested(min(pause/hasteShare, maxHaste))
+	}
 	switch {
 	case known.ReadAt.IsZero(): // it could not be read the last time
 		return unread, changed || rested(barrenPause/4)
 	case known.Shown > 0 && known.Until.After(now):
-		return current, changed || link.Modified == "" || rested(lastmodPause)
+		return current, changed || !dated || rested(lastmodPause)
 	case known.Shown > 0:
-		return over, changed || rested(barrenPause)
+		return over, idle(barrenPause)
 	default:
-		return barren, changed || rested(min(barrenPause<<min(max(known.Barren-1, 0), 20), maxBarrenPause))
+		return barren, idle(min(barrenPause<<min(max(known.Barren-1, 0), 20), maxBarrenPause))
 	}
+}
+
+// toCome says that a page is said to have changed on a day that is still to come: that is some other date, and says nothing.
+func toCome(modified string, now time.Time) bool {
+	day, err := time.Parse(time.DateOnly, modified[:min(len(modified), len(time.DateOnly))])
+	return err == nil && day.After(now.Add(24*time.Hour)) // whatever the zone
 }

@@ -239,6 +239,35 @@ func TestWhatIsOverIsAddedAndIsNoNews(t *testing.T) {
 	tell(s, happening.Aggregate, concert, happening.Event(happening.Revised{SourceID: site, Details: takingPlace(noon.Add(day)), At: noon})).expect()
 }
 
+// Over is what has ended when it is seen: not what is going on, nor what has days to come; what says no end is with its start.
+func TestWhenItIsOver(t *testing.T) {
+	t.Parallel()
+	span := func(from, to time.Duration) happening.Occurrence {
+		end := noon.Add(to)
+		return happening.Occurrence{Start: noon.Add(from), End: &end}
+	}
+	for name, tt := range map[string]struct {
+		occurrences []happening.Occurrence
+		want        string
+	}{
+		"it is going on":               {[]happening.Occurrence{span(-time.Hour, time.Second)}, "+one concert"},
+		"it ends as it is seen":        {[]happening.Occurrence{span(-time.Hour, 0)}, ".one concert"},
+		"its last day is to come":      {[]happening.Occurrence{span(-2*day, -day), span(day, 2*day)}, "+one concert"},
+		"a day is to come, told first": {[]happening.Occurrence{span(day, 2*day), span(-2*day, -day)}, "+one concert"},
+		"all its days are over":        {[]happening.Occurrence{span(-3*day, -2*day), span(-2*day, -day)}, ".one concert"},
+		"it begins as it is seen":      {[]happening.Occurrence{{Start: noon}}, ".one concert"},
+		"today, the whole day":         {[]happening.Occurrence{span(-12*time.Hour, 12*time.Hour)}, "+one concert"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := begin(t).attach(oneFeed, site).collected(site)
+			tell(s, happening.Aggregate, concert, happening.Event(happening.Observed{SourceID: site, At: noon, Details: happening.Details{
+				Title: "T", Instances: []happening.Instance{{Occurrences: tt.occurrences}},
+			}})).expect(tt.want)
+		})
+	}
+}
+
 func TestDetachRemovesWhatNoOtherSourceCarries(t *testing.T) {
 	t.Parallel()
 	begin(t).attach(oneFeed, site).attach(oneFeed, page).attach(otherFeed, site).

@@ -7,44 +7,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// profiles are what is known of happenings, of the last that were asked for: at least so many, and not much more than
-// twice as many. They are read and changed by one goroutine; what one of them holds is for whoever deals with its
-// happening.
-type profiles struct {
-	enough     int
-	young, old map[uuid.UUID]*profile
-}
-
-func newProfiles(enough int) *profiles {
-	return &profiles{enough: enough, young: map[uuid.UUID]*profile{}}
-}
-
-// age forgets those that were not asked for in a while.
-func (p *profiles) age() {
-	if len(p.young) >= p.enough {
-		p.young, p.old = map[uuid.UUID]*profile{}, p.young
-	}
-}
-
-// get returns what is known of a happening, or nil.
-func (p *profiles) get(id uuid.UUID) *profile {
-	if found := p.young[id]; found != nil {
-		return found
-	}
-	found := p.old[id]
-	if found != nil {
-		p.young[id] = found
-	}
-	return found
-}
-
-func (p *profiles) put(id uuid.UUID, known *profile) { p.young[id] = known }
-
-func (p *profiles) forget(id uuid.UUID) {
-	delete(p.young, id)
-	delete(p.old, id)
-}
-
 // merges are merges that are on their way into the store, side by side as far as they concern different happenings. What
 // they come to is known once they are waited for.
 type merges struct {
@@ -52,10 +14,12 @@ type merges struct {
 	ctx    context.Context
 	group  *errgroup.Group
 	busy   map[uuid.UUID]bool
+
+	profiles *profiles
 }
 
 func (m *merging) begin(ctx context.Context) *merges {
-	g := &merges{parent: ctx, busy: map[uuid.UUID]bool{}}
+	g := &merges{parent: ctx, busy: map[uuid.UUID]bool{}, profiles: m.profiles}
 	g.fresh()
 	return g
 }
@@ -71,6 +35,7 @@ func (g *merges) of(stays, goes *profile, do func(context.Context) error) error 
 		return err
 	}
 	g.busy[stays.id], g.busy[goes.id] = true, true
+	g.profiles.hold(stays, goes)
 	ctx := g.ctx
 	g.group.Go(func() error { return do(ctx) })
 	return nil

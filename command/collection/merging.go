@@ -71,15 +71,6 @@ type merging struct {
 	profiles *profiles
 }
 
-// profile is what is known of a happening for comparing it.
-type profile struct {
-	id uuid.UUID
-	eventstore.Loaded[happening.State]
-
-	subject match.Subject
-	since   time.Time
-}
-
 func newMerging(store eventstore.Store, likeness Likeness, log *slog.Logger) *merging {
 	return &merging{store: store, likeness: likeness, log: log, profiles: newProfiles(profilesKept)}
 }
@@ -170,6 +161,7 @@ func (m *merging) tellEach(ctx context.Context, told, into []uuid.UUID, at time.
 // compareEach compares happenings with those that are like them.
 func (m *merging) compareEach(ctx context.Context, roots []uuid.UUID, alike map[uuid.UUID][]uuid.UUID, at time.Time) (map[[2]uuid.UUID]Comparison, error) {
 	compared := map[[2]uuid.UUID]Comparison{}
+	dealtWith := len(m.profiles.held)
 	for some := range slices.Chunk(roots, rootsAtOnce) {
 		var found []uuid.UUID
 		for _, id := range some {
@@ -187,6 +179,7 @@ func (m *merging) compareEach(ctx context.Context, roots []uuid.UUID, alike map[
 		if err := merging.end(); err != nil {
 			return nil, err
 		}
+		m.profiles.lighten(dealtWith)
 	}
 	return compared, nil
 }
@@ -232,11 +225,6 @@ func (m *merging) told(events []event, replayed func(*eventstore.Recorded) bool)
 		}
 	}
 	return ids, halves, at
-}
-
-func newProfile(id uuid.UUID, loaded eventstore.Loaded[happening.State], at time.Time) *profile {
-	state := loaded.State
-	return &profile{id: id, Loaded: loaded, subject: match.Of(state.Combine().Details, state.Keys(), at), since: state.Since()}
 }
 
 // load reads those of the happenings that are not known.
@@ -307,7 +295,7 @@ func (m *merging) compareAll(
 			}
 		}
 		mine, theirs := m.profiles.get(id), m.profiles.get(other)
-		if other == id || mine.State.Into != uuid.Nil || theirs.State.Into != uuid.Nil || len(theirs.State.Tellings) == 0 {
+		if other == id || mine.State.Into != uuid.Nil || theirs.State.Into != uuid.Nil || !theirs.told {
 			continue
 		}
 		pair := [2]uuid.UUID{id, other}
@@ -317,7 +305,7 @@ func (m *merging) compareAll(
 		if _, done := compared[pair]; done {
 			continue
 		}
-		v := match.Compare(mine.subject, theirs.subject, beside(mine.State, theirs.State))
+		v := match.Compare(mine.subject, theirs.subject, mine.beside(theirs))
 		apart, err := m.apart(ctx, merging, mine, theirs, v.Same, at)
 		if err != nil {
 			return err
@@ -340,20 +328,11 @@ func (m *merging) compareAll(
 	return nil
 }
 
-// beside says that a source has both on show.
-func beside(a, b happening.State) bool {
-	for teller, t := range a.Tellings {
-		for other, o := range b.Tellings {
-			if teller.Source == other.Source && !t.Stale && !o.Stale {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // merge records that two happenings are one. Cut off anywhere, it goes on where it is begun again.
 func (m *merging) merge(ctx context.Context, stays, goes *profile, v match.Verdict, at time.Time) error {
+	if err := m.whole(ctx, goes); err != nil {
+		return err
+	}
 	var members []uuid.UUID
 	for member, more := range goes.State.Holds {
 		members = append(append(members, member), more...)
@@ -377,6 +356,9 @@ func (m *merging) merge(ctx context.Context, stays, goes *profile, v match.Verdi
 
 // tell tells a happening what is told of one that was merged into it.
 func (m *merging) tell(ctx context.Context, stays, goes *profile, at time.Time) error {
+	if err := m.whole(ctx, goes); err != nil {
+		return err
+	}
 	for teller, t := range goes.State.Tellings {
 		of := teller.Of
 		if of == uuid.Nil {
@@ -402,6 +384,9 @@ func (m *merging) tell(ctx context.Context, stays, goes *profile, at time.Time) 
 
 // execute changes a happening, as it is known: mostly it is as it was when it was read.
 func (m *merging) execute(ctx context.Context, p *profile, command happening.Command) error {
+	if err := m.whole(ctx, p); err != nil {
+		return err
+	}
 	known := p.Loaded
 	out, err := happening.Aggregate.Execute(ctx, m.store, p.id, command, happening.Options{
 		Metadata: eventstore.Metadata{Actor: FeedCurationName}, Known: &known,
@@ -409,6 +394,6 @@ func (m *merging) execute(ctx context.Context, p *profile, command happening.Com
 	if err != nil {
 		return fmt.Errorf("happening %s: %w", p.id, err)
 	}
-	p.Loaded = out.Loaded
+	p.know(out.Loaded)
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 const MonitorName = "monitor"
 
 const (
-	defaultPoll   = 250 * time.Millisecond
+	defaultPoll   = 500 * time.Millisecond
 	defaultVisits = 512
 	defaultSlice  = time.Minute
 	defaultPages  = 500
@@ -34,7 +34,7 @@ type Monitor struct {
 	Log        *slog.Logger
 	Walks      Walks
 	Collectors map[string]collect.Collector // by source type
-	Poll       time.Duration                // between two looks for sources that are due; 0: a quarter of a second
+	Poll       time.Duration                // between two looks for sources that are due; 0: half a second
 	Visits     int                          // at one time; 0: 512
 	Slice      time.Duration                // after which a visit gives way to others of its host; 0: a minute
 	Pages      int                          // after which it does as well; 0: 500
@@ -72,9 +72,16 @@ func (m *Monitor) Run(ctx context.Context) {
 		case <-hold.C:
 			r.hold(ctx)
 		case <-r.done: // there is room again
-		case <-time.After(pause):
+		case <-time.After(untilMultiple(pause)):
 		}
 	}
+}
+
+// untilMultiple is how long it is to the next multiple of a time: what is done as often is done at the same moments, as to
+// wake up costs more than what is done then.
+func untilMultiple(of time.Duration) time.Duration {
+	now := time.Now()
+	return now.Truncate(of).Add(of).Sub(now)
 }
 
 func orDefault[T int | time.Duration](value, otherwise T) T {

@@ -33,6 +33,12 @@ func (d *Deliverer) attempt(ctx context.Context, job Job) time.Duration {
 		return 0
 	}
 	target, now, err := d.open(ctx, job)
+	if errors.Is(err, ErrCertificateLost) {
+		d.Log.Error("delivery can't be sent: the key of the organization's client certificate can't be opened; set the certificate anew (carillon org certificate set)",
+			"delivery", job.ID, "destination", job.Target.ID, "organization", job.Target.Organization, "error", err)
+		d.record(ctx, job, now, certificateLost())
+		return 0
+	}
 	if err != nil {
 		if !d.keyless(ctx, job, err) {
 			d.abandon(ctx, job, err)
@@ -49,6 +55,7 @@ func (d *Deliverer) attempt(ctx context.Context, job Job) time.Duration {
 	}
 	result := d.Sender.Send(ctx, webhook.Request{
 		URL: target.url, Headers: target.headers, Secrets: target.secrets, ID: job.ID.String(), Body: body, Now: now,
+		Via: target.via,
 	})
 	if result.Aborted {
 		d.release(context.WithoutCancel(ctx), []Job{job}) // we stopped, or the destination was deleted
@@ -102,7 +109,10 @@ func (d *Deliverer) open(ctx context.Context, job Job) (target openedTarget, now
 		if job.LeasedUntil.Sub(d.Queue.Now()) < d.Policy.Timeout {
 			return target, now, errLeaseEnds
 		}
-		if target, err = d.opened.open(ctx, job.Target, now); !errors.Is(err, command.ErrUnavailable) {
+		if target, err = d.opened.open(ctx, job.Target, now); err == nil {
+			target.via, err = d.Certificates.For(ctx, job.Target.Organization)
+		}
+		if !errors.Is(err, command.ErrUnavailable) {
 			return target, now, err
 		}
 		select {

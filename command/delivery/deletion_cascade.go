@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/clientcertificate"
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/feed"
@@ -34,8 +35,8 @@ const (
 type Holdings interface {
 	// Dispatched waits until every delivery that follows from events up to a position is in the read model.
 	Dispatched(ctx context.Context, to eventstore.Position) error
-	// Shred deletes the data key of a deleted destination, if that did not happen yet.
-	Shred(ctx context.Context, destination uuid.UUID) error
+	// Shred deletes the data key of a deleted destination, or of a certificate that ended, if that did not happen yet.
+	Shred(ctx context.Context, owner uuid.UUID) error
 	// Orphaned lists the pending deliveries of a destination that were made for a subscription and for no other that
 	// still exists.
 	Orphaned(ctx context.Context, destination, subscription uuid.UUID) ([]uuid.UUID, error)
@@ -71,7 +72,7 @@ func (*DeletionCascade) Version() int { return 1 }
 
 // Filter implements eventstore.ProcessManager.
 func (*DeletionCascade) Filter() eventstore.Filter {
-	return eventstore.Categories(organization.Aggregate.Category,
+	return eventstore.Categories(organization.Aggregate.Category, clientcertificate.Aggregate.Category,
 		feed.Aggregate.Category, destination.Aggregate.Category, subscription.Aggregate.Category)
 }
 
@@ -79,8 +80,14 @@ func (*DeletionCascade) Filter() eventstore.Filter {
 func (c *DeletionCascade) React(ctx context.Context, batch []eventstore.Recorded) error {
 	for i := range batch {
 		r := &batch[i]
-		if r.Category() == organization.Aggregate.Category {
+		switch r.Category() {
+		case organization.Aggregate.Category:
 			if err := c.afterOrganization(ctx, r); err != nil {
+				return err
+			}
+			continue
+		case clientcertificate.Aggregate.Category:
+			if err := c.afterCertificate(ctx, r); err != nil {
 				return err
 			}
 			continue
@@ -137,7 +144,7 @@ func (c *DeletionCascade) afterOrganization(ctx context.Context, r *eventstore.R
 			return err
 		}
 	}
-	return nil
+	return c.endCertificate(ctx, r, id)
 }
 
 // endDestination deletes a destination of a deleted organization, and its data key.

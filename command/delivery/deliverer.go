@@ -50,6 +50,9 @@ type Deliverer struct {
 	Queue  Queue
 	Vault  Vault
 	Sender Sender
+	// Certificates of organizations. nil: none has one.
+	Certificates *Certificates
+
 	Policy Policy
 	Limits Limits
 	Now    func() time.Time
@@ -260,11 +263,13 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	if d.expecting() {
 		return busyPoll
 	}
+	now := time.Now()
+	idle := now.Truncate(idlePoll).Add(idlePoll).Sub(now) // when others of this process wake up as well
 	next, planned, err := d.Queue.NextDue(ctx)
 	if err != nil || !planned {
-		return idlePoll
+		return idle
 	}
-	return min(max(next.Sub(d.Queue.Now()), busyPoll), idlePoll)
+	return min(max(next.Sub(d.Queue.Now()), busyPoll), idle)
 }
 
 func (d *Deliverer) expecting() bool {

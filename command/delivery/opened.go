@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ type openedTarget struct {
 	url     string
 	headers map[string]string
 	secrets []webhook.Secret
+	via     http.RoundTripper // with the organization's client certificate; it is not kept here
 }
 
 const maxOpened = 10_000

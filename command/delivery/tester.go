@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,9 +19,10 @@ const testSource = "/events/destinations/"
 // Tester sends test events: the same envelope, signatures, headers, timeout and address checks as a delivery's, and
 // nothing is recorded.
 type Tester struct {
-	Vault  Vault
-	Sender Sender
-	Now    func() time.Time
+	Vault        Vault
+	Sender       Sender
+	Certificates *Certificates // nil: no organization has one
+	Now          func() time.Time
 }
 
 // Tested is what came of a test.
@@ -47,8 +49,17 @@ func (t Tester) Send(ctx context.Context, target *destination.Target) (Tested, e
 	if err != nil {
 		return tested, err
 	}
+	via, err := t.Certificates.For(ctx, target.Organization)
+	switch {
+	case errors.Is(err, ErrCertificateLost):
+		tested.Result = certificateLost()
+		return tested, nil
+	case err != nil:
+		return tested, err
+	}
 	tested.Result = t.Sender.Send(ctx, webhook.Request{
 		URL: opened.url, Headers: opened.headers, Secrets: opened.secrets, ID: tested.WebhookID.String(), Body: rendered, Now: now,
+		Via: via,
 	})
 	return tested, ctx.Err()
 }

@@ -13,7 +13,13 @@ type Conn struct {
 	net.Conn
 
 	idle atomic.Bool // the next write is the first after a time without use
+
+	asking  *asking
+	address string
 }
+
+// Asked reports whether the receiver has asked for a client certificate, on this connection or one before.
+func (c *Conn) Asked() bool { return c.asking != nil && c.asking.has(c.address) }
 
 // errClosedWhileIdle: the other side closed the connection before anything of the request was written.
 var errClosedWhileIdle = errors.New("connection was closed while it was idle")

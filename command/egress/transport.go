@@ -19,6 +19,8 @@ type Options struct {
 	Resolver *net.Resolver
 	// RootCAs replaces the system's certificate authorities.
 	RootCAs *x509.CertPool
+	// Certificate is shown to whoever asks for one, with the transport's connections alone. Default: none.
+	Certificate *tls.Certificate
 	// From are the addresses of this machine that connections leave from: at most one of IPv4 and one of IPv6. Where one
 	// is named, addresses of the other family are not connected to. Default: what the system chooses.
 	From []netip.Addr
@@ -58,8 +60,10 @@ func NewTransport(policy Policy, opts Options) *http.Transport {
 		Proxy:       nil, // a proxy would resolve and connect in our place
 		DialContext: guardedDial(policy, opts),
 		TLSClientConfig: &tls.Config{
-			MinVersion:         tls.VersionTLS12,
-			RootCAs:            opts.RootCAs,
+			MinVersion:           tls.VersionTLS12,
+			RootCAs:              opts.RootCAs,
+			GetClientCertificate: show(opts.Certificate),
+			// Of this transport alone: who resumes a session is taken for whoever began it, by their certificate.
 			ClientSessionCache: tls.NewLRUClientSessionCache(1024),
 		},
 		TLSHandshakeTimeout:    or(opts.TLSHandshakeTimeout, 10*time.Second),
@@ -100,7 +104,11 @@ func guardedDial(policy Policy, opts Options) func(context.Context, string, stri
 			return leaveFrom(opts.From, network, socket)
 		},
 	}
+	asking := &asking{}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if noted, ok := ctx.Value(handshakeKey{}).(*Handshake); ok {
+			noted.dial(asking, address)
+		}
 		name, _, err := net.SplitHostPort(address)
 		if err != nil {
 			return nil, fmt.Errorf("address of the request: %w", err)
@@ -117,7 +125,7 @@ func guardedDial(policy Policy, opts Options) func(context.Context, string, stri
 		if err != nil {
 			return nil, err
 		}
-		return &Conn{Conn: conn}, nil
+		return &Conn{Conn: conn, asking: asking, address: address}, nil
 	}
 }
 

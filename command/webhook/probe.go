@@ -25,8 +25,10 @@ func (r Reachability) ResponseTimeMs() int64 { return r.ResponseTime.Millisecond
 // without body, signature or custom headers: HEAD changes nothing at the receiver and can't be mistaken for a delivery,
 // whereas an empty POST would raise alarms there as a forged one. Any status counts as reachable, 404 and 405 included,
 // since endpoints that take only signed POSTs answer so.
-func (s *Sender) Probe(ctx context.Context, url string) Reachability {
-	result := s.exchange(ctx, probeTimeout, time.Time{}, func(ctx context.Context) (*http.Request, error) {
+//
+// via is as in a Request.
+func (s *Sender) Probe(ctx context.Context, via http.RoundTripper, url string) Reachability {
+	result := s.exchange(ctx, via, probeTimeout, time.Time{}, func(ctx context.Context) (*http.Request, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, http.NoBody)
 		if err == nil {
 			req.Header.Set("User-Agent", s.userAgent)

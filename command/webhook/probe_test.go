@@ -12,7 +12,7 @@ func TestProbe(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{200, 302, 404, 405, 410, 500, 503} {
 		e := startEndpoint(t, status(code))
-		got := e.sender(t, loopback, Options{Version: "9"}).Probe(t.Context(), e.URL+"/hook")
+		got := e.sender(t, loopback, Options{Version: "9"}).Probe(t.Context(), nil, e.URL+"/hook")
 		if got.ResponseTime <= 0 {
 			t.Errorf("%d: no time: %+v", code, got)
 		}
@@ -30,7 +30,7 @@ func TestProbe(t *testing.T) {
 func TestProbeIsGuarded(t *testing.T) {
 	t.Parallel()
 	e := startEndpoint(t, status(200))
-	got := e.sender(t, egress.Policy{}, Options{}).Probe(t.Context(), e.URL)
+	got := e.sender(t, egress.Policy{}, Options{}).Probe(t.Context(), nil, e.URL)
 	if got.Reachable || got.FailureReason != egress.ReasonBlocked || len(e.requests()) != 0 || e.connections.Load() != 0 {
 		t.Errorf("got %+v", got)
 	}

@@ -72,6 +72,9 @@ type Request struct {
 	// Now is the moment of the attempt, for the timestamp and Retry-After.
 	// Default: the clock.
 	Now time.Time
+	// Via are connections that show the client certificate of the destination's organization. Default: the sender's own,
+	// which show none.
+	Via http.RoundTripper
 }
 
 // Result is what came of an attempt.
@@ -106,7 +109,7 @@ func (s *Sender) Send(ctx context.Context, r Request) Result {
 		// Better a failed attempt than one that receivers can't verify.
 		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: "destination has no active secret"}
 	}
-	return s.exchange(ctx, s.timeout, r.Now, func(ctx context.Context) (*http.Request, error) {
+	return s.exchange(ctx, r.Via, s.timeout, r.Now, func(ctx context.Context) (*http.Request, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, bytes.NewReader(r.Body))
 		if err == nil {
 			s.setHeaders(req.Header, r)
@@ -142,7 +145,7 @@ func repeats(canonical string) bool {
 
 // exchange runs one request under a timeout.
 func (s *Sender) exchange(
-	parent context.Context, timeout time.Duration, now time.Time,
+	parent context.Context, via http.RoundTripper, timeout time.Duration, now time.Time,
 	build func(context.Context) (*http.Request, error),
 ) Result {
 	start := time.Now()
@@ -151,12 +154,16 @@ func (s *Sender) exchange(
 	timer := time.AfterFunc(timeout, func() { cancel(errTimeout) })
 	defer timer.Stop()
 
-	resp, err := s.roundTrip(ctx, build)
+	showed := shown{certificate: via != nil}
+	if via == nil {
+		via = s.transport
+	}
+	resp, err := roundTrip(ctx, via, &showed, build)
 	if errors.Is(err, errInvalidURL) {
 		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: err.Error()}
 	}
 	if err != nil {
-		return failed(parent, ctx, err, timeout, time.Since(start))
+		return failed(parent, ctx, err, showed, timeout, time.Since(start))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	timer.Reset(min(bodyTimeout, max(timeout-time.Since(start), 0)))
@@ -165,6 +172,7 @@ func (s *Sender) exchange(
 	}
 	result := Result{StatusCode: resp.StatusCode}
 	result.FailureReason, result.ErrorMessage = judge(resp.StatusCode)
+	result.ErrorMessage += showed.afterStatus(resp.StatusCode)
 	if resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols {
 		result.Body = readBody(resp.Body)
 	}
@@ -178,19 +186,22 @@ var errInvalidURL = errors.New("destination URL is not a valid https URL")
 // roundTrip sends one request. Where a connection that was used before has ended, and nothing of the request was written
 // to it, another one is taken. Where anything was written, the receiver may have got the request: it does not go out
 // again. net/http does the same, except where it met the end before it had given the request to the connection.
-func (s *Sender) roundTrip(ctx context.Context, build func(context.Context) (*http.Request, error)) (*http.Response, error) {
+func roundTrip(ctx context.Context, via http.RoundTripper, showed *shown, build func(context.Context) (*http.Request, error)) (*http.Response, error) {
 	for {
 		reused := false // the last connection that was tried
-		req, err := build(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		var conn *egress.Conn
+		noted, handshake := egress.NoteHandshake(ctx)
+		req, err := build(httptrace.WithClientTrace(noted, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 			reused = got.Reused
-			if conn := egress.ConnOf(got.Conn); conn != nil && reused {
+			if conn = egress.ConnOf(got.Conn); conn != nil && reused {
 				conn.WasIdle()
 			}
 		}}))
 		if err != nil || req.URL.Scheme != "https" {
 			return nil, errInvalidURL
 		}
-		resp, err := s.transport.RoundTrip(req)
+		resp, err := via.RoundTrip(req)
+		showed.asked = handshake.Asked() || conn != nil && conn.Asked()
 		if reused && closedIdle(err) && ctx.Err() == nil {
 			continue // each go takes an idle connection away, so it ends
 		}
@@ -203,7 +214,7 @@ func closedIdle(err error) bool {
 	return err != nil && err.Error() == "http: server closed idle connection"
 }
 
-func failed(parent, ctx context.Context, err error, timeout, took time.Duration) Result {
+func failed(parent, ctx context.Context, err error, showed shown, timeout, took time.Duration) Result {
 	result := Result{Duration: took}
 	switch {
 	case errors.Is(parent.Err(), context.Canceled):
@@ -215,6 +226,10 @@ func failed(parent, ctx context.Context, err error, timeout, took time.Duration)
 	default:
 		result.FailureReason = egress.Classify(err)
 	}
-	result.ErrorMessage = describe(err, result.FailureReason, timeout)
+	if refused, words := showed.refused(err); refused {
+		result.FailureReason, result.ErrorMessage = egress.ReasonTLS, words
+		return result
+	}
+	result.ErrorMessage = describe(err, result.FailureReason, timeout) + showed.afterFailure(result.FailureReason)
 	return result
 }

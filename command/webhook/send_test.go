@@ -300,7 +300,7 @@ func TestAnswersWithoutAValidStatus(t *testing.T) {
 		if result.FailureReason != egress.ReasonConnection || result.StatusCode != 0 || !strings.Contains(result.ErrorMessage, "status") && !strings.Contains(result.ErrorMessage, "malformed") {
 			t.Errorf("%s: %+v", line, result)
 		}
-		if found := sender.Probe(t.Context(), e.URL); found.Reachable || found.StatusCode != 0 {
+		if found := sender.Probe(t.Context(), nil, e.URL); found.Reachable || found.StatusCode != 0 {
 			t.Errorf("%s: %+v", line, found)
 		}
 	}

@@ -141,7 +141,7 @@ func TestSwitchingProtocolsIsNoAnswerToWaitFor(t *testing.T) {
 func TestProbeTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		got := pipeSender(t, Options{}, silence).Probe(t.Context(), "https://example.com/")
+		got := pipeSender(t, Options{}, silence).Probe(t.Context(), nil, "https://example.com/")
 		want := Reachability{ResponseTime: 5 * time.Second, FailureReason: "timeout", ErrorMessage: "no answer within 5s"}
 		if got != want {
 			t.Errorf("got %+v", got)

@@ -23,6 +23,9 @@ const (
 	// wait on their side, so they are taken off the wire whether it has time or not.
 	maxWaiting      = 8192
 	maxWaitingBytes = 8 << 20
+	// The node of this process waits for a subscriber, and what waits here would lie in the same memory.
+	maxWaitingHere      = 256
+	maxWaitingBytesHere = 512 << 10
 )
 
 // notSystem is the regular expression for the types of all events but the store's own.
@@ -56,7 +59,10 @@ func (s *Store) Subscribe(ctx context.Context, after eventstore.Position, filter
 		}
 		defer end()
 		ctx, cancel := context.WithCancel(ctx)
-		arrived := newInbox()
+		arrived := newInbox(maxWaiting, maxWaitingBytes)
+		if s.settings.here != nil {
+			arrived = newInbox(maxWaitingHere, maxWaitingBytesHere)
+		}
 		read := make(chan struct{})
 		go func() {
 			defer close(read)
@@ -170,6 +176,8 @@ type inbox struct {
 	arrived chan struct{} // there is something to take
 	room    chan struct{} // there is room again
 
+	most, mostBytes int // that may wait; one step may go beyond
+
 	mu    sync.Mutex
 	steps []eventstore.Message
 	spare []eventstore.Message // what the subscriber has done with
@@ -177,8 +185,8 @@ type inbox struct {
 	err   error // comes after the steps
 }
 
-func newInbox() *inbox {
-	return &inbox{arrived: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+func newInbox(most, mostBytes int) *inbox {
+	return &inbox{arrived: make(chan struct{}, 1), room: make(chan struct{}, 1), most: most, mostBytes: mostBytes}
 }
 
 func weight(step eventstore.Message) int {
@@ -199,7 +207,7 @@ func signal(c chan struct{}) {
 func (i *inbox) put(ctx context.Context, step eventstore.Message) error {
 	for {
 		i.mu.Lock()
-		if len(i.steps) == 0 || len(i.steps) < maxWaiting && i.bytes+weight(step) <= maxWaitingBytes {
+		if len(i.steps) == 0 || len(i.steps) < i.most && i.bytes+weight(step) <= i.mostBytes {
 			i.steps = append(i.steps, step)
 			i.bytes += weight(step)
 			i.mu.Unlock()

@@ -240,7 +240,7 @@ func (n *Node) addServer(stop func(), address net.Addr) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		return errors.New("serve: node is closed")
+		return fmt.Errorf("serve: node: %w", net.ErrClosed)
 	}
 	n.servers = append(n.servers, stop)
 	if address.Network() != "unix" {

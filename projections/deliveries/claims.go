@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/aggregates/destination"
@@ -151,6 +152,22 @@ var (
 	claimAutomatic = claim(freeAutomatic, "t.status = 'enabled'")
 	claimReplays   = claim(freeReplay, "true")
 )
+
+// Look lists the workers that hold deliveries, and says when the first of all deliveries can be claimed, which may be long
+// ago; the zero time where there is none. It is one round trip, on which what else a batch asks goes along.
+func Look(ctx context.Context, pool *pgxpool.Pool, along *pgx.Batch) (holders []Holder, first time.Time, err error) {
+	along.Queue(planByIndex)
+	along.Queue(holding).Query(func(rows pgx.Rows) (err error) {
+		holders, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Holder])
+		return err
+	})
+	always := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+	along.Queue(nextDue, always).QueryRow(func(row pgx.Row) error { return row.Scan(column.Time(&first)) })
+	if err := pool.SendBatch(ctx, along).Close(); err != nil {
+		return nil, time.Time{}, fmt.Errorf("look for due deliveries: %w", err)
+	}
+	return holders, first, nil
+}
 
 // NextDue says when, after now, the next delivery can be claimed: of an enabled destination, a replay, or one whose
 // lease ends. A worker that has claimed until nothing more came can sleep until then.

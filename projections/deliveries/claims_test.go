@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
@@ -161,7 +162,7 @@ func TestClaimRespectsLeases(t *testing.T) {
 		}
 	}
 
-	holders, err := deliveries.Holders(t.Context(), h.pool)
+	holders, _, err := deliveries.Look(t.Context(), h.pool, &pgx.Batch{})
 	if err != nil || len(holders) != 1 || holders[0].Worker != me || !holders[0].Ends.Equal(noon.Add(2*lease)) {
 		t.Fatalf("holders %+v (%v), want this worker until its lease ends", holders, err)
 	}

@@ -18,23 +18,7 @@ type Holder struct {
 	Ends   time.Time // the first of its leases
 }
 
-// Holders lists the workers that hold deliveries. It reads two index entries for each.
-func Holders(ctx context.Context, pool *pgxpool.Pool) ([]Holder, error) {
-	var (
-		batch   pgx.Batch
-		holders []Holder
-	)
-	batch.Queue(planByIndex)
-	batch.Queue(holding).Query(func(rows pgx.Rows) (err error) {
-		holders, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Holder])
-		return err
-	})
-	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("holders of deliveries: %w", err)
-	}
-	return holders, nil
-}
-
+// holding reads two index entries for each worker that holds deliveries.
 const holding = `
 	WITH RECURSIVE workers AS (
 		(SELECT worker, available_at FROM deliveries.due WHERE worker IS NOT NULL ORDER BY worker, available_at LIMIT 1)

@@ -33,7 +33,7 @@ var schema string
 // ReadModel is the read model of deliveries, and the queue of those that are due.
 var ReadModel = projections.ReadModel{
 	Name:    "deliveries",
-	Version: 2, // 2: an attempt that lost its race is no step of the retry schedule
+	Version: 3, // 2: an attempt that lost its race is no step of the retry schedule; 3: outcomes
 	Schema:  schema,
 	Filter:  eventstore.Categories(dispatch.Aggregate.Category, delivery.Aggregate.Category, destination.Aggregate.Category),
 	Project: project,
@@ -151,7 +151,7 @@ const planByIndex = `SELECT set_config('enable_seqscan', 'off', true), set_confi
 	set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 const readRows = `
-	SELECT id, destination, created_at, completed_at, attempts, automatic, revision, status, type, feed_id, replay
+	SELECT id, organization, destination, created_at, completed_at, attempts, automatic, revision, status, type, feed_id, replay
 	FROM deliveries WHERE id = ANY($1)`
 
 func (f *fold) scanRows(rows pgx.Rows) error {
@@ -160,7 +160,7 @@ func (f *fold) scanRows(rows pgx.Rows) error {
 		status string
 	)
 	into := []any{
-		column.UUID(&r.id), column.UUID(&r.destination), &r.createdAt, column.Time(&r.completedAt), &r.attempts, &r.automatic, &r.revision,
+		column.UUID(&r.id), column.UUID(&r.organization), column.UUID(&r.destination), &r.createdAt, column.Time(&r.completedAt), &r.attempts, &r.automatic, &r.revision,
 		&status, &r.event.Type, column.UUID(&r.event.FeedID), column.UUID(&r.replay),
 	}
 	_, err := pgx.ForEachRow(rows, into, func() error {

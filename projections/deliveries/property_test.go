@@ -15,7 +15,7 @@ import (
 	"carillon/projections/projecttest"
 )
 
-var tables = []string{"deliveries.deliveries", "deliveries.earlier_attempts", "deliveries.due", "deliveries.tallies", "deliveries.gone"}
+var tables = []string{"deliveries.deliveries", "deliveries.earlier_attempts", "deliveries.due", "deliveries.tallies", "deliveries.outcomes", "deliveries.gone"}
 
 // TestHoweverTheEventsAreBatched holds the fold, in which a batch becomes few statements, against the same events one
 // by one, and the tables against each other.
@@ -40,6 +40,13 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 					FROM deliveries.deliveries GROUP BY 1, 2, 3, 4) counted
 				FULL JOIN deliveries.tallies t USING (destination, day, type, feed_id, total, succeeded, failed, superseded, discarded)
 				WHERE counted IS NULL OR t IS NULL`,
+			"outcomes that are not the sums of the tallies": `
+				SELECT count(*) FROM (
+					SELECT w.organization, t.day, sum(t.total) AS total, sum(t.succeeded) AS succeeded, sum(t.failed) AS failed,
+						sum(t.superseded) AS superseded, sum(t.discarded) AS discarded
+					FROM deliveries.tallies t JOIN (SELECT DISTINCT organization, destination FROM deliveries.deliveries) w USING (destination) GROUP BY 1, 2) counted
+				FULL JOIN (SELECT * FROM deliveries.outcomes WHERE total <> 0) o USING (organization, day, total, succeeded, failed, superseded, discarded)
+				WHERE counted IS NULL OR o IS NULL`,
 			"deliveries that wait and are not due, or the other way round": `
 				SELECT count(*) FROM deliveries.deliveries d FULL JOIN deliveries.due u ON u.id = d.id
 				WHERE (d.status = 'pending' OR d.replay IS NOT NULL) <> (u.id IS NOT NULL) OR d.id IS NULL OR u.replay IS DISTINCT FROM d.replay AND u.id IS NOT NULL`,

@@ -93,5 +93,18 @@ CREATE TABLE tallies (
     PRIMARY KEY (destination, day, type, feed_id)
 ) WITH (fillfactor = 45);
 
+-- The same of each organization, for overviews: the sums of the tallies of its destinations. Those are as many as it has
+-- destinations, types and feeds; these are one a day.
+CREATE TABLE outcomes (
+    organization uuid NOT NULL,
+    day          date NOT NULL,
+    total        bigint NOT NULL,
+    succeeded    bigint NOT NULL,
+    failed       bigint NOT NULL,
+    superseded   bigint NOT NULL,
+    discarded    bigint NOT NULL,
+    PRIMARY KEY (organization, day)
+) WITH (fillfactor = 45);
+
 -- Deleted destinations: a delivery that was scheduled at the same time is dropped when it arrives.
 CREATE TABLE gone (destination uuid PRIMARY KEY);

@@ -35,6 +35,17 @@ func (f *fold) writeDeleted(batch *pgx.Batch) {
 	if len(f.deleted) == 0 {
 		return
 	}
+	batch.Queue(`UPDATE outcomes o SET total = o.total - s.total, succeeded = o.succeeded - s.succeeded, failed = o.failed - s.failed,
+			superseded = o.superseded - s.superseded, discarded = o.discarded - s.discarded
+		FROM (SELECT w.organization, t.day, sum(t.total) AS total, sum(t.succeeded) AS succeeded, sum(t.failed) AS failed,
+				sum(t.superseded) AS superseded, sum(t.discarded) AS discarded
+			FROM unnest($1::uuid[]) gone(id)
+			CROSS JOIN LATERAL (SELECT organization FROM deliveries d WHERE d.destination = gone.id LIMIT 1) w
+			JOIN tallies t ON t.destination = gone.id GROUP BY 1, 2) s
+		WHERE o.organization = s.organization AND o.day = s.day`, f.deleted)
+	batch.Queue(`DELETE FROM outcomes o USING unnest($1::uuid[]) gone(id)
+			CROSS JOIN LATERAL (SELECT organization FROM deliveries d WHERE d.destination = gone.id LIMIT 1) w
+		WHERE o.organization = w.organization AND o.total = 0`, f.deleted)
 	batch.Queue(`DELETE FROM earlier_attempts a USING deliveries d
 		WHERE d.destination = ANY($1) AND d.attempts > 1 AND a.delivery = d.id`, f.deleted)
 	batch.Queue("DELETE FROM due WHERE destination = ANY($1)", f.deleted)

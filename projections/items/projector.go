@@ -13,6 +13,8 @@ package items
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -39,16 +41,27 @@ var ReadModel = projections.ReadModel{
 	Schema:  schema,
 	Filter:  eventstore.Categories(item.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category),
 	Project: func(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
-		return ahead(events)(ctx, tx)
+		return begin(events, false)(ctx, tx)
 	},
-	Ahead: ahead,
+	// In a build an item is nearly always added in the same batch in which its happening was observed, so that what ranks it
+	// can be read beforehand.
+	Ahead: func(events []eventstore.Recorded) func(context.Context, pgx.Tx) error {
+		return begin(events, true)
+	},
 	Later: []string{"occurrences_in_order", "occurrences_ending"},
 }
 
 // fact is a decoded event of a happening or an item.
 type fact struct {
 	id    uuid.UUID
-	event any // happening.Event or item.Event
+	event any   // happening.Event or item.Event
+	told  *told // by the event, if it tells something
+}
+
+// told is what a source tells, as it is stored.
+type told struct {
+	details, block, origins []byte
+	words                   *text // that items which show it alone are ranked by; nil where they were not read
 }
 
 // decoded is a fact or the event of a feed, or why it is neither.
@@ -58,12 +71,14 @@ type decoded struct {
 	err error
 }
 
-// ahead decodes a batch, and returns what applies it.
-func ahead(events []eventstore.Recorded) func(ctx context.Context, tx pgx.Tx) error {
+// begin decodes a batch and does what needs no rows, and returns what applies it.
+func begin(events []eventstore.Recorded, read bool) func(ctx context.Context, tx pgx.Tx) error {
 	all := make([]decoded, len(events))
 	parallel(len(events), func(i int) {
 		d := &all[i]
-		d.fact, d.of, d.err = decode(&events[i])
+		if d.fact, d.of, d.err = decode(&events[i]); d.err == nil {
+			d.err = d.prepare(read)
+		}
 	})
 	return func(ctx context.Context, tx pgx.Tx) error { return project(ctx, tx, all) }
 }
@@ -130,6 +145,33 @@ func decode(recorded *eventstore.Recorded) (f fact, of feed.Event, err error) {
 		f.event, err = item.Events.Decode(recorded)
 	}
 	return f, of, err
+}
+
+// nothing is what a source tells that has told nothing yet.
+var nothing = &told{details: []byte(`{"title":"","time":{}}`), block: []byte(`{"type":""}`), origins: []byte("null")}
+
+// prepare makes what is stored of what the fact tells and, if it is to, reads its words.
+func (f *fact) prepare(read bool) error {
+	switch e := f.event.(type) {
+	case happening.Observed:
+		return f.tell(&e.Details, &e.Source, e.Origins, read)
+	case happening.Revised:
+		return f.tell(&e.Details, &e.Source, e.Origins, read)
+	}
+	return nil
+}
+
+func (f *fact) tell(details *happening.Details, source *happening.Block, origins []happening.Origin, read bool) error {
+	var errs [3]error
+	f.told = &told{}
+	f.told.details, errs[0] = json.Marshal(details)
+	f.told.block, errs[1] = json.Marshal(source)
+	f.told.origins, errs[2] = json.Marshal(origins)
+	if read {
+		words := textOf(details)
+		f.told.words = &words
+	}
+	return errors.Join(errs[:]...)
 }
 
 // concerns says that an event of a feed changes what items there are, or how they are ranked.

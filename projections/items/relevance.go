@@ -82,7 +82,8 @@ func dictionary(language string) string { return "pg_catalog." + language + "_st
 // than before.
 func want(ctx context.Context, tx pgx.Tx, id uuid.UUID, s feed.Settings) (changed bool, err error) {
 	var all vocabulary
-	name, description := all.add(tokens(nil, s.Name, 0)), all.add(tokens(nil, s.Description, 0))
+	name := all.add(nil, textBy(func(r *reader) { r.add(s.Name, inTitle) }))
+	description := all.add(nil, textBy(func(r *reader) { r.add(s.Description, inTitle) }))
 	language, err := all.language(ctx, tx)
 	if err != nil {
 		return false, err
@@ -148,51 +149,50 @@ type ranking struct {
 	vocabulary
 
 	feeds []uuid.UUID
-	items [][]word
+	ends  []int // of the words of each item
+	all   []word
 }
-
-// The parts of an item, by what they weigh.
-const (
-	inTitle       = 'A'
-	inSummary     = 'B'
-	inDescription = 'C'
-	beside        = 'D'
-)
 
 // textOf are the words of an item.
-func textOf(d *happening.Details) []token {
-	text := make([]token, 0, (len(d.Title)+len(d.ShortDescription)+len(d.Description))/6+16) // about as many as there will be
-	text = tokens(text, d.Title, inTitle)
-	text = tokens(text, d.ShortDescription, inSummary)
-	text = tokens(text, d.Description, inDescription)
-	if l := d.Location; l != nil {
-		if text = tokens(text, l.DisplayAddress, beside); l.Venue != nil {
-			text = tokens(text, l.Venue.Name, beside)
-			text = tokens(text, l.Venue.Address, beside)
+func textOf(d *happening.Details) text {
+	return textBy(func(r *reader) {
+		r.add(d.Title, inTitle)
+		r.add(d.ShortDescription, inSummary)
+		r.add(d.Description, inDescription)
+		if l := d.Location; l != nil {
+			if r.add(l.DisplayAddress, beside); l.Venue != nil {
+				r.add(l.Venue.Name, beside)
+				r.add(l.Venue.Address, beside)
+			}
 		}
-	}
-	if d.Organizer != nil {
-		text = tokens(text, d.Organizer.Name, beside)
-	}
-	return text
+		if d.Organizer != nil {
+			r.add(d.Organizer.Name, beside)
+		}
+	})
 }
 
-func (r *ranking) add(feed uuid.UUID, text []token) {
-	r.feeds, r.items = append(r.feeds, feed), append(r.items, r.vocabulary.add(text))
+func (r *ranking) add(feed uuid.UUID, t text) {
+	r.all = r.vocabulary.add(r.all, t)
+	r.feeds, r.ends = append(r.feeds, feed), append(r.ends, len(r.all))
+}
+
+// asked is what is asked for the items of a feed. Many have the same words of their feed's.
+type asked struct {
+	sought  stemSet
+	answers map[string]*float32 // by the words
 }
 
 // rank gives the relevance of each item; nil where there is none.
 func (r *ranking) rank(ctx context.Context, tx pgx.Tx, wants map[uuid.UUID]*wanted) ([]*float32, error) {
-	relevance := make([]*float32, len(r.items))
-	tongues, sought := map[string]*tongue{}, map[uuid.UUID]stemSet{}
-	type question struct {
-		feed   uuid.UUID
-		shared string
-	}
-	asked := map[question]*float32{} // many items have the same words of their feed's
+	relevance := make([]*float32, len(r.feeds))
+	tongues := map[string]*tongue{}
+	asking := map[uuid.UUID]*asked{}
 	var answers []*float32
 	var words, names, descriptions []string
+	begin := 0
 	for i, feed := range r.feeds {
+		of := r.all[begin:r.ends[i]]
+		begin = r.ends[i]
 		w := wants[feed]
 		if !w.wants() {
 			continue
@@ -206,17 +206,19 @@ func (r *ranking) rank(ctx context.Context, tx pgx.Tx, wants map[uuid.UUID]*want
 			in = newTongue(stems)
 			tongues[w.language] = in
 		}
-		if sought[feed] == nil {
-			sought[feed] = in.set(w.name, w.description)
+		a := asking[feed]
+		if a == nil {
+			a = &asked{in.set(w.name, w.description), map[string]*float32{}}
+			asking[feed] = a
 		}
-		q := question{feed, in.shared(r.items[i], sought[feed])}
-		answer := asked[q]
+		shared := in.shared(of, a.sought)
+		answer := a.answers[string(shared)]
 		if answer == nil {
 			answer = new(float32)
-			asked[q] = answer
-			if q.shared != "" {
+			a.answers[string(shared)] = answer
+			if len(shared) > 0 {
 				answers = append(answers, answer)
-				words, names, descriptions = append(words, q.shared), append(names, w.byName), append(descriptions, w.byDescribed)
+				words, names, descriptions = append(words, string(shared)), append(names, w.byName), append(descriptions, w.byDescribed)
 			}
 		}
 		relevance[i] = answer

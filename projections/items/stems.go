@@ -13,6 +13,10 @@ type tongue struct {
 	stems   []string       // by number of stem
 	numbers map[string]int // of stems
 	ofWord  []int          // number of the stem by number of the word
+
+	found []int // of the item at hand; see shared
+	in    []counts
+	text  []byte
 }
 
 func newTongue(stems []string) *tongue {
@@ -48,31 +52,34 @@ func (t *tongue) set(lists ...[]string) stemSet {
 
 // shared are the words of an item that are in a set, as a tsvector: each with what it weighs wherever it is. The places
 // are counted for each word by itself, because a rank for any of some words doesn't depend on them; so items that have the
-// same words as often and in the same parts have the same tsvector.
-func (t *tongue) shared(words []word, in stemSet) string {
-	var found []int
-	var weights [][]byte // of each found
+// same words as often and in the same parts have the same tsvector. It is good until the next one is asked for.
+func (t *tongue) shared(words []word, in stemSet) []byte {
+	t.found, t.in, t.text = t.found[:0], t.in[:0], t.text[:0]
 	for _, one := range words {
 		stem := t.ofWord[one.number]
 		if !in.has(stem) {
 			continue
 		}
-		at := slices.Index(found, stem)
+		at := slices.Index(t.found, stem)
 		if at < 0 {
-			at = len(found)
-			found, weights = append(found, stem), append(weights, nil)
+			at = len(t.found)
+			t.found, t.in = append(t.found, stem), append(t.in, counts{})
 		}
-		weights[at] = append(weights[at], one.weight)
+		for part, count := range one.in {
+			t.in[at][part] += count // of all words of an item there are fewer than it can count
+		}
 	}
-	var text []byte
-	for i, stem := range found {
-		text = append(append(append(text, ' '), t.stems[stem]...), ':')
-		for place, weight := range weights[i][:min(len(weights[i]), mostPlaces)] {
-			if place > 0 {
-				text = append(text, ',')
+	for i, stem := range t.found {
+		t.text = append(append(append(t.text, ' '), t.stems[stem]...), ':')
+		place := 0
+		for part, count := range t.in[i] {
+			for ; count > 0 && place < mostPlaces; count-- {
+				if place++; place > 1 {
+					t.text = append(t.text, ',')
+				}
+				t.text = append(strconv.AppendInt(t.text, int64(place), 10), byte('A'+part))
 			}
-			text = append(strconv.AppendInt(text, int64(place+1), 10), weight)
 		}
 	}
-	return string(text)
+	return t.text
 }

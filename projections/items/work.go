@@ -36,6 +36,7 @@ type view struct {
 	happening.Telling
 
 	happening     uuid.UUID
+	told          *told
 	staleAt       *time.Time
 	toldAt        time.Time
 	dirty, stored bool
@@ -84,31 +85,53 @@ func load(ctx context.Context, tx pgx.Tx, facts []fact) (*work, error) {
 	return w, err
 }
 
+// planByIndex keeps the planner from going through whole tables: one that has just begun to fill looks small to it.
+const planByIndex = "SELECT set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)"
+
 // load reads views of happenings, items by id and by happening, and the attachments of feeds, and what they want, those of
 // the items included.
 func (w *work) load(ctx context.Context, tx pgx.Tx, happenings, items, feeds column.UUIDs) error {
 	batch := &pgx.Batch{}
+	batch.Queue(planByIndex)
 	batch.Queue("SELECT "+shownColumns+" FROM shown WHERE happening_id = ANY($1)",
 		happenings).Query(w.readViews)
 	batch.Queue(`SELECT id, feed_id, happening_id, added_at FROM items WHERE happening_id = ANY($1)
 		UNION SELECT id, feed_id, happening_id, added_at FROM items WHERE id = ANY($2)`, happenings, items).Query(w.readItems)
-	batch.Queue(`SELECT feed_id, source_id FROM attachments WHERE feed_id = ANY($1)
-		OR feed_id IN (SELECT feed_id FROM items WHERE happening_id = ANY($2))`, feeds, happenings).Query(w.readAttachments)
-	batch.Queue(`SELECT feed_id, language, by_name, by_description FROM wanted WHERE feed_id = ANY($1)
-		OR feed_id IN (SELECT feed_id FROM items WHERE happening_id = ANY($2))`, feeds, happenings).Query(w.readWanted)
+	w.queueFeeds(batch, feeds)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return err
+	}
+	others := map[uuid.UUID]struct{}{}
+	for _, r := range w.items {
+		if !slices.Contains(feeds, r.feed) {
+			others[r.feed] = struct{}{}
+		}
+	}
+	if len(others) == 0 {
+		return nil // most that is told is new
+	}
+	batch = &pgx.Batch{}
+	w.queueFeeds(batch, keys(others))
 	return tx.SendBatch(ctx, batch).Close()
+}
+
+func (w *work) queueFeeds(batch *pgx.Batch, feeds column.UUIDs) {
+	if len(feeds) == 0 {
+		return
+	}
+	batch.Queue("SELECT feed_id, source_id FROM attachments WHERE feed_id = ANY($1)", feeds).Query(w.readAttachments)
+	batch.Queue("SELECT feed_id, language, by_name, by_description FROM wanted WHERE feed_id = ANY($1)", feeds).Query(w.readWanted)
 }
 
 func (w *work) readViews(rows pgx.Rows) error {
 	for rows.Next() {
-		v := &view{stored: true}
-		var details, block, origins []byte
-		if err := rows.Scan(column.UUID(&v.happening), column.UUID(&v.SourceID), column.UUID(&v.Of), &details, &block, &v.PublishedAt,
-			&v.Standing, &origins, &v.staleAt, &v.Since, &v.DatedAt, &v.toldAt); err != nil {
+		v := &view{stored: true, told: &told{}}
+		if err := rows.Scan(column.UUID(&v.happening), column.UUID(&v.SourceID), column.UUID(&v.Of), &v.told.details, &v.told.block, &v.PublishedAt,
+			&v.Standing, &v.told.origins, &v.staleAt, &v.Since, &v.DatedAt, &v.toldAt); err != nil {
 			return err
 		}
 		v.Stale = v.staleAt != nil
-		if err := errors.Join(json.Unmarshal(details, &v.Details), json.Unmarshal(block, &v.Source), json.Unmarshal(origins, &v.Origins)); err != nil {
+		if err := errors.Join(json.Unmarshal(v.told.details, &v.Details), json.Unmarshal(v.told.block, &v.Source), json.Unmarshal(v.told.origins, &v.Origins)); err != nil {
 			return fmt.Errorf("what %s tells of %s: %w", v.SourceID, v.happening, err)
 		}
 		w.views[v.happening] = append(w.views[v.happening], v)
@@ -160,11 +183,11 @@ func (w *work) applyHappening(f fact, event happening.Event) {
 	case happening.Observed:
 		v := w.view(f.id, e.SourceID, e.Of)
 		v.Observe(e)
-		w.told(v, e.At)
+		w.told(v, f.told, e.At)
 	case happening.Revised:
 		v := w.view(f.id, e.SourceID, e.Of)
 		v.Revise(e)
-		w.told(v, e.At)
+		w.told(v, f.told, e.At)
 	case happening.WentStale:
 		v := w.view(f.id, e.SourceID, e.Of)
 		v.Stale, v.staleAt, v.dirty = true, &e.At, true
@@ -203,13 +226,13 @@ func (w *work) view(id, source, of uuid.UUID) *view {
 			return v
 		}
 	}
-	v := &view{Telling: happening.Telling{SourceID: source, Of: of}, happening: id}
+	v := &view{Telling: happening.Telling{SourceID: source, Of: of}, happening: id, told: nothing}
 	w.views[id] = append(w.views[id], v)
 	return v
 }
 
-func (w *work) told(v *view, at time.Time) {
-	v.staleAt, v.toldAt, v.dirty = nil, at, true
+func (w *work) told(v *view, told *told, at time.Time) {
+	v.told, v.staleAt, v.toldAt, v.dirty = told, nil, at, true
 	w.touch(v.happening)
 }
 
@@ -246,9 +269,11 @@ func (w *work) remove(id uuid.UUID) {
 // pick gives the happening as all tell it together, and of the feed's sources the one that it is shown from; false where
 // none of them carries it.
 func (w *work) pick(r *row) (all happening.Combined, from *happening.Telling, ok bool) {
-	var tellings, attached []happening.Telling
-	for _, v := range w.views[r.happening] {
-		tellings = append(tellings, v.Telling)
+	views := w.views[r.happening]
+	tellings := make([]happening.Telling, len(views))
+	var attached []happening.Telling
+	for i, v := range views {
+		tellings[i] = v.Telling
 		if _, ok := w.attached[attachment{r.feed, v.SourceID}]; ok {
 			attached = append(attached, v.Telling)
 		}

@@ -3,8 +3,8 @@ package items
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,7 +22,7 @@ const touchFeeds = `INSERT INTO feeds (feed_id, version) SELECT id, pg_current_x
 
 // output is what a work comes to: rows that go, then rows that come. A row that changes does both.
 type output struct {
-	shown       []shownRow
+	shown       []*view
 	items       []rendered
 	occurrences []occurrence
 	ranking     ranking // of items
@@ -30,12 +30,6 @@ type output struct {
 	hidden  []*view      // views that go
 	gone    column.UUIDs // items that go
 	touched map[uuid.UUID]struct{}
-}
-
-// shownRow is a view as it is stored.
-type shownRow struct {
-	*view
-	details, block, origins []byte
 }
 
 // rendered is an item as it is stored.
@@ -66,16 +60,16 @@ var (
 		column.New[column.UUIDs]("of_id", "uuid", func(v *view) uuid.UUID { return v.Of }),
 	}
 	deleteShown = column.SQL("DELETE FROM shown AS t USING %s WHERE t.happening_id = u.happening_id AND t.source_id = u.source_id AND t.of_id = u.of_id", viewKey...)
-	copyShown   = column.Copy("shown", append(column.Of(func(r shownRow) *view { return r.view }, viewKey...),
-		column.New[[][]byte]("details", "bytea", func(r shownRow) []byte { return r.details }),
-		column.New[[][]byte]("source", "bytea", func(r shownRow) []byte { return r.block }),
-		column.New[[]*time.Time]("published_at", "timestamptz", func(r shownRow) *time.Time { return r.PublishedAt }),
-		column.New[[]int]("standing", "integer", func(r shownRow) int { return int(r.Standing) }),
-		column.New[[][]byte]("origins", "bytea", func(r shownRow) []byte { return r.origins }),
-		column.New[[]*time.Time]("stale", "timestamptz", func(r shownRow) *time.Time { return r.staleAt }),
-		column.New[[]time.Time]("since", "timestamptz", func(r shownRow) time.Time { return r.Since }),
-		column.New[[]time.Time]("dated_at", "timestamptz", func(r shownRow) time.Time { return r.DatedAt }),
-		column.New[[]time.Time]("told_at", "timestamptz", func(r shownRow) time.Time { return r.toldAt }))...)
+	copyShown   = column.Copy("shown", append(slices.Clone(viewKey),
+		column.New[[][]byte]("details", "bytea", func(v *view) []byte { return v.told.details }),
+		column.New[[][]byte]("source", "bytea", func(v *view) []byte { return v.told.block }),
+		column.New[[]*time.Time]("published_at", "timestamptz", func(v *view) *time.Time { return v.PublishedAt }),
+		column.New[[]int]("standing", "integer", func(v *view) int { return int(v.Standing) }),
+		column.New[[][]byte]("origins", "bytea", func(v *view) []byte { return v.told.origins }),
+		column.New[[]*time.Time]("stale", "timestamptz", func(v *view) *time.Time { return v.staleAt }),
+		column.New[[]time.Time]("since", "timestamptz", func(v *view) time.Time { return v.Since }),
+		column.New[[]time.Time]("dated_at", "timestamptz", func(v *view) time.Time { return v.DatedAt }),
+		column.New[[]time.Time]("told_at", "timestamptz", func(v *view) time.Time { return v.toldAt }))...)
 	copyItems = column.Copy("items",
 		column.New[column.UUIDs]("id", "uuid", func(r rendered) uuid.UUID { return r.id }),
 		column.New[column.UUIDs]("feed_id", "uuid", func(r rendered) uuid.UUID { return r.feed }),
@@ -107,9 +101,7 @@ var (
 // write renders the dirty items and writes everything that changed.
 func (w *work) write(ctx context.Context, tx pgx.Tx) error {
 	o := output{hidden: w.forgotten, touched: map[uuid.UUID]struct{}{}}
-	if err := w.writeViews(&o); err != nil {
-		return err
-	}
+	w.writeViews(&o)
 	if err := w.writeItems(&o); err != nil {
 		return err
 	}
@@ -165,7 +157,7 @@ func keys(set map[uuid.UUID]struct{}) column.UUIDs {
 	return list
 }
 
-func (w *work) writeViews(o *output) error {
+func (w *work) writeViews(o *output) {
 	for _, views := range w.views {
 		for _, v := range views {
 			if !v.dirty {
@@ -174,23 +166,9 @@ func (w *work) writeViews(o *output) error {
 			if v.stored {
 				o.hidden = append(o.hidden, v)
 			}
-			o.shown = append(o.shown, shownRow{view: v})
+			o.shown = append(o.shown, v)
 		}
 	}
-	errs := make([]error, len(o.shown))
-	parallel(len(o.shown), func(i int) { errs[i] = o.shown[i].marshal() })
-	return errors.Join(errs...)
-}
-
-func (r *shownRow) marshal() (err error) {
-	if r.details, err = json.Marshal(r.Details); err != nil {
-		return err
-	}
-	if r.block, err = json.Marshal(r.Source); err != nil {
-		return err
-	}
-	r.origins, err = json.Marshal(r.Origins)
-	return err
 }
 
 func (w *work) writeItems(o *output) error {
@@ -217,7 +195,7 @@ func (w *work) writeItems(o *output) error {
 // made is what an item comes to.
 type made struct {
 	rendered
-	text  []token // by which it is ranked
+	words text // by which it is ranked
 	all   []when
 	shown bool // a source of the feed carries it
 	err   error
@@ -236,14 +214,18 @@ func (w *work) render(r *row) (m made) {
 	m.all = occurrencesOf(combined.Details)
 	m.packed = pack(m.all)
 	if w.wanted[r.feed].wants() {
-		m.text = textOf(&combined.Details)
+		if views := w.views[r.happening]; len(views) == 1 && views[0].told.words != nil {
+			m.words = *views[0].told.words
+		} else {
+			m.words = textOf(&combined.Details)
+		}
 	}
 	return m
 }
 
 func (o *output) add(m *made) {
 	o.touched[m.feed] = struct{}{}
-	o.ranking.add(m.feed, m.text)
+	o.ranking.add(m.feed, m.words)
 	o.items = append(o.items, m.rendered)
 	previous := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
 	for i, w := range m.all {

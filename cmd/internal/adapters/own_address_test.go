@@ -20,8 +20,11 @@ import (
 // told is an event as a page tells it.
 type toldEvent struct {
 	title, url, more string
-	in               time.Duration // from now to its start
+	in               time.Duration // from theHour to its start
 }
+
+// theHour is one for all pages, also of a test that goes on into the next.
+var theHour = time.Now().UTC().Truncate(time.Hour)
 
 // page is one that calls itself something, and shows events.
 func (toldEvent) page(heading string, all ...toldEvent) string {
@@ -29,7 +32,7 @@ func (toldEvent) page(heading string, all ...toldEvent) string {
 	fmt.Fprintf(&b, "<html><title>%s</title><h1>%[1]s</h1>", heading)
 	for _, e := range all {
 		fmt.Fprintf(&b, `<script type="application/ld+json">{"@type":"Event","name":%q,"startDate":%q,"location":"Town hall"`,
-			e.title, time.Now().Add(e.in).UTC().Truncate(time.Hour).Format(time.RFC3339))
+			e.title, theHour.Add(e.in).Format(time.RFC3339))
 		if e.url != "" {
 			fmt.Fprintf(&b, `,"url":%q`, e.url)
 		}
@@ -101,9 +104,9 @@ func TestAnEventsOwnPageIsKnownByItsAddress(t *testing.T) {
 		"another title, the same hour": {nil, ownPage(with(func(e *toldEvent) { e.title = "Concert in the hall" })), "revised", []string{"Concert in the hall"}, ""},
 		"it is moved":                  {nil, ownPage(with(func(e *toldEvent) { e.in += aDay })), "revised", []string{quartet.title}, ""},
 		"next year's edition": {
-			ownPage(with(func(e *toldEvent) { e.title += time.Now().Add(e.in).Format(" 2006") })),
-			ownPage(with(func(e *toldEvent) { e.in += 10 * aDay; e.title += time.Now().Add(e.in).Format(" 2006") })),
-			"revised", []string{quartet.title + time.Now().Add(13*aDay).Format(" 2006")}, "",
+			ownPage(with(func(e *toldEvent) { e.title += theHour.Add(e.in).Format(" 2006") })),
+			ownPage(with(func(e *toldEvent) { e.in += 10 * aDay; e.title += theHour.Add(e.in).Format(" 2006") })),
+			"revised", []string{quartet.title + theHour.Add(13*aDay).Format(" 2006")}, "",
 		},
 		"the page is another event's": {nil, ownPage(quiz), "observed went-stale", []string{quartet.title, "Pub quiz"}, ""},
 		"the listing knows it first":  {nil, map[string]string{"/programme": ownPage(quiz)["/programme"]}, "observed", []string{quartet.title, "Pub quiz"}, "revised went-stale"},
@@ -128,10 +131,11 @@ func TestAnEventsOwnPageIsKnownByItsAddress(t *testing.T) {
 		for _, memory := range []string{"remembered", "lost"} {
 			t.Run(name+", "+memory, func(t *testing.T) {
 				t.Parallel()
-				if tt.first == nil {
-					tt.first = ownPage(quartet)
+				first := tt.first
+				if first == nil {
+					first = ownPage(quartet)
 				}
-				o := newOwnAddress(t, tt.first)
+				o := newOwnAddress(t, first)
 				if got := o.happened(); len(got) != 1 || got[0] != "observed" {
 					t.Fatalf("listing and page came to %q", got)
 				}

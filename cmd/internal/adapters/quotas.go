@@ -59,7 +59,7 @@ func (q *Quotas) Claim(ctx context.Context, of uuid.UUID, limit organization.Lim
 	batch.Queue("SELECT set_config('synchronous_commit', 'off', true)")
 	batch.Queue("SELECT pg_advisory_xact_lock(hashtextextended($1::text || $2, 7))", of, limit)
 	batch.Queue(`DELETE FROM carillon.quota_claims WHERE organization = $1 AND kind = $2
-		AND CASE WHEN position IS NULL THEN claimed_at < now() - interval '10 minutes'
+		AND CASE WHEN position IS NULL THEN claimed_at NOT BETWEEN now() - interval '10 minutes' AND now() + interval '1 minute'
 			ELSE position <= (SELECT commit FROM carillon.checkpoints WHERE name = $3) END`, of, limit, by.readModel)
 	var most int64
 	batch.Queue(fmt.Sprintf("SELECT coalesce(("+limitOf+"), $3::bigint)", "$2"), of, limit, fallback).

@@ -28,18 +28,22 @@ func NewCheckLimiter(pool *pgxpool.Pool, now func() time.Time) *Limiter {
 }
 
 // count is one statement, so that two nodes never count from the same value. Requests over the limit aren't counted, so
-// that a limit that is raised has room at once: then it gives no row, or the one that another node's request left.
+// that a limit that is raised has room at once: then it gives no row, or the one that another node's request left. Clocks
+// of nodes differ, by a minute at most: a window that begins later is one of a clock that was ahead, and holds nobody back.
 const count = `
 	WITH taken AS (
 		INSERT INTO carillon.rate_limits AS r (organization, bucket, window_start, count) SELECT $1, $2, $3::timestamptz, 1 WHERE $5::bigint > 0
 		ON CONFLICT (organization, bucket) DO UPDATE SET
-			window_start = CASE WHEN r.window_start <= $4 THEN excluded.window_start ELSE r.window_start END,
-			count = CASE WHEN r.window_start <= $4 THEN 1 ELSE r.count + 1 END
-		WHERE r.window_start <= $4 OR r.count < $5::bigint
+			window_start = CASE WHEN ` + over + ` THEN excluded.window_start ELSE r.window_start END,
+			count = CASE WHEN ` + over + ` THEN 1 ELSE r.count + 1 END
+		WHERE ` + over + ` OR r.count < $5::bigint
 		RETURNING window_start)
 	SELECT true, window_start FROM taken
 	UNION ALL SELECT false, window_start FROM carillon.rate_limits WHERE organization = $1 AND bucket = $2
 	ORDER BY 1 DESC LIMIT 1`
+
+// over says that a window has ended, or never was.
+const over = `(r.window_start <= $4 OR r.window_start > $3::timestamptz + interval '1 minute')`
 
 // Take counts a request. A refused one gets a command.Refusal of kind RateLimited that says when to come again; when
 // the counters can't be reached, the error wraps command.ErrUnavailable.

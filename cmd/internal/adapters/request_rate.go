@@ -39,7 +39,8 @@ type tokens struct {
 }
 
 // takeTokens is one statement, so that two nodes never take the same tokens. It goes by the clock of Postgres, because
-// those of the nodes differ.
+// those of the nodes differ. Statements that waited for one another come a little late; what is later than by ten seconds
+// was written by a clock that was ahead, and has been put back.
 //
 //	$1 organization  $2 tokens a second, and at most  $3 how many are wanted
 const takeTokens = `
@@ -47,7 +48,7 @@ const takeTokens = `
 	VALUES ($1, $2::float8 - floor(least($2::float8, $3::float8)), floor(least($2::float8, $3::float8)), clock_timestamp())
 	ON CONFLICT (organization) DO UPDATE SET
 		left_over = ` + filled + ` - floor(least($3, ` + filled + `)), granted = floor(least($3, ` + filled + `)),
-		at = greatest(t.at, excluded.at)
+		at = CASE WHEN t.at > excluded.at + interval '10 seconds' THEN excluded.at ELSE greatest(t.at, excluded.at) END
 	RETURNING granted`
 
 // filled is what the bucket holds by now.

@@ -25,7 +25,7 @@ const (
 	reading  = asking + `, read_at = clock_timestamp(), read_modified = modified, state = $5`
 
 	askedPage = asking + thisPage
-	readPage  = reading + thisPage
+	readPage  = reading + `, barren = CASE WHEN shown > 0 THEN 0 ELSE barren + 1 END` + thisPage
 	sawPage   = reading + `, shown = $6, until = $7, barren = CASE WHEN $6 > 0 THEN 0 ELSE barren + 1 END` + thisPage
 	// What it showed before it may still show.
 	sawPart = reading + `, shown = greatest(shown, $6), until = greatest(until, $7),

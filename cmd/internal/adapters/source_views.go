@@ -31,8 +31,9 @@ const (
 	// mark unless it has to wait: the visit has it at hand, and the page says where to find it if that is cut off.
 	keepTellings = `
 		WITH n AS (
-			SELECT happening_id, observation, dates, key, evidence::uuid[], digest FROM unnest($3::uuid[], $4::bytea[], $5::bytea[], $6::text[], $7::text[], $10::bytea[])
-				AS n (happening_id, observation, dates, key, evidence, digest)),
+			SELECT happening_id, substr($4::bytea, place, length) AS observation, dates, key, evidence::uuid[], digest
+			FROM unnest($3::uuid[], $12::integer[], $13::integer[], $5::bytea[], $6::text[], $7::text[], $10::bytea[])
+				AS n (happening_id, place, length, dates, key, evidence, digest)),
 		told AS (
 			INSERT INTO carillon.source_tellings AS t (source_id, happening_id, page, observation, dates)
 			SELECT $1, happening_id, $2, observation, dates FROM n
@@ -50,7 +51,7 @@ const (
 		new AS (
 			SELECT happening_id, key, evidence, digest, digest IS NULL OR evidence && ARRAY(
 				SELECT p.evidence FROM carillon.source_pages p WHERE p.source_id = $1 AND p.ahead AND p.walk = $9 AND p.evidence = ANY ($11)) AS waiting
-			FROM n JOIN told USING (happening_id)),
+			FROM n WHERE (happening_id IN (SELECT happening_id FROM told)) IS TRUE),
 		viewed AS (
 			INSERT INTO carillon.source_views AS v (source_id, happening_id, key, evidence, waiting, digest)
 			SELECT $1, happening_id, key, evidence, waiting, CASE WHEN NOT waiting THEN digest END FROM new
@@ -117,15 +118,18 @@ func (w *walk) Told(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID]
 
 // tellingRows are tellings as columns. Of those that are new to the source there is a digest.
 type tellingRows struct {
-	happenings                   []uuid.UUID
-	observations, dates, digests [][]byte
-	keys, evidence               []string
-	all                          column.UUIDs      // evidence of those with a digest
-	fresh                        []collection.View // those
+	happenings      []uuid.UUID
+	observations    bytes.Buffer // one behind the other: as an array they would be copied several times over
+	places, lengths []int
+	dates, digests  [][]byte
+	keys, evidence  []string
+	all             column.UUIDs      // evidence of those with a digest
+	fresh           []collection.View // those
 }
 
 func (w *walk) rowsOfTellings(page uuid.UUID, tellings []collection.Telling) (*tellingRows, error) {
 	r, have := &tellingRows{}, map[uuid.UUID]bool{}
+	encoder := json.NewEncoder(&r.observations)
 	var origins []collect.Origin
 	for i := range tellings {
 		t := &tellings[i]
@@ -139,15 +143,17 @@ func (w *walk) rowsOfTellings(page uuid.UUID, tellings []collection.Telling) (*t
 			origins = append(origins, collect.Origin{Field: o.Field, Page: o.Page, Syntax: o.Syntax, Path: o.Path})
 		}
 		remembered.Origins = origins
-		data, err := json.Marshal(remembered)
-		if err != nil {
+		begins := r.observations.Len()
+		if err := encoder.Encode(remembered); err != nil {
 			return nil, wrap("observation", err)
 		}
+		data := r.observations.Bytes()[begins:]
 		ids := make([]byte, 0, 37*len(t.Evidence)+1)
 		for _, e := range t.Evidence {
 			ids = append(append(ids, ','), e.String()...)
 		}
 		var digest []byte
+		var err error
 		// What JSON can't say is compared as it is read back.
 		if t.New && !bytes.Contains(data, []byte(`\ufffd`)) {
 			if digest, err = happening.Digest(t.Observation.Details, t.Observation.Source, t.Observation.Standing); err != nil {
@@ -156,7 +162,8 @@ func (w *walk) rowsOfTellings(page uuid.UUID, tellings []collection.Telling) (*t
 			r.all = append(r.all, t.Evidence...)
 			r.fresh = append(r.fresh, collection.View{Identity: t.Identity, Now: digest, Tellings: []collection.Told{{Observation: t.Observation, Page: page}}})
 		}
-		r.happenings, r.observations, r.dates, r.digests = append(r.happenings, t.Happening), append(r.observations, data), append(r.dates, t.Dates), append(r.digests, digest)
+		r.happenings, r.places, r.lengths = append(r.happenings, t.Happening), append(r.places, begins+1), append(r.lengths, len(data)-len("\n"))
+		r.dates, r.digests = append(r.dates, t.Dates), append(r.digests, digest)
 		r.keys, r.evidence = append(r.keys, storedName(t.Key)), append(r.evidence, "{"+strings.TrimPrefix(string(ids), ",")+"}")
 	}
 	return r, nil
@@ -170,8 +177,8 @@ type keptTellings struct {
 
 // queue keeps what a page tells, and marks what is to be compared.
 func (r *tellingRows) queue(batch *pgx.Batch, source, page uuid.UUID, partial bool, walk int, kept *keptTellings) {
-	batch.Queue(keepTellings, source, page, column.UUIDs(nonNil(r.happenings)), nonNil(r.observations), nonNil(r.dates), nonNil(r.keys), nonNil(r.evidence), partial,
-		walk, nonNil(r.digests), column.UUIDs(nonNil(r.all))).
+	batch.Queue(keepTellings, source, page, column.UUIDs(nonNil(r.happenings)), nonNil(r.observations.Bytes()), nonNil(r.dates), nonNil(r.keys), nonNil(r.evidence), partial,
+		walk, nonNil(r.digests), column.UUIDs(nonNil(r.all)), nonNil(r.places), nonNil(r.lengths)).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&kept.untold, &kept.waiting) })
 }
 

@@ -83,15 +83,11 @@ const turnLength = time.Minute
 
 // Take implements collection.Walks.
 func (w *Walks) Take(ctx context.Context, limit int, busy []string) ([]collection.Turn, error) {
-	if err := w.lookAround(ctx); err != nil {
-		return nil, fmt.Errorf("sources to walk: %w", err)
-	}
-	rows, _ := w.pool.Query(ctx, lookForTurns, limit, nonNil(busy))
-	due, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	due, err := w.lookAround(ctx, limit, busy)
 	if err != nil || len(due) == 0 {
 		return nil, wrap("sources that are due", err)
 	}
-	rows, _ = w.pool.Query(ctx, takeTurns, due, turnLength)
+	rows, _ := w.pool.Query(ctx, takeTurns, due, turnLength)
 	turns, err := pgx.CollectRows(rows, scanTurn)
 	slices.SortFunc(turns, func(a, b collection.Turn) int { // an update gives its rows in any order
 		return slices.Index(due, a.Source.ID) - slices.Index(due, b.Source.ID)
@@ -99,8 +95,8 @@ func (w *Walks) Take(ctx context.Context, limit int, busy []string) ([]collectio
 	return turns, wrap("turns at sources", err)
 }
 
-// lookAround takes over what the read model knows and the memory does not.
-func (w *Walks) lookAround(ctx context.Context) error {
+// lookAround takes over what the read model knows and the memory does not, and finds what is due then, in one round trip.
+func (w *Walks) lookAround(ctx context.Context, limit int, busy []string) (due []uuid.UUID, err error) {
 	var batch pgx.Batch
 	batch.Queue(takeOverWishes)
 	batch.Queue(takeOverResumed)
@@ -111,11 +107,15 @@ func (w *Walks) lookAround(ctx context.Context) error {
 	} else {
 		batch.Queue(fmt.Sprintf(adopt, "wanted_at IS NOT NULL"))
 	}
-	err := w.pool.SendBatch(ctx, &batch).Close()
+	batch.Queue(lookForTurns, limit, nonNil(busy)).Query(func(rows pgx.Rows) (err error) {
+		due, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		return err
+	})
+	err = w.pool.SendBatch(ctx, &batch).Close()
 	if err == nil && sweep {
 		w.swept = time.Now()
 	}
-	return err
+	return due, err
 }
 
 func scanTurn(row pgx.CollectableRow) (collection.Turn, error) {

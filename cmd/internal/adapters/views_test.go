@@ -293,7 +293,7 @@ func (w *world) loseWalks() {
 			w.await(last.Position, nil, items.ReadModel.Name)
 		}
 	}
-	if _, err := w.pool.Exec(w.t.Context(), "TRUNCATE carillon.source_walks CASCADE"); err != nil {
+	if _, err := w.pool.Exec(w.t.Context(), "TRUNCATE carillon.source_walks, carillon.source_views, carillon.source_tellings CASCADE"); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -92,6 +92,7 @@ func (a *API) protected() chi.Router {
 	a.organizationRoutes(r)
 	a.consoleRoutes(r)
 	a.limitRoutes(r)
+	a.clientCertificateRoutes(r)
 	a.sourceRoutes(r)
 	a.happeningRoutes(r)
 	a.feedRoutes(r)

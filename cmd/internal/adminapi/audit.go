@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/aggregates/disclosure"
 	"carillon/cmd/internal/wire"
 	"carillon/eventstore"
 	"carillon/projections/audit"
@@ -29,7 +30,11 @@ type Audit struct {
 	At           time.Time    `json:"at"`    // the time of the state
 	State        *AuditState  `json:"state"` // null: the destination was not there yet
 	Entries      []AuditEntry `json:"entries"`
+	Disclosures  []AuditEntry `json:"disclosures"` // of something in full, the newest first, mostDisclosures of them
 }
+
+// mostDisclosures is how many a picture of the history has. An export has all.
+const mostDisclosures = 100
 
 // AuditState is what a destination was.
 type AuditState struct {
@@ -52,11 +57,11 @@ type AuditSecret struct {
 	Active    bool       `json:"active"`    // it signs at the time of the state
 }
 
-// AuditEntry is one change.
+// AuditEntry is one change, or says that something was shown in full.
 type AuditEntry struct {
 	Destination   uuid.UUID    `json:"destination"`
 	Organization  *uuid.UUID   `json:"organization"`
-	Revision      int64        `json:"revision"` // of the destination's stream, from 0
+	Revision      int64        `json:"revision"` // of the stream, from 0: the destination's, or that of a day's disclosures
 	Type          string       `json:"type"`     // the stored event's name: see docs/events.md
 	At            time.Time    `json:"at"`       // when it took effect
 	RecordedAt    time.Time    `json:"recordedAt"`
@@ -102,6 +107,14 @@ func (a *API) showAudit(r *http.Request) (wire.Reply, error) {
 	for i, e := range history {
 		answer.Entries[i] = AuditEntryOf(e)
 	}
+	disclosures, err := a.Queries.Disclosures(r.Context(), id, mostDisclosures)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	answer.Disclosures = make([]AuditEntry, len(disclosures))
+	for i, e := range disclosures {
+		answer.Disclosures[i] = AuditEntryOf(e)
+	}
 	if q.Has("at") {
 		answer.State = auditState(query.AuditStateAt(history, at))
 	} else {
@@ -129,7 +142,7 @@ func (a *API) exportAudit(w http.ResponseWriter, r *http.Request) {
 	a.awaitAudit(r.Context(), id)
 	written := 0
 	sees := PrincipalOf(r).Sees
-	err = a.Queries.AuditEntries(r.Context(), id, 0, func(e query.AuditEntry) error {
+	write := func(e query.AuditEntry) error {
 		if written == 0 && !sees(e.Organization) {
 			return noHistory(query.ErrNotFound)
 		}
@@ -146,7 +159,11 @@ func (a *API) exportAudit(w http.ResponseWriter, r *http.Request) {
 		}
 		_, err = w.Write(append(line, '\n'))
 		return err
-	})
+	}
+	err = a.Queries.AuditEntries(r.Context(), id, 0, write)
+	if err == nil && written > 0 {
+		err = a.Queries.DisclosureEntries(r.Context(), id, write)
+	}
 	switch {
 	case err == nil && written == 0:
 		wire.Events.WriteError(w, r, noHistory(query.ErrNotFound))
@@ -165,8 +182,9 @@ func noHistory(err error) error {
 	return err
 }
 
-// awaitAudit waits until the read model shows what the destination's stream holds: an auditor sees what has happened,
-// whichever node or process manager did it. Where the event store does not answer, what is there is shown.
+// awaitAudit waits until the read model shows what the destination's stream holds, and that of the disclosures of the
+// day: an auditor sees what has happened, whichever node or process manager did it. Where the event store does not
+// answer, what is there is shown.
 func (a *API) awaitAudit(ctx context.Context, id uuid.UUID) {
 	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
 	defer cancel()
@@ -175,12 +193,18 @@ func (a *API) awaitAudit(ctx context.Context, id uuid.UUID) {
 		return // the query itself will say it
 	}
 	var newest eventstore.Position
-	for recorded, err := range a.Commands.Store.Read(ctx, destination.Aggregate.Stream(id), eventstore.Revision(seen+1)) {
-		if err != nil {
-			wire.Note(ctx, slog.Bool("notCompared", true))
-			return
+	for stream, from := range map[string]eventstore.Revision{
+		destination.Aggregate.Stream(id): eventstore.Revision(seen + 1), disclosure.Aggregate.Stream(disclosure.StreamID(id, a.Now())): 0,
+	} {
+		for recorded, err := range a.Commands.Store.Read(ctx, stream, from) {
+			if err != nil {
+				wire.Note(ctx, slog.Bool("notCompared", true))
+				return
+			}
+			if newest.Before(recorded.Position) {
+				newest = recorded.Position
+			}
 		}
-		newest = recorded.Position
 	}
 	if newest != eventstore.Start {
 		a.await(ctx, newest, audit.ReadModel.Name)

@@ -19,6 +19,7 @@ import (
 
 	"carillon/aggregates/auditor"
 	"carillon/aggregates/destination"
+	"carillon/aggregates/disclosure"
 	"carillon/cmd/internal/adminapi"
 	"carillon/command"
 	"carillon/command/credential"
@@ -152,7 +153,11 @@ func TestAuditExport(t *testing.T) {
 	t.Parallel()
 	s := audited(t)
 	org, _ := s.Organization(t, "Town hall")
-	id, _, _ := s.life(t, command.Caller{Organization: org, Actor: "key:ab12CD34"})
+	by := command.Caller{Organization: org, Actor: "key:ab12CD34"}
+	id, _, _ := s.life(t, by)
+	if err := s.Commands.Disclose(t.Context(), by, command.Disclose{Destination: id, What: []disclosure.What{disclosure.Secrets}}); err != nil {
+		t.Fatal(err)
+	}
 	path := "/admin/audit/destinations/" + id.String()
 	var whole adminapi.Audit
 	s.do(t, "GET", path, "").into(t, 200, &whole)
@@ -169,7 +174,10 @@ func TestAuditExport(t *testing.T) {
 			}
 			exported = append(exported, e)
 		}
-		if diff := cmp.Diff(whole.Entries, exported); diff != "" {
+		if len(whole.Disclosures) != 1 || whole.Disclosures[0].Actor != by.Actor || !slices.Equal(whole.Disclosures[0].Detail.Shown, []string{"secrets"}) {
+			t.Errorf("shown in full: %+v", whole.Disclosures)
+		}
+		if diff := cmp.Diff(append(whole.Entries, whole.Disclosures...), exported); diff != "" {
 			t.Errorf("export (-shown +exported):\n%s", diff)
 		}
 	}

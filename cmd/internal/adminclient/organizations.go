@@ -37,3 +37,25 @@ func (c *Client) ResumeOrganization(ctx context.Context, organization uuid.UUID)
 func (c *Client) DeleteOrganization(ctx context.Context, organization uuid.UUID) error {
 	return c.call(ctx, http.MethodDelete, organizationPath(organization), nil, nil)
 }
+
+// ClientCertificate shows the client certificate of an organization.
+func (c *Client) ClientCertificate(ctx context.Context, organization uuid.UUID) (shown adminapi.ClientCertificate, err error) {
+	err = c.call(ctx, http.MethodGet, certificatePath(organization), nil, &shown)
+	return shown, err
+}
+
+// SetClientCertificate gives an organization a client certificate, or another one in its place. Both are PEM.
+func (c *Client) SetClientCertificate(ctx context.Context, organization uuid.UUID, certificate, privateKey string) (shown adminapi.ClientCertificate, err error) {
+	body := map[string]string{"certificate": certificate, "privateKey": privateKey}
+	err = c.call(ctx, http.MethodPut, certificatePath(organization), body, &shown)
+	return shown, err
+}
+
+// RemoveClientCertificate ends that an organization shows a certificate.
+func (c *Client) RemoveClientCertificate(ctx context.Context, organization uuid.UUID) error {
+	return c.call(ctx, http.MethodDelete, certificatePath(organization), nil, nil)
+}
+
+func certificatePath(organization uuid.UUID) string {
+	return organizationPath(organization) + "/client-certificate"
+}

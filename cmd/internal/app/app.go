@@ -62,6 +62,10 @@ type App struct {
 	runner    *projections.Runner
 	deliverer *delivery.Deliverer
 	queue     *adapters.DeliveryQueue
+	// certificates are shown to receivers that ask for one.
+	certificates *delivery.Certificates
+	expiries     *expiries
+
 	api       *httpapi.API
 	console   *console.Console
 	operators *console.Console
@@ -125,24 +129,27 @@ func (a *App) connect() error {
 	if err != nil {
 		return err
 	}
-	policy, options, err := a.deliveryEgress()
-	if err != nil {
-		return err
-	}
-	sender := webhook.NewSender(egress.NewTransport(policy, options), webhook.Options{Version: Version, Timeout: a.cfg.DeliveryTimeout})
-	a.Queries = &query.Queries{Pool: a.base.pool, WithoutRelevance: !bool(a.cfg.Relevance)}
-	a.Metrics.MustRegister(&dueCollector{queries: a.Queries, log: a.log})
 	a.Progress = projections.NewProgress(a.base.pool)
 	a.runner = &projections.Runner{
 		Pool: a.base.pool, Store: tail.New(a.base.store, a.log), Log: a.log, Progress: a.Progress, Identity: a.base.store.Identity,
 	}
+	policy, options, err := a.deliveryEgress()
+	if err != nil {
+		return err
+	}
+	a.certificates = clientCertificates(a.runner.Store, secrets, policy, options, a.log)
+	sender := webhook.NewSender(egress.NewTransport(policy, options), webhook.Options{Version: Version, Timeout: a.cfg.DeliveryTimeout})
+	tester := delivery.Tester{Vault: secrets, Sender: sender, Certificates: a.certificates, Now: time.Now}
+	a.Queries = &query.Queries{Pool: a.base.pool, WithoutRelevance: !bool(a.cfg.Relevance)}
+	a.expiries = &expiries{queries: a.Queries, log: a.log, now: time.Now}
+	a.Metrics.MustRegister(&dueCollector{queries: a.Queries, log: a.log}, a.expiries)
 	a.Commands = &command.Commands{
-		Store: a.base.store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: policy}, Prober: sender,
+		Store: a.base.store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: policy}, Prober: delivery.Prober{Certificates: a.certificates, Sender: sender},
 		Catalog: types, Access: a.Queries, Walks: a.Queries, Quotas: &adapters.Quotas{Pool: a.base.pool, Now: time.Now, Log: a.log}, History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
 	}
 	a.queue = adapters.NewDeliveryQueue(a.runner, time.Now)
 	a.deliverer = &delivery.Deliverer{
-		Store: a.runner.Store, Queue: a.queue, Vault: secrets, Sender: sender, Limits: delivery.DefaultLimits,
+		Store: a.runner.Store, Queue: a.queue, Vault: secrets, Sender: sender, Certificates: a.certificates, Limits: delivery.DefaultLimits,
 		Policy: delivery.Policy{
 			Timeout: a.cfg.DeliveryTimeout, RetrySchedule: a.cfg.DeliveryRetrySchedule, RetrySpread: delivery.DefaultPolicy.RetrySpread,
 		},
@@ -153,9 +160,9 @@ func (a *App) connect() error {
 	}
 	a.rebuilds = newRebuilds(a)
 	a.uses = &adapters.CredentialUses{Pool: a.base.keys, Log: a.log}
-	a.sessions = adapters.ConsoleSessions{Pool: a.base.pool}
+	a.sessions = adapters.ConsoleSessions{Pool: a.base.sessions}
 	admin := adminapi.New(adminapi.Dependencies{
-		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Projections: a.rebuilds, Ready: a.ready, Warnings: a.keyWarnings, Keys: a, Uses: a.uses,
+		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Projections: a.rebuilds, Ready: a.ready, Warnings: a.warnings, Keys: a, Uses: a.uses,
 		ConsoleLink: a.consoleLink,
 		Metrics:     a.Metrics, Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 	})
@@ -163,7 +170,7 @@ func (a *App) connect() error {
 		Commands: a.Commands, Queries: a.Queries, Keys: &query.Queries{Pool: a.base.keys}, Await: a.Progress.Await, Now: time.Now, Log: a.log,
 		Uses:    a.uses,
 		Rate:    &adapters.RequestRate{Pool: a.base.keys, Now: time.Now},
-		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Tester: delivery.Tester{Vault: secrets, Sender: sender, Now: time.Now},
+		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Tester: tester,
 		Wake:    a.deliverer.Wake,
 		Metrics: a.Metrics, TrustedProxies: a.cfg.TrustedProxies,
 	})
@@ -171,9 +178,9 @@ func (a *App) connect() error {
 		return err
 	}
 	pages := console.Dependencies{
-		Commands: a.Commands, Queries: a.Queries, Sessions: a.sessions, Works: adapters.ConsoleWorks{Pool: a.base.pool}, Verify: a.api.Verify, Await: a.Progress.Await, Events: a.runner.Store,
+		Commands: a.Commands, Queries: a.Queries, Sessions: a.sessions, Works: adapters.ConsoleWorks{Pool: a.base.pool}, Verify: a.api.Verify, Admit: a.api.Admit, Await: a.Progress.Await, Events: a.runner.Store,
 		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Guesses: &console.Guesses{},
-		Tester: delivery.Tester{Vault: secrets, Sender: sender, Now: time.Now},
+		Tester: tester,
 		Wake:   a.deliverer.Wake, Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 	}
 	if a.console, err = console.New(pages); err != nil {
@@ -228,6 +235,7 @@ func (a *App) Run(ctx context.Context) error {
 	serving.run(func(ctx context.Context) error { a.vacancies.watch(ctx); return nil })
 	serving.run(func(ctx context.Context) error { a.keys.Watch(ctx); return nil })
 	serving.run(func(ctx context.Context) error { a.uses.Keep(ctx); return nil })
+	projecting.run(func(ctx context.Context) error { a.certificates.Run(ctx); return nil })
 	a.startReadModels(projecting)
 	a.startProcessManagers(working)
 	if a.cfg.Is(config.RoleDispatch) {

@@ -35,6 +35,10 @@ func TestMain(m *testing.M) {
 		err = serverChild()
 	case "bench":
 		err = benchServer()
+	case "bare":
+		err = bareServer()
+	case "naps":
+		napsChild()
 	case "node":
 		err = nodeChild()
 	default:
@@ -131,6 +135,16 @@ func (c *child) signal(s os.Signal) {
 	if c.process != nil {
 		_ = c.process.Signal(s)
 	}
+}
+
+// pid is that of the process as it runs now.
+func (c *child) pid() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process == nil {
+		return 0
+	}
+	return c.process.Pid
 }
 
 func (c *child) start() {

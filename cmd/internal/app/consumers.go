@@ -11,6 +11,7 @@ import (
 	"carillon/projections"
 	"carillon/projections/audit"
 	"carillon/projections/auditors"
+	"carillon/projections/clientcertificates"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
 	"carillon/projections/feeds"
@@ -51,7 +52,7 @@ func ReadModels() []projections.ReadModel {
 	return []projections.ReadModel{
 		organizations.ReadModel, feeds.ReadModel, sources.ReadModel, items.ReadModel, destinations.ReadModel,
 		subscriptions.ReadModel, publications.ReadModel, deliveries.ReadModel, health.ReadModel, audit.ReadModel,
-		auditors.ReadModel, operators.ReadModel,
+		auditors.ReadModel, operators.ReadModel, clientcertificates.ReadModel,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/command"
+	"carillon/command/mtls/mtlstest"
 	"carillon/command/sealing"
 )
 
@@ -57,21 +58,25 @@ func TestHostileOrganizationWaitsAndEnds(t *testing.T) {
 		t.Fatalf("destinations: %v", items)
 	}
 	destination := uuid.MustParse(items[0].(map[string]any)["id"].(string)) //nolint:forcetypeassert // the test fails
-	for range 2 {                                                           // the second time changes nothing
+	p.certify(mtlstest.NewAuthority(t, "Receiver's").Issue("ours", nil))
+	certificate := p.certificate()
+	for range 2 { // the second time changes nothing
 		if _, err := p.app.Commands.DeleteOrganization(t.Context(), operator, command.DeleteOrganization{Organization: org}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, gone := range []string{
 		"SELECT count(*) FROM organizations.organizations", "SELECT count(*) FROM organizations.keys", "SELECT count(*) FROM feeds.feeds",
-		"SELECT count(*) FROM destinations.destinations", "SELECT count(*) FROM subscriptions.subscriptions",
+		"SELECT count(*) FROM destinations.destinations", "SELECT count(*) FROM client_certificates.certificates WHERE ended_at IS NULL", "SELECT count(*) FROM subscriptions.subscriptions",
 	} {
 		p.eventually(gone+" is 0", func() bool { return p.count(gone) == 0 })
 	}
-	p.eventually("the data key is shredded", func() bool {
-		_, err := p.app.Commands.Vault.Seal(t.Context(), destination, []byte("x"))
-		return errors.Is(err, sealing.ErrShredded)
-	})
+	for _, owner := range []uuid.UUID{destination, certificate} {
+		p.eventually("the data key is shredded", func() bool {
+			_, err := p.app.Commands.Vault.Seal(t.Context(), owner, []byte("x"))
+			return errors.Is(err, sealing.ErrShredded)
+		})
+	}
 	p.eventually("its keys open nothing", func() bool {
 		status, _ := p.try(http.MethodGet, "/events/types", nil)
 		return status == http.StatusUnauthorized

@@ -32,12 +32,13 @@ const (
 
 // infrastructure is what the parts stand on: the event store and Postgres, embedded or elsewhere.
 type infrastructure struct {
-	store   *esdb.Store
-	pool    *pgxpool.Pool
-	keys    *pgxpool.Pool // of authentication alone, so that whoever has no key takes nothing from those who do
-	full    func() bool   // whether the embedded node has no room for appends; nil where the store is elsewhere
-	failed  chan error    // an embedded part failed for good
-	closers []func()      // in order of opening
+	store    *esdb.Store
+	pool     *pgxpool.Pool
+	keys     *pgxpool.Pool // of authentication alone, so that whoever has no key takes nothing from those who do
+	sessions *pgxpool.Pool // of the console, for the same reason
+	full     func() bool   // whether the embedded node has no room for appends; nil where the store is elsewhere
+	failed   chan error    // an embedded part failed for good
+	closers  []func()      // in order of opening
 }
 
 func openInfrastructure(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *infrastructure, err error) {
@@ -91,6 +92,10 @@ func openInfrastructure(ctx context.Context, cfg *config.Config, log *slog.Logge
 		return nil, fmt.Errorf("connect to Postgres: %w", err)
 	}
 	in.closers = append(in.closers, in.keys.Close)
+	if in.sessions, err = pgxpool.NewWithConfig(ctx, keyConfig.Copy()); err != nil {
+		return nil, fmt.Errorf("connect to Postgres: %w", err)
+	}
+	in.closers = append(in.closers, in.sessions.Close)
 	return in, nil
 }
 

@@ -45,10 +45,10 @@ func (a *App) openKeys(ctx context.Context) error {
 	if err := a.keys.Open(ctx); err != nil {
 		return a.keyTrouble(err)
 	}
-	if lost := a.keys.Lost(); len(lost) > 0 && !a.cfg.AcceptLostKeys {
-		return fmt.Errorf("%d live destinations have lost their data keys, and nothing that is sealed for them can be read: %s. "+
-			"Restore the key store or Postgres from a backup (docs/operations.md); or start with --accept-lost-keys, and rotate their "+
-			"secrets and set their addresses and headers anew", len(lost), custody.Named(lost))
+	if lost := a.keys.Lost(); lost.Any() && !a.cfg.AcceptLostKeys {
+		return fmt.Errorf("data keys are lost, and nothing that is sealed with them can be read: by %s. "+
+			"Restore the key store or Postgres from a backup (docs/operations.md); or start with --accept-lost-keys, rotate the secrets "+
+			"of these destinations and set their addresses and headers anew, and these client certificates (carillon org certificate set)", lost)
 	}
 	if next != nil && a.cfg.MasterInFile() { // a rotation was cut off
 		return a.RotateMaster(ctx)
@@ -60,6 +60,9 @@ func (a *App) openKeys(ctx context.Context) error {
 func (a *App) keyTrouble(err error) error {
 	var wrong *custody.WrongMasterError
 	switch {
+	case errors.As(err, &wrong) && a.cfg.ForgetMadeMaster():
+		return &config.Setting{Variable: "CARILLON_MASTER_KEY", Issue: fmt.Sprintf("is not set, and there is no %s in %s; one that was made now does not fit, and was removed: %v. "+
+			"Set the right one, or put it back into that file from a backup", config.MasterKeyFile, a.cfg.DataDir, wrong)}
 	case errors.As(err, &wrong) && a.cfg.MasterInFile():
 		return &config.Setting{Variable: "CARILLON_MASTER_KEY", Issue: fmt.Sprintf("is not set, and %s in %s is not the master key of this installation: %v. "+
 			"Set the right one, or put it back into that file from a backup", config.MasterKeyFile, a.cfg.DataDir, wrong)}
@@ -106,24 +109,27 @@ func (a *App) keysReady() error {
 	if a.keys.Trouble() != nil {
 		return adminapi.Unready("the key store can't be used: no destination can be made")
 	}
-	if lost := a.keys.Lost(); len(lost) > 0 && !a.cfg.AcceptLostKeys {
-		return adminapi.Unready(fmt.Sprintf("lost by %d live destinations: %s", len(lost), custody.Named(lost)))
+	if lost := a.keys.Lost(); lost.Any() && !a.cfg.AcceptLostKeys {
+		return adminapi.Unready("lost by " + lost.String())
 	}
 	return nil
 }
 
-// keyWarnings are what readiness tells although the server is ready.
-func (a *App) keyWarnings() []string {
-	if lost := a.keys.Lost(); len(lost) > 0 {
-		return []string{fmt.Sprintf("data keys: lost by %d live destinations: %s", len(lost), custody.Named(lost))}
+// warnings are what readiness tells although the server is ready.
+func (a *App) warnings() []string {
+	expiring := a.expiries.warnings()
+	if lost := a.keys.Lost(); lost.Any() {
+		return append([]string{"data keys: lost by " + lost.String()}, expiring...)
 	}
-	return nil
+	return expiring
 }
 
 func (a *App) keyMetrics() {
 	a.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "carillon_destinations_without_key", Help: "Live destinations whose data key is lost: what is sealed for them can't be opened.",
-	}, func() float64 { return float64(len(a.keys.Lost())) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	}, func() float64 { return float64(len(a.keys.Lost().Destinations)) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "carillon_client_certificates_without_key", Help: "Client certificates whose data key is lost: their organizations' deliveries fail until they are set anew.",
+	}, func() float64 { return float64(len(a.keys.Lost().Certificates)) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "carillon_key_store_usable", Help: "0 while the second place of the data keys can't be used, else 1.",
 	}, func() float64 { return oneIf(a.keys.Trouble() == nil) }))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -186,6 +187,24 @@ func TestAnotherMasterKeyIsRefused(t *testing.T) {
 	p.cfg.DatabaseURL = config.Address(pgtest.URL(t))
 	check("with the key store alone")
 	p.cfg.MasterKey = ""
+	p.open()
+	p.shown("crm")
+	p.close()
+
+	// Where the file is gone, the start that is refused leaves none in its place.
+	path := filepath.Join(p.cfg.DataDir, config.MasterKeyFile)
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.refusedStart(); err == nil || !strings.Contains(err.Error(), "there is no "+config.MasterKeyFile) {
+		t.Errorf("without its file: %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("another master key is in its place: %v", err)
+	}
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
 	p.open()
 	p.shown("crm")
 }

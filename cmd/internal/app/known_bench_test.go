@@ -33,6 +33,7 @@ import (
 
 // benchServer is what serve does with embedded defaults, in a process whose memory and start can be measured.
 func benchServer() error {
+	app.LetNapsBeLate()
 	app.TuneMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

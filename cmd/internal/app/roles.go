@@ -44,6 +44,7 @@ func (a *App) startDelivery(working, projecting *stage) {
 	if a.cfg.Is(config.RoleDeliver) {
 		projecting.run(func(ctx context.Context) error { a.queue.StayAlive(ctx, a.log); return nil })
 		working.run(a.deliverer.Run)
+		working.run(func(ctx context.Context) error { a.expiries.watch(ctx); return nil })
 	}
 }
 

@@ -160,15 +160,17 @@ func (o *outside) report(since cost, deliveries int) {
 	o.receiver.report(deliveries)
 }
 
-func (o *outside) reportCosts(since cost, deliveries int) {
+func (o *outside) reportCosts(since cost, deliveries int) (each float64) {
 	o.b.Helper()
 	now := o.cost()
 	per := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(deliveries) }
 	o.b.ReportMetric(per(now.server-since.server), "server-cpu-µs/delivered")
 	o.b.ReportMetric(per(now.postgres-since.postgres), "postgres-cpu-µs/delivered")
-	o.b.ReportMetric(per(now.server-since.server+now.postgres-since.postgres), "cpu-µs/delivered")
+	each = per(now.server - since.server + now.postgres - since.postgres)
+	o.b.ReportMetric(each, "cpu-µs/delivered")
 	o.b.ReportMetric(o.resident("VmHWM"), "peak-rss-MB")
 	o.receiver.reportLatencies()
+	return each
 }
 
 // profile keeps what the server's processor time goes into, in the directory that PROFILES names.
@@ -219,11 +221,31 @@ func BenchmarkServedSteady(b *testing.B) {
 			o.steady(rate, n)
 			o.succeeded(begun + n)
 			b.StopTimer()
-			o.reportCosts(before, n)
+			if each := o.reportCosts(before, n); bareCost[rate] > 0 {
+				b.ReportMetric(each/bareCost[rate], "times-bare")
+			}
 			o.receiver.report(begun + n)
 			wait()
 		})
 	}
+}
+
+// BenchmarkServedIdle: what a server and its Postgres take in a second in which nothing happens, after 3 s in which it
+// comes to rest from its start.
+func BenchmarkServedIdle(b *testing.B) {
+	const seconds = 20
+	o := newOutside(b, 1)
+	o.steady(50, 150)
+	o.succeeded(150)
+	time.Sleep(3 * time.Second)
+	b.ResetTimer()
+	before, wait := o.cost(), o.profile(seconds)
+	time.Sleep(seconds * time.Second)
+	now := o.cost()
+	b.StopTimer()
+	b.ReportMetric(float64((now.server-before.server).Microseconds())/seconds, "server-cpu-µs/s")
+	b.ReportMetric(float64((now.postgres-before.postgres).Microseconds())/seconds, "postgres-cpu-µs/s")
+	wait()
 }
 
 // steady publishes at a rate, open loop: a slow answer delays no later event.

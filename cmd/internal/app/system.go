@@ -18,7 +18,7 @@ import (
 // system tells operators of this process and of what it stands on.
 func (a *App) system(ctx context.Context) (console.System, error) {
 	s := console.System{
-		Version: Version, Roles: a.cfg.Roles, StartedAt: a.startedAt, Settings: a.cfg.Named(), Warnings: a.keyWarnings(),
+		Version: Version, Roles: a.cfg.Roles, StartedAt: a.startedAt, Settings: a.cfg.Named(), Warnings: a.warnings(),
 		EventStore: console.Store{Where: a.cfg.EventStoreURL.String()}, Database: console.Store{Where: a.cfg.DatabaseURL.String()},
 		Disk: diskOf(a.cfg.DataDir),
 	}

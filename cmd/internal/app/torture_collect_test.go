@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -248,19 +249,31 @@ func (c *collecting) attach(p *programme) {
 	c.until("all sources were collected from", func() bool { return c.completed() >= len(p.sites) })
 }
 
+// recordedOf are the events of some categories that there are by now.
+func (c *collecting) recordedOf(categories ...string) iter.Seq[*eventstore.Recorded] {
+	c.Helper()
+	return func(yield func(*eventstore.Recorded) bool) {
+		c.Helper()
+		for m, err := range c.store.Subscribe(c.Context(), eventstore.Start, eventstore.Categories(categories...)) {
+			if err != nil {
+				c.Fatal(err)
+			}
+			if m.CaughtUp || m.Event != nil && !yield(m.Event) {
+				return
+			}
+		}
+	}
+}
+
 // completed counts the walks that went through.
 func (c *collecting) completed() (n int) {
 	c.Helper()
-	for m, err := range c.store.Subscribe(c.Context(), eventstore.Start, eventstore.Categories(source.Aggregate.Category)) {
-		switch {
-		case err != nil:
-			c.Fatal(err)
-		case m.CaughtUp:
-			return n
-		case m.Event != nil && m.Event.Type == "source.collection-completed.v1":
+	for r := range c.recordedOf(source.Aggregate.Category) {
+		switch r.Type {
+		case "source.collection-completed.v1":
 			n++
-		case m.Event != nil && m.Event.Type == "source.collection-failed.v1":
-			c.Errorf("a collection failed: %s", m.Event.Data)
+		case "source.collection-failed.v1":
+			c.Errorf("a collection failed: %s", r.Data)
 		}
 	}
 	return n
@@ -350,23 +363,14 @@ func (c *collecting) items(want int) (items []string) {
 func (c *collecting) recorded() (happenings map[string]string, webhooks []string) {
 	c.Helper()
 	happenings = map[string]string{}
-	for m, err := range c.store.Subscribe(c.Context(), eventstore.Start, eventstore.Categories(happening.Aggregate.Category, publication.Aggregate.Category)) {
-		switch {
-		case err != nil:
-			c.Fatal(err)
-		case m.CaughtUp:
-			slices.Sort(webhooks)
-			return happenings, webhooks
-		case m.Event == nil:
-			continue
-		}
+	for r := range c.recordedOf(happening.Aggregate.Category, publication.Aggregate.Category) {
 		var data map[string]any
-		if err := json.Unmarshal(m.Event.Data, &data); err != nil {
+		if err := json.Unmarshal(r.Data, &data); err != nil {
 			c.Fatal(err)
 		}
-		switch m.Event.Category() {
+		switch r.Category() {
 		case happening.Aggregate.Category:
-			happenings[m.Event.StreamID().String()] += m.Event.Type + " " + without(data, "at") + "\n"
+			happenings[r.StreamID().String()] += r.Type + " " + without(data, "at") + "\n"
 		default:
 			inner, _ := data["data"].(map[string]any)
 			delete(inner, "id")
@@ -374,7 +378,8 @@ func (c *collecting) recorded() (happenings map[string]string, webhooks []string
 			webhooks = append(webhooks, without(data, "id", "at", "time", "source", "subject", "feedId", "organization"))
 		}
 	}
-	return nil, nil
+	slices.Sort(webhooks)
+	return happenings, webhooks
 }
 
 // without is an object as text, without members that differ between any two runs.

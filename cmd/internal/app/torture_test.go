@@ -28,13 +28,21 @@ import (
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := l.Addr().String()
+		_ = l.Close() // its user opens it anew
+		if _, given := givenPorts.LoadOrStore(address, true); !given {
+			return address
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
+
+// givenPorts are those that a process was given: until that listens, the kernel would give them again.
+var givenPorts sync.Map
 
 // Server, event store and Postgres are killed at random moments under load. Afterwards every event that was
 // acknowledged has been delivered, signed, and whatever came twice came under the same webhook-id.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,21 +39,23 @@ type Manifest struct {
 	MadeAt    time.Time `json:"madeAt"`
 	Events    uint64    `json:"events"`
 	Streams   int       `json:"streams"`
-	Keys      int       `json:"keys"`      // one for each live destination
+	Keys      int       `json:"keys"`      // one for each destination and client certificate that lives
 	MasterKey string    `json:"masterKey"` // the id of the master key that opens them
 }
 
-// Lost are live destinations whose secret opens with no key that is there.
-type Lost struct{ IDs []uuid.UUID }
+// Lost are those who live and of whom what is sealed opens with no key that is there.
+type Lost struct{ custody.Lost }
 
 // Error names them.
 func (e *Lost) Error() string {
-	return fmt.Sprintf("%d live destinations have no data key that opens their secret: %s", len(e.IDs), custody.Named(e.IDs))
+	return "data keys that open what is sealed are missing: of " + e.String()
 }
 
 // Installation is what is backed up and restored.
 type Installation struct {
 	Ring *sealing.Ring
+	// Present is a ring of the master keys as they are now.
+	Present func() (*sealing.Ring, error)
 	// Keys reads the data keys, and AddKeys adds those that are not there.
 	Keys    func(ctx context.Context) (map[uuid.UUID]custody.Key, error)
 	AddKeys func(ctx context.Context, keys map[uuid.UUID]custody.Key) error
@@ -60,6 +63,8 @@ type Installation struct {
 	// such a directory, and does nothing where it is there.
 	CopyStore    func(ctx context.Context, dir string) error
 	RestoreStore func(ctx context.Context, dir string) error
+	// Begun says whether the event store to restore holds something already. It fails where a server runs on it.
+	Begun func(ctx context.Context) (bool, error)
 	// OpenDirectory runs the node of a directory, and OpenStore opens the restored event store.
 	OpenDirectory func(dir string) (*esdb.Store, func(), error)
 	OpenStore     func(ctx context.Context) (*esdb.Store, func(), error)
@@ -75,10 +80,15 @@ func (in *Installation) Make(ctx context.Context, dir string, now time.Time) (Ma
 	if err := os.MkdirAll(filepath.Join(dir, keysDir), 0o700); err != nil {
 		return Manifest{}, err
 	}
-	_, err := os.Stat(filepath.Join(dir, storeDir))
+	unlock, err := lock(dir)
+	if err != nil {
+		return Manifest{}, err
+	}
+	defer unlock()
+	_, err = os.Stat(filepath.Join(dir, storeDir))
 	resumed := err == nil
 	made, err := in.make(ctx, dir, now)
-	if _, lost := errors.AsType[*Lost](err); resumed && lost { // what was copied then is too old: destinations were deleted since
+	if _, lost := errors.AsType[*Lost](err); resumed && lost { // what was copied then is too old: something was deleted since
 		if err := os.RemoveAll(filepath.Join(dir, storeDir)); err != nil {
 			return made, err
 		}
@@ -111,7 +121,7 @@ func (in *Installation) make(ctx context.Context, dir string, now time.Time) (Ma
 	if err != nil {
 		return Manifest{}, err
 	}
-	if lost := found.unopened(in.Ring, keys); len(lost) > 0 && !in.AcceptLost {
+	if lost := found.unopened(in.Ring, keys); lost.Any() && !in.AcceptLost {
 		return Manifest{}, &Lost{lost}
 	}
 	maps.DeleteFunc(keys, func(id uuid.UUID, _ custody.Key) bool { _, live := found.live[id]; return !live })
@@ -120,6 +130,14 @@ func (in *Installation) make(ctx context.Context, dir string, now time.Time) (Ma
 	}
 	if err := writeStreams(filepath.Join(dir, streamsFile), found.list()); err != nil {
 		return Manifest{}, err
+	}
+	// A backup is stored beside the master key that is there afterwards. That of before is gone for good after a rotation.
+	present, err := in.Present()
+	if err != nil {
+		return Manifest{}, err
+	}
+	if present.Base() != in.Ring.Base() {
+		return Manifest{}, errors.New("the master key was rotated while the backup was made, and does not open it: call the command again")
 	}
 	made := Manifest{
 		Dir: dir, MadeAt: now.UTC().Truncate(time.Second), Events: found.events, Streams: len(found.streams), Keys: len(keys), MasterKey: in.Ring.Base().String(),
@@ -151,9 +169,7 @@ func (in *Installation) readDirectory(ctx context.Context, dir string) (contents
 		return contents{}, err
 	}
 	defer end()
-	progress, done := in.Progress("verifying")
-	defer done()
-	return read(ctx, store, progress)
+	return in.read(ctx, store)
 }
 
 // Restore makes an installation of a backup, and verifies it. One that was cut off goes on.
@@ -172,6 +188,13 @@ func (in *Installation) Restore(ctx context.Context, dir string) (Manifest, erro
 	if !slices.ContainsFunc(in.Ring.Masters(), func(id sealing.KeyID) bool { return id.String() == made.MasterKey }) {
 		return made, fmt.Errorf("the backup was made with master key %s, and this is %s: CARILLON_MASTER_KEY, or master.key in the data directory, must be the one of then", made.MasterKey, in.Ring.Base())
 	}
+	want, err := readStreams(filepath.Join(dir, streamsFile))
+	if err != nil {
+		return made, err
+	}
+	if err := in.checkBegun(ctx, want); err != nil {
+		return made, err
+	}
 	keys, err := custody.ReadSlots(ctx, filepath.Join(dir, keysDir))
 	if err != nil {
 		return made, err
@@ -182,23 +205,55 @@ func (in *Installation) Restore(ctx context.Context, dir string) (Manifest, erro
 	if err := in.RestoreStore(ctx, filepath.Join(dir, storeDir)); err != nil {
 		return made, err
 	}
-	return made, in.verify(ctx, filepath.Join(dir, streamsFile))
+	return made, in.verify(ctx, want)
+}
+
+// checkBegun refuses an event store that holds what is not of the backup, before anything is restored: beside other
+// events, the keys of a backup would bring back what those say is shredded.
+func (in *Installation) checkBegun(ctx context.Context, want []copying.Stream) error {
+	begun, err := in.Begun(ctx)
+	if err != nil || !begun {
+		return err
+	}
+	found, err := in.readStore(ctx)
+	if err != nil {
+		return err
+	}
+	known := map[string]copying.Stream{}
+	for _, one := range want {
+		known[one.Name] = one
+	}
+	for _, one := range found.list() {
+		whole := known[one.Name]
+		if one.Events > whole.Events || one.Events == whole.Events && one != whole {
+			return notOfBackup(one.Name)
+		}
+	}
+	return nil
+}
+
+func notOfBackup(stream string) error {
+	return fmt.Errorf("stream %s is not as it is in the backup, or not in it: the event store must be empty before it is restored", stream)
+}
+
+func (in *Installation) readStore(ctx context.Context) (contents, error) {
+	store, end, err := in.OpenStore(ctx)
+	if err != nil {
+		return contents{}, err
+	}
+	defer end()
+	return in.read(ctx, store)
+}
+
+func (in *Installation) read(ctx context.Context, store *esdb.Store) (contents, error) {
+	progress, done := in.Progress("verifying")
+	defer done()
+	return read(ctx, store, progress)
 }
 
 // verify compares what was restored with what the backup says.
-func (in *Installation) verify(ctx context.Context, streams string) error {
-	store, end, err := in.OpenStore(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	progress, done := in.Progress("verifying")
-	found, err := read(ctx, store, progress)
-	done()
-	if err != nil {
-		return err
-	}
-	want, err := readStreams(streams)
+func (in *Installation) verify(ctx context.Context, want []copying.Stream) error {
+	found, err := in.readStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -213,16 +268,32 @@ func (in *Installation) verify(ctx context.Context, streams string) error {
 		delete(have, one.Name)
 	}
 	for name := range have {
-		return fmt.Errorf("there is a stream %s that is not in the backup: the event store must be empty before it is restored", name)
+		return notOfBackup(name)
 	}
 	keys, err := in.Keys(ctx)
 	if err != nil {
 		return err
 	}
-	if lost := found.unopened(in.Ring, keys); len(lost) > 0 && !in.AcceptLost {
+	if lost := found.unopened(in.Ring, keys); lost.Any() && !in.AcceptLost {
 		return &Lost{lost}
 	}
 	return nil
+}
+
+// lock keeps other backups out of a directory. It ends with the process, however that ends.
+func lock(dir string) (unlock func(), err error) {
+	opened, err := os.Open(dir) //nolint:gosec // the operator's own
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) //nolint:gosec // a descriptor fits
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("another backup into %s is under way: wait for it, or name another directory", dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
+	return func() { _ = opened.Close() }, nil
 }
 
 func writeStreams(path string, streams []copying.Stream) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/clientcertificate"
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/custody"
 	"carillon/command/sealing"
@@ -21,12 +22,14 @@ import (
 	"carillon/eventstore/node"
 )
 
-// contents are what an event store holds: its streams, and each live destination with its newest secret.
+// contents are what an event store holds: its streams, and each owner of a data key that lives with what was sealed last,
+// destinations and client certificates.
 type contents struct {
-	streams map[string]*stream
-	live    map[uuid.UUID][]byte
-	events  uint64
-	buffer  []byte
+	streams      map[string]*stream
+	live         map[uuid.UUID][]byte
+	certificates map[uuid.UUID]uuid.UUID // of those that are client certificates, the organization
+	events       uint64
+	buffer       []byte
 }
 
 type stream struct {
@@ -37,7 +40,7 @@ type stream struct {
 
 // read reads the whole log. The store's own streams are left out.
 func read(ctx context.Context, store *esdb.Store, progress node.Progress) (contents, error) {
-	c := contents{streams: map[string]*stream{}, live: map[uuid.UUID][]byte{}}
+	c := contents{streams: map[string]*stream{}, live: map[uuid.UUID][]byte{}, certificates: map[uuid.UUID]uuid.UUID{}}
 	head, err := store.Head(ctx)
 	if err != nil {
 		return c, err
@@ -76,9 +79,33 @@ func (c *contents) add(e *esdb.Entry) {
 }
 
 func (c *contents) follow(recorded *eventstore.Recorded) error {
-	if !strings.HasPrefix(recorded.Stream, destination.Aggregate.Category+"-") || recorded.Type == esdb.Filler {
-		return nil
+	switch {
+	case recorded.Type == esdb.Filler:
+	case strings.HasPrefix(recorded.Stream, destination.Aggregate.Category+"-"):
+		return c.followDestination(recorded)
+	case strings.HasPrefix(recorded.Stream, clientcertificate.Aggregate.Category+"-"):
+		return c.followCertificate(recorded)
 	}
+	return nil
+}
+
+func (c *contents) followCertificate(recorded *eventstore.Recorded) error {
+	event, err := clientcertificate.Events.Decode(recorded)
+	if err != nil {
+		return err
+	}
+	delete(c.live, clientcertificate.Ended(event))
+	switch e := event.(type) {
+	case clientcertificate.Set:
+		c.live[e.ID], c.certificates[e.ID] = e.Key, recorded.StreamID()
+	case clientcertificate.Replaced:
+		c.live[e.ID], c.certificates[e.ID] = e.Key, recorded.StreamID()
+	case clientcertificate.Removed:
+	}
+	return nil
+}
+
+func (c *contents) followDestination(recorded *eventstore.Recorded) error {
 	event, err := destination.Events.Decode(recorded)
 	if err != nil {
 		return err
@@ -107,13 +134,14 @@ func (c *contents) list() []copying.Stream {
 	return list
 }
 
-// unopened are the live destinations whose newest secret opens with none of some keys.
-func (c *contents) unopened(ring *sealing.Ring, keys map[uuid.UUID]custody.Key) (ids []uuid.UUID) {
+// unopened are those who live and of whom what was sealed last opens with none of some keys.
+func (c *contents) unopened(ring *sealing.Ring, keys map[uuid.UUID]custody.Key) custody.Lost {
+	var ids []uuid.UUID
 	for id, sealed := range c.live {
 		if _, err := ring.OpenWith(id, keys[id].Wrapped, sealed); err != nil {
 			ids = append(ids, id)
 		}
 	}
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
-	return ids
+	return custody.LostOf(ids, c.certificates)
 }

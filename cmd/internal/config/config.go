@@ -59,6 +59,7 @@ type Config struct {
 	TLSKey         string   `name:"tls-key" env:"CARILLON_TLS_KEY" placeholder:"FILE" help:"Private key of the certificate, PEM."`
 
 	masterInFile bool
+	masterMade   bool // by this process
 }
 
 // The roles that a process can have.

@@ -34,10 +34,12 @@ func (c *Config) EnsureSecrets() error {
 	if c.MasterKey == "" {
 		_, _ = rand.Read(random) // never fails
 		path := filepath.Join(c.DataDir, MasterKeyFile)
-		key, err := onceMade(path, base64.StdEncoding.EncodeToString(random))
+		fresh := base64.StdEncoding.EncodeToString(random)
+		key, err := onceMade(path, fresh)
 		if err != nil {
 			return err
 		}
+		c.masterMade = key == fresh
 		if _, err := decodeMasterKey(key); err != nil {
 			return fmt.Errorf("%s does not hold a master key: restore it from a backup; without it nothing that is stored encrypted can be read", path)
 		}
@@ -103,6 +105,12 @@ func (c *Config) NextMaster() ([]byte, error) {
 
 // MasterInFile reports whether the master key is kept in the data directory, and not given. Call EnsureSecrets first.
 func (c *Config) MasterInFile() bool { return c.masterInFile }
+
+// ForgetMadeMaster removes the master key if this process has made it, so that nobody takes it for the one that is missing.
+// It says whether it did. It is for a start that is refused.
+func (c *Config) ForgetMadeMaster() bool {
+	return c.masterMade && os.Remove(filepath.Join(c.DataDir, MasterKeyFile)) == nil
+}
 
 // readNext takes in the next master key of a rotation that was cut off.
 func (c *Config) readNext() error {

@@ -36,7 +36,7 @@ func (c *Console) listAllDeliveries(v *visit) (screen, error) {
 		Status: values.Get("status"), Type: strings.TrimSpace(values.Get("type")), Feed: values.Get("feed"), Since: values.Get("since"), Until: values.Get("until"),
 	}}
 	if !list.Later {
-		list.Live = v.liveAt("deliveries", uuid.Nil, values)
+		list.Live = c.liveAt(v, liveDeliveries, uuid.Nil, values)
 	}
 	filter, err := list.Filter.read()
 	if err != nil {

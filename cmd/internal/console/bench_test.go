@@ -139,7 +139,7 @@ func (s *scene) remember(b *testing.B) {
 		`INSERT INTO organizations.organizations (id, name, created_at) SELECT gen_random_uuid(), 'Town ' || i, now() - i * interval '1 hour' FROM generate_series(2, 100) i`,
 		`INSERT INTO destinations.destinations
 			SELECT gen_random_uuid(), CASE WHEN i <= 200 THEN $1 ELSE (SELECT id FROM organizations.organizations ORDER BY id OFFSET i % 100 LIMIT 1) END,
-				'hook/' || i, 'Hook ' || i, 'https://hooks.example.org/' || i, NULL, 0, CASE WHEN i % 20 = 0 THEN 'auto_disabled' ELSE 'enabled' END,
+				'hook/' || i, 'Hook ' || i, 'https://hooks.example.org/' || i, NULL, NULL, 0, CASE WHEN i % 20 = 0 THEN 'auto_disabled' ELSE 'enabled' END,
 				CASE WHEN i % 20 = 0 THEN 'too many failures' END, now() - interval '31 days' + i * interval '1 minute', now(), 0 FROM generate_series(1, 300) i`,
 		`INSERT INTO destinations.secrets SELECT d.id, gen_random_uuid(), s.sealed, d.created_at, NULL, 0
 			FROM destinations.destinations d, (SELECT * FROM destinations.secrets LIMIT 1) s WHERE d.id NOT IN (SELECT id FROM known)`,
@@ -147,7 +147,7 @@ func (s *scene) remember(b *testing.B) {
 			FROM destinations.destinations d WHERE d.id NOT IN (SELECT id FROM known)`,
 		`INSERT INTO audit.entries SELECT d.id, n, d.organization, CASE n WHEN 0 THEN 'destination.created.v1' ELSE 'destination.revised.v1' END,
 				d.created_at + n * interval '1 day', d.created_at + n * interval '1 day', gen_random_uuid(), 0, 0, 'key:4f1c02aa', NULL, NULL, NULL,
-				jsonb_build_object('name', d.name, 'url', d.url) || CASE n WHEN 0 THEN '{"status": "enabled"}' ELSE '{}' END::jsonb
+				jsonb_build_object('name', d.name, 'url', d.shown_url) || CASE n WHEN 0 THEN '{"status": "enabled"}' ELSE '{}' END::jsonb
 			FROM destinations.destinations d, generate_series(0, 20) n WHERE d.id NOT IN (SELECT id FROM known)`,
 		`INSERT INTO health.health (destination, consecutive_failures, streak_started_at, last_success_at, last_failure_at, last_error_message)
 			SELECT d.id, CASE WHEN d.status <> 'enabled' THEN 120 ELSE 0 END, CASE WHEN d.status <> 'enabled' THEN now() - interval '2 hours' END, now(), NULL,
@@ -166,6 +166,9 @@ func (s *scene) remember(b *testing.B) {
 				count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'superseded'), count(*) FILTER (WHERE status = 'discarded')
 			FROM deliveries.deliveries GROUP BY 1, 2, 3, 4
 			ON CONFLICT (destination, day, type, feed_id) DO UPDATE SET total = excluded.total, succeeded = excluded.succeeded, failed = excluded.failed, superseded = excluded.superseded, discarded = excluded.discarded`,
+		`DELETE FROM deliveries.outcomes`,
+		`INSERT INTO deliveries.outcomes SELECT d.organization, t.day, sum(total), sum(succeeded), sum(failed), sum(superseded), sum(discarded)
+			FROM deliveries.tallies t JOIN destinations.destinations d ON d.id = t.destination GROUP BY 1, 2`,
 		`INSERT INTO health.answers SELECT scope, minutes, to_timestamp(floor(extract(epoch FROM attempted_at) / (60 * minutes)) * 60 * minutes), 4 + (duration_micros / 9000)::int,
 				count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed')
 			FROM deliveries.deliveries, unnest(ARRAY[5, 60]) minutes, unnest(ARRAY[organization, destination]) scope WHERE status IN ('succeeded', 'failed') GROUP BY 1, 2, 3, 4

@@ -1,14 +1,19 @@
 package console_test
 
 import (
+	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/dispatch"
-	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/console"
+	"carillon/query"
 )
 
 // pointAt moves the pointer to a place of the page.
@@ -32,11 +37,9 @@ func TestPagesFollowInABrowser(t *testing.T) {
 	b.open(t, "/console/destinations/"+id.String()+"/deliveries")
 	b.until(t, "the page is connected", `document.querySelector("[data-live]").hasAttribute("data-connected")`)
 
-	// Until the source reads along nothing is told, so something happens until it is.
-	apitest.Eventually(t, "a delivery comes by itself", func() bool {
-		w.publish(t, "concert")
-		return ask[int](t, b, `document.querySelectorAll("[data-id]").length`) > 0
-	})
+	// Until the source reads along nothing is told; then the page is, and loads its list.
+	w.publish(t, "concert")
+	b.until(t, "a delivery comes by itself", `document.querySelectorAll("[data-id]").length > 0`)
 	event := w.publish(t, "the-last")
 	row := `document.querySelector('[data-id="` + dispatch.DeliveryID(event, id).String() + `"]')`
 	b.until(t, "it is on top", `document.querySelector("[data-rows]").firstElementChild === `+row)
@@ -71,6 +74,135 @@ func TestPagesFollowInABrowser(t *testing.T) {
 	b.until(t, "it is shown, and the focus is on it", fresh+` === document.querySelector("[data-rows]").firstElementChild && `+fresh+`.contains(document.activeElement)`)
 	b.until(t, "with what happened to it while it was held back", fresh+`.innerText.includes("succeeded")`)
 	b.quiet(t, "while it is followed")
+}
+
+// A page says what it can't show: that something was missed while its list is read, that the connection is cut, and that its
+// sign-in has ended.
+func TestPagesSayWhatTheyMissInABrowser(t *testing.T) {
+	t.Parallel()
+	if found, _ := chromium(); found == nil {
+		newTab(t, "", "") // tells why not
+	}
+	w := open(t)
+	w.lives(t)
+	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
+	other := *w // another process
+	other.handler = other.organizationsConsole(t)
+	runs(t, other.console)
+	var process atomic.Pointer[world]
+	process.Store(w)
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w := process.Load()
+		if w == nil {
+			panic(http.ErrAbortHandler) // as where the process is gone
+		}
+		w.handler.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(server.CloseClientConnections) // live parts stay open
+	t.Cleanup(server.Close)
+	signedIn := w.signIn(t, w.key)
+	b := newTab(t, server.URL, signedIn.cookie)
+	b.sized(t, 1280)
+	b.pointAt(t, 5, 5)
+	b.open(t, "/console/destinations/"+id.String()+"/deliveries")
+	w.publish(t, "the-first")
+	b.until(t, "it follows", `document.querySelectorAll("[data-id]").length === 1 && document.querySelector("[data-live]").hasAttribute("data-connected")`)
+	told := func(state string) string {
+		return `[...document.querySelectorAll("[data-connection]")].filter((e) => !e.hidden).map((e) => e.dataset.connection).join() === "` + state + `"`
+	}
+
+	// Its list is being read while the process ends. What happened until the page has found another one is not known to that, and said.
+	at := ask[[]float64](t, b, `(() => { const r = document.querySelector("[data-rows]").getBoundingClientRect(); return [r.x + 40, r.y + 10]; })()`)
+	b.pointAt(t, at[0], at[1])
+	b.until(t, "the pointer is there", `document.querySelector("[data-live]").matches(":hover")`)
+	process.Store(nil)
+	server.CloseClientConnections()
+	b.until(t, "it says that it is cut off", told("cut"))
+	b.accessible(t, "cut off")
+	w.publish(t, "unheard")
+	process.Store(&other)
+	b.until(t, "it goes on by itself", told(""))
+	b.until(t, "it says that something was missed", `!document.querySelector("[data-news]").hidden && document.querySelector("[data-news]").textContent === "More has happened than is shown here: show it"`)
+	if rows := ask[int](t, b, `document.querySelectorAll("[data-id]").length`); rows != 1 {
+		t.Errorf("1 row became %d under the eyes of who reads", rows)
+	}
+	b.pressButton(t, "More has happened")
+	b.until(t, "it is shown", `document.querySelector("[data-news]").hidden && document.querySelector("[data-rows]").firstElementChild.innerText.includes("unheard")`)
+	b.forget()
+
+	// The session ends somewhere else.
+	signedIn.post(t, "/console/sign-out").leadsTo(t, "/console/sign-in")
+	b.until(t, "it says that it stands still", told("refused"))
+	b.accessible(t, "after its session")
+	b.pointAt(t, 5, 5)
+	b.pressButton(t, "Load it anew")
+	b.until(t, "somebody has to sign in", `location.pathname === "/console/sign-in" && location.search.includes("next=")`)
+}
+
+// What was typed outlives the session that ended meanwhile: it stays in the page, and is sent after a new sign-in.
+func TestAFormOutlivesItsSessionInABrowser(t *testing.T) {
+	t.Parallel()
+	if found, _ := chromium(); found == nil {
+		newTab(t, "", "") // tells why not
+	}
+	w := open(t)
+	first := w.signIn(t, w.key)
+	b := newTab(t, w.serve(t), first.cookie)
+	b.open(t, "/console/destinations/new")
+	address := receiver(t, 204, "")
+	ask[bool](t, b, `document.querySelector("[name=name]").value = 'Town "app" & <others>'; document.querySelector("[name=url]").value = "`+address+`";
+		document.querySelector("[name=headers]").value = "X-Town: 1\\nX-Other: two"; true`)
+	first.post(t, "/console/sign-out").leadsTo(t, "/console/sign-in")
+	b.leave(t, "Create")
+	b.shows(t, "after the session", "You were signed out", "What you typed is still here")
+	b.accessible(t, "after the session")
+	b.leave(t, "Send it again")
+	b.shows(t, "still signed out", "You were signed out")
+	b.signedIn(t, w.signIn(t, w.key).cookie) // as in another tab
+	b.leave(t, "Send it again")
+	b.shows(t, "after another sign-in", "The destination was created.", `Town "app" & <others>`)
+	found, _, err := w.Queries.FindDestinations(t.Context(), w.org, query.DestinationFilter{Text: `TOWN "APP"`, Limit: 10})
+	if err != nil || len(found) != 1 || len(found[0].Headers) == 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// leave presses a button, and waits for the page that follows.
+func (b *tab) leave(t *testing.T, button string) {
+	t.Helper()
+	ask[bool](t, b, `document.documentElement.dataset.left = "yes"; true`)
+	b.pressButton(t, button)
+	b.until(t, "the page after "+button+" is there", `!document.documentElement.dataset.left`)
+}
+
+// Work that another process does is seen to go on.
+func TestWorkOfAnotherProcessIsSeenInABrowser(t *testing.T) {
+	t.Parallel()
+	if found, _ := chromium(); found == nil {
+		newTab(t, "", "") // tells why not
+	}
+	w := open(t)
+	w.lives(t)
+	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
+	works, beat := adapters.ConsoleWorks{Pool: w.Pool}, time.Now().UTC().Truncate(time.Microsecond)
+	work := console.Work{ID: uuid.New(), Organization: w.org, Destination: id, Kind: "replay", Since: beat, AfterAt: beat, Until: beat, State: "running", Actor: "key:test", Total: 300, Beat: beat}
+	if err := works.Begin(t.Context(), work); err != nil {
+		t.Fatal(err)
+	}
+	b := newTab(t, w.serve(t), w.signIn(t, w.key).cookie)
+	b.open(t, "/console/destinations/"+id.String()+"/work/"+work.ID.String())
+	b.shows(t, "at first", "0 of 300")
+	work.Done = 200
+	if err := works.Advance(t.Context(), work, beat.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	b.until(t, "it goes on", `document.querySelector("[data-progress]").innerText.includes("200 of 300") && document.querySelector("progress").value === 200`)
+	work.Done, work.State, work.Beat = 300, "done", beat.Add(time.Second)
+	if err := works.Advance(t.Context(), work, beat.Add(2*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	b.until(t, "it comes to its end", `document.querySelector("main").innerText.includes("All of them are on their way")`)
+	b.quiet(t, "while it is looked at")
 }
 
 // The list of deliveries to all destinations follows too, and says where each went.

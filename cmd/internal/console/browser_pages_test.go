@@ -21,7 +21,7 @@ type look struct {
 var looks = []look{
 	{name: "sign-in", path: "/console/sign-in", shows: []string{"API key", "Sign in"}, out: true},
 	{name: "enter", path: "/console/enter?token=made-up", shows: []string{"works once"}, press: "Sign in", then: []string{"was used already"}, out: true},
-	{name: "overview", path: "/console/", shows: []string{"Overview", "Town hall", "Old newsletter", "What is failing now"}, press: "Sign out", then: []string{"API key"}},
+	{name: "overview", path: "/console/", shows: []string{"Overview", "Town hall", "Old newsletter", "What is failing now", "What waits"}, press: "Sign out", then: []string{"API key"}},
 	{name: "destinations", path: "/console/destinations", shows: []string{"Ticket shop", "Old newsletter", "New destination"}, press: "Ticket shop", then: []string{"Time line"}},
 	{name: "destination", path: "/console/destinations/{works}", shows: []string{"Ticket shop", "Time line", "Secrets", "whsec_…", "Subscriptions", "everything", "Latest deliveries", "its first secret"}},
 	{name: "destination-then", path: "/console/destinations/{works}?moment=0", shows: []string{"As it was at"}, press: "Show it as it is now", then: []string{"Latest deliveries"}},
@@ -87,13 +87,14 @@ func (l look) try(t *testing.T, b *tab, path string) {
 	b.shows(t, "as it is", l.shows...)
 	b.accessible(t, "as it is")
 	b.byKeys(t, "by keys")
-	b.picture(t, l.name)
+	b.pictures(t, l.name)
+	b.sized(t, 1280)
+	b.dark(t, false)
 	b.fits(t, "on a wide screen", 2560)
 	b.fits(t, "on a small screen", 360)
 	b.accessible(t, "on a small screen")
 	b.dark(t, true)
 	b.accessible(t, "in the dark, small")
-	b.picture(t, l.name+"-small-dark")
 	missing := strings.Contains(b.text(t), "There is nothing here.")
 	if !missing { // of which the browser says on the console that its status is 404
 		b.quiet(t, "as it is")
@@ -107,7 +108,7 @@ func (l look) try(t *testing.T, b *tab, path string) {
 	if l.press != "" {
 		ask[bool](t, b, `document.documentElement.dataset.left = "yes"; true`)
 		b.pressButton(t, l.press)
-		b.until(t, "the page after "+l.press+" is there", `document.readyState === "complete" && !document.documentElement.dataset.left`)
+		b.until(t, "the page after "+l.press+" is there", `!document.documentElement.dataset.left`)
 		b.shows(t, "after "+l.press, l.then...)
 		b.accessible(t, "after "+l.press)
 	}

@@ -200,11 +200,12 @@ func ask[T any](t *testing.T, b *tab, expression string) T {
 	return value
 }
 
-// until waits for an expression to hold. A page that is just being left has none.
+// until waits for an expression to hold on a page that is whole: one that still arrives shows its first lines already, and one that
+// is just being left has none.
 func (b *tab) until(t *testing.T, what, expression string) {
 	t.Helper()
 	apitest.Eventually(t, what, func() bool {
-		holds, err := chromedp.Run(b, chromedp.Evaluate[bool](expression))
+		holds, err := chromedp.Run(b, chromedp.Evaluate[bool](`document.readyState === "complete" && (`+expression+`)`))
 		return err == nil && holds
 	})
 }
@@ -232,7 +233,7 @@ var accessibility string
 // accessible looks for what is wrong with the page for those who can't see, or use no mouse.
 func (b *tab) accessible(t *testing.T, what string) {
 	t.Helper()
-	b.until(t, what+": its style sheet is there", `document.readyState === "complete"`)
+	b.until(t, what+": its style sheet is there", "true")
 	for _, finding := range ask[[]string](t, b, accessibility) {
 		t.Errorf("%s: %s", what, finding)
 	}
@@ -339,15 +340,23 @@ func (b *tab) pressButton(t *testing.T, name string) {
 	t.Fatalf("keys come to no button %q, but to %q", name, all)
 }
 
-// picture keeps what a page looks like, where somebody wants to see it: CARILLON_TEST_PICTURES names the directory.
-func (b *tab) picture(t *testing.T, name string) {
+// pictures keeps what a page looks like in each size, light and dark, where somebody wants to see it: CARILLON_TEST_PICTURES names
+// the directory.
+func (b *tab) pictures(t *testing.T, name string) {
 	t.Helper()
 	directory := os.Getenv("CARILLON_TEST_PICTURES")
 	if directory == "" {
 		return
 	}
-	image := call(t, b, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{CaptureBeyondViewport: new(true)}).Data
-	if err := os.WriteFile(directory+"/"+name+".png", image, 0o600); err != nil {
-		t.Fatal(err)
+	for _, width := range []int64{360, 1200, 2560} {
+		for _, dark := range []bool{false, true} {
+			b.sized(t, width)
+			b.dark(t, dark)
+			image := call(t, b, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{CaptureBeyondViewport: new(true)}).Data
+			file := fmt.Sprintf("%s/%s-%d%s.png", directory, name, width, map[bool]string{true: "-dark"}[dark])
+			if err := os.WriteFile(file, image, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

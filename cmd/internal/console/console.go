@@ -35,6 +35,8 @@ type Dependencies struct {
 	Works    Works
 	// Verify tells whose API key a text is, or gives query.ErrNotFound of one that is not valid; httpapi.API has it.
 	Verify func(r *http.Request, key string) (query.Key, error)
+	// Admit lets a request of an organization in, or refuses one that is too many; httpapi.API has it.
+	Admit func(ctx context.Context, organization uuid.UUID, requests *int64) (leave func(), err error)
 	// Await waits until the named consumers have applied the event at a position.
 	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
 	// Events is read along for live parts.
@@ -68,6 +70,7 @@ type Console struct {
 	router    chi.Router
 	live      live.Hub
 	workers   workers
+	visitors  visitors
 }
 
 // New makes the console of organizations, for the listener of the API. It fails where a template is not one.

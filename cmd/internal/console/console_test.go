@@ -66,7 +66,7 @@ func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.later.Lo
 
 func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API) {
 	tb.Helper()
-	tester := delivery.Tester{Vault: w.Commands.Vault, Sender: w.Sender, Now: w.now}
+	tester := delivery.Tester{Vault: w.Commands.Vault, Sender: w.Sender, Certificates: w.Certificates, Now: w.now}
 	limiter := adapters.NewCheckLimiter(w.Pool, w.now)
 	api, err := httpapi.New(httpapi.Dependencies{
 		Commands: w.Commands, Queries: w.Queries, Keys: w.Queries, Await: w.Patient, Limiter: limiter, Tester: tester, Wake: func() {},
@@ -76,7 +76,7 @@ func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API)
 		tb.Fatal(err)
 	}
 	return console.Dependencies{
-		Commands: w.Commands, Queries: w.Queries, Sessions: w.sessions, Works: adapters.ConsoleWorks{Pool: w.Pool}, Verify: api.Verify, Await: w.Patient, Events: w.Store, Limiter: limiter,
+		Commands: w.Commands, Queries: w.Queries, Sessions: w.sessions, Works: adapters.ConsoleWorks{Pool: w.Pool}, Verify: api.Verify, Admit: api.Admit, Await: w.Patient, Events: w.Store, Limiter: limiter,
 		Guesses: &console.Guesses{}, Tester: tester, Wake: func() {}, Now: w.now, Log: w.Log,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
 	}, api

@@ -19,19 +19,17 @@ func envelope(d query.DeliveryDetail) ([]byte, error) {
 	return body.Bytes()
 }
 
-// longCommand is how long a body may be, in bytes, that is part of a command.
-const longCommand = 16_000
-
 // curl is a command that sends what a delivery sends, but for the signature: who tries a receiver by hand wants the body
 // and the id, and a command in a shell's history is no place for a secret. It is empty where the body is too long.
 func curl(url string, id uuid.UUID, body []byte) string {
-	if len(body) > longCommand {
-		return ""
-	}
-	return strings.Join([]string{
+	command := strings.Join([]string{
 		"curl -X POST " + quoted(text(url)), "  -H 'Content-Type: application/json'", "  -H " + quoted("webhook-id: "+id.String()),
 		"  --data-binary " + quoted(escaped(body)),
 	}, " \\\n")
+	if fit(command, curlRoom) != command {
+		return ""
+	}
+	return command
 }
 
 // quoted is a text as one word of a shell.

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"net/url"
 	"slices"
 	"time"
@@ -50,7 +49,7 @@ func (c *Console) listDeliveries(v *visit) (screen, error) {
 		Destination: found, Statuses: deliveryStatuses, Paging: pagingOf(v.URL), Now: c.Now().UTC(), Filter: formOf(v.URL.Query()),
 	}
 	if list.Paging.Number == 1 {
-		list.Live = v.liveAt("destination", found.ID, v.URL.Query())
+		list.Live = c.liveAt(v, liveDestination, found.ID, v.URL.Query())
 	}
 	filter, err := list.Filter.read()
 	if err != nil {
@@ -105,12 +104,29 @@ type deliveryView struct {
 	query.DeliveryDetail
 
 	To       query.Destination
-	Envelope string
-	Bodies   map[int]string // what the receiver answered, by the number of the attempt
+	Tried    []tried // the latest attempts, the oldest first
+	Earlier  int     // attempts before them
+	Why      standing
+	Body     []byte // of its requests
+	Envelope string // the body, laid out
 	Curl     string
 	Live     string
 	Now      time.Time
 }
+
+// Replayable reports whether it can be sent again now: it has come to its end, and no replay is on its way.
+func (d deliveryView) Replayable() bool {
+	return (d.Status == "succeeded" || d.Status == "failed") && d.NextAttemptAt == nil
+}
+
+// How much of a page its parts may take, in bytes as they are sent: together it stays below 100 KB, whatever strangers wrote.
+const (
+	shownAttempts  = 12
+	envelopeRoom   = 26_000
+	curlRoom       = 20_000
+	lastAnswerRoom = 16_000
+	answerRoom     = 1_200 // of each one before
+)
 
 // showDelivery answers GET /console/deliveries/{id}.
 func (c *Console) showDelivery(v *visit) (screen, error) {
@@ -118,20 +134,13 @@ func (c *Console) showDelivery(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
-	shown.Bodies = map[int]string{}
-	for _, attempt := range shown.Attempts {
-		if attempt.ResponseBody == nil {
-			continue
-		}
-		body, err := c.open(v.Context(), shown.Destination, attempt.ResponseBody)
-		switch {
-		case errors.Is(err, errUnavailable):
-			body = []byte("(can't be read any more)")
-		case err != nil:
-			return screen{}, err
-		}
-		shown.Bodies[attempt.Number] = pretty(body)
+	if shown.Why, err = c.standing(v, shown); err != nil {
+		return screen{}, err
 	}
+	if shown.Tried, err = c.tried(v, shown); err != nil {
+		return screen{}, err
+	}
+	shown.Earlier = len(shown.Attempts) - len(shown.Tried)
 	return screen{Title: shown.Event.Type + " to " + shown.To.Name, Template: "delivery", Data: shown}, nil
 }
 
@@ -141,7 +150,7 @@ func (c *Console) delivery(v *visit) (shown deliveryView, err error) {
 	if err != nil {
 		return shown, err
 	}
-	shown.Live = v.liveAt("delivery", id, nil)
+	shown.Live = c.liveAt(v, liveDelivery, id, nil)
 	if shown.DeliveryDetail, err = c.Queries.Delivery(v.Context(), v.organization(), id, shown.Now); err != nil {
 		return shown, err
 	}
@@ -152,7 +161,7 @@ func (c *Console) delivery(v *visit) (shown deliveryView, err error) {
 		return shown, err
 	}
 	body, err := envelope(shown.DeliveryDetail)
-	shown.Envelope, shown.Curl = pretty(body), curl(shown.To.URL, id, body)
+	shown.Body, shown.Envelope, shown.Curl = body, fit(pretty(body), envelopeRoom), curl(shown.To.URL, id, body)
 	return shown, err
 }
 

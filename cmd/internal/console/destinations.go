@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -49,25 +51,40 @@ func (v *visit) destinationPath(id uuid.UUID, done string) string {
 type destinationList struct {
 	Destinations []query.Destination
 	Sparks       map[uuid.UUID]spark
+	Text, Status string // the filter, as it was typed
+	Statuses     []string
 	Paging       paging
 	Now          time.Time
 }
 
+// failing is the filter for destinations that somebody should look after.
+const failing = "failing"
+
+var destinationStatuses = []string{"enabled", "disabled", "auto_disabled", failing}
+
 // listDestinations answers GET /console/destinations.
 func (c *Console) listDestinations(v *visit) (screen, error) {
-	p := pagingOf(v.URL)
-	found, total, err := c.Queries.Destinations(v.Context(), v.organization(), c.Now(), pageSize, p.offset())
+	values := v.URL.Query()
+	list := destinationList{
+		Text: strings.TrimSpace(values.Get("q")), Status: values.Get("status"), Statuses: destinationStatuses, Paging: pagingOf(v.URL), Now: c.Now().UTC(),
+	}
+	if err := searchable("q", list.Text); err != nil {
+		return screen{}, err
+	}
+	if list.Status != "" && !slices.Contains(destinationStatuses, list.Status) {
+		return screen{}, wire.Fail(wire.BadQuery, "status", "must be one of %s", words(destinationStatuses))
+	}
+	var err error
+	list.Destinations, list.Paging.Total, err = c.Queries.FindDestinations(v.Context(), v.organization(),
+		query.DestinationFilter{Text: list.Text, Status: list.Status, Limit: pageSize, Offset: list.Paging.offset()})
 	if err != nil {
 		return screen{}, err
 	}
-	p.Total = total
-	for i := range found {
-		if found[i].URL, err = c.shownAddress(v, found[i]); err != nil {
-			return screen{}, err
-		}
+	for i := range list.Destinations {
+		list.Destinations[i].URL = coveredAddress(list.Destinations[i])
 	}
-	drawn, err := c.sparks(v, found, c.Now())
-	return screen{Title: "Destinations", Template: "destinations", Data: destinationList{found, drawn, p, c.Now()}}, err
+	list.Sparks, err = c.sparks(v, list.Destinations, list.Now)
+	return screen{Title: "Destinations", Template: "destinations", Data: list}, err
 }
 
 // destinationView is one destination, as it is and as it was.
@@ -80,10 +97,11 @@ type destinationView struct {
 	Live          string
 	Answering     answering
 	TimeLine      timeLine
+	Disclosures   []query.AuditEntry // the newest first
 	Now           time.Time
 }
 
-const shownSubscriptions, shownDeliveries = 100, 10
+const shownSubscriptions, shownDeliveries, shownDisclosures = 100, 10, 20
 
 // showDestination answers GET /console/destinations/{id}. With at, or with moment from the slider, it shows the state as
 // of that time; a deleted destination is shown by its history alone.
@@ -103,6 +121,9 @@ func (c *Console) showDestination(v *visit) (screen, error) {
 	if shown.TimeLine, err = newTimeLine(history, v.URL.Query(), shown.Now); err != nil {
 		return screen{}, err
 	}
+	if shown.Disclosures, err = c.Queries.Disclosures(v.Context(), id, shownDisclosures); err != nil {
+		return screen{}, err
+	}
 	if shown.TimeLine.Now.Status == "deleted" {
 		shown.ID, shown.Name = id, shown.TimeLine.Now.Name
 		return screen{Title: shown.Name, Template: "destination", Data: shown}, nil
@@ -114,6 +135,7 @@ func (c *Console) showDestination(v *visit) (screen, error) {
 }
 
 func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView) (err error) {
+	shown.Live = c.liveAt(v, liveDestination, id, nil)
 	if shown.Destination, err = c.Queries.Destination(v.Context(), v.organization(), id.String(), shown.Now); err != nil {
 		return err
 	}
@@ -124,7 +146,6 @@ func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView
 	if err != nil {
 		return err
 	}
-	shown.Live = v.liveAt("destination", id, nil)
 	if shown.Answering, err = c.answering(v, id, shown.Now); err != nil {
 		return err
 	}
@@ -254,7 +275,7 @@ func (c *Console) validate(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
-	reached, err := c.Commands.ValidateConfig(v.Context(), command.ValidateConfig{URL: url})
+	reached, err := c.Commands.ValidateConfig(v.Context(), v.caller(), command.ValidateConfig{URL: url})
 	return screen{Title: "Reaching " + found.Name, Template: "check", Data: check{Destination: found, Validated: &reached}}, err
 }
 

@@ -2,7 +2,6 @@ package console
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -184,42 +183,55 @@ func (c *Console) showEvent(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	shown.Body = pretty(shown.Data)
-	all, err := c.recipients(v, shown.PublishedEvent, shown.Now)
-	if err != nil {
-		return screen{}, err
-	}
-	shown.All = len(all)
-	for _, r := range all {
-		if r.Delivery != nil {
-			shown.Got++
-		}
-	}
-	switch shown.Who {
-	case "got":
-		all = slices.DeleteFunc(all, func(r recipient) bool { return r.Delivery == nil })
-	case "not":
-		all = slices.DeleteFunc(all, func(r recipient) bool { return r.Delivery != nil })
-	case "":
-	default:
-		return screen{}, wire.Fail(wire.BadQuery, "who", "must be got or not")
-	}
-	shown.Paging.Total = len(all)
-	first := min(shown.Paging.offset(), len(all))
-	shown.Recipients = all[first:min(first+pageSize, len(all))]
-	return screen{Title: shown.Type, Template: "event", Data: shown}, nil
+	return screen{Title: shown.Type, Template: "event", Data: &shown}, c.recipients(v, &shown)
 }
 
-// recipients says of each destination of the organization whether it got an event, and why not.
-func (c *Console) recipients(v *visit, event query.PublishedEvent, now time.Time) ([]recipient, error) {
-	there, err := c.Queries.Recipients(v.Context(), v.organization(), event.PublishedAt)
+// recipients says who got an event and who did not: how many, and of those on the page why not. Of all the others no more
+// than whether they have a delivery is read, for an organization may have very many destinations.
+func (c *Console) recipients(v *visit, shown *eventView) error {
+	all, err := c.Queries.RecipientIDs(v.Context(), v.organization(), shown.PublishedAt)
+	if err != nil {
+		return err
+	}
+	deliveries := make([]uuid.UUID, len(all))
+	for i, id := range all {
+		deliveries[i] = dispatch.DeliveryID(shown.ID, id)
+	}
+	made, err := c.Queries.DeliveriesMade(v.Context(), deliveries) // ids of the organization's own destinations
+	if err != nil {
+		return err
+	}
+	shown.All, shown.Got = len(all), len(made)
+	chosen := all
+	switch shown.Who {
+	case "":
+	case "got", "not":
+		chosen = nil
+		for i, id := range all {
+			if made[deliveries[i]] == (shown.Who == "got") {
+				chosen = append(chosen, id)
+			}
+		}
+	default:
+		return wire.Fail(wire.BadQuery, "who", "must be got or not")
+	}
+	shown.Paging.Total = len(chosen)
+	first := min(shown.Paging.offset(), len(chosen))
+	shown.Recipients, err = c.recipientsOf(v, shown.PublishedEvent, chosen[first:min(first+pageSize, len(chosen))], shown.Now)
+	return err
+}
+
+// recipientsOf says of some destinations of the organization whether they got an event, and why not.
+func (c *Console) recipientsOf(v *visit, event query.PublishedEvent, ids []uuid.UUID, now time.Time) ([]recipient, error) {
+	there, err := c.Queries.Recipients(v.Context(), v.organization(), ids, event.PublishedAt)
 	if err != nil {
 		return nil, err
 	}
-	destinations, deliveries := make([]uuid.UUID, len(there)), make([]uuid.UUID, len(there))
+	deliveries := make([]uuid.UUID, len(there))
 	for i, r := range there {
-		destinations[i], deliveries[i] = r.ID, dispatch.DeliveryID(event.ID, r.ID)
+		deliveries[i] = dispatch.DeliveryID(event.ID, r.ID)
 	}
-	found, err := c.Queries.DeliveriesByID(v.Context(), deliveries, now) // ids of the organization's own destinations
+	found, err := c.Queries.DeliveriesByID(v.Context(), deliveries, now)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +239,7 @@ func (c *Console) recipients(v *visit, event query.PublishedEvent, now time.Time
 	for i := range found {
 		made[found[i].ID] = &found[i]
 	}
-	subscriptions, err := c.Queries.SubscriptionsOf(v.Context(), v.organization(), destinations)
+	subscriptions, err := c.Queries.SubscriptionsOf(v.Context(), v.organization(), ids)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -39,11 +38,7 @@ func (w *world) announce(t *testing.T, event command.Publish) uuid.UUID {
 		t.Fatal(err)
 	}
 	w.Await(t, at, publications.ReadModel.Name, delivery.DispatcherName)
-	ctx, cancel := context.WithTimeout(t.Context(), apitest.Patience)
-	defer cancel()
-	if err := w.Progress.Settle(ctx, w.Store, deliveries.ReadModel); err != nil {
-		t.Fatal(err)
-	}
+	w.settled(t)
 	return id
 }
 

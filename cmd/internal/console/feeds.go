@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -168,6 +169,7 @@ type feedSettings struct {
 	Name, Description string
 	Enabled           bool
 
+	Seen    string // see unchanged
 	New     bool
 	Back    string
 	Refusal string
@@ -187,7 +189,7 @@ func (c *Console) feedForm(submit func(*visit, *feedSettings) (next string, err 
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		typed := feedSettings{
 			Name: strings.TrimSpace(r.PostFormValue("name")), Description: r.PostFormValue("description"), Enabled: r.PostFormValue("enabled") != "",
-			Back: v.to("/feeds"),
+			Seen: r.PostFormValue("seen"), Back: v.to("/feeds"),
 		}
 		next, err := submit(v, &typed)
 		c.submitted(w, r, next, err, func(refusal string) screen {
@@ -199,12 +201,15 @@ func (c *Console) feedForm(submit func(*visit, *feedSettings) (next string, err 
 
 // showNewFeed answers GET /console/feeds/new.
 func (c *Console) showNewFeed(v *visit) (screen, error) {
-	return screen{Title: "New feed", Template: "feedsettings", Data: feedSettings{New: true, Enabled: true, Back: v.to("/feeds")}}, nil
+	return screen{Title: "New feed", Template: "feedsettings", Data: feedSettings{New: true, Seen: v.organization().String(), Enabled: true, Back: v.to("/feeds")}}, nil
 }
 
 // createFeed answers POST /console/feeds/new.
 func (c *Console) createFeed(v *visit, typed *feedSettings) (string, error) {
 	typed.New = true
+	if err := unchanged(&typed.Seen, v.organization().String(), fmt.Sprintf(openedForOthers, v.name)); err != nil {
+		return "", err
+	}
 	made, err := c.Commands.CreateFeed(v.Context(), v.caller(), command.CreateFeed{Name: typed.Name, Description: typed.Description, Enabled: &typed.Enabled})
 	if err != nil {
 		return "", err
@@ -216,17 +221,21 @@ func (c *Console) createFeed(v *visit, typed *feedSettings) (string, error) {
 // showEditFeed answers GET /console/feeds/{feed}/edit.
 func (c *Console) showEditFeed(v *visit) (screen, error) {
 	feed, err := c.feed(v)
-	typed := feedSettings{Name: feed.Name, Description: feed.Description, Enabled: feed.Enabled, Back: v.to("/feeds/" + feed.ID.String())}
+	typed := feedSettings{Name: feed.Name, Description: feed.Description, Enabled: feed.Enabled, Seen: iso(feed.UpdatedAt), Back: v.to("/feeds/" + feed.ID.String())}
 	return screen{Title: typed.title(), Template: "feedsettings", Data: typed}, err
 }
 
 // editFeed answers POST /console/feeds/{feed}/edit.
 func (c *Console) editFeed(v *visit, typed *feedSettings) (string, error) {
-	id, err := v.id("feed")
+	feed, err := c.feed(v)
 	if err != nil {
 		return "", err
 	}
+	id := feed.ID
 	typed.Back = v.to("/feeds/" + id.String())
+	if err := unchanged(&typed.Seen, iso(feed.UpdatedAt), changedMeanwhile); err != nil {
+		return "", err
+	}
 	changed, err := c.Commands.ReviseFeed(v.Context(), v.caller(), command.ReviseFeed{ID: id, Name: &typed.Name, Description: &typed.Description, Enabled: &typed.Enabled})
 	if err != nil {
 		return "", err

@@ -31,7 +31,9 @@ const (
 	mostRows = 100                    // that are told at one time; of more, pages hear how many
 )
 
-func (c *Console) liveRoutes(r chi.Router) { r.Get("/live", c.follow) }
+const livePath = "/live"
+
+func (c *Console) liveRoutes(r chi.Router) { r.Get(livePath, c.follow) }
 
 // Topics of messages.
 func ofOrganization(id uuid.UUID) string { return "organization/" + id.String() }
@@ -80,21 +82,19 @@ func (c *Console) asked(v *visit) (asked live.Asked, err error) {
 		asked.LastID = values.Get("last")
 	}
 	id, isID := wire.ParseUUID(values.Get("id"))
-	switch of := values.Get("of"); {
-	case of == "delivery" && isID:
+	of := values.Get("of")
+	switch {
+	case of == liveDelivery && isID:
 		_, err = c.Queries.Delivery(v.Context(), v.organization(), id, c.Now())
-		asked.Topics = []string{ofDelivery(id)}
-	case of == "destination" && isID:
+	case of == liveDestination && isID:
 		_, err = c.Queries.Destination(v.Context(), v.organization(), id.String(), c.Now())
-		asked.Topics = []string{ofDestination(id)}
-	case of == "deliveries":
-		asked.Topics = []string{ofOrganization(v.organization())}
-	case of == "work" && isID:
+	case of == liveDeliveries:
+	case of == liveWork && isID:
 		_, err = c.Works.Find(v.Context(), v.organization(), id)
-		asked.Topics = []string{ofWork(v.organization(), id)}
 	default:
 		err = query.ErrNotFound
 	}
+	asked.Topics = v.liveTopics(of, id)
 	if err != nil {
 		return asked, err
 	}
@@ -113,9 +113,36 @@ func (c *Console) asked(v *visit) (asked live.Asked, err error) {
 	return asked, nil
 }
 
-// liveAt is the address of what happens to something, as a page's filter has it.
-func (v *visit) liveAt(of string, id uuid.UUID, filter url.Values) string {
+// What a page may follow.
+const (
+	liveDelivery    = "delivery"
+	liveDestination = "destination"
+	liveDeliveries  = "deliveries"
+	liveWork        = "work"
+)
+
+// liveTopics are those of what a page follows.
+func (v *visit) liveTopics(of string, id uuid.UUID) []string {
+	switch of {
+	case liveDelivery:
+		return []string{ofDelivery(id)}
+	case liveDestination:
+		return []string{ofDestination(id)}
+	case liveDeliveries:
+		return []string{ofOrganization(v.organization())}
+	case liveWork:
+		return []string{ofWork(v.organization(), id)}
+	}
+	return nil
+}
+
+// liveAt is the address of what happens to something from now on, as a page's filter has it. It is made before what the page
+// shows is read, so that nothing is missing in between.
+func (c *Console) liveAt(v *visit, of string, id uuid.UUID, filter url.Values) string {
 	values := url.Values{"of": {of}}
+	if mark := c.live.Mark(v.liveTopics(of, id)...); mark != "" {
+		values.Set("last", mark)
+	}
 	if id != uuid.Nil {
 		values.Set("id", id.String())
 	}
@@ -171,7 +198,6 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 				failed <- err
 				return
 			}
-			happened = slices.DeleteFunc(happened, func(d touched) bool { return !c.live.Wanted(d.topics()...) })
 			if len(happened) == 0 {
 				continue
 			}
@@ -201,6 +227,10 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 		now, to := batch, position
 		batch = nil
 		mu.Unlock()
+		// Only now, because a page that was read meanwhile may not show what happened before.
+		if now = slices.DeleteFunc(now, func(d touched) bool { return !c.live.Wanted(d.topics()...) }); len(now) == 0 {
+			continue
+		}
 		c.await(ctx, to, deliveriesmodel.ReadModel.Name)
 		if err := c.tell(ctx, now); err != nil {
 			return err

@@ -76,14 +76,9 @@ func TestPicturesOfAMonth(t *testing.T) {
 		"overview": "/console/?range=month", "destinations": "/console/destinations", "destination": "/console/destinations/{works}?range=week",
 		"deliveries": "/console/destinations/{fails}/deliveries", "delivery": "/console/deliveries/{failed}", "feed": "/console/feeds/{feed}",
 	} {
-		for _, dark := range []bool{false, true} {
-			b.sized(t, 1100)
-			b.dark(t, dark)
-			b.open(t, s.at(t, path))
-			b.picture(t, "month-"+name+map[bool]string{true: "-dark"}[dark])
-		}
-		b.sized(t, 360)
-		b.picture(t, "month-"+name+"-small")
+		b.sized(t, 1200)
+		b.open(t, s.at(t, path))
+		b.pictures(t, "month-"+name)
 	}
 }
 

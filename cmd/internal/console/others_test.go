@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"strings"
@@ -134,12 +136,17 @@ func TestAnEndedSessionLeadsBack(t *testing.T) {
 	at := "/console/destinations/" + s.names["works"]
 	s.later.Store(int64(console.SessionLength + 1))
 	b.get(t, at+"/deliveries?status=failed").leadsTo(t, "/console/sign-in?next="+url.QueryEscape(at+"/deliveries?status=failed"))
-	sent := b.sentFrom(t, at+"/disable", "http://localhost"+at+"/disable")
-	sent.leadsTo(t, "/console/sign-in?done=lost&next="+url.QueryEscape(at+"/disable"))
-	b.get(t, sent.location).expect(t, 200, "what you sent was not done", `value="`+at+`/disable"`)
-	for _, from := range []string{"", "http://evil.example" + at, "http://localhost/elsewhere", "%%"} {
-		b.sentFrom(t, at+"/disable", from).leadsTo(t, "/console/sign-in?done=lost")
+	signIn := `href="/console/sign-in?next=` + html.EscapeString(url.QueryEscape(at+"/disable")) + `"`
+	if p := b.sentFrom(t, at+"/disable", "http://localhost"+at+"/disable").expect(t, 401, "what you sent was not done"); !strings.Contains(p.body, signIn) {
+		t.Errorf("it does not lead back:\n%s", p.body)
 	}
+	for _, from := range []string{"", "http://evil.example" + at, "http://localhost/elsewhere", "%%"} {
+		b.sentFrom(t, at+"/disable", from).expect(t, 401, `href="/console/sign-in"`)
+	}
+	for i, text := range hostile() {
+		b.post(t, at+"/edit", "name", text[:min(len(text), 1000)]).expect(t, 401).harmless(t, fmt.Sprintf("typed %d", i))
+	}
+	b.post(t, at+"/edit", "headers", strings.Repeat("x", 100_000)).expect(t, 400, "Form can't be read")
 	b.post(t, "/console/sign-in", "key", s.key, "next", at+"/disable").leadsTo(t, at+"/disable")
 	b.get(t, at+"/disable").expect(t, 200, "Disable")
 	b.get(t, at).expect(t, 200, "enabled")

@@ -13,7 +13,8 @@ type overviewPage struct {
 	Answering answering
 	Waiting   query.Backlog
 	Periods   []period
-	Failing   []query.Destination
+	Failing   []query.Destination // the worst
+	AllFail   int
 	Sparks    map[uuid.UUID]spark
 	Total     int // destinations
 	Now       time.Time
@@ -51,11 +52,8 @@ func periodsOf(outcomes []query.Outcomes) []period {
 	return all
 }
 
-// mostDestinations bounds those that are looked through for failing ones.
-const mostDestinations = 1000
-
-// mostFailing bounds those of them that are shown.
-const mostFailing = 50
+// mostFailing bounds the failing destinations that are shown.
+const mostFailing = 10
 
 // overview answers GET /console/.
 func (c *Console) overview(v *visit) (screen, error) {
@@ -65,17 +63,12 @@ func (c *Console) overview(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	shown.Periods = periodsOf(outcomes)
-	all, total, err := c.Queries.Destinations(v.Context(), v.organization(), shown.Now, mostDestinations, 0)
-	if err != nil {
+	if shown.Failing, shown.AllFail, err = c.Queries.FindDestinations(v.Context(), v.organization(), query.DestinationFilter{Status: failing, Limit: mostFailing}); err != nil {
 		return screen{}, err
 	}
-	shown.Total = total
-	for _, d := range all {
-		if d.Health.ConsecutiveFailures > 0 || d.Status == "auto_disabled" {
-			shown.Failing = append(shown.Failing, d)
-		}
+	if shown.Total, err = c.Queries.CountDestinations(v.Context(), v.organization()); err != nil {
+		return screen{}, err
 	}
-	shown.Failing = shown.Failing[:min(len(shown.Failing), mostFailing)]
 	if shown.Sparks, err = c.sparks(v, shown.Failing, shown.Now); err != nil {
 		return screen{}, err
 	}

@@ -62,6 +62,7 @@ func (p pages) write(w io.Writer, name string, in view) error {
 var functions = template.FuncMap{
 	"text": text, "json": pretty, "when": when, "iso": iso, "ago": ago, "short": short, "words": words, "dict": dict, "status": statusWord,
 	"percent": percent, "bytes": size, "every": every, "seconds": seconds, "behind": behind, "ended": ended, "cut": cut, "host": host, "add": add,
+	"number": number, "count": count, "since": sinceThen, "took": milliseconds,
 }
 
 const (
@@ -229,12 +230,58 @@ func searchable(field, text string) error {
 	return nil
 }
 
+// fit cuts a text that would take more bytes of a page than there is room for.
+func fit(s string, room int) string {
+	for at, r := range s {
+		switch r {
+		case '<', '>', '&', '"', '\'', '+':
+			room -= len("&#34;")
+		default:
+			room -= utf8.RuneLen(r)
+		}
+		if room < 0 {
+			return s[:at] + fmt.Sprintf("\n… (%d bytes in all)", len(s))
+		}
+	}
+	return s
+}
+
 // cut is a text of at most so many characters.
 func cut(s string, most int) string {
 	if runes := []rune(s); len(runes) > most {
 		s = string(runes[:most]) + "…"
 	}
 	return text(s)
+}
+
+// number is a whole one, of whatever size, as people read it: 12,345.
+func number(n any) string {
+	digits := fmt.Sprint(n)
+	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
+
+// count is a number of things.
+func count(n int, thing string) string {
+	if n != 1 {
+		thing = strings.TrimSuffix(thing, "y") + map[bool]string{true: "ies", false: "s"}[strings.HasSuffix(thing, "y")]
+	}
+	return number(n) + " " + thing
+}
+
+// sinceThen is how long ago something was, which may be a *time.Time.
+func sinceThen(at any, now time.Time) string {
+	switch at := at.(type) {
+	case time.Time:
+		return ago(at, now)
+	case *time.Time:
+		if at != nil {
+			return ago(*at, now)
+		}
+	}
+	return ""
 }
 
 // add adds what is known.

@@ -74,6 +74,7 @@ type recordView struct {
 	Organization     uuid.UUID
 	OrganizationName string
 	TimeLine         timeLine
+	Disclosures      []query.AuditEntry // the newest first
 }
 
 // showRecord answers GET /console/record/{id}.
@@ -89,7 +90,8 @@ func (c *Console) showRecord(v *visit) (screen, error) {
 	if found, err := c.Queries.Organization(v.Context(), shown.Organization); err == nil { // else it is gone
 		shown.OrganizationName = found.Name
 	}
-	return screen{Title: shown.TimeLine.Now.Name, Template: "recorded", Data: shown}, nil
+	shown.Disclosures, err = c.Queries.Disclosures(v.Context(), shown.ID, shownDisclosures)
+	return screen{Title: shown.TimeLine.Now.Name, Template: "recorded", Data: shown}, err
 }
 
 // history is that of the destination that the path names.
@@ -116,13 +118,14 @@ func (c *Console) exportOne(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	c.export(w, r, "audit-"+history[0].Destination.String(), func(each func(query.AuditEntry) error) error {
+	id := history[0].Destination
+	c.export(w, r, "audit-"+id.String(), func(each func(query.AuditEntry) error) error {
 		for _, e := range history {
 			if err := each(e); err != nil {
 				return err
 			}
 		}
-		return nil
+		return c.Queries.DisclosureEntries(r.Context(), id, each)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	dispatching "carillon/command/delivery"
@@ -122,10 +123,17 @@ func (w *world) observe(tb testing.TB, source uuid.UUID, title string, number in
 // lives runs live parts until the test ends.
 func (w *world) lives(t *testing.T) {
 	t.Helper()
+	runs(t, w.console, w.inside)
+}
+
+// runs runs consoles until the test ends, each once.
+func runs(t *testing.T, consoles ...*console.Console) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
-	running.Go(func() { w.console.Run(ctx) })
-	running.Go(func() { w.inside.Run(ctx) })
+	for _, c := range consoles {
+		running.Go(func() { c.Run(ctx) })
+	}
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
@@ -163,7 +171,7 @@ func (w *world) subscribeToAll(tb testing.TB, id uuid.UUID) {
 	w.Await(tb, made.Position, subscriptions.ReadModel.Name, dispatching.DispatcherName)
 }
 
-// publish publishes news, and waits until it is dispatched.
+// publish publishes news, and waits until its deliveries can be read.
 func (w *world) publish(tb testing.TB, subject string) uuid.UUID {
 	tb.Helper()
 	event, at, err := w.Commands.Publish(tb.Context(), apitest.Operator, command.Publish{
@@ -174,18 +182,35 @@ func (w *world) publish(tb testing.TB, subject string) uuid.UUID {
 		tb.Fatal(err)
 	}
 	w.Await(tb, at, dispatching.DispatcherName)
+	w.settled(tb)
 	return event
+}
+
+// settled waits until what was dispatched can be read.
+func (w *world) settled(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), apitest.Patience)
+	defer cancel()
+	if err := w.Progress.Settle(ctx, w.Store, deliveries.ReadModel); err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // attempted records an attempt as the deliverer does, and waits until it can be read.
 func (w *world) attempted(tb testing.TB, event, destination uuid.UUID, status int, body string) {
+	tb.Helper()
+	w.attemptedAs(tb, event, destination, status, body, delivery.RecordAttempt{Number: 1, Trigger: delivery.Automatic})
+}
+
+// attemptedAs records an attempt of a number, for a reason, after which it is tried again as its schedule says.
+func (w *world) attemptedAs(tb testing.TB, event, destination uuid.UUID, status int, body string, as delivery.RecordAttempt) {
 	tb.Helper()
 	sealed, err := w.Commands.Vault.Seal(tb.Context(), destination, []byte(body))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	attempt := delivery.RecordAttempt{
-		Organization: w.org, Destination: destination, Number: 1, Trigger: delivery.Automatic, At: time.Now().UTC().Truncate(time.Microsecond),
+		Organization: w.org, Destination: destination, Number: as.Number, Trigger: as.Trigger, Retry: as.Retry, At: time.Now().UTC().Truncate(time.Microsecond),
 		Outcome: delivery.Outcome{ResponseStatus: status, ResponseBody: sealed, DurationMicros: 41_500},
 	}
 	if status >= 300 {

@@ -4,9 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
+	"carillon/aggregates/disclosure"
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore"
+	"carillon/projections/audit"
 	"carillon/projections/organizations"
 )
 
@@ -26,10 +31,11 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 	reveal := path + "/secrets/" + found.Secrets[0].ID.String() + "/reveal"
 
 	owner := in("read", "write", "secrets")
-	for _, page := range []string{"/console/destinations", path, path + "/edit", path + "/test"} {
+	for _, page := range []string{path, path + "/edit", path + "/test"} {
 		owner.get(t, page).expect(t, 200, "https://127.0.0.1:1/hook/topsecret")
 	}
 	operators := "/console/organizations/" + w.org.String() + "/destinations"
+	owner.get(t, "/console/destinations").expect(t, 200, "https://127.0.0.1:1/hook/…")
 	for page, who := range map[string]*browser{"/console/destinations": in("read"), path: in("read"), path + "/test": in("read", "write"),
 		operators: w.operator(t), operators + "/" + id.String(): w.operator(t), operators + "/" + id.String() + "/test": w.operator(t)} {
 		if shown := who.get(t, page).expect(t, 200, "https://127.0.0.1:1/hook/…"); strings.Contains(shown.body, "topsecret") {
@@ -61,6 +67,44 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 	in("read", "secrets").post(t, reveal).expect(t, 200, "whsec_")
 	w.operator(t).post(t, "/console/organizations/"+w.org.String()+"/destinations/"+id.String()+"/secrets/"+found.Secrets[0].ID.String()+"/reveal").
 		expect(t, 403, "for the people of the organization")
+}
+
+// Whom the console has shown a secret in full is on record, for the organization and for auditors.
+func TestHostileRevealingIsOnRecord(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	id := w.destination(t, "CRM", "https://127.0.0.1:1/hook/topsecret")
+	path := "/console/destinations/" + id.String()
+	found, err := w.Queries.Destination(t.Context(), w.org, id.String(), w.now())
+	if err != nil || len(found.Secrets) != 1 {
+		t.Fatal(found, err)
+	}
+	w.signIn(t, w.scoped(t, "read")).get(t, path).expect(t, 200, "To nobody yet")
+	owner := w.signIn(t, w.scoped(t, "read", "secrets"))
+	for range 3 {
+		owner.get(t, path).expect(t, 200, "topsecret")
+		owner.post(t, path+"/secrets/"+found.Secrets[0].ID.String()+"/reveal").expect(t, 200, "whsec_")
+	}
+	last := w.lastDisclosure(t, id)
+	w.Await(t, last, audit.ReadModel.Name)
+	for page, who := range map[string]*browser{path: owner, "/console/record/" + id.String(): w.operator(t)} {
+		shown := who.get(t, page).expect(t, 200, "Shown in full")
+		if n := strings.Count(shown.body, "<small>to key:"); n != 2 {
+			t.Errorf("%s has %d disclosures, want one of the address and one of the secret:\n%s", page, n, shown.body)
+		}
+	}
+}
+
+// lastDisclosure is where the record of a destination ends.
+func (w *world) lastDisclosure(t *testing.T, id uuid.UUID) (at eventstore.Position) {
+	t.Helper()
+	for recorded, err := range w.Store.Read(t.Context(), disclosure.Aggregate.Stream(disclosure.StreamID(id, w.now())), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = recorded.Position
+	}
+	return at
 }
 
 // scoped is a key that may do so much.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/aggregates/disclosure"
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
@@ -52,14 +53,24 @@ func (c *Console) shownAddress(v *visit, d query.Destination) (string, error) {
 	switch {
 	case v.session.May(organization.ScopeSecrets):
 		url, err := c.address(v.Context(), d)
-		if errors.Is(err, errUnavailable) {
+		switch {
+		case errors.Is(err, errUnavailable):
 			return "(can't be read any more)", nil
+		case err == nil && destination.Hides(url):
+			err = c.disclose(v, d.ID, disclosure.Address)
 		}
 		return url, err
-	case len(d.Address) > 0:
-		return d.URL, nil
 	}
-	return destination.Masked(d.URL, nil), nil // recorded before addresses were sealed
+	return coveredAddress(d), nil
+}
+
+// coveredAddress is what everybody may see of an address. A list shows no more of any: each address that is shown in full is
+// one more on record.
+func coveredAddress(d query.Destination) string {
+	if len(d.Address) > 0 {
+		return d.URL
+	}
+	return destination.Masked(d.URL, nil) // recorded before addresses were sealed
 }
 
 // secret opens a sealed one.
@@ -129,7 +140,13 @@ type secretInFull struct {
 	Secret      string
 }
 
-// reveal answers POST /console/destinations/{id}/secrets/{secret}/reveal. That it was asked for is in the log.
+// disclose puts on record what is shown in full to whoever is signed in.
+func (c *Console) disclose(v *visit, id uuid.UUID, what ...disclosure.What) error {
+	return c.Commands.Disclose(v.Context(), v.caller(), command.Disclose{Destination: id, What: what})
+}
+
+// reveal answers POST /console/destinations/{id}/secrets/{secret}/reveal. That it was asked for is on record, and which
+// one in the log.
 func (c *Console) reveal(v *visit) (screen, error) {
 	found, sealed, err := c.oneSecret(v)
 	if err != nil {
@@ -137,6 +154,9 @@ func (c *Console) reveal(v *visit) (screen, error) {
 	}
 	secret, err := c.secret(v.Context(), found.ID, sealed.Sealed)
 	if err != nil {
+		return screen{}, err
+	}
+	if err := c.disclose(v, found.ID, disclosure.Secrets); err != nil {
 		return screen{}, err
 	}
 	wire.Note(v.Context(), slog.String("revealed", sealed.ID.String()))

@@ -47,6 +47,7 @@ type Session struct {
 	Name         string               // of the organization, or of the operator: "" for the configured admin token
 	Key          string               // the id of the API key or token that it was signed in with; "": a login link
 	Scopes       []organization.Scope // of the API key
+	Requests     *int64               // that the organization may make in a second; nil: as many as by default
 	ExpiresAt    time.Time
 }
 
@@ -92,9 +93,11 @@ type Sessions interface {
 	Open(ctx context.Context, hash []byte, now time.Time) (organization uuid.UUID, err error)
 }
 
+const tokenSize = 32 // bytes
+
 // newToken makes what a cookie or a link holds: 256 bits by chance.
 func newToken() string {
-	var token [32]byte
+	var token [tokenSize]byte
 	_, _ = rand.Read(token[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(token[:])
 }
@@ -113,11 +116,7 @@ func NewLink(ctx context.Context, sessions Sessions, organization uuid.UUID, now
 }
 
 func (c *Console) sessionOf(r *http.Request) (Session, error) {
-	cookie, err := r.Cookie(c.cookie)
-	if err != nil {
-		return Session{}, query.ErrNotFound
-	}
-	session, err := c.Sessions.Find(r.Context(), hashOf(cookie.Value), c.Now())
+	session, err := c.visitors.session(r, c)
 	switch {
 	case err != nil:
 		return Session{}, err

@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -10,6 +11,8 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json"
 
+	"carillon/aggregates/destination"
+	"carillon/aggregates/disclosure"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 )
@@ -28,9 +31,21 @@ func (c *Console) settingsRoutes(r chi.Router) {
 type settings struct {
 	Name, URL, Headers, Debounce, ExternalID string
 
+	Seen    string // see unchanged
 	New     bool
 	Back    string
 	Refusal string
+}
+
+// unchanged refuses what was typed into a form that was opened for something else than is there now: for another organization,
+// as which somebody has signed in since in another tab, or before somebody changed the thing. A form has what it was opened for
+// in a field; whoever sends it again after it was refused knows.
+func unchanged(seen *string, now, issue string) error {
+	if *seen == "" || *seen == now {
+		return nil
+	}
+	*seen = now
+	return &wire.Failure{Kind: wire.Conflict, Issue: issue}
 }
 
 // form serves a form: a refusal is shown above what was typed, which stays.
@@ -40,7 +55,7 @@ func (c *Console) form(submit func(*visit, *settings) (next string, err error)) 
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		typed := settings{
 			Name: r.PostFormValue("name"), URL: strings.TrimSpace(r.PostFormValue("url")), Headers: r.PostFormValue("headers"),
-			Debounce: r.PostFormValue("debounce"), ExternalID: r.PostFormValue("externalId"), Back: v.to("/destinations"),
+			Debounce: r.PostFormValue("debounce"), ExternalID: r.PostFormValue("externalId"), Seen: r.PostFormValue("seen"), Back: v.to("/destinations"),
 		}
 		next, err := submit(v, &typed)
 		c.submitted(w, r, next, err, func(refusal string) screen {
@@ -76,13 +91,16 @@ func (s settings) title() string {
 
 // showNew answers GET /console/destinations/new.
 func (c *Console) showNew(v *visit) (screen, error) {
-	typed := settings{New: true, Debounce: "0", Back: v.to("/destinations")}
+	typed := settings{New: true, Seen: v.organization().String(), Debounce: "0", Back: v.to("/destinations")}
 	return screen{Title: typed.title(), Template: "settings", Data: typed}, nil
 }
 
 // create answers POST /console/destinations/new.
 func (c *Console) create(v *visit, typed *settings) (string, error) {
 	typed.New = true
+	if err := unchanged(&typed.Seen, v.organization().String(), fmt.Sprintf(openedForOthers, v.name)); err != nil {
+		return "", err
+	}
 	headers, debounce, err := typed.read()
 	if err != nil {
 		return "", err
@@ -109,9 +127,14 @@ func (c *Console) showEdit(v *visit) (screen, error) {
 	}
 	typed := settings{
 		Name: found.Name, URL: url, Debounce: strconv.Itoa(found.DebounceWindowSeconds), ExternalID: found.ExternalID,
-		Back: v.destinationPath(found.ID, ""),
+		Seen: strconv.FormatInt(found.Revision, 10), Back: v.destinationPath(found.ID, ""),
+	}
+	var shown []disclosure.What
+	if destination.Hides(url) {
+		shown = append(shown, disclosure.Address)
 	}
 	if len(found.Headers) > 0 {
+		shown = append(shown, disclosure.Headers)
 		plain, err := c.open(v.Context(), found.ID, found.Headers)
 		if err != nil {
 			return screen{}, err
@@ -122,16 +145,20 @@ func (c *Console) showEdit(v *visit) (screen, error) {
 		}
 		typed.Headers = writeHeaders(headers)
 	}
-	return screen{Title: typed.title(), Template: "settings", Data: typed}, nil
+	return screen{Title: typed.title(), Template: "settings", Data: typed}, c.disclose(v, found.ID, shown...)
 }
 
 // edit answers POST /console/destinations/{id}/edit.
 func (c *Console) edit(v *visit, typed *settings) (string, error) {
-	id, err := v.id("id")
+	found, err := c.destination(v)
 	if err != nil {
 		return "", err
 	}
+	id := found.ID
 	typed.Back = v.destinationPath(id, "")
+	if err := unchanged(&typed.Seen, strconv.FormatInt(found.Revision, 10), changedMeanwhile); err != nil {
+		return "", err
+	}
 	headers, debounce, err := typed.read()
 	if err != nil {
 		return "", err

@@ -92,7 +92,14 @@ func (c *Console) failed(r *http.Request, what string) {
 
 // signOut answers POST /console/sign-out.
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
-	if cookie, err := r.Cookie(c.cookie); err == nil {
+	switch _, err := c.visitors.session(r, c); {
+	case errors.Is(err, query.ErrNotFound): // it has ended by itself
+		noteStranger(r)
+	case err != nil:
+		c.fail(w, r, err)
+		return
+	default:
+		cookie, _ := r.Cookie(c.cookie) // it is there
 		if err := c.Sessions.End(r.Context(), hashOf(cookie.Value)); err != nil {
 			c.fail(w, r, err)
 			return

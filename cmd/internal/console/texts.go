@@ -13,7 +13,6 @@ var said = map[string]string{
 	"feedback": "Thank you. That is recorded.", "feed-created": "The feed was created. Attach a source, and what it shows comes in.",
 	"feed-deleted": "The feed was deleted.", "attached": "The source is attached. What it shows already is coming in.", "detached": "The source was detached.",
 	"registered": "The source is known now. It is visited once it is attached to a feed: its id is below.",
-	"lost":       "You were signed out, so what you sent was not done. Sign in, and do it again.",
 }
 
 // What the page of a failure says, and what to do then.
@@ -23,11 +22,15 @@ const (
 	forbiddenTitle, forbiddenAdvice             = "Not yours to do", "Sign out, and sign in with a token that may."
 	failedTitle, failedAdvice                   = "That did not work", "Go back, correct that, and try again."
 	unavailableAdvice                           = "Nothing was lost. Load the page again in a moment."
+	signedOutTitle                              = "You were signed out"
 	notMade                                     = "This page could not be made. Try again, and tell the operator if it stays so."
 )
 
 // Why something is refused.
 const (
+	openedForOthers  = "this form was opened for another organization, and you have signed in as %s since: send it again if you mean that one"
+	changedMeanwhile = "this was changed since you opened the form, in another tab or by somebody else: look what it is now, or send yours again to put it in its place"
+	signedOut        = "the sign-in has ended, and nothing was done"
 	notOfThisConsole = "This was not sent by a page of the console, so nothing was changed. Open the console and do it there."
 	tooManyPages     = "too many pages are open: close some, or load this one again by hand"
 	auditorsLook     = "an auditor's token opens the record and the consumers, and changes nothing; this is for operators"

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
@@ -164,12 +166,22 @@ func (c *Console) signedIn(next http.Handler) http.Handler {
 	return wire.RequireTLS(c.TrustedProxies, surface)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		session, err := c.sessionOf(r)
 		switch {
+		case errors.Is(err, query.ErrNotFound) && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+			noteStranger(r)
+			http.Redirect(w, r, toSignIn(r.URL.RequestURI()), http.StatusSeeOther)
 		case errors.Is(err, query.ErrNotFound):
-			http.Redirect(w, r, toSignIn(r), http.StatusSeeOther)
+			noteStranger(r)
+			c.keep(w, r)
 		case err != nil:
 			c.fail(w, r, err)
 		default:
 			wire.Note(r.Context(), slog.String("organization", session.Organization.String()), slog.String("session", session.Actor()))
+			leave, err := c.admit(r, session)
+			if err != nil {
+				c.fail(w, r, err)
+				return
+			}
+			defer leave()
 			if err := permitted(session, r); err != nil {
 				c.fail(w, r, err)
 				return
@@ -186,21 +198,56 @@ func (c *Console) signedIn(next http.Handler) http.Handler {
 	}))
 }
 
-// toSignIn is the address of the sign-in that leads back: to the page that was asked for or, where something was sent, to the
-// one that it was sent from. What was sent is not done.
-func toSignIn(r *http.Request) string {
-	back, values := r.URL.RequestURI(), url.Values{}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		values.Set("done", "lost")
-		back = ""
-		if from, err := url.Parse(r.Referer()); err == nil && from.Host == r.Host {
-			back = from.RequestURI()
+// noteStranger says that nobody is signed in: of such requests the log gets a few.
+func noteStranger(r *http.Request) {
+	wire.NoteFailure(r.Context(), &wire.Failure{Kind: wire.Unauthenticated, Issue: "nobody is signed in"})
+}
+
+// admit lets a request of an organization's people in, as those of its keys are. What follows along is under way for as long
+// as somebody looks, and bounded elsewhere.
+func (c *Console) admit(r *http.Request, session Session) (leave func(), err error) {
+	if session.Role != ForOrganization || r.URL.Path == Base+livePath {
+		return func() {}, nil
+	}
+	return c.Admit(r.Context(), session.Organization, session.Requests)
+}
+
+// toSignIn is the address of the sign-in that leads back to where somebody wanted to go.
+func toSignIn(back string) string {
+	if next := whereTo(back); next != Base+"/" {
+		return Base + "/sign-in?" + url.Values{"next": {next}}.Encode()
+	}
+	return Base + "/sign-in"
+}
+
+// kept is what somebody has sent whose sign-in has ended.
+type kept struct {
+	SignIn string // its address
+	Fields []field
+}
+
+type field struct{ Name, Value string }
+
+// keep answers what was sent after the end of a session: it is not done. What was typed stays with whoever typed it, in a form
+// of the page that says so; nothing of it is kept here.
+func (c *Console) keep(w http.ResponseWriter, r *http.Request) {
+	back := ""
+	if from, err := url.Parse(r.Referer()); err == nil && from.Host == r.Host {
+		back = from.RequestURI()
+	}
+	shown := kept{SignIn: toSignIn(back)}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		c.fail(w, r, wire.Fail(wire.Invalid, "form", "can't be read"))
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
+		for _, value := range r.PostForm[name] {
+			shown.Fields = append(shown.Fields, field{name, value})
 		}
 	}
-	if next := whereTo(back); next != Base+"/" {
-		values.Set("next", next)
-	}
-	return strings.TrimSuffix(Base+"/sign-in?"+values.Encode(), "?")
+	wire.NoteFailure(r.Context(), &wire.Failure{Kind: wire.Unauthenticated, Issue: signedOut})
+	c.render(w, r, screen{Title: signedOutTitle, Template: "kept", Data: shown, Status: http.StatusUnauthorized})
 }
 
 // serve goes on with what is known of a visit.

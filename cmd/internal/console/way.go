@@ -24,14 +24,17 @@ func (d deliveryView) Way() []station {
 		way = append(way, s)
 	}
 	add(station{Kind: "done", Name: "dispatched", At: d.CreatedAt}, d.Event.Time)
-	for _, a := range d.Attempts {
+	if d.Earlier > 0 {
+		way = append(way, station{Kind: "earlier", Name: fmt.Sprintf("attempts 1 to %d", d.Earlier), At: d.Attempts[0].AttemptedAt})
+	}
+	for _, a := range d.Attempts[d.Earlier:] {
 		s := station{Kind: "done", Name: fmt.Sprintf("attempt %d", a.Number), At: a.AttemptedAt, Note: answered(a)}
 		if a.FailureReason != nil {
 			s.Kind = "failed"
 		}
 		add(s, way[len(way)-1].At)
 	}
-	if d.NextAttemptAt != nil {
+	if d.NextAttemptAt != nil && d.Status != "delivering" {
 		add(station{Kind: "next", Name: "next attempt", At: *d.NextAttemptAt, Note: ago(*d.NextAttemptAt, d.Now)}, way[len(way)-1].At)
 	}
 	return way

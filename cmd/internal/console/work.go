@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -210,11 +209,12 @@ func (c *Console) showWork(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
+	shown := workView{Destination: found, Live: c.liveAt(v, liveWork, id, nil)}
 	w, err := c.Works.Find(v.Context(), v.organization(), id)
 	if err == nil && w.Destination != found.ID {
 		err = query.ErrNotFound
 	}
-	shown := workView{Work: w, Destination: found, Live: v.liveAt("work", id, url.Values{}), Words: w.words()}
+	shown.Work, shown.Words = w, w.words()
 	shown.Interrupted = w.State == workStopped || w.State == workRunning && c.Now().Sub(w.Beat) > unheard
 	return screen{Title: "Sending to " + found.Name, Template: "working", Data: shown}, err
 }

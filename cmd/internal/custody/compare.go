@@ -4,25 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 
-	"carillon/aggregates/destination"
 	"carillon/command/sealing"
 )
 
-// Compare compares the two places with each other and with the events. A live destination's key that is in one place
-// is put into the other, what belongs to a deleted destination goes from both, and live destinations whose key is in
-// neither are remembered as lost. It goes on with a renewal or a rotation that was cut off.
+// Compare compares the two places with each other and with the events. The key of an owner that lives, if it is in one
+// place, is put into the other; that of one that ended goes from both; and those who live and whose key is in neither are
+// remembered as lost. It goes on with a renewal or a rotation that was cut off.
 func (c *Custody) Compare(ctx context.Context) error {
 	return c.alone(ctx, c.compare)
 }
 
 func (c *Custody) compare(ctx context.Context) error {
-	alive, err := c.alive(ctx) // before the keys: a key is there before its destination
+	alive, err := c.alive(ctx) // before the keys: a key is there before its owner
 	if err != nil {
 		return err
 	}
@@ -38,9 +35,9 @@ func (c *Custody) compare(ctx context.Context) error {
 	if err := m.all(ctx); err != nil {
 		return err
 	}
-	c.note(m.lost, s.trouble, alive.partial)
+	c.note(m.lost, s.trouble, alive)
 	if s.trouble != nil {
-		c.Log.Error("the key store can't be used: data keys are in Postgres alone, and no new destination can be made", "store", c.second.String(), "error", s.trouble)
+		c.Log.Error("the key store can't be used: data keys are in Postgres alone, and no new one can be made", "store", c.second.String(), "error", s.trouble)
 		return nil //nolint:nilerr // all else goes on, and readiness says so
 	}
 	if err := c.settle(ctx, epoch); err != nil {
@@ -54,31 +51,16 @@ func (c *Custody) compare(ctx context.Context) error {
 }
 
 // note remembers what a comparison found, and says so where that is news. A partial one knows of none that is lost.
-func (c *Custody) note(lost []uuid.UUID, trouble error, partial bool) {
-	slices.SortFunc(lost, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
+func (c *Custody) note(lost []uuid.UUID, trouble error, alive alive) {
+	lost = sorted(lost)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !slices.Equal(lost, c.lost) && len(lost) > 0 {
-		c.Log.Error("live destinations have lost their data key: what is sealed for them can't be opened", "count", len(lost), "destinations", Named(lost))
+		c.Log.Error("data keys are lost: what is sealed with them can't be opened", "count", len(lost), "by", LostOf(lost, alive.ids).String())
 	}
-	if c.trouble, c.partial = trouble, partial; !partial {
-		c.lost = lost
+	if c.trouble, c.partial = trouble, alive.partial; !alive.partial {
+		c.lost, c.lostOf = lost, organizationsOf(lost, alive.ids)
 	}
-}
-
-const mostNamed = 5
-
-// Named lists destinations for a message: the first of them, and how many more there are.
-func Named(ids []uuid.UUID) string {
-	names := make([]string, 0, mostNamed)
-	for _, id := range ids[:min(len(ids), mostNamed)] {
-		names = append(names, id.String())
-	}
-	text := strings.Join(names, ", ")
-	if more := len(ids) - mostNamed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }
 
 // mending is one comparison.
@@ -92,7 +74,10 @@ type mending struct {
 }
 
 func (m *mending) all(ctx context.Context) error {
-	owners := maps.Clone(m.alive.ids)
+	owners := map[uuid.UUID]struct{}{}
+	for owner := range m.alive.ids {
+		owners[owner] = struct{}{}
+	}
 	for _, keys := range []map[uuid.UUID]Key{m.stored.rows, m.stored.kept} {
 		for owner := range keys {
 			owners[owner] = struct{}{}
@@ -117,12 +102,12 @@ func (m *mending) all(ctx context.Context) error {
 		c.Log.Warn("data keys were restored into Postgres from the key store", "store", c.second.String(), "keys", m.toTable)
 	}
 	if m.shredded > 0 {
-		c.Log.Warn("data keys of deleted destinations had come back, and were shredded again", "keys", m.shredded)
+		c.Log.Warn("data keys of what was deleted had come back, and were shredded again", "keys", m.shredded)
 	}
 	return nil
 }
 
-// one mends what the places have of one destination.
+// one mends what the places have of one owner.
 func (m *mending) one(ctx context.Context, owner uuid.UUID) error {
 	c := m.custody
 	row, inTable := m.stored.rows[owner]
@@ -131,15 +116,13 @@ func (m *mending) one(ctx context.Context, owner uuid.UUID) error {
 		if m.alive.partial {
 			return nil // the events can't be asked: nothing is known of it
 		}
-		status, err := c.status(ctx, owner)
+		fate, _, err := c.fate(ctx, m.alive, owner)
 		switch {
-		case err != nil:
+		case err != nil || fate == unknown:
 			return err
-		case status == destination.StatusDeleted:
+		case fate == ended:
 			m.shredded++
 			return c.Delete(ctx, owner)
-		case status == destination.StatusNone:
-			return nil // it is about to be made, or the event store is an older one, and the newer may come back
 		}
 	}
 	inTable = inTable && c.Ring.Opens(owner, row.Wrapped) == nil
@@ -160,27 +143,26 @@ func (m *mending) one(ctx context.Context, owner uuid.UUID) error {
 	return m.missing(ctx, owner)
 }
 
-// restored undoes a restoring where the destination was deleted at that moment: then its key was shredded before it was
-// put back.
+// restored undoes a restoring where the owner ended at that moment: then its key was shredded before it was put back.
 func (m *mending) restored(ctx context.Context, owner uuid.UUID, err error) error {
 	if err != nil || m.alive.partial {
 		return err
 	}
-	status, err := m.custody.status(ctx, owner)
-	if err == nil && status == destination.StatusDeleted {
+	fate, _, err := m.custody.fate(ctx, m.alive, owner)
+	if err == nil && fate == ended {
 		err = m.custody.Delete(ctx, owner)
 	}
 	return err
 }
 
-// missing notes a live destination that has no key, unless it was deleted or made at this moment. Where the events can't
-// be asked, it may have been deleted long ago.
+// missing notes an owner that lives and has no key, unless it ended or was made at this moment. Where the events can't be
+// asked, it may have ended long ago.
 func (m *mending) missing(ctx context.Context, owner uuid.UUID) error {
 	if m.alive.partial {
 		return nil
 	}
-	status, err := m.custody.status(ctx, owner)
-	if err != nil || status == destination.StatusDeleted || status == destination.StatusNone {
+	fate, _, err := m.custody.fate(ctx, m.alive, owner)
+	if err != nil || fate != lives {
 		return err
 	}
 	wrapped, err := m.custody.Find(ctx, owner)
@@ -194,17 +176,16 @@ func (m *mending) missing(ctx context.Context, owner uuid.UUID) error {
 	return nil
 }
 
-// agree decides which key counts where the places have different ones: that which opens the newest secret.
+// agree decides which key counts where the places have different ones: that which opens what was sealed last.
 func (m *mending) agree(ctx context.Context, owner uuid.UUID, row, key Key) error {
 	c := m.custody
 	if same, err := c.Ring.Same(owner, row.Wrapped, key.Wrapped); err != nil || same || m.alive.partial {
 		return err
 	}
-	known, err := destination.Aggregate.Load(ctx, c.Store, owner)
-	if err != nil || len(known.State.Secrets) == 0 {
+	_, newest, err := c.fate(ctx, m.alive, owner)
+	if err != nil || len(newest) == 0 {
 		return err
 	}
-	newest := known.State.Secrets[len(known.State.Secrets)-1].Sealed
 	if _, err := c.Ring.OpenWith(owner, key.Wrapped, newest); err == nil {
 		m.toTable++
 		_, err := c.insert(ctx, replaceKey, owner, key.Wrapped)
@@ -212,9 +193,4 @@ func (m *mending) agree(ctx context.Context, owner uuid.UUID, row, key Key) erro
 	}
 	m.toSecond++
 	return m.restored(ctx, owner, c.replaceSecond(ctx, owner, row.Wrapped))
-}
-
-func (c *Custody) status(ctx context.Context, owner uuid.UUID) (destination.Status, error) {
-	known, err := destination.Aggregate.Load(ctx, c.Store, owner)
-	return known.State.Status, err
 }

@@ -17,7 +17,7 @@ import (
 	"carillon/eventstore"
 )
 
-// Store is what custody needs of the event store: what became of destinations, and which store that is.
+// Store is what custody needs of the event store: what became of owners, and which store that is.
 type Store interface {
 	eventstore.Store
 	Identity(ctx context.Context) (string, error)
@@ -47,10 +47,11 @@ type Custody struct {
 	epochs *Epochs // nil: none
 
 	mu      sync.Mutex
-	lost    []uuid.UUID
-	trouble error // why the second place could not be used the last time
-	left    int   // how many keys the second place had more than Postgres after the last comparison
-	partial bool  // the last comparison could not ask the events
+	lost    []uuid.UUID             // owners
+	lostOf  map[uuid.UUID]uuid.UUID // those of them that are client certificates, with their organizations
+	trouble error                   // why the second place could not be used the last time
+	left    int                     // how many keys the second place had more than Postgres after the last comparison
+	partial bool                    // the last comparison could not ask the events
 }
 
 var _ sealing.KeyStore = (*Custody)(nil)
@@ -81,11 +82,11 @@ func (c *Custody) Close() {
 	}
 }
 
-// Lost are the live destinations whose data key is in neither place, as the last comparison found them.
-func (c *Custody) Lost() []uuid.UUID {
+// Lost are those who live and whose data key is in neither place, as the last comparison found them.
+func (c *Custody) Lost() Lost {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lost
+	return LostOf(c.lost, c.lostOf)
 }
 
 // Trouble is why the second place could not be used the last time; nil where it could.

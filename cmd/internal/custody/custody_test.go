@@ -21,6 +21,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
+	"carillon/projections/clientcertificates"
 	"carillon/projections/destinations"
 	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
@@ -54,8 +55,10 @@ func newWorld(t *testing.T) *world {
 func (w *world) newPostgres() {
 	w.Helper()
 	w.pool = projecttest.Pool(w.T)
-	if err := projections.EnsureSchema(w.Context(), w.pool, destinations.ReadModel); err != nil {
-		w.Fatal(err)
+	for _, model := range []projections.ReadModel{destinations.ReadModel, clientcertificates.ReadModel} {
+		if err := projections.EnsureSchema(w.Context(), w.pool, model); err != nil {
+			w.Fatal(err)
+		}
 	}
 }
 
@@ -259,7 +262,7 @@ func TestDamagedPartsAreRestored(t *testing.T) {
 			w.write(path, damaged)
 			p := w.open()
 			w.opens(p, ids...)
-			if lost := p.Lost(); len(lost) > 0 {
+			if lost := p.Lost(); lost.Any() {
 				t.Fatalf("%s at %d: lost %v", path, at, lost)
 			}
 		}
@@ -443,7 +446,7 @@ func TestASecondDatabaseKeepsKeys(t *testing.T) {
 	w.opens(w.open(), id)
 	w.database = "postgres://nobody:hunter2@127.0.0.1:1/keys"
 	p = w.open()
-	if p.Trouble() == nil || len(p.Lost()) > 0 {
+	if p.Trouble() == nil || p.Lost().Any() {
 		t.Errorf("trouble %v, lost %v", p.Trouble(), p.Lost())
 	}
 	w.opens(p, id)
@@ -464,7 +467,7 @@ func TestLostKeysAreThoseOfLiveDestinations(t *testing.T) {
 	slots.Close()
 	w.exec("DELETE FROM carillon.data_keys WHERE id = ANY($1)", []uuid.UUID{lost, deleted})
 	p = w.open()
-	if !slices.Equal(p.Lost(), []uuid.UUID{lost}) {
+	if !slices.Equal(p.Lost().Destinations, []uuid.UUID{lost}) {
 		t.Errorf("lost %v, want %s", p.Lost(), lost)
 	}
 	w.opens(p, stays)

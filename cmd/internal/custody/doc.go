@@ -1,6 +1,6 @@
 // Package custody keeps the wrapped data keys in two places: in Postgres, where they are read, and in a key store beside
 // it, a directory or a second database. Either may be lost and is filled again from the other. The events decide: what
-// belongs to a deleted destination goes from both, also where a backup brought it back.
+// belongs to a deleted destination, or to a certificate that ended, goes from both, also where a backup brought it back.
 //
 //	Postgres    wrapped by the master key and the epoch key together
 //	directory   "slots": wrapped by the master key; a slot is overwritten when its key is shredded

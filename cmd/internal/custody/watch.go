@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -51,7 +50,7 @@ func (c *Custody) renewIfDue(ctx context.Context) error {
 	return c.Renew(ctx)
 }
 
-// differ says whether the places or the live destinations differ from what the last comparison left.
+// differ says whether the places, or who lives, differ from what the last comparison left.
 func (c *Custody) differ(ctx context.Context) (bool, error) {
 	missing, err := c.missing(ctx)
 	if err != nil {
@@ -63,8 +62,7 @@ func (c *Custody) differ(ctx context.Context) (bool, error) {
 	return c.partial || !slices.Equal(missing, c.lost) || (trouble == nil) != (c.trouble == nil) || trouble == nil && gap != c.left, nil
 }
 
-// gap is how many keys the second place has more than Postgres. A comparison leaves those of destinations that are not
-// made yet.
+// gap is how many keys the second place has more than Postgres. A comparison leaves those of owners that are not made yet.
 func (c *Custody) gap(ctx context.Context) (more int, err error) {
 	if c.second == nil {
 		return 0, nil
@@ -77,10 +75,11 @@ func (c *Custody) gap(ctx context.Context) (more int, err error) {
 	return kept - rows, err
 }
 
-// missing lists live destinations that have no key in Postgres, as far as the read model knows.
+// missing lists who lives and has no key in Postgres, as far as the read models know.
 func (c *Custody) missing(ctx context.Context) ([]uuid.UUID, error) {
-	rows, err := c.Pool.Query(ctx, `SELECT d.id FROM destinations.destinations d
-		WHERE NOT EXISTS (SELECT FROM carillon.data_keys k WHERE k.id = d.id) LIMIT $1`, mostMissing)
+	rows, err := c.Pool.Query(ctx, `SELECT o.id FROM (SELECT id FROM destinations.destinations
+			UNION ALL SELECT id FROM client_certificates.certificates WHERE ended_at IS NULL) o
+		WHERE NOT EXISTS (SELECT FROM carillon.data_keys k WHERE k.id = o.id) LIMIT $1`, mostMissing)
 	if err != nil {
 		return nil, fmt.Errorf("data keys: %w", err)
 	}
@@ -88,6 +87,5 @@ func (c *Custody) missing(ctx context.Context) ([]uuid.UUID, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data keys: %w", err)
 	}
-	slices.SortFunc(missing, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
-	return missing, nil
+	return sorted(missing), nil
 }

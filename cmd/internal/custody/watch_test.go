@@ -57,7 +57,7 @@ func TestWithoutTheEventStoreNothingIsCalledLost(t *testing.T) {
 		"SELECT id, id, '', '', 0, 'enabled', now(), now(), 0 FROM unnest($1::uuid[]) id", []uuid.UUID{id, stays}) // it is behind
 	p = w.make()
 	p.Store = away{w.store}
-	if err := p.Open(t.Context()); err != nil || len(p.Lost()) > 0 {
+	if err := p.Open(t.Context()); err != nil || p.Lost().Any() {
 		t.Errorf("lost %v, error = %v", p.Lost(), err)
 	}
 	w.opens(p, stays)

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
@@ -79,6 +81,15 @@ func (a *API) Verify(r *http.Request, text string) (query.Key, error) {
 		return query.Key{}, query.ErrNotFound
 	}
 	return a.keys.verify(r.Context(), presented, wire.ClientAddress(r, a.TrustedProxies))
+}
+
+// Admit lets a request of an organization in that came without a key, at the console: it counts against the same limits.
+// requests is how many it may make in a second; nil is the default. leave is to be called when it has been answered.
+func (a *API) Admit(ctx context.Context, of uuid.UUID, requests *int64) (leave func(), err error) {
+	if err := a.withinRate(ctx, query.Key{Organization: of, Requests: requests}); err != nil {
+		return nil, err
+	}
+	return a.turns.take(ctx, of)
 }
 
 // unauthenticated refuses a request.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/aggregates/disclosure"
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
@@ -194,6 +195,7 @@ type createdDestinationJSON struct {
 	Validation      validationJSON `json:"validation"`
 }
 
+// destinationOf is a destination as a caller may see it. What that shows in full is on record.
 func (a *API) destinationOf(ctx context.Context, d query.Destination, show secretView) (destinationJSON, error) {
 	j := destinationJSON{
 		ID: d.ID, ExternalID: wire.Nullable(d.ExternalID), Name: d.Name, Transport: transportWebhook,
@@ -221,8 +223,27 @@ func (a *API) destinationOf(ctx context.Context, d query.Destination, show secre
 			j.Config.Headers = headersFor(ctx, j.Config.Headers)
 		}
 	}
-	j.Secrets, err = a.secretsOf(ctx, d.ID, d.Secrets, show)
-	return j, err
+	if j.Secrets, err = a.secretsOf(ctx, d.ID, d.Secrets, show); err != nil {
+		return j, err
+	}
+	return j, a.disclose(ctx, d.ID, disclosedBy(ctx, d, j, show)...)
+}
+
+// disclosedBy is what an answer about a destination shows in full.
+func disclosedBy(ctx context.Context, d query.Destination, j destinationJSON, show secretView) (what []disclosure.What) {
+	if !may(ctx, organization.ScopeSecrets) {
+		return nil
+	}
+	if show == fullSecrets && len(j.Secrets) > 0 {
+		what = append(what, disclosure.Secrets)
+	}
+	if destination.Hides(j.Config.URL) && j.Config.URL != unavailable {
+		what = append(what, disclosure.Address)
+	}
+	if _, lost := j.Config.Headers[unavailable]; len(d.Headers) > 0 && !lost {
+		what = append(what, disclosure.Headers)
+	}
+	return what
 }
 
 // addressFor is the address of a destination as a caller may see it.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/wire"
@@ -61,6 +62,10 @@ func (a *API) changedDestination(r *http.Request, w command.Written[destination.
 	return a.destinationOf(r.Context(), shown, show)
 }
 
+// shownAtOnce is how many destinations of a list are made ready at one time: what a list shows in full for the first time
+// that day goes on record, a destination each.
+const shownAtOnce = 16
+
 // listDestinations answers GET /events/destinations.
 func (a *API) listDestinations(r *http.Request) (wire.Reply, error) {
 	q := wire.Events.ParseQuery(r, "limit", "offset")
@@ -72,17 +77,29 @@ func (a *API) listDestinations(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
+	shown := make([]*destinationJSON, len(destinations)) // nil: deleted right now
+	work, ctx := errgroup.WithContext(r.Context())
+	work.SetLimit(shownAtOnce)
+	for i, d := range destinations {
+		work.Go(func() error {
+			j, err := a.destinationOf(ctx, d, maskedSecrets)
+			if errors.Is(err, query.ErrNotFound) {
+				return nil
+			}
+			shown[i] = &j
+			return err
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return wire.Reply{}, err
+	}
 	list := make([]destinationJSON, 0, len(destinations))
-	for _, destination := range destinations {
-		shown, err := a.destinationOf(r.Context(), destination, maskedSecrets)
-		switch {
-		case errors.Is(err, query.ErrNotFound): // deleted right now
+	for _, j := range shown {
+		if j == nil {
 			total--
-		case err != nil:
-			return wire.Reply{}, err
-		default:
-			list = append(list, shown)
+			continue
 		}
+		list = append(list, *j)
 	}
 	return wire.OK(wire.PageOf(list, total, limit, offset)), nil
 }
@@ -196,7 +213,7 @@ func (a *API) validateConfig(r *http.Request) (wire.Reply, error) {
 	if err := a.Limiter.Take(r.Context(), callerOf(r).Organization); err != nil {
 		return wire.Reply{}, err
 	}
-	found, err := a.Commands.ValidateConfig(r.Context(), command.ValidateConfig{
+	found, err := a.Commands.ValidateConfig(r.Context(), callerOf(r), command.ValidateConfig{
 		URL: body.Config.Value.URL.Value, Headers: body.Config.Value.Headers.Value,
 	})
 	if err != nil {

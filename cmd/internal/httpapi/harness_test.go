@@ -48,7 +48,7 @@ func (s *server) rewire(t *testing.T, change func(*httpapi.Dependencies)) {
 	t.Helper()
 	deps := httpapi.Dependencies{
 		Commands: s.Commands, Queries: s.Queries, Await: s.Patient, Now: time.Now, Log: s.Log,
-		Limiter: adapters.NewCheckLimiter(s.Pool, time.Now), Tester: delivery.Tester{Vault: s.Commands.Vault, Sender: s.Sender, Now: time.Now},
+		Limiter: adapters.NewCheckLimiter(s.Pool, time.Now), Tester: delivery.Tester{Vault: s.Commands.Vault, Sender: s.Sender, Certificates: s.Certificates, Now: time.Now},
 		Wake:    func() {},
 		Metrics: prometheus.NewRegistry(), TrustedProxies: proxies,
 	}

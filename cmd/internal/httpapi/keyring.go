@@ -25,11 +25,11 @@ const (
 
 // keyring answers whether a key is valid, from memory for keyTTL. What it has to ask, it asks in one question at a
 // time, for all keys that have come up meanwhile: keys that somebody makes up cost others next to nothing, however many.
-// And who makes up many is not asked for: see addresses.
+// And who makes up many is not asked for: see wire.Askers.
 type keyring struct {
-	keys      Keys
-	now       func() time.Time
-	addresses addresses
+	keys   Keys
+	now    func() time.Time
+	askers wire.Askers
 
 	mu      sync.Mutex
 	held    map[string]heldKey   // keys that were valid when Postgres was asked last
@@ -70,17 +70,14 @@ func (k *keyring) verify(ctx context.Context, presented credential.Credential, f
 			return query.Key{}, err
 		}
 	case keyNew:
-		if !k.addresses.take(from, now) {
-			return query.Key{}, &wire.Failure{
-				Kind: wire.RateLimited, RetryAfter: strangersRefill,
-				Issue: "too many keys that are not valid came from this address; try again in a second",
-			}
+		err := k.askers.Take(from, now, "keys")
+		if err != nil {
+			return query.Key{}, err
 		}
-		var err error
 		if known, err = k.ask(ctx, presented.ID, now); err != nil {
 			return query.Key{}, err
 		}
-		k.addresses.giveBack(from)
+		k.askers.GiveBack(from)
 	}
 	if subtle.ConstantTimeCompare(known.Hash, presented.Hash()) != 1 || !known.ExpiresAt.IsZero() && !now.Before(known.ExpiresAt) {
 		return query.Key{}, query.ErrNotFound

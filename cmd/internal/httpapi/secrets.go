@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/aggregates/disclosure"
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
@@ -87,7 +88,19 @@ func activeSecrets(d destination.State, now time.Time) []query.Secret {
 
 func (a *API) secretsReply(r *http.Request, destination uuid.UUID, active []query.Secret) (wire.Reply, error) {
 	secrets, err := a.secretsOf(r.Context(), destination, active, fullSecrets)
+	if err == nil && may(r.Context(), organization.ScopeSecrets) {
+		err = a.disclose(r.Context(), destination, disclosure.Secrets)
+	}
 	return wire.OK(secretsJSON{Secrets: secrets}), err
+}
+
+// disclose puts on record what is shown in full to whoever asks. It comes after what is shown was opened, and before it
+// is sent.
+func (a *API) disclose(ctx context.Context, id uuid.UUID, what ...disclosure.What) error {
+	if len(what) == 0 {
+		return nil
+	}
+	return a.Commands.Disclose(ctx, identityOf(ctx).caller, command.Disclose{Destination: id, What: what})
 }
 
 type secretsJSON struct {

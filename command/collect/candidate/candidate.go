@@ -84,6 +84,8 @@ type Page struct {
 	URL *url.URL
 	// Canonical is its own idea of its address, Base what its relative references are relative to; nil: URL.
 	Canonical, Base *url.URL
+	// Listing is the page of the source that led here, which many pages name as the address of their events; nil: none.
+	Listing *url.URL
 	// Timezone is that of the source, or "".
 	Timezone string
 	// Headings are what the page says it is about, as [identity.Words] gives them.
@@ -135,7 +137,7 @@ type Result struct {
 
 // Observe makes observations of the candidates of a page. Where the budget ends meanwhile, the result means nothing.
 func Observe(b *budget.Budget, page Page, found []*Candidate) Result {
-	if page.Canonical == nil {
+	if page.Canonical == nil || page.namesMany(page.Canonical) || isSection(page.Canonical, page.URL) {
 		page.Canonical = page.URL
 	}
 	if page.Base == nil {

@@ -2,6 +2,7 @@ package candidate
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,7 +32,7 @@ func (o *observer) identify(c *Candidate) {
 		}
 	}
 	for _, u := range own {
-		if !o.isFrontPage(u) {
+		if !o.namesMany(u) {
 			c.url = u
 			break
 		}
@@ -59,13 +60,41 @@ func (o *observer) identifyingURL(id string) (u *url.URL, page bool) {
 		}
 		u = &bare
 	}
+	if o.namesMany(u) {
+		return nil, false
+	}
 	return u, false
 }
 
-// isFrontPage: publishers put the address of their front page where they have none for an event.
-func (o *observer) isFrontPage(u *url.URL) bool {
+// namesMany says that an address is that of the front page of a page's site, or of the listing that led there, and the page
+// is another one: publishers put it where they have none for an event, on every page.
+func (p *Page) namesMany(u *url.URL) bool {
 	front := func(u *url.URL) bool { return strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == "" }
-	return front(u) && identity.SameSite(u, o.URL) && !front(o.URL)
+	if front(u) && identity.SameSite(u, p.URL) && !front(p.URL) {
+		return true
+	}
+	if p.Listing == nil {
+		return false
+	}
+	listing := identity.Canonical(p.Listing)
+	return identity.Canonical(u) == listing && identity.Canonical(p.URL) != listing
+}
+
+var (
+	// variant is the rest of the address of a page that is one of the page above it: a plainer one, or a date.
+	variant = regexp.MustCompile(`(?i)^(?:amp|print|\d{4}-\d{2}-\d{2})/*$`)
+	number  = regexp.MustCompile(`(?:^|&)[^=&]*=\d+(?:&|$)`)
+)
+
+// isSection says that a canonical address is that of what a page is in, rather than its own: above it, or without the
+// number that says which page it is. Templates that were copied from a listing put that on all of its pages.
+func isSection(canonical, page *url.URL) bool {
+	above, here := strings.TrimRight(canonical.Path, "/"), strings.TrimRight(page.Path, "/")
+	if above == here {
+		return canonical.RawQuery == "" && canonical.Fragment == "" && number.MatchString(page.RawQuery)
+	}
+	rest, within := strings.CutPrefix(here, above+"/")
+	return within && canonical.RawQuery == "" && !variant.MatchString(rest)
 }
 
 // assignKeys decides what identifies each candidate. Its own URL does, unless others of the page share it that are not

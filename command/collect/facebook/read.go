@@ -112,6 +112,9 @@ func (c *Collector) events(ctx context.Context, source collect.Source, known col
 	if err := c.ask(ctx, at, eventFields, &answer); err != nil {
 		return collect.Page{}, err
 	}
+	if answer.Data == nil {
+		return collect.Page{}, c.client.Lacks("events")
+	}
 	var told []platform.Told
 	stable := make([]event, len(answer.Data))
 	for i, e := range answer.Data {
@@ -221,6 +224,9 @@ func (c *Collector) posts(ctx context.Context, source collect.Source, known coll
 	}
 	if err := c.ask(ctx, at, postFields, &answer); err != nil {
 		return collect.Page{}, err
+	}
+	if answer.Data == nil {
+		return collect.Page{}, c.client.Lacks("posts")
 	}
 	var told []platform.Told
 	stable := make([]post, len(answer.Data))

@@ -129,6 +129,9 @@ func (m *Memory) Record(visited collect.Visited, now time.Time) {
 	if visited.Err == nil {
 		p.known.State, p.known.ReadAt, p.known.ReadModified = visited.Page.State, now, visited.Known.Modified
 	}
+	if visited.Err == nil && visited.Page.Unchanged && p.known.Shown == 0 {
+		p.known.Barren++
+	}
 	if visited.Err != nil || visited.Page.Unchanged {
 		for _, address := range p.lists { // it still links them, as far as is known
 			if listed := m.pages[address]; listed != nil {

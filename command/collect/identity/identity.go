@@ -53,7 +53,33 @@ func PageKey(page *url.URL, title, venue string) string {
 // tracking are query parameters that say where a visitor came from.
 var tracking = regexp.MustCompile(`(?i)^(utm_.*|fbclid|gclid|gclsrc|dclid|gbraid|wbraid|msclkid|yclid|twclid|ttclid|li_fat_id|igshid|igsh|mc_cid|mc_eid|_ga|_gl|_hsenc|_hsmi|mkt_tok|vero_id|oly_enc_id|oly_anon_id|s_cid|phpsessid|jsessionid|aspsessionid.*)$`)
 
-// Clean is the URL as it may be shown: without tracking parameters and user names, otherwise as it was.
+var (
+	// sessionName and sessionValue are how servers write the session of a visitor into a query. The names mean other
+	// things too.
+	sessionName  = regexp.MustCompile(`(?i)^(?:.*sess(?:ion)?_?id|.*session|sess|sid|s|cfid|cftoken|osCsid|zenid|xtcsid)$`)
+	sessionValue = regexp.MustCompile(`^[A-Za-z0-9_,-]{16,}$`)
+	// busterName is of what makes each address a new one, so that no cache answers. Where the name means other things
+	// too, clockName, its value has to be the clock.
+	busterName  = regexp.MustCompile(`(?i)^(?:_|_dc|_ts?|_?no[_-]?cache|_?cache[_-]?bust(?:er|ing)?|cb|_?rnd|_?rand(?:om)?)$`)
+	busterValue = regexp.MustCompile(`^(?:0?\.)?\d{5,}$`)
+	clockName   = regexp.MustCompile(`(?i)^(?:ts?|timestamp)$`)
+	clockValue  = regexp.MustCompile(`^1\d{9}(?:\d{3})?(?:\.\d+)?$`)
+)
+
+// isPassing says that a parameter is another one at each visit: the session of a visitor, as its name says and a long
+// value that holds digits, or what keeps caches from answering.
+func isPassing(name, value string) bool {
+	switch {
+	case sessionName.MatchString(name):
+		return sessionValue.MatchString(value) && strings.ContainsAny(value, "0123456789")
+	case busterName.MatchString(name):
+		return busterValue.MatchString(value)
+	default:
+		return clockName.MatchString(name) && clockValue.MatchString(value)
+	}
+}
+
+// Clean is the URL as it may be shown: without user names, tracking and what is another at each visit, otherwise as it was.
 func Clean(u *url.URL) string {
 	c := *u
 	c.User = nil
@@ -69,11 +95,11 @@ func isTracking(pair string) bool {
 	if pair == "" {
 		return true
 	}
-	name, _, _ := strings.Cut(pair, "=")
+	name, value, _ := strings.Cut(pair, "=")
 	if unescaped, err := url.QueryUnescape(name); err == nil {
 		name = unescaped
 	}
-	return tracking.MatchString(name)
+	return tracking.MatchString(name) || isPassing(name, value)
 }
 
 var (
@@ -81,8 +107,8 @@ var (
 	indexFile   = regexp.MustCompile(`(?i)/(?:index|default)\.(?:html?|php|aspx?)$`)
 )
 
-// Canonical is what two spellings of a URL share: no scheme, "www.", default port, tracking parameters, index file or
-// slash at the end; the query in order. The fragment stays, for it may tell events of one page apart.
+// Canonical is what two spellings of a URL share: no scheme, "www.", default port, tracking parameters, sessions, index
+// file or slash at the end; the query in order. The fragment stays, for it may tell events of one page apart.
 func Canonical(u *url.URL) string {
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	host = strings.TrimPrefix(host, "www.")

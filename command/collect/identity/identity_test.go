@@ -29,6 +29,10 @@ func TestSameKey(t *testing.T) {
 		{"https://a.example/x/../e//1", "https://a.example/e/1"},
 		{"https://a.example/caf%C3%A9", "https://a.example/café"},
 		{"https://a.example/e?", "https://a.example/e"},
+		{"https://a.example/e?_=1763900000123&id=3", "https://a.example/e?id=3"},
+		{"https://a.example/e?t=1763900000", "https://a.example/e?t=1763986400"},
+		{"https://a.example/e?rnd=0.83712649", "https://a.example/e?nocache=83712"},
+		{"https://a.example/e?sid=9f8e7d6c5b4a39281706f5e4d3c2b1a0", "https://a.example/e"},
 	} {
 		if a, b := identity.URLKey(parse(t, tt.a)), identity.URLKey(parse(t, tt.b)); a != b {
 			t.Errorf("%s is %s, %s is %s", tt.a, a, tt.b, b)
@@ -42,6 +46,11 @@ func TestDifferentKeys(t *testing.T) {
 		{"https://a.example/e/1", "https://a.example/e/2"},
 		{"https://a.example/E", "https://a.example/e"},
 		{"https://a.example/e?id=1", "https://a.example/e?id=2"},
+		{"https://a.example/e?id=1763900000", "https://a.example/e?id=1763986400"},
+		{"https://a.example/e?date=1763900000", "https://a.example/e?date=1763986400"},
+		{"https://a.example/e?t=12", "https://a.example/e?t=13"},
+		{"https://a.example/e?_=12", "https://a.example/e?_=13"},
+		{"https://a.example/e?sid=12", "https://a.example/e?sid=13"},
 		{"https://a.example/e#quiz", "https://a.example/e#party"},
 		{"https://a.example:8080/e", "https://a.example/e"},
 		{"https://b.a.example/e", "https://a.example/e"},

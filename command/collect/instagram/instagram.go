@@ -52,7 +52,7 @@ const (
 var cursors = regexp.MustCompile(`^[A-Za-z0-9_=+/%-]+$`)
 
 type answer struct {
-	Discovery struct {
+	Discovery *struct {
 		Username string `json:"username"`
 		Name     string `json:"name"`
 		Avatar   string `json:"profile_picture_url"`
@@ -100,6 +100,9 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, known colle
 	var a answer
 	if err := c.client.Graph(ctx, c.token, "/"+url.PathEscape(c.account), url.Values{"fields": {expansion}}, &a); err != nil {
 		return collect.Page{}, c.sentence(err, at.Account)
+	}
+	if a.Discovery == nil {
+		return collect.Page{}, c.client.Lacks("an account")
 	}
 	return c.page(ctx, source, known, at, a)
 }

@@ -123,9 +123,6 @@ func (s *Set) Note(notes *collect.Notes) {
 var (
 	// sessionPath is how servers write the session of a visitor into a path: ";jsessionid=…" and ASP.NET's "/(S(…))".
 	sessionPath = regexp.MustCompile(`(?i);(?:jsessionid|phpsessid|sid)=[^/?#]*|/\((?:[asf]\([a-z0-9_-]+\))+\)(/|$)`)
-	// sessionName and sessionValue are how they write it into a query. The names mean other things too.
-	sessionName  = regexp.MustCompile(`(?i)^(?:.*sess(?:ion)?_?id|.*session|sess|sid|s|cfid|cftoken|osCsid|zenid|xtcsid)$`)
-	sessionValue = regexp.MustCompile(`^[A-Za-z0-9_,-]{16,}$`)
 )
 
 // plain gives an address as it is asked for: in ASCII, without fragment, tracking parameters and sessions.
@@ -142,28 +139,12 @@ func plain(u *url.URL) *url.URL {
 	if p.Path == "" {
 		p.Path = "/"
 	}
-	if p.RawQuery = strings.ReplaceAll(strings.TrimSpace(p.RawQuery), " ", "%20"); p.RawQuery != "" {
-		pairs := strings.Split(p.RawQuery, "&")
-		kept := pairs[:0]
-		for _, pair := range pairs {
-			if !isSession(pair) {
-				kept = append(kept, pair)
-			}
-		}
-		p.RawQuery = strings.Join(kept, "&")
-	}
+	p.RawQuery = strings.ReplaceAll(strings.TrimSpace(p.RawQuery), " ", "%20")
 	clean, err := url.Parse(identity.Clean(&p))
 	if err != nil {
 		return &p
 	}
 	return clean.ResolveReference(clean) // which takes out the dots that may be left of a path
-}
-
-// isSession says that a parameter holds the session of a visitor: its name says so, and its value is long and holds
-// digits.
-func isSession(pair string) bool {
-	name, value, _ := strings.Cut(pair, "=")
-	return sessionName.MatchString(name) && sessionValue.MatchString(value) && strings.ContainsAny(value, "0123456789")
 }
 
 // files are the endings of what is no page.

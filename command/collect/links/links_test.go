@@ -33,6 +33,7 @@ func TestAddresses(t *testing.T) {
 		"/e;jsessionid=0123456789ABCDEF?PHPSESSID=abc&id=1":        "https://www.kajhallen.example/e?id=1",
 		"/(S(lit3py55t21z5v55vlm25s55))/e.aspx":                    "https://www.kajhallen.example/e.aspx",
 		"/e?sid=9f8e7d6c5b4a39281706f5e4d3c2b1a0&day=3":            "https://www.kajhallen.example/e?day=3",
+		"/e?day=3&_=1763900000123&t=1763900000":                    "https://www.kajhallen.example/e?day=3",
 		"/e?sid=12&session=spring":                                 "https://www.kajhallen.example/e?sid=12&session=spring",
 		"/kaf%C3%A9/é":                                             "https://www.kajhallen.example/kaf%C3%A9/%C3%A9",
 		"https://kajhallen.example.evil.example/":                  "",

@@ -102,6 +102,71 @@ func TestListing(t *testing.T) {
 	}
 }
 
+// A listing that writes another number or session into each address at each visit lists the same pages and events.
+func TestAddressesThatAreNewAtEachVisit(t *testing.T) {
+	t.Parallel()
+	s := serve(t, map[string]string{"/e/jazz": walktest.Event("Jazz"), "/e/quiz?id=4": walktest.Event("Quiz"), "/about": walktest.Plain("")})
+	source := s.Source("/events")
+	m := frontier.New(nil, walktest.Now)
+	keys := map[string]bool{}
+	for n, want := range [][]string{{"/events", "/e/jazz", "/e/quiz?id=4", "/about"}, {"/events", "/e/jazz", "/e/quiz?id=4"}} {
+		now := walktest.Now.Add(time.Duration(n) * time.Hour)
+		jazz := fmt.Sprintf("/e/jazz?_=%d", now.UnixMilli())
+		s.Set("/events", walktest.Plain(fmt.Sprintf(`<a href=%q>x</a><a href="/e/quiz?id=4&t=%d&amp;utm_campaign=%[3]d">x</a><nav><a href="/about?sid=%032[3]x">x</a></nav>`,
+			jazz, now.Unix(), now.UnixNano())+walktest.JSONLD("Jazz", jazz)))
+		m.Begin(s.Collector.Start(source), now)
+		found := s.WalkOn(t, source, m, now)
+		if !slices.Equal(found.Asked, want) {
+			t.Errorf("visit %d asked for %q, want %q", n, found.Asked, want)
+		}
+		for _, o := range found.Observations {
+			keys[o.Key] = true
+		}
+		if gone := m.Unlisted(); len(gone) != 0 {
+			t.Errorf("visit %d misses %q", n, gone)
+		}
+	}
+	if len(keys) != 2 {
+		t.Errorf("jazz and quiz are known by %v", keys)
+	}
+}
+
+// Events whose pages all name one address as theirs are as many as there are pages: it is that of the listing, of the
+// section, or of the page without the number that says which.
+func TestPagesThatAllNameOneAddress(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ page, head, more string }{
+		"canonical is the listing":         {"/e/%d", `<link rel=canonical href="/events"><meta property="og:url" content="{}/events">`, ""},
+		"canonical is above":               {"/all/e/%d", `<link rel=canonical href="/all">`, ""},
+		"canonical leaves out the number":  {"/event?id=%d&lang=en", `<link rel=canonical href="/event">`, ""},
+		"og:url is the same everywhere":    {"/e/%d", `<meta property="og:url" content="{}/e/">`, ""},
+		"the address is the listing's":     {"/e/%d", "", `,"url":"{}/events"`},
+		"the id is the listing's":          {"/e/%d", "", `,"@id":"{}/events#event"`},
+		"the id is that of the front page": {"/e/%d", "", `,"@id":"{}/#event"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files, links := map[string]string{}, ""
+			for i, e := range [][2]string{{"Quiz", "05"}, {"Quiz", "12"}, {"Jazz", "05"}} { // title or start in common
+				page := fmt.Sprintf(tt.page, i)
+				links += fmt.Sprintf(`<a href=%q>x</a>`, page)
+				files[page] = walktest.Plain("<head><title>" + e[0] + "</title>" + tt.head + "</head><h1>" + e[0] + `</h1><script type="application/ld+json">{"@type":"Event","name":"` + e[0] +
+					`","startDate":"2026-12-` + e[1] + `T20:00","location":"Kajhallen"` + tt.more + `}</script>`)
+			}
+			files["/events"] = walktest.Plain("<head><title>Programme</title>" + tt.head + "</head>" + links)
+			keys := map[string]bool{}
+			for _, o := range serve(t, files).Walk(t, "/events").Observations {
+				for _, key := range o.Keys {
+					keys[key] = true
+				}
+			}
+			if len(keys) != 3 {
+				t.Errorf("three events are known by %v", keys)
+			}
+		})
+	}
+}
+
 // paged serves a listing of so many pages, ten events on each; what stands about them makes them follow each other.
 func paged(t testing.TB, pages int, of func(r *http.Request) int, around func(page int) string) *walktest.Site {
 	t.Helper()

@@ -68,19 +68,22 @@ func (c *Client) Failed(status int, code, why string) error {
 	if status < 400 {
 		status = http.StatusBadGateway
 	}
-	cause := status
+	cause, then := status, "the next visit asks again"
 	if cause == http.StatusNotFound || cause == http.StatusGone {
 		// It is the address of the API that is wrong. Nothing of the account is gone by that.
-		cause = http.StatusBadGateway
+		cause, then = http.StatusBadGateway, c.address()+" must be the address of its API, with a version that it still has"
 	}
 	if code != "" {
 		code = " " + code
 	}
 	return &Error{
-		Sentence: fmt.Sprintf("%s answers with status %d%s%s; the next visit asks again", c.Name, status, code, c.quoted(why)),
+		Sentence: fmt.Sprintf("%s answers with status %d%s%s; %s", c.Name, status, code, c.quoted(why), then),
 		Cause:    &collect.StatusError{Code: cause},
 	}
 }
+
+// address is the variable that says where the API is.
+func (c *Client) address() string { return strings.TrimSuffix(c.Variable, "_TOKEN") + "_URL" }
 
 // longestWhy is how much of a platform's own words is repeated, in bytes.
 const longestWhy = 160
@@ -110,11 +113,30 @@ func (c *Client) quoted(why string) string {
 // longestWord is longer than any word of a message, and shorter than any token.
 const longestWord = 32
 
-// Retry reads Retry-After, 0 if there is none.
-func Retry(header http.Header) time.Duration {
-	seconds, err := strconv.Atoi(strings.TrimSpace(header.Get("Retry-After")))
-	if err != nil {
-		return 0
+// Retry reads Retry-After, in seconds or as a time of the platform's clock; 0 if there is none.
+func Retry(header http.Header, now time.Time) time.Duration {
+	text := strings.TrimSpace(header.Get("Retry-After"))
+	var wait time.Duration
+	if seconds, err := strconv.Atoi(text); err == nil {
+		wait = time.Duration(min(max(seconds, 0), int(longestRetry/time.Second))) * time.Second
+	} else if at, err := http.ParseTime(text); err == nil {
+		wait = at.Sub(Clock(header, now))
 	}
-	return time.Duration(min(max(seconds, 0), 24*60*60)) * time.Second
+	return min(max(wait, 0), longestRetry)
+}
+
+const longestRetry = 24 * time.Hour
+
+// Clock is what the platform's clock showed when it answered, by which it tells until when to wait: one of the two may be
+// wrong. An answer without a date was given now.
+func Clock(header http.Header, now time.Time) time.Time {
+	if at, err := http.ParseTime(header.Get("Date")); err == nil {
+		return at
+	}
+	return now
+}
+
+// Lacks says that an answer has not got what the documentation promises, be it empty. Then nothing is gone by that.
+func (c *Client) Lacks(what string) error {
+	return &Error{Sentence: fmt.Sprintf("%s's answer has neither %s nor an error; the next visit asks again", c.Name, what), Cause: collect.ErrBadAnswer}
 }

@@ -74,7 +74,12 @@ func TestFailuresAreStates(t *testing.T) {
 		{"cut short", "facebook", []reply{{body: `{"data":[{"id":"1","na`, cut: true}}, collect.ErrBadAnswer, "cut short"},
 		{"half of JSON", "facebook", []reply{{body: `{"data":[{"id":"1","na`}}, collect.ErrBadAnswer, "cut short or is no JSON"},
 		{"other JSON", "facebook", []reply{{body: `{"data":{"id":7}}`}}, collect.ErrBadAnswer, "cut short or is no JSON"},
-		{"address of nothing", "facebook", []reply{{status: 404, body: "not here"}}, collect.ErrHTTPStatus, "status 404"},
+		{"a page of words with 200", "facebook", []reply{{body: "<!doctype html><title>Log in</title>", header: map[string]string{"Content-Type": "text/html"}}}, collect.ErrBadAnswer, "lasts, CARILLON_FACEBOOK_URL is not"},
+		{"no list", "facebook", []reply{{body: `{}`}}, collect.ErrBadAnswer, "neither events nor an error"},
+		{"null", "facebook", []reply{{body: `null`}}, collect.ErrBadAnswer, "neither events nor an error"},
+		{"error that is none", "facebook", []reply{{body: `{"error":null}`}}, collect.ErrBadAnswer, "neither events nor an error"},
+		{"limit until a time", "facebook", []reply{{status: 429, body: "<html>", header: map[string]string{"Retry-After": now.Add(42 * time.Minute).Format(http.TimeFormat)}}}, collect.ErrResting, "goes on in 42m0s"},
+		{"address of nothing", "facebook", []reply{{status: 404, body: "not here"}}, collect.ErrHTTPStatus, "status 404; CARILLON_FACEBOOK_URL must be the address of its API"},
 		{"redirect", "facebook", []reply{{status: 302, header: map[string]string{"Location": "http://127.0.0.1:1/"}}}, collect.ErrHTTPStatus, "status 502"},
 
 		{"token", "instagram", []reply{{status: 400, body: graphError(190, 460, "Session changed")}}, collect.ErrNeedsCredentials, "CARILLON_INSTAGRAM_TOKEN"},
@@ -82,12 +87,17 @@ func TestFailuresAreStates(t *testing.T) {
 		{"permission", "instagram", []reply{{status: 400, body: graphError(10, 0, "x")}}, collect.ErrNeedsCredentials, "instagram_basic"},
 		{"cut short", "instagram", []reply{{body: sample(t, "ig_business_discovery.json")[:300]}}, collect.ErrBadAnswer, "cut short"},
 
+		{"a page of words with 200", "instagram", []reply{{body: "<html>"}}, collect.ErrBadAnswer, "is no JSON"},
+		{"no account", "instagram", []reply{{body: `{"id":"17841405309211844"}`}}, collect.ErrBadAnswer, "neither an account nor an error"},
+
 		{"token", "tiktok", []reply{{status: 401, body: `{"data":{},"error":{"code":"access_token_invalid","message":"x","log_id":"1"}}`}}, collect.ErrNeedsCredentials, "invalid or has expired"},
 		{"scope", "tiktok", []reply{{status: 401, body: `{"error":{"code":"scope_not_authorized","message":"x"}}`}}, collect.ErrNeedsCredentials, "the scope video.list"},
 		{"limit", "tiktok", []reply{{status: 429, body: sample(t, "tiktok_error.json")}}, collect.ErrResting, "goes on in 1m0s"},
 		{"code other than ok with 200", "tiktok", []reply{{body: `{"data":{"videos":[]},"error":{"code":"internal_error","message":"try later"}}`}}, collect.ErrHTTPStatus, `code "internal_error" (“try later”)`},
 		{"nothing", "tiktok", []reply{{body: `{}`}}, collect.ErrBadAnswer, "neither videos nor an error"},
 		{"cut short", "tiktok", []reply{{body: sample(t, "tiktok_video_list.json")[:200]}}, collect.ErrBadAnswer, "cut short"},
+		{"a page of words with 200", "tiktok", []reply{{body: "<html>"}}, collect.ErrBadAnswer, "is no JSON"},
+		{"ok and nothing", "tiktok", []reply{{body: `{"error":{"code":"ok"}}`}}, collect.ErrBadAnswer, "neither videos nor an error"},
 		{"token of another", "tiktok", []reply{{body: strings.ReplaceAll(sample(t, "tiktok_video_list.json"), "@kajhallen", "@someone")}}, collect.ErrNeedsCredentials, `is of the account "someone"`},
 
 		{"token", "twitter", []reply{{status: 401, body: `{"title":"Unauthorized","type":"about:blank","status":401,"detail":"Unauthorized"}`}}, collect.ErrNeedsCredentials, "X refuses the token in CARILLON_TWITTER_TOKEN (“Unauthorized”)"},
@@ -98,6 +108,13 @@ func TestFailuresAreStates(t *testing.T) {
 		{"private posts", "twitter", []reply{user, {body: `{"errors":[{"resource_type":"user","title":"Authorization Error","detail":"Sorry, you are not authorized to see the user","type":"https://api.x.com/2/problems/not-authorized-for-resource"}]}`}}, collect.ErrPrivateAccount, "is private on X"},
 		{"suspended", "twitter", []reply{{body: `{"errors":[{"title":"Forbidden","detail":"User has been suspended: [kajhallen].","type":"https://api.x.com/2/problems/resource-unavailable"}]}`}}, collect.ErrUnknownAccount, "it is suspended"},
 		{"limit", "twitter", []reply{user, {status: 429, body: sample(t, "x_error_429.json"), header: map[string]string{"x-rate-limit-limit": "900", "x-rate-limit-remaining": "0", "x-rate-limit-reset": fmt.Sprint(now.Add(7 * time.Minute).Unix())}}}, collect.ErrResting, "goes on in 7m0s"},
+		{"private posts beside a count", "twitter", []reply{user, {body: `{"errors":[{"title":"Authorization Error","type":"https://api.x.com/2/problems/not-authorized-for-resource"}],"meta":{"result_count":0}}`}}, collect.ErrPrivateAccount, "is private on X"},
+		{"limit, our clock is an hour slow", "twitter", []reply{user, {status: 429, header: map[string]string{"Date": now.Add(time.Hour).Format(http.TimeFormat), "x-rate-limit-reset": fmt.Sprint(now.Add(67 * time.Minute).Unix())}}}, collect.ErrResting, "goes on in 7m0s"},
+		{"limit, our clock is an hour fast", "twitter", []reply{user, {status: 429, header: map[string]string{"Date": now.Add(-time.Hour).Format(http.TimeFormat), "x-rate-limit-reset": fmt.Sprint(now.Add(-53 * time.Minute).Unix())}}}, collect.ErrResting, "goes on in 7m0s"},
+		{"limit whose reset has passed", "twitter", []reply{user, {status: 429, header: map[string]string{"x-rate-limit-reset": fmt.Sprint(now.Add(-time.Minute).Unix())}}}, collect.ErrResting, "goes on in 1m0s"},
+		{"limit of a day", "twitter", []reply{user, {status: 429, header: map[string]string{"x-rate-limit-limit": "900", "x-rate-limit-remaining": "800", "x-rate-limit-reset": fmt.Sprint(now.Add(7 * time.Minute).Unix()), "x-app-limit-24hour-limit": "1000", "x-app-limit-24hour-remaining": "0", "x-app-limit-24hour-reset": fmt.Sprint(now.Add(5 * time.Hour).Unix())}}}, collect.ErrResting, "goes on in 5h0m0s"},
+		{"limit until never", "twitter", []reply{user, {status: 429, header: map[string]string{"x-rate-limit-reset": "99999999999999"}}}, collect.ErrResting, "goes on in 24h0m0s"},
+		{"a page of words with 200", "twitter", []reply{{body: "<html>"}}, collect.ErrBadAnswer, "is no JSON"},
 		{"cut short", "twitter", []reply{user, {body: sample(t, "x_user_tweets.json")[:500], cut: true}}, collect.ErrBadAnswer, "cut short"},
 		{"nothing", "twitter", []reply{{body: `{}`}}, collect.ErrBadAnswer, "neither data nor an error"},
 	}
@@ -239,6 +256,39 @@ func TestLimitsAreKept(t *testing.T) {
 				t.Errorf("another token was not used: %v", got.err)
 			}
 		})
+	}
+}
+
+// One token may be that of Facebook and of Instagram: where one of them has used its limit up, the other doesn't ask either.
+func TestALimitIsThatOfTheToken(t *testing.T) {
+	t.Parallel()
+	replies := documented(t, "facebook")
+	for i := range replies {
+		replies[i].header = map[string]string{"X-App-Usage": `{"call_count":91,"total_time":25,"total_cputime":25}`}
+	}
+	server, o := play(t, replies...)
+	all := collectors(o)
+	walk(t, all["facebook"], account("facebook"), nil)
+	asked := len(server.requests())
+	var rest *collect.RestError
+	if got := walk(t, all["instagram"], account("instagram"), nil); !errors.As(got.err, &rest) || len(server.requests()) != asked {
+		t.Errorf("%v after %d more requests", got.err, len(server.requests())-asked)
+	}
+}
+
+// A platform that is away and says until when is left alone until then.
+func TestAPlatformThatIsAway(t *testing.T) {
+	t.Parallel()
+	for name := range collectors(platform.Options{}) {
+		server, o := play(t, reply{status: 503, body: "<html>Back soon</html>", header: map[string]string{"Retry-After": "1200"}})
+		c := collectors(o)[name]
+		if got := walk(t, c, account(name), nil); !errors.Is(got.err, collect.ErrHTTPStatus) {
+			t.Errorf("%s: %v", name, got.err)
+		}
+		asked := len(server.requests())
+		if got := walk(t, c, account(name), nil); !errors.Is(got.err, collect.ErrResting) || len(server.requests()) != asked {
+			t.Errorf("%s: then %v after %d more requests", name, got.err, len(server.requests())-asked)
+		}
 	}
 }
 

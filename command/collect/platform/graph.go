@@ -59,7 +59,7 @@ func graphUse(header http.Header, _ time.Time) time.Duration {
 	for _, u := range all {
 		switch {
 		case u.Regain > 0:
-			rest = max(rest, time.Duration(min(u.Regain, 24*60))*time.Minute)
+			rest = max(rest, time.Duration(min(u.Regain, 24*60)*float64(time.Minute)))
 		case u.most() > busy:
 			rest = max(rest, graphRest)
 		}
@@ -91,7 +91,7 @@ func (c *Client) Graph(ctx context.Context, token, path string, query url.Values
 	case failed.Error != nil:
 		return c.graphFailure(ctx, call, answer, *failed.Error)
 	case answer.Status == http.StatusTooManyRequests:
-		return c.RestFor(ctx, call, max(Retry(answer.Header), graphRest))
+		return c.RestFor(ctx, call, max(Retry(answer.Header, c.Now()), graphRest))
 	case answer.Status < 200 || answer.Status > 299:
 		return c.Failed(answer.Status, "", "")
 	case broken:
@@ -138,7 +138,8 @@ func (c *Client) graphFailure(ctx context.Context, call Call, answer *Answer, e 
 		return c.Refused(e.Message)
 	case e.Code == codeAppLimit, e.Code == codeUserLimit, e.Code == codePageLimit, e.Code == codeCustomLimit,
 		e.Code >= codeBusinessLimits && e.Code <= codeBusinessLimitsEnd:
-		return c.RestFor(ctx, call, max(graphUse(answer.Header, time.Time{}), Retry(answer.Header), limitRest(answer.Header)))
+		told := max(graphUse(answer.Header, c.Now()), Retry(answer.Header, c.Now()))
+		return c.RestFor(ctx, call, max(told, limitRest(told)))
 	case e.Code == codeParameter && strings.Contains(strings.ToLower(e.Message), "nonexisting field"):
 		return &Refusal{e} // to this token
 	case e.Code == codePermission, e.Code >= codePermissions && e.Code <= codePermsEnd, e.Code == 3:
@@ -152,8 +153,8 @@ func (c *Client) graphFailure(ctx context.Context, call Call, answer *Answer, e 
 }
 
 // limitRest is how long is waited after a limit was hit and nothing says how long.
-func limitRest(header http.Header) time.Duration {
-	if graphUse(header, time.Time{}) > 0 || Retry(header) > 0 {
+func limitRest(told time.Duration) time.Duration {
+	if told > 0 {
 		return 0
 	}
 	return graphHit

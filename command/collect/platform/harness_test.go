@@ -63,6 +63,7 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	a.mu.Unlock()
+	w.Header().Set("Date", now.Format(http.TimeFormat))
 	for name, value := range next.header {
 		w.Header().Set(name, value)
 	}

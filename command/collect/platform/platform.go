@@ -129,20 +129,30 @@ func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 		}
 		return nil, &collect.FetchError{Place: c.Name + " " + call.Path, Err: err}
 	}
-	if call.Rest != nil {
-		if rest := call.Rest(answer.Header, c.o.Now()); rest > 0 {
-			if err := c.o.Hosts.Rest(ctx, limit, rest); err != nil {
-				return nil, fmt.Errorf("%s: keep its limit: %w", c.Name, err)
-			}
+	if rest := call.rest(answer, c.o.Now()); rest > 0 {
+		if err := c.o.Hosts.Rest(ctx, limit, rest); err != nil {
+			return nil, fmt.Errorf("%s: keep its limit: %w", c.Name, err)
 		}
 	}
 	return answer, nil
 }
 
-// limit names what the limits are counted for. A token is named by its digest: names are stored.
+// rest is how long an answer asks to wait.
+func (c Call) rest(answer *Answer, now time.Time) (rest time.Duration) {
+	if answer.Status == http.StatusServiceUnavailable {
+		rest = Retry(answer.Header, now)
+	}
+	if c.Rest != nil {
+		rest = max(rest, c.Rest(answer.Header, now))
+	}
+	return rest
+}
+
+// limit names what the limits are counted for: a token, for whichever platform it is used, as Facebook and Instagram may
+// have the same. It is named by its digest: names are stored.
 func (c *Client) limit(call Call) string {
 	digest := sha256.Sum256([]byte(call.Token))
-	return strings.ToLower(c.Name) + " token " + hex.EncodeToString(digest[:8]) + strings.TrimRight(" "+call.Limit, " ")
+	return "platform token " + hex.EncodeToString(digest[:8]) + strings.TrimRight(" "+call.Limit, " ")
 }
 
 // RestFor lets nobody use the token for a while, and says so.
@@ -242,15 +252,15 @@ func (c *Client) request(ctx context.Context, call Call) (*Answer, error) {
 func (c *Client) connectionError(ctx context.Context, err error) error {
 	switch {
 	case c.o.Blocked(err):
-		return fmt.Errorf("%w: %s_URL leads to a private address, which CARILLON_COLLECT_ALLOW_CIDRS must allow", collect.ErrBlockedAddress, strings.TrimSuffix(c.Variable, "_TOKEN"))
+		return fmt.Errorf("%w: %s leads to a private address, which CARILLON_COLLECT_ALLOW_CIDRS must allow", collect.ErrBlockedAddress, c.address())
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("%w: no answer from the address in %s_URL", collect.ErrConnection, strings.TrimSuffix(c.Variable, "_TOKEN"))
+	return fmt.Errorf("%w: no answer from the address in %s", collect.ErrConnection, c.address())
 }
 
 func (c *Client) cutShort() error {
-	return &Error{Sentence: c.Name + "'s answer was cut short or is no JSON; the next visit asks again", Cause: collect.ErrBadAnswer}
+	return &Error{Sentence: c.Name + "'s answer was cut short or is no JSON; the next visit asks again. Where that lasts, " + c.address() + " is not the address of its API", Cause: collect.ErrBadAnswer}
 }
 
 // lenient reads what platforms send: names may come twice, text may be broken.

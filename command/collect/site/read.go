@@ -136,6 +136,9 @@ func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window 
 	}
 	t := told{empty: collect.Note{Code: collect.NoteNoEvents, Text: "the page holds no dated event in its structured data"}}
 	t.page, t.found, t.notes = structured.Candidates(b, structured.Page{URL: page.URL, Root: root, Timezone: source.Timezone, Window: window})
+	if source.Type != Type { // of a source that is the page alone, its address is the page's
+		t.page.Listing, _ = url.Parse(source.URL) // nil, where it is none
+	}
 	t.calendars = linkedCalendars(root, t.page)
 	t.html = &HTML{URL: t.page.URL, Base: t.page.Base, Root: root}
 	for _, c := range t.found {

@@ -54,7 +54,7 @@ func Within(pages Pages, window timing.Window) *Collector {
 }
 
 // reading is the version of how pages are read. A higher one makes pages be read again that haven't changed.
-const reading = 3
+const reading = 4
 
 // Roles of the pages beside the one that a walk begins with.
 const (

@@ -126,12 +126,23 @@ func (c *Collector) site(ctx context.Context, page collect.Known) (collect.Page,
 		set.Add(address, collect.Link{List: true})
 	}
 	if len(set.Links) == 0 {
-		usual := root.ResolveReference(&url.URL{Path: "/sitemap.xml"})
-		return c.file(ctx, usual.String(), page)
+		return c.usual(ctx, root, page, len(named))
 	}
 	var read collect.Page
 	handOn(set, maxFiles-1, &read)
 	return read, nil
+}
+
+// usual reads the sitemap where it is when robots.txt names none of the site, but so many others.
+func (c *Collector) usual(ctx context.Context, root *url.URL, page collect.Known, others int) (collect.Page, error) {
+	read, err := c.file(ctx, root.ResolveReference(&url.URL{Path: "/sitemap.xml"}).String(), page)
+	switch {
+	case others > 0 && err != nil:
+		return read, fmt.Errorf("robots.txt names %d sitemaps, none of them on this site, and /sitemap.xml: %w", others, err)
+	case others > 0:
+		read.Notes.Add(collect.NoteLeftOut, "robots.txt names %d sitemaps, none of them on this site: /sitemap.xml was read in their place", others)
+	}
+	return read, err
 }
 
 // handOn links files. Each may lead to as many further ones as are left for it.

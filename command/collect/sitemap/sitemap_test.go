@@ -155,6 +155,29 @@ func TestOtherSites(t *testing.T) {
 	}
 }
 
+// A robots.txt that names the sitemaps of other sites only is said to, and the site's own is looked for where it usually is.
+func TestSitemapsOfOtherSites(t *testing.T) {
+	t.Parallel()
+	other := serve(t, map[string]string{"/map.xml": urlset("{}/jazz"), "/jazz": walktest.Event("Elsewhere")})
+	robots := "Sitemap: " + other.URL + "/map.xml\nSitemap: file:///etc/passwd\nSitemap: http://169.254.169.254/map.xml"
+	s := serve(t, map[string]string{"/robots.txt": robots, "/sitemap.xml": urlset("{}/jazz"), "/jazz": walktest.Event("Jazz")})
+	found := s.Walk(t, "/")
+	if !slices.Equal(found.Titles, []string{"Jazz"}) || len(found.Failed) != 0 {
+		t.Errorf("got %q, failed %v", found.Titles, found.Failed)
+	}
+	if !found.Noted(collect.NoteLeftOut, "robots.txt names 3 sitemaps, none of them on this site: /sitemap.xml was read in their place") {
+		t.Errorf("notes %v", found.Notes)
+	}
+	s = serve(t, map[string]string{"/robots.txt": robots})
+	failed := s.Walk(t, "/").Failed["/robots.txt"]
+	if !errors.Is(failed, collect.ErrHTTPStatus) || !strings.Contains(fmt.Sprint(failed), "robots.txt names 3 sitemaps, none of them on this site") {
+		t.Errorf("failed: %v", failed)
+	}
+	if len(other.Asked()) != 0 {
+		t.Errorf("the other site was asked for %q", other.Asked())
+	}
+}
+
 // A file that has not changed is not read again, by validators or by its digest, and still links its pages.
 func TestUnchanged(t *testing.T) {
 	t.Parallel()

@@ -32,6 +32,11 @@ func TestOwnAddress(t *testing.T) {
 		"#event on each":                   {"", gig + `,"@id":"#event"},` + quiz + `,"@id":"#event"}`, []string{weakGig + "  ~", weakQuiz + "  ~"}},
 		"#event beside one of the address": {"", gig + `,"@id":"#event"},` + quiz + own, []string{weakGig + "  ~", address + " " + address + " ~" + weakQuiz}},
 		"#event and an address":            {"", gig + `,"@id":"#event","url":"/e/1"}`, []string{address + " " + address + " ~" + weakGig}},
+		"another one by its canonical":     {`<title>Gig</title><link rel="canonical" href="/e/one">`, gig + none, []string{"url:a.example/e/one url:a.example/e/one ~" + weakGig}},
+		"canonical is the front page":      {`<title>Gig</title><link rel="canonical" href="/">`, gig + none, []string{address + " " + address + " ~" + weakGig}},
+		"canonical is the section":         {`<title>Gig</title><link rel="canonical" href="/e/">`, gig + none, []string{address + " " + address + " ~" + weakGig}},
+		"#event of the front page":         {"<title>Gig</title>", gig + `,"@id":"https://a.example/#event"}`, []string{address + " " + address + " ~" + weakGig}},
+		"canonical is another site's":      {`<title>Gig</title><link rel="canonical" href="https://b.example/e/1">`, gig + none, []string{address + " " + address + " ~" + weakGig}},
 		"an identifier, too":               {"", gig + `,"identifier":{"@type":"PropertyValue","propertyID":"eid","value":"7"},"url":"/e/1"}`, []string{address + " " + address + " id:a.example|eid|7 ~"}},
 	} {
 		t.Run(name, func(t *testing.T) {

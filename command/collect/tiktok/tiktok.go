@@ -60,7 +60,7 @@ func (*Collector) Start(source collect.Source) []collect.Link {
 }
 
 type answer struct {
-	Data struct {
+	Data *struct {
 		Videos []video `json:"videos"`
 		Cursor int64   `json:"cursor"`
 		More   bool    `json:"has_more"`
@@ -121,19 +121,19 @@ func (c *Collector) failure(ctx context.Context, call platform.Call, raw *platfo
 	case "ok", "":
 		switch {
 		case raw.Status == http.StatusTooManyRequests:
-			return c.client.RestFor(ctx, call, max(platform.Retry(raw.Header), limitRest))
+			return c.client.RestFor(ctx, call, max(platform.Retry(raw.Header, c.client.Now()), limitRest))
 		case raw.Status == http.StatusUnauthorized:
 			return c.client.Refused("")
 		case !success:
 			return c.client.Failed(raw.Status, "", "")
 		case broken:
 			return c.client.Read(raw, &a)
-		case a.Error.Code == "":
-			return &platform.Error{Sentence: "TikTok's answer has neither videos nor an error; the next visit asks again", Cause: collect.ErrBadAnswer}
+		case a.Error.Code == "" || a.Data == nil:
+			return c.client.Lacks("videos")
 		}
 		return nil
 	case "rate_limit_exceeded":
-		return c.client.RestFor(ctx, call, max(platform.Retry(raw.Header), limitRest))
+		return c.client.RestFor(ctx, call, max(platform.Retry(raw.Header, c.client.Now()), limitRest))
 	case "access_token_invalid", "access_token_expired":
 		return c.client.Refused("it is invalid or has expired, as TikTok's tokens do after a day")
 	case "scope_not_authorized", "scope_permission_missed":

@@ -86,7 +86,7 @@ func (c *Collector) posts(ctx context.Context, source collect.Source, known coll
 	if err := c.ask(ctx, "/users/"+id+"/tweets", query, "tweets", &a); err != nil {
 		return collect.Page{}, err
 	}
-	if a.Meta == nil && len(a.Data) == 0 {
+	if len(a.Data) == 0 && (a.Meta == nil || len(a.Errors) > 0) {
 		return collect.Page{}, c.problem(at.Account, a.Errors)
 	}
 	next := ""

@@ -26,9 +26,10 @@ const (
 	interval = 200 * time.Millisecond
 	// busy is the share of a limit from which on nothing more is asked for, as a tenth that has to remain.
 	busy = 10
-	// longestRest is longer than any of the API's windows of a quarter of an hour; its daily limits are told by 429.
+	// longestRest is as long as the longest of the API's windows.
 	longestRest = 24 * time.Hour
 	limitRest   = 15 * time.Minute
+	leastRest   = time.Minute
 )
 
 // Collector is the collector of type twitter.
@@ -131,7 +132,7 @@ func (c *Collector) problem(account string, all []problem) error {
 			return c.client.Failed(http.StatusOK, "", p.Detail)
 		}
 	}
-	return &platform.Error{Sentence: "X's answer has neither data nor an error; the next visit asks again", Cause: collect.ErrBadAnswer}
+	return c.client.Lacks("data")
 }
 
 // ask makes a request and gives its status a meaning.
@@ -148,7 +149,9 @@ func (c *Collector) ask(ctx context.Context, path string, query url.Values, limi
 	_ = c.client.Read(answer, &p) // there may be none
 	switch answer.Status {
 	case http.StatusTooManyRequests:
-		return c.client.RestFor(ctx, call, max(untilReset(answer.Header, c.client.Now()), platform.Retry(answer.Header), restUnless(answer.Header)))
+		now := c.client.Now()
+		told := max(remaining(answer.Header, now), untilReset(answer.Header, windows[0], now), platform.Retry(answer.Header, now))
+		return c.client.RestFor(ctx, call, max(told, restUnless(answer.Header)))
 	case http.StatusUnauthorized:
 		return c.client.Refused(p.Detail)
 	case http.StatusForbidden:
@@ -166,27 +169,33 @@ func detail(p problem) string {
 	return fmt.Sprintf(" (%s)", strings.Join(strings.Fields(p.Title), " "))
 }
 
+// windows are what the API counts by, as its headers begin: a quarter of an hour, and the days of apps and of users.
+var windows = []string{"X-Rate-Limit-", "X-App-Limit-24hour-", "X-User-Limit-24hour-"}
+
 // remaining says how long to wait where nearly all of a limit is used up.
-func remaining(header http.Header, now time.Time) time.Duration {
-	limit, err := strconv.Atoi(header.Get("X-Rate-Limit-Limit"))
-	left, err2 := strconv.Atoi(header.Get("X-Rate-Limit-Remaining"))
-	if err2 != nil || left > 0 && (err != nil || left*busy >= limit) {
-		return 0
+func remaining(header http.Header, now time.Time) (wait time.Duration) {
+	for _, window := range windows {
+		limit, err := strconv.Atoi(header.Get(window + "Limit"))
+		left, err2 := strconv.Atoi(header.Get(window + "Remaining"))
+		if err2 == nil && (left <= 0 || err == nil && left*busy < limit) {
+			wait = max(wait, untilReset(header, window, now))
+		}
 	}
-	return untilReset(header, now)
+	return wait
 }
 
-func untilReset(header http.Header, now time.Time) time.Duration {
-	reset, err := strconv.ParseInt(header.Get("X-Rate-Limit-Reset"), 10, 64)
+func untilReset(header http.Header, window string, now time.Time) time.Duration {
+	reset, err := strconv.ParseInt(header.Get(window+"Reset"), 10, 64)
 	if err != nil {
 		return 0
 	}
-	return min(max(time.Unix(reset, 0).Sub(now), 0), longestRest)
+	return min(max(time.Unix(reset, 0).Sub(platform.Clock(header, now)), 0), longestRest)
 }
 
+// restUnless is how long is waited at least after a limit was hit: a reset that has passed lets one in, as it says.
 func restUnless(header http.Header) time.Duration {
-	if header.Get("X-Rate-Limit-Reset") != "" || platform.Retry(header) > 0 {
-		return time.Second
+	if header.Get("X-Rate-Limit-Reset") != "" || header.Get("Retry-After") != "" {
+		return leastRest
 	}
 	return limitRest
 }

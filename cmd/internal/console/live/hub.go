@@ -7,8 +7,11 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,15 +49,25 @@ const Stale = "stale"
 
 // Hub hands out what is published. Its zero value is closed.
 type Hub struct {
-	mu     sync.Mutex
-	open   bool
-	epoch  string // of the numbers: they begin anew where something may have been missed
-	last   uint64 // number
-	recent []numbered
-	pages  map[*Page]struct{}
-	topics map[string]int // pages of each
-	of     map[string]int // pages of each session
-	wake   chan struct{}  // signalled when a page comes
+	mu        sync.Mutex
+	open      bool
+	epoch     string // of the numbers: they begin anew where something may have been missed
+	last      uint64 // number
+	recent    []numbered
+	forgotten uint64 // the number of the last message that is not among the recent ones any more
+	pages     map[*Page]struct{}
+	topics    map[string]*topic
+	swept     time.Time      // when topics that nobody follows were last forgotten
+	of        map[string]int // pages of each session
+	wake      chan struct{}  // signalled when a page comes
+}
+
+// topic is what pages follow, or may come to follow within the linger: those that are being read, or were cut off. What
+// happens to it meanwhile is told, so that it is not missing among the recent ones.
+type topic struct {
+	pages int
+	since uint64    // the number from which on all that happens to it is told
+	until time.Time // when it is forgotten, without pages
 }
 
 type numbered struct {
@@ -76,7 +89,7 @@ type Work struct {
 // Run serves pages until the context ends, which ends them all.
 func (h *Hub) Run(ctx context.Context, work Work) {
 	h.mu.Lock()
-	h.open, h.pages, h.topics, h.of, h.wake = true, map[*Page]struct{}{}, map[string]int{}, map[string]int{}, make(chan struct{}, 1)
+	h.open, h.pages, h.topics, h.of, h.wake = true, map[*Page]struct{}{}, map[string]*topic{}, map[string]int{}, make(chan struct{}, 1)
 	h.renew()
 	h.mu.Unlock()
 	defer h.close()
@@ -147,7 +160,12 @@ func (h *Hub) renewed() {
 	}
 }
 
-func (h *Hub) renew() { h.epoch, h.last, h.recent = uuid.NewString()[:8], 0, nil }
+func (h *Hub) renew() {
+	h.epoch, h.last, h.recent, h.forgotten = uuid.NewString()[:8], 0, nil, 0
+	for _, t := range h.topics {
+		t.since = 0
+	}
+}
 
 func (h *Hub) close() {
 	h.mu.Lock()
@@ -158,16 +176,36 @@ func (h *Hub) close() {
 	}
 }
 
-// Wanted tells whether a page is open that follows one of some topics.
+// Wanted tells whether a page follows one of some topics, or may come to.
 func (h *Hub) Wanted(topics ...string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, topic := range topics {
-		if h.topics[topic] > 0 {
+	now := time.Now()
+	for _, name := range topics {
+		if t := h.topics[name]; t != nil && t.lives(now) {
 			return true
 		}
 	}
 	return false
+}
+
+func (t *topic) lives(now time.Time) bool { return t.pages > 0 || now.Before(t.until) }
+
+// expect keeps a topic for the linger, or longer where it has pages.
+func (h *Hub) expect(name string) *topic {
+	now := time.Now()
+	if now.Sub(h.swept) > linger {
+		maps.DeleteFunc(h.topics, func(_ string, t *topic) bool { return !t.lives(now) })
+		h.swept = now
+	}
+	t := h.topics[name]
+	if t == nil || !t.lives(now) {
+		h.last++ // which nobody has, who came before
+		t = &topic{since: h.last}
+		h.topics[name] = t
+	}
+	t.until = now.Add(linger)
+	return t
 }
 
 // Pages is how many are open.
@@ -208,6 +246,7 @@ func (h *Hub) Publish(m Message) {
 	h.last++
 	n := numbered{h.last, m}
 	if len(h.recent) >= remembered {
+		h.forgotten = h.recent[len(h.recent)-remembered/2-1].number
 		h.recent = append(h.recent[:0], h.recent[len(h.recent)-remembered/2:]...)
 	}
 	h.recent = append(h.recent, n)
@@ -219,16 +258,36 @@ func (h *Hub) Publish(m Message) {
 
 func (h *Hub) id(number uint64) string { return h.epoch + "-" + strconv.FormatUint(number, 10) }
 
-// missed gives what came after the message that a page got last, and false where that is not known any more.
-func (h *Hub) missed(lastID string) ([]numbered, bool) {
+// Mark is called before what a page shows is read: the page that asks for what comes after it misses nothing of some topics
+// between its reading and its Open. It is empty where nothing is told.
+func (h *Hub) Mark(topics ...string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.open {
+		return ""
+	}
+	for _, name := range topics {
+		h.expect(name)
+	}
+	return h.id(h.last)
+}
+
+// missed gives what came after the message that a page got last, and false where that is not known any more, or some of it
+// was not told because nobody followed a topic then.
+func (h *Hub) missed(lastID string, topics []string) ([]numbered, bool) {
 	epoch, text, _ := strings.Cut(lastID, "-")
 	number, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || epoch != h.epoch || number > h.last {
 		return nil, false
 	}
-	first := h.last - uint64(len(h.recent)) // the number before the oldest one
-	if number < first {
+	for _, name := range topics {
+		if number < h.expect(name).since {
+			return nil, false
+		}
+	}
+	if number < h.forgotten {
 		return nil, false
 	}
-	return h.recent[number-first:], true
+	next, _ := slices.BinarySearchFunc(h.recent, number+1, func(n numbered, number uint64) int { return cmp.Compare(n.number, number) })
+	return h.recent[next:], true
 }

@@ -145,8 +145,11 @@ func TestPagesHearOfTheirTopics(t *testing.T) {
 		if text := two.expect(t, "event: odd\ndata: c 1\n", "data: c 3"); strings.Contains(text, "data: c 2") {
 			t.Error("the filter lets all through")
 		}
-		if w.Wanted("a", "c") || w.Pages() != 0 {
-			t.Error("who has left is still counted")
+		if w.Pages() != 0 || !w.Wanted("x", "c") || w.Wanted("x") {
+			t.Error("who has left is still counted, or not waited for")
+		}
+		if time.Sleep(time.Minute); w.Wanted("a", "c") {
+			t.Error("who does not come back is waited for")
 		}
 	})
 }
@@ -191,6 +194,53 @@ func TestPagesThatComeBack(t *testing.T) {
 		if sources, _ := w.counts(); sources != 2 {
 			t.Errorf("the source began %d times", sources)
 		}
+	})
+}
+
+// What happened while nobody followed a topic was told to nobody: who comes back after that is told that it missed something,
+// although others kept the hub busy all along. Who is only just being read, or was cut off, misses nothing.
+func TestPagesHearOfWhatHappenedBeforeTheyOpened(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		if mark := w.Mark("a"); mark != "" {
+			t.Errorf("a hub that does not run marks %q", mark)
+		}
+		w.run(t)
+		others := w.page(t, live.Asked{Session: "others", Topics: []string{"b"}})
+		time.Sleep(time.Second)
+		if w.Wanted("a") {
+			t.Error("what nobody follows is wanted")
+		}
+		mark := w.Mark("a")
+		if !w.Wanted("a") {
+			t.Error("what is being read is not wanted")
+		}
+		w.Publish(row("a", 1))
+		first := w.page(t, live.Asked{Session: "s", Topics: []string{"a"}, LastID: mark})
+		text := first.expect(t, "data: a 1")
+		if strings.Contains(text, live.Stale) {
+			t.Errorf("it missed nothing, and got\n%s", text)
+		}
+
+		time.Sleep(20 * time.Second)
+		if !w.Wanted("a") {
+			t.Error("who was cut off is not waited for")
+		}
+		w.Publish(row("a", 2))
+		again := w.page(t, live.Asked{Session: "s", Topics: []string{"a"}, LastID: id(text)})
+		if text = again.expect(t, "data: a 2"); strings.Contains(text, live.Stale) {
+			t.Errorf("it came back soon, and got\n%s", text)
+		}
+
+		time.Sleep(31 * time.Second)
+		if w.Wanted("a") {
+			t.Error("what nobody follows is wanted")
+		}
+		w.page(t, live.Asked{Session: "s", Topics: []string{"a"}, LastID: id(text)}).expect(t, "event: "+live.Stale)
+		w.page(t, live.Asked{Session: "s", Topics: []string{"a", "c"}, LastID: id(text)}).expect(t, "event: "+live.Stale)
+		others.leave()
+		<-others.ended
 	})
 }
 

@@ -50,14 +50,11 @@ func (h *Hub) Open(asked Asked) (*Page, error) {
 	p := &Page{
 		hub: h, session: asked.Session, topics: map[string]struct{}{}, filter: asked.Filter, queue: make(chan sent, waiting), closed: make(chan struct{}),
 	}
-	for _, topic := range asked.Topics {
-		p.topics[topic] = struct{}{}
-		h.topics[topic]++
+	for _, name := range asked.Topics {
+		p.topics[name] = struct{}{}
 	}
-	h.pages[p] = struct{}{}
-	h.of[asked.Session]++
 	if asked.LastID != "" {
-		missed, known := h.missed(asked.LastID)
+		missed, known := h.missed(asked.LastID, asked.Topics)
 		if !known {
 			p.behind()
 		}
@@ -65,6 +62,11 @@ func (h *Hub) Open(asked Asked) (*Page, error) {
 			p.offer(h.id(n.number), n.Message)
 		}
 	}
+	for name := range p.topics {
+		h.expect(name).pages++
+	}
+	h.pages[p] = struct{}{}
+	h.of[asked.Session]++
 	select {
 	case h.wake <- struct{}{}:
 	default:
@@ -87,10 +89,8 @@ func (h *Hub) remove(p *Page) {
 		return
 	}
 	delete(h.pages, p)
-	for topic := range p.topics {
-		if h.topics[topic]--; h.topics[topic] == 0 {
-			delete(h.topics, topic)
-		}
+	for name := range p.topics {
+		h.expect(name).pages-- // it may come back
 	}
 	if h.of[p.session]--; h.of[p.session] == 0 {
 		delete(h.of, p.session)

@@ -5,6 +5,7 @@ package apitest
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"log/slog"
@@ -23,6 +24,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/command"
 	"carillon/command/catalog"
+	"carillon/command/delivery"
 	"carillon/command/egress"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
@@ -56,6 +58,9 @@ type Fixture struct {
 
 	Store  *esdb.Store
 	Sender *webhook.Sender // trusts the receivers of package httptest
+
+	// Certificates are read for each request: nothing is followed.
+	Certificates *delivery.Certificates
 
 	runner    *projections.Runner
 	halt      func()
@@ -93,8 +98,11 @@ func Start(tb testing.TB) *Fixture {
 	p.Queries = &query.Queries{Pool: p.Pool}
 	p.Progress = projections.NewProgress(p.Pool)
 	p.Sender = webhook.NewSender(egress.NewTransport(loopback, egress.Options{RootCAs: receivers()}), webhook.Options{Version: "test"})
+	p.Certificates = &delivery.Certificates{Store: p.Store, Vault: secrets, Log: p.Log, Connect: func(shown *tls.Certificate) *http.Transport {
+		return egress.NewTransport(loopback, egress.Options{RootCAs: receivers(), Certificate: shown})
+	}}
 	p.Commands = &command.Commands{
-		Store: p.Store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: loopback}, Prober: p.Sender,
+		Store: p.Store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: loopback}, Prober: delivery.Prober{Certificates: p.Certificates, Sender: p.Sender},
 		Catalog: types, Access: p.Queries, Walks: p.Queries, Quotas: &adapters.Quotas{Pool: p.Pool, Now: time.Now, Log: p.Log},
 		History: patient{history{Queries: p.Queries, Progress: p.Progress, Store: p.Store}},
 	}

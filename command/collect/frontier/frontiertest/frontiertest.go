@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -28,14 +29,16 @@ type Subject interface {
 func Run(t *testing.T, open func(*testing.T) Subject) {
 	t.Helper()
 	for name, check := range map[string]func(*testing.T, Subject){
-		"what is asked for, and in which order":    order,
-		"a page is ahead until it is recorded":     untilRecorded,
-		"a walk ends with the host":                resting,
-		"a list that fails still links its pages":  failingList,
-		"what a page is remembered by comes back":  remembered,
-		"pages that show nothing are left alone":   barren,
-		"a page that is linked twice is read once": twice,
-		"what is read in part may show the rest":   part,
+		"what is asked for, and in which order":     order,
+		"a page is ahead until it is recorded":      untilRecorded,
+		"a walk ends with the host":                 resting,
+		"a list that fails still links its pages":   failingList,
+		"what a page is remembered by comes back":   remembered,
+		"pages that show nothing are left alone":    barren,
+		"a list that says all is new is not obeyed": modified,
+		"a change to come is none":                  toCome,
+		"a page that is linked twice is read once":  twice,
+		"what is read in part may show the rest":    part,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -191,7 +194,7 @@ func remembered(t *testing.T, s Subject) {
 }
 
 func barren(t *testing.T, s Subject) {
-	w := web{"root": links("", collect.Link{Address: "a"}), "a": {}}
+	w := web{"root": links("", collect.Link{Address: "a"}), "a": {State: collect.State(`"as it was"`)}} // and so is asked conditionally
 	expect(t, w, s, "root", "a")
 	for _, hours := range []int{12, 24, 48} {
 		s.Age(t, time.Duration(hours-1)*time.Hour)
@@ -203,6 +206,53 @@ func barren(t *testing.T, s Subject) {
 	s.Age(t, 96*time.Hour)
 	expect(t, w, s, "root", "a")
 	expect(t, w, s, "root", "a") // it shows something to come
+}
+
+// Lists that say of all pages that they have changed just now hurry those that have shown nothing, or nothing to come, only a
+// little, and the less the longer that is so.
+func modified(t *testing.T, s Subject) {
+	now := 0
+	says := func() web {
+		now++
+		m := strconv.Itoa(now)
+		return web{
+			"root":    links("", collect.Link{Address: "empty", Modified: m}, collect.Link{Address: "over", Modified: m}, collect.Link{Address: "current", Modified: m}),
+			"empty":   {State: collect.State(`"as it was"`)},
+			"over":    shows(-3),
+			"current": shows(60),
+		}
+	}
+	expect(t, says(), s, "root", "empty", "over", "current")
+	for _, step := range []struct {
+		hours int
+		want  []string
+	}{
+		{1, []string{"root", "current"}},
+		{2, []string{"root", "current", "over", "empty"}},
+		{3, []string{"root", "current", "over"}},
+		{3, []string{"root", "current", "over", "empty"}},
+		{6, []string{"root", "current", "over"}},
+		{6, []string{"root", "current", "over", "empty"}},
+		{23, []string{"root", "current", "over"}},
+		{1, []string{"root", "current", "empty"}},
+		{24, []string{"root", "current", "over", "empty"}}, // never less than once a day
+	} {
+		s.Age(t, time.Duration(step.hours)*time.Hour)
+		expect(t, says(), s, step.want...)
+	}
+}
+
+// Some lists give the date of the event for that of its page: it stays when the page changes.
+func toCome(t *testing.T, s Subject) {
+	at := time.Now().UTC().AddDate(0, 0, 60)
+	w := web{
+		"root": links("", collect.Link{Address: "a", Modified: at.Format(time.DateOnly)}, collect.Link{Address: "b", Modified: at.Format(time.RFC3339)},
+			collect.Link{Address: "c", Modified: at.AddDate(0, 0, -61).Format(time.DateOnly)}),
+		"a": shows(60), "b": shows(60), "c": shows(60),
+	}
+	expect(t, w, s, "root", "a", "b", "c")
+	s.Age(t, time.Hour)
+	expect(t, w, s, "root", "a", "b")
 }
 
 func twice(t *testing.T, s Subject) {

@@ -106,6 +106,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 	}
 	// One compaction at a time leaves the other cores to the clients.
 	options.CompactionConcurrencyRange = func() (lower, upper int) { return 1, 2 }
+	options.Experimental.CompactionScheduler = newCompactions()
 	for i := range options.Levels {
 		options.Levels[i].FilterPolicy = headFilter{bloom.FilterPolicy(bloomBitsPerKey)}
 		options.Levels[i].BlockSize = 8 << 10

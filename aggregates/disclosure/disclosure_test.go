@@ -1,0 +1,58 @@
+package disclosure_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/disclosure"
+	"carillon/eventstore/aggregatetest"
+)
+
+var (
+	crm  = uuid.MustParse("aaaaaaaa-0000-4000-8000-000000000001")
+	noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+)
+
+func shown(to string, at time.Time, what ...disclosure.What) disclosure.Shown {
+	return disclosure.Shown{Destination: crm, To: to, What: what, At: at}
+}
+
+func show(to string, at time.Time, what ...disclosure.What) disclosure.Show {
+	return disclosure.Show(shown(to, at, what...))
+}
+
+func TestStoredForms(t *testing.T) {
+	t.Parallel()
+	aggregatetest.Golden[disclosure.Event](t, disclosure.Events,
+		shown("key:ab12CD34", noon, disclosure.Secrets, disclosure.Address, disclosure.Headers))
+}
+
+// However often somebody looks, there are 24 events a day of secrets, and one of what else there is.
+func TestLookingAgainIsOnRecordOnceInAWhile(t *testing.T) {
+	t.Parallel()
+	const me, other = "key:ab12CD34", "console"
+	later := noon.Add(time.Hour)
+	aggregatetest.Stream(t, disclosure.Aggregate).
+		When(show(me, noon, disclosure.Secrets, disclosure.Address)).Then(shown(me, noon, disclosure.Secrets, disclosure.Address)).
+		When(show(me, later.Add(-1), disclosure.Secrets, disclosure.Address)).Then().
+		When(show(other, noon, disclosure.Secrets)).Then(shown(other, noon, disclosure.Secrets)).
+		When(show(me, noon, disclosure.Headers, disclosure.Secrets)).Then(shown(me, noon, disclosure.Headers)).
+		When(show(me, later, disclosure.Secrets, disclosure.Address)).Then(shown(me, later, disclosure.Secrets)).
+		When(show(me, noon.Add(-time.Minute), disclosure.Secrets)).Then(shown(me, noon.Add(-time.Minute), disclosure.Secrets)) // by a clock that is behind
+}
+
+// Two processes must find the same stream, on the same day, for ever.
+func TestStreamsFollowFromDestinationAndDay(t *testing.T) {
+	t.Parallel()
+	id := disclosure.StreamID(crm, noon)
+	if got := id.String(); got != "707fef1f-49d1-5a06-8134-bc74a07fc7f8" {
+		t.Errorf("the stream of a day is %s now", got)
+	}
+	midnight := noon.Add(12 * time.Hour)
+	if disclosure.StreamID(crm, midnight.Add(-1).In(time.FixedZone("ahead", 3600*9))) != id || disclosure.StreamID(crm, midnight) == id ||
+		disclosure.StreamID(uuid.New(), noon) == id {
+		t.Error("a stream has another day or destination than its own")
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/command/mtls"
+)
+
+type orgCertificateCommand struct {
+	Set    orgCertificateSetCommand    `cmd:"" help:"Show receivers this certificate, or another one than before."`
+	Show   orgCertificateShowCommand   `cmd:"" help:"Show the certificate, and when it expires."`
+	Remove orgCertificateRemoveCommand `cmd:"" help:"Show receivers none; its private key can never be read again."`
+}
+
+type orgCertificateSetCommand struct {
+	remote
+	Organization organization `arg:"" help:"Its id."`
+	Cert         string       `required:"" placeholder:"FILE" help:"PEM: the client certificate, and after it those that signed it."`
+	Key          string       `required:"" placeholder:"FILE" help:"PEM: its private key, not encrypted."`
+}
+
+// Help implements kong.HelpProvider.
+func (orgCertificateSetCommand) Help() string {
+	return `Receivers that ask for a client certificate are shown this one, by deliveries, tests and probes of this organization and
+of no other. The next connections show it; those that showed the one before are closed, and its private key is shredded.
+
+  carillon org certificate set 0d00 --cert client.pem --key client-key.pem
+
+The private key is sealed, and never shown again. Keep the file away, or remove it.`
+}
+
+// Run sets the certificate.
+func (c *orgCertificateSetCommand) Run(ctx context.Context, t terminal) error {
+	certificate, err := readPEM("--cert", c.Cert, mtls.MaxChain)
+	if err != nil {
+		return err
+	}
+	key, err := readPEM("--key", c.Key, mtls.MaxKey)
+	if err != nil {
+		return err
+	}
+	client, id, err := c.of(ctx, c.Organization)
+	if err != nil {
+		return err
+	}
+	shown, err := client.SetClientCertificate(ctx, id, certificate, key)
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, shown, func(w io.Writer) { certificateTable(w, shown) })
+}
+
+// readPEM reads a file that is no larger than the server takes.
+func readPEM(flag, path string, limit int64) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", flag, err)
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, limit+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", flag, err)
+	case int64(len(text)) > limit:
+		return "", fmt.Errorf("%s: %s has more than %d bytes: it can't be the right file", flag, path, limit)
+	}
+	return string(text), nil
+}
+
+type orgCertificateShowCommand struct {
+	remote
+	Organization organization `arg:"" help:"Its id."`
+}
+
+// Run shows the certificate.
+func (c *orgCertificateShowCommand) Run(ctx context.Context, t terminal) error {
+	client, id, err := c.of(ctx, c.Organization)
+	if err != nil {
+		return err
+	}
+	shown, err := client.ClientCertificate(ctx, id)
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, shown, func(w io.Writer) { certificateTable(w, shown) })
+}
+
+type orgCertificateRemoveCommand struct {
+	remote
+	Organization organization `arg:"" help:"Its id."`
+}
+
+// Run removes the certificate.
+func (c *orgCertificateRemoveCommand) Run(ctx context.Context, t terminal) error {
+	client, id, err := c.of(ctx, c.Organization)
+	if err != nil {
+		return err
+	}
+	if err := client.RemoveClientCertificate(ctx, id); err != nil {
+		return err
+	}
+	return c.print(t.out, map[string]any{"id": id, "clientCertificate": "removed"}, func(w io.Writer) { row(w, id, "client certificate removed") })
+}
+
+func certificateTable(w io.Writer, shown adminapi.ClientCertificate) {
+	expires := moment(&shown.NotAfter) + ", in " + counted(shown.DaysLeft, "day")
+	if shown.DaysLeft < 0 {
+		expires = moment(&shown.NotAfter) + ": it has expired"
+	}
+	row(w, "subject", shown.Subject)
+	row(w, "issuer", shown.Issuer)
+	row(w, "serial number", shown.Serial)
+	row(w, "SHA-256", shown.Fingerprint)
+	row(w, "valid from", moment(&shown.NotBefore))
+	row(w, "expires", expires)
+	row(w, "set", moment(&shown.SetAt))
+	if shown.SetBy != "" {
+		row(w, "by", shown.SetBy)
+	}
+}

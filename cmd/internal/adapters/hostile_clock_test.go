@@ -1,0 +1,114 @@
+package adapters_test
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/organization"
+	"carillon/cmd/internal/adapters"
+	"carillon/command"
+	"carillon/projections/destinations"
+	"carillon/projections/organizations"
+	"carillon/projections/projecttest"
+)
+
+// TestHostileClockThatWasAhead: a clock that was a day ahead for a moment, and was put right, locks nobody out for a day;
+// and a clock that jumps ahead gives nobody more than the bucket holds.
+func TestHostileClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	const perSecond = 5
+	pool := projecttest.Pool(t)
+	org := uuid.New()
+	node := func() *adapters.RequestRate { return &adapters.RequestRate{Pool: pool, Now: time.Now} } // each has nothing taken ahead
+	passes := func() bool {
+		t.Helper()
+		wait, err := node().Take(t.Context(), org, perSecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wait == 0
+	}
+	for passes() { // until the bucket is empty
+	}
+	for jump, by := range map[string]string{"Postgres' clock was put back": "+ interval '1 day'", "and ahead": "- interval '1 day'"} {
+		if _, err := pool.Exec(t.Context(), "UPDATE carillon.request_tokens SET left_over = 0, at = clock_timestamp() "+by); err != nil {
+			t.Fatal(err)
+		}
+		_ = passes()
+		deadline, tick := time.Now().Add(time.Minute), time.NewTicker(50*time.Millisecond)
+		for !passes() {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: no request passes any more", jump)
+			}
+			<-tick.C
+		}
+		tick.Stop()
+		at := time.Now()
+		passed := 0
+		for range 100 {
+			if passes() {
+				passed++
+			}
+		}
+		if most := perSecond * (1 + time.Since(at).Seconds()); float64(passed) > most {
+			t.Errorf("%s: %d pass at once, the bucket has %v", jump, passed, most)
+		}
+	}
+}
+
+// TestHostileWindowInTheFuture: what one node counted by a clock that was ahead holds back nobody longer than a window,
+// and clocks that differ by seconds give nobody more.
+func TestHostileWindowInTheFuture(t *testing.T) {
+	l, now := limiter(t)
+	org := uuid.New()
+	right := *now
+	for _, ahead := range []time.Duration{24 * time.Hour, 2 * time.Minute} {
+		*now = right.Add(ahead)
+		for range l.Limit {
+			if err := l.Take(t.Context(), org); err != nil {
+				t.Fatal(err)
+			}
+		}
+		*now = right
+		for range l.Limit {
+			if err := l.Take(t.Context(), org); err != nil {
+				t.Fatalf("a window that begins in %s holds: %v", ahead, err)
+			}
+		}
+		*now = right.Add(-30 * time.Second) // another node's
+		var refusal *command.Refusal
+		if err := l.Take(t.Context(), org); !errors.As(err, &refusal) || refusal.RetryAfter != 90*time.Second {
+			t.Errorf("a clock that is 30 s behind: %v", err)
+		}
+	}
+}
+
+// TestHostileClaimInTheFuture: a claim that nobody settled, made by a clock that was ahead, goes like any other.
+func TestHostileClaimInTheFuture(t *testing.T) {
+	t.Parallel()
+	pool := projecttest.Pool(t)
+	projecttest.New(t, pool, organizations.ReadModel, destinations.ReadModel)
+	quotas := &adapters.Quotas{Pool: pool, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	org := uuid.New()
+	claim := func(n int) error {
+		return quotas.Claim(t.Context(), org, organization.LimitDestinations, uuid.New(), n)
+	}
+	all := organization.Defaults()[organization.LimitDestinations]
+	if err := claim(all); err != nil {
+		t.Fatal(err)
+	}
+	var reached *organization.LimitError
+	if err := claim(1); !errors.As(err, &reached) {
+		t.Fatalf("one too many: %v", err)
+	}
+	if _, err := pool.Exec(t.Context(), "UPDATE carillon.quota_claims SET claimed_at = now() + interval '1 day'"); err != nil {
+		t.Fatal(err)
+	}
+	if err := claim(1); err != nil {
+		t.Errorf("a claim of tomorrow counts: %v", err)
+	}
+}

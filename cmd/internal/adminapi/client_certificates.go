@@ -1,0 +1,107 @@
+package adminapi
+
+import (
+	"math"
+	"net/http"
+	"time"
+
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/projections/clientcertificates"
+)
+
+func (a *API) clientCertificateRoutes(r routes) {
+	r.operators.Get("/admin/organizations/{id}/client-certificate", wire.Events.Handle(a.getClientCertificate))
+	r.operators.Put("/admin/organizations/{id}/client-certificate", wire.Events.Handle(a.putClientCertificate))
+	r.operators.Delete("/admin/organizations/{id}/client-certificate", wire.Events.Handle(a.deleteClientCertificate))
+}
+
+// ClientCertificate is what an organization's requests show to receivers that ask. There is no private key in it.
+type ClientCertificate struct {
+	Certificate string    `json:"certificate"` // PEM: the client certificate, and after it those that signed it
+	Subject     string    `json:"subject"`
+	Issuer      string    `json:"issuer"`
+	Serial      string    `json:"serialNumber"` // hexadecimal
+	Fingerprint string    `json:"fingerprint"`  // SHA-256, hexadecimal
+	NotBefore   time.Time `json:"notBefore"`
+	NotAfter    time.Time `json:"notAfter"`
+	DaysLeft    int       `json:"daysLeft"` // whole days until it expires; negative: it has
+	SetAt       time.Time `json:"setAt"`
+	SetBy       string    `json:"setBy,omitempty"` // an actor, such as operator:ann; where it is read
+}
+
+// daysLeft counts whole days.
+func daysLeft(until, now time.Time) int { return int(math.Floor(until.Sub(now).Hours() / 24)) }
+
+// getClientCertificate answers GET /admin/organizations/{id}/client-certificate.
+func (a *API) getClientCertificate(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	found, err := a.Queries.ClientCertificate(r.Context(), id)
+	if err != nil {
+		return wire.Reply{}, wire.NotFoundError(err, "client certificate")
+	}
+	return wire.OK(ClientCertificate{
+		Certificate: found.Chain, Subject: found.Subject, Issuer: found.Issuer, Serial: found.Serial, Fingerprint: found.Fingerprint,
+		NotBefore: found.NotBefore.UTC(), NotAfter: found.NotAfter.UTC(), DaysLeft: daysLeft(found.NotAfter, a.Now()), SetAt: found.SetAt.UTC(), SetBy: found.SetBy,
+	}), nil
+}
+
+type clientCertificateBody struct {
+	Certificate wire.Optional[string] `json:"certificate"`
+	PrivateKey  wire.Optional[string] `json:"privateKey"`
+}
+
+// Check implements wire.Body. The command looks at what is in them.
+func (b *clientCertificateBody) Check(c *wire.Checks) {
+	c.Require("certificate", b.Certificate.Set)
+	c.Require("privateKey", b.PrivateKey.Set)
+}
+
+// putClientCertificate answers PUT /admin/organizations/{id}/client-certificate. The private key comes in and never goes
+// out again.
+func (a *API) putClientCertificate(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	body, err := wire.Decode[clientCertificateBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	set, err := a.Commands.SetClientCertificate(r.Context(), operator(r), command.SetClientCertificate{
+		Organization: id, Certificate: body.Certificate.Value, PrivateKey: body.PrivateKey.Value,
+	})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), set.Position, clientcertificates.ReadModel.Name)
+	shown := set.State.Certificate
+	answer := ClientCertificate{
+		Certificate: shown.Chain, Subject: shown.Subject, Issuer: shown.Issuer, Serial: shown.Serial, Fingerprint: shown.Fingerprint,
+		NotBefore: shown.NotBefore, NotAfter: shown.NotAfter, DaysLeft: daysLeft(shown.NotAfter, a.Now()), SetAt: set.State.SetAt,
+	}
+	if set.Created {
+		return wire.Created(answer), nil
+	}
+	return wire.OK(answer), nil
+}
+
+// deleteClientCertificate answers DELETE /admin/organizations/{id}/client-certificate: none is shown from now on.
+func (a *API) deleteClientCertificate(r *http.Request) (wire.Reply, error) {
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if err := wire.DecodeNothing(r); err != nil {
+		return wire.Reply{}, err
+	}
+	at, err := a.Commands.RemoveClientCertificate(r.Context(), operator(r), command.RemoveClientCertificate{Organization: id})
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	a.await(r.Context(), at, clientcertificates.ReadModel.Name)
+	return wire.Done(), nil
+}

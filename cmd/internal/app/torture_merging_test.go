@@ -1,0 +1,257 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
+	"carillon/cmd/internal/adminclient"
+	"carillon/command/collection"
+	"carillon/eventstore"
+	"carillon/projections"
+)
+
+// Two calendars tell of the same events, under titles and keys of their own, and are read by two processes at the same
+// time. Both processes are killed in the middle of the backfill, and again between merges. Then more events are told by
+// both at once, and the process that merges them is stopped in the middle until the other has taken over from it, and
+// goes on with what it was about to do. Each event is one item; it is merged once; those of the backfill are told to
+// nobody, and each other one is told once.
+func TestTortureMerging(t *testing.T) {
+	t.Parallel()
+	const before, after = 60, 90
+	tw := newTwins(t)
+	tw.events.Store(before)
+	c := newCollecting(t, 2)
+	feed := c.makeFeed()
+	for _, site := range tw.sites {
+		c.attachSite(feed, site)
+	}
+	for _, steps := range []int{1, before / 3, before, 3 * before / 2} {
+		c.reach(steps, "item.added.v1", "happening.merged.v1") // of twice as many at least
+		c.killAll()
+		t.Logf("killed after %d steps: %v", steps, c.merges())
+	}
+	c.settled(before)
+	c.until("the backfills have ended", func() bool {
+		return c.count("SELECT count(*) FROM sources.attachments WHERE NOT backfilling") == len(tw.sites)
+	})
+	if _, published := c.recorded(); len(published) != 0 {
+		t.Errorf("of the backfill %d are published: %s", len(published), published[0])
+	}
+
+	tw.events.Store(after)
+	c.collectAll()
+	hung := c.servers[c.runsCuration()]
+	c.reach(2*before+1, "happening.merged.v1")
+	hung.signal(syscall.SIGSTOP)
+	t.Logf("stopped: %v", c.merges())
+	c.until("the other process merges all", func() bool { c.freeTurns(); return c.merges().whole == after })
+	hung.signal(syscall.SIGCONT)
+	c.settled(after)
+	c.until("all others are delivered", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.came) >= after-before
+	})
+	if _, published := c.recorded(); len(published) != after-before {
+		t.Errorf("%d are published, want %d", len(published), after-before)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.came) != after-before {
+		t.Errorf("%d are delivered, want %d", len(c.came), after-before)
+	}
+}
+
+// twins are two calendars of the same events.
+type twins struct {
+	events atomic.Int64
+	sites  []string
+}
+
+func newTwins(t *testing.T) *twins {
+	t.Helper()
+	tw := &twins{}
+	first := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 2)
+	for _, others := range []bool{false, true} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/robots.txt" {
+				http.NotFound(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "text/calendar; charset=utf-8")
+			_, _ = w.Write([]byte(calendarOf(0, int(tw.events.Load()), first, others)))
+		}))
+		t.Cleanup(server.Close)
+		tw.sites = append(tw.sites, server.URL+"/programme.ics")
+	}
+	return tw
+}
+
+func (c *collecting) makeFeed() string {
+	c.Helper()
+	var feed made
+	c.until("a feed", func() bool {
+		return c.post(c.api+"/feeds/events", c.key, map[string]any{"name": "Concerts", "description": "In town"}, &feed) == nil
+	})
+	c.feed = feed.ID
+	return feed.ID
+}
+
+func (c *collecting) attachSite(feed, address string) {
+	c.Helper()
+	c.until("a source that is attached", func() bool { // each step twice is once
+		created, err := c.client.AddSource(c.Context(), adminclient.NewSource{Type: "site", URL: address, Timezone: "Europe/Rome"})
+		body := map[string]any{"sourceType": "site", "sourceId": created.ID}
+		return err == nil && c.post(c.api+"/feeds/events/"+feed+"/sources", c.key, body, nil) == nil
+	})
+}
+
+// reach waits until so many events of some types are stored, and ends as soon as they are.
+func (c *collecting) reach(count int, types ...string) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	defer cancel()
+	of := eventstore.Categories(happening.Aggregate.Category, item.Aggregate.Category)
+	stored := 0
+	for message := range eventstore.Follow(ctx, c.store, eventstore.Start, of, slog.New(slog.DiscardHandler)) {
+		if message.Event != nil && slices.Contains(types, message.Event.Type) {
+			if stored++; stored == count {
+				return
+			}
+		}
+	}
+	c.Fatalf("%d of %d of %v", stored, count, types)
+}
+
+func (c *collecting) count(question string) int {
+	c.Helper()
+	n := -1
+	_ = c.pool.QueryRow(c.Context(), question).Scan(&n) // tables may not be there yet
+	return n
+}
+
+func (c *collecting) killAll() {
+	c.Helper()
+	for _, server := range c.servers {
+		server.kill()
+	}
+	c.freeTurns()
+	for _, server := range c.servers {
+		server.start()
+	}
+}
+
+// freeTurns gives the turns of who was killed or hangs to others, which takes a minute otherwise. The clock of Postgres
+// can't be faked.
+func (c *collecting) freeTurns() {
+	c.Helper()
+	if _, err := c.pool.Exec(c.Context(), "UPDATE carillon.source_walks SET held_until = '-infinity'"); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *collecting) collectAll() {
+	c.Helper()
+	list, err := c.client.Sources(c.Context(), adminclient.SourceFilter{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, s := range list {
+		if err := c.client.CollectSource(c.Context(), s.ID); err != nil {
+			c.Fatal(err)
+		}
+	}
+}
+
+// runsCuration is the number of the server that fills feeds, and merges.
+func (c *collecting) runsCuration() (which int) {
+	c.Helper()
+	c.until("a process fills feeds", func() bool {
+		list, err := projections.Statuses(c.Context(), c.pool)
+		if err != nil {
+			c.Fatal(err)
+		}
+		which = slices.IndexFunc(c.servers, func(server *child) bool {
+			return slices.ContainsFunc(list, func(s projections.Status) bool {
+				return s.Name == collection.FeedCurationName && strings.HasSuffix(s.Process, fmt.Sprintf(":%d", server.pid()))
+			})
+		})
+		return which >= 0
+	})
+	return which
+}
+
+// merged is what the events of all happenings say of merges.
+type merged struct {
+	begun, whole int // said by one of the two, by both
+	problems     []string
+}
+
+func (c *collecting) merges() (m merged) {
+	c.Helper()
+	into, from := map[uuid.UUID]uuid.UUID{}, map[uuid.UUID]uuid.UUID{}
+	for r := range c.recordedOf(happening.Aggregate.Category) {
+		event, err := happening.Events.Decode(r)
+		if err != nil {
+			c.Fatal(err)
+		}
+		e, ok := event.(happening.Merged)
+		if !ok {
+			continue
+		}
+		said, other := into, e.Into
+		if e.From != uuid.Nil {
+			said, other = from, e.From
+		}
+		if _, twice := said[r.StreamID()]; twice {
+			m.problems = append(m.problems, fmt.Sprintf("%s is merged twice", r.StreamID()))
+		}
+		said[r.StreamID()] = other
+	}
+	m.begun = len(from)
+	for stays, goes := range from {
+		if into[goes] == stays {
+			m.whole++
+		}
+	}
+	return m
+}
+
+// settled waits until each event is one item, in the read model and in the log, and looks at what was merged.
+func (c *collecting) settled(events int) {
+	c.Helper()
+	c.until("all is one item each", func() bool {
+		c.freeTurns()
+		return c.caughtUp() && c.items(events) != nil && c.merges().whole == events
+	})
+	c.until("all is taken in", c.caughtUp)
+	for _, problem := range c.merges().problems {
+		c.Error(problem)
+	}
+	there := map[uuid.UUID]bool{}
+	for r := range c.recordedOf(item.Aggregate.Category) {
+		switch r.Type {
+		case "item.added.v1":
+			there[r.StreamID()] = true
+		case "item.removed.v1":
+			delete(there, r.StreamID())
+		}
+	}
+	if len(there) != events {
+		c.Errorf("the log has %d items, want %d: %v", len(there), events, slices.Collect(maps.Keys(there)))
+	}
+}

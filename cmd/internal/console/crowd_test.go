@@ -1,0 +1,219 @@
+package console_test
+
+import (
+	"fmt"
+	"html"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/dispatch"
+	"carillon/projections/pgtest"
+)
+
+// crowd gives the organization as many destinations more, by SQL: the event store knows none of them. One in 7 is disabled
+// since before they all could get anything, one in 5 wants other types, one in 10 has no subscription, one in 11 was made
+// an hour ago; one in 100 of those numbers was deleted an hour ago. Each got something on each of some days.
+func (w *world) crowd(tb testing.TB, size, days int) {
+	tb.Helper()
+	w.StopReadModels()
+	now := time.Now().UTC().Format(time.RFC3339Nano)
+	const all = `(SELECT i, md5('crowd ' || i)::uuid AS id, CASE WHEN i % 11 = 0 THEN now() - interval '1 hour' ELSE now() - interval '40 days' END + i * interval '1 millisecond' AS made,
+		i % 7 = 0 AS disabled, i % 100 = 0 AS deleted FROM generate_series(1, %[1]d) i) c`
+	for _, statement := range []string{
+		`INSERT INTO destinations.destinations SELECT c.id, $1, NULL, 'Crowd ' || i, 'https://hooks.example.org/' || i, NULL, NULL, 0,
+			CASE WHEN disabled THEN 'disabled' ELSE 'enabled' END, NULL, made, made, 2 FROM ` + all + ` WHERE NOT deleted`,
+		`INSERT INTO subscriptions.subscriptions SELECT gen_random_uuid(), $1, c.id, NULL, CASE WHEN i % 5 = 0 THEN '{event.*}' ELSE '{*}' END::text[], 'all', NULL, '[]', true,
+			made, made, 0 FROM ` + all + ` WHERE NOT deleted AND i % 10 <> 3`,
+		`INSERT INTO audit.entries SELECT c.id, n, $1, type, made + n * interval '1 second', made + n * interval '1 second', gen_random_uuid(), 0, 0, 'key:test', NULL, NULL, NULL, detail::jsonb
+			FROM ` + all + ` CROSS JOIN LATERAL (VALUES (0, 'destination.created.v1', '{"status": "enabled", "url": "https://hooks.example.org/", "name": "Crowd ' || i || '"}'),
+				(1, 'destination.revised.v1', '{"url": "https://hooks.example.org/", "name": "Crowd ' || i || '"}'), (2, 'destination.disabled.v1', '{"status": "disabled"}')) changes (n, type, detail)
+			WHERE n < 2 OR disabled`,
+		`INSERT INTO audit.entries SELECT c.id, 3, $1, 'destination.deleted.v1', now() - interval '1 hour', now() - interval '1 hour', gen_random_uuid(), 0, 0, 'key:test', NULL, NULL, NULL,
+			'{"status": "deleted"}' FROM ` + all + ` WHERE deleted`,
+		`INSERT INTO deliveries.deliveries (id, organization, destination, created_at, completed_at, revision, attempts, automatic, event_id, event_time, status,
+				unsuccessful, type, source, subscriptions, attempted_at, duration_micros, response_status, trigger, failure_reason)
+			SELECT gen_random_uuid(), $1, c.id, t, t, 0, 1, 1, gen_random_uuid(), t, status, nullif(status, 'succeeded'), 'news.item.added', '/feeds/x', '{}', t, 2000, 204, 'automatic', NULL
+			FROM ` + all + `, generate_series(1, %[2]d) day, LATERAL (SELECT now() - day * interval '1 day' + i * interval '1 millisecond', CASE WHEN (i + day) % 50 = 0 THEN 'failed' ELSE 'succeeded' END) AS at (t, status)
+			WHERE NOT deleted`,
+		`INSERT INTO deliveries.tallies SELECT destination, (created_at AT TIME ZONE 'UTC')::date, type, '00000000-0000-0000-0000-000000000000', count(*),
+				count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'), 0, 0 FROM deliveries.deliveries d GROUP BY 1, 2, 3 ON CONFLICT DO NOTHING`,
+		"ANALYZE",
+	} {
+		statement = strings.NewReplacer("$1", "'"+w.org.String()+"'::uuid", "now()", "'"+now+"'::timestamptz").Replace(statement)
+		if strings.Contains(statement, "%[1]d") {
+			statement = strings.NewReplacer("%[1]d", fmt.Sprint(size), "%[2]d", fmt.Sprint(days)).Replace(statement)
+		}
+		if _, err := w.Pool.Exec(tb.Context(), statement); err != nil {
+			tb.Fatalf("%v: %s", err, statement)
+		}
+	}
+}
+
+// crowdGets delivers an event to those of a crowd that can have got it.
+func (w *world) crowdGets(tb testing.TB, event uuid.UUID) (got int) {
+	tb.Helper()
+	rows, err := w.Pool.Query(tb.Context(), `SELECT DISTINCT d.id FROM destinations.destinations d JOIN subscriptions.subscriptions s ON s.destination = d.id
+		WHERE d.organization = $1 AND d.status = 'enabled' AND s.event_types = '{*}' AND d.created_at < now() - interval '1 day'`, w.org)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	to, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ids := make([]uuid.UUID, len(to))
+	for i, id := range to {
+		ids[i] = dispatch.DeliveryID(event, id)
+	}
+	if _, err := w.Pool.Exec(tb.Context(), `INSERT INTO deliveries.deliveries SELECT (jsonb_populate_record(NULL::deliveries.deliveries, to_jsonb(d) ||
+		jsonb_build_object('id', made.id, 'destination', made.destination, 'event_id', $1::uuid))).*
+		FROM (SELECT * FROM deliveries.deliveries LIMIT 1) d, unnest($2::uuid[], $3::uuid[]) made (id, destination)`, event, ids, to); err != nil {
+		tb.Fatal(err)
+	}
+	return len(to)
+}
+
+// publishedYesterday is an event of a day ago.
+func (w *world) publishedYesterday(tb testing.TB) uuid.UUID {
+	tb.Helper()
+	id := uuid.New()
+	if _, err := w.Pool.Exec(tb.Context(), `INSERT INTO publications.publications SELECT $1, $2, 'news.item.added', '/feeds/x', 'item/7', t, NULL, NULL, t, '{"id":"7","title":"Concert"}'
+		FROM (SELECT now() - interval '1 day') AS at (t)`, id, w.org); err != nil {
+		tb.Fatal(err)
+	}
+	return id
+}
+
+// rows are the lines of a table about destinations of a crowd.
+var rows = regexp.MustCompile(`(?s)<bdi>Crowd (\d+)</bdi>(.*?)</tr>`)
+
+// Of an event that many could have got, each page tells of its part who got it and who did not, and why not, and how many
+// there are in all.
+func TestWhoOfManyGotAnEvent(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	const size = 730
+	w.crowd(t, size, 1)
+	event := w.publishedYesterday(t)
+	got := w.crowdGets(t, event)
+	other := w.publishedYesterday(t)
+
+	var early, late []int
+	why := map[int]string{}
+	for i := 1; i <= size; i++ {
+		switch {
+		case i%11 == 0:
+			why[i] = "was made later"
+			late = append(late, i)
+			continue
+		case i%7 == 0:
+			why[i] = "was disabled when it was published"
+		case i%100 == 0:
+			why[i] = "The destination was deleted on"
+		case i%10 == 3:
+			why[i] = "It has no subscription"
+		case i%5 == 0:
+			why[i] = "None of its subscriptions matches"
+		default:
+			why[i] = "204" // the answer to its attempt
+		}
+		early = append(early, i)
+	}
+	all := slices.Concat(early, late) // the oldest first
+	if n := len(slices.DeleteFunc(slices.Clone(all), func(i int) bool { return why[i] != "204" })); n != got || got == 0 {
+		t.Fatalf("%d got it, want %d", got, n)
+	}
+	b := w.signIn(t, w.key)
+	for _, c := range []struct {
+		event uuid.UUID
+		who   string
+		want  func(i int) bool
+		says  string
+	}{
+		{event, "", func(int) bool { return true }, fmt.Sprintf("All %d|Got it %d|Did not %d", size, got, size-got)},
+		{event, "got", func(i int) bool { return why[i] == "204" }, fmt.Sprintf("Got it %d", got)},
+		{event, "not", func(i int) bool { return why[i] != "204" }, fmt.Sprintf("Did not %d", size-got)},
+		{other, "got", func(int) bool { return false }, fmt.Sprintf("Got it 0|Did not %d|None.", size)},
+	} {
+		want := slices.DeleteFunc(slices.Clone(all), func(i int) bool { return !c.want(i) })
+		for page := 1; page <= len(want)/50+1; page++ {
+			shown := b.get(t, fmt.Sprintf("/console/events/%s?who=%s&page=%d", c.event, c.who, page)).expect(t, 200, strings.Split(c.says, "|")...)
+			part := want[(page-1)*50 : min(page*50, len(want))]
+			found := rows.FindAllStringSubmatch(shown.body, -1)
+			if len(found) != len(part) {
+				t.Fatalf("%q, page %d: %d rows, want %d", c.who, page, len(found), len(part))
+			}
+			for n, i := range part {
+				if found[n][1] != strconv.Itoa(i) || !strings.Contains(found[n][2], why[i]) {
+					t.Errorf("%q, page %d, row %d: want Crowd %d, %q in %s", c.who, page, n, i, why[i], found[n][0])
+				}
+			}
+		}
+	}
+}
+
+var deliveryLinks = regexp.MustCompile(`/console/deliveries/([0-9a-f-]{36})"`)
+
+// Pages of the deliveries to very many destinations are those of a plain query, the newest first, and none is left out where
+// one page ends and the next begins.
+func TestDeliveriesToManyAreListed(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.crowd(t, 730, 3)
+	b := w.signIn(t, w.key)
+	for query, condition := range map[string]string{"": "true", "?status=failed": "status = 'failed'", "?status=superseded": "false"} {
+		rows, err := w.Pool.Query(t.Context(), "SELECT id::text FROM deliveries.deliveries WHERE organization = $1 AND "+condition+" ORDER BY created_at DESC, id DESC", w.org)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil || condition != "false" && len(want) < 40 {
+			t.Fatalf("%d, %v", len(want), err)
+		}
+		var got []string
+		for next := "/console/deliveries" + query; next != "" && len(got) <= len(want); {
+			shown := b.get(t, next).expect(t, 200)
+			next = ""
+			for _, link := range deliveryLinks.FindAllStringSubmatch(shown.body, -1) {
+				if len(got) == 0 || got[len(got)-1] != link[1] {
+					got = append(got, link[1])
+				}
+			}
+			for _, found := range links.FindAllStringSubmatch(shown.body, -1) {
+				if strings.Contains(found[1], "before=") {
+					next = html.UnescapeString(found[1])
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: %d deliveries, want %d, or in another order", query, len(got), len(want))
+		}
+	}
+}
+
+// BenchmarkPagesOfACrowd asks for the pages that are about all destinations of an organization that has 10,000.
+func BenchmarkPagesOfACrowd(b *testing.B) {
+	w := open(b)
+	w.crowd(b, 10_000, 30)
+	event := w.publishedYesterday(b)
+	w.crowdGets(b, event)
+	if _, err := w.Pool.Exec(b.Context(), "VACUUM ANALYZE"); err != nil {
+		b.Fatal(err)
+	}
+	usage := pgtest.UsageOf(b.Context(), b, w.Pool)
+	server := httptest.NewServer(w.handler)
+	b.Cleanup(server.Close)
+	cookie := w.signIn(b, w.key).cookie
+	of := "/events/" + event.String()
+	for _, path := range []string{of, of + "?page=150", of + "?who=got&page=3", of + "?who=not", "/deliveries", "/deliveries?status=failed", "/deliveries?status=succeeded", "/deliveries?type=news.*", "/deliveries?status=pending"} {
+		b.Run(strings.ReplaceAll(path, of, "/event"), func(b *testing.B) { askForPage(b, usage, server.URL+"/console"+path, cookie) })
+	}
+}

@@ -1,0 +1,115 @@
+package console_test
+
+import (
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/query"
+)
+
+var seen = regexp.MustCompile(`name="seen" value="([^"]+)"`)
+
+// seenBy is what a form was opened for.
+func (p page) seenBy(t *testing.T) string {
+	t.Helper()
+	found := seen.FindStringSubmatch(p.body)
+	if found == nil {
+		t.Fatalf("the form does not say what it was opened for:\n%s", p.body)
+	}
+	return found[1]
+}
+
+// A form that was opened in one tab makes nothing for the organization as which somebody has signed in in another one, unless
+// he sends it again, knowing that.
+func TestAFormOfAnotherOrganizationMakesNothing(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	b := w.signIn(t, w.key)
+	opened := b.get(t, "/console/destinations/new").seenBy(t)
+	feedOpened := b.get(t, "/console/feeds/new").seenBy(t)
+	other, otherKey := w.Organization(t, "Library")
+	b.post(t, "/console/sign-in", "key", otherKey).leadsTo(t, "/console/") // in another tab: the cookie is the browser's
+	address := receiver(t, 204, "")
+	p := b.post(t, "/console/destinations/new", "seen", opened, "name", "Hook", "url", address, "debounce", "0").
+		expect(t, 409, "opened for another organization, and you have signed in as Library since", `value="Hook"`)
+	again := b.post(t, "/console/feeds/new", "seen", feedOpened, "name", "Concerts", "description", "In town", "enabled", "yes").expect(t, 409, "another organization")
+	for _, organization := range []struct{ id, name string }{{w.org.String(), "Town hall"}, {other.String(), "Library"}} {
+		found, _, err := w.Queries.FindDestinations(t.Context(), mustID(t, organization.id), query.DestinationFilter{Limit: 10})
+		if err != nil || len(found) != 0 {
+			t.Errorf("%s has %+v, %v", organization.name, found, err)
+		}
+	}
+	made := b.post(t, "/console/destinations/new", "seen", p.seenBy(t), "name", "Hook", "url", address, "debounce", "0")
+	if made.status != 303 || !strings.Contains(made.location, "done=created") {
+		t.Errorf("sent again: %d to %s", made.status, made.location)
+	}
+	if made := b.post(t, "/console/feeds/new", "seen", again.seenBy(t), "name", "Concerts", "description", "In town"); made.status != 303 {
+		t.Errorf("sent again: %d\n%s", made.status, made.body)
+	}
+}
+
+// What was changed in one tab is not overwritten by a form that was open in another one.
+func TestAFormThatIsOldOverwritesNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	b := s.signIn(t, s.key)
+	path := "/console/destinations/" + s.names["works"]
+	found, err := s.Queries.Destination(t.Context(), s.org, s.names["works"], time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := b.get(t, path+"/edit").seenBy(t)
+	b.post(t, path+"/edit", "seen", opened, "name", "Renamed", "url", found.URL, "debounce", "0").leadsTo(t, path+"?done=saved")
+	p := b.post(t, path+"/edit", "seen", opened, "name", "Ticket shop", "url", found.URL, "debounce", "5").expect(t, 409, "changed since you opened the form", `value="Ticket shop"`)
+	b.get(t, path).expect(t, 200, "Renamed")
+	b.post(t, path+"/edit", "seen", p.seenBy(t), "name", "Mine", "url", found.URL, "debounce", "5").leadsTo(t, path+"?done=saved")
+	b.get(t, path).expect(t, 200, "Mine")
+
+	feed := "/console/feeds/" + s.names["feed"]
+	opened = b.get(t, feed+"/edit").seenBy(t)
+	b.post(t, feed+"/edit", "seen", opened, "name", "Concerts in town", "description", "All of them", "enabled", "yes").leadsTo(t, feed+"?done=saved")
+	b.post(t, feed+"/edit", "seen", opened, "name", "Concerts", "description", "None", "enabled", "yes").expect(t, 409, "changed since you opened the form")
+}
+
+// Pages are made of templates without scripts or styles of their own, one style sheet, and little JavaScript; nothing of them
+// is elsewhere.
+func TestPagesAreMadeOfLittle(t *testing.T) {
+	t.Parallel()
+	inline := regexp.MustCompile(`(?i)<script(?:>|[^>]*[^>]>[^<])|<style|\sstyle=|\son[a-z]+=|javascript:|(?:src|href|action)="https?:`)
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		switch {
+		case strings.HasPrefix(name, "templates/"):
+			if found := inline.FindString(read(t, name)); found != "" {
+				t.Errorf("%s has %q", name, found)
+			}
+		case strings.HasSuffix(name, ".css"):
+			if text := read(t, name); strings.Contains(text, "url(") || strings.Contains(text, "@import") {
+				t.Errorf("%s loads something", name)
+			}
+		case strings.HasPrefix(name, "static/") && strings.HasSuffix(name, ".js"):
+			if lines := strings.Count(read(t, name), "\n"); lines > 300 {
+				t.Errorf("%s has %d lines", name, lines)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,145 @@
+package console_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/aggregates/organization"
+	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/console"
+	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/projections/organizations"
+)
+
+// asked counts the questions about sessions.
+type asked struct {
+	console.Sessions
+
+	finds, ends atomic.Int64
+}
+
+// Find implements console.Sessions.
+func (a *asked) Find(ctx context.Context, hash []byte, now time.Time) (console.Session, error) {
+	a.finds.Add(1)
+	return a.Sessions.Find(ctx, hash, now)
+}
+
+// End implements console.Sessions.
+func (a *asked) End(ctx context.Context, hash []byte) error {
+	a.ends.Add(1)
+	return a.Sessions.End(ctx, hash)
+}
+
+// TestHostileSessionsAreAskedForWithinBounds: who makes up sessions has some of them looked up and no more, while people at
+// the same address go on, and the log stays short.
+func TestHostileSessionsAreAskedForWithinBounds(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	deps, _ := w.dependencies(t)
+	sessions := &asked{Sessions: deps.Sessions}
+	deps.Sessions = sessions
+	c, err := console.New(deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.handler = c
+	owner := w.signIn(t, w.key)
+	owner.get(t, "/console/").expect(t, 200)
+	sessions.finds.Store(0)
+
+	made := func(token string) *browser { return &browser{world: w, cookie: token} }
+	for _, token := range []string{"x", strings.Repeat("A", 42), strings.Repeat("=", 43), "a b"} {
+		made(token).get(t, "/console/")
+	}
+	if n := sessions.finds.Load(); n != 0 {
+		t.Errorf("%d questions about what can't be a token", n)
+	}
+	const tries, most = 3000, 1000
+	began, refused, logged := time.Now(), 0, strings.Count(w.Logged.String(), "\n")
+	for i := range tries {
+		var token [32]byte
+		_, _ = rand.Read(token[:])
+		stranger := made(base64.RawURLEncoding.EncodeToString(token[:]))
+		answer := stranger.get
+		if i%2 == 0 {
+			answer = func(tb testing.TB, _ string) page { return stranger.post(tb, "/console/sign-out") }
+		}
+		switch p := answer(t, "/console/"); p.status {
+		case http.StatusSeeOther:
+		case http.StatusTooManyRequests:
+			refused++
+		default:
+			t.Fatalf("%d %s", p.status, p.body)
+		}
+	}
+	took := time.Since(began).Seconds()
+	if n := float64(sessions.finds.Load()); n > most+100*(took+1) || sessions.ends.Load() != 0 {
+		t.Errorf("%v questions and %d ends of %d made-up sessions in %v s", n, sessions.ends.Load(), tries, took)
+	}
+	if refused == 0 {
+		t.Error("none was refused")
+	}
+	if n := float64(strings.Count(w.Logged.String(), "\n") - logged); n > 50*(took+2) {
+		t.Errorf("%v lines in the log in %v s", n, took)
+	}
+	owner.get(t, "/console/").expect(t, 200) // from the same address
+}
+
+// TestHostileVisitorsCountForTheirOrganization: people at the console make no more requests than the keys of their
+// organization may, all together; those of others, and operators, don't notice.
+func TestHostileVisitorsCountForTheirOrganization(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	deps, _ := w.dependencies(t)
+	api, err := httpapi.New(httpapi.Dependencies{
+		Commands: w.Commands, Queries: w.Queries, Keys: w.Queries, Await: w.Patient, Limiter: deps.Limiter, Tester: deps.Tester, Wake: func() {},
+		Now: w.now, Log: w.Log, Metrics: prometheus.NewRegistry(), Rate: &adapters.RequestRate{Pool: w.Pool, Now: w.now},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps.Admit = api.Admit
+	c, err := console.New(deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.handler = c
+	_, other := w.Organization(t, "Somebody else")
+	one, two, theirs, operator := w.signIn(t, w.key), w.signIn(t, w.key), w.signIn(t, other), w.operator(t)
+	at, err := w.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
+		Organization: w.org, Limits: organization.Limits{organization.LimitRequestsPerSecond: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, at, organizations.ReadModel.Name)
+	began, passed := time.Now(), 0
+	const tries = 40
+	for i := range tries {
+		who := []*browser{one, two}[i%2]
+		switch p := who.get(t, "/console/destinations"); p.status {
+		case http.StatusOK:
+			passed++
+		case http.StatusTooManyRequests:
+			p.expect(t, http.StatusTooManyRequests, "requestsPerSecond")
+		default:
+			t.Fatalf("%d %s", p.status, p.body)
+		}
+		theirs.get(t, "/console/destinations").expect(t, 200)
+		operator.get(t, "/console/organizations/"+w.org.String()+"/destinations").expect(t, 200)
+	}
+	// What was taken ahead by the limit of before goes first.
+	if most := 2 + time.Since(began).Seconds(); float64(passed) > most || passed == 0 {
+		t.Errorf("%d of %d passed in %s, want at most %v", passed, tries, time.Since(began), most)
+	}
+}

@@ -1,0 +1,102 @@
+package console
+
+import (
+	"errors"
+	"time"
+
+	"carillon/query"
+)
+
+// standing is why a delivery stands where it does: what it waits for, or why nothing more is to come. The template why has
+// a sentence for each Kind.
+type standing struct {
+	Kind  string
+	Until time.Time // of what is due later
+	Queue int       // deliveries that wait for the destination, this one among them
+	// Keyless: what is sealed for the destination can't be read, so that attempts fail until somebody mends that.
+	Keyless bool
+	// Arrived is the attempt that succeeded, where one after it did not.
+	Arrived *query.Attempt
+}
+
+// stands works out why a delivery stands where it does.
+func stands(d query.DeliveryDetail, to query.Destination, suspended, keyless bool, queue int, now time.Time) standing {
+	s := standing{Queue: queue, Keyless: keyless}
+	if d.NextAttemptAt != nil {
+		s.Until = *d.NextAttemptAt
+	}
+	for i, a := range d.Attempts {
+		if a.FailureReason == nil && i < len(d.Attempts)-1 && d.Attempts[len(d.Attempts)-1].FailureReason != nil {
+			s.Arrived = &d.Attempts[i]
+		}
+	}
+	waiting, again := d.NextAttemptAt != nil, d.Status == "succeeded" || d.Status == "failed"
+	switch {
+	case d.Status == "delivering":
+		s.Kind = "sending"
+	case d.Status == "superseded", d.Status == "discarded":
+		s.Kind = d.Status
+	case !waiting && d.Status == "failed":
+		s.Kind = "given-up"
+	case !waiting:
+		s.Kind = "arrived"
+	case suspended:
+		s.Kind = "suspended"
+	case to.Status != "enabled" && !again: // a replay is sent all the same
+		s.Kind = "disabled"
+	case s.Until.After(now) && len(d.Attempts) == 0:
+		s.Kind = "debounce"
+	case s.Until.After(now):
+		s.Kind = "retry"
+	default:
+		s.Kind = "room"
+	}
+	if s.Kind == "arrived" || s.Kind == "superseded" || s.Kind == "discarded" {
+		s.Keyless = false
+	}
+	return s
+}
+
+// standing reads what stands needs.
+func (c *Console) standing(v *visit, d deliveryView) (standing, error) {
+	owner, err := c.Queries.Organization(v.Context(), v.organization())
+	if err != nil && !errors.Is(err, query.ErrNotFound) {
+		return standing{}, err
+	}
+	queue := 0
+	if d.NextAttemptAt != nil {
+		_, queue, err = c.Queries.Deliveries(v.Context(), v.organization(), d.Destination, query.DeliveryFilter{Status: "pending", Limit: 1}, d.Now)
+		if err != nil {
+			return standing{}, err
+		}
+	}
+	keyless, err := c.keyless(v, d.To)
+	return stands(d.DeliveryDetail, d.To, owner.Status == "suspended", keyless, queue, d.Now), err
+}
+
+// keyless reports whether something that is sealed for a destination, and that a request needs, can't be read any more.
+func (c *Console) keyless(v *visit, to query.Destination) (bool, error) {
+	readable := 0
+	for i, sealed := range append([][]byte{to.Address, to.Headers}, secretsOf(to)...) {
+		if len(sealed) == 0 {
+			continue
+		}
+		switch _, err := c.open(v.Context(), to.ID, sealed); {
+		case err == nil && i > 1:
+			readable++
+		case errors.Is(err, errUnavailable) && i < 2:
+			return true, nil
+		case err != nil && !errors.Is(err, errUnavailable):
+			return false, err
+		}
+	}
+	return readable == 0, nil // others sign where one can't be read
+}
+
+func secretsOf(d query.Destination) [][]byte {
+	all := make([][]byte, len(d.Secrets))
+	for i := range d.Secrets {
+		all[i] = d.Secrets[i].Sealed
+	}
+	return all
+}

@@ -1,0 +1,192 @@
+package console_test
+
+import (
+	"html"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/publication"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	dispatching "carillon/command/delivery"
+	"carillon/projections/deliveries"
+	"carillon/projections/destinations"
+	"carillon/projections/organizations"
+)
+
+// A delivery's page says why it stands where it does, for each reason that there is.
+func TestADeliverySaysWhyItWaits(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	b := w.signIn(t, w.key)
+	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
+	enabled := func(on bool) {
+		t.Helper()
+		out, err := w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{ID: id, Enabled: &on})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Await(t, out.Position, destinations.ReadModel.Name)
+	}
+	event := w.publish(t, "concert/1")
+	path := "/console/deliveries/" + dispatch.DeliveryID(event, id).String()
+	b.get(t, path).expect(t, 200, "It is due, and waits for its turn.")
+	other := w.publish(t, "concert/2")
+	b.get(t, path).expect(t, 200, "waits for its turn: 2 deliveries wait for this destination")
+
+	enabled(false)
+	b.get(t, path).expect(t, 200, "It waits because its destination is disabled.")
+	enabled(true)
+
+	retry := delivery.Retry{Schedule: []time.Duration{time.Hour}}
+	w.attemptedAs(t, event, id, 503, "later", delivery.RecordAttempt{Number: 1, Trigger: delivery.Automatic, Retry: retry})
+	b.get(t, path).expect(t, 200, "It waits for its next attempt, in ", "next attempt")
+	w.attemptedAs(t, event, id, 503, "later", delivery.RecordAttempt{Number: 2, Trigger: delivery.Automatic, Retry: retry})
+	b.get(t, path).expect(t, 200, "No attempt is planned any more.")
+
+	// A replay is sent at once, also to a destination that is disabled.
+	enabled(false)
+	b.post(t, path+"/replay").leadsTo(t, path+"?done=replayed")
+	b.get(t, path).expect(t, 200, "It is due, and waits for its turn")
+	enabled(true)
+
+	// It arrives by a replay; one more fails, and it had arrived all the same.
+	w.attemptedAs(t, event, id, 201, "", delivery.RecordAttempt{Number: 3, Trigger: delivery.ManualReplay})
+	p := b.get(t, path).expect(t, 200, "succeeded")
+	if strings.Contains(p.body, "It had arrived") || strings.Contains(p.body, "No attempt is planned") {
+		t.Error("it excuses what went well")
+	}
+	w.attemptedAs(t, event, id, 500, "no", delivery.RecordAttempt{Number: 4, Trigger: delivery.ManualReplay})
+	b.get(t, path).expect(t, 200, "It had arrived: attempt 3 was answered with 201", "takes nothing back")
+
+	// What a debounce window holds back, and what a newer one takes the place of.
+	window := 600
+	out, err := w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{ID: id, DebounceWindowSeconds: &window})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, out.Position, destinations.ReadModel.Name, dispatching.DispatcherName)
+	first := w.publish(t, "concert/3")
+	held := "/console/deliveries/" + dispatch.DeliveryID(first, id).String()
+	b.get(t, held).expect(t, 200, "wants events of one subject at most every 600 s")
+	superseded, err := delivery.Aggregate.Execute(t.Context(), w.Store, dispatch.DeliveryID(first, id), delivery.Supersede{By: dispatch.DeliveryID(other, id), At: time.Now()}, delivery.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, superseded.Position, deliveries.ReadModel.Name)
+	b.get(t, held).expect(t, 200, "a newer event of its subject took its place")
+
+	// A key that is lost fails attempts until what it sealed is set anew.
+	waits := "/console/deliveries/" + dispatch.DeliveryID(other, id).String()
+	if p := b.get(t, waits); strings.Contains(p.body, "read any more") {
+		t.Error("all of it can be read")
+	}
+	operator := w.operator(t)
+	at, err := w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{Organization: w.org, Reason: "unpaid"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, at, organizations.ReadModel.Name)
+	inside := strings.Replace(waits, "/console", "/console/organizations/"+w.org.String(), 1)
+	operator.get(t, inside).expect(t, 200, "It waits because the organization is suspended")
+	if err := w.Commands.Vault.Shred(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	operator.get(t, inside).expect(t, 200, "can't be read any more, so that attempts fail")
+}
+
+// The headers of an attempt's request are those that the receiver got: what signed then, also after it has expired.
+func TestAnAttemptShowsWhatTheReceiverGot(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	b := w.signIn(t, w.key)
+	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
+	path := "/console/destinations/" + id.String()
+	secret := regexp.MustCompile(`whsec_[^<]+`)
+	reveal := func() string {
+		t.Helper()
+		found, err := w.Queries.Destination(t.Context(), w.org, id.String(), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret.FindString(html.UnescapeString(b.post(t, path+"/secrets/"+found.Secrets[0].ID.String()+"/reveal").body))
+	}
+	old := reveal()
+	event := w.publish(t, "concert/1")
+	w.attemptedAs(t, event, id, 503, "later", delivery.RecordAttempt{Number: 1, Trigger: delivery.Automatic})
+	b.post(t, path+"/rotate")
+	young := reveal()
+	w.attemptedAs(t, event, id, 503, "later", delivery.RecordAttempt{Number: 2, Trigger: delivery.ManualReplay})
+	if old == young {
+		t.Fatal("it was not rotated")
+	}
+	detail, err := w.Queries.Delivery(t.Context(), w.org, dispatch.DeliveryID(event, id), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := regexp.MustCompile(`(?s)aria-label="Headers of the request">(.*?)</pre>`).FindAllStringSubmatch(b.get(t, "/console/deliveries/"+detail.ID.String()).expect(t, 200, "Its request").body, -1)
+	if len(requests) != 2 {
+		t.Fatalf("%d requests are shown", len(requests))
+	}
+	for i, signedBy := range [][]string{{old}, {old, young}} {
+		body, err := (&dispatching.Body{Event: detail.Event.ID, Published: publication.Published{
+			Organization: w.org, Type: detail.Event.Type, Source: detail.Event.Source, Subject: detail.Event.Subject, Time: detail.Event.Time, Data: detail.Data,
+		}}).Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := http.Header{}
+		for line := range strings.Lines(html.UnescapeString(requests[i][1])) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			header.Set(name, value)
+		}
+		if signatures := strings.Fields(header.Get("webhook-signature")); len(signatures) != len(signedBy) {
+			t.Fatalf("attempt %d has the signatures %q", i+1, signatures)
+		}
+		for _, text := range signedBy {
+			verifier, err := standardwebhooks.NewWebhook(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := verifier.Verify(body, header); err != nil {
+				t.Errorf("attempt %d: %v", i+1, err)
+			}
+		}
+	}
+
+	// Who may see no secrets has the rest.
+	p := w.operator(t).get(t, "/console/organizations/"+w.org.String()+"/deliveries/"+detail.ID.String()).expect(t, 200, "webhook-timestamp: ")
+	if strings.Contains(p.body, "webhook-signature") {
+		t.Error("operators see what secrets made")
+	}
+}
+
+// However much a receiver answers, and however often, and whatever the payload is, the page stays light.
+func TestADeliverysPageStaysLight(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	b := w.signIn(t, w.key)
+	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
+	event, at, err := w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
+		Type: "news.item.added", Source: "/feeds/x", Subject: strings.Repeat(`"`, 200), Organization: w.org,
+		Data: []byte(`{"id":"7","title":"` + strings.Repeat(`<\"+'`, 8_000) + `"}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, at, dispatching.DispatcherName)
+	for i := range 30 {
+		w.attemptedAs(t, event, id, 500, strings.Repeat(`<"+'>`, 2_000), delivery.RecordAttempt{Number: i + 1, Trigger: delivery.ManualReplay})
+	}
+	p := b.get(t, "/console/deliveries/"+dispatch.DeliveryID(event, id).String()).expect(t, 200, "attempts 1 to 18", "attempt 30", "10000 bytes in all", "Those before the latest 12 are not shown.")
+	if len(p.body) > mostBytes {
+		t.Errorf("%d bytes", len(p.body))
+	}
+}

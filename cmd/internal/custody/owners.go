@@ -1,0 +1,203 @@
+package custody
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/clientcertificate"
+	"carillon/aggregates/destination"
+	"carillon/eventstore"
+	"carillon/projections"
+	"carillon/projections/clientcertificates"
+	"carillon/projections/destinations"
+)
+
+// Data keys are owned by destinations, and by the client certificates of organizations. The former have streams of their
+// own, which tell what became of them; of the latter each organization's stream tells.
+
+// alive are the owners that exist.
+type alive struct {
+	ids     map[uuid.UUID]uuid.UUID // of a client certificate, its organization; of a destination, uuid.Nil
+	ended   map[uuid.UUID]struct{}  // client certificates that were replaced or removed
+	partial bool                    // the event store could not be asked: some may be deleted by now, and others are missing
+}
+
+// kind is one kind of owners.
+type kind struct {
+	model    projections.ReadModel
+	category string
+	rows     string // id, organization (of a certificate), whether it ended
+	apply    func(alive, *eventstore.Recorded) error
+}
+
+var kinds = []kind{
+	{
+		model: destinations.ReadModel, category: destination.Aggregate.Category, apply: alive.applyDestination,
+		rows: "SELECT id, '00000000-0000-0000-0000-000000000000'::uuid, false FROM destinations.destinations",
+	},
+	{
+		model: clientcertificates.ReadModel, category: clientcertificate.Aggregate.Category, apply: alive.applyCertificate,
+		rows: "SELECT id, organization, ended_at IS NOT NULL FROM client_certificates.certificates",
+	},
+}
+
+func (a alive) applyDestination(recorded *eventstore.Recorded) error {
+	event, err := destination.Events.Decode(recorded)
+	if err != nil {
+		return err
+	}
+	switch event.(type) {
+	case destination.Created:
+		a.ids[recorded.StreamID()] = uuid.Nil
+	case destination.Deleted:
+		delete(a.ids, recorded.StreamID())
+	case destination.Revised, destination.SecretMinted, destination.SecretRotated, destination.SecretExpired,
+		destination.Enabled, destination.Disabled, destination.AutoDisabled: // neither begin nor end one
+	}
+	return nil
+}
+
+func (a alive) applyCertificate(recorded *eventstore.Recorded) error {
+	event, err := clientcertificate.Events.Decode(recorded)
+	if err != nil {
+		return err
+	}
+	if ended := clientcertificate.Ended(event); ended != uuid.Nil {
+		delete(a.ids, ended)
+		a.ended[ended] = struct{}{}
+	}
+	switch e := event.(type) {
+	case clientcertificate.Set:
+		a.ids[e.ID] = recorded.StreamID()
+	case clientcertificate.Replaced:
+		a.ids[e.ID] = recorded.StreamID()
+	case clientcertificate.Removed:
+	}
+	return nil
+}
+
+func (c *Custody) readRows(ctx context.Context, k kind, found alive) error {
+	rows, err := c.Pool.Query(ctx, k.rows)
+	if err != nil {
+		return fmt.Errorf("data keys: %w", err)
+	}
+	var id, organization uuid.UUID
+	var ended bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &organization, &ended}, func() error {
+		if ended {
+			found.ended[id] = struct{}{}
+		} else {
+			found.ids[id] = organization
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("data keys: %w", err)
+	}
+	return nil
+}
+
+// fate is what became of an owner by now.
+type fate int
+
+const (
+	unknown fate = iota // it is about to be made, or the event store is an older one, and the newer may come back
+	lives
+	ended
+)
+
+// fate asks the events what became of an owner, and gives the newest value that was sealed for it where it lives.
+func (c *Custody) fate(ctx context.Context, among alive, owner uuid.UUID) (now fate, newest []byte, err error) {
+	if _, over := among.ended[owner]; over {
+		return ended, nil, nil
+	}
+	if organization := among.ids[owner]; organization != uuid.Nil {
+		known, err := clientcertificate.Aggregate.Load(ctx, c.Store, organization)
+		if shown := known.State.Certificate; err != nil || shown.ID == owner {
+			return lives, shown.Key, err
+		}
+		return ended, nil, nil
+	}
+	known, err := destination.Aggregate.Load(ctx, c.Store, owner)
+	switch {
+	case err != nil || known.State.Status == destination.StatusNone:
+		return unknown, nil, err
+	case known.State.Status == destination.StatusDeleted:
+		return ended, nil, nil
+	}
+	if secrets := known.State.Secrets; len(secrets) > 0 {
+		newest = secrets[len(secrets)-1].Sealed
+	}
+	return lives, newest, nil
+}
+
+// Lost are those who live and whose data key is in neither place.
+type Lost struct {
+	Destinations []uuid.UUID
+	Certificates []uuid.UUID // the organizations whose client certificates they are
+}
+
+// Any reports whether there are some.
+func (l Lost) Any() bool { return len(l.Destinations)+len(l.Certificates) > 0 }
+
+// String names the first of them, and says how many there are.
+func (l Lost) String() string {
+	var parts []string
+	if n := len(l.Destinations); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d live destinations: %s", n, Named(l.Destinations)))
+	}
+	if n := len(l.Certificates); n > 0 {
+		whose := "1 client certificate, of organization "
+		if n > 1 {
+			whose = fmt.Sprintf("%d client certificates, of organizations ", n)
+		}
+		parts = append(parts, whose+Named(l.Certificates))
+	}
+	return strings.Join(parts, "; and ")
+}
+
+// LostOf sorts owners by what they are. organizations has those of client certificates.
+func LostOf(owners []uuid.UUID, organizations map[uuid.UUID]uuid.UUID) (l Lost) {
+	for _, owner := range owners {
+		if organization := organizations[owner]; organization != uuid.Nil {
+			l.Certificates = append(l.Certificates, organization)
+		} else {
+			l.Destinations = append(l.Destinations, owner)
+		}
+	}
+	return l
+}
+
+// sorted gives ids in an order that stays.
+func sorted(ids []uuid.UUID) []uuid.UUID {
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
+	return ids
+}
+
+const mostNamed = 5
+
+// Named lists things for a message: the first of them, and how many more there are.
+func Named(ids []uuid.UUID) string {
+	names := make([]string, 0, mostNamed)
+	for _, id := range ids[:min(len(ids), mostNamed)] {
+		names = append(names, id.String())
+	}
+	text := strings.Join(names, ", ")
+	if more := len(ids) - mostNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// organizationsOf keeps, of the owners that are lost, whose client certificates they are.
+func organizationsOf(lost []uuid.UUID, ids map[uuid.UUID]uuid.UUID) map[uuid.UUID]uuid.UUID {
+	kept := maps.Clone(ids)
+	maps.DeleteFunc(kept, func(owner, _ uuid.UUID) bool { return !slices.Contains(lost, owner) })
+	return kept
+}

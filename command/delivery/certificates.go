@@ -1,0 +1,248 @@
+package delivery
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/clientcertificate"
+	"carillon/command"
+	"carillon/command/egress"
+	"carillon/command/mtls"
+	"carillon/command/sealing"
+	"carillon/command/webhook"
+	"carillon/eventstore"
+)
+
+// Bounds of what is kept: connections that show certificates, by organization, and organizations without one.
+const (
+	maxShown   = 1000
+	maxWithout = 10_000
+)
+
+// Certificates gives the connections that show the client certificate of an organization. No two organizations share
+// any, nor the sessions that TLS resumes: whoever resumes one is taken for who began it. It is right at any time, and
+// remembers what it found while Run follows the events.
+type Certificates struct {
+	Store eventstore.Store
+	Vault Vault
+	// Connect makes connections that show a certificate; egress.NewTransport does.
+	Connect func(*tls.Certificate) *http.Transport
+	Log     *slog.Logger
+
+	mu        sync.Mutex
+	following bool
+	changes   uint64 // counts what is followed: what was read before one of them is not kept after it
+	shown     map[uuid.UUID]*connections
+	without   map[uuid.UUID]struct{}
+}
+
+// connections show one certificate.
+type connections struct {
+	*http.Transport
+
+	retired  atomic.Bool
+	lastUsed time.Time // guarded by Certificates.mu
+}
+
+// RoundTrip implements http.RoundTripper. What is retired is used by none but those who had it before, and closes its
+// connections after them.
+func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := c.Transport.RoundTrip(r)
+	if c.retired.Load() {
+		c.CloseIdleConnections() // from now on until the next request, it closes each that is done
+	}
+	return answer, err
+}
+
+func (c *connections) retire() {
+	c.retired.Store(true)
+	c.CloseIdleConnections()
+}
+
+// ErrCertificateLost: the private key of an organization's certificate can't be opened any more, although the
+// certificate was neither replaced nor removed.
+var ErrCertificateLost = errors.New("the private key of the organization's client certificate can't be opened")
+
+// certificateLostMessage tells the destination's owner why nothing is sent, and who mends it.
+const certificateLostMessage = "the private key of your organization's client certificate can't be read any more: the operator must set the certificate anew"
+
+// certificateLost is what comes of each request while a certificate is lost: none is sent without it.
+func certificateLost() webhook.Result {
+	return webhook.Result{FailureReason: egress.ReasonTLS, ErrorMessage: certificateLostMessage}
+}
+
+// For gives the connections of an organization; nil: it has no certificate, and those of everybody are used. It fails
+// with ErrCertificateLost, with command.ErrUnavailable where that passes, and with eventstore.ErrUndecodable.
+func (c *Certificates) For(ctx context.Context, organization uuid.UUID) (http.RoundTripper, error) {
+	if c == nil {
+		return nil, nil //nolint:nilnil // no certificates are used
+	}
+	c.mu.Lock()
+	changes := c.changes
+	found, known := c.shown[organization]
+	_, none := c.without[organization]
+	if known {
+		found.lastUsed = time.Now()
+	}
+	c.mu.Unlock()
+	switch {
+	case known:
+		return found, nil
+	case none:
+		return nil, nil //nolint:nilnil // it is known to have none
+	}
+	certificate, err := c.open(ctx, organization)
+	if err != nil {
+		return nil, err
+	}
+	return c.keep(organization, certificate, changes), nil
+}
+
+// open reads the certificate that an organization shows, and opens its key; nil: it shows none.
+func (c *Certificates) open(ctx context.Context, organization uuid.UUID) (*tls.Certificate, error) {
+	var tried uuid.UUID
+	for {
+		known, err := clientcertificate.Aggregate.Load(ctx, c.Store, organization)
+		switch {
+		case errors.Is(err, eventstore.ErrUnavailable):
+			return nil, fmt.Errorf("client certificate: %w: %w", command.ErrUnavailable, err)
+		case err != nil:
+			return nil, fmt.Errorf("client certificate: %w", err)
+		case !known.State.Exists():
+			return nil, nil //nolint:nilnil // it shows none
+		}
+		shown := known.State.Certificate
+		plain, err := c.Vault.Open(ctx, shown.ID, shown.Key)
+		if err == nil {
+			return mtls.Open(shown.Chain, plain)
+		}
+		if !errors.Is(err, sealing.ErrShredded) && !errors.Is(err, sealing.ErrDamaged) {
+			return nil, fmt.Errorf("open client certificate: %w", err)
+		}
+		if tried == shown.ID { // it was not replaced meanwhile
+			return nil, fmt.Errorf("%w: %w", ErrCertificateLost, err)
+		}
+		tried = shown.ID
+	}
+}
+
+// keep remembers what was opened, unless something has changed since it was read.
+func (c *Certificates) keep(organization uuid.UUID, certificate *tls.Certificate, changes uint64) http.RoundTripper {
+	var opened *connections
+	if certificate != nil {
+		opened = &connections{Transport: c.Connect(certificate), lastUsed: time.Now()}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stays := c.following && c.changes == changes
+	switch {
+	case opened == nil:
+		if stays {
+			c.keepWithout(organization)
+		}
+		return nil
+	case !stays:
+		opened.retired.Store(true)
+		return opened
+	}
+	if other, known := c.shown[organization]; known { // somebody else has opened the same one meanwhile
+		return other
+	}
+	if len(c.shown) >= maxShown {
+		c.dropOldest()
+	}
+	c.shown[organization] = opened
+	return opened
+}
+
+func (c *Certificates) keepWithout(organization uuid.UUID) {
+	if len(c.without) >= maxWithout {
+		clear(c.without)
+	}
+	c.without[organization] = struct{}{}
+}
+
+// dropOldest retires what was not used for longest.
+func (c *Certificates) dropOldest() {
+	var oldest uuid.UUID
+	for organization, held := range c.shown {
+		if first, chosen := c.shown[oldest]; !chosen || held.lastUsed.Before(first.lastUsed) {
+			oldest = organization
+		}
+	}
+	c.shown[oldest].retire()
+	delete(c.shown, oldest)
+}
+
+// Run follows what is set, replaced and removed, until the context ends: then connections with what was replaced close,
+// and the next ones show what is set now.
+func (c *Certificates) Run(ctx context.Context) {
+	head, err := c.Store.Head(ctx)
+	for err != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(idlePoll):
+		}
+		head, err = c.Store.Head(ctx)
+	}
+	c.follow(true)
+	defer c.follow(false)
+	filter := eventstore.Categories(clientcertificate.Aggregate.Category)
+	for m := range eventstore.Follow(ctx, c.Store, head, filter, c.Log.With("consumer", "client certificates")) {
+		if m.Event != nil {
+			c.forget(m.Event.StreamID())
+		}
+	}
+}
+
+// follow begins or ends that anything is remembered.
+func (c *Certificates) follow(following bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.following = following
+	c.changes++
+	for _, held := range c.shown {
+		held.retire()
+	}
+	c.shown, c.without = map[uuid.UUID]*connections{}, map[uuid.UUID]struct{}{}
+}
+
+// forget drops what is known of an organization whose certificate has changed.
+func (c *Certificates) forget(organization uuid.UUID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes++
+	if held, known := c.shown[organization]; known {
+		held.retire()
+		delete(c.shown, organization)
+	}
+	delete(c.without, organization)
+}
+
+// Prober probes endpoints as deliveries of an organization reach them. It implements command.Prober.
+type Prober struct {
+	Certificates *Certificates
+	Sender       *webhook.Sender
+}
+
+// Probe implements command.Prober.
+func (p Prober) Probe(ctx context.Context, organization uuid.UUID, url string) webhook.Reachability {
+	via, err := p.Certificates.For(ctx, organization)
+	switch {
+	case errors.Is(err, ErrCertificateLost):
+		return webhook.Reachability{FailureReason: egress.ReasonTLS, ErrorMessage: certificateLostMessage}
+	case err != nil:
+		return webhook.Reachability{FailureReason: egress.ReasonConnection, ErrorMessage: "your organization's client certificate can't be read now: try again"}
+	}
+	return p.Sender.Probe(ctx, via, url)
+}

@@ -1,0 +1,412 @@
+package delivery
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/clientcertificate"
+	"carillon/command"
+	"carillon/command/egress"
+	"carillon/command/mtls/mtlstest"
+	"carillon/command/sealing"
+	"carillon/command/webhook"
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+)
+
+// keys is a store of data keys.
+type keys struct{ kept sync.Map }
+
+func (k *keys) Add(_ context.Context, owner uuid.UUID, wrapped []byte) error {
+	k.kept.LoadOrStore(owner, wrapped)
+	return nil
+}
+
+func (k *keys) Find(_ context.Context, owner uuid.UUID) ([]byte, error) {
+	if found, ok := k.kept.Load(owner); ok {
+		return found.([]byte), nil //nolint:forcetypeassert // Add
+	}
+	return nil, sealing.ErrShredded
+}
+
+func (k *keys) Delete(_ context.Context, owner uuid.UUID) error {
+	k.kept.Delete(owner)
+	return nil
+}
+
+// shop is where certificates are set, and several processes show them to one receiver.
+type shop struct {
+	*testing.T
+	commands  *command.Commands
+	keys      *keys
+	authority *mtlstest.Authority
+	receiver  *mtlstest.Receiver
+	secret    webhook.Secret
+}
+
+func openShop(t *testing.T, want func(*mtlstest.Authority) *tls.Config, answer http.HandlerFunc) *shop {
+	t.Helper()
+	s := &shop{T: t, keys: &keys{}, authority: mtlstest.NewAuthority(t, "Receiver's")}
+	vault, err := sealing.NewVault(s.keys, make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.commands = &command.Commands{Store: nodetest.Start(t), Now: time.Now, Vault: vault}
+	s.receiver = mtlstest.Receive(t, want(s.authority), answer)
+	if s.secret, err = webhook.Mint(neverEnding{}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+type neverEnding struct{}
+
+func (neverEnding) Read(p []byte) (int, error) { return len(p), nil }
+
+func (s *shop) organization() uuid.UUID {
+	s.Helper()
+	id, _, err := s.commands.RegisterOrganization(s.Context(), command.Caller{Actor: "operator"}, command.RegisterOrganization{Name: "O"})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return id
+}
+
+// set gives an organization a certificate by a name.
+func (s *shop) set(organization uuid.UUID, name string) clientcertificate.Certificate {
+	s.Helper()
+	pair := s.authority.Issue(name, nil)
+	set, err := s.commands.SetClientCertificate(s.Context(), command.Caller{Actor: "operator:ann"},
+		command.SetClientCertificate{Organization: organization, Certificate: pair.Chain, PrivateKey: pair.Key})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return set.State.Certificate
+}
+
+func (s *shop) remove(organization uuid.UUID) {
+	s.Helper()
+	if _, err := s.commands.RemoveClientCertificate(s.Context(), command.Caller{}, command.RemoveClientCertificate{Organization: organization}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// process is one that sends.
+type process struct {
+	*shop
+	certificates *Certificates
+	sender       *webhook.Sender
+}
+
+// process makes one, with keys of its own in memory, and follows the events where that is asked for.
+func (s *shop) process(follows bool) *process {
+	s.Helper()
+	vault, err := sealing.NewVault(s.keys, make([]byte, 32))
+	if err != nil {
+		s.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(s.receiver.Certificate())
+	connect := func(shown *tls.Certificate) *http.Transport {
+		transport := egress.NewTransport(egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, egress.Options{RootCAs: pool, Certificate: shown})
+		s.Cleanup(transport.CloseIdleConnections)
+		return transport
+	}
+	p := &process{
+		shop: s, sender: webhook.NewSender(connect(nil), webhook.Options{}),
+		certificates: &Certificates{Store: s.commands.Store, Vault: vault, Connect: connect, Log: slog.New(slog.DiscardHandler)},
+	}
+	if follows {
+		running, end := context.WithCancel(s.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); p.certificates.Run(running) }()
+		s.Cleanup(func() { end(); <-done })
+		p.eventually("it follows", func() bool {
+			p.certificates.mu.Lock()
+			defer p.certificates.mu.Unlock()
+			return p.certificates.following
+		})
+	}
+	return p
+}
+
+func (s *shop) eventually(what string, holds func() bool) {
+	s.Helper()
+	for until := time.Now().Add(30 * time.Second); !holds(); {
+		if time.Now().After(until) {
+			s.Fatalf("it never came to it that %s", what)
+		}
+		select {
+		case <-s.Context().Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// send sends a request of an organization.
+func (p *process) send(organization uuid.UUID) webhook.Result {
+	p.Helper()
+	via, err := p.certificates.For(p.Context(), organization)
+	if err != nil {
+		p.Error(err)
+	}
+	return p.sender.Send(p.Context(), webhook.Request{URL: p.receiver.URL, Secrets: []webhook.Secret{p.secret}, ID: "d", Body: []byte("{}"), Via: via})
+}
+
+func (p *process) sends(organization uuid.UUID) {
+	p.Helper()
+	if result := p.send(organization); !result.OK() {
+		p.Errorf("sent with %+v", result)
+	}
+}
+
+func asking(*mtlstest.Authority) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}
+}
+
+// TestHostileCertificatesStayApart: organizations that post to one host, over connections that stay open and over
+// sessions that are resumed, are each shown by their own certificate, and those without one by none.
+func TestHostileCertificatesStayApart(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		version uint16
+		answer  http.HandlerFunc
+		follows bool
+	}{
+		"open connections":            {tls.VersionTLS13, nil, true},
+		"open connections of TLS 1.2": {tls.VersionTLS12, nil, true},
+		"resumed sessions":            {tls.VersionTLS13, hangUp, true},
+		"resumed sessions of TLS 1.2": {tls.VersionTLS12, hangUp, true},
+		"nothing is followed yet":     {tls.VersionTLS13, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openShop(t, func(a *mtlstest.Authority) *tls.Config {
+				config := asking(a)
+				config.MaxVersion = tt.version
+				return config
+			}, tt.answer)
+			p := s.process(tt.follows)
+			ours, theirs, without := s.organization(), s.organization(), s.organization()
+			s.set(ours, "ours")
+			s.set(theirs, "theirs")
+			for range 4 {
+				p.sends(ours)
+				p.sends(without)
+				p.sends(theirs)
+				p.sends(without)
+			}
+			want := slices.Repeat([]string{"ours", "", "theirs", ""}, 4)
+			if got := s.receiver.Shown(); !slices.Equal(got, want) {
+				t.Errorf("shown: %q, want %q", got, want)
+			}
+			if opened := s.receiver.Connections.Load(); tt.answer == nil && tt.follows && opened >= int64(len(want)) {
+				t.Errorf("%d connections: none was used again, and the test shows nothing", opened)
+			}
+		})
+	}
+}
+
+func hangUp(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") }
+
+// TestHostileReplacementWhileDeliveriesRun: in two processes that are sending all the time, the next connection after a
+// replacement shows the new certificate, and none stays open that showed the old one. No request fails by it.
+func TestHostileReplacementWhileDeliveriesRun(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, (*mtlstest.Authority).Require, nil)
+	one, other := s.process(true), s.process(true)
+	ours, theirs := s.organization(), s.organization()
+	s.set(ours, "before")
+	s.set(theirs, "theirs")
+	stop := make(chan struct{})
+	var sending sync.WaitGroup
+	for _, p := range []*process{one, other} {
+		for _, organization := range []uuid.UUID{ours, theirs} {
+			sending.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						p.sends(organization)
+					}
+				}
+			})
+		}
+	}
+	shows := func(name string, times int) func() bool {
+		return func() bool {
+			shown := s.receiver.Shown()
+			return len(shown) > 100 && !slices.ContainsFunc(shown[len(shown)-times:], func(n string) bool { return n != name && n != "theirs" })
+		}
+	}
+	s.eventually("the first is shown", shows("before", 20))
+	s.set(ours, "after")
+	s.eventually("the next is shown", func() bool { return slices.Contains(s.receiver.Shown(), "after") && shows("after", 40)() })
+	close(stop)
+	sending.Wait()
+	from := len(s.receiver.Shown())
+	for range 5 {
+		one.sends(ours)
+		other.sends(ours)
+	}
+	if late := s.receiver.Shown()[from:]; slices.ContainsFunc(late, func(n string) bool { return n != "after" }) {
+		t.Errorf("at the end %q is shown", late)
+	}
+	s.eventually("what showed the first is closed", func() bool { return s.receiver.Open() <= 4 })
+}
+
+// A request that is under way ends as it began; its connection closes after it.
+func TestARequestUnderWayOutlivesItsCertificate(t *testing.T) {
+	t.Parallel()
+	arrived, answered := make(chan struct{}), make(chan struct{})
+	var requests atomic.Int64
+	s := openShop(t, asking, func(http.ResponseWriter, *http.Request) {
+		if requests.Add(1) == 1 {
+			close(arrived)
+			<-answered
+		}
+	})
+	p, ours := s.process(true), s.organization()
+	before := s.set(ours, "before")
+	done := make(chan struct{})
+	go func() { defer close(done); p.sends(ours) }()
+	<-arrived
+	s.set(ours, "after")
+	if _, err := s.keys.Find(t.Context(), before.ID); !errors.Is(err, sealing.ErrShredded) {
+		t.Errorf("the data key of the first is still there: %v", err)
+	}
+	s.eventually("the next is shown", func() bool {
+		p.sends(ours)
+		shown := s.receiver.Shown()
+		return shown[len(shown)-1] == "after"
+	})
+	close(answered)
+	<-done
+	s.eventually("the connection of the first is closed", func() bool { return s.receiver.Open() == 1 })
+	s.remove(ours)
+	s.eventually("none is shown", func() bool {
+		p.sends(ours)
+		shown := s.receiver.Shown()
+		return shown[len(shown)-1] == ""
+	})
+	s.eventually("the connections of the second are closed", func() bool { return s.receiver.Open() == 1 })
+}
+
+// TestHostileLossOfAKey: without its key a certificate is not shown, nothing is sent without it, and that is said; others go
+// on. The same certificate, set again, mends it.
+func TestHostileLossOfAKey(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(*shop, clientcertificate.Certificate) error{
+		"shredded": func(s *shop, c clientcertificate.Certificate) error { return s.keys.Delete(s.Context(), c.ID) },
+		"damaged": func(s *shop, c clientcertificate.Certificate) error {
+			s.keys.kept.Store(c.ID, []byte("damaged"))
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openShop(t, asking, nil)
+			ours, theirs := s.organization(), s.organization()
+			pair := s.authority.Issue("ours", nil)
+			set := func() command.Written[clientcertificate.State] {
+				set, err := s.commands.SetClientCertificate(t.Context(), command.Caller{}, command.SetClientCertificate{Organization: ours, Certificate: pair.Chain, PrivateKey: pair.Key})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return set
+			}
+			first := set()
+			if again := set(); again.Revision != first.Revision || again.Created {
+				t.Error("set again, it is another one")
+			}
+			s.set(theirs, "theirs")
+			if err := lose(s, first.State.Certificate); err != nil {
+				t.Fatal(err)
+			}
+			s.commands.Vault, _ = sealing.NewVault(s.keys, make([]byte, 32)) // of a process that has it not in memory
+			p := s.process(true)
+			if _, err := p.certificates.For(t.Context(), ours); !errors.Is(err, ErrCertificateLost) {
+				t.Errorf("without its key: %v", err)
+			}
+			if reached := (Prober{Certificates: p.certificates, Sender: p.sender}).Probe(t.Context(), ours, s.receiver.URL); reached.Reachable || reached.ErrorMessage != certificateLostMessage {
+				t.Errorf("the probe found %+v", reached)
+			}
+			p.sends(theirs)
+			if mended := set(); mended.State.Certificate.ID == first.State.Certificate.ID {
+				t.Error("it was not set anew")
+			}
+			s.eventually("it is shown", func() bool {
+				via, err := p.certificates.For(t.Context(), ours)
+				return err == nil && via != nil
+			})
+			p.sends(ours)
+			if got := s.receiver.Shown(); !slices.Equal(got, []string{"theirs", "ours"}) {
+				t.Errorf("shown: %q", got)
+			}
+		})
+	}
+}
+
+// A damaged value in the event is as a lost key.
+func TestHostileDamageOfASealedKey(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, asking, nil)
+	ours := s.organization()
+	certificate := s.set(ours, "ours")
+	certificate.Key[20] ^= 1
+	name, data, err := clientcertificate.Events.Encode(clientcertificate.Replaced{Certificate: certificate, Of: certificate.ID, At: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.commands.Store.Append(t.Context(), clientcertificate.Aggregate.Stream(ours), 0, []eventstore.Proposed{{ID: uuid.New(), Type: name, Data: data}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.process(false).certificates.For(t.Context(), ours); !errors.Is(err, ErrCertificateLost) {
+		t.Errorf("damaged: %v", err)
+	}
+}
+
+// Ten times as many organizations as are kept: what was not used for longest is closed.
+func TestHostileNumberOfCertificates(t *testing.T) {
+	t.Parallel()
+	c := &Certificates{Connect: func(*tls.Certificate) *http.Transport { return &http.Transport{} }}
+	c.follow(true)
+	var first, latest *connections
+	for i := range 3 * maxShown {
+		kept, ok := c.keep(uuid.New(), &tls.Certificate{}, c.changes).(*connections)
+		if !ok {
+			t.Fatal("it is not kept")
+		}
+		if kept.lastUsed = time.Unix(int64(i), 0); i == 0 {
+			first = kept
+		}
+		latest = kept
+	}
+	for range 3 * maxWithout {
+		c.keep(uuid.New(), nil, c.changes)
+	}
+	if len(c.shown) != maxShown || len(c.without) > maxWithout || !first.retired.Load() || latest.retired.Load() {
+		t.Errorf("%d with, %d without", len(c.shown), len(c.without))
+	}
+	c.follow(false)
+	if !latest.retired.Load() || len(c.shown) > 0 {
+		t.Error("at the end something is kept")
+	}
+	if _, ok := c.keep(uuid.New(), &tls.Certificate{}, c.changes).(*connections); !ok || len(c.shown) > 0 {
+		t.Error("while nothing is followed, something is kept")
+	}
+}

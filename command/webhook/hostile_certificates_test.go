@@ -1,0 +1,168 @@
+package webhook
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/command/egress"
+	"carillon/command/mtls/mtlstest"
+)
+
+// showing makes connections to a receiver that show a certificate; nil: none.
+func showing(t *testing.T, r *mtlstest.Receiver, pair *mtlstest.Pair) *http.Transport {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AddCert(r.Certificate())
+	options := egress.Options{RootCAs: pool}
+	if pair != nil {
+		shown, err := tls.X509KeyPair([]byte(pair.Chain), []byte(pair.Key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		options.Certificate = &shown
+	}
+	transport := egress.NewTransport(loopback, options)
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
+func versions(each func(name string, limit func(*tls.Config) *tls.Config)) {
+	for name, version := range map[string]uint16{"TLS 1.2": tls.VersionTLS12, "TLS 1.3": tls.VersionTLS13} {
+		each(name, func(c *tls.Config) *tls.Config {
+			c.MaxVersion = version
+			return c
+		})
+	}
+}
+
+// TestHostileReceiversSayWhatTheyWant: whoever asks for a certificate and gets none, or one that it refuses, is named as
+// such in the attempt's error, whatever the version of TLS and however it ends the connection.
+func TestHostileReceiversSayWhatTheyWant(t *testing.T) {
+	t.Parallel()
+	authority, stranger := mtlstest.NewAuthority(t, "Receiver's"), mtlstest.NewAuthority(t, "Stranger's")
+	good, foreign := authority.Issue("good", nil), stranger.Issue("foreign", nil)
+	late := authority.Issue("late", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
+	const none, refused = "wants a client certificate", "refused your organization's client certificate: "
+	versions(func(name string, limit func(*tls.Config) *tls.Config) {
+		for _, tt := range []struct {
+			name    string
+			pair    *mtlstest.Pair
+			message string
+		}{
+			{"good", &good, ""}, {"none", nil, none}, {"foreign", &foreign, refused + "unknown certificate authority"}, {"late", &late, refused + "expired certificate"},
+		} {
+			t.Run(name+" "+tt.name, func(t *testing.T) {
+				t.Parallel()
+				for range 20 { // what is heard of the end depends on who is faster
+					r := mtlstest.Receive(t, limit(authority.Require()), nil)
+					result := NewSender(showing(t, r, nil), Options{}).Send(t.Context(), Request{
+						URL: r.URL, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte(`{}`), Via: via(showing(t, r, tt.pair), tt.pair),
+					})
+					switch {
+					case tt.message == "":
+						if !result.OK() || !slices.Equal(r.Shown(), []string{"good"}) {
+							t.Fatalf("got %+v, shown %v", result, r.Shown())
+						}
+					case result.FailureReason == egress.ReasonTLS && strings.Contains(result.ErrorMessage, tt.message):
+					case result.FailureReason != egress.ReasonTimeout && strings.Contains(result.ErrorMessage, "asked for a client certificate"):
+						// It gave no reason, or that was lost with the connection.
+					default:
+						t.Fatalf("got %+v", result)
+					}
+					if len(r.Shown()) > 0 && tt.message != "" {
+						t.Error("a request arrived")
+					}
+				}
+			})
+		}
+	})
+}
+
+// via is nil where there is no certificate, as an organization's without one.
+func via(transport *http.Transport, pair *mtlstest.Pair) http.RoundTripper {
+	if pair == nil {
+		return nil
+	}
+	return transport
+}
+
+// Some receivers, as nginx, let the handshake pass and answer 400; also on connections that resume a session.
+func TestHostileReceiversThatAnswer(t *testing.T) {
+	t.Parallel()
+	authority := mtlstest.NewAuthority(t, "Receiver's")
+	good := authority.Issue("good", nil)
+	versions(func(name string, limit func(*tls.Config) *tls.Config) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := mtlstest.Receive(t, limit(&tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}), func(w http.ResponseWriter, got *http.Request) {
+				w.Header().Set("Connection", "close")
+				switch {
+				case got.URL.Path == "/500":
+					w.WriteHeader(http.StatusInternalServerError)
+				case len(got.TLS.PeerCertificates) == 0 || got.URL.Path == "/403":
+					w.WriteHeader(http.StatusForbidden)
+				}
+			})
+			certified := showing(t, r, &good)
+			sender := NewSender(showing(t, r, nil), Options{})
+			for range 3 {
+				for _, tt := range []struct {
+					path    string
+					via     http.RoundTripper
+					message string
+				}{
+					{"/", certified, ""},
+					{"/", nil, "endpoint answered 403 Forbidden; the receiver asked for a client certificate, and your organization has none: the operator can set one"},
+					{"/403", certified, "endpoint answered 403 Forbidden; the receiver asked for a client certificate, and was shown your organization's"},
+					{"/500", nil, "endpoint answered 500 Internal Server Error"},
+				} {
+					result := sender.Send(t.Context(), Request{URL: r.URL + tt.path, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte(`{}`), Via: tt.via})
+					if result.ErrorMessage != tt.message {
+						t.Errorf("%s: %+v, want %q", tt.path, result, tt.message)
+					}
+				}
+			}
+		})
+	})
+}
+
+// A receiver that hangs in the handshake costs its own attempt, with or without a certificate.
+func TestHostileHandshakeHangs(t *testing.T) {
+	t.Parallel()
+	good := mtlstest.NewAuthority(t, "Receiver's").Issue("good", nil)
+	stuck, released := make(chan struct{}), make(chan struct{})
+	r := mtlstest.Receive(t, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		close(stuck)
+		<-released
+		return nil, nil //nolint:nilnil // the configuration stays
+	}}, nil)
+	t.Cleanup(func() { close(released) })
+	result := NewSender(showing(t, r, nil), Options{Timeout: 300 * time.Millisecond}).
+		Send(t.Context(), Request{URL: r.URL, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte(`{}`), Via: showing(t, r, &good)})
+	<-stuck
+	if result.FailureReason != egress.ReasonTimeout || result.Aborted {
+		t.Errorf("got %+v", result)
+	}
+}
+
+// The guard against private addresses stands before connections that show a certificate, too.
+func TestHostileAddressesAreRefusedWithACertificate(t *testing.T) {
+	t.Parallel()
+	good := mtlstest.NewAuthority(t, "Receiver's").Issue("good", nil)
+	shown, err := tls.X509KeyPair([]byte(good.Chain), []byte(good.Key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mtlstest.Receive(t, &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}, nil)
+	guarded := egress.NewTransport(egress.Policy{}, egress.Options{Certificate: &shown})
+	result := NewSender(showing(t, r, nil), Options{}).
+		Send(t.Context(), Request{URL: r.URL, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte(`{}`), Via: guarded})
+	if result.FailureReason != egress.ReasonBlocked || r.Connections.Load() > 0 {
+		t.Errorf("got %+v after %d connections", result, r.Connections.Load())
+	}
+}

@@ -1,0 +1,43 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// What is flushed is compacted before writers would have to wait for it, although nobody looks for it now and then.
+func TestCompactionsKeepUpWithoutBeingLookedFor(t *testing.T) {
+	t.Parallel()
+	s, err := Open(Options{Dir: t.TempDir(), MemTableBytes: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), compactionPoll-compactionPoll/5)
+	defer cancel()
+	data := make([]byte, 4<<10)
+	for i := range 400 {
+		stream := fmt.Sprintf("thing-%d", i)
+		event := Propose(EventContent{Stream: stream, Type: []byte("thing.happened"), Data: data})
+		if _, err := s.Append(ctx, stream, Any(), []Proposed{event}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for deadline := ctx.Done(); ; {
+		metrics := s.db.Metrics()
+		if metrics.Compact.Count > 0 && metrics.Levels[0].Sublevels < 4 && metrics.Compact.NumInProgress == 0 {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("%s", metrics)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
