@@ -100,7 +100,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, known)))
 		}
 	})
-	return wire.RequireTLS(a.TrustedProxies, surface)(authenticated)
+	return wire.RequireTLS(a.TrustedProxies, surface)(wire.NothingAtRoot(surface)(authenticated))
 }
 
 func note(ctx context.Context, p Principal) {

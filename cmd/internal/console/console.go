@@ -135,7 +135,7 @@ func (c *Console) baseOf(organization uuid.UUID) string {
 }
 
 // Beside serves the console beside an API on one listener. A browser that asks for / is sent here; a program that does, and
-// so does not name HTML among what it takes, gets the API's answer.
+// so does not name HTML among what it takes, gets the API's answer: there is nothing.
 func (c *Console) Beside(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

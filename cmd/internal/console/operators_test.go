@@ -51,10 +51,25 @@ func TestWhereTheConsoleIs(t *testing.T) {
 				t.Errorf("%s, %s: %d to %q", name, accept, p.status, p.location)
 			}
 		}
-		key := map[string]string{"api": w.key, "admin": adminToken}[name]
-		for _, accept := range []string{"application/json", "*/*", "", "text/html;q=0"} { // as before there were pages
-			if p := b.send(t, "GET", "/", nil, http.Header{"Accept": {accept}, "Authorization": {"Bearer " + key}}); p.status != 404 {
-				t.Errorf("%s, %q: %d to %q", name, accept, p.status, p.location)
+		authorization := "Bearer " + map[string]string{"api": w.key, "admin": adminToken}[name]
+		nothing := b.send(t, "GET", "/nothing", nil, http.Header{"Authorization": {authorization}})
+		for _, accept := range []string{"application/json", "*/*", "", "text/html;q=0"} { // a program: with a key or without, there is nothing
+			for _, header := range []http.Header{{}, {"Authorization": {authorization}}, {"Authorization": {"Bearer made up"}}} {
+				header["Accept"] = []string{accept}
+				for _, method := range []string{"GET", "HEAD"} {
+					p := b.send(t, method, "/", nil, header)
+					if p.status != 404 || p.body != nothing.body || p.header.Get("Content-Type") != nothing.header.Get("Content-Type") {
+						t.Errorf("%s, %s with %v: %d to %q: %s", name, method, header, p.status, p.location, p.body)
+					}
+				}
+			}
+		}
+		for _, p := range []page{
+			b.send(t, "GET", "/nothing", nil, nil), b.send(t, "POST", "/", nil, nil),
+			b.send(t, "GET", "/", nil, http.Header{"X-Forwarded-For": {"198.51.100.1"}, "X-Forwarded-Proto": {"http"}}),
+		} {
+			if p.status != 401 { // everything else asks for a key first, and none is told in the clear
+				t.Errorf("%s: %d", name, p.status)
 			}
 		}
 	}

@@ -139,7 +139,7 @@ func (a *API) protected() chi.Router {
 
 // guard lets only authenticated requests through, and none whose key could have been overheard.
 func (a *API) guard(next http.Handler) http.Handler {
-	return wire.RequireTLS(a.TrustedProxies, surfaceOf)(a.authenticate(a.inTurn(next)))
+	return wire.RequireTLS(a.TrustedProxies, surfaceOf)(wire.NothingAtRoot(surfaceOf)(a.authenticate(a.inTurn(next))))
 }
 
 // ServeHTTP implements http.Handler.

@@ -263,6 +263,21 @@ func NoRoute(surface SurfaceOf) http.HandlerFunc {
 	}
 }
 
+// NothingAtRoot answers who looks at / as NoRoute does, before anybody asks for a key. Browsers are led from there to the
+// console; a program hears that there is nothing, and where to look.
+func NothingAtRoot(surface SurfaceOf) func(http.Handler) http.Handler {
+	nothing := NoRoute(surface)
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+				nothing(w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
 // WrongMethod answers requests to a path that has routes for other methods, and names them. It is answered as a missing
 // route, since callers know no 405; the header Allow says the rest.
 func WrongMethod(surface SurfaceOf) http.HandlerFunc {
