@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,6 +45,7 @@ func Claim(ctx context.Context, pool *pgxpool.Pool, worker int32, ask Ask, now t
 	}
 	var (
 		claimed []Claimed
+		replays int // of them, the first ones
 		wants   = wanted{targets: map[uuid.UUID]*destination.Target{}, events: map[uuid.UUID]*Event{}}
 		batch   pgx.Batch
 	)
@@ -55,7 +57,11 @@ func Claim(ctx context.Context, pool *pgxpool.Pool, worker int32, ask Ask, now t
 	// The statements of a batch are one transaction. It is on disk before anything of it is sent: a claim that a crash
 	// of Postgres takes back would be made, and sent, once more.
 	batch.Queue(planByIndex)
-	batch.Queue(claimReplays, limits...).Query(collect)
+	batch.Queue(claimReplays, limits...).Query(func(rows pgx.Rows) error {
+		err := collect(rows)
+		replays = len(claimed)
+		return err
+	})
 	batch.Queue(claimAutomatic, limits...).Query(collect)
 	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("claim deliveries: %w", err)
@@ -64,10 +70,11 @@ func Claim(ctx context.Context, pool *pgxpool.Pool, worker int32, ask Ask, now t
 		return nil, nil
 	}
 	if len(claimed) > ask.Limit { // replays and automatic ones each kept to it
-		if err := Release(ctx, pool, worker, ids(claimed[ask.Limit:])); err != nil {
+		kept, surplus := halve(claimed, replays, ask.Limit)
+		if err := Release(ctx, pool, worker, ids(surplus)); err != nil {
 			return nil, err
 		}
-		claimed = claimed[:ask.Limit]
+		claimed = kept
 	}
 	if err := wants.load(ctx, pool, now); err != nil {
 		return nil, errors.Join(err, Release(context.WithoutCancel(ctx), pool, worker, ids(claimed)))
@@ -77,6 +84,14 @@ func Claim(ctx context.Context, pool *pgxpool.Pool, worker int32, ask Ask, now t
 		return nil, errors.Join(err, Release(context.WithoutCancel(ctx), pool, worker, ids(complete)))
 	}
 	return complete, nil
+}
+
+// halve keeps to a limit: half of it are replays, which come first in what was claimed, and half what is due by the
+// schedule; what the ones leave the others get. So that somebody sends everything again holds back nobody's retries.
+func halve(claimed []Claimed, replays, limit int) (kept, surplus []Claimed) {
+	first := min(replays, max(limit/2, limit-(len(claimed)-replays)))
+	last := replays + limit - first
+	return slices.Concat(claimed[:first], claimed[replays:last]), slices.Concat(claimed[first:replays], claimed[last:])
 }
 
 // split tells apart what can't be sent yet, or never again: the read models of destinations and publications go their

@@ -419,3 +419,37 @@ func TestNextDue(t *testing.T) {
 		t.Errorf("next due after %v, want the end of the lease", got)
 	}
 }
+
+// However many replays wait, what is due by the schedule gets its part of each claim, and what only one of both asks for
+// it gets whole.
+func TestReplaysLeaveRoomForWhatIsDue(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ replays, due, wantReplays, wantDue int }{
+		"both in plenty": {replays: 10, due: 10, wantReplays: 4, wantDue: 4},
+		"few replays":    {replays: 2, due: 10, wantReplays: 2, wantDue: 6},
+		"little is due":  {replays: 10, due: 2, wantReplays: 6, wantDue: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHistory(t)
+			beta := uuid.New()
+			h.destination(alpha)
+			h.destination(beta)
+			for n := range tt.replays {
+				h.publish(n)
+				h.schedule(n, noon, to(alpha))
+				h.happens(n, alpha, succeeded(1, alpha, noon))
+				h.happens(n, alpha, delivery.ReplayRequested{Replay: uuid.New(), At: noon})
+			}
+			for n := range tt.due {
+				h.publish(100 + n)
+				h.schedule(100+n, noon, to(beta))
+			}
+			h.Project()
+			claimed := by(h.claim(me, 10, 8, noon.Add(time.Second)))
+			if claimed[alpha] != tt.wantReplays || claimed[beta] != tt.wantDue {
+				t.Errorf("claimed %d replays and %d that were due, want %d and %d", claimed[alpha], claimed[beta], tt.wantReplays, tt.wantDue)
+			}
+		})
+	}
+}
