@@ -25,6 +25,7 @@ type record struct {
 	id      uuid.UUID
 	attrs   []slog.Attr
 	failure *Failure
+	anybody bool // was answered without looking whose it is
 }
 
 type recordKey struct{}
@@ -270,6 +271,9 @@ func NothingAtRoot(surface SurfaceOf) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+				if rec := recordOf(r.Context()); rec != nil {
+					rec.anybody = true
+				}
 				nothing(w, r)
 				return
 			}

@@ -35,5 +35,6 @@ func (t *thinner) pass(now time.Time) (ok bool, leftOut int) {
 
 // stranger reports whether a request was refused before anybody knew whose it was, or because it was one of too many.
 func stranger(rec *record) bool {
-	return rec != nil && rec.failure != nil && (rec.failure.Kind == Unauthenticated || rec.failure.Kind == RateLimited)
+	return rec != nil && rec.failure != nil &&
+		(rec.anybody || rec.failure.Kind == Unauthenticated || rec.failure.Kind == RateLimited)
 }
