@@ -29,6 +29,10 @@ type ReviseDestination struct {
 	Headers               *map[string]string
 	DebounceWindowSeconds *int
 	Enabled               *bool
+	// Expected is the revision that the caller looked at, and means to replace the settings of. Where they were changed since,
+	// the change is refused with destination.ErrRevisedSince, and the destination comes back as it is. It is for those who set
+	// all of them, as forms do. nil: the last one who writes wins.
+	Expected *eventstore.Revision
 }
 
 // setsSome reports whether settings are among what changes, rather than the status alone.
@@ -48,19 +52,26 @@ func (c *Commands) ReviseDestination(ctx context.Context, by Caller, in ReviseDe
 	if err := c.checkPatch(ctx, in); err != nil {
 		return changed, err
 	}
+	seen, err := c.seenSettings(ctx, in)
+	if err != nil {
+		return changed, err
+	}
 	if in.ExternalID == nil {
 		known, err := c.knownDestination(ctx, by, in.ID)
 		if err != nil {
 			return changed, err
 		}
-		return c.reviseDestination(ctx, by, known, false, in)
+		return c.reviseDestination(ctx, by, known, seen, false, in)
 	}
 	name := reservation.Name{Scope: by.Organization, ExternalID: *in.ExternalID}
 	err = c.destinationNames().Rename(ctx, by.metadata(), in.ID, name, func(ctx context.Context) (reservation.Renaming, error) {
 		known, err := c.knownDestination(ctx, by, in.ID)
+		if err == nil && seen != nil && !seen.Equal(known.State.Settings) { // before a name is reserved for it
+			changed, err = Written[destination.State]{ID: in.ID, Loaded: known}, destinationError(destination.ErrRevisedSince)
+		}
 		old := known.State.Settings.ExternalID
 		return reservation.Renaming{Old: old, Rename: func(ctx context.Context) (err error) {
-			changed, err = c.reviseDestination(ctx, by, known, old != name.ExternalID, in)
+			changed, err = c.reviseDestination(ctx, by, known, seen, old != name.ExternalID, in)
 			return err
 		}}, err
 	})
@@ -77,7 +88,7 @@ func (c *Commands) replaceNamed(ctx context.Context, by Caller, id uuid.UUID, in
 	case known.State.Status == destination.StatusDeleted || known.State.Settings.ExternalID != in.ExternalID:
 		return changed, eventstore.ErrWrongRevision
 	}
-	changed, err = c.reviseDestination(ctx, by, known, false, ReviseDestination{
+	changed, err = c.reviseDestination(ctx, by, known, nil, false, ReviseDestination{
 		ID: id, Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds,
 	})
 	if errors.Is(err, destination.ErrUnknown) { // deleted right now
@@ -95,17 +106,26 @@ func (c *Commands) knownDestination(ctx context.Context, by Caller, id uuid.UUID
 	return known, err
 }
 
+// seenSettings are those that the caller looked at, or nil where that does not matter.
+func (c *Commands) seenSettings(ctx context.Context, in ReviseDestination) (*destination.Settings, error) {
+	if in.Expected == nil {
+		return nil, nil
+	}
+	then, err := destination.Aggregate.LoadAt(ctx, c.Store, in.ID, *in.Expected)
+	return &then.State.Settings, err
+}
+
 // reviseDestination records a change. Its name is left out, unless the destination is renamed: that is right only at
 // the revision that is known.
 func (c *Commands) reviseDestination(ctx context.Context, by Caller, known eventstore.Loaded[destination.State],
-	rename bool, in ReviseDestination) (changed Written[destination.State], err error) {
+	seen *destination.Settings, rename bool, in ReviseDestination) (changed Written[destination.State], err error) {
 	if in.URL == nil && in.setsSome() && known.State.Settings.Exposed() { // no new event has it in the open
 		if known, err = c.sealExposed(ctx, by, in.ID, known); err != nil {
 			return changed, c.unsealable(ctx, in.ID, err)
 		}
 	}
 	command := destination.Revise{
-		Organization: by.Organization, Name: in.Name,
+		Organization: by.Organization, Seen: seen, Name: in.Name,
 		DebounceWindowSeconds: in.DebounceWindowSeconds, Enabled: in.Enabled, At: c.now(),
 	}
 	if in.URL != nil {

@@ -210,6 +210,7 @@ func destinationError(err error) error {
 		{destination.ErrUnknownSecret, NotFound},
 		{destination.ErrTooManySecrets, Conflict},
 		{destination.ErrOnlySecret, Conflict},
+		{destination.ErrRevisedSince, Conflict},
 	}
 	for _, r := range refusals {
 		if errors.Is(err, r.cause) {

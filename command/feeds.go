@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -29,6 +30,9 @@ type ReviseFeed struct {
 	Description   *string
 	Enabled       *bool
 	ConfigVersion *float64
+	// Seen is UpdatedAt of the feed that the caller looked at, and means to replace. Where it was changed since, the change is
+	// refused with feed.ErrRevisedSince, and the feed comes back as it is. Zero: the last one who writes wins.
+	Seen time.Time
 }
 
 // RegisterFeed is an operator's input: a feed that another system owns. A zero ID gets a fresh one.
@@ -93,7 +97,7 @@ func (c *Commands) CreateFeed(ctx context.Context, by Caller, in CreateFeed) (ma
 // ReviseFeed changes an event feed.
 func (c *Commands) ReviseFeed(ctx context.Context, by Caller, in ReviseFeed) (Written[feed.State], error) {
 	revise := feed.Revise{
-		Organization: by.Organization, Name: in.Name, Description: in.Description, Enabled: in.Enabled,
+		Organization: by.Organization, Seen: in.Seen, Name: in.Name, Description: in.Description, Enabled: in.Enabled,
 		By: feed.ByAPI, At: c.now(),
 	}
 	if in.Name != nil {
@@ -210,6 +214,8 @@ func feedRefusal(err error) error {
 		return &Refusal{Kind: NotFound, Message: "source association not found", Err: err}
 	case errors.Is(err, feed.ErrForbidden):
 		return &Refusal{Kind: Forbidden, Message: err.Error(), Err: err}
+	case errors.Is(err, feed.ErrRevisedSince):
+		return &Refusal{Kind: Conflict, Message: feed.ErrRevisedSince.Error(), Err: err}
 	case errors.Is(err, feed.ErrExists):
 		return &Refusal{Kind: Exists, Field: "id", Message: err.Error(), Err: err}
 	}

@@ -21,6 +21,7 @@ var (
 	ErrTooManySecrets = errors.New("10 secrets are active: wait until the oldest overlapping one expires, or expire one")
 	ErrUnknownSecret  = errors.New("secret is not an active one of this destination")
 	ErrOnlySecret     = errors.New("the only active secret can't be expired: rotate first")
+	ErrRevisedSince   = errors.New("the settings were changed since they were looked at: look what they are now, and send yours again to put them in their place")
 )
 
 // Command is an intention; times, new ids and sealed values arrive inside it. Every command names the organization that
@@ -41,6 +42,7 @@ type (
 	// Revise changes settings, and the status where one is given. Nil fields stay as they are.
 	Revise struct {
 		Organization          uuid.UUID
+		Seen                  *Settings // those that are replaced: where they are others by now, nothing is. nil: whichever
 		ExternalID            *string
 		Name                  *string
 		URL                   *string
@@ -120,8 +122,11 @@ func (c Revise) decide(s State) ([]Event, error) {
 	if !s.VisibleTo(c.Organization) {
 		return nil, ErrUnknown
 	}
+	if c.Seen != nil && !c.Seen.Equal(s.Settings) {
+		return nil, ErrRevisedSince
+	}
 	var events []Event
-	if set := c.merge(s.Settings); !set.equal(s.Settings) {
+	if set := c.merge(s.Settings); !set.Equal(s.Settings) {
 		events = append(events, Revised{Settings: set, At: c.At})
 	}
 	switch {
@@ -167,7 +172,8 @@ func set[T any](field, value *T) {
 	}
 }
 
-func (s Settings) equal(t Settings) bool {
+// Equal reports whether two settings say the same, however often they were sealed.
+func (s Settings) Equal(t Settings) bool {
 	return s.ExternalID == t.ExternalID && s.Name == t.Name && s.URL == t.URL && s.DebounceWindowSeconds == t.DebounceWindowSeconds &&
 		bytes.Equal(s.Address.Digest, t.Address.Digest) && bytes.Equal(s.Headers.Digest, t.Headers.Digest)
 }

@@ -73,6 +73,27 @@ func TestReviseMergesAndSwitches(t *testing.T) {
 		Then(destination.Enabled{At: noon})
 }
 
+// Settings that were changed since somebody looked are not replaced; how they are sealed, and what is no setting, does not count.
+func TestReviseOfSettingsThatAreOthersByNow(t *testing.T) {
+	t.Parallel()
+	mine, theirs := "Mine", "Theirs"
+	seen := created.Settings
+	seen.Headers.Data, seen.Address.Data = []byte("sealed again"), nil
+	revised := destination.Revised{Settings: created.Settings, At: noon}
+	revised.Name = theirs
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, rotated, destination.AutoDisabled{Reason: "100 consecutive failures", At: noon}).
+		When(destination.Revise{Organization: org, Seen: &seen, Name: &theirs, At: noon}).
+		Then(revised).
+		When(destination.Revise{Organization: org, Seen: &seen, Name: &mine, At: noon}).
+		Refused(destination.ErrRevisedSince)
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
+		When(destination.Revise{Organization: org, Seen: &destination.Settings{}, Name: &mine, At: noon}).
+		Refused(destination.ErrRevisedSince)
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
+		When(destination.Revise{Organization: other, Seen: &destination.Settings{}, Name: &mine, At: noon}).
+		Refused(destination.ErrUnknown)
+}
+
 func TestRotateLetsTheOldSecretOverlap(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).

@@ -13,6 +13,7 @@ var (
 	ErrForbidden          = errors.New("only the organization that owns the feed may change it")
 	ErrExists             = errors.New("another feed has this id")
 	ErrUnknownAssociation = errors.New("feed has no such source association")
+	ErrRevisedSince       = errors.New("the feed was changed since it was looked at: look what it is now, and send yours again to put it in its place")
 )
 
 // Command is an intention; times and new ids arrive inside it. What an owner asks for names the organization that asks:
@@ -39,6 +40,7 @@ type (
 	// Revise changes settings and switches the feed. Nil fields stay as they are.
 	Revise struct {
 		Organization uuid.UUID
+		Seen         time.Time // UpdatedAt of what is replaced: where it was changed since, nothing is. Zero: whichever
 		Name         *string
 		Description  *string
 		Config       *Config
@@ -124,6 +126,9 @@ func (c Register) decide(s State) ([]Event, error) {
 func (c Revise) decide(s State) ([]Event, error) {
 	if err := s.changeableBy(c.Organization); err != nil {
 		return nil, err
+	}
+	if !c.Seen.IsZero() && !c.Seen.Equal(s.UpdatedAt) {
+		return nil, ErrRevisedSince
 	}
 	var events []Event
 	wanted := s.Settings

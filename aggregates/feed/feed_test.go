@@ -66,6 +66,17 @@ func TestReviseWithTheSameRecordsNothing(t *testing.T) {
 		When(feed.Revise{Organization: org, Name: &name, Config: &feed.Config{Version: 1}, Enabled: &on, At: noon}).Then()
 }
 
+// A feed that was changed since somebody looked is not replaced; its sources and readers are no part of what is.
+func TestReviseOfWhatIsAnotherByNow(t *testing.T) {
+	t.Parallel()
+	mine, theirs, later := "Mine", "Theirs", noon.Add(time.Second)
+	revised := feed.Revised{Settings: created.Settings, At: later}
+	revised.Name = theirs
+	aggregatetest.Stream(t, feed.Aggregate).Of(created, attached, shared).
+		When(feed.Revise{Organization: org, Seen: noon, Name: &theirs, At: later}).Then(revised).
+		When(feed.Revise{Organization: org, Seen: noon, Name: &mine, At: later}).Refused(feed.ErrRevisedSince)
+}
+
 func TestAttachAndDetachSource(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, feed.Aggregate).Of(created).

@@ -1,7 +1,8 @@
 package console
 
 import (
-	"fmt"
+	"cmp"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/feed"
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
@@ -169,10 +171,24 @@ type feedSettings struct {
 	Name, Description string
 	Enabled           bool
 
-	Seen    string // see unchanged
+	Seen    string // what the form was opened for: the organization of a new one, else when the feed was changed last
 	New     bool
 	Back    string
 	Refusal string
+	Now     *feedSettings // as they are, where they were changed since the form was opened
+}
+
+// IsNow is what a field has become since the form was opened, where that is not what was typed.
+func (s feedSettings) IsNow(field string) string {
+	switch {
+	case s.Now == nil:
+		return ""
+	case field == "enabled":
+		return isNow(onOff[s.Enabled], onOff[s.Now.Enabled])
+	case field == "name":
+		return isNow(s.Name, s.Now.Name)
+	}
+	return isNow(strings.ReplaceAll(s.Description, "\r\n", "\n"), strings.ReplaceAll(s.Now.Description, "\r\n", "\n"))
 }
 
 func (s feedSettings) title() string {
@@ -207,7 +223,7 @@ func (c *Console) showNewFeed(v *visit) (screen, error) {
 // createFeed answers POST /console/feeds/new.
 func (c *Console) createFeed(v *visit, typed *feedSettings) (string, error) {
 	typed.New = true
-	if err := unchanged(&typed.Seen, v.organization().String(), fmt.Sprintf(openedForOthers, v.name)); err != nil {
+	if err := meantForOne(v, &typed.Seen); err != nil {
 		return "", err
 	}
 	made, err := c.Commands.CreateFeed(v.Context(), v.caller(), command.CreateFeed{Name: typed.Name, Description: typed.Description, Enabled: &typed.Enabled})
@@ -220,27 +236,38 @@ func (c *Console) createFeed(v *visit, typed *feedSettings) (string, error) {
 
 // showEditFeed answers GET /console/feeds/{feed}/edit.
 func (c *Console) showEditFeed(v *visit) (screen, error) {
+	shown, err := c.feedSettingsOf(v)
+	return screen{Title: shown.title(), Template: "feedsettings", Data: shown}, err
+}
+
+func (c *Console) feedSettingsOf(v *visit) (feedSettings, error) {
 	feed, err := c.feed(v)
-	typed := feedSettings{Name: feed.Name, Description: feed.Description, Enabled: feed.Enabled, Seen: iso(feed.UpdatedAt), Back: v.to("/feeds/" + feed.ID.String())}
-	return screen{Title: typed.title(), Template: "feedsettings", Data: typed}, err
+	return feedSettings{Name: feed.Name, Description: feed.Description, Enabled: feed.Enabled, Seen: iso(feed.UpdatedAt), Back: v.to("/feeds/" + feed.ID.String())}, err
 }
 
 // editFeed answers POST /console/feeds/{feed}/edit.
 func (c *Console) editFeed(v *visit, typed *feedSettings) (string, error) {
-	feed, err := c.feed(v)
+	id, err := v.id("feed")
 	if err != nil {
 		return "", err
 	}
-	id := feed.ID
 	typed.Back = v.to("/feeds/" + id.String())
-	if err := unchanged(&typed.Seen, iso(feed.UpdatedAt), changedMeanwhile); err != nil {
-		return "", err
+	in := command.ReviseFeed{ID: id, Name: &typed.Name, Description: &typed.Description, Enabled: &typed.Enabled}
+	if typed.Seen != "" {
+		if in.Seen, err = time.Parse(time.RFC3339Nano, typed.Seen); err != nil {
+			return "", wire.Fail(wire.Invalid, "form", "does not say what it was opened for: open it again")
+		}
 	}
-	changed, err := c.Commands.ReviseFeed(v.Context(), v.caller(), command.ReviseFeed{ID: id, Name: &typed.Name, Description: &typed.Description, Enabled: &typed.Enabled})
-	if err != nil {
+	changed, err := c.Commands.ReviseFeed(v.Context(), v.caller(), in)
+	if err != nil && !errors.Is(err, feed.ErrRevisedSince) {
 		return "", err
 	}
 	c.await(v.Context(), changed.Position, feeds.ReadModel.Name, items.ReadModel.Name)
+	if err != nil {
+		now, readErr := c.feedSettingsOf(v)
+		typed.Now, typed.Seen = &now, now.Seen
+		return "", cmp.Or(readErr, error(&wire.Failure{Kind: wire.Conflict, Issue: changedMeanwhile, Cause: err}))
+	}
 	return typed.Back + "?done=saved", nil
 }
 

@@ -1,12 +1,18 @@
 package console_test
 
 import (
+	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"carillon/query"
 )
@@ -52,7 +58,8 @@ func TestAFormOfAnotherOrganizationMakesNothing(t *testing.T) {
 	}
 }
 
-// What was changed in one tab is not overwritten by a form that was open in another one.
+// What was changed in one tab is not overwritten by a form that was open in another one: its page says what was changed, by whom,
+// and keeps what was typed.
 func TestAFormThatIsOldOverwritesNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -63,16 +70,70 @@ func TestAFormThatIsOldOverwritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened := b.get(t, path+"/edit").seenBy(t)
-	b.post(t, path+"/edit", "seen", opened, "name", "Renamed", "url", found.URL, "debounce", "0").leadsTo(t, path+"?done=saved")
-	p := b.post(t, path+"/edit", "seen", opened, "name", "Ticket shop", "url", found.URL, "debounce", "5").expect(t, 409, "changed since you opened the form", `value="Ticket shop"`)
+	b.post(t, path+"/edit", "seen", opened, "name", "Renamed", "url", found.URL, "headers", "X-Tenant: theirs", "debounce", "0", "externalId", "shop").
+		leadsTo(t, path+"?done=saved")
+	p := b.post(t, path+"/edit", "seen", opened, "name", "Ticket shop", "url", found.URL, "debounce", "5").
+		expect(t, 409, "changed since you opened the form", `value="Ticket shop"`, "It is now: <bdi>Renamed</bdi>", "It is now: <bdi>X-Tenant: theirs</bdi>",
+			"It is now: <bdi>0</bdi>", "It is now: <bdi>shop</bdi>", "by key:")
+	if strings.Contains(p.body, "url-now") {
+		t.Errorf("what both tabs have is told as a change:\n%s", p.body)
+	}
 	b.get(t, path).expect(t, 200, "Renamed")
-	b.post(t, path+"/edit", "seen", p.seenBy(t), "name", "Mine", "url", found.URL, "debounce", "5").leadsTo(t, path+"?done=saved")
+	// What is no setting doesn't matter to the form, and whoever sends it again knows.
+	b.post(t, path+"/rotate").leadsTo(t, path+"?done=rotated")
+	b.post(t, path+"/edit", "seen", p.seenBy(t), "name", "Mine", "url", found.URL, "debounce", "5", "externalId", "mine").leadsTo(t, path+"?done=saved")
 	b.get(t, path).expect(t, 200, "Mine")
+	for _, never := range []string{"99999x", "-7"} {
+		b.post(t, path+"/edit", "seen", never, "name", "Theirs", "url", found.URL, "debounce", "5").expect(t, 409, "It is now: <bdi>Mine</bdi>")
+	}
+	missing := "/console/destinations/" + uuid.NewString()
+	b.post(t, missing+"/edit", "seen", "1", "name", "Mine", "url", found.URL, "debounce", "5").expect(t, 404, "Not found")
 
 	feed := "/console/feeds/" + s.names["feed"]
 	opened = b.get(t, feed+"/edit").seenBy(t)
 	b.post(t, feed+"/edit", "seen", opened, "name", "Concerts in town", "description", "All of them", "enabled", "yes").leadsTo(t, feed+"?done=saved")
-	b.post(t, feed+"/edit", "seen", opened, "name", "Concerts", "description", "None", "enabled", "yes").expect(t, 409, "changed since you opened the form")
+	p = b.post(t, feed+"/edit", "seen", opened, "name", "Concerts", "description", "None").
+		expect(t, 409, "changed since you opened the form", `value="Concerts"`, "It is now: <bdi>Concerts in town</bdi>", "It is now: <bdi>All of them</bdi>", "It is now: <bdi>on</bdi>")
+	b.post(t, feed+"/edit", "seen", p.seenBy(t), "name", "Concerts", "description", "None", "enabled", "yes").leadsTo(t, feed+"?done=saved")
+	b.post(t, feed+"/edit", "seen", "yesterday", "name", "Concerts", "description", "None").expect(t, 400, "open it again")
+}
+
+// Of many tabs that send a form in the same instant, one saves; the others are told. The read model that forms are drawn from may
+// be behind by then: what is true is in the event store.
+func TestFormsOfTheSameInstantOverwriteNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	b := s.signIn(t, s.key)
+	address := receiver(t, 204, "")
+	for path, form := range map[string][]string{
+		"/console/destinations/" + s.names["works"]: {"url", address, "debounce", "0"},
+		"/console/destinations/" + s.names["fails"]: {"url", address, "debounce", "0", "externalId", "one-of-them"},
+		"/console/feeds/" + s.names["feed"]:         {"description", "In town", "enabled", "yes"},
+	} {
+		for round := range 3 {
+			opened := b.get(t, path+"/edit").seenBy(t)
+			var saved, told atomic.Int32
+			var tabs sync.WaitGroup
+			for tab := range 6 {
+				tabs.Go(func() {
+					name := fmt.Sprintf("Tab %d of round %d", tab, round)
+					switch p := b.post(t, path+"/edit", append([]string{"seen", opened, "name", name}, form...)...); p.status {
+					case http.StatusSeeOther:
+						saved.Add(1)
+					case http.StatusConflict:
+						told.Add(1)
+						p.expect(t, 409, "changed since you opened the form", name, "It is now: <bdi>Tab ")
+					default:
+						p.expect(t, 303)
+					}
+				})
+			}
+			tabs.Wait()
+			if saved.Load() != 1 || told.Load() != 5 {
+				t.Errorf("%s: %d saved and %d were told", path, saved.Load(), told.Load())
+			}
+		}
+	}
 }
 
 // Pages are made of templates without scripts or styles of their own, one style sheet, and little JavaScript; nothing of them

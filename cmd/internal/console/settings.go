@@ -1,8 +1,8 @@
 package console
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,6 +15,8 @@ import (
 	"carillon/aggregates/disclosure"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/eventstore"
+	"carillon/query"
 )
 
 // maxForm is how large a form may be, in bytes: that of a body of the API.
@@ -31,21 +33,45 @@ func (c *Console) settingsRoutes(r chi.Router) {
 type settings struct {
 	Name, URL, Headers, Debounce, ExternalID string
 
-	Seen    string // see unchanged
+	Seen    string // what the form was opened for: the organization of a new one, else the revision that was shown
 	New     bool
 	Back    string
 	Refusal string
+	Now     *settings          // as they are, where they were changed since the form was opened
+	Changes []query.AuditEntry // by which they were
 }
 
-// unchanged refuses what was typed into a form that was opened for something else than is there now: for another organization,
-// as which somebody has signed in since in another tab, or before somebody changed the thing. A form has what it was opened for
-// in a field; whoever sends it again after it was refused knows.
-func unchanged(seen *string, now, issue string) error {
+// IsNow is what a field has become since the form was opened, where that is not what was typed.
+func (s settings) IsNow(field string) string {
+	if s.Now == nil {
+		return ""
+	}
+	fields := map[string][2]string{
+		"name": {s.Name, s.Now.Name}, "url": {s.URL, s.Now.URL}, "headers": {s.Headers, s.Now.Headers},
+		"debounce": {s.Debounce, s.Now.Debounce}, "externalId": {s.ExternalID, s.Now.ExternalID},
+	}
+	if headers, err := readHeaders(s.Headers); err == nil {
+		fields["headers"] = [2]string{writeHeaders(headers), s.Now.Headers}
+	}
+	return isNow(fields[field][0], fields[field][1])
+}
+
+func isNow(typed, now string) string {
+	if typed == now {
+		return ""
+	}
+	return cmp.Or(now, isNone)
+}
+
+// meantForOne refuses what was typed into a form that was opened for another organization than the one as which somebody has
+// signed in since, in another tab. Whoever sends it again after it was refused knows.
+func meantForOne(v *visit, seen *string) error {
+	now := v.organization().String()
 	if *seen == "" || *seen == now {
 		return nil
 	}
 	*seen = now
-	return &wire.Failure{Kind: wire.Conflict, Issue: issue}
+	return wire.Fail(wire.Conflict, "", openedForOthers, v.name)
 }
 
 // form serves a form: a refusal is shown above what was typed, which stays.
@@ -98,7 +124,7 @@ func (c *Console) showNew(v *visit) (screen, error) {
 // create answers POST /console/destinations/new.
 func (c *Console) create(v *visit, typed *settings) (string, error) {
 	typed.New = true
-	if err := unchanged(&typed.Seen, v.organization().String(), fmt.Sprintf(openedForOthers, v.name)); err != nil {
+	if err := meantForOne(v, &typed.Seen); err != nil {
 		return "", err
 	}
 	headers, debounce, err := typed.read()
@@ -121,9 +147,15 @@ func (c *Console) showEdit(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
+	shown, err := c.settingsOf(v, found)
+	return screen{Title: shown.title(), Template: "settings", Data: shown}, err
+}
+
+// settingsOf are those of a destination as they are. What they show in full is on record.
+func (c *Console) settingsOf(v *visit, found query.Destination) (settings, error) {
 	url, err := c.address(v.Context(), found)
 	if err != nil && !errors.Is(err, errUnavailable) { // else it is set anew
-		return screen{}, err
+		return settings{}, err
 	}
 	typed := settings{
 		Name: found.Name, URL: url, Debounce: strconv.Itoa(found.DebounceWindowSeconds), ExternalID: found.ExternalID,
@@ -137,28 +169,24 @@ func (c *Console) showEdit(v *visit) (screen, error) {
 		shown = append(shown, disclosure.Headers)
 		plain, err := c.open(v.Context(), found.ID, found.Headers)
 		if err != nil {
-			return screen{}, err
+			return settings{}, err
 		}
 		headers := map[string]string{}
 		if err := json.Unmarshal(plain, &headers); err != nil {
-			return screen{}, err
+			return settings{}, err
 		}
 		typed.Headers = writeHeaders(headers)
 	}
-	return screen{Title: typed.title(), Template: "settings", Data: typed}, c.disclose(v, found.ID, shown...)
+	return typed, c.disclose(v, found.ID, shown...)
 }
 
 // edit answers POST /console/destinations/{id}/edit.
 func (c *Console) edit(v *visit, typed *settings) (string, error) {
-	found, err := c.destination(v)
+	id, err := v.id("id")
 	if err != nil {
 		return "", err
 	}
-	id := found.ID
 	typed.Back = v.destinationPath(id, "")
-	if err := unchanged(&typed.Seen, strconv.FormatInt(found.Revision, 10), changedMeanwhile); err != nil {
-		return "", err
-	}
 	headers, debounce, err := typed.read()
 	if err != nil {
 		return "", err
@@ -167,12 +195,47 @@ func (c *Console) edit(v *visit, typed *settings) (string, error) {
 	if typed.ExternalID != "" {
 		in.ExternalID = &typed.ExternalID
 	}
+	if typed.Seen != "" {
+		in.Expected = new(typed.seenRevision())
+	}
 	changed, err := c.Commands.ReviseDestination(v.Context(), v.caller(), in)
-	if err != nil {
+	if err != nil && !errors.Is(err, destination.ErrRevisedSince) {
 		return "", err
 	}
 	c.awaitDestination(v.Context(), changed.Position)
+	if err != nil {
+		return "", c.tellChanges(v, typed, err)
+	}
 	return v.destinationPath(id, "saved"), nil
+}
+
+// seenRevision is the revision that the form was opened for; one that never was stands for no number.
+func (s settings) seenRevision() eventstore.Revision {
+	seen, err := strconv.ParseInt(s.Seen, 10, 64)
+	if err != nil {
+		return eventstore.NoStream
+	}
+	return eventstore.Revision(seen)
+}
+
+// tellChanges has the form say what was changed since it was opened. Whoever sends it again knows.
+func (c *Console) tellChanges(v *visit, typed *settings, cause error) error {
+	found, err := c.destination(v)
+	if err != nil {
+		return err
+	}
+	now, err := c.settingsOf(v, found)
+	if err != nil {
+		return err
+	}
+	err = c.Queries.AuditEntries(v.Context(), found.ID, int64(typed.seenRevision())+1, func(e query.AuditEntry) error {
+		if e.Detail.URL != "" { // settings, among all changes
+			typed.Changes = append(typed.Changes, e)
+		}
+		return nil
+	})
+	typed.Now, typed.Seen = &now, now.Seen
+	return cmp.Or(err, error(&wire.Failure{Kind: wire.Conflict, Issue: changedMeanwhile, Cause: cause}))
 }
 
 // read understands what a form holds as text. The command checks the rest.

@@ -26,10 +26,15 @@ const (
 	notMade                                     = "This page could not be made. Try again, and tell the operator if it stays so."
 )
 
+// What a field has become since a form was opened.
+const isNone = "none"
+
+var onOff = map[bool]string{true: "on", false: "off"}
+
 // Why something is refused.
 const (
 	openedForOthers  = "this form was opened for another organization, and you have signed in as %s since: send it again if you mean that one"
-	changedMeanwhile = "this was changed since you opened the form, in another tab or by somebody else: look what it is now, or send yours again to put it in its place"
+	changedMeanwhile = "this was changed since you opened the form, in another tab or by somebody else. Nothing of yours is lost: it is below, beside what it is now. Send it again to put yours in its place"
 	signedOut        = "the sign-in has ended, and nothing was done"
 	notOfThisConsole = "This was not sent by a page of the console, so nothing was changed. Open the console and do it there."
 	tooManyPages     = "too many pages are open: close some, or load this one again by hand"
