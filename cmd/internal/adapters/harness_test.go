@@ -40,7 +40,8 @@ type world struct {
 	commands *command.Commands
 	queries  *query.Queries
 	by       command.Caller
-	stop     func() // the monitor and the curation of feeds
+	stop     func()                // the monitor and the curation of feeds
+	log      []eventstore.Recorded // what was seen of the store's, see recorded
 }
 
 // open starts the store, the read models and, with some collectors, the curation of feeds and the monitor.
@@ -208,20 +209,20 @@ func (w *world) eventuallyItems(feed uuid.UUID, want ...string) {
 	})
 }
 
-// eventuallyState waits until so many collections have been started and the source is in a state.
+// eventuallyState waits until so many collections from a source have ended and it is in a state.
 func (w *world) eventuallyState(source uuid.UUID, collections int, state string) query.Source {
 	w.t.Helper()
 	var got query.Source
 	w.eventually("source is "+state, func() bool {
-		ended := slices.Concat(w.recorded("source.collection-completed.v1"), w.recorded("source.collection-failed.v1"), w.recorded("source.credentials-missing.v1"),
-			w.recorded("source.javascript-needed.v1"))
-		if len(ended) < collections {
-			return false
-		}
-		for _, event := range ended {
-			if !w.runner.Progress.Await(w.t.Context(), event.Position, sources.ReadModel.Name) {
-				return false
+		var last eventstore.Position
+		ended := 0
+		for _, event := range w.recorded("source.collection-completed.v1", "source.collection-failed.v1", "source.credentials-missing.v1", "source.javascript-needed.v1") {
+			if event.StreamID() == source {
+				ended, last = ended+1, event.Position
 			}
+		}
+		if ended < collections || !w.runner.Progress.Await(w.t.Context(), last, sources.ReadModel.Name) {
+			return false
 		}
 		all, err := w.queries.Sources(w.t.Context(), query.SourceFilter{})
 		if err != nil {
@@ -237,20 +238,30 @@ func (w *world) eventuallyState(source uuid.UUID, collections int, state string)
 	return got
 }
 
-// recorded lists all events of a type that the store holds.
-func (w *world) recorded(eventType string) []eventstore.Recorded {
+// recorded lists all events of some types that the store holds, in order. What was seen once is not read again: who waits
+// asks often.
+func (w *world) recorded(eventTypes ...string) (list []eventstore.Recorded) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	var list []eventstore.Recorded
-	for m, err := range w.store.Subscribe(ctx, eventstore.Start, eventstore.Filter{}) {
-		switch {
-		case err != nil:
+	seen := eventstore.Start
+	if len(w.log) > 0 {
+		seen = w.log[len(w.log)-1].Position
+	}
+	for m, err := range w.store.Subscribe(ctx, seen, eventstore.Filter{}) {
+		if err != nil {
 			w.t.Fatal(err)
-		case m.CaughtUp:
-			return list
-		case m.Event != nil && m.Event.Type == eventType:
-			list = append(list, *m.Event)
+		}
+		if m.CaughtUp {
+			break
+		}
+		if m.Event != nil {
+			w.log = append(w.log, *m.Event)
+		}
+	}
+	for i := range w.log {
+		if slices.Contains(eventTypes, w.log[i].Type) {
+			list = append(list, w.log[i])
 		}
 	}
 	return list

@@ -133,7 +133,7 @@ func TestAPauseEndsAVisitAtItsNextPage(t *testing.T) {
 		b.read <- struct{}{}
 	}
 	w.resume(source)
-	w.eventuallyState(source, 3, "ok")
+	w.eventuallyState(source, 1, "ok")
 	if requests, pages := b.of(handle); requests != b.pages || pages != b.pages {
 		t.Errorf("%d requests for %d pages, want %d for as many", requests, pages, b.pages)
 	}

@@ -87,7 +87,7 @@ func TestAccountToItems(t *testing.T) {
 
 	silent := w.source(command.RegisterSource{Type: "twitter", Handle: "kajhallen"})
 	w.collect(silent)
-	if got := w.eventuallyState(silent, 4, "needs_credentials"); !strings.Contains(got.Message, "set CARILLON_TWITTER_TOKEN") {
+	if got := w.eventuallyState(silent, 1, "needs_credentials"); !strings.Contains(got.Message, "set CARILLON_TWITTER_TOKEN") {
 		t.Errorf("message = %q", got.Message)
 	}
 	for m, err := range w.store.Subscribe(t.Context(), eventstore.Start, eventstore.Filter{}) {

@@ -202,9 +202,8 @@ func (c *collecting) expectWebhooks(when string, want map[string]int) {
 // two again once it was split, which is no news.
 func TestFromSitesToWebhooks(t *testing.T) {
 	t.Parallel()
-	evening := func(days int) time.Time {
-		return time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, days).Add(19 * time.Hour)
-	}
+	today := time.Now().UTC().Truncate(24 * time.Hour) // also where the test goes on into the next day
+	evening := func(days int) time.Time { return today.AddDate(0, 0, days).Add(19 * time.Hour) }
 	houses := []*house{newHouse(t, "site"), newHouse(t, "sitemap"), newHouse(t, "siteIndexPage")}
 	var first []string
 	for i, h := range houses {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -32,11 +33,22 @@ type file struct {
 	byName    map[string]string // import paths by the names that they have in the file
 }
 
-// sources reads every Go file that is ever built; files in testdata and behind constraints that never hold are not.
+// sources are all Go files that are ever built; files in testdata and behind constraints that never hold are not. They are
+// read once for all tests, which change nothing in them.
 func sources(t *testing.T) []file {
 	t.Helper()
-	var files []file
-	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+	list, err := allSources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) == 0 {
+		t.Fatal("no source found")
+	}
+	return list
+}
+
+var allSources = sync.OnceValues(func() (list []file, err error) {
+	err = filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -50,17 +62,11 @@ func sources(t *testing.T) []file {
 			return err
 		}
 		f, err := read(name)
-		files = append(files, f)
+		list = append(list, f)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		t.Fatal("no source found")
-	}
-	return files
-}
+	return list, err
+})
 
 // skipped says which directories hold no source: those with data, and what the top has besides source.
 func skipped(name, base string) bool {
@@ -71,7 +77,15 @@ func skipped(name, base string) bool {
 		filepath.Dir(name) == root && (base == "data" || base == "bin")
 }
 
+// read gives a file by its name as seen from here; each is parsed once.
 func read(name string) (file, error) {
+	once, _ := files.LoadOrStore(filepath.Clean(name), sync.OnceValues(func() (file, error) { return parse(name) }))
+	return once.(func() (file, error))()
+}
+
+var files sync.Map // by name: func() (file, error)
+
+func parse(name string) (file, error) {
 	relative, err := filepath.Rel(root, name)
 	if err != nil {
 		return file{}, err
