@@ -75,10 +75,13 @@ func (d *Dispatcher) Changed() ([]eventstore.SavedRow, error) {
 	return d.ProcessState.Changed()
 }
 
-// React implements eventstore.ProcessManager: it decides in order, then appends side by side.
+// React implements eventstore.ProcessManager: it decides in order, then appends side by side. The last one is appended by
+// whoever calls, who has to wait for it anyway: most batches are of one event, and a goroutine for that costs a switch
+// there and back, and a stack that grows.
 func (d *Dispatcher) React(ctx context.Context, batch []eventstore.Recorded) error {
 	group, appending := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentAppends)
+	var last error
 	for i := range batch {
 		recorded := &batch[i]
 		d.newest = recorded.Created
@@ -94,12 +97,20 @@ func (d *Dispatcher) React(ctx context.Context, batch []eventstore.Recorded) err
 		}
 		switch e := event.(type) {
 		case publication.Published:
-			if f := d.plan(recorded, recorded.StreamID(), e); f != nil {
+			f := d.plan(recorded, recorded.StreamID(), e)
+			switch {
+			case f == nil: // nobody wants it
+			case i == len(batch)-1:
+				last = f.record(appending, d.store, d.handoff)
+			default:
 				group.Go(func() error { return f.record(appending, d.store, d.handoff) })
 			}
 		}
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err // the last one may have been cut off by it
+	}
+	return last
 }
 
 // fanOut is one published event on its way into the store.

@@ -3,6 +3,7 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -30,6 +31,7 @@ const (
 	specVersion     = "1.0"
 	dataContentType = "application/json"
 	timeLayout      = "2006-01-02T15:04:05.000Z"
+	envelopeRoom    = 256 // for member names, the time, and what little is escaped
 )
 
 // AppendJSON appends the envelope as one JSON object in a fixed member order, so that equal envelopes give equal bytes.
@@ -42,6 +44,8 @@ func (e Envelope) AppendJSON(dst []byte) ([]byte, error) {
 	if !data.IsValid(jsontext.AllowDuplicateNames(true)) {
 		return dst, fmt.Errorf("event %s: %w", e.ID, ErrData)
 	}
+	texts := len(e.ID) + len(e.Source) + len(e.Type) + len(e.Subject) + len(e.FeedType) + len(e.FeedID)
+	dst = slices.Grow(dst, envelopeRoom+texts+len(data))
 	dst = appendString(append(dst, `{"id":`...), e.ID)
 	dst = appendString(append(dst, `,"source":`...), e.Source)
 	dst = append(dst, `,"specversion":"`+specVersion+`"`...)

@@ -23,9 +23,6 @@ const (
 	// wait on their side, so they are taken off the wire whether it has time or not.
 	maxWaiting      = 8192
 	maxWaitingBytes = 8 << 20
-	// The node of this process waits for a subscriber, and what waits here would lie in the same memory.
-	maxWaitingHere      = 256
-	maxWaitingBytesHere = 512 << 10
 )
 
 // notSystem is the regular expression for the types of all events but the store's own.
@@ -59,14 +56,16 @@ func (s *Store) Subscribe(ctx context.Context, after eventstore.Position, filter
 		}
 		defer end()
 		ctx, cancel := context.WithCancel(ctx)
-		arrived := newInbox(maxWaiting, maxWaitingBytes)
 		if s.settings.here != nil {
-			arrived = newInbox(maxWaitingHere, maxWaitingBytesHere)
+			defer cancel()
+			s.subscribeHere(ctx, after, filter, yield)
+			return
 		}
+		arrived := newInbox(maxWaiting, maxWaitingBytes)
 		read := make(chan struct{})
 		go func() {
 			defer close(read)
-			arrived.end(s.receive(ctx, after, filter, arrived))
+			arrived.end(s.receive(ctx, after, filter, func(step eventstore.Message) error { return arrived.put(ctx, step) }))
 		}()
 		defer func() { // nothing is left behind that still reads
 			cancel()
@@ -87,10 +86,32 @@ func (s *Store) Subscribe(ctx context.Context, after eventstore.Position, filter
 	}
 }
 
-// receive takes the steps of a subscription off the wire. It ends with an error only.
-func (s *Store) receive(ctx context.Context, after eventstore.Position, filter eventstore.Filter, into *inbox) error {
+// errEnough ends a subscription whose caller wants no more.
+var errEnough = errors.New("the caller has seen enough")
+
+// subscribeHere is for the node of this process. That waits for a subscriber, so that nothing has to be taken from it
+// before it is wanted, and each event goes straight to whoever wants it.
+func (s *Store) subscribeHere(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter, yield func(eventstore.Message, error) bool,
+) {
+	wanted := true
+	err := s.receive(ctx, after, filter, func(step eventstore.Message) error {
+		if wanted = yield(step, nil); !wanted {
+			return errEnough
+		}
+		return nil
+	})
+	if wanted {
+		yield(eventstore.Message{}, err)
+	}
+}
+
+// receive gives the steps of a subscription to put, in order. It ends with an error only, which may be that of put.
+func (s *Store) receive(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter, put func(eventstore.Message) error,
+) error {
 	for {
-		came, err := s.receiveOnce(ctx, &after, filter, into)
+		came, err := s.receiveOnce(ctx, &after, filter, put)
 		switch {
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, ctx.Err())
@@ -111,7 +132,9 @@ func tooSlow(err error) bool {
 	return errors.As(err, &r) && r.code == codes.Aborted && strings.Contains(strings.ToLower(r.message), "too slow")
 }
 
-func (s *Store) receiveOnce(ctx context.Context, after *eventstore.Position, filter eventstore.Filter, into *inbox) (came bool, err error) {
+func (s *Store) receiveOnce(
+	ctx context.Context, after *eventstore.Position, filter eventstore.Filter, put func(eventstore.Message) error,
+) (came bool, err error) {
 	l, err := s.connected(ctx)
 	if err != nil {
 		return false, err
@@ -142,7 +165,7 @@ func (s *Store) receiveOnce(ctx context.Context, after *eventstore.Position, fil
 			*after = step.Position
 		}
 		came = true
-		if err := into.put(ctx, step); err != nil {
+		if err := put(step); err != nil {
 			return came, err
 		}
 	}

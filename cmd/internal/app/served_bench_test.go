@@ -180,8 +180,8 @@ func (o *outside) profile(seconds int) (wait func()) {
 		return func() {}
 	}
 	var profiling sync.WaitGroup
-	profiling.Go(func() {
-		request, err := http.NewRequestWithContext(o.Context(), http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", o.admin, seconds), http.NoBody)
+	get := func(path, suffix string) {
+		request, err := http.NewRequestWithContext(o.Context(), http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/%s", o.admin, path), http.NoBody)
 		if err != nil {
 			o.b.Error(err)
 			return
@@ -195,12 +195,14 @@ func (o *outside) profile(seconds int) (wait func()) {
 		defer func() { _ = response.Body.Close() }()
 		profile, err := io.ReadAll(response.Body)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, strings.NewReplacer("/", "_", "=", "").Replace(o.b.Name())+".pprof"), profile, 0o600)
+			err = os.WriteFile(filepath.Join(dir, strings.NewReplacer("/", "_", "=", "").Replace(o.b.Name())+suffix), profile, 0o600)
 		}
 		if err != nil {
 			o.b.Error(err)
 		}
-	})
+	}
+	profiling.Go(func() { get(fmt.Sprintf("profile?seconds=%d", seconds), ".pprof") })
+	profiling.Go(func() { get(fmt.Sprintf("allocs?seconds=%d", seconds), ".allocs") })
 	return profiling.Wait
 }
 
