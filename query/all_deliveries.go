@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,8 +17,9 @@ type DeliveryMark struct {
 }
 
 // AllDeliveries lists deliveries to all destinations of an organization, the newest first, from after a mark on; the zero
-// one is the beginning. What is read are the newest rows of destinations; where no index leads to those that match, on the
-// days that have enough of them. How long the history is does not matter.
+// one is the beginning. What is read are the newest rows of destinations; where no index leads to those that match, since the
+// newest rows of some destinations have a page of them, or else on the days that have enough. How long the history is does
+// not matter.
 func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f DeliveryFilter, after DeliveryMark, now time.Time) ([]Delivery, error) {
 	if _, known := tally[f.Status]; !known && f.Status != "delivering" {
 		return nil, fmt.Errorf("deliveries: unknown status %q", f.Status)
@@ -35,11 +37,19 @@ func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f D
 		case f.indexed():
 			ids = f.newestOfAll(organization, after, &args)
 		default:
-			of, from, err := f.busyDestinations(ctx, tx, organization, after, now)
+			of, from, err := f.recentDestinations(ctx, tx, organization, after)
+			recent := len(of) > 0
+			if err == nil && !recent {
+				of, from, err = f.busyDestinations(ctx, tx, organization, after, now)
+			}
 			if err != nil || len(of) == 0 {
 				return err
 			}
-			ids = f.newestOf("unnest("+args.add(of)+"::uuid[])", args.add(from), after, &args)
+			some, since := "unnest("+args.add(of)+"::uuid[])", args.add(from)
+			if recent {
+				some = f.withMatches(some, since, &args)
+			}
+			ids = f.newestOf(some, since, after, &args)
 		}
 		rows, err := tx.Query(ctx, "SELECT "+deliveryColumns+" FROM ("+ids+`) page
 			JOIN deliveries.deliveries d ON d.id = page.id LEFT JOIN deliveries.due u ON u.id = d.id
@@ -56,9 +66,9 @@ func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f D
 	return list, nil
 }
 
-// within is the condition for rows d that a filter and a mark leave, but for the status.
-func (f DeliveryFilter) within(after DeliveryMark, args *arguments) string {
-	where := "true" + f.typeIs("d.type", args)
+// bounded is the condition for rows d that the times of a filter and a mark leave.
+func (f DeliveryFilter) bounded(after DeliveryMark, args *arguments) string {
+	where := "true"
 	from, to := f.bounds()
 	if !from.IsZero() {
 		where += " AND d.created_at >= " + args.add(from)
@@ -66,13 +76,24 @@ func (f DeliveryFilter) within(after DeliveryMark, args *arguments) string {
 	if !to.IsZero() {
 		where += " AND d.created_at < " + args.add(to)
 	}
-	if f.Feed != uuid.Nil {
-		where += " AND d.feed_id = " + args.add(f.Feed)
-	}
 	if !after.CreatedAt.IsZero() {
 		where += " AND (d.created_at, d.id) < (" + args.add(after.CreatedAt) + ", " + args.add(after.ID) + ")"
 	}
 	return where
+}
+
+// of is the condition for rows of deliveries or tallies to be of the events that a filter asks for.
+func (f DeliveryFilter) of(row string, args *arguments) string {
+	where := f.typeIs(row+".type", args)
+	if f.Feed != uuid.Nil {
+		where += " AND " + row + ".feed_id = " + args.add(f.Feed)
+	}
+	return where
+}
+
+// within is the condition for rows d that a filter and a mark leave, but for the status.
+func (f DeliveryFilter) within(after DeliveryMark, args *arguments) string {
+	return f.bounded(after, args) + f.of("d", args)
 }
 
 // lookBack are the days before the last one within which a page is looked for first: mostly it is there, and an organization
@@ -107,10 +128,7 @@ func (f DeliveryFilter) busyDestinations(ctx context.Context, tx pgx.Tx, organiz
 // busySince looks at the days between two bounds. Enough says that there is a page of matches on those that count.
 func (f DeliveryFilter) busySince(ctx context.Context, tx pgx.Tx, organization uuid.UUID, first, last time.Time) (of []uuid.UUID, from time.Time, enough bool, err error) {
 	args := arguments{organization}
-	where := "d.organization = $1" + f.typeIs("t.type", &args)
-	if f.Feed != uuid.Nil {
-		where += " AND t.feed_id = " + args.add(f.Feed)
-	}
+	where := "d.organization = $1" + f.of("t", &args)
 	whole := "true"
 	if !first.IsZero() {
 		where += " AND t.day >= " + args.add(first) + "::timestamptz AT TIME ZONE 'UTC' - interval '1 day'"
@@ -141,8 +159,46 @@ func (f DeliveryFilter) indexed() bool {
 	return f.Feed == uuid.Nil && (f.Type == "" || f.Type == "*") && f.Status != "succeeded"
 }
 
-// sampled are the destinations among which it is looked how old a page may be.
-const sampled = 200
+// sampled are the destinations among which it is looked how old a page may be; where no index leads to matches, among so many
+// of the newest rows of each.
+const sampled, sampledRows = 200, 10
+
+// recentDestinations finds a time since when there is a page of matches, and the destinations that such a page can be of. It
+// looks at the newest rows of some destinations, and where there is a page among those, again at those of the destinations that
+// got something last: of all others the newest row alone is read, from an index. It finds none where what is looked for is
+// rarer than that; then the tallies tell.
+func (f DeliveryFilter) recentDestinations(ctx context.Context, tx pgx.Tx, organization uuid.UUID, after DeliveryMark) (of []uuid.UUID, since time.Time, err error) {
+	args := arguments{organization, f.Limit, sampled, sampledRows}
+	const newestFirst = " ORDER BY d.created_at DESC, d.id DESC LIMIT "
+	rows := "FROM deliveries.deliveries d WHERE d.destination = t.id AND " + f.bounded(after, &args)
+	match := "true" + f.of("d", &args)
+	if f.Status != "" {
+		match += " AND d.status = " + args.add(f.Status)
+	}
+	pageOf := func(some string) string {
+		return "SELECT d.created_at, d.id FROM (" + some + ") t(id) CROSS JOIN LATERAL (SELECT * " + rows + newestFirst + "$4) d WHERE " + match + newestFirst + "$2"
+	}
+	err = tx.QueryRow(ctx, `WITH
+		since AS MATERIALIZED (SELECT min(created_at) AS at FROM (`+
+		pageOf("SELECT id FROM destinations.destinations WHERE organization = $1 ORDER BY created_at DESC LIMIT $3")+`) page HAVING count(*) = $2),
+		newest AS MATERIALIZED (SELECT t.id AS destination, d.created_at, d.id FROM since CROSS JOIN destinations.destinations t
+			CROSS JOIN LATERAL (SELECT d.created_at, d.id `+rows+` AND d.created_at >= since.at`+newestFirst+`1) d WHERE t.organization = $1),
+		last AS (SELECT * FROM ((`+pageOf("SELECT destination FROM newest ORDER BY created_at DESC, id DESC LIMIT $3")+` OFFSET $2 - 1)
+			UNION ALL SELECT at, '00000000-0000-0000-0000-000000000000' FROM since) ends ORDER BY created_at DESC, id DESC LIMIT 1)
+		SELECT last.created_at, ARRAY(SELECT destination FROM newest n WHERE (n.created_at, n.id) >= (last.created_at, last.id)) FROM last`,
+		args...).Scan(&since, &of)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, since, nil
+	}
+	return of, since, err
+}
+
+// withMatches selects those of some destinations that have any match since the day of a time: one that gets very much, and
+// nothing of the kind, is not walked through.
+func (f DeliveryFilter) withMatches(some, since string, args *arguments) string {
+	return "(SELECT t.id FROM " + some + " t(id) CROSS JOIN LATERAL (SELECT FROM deliveries.tallies x WHERE x.destination = t.id AND x.day >= (" + since +
+		"::timestamptz AT TIME ZONE 'UTC')::date AND " + tally[f.Status] + " > 0" + f.of("x", args) + " LIMIT 1) any_match)"
+}
 
 // newestOfAll selects the ids of a page among the newest of all destinations of an organization. A page of some of them
 // tells since when there is a page of all: of the others, nothing that is older is looked at.
