@@ -33,6 +33,7 @@ type Commands struct {
 	Quotas  Quotas // nil: nothing is counted
 
 	disclosed disclosures
+	known     knownOrganizations
 }
 
 // Prober asks whether an endpoint is there, for an organization's deliveries; delivery.Prober is one.

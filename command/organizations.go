@@ -149,7 +149,9 @@ type DeleteOrganization struct{ Organization uuid.UUID }
 // DeleteOrganization ends an organization for good: its keys at once, and after that, by the cascade of deletions, its
 // feeds, its destinations with all that was sealed for them, and their subscriptions and deliveries.
 func (c *Commands) DeleteOrganization(ctx context.Context, by Caller, in DeleteOrganization) (eventstore.Position, error) {
-	return c.onOrganization(ctx, by, in.Organization, organization.Delete{At: c.now()})
+	at, err := c.onOrganization(ctx, by, in.Organization, organization.Delete{At: c.now()})
+	c.known.forget(in.Organization)
+	return at, err
 }
 
 func (c *Commands) onOrganization(ctx context.Context, by Caller, id uuid.UUID, command organization.Command) (eventstore.Position, error) {

@@ -23,8 +23,8 @@ func (publishCommand) Help() string {
   {"id": UUID, "type": "news.item.added", "source": "/news/local", "subject": "item-7", "time": "2026-11-21T12:00:00Z",
    "feedType": "news", "feedId": UUID, "organizationId": UUID, "data": {…}}
 
-Required are type, source, data, and a feed or an organization. The data must match the type's schema, see GET
-/events/types. An event with an id is published once, however often it is sent: after a failure, send the file again.`
+Required are type, source, data, and a feed or an organization that exists. The data must match the type's schema, see
+GET /events/types. An event with an id is published once, however often it is sent: after a failure, send the file again.`
 }
 
 // Run publishes the file, with a progress bar on a terminal.

@@ -113,7 +113,7 @@ func (a *API) publish(r *http.Request) (wire.Reply, error) {
 	if err := wire.UnmarshalBody(data, &body); err != nil {
 		return wire.Reply{}, err
 	}
-	if _, _, err := a.Commands.Publish(r.Context(), operator(r), body.input); err != nil {
+	if _, _, err := a.Commands.PublishForOthers(r.Context(), operator(r), body.input); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(Published{Published: 1}), nil
@@ -156,7 +156,7 @@ func (a *API) publishMany(ctx context.Context, by command.Caller, body io.Reader
 				if state.failed.Load() {
 					continue // the reader may still be waiting for room
 				}
-				if _, _, err := a.Commands.Publish(ctx, by, l.event); err != nil {
+				if _, _, err := a.Commands.PublishForOthers(ctx, by, l.event); err != nil {
 					state.fail(l.number, err)
 					continue
 				}

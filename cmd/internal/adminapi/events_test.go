@@ -6,10 +6,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/command"
 )
 
 // event is one event as sent, without a line break.
@@ -106,6 +108,41 @@ func TestPublishManyStopsAtABadLine(t *testing.T) {
 		t.Error("it went on long after the bad line")
 	}
 	s.do(t, "POST", "/admin/events", "\n\n").into(t, http.StatusOK, &adminapi.Published{})
+}
+
+// An event for an organization that does not exist would reach nobody: it is refused, and says where. One that was registered a
+// moment ago, at another process too, gets its events at once; one that was deleted, no more.
+func TestPublishForAnOrganizationThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	org, _ := s.Organization(t, "Town hall")
+	nobody := uuid.New()
+	s.do(t, "POST", "/admin/events", event(nobody, uuid.NewString(), "claim-1")).
+		refused(t, 404, "NOT_FOUND", "organizationId "+nobody.String()+" is no organization that exists: register it first")
+	ids := []string{uuid.NewString(), uuid.NewString()}
+	s.do(t, "POST", "/admin/events", event(org, ids[0], "claim-1")+"\n"+event(nobody, ids[1], "claim-1")).
+		refused(t, 404, "NOT_FOUND", "line 2: organizationId "+nobody.String()+" is no organization that exists")
+	for i, want := range []int{1, 0} {
+		if got := s.EventTypes(t, "publication-"+ids[i]); len(got) != want {
+			t.Errorf("line %d recorded %v", i+1, got)
+		}
+	}
+
+	other := &command.Commands{Store: s.Store, Now: time.Now, Catalog: s.Commands.Catalog} // of another process
+	made, _, err := other.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"}, command.RegisterOrganization{Name: "Library"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, "POST", "/admin/events", event(made, uuid.NewString(), "claim-1")).into(t, 200, nil)
+	by := command.Caller{Organization: made, Actor: "operator"}
+	if _, err := other.SuspendOrganization(t.Context(), by, command.SuspendOrganization{Organization: made, Reason: "unpaid"}); err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, "POST", "/admin/events", event(made, uuid.NewString(), "claim-1")).into(t, 200, nil) // which waits
+	s.do(t, "DELETE", "/admin/organizations/"+made.String(), "").into(t, 200, nil)
+	s.do(t, "POST", "/admin/events", event(made, uuid.NewString(), "claim-1")).refused(t, 404, "NOT_FOUND", "organizationId")
+	s.do(t, "POST", "/admin/events", strings.Replace(event(made, uuid.NewString(), "claim-1"), `"organizationId":"`+made.String()+`",`, "", 1)).
+		refused(t, 400, "VALIDATION_FAILED", "feedId or an organizationId")
 }
 
 func TestPublishWithoutAnEventStore(t *testing.T) {

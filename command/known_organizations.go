@@ -1,0 +1,77 @@
+package command
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/organization"
+	"carillon/eventstore"
+)
+
+// PublishForOthers is Publish for whoever names the organization himself, and may be mistaken: one that does not exist is refused,
+// since nobody would ever get the event.
+func (c *Commands) PublishForOthers(ctx context.Context, by Caller, in Publish) (uuid.UUID, eventstore.Position, error) {
+	if in.Organization != uuid.Nil {
+		if err := c.requireKnown(ctx, in.Organization); err != nil {
+			return in.ID, eventstore.Start, err
+		}
+	}
+	return c.Publish(ctx, by, in)
+}
+
+// requireKnown refuses an organization that does not exist. The event store is asked about one that was not met lately, so that
+// one that another process registered a moment ago is there; for the others it costs a look into memory.
+func (c *Commands) requireKnown(ctx context.Context, id uuid.UUID) error {
+	now := c.now()
+	if c.known.has(id, now) {
+		return nil
+	}
+	loaded, err := organization.Aggregate.Load(ctx, c.Store, id)
+	switch {
+	case err != nil:
+		return err
+	case !loaded.State.Exists():
+		return refuse(NotFound, "organizationId", "organizationId %s is no organization that exists: register it first, or correct the id", id)
+	}
+	c.known.note(id, now)
+	return nil
+}
+
+const (
+	// knownFor is how long an organization counts as one that exists. Another process may delete it meanwhile; what is published for
+	// it then goes to nobody, as what was published just before does.
+	knownFor = 10 * time.Minute
+	// mostKnown bounds the memory of them, to some ten megabytes.
+	mostKnown = 100_000
+)
+
+// knownOrganizations are those that existed when they were looked for last. It may forget. The zero value is ready to use.
+type knownOrganizations struct {
+	mu   sync.RWMutex
+	seen map[uuid.UUID]time.Time
+}
+
+func (k *knownOrganizations) has(id uuid.UUID, now time.Time) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	at, ok := k.seen[id]
+	return ok && now.Sub(at) < knownFor
+}
+
+func (k *knownOrganizations) note(id uuid.UUID, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.seen == nil || len(k.seen) >= mostKnown {
+		k.seen = map[uuid.UUID]time.Time{}
+	}
+	k.seen[id] = now
+}
+
+func (k *knownOrganizations) forget(id uuid.UUID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.seen, id)
+}
