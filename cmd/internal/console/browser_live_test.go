@@ -76,6 +76,92 @@ func TestPagesFollowInABrowser(t *testing.T) {
 	b.quiet(t, "while it is followed")
 }
 
+// front leads to one process or another, as what balances loads does.
+type front struct {
+	to     atomic.Pointer[http.Handler]
+	server *httptest.Server
+}
+
+func (f *front) leadTo(process http.Handler) { f.to.Store(&process) }
+
+// gone answers as where the process is gone.
+var gone = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+
+// front leads to this process at first.
+func (w *world) front(t *testing.T) *front {
+	t.Helper()
+	var f front
+	f.leadTo(w.handler)
+	f.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { (*f.to.Load()).ServeHTTP(rw, r) }))
+	t.Cleanup(f.server.CloseClientConnections) // live parts stay open
+	t.Cleanup(f.server.Close)
+	return &f
+}
+
+// another is a process beside this one.
+func (w *world) another(t *testing.T) *world {
+	t.Helper()
+	other := *w
+	other.handler = other.organizationsConsole(t)
+	runs(t, other.console)
+	return &other
+}
+
+// read moves the pointer to the first row of the list.
+func (b *tab) read(t *testing.T) {
+	t.Helper()
+	at := ask[[]float64](t, b, `(() => { const r = document.querySelector("[data-rows]").getBoundingClientRect(); return [r.x + 40, r.y + 10]; })()`)
+	b.pointAt(t, at[0], at[1])
+	b.until(t, "the pointer is there", `document.querySelector("[data-live]").matches(":hover")`)
+}
+
+// someMissed holds where it is told that more has happened.
+const someMissed = `!document.querySelector("[data-news]").hidden && document.querySelector("[data-news]").textContent === "More has happened than is shown here: show it"`
+
+// A list was about to be loaded anew, and now somebody reads it: it stands still, and says that there is more.
+func TestALateLoadMovesNothingInABrowser(t *testing.T) {
+	t.Parallel()
+	if found, _ := chromium(); found == nil {
+		newTab(t, "", "") // tells why not
+	}
+	w := open(t)
+	w.lives(t)
+	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
+	w.publish(t, "the-first")
+	f := w.front(t)
+	b := newTab(t, f.server.URL, w.signIn(t, w.key).cookie)
+	b.sized(t, 1280)
+	b.pointAt(t, 5, 5)
+
+	// Live parts begin with this page, which is told to look anew, and can't.
+	list, refused := "/console/destinations/"+id.String()+"/deliveries", make(chan struct{}, 100)
+	var shown atomic.Bool
+	f.leadTo(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == list && shown.Swap(true) {
+			refused <- struct{}{}
+			gone(rw, r)
+		}
+		w.handler.ServeHTTP(rw, r)
+	}))
+	b.open(t, list)
+	<-refused
+	f.leadTo(gone)
+	f.server.CloseClientConnections()
+	w.publish(t, "unheard")
+	b.read(t)
+	f.leadTo(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/console/live" {
+			gone(rw, r)
+		}
+		w.handler.ServeHTTP(rw, r)
+	}))
+	b.until(t, "it says that there is more", someMissed)
+	if rows := ask[int](t, b, `document.querySelectorAll("[data-id]").length`); rows != 1 {
+		t.Errorf("1 row became %d under the eyes of who reads", rows)
+	}
+	b.forget()
+}
+
 // A page says what it can't show: that something was missed while its list is read, that the connection is cut, and that its
 // sign-in has ended.
 func TestPagesSayWhatTheyMissInABrowser(t *testing.T) {
@@ -86,22 +172,9 @@ func TestPagesSayWhatTheyMissInABrowser(t *testing.T) {
 	w := open(t)
 	w.lives(t)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
-	other := *w // another process
-	other.handler = other.organizationsConsole(t)
-	runs(t, other.console)
-	var process atomic.Pointer[world]
-	process.Store(w)
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w := process.Load()
-		if w == nil {
-			panic(http.ErrAbortHandler) // as where the process is gone
-		}
-		w.handler.ServeHTTP(rw, r)
-	}))
-	t.Cleanup(server.CloseClientConnections) // live parts stay open
-	t.Cleanup(server.Close)
+	f := w.front(t)
 	signedIn := w.signIn(t, w.key)
-	b := newTab(t, server.URL, signedIn.cookie)
+	b := newTab(t, f.server.URL, signedIn.cookie)
 	b.sized(t, 1280)
 	b.pointAt(t, 5, 5)
 	b.open(t, "/console/destinations/"+id.String()+"/deliveries")
@@ -112,17 +185,15 @@ func TestPagesSayWhatTheyMissInABrowser(t *testing.T) {
 	}
 
 	// Its list is being read while the process ends. What happened until the page has found another one is not known to that, and said.
-	at := ask[[]float64](t, b, `(() => { const r = document.querySelector("[data-rows]").getBoundingClientRect(); return [r.x + 40, r.y + 10]; })()`)
-	b.pointAt(t, at[0], at[1])
-	b.until(t, "the pointer is there", `document.querySelector("[data-live]").matches(":hover")`)
-	process.Store(nil)
-	server.CloseClientConnections()
+	b.read(t)
+	f.leadTo(gone)
+	f.server.CloseClientConnections()
 	b.until(t, "it says that it is cut off", told("cut"))
 	b.accessible(t, "cut off")
 	w.publish(t, "unheard")
-	process.Store(&other)
+	f.leadTo(w.another(t).handler)
 	b.until(t, "it goes on by itself", told(""))
-	b.until(t, "it says that something was missed", `!document.querySelector("[data-news]").hidden && document.querySelector("[data-news]").textContent === "More has happened than is shown here: show it"`)
+	b.until(t, "it says that something was missed", someMissed)
 	if rows := ask[int](t, b, `document.querySelectorAll("[data-id]").length`); rows != 1 {
 		t.Errorf("1 row became %d under the eyes of who reads", rows)
 	}

@@ -18,6 +18,7 @@ import (
 	"carillon/command"
 	"carillon/command/delivery"
 	"carillon/eventstore"
+	"carillon/projections"
 	"carillon/query"
 )
 
@@ -39,6 +40,8 @@ type Dependencies struct {
 	Admit func(ctx context.Context, organization uuid.UUID, requests *int64) (leave func(), err error)
 	// Await waits until the named consumers have applied the event at a position.
 	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
+	// Settle waits until a read model shows all that is stored.
+	Settle func(context.Context, projections.ReadModel) error
 	// Events is read along for live parts.
 	Events eventstore.Store
 	// Limiter bounds the requests to validate and test of one organization; the API has the same.

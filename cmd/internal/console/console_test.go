@@ -28,6 +28,7 @@ import (
 	"carillon/command"
 	"carillon/command/delivery"
 	"carillon/eventstore"
+	readmodels "carillon/projections"
 	"carillon/projections/audit"
 	"carillon/projections/destinations"
 	"carillon/projections/organizations"
@@ -77,6 +78,9 @@ func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API)
 	}
 	return console.Dependencies{
 		Commands: w.Commands, Queries: w.Queries, Sessions: w.sessions, Works: adapters.ConsoleWorks{Pool: w.Pool}, Verify: api.Verify, Admit: api.Admit, Await: w.Patient, Events: w.Store, Limiter: limiter,
+		Settle: func(ctx context.Context, model readmodels.ReadModel) error {
+			return w.Progress.Settle(ctx, w.Store, model)
+		},
 		Guesses: &console.Guesses{}, Tester: tester, Wake: func() {}, Now: w.now, Log: w.Log,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
 	}, api

@@ -29,7 +29,11 @@ import (
 const (
 	gather   = 500 * time.Millisecond // what happens within it is read and told together
 	mostRows = 100                    // that are told at one time; of more, pages hear how many
+	mostHeld = 100_000                // deliveries whose news wait for the read model; of more, pages are told to look anew
 )
+
+// errBehind ends the source, which begins anew once the read model has come along.
+var errBehind = errors.New("the read model of deliveries is far behind: open pages are told to look anew when it has come along")
 
 const livePath = "/live"
 
@@ -176,18 +180,21 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
+	// What is not told from here on is found by the pages that look anew now.
+	if err := c.Settle(ctx, deliveriesmodel.ReadModel); err != nil {
+		return err
+	}
 	ready()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	var (
 		mu       sync.Mutex
 		batch    []touched
 		position eventstore.Position
 		wake     = make(chan struct{}, 1)
-		failed   = make(chan error, 1)
 	)
 	var reading sync.WaitGroup
 	defer reading.Wait()
-	defer cancel()
+	defer cancel(nil)
 	reading.Go(func() {
 		for m := range eventstore.Follow(ctx, c.Events, head, eventstore.Categories(dispatch.Aggregate.Category, delivery.Aggregate.Category), c.Log) {
 			if m.Event == nil {
@@ -195,7 +202,7 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 			}
 			happened, err := touchedBy(m.Event)
 			if err != nil {
-				failed <- err
+				cancel(err)
 				return
 			}
 			if len(happened) == 0 {
@@ -203,7 +210,12 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 			}
 			mu.Lock()
 			batch, position = append(batch, happened...), m.Position
+			held := len(batch)
 			mu.Unlock()
+			if held > mostHeld {
+				cancel(errBehind)
+				return
+			}
 			select {
 			case wake <- struct{}{}:
 			default:
@@ -213,25 +225,25 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case err := <-failed:
-			return err
+			return context.Cause(ctx)
 		case <-wake:
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return context.Cause(ctx)
 		case <-time.After(gather):
 		}
 		mu.Lock()
 		now, to := batch, position
 		batch = nil
 		mu.Unlock()
+		if !c.Await(ctx, to, deliveriesmodel.ReadModel.Name) {
+			return context.Cause(ctx)
+		}
 		// Only now, because a page that was read meanwhile may not show what happened before.
 		if now = slices.DeleteFunc(now, func(d touched) bool { return !c.live.Wanted(d.topics()...) }); len(now) == 0 {
 			continue
 		}
-		c.await(ctx, to, deliveriesmodel.ReadModel.Name)
 		if err := c.tell(ctx, now); err != nil {
 			return err
 		}

@@ -3,7 +3,9 @@ package console_test
 import (
 	"bufio"
 	"context"
+	"html"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,9 +13,12 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/dispatch"
+	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore"
+	readmodels "carillon/projections"
+	"carillon/projections/deliveries"
 	"carillon/projections/operators"
 	"carillon/projections/organizations"
 )
@@ -167,6 +172,63 @@ func TestLiveParts(t *testing.T) {
 		}
 	default:
 	}
+}
+
+// What is not readable yet is told once it is, also to a page that was opened after it had happened.
+func TestPagesHearOfWhatCouldNotBeReadYet(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	id := w.subscribed(t, "Hook", receiver(t, 204, ""))
+	deps, api := w.dependencies(t)
+	awaited, readable := make(chan struct{}), make(chan struct{})
+	deps.Await = func(ctx context.Context, to eventstore.Position, consumers ...string) bool {
+		if slices.Contains(consumers, deliveries.ReadModel.Name) { // live parts alone wait for it here
+			select {
+			case awaited <- struct{}{}:
+			case <-readable:
+			}
+			<-readable
+		}
+		return w.Patient(ctx, to, consumers...)
+	}
+	follows := make(chan struct{}, 1)
+	settle := deps.Settle
+	deps.Settle = func(ctx context.Context, model readmodels.ReadModel) error {
+		follows <- struct{}{} // from where the store ended before
+		return settle(ctx, model)
+	}
+	c, err := console.New(deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.handler = c.Beside(api)
+	runs(t, c)
+	base := w.serve(t)
+	_, otherKey := w.Organization(t, "Library")
+	other := w.signIn(t, otherKey)
+	apitest.Eventually(t, "live parts are there", func() bool {
+		status, _ := w.stream(t, base, other.cookie, "/console/live?of=deliveries")
+		return status == http.StatusOK
+	})
+	soon := func(signal <-chan struct{}, what string) {
+		select {
+		case <-signal:
+		case <-time.After(apitest.Patience):
+			t.Fatal(what)
+		}
+	}
+	soon(follows, "nothing is followed")
+	event := w.publish(t, "concert")
+	soon(awaited, "nobody waits until it can be read")
+
+	b := w.signIn(t, w.key)
+	page := b.get(t, "/console/destinations/"+id.String()+"/deliveries")
+	_, following, _ := strings.Cut(page.body, `data-live="`)
+	following, _, _ = strings.Cut(following, `"`)
+	_, lines := w.stream(t, base, b.cookie, html.UnescapeString(following))
+	hears(t, lines, "event: open")
+	close(readable)
+	hears(t, lines, "data:", dispatch.DeliveryID(event, id).String())
 }
 
 // A page that an operator follows ends with the token that it was opened with, whether that was revoked or rotated. Those

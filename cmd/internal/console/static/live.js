@@ -41,6 +41,9 @@ if (root && window.EventSource) {
     return holder.content.firstElementChild;
   };
 
+  // What a list shows, whichever rows are marked as fresh.
+  const shown = (list) => [...list.children].map((row) => row.innerHTML.trim()).join("\n");
+
   const replace = (old, fresh) => {
     const focused = old.contains(document.activeElement) && document.activeElement.getAttribute("href");
     old.replaceWith(fresh);
@@ -89,7 +92,6 @@ if (root && window.EventSource) {
 
   // The page is loaded anew, and its parts take the place of those that are there.
   const load = async () => {
-    loading = undefined;
     again = false;
     let wait = pause;
     try {
@@ -111,21 +113,26 @@ if (root && window.EventSource) {
     if (again) soon(wait);
   };
 
-  // Something was missed. Whoever reads a list is told so, where that has changed it.
+  // Something was missed. Whoever reads a list is told so, where that has changed it: now, and where a load was on its way
+  // that began before.
   const stale = async () => {
     if (!rows() || !reading()) return soon();
     try {
       const now = (await fresh())?.querySelector("[data-rows]");
-      if (!now || now.innerHTML === rows().innerHTML) return;
+      if (!now || shown(now) === shown(rows())) return;
     } catch {
       // It is told, to be on the safe side.
     }
     missed = true;
     tell();
   };
+  const due = () => {
+    loading = undefined;
+    return rows() && reading() ? stale() : load();
+  };
   const soon = (wait = pause) => {
     again = true;
-    loading ??= setTimeout(load, wait);
+    loading ??= setTimeout(due, wait);
   };
 
   // What is told of the connection itself: it is cut, or it was refused; "": it is there.

@@ -7,13 +7,11 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// compactionPoll is how often it is looked for compactions that nothing has told of, which is not known to happen.
-const compactionPoll = 5 * time.Second
-
 // compactions lets as many compactions run as the database allows, as pebble.ConcurrencyLimitScheduler does, without
 // looking for them ten times a second: there is more to do when one has ended, and after a flush.
 type compactions struct {
 	db   pebble.DBForCompaction
+	poll time.Duration
 	turn sync.Mutex // of whoever grants; the database's mutex is taken under it
 	poke chan struct{}
 	stop chan struct{}
@@ -25,8 +23,8 @@ type compactions struct {
 
 var _ pebble.CompactionScheduler = (*compactions)(nil)
 
-func newCompactions() *compactions {
-	return &compactions{poke: make(chan struct{}, 1), stop: make(chan struct{})}
+func newCompactions(poll time.Duration) *compactions {
+	return &compactions{poll: poll, poke: make(chan struct{}, 1), stop: make(chan struct{})}
 }
 
 // Register implements pebble.CompactionScheduler.
@@ -66,7 +64,7 @@ func (c *compactions) UpdateGetAllowedWithoutPermission() {
 }
 
 func (c *compactions) watch() {
-	ticker := time.NewTicker(compactionPoll)
+	ticker := time.NewTicker(c.poll)
 	defer ticker.Stop()
 	for {
 		select {

@@ -34,6 +34,8 @@ type Options struct {
 	Heads int
 	// MinFreeBytes is the disk space below which writes are refused with ErrFull.
 	MinFreeBytes uint64
+
+	compactionPoll time.Duration // between two looks for compactions that nothing has told of
 }
 
 const (
@@ -42,6 +44,9 @@ const (
 	defaultRingBytes     = 4 << 20
 	defaultHeads         = 32 << 10
 	defaultMinFreeBytes  = 64 << 20
+
+	// defaultCompactionPoll is rare: that nothing tells of a compaction is not known to happen.
+	defaultCompactionPoll = 5 * time.Second
 
 	// minHeads is more heads than one request touches.
 	minHeads = 64
@@ -70,10 +75,11 @@ func (o Options) withDefaults() Options {
 	o.RingBytes = orDefault(o.RingBytes, defaultRingBytes)
 	o.Heads = max(orDefault(o.Heads, defaultHeads), minHeads)
 	o.MinFreeBytes = orDefault(o.MinFreeBytes, defaultMinFreeBytes)
+	o.compactionPoll = orDefault(o.compactionPoll, defaultCompactionPoll)
 	return o
 }
 
-func orDefault[N int | int64 | uint64](n, fallback N) N {
+func orDefault[N int | int64 | uint64 | time.Duration](n, fallback N) N {
 	if n <= 0 {
 		return fallback
 	}
@@ -106,7 +112,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 	}
 	// One compaction at a time leaves the other cores to the clients.
 	options.CompactionConcurrencyRange = func() (lower, upper int) { return 1, 2 }
-	options.Experimental.CompactionScheduler = newCompactions()
+	options.Experimental.CompactionScheduler = newCompactions(s.options.compactionPoll)
 	for i := range options.Levels {
 		options.Levels[i].FilterPolicy = headFilter{bloom.FilterPolicy(bloomBitsPerKey)}
 		options.Levels[i].BlockSize = 8 << 10
