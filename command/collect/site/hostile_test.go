@@ -1,6 +1,7 @@
 package site_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,11 @@ const (
 	mostTime   = 2 * time.Second
 	mostMemory = 100 << 20
 )
+
+// leaner are pages that take less than that, and once came close to it.
+var leaner = map[string]int{
+	"days excepted": 80 << 20, // one long list, of which each value is kept once
+}
 
 // hostile are pages that cost far more than their length says. Each gets its size, and is tried at twice that as well.
 var hostile = map[string]struct {
@@ -312,7 +318,7 @@ func TestHostilePages(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Logf("%v, %d MB, %d found, %s", s.Time.Round(time.Millisecond), s.Memory>>20, s.Found, s.Error)
-				if s.Time > mostTime || s.Memory > mostMemory || strings.HasPrefix(s.Error, "unexpected") {
+				if s.Time > mostTime || s.Memory > cmp.Or(leaner[name], mostMemory) || strings.HasPrefix(s.Error, "unexpected") {
 					t.Errorf("takes %v and %d MB: %s", s.Time, s.Memory>>20, s.Error)
 				}
 			})

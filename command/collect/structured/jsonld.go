@@ -68,23 +68,28 @@ const maxAliases = 8
 
 // value gives what a JSON value means as a value of a property.
 func (r *ldReader) value(v any, around *item, within string) []value {
+	return r.append(nil, v, around, within)
+}
+
+// append is value behind others. Lists may be very long, so each has its room at once.
+func (r *ldReader) append(to []value, v any, around *item, within string) []value {
 	switch v := v.(type) {
 	case []any:
-		all := make([]value, 0, len(v))
+		to = slices.Grow(to, len(v))
 		for _, e := range v {
-			all = append(all, r.value(e, around, within)...)
+			to = r.append(to, e, around, within)
 		}
-		return all
+		return to
 	case map[string]any:
-		return r.object(v, around, within)
+		return append(to, r.object(v, around, within)...)
 	case string:
-		return []value{{text: v}}
+		return append(to, value{text: v})
 	case json.Number:
-		return []value{{text: v.String()}}
+		return append(to, value{text: v.String()})
 	case bool:
-		return []value{{text: strconv.FormatBool(v)}}
+		return append(to, value{text: strconv.FormatBool(v)})
 	}
-	return nil
+	return to
 }
 
 func (r *ldReader) object(o map[string]any, around *item, within string) []value {
@@ -120,14 +125,38 @@ func (r *ldReader) object(o map[string]any, around *item, within string) []value
 			if strings.HasPrefix(term, "@") {
 				continue
 			}
-			for _, v := range r.value(o[key], it, term) {
-				if !merged || !slices.Contains(it.values(term), v) {
-					it.set(term, v)
-				}
+			if !r.property(it, term, o[key], merged) {
+				return nil
 			}
 		}
 	}
 	return []value{{item: it}}
+}
+
+// property reads what an object says of an item. What it takes is paid for before the values are made, since a list may be most of
+// the page.
+func (r *ldReader) property(it *item, term string, v any, merged bool) bool {
+	paid := 1
+	if list, ok := v.([]any); ok {
+		paid = len(list)
+	}
+	if !r.graph.budget.Memory(valueBytes * paid) {
+		return false
+	}
+	values := r.value(v, it, term)
+	if !r.graph.budget.Memory(valueBytes * max(0, len(values)-paid)) { // of lists in lists
+		return false
+	}
+	if !merged && len(it.props[term]) == 0 {
+		it.props[term] = values
+		return true
+	}
+	for _, v := range values {
+		if !merged || !slices.Contains(it.values(term), v) {
+			it.props[term] = append(it.props[term], v)
+		}
+	}
+	return true
 }
 
 // item is the item that an object describes: a new one, or the one of its id.
