@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -157,9 +156,4 @@ func (t *attempt[S, E, C]) once(ctx context.Context) (Outcome[S, E], error) {
 	}
 	out.Events, out.Revision, out.Position = events, appended.Revision, appended.Position
 	return out, nil
-}
-
-// EventID derives the id of a command's i-th event.
-func EventID(commandID uuid.UUID, i int) uuid.UUID {
-	return uuid.NewSHA1(commandID, strconv.AppendInt(nil, int64(i), 10))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -139,6 +140,7 @@ func (s *Subscriber) collect(ctx context.Context, steps <-chan eventstore.Messag
 		}
 	}
 	s.active = true
+	batch.Events = slices.Grow(batch.Events, min(len(steps), MaxBatch))
 	for len(batch.Events) < MaxBatch {
 		select {
 		case step, ok := <-steps:

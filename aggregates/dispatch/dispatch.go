@@ -77,10 +77,10 @@ var deliveries = uuid.MustParse("8f5a1d52-6a0b-5f0e-9a53-0d6f3c1e7b11")
 
 // DeliveryID derives the id of the delivery of an event to a destination, so that there is never a second one.
 func DeliveryID(event, destination uuid.UUID) uuid.UUID {
-	name := make([]byte, 0, 32)
-	name = append(name, event[:]...)
-	name = append(name, destination[:]...)
-	return uuid.NewSHA1(deliveries, name)
+	var name [32]byte
+	copy(name[:16], event[:])
+	copy(name[16:], destination[:])
+	return eventstore.DerivedID(deliveries, name[:])
 }
 
 // Command is an intention.

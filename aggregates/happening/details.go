@@ -1,11 +1,12 @@
 package happening
 
 import (
-	"crypto/sha1" //nolint:gosec // see derived
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
+
+	"carillon/eventstore"
 )
 
 // Status says what is to become of an instance or an occurrence. The values are those of the interface and are stored.
@@ -180,22 +181,17 @@ func DeriveGeoLocationID(evidence ...string) uuid.UUID {
 // announced to start.
 func OriginalStart(wall time.Time) string { return wall.Format(timeEvidenceForm) }
 
-// derived is the UUIDv5 of the parts, as [uuid.NewSHA1] makes it: that allocates six times what this does, and a calendar
-// has a hundred thousand ids. The parts are joined with a separator that no part holds in practice, so that ("a", "bc")
+// derived is the UUIDv5 of the parts. They are joined with a separator that no part holds in practice, so that ("a", "bc")
 // and ("ab", "c") differ.
 func derived(parts ...string) uuid.UUID {
-	name := append(make([]byte, 0, 256), detailsNamespace[:]...)
+	name := make([]byte, 0, 256)
 	for i, part := range parts {
 		if i > 0 {
 			name = append(name, '\x1f')
 		}
 		name = append(name, part...)
 	}
-	hash := sha1.Sum(name) //nolint:gosec // RFC 9562 wants SHA-1 here
-	id := uuid.UUID(hash[:16])
-	id[6] = id[6]&0x0f | 5<<4
-	id[8] = id[8]&0x3f | 0x80
-	return id
+	return eventstore.DerivedID(detailsNamespace, name)
 }
 
 // NewGeoLocation makes a geo location and its derived id. The score is held within 0 and 100.
