@@ -15,9 +15,18 @@ GO        ?= go
 TOOL       = $(GO) tool -modfile=.ci/tools/go.mod
 COMPOSE   ?= docker compose -f deploy/compose.yaml
 
+# Compression is the same as in what is built, which has no cgo. The other one is 40 files of C, which take half a minute to
+# be compiled, and again with the race detector.
+export GOFLAGS := $(shell $(GO) env GOFLAGS) -tags=pebblegozstd
+
 # The race detector needs a C compiler, which a fresh machine may not have.
 RACE    := $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
+# Tests that do less beside the race detector, which makes them many times as slow, and finds nothing where there is one
+# goroutine. They name the constant "raced", draw by chance, or go all ways between two stores.
+UNRACED  = $(shell grep -rl --include='race_on_test.go' raced . | xargs -n 1 dirname | sort -u)
+HALVED   = $(shell cat $(UNRACED:%=%/*_test.go) | awk '/^func / { split($$2, t, "[^A-Za-z0-9_]") } \
+	/if raced|rapid\.Check|^\tbetween/ && t[1] ~ /^Test/ && t[1] != "TestMain" { print t[1] }' | sort -u | paste -sd '|')
 TORTURES = $(shell grep -rl --include='*_test.go' CARILLON_TORTURE_KILLS . | xargs -n 1 dirname | sort -u)
 
 .DEFAULT_GOAL := help
@@ -97,7 +106,7 @@ sumtypes: ## Look for switches over events or commands that leave one out
 
 .PHONY: dead
 dead: ## Look for functions that neither a program nor a test reaches (deadcode, pinned in .ci/tools)
-	@unreached=$$($(TOOL) deadcode -tags torture -test ./...) && \
+	@unreached=$$($(TOOL) deadcode -tags torture,pebblegozstd -test ./...) && \
 		if [ -n "$$unreached" ]; then echo "$$unreached"; echo "Nothing calls these: use them or delete them."; exit 1; fi
 
 .PHONY: vuln
@@ -106,7 +115,7 @@ vuln: ## Look for known vulnerabilities that the program reaches (govulncheck, p
 
 .PHONY: torture
 torture: postgres ## Kill servers, event store and Postgres under load, and count what is lost (KILLS=100)
-	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -tags torture -p 1 -count=1 -timeout 60m -run 'Torture|KillsInARotation|ThatAreCutOff' -v $(TORTURES)
+	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -tags torture,pebblegozstd -p 1 -count=1 -timeout 60m -run 'Torture|KillsInARotation|ThatAreCutOff' -v $(TORTURES)
 
 .PHONY: torture-delivery
 torture-delivery: postgres ## Kill, stop and cut off two servers, event store and Postgres under load: a table of what was lost and what came again (KILLS=50)
@@ -165,6 +174,7 @@ chromium: ## Install a Chromium where there is none and it can be: the tests of 
 race: postgres
 	@test -n '$(RACE)' || echo 'No C compiler: the tests run without the race detector.'
 	$(GO) test $(RACE) -vet=off -timeout 20m ./...
+	$(if $(RACE),$(GO) test -vet=off -timeout 20m -run '^($(HALVED))$$' $(UNRACED))
 
 .PHONY: tidy
 tidy:

@@ -38,10 +38,15 @@ var kinds = map[string]func() *node.Strict{
 	"25.0":  func() *node.Strict { return &node.Strict{Later: true} },
 }
 
-// between runs a test for each way between two kinds of stores, and tells it the first one.
+// between runs a test for each way between two kinds of stores, and tells it the first one. Beside the race detector, two
+// ways have each kind of goroutine in them.
 func between(t *testing.T, test func(w *world, from string)) {
 	t.Helper()
-	for _, way := range [][2]string{{"plain", "plain"}, {"plain", "23.10"}, {"23.10", "plain"}, {"plain", "25.0"}, {"25.0", "plain"}} {
+	ways := [][2]string{{"plain", "23.10"}, {"25.0", "plain"}, {"plain", "plain"}, {"23.10", "plain"}, {"plain", "25.0"}}
+	if raced {
+		ways = ways[:2]
+	}
+	for _, way := range ways {
 		t.Run(way[0]+" to "+way[1], func(t *testing.T) { test(newWorldOf(t, kinds[way[0]](), kinds[way[1]]()), way[0]) })
 	}
 }

@@ -224,6 +224,9 @@ func TestSizesOfAppends(t *testing.T) {
 	}
 	long := patience
 	many := make([]esdb.EventData, 70_000)
+	if raced { // which is more than one batch still
+		many = many[:7_000]
+	}
 	for i := range many {
 		many[i] = sized(0, 0)
 	}
@@ -246,7 +249,7 @@ func TestSizesOfAppends(t *testing.T) {
 	}
 	again := serve(t, node.Config{Dir: "node", FS: disk.CrashClone(vfs.CrashCloneCfg{})})
 	report, err := again.Verify(t.Context(), nil)
-	if err != nil || !report.OK() || report.Events != 70_000+1+1+8 {
+	if err != nil || !report.OK() || report.Events != uint64(len(many))+1+1+8 {
 		t.Errorf("after a crash: %+v, %v", report, err)
 	}
 	list, err := readStream(again.client(t), "much metadata", esdb.ReadStreamOptions{From: esdb.Start{}}, 10)

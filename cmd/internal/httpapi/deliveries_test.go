@@ -399,6 +399,9 @@ func TestBackfillOverTheCapMakesNothing(t *testing.T) {
 	if page.Total != 0 {
 		t.Errorf("%d deliveries were made all the same", page.Total)
 	}
+	if raced {
+		t.Skip("as many deliveries as may be are made without the race detector")
+	}
 	var done struct {
 		EventsScanned     int `json:"eventsScanned"`
 		DeliveriesCreated int `json:"deliveriesCreated"`

@@ -221,6 +221,9 @@ func TestUnchanged(t *testing.T) {
 
 func TestCaps(t *testing.T) {
 	t.Parallel()
+	if raced {
+		t.Skip("what it reads is large, and reading has one goroutine: it is run without the race detector")
+	}
 	numbered := func(n int, format string) []string {
 		all := make([]string, n)
 		for i := range all {
