@@ -57,6 +57,7 @@ func TestOperatorsPagesInABrowser(t *testing.T) {
 	t.Cleanup(site.Close)
 	s.collectable = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	s.admin = s.operatorsConsole(t, adminToken)
+	s.lives(t)
 	paused := s.source(t, "https://example.net/calendar")
 	s.names["org"], s.names["programme"] = s.org.String(), site.URL+"/programme"
 	s.names["source"], s.names["paused"] = s.source(t, "https://example.org/programme").String(), paused.String()

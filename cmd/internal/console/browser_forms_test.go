@@ -1,0 +1,62 @@
+package console_test
+
+import (
+	"testing"
+	"time"
+)
+
+// A form that was open while somebody else changed the same thing is shown again, with what was typed and what is there now, and
+// all of it can be used by everybody.
+func TestAFormThatIsOldInABrowser(t *testing.T) {
+	t.Parallel()
+	if found, _ := chromium(); found == nil {
+		newTab(t, "", "") // tells why not
+	}
+	s := newScene(t)
+	other := s.signIn(t, s.key)
+	b := newTab(t, s.serve(t), other.cookie)
+	works, err := s.Queries.Destination(t.Context(), s.org, s.names["works"], time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []struct {
+		name, path string
+		theirs     []string
+		now        []string // is what the page says that it is by now
+	}{
+		{
+			"old-destination-form", "/console/destinations/{works}/edit",
+			[]string{"name", "Tickets and more", "url", works.URL, "headers", "X-Tenant: town-hall\nX-Room: 7", "debounce", "60"},
+			[]string{"It is now: Tickets and more", "X-Room: 7", "It is now: 60", "by key:"},
+		},
+		{
+			"old-feed-form", "/console/feeds/{feed}/edit", []string{"name", "Concerts and plays", "description", "What is on in town, in the evening"},
+			[]string{"It is now: Concerts and plays", "It is now: What is on in town, in the evening", "It is now: off"},
+		},
+	} {
+		path := s.at(t, form.path)
+		b.sized(t, 1280)
+		b.dark(t, false)
+		b.open(t, path)
+		b.fill(t, "name", "Mine")
+		seen := other.get(t, path).seenBy(t)
+		if p := other.post(t, path, append([]string{"seen", seen}, form.theirs...)...); p.status != 303 {
+			t.Fatalf("%s: %d\n%s", form.name, p.status, p.body)
+		}
+		b.pressButton(t, "Save")
+		b.until(t, form.name+": it is told", `document.body.innerText.includes("changed since you opened the form")`)
+		b.shows(t, form.name, form.now...)
+		if typed := ask[string](t, b, `document.querySelector("#name").value`); typed != "Mine" {
+			t.Errorf("%s: what was typed has become %q", form.name, typed)
+		}
+		b.accessible(t, form.name)
+		b.byKeys(t, form.name)
+		b.pictures(t, form.name)
+		b.fits(t, form.name+", small", 360)
+		b.dark(t, true)
+		b.accessible(t, form.name+" in the dark")
+		b.sized(t, 1280)
+		b.pressButton(t, "Save")
+		b.until(t, form.name+": sent again, it is saved", `document.body.innerText.includes("The changes were saved.") && document.body.innerText.includes("Mine")`)
+	}
+}
