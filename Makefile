@@ -20,13 +20,13 @@ COMPOSE   ?= docker compose -f deploy/compose.yaml
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -tags=pebblegozstd
 
 # The race detector needs a C compiler, which a fresh machine may not have.
-RACE    := $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
+RACE    := $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race -short)
 BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
-# Tests that do less beside the race detector, which makes them many times as slow, and finds nothing where there is one
-# goroutine. They name the constant "raced", draw by chance, or go all ways between two stores.
-UNRACED  = $(shell grep -rl --include='race_on_test.go' raced . | xargs -n 1 dirname | sort -u)
-HALVED   = $(shell cat $(UNRACED:%=%/*_test.go) | awk '/^func / { split($$2, t, "[^A-Za-z0-9_]") } \
-	/if raced|rapid\.Check|^\tbetween/ && t[1] ~ /^Test/ && t[1] != "TestMain" { print t[1] }' | sort -u | paste -sd '|')
+# Tests that do less with -short, and by that beside the race detector, which makes them many times as slow and finds nothing
+# where there is one goroutine: they ask for testing.Short, draw by chance, go all ways between two stores, or measure.
+SHORTER  = $(shell grep -rlE --include='*_test.go' 'testing\.Short\(\)|if raced|rapid\.Check' . | xargs -n 1 dirname | sort -u)
+WHOLE    = $(shell cat $(SHORTER:%=%/*_test.go) | awk '/^func / { split($$2, t, "[^A-Za-z0-9_]") } \
+	/testing\.Short\(\)|if raced|rapid\.Check|^\tbetween/ && t[1] ~ /^Test/ { print t[1] }' | sort -u | paste -sd '|')
 TORTURES = $(shell grep -rl --include='*_test.go' CARILLON_TORTURE_KILLS . | xargs -n 1 dirname | sort -u)
 
 .DEFAULT_GOAL := help
@@ -174,7 +174,7 @@ chromium: ## Install a Chromium where there is none and it can be: the tests of 
 race: postgres
 	@test -n '$(RACE)' || echo 'No C compiler: the tests run without the race detector.'
 	$(GO) test $(RACE) -vet=off -timeout 20m ./...
-	$(if $(RACE),$(GO) test -vet=off -timeout 20m -run '^($(HALVED))$$' $(UNRACED))
+	$(if $(RACE),$(GO) test -vet=off -timeout 20m -run '^($(WHOLE))$$' $(SHORTER))
 
 .PHONY: tidy
 tidy:

@@ -38,12 +38,12 @@ var kinds = map[string]func() *node.Strict{
 	"25.0":  func() *node.Strict { return &node.Strict{Later: true} },
 }
 
-// between runs a test for each way between two kinds of stores, and tells it the first one. Beside the race detector, two
+// between runs a test for each way between two kinds of stores, and tells it the first one. With -short, two
 // ways have each kind of goroutine in them.
 func between(t *testing.T, test func(w *world, from string)) {
 	t.Helper()
 	ways := [][2]string{{"plain", "23.10"}, {"25.0", "plain"}, {"plain", "plain"}, {"23.10", "plain"}, {"plain", "25.0"}}
-	if raced {
+	if testing.Short() {
 		ways = ways[:2]
 	}
 	for _, way := range ways {

@@ -176,7 +176,7 @@ func (s *simple) change(t *rapid.T) {
 // remembered of earlier ones is tried; another organization gets nothing of it.
 func TestListsAgainstANaiveModel(t *testing.T) {
 	t.Parallel()
-	if raced {
+	if testing.Short() {
 		t.Skip("it has one goroutine, and much to do: it is run without the race detector")
 	}
 	s := &simple{fixture: open(t), items: map[uuid.UUID]*simpleItem{}}

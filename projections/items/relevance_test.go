@@ -181,7 +181,7 @@ func TestRelevanceFollowsBothTexts(t *testing.T) {
 // Whatever texts there are, each item is scored from 0 to 1, and the same whichever of feed and item came last.
 func TestRelevanceOfAnything(t *testing.T) {
 	t.Parallel()
-	if raced {
+	if testing.Short() {
 		t.Skip("it has one goroutine, and much to do: it is run without the race detector")
 	}
 	f := open(t)

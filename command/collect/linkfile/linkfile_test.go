@@ -235,7 +235,7 @@ func TestHostileFiles(t *testing.T) {
 // What a zip comes to is bounded as what is sent is.
 func TestZipThatIsTooLarge(t *testing.T) {
 	t.Parallel()
-	if raced {
+	if testing.Short() {
 		t.Skip("what it reads is large, and reading has one goroutine: it is run without the race detector")
 	}
 	var b bytes.Buffer

@@ -221,7 +221,7 @@ func TestUnchanged(t *testing.T) {
 
 func TestCaps(t *testing.T) {
 	t.Parallel()
-	if raced {
+	if testing.Short() {
 		t.Skip("what it reads is large, and reading has one goroutine: it is run without the race detector")
 	}
 	numbered := func(n int, format string) []string {
