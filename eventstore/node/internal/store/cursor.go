@@ -9,7 +9,7 @@ import (
 
 // cursor reads heads, indexes and the log in turn with one iterator: to make one takes as long as to read a few
 // events. It sees the database as it was when it was made, and keeps the files of that moment: close it before
-// waiting for anybody but the disk.
+// waiting for anybody but the disk. The sequencer's is another matter (headReader).
 type cursor struct {
 	iter         *pebble.Iterator
 	lower, upper []byte

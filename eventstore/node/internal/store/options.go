@@ -109,6 +109,8 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			s.log.Error("event store data is corrupt", "path", info.Path, "error", info.Details)
 		},
+		FlushEnd:      func(pebble.FlushInfo) { s.reader.outdate() },
+		CompactionEnd: func(pebble.CompactionInfo) { s.reader.outdate() },
 	}
 	// One compaction at a time leaves the other cores to the clients.
 	options.CompactionConcurrencyRange = func() (lower, upper int) { return 1, 2 }

@@ -70,10 +70,7 @@ func (q *queue) put(ctx context.Context, r *request) error {
 			q.items = append(q.items, r)
 			q.bytes += r.bytes
 			q.mu.Unlock()
-			select {
-			case q.filled <- struct{}{}:
-			default:
-			}
+			q.poke()
 			return nil
 		}
 		room := q.room.wait()
@@ -86,10 +83,18 @@ func (q *queue) put(ctx context.Context, r *request) error {
 	}
 }
 
-// take waits for requests and moves them all into spare, which must be empty. It returns false when the queue is
-// closed and drained.
+// poke has take return, if only to say that there is nothing.
+func (q *queue) poke() {
+	select {
+	case q.filled <- struct{}{}:
+	default: // it is about to look
+	}
+}
+
+// take waits for requests or a poke, gives all there are, and keeps spare, which must be empty, for the next ones. It
+// returns false when the queue is closed and drained.
 func (q *queue) take(spare []*request) ([]*request, bool) {
-	for {
+	for poked := false; ; poked = true {
 		q.mu.Lock()
 		if len(q.items) > 0 {
 			taken := q.items
@@ -100,8 +105,11 @@ func (q *queue) take(spare []*request) ([]*request, bool) {
 		}
 		closed := q.closed
 		q.mu.Unlock()
-		if closed {
+		switch {
+		case closed:
 			return nil, false
+		case poked:
+			return spare, true
 		}
 		<-q.filled
 	}
@@ -113,8 +121,5 @@ func (q *queue) close() {
 	q.closed = true
 	q.mu.Unlock()
 	q.room.notify()
-	select {
-	case q.filled <- struct{}{}:
-	default:
-	}
+	q.poke()
 }

@@ -69,8 +69,6 @@ func (s *Store) lookUp(ctx context.Context, c *cursor, name string) (Stream, err
 	return stream, nil
 }
 
-func (s *Store) loadHead(stream string) (head, error) { return loadHeadFrom(s.db, stream) }
-
 func loadHeadFrom(reader pebble.Reader, stream string) (h head, err error) {
 	c, err := newCursor(reader)
 	if err != nil {

@@ -65,12 +65,16 @@ func (s *Store) await(ctx context.Context, r *request) (Result, error) {
 func (s *Store) sequence(pipe chan<- *commit) {
 	defer s.working.Done()
 	defer close(pipe)
+	defer s.dropReader()
 	seq := &sequencing{Store: s, pipe: pipe, commit: &commit{}}
 	var spare []*request
 	for {
 		taken, ok := s.queue.take(spare)
 		if !ok {
 			return
+		}
+		if s.reader.outdated.Swap(false) {
+			s.dropReader()
 		}
 		for i, r := range taken {
 			taken[i] = nil
@@ -83,6 +87,13 @@ func (s *Store) sequence(pipe chan<- *commit) {
 			s.fail(err)
 			return
 		}
+	}
+}
+
+// dropReader closes what heads are read with. What was read by then was read without an error.
+func (s *Store) dropReader() {
+	if err := s.reader.drop(); err != nil {
+		s.log.Warn("event store database", "message", err.Error())
 	}
 }
 
@@ -134,7 +145,9 @@ func (q *sequencing) cut() error {
 		if err := q.db.ApplyNoSyncWait(q.batch, pebble.Sync); err != nil {
 			return fmt.Errorf("apply batch: %w", err)
 		}
-		q.heads.settle()
+		if q.heads.settle() {
+			q.dropReader()
+		}
 	}
 	q.pipe <- q.commit
 	q.commit = &commit{}

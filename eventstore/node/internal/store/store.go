@@ -30,9 +30,10 @@ type Store struct {
 
 	// Owned by the sequencer.
 	heads       *headCache
-	next        uint64 // position of the next event
-	erasedBytes uint64 // of the log, ever
-	accounted   bool   // whether they are known
+	reader      headReader // of heads that are not in the cache
+	next        uint64     // position of the next event
+	erasedBytes uint64     // of the log, ever
+	accounted   bool       // whether they are known
 	lastCreated int64
 	recent      *recentIDs
 
@@ -65,7 +66,8 @@ func Open(options Options) (*Store, error) {
 	s.space = newSpaceGuard(options.FS, options.Dir, options.MinFreeBytes, s.log)
 	s.space.manifestSynced = s.said.manifestSynced
 	s.fs = s.space
-	s.heads = newHeadCache(options.Heads, s.loadHead)
+	s.reader.store = s
+	s.heads = newHeadCache(options.Heads, s.reader.read)
 	if err := s.openDatabase(); err != nil {
 		return nil, err
 	}

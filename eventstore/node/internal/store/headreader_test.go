@@ -1,0 +1,78 @@
+package store
+
+import (
+	"errors"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
+)
+
+func opened(t *testing.T, options Options) *Store {
+	t.Helper()
+	options.Dir, options.FS = "store", vfs.NewMem()
+	s, err := Open(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// begin appends the first event of a stream.
+func begin(t *testing.T, s *Store, stream string) error {
+	t.Helper()
+	_, err := s.Append(t.Context(), stream, NoStream(), []Proposed{
+		Propose(EventContent{ID: EventID(uuid.New()), Stream: stream, Type: []byte("t"), JSON: true, Data: []byte("{}")}),
+	})
+	return err
+}
+
+// Heads that were written and have left the cache are found again, however old what others are read with is.
+func TestHeadsThatLeftTheCacheAreKnown(t *testing.T) {
+	t.Parallel()
+	s := opened(t, Options{Heads: minHeads})
+	const streams = 5 * minHeads
+	for i := range streams {
+		if err := begin(t, s, "thing-"+strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range streams {
+		var wrong *WrongRevisionError
+		if err := begin(t, s, "thing-"+strconv.Itoa(i)); !errors.As(err, &wrong) || wrong.Current != 0 {
+			t.Fatalf("stream %d is begun a second time: %v", i, err)
+		}
+	}
+}
+
+// What heads are read with keeps no files of the past, also where nobody writes.
+func TestReadingHeadsKeepsNoOldFiles(t *testing.T) {
+	t.Parallel()
+	s := opened(t, Options{})
+	for _, stream := range []string{"thing-1", "thing-3"} {
+		if err := begin(t, s, stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; s.db.Metrics().TableIters == 0; i++ { // until it is looked for between the others in their file
+		if err := begin(t, s, "thing-2"+strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for s.db.Metrics().TableIters > 0 { // until the sequencer has heard of it
+		runtime.Gosched()
+	}
+}
