@@ -36,7 +36,7 @@ func open(t *testing.T) shell {
 // shortDir is a directory whose name leaves room for a socket's, which t.TempDir's does not.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "carillon") //nolint:usetesting // see above
+	dir, err := os.MkdirTemp(pgtest.FastDir(), "carillon") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func start(t *testing.T, change func(*config.Config)) *process {
 
 func newProcess(t *testing.T, change func(*config.Config)) *process {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "carillon") // short enough for a socket
+	dir, err := os.MkdirTemp(pgtest.FastDir(), "carillon") // short enough for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

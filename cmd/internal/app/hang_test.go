@@ -24,7 +24,7 @@ import (
 func besideAHolder(t *testing.T, roles ...string) (p *process, holder *os.Process) {
 	t.Helper()
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "carillon")
+	dir, err := os.MkdirTemp(pgtest.FastDir(), "carillon")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ type several struct {
 func newSeveral(t *testing.T, n int, embedded bool) *several {
 	t.Helper()
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "several")
+	dir, err := os.MkdirTemp(pgtest.FastDir(), "several")
 	if err != nil {
 		t.Fatal(err)
 	}

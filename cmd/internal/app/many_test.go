@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/dev"
 	"carillon/command"
 	"carillon/eventstore/node"
+	"carillon/projections/pgtest"
 )
 
 // fleet is several destinations behind one TLS server; each path is one of them.
@@ -160,7 +161,7 @@ func TestTwoProcessesShareTheWork(t *testing.T) {
 
 func startNode(t *testing.T) (address string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "node")
+	dir, err := os.MkdirTemp(pgtest.FastDir(), "node")
 	if err != nil {
 		t.Fatal(err)
 	}
