@@ -64,6 +64,9 @@ type Deliverer struct {
 	// Suspended lists the organizations of which nothing is sent now, as of all events that are recorded when it is called.
 	// nil: there are none.
 	Suspended func(context.Context) ([]uuid.UUID, error)
+	// Waiting counts what waits for a processor in this process; it is called by one goroutine at a time. nil: as the
+	// runtime tells.
+	Waiting func() int
 
 	once      sync.Once
 	lanes     *lanes
@@ -71,8 +74,9 @@ type Deliverer struct {
 	opened    *openedTargets
 	attempts  *attemptLog
 	wake      chan struct{}
-	mu        sync.Mutex // guards the next three
+	mu        sync.Mutex // guards the next four
 	ctx       context.Context
+	later     bool                    // requests are begun again soon
 	expects   time.Time               // until when something is expected in the queue
 	resting   map[uuid.UUID]time.Time // what can't be sent now, until its lease ends
 	running   sync.WaitGroup
@@ -94,6 +98,9 @@ func (d *Deliverer) init() {
 		d.attempts = &attemptLog{log: d.Log}
 		d.wake = make(chan struct{}, 1)
 		d.resting = map[uuid.UUID]time.Time{}
+		if d.Waiting == nil {
+			d.Waiting = runnable()
+		}
 	})
 }
 
@@ -177,32 +184,6 @@ func (d *Deliverer) works() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ctx != nil
-}
-
-// pump starts what may start.
-func (d *Deliverer) pump() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ctx == nil {
-		return
-	}
-	for {
-		ctx, cancel := context.WithCancel(d.ctx)
-		job, ok := d.lanes.next(cancel)
-		if !ok {
-			cancel()
-			return
-		}
-		d.running.Go(func() {
-			defer cancel()
-			took := d.attempt(ctx, job)
-			wants := d.lanes.done(job, took)
-			d.pump()
-			if wants {
-				d.Wake()
-			}
-		})
-	}
 }
 
 // claimLoop takes due deliveries from the queue whenever there is room.

@@ -32,10 +32,14 @@ type held struct {
 	began   time.Time // its request
 	overdue bool      // its request, for longer than SlowAfter
 	over    bool      // its request has ended
+	cold    bool      // its destination had not answered when it began; false again when it has ended or is overdue
 }
 
 // slow says that its last answer came late, or that one is late that has not come yet.
 func (l *lane) slow() bool { return l.late || l.overdue > 0 }
+
+// cold says that it has not answered since it was idle, so that a request opens a connection.
+func (l *lane) cold() bool { return l.took == 0 }
 
 // most is how many may wait: what is sent within some seconds at the pace it has.
 func (l *lane) most(limits Limits) int {

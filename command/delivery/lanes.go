@@ -38,6 +38,13 @@ const (
 	minPerClaim       = 16
 )
 
+// How many requests are under way at one time, where it is crowded, to destinations that have not answered: in all, and of
+// an organization whatever others have.
+const (
+	maxCold = 64
+	minCold = 16
+)
+
 // lanes queues deliveries in one lane for each destination and says which may start: fair between organizations first,
 // between the destinations of an organization second. A destination that is slow or dead fills its own lane only, and
 // the lanes of an organization its own share only: of the requests under way, of the fresh deliveries that wait, and of
@@ -50,6 +57,7 @@ type lanes struct {
 	lanes   map[uuid.UUID]*lane
 	held    map[uuid.UUID]*held // what waits and what is under way, by delivery
 	begun   []*held             // requests in the order in which they began, those left out that are known to be overdue
+	cold    *shares             // requests under way to destinations that had not answered when they began, but the overdue
 	turns   []*turn             // organizations with work, the next one first
 	byOrg   map[uuid.UUID]*turn
 	over    map[uuid.UUID]struct{} // organizations that the last claim passed by
@@ -67,7 +75,7 @@ type turn struct {
 func newLanes(limits Limits) *lanes {
 	return &lanes{
 		limits: limits, lanes: map[uuid.UUID]*lane{}, held: map[uuid.UUID]*held{}, byOrg: map[uuid.UUID]*turn{}, over: map[uuid.UUID]struct{}{},
-		running: newShares(limits.InFlight), fresh: newShares(limits.Fresh), claimed: newShares(limits.Claimed),
+		running: newShares(limits.InFlight), fresh: newShares(limits.Fresh), claimed: newShares(limits.Claimed), cold: newShares(maxCold),
 	}
 }
 
@@ -85,6 +93,7 @@ func (ls *lanes) look(now time.Time) {
 	for len(ls.begun) > 0 && (ls.begun[0].over || now.Sub(ls.begun[0].began) > ls.limits.SlowAfter) {
 		if late := ls.begun[0]; !late.over {
 			late.overdue = true
+			ls.warm(late)
 			late.lane.overdue++
 			ls.running.overdue(late.lane.organization, 1)
 		}
@@ -167,8 +176,9 @@ func (ls *lanes) wait(l *lane) {
 	t.lanes = append(t.lanes, l)
 }
 
-// next takes the delivery whose turn it is, and registers how to cancel it.
-func (ls *lanes) next(cancel func()) (Job, bool) {
+// next takes the delivery whose turn it is, and registers how to cancel it. Where it is crowded here, requests to
+// destinations that have not answered yet are few at one time: each opens a connection.
+func (ls *lanes) next(cancel func(), crowded bool) (Job, bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := time.Now()
@@ -176,7 +186,7 @@ func (ls *lanes) next(cancel func()) (Job, bool) {
 	for range len(ls.turns) {
 		t := ls.turns[0]
 		ls.turns = ls.turns[1:]
-		started := ls.nextOf(t, cancel, now)
+		started := ls.nextOf(t, cancel, now, crowded && ls.cold.free() == 0 && ls.cold.by[t.organization] >= minCold)
 		if len(t.lanes) > 0 {
 			ls.turns = append(ls.turns, t)
 		} else {
@@ -191,23 +201,30 @@ func (ls *lanes) next(cancel func()) (Job, bool) {
 
 // nextOf takes the next delivery of an organization, if its share allows one more. What may not start now is looked at
 // again when a request ends, of its own lane or of any.
-func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time) *held {
+func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time, onlyWarm bool) *held {
 	left, leftForSlow := ls.running.left(t.organization), ls.running.leftForSlow(t.organization)
 	if left <= 0 {
 		return nil
 	}
-	for range len(t.lanes) {
+	looks := len(t.lanes)
+	if onlyWarm {
+		looks = min(looks, maxCold) // thousands may be cold; the next call goes on where this one ends, and there is one soon
+	}
+	for range looks {
 		l := t.lanes[0]
 		t.lanes = t.lanes[1:]
 		if !l.mayStart(ls.limits) {
 			l.waiting = false
 			continue
 		}
-		if len(l.running) >= left || leftForSlow <= 0 && l.slow() {
+		if len(l.running) >= left || leftForSlow <= 0 && l.slow() || onlyWarm && l.cold() {
 			t.lanes = append(t.lanes, l)
 			continue
 		}
 		next := l.start(cancel, now)
+		if next.cold = l.cold(); next.cold {
+			ls.cold.take(l.organization)
+		}
 		ls.queued--
 		ls.running.take(l.organization)
 		ls.begun = append(ls.begun, next)
@@ -238,6 +255,8 @@ func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
 		l.overdue--
 		ls.running.overdue(l.organization, -1)
 	}
+	ls.warm(ended)
+	ended.Body = nil // it is looked at until it would have been overdue
 	if took > 0 {
 		l.answered(ls.limits, took)
 	}
@@ -251,6 +270,14 @@ func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
 	}
 	ls.dropIdle(l)
 	return wants
+}
+
+// warm counts a request no more that was begun to a destination that had not answered.
+func (ls *lanes) warm(h *held) {
+	if h.cold {
+		h.cold = false
+		ls.cold.giveBack(h.lane.organization)
+	}
 }
 
 // dropIdle forgets a lane of which nothing is to be remembered.
