@@ -1,6 +1,7 @@
 package eventstore
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -22,7 +23,7 @@ func TestMetadataIsEncodedAsItIsDeclared(t *testing.T) {
 		declared.SchemaVersion = SchemaVersion
 		want, wantErr := json.Marshal(declared)
 		got, err := m.encode()
-		if (err == nil) != (wantErr == nil) || err == nil && string(got) != string(want) {
+		if (err == nil) != (wantErr == nil) || err == nil && !bytes.Equal(got, want) {
 			t.Errorf("%s: %s %v, want %s %v", name, got, err, want, wantErr)
 		}
 	}
