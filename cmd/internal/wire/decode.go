@@ -140,20 +140,21 @@ func MediaType(r *http.Request, want ...string) (string, error) {
 
 // ReadBody reads a body of at most limit bytes.
 func ReadBody(r *http.Request, limit int64) ([]byte, error) {
-	tooLarge := Fail(TooLarge, "body", "is over the limit of %d bytes", limit)
 	if r.ContentLength > limit {
-		return nil, tooLarge
+		return nil, tooLarge(limit)
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
-		return nil, tooLarge
+		return nil, tooLarge(limit)
 	case err != nil:
 		return nil, &Failure{Kind: BadBody, Field: "body", Issue: "could not be read to its end", Cause: err}
 	}
 	return data, nil
 }
+
+func tooLarge(limit int64) *Failure { return Fail(TooLarge, "body", "is over the limit of %d bytes", limit) }
 
 // decodeFailure turns an error of the JSON library into words for the caller. The values sent are never repeated: they
 // may be secrets.
