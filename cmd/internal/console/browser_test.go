@@ -292,14 +292,15 @@ const (
 	enterKey = 13
 )
 
-// watchFocus notes where the focus goes, and whether that can be seen.
-const watchFocus = `window.visited = new Set(); window.unseen = [];
+// watchFocus notes where the focus goes, and whether that can be seen: when it comes, or where it rests until the next key.
+const watchFocus = `window.visited = new Set(); window.seen = new Set();
 	document.activeElement?.blur();
-	document.addEventListener("focusin", (e) => {
-		window.visited.add(e.target);
-		const s = getComputedStyle(e.target);
-		if (s.outlineStyle === "none" || parseFloat(s.outlineWidth) < 2) window.unseen.push(e.target.outerHTML.slice(0, 140));
-	}); true`
+	window.look = () => {
+		const at = document.activeElement, s = getComputedStyle(at);
+		if (s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2) window.seen.add(at);
+	};
+	document.addEventListener("focusin", (e) => { window.visited.add(e.target); window.look(); });
+	document.addEventListener("keydown", window.look, true); true`
 
 const reachable = `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
 	.filter((e) => e.checkVisibility({visibilityProperty: true}) && !e.disabled && (!e.closest("details:not([open])") || e.matches("summary")))`
@@ -315,7 +316,7 @@ func (b *tab) byKeys(t *testing.T, what string) {
 	t.Helper()
 	ask[bool](t, b, watchFocus)
 	b.press(t, "Tab", tabKey, b.stops(t))
-	for _, unseen := range ask[[]string](t, b, "window.unseen") {
+	for _, unseen := range ask[[]string](t, b, "(window.look(), [...window.visited].filter((e) => !window.seen.has(e)).map((e) => e.outerHTML.slice(0, 140)))") {
 		t.Errorf("%s: the focus can't be seen on %s", what, unseen)
 	}
 	for _, missed := range ask[[]string](t, b, reachable+".filter((e) => !window.visited.has(e)).map((e) => e.outerHTML.slice(0, 140))") {
