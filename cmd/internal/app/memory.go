@@ -11,9 +11,9 @@ const (
 	// gcPercent is for a small live heap: collect when the heap is five times that.
 	gcPercent = 400
 	// heapGoal is where a collection begins however large the live heap is, unless that is nearly as large.
-	heapGoal      = 150 << 20
+	heapGoal      = 110 << 20
 	leastPercent  = 50
-	memoryLimit   = 190 << 20 // of all, for a small live heap: near it, memory is given back as soon as it is free, only to be asked for again
+	memoryLimit   = 150 << 20 // of all, for a small live heap: near it, memory is given back as soon as it is free, only to be asked for again
 	besideHeap    = 40 << 20  // what the runtime takes beside the heap: stacks, its own tables, pages yet to be given back
 	limitStep     = 16 << 20  // the limit is no finer: each change stops the world
 	changePercent = 10        // what is less than that is not worth stopping the world for

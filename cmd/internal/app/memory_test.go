@@ -8,7 +8,7 @@ import (
 
 func TestARoomForTheHeapIsLeft(t *testing.T) {
 	t.Parallel()
-	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 30 << 20: 400, 60 << 20: 150, 75 << 20: 100, 100 << 20: 50, 1 << 40: 50} {
+	for live, want := range map[uint64]int{0: 400, 1 << 20: 400, 22 << 20: 400, 55 << 20: 100, 60 << 20: 83, 100 << 20: 50, 1 << 40: 50} {
 		if got := percentFor(live); got != want {
 			t.Errorf("%d MiB: %d %%, want %d %%", live>>20, got, want)
 		}
@@ -17,7 +17,7 @@ func TestARoomForTheHeapIsLeft(t *testing.T) {
 
 func TestTheLimitLeavesALargeHeapItsRoom(t *testing.T) {
 	t.Parallel()
-	for live, want := range map[uint64]int64{0: 190, 60 << 20: 190, 100 << 20: 190, 101 << 20: 192, 110 << 20: 208, 1 << 30: 1584} {
+	for live, want := range map[uint64]int64{0: 150, 60 << 20: 150, 70 << 20: 150, 80 << 20: 160, 100 << 20: 192, 1 << 30: 1584} {
 		if got := limitFor(live); got != want<<20 {
 			t.Errorf("%d MiB: %d MiB, want %d MiB", live>>20, got>>20, want)
 		}
