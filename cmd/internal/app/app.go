@@ -179,7 +179,9 @@ func (a *App) connect() error {
 	}
 	pages := console.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Sessions: a.sessions, Works: adapters.ConsoleWorks{Pool: a.base.pool}, Verify: a.api.Verify, Admit: a.api.Admit, Await: a.Progress.Await, Events: a.runner.Store,
-		Settle:  func(ctx context.Context, m projections.ReadModel) error { return a.Progress.Settle(ctx, a.base.store, m) },
+		Settle: func(ctx context.Context, m projections.ReadModel) error {
+			return a.Progress.Settle(ctx, a.base.store, m)
+		},
 		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Guesses: &console.Guesses{},
 		Tester: tester,
 		Wake:   a.deliverer.Wake, Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
