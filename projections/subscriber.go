@@ -8,12 +8,17 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"golang.org/x/sync/semaphore"
 
 	"carillon/eventstore"
 )
 
-// MaxBatch bounds the events of one Watermill message.
-const MaxBatch = 500
+// MaxBatch bounds the events of one Watermill message. It has as many as come to maxBatchBytes where those are fewer, and as
+// much waits for it: events are up to 1 MiB.
+const (
+	MaxBatch      = 500
+	maxBatchBytes = 4 << 20
+)
 
 // quietAfter is how long nothing must come before consumers hear of the quiet.
 const quietAfter = time.Second
@@ -28,7 +33,8 @@ type Subscriber struct {
 	Log    *slog.Logger
 
 	closed chan struct{}
-	active bool // a batch was sent since the last quiet one
+	room   *semaphore.Weighted // bytes of events that have come and are in no batch yet
+	active bool                // a batch was sent since the last quiet one
 }
 
 var _ message.Subscriber = (*Subscriber)(nil)
@@ -57,12 +63,15 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	if s.closed != nil {
 		return nil, errors.New("subscribed already")
 	}
-	s.closed = make(chan struct{})
+	s.closed, s.room = make(chan struct{}), semaphore.NewWeighted(maxBatchBytes)
 	ctx, cancel := context.WithCancel(ctx)
 	steps := make(chan eventstore.Message, MaxBatch)
 	go func() {
 		defer close(steps)
 		for step := range eventstore.Follow(ctx, s.Store, s.After, s.Filter, s.Log.With("consumer", topic)) {
+			if s.room.Acquire(ctx, weight(step)) != nil {
+				return
+			}
 			select {
 			case steps <- step:
 			case <-ctx.Done():
@@ -108,8 +117,13 @@ func (s *Subscriber) deliver(ctx context.Context, steps <-chan eventstore.Messag
 
 // collect waits for a first step and takes along what else is there.
 func (s *Subscriber) collect(ctx context.Context, steps <-chan eventstore.Message) (Batch, bool) {
-	var batch Batch
+	var (
+		batch Batch
+		bytes int64
+	)
 	add := func(step eventstore.Message) {
+		s.room.Release(weight(step))
+		bytes += weight(step)
 		if step.Event != nil {
 			batch.Events = append(batch.Events, *step.Event)
 		}
@@ -141,7 +155,7 @@ func (s *Subscriber) collect(ctx context.Context, steps <-chan eventstore.Messag
 	}
 	s.active = true
 	batch.Events = slices.Grow(batch.Events, min(len(steps), MaxBatch))
-	for len(batch.Events) < MaxBatch {
+	for len(batch.Events) < MaxBatch && bytes < maxBatchBytes {
 		select {
 		case step, ok := <-steps:
 			if !ok {
@@ -154,6 +168,14 @@ func (s *Subscriber) collect(ctx context.Context, steps <-chan eventstore.Messag
 		}
 	}
 	return batch, true
+}
+
+// weight is how many bytes a step takes.
+func weight(step eventstore.Message) int64 {
+	if step.Event == nil {
+		return 0
+	}
+	return min(int64(len(step.Event.Data)), maxBatchBytes)
 }
 
 // Close implements message.Subscriber.
