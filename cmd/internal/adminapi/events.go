@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/semaphore"
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
@@ -27,6 +28,8 @@ const (
 	// groups.
 	publishers   = 128
 	publishQueue = 4 // events that wait for each publisher
+	// publishBytes bounds what all of those take as sent: events are up to 1 MiB.
+	publishBytes = 16 << 20
 )
 
 func (a *API) eventRoutes(r routes) {
@@ -123,10 +126,12 @@ func (a *API) publish(r *http.Request) (wire.Reply, error) {
 type line struct {
 	number int
 	event  command.Publish
+	size   int64 // as sent
 }
 
 // batch is the state of one publishMany.
 type batch struct {
+	room   *semaphore.Weighted // bytes of lines that are read and not published yet
 	done   atomic.Int64
 	failed atomic.Bool
 	mu     sync.Mutex
@@ -146,25 +151,18 @@ func (b *batch) fail(number int, err error) {
 // publishMany publishes each line. Events of one subject keep their order; others may overtake each other. It stops at
 // the first line that is refused; what is on its way into the store by then is published.
 func (a *API) publishMany(ctx context.Context, by command.Caller, body io.Reader) (int, error) {
-	var state batch
+	state := batch{room: semaphore.NewWeighted(publishBytes)}
 	var running sync.WaitGroup
 	lanes := make([]chan line, publishers)
 	for i := range lanes {
 		lanes[i] = make(chan line, publishQueue)
 		running.Go(func() {
 			for l := range lanes[i] {
-				if state.failed.Load() {
-					continue // the reader may still be waiting for room
-				}
-				if _, _, err := a.Commands.PublishForOthers(ctx, by, l.event); err != nil {
-					state.fail(l.number, err)
-					continue
-				}
-				state.done.Add(1)
+				a.publishLine(ctx, by, l, &state)
 			}
 		})
 	}
-	number, err := readLines(body, &state, lanes)
+	number, err := readLines(ctx, body, &state, lanes)
 	for _, lane := range lanes {
 		close(lane)
 	}
@@ -179,9 +177,21 @@ func (a *API) publishMany(ctx context.Context, by command.Caller, body io.Reader
 	return published, nil
 }
 
+func (a *API) publishLine(ctx context.Context, by command.Caller, l line, state *batch) {
+	defer state.room.Release(l.size)
+	if state.failed.Load() {
+		return // the reader may still be waiting for room
+	}
+	if _, _, err := a.Commands.PublishForOthers(ctx, by, l.event); err != nil {
+		state.fail(l.number, err)
+		return
+	}
+	state.done.Add(1)
+}
+
 // readLines gives each event to the lane of its subject, until the body ends or a line has failed. It returns the
 // number of the line that it could not read, with the error.
-func readLines(body io.Reader, state *batch, lanes []chan line) (int, error) {
+func readLines(ctx context.Context, body io.Reader, state *batch, lanes []chan line) (int, error) {
 	reader := bufio.NewReaderSize(body, maxEvent)
 	seed := maphash.MakeSeed()
 	for number := 1; !state.failed.Load(); number++ {
@@ -201,7 +211,11 @@ func readLines(body io.Reader, state *batch, lanes []chan line) (int, error) {
 			if body.input.Subject == "" {
 				lane = uint64(number)
 			}
-			lanes[lane%uint64(len(lanes))] <- line{number, body.input}
+			size := int64(len(trimmed))
+			if err := state.room.Acquire(ctx, size); err != nil {
+				return number, &wire.Failure{Kind: wire.BadBody, Field: "body", Issue: "could not be read to its end", Cause: err}
+			}
+			lanes[lane%uint64(len(lanes))] <- line{number, body.input, size}
 		}
 		if err != nil {
 			return 0, nil //nolint:nilerr // the end of the body

@@ -86,6 +86,24 @@ func TestPublishMany(t *testing.T) {
 	}
 }
 
+// A body whose lines are more than may be on their way at one time goes through, at the pace of the store.
+func TestPublishManyThatAreLarge(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	org, _ := s.Organization(t, "Town hall")
+	const events, size = 50, 400 << 10 // 20 MB
+	var lines strings.Builder
+	for i := range events {
+		line := event(org, uuid.NewString(), fmt.Sprint("claim-", i))
+		lines.WriteString(strings.Replace(line, "A claim", strings.Repeat("c", size), 1) + "\n")
+	}
+	var published adminapi.Published
+	s.do(t, "POST", "/admin/events", lines.String()).into(t, 200, &published)
+	if published.Published != events {
+		t.Errorf("published %d of %d", published.Published, events)
+	}
+}
+
 func TestPublishManyStopsAtABadLine(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
