@@ -154,7 +154,9 @@ func ReadBody(r *http.Request, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-func tooLarge(limit int64) *Failure { return Fail(TooLarge, "body", "is over the limit of %d bytes", limit) }
+func tooLarge(limit int64) *Failure {
+	return Fail(TooLarge, "body", "is over the limit of %d bytes", limit)
+}
 
 // decodeFailure turns an error of the JSON library into words for the caller. The values sent are never repeated: they
 // may be secrets.
