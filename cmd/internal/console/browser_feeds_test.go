@@ -19,9 +19,7 @@ func (b *tab) fill(t *testing.T, field, text string) {
 // A source is attached on the feed's page, by keys alone, and the page tells how far what was there already has come in.
 func TestASourceIsAttachedInABrowser(t *testing.T) {
 	t.Parallel()
-	if found, _ := chromium(); found == nil {
-		newTab(t, "", "") // tells why not
-	}
+	needsBrowser(t)
 	s := newScene(t)
 	b := newTab(t, s.serve(t), s.signIn(t, s.key).cookie)
 	b.scripts(t, false)

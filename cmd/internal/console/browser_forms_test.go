@@ -9,9 +9,7 @@ import (
 // all of it can be used by everybody.
 func TestAFormThatIsOldInABrowser(t *testing.T) {
 	t.Parallel()
-	if found, _ := chromium(); found == nil {
-		newTab(t, "", "") // tells why not
-	}
+	needsBrowser(t)
 	s := newScene(t)
 	other := s.signIn(t, s.key)
 	b := newTab(t, s.serve(t), other.cookie)

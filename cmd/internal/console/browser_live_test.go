@@ -25,9 +25,7 @@ func (b *tab) pointAt(t *testing.T, x, y float64) {
 // New deliveries come on top without a load, and wait with their number while somebody reads.
 func TestPagesFollowInABrowser(t *testing.T) {
 	t.Parallel()
-	if found, _ := chromium(); found == nil {
-		newTab(t, "", "") // tells why not
-	}
+	needsBrowser(t)
 	w := open(t)
 	w.lives(t)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
@@ -121,9 +119,7 @@ const someMissed = `!document.querySelector("[data-news]").hidden && document.qu
 // A list was about to be loaded anew, and now somebody reads it: it stands still, and says that there is more.
 func TestALateLoadMovesNothingInABrowser(t *testing.T) {
 	t.Parallel()
-	if found, _ := chromium(); found == nil {
-		newTab(t, "", "") // tells why not
-	}
+	needsBrowser(t)
 	w := open(t)
 	w.lives(t)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
@@ -166,9 +162,7 @@ func TestALateLoadMovesNothingInABrowser(t *testing.T) {
 // sign-in has ended.
 func TestPagesSayWhatTheyMissInABrowser(t *testing.T) {
 	t.Parallel()
-	if found, _ := chromium(); found == nil {
-		newTab(t, "", "") // tells why not
-	}
+	needsBrowser(t)
 	w := open(t)
 	w.lives(t)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
@@ -213,9 +207,7 @@ func TestPagesSayWhatTheyMissInABrowser(t *testing.T) {
 // What was typed outlives the session that ended meanwhile: it stays in the page, and is sent after a new sign-in.
 func TestAFormOutlivesItsSessionInABrowser(t *testing.T) {
 	t.Parallel()
-	if found, _ := chromium(); found == nil {
-		newTab(t, "", "") // tells why not
-	}
+	needsBrowser(t)
 	w := open(t)
 	first := w.signIn(t, w.key)
 	b := newTab(t, w.serve(t), first.cookie)
@@ -249,9 +241,7 @@ func (b *tab) leave(t *testing.T, button string) {
 // Work that another process does is seen to go on.
 func TestWorkOfAnotherProcessIsSeenInABrowser(t *testing.T) {
 	t.Parallel()
-	if found, _ := chromium(); found == nil {
-		newTab(t, "", "") // tells why not
-	}
+	needsBrowser(t)
 	w := open(t)
 	w.lives(t)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
@@ -279,9 +269,7 @@ func TestWorkOfAnotherProcessIsSeenInABrowser(t *testing.T) {
 // The list of deliveries to all destinations follows too, and says where each went.
 func TestAllDeliveriesFollowInABrowser(t *testing.T) {
 	t.Parallel()
-	if found, _ := chromium(); found == nil {
-		newTab(t, "", "") // tells why not
-	}
+	needsBrowser(t)
 	w := open(t)
 	w.lives(t)
 	shop, letter := w.subscribed(t, "Ticket shop", receiver(t, 204, "")), w.subscribed(t, "Old newsletter", receiver(t, 500, ""))
@@ -317,9 +305,7 @@ func TestAllDeliveriesFollowInABrowser(t *testing.T) {
 // A delivery's page shows each attempt as it is made, without a load.
 func TestADeliverysPageFollowsInABrowser(t *testing.T) {
 	t.Parallel()
-	if found, _ := chromium(); found == nil {
-		newTab(t, "", "") // tells why not
-	}
+	needsBrowser(t)
 	w := open(t)
 	w.lives(t)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))

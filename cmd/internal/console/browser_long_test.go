@@ -14,9 +14,7 @@ import (
 // page, however small.
 func TestLongNamesFitInABrowser(t *testing.T) {
 	t.Parallel()
-	if found, _ := chromium(); found == nil {
-		newTab(t, "", "") // tells why not
-	}
+	needsBrowser(t)
 	w := open(t)
 	id := w.subscribed(t, "Plain", receiver(t, 500, strings.Repeat("W", 9000)))
 	b := newTab(t, w.serve(t), w.signIn(t, w.key).cookie)

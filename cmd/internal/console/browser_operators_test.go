@@ -42,9 +42,7 @@ const programme = `<title>Programme</title><script type="application/ld+json">[
 // TestOperatorsPagesInABrowser looks at the pages of operators and auditors as they do.
 func TestOperatorsPagesInABrowser(t *testing.T) {
 	t.Parallel()
-	if found, _ := chromium(); found == nil {
-		newTab(t, "", "") // tells why not
-	}
+	needsBrowser(t)
 	s := newScene(t)
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/programme" {

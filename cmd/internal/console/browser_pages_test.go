@@ -55,9 +55,7 @@ var looks = []look{
 // TestPagesInABrowser looks at every page as people do.
 func TestPagesInABrowser(t *testing.T) {
 	t.Parallel()
-	if found, _ := chromium(); found == nil {
-		newTab(t, "", "") // tells why not
-	}
+	needsBrowser(t)
 	s := newScene(t)
 	s.lives(t)
 	base := s.serve(t)

@@ -88,8 +88,8 @@ func serveAt(t *testing.T, handler http.Handler) string {
 	return server.URL
 }
 
-// tab opens one, for somebody who is signed in, or not ("").
-func newTab(t *testing.T, base, cookie string) *tab {
+// needsBrowser skips a test where there is no Chromium. It is asked first, before anything is set up.
+func needsBrowser(t *testing.T) context.Context {
 	t.Helper()
 	browser, err := chromium()
 	switch {
@@ -98,6 +98,13 @@ func newTab(t *testing.T, base, cookie string) *tab {
 	case browser == nil:
 		t.Skip("SKIPPED: no Chromium on this machine, so that no page was tried in a browser. make chromium installs it.")
 	}
+	return browser
+}
+
+// newTab opens one, for somebody who is signed in, or not ("").
+func newTab(t *testing.T, base, cookie string) *tab {
+	t.Helper()
+	browser := needsBrowser(t)
 	own, closeTab := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(closeTab)
 	bounded, cancel := context.WithTimeout(own, 2*apitest.Patience)
