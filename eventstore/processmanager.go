@@ -25,6 +25,20 @@ type ProcessManager interface {
 // before it gets them, as for read models.
 type Lingerer interface{ Lingers() bool }
 
+// Deferring is what a ProcessManager implements whose React may return before all is recorded that follows from a batch. Its
+// state is saved, and others rely on what it recorded, only after they have waited for the rest.
+type Deferring interface {
+	ProcessManager
+	// Pending gives what waits until all that React has taken on by now is recorded. It fails where that won't be any more,
+	// or the context ends first. nil: it is recorded. Anybody may call it.
+	Pending() func(ctx context.Context) error
+	// Failed is closed when something could not be recorded, and Err tells why: that is like an error of React.
+	Failed() <-chan struct{}
+	Err() error
+	// End ends what is under way, and waits for that: nothing is recorded afterwards. It may be called more than once.
+	End()
+}
+
 // SavedRow is a piece of a process manager's state. A row without data is to be deleted.
 type SavedRow struct {
 	Kind, ID string

@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +18,7 @@ const saveInterval = time.Second
 // reacting drives a process manager and commits its state now and then, and when it ends.
 type reacting struct {
 	eventstore.ProcessManager
+	mu      sync.Mutex    // guards the rest, and calls of Changed
 	lingers time.Duration // where it need not act at once
 	seen    eventstore.Position
 	last    anchor
@@ -24,6 +26,7 @@ type reacting struct {
 	written int             // events of the batch at hand that a Keeper has committed itself
 	began   time.Time       // the last save
 	saving  chan error      // the save that is under way, which has the session's position; nil: none
+	owed    bool            // one more is to follow it
 	ending  context.Context // of the saves: it outlives the run, so that the last one can end
 	cancel  context.CancelFunc
 }
@@ -85,6 +88,8 @@ func (p *reacting) open(ctx context.Context, r *Runner, s *session) error {
 }
 
 func (p *reacting) handle(ctx context.Context, s *session, batch Batch) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	_, keeps := p.ProcessManager.(Keeper)
 	if err := p.saved(ctx, keeps && len(batch.Events) > 0); err != nil { // a Keeper may commit while it reacts
 		return err
@@ -102,11 +107,13 @@ func (p *reacting) handle(ctx context.Context, s *session, batch Batch) error {
 			return nil
 		}
 	}
+	p.owed = batch.Quiet && p.saving != nil
 	return p.save(s)
 }
 
-// save begins to save what has changed, unless a save is under way. Nobody waits for it: while Postgres is slow, or away
-// for a moment, the process manager goes on. What was not saved in the end is done again, like after a crash.
+// save begins to save what has changed, unless a save is under way. It ends when all is recorded that was taken on by now.
+// Nobody waits for it: while that takes long, or Postgres is slow or away for a moment, the process manager goes on. What
+// was not saved in the end is done again, like after a crash.
 func (p *reacting) save(s *session) error {
 	if p.saving != nil || p.seen == s.position {
 		return nil
@@ -115,13 +122,43 @@ func (p *reacting) save(s *session) error {
 	if err != nil {
 		return err
 	}
+	var pending func(context.Context) error
+	if d := p.deferring(); d != nil {
+		pending = d.Pending()
+	}
 	seen, last, events := p.seen, p.last, p.events
 	p.events, p.began = 0, time.Now()
 	p.saving = make(chan error, 1)
 	go func(done chan<- error) {
-		done <- s.commit(p.ending, seen, last, events, func(tx pgx.Tx) error { return save(p.ending, tx, rows) })
+		var err error
+		if pending != nil {
+			err = pending(p.ending)
+		}
+		if err == nil {
+			err = s.commit(p.ending, seen, last, events, func(tx pgx.Tx) error { return save(p.ending, tx, rows) })
+		}
+		done <- err
+		p.saveOwed(s)
 	}(p.saving)
 	return nil
+}
+
+// saveOwed saves what came while the last save was under way, where nothing has come since that would see to it.
+func (p *reacting) saveOwed(s *session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.owed {
+		return
+	}
+	p.owed = false
+	err := p.saved(p.ending, false)
+	if err == nil {
+		err = p.save(s)
+	}
+	if err != nil {
+		p.saving = make(chan error, 1) // whoever comes next gets it
+		p.saving <- err
+	}
 }
 
 // saved looks what came of the save that is under way, and waits for it where asked.
@@ -149,6 +186,9 @@ func (p *reacting) saved(ctx context.Context, wait bool) error {
 
 // finish saves what is left, when the session ends.
 func (p *reacting) finish(ctx context.Context, s *session) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.owed = false
 	for range 2 { // the save that is under way, and the last one
 		if err := p.saved(ctx, true); err != nil {
 			return err
@@ -164,6 +204,14 @@ func (p *reacting) giveUp() {
 	if p.cancel != nil {
 		p.cancel()
 	}
+	if d := p.deferring(); d != nil {
+		d.End()
+	}
+}
+
+func (p *reacting) deferring() eventstore.Deferring {
+	d, _ := p.ProcessManager.(eventstore.Deferring)
+	return d
 }
 
 func save(ctx context.Context, tx pgx.Tx, rows []eventstore.SavedRow) error {

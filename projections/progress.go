@@ -21,7 +21,8 @@ type Progress struct {
 	pool    *pgxpool.Pool
 	mu      sync.Mutex
 	here    map[string]eventstore.Position
-	changed chan struct{} // closed and replaced at each change
+	defers  map[string]eventstore.Deferring // of those here that may be behind with what follows from what they have seen
+	changed chan struct{}                   // closed and replaced at each change
 	waiting map[string]*waiters
 }
 
@@ -35,7 +36,20 @@ type waiters struct {
 
 // NewProgress makes an empty one.
 func NewProgress(pool *pgxpool.Pool) *Progress {
-	return &Progress{pool: pool, here: map[string]eventstore.Position{}, changed: make(chan struct{}), waiting: map[string]*waiters{}}
+	return &Progress{
+		pool: pool, here: map[string]eventstore.Position{}, defers: map[string]eventstore.Deferring{},
+		changed: make(chan struct{}), waiting: map[string]*waiters{},
+	}
+}
+
+// begin notes that a consumer runs here from now on. d is nil where it defers nothing.
+func (p *Progress) begin(name string, at eventstore.Position, d eventstore.Deferring) {
+	p.mu.Lock()
+	if d != nil {
+		p.defers[name] = d
+	}
+	p.mu.Unlock()
+	p.set(name, at)
 }
 
 func (p *Progress) set(name string, to eventstore.Position) {
@@ -51,6 +65,7 @@ func (p *Progress) lost(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.here, name)
+	delete(p.defers, name)
 	p.hasten(name)
 }
 
@@ -70,6 +85,38 @@ func (p *Progress) Await(ctx context.Context, to eventstore.Position, names ...s
 		}
 	}
 	return true
+}
+
+// AwaitRecorded waits until a process manager has dealt with the event at a position and all is recorded that follows from
+// it and from those before; Await says only that it has taken it on. It reports false when the context ended first.
+func (p *Progress) AwaitRecorded(ctx context.Context, to eventstore.Position, name string) bool {
+	for p.await(ctx, to, name) {
+		p.mu.Lock()
+		at, here := p.here[name]
+		d := p.defers[name]
+		p.mu.Unlock()
+		if !here || at.Before(to) { // it ended just now; its checkpoint only tells of what is recorded
+			if !p.stored(ctx, name).Before(to) {
+				return true
+			}
+			continue
+		}
+		if d == nil {
+			return true
+		}
+		pending := d.Pending()
+		if pending == nil || pending(ctx) == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		select { // it is about to end
+		case <-ctx.Done():
+		case <-time.After(awaitPoll):
+		}
+	}
+	return false
 }
 
 func (p *Progress) await(ctx context.Context, to eventstore.Position, name string) bool {

@@ -49,7 +49,8 @@ type consumer interface {
 	open(ctx context.Context, r *Runner, s *session) error
 	handle(ctx context.Context, s *session, batch Batch) error
 	finish(ctx context.Context, s *session) error
-	giveUp() // ends what is still under way, before the session is closed
+	giveUp()                         // ends what is still under way, before the session is closed; it may be called twice
+	deferring() eventstore.Deferring // nil: all is done when handle returns
 }
 
 // Project writes a read model until the context ends or an event can't be decoded; the latter is the error it returns.
@@ -103,7 +104,8 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 	if err != nil {
 		return stopped(ctx, s, err, log)
 	}
-	r.Progress.set(c.Name(), s.position)
+	deferring := c.deferring()
+	r.Progress.begin(c.Name(), s.position, deferring)
 	defer r.Progress.lost(c.Name())
 	log.Debug("consumer runs", "after", s.position.String())
 
@@ -136,6 +138,9 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 		select {
 		case <-s.Lost(): // another process may have taken over by now
 			cancel()
+			c.giveUp()
+		case <-failureOf(deferring):
+			cancel()
 		case <-running.Done():
 		}
 	}()
@@ -145,12 +150,23 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 	if err := s.Err(); err != nil && failed == nil {
 		return err
 	}
+	if deferring != nil && failed == nil {
+		failed = deferring.Err()
+	}
 	if failed == nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishLimit)
 		defer cancel()
 		return c.finish(closing, s)
 	}
 	return stopped(ctx, s, failed, log)
+}
+
+// failureOf is closed when something deferred has failed.
+func failureOf(d eventstore.Deferring) <-chan struct{} {
+	if d == nil {
+		return nil
+	}
+	return d.Failed()
 }
 
 // lingerer is a store, such as tail.Store, that lets events come together for whoever is in no hurry.
@@ -225,3 +241,5 @@ func (p *projecting) handle(ctx context.Context, s *session, batch Batch) error 
 func (p *projecting) finish(context.Context, *session) error { return nil }
 
 func (p *projecting) giveUp() {}
+
+func (p *projecting) deferring() eventstore.Deferring { return nil }

@@ -2,17 +2,12 @@ package delivery
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
-	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
 
-	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
-	"carillon/aggregates/dispatch"
 	"carillon/aggregates/feed"
 	"carillon/aggregates/publication"
 	"carillon/aggregates/subscription"
@@ -22,20 +17,20 @@ import (
 // DispatcherName is the dispatcher's name as consumer and as actor.
 const DispatcherName = "dispatcher"
 
-// concurrentAppends bounds the dispatches that are on their way into the store at one time.
-const concurrentAppends = 128
-
-// Dispatcher is the process manager that turns each published event into the deliveries of its fan-out.
+// Dispatcher is the process manager that turns each published event into the deliveries of its fan-out. What it plans, in
+// the order of all events, is appended in the background, where the organizations that publish take turns.
 type Dispatcher struct {
 	eventstore.ProcessState
+	*appends
 
 	store   eventstore.Store
 	handoff Handoff
 	routes  *Routes
-	newest  time.Time // when the newest event was recorded
+	newest  time.Time    // when the newest event was recorded
+	mu      sync.RWMutex // guards the targets of routes, which those who append look up
 }
 
-var _ eventstore.ProcessManager = (*Dispatcher)(nil)
+var _ eventstore.Deferring = (*Dispatcher)(nil)
 
 // Handoff takes fresh deliveries without a way round through Postgres; Deliverer is one. A nil Handoff takes none.
 type Handoff interface {
@@ -54,6 +49,7 @@ type Handoff interface {
 func NewDispatcher(store eventstore.Store, handoff Handoff) *Dispatcher {
 	d := &Dispatcher{store: store, handoff: handoff}
 	d.routes = NewRoutes(&d.ProcessState)
+	d.appends = newAppends(d.record)
 	return d
 }
 
@@ -75,52 +71,54 @@ func (d *Dispatcher) Changed() ([]eventstore.SavedRow, error) {
 	return d.ProcessState.Changed()
 }
 
-// React implements eventstore.ProcessManager: it decides in order, then appends side by side. The last one is appended by
-// whoever calls, who has to wait for it anyway: most batches are of one event, and a goroutine for that costs a switch
-// there and back, and a stack that grows.
+// React implements eventstore.ProcessManager: it decides in order. Where little happens the last one is appended by whoever
+// calls: most batches are of one event, and a goroutine for that costs a switch there and back, and a stack that grows.
 func (d *Dispatcher) React(ctx context.Context, batch []eventstore.Recorded) error {
-	group, appending := errgroup.WithContext(ctx)
-	group.SetLimit(concurrentAppends)
-	var last error
 	for i := range batch {
 		recorded := &batch[i]
 		d.newest = recorded.Created
 		if recorded.Category() != publication.Aggregate.Category {
-			if err := d.routes.Apply(recorded); err != nil {
-				return errors.Join(err, group.Wait())
+			if err := d.apply(recorded); err != nil {
+				return err
 			}
 			continue
 		}
 		event, err := publication.Events.Decode(recorded)
 		if err != nil {
-			return errors.Join(err, group.Wait())
+			return err
 		}
 		switch e := event.(type) {
 		case publication.Published:
 			f := d.plan(recorded, recorded.StreamID(), e)
 			switch {
 			case f == nil: // nobody wants it
-			case i == len(batch)-1:
-				last = f.record(appending, d.store, d.handoff)
+			case i == len(batch)-1 && d.idle(f):
+				_, err := d.record(ctx, f)
+				return err
 			default:
-				group.Go(func() error { return f.record(appending, d.store, d.handoff) })
+				if err := d.add(ctx, f); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	if err := group.Wait(); err != nil {
-		return err // the last one may have been cut off by it
-	}
-	return last
+	return d.Err()
 }
 
-// fanOut is one published event on its way into the store.
-type fanOut struct {
-	cause     *eventstore.Recorded
-	id        uuid.UUID
-	published publication.Published
-	scheduled []dispatch.Scheduled
-	targets   []*destination.Target // of the scheduled ones
-	at        time.Time
+// apply folds an event that changes who gets what.
+func (d *Dispatcher) apply(recorded *eventstore.Recorded) error {
+	if recorded.Category() == destination.Aggregate.Category {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+	}
+	return d.routes.Apply(recorded)
+}
+
+// target is a destination as it is by now, or nil.
+func (d *Dispatcher) target(id uuid.UUID) *destination.Target {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.routes.Target(id)
 }
 
 func (d *Dispatcher) plan(recorded *eventstore.Recorded, id uuid.UUID, p publication.Published) *fanOut {
@@ -129,103 +127,9 @@ func (d *Dispatcher) plan(recorded *eventstore.Recorded, id uuid.UUID, p publica
 	if len(scheduled) == 0 {
 		return nil
 	}
-	f := &fanOut{cause: recorded, id: id, published: p, scheduled: scheduled, targets: make([]*destination.Target, len(scheduled)), at: at}
-	fresh := d.handoff != nil && !d.Replayed(recorded)
-	for i := range scheduled {
-		f.targets[i] = d.routes.Target(scheduled[i].Destination)
+	return &fanOut{
+		cause: recorded.ID, id: id, publisher: d.routes.publisher(p), published: p, scheduled: scheduled, at: at,
 		// What may have been dispatched before a crash may also have been delivered: the read model knows.
-		if !fresh || !scheduled[i].NotBefore.IsZero() {
-			continue
-		}
-		if worker, until, ok := d.handoff.Reserve(f.targets[i]); ok {
-			scheduled[i].Worker, scheduled[i].LeasedUntil = worker, until.UTC().Truncate(time.Microsecond)
-		}
+		fresh: d.handoff != nil && !d.Replayed(recorded),
 	}
-	return f
-}
-
-// record appends the fan-out, in chunks where it is large, and hands over what was reserved.
-func (f *fanOut) record(ctx context.Context, store eventstore.Store, handoff Handoff) error {
-	summary := dispatch.Summary{
-		Type: f.published.Type, Source: f.published.Source, Subject: f.published.Subject, Time: f.published.Time,
-		FeedType: f.published.FeedType, FeedID: f.published.FeedID,
-	}
-	known := &eventstore.Loaded[dispatch.State]{Revision: eventstore.NoStream} // most are new: try without reading
-	for first := 0; first < len(f.scheduled); first += dispatch.MaxPerEvent {
-		last := min(first+dispatch.MaxPerEvent, len(f.scheduled))
-		out, err := dispatch.Aggregate.Execute(ctx, store, f.id, dispatch.Schedule{
-			DeliveriesScheduled: dispatch.DeliveriesScheduled{Publication: f.id, Event: summary, Deliveries: f.scheduled[first:last], At: f.at},
-		}, dispatch.Options{
-			CommandID: f.commandID(first),
-			Metadata:  f.metadata(f.published.Organization),
-			Known:     known,
-		})
-		if err != nil {
-			f.cancel(handoff, first)
-			return fmt.Errorf("dispatch %s: %w", f.id, err)
-		}
-		known = &out.Loaded
-		f.submit(handoff, out.State, first, last)
-	}
-	return f.supersede(ctx, store)
-}
-
-// commandID is derived, so that a try whose answer was lost appends nothing more. It also says which worker holds the
-// deliveries: of two processes that dispatch the same event at once, only one may take its own for recorded.
-func (f *fanOut) commandID(first int) uuid.UUID {
-	worker := f.scheduled[first].Worker
-	return eventstore.EventID(uuid.NewSHA1(f.id, binary.BigEndian.AppendUint32(nil, uint32(worker))), first) //nolint:gosec // all bits stay
-}
-
-func (f *fanOut) metadata(organization uuid.UUID) eventstore.Metadata {
-	return eventstore.Metadata{Organization: organization, CorrelationID: f.id, CausationID: f.cause.ID, Actor: DispatcherName}
-}
-
-// submit hands over what was recorded as this worker's. Where another process was faster, that one sends it.
-func (f *fanOut) submit(handoff Handoff, recorded dispatch.State, first, last int) {
-	body := &Body{Event: f.id, Published: f.published}
-	queued := false
-	for i := first; i < last; i++ {
-		if f.scheduled[i].Worker == 0 {
-			queued = true
-			continue
-		}
-		if !recorded.Holds(f.scheduled[i]) {
-			handoff.Cancel(f.targets[i])
-			continue
-		}
-		handoff.Submit(Job{
-			ID: dispatch.DeliveryID(f.id, f.scheduled[i].Destination), Target: f.targets[i], Body: body,
-			Known:       &eventstore.Loaded[delivery.State]{Revision: eventstore.NoStream},
-			LeasedUntil: f.scheduled[i].LeasedUntil,
-		})
-	}
-	if queued && handoff != nil {
-		handoff.Expect()
-	}
-}
-
-func (f *fanOut) cancel(handoff Handoff, first int) {
-	for i := first; i < len(f.scheduled); i++ {
-		if f.scheduled[i].Worker != 0 {
-			handoff.Cancel(f.targets[i])
-		}
-	}
-}
-
-// supersede ends the older deliveries that waited in the same debounce windows.
-func (f *fanOut) supersede(ctx context.Context, store eventstore.Store) error {
-	for _, s := range f.scheduled {
-		if s.Supersedes == uuid.Nil {
-			continue
-		}
-		newer := dispatch.DeliveryID(f.id, s.Destination)
-		_, err := delivery.Aggregate.Execute(ctx, store, s.Supersedes,
-			delivery.Supersede{By: newer, At: f.at},
-			delivery.Options{CommandID: eventstore.EventID(newer, 0), Metadata: f.metadata(s.Organization)})
-		if err != nil {
-			return fmt.Errorf("supersede %s: %w", s.Supersedes, err)
-		}
-	}
-	return nil
 }

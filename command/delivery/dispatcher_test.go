@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,4 +140,114 @@ func TestWhatIsLeftToBeClaimedIsLookedForAtOnce(t *testing.T) {
 			t.Error("it never stops looking often")
 		}
 	})
+}
+
+// gated is a store that holds up appends to some streams until they are let.
+type gated struct {
+	eventstore.Store
+	streams map[string]bool
+	let     chan struct{}
+}
+
+func (s *gated) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+	if s.streams[stream] {
+		select {
+		case <-s.let:
+		case <-ctx.Done():
+			return eventstore.Appended{}, ctx.Err()
+		}
+	}
+	return s.Store.Append(ctx, stream, expected, events)
+}
+
+// held makes a dispatcher whose dispatches of some events are held up.
+func (r rule) held(events ...uuid.UUID) (*Dispatcher, *gated) {
+	store := &gated{Store: r.Store, streams: map[string]bool{}, let: make(chan struct{})}
+	for _, id := range events {
+		store.streams[dispatch.Aggregate.Stream(id)] = true
+	}
+	return NewDispatcher(store, nil), store
+}
+
+// has waits until a stream holds an event of a type.
+func (r rule) has(t *testing.T, stream, kind string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for message, err := range r.Store.Subscribe(ctx, eventstore.Start, eventstore.Filter{}) {
+		if err != nil {
+			t.Fatalf("%s in %s: %v", kind, stream, err)
+		}
+		if message.Event != nil && message.Event.Stream == stream && message.Event.Type == kind {
+			return
+		}
+	}
+}
+
+// However much of one organization is on its way into the store, another one's events are dispatched meanwhile.
+func TestDispatchesOfOneOrganizationHoldUpNoOther(t *testing.T) {
+	t.Parallel()
+	r := dispatching(t)
+	processtest.Given(r.Rule, destination.Aggregate, other,
+		destination.Event(destination.Created{Organization: bob, Settings: destination.Settings{URL: "https://example.com"}}))
+	processtest.Given(r.Rule, subscription.Aggregate, uuid.New(), subscription.Event(subscription.Created{Organization: bob, Destination: other, Settings: all}))
+	flood := make([]uuid.UUID, 2*concurrentAppends)
+	for i := range flood {
+		flood[i], _ = r.published()
+	}
+	bobs := uuid.New()
+	processtest.Given(r.Rule, publication.Aggregate, bobs, publication.Event(publication.Published{Organization: bob, Type: "news.item.added", Data: []byte(`{}`)}))
+	r.published()
+
+	d, store := r.held(flood...)
+	defer d.End()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := d.React(ctx, r.Events(eventstore.Start, d.Filter())); err != nil {
+		t.Fatal(err)
+	}
+	r.has(t, dispatch.Aggregate.Stream(bobs), "dispatch.deliveries-scheduled.v1")
+	if d.Pending() == nil {
+		t.Error("nothing is outstanding")
+	}
+	close(store.let)
+	processtest.Finish(t, d)
+	for _, id := range flood {
+		r.has(t, dispatch.Aggregate.Stream(id), "dispatch.deliveries-scheduled.v1")
+	}
+}
+
+// A delivery is ended by a newer one after it was made, whichever comes into the store first: else the read model, which
+// learns of it later, would send it.
+func TestNothingIsSupersededBeforeItIsDispatched(t *testing.T) {
+	t.Parallel()
+	r := dispatching(t)
+	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 3600}}))
+	first, _ := r.published()
+	newer := make([]uuid.UUID, 50)
+	for i := range newer {
+		newer[i], _ = r.published()
+	}
+	d, store := r.held(first)
+	defer d.End()
+	reacted := make(chan error, 1)
+	go func() { reacted <- d.React(t.Context(), r.Events(eventstore.Start, d.Filter())) }()
+	for _, id := range newer[:len(newer)-1] { // each by the next
+		r.has(t, delivery.Aggregate.Stream(dispatch.DeliveryID(id, hook)), "delivery.superseded.v1")
+	}
+	close(store.let)
+	if err := <-reacted; err != nil {
+		t.Fatal(err)
+	}
+	processtest.Finish(t, d)
+	older := delivery.Aggregate.Stream(dispatch.DeliveryID(first, hook))
+	var order []string
+	for _, event := range r.Events(eventstore.Start, eventstore.Filter{}) {
+		if event.Stream == older || event.Stream == dispatch.Aggregate.Stream(first) {
+			order = append(order, event.Type)
+		}
+	}
+	if want := []string{"dispatch.deliveries-scheduled.v1", "delivery.superseded.v1"}; !slices.Equal(order, want) {
+		t.Errorf("recorded %v", order)
+	}
 }

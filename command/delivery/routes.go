@@ -172,6 +172,15 @@ func (r *Routes) Visible(p publication.Published) []uuid.UUID {
 	return append([]uuid.UUID{f.Owner}, f.Shared...)
 }
 
+// publisher is the organization that an event which somebody can see is of: the owner of its feed; where it has no feed, its
+// own.
+func (r *Routes) publisher(p publication.Published) uuid.UUID {
+	if p.FeedID == uuid.Nil {
+		return p.Organization
+	}
+	return r.feeds.Get(p.FeedID).Owner
+}
+
 // sees reports whether an organization can see a feed.
 func (r *Routes) sees(organization, feed uuid.UUID) bool {
 	f := r.feeds.Get(feed)

@@ -77,6 +77,21 @@ func (r *Rule) react(manager eventstore.ProcessManager, after eventstore.Positio
 	if err := manager.React(r.t.Context(), r.Events(after, manager.Filter())); err != nil {
 		r.t.Fatal(err)
 	}
+	Finish(r.t, manager)
+}
+
+// Finish waits until all is recorded that a process manager has taken on.
+func Finish(t *testing.T, manager eventstore.ProcessManager) {
+	t.Helper()
+	d, defers := manager.(eventstore.Deferring)
+	if !defers {
+		return
+	}
+	if pending := d.Pending(); pending != nil {
+		if err := pending(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (r *Rule) head() eventstore.Position {

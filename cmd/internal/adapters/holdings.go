@@ -26,7 +26,7 @@ var _ delivery.Holdings = Holdings{}
 
 // Dispatched implements delivery.Holdings.
 func (h Holdings) Dispatched(ctx context.Context, to eventstore.Position) error {
-	if !h.Progress.Await(ctx, to, delivery.DispatcherName) {
+	if !h.Progress.AwaitRecorded(ctx, to, delivery.DispatcherName) {
 		return fmt.Errorf("waiting for the dispatcher: %w", ctx.Err())
 	}
 	return h.Progress.Settle(ctx, h.Store, deliveries.ReadModel)

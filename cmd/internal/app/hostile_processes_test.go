@@ -26,7 +26,7 @@ import (
 type several struct {
 	*testing.T
 	pool         *pgxpool.Pool
-	data         string
+	data, store  string // of the store its address; empty: embedded
 	servers      []*child
 	apis, admins []string
 	key, token   string
@@ -42,20 +42,19 @@ func newSeveral(t *testing.T, n int, embedded bool) *several {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	database := pgtest.NewServer(t)
 	s := &several{T: t, pool: database.Pool(), data: filepath.Join(dir, "data")}
-	store := ""
 	if !embedded {
 		address := freePort(t)
 		node := &child{t: t, env: []string{childRole + "=node", "CHILD_API=" + address, "CHILD_DATA=" + filepath.Join(dir, "store")}}
 		node.start()
 		t.Cleanup(func() { node.kill() })
-		store = "esdb://" + address + "?tls=false"
+		s.store = "esdb://" + address + "?tls=false"
 	}
 	for range n {
 		api, admin := freePort(t), freePort(t)
 		s.apis, s.admins = append(s.apis, "http://"+api), append(s.admins, "http://"+admin)
 		server := &child{t: t, env: []string{
 			childRole + "=server", "CHILD_API=" + api, "CHILD_ADMIN=" + admin, "CHILD_DATA=" + s.data,
-			"CHILD_STORE=" + store, "CHILD_DATABASE=" + database.URL(),
+			"CHILD_STORE=" + s.store, "CHILD_DATABASE=" + database.URL(),
 		}}
 		server.start()
 		t.Cleanup(func() { server.kill() })

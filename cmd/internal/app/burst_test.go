@@ -1,0 +1,223 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/publication"
+	"carillon/cmd/internal/config"
+	"carillon/command"
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+)
+
+// burst is the NDJSON of so many events of an organization.
+func burst(of uuid.UUID, events int) []byte {
+	var body bytes.Buffer
+	for range events {
+		fmt.Fprintf(&body, `{"id":"%s","type":"news.item.added","source":"/burst","organizationId":"%s","data":%s}`+"\n", uuid.New(), of, payload)
+	}
+	return body.Bytes()
+}
+
+// send posts NDJSON to an admin listener, and says whether all of it was taken.
+func send(t *testing.T, admin, token string, body []byte) bool {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, admin+"/admin/events", bytes.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Content-Type", "application/x-ndjson")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = response.Body.Close() }()
+	_, err = io.Copy(io.Discard, response.Body)
+	return err == nil && response.StatusCode == http.StatusOK
+}
+
+// While others publish thousands of events in one body each, what one publishes arrives as if it were alone, but for the
+// processors that it shares: not behind them.
+func TestABurstHoldsUpNobodyElse(t *testing.T) {
+	const others, each = 4, 6000
+	p := start(t, func(c *config.Config) { c.DeliveryTimeout = time.Minute })
+	_, arrived := p.subscribed(func(int) int { return http.StatusOK })
+	token, err := (&config.Client{DataDir: p.cfg.DataDir}).Token()
+	if err != nil {
+		t.Fatal(err)
+	}
+	latency := func() time.Duration {
+		began := time.Now()
+		p.publish()
+		p.await(arrived)
+		return time.Since(began)
+	}
+	latency() // opens the connection
+
+	var flooding sync.WaitGroup
+	began := time.Now()
+	var all []string
+	for range others {
+		theirs, _, err := p.app.Commands.RegisterOrganization(t.Context(), operator(), command.RegisterOrganization{Name: "Other"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.quickCrowd(theirs)
+		all = append(all, theirs.String())
+		flooding.Go(func() {
+			if !send(t, "http://"+p.app.AdminAddr().String(), token, burst(theirs, each)) {
+				t.Error("a burst was not taken")
+			}
+		})
+	}
+	tabled := func() (n int) {
+		err := p.app.Queries.Pool.QueryRow(t.Context(), "SELECT count(*) FROM deliveries.deliveries WHERE organization = ANY($1::uuid[])", all).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	var took []time.Duration
+	for n := 0; n < others*each; n = tabled() {
+		took = append(took, latency())
+	}
+	flood := time.Since(began)
+	flooding.Wait()
+	t.Logf("%d events came beside %d, one after the other, the slowest after %s; all were dispatched after %s", len(took), others*each, slices.Max(took), flood)
+	if len(took) < 15 { // behind the burst it was 5, each after a second
+		t.Errorf("only %d of a neighbour's events came while a burst was dispatched, which took %s", len(took), flood)
+	}
+}
+
+// quickCrowd is a destination that answers at once.
+func (p *process) quickCrowd(of uuid.UUID) {
+	p.Helper()
+	c := p.crowd(of, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.quick = true
+}
+
+// Two processes share the work. In the middle of bursts the one that dispatches is killed, or loses its session, or is
+// stopped until the other one has taken over: each event that was taken is dispatched once, and arrives.
+func TestABurstIsDispatchedOnceWhoeverIsKilled(t *testing.T) {
+	const each = 2000
+	s := newSeveral(t, 2, false)
+	w := newWorkload(t, s.data, s.apis[0], s.admins[0])
+	store, err := esdb.Open(s.store, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	seen := &dispatches{made: map[string]int{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	t.Cleanup(watching.Wait)
+	t.Cleanup(cancel)
+	watching.Go(func() {
+		for m := range eventstore.Follow(ctx, store, eventstore.Start, eventstore.Categories(publication.Aggregate.Category, dispatch.Aggregate.Category), slog.New(slog.DiscardHandler)) {
+			if m.Event != nil {
+				seen.add(m.Event)
+			}
+		}
+	})
+	kill := func(server *child) {
+		server.kill()
+		server.start()
+	}
+	for round, strike := range []func(*child){
+		kill,
+		func(*child) {
+			if _, err := s.pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'carillon dispatcher on %'"); err != nil {
+				t.Error(err)
+			}
+		},
+		func(holder *child) {
+			holder.signal(syscall.SIGSTOP)
+			s.eventually("nobody takes over", func() bool { other := s.holder(); return other != nil && other != holder })
+			holder.signal(syscall.SIGCONT)
+		},
+		kill,
+	} {
+		body := burst(organization, each)
+		var sending sync.WaitGroup
+		sending.Go(func() { // until one has taken all of it; nothing is taken twice
+			for i := 0; !send(t, s.admins[i%2], s.token, body) && t.Context().Err() == nil; i++ {
+				<-time.After(100 * time.Millisecond)
+			}
+		})
+		s.eventually("the burst is not under way", func() bool { return seen.dispatched() > round*each+each/4 && s.holder() != nil })
+		strike(s.holder())
+		sending.Wait()
+		t.Logf("round %d: %d dispatched when all was taken", round, seen.dispatched())
+	}
+	s.eventually("not all is dispatched", func() bool { return seen.dispatched() >= 4*each })
+	var published []string
+	seen.mu.Lock()
+	for id, dispatches := range seen.made {
+		published = append(published, id)
+		if dispatches != 1 {
+			t.Errorf("%s was dispatched %d times", id, dispatches)
+		}
+	}
+	seen.mu.Unlock()
+	if len(published) != 4*each {
+		t.Errorf("%d events were published", len(published))
+	}
+	w.reconcile(published)
+}
+
+// dispatches counts those of each published event.
+type dispatches struct {
+	mu   sync.Mutex
+	made map[string]int
+	all  int
+}
+
+func (d *dispatches) add(event *eventstore.Recorded) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id := event.StreamID().String()
+	if event.Category() == publication.Aggregate.Category {
+		d.made[id] += 0
+		return
+	}
+	d.made[id]++
+	d.all++
+}
+
+func (d *dispatches) dispatched() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.all
+}
+
+// holder is the server that runs the dispatcher; nil: none does.
+func (s *several) holder() *child {
+	var process string
+	_ = s.pool.QueryRow(s.Context(), `SELECT application_name FROM pg_stat_activity JOIN pg_locks USING (pid)
+		WHERE locktype = 'advisory' AND granted AND application_name LIKE 'carillon dispatcher on %' LIMIT 1`).Scan(&process)
+	for _, server := range s.servers {
+		if strings.HasSuffix(process, ":"+strconv.Itoa(server.pid())) {
+			return server
+		}
+	}
+	return nil
+}

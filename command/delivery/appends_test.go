@@ -1,0 +1,208 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/publication"
+)
+
+// heldUp are appends that end when they are told to.
+type heldUp struct {
+	*appends
+	mu    sync.Mutex
+	begun []*fanOut
+	let   map[*fanOut]chan error
+}
+
+func newHeldUp() *heldUp {
+	h := &heldUp{let: map[*fanOut]chan error{}}
+	h.appends = newAppends(func(ctx context.Context, f *fanOut) (bool, error) {
+		h.mu.Lock()
+		h.begun = append(h.begun, f)
+		let := h.let[f]
+		h.mu.Unlock()
+		select {
+		case err := <-let:
+			return err == nil, err
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	})
+	return h
+}
+
+func (h *heldUp) take(t *testing.T, of uuid.UUID, deliveries int) *fanOut {
+	t.Helper()
+	f := &fanOut{
+		id: uuid.New(), publisher: of, fresh: true, published: publication.Published{Data: make([]byte, 100)},
+		scheduled: make([]dispatch.Scheduled, deliveries),
+	}
+	h.mu.Lock()
+	h.let[f] = make(chan error, 1)
+	h.mu.Unlock()
+	if err := h.add(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (h *heldUp) end(f *fanOut, err error) {
+	h.let[f] <- err
+	synctest.Wait()
+}
+
+// has says whether one is begun.
+func (h *heldUp) has(f *fanOut) bool {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, begun := range h.begun {
+		if begun == f {
+			return true
+		}
+	}
+	return false
+}
+
+func beside(t *testing.T, test func(t *testing.T, h *heldUp)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHeldUp()
+		defer h.End()
+		test(t, h)
+	})
+}
+
+func TestWhoPublishesLittleWaitsForNoneOfAFlood(t *testing.T) {
+	beside(t, func(t *testing.T, h *heldUp) {
+		flood := make([]*fanOut, 1000)
+		for i := range flood {
+			flood[i] = h.take(t, alice, 1)
+		}
+		if !h.has(flood[concurrentAppends-1]) || h.has(flood[concurrentAppends]) {
+			t.Fatalf("not %d are on their way", concurrentAppends)
+		}
+		first, second := h.take(t, bob, 1), h.take(t, bob, 1)
+		if !h.has(first) || h.has(second) {
+			t.Error("one of an organization that has none on its way begins at once, the others wait for their turn")
+		}
+		h.end(flood[0], nil) // there is one more than there are places
+		h.end(flood[1], nil)
+		h.end(flood[2], nil)
+		if !h.has(second) {
+			t.Error("its turn did not come")
+		}
+		if begun := len(h.begun); begun != concurrentAppends+3 {
+			t.Errorf("%d were begun", begun)
+		}
+	})
+}
+
+func TestWhatIsOutstandingIsBounded(t *testing.T) {
+	beside(t, func(t *testing.T, h *heldUp) {
+		const large = 5000 // deliveries, a megabyte
+		var flood []*fanOut
+		full := make(chan struct{})
+		go func() {
+			for range 20 {
+				flood = append(flood, h.take(t, alice, large))
+			}
+			close(full)
+		}()
+		synctest.Wait()
+		n := len(flood)
+		if n < 15 || n > 17 {
+			t.Fatalf("%d megabytes are outstanding", n)
+		}
+		if !flood[0].fresh || flood[n-1].fresh || flood[n-1].published.Data != nil {
+			t.Error("what is far from its turn does not wait with its data")
+		}
+		for _, f := range flood[:4] {
+			h.end(f, nil)
+		}
+		<-full
+		for _, f := range flood[4:] {
+			h.end(f, nil)
+		}
+		if h.bytes != 0 || h.count != 0 || h.running != 0 || len(h.of) != 0 || h.Pending() != nil {
+			t.Errorf("%d bytes, %d, %d, %d left", h.bytes, h.count, h.running, len(h.of))
+		}
+	})
+}
+
+func TestWhoeverWaitsDoesSoForWhatWasTakenOnBefore(t *testing.T) {
+	beside(t, func(t *testing.T, h *heldUp) {
+		if h.Pending() != nil {
+			t.Error("something is outstanding from the beginning")
+		}
+		first, second := h.take(t, alice, 1), h.take(t, bob, 1)
+		waits, again := h.Pending(), h.Pending()
+		later := h.take(t, alice, 1)
+		done := make(chan error, 2)
+		go func() { done <- waits(t.Context()) }()
+		go func() { done <- again(t.Context()) }()
+		h.end(later, nil)
+		h.end(second, nil)
+		if len(done) != 0 {
+			t.Error("it did not wait for the first")
+		}
+		h.take(t, alice, 1)
+		h.end(first, nil)
+		if len(done) != 2 || <-done != nil || <-done != nil {
+			t.Error("it waits for what came later")
+		}
+	})
+}
+
+func TestAFailureEndsAllThatIsOutstanding(t *testing.T) {
+	beside(t, func(t *testing.T, h *heldUp) {
+		first := h.take(t, alice, 1)
+		waits := h.Pending()
+		for range concurrentAppends {
+			h.take(t, alice, 1)
+		}
+		broken := errors.New("broken")
+		h.end(first, broken)
+		<-h.Failed()
+		if err := waits(t.Context()); !errors.Is(err, broken) {
+			t.Errorf("who waits hears %v", err)
+		}
+		if err := h.add(t.Context(), &fanOut{}); !errors.Is(err, broken) {
+			t.Errorf("what comes next: %v", err)
+		}
+		if !errors.Is(h.Err(), broken) || h.running != 0 || len(h.begun) != concurrentAppends {
+			t.Errorf("%v, %d go on, %d were begun", h.Err(), h.running, len(h.begun))
+		}
+	})
+}
+
+func TestNothingIsAppendedAfterTheEnd(t *testing.T) {
+	beside(t, func(t *testing.T, h *heldUp) {
+		for range 2 * concurrentAppends {
+			h.take(t, alice, 1)
+		}
+		synctest.Wait()
+		waits := h.Pending()
+		h.End()
+		if h.running != 0 || len(h.begun) != concurrentAppends {
+			t.Errorf("%d go on, %d were begun", h.running, len(h.begun))
+		}
+		if err := waits(t.Context()); !errors.Is(err, errEnded) {
+			t.Errorf("who waits hears %v", err)
+		}
+		if err := h.add(t.Context(), &fanOut{}); !errors.Is(err, errEnded) {
+			t.Errorf("what comes next: %v", err)
+		}
+		if h.Err() != nil {
+			t.Errorf("the end is a failure: %v", h.Err())
+		}
+	})
+}

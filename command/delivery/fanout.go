@@ -1,0 +1,178 @@
+package delivery
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/publication"
+	"carillon/eventstore"
+)
+
+// fanOut is one published event on its way into the store.
+type fanOut struct {
+	cause     uuid.UUID // the event that published it
+	id        uuid.UUID
+	publisher uuid.UUID // whose turn it takes
+	published publication.Published
+	scheduled []dispatch.Scheduled
+	at        time.Time
+	fresh     bool                  // it may be handed over
+	targets   []*destination.Target // of the scheduled ones that are reserved
+
+	// The rest is of appends, and guarded by it.
+	by        *publisher
+	mark      *mark
+	size      int
+	recorded  bool      // its deliveries are
+	older     []*fanOut // those that it supersedes, as far as they are not recorded
+	followers []*fanOut // those that wait for this one to be recorded, to supersede it
+}
+
+// Room that a fan-out takes while it waits, apart from data: about that much, and for each delivery.
+const (
+	fanOutBytes    = 600
+	scheduledBytes = 200
+)
+
+func (f *fanOut) weight() int {
+	return fanOutBytes + len(f.published.Subject) + len(f.published.Source) + len(f.published.Data) + scheduledBytes*len(f.scheduled)
+}
+
+// delivery is the id of one of its deliveries.
+func (f *fanOut) delivery(s dispatch.Scheduled) uuid.UUID {
+	return dispatch.DeliveryID(f.id, s.Destination)
+}
+
+// leave lets go of what only those need to whom it is handed over: it is left to be claimed.
+func (f *fanOut) leave() {
+	f.fresh, f.published.Data = false, nil
+}
+
+// record appends a fan-out, hands over what was reserved, and ends what it supersedes. done is false where that has to wait
+// until it is recorded itself: then it is called again.
+func (d *Dispatcher) record(ctx context.Context, f *fanOut) (done bool, err error) {
+	if !f.recorded {
+		if err := d.dispatch(ctx, f); err != nil {
+			return false, err
+		}
+		if !d.dispatched(f) {
+			return false, nil
+		}
+	}
+	return true, f.supersede(ctx, d.store)
+}
+
+// dispatch appends the deliveries, in chunks where they are many.
+func (d *Dispatcher) dispatch(ctx context.Context, f *fanOut) error {
+	d.reserve(f)
+	summary := dispatch.Summary{
+		Type: f.published.Type, Source: f.published.Source, Subject: f.published.Subject, Time: f.published.Time,
+		FeedType: f.published.FeedType, FeedID: f.published.FeedID,
+	}
+	known := &eventstore.Loaded[dispatch.State]{Revision: eventstore.NoStream} // most are new: try without reading
+	for first := 0; first < len(f.scheduled); first += dispatch.MaxPerEvent {
+		last := min(first+dispatch.MaxPerEvent, len(f.scheduled))
+		out, err := dispatch.Aggregate.Execute(ctx, d.store, f.id, dispatch.Schedule{
+			DeliveriesScheduled: dispatch.DeliveriesScheduled{Publication: f.id, Event: summary, Deliveries: f.scheduled[first:last], At: f.at},
+		}, dispatch.Options{
+			CommandID: f.commandID(first),
+			Metadata:  f.metadata(f.published.Organization),
+			Known:     known,
+		})
+		if err != nil {
+			f.cancel(d.handoff, first)
+			return fmt.Errorf("dispatch %s: %w", f.id, err)
+		}
+		known = &out.Loaded
+		f.submit(d.handoff, out.State, first, last)
+	}
+	return nil
+}
+
+// reserve asks for room right before the append, not when it was planned: leases begin now, and nothing is held for what
+// waits for its turn.
+func (d *Dispatcher) reserve(f *fanOut) {
+	f.targets = make([]*destination.Target, len(f.scheduled))
+	for i := range f.scheduled {
+		if !f.fresh || !f.scheduled[i].NotBefore.IsZero() {
+			continue
+		}
+		f.targets[i] = d.target(f.scheduled[i].Destination)
+		if f.targets[i] == nil || !f.targets[i].Enabled { // since it was planned
+			continue
+		}
+		if worker, until, ok := d.handoff.Reserve(f.targets[i]); ok {
+			f.scheduled[i].Worker, f.scheduled[i].LeasedUntil = worker, until.UTC().Truncate(time.Microsecond)
+		}
+	}
+}
+
+// commandID is derived, so that a try whose answer was lost appends nothing more. It also says which worker holds the
+// deliveries: of two processes that dispatch the same event at once, only one may take its own for recorded.
+func (f *fanOut) commandID(first int) uuid.UUID {
+	worker := f.scheduled[first].Worker
+	return eventstore.EventID(uuid.NewSHA1(f.id, binary.BigEndian.AppendUint32(nil, uint32(worker))), first) //nolint:gosec // all bits stay
+}
+
+func (f *fanOut) metadata(organization uuid.UUID) eventstore.Metadata {
+	return eventstore.Metadata{Organization: organization, CorrelationID: f.id, CausationID: f.cause, Actor: DispatcherName}
+}
+
+// submit hands over what was recorded as this worker's. Where another process was faster, that one sends it.
+func (f *fanOut) submit(handoff Handoff, recorded dispatch.State, first, last int) {
+	var body *Body
+	queued := false
+	for i := first; i < last; i++ {
+		if f.scheduled[i].Worker == 0 {
+			queued = true
+			continue
+		}
+		if !recorded.Holds(f.scheduled[i]) {
+			handoff.Cancel(f.targets[i])
+			continue
+		}
+		if body == nil {
+			body = &Body{Event: f.id, Published: f.published}
+		}
+		handoff.Submit(Job{
+			ID: dispatch.DeliveryID(f.id, f.scheduled[i].Destination), Target: f.targets[i], Body: body,
+			Known:       &eventstore.Loaded[delivery.State]{Revision: eventstore.NoStream},
+			LeasedUntil: f.scheduled[i].LeasedUntil,
+		})
+	}
+	if queued && handoff != nil {
+		handoff.Expect()
+	}
+}
+
+func (f *fanOut) cancel(handoff Handoff, first int) {
+	for i := first; i < len(f.scheduled); i++ {
+		if f.scheduled[i].Worker != 0 {
+			handoff.Cancel(f.targets[i])
+		}
+	}
+}
+
+// supersede ends the older deliveries that waited in the same debounce windows.
+func (f *fanOut) supersede(ctx context.Context, store eventstore.Store) error {
+	for _, s := range f.scheduled {
+		if s.Supersedes == uuid.Nil {
+			continue
+		}
+		newer := dispatch.DeliveryID(f.id, s.Destination)
+		_, err := delivery.Aggregate.Execute(ctx, store, s.Supersedes,
+			delivery.Supersede{By: newer, At: f.at},
+			delivery.Options{CommandID: eventstore.EventID(newer, 0), Metadata: f.metadata(s.Organization)})
+		if err != nil {
+			return fmt.Errorf("supersede %s: %w", s.Supersedes, err)
+		}
+	}
+	return nil
+}

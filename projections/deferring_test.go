@@ -1,0 +1,232 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/projections"
+)
+
+const laterName = "later"
+
+// later is a process manager that defers all that it does, until it is let.
+type later struct {
+	eventstore.ProcessState
+
+	let    chan struct{} // closed: it is done
+	waited chan struct{} // somebody waits for it
+	failed chan struct{}
+	over   chan struct{}
+	end    func()
+
+	mu  sync.Mutex
+	n   int // events taken on
+	err error
+}
+
+var _ eventstore.Deferring = (*later)(nil)
+
+func newLater() *later {
+	l := &later{let: make(chan struct{}), waited: make(chan struct{}, 1), failed: make(chan struct{}), over: make(chan struct{})}
+	l.end = sync.OnceFunc(func() { close(l.over) })
+	return l
+}
+
+func (*later) Name() string              { return laterName }
+func (*later) Version() int              { return 1 }
+func (*later) Filter() eventstore.Filter { return eventstore.Categories("thing") }
+func (l *later) End()                    { l.end() }
+func (l *later) Failed() <-chan struct{} { return l.failed }
+
+func (l *later) React(_ context.Context, batch []eventstore.Recorded) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n += len(batch)
+	return nil
+}
+
+func (l *later) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+func (l *later) fail(err error) {
+	l.mu.Lock()
+	l.err = err
+	l.mu.Unlock()
+	close(l.failed)
+}
+
+func (l *later) Pending() func(context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.n == 0 {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		select {
+		case l.waited <- struct{}{}:
+		default:
+		}
+		select {
+		case <-l.let:
+			return nil
+		case <-l.over:
+			return errors.New("ended")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// reactLater runs process managers, each of which it gives once it is made.
+func (w *world) reactLater() (progress *projections.Progress, made <-chan *later, stop func() error) {
+	all := make(chan *later, 10)
+	progress, stop = w.run(func(ctx context.Context, r *projections.Runner) error {
+		return r.React(ctx, func() eventstore.ProcessManager {
+			l := newLater()
+			all <- l
+			return l
+		})
+	})
+	return progress, all, stop
+}
+
+func (w *world) checkpoint(name string) eventstore.Position {
+	w.Helper()
+	statuses, err := projections.Statuses(w.ctx, w.pool)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, s := range statuses {
+		if s.Name == name {
+			return s.Position
+		}
+	}
+	return eventstore.Start
+}
+
+func (w *world) within(what string, is func() bool) {
+	w.Helper()
+	for tick := time.NewTicker(5 * time.Millisecond); !is(); {
+		select {
+		case <-tick.C:
+		case <-w.ctx.Done():
+			w.Fatal(what)
+		}
+	}
+}
+
+// What is deferred is in no checkpoint before it is done, and then without another event.
+func TestACheckpointWaitsForWhatIsDeferred(t *testing.T) {
+	w := newWorld(t)
+	progress, made, _ := w.reactLater()
+	l := <-made
+	stream := eventstore.StreamName("thing", uuid.New())
+	at := w.append(stream, eventstore.NoStream, "thing.happened.v1")
+	w.await(progress, at, laterName) // it has been taken on
+	short, cancel := context.WithTimeout(w.ctx, 1500*time.Millisecond)
+	defer cancel()
+	if progress.AwaitRecorded(short, at, laterName) {
+		t.Error("it counts as recorded")
+	}
+	if !w.checkpoint(laterName).Before(at) { // a save was due after a second
+		t.Error("the checkpoint is past what is deferred")
+	}
+	next := w.append(stream, 0, "thing.happened.v1")
+	w.await(progress, next, laterName)
+	recorded := make(chan bool, 1)
+	go func() { recorded <- progress.AwaitRecorded(w.ctx, next, laterName) }()
+	close(l.let)
+	if !<-recorded {
+		t.Error("it does not count as recorded")
+	}
+	w.within("the checkpoint stays behind", func() bool { return !w.checkpoint(laterName).Before(next) })
+}
+
+func TestTheEndWaitsForWhatIsDeferred(t *testing.T) {
+	w := newWorld(t)
+	progress, made, stop := w.reactLater()
+	l := <-made
+	at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+	w.await(progress, at, laterName)
+	go func() {
+		<-l.waited
+		close(l.let)
+	}()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if w.checkpoint(laterName).Before(at) {
+		t.Error("what was done is not in the checkpoint")
+	}
+	select {
+	case <-l.over:
+	default:
+		t.Error("it was not told of the end")
+	}
+}
+
+// What fails in the background ends the session, although no event comes: it starts again from the checkpoint.
+func TestADeferredFailureStartsAgain(t *testing.T) {
+	w := newWorld(t)
+	progress, made, _ := w.reactLater()
+	first := <-made
+	at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+	w.await(progress, at, laterName)
+	first.fail(errors.New("broken"))
+	second := <-made
+	<-first.over
+	w.within("the event is not seen again", func() bool {
+		second.mu.Lock()
+		defer second.mu.Unlock()
+		return second.n == 1
+	})
+}
+
+func TestADeferredFailureToDecodeStops(t *testing.T) {
+	w := newWorld(t)
+	made := make(chan *later, 1)
+	ended := make(chan error, 1)
+	progress, _ := w.run(func(ctx context.Context, r *projections.Runner) error {
+		err := r.React(ctx, func() eventstore.ProcessManager {
+			l := newLater()
+			made <- l
+			return l
+		})
+		ended <- err
+		return err
+	})
+	l := <-made
+	w.await(progress, w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1"), laterName)
+	l.fail(fmt.Errorf("%w: another", eventstore.ErrUndecodable))
+	if err := <-ended; !errors.Is(err, eventstore.ErrUndecodable) {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// A session that is lost takes what it has deferred with it.
+func TestALostSessionEndsWhatIsDeferred(t *testing.T) {
+	w := newWorld(t)
+	progress, made, _ := w.reactLater()
+	first := <-made
+	at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+	w.await(progress, at, laterName)
+	if _, err := w.pool.Exec(w.ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'carillon later %'"); err != nil {
+		t.Fatal(err)
+	}
+	<-first.over
+	second := <-made
+	close(second.let)
+	if !progress.AwaitRecorded(w.ctx, at, laterName) {
+		t.Error("it was not done by the next one")
+	}
+}
