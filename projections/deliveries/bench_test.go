@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
@@ -100,51 +101,78 @@ func steadyHistory(log *projecttest.Log, size, fanOut, lag int) { // until the l
 	}
 }
 
-// BenchmarkClaim claims 200 deliveries and gives them back, with a history of a million deliveries and 100,000 due to
-// 500 destinations, 100 of which are disabled.
+// BenchmarkClaim claims 200 deliveries and gives them back, with a history of 200,000 deliveries and 100,000 due to 500
+// destinations, 100 of which are disabled; alone, and beside 5,000 destinations that have a retry waiting each.
 func BenchmarkClaim(b *testing.B) {
-	h := newHistory(b)
-	grow(h, 1_000_000, 100_000)
-	b.Run("claim", func(b *testing.B) {
-		for b.Loop() {
-			claimed, err := deliveries.Claim(b.Context(), h.pool, me, deliveries.Ask{PerDestination: 50, Limit: 200, Lease: lease}, noon)
-			if err != nil || len(claimed) != 200 {
-				b.Fatalf("claimed %d (%v), want 200", len(claimed), err)
-			}
-			ids := make([]uuid.UUID, len(claimed))
-			for i := range claimed {
-				ids[i] = claimed[i].ID
-			}
-			b.StopTimer()
-			if err := deliveries.Release(b.Context(), h.pool, me, ids); err != nil {
-				b.Fatal(err)
-			}
-			b.StartTimer()
+	for _, waiting := range []int{0, 5_000} {
+		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
+			h := newHistory(b)
+			grow(h, 0, 100_000)
+			h.wait(waiting)
+			claimer, ask := deliveries.NewClaimer(h.pool, me), deliveries.Ask{PerDestination: 50, Limit: 200, Lease: lease}
+			b.Run("claim", func(b *testing.B) {
+				for b.Loop() {
+					seen, err := deliveries.Look(b.Context(), h.pool, &pgx.Batch{}, noon)
+					if err != nil {
+						b.Fatal(err)
+					}
+					claimed, err := claimer.Claim(b.Context(), ask, seen)
+					if err != nil || len(claimed) != 200 {
+						b.Fatalf("claimed %d (%v), want 200", len(claimed), err)
+					}
+					ids := make([]uuid.UUID, len(claimed))
+					for i := range claimed {
+						ids[i] = claimed[i].ID
+					}
+					b.StopTimer()
+					if err := deliveries.Release(b.Context(), h.pool, me, ids); err != nil {
+						b.Fatal(err)
+					}
+					b.StartTimer()
+				}
+			})
+			b.Run("nothing-due", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := deliveries.Look(b.Context(), h.pool, &pgx.Batch{}, noon.AddDate(-1, 0, 0)); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			b.Run("next-due", func(b *testing.B) {
+				for b.Loop() {
+					if _, _, err := deliveries.NextDue(b.Context(), h.pool, noon); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// wait makes destinations that have a delivery waiting each, the first of them an hour after noon.
+func (h history) wait(destinations int) {
+	h.t.Helper()
+	for _, sql := range []string{
+		fmt.Sprintf(`INSERT INTO destinations.destinations (id, organization, name, shown_url, debounce_window_seconds, status, created_at, updated_at, revision)
+			SELECT md5('waits ' || n)::uuid, '11111111-1111-4111-8111-111111111111', 'CRM', 'https://example.org/hook', 0, 'enabled', now(), now(), 0
+			FROM generate_series(1, %d) n`, destinations),
+		fmt.Sprintf(`INSERT INTO deliveries.due SELECT md5('waiting ' || n)::uuid, md5('waits ' || n)::uuid, at, at
+			FROM generate_series(1, %d) n, LATERAL (SELECT '2026-11-21 12:59:59Z'::timestamptz + n * interval '1 s' AS at) times`, destinations),
+		"VACUUM ANALYZE deliveries.due, destinations.destinations",
+	} {
+		if _, err := h.pool.Exec(h.t.Context(), sql); err != nil {
+			h.t.Fatalf("%v: %s", err, sql)
 		}
-	})
-	b.Run("nothing-due", func(b *testing.B) {
-		for b.Loop() {
-			claimed, err := deliveries.Claim(b.Context(), h.pool, me, deliveries.Ask{PerDestination: 50, Limit: 200, Lease: lease}, noon.AddDate(-1, 0, 0))
-			if err != nil || len(claimed) != 0 {
-				b.Fatalf("claimed %d (%v), want none", len(claimed), err)
-			}
-		}
-	})
-	b.Run("next-due", func(b *testing.B) {
-		for b.Loop() {
-			if _, _, err := deliveries.NextDue(b.Context(), h.pool, noon); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
+	}
 }
 
 // grow fills the read models with deliveries that have succeeded, in the month before noon, and with due ones.
 func grow(h history, done, due int) {
 	h.t.Helper()
 	for _, sql := range []string{
-		`INSERT INTO destinations.destinations SELECT md5('destination ' || n)::uuid, '11111111-1111-4111-8111-111111111111', NULL, 'CRM', 'https://example.org/hook',
-			NULL, 0, CASE WHEN n % 5 = 0 THEN 'disabled' ELSE 'enabled' END, NULL, now(), now(), 0 FROM generate_series(1, 500) n`,
+		`INSERT INTO destinations.destinations (id, organization, name, shown_url, debounce_window_seconds, status, created_at, updated_at, revision)
+			SELECT md5('destination ' || n)::uuid, '11111111-1111-4111-8111-111111111111', 'CRM', 'https://example.org/hook', 0,
+			CASE WHEN n % 5 = 0 THEN 'disabled' ELSE 'enabled' END, now(), now(), 0 FROM generate_series(1, 500) n`,
 		`INSERT INTO destinations.secrets SELECT id, id, 'sealed', now(), NULL, 0 FROM destinations.destinations`,
 		fmt.Sprintf(`INSERT INTO publications.publications SELECT md5('event ' || n)::uuid, NULL, 'news.item.added', 'https://example.org/feeds/city', 'item/' || n,
 			now(), 'news', '66666666-6666-4666-8666-666666666666', now(), repeat('x', 300)::bytea FROM generate_series(1, %d) n`, due),

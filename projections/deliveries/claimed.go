@@ -35,13 +35,18 @@ type Event struct {
 	publication.Published
 }
 
-// wanted are the destinations and events of claimed deliveries, each read once.
+// wanted are the destinations and events of claimed deliveries, each once.
 type wanted struct {
 	targets map[uuid.UUID]*destination.Target
 	events  map[uuid.UUID]*Event
 }
 
-func (w *wanted) scan(row pgx.CollectableRow) (Claimed, error) {
+func newWanted() wanted {
+	return wanted{targets: map[uuid.UUID]*destination.Target{}, events: map[uuid.UUID]*Event{}}
+}
+
+// scan reads a delivery whose target and event have nothing but their ids.
+func (w wanted) scan(row pgx.CollectableRow) (Claimed, error) {
 	var (
 		c             Claimed
 		target, event uuid.UUID
@@ -51,21 +56,27 @@ func (w *wanted) scan(row pgx.CollectableRow) (Claimed, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Target, c.Event = share(w.targets, target), share(w.events, event)
+	if w.targets[target] == nil {
+		w.targets[target] = &destination.Target{ID: target}
+	}
+	if w.events[event] == nil {
+		w.events[event] = &Event{ID: event}
+	}
+	c.Target, c.Event = w.targets[target], w.events[event]
 	return c, nil
 }
 
-func share[T any](all map[uuid.UUID]*T, id uuid.UUID) *T {
-	if all[id] == nil {
-		all[id] = new(T)
+// load fills in targets and events. Those that aren't found lose their id.
+func load(ctx context.Context, pool *pgxpool.Pool, claimed []Claimed, now time.Time) error {
+	w := newWanted()
+	for _, c := range claimed {
+		w.targets[c.Target.ID], w.events[c.Event.ID] = c.Target, c.Event
 	}
-	return all[id]
-}
-
-// load fills them in. Those that aren't found keep a zero id.
-func (w *wanted) load(ctx context.Context, pool *pgxpool.Pool, now time.Time) error {
-	var batch pgx.Batch
 	targets, events := keys(w.targets), keys(w.events)
+	for _, c := range claimed {
+		c.Target.ID, c.Event.ID = uuid.Nil, uuid.Nil
+	}
+	var batch pgx.Batch
 	batch.Queue(`SELECT id, revision, organization, status = 'enabled', shown_url, address, headers, debounce_window_seconds
 		FROM destinations.destinations WHERE id = ANY($1)`, targets).
 		Query(func(rows pgx.Rows) error {

@@ -9,10 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"carillon/aggregates/destination"
 	"carillon/projections/column"
 )
 
@@ -30,60 +28,84 @@ type Ask struct {
 	Over           []uuid.UUID // organizations of which nothing is taken
 }
 
-// Claim hands due deliveries that nobody holds to a worker. Where the limits don't suffice for all, each destination
-// gets an equal share, and chance decides which destinations come first. Destinations that aren't enabled get replays
-// only. Any number of workers may claim at once.
+// Claimer claims for one worker. It is not for several goroutines at one time.
+type Claimer struct {
+	pool               *pgxpool.Pool
+	worker             int32
+	replays, automatic round
+}
+
+// NewClaimer makes the claimer of a worker.
+func NewClaimer(pool *pgxpool.Pool, worker int32) *Claimer {
+	return &Claimer{pool: pool, worker: worker, replays: round{kind: replays}, automatic: round{kind: automatic}}
+}
+
+// Claim hands deliveries that a look saw due and nobody holds to the worker. Where the limits don't suffice for all, each
+// destination gets an equal share, and chance decides which destinations come first. Destinations that aren't enabled get
+// replays only. Any number of workers may claim at once.
 //
-// The cost depends on what is claimed and on how many destinations have something waiting, not on how much is waiting
-// and not on the history.
-func Claim(ctx context.Context, pool *pgxpool.Pool, worker int32, ask Ask, now time.Time) ([]Claimed, error) {
+// The cost depends on what is claimed and on how many destinations have something due, up to a bound; not on how much is
+// waiting, nor on the history. Where more is due than a look sees, it may take several claims until each destination had
+// its turn.
+func (c *Claimer) Claim(ctx context.Context, ask Ask, seen Seen) ([]Claimed, error) {
 	if ask.Limit < 1 || ask.PerDestination < 1 {
 		return nil, nil
 	}
-	limits := []any{
-		now, named(ask.Full), uuid.New(), ask.Limit, ask.PerDestination, worker, now.Add(ask.Lease), named(ask.Slow), ask.PerSlow, named(ask.Over),
+	now := seen.at
+	again, err := c.replays.candidates(ctx, c.pool, seen.replays, ask, now)
+	if err != nil {
+		return nil, err
 	}
-	var (
-		claimed []Claimed
-		replays int // of them, the first ones
-		wants   = wanted{targets: map[uuid.UUID]*destination.Target{}, events: map[uuid.UUID]*Event{}}
-		batch   pgx.Batch
-	)
-	collect := func(rows pgx.Rows) error {
-		taken, err := pgx.CollectRows(rows, wants.scan)
-		claimed = append(claimed, taken...)
-		return err
+	due, err := c.automatic.candidates(ctx, c.pool, seen.automatic, ask, now)
+	if err != nil || len(again)+len(due) == 0 {
+		return nil, err
 	}
-	// The statements of a batch are one transaction. It is on disk before anything of it is sent: a claim that a crash
-	// of Postgres takes back would be made, and sent, once more.
-	batch.Queue(planByIndex)
-	batch.Queue(claimReplays, limits...).Query(func(rows pgx.Rows) error {
-		err := collect(rows)
-		replays = len(claimed)
-		return err
-	})
-	batch.Queue(claimAutomatic, limits...).Query(collect)
-	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("claim deliveries: %w", err)
-	}
-	if len(claimed) == 0 {
-		return nil, nil
+	claimed, first, err := c.take(ctx, ask, again, due, now)
+	if err != nil || len(claimed) == 0 {
+		return nil, err
 	}
 	if len(claimed) > ask.Limit { // replays and automatic ones each kept to it
-		kept, surplus := halve(claimed, replays, ask.Limit)
-		if err := Release(ctx, pool, worker, ids(surplus)); err != nil {
+		kept, surplus := halve(claimed, first, ask.Limit)
+		if err := Release(ctx, c.pool, c.worker, ids(surplus)); err != nil {
 			return nil, err
 		}
 		claimed = kept
 	}
-	if err := wants.load(ctx, pool, now); err != nil {
-		return nil, errors.Join(err, Release(context.WithoutCancel(ctx), pool, worker, ids(claimed)))
+	if err := load(ctx, c.pool, claimed, now); err != nil {
+		return nil, errors.Join(err, Release(context.WithoutCancel(ctx), c.pool, c.worker, ids(claimed)))
 	}
 	complete, early := split(claimed)
-	if err := release(ctx, pool, worker, ids(early), now.Add(putBack)); err != nil {
-		return nil, errors.Join(err, Release(context.WithoutCancel(ctx), pool, worker, ids(complete)))
+	if err := release(ctx, c.pool, c.worker, ids(early), now.Add(putBack)); err != nil {
+		return nil, errors.Join(err, Release(context.WithoutCancel(ctx), c.pool, c.worker, ids(complete)))
 	}
 	return complete, nil
+}
+
+// take claims of some destinations, up to the limit of replays, which come first, and as many others.
+func (c *Claimer) take(ctx context.Context, ask Ask, again, due []uuid.UUID, now time.Time) (claimed []Claimed, first int, err error) {
+	shared := newWanted()
+	// The statements of a batch are one transaction. It is on disk before anything of it is sent: a claim that a crash
+	// of Postgres takes back would be made, and sent, once more.
+	var batch pgx.Batch
+	batch.Queue(planByIndex)
+	queue := func(sql string, among []uuid.UUID) *[]Claimed {
+		var taken []Claimed
+		if len(among) > 0 {
+			batch.Queue(sql, now, column.UUIDs(among), ask.Limit, ask.PerDestination, c.worker, now.Add(ask.Lease), named(ask.Slow), ask.PerSlow, named(ask.Over)).
+				Query(func(rows pgx.Rows) (err error) {
+					taken, err = pgx.CollectRows(rows, shared.scan)
+					return err
+				})
+		}
+		return &taken
+	}
+	replays, others := queue(claimReplays, again), queue(claimAutomatic, due)
+	if err := c.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return nil, 0, fmt.Errorf("claim deliveries: %w", err)
+	}
+	c.replays.learn(again, *replays, ask.Limit)
+	c.automatic.learn(due, *others, ask.Limit)
+	return slices.Concat(*replays, *others), len(*replays), nil
 }
 
 // halve keeps to a limit: half of it are replays, which come first in what was claimed, and half what is due by the
@@ -108,120 +130,39 @@ func split(claimed []Claimed) (complete, early []Claimed) {
 	return complete, early
 }
 
-// claim takes rows of one of the two indexes of free rows. It goes round the destinations that have something there,
-// from a random one on, by reading the first entry of each.
+// claim takes free rows of destinations, the first ones first.
 //
-//	$1 now  $2 full  $3 where to begin  $4 limit  $5 per destination  $6 worker  $7 end of the lease
-//	$8 slow destinations  $9 per slow destination  $10 organizations that get nothing
-func claim(index, eligible string) string {
-	return `
-	WITH RECURSIVE above AS (
-		(SELECT destination, available_at FROM deliveries.due WHERE ` + index + ` AND destination >= $3
-			ORDER BY destination, available_at LIMIT 1)
-		UNION ALL
-		SELECT n.* FROM above CROSS JOIN LATERAL (
-			SELECT destination, available_at FROM deliveries.due WHERE ` + index + ` AND destination > above.destination
-			ORDER BY destination, available_at LIMIT 1) n
-	), below AS (
-		(SELECT destination, available_at FROM deliveries.due WHERE ` + index + ` AND destination < $3
-			ORDER BY destination, available_at LIMIT 1)
-		UNION ALL
-		SELECT n.* FROM below CROSS JOIN LATERAL (
-			SELECT destination, available_at FROM deliveries.due
-			WHERE ` + index + ` AND destination > below.destination AND destination < $3
-			ORDER BY destination, available_at LIMIT 1) n
-	), ready AS MATERIALIZED (
-		SELECT round.destination FROM (SELECT * FROM above UNION ALL SELECT * FROM below) round
-		WHERE round.available_at <= $1 AND round.destination <> ALL($2::uuid[])
-			AND (SELECT ` + eligible + ` AND t.organization <> ALL($10::uuid[])
-				FROM destinations.destinations t WHERE t.id = round.destination)
-		LIMIT $4
+//	$1 now  $2 destinations  $3 limit  $4 per destination  $5 worker  $6 end of the lease
+//	$7 slow destinations  $8 per slow destination  $9 organizations that get nothing
+func (k kind) claim() string {
+	return fmt.Sprintf(`
+	WITH ready AS MATERIALIZED (
+		SELECT among.destination FROM unnest($2::uuid[]) among(destination)
+		WHERE (SELECT %[2]s AND t.organization <> ALL($9::uuid[]) FROM destinations.destinations t WHERE t.id = among.destination)
+			AND (SELECT true FROM deliveries.due WHERE %[1]s AND due.destination = among.destination AND due.available_at <= $1 LIMIT 1)
+		LIMIT $3
 	), share AS MATERIALIZED (
-		SELECT least($5::bigint, greatest(1, ($4::bigint + count(*) - 1) / greatest(1, count(*)))) AS size FROM ready
+		SELECT least($4::bigint, greatest(1, ($3::bigint + count(*) - 1) / greatest(1, count(*)))) AS size FROM ready
 	), picked AS MATERIALIZED (
 		SELECT due.id FROM share CROSS JOIN ready CROSS JOIN LATERAL (
 			SELECT id FROM deliveries.due
-			WHERE ` + index + ` AND due.destination = ready.destination AND due.available_at <= $1
+			WHERE %[1]s AND due.destination = ready.destination AND due.available_at <= $1
 			ORDER BY available_at
-			LIMIT CASE WHEN ready.destination = ANY($8::uuid[]) THEN least(share.size, $9::bigint) ELSE share.size END
+			LIMIT CASE WHEN ready.destination = ANY($7::uuid[]) THEN least(share.size, $8::bigint) ELSE share.size END
 			FOR UPDATE SKIP LOCKED) due
-		LIMIT $4
+		LIMIT $3
 	), taken AS (
-		UPDATE deliveries.due SET worker = $6, available_at = $7 FROM picked WHERE due.id = picked.id
+		UPDATE deliveries.due SET worker = $5, available_at = $6 FROM picked WHERE due.id = picked.id
 		RETURNING due.id, due.destination, due.due_at, due.available_at, due.replay
 	)
 	SELECT taken.*, d.event_id, d.attempts, d.automatic, d.revision
-	FROM taken JOIN deliveries.deliveries d ON d.id = taken.id`
+	FROM taken JOIN deliveries.deliveries d ON d.id = taken.id`, k.rows, k.eligible)
 }
+
+var claimReplays, claimAutomatic = replays.claim(), automatic.claim()
 
 // named makes a parameter of ids: never NULL, which would match nothing.
 func named(ids []uuid.UUID) column.UUIDs { return append(column.UUIDs{}, ids...) }
-
-// The conditions of the partial indexes.
-const (
-	freeAutomatic = "worker IS NULL AND replay IS NULL"
-	freeReplay    = "worker IS NULL AND replay IS NOT NULL"
-)
-
-var (
-	claimAutomatic = claim(freeAutomatic, "t.status = 'enabled'")
-	claimReplays   = claim(freeReplay, "true")
-)
-
-// Look lists the workers that hold deliveries, and says when the first of all deliveries can be claimed, which may be long
-// ago; the zero time where there is none. It is one round trip, on which what else a batch asks goes along.
-func Look(ctx context.Context, pool *pgxpool.Pool, along *pgx.Batch) (holders []Holder, first time.Time, err error) {
-	along.Queue(planByIndex)
-	along.Queue(holding).Query(func(rows pgx.Rows) (err error) {
-		holders, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Holder])
-		return err
-	})
-	always := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
-	along.Queue(nextDue, always).QueryRow(func(row pgx.Row) error { return row.Scan(column.Time(&first)) })
-	if err := pool.SendBatch(ctx, along).Close(); err != nil {
-		return nil, time.Time{}, fmt.Errorf("look for due deliveries: %w", err)
-	}
-	return holders, first, nil
-}
-
-// NextDue says when, after now, the next delivery can be claimed: of an enabled destination, a replay, or one whose
-// lease ends. A worker that has claimed until nothing more came can sleep until then.
-func NextDue(ctx context.Context, pool *pgxpool.Pool, now time.Time) (time.Time, bool, error) {
-	var (
-		batch pgx.Batch
-		next  time.Time
-	)
-	batch.Queue(planByIndex)
-	batch.Queue(nextDue, now).QueryRow(func(row pgx.Row) error { return row.Scan(column.Time(&next)) })
-	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return time.Time{}, false, fmt.Errorf("next due delivery: %w", err)
-	}
-	return next, !next.IsZero(), nil
-}
-
-const nextDue = `
-	WITH RECURSIVE round AS (
-		(SELECT destination FROM deliveries.due WHERE ` + freeAutomatic + ` ORDER BY destination LIMIT 1)
-		UNION ALL
-		SELECT n.destination FROM round CROSS JOIN LATERAL (
-			SELECT destination FROM deliveries.due WHERE ` + freeAutomatic + ` AND destination > round.destination
-			ORDER BY destination LIMIT 1) n
-	), workers AS (
-		(SELECT worker FROM deliveries.due WHERE worker IS NOT NULL ORDER BY worker LIMIT 1)
-		UNION ALL
-		SELECT n.worker FROM workers CROSS JOIN LATERAL (
-			SELECT worker FROM deliveries.due WHERE worker > workers.worker ORDER BY worker LIMIT 1) n
-	)
-	SELECT least(
-		(SELECT min((SELECT available_at FROM deliveries.due
-				WHERE ` + freeAutomatic + ` AND due.destination = round.destination AND available_at > $1
-				ORDER BY available_at LIMIT 1))
-			FROM round
-			WHERE (SELECT t.status = 'enabled' FROM destinations.destinations t WHERE t.id = round.destination)),
-		(SELECT min(available_at) FROM deliveries.due WHERE ` + freeReplay + ` AND available_at > $1),
-		(SELECT min((SELECT available_at FROM deliveries.due WHERE due.worker = workers.worker AND available_at > $1
-				ORDER BY available_at LIMIT 1))
-			FROM workers))`
 
 // Release gives back deliveries that a worker holds and has not attempted. Those that it holds no longer stay as they
 // are.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
@@ -29,13 +30,22 @@ const (
 func (h history) claim(worker int32, perDestination, limit int, now time.Time, saturated ...uuid.UUID) []deliveries.Claimed {
 	h.t.Helper()
 	h.takeBack(now)
-	claimed, err := deliveries.Claim(h.t.Context(), h.pool, worker, deliveries.Ask{
+	claimed, err := claimOnce(h.t.Context(), h.pool, worker, deliveries.Ask{
 		Full: saturated, PerDestination: perDestination, Limit: limit, Lease: lease,
 	}, now)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return claimed
+}
+
+// claimOnce looks and claims.
+func claimOnce(ctx context.Context, pool *pgxpool.Pool, worker int32, ask deliveries.Ask, now time.Time) ([]deliveries.Claimed, error) {
+	seen, err := deliveries.Look(ctx, pool, &pgx.Batch{}, now)
+	if err != nil {
+		return nil, err
+	}
+	return deliveries.NewClaimer(pool, worker).Claim(ctx, ask, seen)
 }
 
 // takeBack frees what dead workers hold, and leases that have ended.
@@ -124,7 +134,7 @@ func TestClaimTakesWhatItIsAskedFor(t *testing.T) {
 		h.schedule(n, noon, to(alpha), to(beta), to(gamma), dispatch.Scheduled{Destination: poor, Organization: theirs, Subscriptions: []uuid.UUID{sub}})
 	}
 	h.Project()
-	claimed, err := deliveries.Claim(t.Context(), h.pool, me, deliveries.Ask{
+	claimed, err := claimOnce(t.Context(), h.pool, me, deliveries.Ask{
 		Limit: 100, PerDestination: 8, Lease: lease, Full: []uuid.UUID{beta}, Slow: []uuid.UUID{gamma}, PerSlow: 2, Over: []uuid.UUID{theirs},
 	}, noon)
 	if err != nil {
@@ -162,7 +172,8 @@ func TestClaimRespectsLeases(t *testing.T) {
 		}
 	}
 
-	holders, _, err := deliveries.Look(t.Context(), h.pool, &pgx.Batch{})
+	seen, err := deliveries.Look(t.Context(), h.pool, &pgx.Batch{}, noon)
+	holders := seen.Holders
 	if err != nil || len(holders) != 1 || holders[0].Worker != me || !holders[0].Ends.Equal(noon.Add(2*lease)) {
 		t.Fatalf("holders %+v (%v), want this worker until its lease ends", holders, err)
 	}
@@ -337,7 +348,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 	for _, worker := range workers {
 		group.Go(func() {
 			for {
-				claimed, err := deliveries.Claim(ctx, h.pool, worker, deliveries.Ask{PerDestination: 5, Limit: 7, Lease: lease}, noon)
+				claimed, err := claimOnce(ctx, h.pool, worker, deliveries.Ask{PerDestination: 5, Limit: 7, Lease: lease}, noon)
 				if err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}

@@ -82,7 +82,7 @@ func TestFromTheStoreToAClaim(t *testing.T) {
 			t.Fatalf("%s did not get there", name)
 		}
 	}
-	claimed, err := deliveries.Claim(ctx, pool, me, deliveries.Ask{PerDestination: 10, Limit: 10, Lease: lease}, noon.Add(5*time.Second))
+	claimed, err := claimOnce(ctx, pool, me, deliveries.Ask{PerDestination: 10, Limit: 10, Lease: lease}, noon.Add(5*time.Second))
 	if err != nil || len(claimed) != 1 {
 		t.Fatalf("claimed %d (%v), want 1", len(claimed), err)
 	}

@@ -148,7 +148,7 @@ func read(ctx context.Context, tx pgx.Tx, steps []step) (*fold, error) {
 // one plan serves them all, and none is made anew.
 const planByIndex = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
 	set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true),
-	set_config('plan_cache_mode', 'force_generic_plan', true)`
+	set_config('enable_sort', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 const readRows = `
 	SELECT id, organization, destination, created_at, completed_at, attempts, automatic, revision, status, type, feed_id, replay

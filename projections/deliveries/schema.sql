@@ -76,6 +76,9 @@ CREATE TABLE due (
 -- A row is in one of these: it is free, free for a replay, or held.
 CREATE INDEX due_automatic ON due (destination, available_at) WHERE worker IS NULL AND replay IS NULL;
 CREATE INDEX due_replay ON due (destination, available_at) WHERE worker IS NULL AND replay IS NOT NULL;
+-- By time. They have a condition more, so that only what asks for it goes by them: a plan for one destination does not.
+CREATE INDEX due_automatic_next ON due (available_at) WHERE worker IS NULL AND replay IS NULL AND available_at > '-infinity';
+CREATE INDEX due_replay_next ON due (available_at) WHERE worker IS NULL AND replay IS NOT NULL AND available_at > '-infinity';
 CREATE INDEX due_held ON due (worker, available_at) WHERE worker IS NOT NULL;
 
 -- How many deliveries there are, by UTC day of creation: lists take totals from here, and find the days that hold what

@@ -38,11 +38,12 @@ type DeliveryQueue struct {
 	pool   *pgxpool.Pool
 	worker *worker
 
-	mu     sync.Mutex // one claim at a time
-	losses int        // of the lock, that were seen
-	sure   bool       // the read model has come to what was recorded at the last of them
-	claims *projections.Settling
-	next   *time.Time // when the first delivery is due, as the last claim saw it; nil: it took what was due by then
+	mu      sync.Mutex // one claim at a time
+	claimer *deliveries.Claimer
+	losses  int  // of the lock, that were seen
+	sure    bool // the read model has come to what was recorded at the last of them
+	claims  *projections.Settling
+	next    *time.Time // when the first delivery is due, as the last claim saw it; nil: something was due by then
 
 	lost  *lost // what others held, while the read model is waited for; nil: nothing
 	frees *projections.Settling
@@ -63,8 +64,9 @@ var _ delivery.Queue = (*DeliveryQueue)(nil)
 // wrong.
 func NewDeliveryQueue(runner *projections.Runner, now func() time.Time) *DeliveryQueue {
 	settling := func() *projections.Settling { return runner.Settling(deliveries.ReadModel) }
+	w := newWorker(runner.Pool, now)
 	return &DeliveryQueue{
-		pool: runner.Pool, worker: newWorker(runner.Pool, now), claims: settling(), frees: settling(), recovers: settling(),
+		pool: runner.Pool, worker: w, claimer: deliveries.NewClaimer(runner.Pool, w.id), claims: settling(), frees: settling(), recovers: settling(),
 	}
 }
 
@@ -130,27 +132,31 @@ func notReady(err error) error {
 // claim looks first, and claims where something may be due.
 func (q *DeliveryQueue) claim(ctx context.Context, ask delivery.Ask) ([]deliveries.Claimed, error) {
 	q.next = nil
-	live, holders, first, err := q.look(ctx)
+	live, seen, err := q.look(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.Contains(live, q.worker.id) {
 		return nil, delivery.ErrNotReady // Postgres has ended the session, and this process is yet to hear of it
 	}
-	now := q.Now()
-	freed, err := q.takeBack(ctx, holders, live, now)
+	freed, err := q.takeBack(ctx, seen.Holders, live, q.Now())
 	if err != nil {
 		return nil, err
 	}
-	if !freed && (first.IsZero() || first.After(now)) {
-		q.next = &first
+	if freed {
+		if _, seen, err = q.look(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !seen.Due() {
+		q.next = &seen.Next
 		return nil, nil
 	}
-	return deliveries.Claim(ctx, q.pool, q.worker.id, deliveries.Ask(ask), q.Now())
+	return q.claimer.Claim(ctx, deliveries.Ask(ask), seen)
 }
 
-// look lists the workers that hold their locks, those that hold deliveries, and says when the first delivery is due.
-func (q *DeliveryQueue) look(ctx context.Context) (live []int32, holders []deliveries.Holder, first time.Time, err error) {
+// look lists the workers that hold their locks, and says what is due.
+func (q *DeliveryQueue) look(ctx context.Context) (live []int32, seen deliveries.Seen, err error) {
 	var batch pgx.Batch
 	batch.Queue(`SELECT objid::bigint::int FROM pg_locks
 		WHERE locktype = 'advisory' AND classid = $1::int::oid AND objsubid = 2 AND granted
@@ -159,8 +165,8 @@ func (q *DeliveryQueue) look(ctx context.Context) (live []int32, holders []deliv
 			live, err = pgx.CollectRows(rows, pgx.RowTo[int32])
 			return err
 		})
-	holders, first, err = deliveries.Look(ctx, q.pool, &batch)
-	return live, holders, first, err
+	seen, err = deliveries.Look(ctx, q.pool, &batch, q.Now())
+	return live, seen, err
 }
 
 // takeBack frees what dead workers hold, and leases that have ended. That is rare, and only then the read model has to

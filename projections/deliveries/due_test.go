@@ -1,0 +1,160 @@
+package deliveries_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/projections/deliveries"
+	"carillon/projections/projecttest"
+)
+
+// However many destinations have something that waits for its time, a look and a claim read what is due.
+func TestAClaimCostsWhatIsDue(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.destination(alpha)
+	h.publish(1)
+	h.schedule(1, noon, to(alpha))
+	h.Project()
+	const waiting = 3000
+	h.wait(waiting)
+	// One session: what it reads is told once it has nothing to do.
+	config := h.pool.Config()
+	config.MaxConns = 1
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	entries := func() (n int) {
+		t.Helper()
+		if _, err := pool.Exec(t.Context(), "SELECT pg_stat_force_next_flush()"); err != nil {
+			t.Fatal(err)
+		}
+		err := pool.QueryRow(t.Context(), "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname IN ('deliveries', 'destinations')").Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := entries()
+	seen, err := deliveries.Look(t.Context(), pool, &pgx.Batch{}, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := deliveries.NewClaimer(pool, me).Claim(t.Context(), deliveries.Ask{PerDestination: 10, Limit: 10, Lease: lease}, seen)
+	if err != nil || len(claimed) != 1 {
+		t.Fatalf("claimed %d (%v), want 1", len(claimed), err)
+	}
+	next, _, err := deliveries.NextDue(t.Context(), pool, noon.Add(lease))
+	if err != nil || !next.Equal(noon.Add(time.Hour)) {
+		t.Fatalf("the next is due at %v (%v), want the first of those that wait", next, err)
+	}
+	if n := entries() - before; n > waiting/10 {
+		t.Errorf("%d entries of indexes were read for one delivery that was due, beside %d destinations with one that waits", n, waiting)
+	}
+}
+
+// What has been due for long comes to its turn, however much is due since that nobody takes: more than a look sees.
+func TestWhatIsDueBehindMuchThatNobodyTakes(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	full, disabled := uuid.New(), uuid.New()
+	for _, id := range []uuid.UUID{alpha, full, disabled} {
+		h.destination(id)
+	}
+	projecttest.Stream(h.Log, destination.Aggregate, disabled, noon)(destination.Disabled{At: noon})
+	for n := range 3 {
+		h.publish(n)
+		h.schedule(n, noon, to(alpha))
+	}
+	h.Project()
+	h.fill(full, 1500)
+	h.fill(disabled, 1500)
+	h.wait(1500) // more than are visited at one time
+	now := noon.Add(time.Minute)
+	claimer, ask := deliveries.NewClaimer(h.pool, me), deliveries.Ask{PerDestination: 1, Limit: 10, Lease: lease, Full: []uuid.UUID{full}}
+	got := map[uuid.UUID]int{}
+	for deadline := time.Now().Add(time.Minute); len(got) < 3; {
+		seen, err := deliveries.Look(t.Context(), h.pool, &pgx.Batch{}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claimed, err := claimer.Claim(t.Context(), ask, seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range claimed {
+			if got[c.ID]++; c.Target.ID != alpha || got[c.ID] > 1 {
+				t.Fatalf("claimed %s of %s", c.ID, c.Target.ID)
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("claimed %d of 3", len(got))
+		}
+	}
+	if rest, err := claimer.Claim(t.Context(), ask, deliveries.Seen{}); err != nil || len(rest) != 0 {
+		t.Fatalf("claimed %d (%v) where nothing is due", len(rest), err)
+	}
+}
+
+// Where more is due than a look sees, all destinations still come to their turn while the newest deliveries are those of
+// one of them.
+func TestMuchThatIsDueIsClaimedOfAll(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	others := map[uuid.UUID]bool{}
+	h.publish(0)
+	var fanOut []dispatch.Scheduled
+	for range 20 {
+		id := uuid.New()
+		h.destination(id)
+		others[id] = true
+		fanOut = append(fanOut, to(id))
+	}
+	h.destination(alpha)
+	h.schedule(0, noon, fanOut...)
+	h.Project()
+	h.fill(alpha, 3000)
+	claimer, ask := deliveries.NewClaimer(h.pool, me), deliveries.Ask{PerDestination: 10, Limit: 10, Lease: lease}
+	for deadline := time.Now().Add(time.Minute); len(others) > 0; {
+		seen, err := deliveries.Look(t.Context(), h.pool, &pgx.Batch{}, noon.Add(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		claimed, err := claimer.Claim(t.Context(), ask, seen)
+		if err != nil || len(claimed) == 0 {
+			t.Fatalf("claimed %d (%v) where much is due", len(claimed), err)
+		}
+		for _, c := range claimed {
+			delete(others, c.Target.ID)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d destinations had no turn", len(others))
+		}
+	}
+}
+
+// fill makes deliveries of the event 0 that are due a second after noon, and nothing else of them.
+func (h history) fill(destination uuid.UUID, size int) {
+	h.t.Helper()
+	for _, sql := range []string{
+		fmt.Sprintf(`INSERT INTO deliveries.deliveries (id, organization, destination, created_at, revision, attempts, automatic, event_id, event_time,
+				status, type, source, subscriptions)
+			SELECT md5($1::uuid::text || n)::uuid, '11111111-1111-4111-8111-111111111111', $1, '2026-11-21 12:00Z', -1, 0, 0, $2, '2026-11-21 12:00Z',
+				'pending', 'news.item.added', 'https://example.org/feeds/city', '{}' FROM generate_series(1, %d) n`, size),
+		fmt.Sprintf(`INSERT INTO deliveries.due SELECT md5($1::uuid::text || n)::uuid, $1, '2026-11-21 12:00:01Z', '2026-11-21 12:00:01Z'
+			FROM generate_series(1, %d) n WHERE $2::uuid IS NOT NULL`, size),
+	} {
+		if _, err := h.pool.Exec(h.t.Context(), sql, destination, event(0)); err != nil {
+			h.t.Fatalf("%v: %s", err, sql)
+		}
+	}
+}
