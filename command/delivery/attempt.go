@@ -61,6 +61,9 @@ func (d *Deliverer) attempt(ctx context.Context, job Job) time.Duration {
 		d.release(context.WithoutCancel(ctx), []Job{job}) // we stopped, or the destination was deleted
 		return 0
 	}
+	if !result.Kept {
+		d.lanes.hungUp(job)
+	}
 	d.record(ctx, job, now, result)
 	return result.Duration
 }

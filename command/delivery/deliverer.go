@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
 
@@ -73,6 +74,7 @@ type Deliverer struct {
 	suspended suspensions
 	opened    *openedTargets
 	attempts  *attemptLog
+	crowd     int // how much may wait for a processor
 	wake      chan struct{}
 	mu        sync.Mutex // guards the next four
 	ctx       context.Context
@@ -96,6 +98,7 @@ func (d *Deliverer) init() {
 		d.lanes = newLanes(d.Limits)
 		d.opened = newOpenedTargets(d.Vault)
 		d.attempts = &attemptLog{log: d.Log}
+		d.crowd = crowdPerProcessor * runtime.GOMAXPROCS(0)
 		d.wake = make(chan struct{}, 1)
 		d.resting = map[uuid.UUID]time.Time{}
 		if d.Waiting == nil {

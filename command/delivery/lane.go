@@ -16,6 +16,7 @@ type lane struct {
 	overdue      int                  // of those, for longer than SlowAfter
 	window       int                  // requests at one time, while it is not slow; it grows with each answer
 	took         time.Duration        // that an answer takes, on average
+	connected    bool                 // the connection of the last request was kept
 	late         bool                 // the last answer took longer than SlowAfter
 	waiting      bool                 // in its organization's turn
 	skipped      bool                 // by the last claim, which found it full: more may wait for it in the read model
@@ -32,14 +33,12 @@ type held struct {
 	began   time.Time // its request
 	overdue bool      // its request, for longer than SlowAfter
 	over    bool      // its request has ended
-	cold    bool      // its destination had not answered when it began; false again when it has ended or is overdue
+	hungUp  bool      // its connection was not kept
+	cold    bool      // it opens a connection; false again when it has ended or took longer than openingFor
 }
 
 // slow says that its last answer came late, or that one is late that has not come yet.
 func (l *lane) slow() bool { return l.late || l.overdue > 0 }
-
-// cold says that it has not answered since it was idle, so that a request opens a connection.
-func (l *lane) cold() bool { return l.took == 0 }
 
 // most is how many may wait: what is sent within some seconds at the pace it has.
 func (l *lane) most(limits Limits) int {

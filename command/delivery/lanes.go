@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"runtime"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ type Limits struct {
 	PerNew         int           // the same before it has answered; each answer allows one more
 	PerSlow        int           // the same for a slow one; and as many wait
 	SlowAfter      time.Duration // an answer that takes longer, or is not there by then, makes it slow
+	Opening        int           // requests at one time that open a connection, where it is crowded
 
 	Fresh         int           // deliveries that came from the dispatcher and wait in memory, all together
 	Claimed       int           // deliveries that were claimed from the queue and wait or are under way, all together
@@ -26,7 +28,7 @@ type Limits struct {
 
 // DefaultLimits suit one node.
 var DefaultLimits = Limits{
-	InFlight: 2048, PerDestination: 64, PerNew: 8, PerSlow: 4, SlowAfter: 5 * time.Second,
+	InFlight: 2048, PerDestination: 64, PerNew: 8, PerSlow: 4, SlowAfter: 5 * time.Second, Opening: 8 * runtime.GOMAXPROCS(0),
 	Fresh: 16384, Claimed: 4096, Queued: 2048, QueuedFor: 8 * time.Second, QueuedAtFirst: 256,
 }
 
@@ -38,12 +40,8 @@ const (
 	minPerClaim       = 16
 )
 
-// How many requests are under way at one time, where it is crowded, to destinations that have not answered: in all, and of
-// an organization whatever others have.
-const (
-	maxCold = 64
-	minCold = 16
-)
+// openingFor is how long a request counts that opens a connection: after that it waits for somebody else.
+const openingFor = 500 * time.Millisecond
 
 // lanes queues deliveries in one lane for each destination and says which may start: fair between organizations first,
 // between the destinations of an organization second. A destination that is slow or dead fills its own lane only, and
@@ -57,7 +55,9 @@ type lanes struct {
 	lanes   map[uuid.UUID]*lane
 	held    map[uuid.UUID]*held // what waits and what is under way, by delivery
 	begun   []*held             // requests in the order in which they began, those left out that are known to be overdue
-	cold    *shares             // requests under way to destinations that had not answered when they began, but the overdue
+	opening []*held             // requests that open a connection, in the order in which they began
+	cold    *shares             // of those, which have begun within openingFor
+	kept    connected           // destinations that were connected when they became idle
 	turns   []*turn             // organizations with work, the next one first
 	byOrg   map[uuid.UUID]*turn
 	over    map[uuid.UUID]struct{} // organizations that the last claim passed by
@@ -75,25 +75,29 @@ type turn struct {
 func newLanes(limits Limits) *lanes {
 	return &lanes{
 		limits: limits, lanes: map[uuid.UUID]*lane{}, held: map[uuid.UUID]*held{}, byOrg: map[uuid.UUID]*turn{}, over: map[uuid.UUID]struct{}{},
-		running: newShares(limits.InFlight), fresh: newShares(limits.Fresh), claimed: newShares(limits.Claimed), cold: newShares(maxCold),
+		running: newShares(limits.InFlight), fresh: newShares(limits.Fresh), claimed: newShares(limits.Claimed), cold: newShares(limits.Opening),
 	}
 }
 
 func (ls *lanes) lane(t *destination.Target) *lane {
 	found := ls.lanes[t.ID]
 	if found == nil {
-		found = &lane{destination: t.ID, organization: t.Organization, running: map[uuid.UUID]func(){}, window: ls.limits.PerNew}
+		found = &lane{destination: t.ID, organization: t.Organization, running: map[uuid.UUID]func(){}, window: ls.limits.PerNew, connected: ls.kept.has(t.ID, time.Now())}
 		ls.lanes[t.ID] = found
 	}
 	return found
 }
 
-// look notes which requests are overdue by now.
+// look notes which requests are overdue by now, and which must have their connection or wait for it.
 func (ls *lanes) look(now time.Time) {
+	for len(ls.opening) > 0 && (ls.opening[0].over || now.Sub(ls.opening[0].began) > openingFor) {
+		ls.warm(ls.opening[0])
+		ls.opening[0] = nil
+		ls.opening = ls.opening[1:]
+	}
 	for len(ls.begun) > 0 && (ls.begun[0].over || now.Sub(ls.begun[0].began) > ls.limits.SlowAfter) {
 		if late := ls.begun[0]; !late.over {
 			late.overdue = true
-			ls.warm(late)
 			late.lane.overdue++
 			ls.running.overdue(late.lane.organization, 1)
 		}
@@ -176,8 +180,8 @@ func (ls *lanes) wait(l *lane) {
 	t.lanes = append(t.lanes, l)
 }
 
-// next takes the delivery whose turn it is, and registers how to cancel it. Where it is crowded here, requests to
-// destinations that have not answered yet are few at one time: each opens a connection.
+// next takes the delivery whose turn it is, and registers how to cancel it. Where it is crowded here, requests that open
+// a connection are few at one time, and divided between organizations as all requests are.
 func (ls *lanes) next(cancel func(), crowded bool) (Job, bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -186,7 +190,7 @@ func (ls *lanes) next(cancel func(), crowded bool) (Job, bool) {
 	for range len(ls.turns) {
 		t := ls.turns[0]
 		ls.turns = ls.turns[1:]
-		started := ls.nextOf(t, cancel, now, crowded && ls.cold.free() == 0 && ls.cold.by[t.organization] >= minCold)
+		started := ls.nextOf(t, cancel, now, crowded && ls.cold.left(t.organization) <= 0)
 		if len(t.lanes) > 0 {
 			ls.turns = append(ls.turns, t)
 		} else {
@@ -208,7 +212,7 @@ func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time, onlyWarm bool) *h
 	}
 	looks := len(t.lanes)
 	if onlyWarm {
-		looks = min(looks, maxCold) // thousands may be cold; the next call goes on where this one ends, and there is one soon
+		looks = min(looks, ls.limits.Opening) // thousands may be cold; the next call goes on where this one ends, and there is one soon
 	}
 	for range looks {
 		l := t.lanes[0]
@@ -217,13 +221,14 @@ func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time, onlyWarm bool) *h
 			l.waiting = false
 			continue
 		}
-		if len(l.running) >= left || leftForSlow <= 0 && l.slow() || onlyWarm && l.cold() {
+		if len(l.running) >= left || leftForSlow <= 0 && l.slow() || onlyWarm && !l.connected {
 			t.lanes = append(t.lanes, l)
 			continue
 		}
 		next := l.start(cancel, now)
-		if next.cold = l.cold(); next.cold {
+		if next.cold = !l.connected; next.cold {
 			ls.cold.take(l.organization)
+			ls.opening = append(ls.opening, next)
 		}
 		ls.queued--
 		ls.running.take(l.organization)
@@ -259,6 +264,7 @@ func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
 	ended.Body = nil // it is looked at until it would have been overdue
 	if took > 0 {
 		l.answered(ls.limits, took)
+		l.connected = !ended.hungUp
 	}
 	ls.wait(l)
 	if l.skipped && l.claimable(ls.limits) {
@@ -272,7 +278,14 @@ func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
 	return wants
 }
 
-// warm counts a request no more that was begun to a destination that had not answered.
+// hungUp says that the connection of a request that is under way will not be used again.
+func (ls *lanes) hungUp(job Job) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.held[job.ID].hungUp = true
+}
+
+// warm counts a request no more that opened a connection.
 func (ls *lanes) warm(h *held) {
 	if h.cold {
 		h.cold = false
@@ -284,6 +297,9 @@ func (ls *lanes) warm(h *held) {
 func (ls *lanes) dropIdle(l *lane) {
 	if l.idle() && !l.late && l.spilled.IsZero() {
 		delete(ls.lanes, l.destination)
+		if l.connected {
+			ls.kept.add(l.destination, time.Now())
+		}
 	}
 }
 

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// crowd is how much may wait for a processor before few connections are opened. Nobody takes turns there: a thousand
-	// requests that begin at once, each with a handshake, are a second in which nobody else gets a word in. Whoever has
-	// not begun waits in a lane, where organizations take turns.
-	crowd = 64
+	// crowdPerProcessor is how much may wait for a processor before few connections are opened. Nobody takes turns there: a
+	// thousand requests that begin at once, each with a handshake, are a second in which nobody else gets a word in.
+	// Whoever has not begun waits in a lane, where organizations take turns.
+	crowdPerProcessor = 8
 	// crowdPause is how long the crowd is given before it is looked at again; at least one request is begun then.
-	crowdPause = 2 * time.Millisecond
+	crowdPause = 5 * time.Millisecond
 )
 
 // pump starts what may start.
@@ -26,7 +26,7 @@ func (d *Deliverer) begin(anyway int) {
 		return
 	}
 	for begun := 0; ; begun++ {
-		crowded := begun >= anyway && d.Waiting() >= crowd
+		crowded := begun >= anyway && d.Waiting() >= d.crowd
 		ctx, cancel := context.WithCancel(d.ctx)
 		job, ok := d.lanes.next(cancel, crowded)
 		if !ok {

@@ -19,7 +19,8 @@ func TestACrowdIsJoinedByFew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const destinations, looks = 1000, 20
-		crowded := crowd
+		most := DefaultLimits.Opening
+		crowded := 1 << 20
 		d := &Deliverer{
 			Queue: unsure{}, Policy: DefaultPolicy, Limits: DefaultLimits, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 			Waiting: func() int { return crowded },
@@ -38,8 +39,8 @@ func TestACrowdIsJoinedByFew(t *testing.T) {
 			time.Sleep(crowdPause) //nolint:forbidigo // the clock of the test
 			synctest.Wait()
 		}
-		if _, begun := d.lanes.size(); begun <= maxCold || begun > maxCold+looks {
-			t.Errorf("%d were begun in %d looks at a crowd, want one each beyond %d", begun, looks, maxCold)
+		if _, begun := d.lanes.size(); begun < looks || begun > most+looks {
+			t.Errorf("%d were begun in %d looks at a crowd, want one each, and %d besides", begun, looks, most)
 		}
 		if _, begun := d.lanes.lanes[neighbour.Target.ID].running[neighbour.ID]; !begun {
 			t.Error("another organization's did not have its turn")
@@ -56,31 +57,112 @@ func TestACrowdIsJoinedByFew(t *testing.T) {
 	})
 }
 
-// A destination that has answered is connected to already: it goes on beside any crowd.
-func TestWhoHasAnsweredGoesOnBesideACrowd(t *testing.T) {
+// A destination that has answered is connected to already: it goes on beside any crowd. One that hung up is not: its next
+// request opens a connection again, as does the first.
+func TestWhoIsConnectedGoesOnBesideACrowd(t *testing.T) {
 	t.Parallel()
 	ls := newLanes(DefaultLimits)
-	for range 3 {
-		ls.add(numbered(1, maxCold), false)
+	answered, hungUp := numbered(1, 1<<8), numbered(1, 1<<9)
+	const others, each = 1 << 7, 4
+	add := func(to Job) {
+		for range each {
+			next := job(1, 0)
+			next.Target.ID = to.Target.ID
+			ls.add(next, false)
+		}
 	}
-	answered, _ := ls.next(nothing, true)
-	for i := range maxCold {
-		ls.add(numbered(1, i), false)
+	for _, to := range []Job{answered, hungUp} {
+		ls.add(to, false)
+		started, _ := ls.next(nothing, false)
+		if to.ID == hungUp.ID {
+			ls.hungUp(started)
+		}
+		ls.done(started, time.Millisecond)
+	}
+	for i := range others { // they don't answer, and are all connections that may be opened at one time
+		add(numbered(1, i))
 	}
 	take(ls)
-	for range 3 {
-		ls.add(numbered(1, maxCold), false)
-		ls.add(numbered(1, maxCold+1), false)
-	}
-	ls.done(answered, time.Millisecond)
+	add(answered)
+	add(hungUp)
 	for next, ok := ls.next(nothing, true); ok; next, ok = ls.next(nothing, true) {
 		if next.Target.ID != answered.Target.ID {
-			t.Error("one was begun that had not answered")
+			t.Error("one was begun that is not connected")
 		}
 	}
 	if n := len(ls.lanes[answered.Target.ID].queue); n > 0 {
-		t.Errorf("%d still wait for one that has answered", n)
+		t.Errorf("%d still wait for one that is connected", n)
 	}
+	again, _ := ls.next(nothing, false)
+	ls.done(again, time.Millisecond)
+	if !ls.lanes[again.Target.ID].connected {
+		t.Error("one that kept its connection is taken for one that hung up")
+	}
+}
+
+// That a destination is connected is remembered as long as its connection is there, however rarely something is sent to it.
+func TestWhoWasConnectedIsConnectedForAWhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ls := newLanes(DefaultLimits)
+		connected := func(n int) bool {
+			to := numbered(1, n)
+			ls.add(to, false)
+			started, _ := ls.next(nothing, false)
+			was := ls.lanes[to.Target.ID].connected
+			ls.done(started, time.Millisecond)
+			return was
+		}
+		for _, want := range []bool{false, true, true, true, true} {
+			if connected(1) != want {
+				t.Errorf("connected: %t", !want)
+			}
+			time.Sleep(keptFor * 9 / 10) //nolint:forbidigo // the clock of the test
+		}
+		time.Sleep(2 * keptFor) //nolint:forbidigo // the clock of the test
+		if connected(1) {
+			t.Error("it is taken for connected long after")
+		}
+		for i := range 2*keptMost + 1 {
+			connected(2 + i)
+		}
+		if connected(1) {
+			t.Error("it is taken for connected, although no more connections are kept than others have opened since")
+		}
+		if n := len(ls.kept.recent) + len(ls.kept.older); n > 2*keptMost {
+			t.Errorf("%d are remembered", n)
+		}
+	})
+}
+
+// However many organizations there are, of which each has many destinations that are not connected: where it is crowded
+// few connections are opened at one time, and those that hang before they are open don't count for long.
+func TestOfManyOrganizationsFewOpenConnectionsInACrowd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ls := newLanes(DefaultLimits)
+		for organization := range 200 {
+			for i := range 10 {
+				ls.add(numbered(byte(organization), i), false)
+			}
+		}
+		begin := func() (begun int) {
+			for _, ok := ls.next(nothing, true); ok; _, ok = ls.next(nothing, true) {
+				begun++
+			}
+			return begun
+		}
+		if n := begin(); n == 0 || n > DefaultLimits.Opening {
+			t.Errorf("%d were begun in a crowd, want %d", n, DefaultLimits.Opening)
+		}
+		if n := begin(); n > 0 {
+			t.Errorf("%d more were begun", n)
+		}
+		time.Sleep(2 * openingFor) //nolint:forbidigo // the clock of the test
+		if n := begin(); n == 0 || n > DefaultLimits.Opening {
+			t.Errorf("%d were begun after those that hang, want %d", n, DefaultLimits.Opening)
+		}
+	})
 }
 
 // Requests that have ended are looked at in the order in which they began, behind one that is under way: their bodies,

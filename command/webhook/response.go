@@ -19,9 +19,10 @@ const (
 
 	// readBytes holds MaxBodyCharacters of any width, and one byte that tells whether more follows.
 	readBytes = MaxBodyCharacters*utf8.UTFMax + 1
-	// drainBytes are read beyond that, because a connection is reused only after its body has ended. Past it, a new
-	// connection is the cheaper way.
-	drainBytes = 256 << 10
+	// drainBytes are read beyond that, because a connection is reused only after its body has ended. Where more follows, or
+	// more than drainUnknown and nobody has said how much, a new connection is the cheaper way.
+	drainBytes   = 256 << 10
+	drainUnknown = 128 << 10
 
 	maxRetryAfter = 24 * time.Hour
 )
@@ -29,13 +30,17 @@ const (
 var readBuffers = sync.Pool{New: func() any { return new([readBytes]byte) }}
 
 // readBody gives the text to keep and leaves the connection reusable where that is cheap. A body that breaks off is
-// kept as far as it came.
-func readBody(body io.Reader) string {
+// kept as far as it came. length is what was announced, and negative where nothing was.
+func readBody(body io.Reader, length int64) string {
 	buffer, _ := readBuffers.Get().(*[readBytes]byte)
 	defer readBuffers.Put(buffer)
 	n, err := io.ReadFull(body, buffer[:])
-	if err == nil {
-		_, _ = io.CopyN(io.Discard, body, drainBytes)
+	switch {
+	case err != nil: // it has ended
+	case length < 0:
+		_, _ = io.CopyN(io.Discard, body, drainUnknown)
+	case length <= readBytes+drainBytes:
+		_, _ = io.Copy(io.Discard, body)
 	}
 	return keptText(buffer[:n])
 }

@@ -24,7 +24,7 @@ func TestKeptText(t *testing.T) {
 		"huge":         {strings.Repeat("ü", 10*limit), strings.Repeat("ü", limit) + TruncationSuffix},
 	} {
 		reader := strings.NewReader(test.raw)
-		got := readBody(reader)
+		got := readBody(reader, reader.Size())
 		if got != test.want || !utf8.ValidString(got) {
 			t.Errorf("%s: got %d characters, want %d", name, utf8.RuneCountInString(got), utf8.RuneCountInString(test.want))
 		}
@@ -32,10 +32,15 @@ func TestKeptText(t *testing.T) {
 			t.Errorf("%s: %d bytes left, the connection is lost", name, reader.Len())
 		}
 	}
-	endless := strings.NewReader(strings.Repeat("a", readBytes+drainBytes+1))
-	readBody(endless)
+	endless := strings.NewReader(strings.Repeat("a", readBytes+drainUnknown+1))
+	readBody(endless, -1)
 	if endless.Len() != 1 {
 		t.Errorf("read past the drain limit, %d left", endless.Len())
+	}
+	long := strings.NewReader(strings.Repeat("a", readBytes+drainBytes+1))
+	readBody(long, long.Size())
+	if long.Len() != drainBytes+1 {
+		t.Errorf("of an answer that is too long to be drained %d are left", long.Len())
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"net/http/httptrace"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"carillon/command/egress"
@@ -90,6 +91,8 @@ type Result struct {
 	// FailureReason and ErrorMessage are empty on success. The message is fit for the destination's owner: no secret,
 	// header value or URL.
 	FailureReason, ErrorMessage string
+	// Kept says that the connection stays open for the next request: where it does not, that opens another one.
+	Kept bool
 	// Aborted means that the caller's context was cancelled before an answer came: nothing is known about the endpoint,
 	// so the attempt should not count. The receiver may have got the request.
 	Aborted bool
@@ -158,7 +161,8 @@ func (s *Sender) exchange(
 	if via == nil {
 		via = s.transport
 	}
-	resp, err := roundTrip(ctx, via, &showed, build)
+	var kept atomic.Bool
+	resp, err := roundTrip(ctx, via, &showed, &kept, build)
 	if errors.Is(err, errInvalidURL) {
 		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: err.Error()}
 	}
@@ -174,9 +178,10 @@ func (s *Sender) exchange(
 	result.FailureReason, result.ErrorMessage = judge(resp.StatusCode)
 	result.ErrorMessage += showed.afterStatus(resp.StatusCode)
 	if resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols {
-		result.Body = readBody(resp.Body)
+		result.Body = readBody(resp.Body, resp.ContentLength)
 	}
 	result.Duration = time.Since(start)
+	result.Kept = kept.Load() // told before the body ends
 	result.RetryAfter = retryAfter(resp.StatusCode, resp.Header, now.Add(result.Duration))
 	return result
 }
@@ -186,7 +191,7 @@ var errInvalidURL = errors.New("destination URL is not a valid https URL")
 // roundTrip sends one request. Where a connection that was used before has ended, and nothing of the request was written
 // to it, another one is taken. Where anything was written, the receiver may have got the request: it does not go out
 // again. net/http does the same, except where it met the end before it had given the request to the connection.
-func roundTrip(ctx context.Context, via http.RoundTripper, showed *shown, build func(context.Context) (*http.Request, error)) (*http.Response, error) {
+func roundTrip(ctx context.Context, via http.RoundTripper, showed *shown, kept *atomic.Bool, build func(context.Context) (*http.Request, error)) (*http.Response, error) {
 	for {
 		reused := false // the last connection that was tried
 		var conn *egress.Conn
@@ -196,7 +201,7 @@ func roundTrip(ctx context.Context, via http.RoundTripper, showed *shown, build 
 			if conn = egress.ConnOf(got.Conn); conn != nil && reused {
 				conn.WasIdle()
 			}
-		}}))
+		}, PutIdleConn: func(err error) { kept.Store(err == nil) }}))
 		if err != nil || req.URL.Scheme != "https" {
 			return nil, errInvalidURL
 		}

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -164,7 +165,7 @@ func TestSendJudgesStatus(t *testing.T) {
 	} {
 		result := sender.Send(t.Context(), Request{URL: fmt.Sprintf("%s/%d", e.URL, test.code), Secrets: []Secret{mint(t)}, ID: "d"})
 		sent++
-		want := Result{StatusCode: test.code, FailureReason: test.reason, ErrorMessage: test.message, RetryAfter: test.retryAfter, Duration: result.Duration}
+		want := Result{StatusCode: test.code, FailureReason: test.reason, ErrorMessage: test.message, RetryAfter: test.retryAfter, Duration: result.Duration, Kept: true}
 		if diff := cmp.Diff(want, result); diff != "" {
 			t.Errorf("%d: %s", test.code, diff)
 		}
@@ -197,6 +198,64 @@ func TestSendReusesConnectionsAfterLongAnswers(t *testing.T) {
 		t.Errorf("%d connections", n)
 	}
 }
+
+// Whoever sends next is told whether that opens a connection. Nothing more is read of an answer that is too long for its
+// connection to be used again.
+func TestSendTellsWhetherItsConnectionIsKept(t *testing.T) {
+	t.Parallel()
+	abort := func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = conn.Close()
+	}
+	const long = 8 << 20 // more than sockets hold
+	for name, tt := range map[string]struct {
+		answer http.HandlerFunc
+		kept   bool
+	}{
+		"an answer without body": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, true},
+		"a failure with a body":  {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusInternalServerError) }, true},
+		"it hangs up":            {abort, false},
+		"it says that it closes": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") }, false},
+		"a long body": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(long))
+			if n, err := io.CopyN(w, zeros{}, long); err == nil {
+				t.Errorf("%d bytes were read", n)
+			}
+		}, false},
+		"an endless body": {func(w http.ResponseWriter, _ *http.Request) {
+			if n, err := io.CopyN(w, zeros{}, long); err == nil {
+				t.Errorf("%d bytes were read", n)
+			}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := startEndpoint(t, tt.answer)
+			sender := e.sender(t, loopback, Options{})
+			for range 2 {
+				result := sender.Send(t.Context(), Request{URL: e.URL, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")})
+				if result.Kept != tt.kept {
+					t.Errorf("kept: %t", result.Kept)
+				}
+			}
+			want := int64(2)
+			if tt.kept {
+				want = 1
+			}
+			if n := e.connections.Load(); n != want {
+				t.Errorf("%d connections, want %d", n, want)
+			}
+		})
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // idleConnections opens so many connections to the endpoint, and leaves them idle.
 func (e *endpoint) idleConnections(t *testing.T, sender *Sender, n int) {
