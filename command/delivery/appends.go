@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+
+	"carillon/eventstore/stack"
 )
 
 const (
@@ -154,6 +156,7 @@ func (a *appends) begin(f *fanOut) {
 	a.running++
 	p.running++
 	a.working.Go(func() {
+		stack.Grow()
 		for f := f; f != nil; {
 			done, err := a.record(a.ctx, f)
 			f = a.next(f, done, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime/metrics"
 	"time"
+
+	"carillon/eventstore/stack"
 )
 
 const (
@@ -38,6 +40,7 @@ func (d *Deliverer) begin(anyway int) {
 		}
 		d.running.Go(func() {
 			defer cancel()
+			stack.Grow()
 			took := d.attempt(ctx, job)
 			wants := d.lanes.done(job, took)
 			d.pump()
