@@ -14,7 +14,9 @@ type Ask struct {
 	Full           []uuid.UUID   // destinations of which nothing is taken
 	Slow           []uuid.UUID   // destinations of which PerSlow are taken
 	PerSlow        int
-	Over           []uuid.UUID // organizations of which nothing is taken
+	Over           []uuid.UUID       // organizations of which nothing is taken
+	Bytes          int               // of data of all their events, each counted once; but one event whatever its size, and small ones
+	BytesOf        map[uuid.UUID]int // the same of organizations for which it is another number
 }
 
 // ask says what a claim may take now. Claims have a budget of their own, so that whatever else waits here leaves room
@@ -34,9 +36,18 @@ func (ls *lanes) ask() (a Ask) {
 		}
 		a.Limit = min(a.Limit, left) // it may all be of this one
 	}
+	for organization := range ls.bodies.by {
+		if _, over := ls.over[organization]; !over && ls.bodies.left(organization) < largeBody {
+			ls.over[organization] = struct{}{}
+			a.Over = append(a.Over, organization)
+		}
+	}
+	if ls.bodies.tell(&a); ls.narrow > 0 {
+		a.Limit = min(a.Limit, ls.narrow)
+	}
 	for id, l := range ls.lanes {
 		slow := l.slow()
-		l.skipped = !l.claimable(ls.limits) || slow && ls.claimed.leftForSlow(l.organization) < minPerClaim
+		l.skipped = !l.claimable(ls.limits) || !ls.bodies.roomy(l) || slow && ls.claimed.leftForSlow(l.organization) < minPerClaim
 		_, over := ls.over[l.organization]
 		l.asked = !l.skipped && !over
 		switch {
@@ -54,13 +65,17 @@ func (ls *lanes) ask() (a Ask) {
 func (ls *lanes) answer(a Ask, claimed []Job) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	tight := a.tight(claimed)
+	if ls.narrow = 0; len(tight) > 0 {
+		ls.narrow = max(minPerClaim, 2*len(claimed))
+	}
 	came := make(map[uuid.UUID]struct{}, len(claimed))
 	for _, job := range claimed {
 		came[job.Target.ID] = struct{}{}
 	}
 	for id, l := range ls.lanes {
 		_, more := came[id]
-		if l.asked && !more && len(claimed) < a.Limit && time.Since(l.spilled) > expectTime {
+		if l.asked && !more && len(claimed) < a.Limit && !tight[l.organization] && time.Since(l.spilled) > expectTime {
 			l.spilled = time.Time{}
 			ls.dropIdle(l)
 		}

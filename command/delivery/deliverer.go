@@ -146,10 +146,10 @@ func (d *Deliverer) Wake() {
 }
 
 // Reserve implements Handoff.
-func (d *Deliverer) Reserve(target *destination.Target) (worker int32, until time.Time, ok bool) {
+func (d *Deliverer) Reserve(target *destination.Target, body *Body) (worker int32, until time.Time, ok bool) {
 	d.init()
 	worker, known := d.Queue.Worker()
-	if !known || !d.works() || d.suspended.has(target.Organization) || !d.lanes.reserve(target) {
+	if !known || !d.works() || d.suspended.has(target.Organization) || !d.lanes.reserve(target, body) {
 		return 0, time.Time{}, false
 	}
 	return worker, d.Queue.Now().Add(d.lease()), true
@@ -172,7 +172,7 @@ func (d *Deliverer) Expect() {
 }
 
 // Cancel implements Handoff.
-func (d *Deliverer) Cancel(target *destination.Target) { d.lanes.cancel(target) }
+func (d *Deliverer) Cancel(target *destination.Target, body *Body) { d.lanes.cancel(target, body) }
 
 // Load counts what waits in memory and what is under way.
 func (d *Deliverer) Load() (queued, running int) {

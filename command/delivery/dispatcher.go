@@ -34,13 +34,13 @@ var _ eventstore.Deferring = (*Dispatcher)(nil)
 
 // Handoff takes fresh deliveries without a way round through Postgres; Deliverer is one. A nil Handoff takes none.
 type Handoff interface {
-	// Reserve asks for room for a delivery to a destination. The worker holds it until a time; ok is false when there
+	// Reserve asks for room for a delivery of a body to a destination. The worker holds it until a time; ok is false when there
 	// is no room, and the delivery will be claimed from the read model.
-	Reserve(target *destination.Target) (worker int32, until time.Time, ok bool)
+	Reserve(target *destination.Target, body *Body) (worker int32, until time.Time, ok bool)
 	// Submit hands over a reserved delivery once it is recorded.
 	Submit(job Job)
 	// Cancel gives back a reservation.
-	Cancel(target *destination.Target)
+	Cancel(target *destination.Target, body *Body)
 	// Expect says that a delivery was recorded that is to be claimed from the read model.
 	Expect()
 }

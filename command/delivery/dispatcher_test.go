@@ -80,12 +80,12 @@ type taking struct {
 	expected  int
 }
 
-func (h *taking) Reserve(*destination.Target) (int32, time.Time, bool) {
+func (h *taking) Reserve(*destination.Target, *Body) (int32, time.Time, bool) {
 	return h.worker, h.until, true
 }
-func (h *taking) Submit(job Job)             { h.submitted = append(h.submitted, job) }
-func (h *taking) Cancel(*destination.Target) { h.cancelled++ }
-func (h *taking) Expect()                    { h.expected++ }
+func (h *taking) Submit(job Job)                    { h.submitted = append(h.submitted, job) }
+func (h *taking) Cancel(*destination.Target, *Body) { h.cancelled++ }
+func (h *taking) Expect()                           { h.expected++ }
 
 // A process that was stopped goes on to dispatch what another one has dispatched meanwhile: the other one sends it.
 func TestOfTwoDispatchersOneSends(t *testing.T) {

@@ -25,6 +25,7 @@ type fanOut struct {
 	at        time.Time
 	fresh     bool                  // it may be handed over
 	targets   []*destination.Target // of the scheduled ones that are reserved
+	body      *Body                 // of those
 
 	// The rest is of appends, and guarded by it.
 	by        *publisher
@@ -104,11 +105,14 @@ func (d *Dispatcher) reserve(f *fanOut) {
 		if !f.fresh || !f.scheduled[i].NotBefore.IsZero() {
 			continue
 		}
+		if f.body == nil {
+			f.body = NewBody(f.id, f.published)
+		}
 		f.targets[i] = d.target(f.scheduled[i].Destination)
 		if f.targets[i] == nil || !f.targets[i].Enabled { // since it was planned
 			continue
 		}
-		if worker, until, ok := d.handoff.Reserve(f.targets[i]); ok {
+		if worker, until, ok := d.handoff.Reserve(f.targets[i], f.body); ok {
 			f.scheduled[i].Worker, f.scheduled[i].LeasedUntil = worker, until.UTC().Truncate(time.Microsecond)
 		}
 	}
@@ -127,7 +131,6 @@ func (f *fanOut) metadata(organization uuid.UUID) eventstore.Metadata {
 
 // submit hands over what was recorded as this worker's. Where another process was faster, that one sends it.
 func (f *fanOut) submit(handoff Handoff, recorded dispatch.State, first, last int) {
-	var body *Body
 	queued := false
 	for i := first; i < last; i++ {
 		if f.scheduled[i].Worker == 0 {
@@ -135,14 +138,11 @@ func (f *fanOut) submit(handoff Handoff, recorded dispatch.State, first, last in
 			continue
 		}
 		if !recorded.Holds(f.scheduled[i]) {
-			handoff.Cancel(f.targets[i])
+			handoff.Cancel(f.targets[i], f.body)
 			continue
 		}
-		if body == nil {
-			body = &Body{Event: f.id, Published: f.published}
-		}
 		handoff.Submit(Job{
-			ID: dispatch.DeliveryID(f.id, f.scheduled[i].Destination), Target: f.targets[i], Body: body,
+			ID: dispatch.DeliveryID(f.id, f.scheduled[i].Destination), Target: f.targets[i], Body: f.body,
 			Known:       &eventstore.Loaded[delivery.State]{Revision: eventstore.NoStream},
 			LeasedUntil: f.scheduled[i].LeasedUntil,
 		})
@@ -155,7 +155,7 @@ func (f *fanOut) submit(handoff Handoff, recorded dispatch.State, first, last in
 func (f *fanOut) cancel(handoff Handoff, first int) {
 	for i := first; i < len(f.scheduled); i++ {
 		if f.scheduled[i].Worker != 0 {
-			handoff.Cancel(f.targets[i])
+			handoff.Cancel(f.targets[i], f.body)
 		}
 	}
 }

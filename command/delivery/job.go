@@ -30,14 +30,22 @@ type Job struct {
 	came  time.Time // when it was queued in memory
 }
 
-// Body is the request body of an event, the same for all its deliveries; it is rendered once.
+// Body is the request body of an event, the same for all its deliveries; it is rendered once, and then without its data.
 type Body struct {
 	Event     uuid.UUID
 	Published publication.Published
 
+	size int // of the data; zero: it is not counted
+	uses uses
+
 	once     sync.Once
 	rendered []byte
 	err      error
+}
+
+// NewBody makes the body of an event whose memory counts while its deliveries are in a deliverer.
+func NewBody(event uuid.UUID, published publication.Published) *Body {
+	return &Body{Event: event, Published: published, size: len(published.Data)}
 }
 
 // Bytes renders the envelope.
@@ -50,7 +58,9 @@ func (b *Body) Bytes() ([]byte, error) {
 		if b.Published.FeedID != uuid.Nil {
 			envelope.FeedID = b.Published.FeedID.String()
 		}
-		b.rendered, b.err = envelope.AppendJSON(nil)
+		if b.rendered, b.err = envelope.AppendJSON(nil); b.err == nil {
+			b.Published.Data = nil // it is in there
+		}
 	})
 	return b.rendered, b.err
 }

@@ -11,6 +11,7 @@ type lane struct {
 	destination  uuid.UUID
 	organization uuid.UUID
 	reserved     int // room promised
+	bytes        int // of bodies that wait, are under way or are promised room, apart from small ones
 	queue        []*held
 	running      map[uuid.UUID]func() // deliveries under way, each with its cancel
 	overdue      int                  // of those, for longer than SlowAfter

@@ -21,6 +21,7 @@ type Limits struct {
 
 	Fresh         int           // deliveries that came from the dispatcher and wait in memory, all together
 	Claimed       int           // deliveries that were claimed from the queue and wait or are under way, all together
+	Bytes         int           // of the bodies of all that waits or is under way, apart from small ones
 	Queued        int           // deliveries that wait in memory for one destination
 	QueuedFor     time.Duration // no more of them than are sent in this time
 	QueuedAtFirst int           // as long as its pace is not known
@@ -29,7 +30,7 @@ type Limits struct {
 // DefaultLimits suit one node.
 var DefaultLimits = Limits{
 	InFlight: 2048, PerDestination: 64, PerNew: 8, PerSlow: 4, SlowAfter: 5 * time.Second, Opening: 8 * runtime.GOMAXPROCS(0),
-	Fresh: 16384, Claimed: 4096, Queued: 2048, QueuedFor: 8 * time.Second, QueuedAtFirst: 256,
+	Fresh: 16384, Claimed: 4096, Bytes: 32 << 20, Queued: 2048, QueuedFor: 8 * time.Second, QueuedAtFirst: 256,
 }
 
 // What a claim takes: at most this many for one destination, and in all; and where fewer than this are left to an
@@ -64,6 +65,8 @@ type lanes struct {
 	running *shares
 	fresh   *shares
 	claimed *shares
+	bodies  bodies
+	narrow  int // how much a claim may take after one that left what it had no memory for; 0: as much as others
 }
 
 // turn is the round of one organization's lanes.
@@ -76,6 +79,7 @@ func newLanes(limits Limits) *lanes {
 	return &lanes{
 		limits: limits, lanes: map[uuid.UUID]*lane{}, held: map[uuid.UUID]*held{}, byOrg: map[uuid.UUID]*turn{}, over: map[uuid.UUID]struct{}{},
 		running: newShares(limits.InFlight), fresh: newShares(limits.Fresh), claimed: newShares(limits.Claimed), cold: newShares(limits.Opening),
+		bodies: bodies{newShares(limits.Bytes)},
 	}
 }
 
@@ -107,26 +111,39 @@ func (ls *lanes) look(now time.Time) {
 }
 
 // reserve promises room for a fresh delivery in a destination's lane.
-func (ls *lanes) reserve(target *destination.Target) bool {
+func (ls *lanes) reserve(target *destination.Target, body *Body) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l, now := ls.lane(target), time.Now()
 	ls.look(now)
-	if !l.takesFresh(ls.limits) || l.waits() >= ls.fresh.left(l.organization) {
+	if !l.takesFresh(ls.limits) || l.waits() >= ls.fresh.left(l.organization) || !ls.bodies.fits(body, l) {
 		l.spilled = now
 		return false
 	}
 	l.reserved++
 	ls.fresh.take(l.organization)
+	ls.hold(l, body)
 	return true
 }
 
-func (ls *lanes) cancel(target *destination.Target) {
+func (ls *lanes) cancel(target *destination.Target, body *Body) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.lane(target)
 	l.reserved--
 	ls.fresh.giveBack(l.organization)
+	ls.letGo(l, body)
+}
+
+// hold counts the memory of a body for a lane.
+func (ls *lanes) hold(l *lane, body *Body) {
+	l.bytes += body.counted()
+	ls.bodies.hold(body, l.organization)
+}
+
+func (ls *lanes) letGo(l *lane, body *Body) {
+	l.bytes -= body.counted()
+	ls.bodies.release(body, l.organization)
 }
 
 // add queues a delivery; reserved says that it uses room promised before. It reports false where there is no room. A
@@ -141,11 +158,14 @@ func (ls *lanes) add(job Job, reserved bool) bool {
 		l.reserved--
 	}
 	if here := ls.held[job.ID]; here != nil {
-		if _, running := l.running[job.ID]; !running {
-			here.Job = job
-		}
 		if reserved {
 			ls.fresh.giveBack(l.organization)
+			ls.letGo(l, job.Body)
+		}
+		if _, running := l.running[job.ID]; !running {
+			ls.letGo(l, here.Body)
+			ls.hold(l, job.Body)
+			here.Job = job
 		}
 		return true
 	}
@@ -156,6 +176,7 @@ func (ls *lanes) add(job Job, reserved bool) bool {
 		}
 		from = ls.claimed
 		from.take(l.organization)
+		ls.hold(l, job.Body)
 	}
 	entry := &held{Job: job, lane: l, from: from}
 	ls.held[job.ID] = entry
@@ -267,10 +288,10 @@ func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
 		l.connected = !ended.hungUp
 	}
 	ls.wait(l)
-	if l.skipped && l.claimable(ls.limits) {
+	if l.skipped && l.claimable(ls.limits) && ls.bodies.roomy(l) {
 		l.skipped, wants = false, true
 	}
-	if _, over := ls.over[l.organization]; over && ls.claimed.left(l.organization) >= 2*minPerClaim {
+	if _, over := ls.over[l.organization]; over && ls.claimed.left(l.organization) >= 2*minPerClaim && ls.bodies.left(l.organization) >= largeBody {
 		delete(ls.over, l.organization)
 		wants = true
 	}
@@ -306,6 +327,7 @@ func (ls *lanes) dropIdle(l *lane) {
 // forget drops a delivery that waited or was under way.
 func (ls *lanes) forget(h *held) {
 	delete(ls.held, h.ID)
+	ls.letGo(h.lane, h.Body)
 	if h.from != nil {
 		h.from.giveBack(h.lane.organization)
 	}

@@ -60,7 +60,7 @@ func TestASlowDestinationGetsLess(t *testing.T) {
 	if got := len(take(ls)); got != tight.PerSlow {
 		t.Errorf("%d started, want %d", got, tight.PerSlow)
 	}
-	if ls.reserve(job(1, 1).Target) {
+	if ls.reserve(job(1, 1).Target, nil) {
 		t.Error("a slow destination got room for fresh deliveries")
 	}
 }
@@ -193,6 +193,8 @@ func TestLanesKeepTheirPromises(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		ls := newLanes(tight)
+		ls.bodies.size = 3 * 500_000
+		bodies := []*Body{nil, sized(100), sized(5000), sized(300_000), sized(500_000), sized(500_000), sized(500_000)}
 		waiting, running := map[uuid.UUID]Job{}, map[uuid.UUID]Job{}
 		perDestination := map[uuid.UUID]int{}
 		finish := func(j Job, took time.Duration) {
@@ -226,7 +228,13 @@ func TestLanesKeepTheirPromises(t *testing.T) {
 						break
 					}
 				}
-				if ls.add(j, ls.reserve(j.Target)) {
+				j.Body = rapid.SampledFrom(bodies).Draw(t, "body")
+				reserved := ls.reserve(j.Target, j.Body)
+				if reserved && rapid.IntRange(0, 4).Draw(t, "cancelled") == 0 {
+					ls.cancel(j.Target, j.Body)
+					continue
+				}
+				if ls.add(j, reserved) {
 					waiting[j.ID] = j
 				}
 			case 1:
@@ -241,6 +249,17 @@ func TestLanesKeepTheirPromises(t *testing.T) {
 				for _, dropped := range ls.change(uuid.UUID{byte(rapid.IntRange(1, 3).Draw(t, "of")), byte(rapid.IntRange(1, 3).Draw(t, "drop"))}, disabled) {
 					delete(waiting, dropped.ID)
 				}
+			}
+			held := map[*Body]bool{}
+			for _, h := range ls.held {
+				held[h.Body] = true
+			}
+			want := 0
+			for body := range held {
+				want += body.counted()
+			}
+			if ls.bodies.used != want {
+				t.Fatalf("%d bytes of bodies are used, want %d", ls.bodies.used, want)
 			}
 		}
 		for len(waiting)+len(running) > 0 {
@@ -258,6 +277,9 @@ func TestLanesKeepTheirPromises(t *testing.T) {
 		}
 		if queued, inFlight := ls.size(); queued != 0 || inFlight != 0 {
 			t.Fatalf("%d queued, %d in flight in the end", queued, inFlight)
+		}
+		if len(ls.bodies.by) > 0 {
+			t.Fatalf("memory is still used in the end: %v", ls.bodies.by)
 		}
 	})
 }

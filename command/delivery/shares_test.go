@@ -138,12 +138,12 @@ func TestALaneIsSlowAsSoonAsItsOldestRequest(t *testing.T) {
 			ls.add(job(1, 1), false)
 		}
 		started := take(ls)
-		if !ls.reserve(started[0].Target) {
+		if !ls.reserve(started[0].Target, nil) {
 			t.Error("no room, although nothing is late")
 		}
-		ls.cancel(started[0].Target)
+		ls.cancel(started[0].Target, nil)
 		time.Sleep(DefaultLimits.SlowAfter + time.Second) //nolint:forbidigo // the clock of the test
-		if ls.reserve(started[0].Target) {
+		if ls.reserve(started[0].Target, nil) {
 			t.Error("room for a fresh one, although all three are late")
 		}
 		for range 5 {
@@ -155,7 +155,7 @@ func TestALaneIsSlowAsSoonAsItsOldestRequest(t *testing.T) {
 		ls.done(started[0], 7*time.Second)
 		ls.done(started[1], 0)
 		ls.done(started[2], 0)
-		if ls.reserve(started[0].Target) {
+		if ls.reserve(started[0].Target, nil) {
 			t.Error("what was abandoned made it fast")
 		}
 	})
@@ -167,7 +167,7 @@ func TestClaimsHaveABudgetOfTheirOwn(t *testing.T) {
 	ls := newLanes(DefaultLimits)
 	for i := range 600 {
 		for range 200 {
-			if j := numbered(1, i); ls.reserve(j.Target) {
+			if j := numbered(1, i); ls.reserve(j.Target, nil) {
 				ls.add(j, true)
 			}
 		}
@@ -216,7 +216,7 @@ func TestAfterASpillTheOlderGoFirst(t *testing.T) {
 		ls := newLanes(DefaultLimits)
 		fresh := func() (taken int) {
 			for range 4 * DefaultLimits.QueuedAtFirst {
-				if j := job(1, 1); ls.reserve(j.Target) {
+				if j := job(1, 1); ls.reserve(j.Target, nil) {
 					ls.add(j, true)
 					taken++
 				}
@@ -284,7 +284,7 @@ func TestASlowerLaneHasAShorterQueue(t *testing.T) {
 			started = take(ls)
 		}
 		waits := 0
-		for ls.reserve(job(1, 1).Target) {
+		for ls.reserve(job(1, 1).Target, nil) {
 			waits++
 		}
 		if waits != want {

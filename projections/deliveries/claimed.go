@@ -3,6 +3,7 @@ package deliveries
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -66,8 +67,12 @@ func (w wanted) scan(row pgx.CollectableRow) (Claimed, error) {
 	return c, nil
 }
 
-// load fills in targets and events. Those that aren't found lose their id.
-func load(ctx context.Context, pool *pgxpool.Pool, claimed []Claimed, now time.Time) error {
+// smallData is what is read of an event before it is known how much there is of others, in bytes.
+const smallData = 2 << 10
+
+// load fills in targets and events. Those that aren't found lose their id. It tells the sizes of those events whose data is
+// not filled in, because it is large.
+func load(ctx context.Context, pool *pgxpool.Pool, claimed []Claimed, now time.Time) (large map[*Event]int, err error) {
 	w := newWanted()
 	for _, c := range claimed {
 		w.targets[c.Target.ID], w.events[c.Event.ID] = c.Target, c.Event
@@ -105,20 +110,99 @@ func load(ctx context.Context, pool *pgxpool.Pool, claimed []Claimed, now time.T
 			})
 			return err
 		})
-	batch.Queue(`SELECT id, type, source, subject, time, feed_type, feed_id, data
-		FROM publications.publications WHERE id = ANY($1)`, events).
+	batch.Queue(`SELECT id, type, source, subject, time, feed_type, feed_id, octet_length(data),
+			CASE WHEN octet_length(data) <= $2 THEN data END
+		FROM publications.publications WHERE id = ANY($1)`, events, smallData).
 		Query(func(rows pgx.Rows) error {
-			var e Event
+			var (
+				e    Event
+				size int
+			)
 			_, err := pgx.ForEachRow(rows, []any{&e.ID, &e.Type, &e.Source, column.Text(&e.Subject), &e.Time, column.Text(&e.FeedType),
-				column.UUID(&e.FeedID), (*[]byte)(&e.Data)}, func() error {
-				*w.events[e.ID] = e
+				column.UUID(&e.FeedID), &size, (*[]byte)(&e.Data)}, func() error {
+				event := w.events[e.ID]
+				if *event = e; size > smallData {
+					if large == nil {
+						large = map[*Event]int{}
+					}
+					large[event] = size
+				}
 				e = Event{}
 				return nil
 			})
 			return err
 		})
 	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return fmt.Errorf("read claimed deliveries: %w", err)
+		return nil, fmt.Errorf("read claimed deliveries: %w", err)
+	}
+	return large, nil
+}
+
+// fit keeps what there is memory for. Destinations take turns, so that one with much to come leaves room to others.
+func (ask Ask) fit(claimed []Claimed, large map[*Event]int) (kept, surplus []Claimed) {
+	rank, before := make(map[uuid.UUID]int, len(claimed)), map[*destination.Target]int{}
+	for _, c := range claimed {
+		rank[c.ID] = before[c.Target]
+		before[c.Target]++
+	}
+	slices.SortStableFunc(claimed, func(a, b Claimed) int { return rank[a.ID] - rank[b.ID] })
+	type use struct {
+		event        *Event
+		organization uuid.UUID
+	}
+	var (
+		all  int
+		here = map[*Event]bool{}
+		by   = map[uuid.UUID]int{}
+		used = map[use]bool{}
+	)
+	for _, c := range claimed {
+		size, organization := large[c.Event], c.Target.Organization
+		if size == 0 || used[use{c.Event, organization}] {
+			kept = append(kept, c)
+			continue
+		}
+		more := size
+		if here[c.Event] { // for another organization
+			more = 0
+		}
+		left, known := ask.BytesOf[organization]
+		if !known {
+			left = ask.Bytes
+		}
+		if all > 0 && all+more > ask.Bytes || by[organization] > 0 && by[organization]+size > left {
+			surplus = append(surplus, c)
+			continue
+		}
+		all += more
+		by[organization] += size
+		here[c.Event], used[use{c.Event, organization}] = true, true
+		kept = append(kept, c)
+	}
+	return kept, surplus
+}
+
+// loadData fills in the data that load has left out.
+func loadData(ctx context.Context, pool *pgxpool.Pool, claimed []Claimed, large map[*Event]int) error {
+	events := map[uuid.UUID]*Event{}
+	for _, c := range claimed {
+		if large[c.Event] > 0 {
+			events[c.Event.ID] = c.Event
+		}
+	}
+	rows, err := pool.Query(ctx, "SELECT id, data FROM publications.publications WHERE id = ANY($1)", keys(events))
+	if err == nil {
+		var (
+			id   uuid.UUID
+			data []byte
+		)
+		_, err = pgx.ForEachRow(rows, []any{column.UUID(&id), &data}, func() error {
+			events[id].Data, data = data, nil
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("read data of claimed deliveries: %w", err)
 	}
 	return nil
 }

@@ -25,7 +25,9 @@ type Ask struct {
 	Full           []uuid.UUID   // destinations of which nothing is taken
 	Slow           []uuid.UUID   // destinations of which PerSlow are taken
 	PerSlow        int
-	Over           []uuid.UUID // organizations of which nothing is taken
+	Over           []uuid.UUID       // organizations of which nothing is taken
+	Bytes          int               // of data of all their events, each counted once; but one event whatever its size, and small ones
+	BytesOf        map[uuid.UUID]int // the same of organizations for which it is another number
 }
 
 // Claimer claims for one worker. It is not for several goroutines at one time.
@@ -71,14 +73,31 @@ func (c *Claimer) Claim(ctx context.Context, ask Ask, seen Seen) ([]Claimed, err
 		}
 		claimed = kept
 	}
-	if err := load(ctx, c.pool, claimed, now); err != nil {
-		return nil, errors.Join(err, Release(context.WithoutCancel(ctx), c.pool, c.worker, ids(claimed)))
+	if claimed, err = c.load(ctx, ask, claimed, now); err != nil {
+		return nil, err
 	}
 	complete, early := split(claimed)
 	if err := release(ctx, c.pool, c.worker, ids(early), now.Add(putBack)); err != nil {
 		return nil, errors.Join(err, Release(context.WithoutCancel(ctx), c.pool, c.worker, ids(complete)))
 	}
 	return complete, nil
+}
+
+// load reads what claimed deliveries are to be sent with, as far as there is memory for it, and releases the others.
+func (c *Claimer) load(ctx context.Context, ask Ask, claimed []Claimed, now time.Time) (kept []Claimed, err error) {
+	large, err := load(ctx, c.pool, claimed, now)
+	kept = claimed
+	if err == nil && len(large) > 0 {
+		var surplus []Claimed
+		kept, surplus = ask.fit(claimed, large)
+		if err = loadData(ctx, c.pool, kept, large); err == nil {
+			err = Release(ctx, c.pool, c.worker, ids(surplus))
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, Release(context.WithoutCancel(ctx), c.pool, c.worker, ids(claimed)))
+	}
+	return kept, nil
 }
 
 // take claims of some destinations, up to the limit of replays, which come first, and as many others.

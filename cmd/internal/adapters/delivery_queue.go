@@ -253,7 +253,7 @@ func (q *DeliveryQueue) jobs(claimed []deliveries.Claimed) []delivery.Job {
 
 func body(made map[*deliveries.Event]*delivery.Body, e *deliveries.Event) *delivery.Body {
 	if made[e] == nil {
-		made[e] = &delivery.Body{Event: e.ID, Published: e.Published}
+		made[e] = delivery.NewBody(e.ID, e.Published)
 	}
 	return made[e]
 }

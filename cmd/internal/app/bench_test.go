@@ -336,6 +336,10 @@ func (c *counter) receive(w http.ResponseWriter, request *http.Request) {
 	if err != nil {
 		return
 	}
+	if strings.HasPrefix(request.URL.Path, "/slow/") {
+		time.Sleep(time.Second)
+		return
+	}
 	w.WriteHeader(http.StatusNoContent)
 	c.mu.Lock()
 	verifier := c.verifiers[request.URL.Path]

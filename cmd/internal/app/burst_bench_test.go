@@ -85,6 +85,17 @@ func BenchmarkServedBurst(b *testing.B) {
 // organization makes another one, with one destination of the receiver.
 func (o *outside) organization(destination int) uuid.UUID {
 	o.Helper()
+	id, key := o.tenant()
+	secret := o.endpoint(key, fmt.Sprint(destination))
+	if err := o.receiver.trust(destination, secret); err != nil {
+		o.Fatal(err)
+	}
+	return id
+}
+
+// tenant makes another organization.
+func (o *outside) tenant() (id uuid.UUID, key string) {
+	o.Helper()
 	var made struct {
 		Data struct {
 			ID  string `json:"id"`
@@ -112,19 +123,22 @@ func (o *outside) organization(destination int) uuid.UUID {
 		}
 	}
 	ask("/admin/organizations", `{"name":"Other"}`)
-	id := uuid.MustParse(made.Data.ID)
+	id = uuid.MustParse(made.Data.ID)
 	ask("/admin/organizations/"+id.String()+"/keys", `{}`)
-	d, err := post(o.api, made.Data.Key, "/events/destinations", map[string]any{"name": "bench", "config": map[string]any{"url": fmt.Sprintf("%s/%d", o.receiver.url, destination)}})
+	return id, made.Data.Key
+}
+
+// endpoint makes a destination at a path of the receiver that wants everything.
+func (o *outside) endpoint(key, path string) (secret string) {
+	o.Helper()
+	d, err := post(o.api, key, "/events/destinations", map[string]any{"name": "bench", "config": map[string]any{"url": o.receiver.url + "/" + path}})
 	if err == nil {
-		err = o.receiver.trust(destination, d.Secrets[0].Secret)
-	}
-	if err == nil {
-		_, err = post(o.api, made.Data.Key, "/events/destinations/"+d.ID+"/subscriptions", map[string]any{"eventTypes": []string{"*"}, "scopeKind": "all"})
+		_, err = post(o.api, key, "/events/destinations/"+d.ID+"/subscriptions", map[string]any{"eventTypes": []string{"*"}, "scopeKind": "all"})
 	}
 	if err != nil {
 		o.Fatal(err)
 	}
-	return id
+	return d.Secrets[0].Secret
 }
 
 // reportPart tells the latencies so far, as those of a part of the run.

@@ -1,0 +1,169 @@
+package delivery
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/publication"
+)
+
+// sized is the body of an event with so many bytes of data.
+func sized(size int) *Body {
+	return NewBody(uuid.New(), publication.Published{Type: "news.item.added", Data: fmt.Appendf(nil, `"%s"`, strings.Repeat("x", size-2))})
+}
+
+const half = 500_000 // as large as an event of half a megabyte is
+
+// offer gives deliveries of one body to some of an organization's lanes, as the dispatcher does, and counts those that it
+// took.
+func offer(ls *lanes, organization byte, destinations []int, body *Body) (taken int) {
+	for _, n := range destinations {
+		j := numbered(organization, n)
+		if j.Body = body; ls.reserve(j.Target, body) {
+			ls.add(j, true)
+			taken++
+		}
+	}
+	return taken
+}
+
+func upTo(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
+}
+
+// An organization with large events uses up to two thirds of the memory, each event counted once, and holds back neither
+// another one's large events nor small ones of anybody, itself included.
+func TestOrganizationsShareTheMemoryOfBodies(t *testing.T) {
+	t.Parallel()
+	ls := newLanes(DefaultLimits)
+	events := 0
+	for offer(ls, 1, upTo(20), sized(half)) > 0 {
+		events++
+	}
+	if used := events * half; used < DefaultLimits.Bytes/3 || used > DefaultLimits.Bytes*2/3 || ls.bodies.used != used {
+		t.Errorf("%d events take %d of %d bytes, and %d are counted", events, used, DefaultLimits.Bytes, ls.bodies.used)
+	}
+	if a := ls.ask(); slices.Contains(a.Over, uuid.UUID{2}) || a.Bytes < largeBody {
+		t.Errorf("a claim may take %d bytes, and nothing of %v", a.Bytes, a.Over)
+	}
+	if offer(ls, 1, []int{77}, sized(smallBody)) != 1 || offer(ls, 2, []int{1}, sized(smallBody)) != 1 {
+		t.Error("a small event finds no room")
+	}
+	theirs := 0
+	for offer(ls, 2, []int{1, 2}, sized(half)) > 0 {
+		theirs++
+	}
+	if theirs < events/4 {
+		t.Errorf("another organization has room for %d events, where one has %d", theirs, events)
+	}
+}
+
+// However much others have, an organization gets one large body through, up to a bound of all.
+func TestALargeBodyGetsThroughBesideMany(t *testing.T) {
+	t.Parallel()
+	ls := newLanes(DefaultLimits)
+	for organization := range byte(100) {
+		for offer(ls, 1+organization, []int{1}, sized(half)) > 0 {
+			if ls.bodies.used > 2*DefaultLimits.Bytes {
+				t.Fatalf("%d bytes are used of %d", ls.bodies.used, DefaultLimits.Bytes)
+			}
+		}
+	}
+	if used := ls.bodies.used; used < DefaultLimits.Bytes {
+		t.Fatalf("of a hundred organizations %d bytes are here", used)
+	}
+	got := 0
+	for organization := range byte(100) {
+		if ls.bodies.by[uuid.UUID{1 + organization}] > 0 {
+			got++
+		}
+	}
+	if got < 60 {
+		t.Errorf("%d of 100 organizations had room for one event", got)
+	}
+	if offer(ls, 200, []int{1}, sized(smallBody)) != 1 {
+		t.Error("a small event finds no room")
+	}
+}
+
+// A claim is asked for nothing of an organization that has no memory left, and for another as soon as it has.
+func TestAClaimWaitsForMemory(t *testing.T) {
+	t.Parallel()
+	ls := newLanes(DefaultLimits)
+	for n := range 100 { // as claims took them, each of which was told too much
+		j := numbered(1, n)
+		j.Body = sized(half)
+		ls.add(j, false)
+	}
+	if a := ls.ask(); !slices.Contains(a.Over, uuid.UUID{1}) {
+		t.Fatalf("a claim takes for an organization that has %d bytes, and passes by %v", ls.bodies.by[uuid.UUID{1}], a.Over)
+	}
+	wants := false
+	for _, started := range take(ls) {
+		wants = ls.done(started, time.Millisecond) || wants
+	}
+	if a := ls.ask(); !wants || slices.Contains(a.Over, uuid.UUID{1}) || a.BytesOf[uuid.UUID{1}] > a.Bytes {
+		t.Errorf("with %d bytes left it is asked for more: %t; passed by are %v", ls.bodies.left(uuid.UUID{1}), wants, a.Over)
+	}
+}
+
+// A claim that left what there was no memory for says nothing of what waits, and the next one takes fewer rows.
+func TestAClaimThatLeftWhatItHadNoMemoryFor(t *testing.T) {
+	t.Parallel()
+	ls := newLanes(DefaultLimits)
+	l := ls.lane(numbered(1, 1).Target)
+	l.spilled = time.Now().Add(-time.Minute)
+	a := ls.ask()
+	var claimed []Job
+	for range a.Bytes / half {
+		j := numbered(1, 1)
+		j.Body = sized(half)
+		claimed = append(claimed, j)
+	}
+	ls.answer(a, nil)
+	if !l.spilled.IsZero() {
+		t.Fatal("nothing came of a lane, and more is expected")
+	}
+	l.spilled = time.Now().Add(-time.Minute)
+	other := numbered(1, 2)
+	other.Body = claimed[0].Body
+	a = ls.ask()
+	for i := range claimed {
+		claimed[i].Target = other.Target
+	}
+	ls.answer(a, claimed)
+	if l.spilled.IsZero() {
+		t.Error("all that waits for a lane is taken to be here, although there was no memory for more")
+	}
+	if next := ls.ask(); next.Limit != 2*len(claimed) {
+		t.Errorf("after %d the next claim takes %d", len(claimed), next.Limit)
+	}
+	ls.answer(ls.ask(), claimed[:1])
+	if next := ls.ask(); next.Limit != maxClaim {
+		t.Errorf("where there was memory for more the next claim takes %d", next.Limit)
+	}
+}
+
+func TestABodyIsKeptOnce(t *testing.T) {
+	t.Parallel()
+	body := sized(5000)
+	data := slices.Clone(body.Published.Data)
+	for range 2 {
+		rendered, err := body.Bytes()
+		if err != nil || !bytes.Contains(rendered, data) {
+			t.Fatalf("rendered %.80s (%v)", rendered, err)
+		}
+	}
+	if body.Published.Data != nil {
+		t.Error("the data is kept beside the body that it is in")
+	}
+}
