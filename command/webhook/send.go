@@ -201,7 +201,7 @@ func roundTrip(ctx context.Context, via http.RoundTripper, showed *shown, kept *
 			if conn = egress.ConnOf(got.Conn); conn != nil && reused {
 				conn.WasIdle()
 			}
-		}, PutIdleConn: func(err error) { kept.Store(err == nil) }}))
+		}, PutIdleConn: func(err error) { kept.Store(err == nil || enoughIdle(err)) }}))
 		if err != nil || req.URL.Scheme != "https" {
 			return nil, errInvalidURL
 		}
@@ -212,6 +212,12 @@ func roundTrip(ctx context.Context, via http.RoundTripper, showed *shown, kept *
 		}
 		return resp, err
 	}
+}
+
+// enoughIdle reports that a connection was not kept because as many are idle to the same host as may be, of which the next
+// request takes one. net/http has no name for that error.
+func enoughIdle(err error) bool {
+	return err.Error() == "http: putIdleConn: too many idle connections for host"
 }
 
 // closedIdle reports that a connection ended before it was given the request. net/http has no name for that error.

@@ -253,6 +253,28 @@ func TestSendTellsWhetherItsConnectionIsKept(t *testing.T) {
 	}
 }
 
+// Where as many connections to a host are idle as may be, the next request does not open one.
+func TestAConnectionTooManyIsNoReasonToOpenOne(t *testing.T) {
+	t.Parallel()
+	const requests = 3
+	e := startEndpoint(t, together(requests, func(http.ResponseWriter, *http.Request) {}))
+	sender := e.sender(t, loopback, Options{})
+	transport, ok := sender.transport.(*http.Transport)
+	if !ok {
+		t.Fatal("not a transport of net/http")
+	}
+	transport.MaxIdleConnsPerHost = 1
+	var sent sync.WaitGroup
+	for range requests {
+		sent.Go(func() {
+			if result := sender.Send(t.Context(), Request{URL: e.URL, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")}); !result.Kept {
+				t.Errorf("%+v", result)
+			}
+		})
+	}
+	sent.Wait()
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
