@@ -31,7 +31,7 @@ func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, mo
 	if t.out == os.Stdout { // the process is ours; tests run commands in theirs
 		app.LetNapsBeLate()
 	}
-	app.TuneMemory()
+	memory := app.TuneMemory()
 	log := cli.ProcessLogger(os.Stderr)
 	for _, name := range unknownVariables(model.Model, os.Environ()) {
 		log.Warn("a variable that Carillon does not know is set: is it mistyped? See \"carillon serve --help\"", "variable", name)
@@ -44,6 +44,7 @@ func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, mo
 		return err
 	}
 	defer a.Close()
+	a.Memory = memory
 	ctx, cancel := context.WithCancel(ctx)
 	var welcoming sync.WaitGroup
 	defer welcoming.Wait()

@@ -51,6 +51,8 @@ type App struct {
 	Queries  *query.Queries
 	Progress *projections.Progress
 	Metrics  *prometheus.Registry
+	// Memory is told of pages that come; nil where the process's memory is not managed. To be set before Run.
+	Memory *Memory
 	// Unhurried collectors ask a host without pauses, for measurements with hosts of one's own. To be set before Run.
 	Unhurried bool
 

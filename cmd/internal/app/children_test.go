@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 }
 
 func serverChild() error {
-	app.TuneMemory()
+	memory := app.TuneMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg := config.Config{
@@ -84,6 +84,7 @@ func serverChild() error {
 		return fmt.Errorf("%w: %w", errNotUp, err)
 	}
 	defer a.Close()
+	a.Memory = memory
 	go func() {
 		for ctx.Err() == nil { // the event store may be away just now
 			if _, err := a.DevelopmentKey(ctx); err == nil {

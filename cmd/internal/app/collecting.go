@@ -32,7 +32,10 @@ func (a *App) startCollection(s *stage) error {
 	collectors, err := Collectors(Collecting{
 		Answered: metrics.answered, Contact: a.cfg.CollectContact,
 		Allow: a.collectable(), From: a.cfg.EgressAddr, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms, Parallel: a.cfg.CollectParallel,
-		Unhurried: a.Unhurried, Room: backlog.Wait,
+		Unhurried: a.Unhurried, Room: func(ctx context.Context) error {
+			a.Memory.PageComes()
+			return backlog.Wait(ctx)
+		},
 	})
 	if err != nil {
 		return err

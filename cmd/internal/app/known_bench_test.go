@@ -34,7 +34,7 @@ import (
 // benchServer is what serve does with embedded defaults, in a process whose memory and start can be measured.
 func benchServer() error {
 	app.LetNapsBeLate()
-	app.TuneMemory()
+	memory := app.TuneMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg := config.Config{
@@ -49,6 +49,7 @@ func benchServer() error {
 		return err
 	}
 	defer a.Close()
+	a.Memory = memory
 	go func() { _ = a.Welcome(ctx, io.Discard) }() // as serve does, where it is for developers
 	a.Unhurried = os.Getenv("CHILD_UNHURRIED") != ""
 	return a.Run(ctx)

@@ -5,60 +5,113 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
+	"time"
 )
 
 const (
 	// gcPercent is for a small live heap: collect when the heap is five times that.
-	gcPercent = 400
-	// heapGoal is where a collection begins however large the live heap is, unless that is nearly as large.
-	heapGoal      = 110 << 20
+	gcPercent     = 400
 	leastPercent  = 50
-	memoryLimit   = 150 << 20 // of all, for a small live heap: near it, memory is given back as soon as it is free, only to be asked for again
-	besideHeap    = 40 << 20  // what the runtime takes beside the heap: stacks, its own tables, pages yet to be given back
-	limitStep     = 16 << 20  // the limit is no finer: each change stops the world
-	changePercent = 10        // what is less than that is not worth stopping the world for
+	besideHeap    = 40 << 20         // what the runtime takes beside the heap: stacks, its own tables, pages yet to be given back
+	limitStep     = 16 << 20         // the limit is no finer: each change stops the world
+	changePercent = 10               // what is less than that is not worth stopping the world for
+	pagesLinger   = 10 * time.Second // after a page, until the heap may be larger again
 )
 
-// TuneMemory lets the garbage collector run less often, which costs memory and saves processor time, as long as the live
-// heap is small. A larger one gets less room instead of all there is below the limit: there the runtime was busy giving
-// pages back and asking for them again. GOGC and GOMEMLIMIT override it.
-func TuneMemory() {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
-	}
-	if os.Getenv("GOGC") != "" {
-		return
-	}
-	debug.SetGCPercent(gcPercent)
-	live, percent := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}, gcPercent
-	limit := int64(memoryLimit)
+// Where a collection begins however large the live heap is, unless that is nearly as large. Pages that are read come in
+// bursts and are large, so the heap has less room beside them.
+const (
+	heapGoal        = 150 << 20
+	heapGoalOfPages = 110 << 20
+)
+
+// Memory lets the garbage collector run less often, which costs memory and saves processor time, as long as the live heap
+// is small. A larger one gets less room instead of all there is below the limit: there the runtime was busy giving pages
+// back and asking for them again.
+type Memory struct {
+	percentFixed, limitFixed bool
+
+	mu      sync.Mutex
+	live    uint64    // as the last collection found it
+	pages   time.Time // when the last page of a source was read
+	percent int
+	limit   int64
+}
+
+// TuneMemory has the process's memory managed. GOGC and GOMEMLIMIT override it.
+func TuneMemory() *Memory {
+	m := &Memory{percentFixed: os.Getenv("GOGC") != "", limitFixed: os.Getenv("GOMEMLIMIT") != ""}
+	m.collected(0, time.Now())
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	afterEachCollection(func() {
 		metrics.Read(live)
-		if next := limitFor(live[0].Value.Uint64()); os.Getenv("GOMEMLIMIT") == "" && next != limit {
-			limit = next
+		m.collected(live[0].Value.Uint64(), time.Now())
+	})
+	return m
+}
+
+// PageComes says that a page of a source is about to be read. Where the heap had more room than it may have beside pages,
+// a collection begins at once.
+func (m *Memory) PageComes() {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pages = time.Now()
+	m.set(heapGoalOfPages)
+}
+
+// collected sets how far the heap may grow until the next collection.
+func (m *Memory) collected(live uint64, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.live = live
+	m.set(goalAt(now, m.pages))
+}
+
+// goalAt is where a collection begins, if a page was last read then.
+func goalAt(now, pages time.Time) int64 {
+	if now.Sub(pages) < pagesLinger {
+		return heapGoalOfPages
+	}
+	return heapGoal
+}
+
+// set tells the runtime what has changed. The caller holds the lock.
+func (m *Memory) set(goal int64) {
+	if limit := limitFor(m.live, goal); limit != m.limit {
+		m.limit = limit
+		if !m.limitFixed {
 			debug.SetMemoryLimit(limit)
 		}
-		if next := percentFor(live[0].Value.Uint64()); next < percent-changePercent || next > percent+changePercent || next == gcPercent && percent != gcPercent {
-			percent = next
+	}
+	percent := percentFor(m.live, goal)
+	if percent < m.percent-changePercent || percent > m.percent+changePercent || percent == gcPercent && m.percent != gcPercent {
+		m.percent = percent
+		if !m.percentFixed {
 			debug.SetGCPercent(percent)
 		}
-	})
+	}
 }
 
 // percentFor is by how much the heap may outgrow a live one of so many bytes, in percent of that.
-func percentFor(live uint64) int {
+func percentFor(live uint64, goal int64) int {
 	if live == 0 {
 		return gcPercent
 	}
-	return int(min(gcPercent, max(leastPercent, (int64(heapGoal)-int64(live))*100/int64(live)))) //nolint:gosec // no heap is that large
+	return int(min(gcPercent, max(leastPercent, (goal-int64(live))*100/int64(live)))) //nolint:gosec // no heap is that large
 }
 
-// limitFor is the limit for a live heap of so many bytes. One that comes near it is given room: below a limit that can't be
-// kept the collector would take half of all processor time, and give back pages that are wanted at once.
-func limitFor(live uint64) int64 {
+// limitFor is the limit for a live heap of so many bytes. Near it, memory is given back as soon as it is free, only to be
+// asked for again. A heap that comes near it is given room: below a limit that can't be kept the collector would take half
+// of all processor time, and give back pages that are wanted at once.
+func limitFor(live uint64, goal int64) int64 {
+	limit := goal + besideHeap
 	room := int64(live)*(100+leastPercent)/100 + besideHeap //nolint:gosec // no heap is that large
-	if room <= memoryLimit {
-		return memoryLimit
+	if room <= limit {
+		return limit
 	}
 	return (room + limitStep - 1) / limitStep * limitStep
 }

@@ -65,6 +65,10 @@ func (a *App) triers() (map[string]collect.Collector, error) {
 	return Collectors(Collecting{
 		Contact: a.cfg.CollectContact, Allow: a.collectable(), From: a.cfg.EgressAddr, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now,
 		Platforms: a.cfg.Platforms, Parallel: trialRequests, Unhurried: a.Unhurried,
+		Room: func(context.Context) error {
+			a.Memory.PageComes()
+			return nil
+		},
 	})
 }
 

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,21 +10,24 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // BenchmarkWalkOf5000: a sitemap of 5,000 pages with an event each, at a host that needs no pause, from the moment on when it
-// is due until the walk is recorded. Killed, the server is killed in the middle and started again.
+// is due until the walk is recorded. Killed, the server is killed in the middle and started again. Flooded, events have been
+// published just before, for which the heap had more room than it has beside pages.
 func BenchmarkWalkOf5000(b *testing.B) {
-	for _, way := range []string{"quiet", "killed"} {
+	for _, way := range []string{"quiet", "flooded", "killed"} {
 		b.Run(way, func(b *testing.B) {
 			for b.Loop() {
-				walkSitemap(b, way == "killed")
+				walkSitemap(b, way == "killed", way == "flooded")
 			}
 		})
 	}
 }
 
-func walkSitemap(b *testing.B, kill bool) {
+func walkSitemap(b *testing.B, kill, flood bool) {
 	const pages = 5000
 	var open atomic.Bool
 	var mu sync.Mutex
@@ -62,9 +66,17 @@ func walkSitemap(b *testing.B, kill bool) {
 	w.attach("sitemap", []string{base + "/sitemap.xml"}, feed)
 	w.visited(time.Time{})
 
+	if flood {
+		w.flood(40_000)
+		b.ReportMetric(w.resident("VmRSS"), "flooded-MB")
+	}
 	w.measure()
 	open.Store(true)
 	began := time.Now()
+	peak := func() float64 { return 0 }
+	if flood {
+		peak = w.peakSince(began.Add(2 * time.Second))
+	}
 	since := w.due()
 	walked := func() bool {
 		return w.count("SELECT count(*) FROM carillon.source_walks WHERE completed_at > $1", since) == 1
@@ -101,7 +113,56 @@ func walkSitemap(b *testing.B, kill bool) {
 	}
 	b.ReportMetric(took.Seconds(), "s")
 	b.ReportMetric(w.resident("VmHWM"), "peak-MB")
+	if flood {
+		b.ReportMetric(peak(), "peak-MB") // not that of the flood
+	}
 	b.ReportMetric(load(), "load")
+}
+
+// flood publishes events in which nobody is interested.
+func (w *watching) flood(n int) {
+	w.Helper()
+	var body bytes.Buffer
+	for range n {
+		body.Write(event(uuid.New()))
+		body.WriteByte('\n')
+	}
+	request, err := http.NewRequestWithContext(w.bench.Context(), http.MethodPost, "http://"+w.admin+"/admin/events", &body)
+	if err != nil {
+		w.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+w.admins)
+	request.Header.Set("Content-Type", "application/x-ndjson")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if _ = response.Body.Close(); response.StatusCode != http.StatusOK {
+		w.Fatalf("publish: %d", response.StatusCode)
+	}
+}
+
+// peakSince looks at the server's memory from a time on until it is asked for the most there was, in MB.
+func (w *watching) peakSince(from time.Time) (peak func() float64) {
+	stop, most := make(chan struct{}), make(chan float64, 1)
+	go func() {
+		highest := 0.0
+		for tick := time.Tick(50 * time.Millisecond); ; {
+			select {
+			case <-tick:
+				if time.Now().After(from) {
+					highest = max(highest, w.resident("VmRSS"))
+				}
+			case <-stop:
+				most <- highest
+				return
+			}
+		}
+	}()
+	return func() float64 {
+		close(stop)
+		return <-most
+	}
 }
 
 // pageOf is the page of an event. No event is called after a place: a title that says only where would be one with any other
