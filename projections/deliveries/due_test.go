@@ -2,6 +2,7 @@ package deliveries_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -156,5 +157,33 @@ func (h history) fill(destination uuid.UUID, size int) {
 		if _, err := h.pool.Exec(h.t.Context(), sql, destination, event(0)); err != nil {
 			h.t.Fatalf("%v: %s", err, sql)
 		}
+	}
+}
+
+// Many that wait for a disabled destination cost a wake-up for each hundred, and hide nothing behind them.
+func TestNextDueBehindManyThatAreDisabled(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	disabled := uuid.New()
+	h.destination(disabled)
+	projecttest.Stream(h.Log, destination.Aggregate, disabled, noon)(destination.Disabled{At: noon})
+	h.Project()
+	h.wait(250)
+	if _, err := h.pool.Exec(t.Context(), "UPDATE deliveries.due SET destination = $1 WHERE available_at < $2", disabled, noon.Add(time.Hour+249*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	var wakes []time.Duration
+	for now := noon; ; {
+		next, planned, err := deliveries.NextDue(t.Context(), h.pool, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !planned {
+			break
+		}
+		wakes, now = append(wakes, next.Sub(noon)-time.Hour), next
+	}
+	if want := []time.Duration{99 * time.Second, 199 * time.Second, 249 * time.Second}; !slices.Equal(wakes, want) {
+		t.Errorf("something is due %v after the first, want %v", wakes, want)
 	}
 }
