@@ -128,12 +128,11 @@ func (b bodies) tell(a *Ask) {
 }
 
 // tight lists the organizations for which a claim may have left something that it had no room for.
-func (a Ask) tight(claimed []Job) map[uuid.UUID]bool {
+func (a Ask) tight(claimed []Job) (tight []uuid.UUID) {
 	var (
-		seen  map[*Body]struct{}
-		all   int
-		by    map[uuid.UUID]int
-		tight = map[uuid.UUID]bool{}
+		seen map[*Body]struct{}
+		all  int
+		by   map[uuid.UUID]int
 	)
 	for _, job := range claimed {
 		size := job.Body.counted()
@@ -153,7 +152,7 @@ func (a Ask) tight(claimed []Job) map[uuid.UUID]bool {
 			left = a.Bytes
 		}
 		if min(left-bytes, a.Bytes-all) < largeBody {
-			tight[organization] = true
+			tight = append(tight, organization)
 		}
 	}
 	return tight

@@ -116,40 +116,37 @@ func TestAClaimWaitsForMemory(t *testing.T) {
 	}
 }
 
-// A claim that left what there was no memory for says nothing of what waits, and the next one takes fewer rows.
+// A claim that left what there was no memory for says nothing of what waits, and the next one takes little of each
+// destination, until there is memory for more.
 func TestAClaimThatLeftWhatItHadNoMemoryFor(t *testing.T) {
 	t.Parallel()
 	ls := newLanes(DefaultLimits)
-	l := ls.lane(numbered(1, 1).Target)
+	expecting, coming := numbered(1, 1), numbered(1, 2)
+	l := ls.lane(expecting.Target)
+	large := func(n int) (claimed []Job) {
+		for range n {
+			j := numbered(1, 2)
+			j.Body = sized(half)
+			claimed = append(claimed, j)
+		}
+		return claimed
+	}
+	ls.lane(coming.Target)
 	l.spilled = time.Now().Add(-time.Minute)
 	a := ls.ask()
-	var claimed []Job
-	for range a.Bytes / half {
-		j := numbered(1, 1)
-		j.Body = sized(half)
-		claimed = append(claimed, j)
-	}
-	ls.answer(a, nil)
-	if !l.spilled.IsZero() {
-		t.Fatal("nothing came of a lane, and more is expected")
-	}
-	l.spilled = time.Now().Add(-time.Minute)
-	other := numbered(1, 2)
-	other.Body = claimed[0].Body
-	a = ls.ask()
-	for i := range claimed {
-		claimed[i].Target = other.Target
-	}
-	ls.answer(a, claimed)
+	ls.answer(a, large(a.Bytes/half))
 	if l.spilled.IsZero() {
 		t.Error("all that waits for a lane is taken to be here, although there was no memory for more")
 	}
-	if next := ls.ask(); next.Limit != 2*len(claimed) {
-		t.Errorf("after %d the next claim takes %d", len(claimed), next.Limit)
+	if next := ls.ask(); !slices.Contains(next.Slow, expecting.Target.ID) || slices.Contains(next.Slow, numbered(2, 1).Target.ID) {
+		t.Errorf("the next claim takes little of %v", next.Slow)
 	}
-	ls.answer(ls.ask(), claimed[:1])
-	if next := ls.ask(); next.Limit != maxClaim {
-		t.Errorf("where there was memory for more the next claim takes %d", next.Limit)
+	ls.answer(ls.ask(), large(1))
+	if next := ls.ask(); len(next.Slow) != 0 {
+		t.Errorf("where there was memory for more the next claim takes little of %v", next.Slow)
+	}
+	if !l.spilled.IsZero() {
+		t.Error("nothing came of a lane, and more is expected")
 	}
 }
 

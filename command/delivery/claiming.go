@@ -42,18 +42,17 @@ func (ls *lanes) ask() (a Ask) {
 			a.Over = append(a.Over, organization)
 		}
 	}
-	if ls.bodies.tell(&a); ls.narrow > 0 {
-		a.Limit = min(a.Limit, ls.narrow)
-	}
+	ls.bodies.tell(&a)
 	for id, l := range ls.lanes {
 		slow := l.slow()
 		l.skipped = !l.claimable(ls.limits) || !ls.bodies.roomy(l) || slow && ls.claimed.leftForSlow(l.organization) < minPerClaim
 		_, over := ls.over[l.organization]
+		_, tight := ls.tight[l.organization] // few of each: most of what is claimed would be given back
 		l.asked = !l.skipped && !over
 		switch {
 		case l.skipped:
 			a.Full = append(a.Full, id)
-		case slow:
+		case slow || tight:
 			a.Slow = append(a.Slow, id)
 		}
 	}
@@ -65,17 +64,17 @@ func (ls *lanes) ask() (a Ask) {
 func (ls *lanes) answer(a Ask, claimed []Job) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	tight := a.tight(claimed)
-	if ls.narrow = 0; len(tight) > 0 {
-		ls.narrow = max(minPerClaim, 2*len(claimed))
-	}
 	came := make(map[uuid.UUID]struct{}, len(claimed))
 	for _, job := range claimed {
 		came[job.Target.ID] = struct{}{}
+		delete(ls.tight, job.Target.Organization)
+	}
+	for _, organization := range a.tight(claimed) {
+		ls.tight[organization] = struct{}{}
 	}
 	for id, l := range ls.lanes {
 		_, more := came[id]
-		if l.asked && !more && len(claimed) < a.Limit && !tight[l.organization] && time.Since(l.spilled) > expectTime {
+		if _, tight := ls.tight[l.organization]; l.asked && !more && !tight && len(claimed) < a.Limit && time.Since(l.spilled) > expectTime {
 			l.spilled = time.Time{}
 			ls.dropIdle(l)
 		}

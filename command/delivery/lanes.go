@@ -66,7 +66,7 @@ type lanes struct {
 	fresh   *shares
 	claimed *shares
 	bodies  bodies
-	narrow  int // how much a claim may take after one that left what it had no memory for; 0: as much as others
+	tight   map[uuid.UUID]struct{} // organizations of which the last claim may have left what it had no memory for
 }
 
 // turn is the round of one organization's lanes.
@@ -79,7 +79,7 @@ func newLanes(limits Limits) *lanes {
 	return &lanes{
 		limits: limits, lanes: map[uuid.UUID]*lane{}, held: map[uuid.UUID]*held{}, byOrg: map[uuid.UUID]*turn{}, over: map[uuid.UUID]struct{}{},
 		running: newShares(limits.InFlight), fresh: newShares(limits.Fresh), claimed: newShares(limits.Claimed), cold: newShares(limits.Opening),
-		bodies: bodies{newShares(limits.Bytes)},
+		bodies: bodies{newShares(limits.Bytes)}, tight: map[uuid.UUID]struct{}{},
 	}
 }
 

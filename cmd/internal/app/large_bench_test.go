@@ -32,7 +32,7 @@ func BenchmarkServedLarge(b *testing.B) {
 			alone := o.receiver.reportLatencies()
 			o.receiver.forgetLatencies()
 			b.ResetTimer()
-			data := fmt.Sprintf(`{"text":"%s"}`, strings.Repeat("lorem ipsum ", 500_000/12))
+			data := fmt.Sprintf(`{"id":"1","title":"%s"}`, strings.Repeat("lorem ipsum ", 500_000/12))
 			left := make(chan struct{}, b.N)
 			for range b.N {
 				left <- struct{}{}
