@@ -12,9 +12,6 @@ import (
 )
 
 const (
-	// concurrentAppends bounds the dispatches that are on their way into the store at one time. An organization that has
-	// none on its way needs no free place, while these are not twice as many.
-	concurrentAppends = 128
 	// fewAppends may be on their way where little happens.
 	fewAppends = 8
 	// outstandingBytes bounds the memory of what is planned and not appended yet. So far it is read ahead: what comes after
@@ -33,26 +30,16 @@ type appends struct {
 	failed chan struct{}
 	over   chan struct{} // closed by End
 
-	mu      sync.Mutex
-	of      map[uuid.UUID]*publisher // those that have something here
-	turns   []*publisher             // those of which something waits, the next one first
-	open    map[uuid.UUID]*fanOut    // by delivery: those that wait for a window to close, and are not recorded
-	marks   []*mark                  // oldest first; what is taken on now belongs to the last
-	count   int                      // taken on and not recorded
-	running int
+	mu sync.Mutex
+	publishers
+	open    map[uuid.UUID]*fanOut // by delivery: those that wait for a window to close, and are not recorded
+	marks   []*mark               // oldest first; what is taken on now belongs to the last
+	count   int                   // taken on and not recorded
 	bytes   int
 	room    chan struct{} // closed when there is room again; nil: nobody waits for it
 	failure error
 	ended   bool
 	working sync.WaitGroup
-}
-
-// publisher is an organization of which something is here.
-type publisher struct {
-	id      uuid.UUID
-	queue   []*fanOut
-	running int
-	bytes   int
 }
 
 // mark is a moment up to which somebody waits.
@@ -65,7 +52,7 @@ func newAppends(record func(context.Context, *fanOut) (done bool, err error)) *a
 	ctx, cancel := context.WithCancel(context.Background())
 	return &appends{
 		record: record, ctx: ctx, cancel: cancel, failed: make(chan struct{}), over: make(chan struct{}),
-		of: map[uuid.UUID]*publisher{}, open: map[uuid.UUID]*fanOut{}, marks: []*mark{{}},
+		publishers: publishers{of: map[uuid.UUID]*publisher{}}, open: map[uuid.UUID]*fanOut{}, marks: []*mark{{}},
 	}
 }
 
@@ -91,11 +78,7 @@ func (a *appends) add(ctx context.Context, f *fanOut) error {
 	case a.ended:
 		return errEnded
 	}
-	p := a.of[f.publisher]
-	if p == nil {
-		p = &publisher{id: f.publisher}
-		a.of[f.publisher] = p
-	}
+	p := a.come(f.publisher)
 	if a.bytes >= outstandingBytes/2 && p.bytes >= a.bytes/2 {
 		f.leave() // it is far from its turn: there is more to come than can wait here with its data
 	}
@@ -109,7 +92,8 @@ func (a *appends) add(ctx context.Context, f *fanOut) error {
 			a.open[f.delivery(s)] = f
 		}
 	}
-	a.begin(f)
+	a.wait(f)
+	a.begin()
 	return nil
 }
 
@@ -143,55 +127,35 @@ func (a *appends) olderOf(f *fanOut) (older []*fanOut) {
 	return older
 }
 
-// begin appends a fan-out now, or lets it wait for its turn. The mutex is held.
-func (a *appends) begin(f *fanOut) {
-	p := f.by
-	if a.running >= concurrentAppends && (p.running > 0 || a.running >= 2*concurrentAppends) {
-		if len(p.queue) == 0 {
-			a.turns = append(a.turns, p)
-		}
-		p.queue = append(p.queue, f)
-		return
+// begin appends what may be begun. The mutex is held.
+func (a *appends) begin() {
+	for f := a.next(); f != nil; f = a.next() {
+		a.working.Go(func() {
+			stack.Grow()
+			for f := f; f != nil; {
+				done, err := a.record(a.ctx, f)
+				f = a.after(f, done, err)
+			}
+		})
 	}
-	a.running++
-	p.running++
-	a.working.Go(func() {
-		stack.Grow()
-		for f := f; f != nil; {
-			done, err := a.record(a.ctx, f)
-			f = a.next(f, done, err)
-		}
-	})
 }
 
-// next notes what came of a fan-out, and gives the one whose turn it is; nil: there is nothing more to do here.
-func (a *appends) next(f *fanOut, done bool, err error) *fanOut {
+// after notes what came of a fan-out, and gives the one whose turn it is; nil: there is nothing more to do here.
+func (a *appends) after(f *fanOut, done bool, err error) *fanOut {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	f.by.running--
+	a.end(f)
 	switch {
 	case err != nil:
 		a.fail(err)
 	case done:
 		a.settle(f)
 	}
-	if f.by.running == 0 && f.by.bytes == 0 {
-		delete(a.of, f.by.id)
-	}
-	if a.ended || a.failure != nil || a.running > concurrentAppends || len(a.turns) == 0 {
-		a.running--
+	a.leave(f.by)
+	if a.ended || a.failure != nil {
 		return nil
 	}
-	p := a.turns[0]
-	a.turns = a.turns[1:]
-	next := p.queue[0]
-	p.queue[0] = nil
-	p.queue = p.queue[1:]
-	p.running++
-	if len(p.queue) > 0 {
-		a.turns = append(a.turns, p)
-	}
-	return next
+	return a.next()
 }
 
 // settle forgets a fan-out that is recorded whole. The mutex is held.
@@ -226,10 +190,11 @@ func (a *appends) dispatched(f *fanOut) bool {
 	}
 	for _, follower := range f.followers {
 		if follower.waits() == 0 {
-			a.begin(follower)
+			a.wait(follower)
 		}
 	}
 	f.followers = nil
+	a.begin()
 	f.waits()
 	for _, older := range f.older {
 		older.followers = append(older.followers, f)

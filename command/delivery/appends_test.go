@@ -18,11 +18,13 @@ type heldUp struct {
 	*appends
 	mu    sync.Mutex
 	begun []*fanOut
+	ends  int              // of those, in order
+	gone  map[*fanOut]bool // ended
 	let   map[*fanOut]chan error
 }
 
 func newHeldUp() *heldUp {
-	h := &heldUp{let: map[*fanOut]chan error{}}
+	h := &heldUp{let: map[*fanOut]chan error{}, gone: map[*fanOut]bool{}}
 	h.appends = newAppends(func(ctx context.Context, f *fanOut) (bool, error) {
 		h.mu.Lock()
 		h.begun = append(h.begun, f)
@@ -54,6 +56,7 @@ func (h *heldUp) take(t *testing.T, of uuid.UUID, deliveries int) *fanOut {
 }
 
 func (h *heldUp) end(f *fanOut, err error) {
+	h.gone[f] = true
 	h.let[f] <- err
 	synctest.Wait()
 }
@@ -94,16 +97,45 @@ func TestWhoPublishesLittleWaitsForNoneOfAFlood(t *testing.T) {
 		if !h.has(first) || h.has(second) {
 			t.Error("one of an organization that has none on its way begins at once, the others wait for their turn")
 		}
-		h.end(flood[0], nil) // there is one more than there are places
-		h.end(flood[1], nil)
-		h.end(flood[2], nil)
+		h.end(first, nil)
 		if !h.has(second) {
-			t.Error("its turn did not come")
+			t.Error("it has none on its way again")
 		}
-		if begun := len(h.begun); begun != concurrentAppends+3 {
-			t.Errorf("%d were begun", begun)
+		for range 10 {
+			h.end(h.oldest(), nil)
+		}
+		if len(h.begun) != concurrentAppends+2+9 || h.running != concurrentAppends {
+			t.Errorf("%d were begun, %d are on their way", len(h.begun), h.running)
 		}
 	})
+}
+
+// Where each has enough to do, they have the same part.
+func TestFloodsShareThePlaces(t *testing.T) {
+	beside(t, func(t *testing.T, h *heldUp) {
+		for range 4 * concurrentAppends {
+			h.take(t, alice, 1)
+		}
+		for range 4 * concurrentAppends {
+			h.take(t, bob, 1)
+		}
+		synctest.Wait()
+		for range 2 * concurrentAppends {
+			h.end(h.oldest(), nil)
+		}
+		if of := h.of[alice].running; of < concurrentAppends/2-1 || of > concurrentAppends/2+1 || h.running != concurrentAppends {
+			t.Errorf("%d of %d are of one", of, h.running)
+		}
+	})
+}
+
+// oldest is the one on its way that was begun first.
+func (h *heldUp) oldest() *fanOut {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for ; h.gone[h.begun[h.ends]]; h.ends++ {
+	}
+	return h.begun[h.ends]
 }
 
 func TestWhatIsOutstandingIsBounded(t *testing.T) {
@@ -186,7 +218,7 @@ func TestAFailureEndsAllThatIsOutstanding(t *testing.T) {
 
 func TestNothingIsAppendedAfterTheEnd(t *testing.T) {
 	beside(t, func(t *testing.T, h *heldUp) {
-		for range 2 * concurrentAppends {
+		for range 4 * concurrentAppends {
 			h.take(t, alice, 1)
 		}
 		synctest.Wait()

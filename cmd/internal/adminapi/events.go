@@ -24,9 +24,8 @@ const (
 	mediaJSON   = "application/json"
 	mediaNDJSON = "application/x-ndjson"
 	maxEvent    = 1 << 20 // bytes of one event as sent
-	// publishers is how many events of a body are on their way into the store at a time: the store commits them in
-	// groups.
-	publishers   = 128
+	// publishers is how many events of a body are dealt with at a time.
+	publishers   = intakeEvents
 	publishQueue = 4 // events that wait for each publisher
 	// publishBytes bounds what all of those take as sent: events are up to 1 MiB.
 	publishBytes = 16 << 20
@@ -116,6 +115,7 @@ func (a *API) publish(r *http.Request) (wire.Reply, error) {
 	if err := wire.UnmarshalBody(data, &body); err != nil {
 		return wire.Reply{}, err
 	}
+	a.intake.beside()
 	if _, _, err := a.Commands.PublishForOthers(r.Context(), operator(r), body.input); err != nil {
 		return wire.Reply{}, err
 	}
@@ -182,6 +182,12 @@ func (a *API) publishLine(ctx context.Context, by command.Caller, l line, state 
 	if state.failed.Load() {
 		return // the reader may still be waiting for room
 	}
+	left, err := a.intake.enter(ctx, l.size)
+	if err != nil {
+		state.fail(l.number, err)
+		return
+	}
+	defer left()
 	if _, _, err := a.Commands.PublishForOthers(ctx, by, l.event); err != nil {
 		state.fail(l.number, err)
 		return
