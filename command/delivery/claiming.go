@@ -25,6 +25,7 @@ func (ls *lanes) ask() (a Ask) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.look(time.Now())
+	ofSlow := ls.cut()
 	a.Limit, a.PerDestination, a.PerSlow = min(maxClaim, ls.claimed.free()), maxPerDestination, max(1, ls.limits.PerSlow/2)
 	clear(ls.over)
 	for organization := range ls.claimed.by {
@@ -45,7 +46,8 @@ func (ls *lanes) ask() (a Ask) {
 	ls.bodies.tell(&a)
 	for id, l := range ls.lanes {
 		slow := l.slow()
-		l.skipped = !l.claimable(ls.limits) || !ls.bodies.roomy(l) || slow && ls.claimed.leftForSlow(l.organization) < minPerClaim
+		l.skipped = !l.claimable(ls.limits) || !ls.bodies.roomy(l) ||
+			slow && (ofSlow > ls.limits.Claimed/2 || ls.claimed.leftForSlow(l.organization) < minPerClaim)
 		_, over := ls.over[l.organization]
 		_, tight := ls.tight[l.organization] // few of each: most of what is claimed would be given back
 		l.asked = !l.skipped && !over
@@ -57,6 +59,47 @@ func (ls *lanes) ask() (a Ask) {
 		}
 	}
 	return a
+}
+
+// cut leaves in the queue of each slow lane as many as go on soon: the others would wait here for longer than their leases
+// last, and go back to the queue. Where so much is here for slow lanes that little can be claimed for others, nothing
+// waits for them. It returns how many deliveries are here for slow lanes.
+func (ls *lanes) cut() (ofSlow int) {
+	for _, most := range []int{ls.limits.PerSlow, 0} {
+		ofSlow = 0
+		for _, l := range ls.lanes {
+			if l.slow() {
+				ls.shorten(l, most)
+				ofSlow += len(l.running) + l.waits()
+			}
+		}
+		if ofSlow <= ls.limits.Claimed*3/4 {
+			break
+		}
+	}
+	return ofSlow
+}
+
+// shorten lets go of what came last to a lane, so that no more wait.
+func (ls *lanes) shorten(l *lane, most int) {
+	if len(l.queue) <= most {
+		return
+	}
+	for _, waits := range l.queue[most:] {
+		ls.back = append(ls.back, waits.Job)
+		ls.forget(waits)
+	}
+	ls.queued -= len(l.queue) - most
+	clear(l.queue[most:])
+	l.queue, l.spilled = l.queue[:most:most], time.Now()
+}
+
+// takeBack hands over what goes back to the queue.
+func (ls *lanes) takeBack() (back []Job) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	back, ls.back = ls.back, nil
+	return back
 }
 
 // answer takes in what came of a claim. Where nothing came of a destination that it took of, all that waits for it is

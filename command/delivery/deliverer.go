@@ -213,6 +213,7 @@ func (d *Deliverer) claimLoop(ctx context.Context) {
 // claim takes what it has room for, and says when to look again.
 func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	ask := d.lanes.ask()
+	d.giveBack(ctx, d.lanes.takeBack())
 	if ask.Limit <= 0 || !d.suspended.ready() {
 		return busyPoll
 	}

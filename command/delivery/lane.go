@@ -33,6 +33,7 @@ type held struct {
 	from    *shares   // what it takes a part of; nil: of none any more
 	began   time.Time // its request
 	overdue bool      // its request, for longer than SlowAfter
+	slow    bool      // its request is overdue, or its lane was slow when it began
 	over    bool      // its request has ended
 	hungUp  bool      // its connection was not kept
 	cold    bool      // it opens a connection; false again when it has ended or took longer than openingFor

@@ -58,11 +58,13 @@ type lanes struct {
 	begun   []*held             // requests in the order in which they began, those left out that are known to be overdue
 	opening []*held             // requests that open a connection, in the order in which they began
 	cold    *shares             // of those, which have begun within openingFor
+	back    []Job               // what waited for a lane that has become slow, and goes back to the queue
 	kept    connected           // destinations that were connected when they became idle
 	turns   []*turn             // organizations with work, the next one first
 	byOrg   map[uuid.UUID]*turn
 	over    map[uuid.UUID]struct{} // organizations that the last claim passed by
 	running *shares
+	slow    *shares // of what is running: what is overdue, and what was begun to a slow destination
 	fresh   *shares
 	claimed *shares
 	bodies  bodies
@@ -73,12 +75,14 @@ type lanes struct {
 type turn struct {
 	organization uuid.UUID
 	lanes        []*lane
+	stuck        bool // all of them are slow
 }
 
 func newLanes(limits Limits) *lanes {
 	return &lanes{
 		limits: limits, lanes: map[uuid.UUID]*lane{}, held: map[uuid.UUID]*held{}, byOrg: map[uuid.UUID]*turn{}, over: map[uuid.UUID]struct{}{},
-		running: newShares(limits.InFlight), fresh: newShares(limits.Fresh), claimed: newShares(limits.Claimed), cold: newShares(limits.Opening),
+		running: newShares(limits.InFlight), slow: newShares(limits.InFlight * 3 / 4), cold: newShares(limits.Opening),
+		fresh: newShares(limits.Fresh), claimed: newShares(limits.Claimed),
 		bodies: bodies{newShares(limits.Bytes)}, tight: map[uuid.UUID]struct{}{},
 	}
 }
@@ -102,6 +106,10 @@ func (ls *lanes) look(now time.Time) {
 	for len(ls.begun) > 0 && (ls.begun[0].over || now.Sub(ls.begun[0].began) > ls.limits.SlowAfter) {
 		if late := ls.begun[0]; !late.over {
 			late.overdue = true
+			if !late.slow {
+				late.slow = true
+				ls.slow.take(late.lane.organization)
+			}
 			late.lane.overdue++
 			ls.running.overdue(late.lane.organization, 1)
 		}
@@ -198,7 +206,7 @@ func (ls *lanes) wait(l *lane) {
 		ls.byOrg[l.organization] = t
 		ls.turns = append(ls.turns, t)
 	}
-	t.lanes = append(t.lanes, l)
+	t.lanes, t.stuck = append(t.lanes, l), false
 }
 
 // next takes the delivery whose turn it is, and registers how to cancel it. Where it is crowded here, requests that open
@@ -227,11 +235,16 @@ func (ls *lanes) next(cancel func(), crowded bool) (Job, bool) {
 // nextOf takes the next delivery of an organization, if its share allows one more. What may not start now is looked at
 // again when a request ends, of its own lane or of any.
 func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time, onlyWarm bool) *held {
-	left, leftForSlow := ls.running.left(t.organization), ls.running.leftForSlow(t.organization)
+	if t.stuck && ls.slow.free() == 0 {
+		return nil // of organizations with nothing else there may be thousands
+	}
+	left := ls.running.left(t.organization)
 	if left <= 0 {
 		return nil
 	}
-	looks := len(t.lanes)
+	leftForSlow := min(ls.running.leftForSlow(t.organization), ls.slow.left(t.organization))
+	scarce := ls.running.free() <= ls.limits.InFlight/sparedToProven
+	looks, slow := len(t.lanes), 0
 	if onlyWarm {
 		looks = min(looks, ls.limits.Opening) // thousands may be cold; the next call goes on where this one ends, and there is one soon
 	}
@@ -242,12 +255,19 @@ func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time, onlyWarm bool) *h
 			l.waiting = false
 			continue
 		}
-		if len(l.running) >= left || leftForSlow <= 0 && l.slow() || onlyWarm && !l.connected {
+		late, cold := l.slow(), !l.connected
+		if late {
+			slow++
+		}
+		if len(l.running) >= left || late && leftForSlow <= 0 || cold && onlyWarm || scarce && (cold || late) {
 			t.lanes = append(t.lanes, l)
 			continue
 		}
 		next := l.start(cancel, now)
-		if next.cold = !l.connected; next.cold {
+		if next.slow = late; late {
+			ls.slow.take(l.organization)
+		}
+		if next.cold = cold; cold {
 			ls.cold.take(l.organization)
 			ls.opening = append(ls.opening, next)
 		}
@@ -263,6 +283,7 @@ func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time, onlyWarm bool) *h
 		}
 		return next
 	}
+	t.stuck = slow > 0 && slow == len(t.lanes)
 	return nil
 }
 
@@ -277,6 +298,12 @@ func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
 	delete(l.running, job.ID)
 	ls.forget(ended)
 	ls.running.giveBack(l.organization)
+	if ended.slow {
+		ls.slow.giveBack(l.organization)
+	}
+	if t := ls.byOrg[l.organization]; t != nil {
+		t.stuck = false
+	}
 	if ended.over = true; ended.overdue {
 		l.overdue--
 		ls.running.overdue(l.organization, -1)

@@ -5,10 +5,18 @@ import "github.com/google/uuid"
 // lent is how many times what is free an organization may use.
 const lent = 2
 
+// Which part of all is left to those who have nothing yet, and which part of the requests to destinations that are
+// connected: the others may hang.
+const (
+	spared         = 16
+	sparedToProven = 32
+)
+
 // shares divides what is scarce, such as requests at one time, between organizations. Nobody has a fixed part. An
 // organization may use twice what is free: one that is alone gets two thirds of all; ten that want all they can get have
 // two parts in twenty-one each, and one part stays free. So who comes later finds room at once, nothing has to be taken
-// away from anybody, and what one no longer uses the others get.
+// away from anybody, and what one no longer uses the others get. Where they are so many that next to nothing stays free, the
+// last sixteenth is for those who have nothing yet.
 type shares struct {
 	size int
 	used int
@@ -44,7 +52,11 @@ func (s *shares) free() int { return max(0, s.size-s.used) }
 // left is how many more an organization may take. What is in use for a long time counts half, so that what hangs leaves
 // room for what does not. Within an organization a destination may have as many as are left, by the same rule.
 func (s *shares) left(organization uuid.UUID) int {
-	return min(lent*s.free()-s.by[organization]+s.late[organization]/2, s.free())
+	free, has := s.free(), s.by[organization]
+	if has > 0 {
+		return min(lent*free-has+s.late[organization]/2, free-s.size/spared)
+	}
+	return free
 }
 
 // leftForSlow is how many more it may take for destinations that are slow: they get half of its share, so that those
