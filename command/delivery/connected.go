@@ -30,6 +30,12 @@ func (c *connected) add(destination uuid.UUID, now time.Time) {
 	c.recent[destination] = struct{}{}
 }
 
+// forget drops one that hung up.
+func (c *connected) forget(destination uuid.UUID) {
+	delete(c.recent, destination)
+	delete(c.older, destination)
+}
+
 func (c *connected) has(destination uuid.UUID, now time.Time) bool {
 	c.turn(now)
 	if _, ok := c.recent[destination]; ok {

@@ -347,6 +347,8 @@ func (ls *lanes) dropIdle(l *lane) {
 		delete(ls.lanes, l.destination)
 		if l.connected {
 			ls.kept.add(l.destination, time.Now())
+		} else {
+			ls.kept.forget(l.destination)
 		}
 	}
 }
