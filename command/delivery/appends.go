@@ -79,7 +79,7 @@ func (a *appends) add(ctx context.Context, f *fanOut) error {
 		return errEnded
 	}
 	p := a.come(f.publisher)
-	if a.bytes >= outstandingBytes/2 && p.bytes >= a.bytes/2 {
+	if a.bytes >= outstandingBytes/2 && p.bytes*len(a.of) >= a.bytes/2 { // half of an equal part
 		f.leave() // it is far from its turn: there is more to come than can wait here with its data
 	}
 	f.by, f.size, f.mark, f.older = p, f.weight(), a.marks[len(a.marks)-1], a.olderOf(f)

@@ -170,6 +170,25 @@ func TestWhatIsOutstandingIsBounded(t *testing.T) {
 	})
 }
 
+func TestWhatIsFarFromItsTurnWaitsWithoutItsData(t *testing.T) {
+	beside(t, func(t *testing.T, h *heldUp) {
+		const large = 5000 // deliveries, a megabyte
+		for i := range 9 {
+			if f := h.take(t, []uuid.UUID{alice, bob}[i%2], large); !f.fresh || f.published.Data == nil {
+				t.Error("there was room for its data")
+			}
+		}
+		for _, of := range []uuid.UUID{alice, bob} {
+			if f := h.take(t, of, large); f.fresh || f.published.Data != nil {
+				t.Error("one of many waits with its data")
+			}
+		}
+		if f := h.take(t, uuid.New(), 1); !f.fresh || f.published.Data == nil {
+			t.Error("the only one of an organization waits without its data")
+		}
+	})
+}
+
 func TestWhoeverWaitsDoesSoForWhatWasTakenOnBefore(t *testing.T) {
 	beside(t, func(t *testing.T, h *heldUp) {
 		if h.Pending() != nil {
