@@ -66,7 +66,7 @@ func BenchmarkServedLarge(b *testing.B) {
 			o.receiver.await(b, 120+n)
 			b.StopTimer()
 			b.ReportMetric(o.resident("VmHWM"), "peak-rss-MB")
-			b.ReportMetric(o.resident("VmRSS"), "rss-MB")
+			b.ReportMetric(o.resident("RssFile"), "of-that-files-MB")
 			reportOfAlone(b, o.receiver.reportLatencies(), alone)
 		})
 	}
