@@ -5,6 +5,8 @@ import "github.com/google/uuid"
 const (
 	// smallBody is what is not counted: how many deliveries may be here bounds the memory of those.
 	smallBody = 2 << 10
+	// bigBody is what makes so much garbage on its way that the collector has to hear of it.
+	bigBody = 64 << 10
 	// largeBody is what the largest event takes.
 	largeBody = 513 << 10
 	// minBytes an organization may use whatever others have, as long as no more than twice the budget is used: so
@@ -156,4 +158,11 @@ func (a Ask) tight(claimed []Job) (tight []uuid.UUID) {
 		}
 	}
 	return tight
+}
+
+// comes tells of a large body.
+func (d *Deliverer) comes(body *Body) {
+	if d.LargeBody != nil && body.counted() >= bigBody {
+		d.LargeBody()
+	}
 }

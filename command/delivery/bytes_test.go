@@ -164,3 +164,17 @@ func TestABodyIsKeptOnce(t *testing.T) {
 		t.Error("the data is kept beside the body that it is in")
 	}
 }
+
+// Whoever manages the process's memory hears of large bodies, and not of others.
+func TestLargeBodiesAreTold(t *testing.T) {
+	t.Parallel()
+	told := 0
+	d := &Deliverer{LargeBody: func() { told++ }}
+	d.comes(sized(half))
+	d.comes(sized(bigBody / 2))
+	d.comes(&Body{})
+	(&Deliverer{}).comes(sized(half))
+	if told != 1 {
+		t.Errorf("told of %d, want the large one only", told)
+	}
+}

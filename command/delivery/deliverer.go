@@ -65,6 +65,8 @@ type Deliverer struct {
 	// Suspended lists the organizations of which nothing is sent now, as of all events that are recorded when it is called.
 	// nil: there are none.
 	Suspended func(context.Context) ([]uuid.UUID, error)
+	// LargeBody is told when a large body comes. nil: nobody is.
+	LargeBody func()
 	// Waiting counts what waits for a processor in this process; it is called by one goroutine at a time. nil: as the
 	// runtime tells.
 	Waiting func() int
@@ -148,6 +150,7 @@ func (d *Deliverer) Wake() {
 // Reserve implements Handoff.
 func (d *Deliverer) Reserve(target *destination.Target, body *Body) (worker int32, until time.Time, ok bool) {
 	d.init()
+	d.comes(body)
 	worker, known := d.Queue.Worker()
 	if !known || !d.works() || d.suspended.has(target.Organization) || !d.lanes.reserve(target, body) {
 		return 0, time.Time{}, false
@@ -233,6 +236,7 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	var surplus []Job
 	for _, job := range jobs {
 		job.came = time.Now()
+		d.comes(job.Body)
 		if d.suspended.has(job.Target.Organization) || !d.lanes.add(job, false) {
 			surplus = append(surplus, job)
 		}

@@ -156,7 +156,7 @@ func (a *App) connect() error {
 			Timeout: a.cfg.DeliveryTimeout, RetrySchedule: a.cfg.DeliveryRetrySchedule, RetrySpread: delivery.DefaultPolicy.RetrySpread,
 		},
 		Now: time.Now, Jitter: func() float64 { return 2*rand.Float64() - 1 }, //nolint:gosec // spreads load, protects nothing
-		Log: a.log, Record: a.deliveryMetrics(),
+		Log: a.log, Record: a.deliveryMetrics(), LargeBody: func() { a.Memory.PageComes() },
 		Failed:    func(at eventstore.Position) { a.Progress.Hurry(delivery.DestinationHealthName, at) },
 		Suspended: adapters.Suspensions{Queries: a.Queries, Progress: a.Progress, Store: a.base.store}.List,
 	}

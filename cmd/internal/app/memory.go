@@ -19,8 +19,8 @@ const (
 	pagesLinger   = 10 * time.Second // after a page, until the heap may be larger again
 )
 
-// Where a collection begins however large the live heap is, unless that is nearly as large. Pages that are read come in
-// bursts and are large, so the heap has less room beside them.
+// Where a collection begins however large the live heap is, unless that is nearly as large. Pages that are read, and large
+// events, come in bursts, so the heap has less room beside them.
 const (
 	heapGoal        = 150 << 20
 	heapGoalOfPages = 110 << 20
@@ -51,7 +51,7 @@ func TuneMemory() *Memory {
 	return m
 }
 
-// PageComes says that a page of a source is about to be read. Where the heap had more room than it may have beside pages,
+// PageComes says that a page of a source is about to be read, or that a large event has come. Where the heap had more room than it may have beside pages,
 // a collection begins at once.
 func (m *Memory) PageComes() {
 	if m == nil {
