@@ -19,6 +19,9 @@ COMPOSE   ?= docker compose -f deploy/compose.yaml
 # be compiled, and again with the race detector.
 export GOFLAGS := $(shell $(GO) env GOFLAGS) -tags=pebblegozstd
 
+# What is measured is what `make build` builds: without cgo Pebble's caches lie in Go's heap.
+bench bench-%: export CGO_ENABLED = 0
+
 # The race detector needs a C compiler, which a fresh machine may not have.
 RACE    := $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race -short)
 BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
