@@ -61,8 +61,8 @@ func (d *Deliverer) attempt(ctx context.Context, job Job) time.Duration {
 		d.release(context.WithoutCancel(ctx), []Job{job}) // we stopped, or the destination was deleted
 		return 0
 	}
-	if !result.Kept {
-		d.lanes.hungUp(job)
+	if d.lanes.sent(job, result.Kept) {
+		d.pump()
 	}
 	d.record(ctx, job, now, result)
 	return result.Duration

@@ -326,11 +326,15 @@ func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
 	return wants
 }
 
-// hungUp says that the connection of a request that is under way will not be used again.
-func (ls *lanes) hungUp(job Job) {
+// sent says that a request has ended, of which the outcome is yet to be recorded, and whether its connection was kept. It
+// reports whether it had opened one: then another request may.
+func (ls *lanes) sent(job Job, kept bool) (opened bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.held[job.ID].hungUp = true
+	h := ls.held[job.ID]
+	h.hungUp, opened = !kept, h.cold
+	ls.warm(h)
+	return opened
 }
 
 // warm counts a request no more that opened a connection.

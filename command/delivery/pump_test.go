@@ -75,7 +75,7 @@ func TestWhoIsConnectedGoesOnBesideACrowd(t *testing.T) {
 		ls.add(to, false)
 		started, _ := ls.next(nothing, false)
 		if to.ID == hungUp.ID {
-			ls.hungUp(started)
+			ls.sent(started, false)
 		}
 		ls.done(started, time.Millisecond)
 	}
@@ -146,8 +146,10 @@ func TestOfManyOrganizationsFewOpenConnectionsInACrowd(t *testing.T) {
 				ls.add(numbered(byte(organization), i), false)
 			}
 		}
+		var last Job
 		begin := func() (begun int) {
-			for _, ok := ls.next(nothing, true); ok; _, ok = ls.next(nothing, true) {
+			for j, ok := ls.next(nothing, true); ok; j, ok = ls.next(nothing, true) {
+				last = j
 				begun++
 			}
 			return begun
@@ -157,6 +159,12 @@ func TestOfManyOrganizationsFewOpenConnectionsInACrowd(t *testing.T) {
 		}
 		if n := begin(); n > 0 {
 			t.Errorf("%d more were begun", n)
+		}
+		if !ls.sent(last, true) {
+			t.Error("one that opened a connection does not say so")
+		}
+		if n := begin(); n != 1 {
+			t.Errorf("%d were begun after one was sent, whose outcome is yet to be recorded", n)
 		}
 		time.Sleep(2 * openingFor) //nolint:forbidigo // the clock of the test
 		if n := begin(); n == 0 || n > DefaultLimits.Opening {
