@@ -69,6 +69,7 @@ type lanes struct {
 	claimed *shares
 	bodies  bodies
 	tight   map[uuid.UUID]struct{} // organizations of which the last claim may have left what it had no memory for
+	latest  latest
 }
 
 // turn is the round of one organization's lanes.
@@ -219,7 +220,7 @@ func (ls *lanes) next(cancel func(), crowded bool) (Job, bool) {
 	for range len(ls.turns) {
 		t := ls.turns[0]
 		ls.turns = ls.turns[1:]
-		started := ls.nextOf(t, cancel, now, crowded && ls.cold.left(t.organization) <= 0)
+		started := ls.nextOf(t, cancel, now, crowded && ls.cold.left(t.organization) <= 0, crowded && ls.besides(t.organization, now))
 		if len(t.lanes) > 0 {
 			ls.turns = append(ls.turns, t)
 		} else {
@@ -234,7 +235,7 @@ func (ls *lanes) next(cancel func(), crowded bool) (Job, bool) {
 
 // nextOf takes the next delivery of an organization, if its share allows one more. What may not start now is looked at
 // again when a request ends, of its own lane or of any.
-func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time, onlyWarm bool) *held {
+func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time, onlyWarm, few bool) *held {
 	if t.stuck && ls.slow.free() == 0 {
 		return nil // of organizations with nothing else there may be thousands
 	}
@@ -245,11 +246,11 @@ func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time, onlyWarm bool) *h
 	leftForSlow := min(ls.running.leftForSlow(t.organization), ls.slow.left(t.organization))
 	scarce := ls.running.free() <= ls.limits.InFlight/sparedToProven
 	looks, slow := len(t.lanes), 0
-	if onlyWarm {
+	if onlyWarm || few {
 		looks = min(looks, ls.limits.Opening) // thousands may be cold; the next call goes on where this one ends, and there is one soon
 	}
 	for range looks {
-		l := t.lanes[0]
+		l, most := t.lanes[0], max(1, besides/len(t.lanes))
 		t.lanes = t.lanes[1:]
 		if !l.mayStart(ls.limits) {
 			l.waiting = false
@@ -259,7 +260,7 @@ func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time, onlyWarm bool) *h
 		if late {
 			slow++
 		}
-		if len(l.running) >= left || late && leftForSlow <= 0 || cold && onlyWarm || scarce && (cold || late) {
+		if len(l.running) >= left || late && leftForSlow <= 0 || cold && onlyWarm || scarce && (cold || late) || few && len(l.running) >= most {
 			t.lanes = append(t.lanes, l)
 			continue
 		}
@@ -273,6 +274,7 @@ func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time, onlyWarm bool) *h
 		}
 		ls.queued--
 		ls.running.take(l.organization)
+		ls.latest.begins(l.organization, now)
 		ls.begun = append(ls.begun, next)
 		if next.from == ls.fresh {
 			next.from.giveBack(l.organization)

@@ -47,6 +47,9 @@ func (s *shares) overdue(organization uuid.UUID, more int) {
 	}
 }
 
+// inTime is how many an organization has in use that will not be for a long time.
+func (s *shares) inTime(organization uuid.UUID) int { return s.by[organization] - s.late[organization] }
+
 func (s *shares) free() int { return max(0, s.size-s.used) }
 
 // left is how many more an organization may take. What is in use for a long time counts half, so that what hangs leaves
