@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -17,6 +18,8 @@ const (
 	// outstandingBytes bounds the memory of what is planned and not appended yet. So far it is read ahead: what comes after
 	// a flood is found in it.
 	outstandingBytes = 16 << 20
+	// togetherFor is how long a batch is waited for before the next is read.
+	togetherFor = 50 * time.Millisecond
 )
 
 var errEnded = errors.New("ended before all was recorded")
@@ -243,6 +246,27 @@ func (a *appends) Pending() func(context.Context) error {
 		a.marks = append(a.marks, &mark{})
 	}
 	return func(ctx context.Context) error { return a.await(ctx, last.done) }
+}
+
+// together waits for what was taken on while all of it is on its way into the store: what is published meanwhile comes as
+// one batch, whose dispatches share commits. Where something waits for its turn, or the store takes long, reading goes on.
+func (a *appends) together(ctx context.Context) error {
+	a.mu.Lock()
+	waits := len(a.turns) > 0
+	a.mu.Unlock()
+	if waits {
+		return a.Err()
+	}
+	pending := a.Pending()
+	if pending == nil {
+		return a.Err()
+	}
+	short, cancel := context.WithTimeout(ctx, togetherFor)
+	defer cancel()
+	if err := pending(short); err != nil && short.Err() == nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 func (a *appends) await(ctx context.Context, done <-chan struct{}) error {

@@ -93,8 +93,9 @@ func (d *Dispatcher) React(ctx context.Context, batch []eventstore.Recorded) err
 			switch {
 			case f == nil: // nobody wants it
 			case i == len(batch)-1 && d.idle(f):
-				_, err := d.record(ctx, f)
-				return err
+				if _, err := d.record(ctx, f); err != nil {
+					return err
+				}
 			default:
 				if err := d.add(ctx, f); err != nil {
 					return err
@@ -102,7 +103,7 @@ func (d *Dispatcher) React(ctx context.Context, batch []eventstore.Recorded) err
 			}
 		}
 	}
-	return d.Err()
+	return d.together(ctx)
 }
 
 // apply folds an event that changes who gets what.

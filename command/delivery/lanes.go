@@ -29,7 +29,7 @@ type Limits struct {
 
 // DefaultLimits suit one node.
 var DefaultLimits = Limits{
-	InFlight: 2048, PerDestination: 64, PerNew: 8, PerSlow: 4, SlowAfter: 5 * time.Second, Opening: 8 * runtime.GOMAXPROCS(0),
+	InFlight: 2048, PerDestination: 64, PerNew: 8, PerSlow: 4, SlowAfter: 5 * time.Second, Opening: 16 * runtime.GOMAXPROCS(0),
 	Fresh: 16384, Claimed: 4096, Bytes: 32 << 20, Queued: 2048, QueuedFor: 8 * time.Second, QueuedAtFirst: 256,
 }
 

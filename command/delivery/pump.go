@@ -12,7 +12,7 @@ const (
 	// crowdPerProcessor is how much may wait for a processor before few connections are opened. Nobody takes turns there: a
 	// thousand requests that begin at once, each with a handshake, are a second in which nobody else gets a word in.
 	// Whoever has not begun waits in a lane, where organizations take turns.
-	crowdPerProcessor = 8
+	crowdPerProcessor = 16
 	// crowdPause is how long the crowd is given before it is looked at again; at least one request is begun then.
 	crowdPause = 5 * time.Millisecond
 )
