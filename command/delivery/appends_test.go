@@ -133,7 +133,8 @@ func TestFloodsShareThePlaces(t *testing.T) {
 func (h *heldUp) oldest() *fanOut {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ; h.gone[h.begun[h.ends]]; h.ends++ {
+	for h.gone[h.begun[h.ends]] {
+		h.ends++
 	}
 	return h.begun[h.ends]
 }

@@ -83,7 +83,7 @@ var (
 	recentAutomatic = automatic.recent()
 )
 
-// recent counts the newest due rows by destination. $1 now
+// recent counts the newest due rows by destination; $1 is now.
 func (k kind) recent() string {
 	return fmt.Sprintf(`
 	SELECT n.destination, n.found, coalesce((SELECT %s FROM destinations.destinations t WHERE t.id = n.destination), false)
