@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -228,5 +229,34 @@ func TestALostSessionEndsWhatIsDeferred(t *testing.T) {
 	close(second.let)
 	if !progress.AwaitRecorded(w.ctx, at, laterName) {
 		t.Error("it was not done by the next one")
+	}
+}
+
+// Whoever waits in another process goes by the checkpoint: it is saved for them, not when its time has come.
+func TestAWaiterElsewhereGetsACheckpoint(t *testing.T) {
+	w := newWorld(t)
+	all := make(chan *later, 1)
+	here, _ := w.run(func(ctx context.Context, r *projections.Runner) error {
+		listening := make(chan struct{})
+		go func() { defer close(listening); r.Progress.Listen(ctx, slog.New(slog.DiscardHandler)) }()
+		defer func() { <-listening }()
+		return r.React(ctx, func() eventstore.ProcessManager {
+			l := newLater()
+			close(l.let)
+			all <- l
+			return l
+		})
+	})
+	<-all
+	w.listened()
+	elsewhere := projections.NewProgress(w.pool)
+	stream := eventstore.StreamName("thing", uuid.New())
+	// One a second is saved without anybody's asking: that many would take far longer than the test may.
+	for i := range 2 * int(patience/time.Second) {
+		at := w.append(stream, eventstore.Revision(i-1), "thing.happened.v1")
+		if i%2 == 0 {
+			w.await(here, at, laterName) // it has been seen by the time that it is asked for
+		}
+		w.await(elsewhere, at, laterName)
 	}
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // Listen hurries consumers of this process that another process waits for, until the context ends. Without it they wait
-// for as long as a batch lingers.
+// for as long as a batch lingers, or until a process manager saves.
 func (p *Progress) Listen(ctx context.Context, log *slog.Logger) {
 	for ctx.Err() == nil {
 		if err := p.listen(ctx); err != nil && ctx.Err() == nil {
@@ -55,7 +55,7 @@ func (p *Progress) listen(ctx context.Context) error {
 		if _, err := fmt.Sscan(notification.Payload, &name, &commit, &prepare); err != nil {
 			continue // of another version
 		}
-		if at, here, _ := p.get(name); here && at.Before(position(commit, prepare)) {
+		if _, here, _ := p.get(name); here {
 			go p.hurryTo(ctx, position(commit, prepare), name)
 		}
 	}
@@ -64,7 +64,9 @@ func (p *Progress) listen(ctx context.Context) error {
 func (p *Progress) hurryTo(ctx context.Context, to eventstore.Position, name string) {
 	ctx, cancel := context.WithTimeout(ctx, hurryAtMost)
 	defer cancel()
-	p.Await(ctx, to, name)
+	if p.Await(ctx, to, name) {
+		p.save(name) // who waits elsewhere goes by the checkpoint
+	}
 }
 
 // ask tells the process that runs a consumer that this one waits for it. Where that fails it waits a little longer.

@@ -107,7 +107,7 @@ func (p *reacting) handle(ctx context.Context, s *session, batch Batch) error {
 			return nil
 		}
 	}
-	p.owed = batch.Quiet && p.saving != nil
+	p.owed = (p.owed || batch.Quiet) && p.saving != nil
 	return p.save(s)
 }
 
@@ -141,6 +141,17 @@ func (p *reacting) save(s *session) error {
 		p.saveOwed(s)
 	}(p.saving)
 	return nil
+}
+
+// saveNow saves what it has seen: somebody waits for that.
+func (p *reacting) saveNow(s *session) {
+	p.mu.Lock()
+	p.owed = true
+	underWay := p.saving != nil && len(p.saving) == 0
+	p.mu.Unlock()
+	if !underWay { // else it sees to it when it ends
+		p.saveOwed(s)
+	}
 }
 
 // saveOwed saves what came while the last save was under way, where nothing has come since that would see to it.
@@ -208,6 +219,8 @@ func (p *reacting) giveUp() {
 		d.End()
 	}
 }
+
+func (p *reacting) saver(s *session) func() { return func() { p.saveNow(s) } }
 
 func (p *reacting) deferring() eventstore.Deferring {
 	d, _ := p.ProcessManager.(eventstore.Deferring)

@@ -22,6 +22,7 @@ type Progress struct {
 	mu      sync.Mutex
 	here    map[string]eventstore.Position
 	defers  map[string]eventstore.Deferring // of those here that may be behind with what follows from what they have seen
+	saves   map[string]func()               // of those here that commit now and then only: they do it now
 	changed chan struct{}                   // closed and replaced at each change
 	waiting map[string]*waiters
 }
@@ -37,19 +38,33 @@ type waiters struct {
 // NewProgress makes an empty one.
 func NewProgress(pool *pgxpool.Pool) *Progress {
 	return &Progress{
-		pool: pool, here: map[string]eventstore.Position{}, defers: map[string]eventstore.Deferring{},
+		pool: pool, here: map[string]eventstore.Position{}, defers: map[string]eventstore.Deferring{}, saves: map[string]func(){},
 		changed: make(chan struct{}), waiting: map[string]*waiters{},
 	}
 }
 
-// begin notes that a consumer runs here from now on. d is nil where it defers nothing.
-func (p *Progress) begin(name string, at eventstore.Position, d eventstore.Deferring) {
+// begin notes that a consumer runs here from now on. d is nil where it defers nothing, save where it commits whatever it
+// has seen.
+func (p *Progress) begin(name string, at eventstore.Position, d eventstore.Deferring, save func()) {
 	p.mu.Lock()
 	if d != nil {
 		p.defers[name] = d
 	}
+	if save != nil {
+		p.saves[name] = save
+	}
 	p.mu.Unlock()
 	p.set(name, at)
+}
+
+// save lets a consumer of this process commit what it has seen.
+func (p *Progress) save(name string) {
+	p.mu.Lock()
+	save := p.saves[name]
+	p.mu.Unlock()
+	if save != nil {
+		save()
+	}
 }
 
 func (p *Progress) set(name string, to eventstore.Position) {
@@ -66,6 +81,7 @@ func (p *Progress) lost(name string) {
 	defer p.mu.Unlock()
 	delete(p.here, name)
 	delete(p.defers, name)
+	delete(p.saves, name)
 	p.hasten(name)
 }
 

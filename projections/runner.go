@@ -52,6 +52,7 @@ type consumer interface {
 	finish(ctx context.Context, s *session) error
 	giveUp()                         // ends what is still under way, before the session is closed; it may be called twice
 	deferring() eventstore.Deferring // nil: all is done when handle returns
+	saver(s *session) func()         // commits what was handled; nil: handle does
 }
 
 // Project writes a read model until the context ends or an event can't be decoded; the latter is the error it returns.
@@ -106,7 +107,7 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 		return stopped(ctx, s, err, log)
 	}
 	deferring := c.deferring()
-	r.Progress.begin(c.Name(), s.position, deferring)
+	r.Progress.begin(c.Name(), s.position, deferring, c.saver(s))
 	defer r.Progress.lost(c.Name())
 	log.Debug("consumer runs", "after", s.position.String())
 
@@ -245,3 +246,5 @@ func (p *projecting) finish(context.Context, *session) error { return nil }
 func (p *projecting) giveUp() {}
 
 func (p *projecting) deferring() eventstore.Deferring { return nil }
+
+func (p *projecting) saver(*session) func() { return nil }

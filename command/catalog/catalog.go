@@ -107,7 +107,7 @@ func (c *Catalog) Check(name string, data []byte) ([]Problem, error) {
 	if !ok {
 		return nil, fmt.Errorf("type %q is not in the catalog", name)
 	}
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	value, err := parse(data)
 	if err != nil {
 		return []Problem{{Message: "is not valid JSON"}}, nil //nolint:nilerr // that is the finding
 	}

@@ -82,16 +82,15 @@ func (ls *lanes) cut() (ofSlow int) {
 
 // shorten lets go of what came last to a lane, so that no more wait.
 func (ls *lanes) shorten(l *lane, most int) {
-	if len(l.queue) <= most {
+	if l.queue.len() <= most {
 		return
 	}
-	for _, waits := range l.queue[most:] {
+	ls.queued -= l.queue.len() - most
+	l.queue.shorten(most, func(waits *held) {
 		ls.back = append(ls.back, waits.Job)
 		ls.forget(waits)
-	}
-	ls.queued -= len(l.queue) - most
-	clear(l.queue[most:])
-	l.queue, l.spilled = l.queue[:most:most], time.Now()
+	})
+	l.spilled = time.Now()
 }
 
 // takeBack hands over what goes back to the queue.

@@ -41,7 +41,7 @@ func TestAnAttemptTellsWhetherTheNextIsConnected(t *testing.T) {
 		j.Target.URL, j.LeasedUntil = "https://example.org", time.Now().Add(time.Hour)
 		j.Body = &Body{Event: uuid.New(), Published: publication.Published{Type: "news.item.added", Data: []byte("{}")}}
 		d.lanes.add(j, false)
-		started, ok := d.lanes.next(nothing, false)
+		started, ok := d.lanes.next(nothing, calm)
 		if !ok {
 			t.Fatal("nothing was started")
 		}

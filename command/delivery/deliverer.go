@@ -71,19 +71,19 @@ type Deliverer struct {
 	// runtime tells.
 	Waiting func() int
 
-	once      sync.Once
-	lanes     *lanes
-	suspended suspensions
-	opened    *openedTargets
-	attempts  *attemptLog
-	crowd     int // how much may wait for a processor
-	wake      chan struct{}
-	mu        sync.Mutex // guards the next four
-	ctx       context.Context
-	later     bool                    // requests are begun again soon
-	expects   time.Time               // until when something is expected in the queue
-	resting   map[uuid.UUID]time.Time // what can't be sent now, until its lease ends
-	running   sync.WaitGroup
+	once       sync.Once
+	lanes      *lanes
+	suspended  suspensions
+	opened     *openedTargets
+	attempts   *attemptLog
+	processors int
+	wake       chan struct{}
+	mu         sync.Mutex // guards the next four
+	ctx        context.Context
+	later      bool                    // requests are begun again soon
+	expects    time.Time               // until when something is expected in the queue
+	resting    map[uuid.UUID]time.Time // what can't be sent now, until its lease ends
+	running    sync.WaitGroup
 }
 
 // Attempt is what metrics want to know of an attempt.
@@ -100,7 +100,7 @@ func (d *Deliverer) init() {
 		d.lanes = newLanes(d.Limits)
 		d.opened = newOpenedTargets(d.Vault)
 		d.attempts = &attemptLog{log: d.Log}
-		d.crowd = crowdPerProcessor * runtime.GOMAXPROCS(0)
+		d.processors = runtime.GOMAXPROCS(0)
 		d.wake = make(chan struct{}, 1)
 		d.resting = map[uuid.UUID]time.Time{}
 		if d.Waiting == nil {

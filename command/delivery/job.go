@@ -30,6 +30,11 @@ type Job struct {
 	came  time.Time // when it was queued in memory
 }
 
+// goesTo says whether it may be sent to its destination as that is now; nil: it was deleted. A disabled one gets replays only.
+func (j *Job) goesTo(target *destination.Target) bool {
+	return target != nil && (target.Enabled || j.Replay != uuid.Nil)
+}
+
 // Body is the request body of an event, the same for all its deliveries; it is rendered once, and then without its data.
 type Body struct {
 	Event     uuid.UUID

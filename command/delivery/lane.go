@@ -12,7 +12,7 @@ type lane struct {
 	organization uuid.UUID
 	reserved     int // room promised
 	bytes        int // of bodies that wait, are under way or are promised room, apart from small ones
-	queue        []*held
+	queue        queue
 	running      map[uuid.UUID]func() // deliveries under way, each with its cancel
 	overdue      int                  // of those, for longer than SlowAfter
 	window       int                  // requests at one time, while it is not slow; it grows with each answer
@@ -53,14 +53,16 @@ func (l *lane) most(limits Limits) int {
 	return min(limits.Queued, max(limits.QueuedAtFirst/4, int(limits.QueuedFor/l.took)*l.window))
 }
 
-// takesFresh says whether a fresh delivery may be queued. After some were left to the read model, which are older, fresh
-// ones only keep it from running dry.
+// takesFresh says whether a fresh delivery may be queued: where few of these wait, however much was claimed. After some
+// were left to the read model, which are older, fresh ones only keep it from running dry.
 func (l *lane) takesFresh(limits Limits) bool {
-	most := l.most(limits)
-	if !l.spilled.IsZero() {
-		most /= 4
+	if l.slow() {
+		return false
 	}
-	return !l.slow() && l.waits() < most
+	if !l.spilled.IsZero() {
+		return l.waits() < l.most(limits)/4
+	}
+	return l.reserved+len(l.queue.fresh) < l.most(limits)
 }
 
 // claimable says whether at least half of its room is free, so that a claim is worth its while.
@@ -72,21 +74,19 @@ func (l *lane) claimable(limits Limits) bool {
 }
 
 // waits counts what waits or is promised room.
-func (l *lane) waits() int { return l.reserved + len(l.queue) }
+func (l *lane) waits() int { return l.reserved + l.queue.len() }
 
 func (l *lane) mayStart(limits Limits) bool {
 	most := l.window
 	if l.slow() {
 		most = limits.PerSlow
 	}
-	return len(l.queue) > 0 && len(l.running) < most
+	return l.queue.len() > 0 && len(l.running) < most
 }
 
-// start takes the delivery that has waited longest.
+// start takes the delivery that goes first.
 func (l *lane) start(cancel func(), now time.Time) *held {
-	next := l.queue[0]
-	l.queue[0] = nil
-	l.queue = l.queue[1:]
+	next := l.queue.next(!l.spilled.IsZero())
 	l.running[next.ID] = cancel
 	next.began = now
 	return next

@@ -18,6 +18,7 @@ type Limits struct {
 	PerSlow        int           // the same for a slow one; and as many wait
 	SlowAfter      time.Duration // an answer that takes longer, or is not there by then, makes it slow
 	Opening        int           // requests at one time that open a connection, where it is crowded
+	OpeningBeside  int           // the same of one organization beside others, as soon as anybody waits for a processor
 
 	Fresh         int           // deliveries that came from the dispatcher and wait in memory, all together
 	Claimed       int           // deliveries that were claimed from the queue and wait or are under way, all together
@@ -29,7 +30,7 @@ type Limits struct {
 
 // DefaultLimits suit one node.
 var DefaultLimits = Limits{
-	InFlight: 2048, PerDestination: 64, PerNew: 8, PerSlow: 4, SlowAfter: 5 * time.Second, Opening: 16 * runtime.GOMAXPROCS(0),
+	InFlight: 2048, PerDestination: 64, PerNew: 8, PerSlow: 4, SlowAfter: 5 * time.Second, Opening: 16 * runtime.GOMAXPROCS(0), OpeningBeside: runtime.GOMAXPROCS(0),
 	Fresh: 16384, Claimed: 4096, Bytes: 32 << 20, Queued: 2048, QueuedFor: 8 * time.Second, QueuedAtFirst: 256,
 }
 
@@ -70,13 +71,7 @@ type lanes struct {
 	bodies  bodies
 	tight   map[uuid.UUID]struct{} // organizations of which the last claim may have left what it had no memory for
 	latest  latest
-}
-
-// turn is the round of one organization's lanes.
-type turn struct {
-	organization uuid.UUID
-	lanes        []*lane
-	stuck        bool // all of them are slow
+	heard   heard
 }
 
 func newLanes(limits Limits) *lanes {
@@ -140,6 +135,11 @@ func (ls *lanes) cancel(target *destination.Target, body *Body) {
 	defer ls.mu.Unlock()
 	l := ls.lane(target)
 	l.reserved--
+	ls.unreserve(l, body)
+}
+
+// unreserve gives back the room that was promised for a fresh delivery.
+func (ls *lanes) unreserve(l *lane, body *Body) {
 	ls.fresh.giveBack(l.organization)
 	ls.letGo(l, body)
 }
@@ -155,9 +155,9 @@ func (ls *lanes) letGo(l *lane, body *Body) {
 	ls.bodies.release(body, l.organization)
 }
 
-// add queues a delivery; reserved says that it uses room promised before. It reports false where there is no room. A
-// delivery that is here already, because its claim was forgotten or taken from this worker, is not queued again: what
-// waits goes on with what the newest claim knows of it.
+// add queues a delivery; reserved says that it uses room promised before. It reports false where there is no room, or where
+// its destination was disabled or deleted meanwhile. A delivery that is here already, because its claim was forgotten or
+// taken from this worker, is not queued again: what waits goes on with what the newest claim knows of it.
 func (ls *lanes) add(job Job, reserved bool) bool {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -166,17 +166,28 @@ func (ls *lanes) add(job Job, reserved bool) bool {
 	if reserved {
 		l.reserved--
 	}
+	target := ls.heard.now(job.Target)
+	stays := target == job.Target || job.goesTo(target)
+	if stays {
+		job.Target = target
+	}
 	if here := ls.held[job.ID]; here != nil {
 		if reserved {
-			ls.fresh.giveBack(l.organization)
-			ls.letGo(l, job.Body)
+			ls.unreserve(l, job.Body)
 		}
-		if _, running := l.running[job.ID]; !running {
+		if _, running := l.running[job.ID]; !running && stays { // what waits and does not stay was dropped by the change
 			ls.letGo(l, here.Body)
 			ls.hold(l, job.Body)
 			here.Job = job
 		}
 		return true
+	}
+	if !stays {
+		if reserved {
+			ls.unreserve(l, job.Body)
+		}
+		ls.dropIdle(l)
+		return false
 	}
 	from := ls.fresh
 	if !reserved {
@@ -189,258 +200,10 @@ func (ls *lanes) add(job Job, reserved bool) bool {
 	}
 	entry := &held{Job: job, lane: l, from: from}
 	ls.held[job.ID] = entry
-	l.queue = append(l.queue, entry)
+	l.queue.add(entry, reserved)
 	ls.queued++
 	ls.wait(l)
 	return true
-}
-
-// wait puts a lane that may start something into its organization's turn.
-func (ls *lanes) wait(l *lane) {
-	if l.waiting || !l.mayStart(ls.limits) {
-		return
-	}
-	l.waiting = true
-	t := ls.byOrg[l.organization]
-	if t == nil {
-		t = &turn{organization: l.organization}
-		ls.byOrg[l.organization] = t
-		ls.turns = append(ls.turns, t)
-	}
-	t.lanes, t.stuck = append(t.lanes, l), false
-}
-
-// next takes the delivery whose turn it is, and registers how to cancel it. Where it is crowded here, requests that open
-// a connection are few at one time, and divided between organizations as all requests are.
-func (ls *lanes) next(cancel func(), crowded bool) (Job, bool) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	now := time.Now()
-	ls.look(now)
-	for range len(ls.turns) {
-		t := ls.turns[0]
-		ls.turns = ls.turns[1:]
-		started := ls.nextOf(t, cancel, now, crowded && ls.cold.left(t.organization) <= 0, crowded && ls.besides(t.organization, now))
-		if len(t.lanes) > 0 {
-			ls.turns = append(ls.turns, t)
-		} else {
-			delete(ls.byOrg, t.organization)
-		}
-		if started != nil {
-			return started.Job, true
-		}
-	}
-	return Job{}, false
-}
-
-// nextOf takes the next delivery of an organization, if its share allows one more. What may not start now is looked at
-// again when a request ends, of its own lane or of any.
-func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time, onlyWarm, few bool) *held {
-	if t.stuck && ls.slow.free() == 0 {
-		return nil // of organizations with nothing else there may be thousands
-	}
-	left := ls.running.left(t.organization)
-	if left <= 0 {
-		return nil
-	}
-	leftForSlow := min(ls.running.leftForSlow(t.organization), ls.slow.left(t.organization))
-	scarce := ls.running.free() <= ls.limits.InFlight/sparedToProven
-	looks, slow := len(t.lanes), 0
-	if onlyWarm || few {
-		looks = min(looks, ls.limits.Opening) // thousands may be cold; the next call goes on where this one ends, and there is one soon
-	}
-	for range looks {
-		l, most := t.lanes[0], max(1, besides/len(t.lanes))
-		t.lanes = t.lanes[1:]
-		if !l.mayStart(ls.limits) {
-			l.waiting = false
-			continue
-		}
-		late, cold := l.slow(), !l.connected
-		if late {
-			slow++
-		}
-		if len(l.running) >= left || late && leftForSlow <= 0 || cold && onlyWarm || scarce && (cold || late) || few && len(l.running) >= most {
-			t.lanes = append(t.lanes, l)
-			continue
-		}
-		next := l.start(cancel, now)
-		if next.slow = late; late {
-			ls.slow.take(l.organization)
-		}
-		if next.cold = cold; cold {
-			ls.cold.take(l.organization)
-			ls.opening = append(ls.opening, next)
-		}
-		ls.queued--
-		ls.running.take(l.organization)
-		ls.latest.begins(l.organization, now)
-		ls.begun = append(ls.begun, next)
-		if next.from == ls.fresh {
-			next.from.giveBack(l.organization)
-			next.from = nil
-		}
-		if l.waiting = l.mayStart(ls.limits); l.waiting {
-			t.lanes = append(t.lanes, l)
-		}
-		return next
-	}
-	t.stuck = slow > 0 && slow == len(t.lanes)
-	return nil
-}
-
-// done ends a delivery's request. took is how long the answer took; zero where none was asked for, which says nothing of
-// the destination. It reports whether a claim is worth its while that was not before.
-func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.look(time.Now())
-	ended := ls.held[job.ID]
-	l := ended.lane
-	delete(l.running, job.ID)
-	ls.forget(ended)
-	ls.running.giveBack(l.organization)
-	if ended.slow {
-		ls.slow.giveBack(l.organization)
-	}
-	if t := ls.byOrg[l.organization]; t != nil {
-		t.stuck = false
-	}
-	if ended.over = true; ended.overdue {
-		l.overdue--
-		ls.running.overdue(l.organization, -1)
-	}
-	ls.warm(ended)
-	ended.Body = nil // it is looked at until it would have been overdue
-	if took > 0 {
-		l.answered(ls.limits, took)
-		l.connected = !ended.hungUp
-	}
-	ls.wait(l)
-	if l.skipped && l.claimable(ls.limits) && ls.bodies.roomy(l) {
-		l.skipped, wants = false, true
-	}
-	if _, over := ls.over[l.organization]; over && ls.claimed.left(l.organization) >= 2*minPerClaim && ls.bodies.left(l.organization) >= largeBody {
-		delete(ls.over, l.organization)
-		wants = true
-	}
-	ls.dropIdle(l)
-	return wants
-}
-
-// sent says that a request has ended, of which the outcome is yet to be recorded, and whether its connection was kept. It
-// reports whether it had opened one: then another request may.
-func (ls *lanes) sent(job Job, kept bool) (opened bool) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	h := ls.held[job.ID]
-	h.hungUp, opened = !kept, h.cold
-	ls.warm(h)
-	return opened
-}
-
-// warm counts a request no more that opened a connection.
-func (ls *lanes) warm(h *held) {
-	if h.cold {
-		h.cold = false
-		ls.cold.giveBack(h.lane.organization)
-	}
-}
-
-// dropIdle forgets a lane of which nothing is to be remembered.
-func (ls *lanes) dropIdle(l *lane) {
-	if l.idle() && !l.late && l.spilled.IsZero() {
-		delete(ls.lanes, l.destination)
-		if l.connected {
-			ls.kept.add(l.destination, time.Now())
-		} else {
-			ls.kept.forget(l.destination)
-		}
-	}
-}
-
-// forget drops a delivery that waited or was under way.
-func (ls *lanes) forget(h *held) {
-	delete(ls.held, h.ID)
-	ls.letGo(h.lane, h.Body)
-	if h.from != nil {
-		h.from.giveBack(h.lane.organization)
-	}
-}
-
-// change gives what waits for a destination another target, and drops what then may not be sent any more. Where after is
-// nil the destination was deleted: all is dropped, and what is under way is cancelled. It returns what was dropped.
-func (ls *lanes) change(id uuid.UUID, after func(*destination.Target) *destination.Target) (dropped []Job) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	l := ls.lanes[id]
-	if l == nil {
-		return nil
-	}
-	targets := map[*destination.Target]*destination.Target{} // few: those of deliveries that were made at the same time are one
-	kept := make([]*held, 0, len(l.queue))
-	for _, waits := range l.queue {
-		if _, made := targets[waits.Target]; !made && after != nil {
-			targets[waits.Target] = after(waits.Target)
-		}
-		if next := targets[waits.Target]; next != nil && (next.Enabled || waits.Replay != uuid.Nil) {
-			waits.Target = next
-			kept = append(kept, waits)
-			continue
-		}
-		dropped = append(dropped, waits.Job)
-		ls.forget(waits)
-	}
-	l.queue = kept
-	ls.queued -= len(dropped)
-	if l.waiting && len(kept) == 0 {
-		ls.unwait(l)
-	}
-	if after == nil {
-		l.late, l.spilled = false, time.Time{} // nothing is to be remembered of it
-		for _, cancel := range l.running {
-			cancel()
-		}
-		ls.dropIdle(l)
-	}
-	return dropped
-}
-
-// suspend drops what waits for the destinations of an organization, and returns it. What is under way goes on.
-func (ls *lanes) suspend(organization uuid.UUID) (dropped []Job) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for _, l := range ls.lanes {
-		if l.organization != organization {
-			continue
-		}
-		for _, waits := range l.queue {
-			dropped = append(dropped, waits.Job)
-			ls.forget(waits)
-		}
-		ls.queued -= len(l.queue)
-		l.queue = nil
-		if l.waiting {
-			ls.unwait(l)
-		}
-	}
-	return dropped
-}
-
-// drain empties all queues, for good, and returns what was in them.
-func (ls *lanes) drain() (dropped []Job) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for _, l := range ls.lanes {
-		for _, waits := range l.queue {
-			dropped = append(dropped, waits.Job)
-			ls.forget(waits)
-		}
-		l.queue, l.waiting = nil, false
-	}
-	ls.queued, ls.turns = 0, nil
-	clear(ls.byOrg)
-	return dropped
 }
 
 // ids lists what waits and what is under way.
@@ -452,23 +215,6 @@ func (ls *lanes) ids() map[uuid.UUID]struct{} {
 		ids[id] = struct{}{}
 	}
 	return ids
-}
-
-func (ls *lanes) unwait(l *lane) {
-	l.waiting = false
-	for i, t := range ls.turns {
-		for j, other := range t.lanes {
-			if other != l {
-				continue
-			}
-			t.lanes = append(t.lanes[:j:j], t.lanes[j+1:]...)
-			if len(t.lanes) == 0 {
-				ls.turns = append(ls.turns[:i:i], ls.turns[i+1:]...)
-				delete(ls.byOrg, t.organization)
-			}
-			return
-		}
-	}
 }
 
 // size counts what waits and what is under way.

@@ -25,7 +25,7 @@ func nothing() {}
 // take starts all that may start.
 func take(ls *lanes) (started []Job) {
 	for {
-		next, ok := ls.next(nothing, false)
+		next, ok := ls.next(nothing, calm)
 		if !ok {
 			return started
 		}
@@ -178,7 +178,7 @@ func TestADeletedDestinationDropsWhatWaitsAndCancelsWhatRuns(t *testing.T) {
 	}
 	cancelled := 0
 	for range tight.PerDestination {
-		ls.next(func() { cancelled++ }, false)
+		ls.next(func() { cancelled++ }, calm)
 	}
 	if got := len(ls.change(uuid.UUID{1}, nil)); got != 2 || cancelled != tight.PerDestination {
 		t.Errorf("%d dropped and %d cancelled, want 2 and %d", got, cancelled, tight.PerDestination)
@@ -203,7 +203,7 @@ func TestLanesKeepTheirPromises(t *testing.T) {
 			ls.done(j, took)
 		}
 		start := func() bool {
-			j, ok := ls.next(nothing, false)
+			j, ok := ls.next(nothing, calm)
 			if !ok {
 				return false
 			}

@@ -13,9 +13,31 @@ const (
 	// thousand requests that begin at once, each with a handshake, are a second in which nobody else gets a word in.
 	// Whoever has not begun waits in a lane, where organizations take turns.
 	crowdPerProcessor = 16
+	// busyPerProcessor is how much may wait before one organization opens few connections beside others.
+	busyPerProcessor = 1
 	// crowdPause is how long the crowd is given before it is looked at again; at least one request is begun then.
 	crowdPause = 5 * time.Millisecond
 )
+
+// press is how much waits for a processor.
+type press int
+
+const (
+	calm press = iota
+	busy
+	crowded
+)
+
+// press looks at how much waits.
+func (d *Deliverer) press() press {
+	switch waiting := d.Waiting(); {
+	case waiting >= crowdPerProcessor*d.processors:
+		return crowded
+	case waiting >= busyPerProcessor*d.processors:
+		return busy
+	}
+	return calm
+}
 
 // pump starts what may start.
 func (d *Deliverer) pump() { d.begin(0) }
@@ -28,12 +50,15 @@ func (d *Deliverer) begin(anyway int) {
 		return
 	}
 	for begun := 0; ; begun++ {
-		crowded := begun >= anyway && d.Waiting() >= d.crowd
+		now := calm
+		if begun >= anyway {
+			now = d.press()
+		}
 		ctx, cancel := context.WithCancel(d.ctx)
-		job, ok := d.lanes.next(cancel, crowded)
+		job, ok := d.lanes.next(cancel, now)
 		if !ok {
 			cancel()
-			if crowded {
+			if queued, _ := d.lanes.size(); queued > 0 && now != calm {
 				d.beginLater()
 			}
 			return

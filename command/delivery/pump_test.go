@@ -73,7 +73,7 @@ func TestWhoIsConnectedGoesOnBesideACrowd(t *testing.T) {
 	}
 	for _, to := range []Job{answered, hungUp} {
 		ls.add(to, false)
-		started, _ := ls.next(nothing, false)
+		started, _ := ls.next(nothing, calm)
 		if to.ID == hungUp.ID {
 			ls.sent(started, false)
 		}
@@ -85,15 +85,15 @@ func TestWhoIsConnectedGoesOnBesideACrowd(t *testing.T) {
 	take(ls)
 	add(answered)
 	add(hungUp)
-	for next, ok := ls.next(nothing, true); ok; next, ok = ls.next(nothing, true) {
+	for next, ok := ls.next(nothing, crowded); ok; next, ok = ls.next(nothing, crowded) {
 		if next.Target.ID != answered.Target.ID {
 			t.Error("one was begun that is not connected")
 		}
 	}
-	if n := len(ls.lanes[answered.Target.ID].queue); n > 0 {
+	if n := ls.lanes[answered.Target.ID].queue.len(); n > 0 {
 		t.Errorf("%d still wait for one that is connected", n)
 	}
-	again, _ := ls.next(nothing, false)
+	again, _ := ls.next(nothing, calm)
 	ls.done(again, time.Millisecond)
 	if !ls.lanes[again.Target.ID].connected {
 		t.Error("one that kept its connection is taken for one that hung up")
@@ -108,7 +108,7 @@ func TestWhoWasConnectedIsConnectedForAWhile(t *testing.T) {
 		connected := func(n int) bool {
 			to := numbered(1, n)
 			ls.add(to, false)
-			started, _ := ls.next(nothing, false)
+			started, _ := ls.next(nothing, calm)
 			was := ls.lanes[to.Target.ID].connected
 			ls.done(started, time.Millisecond)
 			return was
@@ -148,7 +148,7 @@ func TestOfManyOrganizationsFewOpenConnectionsInACrowd(t *testing.T) {
 		}
 		var last Job
 		begin := func() (begun int) {
-			for j, ok := ls.next(nothing, true); ok; j, ok = ls.next(nothing, true) {
+			for j, ok := ls.next(nothing, crowded); ok; j, ok = ls.next(nothing, crowded) {
 				last = j
 				begun++
 			}

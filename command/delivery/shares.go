@@ -22,6 +22,7 @@ type shares struct {
 	used int
 	by   map[uuid.UUID]int // by organization
 	late map[uuid.UUID]int // of those, by organization: what will be in use for a long time
+	long int               // the same of all
 }
 
 func newShares(size int) *shares {
@@ -42,6 +43,7 @@ func (s *shares) giveBack(organization uuid.UUID) {
 
 // overdue says that so many more are in use for a long time.
 func (s *shares) overdue(organization uuid.UUID, more int) {
+	s.long += more
 	if s.late[organization] += more; s.late[organization] == 0 {
 		delete(s.late, organization)
 	}
@@ -49,6 +51,9 @@ func (s *shares) overdue(organization uuid.UUID, more int) {
 
 // inTime is how many an organization has in use that will not be for a long time.
 func (s *shares) inTime(organization uuid.UUID) int { return s.by[organization] - s.late[organization] }
+
+// allInTime is the same of all organizations together.
+func (s *shares) allInTime() int { return s.used - s.long }
 
 func (s *shares) free() int { return max(0, s.size-s.used) }
 

@@ -27,14 +27,29 @@ const (
 	maxRetryAfter = 24 * time.Hour
 )
 
-var readBuffers = sync.Pool{New: func() any { return new([readBytes]byte) }}
+// firstBytes of an answer are read before there is room for all that is kept: most are shorter, and many of those that are
+// slow to come.
+const firstBytes = 2 << 10
+
+var (
+	firstBuffers = sync.Pool{New: func() any { return new([firstBytes]byte) }}
+	readBuffers  = sync.Pool{New: func() any { return new([readBytes]byte) }}
+)
 
 // readBody gives the text to keep and leaves the connection reusable where that is cheap. A body that breaks off is
 // kept as far as it came. length is what was announced, and negative where nothing was.
 func readBody(body io.Reader, length int64) string {
+	first, _ := firstBuffers.Get().(*[firstBytes]byte)
+	defer firstBuffers.Put(first)
+	n, err := io.ReadFull(body, first[:])
+	if err != nil { // it has ended
+		return keptText(first[:n])
+	}
 	buffer, _ := readBuffers.Get().(*[readBytes]byte)
 	defer readBuffers.Put(buffer)
-	n, err := io.ReadFull(body, buffer[:])
+	copy(buffer[:], first[:])
+	n, err = io.ReadFull(body, buffer[firstBytes:])
+	n += firstBytes
 	switch {
 	case err != nil: // it has ended
 	case length < 0:

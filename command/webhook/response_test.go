@@ -1,9 +1,11 @@
 package webhook
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 	"unicode/utf8"
 )
@@ -77,6 +79,39 @@ func TestRetryAfter(t *testing.T) {
 		}
 		if got := retryAfter(test.status, header, now); got != test.want {
 			t.Errorf("%d %q: %s, want %s", test.status, test.value, got, test.want)
+		}
+	}
+}
+
+// asked notes how much room each read of it gave.
+type asked struct {
+	io.Reader
+
+	room []int
+}
+
+func (a *asked) Read(p []byte) (int, error) {
+	a.room = append(a.room, len(p))
+	return a.Reader.Read(p)
+}
+
+// An answer that is slow to come holds little memory meanwhile: there may be two thousand of them.
+func TestWhatHasNotComeTakesLittleRoom(t *testing.T) {
+	t.Parallel()
+	const text = "slow"
+	slow := &asked{Reader: iotest.OneByteReader(strings.NewReader(text))}
+	if got := readBody(slow, 1<<20); got != text {
+		t.Errorf("got %q", got)
+	}
+	for _, room := range slow.room {
+		if room > firstBytes {
+			t.Fatalf("%d bytes wait for an answer of %d", room, len(text))
+		}
+	}
+	for _, length := range []int{firstBytes - 1, firstBytes, firstBytes + 1, 3 * firstBytes} {
+		whole := strings.Repeat("a", length)
+		if got := readBody(strings.NewReader(whole), int64(length)); got != whole {
+			t.Errorf("of %d bytes %d are kept", length, len(got))
 		}
 	}
 }

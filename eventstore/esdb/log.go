@@ -20,7 +20,11 @@ type Entry struct {
 }
 
 func entryOf(e *streams.ReadResp_ReadEvent_RecordedEvent) Entry {
-	return Entry{Recorded: recorded(e), here: recordedAt(e), JSON: e.GetMetadata()["content-type"] == contentJSON}
+	entry := Entry{
+		Recorded: recorded(e), here: recordedAt([]byte(e.GetMetadata()["created"])), JSON: e.GetMetadata()["content-type"] == contentJSON,
+	}
+	entry.Created = created(entry.Metadata, entry.here)
+	return entry
 }
 
 // logPage is how many entries are asked for at once.

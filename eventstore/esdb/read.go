@@ -48,18 +48,18 @@ func (s *Store) entries(ctx context.Context, request func() *streams.ReadReq_Opt
 				return none, refused(err, nil)
 			}
 			for {
-				response, err := call.Recv()
+				var message told
+				err := call.RecvMsg(&message)
 				if errors.Is(err, io.EOF) {
 					return none, nil
 				}
 				if err != nil {
 					return none, ended(call, err)
 				}
-				event := response.GetEvent().GetEvent()
-				if event == nil { // no such stream, or what newer servers tell besides
+				if message.entry == nil { // no such stream, or what newer servers tell besides
 					continue
 				}
-				if wanted = yield(entryOf(event), nil); !wanted {
+				if wanted = yield(*message.entry, nil); !wanted {
 					return none, nil
 				}
 			}
@@ -113,13 +113,12 @@ func recorded(e *streams.ReadResp_ReadEvent_RecordedEvent) eventstore.Recorded {
 		Data:     e.GetData(),
 		Metadata: e.GetCustomMetadata(),
 	}
-	r.Created = created(r.Metadata, recordedAt(e))
 	return r
 }
 
-// recordedAt is when this store recorded the event; the epoch where it says nothing that can be read.
-func recordedAt(e *streams.ReadResp_ReadEvent_RecordedEvent) time.Time {
-	since, err := strconv.ParseInt(e.GetMetadata()["created"], 10, 64)
+// recordedAt is when this store recorded an event, by what that says; the epoch where it says nothing that can be read.
+func recordedAt(said []byte) time.Time {
+	since, err := strconv.ParseInt(string(said), 10, 64)
 	if err != nil {
 		since = 0
 	}

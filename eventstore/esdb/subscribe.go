@@ -147,7 +147,8 @@ func (s *Store) receiveOnce(
 		return false, translate(refused(err, nil))
 	}
 	for {
-		response, err := call.Recv()
+		var message told
+		err := call.RecvMsg(&message)
 		if errors.Is(err, io.EOF) {
 			return came, fmt.Errorf("%w: the server ended the subscription", eventstore.ErrUnavailable)
 		}
@@ -157,7 +158,7 @@ func (s *Store) receiveOnce(
 			}
 			return came, translate(ended(call, err))
 		}
-		step, known := stepOf(response)
+		step, known := stepOf(message)
 		if !known || !step.CaughtUp && !after.Before(step.Position) {
 			continue // servers send checkpoints that are behind what was asked for, 0/0 among them
 		}
@@ -172,18 +173,14 @@ func (s *Store) receiveOnce(
 }
 
 // stepOf translates one step of a subscription; known is false for what the program does not need.
-func stepOf(response *streams.ReadResp) (step eventstore.Message, known bool) {
-	switch content := response.GetContent().(type) {
-	case *streams.ReadResp_Event:
-		e := content.Event.GetEvent()
-		if e == nil {
-			return step, false
+func stepOf(message told) (step eventstore.Message, known bool) {
+	if entry := message.entry; entry != nil {
+		if entry.Type == Filler {
+			return eventstore.Message{Position: entry.Position}, true
 		}
-		if e.GetMetadata()["type"] == Filler {
-			return eventstore.Message{Position: eventstore.Position{Commit: e.GetCommitPosition(), Prepare: e.GetPreparePosition()}}, true
-		}
-		event := recorded(e)
-		return eventstore.Message{Event: &event, Position: event.Position}, true
+		return eventstore.Message{Event: &entry.Recorded, Position: entry.Position}, true
+	}
+	switch content := message.other.GetContent().(type) {
 	case *streams.ReadResp_Checkpoint_:
 		return eventstore.Message{Position: eventstore.Position{
 			Commit: content.Checkpoint.GetCommitPosition(), Prepare: content.Checkpoint.GetPreparePosition(),

@@ -35,16 +35,20 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	switch response := v.(type) {
-	case *streams.ReadResp:
-		if !holdsEvent(data) {
-			break
+	case *told:
+		if holdsEvent(data) {
+			// A copy of its own, as the event goes on using it.
+			if entry := decodeEvent(data.Materialize()); entry != nil {
+				*response = told{entry: entry}
+				return nil
+			}
 		}
-		// A copy of its own, as the event goes on using it.
-		if content := decodeEvent(data.Materialize()); content != nil {
-			response.Reset()
-			response.Content = content
-			return nil
+		message := &streams.ReadResp{}
+		if err := c.generated.Unmarshal(data, message); err != nil {
+			return err
 		}
+		*response = toldBy(message)
+		return nil
 	case *streams.AppendResp:
 		if len(data) != 1 {
 			break

@@ -2,24 +2,29 @@ package esdb
 
 import (
 	"slices"
+	"time"
 	"unicode/utf8"
 
-	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"carillon/eventstore"
 )
 
-// received is all that the message of one event consists of, in one piece of memory.
-type received struct {
-	content  streams.ReadResp_Event
-	event    streams.ReadResp_ReadEvent
-	commit   streams.ReadResp_ReadEvent_CommitPosition
-	recorded streams.ReadResp_ReadEvent_RecordedEvent
-	id       shared.UUID
-	idForm   shared.UUID_Structured_
-	idBits   shared.UUID_Structured
-	stream   shared.StreamIdentifier
+// told is a message of a read or of a subscription.
+type told struct {
+	entry *Entry            // an event
+	other *streams.ReadResp // anything else
+}
+
+// toldBy takes over what the generated code has decoded.
+func toldBy(response *streams.ReadResp) told {
+	if event := response.GetEvent().GetEvent(); event != nil {
+		entry := entryOf(event)
+		return told{entry: &entry}
+	}
+	return told{other: response}
 }
 
 // Fields as they begin on the wire: with their number and their type.
@@ -50,34 +55,41 @@ func holdsEvent(message mem.BufferSlice) bool {
 
 // decodeEvent decodes a ReadResp that holds an event. It returns nil where that has anything but what a plain event
 // has, which is then the generated code's to read or to refuse. The result refers to the message's memory.
-func decodeEvent(message []byte) *streams.ReadResp_Event {
+func decodeEvent(message []byte) *Entry {
 	response := fields{rest: message}
 	if !response.next() || response.tag != eventInResponse || len(response.rest) > 0 {
 		return nil
 	}
-	r := &received{}
-	r.content.Event = &r.event
+	var r *received
 	event := fields{rest: response.content}
 	for event.next() {
 		switch {
-		case event.tag == recordedInEvent && r.event.Event == nil:
-			r.event.Event = &r.recorded
-			if !r.decodeRecorded(event.content) {
+		case event.tag == recordedInEvent && r == nil:
+			r = &received{}
+			if !r.decode(event.content) {
 				return nil
 			}
-		case event.tag == commitInEvent:
-			r.event.Position, r.commit.CommitPosition = &r.commit, event.value
+		case event.tag == commitInEvent: // the recorded event's own is that of the log
 		default:
 			return nil
 		}
 	}
-	if event.malformed {
+	if event.malformed || r == nil {
 		return nil
 	}
-	return &r.content
+	r.Created = created(r.Metadata, r.here)
+	return &r.Entry
 }
 
-func (r *received) decodeRecorded(message []byte) bool {
+// received is an event while it is decoded.
+type received struct {
+	Entry
+
+	hasID, hasStream bool
+}
+
+func (r *received) decode(message []byte) bool {
+	r.here = time.Unix(0, 0).UTC()
 	known := true
 	recorded := fields{rest: message}
 	for known && recorded.next() {
@@ -87,17 +99,17 @@ func (r *received) decodeRecorded(message []byte) bool {
 		case streamInRecorded:
 			known = r.decodeStream(recorded.content)
 		case revisionRecorded:
-			r.recorded.StreamRevision = recorded.value
+			r.Revision = eventstore.Revision(recorded.value) //nolint:gosec // revisions fit an int64 by protocol
 		case prepareRecorded:
-			r.recorded.PreparePosition = recorded.value
+			r.Position.Prepare = recorded.value
 		case commitRecorded:
-			r.recorded.CommitPosition = recorded.value
+			r.Position.Commit = recorded.value
 		case systemInRecorded:
 			known = r.decodeSystemMetadata(recorded.content)
 		case customInRecorded:
-			r.recorded.CustomMetadata = slices.Clip(recorded.content)
+			r.Metadata = slices.Clip(recorded.content)
 		case dataInRecorded:
-			r.recorded.Data = slices.Clip(recorded.content)
+			r.Data = slices.Clip(recorded.content)
 		default:
 			known = false
 		}
@@ -107,31 +119,32 @@ func (r *received) decodeRecorded(message []byte) bool {
 
 func (r *received) decodeID(message []byte) bool {
 	form := fields{rest: message}
-	if r.recorded.Id != nil || !form.next() || form.tag != structuredInID || len(form.rest) > 0 {
+	if r.hasID || !form.next() || form.tag != structuredInID || len(form.rest) > 0 {
 		return false
 	}
-	r.recorded.Id, r.id.Value, r.idForm.Structured = &r.id, &r.idForm, &r.idBits
+	r.hasID = true
+	var most, least uint64
 	bits := fields{rest: form.content}
 	for bits.next() {
 		switch bits.tag {
 		case mostInStructured:
-			r.idBits.MostSignificantBits = int64(bits.value) // #nosec G115 -- bits
+			most = bits.value
 		case leastInStructured:
-			r.idBits.LeastSignificantBits = int64(bits.value) // #nosec G115 -- bits
+			least = bits.value
 		default:
 			return false
 		}
 	}
+	r.ID = uuidOf(most, least)
 	return !bits.malformed
 }
 
 func (r *received) decodeStream(message []byte) bool {
 	stream := fields{rest: message}
-	if r.recorded.StreamIdentifier != nil || !stream.next() || stream.tag != nameInStream || len(stream.rest) > 0 {
+	if r.hasStream || !stream.next() || stream.tag != nameInStream || len(stream.rest) > 0 {
 		return false
 	}
-	r.recorded.StreamIdentifier = &r.stream
-	r.stream.StreamName = slices.Clip(stream.content)
+	r.hasStream, r.Stream = true, string(stream.content)
 	return true
 }
 
@@ -151,29 +164,15 @@ func (r *received) decodeSystemMetadata(message []byte) bool {
 	if entry.malformed || !utf8.Valid(key) || !utf8.Valid(value) {
 		return false
 	}
-	if r.recorded.Metadata == nil {
-		r.recorded.Metadata = make(map[string]string, systemProperties)
-	}
-	r.recorded.Metadata[frequent(key)] = frequent(value)
-	return true
-}
-
-// systemProperties is how many properties servers give each event.
-const systemProperties = 3
-
-// frequent makes a string of what nearly every event says, without taking memory for it.
-func frequent(text []byte) string {
-	switch string(text) {
+	switch string(key) {
 	case "type":
-		return "type"
+		r.Type = string(value)
 	case "created":
-		return "created"
+		r.here = recordedAt(value)
 	case "content-type":
-		return "content-type"
-	case "application/json":
-		return "application/json"
+		r.JSON = string(value) == contentJSON
 	}
-	return string(text)
+	return true
 }
 
 // fields goes through the fields of a message, as long as they are numbers or pieces of bytes.

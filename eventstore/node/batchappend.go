@@ -171,9 +171,9 @@ func (n *Node) startBatch(ctx context.Context, b *batch) (wait func() (store.Res
 	if b.request.err == nil {
 		switch {
 		case b.within > 0:
-			ctx, release = context.WithTimeout(ctx, b.within)
+			ctx, release = withDeadline(ctx, b.within)
 		case !b.until.IsZero():
-			ctx, release = context.WithTimeout(ctx, b.until.Sub(n.config.Now()))
+			ctx, release = withDeadline(ctx, b.until.Sub(n.config.Now()))
 		}
 		wait, b.request.err = n.store.Start(ctx, b.request.stream, b.request.expected, b.request.events)
 	}

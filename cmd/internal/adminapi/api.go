@@ -23,7 +23,7 @@ import (
 	"carillon/query"
 )
 
-// Dependencies is what the admin API is made of. All fields are required, but for TrustedProxies and Warnings.
+// Dependencies is what the admin API is made of. All fields are required, but for TrustedProxies, Warnings and Ending.
 type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
@@ -36,6 +36,8 @@ type Dependencies struct {
 	Ready func(ctx context.Context) map[string]error
 	// Warnings are what readiness tells although all of that works. It may be nil.
 	Warnings func() []string
+	// Ending ends when the process begins to stop. It may be nil: then nothing is cut short.
+	Ending func() context.Context
 	// Keys renews and rotates the keys that wrap data keys.
 	Keys Keys
 	// Uses is told of each token that was used.

@@ -9,6 +9,7 @@ import (
 	"hash/maphash"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,19 +33,31 @@ const (
 )
 
 func (a *API) eventRoutes(r routes) {
-	r.operators.With(unhurried).Post("/admin/events", wire.Events.Handle(a.publish))
+	r.operators.With(a.unhurried).Post("/admin/events", wire.Events.Handle(a.publish))
 }
 
 // unhurried lifts the limit on the time for reading a body: many events may take longer than the server grants any
-// other request.
-func unhurried(next http.Handler) http.Handler {
+// other request. A body of many is read no further once the process begins to stop: it may have no end.
+func (a *API) unhurried(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		control := http.NewResponseController(w)
+		if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			wire.Events.WriteError(w, r, err)
 			return
 		}
+		if media, err := wire.MediaType(r, mediaJSON, mediaNDJSON); err == nil && media == mediaNDJSON {
+			defer context.AfterFunc(a.ending(), func() { _ = control.SetReadDeadline(time.Now()) })() //nolint:contextcheck // it ends with the process
+		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// ending ends when the process begins to stop.
+func (a *API) ending() context.Context {
+	if a.Ending == nil {
+		return context.Background()
+	}
+	return a.Ending()
 }
 
 // Published counts the events that are recorded, including those that had been recorded before under the same id.
@@ -167,6 +180,9 @@ func (a *API) publishMany(ctx context.Context, by command.Caller, body io.Reader
 		close(lane)
 	}
 	running.Wait()
+	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && a.ending().Err() != nil {
+		err = &wire.Failure{Kind: wire.Unavailable, Issue: "this server is being stopped", Cause: err}
+	}
 	if err != nil {
 		state.fail(number, err)
 	}

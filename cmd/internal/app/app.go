@@ -40,9 +40,8 @@ import (
 // Connections to endpoints that stay open between requests. They are given up before receivers usually do, so that a
 // request rarely meets one that is being closed: Node.js and Apache wait 5 s, most proxies a minute or more.
 const (
-	maxIdlePerHost = 512
-	maxIdle        = 4096
-	maxIdleTime    = 4 * time.Second
+	maxIdle     = 4096
+	maxIdleTime = 4 * time.Second
 )
 
 // App is one process of Carillon.
@@ -151,7 +150,7 @@ func (a *App) connect() error {
 	}
 	a.queue = adapters.NewDeliveryQueue(a.runner, time.Now)
 	a.deliverer = &delivery.Deliverer{
-		Store: a.runner.Store, Queue: a.queue, Vault: secrets, Sender: sender, Certificates: a.certificates, Limits: delivery.DefaultLimits,
+		Store: a.runner.Store, Queue: a.queue, Vault: secrets, Sender: sender, Certificates: a.certificates, Limits: a.deliveryLimits(),
 		Policy: delivery.Policy{
 			Timeout: a.cfg.DeliveryTimeout, RetrySchedule: a.cfg.DeliveryRetrySchedule, RetrySpread: delivery.DefaultPolicy.RetrySpread,
 		},
@@ -165,8 +164,8 @@ func (a *App) connect() error {
 	a.sessions = adapters.ConsoleSessions{Pool: a.base.sessions}
 	admin := adminapi.New(adminapi.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Projections: a.rebuilds, Ready: a.ready, Warnings: a.warnings, Keys: a, Uses: a.uses,
-		ConsoleLink: a.consoleLink,
-		Metrics:     a.Metrics, Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
+		ConsoleLink: a.consoleLink, Ending: func() context.Context { return a.ending },
+		Metrics: a.Metrics, Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 	})
 	a.api, err = httpapi.New(httpapi.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Keys: &query.Queries{Pool: a.base.keys}, Await: a.Progress.Await, Now: time.Now, Log: a.log,
@@ -207,8 +206,10 @@ func (a *App) connect() error {
 // deliveryEgress says which addresses webhooks may reach, and whom they trust.
 func (a *App) deliveryEgress() (egress.Policy, egress.Options, error) {
 	policy := egress.Policy{Allow: a.cfg.DeliveryAllowCIDRs, Deny: a.cfg.DeliveryDenyCIDRs}
-	// Several destinations may share a host: room for the connections of all their requests in flight.
-	options := egress.Options{MaxIdleConnsPerHost: maxIdlePerHost, MaxIdleConns: maxIdle, IdleConnTimeout: maxIdleTime, From: a.cfg.EgressAddr}
+	// Many destinations may share a host: where all that is in flight goes there, each connection is kept that is used again
+	// at once. To open another costs several times what a request does.
+	inFlight, idle := connectionsFor(filesAllowed())
+	options := egress.Options{MaxIdleConnsPerHost: inFlight, MaxIdleConns: idle, IdleConnTimeout: maxIdleTime, From: a.cfg.EgressAddr}
 	if !a.cfg.Dev {
 		return policy, options, nil
 	}
@@ -240,6 +241,7 @@ func (a *App) Run(ctx context.Context) error {
 	serving.run(func(ctx context.Context) error { a.keys.Watch(ctx); return nil })
 	serving.run(func(ctx context.Context) error { a.uses.Keep(ctx); return nil })
 	projecting.run(func(ctx context.Context) error { a.certificates.Run(ctx); return nil })
+	a.startListening(projecting)
 	a.startReadModels(projecting)
 	a.startProcessManagers(working)
 	if a.cfg.Is(config.RoleDispatch) {

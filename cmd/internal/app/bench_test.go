@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -284,6 +285,7 @@ type counter struct {
 	took      []time.Duration
 	invalid   int
 	hang      chan struct{} // where made, the path /0 does not answer until it is closed
+	opened    atomic.Int64  // connections
 }
 
 func newCounter(b *testing.B, authority *dev.Authority) *counter {
@@ -295,6 +297,11 @@ func newCounter(b *testing.B, authority *dev.Authority) *counter {
 	c := &counter{B: b, verifiers: map[string]*standardwebhooks.Webhook{}, seen: map[string]int{}, sent: map[string]time.Time{}}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(c.receive))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			c.opened.Add(1)
+		}
+	}
 	server.StartTLS()
 	b.Cleanup(server.Close)
 	b.Cleanup(server.CloseClientConnections) // it comes first: cleanups run backwards
@@ -390,4 +397,5 @@ func (c *counter) report(want int) {
 		c.Errorf("%d of %d deliveries came, %d with a bad signature", len(c.seen), want, c.invalid)
 	}
 	c.ReportMetric(float64(duplicates), "duplicates")
+	c.ReportMetric(float64(c.opened.Load()), "connections")
 }

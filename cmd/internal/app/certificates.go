@@ -11,12 +11,9 @@ import (
 	"carillon/eventstore"
 )
 
-// maxCertifiedIdle bounds the idle connections that show one certificate.
-const maxCertifiedIdle = 512
-
 // clientCertificates shows receivers the certificates of organizations, under the same guard as everything that goes out.
 func clientCertificates(store eventstore.Store, secrets *sealing.Vault, policy egress.Policy, options egress.Options, log *slog.Logger) *delivery.Certificates {
-	options.MaxIdleConns, options.MaxIdleConnsPerHost = maxCertifiedIdle, min(options.MaxIdleConnsPerHost, maxCertifiedIdle)
+	options.MaxIdleConns = options.MaxIdleConnsPerHost // those that show one certificate
 	return &delivery.Certificates{Store: store, Vault: secrets, Log: log, Connect: func(shown *tls.Certificate) *http.Transport {
 		options := options
 		options.Certificate = shown

@@ -13,10 +13,12 @@ const (
 	// gcPercent is for a small live heap: collect when the heap is five times that.
 	gcPercent     = 400
 	leastPercent  = 50
-	besideHeap    = 40 << 20         // what the runtime takes beside the heap: stacks, its own tables, pages yet to be given back
-	limitStep     = 16 << 20         // the limit is no finer: each change stops the world
-	changePercent = 10               // what is less than that is not worth stopping the world for
-	pagesLinger   = 10 * time.Second // after a page, until the heap may be larger again
+	leastOfPages  = 25                    // the same beside pages and large events: most of those has no pointers to follow
+	besideHeap    = 40 << 20              // what the runtime takes beside the heap, at least: see beside
+	sweptFor      = 50 * time.Millisecond // after a collection, until what it has freed is known
+	limitStep     = 16 << 20              // the limit is no finer: each change stops the world
+	changePercent = 10                    // what is less than that is not worth stopping the world for
+	pagesLinger   = 10 * time.Second      // after a page, until the heap may be larger again
 )
 
 // Where a collection begins however large the live heap is, unless that is nearly as large. Pages that are read, and large
@@ -34,6 +36,8 @@ type Memory struct {
 
 	mu      sync.Mutex
 	live    uint64    // as the last collection found it
+	beside  uint64    // the heap
+	looks   bool      // soon, how much that is
 	pages   time.Time // when the last page of a source was read
 	percent int
 	limit   int64
@@ -47,8 +51,49 @@ func TuneMemory() *Memory {
 	afterEachCollection(func() {
 		metrics.Read(live)
 		m.collected(live[0].Value.Uint64(), time.Now())
+		m.lookBeside()
 	})
 	return m
+}
+
+// lookBeside notes what the process has beside its heap, once what was collected is swept: before, the room between live
+// objects counts as taken by dead ones.
+func (m *Memory) lookBeside() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.looks {
+		return
+	}
+	m.looks = true
+	time.AfterFunc(sweptFor, func() {
+		bytes := beside()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.looks = false
+		m.has(bytes, time.Now())
+	})
+}
+
+// has sets the limit for so much beside the heap. The caller holds the lock.
+func (m *Memory) has(beside uint64, now time.Time) {
+	m.beside = beside
+	m.set(goalAt(now, m.pages))
+}
+
+// beside is what counts for the memory limit and is no object: stacks, the runtime's own tables, and room between objects
+// that is of use for others of their size only. With thousands of requests under way it is most of what the limit has
+// left: each has four goroutines, and a crowd that comes and goes leaves few spans of the heap empty.
+func beside() uint64 {
+	classes := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
+	}
+	metrics.Read(classes)
+	total := classes[0].Value.Uint64()
+	for _, class := range classes[1:] {
+		total -= min(total, class.Value.Uint64())
+	}
+	return total
 }
 
 // PageComes says that a page of a source is about to be read, or that a large event has come. Where the heap had more room than it may have beside pages,
@@ -81,7 +126,7 @@ func goalAt(now, pages time.Time) int64 {
 
 // set tells the runtime what has changed. The caller holds the lock.
 func (m *Memory) set(goal int64) {
-	if limit := limitFor(m.live, goal); limit != m.limit {
+	if limit := limitFor(m.live, m.beside, goal); limit != m.limit {
 		m.limit = limit
 		if !m.limitFixed {
 			debug.SetMemoryLimit(limit)
@@ -101,15 +146,23 @@ func percentFor(live uint64, goal int64) int {
 	if live == 0 {
 		return gcPercent
 	}
-	return int(min(gcPercent, max(leastPercent, (goal-int64(live))*100/int64(live)))) //nolint:gosec // no heap is that large
+	return int(min(gcPercent, max(leastFor(goal), (goal-int64(live))*100/int64(live)))) //nolint:gosec // no heap is that large
+}
+
+// leastFor is by how much the heap may outgrow a live one that has nearly reached its goal, in percent.
+func leastFor(goal int64) int64 {
+	if goal == heapGoalOfPages {
+		return leastOfPages
+	}
+	return leastPercent
 }
 
 // limitFor is the limit for a live heap of so many bytes. Near it, memory is given back as soon as it is free, only to be
 // asked for again. A heap that comes near it is given room: below a limit that can't be kept the collector would take half
 // of all processor time, and give back pages that are wanted at once.
-func limitFor(live uint64, goal int64) int64 {
+func limitFor(live, beside uint64, goal int64) int64 {
 	limit := goal + besideHeap
-	room := int64(live)*(100+leastPercent)/100 + besideHeap //nolint:gosec // no heap is that large
+	room := int64(live)*(100+leastFor(goal))/100 + max(besideHeap, int64(beside)) //nolint:gosec // no heap is that large
 	if room <= limit {
 		return limit
 	}

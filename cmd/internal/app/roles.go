@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/config"
@@ -10,13 +11,19 @@ import (
 	"carillon/eventstore"
 )
 
+// startListening lets other processes say which of this one's consumers they wait for.
+func (a *App) startListening(s *stage) {
+	if slices.ContainsFunc(consumers(), func(c consumer) bool { return a.cfg.Is(c.role) }) {
+		s.run(func(ctx context.Context) error { a.Progress.Listen(ctx, a.log); return nil })
+	}
+}
+
 // startReadModels writes the read models. One that meets an event it can't decode stops alone: the others go on, and
 // readiness and metrics say so.
 func (a *App) startReadModels(s *stage) {
 	if !a.cfg.Is(config.RoleProject) {
 		return
 	}
-	s.run(func(ctx context.Context) error { a.Progress.Listen(ctx, a.log); return nil })
 	for _, m := range ReadModels() {
 		s.run(func(ctx context.Context) error { return a.stopAlone(a.runner.Project(ctx, m)) })
 	}

@@ -173,7 +173,7 @@ func (o *outside) reportCosts(since cost, deliveries int) (each float64) {
 	return each
 }
 
-// profile keeps what the server's processor time goes into, in the directory that PROFILES names.
+// profile keeps what the server's processor time and memory go into, in the directory that PROFILES names.
 func (o *outside) profile(seconds int) (wait func()) {
 	dir := os.Getenv("PROFILES")
 	if dir == "" {
@@ -203,7 +203,10 @@ func (o *outside) profile(seconds int) (wait func()) {
 	}
 	profiling.Go(func() { get(fmt.Sprintf("profile?seconds=%d", seconds), ".pprof") })
 	profiling.Go(func() { get(fmt.Sprintf("allocs?seconds=%d", seconds), ".allocs") })
-	return profiling.Wait
+	return func() {
+		profiling.Wait()
+		get("heap", ".heap")
+	}
 }
 
 // BenchmarkServedSteady: what a delivery costs at a steady rate, and how long it takes. It runs for at most 15 s, after 3 s

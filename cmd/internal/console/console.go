@@ -76,7 +76,7 @@ type Console struct {
 	visitors  visitors
 }
 
-// New makes the console of organizations, for the listener of the API. It fails where a template is not one.
+// New makes the console of organizations, for the listener of the API.
 func New(deps Dependencies) (*Console, error) {
 	return assemble(&Console{Dependencies: deps, cookie: cookieName})
 }
@@ -87,10 +87,6 @@ func NewForOperators(deps Dependencies, operators Operators) (*Console, error) {
 }
 
 func assemble(c *Console) (*Console, error) {
-	var err error
-	if c.pages, err = parsePages(); err != nil {
-		return nil, err
-	}
 	assets, err := fs.Sub(static, "static")
 	if err != nil {
 		return nil, err

@@ -372,7 +372,7 @@ func organizationsOf(happened []touched) (topics []string) {
 // rowMessage is a row of the list of deliveries, as pages have it.
 func (c *Console) rowMessage(id uuid.UUID, part map[string]any) (string, error) {
 	var row bytes.Buffer
-	if err := c.pages["deliveries"].ExecuteTemplate(&row, "delivery-row", part); err != nil {
+	if err := c.pages.write(&row, "deliveries", "delivery-row", part); err != nil {
 		return "", err
 	}
 	data, err := json.Marshal(map[string]string{"id": id.String(), "html": row.String()})

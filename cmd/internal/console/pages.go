@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -20,42 +20,45 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// pages are the templates by name, each with the frame that all pages share.
-type pages map[string]*template.Template
+// pages are the templates by name, each with the frame that all pages share. A page is made when it is first shown: all of
+// them are a quarter of a million small objects, at which every collection of the heap would look.
+type pages struct {
+	mu    sync.Mutex
+	frame *template.Template // nil: not read yet; never shown by itself, as what was shown can't be copied
+	made  map[string]*template.Template
+}
 
-func parsePages() (pages, error) {
-	frame, err := template.New("frame.html").Funcs(functions).ParseFS(templates, "templates/frame.html", "templates/parts.html", "templates/charts.html")
-	if err != nil {
-		return nil, err
+// of gives a page's template.
+func (p *pages) of(name string) (*template.Template, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if page, ok := p.made[name]; ok {
+		return page, nil
 	}
-	files, err := templates.ReadDir("templates")
-	if err != nil {
-		return nil, err
-	}
-	all := pages{}
-	for _, file := range files {
-		name := strings.TrimSuffix(file.Name(), path.Ext(file.Name()))
-		if name == "frame" || name == "parts" || name == "charts" {
-			continue
-		}
-		page, err := frame.Clone()
-		if err == nil {
-			page, err = page.ParseFS(templates, "templates/"+file.Name())
-		}
+	if p.frame == nil {
+		frame, err := template.New("frame.html").Funcs(functions).ParseFS(templates, "templates/frame.html", "templates/parts.html", "templates/charts.html")
 		if err != nil {
 			return nil, err
 		}
-		all[name] = page
+		p.frame, p.made = frame, map[string]*template.Template{}
 	}
-	return all, nil
+	page, err := p.frame.Clone()
+	if err == nil {
+		page, err = page.ParseFS(templates, "templates/"+name+".html")
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.made[name] = page
+	return page, nil
 }
 
-func (p pages) write(w io.Writer, name string, in view) error {
-	page, ok := p[name]
-	if !ok {
-		return fmt.Errorf("there is no template %q", name)
+func (p *pages) write(w io.Writer, name, part string, in any) error {
+	page, err := p.of(name)
+	if err != nil {
+		return err
 	}
-	return page.ExecuteTemplate(w, "frame.html", in)
+	return page.ExecuteTemplate(w, part, in)
 }
 
 // functions are what templates call. Whatever comes from others goes through text or json.

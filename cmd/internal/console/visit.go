@@ -118,7 +118,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
 		in.session, in.Who, in.Name, in.Organization, in.Base = v.session, v.session.Role, v.session.shown(), v.name, v.base
 	}
 	var body bytes.Buffer
-	if err := c.pages.write(&body, shown.Template, in); err != nil {
+	if err := c.pages.write(&body, shown.Template, "frame.html", in); err != nil {
 		c.Log.ErrorContext(r.Context(), "a page could not be made", "template", shown.Template, "error", err)
 		http.Error(w, notMade, http.StatusInternalServerError)
 		return

@@ -15,18 +15,23 @@ const (
 	writeTimeout      = 6 * time.Minute // the longest request tests an endpoint for 5 minutes; see also wire.Pace
 	idleTimeout       = 2 * time.Minute
 	shutdownTimeout   = 10 * time.Second
+	farewell          = 200 * time.Millisecond // in which clients learn that they need another connection
 	maxHeaderBytes    = 32 << 10
 )
 
 // Serve answers requests until the context ends, then lets those under way finish. certificate is nil for plain HTTP.
+//
+// A connection between two requests can be closed just when the next one is sent, which then gets no answer. So at the end
+// whoever is busy is told with an answer that his connection closes, before those that nobody uses are closed.
 func Serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate *Certificate, log *slog.Logger) error {
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		Handler: bidFarewell(ctx, handler), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
+		<-time.After(farewell)
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
 		if err := server.Shutdown(closing); err != nil {
@@ -37,7 +42,7 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, cer
 		listener = plainListener{listener}
 	} else {
 		server.TLSConfig = certificate.config() // net/http looks here whether it is to speak HTTP/2
-		server.Handler = httpsOnly(handler)
+		server.Handler = httpsOnly(server.Handler)
 		listener = newSecureListener(listener, server.TLSConfig, log)
 	}
 	err := server.Serve(listener)
@@ -48,6 +53,16 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler, cer
 		return nil
 	}
 	return err
+}
+
+// bidFarewell closes the connection of each request that comes after the context has ended, once it is answered.
+func bidFarewell(ctx context.Context, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if ctx.Err() != nil {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // httpsOnly tells browsers to ask this name over HTTPS alone, for a year.

@@ -143,7 +143,7 @@ func ReadBody(r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
+	data, err := readAll(http.MaxBytesReader(nil, r.Body, limit), r.ContentLength)
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
@@ -152,6 +152,19 @@ func ReadBody(r *http.Request, limit int64) ([]byte, error) {
 		return nil, &Failure{Kind: BadBody, Field: "body", Issue: "could not be read to its end", Cause: err}
 	}
 	return data, nil
+}
+
+// announcedRoom is up to which size a body's own word for it is believed before it has come.
+const announcedRoom = 16 << 10
+
+// readAll reads a body whose length was announced; negative where it was not.
+func readAll(body io.Reader, length int64) ([]byte, error) {
+	if length < 0 || length > announcedRoom {
+		return io.ReadAll(body)
+	}
+	data := make([]byte, length)
+	_, err := io.ReadFull(body, data)
+	return data, err
 }
 
 func tooLarge(limit int64) *Failure {

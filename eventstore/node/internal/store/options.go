@@ -42,7 +42,7 @@ const (
 	defaultCacheBytes    = 48 << 20
 	defaultMemTableBytes = 12 << 20
 	defaultRingBytes     = 4 << 20
-	defaultHeads         = 32 << 10
+	defaultHeads         = 8 << 10
 	defaultMinFreeBytes  = 64 << 20
 
 	// defaultCompactionPoll is rare: that nothing tells of a compaction is not known to happen.

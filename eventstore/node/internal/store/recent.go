@@ -1,30 +1,35 @@
 package store
 
+import "hash/maphash"
+
 // recentIDs remembers where the newest events are, so that most repetitions of appends without an exact expectation are
 // recognized. It is a courtesy, lost on restart: who needs certainty gives the expected revision.
 type recentIDs struct {
 	places map[recentID]uint64 // the first revision that has it
 	order  []recentID          // circular
 	next   int
+	seed   maphash.Seed
 }
 
-// recentID is an event's id in a stream: two streams may have the same.
+// recentID is an event's id in a stream: two streams may have the same. The stream is its hash, so that collections of the
+// heap need not look at any of this.
 type recentID struct {
 	id     EventID
-	stream string
+	stream uint64
 }
 
 // recentEvents is a few seconds of writing at full speed, and a few MB.
 const recentEvents = 32 << 10
 
 func newRecentIDs() *recentIDs {
-	return &recentIDs{places: make(map[recentID]uint64), order: make([]recentID, recentEvents)}
+	return &recentIDs{places: make(map[recentID]uint64), order: make([]recentID, recentEvents), seed: maphash.MakeSeed()}
 }
 
 // add takes in the events that a stream has got from a revision on.
 func (r *recentIDs) add(events []Proposed, stream string, base uint64) {
+	hash := maphash.String(r.seed, stream)
 	for i, event := range events {
-		key := recentID{event.id, stream}
+		key := recentID{event.id, hash}
 		if _, ok := r.places[key]; ok {
 			continue // the first place counts
 		}
@@ -40,6 +45,6 @@ func (r *recentIDs) find(events []Proposed, stream string) (revision uint64, ok 
 	if len(events) == 0 {
 		return 0, false
 	}
-	revision, ok = r.places[recentID{events[0].id, stream}]
+	revision, ok = r.places[recentID{events[0].id, maphash.String(r.seed, stream)}]
 	return revision, ok
 }

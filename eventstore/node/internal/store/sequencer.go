@@ -42,6 +42,11 @@ func (s *Store) enqueue(ctx context.Context, r *request) error {
 // await waits for the answer to a request. Where it returns early because ctx is done or the disk is full, the
 // request is either withdrawn or, when it was already taken, of unknown outcome (ctx only).
 func (s *Store) await(ctx context.Context, r *request) (Result, error) {
+	select {
+	case <-r.done: // as where others were waited for before
+		return r.result, r.err
+	default:
+	}
 	filled := s.space.filled()
 	for {
 		select {

@@ -1,0 +1,80 @@
+package app
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"carillon/command/egress"
+)
+
+// Ten destinations at one host, as those of one vendor's customers are, have 640 requests in flight. All their connections
+// are kept for what comes next: while only 512 were, 128 were opened each time, and a delivery cost a third more.
+func TestConnectionsOfAllDestinationsAtOneHostAreKept(t *testing.T) {
+	t.Parallel()
+	const atOnce = 640
+	var (
+		opened, here atomic.Int64
+		round        = make(chan struct{})
+		full         = make(chan struct{}, 1)
+	)
+	receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		wait := round
+		if here.Add(1) == atOnce {
+			full <- struct{}{}
+		}
+		<-wait
+	}))
+	receiver.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	receiver.Start()
+	t.Cleanup(receiver.Close)
+
+	a := &App{}
+	policy, options, err := a.deliveryEgress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	options.IdleConnTimeout = time.Hour // a busy machine may need longer than its four seconds
+	transport := egress.NewTransport(policy, options)
+	t.Cleanup(transport.CloseIdleConnections)
+	for range 3 {
+		var sending sync.WaitGroup
+		for range atOnce {
+			sending.Go(func() {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, receiver.URL, http.NoBody)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				response, err := transport.RoundTrip(request)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				_ = response.Body.Close()
+			})
+		}
+		<-full // all of them are in flight
+		here.Store(0)
+		next := make(chan struct{})
+		ended := round
+		round = next
+		close(ended)
+		sending.Wait()
+	}
+	if n := opened.Load(); n != atOnce {
+		t.Errorf("%d connections were opened for %d requests at one time", n, atOnce)
+	}
+}

@@ -1,0 +1,44 @@
+package app
+
+import (
+	"syscall"
+
+	"carillon/command/delivery"
+)
+
+// filesOfOthers are left to the event store, to Postgres and to whoever asks something.
+const filesOfOthers = 512
+
+// connectionsFor says how many requests may be under way at one time, and how many connections may be idle, where the
+// process may have so many files open. Without files requests of all organizations fail, which counts as failures of their
+// destinations, and so does the event store. Requests get the larger part of what others leave: some of them hang.
+func connectionsFor(files uint64) (inFlight, idle int) {
+	inFlight, idle = delivery.DefaultLimits.InFlight, maxIdle
+	room := files - min(filesOfOthers, files/2)
+	if files == 0 || room >= uint64(inFlight+idle) { //nolint:gosec // neither is negative
+		return inFlight, idle
+	}
+	left := int(room) //nolint:gosec // it is small
+	inFlight = min(inFlight, left*3/4)
+	return inFlight, left - inFlight
+}
+
+// filesAllowed is how many files this process may have open, connections included; 0: it is not known. Go's runtime has
+// raised it as far as it may.
+func filesAllowed() uint64 {
+	var allowed syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &allowed); err != nil {
+		return 0
+	}
+	return allowed.Cur
+}
+
+// deliveryLimits are those that the process has files for.
+func (a *App) deliveryLimits() delivery.Limits {
+	files, limits := filesAllowed(), delivery.DefaultLimits
+	if limits.InFlight, _ = connectionsFor(files); limits.InFlight < delivery.DefaultLimits.InFlight {
+		a.log.Warn("this process may have few files open, so fewer webhooks are sent at one time: raise its limit (ulimit -n, LimitNOFILE)",
+			"files", files, "atOneTime", limits.InFlight, "usually", delivery.DefaultLimits.InFlight)
+	}
+	return limits
+}
