@@ -164,17 +164,21 @@ func TestADeposedLeaderIsLeft(t *testing.T) {
 			if err := add(t.Context(), store, id); err != nil {
 				t.Fatal(err)
 			}
-			subscribed := make(chan error, 1)
+			began, ended := make(chan struct{}), make(chan error, 1)
 			go func() {
+				begin := sync.OnceFunc(func() { close(began) })
+				defer begin()
 				for _, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Filter{}) {
 					if err != nil {
-						subscribed <- err
+						ended <- err
 						return
 					}
+					begin()
 				}
 			}()
+			<-began // at the old leader: one that begins later follows the new one from its start
 			first.Follow(second.address)
-			began := time.Now()
+			changed := time.Now()
 			id = uuid.New() // the second has nothing of what the first has: they only play a cluster
 			var writers sync.WaitGroup
 			for range 8 {
@@ -188,12 +192,12 @@ func TestADeposedLeaderIsLeft(t *testing.T) {
 			if err := add(t.Context(), store, id); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("a change of the leader took %s", time.Since(began))
+			t.Logf("a change of the leader took %s", time.Since(changed))
 			direct := openAt(t, "esdb://"+second.address+"?tls=false")
 			if loaded, err := counter.Load(t.Context(), direct, id); err != nil || loaded.State != 1 {
 				t.Errorf("at the new leader: %+v, %v", loaded, err)
 			}
-			if err := <-subscribed; !errors.Is(err, eventstore.ErrUnavailable) {
+			if err := <-ended; !errors.Is(err, eventstore.ErrUnavailable) {
 				t.Errorf("the subscription to the old one ended with %v", err)
 			}
 			eventually(t, "no connection to the old leader is left", func() bool { return first.open() == 0 })
