@@ -196,16 +196,19 @@ func roundTrip(ctx context.Context, via http.RoundTripper, showed *shown, kept *
 		reused := false // the last connection that was tried
 		var conn *egress.Conn
 		noted, handshake := egress.NoteHandshake(ctx)
-		req, err := build(httptrace.WithClientTrace(noted, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		trace := &httptrace.ClientTrace{GetConn: handshake.Wanted, TLSHandshakeDone: handshake.Opened, GotConn: func(got httptrace.GotConnInfo) {
+			handshake.Served()
 			reused = got.Reused
 			if conn = egress.ConnOf(got.Conn); conn != nil && reused {
 				conn.WasIdle()
 			}
-		}, PutIdleConn: func(err error) { kept.Store(err == nil || enoughIdle(err)) }}))
+		}, PutIdleConn: func(err error) { kept.Store(err == nil || enoughIdle(err)) }}
+		req, err := build(httptrace.WithClientTrace(noted, trace))
 		if err != nil || req.URL.Scheme != "https" {
 			return nil, errInvalidURL
 		}
 		resp, err := via.RoundTrip(req)
+		handshake.Served()
 		showed.asked = handshake.Asked() || conn != nil && conn.Asked()
 		if reused && closedIdle(err) && ctx.Err() == nil {
 			continue // each go takes an idle connection away, so it ends
