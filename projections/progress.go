@@ -20,11 +20,16 @@ const awaitPoll = 5 * time.Millisecond
 type Progress struct {
 	pool    *pgxpool.Pool
 	mu      sync.Mutex
-	here    map[string]eventstore.Position
-	defers  map[string]eventstore.Deferring // of those here that may be behind with what follows from what they have seen
-	saves   map[string]func()               // of those here that commit now and then only: they do it now
-	changed chan struct{}                   // closed and replaced at each change
+	here    map[string]running
+	changed chan struct{} // closed and replaced at each change
 	waiting map[string]*waiters
+}
+
+// running is a consumer of this process.
+type running struct {
+	at        eventstore.Position
+	deferring eventstore.Deferring // it may be behind with what follows from what it has seen; nil: it defers nothing
+	save      func()               // commits what it has seen; nil: it does so whenever it has seen something
 }
 
 // waiters are those who wait for one consumer.
@@ -38,29 +43,22 @@ type waiters struct {
 // NewProgress makes an empty one.
 func NewProgress(pool *pgxpool.Pool) *Progress {
 	return &Progress{
-		pool: pool, here: map[string]eventstore.Position{}, defers: map[string]eventstore.Deferring{}, saves: map[string]func(){},
-		changed: make(chan struct{}), waiting: map[string]*waiters{},
+		pool: pool, here: map[string]running{}, changed: make(chan struct{}), waiting: map[string]*waiters{},
 	}
 }
 
-// begin notes that a consumer runs here from now on. d is nil where it defers nothing, save where it commits whatever it
-// has seen.
-func (p *Progress) begin(name string, at eventstore.Position, d eventstore.Deferring, save func()) {
+// begin notes that a consumer runs here from now on.
+func (p *Progress) begin(name string, c running) {
 	p.mu.Lock()
-	if d != nil {
-		p.defers[name] = d
-	}
-	if save != nil {
-		p.saves[name] = save
-	}
-	p.mu.Unlock()
-	p.set(name, at)
+	defer p.mu.Unlock()
+	p.here[name] = c
+	p.tell(name)
 }
 
 // save lets a consumer of this process commit what it has seen.
 func (p *Progress) save(name string) {
 	p.mu.Lock()
-	save := p.saves[name]
+	save := p.here[name].save
 	p.mu.Unlock()
 	if save != nil {
 		save()
@@ -70,7 +68,14 @@ func (p *Progress) save(name string) {
 func (p *Progress) set(name string, to eventstore.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.here[name] = to
+	c := p.here[name]
+	c.at = to
+	p.here[name] = c
+	p.tell(name)
+}
+
+// tell those who wait that a consumer has moved.
+func (p *Progress) tell(name string) {
 	p.hasten(name)
 	close(p.changed)
 	p.changed = make(chan struct{})
@@ -80,16 +85,14 @@ func (p *Progress) lost(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.here, name)
-	delete(p.defers, name)
-	delete(p.saves, name)
 	p.hasten(name)
 }
 
 func (p *Progress) get(name string) (at eventstore.Position, here bool, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at, here = p.here[name]
-	return at, here, p.changed
+	c, here := p.here[name]
+	return c.at, here, p.changed
 }
 
 // Await waits until each named projection has applied the event at a position. It reports false when the context
@@ -108,19 +111,18 @@ func (p *Progress) Await(ctx context.Context, to eventstore.Position, names ...s
 func (p *Progress) AwaitRecorded(ctx context.Context, to eventstore.Position, name string) bool {
 	for p.await(ctx, to, name) {
 		p.mu.Lock()
-		at, here := p.here[name]
-		d := p.defers[name]
+		c, here := p.here[name]
 		p.mu.Unlock()
-		if !here || at.Before(to) { // it ended just now; its checkpoint only tells of what is recorded
+		if !here || c.at.Before(to) { // it ended just now; its checkpoint only tells of what is recorded
 			if !p.stored(ctx, name).Before(to) {
 				return true
 			}
 			continue
 		}
-		if d == nil {
+		if c.deferring == nil {
 			return true
 		}
-		pending := d.Pending()
+		pending := c.deferring.Pending()
 		if pending == nil || pending(ctx) == nil {
 			return true
 		}
@@ -183,8 +185,8 @@ func (p *Progress) Hurry(name string, to eventstore.Position) {
 // hasten opens or closes what a consumer sees of its waiters. The mutex is held.
 func (p *Progress) hasten(name string) {
 	w := p.waitersOf(name)
-	at, here := p.here[name]
-	switch hurry := w.n > 0 || here && at.Before(w.to); {
+	c, here := p.here[name]
+	switch hurry := w.n > 0 || here && c.at.Before(w.to); {
 	case hurry && !w.closed:
 		close(w.urgent)
 		w.closed = true

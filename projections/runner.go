@@ -107,7 +107,7 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 		return stopped(ctx, s, err, log)
 	}
 	deferring := c.deferring()
-	r.Progress.begin(c.Name(), s.position, deferring, c.saver(s))
+	r.Progress.begin(c.Name(), running{at: s.position, deferring: deferring, save: c.saver(s)})
 	defer r.Progress.lost(c.Name())
 	log.Debug("consumer runs", "after", s.position.String())
 
