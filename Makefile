@@ -147,7 +147,7 @@ bench-console: postgres ## Measure every page of the console, with every filter,
 
 .PHONY: bench-delivery
 bench-delivery: postgres ## Measure delivery end to end, and what a server takes at rest: throughput, fan-out, latency, memory, every signature verified
-	$(GO) test -run '^$$' -bench 'Bare|Delivery|Latency|Served|FanOut|History|OneHangs|BesideACrowd|Idle' -benchtime $(DELIVERIES)x -timeout 30m ./cmd/internal/app
+	$(GO) test -run '^$$' -bench 'Bare|Delivery|Latency|Served|FanOut|History|OneHangs|Idle' -benchtime $(DELIVERIES)x -timeout 30m ./cmd/internal/app
 
 .PHONY: bench-hostile
 bench-hostile: postgres ## Attack a whole server and measure what others notice: 10,000 made-up keys a second (others' p99 within twice), 1,000 clients that don't read (50 MB)

@@ -76,6 +76,7 @@ type Deliverer struct {
 	suspended  suspensions
 	opened     *openedTargets
 	attempts   *attemptLog
+	pacing     pacing
 	processors int
 	wake       chan struct{}
 	mu         sync.Mutex // guards the next four
@@ -245,20 +246,17 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	d.giveBack(ctx, surplus)
 	switch kept := len(jobs) - len(surplus); {
 	case kept >= min(ask.Limit, maxPerDestination):
-		return 0 // more may wait than the claim was allowed to take, and it was worth its while
-	case len(jobs) > 0:
-		return busyPoll
-	}
-	if d.expecting() {
-		return busyPoll
+		return d.pacing.again(0) // more may wait than the claim was allowed to take
+	case len(jobs) > 0 || d.expecting():
+		return d.pacing.again(busyPoll)
 	}
 	now := time.Now()
 	idle := now.Truncate(idlePoll).Add(idlePoll).Sub(now) // when others of this process wake up as well
-	next, planned, err := d.Queue.NextDue(ctx)
-	if err != nil || !planned {
+	next, planned := d.Queue.NextDue()
+	if !planned {
 		return idle
 	}
-	return min(max(next.Sub(d.Queue.Now()), busyPoll), idle)
+	return d.pacing.until(next.Sub(d.Queue.Now()), idle)
 }
 
 func (d *Deliverer) expecting() bool {

@@ -28,8 +28,8 @@ func (*claims) Worker() (id int32, known bool) { return 1, true }
 func (*claims) Recover(context.Context, time.Duration, func() map[uuid.UUID]struct{}) (int, error) {
 	return 0, nil
 }
-func (*claims) NextDue(context.Context) (time.Time, bool, error) { return time.Time{}, false, nil }
-func (c *claims) Claim(context.Context, Ask) ([]Job, error)      { c.n++; return c.claim(c.n), nil }
+func (*claims) NextDue() (time.Time, bool)                  { return time.Time{}, false }
+func (c *claims) Claim(context.Context, Ask) ([]Job, error) { c.n++; return c.claim(c.n), nil }
 
 func (c *claims) Release(_ context.Context, ids []uuid.UUID) error {
 	for _, id := range ids {

@@ -89,8 +89,9 @@ type Queue interface {
 	Recover(ctx context.Context, lease time.Duration, known func() map[uuid.UUID]struct{}) (int, error)
 	// Claim leases due deliveries of enabled destinations, and replays. It may fail with ErrNotReady.
 	Claim(ctx context.Context, ask Ask) ([]Job, error)
-	// NextDue is when the next delivery will be due that nobody holds; false where none is planned.
-	NextDue(ctx context.Context) (time.Time, bool, error)
+	// NextDue is when the next delivery is due that nobody holds, of those that were not when the last claim looked; it may
+	// be over by now. false: none is planned.
+	NextDue() (at time.Time, planned bool)
 	// Release gives leases back at once.
 	Release(ctx context.Context, ids []uuid.UUID) error
 }

@@ -138,13 +138,6 @@ func BenchmarkClaim(b *testing.B) {
 					}
 				}
 			})
-			b.Run("next-due", func(b *testing.B) {
-				for b.Loop() {
-					if _, _, err := deliveries.NextDue(b.Context(), h.pool, noon); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
 		})
 	}
 }

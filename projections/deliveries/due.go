@@ -42,7 +42,8 @@ func newKind(rows, eligible string) kind {
 type Seen struct {
 	Holders []Holder
 	// Next is when, after the look, something more can be claimed or a lease ends; a moment at which nothing can, as where
-	// many wait for disabled destinations, is possible. The zero time: nothing is planned.
+	// many wait for disabled destinations, is possible. The zero time: nothing is planned. A worker that has claimed until
+	// nothing more came can sleep until then, which may be over by the time it has.
 	Next time.Time
 
 	at                 time.Time
@@ -108,22 +109,7 @@ func (r *recent) scan(rows pgx.Rows) error {
 	return err
 }
 
-// NextDue says when, after now, the next delivery can be claimed: of an enabled destination, a replay, or one whose
-// lease ends. It may name a moment at which there is none, where many wait for disabled destinations. A worker that has
-// claimed until nothing more came can sleep until then.
-func NextDue(ctx context.Context, pool *pgxpool.Pool, now time.Time) (time.Time, bool, error) {
-	var (
-		batch pgx.Batch
-		next  time.Time
-	)
-	batch.Queue(planByIndex)
-	batch.Queue(nextDue, now).QueryRow(func(row pgx.Row) error { return row.Scan(column.Time(&next)) })
-	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return time.Time{}, false, fmt.Errorf("next due delivery: %w", err)
-	}
-	return next, !next.IsZero(), nil
-}
-
+// nextDue asks when, after $1, the next delivery can be claimed: of an enabled destination, a replay, or one whose lease ends.
 var nextDue = fmt.Sprintf(`
 	WITH RECURSIVE workers AS (
 		(SELECT worker FROM deliveries.due WHERE worker IS NOT NULL ORDER BY worker LIMIT 1)

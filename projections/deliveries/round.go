@@ -15,8 +15,8 @@ import (
 
 const (
 	stretch = 1000 // destinations that are visited at one time
-	// rest is how many times as long as a stretch took there is none: what goes round takes a tenth of the time at most.
-	rest = 9
+	// rest is how many times as long as a stretch took there is none: what goes round takes a thirtieth of the time at most.
+	rest = 29
 	// most is how many destinations one claim asks beside those of the newest rows.
 	most = 1000
 	// kept is how many destinations are remembered.

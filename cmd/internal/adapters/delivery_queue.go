@@ -43,7 +43,7 @@ type DeliveryQueue struct {
 	losses  int  // of the lock, that were seen
 	sure    bool // the read model has come to what was recorded at the last of them
 	claims  *projections.Settling
-	next    *time.Time // when the first delivery is due, as the last claim saw it; nil: something was due by then
+	next    time.Time // when something more is due, as the last look saw it; zero: nothing is planned
 
 	lost  *lost // what others held, while the read model is waited for; nil: nothing
 	frees *projections.Settling
@@ -131,7 +131,7 @@ func notReady(err error) error {
 
 // claim looks first, and claims where something may be due.
 func (q *DeliveryQueue) claim(ctx context.Context, ask delivery.Ask) ([]deliveries.Claimed, error) {
-	q.next = nil
+	q.next = time.Time{}
 	live, seen, err := q.look(ctx)
 	if err != nil {
 		return nil, err
@@ -148,8 +148,8 @@ func (q *DeliveryQueue) claim(ctx context.Context, ask delivery.Ask) ([]deliveri
 			return nil, err
 		}
 	}
+	q.next = seen.Next
 	if !seen.Due() {
-		q.next = &seen.Next
 		return nil, nil
 	}
 	return q.claimer.Claim(ctx, deliveries.Ask(ask), seen)
@@ -258,16 +258,11 @@ func body(made map[*deliveries.Event]*delivery.Body, e *deliveries.Event) *deliv
 	return made[e]
 }
 
-// NextDue implements delivery.Queue. Where the last claim found nothing due it knows without asking.
-func (q *DeliveryQueue) NextDue(ctx context.Context) (time.Time, bool, error) {
+// NextDue implements delivery.Queue.
+func (q *DeliveryQueue) NextDue() (at time.Time, planned bool) {
 	q.mu.Lock()
-	next := q.next
-	q.next = nil
-	q.mu.Unlock()
-	if next != nil {
-		return *next, !next.IsZero(), nil
-	}
-	return deliveries.NextDue(ctx, q.pool, q.Now())
+	defer q.mu.Unlock()
+	return q.next, !q.next.IsZero()
 }
 
 // Release implements delivery.Queue.

@@ -286,6 +286,8 @@ type counter struct {
 	invalid   int
 	hang      chan struct{} // where made, the path /0 does not answer until it is closed
 	opened    atomic.Int64  // connections
+	late      atomic.Int64  // requests to /late/ that wait for their answer, which comes after 29 s
+	quick     atomic.Bool   // they are answered at once
 }
 
 func newCounter(b *testing.B, authority *dev.Authority) *counter {
@@ -332,6 +334,12 @@ func (c *counter) receive(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	if strings.HasPrefix(request.URL.Path, "/late/") {
+		if c.quick.Load() {
+			return
+		}
+		c.late.Add(1)
+		defer c.late.Add(-1)
+		_, _ = io.Copy(io.Discard, request.Body) // from then on it is seen when the connection ends
 		select {
 		case <-time.After(29 * time.Second):
 		case <-request.Context().Done():

@@ -11,8 +11,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"carillon/command"
 )
 
 // BenchmarkFanOut: from publishing one event to its receipt by the last of a thousand destinations.
@@ -159,72 +157,5 @@ func BenchmarkOneHangs(b *testing.B) {
 				alone = p99
 			}
 		})
-	}
-}
-
-// BenchmarkBesideACrowd: from publish to receipt by a destination, alone, and while 600 destinations of another
-// organization take 29 s for each answer. It runs for at most 15 s.
-func BenchmarkBesideACrowd(b *testing.B) {
-	const rate = 30
-	var alone time.Duration
-	for _, crowd := range []int{0, 600} {
-		b.Run(fmt.Sprintf("crowd=%d", crowd), func(b *testing.B) {
-			r, n := newRig(b, 1), min(b.N, 15*rate)
-			r.crowd(crowd)
-			ticker := time.NewTicker(time.Second / rate)
-			defer ticker.Stop()
-			b.ResetTimer()
-			var group sync.WaitGroup
-			for range n {
-				<-ticker.C
-				id := uuid.New()
-				r.receiver.expect(id)
-				group.Go(func() {
-					if err := r.publish(b.Context(), id); err != nil {
-						b.Errorf("publish: %v", err)
-					}
-				})
-			}
-			group.Wait()
-			r.receiver.await(b, n)
-			b.StopTimer()
-			if p99 := r.receiver.reportLatencies(); crowd > 0 {
-				reportOfAlone(b, p99, alone)
-			} else {
-				alone = p99
-			}
-		})
-	}
-}
-
-// crowd makes destinations of another organization that take 29 s for an answer, and publishes to them until all that
-// may be under way is.
-func (r *rig) crowd(destinations int) {
-	r.Helper()
-	by := command.Caller{Actor: "operator", RequestID: uuid.New()}
-	theirs, _, err := r.app.Commands.RegisterOrganization(r.Context(), by, command.RegisterOrganization{Name: "Crowd"})
-	if err != nil {
-		r.Fatal(err)
-	}
-	by.Organization = theirs
-	var making sync.WaitGroup
-	for worker := range 16 {
-		making.Go(func() {
-			for i := worker; i < destinations; i += 16 {
-				d, err := r.app.Commands.CreateDestination(r.Context(), by, command.CreateDestination{Name: "crowd", URL: fmt.Sprint(r.receiver.url, "/late/", i)})
-				if err == nil {
-					_, err = r.app.Commands.CreateSubscription(r.Context(), by, command.CreateSubscription{Destination: d.ID, Settings: everything})
-				}
-				if err != nil {
-					r.Error(err)
-				}
-			}
-		})
-	}
-	making.Wait()
-	for range 10 * min(destinations, 1) {
-		if err := r.publishTo(r.Context(), theirs, uuid.New()); err != nil {
-			r.Fatal(err)
-		}
 	}
 }
