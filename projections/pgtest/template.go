@@ -24,26 +24,41 @@ func NewTemplate(prepare func(context.Context, *pgxpool.Pool) error) *Template {
 	return x
 }
 
-// Pool returns a pool of connections to a new copy; both end with the test. On a server that is not the test binary's
-// own, where a template would be left behind, the database is prepared by itself.
+// Pool returns a pool of connections to a new copy; both end with the test.
 func (x *Template) Pool(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	return open(t, x.URL(t))
+}
+
+// URL returns the address of a new copy, which is dropped when the test ends. On a server that is not the test binary's
+// own, where a template would be left behind, the database is prepared by itself.
+func (x *Template) URL(t testing.TB) string {
 	t.Helper()
 	server, err := shared()
 	if err != nil {
 		t.Fatalf("pgtest: start postgres: %v", err)
 	}
 	if !server.own {
-		pool := Pool(t)
-		if err := x.prepare(t.Context(), pool); err != nil {
+		address := URL(t)
+		if err := x.fill(t.Context(), address); err != nil {
 			t.Fatalf("pgtest: prepare a database: %v", err)
 		}
-		return pool
+		return address
 	}
 	name, err := x.made()
 	if err != nil {
 		t.Fatalf("pgtest: prepare a template: %v", err)
 	}
-	return open(t, newDatabase(t, name))
+	return newDatabase(t, name)
+}
+
+func (x *Template) fill(ctx context.Context, address string) error {
+	pool, err := pgxpool.New(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return x.prepare(ctx, pool)
 }
 
 func (x *Template) make() (name string, err error) {
@@ -58,13 +73,7 @@ func (x *Template) make() (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	pool, err := pgxpool.New(ctx, address)
-	if err != nil {
-		return "", err
-	}
-	err = x.prepare(ctx, pool)
-	pool.Close()
-	if err != nil {
+	if err := x.fill(ctx, address); err != nil {
 		return "", err
 	}
 	// A session ends after its client has, and nothing is copied beside one.

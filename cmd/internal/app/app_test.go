@@ -21,6 +21,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/projections/pgtest"
 )
@@ -56,7 +57,7 @@ func newProcess(t *testing.T, change func(*config.Config)) *process {
 	cfg := config.Config{
 		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, Dev: true,
 		Roles:       []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
-		DatabaseURL: config.Address(pgtest.URL(t)), DeliveryTimeout: 30 * time.Second,
+		DatabaseURL: config.Address(apitest.Prepared.URL(t)), DeliveryTimeout: 30 * time.Second,
 		DeliveryRetrySchedule: []time.Duration{10 * time.Millisecond, 10 * time.Millisecond}, AutoDisableAfter: 100, AutoDisableMinStreak: time.Hour,
 	}
 	if change != nil {

@@ -67,8 +67,8 @@ type Fixture struct {
 	stopStore func()
 }
 
-// prepared is what every fixture begins with: all tables, empty.
-var prepared = pgtest.NewTemplate(func(ctx context.Context, pool *pgxpool.Pool) error {
+// Prepared is what every fixture begins with: all tables, empty.
+var Prepared = pgtest.NewTemplate(func(ctx context.Context, pool *pgxpool.Pool) error {
 	err := projections.Migrate(ctx, pool)
 	for _, model := range app.ReadModels() {
 		err = errors.Join(err, projections.EnsureSchema(ctx, pool, model))
@@ -79,7 +79,7 @@ var prepared = pgtest.NewTemplate(func(ctx context.Context, pool *pgxpool.Pool) 
 // Start starts the parts.
 func Start(tb testing.TB) *Fixture {
 	tb.Helper()
-	p := &Fixture{Logged: &Buffer{}, Pool: prepared.Pool(tb)}
+	p := &Fixture{Logged: &Buffer{}, Pool: Prepared.Pool(tb)}
 	p.Log = slog.New(slog.NewTextHandler(p.Logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	tb.Cleanup(func() {
 		if tb.Failed() {
