@@ -14,6 +14,7 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"carillon/eventstore"
 )
@@ -29,8 +30,9 @@ const (
 type Store struct {
 	eventstore.Store
 
-	log    *slog.Logger
-	events int // that are kept
+	log     *slog.Logger
+	events  int          // that are kept
+	patient atomic.Int64 // readers who linger, so far
 
 	entrance sync.Mutex // guards users and stop
 	users    int
@@ -162,8 +164,10 @@ func (s *Store) readAlong(
 		return after, true
 	}
 	defer s.leave(r)
+	came := 0 // since it last lingered
 	for {
 		messages, kept := s.take(r)
+		came += len(messages)
 		for _, message := range messages {
 			after = message.Position
 			if !yield(message, nil) {
@@ -183,7 +187,8 @@ func (s *Store) readAlong(
 			return after, false
 		}
 		if pace.linger > 0 {
-			s.linger(ctx, r, pace)
+			s.linger(ctx, r, pace, came)
+			came = 0
 		}
 	}
 }
