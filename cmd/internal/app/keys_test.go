@@ -343,7 +343,7 @@ func TestADamagedValueIsUnavailableAndTheOthersAreServed(t *testing.T) {
 	p.destination("other", nowhere, 0)
 	other := p.secret("other")
 	p.shown("crm")
-	p.sql("UPDATE destinations.secrets SET sealed = overlay(sealed placing '\\x00'::bytea from 30) WHERE destination = $1", id)
+	p.sql("UPDATE destinations.secrets SET sealed = set_byte(sealed, 29, 255 - get_byte(sealed, 29)) WHERE destination = $1", id)
 	p.sql("UPDATE destinations.destinations SET headers = '\\x01', address = '\\x01' WHERE id = $1", id)
 	listed := p.call(http.MethodGet, strings.TrimSuffix(destinations, "/"), nil, http.StatusOK)
 	items, _ := listed["items"].([]any)

@@ -269,7 +269,7 @@ func TestDamagedPartsAreRestored(t *testing.T) {
 		w.write(path, whole[:len(whole)/2])
 		w.opens(w.open(), ids...)
 	}
-	w.exec("UPDATE carillon.data_keys SET wrapped = overlay(wrapped placing '\\x00'::bytea from 30) WHERE id = $1", ids[0])
+	w.exec("UPDATE carillon.data_keys SET wrapped = set_byte(wrapped, 29, 255 - get_byte(wrapped, 29)) WHERE id = $1", ids[0])
 	w.opens(w.open(), ids...)
 	w.newPostgres()
 	w.opens(w.open(), ids...)
