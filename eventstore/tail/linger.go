@@ -51,8 +51,8 @@ type lingering struct {
 
 // Lingering is the store for a reader who may be a little behind: what comes near the head waits until the next multiple
 // of a time, and then comes together. So a reader is woken once for many events, and readers with the same time at one
-// moment while little happens, which costs far less than to be woken for each. urgent gives a channel that is closed while somebody waits for
-// the reader; then it gets everything at once.
+// moment while little happens, which costs far less than to be woken for each. urgent gives a channel that is closed while
+// somebody waits for the reader; then it gets everything at once.
 func (s *Store) Lingering(linger time.Duration, urgent func() <-chan struct{}) eventstore.Store {
 	return &lingering{Store: s, pace: pace{linger: linger, urgent: urgent}.of(s.patient.Add(1))}
 }

@@ -29,7 +29,7 @@ import (
 
 const (
 	frozen     = 12 * time.Second       // how long what is stopped stays stopped: longer than others wait for it
-	longOutage = 15 * time.Second       // after the end of a fault; a delivery whose dispatch got no answer takes up to 9 by itself
+	longOutage = 10 * time.Second       // after the end of a fault
 	waiting    = 200                    // deliveries that wait for their retry meanwhile
 	publishers = 4                      // …
 	pace       = 20 * time.Millisecond  // of each

@@ -67,7 +67,7 @@ type Fixture struct {
 	stopStore func()
 }
 
-// Prepared is what every fixture begins with: all tables, empty.
+// Prepared is what every fixture begins with, and every whole server that is tested: all tables, empty.
 var Prepared = pgtest.NewTemplate(func(ctx context.Context, pool *pgxpool.Pool) error {
 	err := projections.Migrate(ctx, pool)
 	for _, model := range app.ReadModels() {
