@@ -3,11 +3,12 @@ package delivery
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
@@ -44,11 +45,20 @@ type subRoute struct {
 	Switches     int                   `json:"switches,omitzero"` // see subscription.State
 }
 
-// windowKey names a debounce window: events of one type and subject on their way to one destination.
-type windowKey struct {
-	destination   uuid.UUID
-	kind, subject string
+// windowKey names a debounce window. Rows of versions before have other keys, which are never looked up.
+type windowKey string
+
+// newWindowKey names the window of events about one subject, of one type, source and feed, on their way to one destination.
+// It is a digest: an index of Postgres takes no long texts.
+func newWindowKey(destination uuid.UUID, p publication.Published) windowKey {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{destination.String(), p.Type, p.Subject, p.Source, p.FeedType, p.FeedID.String()}))
+	return windowKey(hex.EncodeToString(sum[:]))
 }
+
+// String returns the text that it is stored by.
+func (k windowKey) String() string { return string(k) }
+
+func parseWindowKey(text string) (windowKey, error) { return windowKey(text), nil }
 
 type window struct {
 	Closes   time.Time `json:"closes"`
@@ -226,14 +236,14 @@ func merge(scheduled []dispatch.Scheduled) []dispatch.Scheduled {
 	return merged
 }
 
-// debounce puts a delivery into the window of its destination, type and subject: it waits until the window closes, and
-// replaces the one that waited there before.
+// debounce puts a delivery into its window: it waits until that closes, and replaces the one that waited there before.
+// Events without a subject are about nothing that they could be merged by.
 func (r *Routes) debounce(s *dispatch.Scheduled, event uuid.UUID, p publication.Published, at time.Time) {
 	seconds := r.targets.Get(s.Destination).DebounceSeconds
-	if seconds == 0 {
+	if seconds == 0 || p.Subject == "" {
 		return
 	}
-	key := windowKey{s.Destination, p.Type, p.Subject}
+	key := newWindowKey(s.Destination, p)
 	w := window{Closes: at.Add(time.Duration(seconds) * time.Second)}
 	if open := r.windows.Get(key); open != nil && at.Before(open.Closes) {
 		w = *open
@@ -251,22 +261,4 @@ func (r *Routes) dropClosedWindows(before time.Time) {
 			r.windows.Set(key, nil)
 		}
 	}
-}
-
-func (k windowKey) String() string {
-	name, _ := json.Marshal([]string{k.destination.String(), k.kind, k.subject}) // strings always marshal
-	return string(name)
-}
-
-func parseWindowKey(text string) (key windowKey, err error) {
-	var parts []string
-	if err := json.Unmarshal([]byte(text), &parts); err != nil {
-		return key, err
-	}
-	if len(parts) != 3 {
-		return key, fmt.Errorf("%d parts instead of 3", len(parts))
-	}
-	key.destination, err = uuid.Parse(parts[0])
-	key.kind, key.subject = parts[1], parts[2]
-	return key, err
 }

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,6 +177,94 @@ func TestDebounceKeepsTheNewestUntilTheWindowCloses(t *testing.T) {
 	d := h.routes.Dispatch(third, storm, closes)[0]
 	if !d.NotBefore.Equal(closes.Add(time.Minute)) || d.Supersedes != uuid.Nil {
 		t.Errorf("after the window: %+v", d)
+	}
+}
+
+// What arrives within one window is merged only if it is about the same subject of the same source and feed.
+func TestDebounceMergesOneSubjectOnly(t *testing.T) {
+	t.Parallel()
+	sports := uuid.UUID{2, 2}
+	tests := map[string]struct {
+		change func(*publication.Published)
+		merged bool
+	}{
+		"the same":       {func(*publication.Published) {}, true},
+		"other data":     {func(p *publication.Published) { p.Data = []byte(`{"a":1}`) }, true},
+		"another type":   {func(p *publication.Published) { p.Type = "news.item.updated" }, false},
+		"another source": {func(p *publication.Published) { p.Source = "/elsewhere" }, false},
+		"another feed":   {func(p *publication.Published) { p.FeedID = sports }, false},
+		"no feed":        {func(p *publication.Published) { p.FeedType, p.FeedID, p.Organization = "", uuid.Nil, alice }, false},
+		"the same text":  {func(p *publication.Published) { p.Source, p.Subject = "/new", "storms" }, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := town(t)
+			h.feed(sports, feed.Registered{Organization: alice, FeedType: "news", Name: "Sports"})
+			h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 60}})
+			first, changed := uuid.New(), storm
+			tt.change(&changed)
+			h.routes.Dispatch(first, storm, noon)
+			got := h.routes.Dispatch(uuid.New(), changed, noon.Add(time.Second))[0]
+			if merged := got.Supersedes == dispatch.DeliveryID(first, hook); merged != tt.merged {
+				t.Errorf("scheduled %+v, want merged: %t", got, tt.merged)
+			}
+		})
+	}
+}
+
+// Nothing says that two events without a subject are about the same: each is sent, and at once.
+func TestDebounceLeavesEventsWithoutSubject(t *testing.T) {
+	t.Parallel()
+	h := town(t)
+	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 60}})
+	bare := storm
+	bare.Subject = ""
+	for range 3 {
+		if got := h.routes.Dispatch(uuid.New(), bare, noon)[0]; got.Supersedes != uuid.Nil || !got.NotBefore.IsZero() {
+			t.Errorf("scheduled %+v, want no window", got)
+		}
+	}
+}
+
+// Windows that a version before saved were of a type and subject alone: they replace nothing, and are dropped when closed.
+func TestDebounceOldWindowsReplaceNothing(t *testing.T) {
+	t.Parallel()
+	h := town(t)
+	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 60}})
+	old := eventstore.SavedRow{
+		Kind: "window", ID: `["` + hook.String() + `","news.item.added","storm"]`,
+		Data: []byte(`{"closes":"2026-11-21T12:00:30Z","delivery":"33333333-3333-4333-8333-333333333333"}`),
+	}
+	if err := h.state.Restore(old); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.routes.Dispatch(uuid.New(), storm, noon)[0]; got.Supersedes != uuid.Nil {
+		t.Errorf("scheduled %+v, which replaces a delivery that may be of another feed", got)
+	}
+	h.routes.dropClosedWindows(noon.Add(time.Minute))
+	rows, err := h.state.Changed()
+	if err != nil || !slices.ContainsFunc(rows, func(r eventstore.SavedRow) bool { return r.Kind == old.Kind && r.ID == old.ID && r.Data == nil }) {
+		t.Errorf("the old window stays: %v", err)
+	}
+}
+
+// Saved windows are found by an index of Postgres, whose keys have at most 2,704 bytes.
+func TestDebounceWindowKeysAreShort(t *testing.T) {
+	t.Parallel()
+	h := town(t)
+	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 60}})
+	long := storm
+	long.Source, long.Subject = strings.Repeat("ö", 2048), strings.Repeat("ß", 2048)
+	h.routes.Dispatch(uuid.New(), long, noon)
+	rows, err := h.state.Changed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if row.Kind == "window" && len(row.ID) > 100 {
+			t.Errorf("a key of %d bytes", len(row.ID))
+		}
 	}
 }
 

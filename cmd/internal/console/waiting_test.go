@@ -75,13 +75,13 @@ func TestADeliverySaysWhyItWaits(t *testing.T) {
 	w.Await(t, out.Position, destinations.ReadModel.Name, dispatching.DispatcherName)
 	first := w.publish(t, "concert/3")
 	held := "/console/deliveries/" + dispatch.DeliveryID(first, id).String()
-	b.get(t, held).expect(t, 200, "wants events of one subject at most every 600 s")
+	b.get(t, held).expect(t, 200, "wants events of one type, subject, source and feed at most every 600 s")
 	superseded, err := delivery.Aggregate.Execute(t.Context(), w.Store, dispatch.DeliveryID(first, id), delivery.Supersede{By: dispatch.DeliveryID(other, id), At: time.Now()}, delivery.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Await(t, superseded.Position, deliveries.ReadModel.Name)
-	b.get(t, held).expect(t, 200, "a newer event of its subject took its place")
+	b.get(t, held).expect(t, 200, "a newer event of its type, subject, source and feed took its place")
 
 	// A key that is lost fails attempts until what it sealed is set anew.
 	waits := "/console/deliveries/" + dispatch.DeliveryID(other, id).String()
