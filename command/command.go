@@ -61,6 +61,7 @@ type Caller struct {
 	Organization uuid.UUID
 	Actor        string    // "key:<id>", "operator", or a process manager's name
 	RequestID    uuid.UUID // correlates what follows from one request
+	ReadsSecrets bool      // may read secrets and header values
 }
 
 // Written is a thing as a use case has left it: what the event store holds, whatever the read models show by now.

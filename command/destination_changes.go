@@ -126,7 +126,8 @@ func (c *Commands) reviseDestination(ctx context.Context, by Caller, known event
 	}
 	command := destination.Revise{
 		Organization: by.Organization, Seen: seen, Name: in.Name,
-		DebounceWindowSeconds: in.DebounceWindowSeconds, Enabled: in.Enabled, At: c.now(),
+		DebounceWindowSeconds: in.DebounceWindowSeconds, Enabled: in.Enabled,
+		ReadsHeaders: by.ReadsSecrets, At: c.now(),
 	}
 	if in.URL != nil {
 		shown, address, err := c.sealAddress(ctx, in.ID, *in.URL)

@@ -202,6 +202,10 @@ func destinationError(err error) error {
 	if errors.Is(err, sealing.ErrShredded) { // deleted right now
 		return &Refusal{Kind: NotFound, Message: destination.ErrUnknown.Error(), Err: err}
 	}
+	if errors.Is(err, destination.ErrNeedsHeaders) {
+		return &Refusal{Kind: Invalid, Field: "config.headers", Err: err, Message: "config.headers is required, because scheme, host or port " +
+			"of config.url change and the key has not the scope secrets: send the headers too, {} for none"}
+	}
 	refusals := []struct {
 		cause error
 		kind  Kind

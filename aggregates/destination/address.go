@@ -2,6 +2,7 @@ package destination
 
 import (
 	"encoding/hex"
+	"net/url"
 	"regexp"
 	"strings"
 )
@@ -70,6 +71,25 @@ func visible(raw string) (shown string, hides bool) {
 		return shown, true
 	}
 	return shown + segment + "/", hides
+}
+
+// sameOrigin reports whether two addresses, masked or not, have the same scheme, host and port.
+func sameOrigin(a, b string) bool {
+	first, firstErr := origin(a)
+	second, secondErr := origin(b)
+	return firstErr == nil && secondErr == nil && first == second
+}
+
+func origin(raw string) (string, error) {
+	parsed, err := url.Parse(raw)
+	if err != nil {
+		return "", err
+	}
+	port := parsed.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[parsed.Scheme]
+	}
+	return parsed.Scheme + "://" + strings.ToLower(parsed.Hostname()) + ":" + port, nil
 }
 
 // Exposed reports whether the address lies open although it has a part that is to be sealed: it was recorded by a

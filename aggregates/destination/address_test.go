@@ -130,8 +130,8 @@ func TestReviseMovesTheAddress(t *testing.T) {
 	moved.URL, moved.Address = plain, destination.Sealed{}
 	back := created.Settings
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Revise{Organization: org, URL: &plain, At: noon}).Then(destination.Revised{Settings: moved, At: noon}).
-		When(destination.Revise{Organization: org, URL: &shown, Address: address, At: noon}).Then(destination.Revised{Settings: back, At: noon})
+		When(destination.Revise{Organization: org, URL: &plain, ReadsHeaders: true, At: noon}).Then(destination.Revised{Settings: moved, At: noon}).
+		When(destination.Revise{Organization: org, URL: &shown, Address: address, ReadsHeaders: true, At: noon}).Then(destination.Revised{Settings: back, At: noon})
 }
 
 func TestTargetHasTheAddressSealed(t *testing.T) {

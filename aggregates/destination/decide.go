@@ -21,6 +21,7 @@ var (
 	ErrTooManySecrets = errors.New("10 secrets are active: wait until the oldest overlapping one expires, or expire one")
 	ErrUnknownSecret  = errors.New("secret is not an active one of this destination")
 	ErrOnlySecret     = errors.New("the only active secret can't be expired: rotate first")
+	ErrNeedsHeaders   = errors.New("headers must be sent along when scheme, host or port of the URL change and the stored ones can't be read by the caller")
 	ErrRevisedSince   = errors.New("the settings were changed since they were looked at: look what they are now, and send yours again to put them in their place")
 )
 
@@ -50,6 +51,7 @@ type (
 		Headers               *Sealed
 		DebounceWindowSeconds *int
 		Enabled               *bool
+		ReadsHeaders          bool // the caller may read the stored headers, and so may send them to another host
 		At                    time.Time
 	}
 	// SealAddress seals an address that lies open. Where it is another one by now, or sealed already, nothing changes.
@@ -124,6 +126,9 @@ func (c Revise) decide(s State) ([]Event, error) {
 	}
 	if c.Seen != nil && !c.Seen.Equal(s.Settings) {
 		return nil, ErrRevisedSince
+	}
+	if c.URL != nil && c.Headers == nil && !c.ReadsHeaders && len(s.Settings.Headers.Data) > 0 && !sameOrigin(*c.URL, s.Settings.URL) {
+		return nil, ErrNeedsHeaders
 	}
 	var events []Event
 	if set := c.merge(s.Settings); !set.Equal(s.Settings) {

@@ -67,7 +67,7 @@ func TestReviseMergesAndSwitches(t *testing.T) {
 	t.Parallel()
 	url, off, on := "https://example.org/new", false, true
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Revise{Organization: org, URL: &url, Enabled: &off, At: noon}).
+		When(destination.Revise{Organization: org, URL: &url, Enabled: &off, ReadsHeaders: true, At: noon}).
 		Then(destination.Revised{Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: url, Headers: headers}, At: noon}, destination.Disabled{At: noon}).
 		When(destination.Revise{Organization: org, Enabled: &on, At: noon}).
 		Then(destination.Enabled{At: noon})
@@ -266,4 +266,35 @@ func TestEachCommandInEachState(t *testing.T) {
 		When(destination.AutoDisable{Switches: 1}, unknown, "", "", "", unknown).
 		When(destination.Delete{Organization: org}, unknown, "Deleted", "Deleted", "Deleted", "").
 		When(destination.Delete{Organization: other}, unknown, unknown, unknown, unknown, unknown)
+}
+
+// Header values go to another host only by a caller that could read them anyway, or that sends all of them.
+func TestReviseKeepsHeadersFromOtherHosts(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]error{
+		"https://evil.example/":                   destination.ErrNeedsHeaders,
+		"https://hooks.example.org.evil.example/": destination.ErrNeedsHeaders,
+		"https://hooks.example.org:8443/":         destination.ErrNeedsHeaders,
+		"http://hooks.example.org/":               destination.ErrNeedsHeaders,
+		"https://hooks.example.org/other":         nil,
+		"https://HOOKS.example.org:443/other":     nil,
+	} {
+		t.Run(url, func(t *testing.T) {
+			t.Parallel()
+			revise := destination.Revise{Organization: org, URL: &url, At: noon}
+			given := func() *aggregatetest.Scenario[destination.State, destination.Event, destination.Command] {
+				return aggregatetest.Stream(t, destination.Aggregate).Of(created, minted)
+			}
+			moved := destination.Revised{Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: url, Headers: headers}, At: noon}
+			if want != nil {
+				given().When(revise).Refused(want)
+				revise.ReadsHeaders = true
+			}
+			given().When(revise).Then(moved)
+		})
+	}
+	moved, none := "https://evil.example/", destination.Sealed{}
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
+		When(destination.Revise{Organization: org, URL: &moved, Headers: &none, At: noon}).
+		Then(destination.Revised{Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: moved}, At: noon})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/query"
@@ -38,7 +39,10 @@ func (v *visit) to(page string) string { return v.base + page }
 
 // caller is who acts.
 func (v *visit) caller() command.Caller {
-	return command.Caller{Organization: v.shown, Actor: v.session.Actor(), RequestID: wire.RequestIDOf(v.Context())}
+	return command.Caller{
+		Organization: v.shown, Actor: v.session.Actor(), RequestID: wire.RequestIDOf(v.Context()),
+		ReadsSecrets: v.session.May(organization.ScopeSecrets),
+	}
 }
 
 // id reads a UUID of the path. What is none is an id that nothing has.

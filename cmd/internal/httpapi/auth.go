@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -32,7 +33,10 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 			surfaceOf(r).WriteError(w, r, err)
 			return
 		}
-		caller := command.Caller{Organization: key.Organization, Actor: "key:" + key.ID, RequestID: wire.RequestIDOf(r.Context())}
+		caller := command.Caller{
+			Organization: key.Organization, Actor: "key:" + key.ID, RequestID: wire.RequestIDOf(r.Context()),
+			ReadsSecrets: slices.Contains(key.Scopes, string(organization.ScopeSecrets)),
+		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, identity{caller, key})))
 	})
 }

@@ -249,3 +249,36 @@ func TestHostileRotations(t *testing.T) {
 		t.Errorf("others see %+v", list)
 	}
 }
+
+// A key that can't read header values can't have them sent to a receiver of its own either.
+func TestHostileHeadersToAnotherHost(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	weak, _ := s.scoped(t, "write")
+	path := destinationsPath + "/crm"
+	s.do(t, request{method: "PUT", path: path, body: `{"name":"CRM","config":{"url":"https://127.0.0.1:1/","headers":{"X-Token":"hunter2"}}}`})
+	patch := func(key, config string) response {
+		return s.do(t, request{method: "PATCH", path: path, key: key, body: `{"config":` + config + `}`})
+	}
+	patch(weak, `{"url":"https://127.0.0.1:2/"}`).refused(t, 400, "VALIDATION_FAILED", "config.headers")
+	patch(weak, `{"url":"https://127.0.0.2:1/"}`).refused(t, 400, "VALIDATION_FAILED", "config.headers")
+	for _, allowed := range []response{
+		patch(weak, `{"url":"https://127.0.0.1:1/other"}`),
+		patch(weak, `{"url":"https://127.0.0.1:2/","headers":{"X-Token":"mine"}}`),
+		patch("", `{"url":"https://127.0.0.1:3/"}`),
+		s.do(t, request{method: "PUT", path: path, key: weak, body: `{"name":"CRM","config":{"url":"https://127.0.0.1:4/"}}`}),
+	} {
+		if allowed.status != 200 {
+			t.Errorf("%d %s", allowed.status, allowed.body)
+		}
+	}
+	var shown struct {
+		Config struct {
+			Headers map[string]string `json:"headers"`
+		} `json:"config"`
+	}
+	s.do(t, request{path: path}).into(t, 200, &shown)
+	if len(shown.Config.Headers) != 0 {
+		t.Errorf("replaced without headers, it has %v", shown.Config.Headers)
+	}
+}
