@@ -2,7 +2,6 @@ package destination
 
 import (
 	"encoding/hex"
-	"net/url"
 	"regexp"
 	"strings"
 )
@@ -45,16 +44,11 @@ func IsMasked(raw string) bool { return maskedURL.MatchString(raw) }
 
 // visible is what may be seen of an address, up to where the rest would follow.
 func visible(raw string) (shown string, hides bool) {
-	scheme, rest, found := strings.Cut(raw, "://")
-	end := strings.IndexAny(rest, "/?#")
-	if end < 0 {
-		end = len(rest)
-	}
-	host, rest := rest[:end], rest[end:]
+	scheme, host, rest := split(raw)
 	if at := strings.LastIndexByte(host, '@'); at >= 0 { // after a user's name and password
 		host, hides = host[at+1:], true
 	}
-	if !found || host == "" {
+	if host == "" {
 		return "", raw != ""
 	}
 	path := rest
@@ -74,22 +68,21 @@ func visible(raw string) (shown string, hides bool) {
 }
 
 // sameOrigin reports whether two addresses, masked or not, have the same scheme, host and port.
-func sameOrigin(a, b string) bool {
-	first, firstErr := origin(a)
-	second, secondErr := origin(b)
-	return firstErr == nil && secondErr == nil && first == second
+func sameOrigin(a, b string) bool { return origin(a) == origin(b) }
+
+func origin(raw string) string {
+	scheme, host, _ := split(strings.ToLower(raw))
+	return scheme + "://" + strings.TrimSuffix(host, map[string]string{"https": ":443", "http": ":80"}[scheme])
 }
 
-func origin(raw string) (string, error) {
-	parsed, err := url.Parse(raw)
-	if err != nil {
-		return "", err
+// split cuts an address into its scheme, what stands for the host, and what follows it.
+func split(raw string) (scheme, host, rest string) {
+	scheme, rest, _ = strings.Cut(raw, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
 	}
-	port := parsed.Port()
-	if port == "" {
-		port = map[string]string{"https": "443", "http": "80"}[parsed.Scheme]
-	}
-	return parsed.Scheme + "://" + strings.ToLower(parsed.Hostname()) + ":" + port, nil
+	return scheme, rest[:end], rest[end:]
 }
 
 // Exposed reports whether the address lies open although it has a part that is to be sealed: it was recorded by a
