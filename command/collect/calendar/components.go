@@ -118,30 +118,14 @@ const (
 
 // parse reads the components of a text.
 func (f *file) parse(text string) {
-	if !strings.Contains(text, "\n") {
-		text = strings.ReplaceAll(text, "\r", "\n")
-	}
 	for raw := range strings.SplitSeq(text, "\n") {
-		raw = strings.TrimSuffix(raw, "\r")
-		if !f.budget.Work(2 + len(raw)/64) {
+		raw = strings.TrimRight(raw, "\r")
+		for end := carriageReturn(raw); end >= 0; end = carriageReturn(raw) {
+			f.line(raw[:end])
+			raw = raw[end+1:]
+		}
+		if f.line(raw); f.budget.Err() != nil {
 			return
-		}
-		if strings.TrimSpace(raw) == "" {
-			continue
-		}
-		l, ok := parseLine(raw)
-		switch {
-		case !ok:
-			f.unread++
-			if f.unread == 1 {
-				f.notes.Add(collect.NoteBrokenMarkup, "a line of the calendar can't be read: %.60q", raw)
-			}
-		case l.name == "BEGIN":
-			f.begin(strings.ToUpper(strings.TrimSpace(l.value)))
-		case l.name == "END":
-			f.end(strings.ToUpper(strings.TrimSpace(l.value)))
-		default:
-			f.property(l)
 		}
 	}
 	for len(f.stack) > 0 {
@@ -149,6 +133,46 @@ func (f *file) parse(text string) {
 	}
 	if f.unread > 1 {
 		f.notes.Add(collect.NoteBrokenMarkup, "%d lines of the calendar can't be read", f.unread)
+	}
+}
+
+// carriageReturn is where a line ends by a carriage return alone, which is before what is a line; -1 for nowhere.
+func carriageReturn(text string) int {
+	for from := 0; ; {
+		i := strings.IndexByte(text[from:], '\r')
+		if i < 0 {
+			return -1
+		}
+		i += from
+		next := text[i+1:]
+		if end := strings.IndexByte(next, '\r'); end >= 0 {
+			next = next[:end]
+		}
+		if _, ok := parseLine(next); ok || next == "" {
+			return i
+		}
+		from = i + 1
+	}
+}
+
+// line reads a content line.
+func (f *file) line(raw string) {
+	if !f.budget.Work(2+len(raw)/64) || strings.TrimSpace(raw) == "" {
+		return
+	}
+	l, ok := parseLine(raw)
+	switch {
+	case !ok:
+		f.unread++
+		if f.unread == 1 {
+			f.notes.Add(collect.NoteBrokenMarkup, "a line of the calendar can't be read: %.60q", raw)
+		}
+	case l.name == "BEGIN":
+		f.begin(strings.ToUpper(strings.TrimSpace(l.value)))
+	case l.name == "END":
+		f.end(strings.ToUpper(strings.TrimSpace(l.value)))
+	default:
+		f.property(l)
 	}
 }
 
@@ -251,7 +275,7 @@ func (f *file) isPast(e *event) bool {
 func (f *file) property(l line) {
 	switch c := f.top(); {
 	case c.event != nil:
-		if read[l.name] && len(f.spare)-c.begin < maxEventLines {
+		if read[l.name] && len(f.spare)-c.begin < maxEventLines && !l.isAbsent() {
 			f.spare = append(f.spare, l)
 		}
 	case c.season != nil:

@@ -64,7 +64,8 @@ func TestLarge(t *testing.T) {
 func TestThisMonthGoesFirst(t *testing.T) {
 	t.Parallel()
 	result, err := calendar.Read(budget.New(t.Context()), calendar.Page{
-		URL: &url.URL{Scheme: "https", Host: "a.example"}, Text: events(1, "SUMMARY:%d\r\nDTSTART:20160101T000000Z\r\nRRULE:FREQ=MINUTELY\r\n"),
+		URL:    &url.URL{Scheme: "https", Host: "a.example"},
+		Text:   events(1, "SUMMARY:E%d\r\nDTSTART:20160101T000000Z\r\nRRULE:FREQ=MINUTELY\r\n"),
 		Window: timing.WindowAt(now),
 	})
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 // Unfold joins lines that were folded, RFC 5545 section 3.1, also if blank lines lie between. It works on bytes, for
 // programs fold in the middle of a character: do it before the text is decoded.
 func Unfold(body []byte) []byte {
-	if !bytes.Contains(body, []byte("\n ")) && !bytes.Contains(body, []byte("\n\t")) {
+	folded := func(fold string) bool { return bytes.Contains(body, []byte(fold)) }
+	if !folded("\n ") && !folded("\n\t") && !folded("\r ") && !folded("\r\t") {
 		return body
 	}
 	unfolded := make([]byte, 0, len(body))
@@ -17,7 +18,7 @@ func Unfold(body []byte) []byte {
 		for end < len(body) && (body[end] == '\r' || body[end] == '\n') {
 			end++
 		}
-		if end > i && end < len(body) && (body[end] == ' ' || body[end] == '\t') && body[end-1] == '\n' {
+		if end > i && end < len(body) && (body[end] == ' ' || body[end] == '\t') {
 			i = end + 1
 			continue
 		}
@@ -33,6 +34,21 @@ type line struct{ name, params, value string }
 
 // parseLine reads a content line. What is no line of a calendar is not ok.
 func parseLine(text string) (l line, ok bool) {
+	l, ok = parseOnce(text)
+	for range maxRepeated {
+		again, ok := l.again()
+		if !ok {
+			break
+		}
+		l = again
+	}
+	return l, ok
+}
+
+// maxRepeated is how often a line may name itself again.
+const maxRepeated = 3
+
+func parseOnce(text string) (l line, ok bool) {
 	end := strings.IndexAny(text, ":;")
 	if end <= 0 {
 		return line{}, false
@@ -59,6 +75,35 @@ func parseLine(text string) (l line, ok bool) {
 		}
 	}
 	return l, l.name != ""
+}
+
+// again is the line that a value is, if it begins with the name of its own line, or with that of a rule: programs put
+// "RRULE:" before what has it already.
+func (l line) again() (line, bool) {
+	if !dated[l.name] && l.name != "RRULE" && l.name != "EXRULE" {
+		return line{}, false
+	}
+	value := strings.TrimLeft(l.value, " \t")
+	for _, name := range []string{l.name, "RRULE", "EXRULE"} {
+		if len(value) <= len(name) || !strings.EqualFold(value[:len(name)], name) {
+			continue
+		}
+		if c := value[len(name)]; c != ':' && c != ';' {
+			continue
+		}
+		inner, ok := parseOnce(value)
+		if inner.name = l.name; inner.params == "" {
+			inner.params = l.params
+		}
+		return inner, ok
+	}
+	return line{}, false
+}
+
+// isAbsent reports whether a value is what programs write for none: nothing, false or a lone 0. Ids are numbered from 0.
+func (l line) isAbsent() bool {
+	value := strings.TrimSpace(l.value)
+	return value == "" || value == "false" || value == "0" && l.name != "UID"
 }
 
 // dated are the properties that are dates.

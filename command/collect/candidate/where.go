@@ -1,6 +1,7 @@
 package candidate
 
 import (
+	"slices"
 	"strings"
 
 	"carillon/aggregates/happening"
@@ -12,7 +13,9 @@ import (
 
 // Where is what an event says about its place.
 type Where struct {
-	Venue   string
+	Venue string
+	// Within names what the venue lies in, as a room in a house, the nearest first. Optional.
+	Within  []string
 	Address place.Address
 	// AddressText is an address that came as text.
 	AddressText string
@@ -82,7 +85,7 @@ func (w *Where) location(fallbacks ...string) *happening.Location {
 	if !w.Known() && !w.IsOnline {
 		return nil
 	}
-	address := first(w.AddressText, w.Address.String())
+	address := w.fullAddress()
 	l := &happening.Location{Coordinates: w.Geo, DisplayAddress: address}
 	if w.Venue != "" {
 		l.Venue = &happening.Venue{Name: w.Venue, Address: address}
@@ -103,6 +106,21 @@ func (w *Where) location(fallbacks ...string) *happening.Location {
 	return l
 }
 
+// fullAddress is the address behind the names of what the venue lies in, as far as it does not hold them.
+func (w *Where) fullAddress() string {
+	address := first(w.AddressText, w.Address.String())
+	for _, name := range slices.Backward(w.Within) {
+		known := " " + identity.Words(w.Venue) + " " + identity.Words(address) + " "
+		if words := identity.Words(name); words == "" || strings.Contains(known, " "+words+" ") {
+			continue
+		}
+		if address = name + ", " + address; strings.HasSuffix(address, ", ") {
+			address = name
+		}
+	}
+	return address
+}
+
 func (w *Where) geoLocations() []happening.GeoLocation {
 	return place.GeoLocations(w.Venue, w.Address, w.Geo)
 }
@@ -118,6 +136,9 @@ func (w *Where) zones(home string) (zones []string, sure bool) {
 func (w *Where) complete(other *Where) (place, coordinates, online bool) {
 	if w.Venue == "" && other.Venue != "" {
 		w.Venue, place = other.Venue, true
+	}
+	if len(w.Within) == 0 && len(other.Within) > 0 && w.Venue == other.Venue {
+		w.Within, place = other.Within, true
 	}
 	if parts(other.Address) > parts(w.Address) {
 		// The parts tell more than a text that was cut into some of them.

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func (p *Page) Text() (string, error) {
 	encoding, name, certain := charset.DetermineEncoding(p.Body, p.Header.Get("Content-Type"))
 	// Only the beginning was looked at, and windows-1252 is what the HTML standard guesses last; valid UTF-8 hardly
 	// ever is anything else.
-	if name == "utf-8" || !certain && utf8.Valid(p.Body) {
+	if name == "utf-8" || !certain && (utf8.Valid(p.Body) || name == guessed && !namesCharset(p.Body) && mostlyUTF8(p.Body)) {
 		return strings.ToValidUTF8(strings.TrimPrefix(string(p.Body), "\ufeff"), "\ufffd"), nil
 	}
 	text, err := encoding.NewDecoder().Bytes(p.Body)
@@ -56,6 +57,36 @@ func (p *Page) Text() (string, error) {
 		return "", fmt.Errorf("%w: decode %s: %w", collect.ErrUnsupportedContent, name, err)
 	}
 	return strings.TrimPrefix(string(text), "\ufeff"), nil
+}
+
+// guessed is what the HTML standard takes a text for that names no charset.
+const guessed = "windows-1252"
+
+// namesCharset reports whether the beginning of a body may declare a charset.
+func namesCharset(body []byte) bool {
+	begin := bytes.ToLower(body[:min(len(body), 1024)])
+	return bytes.Contains(begin, []byte("charset")) || bytes.Contains(begin, []byte("<?xml")) && bytes.Contains(begin, []byte("encoding"))
+}
+
+// mostlyUTF8 reports whether a body is UTF-8 but for a few bytes: it has no fewer characters of several bytes than bytes
+// that belong to none. Those are not counted that windows-1252 reads as a capital or "ß" before a quote or a dash.
+func mostlyUTF8(body []byte) bool {
+	whole, broken := 0, 0
+	for i := 0; i < len(body); {
+		if body[i] < utf8.RuneSelf {
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(body[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			broken++
+		case size > 2 || body[i] < 0xc6 || body[i+1] >= 0xa0:
+			whole++
+		}
+		i += size
+	}
+	return whole > 0 && whole >= broken
 }
 
 // Validators let a server say that a page hasn't changed. They hold for one URL, the one that answered. They are stored

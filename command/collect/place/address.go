@@ -51,6 +51,27 @@ func (a Address) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// Within completes the address of a place with that of what it lies in. Where both name another town or country, the
+// first is whole.
+func (a Address) Within(outer Address) Address {
+	differ := func(x, y string) bool { return x != "" && y != "" && fold(x) != fold(y) }
+	if differ(a.Locality, outer.Locality) || differ(a.Country, outer.Country) {
+		return a
+	}
+	for _, part := range []struct {
+		into *string
+		from string
+	}{
+		{&a.Street, outer.Street}, {&a.Locality, outer.Locality}, {&a.Region, outer.Region}, {&a.PostalCode, outer.PostalCode},
+		{&a.Country, outer.Country},
+	} {
+		if *part.into == "" {
+			*part.into = part.from
+		}
+	}
+	return a
+}
+
 // IsZero says that nothing is known.
 func (a Address) IsZero() bool { return a == Address{} }
 

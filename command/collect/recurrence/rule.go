@@ -102,17 +102,20 @@ var weekdays = map[string]time.Weekday{
 func ParseRule(text string) (Rule, error) {
 	r := Rule{WeekStart: time.Monday}
 	text = strings.ToUpper(strings.ReplaceAll(text, `\`, ""))
-	seen := map[string]bool{}
+	seen := map[string]string{}
 	for part := range strings.SplitSeq(text, ";") {
 		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
 		if name == "" && !ok {
 			continue
 		}
 		name, value = strings.TrimSpace(name), strings.Trim(strings.TrimSpace(value), ",")
-		if seen[name] {
+		switch before, again := seen[name]; {
+		case again && before == value:
+			continue
+		case again:
 			return Rule{}, fmt.Errorf("%w: %.20q is there twice", ErrRule, name)
 		}
-		seen[name] = true
+		seen[name] = value
 		if err := r.set(name, value); err != nil {
 			return Rule{}, err
 		}

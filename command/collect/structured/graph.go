@@ -120,8 +120,35 @@ func (it *item) values(prop string) []value {
 	return values
 }
 
+// numbers are the properties of which 0 says something.
+var numbers = map[string]bool{
+	"latitude": true, "longitude": true, "remainingAttendeeCapacity": true, "inventoryLevel": true,
+	"maximumPhysicalAttendeeCapacity": true, "maximumVirtualAttendeeCapacity": true, "value": true,
+	"opens": true, "closes": true, "startTime": true, "endTime": true, "dayOfWeek": true, "byDay": true,
+}
+
+// isAbsent reports whether a value of a property is what templates write for none: nothing, false or a lone 0.
+func (v value) isAbsent(prop string) bool {
+	if v.item != nil || len(v.text) > maxAbsent {
+		return false
+	}
+	switch strings.TrimSpace(v.text) {
+	case "", "false":
+		return true
+	case "0":
+		return !numbers[prop]
+	}
+	return false
+}
+
+// maxAbsent is how many bytes what stands for nothing has at most, spaces included.
+const maxAbsent = 64
+
 // set adds a value to a property.
 func (it *item) set(prop string, v value) {
+	if v.isAbsent(prop) {
+		return
+	}
 	if it.graph.budget.Memory(valueBytes) {
 		it.props[prop] = append(it.props[prop], v)
 	}

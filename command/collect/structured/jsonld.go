@@ -61,7 +61,12 @@ type ldReader struct {
 	// the other way round as well.
 	aliases  map[string]string
 	keywords map[string][]string
+	// redefined are those of ownAliases that a local context gives another meaning.
+	redefined []string
 }
+
+// ownAliases are those that schema.org's context defines itself, as do the contexts that build on it.
+var ownAliases = map[string]string{"type": "@type", "id": "@id"}
 
 // maxAliases caps the aliases of one keyword, of which one is the honest number.
 const maxAliases = 8
@@ -87,7 +92,9 @@ func (r *ldReader) append(to []value, v any, around *item, within string) []valu
 	case json.Number:
 		return append(to, value{text: v.String()})
 	case bool:
-		return append(to, value{text: strconv.FormatBool(v)})
+		if v { // what is false is absent
+			return append(to, value{text: strconv.FormatBool(v)})
+		}
 	}
 	return to
 }
@@ -112,7 +119,7 @@ func (r *ldReader) object(o map[string]any, around *item, within string) []value
 	it := r.item(o, around, within)
 	merged := len(it.props) > 0
 	for _, key := range slices.Sorted(maps.Keys(o)) { // sorted, so that a page always reads the same
-		switch term := r.term(key); term {
+		switch term := r.termIn(o, key); term {
 		case "@type":
 			for _, t := range r.value(o[key], nil, "") {
 				it.types = appendNew(it.types, r.term(localName(t.text)))
@@ -143,7 +150,7 @@ func (r *ldReader) property(it *item, term string, v any, merged bool) bool {
 	if !r.graph.budget.Memory(valueBytes * paid) {
 		return false
 	}
-	values := r.value(v, it, term)
+	values := slices.DeleteFunc(r.value(v, it, term), func(v value) bool { return v.isAbsent(term) })
 	if !r.graph.budget.Memory(valueBytes * max(0, len(values)-paid)) { // of lists in lists
 		return false
 	}
@@ -171,7 +178,7 @@ func (r *ldReader) item(o map[string]any, around *item, within string) *item {
 		return r.add(id, around, within)
 	}
 	for key, v := range o {
-		term := r.term(key)
+		term := r.termIn(o, key)
 		text, ok := v.(string)
 		if term != "name" && term != "startDate" || !ok {
 			continue
@@ -231,7 +238,14 @@ func (r *ldReader) context(v any) {
 				meaning = o["@id"]
 			}
 			text, ok := meaning.(string)
-			if !ok || strings.HasPrefix(name, "@") {
+			if strings.HasPrefix(name, "@") {
+				continue
+			}
+			delete(r.aliases, name)
+			if ownAliases[name] != "" {
+				r.redefined = appendNew(r.redefined, name)
+			}
+			if !ok {
 				continue
 			}
 			alias := text
@@ -264,8 +278,37 @@ func (r *ldReader) term(key string) string {
 	return localName(key)
 }
 
+// termIn is the meaning of a key of an object. An alias of schema.org's own context is one if the object has not the
+// keyword itself, and an id only if it can identify something beyond its page: hand-written ids are mostly numbers.
+func (r *ldReader) termIn(o map[string]any, key string) string {
+	keyword, ok := ownAliases[key]
+	if !ok || slices.Contains(r.redefined, key) {
+		return r.term(key)
+	}
+	if _, has := r.keywordOf(o, keyword); has || keyword == "@id" && !isReference(o[key]) {
+		return key
+	}
+	return keyword
+}
+
+// isReference reports whether a value is a URL, a path, a fragment, a URN or a blank node.
+func isReference(v any) bool {
+	text, ok := v.(string)
+	return ok && strings.ContainsAny(text, ":/#") && !strings.ContainsAny(text, " \n")
+}
+
 // keyword finds a keyword's value in an object, under its own name or an alias.
 func (r *ldReader) keyword(o map[string]any, keyword string) (any, bool) {
+	if v, ok := r.keywordOf(o, keyword); ok {
+		return v, true
+	}
+	name := strings.TrimPrefix(keyword, "@")
+	v, ok := o[name]
+	return v, ok && ownAliases[name] != "" && r.termIn(o, name) == keyword
+}
+
+// keywordOf finds it under its own name or an alias of a local context.
+func (r *ldReader) keywordOf(o map[string]any, keyword string) (any, bool) {
 	if v, ok := o[keyword]; ok {
 		return v, true
 	}

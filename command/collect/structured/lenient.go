@@ -5,6 +5,8 @@ import (
 	"errors"
 	"html"
 	"io"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -15,8 +17,8 @@ import (
 const maxDepth = 64
 
 // decodeJSON reads what should be JSON. Text that isn't is read with forbearance: comments, CDATA marks, control
-// characters in strings, commas too many or too few, unescaped or single quotes, bare words, entities for quotes,
-// several values in a row, an end that is missing. Numbers become json.Number.
+// characters in strings, commas too many or too few, unescaped, single or typographic quotes, bare words, entities for
+// quotes, tags of an editor between values, several values in a row, an end that is missing. Numbers become json.Number.
 //
 // Clean says that nothing had to be forgiven. An ok of false means that no object or array is in there at all.
 func decodeJSON(text string) (values []any, clean, ok bool) {
@@ -65,9 +67,28 @@ func depth(v any) int {
 	return deepest + 1
 }
 
-// looksEscaped: the quotes themselves are entities.
+// entities are those that editors write for quotes, by how they begin.
+var entities = strings.Fields("&quot; &#34; &#034; &#x22; &#822 &#x201 &#8243; &ldquo; &rdquo; &bdquo; &laquo; &raquo; &Prime;")
+
+// looksEscaped reports whether the quotes themselves are entities: none is written as it is, or the first key has others.
 func looksEscaped(text string) bool {
-	return !strings.Contains(text, `"`) && (strings.Contains(text, "&quot;") || strings.Contains(text, "&#34;") || strings.Contains(text, "&#034;"))
+	if !strings.Contains(text, "&") {
+		return false
+	}
+	begins := func(text string) bool {
+		return slices.ContainsFunc(entities, func(e string) bool { return strings.HasPrefix(text, e) })
+	}
+	p := &lenient{text: text}
+	for p.seek() {
+		p.pos++
+		if p.space(); p.peek() == '&' {
+			return begins(p.text[p.pos:])
+		} else if p.peek() != '{' && p.peek() != '[' {
+			break
+		}
+	}
+	within := func(e string) bool { return strings.Contains(text, e) }
+	return !strings.Contains(text, `"`) && slices.ContainsFunc(entities, within)
 }
 
 // lenient is a recursive-descent reader that always goes forward: each step consumes something or ends, so it takes
@@ -75,6 +96,8 @@ func looksEscaped(text string) bool {
 type lenient struct {
 	text string
 	pos  int
+	// within counts the objects and arrays that are open.
+	within int
 }
 
 // seek moves to the next object or array.
@@ -91,10 +114,19 @@ func (p *lenient) seek() bool {
 	}
 }
 
-// skipped are the comments and marks that may stand between tokens. What has no end of its own goes by its length.
-var skipped = []struct{ begin, end string }{
-	{"/*", "*/"}, {"//", "\n"}, {"<!--", ""}, {"-->", ""}, {"<![CDATA[", ""}, {"]]>", ""},
+// skipped are the comments and marks that may stand between tokens. What has no end of its own goes by its length. Within
+// an object a comment of HTML is one; about it, it hides the whole from old browsers.
+var skipped = []struct {
+	begin, end string
+	inside     bool
+}{
+	{begin: "/*", end: "*/"}, {begin: "//", end: "\n"}, {begin: "<!--", end: "-->", inside: true},
+	{begin: "<!--"}, {begin: "-->"},
+	{begin: "<![CDATA["}, {begin: "]]>"}, {begin: "&nbsp;"}, {begin: "&#160;"},
 }
+
+// editorTag is what editors put into a text that they take for prose.
+var editorTag = regexp.MustCompile(`^(?i)</?(?:br|p|div|span|strong|em|b|i|code|pre)(?:\s[^<>]{0,200})?/?>`)
 
 // space passes over white space, comments and other marks.
 func (p *lenient) space() {
@@ -107,7 +139,7 @@ again:
 		p.pos += size
 	}
 	for _, s := range skipped {
-		if !strings.HasPrefix(p.text[p.pos:], s.begin) {
+		if !strings.HasPrefix(p.text[p.pos:], s.begin) || s.inside && p.within == 0 {
 			continue
 		}
 		p.pos += len(s.begin)
@@ -115,6 +147,12 @@ again:
 			p.after(s.end)
 		}
 		goto again
+	}
+	if p.peek() == '<' {
+		if tag := editorTag.FindString(p.text[p.pos:min(len(p.text), p.pos+lookAhead)]); tag != "" {
+			p.pos += len(tag)
+			goto again
+		}
 	}
 }
 
@@ -139,14 +177,69 @@ func (p *lenient) value(level int) any {
 	switch p.peek() {
 	case '{':
 		p.pos++
+		p.within++
+		defer func() { p.within-- }()
 		return p.object(level + 1)
 	case '[':
 		p.pos++
+		p.within++
+		defer func() { p.within-- }()
 		return p.array(level + 1)
-	case '"', '\'':
+	}
+	if kind, _ := p.quote(); kind != noQuote {
 		return p.quoted()
 	}
 	return p.bare()
+}
+
+// quoteKind is what a quote may be closed by.
+type quoteKind int
+
+const (
+	noQuote quoteKind = iota
+	straightDouble
+	straightSingle
+	typographicDouble
+	typographicSingle
+)
+
+// typographic are the quotes that editors make of straight ones.
+var typographic = map[rune]quoteKind{
+	'“': typographicDouble, '”': typographicDouble, '„': typographicDouble, '‟': typographicDouble, '″': typographicDouble,
+	'«': typographicDouble, '»': typographicDouble, '‘': typographicSingle, '’': typographicSingle, '‚': typographicSingle,
+	'‛': typographicSingle, '′': typographicSingle,
+}
+
+// quote is that at the position, with its length.
+func (p *lenient) quote() (kind quoteKind, size int) { return quoteOf(p.text[p.pos:]) }
+
+func quoteOf(text string) (kind quoteKind, size int) {
+	if text == "" {
+		return noQuote, 0
+	}
+	switch c := text[0]; {
+	case c == '"':
+		return straightDouble, 1
+	case c == '\'':
+		return straightSingle, 1
+	case c < utf8.RuneSelf:
+		return noQuote, 0
+	}
+	r, size := utf8.DecodeRuneInString(text)
+	return typographic[r], size
+}
+
+// closedBy reports whether a string that begins with a quote may end with another one. Of typographic ones the editor may
+// have missed the second.
+func (k quoteKind) closedBy(o quoteKind) bool {
+	switch k {
+	case typographicDouble:
+		return o == typographicDouble || o == straightDouble
+	case typographicSingle:
+		return o == typographicSingle || o == straightSingle
+	default:
+		return o == k
+	}
 }
 
 func (p *lenient) object(level int) any {
@@ -218,7 +311,7 @@ func (p *lenient) array(level int) any {
 }
 
 func (p *lenient) key() string {
-	if c := p.peek(); c == '"' || c == '\'' {
+	if kind, _ := p.quote(); kind != noQuote {
 		return p.quoted()
 	}
 	word, _ := p.word(":")
@@ -250,7 +343,7 @@ func (p *lenient) bare() any {
 
 // word reads up to the next structural character or line end.
 func (p *lenient) word(stops string) (word string, moved bool) {
-	end := strings.IndexAny(p.text[p.pos:], ",]}{[\n\""+stops)
+	end := strings.IndexAny(p.text[p.pos:], ",]}{[\n\"<"+stops)
 	if end < 0 {
 		end = len(p.text) - p.pos
 	}
@@ -262,17 +355,18 @@ func (p *lenient) word(stops string) (word string, moved bool) {
 // quoted reads a string. Control characters are kept as spaces or line ends, and a quote ends the string only where the
 // text after it goes on as JSON would: publishers forget to escape quotes in descriptions.
 func (p *lenient) quoted() string {
-	quote := p.text[p.pos]
-	p.pos++
+	quote, size := p.quote()
+	p.pos += size
 	var b strings.Builder
 	for p.pos < len(p.text) {
 		c := p.text[p.pos]
+		kind, size := p.quote()
 		switch {
 		case c == '\\':
 			p.escape(&b)
 			continue
-		case c == quote && p.closes():
-			p.pos++
+		case quote.closedBy(kind) && p.closes(size):
+			p.pos += size
 			return b.String()
 		case c < ' ' && c != '\n' && c != '\t':
 			c = ' '
@@ -286,10 +380,13 @@ func (p *lenient) quoted() string {
 // lookAhead bounds how far closes looks, so that reading stays linear.
 const lookAhead = 256
 
-// closes says whether the quote at the position ends its string.
-func (p *lenient) closes() bool {
-	rest := p.text[p.pos+1 : min(len(p.text), p.pos+1+lookAhead)]
-	rest = strings.TrimLeftFunc(rest, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+// closes says whether the quote at the position, of so many bytes, ends its string.
+func (p *lenient) closes(size int) bool {
+	rest := p.text[p.pos+size : min(len(p.text), p.pos+size+lookAhead)]
+	for tag := "-"; tag != ""; rest = rest[len(tag):] {
+		rest = strings.TrimLeftFunc(rest, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+		tag = editorTag.FindString(rest)
+	}
 	if rest == "" {
 		return true
 	}
@@ -301,7 +398,10 @@ func (p *lenient) closes() bool {
 	case ',':
 		// After a comma in prose a word follows, in JSON a quote or a value.
 		rest = strings.TrimLeftFunc(rest[1:], unicode.IsSpace)
-		return rest == "" || strings.ContainsRune("\"'{[]}-/,tfn0123456789@", rune(rest[0]))
+		if kind, _ := quoteOf(rest); kind != noQuote {
+			return true
+		}
+		return rest == "" || strings.ContainsRune("{[]}-/,<tfn0123456789@", rune(rest[0]))
 	}
 	return false
 }

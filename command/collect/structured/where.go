@@ -1,6 +1,7 @@
 package structured
 
 import (
+	"slices"
 	"strings"
 
 	"carillon/command/collect"
@@ -118,6 +119,14 @@ func (w *whereabouts) place(t *item) {
 	if t.is("PostalAddress") {
 		w.postal(t)
 	}
+	w.addressOf(t)
+	w.point(t)
+	w.container(t)
+	w.opening(t)
+}
+
+// addressOf reads the address of a place, unless one is known.
+func (w *whereabouts) addressOf(t *item) {
 	for _, v := range t.values("address") {
 		if a := w.graph.target(v); a != nil {
 			w.postal(a)
@@ -127,6 +136,10 @@ func (w *whereabouts) place(t *item) {
 			w.says(w.c, collect.FieldLocation, t, "address")
 		}
 	}
+}
+
+// point reads the coordinates of a place, unless some are known.
+func (w *whereabouts) point(t *item) {
 	for _, g := range append(w.graph.things(t, "geo"), t) {
 		if w.Geo == nil {
 			if w.Geo = place.Coordinates(g.one("latitude"), g.one("longitude")); w.Geo != nil {
@@ -135,7 +148,73 @@ func (w *whereabouts) place(t *item) {
 			}
 		}
 	}
-	w.opening(t)
+}
+
+// maxContainers is how many places that lie in each other are followed.
+const maxContainers = 5
+
+// container reads what a place lies in: a house, which has the address that a room lacks, or a town, which is part of one.
+func (w *whereabouts) container(t *item) {
+	seen := []*item{t}
+	for range maxContainers {
+		inner := t
+		for _, prop := range []string{"containedInPlace", "containedIn"} {
+			for _, v := range inner.values(prop) {
+				outer := w.graph.target(v)
+				switch {
+				case t != inner:
+				case outer != nil && !slices.Contains(seen, outer):
+					t = outer
+				case outer == nil && !strings.Contains(v.text, "://") && w.graph.line(v.text) != "":
+					w.Within = append(w.Within, w.graph.line(v.text))
+				}
+			}
+		}
+		if t == inner {
+			return
+		}
+		seen = append(seen, t)
+		w.surround(t)
+	}
+}
+
+// surround completes the place with what it lies in.
+func (w *whereabouts) surround(t *item) {
+	name := w.graph.plain(t, "name")
+	part := w.regionPart(t)
+	switch {
+	case part != nil && *part == "" && w.AddressText == "":
+		*part = name
+	case part == nil && w.Venue == "":
+		w.Venue = name
+	case part == nil && name != "":
+		w.Within = append(w.Within, name)
+	}
+	if name != "" {
+		w.says(w.c, collect.FieldLocation, t, "name")
+	}
+	if w.AddressText == "" {
+		inner := w.Address
+		w.Address = place.Address{}
+		w.addressOf(t)
+		if w.Address = inner.Within(w.Address); !inner.IsZero() {
+			w.AddressText = ""
+		}
+	}
+	w.point(t)
+}
+
+// regionPart is the part of an address that a town, a state or a country is; nil for what is none of them.
+func (w *whereabouts) regionPart(t *item) *string {
+	switch {
+	case t.is("City"):
+		return &w.Address.Locality
+	case t.is("State"), t.is("AdministrativeArea"):
+		return &w.Address.Region
+	case t.is("Country"):
+		return &w.Address.Country
+	}
+	return nil
 }
 
 func (w *whereabouts) postal(a *item) {
@@ -149,7 +228,9 @@ func (w *whereabouts) postal(a *item) {
 		PostalCode: w.graph.plain(a, "postalCode"),
 		Country:    w.graph.plain(a, "addressCountry"),
 	}
-	w.Venue = first(w.Venue, w.graph.plain(a, "name"))
+	if len(w.Within) == 0 {
+		w.Venue = first(w.Venue, w.graph.plain(a, "name"))
+	}
 	for _, prop := range []string{"streetAddress", "addressLocality", "addressRegion", "postalCode", "addressCountry"} {
 		w.says(w.c, collect.FieldLocation, a, prop)
 	}
