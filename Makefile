@@ -22,14 +22,16 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -tags=pebblegozstd
 # What is measured is what `make build` builds: without cgo Pebble's caches lie in Go's heap.
 bench bench-%: export CGO_ENABLED = 0
 
+# Two suites: `make test` runs the files without the build tag nightly, with -short, and decides whether a change is right.
+# `make nightly` runs the packages that have files with it, whole: kills, moves, bursts, hostile pages, all of each property.
+NIGHTLY  = $(shell grep -rlE --include='*_test.go' '^//go:build nightly|testing\.Short\(\)' . | xargs -n 1 dirname | sort -u)
+FIRST    = -short -timeout 3m
+WHOLE    = -tags nightly,pebblegozstd -timeout 30m
+# One Postgres server for all packages of a run.
+BESIDE   = $(GO) run ./projections/pgtest/withpostgres
 # The race detector needs a C compiler, which a fresh machine may not have.
-RACE    := $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race -short)
+RACE    := $(shell command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 BENCHES  = $(shell grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n 1 dirname | sort -u)
-# Tests that do less with -short, and by that beside the race detector, which makes them many times as slow and finds nothing
-# where there is one goroutine: they ask for testing.Short, draw by chance, go all ways between two stores, or measure.
-SHORTER  = $(shell grep -rlE --include='*_test.go' 'testing\.Short\(\)|if raced|rapid\.Check' . | xargs -n 1 dirname | sort -u)
-WHOLE    = $(shell cat $(SHORTER:%=%/*_test.go) | awk '/^func / { split($$2, t, "[^A-Za-z0-9_]") } \
-	/testing\.Short\(\)|if raced|rapid\.Check|^\tbetween/ && t[1] ~ /^Test/ { print t[1] }' | sort -u | paste -sd '|')
 TORTURES = $(shell grep -rl --include='*_test.go' CARILLON_TORTURE_KILLS . | xargs -n 1 dirname | sort -u)
 
 .DEFAULT_GOAL := help
@@ -62,12 +64,16 @@ build: ## Build bin/carillon
 ##@ Work on it
 
 .PHONY: test
-test: postgres ## Run all tests (the first run installs Postgres where it is missing; without a Chromium it says that pages are not tried in one)
+test: postgres ## Run the tests that decide whether a change is right
 	@sh deploy/install-chromium.sh --look
-	$(GO) test -timeout 10m ./...
+	$(BESIDE) $(GO) test $(FIRST) ./...
+
+.PHONY: nightly
+nightly: postgres ## Run what takes long: kills, moves, bursts, hostile pages
+	$(BESIDE) $(GO) test $(WHOLE) $(NIGHTLY)
 
 .PHONY: check
-check: tidy lint sumtypes dead fresh chromium race ## Everything that must hold before a commit: this is what the CI runs
+check: tidy lint sumtypes dead fresh chromium race nightly ## Everything that must hold before a commit: this is what the CI runs
 
 .PHONY: bench
 bench: postgres ## Measure (BENCH=regexp, BENCHTIME=2s)
@@ -77,9 +83,9 @@ bench: postgres ## Measure (BENCH=regexp, BENCHTIME=2s)
 bench-collect: postgres ## Measure reading pages and calendars, on one core (the floors: 800 pages/s; 10,000 events with 1,000 rules in 1 s), walking a sitemap of 5,000 pages (30 s), 200 sites beside 20 that do not answer (1.2 times as long as alone), a visit of a source with 10,000 walks behind it (5 ms), a server that reads eight pages of 10 MiB (500 MB), one that knows a million happenings (KNOWN; start in 1 s, 300 MB), happenings into a feed's list (INGESTED; 2,000/s), as news, and told by two, a sitemap of 5,000 pages with Postgres (30 s, 200 MB; killed, 1 % again), from a change to its webhook (p99 2 s at 100/s), and SOURCES at 1,000 hosts watched for a month (20 % of a core, 300 MB, 1 GB)
 	$(GO) test -run '^$$' -bench 'Extract|Calendar' -cpu 1 -benchtime $(BENCHTIME) ./command/collect/...
 	$(GO) test -run '^$$' -bench WalkSitemap -benchtime 3x ./command/collect/sitemap
-	$(GO) test -count=1 -run SlowSitesHoldBackNoVisits -v ./cmd/internal/adapters
+	$(GO) test $(WHOLE) -count=1 -run SlowSitesHoldBackNoVisits -v ./cmd/internal/adapters
 	$(GO) test -run '^$$' -bench VisitOfAnOldSource -benchtime 100x ./cmd/internal/adapters
-	$(GO) test -count=1 -run ServeBesideHostilePages -v ./cmd/internal/app
+	$(GO) test $(WHOLE) -count=1 -run ServeBesideHostilePages -v ./cmd/internal/app
 	KNOWN=$(KNOWN) $(GO) test -run '^$$' -bench Known -benchtime 3x -timeout 60m ./cmd/internal/app
 	$(GO) test -run '^$$' -bench Ingest -benchtime $(INGESTED)x -timeout 30m ./cmd/internal/app
 	$(GO) test -run '^$$' -bench 'WalkOf5000' -benchtime 1x -timeout 30m ./cmd/internal/app
@@ -109,7 +115,7 @@ sumtypes: ## Look for switches over events or commands that leave one out
 
 .PHONY: dead
 dead: ## Look for functions that neither a program nor a test reaches (deadcode, pinned in .ci/tools)
-	@unreached=$$($(TOOL) deadcode -tags torture,pebblegozstd -test ./...) && \
+	@unreached=$$($(TOOL) deadcode -tags nightly,pebblegozstd -test ./...) && \
 		if [ -n "$$unreached" ]; then echo "$$unreached"; echo "Nothing calls these: use them or delete them."; exit 1; fi
 
 .PHONY: vuln
@@ -118,19 +124,19 @@ vuln: ## Look for known vulnerabilities that the program reaches (govulncheck, p
 
 .PHONY: torture
 torture: postgres ## Kill servers, event store and Postgres under load, and count what is lost (KILLS=100)
-	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -tags torture,pebblegozstd -p 1 -count=1 -timeout 60m -run 'Torture|KillsInARotation|ThatAreCutOff' -v $(TORTURES)
+	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test $(WHOLE) -p 1 -count=1 -timeout 60m -run 'Torture|KillsInARotation|ThatAreCutOff' -v $(TORTURES)
 
 .PHONY: torture-delivery
 torture-delivery: postgres ## Kill, stop and cut off two servers, event store and Postgres under load: a table of what was lost and what came again (KILLS=50)
-	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -count=1 -timeout 60m -run TortureDelivery -v ./cmd/internal/app
+	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test $(WHOLE) -count=1 -timeout 60m -run TortureDelivery -v ./cmd/internal/app
 
 .PHONY: torture-collect
 torture-collect: postgres ## Kill servers that collect, one and one of two, again and again: what comes of it is compared with a quiet run (KILLS=50)
-	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test -count=1 -timeout 60m -run TortureCollect -v ./cmd/internal/app
+	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test $(WHOLE) -count=1 -timeout 60m -run TortureCollect -v ./cmd/internal/app
 
 .PHONY: torture-move
 torture-move: postgres ## Move to a copied event store, and to a restored Postgres, beside many deliveries: none is sent again (MOVED=20000)
-	CARILLON_TORTURE_MOVED=$(MOVED) $(GO) test -count=1 -timeout 30m -run MovesOfManyDeliveries -v ./cmd/internal/app
+	CARILLON_TORTURE_MOVED=$(MOVED) $(GO) test $(WHOLE) -count=1 -timeout 30m -run MovesOfManyDeliveries -v ./cmd/internal/app
 
 .PHONY: torture-copy
 torture-copy: ## Copy a large scavenged event store, there and back, with subscribers that go on across each move (COPIED=100000)
@@ -176,8 +182,7 @@ chromium: ## Install a Chromium where there is none and it can be: the tests of 
 .PHONY: race
 race: postgres
 	@test -n '$(RACE)' || echo 'No C compiler: the tests run without the race detector.'
-	$(GO) test $(RACE) -vet=off -timeout 20m ./...
-	$(if $(RACE),$(GO) test -vet=off -timeout 20m -run '^($(WHOLE))$$' $(SHORTER))
+	$(BESIDE) $(GO) test $(RACE) -vet=off -short -timeout 10m ./...
 
 .PHONY: tidy
 tidy:

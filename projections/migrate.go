@@ -2,8 +2,11 @@ package projections
 
 import (
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 
 	"github.com/jackc/pgx/v5"
@@ -41,6 +44,20 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 		return fmt.Errorf("migrations: %w", err)
 	}
 	return nil
+}
+
+// SchemaDigest returns a digest of what Migrate makes and of the schemas of read models.
+func SchemaDigest(models ...ReadModel) string {
+	h := sha256.New()
+	files, _ := fs.Glob(migrations, "migrations/*.sql") // the pattern is well-formed
+	for _, file := range files {
+		content, _ := migrations.ReadFile(file) // embedded
+		_, _ = h.Write(content)
+	}
+	for _, model := range models {
+		_, _ = io.WriteString(h, model.Name+model.Schema)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 func createCoreSchema(ctx context.Context, pool *pgxpool.Pool) error {

@@ -1,4 +1,4 @@
-//go:build torture
+//go:build nightly
 
 package node_test
 
@@ -27,7 +27,7 @@ import (
 // repeats an append, with the same ids and the same expected revision, until it is acknowledged. In the end each
 // stream must hold exactly what was acknowledged, in order: nothing lost, nothing twice.
 //
-//	go test -tags torture -run TestTorture -timeout 30m ./eventstore/node
+//	go test -tags nightly -run TestTorture -timeout 30m ./eventstore/node
 //
 // CARILLON_TORTURE_KILLS sets the number of kills; the default is 100.
 

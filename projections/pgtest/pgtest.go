@@ -2,13 +2,15 @@
 
 // Package pgtest gives tests a real Postgres.
 //
-// The first test of a test binary that asks for a database starts a private server, from a copy of a cluster that is
-// kept in the user's cache directory; the server ends with the binary, whether that passes, panics or is killed, and
-// its directory is removed. Every database is a new one, for one test, and is dropped when the test ends, so that tests
-// can run in parallel and use advisory locks, NOTIFY and schemas as they like.
+// The databases are made on the server that CARILLON_TEST_DATABASE_URL names, whose user must be allowed to make
+// databases: make test starts one for all packages of its run by command withpostgres below. Without it, the first test of a test
+// binary that asks for a database starts a private server, from a copy of a cluster that is kept in the user's cache
+// directory; it ends with the binary, whether that passes, panics or is killed, and its directory is removed.
 //
-// With CARILLON_TEST_DATABASE_URL set, the databases are made on that server instead (its user must be allowed to make
-// databases). CARILLON_POSTGRES_BIN names the directory of the binaries where they are not found by themselves.
+// Every database is a new one, for one test, copied from a template that stays on the server, and is dropped after the
+// test, so that tests can run in parallel and use advisory locks, NOTIFY and schemas as they like. (A copy takes 10 ms,
+// no more than to empty the tables of a used one.) CARILLON_POSTGRES_BIN names the directory of the binaries where they
+// are not found by themselves.
 //
 // Fault tests get a server of their own, which can be killed and restarted, by NewServer.
 package pgtest
@@ -36,11 +38,12 @@ const poolSize = 4
 // patience bounds each step on the server, so that a stuck one fails the test instead of hanging it.
 const patience = time.Minute
 
+// URLVariable names the server that test databases are made on.
+const URLVariable = "CARILLON_TEST_DATABASE_URL"
+
 // host is a server that databases are made on.
 type host struct {
-	url  string
-	make string // what follows the name of the template in CREATE DATABASE
-	own  bool   // and ends with the test binary, with all that was left on it
+	url string
 
 	mu   sync.Mutex
 	conn *pgx.Conn // for whole databases; a session for each would cost more than the database
@@ -48,41 +51,59 @@ type host struct {
 
 // shared is the server of this test binary.
 var shared = sync.OnceValues(func() (*host, error) {
-	if override := os.Getenv("CARILLON_TEST_DATABASE_URL"); override != "" {
+	if override := os.Getenv(URLVariable); override != "" {
 		return &host{url: override}, nil
 	}
 	srv, err := start(context.Background(), "")
 	if err != nil {
 		return nil, err
 	}
-	// Copying files needs a checkpoint, which costs nothing without fsync.
-	return &host{url: srv.URL(), make: " STRATEGY file_copy", own: true}, nil
+	return &host{url: srv.URL()}, nil
 })
 
-// execute runs a statement about whole databases.
-func (h *host) execute(ctx context.Context, statement string) error {
+// execute runs statements about whole databases, one after the other.
+func (h *host) execute(ctx context.Context, statements ...string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if h.conn == nil || h.conn.IsClosed() {
-		conn, err := pgx.Connect(ctx, h.url)
-		if err != nil {
+	if err := h.connect(ctx); err != nil {
+		return err
+	}
+	for _, statement := range statements {
+		if _, err := h.conn.Exec(ctx, statement); err != nil {
 			return err
 		}
-		h.conn = conn
 	}
-	_, err := h.conn.Exec(ctx, statement)
+	return nil
+}
+
+// exists reports whether there is a database of that name.
+func (h *host) exists(ctx context.Context, name string) (there bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.connect(ctx); err != nil {
+		return false, err
+	}
+	err = h.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&there)
+	return there, err
+}
+
+// connect opens the session if there is none.
+func (h *host) connect(ctx context.Context) (err error) {
+	if h.conn == nil || h.conn.IsClosed() {
+		h.conn, err = pgx.Connect(ctx, h.url)
+	}
 	return err
 }
 
-// create makes a database and returns its address.
+// create makes a database and returns its address. Copying files needs a checkpoint, which costs nothing without fsync.
 func (h *host) create(ctx context.Context, name, template string) (string, error) {
 	address, err := withDatabase(h.url, name)
 	if err != nil {
 		return "", err
 	}
-	return address, h.execute(ctx, "CREATE DATABASE "+name+" TEMPLATE "+template+h.make)
+	return address, h.execute(ctx, "CREATE DATABASE "+name+" TEMPLATE "+template+" STRATEGY file_copy")
 }
 
 // URL returns the address of a new, empty database, which is dropped when the test ends.
@@ -103,14 +124,20 @@ func newDatabase(t testing.TB, template string) string {
 		t.Fatalf("pgtest: make a database: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := server.execute(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+		// Postgres looks at ten times a second whether the last session is gone, unless that ended before it looks first.
+		if err := server.execute(ctx, terminate(name), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			t.Errorf("pgtest: drop the database of the test: %v", err)
 		}
 	})
 	return address
 }
 
-// newName is one that needs no quotes.
+// terminate is a statement that ends the sessions of a database and waits for their ends.
+func terminate(name string) string {
+	return "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = '" + name + "'"
+}
+
+// newName returns a name that needs no quotes.
 func newName() string { return "carillon_test_" + strings.ToLower(rand.Text()) }
 
 // Pool returns a pool of connections to a new, empty database; both end with the test. Another pool to the same

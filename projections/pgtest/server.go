@@ -99,6 +99,31 @@ func sweep(tmp string) {
 	}
 }
 
+// Run is a server for all test binaries of a run. It ends with this process.
+type Run struct {
+	URL string
+	srv *postgres.Server
+}
+
+// Serve starts a server for the test binaries of a run. It fails where Postgres does not start.
+func Serve(ctx context.Context) (*Run, error) {
+	srv, err := start(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	return &Run{URL: srv.URL(), srv: srv}, nil
+}
+
+// Stop ends the server and removes its directories.
+func (r *Run) Stop() error {
+	dirs := r.srv.Dirs()
+	err := r.srv.Kill()
+	for _, dir := range dirs {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
+}
+
 // Server is a server of one test's own.
 type Server struct {
 	t   testing.TB

@@ -4,23 +4,30 @@ package pgtest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Template is a database that tests begin with a copy of. It is made once in a test binary: to copy tables costs a
-// fraction of making them.
+// Template is a database that tests begin with a copy of. It is made once on a server, by whichever test binary wants it
+// first: copying tables costs a fraction of making them.
 type Template struct {
+	name    string
 	prepare func(context.Context, *pgxpool.Pool) error
-	made    func() (name string, err error)
+	made    func() error
 }
 
-// NewTemplate is a template that prepare makes of an empty database when the first test wants a copy.
-func NewTemplate(prepare func(context.Context, *pgxpool.Pool) error) *Template {
-	x := &Template{prepare: prepare}
-	x.made = sync.OnceValues(x.make)
+// NewTemplate returns a template that prepare makes of an empty database. Its name is a digest of content, which must
+// differ wherever prepare makes something else.
+func NewTemplate(content string, prepare func(context.Context, *pgxpool.Pool) error) *Template {
+	sum := sha256.Sum256([]byte(content))
+	x := &Template{name: "carillon_template_" + hex.EncodeToString(sum[:8]), prepare: prepare}
+	x.made = sync.OnceValue(x.make)
 	return x
 }
 
@@ -30,26 +37,45 @@ func (x *Template) Pool(t testing.TB) *pgxpool.Pool {
 	return open(t, x.URL(t))
 }
 
-// URL returns the address of a new copy, which is dropped when the test ends. On a server that is not the test binary's
-// own, where a template would be left behind, the database is prepared by itself.
+// URL returns the address of a new copy, which is dropped when the test ends.
 func (x *Template) URL(t testing.TB) string {
 	t.Helper()
-	server, err := shared()
-	if err != nil {
-		t.Fatalf("pgtest: start postgres: %v", err)
-	}
-	if !server.own {
-		address := URL(t)
-		if err := x.fill(t.Context(), address); err != nil {
-			t.Fatalf("pgtest: prepare a database: %v", err)
-		}
-		return address
-	}
-	name, err := x.made()
-	if err != nil {
+	if err := x.made(); err != nil {
 		t.Fatalf("pgtest: prepare a template: %v", err)
 	}
-	return newDatabase(t, name)
+	return newDatabase(t, x.name)
+}
+
+// duplicateDatabase is the code of an error about a database whose name is taken.
+const duplicateDatabase = "42P04"
+
+// make prepares a database under a name of its own and renames it, so that what bears the template's name is whole even if
+// a test binary is killed or two of them make it at once.
+func (x *Template) make() error {
+	server, err := shared()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	there, err := server.exists(ctx, x.name)
+	if err != nil || there {
+		return err
+	}
+	name := newName()
+	address, err := server.create(ctx, name, "template0")
+	if err != nil {
+		return err
+	}
+	if err := x.fill(ctx, address); err != nil {
+		return err
+	}
+	// A session ends after its client has, and nothing is renamed or copied beside one.
+	err = server.execute(ctx, terminate(name), "ALTER DATABASE "+name+" RENAME TO "+x.name)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == duplicateDatabase {
+		return server.execute(ctx, "DROP DATABASE "+name)
+	}
+	return err
 }
 
 func (x *Template) fill(ctx context.Context, address string) error {
@@ -59,23 +85,4 @@ func (x *Template) fill(ctx context.Context, address string) error {
 	}
 	defer pool.Close()
 	return x.prepare(ctx, pool)
-}
-
-func (x *Template) make() (name string, err error) {
-	server, err := shared()
-	if err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	name = newName()
-	address, err := server.create(ctx, name, "template0")
-	if err != nil {
-		return "", err
-	}
-	if err := x.fill(ctx, address); err != nil {
-		return "", err
-	}
-	// A session ends after its client has, and nothing is copied beside one.
-	return name, server.execute(ctx, "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = '"+name+"'")
 }

@@ -36,7 +36,7 @@ type reader struct {
 	conn  *pgx.Conn
 }
 
-var migrated = pgtest.NewTemplate(projections.Migrate)
+var migrated = pgtest.NewTemplate(projections.SchemaDigest(), projections.Migrate)
 
 // Pool returns a pool of connections to a new database, in which there is all that is no read model.
 func Pool(t testing.TB) *pgxpool.Pool { return migrated.Pool(t) }

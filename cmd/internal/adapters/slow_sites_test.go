@@ -1,3 +1,5 @@
+//go:build nightly
+
 package adapters_test
 
 import (

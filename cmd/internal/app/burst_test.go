@@ -1,3 +1,5 @@
+//go:build nightly
+
 package app_test
 
 import (
@@ -56,11 +58,7 @@ func send(t *testing.T, admin, token string, body []byte) bool {
 // While others publish thousands of events in one body each, what one publishes arrives as if it were alone, but for the
 // processors that it shares: not behind them.
 func TestABurstHoldsUpNobodyElse(t *testing.T) {
-	const others = 4
-	each, atLeast := 6000, 15 // behind the bursts 5 to 8 came, each after a second or so
-	if raced {
-		each, atLeast = 1000, 1 // the race detector takes both processors; it is to look at what goes on side by side
-	}
+	const others, each, atLeast = 4, 6000, 15 // behind the bursts 5 to 8 came, each after a second or so
 	p := start(t, func(c *config.Config) { c.DeliveryTimeout = time.Minute })
 	_, arrived := p.subscribed(func(int) int { return http.StatusOK })
 	token, err := (&config.Client{DataDir: p.cfg.DataDir}).Token()
@@ -122,10 +120,7 @@ func (p *process) quickCrowd(of uuid.UUID) {
 // Two processes share the work. In the middle of bursts the one that dispatches is killed, or loses its session, or is
 // stopped until the other one has taken over: each event that was taken is dispatched once, and arrives.
 func TestABurstIsDispatchedOnceWhoeverIsKilled(t *testing.T) {
-	each := 2000
-	if raced {
-		each = 600
-	}
+	const each = 2000
 	s := newSeveral(t, 2, false)
 	w := newWorkload(t, s.data, s.apis[0], s.admins[0])
 	store, err := esdb.Open(s.store, slog.New(slog.DiscardHandler))

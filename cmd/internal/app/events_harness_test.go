@@ -75,11 +75,17 @@ func deliveryOf(event uuid.UUID, destination string) string {
 // eventually polls until a condition holds.
 func (p *process) eventually(what string, holds func() bool) {
 	p.Helper()
+	poll(p.T, patience, what, holds)
+}
+
+// poll waits until a condition holds that other goroutines or processes bring about.
+func poll(t *testing.T, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
+	for deadline := time.Now().Add(limit); !holds(); <-tick.C {
 		if time.Now().After(deadline) {
-			p.Fatalf("waited in vain until %s", what)
+			t.Fatalf("waited in vain until %s", what)
 		}
 	}
 }

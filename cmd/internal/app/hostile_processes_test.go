@@ -115,11 +115,7 @@ func (s *several) ask(method, url string, body, into any) int {
 
 func (s *several) eventually(what string, is func() bool) {
 	s.Helper()
-	for deadline := time.Now().Add(patience); !is(); <-time.After(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.Fatal(what)
-		}
-	}
+	poll(s.T, patience, what, is)
 }
 
 // destinations makes some, by all servers in turn, and counts the answers by status.

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package app_test
 
 import (
@@ -50,9 +52,6 @@ func hostilePages() map[string]string {
 // A server that reads eight pages of 10 MiB at one time stays within its memory, and ends soon when it is told to.
 func TestServeBesideHostilePages(t *testing.T) {
 	t.Parallel()
-	if raced {
-		t.Skip("what it costs is measured without the race detector")
-	}
 	dir, err := os.MkdirTemp("", "carillon-hostile")
 	if err != nil {
 		t.Fatal(err)

@@ -163,3 +163,5 @@ func (p *programme) calendar(b *strings.Builder, version int) {
 	}
 	b.WriteString("END:VCALENDAR\r\n")
 }
+
+var impatient = &http.Client{Timeout: 30 * time.Second}

@@ -24,7 +24,7 @@ const (
 var support = []string{
 	"carillon/eventstore/aggregatetest", "carillon/eventstore/nodetest", "carillon/eventstore/processtest",
 	"carillon/eventstore/storetest/...",
-	"carillon/projections/pgtest", "carillon/projections/projecttest", "carillon/command/collect/fetch/hoststest",
+	"carillon/projections/pgtest/...", "carillon/projections/projecttest", "carillon/command/collect/fetch/hoststest",
 	"carillon/command/mtls/mtlstest",
 	"carillon/command/collect/walktest", "carillon/command/collect/frontier/frontiertest",
 	"carillon/cmd/internal/httpapi/apitest", "carillon/cmd/internal/httpapi/contract",

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package site_test
 
 import (
@@ -211,21 +213,7 @@ var hostile = map[string]struct {
 	"templates":      {200_000, func(n int) string { return strings.Repeat("<template><p>", n) }},
 }
 
-func ld(block string) string { return `<script type="application/ld+json">` + block + "</script>" }
-
 func ics(components string) string { return "BEGIN:VCALENDAR\r\n" + components + "END:VCALENDAR\r\n" }
-
-// times repeats a piece with its number, joined by commas where it is JSON.
-func times(n int, piece string) string {
-	var b strings.Builder
-	for i := range n {
-		if i > 0 && (piece[0] == '{' || piece[0] == '"') {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, piece, i)
-	}
-	return b.String()
-}
 
 // spent is what a child found that reading a page took.
 type spent struct {
@@ -292,9 +280,6 @@ func peakMemory() int {
 // No page takes more of time or memory than reading one may cost, whatever it asks for.
 func TestHostilePages(t *testing.T) {
 	t.Parallel()
-	if raced {
-		t.Skip("what it costs is measured without the race detector; reading has one goroutine")
-	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package site_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -193,4 +194,18 @@ func TestCharset(t *testing.T) {
 	if got := s.collect(t, nil); len(got.Observations) != 1 || got.Observations[0].Details.Title != "Café" {
 		t.Errorf("got %+v", got)
 	}
+}
+
+func ld(block string) string { return `<script type="application/ld+json">` + block + "</script>" }
+
+// times repeats a piece with its number, joined by commas where it is JSON.
+func times(n int, piece string) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 && (piece[0] == '{' || piece[0] == '"') {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, piece, i)
+	}
+	return b.String()
 }

@@ -68,7 +68,7 @@ type Fixture struct {
 }
 
 // Prepared is what every fixture begins with, and every whole server that is tested: all tables, empty.
-var Prepared = pgtest.NewTemplate(func(ctx context.Context, pool *pgxpool.Pool) error {
+var Prepared = pgtest.NewTemplate(projections.SchemaDigest(app.ReadModels()...), func(ctx context.Context, pool *pgxpool.Pool) error {
 	err := projections.Migrate(ctx, pool)
 	for _, model := range app.ReadModels() {
 		err = errors.Join(err, projections.EnsureSchema(ctx, pool, model))

@@ -1,6 +1,0 @@
-//go:build !race
-
-package posts_test
-
-// raced says that the race detector is on, which makes programs several times as slow and large.
-const raced = false
