@@ -67,14 +67,16 @@ func (c *backupCommand) Run(ctx context.Context, t terminal, cli *commandLine) e
 type restoreCommand struct {
 	installation
 
-	From string `arg:"" type:"existingdir" placeholder:"DIR" help:"The backup."`
+	From           string `arg:"" type:"existingdir" placeholder:"DIR" help:"The backup."`
+	AcceptUnsigned bool   `help:"Restore a backup that is not signed, as earlier versions made them. Whoever could write to where it was kept can have made themselves an operator in it."`
 }
 
 // Help implements kong.HelpProvider.
 func (restoreCommand) Help() string {
 	return `Makes event store and key store of a backup, which must be empty or hold a part of it, and verifies both: every stream
 by its count and SHA-256, every live destination by its secret. The server must not be running, and the master key of
-then must be there. Read models are built from the events when the server starts.`
+then must be there: a backup that it has not signed is refused. Read models are built from the events when the server
+starts. That start sends and visits nothing before it is called with --after-restore.`
 }
 
 // Run restores and verifies.
@@ -83,14 +85,19 @@ func (c *restoreCommand) Run(ctx context.Context, t terminal, cli *commandLine) 
 	if err != nil {
 		return err
 	}
+	in.AcceptUnsigned = c.AcceptUnsigned
 	started := time.Now()
-	made, err := in.Restore(ctx, c.From)
+	read, err := in.Restore(ctx, c.From)
 	if err != nil {
 		return err
 	}
 	r := remote{JSON: c.JSON}
-	return r.print(t.out, made, func(w io.Writer) {
-		row(w, fmt.Sprintf("restored and verified: %d events in %d streams, %d data keys, in %s", made.Events, made.Streams, made.Keys, since(started)))
+	return r.print(t.out, read, func(w io.Writer) {
+		done := "restored and verified"
+		if !read.Signed() {
+			done = "restored from a backup that is not signed"
+		}
+		row(w, fmt.Sprintf("%s: %d events in %d streams, %d data keys, in %s", done, read.Events, read.Streams, read.Keys, since(started)))
 	})
 }
 
@@ -114,6 +121,7 @@ func (c *installation) connect(t terminal, log *slog.Logger) (*backup.Installati
 		Ring: ring, Present: present, CopyStore: s.copy, Begun: s.begun, RestoreStore: s.restore, OpenStore: s.open, AcceptLost: c.AcceptLostKeys,
 		OpenDirectory: func(dir string) (*esdb.Store, func(), error) { return openDirectory(dir, log) },
 		Progress:      func(what string) (node.Progress, func()) { return bar(t, what) },
+		MarkRestored:  func(whole bool) error { return config.MarkRestored(c.DataDir, whole) },
 	}
 	keyDir, database := cfg.KeyDir(), cfg.KeyDatabase()
 	switch {

@@ -28,7 +28,7 @@ func TestABackupHasTheKeysOfClientCertificates(t *testing.T) {
 	serve := func(data string) (stop func()) {
 		_, _, stop = server(t, data, pgtest.URL(t), func(cfg *config.Config) {
 			admin = unusedAddress(t)
-			cfg.AdminAddr = admin
+			cfg.AdminAddr, cfg.AfterRestore = admin, true
 		})
 		return stop
 	}

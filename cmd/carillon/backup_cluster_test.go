@@ -77,7 +77,7 @@ func TestBackupAndRestoreOfNamedServers(t *testing.T) {
 	if restored.Keys != made.Keys || restored.Events != made.Events || restored.Streams != made.Streams {
 		t.Errorf("restored %+v of %+v", restored, made)
 	}
-	url, key, stop = server(t, at("new"), database, change)
+	url, key, stop = server(t, at("new"), database, change, func(cfg *config.Config) { cfg.AfterRestore = true })
 	defer stop()
 	if got := ask(t, key, http.MethodGet, url+hooks+"crm/secrets", "", http.StatusOK); got != want {
 		t.Errorf("the secrets are %s, want %s", got, want)

@@ -131,11 +131,20 @@ type eventstoreRestoreCommand struct {
 // Help implements kong.HelpProvider.
 func (eventstoreRestoreCommand) Help() string {
 	return `Copies the backup into the node's directory, which must be empty or not exist, and verifies it. The server must
-not be running. After an older backup the read models are built anew by themselves on the next start.`
+not be running. After an older backup the read models are built anew by themselves on the next start, and that sends and
+visits nothing before it is called with --after-restore.
+
+This finds damage, and not what somebody has changed on purpose: take backups from places that only you can write to, or
+restore with "carillon restore", which refuses what your master key has not signed.`
 }
 
 // Run restores and verifies.
 func (c *eventstoreRestoreCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
+	if c.Data == "" && !maintenance.Holds(c.path()) { // else it is refused below
+		if err := config.MarkRestored(c.DataDir, true); err != nil {
+			return err
+		}
+	}
 	copying, end := bar(t, "restoring")
 	var verifying node.Progress
 	report, err := maintenance.Restore(ctx, c.From, c.path(), cli.Logger(os.Stderr), copying, func(done, total uint64) {

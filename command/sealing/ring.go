@@ -3,6 +3,7 @@ package sealing
 import (
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -237,6 +238,24 @@ func (r *Ring) unwrap(owner uuid.UUID, wrapped []byte) ([]byte, error) {
 		err = ErrDamaged
 	}
 	return raw, err
+}
+
+// Authenticate returns an HMAC-SHA256 of a text under a key that is derived from a master key of the ring for one
+// purpose. It returns ErrNoKey if the ring has no such master key.
+func (r *Ring) Authenticate(master KeyID, purpose string, text []byte) ([]byte, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	at := slices.IndexFunc(r.masters, func(m masterKey) bool { return m.id == master })
+	if at < 0 {
+		return nil, fmt.Errorf("master key %s: %w", master, ErrNoKey)
+	}
+	key, err := hkdf.Key(sha256.New, r.masters[at].raw, nil, "carillon authentication: "+purpose, keySize)
+	if err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write(text)
+	return mac.Sum(nil), nil
 }
 
 func bound(owner uuid.UUID, by KeyID) []byte { return append(slices.Clone(owner[:]), by[:]...) }

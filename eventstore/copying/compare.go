@@ -31,9 +31,10 @@ func (d *Difference) Error() string {
 // sizeLimit is what servers take at most, where they count metadata and type too. A type counts twice its length.
 const sizeLimit = 1 << 20
 
-// withOriginalTime is an event's metadata with the time when it was first recorded, where metadata is a JSON object or
-// nothing, does not say so already, and has room for it: a server would refuse an event that became too large by it.
-func withOriginalTime(e *esdb.Entry) []byte {
+// CarriedMetadata returns the metadata that a copy of an event has: with the time when it was first recorded, if the
+// metadata is a JSON object or empty, lacks that time, and has room for it. A server would refuse an event that became
+// too large by it.
+func CarriedMetadata(e *esdb.Entry) []byte {
 	property := `"` + esdb.OriginalCreated + `":"` + e.Created.Format(time.RFC3339Nano) + `"`
 	object := bytes.TrimSpace(e.Metadata)
 	switch {
@@ -86,7 +87,7 @@ func (c *copier) compare(ctx context.Context, end eventstore.Position) (describe
 		if err := c.match(ctx, entry, next); err != nil {
 			return nil, err
 		}
-		c.tallies.add(ofSource, entry, withOriginalTime(entry))
+		c.tallies.add(ofSource, entry, CarriedMetadata(entry))
 		if c.result.Compared++; c.result.Compared%reportEvery == 0 {
 			c.report(Progress{Phase: PhaseCompare, Done: entry.Position.Commit, Total: end.Commit, Events: c.result.Compared})
 		}
@@ -176,7 +177,7 @@ func difference(want, got *esdb.Entry) string {
 		return fmt.Sprintf("id %s became %s", want.ID, got.ID)
 	case !bytes.Equal(want.Data, got.Data):
 		return "its data"
-	case !bytes.Equal(withOriginalTime(want), got.Metadata):
+	case !bytes.Equal(CarriedMetadata(want), got.Metadata):
 		return "its metadata"
 	case want.JSON != got.JSON:
 		return "what its data is declared as"

@@ -88,7 +88,7 @@ func (w *writer) add(s step) error {
 		}
 	}
 	to.next = e.Revision + 1
-	e.Metadata = withOriginalTime(e)
+	e.Metadata = CarriedMetadata(e)
 	size := len(e.Data) + len(e.Metadata) + 2*len(e.Type)
 	if n := len(w.entries); n > 0 && (w.entries[0].Stream != e.Stream || n == maxBatch || w.bytes+size > maxBatchBytes) {
 		if err := w.flush(); err != nil {

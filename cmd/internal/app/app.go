@@ -102,6 +102,13 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 	if err := a.cfg.EnsureSecrets(); err != nil {
 		return nil, err
 	}
+	restored, err := a.cfg.CheckRestored()
+	if err != nil {
+		return nil, err
+	}
+	if restored {
+		log.Warn("restored from a backup; nothing is sent or visited before a start with --after-restore", "dir", cfg.DataDir)
+	}
 	if a.base, err = openInfrastructure(ctx, &cfg, log); err != nil {
 		return nil, err
 	}

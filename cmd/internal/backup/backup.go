@@ -1,17 +1,13 @@
 package backup
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 
@@ -27,21 +23,12 @@ import (
 // Names in a backup.
 const (
 	storeDir     = "eventstore"
-	partialStore = "eventstore.partial"
 	keysDir      = "keys"
+	slotsFile    = "slots"
 	streamsFile  = "streams.ndjson"
 	manifestFile = "backup.json"
+	partial      = ".partial" // ends the name of what is not whole yet
 )
-
-// Manifest says what a backup holds.
-type Manifest struct {
-	Dir       string    `json:"dir"`
-	MadeAt    time.Time `json:"madeAt"`
-	Events    uint64    `json:"events"`
-	Streams   int       `json:"streams"`
-	Keys      int       `json:"keys"`      // one for each destination and client certificate that lives
-	MasterKey string    `json:"masterKey"` // the id of the master key that opens them
-}
 
 // Lost are those who live and of whom what is sealed opens with no key that is there.
 type Lost struct{ custody.Lost }
@@ -69,15 +56,20 @@ type Installation struct {
 	OpenDirectory func(dir string) (*esdb.Store, func(), error)
 	OpenStore     func(ctx context.Context) (*esdb.Store, func(), error)
 	Progress      func(what string) (node.Progress, func())
-	AcceptLost    bool
+	// MarkRestored notes that the installation comes from a backup: first that its restore has begun, then that it is
+	// whole. A server that is started on it heeds the note.
+	MarkRestored func(whole bool) error
+	AcceptLost   bool
+	// AcceptUnsigned restores a backup that nothing authenticates.
+	AcceptUnsigned bool
 }
 
 // Make makes a backup. One that was cut off goes on.
 func (in *Installation) Make(ctx context.Context, dir string, now time.Time) (Manifest, error) {
-	if _, err := os.Stat(filepath.Join(dir, manifestFile)); err == nil {
+	if _, err := os.Lstat(filepath.Join(dir, manifestFile)); err == nil {
 		return Manifest{}, fmt.Errorf("%s holds a whole backup: name another directory", dir)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, keysDir), 0o700); err != nil {
+	if err := claim(dir); err != nil {
 		return Manifest{}, err
 	}
 	unlock, err := lock(dir)
@@ -105,11 +97,11 @@ func (in *Installation) make(ctx context.Context, dir string, now time.Time) (Ma
 	}
 	store := filepath.Join(dir, storeDir)
 	if _, err := os.Stat(store); errors.Is(err, fs.ErrNotExist) {
-		partial := filepath.Join(dir, partialStore)
-		if err := in.CopyStore(ctx, partial); err != nil {
+		copied := store + partial
+		if err := in.CopyStore(ctx, copied); err != nil {
 			return Manifest{}, err
 		}
-		if err := os.Rename(partial, store); err != nil {
+		if err := os.Rename(copied, store); err != nil {
 			return Manifest{}, err
 		}
 	}
@@ -140,9 +132,11 @@ func (in *Installation) make(ctx context.Context, dir string, now time.Time) (Ma
 		return Manifest{}, errors.New("the master key was rotated while the backup was made, and does not open it: call the command again")
 	}
 	made := Manifest{
-		Dir: dir, MadeAt: now.UTC().Truncate(time.Second), Events: found.events, Streams: len(found.streams), Keys: len(keys), MasterKey: in.Ring.Base().String(),
+		Dir: dir, MadeAt: now.UTC().Truncate(time.Second), Events: found.events, Streams: len(found.list()), Keys: len(keys),
+		MasterKey: in.Ring.Base().String(), Log: found.order(),
 	}
-	return made, writeManifest(filepath.Join(dir, manifestFile), made)
+	err = in.seal(dir, &made)
+	return made, err
 }
 
 // gather adds the keys of the installation to those that the backup has, durably.
@@ -169,58 +163,47 @@ func (in *Installation) readDirectory(ctx context.Context, dir string) (contents
 		return contents{}, err
 	}
 	defer end()
-	return in.read(ctx, store)
+	return in.read(ctx, store, true)
 }
 
-// Restore makes an installation of a backup, and verifies it. One that was cut off goes on.
+// Restore makes an installation of a backup, verifies it, and returns what it has read. One that was cut off goes on.
 func (in *Installation) Restore(ctx context.Context, dir string) (Manifest, error) {
-	var made Manifest
-	text, err := os.ReadFile(filepath.Join(dir, manifestFile)) //nolint:gosec // the operator's own
-	if errors.Is(err, fs.ErrNotExist) {
-		return made, fmt.Errorf("%s holds no whole backup: it has no %s", dir, manifestFile)
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &made)
-	}
+	from, err := in.load(dir)
 	if err != nil {
-		return made, fmt.Errorf("read the backup: %w", err)
+		return Manifest{}, err
 	}
-	if !slices.ContainsFunc(in.Ring.Masters(), func(id sealing.KeyID) bool { return id.String() == made.MasterKey }) {
-		return made, fmt.Errorf("the backup was made with master key %s, and this is %s: CARILLON_MASTER_KEY, or master.key in the data directory, must be the one of then", made.MasterKey, in.Ring.Base())
+	if err := in.checkBegun(ctx, &from); err != nil {
+		return Manifest{}, err
 	}
-	want, err := readStreams(filepath.Join(dir, streamsFile))
-	if err != nil {
-		return made, err
+	if err := in.MarkRestored(false); err != nil {
+		return Manifest{}, err
 	}
-	if err := in.checkBegun(ctx, want); err != nil {
-		return made, err
-	}
-	keys, err := custody.ReadSlots(ctx, filepath.Join(dir, keysDir))
-	if err != nil {
-		return made, err
-	}
-	if err := in.AddKeys(ctx, keys); err != nil {
-		return made, fmt.Errorf("restore the data keys: %w", err)
+	if err := in.AddKeys(ctx, from.keys); err != nil {
+		return Manifest{}, fmt.Errorf("restore the data keys: %w", err)
 	}
 	if err := in.RestoreStore(ctx, filepath.Join(dir, storeDir)); err != nil {
-		return made, err
+		return Manifest{}, err
 	}
-	return made, in.verify(ctx, want)
+	read, err := in.verify(ctx, dir, &from)
+	if err != nil {
+		return read, err
+	}
+	return read, in.MarkRestored(true)
 }
 
 // checkBegun refuses an event store that holds what is not of the backup, before anything is restored: beside other
 // events, the keys of a backup would bring back what those say is shredded.
-func (in *Installation) checkBegun(ctx context.Context, want []copying.Stream) error {
+func (in *Installation) checkBegun(ctx context.Context, from *source) error {
 	begun, err := in.Begun(ctx)
 	if err != nil || !begun {
 		return err
 	}
-	found, err := in.readStore(ctx)
+	found, err := in.readStore(ctx, from.made.Signed())
 	if err != nil {
 		return err
 	}
 	known := map[string]copying.Stream{}
-	for _, one := range want {
+	for _, one := range from.streams {
 		known[one.Name] = one
 	}
 	for _, one := range found.list() {
@@ -236,48 +219,19 @@ func notOfBackup(stream string) error {
 	return fmt.Errorf("stream %s is not as it is in the backup, or not in it: the event store must be empty before it is restored", stream)
 }
 
-func (in *Installation) readStore(ctx context.Context) (contents, error) {
+func (in *Installation) readStore(ctx context.Context, signed bool) (contents, error) {
 	store, end, err := in.OpenStore(ctx)
 	if err != nil {
 		return contents{}, err
 	}
 	defer end()
-	return in.read(ctx, store)
+	return in.read(ctx, store, signed)
 }
 
-func (in *Installation) read(ctx context.Context, store *esdb.Store) (contents, error) {
+func (in *Installation) read(ctx context.Context, store *esdb.Store, signed bool) (contents, error) {
 	progress, done := in.Progress("verifying")
 	defer done()
-	return read(ctx, store, progress)
-}
-
-// verify compares what was restored with what the backup says.
-func (in *Installation) verify(ctx context.Context, want []copying.Stream) error {
-	found, err := in.readStore(ctx)
-	if err != nil {
-		return err
-	}
-	have := map[string]copying.Stream{}
-	for _, one := range found.list() {
-		have[one.Name] = one
-	}
-	for _, one := range want {
-		if have[one.Name] != one {
-			return fmt.Errorf("stream %s has %d events with SHA-256 %s, and in the backup it had %d with %s", one.Name, have[one.Name].Events, have[one.Name].SHA256, one.Events, one.SHA256)
-		}
-		delete(have, one.Name)
-	}
-	for name := range have {
-		return notOfBackup(name)
-	}
-	keys, err := in.Keys(ctx)
-	if err != nil {
-		return err
-	}
-	if lost := found.unopened(in.Ring, keys); lost.Any() && !in.AcceptLost {
-		return &Lost{lost}
-	}
-	return nil
+	return read(ctx, store, signed, progress)
 }
 
 // lock keeps other backups out of a directory. It ends with the process, however that ends.
@@ -294,59 +248,4 @@ func lock(dir string) (unlock func(), err error) {
 		return nil, errors.Join(err, opened.Close())
 	}
 	return func() { _ = opened.Close() }, nil
-}
-
-func writeStreams(path string, streams []copying.Stream) error {
-	return whole(path, func(file io.Writer) error {
-		encoder := json.NewEncoder(file)
-		for _, one := range streams {
-			if err := encoder.Encode(one); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func writeManifest(path string, made Manifest) error {
-	return whole(path, func(file io.Writer) error { return json.NewEncoder(file).Encode(made) })
-}
-
-// whole writes a file that has its name only once all of it is durable.
-func whole(path string, write func(io.Writer) error) (err error) {
-	file, err := os.OpenFile(path+".partial", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // the operator's own
-	if err != nil {
-		return err
-	}
-	lines := bufio.NewWriter(file)
-	err = write(lines)
-	if err == nil {
-		err = lines.Flush()
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(path+".partial", path)
-}
-
-func readStreams(path string) (list []copying.Stream, err error) {
-	file, err := os.Open(path) //nolint:gosec // the operator's own
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	for decoder := json.NewDecoder(bufio.NewReader(file)); ; {
-		var one copying.Stream
-		err := decoder.Decode(&one)
-		if errors.Is(err, io.EOF) {
-			return list, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", path, err)
-		}
-		list = append(list, one)
-	}
 }

@@ -29,7 +29,11 @@ type contents struct {
 	live         map[uuid.UUID][]byte
 	certificates map[uuid.UUID]uuid.UUID // of those that are client certificates, the organization
 	events       uint64
-	buffer       []byte
+	// signed: hashes cover the metadata as well, which those of earlier versions left out.
+	signed    bool
+	described map[string][sha256.Size]byte // by stream that has metadata of its own, the hash of the newest
+	log       [sha256.Size]byte            // chains stream and revision of each event
+	buffer    []byte
 }
 
 type stream struct {
@@ -39,8 +43,11 @@ type stream struct {
 }
 
 // read reads the whole log. The store's own streams are left out.
-func read(ctx context.Context, store *esdb.Store, progress node.Progress) (contents, error) {
-	c := contents{streams: map[string]*stream{}, live: map[uuid.UUID][]byte{}, certificates: map[uuid.UUID]uuid.UUID{}}
+func read(ctx context.Context, store *esdb.Store, signed bool, progress node.Progress) (contents, error) {
+	c := contents{
+		streams: map[string]*stream{}, live: map[uuid.UUID][]byte{}, certificates: map[uuid.UUID]uuid.UUID{},
+		signed: signed, described: map[string][sha256.Size]byte{},
+	}
 	head, err := store.Head(ctx)
 	if err != nil {
 		return c, err
@@ -50,6 +57,7 @@ func read(ctx context.Context, store *esdb.Store, progress node.Progress) (conte
 			return c, fmt.Errorf("read the event store: %w", err)
 		}
 		if strings.HasPrefix(entry.Stream, "$") {
+			c.describe(&entry)
 			continue
 		}
 		c.add(&entry)
@@ -63,20 +71,42 @@ func read(ctx context.Context, store *esdb.Store, progress node.Progress) (conte
 	return c, nil
 }
 
-// add chains the hash of an event to that of its stream. The metadata is left out: a copy adds to it.
+// describe takes in the metadata of a stream, which can hide its events.
+func (c *contents) describe(e *esdb.Entry) {
+	if strings.HasPrefix(e.Stream, "$$") && !strings.HasPrefix(e.Stream, "$$$") {
+		c.described[e.Stream] = sha256.Sum256(e.Data)
+	}
+}
+
+// add chains the hash of an event to that of its stream, and its place to that of the log.
 func (c *contents) add(e *esdb.Entry) {
 	s := c.streams[e.Stream]
 	if s == nil {
 		s = &stream{}
 		c.streams[e.Stream] = s
 	}
-	c.buffer = append(c.buffer[:0], s.sum[:]...)
-	for _, part := range [][]byte{[]byte(e.Type), e.ID[:], e.Data, binary.AppendUvarint(nil, uint64(e.Revision))} { //nolint:gosec // not negative
+	revision := binary.AppendUvarint(nil, uint64(e.Revision)) //nolint:gosec // not negative
+	parts := [][]byte{[]byte(e.Type), e.ID[:], e.Data, revision}
+	if c.signed {
+		parts = append(parts, copying.CarriedMetadata(e))
+	}
+	s.sum, s.last = c.chain(s.sum, parts...), e.Revision
+	s.events++
+	if e.Type != esdb.Filler { // a copy adds those at its end
+		c.log = c.chain(c.log, []byte(e.Stream), revision)
+	}
+}
+
+func (c *contents) chain(sum [sha256.Size]byte, parts ...[]byte) [sha256.Size]byte {
+	c.buffer = append(c.buffer[:0], sum[:]...)
+	for _, part := range parts {
 		c.buffer = append(binary.AppendUvarint(c.buffer, uint64(len(part))), part...)
 	}
-	s.sum, s.last = sha256.Sum256(c.buffer), e.Revision
-	s.events++
+	return sha256.Sum256(c.buffer)
 }
+
+// order is the hash of the order of all events.
+func (c *contents) order() string { return hex.EncodeToString(c.log[:]) }
 
 func (c *contents) follow(recorded *eventstore.Recorded) error {
 	switch {
@@ -124,9 +154,15 @@ func (c *contents) followDestination(recorded *eventstore.Recorded) error {
 	return nil
 }
 
-// list is what is written down of the streams, by name.
+// list is what is written down of the streams, by name, those with their metadata first.
 func (c *contents) list() []copying.Stream {
-	list := make([]copying.Stream, 0, len(c.streams))
+	list := make([]copying.Stream, 0, len(c.streams)+len(c.described))
+	if c.signed {
+		for _, name := range slices.Sorted(maps.Keys(c.described)) {
+			sum := c.described[name]
+			list = append(list, copying.Stream{Name: name, Events: 1, SHA256: hex.EncodeToString(sum[:])})
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.streams)) {
 		s := c.streams[name]
 		list = append(list, copying.Stream{Name: name, Events: s.events, Last: s.last, SHA256: hex.EncodeToString(s.sum[:])})

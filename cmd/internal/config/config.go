@@ -58,6 +58,9 @@ type Config struct {
 	TLSCert        string   `name:"tls-cert" env:"CARILLON_TLS_CERT" placeholder:"FILE" help:"Certificate (chain) of the API, PEM. With it, the API speaks HTTPS itself."`
 	TLSKey         string   `name:"tls-key" env:"CARILLON_TLS_KEY" placeholder:"FILE" help:"Private key of the certificate, PEM."`
 
+	// AfterRestore has no variable: one that stays set would hold for the next restore, too.
+	AfterRestore bool `help:"Send and visit from a data directory that was restored from a backup. The server that the backup is of must not run any more."`
+
 	masterInFile bool
 	masterMade   bool // by this process
 }

@@ -250,6 +250,107 @@ func TestSecretsInBadShapeAreRefused(t *testing.T) {
 	}
 }
 
+// TestHostileDataDirectory: a key or token that another user can have put there is refused, and so is a place where they can.
+func TestHostileDataDirectory(t *testing.T) {
+	t.Parallel()
+	chown := func(path string) error {
+		if os.Geteuid() != 0 {
+			return os.Chmod(path, 0o606) //nolint:gosec // only root can give a file away: the other fault
+		}
+		return os.Chown(path, 12345, 12345)
+	}
+	open := func(path string) error { return os.Chmod(path, 0o777) }      //nolint:gosec // that is the fault
+	openGroup := func(path string) error { return os.Chmod(path, 0o770) } //nolint:gosec // as above
+	tests := map[string]struct {
+		name    string
+		spoil   func(path string) error
+		refused bool
+	}{
+		"as it is made":       {"", func(string) error { return nil }, false},
+		"another's directory": {"", chown, true},
+		"a directory for all": {"", open, true},
+		"a directory of a group": {"", func(path string) error {
+			if group() < 0 {
+				return open(path)
+			}
+			return errors.Join(os.Chown(path, -1, group()), openGroup(path))
+		}, true},
+		"a group of the owner":  {"", func(path string) error { return errors.Join(os.Chown(path, -1, os.Getuid()), openGroup(path)) }, false},
+		"another's master key":  {config.MasterKeyFile, chown, true},
+		"another's next key":    {config.MasterKeyFile + ".next", chown, true},
+		"another's admin token": {config.AdminTokenFile, chown, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "data")
+			made := config.Config{DataDir: dir}
+			if err := made.EnsureSecrets(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, config.MasterKeyFile+".next"), []byte(made.MasterKey.Reveal()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := tt.spoil(filepath.Join(dir, tt.name)); err != nil {
+				t.Fatal(err)
+			}
+			again := config.Config{DataDir: dir}
+			if err := again.EnsureSecrets(); (err != nil) != tt.refused || tt.refused && !strings.Contains(err.Error(), "data directory: ") {
+				t.Errorf("error = %v", err)
+			}
+		})
+	}
+}
+
+// group is one that this user may give a file to, and is not the user's own; root may give to any.
+func group() int {
+	if os.Getuid() == 0 {
+		return 12345
+	}
+	groups, _ := os.Getgroups()
+	for _, id := range groups {
+		if id != os.Getuid() {
+			return id
+		}
+	}
+	return -1
+}
+
+// TestRestoredDirectoryWaits: what is restored sends and visits nothing before it is said once that it takes over.
+func TestRestoredDirectoryWaits(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	check := func(after bool, roles ...string) (bool, error) {
+		return (&config.Config{DataDir: dir, AfterRestore: after, Roles: roles}).CheckRestored()
+	}
+	if restored, err := check(false, config.RoleDeliver); restored || err != nil {
+		t.Errorf("a directory that was never restored: %v, %v", restored, err)
+	}
+	if err := config.MarkRestored(dir, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := check(true, config.RoleAPI); err == nil {
+		t.Error("a restore that was not finished is served")
+	}
+	if err := config.MarkRestored(dir, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range []string{config.RoleDispatch, config.RoleDeliver, config.RoleCollect} {
+		if _, err := check(false, config.RoleAPI, role); err == nil || !strings.Contains(err.Error(), "--after-restore") {
+			t.Errorf("%s: %v", role, err)
+		}
+	}
+	if restored, err := check(false, config.RoleAPI, config.RoleProject); !restored || err != nil {
+		t.Errorf("a look at it: %v, %v", restored, err)
+	}
+	if restored, err := check(true, config.RoleDeliver); restored || err != nil {
+		t.Errorf("with --after-restore: %v, %v", restored, err)
+	}
+	if restored, err := check(false, config.RoleDeliver); restored || err != nil {
+		t.Errorf("the next start: %v, %v", restored, err)
+	}
+}
+
 func TestClientFindsTheServer(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{

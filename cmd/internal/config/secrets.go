@@ -30,6 +30,9 @@ func (c *Config) EnsureSecrets() error {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w; create it, or point CARILLON_DATA_DIR elsewhere", err)
 	}
+	if err := c.checkOwners(); err != nil {
+		return err
+	}
 	random := make([]byte, keySize)
 	if c.MasterKey == "" {
 		_, _ = rand.Read(random) // never fails

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -29,21 +30,44 @@ func ReadSlots(ctx context.Context, dir string) (map[uuid.UUID]Key, error) {
 	return keys, err
 }
 
-// WriteSlots makes the key store of a directory that no server uses hold some keys and no others, all at once.
-func WriteSlots(dir string, keys map[uuid.UUID]Key) error {
+// EncodeSlots returns the file of a key store that holds some keys and no others.
+func EncodeSlots(keys map[uuid.UUID]Key) ([]byte, error) {
 	page := make([]byte, slotsStart, slotsStart+len(keys)*slotSize)
 	copy(page, slotsHeader)
 	for owner, key := range keys {
 		if len(key.Wrapped) > maxWrapped {
-			return fmt.Errorf("a wrapped data key of %d bytes does not fit a slot", len(key.Wrapped))
+			return nil, fmt.Errorf("a wrapped data key of %d bytes does not fit a slot", len(key.Wrapped))
 		}
 		page = append(page, writeSlot(owner, key)...)
+	}
+	return page, nil
+}
+
+// DecodeSlots returns the keys of a key store's file. What is no whole key is left out.
+func DecodeSlots(page []byte) map[uuid.UUID]Key {
+	keys := map[uuid.UUID]Key{}
+	for at := slotsStart; at+slotSize <= len(page); at += slotSize {
+		if owner, key, whole := readSlot(page[at : at+slotSize]); whole {
+			keys[owner] = key
+		}
+	}
+	return keys
+}
+
+// WriteSlots makes the key store of a directory that no server uses hold some keys and no others, all at once.
+func WriteSlots(dir string, keys map[uuid.UUID]Key) error {
+	page, err := EncodeSlots(keys)
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	path := filepath.Join(dir, slotsFile)
-	file, err := os.OpenFile(path+".partial", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // the operator's own
+	if err := os.Remove(path + ".partial"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(path+".partial", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator's own
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/backup"
+	"carillon/cmd/internal/config"
+	"carillon/eventstore"
+	"carillon/eventstore/copying"
+	"carillon/eventstore/esdb"
+	"carillon/projections/pgtest"
+)
+
+// TestHostileForgedBackup: who can write to the place of backups, and has no master key, makes none that is restored.
+func TestHostileForgedBackup(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	url, key, stop := server(t, at("data"), pgtest.URL(t))
+	ask(t, key, http.MethodPut, url+"/events/destinations/crm", `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook"}}`, http.StatusCreated)
+	stop()
+	answer[backup.Manifest](t, "backup", at("backup"), "--data-dir", at("data"))
+	const forged = "was changed after it was made"
+	tests := map[string]struct {
+		forge  func(t *testing.T, dir string)
+		refuse string
+	}{
+		"as it was made":  {func(*testing.T, string) {}, ""},
+		"other streams":   {change("streams.ndjson", `"events":1`, `"events":2`), forged},
+		"other keys":      {change("keys/slots", "KEY1", "KEY2"), forged},
+		"other counts":    {change("backup.json", `"keys":1`, `"keys":2`), forged},
+		"another time":    {change("backup.json", `"madeAt":"20`, `"madeAt":"21`), forged},
+		"no signature":    {change("backup.json", `"mac"`, `"was"`), "--accept-unsigned"},
+		"an event more":   {moreEvents, "is not as it is in the backup, or not in it"},
+		"hidden events":   {hiddenEvents, "is not as it is in the backup, or not in it"},
+		"other metadata":  {otherMetadata, "and in the backup it had"},
+		"another order":   {anotherOrder, "the order of its events"},
+		"a manifest less": {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "backup.json")) }, "no whole backup"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			from, to := filepath.Join(shortDir(t), "b"), filepath.Join(shortDir(t), "d")
+			if err := os.CopyFS(from, os.DirFS(at("backup"))); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(to, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Link(at("data/master.key"), filepath.Join(to, "master.key")); err != nil {
+				t.Fatal(err)
+			}
+			tt.forge(t, from)
+			code, _, text := runIn(t.Context(), "", "restore", from, "--data-dir", to)
+			if tt.refuse == "" {
+				if code != 0 {
+					t.Fatal(text)
+				}
+				return
+			}
+			if code != 1 || !strings.Contains(text, tt.refuse) {
+				t.Fatalf("%d, %s, want %q", code, text, tt.refuse)
+			}
+			cfg := config.Config{DataDir: to, AfterRestore: true, Roles: []string{config.RoleAPI}}
+			if _, err := os.Stat(filepath.Join(to, "eventstore")); err == nil {
+				if _, err := cfg.CheckRestored(); err == nil || !strings.Contains(err.Error(), "was not finished") {
+					t.Errorf("a server starts on what was refused: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// TestHostileUnsignedBackup: what is said of an unsigned one was read, and is not what it says of itself.
+func TestHostileUnsignedBackup(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	_, _, stop := server(t, at("data"), pgtest.URL(t))
+	stop()
+	made := answer[backup.Manifest](t, "backup", at("backup"), "--data-dir", at("data"))
+	text, err := os.ReadFile(at("backup/backup.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var claims map[string]any
+	if err := json.Unmarshal(text, &claims); err != nil {
+		t.Fatal(err)
+	}
+	claims["mac"], claims["events"], claims["keys"], claims["dir"] = "", 1_000_000, 1_000_000, "/srv/ours"
+	if text, err = json.Marshal(claims); err == nil {
+		err = os.WriteFile(at("backup/backup.json"), text, 0o600)
+	}
+	if err := errors.Join(err, os.WriteFile(at("backup/streams.ndjson"), plainStreams(t, at("backup/eventstore")), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(at("data/eventstore")); err != nil {
+		t.Fatal(err)
+	}
+	read := answer[backup.Manifest](t, "restore", at("backup"), "--data-dir", at("data"), "--accept-unsigned")
+	if read.Events != made.Events || read.Keys != 0 || read.Signed() || read.Dir != at("backup") || !read.MadeAt.IsZero() {
+		t.Errorf("restored %+v, and the backup had %+v", read, made)
+	}
+}
+
+// change replaces text of a backup's file, which must have it.
+func change(name, from, to string) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		text, err := os.ReadFile(path) //nolint:gosec // the test's own
+		if err != nil || !strings.Contains(string(text), from) {
+			t.Fatalf("%s has no %s: %v", name, from, err)
+		}
+		if err := os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// events runs the event store of a backup.
+func events(t *testing.T, dir string, use func(*esdb.Store)) {
+	t.Helper()
+	store, end, err := openDirectory(filepath.Join(dir, "eventstore"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	use(store)
+}
+
+func appended(t *testing.T, store *esdb.Store, stream string, last eventstore.Revision, list ...esdb.Entry) {
+	t.Helper()
+	if _, err := store.AppendEntries(t.Context(), stream, last, list); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func moreEvents(t *testing.T, dir string) {
+	t.Helper()
+	events(t, dir, func(store *esdb.Store) {
+		appended(t, store, "operator-"+uuid.NewString(), eventstore.NoStream,
+			esdb.Entry{JSON: true, Recorded: eventstore.Recorded{ID: uuid.New(), Type: "operator.acted.v1", Data: []byte("{}")}})
+	})
+}
+
+func hiddenEvents(t *testing.T, dir string) {
+	t.Helper()
+	events(t, dir, func(store *esdb.Store) {
+		for _, entry := range userEvents(t, store) {
+			appended(t, store, "$$"+entry.Stream, eventstore.NoStream,
+				esdb.Entry{JSON: true, Recorded: eventstore.Recorded{ID: uuid.New(), Type: "$metadata", Data: []byte(`{"$tb":1}`)}})
+			return
+		}
+	})
+}
+
+// anew makes the event store of a backup anew, of events that are changed.
+func anew(t *testing.T, dir string, changed func([]esdb.Entry) []esdb.Entry) {
+	t.Helper()
+	var list []esdb.Entry
+	events(t, dir, func(store *esdb.Store) { list = userEvents(t, store) })
+	if err := os.RemoveAll(filepath.Join(dir, "eventstore")); err != nil {
+		t.Fatal(err)
+	}
+	events(t, dir, func(store *esdb.Store) {
+		for _, entry := range changed(list) {
+			appended(t, store, entry.Stream, entry.Revision-1, entry)
+		}
+	})
+}
+
+func userEvents(t *testing.T, store *esdb.Store) (list []esdb.Entry) {
+	t.Helper()
+	for entry, err := range store.All(t.Context(), eventstore.Start) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(entry.Stream, "$") {
+			entry.Metadata = copying.CarriedMetadata(&entry)
+			list = append(list, entry)
+		}
+	}
+	return list
+}
+
+// otherMetadata lets somebody else have done what is on record.
+func otherMetadata(t *testing.T, dir string) {
+	t.Helper()
+	anew(t, dir, func(list []esdb.Entry) []esdb.Entry {
+		last := &list[len(list)-1]
+		last.Metadata = []byte(strings.Replace(string(last.Metadata), `"actor":"`, `"actor":"x`, 1))
+		return list
+	})
+}
+
+func anotherOrder(t *testing.T, dir string) {
+	t.Helper()
+	anew(t, dir, func(list []esdb.Entry) []esdb.Entry {
+		for i := len(list) - 1; i > 0; i-- {
+			if list[i].Stream != list[i-1].Stream {
+				list[i], list[i-1] = list[i-1], list[i]
+				return list
+			}
+		}
+		t.Fatal("there is one stream only")
+		return nil
+	})
+}
+
+// plainStreams writes down the streams of an event store as versions before signatures did: without metadata.
+func plainStreams(t *testing.T, dir string) []byte {
+	t.Helper()
+	sums, streams := map[string][]byte{}, map[string]copying.Stream{}
+	events(t, filepath.Dir(dir), func(store *esdb.Store) {
+		for _, entry := range userEvents(t, store) {
+			sum := sums[entry.Stream]
+			if sum == nil {
+				sum = make([]byte, sha256.Size)
+			}
+			for _, part := range [][]byte{[]byte(entry.Type), entry.ID[:], entry.Data, binary.AppendUvarint(nil, uint64(entry.Revision))} { //nolint:gosec // not negative
+				sum = append(binary.AppendUvarint(sum, uint64(len(part))), part...)
+			}
+			next := sha256.Sum256(sum)
+			sums[entry.Stream] = next[:]
+			streams[entry.Stream] = copying.Stream{
+				Name: entry.Stream, Events: streams[entry.Stream].Events + 1, Last: entry.Revision, SHA256: hex.EncodeToString(next[:]),
+			}
+		}
+	})
+	var lines bytes.Buffer
+	for _, one := range streams {
+		if err := json.NewEncoder(&lines).Encode(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return lines.Bytes()
+}

@@ -1,0 +1,73 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// restoredFile is in a data directory whose event store comes from a backup, until a server was told that it takes the
+// place of the one that the backup is of.
+const restoredFile = "restored"
+
+// What the file says.
+const (
+	restoreBegun = "begun\n"
+	restoreWhole = "whole\n"
+)
+
+// MarkRestored notes durably that a data directory comes from a backup: that its restore has begun, or that it is whole.
+func MarkRestored(dataDir string, whole bool) error {
+	text := restoreBegun
+	if whole {
+		text = restoreWhole
+	}
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(dataDir, "."+restoredFile+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = file.WriteString(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(file.Name(), filepath.Join(dataDir, restoredFile)); err != nil {
+		return err
+	}
+	return syncDir(dataDir)
+}
+
+// CheckRestored refuses to send or visit anything from a data directory that comes from a backup, before AfterRestore
+// says that this is meant. It reports whether the directory comes from a backup still.
+func (c *Config) CheckRestored() (restored bool, err error) {
+	path := filepath.Join(c.DataDir, restoredFile)
+	text, err := os.ReadFile(path) //nolint:gosec // the path is the operator's own
+	acts := slices.ContainsFunc([]string{RoleDispatch, RoleDeliver, RoleCollect}, c.Is)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("data directory: %w", err)
+	case string(text) != restoreWhole:
+		return true, fmt.Errorf("the restore into %s was not finished, so what is there was not compared with the backup: call it again. "+
+			"Where it fails and no event store of it is there, remove %s", c.DataDir, path)
+	case !c.AfterRestore && acts:
+		return true, fmt.Errorf("%s was restored from a backup, and has not sent or visited anything since: what was sent after the backup was made would be sent again. "+
+			"To look at it, start it with --roles api,project. To let it take the place of the server that the backup is of, stop that one, and start this with --after-restore", c.DataDir)
+	case !c.AfterRestore:
+		return true, nil
+	}
+	if err := os.Remove(path); err != nil {
+		return true, fmt.Errorf("data directory: %w", err)
+	}
+	return false, syncDir(c.DataDir)
+}
