@@ -48,11 +48,24 @@ type component struct {
 
 // header is what a calendar says about itself.
 type header struct {
-	timezone string // X-WR-TIMEZONE
-	zones    map[string]*zoneRules
-	// found remembers what names of zones mean, floating what none means.
-	found    map[string]zone
-	floating *zone
+	// timezone is its X-WR-TIMEZONE, timezoneID its TIMEZONE-ID.
+	timezone, timezoneID string
+	// zones are its VTIMEZONEs, by their [zoneKey].
+	zones map[string]*zoneRules
+	// found remembers what names of zones mean, floatingTime and floatingDate what none means.
+	found                      map[string]zone
+	floatingTime, floatingDate *zone
+}
+
+// hints are the names of zones that the calendar as a whole is in.
+func (h *header) hints() []string {
+	hints := make([]string, 0, 3)
+	for _, name := range []string{h.timezone, h.timezoneID} {
+		if name != "" {
+			hints = append(hints, name)
+		}
+	}
+	return hints
 }
 
 // event is a VEVENT as it is written.
@@ -250,7 +263,7 @@ func (f *file) pop() {
 		}
 	case c.name == "VTIMEZONE" && f.rules < maxZones:
 		f.rules++
-		c.calendar.zones[c.zone.id] = c.zone
+		c.calendar.zones[zoneKey(c.zone.id)] = c.zone
 	}
 	f.spare = f.spare[:c.begin]
 }
@@ -292,5 +305,7 @@ func (f *file) property(l line) {
 		}
 	case c.name == "VCALENDAR" && l.name == "X-WR-TIMEZONE":
 		c.calendar.timezone = unquote(l.text())
+	case c.name == "VCALENDAR" && l.name == "TIMEZONE-ID":
+		c.calendar.timezoneID = unquote(l.text())
 	}
 }

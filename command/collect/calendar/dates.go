@@ -13,10 +13,13 @@ type moment struct {
 	wall    time.Time
 	hasTime bool
 	zone    zone
+	// second: the clock shows wall twice that night, and the later one is meant.
+	second bool
 }
 
-// parseMoment reads a DATE or a DATE-TIME. Others' spellings are taken as well.
-func (f *file) parseMoment(cal *header, l line, value string) (moment, bool) {
+// parseMoment reads a DATE or a DATE-TIME. Others' spellings are taken as well. One that names no zone is on the clock
+// of what it follows; nil means that it follows nothing.
+func (f *file) parseMoment(cal *header, l line, value string, clock *zone) (moment, bool) {
 	value = strings.TrimSpace(value)
 	if strings.EqualFold(l.param("VALUE"), "DATE") && len(value) > len("20060102") && value[8] == 'T' {
 		value = value[:8]
@@ -51,19 +54,42 @@ func (f *file) parseMoment(cal *header, l line, value string) (moment, bool) {
 		m.zone = zone{loc: time.UTC, utc: true}
 	case tzid != "":
 		m.zone = f.zone(cal, tzid)
+	case clock != nil:
+		m.zone = *clock
 	default:
-		m.zone = f.floating(cal)
+		m.zone = f.floating(cal, m.hasTime)
 	}
 	return m, true
 }
 
 // instant is the moment in time.
-func (m moment) instant() time.Time { return timing.OnWall(m.wall, m.zone.loc) }
+func (m moment) instant() time.Time {
+	if m.second {
+		return timing.OnWallAgain(m.wall, m.zone.loc)
+	}
+	return timing.OnWall(m.wall, m.zone.loc)
+}
+
+// momentAt is a moment in time on the clock of a zone.
+func momentAt(t time.Time, z zone) moment {
+	m := moment{wall: wallIn(t, z.loc), hasTime: true, zone: z}
+	m.second = !m.instant().Equal(t)
+	return m
+}
+
+// equal reports whether two moments on one clock are the same.
+func (m moment) equal(o moment) bool { return m.wall.Equal(o.wall) && m.second == o.second }
+
+// after reports whether a moment is later than another one on the same clock. In a night in which clocks are set that
+// may be so by the clock or in time only.
+func (m moment) after(o moment) bool {
+	return m.wall.After(o.wall) || m.second != o.second && m.instant().After(o.instant())
+}
 
 // in is the moment on the clock of another zone. A mere date is that date everywhere.
 func (m moment) in(z zone) moment {
 	if m.hasTime && m.zone.loc != z.loc {
-		m.wall = wallIn(m.instant(), z.loc)
+		return momentAt(m.instant(), z)
 	}
 	m.zone = z
 	return m
@@ -72,7 +98,7 @@ func (m moment) in(z zone) moment {
 // stamp is the moment as it is told of an event whose zone is stated, if it has a name.
 func (m moment) stamp(stated zone) timing.Stamp {
 	s := timing.Stamp{Wall: m.wall, HasTime: m.hasTime}
-	if m.hasTime && !m.zone.floats && (m.zone.utc || m.zone.name == "" || m.zone.name != stated.name) {
+	if m.hasTime && !m.zone.floats && (m.second || m.zone.utc || m.zone.name == "" || m.zone.name != stated.name) {
 		_, s.Offset = m.instant().Zone()
 		s.HasOffset = true
 	}
@@ -80,7 +106,7 @@ func (m moment) stamp(stated zone) timing.Stamp {
 }
 
 func (m moment) add(d time.Duration) moment {
-	m.wall = m.wall.Add(d)
+	m.wall, m.second = m.wall.Add(d), m.second && d == 0
 	return m
 }
 

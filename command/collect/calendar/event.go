@@ -60,7 +60,7 @@ func (f *file) stated(s *series) string {
 	case s.zone.floats:
 		return ""
 	case s.zone.utc:
-		z, _ := named(s.master.calendar.timezone)
+		z, _ := f.hinted(s.master.calendar)
 		return z.name
 	}
 	return s.zone.name
@@ -98,7 +98,14 @@ func (m *mapper) zone() {
 		m.candidate.Says(collect.FieldTimezone, "VEVENT.DTSTART;TZID", m.element, id)
 		return
 	}
-	m.candidate.Says(collect.FieldTimezone, "VCALENDAR.X-WR-TIMEZONE", "VCALENDAR", m.candidate.Zone)
+	path := "VTIMEZONE.TZID"
+	switch cal := m.event.calendar; {
+	case cal.timezone != "":
+		path = "VCALENDAR.X-WR-TIMEZONE"
+	case cal.timezoneID != "":
+		path = "VCALENDAR.TIMEZONE-ID"
+	}
+	m.candidate.Says(collect.FieldTimezone, path, "VCALENDAR", m.candidate.Zone)
 }
 
 // description prefers what is written in HTML.
@@ -248,7 +255,7 @@ func (m *mapper) published(f *file) {
 	if !ok {
 		return
 	}
-	if at, ok := f.parseMoment(m.event.calendar, l, l.value); ok && at.hasTime && at.wall.Year() >= 1990 {
+	if at, ok := f.parseMoment(m.event.calendar, l, l.value, nil); ok && at.hasTime && at.wall.Year() >= 1990 {
 		t := at.instant().UTC()
 		m.candidate.PublishedAt = &t
 		m.said(collect.FieldPublished, l, l.value)

@@ -11,12 +11,15 @@ type instance struct {
 	start moment
 	// end is where it is stated or follows from a length of time; inclusive where it is a date.
 	end *moment
+	// length is how long it takes if hours that pass count, whatever clocks do; else the clock counts.
+	length timing.Length
 }
 
-// instanceOf reads when an event takes place. One without a start takes place when it was to.
-func (f *file) instanceOf(e *event, otherwise *moment) (instance, bool) {
+// instanceOf reads when an event takes place. One without a start takes place when it was to. A start that names no
+// zone is on the clock of what it belongs to; nil means that it belongs to nothing.
+func (f *file) instanceOf(e *event, otherwise *moment, clock *zone) (instance, bool) {
 	l, _ := e.first("DTSTART")
-	start, ok := f.parseMoment(e.calendar, l, l.value)
+	start, ok := f.parseMoment(e.calendar, l, l.value, clock)
 	if !ok {
 		if otherwise == nil || l.name != "" {
 			return instance{}, false
@@ -25,14 +28,14 @@ func (f *file) instanceOf(e *event, otherwise *moment) (instance, bool) {
 	}
 	in := instance{start: start}
 	if l, ok := e.first("DTEND"); ok {
-		if end, ok := f.parseMoment(e.calendar, l, l.value); ok {
+		if end, ok := f.parseMoment(e.calendar, l, l.value, &start.zone); ok {
 			in.setEnd(end)
 		}
 	} else if length, ok := parseLength(e.value("DURATION")); ok {
 		in.start.hasTime = start.hasTime || length.Clock != 0 // hours of a date begin at its midnight
-		end := in.start
-		end.wall = wallAfter(in.start, length)
-		in.setEnd(end)
+		if in.setEnd(in.start.later(length)); length.Clock != 0 {
+			in.length = length
+		}
 	}
 	return in, true
 }
@@ -57,30 +60,38 @@ func (in *instance) setEnd(end moment) {
 		in.start.zone = end.zone
 	}
 	end = end.in(in.start.zone)
-	switch before := in.start.wall.Sub(end.wall); {
-	case before <= 0:
+	switch {
+	case end.equal(in.start), end.after(in.start):
 		in.end = &end
-	case before <= swapped:
+		if end.second {
+			in.length.Clock = end.instant().Sub(in.start.instant()) // its clock says nothing about other nights
+		}
+	case in.start.wall.Sub(end.wall) <= swapped:
 		begin := in.start
 		in.start, in.end = end, &begin
 	}
 }
 
-// wallAfter is the clock once a length has passed; its hours are hours that pass, whatever clocks do.
-func wallAfter(start moment, length timing.Length) time.Time {
-	wall := start.wall.AddDate(length.Years, length.Months, length.Weeks*7+length.Days)
-	if !start.hasTime {
-		return wall.Add(length.Clock)
+// later is the moment once a length has passed; its hours are hours that pass, whatever clocks do.
+func (m moment) later(length timing.Length) moment {
+	if days := length.Weeks*7 + length.Days; length.Years != 0 || length.Months != 0 || days != 0 {
+		m.wall, m.second = m.wall.AddDate(length.Years, length.Months, days), false
 	}
-	return wallIn(timing.OnWall(wall, start.zone.loc).Add(length.Clock), start.zone.loc)
+	if !m.hasTime || length.Clock == 0 {
+		return m.add(length.Clock)
+	}
+	return momentAt(m.instant().Add(length.Clock), m.zone)
 }
 
 // at is the instance that begins at another clock and is as long.
 func (in instance) at(wall time.Time) instance {
 	by := wall.Sub(in.start.wall)
-	in.start.wall = wall
+	in.start = in.start.add(by)
 	if in.end != nil {
 		end := in.end.add(by)
+		if in.length.Clock != 0 && by != 0 {
+			end = in.start.later(in.length)
+		}
 		in.end = &end
 	}
 	return in
@@ -94,7 +105,7 @@ func (in instance) shifted(v *override) instance {
 // told gives the range of an instance to those who know only the zone that the event states.
 func (in instance) told(stated zone) timing.Range {
 	r := timing.Range{Start: in.start.stamp(stated)}
-	if in.end != nil && (!in.end.wall.Equal(in.start.wall) || !in.end.hasTime) {
+	if in.end != nil && (!in.end.equal(in.start) || !in.end.hasTime) {
 		end := in.end.stamp(stated)
 		r.End = &end
 	}

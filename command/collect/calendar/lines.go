@@ -69,9 +69,15 @@ func parseOnce(text string) (l line, ok bool) {
 	}
 	l.value = text[colon+1:]
 	if dated[l.name] {
-		// No date holds a colon, but names of zones do, and not all programs quote them.
-		if last := strings.LastIndexByte(text, ':'); last > colon && l.params != "" {
-			l.params, l.value = text[end+1:last], text[last+1:]
+		// Names of zones hold colons, and not all programs quote them: the value begins where a date does.
+		for at := colon; l.params != "" && !beginsDate(l.value); {
+			next := strings.IndexByte(text[at+1:], ':')
+			if next < 0 {
+				break
+			}
+			if at += 1 + next; beginsDate(text[at+1:]) {
+				l.params, l.value = text[end+1:at], text[at+1:]
+			}
 		}
 	}
 	return l, l.name != ""
@@ -104,6 +110,12 @@ func (l line) again() (line, bool) {
 func (l line) isAbsent() bool {
 	value := strings.TrimSpace(l.value)
 	return value == "" || value == "false" || value == "0" && l.name != "UID"
+}
+
+// beginsDate reports whether a text begins with a year, as dates do.
+func beginsDate(text string) bool {
+	text = strings.TrimSpace(text)
+	return len(text) >= 8 && strings.Trim(text[:4], "0123456789") == ""
 }
 
 // dated are the properties that are dates.

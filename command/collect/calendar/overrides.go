@@ -59,8 +59,8 @@ func (f *file) overrides(s *series) overrides {
 			return o
 		}
 		l, _ := e.first("RECURRENCE-ID")
-		id, ok := f.parseMoment(e.calendar, l, l.value)
-		in, ok2 := f.instanceOf(e, &id)
+		id, ok := f.parseMoment(e.calendar, l, l.value, &s.zone)
+		in, ok2 := f.instanceOf(e, &id, &s.zone)
 		if !ok || !ok2 {
 			continue
 		}

@@ -107,7 +107,7 @@ func (f *file) expandOnce(s *series, steps *recurrence.Allowance) {
 	s.cut, s.unfinished = false, false
 	s.holdings = f.spareHoldings[:0]
 	defer func() { f.spareHoldings, s.holdings = s.holdings, slices.Clone(s.holdings) }()
-	first, ok := f.instanceOf(s.master, nil)
+	first, ok := f.instanceOf(s.master, nil, f.masterClock(s))
 	if !ok {
 		return
 	}
@@ -147,9 +147,23 @@ func (f *file) expandOnce(s *series, steps *recurrence.Allowance) {
 	f.addOverrides(s, first, changed.all, status)
 }
 
+// masterClock is the clock of the master if it says itself on none: an instance that stands for all is on that of the
+// date it replaces.
+func (f *file) masterClock(s *series) *zone {
+	l, ok := s.master.first("RECURRENCE-ID")
+	if tzid := l.param("TZID"); ok && tzid != "" {
+		z := f.zone(s.master.calendar, tzid)
+		return &z
+	}
+	return nil
+}
+
 // clock is a moment on the clock of the master; a mere date of an event with times is the one of that day.
 func (s *series) clock(m moment) time.Time {
 	wall := m.in(s.zone).wall
+	if s.zone.floats && !m.zone.utc {
+		wall = m.wall // the zone is named here only
+	}
 	switch {
 	case m.hasTime && !s.start.hasTime && !m.zone.utc:
 		return dateOf(m.wall) // the date where it was written
@@ -241,7 +255,7 @@ func (f *file) dates(s *series, l line, first instance, add func(instance)) {
 			return
 		}
 		from, to, isPeriod := strings.Cut(value, "/")
-		m, ok := f.parseMoment(s.master.calendar, l, from)
+		m, ok := f.parseMoment(s.master.calendar, l, from, &s.zone)
 		if !ok {
 			if strings.TrimSpace(value) != "" {
 				f.notes.Add(collect.NoteBrokenMarkup, "%q has a date that can't be read: %.40q", f.title(s.master), value)
@@ -254,10 +268,9 @@ func (f *file) dates(s *series, l line, first instance, add func(instance)) {
 				in = first.at(m.wall)
 			}
 			if length, ok := parseLength(to); ok {
-				end := in.start
-				end.wall = wallAfter(in.start, length)
+				end := in.start.later(length)
 				in.end = &end
-			} else if end, ok := f.parseMoment(s.master.calendar, l, to); ok {
+			} else if end, ok := f.parseMoment(s.master.calendar, l, to, &s.zone); ok {
 				end = end.in(s.zone)
 				in.end = &end
 			}
@@ -297,7 +310,7 @@ func (f *file) excepted(s *series, first instance, steps recurrence.Steps) excep
 			if !f.budget.Work(20) {
 				return x
 			}
-			m, ok := f.parseMoment(s.master.calendar, l, value)
+			m, ok := f.parseMoment(s.master.calendar, l, value, &s.zone)
 			switch {
 			case !ok:
 			case len(x.times)+len(x.days) >= maxExcepted:

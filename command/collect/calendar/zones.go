@@ -1,32 +1,15 @@
 package calendar
 
 import (
-	_ "embed" // the table below
 	"encoding/binary"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"carillon/command/collect"
 	"carillon/command/collect/recurrence"
 	"carillon/command/collect/timing"
 )
-
-//go:embed windows.txt
-var windowsText string
-
-// windows maps the names that Microsoft gives zones, in lower case, to IANA's.
-var windows = sync.OnceValue(func() map[string]string {
-	names := map[string]string{}
-	for row := range strings.Lines(windowsText) {
-		if name, iana, ok := strings.Cut(strings.TrimSpace(row), "|"); ok && row[0] != '#' {
-			names[strings.ToLower(name)] = iana
-		}
-	}
-	return names
-})
 
 // zone is what a name of a zone means.
 type zone struct {
@@ -37,43 +20,86 @@ type zone struct {
 	utc, floats bool
 }
 
-// zone finds the zone of a TZID: by a name of IANA's or Microsoft's, a path that ends in one, or the rules of the
-// calendar; else what floating times mean.
+// zone finds the zone of a TZID: by a name that is known, the rules of the calendar, or what the name may mean; else it
+// is what floating times mean.
 func (f *file) zone(cal *header, tzid string) zone {
-	tzid = strings.TrimSpace(tzid)
 	if z, ok := cal.found[tzid]; ok {
 		return z
 	}
 	if f.zones++; f.zones > maxZones {
-		return f.floating(cal)
+		return f.floating(cal, true)
 	}
-	z, ok := named(tzid)
-	if rules := cal.zones[tzid]; !ok && rules != nil {
-		z, ok = f.ruled(cal, rules)
-	}
-	if !ok {
-		z = f.floating(cal)
+	z, known := f.lookUp(cal, tzid)
+	if known == unknown {
+		z = f.floating(cal, true)
 		f.notes.Add(collect.NoteAssumedTimezone, "the calendar's timezone %.60q is unknown: its times are read as those that name none", tzid)
+	}
+	if known == offsetOnly {
+		f.notes.Add(collect.NoteAssumedTimezone, "the calendar's timezone %.60q is unknown but for its offset, which is taken", tzid)
 	}
 	cal.found[tzid] = z
 	return z
 }
 
+// zoneKey is the name of a zone as it is written in one place or another: with escapes or without, in quotes or not.
+func zoneKey(tzid string) string { return strings.ToLower(timing.CleanZoneName(tzid)) }
+
+// knowledge is how much is known of a name of a zone.
+type knowledge int
+
+const (
+	unknown knowledge = iota
+	offsetOnly
+	wholly
+)
+
+// lookUp finds what a name of a zone means, as [file.zone] does.
+func (f *file) lookUp(cal *header, tzid string) (zone, knowledge) {
+	if z, ok := named(tzid); ok {
+		return z, wholly
+	}
+	if rules := cal.zones[zoneKey(tzid)]; rules != nil {
+		if z, ok := f.ruled(cal, rules); ok {
+			return z, wholly
+		}
+	}
+	switch loc, name, exact := timing.GuessZone(tzid); {
+	case loc == nil:
+		return zone{}, unknown
+	case !exact:
+		return zone{loc: loc}, offsetOnly
+	default:
+		return zone{loc: loc, name: name}, wholly
+	}
+}
+
 // maxZones is how many names of zones are looked up.
 const maxZones = 150
 
-// floating is what times mean that name no zone: the calendar's, else the source's.
-func (f *file) floating(cal *header) zone {
-	if cal.floating == nil {
-		z := f.floatingIn(cal)
-		cal.floating = &z
+// floating is what times mean that name no zone: the calendar's, else the source's. Of times, not of mere dates, the
+// only VTIMEZONE of the calendar says so too.
+func (f *file) floating(cal *header, hasTime bool) zone {
+	known := &cal.floatingDate
+	if hasTime {
+		known = &cal.floatingTime
 	}
-	return *cal.floating
+	if *known == nil {
+		z := f.floatingIn(cal, hasTime)
+		*known = &z
+	}
+	return **known
 }
 
-func (f *file) floatingIn(cal *header) zone {
-	if z, ok := named(cal.timezone); ok {
+func (f *file) floatingIn(cal *header, hasTime bool) zone {
+	if z, ok := f.hinted(cal); ok {
 		return z
+	}
+	if hasTime && len(cal.zones) == 1 {
+		for key := range cal.zones {
+			if z, known := f.lookUp(cal, key); known != unknown {
+				return z
+			}
+		}
 	}
 	if z, ok := named(f.home); ok {
 		z.floats = true // a place may tell better
@@ -82,35 +108,21 @@ func (f *file) floatingIn(cal *header) zone {
 	return zone{loc: time.UTC, floats: true}
 }
 
-// named finds a zone by its name: IANA's, Microsoft's, one of them without "Standard Time" as Lotus has it, or one at
-// the end of a path.
-func named(tzid string) (zone, bool) {
-	tzid = strings.TrimSpace(tzid)
-	if tzid == "" || len(tzid) > maxZoneName {
-		return zone{}, false
-	}
-	lower := strings.ToLower(tzid)
-	for _, name := range []string{lower, strings.TrimRight(lower, " 0123456789"), lower + " standard time"} {
-		if iana, ok := windows()[name]; ok {
-			tzid = iana
-			break
-		}
-	}
-	for tail, more := tzid, true; more; _, tail, more = strings.Cut(tail, "/") {
-		if loc := timing.LoadZone(tail); loc != nil {
-			return zone{loc: loc, name: tail}, true
-		}
-	}
-	if before, after, ok := strings.Cut(tzid, "-"); ok && !strings.Contains(tzid, "/") {
-		if name := before + "/" + after; timing.LoadZone(name) != nil { // US-Eastern
-			return zone{loc: timing.LoadZone(name), name: name}, true
+// hinted is the zone that a calendar names for the whole of itself.
+func (f *file) hinted(cal *header) (zone, bool) {
+	for _, hint := range cal.hints() {
+		if z, known := f.lookUp(cal, hint); known != unknown {
+			return z, true
 		}
 	}
 	return zone{}, false
 }
 
-// maxZoneName is longer than any name of a zone with the path before it.
-const maxZoneName = 200
+// named finds a zone by a name that means it wherever it is written.
+func named(tzid string) (zone, bool) {
+	loc, name := timing.FindZone(tzid)
+	return zone{loc: loc, name: name}, loc != nil
+}
 
 // ruled makes a zone of a calendar's own rules. Where they are those of a known zone, now and in the year around, it
 // has that one's name.
@@ -122,9 +134,9 @@ func (f *file) ruled(cal *header, rules *zoneRules) (zone, bool) {
 	if loc == nil {
 		return zone{}, false
 	}
-	likely := []string{cal.timezone, f.home}
+	likely := append(cal.hints(), f.home)
 	if changes {
-		likely = append(likely, commonZones()...)
+		likely = append(likely, timing.CommonZones()...)
 	}
 	for _, name := range likely {
 		if z, ok := named(name); ok && f.alike(loc, z.loc) {
@@ -133,14 +145,6 @@ func (f *file) ruled(cal *header, rules *zoneRules) (zone, bool) {
 	}
 	return zone{loc: loc}, true
 }
-
-// commonZones are the zones that have a Windows name, Europe and America first.
-var commonZones = sync.OnceValue(func() []string {
-	others := slices.Sorted(maps.Values(windows()))
-	return slices.Concat([]string{
-		"Europe/Berlin", "Europe/London", "Europe/Helsinki", "America/New_York", "America/Chicago", "America/Denver", "America/Los_Angeles",
-	}, slices.Compact(others))
-})
 
 // alike says that two zones show the same clock over the window.
 func (f *file) alike(a, b *time.Location) bool {
@@ -206,7 +210,7 @@ func (f *file) location(rules *zoneRules) (loc *time.Location, changes bool) {
 func (f *file) onsets(s season, from int) []time.Time {
 	plain := &header{found: map[string]zone{}}
 	var all []time.Time
-	start, ok := f.parseMoment(plain, line{}, s.value("DTSTART"))
+	start, ok := f.parseMoment(plain, line{}, s.value("DTSTART"), nil)
 	if ok {
 		all = append(all, start.wall)
 	}
@@ -214,7 +218,7 @@ func (f *file) onsets(s season, from int) []time.Time {
 		switch {
 		case l.name == "RDATE":
 			for value := range strings.SplitSeq(l.value, ",") {
-				if m, ok := f.parseMoment(plain, line{}, value); ok && len(all) < maxChanges {
+				if m, ok := f.parseMoment(plain, line{}, value, nil); ok && len(all) < maxChanges {
 					all = append(all, m.wall)
 				}
 			}

@@ -62,6 +62,16 @@ func OnWall(wall time.Time, loc *time.Location) time.Time {
 	return t
 }
 
+// OnWallAgain is the later one of the two times at which the wall clock shows a time, for one that comes twice.
+func OnWallAgain(wall time.Time, loc *time.Location) time.Time {
+	t := OnWall(wall, loc)
+	_, after := t.Add(nearChange).Zone()
+	if later := wall.Add(-time.Duration(after) * time.Second).In(loc); wallOf(later).Equal(wall) {
+		return later
+	}
+	return t
+}
+
 // nearChange is longer than any clock is set forward or back.
 const nearChange = 3 * time.Hour
 

@@ -1,0 +1,185 @@
+package calendar_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/calendar"
+	"carillon/command/collect/candidate"
+	"carillon/command/collect/timing"
+)
+
+// TestCases reads small calendars, each of which holds one fault of calendars of others.
+func TestCases(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"01-floating-beside-zoned/dtend.ics":  "Test event, America/New_York: scheduled 2026-06-05T13:00/2026-06-05T14:00",
+		"01-floating-beside-zoned/exdate.ics": "T, Europe/Berlin: scheduled 2026-01-05T18:00, scheduled 2026-01-19T18:00",
+		"01-floating-beside-zoned/rdate.ics":  "T, Europe/Berlin: scheduled 2026-03-05T18:00, scheduled 2026-03-12T18:00",
+		"01-floating-beside-zoned/recurrence-id.ics": "T, Europe/Berlin: scheduled 2026-03-05T18:00, " +
+			"rescheduled 2026-03-12T19:00",
+		"02-vtimezone-escaped-comma/outlook.ics": "T, Europe/Berlin: scheduled 2026-01-05T18:00/2026-01-05T20:00",
+		"04-tzid-gmt/gmt.ics":                    "Time 0800-0900 GMT, GMT: scheduled 2026-05-07T08:00/2026-05-07T09:00",
+		"04-tzid-gmt/x-wr.ics":                   "T, GMT: scheduled 2026-05-07T08:00",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result := readAt(t, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), "", fixture(t, "cases/"+name))
+			compare(t, instants(result.Observations), want)
+			if len(result.Notes) != 0 {
+				t.Errorf("notes %+v", result.Notes)
+			}
+		})
+	}
+}
+
+// readAt reads a calendar at a time.
+func readAt(t *testing.T, at time.Time, timezone, text string) candidate.Result {
+	t.Helper()
+	result, err := calendar.Read(budget.New(t.Context()), calendar.Page{
+		URL: &url.URL{Scheme: "https", Host: "kajhallen.example", Path: "/programme.ics"}, Text: string(calendar.Unfold([]byte(text))),
+		Timezone: timezone, Window: timing.WindowAt(at),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// instants writes of each observation its zone and its occurrences in UTC, a line for each.
+func instants(observations []collect.Observation) string {
+	var b strings.Builder
+	for _, o := range observations {
+		fmt.Fprintf(&b, "%s, %s:", o.Details.Title, o.Details.Time.Timezone)
+		separator := " "
+		for _, instance := range o.Details.Instances {
+			for _, c := range instance.Occurrences {
+				fmt.Fprintf(&b, "%s%s %s", separator, instance.Status, c.Start.Format("2006-01-02T15:04"))
+				if c.End != nil {
+					fmt.Fprintf(&b, "/%s", c.End.Format("2006-01-02T15:04"))
+				}
+				separator = ", "
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// event writes a calendar of one event, with lines before it.
+func event(before, lines string) string {
+	return "BEGIN:VCALENDAR\n" + before + "\nBEGIN:VEVENT\nUID:1\nSUMMARY:T\n" + lines + "\nEND:VEVENT\nEND:VCALENDAR\n"
+}
+
+// TestFloatingFollowsStart covers the properties that follow DTSTART, on whichever clock that is.
+func TestFloatingFollowsStart(t *testing.T) {
+	t.Parallel()
+	const summer = "BEGIN:VEVENT\nUID:1\nSUMMARY:T\n"
+	for _, c := range []struct{ name, text, want string }{
+		{
+			"end beside UTC", event("X-WR-TIMEZONE:Europe/Berlin", "DTSTART:20260605T090000Z\nDTEND:20260605T100000"),
+			"T, Europe/Berlin: scheduled 2026-06-05T09:00/2026-06-05T10:00",
+		},
+		{
+			"end beside the zone of another calendar", event("X-WR-TIMEZONE:Europe/Berlin", "DTSTART;TZID=Asia/Tokyo:20260605T190000\nDTEND:20260605T210000"),
+			"T, Asia/Tokyo: scheduled 2026-06-05T10:00/2026-06-05T12:00",
+		},
+		{
+			"period", event("", "DTSTART;TZID=Asia/Tokyo:20260605T190000\nDTEND:20260605T210000\nRDATE;VALUE=PERIOD:20260606T190000/20260606T200000"),
+			"T, Asia/Tokyo: scheduled 2026-06-05T10:00/2026-06-05T12:00, scheduled 2026-06-06T10:00/2026-06-06T11:00",
+		},
+		{
+			"exceptions in UTC and in a zone",
+			event("", "DTSTART;TZID=Asia/Tokyo:20260605T190000\nRRULE:FREQ=DAILY;COUNT=4\nEXDATE:20260606T100000Z\nEXDATE;TZID=Asia/Seoul:20260607T190000"),
+			"T, Asia/Tokyo: scheduled 2026-06-05T10:00, scheduled 2026-06-08T10:00",
+		},
+		{
+			"a zone that the exception alone names", event("", "DTSTART:20260605T190000\nRRULE:FREQ=DAILY;COUNT=2\nEXDATE;TZID=Asia/Seoul:20260606T190000"),
+			"T, UTC: scheduled 2026-06-05T19:00",
+		},
+		{
+			"change without any zone", event("", "DTSTART;TZID=Asia/Tokyo:20260605T190000\nRRULE:FREQ=DAILY;COUNT=2\nEND:VEVENT\n"+
+				summer+"RECURRENCE-ID:20260606T190000\nDTSTART:20260606T200000\nDTEND:20260606T210000"),
+			"T, Asia/Tokyo: scheduled 2026-06-05T10:00, rescheduled 2026-06-06T11:00/2026-06-06T12:00",
+		},
+		{
+			"a change alone", event("", "RECURRENCE-ID;TZID=Asia/Tokyo:20260606T190000\nDTSTART:20260606T200000\nDTEND:20260606T210000"),
+			"T, Asia/Tokyo: rescheduled 2026-06-06T11:00/2026-06-06T12:00",
+		},
+		{
+			"a change in UTC of a start that floats", event("", "DTSTART;TZID=Asia/Tokyo:20260605T190000\nRRULE:FREQ=DAILY;COUNT=2\nEND:VEVENT\n"+
+				summer+"RECURRENCE-ID:20260606T100000Z\nSTATUS:CANCELLED\nDTSTART:20260606T190000"),
+			"T, Asia/Tokyo: scheduled 2026-06-05T10:00, cancelled 2026-06-06T10:00",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			result := readAt(t, time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), "", c.text)
+			compare(t, instants(result.Observations), c.want)
+		})
+	}
+}
+
+// TestZoneSpellings covers the names of zones as calendars write them, and what they say of the calendar as a whole.
+func TestZoneSpellings(t *testing.T) {
+	t.Parallel()
+	rules := func(id string) string {
+		return "BEGIN:VTIMEZONE\nTZID:" + id + "\nBEGIN:STANDARD\nDTSTART:16010101T030000\nTZOFFSETFROM:+0200\nTZOFFSETTO:+0100\n" +
+			"RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10\nEND:STANDARD\nBEGIN:DAYLIGHT\nDTSTART:16010101T020000\nTZOFFSETFROM:+0100\n" +
+			"TZOFFSETTO:+0200\nRRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=3\nEND:DAYLIGHT\nEND:VTIMEZONE"
+	}
+	for _, c := range []struct{ before, start, zone, at string }{
+		{rules(`Our\, zone`), `;TZID="Our, zone"`, "Europe/Berlin", "18:00"},
+		{rules(`Our\, zone`), `;TZID=Our\, zone`, "Europe/Berlin", "18:00"},
+		{rules(`Our\, zone`), `;TZID=our, ZONE`, "Europe/Berlin", "18:00"},
+		{rules(`"Our, zone"`), `;TZID=Our, zone`, "Europe/Berlin", "18:00"},
+		{rules(`(UTC+01:00) Ours`), `;VALUE=DATE-TIME;TZID=(UTC+01:00) Ours`, "Europe/Berlin", "18:00"},
+		{"", `;TZID=(UTC+01:00) Amsterdam, Berlin, Bern, Rome, Stockholm, Vienna`, "Europe/Berlin", "18:00"},
+		{"", `;TZID="(GMT-05:00) Eastern Time (US & Canada)"`, "America/New_York", "00:00"},
+		{"", ";TZID=(GMT+01:00)", "Etc/GMT-1", "19:00"},
+		{"", ";TZID=UTC+02:00", "Etc/GMT-2", "18:00"},
+		{"", ";TZID=europe/berlin", "Europe/Berlin", "18:00"},
+		{"", ";TZID=Europe/Berlin 1", "Europe/Berlin", "18:00"},
+		{"", ";TZID=W. Europe Standard Time 2", "Europe/Berlin", "18:00"},
+		{"", ";TZID=(GMT+02:00) Athen, Bukarest", "Etc/GMT-2", "18:00"},
+		{"X-WR-TIMEZONE:W. Europe Standard Time", "", "Europe/Berlin", "18:00"},
+		{"TIMEZONE-ID:Europe/Berlin", "", "Europe/Berlin", "18:00"},
+		{"X-WR-TIMEZONE:Mars/Base\nTIMEZONE-ID:Europe/Berlin", "", "Europe/Berlin", "18:00"},
+		{rules("Our zone"), "", "Europe/Berlin", "18:00"},
+		{"X-WR-TIMEZONE:Our zone\n" + rules("Our zone") + "\n" + strings.ReplaceAll(rules("Other"), "+0", "+1"), "", "Europe/Berlin", "18:00"},
+		{rules("Our zone") + "\n" + rules("Other"), "", "UTC", "20:00"},
+	} {
+		t.Run(c.before+c.start, func(t *testing.T) {
+			t.Parallel()
+			text := event(c.before, "DTSTART"+c.start+":20260705T200000")
+			result := readAt(t, time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), "", text)
+			day := "05"
+			if c.at == "00:00" {
+				day = "06"
+			}
+			compare(t, instants(result.Observations), fmt.Sprintf("T, %s: scheduled 2026-07-%sT%s", c.zone, day, c.at))
+		})
+	}
+	t.Run("a time in the form of ISO 8601", func(t *testing.T) {
+		t.Parallel()
+		result := readAt(t, now, "", event("", "DTSTART;TZID=Europe/Berlin:2026-12-05T19:00:00"))
+		compare(t, instants(result.Observations), "T, Europe/Berlin: scheduled 2026-12-05T18:00")
+	})
+	t.Run("unknown", func(t *testing.T) {
+		t.Parallel()
+		for tzid, note := range map[string]string{
+			"Mars/Base":             `the calendar's timezone "Mars/Base" is unknown: its times are read as those that name none`,
+			"(GMT+01:00) My office": `the calendar's timezone "(GMT+01:00) My office" is unknown but for its offset, which is taken`,
+		} {
+			result := readAt(t, now, "", event("", "DTSTART;TZID="+tzid+":20261205T190000"))
+			if len(result.Notes) == 0 || result.Notes[0].Text != note {
+				t.Errorf("%s: notes %+v", tzid, result.Notes)
+			}
+		}
+	})
+}
