@@ -26,7 +26,7 @@ func (g *Gathering) Add(page string, observations []collect.Observation, now tim
 	}
 	x, err := newIdentification(observations, now)
 	if err == nil {
-		err = x.resolve(slices.Clone(g.known), g.told)
+		err = x.resolve(slices.Clone(g.known), memory{told: g.told})
 	}
 	if err != nil {
 		return err

@@ -20,7 +20,8 @@ import (
 
 // identify finds which happening each observation of a page is of: one that the source is known to show and that has
 // evidence in common with it, else the one that its key gives. Pages of one source know an event by different evidence.
-func (v *visit) identify(ctx context.Context, observations []collect.Observation) ([]Telling, error) {
+func (v *visit) identify(ctx context.Context, visited *collect.Visited) ([]Telling, error) {
+	observations := visited.Page.Observations
 	if len(observations) == 0 {
 		return nil, nil
 	}
@@ -36,8 +37,11 @@ func (v *visit) identify(ctx context.Context, observations []collect.Observation
 	if err != nil {
 		return nil, err
 	}
-	err = x.resolve(known, func(ids []uuid.UUID) (map[uuid.UUID][]happening.Details, error) { return v.walk.Told(ctx, ids) })
-	return x.tellings, err
+	memory := memory{told: func(ids []uuid.UUID) (map[uuid.UUID][]happening.Details, error) { return v.walk.Told(ctx, ids) }}
+	if !visited.Page.Partial { // else it may still show what is missing
+		memory.untold = func(kept []uuid.UUID) ([]Shown, error) { return v.walk.Untold(ctx, visited.Known, kept) }
+	}
+	return x.tellings, x.resolve(known, memory)
 }
 
 // identification finds which happenings a page tells of.
@@ -54,6 +58,13 @@ type identification struct {
 	ask        func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error)
 	asked      map[uuid.UUID][]match.Subject // what was told of happenings before
 	taken      map[uuid.UUID]bool            // by tellings of the page
+}
+
+// memory answers what was told of happenings before, and which of them a page told of that are not kept. The latter is nil
+// where nobody knows.
+type memory struct {
+	told   func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error)
+	untold func(kept []uuid.UUID) ([]Shown, error)
 }
 
 // mostSuccessors bounds the happenings of one address that are told apart by their number. Those that follow are told
@@ -108,10 +119,9 @@ func (t *Telling) addresses() []uuid.UUID {
 }
 
 // resolve gives tellings the identity of known happenings: one whose id their own key gives, else the first that their
-// evidence leads to. What a page tells apart stays apart: nothing that another of its tellings is of. Ask says what was
-// told of happenings before.
-func (x *identification) resolve(known []Shown, ask func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error)) error {
-	x.known, x.ask = known, ask
+// evidence leads to. What a page tells apart stays apart: nothing that another of its tellings is of.
+func (x *identification) resolve(known []Shown, before memory) error {
+	x.known, x.ask = known, before.told
 	for i := range known {
 		x.byID[known[i].Happening] = &known[i]
 		for _, e := range known[i].Evidence {
@@ -131,8 +141,16 @@ func (x *identification) resolve(known []Shown, ask func([]uuid.UUID) (map[uuid.
 			x.taken[t.Happening] = true
 		}
 	}
+	if before.untold != nil {
+		if err := x.rekey(before.untold); err != nil {
+			return err
+		}
+	}
 	for i := range x.tellings {
 		t := &x.tellings[i]
+		if t.Rekeyed {
+			continue
+		}
 		if k := x.find(t); k != nil {
 			t.become(k.Happening, k.Key)
 		} else if x.byID[t.Happening] != nil || !x.continues(t, t.Happening) {

@@ -25,7 +25,7 @@ func identified(t *testing.T, tellings []Telling, known []Shown, told map[uuid.U
 	}
 	x, err := newIdentification(observations, time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
 	if err == nil {
-		err = x.resolve(known, func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error) { return told, nil })
+		err = x.resolve(known, memory{told: func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error) { return told, nil }})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -175,7 +175,7 @@ func (v *visit) page(ctx context.Context, visited collect.Visited) error {
 	if visited.Page.Notes.Has(collect.NoteNeedsJavaScript) {
 		visited.Page.State = nil // whether it still does is seen by reading it
 	}
-	tellings, err := v.identify(ctx, visited.Page.Observations)
+	tellings, err := v.identify(ctx, &visited)
 	if err != nil {
 		return err
 	}

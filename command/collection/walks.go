@@ -74,6 +74,9 @@ type Walk interface {
 	// Told gives what pages of the source tell of happenings, and what was recorded of them, whoever told it. Those of
 	// which there is nothing are left out.
 	Told(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]happening.Details, error)
+	// Untold gives happenings that a page told of when it was last read, and that no other page of the source tells of, but
+	// those that are kept; with them those of which nobody remembers a page, if it was never read.
+	Untold(ctx context.Context, page collect.Known, kept []uuid.UUID) ([]Shown, error)
 	// Record keeps what came of a page: its links, and what it tells. What it told before and tells no longer is
 	// forgotten, unless the page could not be read whole.
 	Record(ctx context.Context, visited collect.Visited, tellings []Telling, tally Tally) error
@@ -115,6 +118,7 @@ type Telling struct {
 	Observation collect.Observation
 	Dates       []byte // a digest of its dates and statuses
 	New         bool   // the source was not known to show the happening
+	Rekeyed     bool   // the source knew it by other evidence, which it shows no longer
 }
 
 // View is a happening as a source shows it.

@@ -23,6 +23,17 @@ const (
 		SELECT happening_id, key, evidence,
 			ARRAY(SELECT dates FROM carillon.source_tellings t WHERE t.source_id = $1 AND t.happening_id = v.happening_id)
 		FROM carillon.source_views v WHERE source_id = $1 AND evidence && $2 ORDER BY happening_id`
+	untoldViews = `
+		SELECT v.happening_id, v.key, v.evidence, ARRAY[t.dates] FROM carillon.source_tellings t
+		JOIN carillon.source_views v ON v.source_id = $1 AND v.happening_id = t.happening_id
+		WHERE t.source_id = $1 AND t.page = $2 AND t.happening_id <> ALL ($3) AND NOT EXISTS (
+			SELECT FROM carillon.source_tellings o WHERE o.source_id = $1 AND o.happening_id = t.happening_id AND o.page <> $2)
+		ORDER BY v.happening_id`
+	restoredViews = `
+		SELECT v.happening_id, v.key, v.evidence, '{}'::bytea[] FROM carillon.source_views v
+		WHERE v.source_id = $1 AND v.restored_at IS NOT NULL AND v.happening_id <> ALL ($2) AND NOT EXISTS (
+			SELECT FROM carillon.source_tellings t WHERE t.source_id = $1 AND t.happening_id = v.happening_id)
+		ORDER BY v.happening_id`
 	// What nobody remembers is known from the events.
 	selectTold = `
 		SELECT happening_id, observation, NULL FROM carillon.source_tellings WHERE source_id = $1 AND happening_id = %[1]s
@@ -56,7 +67,8 @@ const (
 			INSERT INTO carillon.source_views AS v (source_id, happening_id, key, evidence, waiting, digest)
 			SELECT $1, happening_id, key, evidence, waiting, CASE WHEN NOT waiting THEN digest END FROM new
 			ON CONFLICT (source_id, happening_id) DO UPDATE SET waiting = true, key = CASE WHEN v.key = '' THEN excluded.key ELSE v.key END,
-				evidence = (SELECT array_agg(DISTINCT e) FROM unnest(v.evidence || excluded.evidence) AS e)
+				evidence = CASE WHEN v.happening_id = ANY ($14) THEN excluded.evidence
+					ELSE (SELECT array_agg(DISTINCT e) FROM unnest(v.evidence || excluded.evidence) AS e) END
 			RETURNING happening_id, waiting)
 		SELECT (SELECT count(*) FROM untold), ARRAY(SELECT happening_id FROM viewed WHERE waiting)`
 	// What a visit that was cut off left: it may be recorded or not.
@@ -83,11 +95,29 @@ const (
 // Identify implements collection.Walk.
 func (w *walk) Identify(ctx context.Context, evidence []uuid.UUID) ([]collection.Shown, error) {
 	rows, _ := w.pool.Query(ctx, identifyViews, w.source, evidence)
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s collection.Shown, err error) {
-		err = row.Scan(&s.Happening, &s.Key, &s.Evidence, &s.Dates)
-		return s, err
-	})
+	list, err := pgx.CollectRows(rows, scanShown)
 	return list, wrap("identify happenings", err)
+}
+
+func scanShown(row pgx.CollectableRow) (s collection.Shown, err error) {
+	err = row.Scan(&s.Happening, &s.Key, &s.Evidence, &s.Dates)
+	return s, err
+}
+
+// Untold implements collection.Walk.
+func (w *walk) Untold(ctx context.Context, page collect.Known, kept []uuid.UUID) ([]collection.Shown, error) {
+	var rows pgx.Rows
+	switch {
+	case !page.ReadAt.IsZero():
+		rows, _ = w.pool.Query(ctx, untoldViews, w.source, pageID(page.Address), column.UUIDs(nonNil(kept)))
+	case w.nothingRestored:
+		return nil, nil
+	default:
+		rows, _ = w.pool.Query(ctx, restoredViews, w.source, column.UUIDs(nonNil(kept)))
+	}
+	list, err := pgx.CollectRows(rows, scanShown)
+	w.nothingRestored = w.nothingRestored || page.ReadAt.IsZero() && len(list) == 0 && len(kept) == 0
+	return list, wrap("happenings that a page told of", err)
 }
 
 // Told implements collection.Walk.
@@ -124,6 +154,7 @@ type tellingRows struct {
 	dates, digests  [][]byte
 	keys, evidence  []string
 	all             column.UUIDs      // evidence of those with a digest
+	rekeyed         column.UUIDs      // of the happenings, those whose evidence is replaced
 	fresh           []collection.View // those
 }
 
@@ -137,6 +168,9 @@ func (w *walk) rowsOfTellings(page uuid.UUID, tellings []collection.Telling) (*t
 			continue // the page has it under two keys, of which the first counts
 		}
 		have[t.Happening] = true
+		if t.Rekeyed {
+			r.rekeyed = append(r.rekeyed, t.Happening)
+		}
 		remembered := t.Observation
 		origins = origins[:0]
 		for _, o := range remembered.Origins { // what is written there is for people who try a source
@@ -178,7 +212,7 @@ type keptTellings struct {
 // queue keeps what a page tells, and marks what is to be compared.
 func (r *tellingRows) queue(batch *pgx.Batch, source, page uuid.UUID, partial bool, walk int, kept *keptTellings) {
 	batch.Queue(keepTellings, source, page, column.UUIDs(nonNil(r.happenings)), nonNil(r.observations.Bytes()), nonNil(r.dates), nonNil(r.keys), nonNil(r.evidence), partial,
-		walk, nonNil(r.digests), column.UUIDs(nonNil(r.all)), nonNil(r.places), nonNil(r.lengths)).
+		walk, nonNil(r.digests), column.UUIDs(nonNil(r.all)), nonNil(r.places), nonNil(r.lengths), column.UUIDs(nonNil(r.rekeyed))).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&kept.untold, &kept.waiting) })
 }
 

@@ -35,6 +35,8 @@ type walk struct {
 	next []collect.Known
 	// paused is as of the last look, asked that the recording of a page has looked: Next need not.
 	paused, asked bool
+	// nothingRestored: all that the source shows is known by the pages that tell of it.
+	nothingRestored bool
 	// behind are the happenings that pages told of by the pages that may tell more of them, by their evidence.
 	behind map[uuid.UUID][]uuid.UUID
 	// settled is what was compared and is yet to be written, with the next page. Killed before, the visit after compares

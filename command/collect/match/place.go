@@ -12,6 +12,7 @@ import (
 type place struct {
 	venue  []string // the words of its name, without its rooms
 	room   []string
+	parts  bool     // venue is of words for parts of a house: that is named otherwise
 	where  []string // the words of its address
 	point  *happening.Coordinates
 	online string // a link without its scheme
@@ -50,8 +51,10 @@ func placeOf(d happening.Details) place {
 	}
 	if l.Venue != nil {
 		all := split(l.Venue.Name)
+		p.parts = len(all) > 0
 		for i, word := range all {
 			isRoom := roomWords[word] || partWords[word] || number(word) || hasSuffix(word, "saal", "halle", "raum", "buhne", "zimmer", "zaal")
+			p.parts = p.parts && (isRoom || emptyWords[word]) && !businesses[word]
 			switch {
 			case emptyWords[word] && !partWords[word]:
 			case isRoom && (i > 0 || len(all) > 1):
@@ -100,15 +103,24 @@ var houseWords = setOf(`kulturhaus kulturzentrum jugendzentrum vereinshaus pfarr
 	center centro forum galerie gallery galleria club cafe bar pub hotel restaurant gasthof gasthaus auditorium arena
 	pfarrsaal vereinssaal gemeindesaal stadtsaal festsaal stadthalle mehrzweckhalle sporthalle turnhalle`)
 
+// businesses are kinds of houses, and parts of them that have an owner of their own, of which several are under one number.
+var businesses = setOf(`bar pub club cafe lounge tavern taverne inn bistro brasserie brewery brauerei kneipe diner saloon taproom restaurant
+	trattoria pizzeria osteria enoteca bodega cantina cellar keller studio loft atelier gallery galerie galleria kino cinema library bibliothek
+	garten garden shop store salon parlour theke`)
+
 // distinctive are the words of a name or an address that say which place it is; where none does, all of them.
 func distinctive(name []string) []string {
-	own := slices.DeleteFunc(slices.Clone(name), func(word string) bool {
-		return houseWords[word] || generic[word] > 0 || number(word) || strings.HasPrefix(word, "@")
-	})
-	if len(own) == 0 {
-		return name
+	if own := telling(name); len(own) > 0 {
+		return own
 	}
-	return own
+	return name
+}
+
+// telling are the words of a name that say which place it is.
+func telling(name []string) []string {
+	return slices.DeleteFunc(slices.Clone(name), func(word string) bool {
+		return houseWords[word] || businesses[word] || generic[word] > 0 || number(word) || strings.HasPrefix(word, "@")
+	})
 }
 
 func (p place) blocks() []string {
@@ -169,6 +181,8 @@ func (p place) compare(o place) placeVerdict {
 		return otherRoom
 	case near && named && !sameName && !sameAddress && p.neighbours(o):
 		return otherPlace
+	case sameAddress && named && !sameName:
+		return p.underOneNumber(o)
 	}
 	return samePlace
 }
