@@ -1,49 +1,86 @@
 package egress
 
 import (
-	"crypto/tls"
 	"errors"
 	"net"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
+
+// maxAge is how old a connection may be that a request is begun on, less up to a fifth, so that those that were opened
+// together are not replaced together. So a change of the receiver's address in DNS is followed.
+const maxAge = 5 * time.Minute
 
 // Conn is a TCP connection that can be looked at before it is used again. Those of a transport of [NewTransport] are.
 type Conn struct {
 	net.Conn
 
-	idle atomic.Bool // the next write is the first after a time without use
+	idle   atomic.Bool // the next write is the first after a time without use
+	unused atomic.Bool // nothing was written since the connection was idle
+	ended  atomic.Bool // nothing more can be written
 
 	asking  *asking
 	address string
+	expires time.Time // no request is begun on it after that; zero means never
 }
 
 // Asked reports whether the receiver has asked for a client certificate, on this connection or one before.
 func (c *Conn) Asked() bool { return c.asking != nil && c.asking.has(c.address) }
 
-// errClosedWhileIdle: the other side closed the connection before anything of the request was written.
+// errClosedWhileIdle reports a connection that ended, or became too old, before anything of the request was written.
 var errClosedWhileIdle = errors.New("connection was closed while it was idle")
 
 // ConnOf returns the connection below TLS, and nil where it is of another kind.
 func ConnOf(conn net.Conn) *Conn {
-	if secure, ok := conn.(*tls.Conn); ok {
+	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = secure.NetConn()
 	}
 	found, _ := conn.(*Conn)
 	return found
 }
 
-// WasIdle says that the connection was not in use. If the other side has closed it meanwhile, or sent what nobody asked
-// for, the next write fails before it writes anything.
-func (c *Conn) WasIdle() { c.idle.Store(true) }
-
-// Write implements net.Conn.
-func (c *Conn) Write(p []byte) (int, error) {
-	if c.idle.Swap(false) && !c.quiet() {
-		return 0, errClosedWhileIdle
-	}
-	return c.Conn.Write(p)
+// WasIdle marks the connection as idle until now. If the other side has closed it meanwhile, or sent what nobody asked
+// for, or if it is too old, the next write fails before it writes anything.
+func (c *Conn) WasIdle() {
+	c.unused.Store(true)
+	c.idle.Store(true)
 }
+
+// Unused reports whether nothing was written since the connection was idle: the receiver has nothing of the request.
+func (c *Conn) Unused() bool { return c.unused.Load() }
+
+// Write implements net.Conn. A receiver may answer before it has read the whole request, and close: then the rest of the
+// request is dropped instead of an error, and reading returns the answer, or the end of the connection.
+func (c *Conn) Write(p []byte) (int, error) {
+	first := c.idle.Swap(false)
+	switch {
+	case first && (c.ended.Load() || c.old() || !c.quiet()):
+		c.ended.Store(true)
+		return 0, errClosedWhileIdle
+	case c.ended.Load() && c.unused.Load():
+		return 0, errClosedWhileIdle
+	case c.ended.Load():
+		return len(p), nil
+	}
+	n, err := c.Conn.Write(p)
+	if n > 0 || !first {
+		c.unused.Store(false)
+	}
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+		c.ended.Store(true)
+		if c.unused.Load() {
+			return n, errClosedWhileIdle
+		}
+		return len(p), nil
+	}
+	return n, err
+}
+
+// Expire sets when the connection becomes too old. It must not be called while the connection is in use.
+func (c *Conn) Expire(at time.Time) { c.expires = at }
+
+func (c *Conn) old() bool { return !c.expires.IsZero() && time.Now().After(c.expires) }
 
 // quiet says that the connection is open and nothing has come on it, as far as the kernel knows.
 func (c *Conn) quiet() bool {

@@ -63,7 +63,7 @@ func asciiHost(raw string) (string, error) {
 	if ascii {
 		return strings.ToLower(raw), nil
 	}
-	name, err := idna.Lookup.ToASCII(raw)
+	name, err := idna.Lookup.ToASCII(strings.ToLower(raw)) // as WireURL does: it maps no case
 	if err != nil {
 		return "", errHost
 	}

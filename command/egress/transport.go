@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -56,16 +57,17 @@ func NewTransport(policy Policy, opts Options) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(opts.HTTP2)
-	return &http.Transport{
-		Proxy:       nil, // a proxy would resolve and connect in our place
-		DialContext: guardedDial(policy, opts),
-		TLSClientConfig: &tls.Config{
-			MinVersion:           tls.VersionTLS12,
-			RootCAs:              opts.RootCAs,
-			GetClientCertificate: show(opts.Certificate),
-			// Of this transport alone: who resumes a session is taken for whoever began it, by their certificate.
-			ClientSessionCache: tls.NewLRUClientSessionCache(1024),
-		},
+	secure := &tls.Config{
+		MinVersion:           tls.VersionTLS12,
+		RootCAs:              opts.RootCAs,
+		GetClientCertificate: show(opts.Certificate),
+		// Of this transport alone: who resumes a session is taken for whoever began it, by their certificate.
+		ClientSessionCache: tls.NewLRUClientSessionCache(1024),
+	}
+	transport := &http.Transport{
+		Proxy:                  nil, // a proxy would resolve and connect in our place
+		DialContext:            guardedDial(policy, opts),
+		TLSClientConfig:        secure,
 		TLSHandshakeTimeout:    or(opts.TLSHandshakeTimeout, 10*time.Second),
 		ResponseHeaderTimeout:  opts.ResponseHeaderTimeout,
 		DisableCompression:     true, // a small body could unfold to a huge one
@@ -80,6 +82,12 @@ func NewTransport(policy Policy, opts Options) *http.Transport {
 			PingTimeout:     5 * time.Second,
 		},
 	}
+	if !opts.HTTP2 {
+		transport.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			return dialTLS(ctx, transport, network, address)
+		}
+	}
+	return transport
 }
 
 func or[T int | time.Duration](value, fallback T) T {
@@ -135,7 +143,9 @@ func guardedDial(policy Policy, opts Options) func(context.Context, string, stri
 		if err != nil {
 			return nil, err
 		}
-		return &Conn{Conn: conn, asking: asking, address: address}, nil
+		made := &Conn{Conn: conn, asking: asking, address: address}
+		made.Expire(time.Now().Add(maxAge - rand.N(maxAge/5))) //nolint:gosec // no secret
+		return made, nil
 	}
 }
 

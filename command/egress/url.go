@@ -49,8 +49,8 @@ func (f urlField) blocked(err error) error {
 }
 
 // CheckURL judges the URL that a request has in a field, without asking DNS: https, at most [MaxURLLength] characters,
-// a host, a possible port, no user information, and where the host spells an address in any notation, one that the
-// policy permits. The error is a [*URLError].
+// a host, a possible port, no user information, where the host spells an address in any notation, one that the policy
+// permits, and nothing that can't be sent. The error is a [*URLError].
 func (p Policy) CheckURL(field, raw string) (*url.URL, error) {
 	f := urlField(field)
 	if err := f.checkText(raw); err != nil {
@@ -71,7 +71,64 @@ func (p Policy) CheckURL(field, raw string) (*url.URL, error) {
 	if err := p.checkAll(h.addrs); err != nil {
 		return nil, f.blocked(err)
 	}
-	return u, nil
+	return u, f.checkSent(raw, u)
+}
+
+// checkSent refuses parts that no request can have.
+func (f urlField) checkSent(raw string, u *url.URL) error {
+	switch {
+	case strings.Contains(raw, "#"):
+		return f.refuse("must not have a fragment: what follows a # is never sent")
+	case !validEscapes(u.RawQuery):
+		return f.refuse("must not contain a % in its query that is not followed by two hexadecimal digits: write %25")
+	}
+	return nil
+}
+
+func validEscapes(s string) bool {
+	for {
+		_, after, found := strings.Cut(s, "%")
+		if !found {
+			return true
+		}
+		if len(after) < 2 || !isHex(after[0]) || !isHex(after[1]) {
+			return false
+		}
+		s = after[2:]
+	}
+}
+
+func isHex(c byte) bool { return strings.IndexByte("0123456789abcdefABCDEF", c) >= 0 }
+
+// WireURL returns a URL as a request has it: the host in lower case, as SNI and Host are compared by some receivers byte
+// by byte; without a fragment; and each byte percent-encoded that RFC 3986 does not allow in a path or a query. The rest
+// stays as it was typed.
+func WireURL(raw string) string {
+	raw, _, _ = strings.Cut(raw, "#")
+	scheme, rest, found := strings.Cut(raw, "://")
+	if !found {
+		return raw
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	wire := make([]byte, 0, len(raw))
+	wire = append(append(wire, scheme...), "://"...)
+	wire = append(wire, strings.ToLower(rest[:end])...)
+	for _, c := range []byte(rest[end:]) {
+		if isTarget(c) {
+			wire = append(wire, c)
+			continue
+		}
+		wire = append(wire, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+	}
+	return string(wire)
+}
+
+// isTarget reports whether RFC 3986 allows a byte in a path or a query; a % begins an encoded byte.
+func isTarget(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~!$&'()*+,;=:@/?%", c) >= 0
 }
 
 // checkText refuses characters on which URL parsers disagree.

@@ -75,7 +75,7 @@ func TestCheckURLAccepts(t *testing.T) {
 	t.Parallel()
 	long := "https://example.com/" + strings.Repeat("ü", MaxURLLength-len("https://example.com/"))
 	for _, raw := range []string{
-		"https://example.com", "https://example.com/", "HTTPS://EXAMPLE.COM/Hook", "https://example.com.:8443/a?b=c#d",
+		"https://example.com", "https://example.com/", "HTTPS://EXAMPLE.COM/Hook", "https://example.com.:8443/a?b=c",
 		"https://8.8.8.8/", "https://134744072/", "https://0x08080808/", "https://[2606:4700:4700::1111]/",
 		"https://[64:ff9b::8.8.8.8]/", "https://[::ffff:8.8.8.8]/", "https://[2606:4700::5efe:8.8.8.8]/",
 		"https://bücher.example/", "https://xn--bcher-kva.example/", "https://hooks_internal.example.com/",
@@ -92,6 +92,38 @@ func TestCheckURLAccepts(t *testing.T) {
 	_, err := Policy{}.CheckURL("config.url", long+"x")
 	if err == nil || err.Error() != "config.url must have at most 2048 characters" {
 		t.Errorf("2049 characters: %v", err)
+	}
+}
+
+func TestCheckURLRefusesUnsendable(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		"https://example.com/a#b":     "config.url must not have a fragment: what follows a # is never sent",
+		"https://example.com/?q=100%": "config.url must not contain a % in its query that is not followed by two hexadecimal digits: write %25",
+		"https://example.com/?q=%4x":  "config.url must not contain a % in its query that is not followed by two hexadecimal digits: write %25",
+		"https://example.com/100%":    "config.url must be a valid URL",
+	} {
+		if _, err := (Policy{}).CheckURL("config.url", raw); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}
+
+func TestWireURL(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		"https://LOCALHOST:8443/Hook?Q=A":          "https://localhost:8443/Hook?Q=A",
+		"https://example.com/é/a%2Fb%c3?q=é&a[]=1": "https://example.com/%C3%A9/a%2Fb%c3?q=%C3%A9&a%5B%5D=1",
+		"https://example.com?q=\"{|}^`<>":          "https://example.com?q=%22%7B%7C%7D%5E%60%3C%3E",
+		"https://Bücher.example/#f":                "https://bücher.example/",
+		"https://[2606:4700::ABCD]/":               "https://[2606:4700::abcd]/",
+		"https://example.com/?":                    "https://example.com/?",
+		"://":                                      "://",
+		"no URL":                                   "no URL",
+	} {
+		if got := WireURL(raw); got != want {
+			t.Errorf("%s: got %s, want %s", raw, got, want)
+		}
 	}
 }
 

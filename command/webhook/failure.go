@@ -20,13 +20,19 @@ const (
 	ReasonGone       = "gone"
 )
 
-// judge gives the failure reason and message of a status; both are empty for 2xx.
-func judge(status int) (reason, message string) {
+const maxLocation = 300
+
+// judge returns the failure reason and message of a status; both are empty for 2xx. location is that of a redirect.
+func judge(status int, location func() string) (reason, message string) {
 	switch {
 	case status >= 200 && status < 300:
 		return "", ""
 	case status >= 300 && status < 400:
-		return ReasonRedirect, fmt.Sprintf("endpoint answered %s; redirects are not followed", statusText(status))
+		to := shorten(location(), maxLocation)
+		if to != "" {
+			to = " to " + to
+		}
+		return ReasonRedirect, fmt.Sprintf("endpoint answered %s%s; redirects are not followed", statusText(status), to)
 	case status == http.StatusGone:
 		return ReasonGone, "endpoint answered 410 Gone: it wants no more deliveries"
 	}
@@ -54,6 +60,8 @@ func describe(err error, reason string, timeout time.Duration) string {
 		return shorten("TLS: "+strings.TrimPrefix(innermost(err).Error(), "tls: "), maxMessage)
 	case reason == egress.ReasonBlocked:
 		return innermost(err).Error()
+	case errors.Is(err, egress.ErrHTTP2):
+		return egress.ErrHTTP2.Error()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection was closed before the answer"
 	}

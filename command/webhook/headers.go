@@ -39,19 +39,22 @@ func (e *HeaderError) Error() string {
 // Is makes errors.Is(err, ErrHeaders) true.
 func (e *HeaderError) Is(target error) bool { return target == ErrHeaders }
 
-// reserved reports the headers that the service or the HTTP client sets.
-func reserved(canonical string) bool {
+// reserved returns why a destination can't have a header: the service sets it, or it would change how the request is sent.
+// It returns "" for all others.
+func reserved(canonical string) (why string) {
 	switch canonical {
 	case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade",
 		"Webhook-Id", "Webhook-Timestamp", "Webhook-Signature", "Content-Type", "User-Agent":
-		return true
+		return "is reserved"
+	case "Te", "Trailer", "Expect", "Proxy-Connection":
+		return "is reserved: it is about the connection, not the request, and would not arrive as typed"
 	}
-	return false
+	return ""
 }
 
 // ValidateHeaders checks a destination's own headers: at most [MaxHeaders] and [MaxHeaderBytes], names that are HTTP
-// tokens and not reserved, values without control characters (a tab is allowed), no name twice in different case. The
-// error is a [*HeaderError]; which one of several faults it names does not vary.
+// tokens and not reserved, values without control characters (a tab is allowed) or white space around them, no name twice
+// in different case. The error is a [*HeaderError]; which one of several faults it names does not vary.
 func ValidateHeaders(headers map[string]string) error {
 	if len(headers) > MaxHeaders {
 		return &HeaderError{limit: true, Problem: fmt.Sprintf("must have at most %d headers", MaxHeaders)}
@@ -62,18 +65,21 @@ func ValidateHeaders(headers map[string]string) error {
 		value := headers[name]
 		total += len(name) + len(value)
 		canonical := http.CanonicalHeaderKey(name)
+		why := reserved(canonical)
 		first, twice := seen[canonical]
 		switch {
 		case !httpguts.ValidHeaderFieldName(name):
 			return &HeaderError{Name: name, Problem: "is not a valid HTTP header name"}
-		case reserved(canonical):
-			return &HeaderError{Name: name, Problem: "is reserved"}
+		case why != "":
+			return &HeaderError{Name: name, Problem: why}
 		case twice:
 			return &HeaderError{Name: name, Problem: fmt.Sprintf("is the same header as %q", shorten(first, 100))}
 		case strings.ContainsAny(value, "\r\n\x00"):
 			return &HeaderError{Name: name, Problem: "has a value with a CR, LF or NUL character"}
 		case !httpguts.ValidHeaderFieldValue(value):
 			return &HeaderError{Name: name, Problem: "has a value with a control character"}
+		case strings.Trim(value, " \t") != value:
+			return &HeaderError{Name: name, Problem: "has a value that begins or ends with white space, which HTTP does not carry"}
 		}
 		seen[canonical] = name
 	}

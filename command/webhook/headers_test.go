@@ -39,6 +39,9 @@ func TestValidateHeaders(t *testing.T) {
 		{map[string]string{"X": "a\n"}, `config.headers: "X" has a value with a CR, LF or NUL character`},
 		{map[string]string{"X": "a\x00"}, `config.headers: "X" has a value with a CR, LF or NUL character`},
 		{map[string]string{"X": "a\x1b"}, `config.headers: "X" has a value with a control character`},
+		{map[string]string{"X": " a"}, `config.headers: "X" has a value that begins or ends with white space, which HTTP does not carry`},
+		{map[string]string{"X": "a\t"}, `config.headers: "X" has a value that begins or ends with white space, which HTTP does not carry`},
+		{map[string]string{"TE": "trailers"}, `config.headers: "TE" is reserved: it is about the connection, not the request, and would not arrive as typed`},
 		{map[string]string{"x-a": "1", "X-A": "2"}, `config.headers: "x-a" is the same header as "X-A"`},
 		{map[string]string{"B!": "", "a b": "", "host": ""}, `config.headers: "a b" is not a valid HTTP header name`},
 	} {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"carillon/command/egress"
 )
 
 // Reachability is what a probe found.
@@ -28,9 +30,11 @@ func (r Reachability) ResponseTimeMs() int64 { return r.ResponseTime.Millisecond
 //
 // via is as in a Request.
 func (s *Sender) Probe(ctx context.Context, via http.RoundTripper, url string) Reachability {
-	result := s.exchange(ctx, via, probeTimeout, time.Time{}, func(ctx context.Context) (*http.Request, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodHead, url, http.NoBody)
+	conceal := func() *concealer { return newConcealer(url, nil) }
+	result := s.exchange(ctx, via, probeTimeout, time.Time{}, conceal, func(ctx context.Context) (*http.Request, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodHead, egress.WireURL(url), http.NoBody)
 		if err == nil {
+			req.Header.Set("Accept", acceptAll)
 			req.Header.Set("User-Agent", s.userAgent)
 		}
 		return req, err

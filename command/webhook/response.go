@@ -36,14 +36,14 @@ var (
 	readBuffers  = sync.Pool{New: func() any { return new([readBytes]byte) }}
 )
 
-// readBody gives the text to keep and leaves the connection reusable where that is cheap. A body that breaks off is
-// kept as far as it came. length is what was announced, and negative where nothing was.
-func readBody(body io.Reader, length int64) string {
+// readBody returns the text to keep and leaves the connection reusable if that is cheap. A body that breaks off is kept as
+// far as it came. length is what was announced, and negative if nothing was.
+func readBody(body io.Reader, length int64, text func([]byte) string) string {
 	first, _ := firstBuffers.Get().(*[firstBytes]byte)
 	defer firstBuffers.Put(first)
 	n, err := io.ReadFull(body, first[:])
 	if err != nil { // it has ended
-		return keptText(first[:n])
+		return text(first[:n])
 	}
 	buffer, _ := readBuffers.Get().(*[readBytes]byte)
 	defer readBuffers.Put(buffer)
@@ -57,7 +57,7 @@ func readBody(body io.Reader, length int64) string {
 	case length <= readBytes+drainBytes:
 		_, _ = io.Copy(io.Discard, body)
 	}
-	return keptText(buffer[:n])
+	return text(buffer[:n])
 }
 
 // keptText cuts a body at [MaxBodyCharacters]. Bytes that are no UTF-8, and NUL, which no text column holds, become the

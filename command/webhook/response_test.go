@@ -26,7 +26,7 @@ func TestKeptText(t *testing.T) {
 		"huge":         {strings.Repeat("ü", 10*limit), strings.Repeat("ü", limit) + TruncationSuffix},
 	} {
 		reader := strings.NewReader(test.raw)
-		got := readBody(reader, reader.Size())
+		got := readBody(reader, reader.Size(), keptText)
 		if got != test.want || !utf8.ValidString(got) {
 			t.Errorf("%s: got %d characters, want %d", name, utf8.RuneCountInString(got), utf8.RuneCountInString(test.want))
 		}
@@ -35,12 +35,12 @@ func TestKeptText(t *testing.T) {
 		}
 	}
 	endless := strings.NewReader(strings.Repeat("a", readBytes+drainUnknown+1))
-	readBody(endless, -1)
+	readBody(endless, -1, keptText)
 	if endless.Len() != 1 {
 		t.Errorf("read past the drain limit, %d left", endless.Len())
 	}
 	long := strings.NewReader(strings.Repeat("a", readBytes+drainBytes+1))
-	readBody(long, long.Size())
+	readBody(long, long.Size(), keptText)
 	if long.Len() != drainBytes+1 {
 		t.Errorf("of an answer that is too long to be drained %d are left", long.Len())
 	}
@@ -100,7 +100,7 @@ func TestWhatHasNotComeTakesLittleRoom(t *testing.T) {
 	t.Parallel()
 	const text = "slow"
 	slow := &asked{Reader: iotest.OneByteReader(strings.NewReader(text))}
-	if got := readBody(slow, 1<<20); got != text {
+	if got := readBody(slow, 1<<20, keptText); got != text {
 		t.Errorf("got %q", got)
 	}
 	for _, room := range slow.room {
@@ -110,7 +110,7 @@ func TestWhatHasNotComeTakesLittleRoom(t *testing.T) {
 	}
 	for _, length := range []int{firstBytes - 1, firstBytes, firstBytes + 1, 3 * firstBytes} {
 		whole := strings.Repeat("a", length)
-		if got := readBody(strings.NewReader(whole), int64(length)); got != whole {
+		if got := readBody(strings.NewReader(whole), int64(length), keptText); got != whole {
 			t.Errorf("of %d bytes %d are kept", length, len(got))
 		}
 	}

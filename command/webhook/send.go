@@ -5,6 +5,7 @@
 // A receiver sees
 //
 //	POST /its/path HTTP/1.1
+//	accept: */*
 //	content-type: application/json
 //	user-agent: Carillon/1.2.3
 //	webhook-id: the delivery's id, the same for every attempt
@@ -21,7 +22,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -112,25 +112,29 @@ func (s *Sender) Send(ctx context.Context, r Request) Result {
 		// Better a failed attempt than one that receivers can't verify.
 		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: "destination has no active secret"}
 	}
-	return s.exchange(ctx, r.Via, s.timeout, r.Now, func(ctx context.Context) (*http.Request, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, bytes.NewReader(r.Body))
+	return s.exchange(ctx, r.Via, s.timeout, r.Now, r.conceal, func(ctx context.Context) (*http.Request, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, egress.WireURL(r.URL), bytes.NewReader(r.Body))
 		if err == nil {
+			req.GetBody = nil // net/http may send a request again that has an idempotency key, although it may have arrived
 			s.setHeaders(req.Header, r)
 		}
 		return req, err
 	})
 }
 
+// conceal returns what replaces the parts of an answer that must not be stored in the open.
+func (r *Request) conceal() *concealer { return newConcealer(r.URL, r.Headers) }
+
 func (s *Sender) setHeaders(header http.Header, r Request) {
+	header["Accept"] = []string{acceptAll}
 	for name, value := range r.Headers {
-		canonical := http.CanonicalHeaderKey(name)
-		switch {
-		case reserved(canonical):
-		case repeats(canonical):
-			header[strings.ToLower(name)] = []string{value}
-		default:
-			header[canonical] = []string{value}
+		switch canonical := http.CanonicalHeaderKey(name); {
+		case reserved(canonical) != "":
+			continue
+		case canonical == "Accept":
+			delete(header, "Accept")
 		}
+		header[name] = []string{value} // as it is typed: some receivers tell upper from lower case
 	}
 	// Lower case, as the specification writes them; net/http leaves it alone.
 	header["webhook-id"] = []string{r.ID}
@@ -140,17 +144,14 @@ func (s *Sender) setHeaders(header http.Header, r Request) {
 	header["User-Agent"] = []string{s.userAgent}
 }
 
-// repeats reports the headers at which net/http takes a POST for one that may be sent again, on each idle connection
-// there is, although it may have arrived. It knows them by this spelling only.
-func repeats(canonical string) bool {
-	return canonical == "Idempotency-Key" || canonical == "X-Idempotency-Key"
-}
+// acceptAll is the Accept header of requests whose destination has none: some firewalls block requests without it.
+const acceptAll = "*/*"
 
 // exchange runs one request under a timeout.
 func (s *Sender) exchange(
-	parent context.Context, via http.RoundTripper, timeout time.Duration, now time.Time,
+	parent context.Context, via http.RoundTripper, timeout time.Duration, now time.Time, conceal func() *concealer,
 	build func(context.Context) (*http.Request, error),
-) Result {
+) (result Result) {
 	start := time.Now()
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -167,18 +168,24 @@ func (s *Sender) exchange(
 		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: err.Error()}
 	}
 	if err != nil {
-		return failed(parent, ctx, err, showed, timeout, time.Since(start))
+		result = failed(parent, ctx, err, showed, timeout, time.Since(start))
+		result.ErrorMessage = conceal().replace(result.ErrorMessage)
+		return result
 	}
 	defer func() { _ = resp.Body.Close() }()
 	timer.Reset(min(bodyTimeout, max(timeout-time.Since(start), 0)))
 	if resp.StatusCode < http.StatusContinue { // net/http takes any three digits
 		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: "the answer has no valid HTTP status", Duration: time.Since(start)}
 	}
-	result := Result{StatusCode: resp.StatusCode}
-	result.FailureReason, result.ErrorMessage = judge(resp.StatusCode)
+	result = Result{StatusCode: resp.StatusCode}
+	result.FailureReason, result.ErrorMessage = judge(resp.StatusCode, func() string {
+		return conceal().replace(resp.Header.Get("Location"))
+	})
 	result.ErrorMessage += showed.afterStatus(resp.StatusCode)
 	if resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols {
-		result.Body = readBody(resp.Body, resp.ContentLength)
+		result.Body = readBody(resp.Body, resp.ContentLength, func(raw []byte) string {
+			return answerText(raw, resp.Header, conceal)
+		})
 	}
 	result.Duration = time.Since(start)
 	result.Kept = kept.Load() // told before the body ends
@@ -189,9 +196,10 @@ func (s *Sender) exchange(
 var errInvalidURL = errors.New("destination URL is not a valid https URL")
 
 // roundTrip sends one request. Where a connection that was used before has ended, and nothing of the request was written
-// to it, another one is taken. Where anything was written, the receiver may have got the request: it does not go out
-// again. net/http does the same, except where it met the end before it had given the request to the connection.
-func roundTrip(ctx context.Context, via http.RoundTripper, showed *shown, kept *atomic.Bool, build func(context.Context) (*http.Request, error)) (*http.Response, error) {
+// to it, another one is taken. If anything was written, the receiver may have got the request: it does not go out again.
+func roundTrip(
+	ctx context.Context, via http.RoundTripper, showed *shown, kept *atomic.Bool, build func(context.Context) (*http.Request, error),
+) (*http.Response, error) {
 	for {
 		reused := false // the last connection that was tried
 		var conn *egress.Conn
@@ -210,7 +218,7 @@ func roundTrip(ctx context.Context, via http.RoundTripper, showed *shown, kept *
 		resp, err := via.RoundTrip(req)
 		handshake.Served()
 		showed.asked = handshake.Asked() || conn != nil && conn.Asked()
-		if reused && closedIdle(err) && ctx.Err() == nil {
+		if reused && err != nil && (closedIdle(err) || conn != nil && conn.Unused()) && ctx.Err() == nil {
 			continue // each go takes an idle connection away, so it ends
 		}
 		return resp, err

@@ -106,7 +106,7 @@ func TestSendIsVerifiable(t *testing.T) {
 	}
 	signature := got.header.Get("Webhook-Signature")
 	want := http.Header{
-		"Authorization": {"Bearer t"}, "X-Tenant": {"acme"}, "Content-Type": {"application/json"},
+		"Accept": {"*/*"}, "Authorization": {"Bearer t"}, "X-Tenant": {"acme"}, "Content-Type": {"application/json"},
 		"User-Agent": {"Carillon/1.2.3"}, "Content-Length": {fmt.Sprint(len(body))}, "Webhook-Id": {"d-1"},
 		"Webhook-Timestamp": {fmt.Sprint(now.Unix())}, "Webhook-Signature": {signature},
 	}
@@ -150,9 +150,9 @@ func TestSendJudgesStatus(t *testing.T) {
 		{201, "", "", 0},
 		{204, "", "", 0},
 		{299, "", "", 0},
-		{301, "redirect", "endpoint answered 301 Moved Permanently; redirects are not followed", 0},
-		{304, "redirect", "endpoint answered 304 Not Modified; redirects are not followed", 0},
-		{307, "redirect", "endpoint answered 307 Temporary Redirect; redirects are not followed", 0},
+		{301, "redirect", "endpoint answered 301 Moved Permanently to /200; redirects are not followed", 0},
+		{304, "redirect", "endpoint answered 304 Not Modified to /200; redirects are not followed", 0},
+		{307, "redirect", "endpoint answered 307 Temporary Redirect to /200; redirects are not followed", 0},
 		{400, "http_status", "endpoint answered 400 Bad Request", 0},
 		{404, "http_status", "endpoint answered 404 Not Found", 0},
 		{410, "gone", "endpoint answered 410 Gone: it wants no more deliveries", 0},
@@ -419,7 +419,7 @@ func TestSendFailuresTellNoSecrets(t *testing.T) {
 		{"http", trusting, plain.URL, []Secret{secret}, "connection", "destination URL is not a valid https URL"},
 		{"no URL", trusting, "https://user:" + hidden + "@[::1", []Secret{secret}, "connection", "destination URL is not a valid https URL"},
 		{"no secret", trusting, e.URL, nil, "connection", "destination has no active secret"},
-		{"bad header", trusting, e.URL, []Secret{secret}, "connection", `net/http: invalid header field value for "X-Bad"`},
+		{"bad header", trusting, e.URL, []Secret{secret}, "connection", `net/http: invalid header field value for "x-bad"`},
 	} {
 		headers := map[string]string{"Authorization": "Bearer " + hidden}
 		if test.name == "bad header" {

@@ -24,17 +24,18 @@ func TestConfigIsValidated(t *testing.T) {
 		return s.do(t, request{method: "POST", path: destinationsPath + "/validate", body: `{"transport":"webhook","config":` + config + `}`})
 	}
 	var found struct {
-		Reachable      bool   `json:"reachable"`
-		StatusCode     *int   `json:"statusCode"`
-		ResponseTimeMs *int64 `json:"responseTimeMs"`
+		Reachable      bool    `json:"reachable"`
+		StatusCode     *int    `json:"statusCode"`
+		ResponseTimeMs *int64  `json:"responseTimeMs"`
+		Error          *string `json:"error"`
 	}
 	validate(`{"url":"`+receiverURL(t, 405)+`","headers":{"X-A":"1"}}`).into(t, 200, &found)
-	if !found.Reachable || found.StatusCode == nil || *found.StatusCode != 405 || found.ResponseTimeMs == nil {
+	if !found.Reachable || found.StatusCode == nil || *found.StatusCode != 405 || found.ResponseTimeMs == nil || found.Error != nil {
 		t.Errorf("an endpoint that answers 405: %+v", found)
 	}
 	found.StatusCode = nil
 	validate(`{"url":"https://127.0.0.1:1/"}`).into(t, 200, &found)
-	if found.Reachable || found.StatusCode != nil {
+	if found.Reachable || found.StatusCode != nil || found.Error == nil || *found.Error != "connection refused" {
 		t.Errorf("an endpoint that is not there: %+v", found)
 	}
 	for config, message := range map[string]string{

@@ -290,13 +290,14 @@ func (a *API) open(ctx context.Context, id uuid.UUID, sealed []byte) ([]byte, er
 }
 
 type validationJSON struct {
-	Reachable      bool  `json:"reachable"`
-	StatusCode     *int  `json:"statusCode"`
-	ResponseTimeMs int64 `json:"responseTimeMs"`
+	Reachable      bool    `json:"reachable"`
+	StatusCode     *int    `json:"statusCode"`
+	ResponseTimeMs int64   `json:"responseTimeMs"`
+	Error          *string `json:"error"`
 }
 
 func validationOf(r webhook.Reachability) validationJSON {
-	v := validationJSON{Reachable: r.Reachable, ResponseTimeMs: r.ResponseTimeMs()}
+	v := validationJSON{Reachable: r.Reachable, ResponseTimeMs: r.ResponseTimeMs(), Error: wire.Nullable(r.ErrorMessage)}
 	if r.StatusCode != 0 {
 		v.StatusCode = &r.StatusCode
 	}

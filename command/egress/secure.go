@@ -1,0 +1,92 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+)
+
+// ErrHTTP2 reports a receiver that speaks HTTP/2 only.
+var ErrHTTP2 = errors.New("the receiver speaks HTTP/2 only, and requests are sent by HTTP/1.1")
+
+// errHandshakeTimeout reports a TLS handshake that took too long.
+var errHandshakeTimeout error = handshakeTimeoutError{}
+
+type handshakeTimeoutError struct{}
+
+func (handshakeTimeoutError) Error() string   { return "TLS handshake timeout" }
+func (handshakeTimeoutError) Timeout() bool   { return true }
+func (handshakeTimeoutError) Temporary() bool { return true }
+
+// noProtocol is the alert of a receiver that takes none of the protocols that it is offered.
+const noProtocol = "tls: no application protocol"
+
+// secureConn is a TLS connection that recognises an answer in HTTP/2. It begins with a frame, in which a line of HTTP/1.1
+// may never end: net/http would wait for it.
+type secureConn struct {
+	*tls.Conn
+
+	answered bool
+}
+
+// Read implements net.Conn.
+func (c *secureConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.answered || n == 0 {
+		return n, err
+	}
+	if c.answered = true; p[0] == 0 && (n < 4 || p[3] == 4) { // the upper byte of a length, and the type SETTINGS
+		return 0, ErrHTTP2
+	}
+	return n, err
+}
+
+// dialTLS connects and shakes hands, as net/http does with a transport's own configuration.
+func dialTLS(ctx context.Context, transport *http.Transport, network, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := transport.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	config := transport.TLSClientConfig.Clone()
+	config.NextProtos = []string{"http/1.1"}
+	if config.ServerName == "" {
+		config.ServerName = host
+	}
+	secure := tls.Client(conn, config)
+	trace := httptrace.ContextClientTrace(ctx)
+	if trace != nil && trace.TLSHandshakeStart != nil {
+		trace.TLSHandshakeStart()
+	}
+	err = shake(ctx, transport, secure)
+	if trace != nil && trace.TLSHandshakeDone != nil {
+		trace.TLSHandshakeDone(secure.ConnectionState(), err)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return &secureConn{Conn: secure}, nil
+}
+
+func shake(ctx context.Context, transport *http.Transport, secure *tls.Conn) error {
+	limited, cancel := context.WithTimeoutCause(ctx, transport.TLSHandshakeTimeout, errHandshakeTimeout)
+	defer cancel()
+	err := secure.HandshakeContext(limited)
+	var op *net.OpError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() == nil && errors.Is(context.Cause(limited), errHandshakeTimeout):
+		return errHandshakeTimeout
+	case errors.As(err, &op) && op.Op == "remote error" && op.Err.Error() == noProtocol:
+		return ErrHTTP2
+	}
+	return err
+}

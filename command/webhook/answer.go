@@ -1,0 +1,80 @@
+package webhook
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/htmlindex"
+)
+
+// answerText returns the text of an answer as it is kept: decompressed if it came compressed although that was not asked
+// for, decoded from the charset that it declares, without what is concealed, and cut. What can't be decompressed is
+// replaced by a note.
+func answerText(raw []byte, header http.Header, conceal func() *concealer) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	plain, ok := decompress(raw, header.Get("Content-Encoding"))
+	if !ok {
+		return fmt.Sprintf("[%d bytes of an answer in content-encoding %s, which was not asked for]",
+			len(raw), shorten(header.Get("Content-Encoding"), 40))
+	}
+	plain = decode(plain, header.Get("Content-Type"))
+	if c := conceal(); c != nil {
+		plain = []byte(c.replace(string(plain)))
+	}
+	return keptText(plain)
+}
+
+// decompress returns as much as is kept of a compressed body, so that a small one can't unfold to a huge one.
+func decompress(raw []byte, encoding string) (plain []byte, ok bool) {
+	var (
+		reader io.Reader
+		err    error
+	)
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "", "identity":
+		return raw, true
+	case "gzip", "x-gzip":
+		reader, err = gzip.NewReader(bytes.NewReader(raw))
+	case "deflate":
+		reader, err = zlib.NewReader(bytes.NewReader(raw))
+	default:
+		return nil, false
+	}
+	if err != nil {
+		return nil, false
+	}
+	plain, err = io.ReadAll(io.LimitReader(reader, readBytes))
+	return plain, err == nil || len(plain) > 0 // a body that was cut gives what its beginning holds
+}
+
+// decode returns a text in UTF-8. One in a charset that is not declared or not known stays as it is.
+func decode(raw []byte, contentType string) []byte {
+	if !strings.Contains(contentType, ";") {
+		return raw
+	}
+	_, params, err := mime.ParseMediaType(contentType)
+	if err != nil || params["charset"] == "" {
+		return raw
+	}
+	charset, err := htmlindex.Get(params["charset"])
+	if err != nil {
+		return raw
+	}
+	if name, err := htmlindex.Name(charset); err != nil || name == "utf-8" || name == "replacement" {
+		return raw
+	}
+	text, err := charset.NewDecoder().Bytes(raw)
+	if err != nil || !utf8.Valid(text) {
+		return raw
+	}
+	return text
+}

@@ -1,0 +1,231 @@
+package webhook
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"carillon/command/egress"
+)
+
+// rawServer hands each connection over after its handshake, in which it takes the protocols that are named.
+func rawServer(tb testing.TB, protocols []string, serve func(*tls.Conn)) (url string, _ *Sender) {
+	tb.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	server.Close()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: server.TLS.Certificates, NextProtos: protocols,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				if secure, ok := conn.(*tls.Conn); ok && secure.Handshake() == nil {
+					serve(secure)
+				}
+			}()
+		}
+	}()
+	pool := x509.NewCertPool()
+	pool.AddCert(server.Certificate())
+	transport := egress.NewTransport(loopback, egress.Options{RootCAs: pool})
+	tb.Cleanup(transport.CloseIdleConnections)
+	return "https://" + listener.Addr().String() + "/", NewSender(transport, Options{})
+}
+
+// A receiver answers before it has read the request, and closes: its answer is what came of the attempt.
+func TestEarlyAnswerIsRead(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{"413 Payload Too Large", "200 OK"} {
+		url, sender := rawServer(t, nil, func(conn *tls.Conn) {
+			if _, err := http.ReadRequest(bufio.NewReaderSize(conn, 1<<10)); err == nil {
+				_, _ = io.WriteString(conn, "HTTP/1.1 "+answer+"\r\nContent-Length: 5\r\nConnection: close\r\n\r\nearly")
+			}
+		})
+		body := bytes.Repeat([]byte("x"), 500<<10)
+		for round := range 64 {
+			result := sender.Send(t.Context(), Request{URL: url, Secrets: []Secret{mint(t)}, ID: "d", Body: body})
+			if !strings.HasPrefix(answer, strconv.Itoa(result.StatusCode)) || result.Body != "early" {
+				t.Fatalf("%s, round %d: %+v", answer, round, result)
+			}
+		}
+	}
+}
+
+// A receiver that speaks HTTP/2 only is named as such at once, whether it refuses the protocol or begins to speak its own.
+func TestHTTP2OnlyReceiverIsNamed(t *testing.T) {
+	t.Parallel()
+	const want = "the receiver speaks HTTP/2 only, and requests are sent by HTTP/1.1"
+	url, sender := rawServer(t, []string{"h2-16"}, func(*tls.Conn) {})
+	result := sender.Send(t.Context(), Request{URL: url, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")})
+	if result.ErrorMessage != want || result.StatusCode != 0 {
+		t.Errorf("refused: %+v", result)
+	}
+	url, sender = rawServer(t, nil, func(conn *tls.Conn) {
+		_, _ = conn.Write([]byte{0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100})
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	result = sender.Send(t.Context(), Request{URL: url, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")})
+	if result.ErrorMessage != want || result.StatusCode != 0 {
+		t.Errorf("answered in HTTP/2: %+v", result)
+	}
+	if found := sender.Probe(t.Context(), nil, url); found.Reachable || found.ErrorMessage != want {
+		t.Errorf("probed: %+v", found)
+	}
+}
+
+func compressed(tb testing.TB, writer func(io.Writer) io.WriteCloser, text string) string {
+	tb.Helper()
+	var buffer bytes.Buffer
+	w := writer(&buffer)
+	if _, err := io.WriteString(w, text); err != nil {
+		tb.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return buffer.String()
+}
+
+func TestAnswerIsReadable(t *testing.T) {
+	t.Parallel()
+	utf16le := ""
+	for _, unit := range utf16.Encode([]rune("Größe 😀")) {
+		utf16le += string([]byte{byte(unit), byte(unit >> 8)}) //nolint:gosec // that is what it is
+	}
+	gzipped := func(text string) string {
+		return compressed(t, func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }, text)
+	}
+	bomb := gzipped(strings.Repeat("a", 10<<20))
+	for name, test := range map[string]struct{ contentType, encoding, body, want string }{
+		"Latin 1":          {"text/html; charset=ISO-8859-1", "", "Gr\xf6\xdfe", "Größe"},
+		"UTF-16":           {`text/plain; charset="utf-16le"`, "", utf16le, "Größe 😀"},
+		"Shift JIS":        {"text/plain;charset=shift_jis", "", "\x83e\x83X\x83g", "テスト"},
+		"UTF-8":            {"text/plain; charset=utf-8", "", "Größe", "Größe"},
+		"unknown charset":  {"text/plain; charset=klingon", "", "Gr\xf6sse", "Gr\uFFFDsse"},
+		"no charset":       {"text/plain", "", "Gr\xf6sse", "Gr\uFFFDsse"},
+		"gzip":             {"text/plain", "gzip", gzipped("unasked"), "unasked"},
+		"gzip and Latin 1": {"text/plain; charset=latin1", "GZIP", gzipped("\xf6"), "ö"},
+		"gzip, cut":        {"text/plain", "gzip", gzipped("unasked")[:17], "unaske"},
+		"deflate": {"text/plain", "deflate", compressed(t, func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }, "unasked"),
+			"unasked"},
+		"no gzip":  {"text/plain", "gzip", "plain", "[5 bytes of an answer in content-encoding gzip, which was not asked for]"},
+		"brotli":   {"text/plain", "br", "\x0b\x02", "[2 bytes of an answer in content-encoding br, which was not asked for]"},
+		"a bomb":   {"text/plain", "gzip", bomb, strings.Repeat("a", MaxBodyCharacters) + TruncationSuffix},
+		"identity": {"text/plain", "identity", "plain", "plain"},
+	} {
+		header := http.Header{"Content-Type": {test.contentType}}
+		if test.encoding != "" {
+			header.Set("Content-Encoding", test.encoding)
+		}
+		if got := answerText([]byte(test.body), header, func() *concealer { return nil }); got != test.want {
+			t.Errorf("%s: got %.200q, want %.200q", name, got, test.want)
+		}
+	}
+}
+
+// What an answer repeats of header values, and of what is masked of the address, is not stored.
+func TestAnswerConcealsSecrets(t *testing.T) {
+	t.Parallel()
+	const token, path, key, password = "tok/en&\"7", "T0/B0SECRET/x", "querysecret<1>", "hunter22"
+	headers := map[string]string{
+		"Authorization": "Bearer " + token, "X-Api-Key": "k-4711", "X-Version": "v1",
+		"Proxy-Authorization": "Basic " + base64.StdEncoding.EncodeToString([]byte("me:"+password)),
+	}
+	e := startEndpoint(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "https://other.example"+r.RequestURI)
+		w.WriteHeader(http.StatusFound)
+		_, _ = io.WriteString(w, "v1: no route "+r.RequestURI+" or "+r.URL.Path+" for "+r.Header.Get("Authorization")+", "+
+			r.Header.Get("X-Api-Key")+`, {"token":"tok\/en&\"7","key":"querysecret\u003c1\u003e"} tok/en&amp;&#34;7 `+password+" "+r.URL.Query().Get("key"))
+	})
+	result := e.sender(t, loopback, Options{}).Send(t.Context(), Request{
+		URL: e.URL + "/services/" + path + "?key=" + key, Headers: headers, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}"),
+	})
+	const body = `v1: no route /services/[masked] or /services/[masked] for [masked], [masked], {"token":"[masked]","key":"[masked]"} ` +
+		`[masked] [masked] [masked]`
+	if result.Body != body {
+		t.Errorf("got  %s\nwant %s", result.Body, body)
+	}
+	if want := "endpoint answered 302 Found to https://other.example/services/[masked]; redirects are not followed"; result.ErrorMessage != want {
+		t.Errorf("got %s", result.ErrorMessage)
+	}
+}
+
+// Addresses that are shown whole hide nothing in answers.
+func TestAnswerKeepsWhatIsShown(t *testing.T) {
+	t.Parallel()
+	for address, text := range map[string]string{
+		"https://example.org/hook": "no route /hook",
+		"https://example.org/":     "no route /",
+		"https://example.org":      "a/b?c",
+		"https://example.org/?":    "a/b?c",
+	} {
+		if got := newConcealer(address, map[string]string{"X-Debug": "on"}).replace(text); got != text {
+			t.Errorf("%s: %s", address, got)
+		}
+	}
+	for address, want := range map[string]string{
+		"https://example.org/hook?k=1":   "no route /hook?[masked]",
+		"https://example.org/hooks/1":    "no route /hooks/[masked]",
+		"https://example.org?k=1":        "no route ?[masked]",
+		"https://example.org/9x7?a=b#cd": "no route /[masked]",
+	} {
+		_, target, _ := strings.Cut(address, "example.org")
+		target, _, _ = strings.Cut(target, "#")
+		if got := newConcealer(address, nil).replace("no route " + target); got != want {
+			t.Errorf("%s: %s", address, got)
+		}
+	}
+}
+
+// A connection that is too old is not used again, so that a receiver that has moved is found.
+func TestOldConnectionIsReplaced(t *testing.T) {
+	t.Parallel()
+	e := startEndpoint(t, func(http.ResponseWriter, *http.Request) {})
+	sender := e.sender(t, loopback, Options{})
+	transport, ok := sender.transport.(*http.Transport)
+	if !ok {
+		t.Fatal("not a transport of net/http")
+	}
+	dial := transport.DialContext
+	var opened []*egress.Conn
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		opened = append(opened, egress.ConnOf(conn))
+		return conn, err
+	}
+	for range 3 {
+		if result := sender.Send(t.Context(), Request{URL: e.URL, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")}); !result.OK() {
+			t.Fatalf("%+v", result)
+		}
+	}
+	if len(opened) != 1 {
+		t.Fatalf("%d connections, want 1", len(opened))
+	}
+	opened[0].Expire(time.Now())
+	if result := sender.Send(t.Context(), Request{URL: e.URL, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")}); !result.OK() || len(opened) != 2 {
+		t.Errorf("%d connections, %+v", len(opened), result)
+	}
+}
