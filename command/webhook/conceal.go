@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
@@ -127,11 +128,12 @@ func (s *secretTexts) addAs(text, instead string) {
 		forms = append(forms, plain)
 	}
 	for _, form := range forms {
-		quoted := string(appendString(nil, form))
-		inner := quoted[1 : len(quoted)-1]
-		careful, _ := json.Marshal(form) // strings always marshal
+		quoted := appendString(nil, form)
+		quoted = quoted[1 : len(quoted)-1]
+		var careful bytes.Buffer
+		json.HTMLEscape(&careful, quoted)
 		for _, escaped := range [...]string{
-			form, inner, strings.ReplaceAll(inner, "/", `\/`), string(careful[1 : len(careful)-1]), html.EscapeString(form),
+			form, string(quoted), strings.ReplaceAll(string(quoted), "/", `\/`), careful.String(), html.EscapeString(form),
 		} {
 			if !slices.ContainsFunc(*s, func(known secretText) bool { return known.text == escaped }) {
 				*s = append(*s, secretText{escaped, instead})
