@@ -213,7 +213,7 @@ func destinationError(err error) error {
 		{destination.ErrUnknown, NotFound},
 		{destination.ErrUnknownSecret, NotFound},
 		{destination.ErrTooManySecrets, Conflict},
-		{destination.ErrOnlySecret, Conflict},
+		{destination.ErrLastSecret, Conflict},
 		{destination.ErrRevisedSince, Conflict},
 	}
 	for _, r := range refusals {

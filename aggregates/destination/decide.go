@@ -20,7 +20,7 @@ var (
 	ErrUnknown        = errors.New("destination does not exist")
 	ErrTooManySecrets = errors.New("10 secrets are active: wait until the oldest overlapping one expires, or expire one")
 	ErrUnknownSecret  = errors.New("secret is not an active one of this destination")
-	ErrOnlySecret     = errors.New("the only active secret can't be expired: rotate first")
+	ErrLastSecret     = errors.New("the last secret without an end can't be expired: rotate first")
 	ErrNeedsHeaders   = errors.New("headers must be sent along when scheme, host or port of the URL change and the stored ones can't be read by the caller")
 	ErrRevisedSince   = errors.New("the settings were changed since they were looked at: look what they are now, and send yours again to put them in their place")
 )
@@ -223,13 +223,12 @@ func (c ExpireSecret) decide(s State) ([]Event, error) {
 		return nil, ErrUnknown
 	}
 	at := s.secretsAt(c.At)
-	active := func(secret Secret) bool { return secret.ActiveAt(at) }
-	if !slices.ContainsFunc(s.Secrets, func(secret Secret) bool { return secret.ID == c.SecretID && active(secret) }) {
+	if !slices.ContainsFunc(s.Secrets, func(secret Secret) bool { return secret.ID == c.SecretID && secret.ActiveAt(at) }) {
 		return nil, ErrUnknownSecret
 	}
-	others := slices.ContainsFunc(s.Secrets, func(secret Secret) bool { return secret.ID != c.SecretID && active(secret) })
-	if !others {
-		return nil, ErrOnlySecret
+	stays := func(secret Secret) bool { return secret.ID != c.SecretID && secret.ExpiresAt.IsZero() }
+	if !slices.ContainsFunc(s.Secrets, stays) {
+		return nil, ErrLastSecret
 	}
 	return []Event{SecretExpired{SecretID: c.SecretID, At: at}}, nil
 }

@@ -11,6 +11,7 @@
 package destination
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -134,7 +135,7 @@ func (e Created) evolve(s State) State {
 func (e Revised) evolve(s State) State { s.Settings, s.UpdatedAt = e.Settings, e.At; return s }
 
 func (e SecretMinted) evolve(s State) State {
-	s.Secrets = append(s.Secrets, Secret{ID: e.SecretID, Sealed: e.Sealed, CreatedAt: e.At})
+	s.Secrets = append(slices.Clip(s.Secrets), Secret{ID: e.SecretID, Sealed: e.Sealed, CreatedAt: e.At})
 	s.SecretsAt, s.UpdatedAt = e.At, e.At
 	return s
 }
@@ -143,7 +144,7 @@ func (e SecretRotated) evolve(s State) State {
 	for _, id := range e.Expiring {
 		s.Secrets = expireAt(s.Secrets, id, e.ExpiresAt)
 	}
-	s.Secrets = append(s.Secrets, Secret{ID: e.SecretID, Sealed: e.Sealed, CreatedAt: e.At})
+	s.Secrets = append(slices.Clip(s.Secrets), Secret{ID: e.SecretID, Sealed: e.Sealed, CreatedAt: e.At})
 	s.SecretsAt, s.UpdatedAt = e.At, e.At
 	return s
 }
@@ -167,12 +168,11 @@ func (s State) switched(to Status, reason string, at time.Time) State {
 
 // expireAt copies: earlier states stay as they were.
 func expireAt(secrets []Secret, id uuid.UUID, at time.Time) []Secret {
-	changed := make([]Secret, len(secrets), len(secrets)+1)
-	for i, secret := range secrets {
-		if secret.ID == id {
-			secret.ExpiresAt = at
+	changed := slices.Clone(secrets)
+	for i := range changed {
+		if changed[i].ID == id {
+			changed[i].ExpiresAt = at
 		}
-		changed[i] = secret
 	}
 	return changed
 }
