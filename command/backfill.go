@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/organization"
 	"carillon/aggregates/subscription"
@@ -41,13 +42,13 @@ type BackfillDestination struct {
 // Backfill is what a backfill came to.
 type Backfill struct {
 	EventsScanned     int // events in the window that the destination's subscriptions want
-	DeliveriesCreated int // of those, the ones that had no delivery to it yet
+	DeliveriesCreated int // of those, the ones that had no delivery to it yet, or a discarded one
 }
 
 var errTooMany = errors.New("too many events")
 
-// BackfillDestination makes deliveries of the events in a window that the destination's subscriptions want today and
-// that have none yet. It makes all of them or, where the window holds too many, none.
+// BackfillDestination makes deliveries of the events in a window that the destination's subscriptions want now and that
+// have none yet, and makes discarded ones pending again. It makes all of them or, if the window holds too many, none.
 func (c *Commands) BackfillDestination(ctx context.Context, by Caller, in BackfillDestination) (Backfill, eventstore.Position, error) {
 	if err := in.check(); err != nil {
 		return Backfill{}, eventstore.Start, err
@@ -88,27 +89,21 @@ func (in BackfillDestination) check() error {
 	return nil
 }
 
-// schedule makes the deliveries that are yet to be made, and counts them.
+// schedule makes the deliveries that are yet to be made, and counts them. If it fails with errPartly, these are made.
 func (c *Commands) schedule(ctx context.Context, by Caller, wanted []dispatch.Schedule, each func()) (created int, at eventstore.Position, err error) {
 	made := make([]eventstore.Position, len(wanted))
 	group, appending := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentBackfills)
 	for i, command := range wanted {
 		group.Go(func() error {
-			out, err := dispatch.Aggregate.Execute(appending, c.Store, command.DeliveriesScheduled.Publication,
-				command, dispatch.Options{Metadata: by.metadata()})
-			if len(out.Events) > 0 {
-				made[i] = out.Position
-			}
-			if err == nil && each != nil {
+			var err error
+			if made[i], err = c.scheduleOne(appending, by, command.DeliveriesScheduled); err == nil && each != nil {
 				each()
 			}
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return 0, eventstore.Start, fmt.Errorf("backfill: %w", err)
-	}
+	err = group.Wait()
 	for _, position := range made {
 		if position == eventstore.Start {
 			continue
@@ -118,7 +113,35 @@ func (c *Commands) schedule(ctx context.Context, by Caller, wanted []dispatch.Sc
 			at = position
 		}
 	}
-	return created, at, nil
+	switch {
+	case err != nil && created > 0:
+		err = fmt.Errorf("backfill: %w: %w", errPartly, err)
+	case err != nil:
+		err = fmt.Errorf("backfill: %w", err)
+	}
+	return created, at, err
+}
+
+// scheduleOne makes the delivery of an event, or makes it pending again if it is discarded, and returns where it recorded
+// that; eventstore.Start: there was nothing to do.
+func (c *Commands) scheduleOne(ctx context.Context, by Caller, scheduled dispatch.DeliveriesScheduled) (eventstore.Position, error) {
+	made, err := dispatch.Aggregate.Execute(ctx, c.Store, scheduled.Publication,
+		dispatch.Schedule{DeliveriesScheduled: scheduled}, dispatch.Options{Metadata: by.metadata()})
+	if err != nil {
+		return eventstore.Start, err
+	}
+	if len(made.Events) > 0 {
+		return made.Position, nil
+	}
+	to := scheduled.Deliveries[0]
+	id := dispatch.DeliveryID(scheduled.Publication, to.Destination)
+	again, err := delivery.Aggregate.Execute(ctx, c.Store, id, delivery.Reinstate{
+		Organization: by.Organization, Destination: to.Destination, Subscriptions: to.Subscriptions, At: c.now(),
+	}, delivery.Options{Metadata: by.metadata()})
+	if err != nil || len(again.Events) == 0 {
+		return eventstore.Start, err
+	}
+	return again.Position, nil
 }
 
 // wanted lists what has to be scheduled.

@@ -32,7 +32,13 @@ type amount struct {
 	n     int
 }
 
-// within makes things where their organization has room for them. record says where it recorded them.
+// settleTimeout bounds how long a request waits until what it claimed is settled. After that the claim counts for a while.
+const settleTimeout = 5 * time.Second
+
+// errPartly is in an error of record if part of what was claimed was recorded all the same.
+var errPartly = errors.New("part of it was recorded")
+
+// within makes things if their organization has room for them. record says where it recorded them.
 func (c *Commands) within(ctx context.Context, a amount, record func() (eventstore.Position, error)) error {
 	if c.Quotas == nil {
 		_, err := record()
@@ -42,11 +48,13 @@ func (c *Commands) within(ctx context.Context, a amount, record func() (eventsto
 		return limitRefusal(err)
 	}
 	at, err := record()
-	if err != nil {
+	if err != nil && !errors.Is(err, errPartly) {
 		at = eventstore.Start
 	}
 	if !errors.Is(err, eventstore.ErrUnavailable) && ctx.Err() == nil { // else it may have been recorded
-		c.Quotas.Settle(context.WithoutCancel(ctx), a.id, at)
+		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+		defer cancel()
+		c.Quotas.Settle(settling, a.id, at)
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
+	"carillon/aggregates/feed"
 	"carillon/aggregates/organization"
 	"carillon/eventstore"
 )
@@ -15,18 +16,19 @@ import (
 type ReplayDelivery struct {
 	Delivery    uuid.UUID
 	Destination uuid.UUID
-	FeedType    string // of its event; empty: no feed
-	FeedID      uuid.UUID
+	FeedID      uuid.UUID // of its event; zero: no feed
 }
 
 // ReplayDelivery asks for one more attempt of a delivery that has come to its end. It returns the id of the run.
 func (c *Commands) ReplayDelivery(ctx context.Context, by Caller, in ReplayDelivery) (uuid.UUID, eventstore.Position, error) {
 	if in.FeedID != uuid.Nil {
-		readable, err := c.Access.Readable(ctx, by.Organization, in.FeedType, in.FeedID)
-		if err != nil {
+		of, err := feed.Aggregate.Load(ctx, c.Store, in.FeedID)
+		switch {
+		case err != nil:
 			return uuid.Nil, eventstore.Start, err
-		}
-		if !readable {
+		case len(of.State.Readers()) == 0:
+			return uuid.Nil, eventstore.Start, refuse(Exists, "", "the delivery can't be replayed: the feed of its event was deleted")
+		case !of.State.VisibleTo(by.Organization):
 			return uuid.Nil, eventstore.Start, refuse(Exists, "", "the delivery can't be replayed: your organization no longer has access to the feed of its event")
 		}
 	}
@@ -40,7 +42,7 @@ func (c *Commands) ReplayDelivery(ctx context.Context, by Caller, in ReplayDeliv
 	})
 	for _, refusal := range []error{delivery.ErrInFlight, delivery.ErrReplaying, delivery.ErrSuperseded, delivery.ErrDiscarded} {
 		if errors.Is(err, refusal) {
-			return run, eventstore.Start, &Refusal{Kind: Exists, Message: refusal.Error(), Err: err}
+			return run, eventstore.Start, &Refusal{Kind: Exists, Message: err.Error(), Err: err}
 		}
 	}
 	return run, out.Position, err

@@ -13,9 +13,15 @@ const (
 	maxBackoff = 5 * time.Second
 )
 
-// Follow is Subscribe under supervision: when the connection breaks or the store restarts, it subscribes again after
-// the last position it yielded, with a growing pause, until the context ends. It never yields an event twice.
+// Follow is FollowUnbroken for a subscriber that need not know when the connection is broken.
 func Follow(ctx context.Context, store Store, after Position, filter Filter, log *slog.Logger) iter.Seq[Message] {
+	return FollowUnbroken(ctx, store, after, filter, log, func() {})
+}
+
+// FollowUnbroken is Subscribe under supervision: when the connection breaks or the store restarts, it subscribes again after
+// the last position it yielded, with a growing pause, until the context ends. It never yields an event twice.
+// It calls broken when the connection breaks: until it has caught up again, events may be stored that it has yet to yield.
+func FollowUnbroken(ctx context.Context, store Store, after Position, filter Filter, log *slog.Logger, broken func()) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		backoff := minBackoff
 		for ctx.Err() == nil {
@@ -24,6 +30,7 @@ func Follow(ctx context.Context, store Store, after Position, filter Filter, log
 					if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
 						log.Warn("subscription broke, resubscribing", "after", after.String(), "pause", backoff, "error", err)
 					}
+					broken()
 					break
 				}
 				backoff = minBackoff

@@ -17,6 +17,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
+	"carillon/aggregates/subscription"
 	"carillon/projections/projecttest"
 	"carillon/query"
 )
@@ -307,5 +308,32 @@ func BenchmarkDeliveries(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A deleted subscription leaves to their workers the deliveries that they hold, and to other subscriptions theirs.
+func TestOrphanedDeliveries(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	d.destination(hook, acme, "crm", midday)
+	lasting, now := uuid.New(), time.Now()
+	projecttest.Stream(d.Log, subscription.Aggregate, lasting, midday)(subscription.Created{Organization: acme, Destination: hook, At: midday})
+	shared := toHook(0, time.Time{})
+	shared.Subscriptions = append(shared.Subscriptions, lasting)
+	waits := d.scheduled(uuid.New(), "news.item.added", newsFeed, midday, toHook(0, time.Time{}))
+	d.scheduled(uuid.New(), "news.item.added", newsFeed, midday, toHook(7, now.Add(time.Hour)))
+	leftBehind := d.scheduled(uuid.New(), "news.item.added", newsFeed, midday, toHook(7, now.Add(-time.Hour)))
+	d.scheduled(uuid.New(), "news.item.added", newsFeed, midday, shared)
+	d.Project()
+	got, err := d.OrphanedDeliveries(t.Context(), hook, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []uuid.UUID{waits, leftBehind}
+	byID := func(a, b uuid.UUID) int { return cmp.Compare(a.String(), b.String()) }
+	slices.SortFunc(got, byID)
+	slices.SortFunc(want, byID)
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

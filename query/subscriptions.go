@@ -94,11 +94,12 @@ func (q *Queries) ActiveSubscriptions(ctx context.Context, organization, destina
 }
 
 // OrphanedDeliveries lists the pending deliveries of a destination that were made for a subscription and for no other
-// that still exists.
+// that still exists, without those that a worker holds now.
 func (q *Queries) OrphanedDeliveries(ctx context.Context, destination, subscription uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := q.Pool.Query(ctx, `
 		SELECT d.id FROM deliveries.due u JOIN deliveries.deliveries d ON d.id = u.id
-		WHERE u.destination = $1 AND d.status = 'pending' AND $2 = ANY(d.subscriptions)
+		WHERE u.destination = $1 AND (u.worker IS NULL OR u.available_at <= now())
+			AND d.status = 'pending' AND $2 = ANY(d.subscriptions)
 			AND NOT EXISTS (SELECT FROM subscriptions.subscriptions s WHERE s.id = ANY(d.subscriptions) AND s.id <> $2)`,
 		destination, subscription)
 	if err != nil {

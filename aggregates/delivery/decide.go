@@ -12,8 +12,19 @@ var (
 	ErrInFlight   = errors.New("the delivery is still in flight: wait until it has succeeded or failed")
 	ErrReplaying  = errors.New("another replay of this delivery is running")
 	ErrSuperseded = errors.New("the delivery was superseded by a newer one, which can be replayed instead")
-	ErrDiscarded  = errors.New("the delivery was discarded: the organization is no longer subscribed to its feed")
+	ErrDiscarded  = errors.New("the delivery was discarded")
 )
+
+// DiscardedError is ErrDiscarded with its cause.
+type DiscardedError struct{ Reason string }
+
+// Error names the cause, and how the event can be had again.
+func (e *DiscardedError) Error() string {
+	return ErrDiscarded.Error() + ": " + e.Reason + "; a backfill sends it where a subscription wants it now"
+}
+
+// Unwrap makes errors.Is(err, ErrDiscarded) hold.
+func (e *DiscardedError) Unwrap() error { return ErrDiscarded }
 
 // Command is an intention; times, jitter and outcomes arrive inside it.
 //
@@ -38,6 +49,19 @@ type (
 	}
 	// Discard ends it if it is pending.
 	Discard struct {
+		Reason string
+		At     time.Time
+	}
+	// Reinstate makes it pending again if it is discarded.
+	Reinstate struct {
+		Organization  uuid.UUID
+		Destination   uuid.UUID
+		Subscriptions []uuid.UUID // those that want it now
+		At            time.Time
+	}
+	// DropReplay ends a replay that is still to be sent.
+	DropReplay struct {
+		Replay uuid.UUID
 		Reason string
 		At     time.Time
 	}
@@ -116,6 +140,20 @@ func (c Discard) decide(s State) ([]Event, error) {
 	return []Event{Discarded(c)}, nil
 }
 
+func (c Reinstate) decide(s State) ([]Event, error) {
+	if s.status() != StatusDiscarded {
+		return nil, nil
+	}
+	return []Event{Reinstated(c)}, nil
+}
+
+func (c DropReplay) decide(s State) ([]Event, error) {
+	if s.Replay == uuid.Nil || s.Replay != c.Replay {
+		return nil, nil
+	}
+	return []Event{ReplayDropped(c)}, nil
+}
+
 func (c RequestReplay) decide(s State) ([]Event, error) {
 	switch {
 	case s.Replay == c.Replay:
@@ -129,7 +167,7 @@ func (c RequestReplay) decide(s State) ([]Event, error) {
 	case StatusSuperseded:
 		return nil, ErrSuperseded
 	case StatusDiscarded:
-		return nil, ErrDiscarded
+		return nil, &DiscardedError{Reason: s.Reason}
 	case StatusPending:
 	}
 	return nil, ErrInFlight

@@ -4,7 +4,7 @@
 //	   │ ▲ └──Attempted (no 2xx), waits left──┐                               ▲
 //	   │ └────────────────────────────────────┘    no waits left, or 410 ─────┘
 //	   ├──Supersede──▶ superseded (a newer event in the debounce window)
-//	   └──Discard────▶ discarded (its last subscription was deleted)
+//	   └──Discard────▶ discarded (its last subscription was deleted, or its organization lost the feed) ──Reinstate──▶ pending
 //
 // The stream begins with the first of these facts: that the delivery exists is recorded by its dispatch.
 package delivery
@@ -41,10 +41,23 @@ type (
 		By uuid.UUID `json:"by"` // the newer delivery
 		At time.Time `json:"at"`
 	}
-	// Discarded ends a delivery that nobody is subscribed to any more.
+	// Discarded ends a delivery that no subscription asks for any more, or that its organization may not see any more.
 	Discarded struct {
 		Reason string    `json:"reason"`
 		At     time.Time `json:"at"`
+	}
+	// ReplayDropped ends a replay that may not be sent; the delivery stays as it was.
+	ReplayDropped struct {
+		Replay uuid.UUID `json:"replay"`
+		Reason string    `json:"reason"`
+		At     time.Time `json:"at"`
+	}
+	// Reinstated makes a discarded delivery pending again, with its retry schedule from the beginning.
+	Reinstated struct {
+		Organization  uuid.UUID   `json:"organization"`
+		Destination   uuid.UUID   `json:"destination"`
+		Subscriptions []uuid.UUID `json:"subscriptions"` // those that want it now
+		At            time.Time   `json:"at"`
 	}
 	// ReplayRequested is a caller's wish to have it sent again.
 	ReplayRequested struct {
@@ -88,7 +101,7 @@ const (
 	StatusSucceeded  Status = "succeeded"  // the endpoint answered 2xx
 	StatusFailed     Status = "failed"     // the last attempt of the schedule failed
 	StatusSuperseded Status = "superseded" // a newer event of the same subject took its place in the debounce window
-	StatusDiscarded  Status = "discarded"  // its destination or its last subscription was deleted
+	StatusDiscarded  Status = "discarded"  // its last subscription was deleted, or its organization lost the feed
 )
 
 // State is what decisions need. The zero state is a pending delivery that was never attempted.
@@ -98,6 +111,7 @@ type State struct {
 	Automatic     int       // those of the retry schedule
 	NextAttemptAt time.Time // where the status is pending and something was attempted
 	Replay        uuid.UUID // requested and not attempted yet
+	Reason        string    // why it was discarded
 }
 
 // LostRace says that another driver had sent the same attempt at the same time, and recorded it first. It happened and
@@ -119,8 +133,18 @@ func (e Attempted) evolve(s State) State {
 }
 
 func (Superseded) evolve(s State) State        { s.Status = StatusSuperseded; return s }
-func (Discarded) evolve(s State) State         { s.Status, s.Replay = StatusDiscarded, uuid.Nil; return s }
 func (e ReplayRequested) evolve(s State) State { s.Replay = e.Replay; return s }
+func (ReplayDropped) evolve(s State) State     { s.Replay = uuid.Nil; return s }
+
+func (e Discarded) evolve(s State) State {
+	s.Status, s.Reason, s.Replay = StatusDiscarded, e.Reason, uuid.Nil
+	return s
+}
+
+func (Reinstated) evolve(s State) State {
+	s.Status, s.Reason, s.Automatic, s.NextAttemptAt = StatusPending, "", 0, time.Time{}
+	return s
+}
 
 // Events names each fact as stored. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
@@ -128,6 +152,8 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Superseded]("delivery.superseded.v1"),
 	eventstore.Case[Event, Discarded]("delivery.discarded.v1"),
 	eventstore.Case[Event, ReplayRequested]("delivery.replay-requested.v1"),
+	eventstore.Case[Event, ReplayDropped]("delivery.replay-dropped.v1"),
+	eventstore.Case[Event, Reinstated]("delivery.reinstated.v1"),
 )
 
 // Aggregate binds it all to the streams "delivery-<uuid>".

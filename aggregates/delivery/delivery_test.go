@@ -1,6 +1,8 @@
 package delivery_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +22,10 @@ var (
 	ok       = delivery.Outcome{ResponseStatus: 204, DurationMicros: 12_000}
 	refused  = delivery.Outcome{ResponseStatus: 500, ResponseBody: []byte("sealed"), FailureReason: "http_status", ErrorMessage: "the endpoint answered 500", DurationMicros: 1_000_000}
 	schedule = delivery.Retry{Schedule: []time.Duration{5 * time.Second, 5 * time.Minute}}
+	again    = []uuid.UUID{uuid.MustParse("44444444-4444-4444-8444-444444444444")}
 	wanted   = delivery.ReplayRequested{Organization: org, Destination: dest, Replay: replay, At: noon}
+
+	reinstated = delivery.Reinstated{Organization: org, Destination: dest, Subscriptions: again, At: noon}
 )
 
 func attempt(number int, outcome delivery.Outcome) delivery.RecordAttempt {
@@ -41,6 +46,7 @@ func TestStoredForms(t *testing.T) {
 	aggregatetest.Golden[delivery.Event](t, delivery.Events,
 		attempted(2, refused, delivery.StatusPending, noon.Add(time.Minute)),
 		delivery.Superseded{By: replay, At: noon}, delivery.Discarded{Reason: "subscription deleted", At: noon}, wanted,
+		delivery.ReplayDropped{Replay: replay, Reason: "feed deleted", At: noon}, reinstated,
 	)
 }
 
@@ -154,6 +160,40 @@ func TestOnlyWhatWaitsIsSupersededOrDiscarded(t *testing.T) {
 	aggregatetest.Stream(t, delivery.Aggregate).Of(sent).When(delivery.Discard{}).Then()
 }
 
+// A delivery that is made pending again has its whole schedule before it, and goes on counting its attempts.
+func TestReinstatedStartsItsScheduleAgain(t *testing.T) {
+	t.Parallel()
+	ended := noon.Add(refused.Duration())
+	aggregatetest.Stream(t, delivery.Aggregate).
+		Of(attempted(1, refused, delivery.StatusPending, ended.Add(5*time.Second)), delivery.Discarded{Reason: "subscription deleted", At: noon}).
+		When(delivery.Reinstate{Organization: org, Destination: dest, Subscriptions: again, At: noon}).Then(reinstated).
+		Repeatable().When(attempt(2, refused)).Then(attempted(2, refused, delivery.StatusPending, ended.Add(5*time.Second))).
+		When(delivery.Reinstate{}).Then()
+}
+
+func TestDiscardedReplayNamesItsCause(t *testing.T) {
+	t.Parallel()
+	request := delivery.RequestReplay(wanted)
+	for _, reason := range []string{"the last subscription that asked for it was deleted", "the feed of its event was deleted"} {
+		_, err := delivery.Aggregate.Decide(delivery.Aggregate.Evolve(delivery.State{}, delivery.Discarded{Reason: reason}), request)
+		if !errors.Is(err, delivery.ErrDiscarded) || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%q: %v", reason, err)
+		}
+	}
+}
+
+func TestDropReplay(t *testing.T) {
+	t.Parallel()
+	failed := attempted(1, refused, delivery.StatusFailed, time.Time{})
+	dropped := delivery.ReplayDropped{Replay: replay, Reason: "feed deleted", At: noon}
+	scenario := aggregatetest.Stream(t, delivery.Aggregate).Of(failed, wanted).
+		When(delivery.DropReplay{Replay: uuid.New()}).Then().
+		When(delivery.DropReplay(dropped)).Then(dropped)
+	if got := scenario.State().Status; got != delivery.StatusFailed {
+		t.Errorf("status %s afterwards, want failed", got)
+	}
+}
+
 func TestEachCommandInEachState(t *testing.T) {
 	t.Parallel()
 	attempted := func(status delivery.Status) delivery.Event {
@@ -170,6 +210,8 @@ func TestEachCommandInEachState(t *testing.T) {
 		When(delivery.RecordAttempt{Number: 1}, "Attempted", "Attempted", "Attempted", "Attempted", "Attempted", "Attempted").
 		When(delivery.Supersede{}, "Superseded", "", "", "", "", "").
 		When(delivery.Discard{}, "Discarded", "Discarded", "", "", "", "").
+		When(delivery.Reinstate{}, "", "", "", "", "", "Reinstated").
+		When(delivery.DropReplay{Replay: replay}, "", "", "", "", "", "").
 		When(request, delivery.ErrInFlight, delivery.ErrInFlight, "ReplayRequested", "ReplayRequested", delivery.ErrSuperseded, delivery.ErrDiscarded)
 }
 

@@ -148,6 +148,14 @@ func (s State) VisibleTo(organization uuid.UUID) bool {
 	return s.exists() && (s.Organization == organization || s.sharedWith(organization))
 }
 
+// Readers lists the organizations that may read the feed, its owner first; none where it does not exist.
+func (s State) Readers() []uuid.UUID {
+	if !s.exists() {
+		return nil
+	}
+	return append([]uuid.UUID{s.Organization}, s.SharedWith...)
+}
+
 func (s State) exists() bool {
 	switch s.Status {
 	case StatusEnabled, StatusDisabled:

@@ -92,6 +92,9 @@ type State struct {
 	UpdatedAt    time.Time
 }
 
+// Exists reports whether there is such a subscription, active or not.
+func (s State) Exists() bool { return s.Status == StatusActive || s.Status == StatusInactive }
+
 func (e Created) evolve(s State) State {
 	s.Organization, s.Destination, s.Status, s.Settings = e.Organization, e.Destination, StatusActive, e.Settings
 	s.CreatedAt, s.UpdatedAt = e.At, e.At

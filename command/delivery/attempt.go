@@ -39,6 +39,10 @@ func (d *Deliverer) attempt(ctx context.Context, job Job) time.Duration {
 		d.record(ctx, job, now, certificateLost())
 		return 0
 	}
+	if lost, is := errors.AsType[notEntitledError](err); is {
+		d.discard(ctx, job, lost.reason)
+		return 0
+	}
 	if err != nil {
 		if !d.keyless(ctx, job, err) {
 			d.abandon(ctx, job, err)
@@ -105,7 +109,8 @@ func (d *Deliverer) keyless(ctx context.Context, job Job, err error) bool {
 // errLeaseEnds: the lease may end before a request would; whoever claims the delivery next sends it.
 var errLeaseEnds = errors.New("the lease ends too soon")
 
-// open decrypts what the request needs. While the keys can't be reached it tries again, as long as the lease allows.
+// open decrypts what the request needs, and looks last whether it may still be made. While the keys or the store can't be
+// reached it tries again, as long as the lease allows.
 func (d *Deliverer) open(ctx context.Context, job Job) (target openedTarget, now time.Time, err error) {
 	for {
 		now = d.Now()
@@ -115,7 +120,10 @@ func (d *Deliverer) open(ctx context.Context, job Job) (target openedTarget, now
 		if target, err = d.opened.open(ctx, job.Target, now); err == nil {
 			target.via, err = d.Certificates.For(ctx, job.Target.Organization)
 		}
-		if !errors.Is(err, command.ErrUnavailable) {
+		if err == nil {
+			err = d.entitledTo(ctx, job)
+		}
+		if !errors.Is(err, command.ErrUnavailable) && !errors.Is(err, eventstore.ErrUnavailable) {
 			return target, now, err
 		}
 		select {
@@ -161,8 +169,16 @@ func (d *Deliverer) record(ctx context.Context, job Job, at time.Time, result we
 		}
 		if err == nil {
 			attempt := d.outcome(job, trigger, at, result, sealed)
+			if result.FailureReason != "" && trigger == delivery.Automatic {
+				var wanted bool
+				wanted, err = d.entitled.wanted(ctx, job)
+				attempt.Retry.Never = attempt.Retry.Never || !wanted // its last subscription was deleted meanwhile
+			}
 			var out eventstore.Outcome[delivery.State, delivery.Event]
-			if out, err = delivery.Aggregate.Execute(d.unhurried(ctx, result), d.Store, job.ID, attempt, options); err == nil {
+			if err == nil {
+				out, err = delivery.Aggregate.Execute(d.unhurried(ctx, result), d.Store, job.ID, attempt, options)
+			}
+			if err == nil {
 				d.attempts.write(ctx, job, attemptedBy(attempt, out.Events))
 				if result.FailureReason != "" && d.Failed != nil {
 					d.Failed(out.Position)
@@ -201,7 +217,7 @@ func attemptedBy(command delivery.RecordAttempt, recorded []delivery.Event) deli
 		switch e := event.(type) {
 		case delivery.Attempted:
 			return e
-		case delivery.Superseded, delivery.Discarded, delivery.ReplayRequested: // an attempt records none of these
+		case delivery.Superseded, delivery.Discarded, delivery.Reinstated, delivery.ReplayRequested, delivery.ReplayDropped: // an attempt records none of these
 		}
 	}
 	return delivery.Attempted{Number: command.Number, Outcome: command.Outcome}

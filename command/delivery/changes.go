@@ -71,6 +71,8 @@ func (ls *lanes) drain() (dropped []Job) {
 	}
 	ls.turns = nil
 	clear(ls.byOrg)
+	dropped = append(dropped, ls.back...)
+	ls.back = nil
 	return dropped
 }
 

@@ -93,6 +93,13 @@ func (ls *lanes) shorten(l *lane, most int) {
 	l.spilled = time.Now()
 }
 
+// putBack takes on what goes back to the queue.
+func (ls *lanes) putBack(jobs []Job) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.back = append(ls.back, jobs...)
+}
+
 // takeBack hands over what goes back to the queue.
 func (ls *lanes) takeBack() (back []Job) {
 	ls.mu.Lock()

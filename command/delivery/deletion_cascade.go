@@ -28,6 +28,9 @@ const (
 	reasonNobody      = "the last subscription that asked for it was deleted"
 	reasonDestination = "the destination was deleted"
 
+	reasonNoFeed   = "the feed of its event was deleted"
+	reasonUnshared = "the organization can no longer see the feed of its event"
+
 	reasonOrganization = "the organization was deleted"
 )
 
@@ -38,7 +41,7 @@ type Holdings interface {
 	// Shred deletes the data key of a deleted destination, or of a certificate that ended, if that did not happen yet.
 	Shred(ctx context.Context, owner uuid.UUID) error
 	// Orphaned lists the pending deliveries of a destination that were made for a subscription and for no other that
-	// still exists.
+	// still exists. Those that a worker holds are left to it: a request in flight ends by its outcome.
 	Orphaned(ctx context.Context, destination, subscription uuid.UUID) ([]uuid.UUID, error)
 }
 
@@ -92,14 +95,14 @@ func (c *DeletionCascade) React(ctx context.Context, batch []eventstore.Recorded
 			}
 			continue
 		}
-		before := c.routes.subs.Get(r.StreamID())
+		before, readers := c.routes.subs.Get(r.StreamID()), c.routes.readers(r.StreamID())
 		if err := c.routes.Apply(r); err != nil {
 			return err
 		}
 		var err error
 		switch r.Category() {
 		case feed.Aggregate.Category:
-			err = c.afterFeed(ctx, r)
+			err = c.afterFeed(ctx, r, readers)
 		case destination.Aggregate.Category:
 			err = c.afterDestination(ctx, r)
 		default:
@@ -174,8 +177,8 @@ func (c *DeletionCascade) endFeed(ctx context.Context, r *eventstore.Recorded, o
 	return nil
 }
 
-// afterFeed switches off the subscriptions that pin the feed although their organization can't see it any more.
-func (c *DeletionCascade) afterFeed(ctx context.Context, r *eventstore.Recorded) error {
+// afterFeed switches off the subscriptions that pin the feed of those readers that can't see it any more.
+func (c *DeletionCascade) afterFeed(ctx context.Context, r *eventstore.Recorded, readers []uuid.UUID) error {
 	id, reason := r.StreamID(), reasonAccessLost
 	if f := c.routes.feeds.Get(id); f != nil && c.gone.Get(f.Owner) != nil { // a request that was under way made it
 		if err := c.endFeed(ctx, r, f.Owner, id, f); err != nil {
@@ -185,18 +188,30 @@ func (c *DeletionCascade) afterFeed(ctx context.Context, r *eventstore.Recorded)
 	if c.routes.feeds.Get(id) == nil {
 		reason = reasonFeedDeleted
 	}
-	for _, sub := range c.routes.subs.All() {
-		pins := func(pin subscription.Pin) bool { return pin.FeedID == id }
-		if !sub.Active || !slices.ContainsFunc(sub.Settings.Feeds, pins) || c.routes.sees(sub.Organization, id) {
+	for _, reader := range readers {
+		if c.routes.sees(reader, id) {
 			continue
 		}
-		command := subscription.Deactivate{Switches: sub.Switches, Reason: reason, At: recordedAt(r)}
-		_, err := subscription.Aggregate.Execute(ctx, c.store, sub.ID, command, subscription.Options{
-			CommandID: commandID(r, sub.ID), Metadata: cascadeMetadata(r, sub.Organization, reason),
-		})
-		if err != nil && !errors.Is(err, subscription.ErrUnknown) {
-			return fmt.Errorf("switch off subscription %s: %w", sub.ID, err)
+		for _, sub := range c.routes.byOrg[reader] {
+			pins := func(pin subscription.Pin) bool { return pin.FeedID == id }
+			if !slices.ContainsFunc(sub.Settings.Feeds, pins) {
+				continue
+			}
+			if err := c.switchOff(ctx, r, sub, reason); err != nil {
+				return err
+			}
 		}
+	}
+	return nil
+}
+
+func (c *DeletionCascade) switchOff(ctx context.Context, r *eventstore.Recorded, sub *subRoute, reason string) error {
+	command := subscription.Deactivate{Switches: sub.Switches, Reason: reason, At: recordedAt(r)}
+	_, err := subscription.Aggregate.Execute(ctx, c.store, sub.ID, command, subscription.Options{
+		CommandID: commandID(r, sub.ID), Metadata: cascadeMetadata(r, sub.Organization, reason),
+	})
+	if err != nil && !errors.Is(err, subscription.ErrUnknown) {
+		return fmt.Errorf("switch off subscription %s: %w", sub.ID, err)
 	}
 	return nil
 }

@@ -67,6 +67,19 @@ func TestASubscriptionThatLostItsFeedIsSwitchedOff(t *testing.T) {
 	}
 }
 
+// Who can see a feed still keeps its subscriptions, also those that are off stay as they are.
+func TestLostFeedLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
+	r, theirs, mine, off := cascading(t, &holding{}), uuid.New(), uuid.New(), uuid.New()
+	processtest.Given(r.Rule, feed.Aggregate, theirs, feed.Event(feed.Registered{Organization: bob, FeedType: "news"}), feed.Event(feed.Shared{With: alice}))
+	pinned := subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feeds", Feeds: []subscription.Pin{{FeedType: "news", FeedID: theirs}}}
+	processtest.Given(r.Rule, subscription.Aggregate, mine, subscription.Event(subscription.Created{Organization: bob, Destination: hook, Settings: pinned}))
+	processtest.Given(r.Rule, subscription.Aggregate, off, subscription.Event(subscription.Created{Organization: alice, Destination: hook, Settings: pinned}),
+		subscription.Event(subscription.Deactivated{}))
+	processtest.Given(r.Rule, feed.Aggregate, theirs, feed.Event(feed.Disabled{}), feed.Event(feed.Unshared{With: alice}))
+	r.Then()
+}
+
 func TestADeletedDestinationTakesItsSubscriptionsAndItsKey(t *testing.T) {
 	t.Parallel()
 	held := &holding{}

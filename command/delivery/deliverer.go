@@ -12,7 +12,9 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
+	"carillon/aggregates/feed"
 	"carillon/aggregates/organization"
+	"carillon/aggregates/subscription"
 	"carillon/eventstore"
 )
 
@@ -75,11 +77,13 @@ type Deliverer struct {
 	lanes      *lanes
 	suspended  suspensions
 	opened     *openedTargets
+	entitled   *entitlements
 	attempts   *attemptLog
 	pacing     pacing
 	processors int
 	wake       chan struct{}
-	mu         sync.Mutex // guards the next four
+	dropped    chan struct{} // something goes back to the queue
+	mu         sync.Mutex    // guards the next four
 	ctx        context.Context
 	later      bool                    // requests are begun again soon
 	expects    time.Time               // until when something is expected in the queue
@@ -100,9 +104,10 @@ func (d *Deliverer) init() {
 	d.once.Do(func() {
 		d.lanes = newLanes(d.Limits)
 		d.opened = newOpenedTargets(d.Vault)
+		d.entitled = newEntitlements(d.Store)
 		d.attempts = &attemptLog{log: d.Log}
 		d.processors = runtime.GOMAXPROCS(0)
-		d.wake = make(chan struct{}, 1)
+		d.wake, d.dropped = make(chan struct{}, 1), make(chan struct{}, 1)
 		d.resting = map[uuid.UUID]time.Time{}
 		if d.Waiting == nil {
 			d.Waiting = runnable()
@@ -120,6 +125,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	d.mu.Unlock()
 	var watching sync.WaitGroup
 	watching.Go(func() { d.watch(ctx) })
+	watching.Go(func() { d.returnDropped(ctx) })
 	d.claimLoop(ctx)
 	watching.Wait()
 	d.mu.Lock()
@@ -293,8 +299,9 @@ func (d *Deliverer) known() map[uuid.UUID]struct{} {
 	return ids
 }
 
-// watch follows the destinations, and which organizations are suspended: what waits in memory for one that changes is sent as it is afterwards, or goes back to
-// the queue where it is disabled; what is under way to one that was deleted is cut off.
+// watch follows the destinations, which organizations are suspended, and who may get what: what waits in memory for a
+// destination that changes is sent as it is afterwards, or goes back to the queue if it is disabled; what is in flight to
+// one that was deleted is cut off. It waits for nothing but events, so that they are known at once.
 func (d *Deliverer) watch(ctx context.Context) {
 	head, err := d.Store.Head(ctx)
 	for err != nil {
@@ -306,27 +313,39 @@ func (d *Deliverer) watch(ctx context.Context) {
 		head, err = d.Store.Head(ctx)
 	}
 	d.readSuspensions(ctx)
-	filter := eventstore.Categories(destination.Aggregate.Category, organization.Aggregate.Category)
-	for m := range eventstore.Follow(ctx, d.Store, head, filter, d.Log.With("consumer", "deliverer")) {
-		if m.Event == nil {
-			continue
+	filter := eventstore.Categories(destination.Aggregate.Category, organization.Aggregate.Category,
+		feed.Aggregate.Category, subscription.Aggregate.Category)
+	broken := func() { d.entitled.follow(false) }
+	for m := range eventstore.FollowUnbroken(ctx, d.Store, head, filter, d.Log.With("consumer", "deliverer"), broken) {
+		switch {
+		case m.CaughtUp:
+			d.entitled.follow(true)
+		case m.Event != nil:
+			d.heard(m.Event)
 		}
-		if m.Event.Category() == organization.Aggregate.Category {
-			d.afterSuspension(ctx, m.Event)
-			continue
-		}
-		event, err := destination.Events.Decode(m.Event)
+	}
+}
+
+// heard takes in an event that the deliverer follows.
+func (d *Deliverer) heard(recorded *eventstore.Recorded) {
+	switch recorded.Category() {
+	case organization.Aggregate.Category:
+		d.afterSuspension(recorded)
+	case destination.Aggregate.Category:
+		event, err := destination.Events.Decode(recorded)
 		if err != nil {
 			d.Log.Error("deliverer can't read what changed about a destination", "error", err)
-			continue // the projection that stops on it says so loudly; sending goes on with what is known
+			return // the projection that stops on it says so loudly; sending goes on with what is known
 		}
-		d.afterChange(ctx, m.Event, event)
+		d.afterChange(recorded, event)
+	default:
+		d.entitled.changed(recorded)
 	}
 }
 
 // afterChange lets what waits for a destination follow it: it is sent as the destination is now, and goes back to the
 // queue where that is disabled.
-func (d *Deliverer) afterChange(ctx context.Context, recorded *eventstore.Recorded, event destination.Event) {
+func (d *Deliverer) afterChange(recorded *eventstore.Recorded, event destination.Event) {
 	id, enabled := recorded.StreamID(), false
 	after := func(t *destination.Target) *destination.Target { return t.After(id, recorded.Revision, event) }
 	switch event.(type) {
@@ -339,9 +358,33 @@ func (d *Deliverer) afterChange(ctx context.Context, recorded *eventstore.Record
 		destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // it goes on, as it is now
 	}
 	d.opened.forget(id)
-	d.release(ctx, d.lanes.change(id, after))
+	d.drop(d.lanes.change(id, after))
 	if enabled {
 		d.Wake()
+	}
+}
+
+// drop lets jobs go back to the queue, and waits for nothing.
+func (d *Deliverer) drop(jobs []Job) {
+	if len(jobs) == 0 {
+		return
+	}
+	d.lanes.putBack(jobs)
+	select {
+	case d.dropped <- struct{}{}:
+	default:
+	}
+}
+
+// returnDropped gives back what was dropped, until the context ends.
+func (d *Deliverer) returnDropped(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.dropped:
+			d.release(ctx, d.lanes.takeBack())
+		}
 	}
 }
 

@@ -128,7 +128,7 @@ func (h *DestinationHealth) afterAttempt(ctx context.Context, recorded *eventsto
 	switch e := event.(type) {
 	case delivery.Attempted:
 		return h.count(ctx, recorded, e)
-	case delivery.Superseded, delivery.Discarded, delivery.ReplayRequested: // say nothing about the endpoint
+	case delivery.Superseded, delivery.Discarded, delivery.Reinstated, delivery.ReplayRequested, delivery.ReplayDropped: // say nothing about the endpoint
 	}
 	return nil
 }

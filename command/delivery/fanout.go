@@ -143,8 +143,9 @@ func (f *fanOut) submit(handoff Handoff, recorded dispatch.State, first, last in
 		}
 		handoff.Submit(Job{
 			ID: dispatch.DeliveryID(f.id, f.scheduled[i].Destination), Target: f.targets[i], Body: f.body,
-			Known:       &eventstore.Loaded[delivery.State]{Revision: eventstore.NoStream},
-			LeasedUntil: f.scheduled[i].LeasedUntil,
+			Subscriptions: f.scheduled[i].Subscriptions,
+			Known:         &eventstore.Loaded[delivery.State]{Revision: eventstore.NoStream},
+			LeasedUntil:   f.scheduled[i].LeasedUntil,
 		})
 	}
 	if queued && handoff != nil {

@@ -17,9 +17,12 @@ import (
 
 // Job is one delivery that is to be sent now.
 type Job struct {
-	ID          uuid.UUID
-	Target      *destination.Target
-	Body        *Body
+	ID     uuid.UUID
+	Target *destination.Target
+	Body   *Body
+	// Subscriptions are those that it was made for. None: they are not known.
+	Subscriptions []uuid.UUID
+
 	Attempts    int                                // made so far
 	Known       *eventstore.Loaded[delivery.State] // as the read model knows it, if it does; an old one only costs a read
 	Replay      uuid.UUID                          // the requested replay, if that is why it is sent

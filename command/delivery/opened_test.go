@@ -44,7 +44,7 @@ func TestNothingIsKeptOfWhatWasDeleted(t *testing.T) {
 	}
 	happens := func(event destination.Event) {
 		recorded := &eventstore.Recorded{Stream: destination.Aggregate.Stream(target.ID)}
-		d.afterChange(t.Context(), recorded, event)
+		d.afterChange(recorded, event)
 	}
 	vault.on <- struct{}{}
 	open()

@@ -175,8 +175,16 @@ func (r *Routes) Visible(p publication.Published) []uuid.UUID {
 	if p.FeedID == uuid.Nil {
 		return []uuid.UUID{p.Organization}
 	}
-	f := r.feeds.Get(p.FeedID)
-	if f == nil || f.Type != p.FeedType {
+	if f := r.feeds.Get(p.FeedID); f == nil || f.Type != p.FeedType {
+		return nil
+	}
+	return r.readers(p.FeedID)
+}
+
+// readers lists the organizations that can see a feed; none where it does not exist.
+func (r *Routes) readers(feed uuid.UUID) []uuid.UUID {
+	f := r.feeds.Get(feed)
+	if f == nil {
 		return nil
 	}
 	return append([]uuid.UUID{f.Owner}, f.Shared...)

@@ -83,7 +83,7 @@ func (d *Deliverer) readSuspensions(ctx context.Context) {
 }
 
 // afterSuspension lets what waits for an organization go back to the queue, or out of it.
-func (d *Deliverer) afterSuspension(ctx context.Context, recorded *eventstore.Recorded) {
+func (d *Deliverer) afterSuspension(recorded *eventstore.Recorded) {
 	event, err := organization.Events.Decode(recorded)
 	if err != nil {
 		d.Log.Error("deliverer can't read what changed about an organization", "error", err)
@@ -93,7 +93,7 @@ func (d *Deliverer) afterSuspension(ctx context.Context, recorded *eventstore.Re
 	switch event.(type) {
 	case organization.Suspended, organization.Deleted: // what it owns is deleted soon after it
 		d.suspended.change(id, true)
-		d.giveBack(ctx, d.lanes.suspend(id))
+		d.drop(d.lanes.suspend(id))
 	case organization.Resumed:
 		d.suspended.change(id, false)
 		d.Wake()

@@ -19,15 +19,16 @@ import (
 // Claimed is a delivery that a worker holds, with all that an attempt needs. Deliveries of one destination share their
 // Target, deliveries of one event their Event.
 type Claimed struct {
-	ID          uuid.UUID
-	Target      *destination.Target // its secrets: those that are active, newest first
-	Event       *Event
-	Attempts    int                 // made so far
-	Automatic   int                 // of those, by the retry schedule
-	Revision    eventstore.Revision // of the delivery's stream
-	Replay      uuid.UUID           // the replay to make; zero: an automatic attempt
-	DueAt       time.Time
-	LeasedUntil time.Time
+	ID            uuid.UUID
+	Target        *destination.Target // its secrets: those that are active, newest first
+	Event         *Event
+	Subscriptions []uuid.UUID         // those that it was made for
+	Attempts      int                 // made so far
+	Automatic     int                 // of those, by the retry schedule
+	Revision      eventstore.Revision // of the delivery's stream
+	Replay        uuid.UUID           // the replay to make; zero: an automatic attempt
+	DueAt         time.Time
+	LeasedUntil   time.Time
 }
 
 // Event is a published event with its id.
@@ -53,7 +54,7 @@ func (w wanted) scan(row pgx.CollectableRow) (Claimed, error) {
 		target, event uuid.UUID
 	)
 	err := row.Scan(column.UUID(&c.ID), column.UUID(&target), &c.DueAt, &c.LeasedUntil, column.UUID(&c.Replay), column.UUID(&event),
-		&c.Attempts, &c.Automatic, &c.Revision)
+		&c.Attempts, &c.Automatic, &c.Revision, &c.Subscriptions)
 	if err != nil {
 		return c, err
 	}

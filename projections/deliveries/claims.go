@@ -174,7 +174,7 @@ func (k kind) claim() string {
 		UPDATE deliveries.due SET worker = $5, available_at = $6 FROM picked WHERE due.id = picked.id
 		RETURNING due.id, due.destination, due.due_at, due.available_at, due.replay
 	)
-	SELECT taken.*, d.event_id, d.attempts, d.automatic, d.revision
+	SELECT taken.*, d.event_id, d.attempts, d.automatic, d.revision, d.subscriptions
 	FROM taken JOIN deliveries.deliveries d ON d.id = taken.id`, k.rows, k.eligible)
 }
 

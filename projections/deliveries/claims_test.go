@@ -93,7 +93,8 @@ func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
 		}
 	}
 	want := []deliveries.Claimed{{
-		ID: dispatch.DeliveryID(event(1), alpha), Attempts: 1, Automatic: 1, Revision: 0, DueAt: next, LeasedUntil: next.Add(lease),
+		ID: dispatch.DeliveryID(event(1), alpha), Subscriptions: []uuid.UUID{sub},
+		Attempts: 1, Automatic: 1, Revision: 0, DueAt: next, LeasedUntil: next.Add(lease),
 		Target: &destination.Target{
 			ID: alpha, Revision: 4, Organization: org, Enabled: true, URL: "https://example.org/" + alpha.String(), Headers: []byte("sealed headers"),
 			DebounceSeconds: 5,

@@ -38,7 +38,8 @@ type row struct {
 	last        *delivery.Attempted  // made in this batch
 	earlier     []delivery.Attempted // made in this batch, before last
 
-	attemptsBefore int // as stored
+	reinstated     bool // for other subscriptions than it is stored with
+	attemptsBefore int  // as stored
 	touched        bool
 
 	replayBefore uuid.UUID // as stored
@@ -141,9 +142,16 @@ func (r *row) apply(event delivery.Event) {
 		r.replay = uuid.Nil
 		r.end(delivery.StatusDiscarded, e.At)
 		r.setDue(time.Time{})
+	case delivery.Reinstated:
+		r.status, r.completedAt, r.automatic = delivery.StatusPending, time.Time{}, 0
+		r.subscriptions, r.reinstated = e.Subscriptions, true
+		r.setDue(e.At)
 	case delivery.ReplayRequested:
 		r.replay = e.Replay
 		r.setDue(e.At)
+	case delivery.ReplayDropped:
+		r.replay = uuid.Nil
+		r.setDue(time.Time{})
 	}
 }
 

@@ -160,6 +160,44 @@ func TestSupersededAndDiscarded(t *testing.T) {
 	}
 }
 
+// A delivery that is made pending again is due at once, for other subscriptions, with its schedule from the beginning.
+func TestReinstated(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.schedule(1, noon, to(alpha))
+	retried := gaveUp(1, alpha, noon)
+	retried.Status, retried.NextAttemptAt = delivery.StatusPending, noon.Add(time.Minute)
+	h.happens(1, alpha, retried, delivery.Discarded{Reason: "the last subscription was deleted", At: noon})
+	h.Project()
+	at, sub := noon.Add(time.Hour), uuid.New()
+	h.happens(1, alpha, delivery.Reinstated{Organization: org, Destination: alpha, Subscriptions: []uuid.UUID{sub}, At: at})
+	h.Project()
+	want := pending("item/1")
+	want.Attempts, want.Revision, want.DueAt, want.AvailableAt, want.Subscriptions = 1, 2, &at, &at, []uuid.UUID{sub}
+	h.wants(1, alpha, want)
+	if n := h.count("SELECT discarded + total * 10 FROM deliveries.tallies"); n != 10 {
+		t.Errorf("tallies say %d, want 1 in all, none discarded", n)
+	}
+}
+
+// A replay that may not be sent leaves the delivery as it was.
+func TestReplayDropped(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	h.schedule(1, noon, to(alpha))
+	h.happens(1, alpha, gaveUp(1, alpha, noon))
+	h.Project()
+	replay, at := uuid.New(), noon.Add(time.Hour)
+	h.happens(1, alpha, delivery.ReplayRequested{Organization: org, Destination: alpha, Replay: replay, At: at})
+	h.Project()
+	h.happens(1, alpha, delivery.ReplayDropped{Replay: replay, Reason: "the feed was deleted", At: at})
+	h.Project()
+	want := pending("item/1")
+	want.Status, want.Attempts, want.Automatic, want.Revision = "failed", 1, 1, 2
+	want.CompletedAt, want.DueAt, want.AvailableAt = new(noon.Add(1500*time.Microsecond)), nil, nil
+	h.wants(1, alpha, want)
+}
+
 func TestDeletedDestination(t *testing.T) {
 	t.Parallel()
 	for _, apart := range []bool{true, false} {

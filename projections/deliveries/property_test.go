@@ -130,6 +130,8 @@ func randomHistory(r *rapid.T, h history) {
 		case 8:
 			decide(k, rapid.SampledFrom([]delivery.Command{
 				delivery.Supersede{By: uuid.New(), At: at}, delivery.Discard{Reason: "nobody is subscribed", At: at},
+				delivery.Reinstate{Organization: org, Destination: k.destination, Subscriptions: []uuid.UUID{uuid.New()}, At: at},
+				delivery.DropReplay{Replay: k.state.Replay, Reason: "unshared", At: at},
 			}).Draw(r, "end"))
 		case 9:
 			if !gone[k.destination] && rapid.IntRange(0, 3).Draw(r, "delete") == 0 {

@@ -57,8 +57,9 @@ func (f *fold) writeDeleted(batch *pgx.Batch) {
 // The columns of the table deliveries, each declared once: what is so from the beginning, what each event may change,
 // what each attempt changes, and what the last attempt came to.
 var (
-	idColumn  = column.New[column.UUIDs]("id", "uuid", func(r *row) uuid.UUID { return r.id })
-	scheduled = []column.Column[*row]{
+	subscriptions = column.New[[]string]("subscriptions", "text", func(r *row) string { return uuidArray(r.subscriptions) }).As("subscriptions::uuid[]")
+	idColumn      = column.New[column.UUIDs]("id", "uuid", func(r *row) uuid.UUID { return r.id })
+	scheduled     = []column.Column[*row]{
 		column.New[column.UUIDs]("organization", "uuid", func(r *row) uuid.UUID { return r.organization }),
 		column.New[column.UUIDs]("destination", "uuid", func(r *row) uuid.UUID { return r.destination }),
 		column.New[column.Times]("created_at", "timestamptz", func(r *row) time.Time { return r.createdAt }),
@@ -69,7 +70,7 @@ var (
 		column.New[[]string]("type", "text", func(r *row) string { return r.event.Type }),
 		column.New[[]string]("source", "text", func(r *row) string { return r.event.Source }),
 		column.New[column.NullTexts]("subject", "text", func(r *row) string { return r.event.Subject }),
-		column.New[[]string]("subscriptions", "text", func(r *row) string { return uuidArray(r.subscriptions) }).As("subscriptions::uuid[]"),
+		subscriptions,
 	}
 	current = []column.Column[*row]{
 		column.New[column.Times]("completed_at", "timestamptz", func(r *row) time.Time { return r.completedAt }),
@@ -101,6 +102,8 @@ var (
 	insertDeliveries = column.Insert("deliveries", slices.Concat([]column.Column[*row]{idColumn}, scheduled, current, counted, last)...)
 	updateAttempted  = column.Update("deliveries", slices.Concat([]column.Column[*row]{idColumn}, current, counted, last)...)
 	updateOthers     = column.Update("deliveries", slices.Concat([]column.Column[*row]{idColumn}, current)...)
+	updateReinstated = column.SQL("UPDATE deliveries AS t SET subscriptions = u.subscriptions::uuid[], automatic = u.automatic FROM %s WHERE t.id = u.id",
+		append([]column.Column[*row]{idColumn, subscriptions}, counted...)...)
 )
 
 // noAttempt is the last attempt of a delivery that has had none.
@@ -124,8 +127,11 @@ func (f *fold) writeInserts(batch *pgx.Batch) {
 }
 
 func (f *fold) writeUpdates(batch *pgx.Batch) {
-	var attempted, others []*row
+	var attempted, others, reinstated []*row
 	for _, r := range f.rows {
+		if r.reinstated && r.before != "" {
+			reinstated = append(reinstated, r)
+		}
 		switch {
 		case r.before == "" || !r.touched:
 		case r.last != nil:
@@ -136,6 +142,7 @@ func (f *fold) writeUpdates(batch *pgx.Batch) {
 	}
 	updateAttempted.Queue(batch, attempted)
 	updateOthers.Queue(batch, others)
+	updateReinstated.Queue(batch, reinstated)
 }
 
 // uuidArray is the text form: unnest can't take arrays of arrays.

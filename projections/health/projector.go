@@ -89,7 +89,7 @@ func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, answers, error) {
 			case delivery.Attempted:
 				of(e.Destination).attempted(e)
 				counted.attempted(e)
-			case delivery.Superseded, delivery.Discarded, delivery.ReplayRequested: // say nothing about the endpoint
+			case delivery.Superseded, delivery.Discarded, delivery.Reinstated, delivery.ReplayRequested, delivery.ReplayDropped: // say nothing about the endpoint
 			}
 			continue
 		}

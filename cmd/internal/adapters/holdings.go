@@ -11,6 +11,7 @@ import (
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/deliveries"
+	"carillon/projections/subscriptions"
 	"carillon/query"
 )
 
@@ -29,7 +30,12 @@ func (h Holdings) Dispatched(ctx context.Context, to eventstore.Position) error 
 	if !h.Progress.AwaitRecorded(ctx, to, delivery.DispatcherName) {
 		return fmt.Errorf("waiting for the dispatcher: %w", ctx.Err())
 	}
-	return h.Progress.Settle(ctx, h.Store, deliveries.ReadModel)
+	for _, model := range []projections.ReadModel{deliveries.ReadModel, subscriptions.ReadModel} {
+		if err := h.Progress.Settle(ctx, h.Store, model); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Shred implements delivery.Holdings.

@@ -178,7 +178,7 @@ func (c *Console) replay(v *visit) (string, error) {
 		return "", err
 	}
 	_, at, err := c.Commands.ReplayDelivery(v.Context(), v.caller(), command.ReplayDelivery{
-		Delivery: found.ID, Destination: found.Destination, FeedType: found.Event.FeedType, FeedID: found.Event.FeedID,
+		Delivery: found.ID, Destination: found.Destination, FeedID: found.Event.FeedID,
 	})
 	if err != nil {
 		return "", err

@@ -275,7 +275,9 @@ func touchedBy(recorded *eventstore.Recorded) (all []touched, err error) {
 		one.destination, one.organization = e.Destination, e.Organization
 	case delivery.ReplayRequested:
 		one.destination, one.organization = e.Destination, e.Organization
-	case delivery.Superseded, delivery.Discarded: // which don't say whose they were
+	case delivery.Reinstated:
+		one.destination, one.organization = e.Destination, e.Organization
+	case delivery.Superseded, delivery.Discarded, delivery.ReplayDropped: // which don't say whose they were
 		metadata, err := eventstore.ParseMetadata(recorded.Metadata)
 		if err != nil {
 			return nil, err

@@ -302,7 +302,7 @@ func (c *Console) replayPart(ctx context.Context, by command.Caller, part []quer
 	for _, d := range part {
 		group.Go(func() error {
 			_, _, err := c.Commands.ReplayDelivery(asking, by, command.ReplayDelivery{
-				Delivery: d.ID, Destination: d.Destination, FeedType: d.Event.FeedType, FeedID: d.Event.FeedID,
+				Delivery: d.ID, Destination: d.Destination, FeedID: d.Event.FeedID,
 			})
 			if refusal := (*command.Refusal)(nil); errors.As(err, &refusal) && refusal.Kind == command.Exists {
 				mu.Lock()

@@ -116,7 +116,7 @@ func (a *API) replayDelivery(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, wire.NotFoundError(err, "delivery")
 	}
 	run, at, err := a.Commands.ReplayDelivery(r.Context(), callerOf(r), command.ReplayDelivery{
-		Delivery: id, Destination: found.Destination, FeedType: found.Event.FeedType, FeedID: found.Event.FeedID,
+		Delivery: id, Destination: found.Destination, FeedID: found.Event.FeedID,
 	})
 	if err != nil {
 		return wire.Reply{}, err
@@ -191,6 +191,9 @@ func deliveryOf(d query.Delivery) deliveryJSON {
 		Event: eventJSON{
 			Type: e.Type, Source: e.Source, Subject: wire.Nullable(e.Subject), Time: e.Time.UTC(), FeedType: wire.Nullable(e.FeedType), FeedID: wire.Nullable(e.FeedID),
 		},
+	}
+	if d.Status != "pending" && d.Status != "delivering" {
+		j.NextAttemptAt = nil // it has come to its end, and keeps that while a replay is sent
 	}
 	if d.LastAttempt != nil {
 		last := attemptOf(*d.LastAttempt)

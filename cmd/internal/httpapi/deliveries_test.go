@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
+	feedaggregate "carillon/aggregates/feed"
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
@@ -265,6 +268,9 @@ func TestReplayAndItsRefusals(t *testing.T) {
 		t.Errorf("events = %v", got)
 	}
 	replay(pending).refused(t, 409, "ALREADY_EXISTS", "another replay")
+	if d := s.detail(t, pending); d.Status != "succeeded" || d.NextAttemptAt != nil || d.CompletedAt == nil {
+		t.Errorf("while its replay waits: %s, next attempt %v, completed %v", d.Status, d.NextAttemptAt, d.CompletedAt)
+	}
 	again := s.attempt(t, destination.ID, 2, 500, "")
 	again.Trigger = delivery.ManualReplay
 	s.happens(t, pending, again)
@@ -281,8 +287,8 @@ func TestReplayAndItsRefusals(t *testing.T) {
 	s.happens(t, superseded, delivery.Supersede{By: uuid.New(), At: time.Now().UTC()})
 	replay(superseded).refused(t, 409, "ALREADY_EXISTS", "superseded")
 	discarded := s.delivery(t, destination.ID)
-	s.happens(t, discarded, delivery.Discard{At: time.Now().UTC()})
-	replay(discarded).refused(t, 409, "ALREADY_EXISTS", "discarded")
+	s.happens(t, discarded, delivery.Discard{Reason: "the last subscription that asked for it was deleted", At: time.Now().UTC()})
+	replay(discarded).refused(t, 409, "ALREADY_EXISTS", "the last subscription that asked for it was deleted")
 
 	other, _ := s.Organization(t, "Library")
 	feed := s.feed(t, other)
@@ -297,8 +303,11 @@ func TestReplayAndItsRefusals(t *testing.T) {
 	if shared, err = s.Commands.UnshareFeed(t.Context(), apitest.Operator, command.UnshareFeed(share)); err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, shared.Position, feeds.ReadModel.Name)
 	replay(lost).refused(t, 409, "ALREADY_EXISTS", "no longer has access to the feed")
+	if _, err := feedaggregate.Aggregate.Execute(t.Context(), s.Store, feed, feedaggregate.End{At: time.Now().UTC()}, feedaggregate.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	replay(lost).refused(t, 409, "ALREADY_EXISTS", "feed of its event was deleted")
 	replay(uuid.NewString()).refused(t, 404, "NOT_FOUND", "delivery not found")
 }
 
@@ -352,6 +361,37 @@ func TestBackfillMakesWhatIsMissingOnce(t *testing.T) {
 	s.do(t, request{method: "POST", path: destinationsPath + "/late/backfill", body: `{"since":"2020-01-01T00:00:00Z","until":"2020-01-31T00:00:00Z"}`}).into(t, 200, &none)
 	if none != (view{}) {
 		t.Errorf("backfill of long ago = %+v", none)
+	}
+}
+
+// What was discarded because its subscription was deleted can be had again under a new one.
+func TestBackfillReinstatesDiscarded(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	destination := s.subscribed(t, "crm")
+	lost, arrived := s.delivery(t, destination.ID), s.delivery(t, destination.ID)
+	s.happens(t, lost, s.attempt(t, destination.ID, 1, 503, ""))
+	s.happens(t, lost, delivery.Discard{Reason: "the last subscription that asked for it was deleted", At: time.Now().UTC()})
+	s.happens(t, arrived, s.attempt(t, destination.ID, 1, 204, ""))
+	var sub struct{ ID string }
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: `{"externalId":"again","eventTypes":["news.*"],"scopeKind":"all"}`}).into(t, 201, &sub)
+	window := `{"since":"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `","until":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`
+	for _, want := range []int{1, 0} {
+		var got struct {
+			EventsScanned     int `json:"eventsScanned"`
+			DeliveriesCreated int `json:"deliveriesCreated"`
+		}
+		s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: window}).into(t, 200, &got)
+		if got.EventsScanned != 2 || got.DeliveriesCreated != want {
+			t.Errorf("backfill = %+v, want 2 scanned and %d created", got, want)
+		}
+	}
+	d := s.detail(t, lost)
+	if d.Status != "pending" || d.CompletedAt != nil || d.NextAttemptAt == nil || d.AttemptCount != 1 {
+		t.Errorf("made again: %+v", d)
+	}
+	if d = s.detail(t, arrived); d.Status != "succeeded" || d.AttemptCount != 1 {
+		t.Errorf("what had arrived: %+v", d)
 	}
 }
 
@@ -462,5 +502,53 @@ func TestADetailIsNeverWithoutItsEvent(t *testing.T) {
 	s.do(t, request{path: "/events/deliveries/" + id.String()}).into(t, 200, &shown)
 	if shown.Event.Data.Title != "Storm" {
 		t.Errorf("shown: %+v", shown)
+	}
+}
+
+// refusing is a store that takes no append to one stream, once as many others as wanted were appended.
+type refusing struct {
+	eventstore.Store
+
+	stream string
+	others chan struct{} // one for each append to another stream
+	wanted int
+}
+
+func (r refusing) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+	if stream != r.stream {
+		appended, err := r.Store.Append(ctx, stream, expected, events)
+		r.others <- struct{}{}
+		return appended, err
+	}
+	for range r.wanted {
+		<-r.others
+	}
+	return eventstore.Appended{}, eventstore.ErrRefused
+}
+
+// What a backfill has made before it failed goes on counting against the limit.
+func TestFailedBackfillCounts(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	first := s.subscribed(t, "first")
+	var last uuid.UUID
+	for range 3 {
+		last = uuid.MustParse(s.detail(t, s.delivery(t, first.ID)).EventID)
+	}
+	late := s.subscribed(t, "late")
+	commands := command.Commands{
+		Now: time.Now, History: s.Commands.History, Quotas: s.Commands.Quotas,
+		Store: refusing{s.Store, dispatch.Aggregate.Stream(last), make(chan struct{}, 10), 2},
+	}
+	_, _, err := commands.BackfillDestination(t.Context(), command.Caller{Organization: s.org}, command.BackfillDestination{
+		Destination: uuid.MustParse(late.ID), Since: time.Now().Add(-time.Hour), Until: time.Now(),
+	})
+	if !errors.Is(err, eventstore.ErrRefused) {
+		t.Fatalf("error = %v, want that of the store", err)
+	}
+	var settled int
+	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM carillon.quota_claims WHERE kind = $1 AND position > 0",
+		organization.LimitRedeliveries).Scan(&settled); err != nil || settled != 1 {
+		t.Errorf("%d claims are settled where something was recorded (%v), want 1", settled, err)
 	}
 }

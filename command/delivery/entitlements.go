@@ -1,0 +1,123 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/feed"
+	"carillon/aggregates/subscription"
+	"carillon/eventstore"
+)
+
+// entitlements tell whether a delivery may still be sent when its attempt begins: what was so when it was made may have
+// ended days ago.
+type entitlements struct {
+	readers    recall[[]uuid.UUID] // organizations that can see a feed
+	subscribed recall[bool]        // whether a subscription exists
+}
+
+func newEntitlements(store eventstore.Store) *entitlements {
+	e := &entitlements{}
+	e.readers.read = loading(store, feed.Aggregate, feed.State.Readers)
+	e.subscribed.read = loading(store, subscription.Aggregate, subscription.State.Exists)
+	return e
+}
+
+// lost returns why a delivery may not be sent any more, or "". A replay was asked for: it needs no subscription.
+func (e *entitlements) lost(ctx context.Context, job Job) (reason string, err error) {
+	if event := job.Body.Published; event.FeedID != uuid.Nil {
+		readers, err := e.readers.get(ctx, event.FeedID)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("read feed: %w", err)
+		case len(readers) == 0:
+			return reasonNoFeed, nil
+		case !slices.Contains(readers, job.Target.Organization):
+			return reasonUnshared, nil
+		}
+	}
+	if job.Replay != uuid.Nil {
+		return "", nil
+	}
+	subscribed, err := e.wanted(ctx, job)
+	if err == nil && !subscribed {
+		reason = reasonNobody
+	}
+	return reason, err
+}
+
+// wanted reports whether one of the subscriptions exists that a delivery was made for.
+func (e *entitlements) wanted(ctx context.Context, job Job) (bool, error) {
+	for _, id := range job.Subscriptions {
+		exists, err := e.subscribed.get(ctx, id)
+		if err != nil {
+			return false, fmt.Errorf("read subscription: %w", err)
+		}
+		if exists {
+			return true, nil
+		}
+	}
+	return len(job.Subscriptions) == 0, nil
+}
+
+// changed forgets what an event of a feed or subscription has changed.
+func (e *entitlements) changed(recorded *eventstore.Recorded) {
+	switch recorded.Category() {
+	case feed.Aggregate.Category:
+		e.readers.forget(recorded.StreamID())
+	case subscription.Aggregate.Category:
+		e.subscribed.forget(recorded.StreamID())
+	}
+}
+
+func (e *entitlements) follow(following bool) {
+	e.readers.follow(following)
+	e.subscribed.follow(following)
+}
+
+// entitledTo fails with notEntitledError if a delivery may not be sent any more.
+func (d *Deliverer) entitledTo(ctx context.Context, job Job) error {
+	reason, err := d.entitled.lost(ctx, job)
+	if err == nil && reason != "" {
+		err = notEntitledError{reason}
+	}
+	return err
+}
+
+// notEntitledError: the delivery may not be sent any more.
+type notEntitledError struct{ reason string }
+
+// Error implements error.
+func (e notEntitledError) Error() string { return e.reason }
+
+// discard ends a delivery that may not be sent any more, or its replay, and does not give up while the store is away.
+func (d *Deliverer) discard(ctx context.Context, job Job, reason string) {
+	command := delivery.Command(delivery.Discard{Reason: reason, At: d.Now().UTC().Truncate(time.Microsecond)})
+	if job.Replay != uuid.Nil {
+		command = delivery.DropReplay{Replay: job.Replay, Reason: reason, At: d.Now().UTC().Truncate(time.Microsecond)}
+	}
+	options := delivery.Options{CommandID: uuid.New(), Known: job.Known, Metadata: eventstore.Metadata{
+		Organization: job.Target.Organization, CorrelationID: job.Body.Event, CausationID: job.ID, Actor: DelivererName, Reason: reason,
+	}}
+	for {
+		_, err := delivery.Aggregate.Execute(ctx, d.Store, job.ID, command, options)
+		switch {
+		case err == nil:
+			d.Log.Info("delivery discarded", "delivery", job.ID, "destination", job.Target.ID, "organization", job.Target.Organization, "reason", reason)
+			return
+		case ctx.Err() != nil:
+			return
+		}
+		d.Log.Warn("delivery not discarded yet", "delivery", job.ID, "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(recordPause):
+		}
+	}
+}

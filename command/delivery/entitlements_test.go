@@ -1,0 +1,281 @@
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/feed"
+	"carillon/aggregates/publication"
+	"carillon/aggregates/subscription"
+	"carillon/command/webhook"
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+)
+
+// sending is a deliverer with a store, whose queue hands out what a test gives it.
+type sending struct {
+	*Deliverer
+
+	t      *testing.T
+	jobs   chan Job
+	sender *recording
+}
+
+// recording is a sender that notes what it sends. before is called first. Optional.
+type recording struct {
+	mu     sync.Mutex
+	sent   map[string]int
+	result webhook.Result
+	before func()
+}
+
+func (r *recording) Send(_ context.Context, request webhook.Request) webhook.Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent[request.ID]++
+	if r.before != nil {
+		r.before()
+	}
+	return r.result
+}
+
+func (r *recording) count(id uuid.UUID) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sent[id.String()]
+}
+
+func startSending(t *testing.T, result webhook.Result, before func(eventstore.Store)) *sending {
+	t.Helper()
+	store := nodetest.Start(t)
+	s := &sending{t: t, jobs: make(chan Job, 10), sender: &recording{sent: map[string]int{}, result: result}}
+	if before != nil {
+		s.sender.before = func() { before(store) }
+	}
+	queue := &claims{released: make(chan uuid.UUID, 10)}
+	queue.claim = func(int) (claimed []Job) {
+		for {
+			select {
+			case job := <-s.jobs:
+				claimed = append(claimed, job)
+			default:
+				return claimed
+			}
+		}
+	}
+	s.Deliverer = &Deliverer{
+		Store: store, Queue: queue, Sender: s.sender, Policy: DefaultPolicy, Limits: DefaultLimits,
+		Now: time.Now, Jitter: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler), Record: func(Attempt) {},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// eventually polls for a condition.
+func (s *sending) eventually(what string, holds func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatal("not so in a minute: " + what)
+		}
+	}
+}
+
+// deliver hands out a delivery, as a claim of long ago does, and returns its state when it has an end.
+func (s *sending) deliver(job Job, ended func(delivery.State) bool) delivery.State {
+	s.t.Helper()
+	s.jobs <- job
+	s.Wake()
+	var state delivery.State
+	s.eventually("the delivery has ended", func() bool {
+		known, err := delivery.Aggregate.Load(s.t.Context(), s.Store, job.ID)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		state = known.State
+		return ended(state)
+	})
+	return state
+}
+
+func execute[S, E, C any](t *testing.T, store eventstore.Store, of eventstore.Aggregate[S, E, C], id uuid.UUID, command C) {
+	t.Helper()
+	if _, err := of.Execute(context.WithoutCancel(t.Context()), store, id, command, eventstore.Options[S]{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// newsOf registers a news feed that another organization reads, and a subscription of that one.
+func newsOf(t *testing.T, store eventstore.Store, reader uuid.UUID) (id, sub uuid.UUID) {
+	t.Helper()
+	id, sub = uuid.New(), uuid.New()
+	execute(t, store, feed.Aggregate, id, feed.Command(feed.Register{Organization: alice, FeedType: "news", Name: "News", At: time.Now()}))
+	execute(t, store, feed.Aggregate, id, feed.Command(feed.Share{FeedType: "news", With: reader, At: time.Now()}))
+	execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Create{
+		Organization: reader, Destination: hook, Settings: all, At: time.Now(),
+	}))
+	return id, sub
+}
+
+func claimedFor(organization, of, sub uuid.UUID) Job {
+	return Job{
+		ID: uuid.New(), Target: &destination.Target{ID: hook, Organization: organization, Enabled: true, URL: "https://example.org"},
+		LeasedUntil: time.Now().Add(time.Hour), Subscriptions: []uuid.UUID{sub},
+		Body: &Body{Event: uuid.New(), Published: publication.Published{
+			Type: "news.item.added", FeedType: "news", FeedID: of, Data: []byte("{}"),
+		}},
+	}
+}
+
+// A delivery that was claimed before its organization lost the feed, or its subscription, is discarded and not sent; the
+// same for its replay, which leaves it as it was and needs no subscription.
+func TestEntitlementIsSeenAtTheAttempt(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		lose   func(t *testing.T, store eventstore.Store, of, sub uuid.UUID)
+		replay bool
+		reason string // "": it is sent
+	}{
+		"unshared": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
+			execute(t, store, feed.Aggregate, of, feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
+		}, false, reasonUnshared},
+		"shared again": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
+			execute(t, store, feed.Aggregate, of, feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
+			execute(t, store, feed.Aggregate, of, feed.Command(feed.Share{FeedType: "news", With: bob, At: time.Now()}))
+		}, false, ""},
+		"deleted": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
+			execute(t, store, feed.Aggregate, of, feed.Command(feed.End{At: time.Now()}))
+		}, false, reasonNoFeed},
+		"unsubscribed": {func(t *testing.T, store eventstore.Store, _, sub uuid.UUID) {
+			execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
+		}, false, reasonNobody},
+		"switched off": {func(t *testing.T, store eventstore.Store, _, sub uuid.UUID) {
+			execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Deactivate{At: time.Now()}))
+		}, false, ""},
+		"replay of an unshared": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
+			execute(t, store, feed.Aggregate, of, feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
+		}, true, reasonUnshared},
+		"replay of an unsubscribed": {func(t *testing.T, store eventstore.Store, _, sub uuid.UUID) {
+			execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
+		}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startSending(t, webhook.Result{StatusCode: 200}, nil)
+			of, sub := newsOf(t, s.Store, bob)
+			succeeded := func(d delivery.State) bool { return d.Status == delivery.StatusSucceeded }
+			if before := claimedFor(bob, of, sub); !succeeded(s.deliver(before, succeeded)) || s.sender.count(before.ID) != 1 {
+				t.Fatal("not sent while there was access")
+			}
+			job := claimedFor(bob, of, sub)
+			if tt.replay {
+				execute(t, s.Store, delivery.Aggregate, job.ID, delivery.Command(delivery.RecordAttempt{
+					Destination: hook, Number: 1, Trigger: delivery.Automatic, Outcome: delivery.Outcome{FailureReason: "timeout"},
+				}))
+				job.Attempts, job.Replay = 1, uuid.New()
+				execute(t, s.Store, delivery.Aggregate, job.ID, delivery.Command(delivery.RequestReplay{Destination: hook, Replay: job.Replay}))
+			}
+			feeds, subs := s.entitled.readers.changed(), s.entitled.subscribed.changed()
+			tt.lose(t, s.Store, of, sub)
+			s.eventually("the change is heard", func() bool {
+				return s.entitled.readers.changed()+s.entitled.subscribed.changed() > feeds+subs
+			})
+			state := s.deliver(job, func(d delivery.State) bool { return d.Status != "" && d.Replay == uuid.Nil })
+			switch {
+			case tt.reason == "" && (state.Status != delivery.StatusSucceeded || s.sender.count(job.ID) != 1):
+				t.Errorf("%s, sent %d times, want once", state.Status, s.sender.count(job.ID))
+			case tt.reason == "":
+			case s.sender.count(job.ID) != 0:
+				t.Errorf("sent although %s", tt.reason)
+			case tt.replay && state.Status != delivery.StatusFailed:
+				t.Errorf("%s after its replay was dropped, want failed", state.Status)
+			case !tt.replay && (state.Status != delivery.StatusDiscarded || state.Reason != tt.reason):
+				t.Errorf("%s (%s), want discarded (%s)", state.Status, state.Reason, tt.reason)
+			}
+		})
+	}
+}
+
+// A request in flight when its subscription is deleted ends by its outcome: after a failure nothing follows.
+func TestUnsubscribedInFlightEndsByOutcome(t *testing.T) {
+	t.Parallel()
+	for result, want := range map[*webhook.Result]delivery.Status{
+		{StatusCode: 200}: delivery.StatusSucceeded,
+		{StatusCode: 500, FailureReason: "http_status"}: delivery.StatusFailed,
+	} {
+		t.Run(string(want), func(t *testing.T) {
+			t.Parallel()
+			var of, sub uuid.UUID
+			s := startSending(t, *result, func(store eventstore.Store) {
+				execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
+			})
+			of, sub = newsOf(t, s.Store, bob)
+			job := claimedFor(bob, of, sub)
+			state := s.deliver(job, func(d delivery.State) bool { return d.Attempts > 0 })
+			if state.Status != want || s.sender.count(job.ID) != 1 {
+				t.Errorf("%s, want %s", state.Status, want)
+			}
+		})
+	}
+}
+
+// What was read before a change is not remembered after it, and nothing is while changes are not followed.
+func TestRecallForgetsWhatChanged(t *testing.T) {
+	t.Parallel()
+	id, reads := uuid.New(), 0
+	r := recall[int]{}
+	r.read = func(context.Context, uuid.UUID) (int, error) { reads++; return reads, nil }
+	get := func(want int) {
+		t.Helper()
+		if got, err := r.get(t.Context(), id); got != want || err != nil {
+			t.Errorf("%d (%v), want %d", got, err, want)
+		}
+	}
+	get(1)
+	get(2) // not followed
+	r.follow(true)
+	get(3)
+	get(3)
+	r.forget(id)
+	get(4)
+	reading := r.read
+	r.forget(id)
+	r.read = func(ctx context.Context, id uuid.UUID) (int, error) { r.forget(id); return reading(ctx, id) }
+	get(5) // it changes while it is read
+	r.read = reading
+	get(6)
+	for range 3 * maxRecalled {
+		if _, err := r.get(t.Context(), uuid.New()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(r.recent) + len(r.earlier); n > 2*maxRecalled {
+		t.Errorf("%d remembered", n)
+	}
+	r.follow(false)
+	if n := len(r.recent) + len(r.earlier); n != 0 {
+		t.Errorf("%d remembered while nothing is followed", n)
+	}
+}
+
+// changed counts the changes that were heard.
+func (r *recall[T]) changed() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changes
+}
