@@ -101,6 +101,7 @@ type State struct {
 	Settings     Settings
 	Secrets      []Secret  // oldest first, expired ones included
 	SecretsAt    time.Time // of the newest decision about them
+	SwitchedAt   time.Time // the status, the last time
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 }
@@ -161,7 +162,7 @@ func (e AutoDisabled) evolve(s State) State { return s.switched(StatusAutoDisabl
 func (Deleted) evolve(s State) State        { s.Status, s.Secrets = StatusDeleted, nil; return s }
 
 func (s State) switched(to Status, reason string, at time.Time) State {
-	s.Status, s.StatusReason, s.UpdatedAt = to, reason, at
+	s.Status, s.StatusReason, s.SwitchedAt, s.UpdatedAt = to, reason, at, at
 	s.Switches++
 	return s
 }

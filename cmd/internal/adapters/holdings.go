@@ -30,6 +30,16 @@ func (h Holdings) Dispatched(ctx context.Context, to eventstore.Position) error 
 	if !h.Progress.AwaitRecorded(ctx, to, delivery.DispatcherName) {
 		return fmt.Errorf("waiting for the dispatcher: %w", ctx.Err())
 	}
+	return h.settle(ctx)
+}
+
+// Cascaded waits until what follows from the deletion at a position is in the read models of deliveries and subscriptions.
+// It reports false when the context ended first.
+func (h Holdings) Cascaded(ctx context.Context, to eventstore.Position) bool {
+	return h.Progress.AwaitRecorded(ctx, to, delivery.DeletionCascadeName) && h.settle(ctx) == nil
+}
+
+func (h Holdings) settle(ctx context.Context) error {
 	for _, model := range []projections.ReadModel{deliveries.ReadModel, subscriptions.ReadModel} {
 		if err := h.Progress.Settle(ctx, h.Store, model); err != nil {
 			return err

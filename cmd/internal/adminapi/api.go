@@ -28,7 +28,9 @@ type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
 	// Await waits until the named read models show the event at a position.
-	Await       func(ctx context.Context, to eventstore.Position, projections ...string) bool
+	Await func(ctx context.Context, to eventstore.Position, projections ...string) bool
+	// Cascaded waits until what follows from the deletion at a position can be read. nil waits for nothing.
+	Cascaded    func(ctx context.Context, to eventstore.Position) bool
 	Projections Projections
 	// ConsoleLink makes a link that signs the people of an organization in at the console, once.
 	ConsoleLink func(ctx context.Context, organization uuid.UUID) (url string, expires time.Time, err error)
@@ -114,6 +116,18 @@ func (a *API) Routes() chi.Routes { return a.router }
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
+
+// awaitCascade waits until what follows from a deletion can be read.
+func (a *API) awaitCascade(ctx context.Context, to eventstore.Position) {
+	if a.Cascaded == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
+	defer cancel()
+	if !a.Cascaded(ctx, to) {
+		wire.Note(ctx, slog.Bool("notYetReadable", true))
+	}
+}
 
 func (a *API) await(ctx context.Context, to eventstore.Position, projections ...string) {
 	ctx, cancel := context.WithTimeout(ctx, awaitLimit)

@@ -80,6 +80,7 @@ func (a *API) unshareFeed(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	a.await(r.Context(), shared.Position, feeds.ReadModel.Name)
+	a.awaitCascade(r.Context(), shared.Position)
 	return wire.Done(), nil
 }
 

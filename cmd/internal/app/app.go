@@ -63,6 +63,7 @@ type App struct {
 	runner    *projections.Runner
 	deliverer *delivery.Deliverer
 	queue     *adapters.DeliveryQueue
+	holdings  adapters.Holdings
 	// certificates are shown to receivers that ask for one.
 	certificates *delivery.Certificates
 	expiries     *expiries
@@ -169,14 +170,15 @@ func (a *App) connect() error {
 	a.rebuilds = newRebuilds(a)
 	a.uses = &adapters.CredentialUses{Pool: a.base.keys, Log: a.log}
 	a.sessions = adapters.ConsoleSessions{Pool: a.base.sessions}
+	a.holdings = adapters.Holdings{Store: a.base.store, Progress: a.Progress, Queries: a.Queries, Vault: a.Commands.Vault}
 	admin := adminapi.New(adminapi.Dependencies{
-		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Projections: a.rebuilds, Ready: a.ready, Warnings: a.warnings, Keys: a, Uses: a.uses,
+		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Cascaded: a.holdings.Cascaded, Projections: a.rebuilds, Ready: a.ready, Warnings: a.warnings, Keys: a, Uses: a.uses,
 		ConsoleLink: a.consoleLink, Ending: func() context.Context { return a.ending },
 		Metrics: a.Metrics, Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 	})
 	a.api, err = httpapi.New(httpapi.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Keys: &query.Queries{Pool: a.base.keys}, Await: a.Progress.Await, Now: time.Now, Log: a.log,
-		Uses:    a.uses,
+		Cascaded: a.holdings.Cascaded, Uses: a.uses,
 		Rate:    &adapters.RequestRate{Pool: a.base.keys, Now: time.Now},
 		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Tester: tester,
 		Wake:    a.deliverer.Wake,

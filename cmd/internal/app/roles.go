@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/config"
 	"carillon/command/delivery"
 	"carillon/eventstore"
@@ -33,7 +32,7 @@ func (a *App) startReadModels(s *stage) {
 func (a *App) startProcessManagers(s *stage) {
 	with := reactions{
 		store: a.base.store, commands: a.Commands, log: a.log,
-		holdings: adapters.Holdings{Store: a.base.store, Progress: a.Progress, Queries: a.Queries, Vault: a.Commands.Vault},
+		holdings: a.holdings,
 		policy:   delivery.HealthPolicy{After: a.cfg.AutoDisableAfter, MinStreak: a.cfg.AutoDisableMinStreak},
 	}
 	if a.cfg.Is(config.RoleDeliver) {

@@ -45,6 +45,9 @@ type Dependencies struct {
 	Keys Keys
 	// Await waits until the named consumers have applied the event at a position; projections.Progress has it.
 	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
+	// Cascaded waits until what follows from the deletion at a position can be read; adapters.Holdings has it. nil waits for
+	// nothing.
+	Cascaded func(ctx context.Context, to eventstore.Position) bool
 	// Uses is told of each key that was used. nil: nobody is.
 	Uses Uses
 	// Rate bounds the requests of each organization, over all nodes. nil: nothing does.
@@ -166,6 +169,19 @@ func (a *API) await(ctx context.Context, to eventstore.Position, consumers ...st
 		wire.Note(ctx, slog.Bool("notYetReadable", true))
 	}
 	return there
+}
+
+// awaitCascade waits until what follows from a deletion can be read: deliveries that are discarded, subscriptions that are
+// switched off.
+func (a *API) awaitCascade(ctx context.Context, to eventstore.Position) {
+	if a.Cascaded == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
+	defer cancel()
+	if !a.Cascaded(ctx, to) {
+		wire.Note(ctx, slog.Bool("notYetReadable", true))
+	}
 }
 
 // awaitRouting is await for a change of where events go: it also waits for the dispatcher, so that what is published

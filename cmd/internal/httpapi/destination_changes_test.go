@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore"
 	"carillon/projections/destinations"
@@ -118,6 +119,32 @@ func TestPutIsRefused(t *testing.T) {
 	}
 	s.do(t, request{method: "PUT", path: destinationsPath + "/" + uuid.NewString(), body: good}).refused(t, 404, "NOT_FOUND", "destination not found")
 	s.do(t, request{path: destinationsPath + "/new"}).refused(t, 404, "NOT_FOUND", "destination not found")
+}
+
+// The answer that says that a destination is enabled again has no failures of before, however late the read model is.
+func TestEnableAnswersWithoutFailures(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	created := s.subscribed(t, "crm")
+	id := s.delivery(t, created.ID)
+	s.happens(t, id, s.attempt(t, created.ID, 1, 500, ""))
+	type view struct {
+		ConsecutiveFailures int     `json:"consecutiveFailures"`
+		LastFailureAt       *string `json:"lastFailureAt"`
+	}
+	patch := func(status string) (got view) {
+		t.Helper()
+		s.do(t, request{method: "PATCH", path: destinationsPath + "/crm", body: `{"status":"` + status + `"}`}).into(t, 200, &got)
+		return got
+	}
+	apitest.Eventually(t, "the failure is counted", func() bool { return patch("disabled").ConsecutiveFailures == 1 })
+	s.StopReadModels()
+	s.rewire(t, func(d *httpapi.Dependencies) {
+		d.Await = func(context.Context, eventstore.Position, ...string) bool { return false }
+	})
+	if got := patch("enabled"); got.ConsecutiveFailures != 0 || got.LastFailureAt == nil {
+		t.Errorf("%+v, want no failures and the time of the last", got)
+	}
 }
 
 func TestPatchMerges(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"carillon/command/sealing"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
+	"carillon/projections/health"
 	"carillon/projections/subscriptions"
 	"carillon/query"
 )
@@ -49,17 +50,26 @@ func (a *API) createdDestination(r *http.Request, made command.ProbedDestination
 	return wire.Created(createdDestinationJSON{shown, validationOf(made.Validation)}), err
 }
 
-// changedDestination shows a destination as a write has left it, with its health as far as it is known. Where the read
-// model has seen the write and does not have the destination, it was deleted in the meantime.
-func (a *API) changedDestination(r *http.Request, w command.Written[destination.State], show secretView) (destinationJSON, error) {
-	there := a.awaitRouting(r.Context(), w.Position, destinations.ReadModel.Name)
+// changedDestination shows a destination as a write has left it, with its health as far as it is known, when the read
+// model of destinations and those named more have seen the write. If the destination is not there then, it was deleted in
+// the meantime.
+func (a *API) changedDestination(r *http.Request, w command.Written[destination.State], show secretView, more ...string) (destinationJSON, error) {
+	there := a.awaitRouting(r.Context(), w.Position, append(more, destinations.ReadModel.Name)...)
 	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, w.ID.String(), a.Now())
 	if there && errors.Is(err, query.ErrNotFound) {
 		return destinationJSON{}, wire.NotFoundError(err, "destination")
 	}
 	shown := writtenDestination(w, a.Now())
-	shown.Health = found.Health
+	shown.Health = healthOf(found.Health, w.State)
 	return a.destinationOf(r.Context(), shown, show)
+}
+
+// healthOf leaves out a streak of failures from before a destination was enabled again, which the read model may still have.
+func healthOf(h query.Health, s destination.State) query.Health {
+	if s.Status == destination.StatusEnabled && h.StreakStartedAt != nil && h.StreakStartedAt.Before(s.SwitchedAt) {
+		h.ConsecutiveFailures, h.StreakStartedAt = 0, nil
+	}
+	return h
 }
 
 // shownAtOnce is how many destinations of a list are made ready at one time: what a list shows in full for the first time
@@ -186,7 +196,11 @@ func (a *API) patchDestination(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	shown, err := a.changedDestination(r, changed, maskedSecrets)
+	var more []string
+	if body.Status.Set {
+		more = append(more, health.ReadModel.Name) // which counts from the beginning
+	}
+	shown, err := a.changedDestination(r, changed, maskedSecrets, more...)
 	return wire.OK(shown), err
 }
 

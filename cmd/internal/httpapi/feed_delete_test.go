@@ -1,10 +1,13 @@
 package httpapi_test
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"testing"
 
+	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/delivery"
 	"carillon/eventstore"
@@ -76,11 +79,44 @@ func TestDeletedFeedStaysEmpty(t *testing.T) {
 	}
 }
 
+// cascade runs the cascade of deletions, which deletes wait for from then on.
+func (s *server) cascade(t *testing.T) {
+	t.Helper()
+	holdings := adapters.Holdings{Store: s.Store, Progress: s.Progress, Queries: s.Queries, Vault: s.Commands.Vault}
+	s.Process(t, func() eventstore.ProcessManager { return delivery.NewDeletionCascade(s.Store, holdings) })
+	s.rewire(t, func(d *httpapi.Dependencies) {
+		d.Cascaded = func(ctx context.Context, to eventstore.Position) bool {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apitest.Patience)
+			defer cancel()
+			return holdings.Cascaded(ctx, to)
+		}
+	})
+}
+
+// Right after the answer the deliveries of a deleted subscription are discarded, those that a worker holds left out.
+func TestDeletedSubscriptionIsReadAtOnce(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.cascade(t)
+	destination := s.subscribed(t, "crm")
+	waits, held := s.delivery(t, destination.ID), s.delivery(t, destination.ID)
+	if _, err := s.Pool.Exec(t.Context(), "UPDATE deliveries.due SET worker = 1, available_at = now() + interval '1 hour' WHERE id = $1", held); err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, request{method: "DELETE", path: destinationsPath + "/crm/subscriptions/all"}).into(t, 200, nil)
+	if d := s.detail(t, waits); d.Status != "discarded" || d.CompletedAt == nil || d.NextAttemptAt != nil {
+		t.Errorf("what waited: %+v", d)
+	}
+	if d := s.detail(t, held); d.Status != "delivering" || d.CompletedAt != nil {
+		t.Errorf("what is being sent: %+v", d)
+	}
+}
+
 // A pin of a deleted feed is one whose access was lost.
 func TestDeletedFeedSwitchesOffWhatPinsIt(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.Process(t, func() eventstore.ProcessManager { return delivery.NewDeletionCascade(s.Store, nil) }) // it holds no deliveries here
+	s.cascade(t)
 	made, path := s.eventFeed(t)
 	s.destination(t, "crm")
 	pinning := destinationsPath + "/crm/subscriptions/downtown"
@@ -93,10 +129,9 @@ func TestDeletedFeedSwitchesOffWhatPinsIt(t *testing.T) {
 		t.Error("a new subscription is not active")
 	}
 	s.do(t, request{method: "DELETE", path: path}).into(t, 200, nil)
-	apitest.Eventually(t, "the subscription is off", func() bool {
-		s.do(t, request{path: pinning}).into(t, 200, &subscription)
-		return !subscription.Active
-	})
+	if s.do(t, request{path: pinning}).into(t, 200, &subscription); subscription.Active {
+		t.Error("the subscription is still active after the answer")
+	}
 	s.do(t, request{method: "PATCH", path: pinning, body: `{"active":true}`}).refused(t, 404, "NOT_FOUND", "")
 	s.do(t, request{method: "PUT", path: pinning, body: body}).refused(t, 404, "NOT_FOUND", "")
 }

@@ -94,6 +94,7 @@ func (a *API) deleteFeed(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	a.awaitRouting(r.Context(), deleted.Position, feeds.ReadModel.Name, items.ReadModel.Name)
+	a.awaitCascade(r.Context(), deleted.Position)
 	return wire.Done(), nil
 }
 

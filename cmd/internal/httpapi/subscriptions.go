@@ -175,6 +175,7 @@ func (a *API) deleteSubscription(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	a.awaitRouting(r.Context(), deleted.Position, subscriptions.ReadModel.Name)
+	a.awaitCascade(r.Context(), deleted.Position)
 	return wire.Done(), nil
 }
 
