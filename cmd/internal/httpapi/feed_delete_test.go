@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 
 	"carillon/cmd/internal/adapters"
@@ -79,13 +80,16 @@ func TestDeletedFeedStaysEmpty(t *testing.T) {
 	}
 }
 
-// cascade runs the cascade of deletions, which deletes wait for from then on.
+// cascade runs the cascade of deletions as soon as a delete waits for it, and not before.
 func (s *server) cascade(t *testing.T) {
 	t.Helper()
 	holdings := adapters.Holdings{Store: s.Store, Progress: s.Progress, Queries: s.Queries, Vault: s.Commands.Vault}
-	s.Process(t, func() eventstore.ProcessManager { return delivery.NewDeletionCascade(s.Store, holdings) })
+	begin := sync.OnceFunc(func() {
+		s.Process(t, func() eventstore.ProcessManager { return delivery.NewDeletionCascade(s.Store, holdings) })
+	})
 	s.rewire(t, func(d *httpapi.Dependencies) {
 		d.Cascaded = func(ctx context.Context, to eventstore.Position) bool {
+			begin()
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apitest.Patience)
 			defer cancel()
 			return holdings.Cascaded(ctx, to)
