@@ -35,6 +35,9 @@ func (b *Backlog) Wait(ctx context.Context) error {
 
 // full returns nil where there is room, else what is closed once there is.
 func (b *Backlog) full() <-chan struct{} {
+	if b == nil {
+		return nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.held < mostUnrecorded {

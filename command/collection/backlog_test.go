@@ -42,5 +42,8 @@ func TestPagesWaitWhileTooMuchIsYetToBeRecorded(t *testing.T) {
 			t.Errorf("%d are held, want none", b.held)
 		}
 		(*Backlog)(nil).hold(1)()
+		if err := (*Backlog)(nil).Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
 	})
 }
