@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/organization"
 	"carillon/aggregates/subscription"
@@ -77,6 +78,35 @@ func (c *Commands) CountBackfill(ctx context.Context, by Caller, in BackfillDest
 	}
 	wanted, err := c.wanted(ctx, by, in)
 	return len(wanted), err
+}
+
+// Missed is what was published while a destination was off: enabling it does not send that, a backfill does.
+type Missed struct {
+	Since, Until time.Time
+	Events       int
+	More         bool // than a backfill takes at one time
+}
+
+// MissedEvents counts what a destination that is not enabled has missed, in the longest window that a backfill takes.
+func (c *Commands) MissedEvents(ctx context.Context, by Caller, id uuid.UUID) (Missed, error) {
+	known, err := destination.Aggregate.Load(ctx, c.Store, id)
+	switch {
+	case err != nil:
+		return Missed{}, err
+	case !known.State.VisibleTo(by.Organization):
+		return Missed{}, destinationError(destination.ErrUnknown)
+	case known.State.OffSince.IsZero():
+		return Missed{}, nil
+	}
+	missed := Missed{Since: known.State.OffSince, Until: c.now()}
+	if first := missed.Until.Add(-MaxBackfillWindow); missed.Since.Before(first) {
+		missed.Since = first
+	}
+	missed.Events, err = c.CountBackfill(ctx, by, BackfillDestination{Destination: id, Since: missed.Since, Until: missed.Until})
+	if errors.Is(err, errTooMany) {
+		missed.Events, missed.More, err = MaxBackfillEvents, true, nil
+	}
+	return missed, err
 }
 
 func (in BackfillDestination) check() error {
@@ -172,7 +202,9 @@ func (c *Commands) wanted(ctx context.Context, by Caller, in BackfillDestination
 		return nil
 	})
 	if errors.Is(err, errTooMany) {
-		return nil, refuse(Invalid, "since", "the window holds more than %d events for this destination; nothing was backfilled: narrow the window and run it in parts, the oldest first", MaxBackfillEvents)
+		refusal := refuse(Invalid, "since", "the window holds more than %d events for this destination; nothing was backfilled: narrow the window and run it in parts, the oldest first", MaxBackfillEvents)
+		refusal.Err = errTooMany
+		return nil, refusal
 	}
 	return wanted, err
 }

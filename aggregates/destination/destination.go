@@ -102,6 +102,7 @@ type State struct {
 	Secrets      []Secret  // oldest first, expired ones included
 	SecretsAt    time.Time // of the newest decision about them
 	SwitchedAt   time.Time // the status, the last time
+	OffSince     time.Time // zero: it is enabled
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 }
@@ -164,6 +165,12 @@ func (Deleted) evolve(s State) State        { s.Status, s.Secrets = StatusDelete
 func (s State) switched(to Status, reason string, at time.Time) State {
 	s.Status, s.StatusReason, s.SwitchedAt, s.UpdatedAt = to, reason, at, at
 	s.Switches++
+	switch {
+	case to == StatusEnabled:
+		s.OffSince = time.Time{}
+	case s.OffSince.IsZero():
+		s.OffSince = at
+	}
 	return s
 }
 

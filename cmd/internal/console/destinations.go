@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -179,6 +180,7 @@ type confirmation struct {
 	Change      string
 	Destination query.Destination
 	Waiting     int // deliveries, of the destination
+	Missed      command.Missed
 	Secret      uuid.UUID
 }
 
@@ -192,8 +194,14 @@ func (c *Console) confirmChange(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	_, waiting, err := c.Queries.Deliveries(v.Context(), v.organization(), found.ID, query.DeliveryFilter{Status: "pending", Limit: 1}, c.Now())
-	change := chi.URLParam(v.Request, "change")
-	return screen{Title: upperFirst(change) + " " + found.Name, Template: "confirm", Data: confirmation{Change: change, Destination: found, Waiting: waiting}}, err
+	if err != nil {
+		return screen{}, err
+	}
+	shown := confirmation{Change: chi.URLParam(v.Request, "change"), Destination: found, Waiting: waiting}
+	if shown.Change == "enable" {
+		shown.Missed, err = c.Commands.MissedEvents(v.Context(), v.caller(), found.ID)
+	}
+	return screen{Title: upperFirst(shown.Change) + " " + found.Name, Template: "confirm", Data: shown}, err
 }
 
 // awaitDestination waits until a change of a destination, and what it means for what is sent, can be seen.
@@ -209,8 +217,33 @@ func (c *Console) destination(v *visit) (query.Destination, error) {
 	return c.Queries.Destination(v.Context(), v.organization(), id.String(), c.Now())
 }
 
-// enable answers POST /console/destinations/{id}/enable.
-func (c *Console) enable(v *visit) (string, error) { return c.switchTo(v, true, "enabled") }
+// enable answers POST /console/destinations/{id}/enable. If what was missed is asked for, the page that sends it follows.
+func (c *Console) enable(v *visit) (string, error) {
+	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
+	if err := v.ParseForm(); err != nil {
+		return "", wire.Fail(wire.Invalid, "form", "can't be read")
+	}
+	if v.PostForm.Get("missed") == "" {
+		return c.switchTo(v, true, "enabled")
+	}
+	id, err := v.id("id")
+	if err != nil {
+		return "", err
+	}
+	missed, err := c.Commands.MissedEvents(v.Context(), v.caller(), id)
+	if err != nil {
+		return "", err
+	}
+	if _, err := c.switchTo(v, true, "enabled"); err != nil {
+		return "", err
+	}
+	window := url.Values{}
+	if !missed.More { // else it is sent in parts
+		window.Set("since", missed.Since.UTC().Format(time.DateOnly+"T"+time.TimeOnly))
+		window.Set("until", missed.Until.UTC().Add(time.Second).Format(time.DateOnly+"T"+time.TimeOnly))
+	}
+	return v.to("/destinations/" + id.String() + "/backfill?" + window.Encode()), nil
+}
 
 // disable answers POST /console/destinations/{id}/disable.
 func (c *Console) disable(v *visit) (string, error) { return c.switchTo(v, false, "disabled") }

@@ -3,6 +3,7 @@ package console_test
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,40 @@ func TestManyAreSentAgain(t *testing.T) {
 	other := w.signIn(t, otherKey)
 	other.get(t, path+"/replay").expect(t, 404, "Not found")
 	other.post(t, path+"/replay", "status", "failed").expect(t, 404, "Not found")
+}
+
+// Who enables a destination learns how many events it has missed, and can send them.
+func TestEnableOffersWhatWasMissed(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	w.lives(t)
+	id := w.subscribed(t, "Hook", receiver(t, 204, ""))
+	w.publish(t, "before")
+	b := w.signIn(t, w.key)
+	path := "/console/destinations/" + id.String()
+	b.get(t, path+"/disable").expect(t, 200, "No deliveries are made of what is published meanwhile")
+	b.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
+	if shown := b.get(t, path+"/enable").expect(t, 200, "1 deliveries that wait"); strings.Contains(shown.body, "missed") {
+		t.Error("something was missed at once")
+	}
+	w.publish(t, "first")
+	w.publish(t, "second")
+	b.get(t, path+"/enable").expect(t, 200, "2 events were missed", "Enable and send what was missed")
+	asked := b.post(t, path+"/enable", "missed", "send")
+	if asked.status != http.StatusSeeOther || !strings.HasPrefix(asked.location, path+"/backfill?since=") {
+		t.Fatalf("%d to %q", asked.status, asked.location)
+	}
+	begin, window, _ := strings.Cut(asked.location, "?")
+	b.get(t, asked.location).expect(t, 200, "events that its subscriptions want", "Send what was missed")
+	given, err := url.ParseQuery(window)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.done(t, b.post(t, begin, "since", given.Get("since"), "until", given.Get("until")))
+	_, total, err := w.Queries.Deliveries(t.Context(), w.org, id, query.DeliveryFilter{Limit: 1}, time.Now())
+	if err != nil || total != 3 {
+		t.Errorf("%d deliveries (%v), want those of all 3 events", total, err)
+	}
 }
 
 // Work of a process that was killed goes on where it was, and one process does it.
