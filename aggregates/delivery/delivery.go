@@ -4,7 +4,8 @@
 //	   │ ▲ └──Attempted (no 2xx), waits left──┐                               ▲
 //	   │ └────────────────────────────────────┘    no waits left, or 410 ─────┘
 //	   ├──Supersede──▶ superseded (a newer event in the debounce window)
-//	   └──Discard────▶ discarded (its last subscription was deleted, or its organization lost the feed) ──Reinstate──▶ pending
+//	   └──Discard────▶ discarded (its last subscription was deleted, or its organization lost the feed)
+//	                       └──Reinstate──▶ pending
 //
 // The stream begins with the first of these facts: that the delivery exists is recorded by its dispatch.
 package delivery

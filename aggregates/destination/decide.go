@@ -223,7 +223,8 @@ func (c ExpireSecret) decide(s State) ([]Event, error) {
 		return nil, ErrUnknown
 	}
 	at := s.secretsAt(c.At)
-	if !slices.ContainsFunc(s.Secrets, func(secret Secret) bool { return secret.ID == c.SecretID && secret.ActiveAt(at) }) {
+	named := func(secret Secret) bool { return secret.ID == c.SecretID && secret.ActiveAt(at) }
+	if !slices.ContainsFunc(s.Secrets, named) {
 		return nil, ErrUnknownSecret
 	}
 	stays := func(secret Secret) bool { return secret.ID != c.SecretID && secret.ExpiresAt.IsZero() }

@@ -279,3 +279,56 @@ func (r *recall[T]) changed() uint64 {
 	defer r.mu.Unlock()
 	return r.changes
 }
+
+// What happens is heard while leases can't be given back, because Postgres does not answer.
+func TestHearingWaitsForNoQueue(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	target := &destination.Target{ID: uuid.New(), Organization: alice, Enabled: true, URL: "https://example.org"}
+	execute(t, store, destination.Aggregate, target.ID, destination.Command(destination.Create{
+		Organization: alice, Settings: destination.Settings{Name: "Hook", URL: target.URL}, SecretID: uuid.New(), At: time.Now(),
+	}))
+	of, sub := newsOf(t, store, alice)
+	inFlight, waits := claimedFor(alice, of, sub), claimedFor(alice, of, sub)
+	inFlight.Target, waits.Target = target, target
+	queue := &claims{released: make(chan uuid.UUID)} // no lease can be given back
+	queue.claim = func(n int) []Job {
+		if n == 1 {
+			return []Job{inFlight, waits}
+		}
+		return nil
+	}
+	sender := &noting{to: map[string]int{}, let: make(chan struct{})}
+	limits := DefaultLimits
+	limits.PerNew = 1
+	s := &sending{t: t, Deliverer: &Deliverer{
+		Store: store, Queue: queue, Sender: sender, Policy: DefaultPolicy, Limits: limits,
+		Now: time.Now, Jitter: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler), Record: func(Attempt) {},
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	s.eventually("one is in flight, and one waits", func() bool { queued, running := s.Load(); return queued == 1 && running == 1 })
+	s.eventually("changes are followed", func() bool {
+		s.entitled.readers.mu.Lock()
+		defer s.entitled.readers.mu.Unlock()
+		return s.entitled.readers.following
+	})
+	off, heard := false, s.entitled.readers.changed()
+	execute(t, store, destination.Aggregate, target.ID, destination.Command(destination.Revise{
+		Organization: alice, Enabled: &off, At: time.Now(),
+	}))
+	s.eventually("the one that waits is dropped", func() bool { queued, _ := s.Load(); return queued == 0 })
+	execute(t, store, feed.Aggregate, of, feed.Command(feed.End{At: time.Now()}))
+	s.eventually("the feed's end is heard", func() bool { return s.entitled.readers.changed() > heard })
+	go func() {
+		for range queue.released { //nolint:revive // it is taken, so that the deliverer can end
+		}
+	}()
+	close(sender.let)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	close(queue.released)
+}
