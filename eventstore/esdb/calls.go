@@ -3,6 +3,7 @@ package esdb
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -19,22 +20,97 @@ func leading(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "requires-leader", "true")
 }
 
+// waiting is how long a call has waited for the store. The time that its caller takes for what has come does not count.
+type waiting struct {
+	mu    sync.Mutex
+	spent time.Duration // by waits that are over
+	since time.Time     // of the present one; zero while the caller has what came
+	timer *time.Timer
+}
+
+// hold ends a wait: something has come.
+func (p *waiting) hold() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.since.IsZero() {
+		p.spent, p.since = p.spent+time.Since(p.since), time.Time{}
+	}
+}
+
+// wait begins the next one.
+func (p *waiting) wait() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.since = time.Now()
+}
+
+// waited returns for how long a call has waited, in all and since something came last.
+func (p *waiting) waited() (all, last time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.since.IsZero() {
+		last = time.Since(p.since)
+	}
+	return p.spent + last, last
+}
+
+// bound ends a call when it has waited for callTimeout.
+func (p *waiting) bound(cancel context.CancelCauseFunc) (stop func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.timer = time.AfterFunc(callTimeout, func() {
+		all, _ := p.waited()
+		if all >= callTimeout {
+			cancel(context.DeadlineExceeded)
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.timer.Reset(max(callTimeout-all, searchPause)) // while the caller is busy, all stands still
+	})
+	return func() { p.timer.Stop() }
+}
+
 // led makes a call on the connection to the leader, and again on another one where that was not the leader, or where
 // the connection broke. So it must be a call that can be made twice: what is read is, and what is appended has its ids
 // and its expected revision.
 func led[T any](ctx context.Context, s *Store, call func(context.Context, *link) (T, error)) (T, error) {
-	var none T
 	ctx, end, err := s.begin(ctx, callTimeout)
 	if err != nil {
+		var none T
 		return none, err
 	}
 	defer end()
+	return lead(ctx, s, &waiting{}, call)
+}
+
+// ledPatiently is led for a call that says when its caller is busy.
+func ledPatiently[T any](ctx context.Context, s *Store, call func(context.Context, *link, *waiting) (T, error)) (T, error) {
+	ctx, end, err := s.begin(ctx, 0)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	defer end()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p := &waiting{}
+	p.wait()
+	stop := p.bound(cancel)
+	defer stop()
+	return lead(ctx, s, p, func(ctx context.Context, l *link) (T, error) { return call(ctx, l, p) })
+}
+
+func lead[T any](ctx context.Context, s *Store, p *waiting, call func(context.Context, *link) (T, error)) (T, error) {
+	var none T
 	for moves := 0; ; moves++ {
 		l, err := s.connected(ctx)
 		if err != nil {
 			return none, err
 		}
-		answered := s.late(l)
+		p.hold()
+		p.wait()
+		answered := s.late(l, p)
 		result, err := call(ctx, l)
 		answered()
 		switch {

@@ -63,7 +63,7 @@ func (s *Store) connected(ctx context.Context) (*link, error) {
 		s.mu.Unlock()
 		switch {
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, ctx.Err())
+			return nil, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, context.Cause(ctx))
 		case over && (last != nil && at.After(began) || time.Since(began) > callTimeout): // else a server is about to answer
 			return nil, noServer(time.Since(began), last)
 		}
@@ -288,7 +288,7 @@ func (s *Store) move(from *link, leader string) {
 
 // late asks the others who leads, again and again, once a call has waited for long: a leader that is frozen can't say
 // that it leads no more. The function returned ends that.
-func (s *Store) late(l *link) (answered func()) {
+func (s *Store) late(l *link, p *waiting) (answered func()) {
 	if !s.several.Load() {
 		return func() {}
 	}
@@ -297,7 +297,9 @@ func (s *Store) late(l *link) (answered func()) {
 		again := time.NewTicker(lateAgain)
 		defer again.Stop()
 		for {
-			s.look(l)
+			if _, last := p.waited(); last >= lateAfter { // else a caller is slow, not the leader
+				s.look(l)
+			}
 			select {
 			case <-again.C:
 			case <-stop:

@@ -170,7 +170,7 @@ func (o *Ordered) await(a *ordered) error {
 	if a.waiting == nil {
 		return &refusal{code: codes.Unavailable, message: "the connection was lost"}
 	}
-	answered := o.store.late(o.link)
+	answered := o.store.late(o.link, &waiting{since: time.Now()})
 	defer answered()
 	stall := time.NewTimer(orderedStall)
 	defer stall.Stop()

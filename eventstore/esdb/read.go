@@ -40,7 +40,7 @@ func (s *Store) Read(ctx context.Context, stream string, from eventstore.Revisio
 func (s *Store) entries(ctx context.Context, request func() *streams.ReadReq_Options) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		wanted := true
-		_, err := led(ctx, s, func(ctx context.Context, l *link) (none struct{}, err error) {
+		_, err := ledPatiently(ctx, s, func(ctx context.Context, l *link, p *waiting) (none struct{}, err error) {
 			ctx, cancel := context.WithCancel(ctx) // ends the call where the caller has seen enough
 			defer cancel()
 			call, err := l.streams.Read(leading(ctx), &streams.ReadReq{Options: request()})
@@ -59,9 +59,11 @@ func (s *Store) entries(ctx context.Context, request func() *streams.ReadReq_Opt
 				if message.entry == nil { // no such stream, or what newer servers tell besides
 					continue
 				}
+				p.hold()
 				if wanted = yield(*message.entry, nil); !wanted {
 					return none, nil
 				}
+				p.wait()
 			}
 		})
 		if err != nil && wanted {

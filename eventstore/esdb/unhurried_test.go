@@ -28,11 +28,17 @@ import (
 // here is a store on a node in this process.
 func here(t *testing.T) *esdb.Store {
 	t.Helper()
+	return hereBy(t, func(conn esdb.Connection) esdb.Connection { return conn })
+}
+
+// hereBy is a store on a node in this process, through a connection that is put before it.
+func hereBy(t *testing.T, through func(esdb.Connection) esdb.Connection) *esdb.Store {
+	t.Helper()
 	n, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Strict: nodetest.Strict()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := esdb.OpenHere(func(codec encoding.CodecV2) esdb.Connection { return n.Connect(codec) }, slog.New(slog.DiscardHandler))
+	store, err := esdb.OpenHere(func(codec encoding.CodecV2) esdb.Connection { return through(n.Connect(codec)) }, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,4 +194,53 @@ func TestAnAppendInNoHurryGoesAloneWhenNoneComes(t *testing.T) {
 	if _, ok := <-appendOne(t, eventstore.Unhurried(t.Context(), time.Millisecond), here(t)); !ok {
 		t.Error("it was not recorded")
 	}
+}
+
+// prompt is a connection whose calls fail as soon as their context has ended, as those over a network do.
+type prompt struct{ esdb.Connection }
+
+func (p prompt) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	call, err := p.Connection.NewStream(ctx, desc, method, opts...)
+	return promptCall{ClientStream: call, ctx: ctx}, err
+}
+
+type promptCall struct {
+	grpc.ClientStream
+
+	ctx context.Context
+}
+
+func (c promptCall) RecvMsg(message any) error {
+	if c.ctx.Err() != nil {
+		return status.FromContextError(c.ctx.Err()).Err()
+	}
+	return c.ClientStream.RecvMsg(message)
+}
+
+// TestSlowReaderIsNoSlowStore: the time that a caller takes for what it reads is no time that the store takes.
+func TestSlowReaderIsNoSlowStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := hereBy(t, func(conn esdb.Connection) esdb.Connection { return prompt{conn} })
+		stream := eventstore.StreamName("thing", uuid.New())
+		const events = 3
+		list := make([]eventstore.Proposed, events)
+		for i := range list {
+			list[i] = eventstore.Proposed{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte("{}"), Metadata: []byte("{}")}
+		}
+		if _, err := store.Append(t.Context(), stream, eventstore.NoStream, list); err != nil {
+			t.Fatal(err)
+		}
+		read := 0
+		for _, err := range store.Read(t.Context(), stream, 0) {
+			if err != nil {
+				t.Fatalf("after %d events: %v", read, err)
+			}
+			read++
+			time.Sleep(time.Minute) // the clock of the bubble
+		}
+		if read != events {
+			t.Errorf("%d events were read, want %d", read, events)
+		}
+	})
 }

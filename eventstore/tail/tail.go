@@ -72,33 +72,48 @@ func (s *Store) subscribe(
 	}
 }
 
-// enter sees to it that newer events than those stored now are being kept.
+// enter sees to it that newer events than those stored now are being kept. Nobody else waits for the store's answer.
 func (s *Store) enter(ctx context.Context) error {
+	if s.joinUsers(nil) {
+		return nil
+	}
+	head, err := s.Head(ctx)
+	if err != nil {
+		return err
+	}
+	s.joinUsers(&head)
+	return nil
+}
+
+// joinUsers adds a user if there are others, or with events kept from a head on.
+func (s *Store) joinUsers(head *eventstore.Position) (joined bool) {
 	s.entrance.Lock()
 	defer s.entrance.Unlock()
 	if s.users == 0 {
-		head, err := s.Head(ctx)
-		if err != nil {
-			return err
+		if head == nil {
+			return false
 		}
-		s.stop = s.keep(head)
+		s.stop = s.keep(*head)
 	}
 	s.users++
-	return nil
+	return true
 }
 
 func (s *Store) exit() {
 	s.entrance.Lock()
-	defer s.entrance.Unlock()
-	if s.users--; s.users == 0 {
-		s.stop()
+	s.users--
+	last, stop := s.users == 0, s.stop
+	s.entrance.Unlock()
+	if last {
+		stop()
 	}
 }
 
 // keep subscribes after a position until stop is called.
 func (s *Store) keep(after eventstore.Position) (stop func()) {
+	kept := newWindow(after, s.events, keepBytes)
 	s.mu.Lock()
-	s.kept = newWindow(after, s.events, keepBytes)
+	s.kept = kept
 	s.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
@@ -107,7 +122,7 @@ func (s *Store) keep(after eventstore.Position) (stop func()) {
 		for message := range eventstore.Follow(ctx, s.Store, after, eventstore.Filter{}, s.log.With("consumer", "tail")) {
 			if message.Event != nil {
 				s.mu.Lock()
-				s.kept.add(message.Event)
+				kept.add(message.Event)
 				s.mu.Unlock()
 			}
 		}

@@ -232,3 +232,45 @@ func TestWhoHasCaughtUpReadsAlong(t *testing.T) {
 	record(t, store, "other")
 	<-first.ended
 }
+
+// mute is a store whose head is asked for in vain.
+type mute struct {
+	eventstore.Store
+	asked chan struct{}
+}
+
+func (m *mute) Head(ctx context.Context) (eventstore.Position, error) {
+	m.asked <- struct{}{}
+	<-ctx.Done()
+	return eventstore.Start, ctx.Err()
+}
+
+// TestSubscriberIsNotHeldUpByOthers: while one waits for a store that does not answer, others can ask too, and give up.
+func TestSubscriberIsNotHeldUpByOthers(t *testing.T) {
+	t.Parallel()
+	below := &mute{Store: nodetest.Start(t), asked: make(chan struct{})}
+	store := tail.New(below, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ended := make(chan error, 2)
+	subscribe := func(ctx context.Context) {
+		for _, err := range store.Subscribe(ctx, eventstore.Start, eventstore.Filter{}) {
+			ended <- err
+		}
+	}
+	go subscribe(ctx)
+	<-below.asked
+	hurried, giveUp := context.WithCancel(ctx)
+	go subscribe(hurried)
+	select {
+	case <-below.asked:
+	case <-ctx.Done():
+		t.Fatal("it waits for the other's answer")
+	}
+	giveUp()
+	if err := <-ended; err == nil || ctx.Err() != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	cancel()
+	<-ended
+}
