@@ -13,7 +13,7 @@ COPIED    ?= 100000
 STRICT    ?= 23.10
 GO        ?= go
 TOOL       = $(GO) tool -modfile=.ci/tools/go.mod
-COMPOSE   ?= docker compose -f deploy/compose.yaml
+COMPOSE   ?= docker compose -p carillon -f deploy/compose.yaml
 
 # Compression is the same as in what is built, which has no cgo. The other one is 40 files of C, which take half a minute to
 # be compiled, and again with the race detector.

@@ -28,9 +28,6 @@ it goes on with the same data. Ctrl-C stops all of it.
 
 // Run runs the server until the context ends.
 func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, model *kong.Kong) error {
-	if t.out == os.Stdout { // the process is ours; tests run commands in theirs
-		app.LetNapsBeLate()
-	}
 	memory := app.TuneMemory()
 	log := cli.ProcessLogger(os.Stderr)
 	for _, name := range unknownVariables(model.Model, os.Environ()) {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
@@ -64,13 +65,20 @@ func (s *Store) connected(ctx context.Context) (*link, error) {
 		switch {
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, context.Cause(ctx))
-		case over && (last != nil && at.After(began) || time.Since(began) > callTimeout): // else a server is about to answer
+		case over && (last != nil && at.After(began) && !s.broken(last) || time.Since(began) > callTimeout): // else a server is about to answer
 			return nil, noServer(time.Since(began), last)
 		}
 	}
 }
 
 // noServer says what kept the search from a connection. Credentials and certificates won't be right by trying again.
+// broken reports whether the only server takes connections and breaks them: it is there, and about to serve.
+func (s *Store) broken(err error) bool {
+	text := err.Error()
+	return !s.several.Load() && (strings.Contains(text, "server preface") || strings.Contains(text, "client preface") ||
+		strings.Contains(text, "handshake failed") && (strings.HasSuffix(text, `EOF"`) || strings.Contains(text, "reset by peer")))
+}
+
 func noServer(waited time.Duration, last error) error {
 	var untrusted *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError

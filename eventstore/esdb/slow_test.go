@@ -36,7 +36,7 @@ func TestASlowServerIsWaitedForAndAMissingOneIsNot(t *testing.T) {
 
 	t.Cleanup(nodetest.Serve(t, t.TempDir(), server))
 	stall := make(chan struct{})
-	relay(t, between, server, stall)
+	relay(t, between, server, stall, 0)
 	appended := make(chan error, 1)
 	go func() {
 		proposed := eventstore.Proposed{ID: uuid.New(), Type: "counter.counted.v1", Data: []byte(`{}`)}
@@ -67,8 +67,9 @@ func TestASlowServerIsWaitedForAndAMissingOneIsNot(t *testing.T) {
 	}
 }
 
-// relay passes bytes on from one socket to another, but the answers only after stall is closed.
-func relay(t *testing.T, from, to string, stall <-chan struct{}) {
+// relay passes bytes on from one socket to another, but the answers only after stall is closed. The first connections it
+// breaks.
+func relay(t *testing.T, from, to string, stall <-chan struct{}, breaks int) {
 	t.Helper()
 	listener, err := net.Listen("unix", from)
 	if err != nil {
@@ -76,10 +77,14 @@ func relay(t *testing.T, from, to string, stall <-chan struct{}) {
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
-		for {
+		for ; ; breaks-- {
 			client, err := listener.Accept()
 			if err != nil {
 				return
+			}
+			if breaks > 0 {
+				_ = client.Close()
+				continue
 			}
 			server, err := net.Dial("unix", to)
 			if err != nil {
@@ -90,4 +95,23 @@ func relay(t *testing.T, from, to string, stall <-chan struct{}) {
 			go func() { <-stall; _, _ = io.Copy(client, server); _ = client.Close() }()
 		}
 	}()
+}
+
+// TestServerThatBreaksConnectionsIsThere: one that takes connections and breaks them, as while it starts, is waited for.
+func TestServerThatBreaksConnectionsIsThere(t *testing.T) {
+	t.Parallel()
+	dir := nodetest.SocketDir(t)
+	server, between := filepath.Join(dir, "s"), filepath.Join(dir, "between")
+	t.Cleanup(nodetest.Serve(t, t.TempDir(), server))
+	passing := make(chan struct{})
+	close(passing)
+	relay(t, between, server, passing, 40) // by ten a second: longer than a missing server is waited for
+	store, err := esdb.OpenUnix(between, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	if _, err := store.Head(t.Context()); err != nil {
+		t.Error(err)
+	}
 }

@@ -14,28 +14,7 @@ END $$;
 CREATE TRIGGER forget_tellings AFTER DELETE ON carillon.source_walks
     REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION carillon.forget_tellings();
 
--- What is long is written once and seldom read: LZ4 takes a fifth of the time that Postgres' own compression takes. It is
--- there wherever Postgres was built with it, which no one has to do, and whoever set something else had a reason.
--- +goose StatementBegin
-DO $$
-BEGIN
-    IF EXISTS (SELECT FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals) AND source = 'default') THEN
-        EXECUTE format('ALTER DATABASE %I SET default_toast_compression = lz4', current_database());
-    END IF;
-EXCEPTION WHEN insufficient_privilege THEN
-    NULL; -- the database is somebody else's: it stays as it is
-END $$;
--- +goose StatementEnd
-
 -- +goose Down
--- +goose StatementBegin
-DO $$
-BEGIN
-    EXECUTE format('ALTER DATABASE %I RESET default_toast_compression', current_database());
-EXCEPTION WHEN insufficient_privilege THEN
-    NULL;
-END $$;
--- +goose StatementEnd
 DROP TRIGGER forget_tellings ON carillon.source_walks;
 DROP FUNCTION carillon.forget_tellings;
 ALTER TABLE carillon.source_tellings ADD CONSTRAINT source_tellings_source_id_fkey FOREIGN KEY (source_id) REFERENCES carillon.source_walks ON DELETE CASCADE;

@@ -13,6 +13,9 @@ import (
 	"syscall"
 )
 
+// ErrNoAccount reports that there is no user that a server could run as.
+var ErrNoAccount = errors.New("no user to run postgres as")
+
 // account is the operating system user that the server runs as.
 type account struct {
 	name     string
@@ -47,8 +50,8 @@ func serverAccount(asked string, owner int) (account, error) {
 		}
 		return droppedAccount(u)
 	}
-	return account{}, fmt.Errorf("postgres refuses to run as root, and there is no other user to run it as"+
-		" (run carillon as an ordinary user, or add a user named postgres): %w", errors.Join(tried...))
+	return account{}, fmt.Errorf("%w: it refuses root, and there is no other"+
+		" (run carillon as an ordinary user, or add a user named postgres): %w", ErrNoAccount, errors.Join(tried...))
 }
 
 func callerAccount(owner int) (account, error) {
@@ -80,8 +83,7 @@ func droppedAccount(u *user.User) (account, error) {
 func callerName() (string, error) {
 	u, err := user.LookupId(strconv.Itoa(os.Geteuid()))
 	if err != nil {
-		return "", fmt.Errorf("postgres needs a named user, and user id %d has no entry in the user database"+
-			" (add one, or run as another user): %w", os.Geteuid(), err)
+		return "", fmt.Errorf("%w: user id %d has no name in /etc/passwd (add it, or run as another user): %w", ErrNoAccount, os.Geteuid(), err)
 	}
 	return u.Username, nil
 }

@@ -116,3 +116,13 @@ func TestAPostgresThatIsAwayIsWaitedFor(t *testing.T) {
 		t.Error("the log has the password")
 	}
 }
+
+// TestMissingSettingsAreNamed: where no Postgres can be run, the first thing that is said is what to set.
+func TestMissingSettingsAreNamed(t *testing.T) {
+	t.Parallel()
+	cfg := config.Config{HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: t.TempDir(), PostgresBin: t.TempDir(), Roles: []string{config.RoleAPI}}
+	_, err := app.Open(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.HasPrefix(err.Error(), "set CARILLON_DATABASE_URL") || !strings.Contains(err.Error(), "CARILLON_EVENTSTORE_URL") {
+		t.Errorf("error = %v", err)
+	}
+}

@@ -21,7 +21,7 @@ const (
 // runtime naps for 20 µs at a time as long as anything goes on: each nap costs a switch of context, and they were a sixth
 // of all processor time when little happened. A thread sets its own slack and hands it down to those that it makes, and
 // the runtime makes that one before any code of ours runs. So the program begins again, once: as the same process, with
-// the same arguments. Call it first of all. Where it can't be done everything works, and costs more.
+// the same arguments. Call it first of all: a signal that was taken in before is forgotten by then. Where it can't be done everything works, and costs more.
 func LetNapsBeLate() {
 	if os.Getenv(begunAgain) != "" {
 		_ = os.Unsetenv(begunAgain)
