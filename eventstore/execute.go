@@ -70,6 +70,7 @@ func (a Aggregate[S, E, C]) Execute(ctx context.Context, store Store, id uuid.UU
 		switch {
 		case errors.Is(err, ErrWrongRevision) && !options.OnlyKnown: // somebody was faster: decide again, on what is now
 			limit, try.contended = contention, true
+		case errors.Is(err, ErrFull): // nothing was recorded, and room is made by somebody, later
 		case errors.Is(err, ErrUnavailable): // the append may have got through, which its event ids will tell
 			limit = patience
 		}

@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc/encoding"
 
 	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
 )
 
@@ -151,6 +157,43 @@ func TestALostAnswerIsNotDoneTwice(t *testing.T) {
 				t.Errorf("the stream tells %+v, %v; the outcome was %+v", loaded, err, out)
 			}
 		})
+	}
+}
+
+// counting counts appends.
+type counting struct {
+	eventstore.Store
+	appends atomic.Int64
+}
+
+func (c *counting) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+	c.appends.Add(1)
+	return c.Store.Append(ctx, stream, expected, events)
+}
+
+// TestFullDiskIsToldAtOnce: while the disk is full, a command is not tried again and again.
+func TestFullDiskIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	full, err := node.Open(node.Config{Dir: t.TempDir(), MinFreeBytes: math.MaxUint64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !full.Full() {
+		runtime.Gosched()
+	}
+	here, err := esdb.OpenHere(func(codec encoding.CodecV2) esdb.Connection { return full.Connect(codec) }, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(here.Close(), full.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	store := &counting{Store: here}
+	_, err = counter.Execute(t.Context(), store, uuid.New(), count{By: 1, Limit: 10}, options{})
+	if !errors.Is(err, eventstore.ErrFull) || !errors.Is(err, eventstore.ErrUnavailable) || store.appends.Load() != 1 {
+		t.Errorf("%d appends, and then %v", store.appends.Load(), err)
 	}
 }
 

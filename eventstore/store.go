@@ -17,6 +17,8 @@ var (
 	ErrTooLarge = errors.New("append too large")
 	// ErrUnavailable: the store can't be reached or did not answer in time; whether an append took place is unknown.
 	ErrUnavailable = errors.New("event store unavailable")
+	// ErrFull: the store's disk is full, and nothing was recorded. It is an ErrUnavailable that does not pass soon.
+	ErrFull = fmt.Errorf("%w: its disk is full", ErrUnavailable)
 	// ErrRefused: the store refuses the program's credentials, or the program the store's certificate. Trying again
 	// does not help; an operator must.
 	ErrRefused = errors.New("event store can't be used")

@@ -101,6 +101,11 @@ func translate(err error) error {
 		return err
 	case codes.Unimplemented:
 		return err
+	case codes.ResourceExhausted:
+		if strings.Contains(strings.ToLower(r.message), "disk is full") { // a node of ours
+			return fmt.Errorf("%w: %w", eventstore.ErrFull, err)
+		}
+		return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
 	case codes.Canceled: // by the caller, by Close, or because the connection was given up
 		return fmt.Errorf("%w: the connection was given up", eventstore.ErrUnavailable)
 	case codes.DeadlineExceeded: // gRPC's word for a context's deadline; callers look for the context's

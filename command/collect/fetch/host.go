@@ -3,9 +3,11 @@ package fetch
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,9 +19,8 @@ const (
 	defaultRest = time.Minute
 	// shortRest is waited for; where a host rests longer, the source comes again later.
 	shortRest = 10 * time.Second
-	// Hosts that were idle are forgotten once there are many.
-	manyHosts = 1024
-	hostIdle  = 2 * robotsFresh
+	// maxHosts bounds the hosts that are remembered.
+	maxHosts = 4096
 )
 
 // host is what a Fetcher remembers of one host for itself. What must hold for all who ask the host is in Hosts.
@@ -52,18 +53,23 @@ func (f *Fetcher) host(u *url.URL) *host {
 	now, name := time.Now(), hostName(u)
 	h, ok := f.hosts[name]
 	if !ok {
-		if len(f.hosts) >= manyHosts {
-			for k, old := range f.hosts {
-				if now.Sub(old.used) > hostIdle {
-					delete(f.hosts, k)
-				}
-			}
+		if len(f.hosts) >= maxHosts {
+			f.forgetHosts()
 		}
 		h = &host{name: name, pace: make(chan struct{}, 1), robots: make(chan struct{}, 1), origins: map[string]*origin{}}
 		f.hosts[name] = h
 	}
 	h.used = now
 	return h
+}
+
+// forgetHosts lets go of the hosts that were used longest ago, an eighth of them: what is kept of one is a robots.txt that
+// is asked for again. The pace of a host is kept by Options.Hosts, whatever is forgotten here.
+func (f *Fetcher) forgetHosts() {
+	oldest := slices.SortedFunc(maps.Values(f.hosts), func(a, b *host) int { return a.used.Compare(b.used) })
+	for _, old := range oldest[:len(oldest)/8] {
+		delete(f.hosts, old.name)
+	}
 }
 
 // turn waits for the host's turn and a slot. It has both at once: who waits for the turn takes no slot, and who has it
