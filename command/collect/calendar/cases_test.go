@@ -26,6 +26,7 @@ func TestCases(t *testing.T) {
 		"02-vtimezone-escaped-comma/outlook.ics": "T, Europe/Berlin: scheduled 2026-01-05T18:00/2026-01-05T20:00",
 		"04-tzid-gmt/gmt.ics":                    "Time 0800-0900 GMT, GMT: scheduled 2026-05-07T08:00/2026-05-07T09:00",
 		"04-tzid-gmt/x-wr.ics":                   "T, GMT: scheduled 2026-05-07T08:00",
+		"15-method-cancel/cancel.ics":            "T, UTC: cancelled 2026-03-15T19:00",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -182,4 +183,67 @@ func TestZoneSpellings(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestClockChanges covers the nights in which clocks are set: no end is lost, and none lies before its start.
+func TestClockChanges(t *testing.T) {
+	t.Parallel()
+	const berlin = ";TZID=Europe/Berlin:"
+	for _, c := range []struct{ name, lines, want string }{
+		{"end in the gap", "DTSTART" + berlin + "20260329T013000\nDTEND" + berlin + "20260329T023000", "03-29T00:30/03-29T01:30"},
+		{"start in the gap", "DTSTART" + berlin + "20260329T023000\nDTEND" + berlin + "20260329T030000", "03-29T01:30/03-29T02:00"},
+		{"at the gap", "DTSTART" + berlin + "20260329T020000\nDTEND" + berlin + "20260329T030000", "03-29T01:00/03-29T02:00"},
+		{"end in UTC", "DTSTART" + berlin + "20260329T023000\nDTEND:20260329T023000Z", "03-29T01:30/03-29T02:30"},
+		{"hours that pass", "DTSTART" + berlin + "20261025T023000\nDURATION:PT1H", "10-25T00:30/10-25T01:30"},
+		{"second hour in UTC", "DTSTART" + berlin + "20261025T023000\nDTEND:20261025T011500Z", "10-25T00:30/10-25T01:15"},
+		{"both in UTC", "DTSTART:20261025T003000Z\nDTEND:20261025T011500Z", "10-25T00:30/10-25T01:15"},
+		{"starts in the second hour", "DTSTART:20261025T013000Z\nDTEND" + berlin + "20261025T030000", "10-25T01:30/10-25T02:00"},
+		{
+			"a series over the gap", "DTSTART" + berlin + "20260322T023000\nDTEND" + berlin + "20260322T030000\nRRULE:FREQ=WEEKLY;COUNT=3",
+			"03-22T01:30/03-22T02:00 03-29T01:30/03-29T02:00 04-05T00:30/04-05T01:00",
+		},
+		{
+			"a series of hours over the second hour", "DTSTART" + berlin + "20261018T013000\nDURATION:PT1H\nRRULE:FREQ=WEEKLY;COUNT=3",
+			"10-17T23:30/10-18T00:30 10-24T23:30/10-25T00:30 11-01T00:30/11-01T01:30",
+		},
+		{
+			"a series that ends in the second hour", "DTSTART" + berlin + "20261025T023000\nDTEND:20261025T013000Z\nRRULE:FREQ=WEEKLY;COUNT=2",
+			"10-25T00:30/10-25T01:30 11-01T01:30/11-01T02:30",
+		},
+		{
+			"a series of hours over the gap", "DTSTART" + berlin + "20260321T220000\nDURATION:PT6H\nRRULE:FREQ=WEEKLY;COUNT=2",
+			"03-21T21:00/03-22T03:00 03-28T21:00/03-29T03:00",
+		},
+		{
+			"a series by the clock over the gap", "DTSTART" + berlin + "20260321T220000\nDTEND" + berlin + "20260322T040000\nRRULE:FREQ=WEEKLY;COUNT=2",
+			"03-21T21:00/03-22T03:00 03-28T21:00/03-29T02:00",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			result := readAt(t, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), "Europe/Berlin", event("", c.lines))
+			got := strings.TrimPrefix(instants(result.Observations), "T, Europe/Berlin: ")
+			got = strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(got, "scheduled ", ""), "2026-", ""), ",", "")
+			compare(t, got, c.want)
+		})
+	}
+}
+
+// TestMethodCancel has calendars that cancel apply to what others of the file list.
+func TestMethodCancel(t *testing.T) {
+	t.Parallel()
+	published := event("METHOD:PUBLISH", "SEQUENCE:2\nDTSTART:20260615T190000Z\nRRULE:FREQ=DAILY;COUNT=2")
+	for _, c := range []struct{ name, text, want string }{
+		{"one date", event("METHOD:Cancel", "RECURRENCE-ID:20260616T190000Z\nSEQUENCE:3"), "scheduled 2026-06-15T19:00, cancelled 2026-06-16T19:00"},
+		{"all", event("METHOD:CANCEL", "SEQUENCE:2"), "cancelled 2026-06-15T19:00, cancelled 2026-06-16T19:00"},
+		{"an older version", event("METHOD:CANCEL", "SEQUENCE:1"), "scheduled 2026-06-15T19:00, scheduled 2026-06-16T19:00"},
+		{"nothing", event("METHOD:REQUEST", "SEQUENCE:2\nDTSTART:20260615T190000Z"), "scheduled 2026-06-15T19:00, scheduled 2026-06-16T19:00"},
+	} {
+		for _, text := range []string{published + c.text, c.text + published} {
+			result := readAt(t, time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), "", text)
+			if got := strings.TrimSpace(instants(result.Observations)); got != "T, UTC: "+c.want {
+				t.Errorf("%s: %s, want %s", c.name, got, c.want)
+			}
+		}
+	}
 }

@@ -50,6 +50,8 @@ type component struct {
 type header struct {
 	// timezone is its X-WR-TIMEZONE, timezoneID its TIMEZONE-ID.
 	timezone, timezoneID string
+	// cancels: its METHOD is CANCEL, so that what it lists is off.
+	cancels bool
 	// zones are its VTIMEZONEs, by their [zoneKey].
 	zones map[string]*zoneRules
 	// found remembers what names of zones mean, floatingTime and floatingDate what none means.
@@ -305,6 +307,8 @@ func (f *file) property(l line) {
 		}
 	case c.name == "VCALENDAR" && l.name == "X-WR-TIMEZONE":
 		c.calendar.timezone = unquote(l.text())
+	case c.name == "VCALENDAR" && l.name == "METHOD":
+		c.calendar.cancels = strings.EqualFold(strings.TrimSpace(l.value), "CANCEL")
 	case c.name == "VCALENDAR" && l.name == "TIMEZONE-ID":
 		c.calendar.timezoneID = unquote(l.text())
 	}

@@ -23,8 +23,10 @@ type series struct {
 	// alone: there is no master but in name.
 	alone     bool
 	overrides []*event
-	holdings  []candidate.Holding
-	zone      zone
+	// off: another calendar of the file cancels all of it.
+	off      bool
+	holdings []candidate.Holding
+	zone     zone
 	// start is when the first instance begins.
 	start     moment
 	recurring bool
@@ -66,7 +68,30 @@ func (f *file) series() []*series {
 			s.master, s.alone = s.overrides[0], true
 		}
 	}
-	return all
+	return cancelled(all)
+}
+
+// cancelled has calendars that cancel apply to the events of the other calendars of the file. Those that no other one has
+// are events by themselves, which are off.
+func cancelled(all []*series) []*series {
+	if !slices.ContainsFunc(all, func(s *series) bool { return s.master.calendar.cancels }) {
+		return all
+	}
+	byUID := map[string]*series{}
+	for _, s := range all {
+		if uid := s.master.value("UID"); uid != "" && !s.master.calendar.cancels {
+			byUID[uid] = s
+		}
+	}
+	return slices.DeleteFunc(all, func(s *series) bool {
+		of := byUID[s.master.value("UID")]
+		if of == nil || !s.master.calendar.cancels {
+			return false
+		}
+		of.overrides = append(of.overrides, s.overrides...)
+		of.off = of.off || !s.alone && sequence(s.master) >= sequence(of.master)
+		return true
+	})
 }
 
 // older says that a version was made before another one.
@@ -113,6 +138,9 @@ func (f *file) expandOnce(s *series, steps *recurrence.Allowance) {
 	}
 	s.zone, s.start = first.start.zone, first.start
 	status := f.status(s.master)
+	if s.off {
+		status = happening.Cancelled
+	}
 	if s.alone {
 		s.recurring = true
 		f.addOverrides(s, first, nil, status)
@@ -338,9 +366,9 @@ func (f *file) except(x excepted, l line, first instance, steps recurrence.Steps
 	})
 }
 
-// status is what a calendar says of an event: CONFIRMED and TENTATIVE say no more than that it is there.
+// status is what a calendar says of an event, by itself or of all it lists: CONFIRMED and TENTATIVE say no more than that it is there.
 func (f *file) status(e *event) happening.Status {
-	if strings.EqualFold(e.value("STATUS"), "CANCELLED") || strings.EqualFold(e.value("STATUS"), "CANCELED") {
+	if e.calendar.cancels || strings.EqualFold(e.value("STATUS"), "CANCELLED") || strings.EqualFold(e.value("STATUS"), "CANCELED") {
 		return happening.Cancelled
 	}
 	return ""

@@ -83,16 +83,15 @@ func (r Range) period(loc *time.Location) period {
 	if !r.Start.HasTime {
 		start = OnWall(r.Start.Wall, loc)
 	}
-	wall := wallOf(start)
+	wall := r.Start.clock(start)
 	first := midnight(wall)
 	p := period{start: start, first: first, days: 1, open: wall.Sub(first), allDay: !r.Start.HasTime}
-	end, dateOnly := r.end(start, loc)
+	end, wall, dateOnly := r.end(start, loc)
 	if end == nil {
 		// Midnight is what programs write when no time is known.
 		p.allDay = p.allDay || p.open == 0
 		return p
 	}
-	wall = wallOf(*end)
 	last := midnight(wall)
 	clock := wall.Sub(last)
 	p.days = daysBetween(p.first, last) + 1
@@ -109,15 +108,25 @@ func (r Range) period(loc *time.Location) period {
 	return p
 }
 
+// clock is the wall clock that a stamp means, which an instant can't say of one that clocks skip.
+func (s Stamp) clock(at time.Time) time.Time {
+	if s.HasOffset {
+		return wallOf(at)
+	}
+	return s.Wall
+}
+
 // until sets the end of a period with times; days already counts to its date.
 func (p *period) until(end time.Time, clock time.Duration) {
 	switch {
+	case p.days == 1 && clock <= p.open && end.After(p.start) && end.Sub(p.start) < nearChange:
+		// Clocks are set back in between.
 	case p.days == 1 && clock == p.open:
 		p.allDay = p.open == 0
 		return
 	case p.days == 1 && clock < p.open:
 		clock += day // the same date was written for both
-		end = end.AddDate(0, 0, 1)
+		end = OnWall(p.first.Add(clock), p.start.Location())
 	case p.days > 1 && clock <= 6*time.Hour && clock <= p.open:
 		p.days--
 		clock += day
@@ -131,32 +140,37 @@ func (p *period) until(end time.Time, clock time.Duration) {
 	p.allDay = p.open == 0 && !p.through && clock >= day-time.Minute && clock <= day
 }
 
-// end is the stated end, and whether it is a date only.
-func (r Range) end(start time.Time, loc *time.Location) (end *time.Time, dateOnly bool) {
+// end is the stated end, the clock that it means, and whether it is a date only.
+func (r Range) end(start time.Time, loc *time.Location) (end *time.Time, wall time.Time, dateOnly bool) {
 	switch {
 	case r.End != nil && r.End.HasTime && !r.End.HasOffset && r.Start.HasOffset:
 		// The end is in the same zone as the start, wherever that is.
 		s := *r.End
 		s.Offset, s.HasOffset = r.Start.Offset, true
 		t := s.In(loc)
-		return &t, false
+		return &t, wallOf(t), false
 	case r.End != nil && r.End.HasTime:
 		t := r.End.In(loc)
-		return &t, false
+		return &t, r.End.clock(t), false
 	case r.End != nil:
 		t := OnWall(r.End.Wall, loc)
-		return &t, true
+		return &t, r.End.Wall, true
 	case r.Length != Length{} && (r.Start.HasTime || r.Length.Clock == 0):
-		wall := r.Length.after(wallOf(start))
+		l := r.Length
 		if !r.Start.HasTime {
 			// "P3D" from a Friday is three days, Sunday the last.
-			t := OnWall(wall.AddDate(0, 0, -1), loc)
-			return &t, true
+			wall := l.after(r.Start.Wall).AddDate(0, 0, -1)
+			t := OnWall(wall, loc)
+			return &t, wall, true
 		}
-		t := start.Add(wall.Sub(wallOf(start)))
-		return &t, false
+		t := start
+		if l.Years != 0 || l.Months != 0 || l.Weeks != 0 || l.Days != 0 {
+			t = OnWall(r.Start.clock(start).AddDate(l.Years, l.Months, l.Weeks*7+l.Days), loc)
+		}
+		t = t.Add(l.Clock) // hours that pass, whatever clocks do
+		return &t, wallOf(t), false
 	}
-	return nil, false
+	return nil, time.Time{}, false
 }
 
 // span is the i-th day.
@@ -182,6 +196,9 @@ func (p period) span(i int, loc *time.Location) Span {
 		s.AllDay = i > 0 && i < p.days-1
 	default:
 		end = at(p.close)
+	}
+	if !end.After(s.Start) {
+		end = s.Start.Add(p.close - p.open) // clocks skip the hour in which it begins
 	}
 	s.End = &end
 	return s

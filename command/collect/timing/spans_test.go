@@ -230,3 +230,50 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+// TestClockChanges covers the nights in which clocks are set: no end is lost, and none lies before its start.
+func TestClockChanges(t *testing.T) {
+	t.Parallel()
+	berlin := zone(t, "Europe/Berlin")
+	for _, c := range []struct{ name, start, end, length, want string }{
+		{"end in the gap", "2026-03-29T01:30", "2026-03-29T02:30", "", "00:30/01:30"},
+		{"start in the gap, end at its end", "2026-03-29T02:00", "2026-03-29T03:00", "", "01:00/02:00"},
+		{"start in the gap, end after it", "2026-03-29T02:30", "2026-03-29T03:00", "", "01:30/02:00"},
+		{"start in the gap, end later", "2026-03-29T02:30", "2026-03-29T05:00", "", "01:30/03:00"},
+		{"both in the gap", "2026-03-29T02:15", "2026-03-29T02:45", "", "01:15/01:45"},
+		{"length from the gap", "2026-03-29T02:30", "", "PT1H", "01:30/02:30"},
+		{"length over the gap", "2026-03-29T01:30", "", "PT1H", "00:30/01:30"},
+		{"a day over the gap", "2026-03-28T20:00", "", "P1D", "19:00/23:00 23:00/18:00"},
+		{"a night over the gap", "2026-03-28T22:00", "2026-03-29T04:00", "", "21:00/02:00"},
+		{"a night that ends in the gap", "2026-03-28T22:00", "2026-03-29T02:30", "", "21:00/01:30"},
+		{"the hour that comes twice, by its length", "2026-10-25T02:30", "", "PT1H", "00:30/01:30"},
+		{"from the first to the second", "2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00", "", "00:30/01:30"},
+		{"from the first to earlier in the second", "2026-10-25T02:30:00+02:00", "2026-10-25T02:15:00+01:00", "", "00:30/01:15"},
+		{"from the clock to the second", "2026-10-25T02:30", "2026-10-25T01:15:00Z", "", "00:30/01:15"},
+		{"the second alone", "2026-10-25T02:30:00+01:00", "2026-10-25T03:00:00+01:00", "", "01:30/02:00"},
+		{"over both", "2026-10-25T01:30", "2026-10-25T03:30", "", "23:30/02:30"},
+		{"the same date for both", "2026-10-24T22:00", "2026-10-24T02:30", "", "20:00/00:30"},
+	} {
+		r := timing.Range{Start: stamp(t, c.start)}
+		if c.end != "" {
+			end := stamp(t, c.end)
+			r.End = &end
+		}
+		if c.length != "" {
+			r.Length, _ = timing.ParseLength(c.length)
+		}
+		spans := r.Spans(berlin, window)
+		got := ""
+		for i, s := range spans {
+			if i > 0 {
+				got += " "
+			}
+			if got += s.Start.UTC().Format("15:04"); s.End != nil {
+				got += "/" + s.End.UTC().Format("15:04")
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
