@@ -26,7 +26,9 @@ func TestCases(t *testing.T) {
 		"02-vtimezone-escaped-comma/outlook.ics": "T, Europe/Berlin: scheduled 2026-01-05T18:00/2026-01-05T20:00",
 		"04-tzid-gmt/gmt.ics":                    "Time 0800-0900 GMT, GMT: scheduled 2026-05-07T08:00/2026-05-07T09:00",
 		"04-tzid-gmt/x-wr.ics":                   "T, GMT: scheduled 2026-05-07T08:00",
-		"15-method-cancel/cancel.ics":            "T, UTC: cancelled 2026-03-15T19:00",
+		"05-merged-with-two-zones/days.ics": "State Fair, America/Chicago: scheduled 2026-08-02T05:00/2026-08-03T05:00, " +
+			"scheduled 2026-08-04T05:00/2026-08-05T05:00, scheduled 2026-08-05T05:00/2026-08-06T05:00",
+		"15-method-cancel/cancel.ics": "T, UTC: cancelled 2026-03-15T19:00",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -64,7 +64,6 @@ type Candidate struct {
 	keys               []string
 	alias              string // "" for none
 	own                bool   // the page is the event's own
-	loc                *time.Location
 	primary            string // URL to show first
 	urls               []string
 }
@@ -76,6 +75,19 @@ type Holding struct {
 	Status happening.Status
 	// Original is the start that the instance had at first, nil where it is known by the one it has.
 	Original *timing.Stamp
+	// Clock is a start by which the schedule says on which clock it is, by its offset; nil if it says nothing. When names
+	// no offset then.
+	Clock *timing.Stamp
+}
+
+// on is when the holding takes place in a zone. What a schedule repeats stays on the clock of the zone, whichever offset
+// the schedule names.
+func (h Holding) on(loc *time.Location) timing.Range {
+	if h.Clock == nil {
+		return h.When
+	}
+	_, offset := h.Clock.In(loc).Zone()
+	return h.When.Shift(time.Duration(offset-h.Clock.Offset) * time.Second)
 }
 
 // Page is what candidates are judged against: what a page, a calendar or a profile says about itself.
@@ -261,7 +273,6 @@ func (o *observer) finish(c *Candidate) {
 	if !o.budget.Work(100 + len(c.Description)/16) {
 		return
 	}
-	o.zone(c)
 	if len(c.Description) > maxDescription {
 		c.Description = markup.HTML(markup.Shorten(markup.Plain(c.Description), maxDescription/4))
 	}
@@ -276,15 +287,34 @@ func (o *observer) finish(c *Candidate) {
 	}
 }
 
-// zone finds the timezone of an event.
-func (o *observer) zone(c *Candidate) {
-	places, sure := c.Where.zones(o.Timezone)
-	start := c.Holdings[0].When.Start
-	var assumed bool
-	c.loc, assumed = timing.Resolve(timing.Clues{Stated: c.Zone, Place: places, PlaceSure: sure, Home: o.Timezone, Start: start})
-	if assumed && start.HasTime {
-		o.notes.Add(collect.NoteAssumedTimezone, "%q names no timezone, and neither does the source: %s is assumed", markup.Shorten(c.Title, 80), c.loc)
+// zone finds the timezone of an event. Own reports whether the event itself says so, rather than the source.
+func (o *observer) zone(c *Candidate) (loc *time.Location, own, assumed bool) {
+	clues := c.clues(o.Timezone)
+	loc, assumed = timing.Resolve(clues)
+	stated, _ := timing.FindZone(clues.Stated)
+	return loc, stated != nil || clues.PlaceSure, assumed
+}
+
+// clues are what a candidate tells about its zone, and home the zone of its source.
+func (c *Candidate) clues(home string) timing.Clues {
+	clues := timing.Clues{Stated: c.Zone, Home: home}
+	clues.Place, clues.PlaceSure = c.Where.zones(home)
+	if len(c.Holdings) > 0 {
+		clues.Start = c.Holdings[0].When.Start
+		if clock := c.Holdings[0].Clock; clock != nil {
+			clues.Start = *clock
+		}
 	}
+	return clues
+}
+
+// Location is the zone that a candidate is in as far as it tells, nil if neither it nor its source does.
+func (c *Candidate) Location(home string) *time.Location {
+	loc, assumed := timing.Resolve(c.clues(home))
+	if assumed {
+		return nil
+	}
+	return loc
 }
 
 // links sets the URLs of an event, its own first. One that has none is shown by the page.

@@ -296,6 +296,9 @@ func (c *Candidate) mergeHoldings(other *Candidate) {
 	for _, h := range other.Holdings {
 		i := slices.IndexFunc(c.Holdings, func(have Holding) bool { return startsAgree(have.When.Start, h.When.Start, "") })
 		if i < 0 {
+			if zone, _ := timing.FindZone(other.Zone); zone != nil && c.Zone != "" && c.Zone != other.Zone {
+				h.When, h.Clock = h.on(zone).Anchor(zone), nil
+			}
 			if len(c.Holdings) < maxOccurrences {
 				c.Holdings = append(c.Holdings, h)
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -64,10 +65,14 @@ func (o *observer) observation(same []*Candidate) collect.Observation {
 			d.SupportingImages = nil
 		}
 	}
+	loc, _, assumed := o.zone(c)
+	if start := c.Holdings[0].When.Start; assumed && start.HasTime {
+		o.notes.Add(collect.NoteAssumedTimezone, "%q names no timezone, and neither does the source: %s is assumed", markup.Shorten(c.Title, 80), loc)
+	}
 	var days int
 	var recurring bool
-	d.Instances, days, recurring = o.instances(same)
-	d.Time = happening.Time{TemporalPattern: happening.Singular, Timezone: c.loc.String(), DisplayText: timing.Words(spans(d.Instances), c.loc)}
+	d.Instances, days, recurring = o.instances(same, loc)
+	d.Time = happening.Time{TemporalPattern: happening.Singular, Timezone: loc.String(), DisplayText: timing.Words(spans(d.Instances), loc)}
 	switch {
 	case recurring || len(d.Instances) > 1:
 		d.Time.TemporalPattern = happening.Recurring
@@ -81,8 +86,9 @@ func (o *observer) observation(same []*Candidate) collect.Observation {
 	return collect.Observation{Key: c.key, Keys: c.keys, Alias: c.alias, Details: d, PublishedAt: c.PublishedAt, Standing: standing, Origins: o.origins(c)}
 }
 
-// instances gives the instances of candidates of one key, in order, and how many days the longest takes.
-func (o *observer) instances(same []*Candidate) (instances []happening.Instance, days int, recurring bool) {
+// instances gives the instances of candidates of one key, in order, and how many days the longest takes. All are in the
+// zone of what they come to. A time that a candidate tells in a zone of its own is read there.
+func (o *observer) instances(same []*Candidate, loc *time.Location) (instances []happening.Instance, days int, recurring bool) {
 	occurrences, holdings := 0, 0
 	for _, s := range same {
 		holdings += len(s.Holdings)
@@ -93,8 +99,17 @@ func (o *observer) instances(same []*Candidate) (instances []happening.Instance,
 gather:
 	for _, s := range same {
 		recurring = recurring || s.Recurring
+		read, own := loc, false
+		if s != same[0] {
+			if read, own, _ = o.zone(s); !own {
+				read = loc
+			}
+		}
 		for _, h := range s.Holdings {
-			instance, held := o.instance(s, same[0].key, h)
+			if h.When = h.on(read); own && read.String() != loc.String() {
+				h.When = h.When.Anchor(read)
+			}
+			instance, held := o.instance(s, same[0].key, h, loc)
 			if len(instance.Occurrences) == 0 || seen[instance.ID] {
 				continue // the same event twice on the page
 			}
@@ -122,8 +137,8 @@ func (c *Candidate) isOngoing(days int) bool {
 }
 
 // instance makes the instance of a holding, and says how many days it takes. It is empty where the budget has ended.
-func (o *observer) instance(c *Candidate, key string, h Holding) (happening.Instance, int) {
-	period := h.When.In(c.loc)
+func (o *observer) instance(c *Candidate, key string, h Holding, loc *time.Location) (happening.Instance, int) {
+	period := h.When.In(loc)
 	days := period.Days()
 	if !o.budget.Work(20+20*min(days, maxOccurrences)) || !o.budget.Memory(occurrenceBytes*min(days, maxOccurrences)) {
 		return happening.Instance{}, 0
@@ -133,11 +148,11 @@ func (o *observer) instance(c *Candidate, key string, h Holding) (happening.Inst
 		original = *h.Original
 	}
 	status := c.status(h)
-	id := happening.DeriveInstanceID(key, happening.OriginalStart(original.In(c.loc)))
+	id := happening.DeriveInstanceID(key, happening.OriginalStart(original.In(loc)))
 	spans := period.Spans(o.Window)
 	instance := happening.Instance{ID: id, Status: status, Occurrences: make([]happening.Occurrence, 0, len(spans))}
 	if c.isOngoing(days) {
-		spans = c.Where.Hours.Apply(spans, c.loc)
+		spans = c.Where.Hours.Apply(spans, loc)
 	}
 	for _, s := range spans {
 		occurrence := happening.Occurrence{

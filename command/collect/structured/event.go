@@ -16,13 +16,19 @@ type mapper struct {
 	graph  *graph
 	window timing.Window
 	// expanded remembers what schedules gave, for each is asked twice.
-	expanded map[scheduled][]timing.Range
+	expanded map[scheduled]expansion
 	// sanitised remembers what became of descriptions, for events share them.
 	sanitised map[string]string
 }
 
 // scheduled is a schedule as an event uses it.
 type scheduled struct{ event, schedule *item }
+
+// expansion is what a schedule comes to. The clock is a start with the offset that it says it is on, nil for none.
+type expansion struct {
+	ranges []timing.Range
+	clock  *timing.Stamp
+}
 
 // candidateBytes is what a candidate takes in memory, texts aside.
 const candidateBytes = 4 << 10
@@ -89,6 +95,7 @@ func (m *mapper) candidate(it *item, parts []*item) *candidate.Candidate {
 	m.when(c, it, parts)
 	m.where(c, it)
 	m.zone(c, it)
+	m.local(c, it)
 	m.descriptions(c, it)
 	m.capacity(c, it)
 	m.organizer(c, it)

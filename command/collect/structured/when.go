@@ -61,15 +61,16 @@ func (m *mapper) saysWhen(c *candidate.Candidate, it *item) {
 }
 
 func (m *mapper) holdings(it *item, status happening.Status) []candidate.Holding {
-	ranges := m.schedules(it)
-	if len(ranges) == 0 {
-		ranges = m.ranges(it)
+	found := m.schedules(it)
+	if len(found) == 0 {
+		for _, r := range m.ranges(it) {
+			found = append(found, candidate.Holding{When: r})
+		}
 	}
 	original := m.stamp(it.one("previousStartDate"))
-	found := make([]candidate.Holding, len(ranges))
-	for i, r := range ranges {
-		found[i] = candidate.Holding{When: r, Status: status}
-		if len(ranges) == 1 && original != nil {
+	for i := range found {
+		found[i].Status = status
+		if len(found) == 1 && original != nil {
 			found[i].Original = original
 		}
 	}
@@ -123,22 +124,28 @@ func (m *mapper) ranges(it *item) []timing.Range {
 }
 
 // schedules expands the event's schedules.
-func (m *mapper) schedules(it *item) []timing.Range {
-	var found []timing.Range
+func (m *mapper) schedules(it *item) []candidate.Holding {
+	var found []candidate.Holding
 	for _, s := range m.graph.things(it, "eventSchedule") {
-		ranges, ok := m.expanded[scheduled{it, s}]
+		x, ok := m.expanded[scheduled{it, s}]
 		if !ok && len(m.expanded) < maxSchedules {
-			ranges = m.schedule(it, s).Expand(m.graph.budget, m.window)
-			m.expanded[scheduled{it, s}] = ranges
+			rule, clock := m.schedule(it, s)
+			x = expansion{rule.Expand(m.graph.budget, m.window), clock}
+			if clock != nil && rule.Start == nil && len(x.ranges) > 0 {
+				clock.Wall = x.ranges[0].Start.Wall
+			}
+			m.expanded[scheduled{it, s}] = x
 		}
-		found = append(found, ranges...)
+		for _, r := range x.ranges {
+			found = append(found, candidate.Holding{When: r, Clock: x.clock})
+		}
 	}
 	return found
 }
 
-// schedule reads a Schedule; what it leaves open the event itself may say.
-func (m *mapper) schedule(event, s *item) timing.Schedule {
-	var rule timing.Schedule
+// schedule reads a Schedule; what it leaves open the event itself may say. The clock is the start that says by its offset
+// on which clock it is, nil for none.
+func (m *mapper) schedule(event, s *item) (rule timing.Schedule, clock *timing.Stamp) {
 	start := m.stamp(first(s.one("startDate"), event.one("startDate")))
 	if start != nil {
 		date := midnight(start.Wall)
@@ -159,18 +166,103 @@ func (m *mapper) schedule(event, s *item) timing.Schedule {
 		}
 	}
 	rule.ByMonth, rule.ByMonthDay, rule.ByMonthWeek = s.numbers("byMonth"), s.numbers("byMonthDay"), s.numbers("byMonthWeek")
-	rule.Opens, rule.Closes = clock(s.one("startTime")), clock(s.one("endTime"))
+	var offset *int
+	rule.Opens, offset = timeOfDay(s.one("startTime"))
+	rule.Closes, _ = timeOfDay(s.one("endTime"))
 	if rule.Opens == nil && start != nil && start.HasTime {
 		opens := start.Wall.Sub(midnight(start.Wall))
-		rule.Opens = &opens
+		if rule.Opens = &opens; start.HasOffset {
+			offset = &start.Offset
+		}
+	}
+	if rule.Opens != nil && offset == nil {
+		offset = m.offset(event, s, *rule.Opens)
+	}
+	if offset != nil {
+		clock = &timing.Stamp{HasTime: true, HasOffset: true, Offset: *offset}
+		if rule.Start != nil {
+			clock.Wall = rule.Start.Add(*rule.Opens)
+		}
 	}
 	rule.Length, _ = timing.ParseLength(first(s.one("duration"), event.one("duration")))
 	for _, text := range s.each("exceptDate") {
 		if x := m.stamp(text); x != nil {
 			rule.Except = append(rule.Except, *x)
+			if clock != nil && x.HasTime && x.HasOffset && x.Offset != clock.Offset {
+				x.Wall = x.Wall.Add(time.Duration(clock.Offset-x.Offset) * time.Second)
+				rule.Except = append(rule.Except, *x)
+			}
 		}
 	}
-	return rule
+	return rule, clock
+}
+
+// offset is that of a schedule whose times name none: of its own start, else of that of its event. UTC, which programs
+// write for any zone, counts if the start has the time of day of the schedule.
+func (m *mapper) offset(event, s *item, opens time.Duration) *int {
+	if first(s.one("scheduleTimezone"), event.one("scheduleTimezone"), event.one("timezone"), event.one("timeZone")) != "" {
+		return nil
+	}
+	for _, text := range []string{s.one("startDate"), event.one("startDate")} {
+		start := m.stamp(text)
+		if start == nil || !start.HasTime || !start.HasOffset {
+			continue
+		}
+		if !start.IsUTC() || start.Wall.Sub(midnight(start.Wall)) == opens {
+			return &start.Offset
+		}
+	}
+	return nil
+}
+
+// local states that times without an offset are in UTC, if their own elements show people another time and both are the
+// same moment in the zone of the event: programs write that and show the local time.
+func (m *mapper) local(c *candidate.Candidate, it *item) {
+	if it.node == nil || len(c.Holdings) == 0 {
+		return
+	}
+	loc := c.Location(m.page.Timezone)
+	if loc == nil {
+		return
+	}
+	for i := range c.Holdings {
+		when := &c.Holdings[i].When
+		if !when.Start.HasTime || when.Start.HasOffset {
+			continue
+		}
+		shown, contrary := m.shownLocal(it, "startDate", when.Start, loc)
+		if when.End != nil && when.End.HasTime && !when.End.HasOffset && !shown && !contrary {
+			shown, _ = m.shownLocal(it, "endDate", *when.End, loc)
+		}
+		when.Start.HasOffset = shown
+	}
+}
+
+// shownLocal reports whether an element whose date is a stamp shows the local time of this as a time in UTC, and whether
+// it shows the time as it is.
+func (m *mapper) shownLocal(it *item, prop string, s timing.Stamp, loc *time.Location) (shown, contrary bool) {
+	for _, v := range it.values(prop) {
+		if v.node == nil {
+			continue
+		}
+		date := m.stamp(v.text)
+		text := m.graph.shown(v.node, maxDate)
+		clock, ok := timing.FirstShown(text)
+		if date == nil || !date.Wall.Equal(s.Wall) || !ok {
+			continue
+		}
+		if clock.Is(s.Wall) {
+			return false, true
+		}
+		utc := s
+		utc.HasOffset, utc.Offset = true, 0
+		at := utc.In(loc)
+		local := time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), 0, time.UTC)
+		if day := m.stamp(text); clock.Is(local) && (day == nil || midnight(day.Wall).Equal(midnight(local))) {
+			return true, false
+		}
+	}
+	return false, false
 }
 
 // each gives the texts of a property, those separated by commas one by one.
@@ -200,17 +292,21 @@ func (it *item) numbers(prop string) []int {
 	return found
 }
 
-func clock(text string) *time.Duration {
+// timeOfDay reads a time of day, and its offset.
+func timeOfDay(text string) (sinceMidnight *time.Duration, offset *int) {
 	// A whole date in the place of a time exists too.
 	if s, err := timing.Parse(text, false); err == nil && s.HasTime {
 		c := s.Wall.Sub(midnight(s.Wall))
-		return &c
+		if s.HasOffset {
+			offset = &s.Offset
+		}
+		return &c, offset
 	}
-	c, ok := timing.ParseClock(text)
+	c, offset, ok := timing.ParseTime(text)
 	if !ok {
-		return nil
+		return nil, nil
 	}
-	return &c
+	return &c, offset
 }
 
 func midnight(t time.Time) time.Time {

@@ -242,7 +242,8 @@ func (w *whereabouts) opening(t *item) {
 		w.Hours.AddText(text)
 	}
 	for _, spec := range w.graph.things(t, "openingHoursSpecification") {
-		opens, closes := clock(spec.one("opens")), clock(spec.one("closes"))
+		opens, _ := timeOfDay(spec.one("opens"))
+		closes, _ := timeOfDay(spec.one("closes"))
 		// Special hours for some dates don't stand for the others.
 		if opens == nil || closes == nil || spec.one("validFrom") != "" || spec.one("validThrough") != "" || *opens == 0 && *closes == 0 {
 			continue

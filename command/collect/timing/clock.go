@@ -24,6 +24,61 @@ func ParseClock(text string) (sinceMidnight time.Duration, ok bool) {
 	return sinceMidnight, ok
 }
 
+// ParseTime reads a time of day as [ParseClock] does, and its offset; nil for none.
+func ParseTime(text string) (sinceMidnight time.Duration, offset *int, ok bool) {
+	clock, rest, ok := parseClock(strings.TrimLeft(strings.TrimSpace(text), "Tt"))
+	if seconds, stated := parseOffset(strings.TrimSpace(rest)); ok && stated {
+		offset = &seconds
+	}
+	return clock, offset, ok
+}
+
+var (
+	// shownClock is a time as a text shows it to people: with minutes, or with the half of the day.
+	shownClock = regexp.MustCompile(`(?i)(?:^|[^\d:.,/-])(\d{1,2})(?:[:h](\d{2})(?::\d{2})?|(?:[.:](\d{2}))?\s?(?:uhr|h)\b|\s?([ap])\.?\s?m\b)`)
+	halfShown  = regexp.MustCompile(`(?i)^\s*([ap])\.?\s?m\b`)
+)
+
+// Shown is a time of day that a text shows; Halved says that it may be of either half of the day.
+type Shown struct {
+	Clock  time.Duration
+	Halved bool
+}
+
+// FirstShown finds the first time of day in a text for people.
+func FirstShown(text string) (s Shown, ok bool) {
+	at := shownClock.FindStringSubmatchIndex(text)
+	if at == nil {
+		return Shown{}, false
+	}
+	group := func(i int) string {
+		if at[2*i] < 0 {
+			return ""
+		}
+		return text[at[2*i]:at[2*i+1]]
+	}
+	half := group(4)
+	if m := halfShown.FindStringSubmatch(text[at[1]:]); m != nil {
+		half = m[1]
+	}
+	hour, minute := number(group(1)), number(group(2)+group(3))
+	if half != "" && hour <= 12 {
+		hour %= 12
+		if strings.EqualFold(half, "p") {
+			hour += 12
+		}
+	}
+	s.Clock = time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute
+	s.Halved = half == "" && hour <= 12 && hour > 0
+	return s, hour < 24 && minute < 60
+}
+
+// Is reports whether the time can be that of a wall clock.
+func (s Shown) Is(wall time.Time) bool {
+	clock := wall.Sub(midnight(wall)).Truncate(time.Minute)
+	return clock == s.Clock || s.Halved && (clock+day/2)%day == s.Clock%day
+}
+
 func parseClock(text string) (clock time.Duration, rest string, ok bool) {
 	var h, m, s string
 	switch {
@@ -73,6 +128,9 @@ var abbreviations = map[string]int{
 // parseOffset reads a zone as an offset in seconds east of UTC: "Z", "+02:00", "-0400", "GMT+2", "CEST",
 // "[Europe/Berlin]" is left to others.
 func parseOffset(text string) (seconds int, ok bool) {
+	if text == "+0:00" || text == "-0:00" {
+		return 0, false // a plugin for calendars, EventON, writes it where it knows no offset
+	}
 	if g := offsetHM.FindStringSubmatch(text); g != nil {
 		hours, minutes := number(g[2]), number(g[3])
 		if hours > 14 || minutes > 59 {

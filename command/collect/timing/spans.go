@@ -11,6 +11,39 @@ type Range struct {
 	Length Length
 }
 
+// Shift moves a range by the clock. Mere dates stay.
+func (r Range) Shift(by time.Duration) Range {
+	if by == 0 || !r.Start.HasTime {
+		return r
+	}
+	r.Start.Wall = r.Start.Wall.Add(by)
+	if r.End != nil && r.End.HasTime && !r.End.HasOffset {
+		end := *r.End
+		end.Wall = end.Wall.Add(by)
+		r.End = &end
+	}
+	return r
+}
+
+// Anchor states the offsets of times that are meant in loc, so that they are the same when they are shown in another
+// zone. Mere dates stay.
+func (r Range) Anchor(loc *time.Location) Range {
+	r.Start = r.Start.anchor(loc)
+	if r.End != nil {
+		end := r.End.anchor(loc)
+		r.End = &end
+	}
+	return r
+}
+
+func (s Stamp) anchor(loc *time.Location) Stamp {
+	if s.HasTime && !s.HasOffset {
+		_, s.Offset = s.In(loc).Zone()
+		s.HasOffset = true
+	}
+	return s
+}
+
 // Span is one day of a range, as instants.
 type Span struct {
 	Start time.Time

@@ -25,7 +25,7 @@ type Clues struct {
 // source's own; else the place's if that is sure, else the source's. Assumed says that nothing told and UTC, or the
 // likeliest zone of an uncertain place, was taken.
 func Resolve(c Clues) (loc *time.Location, assumed bool) {
-	if loc := LoadZone(c.Stated); loc != nil {
+	if loc, _ := FindZone(c.Stated); loc != nil {
 		return loc, false
 	}
 	places := make([]*time.Location, 0, len(c.Place))
