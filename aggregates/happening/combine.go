@@ -26,6 +26,8 @@ type Telling struct {
 	Origins     []Origin
 	// Keys are its strong evidence of identity.
 	Keys []string
+	// Version is that of the source, see [Observed].
+	Version int
 	// Stale: it was told once and is not on show any more. Then it counts for two things only: that the happening was
 	// said to be off, and for everything where nobody has it on show.
 	Stale bool

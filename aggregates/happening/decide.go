@@ -26,6 +26,7 @@ type (
 		Standing    Standing
 		Origins     []Origin // a change of these alone changes nothing
 		Of          uuid.UUID
+		Version     int // as is one of this
 	}
 	// MarkStale says that the source shows the happening no longer.
 	MarkStale struct {
@@ -41,7 +42,7 @@ func (c Observe) decide(s State) ([]Event, error) {
 	}
 	told, known := s.Tellings[Teller{Source: c.SourceID, Of: c.Of}]
 	if known {
-		c.Details = c.Details.KeepIDs(told.Details, c.At)
+		c.Details = c.Details.KeepIDs(told.Details, c.At).keepMoves(told.Details, c.Version, told.Version)
 	}
 	switch {
 	case !known || told.Stale:
@@ -49,6 +50,7 @@ func (c Observe) decide(s State) ([]Event, error) {
 	case !c.Details.Equal(told.Details) || !c.Source.Equal(told.Source) || c.Standing != told.Standing:
 		return s.changed(Revised{
 			SourceID: c.SourceID, Details: c.Details, Source: c.Source, At: c.At, Standing: c.Standing, Origins: c.Origins, Of: c.Of,
+			Version: c.Version,
 		}, c.SourceID, c.At, false), nil
 	}
 	return nil, nil
@@ -81,8 +83,7 @@ func (s State) changed(event Event, source uuid.UUID, at time.Time, others bool)
 	return events
 }
 
-// changes says what has become of occurrences that are not over. That a time is known where there was a mere day moves
-// nothing.
+// changes says what has become of occurrences that are not over.
 func changes(before, after Details, at time.Time) []OccurrenceChanged {
 	was := map[uuid.UUID]Occurrence{}
 	for _, instance := range before.Instances {
@@ -97,7 +98,7 @@ func changes(before, after Details, at time.Time) []OccurrenceChanged {
 			if !ok || o.over(at) {
 				continue
 			}
-			moved := !o.Start.Equal(old.Start) && o.AllDay == old.AllDay || o.AllDay != old.AllDay && !oneDate(o, old)
+			moved := o.movedFrom(old)
 			status, oldStatus := cmp.Or(o.Status, Scheduled), cmp.Or(old.Status, Scheduled)
 			if !moved && status == oldStatus {
 				continue

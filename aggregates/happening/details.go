@@ -297,6 +297,48 @@ func (d Details) KeepIDs(prev Details, now time.Time) Details {
 	return d
 }
 
+// keepMoves returns d, which a source shows as its version, with the instances rescheduled that start at another time than
+// in prev, an earlier version. They stay so as long as they start then. The instances of both have the same ids, see
+// [Details.KeepIDs].
+func (d Details) keepMoves(prev Details, version, earlier int) Details {
+	if version == 0 || version < earlier {
+		return d
+	}
+	was := make(map[uuid.UUID]Instance, len(prev.Instances))
+	for _, old := range prev.Instances {
+		was[old.ID] = old
+	}
+	d.Instances = slices.Clone(d.Instances)
+	for n, i := range d.Instances {
+		old := was[i.ID]
+		if i.Status != Scheduled || len(i.Occurrences) == 0 || len(old.Occurrences) == 0 {
+			continue
+		}
+		moved := i.Occurrences[0].movedFrom(old.Occurrences[0])
+		if moved && version > earlier || !moved && earlier > 0 && old.Status == Rescheduled {
+			d.Instances[n] = i.rescheduled()
+		}
+	}
+	return d
+}
+
+// rescheduled is the instance with all that is scheduled of it rescheduled.
+func (i Instance) rescheduled() Instance {
+	i.Status, i.Occurrences = Rescheduled, slices.Clone(i.Occurrences)
+	for n := range i.Occurrences {
+		if i.Occurrences[n].Status == Scheduled {
+			i.Occurrences[n].Status = Rescheduled
+		}
+	}
+	return i
+}
+
+// movedFrom reports whether the occurrence starts at another time than before. That a time is known where there was a
+// mere day moves nothing.
+func (c Occurrence) movedFrom(old Occurrence) bool {
+	return !c.Start.Equal(old.Start) && c.AllDay == old.AllDay || c.AllDay != old.AllDay && !oneDate(c, old)
+}
+
 // as is the instance under another id.
 func (i Instance) as(id uuid.UUID) Instance {
 	i.ID, i.Occurrences = id, slices.Clone(i.Occurrences)

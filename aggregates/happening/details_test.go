@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
+	"carillon/eventstore/aggregatetest"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -202,6 +203,48 @@ func TestKeepIDs(t *testing.T) {
 			}
 			if again := tt.next.KeepIDs(got, at(5)); !again.Equal(got) {
 				t.Error("observing the same once more is a change")
+			}
+		})
+	}
+}
+
+// TestVersionedMoves reschedules what a later version starts at another time, and keeps that as long as it starts then.
+func TestVersionedMoves(t *testing.T) {
+	t.Parallel()
+	details := func(version, hour int, status happening.Status) happening.Observe {
+		d := concert("Concert", hour)
+		d.Instances[0].Status, d.Instances[0].Occurrences[0].Status = status, status
+		o := observe(d, block)
+		o.Version = version
+		return o
+	}
+	first := details(0, 20, happening.Scheduled)
+	moved := details(1, 21, happening.Scheduled)
+	for name, c := range map[string]struct {
+		shown []happening.Observe
+		want  happening.Status
+	}{
+		"moved by a later version":           {[]happening.Observe{first, moved}, happening.Rescheduled},
+		"moved by the same version":          {[]happening.Observe{details(1, 20, happening.Scheduled), moved}, happening.Scheduled},
+		"a later version that moves nothing": {[]happening.Observe{first, details(1, 20, happening.Scheduled)}, happening.Scheduled},
+		"without versions":                   {[]happening.Observe{first, details(0, 21, happening.Scheduled)}, happening.Scheduled},
+		"cancelled when it was moved":        {[]happening.Observe{first, details(1, 21, happening.Cancelled)}, happening.Cancelled},
+		"shown again": {
+			[]happening.Observe{first, moved, moved, details(2, 21, happening.Scheduled)}, happening.Rescheduled,
+		},
+		"rescheduled by a page that took it back": {[]happening.Observe{details(0, 20, happening.Rescheduled), first}, happening.Scheduled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stream := aggregatetest.Stream(t, happening.Aggregate)
+			var state happening.State
+			for _, d := range c.shown {
+				state = stream.When(d).State()
+			}
+			for _, told := range state.Tellings {
+				if i := told.Details.Instances[0]; i.Status != c.want || i.Occurrences[0].Status != c.want {
+					t.Errorf("%s, %s, want %s", i.Status, i.Occurrences[0].Status, c.want)
+				}
 			}
 		})
 	}

@@ -41,6 +41,8 @@ type (
 		Origins     []Origin   `json:"origins,omitempty"`
 		// Of is the happening that it was observed as, where that was merged into this one.
 		Of uuid.UUID `json:"of,omitzero"`
+		// Version counts the changes at the source, as SEQUENCE of iCalendar does. Optional.
+		Version int `json:"version,omitzero"`
 	}
 	// Revised says that the source shows it differently now.
 	Revised struct {
@@ -51,6 +53,7 @@ type (
 		Standing Standing  `json:"standing,omitzero"`
 		Origins  []Origin  `json:"origins,omitempty"`
 		Of       uuid.UUID `json:"of,omitzero"`
+		Version  int       `json:"version,omitzero"`
 	}
 	// WentStale says that the source shows it no longer.
 	WentStale struct {
@@ -219,13 +222,13 @@ func (t *Telling) Observe(e Observed) {
 	if e.PublishedAt != nil {
 		t.PublishedAt = e.PublishedAt
 	}
-	t.Keys = e.Keys
+	t.Keys, t.Version = e.Keys, e.Version
 	t.tell(e.Details, e.Source, e.Standing, e.Origins, e.At)
 }
 
 // Revise takes over what an event says.
 func (t *Telling) Revise(e Revised) {
-	t.SourceID, t.Of = e.SourceID, e.Of
+	t.SourceID, t.Of, t.Version = e.SourceID, e.Of, e.Version
 	t.tell(e.Details, e.Source, e.Standing, e.Origins, e.At)
 }
 

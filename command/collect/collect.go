@@ -140,6 +140,8 @@ type Observation struct {
 	Source      happening.Block `json:"source"`
 	// Standing is how much the page counts where several tell of one happening.
 	Standing happening.Standing `json:"standing,omitempty"`
+	// Version counts the changes of the happening at its source, as SEQUENCE of iCalendar does. Optional.
+	Version int `json:"version,omitzero"`
 	// Origins say what gave the fields, in the order of [Fields]. A field of several values has an origin for each.
 	Origins []Origin `json:"origins,omitempty"`
 }

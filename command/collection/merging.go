@@ -370,7 +370,7 @@ func (m *merging) tell(ctx context.Context, stays, goes *profile, at time.Time) 
 		}
 		err := m.execute(ctx, stays, happening.Observe{
 			SourceID: t.SourceID, Key: key, Keys: t.Keys, Details: t.Details, PublishedAt: t.PublishedAt, Source: t.Source,
-			At: t.DatedAt, Standing: t.Standing, Origins: t.Origins, Of: of,
+			At: t.DatedAt, Standing: t.Standing, Origins: t.Origins, Of: of, Version: t.Version,
 		})
 		if err == nil && t.Stale {
 			err = m.execute(ctx, stays, happening.MarkStale{SourceID: t.SourceID, At: at, Of: of})

@@ -100,7 +100,7 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 	if err == nil {
 		out, err = happening.Aggregate.Execute(ctx, v.Store, view.Happening, happening.Observe{
 			SourceID: v.turn.Source.ID, Key: view.Key, Keys: o.Keys, Details: o.Details, PublishedAt: o.PublishedAt, Source: o.Source, At: v.now(),
-			Standing: o.Standing, Origins: collect.Stored(o.Origins),
+			Standing: o.Standing, Origins: collect.Stored(o.Origins), Version: o.Version,
 		}, happening.Options{Metadata: v.metadata(), Known: &known})
 	}
 	switch {
@@ -139,6 +139,7 @@ func together(id uuid.UUID, tellings []Told) collect.Observation {
 			SourceID: id, Page: t.Page.String(), Standing: t.Observation.Standing, Details: t.Observation.Details, Source: t.Observation.Source,
 			PublishedAt: t.Observation.PublishedAt, Since: t.Since, DatedAt: t.DatedAt,
 		}
+		o.Version = max(o.Version, t.Observation.Version)
 		for _, key := range t.Observation.Keys {
 			if !slices.Contains(o.Keys, key) {
 				o.Keys = append(o.Keys, key)

@@ -249,3 +249,14 @@ func TestMethodCancel(t *testing.T) {
 		}
 	}
 }
+
+// TestVersions passes SEQUENCE on: with it a start that moves is rescheduled, see package happening.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	for version, name := range []string{"state0.ics", "state1.ics"} {
+		observations := readAt(t, now, "", fixture(t, "cases/24-moved-with-sequence/"+name)).Observations
+		if len(observations) != 1 || observations[0].Version != version {
+			t.Errorf("%s gives %+v", name, observations)
+		}
+	}
+}

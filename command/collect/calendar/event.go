@@ -20,7 +20,7 @@ const usualOrigins = 10
 // candidate tells of a series what all its instances share.
 func (f *file) candidate(page *url.URL, s *series) *candidate.Candidate {
 	c := &candidate.Candidate{
-		Syntax: collect.ICalendar, Holdings: s.holdings, Recurring: s.recurring, Zone: f.stated(s),
+		Syntax: collect.ICalendar, Holdings: s.holdings, Recurring: s.recurring, Zone: f.stated(s), Version: max(sequence(s.master), 0),
 		Origins: make([]collect.Origin, 0, min(len(s.master.lines), usualOrigins)),
 	}
 	m := mapper{page: page, event: s.master, candidate: c, element: "VEVENT[" + strconv.Itoa(s.master.number) + "]"}

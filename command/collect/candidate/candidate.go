@@ -45,6 +45,8 @@ type Candidate struct {
 	PublishedAt   *time.Time
 	// Holdings are the event's instances. A candidate without any is told of nowhere else or left out.
 	Holdings []Holding
+	// Version counts the changes of the event at its source. Optional.
+	Version int
 	// Recurring says so even if only one instance is known.
 	Recurring  bool
 	Exhibition bool

@@ -221,6 +221,7 @@ func (c *Candidate) merge(other *Candidate) {
 			c.ids = append(c.ids, id)
 		}
 	}
+	c.Version = max(c.Version, other.Version)
 	c.Recurring = c.Recurring || other.Recurring
 	c.Exhibition = c.Exhibition || other.Exhibition
 	if c.remark.Status == "" {

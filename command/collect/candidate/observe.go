@@ -51,7 +51,9 @@ func (o *observer) observations(candidates []*Candidate) []collect.Observation {
 // complete.
 func (o *observer) observation(same []*Candidate) collect.Observation {
 	c := same[0]
+	version := c.Version
 	for _, other := range same[1:] {
+		version = max(version, other.Version)
 		c.complete(other)
 	}
 	d := happening.Details{
@@ -83,7 +85,9 @@ func (o *observer) observation(same []*Candidate) collect.Observation {
 	if slices.ContainsFunc(same, func(c *Candidate) bool { return c.own }) {
 		standing = happening.FromOwnPage
 	}
-	return collect.Observation{Key: c.key, Keys: c.keys, Alias: c.alias, Details: d, PublishedAt: c.PublishedAt, Standing: standing, Origins: o.origins(c)}
+	return collect.Observation{
+		Key: c.key, Keys: c.keys, Alias: c.alias, Details: d, PublishedAt: c.PublishedAt, Standing: standing, Version: version, Origins: o.origins(c),
+	}
 }
 
 // instances gives the instances of candidates of one key, in order, and how many days the longest takes. All are in the
