@@ -217,6 +217,11 @@ func TestClockChanges(t *testing.T) {
 			"03-21T21:00/03-22T03:00 03-28T21:00/03-29T03:00",
 		},
 		{
+			"a series that begins over the gap",
+			"DTSTART" + berlin + "20260328T220000\nDTEND" + berlin + "20260329T040000\nRRULE:FREQ=WEEKLY;COUNT=2",
+			"03-28T21:00/03-29T02:00 04-04T20:00/04-05T01:00",
+		},
+		{
 			"a series by the clock over the gap", "DTSTART" + berlin + "20260321T220000\nDTEND" + berlin + "20260322T040000\nRRULE:FREQ=WEEKLY;COUNT=2",
 			"03-21T21:00/03-22T03:00 03-28T21:00/03-29T02:00",
 		},

@@ -13,6 +13,8 @@ type instance struct {
 	end *moment
 	// length is how long it takes if hours that pass count, whatever clocks do; else the clock counts.
 	length timing.Length
+	// lasts is how long the first one of a series takes, which the others do by the clock; 0 for what the clock says.
+	lasts time.Duration
 }
 
 // instanceOf reads when an event takes place. One without a start takes place when it was to. A start that names no
@@ -89,10 +91,22 @@ func (in instance) at(wall time.Time) instance {
 	in.start = in.start.add(by)
 	if in.end != nil {
 		end := in.end.add(by)
-		if in.length.Clock != 0 && by != 0 {
+		switch {
+		case by == 0:
+		case in.length.Clock != 0:
 			end = in.start.later(in.length)
+		case in.lasts > 0:
+			end.wall = in.start.wall.Add(in.lasts)
 		}
 		in.end = &end
+	}
+	return in
+}
+
+// first is the instance as the first one of a series. Clocks may be set while it lasts, and are not in other nights.
+func (in instance) first() instance {
+	if in.end != nil && in.start.hasTime && in.end.hasTime {
+		in.lasts = in.end.instant().Sub(in.start.instant())
 	}
 	return in
 }

@@ -147,7 +147,7 @@ func (f *file) expandOnce(s *series, steps *recurrence.Allowance) {
 		return
 	}
 	changed := f.overrides(s)
-	starts := f.starts(s, first, steps)
+	starts := f.starts(s, first.first(), steps)
 	changed.forget(s.master, starts)
 	s.recurring = s.recurring || len(s.overrides) > 0
 	for _, start := range starts {
