@@ -172,9 +172,9 @@ func (a *App) connect() error {
 	a.sessions = adapters.ConsoleSessions{Pool: a.base.sessions}
 	a.holdings = adapters.Holdings{Store: a.base.store, Progress: a.Progress, Queries: a.Queries, Vault: a.Commands.Vault}
 	admin := adminapi.New(adminapi.Dependencies{
-		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Cascaded: a.holdings.Cascaded, Projections: a.rebuilds, Ready: a.ready, Warnings: a.warnings, Keys: a, Uses: a.uses,
+		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Cascaded: a.holdings.Cascaded, Projections: a.rebuilds, Ready: sharedReady(a.ready), Warnings: a.warnings, Keys: a, Uses: a.uses,
 		ConsoleLink: a.consoleLink, Ending: func() context.Context { return a.ending },
-		Metrics: a.Metrics, Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
+		Metrics: sharedScrape(a.Metrics), Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 	})
 	a.api, err = httpapi.New(httpapi.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Keys: &query.Queries{Pool: a.base.keys}, Await: a.Progress.Await, Now: time.Now, Log: a.log,

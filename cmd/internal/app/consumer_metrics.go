@@ -77,15 +77,16 @@ func (c *consumerCollector) collectLags(ctx context.Context, statuses []projecti
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for _, s := range statuses {
 		lag, err := c.lags.of(ctx, s, head)
 		switch {
 		case errors.Is(err, errNoConsumer): // of another build
 		case err != nil:
-			return err
+			failed = append(failed, err) // of the others it may be known
 		default:
 			metrics <- prometheus.MustNewConstMetric(consumerLag, prometheus.GaugeValue, lag.Seconds(), s.Name)
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
