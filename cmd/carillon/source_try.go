@@ -37,6 +37,7 @@ type sourceTryCommand struct {
 	Explain bool `help:"Say which syntax, element and text gave each field."`
 
 	CollectAllowCIDRs config.Prefixes `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that may be reached."`
+	EgressDenyCIDRs   config.Prefixes `name:"egress-deny-cidrs" aliases:"delivery-deny-cidrs" env:"CARILLON_EGRESS_DENY_CIDRS,CARILLON_DELIVERY_DENY_CIDRS" placeholder:"CIDR,…" help:"Address ranges that are never reached. It holds before what is allowed."`
 
 	CollectContact string `env:"CARILLON_COLLECT_CONTACT" placeholder:"ADDRESS" help:"A page's URL or an e-mail address for the owner of the site, which the requests name."`
 
@@ -170,7 +171,7 @@ func (c *sourceTryCommand) collector(u *url.URL, show shownWindow) (collect.Coll
 		allow, own = append(allow, dev.Loopback...), true
 	}
 	collectors, err := app.Collectors(app.Collecting{
-		Allow: allow, Unhurried: own, Contact: c.CollectContact, Platforms: c.Platforms, Now: func() time.Time { return show.now },
+		Allow: allow, Deny: c.EgressDenyCIDRs, Unhurried: own, Contact: c.CollectContact, Platforms: c.Platforms, Now: func() time.Time { return show.now },
 		Window: timing.Window{From: show.from.UTC().Truncate(day), To: show.to.UTC().Add(day).Truncate(day)},
 	})
 	if err != nil {

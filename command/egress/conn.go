@@ -22,6 +22,7 @@ type Conn struct {
 
 	asking  *asking
 	address string
+	closed  func()    // called when it is closed. Optional.
 	expires time.Time // no request is begun on it after that; zero means never
 }
 
@@ -49,6 +50,14 @@ func (c *Conn) WasIdle() {
 
 // Unused reports whether nothing was written since the connection was idle: the receiver has nothing of the request.
 func (c *Conn) Unused() bool { return c.unused.Load() }
+
+// Close implements net.Conn.
+func (c *Conn) Close() error {
+	if c.closed != nil {
+		defer c.closed()
+	}
+	return c.Conn.Close()
+}
 
 // Write implements net.Conn. A receiver may answer before it has read the whole request, and close: then the rest of the
 // request is dropped instead of an error, and reading returns the answer, or the end of the connection.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -42,6 +43,8 @@ type Options struct {
 	// MaxConnsPerHost bounds all connections to one host; further requests wait for one, while their own deadline runs.
 	// Default: no bound.
 	MaxConnsPerHost int
+	// Files bounds the connections of this transport and others together. Optional.
+	Files *Files
 	// HTTP2 also offers HTTP/2. The guard holds there too, because Go never shares one connection between hosts. It is
 	// off by default: one lost connection would fail all its requests at once, and HTTP/1.1 is faster for small posts.
 	HTTP2 bool
@@ -87,6 +90,7 @@ func NewTransport(policy Policy, opts Options) *http.Transport {
 			return dialTLS(ctx, transport, network, address)
 		}
 	}
+	opts.Files.share(transport)
 	return transport
 }
 
@@ -139,11 +143,13 @@ func guardedDial(policy Policy, opts Options) func(context.Context, string, stri
 		if err := policy.checkAll(h.addrs); err != nil {
 			return nil, err
 		}
+		opts.Files.take()
 		conn, err := dialer.DialContext(ctx, network, address)
 		if err != nil {
+			opts.Files.giveBack()
 			return nil, err
 		}
-		made := &Conn{Conn: conn, asking: asking, address: address}
+		made := &Conn{Conn: conn, asking: asking, address: address, closed: sync.OnceFunc(opts.Files.giveBack)}
 		made.Expire(time.Now().Add(maxAge - rand.N(maxAge/5))) //nolint:gosec // no secret
 		return made, nil
 	}

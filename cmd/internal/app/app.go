@@ -67,6 +67,7 @@ type App struct {
 	// certificates are shown to receivers that ask for one.
 	certificates *delivery.Certificates
 	expiries     *expiries
+	files        *egress.Files
 
 	api       *httpapi.API
 	console   *console.Console
@@ -86,7 +87,7 @@ type App struct {
 
 // Open starts what the app stands on, migrates, listens, and connects the parts. Nothing is served yet.
 func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err error) {
-	a := &App{cfg: cfg, log: log, startedAt: time.Now().UTC(), Metrics: prometheus.NewRegistry()}
+	a := &App{cfg: cfg, log: log, startedAt: time.Now().UTC(), Metrics: prometheus.NewRegistry(), files: outgoing(filesAllowed())}
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -214,11 +215,11 @@ func (a *App) connect() error {
 
 // deliveryEgress says which addresses webhooks may reach, and whom they trust.
 func (a *App) deliveryEgress() (egress.Policy, egress.Options, error) {
-	policy := egress.Policy{Allow: a.cfg.DeliveryAllowCIDRs, Deny: a.cfg.DeliveryDenyCIDRs}
+	policy := egress.Policy{Allow: a.cfg.DeliveryAllowCIDRs, Deny: a.cfg.EgressDenyCIDRs}
 	// Many destinations may share a host: where all that is in flight goes there, each connection is kept that is used again
 	// at once. To open another costs several times what a request does.
 	inFlight, idle := connectionsFor(filesAllowed())
-	options := egress.Options{MaxIdleConnsPerHost: inFlight, MaxIdleConns: idle, IdleConnTimeout: maxIdleTime, From: a.cfg.EgressAddr}
+	options := egress.Options{MaxIdleConnsPerHost: inFlight, MaxIdleConns: idle, IdleConnTimeout: maxIdleTime, From: a.cfg.EgressAddr, Files: a.files}
 	if !a.cfg.Dev {
 		return policy, options, nil
 	}

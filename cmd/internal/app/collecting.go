@@ -31,7 +31,7 @@ func (a *App) startCollection(s *stage) error {
 	metrics, backlog := a.newCollectMetrics(), &collection.Backlog{}
 	collectors, err := Collectors(Collecting{
 		Answered: metrics.answered, Contact: a.cfg.CollectContact,
-		Allow: a.collectable(), From: a.cfg.EgressAddr, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms, Parallel: a.cfg.CollectParallel,
+		Allow: a.collectable(), Deny: a.cfg.EgressDenyCIDRs, From: a.cfg.EgressAddr, Files: a.files, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms, Parallel: a.cfg.CollectParallel,
 		Unhurried: a.Unhurried, Room: func(ctx context.Context) error {
 			a.Memory.PageComes()
 			return backlog.Wait(ctx)
@@ -55,6 +55,8 @@ func (a *App) startCollection(s *stage) error {
 // Collecting is what collectors need.
 type Collecting struct {
 	Allow     []netip.Prefix              // private ranges that may be reached
+	Deny      []netip.Prefix              // ranges that may not be, whatever is allowed
+	Files     *egress.Files               // see egress.Options; may be nil
 	From      []netip.Addr                // see egress.Options
 	Hosts     fetch.Hosts                 // shared by all who collect; nil: for this process alone
 	Parallel  int                         // requests at one time; 0: 64
@@ -70,7 +72,7 @@ type Collecting struct {
 // Collectors are those that this version has, by source type.
 func Collectors(c Collecting) (map[string]collect.Collector, error) {
 	options := fetch.Options{
-		Transport: egress.NewTransport(egress.Policy{Allow: c.Allow}, egress.Options{From: c.From}),
+		Transport: egress.NewTransport(egress.Policy{Allow: c.Allow, Deny: c.Deny}, egress.Options{From: c.From, Files: c.Files}),
 		Blocked:   func(err error) bool { return errors.Is(err, egress.ErrBlocked) },
 		UserAgent: fetch.UserAgent(Version, config.ContactURL(c.Contact)),
 		Hosts:     c.Hosts,

@@ -4,6 +4,7 @@ import (
 	"syscall"
 
 	"carillon/command/delivery"
+	"carillon/command/egress"
 )
 
 // filesOfOthers are left to the event store, to Postgres and to whoever asks something.
@@ -21,6 +22,13 @@ func connectionsFor(files uint64) (inFlight, idle int) {
 	left := int(room) //nolint:gosec // it is small
 	inFlight = min(inFlight, left*3/4)
 	return inFlight, left - inFlight
+}
+
+// outgoing bounds the connections that go out of this process: those of webhooks, whichever certificate they show, and those
+// of collectors.
+func outgoing(files uint64) *egress.Files {
+	inFlight, idle := connectionsFor(files)
+	return egress.NewFiles(inFlight + idle)
 }
 
 // filesAllowed is how many files this process may have open, connections included; 0: it is not known. Go's runtime has

@@ -63,7 +63,7 @@ func diskOf(dir string) console.Disk {
 // triers are the collectors that operators try sources with: they ask hosts with the pace that all processes share.
 func (a *App) triers() (map[string]collect.Collector, error) {
 	return Collectors(Collecting{
-		Contact: a.cfg.CollectContact, Allow: a.collectable(), From: a.cfg.EgressAddr, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now,
+		Contact: a.cfg.CollectContact, Allow: a.collectable(), Deny: a.cfg.EgressDenyCIDRs, From: a.cfg.EgressAddr, Files: a.files, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now,
 		Platforms: a.cfg.Platforms, Parallel: trialRequests, Unhurried: a.Unhurried,
 		Room: func(context.Context) error {
 			a.Memory.PageComes()

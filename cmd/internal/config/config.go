@@ -38,7 +38,7 @@ type Config struct {
 	AdminToken     Secret  `env:"CARILLON_ADMIN_TOKEN" placeholder:"TOKEN" help:"Bearer token of the admin API, 32 characters or more. Empty: made once, kept in the data directory."`
 
 	DeliveryAllowCIDRs    Prefixes        `name:"delivery-allow-cidrs" env:"CARILLON_DELIVERY_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that webhooks may reach, for development."`
-	DeliveryDenyCIDRs     Prefixes        `name:"delivery-deny-cidrs" env:"CARILLON_DELIVERY_DENY_CIDRS" placeholder:"CIDR,…" help:"Address ranges that webhooks never reach, such as public ones of your own. It holds before what is allowed."`
+	EgressDenyCIDRs       Prefixes        `name:"egress-deny-cidrs" aliases:"delivery-deny-cidrs" env:"CARILLON_EGRESS_DENY_CIDRS,CARILLON_DELIVERY_DENY_CIDRS" placeholder:"CIDR,…" help:"Address ranges that webhooks and collectors never reach, such as public ones of your own. It holds before what is allowed."`
 	EgressAddr            Addresses       `env:"CARILLON_EGRESS_ADDR" placeholder:"ADDRESS,…" help:"The address of this machine that webhooks and collectors leave from, so that receivers can allow it: one of IPv4, one of IPv6, or both. Where one is named, nothing is sent over the other. Empty: what the system chooses."`
 	CollectAllowCIDRs     Prefixes        `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that collectors may reach, for development."`
 	CollectParallel       int             `env:"CARILLON_COLLECT_PARALLEL" default:"64" placeholder:"N" help:"Requests of collectors at one time (${default}); the pages that they bring take up to 1.5 MiB each. Hosts that are slow to answer share half of them."`

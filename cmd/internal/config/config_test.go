@@ -85,6 +85,7 @@ func TestErrorsNameTheSetting(t *testing.T) {
 		{"master-key", "hunter2", "CARILLON_MASTER_KEY (--master-key) must be 32 bytes"},
 		{"admin-token", "hunter2", "CARILLON_ADMIN_TOKEN (--admin-token) must have at least 32"},
 		{"delivery-allow-cidrs", "10.0.0.0/33", `"10.0.0.0/33" is not an address range`},
+		{"egress-deny-cidrs", "10.0.0.0/33", `"10.0.0.0/33" is not an address range`},
 		{"delivery-deny-cidrs", "10.0.0.0/33", `"10.0.0.0/33" is not an address range`},
 		{"egress-addr", "10.0.0.0/8", `"10.0.0.0/8" is not an address`},
 		{"egress-addr", "fe80::1%lo", `is not an address`},
@@ -389,5 +390,23 @@ func TestHostileNetworkReachesNoDevelopmentServer(t *testing.T) {
 				t.Errorf("--%s=%s alone: %v", flag, address, err)
 			}
 		}
+	}
+}
+
+// Both names of the ranges that nothing reaches are read, the old one as well.
+func TestEgressDenyKeepsItsOldName(t *testing.T) {
+	const ranges = "192.0.2.0/24"
+	for _, flag := range []string{"--egress-deny-cidrs", "--delivery-deny-cidrs"} {
+		if c, err := parse(t, flag, ranges); err != nil || c.EgressDenyCIDRs.String() != ranges {
+			t.Errorf("%s: %s, %v", flag, c.EgressDenyCIDRs, err)
+		}
+	}
+	for _, variable := range []string{"CARILLON_DELIVERY_DENY_CIDRS", "CARILLON_EGRESS_DENY_CIDRS"} {
+		t.Run(variable, func(t *testing.T) {
+			t.Setenv(variable, ranges)
+			if c, err := parse(t); err != nil || c.EgressDenyCIDRs.String() != ranges {
+				t.Errorf("%s, %v", c.EgressDenyCIDRs, err)
+			}
+		})
 	}
 }

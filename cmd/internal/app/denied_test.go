@@ -1,0 +1,37 @@
+package app
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"carillon/aggregates/source"
+	"carillon/command/collect"
+	"carillon/command/collect/site"
+)
+
+// What the operator denies holds for collectors, too, before what is allowed.
+func TestCollectorsKeepFromDenied(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{}, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
+	t.Cleanup(server.Close)
+	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	collectors, err := Collectors(Collecting{Allow: loopback, Deny: loopback, Unhurried: true, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := collect.Source{Type: source.TypeSite, URL: server.URL}
+	for _, start := range collectors[site.Type].Start(page) {
+		_, err := collectors[site.Type].Read(t.Context(), page, collect.Known{Link: start})
+		if !errors.Is(err, collect.ErrBlockedAddress) {
+			t.Errorf("%s: %v", start.Address, err)
+		}
+	}
+	if len(asked) > 0 {
+		t.Error("it was asked")
+	}
+}
