@@ -55,7 +55,9 @@ func (p *Progress) listen(ctx context.Context) error {
 		if _, err := fmt.Sscan(notification.Payload, &name, &commit, &prepare); err != nil {
 			continue // of another version
 		}
-		if _, here, _ := p.get(name); here {
+		if heard := p.hears(name); heard != nil {
+			heard()
+		} else if _, here, _ := p.get(name); here {
 			go p.hurryTo(ctx, position(commit, prepare), name)
 		}
 	}
@@ -67,6 +69,24 @@ func (p *Progress) hurryTo(ctx context.Context, to eventstore.Position, name str
 	if p.Await(ctx, to, name) {
 		p.save(name) // who waits elsewhere goes by the checkpoint
 	}
+}
+
+// Hear calls a function whenever a process tells the others a name, this process included. It must not wait for anything.
+func (p *Progress) Hear(name string, heard func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard[name] = heard
+}
+
+func (p *Progress) hears(name string) func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.heard[name]
+}
+
+// QueueTell tells a name to all processes when the batch is committed.
+func (p *Progress) QueueTell(batch *pgx.Batch, name string) {
+	batch.Queue("SELECT pg_notify($1, $2)", awaited, name+" 0 0")
 }
 
 // ask tells the process that runs a consumer that this one waits for it. Where that fails it waits a little longer.

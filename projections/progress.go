@@ -23,6 +23,7 @@ type Progress struct {
 	here    map[string]running
 	changed chan struct{} // closed and replaced at each change
 	waiting map[string]*waiters
+	heard   map[string]func() // see Hear
 }
 
 // running is a consumer of this process.
@@ -44,6 +45,7 @@ type waiters struct {
 func NewProgress(pool *pgxpool.Pool) *Progress {
 	return &Progress{
 		pool: pool, here: map[string]running{}, changed: make(chan struct{}), waiting: map[string]*waiters{},
+		heard: map[string]func(){},
 	}
 }
 

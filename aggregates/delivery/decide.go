@@ -79,9 +79,11 @@ type Retry struct {
 	Schedule []time.Duration // waits after the first, second … failed automatic attempt
 	Jitter   float64         // from -1 to 1: how much of Spread to add
 	Spread   float64         // 0.2 means ±20 %
-	Floor    time.Duration   // the endpoint's Retry-After
+	Floor    time.Duration   // the endpoint's Retry-After; up to Spread is added, so that not all are due in one instant
 	Never    bool            // the endpoint is gone
 }
+
+const maxFloor = 24 * time.Hour
 
 // Next is when the automatic attempt after the n-th (from 1) is due, and false when there is none left.
 func (r Retry) Next(n int, failedAt time.Time) (time.Time, bool) {
@@ -89,7 +91,9 @@ func (r Retry) Next(n int, failedAt time.Time) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	wait := time.Duration(float64(r.Schedule[n-1]) * (1 + r.Spread*r.Jitter))
-	return failedAt.Add(max(wait, r.Floor)).Truncate(time.Microsecond), true
+	floor := time.Duration(float64(r.Floor) * (1 + r.Spread*(1+r.Jitter)/2))
+	floor = min(floor, max(r.Floor, maxFloor))
+	return failedAt.Add(max(wait, floor)).Truncate(time.Microsecond), true
 }
 
 func (c RecordAttempt) decide(s State) ([]Event, error) {

@@ -111,7 +111,11 @@ func TestRetryAfterIsAFloor(t *testing.T) {
 	if next, _ := retry.Next(1, noon); !next.Equal(noon.Add(time.Minute)) {
 		t.Errorf("next = %s, want a minute later", next)
 	}
-	retry.Floor = time.Second
+	retry.Spread, retry.Jitter = 0.2, 0.5
+	if next, _ := retry.Next(1, noon); !next.Equal(noon.Add(69 * time.Second)) {
+		t.Errorf("next = %s, want it spread above the floor", next)
+	}
+	retry.Floor, retry.Spread = time.Second, 0
 	if next, _ := retry.Next(1, noon); !next.Equal(noon.Add(5 * time.Second)) {
 		t.Errorf("next = %s, want 5 s later", next)
 	}

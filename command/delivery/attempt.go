@@ -65,7 +65,10 @@ func (d *Deliverer) attempt(ctx context.Context, job Job) time.Duration {
 		d.release(context.WithoutCancel(ctx), []Job{job}) // we stopped, or the destination was deleted
 		return 0
 	}
-	if d.lanes.sent(job, result.Kept) {
+	_, isRefused := refused(result)
+	opened := d.lanes.sent(job, result.Kept, isRefused)
+	d.restAfter(context.WithoutCancel(ctx), job, result)
+	if opened {
 		d.pump()
 	}
 	d.record(ctx, job, now, result)

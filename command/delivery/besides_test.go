@@ -76,7 +76,7 @@ func TestWhoOpensManyConnectionsBesideOthersOpensFewAtOnce(t *testing.T) {
 			t.Errorf("%d were begun, want one of the organization that opens no other", n)
 		}
 		for _, j := range opening {
-			ls.sent(j, true)
+			ls.sent(j, true, false)
 		}
 		if n := len(begin(busy)); n != few {
 			t.Errorf("%d were begun after those that were open, want %d", n, few)

@@ -37,6 +37,7 @@ func (ls *lanes) change(id uuid.UUID, after change) (dropped []Job) {
 	}
 	if after == nil {
 		l.late, l.spilled = false, time.Time{} // nothing is to be remembered of it
+		ls.endRest(id)
 		for _, cancel := range l.running {
 			cancel()
 		}

@@ -46,7 +46,7 @@ func (ls *lanes) ask() (a Ask) {
 	ls.bodies.tell(&a)
 	for id, l := range ls.lanes {
 		slow := l.slow()
-		l.skipped = !l.claimable(ls.limits) || !ls.bodies.roomy(l) ||
+		l.skipped = !l.claimable(ls.limits) || !ls.bodies.roomy(l) || l.rest != nil && time.Now().Before(l.rest.until) ||
 			slow && (ofSlow > ls.limits.Claimed/2 || ls.claimed.leftForSlow(l.organization) < minPerClaim)
 		_, over := ls.over[l.organization]
 		_, tight := ls.tight[l.organization] // few of each: most of what is claimed would be given back
@@ -54,7 +54,7 @@ func (ls *lanes) ask() (a Ask) {
 		switch {
 		case l.skipped:
 			a.Full = append(a.Full, id)
-		case slow || tight:
+		case slow || tight || l.rest != nil && l.rest.slow():
 			a.Slow = append(a.Slow, id)
 		}
 	}

@@ -83,8 +83,9 @@ type Deliverer struct {
 	processors int
 	wake       chan struct{}
 	dropped    chan struct{} // something goes back to the queue
-	mu         sync.Mutex    // guards the next four
+	mu         sync.Mutex    // guards the next five
 	ctx        context.Context
+	goesOn     time.Time               // when something that rests is begun; zero: nothing is planned
 	later      bool                    // requests are begun again soon
 	expects    time.Time               // until when something is expected in the queue
 	resting    map[uuid.UUID]time.Time // what can't be sent now, until its lease ends
@@ -159,7 +160,7 @@ func (d *Deliverer) Reserve(target *destination.Target, body *Body) (worker int3
 	d.init()
 	d.comes(body)
 	worker, known := d.Queue.Worker()
-	if !known || !d.works() || d.suspended.has(target.Organization) || !d.lanes.reserve(target, body) {
+	if !known || !d.works() || !d.lanes.restsHeard() || d.suspended.has(target.Organization) || !d.lanes.reserve(target, body) {
 		return 0, time.Time{}, false
 	}
 	return worker, d.Queue.Now().Add(d.lease()), true
@@ -230,6 +231,9 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	ask.Lease = d.lease()
 	ask.Over = append(ask.Over, d.suspended.list()...)
 	jobs, err := d.Queue.Claim(ctx, ask)
+	if err == nil {
+		d.lanes.restsKnown(d.Queue.Resting())
+	}
 	switch {
 	case errors.Is(err, ErrNotReady):
 		return busyPoll
@@ -354,7 +358,10 @@ func (d *Deliverer) afterChange(recorded *eventstore.Recorded, event destination
 		d.opened.end(id)
 	case destination.Enabled:
 		enabled = true
-	case destination.Created, destination.Revised, destination.Disabled, destination.AutoDisabled,
+		d.lanes.unrest(id)
+	case destination.Revised:
+		d.lanes.unrest(id) // it may be another receiver
+	case destination.Created, destination.Disabled, destination.AutoDisabled,
 		destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // it goes on, as it is now
 	}
 	d.opened.forget(id)

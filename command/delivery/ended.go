@@ -26,7 +26,7 @@ func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
 	ls.warm(ended)
 	ended.Body = nil // it is looked at until it would have been overdue
 	if took > 0 {
-		l.answered(ls.limits, took)
+		l.answered(ls.limits, took, ended.refused)
 		l.connected = !ended.hungUp
 	}
 	ls.wait(l)
@@ -41,13 +41,13 @@ func (ls *lanes) done(job Job, took time.Duration) (wants bool) {
 	return wants
 }
 
-// sent says that a request has ended, of which the outcome is yet to be recorded, and whether its connection was kept. It
-// reports whether it had opened one: then another request may.
-func (ls *lanes) sent(job Job, kept bool) (opened bool) {
+// sent takes in that a request has ended, of which the outcome is yet to be recorded, whether its connection was kept, and
+// whether its receiver asked to be left alone. It reports whether it had opened a connection: then another request may.
+func (ls *lanes) sent(job Job, kept, refused bool) (opened bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	h := ls.held[job.ID]
-	h.hungUp, opened = !kept, h.cold
+	h.hungUp, h.refused, opened = !kept, refused, h.cold
 	ls.warm(h)
 	return opened
 }

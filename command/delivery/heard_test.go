@@ -29,6 +29,7 @@ func (*claims) Recover(context.Context, time.Duration, func() map[uuid.UUID]stru
 	return 0, nil
 }
 func (*claims) NextDue() (time.Time, bool)                  { return time.Time{}, false }
+func (*claims) Resting() map[uuid.UUID]time.Duration        { return nil }
 func (c *claims) Claim(context.Context, Ask) ([]Job, error) { c.n++; return c.claim(c.n), nil }
 
 func (c *claims) Release(_ context.Context, ids []uuid.UUID) error {

@@ -95,6 +95,10 @@ type Queue interface {
 	// NextDue is when the next delivery is due that nobody holds, of those that were not when the last claim looked; it may
 	// be over by now. false: none is planned.
 	NextDue() (at time.Time, planned bool)
+	// Rest lets all workers send nothing to a destination for a while.
+	Rest(ctx context.Context, destination uuid.UUID, wait time.Duration) error
+	// Resting is for how long destinations are to be left alone, as the last claim saw it. Nothing is claimed for them.
+	Resting() map[uuid.UUID]time.Duration
 	// Release gives leases back at once.
 	Release(ctx context.Context, ids []uuid.UUID) error
 }

@@ -22,6 +22,7 @@ type lane struct {
 	waiting      bool                 // in its organization's turn
 	skipped      bool                 // by the last claim, which found it full: more may wait for it in the read model
 	asked        bool                 // the claim that is under way takes more for it
+	rest         *rest                // its receiver asked for it lately; nil: it did not
 	spilled      time.Time            // when there last was no room for a fresh delivery; zero: all that waits is here
 }
 
@@ -36,6 +37,7 @@ type held struct {
 	slow    bool      // its request is overdue, or its lane was slow when it began
 	over    bool      // its request has ended
 	hungUp  bool      // its connection was not kept
+	refused bool      // its receiver asked to be left alone for a while
 	cold    bool      // it opens a connection; false again when it has ended or took longer than openingFor
 }
 
@@ -47,6 +49,8 @@ func (l *lane) most(limits Limits) int {
 	switch {
 	case l.slow():
 		return limits.PerSlow
+	case l.rest != nil:
+		return min(l.rest.room(limits, time.Now()), limits.QueuedAtFirst)
 	case l.took == 0:
 		return limits.QueuedAtFirst
 	}
@@ -81,6 +85,9 @@ func (l *lane) mayStart(limits Limits) bool {
 	if l.slow() {
 		most = limits.PerSlow
 	}
+	if l.rest != nil && time.Now().Before(l.rest.next) {
+		return false
+	}
 	return l.queue.len() > 0 && len(l.running) < most
 }
 
@@ -89,11 +96,14 @@ func (l *lane) start(cancel func(), now time.Time) *held {
 	next := l.queue.next(!l.spilled.IsZero())
 	l.running[next.ID] = cancel
 	next.began = now
+	if l.rest != nil {
+		l.rest.next = now.Add(l.rest.pace)
+	}
 	return next
 }
 
 // answered learns from an answer how much it may be given.
-func (l *lane) answered(limits Limits, took time.Duration) {
+func (l *lane) answered(limits Limits, took time.Duration, refused bool) {
 	const weight = 8 // of what was known before
 	if l.took == 0 {
 		l.took = took
@@ -102,6 +112,12 @@ func (l *lane) answered(limits Limits, took time.Duration) {
 	if l.late = took > limits.SlowAfter; l.late {
 		l.window = limits.PerNew
 		return
+	}
+	if refused {
+		return
+	}
+	if l.rest != nil {
+		l.rest.answered()
 	}
 	l.window = min(l.window+1, limits.PerDestination)
 }

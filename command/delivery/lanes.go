@@ -72,6 +72,7 @@ type lanes struct {
 	tight   map[uuid.UUID]struct{} // organizations of which the last claim may have left what it had no memory for
 	latest  latest
 	heard   heard
+	rests   rests
 }
 
 func newLanes(limits Limits) *lanes {
@@ -79,14 +80,14 @@ func newLanes(limits Limits) *lanes {
 		limits: limits, lanes: map[uuid.UUID]*lane{}, held: map[uuid.UUID]*held{}, byOrg: map[uuid.UUID]*turn{}, over: map[uuid.UUID]struct{}{},
 		running: newShares(limits.InFlight), slow: newShares(limits.InFlight * 3 / 4), cold: newShares(limits.Opening),
 		fresh: newShares(limits.Fresh), claimed: newShares(limits.Claimed),
-		bodies: bodies{newShares(limits.Bytes)}, tight: map[uuid.UUID]struct{}{},
+		bodies: bodies{newShares(limits.Bytes)}, tight: map[uuid.UUID]struct{}{}, rests: rests{of: map[uuid.UUID]*rest{}},
 	}
 }
 
 func (ls *lanes) lane(t *destination.Target) *lane {
 	found := ls.lanes[t.ID]
 	if found == nil {
-		found = &lane{destination: t.ID, organization: t.Organization, running: map[uuid.UUID]func(){}, window: ls.limits.PerNew, connected: ls.kept.has(t.ID, time.Now())}
+		found = &lane{destination: t.ID, organization: t.Organization, running: map[uuid.UUID]func(){}, window: ls.limits.PerNew, connected: ls.kept.has(t.ID, time.Now()), rest: ls.rests.of[t.ID]}
 		ls.lanes[t.ID] = found
 	}
 	return found

@@ -58,6 +58,7 @@ func (d *Deliverer) begin(anyway int) {
 		job, ok := d.lanes.next(cancel, now)
 		if !ok {
 			cancel()
+			d.goOnAt(d.lanes.soon())
 			if queued, _ := d.lanes.size(); queued > 0 && now != calm {
 				d.beginLater()
 			}

@@ -75,7 +75,7 @@ func TestWhoIsConnectedGoesOnBesideACrowd(t *testing.T) {
 		ls.add(to, false)
 		started, _ := ls.next(nothing, calm)
 		if to.ID == hungUp.ID {
-			ls.sent(started, false)
+			ls.sent(started, false, false)
 		}
 		ls.done(started, time.Millisecond)
 	}
@@ -160,7 +160,7 @@ func TestOfManyOrganizationsFewOpenConnectionsInACrowd(t *testing.T) {
 		if n := begin(); n > 0 {
 			t.Errorf("%d more were begun", n)
 		}
-		if !ls.sent(last, true) {
+		if !ls.sent(last, true, false) {
 			t.Error("one that opened a connection does not say so")
 		}
 		if n := begin(); n != 1 {

@@ -16,6 +16,7 @@ type turn struct {
 // wait puts a lane that may start something into its organization's turn.
 func (ls *lanes) wait(l *lane) {
 	if l.waiting || !l.mayStart(ls.limits) {
+		ls.await(l)
 		return
 	}
 	l.waiting = true
@@ -35,6 +36,7 @@ func (ls *lanes) next(cancel func(), p press) (Job, bool) {
 	defer ls.mu.Unlock()
 	now := time.Now()
 	ls.look(now)
+	ls.goOn(now)
 	for range len(ls.turns) {
 		t := ls.turns[0]
 		ls.turns = ls.turns[1:]
@@ -78,6 +80,7 @@ func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time, onlyWarm bool, pa
 		t.lanes = t.lanes[1:]
 		if !l.mayStart(ls.limits) {
 			l.waiting = false
+			ls.await(l)
 			continue
 		}
 		late, cold := l.slow(), !l.connected
@@ -106,6 +109,8 @@ func (ls *lanes) nextOf(t *turn, cancel func(), now time.Time, onlyWarm bool, pa
 		}
 		if l.waiting = l.mayStart(ls.limits); l.waiting {
 			t.lanes = append(t.lanes, l)
+		} else {
+			ls.await(l)
 		}
 		return next
 	}

@@ -45,6 +45,9 @@ type DeliveryQueue struct {
 	claims  *projections.Settling
 	next    time.Time // when something more is due, as the last look saw it; zero: nothing is planned
 
+	resting  map[uuid.UUID]time.Duration // destinations that are left alone, as the last look saw it
+	progress *projections.Progress
+
 	lost  *lost // what others held, while the read model is waited for; nil: nothing
 	frees *projections.Settling
 
@@ -67,6 +70,7 @@ func NewDeliveryQueue(runner *projections.Runner, now func() time.Time) *Deliver
 	w := newWorker(runner.Pool, now)
 	return &DeliveryQueue{
 		pool: runner.Pool, worker: w, claimer: deliveries.NewClaimer(runner.Pool, w.id), claims: settling(), frees: settling(), recovers: settling(),
+		progress: runner.Progress,
 	}
 }
 
@@ -149,8 +153,14 @@ func (q *DeliveryQueue) claim(ctx context.Context, ask delivery.Ask) ([]deliveri
 		}
 	}
 	q.next = seen.Next
+	if ends := q.restEnds(q.Now()); !ends.IsZero() && (q.next.IsZero() || ends.Before(q.next)) {
+		q.next = ends
+	}
 	if !seen.Due() {
 		return nil, nil
+	}
+	for id := range q.resting {
+		ask.Full = append(ask.Full, id)
 	}
 	return q.claimer.Claim(ctx, deliveries.Ask(ask), seen)
 }
@@ -165,6 +175,7 @@ func (q *DeliveryQueue) look(ctx context.Context) (live []int32, seen deliveries
 			live, err = pgx.CollectRows(rows, pgx.RowTo[int32])
 			return err
 		})
+	q.lookResting(&batch)
 	seen, err = deliveries.Look(ctx, q.pool, &batch, q.Now())
 	return live, seen, err
 }

@@ -48,6 +48,7 @@ func (a *App) startProcessManagers(s *stage) {
 // startDelivery runs the workers.
 func (a *App) startDelivery(working, projecting *stage) {
 	if a.cfg.Is(config.RoleDeliver) {
+		a.queue.OnRest(a.deliverer.Wake)
 		projecting.run(func(ctx context.Context) error { a.queue.StayAlive(ctx, a.log); return nil })
 		working.run(a.deliverer.Run)
 		working.run(func(ctx context.Context) error { a.expiries.watch(ctx); return nil })
