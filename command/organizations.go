@@ -26,11 +26,10 @@ type IssueKey struct {
 	ExpiresAt    *time.Time           // nil: never
 }
 
-// RotateKey is the input of an operator, or of an organization by one of its keys.
+// RotateKey is an operator's input.
 type RotateKey struct {
 	Organization uuid.UUID
 	KeyID        string        // the key that gets a successor
-	By           string        // the id of the key that asks; "": an operator does
 	Overlap      time.Duration // how long the key goes on beside its successor; 0: it ends at once
 }
 
@@ -92,7 +91,7 @@ func (c *Commands) RotateKey(ctx context.Context, by Caller, in RotateKey) (KeyI
 	by.Organization = in.Organization
 	key := credential.New(credential.APIKey)
 	out, err := organization.Aggregate.Execute(ctx, c.Store, in.Organization, organization.RotateKey{
-		KeyID: key.ID, Of: in.KeyID, By: in.By, Hash: key.Hash(), Overlap: in.Overlap, At: c.now(),
+		KeyID: key.ID, Of: in.KeyID, Hash: key.Hash(), Overlap: in.Overlap, At: c.now(),
 	}, organization.Options{Metadata: by.metadata()})
 	if err != nil {
 		return KeyIssued{}, eventstore.Start, organizationRefusal(err)
@@ -181,9 +180,6 @@ func organizationRefusal(err error) error {
 		return &Refusal{Kind: Malformed, Message: "limits must be whole numbers from 0 to 1000000000, by their names", Err: err}
 	case errors.Is(err, organization.ErrExpired):
 		return &Refusal{Kind: Malformed, Field: "expiresAt", Message: "expiresAt must be in the future", Err: err}
-	}
-	if more, ok := errors.AsType[*organization.ScopesError](err); ok {
-		return &Refusal{Kind: Forbidden, Message: more.Error(), Err: err}
 	}
 	return limitRefusal(err)
 }

@@ -2,7 +2,6 @@ package organization
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"time"
 )
@@ -15,14 +14,6 @@ var (
 	ErrBadScopes  = errors.New("scopes are some of read, write and secrets, each once")
 	ErrBadLimit   = errors.New("a limit is unknown or out of range")
 )
-
-// ScopesError says that a key was asked for what needs more scopes.
-type ScopesError struct{ Scopes []Scope }
-
-// Error names the scopes.
-func (e *ScopesError) Error() string {
-	return fmt.Sprintf("the key to be rotated has the scopes %v: rotate it with a key that has them too", e.Scopes)
-}
 
 // Command is an intention; times, ids and digests arrive inside it.
 //
@@ -44,12 +35,11 @@ type (
 		ExpiresAt *time.Time // nil: never
 		At        time.Time
 	}
-	// RotateKey adds a key with the name, scopes and expiry of another one, which ends after the overlap. Whoever asks by a
-	// key needs all of its scopes.
+	// RotateKey adds a key with the name, scopes and expiry of another one, which ends after the overlap. The successor of
+	// a key that is in its overlap already ends with that.
 	RotateKey struct {
 		KeyID   string // the new one
 		Of      string
-		By      string // the key that asks; "": an operator does
 		Hash    []byte
 		Overlap time.Duration // from 0; 0: it ends at once
 		At      time.Time

@@ -40,12 +40,16 @@ type Key struct {
 
 // worksAt reports whether the key opens anything at a time.
 func (k Key) worksAt(now time.Time) bool {
-	return k.Status == KeyStatusIssued && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt)) && (k.EndsAt.IsZero() || now.Before(k.EndsAt))
+	end := k.end()
+	return k.Status == KeyStatusIssued && (end.IsZero() || now.Before(end))
 }
 
-// covers reports whether the key may do all that another one may.
-func (k Key) covers(scopes []Scope) bool {
-	return !slices.ContainsFunc(scopes, func(s Scope) bool { return !slices.Contains(k.Scopes, s) })
+// end returns when the key ends by its expiry or its overlap, zero for never.
+func (k Key) end() time.Time {
+	if k.EndsAt.IsZero() || !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(k.EndsAt) {
+		return k.ExpiresAt
+	}
+	return k.EndsAt
 }
 
 // keyIssuedV1 is KeyIssued from before there were scopes: such keys may do everything.
@@ -138,7 +142,7 @@ func (c RotateKey) decide(s State) ([]Event, error) {
 	if s.Keys[c.KeyID].Status != KeyStatusNone {
 		return nil, nil
 	}
-	old, by := s.Keys[c.Of], s.Keys[c.By]
+	old := s.Keys[c.Of]
 	most := s.Limits.Of(LimitKeys)
 	all, standing := s.workingKeys(c.At)
 	if old.EndsAt.IsZero() {
@@ -147,10 +151,6 @@ func (c RotateKey) decide(s State) ([]Event, error) {
 	switch {
 	case !old.worksAt(c.At):
 		return nil, ErrUnknownKey
-	case c.By != "" && !by.worksAt(c.At):
-		return nil, ErrUnknownKey
-	case c.By != "" && !by.covers(old.Scopes):
-		return nil, &ScopesError{Scopes: old.Scopes}
 	case standing >= most, all >= 2*most && c.Overlap > 0:
 		return nil, &LimitError{Limit: LimitKeys, Most: most}
 	}
@@ -159,8 +159,8 @@ func (c RotateKey) decide(s State) ([]Event, error) {
 		ends = old.EndsAt // a second rotation prolongs nothing
 	}
 	rotated := KeyRotated{KeyID: c.KeyID, Of: c.Of, Name: old.Name, Hash: c.Hash, Scopes: old.Scopes, EndsAt: ends, At: c.At}
-	if !old.ExpiresAt.IsZero() {
-		rotated.ExpiresAt = &old.ExpiresAt
+	if end := old.end(); !end.IsZero() {
+		rotated.ExpiresAt = &end
 	}
 	return []Event{rotated}, nil
 }

@@ -133,39 +133,39 @@ func TestRotateKey(t *testing.T) {
 	long := rotate
 	long.KeyID, long.Overlap = "third000", time.Hour
 	again := rotated
-	again.KeyID = "third000" // a second rotation prolongs nothing
+	again.KeyID, again.ExpiresAt = "third000", &again.EndsAt // a second rotation prolongs nothing: its key ends with the first one
 	aggregatetest.Stream(t, organization.Aggregate).Of(registered, issued).When(rotate).Then(rotated).When(rotate).Then().When(long).Then(again)
 
 	one := organization.LimitsSet{Limits: organization.Limits{organization.LimitKeys: 1}, At: noon}
 	aggregatetest.Stream(t, organization.Aggregate).Of(registered, one, issued).When(rotate).Then(rotated) // where the limit is reached
 }
 
-// A key gives nobody more than it has, nor longer.
+// What a rotation makes never outlives what it succeeds: neither its expiry nor its overlap.
+func TestRotationKeepsTheEnd(t *testing.T) {
+	t.Parallel()
+	full := organization.KeyIssued{KeyID: "full0000", Scopes: organization.AllScopes(), At: noon}
+	overlap := organization.KeyRotated{KeyID: "next0000", Of: "full0000", Scopes: full.Scopes, EndsAt: noon.Add(time.Hour), At: noon}
+	rotate := func(of string, at time.Time) organization.RotateKey {
+		return organization.RotateKey{KeyID: "new00000", Of: of, Overlap: 24 * time.Hour, At: at}
+	}
+	for of, end := range map[string]*time.Time{"full0000": &overlap.EndsAt, "next0000": nil, "abcdEFGH": &later} {
+		events, err := organization.Aggregate.Decide(folded(registered, issued, full, overlap), rotate(of, noon))
+		made, ok := events[0].(organization.KeyRotated)
+		if diff := cmp.Diff(end, made.ExpiresAt); err != nil || !ok || diff != "" {
+			t.Errorf("of %s: %v (-want +got):\n%s", of, err, diff)
+		}
+	}
+	for of, at := range map[string]time.Time{"abcdEFGH": later, "full0000": overlap.EndsAt, "nobody00": noon} {
+		_, err := organization.Aggregate.Decide(folded(registered, issued, full, overlap), rotate(of, at))
+		if !errors.Is(err, organization.ErrUnknownKey) {
+			t.Errorf("of %s at %v: %v", of, at, err)
+		}
+	}
+}
+
 func TestHostileRotation(t *testing.T) {
 	t.Parallel()
-	weak := organization.KeyIssued{KeyID: "weak0000", Scopes: []organization.Scope{organization.ScopeRead, organization.ScopeWrite}, At: noon}
 	full := organization.KeyIssued{KeyID: "full0000", Scopes: organization.AllScopes(), At: noon}
-	rotate := func(of, by string, at time.Time) error {
-		_, err := organization.Aggregate.Decide(folded(registered, issued, weak, full), organization.RotateKey{KeyID: "new00000", Of: of, By: by, At: at})
-		return err
-	}
-	for name, by := range map[string]string{"with fewer scopes": "weak0000", "with other scopes": "abcdEFGH"} {
-		refused, ok := errors.AsType[*organization.ScopesError](rotate("full0000", by, noon))
-		if !ok || len(refused.Scopes) != 3 {
-			t.Errorf("%s: %v", name, refused)
-		}
-	}
-	for name, err := range map[string]error{
-		"of one that has expired": rotate("abcdEFGH", "full0000", later), "by one that has": rotate("weak0000", "abcdEFGH", later),
-		"of none": rotate("nobody00", "full0000", noon), "by none": rotate("weak0000", "nobody00", noon),
-	} {
-		if !errors.Is(err, organization.ErrUnknownKey) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if err := rotate("weak0000", "full0000", noon); err != nil {
-		t.Errorf("by one that has all: %v", err)
-	}
 	for _, scopes := range [][]organization.Scope{nil, {"admin"}, {"read", "read"}} {
 		_, err := organization.Aggregate.Decide(folded(registered), organization.IssueKey{KeyID: "k", Scopes: scopes, At: noon})
 		if !errors.Is(err, organization.ErrBadScopes) {

@@ -5,13 +5,10 @@ import (
 	"time"
 
 	"carillon/cmd/internal/wire"
-	"carillon/command"
-	"carillon/projections/organizations"
 )
 
 func (a *API) keyRoutes(r routes) {
 	r.read.Get("/keys", wire.Feeds.Handle(a.listKeys))
-	r.write.Post("/keys/{keyId}/rotate", wire.Feeds.Handle(a.rotateKey))
 }
 
 // keyJSON is an API key without what opens data.
@@ -42,40 +39,4 @@ func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
 		}
 	}
 	return wire.OK(list), nil
-}
-
-type rotateKeyBody struct {
-	OverlapSeconds wire.Optional[int] `json:"overlapSeconds"`
-}
-
-// Check implements wire.Body. The command checks the range.
-func (b *rotateKeyBody) Check(*wire.Checks) {}
-
-type issuedKeyJSON struct {
-	ID  string `json:"id"`
-	Key string `json:"key"`
-}
-
-// rotateKey answers POST /keys/{keyId}/rotate.
-func (a *API) rotateKey(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathText(r, "keyId")
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	body, err := wire.DecodeOptional[rotateKeyBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	in := command.RotateKey{
-		Organization: callerOf(r).Organization, KeyID: id, By: identityOf(r.Context()).key.ID, Overlap: command.UsualOverlap,
-	}
-	if body.OverlapSeconds.Set {
-		in.Overlap = command.OverlapOf(body.OverlapSeconds.Value)
-	}
-	made, at, err := a.Commands.RotateKey(r.Context(), callerOf(r), in)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), at, organizations.ReadModel.Name)
-	return wire.Created(issuedKeyJSON{ID: made.ID, Key: made.Key.Reveal()}), nil
 }
