@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"unicode/utf8"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -245,6 +245,9 @@ func (c *Commands) sealHeaders(ctx context.Context, id uuid.UUID, headers map[st
 
 // checkConfig applies the rules for a destination's URL and headers, as validate, create, replace and update do.
 func (c *Commands) checkConfig(ctx context.Context, url string, headers map[string]string) error {
+	if strings.TrimSpace(url) == "" {
+		return refuse(Malformed, "config.url", "config.url must not be empty")
+	}
 	if destination.IsMasked(url) {
 		return refuse(Invalid, "config.url", "config.url is masked, as a key without the scope secrets gets it: send the whole URL, or use PATCH without config.url")
 	}
@@ -273,14 +276,14 @@ func (c *Commands) checkDestination(ctx context.Context, in CreateDestination) e
 }
 
 func (c *Commands) checkPatch(ctx context.Context, p ReviseDestination) error {
-	if p.ExternalID != nil && *p.ExternalID != "" {
+	if p.ExternalID != nil {
 		if err := CheckExternalID("externalId", *p.ExternalID); err != nil {
 			return err
 		}
 	}
 	if p.Name != nil {
-		if n := utf8.RuneCountInString(*p.Name); n < 1 || n > maxNameLength {
-			return refuse(Malformed, "name", "name must have 1 to %d characters", maxNameLength)
+		if err := requireText("name", *p.Name, maxNameLength); err != nil {
+			return err
 		}
 	}
 	if p.DebounceWindowSeconds != nil && (*p.DebounceWindowSeconds < 0 || *p.DebounceWindowSeconds > maxDebounce) {

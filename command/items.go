@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -35,10 +34,7 @@ func (c *Commands) GiveFeedback(ctx context.Context, by Caller, in GiveFeedback)
 	if !slices.Contains([]string{item.Positive, item.Negative, item.Neutral}, in.Rating) {
 		return uuid.Nil, eventstore.Start, refuse(Malformed, "rating", "rating must be positive, negative or neutral")
 	}
-	if utf8.RuneCountInString(in.Comment) > maxComment {
-		return uuid.Nil, eventstore.Start, refuse(Malformed, "comment", "comment must have at most %d characters", maxComment)
-	}
-	if err := checkText("comment", in.Comment); err != nil {
+	if err := checkText("comment", in.Comment, maxComment); err != nil {
 		return uuid.Nil, eventstore.Start, err
 	}
 	of, err := feed.Aggregate.Load(ctx, c.Store, in.FeedID)

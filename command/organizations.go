@@ -62,7 +62,7 @@ func (c *Commands) RegisterOrganization(ctx context.Context, by Caller, in Regis
 
 // IssueKey makes an API key of an organization.
 func (c *Commands) IssueKey(ctx context.Context, by Caller, in IssueKey) (KeyIssued, eventstore.Position, error) {
-	if err := checkText("name", in.Name); err != nil {
+	if err := checkText("name", in.Name, maxNameLength); err != nil {
 		return KeyIssued{}, eventstore.Start, err
 	}
 	if in.ExpiresAt != nil {
@@ -126,10 +126,8 @@ type SuspendOrganization struct {
 
 // SuspendOrganization lets no key of an organization open anything, and its deliveries wait, until it is resumed.
 func (c *Commands) SuspendOrganization(ctx context.Context, by Caller, in SuspendOrganization) (eventstore.Position, error) {
-	if in.Reason != "" {
-		if err := requireText("reason", in.Reason, maxDescriptionLength); err != nil {
-			return eventstore.Start, err
-		}
+	if err := checkText("reason", in.Reason, maxReasonLength); err != nil {
+		return eventstore.Start, err
 	}
 	return c.onOrganization(ctx, by, in.Organization, organization.Suspend{Reason: in.Reason, At: c.now()})
 }

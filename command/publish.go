@@ -67,6 +67,12 @@ func (c *Commands) checkEvent(in *Publish) error {
 	if in.Time.IsZero() {
 		in.Time = c.Now()
 	}
+	if err := requireText("source", in.Source, maxSourceLength); err != nil {
+		return err
+	}
+	if err := checkText("subject", in.Subject, maxSourceLength); err != nil {
+		return err
+	}
 	entry, known := c.Catalog.Find(in.Type)
 	switch {
 	case in.Type == "":
@@ -75,14 +81,12 @@ func (c *Commands) checkEvent(in *Publish) error {
 		return refuse(Invalid, "type", "type %q is not in the catalog; GET /events/types lists the known ones", in.Type)
 	case !entry.CurrentlyEmitted:
 		return refuse(Invalid, "type", "type %q is reserved and never published", in.Type)
-	case in.Source == "" || utf8.RuneCountInString(in.Source) > maxSourceLength:
-		return refuse(Malformed, "source", "source is required, a URI reference of at most %d characters", maxSourceLength)
-	case utf8.RuneCountInString(in.Subject) > maxSourceLength:
-		return refuse(Malformed, "subject", "subject must have at most %d characters", maxSourceLength)
 	case (in.FeedType == "") != (in.FeedID == uuid.Nil):
 		return refuse(Malformed, "feedId", "feedType and feedId go together: give both or neither")
 	case in.FeedType != entry.FeedType && in.FeedType != "":
 		return refuse(Invalid, "feedType", "events of type %s are not of a feed of kind %q (its kind: %s)", in.Type, in.FeedType, orNone(entry.FeedType))
+	case !utf8.Valid(in.Data):
+		return refuse(Malformed, "data", "data must be valid UTF-8")
 	case len(in.Data) > maxEventData:
 		return refuse(Invalid, "data", "data must be at most %d bytes", maxEventData)
 	}

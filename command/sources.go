@@ -62,7 +62,7 @@ func (c *Commands) CollectSource(ctx context.Context, by Caller, in CollectSourc
 // PauseSource keeps everybody from visiting a source until it is resumed. A visit that is under way ends at its next
 // page. Pausing it again says another reason.
 func (c *Commands) PauseSource(ctx context.Context, by Caller, in PauseSource) (eventstore.Position, error) {
-	if err := requireText("reason", in.Reason, maxDescriptionLength); err != nil {
+	if err := requireText("reason", in.Reason, maxReasonLength); err != nil {
 		return eventstore.Start, err
 	}
 	return c.onSource(ctx, by, in.Source, source.Pause{Reason: in.Reason, At: c.now()})

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -76,6 +77,8 @@ func ValidateHeaders(headers map[string]string) error {
 			return &HeaderError{Name: name, Problem: fmt.Sprintf("is the same header as %q", shorten(first, 100))}
 		case strings.ContainsAny(value, "\r\n\x00"):
 			return &HeaderError{Name: name, Problem: "has a value with a CR, LF or NUL character"}
+		case !utf8.ValidString(value):
+			return &HeaderError{Name: name, Problem: "has a value that is not valid UTF-8"}
 		case !httpguts.ValidHeaderFieldValue(value):
 			return &HeaderError{Name: name, Problem: "has a value with a control character"}
 		case strings.Trim(value, " \t") != value:

@@ -161,7 +161,7 @@ func TestSources(t *testing.T) {
 		t.Errorf("sources: %+v", list.Items)
 	}
 	for body, message := range map[string]string{
-		`{"type":"radio"}`: "type must be one of site", `{"type":"site"}`: "url is required", `{"type":"site","url":"example.org"}`: "url must be absolute",
+		`{"type":"radio"}`: "type must be one of site", `{"type":"site"}`: "url must not be empty", `{"type":"site","url":"example.org"}`: "url must be absolute",
 		`{"type":"twitter"}`: "handle is required", `{"type":"site","url":"https://example.org","timezone":"Mars/Base"}`: "timezone must be",
 	} {
 		s.do(t, "POST", "/admin/sources", body).refused(t, 400, "INVALID_BODY", message)

@@ -58,7 +58,6 @@ type Uses interface {
 
 const (
 	awaitLimit   = 2 * time.Second
-	maxName      = 255 // characters, as everywhere in the API
 	readyTimeout = 3 * time.Second
 	maxScrapes   = 8 // of the metrics at one time; each takes their whole text into memory
 )

@@ -34,7 +34,7 @@ type auditorBody struct {
 
 // Check implements wire.Body.
 func (b *auditorBody) Check(c *wire.Checks) {
-	c.Name("name", b.Name, 1, maxName)
+	c.Require("name", b.Name.Set)
 	if b.Organization.Set {
 		b.organization = c.UUID("organization", b.Organization.Value)
 	}

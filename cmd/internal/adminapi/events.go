@@ -81,9 +81,8 @@ type eventBody struct {
 // Check implements wire.Body. The command compares the event with the catalog.
 func (b *eventBody) Check(c *wire.Checks) {
 	b.input = command.Publish{Type: b.Type.Value, Source: b.Source.Value, Subject: text(b.Subject), FeedType: text(b.FeedType), Data: b.Data.Value}
-	c.Name("type", b.Type, 1, 0)
-	c.Name("source", b.Source, 1, 0)
-	c.Text("subject", b.input.Subject, 0, 0)
+	c.Require("type", b.Type.Set)
+	c.Require("source", b.Source.Set)
 	c.Require("data", b.Data.Set)
 	if b.ID.Set {
 		b.input.ID = c.UUID("id", b.ID.Value)

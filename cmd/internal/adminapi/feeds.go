@@ -36,7 +36,7 @@ func (b *feedBody) Check(c *wire.Checks) {
 	if c.Require("organizationId", b.OrganizationID.Set) {
 		b.owner = c.UUID("organizationId", b.OrganizationID.Value)
 	}
-	c.Name("name", b.Name, 1, maxName)
+	c.Require("name", b.Name.Set)
 }
 
 // registerFeed answers POST /admin/feeds.

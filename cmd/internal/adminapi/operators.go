@@ -30,7 +30,7 @@ type operatorBody struct {
 
 // Check implements wire.Body. The command checks how the name is written.
 func (b *operatorBody) Check(c *wire.Checks) {
-	c.Name("name", b.Name, 1, 0)
+	c.Require("name", b.Name.Set)
 	b.expires = expiry(c, b.ExpiresAt)
 }
 

@@ -76,7 +76,7 @@ type organizationBody struct {
 }
 
 // Check implements wire.Body.
-func (b *organizationBody) Check(c *wire.Checks) { c.Name("name", b.Name, 1, maxName) }
+func (b *organizationBody) Check(c *wire.Checks) { c.Require("name", b.Name.Set) }
 
 // registerOrganization answers POST /admin/organizations.
 func (a *API) registerOrganization(r *http.Request) (wire.Reply, error) {
@@ -114,7 +114,6 @@ type keyBody struct {
 
 // Check implements wire.Body.
 func (b *keyBody) Check(c *wire.Checks) {
-	c.Text("name", b.Name.Value, 0, maxName)
 	if b.Scopes.Set && len(b.Scopes.Value) == 0 {
 		c.Fail("scopes", "must name one of read, write and secrets at least, or be left out for all")
 	}

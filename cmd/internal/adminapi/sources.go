@@ -210,11 +210,8 @@ type pauseBody struct {
 	Reason wire.Optional[string] `json:"reason"`
 }
 
-// maxReason is how long a reason may be, in characters.
-const maxReason = 1000
-
 // Check implements wire.Body.
-func (b *pauseBody) Check(c *wire.Checks) { c.Name("reason", b.Reason, 1, maxReason) }
+func (b *pauseBody) Check(c *wire.Checks) { c.Require("reason", b.Reason.Set) }
 
 // pauseSource answers POST /admin/sources/{id}/pause.
 func (a *API) pauseSource(r *http.Request) (wire.Reply, error) {

@@ -13,7 +13,7 @@ func TestADestinationsLife(t *testing.T) {
 	w := open(t)
 	b := w.signIn(t, w.key)
 	address := receiver(t, 204, "")
-	b.post(t, "/console/destinations/new", "name", "", "url", address, "debounce", "0").expect(t, 400, "Name must have 1 to 255 characters", address)
+	b.post(t, "/console/destinations/new", "name", "", "url", address, "debounce", "0").expect(t, 400, "Name must not be empty", address)
 	b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "soon").expect(t, 400, "a number of seconds", "soon")
 	b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "0", "headers", "no colon").expect(t, 400, "a header a line")
 	b.post(t, "/console/destinations/new", "name", "Hook", "url", "http://10.0.0.1/", "debounce", "0").expect(t, 400)

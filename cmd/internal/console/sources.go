@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -136,21 +135,10 @@ func (c *Console) collect(v *visit) (string, error) {
 	})
 }
 
-// maxReason is how long a reason may be, in characters: as in the API.
-const maxReason = 1000
-
 // pause answers POST /console/sources/{id}/pause.
 func (c *Console) pause(v *visit) (string, error) {
 	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
 	reason := strings.TrimSpace(v.PostFormValue("reason"))
-	switch {
-	case reason == "":
-		return "", wire.Fail(wire.Invalid, "reason", "must not be empty")
-	case strings.ContainsRune(reason, 0) || !utf8.ValidString(reason):
-		return "", wire.Fail(wire.Invalid, "reason", "must be valid UTF-8 without NUL characters")
-	case utf8.RuneCountInString(reason) > maxReason:
-		return "", wire.Fail(wire.Invalid, "reason", "must have at most %d characters", maxReason)
-	}
 	return c.changeSource(v, "paused", func(id uuid.UUID) (eventstore.Position, error) {
 		return c.Commands.PauseSource(v.Context(), v.caller(), command.PauseSource{Source: id, Reason: reason})
 	})

@@ -47,7 +47,7 @@ func TestSources(t *testing.T) {
 	b.get(t, path+"?done=collecting").expect(t, 200, "as soon as its host has a turn")
 	b.post(t, path+"/pause").expect(t, 400, "Reason must not be empty")
 	b.post(t, path+"/pause", "reason", strings.Repeat("x", 1001)).expect(t, 400, "at most 1000 characters")
-	b.post(t, path+"/pause", "reason", "a\x00b").expect(t, 400, "without NUL")
+	b.post(t, path+"/pause", "reason", "a\x00b").expect(t, 400, "NUL characters")
 	b.post(t, path+"/pause", "reason", "Its owner <b>objects</b>").leadsTo(t, path+"?done=paused")
 	paused := b.get(t, path).expect(t, 200, "Its owner <b>objects</b>", "by operator", "Resume", "never: it is paused")
 	if strings.Contains(paused.body, "<b>objects") {

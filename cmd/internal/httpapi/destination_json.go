@@ -36,14 +36,6 @@ type configBody struct {
 	Headers wire.Optional[map[string]string] `json:"headers"`
 }
 
-// check refuses what no route takes. The command checks the address and the headers.
-func (b *configBody) check(c *wire.Checks) {
-	if b.URL.Set {
-		c.Text("config.url", b.URL.Value, 1, 0)
-	}
-	checkUnmasked(c, b.Headers)
-}
-
 // putDestinationBody is a whole destination as sent, without the externalId, which is in the path of PUT.
 type putDestinationBody struct {
 	Name                  wire.Optional[string]     `json:"name"`
@@ -54,10 +46,10 @@ type putDestinationBody struct {
 
 // Check implements wire.Body. The command checks lengths, ranges and rules.
 func (b *putDestinationBody) Check(c *wire.Checks) {
-	c.Name("name", b.Name, 1, 0)
+	c.Require("name", b.Name.Set)
 	checkTransport(c, b.Transport)
 	if c.Require("config", b.Config.Set) {
-		c.Name("config.url", b.Config.Value.URL, 1, 0)
+		c.Require("config.url", b.Config.Value.URL.Set)
 		checkUnmasked(c, b.Config.Value.Headers)
 	}
 }
@@ -91,9 +83,7 @@ type createDestinationBody struct {
 // Check implements wire.Body.
 func (b *createDestinationBody) Check(c *wire.Checks) {
 	b.putDestinationBody.Check(c)
-	if b.ExternalID.Set {
-		c.Text("externalId", b.ExternalID.Value, 1, 0)
-	}
+	c.Filled("externalId", b.ExternalID)
 }
 
 // patchDestinationBody changes the members that it has. Headers are replaced as a whole.
@@ -108,14 +98,9 @@ type patchDestinationBody struct {
 
 // Check implements wire.Body.
 func (b *patchDestinationBody) Check(c *wire.Checks) {
-	if b.ExternalID.Set {
-		c.Text("externalId", b.ExternalID.Value, 1, 0)
-	}
-	if b.Name.Set {
-		c.Text("name", b.Name.Value, 1, 0)
-	}
+	c.Filled("externalId", b.ExternalID)
 	checkTransport(c, b.Transport)
-	b.Config.Value.check(c)
+	checkUnmasked(c, b.Config.Value.Headers)
 	if b.Status.Set {
 		c.OneOf("status", b.Status.Value, statusEnabled, statusDisabled)
 	}
@@ -142,7 +127,7 @@ type validateBody struct {
 func (b *validateBody) Check(c *wire.Checks) {
 	checkTransport(c, b.Transport)
 	if c.Require("config", b.Config.Set) {
-		c.Name("config.url", b.Config.Value.URL, 1, 0)
+		c.Require("config.url", b.Config.Value.URL.Set)
 	}
 }
 

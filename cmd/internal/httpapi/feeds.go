@@ -14,12 +14,6 @@ import (
 	"carillon/query"
 )
 
-// Bounds of a feed's texts, in characters. Feeds that were made before there were any keep what they have.
-const (
-	maxName        = 255
-	maxDescription = 10_000
-)
-
 func (a *API) feedRoutes(r routes) {
 	r.write.Post("/feeds/events", wire.Feeds.Handle(a.createFeed))
 	r.read.Get("/feeds/events", wire.Feeds.Handle(a.listFeeds))
@@ -117,8 +111,8 @@ type createFeedBody struct {
 
 // Check implements wire.Body.
 func (b *createFeedBody) Check(c *wire.Checks) {
-	c.Name("name", b.Name, 1, maxName)
-	c.Name("description", b.Description, 1, maxDescription)
+	c.Require("name", b.Name.Set)
+	c.Require("description", b.Description.Set)
 }
 
 // patchFeedBody changes the members that it has.
@@ -127,14 +121,7 @@ type patchFeedBody struct {
 }
 
 // Check implements wire.Body.
-func (b *patchFeedBody) Check(c *wire.Checks) {
-	if b.Name.Set {
-		c.Text("name", b.Name.Value, 1, maxName)
-	}
-	if b.Description.Set {
-		c.Text("description", b.Description.Value, 1, maxDescription)
-	}
-}
+func (*patchFeedBody) Check(*wire.Checks) {}
 
 type feedJSON struct {
 	ID            uuid.UUID `json:"id"`

@@ -239,9 +239,7 @@ type createSubscriptionBody struct {
 // Check implements wire.Body.
 func (b *createSubscriptionBody) Check(c *wire.Checks) {
 	b.subscriptionBody.Check(c)
-	if b.ExternalID.Set {
-		c.Text("externalId", b.ExternalID.Value, 1, 0)
-	}
+	c.Filled("externalId", b.ExternalID)
 }
 
 // patchSubscriptionBody changes the members that it has. Pins are replaced as a whole.
@@ -254,9 +252,7 @@ type patchSubscriptionBody struct {
 // Check implements wire.Body.
 func (b *patchSubscriptionBody) Check(c *wire.Checks) {
 	b.checkGiven(c)
-	if b.ExternalID.Set {
-		c.Text("externalId", b.ExternalID.Value, 1, 0)
-	}
+	c.Filled("externalId", b.ExternalID)
 }
 
 func (b *patchSubscriptionBody) revise(destination, id uuid.UUID) command.ReviseSubscription {

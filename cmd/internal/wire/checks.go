@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
 
-// Checks keeps the first thing that is wrong with a body. A body's Check goes by the schema of its route; what depends
-// on state, or on more than one field, is checked by the command.
+// Checks keeps the first thing that is wrong with a body. A body's Check looks which members are there and of which form;
+// the command checks their values, so that the API, the console and the CLI have the same rules.
 type Checks struct{ failure *Failure }
 
 // Fail records that a field is wrong, and how to mend it. The first call wins.
@@ -28,29 +27,10 @@ func (c *Checks) Require(field string, set bool) bool {
 	return set
 }
 
-// Text checks the length of a string, in characters. least 1 also refuses a string of white space only. most 0 means no
-// upper bound.
-func (c *Checks) Text(field, text string, least, most int) {
-	length := utf8.RuneCountInString(text)
-	if strings.TrimSpace(text) == "" {
-		length = 0
-	}
-	switch {
-	case length < least && least == 1:
+// Filled refuses a member that is there and empty, which a command would take for one that is missing.
+func (c *Checks) Filled(field string, text Optional[string]) {
+	if text.Set && strings.TrimSpace(text.Value) == "" {
 		c.Fail(field, "must not be empty")
-	case length < least:
-		c.Fail(field, "must have at least %d characters", least)
-	case most > 0 && length > most:
-		c.Fail(field, "must have at most %d characters", most)
-	case strings.ContainsRune(text, 0):
-		c.Fail(field, "must not contain NUL characters")
-	}
-}
-
-// Name is Text for a required member.
-func (c *Checks) Name(field string, text Optional[string], least, most int) {
-	if c.Require(field, text.Set) {
-		c.Text(field, text.Value, least, most)
 	}
 }
 

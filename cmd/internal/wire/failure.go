@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"carillon/command"
@@ -112,7 +113,10 @@ var refusals = map[command.Kind]Kind{
 }
 
 func ofRefusal(r *command.Refusal) *Failure {
-	return &Failure{Kind: refusals[r.Kind], Field: r.Field, Issue: r.Message, Message: r.Message, RetryAfter: r.RetryAfter, Cause: r.Err}
+	return &Failure{
+		Kind: refusals[r.Kind], Field: r.Field, Issue: strings.TrimPrefix(r.Message, r.Field+" "), Message: r.Message,
+		RetryAfter: r.RetryAfter, Cause: r.Err,
+	}
 }
 
 // unreachable reports whether an error comes from a dependency that is gone or does not answer: the event store, or

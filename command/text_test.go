@@ -1,0 +1,123 @@
+package command_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/subscription"
+	"carillon/command"
+	"carillon/command/catalog"
+)
+
+// Each text of each use case, from whichever surface: what Postgres can't keep would stop every reader of the event.
+func TestUseCasesRefuseUnstorableTexts(t *testing.T) {
+	t.Parallel()
+	f := onFeeds(t)
+	var err error
+	if f.Catalog, err = catalog.New(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, id := t.Context(), uuid.New()
+	// one and two leave only the error of what a use case returns.
+	one := func(_ any, err error) error { return err }
+	two := func(_, _ any, err error) error { return err }
+	revise := func(in command.ReviseDestination) error {
+		in.ID = id
+		return one(f.ReviseDestination(ctx, f.by, in))
+	}
+	publish := func(in command.Publish) error {
+		in.Organization, in.Data = f.org, []byte(`{"id":"n","title":"t"}`)
+		return two(f.Publish(ctx, operator, in))
+	}
+	source := func(in command.RegisterSource) error { return two(f.RegisterSource(ctx, operator, in)) }
+	cases := map[string]func(s string) error{
+		"destination": func(s string) error {
+			return one(f.CreateDestination(ctx, f.by, command.CreateDestination{Name: s, URL: "https://127.0.0.1/"}))
+		},
+		"destination renamed": func(s string) error { return revise(command.ReviseDestination{Name: &s}) },
+		"externalId":          func(s string) error { return revise(command.ReviseDestination{ExternalID: &s}) },
+		"URL": func(s string) error {
+			return revise(command.ReviseDestination{URL: new("https://127.0.0.1/" + s)})
+		},
+		"header value": func(s string) error {
+			return revise(command.ReviseDestination{Headers: &map[string]string{"X": s}})
+		},
+		"header name": func(s string) error {
+			return revise(command.ReviseDestination{Headers: &map[string]string{s: "x"}})
+		},
+		"subscribed type": func(s string) error {
+			return one(f.CreateSubscription(ctx, f.by, command.CreateSubscription{
+				Destination: id, Settings: subscription.Settings{EventTypes: []string{s}, ScopeKind: "all"},
+			}))
+		},
+		"subscription renamed": func(s string) error {
+			return one(f.ReviseSubscription(ctx, f.by, command.ReviseSubscription{Destination: id, ID: id, ExternalID: &s}))
+		},
+		"event source": func(s string) error {
+			return publish(command.Publish{Type: "news.item.added", Source: s})
+		},
+		"event subject": func(s string) error {
+			return publish(command.Publish{Type: "news.item.added", Source: "x", Subject: s})
+		},
+		"event type": func(s string) error { return publish(command.Publish{Type: s, Source: "x"}) },
+		"event feed type": func(s string) error {
+			return publish(command.Publish{Type: "news.item.added", Source: "x", FeedType: s, FeedID: id})
+		},
+		"organization": func(s string) error {
+			return two(f.RegisterOrganization(ctx, operator, command.RegisterOrganization{Name: s}))
+		},
+		"suspension": func(s string) error {
+			return one(f.SuspendOrganization(ctx, operator, command.SuspendOrganization{Organization: f.org, Reason: s}))
+		},
+		"key": func(s string) error {
+			return two(f.IssueKey(ctx, operator, command.IssueKey{Organization: f.org, Name: s}))
+		},
+		"operator": func(s string) error {
+			return two(f.IssueOperatorToken(ctx, operator, command.IssueOperatorToken{Name: s}))
+		},
+		"auditor": func(s string) error {
+			return two(f.IssueAuditorToken(ctx, operator, command.IssueAuditorToken{Name: s}))
+		},
+		"feed": func(s string) error {
+			return one(f.CreateFeed(ctx, f.by, command.CreateFeed{Name: s, Description: "d"}))
+		},
+		"description": func(s string) error {
+			return one(f.CreateFeed(ctx, f.by, command.CreateFeed{Name: "n", Description: s}))
+		},
+		"feed renamed": func(s string) error {
+			return one(f.ReviseFeed(ctx, f.by, command.ReviseFeed{ID: id, Name: &s}))
+		},
+		"registered feed": func(s string) error {
+			return one(f.RegisterFeed(ctx, operator, command.RegisterFeed{FeedType: "news", Organization: f.org, Name: s}))
+		},
+		"pause": func(s string) error {
+			return one(f.PauseSource(ctx, operator, command.PauseSource{Source: id, Reason: s}))
+		},
+		"handle": func(s string) error { return source(command.RegisterSource{Type: "tiktok", Handle: s}) },
+		"source URL": func(s string) error {
+			return source(command.RegisterSource{Type: "site", URL: "https://example.org/" + s})
+		},
+		"time zone": func(s string) error {
+			return source(command.RegisterSource{Type: "site", URL: "https://example.org/", Timezone: s})
+		},
+		"comment": func(s string) error {
+			return two(f.GiveFeedback(ctx, f.by, command.GiveFeedback{FeedID: id, ItemID: id, Rating: "positive", Comment: s}))
+		},
+	}
+	for name, do := range cases {
+		texts := map[string]string{"NUL": "a\x00b", "not UTF-8": "a\xffb", "too long": strings.Repeat("x", 300_000)}
+		for kind, text := range texts {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				refusal, ok := errors.AsType[*command.Refusal](do(text))
+				if !ok || !slices.Contains([]command.Kind{command.Malformed, command.Invalid}, refusal.Kind) {
+					t.Errorf("refusal = %+v", refusal)
+				}
+			})
+		}
+	}
+}
