@@ -38,6 +38,13 @@ const settleTimeout = 5 * time.Second
 // errPartly is in an error of record if part of what was claimed was recorded all the same.
 var errPartly = errors.New("part of it was recorded")
 
+// PatternsClaim is the id by which the patterns and pins of a subscription are counted: the subscription itself is counted
+// by its own.
+func PatternsClaim(subscription uuid.UUID) uuid.UUID {
+	subscription[0] ^= 0xff
+	return subscription
+}
+
 // within makes things if their organization has room for them. record says where it recorded them.
 func (c *Commands) within(ctx context.Context, a amount, record func() (eventstore.Position, error)) error {
 	if c.Quotas == nil {

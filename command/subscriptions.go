@@ -85,11 +85,18 @@ func (c *Commands) UpsertSubscription(ctx context.Context, by Caller, in UpsertS
 // recordSubscription begins the stream of a subscription. Where another request began it, it fails with
 // ErrWrongRevision.
 func (c *Commands) recordSubscription(ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription) (made Written[subscription.State], err error) {
-	err = c.within(ctx, amount{by.Organization, organization.LimitSubscriptions, id, 1}, func() (at eventstore.Position, err error) {
-		made, err = c.beginSubscription(ctx, by, id, in)
+	err = c.within(ctx, amount{by.Organization, organization.LimitSubscriptions, id, 1}, func() (eventstore.Position, error) {
+		err := c.within(ctx, patternsAndPins(by, id, in.Settings), func() (at eventstore.Position, err error) {
+			made, err = c.beginSubscription(ctx, by, id, in)
+			return made.Position, err
+		})
 		return made.Position, err
 	})
 	return made, err
+}
+
+func patternsAndPins(by Caller, id uuid.UUID, s subscription.Settings) amount {
+	return amount{by.Organization, organization.LimitPatternsAndPins, PatternsClaim(id), s.Size()}
 }
 
 func (c *Commands) beginSubscription(ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription) (Written[subscription.State], error) {
@@ -190,9 +197,18 @@ func (c *Commands) reviseSubscription(ctx context.Context, by Caller, known even
 			return changed, err
 		}
 	}
-	out, err := subscription.Aggregate.Execute(ctx, c.Store, in.ID, command,
-		subscription.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: rename})
-	return Written[subscription.State]{ID: in.ID, Loaded: out.Loaded}, subscriptionError(err)
+	revise := func() (eventstore.Position, error) {
+		out, err := subscription.Aggregate.Execute(ctx, c.Store, in.ID, command,
+			subscription.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: rename})
+		changed = Written[subscription.State]{ID: in.ID, Loaded: out.Loaded}
+		return out.Position, subscriptionError(err)
+	}
+	if merged.Size() <= known.State.Settings.Size() {
+		_, err = revise()
+		return changed, err
+	}
+	err = c.within(ctx, patternsAndPins(by, in.ID, merged), revise)
+	return changed, err
 }
 
 // DeleteSubscription ends a subscription; deliveries that only it asked for are discarded.

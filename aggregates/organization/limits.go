@@ -9,6 +9,7 @@ type Limit string
 const (
 	LimitDestinations      Limit = "destinations"
 	LimitSubscriptions     Limit = "subscriptions"
+	LimitPatternsAndPins   Limit = "patternsAndPins" // of all its subscriptions together
 	LimitFeeds             Limit = "feeds"
 	LimitSources           Limit = "sources" // attached to its feeds, each counted as often as it is attached
 	LimitKeys              Limit = "keys"    // that work
@@ -24,7 +25,7 @@ type Limits map[Limit]int
 // bear.
 func Defaults() Limits {
 	return Limits{
-		LimitDestinations: 10_000, LimitSubscriptions: 100_000, LimitFeeds: 10_000, LimitSources: 100_000, LimitKeys: 1000,
+		LimitDestinations: 10_000, LimitSubscriptions: 100_000, LimitPatternsAndPins: 300_000, LimitFeeds: 10_000, LimitSources: 100_000, LimitKeys: 1000,
 		LimitFeedbackPerDay: 100_000, LimitRequestsPerSecond: 10_000, LimitRedeliveries: 100_000,
 	}
 }

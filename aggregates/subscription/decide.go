@@ -75,6 +75,7 @@ func (c Create) decide(s State) ([]Event, error) {
 		if err := c.Settings.Validate(); err != nil {
 			return nil, err
 		}
+		c.Settings.Feeds = distinct(c.Settings.Feeds)
 		return []Event{Created(c)}, nil
 	case StatusActive, StatusInactive:
 		return nil, nil
@@ -93,6 +94,7 @@ func (c Revise) decide(s State) ([]Event, error) {
 		return nil, err
 	}
 	if !merged.Equal(s.Settings) {
+		merged.Feeds = distinct(merged.Feeds)
 		events = append(events, Revised{Settings: merged, At: c.At})
 	}
 	switch {

@@ -112,6 +112,19 @@ func (s State) switched(to Status, at time.Time) State {
 	return s
 }
 
+// Size counts the patterns and distinct pins, by which an organization's subscriptions are bounded.
+func (d Settings) Size() int { return len(d.EventTypes) + len(distinct(d.Feeds)) }
+
+// distinct returns pins without those that are there before.
+func distinct(pins []Pin) []Pin {
+	seen := make(map[Pin]struct{}, len(pins))
+	return slices.DeleteFunc(slices.Clone(pins), func(pin Pin) bool {
+		_, before := seen[pin]
+		seen[pin] = struct{}{}
+		return before
+	})
+}
+
 // Equal compares two settings; the order of types and pins means nothing.
 func (d Settings) Equal(o Settings) bool {
 	return d.ExternalID == o.ExternalID && d.ScopeKind == o.ScopeKind && d.FeedType == o.FeedType &&

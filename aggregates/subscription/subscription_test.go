@@ -152,3 +152,23 @@ func TestEachCommandInEachState(t *testing.T) {
 		When(subscription.Delete{Organization: uuid.New(), Destination: destination}, unknown, unknown, unknown, unknown).
 		When(subscription.Delete{}, unknown, "Deleted", "Deleted", "") // the platform's
 }
+
+// Pins are a set: equal ones are stored once, the first of each where it was.
+func TestEqualPinsAreStoredOnce(t *testing.T) {
+	t.Parallel()
+	one, two := pinned.Feeds[0], subscription.Pin{FeedType: "news", FeedID: feed}
+	given := pinned
+	given.Feeds = []subscription.Pin{two, one, two, one}
+	want := pinned
+	want.Feeds = []subscription.Pin{two, one}
+	aggregatetest.Stream(t, subscription.Aggregate).
+		When(subscription.Create{Organization: org, Destination: destination, Settings: given, At: noon}).
+		Then(subscription.Created{Organization: org, Destination: destination, Settings: want, At: noon})
+	kind := "feeds"
+	aggregatetest.Stream(t, subscription.Aggregate).Of(created).
+		When(subscription.Revise{Organization: org, Destination: destination, EventTypes: []string{"*"}, ScopeKind: &kind, Feeds: &given.Feeds, At: noon}).
+		Then(subscription.Revised{Settings: subscription.Settings{ExternalID: "all-news", EventTypes: []string{"*"}, ScopeKind: kind, Feeds: want.Feeds}, At: noon})
+	if given.Size() != 3 {
+		t.Errorf("size = %d", given.Size())
+	}
+}

@@ -28,8 +28,8 @@ func (orgLimitsCommand) Help() string {
   carillon org limits 0d00
   carillon org limits 0d00 destinations=20 requestsPerSecond=100 keys=default
 
-Limits: destinations, subscriptions, feeds, sources (attached), keys, feedbackPerDay, requestsPerSecond, redeliveries
-(replayed and backfilled deliveries that wait). What an organization has beyond a new limit stays.`
+Limits: destinations, subscriptions, patternsAndPins (of subscriptions), feeds, sources (attached), keys, feedbackPerDay,
+requestsPerSecond, redeliveries (replayed and backfilled deliveries that wait). What an organization has beyond a new limit stays.`
 }
 
 // Run shows or sets them.

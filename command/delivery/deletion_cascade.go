@@ -193,8 +193,7 @@ func (c *DeletionCascade) afterFeed(ctx context.Context, r *eventstore.Recorded,
 			continue
 		}
 		for _, sub := range c.routes.byOrg[reader] {
-			pins := func(pin subscription.Pin) bool { return pin.FeedID == id }
-			if !slices.ContainsFunc(sub.Settings.Feeds, pins) {
+			if !sub.Wants.pinsFeed(id) {
 				continue
 			}
 			if err := c.switchOff(ctx, r, sub, reason); err != nil {

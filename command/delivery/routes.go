@@ -37,12 +37,12 @@ type feedRoute struct {
 }
 
 type subRoute struct {
-	ID           uuid.UUID             `json:"id"`
-	Organization uuid.UUID             `json:"organization"`
-	Destination  uuid.UUID             `json:"destination"`
-	Settings     subscription.Settings `json:"declaration"`
-	Active       bool                  `json:"active"`
-	Switches     int                   `json:"switches,omitzero"` // see subscription.State
+	ID           uuid.UUID `json:"id"`
+	Organization uuid.UUID `json:"organization"`
+	Destination  uuid.UUID `json:"destination"`
+	Wants        wants     `json:"declaration"`
+	Active       bool      `json:"active"`
+	Switches     int       `json:"switches,omitzero"` // see subscription.State
 }
 
 // windowKey names a debounce window. Rows of versions before have other keys, which are never looked up.
@@ -130,15 +130,15 @@ func (r *Routes) applyFeed(id uuid.UUID, event feed.Event) {
 }
 
 func (r *Routes) applySubscription(id uuid.UUID, event subscription.Event) {
-	next := subRoute{ID: id}
+	next := subRoute{ID: id, Wants: wanted(subscription.Settings{})}
 	if known := r.subs.Get(id); known != nil {
 		next = *known
 	}
 	switch e := event.(type) {
 	case subscription.Created:
-		next = subRoute{ID: id, Organization: e.Organization, Destination: e.Destination, Settings: e.Settings, Active: true}
+		next = subRoute{ID: id, Organization: e.Organization, Destination: e.Destination, Wants: wanted(e.Settings), Active: true}
 	case subscription.Revised:
-		next.Settings = e.Settings
+		next.Wants = wanted(e.Settings)
 	case subscription.Activated:
 		next.Active = true
 		next.Switches++
@@ -213,7 +213,7 @@ func (r *Routes) Dispatch(event uuid.UUID, p publication.Published, at time.Time
 		first := len(scheduled)
 		for _, sub := range r.byOrg[organization] {
 			target := r.targets.Get(sub.Destination)
-			if target == nil || !target.Enabled || !sub.Settings.Matches(p.Type, p.FeedType, p.FeedID) {
+			if target == nil || !target.Enabled || !sub.Wants.matches(p.Type, p.FeedType, p.FeedID) {
 				continue
 			}
 			scheduled = append(scheduled, dispatch.Scheduled{

@@ -29,20 +29,26 @@ type Quotas struct {
 
 var _ command.Quotas = (*Quotas)(nil)
 
-// counted is what a limit counts: the ids of an organization ($1), and the read model that they are in.
+// counted is what a limit counts: the ids of an organization ($1) with n, how much each counts, and the read model that
+// they are in.
 type counted struct{ ids, readModel string }
 
 var countedBy = map[organization.Limit]counted{
-	organization.LimitDestinations: {"SELECT id FROM destinations.destinations WHERE organization = $1", destinations.ReadModel.Name},
+	organization.LimitDestinations: {"SELECT id, 1 AS n FROM destinations.destinations WHERE organization = $1", destinations.ReadModel.Name},
 	organization.LimitSubscriptions: {
-		"SELECT id FROM subscriptions.subscriptions WHERE organization = $1", subscriptions.ReadModel.Name,
+		"SELECT id, 1 AS n FROM subscriptions.subscriptions WHERE organization = $1", subscriptions.ReadModel.Name,
 	},
-	organization.LimitFeeds: {"SELECT id FROM feeds.feeds WHERE organization = $1 AND feed_type = 'event'", feeds.ReadModel.Name},
+	organization.LimitPatternsAndPins: { // see command.PatternsClaim
+		`SELECT encode(set_byte(uuid_send(id), 0, get_byte(uuid_send(id), 0) # 255), 'hex')::uuid AS id,
+			cardinality(event_types) + jsonb_array_length(feeds) AS n FROM subscriptions.subscriptions WHERE organization = $1`,
+		subscriptions.ReadModel.Name,
+	},
+	organization.LimitFeeds: {"SELECT id, 1 AS n FROM feeds.feeds WHERE organization = $1 AND feed_type = 'event'", feeds.ReadModel.Name},
 	organization.LimitSources: {
-		"SELECT a.id FROM feeds.feeds f JOIN feeds.associations a ON a.feed_id = f.id WHERE f.organization = $1", feeds.ReadModel.Name,
+		"SELECT a.id, 1 AS n FROM feeds.feeds f JOIN feeds.associations a ON a.feed_id = f.id WHERE f.organization = $1", feeds.ReadModel.Name,
 	},
 	organization.LimitRedeliveries: { // a replay is claimed by the id of its run
-		"SELECT coalesce(u.replay, u.id) AS id FROM destinations.destinations d JOIN deliveries.due u ON u.destination = d.id WHERE d.organization = $1",
+		"SELECT coalesce(u.replay, u.id) AS id, 1 AS n FROM destinations.destinations d JOIN deliveries.due u ON u.destination = d.id WHERE d.organization = $1",
 		deliveries.ReadModel.Name,
 	},
 }
@@ -67,11 +73,11 @@ func (q *Quotas) Claim(ctx context.Context, of uuid.UUID, limit organization.Lim
 	made := false
 	batch.Queue(fmt.Sprintf(`WITH held AS MATERIALIZED (%s)
 		INSERT INTO carillon.quota_claims (id, organization, kind, amount) SELECT $2, $1, $3, $4::integer
-		WHERE $4::bigint + (SELECT count(*) FROM held WHERE id <> $2)
-			+ (SELECT coalesce(sum(amount), 0) FROM carillon.quota_claims
-				WHERE organization = $1 AND kind = $3 AND id <> $2 AND id NOT IN (SELECT id FROM held))
+		WHERE $4::bigint + (SELECT coalesce(sum(n), 0) FROM held WHERE id <> $2)
+			+ (SELECT coalesce(sum(greatest(c.amount - coalesce(h.n, 0), 0)), 0) FROM carillon.quota_claims c LEFT JOIN held h USING (id)
+				WHERE c.organization = $1 AND c.kind = $3 AND id <> $2)
 			<= coalesce((`+limitOf+`), $5::bigint)
-		ON CONFLICT (id) DO UPDATE SET claimed_at = now(), position = NULL RETURNING true`, by.ids, "$3"), of, id, limit, amount, fallback).
+		ON CONFLICT (id) DO UPDATE SET amount = EXCLUDED.amount, claimed_at = now(), position = NULL RETURNING true`, by.ids, "$3"), of, id, limit, amount, fallback).
 		QueryRow(func(row pgx.Row) error {
 			err := row.Scan(&made)
 			if errors.Is(err, pgx.ErrNoRows) {

@@ -19,7 +19,7 @@ func TestLimitsSuspensionAndDeletion(t *testing.T) {
 	path := "/admin/organizations/" + org.ID.String()
 	var first, set, back adminapi.Limits
 	s.do(t, "GET", path+"/limits", "").into(t, 200, &first)
-	if len(first.Limits) != 8 || len(first.Set) != 0 || first.Limits["destinations"] != 10_000 {
+	if len(first.Limits) != 9 || len(first.Set) != 0 || first.Limits["destinations"] != 10_000 {
 		t.Errorf("by default: %+v", first)
 	}
 	s.do(t, "PUT", path+"/limits", `{"destinations":5,"requestsPerSecond":0}`).into(t, 200, new(adminapi.Limits))

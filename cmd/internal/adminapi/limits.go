@@ -52,6 +52,7 @@ func limitsOf(set map[string]int64) Limits {
 type limitsBody struct {
 	Destinations      wire.Optional[int] `json:"destinations"`
 	Subscriptions     wire.Optional[int] `json:"subscriptions"`
+	PatternsAndPins   wire.Optional[int] `json:"patternsAndPins"`
 	Feeds             wire.Optional[int] `json:"feeds"`
 	Sources           wire.Optional[int] `json:"sources"`
 	Keys              wire.Optional[int] `json:"keys"`
@@ -66,7 +67,7 @@ type limitsBody struct {
 func (b *limitsBody) Check(c *wire.Checks) {
 	b.limits = organization.Limits{}
 	for limit, sent := range map[organization.Limit]wire.Optional[int]{
-		organization.LimitDestinations: b.Destinations, organization.LimitSubscriptions: b.Subscriptions, organization.LimitFeeds: b.Feeds,
+		organization.LimitDestinations: b.Destinations, organization.LimitSubscriptions: b.Subscriptions, organization.LimitPatternsAndPins: b.PatternsAndPins, organization.LimitFeeds: b.Feeds,
 		organization.LimitSources: b.Sources, organization.LimitKeys: b.Keys, organization.LimitFeedbackPerDay: b.FeedbackPerDay,
 		organization.LimitRequestsPerSecond: b.RequestsPerSecond, organization.LimitRedeliveries: b.Redeliveries,
 	} {

@@ -92,6 +92,40 @@ func TestHostileNumbersOfThings(t *testing.T) {
 	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"n","description":"d"}`}).refused(t, 409, "CONFLICT", "limit feeds: your organization may have 0")
 }
 
+// What subscriptions match by is bounded over all of them: by creates at the same time, and by changes that add to it.
+func TestHostilePatternsAndPins(t *testing.T) {
+	t.Parallel()
+	const tries = 12
+	s := serve(t)
+	s.limit(t, organization.Limits{organization.LimitPatternsAndPins: 10})
+	s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, `"externalId":"home",`)}).into(t, 201, new(any))
+	path := "/events/destinations/home/subscriptions"
+	const full = "limit patternsAndPins: your organization may have 10"
+	var made atomic.Int64
+	var trying sync.WaitGroup
+	for i := range tries {
+		trying.Go(func() {
+			got := s.do(t, request{method: "PUT", path: fmt.Sprintf("%s/s%d", path, i), body: `{"eventTypes":["news.*","event.*","*"],"scopeKind":"all"}`})
+			if got.status == 201 {
+				made.Add(1)
+				return
+			}
+			got.refused(t, 409, "CONFLICT", full)
+		})
+	}
+	trying.Wait()
+	if made.Load() != 3 {
+		t.Errorf("%d were made, want 3 of 3 patterns each", made.Load())
+	}
+	s.do(t, request{method: "PUT", path: path + "/last", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	more := request{method: "PATCH", path: path + "/last", body: `{"eventTypes":["*","news.*"]}`}
+	s.do(t, more).refused(t, 409, "CONFLICT", full)
+	s.do(t, request{method: "PATCH", path: path + "/last", body: `{"eventTypes":["news.*"]}`}).into(t, 200, new(any))
+	s.limit(t, organization.Limits{organization.LimitPatternsAndPins: 11})
+	s.do(t, more).into(t, 200, new(any))
+	s.do(t, request{method: "PATCH", path: path + "/last", body: `{"eventTypes":["*","news.*","event.*"]}`}).refused(t, 409, "CONFLICT", "limit patternsAndPins: your organization may have 11")
+}
+
 // A suspended organization's keys open nothing, and nobody else's are touched; resumed, they work.
 func TestHostileOrganizationIsSuspended(t *testing.T) {
 	t.Parallel()
