@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"carillon/eventstore/node/internal/persistent"
-	"carillon/eventstore/node/internal/wire"
 )
 
 var (
@@ -44,38 +43,16 @@ func (n *Node) checkStream(
 	service any, call grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
 ) error {
 	if err := n.authenticate(call.Context(), info.FullMethod); err != nil {
-		drain(call, info)
+		drain(call.Context())
 		return answer(call.Context(), "", err)
 	}
 	end := n.calls.begin(info.FullMethod)
 	defer end()
 	if err := n.config.Strict.led(call.Context()); err != nil {
-		drain(call, info)
+		drain(call.Context())
 		return answer(call.Context(), "", err)
 	}
 	return handle(service, call)
-}
-
-const (
-	maxDrainMessages = 4 << 10
-	maxDrainBytes    = 4 << 20
-)
-
-// drain reads what a client sends before it listens, within limits: one that is still sending takes an early answer
-// for a broken connection. Where the node streams, that is one message.
-func drain(call grpc.ServerStream, info *grpc.StreamServerInfo) {
-	size := 0
-	for messages := 0; messages < maxDrainMessages && size < maxDrainBytes; messages++ {
-		var raw wire.Raw
-		if call.RecvMsg(&raw) != nil {
-			return
-		}
-		size += len(raw.Bytes())
-		raw.Free()
-		if info.IsServerStream {
-			return
-		}
-	}
 }
 
 // public are what clients and probes ask before they send credentials, if they have any.

@@ -83,6 +83,9 @@ const (
 	// maxAppendSize is the limit of an append's data. Metadata and the number of events have none but that of the request.
 	maxAppendSize   = 1 << 20
 	maxRequestBytes = 16 << 20
+	// maxHeaderBytes and maxStreams, of a connection, bound what a caller costs before its credentials are known.
+	maxHeaderBytes = 64 << 10
+	maxStreams     = 10_000
 	// clientPings is how often clients may ask whether the connection is alive. They do every 10 s, some every second.
 	clientPings = 500 * time.Millisecond
 	// keepaliveEvery is how long a connection may be silent before the node asks, and then waits for an answer: a client
@@ -181,7 +184,7 @@ func (n *Node) Connect(codec encoding.CodecV2) *inprocess.Conn { return n.inProc
 
 func (n *Node) newServer() *grpc.Server {
 	server := grpc.NewServer(n.serverOptions()...)
-	n.register(server)
+	n.register(asStreams{server})
 	return server
 }
 
@@ -225,13 +228,14 @@ func (n *Node) serverOptions() []grpc.ServerOption {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: n.config.keepalive, Timeout: n.config.keepalive}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: clientPings, PermitWithoutStream: true}),
 		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(connWindow),
 		grpc.WriteBufferSize(socketBuffer),
 		grpc.ReadBufferSize(socketBuffer),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.WaitForHandlers(true),
-		grpc.ChainUnaryInterceptor(n.checkUnary),
 		grpc.ChainStreamInterceptor(n.checkStream),
 	}
 }

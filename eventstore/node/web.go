@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 )
 
 // webServer answers HTTP on the node's port: what probes and monitoring ask for. rpc takes the gRPC calls of clients
@@ -32,7 +34,7 @@ func (n *Node) webServer(rpc *grpc.Server) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-				rpc.ServeHTTP(w, r)
+				n.serveRPC(w, r, rpc)
 				return
 			}
 			pages.ServeHTTP(w, r)
@@ -43,6 +45,33 @@ func (n *Node) webServer(rpc *grpc.Server) *http.Server {
 		ErrorLog:          slog.NewLogLogger(n.log.Handler(), slog.LevelDebug),
 	}
 }
+
+// serveRPC answers a gRPC call of this server. grpc reads the body of such a call ahead of the handler, however much that is:
+// so credentials are looked at here.
+func (n *Node) serveRPC(w http.ResponseWriter, r *http.Request, rpc *grpc.Server) {
+	ctx := metadata.NewIncomingContext(r.Context(), metadata.MD{"authorization": r.Header.Values("Authorization")})
+	ctx = peer.NewContext(ctx, &peer.Peer{Addr: remote(r.RemoteAddr)})
+	if err := n.authenticate(ctx, r.URL.Path); err != nil {
+		refused := describe("", err)
+		w.Header().Set("Content-Type", "application/grpc")
+		w.Header().Set("Grpc-Status", strconv.Itoa(int(refused.code)))
+		w.Header().Set("Grpc-Message", refused.message)
+		return
+	}
+	if public[r.URL.Path] {
+		r.Body = http.MaxBytesReader(w, r.Body, messageHeader+maxPublicBytes)
+	}
+	rpc.ServeHTTP(w, r)
+}
+
+// remote is the address of a caller.
+type remote string
+
+// Network implements net.Addr.
+func (remote) Network() string { return "tcp" }
+
+// String implements net.Addr.
+func (r remote) String() string { return string(r) }
 
 func writeJSON(w http.ResponseWriter, answer any) {
 	text, err := json.MarshalIndent(answer, "", "  ")

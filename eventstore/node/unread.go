@@ -1,0 +1,123 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+
+	"carillon/eventstore/node/internal/wire"
+)
+
+const (
+	maxDrainBytes = 4 << 20
+	drainPiece    = 16 << 10
+	drainPatience = time.Second
+	// maxPublicBytes bounds messages that need no credentials. Those are empty, or name a service.
+	maxPublicBytes = 4 << 10
+	messageHeader  = 5 // a flag for compression, and the length
+)
+
+// asStreams registers calls of one message as streams: those reach checkStream before a message is read.
+type asStreams struct{ grpc.ServiceRegistrar }
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (s asStreams) RegisterService(desc *grpc.ServiceDesc, service any) {
+	streamed := *desc
+	streamed.Methods, streamed.Streams = nil, slices.Clone(desc.Streams)
+	for _, method := range desc.Methods {
+		small := public["/"+desc.ServiceName+"/"+method.MethodName]
+		streamed.Streams = append(streamed.Streams, grpc.StreamDesc{
+			StreamName: method.MethodName, ClientStreams: true, // else the interceptor is left out
+			Handler: func(service any, call grpc.ServerStream) error {
+				receive := call.RecvMsg
+				if small {
+					receive = func(message any) error { return receiveSmall(call.Context(), message) }
+				}
+				reply, err := method.Handler(service, call.Context(), receive, passOn)
+				if err != nil {
+					return err
+				}
+				return call.SendMsg(reply)
+			},
+		})
+	}
+	s.ServiceRegistrar.RegisterService(&streamed, service)
+}
+
+// passOn intercepts nothing: checkStream did.
+func passOn(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	return handle(ctx, request)
+}
+
+// transport is what grpc keeps of a call: it reads the bytes of messages.
+type transport interface {
+	Read(n int) (mem.BufferSlice, error)
+}
+
+func transportOf(ctx context.Context) (transport, bool) {
+	stream, ok := grpc.ServerTransportStreamFromContext(ctx).(transport)
+	return stream, ok
+}
+
+// receiveSmall reads a message of at most maxPublicBytes.
+func receiveSmall(ctx context.Context, message any) error {
+	stream, ok := transportOf(ctx)
+	if !ok {
+		return status.Error(codes.Internal, "the call can't be read")
+	}
+	header, err := read(stream, messageHeader)
+	if err != nil {
+		return err
+	}
+	length := binary.BigEndian.Uint32(header[1:])
+	if header[0] != 0 || length > maxPublicBytes {
+		return status.Error(codes.ResourceExhausted, "the message is too large, or compressed")
+	}
+	body, err := read(stream, int(length))
+	if err != nil {
+		return err
+	}
+	return wire.NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(body)}, message)
+}
+
+func read(stream transport, n int) ([]byte, error) {
+	data, err := stream.Read(n)
+	if err != nil {
+		return nil, err
+	}
+	defer data.Free()
+	return data.Materialize(), nil
+}
+
+// drain throws away what a client sends before it listens, within limits: one that is still sending takes an early answer
+// for a broken connection. It reads in pieces, so that no message of a caller who is refused is whole in memory.
+func drain(ctx context.Context) {
+	stream, ok := transportOf(ctx)
+	if !ok {
+		return
+	}
+	sent := make(chan struct{})
+	go func() { // it ends with the call, at the latest
+		defer close(sent)
+		for left := maxDrainBytes; left > 0; left -= drainPiece {
+			piece, err := stream.Read(drainPiece)
+			piece.Free()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	patience := time.NewTimer(drainPatience)
+	defer patience.Stop()
+	select {
+	case <-sent:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+}
