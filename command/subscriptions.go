@@ -92,7 +92,24 @@ func (c *Commands) recordSubscription(ctx context.Context, by Caller, id uuid.UU
 		})
 		return made.Position, err
 	})
-	return made, err
+	if err != nil {
+		return made, err
+	}
+	return made, c.endIfOrphaned(ctx, by, in.Destination, id)
+}
+
+// endIfOrphaned deletes a subscription that was made while its destination was deleted: what follows from that deletion may
+// have looked for subscriptions before there was this one.
+func (c *Commands) endIfOrphaned(ctx context.Context, by Caller, of, id uuid.UUID) error {
+	owner, err := destination.Aggregate.Load(ctx, c.Store, of)
+	if err != nil || owner.State.VisibleTo(by.Organization) {
+		return err
+	}
+	_, err = subscription.Aggregate.Execute(ctx, c.Store, id, subscription.Delete{At: c.now()}, subscription.Options{Metadata: by.metadata()})
+	if err != nil && !errors.Is(err, subscription.ErrUnknown) {
+		return err
+	}
+	return destinationError(destination.ErrUnknown)
 }
 
 func patternsAndPins(by Caller, id uuid.UUID, s subscription.Settings) amount {

@@ -59,7 +59,7 @@ func (a *API) expireSecret(r *http.Request) (wire.Reply, error) {
 	if err := wire.DecodeNothing(r); err != nil {
 		return wire.Reply{}, err
 	}
-	secret, err := wire.PathUUID(r, "secretId", wire.BadParam)
+	secret, err := wire.PathUUID(r, "secretId", wire.NotFound)
 	if err != nil {
 		return wire.Reply{}, err
 	}

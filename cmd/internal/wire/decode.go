@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -102,7 +104,31 @@ func unmarshal(data []byte, into any) error {
 	return nil
 }
 
-var strictly = json.JoinOptions(json.RejectUnknownMembers(true), json.WithUnmarshalers(json.UnmarshalFromFunc(refuseNull)))
+var strictly = json.JoinOptions(json.RejectUnknownMembers(true), json.WithUnmarshalers(json.JoinUnmarshalers(
+	json.UnmarshalFromFunc(refuseNull), json.UnmarshalFromFunc(readInteger),
+)))
+
+// readInteger reads a number without a fraction, however it is written: 1, 1.0 and 1e0 are one integer.
+func readInteger(d *jsontext.Decoder, into *int) error {
+	if d.PeekKind() != '0' {
+		return errors.ErrUnsupported
+	}
+	text, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	if whole, err := strconv.Atoi(string(text)); err == nil {
+		*into = whole
+		return nil
+	}
+	const exact = 1 << 53
+	number, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || number != math.Trunc(number) || math.Abs(number) > exact {
+		return Fail(BadBody, "", "must be an integer")
+	}
+	*into = int(number)
+	return nil
+}
 
 // refuseNull refuses null as an element of a list or map of strings. Members that may be null are pointers.
 func refuseNull(d *jsontext.Decoder, _ *string) error {

@@ -201,7 +201,7 @@ func (s Surface) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	case f.Kind == Unauthenticated && s == Feeds:
 		body.Message = noKey
 	}
-	if s == Feeds && row.status == http.StatusBadRequest {
+	if s == Feeds && row.feeds == statuses[BadBody].feeds {
 		body.Details = &errorDetails{Field: cmp.Or(f.Field, "body"), Issue: cmp.Or(f.Issue, body.Message)}
 	}
 	if f.RetryAfter > 0 {

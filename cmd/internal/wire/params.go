@@ -106,6 +106,9 @@ func (q *Query) Int(name string, missing, least, most int) int {
 		return missing
 	}
 	n, err := strconv.Atoi(q.values.Get(name))
+	if most == maxOffset && (errors.Is(err, strconv.ErrRange) && n > 0 || n > maxOffset) { // as far as nothing reaches
+		return maxOffset
+	}
 	if err != nil || n < least || n > most || strings.HasPrefix(q.values.Get(name), "+") {
 		if most == maxOffset {
 			q.fail(name, "must be a whole number of at least %d", least)
@@ -116,7 +119,7 @@ func (q *Query) Int(name string, missing, least, most int) int {
 	return n
 }
 
-// maxOffset keeps offsets within what Postgres can count.
+// maxOffset keeps offsets within what Postgres can count. Larger ones lead to an empty page as well.
 const maxOffset = 1<<31 - 1
 
 // Page reads limit and offset.

@@ -1,0 +1,58 @@
+package command_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/destination"
+	"carillon/aggregates/subscription"
+	"carillon/command"
+	"carillon/command/catalog"
+)
+
+// accessThat finds every feed readable, after it has done something.
+type accessThat func()
+
+// Readable implements command.Access.
+func (do accessThat) Readable(context.Context, uuid.UUID, string, uuid.UUID) (bool, error) {
+	do()
+	return true, nil
+}
+
+// A destination that is deleted while it gets a subscription has none, and who asked for it hears so.
+func TestSubscriptionOfADestinationDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	f := onFeeds(t)
+	var err error
+	if f.Catalog, err = catalog.New(); err != nil {
+		t.Fatal(err)
+	}
+	for name, subscribe := range map[string]func(command.CreateSubscription) (command.Written[subscription.State], error){
+		"POST": func(in command.CreateSubscription) (command.Written[subscription.State], error) {
+			return f.CreateSubscription(t.Context(), f.by, in)
+		},
+		"PUT": func(in command.CreateSubscription) (command.Written[subscription.State], error) {
+			return f.UpsertSubscription(t.Context(), f.by, command.UpsertSubscription(in))
+		},
+	} {
+		of := uuid.New()
+		change := func(c destination.Command) {
+			if _, err := destination.Aggregate.Execute(t.Context(), f.Store, of, c, destination.Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change(destination.Create{Organization: f.org, SecretID: uuid.New(), Settings: destination.Settings{Name: name}, At: noon})
+		f.Access = accessThat(func() { change(destination.Delete{Organization: f.org, At: noon}) })
+		pins := []subscription.Pin{{FeedType: "news", FeedID: uuid.New()}}
+		made, err := subscribe(command.CreateSubscription{Destination: of, Settings: subscription.Settings{
+			ExternalID: "s", EventTypes: []string{"*"}, ScopeKind: subscription.ScopeFeeds, Feeds: pins,
+		}})
+		refused(t, err, command.NotFound, "")
+		left, err := subscription.Aggregate.Load(t.Context(), f.Store, made.ID)
+		if err != nil || left.State.Status != subscription.StatusDeleted {
+			t.Errorf("%s leaves it %q, %v", name, left.State.Status, err)
+		}
+	}
+}
