@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -92,6 +93,10 @@ func run(ctx context.Context, args []string, t terminal) int {
 }
 
 func fail(t terminal, err error, code int) int {
-	_, _ = fmt.Fprintf(t.err, "carillon: %v\n", err)
+	lines := strings.Split(err.Error(), "\n") // what a server or a file says may hold escapes that a terminal obeys
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	_, _ = fmt.Fprintf(t.err, "carillon: %s\n", strings.Join(lines, "\n"))
 	return code
 }

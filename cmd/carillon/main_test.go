@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -274,5 +276,24 @@ func TestHelpAndMistakes(t *testing.T) {
 		if code != 2 || out != "" || !strings.Contains(errors, text) || !strings.Contains(errors, "--help") || strings.Contains(errors, "hunter2") {
 			t.Errorf("carillon %v: exit %d\n%s%s\nwant 2 and %q", args, code, out, errors, text)
 		}
+	}
+}
+
+// What an error repeats, of an argument or of a server, controls no terminal.
+func TestErrorsShowNoEscapes(t *testing.T) {
+	t.Parallel()
+	var out, complaint strings.Builder
+	if code := run(t.Context(), []string{"org", "limits", "0d00", "fee\x1b[31mds\x07=1", "\u202eevil"}, terminal{out: &out, err: &complaint}); code == 0 {
+		t.Error("it went through")
+	}
+	for _, line := range strings.Split(strings.TrimSuffix(complaint.String(), "\n"), "\n") {
+		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%q", line)
+		}
+	}
+	complaint.Reset()
+	fail(terminal{err: &complaint}, errors.New("the server says \x1b]0;owned\x07\nand \x9b31m"), 1)
+	if got := complaint.String(); strings.ContainsAny(got, "\x1b\x07\u009b") || strings.Count(got, "\n") != 2 {
+		t.Errorf("%q", got)
 	}
 }

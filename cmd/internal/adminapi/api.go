@@ -66,13 +66,16 @@ const (
 type API struct {
 	Dependencies
 	tokenHash [sha256.Size]byte
+	tokens    tokens
 	router    chi.Router
 	intake    *intake
 }
 
 // New makes the admin API.
 func New(deps Dependencies) *API {
-	a := &API{Dependencies: deps, tokenHash: sha256.Sum256([]byte(deps.Token)), router: chi.NewRouter(), intake: newIntake()}
+	a := &API{
+		Dependencies: deps, tokenHash: sha256.Sum256([]byte(deps.Token)), tokens: newTokens(), router: chi.NewRouter(), intake: newIntake(),
+	}
 	unobserved := func(string, string, int, time.Duration) {}
 	a.router.Use(wire.Pace, wire.RequestID, wire.AccessLog(deps.Log, unobserved), wire.Recover(deps.Log, surface), wire.HeadAsGet)
 	a.router.Get("/healthz", wire.Events.Handle(alive))

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -70,6 +71,44 @@ func (a *API) Verify(ctx context.Context, token string) (Principal, error) {
 	return Principal{}, query.ErrNotFound
 }
 
+// verifyFrom is Verify for a request. An address that has shown too many tokens that nobody has is refused until it slows
+// down, but for the configured one and those that were valid lately.
+func (a *API) verifyFrom(r *http.Request, token string) (Principal, error) {
+	hash, from, now := sha256.Sum256([]byte(token)), wire.ClientAddress(r, a.TrustedProxies), a.Now()
+	valid, known := a.tokens.valid.Get(hash)
+	known = known && now.Sub(valid) < tokenKnown || subtle.ConstantTimeCompare(hash[:], a.tokenHash[:]) == 1
+	if !known {
+		if err := a.tokens.askers.Take(from, now, "tokens"); err != nil {
+			return Principal{}, err
+		}
+	}
+	who, err := a.Verify(r.Context(), token)
+	if err != nil {
+		a.tokens.valid.Forget(hash)
+		return who, err
+	}
+	if !known {
+		a.tokens.askers.GiveBack(from)
+	}
+	a.tokens.valid.Set(hash, now)
+	return who, nil
+}
+
+// tokens are what the admin API remembers of those that were shown to it.
+type tokens struct {
+	askers *wire.Askers
+	valid  *wire.Recent[[sha256.Size]byte, time.Time]
+}
+
+const (
+	tokenKnown = 10 * time.Minute // since it was shown last
+	tokensHeld = 1000
+)
+
+func newTokens() tokens {
+	return tokens{wire.NewAskers(), wire.NewRecent[[sha256.Size]byte, time.Time](tokensHeld)}
+}
+
 func (a *API) principal(presented credential.Credential, hash []byte, err error, known Principal) (Principal, error) {
 	switch {
 	case err != nil:
@@ -88,7 +127,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 		var known Principal
 		err := query.ErrNotFound
 		if strings.EqualFold(scheme, "Bearer") {
-			known, err = a.Verify(r.Context(), token)
+			known, err = a.verifyFrom(r, token)
 		}
 		switch {
 		case errors.Is(err, query.ErrNotFound):

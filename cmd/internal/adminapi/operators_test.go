@@ -291,3 +291,28 @@ func TestHostileAuditorOfOneOrganization(t *testing.T) {
 		t.Errorf("auditors: %+v", list.Items)
 	}
 }
+
+// Who makes up tokens is refused after a while, and neither the configured token nor one that was valid lately is.
+func TestHostileTokensAreLimited(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	var ann adminapi.IssuedToken
+	s.do(t, "POST", "/admin/operators", `{"name":"ann"}`).into(t, 201, &ann)
+	s.as(t, ann.Token, "GET", "/admin/organizations", "").into(t, 200, new(any))
+	limited := false
+	for i := range 3000 {
+		made := credential.New(credential.OperatorToken)
+		if i%2 == 0 {
+			made = credential.New(credential.AuditorToken)
+		}
+		if got := s.as(t, made.Reveal(), "GET", "/admin/organizations", ""); got.status == 429 {
+			limited = true
+			break
+		}
+	}
+	if !limited {
+		t.Error("nothing limits tokens that are made up")
+	}
+	s.do(t, "GET", "/admin/organizations", "").into(t, 200, new(any))
+	s.as(t, ann.Token, "GET", "/admin/organizations", "").into(t, 200, new(any))
+}

@@ -193,7 +193,7 @@ func (a *App) connect() error {
 		Settle: func(ctx context.Context, m projections.ReadModel) error {
 			return a.Progress.Settle(ctx, a.base.store, m)
 		},
-		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Guesses: &console.Guesses{}, Tester: tester,
+		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Guesses: console.NewGuesses(), Tester: tester,
 		Wake: a.deliverer.Wake, Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 	}
 	if a.console, err = console.New(pages); err != nil {

@@ -78,12 +78,12 @@ type Console struct {
 
 // New makes the console of organizations, for the listener of the API.
 func New(deps Dependencies) (*Console, error) {
-	return assemble(&Console{Dependencies: deps, cookie: cookieName})
+	return assemble(&Console{Dependencies: deps, cookie: cookieName, visitors: newVisitors()})
 }
 
 // NewForOperators makes the console of operators and auditors, for the listener of the admin API.
 func NewForOperators(deps Dependencies, operators Operators) (*Console, error) {
-	return assemble(&Console{Dependencies: deps, operators: &operators, cookie: operatorsCookieName})
+	return assemble(&Console{Dependencies: deps, operators: &operators, cookie: operatorsCookieName, visitors: newVisitors()})
 }
 
 func assemble(c *Console) (*Console, error) {

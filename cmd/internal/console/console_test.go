@@ -81,7 +81,7 @@ func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API)
 		Settle: func(ctx context.Context, model readmodels.ReadModel) error {
 			return w.Progress.Settle(ctx, w.Store, model)
 		},
-		Guesses: &console.Guesses{}, Tester: tester, Wake: func() {}, Now: w.now, Log: w.Log,
+		Guesses: console.NewGuesses(), Tester: tester, Wake: func() {}, Now: w.now, Log: w.Log,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
 	}, api
 }

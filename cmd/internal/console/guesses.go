@@ -2,7 +2,6 @@ package console
 
 import (
 	"net/netip"
-	"sync"
 	"time"
 
 	"carillon/cmd/internal/wire"
@@ -14,11 +13,13 @@ const (
 	guessersHeld  = 10_000
 )
 
-// Guesses counts failed sign-ins by address. The zero value is ready to use.
+// Guesses counts failed sign-ins by address.
 type Guesses struct {
-	mu    sync.Mutex
-	known map[netip.Prefix]guesser
+	known *wire.Recent[netip.Prefix, guesser]
 }
+
+// NewGuesses returns one that knows of no address.
+func NewGuesses() *Guesses { return &Guesses{wire.NewRecent[netip.Prefix, guesser](guessersHeld)} }
 
 type guesser struct {
 	since time.Time
@@ -27,9 +28,7 @@ type guesser struct {
 
 // Wait is how long an address has to wait before its next try.
 func (g *Guesses) Wait(from netip.Addr, now time.Time) time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	who := g.known[wire.NetworkOf(from)]
+	who, _ := g.known.Get(wire.NetworkOf(from))
 	if who.count < guessesAtMost {
 		return 0
 	}
@@ -38,25 +37,11 @@ func (g *Guesses) Wait(from netip.Addr, now time.Time) time.Duration {
 
 // Failed counts a sign-in that failed.
 func (g *Guesses) Failed(from netip.Addr, now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.known == nil {
-		g.known = map[netip.Prefix]guesser{}
-	}
-	if len(g.known) >= guessersHeld {
-		for at, who := range g.known {
-			if now.Sub(who.since) >= guessesWithin {
-				delete(g.known, at)
-			}
+	g.known.Change(wire.NetworkOf(from), func(who guesser, _ bool) guesser {
+		if now.Sub(who.since) >= guessesWithin {
+			who = guesser{since: now}
 		}
-		if len(g.known) >= guessersHeld {
-			clear(g.known)
-		}
-	}
-	who := g.known[wire.NetworkOf(from)]
-	if now.Sub(who.since) >= guessesWithin {
-		who = guesser{since: now}
-	}
-	who.count++
-	g.known[wire.NetworkOf(from)] = who
+		who.count++
+		return who
+	})
 }

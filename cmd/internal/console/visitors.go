@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
-	"sync"
 	"time"
 
 	"carillon/cmd/internal/wire"
@@ -19,10 +18,12 @@ const (
 // visitors keeps those who make up sessions from asking Postgres for each: the same as of keys may be asked for from one
 // address. Those whose sessions were there before go on from the same one.
 type visitors struct {
-	askers wire.Askers
+	askers *wire.Askers
+	seen   *wire.Recent[[sha256.Size]byte, time.Time] // sessions that were there when they were asked for last
+}
 
-	mu   sync.Mutex
-	seen map[[sha256.Size]byte]time.Time // sessions that were there when they were asked for last
+func newVisitors() visitors {
+	return visitors{wire.NewAskers(), wire.NewRecent[[sha256.Size]byte, time.Time](visitorsHeld)}
 }
 
 // session is the one whose token a request shows.
@@ -40,13 +41,13 @@ func (v *visitors) session(r *http.Request, c *Console) (Session, error) {
 	}
 	session, err := c.Sessions.Find(r.Context(), hash, now)
 	if err != nil {
-		v.forget([sha256.Size]byte(hash))
+		v.seen.Forget([sha256.Size]byte(hash))
 		return Session{}, err
 	}
 	if !known {
 		v.askers.GiveBack(from)
 	}
-	v.met([sha256.Size]byte(hash), now)
+	v.seen.Set([sha256.Size]byte(hash), now)
 	return session, nil
 }
 
@@ -57,23 +58,6 @@ func wellFormed(token string) bool {
 }
 
 func (v *visitors) known(hash [sha256.Size]byte, now time.Time) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	last, known := v.seen[hash]
+	last, known := v.seen.Get(hash)
 	return known && now.Sub(last) < visitorKnown
-}
-
-func (v *visitors) met(hash [sha256.Size]byte, now time.Time) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.seen == nil || len(v.seen) >= visitorsHeld {
-		v.seen = map[[sha256.Size]byte]time.Time{}
-	}
-	v.seen[hash] = now
-}
-
-func (v *visitors) forget(hash [sha256.Size]byte) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.seen, hash)
 }

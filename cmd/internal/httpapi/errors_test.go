@@ -37,11 +37,11 @@ func TestBadBodiesAreRefusedByName(t *testing.T) {
 		"twice":                {path: feeds, body: `{"name":"x","name":"y","description":"z"}`, field: "name", message: "is given twice"},
 		"bad UTF-8":            {path: feeds, body: "{\"name\":\"\xff\",\"description\":\"y\"}", field: "body", message: "not valid JSON"},
 		"lone surrogate":       {path: feeds, body: `{"name":"\ud800","description":"y"}`, field: "body", message: "not valid JSON"},
-		"other content type":   {path: feeds, body: `{}`, header: map[string]string{"Content-Type": "text/plain"}, status: 415, message: "Content-Type must be application/json"},
-		"no content type":      {path: feeds, body: `{}`, header: map[string]string{"Content-Type": ""}, status: 415, message: "Content-Type must be application/json"},
-		"other charset":        {path: feeds, body: `{}`, header: map[string]string{"Content-Type": "application/json; charset=utf-16"}, status: 415, message: "Content-Type"},
-		"encoded":              {path: feeds, body: `{}`, header: map[string]string{"Content-Encoding": "gzip"}, status: 415, message: "Content-Encoding"},
-		"too large":            {path: feeds, body: `{"name":"` + strings.Repeat("x", 256<<10) + `"}`, status: 413, message: "262144"},
+		"other content type":   {path: feeds, body: `{}`, header: map[string]string{"Content-Type": "text/plain"}, field: "Content-Type", status: 415, message: "Content-Type must be application/json"},
+		"no content type":      {path: feeds, body: `{}`, header: map[string]string{"Content-Type": ""}, field: "Content-Type", status: 415, message: "Content-Type must be application/json"},
+		"other charset":        {path: feeds, body: `{}`, header: map[string]string{"Content-Type": "application/json; charset=utf-16"}, field: "Content-Type", status: 415, message: "Content-Type"},
+		"encoded":              {path: feeds, body: `{}`, header: map[string]string{"Content-Encoding": "gzip"}, field: "Content-Encoding", status: 415, message: "Content-Encoding"},
+		"too large":            {path: feeds, body: `{"name":"` + strings.Repeat("x", 256<<10) + `"}`, field: "body", status: 413, message: "262144"},
 		"unknown in config":    {path: destinations, body: `{"name":"x","config":{"uri":"https://example.org"}}`, message: "config.uri is not a known field"},
 		"wrong header value":   {path: destinations, body: `{"name":"x","config":{"url":"https://example.org","headers":{"a":1}}}`, message: "config.headers.a must be a string"},
 		"header value null":    {path: destinations, body: `{"name":"x","config":{"url":"https://example.org","headers":{"a":null}}}`, message: "config.headers.a must not be null"},
@@ -67,7 +67,7 @@ func TestBadBodiesAreRefusedByName(t *testing.T) {
 		}
 		got.refused(t, status, code, tt.message)
 		details := got.problem(t).Error.Details
-		if wanted := tt.path == feeds && status == 400; wanted != (details != nil) || wanted && (details.Field != tt.field || details.Issue == "") {
+		if wanted := tt.path == feeds; wanted != (details != nil) || wanted && (details.Field != tt.field || details.Issue == "") {
 			t.Errorf("%s: details = %+v, want those of %q", name, details, tt.field)
 		}
 	}
@@ -139,7 +139,6 @@ func TestBadParametersAreRefusedByName(t *testing.T) {
 		"/events/destinations?limit=":                                         {"INVALID_QUERY", "limit must"},
 		"/events/destinations?limit=1&limit=2":                                {"INVALID_QUERY", "limit is given twice"},
 		"/events/destinations?offset=-1":                                      {"INVALID_QUERY", "offset must be a whole number of at least 0"},
-		"/events/destinations?offset=99999999999999999999":                    {"INVALID_QUERY", "offset must"},
 		"/events/destinations?limit=%zz":                                      {"INVALID_QUERY", "query is not"},
 		"/events/destinations/crm?verbose=1":                                  {"INVALID_QUERY", "this route takes none"},
 		"/events/types?x=1":                                                   {"INVALID_QUERY", "x is not"},

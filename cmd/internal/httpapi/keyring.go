@@ -29,13 +29,14 @@ const (
 type keyring struct {
 	keys   Keys
 	now    func() time.Time
-	askers wire.Askers
+	askers *wire.Askers
 
-	mu      sync.Mutex
-	held    map[string]heldKey   // keys that were valid when Postgres was asked last
-	unknown map[string]time.Time // what was no valid key, and until when that is taken for true
-	next    *question            // who waits for the next question; nil while nobody does
-	asking  bool
+	held    *wire.Recent[string, heldKey]   // keys that were valid when Postgres was asked last
+	unknown *wire.Recent[string, time.Time] // what was no valid key, and until when that is taken for true
+
+	mu     sync.Mutex
+	next   *question // who waits for the next question; nil while nobody does
+	asking bool
 }
 
 type heldKey struct {
@@ -52,7 +53,10 @@ type question struct {
 }
 
 func newKeyring(keys Keys, now func() time.Time) *keyring {
-	return &keyring{keys: keys, now: now, held: map[string]heldKey{}, unknown: map[string]time.Time{}}
+	return &keyring{
+		keys: keys, now: now, askers: wire.NewAskers(),
+		held: wire.NewRecent[string, heldKey](maxKeysHeld), unknown: wire.NewRecent[string, time.Time](maxKeysUnknown),
+	}
 }
 
 // verify returns the stored key that a presented one is, or query.ErrNotFound. An address that has asked for too many
@@ -96,15 +100,14 @@ const (
 )
 
 func (k *keyring) look(id string, now time.Time) (query.Key, keyStanding) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	held, ok := k.held[id]
+	held, ok := k.held.Get(id)
+	until, _ := k.unknown.Get(id)
 	switch {
 	case ok && now.Before(held.until):
 		return held.Key, keyFresh
 	case ok:
 		return query.Key{}, keyStale
-	case now.Before(k.unknown[id]):
+	case now.Before(until):
 		return query.Key{}, keyUnknown
 	}
 	return query.Key{}, keyNew
@@ -178,32 +181,11 @@ func (k *keyring) answer(q *question) {
 
 // keep remembers an answer from the time at which the request began, when it may have been younger than it is.
 func (k *keyring) keep(id string, key query.Key, valid bool, now time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	if !valid {
-		delete(k.held, id)
-		if len(k.unknown) >= maxKeysUnknown {
-			dropPast(k.unknown, now, func(until time.Time) time.Time { return until })
-		}
-		k.unknown[id] = now.Add(keyTTL)
+		k.held.Forget(id)
+		k.unknown.Set(id, now.Add(keyTTL))
 		return
 	}
-	if len(k.held) >= maxKeysHeld {
-		dropPast(k.held, now, func(held heldKey) time.Time { return held.until })
-	}
-	delete(k.unknown, id)
-	k.held[id] = heldKey{Key: key, until: now.Add(keyTTL)}
-}
-
-// dropPast makes room in a full map: what is past goes, and where that is less than half of it, everything does.
-func dropPast[V any](held map[string]V, now time.Time, until func(V) time.Time) {
-	before := len(held)
-	for id, v := range held {
-		if !now.Before(until(v)) {
-			delete(held, id)
-		}
-	}
-	if len(held) > before/2 {
-		clear(held)
-	}
+	k.unknown.Forget(id)
+	k.held.Set(id, heldKey{Key: key, until: now.Add(keyTTL)})
 }

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"net/netip"
-	"sync"
 	"time"
 )
 
@@ -17,11 +16,11 @@ const (
 )
 
 // Askers counts what was asked for from each address and nobody has: a token bucket each. An IPv6 address counts as its
-// network. The zero value is ready to use.
-type Askers struct {
-	mu  sync.Mutex
-	all map[netip.Prefix]bucket
-}
+// network. Where there are too many addresses, the one is forgotten that asked last the longest time ago.
+type Askers struct{ all *Recent[netip.Prefix, bucket] }
+
+// NewAskers returns one that knows of no address.
+func NewAskers() *Askers { return &Askers{NewRecent[netip.Prefix, bucket](maxAddresses)} }
 
 type bucket struct {
 	left float64
@@ -39,52 +38,26 @@ func (a *Askers) Take(from netip.Addr, now time.Time, what string) error {
 	}
 }
 
-func (a *Askers) take(from netip.Addr, now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	network := NetworkOf(from)
-	held, ok := a.all[network]
-	if !ok {
-		a.makeRoom(now)
-		held = bucket{left: askersBurst, at: now}
-	}
-	held = held.refilled(now)
-	allowed := held.left >= 1
-	if allowed {
-		held.left--
-	}
-	a.all[network] = held
+func (a *Askers) take(from netip.Addr, now time.Time) (allowed bool) {
+	a.all.Change(NetworkOf(from), func(held bucket, ok bool) bucket {
+		if !ok {
+			held = bucket{left: askersBurst, at: now}
+		}
+		held = held.refilled(now)
+		if allowed = held.left >= 1; allowed {
+			held.left--
+		}
+		return held
+	})
 	return allowed
 }
 
 // GiveBack undoes a Take of what was valid.
 func (a *Askers) GiveBack(from netip.Addr) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	network := NetworkOf(from)
-	if held, ok := a.all[network]; ok {
+	a.all.Change(NetworkOf(from), func(held bucket, _ bool) bucket {
 		held.left = min(held.left+1, askersBurst)
-		a.all[network] = held
-	}
-}
-
-// makeRoom forgets addresses whose buckets are full again, and all of them where that is less than half. Questions to
-// Postgres are few even then, because each is about many keys.
-func (a *Askers) makeRoom(now time.Time) {
-	if a.all == nil {
-		a.all = map[netip.Prefix]bucket{}
-	}
-	if len(a.all) < maxAddresses {
-		return
-	}
-	for network, held := range a.all {
-		if held.refilled(now).left >= askersBurst {
-			delete(a.all, network)
-		}
-	}
-	if len(a.all) > maxAddresses/2 {
-		clear(a.all)
-	}
+		return held
+	})
 }
 
 func (b bucket) refilled(now time.Time) bucket {

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -36,5 +37,28 @@ func TestHostileRequestsFillNoLog(t *testing.T) {
 				t.Errorf("%s: what was left out is not counted", path)
 			}
 		})
+	}
+}
+
+// Where there is no more room, what came last stays: nobody is let off because others came.
+func TestHostileAddressesClearNoLimit(t *testing.T) {
+	t.Parallel()
+	askers, now := wire.NewAskers(), time.Now()
+	guesser := netip.MustParseAddr("192.0.2.1")
+	var refused error
+	for refused == nil {
+		refused = askers.Take(guesser, now, "keys")
+	}
+	for i := range 25_000 { // more than there is room for
+		other := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+		if err := askers.Take(other, now, "keys"); err != nil {
+			t.Fatal(err)
+		}
+		if i%1000 == 0 && askers.Take(guesser, now, "keys") == nil {
+			t.Fatalf("after %d others it is let off", i)
+		}
+	}
+	if askers.Take(guesser, now, "keys") == nil {
+		t.Error("it is let off")
 	}
 }
