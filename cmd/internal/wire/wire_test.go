@@ -89,7 +89,7 @@ func TestFailuresOnBothSurfaces(t *testing.T) {
 			if strings.Contains(body, "hunter2") {
 				t.Errorf("%s: the cause is shown: %s", name, body)
 			}
-			if details := strings.Contains(body, `"details":{"field":"`) && !strings.Contains(body, `""`); details != (surface == wire.Feeds && status == 400) {
+			if details := strings.Contains(body, `"details":{"field":"`) && !strings.Contains(body, `""`); details != (surface == wire.Feeds && code == "BAD_REQUEST") {
 				t.Errorf("%s: details in %s", name, body)
 			}
 			level := "level=INFO"
