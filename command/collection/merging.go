@@ -276,23 +276,40 @@ func marks(s match.Subject) []Mark64 {
 	return all
 }
 
+// stays returns the one that another happening was merged into in the end: what is merged stands for nothing but that. It
+// returns uuid.Nil for a ring, which no merge makes.
+func (m *merging) stays(ctx context.Context, merging *merges, id, other uuid.UUID, at time.Time) (uuid.UUID, error) {
+	for passed := map[uuid.UUID]bool{}; ; {
+		if err := merging.await(id, other); err != nil {
+			return other, err
+		}
+		into := m.profiles.get(other).State.Into
+		if into == uuid.Nil {
+			return other, nil
+		}
+		if passed[other] {
+			m.log.Error("happenings are merged in a ring; none of them is compared", "happening", other.String())
+			return uuid.Nil, nil
+		}
+		passed[other] = true
+		other = into
+		if err := m.load(ctx, []uuid.UUID{other}, at); err != nil {
+			return other, err
+		}
+	}
+}
+
 // compareAll compares a happening with those that are found, and begins to merge it with those that are the same.
 func (m *merging) compareAll(
 	ctx context.Context, merging *merges, id uuid.UUID, found []uuid.UUID, at time.Time, compared map[[2]uuid.UUID]Comparison,
 ) error {
 	for _, other := range found {
-		for range 8 { // what is merged stands for nothing but the one that stays
-			if err := merging.await(id, other); err != nil {
-				return err
-			}
-			p := m.profiles.get(other)
-			if p.State.Into == uuid.Nil {
-				break
-			}
-			other = p.State.Into
-			if err := m.load(ctx, []uuid.UUID{other}, at); err != nil {
-				return err
-			}
+		other, err := m.stays(ctx, merging, id, other, at)
+		if err != nil {
+			return err
+		}
+		if other == uuid.Nil {
+			continue
 		}
 		mine, theirs := m.profiles.get(id), m.profiles.get(other)
 		if other == id || mine.State.Into != uuid.Nil || theirs.State.Into != uuid.Nil || !theirs.told {
