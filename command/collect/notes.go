@@ -36,7 +36,7 @@ func (n Notes) Partial() bool {
 		switch note.Code {
 		case NoteTruncated, NoteBrokenMarkup, NoteNeedsJavaScript, NotePageFailed:
 			return true
-		case NoteNoEvents, NoteSkippedEvent, NoteAssumedTimezone, NoteLeftOut:
+		case NoteNoEvents, NoteSkippedEvent, NoteAssumedTimezone, NoteLeftOut, NoteSeveralDates:
 		}
 	}
 	return false
@@ -57,6 +57,8 @@ const (
 	NoteBrokenMarkup NoteCode = "broken-markup"
 	// NoteAssumedTimezone: a time without a zone was read as UTC, since neither the event nor the source names one.
 	NoteAssumedTimezone NoteCode = "assumed-timezone"
+	// NoteSeveralDates: events of one identifier begin at different times, and nothing says that they are versions.
+	NoteSeveralDates NoteCode = "several-dates"
 	// NotePageFailed: a page or calendar that belongs to the source could not be had, so that what it shows is not
 	// known.
 	NotePageFailed NoteCode = "page-failed"

@@ -74,6 +74,7 @@ func Advice(about string) string {
 		string(collect.NoteSkippedEvent):    "\"carillon source try --explain\" shows what is missing",
 		string(collect.NoteBrokenMarkup):    "tell the owner of the site: its structured data can't be read",
 		string(collect.NoteAssumedTimezone): "add it again with --timezone",
+		string(collect.NoteSeveralDates):    "nothing, unless they are versions of one date: then its publisher has to count them by SEQUENCE",
 		string(collect.NotePageFailed):      "nothing, unless it stays so: then open the address in a browser",
 		string(collect.NoteLeftOut):         "nothing, unless something is missing",
 		string(collect.NoteTruncated):       "add parts of it as sources of their own, such as one of its sitemaps",

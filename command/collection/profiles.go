@@ -3,7 +3,6 @@ package collection
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,35 +18,55 @@ type profile struct {
 	id uuid.UUID
 	eventstore.Loaded[happening.State]
 
-	whole   bool // with what its sources tell
-	told    bool // some source tells of it
-	shownBy []uuid.UUID
+	whole   bool                      // with what its sources tell
+	told    bool                      // some source tells of it
+	shownBy map[uuid.UUID]match.Dates // when it begins as sources tell it that show it
 	subject match.Subject
 	since   time.Time
+	at      time.Time // dates are as of then
 }
 
 func newProfile(id uuid.UUID, loaded eventstore.Loaded[happening.State], at time.Time) *profile {
 	state := loaded.State
-	p := &profile{id: id, subject: match.Of(state.Combine().Details, state.Keys(), at), since: state.Since()}
+	p := &profile{id: id, subject: match.Of(state.Combine().Details, state.Keys(), at), since: state.Since(), at: at}
 	p.know(loaded)
 	return p
 }
 
 // know takes over what has been found out of it, or come of changing it.
 func (p *profile) know(loaded eventstore.Loaded[happening.State]) {
-	p.Loaded, p.whole, p.told, p.shownBy = loaded, true, len(loaded.State.Tellings) > 0, nil
+	p.Loaded, p.whole, p.told = loaded, true, len(loaded.State.Tellings) > 0
+	p.shownBy = make(map[uuid.UUID]match.Dates, len(loaded.State.Tellings))
 	for teller, t := range loaded.State.Tellings {
 		if !t.Stale {
-			p.shownBy = append(p.shownBy, teller.Source)
+			p.shownBy[teller.Source] = append(p.shownBy[teller.Source], match.DatesOf(t.Details, p.at)...)
 		}
 	}
 }
 
 func (p *profile) lighten() { p.State.Tellings, p.whole = nil, false }
 
-// beside says that a source has both on show.
+// beside reports whether a source shows both, and means two by that. Single dates that another source tells as a series are
+// no two events.
 func (p *profile) beside(o *profile) bool {
-	return slices.ContainsFunc(p.shownBy, func(source uuid.UUID) bool { return slices.Contains(o.shownBy, source) })
+	for source := range p.shownBy {
+		if _, both := o.shownBy[source]; both && !p.hasDates(o, source) && !o.hasDates(p, source) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasDates reports whether all that a source tells of another happening is dates that other sources tell of this one, and
+// that it does not tell of this one itself.
+func (p *profile) hasDates(o *profile, source uuid.UUID) bool {
+	var others match.Dates
+	for by, dates := range p.shownBy {
+		if by != source {
+			others = append(others, dates...)
+		}
+	}
+	return o.shownBy[source].In(others) && !o.shownBy[source].Meets(p.shownBy[source])
 }
 
 // whole reads what sources tell of a happening, where that was let go of.

@@ -37,38 +37,36 @@ type series struct {
 }
 
 // series puts together the events of one UID in one calendar. Of a master or an instance that is told twice the last
-// version counts.
+// version counts. Where nothing says that they are versions, masters that begin at different times are dates of one event.
 func (f *file) series() []*series {
 	type key struct {
 		calendar *header
 		uid      string
 	}
-	byUID := map[key]*series{}
-	all := make([]*series, 0, len(f.events))
+	byUID := map[key]*told{}
+	all := make([]*told, 0, len(f.events))
 	for _, e := range f.events {
 		if !f.budget.Work(20) {
 			return nil
 		}
 		uid := e.value("UID")
-		s := byUID[key{e.calendar, uid}]
-		if s == nil || uid == "" {
-			s = &series{}
-			byUID[key{e.calendar, uid}] = s
-			all = append(all, s)
+		t := byUID[key{e.calendar, uid}]
+		if t == nil || uid == "" {
+			t = &told{}
+			byUID[key{e.calendar, uid}] = t
+			all = append(all, t)
 		}
-		switch _, isOverride := e.first("RECURRENCE-ID"); {
-		case isOverride && len(e.lines) > 0:
-			s.overrides = append(s.overrides, e)
-		case s.master == nil || !older(e, s.master):
-			s.master = e
-		}
-	}
-	for _, s := range all {
-		if s.master == nil {
-			s.master, s.alone = s.overrides[0], true
+		if _, isOverride := e.first("RECURRENCE-ID"); isOverride && len(e.lines) > 0 {
+			t.overrides = append(t.overrides, e)
+		} else {
+			t.masters = append(t.masters, e)
 		}
 	}
-	return cancelled(all)
+	found := make([]*series, 0, len(all))
+	for _, t := range all {
+		found = f.seriesOf(found, t)
+	}
+	return cancelled(found)
 }
 
 // cancelled has calendars that cancel apply to the events of the other calendars of the file. Those that no other one has
@@ -77,21 +75,69 @@ func cancelled(all []*series) []*series {
 	if !slices.ContainsFunc(all, func(s *series) bool { return s.master.calendar.cancels }) {
 		return all
 	}
-	byUID := map[string]*series{}
+	byUID := map[string][]*series{}
 	for _, s := range all {
 		if uid := s.master.value("UID"); uid != "" && !s.master.calendar.cancels {
-			byUID[uid] = s
+			byUID[uid] = append(byUID[uid], s)
 		}
 	}
 	return slices.DeleteFunc(all, func(s *series) bool {
 		of := byUID[s.master.value("UID")]
-		if of == nil || !s.master.calendar.cancels {
+		if len(of) == 0 || !s.master.calendar.cancels {
 			return false
 		}
-		of.overrides = append(of.overrides, s.overrides...)
-		of.off = of.off || !s.alone && sequence(s.master) >= sequence(of.master)
+		for _, one := range s.dateOf(of) {
+			one.overrides = append(one.overrides, s.overrides...)
+			one.off = one.off || !s.alone && sequence(s.master) >= sequence(one.master)
+		}
 		return true
 	})
+}
+
+// dateOf gives, of the dates of an event, the one that is cancelled: that which begins then or, where none does, all; of a
+// single instance the last.
+func (s *series) dateOf(all []*series) []*series {
+	start := s.master.value("DTSTART")
+	if s.alone {
+		start = s.master.value("RECURRENCE-ID")
+	}
+	i := slices.IndexFunc(all, func(of *series) bool { return of.master.value("DTSTART") == start })
+	switch {
+	case i >= 0:
+		return all[i : i+1]
+	case s.alone:
+		return all[len(all)-1:]
+	}
+	return all
+}
+
+// told is what a calendar tells under one UID.
+type told struct{ masters, overrides []*event }
+
+func (f *file) seriesOf(found []*series, t *told) []*series {
+	if len(t.masters) == 0 {
+		return append(found, &series{master: t.overrides[0], alone: true, overrides: t.overrides})
+	}
+	versions := len(t.overrides) > 0 || slices.ContainsFunc(t.masters, func(e *event) bool { return e.value("SEQUENCE") != "" })
+	first, byStart := len(found), map[string]*series{}
+	for _, e := range t.masters {
+		start := ""
+		if !versions {
+			start = e.value("DTSTART")
+		}
+		switch s := byStart[start]; {
+		case s == nil:
+			byStart[start] = &series{master: e, overrides: t.overrides}
+			found = append(found, byStart[start])
+		case !older(e, s.master):
+			s.master = e
+		}
+	}
+	if n := len(found) - first; n > 1 {
+		f.notes.Add(collect.NoteSeveralDates, "%q is there %d times under one UID: what has one title is read as dates of one event",
+			f.title(t.masters[0]), n)
+	}
+	return found
 }
 
 // older says that a version was made before another one.

@@ -50,8 +50,8 @@ func PageKey(page *url.URL, title, venue string) string {
 	return strings.Join([]string{"page:" + Canonical(page), Title(title), Words(venue)}, "|")
 }
 
-// tracking are query parameters that say where a visitor came from.
-var tracking = regexp.MustCompile(`(?i)^(utm_.*|fbclid|gclid|gclsrc|dclid|gbraid|wbraid|msclkid|yclid|twclid|ttclid|li_fat_id|igshid|igsh|mc_cid|mc_eid|_ga|_gl|_hsenc|_hsmi|mkt_tok|vero_id|oly_enc_id|oly_anon_id|s_cid|phpsessid|jsessionid|aspsessionid.*)$`)
+// visitorSession are parameters that hold the session of a visitor, by names that mean nothing else.
+var visitorSession = regexp.MustCompile(`(?i)^(?:phpsessid|jsessionid|aspsessionid.*)$`)
 
 var (
 	// sessionName and sessionValue are how servers write the session of a visitor into a query. The names mean other
@@ -84,22 +84,10 @@ func Clean(u *url.URL) string {
 	c := *u
 	c.User = nil
 	if c.RawQuery != "" {
-		kept := slices.DeleteFunc(strings.Split(c.RawQuery, "&"), isTracking)
-		c.RawQuery = strings.Join(kept, "&")
+		c.RawQuery = strings.Join(meaningful(u), "&")
 	}
 	c.ForceQuery = false
 	return c.String()
-}
-
-func isTracking(pair string) bool {
-	if pair == "" {
-		return true
-	}
-	name, value, _ := strings.Cut(pair, "=")
-	if unescaped, err := url.QueryUnescape(name); err == nil {
-		name = unescaped
-	}
-	return tracking.MatchString(name) || isPassing(name, value)
 }
 
 var (
@@ -125,7 +113,7 @@ func Canonical(u *url.URL) string {
 	}
 	p = path.Clean("/" + p)
 	key := host + strings.TrimSuffix((&url.URL{Path: p}).EscapedPath(), "/")
-	pairs := slices.DeleteFunc(strings.Split(u.RawQuery, "&"), isTracking)
+	pairs := meaningful(u)
 	slices.Sort(pairs)
 	if len(pairs) > 0 {
 		key += "?" + strings.Join(pairs, "&")

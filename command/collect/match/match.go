@@ -66,6 +66,10 @@ func Of(d happening.Details, keys []string, now time.Time) Subject {
 }
 
 func startsOf(d happening.Details, zone *time.Location, now time.Time) []start {
+	return someStarts(d, zone, now, maxStarts)
+}
+
+func someStarts(d happening.Details, zone *time.Location, now time.Time, most int) []start {
 	var all, over []start
 	for _, instance := range d.Instances {
 		if len(instance.Occurrences) == 0 {
@@ -75,7 +79,7 @@ func startsOf(d happening.Details, zone *time.Location, now time.Time) []start {
 		s := start{at: first.Start, allDay: first.AllDay, day: first.Start.In(zone).Format(time.DateOnly)}
 		if end := last.End; end != nil && !end.After(now) || end == nil && last.Start.Before(now.Add(-24*time.Hour)) {
 			over = append(over, s)
-		} else if all = append(all, s); len(all) == maxStarts {
+		} else if all = append(all, s); len(all) == most {
 			break
 		}
 	}
@@ -83,6 +87,36 @@ func startsOf(d happening.Details, zone *time.Location, now time.Time) []start {
 		all = over[max(0, len(over)-1):]
 	}
 	return all
+}
+
+// Dates are when the instances of a happening begin, as one tells it.
+type Dates []start
+
+// maxDates is how many instances of a series are looked through for single dates of it.
+const maxDates = 400
+
+// DatesOf gives the dates of a happening. Instances that were over at a time are left out, unless there are no others.
+func DatesOf(d happening.Details, now time.Time) Dates {
+	zone := timing.LoadZone(d.Time.Timezone)
+	if zone == nil {
+		zone = time.UTC
+	}
+	return someStarts(d, zone, now, maxDates)
+}
+
+// In reports whether all dates are among others: to the minute, or to the day where one of the two names no time.
+func (d Dates) In(others Dates) bool {
+	return len(d) > 0 && !slices.ContainsFunc(d, func(s start) bool {
+		return !slices.ContainsFunc(others, func(o start) bool {
+			return s.at.Equal(o.at) && s.allDay == o.allDay || (s.allDay || o.allDay) && s.day == o.day
+		})
+	})
+}
+
+// Meets reports whether some date is so near one of others that both may be one.
+func (d Dates) Meets(others Dates) bool {
+	same, _ := startsAgree(d, others)
+	return same
 }
 
 // Keys is the strong evidence that it was made with.
