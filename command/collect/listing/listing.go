@@ -3,7 +3,7 @@
 //
 //	listing ──▶ its own events
 //	   │  └──▶ pages linked on the same site ──▶ observations
-//	   └──▶ the next page of the listing: rel=next, or by number
+//	   └──▶ the next page of the listing: rel=next, by number, or by month
 //
 // Which links lead to events nobody says, so all are tried: those to events that the listing shows first, navigation
 // last. Pages that show none are asked for ever more rarely, see [collect.Ahead]. Only the listing's own pages are looked
@@ -61,6 +61,7 @@ type way string
 const (
 	byNext   way = "next" // by rel=next, or the first page
 	byNumber way = "number"
+	byMonth  way = "month"
 )
 
 func (p position) role() string {

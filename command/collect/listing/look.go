@@ -29,6 +29,9 @@ type look struct {
 	// next is the page that the listing names as the one after this, numbered are those that it names by number.
 	next     *url.URL
 	numbered []numbered
+	// months are those that follow; unnamed: next is a month whose address does not say which.
+	months  []month
+	unnamed bool
 	// content and around are what is linked in the text and about it.
 	content, about []*url.URL
 	pages          *links.Set
@@ -127,6 +130,9 @@ func (l *look) link(n *html.Node, about bool) {
 	if slices.Contains(rels, "prev") || slices.Contains(rels, "previous") {
 		return
 	}
+	if next && l.at.way == byMonth && l.month(u, n) {
+		return
+	}
 	if next && !l.isHere(u) {
 		l.pages.Leave(u)
 		if l.next == nil {
@@ -144,6 +150,7 @@ func (l *look) link(n *html.Node, about bool) {
 		return
 	}
 	switch {
+	case l.month(u, n): // is followed as pages are
 	case l.isBeyond(u):
 		l.beyond++
 	case about:
@@ -203,7 +210,11 @@ func (l *look) isList(u *url.URL) bool {
 
 // further links the pages of the listing that follow, unless this one shows that there is nothing more to come.
 func (l *look) further(read *collect.Page) {
-	then := position{page: l.at.page + 1, digest: digest(l.pages.Links, read.Observations)}
+	shown := l.pages.Links
+	if l.monthly() {
+		shown = undated(shown)
+	}
+	then := position{page: l.at.page + 1, digest: digest(shown, read.Observations)}
 	if then.digest == l.at.digest {
 		then.stale = l.at.stale + 1
 	}
@@ -212,7 +223,7 @@ func (l *look) further(read *collect.Page) {
 		l.next = nil
 		l.beyond++
 	}
-	if then.stale >= maxStale && (l.next != nil || len(l.numbered) > 0) {
+	if then.stale >= maxStale && (l.next != nil || len(l.numbered) > 0 || len(l.months) > 0) {
 		read.Notes.Add(collect.NoteLeftOut, "page %d of the listing shows nothing new, as those before it: it is taken for the last one", l.at.page)
 		return
 	}
@@ -222,6 +233,7 @@ func (l *look) further(read *collect.Page) {
 		case slices.Contains(l.lists, list) && number > 0:
 			l.numbered = append([]numbered{{l.next, number}}, l.numbered...)
 		case l.at.way != byNext: // a page that was come by its number is not the beginning of another listing
+		case l.unnamed && then.page > l.mostMonths(): // nothing would be collected of them
 		case then.page > maxPages:
 			read.Notes.Add(collect.NoteTruncated, "the listing has more than %d pages, the rest was left out", maxPages)
 		default:
@@ -229,6 +241,7 @@ func (l *look) further(read *collect.Page) {
 			set.AddURL(l.next, collect.Link{Role: then.role(), List: true})
 		}
 	}
+	l.followMonths(set, then)
 	more := false
 	for _, p := range l.numbered {
 		if p.n > maxPages {
