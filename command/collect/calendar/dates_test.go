@@ -52,7 +52,9 @@ func TestDatesOfOneUID(t *testing.T) {
 // Where one of them is cancelled by a calendar of its own, the others take place.
 func TestDateOfOneUIDIsCancelled(t *testing.T) {
 	t.Parallel()
-	event := func(start string) string { return "BEGIN:VEVENT\nUID:1\nSUMMARY:Yoga\nDTSTART:" + start + "\nEND:VEVENT\n" }
+	event := func(start string) string {
+		return "BEGIN:VEVENT\nUID:1\nSUMMARY:Yoga\nDTSTART:" + start + "\nEND:VEVENT\n"
+	}
 	result := read(t, "UTC", "BEGIN:VCALENDAR\n"+event("20261205T200000Z")+event("20261212T200000Z")+"END:VCALENDAR\n"+
 		"BEGIN:VCALENDAR\nMETHOD:CANCEL\n"+event("20261205T200000Z")+"END:VCALENDAR\n")
 	compare(t, outline(t, result.Observations), "Yoga recurring UTC\n  cancelled: 2026-12-05T20:00\n  scheduled: 2026-12-12T20:00")
