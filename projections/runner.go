@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/eventstore"
+	"carillon/eventstore/reach"
 	"carillon/eventstore/stack"
 )
 
@@ -39,6 +40,9 @@ type Runner struct {
 	// Identity tells the store from any other, a copy of it included; "" while it is empty. With it, checkpoints of
 	// another store are found out when a consumer starts. Nil trusts them.
 	Identity func(ctx context.Context) (string, error)
+	// Reach ends what runs here, and gives its locks to other processes, while the store is unreachable. nil trusts that it
+	// is reached.
+	Reach *reach.Watch
 }
 
 // consumer is what a session drives: a read model or a process manager.
@@ -70,14 +74,19 @@ func (r *Runner) run(ctx context.Context, fresh func() consumer) error {
 	for {
 		c := fresh()
 		log := r.Log.With("consumer", c.Name())
+		reached, done := r.Reach.While(ctx)
 		started := time.Now()
-		err := r.runSession(ctx, c, log)
+		err := r.runSession(reached, c, log)
+		done()
 		switch {
 		case errors.Is(err, eventstore.ErrUndecodable):
 			log.Error("stopped: an event can't be decoded; nothing was skipped, its checkpoint stands before the event", "error", err)
 			return fmt.Errorf("%s: %w", c.Name(), err)
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // it was told to end, whatever broke meanwhile
+		case reach.Gone(reached):
+			pause = minPause
+			continue // once it is back
 		}
 		if time.Since(started) > maxPause {
 			pause = minPause
@@ -149,6 +158,9 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 	}()
 	if err := router.Run(running); err != nil {
 		return fmt.Errorf("router: %w", err)
+	}
+	if reach.Gone(ctx) { // what is not recorded by now can't be
+		return context.Cause(ctx)
 	}
 	if err := s.Err(); err != nil && failed == nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"carillon/command/collect"
 	"carillon/eventstore"
+	"carillon/eventstore/reach"
 )
 
 // MonitorName is the monitor's name as actor.
@@ -44,12 +45,22 @@ type Monitor struct {
 	Found func(kind string)
 	// Backlog, if set, is what the collectors wait for before they read a page.
 	Backlog *Backlog
+	// Reach ends all visits while the event store is unreachable, so that other processes make them. Optional.
+	Reach *reach.Watch
 }
 
 func (m *Monitor) now() time.Time { return m.Now().UTC().Truncate(time.Microsecond) }
 
 // Run visits sources until the context ends, and waits for the visits that are under way to stop.
 func (m *Monitor) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		reached, done := m.Reach.While(ctx)
+		m.run(reached)
+		done()
+	}
+}
+
+func (m *Monitor) run(ctx context.Context) {
 	with := *m
 	with.Poll = orDefault(m.Poll, defaultPoll)
 	with.Visits = orDefault(m.Visits, defaultVisits)

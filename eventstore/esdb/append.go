@@ -88,6 +88,7 @@ func (l *link) appendAlone(ctx context.Context, stream string, expected eventsto
 	if response.GetWrongExpectedVersion() != nil {
 		return eventstore.Appended{}, &eventstore.WrongRevisionError{Stream: stream, Expected: expected}
 	}
+	l.heard.Add(1)
 	success := response.GetSuccess()
 	return eventstore.Appended{
 		Revision: eventstore.Revision(success.GetCurrentRevision()), //nolint:gosec // revisions fit an int64 by protocol

@@ -84,7 +84,7 @@ func (b *batches) begin() (*batchCall, error) {
 		return nil, refused(err, nil)
 	}
 	call := &batchCall{
-		stream: stream, cancel: cancel, most: rand.Uint64(), //nolint:gosec // only has to differ from other calls' in a log
+		stream: stream, cancel: cancel, heard: b.link.heard, most: rand.Uint64(), //nolint:gosec // only has to differ from other calls' in a log
 		pending: map[uint64]*pending{}, work: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	go call.send()
@@ -96,6 +96,7 @@ func (b *batches) begin() (*batchCall, error) {
 type batchCall struct {
 	stream grpc.ClientStream
 	cancel context.CancelFunc
+	heard  *atomic.Uint64
 	most   uint64        // half of each correlation id, the other half counts
 	work   chan struct{} // something to send, or room to send it
 	ended  chan struct{} // closed when each append has its answer, or will never have one
@@ -233,6 +234,7 @@ func (c *batchCall) receive() {
 			c.end(ended(c.stream, err))
 			return
 		}
+		c.heard.Add(1)
 		c.mu.Lock()
 		p := c.pending[answer.id]
 		if p != nil && answer.most == c.most {

@@ -53,6 +53,7 @@ type Store struct {
 
 	several      atomic.Bool // there are others to ask who leads
 	resubscribed atomic.Uint64
+	heard        atomic.Uint64 // answers and events
 }
 
 var _ eventstore.Store = (*Store)(nil)
@@ -121,6 +122,19 @@ func (s *Store) Close() error {
 // Resubscribed counts how often a server has dropped a subscription because a burst was too much for it. Each went on
 // from where it was.
 func (s *Store) Resubscribed() uint64 { return s.resubscribed.Load() }
+
+// Heard counts what servers have answered and sent. A connection on which it stands still may be dead.
+func (s *Store) Heard() uint64 { return s.heard.Load() }
+
+// Reconnect gives up the connection, if there is one. Calls on it go on through a new one.
+func (s *Store) Reconnect() {
+	s.mu.Lock()
+	present := s.link
+	s.mu.Unlock()
+	if present != nil {
+		s.drop(present)
+	}
+}
 
 // begin registers a call, whose context ends with the store too, and after a time where one is given.
 func (s *Store) begin(ctx context.Context, within time.Duration) (context.Context, func(), error) {

@@ -47,6 +47,7 @@ type link struct {
 	gone    chan struct{} // closed when the connection is lost, or given up
 	once    sync.Once
 	asking  atomic.Bool // others are being asked whether it still leads
+	heard   *atomic.Uint64
 }
 
 // end closes the connection: whatever is under way on it fails at once.
@@ -122,7 +123,7 @@ func (s *Store) dial(ctx context.Context, address string) (*link, error) {
 		}
 		return nil, errors.Join(err, conn.Close())
 	}
-	l := &link{address: address, conn: conn, streams: streams.NewStreamsClient(conn), gone: make(chan struct{})}
+	l := &link{address: address, conn: conn, streams: streams.NewStreamsClient(conn), gone: make(chan struct{}), heard: &s.heard}
 	for _, method := range methods.GetMethods() {
 		if method.GetMethodName() == "batchappend" && strings.HasSuffix(method.GetServiceName(), ".streams") {
 			l.batches = newBatches(l)

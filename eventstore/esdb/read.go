@@ -50,11 +50,12 @@ func (s *Store) entries(ctx context.Context, request func() *streams.ReadReq_Opt
 			for {
 				var message told
 				err := call.RecvMsg(&message)
-				if errors.Is(err, io.EOF) {
-					return none, nil
-				}
-				if err != nil {
+				if err != nil && !errors.Is(err, io.EOF) {
 					return none, ended(call, err)
+				}
+				l.heard.Add(1)
+				if err != nil {
+					return none, nil
 				}
 				if message.entry == nil { // no such stream, or what newer servers tell besides
 					continue

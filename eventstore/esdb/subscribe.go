@@ -158,6 +158,7 @@ func (s *Store) receiveOnce(
 			}
 			return came, translate(ended(call, err))
 		}
+		l.heard.Add(1)
 		step, known := stepOf(message)
 		if !known || !step.CaughtUp && !after.Before(step.Position) {
 			continue // servers send checkpoints that are behind what was asked for, 0/0 among them

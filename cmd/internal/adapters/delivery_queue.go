@@ -67,7 +67,7 @@ var _ delivery.Queue = (*DeliveryQueue)(nil)
 // wrong.
 func NewDeliveryQueue(runner *projections.Runner, now func() time.Time) *DeliveryQueue {
 	settling := func() *projections.Settling { return runner.Settling(deliveries.ReadModel) }
-	w := newWorker(runner.Pool, now)
+	w := newWorker(runner.Pool, now, runner.Reach)
 	return &DeliveryQueue{
 		pool: runner.Pool, worker: w, claimer: deliveries.NewClaimer(runner.Pool, w.id), claims: settling(), frees: settling(), recovers: settling(),
 		progress: runner.Progress,

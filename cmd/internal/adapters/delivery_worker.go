@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"carillon/eventstore/reach"
 	"carillon/projections/sessionlock"
 )
 
@@ -30,6 +31,7 @@ type worker struct {
 	pool  *pgxpool.Pool
 	id    int32
 	clock func() time.Time
+	reach *reach.Watch // of the event store: without it no outcome can be recorded
 
 	mu     sync.Mutex
 	held   bool
@@ -40,18 +42,24 @@ type worker struct {
 	absent map[int32]time.Time
 }
 
-func newWorker(pool *pgxpool.Pool, clock func() time.Time) *worker {
+func newWorker(pool *pgxpool.Pool, clock func() time.Time, store *reach.Watch) *worker {
 	id := 1 + rand.Int32N(1<<31-2) //nolint:gosec // an identity, no secret
-	return &worker{pool: pool, id: id, clock: clock, absent: map[int32]time.Time{}}
+	return &worker{pool: pool, id: id, clock: clock, reach: store, absent: map[int32]time.Time{}}
 }
 
-// stayAlive holds the lock until the context ends, and takes it again on a new session when it was lost.
+// stayAlive holds the lock until the context ends, and takes it again on a new session when it was lost. While the event
+// store is unreachable it holds none: others take over what is leased to this worker.
 func (w *worker) stayAlive(ctx context.Context, log *slog.Logger) {
 	told := false
 	for ctx.Err() == nil {
-		won, err := w.hold(ctx)
-		if ctx.Err() != nil {
+		reached, done := w.reach.While(ctx)
+		won, err := w.hold(reached)
+		done()
+		switch {
+		case ctx.Err() != nil:
 			return
+		case reach.Gone(reached):
+			continue // once it is back
 		}
 		if won || !told {
 			log.Warn("this worker's sign of life was lost: nothing is claimed until Postgres has it again", "worker", w.id, "error", err)

@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"carillon/cmd/internal/wire"
 	"carillon/eventstore"
+	"carillon/eventstore/reach"
 )
 
 // Health is the answer of /healthz and /readyz.
@@ -37,6 +39,9 @@ func reason(err error) string {
 	}
 	if errors.Is(err, eventstore.ErrRefused) {
 		return " (refuses the credentials, or its certificate is not trusted)"
+	}
+	if lost, ok := errors.AsType[*reach.LostError](err); ok {
+		return " (no answer since " + lost.Since.Format(time.RFC3339) + ")"
 	}
 	return ""
 }

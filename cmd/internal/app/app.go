@@ -32,6 +32,7 @@ import (
 	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/eventstore"
+	"carillon/eventstore/reach"
 	"carillon/eventstore/tail"
 	"carillon/projections"
 	"carillon/query"
@@ -76,11 +77,13 @@ type App struct {
 	uses      *adapters.CredentialUses
 	admin     http.Handler
 	rebuilds  *rebuilds
-	lags      *lags
-	vacancies *vacancies
-	keyless   atomic.Bool     // the development key is yet to be made
-	ending    context.Context // ends when the process begins to stop
-	listeners listeners
+	// storeReach and databaseReach know whether this process reaches what it stands on.
+	storeReach, databaseReach *reach.Watch
+	lags                      *lags
+	vacancies                 *vacancies
+	keyless                   atomic.Bool     // the development key is yet to be made
+	ending                    context.Context // ends when the process begins to stop
+	listeners                 listeners
 	// certificate is that of the API; nil where it speaks plain HTTP, or another process has that role.
 	certificate *front.Certificate
 }
@@ -133,6 +136,7 @@ func (a *App) connect() error {
 	a.Metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&consumerCollector{pool: a.base.pool, store: a.base.store, lags: a.lags, log: a.log})
 	a.storeMetrics()
+	a.watchReach()
 	a.keyMetrics()
 	secrets := sealing.NewVaultOn(a.keys, a.keys.Ring)
 	types, err := catalog.New()
@@ -142,6 +146,7 @@ func (a *App) connect() error {
 	a.Progress = projections.NewProgress(a.base.pool)
 	a.runner = &projections.Runner{
 		Pool: a.base.pool, Store: tail.New(a.base.store, a.log), Log: a.log, Progress: a.Progress, Identity: a.base.store.Identity,
+		Reach: a.storeReach,
 	}
 	policy, options, err := a.deliveryEgress()
 	if err != nil {
@@ -251,6 +256,7 @@ func (a *App) Run(ctx context.Context) error {
 	serving.run(func(ctx context.Context) error { a.keys.Watch(ctx); return nil })
 	serving.run(func(ctx context.Context) error { a.uses.Keep(ctx); return nil })
 	projecting.run(func(ctx context.Context) error { a.certificates.Run(ctx); return nil })
+	a.startWatching(projecting)
 	a.startListening(projecting)
 	a.startReadModels(projecting)
 	a.startProcessManagers(working)

@@ -43,7 +43,7 @@ func (a *App) startCollection(s *stage) error {
 	monitor := &collection.Monitor{
 		Store: a.base.store, Now: time.Now, Log: a.log, Walks: adapters.NewWalks(a.base.pool), Collectors: collectors,
 		Pages: a.cfg.CollectPages, Visited: metrics.visited, Found: metrics.found,
-		Backlog: backlog,
+		Backlog: backlog, Reach: a.storeReach,
 	}
 	s.run(func(ctx context.Context) error {
 		monitor.Run(ctx)

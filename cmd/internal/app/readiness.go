@@ -15,7 +15,9 @@ var errFull = errors.New("the embedded event store refuses appends: its disk has
 // ready says of each thing that this process needs whether it works now.
 func (a *App) ready(ctx context.Context) map[string]error {
 	components := map[string]error{}
-	_, components["eventStore"] = a.base.store.Head(ctx)
+	if components["eventStore"] = a.storeReach.Err(); components["eventStore"] == nil {
+		_, components["eventStore"] = a.base.store.Head(ctx)
+	}
 	if a.base.full != nil {
 		components["disk"] = nil
 		if a.base.full() {
@@ -26,7 +28,7 @@ func (a *App) ready(ctx context.Context) map[string]error {
 		components["development key"] = adminapi.Unready("not made yet")
 	}
 	components["data keys"] = a.keysReady()
-	statuses, err := projections.Statuses(ctx, a.base.pool)
+	statuses, err := a.statuses(ctx)
 	components["postgres"] = err
 	ours := map[string]bool{}
 	for _, c := range consumers() {
@@ -44,4 +46,12 @@ func (a *App) ready(ctx context.Context) map[string]error {
 		}
 	}
 	return components
+}
+
+// statuses asks Postgres how far each consumer is, unless it is known to be away.
+func (a *App) statuses(ctx context.Context) ([]projections.Status, error) {
+	if err := a.databaseReach.Err(); err != nil {
+		return nil, err
+	}
+	return projections.Statuses(ctx, a.base.pool)
 }

@@ -1,0 +1,84 @@
+package adapters_test
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"carillon/cmd/internal/adapters"
+	"carillon/command/collect"
+	"carillon/command/collection"
+	"carillon/eventstore"
+	"carillon/eventstore/reach"
+	"carillon/projections/deliveries"
+)
+
+// way is that of one process to the event store.
+type way struct{ cut atomic.Bool }
+
+func (w *way) watch(t *testing.T) *reach.Watch {
+	t.Helper()
+	watch := &reach.Watch{Name: "store", Beat: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler), Ask: func(context.Context) error {
+		if w.cut.Load() {
+			return eventstore.ErrUnavailable
+		}
+		return nil
+	}}
+	run(t, func(ctx context.Context) error { watch.Run(ctx); return nil })
+	return watch
+}
+
+// A worker that can't record outcomes gives up its lock: what it holds goes to a worker that can.
+func TestCutOffWorkerGivesUpItsLock(t *testing.T) {
+	t.Parallel()
+	s := newSending(t)
+	s.project(deliveries.ReadModel)
+	way, theirs := &way{}, *s.runner
+	theirs.Reach = way.watch(t)
+	right, _ := s.queue(0)
+	cutOff := adapters.NewDeliveryQueue(&theirs, time.Now)
+	run(t, func(ctx context.Context) error { cutOff.StayAlive(ctx, slog.New(slog.DiscardHandler)); return nil })
+	held := s.schedule()
+	s.claims(cutOff, held)
+	way.cut.Store(true)
+	s.claims(right, held)
+	if _, sure := cutOff.Holding(); sure {
+		t.Error("it still holds its lock")
+	}
+	way.cut.Store(false)
+	s.eventuallyHolds(cutOff, 1)
+}
+
+// A visit that can't be recorded ends and leaves its turn to others.
+func TestCutOffMonitorLeavesItsTurns(t *testing.T) {
+	t.Parallel()
+	l := &leaflets{}
+	l.set("a", concert("gone"))
+	w, source := l.open(t)
+	w.expectWalk(source, "observed")
+	w.stop()
+	cut, way := &cutting{Store: w.store, reached: make(chan struct{})}, &way{}
+	l.set("a", concert("here"))
+	watch := way.watch(t)
+	w.monitor(cut, map[string]collect.Collector{"facebook": l}, func(m *collection.Monitor) { m.Reach = watch })
+	w.collect(source)
+	<-cut.reached
+	// A turn ends by itself after a minute, this one later.
+	const longer = "UPDATE carillon.source_walks SET held_until = held_until + interval '1 day' WHERE source_id = $1"
+	if _, err := w.pool.Exec(t.Context(), longer, source); err != nil {
+		t.Fatal(err)
+	}
+	way.cut.Store(true)
+	w.eventually("it leaves its turn", func() bool {
+		var free bool
+		const held = "SELECT held_until <= clock_timestamp() FROM carillon.source_walks WHERE source_id = $1"
+		if err := w.pool.QueryRow(t.Context(), held, source).Scan(&free); err != nil {
+			t.Fatal(err)
+		}
+		return free
+	})
+	w.monitor(w.store, map[string]collect.Collector{"facebook": l})
+	w.eventuallyState(source, 2, "ok")
+}

@@ -1,0 +1,42 @@
+package app
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/eventstore/reach"
+)
+
+// watchReach makes the watches over the event store and over Postgres, with their metrics. What this process holds locks
+// for works while the event store is reached; a lock is lost with its Postgres session, without a watch.
+func (a *App) watchReach() {
+	store := a.base.store
+	a.storeReach = &reach.Watch{
+		Name: "event store",
+		Ask: func(ctx context.Context) error {
+			_, err := store.Head(ctx)
+			return err
+		},
+		Heard: store.Heard,
+		Lost:  store.Reconnect,
+		Log:   a.log,
+	}
+	a.databaseReach = &reach.Watch{Name: "Postgres", Ask: a.base.pool.Ping, Log: a.log}
+	a.Metrics.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "carillon_eventstore_reachable",
+			Help: "0 while this process has had no answer from the event store for 5 seconds or more, else 1.",
+		}, func() float64 { return oneIf(a.storeReach.Err() == nil) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "carillon_postgres_reachable",
+			Help: "0 while this process has had no answer from Postgres for 5 seconds or more, else 1.",
+		}, func() float64 { return oneIf(a.databaseReach.Err() == nil) }))
+}
+
+// startWatching runs the watches.
+func (a *App) startWatching(s *stage) {
+	for _, w := range []*reach.Watch{a.storeReach, a.databaseReach} {
+		s.run(func(ctx context.Context) error { w.Run(ctx); return nil })
+	}
+}

@@ -1,0 +1,178 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/eventstore/reach"
+	"carillon/projections"
+)
+
+// severed is the store as a process sees it whose packets to it vanish while it is cut.
+type severed struct {
+	eventstore.Store
+
+	mu  sync.Mutex
+	cut chan struct{} // closed when it is mended; nil: it is whole
+}
+
+func (s *severed) sever() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cut = make(chan struct{})
+}
+
+func (s *severed) mend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.cut)
+	s.cut = nil
+}
+
+// pass waits while it is cut, and fails if it was.
+func (s *severed) pass(ctx context.Context) error {
+	s.mu.Lock()
+	cut := s.cut
+	s.mu.Unlock()
+	if cut == nil {
+		return nil
+	}
+	select {
+	case <-cut:
+		return eventstore.ErrUnavailable
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *severed) Head(ctx context.Context) (eventstore.Position, error) {
+	if err := s.pass(ctx); err != nil {
+		return eventstore.Start, err
+	}
+	return s.Store.Head(ctx)
+}
+
+func (s *severed) Append(
+	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
+) (eventstore.Appended, error) {
+	if err := s.pass(ctx); err != nil {
+		return eventstore.Appended{}, err
+	}
+	return s.Store.Append(ctx, stream, expected, events)
+}
+
+func (s *severed) Subscribe(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
+	return func(yield func(eventstore.Message, error) bool) {
+		for message, err := range s.Store.Subscribe(ctx, after, filter) {
+			if cut := s.pass(ctx); cut != nil {
+				yield(eventstore.Message{}, cut)
+				return
+			}
+			if !yield(message, err) {
+				return
+			}
+		}
+	}
+}
+
+// half is one of two processes, with its own way to the store.
+type half struct {
+	*severed
+
+	runner *projections.Runner
+	name   string
+}
+
+func (w *world) half(name string) *half {
+	store := &severed{Store: w.store}
+	h := &half{severed: store, name: name}
+	h.runner = &projections.Runner{
+		Pool: w.pool, Store: store, Log: slog.New(slog.NewTextHandler(w.Output(), nil)).With("process", name),
+		Progress: projections.NewProgress(w.pool), Linger: time.Millisecond,
+		Reach: &reach.Watch{
+			Name: "store", Beat: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+			Ask: func(ctx context.Context) error {
+				_, err := store.Head(ctx)
+				return err
+			},
+		},
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	var running sync.WaitGroup
+	running.Go(func() { h.runner.Reach.Run(ctx) })
+	for _, work := range []func(context.Context) error{
+		func(ctx context.Context) error { return h.runner.Project(ctx, tally) },
+		func(ctx context.Context) error {
+			return h.runner.React(ctx, func() eventstore.ProcessManager {
+				return newRemembering(rememberingName, make(chan eventstore.Position, 1000))
+			})
+		},
+	} {
+		running.Go(func() {
+			if err := work(ctx); err != nil && !errors.Is(err, context.Canceled) {
+				w.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	w.Cleanup(func() { cancel(); running.Wait() })
+	return h
+}
+
+// A process that is cut off from the store alone gives its locks to one that is not, and two that are cut off hold none.
+func TestCutOffRunnerGivesUpItsLocks(t *testing.T) {
+	w := newWorld(t)
+	happen := func() eventstore.Position {
+		w.Helper()
+		return w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
+	}
+	seen := func(what string) { // by Postgres, which any process may write
+		w.Helper()
+		at := happen()
+		for _, name := range []string{tally.Name, rememberingName} {
+			if !projections.NewProgress(w.pool).Await(w.ctx, at, name) {
+				t.Fatalf("%s: %s stands still", what, name)
+			}
+		}
+	}
+	running := func() (n int) {
+		w.Helper()
+		statuses, err := projections.Statuses(w.ctx, w.pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range statuses {
+			if s.Process != "" {
+				n++
+			}
+		}
+		return n
+	}
+	first := w.half("first")
+	seen("at first")
+	second := w.half("second")
+	first.sever()
+	seen("after the first was cut off")
+	second.sever()
+	for running() > 0 {
+		select {
+		case <-w.ctx.Done():
+			t.Fatal("two that are cut off hold locks")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	first.mend()
+	seen("after the first is back")
+	second.mend()
+	first.sever()
+	seen("after the second is back")
+}
