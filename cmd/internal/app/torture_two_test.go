@@ -106,6 +106,8 @@ type two struct {
 	node     *child
 	servers  []*child
 	admins   []string
+	// stores and databases are the ways of each server, if they can be cut.
+	stores, databases []*passage
 
 	mu      sync.Mutex
 	tried   map[string]time.Time // by event id: first
@@ -115,6 +117,12 @@ type two struct {
 }
 
 func newTwo(t *testing.T) *two {
+	t.Helper()
+	return newTwoOn(t, false)
+}
+
+// newTwoOn starts two servers, whose ways to what they stand on can be cut if asked for.
+func newTwoOn(t *testing.T, severable bool) *two {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "torture")
 	if err != nil {
@@ -131,11 +139,16 @@ func newTwo(t *testing.T) *two {
 	t.Cleanup(func() { w.node.kill() })
 	apis := make([]string, 2)
 	for i := range apis {
-		api, admin := freePort(t), freePort(t)
+		api, admin, toStore, toDatabase := freePort(t), freePort(t), store, w.database.URL()
+		if severable {
+			w.stores = append(w.stores, newPassage(t, "tcp", store))
+			w.databases = append(w.databases, newPassageToPostgres(t, w.database.URL()))
+			toStore, toDatabase = w.stores[i].address, through(w.databases[i], w.database.URL())
+		}
 		apis[i], w.admins = "http://"+api, append(w.admins, "http://"+admin)
 		server := &child{t: t, env: []string{
 			childRole + "=server", "CHILD_API=" + api, "CHILD_ADMIN=" + admin, "CHILD_DATA=" + data, "CHILD_RETRY=1h",
-			"CHILD_STORE=esdb://" + store + "?tls=false", "CHILD_DATABASE=" + w.database.URL(),
+			"CHILD_STORE=esdb://" + toStore + "?tls=false", "CHILD_DATABASE=" + toDatabase,
 		}}
 		server.start()
 		t.Cleanup(func() { server.kill() })
@@ -274,21 +287,7 @@ func (w *two) suffer(name string, fault func()) (again int, outage time.Duration
 	w.mu.Unlock()
 	fault()
 	ended := time.Now()
-	well := func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		fresh := false
-		for id, tried := range w.tried {
-			_, came := w.arrived[id]
-			if tried.After(ended) {
-				fresh = fresh || came
-			} else if !came {
-				return false
-			}
-		}
-		return fresh
-	}
-	for !well() {
+	for !w.well(ended) {
 		if time.Since(ended) > patience {
 			w.Errorf("%s: no end of the outage", name)
 			break
