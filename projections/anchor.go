@@ -135,6 +135,11 @@ func (r *Runner) replace(ctx context.Context, s *session, m ReadModel, why strin
 	if err := r.Rebuild(ctx, m, nil); err != nil {
 		return err
 	}
+	return s.reload(ctx)
+}
+
+// reload reads the checkpoint after a rebuild.
+func (s *session) reload(ctx context.Context) error {
 	return s.Do(func(conn *pgx.Conn) (err error) {
 		s.checkpoint, _, err = loadCheckpoint(ctx, conn, s.name)
 		return err

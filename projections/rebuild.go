@@ -24,7 +24,7 @@ var errHeldTooLong = errors.New("the event store did not say in time what is new
 
 // Rebuild builds a read model anew beside the one that serves, and then takes its place in one transaction: readers
 // see the old one, then the new one, never nothing. report, where not nil, hears how far it has come: the position,
-// and the head of the store when it began.
+// and the head of the store when it began. A *LeftOutError says that the new one serves, and what it lacks.
 func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head eventstore.Position)) error {
 	b, err := r.beginRebuild(ctx, m)
 	if err != nil {
@@ -73,6 +73,10 @@ func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head 
 	if report != nil {
 		report(head, head)
 	}
+	if b.leftOut != nil {
+		b.log.Warn("rebuilt without what no event says, which could not be carried over", "error", b.leftOut)
+		return fmt.Errorf("rebuild %s: %w", m.Name, &LeftOutError{b.leftOut})
+	}
 	return nil
 }
 
@@ -85,6 +89,7 @@ type rebuild struct {
 	shadow   *session // writes into a schema beside the one that serves
 	events   int
 	report   func(eventstore.Position)
+	leftOut  error    // why nothing was carried over; nil: it was
 	later    []string // statements that make the indexes of model.Later
 }
 
@@ -220,14 +225,15 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 	}
 	live, shadow := pgx.Identifier{name}.Sanitize(), pgx.Identifier{b.shadow.schema}.Sanitize()
 	if b.model.Carry != nil && held.outdated == "" {
-		if err := b.model.Carry(ctx, tx, live); err != nil {
+		if err := b.carry(ctx, tx, live); err != nil {
 			return fmt.Errorf("carry over: %w", err)
 		}
 	}
 	// Renamed and dropped later: who reads the old tables just now reads on. Had readers to wait for the new ones here,
 	// their snapshots would be older than what this transaction has added to them.
 	if err := analytics.Around(ctx, tx, name, func() error {
-		_, err := tx.Exec(ctx, "ALTER SCHEMA "+live+" RENAME TO "+b.old()+"; ALTER SCHEMA "+shadow+" RENAME TO "+live)
+		// The old one may have been dropped.
+		_, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+live+"; ALTER SCHEMA "+live+" RENAME TO "+b.old()+"; ALTER SCHEMA "+shadow+" RENAME TO "+live)
 		return err
 	}); err != nil {
 		return fmt.Errorf("swap: %w", err)
@@ -240,6 +246,16 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("move checkpoint: %w", err)
 	}
 	return nil
+}
+
+// carry takes over what no event says. What can't be read of it is left out.
+func (b *rebuild) carry(ctx context.Context, tx pgx.Tx, live string) error {
+	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { return b.model.Carry(ctx, tx, live) }) // a savepoint
+	b.leftOut = nil
+	if damaged(err) {
+		b.leftOut, err = err, nil
+	}
+	return err
 }
 
 // lagPoll is between two looks at a node of the store that does not have yet what the runner has read from another.

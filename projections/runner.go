@@ -71,12 +71,13 @@ func (r *Runner) React(ctx context.Context, fresh func() eventstore.ProcessManag
 
 func (r *Runner) run(ctx context.Context, fresh func() consumer) error {
 	pause := minPause
+	var mended time.Time // when it was last rebuilt because it was damaged
 	for {
 		c := fresh()
 		log := r.Log.With("consumer", c.Name())
 		reached, done := r.Reach.While(ctx)
 		started := time.Now()
-		err := r.runSession(reached, c, log)
+		err := r.runSession(reached, c, log, &mended)
 		done()
 		switch {
 		case errors.Is(err, eventstore.ErrUndecodable):
@@ -102,7 +103,7 @@ func (r *Runner) run(ctx context.Context, fresh func() consumer) error {
 }
 
 // runSession runs the consumer on one Postgres session until something breaks.
-func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) error {
+func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, mended *time.Time) error {
 	s, err := openSession(ctx, r.Pool, c.Name(), c.Schema())
 	if err != nil {
 		return err
@@ -110,10 +111,13 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 	defer s.Close()
 	defer c.giveUp()
 	if err = r.reconcile(ctx, s, c, log); err == nil {
+		err = r.mendMissing(ctx, s, c, log)
+	}
+	if err == nil {
 		err = c.open(ctx, r, s)
 	}
 	if err != nil {
-		return stopped(ctx, s, err, log)
+		return stopped(ctx, s, r.mendDamaged(ctx, s, c, err, mended, log), log)
 	}
 	deferring := c.deferring()
 	r.Progress.begin(c.Name(), running{at: s.position, deferring: deferring, save: c.saver(s)})
@@ -173,7 +177,7 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger) e
 		defer cancel()
 		return c.finish(closing, s)
 	}
-	return stopped(ctx, s, failed, log)
+	return stopped(ctx, s, r.mendDamaged(ctx, s, c, failed, mended, log), log)
 }
 
 // failureOf is closed when something deferred has failed.

@@ -130,6 +130,9 @@ func (c *projectionsRebuildCommand) Run(ctx context.Context, t terminal) error {
 	}
 	return c.print(t.out, done, func(w io.Writer) {
 		row(w, fmt.Sprintf("%s is rebuilt: %d events in %s", done.Name, done.Events, time.Since(started).Round(time.Millisecond)))
+		if done.LeftOut != "" {
+			row(w, done.LeftOut)
+		}
 	})
 }
 

@@ -38,6 +38,7 @@ type Projection struct {
 	Outdated  string    `json:"outdated,omitempty"`     // why what it shows is old until Rebuild has ended
 	Building  *Building `json:"building,omitempty"`     // while it has nothing old to show, and not everything new
 	Rebuild   *Rebuild  `json:"rebuild,omitempty"`      // while one goes on
+	LeftOut   string    `json:"leftOut,omitempty"`      // what the last rebuild in this process could not carry over
 }
 
 // Building says how far a read model is that began from nothing.

@@ -18,12 +18,15 @@ type rebuilds struct {
 
 	mu    sync.Mutex
 	under map[string]*adminapi.Rebuild // under way, and those that failed since the start
+	lacks map[string]string            // what the last one left out
 	works sync.WaitGroup
 }
 
 var _ adminapi.Projections = (*rebuilds)(nil)
 
-func newRebuilds(a *App) *rebuilds { return &rebuilds{app: a, under: map[string]*adminapi.Rebuild{}} }
+func newRebuilds(a *App) *rebuilds {
+	return &rebuilds{app: a, under: map[string]*adminapi.Rebuild{}, lacks: map[string]string{}}
+}
 
 // Status implements adminapi.Projections.
 func (r *rebuilds) Status(ctx context.Context) ([]adminapi.Projection, error) {
@@ -44,6 +47,7 @@ func (r *rebuilds) Status(ctx context.Context) ([]adminapi.Projection, error) {
 		list[i] = adminapi.Projection{
 			Name: s.Name, Kind: cmp.Or(kinds[s.Name], "process"), Position: s.Position.String(), Head: head.String(), Events: s.Events,
 			UpdatedAt: s.UpdatedAt, Stopped: s.Stopped, Process: s.Process, Outdated: s.Outdated, Rebuild: r.progress(s.Name),
+			LeftOut: r.leftOut(s.Name),
 		}
 		if s.BuildTo > 0 && s.Incomplete {
 			list[i].Building = &adminapi.Building{Done: s.Built, Total: s.BuildTo}
@@ -67,6 +71,12 @@ func (r *rebuilds) progress(name string) *adminapi.Rebuild {
 	}
 	now := *r.under[name]
 	return &now
+}
+
+func (r *rebuilds) leftOut(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lacks[name]
 }
 
 // Rebuild implements adminapi.Projections.
@@ -99,6 +109,10 @@ func (r *rebuilds) run(m projections.ReadModel) {
 	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	delete(r.lacks, m.Name)
+	if leftOut, ok := errors.AsType[*projections.LeftOutError](err); ok {
+		r.lacks[m.Name], err = leftOut.Error(), nil
+	}
 	if err == nil {
 		delete(r.under, m.Name)
 		log.Info("rebuild done", "took", time.Since(started).Round(time.Millisecond))
