@@ -11,6 +11,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/eventstore"
@@ -21,6 +22,7 @@ import (
 const (
 	minPause       = 50 * time.Millisecond // before a consumer that failed starts again
 	maxPause       = 5 * time.Second
+	connectPause   = 500 * time.Millisecond // at most, where Postgres takes no connection: it may be all taken, or away
 	defaultLinger  = 250 * time.Millisecond
 	finishLimit    = 5 * time.Second // for the last save; what it does not hold is done again
 	idleCheckpoint = 5 * time.Second // between two checkpoints where no event concerns the consumer
@@ -92,6 +94,7 @@ func (r *Runner) run(ctx context.Context, fresh func() consumer) error {
 		if time.Since(started) > maxPause {
 			pause = minPause
 		}
+		pause = min(pause, longest(err))
 		log.Warn("consumer interrupted, starting again from its checkpoint", "pause", pause, "error", err)
 		select {
 		case <-ctx.Done():
@@ -100,6 +103,15 @@ func (r *Runner) run(ctx context.Context, fresh func() consumer) error {
 		}
 		pause = min(2*pause, maxPause)
 	}
+}
+
+// longest is the longest pause after an error.
+func longest(err error) time.Duration {
+	var refused *pgconn.ConnectError
+	if errors.As(err, &refused) {
+		return connectPause
+	}
+	return maxPause
 }
 
 // runSession runs the consumer on one Postgres session until something breaks.

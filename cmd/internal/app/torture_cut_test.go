@@ -269,6 +269,66 @@ func (w *two) longest(since time.Time) (longest time.Duration) {
 	return cmp.Or(longest, time.Since(since))
 }
 
+// TestTortureDeliveryWithoutConnections takes all but a few of Postgres' connections, ends those that hold locks, and lets
+// go again: both servers go on soon.
+func TestTortureDeliveryWithoutConnections(t *testing.T) {
+	if os.Getenv("CARILLON_TORTURE_KILLS") == "" {
+		t.Skip("make torture-delivery asks for it")
+	}
+	w := newTwo(t)
+	stop := w.publish()
+	for _, left := range []int{20, 6} {
+		w.eventually("no end of the fault before", func() bool { return w.well(time.Now().Add(-time.Second)) })
+		began := time.Now()
+		letGo := w.take(left)
+		time.Sleep(20 * time.Second) // the fault itself
+		ended := time.Now()
+		letGo()
+		w.eventually("no end of the outage", func() bool { return w.well(ended) })
+		t.Logf("%d connections left: longest %s, after the end %s", left, w.longest(began).Round(10*time.Millisecond),
+			w.longest(ended).Round(10*time.Millisecond))
+		if after := w.longest(ended); after > longOutage {
+			t.Errorf("%d connections left: %s without a delivery after the end", left, after.Round(10*time.Millisecond))
+		}
+	}
+	stop()
+	if lost := w.settle(patience); lost > 0 {
+		t.Errorf("%d acknowledged events were not delivered", lost)
+	}
+}
+
+// take takes the connections that are there but some, also those that hold locks.
+func (w *two) take(left int) (letGo func()) {
+	w.Helper()
+	var taken []*pgx.Conn
+	more := func() bool {
+		conn, err := pgx.Connect(w.Context(), w.database.URL())
+		if err != nil {
+			return false
+		}
+		taken = append(taken, conn)
+		return true
+	}
+	for more() {
+	}
+	if len(taken) == 0 {
+		w.Fatal("no connection to take")
+	}
+	_, _ = taken[0].Exec(w.Context(), `SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity
+		WHERE application_name LIKE 'carillon % on %'`)
+	for more() {
+	}
+	for _, conn := range taken[len(taken)-left:] {
+		_ = conn.Close(w.Context())
+	}
+	taken = taken[:len(taken)-left]
+	return func() {
+		for _, conn := range taken {
+			_ = conn.Close(w.Context())
+		}
+	}
+}
+
 // holds is the number of the server that runs the dispatcher.
 func (w *two) holds() int { return max(0, slices.Index(w.servers, w.holder())) }
 
