@@ -155,6 +155,11 @@ func TestVisibleTimes(t *testing.T) {
 			page(`<b itemprop="startDate" content="2026-12-14T13:00">8:00 AM</b><b itemprop="endDate" content="2026-12-14T14:00">9:00 AM</b>`, ""),
 			"Board, America/New_York: 2026-12-14T13:00/14:00",
 		},
+		{
+			"RDFa", york, `<div vocab="http://schema.org/" typeof="Event"><h1 property="name">Board</h1>` +
+				`<b property="startDate" content="2026-12-14T13:00">Mon, Dec 14 @ 8:00 am - 9:00 am EST</b></div>`,
+			"Board, America/New_York: 2026-12-14T13:00",
+		},
 		{"24 hours", "Europe/Berlin", page(`<b itemprop="startDate" content="2026-07-14T17:00">14.07.2026, 19.00 Uhr</b>`, ""), "Board, Europe/Berlin: 2026-07-14T17:00"},
 		{"the same time", york, page(`<b itemprop="startDate" content="2026-12-14T13:00">1:00 PM</b>`, ""), "Board, America/New_York: 2026-12-14T18:00"},
 		{"a time that no offset explains", york, page(`<b itemprop="startDate" content="2026-12-14T20:00">Doors 7:00 PM</b>`, ""), "Board, America/New_York: 2026-12-15T01:00"},

@@ -110,8 +110,8 @@ var (
 	// zoneCounter is what programs put behind a name to tell two zones of one name apart.
 	zoneCounter = regexp.MustCompile(`^(.*[^\s\d_#(.-])[\s_#.-]*(?:\d{1,3}|\(\d{1,3}\))$`)
 	// zoneOffset is an offset, in brackets or not, and what follows it.
-	zoneOffset = regexp.MustCompile(`(?i)^\(?\s*(?:(?:UTC|GMT|Z)\s*)?([+\x{2212}\x{00b1}-])\s*(\d{1,2})(?:[:.]?(\d{2}))?(?:[:.]?00)?\s*(?:\)\s*(.*)|)$`)
-	zoneZero   = regexp.MustCompile(`(?i)^(?:\((?:UTC|GMT|Z)\)\s*(.*)|Z)$`)
+	zoneOffset = regexp.MustCompile(`(?i)^[(\[]?\s*(?:(?:UTC|GMT|Z)\s*)?([+\x{2212}\x{00b1}-])\s*(\d{1,2})(?:[:.]?(\d{2}))?(?:[:.]?00)?(?:\s*[)\]]\s*(.*)|\s+(\pL.*)|)$`)
+	zoneZero   = regexp.MustCompile(`(?i)^(?:[(\[](?:UTC|GMT|Z)[)\]]\s*(.*)|Z)$`)
 	// zoneSeasons are the two offsets of a zone, as old versions of Exchange name one.
 	zoneSeasons = regexp.MustCompile(`(?i)^(?:GMT|UTC)\s*([+-]\d{4})\s*\(Standard\)\s*/\s*(?:GMT|UTC)\s*([+-]\d{4})\s*\(Daylight\)$`)
 )
@@ -257,7 +257,7 @@ func offsetName(text string) (seconds int, rest string, ok bool) {
 	if m[1] == "-" || m[1] == "\u2212" {
 		seconds = -seconds
 	}
-	return seconds, strings.TrimSpace(m[4]), true
+	return seconds, strings.TrimSpace(m[4] + m[5]), true
 }
 
 // CommonZones are the zones that have a Windows name, those of the most people first.

@@ -55,7 +55,8 @@ func TestZoneGuesses(t *testing.T) {
 	}{
 		"(GMT+01:00)": {1, "", true}, "UTC+02:00": {2, "", true}, "GMT+1": {1, "", true}, "UTC-5": {-5, "", true}, "+0530": {5.5, "", true},
 		"-03:30": {-3.5, "", true}, "UTC+11": {11, "", true}, "UTC+12": {12, "", true}, "UTC-02": {-2, "", true}, "utc +2": {2, "", true}, "(UTC)": {0, "", true}, "GMT−05:00": {-5, "", true}, "UTC±00:00": {0, "", true},
-		"Z": {0, "", true}, "(GMT+01:00) My office": {1, "", false}, "(UTC-10.00) Base": {-10, "", false}, "GMT+0200": {2, "", true},
+		"Z": {0, "", true}, "(GMT+01:00) My office": {1, "", false}, "[UTC+01:00]": {1, "", true}, "GMT+01:00 Our office": {1, "", false},
+		"UTC+01:00 Berlin": {2, "Europe/Berlin", true}, "(UTC-10.00) Base": {-10, "", false}, "GMT+0200": {2, "", true},
 		"Berlin": {2, "Europe/Berlin", true}, "new york": {-4, "America/New_York", true}, "CEST": {2, "Europe/Berlin", true},
 		"(GMT-08:00) Tijuana": {-7, "America/Tijuana", true}, "PDT": {-7, "America/Los_Angeles", true}, "(GMT+02:00) Athen, Bukarest, Sofia": {3, "Europe/Sofia", true},
 	} {
@@ -68,7 +69,7 @@ func TestZoneGuesses(t *testing.T) {
 			t.Errorf("%q is %q, %d, %v, want %+v", text, name, offset, exact, want)
 		}
 	}
-	for _, text := range []string{"", "Mars", "UTC+25", "25", "2026", "GMT+01:00 or so"} {
+	for _, text := range []string{"", "Mars", "UTC+25", "25", "2026", "GMT+01:00 / GMT+02:00"} {
 		if loc, name, _ := timing.GuessZone(text); loc != nil {
 			t.Errorf("%q is %q, %v", text, name, loc)
 		}
