@@ -75,8 +75,9 @@ func (s *Store) connected(ctx context.Context) (*link, error) {
 // broken reports whether the only server takes connections and breaks them: it is there, and about to serve.
 func (s *Store) broken(err error) bool {
 	text := err.Error()
-	return !s.several.Load() && (strings.Contains(text, "server preface") || strings.Contains(text, "client preface") ||
-		strings.Contains(text, "handshake failed") && (strings.HasSuffix(text, `EOF"`) || strings.Contains(text, "reset by peer")))
+	return !s.several.Load() && !strings.Contains(text, "while dialing") &&
+		slices.ContainsFunc([]string{"preface", "broken pipe", "reset by peer", "EOF", "error reading from server", "transport is closing"},
+			func(sign string) bool { return strings.Contains(text, sign) })
 }
 
 func noServer(waited time.Duration, last error) error {
