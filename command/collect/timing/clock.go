@@ -132,6 +132,9 @@ func parseOffset(text string) (seconds int, ok bool) {
 		return 0, false // a plugin for calendars, EventON, writes it where it knows no offset
 	}
 	if g := offsetHM.FindStringSubmatch(text); g != nil {
+		if halfOfDay.MatchString(text[len(g[0]):]) {
+			return 0, false // until when it is, as in "8:00 AM-9:00 AM"
+		}
 		hours, minutes := number(g[2]), number(g[3])
 		if hours > 14 || minutes > 59 {
 			return 0, false
