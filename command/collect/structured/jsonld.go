@@ -281,10 +281,10 @@ func (r *ldReader) term(key string) string {
 // termIn is the meaning of a key of an object. An alias of schema.org's own context is one if the object has not the
 // keyword itself, and an id only if it can identify something beyond its page: hand-written ids are mostly numbers.
 func (r *ldReader) termIn(o map[string]any, key string) string {
-	keyword, ok := ownAliases[key]
-	if !ok || slices.Contains(r.redefined, key) {
+	if key != "type" && key != "id" || slices.Contains(r.redefined, key) {
 		return r.term(key)
 	}
+	keyword := ownAliases[key]
 	if _, has := r.keywordOf(o, keyword); has || keyword == "@id" && !isReference(o[key]) {
 		return key
 	}
@@ -302,9 +302,12 @@ func (r *ldReader) keyword(o map[string]any, keyword string) (any, bool) {
 	if v, ok := r.keywordOf(o, keyword); ok {
 		return v, true
 	}
-	name := strings.TrimPrefix(keyword, "@")
+	if keyword != "@type" && keyword != "@id" {
+		return nil, false
+	}
+	name := keyword[1:]
 	v, ok := o[name]
-	return v, ok && ownAliases[name] != "" && r.termIn(o, name) == keyword
+	return v, ok && r.termIn(o, name) == keyword
 }
 
 // keywordOf finds it under its own name or an alias of a local context.
