@@ -6,27 +6,81 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"carillon/aggregates/organization"
+	"carillon/aggregates/publication"
 	"carillon/eventstore"
 )
 
 // PublishForOthers is Publish for whoever names the organization himself, and may be mistaken: one that does not exist is refused,
 // since nobody would ever get the event.
 func (c *Commands) PublishForOthers(ctx context.Context, by Caller, in Publish) (uuid.UUID, eventstore.Position, error) {
-	if in.Organization != uuid.Nil {
-		if err := c.requireKnown(ctx, in.Organization); err != nil {
-			return in.ID, eventstore.Start, err
-		}
+	if err := c.requireKnown(ctx, in.Organization); err != nil {
+		return in.ID, eventstore.Start, err
 	}
 	return c.Publish(ctx, by, in)
 }
 
-// requireKnown refuses an organization that does not exist. The event store is asked about one that was not met lately, so that
+// CheckForOthers returns the index of the first event that PublishForOthers would refuse if it came after those before it,
+// and the refusal. It records nothing.
+func (c *Commands) CheckForOthers(ctx context.Context, events []Publish) (int, error) {
+	published, err := c.published(ctx, events)
+	if err != nil {
+		return 0, err
+	}
+	for i, in := range events {
+		if err := c.requireKnown(ctx, in.Organization); err != nil {
+			return i, err
+		}
+		named := in.ID != uuid.Nil
+		command, err := c.publication(&in)
+		if err != nil {
+			return i, err
+		}
+		if _, err := publication.Aggregate.Decide(published[in.ID], command); err != nil {
+			return i, refusePublish(in.ID, err)
+		}
+		if _, repeated := published[in.ID]; named && !repeated {
+			published[in.ID] = publication.State{First: &command.Published}
+		}
+	}
+	return 0, nil
+}
+
+// maxStateReads is how many states are read from the store at a time.
+const maxStateReads = 16
+
+// published reads the events that are published already under the ids of events, by their ids.
+func (c *Commands) published(ctx context.Context, events []Publish) (map[uuid.UUID]publication.State, error) {
+	var (
+		mu    sync.Mutex
+		found = map[uuid.UUID]publication.State{}
+	)
+	reads, ctx := errgroup.WithContext(ctx)
+	reads.SetLimit(maxStateReads)
+	for _, in := range events {
+		if in.ID == uuid.Nil {
+			continue
+		}
+		reads.Go(func() error {
+			loaded, err := publication.Aggregate.Load(ctx, c.Store, in.ID)
+			if err == nil && loaded.State.First != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				found[in.ID] = loaded.State
+			}
+			return err
+		})
+	}
+	return found, reads.Wait()
+}
+
+// requireKnown refuses an organization that does not exist; the zero id names none. The event store is asked about one that was not met lately, so that
 // one that another process registered a moment ago is there; for the others it costs a look into memory.
 func (c *Commands) requireKnown(ctx context.Context, id uuid.UUID) error {
 	now := c.now()
-	if c.known.has(id, now) {
+	if id == uuid.Nil || c.known.has(id, now) {
 		return nil
 	}
 	loaded, err := organization.Aggregate.Load(ctx, c.Store, id)

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -32,26 +33,55 @@ type Publish struct {
 	Data         []byte // JSON, valid by the catalog
 }
 
-// Publish records an event, from where it is dispatched to whoever subscribed. Repeating an id records nothing.
+// Publish records an event, from where it is dispatched to whoever subscribed. Repeating an event records nothing; another
+// one with the same id is refused.
 func (c *Commands) Publish(ctx context.Context, by Caller, in Publish) (uuid.UUID, eventstore.Position, error) {
-	if err := c.checkEvent(&in); err != nil {
+	command, err := c.publication(&in)
+	if err != nil {
 		return in.ID, eventstore.Start, err
 	}
 	metadata := by.metadata()
 	metadata.Organization, metadata.CorrelationID = in.Organization, in.ID
-	command := publication.Publish{Published: publication.Published{
-		Organization: in.Organization, Type: in.Type, Source: in.Source, Subject: in.Subject,
-		Time: in.Time.UTC().Truncate(time.Microsecond), FeedType: in.FeedType, FeedID: in.FeedID, Data: in.Data,
-	}}
 	out, err := publication.Aggregate.Execute(ctx, c.Store, in.ID, command, publication.Options{
-		CommandID: in.ID, // the same event is the same command
+		CommandID: publishID(in), // the same event is the same command, another one of its id is not
 		Metadata:  metadata,
 		Known:     &eventstore.Loaded[publication.State]{Revision: eventstore.NoStream}, // most are new: try without reading
 	})
-	if errors.Is(err, publication.ErrNobody) {
-		return in.ID, eventstore.Start, &Refusal{Kind: Invalid, Field: "feedId", Message: publication.ErrNobody.Error(), Err: err}
+	return in.ID, out.Position, refusePublish(in.ID, err)
+}
+
+// publication checks an event, and fills in what it leaves out.
+func (c *Commands) publication(in *Publish) (publication.Publish, error) {
+	if err := c.checkEvent(in); err != nil {
+		return publication.Publish{}, err
 	}
-	return in.ID, out.Position, err
+	return publication.Publish{Published: publication.Published{
+		Organization: in.Organization, Type: in.Type, Source: in.Source, Subject: in.Subject,
+		Time: in.Time.UTC().Truncate(time.Microsecond), FeedType: in.FeedType, FeedID: in.FeedID, Data: in.Data,
+	}}, nil
+}
+
+// publishID names the intention to publish an event. It follows from all that the event is but its time, so that the store
+// takes only the same event for a repetition.
+func publishID(in Publish) uuid.UUID {
+	name := fmt.Appendf(make([]byte, 0, 256+len(in.Data)), "%q", []string{
+		in.Type, in.Organization.String(), in.Source, in.Subject, in.FeedType, in.FeedID.String(),
+	})
+	return eventstore.DerivedID(in.ID, append(name, in.Data...))
+}
+
+func refusePublish(id uuid.UUID, err error) error {
+	var differs *publication.DiffersError
+	switch {
+	case errors.Is(err, publication.ErrNobody):
+		return &Refusal{Kind: Invalid, Field: "feedId", Message: publication.ErrNobody.Error(), Err: err}
+	case errors.As(err, &differs):
+		refusal := refuse(Conflict, "id", "id %s is published already and differs in %s: publish another event under another id",
+			id, strings.Join(differs.Members, ", "))
+		refusal.Err = err
+		return refusal
+	}
+	return err
 }
 
 // Published says where a published event is recorded.

@@ -3,6 +3,7 @@ package publication
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,29 +29,65 @@ type Published struct {
 }
 
 // State is what decisions need.
-type State struct{ Exists bool }
+type State struct {
+	First *Published // Optional: nil before the event is published.
+}
 
-func (Published) evolve(s State) State { s.Exists = true; return s }
+func (e Published) evolve(s State) State { s.First = &e; return s }
 
 // Command is an intention.
 //
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
-// Publish records an event. Publishing one that exists changes nothing.
+// Publish records an event. Publishing it again changes nothing, and is refused if it is another event with the same id.
 type Publish struct{ Published Published }
 
 // ErrNobody: the event has neither a feed nor an organization, so nobody could ever see it.
 var ErrNobody = errors.New("an event needs a feedId or an organizationId: without either nobody can see it")
 
+// DiffersError refuses another event with an id that is published already.
+type DiffersError struct {
+	Members []string // in which they differ, as callers name them
+}
+
+// Error implements error.
+func (e *DiffersError) Error() string {
+	return "an event with this id is published already and differs in " + strings.Join(e.Members, ", ")
+}
+
 func (c Publish) decide(s State) ([]Event, error) {
-	if s.Exists {
+	if s.First != nil {
+		if differ := s.First.differences(c.Published); len(differ) > 0 {
+			return nil, &DiffersError{differ}
+		}
 		return nil, nil
 	}
 	if c.Published.FeedID == uuid.Nil && c.Published.Organization == uuid.Nil {
 		return nil, ErrNobody
 	}
 	return []Event{c.Published}, nil
+}
+
+// differences names what another event has other than this one. Its time does not count: it may have been left to the clock.
+func (e Published) differences(other Published) (members []string) {
+	for _, m := range []struct {
+		name string
+		same bool
+	}{
+		{"type", e.Type == other.Type},
+		{"organizationId", e.Organization == other.Organization},
+		{"source", e.Source == other.Source},
+		{"subject", e.Subject == other.Subject},
+		{"feedType", e.FeedType == other.FeedType},
+		{"feedId", e.FeedID == other.FeedID},
+		{"data", eventstore.SameJSON(e.Data, other.Data)},
+	} {
+		if !m.same {
+			members = append(members, m.name)
+		}
+	}
+	return members
 }
 
 // Events names each fact as stored. Never rename; add ".v2" and upcast.

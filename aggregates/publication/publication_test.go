@@ -1,6 +1,8 @@
 package publication_test
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,6 +30,50 @@ func TestPublishOnce(t *testing.T) {
 	aggregatetest.Stream(t, publication.Aggregate).
 		When(publication.Publish{Published: published}).Then(published).
 		When(publication.Publish{Published: published}).Then()
+}
+
+// An id is of one event: published again it has to be the same, but for its time and how its data is written.
+func TestPublishAgainMustBeTheSame(t *testing.T) {
+	t.Parallel()
+	noon := published.Time
+	published := published
+	published.Data = []byte(`{"title":"Storm","tags":["a",1.5],"n":9007199254740993}`)
+	tests := map[string]struct {
+		change func(*publication.Published)
+		want   []string
+	}{
+		"the same":     {func(*publication.Published) {}, nil},
+		"another time": {func(p *publication.Published) { p.Time = noon.Add(time.Hour) }, nil},
+		"written anew": {func(p *publication.Published) {
+			p.Data = []byte("{\"n\":9007199254740993, \"tags\":[\"\\u0061\",15e-1],\n\"title\":\"Storm\"}")
+		}, nil},
+		"type":         {func(p *publication.Published) { p.Type = "news.item.updated" }, []string{"type"}},
+		"organization": {func(p *publication.Published) { p.Organization = uuid.Nil }, []string{"organizationId"}},
+		"source":       {func(p *publication.Published) { p.Source = "/" }, []string{"source"}},
+		"subject":      {func(p *publication.Published) { p.Subject = "" }, []string{"subject"}},
+		"feed":         {func(p *publication.Published) { p.FeedType, p.FeedID = "", uuid.Nil }, []string{"feedType", "feedId"}},
+		"order of items": {func(p *publication.Published) {
+			p.Data = []byte(`{"title":"Storm","tags":[1.5,"a"],"n":9007199254740993}`)
+		}, []string{"data"}},
+		"a large number": {func(p *publication.Published) {
+			p.Data = []byte(`{"title":"Storm","tags":["a",1.5],"n":9007199254740992}`)
+		}, []string{"data"}},
+		"a member more": {func(p *publication.Published) {
+			p.Data = []byte(`{"title":"Storm","tags":["a",1.5],"n":9007199254740993,"m":null}`)
+		}, []string{"data"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			again := published
+			tt.change(&again)
+			events, err := publication.Aggregate.Decide(publication.State{First: &published}, publication.Publish{Published: again})
+			var differs *publication.DiffersError
+			if errors.As(err, &differs) != (tt.want != nil) || differs != nil && !slices.Equal(differs.Members, tt.want) || len(events) > 0 {
+				t.Errorf("published again: %v, %v; want differences %v", events, err, tt.want)
+			}
+		})
+	}
 }
 
 func TestSomebodyMustSeeIt(t *testing.T) {

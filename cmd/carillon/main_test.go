@@ -197,6 +197,15 @@ func TestPublishFromAFileAndFromStandardInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.refused("line 51: ", "publish", bad)
+	fresh := uuid.NewString()
+	other := strings.Replace(lines.String(), `"status":"queued"`, `"status":"running"`, 1)
+	changed := filepath.Join(t.TempDir(), "changed.ndjson")
+	unsent := `{"id":"` + fresh + strings.Split(other, "\n")[1][len(`{"id":"`)+len(fresh):] + "\n"
+	if err := os.WriteFile(changed, []byte(unsent+other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.refused("line 2: id "+other[len(`{"id":"`):][:len(fresh)]+" is published already and differs in data", "publish", changed)
+	s.refused("(0 events were published", "publish", changed)
 	s.refused("no such file", "publish", file+".missing")
 }
 

@@ -24,7 +24,9 @@ func (publishCommand) Help() string {
    "feedType": "news", "feedId": UUID, "organizationId": UUID, "data": {…}}
 
 Required are type, source, data, and a feed or an organization that exists. The data must match the type's schema, see
-GET /events/types. An event with an id is published once, however often it is sent: after a failure, send the file again.`
+GET /events/types. An event with an id is published once, however often it is sent: after a failure, send the file again.
+Another event with the same id is refused, by its line. If a file of at most 1 MiB has a line that is refused, nothing of
+it is published; of a larger one, and of standard input, what comes before that line is.`
 }
 
 // Run publishes the file, with a progress bar on a terminal.
@@ -47,7 +49,10 @@ func (c *publishCommand) Run(ctx context.Context, t terminal) error {
 		if info.IsDir() {
 			return fmt.Errorf("%s is a directory: name a file, or - for standard input", c.File)
 		}
-		events, size = file, info.Size()
+		events = file
+		if info.Mode().IsRegular() {
+			size = info.Size()
+		}
 	}
 	if config.IsTerminal(t.err) && size != 0 {
 		bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(t.err), progressbar.OptionShowBytes(true),
@@ -55,7 +60,7 @@ func (c *publishCommand) Run(ctx context.Context, t terminal) error {
 		defer func() { _ = bar.Finish() }()
 		events = io.TeeReader(events, bar)
 	}
-	published, err := client.Publish(ctx, events)
+	published, err := client.Publish(ctx, events, size)
 	if err != nil {
 		return err
 	}

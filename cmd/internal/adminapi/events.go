@@ -116,7 +116,11 @@ func (a *API) publish(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	if media == mediaNDJSON {
-		published, err := a.publishMany(r.Context(), operator(r), r.Body)
+		body, err := a.checked(r)
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		published, err := a.publishMany(r.Context(), operator(r), body)
 		return wire.OK(Published{Published: published}), err
 	}
 	data, err := wire.ReadBody(r, maxEvent)
@@ -134,6 +138,33 @@ func (a *API) publish(r *http.Request) (wire.Reply, error) {
 	return wire.OK(Published{Published: 1}), nil
 }
 
+// checked returns the body of many events to publish from. If it declares that it is short it is read and checked whole: of
+// what is refused in the end, nothing is recorded. Others are published as they come, as they may have no end.
+func (a *API) checked(r *http.Request) (io.Reader, error) {
+	if r.ContentLength < 0 || r.ContentLength > maxEvent {
+		return r.Body, nil
+	}
+	data, err := wire.ReadBody(r, maxEvent)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		events  []command.Publish
+		numbers []int
+	)
+	number, refused := readLines(bytes.NewReader(data), func(l line) error {
+		events, numbers = append(events, l.event), append(numbers, l.number)
+		return nil
+	})
+	if i, err := a.Commands.CheckForOthers(r.Context(), events); err != nil {
+		number, refused = numbers[i], err
+	}
+	if refused != nil {
+		return nil, atLine(number, 0, refused)
+	}
+	return bytes.NewReader(data), nil
+}
+
 // line is an event on its way, with its place in the body.
 type line struct {
 	number int
@@ -144,6 +175,7 @@ type line struct {
 // batch is the state of one publishMany.
 type batch struct {
 	room   *semaphore.Weighted // bytes of lines that are read and not published yet
+	seed   maphash.Seed
 	done   atomic.Int64
 	failed atomic.Bool
 	mu     sync.Mutex
@@ -163,7 +195,7 @@ func (b *batch) fail(number int, err error) {
 // publishMany publishes each line. Events of one subject keep their order; others may overtake each other. It stops at
 // the first line that is refused; what is on its way into the store by then is published.
 func (a *API) publishMany(ctx context.Context, by command.Caller, body io.Reader) (int, error) {
-	state := batch{room: semaphore.NewWeighted(publishBytes)}
+	state := batch{room: semaphore.NewWeighted(publishBytes), seed: maphash.MakeSeed()}
 	var running sync.WaitGroup
 	lanes := make([]chan line, publishers)
 	for i := range lanes {
@@ -174,7 +206,7 @@ func (a *API) publishMany(ctx context.Context, by command.Caller, body io.Reader
 			}
 		})
 	}
-	number, err := readLines(ctx, body, &state, lanes)
+	number, err := readLines(body, func(l line) error { return state.enqueue(ctx, l, lanes) })
 	for _, lane := range lanes {
 		close(lane)
 	}
@@ -182,7 +214,7 @@ func (a *API) publishMany(ctx context.Context, by command.Caller, body io.Reader
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && a.ending().Err() != nil {
 		err = &wire.Failure{Kind: wire.Unavailable, Issue: "this server is being stopped", Cause: err}
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errRefused) {
 		state.fail(number, err)
 	}
 	published := int(state.done.Load())
@@ -210,12 +242,30 @@ func (a *API) publishLine(ctx context.Context, by command.Caller, l line, state 
 	state.done.Add(1)
 }
 
-// readLines gives each event to the lane of its subject, until the body ends or a line has failed. It returns the
-// number of the line that it could not read, with the error.
-func readLines(ctx context.Context, body io.Reader, state *batch, lanes []chan line) (int, error) {
+// errRefused stops the reading of a body of which a line was refused.
+var errRefused = errors.New("a line was refused")
+
+// enqueue gives an event to the lane of its subject, or to any if it has none.
+func (b *batch) enqueue(ctx context.Context, l line, lanes []chan line) error {
+	if err := b.room.Acquire(ctx, l.size); err != nil {
+		return &wire.Failure{Kind: wire.BadBody, Field: "body", Issue: "could not be read to its end", Cause: err}
+	}
+	lane := uint64(l.number)
+	if l.event.Subject != "" {
+		lane = maphash.String(b.seed, l.event.Type+"\x00"+l.event.Subject)
+	}
+	lanes[lane%uint64(len(lanes))] <- l
+	if b.failed.Load() {
+		return errRefused
+	}
+	return nil
+}
+
+// readLines calls each with every event of a body, until that returns an error. It returns the number of the line that has
+// an error, with the error.
+func readLines(body io.Reader, each func(line) error) (int, error) {
 	reader := bufio.NewReaderSize(body, maxEvent)
-	seed := maphash.MakeSeed()
-	for number := 1; !state.failed.Load(); number++ {
+	for number := 1; ; number++ {
 		text, err := reader.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			return number, wire.Fail(wire.TooLarge, "line", "is over the limit of %d bytes", maxEvent)
@@ -228,21 +278,14 @@ func readLines(ctx context.Context, body io.Reader, state *batch, lanes []chan l
 			if err := wire.UnmarshalBody(trimmed, &body); err != nil {
 				return number, err
 			}
-			lane := maphash.String(seed, body.input.Type+"\x00"+body.input.Subject)
-			if body.input.Subject == "" {
-				lane = uint64(number)
+			if err := each(line{number, body.input, int64(len(trimmed))}); err != nil {
+				return number, err
 			}
-			size := int64(len(trimmed))
-			if err := state.room.Acquire(ctx, size); err != nil {
-				return number, &wire.Failure{Kind: wire.BadBody, Field: "body", Issue: "could not be read to its end", Cause: err}
-			}
-			lanes[lane%uint64(len(lanes))] <- line{number, body.input, size}
 		}
 		if err != nil {
 			return 0, nil //nolint:nilerr // the end of the body
 		}
 	}
-	return 0, nil
 }
 
 // atLine says where a body went wrong and what became of the rest.

@@ -183,10 +183,18 @@ func sharePath(feedType string, feed, with uuid.UUID) string {
 	return "/admin/feeds/" + url.PathEscape(feedType) + "/" + feed.String() + "/shares/" + with.String()
 }
 
-// Publish sends events as NDJSON, as they are read.
-func (c *Client) Publish(ctx context.Context, events io.Reader) (published adminapi.Published, err error) {
-	err = c.send(ctx, http.MethodPost, "/admin/events", "application/x-ndjson", events, &published)
+// Publish sends events as NDJSON, as they are read. A size of -1 means that it is not known; a short body whose size is known
+// is checked whole before anything of it is published.
+func (c *Client) Publish(ctx context.Context, events io.Reader, size int64) (published adminapi.Published, err error) {
+	err = c.send(ctx, http.MethodPost, "/admin/events", "application/x-ndjson", sized{events, size}, &published)
 	return published, err
+}
+
+// sized is a body of a known size.
+type sized struct {
+	io.Reader
+
+	size int64
 }
 
 // Projections lists all.
@@ -237,6 +245,9 @@ func (c *Client) send(ctx context.Context, method, path, media string, body io.R
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return err
+	}
+	if s, ok := body.(sized); ok && s.size > 0 {
+		request.Body, request.ContentLength = io.NopCloser(io.LimitReader(s, s.size)), s.size
 	}
 	request.Header.Set("Authorization", "Bearer "+c.token)
 	if media != "" {
