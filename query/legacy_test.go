@@ -13,6 +13,7 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item/shape"
+	"carillon/eventstore/instant"
 	"carillon/query"
 )
 
@@ -22,12 +23,12 @@ type legacy struct {
 	EventID          uuid.UUID               `json:"eventId"`
 	Title            string                  `json:"title"`
 	Description      string                  `json:"description"`
-	AddedToFeedAt    time.Time               `json:"addedToFeedAt"`
+	AddedToFeedAt    instant.Stamp           `json:"addedToFeedAt"`
 	SupportingImages []string                `json:"supportingImages"`
 	URLs             []string                `json:"urls"`
 	GeoLocations     []happening.GeoLocation `json:"geoLocations"`
 	SourceType       string                  `json:"sourceType"`
-	PublishedAt      *time.Time              `json:"publishedAt"`
+	PublishedAt      *instant.Stamp          `json:"publishedAt"`
 	ShortDescription *string                 `json:"shortDescription"`
 	Time             *happening.Time         `json:"time"`
 	Location         *happening.Location     `json:"location"`
@@ -92,7 +93,7 @@ func TestLegacyOfAnything(t *testing.T) {
 		encoder := json.NewEncoder(&want)
 		encoder.SetEscapeHTML(false)
 		if err := encoder.Encode(legacy{
-			ID: id, EventID: event, Title: d.Title, Description: d.Description, AddedToFeedAt: noon.UTC(), SupportingImages: d.SupportingImages,
+			ID: id, EventID: event, Title: d.Title, Description: d.Description, AddedToFeedAt: instant.Stamp(noon.UTC()), SupportingImages: d.SupportingImages,
 			URLs: d.URLs, GeoLocations: d.GeoLocations, SourceType: from.Type, ShortDescription: known(d.ShortDescription, !blank(d.ShortDescription)),
 			Time: known(d.Time, d.Time != happening.Time{}), Location: d.Location, Capacity: d.Capacity, Organizer: d.Organizer,
 			PrimaryImage: known(d.PrimaryImage, !blank(d.PrimaryImage)), PrimaryURL: known(d.PrimaryURL, !blank(d.PrimaryURL)),

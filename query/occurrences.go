@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"carillon/eventstore/instant"
 )
 
 // The packed form of an item's occurrences, as the schema of items describes it: records in order of start.
@@ -165,7 +167,7 @@ func status(letter byte, ended bool) string {
 func micros(b []byte) int64 { return int64(binary.BigEndian.Uint64(b)) } //nolint:gosec // two's complement, as packed
 
 func appendTime(to []byte, micros int64) []byte {
-	return time.UnixMicro(micros).UTC().AppendFormat(to, "2006-01-02T15:04:05.999999Z07:00")
+	return instant.Append(to, time.UnixMicro(micros))
 }
 
 func appendUUID(to, id []byte) []byte {

@@ -9,6 +9,7 @@ import (
 
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/config"
+	timestamps "carillon/eventstore/instant"
 )
 
 // remote is what every subcommand has that talks to a server.
@@ -37,7 +38,7 @@ func (r *remote) print(out io.Writer, answer any, text func(io.Writer)) error {
 		text(table)
 		return table.Flush()
 	}
-	data, err := json.Marshal(answer, jsontext.WithIndent("  "))
+	data, err := json.Marshal(answer, jsontext.WithIndent("  "), timestamps.JSON)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/timing"
 	"carillon/command/collection"
+	timestamps "carillon/eventstore/instant"
 )
 
 type sourceTryCommand struct {
@@ -313,7 +314,7 @@ func printTried(out io.Writer, tried []triedEvent, summary triedSummary) error {
 }
 
 func printLine(out io.Writer, v any) error {
-	data, err := json.Marshal(v)
+	data, err := json.Marshal(v, timestamps.JSON)
 	if err != nil {
 		return err
 	}

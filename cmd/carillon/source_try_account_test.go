@@ -42,7 +42,7 @@ func TestSourceTryAccount(t *testing.T) {
 		code      int
 		out, errs []string
 	}{
-		{[]string{"--type", "facebook", "--facebook-token-file", file, "--json"}, 0, []string{`{"title":"Open rehearsal"`, `"startDateTime":"2026-12-05T13:00:00Z"`, `"events":1`}, nil},
+		{[]string{"--type", "facebook", "--facebook-token-file", file, "--json"}, 0, []string{`{"title":"Open rehearsal"`, `"startDateTime":"2026-12-05T13:00:00.000000Z"`, `"events":1`}, nil},
 		{[]string{"--type", "facebook", "--facebook-token-file", file, "--explain"}, 0, []string{
 			"Saturday 5 December 2026 at 14:00 (a time, a weekday, a year", `passed over: "5 December", it is a deadline: "applications"`, "https://www.facebook.com/1/posts/2",
 		}, nil},

@@ -59,8 +59,8 @@ func TestSourceTry(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[0]), &jazz); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"nextOccurrence":{"startDateTime":"2026-12-05T19:00:00Z","endDateTime":null,"status":"scheduled"},` +
-		`"occurrencesInRange":[{"startDateTime":"2026-12-05T19:00:00Z","endDateTime":null,"status":"scheduled"}],"totalOccurrences":1,"upcomingOccurrences":1}`
+	want := `{"nextOccurrence":{"startDateTime":"2026-12-05T19:00:00.000000Z","endDateTime":null,"status":"scheduled"},` +
+		`"occurrencesInRange":[{"startDateTime":"2026-12-05T19:00:00.000000Z","endDateTime":null,"status":"scheduled"}],"totalOccurrences":1,"upcomingOccurrences":1}`
 	if string(jazz["occurrence"]) != want {
 		t.Errorf("occurrence %s", jazz["occurrence"])
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"carillon/eventstore/instant"
 )
 
 // ErrData refuses an envelope whose data is not one JSON value.
@@ -19,7 +21,7 @@ type Envelope struct {
 	Type   string
 	// Subject is rendered as null where the event has none.
 	Subject string
-	// Time is rendered in UTC with milliseconds.
+	// Time is rendered as in every answer of the API.
 	Time time.Time
 	// FeedType and FeedID are left out where the event belongs to no feed.
 	FeedType, FeedID string
@@ -30,7 +32,6 @@ type Envelope struct {
 const (
 	specVersion     = "1.0"
 	dataContentType = "application/json"
-	timeLayout      = "2006-01-02T15:04:05.000Z"
 	envelopeRoom    = 256 // for member names, the time, and what little is escaped
 )
 
@@ -56,7 +57,7 @@ func (e Envelope) AppendJSON(dst []byte) ([]byte, error) {
 		dst = appendString(append(dst, `,"subject":`...), e.Subject)
 	}
 	dst = append(dst, `,"time":"`...)
-	dst = e.Time.UTC().AppendFormat(dst, timeLayout)
+	dst = instant.Append(dst, e.Time)
 	dst = append(dst, `","datacontenttype":"`+dataContentType+`"`...)
 	if e.FeedType != "" {
 		dst = appendString(append(dst, `,"feedtype":`...), e.FeedType)

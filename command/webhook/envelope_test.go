@@ -22,13 +22,13 @@ func TestEnvelopeBytes(t *testing.T) {
 		want     string
 	}{
 		{"full", full, `{"id":"e1","source":"/feeds/news/7","specversion":"1.0","type":"news.item.added","subject":"a \"b\"\n<&>",` +
-			`"time":"2026-11-21T02:04:05.678Z","datacontenttype":"application/json","feedtype":"news","feedid":"7",` +
+			`"time":"2026-11-21T02:04:05.678900Z","datacontenttype":"application/json","feedtype":"news","feedid":"7",` +
 			`"data":{"n": 1.0, "dup":1,"dup":2}}`},
 		{"least", Envelope{ID: "e2", Source: "s", Type: "t", Time: at.Truncate(time.Second)},
-			`{"id":"e2","source":"s","specversion":"1.0","type":"t","subject":null,"time":"2026-11-21T02:04:05.000Z",` +
+			`{"id":"e2","source":"s","specversion":"1.0","type":"t","subject":null,"time":"2026-11-21T02:04:05.000000Z",` +
 				`"datacontenttype":"application/json","data":null}`},
 		{"not UTF-8", Envelope{ID: "\xff", Source: "s", Type: "t", Time: at},
-			`{"id":"` + "\uFFFD" + `","source":"s","specversion":"1.0","type":"t","subject":null,"time":"2026-11-21T02:04:05.678Z",` +
+			`{"id":"` + "\uFFFD" + `","source":"s","specversion":"1.0","type":"t","subject":null,"time":"2026-11-21T02:04:05.678900Z",` +
 				`"datacontenttype":"application/json","data":null}`},
 	} {
 		got, err := test.envelope.AppendJSON([]byte("> "))

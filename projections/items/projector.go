@@ -37,7 +37,7 @@ var schema string
 // ReadModel is the read model of the items of feeds.
 var ReadModel = projections.ReadModel{
 	Name:    "items",
-	Version: 2,
+	Version: 3, // 3: times with six fraction digits
 	Schema:  schema,
 	Filter:  eventstore.Categories(item.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category),
 	Project: func(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {

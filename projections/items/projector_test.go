@@ -15,6 +15,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
+	"carillon/eventstore/instant"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/projections/pgtest"
@@ -177,11 +178,11 @@ func TestCurrentAndLegacyShape(t *testing.T) {
 		i := d.Instances[0]
 		o := i.Occurrences[0]
 		one := fmt.Sprintf(`{"id":%q,"instanceId":%q,"startDateTime":%q,"endDateTime":%q,"status":"scheduled"}`,
-			o.ID, i.ID, o.Start.Format(time.RFC3339), o.End.Format(time.RFC3339))
+			o.ID, i.ID, instant.Text(o.Start), instant.Text(*o.End))
 		return `{"nextOccurrence":` + one + `,"occurrencesInRange":[` + one + `],"totalOccurrences":1,"upcomingOccurrences":1}`
 	}
 	head := func(id uuid.UUID) string {
-		return fmt.Sprintf(`"id":%q,"eventId":%q,"addedToFeedAt":%q`, item.ID(f.feed, id), id, now.Format(time.RFC3339))
+		return fmt.Sprintf(`"id":%q,"eventId":%q,"addedToFeedAt":%q`, item.ID(f.feed, id), id, instant.Text(now))
 	}
 	fullBody := `"title":"<b>Concert</b> & more","description":"<p>Long</p>","shortDescription":"Short",
 		"time":{"temporalPattern":"singular","timezone":"Europe/Rome","displayText":"Tomorrow"},

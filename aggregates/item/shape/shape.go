@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
+	"carillon/eventstore/instant"
 )
 
 // maxPublished bounds the occurrences in published data: those of a series without end would not fit a webhook.
@@ -35,7 +36,7 @@ type always struct {
 	EventID          uuid.UUID               `json:"eventId"`
 	Title            string                  `json:"title"`
 	Description      string                  `json:"description"`
-	AddedToFeedAt    time.Time               `json:"addedToFeedAt"`
+	AddedToFeedAt    instant.Stamp           `json:"addedToFeedAt"`
 	SupportingImages []string                `json:"supportingImages"`
 	URLs             []string                `json:"urls"`
 	GeoLocations     []happening.GeoLocation `json:"geoLocations"`
@@ -62,8 +63,8 @@ type published struct {
 type occurrence struct {
 	ID            uuid.UUID        `json:"id"`
 	InstanceID    uuid.UUID        `json:"instanceId"`
-	StartDateTime time.Time        `json:"startDateTime"`
-	EndDateTime   *time.Time       `json:"endDateTime"`
+	StartDateTime instant.Stamp    `json:"startDateTime"`
+	EndDateTime   *instant.Stamp   `json:"endDateTime"`
 	Status        happening.Status `json:"status"`
 }
 
@@ -78,12 +79,10 @@ func Published(i Item) ([]byte, error) {
 			if len(p.Occurrences) == maxPublished {
 				return marshal(p)
 			}
-			shown := occurrence{ID: o.ID, InstanceID: instance.ID, StartDateTime: o.Start.UTC(), Status: cmp.Or(o.Status, happening.Scheduled)}
-			if o.End != nil {
-				end := o.End.UTC()
-				shown.EndDateTime = &end
-			}
-			p.Occurrences = append(p.Occurrences, shown)
+			p.Occurrences = append(p.Occurrences, occurrence{
+				ID: o.ID, InstanceID: instance.ID, StartDateTime: instant.Stamp(o.Start), EndDateTime: instant.Stamped(o.End),
+				Status: cmp.Or(o.Status, happening.Scheduled),
+			})
 		}
 	}
 	return marshal(p)
@@ -96,25 +95,18 @@ type changed struct {
 	Title                 string           `json:"title,omitempty"`
 	Occurrence            occurrence       `json:"occurrence"`
 	PreviousStatus        happening.Status `json:"previousStatus,omitempty"`
-	PreviousStartDateTime *time.Time       `json:"previousStartDateTime,omitempty"`
+	PreviousStartDateTime *instant.Stamp   `json:"previousStartDateTime,omitempty"`
 }
 
 // Changed is the data of an event about an occurrence of an item: as it is now, with the earlier status or start.
 func Changed(item, event uuid.UUID, c happening.OccurrenceChanged) ([]byte, error) {
-	utc := func(at *time.Time) *time.Time {
-		if at == nil {
-			return nil
-		}
-		in := at.UTC()
-		return &in
-	}
 	return marshal(changed{
 		ID: item, EventID: event, Title: c.Title,
 		Occurrence: occurrence{
-			ID: c.OccurrenceID, InstanceID: c.InstanceID, StartDateTime: c.Start.UTC(), EndDateTime: utc(c.End),
+			ID: c.OccurrenceID, InstanceID: c.InstanceID, StartDateTime: instant.Stamp(c.Start), EndDateTime: instant.Stamped(c.End),
 			Status: cmp.Or(c.Status, happening.Scheduled),
 		},
-		PreviousStatus: c.PreviousStatus, PreviousStartDateTime: utc(c.PreviousStart),
+		PreviousStatus: c.PreviousStatus, PreviousStartDateTime: instant.Stamped(c.PreviousStart),
 	})
 }
 
@@ -122,7 +114,7 @@ func currentOf(i Item) current {
 	d := i.Details
 	c := current{
 		always: always{
-			ID: i.ID, EventID: i.EventID, Title: d.Title, Description: d.Description, AddedToFeedAt: i.AddedAt.UTC(),
+			ID: i.ID, EventID: i.EventID, Title: d.Title, Description: d.Description, AddedToFeedAt: instant.Stamp(i.AddedAt),
 			SupportingImages: orEmpty(d.SupportingImages), URLs: orEmpty(d.URLs), GeoLocations: orEmpty(d.GeoLocations),
 		},
 		ShortDescription: unlessBlank(d.ShortDescription), Location: d.Location, Capacity: d.Capacity, Organizer: d.Organizer,

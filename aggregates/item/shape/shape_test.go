@@ -36,7 +36,7 @@ func rendered(t *testing.T, render func(shape.Item) ([]byte, error), i shape.Ite
 }
 
 const always = `"id":"11111111-1111-4111-8111-111111111111","eventId":"22222222-2222-4222-8222-222222222222",` +
-	`"title":"A & B <live>","description":"","addedToFeedAt":"2026-11-21T12:00:00Z","supportingImages":[],"urls":[],"geoLocations":[]`
+	`"title":"A & B <live>","description":"","addedToFeedAt":"2026-11-21T12:00:00.000000Z","supportingImages":[],"urls":[],"geoLocations":[]`
 
 func TestWhatIsNotKnown(t *testing.T) {
 	t.Parallel()
@@ -77,8 +77,8 @@ func TestPublishedIsWhatTheCatalogSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []map[string]any{
-		{"id": id.String(), "instanceId": event.String(), "startDateTime": "2026-11-21T12:00:00Z", "endDateTime": "2026-11-21T13:00:00Z", "status": "scheduled"},
-		{"id": event.String(), "instanceId": event.String(), "startDateTime": "2026-11-21T12:00:00Z", "endDateTime": nil, "status": "cancelled"},
+		{"id": id.String(), "instanceId": event.String(), "startDateTime": "2026-11-21T12:00:00.000000Z", "endDateTime": "2026-11-21T13:00:00.000000Z", "status": "scheduled"},
+		{"id": event.String(), "instanceId": event.String(), "startDateTime": "2026-11-21T12:00:00.000000Z", "endDateTime": nil, "status": "cancelled"},
 	}
 	if diff := cmp.Diff(want, got.Occurrences); diff != "" {
 		t.Errorf("occurrences (-want +got):\n%s", diff)
@@ -106,12 +106,12 @@ func TestChangedOccurrence(t *testing.T) {
 	for want, c := range map[string]happening.OccurrenceChanged{
 		`{"id":"11111111-1111-4111-8111-111111111111","eventId":"22222222-2222-4222-8222-222222222222","title":"Concert","occurrence":` +
 			`{"id":"11111111-1111-4111-8111-111111111111","instanceId":"22222222-2222-4222-8222-222222222222",` +
-			`"startDateTime":"2026-11-21T12:00:00Z","endDateTime":"2026-11-21T13:00:00Z","status":"cancelled"},"previousStatus":"scheduled"}`: {
+			`"startDateTime":"2026-11-21T12:00:00.000000Z","endDateTime":"2026-11-21T13:00:00.000000Z","status":"cancelled"},"previousStatus":"scheduled"}`: {
 			Title: "Concert", OccurrenceID: id, InstanceID: event, Start: noon, End: &end, Status: happening.Cancelled, PreviousStatus: happening.Scheduled,
 		},
 		`{"id":"11111111-1111-4111-8111-111111111111","eventId":"22222222-2222-4222-8222-222222222222","occurrence":` +
 			`{"id":"11111111-1111-4111-8111-111111111111","instanceId":"22222222-2222-4222-8222-222222222222",` +
-			`"startDateTime":"2026-11-21T12:00:00Z","endDateTime":null,"status":"scheduled"},"previousStartDateTime":"2026-11-21T13:00:00Z"}`: {
+			`"startDateTime":"2026-11-21T12:00:00.000000Z","endDateTime":null,"status":"scheduled"},"previousStartDateTime":"2026-11-21T13:00:00.000000Z"}`: {
 			OccurrenceID: id, InstanceID: event, Start: noon, PreviousStart: &end,
 		},
 	} {

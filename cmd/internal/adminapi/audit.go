@@ -15,6 +15,7 @@ import (
 	"carillon/aggregates/disclosure"
 	"carillon/cmd/internal/wire"
 	"carillon/eventstore"
+	"carillon/eventstore/instant"
 	"carillon/projections/audit"
 	"carillon/query"
 )
@@ -153,7 +154,7 @@ func (a *API) exportAudit(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Disposition", `attachment; filename="audit-`+id.String()+`.ndjson"`)
 		}
 		written++
-		line, err := json.Marshal(AuditEntryOf(e))
+		line, err := json.Marshal(AuditEntryOf(e), instant.JSON)
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ var support = []string{
 var Rules = []Rule{
 	{
 		Of:   []string{"carillon/aggregates/..."},
-		Only: []string{"carillon/eventstore", "carillon/aggregates/...", uuid},
+		Only: []string{"carillon/eventstore", "carillon/eventstore/instant", "carillon/aggregates/...", uuid},
 		Why:  "an aggregate is a pure decision: whatever it could reach beyond its own events would be an effect",
 	},
 	{
@@ -114,7 +114,7 @@ var Rules = []Rule{
 	},
 	{
 		Of:   []string{"carillon/query"},
-		Only: []string{pgx, uuid, json},
+		Only: []string{pgx, uuid, json, "carillon/eventstore/instant"},
 		Why:  "queries read rows; whatever decides or changes is elsewhere",
 	},
 	{

@@ -9,6 +9,7 @@ import (
 
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/wire"
+	"carillon/eventstore/instant"
 	"carillon/query"
 )
 
@@ -148,7 +149,7 @@ func (c *Console) export(w http.ResponseWriter, r *http.Request, name string, re
 	header.Set("Content-Type", "application/x-ndjson")
 	header.Set("Content-Disposition", `attachment; filename="`+name+`.ndjson"`)
 	err := read(func(e query.AuditEntry) error {
-		line, err := json.Marshal(adminapi.AuditEntryOf(e))
+		line, err := json.Marshal(adminapi.AuditEntryOf(e), instant.JSON)
 		if err == nil {
 			_, err = w.Write(append(line, '\n'))
 		}

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json"
+
+	"carillon/eventstore/instant"
 )
 
 // Reply is a successful answer. Data that is an Appender is written as it is, so that a read model's stored JSON need not
@@ -97,7 +99,7 @@ func appendEnvelope(to []byte, data any) ([]byte, error) {
 	if own, ok := data.(Appender); ok {
 		return append(own.AppendJSON(to), '}'), nil
 	}
-	raw, err := json.Marshal(data, json.Deterministic(true))
+	raw, err := json.Marshal(data, json.Deterministic(true), instant.JSON)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"github.com/go-json-experiment/json"
+
+	"carillon/eventstore/instant"
 )
 
 // streamedAtOnce is how much of a streamed list is in memory before it is written, in bytes.
@@ -38,7 +40,7 @@ func (s Surface) writeStream(w http.ResponseWriter, r *http.Request, reply Reply
 				part.WriteByte(',')
 			}
 			first = false
-			err = json.MarshalWrite(part, one, json.Deterministic(true))
+			err = json.MarshalWrite(part, one, json.Deterministic(true), instant.JSON)
 		}
 		switch {
 		case err != nil && begun:

@@ -1,0 +1,33 @@
+// Package instant writes timestamps: in UTC with "Z" and six fraction digits, wherever they are shown. One instant is one
+// text, and texts sort as their instants.
+package instant
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const layout = "2006-01-02T15:04:05.000000Z"
+
+// Append appends the text of an instant.
+func Append(to []byte, at time.Time) []byte { return at.UTC().AppendFormat(to, layout) }
+
+// Text returns the text of an instant.
+func Text(at time.Time) string { return at.UTC().Format(layout) }
+
+// JSON has every time of an answer written as Text does.
+var JSON = json.WithMarshalers(json.MarshalToFunc(func(to *jsontext.Encoder, at time.Time) error {
+	var room [len(layout) + 2]byte
+	return to.WriteValue(append(Append(append(room[:0], '"'), at), '"'))
+}))
+
+// Stamp is a time that encoding/json writes as Text does.
+type Stamp time.Time
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Stamp) MarshalText() ([]byte, error) { return Append(nil, time.Time(s)), nil }
+
+// Stamped is an optional time as an optional Stamp.
+func Stamped(at *time.Time) *Stamp { return (*Stamp)(at) }
