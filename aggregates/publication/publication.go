@@ -59,7 +59,7 @@ func (e *DiffersError) Error() string {
 func (c Publish) decide(s State) ([]Event, error) {
 	if s.First != nil {
 		if differ := s.First.differences(c.Published); len(differ) > 0 {
-			return nil, &DiffersError{differ}
+			return nil, &DiffersError{Members: differ}
 		}
 		return nil, nil
 	}
