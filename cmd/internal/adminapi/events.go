@@ -250,11 +250,11 @@ func (b *batch) enqueue(ctx context.Context, l line, lanes []chan line) error {
 	if err := b.room.Acquire(ctx, l.size); err != nil {
 		return &wire.Failure{Kind: wire.BadBody, Field: "body", Issue: "could not be read to its end", Cause: err}
 	}
-	lane := uint64(l.number)
+	lane := l.number % len(lanes)
 	if l.event.Subject != "" {
-		lane = maphash.String(b.seed, l.event.Type+"\x00"+l.event.Subject)
+		lane = int(maphash.String(b.seed, l.event.Type+"\x00"+l.event.Subject) % uint64(len(lanes))) //nolint:gosec // there are few lanes
 	}
-	lanes[lane%uint64(len(lanes))] <- l
+	lanes[lane] <- l
 	if b.failed.Load() {
 		return errRefused
 	}
