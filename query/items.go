@@ -19,7 +19,7 @@ const (
 
 // ItemsQuery says which items of a feed to list. Its parts are taken as valid.
 type ItemsQuery struct {
-	Since, Until time.Time // the range of occurrence starts, both ends included
+	Since, Until time.Time // the range that occurrences overlap, both ends included
 	Status       string    // of an instance with an occurrence in the range; "": any
 	OrderBy      string
 	Limit        int

@@ -4,8 +4,10 @@ import "fmt"
 
 // The statements of item lists.
 //
-// An item's first occurrence in the range is the one in it whose previous one is before the range. So the list in order
-// of occurrence is a walk along an index until the page is full, and the total is counted without sorting. All other
+// An occurrence is in a range that it overlaps. An item's first one in the range is the one in it before which all had ended
+// by then. So the list in order of occurrence is a walk along an index until the page is full, and the total is counted
+// without sorting. The walk begins a day before the range: of what began earlier only the few occurrences that take longer
+// can go on in it, and they have an index of their own. All other
 // lists, and pages far from the beginning, are read by an outline. What was read is remembered: while it holds, all that
 // Postgres is asked for is the version of the feed's items.
 const (
@@ -23,9 +25,15 @@ const (
 
 	// firstPages reads a page of the list in order of occurrence. It takes $1 feed, $2 organization, $3 since, $4 until,
 	// $5 limit, $6 offset.
-	firstPages = selectItems + `FROM items.occurrences o JOIN items.items i ON i.id = o.item_id
-		WHERE o.feed_id = $1 AND o.starts_at >= $3 AND o.starts_at <= $4 AND o.previous < $3 AND ` + mayRead +
-		`ORDER BY o.starts_at, o.item_id LIMIT $5 OFFSET $6`
+	firstPages = selectItems + `FROM (SELECT item_id, starts_at FROM (
+			(SELECT item_id, starts_at FROM items.occurrences WHERE feed_id = $1 AND starts_at >= $3::timestamptz - ` + maxShort + `
+				AND starts_at <= $4 AND ends_at >= $3 AND previous < $3 ORDER BY starts_at, item_id LIMIT $5::bigint + $6::bigint)
+			UNION ALL
+			(SELECT item_id, starts_at FROM items.occurrences WHERE feed_id = $1 AND long AND starts_at < $3::timestamptz - ` + maxShort + `
+				AND ends_at >= $3 AND previous < $3 ORDER BY starts_at, item_id LIMIT $5::bigint + $6::bigint)) both_kinds
+		ORDER BY starts_at, item_id LIMIT $5 OFFSET $6) o
+		CROSS JOIN LATERAL (SELECT * FROM items.items WHERE id = o.item_id OFFSET 0) i
+		WHERE ` + mayRead + `ORDER BY o.starts_at, o.item_id`
 
 	// outlinedPage reads a page whose items are known. It takes $1 feed, $2 organization, $3 ids.
 	outlinedPage = selectItems + `FROM unnest($3::uuid[]) WITH ORDINALITY AS page (id, number) JOIN items.items i ON i.id = page.id
@@ -35,25 +43,34 @@ const (
 const (
 	// edges are the instants between which since and until may move without an occurrence coming into the range or
 	// leaving it. They take $1 feed, $2 since, $3 until.
-	edges = `(SELECT max(starts_at) FROM items.occurrences WHERE feed_id = $1 AND starts_at < $2),
-		(SELECT min(starts_at) FROM items.occurrences WHERE feed_id = $1 AND starts_at >= $2),
+	edges = `(SELECT max(ends_at) FROM items.occurrences WHERE feed_id = $1 AND ends_at < $2),
+		(SELECT min(ends_at) FROM items.occurrences WHERE feed_id = $1 AND ends_at >= $2),
 		(SELECT max(starts_at) FROM items.occurrences WHERE feed_id = $1 AND starts_at <= $3),
 		(SELECT min(starts_at) FROM items.occurrences WHERE feed_id = $1 AND starts_at > $3)`
+
+	// maxShort is how long occurrences take that are not long, see the schema of items.
+	maxShort = `interval '25 hours'`
+
+	// ofFeed are the occurrences o of a feed in a range. It takes $1 feed, $2 since, $3 until.
+	ofFeed = `(SELECT item_id, starts_at, previous, instance_status, instance_ends FROM items.occurrences
+			WHERE feed_id = $1 AND starts_at >= $2::timestamptz - ` + maxShort + ` AND starts_at <= $3 AND ends_at >= $2
+			UNION ALL SELECT item_id, starts_at, previous, instance_status, instance_ends FROM items.occurrences
+			WHERE feed_id = $1 AND long AND starts_at < $2::timestamptz - ` + maxShort + ` AND ends_at >= $2) o `
 
 	versionOfItems = `coalesce((SELECT version FROM items.feeds WHERE feed_id = $1), 0)`
 
 	// countAll takes $1 feed, $2 since, $3 until. It also tells the edges, and the version of the feed that it is of.
 	countAll = `SELECT ` + versionOfItems + `, ` + edges + `,
-		(SELECT count(*) FROM items.occurrences o WHERE o.feed_id = $1 AND o.starts_at >= $2 AND o.starts_at <= $3 AND o.previous < $2)`
+		(SELECT count(*) FROM ` + ofFeed + `WHERE o.previous < $2)`
 
 	// countMoved is countAll for the difference to another range, $8 to $9, and what lies between the two: from $4 to
 	// before $5, and after $6 to $7. It tells how many occurrences there are, up to one more than mostMoved.
 	countMoved = `WITH between AS MATERIALIZED (
-			SELECT item_id FROM items.occurrences WHERE feed_id = $1 AND starts_at >= $4 AND starts_at < $5
+			SELECT item_id FROM items.occurrences WHERE feed_id = $1 AND ends_at >= $4 AND ends_at < $5
 			UNION ALL SELECT item_id FROM items.occurrences WHERE feed_id = $1 AND starts_at > $6 AND starts_at <= $7 LIMIT 1001)
 		SELECT ` + versionOfItems + `, ` + edges + `, (SELECT count(*) FROM between),
 		(SELECT count(*) FILTER (WHERE is_there) - count(*) FILTER (WHERE was_there) FROM (SELECT DISTINCT item_id FROM between) b,
-			LATERAL (SELECT bool_or(starts_at >= $2 AND starts_at <= $3) AS is_there, bool_or(starts_at >= $8 AND starts_at <= $9) AS was_there
+			LATERAL (SELECT bool_or(ends_at >= $2 AND starts_at <= $3) AS is_there, bool_or(ends_at >= $8 AND starts_at <= $9) AS was_there
 				FROM items.occurrences o WHERE o.item_id = b.item_id) o)`
 
 	// The outlines take $1 feed, $2 since, $3 until, and those of a status $4 status and $5 now. They tell the version,
@@ -67,23 +84,22 @@ const (
 	mayEnd      = `instance_status IN ('scheduled', 'rescheduled')`
 	ends        = `$4::text IN ('scheduled', 'rescheduled', 'completed')`
 	isOfStatus  = `CASE WHEN o.` + mayEnd + ` AND o.instance_ends <= $5 THEN 'completed' ELSE o.instance_status END = $4`
-	ofRange     = `o.starts_at >= $2 AND o.starts_at <= $3 `
-	ofFeed      = `o.feed_id = $1 AND ` + ofRange
-	allMatching = `WITH matching AS MATERIALIZED (SELECT DISTINCT o.item_id FROM items.occurrences o WHERE ` + ofFeed + ` AND ` + isOfStatus + `) `
+	ofRange     = `o.ends_at >= $2 AND o.starts_at <= $3 `
+	allMatching = `WITH matching AS MATERIALIZED (SELECT DISTINCT o.item_id FROM ` + ofFeed + `WHERE ` + isOfStatus + `) `
 
 	// The items are one value, which is read without looking at them.
 	byOccurrence = `(SELECT string_agg(uuid_send(item_id) || timestamptz_send(starts_at), '' ORDER BY starts_at, item_id)
-		FROM items.occurrences o WHERE ` + ofFeed + `AND o.previous < $2`
+		FROM ` + ofFeed + `WHERE o.previous < $2`
 	byAddition = `(SELECT string_agg(uuid_send(id) || timestamptz_send(added_at), '' ORDER BY added_at DESC, id)
 		FROM items.items i WHERE i.feed_id = $1 AND i.id IN (`
-	inRange  = `SELECT o.item_id FROM items.occurrences o WHERE ` + ofFeed + `AND o.previous < $2`
+	inRange  = `SELECT o.item_id FROM ` + ofFeed + `WHERE o.previous < $2`
 	matching = `SELECT item_id FROM matching`
 
 	// A derived outline also takes what lies between its range and that of another outline, like countMoved, and between
 	// their nows. It tells how many occurrences that concerns, and the items as they are to be ordered now: at infinity
 	// where they are not in the list.
 	betweenRanges = `WITH between AS MATERIALIZED (
-			SELECT item_id FROM items.occurrences WHERE feed_id = $1 AND starts_at >= %s AND starts_at < %s
+			SELECT item_id FROM items.occurrences WHERE feed_id = $1 AND ends_at >= %s AND ends_at < %s
 			UNION ALL SELECT item_id FROM items.occurrences WHERE feed_id = $1 AND starts_at > %s AND starts_at <= %s `
 	betweenNows = `UNION ALL SELECT item_id FROM items.occurrences WHERE feed_id = $1 AND ` + mayEnd + ` AND ` + ends + `
 				AND instance_ends > $10 AND instance_ends <= $11 `

@@ -56,10 +56,11 @@ func (r *renderer) item(to, body, source, packed []byte, relevance pgtype.Float4
 
 // occurrences appends the occurrence object.
 func (r *renderer) occurrences(to, packed []byte) []byte {
-	first, last, next := r.bounds(packed)
+	packed = packed[:r.end(packed)]
+	next := r.next(packed)
 	to = append(to, '{')
 	switch {
-	case next < last:
+	case next < len(packed):
 		to = append(to, `"nextOccurrence":`...)
 		to = r.occurrence(to, packed[next:])
 		to = append(to, ',')
@@ -67,11 +68,15 @@ func (r *renderer) occurrences(to, packed []byte) []byte {
 		to = append(to, `"nextOccurrence":null,`...)
 	}
 	to = append(to, `"occurrencesInRange":[`...)
-	upcoming := 0
-	for at := first; at < last; at += packedSize {
-		if at > first {
+	upcoming, total := 0, 0
+	for at := 0; at < len(packed); at += packedSize {
+		if !r.whole && lastInstant(packed[at:]) < r.since.UnixMicro() {
+			continue
+		}
+		if total > 0 {
 			to = append(to, ',')
 		}
+		total++
 		to = r.occurrence(to, packed[at:])
 		if r.upcoming(packed[at:]) {
 			upcoming++
@@ -79,21 +84,39 @@ func (r *renderer) occurrences(to, packed []byte) []byte {
 		r.passes(micros(packed[at+startAt:]))
 	}
 	to = append(to, `],"totalOccurrences":`...)
-	to = strconv.AppendInt(to, int64((last-first)/packedSize), 10)
+	to = strconv.AppendInt(to, int64(total), 10)
 	to = append(to, `,"upcomingOccurrences":`...)
 	to = strconv.AppendInt(to, int64(upcoming), 10)
 	return append(to, '}')
 }
 
-// bounds finds the records of the range [first, last) and the next occurrence: the first in the range or, where there
-// is no range, the first that is still to come.
-func (r *renderer) bounds(packed []byte) (first, last, next int) {
+// end is where the records end that begin in the range or before it.
+func (r *renderer) end(packed []byte) int {
 	if r.whole {
-		last = len(packed)
-		return 0, last, search(packed, r.now.UnixMicro())
+		return len(packed)
 	}
-	first = search(packed, r.since.UnixMicro())
-	return first, search(packed, r.until.UnixMicro()+1), first
+	return search(packed, r.until.UnixMicro()+1)
+}
+
+// next is the place of the next occurrence: of the first in the range or, if there is no range, of the first to come.
+func (r *renderer) next(packed []byte) int {
+	if r.whole {
+		return search(packed, r.now.UnixMicro())
+	}
+	next := 0
+	for next < len(packed) && lastInstant(packed[next:]) < r.since.UnixMicro() {
+		next += packedSize
+	}
+	return next
+}
+
+// lastInstant is a microsecond before the end of an occurrence; without an end, its start.
+func lastInstant(record []byte) int64 {
+	start, end := micros(record[startAt:]), micros(record[endAt:])
+	if end == noEnd {
+		return start
+	}
+	return max(start, end-1)
 }
 
 // passes narrows the spell down: at an instant, an occurrence begins or ends.

@@ -65,7 +65,7 @@ func (k knownTime) ScanTimestamptz(v pgtype.Timestamptz) error {
 }
 
 // moved is what lies between two ranges, and between two instants: what differs between the lists has an occurrence
-// from since[0] to before since[1], or after until[0] and not after until[1], or an instance that ends after now[0] and
+// that ends from since[0] to before since[1], or begins after until[0] and not after until[1], or an instance that ends after now[0] and
 // not after now[1].
 type moved struct{ since, until, now [2]time.Time }
 

@@ -72,7 +72,7 @@ func (i *simpleItem) show(in query.ItemsQuery) *listed {
 			if endOf(o).After(last) {
 				last = endOf(o)
 			}
-			if o.Start.Before(in.Since) || o.Start.After(in.Until) {
+			if o.Start.After(in.Until) || o.Start.Before(in.Since) && !endOf(o).After(in.Since) {
 				continue
 			}
 			inRange = true
@@ -132,7 +132,7 @@ func someDetails(t *rapid.T) happening.Details {
 		i := happening.Instance{ID: happening.DeriveInstanceID(fmt.Sprint(hours), ""), Status: rapid.SampledFrom(storedStatuses).Draw(t, "status")}
 		for at, hour := range hours[:n] {
 			o := happening.Occurrence{ID: happening.DeriveOccurrenceID(i.ID, at), Start: now.Add(time.Duration(hour) * time.Hour), Status: i.Status}
-			if length := rapid.IntRange(0, 5).Draw(t, "length"); length > 0 {
+			if length := rapid.SampledFrom([]int{0, 0, 1, 2, 3, 5, 24, 25, 26, 200, 1000}).Draw(t, "length"); length > 0 {
 				end := o.Start.Add(time.Duration(length) * time.Hour)
 				o.End = &end
 			}

@@ -27,6 +27,17 @@ type when struct {
 	instanceEnds   time.Time
 }
 
+// maxShort is how long most occurrences take at most: a day, even where clocks are set back.
+const maxShort = 25 * time.Hour
+
+// last is the last instant of an occurrence: it has ended when its end has come.
+func (w when) last() time.Time {
+	if w.end == nil || !w.end.After(w.start) {
+		return w.start
+	}
+	return w.end.Add(-time.Microsecond)
+}
+
 // occurrencesOf lists all occurrences in order of start. Instants are as fine as those of Postgres.
 func occurrencesOf(d happening.Details) []when {
 	var all []when

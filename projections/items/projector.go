@@ -37,7 +37,7 @@ var schema string
 // ReadModel is the read model of the items of feeds.
 var ReadModel = projections.ReadModel{
 	Name:    "items",
-	Version: 3, // 3: times with six fraction digits
+	Version: 4, // 3: times with six fraction digits; 4: ends of occurrences
 	Schema:  schema,
 	Filter:  eventstore.Categories(item.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category),
 	Project: func(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
@@ -48,7 +48,7 @@ var ReadModel = projections.ReadModel{
 	Ahead: func(events []eventstore.Recorded) func(context.Context, pgx.Tx) error {
 		return begin(events, true)
 	},
-	Later: []string{"occurrences_in_order", "occurrences_ending"},
+	Later: []string{"occurrences_in_order", "occurrences_by_end", "occurrences_long", "occurrences_ending"},
 }
 
 // fact is a decoded event of a happening or an item.

@@ -26,20 +26,27 @@ ALTER TABLE items ALTER COLUMN occurrences SET STORAGE EXTERNAL;
 CREATE INDEX items_newest ON items (feed_id, added_at DESC, id);
 CREATE INDEX items_of_happening ON items (happening_id);
 
--- When the items of a feed take place. An item's first occurrence in a range is the one in it whose previous one is
--- before it, so that items are found, ordered and counted without a sort.
+-- When the items of a feed take place. An occurrence is in a range that it overlaps. An item's first one in a range is the
+-- one in it before which all had ended by then, so that items are found, ordered and counted without a sort.
 CREATE TABLE occurrences (
     item_id         uuid NOT NULL,
     number          integer NOT NULL, -- in order of start
     feed_id         uuid NOT NULL,
     starts_at       timestamptz NOT NULL,
-    previous        timestamptz NOT NULL, -- start of the item's occurrence before; -infinity for the first
+    previous        timestamptz NOT NULL, -- last instant of the item's occurrences before; -infinity for the first
     instance_status text NOT NULL,        -- as stored: never completed
     instance_ends   timestamptz NOT NULL, -- end of the instance's last occurrence
+    ends_at         timestamptz NOT NULL, -- its last instant: a microsecond before its end; without an end, its start
+    long            boolean NOT NULL,     -- it takes more than 25 hours; most take a day at most
     PRIMARY KEY (item_id, number)
 );
 
-CREATE INDEX occurrences_in_order ON occurrences (feed_id, starts_at, item_id) INCLUDE (previous, instance_status, instance_ends);
+CREATE INDEX occurrences_in_order ON occurrences (feed_id, starts_at, item_id) INCLUDE (previous, instance_status, instance_ends, ends_at);
+CREATE INDEX occurrences_by_end ON occurrences (feed_id, ends_at) INCLUDE (item_id);
+
+-- What began long before a range and goes on in it is looked for here, everything else by its start.
+CREATE INDEX occurrences_long ON occurrences (feed_id, ends_at) INCLUDE (item_id, starts_at, previous, instance_status, instance_ends)
+    WHERE long;
 
 -- When instances become completed.
 CREATE INDEX occurrences_ending ON occurrences (feed_id, instance_ends) INCLUDE (item_id)

@@ -87,7 +87,9 @@ var (
 		column.New[[]time.Time]("starts_at", "timestamptz", func(o occurrence) time.Time { return o.start }),
 		column.New[[]pgtype.Timestamptz]("previous", "timestamptz", func(o occurrence) pgtype.Timestamptz { return o.previous }),
 		column.New[[]string]("instance_status", "text", func(o occurrence) string { return string(cmp.Or(o.instanceStatus, happening.Scheduled)) }),
-		column.New[[]time.Time]("instance_ends", "timestamptz", func(o occurrence) time.Time { return o.instanceEnds }))
+		column.New[[]time.Time]("instance_ends", "timestamptz", func(o occurrence) time.Time { return o.instanceEnds }),
+		column.New[[]time.Time]("ends_at", "timestamptz", func(o occurrence) time.Time { return o.last() }),
+		column.New[[]bool]("long", "boolean", func(o occurrence) bool { return o.last().Sub(o.start) > maxShort }))
 	insertFeedback = column.Insert("feedback",
 		column.New[column.UUIDs]("id", "uuid", func(f feedback) uuid.UUID { return f.given.FeedbackID }),
 		column.New[column.UUIDs]("item_id", "uuid", func(f feedback) uuid.UUID { return f.item }),
@@ -230,6 +232,8 @@ func (o *output) add(m *made) {
 	previous := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
 	for i, w := range m.all {
 		o.occurrences = append(o.occurrences, occurrence{row: m.row, when: w, number: i, previous: previous})
-		previous = pgtype.Timestamptz{Valid: true, Time: w.start}
+		if last := w.last(); i == 0 || last.After(previous.Time) {
+			previous = pgtype.Timestamptz{Valid: true, Time: last}
+		}
 	}
 }

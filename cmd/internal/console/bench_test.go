@@ -180,7 +180,7 @@ func (s *scene) remember(b *testing.B) {
 			FROM (SELECT * FROM sources.sources LIMIT 1) s, generate_series(1, 1000) i`,
 		`INSERT INTO items.items SELECT (jsonb_populate_record(NULL::items.items, to_jsonb(i) || jsonb_build_object('id', md5('item' || n)::uuid, 'happening_id', gen_random_uuid()))).*
 			FROM (SELECT * FROM items.items ORDER BY id LIMIT 1) i, generate_series(1, 400) n`,
-		`INSERT INTO items.occurrences SELECT md5('item' || n)::uuid, 0, o.feed_id, o.starts_at + n % 14 * interval '1 day', '-infinity', o.instance_status, o.instance_ends
+		`INSERT INTO items.occurrences SELECT md5('item' || n)::uuid, 0, o.feed_id, o.starts_at + n % 14 * interval '1 day', '-infinity', o.instance_status, o.instance_ends, o.ends_at + n % 14 * interval '1 day', o.long
 			FROM (SELECT * FROM items.occurrences ORDER BY item_id, number LIMIT 1) o, generate_series(1, 400) n`,
 		`UPDATE items.feeds SET version = version + 1`,
 	} {

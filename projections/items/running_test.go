@@ -1,0 +1,70 @@
+package items_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
+	"carillon/query"
+)
+
+// An occurrence is in a range that it overlaps: a concert stays in the default list until it is over, an all-day event for
+// its day, and what began weeks ago for as long as it takes.
+func TestWhatIsOnIsInTheList(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	hours := func(from, to int) happening.Details {
+		d := on("x", time.Duration(from)*time.Hour)
+		end := now.Add(time.Duration(to) * time.Hour)
+		d.Instances[0].Occurrences[0].End = &end
+		return d
+	}
+	endless := hours(-1, 0)
+	endless.Instances[0].Occurrences[0].End = nil
+	allDay := hours(-12, 12)
+	allDay.Instances[0].Occurrences[0].AllDay = true
+	yesterday := hours(-36, -12)
+	yesterday.Instances[0].Occurrences[0].AllDay = true
+	tests := map[string]struct {
+		details happening.Details
+		since   time.Duration
+		there   bool
+	}{
+		"a concert that has begun":         {hours(-1, 1), 0, true},
+		"a concert that ends now":          {hours(-1, 0), 0, false},
+		"a concert a microsecond earlier":  {hours(-1, 0), -time.Microsecond, true},
+		"all of today":                     {allDay, 0, true},
+		"all of yesterday":                 {yesterday, 0, false},
+		"yesterday, as today begins":       {yesterday, -12 * time.Hour, false},
+		"what began a month ago":           {hours(-720, 24), 0, true},
+		"what has no end and has begun":    {endless, 0, false},
+		"what has no end and begins then":  {endless, -time.Hour, true},
+		"what begins where the range ends": {hours(24*30, 24*30+1), 0, true},
+		"what begins after the range":      {hours(24*30+1, 24*30+2), 0, false},
+	}
+	ids := map[string]uuid.UUID{}
+	for name, tt := range tests {
+		ids[name] = uuid.New()
+		f.add(ids[name], tt.details)
+	}
+	f.Project()
+	for name, tt := range tests {
+		for _, order := range []string{query.OrderByOccurrence, query.OrderByCreated} {
+			for _, legacy := range []bool{false, true} {
+				in := usual()
+				in.Since, in.OrderBy, in.Legacy = now.Add(tt.since), order, legacy
+				list, total := f.list(in)
+				i := slices.IndexFunc(list, func(shown shownItem) bool { return shown.ID == item.ID(f.feed, ids[name]) })
+				if (i >= 0) != tt.there || total != len(list) {
+					t.Errorf("%s, by %s: at %d of %d, total %d", name, order, i, len(list), total)
+				} else if i >= 0 && (list[i].Occurrence.Total != 1 || list[i].Occurrence.NextOccurrence == nil) {
+					t.Errorf("%s, by %s: %+v", name, order, list[i].Occurrence)
+				}
+			}
+		}
+	}
+}
