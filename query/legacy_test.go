@@ -79,7 +79,7 @@ func TestLegacyOfAnything(t *testing.T) {
 			d.Time = happening.Time{TemporalPattern: happening.Singular, DisplayText: text.Draw(r, "time")}
 		}
 		if rapid.Bool().Draw(r, "location") {
-			d.Location = &happening.Location{Venue: &happening.Venue{Name: text.Draw(r, "venue")}, Coordinates: &happening.Coordinates{Lat: -1.5}}
+			d.Location = &happening.Location{DisplayAddress: "Main St", Venue: &happening.Venue{Name: text.Draw(r, "venue")}, Coordinates: &happening.Coordinates{Lat: -1.5}}
 		}
 		if rapid.Bool().Draw(r, "capacity") {
 			d.Capacity = &happening.Capacity{Total: known(3, true)}

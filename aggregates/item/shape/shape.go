@@ -117,7 +117,7 @@ func currentOf(i Item) current {
 			ID: i.ID, EventID: i.EventID, Title: d.Title, Description: d.Description, AddedToFeedAt: instant.Stamp(i.AddedAt),
 			SupportingImages: orEmpty(d.SupportingImages), URLs: orEmpty(d.URLs), GeoLocations: orEmpty(d.GeoLocations),
 		},
-		ShortDescription: unlessBlank(d.ShortDescription), Location: d.Location, Capacity: d.Capacity, Organizer: d.Organizer,
+		ShortDescription: unlessBlank(d.ShortDescription), Location: located(d.Location), Capacity: d.Capacity, Organizer: d.Organizer,
 		PrimaryImage: unlessBlank(d.PrimaryImage), PrimaryURL: unlessBlank(d.PrimaryURL),
 	}
 	if d.Time != (happening.Time{}) {
@@ -157,5 +157,27 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// Source renders the source block.
-func Source(block happening.Block) ([]byte, error) { return marshal(block) }
+// Source renders the source block. What is stored may be an address with its query, which may hold a token.
+func Source(block happening.Block) ([]byte, error) {
+	block.URL, _, _ = strings.Cut(block.URL, "?")
+	return marshal(block)
+}
+
+// located is a location as it is shown, which always has an address to read; nil where nothing is known.
+func located(l *happening.Location) *happening.Location {
+	if l == nil || strings.TrimSpace(l.DisplayAddress) != "" {
+		return l
+	}
+	shown := *l
+	switch {
+	case l.Venue != nil && strings.TrimSpace(l.Venue.Name+l.Venue.Address) != "":
+		shown.DisplayAddress = strings.Trim(l.Venue.Name+", "+l.Venue.Address, ", ")
+	case l.Coordinates != nil:
+		shown.DisplayAddress = fmt.Sprintf("%.6f, %.6f", l.Coordinates.Lat, l.Coordinates.Lng)
+	case l.Online != nil:
+		shown.DisplayAddress = "Online"
+	default:
+		return nil
+	}
+	return &shown
+}

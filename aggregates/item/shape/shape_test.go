@@ -47,8 +47,8 @@ func TestWhatIsNotKnown(t *testing.T) {
 
 func TestSource(t *testing.T) {
 	t.Parallel()
-	data, err := shape.Source(happening.Block{Type: "site", URL: "https://example.org/?a=1&b=2"})
-	if want := `{"type":"site","url":"https://example.org/?a=1&b=2"}`; err != nil || string(data) != want {
+	data, err := shape.Source(happening.Block{Type: "site", URL: "https://example.org/a&b"})
+	if want := `{"type":"site","url":"https://example.org/a&b"}`; err != nil || string(data) != want {
 		t.Errorf("source = %s, %v; want %s", data, err, want)
 	}
 }
@@ -125,5 +125,42 @@ func TestChangedOccurrence(t *testing.T) {
 		if _, err := types.Check("event.occurrence.changed", data); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A location always has an address to read, whatever of it is known.
+func TestLocationHasDisplayAddress(t *testing.T) {
+	t.Parallel()
+	for want, location := range map[string]*happening.Location{
+		"":                     nil,
+		"-":                    {},
+		"Main St 1":            {DisplayAddress: "Main St 1", Venue: &happening.Venue{Name: "Hall"}},
+		"Hall":                 {Venue: &happening.Venue{Name: "Hall"}},
+		"Hall, Main St 2":      {Venue: &happening.Venue{Name: "Hall", Address: "Main St 2"}},
+		"45.500000, -9.250000": {Coordinates: &happening.Coordinates{Lat: 45.5, Lng: -9.25}},
+		"Online":               {Online: &happening.Online{URL: "https://example.org"}, DisplayAddress: " "},
+	} {
+		data, err := shape.Current(shape.Item{Details: happening.Details{Location: location}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown struct {
+			Location *struct{ DisplayAddress string }
+		}
+		if err := json.Unmarshal(append(data, '}'), &shown); err != nil {
+			t.Fatal(err)
+		}
+		if none := want == "" || want == "-"; none != (shown.Location == nil) || !none && shown.Location.DisplayAddress != want {
+			t.Errorf("want %q: %s", want, data)
+		}
+	}
+}
+
+// A source that was stored with its query is shown without: it may hold a token.
+func TestSourceIsShownWithoutItsQuery(t *testing.T) {
+	t.Parallel()
+	data, err := shape.Source(happening.Block{Type: "site", URL: "https://example.org/events?token=s3cret"})
+	if err != nil || string(data) != `{"type":"site","url":"https://example.org/events"}` {
+		t.Errorf("%s, %v", data, err)
 	}
 }

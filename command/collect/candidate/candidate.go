@@ -107,8 +107,11 @@ type Page struct {
 	// Description is plain text, Image an absolute URL. They complete the one event that the page is about.
 	Description, Image string
 	Window             timing.Window
-	// Many: it shows whatever its publisher has, as a calendar does, and is about none of it.
+	// Many: it shows whatever its publisher has, as a calendar does, and is about none of it. Its address may be a secret, and
+	// is not shown.
 	Many bool
+	// Source: its address is that of the source, whose query may be a secret and is not shown.
+	Source bool
 	// Limit caps the observations; 0: 2000.
 	Limit int
 }
@@ -161,7 +164,7 @@ func Observe(b *budget.Budget, page Page, found []*Candidate) Result {
 		page.Limit = defaultLimit
 	}
 	o := &observer{
-		Page: page, budget: b, subjects: map[string]bool{}, address: page.URL.String(), shown: identity.Clean(page.URL),
+		Page: page, budget: b, subjects: map[string]bool{}, shown: identity.Clean(page.URL),
 		key: identity.URLKey(page.URL), canonicalKey: identity.URLKey(page.Canonical),
 	}
 	found = o.together(o.named(found))
@@ -182,9 +185,8 @@ type observer struct {
 	Page
 	budget *budget.Budget
 	notes  collect.Notes
-	// address is that of the page, shown the same as it may be shown, key and canonicalKey what its two addresses
-	// identify.
-	address, shown, key, canonicalKey string
+	// shown is the address of the page as it may be shown, key and canonicalKey what its two addresses identify.
+	shown, key, canonicalKey string
 	// subjects remembers what about said of a title.
 	subjects map[string]bool
 }
@@ -329,17 +331,27 @@ func (o *observer) links(c *Candidate) {
 	for _, u := range c.Addresses {
 		add(identity.Clean(u))
 	}
-	if len(c.Addresses) == 0 {
+	if len(c.Addresses) == 0 && !o.Many {
 		shown := o.URL
 		if o.about(c) {
 			shown = o.Canonical
 		}
-		add(identity.Clean(shown))
+		add(o.showing(shown))
 	}
 	for _, link := range c.Links {
 		add(link)
 	}
-	c.primary = c.urls[0]
+	if len(c.urls) > 0 {
+		c.primary = c.urls[0]
+	}
+}
+
+// showing is an address of the page as it may be shown.
+func (o *observer) showing(u *url.URL) string {
+	if o.Source && identity.SamePage(u, o.URL) {
+		return identity.Public(u)
+	}
+	return identity.Clean(u)
 }
 
 func first(values ...string) string {

@@ -59,7 +59,7 @@ func (o *observer) observation(same []*Candidate) collect.Observation {
 	d := happening.Details{
 		Title: c.Title, Description: c.Description, ShortDescription: c.ShortDescription, Capacity: c.Capacity, Organizer: c.Organizer,
 		PrimaryURL: c.primary, URLs: c.urls,
-		Location: c.Where.location(c.primary, o.address), GeoLocations: c.Where.geoLocations(),
+		Location: c.Where.location(c.primary), GeoLocations: c.Where.geoLocations(),
 	}
 	if len(c.Images) > 0 {
 		d.PrimaryImage, d.SupportingImages = c.Images[0], c.Images[1:min(len(c.Images), maxLinks)]

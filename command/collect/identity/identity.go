@@ -90,6 +90,18 @@ func Clean(u *url.URL) string {
 	return c.String()
 }
 
+// Public is the URL of a source as it may be shown: without user names and its query, which may hold a token.
+func Public(u *url.URL) string {
+	c := *u
+	c.User, c.RawQuery, c.ForceQuery = nil, "", false
+	return c.String()
+}
+
+// SamePage reports whether two URLs differ by their queries and fragments alone.
+func SamePage(a, b *url.URL) bool {
+	return a.Path == b.Path && strings.EqualFold(a.Hostname(), b.Hostname())
+}
+
 var (
 	sessionPath = regexp.MustCompile(`(?i);jsessionid=[^/?#]*`)
 	indexFile   = regexp.MustCompile(`(?i)/(?:index|default)\.(?:html?|php|aspx?)$`)

@@ -15,6 +15,7 @@ import (
 	"carillon/command/collect/calendar"
 	"carillon/command/collect/candidate"
 	"carillon/command/collect/fetch"
+	"carillon/command/collect/identity"
 	"carillon/command/collect/links"
 	"carillon/command/collect/structured"
 	"carillon/command/collect/timing"
@@ -63,7 +64,7 @@ func readerOf(page *fetch.Page) reader {
 }
 
 // Read gives what a page shows, by its media type, of what has no end within the window; Source of the observations
-// is not set. It is for all collectors whose way ends at pages.
+// is not set, but for the URL of a calendar's. It is for all collectors whose way ends at pages.
 //
 // It fails with [collect.ErrTooComplex] where the page asks for more than reading one may cost, and with a
 // [collect.PanicError] where a reader panics: what a stranger wrote must not end the process.
@@ -118,6 +119,12 @@ func observe(b *budget.Budget, t told) (candidate.Result, error) {
 	if err := b.Err(); err != nil {
 		return candidate.Result{}, fmt.Errorf("read page: %w", err)
 	}
+	if t.page.Many { // of a calendar no more than its site is shown
+		site := url.URL{Scheme: t.page.URL.Scheme, Host: t.page.URL.Host, Path: "/"}
+		for i := range result.Observations {
+			result.Observations[i].Source.URL = site.String()
+		}
+	}
 	result.Notes = append(t.notes, result.Notes...)
 	if len(result.Observations) == 0 && t.empty.Code != "" {
 		result.Notes.Add(t.empty.Code, "%s", t.empty.Text)
@@ -138,6 +145,9 @@ func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window 
 	t.page, t.found, t.notes = structured.Candidates(b, structured.Page{URL: page.URL, Root: root, Timezone: source.Timezone, Window: window})
 	if source.Type != Type { // of a source that is the page alone, its address is the page's
 		t.page.Listing, _ = url.Parse(source.URL) // nil, where it is none
+	}
+	if address, err := url.Parse(source.URL); err == nil {
+		t.page.Source = identity.SamePage(page.URL, address)
 	}
 	t.calendars = linkedCalendars(root, t.page)
 	t.html = &HTML{URL: t.page.URL, Base: t.page.Base, Root: root}

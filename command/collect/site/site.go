@@ -10,6 +10,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
 	"carillon/command/collect/fetch"
+	"carillon/command/collect/identity"
 	"carillon/command/collect/timing"
 )
 
@@ -54,7 +56,7 @@ func Within(pages Pages, window timing.Window) *Collector {
 }
 
 // reading is the version of how pages are read. A higher one makes pages be read again that haven't changed.
-const reading = 4
+const reading = 5
 
 // Roles of the pages beside the one that a walk begins with.
 const (
@@ -186,8 +188,13 @@ func (c *Collector) visit(ctx context.Context, source collect.Source, page colle
 	if failed != nil {
 		return read, fmt.Errorf("collect %s: %w", source.Type, failed)
 	}
+	shown := ""
+	if address, err := url.Parse(source.URL); err == nil {
+		shown = identity.Public(address)
+	}
 	for i := range read.Observations {
-		read.Observations[i].Source = happening.Block{Type: source.Type, URL: source.URL}
+		seen := &read.Observations[i].Source
+		*seen = happening.Block{Type: source.Type, URL: cmp.Or(seen.URL, shown)}
 	}
 	return read, nil
 }
