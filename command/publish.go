@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/publication"
@@ -18,6 +20,7 @@ import (
 const (
 	maxSourceLength = 2048
 	maxEventData    = 512 << 10 // bytes; the store takes 1 MiB an append, metadata included
+	maxDataDepth    = 64        // levels of arrays and objects in each other, as parsers of receivers have limits
 )
 
 // Publish is an event to be published.
@@ -120,6 +123,9 @@ func (c *Commands) checkEvent(in *Publish) error {
 	case len(in.Data) > maxEventData:
 		return refuse(Invalid, "data", "data must be at most %d bytes", maxEventData)
 	}
+	if at := tooDeep(in.Data); at != "" {
+		return refuse(Invalid, "data"+at, "data%s is nested deeper than %d levels", at, maxDataDepth)
+	}
 	problems, err := c.Catalog.Check(in.Type, in.Data)
 	if err != nil {
 		return err
@@ -132,6 +138,19 @@ func (c *Commands) checkEvent(in *Publish) error {
 		return refuse(Invalid, "data"+problems[0].Path, "data does not match the schema of %s: %s", in.Type, strings.Join(texts, "; "))
 	}
 	return nil
+}
+
+// tooDeep is the JSON pointer of the first value that is nested too deep; empty if none is.
+func tooDeep(data []byte) string {
+	values := jsontext.NewDecoder(bytes.NewReader(data))
+	for {
+		if _, err := values.ReadToken(); err != nil {
+			return "" // the end, or no JSON, which is refused elsewhere
+		}
+		if values.StackDepth() > maxDataDepth {
+			return string(values.StackPointer())
+		}
+	}
 }
 
 func orNone(feedType string) string {

@@ -101,6 +101,22 @@ func TestPublishAgainIsComparedWithTheFirst(t *testing.T) {
 	}
 }
 
+// What is nested deeper than parsers of receivers go is refused, and says where it is.
+func TestPublishBoundsDepth(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	org, _ := s.Organization(t, "Town hall")
+	nested := func(levels int) string {
+		inner := levels - 1 // the data itself is the first
+		return strings.Replace(event(org, uuid.NewString(), "claim-1"), `"id":"c-1"`,
+			`"id":"c-1","more":`+strings.Repeat("[", inner)+strings.Repeat("]", inner), 1)
+	}
+	s.do(t, "POST", "/admin/events", nested(64)).into(t, 200, nil)
+	for _, levels := range []int{65, 5000} {
+		s.do(t, "POST", "/admin/events", nested(levels)).refused(t, 400, "VALIDATION_FAILED", "data/more"+strings.Repeat("/0", 63)+" is nested deeper than 64 levels")
+	}
+}
+
 func TestPublishMany(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

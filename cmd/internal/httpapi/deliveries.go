@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -85,7 +86,30 @@ func (a *API) getDelivery(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, wire.NotFoundError(err, "delivery")
 	}
 	shown, err := a.deliveryDetailOf(r.Context(), found)
-	return wire.OK(shown), err
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	rendered, err := shown.render()
+	return wire.OK(rendered), err
+}
+
+// rendered is an answer that is JSON already.
+type rendered []byte
+
+// AppendJSON implements wire.Appender.
+func (r rendered) AppendJSON(to []byte) []byte { return append(to, r...) }
+
+// render puts the event's data in last, as it is stored: it may be nested as deep as JSON can be read, and the whole is
+// deeper.
+func (j deliveryDetailJSON) render() (rendered, error) {
+	const place = `"data":0`
+	data := j.Event.Data
+	j.Event.Data = jsontext.Value("0")
+	whole, err := wire.Marshal(j)
+	if err != nil || len(data) == 0 {
+		return bytes.Replace(whole, []byte(place), []byte(`"data":null`), 1), err
+	}
+	return bytes.Replace(whole, []byte(place), append([]byte(`"data":`), data...), 1), nil
 }
 
 // wholeDelivery reads a delivery with its event, which is in a read model of its own that may be behind that of

@@ -99,11 +99,16 @@ func appendEnvelope(to []byte, data any) ([]byte, error) {
 	if own, ok := data.(Appender); ok {
 		return append(own.AppendJSON(to), '}'), nil
 	}
-	raw, err := json.Marshal(data, json.Deterministic(true), instant.JSON)
+	raw, err := Marshal(data)
 	if err != nil {
 		return nil, err
 	}
 	return append(append(to, raw...), '}'), nil
+}
+
+// Marshal renders data as answers have it.
+func Marshal(data any) ([]byte, error) {
+	return json.Marshal(data, json.Deterministic(true), instant.JSON) //nolint:wrapcheck // what is to be rendered says what it is
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
