@@ -13,6 +13,7 @@ import (
 
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
+	"carillon/aggregates/item/shape"
 	"carillon/projections/column"
 )
 
@@ -159,7 +160,7 @@ func textOf(d *happening.Details) text {
 		r.add(d.Title, inTitle)
 		r.add(d.ShortDescription, inSummary)
 		r.add(d.Description, inDescription)
-		if l := d.Location; l != nil {
+		if l := shape.Located(d.Location); l != nil {
 			if r.add(l.DisplayAddress, beside); l.Venue != nil {
 				r.add(l.Venue.Name, beside)
 				r.add(l.Venue.Address, beside)

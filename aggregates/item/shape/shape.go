@@ -117,7 +117,7 @@ func currentOf(i Item) current {
 			ID: i.ID, EventID: i.EventID, Title: d.Title, Description: d.Description, AddedToFeedAt: instant.Stamp(i.AddedAt),
 			SupportingImages: orEmpty(d.SupportingImages), URLs: orEmpty(d.URLs), GeoLocations: orEmpty(d.GeoLocations),
 		},
-		ShortDescription: unlessBlank(d.ShortDescription), Location: located(d.Location), Capacity: d.Capacity, Organizer: d.Organizer,
+		ShortDescription: unlessBlank(d.ShortDescription), Location: Located(d.Location), Capacity: d.Capacity, Organizer: d.Organizer,
 		PrimaryImage: unlessBlank(d.PrimaryImage), PrimaryURL: unlessBlank(d.PrimaryURL),
 	}
 	if d.Time != (happening.Time{}) {
@@ -163,8 +163,8 @@ func Source(block happening.Block) ([]byte, error) {
 	return marshal(block)
 }
 
-// located is a location as it is shown, which always has an address to read; nil where nothing is known.
-func located(l *happening.Location) *happening.Location {
+// Located is a location as it is shown, which always has an address to read; nil where nothing is known.
+func Located(l *happening.Location) *happening.Location {
 	if l == nil || strings.TrimSpace(l.DisplayAddress) != "" {
 		return l
 	}
