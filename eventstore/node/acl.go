@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"carillon/eventstore/node/internal/store"
@@ -31,7 +32,7 @@ func restricts(stream string, event *store.EventContent) bool {
 		return false
 	}
 	var fields map[string]json.RawMessage
-	if !event.JSON || json.Unmarshal(event.Data, &fields) != nil {
+	if !event.JSON || json.Unmarshal(bytes.TrimPrefix(event.Data, []byte(store.ByteOrderMark)), &fields) != nil {
 		return false
 	}
 	for _, name := range lists {

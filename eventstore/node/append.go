@@ -87,7 +87,7 @@ func (r *appendRequest) add(message []byte) {
 		r.err = invalid("an append is its options once, then its events")
 	case parsed.IsOptions:
 		r.opened, r.stream, r.expected = true, string(parsed.Stream), parsed.Expected
-		r.err = checkWritable(r.stream)
+		r.err = checkTarget(r.stream, r.expected)
 	default:
 		r.addEvent(parsed.Event)
 	}
@@ -114,6 +114,14 @@ func (r *appendRequest) addEvent(event store.EventContent) {
 	}
 }
 
+// checkTarget refuses names that no stream can have and revisions that no event can have.
+func checkTarget(stream string, expected store.Expected) error {
+	if revision, exact := expected.Exact(); exact && revision > store.MaxRevision {
+		return invalid("an expected revision is below 2^63, or 2^64-1 for no stream")
+	}
+	return checkWritable(stream)
+}
+
 // checkWritable refuses names that no stream can have.
 func checkWritable(stream string) error {
 	switch {
@@ -124,7 +132,7 @@ func checkWritable(stream string) error {
 	case !utf8.ValidString(stream):
 		return invalid("a stream's name is UTF-8")
 	case stream == allStream:
-		return failure(codes.PermissionDenied, "Access Denied: $all can't be written to")
+		return denied(": $all can't be written to")
 	case strings.HasPrefix(stream, "$$$$"):
 		return invalid("a metadata stream has no metadata stream")
 	}
@@ -145,9 +153,9 @@ func wrongVersionResponse(wrong *store.WrongRevisionError) *streams.AppendResp {
 		detail.CurrentRevisionOption_20_6_0 =
 			&streams.AppendResp_WrongExpectedVersion_NoStream_20_6_0{NoStream_20_6_0: &shared.Empty{}}
 	}
-	revision, exact := wrong.Expected.Exact()
+	revision, given := wrong.Expected.Given()
 	switch {
-	case exact:
+	case given:
 		detail.ExpectedRevisionOption =
 			&streams.AppendResp_WrongExpectedVersion_ExpectedRevision{ExpectedRevision: revision}
 		detail.ExpectedRevisionOption_20_6_0 =
@@ -221,7 +229,7 @@ func (n *Node) end(
 	ctx context.Context, stream string, expected store.Expected,
 	write func(context.Context, string, store.Expected) (store.Result, error),
 ) (store.Result, error) {
-	err := checkWritable(stream)
+	err := checkTarget(stream, expected)
 	if _, ok := store.DescribedStream(stream); ok && err == nil {
 		err = invalid("a metadata stream can't be deleted")
 	}

@@ -257,3 +257,21 @@ func TestSizesOfAppends(t *testing.T) {
 		t.Errorf("%d events, %v", len(list), err)
 	}
 }
+
+// Real servers remember an id for one of its streams only; the node does for each.
+func TestIDsAreRememberedForEachStream(t *testing.T) {
+	t.Parallel()
+	client := start(t)
+	a := event("tested", "{}")
+	for _, stream := range []string{"s", "t"} {
+		appendTo(t, client, stream, esdb.Any{}, a, a)
+	}
+	for _, stream := range []string{"s", "t"} {
+		appendTo(t, client, stream, esdb.Any{}, a, a)
+		appendTo(t, client, stream, esdb.Any{}, a)
+		list, err := readStream(client, stream, esdb.ReadStreamOptions{From: esdb.Start{}}, 10)
+		if err != nil || len(list) != 2 {
+			t.Errorf("stream %s has %d events, %v", stream, len(list), err)
+		}
+	}
+}

@@ -116,7 +116,7 @@ func (n *Node) nextBatch(call grpc.ServerStream, open *unfinished) (*batch, erro
 func (b *batch) open(message *wire.BatchRequest) {
 	b.options, b.within, b.until = bytes.Clone(message.Options), message.Within, message.Until
 	b.request.opened, b.request.stream, b.request.expected = true, string(message.Stream), message.Expected
-	b.request.err = checkWritable(b.request.stream)
+	b.request.err = checkTarget(b.request.stream, b.request.expected)
 }
 
 func (b *batch) add(message *wire.BatchRequest) {
@@ -194,17 +194,6 @@ func (b *batch) failed(err error) *streams.BatchAppendResp {
 		return response
 	}
 	response.StreamIdentifier = options.GetStreamIdentifier()
-	switch expected := options.GetExpectedStreamPosition().(type) {
-	case *streams.BatchAppendReq_Options_StreamPosition:
-		response.ExpectedStreamPosition =
-			&streams.BatchAppendResp_StreamPosition{StreamPosition: expected.StreamPosition}
-	case *streams.BatchAppendReq_Options_NoStream:
-		response.ExpectedStreamPosition = &streams.BatchAppendResp_NoStream{NoStream: &emptypb.Empty{}}
-	case *streams.BatchAppendReq_Options_Any:
-		response.ExpectedStreamPosition = &streams.BatchAppendResp_Any{Any: &emptypb.Empty{}}
-	case *streams.BatchAppendReq_Options_StreamExists:
-		response.ExpectedStreamPosition = &streams.BatchAppendResp_StreamExists{StreamExists: &emptypb.Empty{}}
-	}
 	return response
 }
 

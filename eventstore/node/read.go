@@ -151,7 +151,7 @@ func (r *reading) readStream(direction store.Direction, count uint64) error {
 		}
 		ended := !more || direction == store.Backwards && from == 0
 		if ended {
-			if err := r.addEnds(stream); err != nil {
+			if err := r.addEnds(stream, direction, begun || sent > 0); err != nil {
 				return err
 			}
 		}
@@ -168,8 +168,9 @@ func (r *reading) readStream(direction store.Direction, count uint64) error {
 	return nil
 }
 
-// addEnds says which revisions a stream's first and last event have, to clients that know of it.
-func (r *reading) addEnds(stream store.Stream) error {
+// addEnds adds the revision of a stream's last event, for clients that know of it. A read forwards that found nothing to
+// read, since all events are truncated, also gets the revision of the first event that will be readable.
+func (r *reading) addEnds(stream store.Stream, direction store.Direction, found bool) error {
 	if r.options.GetControlOption().GetCompatibility() == 0 {
 		return nil
 	}
@@ -178,7 +179,7 @@ func (r *reading) addEnds(stream store.Stream) error {
 		return err
 	}
 	last := uint64(stream.Last()) // #nosec G115 -- it exists
-	if first <= last {
+	if direction == store.Forwards && !found && first > last {
 		r.page.Add(func(dst []byte) []byte { return wire.AppendFirstPosition(dst, first) })
 	}
 	r.page.Add(func(dst []byte) []byte { return wire.AppendLastPosition(dst, last) })

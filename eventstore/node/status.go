@@ -25,6 +25,7 @@ const (
 	trailerMaxAppendSize   = "maximum-append-size"
 	trailerMissingMetadata = "required-metadata-properties"
 
+	exceptionAccessDenied    = "access-denied"
 	exceptionStreamDeleted   = "stream-deleted"
 	exceptionWrongVersion    = "wrong-expected-version"
 	exceptionAppendSize      = "maximum-append-size-exceeded"
@@ -49,10 +50,14 @@ func failure(code codes.Code, message string, trailers ...string) *rpcError {
 	return &rpcError{code: code, message: message, trailers: metadata.Pairs(trailers...)}
 }
 
+func denied(message string) *rpcError {
+	return failure(codes.PermissionDenied, "Access Denied"+message, trailerException, exceptionAccessDenied)
+}
+
 func invalid(message string) *rpcError { return failure(codes.InvalidArgument, message) }
 
 // errReadOnly has a code that clients don't try again after.
-var errReadOnly = failure(codes.PermissionDenied, "Access Denied: the node is read-only; nothing was written")
+var errReadOnly = denied(": the node is read-only; nothing was written")
 
 func streamDeleted(stream string) *rpcError {
 	return failure(codes.FailedPrecondition, "stream '"+stream+"' is deleted",

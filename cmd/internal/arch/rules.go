@@ -74,7 +74,7 @@ var Rules = []Rule{
 	},
 	{
 		Of:     []string{"..."},
-		Except: []string{"carillon/eventstore/esdb", "carillon/eventstore/node/...", "carillon/eventstore/storetest/protocol"},
+		Except: []string{"carillon/eventstore/esdb", "carillon/eventstore/node/...", "carillon/eventstore/storetest/..."},
 		Never:  []string{client},
 		Tests:  true,
 		Why:    "the protocol is spoken in one place at either end, and another one means one other package",

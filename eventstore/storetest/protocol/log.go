@@ -152,30 +152,3 @@ func filters(t *testing.T, client *esdb.Client) {
 		})
 	}
 }
-
-func links(t *testing.T, client *esdb.Client) {
-	f := begin(t, client)
-	target, linking := f.stream("target"), f.stream("links")
-	f.append(target, esdb.NoStream{}, events(3)...)
-	for _, data := range []string{"1@" + target, "9@" + target, "0@" + f.stream("nothing")} {
-		link := event("$>", data)
-		link.ContentType = esdb.ContentTypeBinary
-		f.append(linking, esdb.Any{}, link)
-	}
-	resolved, err := f.read(linking, esdb.ReadStreamOptions{ResolveLinkTos: true})
-	if err != nil || len(resolved) != 3 {
-		t.Fatalf("%d events, %v", len(resolved), err)
-	}
-	if e := resolved[0]; e.Link == nil || e.Event == nil || e.Event.StreamID != target || e.Event.EventNumber != 1 || e.Link.EventNumber != 0 {
-		t.Errorf("resolved: %+v", e)
-	}
-	for i, e := range resolved[1:] {
-		if e.Link == nil || e.Event != nil {
-			t.Errorf("broken link %d: %+v", i, e)
-		}
-	}
-	plain, err := f.read(linking, esdb.ReadStreamOptions{})
-	if err != nil || len(plain) != 3 || plain[0].Link != nil || plain[0].Event.EventType != "$>" || string(plain[0].Event.Data) != "1@"+target {
-		t.Errorf("not resolved: %+v, %v", plain, err)
-	}
-}

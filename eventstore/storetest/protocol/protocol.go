@@ -1,6 +1,7 @@
 // Package protocol is the contract of an EventStoreDB server as its clients rely on it, beyond what Carillon itself
-// needs (package storetest): every expected revision, metadata, deletion, $all, filters, links, persistent
-// subscriptions. The embedded node and a real server pass it alike; where the two may differ, the test says so.
+// needs (package storetest) and what recorded conversations cover (package conversations): paging through $all, filters
+// with checkpoints, persistent subscriptions. The embedded node and a real server pass it alike; where the two may differ,
+// the test says so.
 package protocol
 
 import (
@@ -23,14 +24,8 @@ const patience = 2 * time.Minute
 // leaves them behind.
 func Run(t *testing.T, client *esdb.Client) {
 	t.Helper()
-	t.Run("expected revisions", func(t *testing.T) { expectedRevisions(t, client) })
-	t.Run("idempotence", func(t *testing.T) { idempotence(t, client) })
-	t.Run("as other clients write", func(t *testing.T) { others(t, client) })
-	t.Run("metadata", func(t *testing.T) { metadata(t, client) })
-	t.Run("deletion", func(t *testing.T) { deletion(t, client) })
 	t.Run("all", func(t *testing.T) { all(t, client) })
 	t.Run("filters", func(t *testing.T) { filters(t, client) })
-	t.Run("links", func(t *testing.T) { links(t, client) })
 	t.Run("persistent subscriptions", func(t *testing.T) { groups(t, client) })
 }
 
@@ -116,21 +111,22 @@ func (f *fixture) numbers(stream string) (list []int) {
 	return list
 }
 
-func (f *fixture) describe(stream string, change func(*esdb.StreamMetadata)) {
-	f.Helper()
-	m := esdb.StreamMetadata{}
-	change(&m)
-	if _, err := f.client.SetStreamMetadata(f.ctx, stream, esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, m); err != nil {
-		f.Fatalf("metadata of %s: %v", stream, err)
-	}
-}
-
 func code(err error) esdb.ErrorCode {
 	var known *esdb.Error
 	if errors.As(err, &known) {
 		return known.Code()
 	}
 	return -1
+}
+
+func softDelete(f *fixture, stream string) error {
+	_, err := f.client.DeleteStream(f.ctx, stream, esdb.DeleteStreamOptions{ExpectedRevision: esdb.Any{}})
+	return err
+}
+
+func tombstone(f *fixture, stream string) error {
+	_, err := f.client.TombstoneStream(f.ctx, stream, esdb.TombstoneStreamOptions{ExpectedRevision: esdb.Any{}})
+	return err
 }
 
 // eventually polls for something that the server does on its own.

@@ -94,15 +94,19 @@ func (q *sequencing) checkAppend(r *request, h *cachedHead) (repeated bool, err 
 				return false, err
 			}
 		}
-		if start, ok := q.recent.find(r.events, r.stream); ok {
-			return q.repeatsOrWrong(r, h, start) // wrong where only the first of them are there
+		start, ok := q.recent.find(r.events, r.stream)
+		if !ok {
+			return false, nil
 		}
-		return false, nil
+		if last, ok := q.recent.all(r.events, r.stream); ok {
+			return q.repeatsOrWrong(r, h, r.events[len(r.events)-1:], last) // in another order, too
+		}
+		return q.repeatsOrWrong(r, h, r.events, start) // wrong where only the first of them are there
 	case expectNoStream:
 		if h.last < 0 || h.settings.softDeleted() {
 			return false, nil
 		}
-		return q.repeatsOrWrong(r, h, h.base)
+		return q.repeatsOrWrong(r, h, r.events, h.base)
 	case expectRevision:
 		current := uint64(h.last) // #nosec G115 -- compared only where last >= 0
 		switch {
@@ -111,7 +115,7 @@ func (q *sequencing) checkAppend(r *request, h *cachedHead) (repeated bool, err 
 		case h.last < 0 || r.expected.revision > current:
 			return false, r.wrong(h)
 		}
-		return q.repeatsOrWrong(r, h, r.expected.revision+1)
+		return q.repeatsOrWrong(r, h, r.events, r.expected.revision+1)
 	case expectUnset:
 	}
 	return false, fmt.Errorf("%w: no expected revision", ErrInvalid)
@@ -136,18 +140,18 @@ func (r *request) wrong(h *cachedHead) error {
 	return &WrongRevisionError{Stream: r.stream, Expected: r.expected, Current: h.last}
 }
 
-func (q *sequencing) repeatsOrWrong(r *request, h *cachedHead, start uint64) (bool, error) {
-	repeated, err := q.repeats(r, h, start)
+func (q *sequencing) repeatsOrWrong(r *request, h *cachedHead, events []Proposed, start uint64) (bool, error) {
+	repeated, err := q.repeats(r, h, events, start)
 	if err == nil && !repeated {
 		return false, r.wrong(h)
 	}
 	return repeated, err
 }
 
-// repeats reports whether the stream holds exactly the request's events from a revision on. The index holds their
-// ids, so that a retry is recognized however late it comes.
-func (q *sequencing) repeats(r *request, h *cachedHead, start uint64) (bool, error) {
-	if len(r.events) == 0 || start+uint64(len(r.events)) > uint64(h.last)+1 { // #nosec G115 -- last >= 0 here
+// repeats reports whether the stream holds exactly these events from a revision on, and sets the result if it does. The
+// index holds their ids, so that a retry is recognized however late it comes.
+func (q *sequencing) repeats(r *request, h *cachedHead, events []Proposed, start uint64) (bool, error) {
+	if len(events) == 0 || start+uint64(len(events)) > uint64(h.last)+1 { // #nosec G115 -- last >= 0 here
 		return false, nil
 	}
 	if h.dirty { // the events may be in the very batch being built
@@ -155,7 +159,7 @@ func (q *sequencing) repeats(r *request, h *cachedHead, start uint64) (bool, err
 			return false, err
 		}
 	}
-	for i, event := range r.events {
+	for i, event := range events {
 		position, id, err := q.getIndex(h.id, start+uint64(i)) // #nosec G115 -- not negative
 		if errors.Is(err, ErrNotFound) || err == nil && id != event.id {
 			return false, nil

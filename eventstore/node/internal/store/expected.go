@@ -35,7 +35,7 @@ func StreamExists() Expected { return Expected{kind: expectExists} }
 // is no stream: -1 in their own notation.
 func Revision(revision uint64) Expected {
 	if revision == math.MaxUint64 {
-		return NoStream()
+		return Expected{kind: expectNoStream, revision: revision}
 	}
 	return Expected{kind: expectRevision, revision: revision}
 }
@@ -48,6 +48,11 @@ func (e Expected) IsNoStream() bool { return e.kind == expectNoStream }
 
 // IsStreamExists reports whether the stream is expected to exist.
 func (e Expected) IsStreamExists() bool { return e.kind == expectExists }
+
+// Given returns the number that the writer gave; false where the writer gave a name.
+func (e Expected) Given() (uint64, bool) {
+	return e.revision, e.kind == expectRevision || e.kind == expectNoStream && e.revision == math.MaxUint64
+}
 
 // Exact returns the revision expected; false where it isn't one.
 func (e Expected) Exact() (uint64, bool) { return e.revision, e.kind == expectRevision }

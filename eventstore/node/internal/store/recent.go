@@ -40,6 +40,17 @@ func (r *recentIDs) add(events []Proposed, stream string, base uint64) {
 	}
 }
 
+// all reports whether a stream has got all of these events, in whatever order, and returns the revision of the last.
+func (r *recentIDs) all(events []Proposed, stream string) (revision uint64, ok bool) {
+	hash := maphash.String(r.seed, stream)
+	for _, event := range events {
+		if revision, ok = r.places[recentID{event.id, hash}]; !ok {
+			return 0, false
+		}
+	}
+	return revision, ok
+}
+
 // find returns the revision at which a stream has got the first of these events.
 func (r *recentIDs) find(events []Proposed, stream string) (revision uint64, ok bool) {
 	if len(events) == 0 {

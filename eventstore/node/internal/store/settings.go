@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strings"
@@ -16,6 +17,9 @@ const TombstoneType = "$streamDeleted"
 const MaxRevision = math.MaxInt64
 
 const metadataPrefix = "$$"
+
+// ByteOrderMark may stand before metadata.
+const ByteOrderMark = "\xef\xbb\xbf"
 
 const truncateBeforeKey = "$tb"
 
@@ -35,7 +39,7 @@ func (s Settings) softDeleted() bool { return s.TruncateBefore == MaxRevision }
 // are as they are written; and one field that isn't what it should be voids them all.
 func parseSettings(isJSON bool, data []byte) Settings {
 	var fields map[string]json.RawMessage
-	if !isJSON || json.Unmarshal(data, &fields) != nil {
+	if !isJSON || json.Unmarshal(bytes.TrimPrefix(data, []byte(ByteOrderMark)), &fields) != nil {
 		return Settings{}
 	}
 	var settings Settings
@@ -85,7 +89,7 @@ func positive(raw json.RawMessage) uint64 {
 // withTruncateBefore returns the metadata with its truncation mark replaced and everything else kept.
 func withTruncateBefore(metadata []byte, revision uint64) ([]byte, error) {
 	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal(metadata, &fields); err != nil || fields == nil {
+	if err := json.Unmarshal(bytes.TrimPrefix(metadata, []byte(ByteOrderMark)), &fields); err != nil || fields == nil {
 		fields = map[string]json.RawMessage{} // not an object, so there is nothing to keep
 	}
 	mark, err := json.Marshal(revision)

@@ -94,20 +94,15 @@ func (r *BatchRequest) Events(visit func(store.EventContent) error) error {
 }
 
 // AppendBatchSuccess appends the encoded answer to a successful append of a BatchAppend call. It repeats the correlation
-// id, and from the options the stream and what was expected of it.
+// id and the stream; real servers don't repeat the expected position.
 func AppendBatchSuccess(dst, id, options []byte, result store.Result) []byte {
 	dst = protowire.AppendBytes(protowire.AppendTag(dst, 1, protowire.BytesType), id)
 	var inner [64]byte
 	dst = protowire.AppendTag(dst, 3, protowire.BytesType)
 	dst = protowire.AppendBytes(dst, appendSuccess(inner[:0], result))
-	_ = fields(options, func(field protowire.Number, content []byte, value uint64) error { // parsed before
-		switch field {
-		case 1:
+	_ = fields(options, func(field protowire.Number, content []byte, _ uint64) error { // parsed before
+		if field == 1 {
 			dst = protowire.AppendBytes(protowire.AppendTag(dst, 4, protowire.BytesType), content)
-		case 2:
-			dst = protowire.AppendVarint(protowire.AppendTag(dst, 5, protowire.VarintType), value)
-		case 3, 4, 5:
-			dst = protowire.AppendBytes(protowire.AppendTag(dst, field+3, protowire.BytesType), nil)
 		}
 		return nil
 	})
