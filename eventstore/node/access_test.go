@@ -85,7 +85,7 @@ func TestUserAndPasswordOverTLS(t *testing.T) {
 	t.Parallel()
 	s := serve(t, node.Config{
 		TLS:  &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS12},
-		User: "admin", Password: "secret",
+		User: "admin", Password: "secret", GuessDelay: time.Millisecond,
 	})
 	address := s.listenTCP(t)
 	appendTo(t, dial(t, "esdb://admin:secret@"+address+"?tlsverifycert=false"), "s", esdb.NoStream{}, events(1)...)

@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"errors"
 	"strings"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/serverfeatures"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	health "google.golang.org/grpc/health/grpc_health_v1"
@@ -21,7 +23,7 @@ import (
 
 var (
 	errUnauthenticated = failure(codes.Unauthenticated, "the user or the password is wrong")
-	errAccessDenied    = failure(codes.PermissionDenied, "Access Denied")
+	errAccessDenied    = denied("")
 )
 
 // checkUnary refuses calls without the right credentials, where the node has any.
@@ -43,6 +45,9 @@ func (n *Node) checkStream(
 	service any, call grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
 ) error {
 	if err := n.authenticate(call.Context(), info.FullMethod); err != nil {
+		if errors.Is(err, errAccessDenied) && info.FullMethod == streams.Streams_BatchAppend_FullMethodName {
+			refuseBatches(call)
+		}
 		drain(call.Context())
 		return answer(call.Context(), "", err)
 	}
@@ -63,11 +68,14 @@ var public = map[string]bool{
 }
 
 func (n *Node) authenticate(ctx context.Context, method string) error {
-	if n.config.User == "" || public[method] {
+	if n.config.User == "" {
 		return nil
 	}
 	headers := metadata.ValueFromIncomingContext(ctx, "authorization")
-	if len(headers) == 0 {
+	switch {
+	case len(headers) == 0 && public[method]:
+		return nil
+	case len(headers) == 0:
 		return errAccessDenied
 	}
 	return n.admit(ctx, addressOf(ctx), headers)

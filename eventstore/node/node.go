@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -39,6 +40,8 @@ type Config struct {
 	TLS *tls.Config
 	// User and Password, where set, must accompany every call but the one that asks for the server's features.
 	User, Password string
+	// GuessDelay is after how long the first wrong password is answered, and doubles with more; 0 means 250 ms.
+	GuessDelay time.Duration
 	// Advertise is the host and port that Gossip names; the listener's where empty.
 	Advertise string
 	// CacheBytes and MemTableBytes bound the memory of the database; 0 is a good default for both.
@@ -121,7 +124,7 @@ func Open(config Config) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open node: %w", err)
 	}
-	n := &Node{config: config, log: config.Logger, store: opened, id: uuid.New(), guesses: guard.New(config.Logger), started: config.Now()}
+	n := &Node{config: config, log: config.Logger, store: opened, id: uuid.New(), guesses: guard.New(config.Logger, cmp.Or(config.GuessDelay, guard.FirstDelay)), started: config.Now()}
 	if n.groups, err = n.openGroups(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open node: %w", err), opened.Close())
 	}

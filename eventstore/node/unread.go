@@ -95,6 +95,26 @@ func read(stream transport, n int) ([]byte, error) {
 	return data.Materialize(), nil
 }
 
+// refuseBatches answers the appends of a caller without credentials one by one, as real servers do, until a message is
+// larger than those that need no credentials.
+func refuseBatches(call grpc.ServerStream) {
+	for {
+		var raw wire.Raw
+		if receiveSmall(call.Context(), &raw) != nil {
+			return
+		}
+		message, err := wire.ParseBatchRequest(raw.Bytes())
+		if err == nil && message.HasOptions {
+			refused := &batch{id: message.ID, options: message.Options, request: appendRequest{stream: string(message.Stream)}}
+			err = call.SendMsg(refused.failed(errAccessDenied))
+		}
+		raw.Free()
+		if err != nil {
+			return
+		}
+	}
+}
+
 // drain throws away what a client sends before it listens, within limits: one that is still sending takes an early answer
 // for a broken connection. It reads in pieces, so that no message of a caller who is refused is whole in memory.
 func drain(ctx context.Context) {

@@ -102,7 +102,7 @@ func servers(t *testing.T) (plain, secure *conversations.Server, ours bool) {
 	secure = &conversations.Server{
 		Address: start(t, node.Config{
 			TLS:  &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
-			User: accessUser, Password: accessPassword,
+			User: accessUser, Password: accessPassword, GuessDelay: time.Millisecond,
 		}),
 		TLS: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // a certificate that this test made
 	}

@@ -13,7 +13,8 @@ import (
 // Guesses are the wrong passwords that came lately. Each is answered late, later with each that follows from the same
 // place, and only so many wait for an answer at once: while they do, nobody there hears whether a password is right.
 type Guesses struct {
-	log *slog.Logger
+	log   *slog.Logger
+	first time.Duration
 
 	held  atomic.Int64
 	total atomic.Int64
@@ -30,8 +31,9 @@ type place struct {
 }
 
 const (
-	firstDelay = 250 * time.Millisecond
-	lastDelay  = 4 * time.Second
+	// FirstDelay is the usual delay of the first wrong password's answer. It doubles up to maxDelays times as much.
+	FirstDelay = 250 * time.Millisecond
+	maxDelays  = 16
 	// heldAt bounds the guesses from one place that wait, heldInAll those of all: so many, at most, are tried per delay.
 	heldAt    = 32
 	heldInAll = 256
@@ -40,9 +42,9 @@ const (
 	maxPlaces      = 4 << 10
 )
 
-// New makes one that knows of none.
-func New(log *slog.Logger) *Guesses {
-	return &Guesses{log: log, places: make(map[string]*place)}
+// New returns a Guesses that has seen none.
+func New(log *slog.Logger, first time.Duration) *Guesses {
+	return &Guesses{log: log, first: first, places: make(map[string]*place)}
 }
 
 // Right says that a password was right. It reports whether that may be told.
@@ -100,7 +102,7 @@ func (g *Guesses) hold(address string) (delay time.Duration, done func(), tells 
 	if from.wrong&(from.wrong-1) == 0 { // the first, and then ever more seldom
 		g.log.Warn("wrong user or password", "from", address, "times", from.wrong)
 	}
-	delay = min(firstDelay<<min(from.wrong-1, 8), lastDelay)
+	delay = min(g.first<<min(from.wrong-1, 8), maxDelays*g.first)
 	return delay, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()

@@ -17,7 +17,7 @@ const somebody = "192.0.2.1:5000"
 func TestWrongPasswordsAreAnsweredLaterAndLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := New(slog.New(slog.DiscardHandler))
+		g := New(slog.New(slog.DiscardHandler), FirstDelay)
 		for i, want := range []time.Duration{
 			250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second,
 		} {
@@ -29,13 +29,13 @@ func TestWrongPasswordsAreAnsweredLaterAndLater(t *testing.T) {
 		}
 		began := time.Now()
 		g.Wrong(t.Context(), "192.0.2.2:5000")
-		if took := time.Since(began); took != firstDelay {
+		if took := time.Since(began); took != FirstDelay {
 			t.Errorf("another address waited %v", took)
 		}
 		time.Sleep(forgottenAfter + time.Second)
 		began = time.Now()
 		g.Wrong(t.Context(), somebody)
-		if took := time.Since(began); took != firstDelay {
+		if took := time.Since(began); took != FirstDelay {
 			t.Errorf("after a long time it took %v", took)
 		}
 		ended, end := context.WithCancel(t.Context())
@@ -52,7 +52,7 @@ func TestWrongPasswordsAreAnsweredLaterAndLater(t *testing.T) {
 func TestManyGuessesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := New(slog.New(slog.DiscardHandler))
+		g := New(slog.New(slog.DiscardHandler), FirstDelay)
 		var looked atomic.Int64
 		began := time.Now()
 		for time.Since(began) < time.Minute {
@@ -92,7 +92,7 @@ func TestManyGuessesAtOnce(t *testing.T) {
 func TestPlacesAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := New(slog.New(slog.DiscardHandler))
+		g := New(slog.New(slog.DiscardHandler), FirstDelay)
 		for i := range 2 * maxPlaces {
 			_, done, _ := g.hold(fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255))
 			done()
@@ -107,7 +107,7 @@ func TestGuessesAreLoggedEverMoreSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
-		g := New(slog.New(slog.NewTextHandler(&text, nil)))
+		g := New(slog.New(slog.NewTextHandler(&text, nil)), FirstDelay)
 		for range 100 {
 			g.Wrong(t.Context(), "[2001:db8::1]:1")
 			g.Wrong(t.Context(), "[2001:db8::2]:2") // the same network
