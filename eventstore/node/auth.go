@@ -45,16 +45,14 @@ func (n *Node) checkStream(
 	service any, call grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
 ) error {
 	if err := n.authenticate(call.Context(), info.FullMethod); err != nil {
-		if errors.Is(err, errAccessDenied) && info.FullMethod == streams.Streams_BatchAppend_FullMethodName {
-			refuseBatches(call)
-		}
-		drain(call.Context())
+		batches := info.FullMethod == streams.Streams_BatchAppend_FullMethodName
+		refuse(call, batches && errors.Is(err, errAccessDenied))
 		return answer(call.Context(), "", err)
 	}
 	end := n.calls.begin(info.FullMethod)
 	defer end()
 	if err := n.config.Strict.led(call.Context()); err != nil {
-		drain(call.Context())
+		refuse(call, false)
 		return answer(call.Context(), "", err)
 	}
 	return handle(service, call)

@@ -3,7 +3,9 @@ package node
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -97,16 +99,20 @@ func read(stream transport, n int) ([]byte, error) {
 
 // refuseBatches answers the appends of a caller without credentials one by one, as real servers do, until a message is
 // larger than those that need no credentials.
-func refuseBatches(call grpc.ServerStream) {
+func refuseBatches(ctx context.Context, send func(any) error) {
 	for {
 		var raw wire.Raw
-		if receiveSmall(call.Context(), &raw) != nil {
+		if receiveSmall(ctx, &raw) != nil {
 			return
 		}
 		message, err := wire.ParseBatchRequest(raw.Bytes())
 		if err == nil && message.HasOptions {
-			refused := &batch{id: message.ID, options: message.Options, request: appendRequest{stream: string(message.Stream)}}
-			err = call.SendMsg(refused.failed(errAccessDenied))
+			refused := &batch{
+				id:      message.ID,
+				options: message.Options,
+				request: appendRequest{stream: string(message.Stream)},
+			}
+			err = send(refused.failed(errAccessDenied))
 		}
 		raw.Free()
 		if err != nil {
@@ -115,16 +121,30 @@ func refuseBatches(call grpc.ServerStream) {
 	}
 }
 
-// drain throws away what a client sends before it listens, within limits: one that is still sending takes an early answer
-// for a broken connection. It reads in pieces, so that no message of a caller who is refused is whole in memory.
-func drain(ctx context.Context) {
-	stream, ok := transportOf(ctx)
+var errRefused = errors.New("the call has been refused")
+
+// refuse lets a client that is still sending finish, within limits: one that gets an early answer takes it for a broken
+// connection. It reads in pieces, so that no message of a caller who is refused is whole in memory.
+func refuse(call grpc.ServerStream, batches bool) {
+	stream, ok := transportOf(call.Context())
 	if !ok {
 		return
 	}
+	var sending sync.Mutex // nothing is sent after the handler has returned
+	over := false
 	sent := make(chan struct{})
 	go func() { // it ends with the call, at the latest
 		defer close(sent)
+		if batches {
+			refuseBatches(call.Context(), func(message any) error {
+				sending.Lock()
+				defer sending.Unlock()
+				if over {
+					return errRefused
+				}
+				return call.SendMsg(message)
+			})
+		}
 		for left := maxDrainBytes; left > 0; left -= drainPiece {
 			piece, err := stream.Read(drainPiece)
 			piece.Free()
@@ -138,6 +158,9 @@ func drain(ctx context.Context) {
 	select {
 	case <-sent:
 	case <-patience.C:
-	case <-ctx.Done():
+	case <-call.Context().Done():
 	}
+	sending.Lock()
+	defer sending.Unlock()
+	over = true
 }
