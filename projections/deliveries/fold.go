@@ -46,6 +46,7 @@ type row struct {
 	replay       uuid.UUID // requested
 	dueTouched   bool
 	dueAt        time.Time // zero: not due
+	decidedAt    time.Time // when that was decided
 	availableAt  time.Time
 	worker       int32
 }
@@ -101,17 +102,14 @@ func (f *fold) schedule(event *dispatch.DeliveriesScheduled, d *dispatch.Schedul
 	r := &row{
 		id: dispatch.DeliveryID(event.Publication, d.Destination), organization: d.Organization, destination: d.Destination,
 		subscriptions: d.Subscriptions, publication: event.Publication, event: event.Event, createdAt: event.At,
-		status: delivery.StatusPending, revision: -1, dueTouched: true, dueAt: event.At,
+		status: delivery.StatusPending, revision: -1, dueTouched: true, dueAt: event.At, decidedAt: event.At,
 	}
 	if d.NotBefore.After(r.dueAt) {
 		r.dueAt = d.NotBefore
 	}
 	r.availableAt = r.dueAt
 	if !d.LeasedUntil.IsZero() {
-		r.worker = d.Worker
-		if d.LeasedUntil.After(r.availableAt) {
-			r.availableAt = d.LeasedUntil
-		}
+		r.worker, r.availableAt = d.Worker, d.LeasedUntil
 	}
 	f.add(r)
 }
@@ -137,21 +135,21 @@ func (r *row) apply(event delivery.Event) {
 		r.attempted(e)
 	case delivery.Superseded:
 		r.end(delivery.StatusSuperseded, e.At)
-		r.setDue(time.Time{})
+		r.setDue(time.Time{}, e.At)
 	case delivery.Discarded:
 		r.replay = uuid.Nil
 		r.end(delivery.StatusDiscarded, e.At)
-		r.setDue(time.Time{})
+		r.setDue(time.Time{}, e.At)
 	case delivery.Reinstated:
 		r.status, r.completedAt, r.automatic = delivery.StatusPending, time.Time{}, 0
 		r.subscriptions, r.reinstated = e.Subscriptions, true
-		r.setDue(e.At)
+		r.setDue(e.At, e.At)
 	case delivery.ReplayRequested:
 		r.replay = e.Replay
-		r.setDue(e.At)
+		r.setDue(e.At, e.At)
 	case delivery.ReplayDropped:
 		r.replay = uuid.Nil
-		r.setDue(time.Time{})
+		r.setDue(time.Time{}, e.At)
 	}
 }
 
@@ -172,7 +170,7 @@ func (r *row) attempted(e delivery.Attempted) {
 		r.end(e.Status, e.At.Add(e.Duration()))
 	}
 	if r.replay == uuid.Nil { // else another driver's automatic attempt came between: the replay is still to be made
-		r.setDue(e.NextAttemptAt)
+		r.setDue(e.NextAttemptAt, e.At)
 	}
 }
 
@@ -197,6 +195,6 @@ func (r *row) end(status delivery.Status, at time.Time) {
 }
 
 // setDue says when the next attempt is to be made, by whoever claims it; zero: none is.
-func (r *row) setDue(at time.Time) {
-	r.dueTouched, r.dueAt, r.availableAt, r.worker = true, at, at, 0
+func (r *row) setDue(at, decided time.Time) {
+	r.dueTouched, r.dueAt, r.availableAt, r.decidedAt, r.worker = true, at, at, decided, 0
 }

@@ -81,3 +81,26 @@ func Held(ctx context.Context, pool *pgxpool.Pool, worker int32, before time.Tim
 	}
 	return held, nil
 }
+
+// maxSkew is how far clocks may differ without harm.
+const maxSkew = "interval '5 seconds'"
+
+// BringBack brings back what lies further ahead than its schedule allows, and returns how many deliveries that were: those
+// whose due time was decided in what is the future now, leases that last for longer than a lease, and pauses. It reads all
+// that waits.
+func BringBack(ctx context.Context, pool *pgxpool.Pool, now time.Time, lease time.Duration) (moved int64, err error) {
+	done, err := pool.Exec(ctx, `
+		WITH far AS (
+			SELECT id, greatest(decided_at - $1::timestamptz, interval '0') AS by FROM deliveries.due
+			WHERE decided_at > $1::timestamptz + `+maxSkew+` OR CASE WHEN worker IS NULL
+				THEN available_at > greatest(due_at, $1::timestamptz + `+maxSkew+`)
+				ELSE available_at > $1::timestamptz + $2::interval + `+maxSkew+` END
+			FOR UPDATE)
+		UPDATE deliveries.due SET due_at = due_at - far.by, decided_at = decided_at - far.by,
+			available_at = CASE WHEN worker IS NULL THEN due_at - far.by ELSE least(available_at, $1::timestamptz + $2::interval) END
+		FROM far WHERE due.id = far.id`, now, lease)
+	if err != nil {
+		return 0, fmt.Errorf("bring back due times: %w", err)
+	}
+	return done.RowsAffected(), nil
+}

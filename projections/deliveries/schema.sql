@@ -70,7 +70,8 @@ CREATE TABLE due (
     due_at       timestamptz NOT NULL,            -- the next attempt
     available_at timestamptz NOT NULL,            -- where nobody holds it due_at, or later; else the end of the lease
     worker       integer,                         -- the deliverer that holds it
-    replay       uuid                             -- the replay that was requested
+    replay       uuid,                            -- the replay that was requested
+    decided_at   timestamptz                      -- when due_at was decided; null: a version before has made the row
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
         autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 20000);
 -- A row is in one of these: it is free, free for a replay, or held.

@@ -201,6 +201,7 @@ var (
 		column.New[column.Times]("available_at", "timestamptz", func(r *row) time.Time { return r.availableAt }),
 		column.New[column.NullInts]("worker", "integer", func(r *row) int { return int(r.worker) }),
 		column.New[column.NullUUIDs]("replay", "uuid", func(r *row) uuid.UUID { return r.replay }),
+		column.New[column.Times]("decided_at", "timestamptz", func(r *row) time.Time { return r.decidedAt }),
 	}
 	insertDue = column.Insert("due", dueColumns...)
 	upsertDue = column.Upsert("due", []string{"id"}, []string{"destination"}, dueColumns...)

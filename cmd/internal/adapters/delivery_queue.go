@@ -26,6 +26,9 @@ const (
 	// How long a claim waits for the read model: before anything may be claimed, and before what others held is freed.
 	readyPatience = time.Second
 	freePatience  = 50 * time.Millisecond
+	// What lies too far ahead is looked for this often, or as much less often as it takes longer where much waits.
+	backPause = 10 * time.Second
+	backRest  = 300
 )
 
 // DeliveryQueue is delivery.Queue on the read model. The worker that it stands for lives as long as a Postgres session
@@ -36,12 +39,14 @@ const (
 // else it would be sent again although its outcome is recorded.
 type DeliveryQueue struct {
 	pool   *pgxpool.Pool
+	log    *slog.Logger
 	worker *worker
 
 	mu      sync.Mutex // one claim at a time
 	claimer *deliveries.Claimer
-	losses  int  // of the lock, that were seen
-	sure    bool // the read model has come to what was recorded at the last of them
+	losses  int       // of the lock, that were seen
+	back    time.Time // when to look again for what lies too far ahead
+	sure    bool      // the read model has come to what was recorded at the last of them
 	claims  *projections.Settling
 	next    time.Time // when something more is due, as the last look saw it; zero: nothing is planned
 
@@ -63,13 +68,13 @@ type lost struct {
 
 var _ delivery.Queue = (*DeliveryQueue)(nil)
 
-// NewDeliveryQueue makes the queue of a worker with an identity of its own. now is this process's clock, which may be
-// wrong.
+// NewDeliveryQueue makes the queue of a worker with an identity of its own. now is the clock before Postgres was
+// asked, which may be wrong.
 func NewDeliveryQueue(runner *projections.Runner, now func() time.Time) *DeliveryQueue {
 	settling := func() *projections.Settling { return runner.Settling(deliveries.ReadModel) }
 	w := newWorker(runner.Pool, now, runner.Reach)
 	return &DeliveryQueue{
-		pool: runner.Pool, worker: w, claimer: deliveries.NewClaimer(runner.Pool, w.id), claims: settling(), frees: settling(), recovers: settling(),
+		pool: runner.Pool, log: runner.Log, worker: w, claimer: deliveries.NewClaimer(runner.Pool, w.id), claims: settling(), frees: settling(), recovers: settling(),
 		progress: runner.Progress,
 	}
 }
@@ -136,6 +141,9 @@ func notReady(err error) error {
 // claim looks first, and claims where something may be due.
 func (q *DeliveryQueue) claim(ctx context.Context, ask delivery.Ask) ([]deliveries.Claimed, error) {
 	q.next = time.Time{}
+	if err := q.bringBack(ctx, ask.Lease); err != nil {
+		return nil, err
+	}
 	live, seen, err := q.look(ctx)
 	if err != nil {
 		return nil, err
@@ -163,6 +171,23 @@ func (q *DeliveryQueue) claim(ctx context.Context, ask delivery.Ask) ([]deliveri
 		ask.Full = append(ask.Full, id)
 	}
 	return q.claimer.Claim(ctx, deliveries.Ask(ask), seen)
+}
+
+// bringBack brings back what lies further ahead than its schedule allows, because a clock was ahead when it was planned.
+func (q *DeliveryQueue) bringBack(ctx context.Context, lease time.Duration) error {
+	began := time.Now()
+	if began.Before(q.back) {
+		return nil
+	}
+	moved, err := deliveries.BringBack(ctx, q.pool, q.Now(), lease)
+	if err != nil {
+		return err
+	}
+	q.back = began.Add(max(backPause, backRest*time.Since(began)))
+	if moved > 0 {
+		q.log.Warn("due times or leases lay too far ahead, as a clock was ahead; brought back", "deliveries", moved)
+	}
+	return nil
 }
 
 // look lists the workers that hold their locks, and says what is due.

@@ -35,10 +35,11 @@ type worker struct {
 
 	mu     sync.Mutex
 	held   bool
-	won    time.Time     // when the lock was won; the zero time: never
-	proven time.Time     // when Postgres last answered on the session of the lock
-	losses int           // how often the lock was lost
-	ahead  time.Duration // Postgres' clock, of this process's
+	won    time.Time // when the lock was won; the zero time: never
+	proven time.Time // when Postgres was asked on the session of the lock that it last answered
+	losses int       // how often the lock was lost
+	there  time.Time // the time by Postgres' clock, at proven
+	steps  int       // how often Postgres' clock went back
 	absent map[int32]time.Time
 }
 
@@ -116,7 +117,7 @@ func (w *worker) hold(ctx context.Context) (won bool, err error) {
 func (w *worker) prove(ctx context.Context, session *sessionlock.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, workerProof)
 	defer cancel()
-	asked, here := time.Now(), w.clock()
+	asked := time.Now()
 	var there time.Time
 	err := session.Do(func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&there)
@@ -127,11 +128,12 @@ func (w *worker) prove(ctx context.Context, session *sessionlock.Session) error 
 	answered := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	there = there.Add(-answered.Sub(asked) / 2)
 	if !w.held {
 		w.held, w.won = true, answered
 		clear(w.absent)
 	}
-	w.proven, w.ahead = asked, there.Sub(here.Add(answered.Sub(asked)/2))
+	w.proven, w.there = asked, there
 	return nil
 }
 
@@ -156,11 +158,14 @@ func (w *worker) known() bool {
 	return !w.won.IsZero()
 }
 
-// now is the time by Postgres' clock. Leases are counted by it: the clocks of processes differ.
+// now is the time by Postgres' clock. Leases are counted by it: the clocks of processes differ, and are stepped.
 func (w *worker) now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.clock().Add(w.ahead)
+	if w.there.IsZero() {
+		return w.clock()
+	}
+	return w.there.Add(time.Since(w.proven))
 }
 
 // dead tells which of the holders don't live any more: they are without a lock for so long that they are not just about

@@ -65,6 +65,7 @@ type App struct {
 	deliverer *delivery.Deliverer
 	queue     *adapters.DeliveryQueue
 	holdings  adapters.Holdings
+	clock     *adapters.Clock // of all that other processes compare
 	// certificates are shown to receivers that ask for one.
 	certificates *delivery.Certificates
 	expiries     *expiries
@@ -120,6 +121,10 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 	if err := a.prepareDatabase(ctx); err != nil {
 		return nil, err
 	}
+	a.clock = &adapters.Clock{Pool: a.base.pool, Log: log}
+	if err := a.clock.Look(ctx); err != nil {
+		return nil, err
+	}
 	if err := a.openKeys(ctx); err != nil {
 		return nil, err
 	}
@@ -154,21 +159,21 @@ func (a *App) connect() error {
 	}
 	a.certificates = clientCertificates(a.runner.Store, secrets, policy, options, a.log)
 	sender := webhook.NewSender(egress.NewTransport(policy, options), webhook.Options{Version: Version, Timeout: a.cfg.DeliveryTimeout})
-	tester := delivery.Tester{Vault: secrets, Sender: sender, Certificates: a.certificates, Now: time.Now}
+	tester := delivery.Tester{Vault: secrets, Sender: sender, Certificates: a.certificates, Now: a.clock.Now}
 	a.Queries = &query.Queries{Pool: a.base.pool, WithoutRelevance: !bool(a.cfg.Relevance)}
 	a.expiries = &expiries{queries: a.Queries, log: a.log, now: time.Now}
 	a.Metrics.MustRegister(&dueCollector{queries: a.Queries, log: a.log}, a.expiries)
 	a.Commands = &command.Commands{
-		Store: a.base.store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: policy}, Prober: delivery.Prober{Certificates: a.certificates, Sender: sender},
-		Catalog: types, Access: a.Queries, Walks: a.Queries, Quotas: &adapters.Quotas{Pool: a.base.pool, Now: time.Now, Log: a.log}, History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
+		Store: a.base.store, Now: a.clock.Now, Vault: secrets, Guard: egress.Guard{Policy: policy}, Prober: delivery.Prober{Certificates: a.certificates, Sender: sender},
+		Catalog: types, Access: a.Queries, Walks: a.Queries, Quotas: &adapters.Quotas{Pool: a.base.pool, Now: a.clock.Now, Log: a.log}, History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
 	}
-	a.queue = adapters.NewDeliveryQueue(a.runner, time.Now)
+	a.queue = adapters.NewDeliveryQueue(a.runner, a.clock.Now)
 	a.deliverer = &delivery.Deliverer{
 		Store: a.runner.Store, Queue: a.queue, Vault: secrets, Sender: sender, Certificates: a.certificates, Limits: a.deliveryLimits(),
 		Policy: delivery.Policy{
 			Timeout: a.cfg.DeliveryTimeout, RetrySchedule: a.cfg.DeliveryRetrySchedule, RetrySpread: delivery.DefaultPolicy.RetrySpread,
 		},
-		Now: time.Now, Jitter: func() float64 { return 2*rand.Float64() - 1 }, //nolint:gosec // spreads load, protects nothing
+		Now: a.clock.Now, Jitter: func() float64 { return 2*rand.Float64() - 1 }, //nolint:gosec // spreads load, protects nothing
 		Log: a.log, Record: a.deliveryMetrics(), LargeBody: func() { a.Memory.PageComes() },
 		Failed:    func(at eventstore.Position) { a.Progress.Hurry(delivery.DestinationHealthName, at) },
 		Suspended: adapters.Suspensions{Queries: a.Queries, Progress: a.Progress, Store: a.base.store}.List,
@@ -180,13 +185,13 @@ func (a *App) connect() error {
 	admin := adminapi.New(adminapi.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Cascaded: a.holdings.Cascaded, Projections: a.rebuilds, Ready: sharedReady(a.ready), Warnings: a.warnings, Keys: a, Uses: a.uses,
 		ConsoleLink: a.consoleLink, Ending: func() context.Context { return a.ending },
-		Metrics: sharedScrape(a.Metrics), Token: a.cfg.AdminToken.Reveal(), Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
+		Metrics: sharedScrape(a.Metrics), Token: a.cfg.AdminToken.Reveal(), Now: a.clock.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 	})
 	a.api, err = httpapi.New(httpapi.Dependencies{
-		Commands: a.Commands, Queries: a.Queries, Keys: &query.Queries{Pool: a.base.keys}, Await: a.Progress.Await, Now: time.Now, Log: a.log,
+		Commands: a.Commands, Queries: a.Queries, Keys: &query.Queries{Pool: a.base.keys}, Await: a.Progress.Await, Now: a.clock.Now, Log: a.log,
 		Cascaded: a.holdings.Cascaded, Uses: a.uses,
 		Rate:    &adapters.RequestRate{Pool: a.base.keys, Now: time.Now},
-		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Tester: tester,
+		Limiter: adapters.NewCheckLimiter(a.base.pool, a.clock.Now), Tester: tester,
 		Wake:    a.deliverer.Wake,
 		Metrics: a.Metrics, TrustedProxies: a.cfg.TrustedProxies,
 	})
@@ -198,8 +203,8 @@ func (a *App) connect() error {
 		Settle: func(ctx context.Context, m projections.ReadModel) error {
 			return a.Progress.Settle(ctx, a.base.store, m)
 		},
-		Limiter: adapters.NewCheckLimiter(a.base.pool, time.Now), Guesses: console.NewGuesses(), Tester: tester,
-		Wake: a.deliverer.Wake, Now: time.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
+		Limiter: adapters.NewCheckLimiter(a.base.pool, a.clock.Now), Guesses: console.NewGuesses(), Tester: tester,
+		Wake: a.deliverer.Wake, Now: a.clock.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 	}
 	if a.console, err = console.New(pages); err != nil {
 		return err

@@ -41,7 +41,7 @@ func (a *App) startCollection(s *stage) error {
 		return err
 	}
 	monitor := &collection.Monitor{
-		Store: a.base.store, Now: time.Now, Log: a.log, Walks: adapters.NewWalks(a.base.pool), Collectors: collectors,
+		Store: a.base.store, Now: a.clock.Now, Log: a.log, Walks: adapters.NewWalks(a.base.pool), Collectors: collectors,
 		Pages: a.cfg.CollectPages, Visited: metrics.visited, Found: metrics.found,
 		Backlog: backlog, Reach: a.storeReach,
 	}

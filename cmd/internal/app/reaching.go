@@ -8,7 +8,8 @@ import (
 	"carillon/eventstore/reach"
 )
 
-// watchReach makes the watches over the event store and over Postgres, with their metrics. What this process holds locks
+// watchReach makes the watches over the event store and over Postgres, with their metrics. That over Postgres asks for
+// the time, which the process's clock follows. What this process holds locks
 // for works while the event store is reached; a lock is lost with its Postgres session, without a watch.
 func (a *App) watchReach() {
 	store := a.base.store
@@ -22,7 +23,7 @@ func (a *App) watchReach() {
 		Lost:  store.Reconnect,
 		Log:   a.log,
 	}
-	a.databaseReach = &reach.Watch{Name: "Postgres", Ask: a.base.pool.Ping, Log: a.log}
+	a.databaseReach = &reach.Watch{Name: "Postgres", Ask: a.clock.Look, Log: a.log}
 	a.Metrics.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "carillon_eventstore_reachable",

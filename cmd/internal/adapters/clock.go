@@ -1,0 +1,79 @@
+package adapters
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	maxClockError = 50 * time.Millisecond // beyond what the way to Postgres explains
+	toldClock     = time.Second           // a difference that operators hear of
+)
+
+// Clock is the time by Postgres' clock. Processes compare what they plan (due times, schedules, ends of keys and sessions),
+// and their own clocks differ, or are stepped. Between two looks it counts on by the monotonic clock. Before the first
+// look it is the process's own time.
+type Clock struct {
+	Pool *pgxpool.Pool
+	Log  *slog.Logger
+	// Own is the process's clock. Optional: time.Now.
+	Own func() time.Time
+
+	mu    sync.Mutex
+	there time.Time // by Postgres' clock,
+	at    time.Time // at this moment by the monotonic one
+}
+
+// Now returns the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now(time.Now())
+}
+
+func (c *Clock) now(at time.Time) time.Time {
+	switch {
+	case !c.at.IsZero():
+		return c.there.Add(at.Sub(c.at))
+	case c.Own != nil:
+		return c.Own()
+	}
+	return time.Now()
+}
+
+// Look compares the clock with Postgres' and sets it if they differ by more than the way there and back explains.
+func (c *Clock) Look(ctx context.Context) error {
+	asked := time.Now()
+	var there time.Time
+	if err := c.Pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&there); err != nil {
+		return fmt.Errorf("ask Postgres for the time: %w", err)
+	}
+	c.set(asked, time.Now(), there)
+	return nil
+}
+
+func (c *Clock) set(asked, answered, there time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	way := answered.Sub(asked)
+	was := c.now(answered)
+	first := c.at.IsZero()
+	if was.Before(there.Add(-maxClockError)) || was.After(there.Add(way+maxClockError)) {
+		c.there = there.Add(way / 2)
+	} else {
+		c.there = was
+	}
+	c.at = answered
+	if off := c.there.Sub(was); off.Abs() > toldClock {
+		message := "Postgres' clock was stepped, this process follows"
+		if first {
+			message = "this process's clock differs from Postgres', which is used"
+		}
+		c.Log.Warn(message, "by", off.Round(time.Millisecond))
+	}
+}

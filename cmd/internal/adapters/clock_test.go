@@ -1,0 +1,49 @@
+package adapters_test
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"carillon/cmd/internal/adapters"
+	"carillon/projections/deliveries"
+	"carillon/projections/projecttest"
+)
+
+// A process whose clock is wrong, or is stepped, goes by Postgres' clock from its first look on.
+func TestClockFollowsPostgres(t *testing.T) {
+	t.Parallel()
+	pool := projecttest.Pool(t)
+	for _, wrong := range []time.Duration{10 * time.Minute, -24 * time.Hour, 0} {
+		clock := &adapters.Clock{Pool: pool, Log: slog.New(slog.DiscardHandler), Own: func() time.Time { return time.Now().Add(wrong) }}
+		if off := time.Until(clock.Now()) - wrong; off.Abs() > time.Minute {
+			t.Errorf("before a look: off by %s", off)
+		}
+		for range 2 {
+			if err := clock.Look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if off := time.Until(clock.Now()); off.Abs() > time.Minute {
+				t.Errorf("%s wrong: off by %s after a look", wrong, off)
+			}
+		}
+	}
+}
+
+// What a clock that was a day ahead has planned is brought back when a worker looks, and is sent.
+func TestWorkerBringsBackWhatLiesAhead(t *testing.T) {
+	t.Parallel()
+	s := newSending(t)
+	s.project(deliveries.ReadModel)
+	id := s.schedule()
+	for moved := int64(0); moved == 0; {
+		done, err := s.pool.Exec(t.Context(), `UPDATE deliveries.due
+			SET due_at = due_at + interval '1 day', available_at = available_at + interval '1 day', decided_at = decided_at + interval '1 day'`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved = done.RowsAffected()
+	}
+	mine, _ := s.queue(0)
+	s.claims(mine, id)
+}
