@@ -70,10 +70,6 @@ func (c *Clock) set(asked, answered, there time.Time) {
 	}
 	c.at = answered
 	if off := c.there.Sub(was); off.Abs() > toldClock {
-		message := "Postgres' clock was stepped, this process follows"
-		if first {
-			message = "this process's clock differs from Postgres', which is used"
-		}
-		c.Log.Warn(message, "by", off.Round(time.Millisecond))
+		c.Log.Warn("this process goes by Postgres' clock", "differsBy", off.Round(time.Millisecond), "start", first)
 	}
 }

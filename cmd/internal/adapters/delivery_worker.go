@@ -39,7 +39,6 @@ type worker struct {
 	proven time.Time // when Postgres was asked on the session of the lock that it last answered
 	losses int       // how often the lock was lost
 	there  time.Time // the time by Postgres' clock, at proven
-	steps  int       // how often Postgres' clock went back
 	absent map[int32]time.Time
 }
 
