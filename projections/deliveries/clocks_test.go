@@ -35,7 +35,8 @@ func TestClockAheadIsBroughtBack(t *testing.T) {
 	h.happens(2, alpha, failed(1, alpha, wrong, wrong.Add(5*time.Minute)))
 	h.publish(5)
 	h.schedule(5, noon, to(alpha))
-	h.happens(5, alpha, gaveUp(1, alpha, noon), delivery.ReplayRequested{Organization: org, Destination: alpha, Replay: uuid.New(), At: wrong})
+	h.happens(5, alpha, gaveUp(1, alpha, noon),
+		delivery.ReplayRequested{Organization: org, Destination: alpha, Replay: uuid.New(), At: wrong})
 	h.Project()
 	due := func(n int) (due, available time.Time) {
 		t.Helper()
@@ -63,7 +64,8 @@ func TestClockAheadIsBroughtBack(t *testing.T) {
 		}
 	}
 	// A pause that was made while the clock was ahead.
-	if _, err := h.pool.Exec(t.Context(), "UPDATE deliveries.due SET available_at = $2 WHERE id = $1", dispatch.DeliveryID(event(1), alpha), wrong); err != nil {
+	const pause = "UPDATE deliveries.due SET available_at = $2 WHERE id = $1"
+	if _, err := h.pool.Exec(t.Context(), pause, dispatch.DeliveryID(event(1), alpha), wrong); err != nil {
 		t.Fatal(err)
 	}
 	bring(1)

@@ -15,7 +15,8 @@ func TestClockFollowsPostgres(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t)
 	for _, wrong := range []time.Duration{10 * time.Minute, -24 * time.Hour, 0} {
-		clock := &adapters.Clock{Pool: pool, Log: slog.New(slog.DiscardHandler), Own: func() time.Time { return time.Now().Add(wrong) }}
+		own := func() time.Time { return time.Now().Add(wrong) }
+		clock := &adapters.Clock{Pool: pool, Log: slog.New(slog.DiscardHandler), Own: own}
 		if off := time.Until(clock.Now()) - wrong; off.Abs() > time.Minute {
 			t.Errorf("before a look: off by %s", off)
 		}
@@ -38,7 +39,8 @@ func TestWorkerBringsBackWhatLiesAhead(t *testing.T) {
 	id := s.schedule()
 	for moved := int64(0); moved == 0; {
 		done, err := s.pool.Exec(t.Context(), `UPDATE deliveries.due
-			SET due_at = due_at + interval '1 day', available_at = available_at + interval '1 day', decided_at = decided_at + interval '1 day'`)
+			SET due_at = due_at + interval '1 day', available_at = available_at + interval '1 day',
+				decided_at = decided_at + interval '1 day'`)
 		if err != nil {
 			t.Fatal(err)
 		}

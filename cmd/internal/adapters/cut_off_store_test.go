@@ -20,12 +20,13 @@ type way struct{ cut atomic.Bool }
 
 func (w *way) watch(t *testing.T) *reach.Watch {
 	t.Helper()
-	watch := &reach.Watch{Name: "store", Beat: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler), Ask: func(context.Context) error {
+	ask := func(context.Context) error {
 		if w.cut.Load() {
 			return eventstore.ErrUnavailable
 		}
 		return nil
-	}}
+	}
+	watch := &reach.Watch{Name: "store", Beat: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler), Ask: ask}
 	run(t, func(ctx context.Context) error { watch.Run(ctx); return nil })
 	return watch
 }

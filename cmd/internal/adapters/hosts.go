@@ -23,12 +23,15 @@ var _ fetch.Hosts = Hosts{}
 
 const (
 	// takeTurn gives a row to the one who got the turn. Nobody waits for the disk: a Postgres that crashes may forget the
-	// turns of its last half second, and takes longer than that to come back.
+	// turns of its last half second, and takes longer than that to come back. A turn or a rest that is further ahead than any
+	// is was planned by a clock that was ahead, and holds nobody back.
 	takeTurn = `
 		WITH unsynced AS (SELECT set_config('synchronous_commit', 'off', true))
 		INSERT INTO carillon.hosts AS h (name, next_at) SELECT $1::text, clock_timestamp() + $2::interval FROM unsynced
 		ON CONFLICT (name) DO UPDATE SET next_at = excluded.next_at
-		WHERE h.next_at <= clock_timestamp() AND h.rest_until <= clock_timestamp()
+		WHERE (h.next_at <= clock_timestamp()
+				OR h.next_at > clock_timestamp() + greatest($2::interval, interval '1 hour') + interval '5 seconds')
+			AND (h.rest_until <= clock_timestamp() OR h.rest_until > clock_timestamp() + interval '25 hours')
 		RETURNING name`
 	nextTurn = `
 		SELECT greatest(next_at, rest_until) - clock_timestamp(), rest_until > clock_timestamp()

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/aggregates/source"
@@ -19,6 +21,9 @@ import (
 
 // Walks is collection.Walks in Postgres, by whose clock turns go.
 type Walks struct {
+	// Log hears of what a clock that was ahead has planned. Optional.
+	Log *slog.Logger
+
 	pool  *pgxpool.Pool
 	swept time.Time
 }
@@ -58,6 +63,14 @@ const (
 		UPDATE carillon.source_walks w SET next_at = CASE WHEN w.next_at <> 'infinity' THEN 'infinity'
 			ELSE coalesce(w.completed_at + make_interval(secs => w.interval_seconds), clock_timestamp()) END
 		FROM sources.sources s WHERE s.id = w.source_id AND (w.next_at = 'infinity') = (s.feeds > 0 OR s.requested)`
+	// What a clock that was ahead has planned is brought back: turns last for a turn, and visits begin in time.
+	bringBackTurns = `
+		UPDATE carillon.source_walks SET held_until = least(held_until, clock_timestamp() + $1::interval),
+			next_at = CASE WHEN next_at < 'infinity'
+				THEN next_at - greatest(greatest(attempted_at, completed_at) - clock_timestamp(), interval '0') ELSE next_at END,
+			attempted_at = least(attempted_at, clock_timestamp()), completed_at = least(completed_at, clock_timestamp())
+		WHERE greatest(attempted_at, completed_at) > clock_timestamp() + interval '5 seconds'
+			OR held_until > clock_timestamp() + $1::interval + interval '5 seconds'`
 	lookForTurns = `
 		SELECT source_id FROM (
 			SELECT DISTINCT ON (w.host) w.source_id, w.next_at FROM carillon.source_walks w JOIN sources.sources s ON s.id = w.source_id
@@ -104,6 +117,12 @@ func (w *Walks) lookAround(ctx context.Context, limit int, busy []string) (due [
 	if sweep {
 		batch.Queue(fmt.Sprintf(adopt, "true"))
 		batch.Queue(shelve)
+		batch.Queue(bringBackTurns, turnLength).Exec(func(moved pgconn.CommandTag) error {
+			if n := moved.RowsAffected(); n > 0 && w.Log != nil {
+				w.Log.Warn("visits lay too far ahead, as a clock was ahead; brought back", "sources", n)
+			}
+			return nil
+		})
 	} else {
 		batch.Queue(fmt.Sprintf(adopt, "wanted_at IS NOT NULL"))
 	}

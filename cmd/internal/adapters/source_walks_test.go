@@ -247,3 +247,53 @@ func TestSourcesThatWait(t *testing.T) {
 	w.log.Project()
 	expect("once it is paused", 0, 0)
 }
+
+// What a clock that was a day ahead has planned is brought back: a source is visited after its interval, a turn ends after
+// a turn, and a host is asked at its pace.
+func TestTurnsOfClockAheadAreBroughtBack(t *testing.T) {
+	t.Parallel()
+	w := openWalks(t)
+	id := w.source(t, "https://example.org/")
+	walk := w.Walk(w.take(t, 1)[0])
+	if err := walk.Begin(t.Context(), []collect.Link{{Address: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := walk.Leave(t.Context(), collection.Next{}); err != nil {
+		t.Fatal(err)
+	}
+	const ahead = `UPDATE carillon.source_walks
+		SET attempted_at = attempted_at + interval '1 day', next_at = next_at + interval '1 day' WHERE source_id = $1`
+	w.exec(t, ahead, id)
+	w.take(t, 0)
+	restarted := &walks{adapters.NewWalks(w.pool), w.pool, w.log} // looks at all at once
+	for {                                                         // as long after the look as the visit took
+		turns, err := restarted.Take(t.Context(), 10, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(turns) == 1 {
+			break
+		}
+	}
+	w.exec(t, "UPDATE carillon.source_walks SET held_until = held_until + interval '1 day' WHERE source_id = $1", id)
+	restarted = &walks{adapters.NewWalks(w.pool), w.pool, w.log}
+	restarted.take(t, 0)
+	var soon bool
+	const ends = "SELECT held_until <= clock_timestamp() + interval '1 minute' FROM carillon.source_walks WHERE source_id = $1"
+	if err := w.pool.QueryRow(t.Context(), ends, id).Scan(&soon); err != nil || !soon {
+		t.Errorf("the turn is not brought back: %v", err)
+	}
+	hosts := adapters.Hosts{Pool: w.pool}
+	turn := func(want bool) {
+		t.Helper()
+		wait, _, err := hosts.Take(t.Context(), "example.org", time.Minute)
+		if err != nil || (wait == 0) != want {
+			t.Errorf("a turn at the host: wait %s, %v, want %v", wait, err, want)
+		}
+	}
+	turn(true)
+	turn(false)
+	w.exec(t, "UPDATE carillon.hosts SET next_at = next_at + interval '1 day'")
+	turn(true)
+	turn(false)
+}

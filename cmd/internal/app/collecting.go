@@ -40,8 +40,10 @@ func (a *App) startCollection(s *stage) error {
 	if err != nil {
 		return err
 	}
+	walks := adapters.NewWalks(a.base.pool)
+	walks.Log = a.log
 	monitor := &collection.Monitor{
-		Store: a.base.store, Now: a.clock.Now, Log: a.log, Walks: adapters.NewWalks(a.base.pool), Collectors: collectors,
+		Store: a.base.store, Now: a.clock.Now, Log: a.log, Walks: walks, Collectors: collectors,
 		Pages: a.cfg.CollectPages, Visited: metrics.visited, Found: metrics.found,
 		Backlog: backlog, Reach: a.storeReach,
 	}
