@@ -265,8 +265,8 @@ func TestTurnsOfClockAheadAreBroughtBack(t *testing.T) {
 		SET attempted_at = attempted_at + interval '1 day', next_at = next_at + interval '1 day' WHERE source_id = $1`
 	w.exec(t, ahead, id)
 	w.take(t, 0)
-	restarted := &walks{adapters.NewWalks(w.pool), w.pool, w.log} // looks at all at once
-	for {                                                         // as long after the look as the visit took
+	restarted := &walks{Walks: adapters.NewWalks(w.pool)} // looks at all at once
+	for {                                                 // as long after the look as the visit took
 		turns, err := restarted.Take(t.Context(), 10, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -276,7 +276,7 @@ func TestTurnsOfClockAheadAreBroughtBack(t *testing.T) {
 		}
 	}
 	w.exec(t, "UPDATE carillon.source_walks SET held_until = held_until + interval '1 day' WHERE source_id = $1", id)
-	restarted = &walks{adapters.NewWalks(w.pool), w.pool, w.log}
+	restarted = &walks{Walks: adapters.NewWalks(w.pool)}
 	restarted.take(t, 0)
 	var soon bool
 	const ends = "SELECT held_until <= clock_timestamp() + interval '1 minute' FROM carillon.source_walks WHERE source_id = $1"
