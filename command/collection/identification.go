@@ -46,9 +46,9 @@ func (v *visit) identify(ctx context.Context, visited *collect.Visited) ([]Telli
 
 // identification finds which happenings a page tells of.
 //
-// An address identifies a happening as long as its title or its start stays: pages are used again. What has neither is the
-// next happening of that address. Its key is a [identity.Successor], so that all who come across it find the same one, also
-// those who remember nothing but what was recorded.
+// An address identifies a happening as long as its title or its start stays: pages are used again. What has neither is
+// the next happening of that address. Its key is a [identity.Successor], so that all who come across it find the same
+// one, also those who remember nothing but what was recorded.
 type identification struct {
 	tellings   []Telling
 	now        time.Time
@@ -60,8 +60,8 @@ type identification struct {
 	taken      map[uuid.UUID]bool            // by tellings of the page
 }
 
-// memory answers what was told of happenings before, and which of them a page told of that are not kept. The latter is nil
-// where nobody knows.
+// memory answers what was told of happenings before, and which of them a page told of that are not kept. The latter is
+// nil where nobody knows.
 type memory struct {
 	told   func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error)
 	untold func(kept []uuid.UUID) ([]Shown, error)
@@ -259,8 +259,8 @@ func (x *identification) succeed(t *Telling) error {
 	return nil
 }
 
-// become gives a telling the identity of a happening. The instances of one that has another's address are others than that
-// one's.
+// become gives a telling the identity of a happening. The instances of one that has another's address are others than
+// that one's.
 func (t *Telling) become(id uuid.UUID, key string) {
 	t.Happening = id
 	if key != "" {

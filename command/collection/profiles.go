@@ -46,8 +46,8 @@ func (p *profile) know(loaded eventstore.Loaded[happening.State]) {
 
 func (p *profile) lighten() { p.State.Tellings, p.whole = nil, false }
 
-// beside reports whether a source shows both, and means two by that. Single dates that another source tells as a series are
-// no two events.
+// beside reports whether a source shows both, and means two by that. Single dates that another source tells as a
+// series are no two events.
 func (p *profile) beside(o *profile) bool {
 	for source := range p.shownBy {
 		if _, both := o.shownBy[source]; both && !p.hasDates(o, source) && !o.hasDates(p, source) {
@@ -57,8 +57,8 @@ func (p *profile) beside(o *profile) bool {
 	return false
 }
 
-// hasDates reports whether all that a source tells of another happening is dates that other sources tell of this one, and
-// that it does not tell of this one itself.
+// hasDates reports whether all that a source tells of another happening is dates that other sources tell of this one,
+// and that it does not tell of this one itself.
 func (p *profile) hasDates(o *profile, source uuid.UUID) bool {
 	var others match.Dates
 	for by, dates := range p.shownBy {

@@ -11,10 +11,10 @@ import (
 	"carillon/command/collect/identity"
 )
 
-// rekey gives tellings that nothing is known by the identity of happenings that the page told of before and tells no longer,
-// where title and start are the same: calendars invent identifiers at each export. Within one page that is enough, but of
-// several of one title and start those at one place belong together. Untold gives the happenings that the page alone told
-// of, but those that are kept.
+// rekey gives tellings that nothing is known by the identity of happenings that the page told of before and tells no
+// longer, where title and start are the same: calendars invent identifiers at each export. Within one page that is
+// enough, but of several of one title and start those at one place belong together. Untold gives the happenings that
+// the page alone told of, but those that are kept.
 func (x *identification) rekey(untold func(kept []uuid.UUID) ([]Shown, error)) error {
 	var fresh []*Telling
 	kept := map[uuid.UUID]bool{}
@@ -97,10 +97,11 @@ func programmedAs(d happening.Details, now time.Time) programmed {
 // atOnePlace reports whether two are at one place, as it is written, or both at none.
 func atOnePlace(a, b *programmed, _ bool) bool { return a.place == b.place }
 
-// notElsewhere reports whether two may be at one place: one names none, or no other of this title and start is left. What
-// is known from the events alone another page may still tell of.
+// notElsewhere reports whether two may be at one place: one names none, or no other of this title and start is left.
+// What is known from the events alone another page may still tell of.
 func notElsewhere(a, b *programmed, sole bool) bool {
-	return len(a.shown.Dates) > 0 && (sole || a.place == "" || b.place == "" || strings.Contains(a.place, b.place) || strings.Contains(b.place, a.place))
+	within := strings.Contains(a.place, b.place) || strings.Contains(b.place, a.place) // also where one is empty
+	return len(a.shown.Dates) > 0 && (sole || within)
 }
 
 // knownAtOnce is of how many happenings what was told is read at one time.

@@ -74,8 +74,8 @@ type Walk interface {
 	// Told gives what pages of the source tell of happenings, and what was recorded of them, whoever told it. Those of
 	// which there is nothing are left out.
 	Told(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]happening.Details, error)
-	// Untold gives happenings that a page told of when it was last read, and that no other page of the source tells of, but
-	// those that are kept; with them those of which nobody remembers a page, if it was never read.
+	// Untold gives happenings that a page told of when it was last read, and that no other page of the source tells of,
+	// but those that are kept; with them those of which nobody remembers a page, if it was never read.
 	Untold(ctx context.Context, page collect.Known, kept []uuid.UUID) ([]Shown, error)
 	// Record keeps what came of a page: its links, and what it tells. What it told before and tells no longer is
 	// forgotten, unless the page could not be read whole.

@@ -15,8 +15,8 @@ import (
 	"carillon/command/collect/walktest"
 )
 
-// export is a calendar with an event for each line, which names title, place and days ahead. Each event has an UID that no
-// calendar had before.
+// export is a calendar with an event for each line, which names title, place and days ahead. Each event has an UID
+// that no calendar had before.
 func export(number int, lines ...string) string {
 	var b strings.Builder
 	b.WriteString("BEGIN:VCALENDAR\r\n")
@@ -36,8 +36,8 @@ func export(number int, lines ...string) string {
 	return b.String() + "END:VCALENDAR\r\n"
 }
 
-// A calendar that invents UIDs at each export shows the events that it showed: what it tells no longer has title and start
-// of what is new. Subscribers hear nothing.
+// A calendar that invents UIDs at each export shows the events that it showed: what it tells no longer has title and
+// start of what is new. Subscribers hear nothing.
 func TestNewUIDsAtEachExport(t *testing.T) {
 	t.Parallel()
 	var exports []string

@@ -106,7 +106,8 @@ func (l line) again() (line, bool) {
 	return line{}, false
 }
 
-// isAbsent reports whether a value is what programs write for none: nothing, false or a lone 0. Ids are numbered from 0.
+// isAbsent reports whether a value is what programs write for none: nothing, false or a lone 0. Ids are numbered from
+// 0.
 func (l line) isAbsent() bool {
 	value := strings.TrimSpace(l.value)
 	return value == "" || value == "false" || value == "0" && l.name != "UID"

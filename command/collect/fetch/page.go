@@ -65,11 +65,13 @@ const guessed = "windows-1252"
 // namesCharset reports whether the beginning of a body may declare a charset.
 func namesCharset(body []byte) bool {
 	begin := bytes.ToLower(body[:min(len(body), 1024)])
-	return bytes.Contains(begin, []byte("charset")) || bytes.Contains(begin, []byte("<?xml")) && bytes.Contains(begin, []byte("encoding"))
+	has := func(text string) bool { return bytes.Contains(begin, []byte(text)) }
+	return has("charset") || has("<?xml") && has("encoding")
 }
 
-// mostlyUTF8 reports whether a body is UTF-8 but for a few bytes: it has no fewer characters of several bytes than bytes
-// that belong to none. Those are not counted that windows-1252 reads as a capital or "ß" before a quote or a dash.
+// mostlyUTF8 reports whether a body is UTF-8 but for a few bytes: it has no fewer characters of several bytes than
+// bytes that belong to none. Those are not counted that windows-1252 reads as a capital or "ß" before a quote or a
+// dash.
 func mostlyUTF8(body []byte) bool {
 	whole, broken := 0, 0
 	for i := 0; i < len(body); {

@@ -77,8 +77,8 @@ func unescaped(pair string) (name, value string) {
 	return name, value
 }
 
-// namesPage reports whether the path of an address is that of one page: it ends in a number or in words, and is no script
-// that a parameter tells what to show.
+// namesPage reports whether the path of an address is that of one page: it ends in a number or in words, and is no
+// script that a parameter tells what to show.
 func namesPage(u *url.URL) bool {
 	last := path.Base(strings.TrimRight(u.Path, "/"))
 	ext := strings.ToLower(path.Ext(last))

@@ -82,8 +82,8 @@ func (l *look) thisMonth() time.Time {
 	return l.window.From.AddDate(0, 1, 0)
 }
 
-// month takes a link to a later month of the listing, and reports whether it is one: by an address that is the listing's
-// but for its month, or as the page calls it.
+// month takes a link to a later month of the listing, and reports whether it is one: by an address that is the
+// listing's but for its month, or as the page calls it.
 func (l *look) month(u *url.URL, n *html.Node) bool {
 	list, first, dated := monthOf(u)
 	called := isNextMonth(n)

@@ -20,8 +20,8 @@ func monthsAhead(text string) int {
 	return 12*(at.Year()-walktest.Now.Year()) + int(at.Month()) - int(walktest.Now.Month())
 }
 
-// A listing whose next page is a month is walked as pages are, until months show nothing new or nothing would be collected
-// of them.
+// A listing whose next page is a month is walked as pages are, until months show nothing new or nothing would be
+// collected of them.
 func TestMonths(t *testing.T) {
 	t.Parallel()
 	ahead := func(n int) time.Time {

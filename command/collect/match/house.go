@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// underOneNumber compares two that have one street and number, and names that differ. They are two houses if the names have
-// no telling word in common. A mere part may be one of the house that the other names.
+// underOneNumber compares two that have one street and number, and names that differ. They are two houses if the names
+// have no telling word in common. A mere part may be one of the house that the other names.
 func (p place) underOneNumber(o place) placeVerdict {
 	switch {
 	case p.parts && o.parts:
@@ -39,7 +39,8 @@ func (p place) isIn(o place) bool {
 // endings are what names of houses end in.
 var endings = strings.Fields("haus saal halle hof heim zentrum")
 
-// stem is a name without what kind of house it is: of "Kursaal" and "Kurhaus" it is the same. It is "" where nothing is left.
+// stem is a name without what kind of house it is: of "Kursaal" and "Kurhaus" it is the same. It is "" where nothing
+// is left.
 func stem(word string) string {
 	const telling = 3 // letters
 	for _, ending := range endings {
@@ -67,7 +68,8 @@ func initials(word string, name []string) bool {
 	return true
 }
 
-// soleHouses are kinds of houses of which there is one under a number, by how their names end. Those of one line are one.
+// soleHouses are kinds of houses of which there is one under a number, by how their names end. Those of one line are
+// one.
 var soleHouses = [][]string{
 	{"#theatre", "#opera", "theater", "oper"}, {"#museum", "museum"}, {"#church", "#cathedral", "kirche"}, {"#castle", "schloss", "burg"},
 	{"#stadium", "stadion"}, {"#school", "schule"}, {"#hall", "rathaus"},

@@ -103,7 +103,8 @@ var houseWords = setOf(`kulturhaus kulturzentrum jugendzentrum vereinshaus pfarr
 	center centro forum galerie gallery galleria club cafe bar pub hotel restaurant gasthof gasthaus auditorium arena
 	pfarrsaal vereinssaal gemeindesaal stadtsaal festsaal stadthalle mehrzweckhalle sporthalle turnhalle`)
 
-// businesses are kinds of houses, and parts of them that have an owner of their own, of which several are under one number.
+// businesses are kinds of houses, and parts of them that have an owner of their own, of which several are under one
+// number.
 var businesses = setOf(`bar pub club cafe lounge tavern taverne inn bistro brasserie brewery brauerei kneipe diner saloon taproom restaurant
 	trattoria pizzeria osteria enoteca bodega cantina cellar keller studio loft atelier gallery galerie galleria kino cinema library bibliothek
 	garten garden shop store salon parlour theke`)

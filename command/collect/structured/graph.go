@@ -129,7 +129,8 @@ var numbers = map[string]bool{
 
 // isAbsent reports whether a value of a property is what templates write for none: nothing, false or a lone 0.
 func (v value) isAbsent(prop string) bool {
-	if v.item != nil || len(v.text) > maxAbsent || len(v.text) > len("false") && v.text[0] > ' ' && v.text[len(v.text)-1] > ' ' {
+	n := len(v.text)
+	if v.item != nil || n > maxAbsent || n > len("false") && v.text[0] > ' ' && v.text[n-1] > ' ' {
 		return false
 	}
 	switch strings.TrimSpace(v.text) {

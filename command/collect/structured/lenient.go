@@ -18,7 +18,8 @@ const maxDepth = 64
 
 // decodeJSON reads what should be JSON. Text that isn't is read with forbearance: comments, CDATA marks, control
 // characters in strings, commas too many or too few, unescaped, single or typographic quotes, bare words, entities for
-// quotes, tags of an editor between values, several values in a row, an end that is missing. Numbers become json.Number.
+// quotes, tags of an editor between values, several values in a row, an end that is missing. Numbers become
+// json.Number.
 //
 // Clean says that nothing had to be forgiven. An ok of false means that no object or array is in there at all.
 func decodeJSON(text string) (values []any, clean, ok bool) {
@@ -70,7 +71,8 @@ func depth(v any) int {
 // entities are those that editors write for quotes, by how they begin.
 var entities = strings.Fields("&quot; &#34; &#034; &#x22; &#822 &#x201 &#8243; &ldquo; &rdquo; &bdquo; &laquo; &raquo; &Prime;")
 
-// looksEscaped reports whether the quotes themselves are entities: none is written as it is, or the first key has others.
+// looksEscaped reports whether the quotes themselves are entities: none is written as it is, or the first key has
+// others.
 func looksEscaped(text string) bool {
 	if !strings.Contains(text, "&") {
 		return false
@@ -114,8 +116,8 @@ func (p *lenient) seek() bool {
 	}
 }
 
-// skipped are the comments and marks that may stand between tokens. What has no end of its own goes by its length. Within
-// an object a comment of HTML is one; about it, it hides the whole from old browsers.
+// skipped are the comments and marks that may stand between tokens. What has no end of its own goes by its length.
+// Within an object a comment of HTML is one; about it, it hides the whole from old browsers.
 var skipped = []struct {
 	begin, end string
 	inside     bool
@@ -229,8 +231,8 @@ func quoteOf(text string) (kind quoteKind, size int) {
 	return typographic[r], size
 }
 
-// closedBy reports whether a string that begins with a quote may end with another one. Of typographic ones the editor may
-// have missed the second.
+// closedBy reports whether a string that begins with a quote may end with another one. Of typographic ones the editor
+// may have missed the second.
 func (k quoteKind) closedBy(o quoteKind) bool {
 	switch k {
 	case typographicDouble:

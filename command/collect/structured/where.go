@@ -153,7 +153,8 @@ func (w *whereabouts) point(t *item) {
 // maxContainers is how many places that lie in each other are followed.
 const maxContainers = 5
 
-// container reads what a place lies in: a house, which has the address that a room lacks, or a town, which is part of one.
+// container reads what a place lies in: a house, which has the address that a room lacks, or a town, which is part of
+// one.
 func (w *whereabouts) container(t *item) {
 	seen := []*item{t}
 	for range maxContainers {
