@@ -60,7 +60,7 @@ func (a *App) adminHosts() []string {
 
 // startServers serves the admin API, and the API where the process has that role.
 func (a *App) startServers(s *stage) {
-	s.run(func(ctx context.Context) error { return front.Serve(ctx, a.listeners.admin, a.admin, nil, a.log) })
+	s.run(func(ctx context.Context) error { return front.Serve(ctx, a.listeners.admin, a.admin, nil, nil, a.log) })
 	s.run(func(ctx context.Context) error { a.operators.Run(ctx); return nil })
 	api := "none: not a role of this process"
 	if a.cfg.Is(config.RoleAPI) {
@@ -70,7 +70,7 @@ func (a *App) startServers(s *stage) {
 		}
 		s.run(func(ctx context.Context) error { a.console.Run(ctx); return nil })
 		s.run(func(ctx context.Context) error {
-			return front.Serve(ctx, a.listeners.api, a.console.Beside(a.api), a.certificate, a.log)
+			return front.Serve(ctx, a.listeners.api, a.console.Beside(a.api), a.api.TooLarge(), a.certificate, a.log)
 		})
 	}
 	a.log.Info("serving", "api", api, "admin", "http://"+hostPort(a.AdminAddr()), "roles", strings.Join(a.cfg.Roles, ","), "version", Version)

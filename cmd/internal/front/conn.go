@@ -10,24 +10,37 @@ type conn struct {
 	net.Conn
 
 	framing framing
+	passed  []byte // what was read and judged, and not given away
 	failed  error
 }
 
 // Read gives what came, up to a request that is not well framed; then the error, again and again.
 func (c *conn) Read(p []byte) (int, error) {
-	if c.failed != nil {
-		return 0, c.failed
+	for {
+		if len(c.passed) > 0 {
+			n := copy(p, c.passed)
+			if c.passed = c.passed[n:]; len(c.passed) == 0 {
+				c.passed = nil
+			}
+			return n, nil
+		}
+		if c.failed != nil || len(p) == 0 {
+			return 0, c.failed
+		}
+		n, err := c.Conn.Read(p)
+		passed, wrong := c.framing.follow(p[:n])
+		c.failed = wrong
+		if wrong != nil {
+			err = nil // of the request that is not well framed nobody hears how its connection went on
+		}
+		n = copy(p, passed)
+		if n < len(passed) {
+			c.passed = passed[n:]
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
 	}
-	n, err := c.Conn.Read(p)
-	good, wrong := c.framing.follow(p[:n])
-	if wrong == nil {
-		return n, err
-	}
-	c.failed = wrong
-	if good > 0 {
-		return good, nil
-	}
-	return 0, wrong
 }
 
 // CloseWrite lets a client read why it was refused before the connection ends.

@@ -5,6 +5,9 @@
 //
 //	socket ─▶ (TLS) ─▶ framing ─▶ net/http ─▶ handler
 //
+// Requests with a stray percent sign in their path, or with too large a header, reach the handler too, so that the API
+// answers them as all others.
+//
 // Where TLS is its own, the certificate is read again when its files change, and answers tell browsers to come back
 // over HTTPS only (HSTS). Connections that speak HTTP/2 have frames and no lines: they pass.
 package front

@@ -35,7 +35,7 @@ func serve(t *testing.T, certificate *front.Certificate) net.Addr {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- front.Serve(ctx, listener, http.HandlerFunc(echo), certificate, slog.New(slog.DiscardHandler))
+		done <- front.Serve(ctx, listener, http.HandlerFunc(echo), nil, certificate, slog.New(slog.DiscardHandler))
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -221,5 +221,55 @@ func TestHostileFramingOverTLS(t *testing.T) {
 	// Who speaks plain HTTP to it is told, and costs nobody anything.
 	if statuses, bodies := answers(t, to, secret, 100); len(statuses) != 1 || statuses[0] != "400" {
 		t.Errorf("plain HTTP was answered %s %q", statuses, bodies)
+	}
+}
+
+// TestPathsAreEscapedBeforeTheyAreRead: a percent sign that begins no escape is a character as any other, in whichever
+// pieces it comes; all else stays as it was.
+func TestPathsAreEscapedBeforeTheyAreRead(t *testing.T) {
+	t.Parallel()
+	to := serve(t, nil)
+	for target, want := range map[string]string{
+		"/%zz": "/%zz", "/%": "/%", "/%4": "/%4", "/%%41%4": "/%A%4", "/%4z%41/%%%": "/%4zA/%%%", "/%41?a=%zz%": "/A", "/a?%zz": "/a", "/%c3%A9": "/é",
+	} {
+		for _, piece := range []int{1, 2, 3, 1000} {
+			sent := "GET /a HTTP/1.1\r\nHost: h\r\n\r\n" + "GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n" + "GET /b HTTP/1.1\r\nHost: h\r\n\r\n"
+			statuses, bodies := answers(t, to, sent, piece)
+			got := strings.Join(bodies, "\n")
+			if want := "GET /a \"\" tls=false HTTP/1.1\nGET " + want + " \"\" tls=false HTTP/1.1\nGET /b \"\" tls=false HTTP/1.1"; got != want {
+				t.Errorf("%s, %d bytes at a time: %s\n%s\nwant\n%s", target, piece, statuses, got, want)
+			}
+		}
+	}
+}
+
+// TestHostileHeaders: of a header that is too large nothing is served, and nothing hides in what was left out of it.
+func TestHostileHeaders(t *testing.T) {
+	t.Parallel()
+	to := serve(t, nil)
+	large, body := "X: "+strings.Repeat("x", 60<<10), "Content-Length: 4\r\n"
+	for name, test := range map[string]struct{ header, status string }{
+		"a large line":                      {large + "\r\n" + body, "431"},
+		"a large line, later":               {body + large + "\r\n", "431"},
+		"many lines":                        {strings.Repeat("X: y\r\n", 12<<10) + body, "431"},
+		"a large line with a bare return":   {large + "\rContent-Length: 5" + large + "\r\n" + body, "400"},
+		"a large line with a bare feed":     {large + "\nContent-Length: 5\r\n", "400"},
+		"a large Content-Length":            {"Content-Length:" + strings.Repeat(" ", 60<<10) + "4\r\n", "400"},
+		"a large name":                      {strings.Repeat("x", 60<<10) + ": y\r\n" + body, "400"},
+		"a space before the colon, no room": {strings.Repeat("X: y\r\n", 12<<10) + "Content-Length : 4\r\n", "400"},
+		"a header without end":              {strings.Repeat(large+"\r\n", 20), "400"},
+		"a line without end":                {"X: " + strings.Repeat("x", 2<<20), "400"},
+		"a mark that is made up":            {"X-Carillon-Cut: yes\r\n" + body, "200"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, piece := range []int{7, 1000, 100_000} {
+				sent := post + test.header + "\r\nabcd"
+				statuses, bodies := answers(t, to, sent+secret, piece)
+				if len(statuses) == 0 || statuses[0] != test.status || test.status != "200" && len(statuses) != 1 {
+					t.Errorf("%d bytes at a time: answered %s %q, want %s", piece, statuses, bodies, test.status)
+				}
+			}
+		})
 	}
 }

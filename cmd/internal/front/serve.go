@@ -2,10 +2,12 @@ package front
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -23,10 +25,16 @@ const (
 //
 // A connection between two requests can be closed just when the next one is sent, which then gets no answer. So at the end
 // whoever is busy is told with an answer that his connection closes, before those that nobody uses are closed.
-func Serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate *Certificate, log *slog.Logger) error {
+//
+// tooLarge answers requests whose header is larger than maxHeaderBytes; it sees those lines for which there was room, and
+// those by which a caller is known. nil: a line of text does.
+func Serve(
+	ctx context.Context, listener net.Listener, handler, tooLarge http.Handler, certificate *Certificate, log *slog.Logger,
+) error {
+	handler = whole(handler, tooLarge)
 	server := &http.Server{
 		Handler: bidFarewell(ctx, handler), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		MaxHeaderBytes: maxHeaderBytes + maxEssential, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -70,5 +78,28 @@ func httpsOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Strict-Transport-Security", "max-age=31536000")
 		next.ServeHTTP(w, r)
+	})
+}
+
+// cutHeader marks a request of whose header something was left out. Callers can't know its value.
+const cutHeader = "X-Carillon-Cut"
+
+var cutProof = rand.Text()
+
+// whole hands on the requests that are whole.
+func whole(next, tooLarge http.Handler) http.Handler {
+	if tooLarge == nil {
+		tooLarge = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "the header of the request is too large", http.StatusRequestHeaderFieldsTooLarge)
+		})
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !slices.Contains(r.Header[cutHeader], cutProof) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		delete(r.Header, cutHeader)
+		w.Header().Set("Connection", "close")
+		tooLarge.ServeHTTP(w, r)
 	})
 }

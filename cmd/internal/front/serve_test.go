@@ -47,7 +47,7 @@ func TestWhoIsBusyIsToldThatItsConnectionCloses(t *testing.T) {
 		defer stop()
 		ended := make(chan error, 1)
 		handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") })
-		go func() { ended <- front.Serve(ctx, listener, handler, nil, slog.New(slog.DiscardHandler)) }()
+		go func() { ended <- front.Serve(ctx, listener, handler, nil, nil, slog.New(slog.DiscardHandler)) }()
 		client, server := net.Pipe()
 		listener.taken <- server
 		answers := bufio.NewReader(client)

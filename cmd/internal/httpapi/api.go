@@ -92,6 +92,8 @@ type API struct {
 	keys   *keyring
 	turns  turns
 	router chi.Router
+
+	tooLarge chi.Router // answers requests whose header is too large
 }
 
 // New makes the API. It fails where the OpenAPI document or the playground can't be assembled, or where the metrics are
@@ -112,8 +114,14 @@ func New(deps Dependencies) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
+	usual := chi.Middlewares{
+		wire.Pace, wire.RequestID, wire.AccessLog(deps.Log, observe), wire.Recover(deps.Log, surfaceOf), wire.HeadAsGet,
+	}
+	a.tooLarge = chi.NewRouter()
+	a.tooLarge.Use(usual...)
+	a.tooLarge.Mount("/", a.guard(wire.HeaderTooLarge(surfaceOf)))
 	a.router = chi.NewRouter()
-	a.router.Use(wire.Pace, wire.RequestID, wire.AccessLog(deps.Log, observe), wire.Recover(deps.Log, surfaceOf), wire.HeadAsGet)
+	a.router.Use(usual...)
 	docsRoutes(a.router, document)
 	// A method that the router does not know at all never gets as far as the protected routes.
 	a.router.MethodNotAllowed(a.guard(wire.WrongMethod(surfaceOf)).ServeHTTP)
@@ -147,6 +155,9 @@ func (a *API) guard(next http.Handler) http.Handler {
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
+
+// TooLarge answers requests whose header is too large.
+func (a *API) TooLarge() http.Handler { return a.tooLarge }
 
 // Routes lists the routes.
 func (a *API) Routes() chi.Routes { return a.router }

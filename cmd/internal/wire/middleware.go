@@ -264,6 +264,13 @@ func NoRoute(surface SurfaceOf) http.HandlerFunc {
 	}
 }
 
+// HeaderTooLarge answers requests whose header is too large.
+func HeaderTooLarge(surface SurfaceOf) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		surface(r).WriteError(w, r, Fail(BadParam, "header", "of the request is too large: 32 KiB is the limit, with the request line"))
+	}
+}
+
 // NothingAtRoot answers who looks at / as NoRoute does, before anybody asks for a key. Browsers are led from there to the
 // console; a program hears that there is nothing, and where to look.
 func NothingAtRoot(surface SurfaceOf) func(http.Handler) http.Handler {
