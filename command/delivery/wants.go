@@ -31,12 +31,17 @@ func wanted(s subscription.Settings) wants {
 	types := slices.Compact(slices.Sorted(slices.Values(s.EventTypes)))
 	pins := make([]string, len(s.Feeds))
 	for i, pin := range s.Feeds {
-		pins[i] = string(append(pin.FeedID[:], byte(slices.Index(subscription.FeedTypes, pin.FeedType))))
+		pins[i] = string(append(pin.FeedID[:], kindOf(pin.FeedType)))
 	}
 	slices.Sort(pins)
 	return wants{unique.Make(packed{
 		types: strings.Join(types, " "), scope: s.ScopeKind, feedType: s.FeedType, pins: strings.Join(slices.Compact(pins), ""),
 	})}
+}
+
+// kindOf returns the place of a kind of feeds in subscription.FeedTypes, or 255.
+func kindOf(feedType string) byte {
+	return byte(slices.Index(subscription.FeedTypes, feedType)) //nolint:gosec // a few kinds; -1 becomes 255
 }
 
 // settings unpacks them.
@@ -62,7 +67,7 @@ func (w wants) matches(eventType, feedType string, feed uuid.UUID) bool {
 	case subscription.ScopeFeedType:
 		return feed != uuid.Nil && p.feedType == feedType
 	}
-	kind := byte(slices.Index(subscription.FeedTypes, feedType))
+	kind := kindOf(feedType)
 	for at := p.find(feed); strings.HasPrefix(p.pins[at:], string(feed[:])); at += pinSize {
 		if p.pins[at+pinSize-1] == kind {
 			return p.scope == subscription.ScopeFeeds

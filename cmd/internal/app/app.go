@@ -198,6 +198,15 @@ func (a *App) connect() error {
 	if err != nil {
 		return err
 	}
+	if err := a.connectConsoles(admin, tester); err != nil {
+		return err
+	}
+	a.admin = wire.KnownHost(a.adminHosts(), func(*http.Request) wire.Surface { return wire.Events })(a.operators.Beside(admin))
+	return nil
+}
+
+// connectConsoles makes the consoles of customers and of operators.
+func (a *App) connectConsoles(admin *adminapi.API, tester delivery.Tester) error {
 	pages := console.Dependencies{
 		Commands: a.Commands, Queries: a.Queries, Sessions: a.sessions, Works: adapters.ConsoleWorks{Pool: a.base.pool}, Verify: a.api.Verify, Admit: a.api.Admit, Await: a.Progress.Await, Events: a.runner.Store,
 		Settle: func(ctx context.Context, m projections.ReadModel) error {
@@ -206,6 +215,7 @@ func (a *App) connect() error {
 		Limiter: adapters.NewCheckLimiter(a.base.pool, a.clock.Now), Guesses: console.NewGuesses(), Tester: tester,
 		Wake: a.deliverer.Wake, Now: a.clock.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 	}
+	var err error
 	if a.console, err = console.New(pages); err != nil {
 		return err
 	}
@@ -216,11 +226,7 @@ func (a *App) connect() error {
 	a.operators, err = console.NewForOperators(pages, console.Operators{
 		Verify: admin.Verify, StillValid: admin.StillValid, Projections: a.rebuilds, System: a.system, Collectors: triers,
 	})
-	if err != nil {
-		return err
-	}
-	a.admin = wire.KnownHost(a.adminHosts(), func(*http.Request) wire.Surface { return wire.Events })(a.operators.Beside(admin))
-	return nil
+	return err
 }
 
 // deliveryEgress says which addresses webhooks may reach, and whom they trust.

@@ -83,7 +83,8 @@ func openInfrastructure(ctx context.Context, cfg *config.Config, log *slog.Logge
 	plain := &plainText{log: log}
 	plain.stores(cfg)
 	poolConfig.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		return errors.Join(plain.connected(ctx, conn), compressQuickly(ctx, conn))
+		plain.connected(conn)
+		return compressQuickly(ctx, conn)
 	}
 	if in.pool, err = pgxpool.NewWithConfig(ctx, poolConfig); err != nil {
 		return nil, fmt.Errorf("connect to Postgres: %w", err)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
@@ -23,14 +22,13 @@ type plainText struct {
 }
 
 // connected looks at a connection to Postgres: whether it is encrypted, its address alone does not tell.
-func (p *plainText) connected(_ context.Context, conn *pgx.Conn) error {
+func (p *plainText) connected(conn *pgx.Conn) {
 	if overNetworkInPlain(conn.PgConn().Conn()) {
 		p.database.Do(func() {
 			p.log.Warn("Postgres is reached over a network in plain: whoever is on the way reads and changes what is sent. "+
 				"Let it speak TLS, and add sslmode=verify-full to CARILLON_DATABASE_URL", "host", conn.Config().Host)
 		})
 	}
-	return nil
 }
 
 func overNetworkInPlain(conn net.Conn) bool {

@@ -99,6 +99,14 @@ type rendered []byte
 // AppendJSON implements wire.Appender.
 func (r rendered) AppendJSON(to []byte) []byte { return append(to, r...) }
 
+// deliveryDetailJSON is a row of the list with the whole event and every attempt.
+type deliveryDetailJSON struct {
+	deliveryJSON  `json:",inline"`
+	Event         eventDetailJSON     `json:"event"` // instead of the row's
+	Subscriptions []uuid.UUID         `json:"subscriptionIds"`
+	Attempts      []attemptDetailJSON `json:"attempts"`
+}
+
 // render puts the event's data in last, as it is stored: it may be nested as deep as JSON can be read, and the whole is
 // deeper.
 func (j deliveryDetailJSON) render() (rendered, error) {
@@ -181,14 +189,6 @@ type attemptJSON struct {
 	FailureReason  *string   `json:"failureReason"`
 	AttemptedAt    time.Time `json:"attemptedAt"`
 	DurationMs     int64     `json:"durationMs"`
-}
-
-// deliveryDetailJSON is a row of the list with the whole event and every attempt.
-type deliveryDetailJSON struct {
-	deliveryJSON  `json:",inline"`
-	Event         eventDetailJSON     `json:"event"` // instead of the row's
-	Subscriptions []uuid.UUID         `json:"subscriptionIds"`
-	Attempts      []attemptDetailJSON `json:"attempts"`
 }
 
 type eventDetailJSON struct {

@@ -298,7 +298,7 @@ func TestReplayAndItsRefusals(t *testing.T) {
 	s.Await(t, shared.Position, feeds.ReadModel.Name, dispatching.DispatcherName)
 	lost := s.published(t, destination.ID, command.Publish{FeedType: "news", FeedID: feed})
 	s.happens(t, lost, s.attempt(t, destination.ID, 1, 204, ""))
-	if shared, err = s.Commands.UnshareFeed(t.Context(), apitest.Operator, command.UnshareFeed(share)); err != nil {
+	if _, err = s.Commands.UnshareFeed(t.Context(), apitest.Operator, command.UnshareFeed(share)); err != nil {
 		t.Fatal(err)
 	}
 	replay(lost).refused(t, 409, "ALREADY_EXISTS", "no longer has access to the feed")

@@ -124,7 +124,8 @@ func tree(message protoreflect.Message) (any, error) {
 			return nil, err
 		}
 		var value any
-		return value, json.Unmarshal(text, &value)
+		err = json.Unmarshal(text, &value)
+		return value, err
 	}
 	fields := map[string]any{}
 	var failed error

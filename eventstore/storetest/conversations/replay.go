@@ -10,6 +10,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -366,7 +367,7 @@ func (r *replay) http(ctx context.Context, s step) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, verb, scheme+r.server.Address+path, nil)
+	request, err := http.NewRequestWithContext(ctx, verb, scheme+r.server.Address+path, http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -378,7 +379,7 @@ func (r *replay) http(ctx context.Context, s step) error {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if fmt.Sprint(response.StatusCode) != string(s.Status) {
+	if strconv.Itoa(response.StatusCode) != string(s.Status) {
 		return fmt.Errorf("status: expected %s, received %d", s.Status, response.StatusCode)
 	}
 	received, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
