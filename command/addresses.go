@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/command/sealing"
 	"carillon/eventstore"
 )
 
@@ -15,12 +16,13 @@ func (c *Commands) sealAddress(ctx context.Context, id uuid.UUID, url string) (s
 	if !destination.Hides(url) {
 		return url, sealed, nil
 	}
-	sealed, err = c.seal(ctx, id, []byte(url))
+	sealed, err = c.seal(ctx, id, sealing.Address, []byte(url))
 	return destination.Masked(url, sealed.Digest), sealed, err
 }
 
-func (c *Commands) seal(ctx context.Context, id uuid.UUID, plain []byte) (sealed destination.Sealed, err error) {
-	if sealed.Data, err = c.Vault.Seal(ctx, id, plain); err != nil {
+func (c *Commands) seal(ctx context.Context, id uuid.UUID, field sealing.Field, plain []byte,
+) (sealed destination.Sealed, err error) {
+	if sealed.Data, err = c.Vault.Seal(ctx, id, field, plain); err != nil {
 		return sealed, err
 	}
 	sealed.Digest, err = c.Vault.Digest(ctx, id, plain)

@@ -8,6 +8,7 @@ import (
 
 	"carillon/aggregates/clientcertificate"
 	"carillon/command/mtls"
+	"carillon/command/sealing"
 	"carillon/eventstore"
 )
 
@@ -63,12 +64,12 @@ func (c *Commands) SetClientCertificate(ctx context.Context, by Caller, in SetCl
 	return set, nil
 }
 
-// sealNew seals a value for a new owner.
+// sealNew seals a private key for a new owner.
 func (c *Commands) sealNew(ctx context.Context, owner uuid.UUID, plain []byte) ([]byte, error) {
 	if err := c.Vault.Create(ctx, owner); err != nil {
 		return nil, err
 	}
-	return c.Vault.Seal(ctx, owner, plain)
+	return c.Vault.Seal(ctx, owner, sealing.PrivateKey, plain)
 }
 
 // lostCertificate is the certificate that an organization shows where its private key can't be opened any more.
@@ -78,7 +79,7 @@ func (c *Commands) lostCertificate(ctx context.Context, organization uuid.UUID) 
 		return lost, err
 	}
 	shown := known.State.Certificate
-	_, err = c.Vault.Open(ctx, shown.ID, shown.Key)
+	_, err = c.Vault.Open(ctx, shown.ID, sealing.PrivateKey, shown.Key)
 	if keyLost(err) {
 		return shown.ID, nil
 	}

@@ -229,7 +229,7 @@ func (c *Commands) mintSealed(ctx context.Context, id uuid.UUID) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	return c.Vault.Seal(ctx, id, []byte(secret.Reveal()))
+	return c.Vault.Seal(ctx, id, sealing.Secret, []byte(secret.Reveal()))
 }
 
 func (c *Commands) sealHeaders(ctx context.Context, id uuid.UUID, headers map[string]string) (destination.Sealed, error) {
@@ -240,7 +240,7 @@ func (c *Commands) sealHeaders(ctx context.Context, id uuid.UUID, headers map[st
 	if err != nil {
 		return destination.Sealed{}, fmt.Errorf("encode headers: %w", err)
 	}
-	return c.seal(ctx, id, plain)
+	return c.seal(ctx, id, sealing.Headers, plain)
 }
 
 // checkConfig applies the rules for a destination's URL and headers, as validate, create, replace and update do.

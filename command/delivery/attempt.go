@@ -168,7 +168,7 @@ func (d *Deliverer) record(ctx context.Context, job Job, at time.Time, result we
 	for {
 		var err error
 		if sealed == nil && result.Body != "" {
-			sealed, err = d.Vault.Seal(ctx, job.Target.ID, []byte(result.Body))
+			sealed, err = d.Vault.Seal(ctx, job.Target.ID, sealing.ResponseBody, []byte(result.Body))
 		}
 		if err == nil {
 			attempt := d.outcome(job, trigger, at, result, sealed)

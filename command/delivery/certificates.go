@@ -121,7 +121,7 @@ func (c *Certificates) open(ctx context.Context, organization uuid.UUID) (*tls.C
 			return nil, nil //nolint:nilnil // it shows none
 		}
 		shown := known.State.Certificate
-		plain, err := c.Vault.Open(ctx, shown.ID, shown.Key)
+		plain, err := c.Vault.Open(ctx, shown.ID, sealing.PrivateKey, shown.Key)
 		if err == nil {
 			return mtls.Open(shown.Chain, plain)
 		}

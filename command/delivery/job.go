@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/publication"
+	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/eventstore"
 )
@@ -105,8 +106,8 @@ type Queue interface {
 
 // Vault opens secrets and headers and seals response bodies; sealing.Vault is one.
 type Vault interface {
-	Open(ctx context.Context, destination uuid.UUID, sealed []byte) ([]byte, error)
-	Seal(ctx context.Context, destination uuid.UUID, plain []byte) ([]byte, error)
+	Open(ctx context.Context, destination uuid.UUID, field sealing.Field, sealed []byte) ([]byte, error)
+	Seal(ctx context.Context, destination uuid.UUID, field sealing.Field, plain []byte) ([]byte, error)
 }
 
 // Sender makes one request; webhook.Sender is one.

@@ -88,14 +88,14 @@ func (o *openedTargets) open(ctx context.Context, t *destination.Target, now tim
 	}
 	opened := openedTarget{of: t, url: t.URL}
 	if len(t.Address) > 0 {
-		plain, err := o.vault.Open(ctx, t.ID, t.Address)
+		plain, err := o.vault.Open(ctx, t.ID, sealing.Address, t.Address)
 		if err != nil {
 			return opened, fmt.Errorf("open address: %w", err)
 		}
 		opened.url = string(plain)
 	}
 	if len(t.Headers) > 0 {
-		plain, err := o.vault.Open(ctx, t.ID, t.Headers)
+		plain, err := o.vault.Open(ctx, t.ID, sealing.Headers, t.Headers)
 		if err != nil {
 			return opened, fmt.Errorf("open headers: %w", err)
 		}
@@ -113,7 +113,7 @@ func (o *openedTargets) open(ctx context.Context, t *destination.Target, now tim
 				opened.until = sealed.ExpiresAt
 			}
 		}
-		plain, err := o.vault.Open(ctx, t.ID, sealed.Sealed)
+		plain, err := o.vault.Open(ctx, t.ID, sealing.Secret, sealed.Sealed)
 		if errors.Is(err, sealing.ErrDamaged) {
 			damaged = fmt.Errorf("open secret: %w", err)
 			continue // the others sign

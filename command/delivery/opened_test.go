@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/command/sealing"
 	"carillon/eventstore"
 )
 
@@ -18,7 +19,7 @@ type slowVault struct {
 	asked, on chan struct{}
 }
 
-func (v slowVault) Open(context.Context, uuid.UUID, []byte) ([]byte, error) {
+func (v slowVault) Open(context.Context, uuid.UUID, sealing.Field, []byte) ([]byte, error) {
 	v.asked <- struct{}{}
 	<-v.on
 	return []byte("https://example.org/hook/topsecret"), nil

@@ -40,7 +40,7 @@ func TestNoKeyStaysInMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range 4 {
-				if _, err := v.Seal(t.Context(), owner, []byte("hers")); err != nil {
+				if _, err := v.Seal(t.Context(), owner, Secret, []byte("hers")); err != nil {
 					t.Fatal(err)
 				}
 				if n := cached(); n != 1 {

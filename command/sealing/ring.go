@@ -210,7 +210,7 @@ func (r *Ring) wrap(by KeyID, owner uuid.UUID, raw []byte) ([]byte, error) {
 	if !known {
 		return nil, fmt.Errorf("wrap by key %s: %w", by, ErrNoKey)
 	}
-	sealed := sealFor(key.aead, bound(owner, by), raw)
+	sealed := sealFor(key.aead, ownerVersion, bound(owner, by), raw)
 	return append(Prefix(by), sealed...), nil
 }
 
@@ -226,10 +226,10 @@ func (r *Ring) unwrap(owner uuid.UUID, wrapped []byte) ([]byte, error) {
 	case named && !known:
 		return nil, ErrUnknownKey
 	case named:
-		raw, err = openFor(key.aead, bound(owner, id), wrapped[1+len(id):])
+		raw, err = openFor(key.aead, ownerVersion, bound(owner, id), wrapped[1+len(id):])
 	default:
 		for _, m := range r.masters {
-			if raw, err = openFor(m.plain, owner[:], wrapped); err == nil {
+			if raw, err = openFor(m.plain, ownerVersion, owner[:], wrapped); err == nil {
 				break
 			}
 		}
@@ -285,8 +285,8 @@ func (r *Ring) Same(owner uuid.UUID, one, other []byte) (bool, error) {
 	return slices.Equal(a, b), err
 }
 
-// OpenWith opens a value with a wrapped data key of its owner, which need not be the one that is kept.
-func (r *Ring) OpenWith(owner uuid.UUID, wrapped, sealed []byte) ([]byte, error) {
+// OpenWith opens the value of a field with a wrapped data key of its owner, which need not be the one that is kept.
+func (r *Ring) OpenWith(owner uuid.UUID, field Field, wrapped, sealed []byte) ([]byte, error) {
 	raw, err := r.unwrap(owner, wrapped)
 	if err != nil {
 		return nil, err
@@ -295,5 +295,5 @@ func (r *Ring) OpenWith(owner uuid.UUID, wrapped, sealed []byte) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	return open(aead, owner, sealed)
+	return open(aead, owner, field, sealed)
 }

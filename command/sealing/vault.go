@@ -76,23 +76,23 @@ func (v *Vault) Create(ctx context.Context, owner uuid.UUID) error {
 	return v.keys.Add(ctx, owner, wrapped)
 }
 
-// Seal encrypts a value for an owner. It returns ErrShredded where the owner has no data key.
-func (v *Vault) Seal(ctx context.Context, owner uuid.UUID, plain []byte) ([]byte, error) {
+// Seal encrypts the value of a field for an owner. It returns ErrShredded where the owner has no data key.
+func (v *Vault) Seal(ctx context.Context, owner uuid.UUID, field Field, plain []byte) ([]byte, error) {
 	key, err := v.key(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
-	return seal(key.aead, owner, plain), nil
+	return seal(key.aead, owner, field, plain), nil
 }
 
-// Open decrypts what Seal made for an owner. It returns ErrShredded after Shred, and ErrDamaged for anything else that
-// it can't open.
-func (v *Vault) Open(ctx context.Context, owner uuid.UUID, sealed []byte) ([]byte, error) {
+// Open decrypts what Seal made for an owner and field, and what earlier versions sealed for the owner. It returns
+// ErrShredded after Shred, and ErrDamaged for anything else that it can't open.
+func (v *Vault) Open(ctx context.Context, owner uuid.UUID, field Field, sealed []byte) ([]byte, error) {
 	key, err := v.key(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
-	return open(key.aead, owner, sealed)
+	return open(key.aead, owner, field, sealed)
 }
 
 // Digest is a keyed digest of 16 bytes: equal values of one owner have equal digests, those of two owners have not.

@@ -80,7 +80,7 @@ func newVault(t testing.TB, keys sealing.KeyStore, owners ...uuid.UUID) *sealing
 
 func seal(t testing.TB, v *sealing.Vault, owner uuid.UUID, plain string) []byte {
 	t.Helper()
-	sealed, err := v.Seal(t.Context(), owner, []byte(plain))
+	sealed, err := v.Seal(t.Context(), owner, sealing.Secret, []byte(plain))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func seal(t testing.TB, v *sealing.Vault, owner uuid.UUID, plain string) []byte 
 // refused expects that a value does not open, with an error that holds nothing of it.
 func refused(t testing.TB, v *sealing.Vault, owner uuid.UUID, sealed []byte, want error) {
 	t.Helper()
-	plain, err := v.Open(t.Context(), owner, sealed)
+	plain, err := v.Open(t.Context(), owner, sealing.Secret, sealed)
 	if !errors.Is(err, want) || plain != nil {
 		t.Errorf("opened to %q, error = %v, want %v", plain, err, want)
 	}
@@ -101,18 +101,18 @@ func TestWhatIsSealedOpensForItsOwner(t *testing.T) {
 	v := newVault(t, newMemory(), alice)
 	rapid.Check(t, func(r *rapid.T) {
 		plain := rapid.SliceOf(rapid.Byte()).Draw(r, "plain")
-		sealed, err := v.Seal(t.Context(), alice, plain)
+		sealed, err := v.Seal(t.Context(), alice, sealing.Secret, plain)
 		if err != nil {
 			r.Fatal(err)
 		}
 		if len(plain) > 3 && bytes.Contains(sealed, plain) {
 			r.Errorf("the sealed value shows the plain one: %x", sealed)
 		}
-		again, err := v.Seal(t.Context(), alice, plain)
+		again, err := v.Seal(t.Context(), alice, sealing.Secret, plain)
 		if err != nil || bytes.Equal(sealed, again) {
 			r.Errorf("sealed twice to the same bytes: %x, error = %v", sealed, err)
 		}
-		if opened, err := v.Open(t.Context(), alice, sealed); err != nil || !bytes.Equal(opened, plain) {
+		if opened, err := v.Open(t.Context(), alice, sealing.Secret, sealed); err != nil || !bytes.Equal(opened, plain) {
 			r.Errorf("opened %x, error = %v, want %x", opened, err, plain)
 		}
 	})
@@ -125,6 +125,22 @@ const (
 	storedValue  = "01dc75fbf3292bad0b47c8cfc390ea30458a458bdf19a2a3d037d152fddc5be9d58c6ac2d22d96441e0b3f"
 	storedDigest = "1f79e44f1c31deed3d5cf7b555a3bac4"
 )
+
+var fields = []sealing.Field{sealing.Secret, sealing.Address, sealing.Headers, sealing.ResponseBody, sealing.PrivateKey}
+
+// storedFields are values that version 3 stored for alice.
+var storedFields = map[sealing.Field]string{
+	sealing.Secret: "03e7d3285cb6390c25d8ddb5007c9bbe14686bfccda999d426c0b2cb24d47f65" +
+		"ad19d7855d3e8690b4a8e31df0b16eb7",
+	sealing.Address: "03a300be0f6c6cb54c97d500b29822ac257dbd5f0f01c65a40a8aa96536afe1a" +
+		"f84543609a7553b35fe9d7544c84f9e3",
+	sealing.Headers: "03216ed6e55da73896b4b6ac6d3e9f6b9d50108d3a8c8bacbb8e439636900887" +
+		"2c6fd3d285593e3e049ad795df79d426",
+	sealing.ResponseBody: "03b39f245160c9c4511f7f72d24e7ba1de389019f75c7634f7fbb9340b005df3" +
+		"bffffdcc91ea4ab42cc127a9e327aa2a",
+	sealing.PrivateKey: "0322da4bb6b7fcd21501f869edfaf71ec5c68a5fb70f46185b14c32946aec026" +
+		"551b40b80dfbdd9debcd101d62c6d235",
+}
 
 func unhex(t testing.TB, text string) []byte {
 	t.Helper()
@@ -140,10 +156,18 @@ func TestTheStoredFormStays(t *testing.T) {
 	t.Parallel()
 	keys := newMemory()
 	keys.keys[alice] = unhex(t, storedKey)
-	v := newVault(t, keys, alice) // Create leaves the key that is there
-	plain, err := v.Open(t.Context(), alice, unhex(t, storedValue))
-	if err != nil || string(plain) != "whsec_c3RvcmVk" {
-		t.Errorf("opened %q, error = %v", plain, err)
+	v := newVault(t, keys, alice)  // Create leaves the key that is there
+	for _, field := range fields { // it was bound to none
+		plain, err := v.Open(t.Context(), alice, field, unhex(t, storedValue))
+		if err != nil || string(plain) != "whsec_c3RvcmVk" {
+			t.Errorf("opened as %s: %q, error = %v", field, plain, err)
+		}
+	}
+	for field, stored := range storedFields {
+		plain, err := v.Open(t.Context(), alice, field, unhex(t, stored))
+		if err != nil || string(plain) != "stored in its field" {
+			t.Errorf("opened as %s: %q, error = %v", field, plain, err)
+		}
 	}
 	digest, err := v.Digest(t.Context(), alice, []byte("stored"))
 	if err != nil || !bytes.Equal(digest, unhex(t, storedDigest)) {
@@ -160,6 +184,44 @@ func TestEveryChangedByteIsNoticed(t *testing.T) {
 		changed[i] ^= 1
 		refused(t, v, alice, changed, sealing.ErrDamaged)
 	}
+}
+
+func TestSealedValueOpensInItsFieldOnly(t *testing.T) {
+	t.Parallel()
+	keys := newMemory()
+	v := newVault(t, keys, alice)
+	for _, sealedAs := range fields {
+		sealed, err := v.Seal(t.Context(), alice, sealedAs, []byte("whsec_secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asBefore := bytes.Clone(sealed)
+		asBefore[0] = 1 // the version that is bound to no field
+		for _, field := range fields {
+			var want error
+			if field != sealedAs {
+				want = sealing.ErrDamaged
+			}
+			if _, err := v.Open(t.Context(), alice, field, sealed); !errors.Is(err, want) {
+				t.Errorf("sealed as %s, opened as %s: error = %v, want %v", sealedAs, field, err, want)
+			}
+			if _, err := ring(t).OpenWith(alice, field, keys.keys[alice], sealed); !errors.Is(err, want) {
+				t.Errorf("sealed as %s, opened as %s with its key: error = %v, want %v", sealedAs, field, err, want)
+			}
+			if _, err := v.Open(t.Context(), alice, field, asBefore); !errors.Is(err, sealing.ErrDamaged) {
+				t.Errorf("sealed as %s, opened as %s of version 1: error = %v", sealedAs, field, err)
+			}
+		}
+	}
+}
+
+func ring(t testing.TB) *sealing.Ring {
+	t.Helper()
+	r, err := sealing.NewRing(master)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 func TestTruncatedValuesAreRefused(t *testing.T) {
@@ -209,7 +271,7 @@ func TestAnotherMasterKeyOpensNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, other, alice, sealed, sealing.ErrDamaged)
-	if _, err := other.Seal(t.Context(), alice, []byte("x")); !errors.Is(err, sealing.ErrDamaged) {
+	if _, err := other.Seal(t.Context(), alice, sealing.Secret, []byte("x")); !errors.Is(err, sealing.ErrDamaged) {
 		t.Errorf("seal: error = %v, want ErrDamaged", err)
 	}
 	for _, length := range []int{0, 16, 31, 33} {
@@ -245,7 +307,7 @@ func TestCreateLeavesTheKeyThatIsThere(t *testing.T) {
 	keys := newMemory()
 	v := newVault(t, keys, alice)
 	sealed := seal(t, v, alice, "first")
-	if plain, err := newVault(t, keys, alice).Open(t.Context(), alice, sealed); err != nil || string(plain) != "first" {
+	if plain, err := newVault(t, keys, alice).Open(t.Context(), alice, sealing.Secret, sealed); err != nil || string(plain) != "first" {
 		t.Errorf("opened %q, error = %v", plain, err)
 	}
 }
@@ -256,7 +318,7 @@ func TestWhatIsShreddedOpensNoMore(t *testing.T) {
 		keys := newMemory()
 		here, there := newVault(t, keys, alice, bob), newVault(t, keys)
 		hers, his := seal(t, here, alice, "hers"), seal(t, here, bob, "his")
-		if _, err := there.Open(t.Context(), alice, hers); err != nil {
+		if _, err := there.Open(t.Context(), alice, sealing.Secret, hers); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 { // twice is once
@@ -265,7 +327,7 @@ func TestWhatIsShreddedOpensNoMore(t *testing.T) {
 			}
 		}
 		refused(t, here, alice, hers, sealing.ErrShredded)
-		if _, err := here.Seal(t.Context(), alice, []byte("more")); !errors.Is(err, sealing.ErrShredded) {
+		if _, err := here.Seal(t.Context(), alice, sealing.Secret, []byte("more")); !errors.Is(err, sealing.ErrShredded) {
 			t.Errorf("seal: error = %v, want ErrShredded", err)
 		}
 		if _, err := here.Digest(t.Context(), alice, []byte("more")); !errors.Is(err, sealing.ErrShredded) {
@@ -273,7 +335,7 @@ func TestWhatIsShreddedOpensNoMore(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second) // the clock of the bubble
 		refused(t, there, alice, hers, sealing.ErrShredded)
-		if plain, err := here.Open(t.Context(), bob, his); err != nil || string(plain) != "his" {
+		if plain, err := here.Open(t.Context(), bob, sealing.Secret, his); err != nil || string(plain) != "his" {
 			t.Errorf("bob's value opened to %q, error = %v", plain, err)
 		}
 		// A new key of the same owner opens nothing of the old one.
@@ -295,7 +357,7 @@ func TestAKeyReadWhileItIsShreddedIsNotKept(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := v.Open(t.Context(), alice, sealed); err != nil {
+	if _, err := v.Open(t.Context(), alice, sealing.Secret, sealed); err != nil {
 		t.Fatal(err) // it was read before
 	}
 	keys.find = nil

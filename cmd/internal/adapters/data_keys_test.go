@@ -32,15 +32,15 @@ func TestDataKeysOutliveTheProcessUntilTheyAreShredded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sealed, err := v.Seal(t.Context(), alice, []byte("hers"))
+	sealed, err := v.Seal(t.Context(), alice, sealing.Secret, []byte("hers"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	restarted := vault(t, pool)
-	if plain, err := restarted.Open(t.Context(), alice, sealed); err != nil || string(plain) != "hers" {
+	if plain, err := restarted.Open(t.Context(), alice, sealing.Secret, sealed); err != nil || string(plain) != "hers" {
 		t.Errorf("after a restart: opened %q, error = %v", plain, err)
 	}
-	if _, err := restarted.Open(t.Context(), bob, sealed); !errors.Is(err, sealing.ErrDamaged) {
+	if _, err := restarted.Open(t.Context(), bob, sealing.Secret, sealed); !errors.Is(err, sealing.ErrDamaged) {
 		t.Errorf("for another owner: error = %v, want ErrDamaged", err)
 	}
 	for range 2 {
@@ -49,11 +49,11 @@ func TestDataKeysOutliveTheProcessUntilTheyAreShredded(t *testing.T) {
 		}
 	}
 	for _, v := range []*sealing.Vault{restarted, vault(t, pool)} {
-		if _, err := v.Open(t.Context(), alice, sealed); !errors.Is(err, sealing.ErrShredded) {
+		if _, err := v.Open(t.Context(), alice, sealing.Secret, sealed); !errors.Is(err, sealing.ErrShredded) {
 			t.Errorf("after it was shredded: error = %v, want ErrShredded", err)
 		}
 	}
-	if _, err := vault(t, pool).Seal(t.Context(), bob, []byte("his")); err != nil {
+	if _, err := vault(t, pool).Seal(t.Context(), bob, sealing.Secret, []byte("his")); err != nil {
 		t.Errorf("another owner: %v", err)
 	}
 }
@@ -66,7 +66,7 @@ func TestDataKeysAreUnavailableWithoutPostgres(t *testing.T) {
 	}
 	t.Cleanup(pool.Close)
 	v := vault(t, pool)
-	_, sealErr := v.Seal(t.Context(), uuid.New(), nil)
+	_, sealErr := v.Seal(t.Context(), uuid.New(), sealing.Secret, nil)
 	for what, err := range map[string]error{
 		"create": v.Create(t.Context(), uuid.New()), "seal": sealErr, "shred": v.Shred(t.Context(), uuid.New()),
 	} {

@@ -14,6 +14,7 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/command"
 	"carillon/command/collect"
+	"carillon/eventstore/instant"
 )
 
 // stage is a platform on which accounts show one and the same concert.
@@ -136,7 +137,7 @@ func TestAChangeOfAnOccurrenceIsPublishedOnceForEachFeed(t *testing.T) {
 	s.show("hall", later, happening.Scheduled)
 	visit(hall)
 	expect("moved", func(data map[string]any) bool {
-		return data["previousStartDateTime"] == soon.UTC().Format(time.RFC3339) && start(data) == later.UTC().Format(time.RFC3339)
+		return data["previousStartDateTime"] == instant.Text(soon) && start(data) == instant.Text(later)
 	})
 	visit(hall)
 	visit(band)

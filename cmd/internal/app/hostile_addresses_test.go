@@ -17,6 +17,7 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/config"
+	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/projections/pgtest"
 )
@@ -150,11 +151,11 @@ func TestAddressesFromBeforeAreSealed(t *testing.T) {
 		if err := p.app.Commands.Vault.Create(t.Context(), old); err != nil {
 			t.Fatal(err)
 		}
-		plain, err := p.app.Commands.Vault.Open(t.Context(), made, known.State.Secrets[0].Sealed)
+		plain, err := p.app.Commands.Vault.Open(t.Context(), made, sealing.Secret, known.State.Secrets[0].Sealed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sealed, err := p.app.Commands.Vault.Seal(t.Context(), old, plain)
+		sealed, err := p.app.Commands.Vault.Seal(t.Context(), old, sealing.Secret, plain)
 		if err != nil {
 			t.Fatal(err)
 		}

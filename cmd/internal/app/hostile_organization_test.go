@@ -73,7 +73,7 @@ func TestHostileOrganizationWaitsAndEnds(t *testing.T) {
 	}
 	for _, owner := range []uuid.UUID{destination, certificate} {
 		p.eventually("the data key is shredded", func() bool {
-			_, err := p.app.Commands.Vault.Seal(t.Context(), owner, []byte("x"))
+			_, err := p.app.Commands.Vault.Seal(t.Context(), owner, sealing.Secret, []byte("x"))
 			return errors.Is(err, sealing.ErrShredded)
 		})
 	}

@@ -174,7 +174,11 @@ func (c *contents) list() []copying.Stream {
 func (c *contents) unopened(ring *sealing.Ring, keys map[uuid.UUID]custody.Key) custody.Lost {
 	var ids []uuid.UUID
 	for id, sealed := range c.live {
-		if _, err := ring.OpenWith(id, keys[id].Wrapped, sealed); err != nil {
+		field := sealing.Secret
+		if _, certificate := c.certificates[id]; certificate {
+			field = sealing.PrivateKey
+		}
+		if _, err := ring.OpenWith(id, field, keys[id].Wrapped, sealed); err != nil {
 			ids = append(ids, id)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"carillon/aggregates/organization"
+	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/query"
 )
@@ -38,7 +39,7 @@ func (c *Console) tried(v *visit, d deliveryView) ([]tried, error) {
 		if i == len(latest)-1 {
 			room = lastAnswerRoom
 		}
-		body, err := c.open(v.Context(), d.Destination, attempt.ResponseBody)
+		body, err := c.open(v.Context(), d.Destination, sealing.ResponseBody, attempt.ResponseBody)
 		switch {
 		case errors.Is(err, errUnavailable):
 			all[i].Answer = "(can't be read any more)"

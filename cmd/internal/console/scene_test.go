@@ -20,6 +20,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	dispatching "carillon/command/delivery"
+	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/projections/deliveries"
 	"carillon/projections/feeds"
@@ -205,7 +206,7 @@ func (w *world) attempted(tb testing.TB, event, destination uuid.UUID, status in
 // attemptedAs records an attempt of a number, for a reason, after which it is tried again as its schedule says.
 func (w *world) attemptedAs(tb testing.TB, event, destination uuid.UUID, status int, body string, as delivery.RecordAttempt) {
 	tb.Helper()
-	sealed, err := w.Commands.Vault.Seal(tb.Context(), destination, []byte(body))
+	sealed, err := w.Commands.Vault.Seal(tb.Context(), destination, sealing.ResponseBody, []byte(body))
 	if err != nil {
 		tb.Fatal(err)
 	}

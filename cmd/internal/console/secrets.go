@@ -30,8 +30,8 @@ func (c *Console) secretRoutes(r chi.Router) {
 var errUnavailable = &wire.Failure{Kind: wire.Conflict, Issue: unreadable}
 
 // open decrypts a value of a destination.
-func (c *Console) open(ctx context.Context, destination uuid.UUID, sealed []byte) ([]byte, error) {
-	plain, err := c.Commands.Vault.Open(ctx, destination, sealed)
+func (c *Console) open(ctx context.Context, destination uuid.UUID, field sealing.Field, sealed []byte) ([]byte, error) {
+	plain, err := c.Commands.Vault.Open(ctx, destination, field, sealed)
 	if errors.Is(err, sealing.ErrShredded) || errors.Is(err, sealing.ErrDamaged) {
 		wire.Note(ctx, slog.String("unavailable", destination.String()))
 		return nil, errUnavailable
@@ -44,7 +44,7 @@ func (c *Console) address(ctx context.Context, d query.Destination) (string, err
 	if len(d.Address) == 0 {
 		return d.URL, nil
 	}
-	plain, err := c.open(ctx, d.ID, d.Address)
+	plain, err := c.open(ctx, d.ID, sealing.Address, d.Address)
 	return string(plain), err
 }
 
@@ -75,7 +75,7 @@ func coveredAddress(d query.Destination) string {
 
 // secret opens a sealed one.
 func (c *Console) secret(ctx context.Context, destination uuid.UUID, sealed []byte) (webhook.Secret, error) {
-	plain, err := c.open(ctx, destination, sealed)
+	plain, err := c.open(ctx, destination, sealing.Secret, sealed)
 	if err != nil {
 		return webhook.Secret{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"carillon/aggregates/disclosure"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/query"
 )
@@ -167,7 +168,7 @@ func (c *Console) settingsOf(v *visit, found query.Destination) (settings, error
 	}
 	if len(found.Headers) > 0 {
 		shown = append(shown, disclosure.Headers)
-		plain, err := c.open(v.Context(), found.ID, found.Headers)
+		plain, err := c.open(v.Context(), found.ID, sealing.Headers, found.Headers)
 		if err != nil {
 			return settings{}, err
 		}

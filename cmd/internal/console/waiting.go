@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"carillon/command/sealing"
 	"carillon/query"
 )
 
@@ -81,7 +82,14 @@ func (c *Console) keyless(v *visit, to query.Destination) (bool, error) {
 		if len(sealed) == 0 {
 			continue
 		}
-		switch _, err := c.open(v.Context(), to.ID, sealed); {
+		field := sealing.Secret
+		switch i {
+		case 0:
+			field = sealing.Address
+		case 1:
+			field = sealing.Headers
+		}
+		switch _, err := c.open(v.Context(), to.ID, field, sealed); {
 		case err == nil && i > 1:
 			readable++
 		case errors.Is(err, errUnavailable) && i < 2:

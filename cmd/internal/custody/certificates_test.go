@@ -21,7 +21,7 @@ func (w *world) certify(p process, organization uuid.UUID) uuid.UUID {
 	if err := p.vault.Create(w.Context(), id); err != nil {
 		w.Fatal(err)
 	}
-	sealed, err := p.vault.Seal(w.Context(), id, id[:])
+	sealed, err := p.vault.Seal(w.Context(), id, sealing.PrivateKey, id[:])
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func (w *world) opensCertificate(p process, organization uuid.UUID) bool {
 		w.Fatal(err)
 	}
 	shown := known.State.Certificate
-	plain, err := p.vault.Open(w.Context(), shown.ID, shown.Key)
+	plain, err := p.vault.Open(w.Context(), shown.ID, sealing.PrivateKey, shown.Key)
 	return err == nil && slices.Equal(plain, shown.ID[:])
 }
 

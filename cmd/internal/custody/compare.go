@@ -186,7 +186,7 @@ func (m *mending) agree(ctx context.Context, owner uuid.UUID, row, key Key) erro
 	if err != nil || len(newest) == 0 {
 		return err
 	}
-	if _, err := c.Ring.OpenWith(owner, key.Wrapped, newest); err == nil {
+	if _, err := c.Ring.OpenWith(owner, m.alive.field(owner), key.Wrapped, newest); err == nil {
 		m.toTable++
 		_, err := c.insert(ctx, replaceKey, owner, key.Wrapped)
 		return m.restored(ctx, owner, err)

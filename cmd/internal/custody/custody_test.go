@@ -105,7 +105,7 @@ func (w *world) create(p process) uuid.UUID {
 	if err := p.vault.Create(w.Context(), id); err != nil {
 		w.Fatal(err)
 	}
-	sealed, err := p.vault.Seal(w.Context(), id, id[:])
+	sealed, err := p.vault.Seal(w.Context(), id, sealing.Secret, id[:])
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func (w *world) opens(p process, ids ...uuid.UUID) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		if plain, err := p.vault.Open(w.Context(), id, known.State.Secrets[0].Sealed); err != nil || !bytes.Equal(plain, id[:]) {
+		if plain, err := p.vault.Open(w.Context(), id, sealing.Secret, known.State.Secrets[0].Sealed); err != nil || !bytes.Equal(plain, id[:]) {
 			w.Errorf("the secret of %s opened to %x, %v", id, plain, err)
 		}
 	}
@@ -199,7 +199,7 @@ func TestKeysThatAnEarlierVersionKeptAreCarriedOver(t *testing.T) {
 		t.Errorf("the key in Postgres names no key: %s", id)
 	}
 	w.newPostgres()
-	plain, err := w.open().vault.Open(t.Context(), alice, unhex(t, value))
+	plain, err := w.open().vault.Open(t.Context(), alice, sealing.Secret, unhex(t, value))
 	if err != nil || string(plain) != "whsec_c3RvcmVk" {
 		t.Errorf("opened %q, error = %v", plain, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"carillon/aggregates/clientcertificate"
 	"carillon/aggregates/destination"
+	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/clientcertificates"
@@ -111,6 +112,14 @@ const (
 	lives
 	ended
 )
+
+// field returns the field of the newest value that was sealed for an owner, see fate.
+func (a alive) field(owner uuid.UUID) sealing.Field {
+	if a.ids[owner] != uuid.Nil {
+		return sealing.PrivateKey
+	}
+	return sealing.Secret
+}
 
 // fate asks the events what became of an owner, and gives the newest value that was sealed for it where it lives.
 func (c *Custody) fate(ctx context.Context, among alive, owner uuid.UUID) (now fate, newest []byte, err error) {

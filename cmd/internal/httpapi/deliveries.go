@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/sealing"
 	"carillon/projections/deliveries"
 	"carillon/projections/publications"
 	"carillon/query"
@@ -246,7 +247,7 @@ func (a *API) deliveryDetailOf(ctx context.Context, d query.DeliveryDetail) (del
 		}
 		var received string
 		if attempt.ResponseBody != nil {
-			body, err := a.open(ctx, d.Destination, attempt.ResponseBody)
+			body, err := a.open(ctx, d.Destination, sealing.ResponseBody, attempt.ResponseBody)
 			switch {
 			case errors.Is(err, errUnavailable):
 				received = unavailable

@@ -19,6 +19,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	dispatching "carillon/command/delivery"
+	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/projections/deliveries"
 	"carillon/projections/feeds"
@@ -77,7 +78,7 @@ func (s *server) attempt(t *testing.T, destination string, number, status int, b
 	}
 	if body != "" {
 		var err error
-		if attempt.Outcome.ResponseBody, err = s.Commands.Vault.Seal(t.Context(), attempt.Destination, []byte(body)); err != nil {
+		if attempt.Outcome.ResponseBody, err = s.Commands.Vault.Seal(t.Context(), attempt.Destination, sealing.ResponseBody, []byte(body)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -195,7 +195,7 @@ func (a *API) destinationOf(ctx context.Context, d query.Destination, show secre
 	}
 	j.Config.Headers = map[string]string{}
 	if len(d.Headers) > 0 {
-		plain, err := a.open(ctx, d.ID, d.Headers)
+		plain, err := a.open(ctx, d.ID, sealing.Headers, d.Headers)
 		switch {
 		case errors.Is(err, errUnavailable):
 			j.Config.Headers[unavailable] = unavailable
@@ -241,7 +241,7 @@ func (a *API) addressFor(ctx context.Context, d query.Destination) (string, erro
 	case !may(ctx, organization.ScopeSecrets):
 		return d.URL, nil
 	}
-	plain, err := a.open(ctx, d.ID, d.Address)
+	plain, err := a.open(ctx, d.ID, sealing.Address, d.Address)
 	if errors.Is(err, errUnavailable) {
 		return unavailable, nil
 	}
@@ -255,8 +255,8 @@ var errUnavailable = errors.New("the value can't be opened")
 
 // open decrypts a value of a destination. Where that can't be done for good, it fails with errUnavailable; where the
 // destination is being deleted at this moment, with what says that there is none.
-func (a *API) open(ctx context.Context, id uuid.UUID, sealed []byte) ([]byte, error) {
-	plain, err := a.Commands.Vault.Open(ctx, id, sealed)
+func (a *API) open(ctx context.Context, id uuid.UUID, field sealing.Field, sealed []byte) ([]byte, error) {
+	plain, err := a.Commands.Vault.Open(ctx, id, field, sealed)
 	lost := errors.Is(err, sealing.ErrShredded)
 	if !lost && !errors.Is(err, sealing.ErrDamaged) {
 		return plain, err

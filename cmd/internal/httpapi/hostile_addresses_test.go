@@ -70,6 +70,32 @@ func TestHostileAddressesByScope(t *testing.T) {
 	}
 }
 
+// TestHostileSealedValueInAnotherField: whoever can write to Postgres puts the sealed headers of a destination in the place
+// of its address and of its secret, where other callers see them and other hosts get them.
+func TestHostileSealedValueInAnotherField(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	s.do(t, request{method: "PUT", path: destinationsPath + "/crm", body: `{"name":"CRM","config":{
+		"url":"https://127.0.0.1:1/hook","headers":{"Authorization":"topsecret"}}}`}).into(t, http.StatusCreated, &destinationView{})
+	for _, moved := range []string{
+		"UPDATE destinations.destinations SET address = headers",
+		"UPDATE destinations.secrets SET sealed = d.headers FROM destinations.destinations d WHERE d.id = destination",
+	} {
+		if _, err := s.Pool.Exec(t.Context(), moved); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var read destinationView
+	s.do(t, request{path: destinationsPath + "/crm"}).into(t, http.StatusOK, &read)
+	if read.Config.URL != "unavailable" || len(read.Secrets) != 1 || read.Secrets[0].Secret != "unavailable" {
+		t.Errorf("opened in another field: %+v", read)
+	}
+	if read.Config.Headers["Authorization"] != "topsecret" {
+		t.Errorf("headers are %v: the test shows nothing", read.Config.Headers)
+	}
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/test"}).refused(t, http.StatusConflict, "CONFLICT", "")
+}
+
 // TestADestinationWhoseKeyIsLost is there for its owner. Nothing can be set that would have to be sealed before its secret
 // is rotated, and an address that an earlier version left open is not written in the open again.
 func TestADestinationWhoseKeyIsLost(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/projections/destinations"
 	"carillon/query"
@@ -126,7 +127,7 @@ func (a *API) secretsOf(ctx context.Context, destination uuid.UUID, secrets []qu
 	list := make([]secretJSON, len(secrets))
 	for i, s := range secrets {
 		list[i] = secretJSON{ID: s.ID, Secret: unavailable, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: wire.UTC(s.ExpiresAt)}
-		plain, err := a.open(ctx, destination, s.Sealed)
+		plain, err := a.open(ctx, destination, sealing.Secret, s.Sealed)
 		if errors.Is(err, errUnavailable) {
 			continue
 		}
