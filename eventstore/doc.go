@@ -7,6 +7,33 @@
 //
 // Follow is a subscription that outlives its connection. ProcessManager is what answers events with commands.
 //
+// # Appends whose outcome is unknown
+//
+// An append that ends with ErrUnavailable may have been written. Each append of the program names its event ids, and a
+// revision, and goes to one stream. No id is appended to two streams, and no caller relies on a server that recognizes a
+// repetition: a real one does not after the stream was deleted, and does not answer it while nothing is replicated.
+//
+//	append                            after an unknown outcome
+//	Execute                           loads the stream, is done if that holds the command's first event, and else decides
+//	                                  again; for 5 s (patience), then ErrUnavailable
+//	Execute with OnlyKnown            appends the same again; if that is a wrong revision, the stream shows whether the
+//	                                  command was recorded
+//	commands of the API and the CLI   report the outcome as unknown (503). A publication repeated under its id is the same
+//	                                  command; another command is decided on what the stream holds then
+//	reservations of names             are looked up again by the next command for the name; a release that is not
+//	                                  recorded is found as abandoned
+//	process managers, cascades        start again from their checkpoint, and execute under the id of the cause
+//	outcomes of delivery attempts     are executed again under the same CommandID until they are recorded, or the lease
+//	                                  ends and the delivery is sent again
+//	collection of a source            the turn ends; the next turn reads the source again
+//	copying events and fillers        sends all that is unanswered again, in order, at the same revisions
+//	copying metadata                  reads the metadata of the target, and writes only what differs
+//	copying tombstones                tombstones again; a stream that has ended is no error
+//	esdb.Store.LastRevision           appends no events
+//
+// Answers with success but without a position mean that nothing was written, as the stream had the events before it was
+// deleted: Execute returns what the stream holds.
+//
 // Package esdb implements Store on the official EventStoreDB client, and package node is the embedded server for that
 // client. Package tail lets many consumers share one subscription, and package copying copies one store into another.
 // For tests there are aggregatetest (given, when, then), nodetest (a node for one test) and storetest, the contract

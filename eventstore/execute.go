@@ -67,12 +67,15 @@ func (a Aggregate[S, E, C]) Execute(ctx context.Context, store Store, id uuid.UU
 		out, err := try.inTurn(ctx)
 		// An error ends the loop at once, unless trying again can help; that is so for a limited time.
 		limit := time.Duration(0)
+		if errors.Is(err, ErrWrongRevision) && options.OnlyKnown && try.uncertain {
+			return try.found(ctx, out, err)
+		}
 		switch {
 		case errors.Is(err, ErrWrongRevision) && !options.OnlyKnown: // somebody was faster: decide again, on what is now
 			limit, try.contended = contention, true
 		case errors.Is(err, ErrFull): // nothing was recorded, and room is made by somebody, later
 		case errors.Is(err, ErrUnavailable): // the append may have got through, which its event ids will tell
-			limit = patience
+			limit, try.uncertain = patience, true
 		}
 		if ctx.Err() != nil || time.Since(began) >= limit {
 			return out, err
@@ -102,6 +105,7 @@ type attempt[S, E, C any] struct {
 	metadata  []byte     // encoded
 	known     *Loaded[S] // nil: load first
 	contended bool       // an earlier go met another writer on the stream
+	uncertain bool       // an earlier go may have been recorded
 }
 
 // inTurn makes one go. Where another writer was met on the stream, the writers of this process take turns.
@@ -116,13 +120,31 @@ func (t *attempt[S, E, C]) inTurn(ctx context.Context) (Outcome[S, E], error) {
 	return t.once(ctx)
 }
 
+// found returns the stream if it holds the command's first event, and else the refusal: it may be that of a repetition,
+// which a server does not recognize as one if the stream was deleted before.
+func (t *attempt[S, E, C]) found(ctx context.Context, out Outcome[S, E], refusal error) (Outcome[S, E], error) {
+	loaded, done, err := t.load(ctx)
+	switch {
+	case err != nil:
+		return out, err
+	case !done:
+		return out, refusal
+	}
+	return Outcome[S, E]{Loaded: loaded}, nil
+}
+
+// load folds the stream, and reports whether it holds the command's first event.
+func (t *attempt[S, E, C]) load(ctx context.Context) (loaded Loaded[S], done bool, err error) {
+	return t.aggregate.fold(ctx, t.store, t.stream, folding{until: math.MaxInt64, wanted: EventID(t.commandID, 0)})
+}
+
 // once loads, unless the state is known, decides, encodes and appends.
 func (t *attempt[S, E, C]) once(ctx context.Context) (Outcome[S, E], error) {
 	a := t.aggregate
 	// Load, unless the state is known. Where the stream holds this command's first event, an earlier go got through and
 	// its answer was lost: nothing is left to do.
 	if t.known == nil {
-		loaded, done, err := a.fold(ctx, t.store, t.stream, folding{until: math.MaxInt64, wanted: EventID(t.commandID, 0)})
+		loaded, done, err := t.load(ctx)
 		if err != nil {
 			return Outcome[S, E]{}, err
 		}
@@ -154,6 +176,10 @@ func (t *attempt[S, E, C]) once(ctx context.Context) (Outcome[S, E], error) {
 	appended, err := t.store.Append(ctx, t.stream, t.known.Revision, proposed)
 	if err != nil {
 		return out, fmt.Errorf("append to %s: %w", t.stream, err)
+	}
+	if appended.Position == Start { // the stream had these events before it was deleted, and the server did not write them again
+		loaded, _, err := t.load(ctx)
+		return Outcome[S, E]{Loaded: loaded}, err
 	}
 	out.Events, out.Revision, out.Position = events, appended.Revision, appended.Position
 	return out, nil

@@ -238,3 +238,149 @@ func TestAnUnknownEventIsUndecodable(t *testing.T) {
 		}
 	}
 }
+
+// softDelete deletes a stream as clients of EventStoreDB do: its next event gets the next revision.
+func softDelete(t *testing.T, store *esdb.Store, stream string) {
+	t.Helper()
+	last, err := store.LastRevision(t.Context(), "$$"+stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := esdb.Entry{JSON: true, Recorded: eventstore.Recorded{
+		ID: uuid.New(), Type: "$metadata", Data: fmt.Appendf(nil, `{"$tb":%d}`, math.MaxInt64),
+	}}
+	if _, err := store.AppendEntries(t.Context(), "$$"+stream, last, []esdb.Entry{entry}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kinds are the nodes that commands are executed on: the embedded one, and one that answers as EventStoreDB does.
+var kinds = map[string]*node.Strict{"plain": nil, "strict": {}}
+
+// TestLostAnswerAfterDeletion: a real server takes the retry of an append to a soft-deleted stream for a wrong expected
+// version, although the append was written.
+func TestLostAnswerAfterDeletion(t *testing.T) {
+	t.Parallel()
+	for kind, strict := range kinds {
+		server := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler))
+		none := &eventstore.Loaded[int]{Revision: eventstore.NoStream}
+		for name, o := range map[string]options{"loaded": {}, "known": {Known: none}, "only known": {Known: none, OnlyKnown: true}} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				t.Parallel()
+				store, id := &deaf{Store: server}, uuid.New()
+				store.lost.Store(true)
+				if _, err := counter.Execute(t.Context(), store, id, count{By: 5, Limit: 10}, options{}); err != nil {
+					t.Fatal(err)
+				}
+				softDelete(t, server, counter.Stream(id))
+				store.lost.Store(false)
+				out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, o)
+				if err != nil || out.State != 1 || out.Revision != 1 {
+					t.Errorf("outcome %+v, %v; want 1 at revision 1", out, err)
+				}
+				if loaded, err := counter.Load(t.Context(), store, id); err != nil || loaded != out.Loaded {
+					t.Errorf("the stream has %+v, %v; the outcome was %+v", loaded, err, out)
+				}
+			})
+		}
+	}
+}
+
+// TestOthersEventIsNotTakenForOurs: after a lost answer, an append that another writer came before is refused.
+func TestOthersEventIsNotTakenForOurs(t *testing.T) {
+	t.Parallel()
+	server, id := nodetest.Start(t), uuid.New()
+	if _, err := counter.Execute(t.Context(), server, id, count{By: 5, Limit: 10}, options{}); err != nil {
+		t.Fatal(err)
+	}
+	none := &eventstore.Loaded[int]{Revision: eventstore.NoStream}
+	store := &absent{Store: server}
+	_, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{Known: none, OnlyKnown: true})
+	if !errors.Is(err, eventstore.ErrWrongRevision) || store.appends != 2 {
+		t.Errorf("%d appends, error = %v, want a wrong revision after the second", store.appends, err)
+	}
+}
+
+// absent does not carry out the first append.
+type absent struct {
+	eventstore.Store
+	appends int
+}
+
+func (a *absent) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+	if a.appends++; a.appends == 1 {
+		return eventstore.Appended{}, eventstore.ErrUnavailable
+	}
+	return a.Store.Append(ctx, stream, expected, events)
+}
+
+// TestDeletedEventsAreNotWrittenAgain: a command that was recorded before its stream was deleted is not executed again by
+// a real server, and is by the node. A command of its own is recorded on both.
+func TestDeletedEventsAreNotWrittenAgain(t *testing.T) {
+	t.Parallel()
+	for kind, strict := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			store, id := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler)), uuid.New()
+			first := options{CommandID: uuid.New()}
+			if _, err := counter.Execute(t.Context(), store, id, count{By: 5, Limit: 10}, first); err != nil {
+				t.Fatal(err)
+			}
+			softDelete(t, store, counter.Stream(id))
+			out, err := counter.Execute(t.Context(), store, id, count{By: 5, Limit: 10}, first)
+			want := 5
+			if strict != nil {
+				want = 0
+			}
+			loaded, loadErr := counter.Load(t.Context(), store, id)
+			if err != nil || loadErr != nil || loaded.State != want || out.Loaded != loaded {
+				t.Errorf("outcome %+v, %v; the stream has %+v, %v; want %d", out, err, loaded, loadErr, want)
+			}
+			out, err = counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{})
+			if loaded, loadErr = counter.Load(t.Context(), store, id); err != nil || loadErr != nil || out.Loaded != loaded || loaded.State != want+1 {
+				t.Errorf("outcome %+v, %v; the stream has %+v, %v; want %d", out, err, loaded, loadErr, want+1)
+			}
+		})
+	}
+}
+
+// TestUnreplicatedAppendIsRecordedOnce: while a cluster can't replicate, its leader does not answer, and never answers an
+// append that it gets again. The command is executed again under its id, and recorded once.
+func TestUnreplicatedAppendIsRecordedOnce(t *testing.T) {
+	t.Parallel()
+	strict := &node.Strict{}
+	store, id := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler)), uuid.New()
+	o := options{CommandID: uuid.New()}
+	strict.StopReplication()
+	held := func(waiting int, repeated int64) func() bool {
+		return func() bool {
+			w, r := strict.Held()
+			return w == waiting && r == repeated
+		}
+	}
+	execute := func(until func() bool) {
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() {
+			_, err := counter.Execute(ctx, store, id, count{By: 1, Limit: 10}, o)
+			failed <- err
+		}()
+		for !until() {
+			runtime.Gosched()
+		}
+		cancel()
+		if err := <-failed; !errors.Is(err, eventstore.ErrUnavailable) && !errors.Is(err, context.Canceled) {
+			t.Errorf("error = %v, want unavailable", err)
+		}
+	}
+	execute(held(1, 0))
+	execute(held(1, 1))
+	strict.Replicate()
+	out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, o)
+	if err != nil || out.State != 1 {
+		t.Errorf("outcome %+v, %v; want 1", out, err)
+	}
+	if loaded, err := counter.Load(t.Context(), store, id); err != nil || loaded.State != 1 {
+		t.Errorf("the stream has %+v, %v; want 1", loaded, err)
+	}
+}

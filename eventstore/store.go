@@ -19,6 +19,9 @@ var (
 	ErrUnavailable = errors.New("event store unavailable")
 	// ErrFull: the store's disk is full, and nothing was recorded. It is an ErrUnavailable that does not pass soon.
 	ErrFull = fmt.Errorf("%w: its disk is full", ErrUnavailable)
+	// ErrInvalidPosition: no event or checkpoint of the store has the position. It is one of another store, or of this one
+	// before it was restored from an older backup. It is an ErrUnavailable that does not pass.
+	ErrInvalidPosition = fmt.Errorf("%w: it has no such position", ErrUnavailable)
 	// ErrRefused: the store refuses the program's credentials, or the program the store's certificate. Trying again
 	// does not help; an operator must.
 	ErrRefused = errors.New("event store can't be used")

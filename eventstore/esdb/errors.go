@@ -77,6 +77,15 @@ func refusedUs(err error) error {
 	return fmt.Errorf("%w: it refuses the user or the password: %w", eventstore.ErrRefused, err)
 }
 
+// invalidPosition reports whether a server refused a position of $all: 23.10 by Unknown, later ones by InvalidArgument where
+// a subscription begins there.
+func invalidPosition(r *refusal) bool {
+	if r.code != codes.Unknown && r.code != codes.InvalidArgument {
+		return false
+	}
+	return strings.Contains(strings.ReplaceAll(strings.ToLower(r.message), " ", ""), "invalidposition")
+}
+
 // translate maps what went wrong to the program's errors, once.
 func translate(err error) error {
 	var r *refusal
@@ -90,6 +99,9 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
 	case r.trailing("exception") == streamDeleted:
 		return eventstore.ErrStreamDeleted
+	}
+	if invalidPosition(r) {
+		return fmt.Errorf("%w: %w", eventstore.ErrInvalidPosition, err)
 	}
 	switch r.code {
 	case codes.Unauthenticated, codes.PermissionDenied:

@@ -43,7 +43,7 @@ func TestARefusalIsTold(t *testing.T) {
 	for name, test := range map[string]struct{ url, want string }{
 		"right":               {"esdb://admin:right@" + address + "?tlsCAFile=" + file, ""},
 		"right, by discovery": {"esdb+discover://admin:right@" + address + "?tlsCAFile=" + file, ""},
-		"wrong password":      {"esdb://admin:s3cret@" + address + "?tlsCAFile=" + file, "it refuses the user or the password: Unauthenticated"},
+		"wrong password":      {"esdb://admin:s3cret@" + address + "?tlsCAFile=" + file, "Unauthenticated: the user or the password is wrong"},
 		"no password":         {"esdb://" + address + "?tlsCAFile=" + file, "it refuses the user or the password"},
 		"unknown authority":   {"esdb://admin:right@" + address, "its certificate is not trusted"},
 		"unknown, discovery":  {"esdb+discover://admin:right@" + address, "its certificate is not trusted"},

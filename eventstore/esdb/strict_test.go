@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"strings"
 	"testing"
@@ -31,11 +32,21 @@ func TestContractOnStrictNodes(t *testing.T) {
 	}
 }
 
-// What a burst does to a live subscription is no trouble: nobody hears of it but who counts.
+// What a burst does to a live subscription is no trouble: nobody hears of it but who counts. Earlier servers drop it, later
+// ones let it fall behind without saying so.
 func TestABurstIsNoTrouble(t *testing.T) {
 	t.Parallel()
+	for name, strict := range map[string]*node.Strict{"23.10": {}, "25.0": {Later: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			burst(t, strict)
+		})
+	}
+}
+
+func burst(t *testing.T, strict *node.Strict) {
+	t.Helper()
 	var logged nodetest.Log
-	strict := &node.Strict{}
 	store := nodetest.StartStrict(t, strict, slog.New(slog.NewTextHandler(&logged, nil)))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -65,7 +76,7 @@ func TestABurstIsNoTrouble(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if strict.Dropped() == 0 || store.Resubscribed() == 0 {
+	if dropped := strict.Dropped() > 0; dropped == strict.Later || dropped != (store.Resubscribed() > 0) {
 		t.Errorf("dropped %d times, counted %d: the node was not strict", strict.Dropped(), store.Resubscribed())
 	}
 	if text := logged.String(); text != "" {
@@ -138,9 +149,61 @@ func resumed(t *testing.T, store *esdb.Store) {
 		break
 	}
 	for _, err := range store.Subscribe(ctx, between, eventstore.Filter{}) {
-		if !errors.Is(err, eventstore.ErrUnavailable) {
-			t.Errorf("a position between two events: %v", err)
+		if !errors.Is(err, eventstore.ErrInvalidPosition) {
+			t.Errorf("a subscription from between two events: %v", err)
 		}
 		break
+	}
+	for name, read := range map[string]iter.Seq2[esdb.Entry, error]{
+		"forwards": store.All(ctx, between), "backwards": store.Backwards(ctx, between),
+	} {
+		for _, err := range read {
+			if !errors.Is(err, eventstore.ErrInvalidPosition) {
+				t.Errorf("a read %s from between two events: %v", name, err)
+			}
+			break
+		}
+	}
+}
+
+// TestSubscribingBeyondTheEnd: nothing comes until the log has grown past the position. Later servers send nothing, and
+// what earlier ones send is not after it.
+func TestSubscribingBeyondTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, strict := range map[string]*node.Strict{"plain": nil, "23.10": {}, "25.0": {Later: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			store, stream := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler)), "thing-"+uuid.NewString()
+			add := func(revision eventstore.Revision) eventstore.Position {
+				event := eventstore.Proposed{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte(`{}`)}
+				appended, err := store.Append(ctx, stream, revision-1, []eventstore.Proposed{event})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return appended.Position
+			}
+			beyond := add(0)
+			beyond.Commit, beyond.Prepare = beyond.Commit+1000, beyond.Prepare+1000
+			first := eventstore.Revision(1)
+			for message, err := range store.Subscribe(ctx, beyond, eventstore.Categories("thing")) {
+				switch {
+				case err != nil:
+					t.Fatal(err)
+				case message.CaughtUp && first == 1:
+					for revision, more := eventstore.Revision(1), true; more; revision++ {
+						if more = !beyond.Before(add(revision)); more {
+							first = revision + 1
+						}
+					}
+				case message.Event != nil:
+					if message.Event.Revision != first {
+						t.Errorf("revision %d came first, want %d", message.Event.Revision, first)
+					}
+					return
+				}
+			}
+		})
 	}
 }

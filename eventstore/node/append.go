@@ -47,7 +47,11 @@ func (n *Node) appendEvents(call grpc.ServerStream) error {
 	if request.err != nil {
 		return answer(call.Context(), request.stream, request.err)
 	}
-	result, err := n.store.Append(call.Context(), request.stream, request.expected, request.events)
+	ctx, err := n.config.Strict.replicated(call.Context(), n, &request)
+	if err != nil {
+		return answer(call.Context(), request.stream, err)
+	}
+	result, err := n.store.Append(ctx, request.stream, request.expected, request.events)
 	if err == nil {
 		err = n.config.Strict.recorded(n)
 	}
@@ -72,7 +76,8 @@ type appendRequest struct {
 	opened   bool
 	err      error
 	strict   *Strict
-	shared   bool // by callers who are not told apart
+	first    store.EventID // of the first event
+	shared   bool          // by callers who are not told apart
 }
 
 func (r *appendRequest) add(message []byte) {
@@ -94,6 +99,9 @@ func (r *appendRequest) add(message []byte) {
 }
 
 func (r *appendRequest) addEvent(event store.EventContent) {
+	if len(r.events) == 0 {
+		r.first = event.ID
+	}
 	r.size += r.strict.size(&event)
 	r.taken += len(event.Data) + len(event.Metadata) + len(event.Type) + eventOverhead
 	switch {

@@ -90,6 +90,10 @@ func (n *Node) batchAppend(call grpc.ServerStream) error {
 			return answer(ctx, "", err)
 		}
 		wait, release := n.startBatch(ctx, b)
+		if wait == nil {
+			release()
+			continue
+		}
 		select {
 		case pending <- pendingBatch{batch: b, wait: wait, release: release}:
 		case <-ctx.Done():
@@ -158,7 +162,7 @@ func (p *pendingBatch) answer(n *Node, call grpc.ServerStream) error {
 const answerRoom = 96
 
 // startBatch hands a collected append to the store. The functions returned wait for its outcome, and free what its
-// deadline holds.
+// deadline holds. There is no outcome to wait for where a strict node leaves the append unanswered.
 func (n *Node) startBatch(ctx context.Context, b *batch) (wait func() (store.Result, error), release func()) {
 	release = func() {}
 	// When the call ends, what the store was handed is carried out all the same. If it were withdrawn, one append after the
@@ -174,6 +178,16 @@ func (n *Node) startBatch(ctx context.Context, b *batch) (wait func() (store.Res
 			ctx, release = withDeadline(ctx, b.within)
 		case !b.until.IsZero():
 			ctx, release = withDeadline(ctx, b.until.Sub(n.config.Now()))
+		}
+		if held, again := n.config.Strict.hold(&b.request); again {
+			return nil, release
+		} else if held != nil {
+			return func() (store.Result, error) {
+				if err := n.released(held); err != nil {
+					return store.Result{}, err
+				}
+				return n.store.Append(context.WithoutCancel(ctx), b.request.stream, b.request.expected, b.request.events)
+			}, release
 		}
 		wait, b.request.err = n.store.Start(ctx, b.request.stream, b.request.expected, b.request.events)
 	}

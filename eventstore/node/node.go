@@ -138,6 +138,7 @@ func (c Config) storeOptions() store.Options {
 	return store.Options{
 		Dir: c.Dir, FS: c.FS, Now: c.Now, Logger: c.Logger, CacheBytes: c.CacheBytes,
 		MemTableBytes: c.MemTableBytes, MinFreeBytes: c.MinFreeBytes, ReadOnly: c.ReadOnly, MustExist: c.ReadOnly,
+		Original: c.Strict != nil,
 	}
 }
 

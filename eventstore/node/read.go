@@ -208,12 +208,12 @@ func streamNotFound(stream string) *streams.ReadResp {
 	}}
 }
 
-// allStart returns the position that a read of $all begins after, going forwards.
+// allStart returns the position that a read of $all, which includes it, or a subscription begins after, going forwards.
 func (r *reading) allStart(inclusive bool) (uint64, error) {
 	switch option := r.options.GetAll().GetAllOption().(type) {
 	case *streams.ReadReq_Options_AllOptions_Position:
 		position := option.Position.GetCommitPosition()
-		err := r.node.config.Strict.readable(r.node, position, option.Position.GetPreparePosition())
+		err := r.node.config.Strict.readable(r.node, position, option.Position.GetPreparePosition(), !inclusive)
 		if inclusive && position > 0 {
 			position-- // positions have gaps, so nothing else is between
 		}
@@ -262,7 +262,7 @@ func (r *reading) readAllBackwards(count uint64) error {
 	switch option := r.options.GetAll().GetAllOption().(type) {
 	case *streams.ReadReq_Options_AllOptions_Position:
 		before = option.Position.GetCommitPosition()
-		if err := r.node.config.Strict.readable(r.node, before, option.Position.GetPreparePosition()); err != nil {
+		if err := r.node.config.Strict.readable(r.node, before, option.Position.GetPreparePosition(), false); err != nil {
 			return err
 		}
 	case *streams.ReadReq_Options_AllOptions_End:

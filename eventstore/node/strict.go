@@ -22,11 +22,20 @@ import (
 // Strict is for tests: in a Config it makes the node as unkind as the real servers that a program may be run on. What
 // passes on such a node can be expected to pass on a cluster.
 //
-//   - A live subscription to $all that more than 32 events come for at once is dropped.
+//   - A live subscription to $all that more than 32 events come for at once is dropped. With Later it falls behind and
+//     catches up, and is sent caught-up again, but never fell-behind.
 //   - Filtered subscriptions get checkpoints at the start of pages and at 0/0, and none before they have caught up.
-//   - A position that is neither an event's nor a checkpoint's can't be read from.
+//   - A position that is neither an event's nor a checkpoint's can't be read from or subscribed from. With Later such a
+//     subscription is confirmed before it is refused.
+//   - A subscription to $all from beyond its end gets the next events; with Later only those beyond its position.
+//   - A subscription to a stream that has no events yet is caught up after the first one.
 //   - The head moves by system events that nobody asked for.
 //   - The data of an append may be 1 MiB; with Later, metadata and types count too.
+//   - An id that was appended to two streams is remembered for one of them, where no revision is expected.
+//   - An append that expects no stream is compared with the first events that the stream ever had: after a soft delete its
+//     retry is a wrong expected version, and an event that was deleted is not written again, though it is answered as
+//     written.
+//   - While nothing is replicated (StopReplication), appends are not answered; one that is sent again never is.
 //
 // Its methods change what the node does from then on. The zero Strict is ready to use, by one node.
 type Strict struct {
@@ -41,6 +50,9 @@ type Strict struct {
 	until    time.Time
 	deaf     int // answers to appends that are still to be lost
 	appends  int
+	held     map[string]struct{} // appends that wait for replication, by stream and first event
+	resumed  chan struct{}       // closed when replication goes on; nil while it does
+	repeated atomic.Int64
 	dropped  atomic.Int64
 	referred atomic.Int64
 }
@@ -49,6 +61,7 @@ const (
 	strictLiveBuffer  = 32
 	strictStatistics  = 8 // appends between two of the server's own
 	strictUnknown     = "Unexpected ReadAllResult: InvalidPosition"
+	strictInvalid     = "Trying to read from an invalid position"
 	strictTooSlow     = "Consumer too slow to handle event while live. Client resubscription required."
 	exceptionNoLeader = "not-leader"
 )
@@ -73,6 +86,82 @@ func (s *Strict) LoseAnswers(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deaf = n
+}
+
+// StopReplication makes the node the leader of a cluster whose followers are gone: what is appended is recorded and
+// answered once Replicate is called. The same append that is sent again before that is left unanswered.
+func (s *Strict) StopReplication() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held, s.resumed = map[string]struct{}{}, make(chan struct{})
+}
+
+// Replicate ends StopReplication.
+func (s *Strict) Replicate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.resumed)
+	s.held, s.resumed = nil, nil
+}
+
+// Held counts the appends that wait for Replicate, and those that were sent again and are never answered.
+func (s *Strict) Held() (waiting int, repeated int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held), s.repeated.Load()
+}
+
+// hold returns a channel that is closed when an append is replicated, or nil if it need not wait. It reports again for
+// one that waits already.
+func (s *Strict) hold(request *appendRequest) (resumed <-chan struct{}, again bool) {
+	if s == nil {
+		return nil, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.resumed == nil || len(request.events) == 0 {
+		return nil, false
+	}
+	key := string(request.first[:]) + request.stream
+	if _, again = s.held[key]; again {
+		s.repeated.Add(1)
+		return nil, true
+	}
+	s.held[key] = struct{}{}
+	return s.resumed, false
+}
+
+// released waits for replication.
+func (n *Node) released(resumed <-chan struct{}) error {
+	select {
+	case <-resumed:
+		return nil
+	case <-n.store.Closing():
+		return errClosing
+	}
+}
+
+// replicated waits until an append may be recorded, and returns the context for that: an append that waited is recorded
+// even if its caller has gone.
+func (s *Strict) replicated(ctx context.Context, n *Node, request *appendRequest) (context.Context, error) {
+	resumed, again := s.hold(request)
+	switch {
+	case again:
+		return ctx, n.unanswered(ctx)
+	case resumed == nil:
+		return ctx, nil
+	}
+	return context.WithoutCancel(ctx), n.released(resumed)
+}
+
+// unanswered waits for the end of a call.
+func (n *Node) unanswered(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-n.store.Closing():
+		return errClosing
+	}
 }
 
 // Dropped counts the subscriptions that the node has dropped as too slow, Referred the calls it has referred to its leader.
@@ -169,9 +258,10 @@ func (s *Strict) recorded(n *Node) error {
 	return nil
 }
 
-// readable refuses positions that are no event's. Those that only checkpoints have are told by their second half.
-func (s *Strict) readable(n *Node, commit, prepare uint64) error {
-	if s == nil || commit == 0 || prepare == 0 || commit == math.MaxUint64 {
+// readable refuses positions that are no event's. Those that only checkpoints have are told by their second half. A
+// subscription may begin beyond the end.
+func (s *Strict) readable(n *Node, commit, prepare uint64, subscribing bool) error {
+	if s == nil || commit == 0 || prepare == 0 || commit == math.MaxUint64 || subscribing && commit > n.store.Watermark() {
 		return nil
 	}
 	found := false
@@ -181,11 +271,20 @@ func (s *Strict) readable(n *Node, commit, prepare uint64) error {
 	}); err != nil {
 		return err
 	}
-	if !found {
-		return failure(codes.Unknown, strictUnknown)
+	switch {
+	case found:
+		return nil
+	case subscribing && s.Later:
+		return failure(codes.InvalidArgument, strictInvalid)
 	}
-	return nil
+	return failure(codes.Unknown, strictUnknown)
 }
+
+// confirmsFirst reports whether a subscription from an invalid position is confirmed before it is refused.
+func (s *Strict) confirmsFirst() bool { return s != nil && s.Later }
+
+// deliversBeyondEnd reports whether a subscription from beyond the end of $all gets the events that come next.
+func (s *Strict) deliversBeyondEnd() bool { return s != nil && !s.Later }
 
 // overrun reports whether a subscription is to be dropped, that had so many events to be sent while it was live.
 func (s *Strict) overrun(live bool, events int) bool {

@@ -56,6 +56,9 @@ func (l *liveness) fellBehind(r *reading, at wire.Place) error {
 		return nil
 	}
 	l.live = false
+	if r.node.config.Strict != nil {
+		return nil // caught up will come again, without this
+	}
 	r.page.Add(func(dst []byte) []byte { return wire.AppendFellBehind(dst, r.node.config.Now(), at) })
 	return r.page.Send(r.call)
 }
@@ -66,14 +69,14 @@ func (r *reading) subscribeAll() error {
 	if err != nil {
 		return err
 	}
-	after, err := r.allStart(false)
-	if err != nil {
-		return err
+	after, invalidPosition := r.allStart(false)
+	if invalidPosition != nil && !r.node.config.Strict.confirmsFirst() {
+		return invalidPosition
 	}
-	if after == math.MaxUint64 {
-		after = r.node.store.Watermark()
+	if after == math.MaxUint64 || r.node.config.Strict.deliversBeyondEnd() {
+		after = min(after, r.node.store.Watermark())
 	}
-	if err := r.confirm(); err != nil {
+	if err := errors.Join(r.confirm(), invalidPosition); err != nil {
 		return err
 	}
 	var live liveness
@@ -223,9 +226,11 @@ func (r *reading) subscribeStream() error {
 		return err
 	}
 	var live liveness
+	missing := r.node.config.Strict != nil && stream.Last() < 0 // such a stream is caught up with after its first event
 	for {
 		signal := changed()
 		var ended bool
+		began := next
 		if next, ended, err = r.fillStream(next); err != nil {
 			return err
 		}
@@ -243,8 +248,10 @@ func (r *reading) subscribeStream() error {
 			}
 			continue
 		}
-		if err := live.caughtUp(r, at); err != nil {
-			return err
+		if missing = missing && next == began; !missing {
+			if err := live.caughtUp(r, at); err != nil {
+				return err
+			}
 		}
 		if err := r.wait(signal); err != nil {
 			return err

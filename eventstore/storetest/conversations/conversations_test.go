@@ -165,3 +165,22 @@ func selfSigned(t *testing.T) tls.Certificate {
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
+
+// TestStrictNodeAnswersAsRecorded: the test server of the node repeats what a real server does after a stream was deleted,
+// in which the node itself differs.
+func TestStrictNodeAnswersAsRecorded(t *testing.T) {
+	t.Parallel()
+	list, err := conversations.Load(os.DirFS("testdata"), "append-again.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := conversations.Server{Address: start(t, node.Config{Strict: &node.Strict{}})}
+	for _, c := range list {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			if err := conversations.Replay(t.Context(), server, c); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

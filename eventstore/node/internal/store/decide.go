@@ -35,6 +35,9 @@ func (q *sequencing) decideAppend(r *request) error {
 	}
 	repeated, err := q.checkAppend(r, h)
 	if err != nil || repeated {
+		if q.options.Original && h.settings.softDeleted() {
+			r.result.Position = 0 // none
+		}
 		return err
 	}
 	r.result.Revision = h.last
@@ -103,7 +106,12 @@ func (q *sequencing) checkAppend(r *request, h *cachedHead) (repeated bool, err 
 		}
 		return q.repeatsOrWrong(r, h, r.events, start) // wrong where only the first of them are there
 	case expectNoStream:
-		if h.last < 0 || h.settings.softDeleted() {
+		switch {
+		case h.last < 0:
+			return false, nil
+		case q.options.Original:
+			return q.repeatsFromZero(r, h)
+		case h.settings.softDeleted():
 			return false, nil
 		}
 		return q.repeatsOrWrong(r, h, r.events, h.base)
@@ -170,6 +178,19 @@ func (q *sequencing) repeats(r *request, h *cachedHead, events []Proposed, start
 		r.result = Result{Revision: int64(start) + int64(i), Position: position} // #nosec G115 -- below MaxRevision
 	}
 	return true, nil
+}
+
+// repeatsFromZero compares an append that expects no stream with the first events that the stream ever had, as EventStoreDB
+// does. So an event that was deleted is not written again, and what was written after the deletion is not recognized.
+func (q *sequencing) repeatsFromZero(r *request, h *cachedHead) (bool, error) {
+	repeated, err := q.repeats(r, h, r.events, 0)
+	switch {
+	case err != nil:
+		return false, err
+	case !repeated && !h.settings.softDeleted():
+		return false, r.wrong(h)
+	}
+	return repeated, nil
 }
 
 func (q *sequencing) getIndex(streamID, revision uint64) (uint64, EventID, error) {

@@ -35,6 +35,10 @@ type Options struct {
 	// MinFreeBytes is the disk space below which writes are refused with ErrFull.
 	MinFreeBytes uint64
 
+	// Original is for tests. It makes the store answer repeated appends as EventStoreDB does, which remembers an id for one
+	// stream only, and does not know whether it was appended to a stream before or after that was deleted.
+	Original bool
+
 	compactionPoll time.Duration // between two looks for compactions that nothing has told of
 }
 

@@ -9,6 +9,8 @@ type recentIDs struct {
 	order  []recentID          // circular
 	next   int
 	seed   maphash.Seed
+	// streams has the only stream that each id is remembered for. nil means that each is remembered for all its streams.
+	streams map[EventID]uint64
 }
 
 // recentID is an event's id in a stream: two streams may have the same. The stream is its hash, so that collections of the
@@ -21,8 +23,12 @@ type recentID struct {
 // recentEvents is a few seconds of writing at full speed, and a few MB.
 const recentEvents = 32 << 10
 
-func newRecentIDs() *recentIDs {
-	return &recentIDs{places: make(map[recentID]uint64), order: make([]recentID, recentEvents), seed: maphash.MakeSeed()}
+func newRecentIDs(oneStream bool) *recentIDs {
+	r := &recentIDs{places: make(map[recentID]uint64), order: make([]recentID, recentEvents), seed: maphash.MakeSeed()}
+	if oneStream {
+		r.streams = map[EventID]uint64{}
+	}
+	return r
 }
 
 // add takes in the events that a stream has got from a revision on.
@@ -30,6 +36,12 @@ func (r *recentIDs) add(events []Proposed, stream string, base uint64) {
 	hash := maphash.String(r.seed, stream)
 	for i, event := range events {
 		key := recentID{event.id, hash}
+		if r.streams != nil {
+			if other, ok := r.streams[event.id]; ok && other != hash {
+				delete(r.places, recentID{event.id, other})
+			}
+			r.streams[event.id] = hash
+		}
 		if _, ok := r.places[key]; ok {
 			continue // the first place counts
 		}

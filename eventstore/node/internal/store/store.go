@@ -58,7 +58,7 @@ func Open(options Options) (*Store, error) {
 		options: options,
 		log:     options.Logger,
 		queue:   newQueue(queueBytes),
-		recent:  newRecentIDs(),
+		recent:  newRecentIDs(options.Original),
 		closing: make(chan struct{}),
 		failed:  make(chan struct{}),
 	}
