@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
@@ -27,7 +28,7 @@ func TestARefusalIsTold(t *testing.T) {
 	if err := os.WriteFile(file, certificate, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), TLS: authority.TLS, User: "admin", Password: "right"})
+	n, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), TLS: authority.TLS, User: "admin", Password: "right", GuessDelay: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
