@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"carillon/eventstore"
 	"carillon/projections/analytics"
@@ -96,11 +97,24 @@ type rebuild struct {
 // old is the schema of the read model that was replaced.
 func (b *rebuild) old() string { return pgx.Identifier{b.model.Name + "__old"}.Sanitize() }
 
+// dropOld drops the schema of the read model that was replaced. A transaction that reads it still may need more of its
+// tables: waiting for it with some of them locked would be a deadlock, so that the wait is short, and tried again.
 func (b *rebuild) dropOld(ctx context.Context) error {
-	if err := b.shadow.exec(ctx, "DROP SCHEMA IF EXISTS "+b.old()+" CASCADE"); err != nil {
-		return fmt.Errorf("drop the old read model: %w", err)
+	const lockNotAvailable = "55P03"
+	for {
+		err := b.shadow.exec(ctx, "SET LOCAL lock_timeout = '100ms'; DROP SCHEMA IF EXISTS "+b.old()+" CASCADE")
+		if err == nil {
+			return nil
+		}
+		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != lockNotAvailable {
+			return fmt.Errorf("drop the old read model: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("drop the old read model: %w", ctx.Err())
+		case <-time.After(lagPoll):
+		}
 	}
-	return nil
 }
 
 func (r *Runner) beginRebuild(ctx context.Context, m ReadModel) (*rebuild, error) {

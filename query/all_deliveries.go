@@ -25,10 +25,8 @@ func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f D
 		return nil, fmt.Errorf("deliveries: unknown status %q", f.Status)
 	}
 	var list []Delivery
-	err := pgx.BeginTxFunc(ctx, q.Pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
-		if _, err := tx.Exec(ctx, "LOCK TABLE deliveries.deliveries, deliveries.due, deliveries.tallies IN ACCESS SHARE MODE"); err != nil {
-			return err // see listing.answer
-		}
+	err := inSnapshot(ctx, q.Pool, func(tx pgx.Tx) (err error) {
+		list = nil
 		args := arguments{now}
 		var ids string
 		switch {

@@ -58,12 +58,8 @@ func (l *listing) answer(ctx context.Context, pool *pgxpool.Pool) ([]Delivery, i
 	if _, known := tally[f.Status]; !known && f.Status != "delivering" {
 		return nil, 0, fmt.Errorf("deliveries: unknown status %q", f.Status)
 	}
-	err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		// A rebuild that takes the place of these tables just now is waited for before the snapshot is taken: one that is
-		// older would find the new tables, and not all of their rows.
-		if _, err := tx.Exec(ctx, "LOCK TABLE deliveries.deliveries, deliveries.due, deliveries.tallies IN ACCESS SHARE MODE"); err != nil {
-			return err
-		}
+	err := inSnapshot(ctx, pool, func(tx pgx.Tx) error {
+		l.page, l.total, l.held = nil, 0, nil
 		switch f.Status {
 		case "pending":
 			return l.pending(ctx, tx)

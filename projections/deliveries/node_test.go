@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
@@ -21,15 +22,19 @@ import (
 	"carillon/projections/publications"
 )
 
-// TestFromTheStoreToAClaim takes the whole way: commands, the embedded node, Watermill, the three read models that a
-// claim reads.
-func TestFromTheStoreToAClaim(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+// node is an event store whose events are projected.
+type node struct {
+	t      testing.TB
+	store  eventstore.Store
+	pool   *pgxpool.Pool
+	runner *projections.Runner
+}
+
+func startNode(t testing.TB) node {
+	t.Helper()
 	store, pool := nodetest.Start(t), projecttest.Pool(t)
 	runner := &projections.Runner{Pool: pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
-	running, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 3)
 	for _, p := range []projections.ReadModel{destinations.ReadModel, publications.ReadModel, deliveries.ReadModel} {
 		go func() { ended <- runner.Project(running, p) }()
@@ -42,7 +47,17 @@ func TestFromTheStoreToAClaim(t *testing.T) {
 			}
 		}
 	})
+	return node{t, store, pool, runner}
+}
 
+// TestFromTheStoreToAClaim takes the whole way: commands, the embedded node, Watermill, the three read models that a
+// claim reads.
+func TestFromTheStoreToAClaim(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	n := startNode(t)
+	store, pool, runner := n.store, n.pool, n.runner
 	by := eventstore.Metadata{Organization: org, Actor: "test"}
 	create := destination.Create{
 		Organization: org, Settings: destination.Settings{Name: "CRM", URL: "https://example.org/hook"}, SecretID: uuid.New(), Secret: []byte("sealed"), At: noon,
