@@ -129,33 +129,19 @@ func as(ctx context.Context, user, password string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
 }
 
-// A wrong password is answered late, and not only for one connection.
-func TestWrongPasswordsAreSlowed(t *testing.T) {
+// A wrong password is refused and logged without saying what it was; package guard shows how late.
+func TestWrongPasswordsAreLogged(t *testing.T) {
 	t.Parallel()
 	var logged nodetest.Log
-	s := serve(t, node.Config{User: "admin", Password: "right", Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	s := serve(t, node.Config{
+		User: "admin", Password: "right", GuessDelay: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
+	})
 	connection := rawConnection(t, s)
-	began := time.Now()
-	for range 3 {
-		err := connection.Invoke(as(t.Context(), "admin", "wrong"), "/event_store.client.streams.Streams/Delete", &streams.DeleteReq{}, &streams.DeleteResp{})
-		if status.Code(err) != codes.Unauthenticated {
-			t.Errorf("%v", err)
+	for password, want := range map[string]codes.Code{"wrong": codes.Unauthenticated, "right": codes.InvalidArgument} { // it names no stream
+		err := connection.Invoke(as(t.Context(), "admin", password), "/event_store.client.streams.Streams/Delete", &streams.DeleteReq{}, &streams.DeleteResp{})
+		if status.Code(err) != want {
+			t.Errorf("%s password: %v", password, err)
 		}
-	}
-	if took := time.Since(began); took.Milliseconds() < 1_700 {
-		t.Errorf("three guesses took %v", took)
-	}
-	fastest := time.Hour // a busy machine takes its time for some of them
-	for range 20 {
-		began := time.Now()
-		err := connection.Invoke(as(t.Context(), "admin", "right"), "/event_store.client.streams.Streams/Delete", &streams.DeleteReq{}, &streams.DeleteResp{})
-		if status.Code(err) != codes.InvalidArgument { // it names no stream
-			t.Errorf("%v", err)
-		}
-		fastest = min(fastest, time.Since(began))
-	}
-	if fastest.Milliseconds() > 1_000 { // the next guess would wait for two seconds
-		t.Errorf("who knows it waited %v at least", fastest)
 	}
 	if text := logged.String(); !strings.Contains(text, "wrong user or password") || strings.Contains(text, "admin") {
 		t.Errorf("logged %s", text)

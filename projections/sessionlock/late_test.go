@@ -1,0 +1,114 @@
+//go:build nightly
+
+package sessionlock_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"carillon/projections/pgtest"
+	"carillon/projections/sessionlock"
+)
+
+// A process that hangs neither answers nor goes away. Another one has its lock within 10 s, and it learns that it has
+// lost it when it goes on.
+func TestAProcessThatHangsLosesItsLock(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	pool := pgtest.Pool(t)
+	child := exec.CommandContext(ctx, os.Args[0])
+	child.Env = append(os.Environ(), childDatabase+"="+pool.Config().ConnString())
+	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = child.Wait() }()
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "holds ") {
+		t.Fatalf("the other process says %q", lines.Text())
+	}
+	process := strings.TrimPrefix(lines.Text(), "holds ")
+	if holders, err := sessionlock.Holders(ctx, pool); err != nil || holders[key] != process {
+		t.Errorf("holders = %v, %v; want %s", holders, err, process)
+	}
+	mine := open(t, pool, "mine")
+	if locked, err := mine.TryLock(ctx, key); err != nil || locked {
+		t.Fatalf("locked = %t, %v, while the other process lives", locked, err)
+	}
+	if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	stopped := time.Now()
+	if err := mine.Lock(ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("taken over after %s", time.Since(stopped)) // within 10 s where the machine isn't busy
+	if err := child.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if !lines.Scan() || lines.Text() != "lost true" {
+		t.Errorf("when it goes on, the other process says %q", lines.Text())
+	}
+	if holders, err := sessionlock.Holders(ctx, pool); err != nil || holders[key] != sessionlock.Process() {
+		t.Errorf("holders = %v, %v; want this process", holders, err)
+	}
+}
+
+// A session with nothing to do keeps its lock for longer than Postgres bears with silence.
+func TestAQuietSessionKeepsItsLock(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	mine, theirs := open(t, pool, "mine"), open(t, pool, "theirs")
+	if locked, err := mine.TryLock(t.Context(), other); err != nil || !locked {
+		t.Fatalf("locked = %t, %v", locked, err)
+	}
+	waiting, cancel := context.WithTimeout(t.Context(), 12*time.Second)
+	defer cancel()
+	if err := theirs.Lock(waiting, other); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the lock of a live session was taken, or: %v", err)
+	}
+	if err := mine.Err(); err != nil {
+		t.Errorf("the session is over: %v", err)
+	}
+	mine.Unlock(t.Context(), other)
+	if err := open(t, pool, "later").Lock(t.Context(), other); err != nil { // "theirs" may have ended in the middle of a try
+		t.Error(err)
+	}
+}
+
+// A holder without limits of its own, whose client says nothing.
+func TestWhoWaitsEndsTheSessionOfOneThatIsLate(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	pool := pgtest.Pool(t)
+	silent, err := pgx.Connect(ctx, pool.Config().ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close(context.WithoutCancel(ctx)) })
+	if _, err := silent.Exec(ctx, "SELECT pg_advisory_lock(-7)"); err != nil {
+		t.Fatal(err)
+	}
+	mine := open(t, pool, "mine")
+	if err := mine.Lock(ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	if err := silent.Ping(ctx); err == nil {
+		t.Error("the session of the silent one lives on")
+	}
+}
