@@ -37,7 +37,7 @@ type Dependencies struct {
 	// Verify tells whose API key a text is, or gives query.ErrNotFound of one that is not valid; httpapi.API has it.
 	Verify func(r *http.Request, key string) (query.Key, error)
 	// Admit lets a request of an organization in, or refuses one that is too many; httpapi.API has it.
-	Admit func(ctx context.Context, organization uuid.UUID, requests *int64) (leave func(), err error)
+	Admit func(r *http.Request, organization uuid.UUID, requests *int64) (leave func(), err error)
 	// Await waits until the named consumers have applied the event at a position.
 	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
 	// Settle waits until a read model shows all that is stored.

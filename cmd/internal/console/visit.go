@@ -213,7 +213,7 @@ func (c *Console) admit(r *http.Request, session Session) (leave func(), err err
 	if session.Role != ForOrganization || r.URL.Path == Base+livePath {
 		return func() {}, nil
 	}
-	return c.Admit(r.Context(), session.Organization, session.Requests)
+	return c.Admit(r, session.Organization, session.Requests)
 }
 
 // toSignIn is the address of the sign-in that leads back to where somebody wanted to go.

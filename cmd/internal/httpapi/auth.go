@@ -89,11 +89,11 @@ func (a *API) Verify(r *http.Request, text string) (query.Key, error) {
 
 // Admit lets a request of an organization in that came without a key, at the console: it counts against the same limits.
 // requests is how many it may make in a second; nil is the default. leave is to be called when it has been answered.
-func (a *API) Admit(ctx context.Context, of uuid.UUID, requests *int64) (leave func(), err error) {
-	if err := a.withinRate(ctx, query.Key{Organization: of, Requests: requests}); err != nil {
+func (a *API) Admit(r *http.Request, of uuid.UUID, requests *int64) (leave func(), err error) {
+	if err := a.withinRate(r.Context(), query.Key{Organization: of, Requests: requests}); err != nil {
 		return nil, err
 	}
-	return a.turns.take(ctx, of)
+	return a.turns.admit(r, of)
 }
 
 // unauthenticated refuses a request.

@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -99,4 +100,62 @@ func TestHostileReadersHoldUpThemselves(t *testing.T) {
 	close(release)
 	asking.Wait()
 	s.do(t, request{path: "/feeds/events"}).into(t, 200, new([]any))
+}
+
+// slow is a body that comes when it is told to.
+type slow struct {
+	io.Reader
+
+	began   chan<- struct{}
+	release <-chan struct{}
+	once    sync.Once
+}
+
+func (s *slow) Read(p []byte) (int, error) {
+	s.once.Do(func() { s.began <- struct{}{}; <-s.release })
+	return s.Reader.Read(p)
+}
+
+// Callers that send slowly hold up nothing, not even their own organization; what they ask for is done in its turn.
+func TestSlowBodiesHoldUpNothing(t *testing.T) {
+	t.Parallel()
+	const more = 100 // than may be under way
+	s := serve(t)
+	began, release := make(chan struct{}, more), make(chan struct{})
+	var asking sync.WaitGroup
+	goOn := sync.OnceFunc(func() { close(release) })
+	defer asking.Wait()
+	defer goOn()
+	answers := make(chan int, more)
+	for i := range more {
+		asking.Go(func() {
+			text := fmt.Sprintf(`{"name":"%d","description":"d"}`, i)
+			body := &slow{Reader: strings.NewReader(text), began: began, release: release}
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/feeds/events", body)
+			r.RemoteAddr = "127.0.0.1:40000"
+			r.Header.Set("Authorization", "Bearer "+s.key)
+			r.Header.Set("Content-Type", "application/json")
+			if i%2 == 0 {
+				r.ContentLength = int64(len(text))
+			}
+			w := httptest.NewRecorder()
+			s.api.ServeHTTP(w, r)
+			answers <- w.Code
+		})
+	}
+	for range more {
+		select {
+		case <-began:
+		case <-time.After(apitest.Patience):
+			t.Fatal("not all bodies are being read")
+		}
+	}
+	s.do(t, request{path: "/feeds/events"}).into(t, 200, new([]any))
+	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"quick","description":"d"}`}).into(t, 201, new(any))
+	goOn()
+	for range more {
+		if status := <-answers; status != 201 {
+			t.Errorf("a slow body was answered %d", status)
+		}
+	}
 }

@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -15,40 +17,59 @@ import (
 // organization whose callers don't read theirs holds up nobody but itself.
 const (
 	maxUnderWay = 64
+	maxReading  = 512             // whose bodies are being read: they hold up nothing but other bodies
 	turnWait    = 5 * time.Second // for one of them to end
 )
 
-// turns bounds the requests of each organization that are under way.
+// turns bounds the requests of each organization that are under way, and those whose bodies are being read.
 type turns struct {
 	mu  sync.Mutex
 	all map[uuid.UUID]*organizationTurns
 }
 
 type organizationTurns struct {
-	taken chan struct{}
-	here  int // requests that are under way or wait
+	taken, reading chan struct{}
+
+	here int // requests that are under way, read their bodies or wait
 }
 
 // take waits for a turn. Whoever got one gives it back with the function that is returned.
 func (t *turns) take(ctx context.Context, organization uuid.UUID) (giveBack func(), err error) {
 	o := t.enter(organization)
+	if err := wait(ctx, o.taken, "requestsUnderWay", "requests of your organization are under way at this moment"); err != nil {
+		t.leave(organization)
+		return nil, err
+	}
+	return func() { <-o.taken; t.leave(organization) }, nil
+}
+
+// takeReading is take for a body that is being read.
+func (t *turns) takeReading(ctx context.Context, organization uuid.UUID) (giveBack func(), err error) {
+	o := t.enter(organization)
+	if err := wait(ctx, o.reading, "bodiesUnderWay", "bodies of requests of your organization are being read at this moment"); err != nil {
+		t.leave(organization)
+		return nil, err
+	}
+	return func() { <-o.reading; t.leave(organization) }, nil
+}
+
+// wait waits for room among those that are there.
+func wait(ctx context.Context, there chan<- struct{}, limit, what string) error {
 	select {
-	case o.taken <- struct{}{}:
-		return func() { <-o.taken; t.leave(organization) }, nil
+	case there <- struct{}{}:
+		return nil
 	default:
 	}
 	patience := time.NewTimer(turnWait)
 	defer patience.Stop()
 	select {
-	case o.taken <- struct{}{}:
-		return func() { <-o.taken; t.leave(organization) }, nil
+	case there <- struct{}{}:
+		return nil
 	case <-ctx.Done():
-		err = ctx.Err()
+		return ctx.Err()
 	case <-patience.C:
-		err = wire.Limited("requestsUnderWay", maxUnderWay, time.Second, "requests of your organization are under way at this moment")
+		return wire.Limited(limit, cap(there), time.Second, what)
 	}
-	t.leave(organization)
-	return nil, err
 }
 
 func (t *turns) enter(organization uuid.UUID) *organizationTurns {
@@ -56,7 +77,7 @@ func (t *turns) enter(organization uuid.UUID) *organizationTurns {
 	defer t.mu.Unlock()
 	o := t.all[organization]
 	if o == nil {
-		o = &organizationTurns{taken: make(chan struct{}, maxUnderWay)}
+		o = &organizationTurns{taken: make(chan struct{}, maxUnderWay), reading: make(chan struct{}, maxReading)}
 		t.all[organization] = o
 	}
 	o.here++
@@ -72,15 +93,70 @@ func (t *turns) leave(organization uuid.UUID) {
 	}
 }
 
+// admit waits for a turn of the request's organization. While the body is being read, it is given back. leave is to be
+// called when the request has been answered.
+func (t *turns) admit(r *http.Request, organization uuid.UUID) (leave func(), err error) {
+	giveBack, err := t.take(r.Context(), organization)
+	if err != nil || r.Body == nil || r.Body == http.NoBody {
+		return giveBack, err
+	}
+	body := &turnBody{ReadCloser: r.Body, request: r, turns: t, organization: organization, left: r.ContentLength, giveBack: giveBack}
+	r.Body = body
+	return func() { body.giveBack() }, nil
+}
+
+// turnBody is the body of a request. The request has a turn before it is read, and after, but not meanwhile: callers who
+// send slowly hold up nothing.
+type turnBody struct {
+	io.ReadCloser
+
+	request      *http.Request
+	turns        *turns
+	organization uuid.UUID
+	left         int64 // bytes that are to come; negative where that is not known
+	begun, ended bool
+	giveBack     func() // what is held now
+}
+
+// Read implements io.Reader.
+func (b *turnBody) Read(p []byte) (int, error) {
+	if !b.begun {
+		b.begun = true
+		if err := b.exchange(b.turns.takeReading); err != nil {
+			return 0, err
+		}
+	}
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.ended || b.left != 0 && !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	b.ended = true
+	if err := b.exchange(b.turns.take); err != nil {
+		return 0, err // with its last bytes, io.ReadFull would forget it
+	}
+	return n, err
+}
+
+// exchange gives back what is held and takes something else.
+func (b *turnBody) exchange(take func(context.Context, uuid.UUID) (func(), error)) error {
+	b.giveBack()
+	b.giveBack = func() {}
+	giveBack, err := take(b.request.Context(), b.organization)
+	if err == nil {
+		b.giveBack = giveBack
+	}
+	return err
+}
+
 // inTurn answers a request when its organization has a turn.
 func (a *API) inTurn(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		giveBack, err := a.turns.take(r.Context(), callerOf(r).Organization)
+		leave, err := a.turns.admit(r, callerOf(r).Organization)
 		if err != nil {
 			surfaceOf(r).WriteError(w, r, err)
 			return
 		}
-		defer giveBack()
+		defer leave()
 		next.ServeHTTP(w, r)
 	})
 }

@@ -171,7 +171,10 @@ func ReadBody(r *http.Request, limit int64) ([]byte, error) {
 	}
 	data, err := readAll(http.MaxBytesReader(nil, r.Body, limit), r.ContentLength)
 	var over *http.MaxBytesError
+	var failure *Failure
 	switch {
+	case errors.As(err, &failure): // of a body that refuses to be read
+		return nil, failure
 	case errors.As(err, &over):
 		return nil, tooLarge(limit)
 	case err != nil:
