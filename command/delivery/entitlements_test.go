@@ -220,12 +220,20 @@ func TestUnsubscribedInFlightEndsByOutcome(t *testing.T) {
 	} {
 		t.Run(string(want), func(t *testing.T) {
 			t.Parallel()
-			var of, sub uuid.UUID
-			s := startSending(t, *result, func(store eventstore.Store) {
+			var (
+				s       *sending
+				of, sub uuid.UUID
+				job     Job
+			)
+			s = startSending(t, *result, func(store eventstore.Store) {
 				execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
+				s.eventually("the deletion is heard", func() bool {
+					wanted, err := s.entitled.wanted(t.Context(), job)
+					return err == nil && !wanted
+				})
 			})
 			of, sub = newsOf(t, s.Store, bob)
-			job := claimedFor(bob, of, sub)
+			job = claimedFor(bob, of, sub)
 			state := s.deliver(job, func(d delivery.State) bool { return d.Attempts > 0 })
 			if state.Status != want || s.sender.count(job.ID) != 1 {
 				t.Errorf("%s, want %s", state.Status, want)
