@@ -177,7 +177,7 @@ func (t *attempt[S, E, C]) once(ctx context.Context) (Outcome[S, E], error) {
 	if err != nil {
 		return out, fmt.Errorf("append to %s: %w", t.stream, err)
 	}
-	if appended.Position == Start { // the stream had these events before it was deleted, and the server did not write them again
+	if appended.Position == Start { // nothing was written: the stream had these events before it was deleted
 		loaded, _, err := t.load(ctx)
 		return Outcome[S, E]{Loaded: loaded}, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
 )
 
@@ -76,4 +77,64 @@ func newRestartable(t *testing.T, dir string) *restartable {
 func (r *restartable) restart() {
 	r.stop()
 	r.stop = nodetest.Serve(r.t, r.dir, r.path)
+}
+
+// fill appends events to a stream of its own, and returns the position of the last.
+func fill(ctx context.Context, t *testing.T, store eventstore.Store, events int) (last eventstore.Position) {
+	t.Helper()
+	id := uuid.New()
+	for range events {
+		out, err := counter.Execute(ctx, store, id, count{By: 1, Limit: events}, options{Metadata: test()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = out.Position
+	}
+	return last
+}
+
+// TestFollowEndsAtInvalidPosition: a server that refuses a position always does, so trying again would not help.
+func TestFollowEndsAtInvalidPosition(t *testing.T) {
+	t.Parallel()
+	for name, strict := range map[string]*node.Strict{"23.10": {}, "25.0": {Later: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			store := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler))
+			between := fill(ctx, t, store, 1)
+			fill(ctx, t, store, 1)
+			between.Commit, between.Prepare = between.Commit+1, between.Prepare+1
+			for message := range eventstore.Follow(ctx, store, between, eventstore.Filter{}, slog.New(slog.DiscardHandler)) {
+				t.Errorf("%+v came", message)
+			}
+			if ctx.Err() != nil {
+				t.Error("it did not end")
+			}
+		})
+	}
+}
+
+// TestFollowEndsBeyondTheEnd: a store that was restored from an older backup would deliver nothing until it has grown.
+func TestFollowEndsBeyondTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, strict := range map[string]*node.Strict{"plain": nil, "25.0": {Later: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			older := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler))
+			fill(ctx, t, older, 1)
+			store := nodetest.NewReplaceable(nodetest.Start(t))
+			last := fill(ctx, t, store, 20)
+			for message := range eventstore.Follow(ctx, store, eventstore.Start, eventstore.Filter{}, slog.New(slog.DiscardHandler)) {
+				if message.Position == last {
+					store.Replace(older)
+				}
+			}
+			if ctx.Err() != nil {
+				t.Error("it did not end")
+			}
+		})
+	}
 }

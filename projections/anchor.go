@@ -105,6 +105,25 @@ func (r *Runner) reconcile(ctx context.Context, s *session, c consumer, log *slo
 	if err != nil {
 		return err
 	}
+	return r.act(ctx, s, c, v, log)
+}
+
+// relocate acts on a checkpoint whose position the store refuses, even if it seems to hold.
+func (r *Runner) relocate(ctx context.Context, s *session, c consumer, log *slog.Logger) error {
+	if r.Identity == nil {
+		return eventstore.ErrInvalidPosition
+	}
+	v, err := r.judge(ctx, s.checkpoint)
+	if err != nil {
+		return err
+	}
+	if v.why == "" {
+		v.why = "the event store does not have the checkpoint's position"
+	}
+	return r.act(ctx, s, c, v, log)
+}
+
+func (r *Runner) act(ctx context.Context, s *session, c consumer, v verdict, log *slog.Logger) error {
 	readModel, isReadModel := c.(*projecting)
 	switch {
 	case v.why == "" && v.present == s.store:

@@ -13,6 +13,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
 )
@@ -211,5 +212,28 @@ func TestAnOlderBackupBeginsFromNothing(t *testing.T) {
 	})
 	if got := w.count(stream); got != 3 {
 		t.Errorf("the read model counts %d, want 3", got)
+	}
+}
+
+// TestInvalidCheckpointIsLeft: real servers refuse a position between two records each time, so the read model is built
+// anew and the process manager goes on after its last event.
+func TestInvalidCheckpointIsLeft(t *testing.T) {
+	for name, strict := range map[string]*node.Strict{"23.10": {}, "25.0": {Later: true}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			store := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler))
+			stream, list := eventstore.StreamName("thing", uuid.New()), things(3)
+			w.lives(store, w.put(store, stream, eventstore.NoStream, list[:2]))
+			last := w.put(store, stream, 1, list[2:])
+			if _, err := w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET commit = commit + 1, prepare = commit + 1"); err != nil {
+				t.Fatal(err)
+			}
+			if seen := w.lives(store, last); !slices.Equal(seen, ids(list[2:])) {
+				t.Errorf("given %d events, want the new one", len(seen))
+			}
+			if got := w.count(stream); got != 3 {
+				t.Errorf("the read model counts %d, want 3", got)
+			}
+		})
 	}
 }

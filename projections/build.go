@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -48,7 +49,7 @@ func catchUp(ctx context.Context, store eventstore.Store, after eventstore.Posit
 		}
 	}
 	if !complete {
-		return ctx.Err()
+		return cmp.Or(ctx.Err(), eventstore.ErrInvalidPosition)
 	}
 	return nil
 }

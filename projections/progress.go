@@ -232,14 +232,17 @@ func (p *Progress) Settle(ctx context.Context, store eventstore.Store, model Rea
 	if !here {
 		at = p.stored(ctx, model.Name)
 	}
-	last := at
+	last, caughtUp := at, false
 	for message := range eventstore.Follow(ctx, store, at, model.Filter, slog.New(slog.DiscardHandler)) {
-		if message.CaughtUp {
+		if caughtUp = message.CaughtUp; caughtUp {
 			break
 		}
 		if message.Event != nil {
 			last = message.Position
 		}
+	}
+	if ctx.Err() == nil && !caughtUp {
+		return fmt.Errorf("settle %s: %w", model.Name, eventstore.ErrInvalidPosition)
 	}
 	if ctx.Err() != nil || !p.Await(ctx, last, model.Name) {
 		return fmt.Errorf("settle %s: %w", model.Name, ctx.Err())

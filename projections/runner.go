@@ -126,7 +126,9 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 		err = r.mendMissing(ctx, s, c, log)
 	}
 	if err == nil {
-		err = c.open(ctx, r, s)
+		if err = c.open(ctx, r, s); errors.Is(err, eventstore.ErrInvalidPosition) {
+			return r.relocate(ctx, s, c, log)
+		}
 	}
 	if err != nil {
 		return stopped(ctx, s, r.mendDamaged(ctx, s, c, err, mended, log), log)
@@ -187,7 +189,11 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 	if failed == nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishLimit)
 		defer cancel()
-		return c.finish(closing, s)
+		err := c.finish(closing, s)
+		if err == nil && subscriber.astray.Load() {
+			err = r.relocate(ctx, s, c, log)
+		}
+		return err
 	}
 	return stopped(ctx, s, r.mendDamaged(ctx, s, c, failed, mended, log), log)
 }

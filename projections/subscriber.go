@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -26,6 +27,7 @@ const quietAfter = time.Second
 // Subscriber is a Watermill subscriber over the event store. A message is a batch: the events that have arrived since
 // the last one was acknowledged, at most MaxBatch. Order holds because the next
 // message is sent only after the ack. A nack ends the subscription: its consumer starts again from its checkpoint.
+// It ends by itself if the store does not have its position.
 type Subscriber struct {
 	Store  eventstore.Store
 	After  eventstore.Position
@@ -34,6 +36,7 @@ type Subscriber struct {
 
 	closed chan struct{}
 	room   *semaphore.Weighted // bytes of events that have come and are in no batch yet
+	astray atomic.Bool         // the store does not have the position
 	active bool                // a batch was sent since the last quiet one
 }
 
@@ -78,6 +81,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 				return
 			}
 		}
+		s.astray.Store(ctx.Err() == nil)
 	}()
 	messages := make(chan *message.Message)
 	go func() {

@@ -186,6 +186,12 @@ func (c *Certificates) dropOldest() {
 // Run follows what is set, replaced and removed, until the context ends: then connections with what was replaced close,
 // and the next ones show what is set now.
 func (c *Certificates) Run(ctx context.Context) {
+	for ctx.Err() == nil { // again when the store has become another one
+		c.fromHead(ctx)
+	}
+}
+
+func (c *Certificates) fromHead(ctx context.Context) {
 	head, err := c.Store.Head(ctx)
 	for err != nil {
 		select {

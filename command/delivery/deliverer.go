@@ -307,6 +307,12 @@ func (d *Deliverer) known() map[uuid.UUID]struct{} {
 // destination that changes is sent as it is afterwards, or goes back to the queue if it is disabled; what is in flight to
 // one that was deleted is cut off. It waits for nothing but events, so that they are known at once.
 func (d *Deliverer) watch(ctx context.Context) {
+	for ctx.Err() == nil { // again when the store has become another one
+		d.watchFromHead(ctx)
+	}
+}
+
+func (d *Deliverer) watchFromHead(ctx context.Context) {
 	head, err := d.Store.Head(ctx)
 	for err != nil {
 		select {

@@ -11,6 +11,7 @@ package tail
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"log/slog"
 	"sync"
@@ -119,12 +120,22 @@ func (s *Store) keep(after eventstore.Position) (stop func()) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		for message := range eventstore.Follow(ctx, s.Store, after, eventstore.Filter{}, s.log.With("consumer", "tail")) {
-			if message.Event != nil {
-				s.mu.Lock()
-				kept.add(message.Event)
-				s.mu.Unlock()
+		for ctx.Err() == nil {
+			for message := range eventstore.Follow(ctx, s.Store, after, eventstore.Filter{}, s.log.With("consumer", "tail")) {
+				if message.Event != nil {
+					s.mu.Lock()
+					kept.add(message.Event)
+					s.mu.Unlock()
+				}
 			}
+			head, err := s.Head(ctx)
+			if err != nil {
+				continue // Follow ends again
+			}
+			after = head
+			s.mu.Lock()
+			kept.restart(head)
+			s.mu.Unlock()
 		}
 	}()
 	return func() {
@@ -190,6 +201,9 @@ func (s *Store) readAlong(
 			}
 		}
 		switch {
+		case !kept && s.restarted(r):
+			yield(eventstore.Message{}, errRestarted)
+			return after, false
 		case !kept:
 			return after, true
 		case len(messages) > 0:
@@ -218,6 +232,15 @@ func (s *Store) take(r *reader) ([]eventstore.Message, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kept.take(r)
+}
+
+// errRestarted ends subscriptions when the store below has become another one.
+var errRestarted = fmt.Errorf("%w: the shared subscription began again", eventstore.ErrUnavailable)
+
+func (s *Store) restarted(r *reader) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.next < s.kept.start
 }
 
 func (s *Store) leave(r *reader) {

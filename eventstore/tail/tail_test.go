@@ -274,3 +274,40 @@ func TestSubscriberIsNotHeldUpByOthers(t *testing.T) {
 	cancel()
 	<-ended
 }
+
+// TestConsumersHearThatTheStoreWasReplaced: one that was restored from an older backup has other events at the positions to
+// come, so consumers end, and then hear what it gets.
+func TestConsumersHearThatTheStoreWasReplaced(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	older := nodetest.StartStrict(t, &node.Strict{Later: true}, slog.New(slog.DiscardHandler))
+	record(t, older, "a")
+	below := nodetest.NewReplaceable(nodetest.Start(t))
+	store := tail.New(below, slog.New(slog.DiscardHandler))
+	for range 20 {
+		record(t, store, "a")
+	}
+	other := newConsumer() // keeps the shared subscription
+	go other.follow(ctx, store, "b", 1)
+	<-other.caught
+	caughtUp := false
+	for message := range eventstore.Follow(ctx, store, eventstore.Start, eventstore.Categories("a"), slog.New(slog.DiscardHandler)) {
+		if message.CaughtUp && !caughtUp {
+			caughtUp = true
+			below.Replace(older)
+		}
+	}
+	if ctx.Err() != nil {
+		t.Fatal("it did not end")
+	}
+	again := newConsumer()
+	go again.follow(ctx, store, "a", 2)
+	<-again.caught
+	record(t, store, "a")
+	if <-again.ended; len(again.seen) != 2 {
+		t.Errorf("%d events came, want 2", len(again.seen))
+	}
+	cancel()
+	<-other.ended
+}

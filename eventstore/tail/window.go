@@ -13,6 +13,7 @@ type window struct {
 	ring   []*eventstore.Recorded // the event of number n is at n % len
 	first  uint64                 // numbers: of the oldest event that is kept,
 	next   uint64                 // and of the one to come
+	start  uint64                 // and of the first one since restart
 	bytes  int
 	most   int // bytes
 
@@ -56,6 +57,19 @@ func (w *window) join(after eventstore.Position, filter eventstore.Filter) (r *r
 }
 
 func (w *window) leave(r *reader) { delete(w.readers, r) }
+
+// restart lets go of everything, as none of it is in the present store. Readers find that out when they look.
+func (w *window) restart(before eventstore.Position) {
+	clear(w.ring)
+	w.next++
+	w.first, w.start, w.bytes, w.before = w.next, w.next, 0, before
+	for r := range w.readers {
+		select {
+		case r.wake <- struct{}{}:
+		default: // it is about to look
+		}
+	}
+}
 
 // add keeps an event and lets go of old ones. A reader at the end that the event does not concern passes it here.
 func (w *window) add(event *eventstore.Recorded) {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func (l *lags) of(ctx context.Context, consumer projections.Status, head eventst
 		}
 		l.passed(consumer, message.Position)
 	}
-	return 0, fmt.Errorf("lag of %s: %w", consumer.Name, ctx.Err())
+	return 0, fmt.Errorf("lag of %s: %w", consumer.Name, cmp.Or(ctx.Err(), eventstore.ErrInvalidPosition))
 }
 
 // start is where to begin to look: the checkpoint, or the end of what was looked through after it. A checkpoint that

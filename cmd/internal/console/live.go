@@ -221,6 +221,7 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 			default:
 			}
 		}
+		cancel(errBehind) // the store is another one by now, unless the context has ended
 	})
 	for {
 		select {
