@@ -29,7 +29,6 @@ func consumers(t *testing.T, client *esdb.Client) {
 			t.Errorf("event %d, retry %d follows", number(e), e.RetryCount)
 		}
 	})
-	t.Run("what it says of itself", func(t *testing.T) { groupInfo(t, client) })
 	t.Run("settings", func(t *testing.T) { groupSettings(t, client) })
 	t.Run("a stream that ends", func(t *testing.T) { endedStreams(t, client) })
 	t.Run("replayed events come with their link", func(t *testing.T) { replayedLinks(t, client) })
@@ -59,45 +58,6 @@ func parkedSaysWhy(t *testing.T, client *esdb.Client) {
 		}
 		if err := json.Unmarshal(parked[i].Event.UserMetadata, &said); err != nil || said.Added == "" || said.Reason != want || said.Number != float64(i+1) {
 			t.Errorf("parked with %s, %v", parked[i].Event.UserMetadata, err)
-		}
-	}
-}
-
-func groupInfo(t *testing.T, client *esdb.Client) {
-	f := begin(t, client)
-	stream := f.stream("s")
-	f.append(stream, esdb.NoStream{}, events(5)...)
-	f.create(stream, func(s *esdb.PersistentSubscriptionSettings) { s.ExtraStatistics = true })
-	info := func() *esdb.PersistentSubscriptionInfo {
-		info, err := client.GetPersistentSubscriptionInfo(f.ctx, stream, group, esdb.GetPersistentSubscriptionOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info
-	}
-	f.eventually("the group is live with nobody connected", func() bool { return info().Status == "Live" })
-	consumer := f.join(stream, 3)
-	for range 3 {
-		f.ack(consumer, f.next(consumer))
-	}
-	f.next(consumer)
-	f.append(stream, esdb.Revision(4), events(10)...)
-	f.eventually("it counts", func() bool {
-		stats := info().Stats
-		return stats.OutstandingMessagesCount == 3 && stats.TotalInFlightMessages == 3 && stats.LiveBufferCount > 0
-	})
-	connections := info().Connections
-	if len(connections) != 1 || connections[0].Username == "" || connections[0].ConnectionName == "" ||
-		connections[0].From == "" || connections[0].InFlightMessages != 3 {
-		t.Fatalf("connections %+v", connections)
-	}
-	keys := map[string]bool{}
-	for _, measured := range connections[0].ExtraStatistics {
-		keys[measured.Key] = true
-	}
-	for _, key := range []string{"Mean", "Median", "Fastest", "99%", "Highest"} {
-		if !keys[key] {
-			t.Errorf("%s is not among the measurements %v", key, connections[0].ExtraStatistics)
 		}
 	}
 }
