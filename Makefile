@@ -162,7 +162,7 @@ bench-hostile: postgres ## Attack a whole server and measure what others notice:
 .PHONY: test-eventstore
 test-eventstore: ## Hold a real EventStoreDB to the store's contract (URL=esdb://user:password@host:2113?tls=true)
 	@test -n '$(URL)' || { echo 'name a server: make test-eventstore URL=esdb://localhost:2113?tls=false' >&2; exit 2; }
-	CARILLON_TEST_EVENTSTORE_URL='$(URL)' $(GO) test -count=1 -timeout 10m ./eventstore/esdb/...
+	CARILLON_TEST_EVENTSTORE_URL='$(URL)' $(GO) test -count=1 -timeout 10m ./eventstore/esdb/... ./eventstore/storetest/...
 
 .PHONY: test-strict
 test-strict: postgres ## Run the tests beside a node that is as unkind as real servers are (STRICT=23.10 or 25.0)
