@@ -19,7 +19,7 @@ var schema string
 // ReadModel is the read model of organizations and their API keys.
 var ReadModel = projections.ReadModel{
 	Name:    "organizations",
-	Version: 3,
+	Version: 4,
 	Schema:  schema,
 	Filter:  eventstore.Categories(organization.Aggregate.Category),
 	Project: project,
@@ -51,7 +51,7 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 		case organization.LimitsSet:
 			batch.Queue("UPDATE organizations SET limits = $2 WHERE id = $1", id, e.Limits)
 		case organization.Suspended:
-			batch.Queue("UPDATE organizations SET status = 'suspended' WHERE id = $1", id)
+			batch.Queue("UPDATE organizations SET status = 'suspended', suspended_at = $2 WHERE id = $1", id, e.At)
 		case organization.Resumed:
 			batch.Queue("UPDATE organizations SET status = 'registered' WHERE id = $1", id)
 		case organization.Deleted:

@@ -3,7 +3,8 @@ CREATE TABLE organizations (
     name       text NOT NULL,
     created_at timestamptz NOT NULL,
     status     text NOT NULL DEFAULT 'registered', -- or suspended
-    limits     jsonb NOT NULL DEFAULT '{}'         -- those that are set, by name
+    limits     jsonb NOT NULL DEFAULT '{}',        -- those that are set, by name
+    suspended_at timestamptz                       -- last; null: never
 );
 
 CREATE INDEX organizations_suspended ON organizations (id) WHERE status = 'suspended';

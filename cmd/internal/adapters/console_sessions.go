@@ -21,16 +21,23 @@ type ConsoleSessions struct{ Pool *pgxpool.Pool }
 var _ console.Sessions = ConsoleSessions{}
 
 const (
+	// sessionsOfOrganization is how many one organization has: of more, the oldest end.
+	sessionsOfOrganization = 1000
+
 	// Whoever begins one clears away those that have ended, a few at a time.
 	beginSession = `
 		WITH ended AS (DELETE FROM carillon.console_sessions WHERE hash IN (
-			SELECT hash FROM carillon.console_sessions WHERE expires_at <= $5 LIMIT 100))
+			SELECT hash FROM carillon.console_sessions WHERE expires_at <= $5 LIMIT 100)),
+		crowded AS (DELETE FROM carillon.console_sessions WHERE hash IN (
+			SELECT hash FROM carillon.console_sessions WHERE $2 = 'organization' AND role = $2 AND organization = $3
+			ORDER BY expires_at DESC OFFSET $8 - 1))
 		INSERT INTO carillon.console_sessions (hash, role, organization, key, name, expires_at) VALUES ($1, $2, $3, $4, $6, $7)`
 	// holdingSession are those that go on at $2: their key or token does, and their organization. Whether the configured
-	// admin token is another one now, the process knows that has it.
+	// admin token is another one now, the process knows that has it. Those of login links, which began $3 before their end,
+	// end with a suspension.
 	holdingSession = `FROM carillon.console_sessions s LEFT JOIN organizations.organizations o ON o.id = s.organization
 		WHERE s.expires_at > $2 AND CASE s.role
-			WHEN 'organization' THEN o.status = 'registered' AND (s.key = '' OR EXISTS (
+			WHEN 'organization' THEN o.status = 'registered' AND (s.key = '' AND coalesce(s.expires_at - $3::interval > o.suspended_at, true) OR EXISTS (
 				SELECT 1 FROM organizations.keys k WHERE k.id = s.key AND k.revoked_at IS NULL AND k.expires_at > $2))
 			WHEN 'operator' THEN s.name = '' OR EXISTS (
 				SELECT 1 FROM operators.tokens t WHERE t.id = s.key AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $2))
@@ -51,18 +58,23 @@ const (
 			SELECT hash FROM carillon.console_links WHERE expires_at <= clock_timestamp() LIMIT 100))
 		INSERT INTO carillon.console_links (hash, organization, expires_at)
 		SELECT $1, id, $3 FROM organizations.organizations WHERE id = $2`
-	openLink = `DELETE FROM carillon.console_links WHERE hash = $1 RETURNING organization, expires_at > $2`
+	openLink = `
+		DELETE FROM carillon.console_links l WHERE hash = $1 RETURNING organization, expires_at > $2 AND NOT EXISTS (
+			SELECT 1 FROM organizations.organizations o WHERE o.id = l.organization AND o.suspended_at >= l.expires_at - $3::interval)`
 )
 
 // Begin implements console.Sessions.
 func (s ConsoleSessions) Begin(ctx context.Context, hash []byte, session console.Session, now time.Time) error {
-	_, err := s.Pool.Exec(ctx, beginSession, hash, session.Role, session.Organization, session.Key, now, session.Name, session.ExpiresAt)
+	_, err := s.Pool.Exec(ctx, beginSession, hash, session.Role, session.Organization, session.Key, now, session.Name, session.ExpiresAt,
+		sessionsOfOrganization)
 	return wrap("begin session", err)
 }
 
 // Find implements console.Sessions.
 func (s ConsoleSessions) Find(ctx context.Context, hash []byte, now time.Time) (found console.Session, err error) {
-	err = s.Pool.QueryRow(ctx, findSession, hash, now).Scan(&found.Role, &found.Organization, &found.Name, &found.Key, &found.ExpiresAt, &found.Scopes, &found.Requests)
+	err = s.Pool.QueryRow(ctx, findSession, hash, now, console.SessionLength).Scan(
+		&found.Role, &found.Organization, &found.Name, &found.Key, &found.ExpiresAt, &found.Scopes, &found.Requests,
+	)
 	return found, missing("session", err)
 }
 
@@ -81,7 +93,7 @@ func (s ConsoleSessions) Ended(ctx context.Context, sessions []string, now time.
 			return nil, fmt.Errorf("name of a session: %w", err)
 		}
 	}
-	rows, err := s.Pool.Query(ctx, endedSessions, hashes, now)
+	rows, err := s.Pool.Query(ctx, endedSessions, hashes, now, console.SessionLength)
 	if err != nil {
 		return nil, fmt.Errorf("ended sessions: %w", err)
 	}
@@ -101,7 +113,7 @@ func (s ConsoleSessions) Link(ctx context.Context, hash []byte, organization uui
 // Open implements console.Sessions.
 func (s ConsoleSessions) Open(ctx context.Context, hash []byte, now time.Time) (organization uuid.UUID, err error) {
 	var fresh bool
-	err = s.Pool.QueryRow(ctx, openLink, hash, now).Scan(&organization, &fresh)
+	err = s.Pool.QueryRow(ctx, openLink, hash, now, console.LinkLength).Scan(&organization, &fresh)
 	if err == nil && !fresh {
 		err = pgx.ErrNoRows
 	}

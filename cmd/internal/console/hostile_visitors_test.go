@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -93,6 +94,25 @@ func TestHostileSessionsAreAskedForWithinBounds(t *testing.T) {
 		t.Errorf("%v lines in the log in %v s", n, took)
 	}
 	owner.get(t, "/console/").expect(t, 200) // from the same address
+}
+
+// TestHostileSessionsEndTheirOldest: an organization has a thousand sessions, and with one more its oldest ends.
+func TestHostileSessionsEndTheirOldest(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	_, other := w.Organization(t, "Somebody else")
+	first, second, theirs := w.signIn(t, w.key), w.signIn(t, w.key), w.signIn(t, other)
+	expires := time.Now().Add(console.SessionLength + time.Minute)
+	for i := range 999 {
+		if err := w.sessions.Begin(t.Context(), fmt.Appendf(nil, "%032d", i), console.Session{
+			Role: console.ForOrganization, Organization: w.org, Key: "one", ExpiresAt: expires,
+		}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.get(t, "/console/").leadsTo(t, "/console/sign-in")
+	second.get(t, "/console/").expect(t, 200)
+	theirs.get(t, "/console/").expect(t, 200)
 }
 
 // TestHostileVisitorsCountForTheirOrganization: people at the console make no more requests than the keys of their

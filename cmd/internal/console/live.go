@@ -82,6 +82,9 @@ func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
 func (c *Console) asked(v *visit) (asked live.Asked, err error) {
 	values := v.URL.Query()
 	asked = live.Asked{Session: v.sessionName, LastID: v.Header.Get("Last-Event-ID")}
+	if v.session.Role == ForOrganization {
+		asked.Group = v.session.Organization.String()
+	}
 	if asked.LastID == "" {
 		asked.LastID = values.Get("last")
 	}

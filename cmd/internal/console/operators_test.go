@@ -155,7 +155,7 @@ func TestSessionsOfTokensEnd(t *testing.T) {
 	operator.get(t, "/console/organizations").leadsTo(t, "/console/sign-in?next=%2Fconsole%2Forganizations")
 
 	w.later.Store(0)
-	guest, linked := w.signIn(t, w.key), w.enter(t, w.link(t))
+	guest, linked, unopened := w.signIn(t, w.key), w.enter(t, w.link(t)), w.link(t)
 	at, err = w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{Organization: w.org, Reason: "unpaid"})
 	if err != nil {
 		t.Fatal(err)
@@ -165,6 +165,17 @@ func TestSessionsOfTokensEnd(t *testing.T) {
 		b.get(t, "/console/").leadsTo(t, "/console/sign-in")
 	}
 	w.operator(t).get(t, "/console/organizations").expect(t, 200, "suspended")
+
+	// The key opens again what it opened, while links are for those whom the operator has sent one since.
+	at, err = w.Commands.ResumeOrganization(t.Context(), apitest.Operator, command.ResumeOrganization{Organization: w.org})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, at, organizations.ReadModel.Name)
+	guest.get(t, "/console/").expect(t, 200)
+	linked.get(t, "/console/").leadsTo(t, "/console/sign-in")
+	(&browser{world: w}).post(t, "/console/enter", "token", unopened).expect(t, 401, "works once")
+	w.enter(t, w.link(t)).get(t, "/console/").expect(t, 200)
 }
 
 // Of many who open a link at two nodes at the same moment, one gets in.

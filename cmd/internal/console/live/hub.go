@@ -23,6 +23,7 @@ import (
 // Bounds.
 const (
 	MostPages      = 2000 // of a process
+	MostOfGroup    = 500  // pages of the sessions of one group: an organization can't take those of others
 	MostOfSession  = 12   // pages of one session: a person's windows
 	remembered     = 512  // messages, for pages that come back
 	waiting        = 64   // messages of one page: one that is slower is told to load anew
@@ -59,6 +60,7 @@ type Hub struct {
 	topics    map[string]*topic
 	swept     time.Time      // when topics that nobody follows were last forgotten
 	of        map[string]int // pages of each session
+	groups    map[string]int // and of each group
 	wake      chan struct{}  // signalled when a page comes
 }
 
@@ -89,7 +91,8 @@ type Work struct {
 // Run serves pages until the context ends, which ends them all.
 func (h *Hub) Run(ctx context.Context, work Work) {
 	h.mu.Lock()
-	h.open, h.pages, h.topics, h.of, h.wake = true, map[*Page]struct{}{}, map[string]*topic{}, map[string]int{}, make(chan struct{}, 1)
+	h.open, h.pages, h.topics, h.wake = true, map[*Page]struct{}{}, map[string]*topic{}, make(chan struct{}, 1)
+	h.of, h.groups = map[string]int{}, map[string]int{}
 	h.renew()
 	h.mu.Unlock()
 	defer h.close()

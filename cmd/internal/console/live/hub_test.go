@@ -310,9 +310,22 @@ func TestPagesEndAndAreBounded(t *testing.T) {
 		w.End("other")
 		<-other.ended
 		for i := range live.MostPages {
-			if _, err := w.Open(live.Asked{Session: fmt.Sprint(i)}); err != nil {
+			if i == live.MostOfGroup {
+				if _, err := w.Open(live.Asked{Session: "one more", Group: "g"}); !errors.Is(err, live.ErrTooMany) {
+					t.Errorf("one more of a group: %v", err)
+				}
+			}
+			group := ""
+			if i < live.MostOfGroup {
+				group = "g"
+			}
+			if _, err := w.Open(live.Asked{Session: fmt.Sprint(i), Group: group}); err != nil {
 				t.Fatal(err)
 			}
+		}
+		w.End("0")
+		if _, err := w.Open(live.Asked{Session: "0", Group: "g"}); err != nil {
+			t.Errorf("of a group of which one has ended: %v", err)
 		}
 		if _, err := w.Open(live.Asked{Session: "more"}); !errors.Is(err, live.ErrTooMany) {
 			t.Errorf("one more in all: %v", err)

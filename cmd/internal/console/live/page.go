@@ -19,6 +19,7 @@ const (
 type Page struct {
 	hub     *Hub
 	session string
+	group   string
 	topics  map[string]struct{}
 	filter  func(Message) string
 	queue   chan sent
@@ -31,6 +32,7 @@ type sent struct{ id, event, data string }
 // Asked is what a page wants.
 type Asked struct {
 	Session string
+	Group   string // of sessions, which may have MostOfGroup pages. Optional.
 	Topics  []string
 	// Filter gives the event under which a message is told to this page; "": it is not. Nil: its own, always.
 	Filter func(Message) string
@@ -44,11 +46,12 @@ func (h *Hub) Open(asked Asked) (*Page, error) {
 	switch {
 	case !h.open:
 		return nil, ErrClosed
-	case len(h.pages) >= MostPages || h.of[asked.Session] >= MostOfSession:
+	case len(h.pages) >= MostPages || h.of[asked.Session] >= MostOfSession || h.groups[asked.Group] >= MostOfGroup:
 		return nil, ErrTooMany
 	}
 	p := &Page{
-		hub: h, session: asked.Session, topics: map[string]struct{}{}, filter: asked.Filter, queue: make(chan sent, waiting), closed: make(chan struct{}),
+		hub: h, session: asked.Session, group: asked.Group, topics: map[string]struct{}{}, filter: asked.Filter,
+		queue: make(chan sent, waiting), closed: make(chan struct{}),
 	}
 	for _, name := range asked.Topics {
 		p.topics[name] = struct{}{}
@@ -67,6 +70,9 @@ func (h *Hub) Open(asked Asked) (*Page, error) {
 	}
 	h.pages[p] = struct{}{}
 	h.of[asked.Session]++
+	if p.group != "" {
+		h.groups[p.group]++
+	}
 	select {
 	case h.wake <- struct{}{}:
 	default:
@@ -94,6 +100,9 @@ func (h *Hub) remove(p *Page) {
 	}
 	if h.of[p.session]--; h.of[p.session] == 0 {
 		delete(h.of, p.session)
+	}
+	if h.groups[p.group]--; h.groups[p.group] <= 0 {
+		delete(h.groups, p.group)
 	}
 	close(p.closed)
 }
