@@ -11,9 +11,10 @@ import (
 // and not by the snapshot, so statements after a rebuild took over would find the new tables without their newest rows.
 // The statements are then run again, in a new snapshot. Lists take no locks and wait for no rebuild.
 func inSnapshot(ctx context.Context, pool *pgxpool.Pool, list func(pgx.Tx) error) error {
+	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	for {
 		current := false
-		err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) (err error) {
+		err := pgx.BeginTxFunc(ctx, pool, snapshot, func(tx pgx.Tx) (err error) {
 			if current, err = isCurrent(ctx, tx); err != nil || !current {
 				return err
 			}
@@ -29,9 +30,11 @@ func inSnapshot(ctx context.Context, pool *pgxpool.Pool, list func(pgx.Tx) error
 	}
 }
 
-// isCurrent reports whether the names of the read models mean the same in the snapshot of a transaction and outside of it.
+// isCurrent reports whether the names of the read models mean the same in the snapshot of a transaction as outside.
 func isCurrent(ctx context.Context, tx pgx.Tx) (current bool, err error) {
-	err = tx.QueryRow(ctx, `SELECT bool_and(to_regnamespace(name)::oid IS NOT DISTINCT FROM (SELECT oid FROM pg_namespace WHERE nspname = name::name))
+	err = tx.QueryRow(ctx, `
+		SELECT bool_and(to_regnamespace(name)::oid IS NOT DISTINCT FROM
+			(SELECT oid FROM pg_namespace WHERE nspname = name::name))
 		FROM unnest(ARRAY['deliveries', 'destinations']) name`).Scan(&current)
 	return current, err
 }

@@ -307,7 +307,8 @@ func TestCreateLeavesTheKeyThatIsThere(t *testing.T) {
 	keys := newMemory()
 	v := newVault(t, keys, alice)
 	sealed := seal(t, v, alice, "first")
-	if plain, err := newVault(t, keys, alice).Open(t.Context(), alice, sealing.Secret, sealed); err != nil || string(plain) != "first" {
+	plain, err := newVault(t, keys, alice).Open(t.Context(), alice, sealing.Secret, sealed)
+	if err != nil || string(plain) != "first" {
 		t.Errorf("opened %q, error = %v", plain, err)
 	}
 }

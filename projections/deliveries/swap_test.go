@@ -18,8 +18,8 @@ import (
 	"carillon/query"
 )
 
-// pause runs a function before the second statement that has a text: those of the connection are prepared by then, for the
-// old tables.
+// pause runs a function before the second statement that has a text: by then, the connection has prepared its
+// statements for the old tables.
 type pause struct {
 	text string
 	run  func()
@@ -39,9 +39,9 @@ func (p *pause) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 // TraceQueryEnd implements pgx.QueryTracer.
 func (*pause) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// TestListDuringRebuildIsOfOneSide: a rebuild takes over between two statements of a list. The old read model has lost one
-// of two deliveries, so that what is counted on one side and listed of the other differs. No other list waits for the rebuild
-// while that waits: for a writer before it takes over, and afterwards for the list that reads the old tables.
+// TestListDuringRebuildIsOfOneSide lets a rebuild take over between two statements of a list. The old read model has
+// lost one of two deliveries, so that the total of one side and the page of the other differ. Other lists don't wait
+// while the rebuild does: for a writer before it takes over, and afterwards for the list that reads the old tables.
 func TestListDuringRebuildIsOfOneSide(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string]func(ctx context.Context, q *query.Queries) (listed, total int, err error){
@@ -81,7 +81,8 @@ func TestListDuringRebuildIsOfOneSide(t *testing.T) {
 					t.Error(err)
 				}
 				go func() { rebuilt <- n.runner.Rebuild(t.Context(), deliveries.ReadModel, nil) }()
-				n.eventually("SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND datname = current_database() WHERE NOT granted)")
+				n.eventually(`SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+					WHERE d.datname = current_database() AND NOT l.granted)`)
 				others("before it takes over", 1)
 				if err := writer.Rollback(t.Context()); err != nil {
 					t.Error(err)
@@ -107,7 +108,8 @@ func TestListDuringRebuildIsOfOneSide(t *testing.T) {
 				t.Error(err)
 			}
 			var left bool
-			if err := n.pool.QueryRow(t.Context(), "SELECT to_regnamespace('deliveries__old') IS NOT NULL").Scan(&left); err != nil || left {
+			err = n.pool.QueryRow(t.Context(), "SELECT to_regnamespace('deliveries__old') IS NOT NULL").Scan(&left)
+			if err != nil || left {
 				t.Errorf("the old tables are left: %v (%v)", left, err)
 			}
 		})
@@ -119,23 +121,29 @@ func (n node) twoDeliveries() {
 	n.t.Helper()
 	ctx, by := n.t.Context(), eventstore.Metadata{Organization: org, Actor: "test"}
 	created, err := destination.Aggregate.Execute(ctx, n.store, alpha, destination.Create{
-		Organization: org, Settings: destination.Settings{Name: "CRM", URL: "https://example.org/hook"}, SecretID: uuid.New(), Secret: []byte("sealed"), At: noon,
+		Organization: org, SecretID: uuid.New(), Secret: []byte("sealed"), At: noon,
+		Settings: destination.Settings{Name: "CRM", URL: "https://example.org/hook"},
 	}, destination.Options{Metadata: by})
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	at := map[string]eventstore.Position{"destinations": created.Position}
 	for i := range 2 {
-		published, err := publication.Aggregate.Execute(ctx, n.store, event(i+1), publication.Publish{Published: publication.Published{
-			Organization: org, Type: "news.item.added", Source: "https://example.org/news", Time: noon, FeedType: "news", FeedID: feed, Data: []byte(`{}`),
-		}}, publication.Options{Metadata: by})
+		publish := publication.Publish{Published: publication.Published{
+			Organization: org, Type: "news.item.added", Source: "https://example.org/news", Time: noon,
+			FeedType: "news", FeedID: feed, Data: []byte(`{}`),
+		}}
+		published, err := publication.Aggregate.Execute(ctx, n.store, event(i+1), publish, publication.Options{Metadata: by})
 		if err != nil {
 			n.t.Fatal(err)
 		}
-		scheduled, err := dispatch.Aggregate.Execute(ctx, n.store, event(i+1), dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
+		schedule := dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
 			Publication: event(i + 1), At: noon, Deliveries: []dispatch.Scheduled{to(alpha)},
-			Event: dispatch.Summary{Type: "news.item.added", Source: "https://example.org/news", Time: noon, FeedType: "news", FeedID: feed},
-		}}, dispatch.Options{Metadata: by})
+			Event: dispatch.Summary{
+				Type: "news.item.added", Source: "https://example.org/news", Time: noon, FeedType: "news", FeedID: feed,
+			},
+		}}
+		scheduled, err := dispatch.Aggregate.Execute(ctx, n.store, event(i+1), schedule, dispatch.Options{Metadata: by})
 		if err != nil {
 			n.t.Fatal(err)
 		}

@@ -136,7 +136,8 @@ func (w *world) opens(p process, ids ...uuid.UUID) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		if plain, err := p.vault.Open(w.Context(), id, sealing.Secret, known.State.Secrets[0].Sealed); err != nil || !bytes.Equal(plain, id[:]) {
+		plain, err := p.vault.Open(w.Context(), id, sealing.Secret, known.State.Secrets[0].Sealed)
+		if err != nil || !bytes.Equal(plain, id[:]) {
 			w.Errorf("the secret of %s opened to %x, %v", id, plain, err)
 		}
 	}

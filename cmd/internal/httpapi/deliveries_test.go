@@ -78,7 +78,9 @@ func (s *server) attempt(t *testing.T, destination string, number, status int, b
 	}
 	if body != "" {
 		var err error
-		if attempt.Outcome.ResponseBody, err = s.Commands.Vault.Seal(t.Context(), attempt.Destination, sealing.ResponseBody, []byte(body)); err != nil {
+		attempt.Outcome.ResponseBody, err = s.Commands.Vault.Seal(
+			t.Context(), attempt.Destination, sealing.ResponseBody, []byte(body))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

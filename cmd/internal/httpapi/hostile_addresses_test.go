@@ -70,13 +70,14 @@ func TestHostileAddressesByScope(t *testing.T) {
 	}
 }
 
-// TestHostileSealedValueInAnotherField: whoever can write to Postgres puts the sealed headers of a destination in the place
-// of its address and of its secret, where other callers see them and other hosts get them.
+// TestHostileSealedValueInAnotherField moves the sealed headers of a destination, in Postgres, to its address and to
+// its secret, which other callers see and other hosts get.
 func TestHostileSealedValueInAnotherField(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.do(t, request{method: "PUT", path: destinationsPath + "/crm", body: `{"name":"CRM","config":{
-		"url":"https://127.0.0.1:1/hook","headers":{"Authorization":"topsecret"}}}`}).into(t, http.StatusCreated, &destinationView{})
+	const body = `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook","headers":{"Authorization":"topsecret"}}}`
+	created := s.do(t, request{method: "PUT", path: destinationsPath + "/crm", body: body})
+	created.into(t, http.StatusCreated, &destinationView{})
 	for _, moved := range []string{
 		"UPDATE destinations.destinations SET address = headers",
 		"UPDATE destinations.secrets SET sealed = d.headers FROM destinations.destinations d WHERE d.id = destination",
