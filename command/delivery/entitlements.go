@@ -30,8 +30,8 @@ func newEntitlements(store eventstore.Store) *entitlements {
 
 // lost returns why a delivery may not be sent any more, or "". A replay was asked for: it needs no subscription.
 func (e *entitlements) lost(ctx context.Context, job Job) (reason string, err error) {
-	if event := job.Body.Published; event.FeedID != uuid.Nil {
-		readers, err := e.readers.get(ctx, event.FeedID)
+	if id := job.Body.Published.FeedID; id != uuid.Nil { // the data may be given up meanwhile, so no copy of all
+		readers, err := e.readers.get(ctx, id)
 		switch {
 		case err != nil:
 			return "", fmt.Errorf("read feed: %w", err)
