@@ -19,6 +19,7 @@ const (
 	shutdownTimeout   = 10 * time.Second
 	farewell          = 200 * time.Millisecond // in which clients learn that they need another connection
 	maxHeaderBytes    = 32 << 10
+	maxStreams        = 100 // of a connection, over HTTP/2: whoever opens them has not shown a key yet
 )
 
 // Serve answers requests until the context ends, then lets those under way finish. certificate is nil for plain HTTP.
@@ -34,7 +35,7 @@ func Serve(
 	handler = whole(handler, tooLarge)
 	server := &http.Server{
 		Handler: bidFarewell(ctx, handler), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes + maxEssential, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		MaxHeaderBytes: maxHeaderBytes + maxEssential, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

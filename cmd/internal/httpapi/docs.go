@@ -25,7 +25,8 @@ func docsRoutes(r chi.Router, document []byte) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		_, _ = w.Write(document)
 	})
-	static := v5emb.New("", "", "/docs") // for its assets; the page is our own, because its script is not inline
+	// For its assets; the page is our own, because its script is not inline.
+	static := &assets{files: v5emb.New("", "", "/docs"), kept: map[asset]*recording{}}
 	r.Get("/docs", page)
 	r.Get("/docs/*", func(w http.ResponseWriter, r *http.Request) {
 		switch name := strings.TrimPrefix(r.URL.Path, "/docs/"); name {

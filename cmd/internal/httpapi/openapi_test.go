@@ -79,6 +79,20 @@ func TestDocumentationNeedsNoKeyAndStaysHere(t *testing.T) {
 			t.Errorf("GET %s has an inline script, which its own policy blocks", path)
 		}
 	}
+	for coding, zipped := range map[string]bool{"": false, "br, gzip": true, "gzip;q=0": false, "gzip; q=0.5": true, "br": false} {
+		path, header := "/docs/swagger-ui.css", map[string]string{"Accept-Encoding": coding}
+		for range 2 { // the second comes from memory
+			got := s.do(t, request{path: path, key: "none", header: header})
+			if is := got.header.Get("Content-Encoding") == "gzip"; got.status != 200 || is != zipped || strings.HasPrefix(got.body, "\x1f\x8b") != zipped {
+				t.Errorf("accepted %q: %d %v, compressed: %t", coding, got.status, got.header, is)
+			}
+			header["If-None-Match"] = got.header.Get("ETag")
+			if again := s.do(t, request{path: path, key: "none", header: header}); again.status != 304 || again.body != "" {
+				t.Errorf("again, with ETag %q: %d", header["If-None-Match"], again.status)
+			}
+			delete(header, "If-None-Match")
+		}
+	}
 	if got := s.do(t, request{path: "/docs/none.js", key: "none"}); got.status != http.StatusNotFound {
 		t.Errorf("GET /docs/none.js: %d", got.status)
 	}
