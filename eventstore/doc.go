@@ -10,8 +10,9 @@
 // # Appends whose outcome is unknown
 //
 // An append that ends with ErrUnavailable may have been written. Each append of the program names its event ids, and a
-// revision, and goes to one stream. No id is appended to two streams, and no caller relies on a server that recognizes a
-// repetition: a real one does not after the stream was deleted, and does not answer it while nothing is replicated.
+// revision, and goes to one stream. No caller relies on a server that remembers an id for more than one stream, or that
+// recognizes each repetition: a real one does not after the stream was deleted, and does not answer it while nothing is
+// replicated.
 //
 //	append                            after an unknown outcome
 //	Execute                           loads the stream, is done if that holds the command's first event, and else decides

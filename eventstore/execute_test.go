@@ -384,3 +384,23 @@ func TestUnreplicatedAppendIsRecordedOnce(t *testing.T) {
 		t.Errorf("the stream has %+v, %v; want 1", loaded, err)
 	}
 }
+
+// TestCommandIDInTwoStreams: a real server remembers an id for one stream only, and the program needs no more.
+func TestCommandIDInTwoStreams(t *testing.T) {
+	t.Parallel()
+	for kind, strict := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server, o := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler)), options{CommandID: uuid.New()}
+			ids := []uuid.UUID{uuid.New(), uuid.New()}
+			for range 2 {
+				for _, id := range ids {
+					out, err := counter.Execute(t.Context(), &deaf{Store: server}, id, count{By: 1, Limit: 10}, o)
+					if loaded, loadErr := counter.Load(t.Context(), server, id); err != nil || loadErr != nil || out.Loaded != loaded || loaded.State != 1 {
+						t.Errorf("outcome %+v, %v; the stream has %+v, %v; want 1", out, err, loaded, loadErr)
+					}
+				}
+			}
+		})
+	}
+}

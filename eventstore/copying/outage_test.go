@@ -166,3 +166,25 @@ func TestACopyCutOffAnywhereGoesOn(t *testing.T) {
 		}
 	})
 }
+
+// TestRevivedStreamIsCopiedOnce: answers are lost while a stream that was deleted, in the copy too, is written to again. A
+// real server would not recognize what is sent again without a revision, nor write an event that was deleted.
+func TestRevivedStreamIsCopiedOnce(t *testing.T) {
+	target := &node.Strict{}
+	w := newWorldOf(t, &node.Strict{}, target)
+	w.put(w.source, "thing-1", eventstore.NoStream, entries(5))
+	w.describe("thing-1", eventstore.NoStream, softDeleted)
+	w.copy(copying.Options{})
+	w.put(w.source, "thing-1", eventstore.NoStream, entries(2))
+	target.LoseAnswers(3)
+	w.copy(copying.Options{})
+	if got := w.sameStream("thing-1"); got != 2 {
+		t.Errorf("%d events can be read, want 2", got)
+	}
+	if last, err := w.target.LastRevision(w.ctx, "thing-1"); err != nil || last != 6 {
+		t.Errorf("the last revision is %d, %v, want 6", last, err)
+	}
+	if again := w.copy(copying.Options{}); again.Copied+again.Filled+again.Metadata != 0 {
+		t.Errorf("a second run: %+v", again)
+	}
+}
