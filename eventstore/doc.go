@@ -29,7 +29,7 @@
 //	collection of a source            the turn ends; the next turn reads the source again
 //	copying events and fillers        sends all that is unanswered again, in order, at the same revisions
 //	copying metadata                  reads the metadata of the target, and writes only what differs
-//	copying tombstones                tombstones again; a stream that has ended is no error
+//	copying of tombstones             sends them again; a stream that has ended is no error
 //	esdb.Store.LastRevision           appends no events
 //
 // Answers with success but without a position mean that nothing was written, as the stream had the events before it was

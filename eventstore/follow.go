@@ -26,45 +26,64 @@ func Follow(ctx context.Context, store Store, after Position, filter Filter, log
 // It calls broken when the connection breaks: until it has caught up again, events may be stored that it has yet to yield.
 func FollowUnbroken(ctx context.Context, store Store, after Position, filter Filter, log *slog.Logger, broken func()) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
-		backoff, last := minBackoff, after // last is the position of the last event
+		f := &following{store: store, filter: filter, after: after, last: after, backoff: minBackoff}
 		for ctx.Err() == nil {
-			var failure error
-			for message, err := range store.Subscribe(ctx, after, filter) {
-				if failure = err; err != nil {
-					if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
-						log.Warn("subscription broke, resubscribing", "after", after.String(), "pause", backoff, "error", err)
-					}
-					broken()
-					break
+			more, failure := f.subscribe(ctx, yield)
+			if !more {
+				return
+			}
+			if failure != nil {
+				if ctx.Err() == nil && !errors.Is(failure, context.Canceled) {
+					log.Warn("subscription broke, resubscribing", "after", f.after.String(), "pause", f.backoff, "error", failure)
 				}
-				backoff = minBackoff
-				if !message.CaughtUp {
-					if !after.Before(message.Position) { // a repeat, or a checkpoint behind what has come
-						continue
-					}
-					after = message.Position
-					if message.Event != nil {
-						last = after
-					}
-				}
-				if !yield(message) {
-					return
-				}
+				broken()
 			}
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(backoff):
+			case <-time.After(f.backoff):
 			}
-			if errors.Is(failure, ErrInvalidPosition) || endsBefore(ctx, store, last) {
+			if errors.Is(failure, ErrInvalidPosition) || endsBefore(ctx, store, f.last) {
 				if ctx.Err() == nil {
-					log.Error("subscription ended, the event store does not have its position", "after", after.String())
+					log.Error("subscription ended, the event store does not have its position", "after", f.after.String())
 				}
 				return
 			}
-			backoff = min(2*backoff, maxBackoff)
+			f.backoff = min(2*f.backoff, maxBackoff)
 		}
 	}
+}
+
+// following is a subscription over its connections.
+type following struct {
+	store   Store
+	filter  Filter
+	after   Position // of what was yielded last
+	last    Position // of the event that was yielded last
+	backoff time.Duration
+}
+
+// subscribe yields what comes over one connection. It returns why that ended, and reports whether more is wanted.
+func (f *following) subscribe(ctx context.Context, yield func(Message) bool) (more bool, failure error) {
+	for message, err := range f.store.Subscribe(ctx, f.after, f.filter) {
+		if err != nil {
+			return true, err
+		}
+		f.backoff = minBackoff
+		if !message.CaughtUp {
+			if !f.after.Before(message.Position) { // a repeat, or a checkpoint behind what has come
+				continue
+			}
+			f.after = message.Position
+			if message.Event != nil {
+				f.last = f.after
+			}
+		}
+		if !yield(message) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // endsBefore reports whether the store is known to end before the position of an event.

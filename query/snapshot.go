@@ -18,7 +18,7 @@ func inSnapshot(ctx context.Context, pool *pgxpool.Pool, list func(pgx.Tx) error
 			if current, err = isCurrent(ctx, tx); err != nil || !current {
 				return err
 			}
-			if err = list(tx); err != nil {
+			if err := list(tx); err != nil {
 				return err
 			}
 			current, err = isCurrent(ctx, tx)
