@@ -231,7 +231,7 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	ask.Lease = d.lease()
 	ask.Over = append(ask.Over, d.suspended.list()...)
 	jobs, err := d.Queue.Claim(ctx, ask)
-	if err == nil {
+	if err == nil || errors.Is(err, ErrNotReady) {
 		d.lanes.restsKnown(d.Queue.Resting())
 	}
 	switch {

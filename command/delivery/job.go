@@ -98,7 +98,8 @@ type Queue interface {
 	NextDue() (at time.Time, planned bool)
 	// Rest lets all workers send nothing to a destination for a while.
 	Rest(ctx context.Context, destination uuid.UUID, wait time.Duration) error
-	// Resting is for how long destinations are to be left alone, as the last claim saw it. Nothing is claimed for them.
+	// Resting returns for how long destinations are to be left alone, as the last claim saw it, also one that failed with
+	// ErrNotReady. Nothing is claimed for them.
 	Resting() map[uuid.UUID]time.Duration
 	// Release gives leases back at once.
 	Release(ctx context.Context, ids []uuid.UUID) error

@@ -1,6 +1,7 @@
 package adapters
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -98,6 +99,9 @@ func (q *DeliveryQueue) Claim(ctx context.Context, ask delivery.Ask) ([]delivery
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err := q.ready(ctx); err != nil {
+		if errors.Is(err, delivery.ErrNotReady) { // what is published meanwhile is sent, but not to those that rest
+			err = cmp.Or(q.findResting(ctx), err)
+		}
 		return nil, err
 	}
 	claimed, err := q.claim(ctx, ask)

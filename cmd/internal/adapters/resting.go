@@ -51,6 +51,16 @@ func (q *DeliveryQueue) Resting() map[uuid.UUID]time.Duration {
 	return q.resting
 }
 
+// findResting asks for what rests where no look is made.
+func (q *DeliveryQueue) findResting(ctx context.Context) error {
+	var batch pgx.Batch
+	q.lookResting(&batch)
+	if err := q.pool.SendBatch(ctx, &batch).Close(); err != nil {
+		return fmt.Errorf("resting destinations: %w", err)
+	}
+	return nil
+}
+
 // lookResting asks along with a look for what rests.
 func (q *DeliveryQueue) lookResting(batch *pgx.Batch) {
 	batch.Queue(restingNow).Query(func(rows pgx.Rows) error {
