@@ -71,7 +71,6 @@ func (s *Store) connected(ctx context.Context) (*link, error) {
 	}
 }
 
-// noServer says what kept the search from a connection. Credentials and certificates won't be right by trying again.
 // broken reports whether the only server takes connections and breaks them: it is there, and about to serve.
 func (s *Store) broken(err error) bool {
 	text := err.Error()
@@ -80,6 +79,7 @@ func (s *Store) broken(err error) bool {
 			func(sign string) bool { return strings.Contains(text, sign) })
 }
 
+// noServer says what kept the search from a connection. Credentials and certificates won't be right by trying again.
 func noServer(waited time.Duration, last error) error {
 	var untrusted *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
