@@ -4,7 +4,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"testing"
+	"time"
 )
 
 // Transports that share a bound close what is idle, of any of them, before they have too many connections open.
@@ -21,8 +23,10 @@ func TestFilesBoundIdleConnections(t *testing.T) {
 	for range hosts {
 		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		t.Cleanup(server.Close)
-		for i, transport := range all {
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+		for _, transport := range all {
+			idle := make(chan error, 1) // a connection is put back a little after its answer was read
+			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{PutIdleConn: func(err error) { idle <- err }})
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, http.NoBody)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -34,16 +38,25 @@ func TestFilesBoundIdleConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = answer.Body.Close()
-			if open := opened(files); open > most {
-				t.Errorf("transport %d: %d connections are open, want %d at most", i, open, most)
-			}
+			<-idle // or about to be closed
+			awaitOpened(t, files, most)
 		}
 	}
 	for _, transport := range all {
 		transport.CloseIdleConnections()
 	}
-	if open := opened(files); open != 0 {
-		t.Errorf("%d connections count that are closed", open)
+	awaitOpened(t, files, 0)
+}
+
+// awaitOpened waits until at most a number of connections is open: those that are not kept close by themselves.
+func awaitOpened(t *testing.T, files *Files, most int) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); opened(files) > most; <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections are open, want %d at most", opened(files), most)
+		}
 	}
 }
 
