@@ -32,7 +32,8 @@ const (
 )
 
 // TestRecordedConversations replays what a real EventStoreDB answered, on the embedded node or on the server that
-// CARILLON_TEST_EVENTSTORE_URL names. CARILLON_TEST_CONVERSATIONS names another folder of conversations.
+// CARILLON_TEST_EVENTSTORE_URL names. CARILLON_TEST_CONVERSATIONS names another folder of conversations. With
+// CARILLON_TEST_EVENTSTORE_REAL set, the server is no node of Carillon's, so that nothing may differ.
 func TestRecordedConversations(t *testing.T) {
 	t.Parallel()
 	files := os.DirFS("testdata")

@@ -74,7 +74,7 @@ func encodeBytes(of protoreflect.MessageDescriptor, tree any) (any, error) {
 			}
 			values = append(values, item)
 		}
-		encoded[name] = values[0:]
+		encoded[name] = values
 		if !repeated {
 			encoded[name] = values[0]
 		}
