@@ -121,14 +121,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.Serve
 
 // awaitCascade waits until what follows from a deletion can be read.
 func (a *API) awaitCascade(ctx context.Context, to eventstore.Position) {
-	if a.Cascaded == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
-	defer cancel()
-	if !a.Cascaded(ctx, to) {
-		wire.Note(ctx, slog.Bool("notYetReadable", true))
-	}
+	wire.AwaitCascade(ctx, a.Cascaded, to, awaitLimit)
 }
 
 func (a *API) await(ctx context.Context, to eventstore.Position, projections ...string) {

@@ -185,14 +185,7 @@ func (a *API) await(ctx context.Context, to eventstore.Position, consumers ...st
 // awaitCascade waits until what follows from a deletion can be read: deliveries that are discarded, subscriptions that are
 // switched off.
 func (a *API) awaitCascade(ctx context.Context, to eventstore.Position) {
-	if a.Cascaded == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
-	defer cancel()
-	if !a.Cascaded(ctx, to) {
-		wire.Note(ctx, slog.Bool("notYetReadable", true))
-	}
+	wire.AwaitCascade(ctx, a.Cascaded, to, awaitLimit)
 }
 
 // awaitRouting is await for a change of where events go: it also waits for the dispatcher, so that what is published
