@@ -1,4 +1,4 @@
-// Tries an event store with the official Node.js client of EventStoreDB; see docs/eventstore.md.
+// Tries an event store with the official Node.js client of EventStoreDB; see docs/operate/eventstore.md.
 //
 //   npm install @eventstore/db-client && node try-eventstore.mjs "esdb://127.0.0.1:2113?tls=false"
 import {

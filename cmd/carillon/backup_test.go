@@ -172,11 +172,11 @@ func TestBackupAndRestore(t *testing.T) {
 	ask(t, key, http.MethodGet, url+hooks+"gone", "", http.StatusNotFound)
 }
 
-// TestTheDrill follows docs/operations.md, line by line.
+// TestTheDrill follows docs/operate/keys-and-backup.md, line by line.
 func TestTheDrill(t *testing.T) {
 	t.Parallel()
 	dir := shortDir(t)
-	page, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/operate/keys-and-backup.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

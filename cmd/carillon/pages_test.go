@@ -31,7 +31,7 @@ func model(t *testing.T) *kong.Application {
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/adr/*.md", "deploy/*.yaml", "deploy/Dockerfile", "Makefile"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md", "deploy/*.yaml", "deploy/Dockerfile", "Makefile"} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(names) == 0 {
 			t.Fatalf("%s: %v", pattern, err)
@@ -47,7 +47,7 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// A page names no variable that the program does not know, and operations.md has each one of the server's.
+// A page names no variable that the program does not know, and configure.md has each one of the server's.
 func TestPagesAndSettingsAgree(t *testing.T) {
 	t.Parallel()
 	app := model(t)
@@ -65,8 +65,8 @@ func TestPagesAndSettingsAgree(t *testing.T) {
 		}
 		for _, flags := range node.AllFlags(true) {
 			for _, flag := range flags {
-				if len(flag.Envs) > 0 && !strings.Contains(texts["docs/operations.md"], "`"+flag.Envs[0]+"`") {
-					t.Errorf("docs/operations.md lacks %s", flag.Envs[0])
+				if len(flag.Envs) > 0 && !strings.Contains(texts["docs/operate/configure.md"], "`"+flag.Envs[0]+"`") {
+					t.Errorf("docs/operate/configure.md lacks %s", flag.Envs[0])
 				}
 			}
 		}

@@ -32,12 +32,12 @@ func TestTheStoredPageIsFresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored, err := os.ReadFile(filepath.Join(root, "docs", "events.md"))
+	stored, err := os.ReadFile(filepath.Join(root, "docs", "understand", "events.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(page, stored) {
-		t.Error("docs/events.md is stale: run make generate")
+		t.Error("docs/understand/events.md is stale: run make generate")
 	}
 }
 

@@ -1,8 +1,8 @@
-// Command eventdocs writes docs/events.md: every stored event, with what it says, its fields, an example and who reads
+// Command eventdocs writes docs/understand/events.md: every stored event, with what it says, its fields, an example and who reads
 // it. Everything is taken from the aggregates' source and golden files, so the page can't say what isn't so.
 //
 //	aggregates/<name>/*.go ──▶ package doc, Case["…"], event types, field comments ─┐
-//	aggregates/<name>/testdata/<event>.json ──▶ examples ───────────────────────────┼─▶ docs/events.md
+//	aggregates/<name>/testdata/<event>.json ──▶ examples ───────────────────────────┼─▶ docs/understand/events.md
 //	projections, command ──▶ who decodes the events ────────────────────────────────┘
 package main
 
@@ -31,7 +31,7 @@ func run(root string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(root, "docs", "events.md")
+	path := filepath.Join(root, "docs", "understand", "events.md")
 	if err := os.WriteFile(path, page, 0o644); err != nil { //nolint:gosec // a page for everybody
 		return fmt.Errorf("write the catalogue: %w", err)
 	}

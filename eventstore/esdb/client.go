@@ -1,6 +1,6 @@
 // Package esdb implements eventstore.Store on an EventStoreDB, by the protocol of the official client: its messages and
 // its connection strings. The connection is the package's own, because the client loses itself when the cluster changes
-// its leader (docs/adr/0015-own-connection.md). It is the only importer of the client.
+// its leader (docs/decide/0015-own-connection.md). It is the only importer of the client.
 //
 //	Store ──one connection, to the leader──▶ BatchAppend: all appends   (Append where a server has none)
 //	                                     └─▶ Read: streams, the log, subscriptions

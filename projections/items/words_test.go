@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// byTheBook are the words of a text in the way that docs/relevance.md tells it, step by step.
+// byTheBook are the words of a text in the way that docs/use/relevance.md tells it, step by step.
 func byTheBook(text string) []string {
 	text = text[:min(len(text), mostText)]
 	text = strings.ToLower(norm.NFKC.String(html.UnescapeString(withoutTags(text))))

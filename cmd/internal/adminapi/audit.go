@@ -63,7 +63,7 @@ type AuditEntry struct {
 	Destination   uuid.UUID    `json:"destination"`
 	Organization  *uuid.UUID   `json:"organization"`
 	Revision      int64        `json:"revision"` // of the stream, from 0: the destination's, or that of a day's disclosures
-	Type          string       `json:"type"`     // the stored event's name: see docs/events.md
+	Type          string       `json:"type"`     // the stored event's name: see docs/understand/events.md
 	At            time.Time    `json:"at"`       // when it took effect
 	RecordedAt    time.Time    `json:"recordedAt"`
 	Position      string       `json:"position"` // commit/prepare in the global order

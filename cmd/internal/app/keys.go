@@ -47,7 +47,7 @@ func (a *App) openKeys(ctx context.Context) error {
 	}
 	if lost := a.keys.Lost(); lost.Any() && !a.cfg.AcceptLostKeys {
 		return fmt.Errorf("data keys are lost, and nothing that is sealed with them can be read: by %s. "+
-			"Restore the key store or Postgres from a backup (docs/operations.md); or start with --accept-lost-keys, rotate the secrets "+
+			"Restore the key store or Postgres from a backup (docs/operate/keys-and-backup.md); or start with --accept-lost-keys, rotate the secrets "+
 			"of these destinations and set their addresses and headers anew, and these client certificates (carillon org certificate set)", lost)
 	}
 	if next != nil && a.cfg.MasterInFile() { // a rotation was cut off

@@ -52,7 +52,7 @@ func TestMetricsSayHowFarEveryConsumerIsBehind(t *testing.T) {
 		}
 		return len(there) == consumers
 	})
-	for _, page := range []string{"../../../docs/operations.md", "../../../deploy/grafana-dashboard.json"} {
+	for _, page := range []string{"../../../docs/operate/monitor.md", "../../../deploy/grafana-dashboard.json"} {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

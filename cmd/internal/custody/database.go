@@ -13,7 +13,7 @@ import (
 )
 
 // database keeps data keys in a second Postgres, wrapped by the master key alone. It has no slots that are overwritten:
-// see docs/adr/0005-crypto-shredding.md.
+// see docs/decide/0005-crypto-shredding.md.
 type database struct {
 	pool *pgxpool.Pool
 

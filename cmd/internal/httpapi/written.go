@@ -11,7 +11,7 @@ import (
 	"carillon/query"
 )
 
-// The answer to a write shows what the write has recorded, however late the read models are (docs/adr/0018). The
+// The answer to a write shows what the write has recorded, however late the read models are (docs/decide/0018). The
 // functions here give it the form in which the read models show it, so that both are rendered alike.
 
 // writtenDestination leaves the health out: no write of a caller changes it.
