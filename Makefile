@@ -46,15 +46,15 @@ help: ## Show this list
 ##@ Use it
 
 .PHONY: run
-run: postgres build ## Start Carillon on this machine, with an API key ready to use (DATA=./data)
+run: postgres build ## Start Carillon here with an API key (DATA=./data)
 	bin/carillon serve --dev --data-dir '$(DATA)'
 
 .PHONY: demo
-demo: postgres build ## Show the whole way, from a web page to signed webhooks, in the terminal
+demo: postgres build ## Show a web page become signed webhooks, in the terminal
 	bin/carillon demo --data-dir '$(DATA)'
 
 .PHONY: up
-up: ## Start a three-node EventStoreDB cluster, Postgres and Carillon in containers
+up: ## Start Carillon, Postgres and a store cluster in containers
 	$(COMPOSE) up --build
 
 .PHONY: build
@@ -69,18 +69,18 @@ test: postgres ## Run the tests that decide whether a change is right
 	$(BESIDE) $(GO) test $(FIRST) ./...
 
 .PHONY: nightly
-nightly: postgres ## Run what takes long: kills, moves, bursts, hostile pages
+nightly: postgres ## Run the long tests: kills, moves, bursts, hostile pages
 	$(BESIDE) $(GO) test $(WHOLE) $(NIGHTLY)
 
 .PHONY: check
-check: tidy lint sumtypes dead fresh chromium race nightly ## Everything that must hold before a commit: this is what the CI runs
+check: tidy lint sumtypes dead fresh chromium race nightly ## Run all that the CI runs, before a commit
 
 .PHONY: bench
-bench: postgres ## Measure (BENCH=regexp, BENCHTIME=2s)
+bench: postgres ## Measure single parts (BENCH=regexp, BENCHTIME=2s)
 	$(GO) test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 30m $(BENCHES)
 
 .PHONY: bench-collect
-bench-collect: postgres ## Measure reading pages and calendars, on one core (the floors: 800 pages/s; 10,000 events with 1,000 rules in 1 s), walking a sitemap of 5,000 pages (30 s), 200 sites beside 20 that do not answer (1.2 times as long as alone), a visit of a source with 10,000 walks behind it (5 ms), a server that reads eight pages of 10 MiB (500 MB), one that knows a million happenings (KNOWN; start in 1 s, 300 MB), happenings into a feed's list (INGESTED; 2,000/s), as news, and told by two, a sitemap of 5,000 pages with Postgres (30 s, 200 MB; killed, 1 % again), from a change to its webhook (p99 2 s at 100/s), and SOURCES at 1,000 hosts watched for a month (20 % of a core, 300 MB, 1 GB)
+bench-collect: postgres ## Measure collecting (KNOWN, INGESTED, SOURCES)
 	$(GO) test -run '^$$' -bench 'Extract|Calendar' -cpu 1 -benchtime $(BENCHTIME) ./command/collect/...
 	$(GO) test -run '^$$' -bench WalkSitemap -benchtime 3x ./command/collect/sitemap
 	$(GO) test $(WHOLE) -count=1 -run SlowSitesHoldBackNoVisits -v ./cmd/internal/adapters
@@ -93,11 +93,11 @@ bench-collect: postgres ## Measure reading pages and calendars, on one core (the
 	$(GO) test -run '^$$' -bench Watch -benchtime $(SOURCES)x -timeout 60m ./cmd/internal/app
 
 .PHONY: bench-copy
-bench-copy: ## Measure copying an event store: one append after the other, in order with many on their way, and compared
+bench-copy: ## Measure copying an event store
 	$(GO) test -run '^$$' -bench Copy -benchtime 1x -count 3 -timeout 30m ./eventstore/copying
 
 .PHONY: generate
-generate: ## Make generated files anew
+generate: ## Write generated files again
 	$(GO) generate ./...
 
 .PHONY: fmt
@@ -105,67 +105,67 @@ fmt: ## Format the source
 	$(TOOL) golangci-lint fmt
 
 .PHONY: lint
-lint: ## Check style, formatting and what go vet finds (golangci-lint, pinned in .ci/tools; the first run builds it)
+lint: ## Check style and formatting, and run go vet
 	$(TOOL) golangci-lint run
 
 # golangci-lint has this check as well, but sees no switch over the events of another package.
 .PHONY: sumtypes
-sumtypes: ## Look for switches over events or commands that leave one out
+sumtypes: ## Find switches that leave out an event or a command
 	$(TOOL) go-check-sumtype -default-signifies-exhaustive=false ./...
 
 .PHONY: dead
-dead: ## Look for functions that neither a program nor a test reaches (deadcode, pinned in .ci/tools)
+dead: ## Find functions that nothing calls
 	@unreached=$$($(TOOL) deadcode -tags nightly,pebblegozstd -test ./...) && \
 		if [ -n "$$unreached" ]; then echo "$$unreached"; echo "Nothing calls these: use them or delete them."; exit 1; fi
 
 .PHONY: vuln
-vuln: ## Look for known vulnerabilities that the program reaches (govulncheck, pinned in .ci/tools; VULNDB=file:///… where vuln.go.dev is out of reach)
+vuln: ## Find known vulnerabilities in use (VULNDB=file:///…)
 	$(TOOL) govulncheck $(if $(VULNDB),-db '$(VULNDB)') ./...
 
 .PHONY: torture
-torture: postgres ## Kill servers, event store and Postgres under load, and count what is lost (KILLS=100)
+torture: postgres ## Kill servers and stores under load (KILLS=100)
 	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test $(WHOLE) -p 1 -count=1 -timeout 60m -run 'Torture|KillsInARotation|ThatAreCutOff' -v $(TORTURES)
 
 .PHONY: torture-delivery
-torture-delivery: postgres ## Kill, stop and cut off two servers, event store and Postgres under load: a table of what was lost and what came again (KILLS=50)
+torture-delivery: postgres ## Kill servers that deliver, count what is lost (KILLS=50)
 	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test $(WHOLE) -count=1 -timeout 60m -run TortureDelivery -v ./cmd/internal/app
 
 .PHONY: torture-collect
-torture-collect: postgres ## Kill servers that collect, one and one of two, again and again: what comes of it is compared with a quiet run (KILLS=50)
+torture-collect: postgres ## Kill servers that collect, compare the results (KILLS=50)
 	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test $(WHOLE) -count=1 -timeout 60m -run TortureCollect -v ./cmd/internal/app
 
 .PHONY: torture-move
-torture-move: postgres ## Move to a copied event store, and to a restored Postgres, beside many deliveries: none is sent again (MOVED=20000)
+torture-move: postgres ## Move stores under many deliveries (MOVED=20000)
 	CARILLON_TORTURE_MOVED=$(MOVED) $(GO) test $(WHOLE) -count=1 -timeout 30m -run MovesOfManyDeliveries -v ./cmd/internal/app
 
 .PHONY: torture-copy
-torture-copy: ## Copy a large scavenged event store, there and back, with subscribers that go on across each move (COPIED=100000)
+torture-copy: ## Copy a large store there and back (COPIED=100000)
 	CARILLON_TEST_COPIED=$(COPIED) $(GO) test -count=1 -timeout 30m -run AcrossTheMove -v -parallel 1 ./eventstore/copying
 
 .PHONY: bench-feeds
-bench-feeds: postgres ## Measure item lists through HTTP at 16 connections, every page, order and status, and the rebuild of items
+bench-feeds: postgres ## Measure item lists, and the rebuild of items
 	$(GO) test -run '^$$' -bench ItemLists -benchtime 5000x -timeout 30m ./cmd/internal/httpapi
 	$(GO) test -run '^$$' -bench Rebuild -benchtime $(BENCHTIME) -timeout 30m ./projections/items
 
 .PHONY: bench-console
-bench-console: postgres ## Measure every page of the console, with every filter, on a history of a million deliveries: bytes (100,000 at most), median and p99 ms (50), processor time
+bench-console: postgres ## Measure every page of the console
 	$(GO) test -run '^$$' -bench Pages -benchtime 40x -timeout 30m ./cmd/internal/console
 
 .PHONY: bench-delivery
-bench-delivery: postgres ## Measure delivery end to end, and what a server takes at rest: throughput, fan-out, latency, memory, every signature verified
+bench-delivery: postgres ## Measure delivery from publishing to receipt (DELIVERIES)
 	$(GO) test -run '^$$' -bench 'Bare|Delivery|Latency|Served|FanOut|History|OneHangs|Idle' -benchtime $(DELIVERIES)x -timeout 30m ./cmd/internal/app
 
 .PHONY: bench-hostile
-bench-hostile: postgres ## Attack a whole server and measure what others notice: 10,000 made-up keys a second (others' p99 within twice), 1,000 clients that don't read (50 MB)
+bench-hostile: postgres ## Measure what others notice of an attack
 	$(GO) test -run '^$$' -bench Hostile -benchtime 1x -timeout 30m ./cmd/internal/app
 
 .PHONY: test-eventstore
-test-eventstore: ## Hold a real EventStoreDB to the store's contract (URL=esdb://user:password@host:2113?tls=true)
+test-eventstore: ## Test a real EventStoreDB (URL=esdb://host:2113?tls=true)
 	@test -n '$(URL)' || { echo 'name a server: make test-eventstore URL=esdb://localhost:2113?tls=false' >&2; exit 2; }
 	CARILLON_TEST_EVENTSTORE_URL='$(URL)' $(GO) test -count=1 -timeout 10m ./eventstore/esdb/... ./eventstore/storetest/...
 
 .PHONY: test-strict
-test-strict: postgres ## Run the tests beside a node that is as unkind as real servers are (STRICT=23.10 or 25.0)
+test-strict: postgres ## Test beside a node that drops connections (STRICT=23.10)
 	CARILLON_TEST_STRICT='$(STRICT)' $(GO) test -timeout 10m ./eventstore/... ./projections/... ./cmd/...
 
 # Parts of the above.
@@ -175,7 +175,7 @@ postgres:
 	@sh deploy/install-postgres.sh
 
 .PHONY: chromium
-chromium: ## Install a Chromium where there is none and it can be: the tests of the console in a browser want one
+chromium: ## Install Chromium for the tests in a browser
 	@sh deploy/install-chromium.sh
 
 # Without the checks of go vet that go test makes by itself: lint makes all of them.

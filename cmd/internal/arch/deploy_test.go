@@ -82,3 +82,18 @@ func text(t *testing.T, path string) string {
 	}
 	return string(data)
 }
+
+// TestMakeTargetsFitTheTerminal requires each line that `make` prints to have at most 80 columns.
+func TestMakeTargetsFitTheTerminal(t *testing.T) {
+	t.Parallel()
+	const name, columns = 16, 80 // the width of names is the help target's
+	targets := regexp.MustCompile(`(?m)^([a-z-]+):.*## (.*)$`).FindAllStringSubmatch(text(t, "../../../Makefile"), -1)
+	if len(targets) < 20 {
+		t.Fatalf("the Makefile explains %d targets", len(targets))
+	}
+	for _, target := range targets {
+		if width := len("  ") + max(name, len(target[1])) + len(" ") + len([]rune(target[2])); width > columns {
+			t.Errorf("make shows %s in %d columns", target[1], width)
+		}
+	}
+}
