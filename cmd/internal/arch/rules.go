@@ -27,7 +27,7 @@ var support = []string{
 	"carillon/projections/pgtest/...", "carillon/projections/projecttest", "carillon/command/collect/fetch/hoststest",
 	"carillon/command/mtls/mtlstest",
 	"carillon/command/collect/walktest", "carillon/command/collect/frontier/frontiertest",
-	"carillon/cmd/internal/httpapi/apitest", "carillon/cmd/internal/httpapi/contract",
+	"carillon/cmd/internal/httpapi/apitest", "carillon/cmd/internal/httpapi/contract", "carillon/cmd/internal/suite",
 }
 
 // Rules are the directions in which the parts may know each other.
