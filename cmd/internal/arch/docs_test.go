@@ -66,6 +66,63 @@ func TestTheReadmeNamesEveryFolder(t *testing.T) {
 	}
 }
 
+var (
+	testName     = regexp.MustCompile("`((?:Test|Benchmark|Fuzz)[A-Z]\\w*)`")
+	testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)[A-Z]\w*)\(`)
+)
+
+// The tables of promises name tests that exist, and each row names one or a target of make.
+func TestPromisesNameTestsThatExist(t *testing.T) {
+	t.Parallel()
+	declared := declaredTests(t)
+	rows := 0
+	for _, page := range pages(t) {
+		if filepath.Base(filepath.Dir(page)) != "internal" {
+			continue
+		}
+		for line := range strings.Lines(content(t, page)) {
+			if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| Sentence |") {
+				continue
+			}
+			rows++
+			if !testName.MatchString(line) && !strings.Contains(line, "`make ") {
+				t.Errorf("%s names no test: %s", page, line)
+			}
+			for _, found := range testName.FindAllStringSubmatch(line, -1) {
+				if !declared[found[1]] {
+					t.Errorf("%s names %s, which is not declared", page, found[1])
+				}
+			}
+		}
+	}
+	if rows < 400 {
+		t.Errorf("the tables have %d rows", rows)
+	}
+}
+
+// declaredTests reads the names of all tests, those with the build tag nightly too, which sources leaves out.
+func declaredTests(t *testing.T) map[string]bool {
+	t.Helper()
+	declared := map[string]bool{}
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && skipped(name, entry.Name()):
+			return filepath.SkipDir
+		case strings.HasSuffix(name, "_test.go"):
+			for _, found := range testFunction.FindAllStringSubmatch(content(t, name), -1) {
+				declared[found[1]] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return declared
+}
+
 func pages(t *testing.T) []string {
 	t.Helper()
 	list := []string{filepath.Join(root, "README.md")}
