@@ -3,8 +3,7 @@
 //   npm install @eventstore/db-client && node try-eventstore.mjs "esdb://127.0.0.1:2113?tls=false"
 import {
   EventStoreDBClient, jsonEvent, FORWARDS, BACKWARDS, START, END, NO_STREAM, ANY, streamNameFilter,
-  persistentSubscriptionToStreamSettingsFromDefaults, persistentSubscriptionToAllSettingsFromDefaults,
-  WrongExpectedVersionError, StreamNotFoundError, StreamDeletedError, PARK,
+  WrongExpectedVersionError, StreamNotFoundError, StreamDeletedError,
 } from "@eventstore/db-client";
 import assert from "node:assert/strict";
 
@@ -48,28 +47,6 @@ assert.deepEqual((await take(live, 115)).map(({ event }) => Number(event.revisio
 const filtered = client.subscribeToAll({ fromPosition: START, filter: streamNameFilter({ prefixes: [stream] }) });
 assert.equal((await take(filtered, 115)).length, 115);
 done("subscribe (stream to live, $all with a filter)");
-
-const group = "workers";
-await client.createPersistentSubscriptionToStream(stream, group, persistentSubscriptionToStreamSettingsFromDefaults({ startFrom: START }));
-const consumer = client.subscribeToPersistentSubscriptionToStream(stream, group, { bufferSize: 5 });
-let retried = 0;
-const taken = await take(consumer, 21, async (resolved) => {
-  if (Number(resolved.event.revision) === 3 && retried++ === 0) return consumer.nack("retry", "once more", resolved);
-  if (Number(resolved.event.revision) === 7) return consumer.nack(PARK, "not today", resolved);
-  return consumer.ack(resolved);
-});
-assert.equal(taken.filter(({ event }) => event.revision === 3n).length, 2);
-const info = await client.getPersistentSubscriptionToStreamInfo(stream, group);
-assert.equal(info.groupName, group);
-await consumer.unsubscribe().catch(() => {});
-await client.createPersistentSubscriptionToAll(`all-${stream}`, persistentSubscriptionToAllSettingsFromDefaults({ startFrom: START }), { filter: streamNameFilter({ prefixes: [stream] }) });
-const onAll = client.subscribeToPersistentSubscriptionToAll(`all-${stream}`);
-await take(onAll, 30, (resolved) => onAll.ack(resolved));
-const listed = await client.listAllPersistentSubscriptions();
-assert.ok(listed.length >= 2);
-await client.deletePersistentSubscriptionToStream(stream, group);
-await client.deletePersistentSubscriptionToAll(`all-${stream}`);
-done("persistent subscriptions (ack, retry, park, info, list, on $all, delete)");
 
 await client.setStreamMetadata(stream, { maxCount: 4, owner: "trial" });
 const { metadata } = await client.getStreamMetadata(stream);

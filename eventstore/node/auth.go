@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -17,8 +16,6 @@ import (
 	health "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
-
-	"carillon/eventstore/node/internal/persistent"
 )
 
 var (
@@ -119,15 +116,6 @@ func addressOf(ctx context.Context) string {
 		return from.Addr.String()
 	}
 	return ""
-}
-
-// peerOf says who is calling.
-func (n *Node) peerOf(ctx context.Context) persistent.Peer {
-	caller := persistent.Peer{User: cmp.Or(n.config.User, "anonymous"), Address: addressOf(ctx)}
-	if names := metadata.ValueFromIncomingContext(ctx, "connection-name"); len(names) > 0 {
-		caller.Name = names[0]
-	}
-	return caller
 }
 
 func sameSecret(given, want string) int {

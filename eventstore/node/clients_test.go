@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
-	pb "github.com/EventStore/EventStore-Client-Go/v4/protos/persistent"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc"
@@ -111,22 +110,13 @@ func (f *frozen) Write(p []byte) (int, error) {
 	return f.Conn.Write(p)
 }
 
-// A consumer that is frozen gives back what it has as soon as the node knows; it does not keep its share for hours.
-func TestAFrozenConsumerIsGivenUp(t *testing.T) {
+// A subscriber that is frozen does not hold its call for hours.
+func TestFrozenSubscriberIsDropped(t *testing.T) {
 	t.Parallel()
 	if node.KeepaliveEvery != 10*time.Second {
 		t.Errorf("a node asks every %v", node.KeepaliveEvery)
 	}
 	s := serve(t, node.WithKeepalive(node.Config{}, time.Second))
-	client := s.client(t)
-	appendTo(t, client, "s", esdb.NoStream{}, events(4)...)
-	settings := esdb.SubscriptionSettingsDefault()
-	settings.MessageTimeout = int32(time.Hour.Milliseconds())
-	if err := client.CreatePersistentSubscription(t.Context(), "s", "g", esdb.PersistentStreamSubscriptionOptions{
-		StartFrom: esdb.Start{}, Settings: &settings,
-	}); err != nil {
-		t.Fatal(err)
-	}
 	ice := &frozen{thaw: make(chan struct{}), stop: make(chan struct{})}
 	connection, err := grpc.NewClient("passthrough:///frozen", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -141,34 +131,24 @@ func TestAFrozenConsumerIsGivenUp(t *testing.T) {
 		close(ice.thaw) // or closing waits for it
 		_ = connection.Close()
 	}()
-	call, err := pb.NewPersistentSubscriptionsClient(connection).Read(t.Context())
+	call, err := streams.NewStreamsClient(connection).Read(t.Context(), &streams.ReadReq{Options: &streams.ReadReq_Options{
+		StreamOption: &streams.ReadReq_Options_Stream{Stream: &streams.ReadReq_Options_StreamOptions{
+			StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte("s")},
+			RevisionOption:   &streams.ReadReq_Options_StreamOptions_Start{Start: &shared.Empty{}},
+		}},
+		CountOption: &streams.ReadReq_Options_Subscription{Subscription: &streams.ReadReq_Options_SubscriptionOptions{}},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := call.Send(&pb.ReadReq{Content: &pb.ReadReq_Options_{Options: &pb.ReadReq_Options{
-		StreamOption: &pb.ReadReq_Options_StreamIdentifier{StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte("s")}},
-		GroupName:    "g", BufferSize: 10,
-	}}}); err != nil {
+	if _, err := call.Recv(); err != nil { // the confirmation
 		t.Fatal(err)
 	}
-	for range 5 { // the confirmation and all events
-		if _, err := call.Recv(); err != nil {
-			t.Fatal(err)
-		}
+	if n := s.OpenReads(); n != 1 {
+		t.Errorf("%d subscriptions", n)
 	}
 	close(ice.stop)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	other, err := client.SubscribeToPersistentSubscription(ctx, "s", "g", esdb.SubscribeToPersistentSubscriptionOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = other.Close() }()
-	for range 4 {
-		if e := other.Recv(); e.EventAppeared == nil {
-			t.Fatalf("%+v", e.SubscriptionDropped)
-		}
-	}
+	eventually(t, "the subscription is dropped", func() bool { return s.OpenReads() == 0 })
 }
 
 func TestNamesThatAreNotUTF8AreRefused(t *testing.T) {

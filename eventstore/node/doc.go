@@ -9,9 +9,7 @@
 //	defer n.Close()
 //
 // What an append acknowledges is on disk; readers and subscribers never see what is not. The storage is described in
-// internal/store, persistent subscriptions in internal/persistent, and the messages in internal/wire. This package
-// holds the services, one file each, and what they share.
+// internal/store, and the messages in internal/wire. This package holds the services, one file each, and what they share.
 //
-// Where the node differs from a server of the original: no projections, one user at most, who is its administrator, and
-// the settings and progress of persistent subscriptions are kept beside the log, not in it.
+// The node has no projections, no persistent subscriptions, and one user at most, who is its administrator.
 package node

@@ -1,6 +1,11 @@
 package node
 
-import "time"
+import (
+	"strings"
+	"time"
+
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+)
 
 // WithKeepalive makes a node ask silent connections earlier than it else does; a second is the least.
 func WithKeepalive(c Config, every time.Duration) Config {
@@ -10,3 +15,8 @@ func WithKeepalive(c Config, every time.Duration) Config {
 
 // KeepaliveEvery is what it else is.
 const KeepaliveEvery = keepaliveEvery
+
+// OpenReads returns how many reads and subscriptions are in flight.
+func (n *Node) OpenReads() int64 {
+	return n.calls.all()[strings.TrimPrefix(streams.Streams_Read_FullMethodName, "/")].UnderWay
+}

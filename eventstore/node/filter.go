@@ -34,7 +34,7 @@ const (
 	maxFilterBytes   = 32 << 20 // that they take together
 )
 
-// filters are those in use: of reads and subscriptions that are under way, and of groups.
+// filters counts the filters of the reads and subscriptions in flight.
 type filters struct {
 	mu    sync.Mutex
 	count int

@@ -5,7 +5,6 @@ import (
 	"io"
 	"testing"
 
-	"github.com/EventStore/EventStore-Client-Go/v4/protos/persistent"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -105,42 +104,6 @@ func FuzzAppendCall(f *testing.F) {
 			_ = n.batchAppend(call)
 		} else {
 			_ = n.appendEvents(call)
-		}
-	})
-}
-
-// FuzzGroupRequests sends arbitrary requests about persistent subscriptions.
-func FuzzGroupRequests(f *testing.F) {
-	n := fuzzedNode(f)
-	seed(f, &persistent.CreateReq{Options: &persistent.CreateReq_Options{
-		GroupName: "g",
-		StreamOption: &persistent.CreateReq_Options_All{All: &persistent.CreateReq_AllOptions{
-			FilterOption: &persistent.CreateReq_AllOptions_Filter{Filter: &persistent.CreateReq_AllOptions_FilterOptions{}},
-		}},
-		Settings: &persistent.CreateReq_Settings{ReadBatchSize: 1, HistoryBufferSize: 2},
-	}})
-	service := persistentService{node: n}
-	f.Fuzz(func(_ *testing.T, message []byte) {
-		ctx := context.Background()
-		create, update, remove := &persistent.CreateReq{}, &persistent.UpdateReq{}, &persistent.DeleteReq{}
-		list, info, replay := &persistent.ListReq{}, &persistent.GetInfoReq{}, &persistent.ReplayParkedReq{}
-		if proto.Unmarshal(message, create) == nil {
-			_, _ = service.Create(ctx, create)
-		}
-		if proto.Unmarshal(message, update) == nil {
-			_, _ = service.Update(ctx, update)
-		}
-		if proto.Unmarshal(message, info) == nil {
-			_, _ = service.GetInfo(ctx, info)
-		}
-		if proto.Unmarshal(message, replay) == nil {
-			_, _ = service.ReplayParked(ctx, replay)
-		}
-		if proto.Unmarshal(message, list) == nil {
-			_, _ = service.List(ctx, list)
-		}
-		if proto.Unmarshal(message, remove) == nil {
-			_, _ = service.Delete(ctx, remove)
 		}
 	})
 }

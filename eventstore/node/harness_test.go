@@ -151,6 +151,17 @@ func drain(stream *esdb.ReadStream) ([]*esdb.ResolvedEvent, error) {
 	}
 }
 
+func eventually(tb testing.TB, what string, check func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(patience)
+	for !check() {
+		if time.Now().After(deadline) {
+			tb.Fatal("never: " + what)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
 func code(err error) esdb.ErrorCode {
 	var known *esdb.Error
 	if errors.As(err, &known) {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
-	"github.com/EventStore/EventStore-Client-Go/v4/protos/persistent"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,8 +19,7 @@ type healthService struct {
 
 // knows are the services that can be asked about; "" is the node.
 var knows = map[string]bool{
-	"": true, streams.Streams_ServiceDesc.ServiceName: true,
-	persistent.PersistentSubscriptions_ServiceDesc.ServiceName: true, gossip.Gossip_ServiceDesc.ServiceName: true,
+	"": true, streams.Streams_ServiceDesc.ServiceName: true, gossip.Gossip_ServiceDesc.ServiceName: true,
 }
 
 func (s healthService) now() health.HealthCheckResponse_ServingStatus {

@@ -62,7 +62,6 @@ type Node struct {
 	config Config
 	log    *slog.Logger
 	store  *store.Store
-	groups *groups
 	id     uuid.UUID // of this run
 
 	inProcess *inprocess.Server
@@ -91,8 +90,8 @@ const (
 	maxStreams     = 10_000
 	// clientPings is how often clients may ask whether the connection is alive. They do every 10 s, some every second.
 	clientPings = 500 * time.Millisecond
-	// keepaliveEvery is how long a connection may be silent before the node asks, and then waits for an answer: a client
-	// that is frozen, or gone without a word, holds its share of a persistent subscription for twice as long at most.
+	// keepaliveEvery is how long a connection may be silent before the node sends a ping, and then waits for its answer: a
+	// frozen client keeps its calls open for twice as long at most.
 	keepaliveEvery = 10 * time.Second
 	// streamWindow and connWindow let a client send a whole append without waiting for the node.
 	streamWindow  = 1 << 20
@@ -125,9 +124,6 @@ func Open(config Config) (*Node, error) {
 		return nil, fmt.Errorf("open node: %w", err)
 	}
 	n := &Node{config: config, log: config.Logger, store: opened, id: uuid.New(), guesses: guard.New(config.Logger, cmp.Or(config.GuessDelay, guard.FirstDelay)), started: config.Now()}
-	if n.groups, err = n.openGroups(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open node: %w", err), opened.Close())
-	}
 	n.inProcess = inprocess.NewServer(wire.NewCodec(), n.checkUnary, n.checkStream, maxRequestBytes)
 	n.register(n.inProcess)
 	n.servers = append(n.servers, func() { n.inProcess.Stop(closeGrace) })
@@ -289,7 +285,6 @@ func (n *Node) close() error {
 	}
 	stopping.Wait()
 	n.operations.close()
-	n.groups.close()
 	return n.store.Close()
 }
 

@@ -251,30 +251,3 @@ func BenchmarkReadStreamOfTen(b *testing.B) {
 		})
 	}
 }
-
-func BenchmarkPersistentSubscription(b *testing.B) {
-	const total = 50_000
-	client := serve(b, node.Config{}).client(b)
-	for range total / 500 {
-		appendTo(b, client, "grouped", esdb.Any{}, benchEvents(500)...)
-	}
-	round := 0
-	for b.Loop() {
-		round++
-		group := fmt.Sprintf("g%d", round)
-		createGroup(b, client, "grouped", group, nil)
-		subscription := join(b, client, "grouped", group, 200)
-		var pending []*esdb.ResolvedEvent
-		for count := range total {
-			pending = append(pending, subscription.Recv().EventAppeared.Event)
-			if len(pending) == 50 || count == total-1 {
-				if err := subscription.Ack(pending...); err != nil {
-					b.Fatal(err)
-				}
-				pending = pending[:0]
-			}
-		}
-		_ = subscription.Close()
-	}
-	b.ReportMetric(float64(total*b.N)/b.Elapsed().Seconds(), "events/s")
-}

@@ -3,7 +3,6 @@ package node_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 
@@ -91,7 +90,6 @@ func TestReadOnly(t *testing.T) {
 	s := serve(t, node.Config{Dir: dir})
 	client := s.client(t)
 	appendTo(t, client, "s", esdb.NoStream{}, events(3)...)
-	createGroup(t, client, "s", "g", nil)
 	s.stop(t)
 	s = serve(t, node.Config{Dir: dir, ReadOnly: true})
 	client = s.client(t)
@@ -110,13 +108,6 @@ func TestReadOnly(t *testing.T) {
 			_, err := client.DeleteStream(t.Context(), "s", esdb.DeleteStreamOptions{ExpectedRevision: esdb.Any{}})
 			return err
 		},
-		"create a group": func() error {
-			return client.CreatePersistentSubscription(t.Context(), "s", "h", esdb.PersistentStreamSubscriptionOptions{})
-		},
-		"join a group": func() error {
-			_, err := client.SubscribeToPersistentSubscription(t.Context(), "s", "g", esdb.SubscribeToPersistentSubscriptionOptions{})
-			return err
-		},
 		"scavenge": func() error {
 			_, _, err := operation(t.Context(), rawConnection(t, s), "StartScavenge", number(1), &metadata.MD{})
 			return err
@@ -129,7 +120,4 @@ func TestReadOnly(t *testing.T) {
 	s.stop(t)
 	client = serve(t, node.Config{Dir: dir}).client(t)
 	appendTo(t, client, "s", esdb.Revision(2), events(1)...)
-	if got := delivered(t, join(t, client, "s", "g", 10)); got == nil || got.Event.Event.EventNumber > math.MaxInt32 {
-		t.Errorf("its group brings %+v", got)
-	}
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	health "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 )
 
 // protocolVersion is the version of the protocol that clients take their bearings from. Its parts must be numbers.
@@ -20,7 +22,7 @@ func (n *Node) register(server grpc.ServiceRegistrar) {
 	server.RegisterService(streamsService(n), n)
 	serverfeatures.RegisterServerFeaturesServer(server, features{strict: n.config.Strict})
 	gossip.RegisterGossipServer(server, gossiper{node: n})
-	persistent.RegisterPersistentSubscriptionsServer(server, persistentService{node: n})
+	server.RegisterService(persistentSubscriptions(), n)
 	health.RegisterHealthServer(server, healthService{node: n})
 	server.RegisterService(operationsDescription(n), n)
 }
@@ -66,6 +68,25 @@ func unary[Request, Response any](
 	}
 }
 
+const noPersistentSubscriptions = "persistent subscriptions are not supported; read or subscribe, and keep the position"
+
+// persistentSubscriptions describes a service whose calls are all answered with UNIMPLEMENTED.
+func persistentSubscriptions() *grpc.ServiceDesc {
+	refuse := func(any, grpc.ServerStream) error {
+		return status.Error(codes.Unimplemented, noPersistentSubscriptions)
+	}
+	described := persistent.PersistentSubscriptions_ServiceDesc
+	desc := &grpc.ServiceDesc{ServiceName: described.ServiceName, HandlerType: (*any)(nil), Metadata: described.Metadata}
+	for _, method := range described.Methods {
+		desc.Streams = append(desc.Streams, grpc.StreamDesc{StreamName: method.MethodName, Handler: refuse, ClientStreams: true})
+	}
+	for _, stream := range described.Streams {
+		stream.Handler = refuse
+		desc.Streams = append(desc.Streams, stream)
+	}
+	return desc
+}
+
 // features answers the call by which clients find out what a node can do.
 type features struct {
 	serverfeatures.UnimplementedServerFeaturesServer
@@ -81,13 +102,11 @@ func (f features) GetSupportedMethods(context.Context, *shared.Empty) (*serverfe
 			})
 		}
 	}
-	groups := persistent.PersistentSubscriptions_ServiceDesc.ServiceName
 	add(streams.Streams_ServiceDesc.ServiceName, []string{"read"}, "position", "events")
 	add(streams.Streams_ServiceDesc.ServiceName, []string{"append", "delete", "tombstone"})
 	if f.strict == nil || !f.strict.NoBatches || f.strict.SaysBatches {
 		add(streams.Streams_ServiceDesc.ServiceName, []string{"batchappend"}, "deadline_duration")
 	}
-	add(groups, []string{"create", "update", "delete", "read", "getinfo", "replayparked", "list", "restartsubsystem"}, "stream", "all")
 	add(operationsService, []string{strings.ToLower(methodStart), strings.ToLower(methodStop)})
 	add(gossip.Gossip_ServiceDesc.ServiceName, []string{"read"})
 	add(serverfeatures.ServerFeatures_ServiceDesc.ServiceName, []string{"getsupportedmethods"})

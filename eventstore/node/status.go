@@ -18,8 +18,6 @@ import (
 const (
 	trailerException       = "exception"
 	trailerStream          = "stream-name"
-	trailerGroup           = "group-name"
-	trailerReason          = "reason"
 	trailerExpected        = "expected-version"
 	trailerActual          = "actual-version"
 	trailerMaxAppendSize   = "maximum-append-size"
@@ -30,11 +28,6 @@ const (
 	exceptionWrongVersion    = "wrong-expected-version"
 	exceptionAppendSize      = "maximum-append-size-exceeded"
 	exceptionMissingMetadata = "missing-required-metadata-property"
-	exceptionGroupExists     = "persistent-subscription-exists"
-	exceptionGroupMissing    = "persistent-subscription-does-not-exist"
-	exceptionGroupFailed     = "persistent-subscription-failed"
-	exceptionGroupDropped    = "persistent-subscription-dropped"
-	exceptionMaxSubscribers  = "maximum-subscribers-reached"
 )
 
 // rpcError is an error as clients see it: a status, and trailers that say more.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
+
+	"carillon/eventstore/node"
 )
 
 // next waits for the next message of a subscription.
@@ -183,5 +185,19 @@ func TestReadingAllBothWays(t *testing.T) {
 	if list := readAll(t, client, esdb.ReadAllOptions{From: middle, Direction: esdb.Backwards}, 5); len(list) != 5 ||
 		list[0].Event.EventID != forwards[299].Event.EventID {
 		t.Errorf("backwards from the middle: %d events", len(list))
+	}
+}
+
+func TestNodeClosesUnderSubscriptions(t *testing.T) {
+	t.Parallel()
+	s := serve(t, node.Config{})
+	live := subscribeAll(t, s.client(t), esdb.SubscribeToAllOptions{From: esdb.Start{}})
+	untilCaughtUp(t, live)
+	s.stop(t)
+	if got := live.Recv(); got.SubscriptionDropped == nil {
+		t.Errorf("a closed node sent %+v", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("closed twice: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 // Package protocol is the contract of an EventStoreDB server as its clients rely on it, beyond what Carillon itself
 // needs (package storetest) and what recorded conversations cover (package conversations): paging through $all, filters
-// with checkpoints, persistent subscriptions. The embedded node and a real server pass it alike; where the two may differ,
+// with checkpoints. The embedded node and a real server pass it alike; where the two may differ,
 // the test says so.
 package protocol
 
@@ -26,7 +26,7 @@ func Run(t *testing.T, client *esdb.Client) {
 	t.Helper()
 	t.Run("all", func(t *testing.T) { all(t, client) })
 	t.Run("filters", func(t *testing.T) { filters(t, client) })
-	t.Run("persistent subscriptions", func(t *testing.T) { groups(t, client) })
+	t.Run("a tombstoned stream ends its subscription", func(t *testing.T) { endedSubscription(t, client) })
 }
 
 // fixture is one test's view of the server: streams with a prefix of its own.
@@ -119,23 +119,37 @@ func code(err error) esdb.ErrorCode {
 	return -1
 }
 
-func softDelete(f *fixture, stream string) error {
-	_, err := f.client.DeleteStream(f.ctx, stream, esdb.DeleteStreamOptions{ExpectedRevision: esdb.Any{}})
-	return err
-}
-
 func tombstone(f *fixture, stream string) error {
 	_, err := f.client.TombstoneStream(f.ctx, stream, esdb.TombstoneStreamOptions{ExpectedRevision: esdb.Any{}})
 	return err
 }
 
-// eventually polls for something that the server does on its own.
-func (f *fixture) eventually(what string, check func() bool) {
-	f.Helper()
-	for deadline := time.Now().Add(patience); !check(); {
-		if time.Now().After(deadline) {
-			f.Fatal("never: " + what)
+func endedSubscription(t *testing.T, client *esdb.Client) {
+	f := begin(t, client)
+	stream := f.stream("s")
+	f.append(stream, esdb.NoStream{}, events(1)...)
+	subscription, err := client.SubscribeToStream(f.ctx, stream, esdb.SubscribeToStreamOptions{From: esdb.Start{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = subscription.Close() }()
+	var seen []string
+	for {
+		switch step := subscription.Recv(); {
+		case step.EventAppeared != nil:
+			seen = append(seen, step.EventAppeared.Event.EventType)
+		case step.CaughtUp != nil:
+			if err := tombstone(f, stream); err != nil {
+				t.Fatal(err)
+			}
+		case step.SubscriptionDropped != nil:
+			if err := step.SubscriptionDropped.Error; err == nil || !strings.Contains(err.Error(), "deleted") {
+				t.Errorf("it ended with %v", err)
+			}
+			if got := strings.Join(seen, " "); got != "tested $streamDeleted" {
+				t.Errorf("it brought %s", got)
+			}
+			return
 		}
-		<-time.After(10 * time.Millisecond)
 	}
 }

@@ -17,8 +17,6 @@ func (q *sequencing) decide(r *request) error {
 		return q.decideDelete(r)
 	case requestTombstone:
 		return q.decideTombstone(r)
-	case requestPut:
-		return q.decidePut(r)
 	case requestErase:
 		return q.decideErase(r)
 	}

@@ -23,7 +23,7 @@
 //	'i' stream id, revision   → position, event id
 //	'l' position              → record: header, then the event as it goes over the wire
 //	'm' name                  → facts about the database itself
-//	'p' name                  → what other parts of the node keep (see Put)
+//	'p' name                  → persistent subscriptions of earlier versions, which nothing reads
 //
 // A stream's id is the position of its first event. Positions are offsets in the log of all records ever written, so
 // they grow strictly, have gaps, and can be recovered from the last record alone: opening scans nothing.

@@ -11,7 +11,6 @@ const (
 	prefixIndex = 'i'
 	prefixLog   = 'l'
 	prefixMeta  = 'm'
-	prefixPart  = 'p'
 )
 
 const (
@@ -66,8 +65,4 @@ func parseIndexValue(value []byte) (position uint64, id EventID, err error) {
 
 func headKey(dst []byte, stream string) []byte {
 	return append(append(dst, prefixHead), stream...)
-}
-
-func partKey(name string) []byte {
-	return append([]byte{prefixPart}, name...)
 }

@@ -13,7 +13,6 @@ type request struct {
 	stream   string
 	expected Expected
 	events   []Proposed
-	part     []PartWrite
 	erase    [][]byte
 	above    uint64 // with erase: the stream's floor
 	below    uint64 // with erase: the stream's new floor
@@ -32,7 +31,6 @@ const (
 	requestAppend requestKind = iota
 	requestDelete
 	requestTombstone
-	requestPut
 	requestErase
 )
 

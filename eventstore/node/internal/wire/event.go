@@ -24,8 +24,6 @@ const (
 type Event struct {
 	Event *store.Record
 	Link  *store.Record
-	// Retries is how often a persistent subscription has sent the event before; nil elsewhere.
-	Retries *int32
 }
 
 // Original is the record that the reader was looking at: the link where there is one.
@@ -36,12 +34,9 @@ func (e Event) Original() *store.Record {
 	return e.Event
 }
 
-const (
-	fieldRetryCount protowire.Number = 5
-	keyCreated                       = "created"
-)
+const keyCreated = "created"
 
-// AppendReadResponse appends a ReadResp that carries an event. Streams and persistent subscriptions encode it alike.
+// AppendReadResponse appends a ReadResp that carries an event.
 func AppendReadResponse(dst []byte, event Event, form UUIDForm) []byte {
 	var prefixes [2]recordPrefix
 	size := 0
@@ -55,9 +50,6 @@ func AppendReadResponse(dst []byte, event Event, form UUIDForm) []byte {
 	}
 	position := event.Original().Position
 	size += 1 + protowire.SizeVarint(position)
-	if event.Retries != nil {
-		size += 1 + protowire.SizeVarint(uint64(*event.Retries)) // #nosec G115 -- sign-extended, as protobuf does
-	}
 
 	dst = protowire.AppendTag(dst, 1, protowire.BytesType)
 	dst = protowire.AppendVarint(dst, uint64(size)) // #nosec G115 -- not negative
@@ -68,12 +60,7 @@ func AppendReadResponse(dst []byte, event Event, form UUIDForm) []byte {
 		dst = prefixes[1].append(dst, 2, event.Link)
 	}
 	dst = protowire.AppendTag(dst, 3, protowire.VarintType)
-	dst = protowire.AppendVarint(dst, position)
-	if event.Retries != nil {
-		dst = protowire.AppendTag(dst, fieldRetryCount, protowire.VarintType)
-		dst = protowire.AppendVarint(dst, uint64(*event.Retries)) // #nosec G115 -- as above
-	}
-	return dst
+	return protowire.AppendVarint(dst, position)
 }
 
 // recordPrefix is the part of a RecordedEvent that is not stored as it is sent.

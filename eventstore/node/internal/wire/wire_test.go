@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/EventStore/EventStore-Client-Go/v4/protos/persistent"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -52,19 +51,17 @@ func contents() []store.EventContent {
 	}
 }
 
-// TestEventsAreEncodedAsTheGeneratedCodeReadsThem also covers the persistent form, which is the same message twice.
 func TestEventsAreEncodedAsTheGeneratedCodeReadsThem(t *testing.T) {
 	t.Parallel()
 	list := contents()
 	for i, record := range records(t, list...) {
 		for _, form := range []UUIDForm{StructuredUUID, StringUUID} {
-			link, retries := &record, int32(3)
-			encoded := AppendReadResponse(nil, Event{Event: &record, Link: link, Retries: &retries}, form)
-			plain, grouped := &streams.ReadResp{}, &persistent.ReadResp{}
+			encoded := AppendReadResponse(nil, Event{Event: &record, Link: &record}, form)
+			plain, linked := &streams.ReadResp{}, &streams.ReadResp{}
 			if err := proto.Unmarshal(AppendReadResponse(nil, Event{Event: &record}, form), plain); err != nil {
 				t.Fatal(err)
 			}
-			if err := proto.Unmarshal(encoded, grouped); err != nil {
+			if err := proto.Unmarshal(encoded, linked); err != nil {
 				t.Fatal(err)
 			}
 			got := plain.GetEvent().GetEvent()
@@ -83,10 +80,10 @@ func TestEventsAreEncodedAsTheGeneratedCodeReadsThem(t *testing.T) {
 			if plain.GetEvent().GetCommitPosition() != record.Position {
 				t.Errorf("event %d at %d", i, plain.GetEvent().GetCommitPosition())
 			}
-			both := grouped.GetEvent()
-			if both.GetRetryCount() != 3 || !proto.Equal(both.GetEvent(), both.GetLink()) ||
+			both := linked.GetEvent()
+			if !proto.Equal(both.GetEvent(), both.GetLink()) ||
 				both.GetLink().GetStreamRevision() != record.Revision() || !bytes.Equal(both.GetEvent().GetData(), list[i].Data) {
-				t.Errorf("event %d of a group: %v", i, both)
+				t.Errorf("event %d with a link: %v", i, both)
 			}
 		}
 	}
