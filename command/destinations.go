@@ -27,6 +27,8 @@ type CreateDestination struct {
 	URL                   string
 	Headers               map[string]string
 	DebounceWindowSeconds int
+	Secret                webhook.Secret // the zero value means that one is minted
+	Disabled              bool           // it begins disabled
 }
 
 // UpsertDestination is the input of a create or replacement by name: its ExternalID is required.
@@ -125,12 +127,12 @@ func (c *Commands) beginDestination(ctx context.Context, by Caller, id uuid.UUID
 	if err != nil {
 		return made, err
 	}
-	secret, err := c.mintSealed(ctx, id)
+	secret, err := c.firstSecret(ctx, id, in.Secret)
 	if err != nil {
 		return made, err
 	}
 	out, err := destination.Aggregate.Execute(ctx, c.Store, id, destination.Create{
-		Organization: by.Organization, SecretID: uuid.New(), Secret: secret, At: c.now(),
+		Organization: by.Organization, SecretID: uuid.New(), Secret: secret, Disabled: in.Disabled, At: c.now(),
 		Settings: destination.Settings{
 			ExternalID: in.ExternalID, Name: in.Name, URL: shown, Address: address, Headers: headers,
 			DebounceWindowSeconds: in.DebounceWindowSeconds,
@@ -230,6 +232,14 @@ func (c *Commands) mintSealed(ctx context.Context, id uuid.UUID) ([]byte, error)
 		return nil, err
 	}
 	return c.Vault.Seal(ctx, id, sealing.Secret, []byte(secret.Reveal()))
+}
+
+// firstSecret seals the secret that the caller brings along, or mints one.
+func (c *Commands) firstSecret(ctx context.Context, id uuid.UUID, own webhook.Secret) ([]byte, error) {
+	if given := own.Reveal(); given != "" {
+		return c.Vault.Seal(ctx, id, sealing.Secret, []byte(given))
+	}
+	return c.mintSealed(ctx, id)
 }
 
 func (c *Commands) sealHeaders(ctx context.Context, id uuid.UUID, headers map[string]string) (destination.Sealed, error) {

@@ -38,6 +38,7 @@ type (
 		Settings     Settings
 		SecretID     uuid.UUID
 		Secret       []byte // sealed
+		Disabled     bool   // it begins disabled
 		At           time.Time
 	}
 	// Revise changes settings, and the status where one is given. Nil fields stay as they are.
@@ -109,10 +110,14 @@ func (s State) statusFor(organization uuid.UUID) Status {
 func (c Create) decide(s State) ([]Event, error) {
 	switch s.Status {
 	case StatusNone:
-		return []Event{
+		events := []Event{
 			Created{Organization: c.Organization, Settings: c.Settings, At: c.At},
 			SecretMinted{SecretID: c.SecretID, Sealed: c.Secret, At: c.At},
-		}, nil
+		}
+		if c.Disabled {
+			events = append(events, Disabled{At: c.At})
+		}
+		return events, nil
 	case StatusEnabled, StatusDisabled, StatusAutoDisabled:
 		return nil, nil
 	case StatusDeleted:

@@ -54,6 +54,20 @@ func TestCreateMintsTheFirstSecret(t *testing.T) {
 		Then(created, minted)
 }
 
+func TestCreateDisabled(t *testing.T) {
+	t.Parallel()
+	aggregatetest.Stream(t, destination.Aggregate).
+		When(destination.Create{
+			Organization: org,
+			SecretID:     first,
+			Secret:       []byte("s1"),
+			Disabled:     true,
+			At:           noon,
+			Settings:     created.Settings,
+		}).
+		Then(created, minted, destination.Disabled{At: noon})
+}
+
 func TestReviseWithTheSameSettingsRecordsNothing(t *testing.T) {
 	t.Parallel()
 	name, resealed := "CRM", destination.Sealed{Data: []byte("sealed again"), Digest: []byte("digest")}

@@ -78,12 +78,27 @@ func (b *putDestinationBody) replace(id uuid.UUID) command.ReplaceDestination {
 type createDestinationBody struct {
 	putDestinationBody `json:",inline"`
 	ExternalID         wire.Optional[string] `json:"externalId"`
+	Secret             wire.Optional[string] `json:"secret"`
+	Enabled            wire.Optional[bool]   `json:"enabled"`
+	secret             webhook.Secret
 }
 
 // Check implements wire.Body.
 func (b *createDestinationBody) Check(c *wire.Checks) {
 	b.putDestinationBody.Check(c)
 	c.Filled("externalId", b.ExternalID)
+	if b.Secret.Set {
+		var err error
+		if b.secret, err = webhook.ParseSecret(b.Secret.Value); err != nil {
+			c.Fail("secret", "must be whsec_ and base64 of 24 to 64 bytes: send one of that form, or leave it out to have one minted")
+		}
+	}
+}
+
+func (b *createDestinationBody) create() command.CreateDestination {
+	in := b.putDestinationBody.create(b.ExternalID.Value)
+	in.Secret, in.Disabled = b.secret, b.Enabled.Set && !b.Enabled.Value
+	return in
 }
 
 // patchDestinationBody changes the members that it has. Headers are replaced as a whole.

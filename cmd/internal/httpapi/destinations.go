@@ -37,7 +37,7 @@ func (a *API) createDestination(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	made, err := a.Commands.CreateDestination(r.Context(), callerOf(r), body.create(body.ExternalID.Value))
+	made, err := a.Commands.CreateDestination(r.Context(), callerOf(r), body.create())
 	if err != nil {
 		return wire.Reply{}, err
 	}
