@@ -15,7 +15,8 @@ import (
 var openapiFiles embed.FS
 
 // OpenAPI assembles the API's document, OpenAPI 3.1 in JSON, from the hand-written files in the folder openapi:
-// base.yaml and one for each resource, whose paths and components are added to it in the order of their names. Members
+// base.yaml and one for each resource, whose paths and components are added to it in the order of their names, and from
+// the catalog of event types, each of which is a webhook. Members
 // whose names begin with "x-" at the top of a file hold what is used several times in it, by YAML's anchors and merge
 // keys.
 func OpenAPI() ([]byte, error) {
@@ -39,6 +40,13 @@ func OpenAPI() ([]byte, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	webhooks, err := webhooksPart()
+	if err != nil {
+		return nil, err
+	}
+	if err := mergeMapping(document, webhooks); err != nil {
+		return nil, fmt.Errorf("webhooks: %w", err)
+	}
 	var out bytes.Buffer
 	if err := writeNode(jsontext.NewEncoder(&out), document); err != nil {
 		return nil, fmt.Errorf("openapi: %w", err)
@@ -51,14 +59,10 @@ func readYAML(name string) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	var document yaml.Node
-	if err := yaml.Unmarshal(data, &document); err != nil {
+	root, err := parseMapping(data)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if len(document.Content) != 1 || document.Content[0].Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s: not a mapping", name)
-	}
-	root := document.Content[0]
 	for i := 0; i < len(root.Content); i += 2 {
 		if key := root.Content[i].Value; len(key) > 1 && key[:2] == "x-" {
 			root.Content = append(root.Content[:i], root.Content[i+2:]...)
@@ -67,6 +71,19 @@ func readYAML(name string) (*yaml.Node, error) {
 	}
 	return root, nil
 }
+
+func parseMapping(data []byte) (*yaml.Node, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		return nil, err
+	}
+	if len(document.Content) != 1 || document.Content[0].Kind != yaml.MappingNode {
+		return nil, errNoMapping
+	}
+	return document.Content[0], nil
+}
+
+var errNoMapping = errors.New("not a mapping")
 
 var errTwice = errors.New("given twice")
 

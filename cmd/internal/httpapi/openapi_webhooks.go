@@ -1,0 +1,100 @@
+package httpapi
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"carillon/command/catalog"
+)
+
+// object is a member of the OpenAPI document whose value is a mapping.
+type object = map[string]any
+
+// webhooksPart returns what the document says of the webhooks: one for each type of the catalog, and a component for its
+// body, so that generated clients have a type for each.
+func webhooksPart() (*yaml.Node, error) {
+	known, err := catalog.New()
+	if err != nil {
+		return nil, err
+	}
+	webhooks, schemas := object{}, object{}
+	for _, t := range known.Types() {
+		var data object
+		if err := yaml.Unmarshal(t.Schema, &data); err != nil {
+			return nil, fmt.Errorf("schema of %s: %w", t.Name, err)
+		}
+		delete(data, "$schema")
+		name := componentName(t.Name)
+		schemas[name+"Data"] = data
+		schemas[name] = webhookBody(t, name+"Data")
+		webhooks[t.Name] = object{"post": webhookOperation(t, name)}
+	}
+	raw, err := yaml.Marshal(object{"webhooks": webhooks, "components": object{"schemas": schemas}})
+	if err != nil {
+		return nil, err
+	}
+	return parseMapping(raw)
+}
+
+// componentName returns NewsItemAdded for news.item.added.
+func componentName(eventType string) string {
+	var name strings.Builder
+	for word := range strings.SplitSeq(eventType, ".") {
+		name.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return name.String()
+}
+
+func webhookOperation(t catalog.Type, component string) object {
+	return object{
+		"tags":        []string{"Webhooks"},
+		"operationId": "on" + component,
+		"summary":     t.Name,
+		"description": t.Description,
+		"security":    []any{},
+		"parameters": []object{
+			componentRef("parameters/WebhookId"),
+			componentRef("parameters/WebhookTimestamp"),
+			componentRef("parameters/WebhookSignature"),
+		},
+		"requestBody": object{
+			"required": true,
+			"content":  object{"application/json": object{"schema": componentRef("schemas/" + component)}},
+		},
+		"responses": object{
+			"2XX":     object{"description": "Received. The body is kept with the attempt and otherwise ignored."},
+			"410":     object{"description": "The destination is disabled."},
+			"default": object{"description": "The delivery is retried."},
+		},
+	}
+}
+
+// webhookBody returns the schema of a whole body: the CloudEvents envelope around the data of a type.
+func webhookBody(t catalog.Type, data string) object {
+	text := object{"type": "string", "minLength": 1}
+	required := []string{"id", "source", "specversion", "type", "subject", "time", "datacontenttype", "data"}
+	properties := object{
+		"id":              text,
+		"source":          text,
+		"specversion":     object{"const": "1.0"},
+		"type":            object{"const": t.Name},
+		"subject":         object{"type": []string{"string", "null"}},
+		"time":            object{"type": "string", "format": "date-time"},
+		"datacontenttype": object{"const": "application/json"},
+		"data":            componentRef("schemas/" + data),
+	}
+	if t.FeedType != "" {
+		properties["feedtype"] = object{"const": t.FeedType}
+		properties["feedid"] = text
+	}
+	return object{
+		"type":        "object",
+		"description": t.Description,
+		"required":    required,
+		"properties":  properties,
+	}
+}
+
+func componentRef(component string) object { return object{"$ref": "#/components/" + component} }
