@@ -139,32 +139,6 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 	}
 }
 
-func TestOrganizationsSeeNothingOfEachOther(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	_, other := s.Organization(t, "Somebody else")
-	var feed, destination struct {
-		ID string `json:"id"`
-	}
-	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"n","description":"d"}`}).into(t, 201, &feed)
-	s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, `"externalId":"crm",`)}).into(t, 201, &destination)
-	for _, path := range []string{"/feeds/events/" + feed.ID, "/feeds/events/" + feed.ID + "/sources", "/feeds/events/" + feed.ID + "/items"} {
-		s.do(t, request{path: path, key: other}).refused(t, 404, "NOT_FOUND", "feed not found")
-	}
-	for _, ref := range []string{destination.ID, "crm"} {
-		for _, below := range []string{"", "/subscriptions", "/deliveries"} {
-			s.do(t, request{path: "/events/destinations/" + ref + below, key: other}).refused(t, 404, "NOT_FOUND", "destination not found")
-		}
-	}
-	s.do(t, request{method: "POST", path: "/events/destinations/crm/subscriptions", key: other, body: `{"eventTypes":["*"],"scopeKind":"all"}`}).
-		refused(t, 404, "NOT_FOUND", "destination not found")
-	var feeds []any
-	s.do(t, request{path: "/feeds/events", key: other}).into(t, 200, &feeds)
-	if len(feeds) != 0 {
-		t.Errorf("another organization lists %v", feeds)
-	}
-}
-
 // Over a real connection: whoever waits for "100 Continue" gets the refusal instead, and never sends its body.
 func TestUnauthenticatedBodyIsNotAskedFor(t *testing.T) {
 	t.Parallel()

@@ -107,37 +107,30 @@ func TestBackfillIsRefused(t *testing.T) {
 	}
 }
 
+// publishMany puts events of a type into the read model, one for each second of the first hours of October.
+func (s *server) publishMany(t *testing.T, n int, kind string) {
+	t.Helper()
+	if _, err := s.Pool.Exec(t.Context(), `INSERT INTO publications.publications (id, organization, type, source, time, published_at, data)
+		SELECT gen_random_uuid(), $1, $2, '/news', '2026-10-01T00:00:00Z'::timestamptz + i * interval '1 second', now(), '{}'::bytea FROM generate_series(1, $3) i`,
+		s.org, kind, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const backfillOfMany = `{"since":"2026-10-01T00:00:00Z","until":"2026-10-02T00:00:00Z"}`
+
 func TestBackfillOverTheCapMakesNothing(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	destination := s.destination(t, "crm")
 	s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: `{"eventTypes":["news.item.added"],"scopeKind":"all"}`}).into(t, 201, new(any))
-	publish := func(n int, kind string) {
-		if _, err := s.Pool.Exec(t.Context(), `INSERT INTO publications.publications (id, organization, type, source, time, published_at, data)
-			SELECT gen_random_uuid(), $1, $2, '/news', '2026-10-01T00:00:00Z'::timestamptz + i * interval '1 second', now(), '{}'::bytea FROM generate_series(1, $3) i`,
-			s.org, kind, n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	publish(10_001, "news.item.added")
-	publish(500, "research.status.changed") // nobody wants these: not in scope
-	s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: `{"since":"2026-10-01T00:00:00Z","until":"2026-10-02T00:00:00Z"}`}).
-		refused(t, 400, "VALIDATION_FAILED", "10000")
+	s.publishMany(t, 10_001, "news.item.added")
+	s.publishMany(t, 500, "research.status.changed") // nobody wants these: not in scope
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: backfillOfMany}).refused(t, 400, "VALIDATION_FAILED", "10000")
 	var page pageTotal
 	s.do(t, request{path: destinationsPath + "/" + destination.ID + "/deliveries"}).into(t, 200, &page)
 	if page.Total != 0 {
 		t.Errorf("%d deliveries were made all the same", page.Total)
-	}
-	if testing.Short() {
-		t.Skip("as many deliveries as may be are made without the race detector")
-	}
-	var done struct {
-		EventsScanned     int `json:"eventsScanned"`
-		DeliveriesCreated int `json:"deliveriesCreated"`
-	}
-	s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: `{"since":"2026-10-01T00:00:02Z","until":"2026-10-02T00:00:00Z"}`}).into(t, 200, &done)
-	if done.EventsScanned != 10_000 || done.DeliveriesCreated != 10_000 {
-		t.Errorf("backfill of exactly the cap = %+v", done)
 	}
 }
 
@@ -183,8 +176,8 @@ func TestFailedBackfillCounts(t *testing.T) {
 		t.Fatalf("error = %v, want that of the store", err)
 	}
 	var settled int
-	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM carillon.quota_claims WHERE kind = $1 AND position > 0",
-		organization.LimitRedeliveries).Scan(&settled); err != nil || settled != 1 {
+	if err := s.Pool.QueryRow(t.Context(), `SELECT count(*) FROM carillon.quota_claims
+		WHERE organization = $1 AND kind = $2 AND position > 0`, s.org, organization.LimitRedeliveries).Scan(&settled); err != nil || settled != 1 {
 		t.Errorf("%d claims are settled where something was recorded (%v), want 1", settled, err)
 	}
 }

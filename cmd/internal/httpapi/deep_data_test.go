@@ -14,7 +14,7 @@ func TestDeepDataCanBeRead(t *testing.T) {
 	s := serve(t)
 	id := s.published(t, s.subscribed(t, "crm").ID, command.Publish{Subject: `"data":0`})
 	deep := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
-	if _, err := s.Pool.Exec(t.Context(), "UPDATE publications.publications SET data = $1", []byte(deep)); err != nil {
+	if _, err := s.Pool.Exec(t.Context(), "UPDATE publications.publications SET data = $1 WHERE organization = $2", []byte(deep), s.org); err != nil {
 		t.Fatal(err)
 	}
 	r := httptest.NewRequestWithContext(t.Context(), "GET", "/events/deliveries/"+id, nil) // beside the contract, which can't read it

@@ -1,11 +1,9 @@
 package httpapi_test
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
 	feedaggregate "carillon/aggregates/feed"
-	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	dispatching "carillon/command/delivery"
@@ -174,7 +171,7 @@ func TestDeliveryFromPendingToSuccess(t *testing.T) {
 			t.Errorf("attempt %d = %+v, want %+v", i+1, a, want)
 		}
 	}
-	if strings.Contains(s.Logged.String(), "busy") {
+	if strings.Contains(s.logged(t), "<b>now") {
 		t.Error("the log shows what an endpoint answered")
 	}
 }
@@ -324,58 +321,5 @@ func TestOfManyReplaysAtOnceOneIsAccepted(t *testing.T) {
 	})
 	if got[http.StatusAccepted] != 1 || got[http.StatusConflict] != n-1 {
 		t.Errorf("%v, want one 202 and %d times 409", got, n-1)
-	}
-}
-
-// The read models go their own pace: where the delivery is there and its event is not yet, the answer waits for it.
-func TestADetailIsNeverWithoutItsEvent(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	destination := s.subscribed(t, "crm")
-	held, err := s.Pool.Begin(t.Context()) // nothing gets into the read model of publications, which can be read
-	if err == nil {
-		_, err = held.Exec(t.Context(), "LOCK TABLE publications.publications IN SHARE MODE")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	var once sync.Once
-	release := func() {
-		once.Do(func() {
-			if err := held.Rollback(context.WithoutCancel(t.Context())); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	defer release()
-	s.rewire(t, func(p *httpapi.Dependencies) {
-		await := p.Await
-		p.Await = func(ctx context.Context, to eventstore.Position, consumers ...string) bool {
-			release()
-			return await(ctx, to, consumers...)
-		}
-	})
-	event, _, err := s.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
-		Type: "news.item.added", Source: "/news", Organization: s.org, Data: []byte(`{"id":"7","title":"Storm"}`),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var shown struct {
-		Event struct {
-			Data struct {
-				Title string `json:"title"`
-			} `json:"data"`
-		} `json:"event"`
-	}
-	id := dispatch.DeliveryID(event, uuid.MustParse(destination.ID))
-	apitest.Eventually(t, "the delivery is there", func() bool {
-		var there bool
-		err := s.Pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM deliveries.deliveries WHERE id = $1)", id).Scan(&there)
-		return err == nil && there
-	})
-	s.do(t, request{path: "/events/deliveries/" + id.String()}).into(t, 200, &shown)
-	if shown.Event.Data.Title != "Storm" {
-		t.Errorf("shown: %+v", shown)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/httpapi"
-	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/suite"
 	"carillon/command"
 	"carillon/eventstore"
 	"carillon/projections/destinations"
@@ -23,12 +24,25 @@ import (
 
 const destinationsPath = "/events/destinations"
 
-// receiverURL is an endpoint that answers with a status.
+// receiver answers with the status that the path of a request begins with.
+var receiver = suite.Fixture(func(tb testing.TB) string {
+	tb.Helper()
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		status, err := strconv.Atoi(strings.Split(r.URL.Path, "/")[1])
+		if err != nil {
+			status = http.StatusNotFound
+		}
+		w.WriteHeader(status)
+	}
+	server := httptest.NewTLSServer(http.HandlerFunc(answer))
+	tb.Cleanup(server.Close)
+	return server.URL
+})
+
+// receiverURL is a new address of an endpoint that answers with a status.
 func receiverURL(t *testing.T, status int) string {
 	t.Helper()
-	receiver := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
-	t.Cleanup(receiver.Close)
-	return receiver.URL + "/hook"
+	return fmt.Sprintf("%s/%d/hook/%s", receiver(t), status, uuid.NewString())
 }
 
 // destination creates one, with an externalId where name is not empty.
@@ -103,17 +117,6 @@ func TestPutIsRefused(t *testing.T) {
 		{"%2e%2e", good, "VALIDATION_FAILED", "ref must be"},
 		{strings.Repeat("x", 256), good, "VALIDATION_FAILED", "ref must be"},
 	}
-	for _, ref := range []string{"crm", "new"} { // the same on the branch that replaces and on the one that creates
-		for config, message := range map[string]string{
-			`{"url":"http://example.org/hook"}`:                   "https",
-			`{"url":"https://192.168.0.1/hook"}`:                  "private or reserved",
-			`{"url":"` + url + strings.Repeat("x", 2048) + `"}`:   "2048",
-			`{"url":"` + url + `","headers":{"Webhook-Id":"x"}}`:  "Webhook-Id",
-			`{"url":"` + url + `","headers":{"X-A":"a\r\nb: c"}}`: "X-A",
-		} {
-			tests = append(tests, struct{ ref, body, code, message string }{ref, `{"name":"x","config":` + config + `}`, "VALIDATION_FAILED", message})
-		}
-	}
 	for _, tt := range tests {
 		s.do(t, request{method: "PUT", path: destinationsPath + "/" + tt.ref, body: tt.body}).refused(t, 400, tt.code, tt.message)
 	}
@@ -121,29 +124,29 @@ func TestPutIsRefused(t *testing.T) {
 	s.do(t, request{path: destinationsPath + "/new"}).refused(t, 404, "NOT_FOUND", "destination not found")
 }
 
-// The answer that says that a destination is enabled again has no failures of before, however late the read model is.
-func TestEnableAnswersWithoutFailures(t *testing.T) {
+// What a configuration may be is checked after its form, on every way in: creating, creating under a name, replacing and
+// changing a part.
+func TestURLRules(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	created := s.subscribed(t, "crm")
-	id := s.delivery(t, created.ID)
-	s.happens(t, id, s.attempt(t, created.ID, 1, 500, ""))
-	type view struct {
-		ConsecutiveFailures int     `json:"consecutiveFailures"`
-		LastFailureAt       *string `json:"lastFailureAt"`
-	}
-	patch := func(status string) (got view) {
-		t.Helper()
-		s.do(t, request{method: "PATCH", path: destinationsPath + "/crm", body: `{"status":"` + status + `"}`}).into(t, 200, &got)
-		return got
-	}
-	apitest.Eventually(t, "the failure is counted", func() bool { return patch("disabled").ConsecutiveFailures == 1 })
-	s.StopReadModels()
-	s.rewire(t, func(d *httpapi.Dependencies) {
-		d.Await = func(context.Context, eventstore.Position, ...string) bool { return false }
-	})
-	if got := patch("enabled"); got.ConsecutiveFailures != 0 || got.LastFailureAt == nil {
-		t.Errorf("%+v, want no failures and the time of the last", got)
+	s.destination(t, "crm")
+	url := receiverURL(t, 204)
+	for config, message := range map[string]string{
+		`{"url":"http://example.org/hook"}`:                   "https",
+		`{"url":"https://10.0.0.1/hook"}`:                     "private or reserved",
+		`{"url":"https://192.168.0.1/hook"}`:                  "private or reserved",
+		`{"url":"` + url + strings.Repeat("x", 2048) + `"}`:   "2048",
+		`{"url":"` + url + `","headers":{"Host":"x"}}`:        "Host",
+		`{"url":"` + url + `","headers":{"Webhook-Id":"x"}}`:  "Webhook-Id",
+		`{"url":"` + url + `","headers":{"X-A":"a\r\nb: c"}}`: "X-A",
+	} {
+		whole := `{"name":"x","config":` + config + `}`
+		for _, in := range []request{
+			{method: "POST", path: destinationsPath, body: whole}, {method: "PUT", path: destinationsPath + "/new", body: whole},
+			{method: "PUT", path: destinationsPath + "/crm", body: whole}, {method: "PATCH", path: destinationsPath + "/crm", body: whole},
+		} {
+			s.do(t, in).refused(t, 400, "VALIDATION_FAILED", message)
+		}
 	}
 }
 

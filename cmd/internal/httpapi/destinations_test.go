@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -14,9 +13,7 @@ import (
 // destinationBody is the body that creates a destination at a receiver that answers 204, with more members before.
 func destinationBody(t *testing.T, more string) string {
 	t.Helper()
-	receiver := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
-	t.Cleanup(receiver.Close)
-	return `{` + more + `"name":"CRM","config":{"url":"` + receiver.URL + `/hook","headers":{"X-Token":"t0ken"}}}`
+	return `{` + more + `"name":"CRM","config":{"url":"` + receiverURL(t, http.StatusNoContent) + `","headers":{"X-Token":"t0ken"}}}`
 }
 
 type destinationView struct {

@@ -90,20 +90,6 @@ func TestBodyOfUnknownLengthIsLimitedToo(t *testing.T) {
 	}
 }
 
-func TestRulesBeyondTheSchema(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	for config, message := range map[string]string{
-		`{"url":"http://example.org/hook"}`:                               "https",
-		`{"url":"https://10.0.0.1/hook"}`:                                 "private or reserved",
-		`{"url":"https://example.org/` + strings.Repeat("x", 2048) + `"}`: "2048",
-		`{"url":"https://127.0.0.1/","headers":{"Host":"x"}}`:             "Host",
-	} {
-		s.do(t, request{method: "POST", path: "/events/destinations", body: `{"name":"x","config":` + config + `}`}).
-			refused(t, 400, "VALIDATION_FAILED", message)
-	}
-}
-
 func TestUnknownRoutesAndMethods(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -174,26 +160,13 @@ func TestBadParametersAreRefusedByName(t *testing.T) {
 	s.do(t, request{path: "/feeds/events/nonsense"}).refused(t, 404, "NOT_FOUND", "not found")
 }
 
-func TestDependenciesGone(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	s.do(t, request{path: "/feeds/events"}).into(t, 200, new(any))
-	s.StopStore()
-	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"x","description":"y"}`}).
-		refused(t, 503, "SERVICE_UNAVAILABLE", "try it again")
-	s.do(t, request{path: "/feeds/events"}).into(t, 200, new(any)) // reading needs no event store
-	if !strings.Contains(s.Logged.String(), "level=WARN") {
-		t.Error("the operator hears nothing of it")
-	}
-}
-
 func TestNothingSecretIsLogged(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.do(t, request{method: "POST", path: "/events/destinations?limit=hunter2", body: destinationBody(t, `"hunter2":1,`), header: map[string]string{"Cookie": "hunter2"}})
 	s.do(t, request{path: "/events/types", key: "ck_hunter2"})
 	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"kept","description":"hunter3"}`}).into(t, 201, new(any))
-	log := s.Logged.String()
+	log := s.logged(t)
 	for _, secret := range []string{s.key, s.key[12:], "ck_hunter2", "hunter3", "Cookie"} {
 		if strings.Contains(log, secret) {
 			t.Errorf("the log shows %q", secret)

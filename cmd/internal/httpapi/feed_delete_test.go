@@ -1,25 +1,16 @@
 package httpapi_test
 
 import (
-	"context"
 	"net/http"
 	"slices"
-	"sync"
 	"testing"
-
-	"carillon/cmd/internal/adapters"
-	"carillon/cmd/internal/httpapi"
-	"carillon/cmd/internal/httpapi/apitest"
-	"carillon/command/delivery"
-	"carillon/eventstore"
 )
 
 func TestDeletedFeedIsGoneWithItsSourcesAndItems(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.curate(t)
 	source := s.site(t)
-	s.observe(t, source, concert("Concert", tomorrow()))
+	s.observe(t, source, s.concert("Concert", tomorrow()))
 	made, path := s.eventFeed(t)
 	_, other := s.eventFeed(t)
 	association := s.attach(t, path, source)
@@ -65,79 +56,18 @@ func TestDeletedFeedIsGoneWithItsSourcesAndItems(t *testing.T) {
 func TestDeletedFeedStaysEmpty(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.curate(t)
 	source := s.site(t)
 	made, path := s.eventFeed(t)
 	_, other := s.eventFeed(t)
 	s.attach(t, path, source)
 	s.attach(t, other, source)
 	s.do(t, request{method: "DELETE", path: path}).into(t, 200, nil)
-	s.observe(t, source, concert("Late", tomorrow()))
+	s.observe(t, source, s.concert("Late", tomorrow()))
 	s.items(t, other, 1)
 	var rows int
 	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM items.items WHERE feed_id = $1", made.ID).Scan(&rows); err != nil || rows != 0 {
 		t.Errorf("%d items, %v", rows, err)
 	}
-}
-
-// cascade runs the cascade of deletions as soon as a delete waits for it, and not before.
-func (s *server) cascade(t *testing.T) {
-	t.Helper()
-	holdings := adapters.Holdings{Store: s.Store, Progress: s.Progress, Queries: s.Queries, Vault: s.Commands.Vault}
-	begin := sync.OnceFunc(func() {
-		s.Process(t, func() eventstore.ProcessManager { return delivery.NewDeletionCascade(s.Store, holdings) })
-	})
-	s.rewire(t, func(d *httpapi.Dependencies) {
-		d.Cascaded = func(ctx context.Context, to eventstore.Position) bool {
-			begin()
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apitest.Patience)
-			defer cancel()
-			return holdings.Cascaded(ctx, to)
-		}
-	})
-}
-
-// Right after the answer the deliveries of a deleted subscription are discarded, those that a worker holds left out.
-func TestDeletedSubscriptionIsReadAtOnce(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	s.cascade(t)
-	destination := s.subscribed(t, "crm")
-	waits, held := s.delivery(t, destination.ID), s.delivery(t, destination.ID)
-	if _, err := s.Pool.Exec(t.Context(), "UPDATE deliveries.due SET worker = 1, available_at = now() + interval '1 hour' WHERE id = $1", held); err != nil {
-		t.Fatal(err)
-	}
-	s.do(t, request{method: "DELETE", path: destinationsPath + "/crm/subscriptions/all"}).into(t, 200, nil)
-	if d := s.detail(t, waits); d.Status != "discarded" || d.CompletedAt == nil || d.NextAttemptAt != nil {
-		t.Errorf("what waited: %+v", d)
-	}
-	if d := s.detail(t, held); d.Status != "delivering" || d.CompletedAt != nil {
-		t.Errorf("what is being sent: %+v", d)
-	}
-}
-
-// A pin of a deleted feed is one whose access was lost.
-func TestDeletedFeedSwitchesOffWhatPinsIt(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	s.cascade(t)
-	made, path := s.eventFeed(t)
-	s.destination(t, "crm")
-	pinning := destinationsPath + "/crm/subscriptions/downtown"
-	body := `{"eventTypes":["event.*"],"scopeKind":"feeds","feeds":[{"feedType":"event","feedId":"` + made.ID + `"}]}`
-	var subscription struct {
-		Active bool `json:"active"`
-	}
-	s.do(t, request{method: "PUT", path: pinning, body: body}).into(t, 201, &subscription)
-	if !subscription.Active {
-		t.Error("a new subscription is not active")
-	}
-	s.do(t, request{method: "DELETE", path: path}).into(t, 200, nil)
-	if s.do(t, request{path: pinning}).into(t, 200, &subscription); subscription.Active {
-		t.Error("the subscription is still active after the answer")
-	}
-	s.do(t, request{method: "PATCH", path: pinning, body: `{"active":true}`}).refused(t, 404, "NOT_FOUND", "")
-	s.do(t, request{method: "PUT", path: pinning, body: body}).refused(t, 404, "NOT_FOUND", "")
 }
 
 func TestOfManyDeletesAtOnceOneSucceeds(t *testing.T) {

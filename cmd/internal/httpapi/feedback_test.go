@@ -7,9 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
-	"carillon/eventstore"
 )
 
 func TestFeedbackIsAdditive(t *testing.T) {
@@ -64,33 +62,6 @@ func TestFeedbackIsAdditive(t *testing.T) {
 	}
 }
 
-// The curation of feeds, which records that an item was removed, does not run here: what can't be read takes no
-// feedback all the same.
-func TestItemOfADetachedSourceTakesNoFeedback(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	source := s.site(t)
-	s.observe(t, source, concert("Concert", tomorrow()))
-	made, path := s.eventFeed(t)
-	association := s.attach(t, path, source)
-	feedID, eventID := uuid.MustParse(made.ID), happening.DeriveID("Concert")
-	id := item.ID(feedID, eventID)
-	_, err := item.Aggregate.Execute(t.Context(), s.Store, id, item.Add{
-		FeedID: feedID, HappeningID: eventID, SourceID: source, At: made.CreatedAt,
-	}, item.Options{Metadata: eventstore.Metadata{Actor: "feed_curation"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.items(t, path, 1)
-	feedback := request{method: "POST", path: path + "/items/" + id.String() + "/feedback", body: `{"rating":"neutral"}`}
-	s.do(t, feedback).into(t, 200, new(any))
-	s.do(t, request{method: "DELETE", path: path + "/sources/" + association}).into(t, 200, nil)
-	s.do(t, feedback).refused(t, 404, "NOT_FOUND", "item not found")
-	if got := s.EventTypes(t, "item-"+id.String()); len(got) != 2 {
-		t.Errorf("recorded %v", got)
-	}
-}
-
 func TestFeedbackIsRefused(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -122,7 +93,7 @@ func TestFeedbackIsRefused(t *testing.T) {
 	_, stranger := s.Organization(t, "Stranger")
 	for _, in := range []request{
 		{path: path + "/items/" + uuid.NewString()}, {path: empty + "/items/" + id}, {path: feedsPath + "/" + uuid.NewString() + "/items/" + id},
-		{path: path + "/items/" + id, key: stranger}, {path: path + "/items/" + happening.DeriveID("Concert").String()},
+		{path: path + "/items/" + id, key: stranger}, {path: path + "/items/" + s.happening("Concert").String()},
 	} {
 		in.method, in.path, in.body = "POST", in.path+"/feedback", `{"rating":"neutral"}`
 		s.do(t, in).refused(t, 404, "NOT_FOUND", "item not found")

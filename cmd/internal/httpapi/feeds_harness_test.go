@@ -8,20 +8,12 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
-	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
-	"carillon/eventstore"
 	"carillon/projections/feeds"
 )
 
 const feedsPath = "/feeds/events"
-
-// curate fills feeds from what their sources show.
-func (s *server) curate(t *testing.T) {
-	t.Helper()
-	s.Process(t, func() eventstore.ProcessManager { return adapters.NewFeedCuration(s.Store, s.Commands, s.Log) })
-}
 
 // eventFeed makes one, and gives its path.
 func (s *server) eventFeed(t *testing.T) (feedView, string) {

@@ -3,7 +3,6 @@ package httpapi_test
 import (
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -46,9 +45,8 @@ func (w world) in(r request) request {
 // filledFeed is a feed with one source and one item.
 func (s *server) filledFeed(t *testing.T) world {
 	t.Helper()
-	s.curate(t)
 	source := s.site(t)
-	s.observe(t, source, concert("Concert", tomorrow()))
+	s.observe(t, source, s.concert("Concert", tomorrow()))
 	made, path := s.eventFeed(t)
 	association := s.attach(t, path, source)
 	return world{made.ID, s.items(t, path, 1)["Concert"], association, source.String()}
@@ -167,23 +165,6 @@ func TestReadersOfASharedFeed(t *testing.T) {
 			continue
 		}
 		got.refused(t, 403, "FORBIDDEN", "only the organization that owns the feed may change it")
-	}
-}
-
-func TestEventStoreGoneOnEveryFeedRoute(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	w := s.filledFeed(t)
-	s.StopStore()
-	var all sync.WaitGroup // each waits for the store's client to give up
-	defer all.Wait()
-	for _, in := range feedSurface {
-		in = w.in(in)
-		if in.method == "GET" {
-			s.do(t, in).into(t, 200, new(any)) // reading needs no event store
-			continue
-		}
-		all.Go(func() { s.do(t, in).refused(t, 503, "SERVICE_UNAVAILABLE", "the request itself was fine") })
 	}
 }
 

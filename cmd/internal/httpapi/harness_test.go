@@ -1,11 +1,15 @@
 package httpapi_test
 
 import (
+	"cmp"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,27 +22,56 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/httpapi/contract"
+	"carillon/cmd/internal/suite"
 	"carillon/command/delivery"
 	"carillon/eventstore"
 )
 
-// server is the API on real deps.
+// server is the API of a test of its own, on parts that all tests share.
 type server struct {
 	*apitest.Fixture
 	api      *httpapi.API
 	contract http.Handler // the API, held to its document
-	org      uuid.UUID
-	key      string // of org
+	org      uuid.UUID    // the test's own
+	key      string       // of org
+	town     int          // where what it observes takes place: see concert
 }
 
 // proxies are believed what they say of their peers.
 var proxies = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
 
+// shared starts the parts: one node, one database, the read models, the dispatcher and the curation of feeds.
+var shared = suite.Fixture(func(tb testing.TB) *apitest.Fixture {
+	parts := apitest.Start(tb)
+	parts.Process(tb, func() eventstore.ProcessManager { return delivery.NewDispatcher(parts.Store, nil) })
+	parts.Process(tb, func() eventstore.ProcessManager {
+		return adapters.NewFeedCuration(parts.Store, parts.Commands, parts.Log)
+	})
+	return parts
+})
+
+var towns atomic.Int64
+
+func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
+
+// serve makes an API and an organization of the test's own.
 func serve(t *testing.T) *server {
 	t.Helper()
-	s := &server{Fixture: apitest.Start(t)}
+	return serveOn(t, shared(t).For(t))
+}
+
+// serveAlone is serve on parts of the test's own, for tests that take one away. The curation of feeds does not run.
+func serveAlone(t *testing.T) *server {
+	t.Helper()
+	parts := apitest.Start(t)
+	parts.Process(t, func() eventstore.ProcessManager { return delivery.NewDispatcher(parts.Store, nil) })
+	return serveOn(t, parts)
+}
+
+func serveOn(t *testing.T, parts *apitest.Fixture) *server {
+	t.Helper()
+	s := &server{Fixture: parts, town: int(towns.Add(1))}
 	s.rewire(t, func(*httpapi.Dependencies) {})
-	s.Process(t, func() eventstore.ProcessManager { return delivery.NewDispatcher(s.Store, nil) }) // writes wait for it
 	s.org, s.key = s.Organization(t, "Town hall")
 	return s
 }
@@ -48,7 +81,8 @@ func (s *server) rewire(t *testing.T, change func(*httpapi.Dependencies)) {
 	t.Helper()
 	deps := httpapi.Dependencies{
 		Commands: s.Commands, Queries: s.Queries, Await: s.Patient, Now: time.Now, Log: s.Log,
-		Limiter: adapters.NewCheckLimiter(s.Pool, time.Now), Tester: delivery.Tester{Vault: s.Commands.Vault, Sender: s.Sender, Certificates: s.Certificates, Now: time.Now},
+		Limiter: adapters.NewCheckLimiter(s.Pool, time.Now),
+		Tester:  delivery.Tester{Vault: s.Commands.Vault, Sender: s.Sender, Certificates: s.Certificates, Now: time.Now},
 		Wake:    func() {},
 		Metrics: prometheus.NewRegistry(), TrustedProxies: proxies,
 	}
@@ -69,7 +103,8 @@ type request struct {
 	key          string // "": the server's own; "none": no Authorization header
 	body         string // sent as application/json where header says nothing else
 	header       map[string]string
-	peer         string // "": this machine
+	peer         string          // "": this machine
+	ctx          context.Context // Optional.
 }
 
 type response struct {
@@ -81,24 +116,30 @@ type response struct {
 // do sends a request through the contract.
 func (s *server) do(t *testing.T, in request) response {
 	t.Helper()
-	if in.method == "" {
-		in.method = http.MethodGet
-	}
-	var body io.Reader
+	return s.send(t, s.contract, in)
+}
+
+func (s *server) send(t *testing.T, to http.Handler, in request) response {
+	t.Helper()
+	w := httptest.NewRecorder()
+	to.ServeHTTP(w, s.request(t, in, http.NoBody))
+	return response{status: w.Code, header: w.Header(), body: w.Body.String()}
+}
+
+// request makes an HTTP request. Its body is the text of in, or what is given where that is empty.
+func (s *server) request(t *testing.T, in request, body io.Reader) *http.Request {
+	t.Helper()
 	if in.body != "" {
 		body = strings.NewReader(in.body)
 	}
-	r := httptest.NewRequestWithContext(t.Context(), in.method, in.path, body)
-	r.RemoteAddr = "127.0.0.1:40000"
-	if in.peer != "" {
-		r.RemoteAddr = in.peer
+	ctx := in.ctx
+	if ctx == nil {
+		ctx = t.Context()
 	}
-	switch in.key {
-	case "none":
-	case "":
-		r.Header.Set("Authorization", "Bearer "+s.key)
-	default:
-		r.Header.Set("Authorization", "Bearer "+in.key)
+	r := httptest.NewRequestWithContext(ctx, cmp.Or(in.method, http.MethodGet), in.path, body)
+	r.RemoteAddr = cmp.Or(in.peer, "127.0.0.1:40000")
+	if in.key != "none" {
+		r.Header.Set("Authorization", "Bearer "+cmp.Or(in.key, s.key))
 	}
 	if in.body != "" {
 		r.Header.Set("Content-Type", "application/json")
@@ -106,9 +147,13 @@ func (s *server) do(t *testing.T, in request) response {
 	for name, value := range in.header {
 		r.Header.Set(name, value)
 	}
-	w := httptest.NewRecorder()
-	s.contract.ServeHTTP(w, r)
-	return response{status: w.Code, header: w.Header(), body: w.Body.String()}
+	return r
+}
+
+// logged is what was logged for the test, and by the parts that all tests share.
+func (s *server) logged(t *testing.T) string {
+	t.Helper()
+	return s.Logged.String() + shared(t).Logged.String()
 }
 
 // problem is an error envelope.

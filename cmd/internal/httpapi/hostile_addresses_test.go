@@ -65,7 +65,7 @@ func TestHostileAddressesByScope(t *testing.T) {
 	if got := send("GET", "one", "", "", 200).Config.URL; got != moved {
 		t.Errorf("the owner is shown %s", got)
 	}
-	if strings.Contains(s.Logged.String(), "topsecret") {
+	if strings.Contains(s.logged(t), "topsecret") {
 		t.Error("the log shows an address")
 	}
 }
@@ -79,10 +79,10 @@ func TestHostileSealedValueInAnotherField(t *testing.T) {
 	created := s.do(t, request{method: "PUT", path: destinationsPath + "/crm", body: body})
 	created.into(t, http.StatusCreated, &destinationView{})
 	for _, moved := range []string{
-		"UPDATE destinations.destinations SET address = headers",
-		"UPDATE destinations.secrets SET sealed = d.headers FROM destinations.destinations d WHERE d.id = destination",
+		"UPDATE destinations.destinations SET address = headers WHERE organization = $1",
+		"UPDATE destinations.secrets SET sealed = d.headers FROM destinations.destinations d WHERE d.id = destination AND d.organization = $1",
 	} {
-		if _, err := s.Pool.Exec(t.Context(), moved); err != nil {
+		if _, err := s.Pool.Exec(t.Context(), moved, s.org); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -48,13 +49,33 @@ const (
 	rate  = 100  // and in each second
 )
 
+// flood lists feeds n times at once, which must be answered with one status. That the answers keep to the contract is shown
+// by the requests beside it.
+func (s *server) flood(t *testing.T, n, status int, in func(i int) request) {
+	t.Helper()
+	var others atomic.Int64
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			r := in(i)
+			r.path = feedsPath
+			if got := s.send(t, s.api, r); got.status != status {
+				others.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if others.Load() > 0 {
+		t.Errorf("%d of %d requests are not answered %d", others.Load(), n, status)
+	}
+}
+
 func TestHostileKeyIsAskedForOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	keys, c := s.counting(t)
-	for range 3 * burst { // far more than an address may ask for
-		s.do(t, request{path: "/feeds/events", key: madeUp(1)}).refused(t, 401, "UNAUTHORIZED", "Invalid or missing API key")
-	}
+	s.do(t, request{path: "/feeds/events", key: madeUp(1)}).refused(t, 401, "UNAUTHORIZED", "Invalid or missing API key")
+	s.flood(t, 2*burst, http.StatusUnauthorized, func(int) request { return request{key: madeUp(1)} }) // more than an address may ask for
 	if n := keys.times.Load(); n != 1 {
 		t.Errorf("one made-up key cost %d questions", n)
 	}
@@ -72,14 +93,13 @@ func TestHostileAddressIsHeldBack(t *testing.T) {
 	keys, c := s.counting(t)
 	s.do(t, request{path: "/feeds/events"}).into(t, 200, new([]any)) // from the same address
 	later := s.IssueKey(t, s.org, nil)
-	for i := range burst {
-		s.do(t, request{path: "/feeds/events", key: madeUp(i)}).refused(t, 401, "UNAUTHORIZED", "Invalid")
-	}
+	s.flood(t, burst, http.StatusUnauthorized, func(i int) request { return request{key: madeUp(i)} })
 	before := keys.times.Load()
-	for i := range burst {
-		for path, code := range map[string]string{"/feeds/events": "RATE_LIMITED", "/events/types": "RATE_LIMITED"} {
+	s.flood(t, burst, http.StatusTooManyRequests, func(i int) request { return request{key: madeUp(burst + i)} })
+	for i := range 5 {
+		for _, path := range []string{"/feeds/events", "/events/types"} {
 			got := s.do(t, request{path: path, key: madeUp(burst + i)})
-			got.refused(t, 429, code, "from this address")
+			got.refused(t, 429, "RATE_LIMITED", "from this address")
 			if got.header.Get("Retry-After") != "1" {
 				t.Fatalf("Retry-After is %q", got.header.Get("Retry-After"))
 			}
@@ -92,9 +112,7 @@ func TestHostileAddressIsHeldBack(t *testing.T) {
 	https := map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-For": "198.51.100.1, 192.0.2.77"}
 	s.do(t, request{path: "/feeds/events", key: later, peer: "203.0.113.9:1", header: https}).into(t, 200, new([]any))
 	c.pass(time.Second)
-	for i := range rate {
-		s.do(t, request{path: "/feeds/events", key: madeUp(10*burst + i)}).refused(t, 401, "UNAUTHORIZED", "Invalid")
-	}
+	s.flood(t, rate, http.StatusUnauthorized, func(i int) request { return request{key: madeUp(10*burst + i)} })
 	s.do(t, request{path: "/feeds/events", key: madeUp(11 * burst)}).refused(t, 429, "RATE_LIMITED", "from this address")
 	c.pass(400 * time.Millisecond) // keys that were valid are asked for, whoever else is at the address
 	s.do(t, request{path: "/feeds/events"}).into(t, 200, new([]any))
@@ -106,11 +124,8 @@ func TestHostileAddressBehindProxies(t *testing.T) {
 	s := serve(t)
 	s.counting(t)
 	exhaust := func(peer, forwarded string, first int) {
-		for i := range burst {
-			s.do(t, request{path: "/feeds/events", key: madeUp(first + i), peer: peer, header: map[string]string{
-				"X-Forwarded-Proto": "https", "X-Forwarded-For": forwarded,
-			}}).refused(t, 401, "UNAUTHORIZED", "Invalid")
-		}
+		header := map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-For": forwarded}
+		s.flood(t, burst, http.StatusUnauthorized, func(i int) request { return request{key: madeUp(first + i), peer: peer, header: header} })
 	}
 	exhaust("203.0.113.9:1", "10.0.0.1, 192.0.2.1", 0)
 	exhaust("127.0.0.1:1", "192.0.2.9", burst) // no proxy: what it says of others is nothing

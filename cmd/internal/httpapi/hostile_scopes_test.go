@@ -221,7 +221,7 @@ func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
 		valid(old, step.works)
 		valid(lastKey, true)
 	}
-	if strings.Contains(s.Logged.String(), lastKey[12:]) {
+	if strings.Contains(s.logged(t), lastKey[12:]) {
 		t.Error("the log shows the key")
 	}
 	if got := s.do(t, request{path: "/keys"}); got.status != 200 || strings.Contains(got.body, `"id":"`+made) {

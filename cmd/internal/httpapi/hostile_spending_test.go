@@ -40,7 +40,7 @@ func TestHostileFeedbackOfADay(t *testing.T) {
 		t.Errorf("with room for one more: answered %v", got)
 	}
 	rows := 0
-	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM items.feedback").Scan(&rows); err != nil || rows != most+2 {
+	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM items.feedback WHERE feed_id = $1", w.feed).Scan(&rows); err != nil || rows != most+2 {
 		t.Errorf("%d are on record, %v; want %d", rows, err, most+2)
 	}
 }

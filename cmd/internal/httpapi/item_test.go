@@ -40,7 +40,6 @@ type detail struct {
 func TestItemHasAllItsOccurrences(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.curate(t)
 	source, soon := s.site(t), tomorrow()
 	starts := []time.Time{soon.AddDate(0, 0, -40), soon.AddDate(0, 0, -3), soon, soon.AddDate(0, 0, 2), soon.AddDate(0, 2, 0)}
 	s.observe(t, source, bare("Series", happening.Scheduled, starts...))
@@ -50,7 +49,7 @@ func TestItemHasAllItsOccurrences(t *testing.T) {
 	s.attach(t, path, source)
 	ids := s.items(t, path, 2) // the past one is out of the list's reach
 	feedID := uuid.MustParse(path[len(feedsPath)+1:])
-	past := item.ID(feedID, happening.DeriveID("Past"))
+	past := item.ID(feedID, s.happening("Past"))
 	apitest.Eventually(t, "the past item is in the feed, too", func() bool { return s.do(t, request{path: path + "/items/" + past.String()}).status == 200 })
 
 	for _, query := range []string{"", "?since=2001-01-01&until=nonsense&limit=0&status=cancelled"} { // no range applies, and no filter
@@ -73,7 +72,7 @@ func TestItemHasAllItsOccurrences(t *testing.T) {
 		if o.Next == nil || !o.Next.StartDateTime.Equal(soon) {
 			t.Errorf("next occurrence %+v, want %s", o.Next, soon)
 		}
-		if got.Item.ID != ids["Series"] || got.Item.EventID != happening.DeriveID("Series").String() || got.Item.Source != nil {
+		if got.Item.ID != ids["Series"] || got.Item.EventID != s.happening("Series").String() || got.Item.Source != nil {
 			t.Errorf("item %+v", got.Item)
 		}
 	}
@@ -97,9 +96,8 @@ func TestItemHasAllItsOccurrences(t *testing.T) {
 func TestItemIsAsListed(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.curate(t)
 	source := s.site(t)
-	s.observe(t, source, concert("Concert", tomorrow()))
+	s.observe(t, source, s.concert("Concert", tomorrow()))
 	s.observe(t, source, bare("Bare", happening.Scheduled, tomorrow()))
 	made, path := s.eventFeed(t)
 	s.attach(t, path, source)
@@ -152,7 +150,7 @@ func TestItemIsRefused(t *testing.T) {
 	_, stranger := s.Organization(t, "Stranger")
 	for _, in := range []request{
 		{path: path + "/items/" + uuid.NewString()}, {path: empty + "/items/" + id}, {path: feedsPath + "/" + uuid.NewString() + "/items/" + id},
-		{path: path + "/items/" + id, key: stranger}, {path: path + "/items/" + happening.DeriveID("Concert").String()},
+		{path: path + "/items/" + id, key: stranger}, {path: path + "/items/" + s.happening("Concert").String()},
 	} {
 		s.do(t, in).refused(t, 404, "NOT_FOUND", "item not found")
 	}
@@ -164,9 +162,8 @@ func TestItemIsRefused(t *testing.T) {
 func TestLegacyListDiffersInShapeOnly(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.curate(t)
 	source, soon := s.site(t), tomorrow()
-	s.observe(t, source, concert("Concert", soon.AddDate(0, 0, 1)))
+	s.observe(t, source, s.concert("Concert", soon.AddDate(0, 0, 1)))
 	s.observe(t, source, bare("Bare", happening.Cancelled, soon, soon.AddDate(0, 0, 3)))
 	s.observe(t, source, bare("Yesterday", happening.Scheduled, soon.AddDate(0, 0, -2)))
 	made, path := s.eventFeed(t)

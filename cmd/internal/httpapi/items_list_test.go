@@ -13,7 +13,6 @@ import (
 func TestPagesAreTheWholeList(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.curate(t)
 	source, soon := s.site(t), tomorrow()
 	_, path := s.eventFeed(t)
 	s.attach(t, path, source)
@@ -60,7 +59,6 @@ func TestPagesAreTheWholeList(t *testing.T) {
 func TestStatusFiltersByInstance(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.curate(t)
 	source, soon := s.site(t), tomorrow()
 	for _, status := range []happening.Status{happening.Scheduled, happening.Cancelled, happening.Postponed, happening.Rescheduled} {
 		s.observe(t, source, bare(string(status), status, soon))

@@ -75,7 +75,6 @@ func TestRangeRules(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	c := s.clock(t)
-	s.curate(t)
 	source := s.site(t)
 	var starts []time.Time
 	for at, end := c.now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -10), c.now().AddDate(0, 0, 36); at.Before(end); at = at.Add(3 * time.Hour) {

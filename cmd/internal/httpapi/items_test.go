@@ -13,8 +13,9 @@ import (
 	"carillon/eventstore"
 )
 
-// concert is everything that a source can say of an event which takes place on two days.
-func concert(title string, start time.Time) happening.Details {
+// concert is everything that a source can say of an event which takes place on two days. Those of other tests take place
+// elsewhere, so that the curation of feeds does not take them for the same.
+func (s *server) concert(title string, start time.Time) happening.Details {
 	total, end := 120, start.Add(2*time.Hour)
 	instance := happening.DeriveInstanceID(title, "")
 	occurrence := func(day int) happening.Occurrence {
@@ -28,7 +29,7 @@ func concert(title string, start time.Time) happening.Details {
 		Title: title, Description: "<p>Music &amp; more</p>", ShortDescription: "Music",
 		Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "Europe/Rome", DisplayText: "Saturday evening"},
 		Location: &happening.Location{
-			Venue: &happening.Venue{Name: "Town hall", Address: "Market 1"}, Coordinates: &happening.Coordinates{Lat: 45.1, Lng: 7.2},
+			Venue: &happening.Venue{Name: "Town hall", Address: "Market 1"}, Coordinates: &happening.Coordinates{Lat: float64(s.town % 80), Lng: float64(s.town / 80 % 100)},
 			Online: &happening.Online{Platform: "Stream", URL: "https://example.org/live"}, DisplayAddress: "Town hall, Market 1",
 		},
 		Capacity:     &happening.Capacity{Total: &total},
@@ -42,10 +43,13 @@ func concert(title string, start time.Time) happening.Details {
 	}
 }
 
+// happening is the id of one of the test's own.
+func (s *server) happening(title string) uuid.UUID { return happening.DeriveID(s.org.String() + title) }
+
 // observe records what a source shows.
 func (s *server) observe(t *testing.T, source uuid.UUID, details happening.Details) {
 	t.Helper()
-	_, err := happening.Aggregate.Execute(t.Context(), s.Store, happening.DeriveID(details.Title), happening.Observe{
+	_, err := happening.Aggregate.Execute(t.Context(), s.Store, s.happening(details.Title), happening.Observe{
 		SourceID: source, Key: details.Title, Details: details, Source: happening.Block{Type: "site", URL: "https://example.org/events"},
 		At: time.Now().UTC().Truncate(time.Microsecond),
 	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}})
@@ -87,10 +91,9 @@ func (p itemsPage) titles() []string {
 func TestItemsOfAnAttachedSource(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.curate(t)
 	source, soon := s.site(t), tomorrow()
-	s.observe(t, source, concert("Third", soon.AddDate(0, 0, 20)))
-	s.observe(t, source, concert("First", soon))
+	s.observe(t, source, s.concert("Third", soon.AddDate(0, 0, 20)))
+	s.observe(t, source, s.concert("First", soon))
 	s.observe(t, source, happening.Details{Title: "Bare", Instances: []happening.Instance{{
 		ID: uuid.New(), Status: happening.Cancelled,
 		Occurrences: []happening.Occurrence{{ID: uuid.New(), Start: soon.Add(time.Hour), Status: happening.Cancelled}},

@@ -23,11 +23,10 @@ import (
 	"carillon/projections/subscriptions"
 )
 
-// TestWritesAnswerWhileTheReadModelsStandStill: what was recorded is answered with what was recorded, and that is what a
+// What was recorded is answered with what was recorded, and that is what a
 // read shows once the read models go on.
-func TestWritesAnswerWhileTheReadModelsStandStill(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
+func (s *server) writesWhileStill(t *testing.T) {
+	t.Helper()
 	known := s.destination(t, "known")
 	var subscribed subscriptionView
 	subscriptionsPath := destinationsPath + "/" + known.ID + "/subscriptions"

@@ -3,10 +3,12 @@ package httpapi_test
 import (
 	"context"
 	"iter"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore"
 )
 
@@ -15,34 +17,39 @@ type lossy struct {
 	eventstore.Store
 
 	category string
-	away     atomic.Bool
 	armed    atomic.Bool
+	away     atomic.Pointer[error] // what it answers while it is away
+	lost     func()                // called when an answer is lost. Optional.
 }
 
+// leave makes it answer everything with an error until it is back.
+func (l *lossy) leave(err error) { l.away.Store(&err) }
+
+func (l *lossy) back() { l.away.Store(nil) }
+
 func (l *lossy) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
-	if l.away.Load() {
-		return eventstore.Appended{}, eventstore.ErrUnavailable
+	if err := l.away.Load(); err != nil {
+		return eventstore.Appended{}, *err
 	}
 	appended, err := l.Store.Append(ctx, stream, expected, events)
 	if err == nil && strings.HasPrefix(stream, l.category+"-") && l.armed.CompareAndSwap(true, false) {
-		l.away.Store(true)
+		l.leave(eventstore.ErrUnavailable)
+		l.lost()
 		return eventstore.Appended{}, eventstore.ErrUnavailable
 	}
 	return appended, err
 }
 
 func (l *lossy) Read(ctx context.Context, stream string, from eventstore.Revision) iter.Seq2[eventstore.Recorded, error] {
-	if l.away.Load() {
-		return func(yield func(eventstore.Recorded, error) bool) {
-			yield(eventstore.Recorded{}, eventstore.ErrUnavailable)
-		}
+	if err := l.away.Load(); err != nil {
+		return func(yield func(eventstore.Recorded, error) bool) { yield(eventstore.Recorded{}, *err) }
 	}
 	return l.Store.Read(ctx, stream, from)
 }
 
-// TestALostAnswerBlocksNoName: the event store recorded something and the request failed all the same. Tried again, it
-// does what it would have done; it does not collide with itself.
-func TestALostAnswerBlocksNoName(t *testing.T) {
+// The event store recorded something and the request failed all the same: the answer was lost, and the caller did not wait
+// for another try. Tried again, it does what it would have done; it does not collide with itself.
+func TestLostAnswerBlocksNoName(t *testing.T) {
 	t.Parallel()
 	for _, category := range []string{"externalid", "destination", "subscription"} {
 		for _, method := range []string{"POST", "PUT"} {
@@ -50,21 +57,26 @@ func TestALostAnswerBlocksNoName(t *testing.T) {
 				t.Parallel()
 				s := serve(t)
 				parent := s.destination(t, "parent")
-				store := &lossy{Store: s.Commands.Store, category: category}
+				ctx, hangUp := context.WithCancel(t.Context())
+				store := &lossy{Store: s.Commands.Store, category: category, lost: hangUp}
 				s.Commands.Store = store
 				collection, ref := destinationsPath, "crm"
 				more := `"name":"CRM","config":{"url":"` + receiverURL(t, 204) + `"}`
 				if category == "subscription" {
 					collection, more = destinationsPath+"/"+parent.ID+"/subscriptions", `"eventTypes":["*"],"scopeKind":"all"`
 				}
-				in := request{method: method, path: collection + "/" + ref, body: "{" + more + "}"}
+				in := request{method: method, path: collection + "/" + ref, body: "{" + more + "}", ctx: ctx}
 				if method == "POST" {
 					in.path, in.body = collection, `{"externalId":"`+ref+`",`+more+`}`
 				}
 				store.armed.Store(true)
 				s.do(t, in).refused(t, 503, "SERVICE_UNAVAILABLE", "")
-				store.away.Store(false)
+				if store.armed.Load() {
+					t.Fatal("no answer was lost")
+				}
+				store.back()
 
+				in.ctx = t.Context()
 				again := s.do(t, in)
 				switch {
 				case category == "externalid": // reserved and not yet created
@@ -74,8 +86,44 @@ func TestALostAnswerBlocksNoName(t *testing.T) {
 				default:
 					again.refused(t, 409, "ALREADY_EXISTS", `"crm"`)
 				}
-				s.do(t, request{path: collection + "/" + ref}).into(t, 200, new(any))
+				apitest.Eventually(t, "it can be read", func() bool {
+					return s.do(t, request{path: collection + "/" + ref}).status == http.StatusOK
+				})
 			})
 		}
 	}
+}
+
+// Without the event store nothing is written, all is read, and the operator hears of it. (Its disk is full: that is not
+// waited for, as an election is.)
+func TestEventStoreGoneOnEveryRoute(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	destination := s.subscribed(t, "crm")
+	delivery := s.delivery(t, destination.ID)
+	w := s.filledFeed(t)
+	fill := strings.NewReplacer("{ref}", "crm", "{subRef}", "all", "{id}", delivery, "{secretId}", destination.Secrets[0].ID)
+	store := &lossy{Store: s.Commands.Store}
+	s.Commands.Store = store
+	store.leave(eventstore.ErrFull)
+	for _, in := range surface {
+		in.path = fill.Replace(in.path)
+		s.withoutStore(t, in, strings.HasSuffix(in.path, "/validate") || strings.HasSuffix(in.path, "/test") || strings.HasSuffix(in.path, "/backfill"))
+	}
+	for _, in := range feedSurface {
+		s.withoutStore(t, w.in(in), false)
+	}
+	if !strings.Contains(s.Logged.String(), "level=WARN") {
+		t.Error("the operator hears nothing of it")
+	}
+}
+
+// withoutStore sends a request that reads, or says that it writes nothing, or one that is refused.
+func (s *server) withoutStore(t *testing.T, in request, writesNothing bool) {
+	t.Helper()
+	if in.method == http.MethodGet || writesNothing {
+		s.do(t, in).into(t, http.StatusOK, new(any))
+		return
+	}
+	s.do(t, in).refused(t, http.StatusServiceUnavailable, "SERVICE_UNAVAILABLE", "the request itself was fine")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
@@ -14,12 +15,14 @@ import (
 //go:embed openapi/*.yaml
 var openapiFiles embed.FS
 
-// OpenAPI assembles the API's document, OpenAPI 3.1 in JSON, from the hand-written files in the folder openapi:
-// base.yaml and one for each resource, whose paths and components are added to it in the order of their names, and from
-// the catalog of event types, each of which is a webhook. Members
-// whose names begin with "x-" at the top of a file hold what is used several times in it, by YAML's anchors and merge
-// keys.
-func OpenAPI() ([]byte, error) {
+// OpenAPI returns the API's document, OpenAPI 3.1 in JSON. It is assembled once.
+var OpenAPI = sync.OnceValues(assemble)
+
+// assemble makes the document from the hand-written files in the folder openapi: base.yaml and one for each resource, whose
+// paths and components are added to it in the order of their names, and from the catalog of event types, each of which is a
+// webhook. Members whose names begin with "x-" at the top of a file hold what is used several times in it, by YAML's
+// anchors and merge keys.
+func assemble() ([]byte, error) {
 	document, err := readYAML("openapi/base.yaml")
 	if err != nil {
 		return nil, err

@@ -16,7 +16,6 @@ import (
 func TestRelevanceScore(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.curate(t)
 	source, soon := s.site(t), tomorrow()
 	s.observe(t, source, bare("An evening of jazz", happening.Scheduled, soon))
 	_, theirs := s.Organization(t, "Library")

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"carillon/cmd/internal/httpapi"
-	"carillon/eventstore"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+
+	"carillon/cmd/internal/httpapi"
+	"carillon/eventstore"
 )
 
 type secretView struct {
@@ -73,7 +73,7 @@ func TestRotationOverlapsForADay(t *testing.T) {
 	if got := s.EventTypes(t, "destination-"+created.ID); !slices.Equal(got, want) {
 		t.Errorf("events = %v, want %v", got, want)
 	}
-	log, stored := s.Logged.String(), s.stored(t, "destination-"+created.ID)
+	log, stored := s.logged(t), s.stored(t, "destination-"+created.ID)
 	for _, secret := range again {
 		if strings.Contains(log, secret.Secret[6:]) || strings.Contains(stored, secret.Secret[6:]) || strings.Contains(stored, "t0ken") {
 			t.Error("a secret or a header's value is in the log or in an event in the clear")

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/go-chi/chi/v5"
@@ -244,26 +243,6 @@ func TestOthersThingsDoNotExist(t *testing.T) {
 	if page.Total != 0 {
 		t.Errorf("another organization sees %d destinations", page.Total)
 	}
-}
-
-func TestEventStoreGoneOnEveryWriteRoute(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	destination := s.destination(t, "crm")
-	s.do(t, request{method: "PUT", path: destinationsPath + "/crm/subscriptions/all", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
-	delivery := s.delivery(t, destination.ID)
-	s.StopStore()
-	var all sync.WaitGroup // each waits for the store's client to give up
-	defer all.Wait()
-	for _, in := range surface {
-		switch {
-		case in.method == "GET", strings.HasSuffix(in.path, "/validate"), strings.HasSuffix(in.path, "/test"), strings.HasSuffix(in.path, "/backfill"):
-			continue // these need no event store, the last one because there is nothing to backfill
-		}
-		in.path = strings.NewReplacer("{ref}", "crm", "{subRef}", "all", "{id}", delivery, "{secretId}", destination.Secrets[0].ID).Replace(in.path)
-		all.Go(func() { s.do(t, in).refused(t, 503, "SERVICE_UNAVAILABLE", "the request itself was fine") })
-	}
-	s.do(t, request{path: destinationsPath + "/crm"}).into(t, 200, new(any))
 }
 
 func TestPostgresGoneOnEveryRoute(t *testing.T) {

@@ -47,7 +47,11 @@ var Operator = command.Caller{Actor: "operator", RequestID: uuid.MustParse("0f00
 // loopback lets tests reach receivers on this machine.
 var loopback = egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 
-// Fixture are what the HTTP surfaces are made of. All end with the test.
+// Types is the catalog of event types, which takes a while to be compiled.
+var Types = sync.OnceValues(catalog.New)
+
+// Fixture are what the HTTP surfaces are made of. All end with the test, or with the binary
+// where tests share them (package suite, and For).
 type Fixture struct {
 	Commands *command.Commands
 	Queries  *query.Queries
@@ -79,19 +83,14 @@ var Prepared = pgtest.NewTemplate(projections.SchemaDigest(app.ReadModels()...),
 // Start starts the parts.
 func Start(tb testing.TB) *Fixture {
 	tb.Helper()
-	p := &Fixture{Logged: &Buffer{}, Pool: Prepared.Pool(tb)}
-	p.Log = slog.New(slog.NewTextHandler(p.Logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	tb.Cleanup(func() {
-		if tb.Failed() {
-			tb.Logf("log:\n%s", p.Logged)
-		}
-	})
+	p := &Fixture{Pool: Prepared.Pool(tb)}
+	p.logTo(tb)
 	p.Store, p.stopStore = nodetest.Stoppable(tb, p.Log)
 	secrets, err := sealing.NewVault(adapters.DataKeys{Pool: p.Pool}, bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	types, err := catalog.New()
+	types, err := Types()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -123,6 +122,34 @@ func (h patient) History(ctx context.Context, organization uuid.UUID, since, unt
 		return err
 	}
 	return h.history.History(ctx, organization, since, until, each)
+}
+
+// For returns the parts for one of the tests that share them: with commands and a log of the test's own, which shows what
+// the test logs, and without the ways to take a part away.
+func (p *Fixture) For(tb testing.TB) *Fixture {
+	tb.Helper()
+	own := *p
+	own.runner, own.halt, own.stopStore = nil, nil, nil
+	own.logTo(tb)
+	own.Commands = &command.Commands{
+		Store: p.Store, Now: p.Commands.Now, Vault: p.Commands.Vault, Guard: p.Commands.Guard, Prober: p.Commands.Prober,
+		Catalog: p.Commands.Catalog, Access: p.Commands.Access, History: p.Commands.History, Walks: p.Commands.Walks,
+		Quotas: &adapters.Quotas{Pool: p.Pool, Now: time.Now, Log: own.Log},
+	}
+	return &own
+}
+
+// logTo makes a log that is shown if the test fails.
+func (p *Fixture) logTo(tb testing.TB) {
+	tb.Helper()
+	p.Logged = &Buffer{}
+	logged := p.Logged
+	p.Log = slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("log:\n%s", logged)
+		}
+	})
 }
 
 // receivers is the authority of the certificate that all TLS servers of package httptest show.

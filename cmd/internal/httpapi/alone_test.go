@@ -1,0 +1,197 @@
+package httpapi_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/item"
+	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/command/delivery"
+	"carillon/eventstore"
+)
+
+// TestPartsTakenAway goes on, part by part, while one does not run, is held up or stands still. Each step has an
+// organization of its own.
+func TestPartsTakenAway(t *testing.T) {
+	t.Parallel()
+	alone := serveAlone(t)
+	step := func(name string, take func(*server, *testing.T)) {
+		t.Helper()
+		t.Run(name, func(t *testing.T) { take(serveOn(t, alone.Fixture), t) })
+	}
+	step("no curation runs", (*server).feedbackOnDetached)
+	step("one table is locked", (*server).detailWaitsForItsEvent)
+	step("the cascade begins late", (*server).deletedSubscription)
+	step("the cascade begins late, of a feed", (*server).deletedPinnedFeed)
+	step("the read models stand still", (*server).enableWhileStill)
+	alone.StartReadModels(t)
+	step("the read models stand still, and go on", (*server).writesWhileStill)
+}
+
+// The read models go their own pace: where the delivery is there and its event is not yet, the answer waits for it.
+func (s *server) detailWaitsForItsEvent(t *testing.T) {
+	t.Helper()
+	destination := s.subscribed(t, "crm")
+	held, err := s.Pool.Begin(t.Context()) // nothing gets into the read model of publications, which can be read
+	if err == nil {
+		_, err = held.Exec(t.Context(), "LOCK TABLE publications.publications IN SHARE MODE")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	release := func() {
+		once.Do(func() {
+			if err := held.Rollback(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	defer release()
+	s.rewire(t, func(p *httpapi.Dependencies) {
+		await := p.Await
+		p.Await = func(ctx context.Context, to eventstore.Position, consumers ...string) bool {
+			release()
+			return await(ctx, to, consumers...)
+		}
+	})
+	event, _, err := s.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
+		Type: "news.item.added", Source: "/news", Organization: s.org, Data: []byte(`{"id":"7","title":"Storm"}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown struct {
+		Event struct {
+			Data struct {
+				Title string `json:"title"`
+			} `json:"data"`
+		} `json:"event"`
+	}
+	id := dispatch.DeliveryID(event, uuid.MustParse(destination.ID))
+	apitest.Eventually(t, "the delivery is there", func() bool {
+		var there bool
+		err := s.Pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM deliveries.deliveries WHERE id = $1)", id).Scan(&there)
+		return err == nil && there
+	})
+	s.do(t, request{path: "/events/deliveries/" + id.String()}).into(t, 200, &shown)
+	if shown.Event.Data.Title != "Storm" {
+		t.Errorf("shown: %+v", shown)
+	}
+}
+
+// The answer that says that a destination is enabled again has no failures of before, however late the read model is.
+func (s *server) enableWhileStill(t *testing.T) {
+	t.Helper()
+	created := s.subscribed(t, "crm")
+	id := s.delivery(t, created.ID)
+	s.happens(t, id, s.attempt(t, created.ID, 1, 500, ""))
+	type view struct {
+		ConsecutiveFailures int     `json:"consecutiveFailures"`
+		LastFailureAt       *string `json:"lastFailureAt"`
+	}
+	patch := func(status string) (got view) {
+		t.Helper()
+		s.do(t, request{method: "PATCH", path: destinationsPath + "/crm", body: `{"status":"` + status + `"}`}).into(t, 200, &got)
+		return got
+	}
+	apitest.Eventually(t, "the failure is counted", func() bool { return patch("disabled").ConsecutiveFailures == 1 })
+	s.StopReadModels()
+	s.rewire(t, func(d *httpapi.Dependencies) {
+		d.Await = func(context.Context, eventstore.Position, ...string) bool { return false }
+	})
+	if got := patch("enabled"); got.ConsecutiveFailures != 0 || got.LastFailureAt == nil {
+		t.Errorf("%+v, want no failures and the time of the last", got)
+	}
+}
+
+// cascade runs the cascade of deletions as soon as a delete waits for it, and not before.
+func (s *server) cascade(t *testing.T) {
+	t.Helper()
+	holdings := adapters.Holdings{Store: s.Store, Progress: s.Progress, Queries: s.Queries, Vault: s.Commands.Vault}
+	begin := sync.OnceFunc(func() {
+		s.Process(t, func() eventstore.ProcessManager { return delivery.NewDeletionCascade(s.Store, holdings) })
+	})
+	s.rewire(t, func(d *httpapi.Dependencies) {
+		d.Cascaded = func(ctx context.Context, to eventstore.Position) bool {
+			begin()
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apitest.Patience)
+			defer cancel()
+			return holdings.Cascaded(ctx, to)
+		}
+	})
+}
+
+// Right after the answer the deliveries of a deleted subscription are discarded, those that a worker holds left out.
+func (s *server) deletedSubscription(t *testing.T) {
+	t.Helper()
+	s.cascade(t)
+	destination := s.subscribed(t, "crm")
+	waits, held := s.delivery(t, destination.ID), s.delivery(t, destination.ID)
+	if _, err := s.Pool.Exec(t.Context(), "UPDATE deliveries.due SET worker = 1, available_at = now() + interval '1 hour' WHERE id = $1", held); err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, request{method: "DELETE", path: destinationsPath + "/crm/subscriptions/all"}).into(t, 200, nil)
+	if d := s.detail(t, waits); d.Status != "discarded" || d.CompletedAt == nil || d.NextAttemptAt != nil {
+		t.Errorf("what waited: %+v", d)
+	}
+	if d := s.detail(t, held); d.Status != "delivering" || d.CompletedAt != nil {
+		t.Errorf("what is being sent: %+v", d)
+	}
+}
+
+// A pin of a deleted feed is one whose access was lost.
+func (s *server) deletedPinnedFeed(t *testing.T) {
+	t.Helper()
+	s.cascade(t)
+	made, path := s.eventFeed(t)
+	s.destination(t, "crm")
+	pinning := destinationsPath + "/crm/subscriptions/downtown"
+	body := `{"eventTypes":["event.*"],"scopeKind":"feeds","feeds":[{"feedType":"event","feedId":"` + made.ID + `"}]}`
+	var subscription struct {
+		Active bool `json:"active"`
+	}
+	s.do(t, request{method: "PUT", path: pinning, body: body}).into(t, 201, &subscription)
+	if !subscription.Active {
+		t.Error("a new subscription is not active")
+	}
+	s.do(t, request{method: "DELETE", path: path}).into(t, 200, nil)
+	if s.do(t, request{path: pinning}).into(t, 200, &subscription); subscription.Active {
+		t.Error("the subscription is still active after the answer")
+	}
+	s.do(t, request{method: "PATCH", path: pinning, body: `{"active":true}`}).refused(t, 404, "NOT_FOUND", "")
+	s.do(t, request{method: "PUT", path: pinning, body: body}).refused(t, 404, "NOT_FOUND", "")
+}
+
+// The curation of feeds, which records that an item was removed, does not run here: what can't be read takes no
+// feedback all the same.
+func (s *server) feedbackOnDetached(t *testing.T) {
+	t.Helper()
+	source := s.site(t)
+	s.observe(t, source, s.concert("Concert", tomorrow()))
+	made, path := s.eventFeed(t)
+	association := s.attach(t, path, source)
+	feedID, eventID := uuid.MustParse(made.ID), s.happening("Concert")
+	id := item.ID(feedID, eventID)
+	_, err := item.Aggregate.Execute(t.Context(), s.Store, id, item.Add{
+		FeedID: feedID, HappeningID: eventID, SourceID: source, At: made.CreatedAt,
+	}, item.Options{Metadata: eventstore.Metadata{Actor: "feed_curation"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.items(t, path, 1)
+	feedback := request{method: "POST", path: path + "/items/" + id.String() + "/feedback", body: `{"rating":"neutral"}`}
+	s.do(t, feedback).into(t, 200, new(any))
+	s.do(t, request{method: "DELETE", path: path + "/sources/" + association}).into(t, 200, nil)
+	s.do(t, feedback).refused(t, 404, "NOT_FOUND", "item not found")
+	if got := s.EventTypes(t, "item-"+id.String()); len(got) != 2 {
+		t.Errorf("recorded %v", got)
+	}
+}
