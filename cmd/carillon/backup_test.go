@@ -1,229 +1,330 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/backup"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/custody"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/copying"
 	"carillon/projections/pgtest"
 )
 
-// server runs a whole server on a directory, and gives the address of its API, its key, and what stops it.
-func server(t *testing.T, dir, database string, changes ...func(*config.Config)) (url, key string, stop func()) {
-	t.Helper()
-	cfg := config.Config{
-		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, DatabaseURL: config.Address(database), Dev: true,
-		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver},
-		DeliveryTimeout: 30 * time.Second, AutoDisableAfter: 100,
+const (
+	hooks = "/events/destinations/"
+	hook  = `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook","headers":{"x-key":"k"}}}`
+)
+
+// installationJourney is a server that is backed up in every way while it runs, and what of it is looked at afterwards.
+type installationJourney struct {
+	*testing.T
+	serving
+	dir string
+
+	crm, later uuid.UUID // destinations
+	secrets    string    // of crm
+	shown      string    // the client certificate
+}
+
+func (j *installationJourney) at(name string) string { return filepath.Join(j.dir, name) }
+
+// carillon runs a command line on a data directory that must succeed.
+func (j *installationJourney) carillon(args ...string) string {
+	j.Helper()
+	code, out, errors := runIn(j.Context(), "", args...)
+	if code != 0 {
+		j.Fatalf("carillon %v: exit %d\n%s%s", args, code, out, errors)
 	}
-	for _, change := range changes {
-		change(&cfg)
+	return out
+}
+
+// refused runs a command line that must fail, saying a text.
+func (j *installationJourney) refused(text string, args ...string) {
+	j.Helper()
+	if code, _, errors := runIn(j.Context(), "", args...); code != 1 || !strings.Contains(errors, text) {
+		j.Errorf("carillon %v: exit %d\n%s\nwant 1 and %q", args, code, errors, text)
 	}
-	a, err := app.Open(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)))
+}
+
+func (j *installationJourney) backup(to string, keys int) {
+	j.Helper()
+	if made := answer[backup.Manifest](j.T, "backup", j.at(to), "--data-dir", j.at("data")); made.Keys != keys || made.Events == 0 {
+		j.Errorf("backed up %+v, want %d keys", made, keys)
+	}
+}
+
+// masterKey copies the master key of the server into a new directory.
+func (j *installationJourney) masterKey(to string) {
+	j.Helper()
+	key, err := os.ReadFile(j.at("data/" + config.MasterKeyFile))
+	if err == nil {
+		err = os.MkdirAll(j.at(to), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(j.at(to), config.MasterKeyFile), key, 0o600)
+	}
 	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ran := make(chan error, 1)
-	go func() { ran <- a.Run(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-ran; err != nil {
-			t.Errorf("server: %v", err)
-		}
-		a.Close()
-	}
-	t.Cleanup(stop)
-	if key, err = dev.ReadKey(dir); err != nil { // the one of before, where there was one
-		if key, err = a.DevelopmentKey(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return "http://" + a.APIAddr().String(), key, stop
-}
-
-// ask sends a request until it is answered with a status, and gives the answer.
-func ask(t *testing.T, key, method, url, body string, want int) string {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(2 * time.Minute); ; <-tick.C {
-		request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+key)
-		if body != "" {
-			request.Header.Set("Content-Type", "application/json")
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if response.StatusCode == want {
-			return string(text)
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s %s: %d %s", method, url, response.StatusCode, text)
-		}
+		j.Fatal(err)
 	}
 }
 
-// TestBackupAndRestore: all is made anew on another machine, from the backup and the master key alone.
+func (j *installationJourney) api(method, path, body string, want int) string {
+	j.Helper()
+	return ask(j.T, j.key, method, "http://"+j.app.APIAddr().String()+path, body, want)
+}
+
+// create makes a destination and returns its id.
+func (j *installationJourney) create(name string) uuid.UUID {
+	j.Helper()
+	var made struct {
+		Data struct{ ID uuid.UUID }
+	}
+	text := j.api(http.MethodPut, hooks+name, hook, http.StatusCreated)
+	if err := json.Unmarshal([]byte(text), &made, json.MatchCaseInsensitiveNames(true)); err != nil {
+		j.Fatal(err)
+	}
+	return made.Data.ID
+}
+
+// Everything can be made again on another machine, from the backup and the master key alone. No deleted key comes back.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
-	dir := shortDir(t)
-	at := func(name string) string { return filepath.Join(dir, name) }
-	url, key, stop := server(t, at("data"), pgtest.URL(t))
-	const hooks, body = "/events/destinations/", `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook","headers":{"x-key":"k"}}}`
-	ask(t, key, http.MethodPut, url+hooks+"crm", body, http.StatusCreated)
-	ask(t, key, http.MethodPut, url+hooks+"gone", body, http.StatusCreated)
-	want := ask(t, key, http.MethodGet, url+hooks+"crm/secrets", "", http.StatusOK)
-
-	// A backup that was cut off after the event store was copied goes on; what was made since is not in it.
-	if code, _, errors := runIn(t.Context(), "", "backup", at("backup"), "--data-dir", at("data")); code != 0 {
-		t.Fatal(errors)
+	j := &installationJourney{T: t, dir: shortDir(t)}
+	j.serving = serve(t, settings(j.at("data"), apitest.Prepared.URL(t)))
+	j.eventStore()
+	j.clientCertificate()
+	j.rotated()
+	j.interrupted()
+	j.overARunningServer()
+	j.concurrently()
+	j.stop()
+	j.refused("must be empty", "restore", j.at("backup"), "--data-dir", j.at("data"))
+	if j.hasKey(j.later) {
+		t.Error("the key of a deleted destination is back, after the server has ended")
 	}
-	if err := os.Remove(at("backup/backup.json")); err != nil {
+	j.masterKey("new")
+	if err := os.RemoveAll(j.at("data/eventstore")); err != nil {
 		t.Fatal(err)
 	}
-	ask(t, key, http.MethodPut, url+hooks+"later", body, http.StatusCreated)
-	if made := answer[backup.Manifest](t, "backup", at("backup"), "--data-dir", at("data")); made.Keys != 2 || made.Events == 0 {
-		t.Errorf("backed up %+v", made)
-	}
-	// Where destinations were deleted since, the event store is copied again, so that each in it has its key.
-	if err := os.Remove(at("backup/backup.json")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(at("backup/keys")); err != nil {
-		t.Fatal(err)
-	}
-	ask(t, key, http.MethodDelete, url+hooks+"gone", "", http.StatusOK)
-	if made := answer[backup.Manifest](t, "backup", at("backup"), "--data-dir", at("data")); made.Keys != 2 {
-		t.Errorf("backed up again %+v", made)
-	}
-	if code, _, errors := runIn(t.Context(), "", "backup", at("backup"), "--data-dir", at("data")); code != 1 || !strings.Contains(errors, "whole backup") {
-		t.Errorf("over a whole backup: %d, %s", code, errors)
-	}
-	stop()
-
-	refused := func(text string) {
-		t.Helper()
-		if code, _, errors := runIn(t.Context(), "", "restore", at("backup"), "--data-dir", at("new")); code != 1 || !strings.Contains(errors, text) {
-			t.Errorf("restore: %d, %s, want %q", code, errors, text)
-		}
-	}
-	refused("there is no master key")
-	if err := os.Mkdir(at("new"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	copyTo := func(name, from, to string) {
-		t.Helper()
-		data, err := os.ReadFile(filepath.Join(from, name)) //nolint:gosec // the test's own
-		if err == nil {
-			err = os.WriteFile(filepath.Join(to, name), data, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(at("new/master.key"), []byte("BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	refused("the backup was made with master key")
-	copyTo("master.key", at("data"), at("new"))
-	if made := answer[backup.Manifest](t, "restore", at("backup"), "--data-dir", at("new")); made.Keys != 2 {
-		t.Errorf("restored %+v", made)
-	}
-	if code, _, errors := runIn(t.Context(), "", "restore", at("backup"), "--data-dir", at("new")); code != 0 {
-		t.Errorf("a restore that is done, again: %s", errors)
-	}
-	cfg := config.Config{HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: at("new"), Roles: []string{config.RoleDeliver}}
-	if _, err := app.Open(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--after-restore") {
-		t.Errorf("it would send what was sent since: %v", err)
-	}
-	url, key, stop = server(t, at("new"), pgtest.URL(t), func(cfg *config.Config) { cfg.AfterRestore = true })
-	defer stop()
-	if got := ask(t, key, http.MethodGet, url+hooks+"crm/secrets", "", http.StatusOK); got != want {
-		t.Errorf("the secrets are %s, want %s", got, want)
-	}
-	ask(t, key, http.MethodGet, url+hooks+"gone", "", http.StatusNotFound)
+	answer[backup.Manifest](t, "restore", j.at("one"), "--data-dir", j.at("data"))
+	j.restored()
 }
 
-// TestTheDrill follows docs/operate/keys-and-backup.md, line by line.
-func TestTheDrill(t *testing.T) {
-	t.Parallel()
-	dir := shortDir(t)
-	page, err := os.ReadFile(filepath.Join(root, "docs/operate/keys-and-backup.md"))
-	if err != nil {
-		t.Fatal(err)
+// The event store of a running server is verified and copied.
+func (j *installationJourney) eventStore() {
+	j.Helper()
+	if got := answer[verified](j.T, "eventstore", "verify", "--data-dir", j.at("data")); got.Events == 0 || got.Faults != 0 {
+		j.Errorf("verified %+v", got)
 	}
-	_, drill, found := strings.Cut(string(page), "this is the drill.\n\n```sh\n")
-	drill, _, ended := strings.Cut(drill, "```")
-	if !found || !ended {
-		t.Fatal("the page has no drill")
+	if got := answer[copying.Result](j.T, "eventstore", "copy", "--data-dir", j.at("data"), "--to", j.at("copy")); got.Copied == 0 || got.Compared != got.Copied {
+		j.Errorf("copied %+v", got)
 	}
-	places := map[string]string{}
-	for _, name := range []string{"BACKUP", "DATA", "SAFE", "NEW"} {
-		places[name] = filepath.Join(dir, strings.ToLower(name))
-	}
-	if err := os.Mkdir(places["SAFE"], 0o700); err != nil {
-		t.Fatal(err)
-	}
-	const path = "/events/destinations/crm"
-	url, key, stop := server(t, places["DATA"], pgtest.URL(t))
-	ask(t, key, http.MethodPut, url+path, `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook"}}`, http.StatusCreated)
-	want := ask(t, key, http.MethodGet, url+path+"/secrets", "", http.StatusOK)
-	restored, starts := "", 0
-	for line := range strings.Lines(drill) {
-		line, _, _ = strings.Cut(os.Expand(line, func(name string) string { return places[name] }), "#")
-		words := strings.Fields(strings.ReplaceAll(line, `"`, ""))
-		switch {
-		case words[0] != "carillon":
-			if out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil { //nolint:gosec // the page's
-				t.Fatalf("%s: %v: %s", line, err, out)
-			}
-		case words[1] == "serve" && slices.Contains(words, "--after-restore"):
-			stop() // the old machine is gone
-			restored, key, _ = server(t, words[3], pgtest.URL(t), func(cfg *config.Config) { cfg.AfterRestore = true })
-			if got := ask(t, key, http.MethodGet, restored+path+"/secrets", "", http.StatusOK); got != want {
-				t.Errorf("the secrets are %s, want %s", got, want)
-			}
-			starts++
-		case words[1] == "serve": // beside the old machine
-			at := slices.Index(words, "--roles")
-			_, _, end := server(t, words[3], pgtest.URL(t), func(cfg *config.Config) { cfg.Roles = strings.Split(words[at+1], ",") })
-			end()
-			starts++
-		default:
-			if code, _, errors := runIn(t.Context(), "", words[1:]...); code != 0 {
-				t.Fatalf("%s: %s", line, errors)
+}
+
+func (j *installationJourney) clientCertificate() {
+	j.Helper()
+	authority := mtlstest.NewAuthority(j.T, "Receiver's")
+	org := app.DevelopmentOrganization.String()
+	for _, name := range []string{"first", "second"} {
+		pair := authority.Issue(name, nil)
+		for file, text := range map[string]string{"cert.pem": pair.Chain, "key.pem": pair.Key} {
+			if err := os.WriteFile(j.at(file), []byte(text), 0o600); err != nil {
+				j.Fatal(err)
 			}
 		}
+		j.carillon(append([]string{"org", "certificate", "set", org, "--cert", j.at("cert.pem"), "--key", j.at("key.pem")}, j.flags...)...)
 	}
-	if starts != 2 {
-		t.Errorf("the drill starts a restored server %d times: once to look at it, once to take over", starts)
+	j.shown = j.carillon(append([]string{"org", "certificate", "show", org}, j.flags...)...)
+}
+
+// A backup that was cut off after the event store was copied goes on; what was made since is not in it. The event store
+// is copied again if destinations were deleted since, so that each in it has its key.
+func (j *installationJourney) interrupted() {
+	j.Helper()
+	j.create("gone")
+	j.secrets = j.api(http.MethodGet, hooks+"crm/secrets", "", http.StatusOK)
+	j.backup("backup", 3)
+	if err := os.Remove(j.at("backup/backup.json")); err != nil {
+		j.Fatal(err)
 	}
+	j.later = j.create("later")
+	j.backup("backup", 3)
+	if err := os.Remove(j.at("backup/backup.json")); err != nil {
+		j.Fatal(err)
+	}
+	if err := os.RemoveAll(j.at("backup/keys")); err != nil {
+		j.Fatal(err)
+	}
+	j.api(http.MethodDelete, hooks+"gone", "", http.StatusOK)
+	j.backup("backup", 3)
+	j.refused("whole backup", "backup", j.at("backup"), "--data-dir", j.at("data"))
+}
+
+// hasKey reports whether the key store of the server has the key of a destination.
+func (j *installationJourney) hasKey(destination uuid.UUID) bool {
+	j.Helper()
+	slots, err := os.ReadFile(j.at("data/keys/slots"))
+	if err != nil {
+		j.Fatal(err)
+	}
+	return bytes.Contains(slots, destination[:])
+}
+
+// A backup that is older than a deletion is not restored where the deletion is known.
+func (j *installationJourney) overARunningServer() {
+	j.Helper()
+	if !j.hasKey(j.later) {
+		j.Fatal("the key is not where it is looked for")
+	}
+	j.api(http.MethodDelete, hooks+"later", "", http.StatusOK)
+	j.refused("a server runs", "restore", j.at("backup"), "--data-dir", j.at("data"))
+	if j.hasKey(j.later) {
+		j.Error("the key of a deleted destination is back, while a server runs")
+	}
+}
+
+// The master key that is there afterwards opens a backup, or it is none.
+func (j *installationJourney) rotated() {
+	j.Helper()
+	j.crm = j.create("crm")
+	in, err := (&installation{DataDir: j.at("data")}).connect(terminal{out: io.Discard, err: io.Discard}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		j.Fatal(err)
+	}
+	copyStore := in.CopyStore
+	in.CopyStore = func(ctx context.Context, dir string) error {
+		j.carillon(append([]string{"keys", "rotate-master"}, j.flags...)...)
+		return copyStore(ctx, dir)
+	}
+	if _, err := in.Make(j.Context(), j.at("rotated"), time.Now()); err == nil || !strings.Contains(err.Error(), "was rotated") {
+		j.Errorf("a backup by the key of before is taken for whole: %v", err)
+	}
+	j.backup("rotated", 2)
+	j.masterKey("other")
+	answer[backup.Manifest](j.T, "restore", j.at("rotated"), "--data-dir", j.at("other"))
+}
+
+// Of some backups into one directory at the same time one is made and the others are refused.
+func (j *installationJourney) concurrently() {
+	j.Helper()
+	args := []string{"backup", j.at("one"), "--data-dir", j.at("data")}
+	half := j.at("one/eventstore.partial/half") // of another one that is in progress
+	if err := os.MkdirAll(filepath.Dir(half), 0o700); err != nil {
+		j.Fatal(err)
+	}
+	if err := os.WriteFile(half, []byte("half"), 0o600); err != nil {
+		j.Fatal(err)
+	}
+	other, err := os.Open(j.at("one"))
+	if err == nil {
+		err = syscall.Flock(int(other.Fd()), syscall.LOCK_EX) //nolint:gosec // a descriptor fits
+	}
+	if err != nil {
+		j.Fatal(err)
+	}
+	j.refused("another backup", args...)
+	if _, err := os.Stat(half); err != nil {
+		j.Error(err)
+	}
+	if err := other.Close(); err != nil {
+		j.Fatal(err)
+	}
+	var all sync.WaitGroup
+	codes := make([]int, 4)
+	for i := range codes {
+		all.Go(func() {
+			code, _, errors := runIn(j.Context(), "", args...)
+			if code != 0 && !strings.Contains(errors, "another backup") && !strings.Contains(errors, "whole backup") {
+				j.Errorf("%d, %s", code, errors)
+			}
+			codes[i] = code
+		})
+	}
+	all.Wait()
+	whole := 0
+	for _, code := range codes {
+		if code == 0 {
+			whole++
+		}
+	}
+	if whole != 1 {
+		j.Errorf("%d of 4 say that they made it", whole)
+	}
+}
+
+// restored restores the backup on another machine.
+func (j *installationJourney) restored() {
+	j.Helper()
+	restore := []string{"restore", j.at("backup"), "--data-dir", j.at("new")}
+	master, err := os.ReadFile(j.at("new/" + config.MasterKeyFile))
+	if err != nil {
+		j.Fatal(err)
+	}
+	j.refused("there is no master key", "restore", j.at("backup"), "--data-dir", j.at("keyless"))
+	for _, key := range [][]byte{[]byte("BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="), master} {
+		if err := os.WriteFile(j.at("new/"+config.MasterKeyFile), key, 0o600); err != nil {
+			j.Fatal(err)
+		}
+		if !bytes.Equal(key, master) {
+			j.refused("the backup was made with master key", restore...)
+		}
+	}
+	if made := answer[backup.Manifest](j.T, restore...); made.Keys != 3 {
+		j.Errorf("restored %+v", made)
+	}
+	j.carillon(restore...) // again, which changes nothing
+	cfg := settings(j.at("new"), pgtest.URL(j.T))
+	if _, err := app.Open(j.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--after-restore") {
+		j.Errorf("it would send what was sent since: %v", err)
+	}
+	cfg.AfterRestore = true
+	j.serving = serve(j.T, cfg)
+	if got := j.api(http.MethodGet, hooks+"crm/secrets", "", http.StatusOK); got != j.secrets {
+		j.Errorf("the secrets are %s, want %s", got, j.secrets)
+	}
+	j.api(http.MethodGet, hooks+"gone", "", http.StatusNotFound)
+	org := app.DevelopmentOrganization.String()
+	apitest.Eventually(j.T, "the client certificate is restored", func() bool {
+		_, shown, _ := runIn(j.Context(), "", append([]string{"org", "certificate", "show", org}, j.flags...)...)
+		return shown == j.shown && strings.Contains(shown, "CN=second")
+	})
+	j.stop()
+	j.withoutItsKey("1 client certificate, of organization " + org)
+}
+
+// No backup is made if the key of the client certificate is lost.
+func (j *installationJourney) withoutItsKey(says string) {
+	j.Helper()
+	keys, err := custody.ReadSlots(j.Context(), j.at("new/keys"))
+	if err != nil || len(keys) != 3 {
+		j.Fatalf("%d keys, %v", len(keys), err)
+	}
+	slots := custody.NewSlots(j.at("new/keys"), time.Now)
+	defer slots.Close()
+	for owner := range keys {
+		if owner != j.crm && owner != j.later {
+			err = slots.Erase(j.Context(), owner)
+		}
+	}
+	if err != nil {
+		j.Fatal(err)
+	}
+	j.refused(says, "backup", j.at("another"), "--data-dir", j.at("new"))
 }

@@ -123,17 +123,3 @@ func TestEventstoreCommands(t *testing.T) {
 		}
 	}
 }
-
-func TestEventstoreOfARunningServer(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	s.ok("org", "create", "Town")
-	dataDir := s.server[1]
-	if got := answer[verified](t, "eventstore", "verify", "--data-dir", dataDir); got.Events == 0 || got.Faults != 0 {
-		t.Errorf("verified %+v", got)
-	}
-	to := filepath.Join(t.TempDir(), "copy")
-	if got := answer[copying.Result](t, "eventstore", "copy", "--data-dir", dataDir, "--to", to); got.Copied == 0 || got.Compared != got.Copied {
-		t.Errorf("copied %+v", got)
-	}
-}

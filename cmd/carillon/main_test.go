@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -19,6 +20,8 @@ import (
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/suite"
 	"carillon/command/credential"
 	"carillon/projections/pgtest"
 )
@@ -30,58 +33,90 @@ type shell struct {
 	server []string // the flags that name it
 }
 
+func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
+
+// serving is a server that runs.
+type serving struct {
+	app   *app.App
+	key   string   // of the development organization
+	flags []string // that name it
+	stop  func()
+}
+
+// development is the server that all tests of the package share. It may collect from this machine.
+var development = suite.Fixture(func(tb testing.TB) serving {
+	tb.Helper()
+	return serve(tb, settings(shortDir(tb), apitest.Prepared.URL(tb))).ready(tb)
+})
+
+// open returns a shell beside the server of the package.
 func open(t *testing.T) shell {
 	t.Helper()
-	return openWith(t, func(*config.Config) {})
+	s := development(t)
+	return shell{T: t, app: s.app, server: s.flags}
+}
+
+// openWith returns a shell beside a server of the test's own.
+func openWith(t *testing.T, change func(*config.Config)) shell {
+	t.Helper()
+	cfg := settings(shortDir(t), apitest.Prepared.URL(t))
+	change(&cfg)
+	s := serve(t, cfg).ready(t)
+	return shell{T: t, app: s.app, server: s.flags}
 }
 
 // shortDir is a directory whose name leaves room for a socket's, which t.TempDir's does not.
-func shortDir(t *testing.T) string {
-	t.Helper()
+func shortDir(tb testing.TB) string {
+	tb.Helper()
 	dir, err := os.MkdirTemp(pgtest.FastDir(), "carillon") //nolint:usetesting // see above
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
 
-func openWith(t *testing.T, change func(*config.Config)) shell {
-	t.Helper()
-	dir := shortDir(t)
-	cfg := config.Config{
-		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, DatabaseURL: config.Address(pgtest.URL(t)),
+// settings returns those of a development server with all roles.
+func settings(dir, database string) config.Config {
+	return config.Config{
+		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, DatabaseURL: config.Address(database), Dev: true,
 		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
 		DeliveryTimeout: 30 * time.Second, AutoDisableAfter: 100,
 	}
-	change(&cfg)
-	a, err := app.Open(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), nil)))
+}
+
+// serve runs a server until stop or the end of the test.
+func serve(tb testing.TB, cfg config.Config) serving {
+	tb.Helper()
+	a, err := app.Open(tb.Context(), cfg, slog.New(slog.NewTextHandler(tb.Output(), nil)))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	ran := make(chan error, 1)
 	go func() { ran <- a.Run(ctx) }()
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := <-ran; err != nil {
-			t.Errorf("server: %v", err)
+			tb.Errorf("server: %v", err)
 		}
 		a.Close()
 	})
-	if cfg.Dev { // serve makes it before it welcomes anybody
-		if _, err := a.DevelopmentKey(ctx); err != nil {
-			t.Fatal(err)
-		}
+	tb.Cleanup(stop)
+	key, err := a.DevelopmentKey(ctx) // "carillon serve" makes it before it welcomes anybody
+	if err != nil {
+		tb.Fatal(err)
 	}
-	s := shell{T: t, app: a, server: []string{"--data-dir", dir, "--admin-addr", a.AdminAddr().String()}}
-	deadline := time.Now().Add(2 * time.Minute)
-	for code := 1; code != 0; code, _, _ = s.run("status") {
-		if time.Now().After(deadline) {
-			t.Fatal("the server does not get ready")
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+	return serving{app: a, key: key, flags: []string{"--data-dir", cfg.DataDir, "--admin-addr", a.AdminAddr().String()}, stop: stop}
+}
+
+// ready waits until the server says that it is.
+func (s serving) ready(tb testing.TB) serving {
+	tb.Helper()
+	apitest.Eventually(tb, "the server is ready", func() bool {
+		code, _, _ := runIn(tb.Context(), "", append([]string{"status"}, s.flags...)...)
+		return code == 0
+	})
 	return s
 }
 
@@ -213,10 +248,10 @@ func TestProjectionsAreShownAndRebuilt(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	org := s.ok("org", "create", "Town hall")
-	if table := s.ok("projections", "status"); !regexp.MustCompile(`(?m)^organizations +readModel +running +- +1 `).MatchString(table) {
+	if table := s.ok("projections", "status"); !regexp.MustCompile(`(?m)^organizations +readModel +running +- +\d+ `).MatchString(table) {
 		t.Errorf("status:\n%s", table)
 	}
-	if got := s.ok("projections", "rebuild", "organizations"); !strings.HasPrefix(got, "organizations is rebuilt: 1 events") {
+	if got := s.ok("projections", "rebuild", "organizations"); !regexp.MustCompile(`^organizations is rebuilt: \d+ events`).MatchString(got) {
 		t.Errorf("rebuild: %s", got)
 	}
 	if list := s.ok("org", "list"); !strings.Contains(list, org) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,13 +11,12 @@ import (
 	"time"
 
 	"carillon/cmd/internal/adminapi"
-	"carillon/cmd/internal/config"
 )
 
 // Who waits for a collection sees how far it is, and in the end what came of it; so does who lists the sources.
 func TestSourceCollectWaits(t *testing.T) {
 	t.Parallel()
-	s := openWith(t, func(cfg *config.Config) { cfg.Dev = true })
+	s := open(t)
 	held, goOn := make(chan struct{}), make(chan struct{})
 	hold := sync.OnceFunc(func() { close(held); <-goOn })
 	start := time.Now().Add(72 * time.Hour).UTC().Format(time.RFC3339)
@@ -78,44 +76,6 @@ func TestSourceCollectWaits(t *testing.T) {
 	gone := s.ok("source", "add", "site", server.URL+"/gone")
 	if code, out, errors := s.run("source", "collect", gone, "--wait"); code != 1 || out != "" || !strings.Contains(errors, "the source is failing: http_status") {
 		t.Errorf("a page that is gone gives exit %d\n%s%s", code, out, errors)
-	}
-}
-
-// The list of sources is late: whoever waits does not take what it was for what came of the walk.
-func TestSourceCollectWaitsForALateList(t *testing.T) {
-	t.Parallel()
-	s := openWith(t, func(cfg *config.Config) { cfg.Dev = true })
-	start := time.Now().Add(72 * time.Hour).UTC().Format(time.RFC3339)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = fmt.Fprintf(w, `<script type="application/ld+json">{"@type":"Event","name":"Jazz","startDate":%q}</script>`, start)
-	}))
-	t.Cleanup(server.Close)
-	source := s.ok("source", "add", "site", server.URL+"/programme")
-	standstill, err := s.app.Queries.Pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = standstill.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := standstill.Exec(t.Context(), "LOCK TABLE sources.sources IN EXCLUSIVE MODE"); err != nil { // it can be read
-		t.Fatal(err)
-	}
-	code, errors := make(chan int, 1), ""
-	go func() {
-		ended, _, said := s.run("source", "collect", source, "--wait")
-		errors = said
-		code <- ended
-	}()
-	select {
-	case <-code:
-		t.Fatalf("it does not wait: %s", errors)
-	case <-time.After(5 * time.Second): // the server answers after two
-	}
-	if err := standstill.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := <-code; got != 0 {
-		t.Errorf("exit %d\n%s", got, errors)
 	}
 }
 
