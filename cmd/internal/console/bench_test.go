@@ -26,7 +26,7 @@ const mostBytes = 100_000
 // million deliveries: bytes of the page, milliseconds until all of it is there, and processor time of this process and of
 // Postgres.
 func BenchmarkPages(b *testing.B) {
-	s := newScene(b)
+	s := openAlone(b).scene(b)
 	auditor, _ := s.auditor(b)
 	began := time.Now()
 	s.remember(b)

@@ -23,6 +23,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/suite"
 )
 
 // The tests of pages in a real browser: one Chromium for the package, one tab a test. Where there is none, they are
@@ -58,7 +59,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 var endBrowser = func() {}
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := suite.Main(m)
 	endBrowser()
 	os.Exit(code)
 }

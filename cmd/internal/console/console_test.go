@@ -25,6 +25,7 @@ import (
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/suite"
 	"carillon/command"
 	"carillon/command/delivery"
 	"carillon/eventstore"
@@ -45,6 +46,7 @@ type world struct {
 	org      uuid.UUID
 	key      string
 	later    *atomic.Int64 // nanoseconds, by which the consoles' clock is ahead
+	stopped  time.Time     // what the consoles' clock shows, if it stands still
 
 	projections *projections
 	collectable []netip.Prefix // what trials of sources may reach
@@ -53,17 +55,52 @@ type world struct {
 // adminToken opens the operators' side.
 const adminToken = "0123456789abcdef0123456789abcdef"
 
-func open(tb testing.TB) *world {
+// parts are what all tests of the package share: each has an organization and consoles of its own.
+var parts = suite.Fixture(start)
+
+func start(tb testing.TB) *apitest.Fixture {
 	tb.Helper()
-	w := &world{Fixture: apitest.Start(tb), later: &atomic.Int64{}, projections: &projections{}}
-	w.Process(tb, func() eventstore.ProcessManager { return delivery.NewDispatcher(w.Store, nil) }) // changes wait for it
+	p := apitest.Start(tb)
+	p.Process(tb, func() eventstore.ProcessManager { return delivery.NewDispatcher(p.Store, nil) }) // changes wait for it
+	p.Process(tb, func() eventstore.ProcessManager { return adapters.NewFeedCuration(p.Store, p.Commands, p.Log) })
+	return p
+}
+
+// open returns an organization at consoles of its own.
+func open(t *testing.T) *world {
+	t.Helper()
+	shared := parts(t)
+	logged := len(shared.Logged.String())
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log:\n%s", shared.Logged.String()[logged:])
+		}
+	})
+	return openOn(t, shared)
+}
+
+// openAlone is open for a test that takes a part away, or looks at a list of all organizations.
+func openAlone(tb testing.TB) *world {
+	tb.Helper()
+	return openOn(tb, start(tb))
+}
+
+func openOn(tb testing.TB, on *apitest.Fixture) *world {
+	tb.Helper()
+	w := &world{Fixture: on, later: &atomic.Int64{}, projections: &projections{}}
 	w.org, w.key = w.Organization(tb, "Town hall")
 	w.sessions = adapters.ConsoleSessions{Pool: w.Pool}
 	w.handler, w.admin = w.organizationsConsole(tb), w.operatorsConsole(tb, adminToken)
 	return w
 }
 
-func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.later.Load())) }
+func (w *world) now() time.Time {
+	at := w.stopped
+	if at.IsZero() {
+		at = time.Now()
+	}
+	return at.Add(time.Duration(w.later.Load()))
+}
 
 func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API) {
 	tb.Helper()

@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"context"
 	"fmt"
 	"html"
 	"net/http/httptest"
@@ -97,13 +96,19 @@ func (w *world) publishedYesterday(tb testing.TB) uuid.UUID {
 // rows are the lines of a table about destinations of a crowd.
 var rows = regexp.MustCompile(`(?s)<bdi>Crowd (\d+)</bdi>(.*?)</tr>`)
 
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	w := openAlone(t)
+	const size = 330
+	w.crowd(t, size, 1)
+	t.Run("deliveries", w.deliveriesAreListed)
+	t.Run("event", func(t *testing.T) { w.whoGotAnEvent(t, size) })
+}
+
 // Of an event that many could have got, each page tells of its part who got it and who did not, and why not, and how many
 // there are in all.
-func TestWhoOfManyGotAnEvent(t *testing.T) {
-	t.Parallel()
-	w := open(t)
-	const size = 730
-	w.crowd(t, size, 1)
+func (w *world) whoGotAnEvent(t *testing.T, size int) {
+	t.Helper()
 	event := w.publishedYesterday(t)
 	got := w.crowdGets(t, event)
 	other := w.publishedYesterday(t)
@@ -166,10 +171,8 @@ var deliveryLinks = regexp.MustCompile(`/console/deliveries/([0-9a-f-]{36})"`)
 
 // Pages of the deliveries to very many destinations are those of a plain query, the newest first, and none is left out where
 // one page ends and the next begins.
-func TestDeliveriesToManyAreListed(t *testing.T) {
-	t.Parallel()
-	w := open(t)
-	w.crowd(t, 730, 3)
+func (w *world) deliveriesAreListed(t *testing.T) {
+	t.Helper()
 	b := w.signIn(t, w.key)
 	for query, condition := range map[string]string{
 		"": "true", "?status=failed": "status = 'failed'", "?status=superseded": "false", "?status=succeeded": "status = 'succeeded'",
@@ -180,7 +183,7 @@ func TestDeliveriesToManyAreListed(t *testing.T) {
 			t.Fatal(err)
 		}
 		want, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil || condition != "false" && len(want) < 40 {
+		if err != nil || condition != "false" && len(want) < 5 {
 			t.Fatalf("%d, %v", len(want), err)
 		}
 		var got []string
@@ -204,40 +207,9 @@ func TestDeliveriesToManyAreListed(t *testing.T) {
 	}
 }
 
-// What many of a crowd got is found by what the newest of some of them got: for a filter that most deliveries match, the tallies of
-// those are read that got something since, not the tallies of all.
-func TestACommonFilterReadsFewTallies(t *testing.T) {
-	t.Parallel()
-	w := open(t)
-	const size, asked = 3000, 20
-	w.crowd(t, size, 2)
-	b := w.signIn(t, w.key)
-	for i := range asked {
-		b.get(t, "/console/deliveries?"+[]string{"status=succeeded", "type=news.*", "type=news.item.added"}[i%3]).expect(t, 200, "Crowd ")
-	}
-	w.Pool.Reset() // a session that ends has told the server what it read
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	for read, sampled := int64(0), int64(0); ; {
-		if err := w.Pool.QueryRow(ctx, `SELECT coalesce((SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = 'deliveries' AND relname = 'tallies'), 0) +
-				coalesce((SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'deliveries' AND relname = 'tallies'), 0),
-			(SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'deliveries' AND relname = 'deliveries')`).Scan(&read, &sampled); err != nil {
-			t.Fatal(err)
-		}
-		if sampled < asked*50 {
-			continue // it has not been told yet
-		}
-		if read > asked*size/2 {
-			t.Errorf("for %d pages, %d tallies were read of %d destinations", asked, read, size)
-		}
-		t.Logf("%d tallies and %d deliveries for %d pages", read, sampled, asked)
-		return
-	}
-}
-
 // BenchmarkPagesOfACrowd asks for the pages that are about all destinations of an organization that has 10,000.
 func BenchmarkPagesOfACrowd(b *testing.B) {
-	w := open(b)
+	w := openAlone(b)
 	w.crowd(b, 10_000, 30)
 	event := w.publishedYesterday(b)
 	w.crowdGets(b, event)

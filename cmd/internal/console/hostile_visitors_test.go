@@ -2,7 +2,6 @@ package console_test
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -42,10 +41,11 @@ func (a *asked) End(ctx context.Context, hash []byte) error {
 }
 
 // TestHostileSessionsAreAskedForWithinBounds: who makes up sessions has some of them looked up and no more, while people at
-// the same address go on, and the log stays short.
+// the same address go on.
 func TestHostileSessionsAreAskedForWithinBounds(t *testing.T) {
 	t.Parallel()
 	w := open(t)
+	w.stopped = time.Now()
 	deps, _ := w.dependencies(t)
 	sessions := &asked{Sessions: deps.Sessions}
 	deps.Sessions = sessions
@@ -65,11 +65,14 @@ func TestHostileSessionsAreAskedForWithinBounds(t *testing.T) {
 	if n := sessions.finds.Load(); n != 0 {
 		t.Errorf("%d questions about what can't be a token", n)
 	}
-	const tries, most = 3000, 1000
-	began, refused, logged := time.Now(), 0, strings.Count(w.Logged.String(), "\n")
+	const most = 1000 // at once, from one address
+	const tries = most + 200
+	refused, chance := 0, random(t)
 	for i := range tries {
 		var token [32]byte
-		_, _ = rand.Read(token[:])
+		for i := range token {
+			token[i] = byte(chance.Uint32())
+		}
 		stranger := made(base64.RawURLEncoding.EncodeToString(token[:]))
 		answer := stranger.get
 		if i%2 == 0 {
@@ -83,15 +86,8 @@ func TestHostileSessionsAreAskedForWithinBounds(t *testing.T) {
 			t.Fatalf("%d %s", p.status, p.body)
 		}
 	}
-	took := time.Since(began).Seconds()
-	if n := float64(sessions.finds.Load()); n > most+100*(took+1) || sessions.ends.Load() != 0 {
-		t.Errorf("%v questions and %d ends of %d made-up sessions in %v s", n, sessions.ends.Load(), tries, took)
-	}
-	if refused == 0 {
-		t.Error("none was refused")
-	}
-	if n := float64(strings.Count(w.Logged.String(), "\n") - logged); n > 50*(took+2) {
-		t.Errorf("%v lines in the log in %v s", n, took)
+	if n := sessions.finds.Load(); n > most || refused < tries-most || sessions.ends.Load() != 0 {
+		t.Errorf("%d questions, %d refused and %d ends of %d made-up sessions", n, refused, sessions.ends.Load(), tries)
 	}
 	owner.get(t, "/console/").expect(t, 200) // from the same address
 }
@@ -103,12 +99,14 @@ func TestHostileSessionsEndTheirOldest(t *testing.T) {
 	_, other := w.Organization(t, "Somebody else")
 	first, second, theirs := w.signIn(t, w.key), w.signIn(t, w.key), w.signIn(t, other)
 	expires := time.Now().Add(console.SessionLength + time.Minute)
-	for i := range 999 {
-		if err := w.sessions.Begin(t.Context(), fmt.Appendf(nil, "%032d", i), console.Session{
-			Role: console.ForOrganization, Organization: w.org, Key: "one", ExpiresAt: expires,
-		}, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := w.Pool.Exec(t.Context(), `INSERT INTO carillon.console_sessions (hash, role, organization, key, name, expires_at)
+		SELECT decode(md5($1::text || n), 'hex') || decode(md5(n || $1::text), 'hex'), 'organization', $1::text::uuid, 'one', '', $2 FROM generate_series(1, 998) n`, w.org.String(), expires); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.sessions.Begin(t.Context(), fmt.Appendf(nil, "%s", w.org)[:32], console.Session{
+		Role: console.ForOrganization, Organization: w.org, Key: "one", ExpiresAt: expires,
+	}, time.Now()); err != nil {
+		t.Fatal(err)
 	}
 	first.get(t, "/console/").leadsTo(t, "/console/sign-in")
 	second.get(t, "/console/").expect(t, 200)
@@ -120,6 +118,7 @@ func TestHostileSessionsEndTheirOldest(t *testing.T) {
 func TestHostileVisitorsCountForTheirOrganization(t *testing.T) {
 	t.Parallel()
 	w := open(t)
+	w.stopped = time.Now()
 	deps, _ := w.dependencies(t)
 	api, err := httpapi.New(httpapi.Dependencies{
 		Commands: w.Commands, Queries: w.Queries, Keys: w.Queries, Await: w.Patient, Limiter: deps.Limiter, Tester: deps.Tester, Wake: func() {},
@@ -143,8 +142,9 @@ func TestHostileVisitorsCountForTheirOrganization(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Await(t, at, organizations.ReadModel.Name)
-	began, passed := time.Now(), 0
-	const tries = 40
+	w.later.Store(int64(2 * time.Second)) // gives up what was taken ahead by the limit of before
+	passed := 0
+	const tries = 10
 	for i := range tries {
 		who := []*browser{one, two}[i%2]
 		switch p := who.get(t, "/console/destinations"); p.status {
@@ -158,8 +158,7 @@ func TestHostileVisitorsCountForTheirOrganization(t *testing.T) {
 		theirs.get(t, "/console/destinations").expect(t, 200)
 		operator.get(t, "/console/organizations/"+w.org.String()+"/destinations").expect(t, 200)
 	}
-	// What was taken ahead by the limit of before goes first.
-	if most := 2 + time.Since(began).Seconds(); float64(passed) > most || passed == 0 {
-		t.Errorf("%d of %d passed in %s, want at most %v", passed, tries, time.Since(began), most)
+	if passed == 0 || passed > 3 { // Postgres counts by its own clock until it refuses one
+		t.Errorf("%d of %d passed within a second, want 1", passed, tries)
 	}
 }

@@ -177,7 +177,7 @@ func TestLiveParts(t *testing.T) {
 // What is not readable yet is told once it is, also to a page that was opened after it had happened.
 func TestPagesHearOfWhatCouldNotBeReadYet(t *testing.T) {
 	t.Parallel()
-	w := open(t)
+	w := openAlone(t) // what happens to others would be heard as well
 	id := w.subscribed(t, "Hook", receiver(t, 204, ""))
 	deps, api := w.dependencies(t)
 	awaited, readable := make(chan struct{}), make(chan struct{})

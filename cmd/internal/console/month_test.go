@@ -26,7 +26,7 @@ func TestPicturesOfAMonth(t *testing.T) {
 	if os.Getenv("CARILLON_TEST_PICTURES") == "" {
 		t.Skip("CARILLON_TEST_PICTURES names no directory for pictures")
 	}
-	s := &scene{world: open(t), names: map[string]string{}}
+	s := &scene{world: openAlone(t), names: map[string]string{}}
 	s.lives(t)
 	now := time.Now().UTC()
 	by := command.Caller{Organization: s.org, Actor: "key:4f1c02aa", RequestID: uuid.New()}

@@ -131,7 +131,7 @@ func (b *browser) sentFrom(t *testing.T, path, from string) page {
 // Whoever's session has ended signs in and is where he was: also where he sent something, which is not done.
 func TestAnEndedSessionLeadsBack(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := openAlone(t).scene(t) // a clock that is ahead ends the sessions of all
 	b := s.signIn(t, s.key)
 	at := "/console/destinations/" + s.names["works"]
 	s.later.Store(int64(console.SessionLength + 1))

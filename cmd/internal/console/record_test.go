@@ -22,9 +22,8 @@ import (
 var postForms = regexp.MustCompile(`(?s)<form[^>]*method="post"[^>]*action="([^"]*)"`)
 
 // An auditor sees every destination that ever was, and nothing that changes anything.
-func TestAuditorsSeeTheRecord(t *testing.T) {
-	t.Parallel()
-	w := open(t)
+func (w *world) showsAuditorsTheRecord(t *testing.T) {
+	t.Helper()
 	library, _ := w.Organization(t, "Library")
 	kept := w.destination(t, "Kept", receiver(t, 204, ""))
 	gone := w.destination(t, "Given up", receiver(t, 204, ""))
@@ -154,9 +153,8 @@ func lines(t *testing.T, export string) map[uuid.UUID]int {
 	return counts
 }
 
-func TestOperatorsSeeTheSystem(t *testing.T) {
-	t.Parallel()
-	w := open(t)
+func (w *world) showsTheSystem(t *testing.T) {
+	t.Helper()
 	behind := 75.0
 	w.projections.set(
 		adminapi.Projection{Name: "feeds", Kind: "readModel", Position: "7/7", Events: 3, Process: "here:1"},

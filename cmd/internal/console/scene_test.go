@@ -15,7 +15,6 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/happening"
 	"carillon/aggregates/subscription"
-	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
@@ -37,9 +36,14 @@ type scene struct {
 }
 
 // newScene makes an organization with a destination that works, one that fails, and deliveries of each kind.
-func newScene(tb testing.TB) *scene {
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	return open(t).scene(t)
+}
+
+func (w *world) scene(tb testing.TB) *scene {
 	tb.Helper()
-	s := &scene{world: open(tb), names: map[string]string{}}
+	s := &scene{world: w, names: map[string]string{}}
 	works := s.subscribed(tb, "Ticket shop", receiver(tb, 204, ""))
 	fails := s.subscribed(tb, "Old newsletter", receiver(tb, 500, "no"))
 	s.names["works"], s.names["fails"] = works.String(), fails.String()
@@ -60,13 +64,12 @@ func newScene(tb testing.TB) *scene {
 // fillFeed makes a feed of what a source shows.
 func (s *scene) fillFeed(tb testing.TB) {
 	tb.Helper()
-	s.Process(tb, func() eventstore.ProcessManager { return adapters.NewFeedCuration(s.Store, s.Commands, s.Log) })
 	by := command.Caller{Organization: s.org, Actor: "key:test", RequestID: uuid.New()}
 	feed, err := s.Commands.CreateFeed(tb.Context(), by, command.CreateFeed{Name: "Concerts", Description: "Concerts in town"})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	site, _, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/concerts"})
+	site, _, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/concerts/" + s.org.String()})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -74,7 +77,7 @@ func (s *scene) fillFeed(tb testing.TB) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	spare, _, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/theatre"})
+	spare, _, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/theatre/" + s.org.String()})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -102,8 +105,8 @@ func (s *scene) fillFeed(tb testing.TB) {
 // observe records what a source shows: an event of this month, at a place, with a picture.
 func (w *world) observe(tb testing.TB, source uuid.UUID, title string, number int) {
 	tb.Helper()
-	now := time.Now().UTC()
-	instance := happening.DeriveInstanceID(title, "")
+	now, key := time.Now().UTC(), w.org.String()+" "+title
+	instance := happening.DeriveInstanceID(key, "")
 	start := time.Date(now.Year(), now.Month(), 10+number, 19, 30, 0, 0, time.UTC)
 	details := happening.Details{
 		Title: title, Description: "<p>Music &amp; <script>alert(1)</script>more</p>", PrimaryImage: "https://example.org/poster.png",
@@ -113,8 +116,8 @@ func (w *world) observe(tb testing.TB, source uuid.UUID, title string, number in
 			{ID: happening.DeriveOccurrenceID(instance, 1), Start: start.AddDate(0, 0, 7), Status: happening.Scheduled},
 		}}},
 	}
-	_, err := happening.Aggregate.Execute(tb.Context(), w.Store, happening.DeriveID(title), happening.Observe{
-		SourceID: source, Key: title, Details: details, Source: happening.Block{Type: "site", URL: "https://example.org/concerts"}, At: now.Truncate(time.Microsecond),
+	_, err := happening.Aggregate.Execute(tb.Context(), w.Store, happening.DeriveID(key), happening.Observe{
+		SourceID: source, Key: key, Details: details, Source: happening.Block{Type: "site", URL: "https://example.org/concerts"}, At: now.Truncate(time.Microsecond),
 	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}})
 	if err != nil {
 		tb.Fatal(err)

@@ -27,9 +27,8 @@ func (w *world) source(tb testing.TB, address string) uuid.UUID {
 	return id
 }
 
-func TestSources(t *testing.T) {
-	t.Parallel()
-	w := open(t)
+func (w *world) showsSources(t *testing.T) {
+	t.Helper()
 	id := w.source(t, "https://example.org/programme")
 	w.source(t, "https://example.net/calendar")
 	b := w.operator(t)
@@ -63,9 +62,8 @@ func TestSources(t *testing.T) {
 }
 
 // A source is tried as a collector would read it: through the address guard, by robots.txt, and with an end.
-func TestTryingASource(t *testing.T) {
-	t.Parallel()
-	w := open(t)
+func (w *world) triesSources(t *testing.T) {
+	t.Helper()
 	site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/robots.txt":

@@ -1,0 +1,21 @@
+package console_test
+
+import "testing"
+
+// Lists of all organizations, destinations and sources, at consoles that nobody else uses: each step adds to them.
+func TestListsOfAll(t *testing.T) {
+	t.Parallel()
+	w := openAlone(t)
+	for _, step := range []struct {
+		name string
+		show func(*testing.T)
+	}{
+		{"system", w.showsTheSystem},
+		{"trials", w.triesSources},
+		{"sources", w.showsSources},
+		{"record", w.showsAuditorsTheRecord},
+		{"organizations", w.seesAllOrganizations},
+	} {
+		t.Run(step.name, step.show)
+	}
+}
