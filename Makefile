@@ -1,7 +1,7 @@
 # What can be done here. Each target that is meant for people has a "##" comment; `make` shows them.
 
 DATA      ?= ./data
-BENCH     ?= .
+BENCH     ?=
 BENCHTIME ?= 2s
 KNOWN     ?= 1000000
 INGESTED  ?= 20000
@@ -75,9 +75,17 @@ nightly: postgres ## Run the long tests: kills, moves, bursts, hostile pages
 .PHONY: check
 check: tidy lint sumtypes dead fresh chromium race nightly ## Run all that the CI runs, before a commit
 
+# Benchmarks of a whole server are in one package and take their sizes from the variables above.
+SERVED   = $(GO) test -run '^$$' -benchtime 1x -timeout 60m ./cmd/internal/bench -bench
+export DELIVERIES INGESTED KNOWN SOURCES
+
 .PHONY: bench
-bench: postgres ## Measure single parts (BENCH=regexp, BENCHTIME=2s)
-	$(GO) test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 30m $(BENCHES)
+bench: postgres ## List the benchmarks, or measure some (BENCH=regexp)
+ifeq ($(BENCH),)
+	@for package in $(BENCHES); do grep -hoE '^func Benchmark\w+' $$package/*_test.go | sed "s|^func |$$package |"; done
+else
+	$(GO) test -p 1 -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 60m $(BENCHES)
+endif
 
 .PHONY: bench-collect
 bench-collect: postgres ## Measure collecting (KNOWN, INGESTED, SOURCES)
@@ -85,12 +93,8 @@ bench-collect: postgres ## Measure collecting (KNOWN, INGESTED, SOURCES)
 	$(GO) test -run '^$$' -bench WalkSitemap -benchtime 3x ./command/collect/sitemap
 	$(GO) test $(WHOLE) -count=1 -run SlowSitesHoldBackNoVisits -v ./cmd/internal/adapters
 	$(GO) test -run '^$$' -bench VisitOfAnOldSource -benchtime 100x ./cmd/internal/adapters
-	$(GO) test $(WHOLE) -count=1 -run ServeBesideHostilePages -v ./cmd/internal/app
-	KNOWN=$(KNOWN) $(GO) test -run '^$$' -bench Known -benchtime 3x -timeout 60m ./cmd/internal/app
-	$(GO) test -run '^$$' -bench Ingest -benchtime $(INGESTED)x -timeout 30m ./cmd/internal/app
-	$(GO) test -run '^$$' -bench 'WalkOf5000' -benchtime 1x -timeout 30m ./cmd/internal/app
-	$(GO) test -run '^$$' -bench Change -benchtime 1500x -timeout 30m ./cmd/internal/app
-	$(GO) test -run '^$$' -bench Watch -benchtime $(SOURCES)x -timeout 60m ./cmd/internal/app
+	$(GO) test $(WHOLE) -count=1 -run ServeBesideHostilePages -v ./cmd/internal/bench
+	$(SERVED) 'Known|^BenchmarkIngest|WalkOf5000|Change|Watch'
 
 .PHONY: bench-copy
 bench-copy: ## Measure copying an event store
@@ -153,11 +157,11 @@ bench-console: postgres ## Measure every page of the console
 
 .PHONY: bench-delivery
 bench-delivery: postgres ## Measure delivery from publishing to receipt (DELIVERIES)
-	$(GO) test -run '^$$' -bench 'Bare|Delivery|Latency|Served|FanOut|History|OneHangs|Idle' -benchtime $(DELIVERIES)x -timeout 30m ./cmd/internal/app
+	$(SERVED) 'Bare|Served|FanOut'
 
 .PHONY: bench-hostile
 bench-hostile: postgres ## Measure what others notice of an attack
-	$(GO) test -run '^$$' -bench Hostile -benchtime 1x -timeout 30m ./cmd/internal/app
+	$(SERVED) Hostile
 
 .PHONY: test-eventstore
 test-eventstore: ## Test a real EventStoreDB (URL=esdb://host:2113?tls=true)

@@ -5,7 +5,6 @@ package app_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -31,7 +30,7 @@ import (
 func burst(of uuid.UUID, events int) []byte {
 	var body bytes.Buffer
 	for range events {
-		fmt.Fprintf(&body, `{"id":"%s","type":"news.item.added","source":"/burst","organizationId":"%s","data":%s}`+"\n", uuid.New(), of, payload)
+		body.WriteString(event(of) + "\n")
 	}
 	return body.Bytes()
 }

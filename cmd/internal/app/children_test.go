@@ -33,10 +33,6 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(childRole) {
 	case "server":
 		err = serverChild()
-	case "bench":
-		err = benchServer()
-	case "bare":
-		err = bareServer()
 	case "naps":
 		napsChild()
 	case "node":

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"carillon/cmd/internal/config"
 )
 
@@ -32,7 +30,7 @@ func TestABodyWithoutEndIsAnsweredAtTheStop(t *testing.T) {
 	sent := fmt.Sprintf("POST /admin/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"+
 		"Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n", token)
 	for range events {
-		line := event(uuid.New())
+		line := event(organization)
 		sent += fmt.Sprintf("%x\r\n%s\n\r\n", len(line)+1, line)
 	}
 	if _, err := io.WriteString(conn, sent); err != nil {

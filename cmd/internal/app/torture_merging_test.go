@@ -95,7 +95,7 @@ func newTwins(t *testing.T) *twins {
 				return
 			}
 			w.Header().Set("Content-Type", "text/calendar; charset=utf-8")
-			_, _ = w.Write([]byte(calendarOf(0, int(tw.events.Load()), first, others)))
+			_, _ = w.Write([]byte(calendarOf(int(tw.events.Load()), first, others)))
 		}))
 		t.Cleanup(server.Close)
 		tw.sites = append(tw.sites, server.URL+"/programme.ics")
@@ -103,9 +103,35 @@ func newTwins(t *testing.T) *twins {
 	return tw
 }
 
+// calendarOf is a calendar of events that differ in their names. Others show the same under titles and keys of their own.
+func calendarOf(events int, first time.Time, others bool) string {
+	var b strings.Builder
+	b.WriteString("BEGIN:VCALENDAR\r\n")
+	for i := range events {
+		title, uid := nameOf(i)+" "+nameOf(i/3)+" Konzert", "own"
+		if others {
+			title, uid = "Live: "+title, "other"
+		}
+		start := first.Add(time.Duration(i*3%(24*25)) * time.Hour).Format("20060102T150405Z")
+		_, _ = fmt.Fprintf(&b, "BEGIN:VEVENT\r\nUID:%d@%s.example.org\r\nSUMMARY:%s\r\nLOCATION:Kulturhaus\\, Via Dante 1\\, Bozen\r\n", i, uid, title)
+		_, _ = fmt.Fprintf(&b, "DTSTART:%s\r\nDURATION:PT2H\r\nDESCRIPTION:An evening of music.\r\nEND:VEVENT\r\n", start)
+	}
+	b.WriteString("END:VCALENDAR\r\n")
+	return b.String()
+}
+
+// nameOf makes another name for each small number.
+func nameOf(n int) string {
+	syllables, name := strings.Fields("Ba Ce Di Fo Gu La Me Ni Po Ru Sa Te"), ""
+	for n = (n + 500_000) * 7919; n > 0; n /= len(syllables) {
+		name += syllables[n%len(syllables)]
+	}
+	return name
+}
+
 func (c *collecting) makeFeed() string {
 	c.Helper()
-	var feed made
+	var feed struct{ ID string }
 	c.until("a feed", func() bool {
 		return c.post(c.api+"/feeds/events", c.key, map[string]any{"name": "Concerts", "description": "In town"}, &feed) == nil
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 )
@@ -38,6 +39,17 @@ func freePort(t *testing.T) string {
 
 // givenPorts are those that a process was given: until that listens, the kernel would give them again.
 var givenPorts sync.Map
+
+// organization is the one for developers.
+var organization = uuid.MustParse("0d000000-0000-4000-8000-000000000001")
+
+var everything = subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"}
+
+// event is one as POST /admin/events takes it.
+func event(of uuid.UUID) string {
+	const format = `{"id":"%s","type":"news.item.added","source":"/news","organizationId":"%s","data":{"id":"7","title":"Storm"}}`
+	return fmt.Sprintf(format, uuid.New(), of)
+}
 
 // workload publishes through the admin API and receives what is delivered.
 type workload struct {

@@ -1,12 +1,11 @@
 //go:build nightly
 
-package app_test
+package bench
 
 import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -17,7 +16,6 @@ import (
 
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
-	"carillon/cmd/internal/config"
 )
 
 const (
@@ -52,22 +50,9 @@ func hostilePages() map[string]string {
 // A server that reads eight pages of 10 MiB at one time stays within its memory, and ends soon when it is told to.
 func TestServeBesideHostilePages(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "carillon-hostile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // root's Postgres runs as another user, who passes through it
-		t.Fatal(err)
-	}
-	s := serve(t, dir)
-	s.until("it is ready", patience, s.ready)
-	settings := config.Client{DataDir: dir}
-	token, err := settings.Token()
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := adminclient.New("http://"+s.admin, token)
+	s := prepare(t)
+	s.startServer()
+	client := adminclient.New("http://"+s.admin, s.token)
 	var sent atomic.Int32
 	var sources []uuid.UUID
 	for name, page := range hostilePages() {
@@ -95,7 +80,7 @@ func TestServeBesideHostilePages(t *testing.T) {
 		}
 	}
 	collect()
-	s.until("all were read, or refused", patience, func() bool {
+	s.until("all were read, or refused", func() bool {
 		list, err := client.Sources(t.Context(), adminclient.SourceFilter{})
 		ended := 0
 		for _, source := range list {
@@ -120,7 +105,7 @@ func TestServeBesideHostilePages(t *testing.T) {
 
 	sent.Store(0)
 	collect()
-	s.until("half of them have been sent again", patience, func() bool { return int(sent.Load()) >= len(sources)/2 })
+	s.until("half of them have been sent again", func() bool { return int(sent.Load()) >= len(sources)/2 })
 	before, told := s.processorTime(), time.Now()
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

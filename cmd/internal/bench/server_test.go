@@ -1,0 +1,216 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/cmd/internal/app"
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/dev"
+	"carillon/projections/pgtest"
+)
+
+// serverChild does what serve does with embedded defaults.
+func serverChild() error {
+	app.LetNapsBeLate()
+	memory := app.TuneMemory()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	cfg := config.Config{
+		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: os.Getenv("CHILD_DATA"), Dev: true,
+		EventStoreURL:   config.Address(os.Getenv("CHILD_STORE")),
+		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
+		DeliveryTimeout: 30 * time.Second, DeliveryRetrySchedule: []time.Duration{5 * time.Second}, AutoDisableAfter: 100, AutoDisableMinStreak: time.Hour,
+		CollectAllowCIDRs: dev.Loopback, CollectParallel: 64, CollectPages: 500,
+	}
+	a, err := app.Open(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	if _, err := fmt.Fprintln(os.Stdout, a.APIAddr(), a.AdminAddr()); err != nil {
+		return err
+	}
+	a.Memory = memory
+	go func() { _ = a.Welcome(ctx, io.Discard) }() // it makes the key
+	a.Unhurried = os.Getenv("CHILD_UNHURRIED") != ""
+	return a.Run(ctx)
+}
+
+// process is a child of the benchmark, which is killed with it.
+type process struct {
+	b          testing.TB
+	cmd        *exec.Cmd
+	api, admin string // where it listens; both the same for a bare sender
+	began      time.Time
+}
+
+// run starts this binary as a child with some variables in its environment, and returns when it listens.
+func run(b testing.TB, env ...string) *process {
+	b.Helper()
+	p := &process{b: b, cmd: exec.Command(os.Args[0]), began: time.Now()} //nolint:gosec // this very binary
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stderr = os.Stderr
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	output, err := p.cmd.StdoutPipe()
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(p.stop)
+	line, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		b.Fatalf("the server did not come up: %v", err)
+	}
+	addresses := strings.Fields(line)
+	p.api, p.admin = addresses[0], addresses[1]
+	return p
+}
+
+func (p *process) stop() { p.end(os.Interrupt) }
+
+func (p *process) end(signal os.Signal) {
+	if p.cmd.ProcessState == nil {
+		_ = p.cmd.Process.Signal(signal)
+		_ = p.cmd.Wait()
+	}
+}
+
+// until polls, the less often the longer it takes, and returns how long after the start of the process it held.
+func (p *process) until(what string, holds func() bool) time.Duration {
+	p.b.Helper()
+	for began := time.Now(); time.Since(began) < time.Hour; {
+		if holds() {
+			return time.Since(p.began)
+		}
+		time.Sleep(min(20*time.Millisecond+time.Since(began)/10, 5*time.Second)) // to look costs the server something
+	}
+	p.b.Fatalf("not within an hour: %s", what)
+	return 0
+}
+
+// resident is a field of the memory of the process in MB, Postgres apart: VmRSS, or VmHWM, the most so far.
+func (p *process) resident(field string) float64 {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	_, rest, _ := strings.Cut(string(status), field+":")
+	line, _, _ := strings.Cut(rest, " kB")
+	kilobytes, _ := strconv.Atoi(strings.TrimSpace(line))
+	return float64(kilobytes) / 1024
+}
+
+// processorTime is what the process has had of processors.
+func (p *process) processorTime() (used time.Duration) {
+	p.b.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		p.b.Skip("no /proc")
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	for _, field := range strings.Fields(rest)[11:13] {
+		ticks, _ := strconv.ParseInt(field, 10, 64)
+		used += time.Duration(ticks) * pgtest.Tick
+	}
+	return used
+}
+
+// peakSince watches the memory of the process from a time on until it is asked for the most there was, in MB.
+func (p *process) peakSince(from time.Time) (peak func() float64) {
+	stop, most := make(chan struct{}), make(chan float64, 1)
+	go func() {
+		highest := 0.0
+		for tick := time.Tick(50 * time.Millisecond); ; {
+			select {
+			case <-tick:
+				if time.Now().After(from) {
+					highest = max(highest, p.resident("VmRSS"))
+				}
+			case <-stop:
+				most <- highest
+				return
+			}
+		}
+	}()
+	return func() float64 {
+		close(stop)
+		return <-most
+	}
+}
+
+// serve starts the server's process on the rig's directory.
+func (r *rig) serve() *process {
+	r.Helper()
+	return run(r.TB, append(r.env, childRole+"=server", "CHILD_DATA="+r.dir)...)
+}
+
+// startServer starts the server on the rig's directory, again if it was stopped, and finds its Postgres.
+func (r *rig) startServer() {
+	r.Helper()
+	if r.pool != nil {
+		r.pool.Close()
+	}
+	r.process = r.serve()
+	r.until("ready", r.ready)
+	lines, err := os.ReadFile(filepath.Join(r.dir, "postgres", "pgdata", "postmaster.pid"))
+	if err != nil {
+		r.Fatal(err)
+	}
+	fields := strings.Split(string(lines), "\n") // process id, directory, start, port, directory of the socket, …
+	r.connect(fmt.Sprintf("postgres://carillon@/carillon?host=%s&port=%s&sslmode=disable", fields[4], fields[3]))
+	r.until("it has a key", func() bool {
+		r.key, err = dev.ReadKey(r.dir)
+		return err == nil
+	})
+	client := config.Client{DataDir: r.dir}
+	if r.token, err = client.Token(); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// connect opens the Postgres that a server uses.
+func (r *rig) connect(url string) {
+	r.Helper()
+	var err error
+	if r.pool, err = pgxpool.New(r.Context(), url); err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(r.pool.Close)
+	r.postgres = pgtest.UsageOf(r.Context(), r.TB, r.pool)
+}
+
+func (r *rig) ready() bool {
+	status, _ := r.look("/readyz")
+	return status == http.StatusOK
+}
+
+// caughtUp reports whether every consumer runs and is at the head.
+func (r *rig) caughtUp() bool {
+	_, text := r.look("/metrics")
+	lines := func(of string) int { return strings.Count(text, "\n"+of+"{") }
+	at := func(of, value string) (n int) {
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, of+"{") && strings.HasSuffix(line, "} "+value+"\n") {
+				n++
+			}
+		}
+		return n
+	}
+	const running, lag = "carillon_consumer_running", "carillon_consumer_lag_seconds"
+	return lines(running) > 0 && at(running, "1") == lines(running) && at(lag, "0") == lines(running)
+}
