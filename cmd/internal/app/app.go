@@ -138,7 +138,7 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 func (a *App) connect() error {
 	a.keyless.Store(a.cfg.Dev && a.cfg.Is(config.RoleAPI)) // before anything is served, so that readyz never says otherwise
 	a.lags, a.vacancies = newLags(a.base.store, time.Now), newVacancies(a.base.pool, a.log, time.Now)
-	a.Metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	a.Metrics.MustRegister(buildInfo(ThisBuild), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&consumerCollector{pool: a.base.pool, store: a.base.store, lags: a.lags, log: a.log})
 	a.storeMetrics()
 	a.watchReach()

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -20,17 +19,6 @@ import (
 	"carillon/command"
 	"carillon/projections/organizations"
 )
-
-// Version is the version of the program as the build recorded it.
-var Version = version()
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "dev"
-	}
-	return info.Main.Version
-}
 
 // DevelopmentOrganization is the same on every machine, so that examples can name it.
 var DevelopmentOrganization = uuid.MustParse("0d000000-0000-4000-8000-000000000001")

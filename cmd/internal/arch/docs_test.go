@@ -50,18 +50,21 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 	}
 }
 
-// The README tells what each folder holds. Those of tests, below "internal" and below a folder that is told as a whole
-// need not be there.
-func TestTheReadmeNamesEveryFolder(t *testing.T) {
+// TestArchitectureNamesEveryFolder compares the folders with the README, which names the top ones, and with the architecture
+// page, which names those below as well. Folders of tests, and those below a named folder, may be missing.
+func TestArchitectureNamesEveryFolder(t *testing.T) {
 	t.Parallel()
-	const told = 2 // "command/delivery" is told, "command/collect/fetch" belongs to "command/collect"
-	text := content(t, filepath.Join(root, "README.md"))
+	const depth = 2 // "command/delivery" is named, "command/collect/fetch" belongs to "command/collect"
+	top, all := content(t, filepath.Join(root, "README.md")), content(t, filepath.Join(root, "docs", "understand", "architecture.md"))
 	for _, f := range sources(t) {
 		folders := strings.Split(path.Dir(f.path), "/")
-		folders = folders[:min(len(folders), told)]
+		if !strings.Contains(top, "`"+folders[0]+"`") {
+			t.Errorf("README.md does not name %s", folders[0])
+		}
+		folders = folders[:min(len(folders), depth)]
 		last := folders[len(folders)-1]
-		if !strings.HasSuffix(last, "test") && !strings.Contains(text, "`"+last+"`") && !strings.Contains(text, "`"+strings.Join(folders, "/")+"`") {
-			t.Errorf("README.md does not name %s", strings.Join(folders, "/"))
+		if !strings.HasSuffix(last, "test") && !strings.Contains(all, "`"+last+"`") && !strings.Contains(all, "`"+strings.Join(folders, "/")+"`") {
+			t.Errorf("docs/understand/architecture.md does not name %s", strings.Join(folders, "/"))
 		}
 	}
 }
