@@ -69,6 +69,36 @@ func TestArchitectureNamesEveryFolder(t *testing.T) {
 	}
 }
 
+// TestDecisionsHaveFourParts requires each decision to be one page in context, decision, consequences and alternatives, and to be
+// in the index.
+func TestDecisionsHaveFourParts(t *testing.T) {
+	t.Parallel()
+	const maxLines = 60
+	folder := filepath.Join(root, "docs", "decide")
+	names, err := filepath.Glob(filepath.Join(folder, "0*.md"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%d decisions: %v", len(names), err)
+	}
+	index := content(t, filepath.Join(folder, "README.md"))
+	for _, name := range names {
+		text, rest := content(t, name), content(t, name)
+		for _, part := range []string{"Context", "Decision", "Consequences", "Alternatives"} {
+			_, after, found := strings.Cut(rest, "\n## "+part+"\n")
+			if !found {
+				t.Errorf("%s lacks %q, in this order", name, part)
+				continue
+			}
+			rest = after
+		}
+		if lines := strings.Count(text, "\n"); lines > maxLines {
+			t.Errorf("%s has %d lines: a decision is one page of %d", name, lines, maxLines)
+		}
+		if !strings.Contains(index, "("+filepath.Base(name)+")") {
+			t.Errorf("%s is not in the index", name)
+		}
+	}
+}
+
 var (
 	testName     = regexp.MustCompile("`((?:Test|Benchmark|Fuzz)[A-Z]\\w*)`")
 	testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)[A-Z]\w*)\(`)
