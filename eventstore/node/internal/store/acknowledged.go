@@ -7,16 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// acknowledgedFile lies beside the database and says up to where events were acknowledged, and how long the manifest
+// acknowledgedFile lies beside the database and says up to where events were acknowledged, and what the manifest
 // was. A log or manifest that ends before that has lost something, however well what is left of it reads.
 const acknowledgedFile = "acknowledged"
 
@@ -29,10 +26,13 @@ const acknowledgedFile = "acknowledged"
 //	18:26  number of the manifest
 //	26:34  its length
 //	34:38  CRC-32C of what is before
+//	38:42  CRC-32C of the manifest, up to its length
+//	42:46  CRC-32C of what is before; versions before wrote neither
 const (
 	slotVersion  = 1
 	slotFlushed  = 1 // all events are in tables: the logs hold none
 	slotLen      = 38
+	wholeSlotLen = 46
 	slotDistance = 512
 
 	// acknowledgedSyncEvery bounds how much older than the log the file is after a loss of power. A killed process
@@ -42,24 +42,24 @@ const (
 
 // acknowledgement is what the file says.
 type acknowledgement struct {
-	flushed        bool
-	writing        uint64
-	position       uint64
-	manifest       uint64
-	manifestLength uint64
+	flushed  bool
+	writing  uint64
+	position uint64
+	manifest manifestState
 }
 
 func (a acknowledgement) encode() []byte {
-	slot := make([]byte, slotLen)
+	slot := make([]byte, slotLen-4, wholeSlotLen)
 	slot[0] = slotVersion
 	if a.flushed {
 		slot[1] = slotFlushed
 	}
-	for i, number := range []uint64{a.writing, a.position, a.manifest, a.manifestLength} {
+	for i, number := range []uint64{a.writing, a.position, a.manifest.number, a.manifest.length} {
 		binary.BigEndian.PutUint64(slot[2+8*i:], number)
 	}
-	binary.BigEndian.PutUint32(slot[slotLen-4:], crc32.Checksum(slot[:slotLen-4], castagnoli))
-	return slot
+	slot = binary.BigEndian.AppendUint32(slot, crc32.Checksum(slot, castagnoli))
+	slot = binary.BigEndian.AppendUint32(slot, a.manifest.sum)
+	return binary.BigEndian.AppendUint32(slot, crc32.Checksum(slot, castagnoli))
 }
 
 func parseAcknowledgement(slot []byte) (a acknowledgement, ok bool) {
@@ -68,8 +68,11 @@ func parseAcknowledgement(slot []byte) (a acknowledgement, ok bool) {
 		return a, false
 	}
 	a.flushed = slot[1]&slotFlushed != 0
-	for i, number := range []*uint64{&a.writing, &a.position, &a.manifest, &a.manifestLength} {
+	for i, number := range []*uint64{&a.writing, &a.position, &a.manifest.number, &a.manifest.length} {
 		*number = binary.BigEndian.Uint64(slot[2+8*i:])
+	}
+	if len(slot) >= wholeSlotLen && crc32.Checksum(slot[:wholeSlotLen-4], castagnoli) == binary.BigEndian.Uint32(slot[wholeSlotLen-4:]) {
+		a.manifest.sum = binary.BigEndian.Uint32(slot[slotLen:])
 	}
 	return a, true
 }
@@ -127,6 +130,9 @@ func (k *acknowledged) open(files vfs.FS, dir string, position uint64) error {
 	}
 	k.file = file
 	k.now.writing, k.now.position = before.writing, position
+	if k.now.manifest.number == 0 {
+		k.now.manifest = before.manifest // the database goes on with it
+	}
 	// Both slots, so that later writings find their room taken.
 	if err := errors.Join(k.write(), k.write(), file.Sync(), syncDirectory(files, dir)); err != nil {
 		k.file = nil
@@ -150,11 +156,11 @@ func (k *acknowledged) advance(position uint64) {
 	k.note()
 }
 
-// manifestSynced notes how long the manifest is, once that is durable.
-func (k *acknowledged) manifestSynced(number, length uint64) {
+// manifestSynced notes the state of the manifest, once that is durable.
+func (k *acknowledged) manifestSynced(state manifestState) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.now.manifest, k.now.manifestLength = number, length
+	k.now.manifest = state
 	k.note()
 }
 
@@ -214,13 +220,6 @@ func (k *acknowledged) close(flushed bool) error {
 	k.mu.Unlock()
 	k.syncing.Wait()
 	return errors.Join(err, file.Sync(), file.Close())
-}
-
-// manifestNumber is the number in a manifest's name; false for other files.
-func manifestNumber(name string) (uint64, bool) {
-	digits, ok := strings.CutPrefix(filepath.Base(name), manifestPrefix)
-	number, err := strconv.ParseUint(digits, 10, 64)
-	return number, ok && err == nil
 }
 
 func syncDirectory(files vfs.FS, dir string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"path/filepath"
 
@@ -36,6 +37,11 @@ func (s *Store) Backup(ctx context.Context, dir string) error {
 	if err := s.db.Checkpoint(partial, pebble.WithFlushedWAL()); err != nil {
 		return fmt.Errorf("back up to %s: %w", dir, err)
 	}
+	manifest, number, _, err := readManifest(s.fs, partial)
+	if err != nil {
+		return fmt.Errorf("back up to %s: %w", dir, err)
+	}
+	reached.manifest = manifestState{number, uint64(len(manifest)), crc32.Checksum(manifest, castagnoli)}
 	if err := writeDurably(s.fs, s.fs.PathJoin(partial, acknowledgedFile), reached.encode()); err != nil {
 		return fmt.Errorf("back up to %s: %w", dir, err)
 	}

@@ -1,25 +1,23 @@
 package store
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// Lost is a range of a stream's revisions that were acknowledged and that the database no longer gives.
+// Lost is a range of a stream's revisions that were acknowledged and that the database no longer has.
 type Lost struct {
 	Stream string
 	// First and Last are revisions, both lost.
 	First, Last uint64
-	// Whole says that the events are whole in the log, behind the damage.
+	// Whole means that the events are whole in the log, behind the damage.
 	Whole bool
 }
 
@@ -31,22 +29,22 @@ func (l Lost) String() string {
 	return fmt.Sprintf("%d to %d of stream %q (%s)", l.First, l.Last, l.Stream, state)
 }
 
-// DamagedError says that acknowledged events are missing at the end of the log. Nothing was changed; Repair goes on
+// DamagedError reports that acknowledged events are missing at the end of the log. Nothing was changed; Repair goes on
 // without them.
 type DamagedError struct {
-	// File is the log that is damaged and At the byte; File is empty where logs just end too early.
+	// File is the log that is damaged and At the byte; File is empty if logs just end too early.
 	File string
-	At   int
+	At   int64
 	// Last is the position of the last event before, up to which all can be read.
 	Last uint64
-	// Acknowledged is the position up to which events were acknowledged; 0 where that isn't known.
+	// Acknowledged is the position up to which events were acknowledged; 0 if that isn't known.
 	Acknowledged uint64
-	// Lost are the revisions that are known to be missing. There may be others, of which nothing is left.
+	// Lost are the revisions that are known to be missing.
 	Lost []Lost
-	// Unnamed says that of some missing events not even the stream is known.
+	// Unnamed means that there may be others, of which nothing is left.
 	Unnamed bool
 
-	cuts map[string]int
+	cuts map[string]int64
 }
 
 // Unwrap makes it ErrCorrupt.
@@ -59,7 +57,7 @@ func (e *DamagedError) Error() string {
 
 const namedInMessage = 5
 
-// What says what is readable and what is not.
+// What describes what is readable and what is not.
 func (e *DamagedError) What() string {
 	var b strings.Builder
 	if e.File != "" {
@@ -83,131 +81,126 @@ func (e *DamagedError) What() string {
 	return b.String()
 }
 
-// liveLog is a log that the next opening would read.
-type liveLog struct {
-	name   string // without the directory
-	number uint64
-	walScan
-}
-
-// liveLogs reads the logs that hold what is not yet in tables.
-func liveLogs(files vfs.FS, dir string, from uint64) (logs []liveLog, err error) {
-	names, err := files.List(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		number, ok := logNumber(name)
-		if !ok || number < from {
-			continue
-		}
-		content, err := readFile(files, files.PathJoin(dir, name))
-		if err != nil {
-			return nil, err
-		}
-		logs = append(logs, liveLog{name: name, number: number, walScan: scanWAL(content, number)})
-	}
-	slices.SortFunc(logs, func(a, b liveLog) int { return cmp.Compare(a.number, b.number) })
-	return logs, nil
-}
-
-func logNumber(name string) (uint64, bool) {
-	digits, ok := strings.CutSuffix(name, ".log")
-	number, err := strconv.ParseUint(digits, 10, 64)
-	return number, ok && err == nil
-}
-
-// checkLogs refuses a database that has lost acknowledged events at its end. Pebble takes what it can't read there for
-// a write that a crash cut off. It is one only where nothing sound follows that was synced later, and where the
-// database still reaches as far as was acknowledged.
-func (s *Store) checkLogs(minLog uint64) error {
-	files, dir := s.options.FS, s.options.Dir
-	said, known, err := readAcknowledgement(files, dir)
+// checkEnd refuses a database that has lost acknowledged events. Pebble refuses a log only if what follows proves that
+// it is damaged, and else takes damage for a write that a crash cut off. So the database is opened for reading, which
+// changes nothing, and must reach what was acknowledged without a gap.
+func (s *Store) checkEnd(acknowledged uint64) error {
+	logs, err := wal.Scan(wal.Dir{FS: s.options.FS, Dirname: s.options.Dir})
 	if err != nil {
 		return err
 	}
-	logs, err := liveLogs(files, dir, minLog)
-	if err != nil {
+	sound, err := s.reaches(acknowledged, logs)
+	if sound || err != nil {
 		return err
 	}
-	found := &DamagedError{cuts: map[string]int{}}
-	if known {
-		found.Acknowledged = said.position
-	}
-	reached, certain := uint64(0), false
-	for i, log := range logs {
-		for _, batch := range log.batches {
-			eachRecord(batch, func(record Record, _ bool) { reached = max(reached, record.Position) })
-		}
-		// One that is empty was made by an opening that was killed.
-		newest := !slices.ContainsFunc(logs[i+1:], func(l liveLog) bool { return len(l.batches) > 0 || l.follows })
-		if log.ended && !log.follows {
-			continue
-		}
-		if newest && !log.follows {
-			break // a torn tail, if nothing acknowledged was in it
-		}
-		found.File, found.At = files.PathJoin(dir, log.name), log.torn
-		certain = log.synced || !newest || !known
-		break
-	}
-	if !certain && (!known || said.flushed || reached >= said.position) {
-		return nil
-	}
-	return s.judgeLogs(found, logs, certain)
+	return s.assessDamage(acknowledged, logs)
 }
 
-// judgeLogs opens the database up to the damage, without changing it, and compares what it then holds with what was
-// acknowledged.
-func (s *Store) judgeLogs(found *DamagedError, logs []liveLog, certain bool) (err error) {
-	losses := newLosses()
-	cut := false
+// reaches reports whether the database reaches a position, and has all events that logs may hold.
+func (s *Store) reaches(position uint64, logs wal.Logs) (sound bool, err error) {
+	beside, err := s.openBeside(nil)
+	if pebble.IsCorruptionError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, beside.db.Close()) }()
+	last, err := beside.recover()
+	if err != nil || last < position {
+		return false, err
+	}
+	gap, err := beside.hasGap(logs)
+	return !gap, err
+}
+
+// hasGap reports whether a record is missing among the last, as many as logs may hold. Each begins where the one before
+// ended, unless what is between was scavenged: that is below the position that was next then.
+func (s *Store) hasGap(logs wal.Logs) (gap bool, err error) {
+	bytes := uint64(0)
 	for _, log := range logs {
-		path := s.options.FS.PathJoin(s.options.Dir, log.name)
-		if cut {
-			found.cuts[path] = 0
-			losses.add(log.batches, true)
-		} else if !log.ended || log.follows {
-			cut = true
-			found.cuts[path] = log.end
+		size, err := log.PhysicalSize()
+		if err != nil {
+			return false, err
 		}
-		if cut {
-			losses.add(log.later, true)
-			losses.add(log.partial, false)
+		bytes += size
+	}
+	floor, err := getMeta(s.db, nextPositionKey)
+	if err != nil {
+		return false, err
+	}
+	iter, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixLog}, UpperBound: []byte{prefixLog + 1}})
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, iter.Close()) }()
+	ok, next := iter.SeekLT(logKey(nil, s.next-min(bytes, s.next))), uint64(0)
+	if !ok {
+		ok, next = iter.First(), firstPosition
+	}
+	for ; ok; ok = iter.Next() {
+		position, err := parseLogKey(iter.Key())
+		if err != nil {
+			return false, err
 		}
+		if next > 0 && position > max(next, floor) {
+			return true, nil
+		}
+		next = position + uint64(len(iter.Value()))
+	}
+	return false, iter.Error()
+}
+
+// assessDamage finds out up to where the database can be used, and what is behind that.
+func (s *Store) assessDamage(acknowledged uint64, logs wal.Logs) (err error) {
+	found := &DamagedError{Acknowledged: acknowledged, cuts: map[string]int64{}}
+	none := map[string]int64{}
+	for _, log := range logs {
+		_, path := log.SegmentLocation(0)
+		none[filepath.Clean(path)] = 0
+	}
+	tables, err := s.openBeside(none)
+	if err != nil {
+		return fmt.Errorf("%w: %w. %s", ErrCorrupt, err, restoreAdvice)
+	}
+	_, err = tables.recover()
+	if err := errors.Join(err, tables.db.Close()); err != nil {
+		return err
+	}
+	if err := found.cut(logs, tables.next); err != nil {
+		return err
 	}
 	beside, err := s.openBeside(found.cuts)
 	if err != nil {
-		return fmt.Errorf("read what is left: %w", err)
+		return fmt.Errorf("%w: %w. %s", ErrCorrupt, err, restoreAdvice)
 	}
-	defer func() { err = errors.Join(err, beside.Close()) }()
-	before := &Store{db: beside}
-	if found.Last, err = before.recover(); err != nil {
+	defer func() { err = errors.Join(err, beside.db.Close()) }()
+	if found.Last, err = beside.recover(); err != nil {
 		return err
 	}
-	if !certain && found.Last >= found.Acknowledged {
-		return nil
+	if gap, err := beside.hasGap(logs); gap || err != nil {
+		return errors.Join(err, fmt.Errorf("%w: events are missing before the end of the log. %s", ErrCorrupt, restoreAdvice))
 	}
-	if found.Lost, err = losses.list(beside); err != nil {
+	if err := found.list(s.options.FS, beside); err != nil {
 		return err
 	}
-	found.Unnamed = losses.unnamed(found.Last, found.Acknowledged)
 	return found
 }
 
-// openBeside opens the database for reading as if its logs ended where cuts says.
-func (s *Store) openBeside(cuts map[string]int) (*pebble.DB, error) {
+// openBeside opens the database for reading as if its logs ended where cuts says. The caller closes its db.
+func (s *Store) openBeside(cuts map[string]int64) (*Store, error) {
 	options := s.pebbleOptions()
 	defer options.Cache.Unref()
 	options.FS, options.ReadOnly, options.ErrorIfNotExists = cutFS{s.options.FS, cuts}, true, true
 	options.Lock = s.lock
-	return pebble.Open(s.options.Dir, options)
+	db, err := pebble.Open(s.options.Dir, options)
+	return &Store{db: db}, err
 }
 
 // cutFS shows some files shorter than they are.
 type cutFS struct {
 	vfs.FS
-	cuts map[string]int
+	cuts map[string]int64
 }
 
 func (c cutFS) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
@@ -220,14 +213,14 @@ func (c cutFS) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 
 type cutFile struct {
 	vfs.File
-	left int
+	left int64
 }
 
 func (f *cutFile) Read(p []byte) (int, error) {
 	if f.left == 0 && len(p) > 0 {
 		return 0, io.EOF
 	}
-	n, err := f.File.Read(p[:min(len(p), f.left)])
-	f.left -= n
+	n, err := f.File.Read(p[:min(int64(len(p)), f.left)])
+	f.left -= int64(n)
 	return n, err
 }

@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
 )
 
 // killedStore is the directory of a store whose process was killed, after its logs had been written over many times.
@@ -75,19 +77,34 @@ func sameFiles(a, b map[string][]byte) bool {
 	return maps.EqualFunc(a, b, bytes.Equal)
 }
 
-// newestLog is the log that a store would read last, and how it reads.
-func newestLog(t *testing.T, dir string) (path string, content []byte, scan walScan) {
+// logOf is a log as Pebble reads it.
+type logOf struct {
+	path    string
+	content []byte
+	batches []int64 // where they begin
+	end     int64   // where the last ends
+}
+
+// newestLog returns the log that a store would read last.
+func newestLog(t *testing.T, dir string) (log logOf) {
 	t.Helper()
-	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	logs, err := wal.Scan(wal.Dir{FS: vfs.Default, Dirname: dir})
 	if err != nil || len(logs) == 0 {
 		t.Fatal(logs, err)
 	}
-	path = logs[len(logs)-1]
-	if content, err = os.ReadFile(path); err != nil {
+	_, log.path = logs[len(logs)-1].SegmentLocation(0)
+	if log.content, err = os.ReadFile(log.path); err != nil {
 		t.Fatal(err)
 	}
-	number, _ := logNumber(filepath.Base(path))
-	return path, content, scanWAL(content, number)
+	reader := logs[len(logs)-1].OpenForRead()
+	defer func() { _ = reader.Close() }()
+	for {
+		_, at, err := reader.NextRecord()
+		if log.end = at.Physical; err != nil {
+			return log
+		}
+		log.batches = append(log.batches, at.Physical)
+	}
 }
 
 func mustClose(t *testing.T, s *Store) {
@@ -108,16 +125,17 @@ func TestEachFlippedBitOfTheNewestLogIsTold(t *testing.T) {
 		t.Fatalf("%d of %d events", n, events)
 	}
 	mustClose(t, s)
-	path, intact, scan := newestLog(t, dir)
-	if len(scan.batches) < 5 || scan.end >= len(intact) {
-		t.Fatalf("the newest log has %d batches up to %d of %d bytes: nothing of an older log follows", len(scan.batches), scan.end, len(intact))
+	newest := newestLog(t, dir)
+	path, intact, end := newest.path, newest.content, int(newest.end)
+	if len(newest.batches) < 5 || end >= len(intact) {
+		t.Fatalf("the newest log has %d batches up to %d of %d bytes: nothing of an older log follows", len(newest.batches), end, len(intact))
 	}
 	source := rand.New(rand.NewPCG(13, 40))
 	for i := range 40 {
-		at, bit := source.IntN(scan.end), source.IntN(8)
+		at, bit := source.IntN(end), source.IntN(8)
 		switch i { // the ends are the hardest
 		case 0:
-			at = scan.end - 1
+			at = end - 1
 		case 1:
 			at = 7 // the number of the log
 		}
@@ -130,7 +148,7 @@ func TestEachFlippedBitOfTheNewestLogIsTold(t *testing.T) {
 		before := filesOf(t, here)
 		s, err := Open(Options{Dir: here})
 		if err == nil {
-			t.Errorf("bit %d of byte %d of %d is flipped, and %d of %d events open", bit, at, scan.end, countAll(t, s), events)
+			t.Errorf("bit %d of byte %d of %d is flipped, and %d of %d events open", bit, at, end, countAll(t, s), events)
 			mustClose(t, s)
 			continue
 		}
@@ -190,12 +208,15 @@ func repaired(t *testing.T, dir string, events int) {
 func TestALogThatEndsBeforeWhatWasAcknowledgedIsTold(t *testing.T) {
 	t.Parallel()
 	dir, events := killedStore(t, 800)
-	path, intact, scan := newestLog(t, dir)
-	for name, length := range map[string]int{
-		"empty": 0, "half of it": scan.end / 2, "without the last byte": scan.end - 1,
-		"without the last append": scan.end - len(scan.batches[len(scan.batches)-1]) - logSyncedHeader,
-		"removed":                 -1,
-	} {
+	newest := newestLog(t, dir)
+	path, intact := newest.path, newest.content
+	lengths := map[string]int64{
+		"without the last byte": newest.end - 1, "without the last append": newest.batches[len(newest.batches)-1], "removed": -1,
+	}
+	for i := range int64(20) {
+		lengths[fmt.Sprintf("%d of 20 parts", i)] = newest.end * i / 20
+	}
+	for name, length := range lengths {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			here := copyOf(t, dir)
@@ -217,8 +238,84 @@ func TestALogThatEndsBeforeWhatWasAcknowledgedIsTold(t *testing.T) {
 			if !sameFiles(before, filesOf(t, here)) {
 				t.Error("a refused opening has changed files")
 			}
-			repaired(t, here, events)
+			if length < 0 || length%4 == 0 {
+				repaired(t, here, events)
+			}
 		})
+	}
+}
+
+// A log that is followed by others can't be left out: what they hold would follow a gap.
+func TestDamageOfAnOlderLogIsTold(t *testing.T) {
+	t.Parallel()
+	held := make(chan struct{})
+	var tables atomic.Int32
+	origin := t.TempDir()
+	s, err := Open(Options{Dir: origin, MemTableBytes: 64 << 10, FS: watched{vfs.Default, func(name string) {
+		if strings.HasSuffix(name, ".sst") {
+			tables.Add(1)
+			<-held // so that logs are not emptied into tables
+		}
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := 0
+	for tables.Load() == 0 || events%100 > 0 {
+		mustAppend(t, s, fmt.Sprintf("s-%d", events%7), 1)
+		events++
+	}
+	dir := copyOf(t, origin)
+	close(held)
+	mustClose(t, s)
+	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(logs) < 2 {
+		t.Fatal(logs, err)
+	}
+	older := logs[len(logs)-2]
+	content, err := os.ReadFile(older)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := rand.New(rand.NewPCG(3, 20))
+	for i := range 20 {
+		here := copyOf(t, dir)
+		damaged := bytes.Clone(content)
+		if i == 0 {
+			damaged = nil
+		} else {
+			damaged[source.IntN(len(content)/2)] ^= 1 << source.IntN(8)
+		}
+		if err := os.WriteFile(filepath.Join(here, filepath.Base(older)), damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := filesOf(t, here)
+		var damage *DamagedError
+		if _, err := Open(Options{Dir: here}); !errors.As(err, &damage) || !sameFiles(before, filesOf(t, here)) {
+			t.Errorf("damage %d: %v", i, err)
+		} else if i%5 == 0 {
+			repaired(t, here, events)
+		}
+	}
+}
+
+// What is missing in tables can't be mended by leaving more out.
+func TestGapBeforeTheLogIsTold(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, s, "s", 3)
+	if err := s.db.Delete(logKey(nil, firstPosition), pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	here := copyOf(t, dir)
+	mustClose(t, s)
+	before := filesOf(t, here)
+	if _, err := Open(Options{Dir: here}); !errors.Is(err, ErrCorrupt) || !sameFiles(before, filesOf(t, here)) {
+		t.Errorf("it opens: %v", err)
 	}
 }
 
@@ -226,12 +323,14 @@ func TestALogThatEndsBeforeWhatWasAcknowledgedIsTold(t *testing.T) {
 func TestATornTailOpens(t *testing.T) {
 	t.Parallel()
 	dir, events := killedStore(t, 800)
-	path, intact, scan := newestLog(t, dir)
-	number, _ := logNumber(filepath.Base(path))
-	torn := append(bytes.Clone(intact[:scan.end]), chunkFor(number, scan.end, make([]byte, 300))[:200]...)
-	later := append(bytes.Clone(torn), make([]byte, 100)...)
-	later = append(later, chunkFor(number, scan.end, make([]byte, 50))...)
-	for name, content := range map[string][]byte{"cut off": torn, "with a later part": later} {
+	newest := newestLog(t, dir)
+	path, intact, end := newest.path, newest.content, newest.end
+	last := intact[newest.batches[len(newest.batches)-1]:end]
+	torn := append(bytes.Clone(intact[:end]), last[:len(last)-1]...)
+	damaged := append(bytes.Clone(intact[:end]), last...)
+	damaged[len(damaged)-2] ^= 4
+	later := append(bytes.Clone(torn), make([]byte, 40_000)...)
+	for name, content := range map[string][]byte{"cut off": torn, "damaged": damaged, "followed by nothing": later} {
 		here := copyOf(t, dir)
 		if err := os.WriteFile(filepath.Join(here, filepath.Base(path)), content, 0o600); err != nil {
 			t.Fatal(err)
@@ -248,24 +347,6 @@ func TestATornTailOpens(t *testing.T) {
 	}
 }
 
-// chunkFor is a whole chunk of a log that was synced up to a length when it was written.
-func chunkFor(number uint64, synced int, data []byte) []byte {
-	chunk := make([]byte, logSyncedHeader, logSyncedHeader+len(data))
-	chunk[4], chunk[5], chunk[6] = byte(len(data)), byte(len(data)>>8), kindsWithSynced
-	for i := range 4 {
-		chunk[7+i] = byte(number >> (8 * i))
-	}
-	for i := range 8 {
-		chunk[11+i] = byte(synced >> (8 * i))
-	}
-	chunk = append(chunk, data...)
-	sum := maskedCRC(chunk[6:])
-	for i := range 4 {
-		chunk[i] = byte(sum >> (8 * i))
-	}
-	return chunk
-}
-
 // A store of an earlier version has no file that says what was acknowledged, and opens.
 func TestAStoreWithoutTheAcknowledgedPositionOpens(t *testing.T) {
 	t.Parallel()
@@ -273,8 +354,6 @@ func TestAStoreWithoutTheAcknowledgedPositionOpens(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, acknowledgedFile)); err != nil {
 		t.Fatal(err)
 	}
-	path, intact, scan := newestLog(t, dir)
-	damaged := copyOf(t, dir)
 	s, err := Open(Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -285,16 +364,6 @@ func TestAStoreWithoutTheAcknowledgedPositionOpens(t *testing.T) {
 	mustClose(t, s)
 	if _, known, err := readAcknowledgement(s.options.FS, dir); err != nil || !known {
 		t.Errorf("it has the file now: %v, %v", known, err)
-	}
-	// Damage before something whole is none the less told.
-	content := bytes.Clone(intact)
-	content[scan.end/2] ^= 4
-	if err := os.WriteFile(filepath.Join(damaged, filepath.Base(path)), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var damage *DamagedError
-	if _, err := Open(Options{Dir: damaged}); !errors.As(err, &damage) || damage.File == "" {
-		t.Errorf("it opens: %v", err)
 	}
 }
 
@@ -403,8 +472,8 @@ func TestABackupThatLostItsEndIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
-	path, _, scan := newestLog(t, dir)
-	if err := os.Truncate(path, int64(scan.end)/2); err != nil {
+	newest := newestLog(t, dir)
+	if err := os.Truncate(newest.path, newest.end/2); err != nil {
 		t.Fatal(err)
 	}
 	var damage *DamagedError

@@ -34,16 +34,6 @@ func TestADamagedManifestIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var starts []int
-	for at := range intact {
-		if _, kind := chunkAt(intact, at); kind != 0 {
-			starts = append(starts, at)
-		}
-	}
-	if len(starts) < 3 || starts[0] != 0 {
-		t.Fatalf("the manifest has edits at %v", starts)
-	}
-	last := starts[len(starts)-1]
 	before, err := filepath.Glob(filepath.Join(dir, "*.sst"))
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +44,7 @@ func TestADamagedManifestIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for at := 0; at < last; at += 3 {
+	for at := 0; at < len(intact); at += 3 {
 		damaged := append([]byte(nil), intact...)
 		damaged[at] ^= 0x15
 		write(damaged)
@@ -68,7 +58,7 @@ func TestADamagedManifestIsRefused(t *testing.T) {
 		t.Errorf("%d of %d tables are left, %v", len(after), len(before), err)
 	}
 	// An edit that a crash cut off was never relied upon.
-	write(append(append([]byte(nil), intact...), intact[last:len(intact)-5]...))
+	write(append(append([]byte(nil), intact...), intact[:20]...))
 	if s, err = Open(Options{Dir: dir}); err != nil {
 		t.Fatal(err)
 	}

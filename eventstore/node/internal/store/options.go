@@ -55,6 +55,9 @@ const (
 	// minHeads is more heads than one request touches.
 	minHeads = 64
 
+	// formatVersion is that of the database. Opening a store raises it irreversibly, so that versions before can't open it.
+	formatVersion = pebble.FormatValueSeparation
+
 	ringRecords     = 8 << 10
 	queueBytes      = 32 << 20
 	maxBatchBytes   = 4 << 20
@@ -95,7 +98,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 	options := &pebble.Options{
 		FS:                          s.fs,
 		Cache:                       pebble.NewCache(s.options.CacheBytes),
-		FormatMajorVersion:          pebble.FormatNewest,
+		FormatMajorVersion:          formatVersion,
 		Logger:                      pebbleLogger{s},
 		MemTableSize:                uint64(s.options.MemTableBytes), // #nosec G115 -- positive
 		MemTableStopWritesThreshold: 3,

@@ -61,7 +61,7 @@ func openRepaired(options Options) error {
 
 // cutLogs keeps copies of logs and cuts them off. What was acknowledged is forgotten last: killed before, the store is
 // as damaged as it was, and repaired by the next run.
-func cutLogs(files vfs.FS, dir, kept string, cuts map[string]int) error {
+func cutLogs(files vfs.FS, dir, kept string, cuts map[string]int64) error {
 	names := make([]string, 0, len(cuts))
 	for name := range cuts {
 		names = append(names, name)

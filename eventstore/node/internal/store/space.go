@@ -23,8 +23,8 @@ type spaceGuard struct {
 	minFree uint64
 	log     *slog.Logger
 
-	// manifestSynced hears how long a manifest is whenever that is durable.
-	manifestSynced func(number, length uint64)
+	// manifestSynced is called with the state of a manifest whenever that is durable.
+	manifestSynced func(manifestState)
 
 	opened  atomic.Bool // before, a full disk is an error like any other
 	low     atomic.Bool
@@ -127,8 +127,8 @@ func (g *spaceGuard) wrap(name string, open func() (vfs.File, error)) (vfs.File,
 		return nil, err
 	}
 	guarded := &guardedFile{File: file, guard: g, name: name}
-	if number, ok := manifestNumber(name); ok && filepath.Dir(filepath.Clean(name)) == filepath.Clean(g.dir) {
-		return &manifestFile{guardedFile: guarded, number: number}, nil
+	if number, ok := manifestNumber(filepath.Base(name)); ok && filepath.Dir(filepath.Clean(name)) == filepath.Clean(g.dir) {
+		return &manifestFile{guardedFile: guarded, state: manifestState{number: number}}, nil
 	}
 	return guarded, nil
 }
@@ -192,27 +192,5 @@ func (f *guardedFile) Preallocate(offset, length int64) error {
 	if err := f.File.Preallocate(offset, length); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
-	return nil
-}
-
-// manifestFile is a manifest as it is written.
-type manifestFile struct {
-	*guardedFile
-
-	number, length uint64
-}
-
-func (f *manifestFile) Write(p []byte) (int, error) {
-	n, err := f.guardedFile.Write(p)
-	f.length += uint64(n) // #nosec G115 -- not negative
-	return n, err
-}
-
-// Sync also says how long the manifest is.
-func (f *manifestFile) Sync() error {
-	if err := f.File.Sync(); err != nil {
-		return err
-	}
-	f.guard.manifestSynced(f.number, f.length)
 	return nil
 }

@@ -101,8 +101,7 @@ func (s *Store) openDatabase() (err error) {
 			return err
 		}
 	}
-	minLog, exists, err := checkFiles(s.options.FS, dir)
-	if err != nil {
+	if err := checkMarkers(s.options.FS, dir); err != nil {
 		return fmt.Errorf("open event store in %s: %w", dir, err)
 	}
 	if s.lock == nil {
@@ -113,10 +112,8 @@ func (s *Store) openDatabase() (err error) {
 			return err
 		}
 	}
-	if exists {
-		if err := s.checkLogs(minLog); err != nil {
-			return fmt.Errorf("open event store in %s: %w", dir, err)
-		}
+	if err := s.checkDamage(); err != nil {
+		return fmt.Errorf("open event store in %s: %w", dir, err)
 	}
 	if private, ok := s.options.FS.(privateFS); ok && !s.options.ReadOnly {
 		if err := private.close(dir); err != nil {
@@ -130,6 +127,19 @@ func (s *Store) openDatabase() (err error) {
 		return fmt.Errorf("open event store in %s: %w", dir, err)
 	}
 	return nil
+}
+
+// checkDamage refuses a database that has lost something, before anything is written there.
+func (s *Store) checkDamage() error {
+	said, _, err := readAcknowledgement(s.options.FS, s.options.Dir)
+	if err != nil {
+		return err
+	}
+	verified, exists, err := checkManifest(s.options.FS, s.options.Dir, said.manifest)
+	if err != nil || !exists || verified && said.flushed {
+		return err
+	}
+	return s.checkEnd(said.position)
 }
 
 // makeDirectory makes the directory of a new store.
