@@ -109,8 +109,9 @@ fmt: ## Format the source
 	$(TOOL) golangci-lint fmt
 
 .PHONY: lint
-lint: ## Check style and formatting, and run go vet
+lint: ## Check style, formatting and words, and run go vet
 	$(TOOL) golangci-lint run
+	$(GO) test -run TestWords ./cmd/internal/arch
 
 # golangci-lint has this check as well, but sees no switch over the events of another package.
 .PHONY: sumtypes

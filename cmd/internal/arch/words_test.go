@@ -1,0 +1,228 @@
+package arch
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+const (
+	maxColumns  = 120
+	maxTestName = 45
+	maxInline   = 3 // fields of a literal that may share a line
+)
+
+// The rules of words that a program can check.
+const (
+	ruleDocs     = "a doc comment begins with its identifier"
+	ruleStates   = "a doc comment states: returns, reports whether, appends"
+	ruleSubject  = "a sentence has a noun as its subject"
+	ruleTests    = "a test is named after the thing and the case, in at most 45 characters"
+	ruleColumns  = "a line has at most 120 columns"
+	ruleLiterals = "a literal of more than three fields has one a line"
+)
+
+var (
+	// tellingVerbs follow an identifier in a doc comment that narrates instead of stating.
+	tellingVerbs = regexp.MustCompile(`^\S+ (?:gives|tells|says that|is what)\b`)
+	// headlessSubject begins a sentence without a noun.
+	headlessSubject = regexp.MustCompile(`(?:^|[.:;!?] )(?:What|Who|Whoever|Nobody|Where it)\b`)
+	storyName       = regexp.MustCompile(`^Test(?:What|Who|Nobody|A|The|Of|One)(?:[A-Z_]|$)`)
+)
+
+// complaint is a breach of a rule of words at a place.
+type complaint struct{ rule, place, text string }
+
+// complaints returns what breaks the rules of words in one file.
+func complaints(f file, source string) []complaint {
+	var found []complaint
+	add := func(rule string, pos token.Pos, text string) {
+		found = append(found, complaint{rule, f.fset.Position(pos).String(), text})
+	}
+	for i, line := range strings.Split(source, "\n") {
+		if columns := utf8.RuneCountInString(line); columns > maxColumns {
+			add(ruleColumns, f.fset.File(f.tree.Pos()).LineStart(i+1), strings.TrimSpace(line))
+		}
+	}
+	for _, group := range f.tree.Comments {
+		text := strings.Join(strings.Fields(group.Text()), " ")
+		if sentence := headlessSubject.FindString(text); sentence != "" {
+			add(ruleSubject, group.Pos(), text)
+		}
+	}
+	ast.Inspect(f.tree, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			docOf(n.Doc, n.Name, add)
+			if name := n.Name.Name; f.test && n.Recv == nil && strings.HasPrefix(name, "Test") && (len(name) > maxTestName || storyName.MatchString(name)) {
+				add(ruleTests, n.Pos(), name)
+			}
+		case *ast.TypeSpec:
+			docOf(n.Doc, n.Name, add)
+		case *ast.GenDecl:
+			if spec, ok := soleType(n); ok {
+				docOf(n.Doc, spec.Name, add)
+			}
+		case *ast.CompositeLit:
+			if crowded(f.fset, n) {
+				add(ruleLiterals, n.Pos(), "")
+			}
+		}
+		return true
+	})
+	return found
+}
+
+func soleType(d *ast.GenDecl) (*ast.TypeSpec, bool) {
+	if len(d.Specs) != 1 {
+		return nil, false
+	}
+	spec, ok := d.Specs[0].(*ast.TypeSpec)
+	return spec, ok
+}
+
+// docOf checks the doc comment of a declaration: it begins with the identifier, and a verb that states.
+func docOf(doc *ast.CommentGroup, name *ast.Ident, add func(rule string, pos token.Pos, text string)) {
+	if doc == nil {
+		return
+	}
+	text := doc.Text()
+	switch {
+	case text == "": // directives alone
+	case !strings.HasPrefix(strings.TrimPrefix(strings.TrimPrefix(text, "A "), "The "), name.Name):
+		if ast.IsExported(name.Name) && !strings.HasPrefix(name.Name, "Test") {
+			add(ruleDocs, doc.Pos(), text)
+		}
+	case tellingVerbs.MatchString(text):
+		add(ruleStates, doc.Pos(), text)
+	}
+}
+
+// crowded reports whether a literal with more than three keyed fields has two in one line.
+func crowded(fset *token.FileSet, lit *ast.CompositeLit) bool {
+	if len(lit.Elts) <= maxInline {
+		return false
+	}
+	last := 0
+	for _, element := range lit.Elts {
+		pair, ok := element.(*ast.KeyValueExpr)
+		if !ok {
+			return false
+		}
+		if _, ok := pair.Key.(*ast.Ident); !ok { // of a map
+			return false
+		}
+		line := fset.Position(pair.Pos()).Line
+		if line == last {
+			return true
+		}
+		last = line
+	}
+	return false
+}
+
+var updateWords = flag.Bool("update-words", false, "write testdata/words.txt as the source is")
+
+// TestWordsOfSource counts the complaints of each package and rule. testdata/words.txt has the packages that are not clean
+// yet and how many complaints each may have; a package or rule that it does not name may have none. Counts may only fall.
+func TestWordsOfSource(t *testing.T) {
+	if testing.Short() {
+		t.Skip("make lint runs it")
+	}
+	t.Parallel()
+	const list = "testdata/words.txt"
+	allowed := wordsAllowed(t, list)
+	counts, examples := map[string]int{}, map[string][]complaint{}
+	for _, f := range sources(t) {
+		if f.generated {
+			continue
+		}
+		for _, c := range complaints(f, content(t, filepath.Join(root, f.path))) {
+			key := strings.TrimPrefix(f.pkg, module+"/") + ": " + c.rule
+			counts[key]++
+			examples[key] = append(examples[key], c)
+		}
+	}
+	if *updateWords {
+		var lines strings.Builder
+		for _, key := range slices.Sorted(maps.Keys(counts)) {
+			fmt.Fprintf(&lines, "%d %s\n", counts[key], key)
+		}
+		if err := os.WriteFile(list, []byte(lines.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	total := 0
+	for key, count := range counts {
+		total += count
+		if count <= allowed[key] {
+			continue
+		}
+		t.Errorf("%s: %d places, %d may be", key, count, allowed[key])
+		for _, c := range examples[key] {
+			t.Logf("  %s: %.120s", strings.TrimPrefix(c.place, root+"/"), c.text)
+		}
+	}
+	t.Logf("%d places are listed as exceptions", total)
+}
+
+// wordsAllowed reads the list of exceptions: a number, a package and a rule in each line.
+func wordsAllowed(t *testing.T, name string) map[string]int {
+	t.Helper()
+	allowed := map[string]int{}
+	for line := range strings.Lines(content(t, name)) {
+		number, key, _ := strings.Cut(strings.TrimSpace(line), " ")
+		count, err := strconv.Atoi(number)
+		if err != nil {
+			t.Fatalf("%s: %q: %v", name, line, err)
+		}
+		allowed[key] = count
+	}
+	return allowed
+}
+
+// TestWordsOfPlantedSource shows each rule on a line that breaks it, and no complaint about a file that breaks none.
+func TestWordsOfPlantedSource(t *testing.T) {
+	t.Parallel()
+	planted := map[string]string{
+		ruleDocs:     "// It shows itself.\ntype Lane struct{}",
+		ruleStates:   "// Lane tells whether a worker is slow.\ntype Lane struct{}",
+		ruleSubject:  "// Lane is a queue. Nobody waits in it.\ntype Lane struct{}",
+		ruleTests:    "func TestWhoIsSlow(t *testing.T) {}",
+		ruleColumns:  "const text = \"" + strings.Repeat("x", maxColumns) + "\"",
+		ruleLiterals: "var lane = Lane{ID: 1, Size: 2,\n\tSlow: true,\n\tFull: true,\n}",
+	}
+	for rule, code := range planted {
+		if got := complaintsOf(t, code); len(got) != 1 || got[0].rule != rule {
+			t.Errorf("%s: %v for\n%s", rule, got, code)
+		}
+	}
+	clean := "// Lane is the queue of a destination. What waits in it has a lease.\ntype Lane struct{}\n\n" +
+		"// TestLane_slow shows a slow lane.\nfunc TestLane_slow(t *testing.T) {}"
+	if got := complaintsOf(t, strings.ReplaceAll(clean, "What waits", "A waiting delivery")); len(got) != 0 {
+		t.Errorf("clean code: %v", got)
+	}
+}
+
+func complaintsOf(t *testing.T, code string) []complaint {
+	t.Helper()
+	source := "package planted\n\n" + code + "\n"
+	f := file{path: "planted_test.go", test: true, fset: token.NewFileSet()}
+	var err error
+	if f.tree, err = parser.ParseFile(f.fset, f.path, source, parser.ParseComments); err != nil {
+		t.Fatal(err)
+	}
+	return complaints(f, source)
+}
