@@ -78,7 +78,7 @@ func (c *copier) streams(ctx context.Context, there begun, entries iter.Seq2[esd
 		asking := make(chan struct{}, lookAhead)
 		for entry, err := range entries {
 			s := step{entry: entry, err: err}
-			if err == nil && !system(&entry) && entry.Type != esdb.Filler {
+			if err == nil && !system(&entry) && entry.Type != eventstore.Filler {
 				if s.stream = known[entry.Stream]; s.stream == nil {
 					s.stream = c.targets(ctx, there, &entry, asking)
 					known[entry.Stream] = s.stream

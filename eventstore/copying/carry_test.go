@@ -89,7 +89,7 @@ func (w *world) noFillers(store *esdb.Store) {
 			w.Fatal(err)
 		case message.CaughtUp:
 			return
-		case message.Event != nil && message.Event.Type == esdb.Filler:
+		case message.Event != nil && message.Event.Type == eventstore.Filler:
 			w.Errorf("a subscriber gets %s at revision %d of %s", message.Event.Type, message.Event.Revision, message.Event.Stream)
 		}
 	}
@@ -217,7 +217,7 @@ func TestAStreamThatHasLostItsMiddle(t *testing.T) {
 	between(t, func(w *world, _ string) {
 		list := entries(20)
 		for i := 5; i < 10; i++ {
-			list[i].Type = esdb.Filler // as good as lost, for whoever copies
+			list[i].Type = eventstore.Filler // as good as lost, for whoever copies
 		}
 		w.put(w.source, "thing-1", eventstore.NoStream, list)
 		w.describe("thing-1", eventstore.NoStream, `{"$tb":12,"mine":true}`)

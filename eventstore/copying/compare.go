@@ -35,14 +35,14 @@ const sizeLimit = 1 << 20
 // metadata is a JSON object or empty, lacks that time, and has room for it. A server would refuse an event that became
 // too large by it.
 func CarriedMetadata(e *esdb.Entry) []byte {
-	property := `"` + esdb.OriginalCreated + `":"` + e.Created.Format(time.RFC3339Nano) + `"`
+	property := `"` + eventstore.OriginalCreated + `":"` + e.Created.Format(time.RFC3339Nano) + `"`
 	object := bytes.TrimSpace(e.Metadata)
 	switch {
 	case len(object) == 0 && len(e.Data)+len("{}")+len(property)+2*len(e.Type) > sizeLimit:
 		return e.Metadata
 	case len(object) == 0:
 		return []byte("{" + property + "}")
-	case object[0] != '{' || bytes.Contains(object, []byte(`"`+esdb.OriginalCreated+`"`)) || !json.Valid(object):
+	case object[0] != '{' || bytes.Contains(object, []byte(`"`+eventstore.OriginalCreated+`"`)) || !json.Valid(object):
 		return e.Metadata
 	}
 	if len(e.Data)+len(object)+len(",")+len(property)+2*len(e.Type) > sizeLimit {
@@ -145,7 +145,7 @@ func (c *copier) following(next func() (step, bool)) (got esdb.Entry, ok bool, e
 			continue
 		}
 		c.tallies.pass(ofTarget, &s.entry)
-		if s.entry.Type != esdb.Filler {
+		if s.entry.Type != eventstore.Filler {
 			return s.entry, true, nil
 		}
 	}

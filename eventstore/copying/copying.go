@@ -149,7 +149,7 @@ func describes(e *esdb.Entry) (string, bool) {
 // is copied at the end, and what fills the places of events that the source lost when it was copied itself.
 func (c *copier) skip(e *esdb.Entry) bool {
 	if !system(e) {
-		return e.Type == esdb.Filler
+		return e.Type == eventstore.Filler
 	}
 	if _, described := describes(e); !described {
 		c.leftOut[e.Stream]++

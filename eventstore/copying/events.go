@@ -184,7 +184,7 @@ func fillers(stream string, from, before eventstore.Revision) []esdb.Entry {
 	list := make([]esdb.Entry, min(before-from, maxFillers))
 	for i := range list {
 		id := derived("%s#%d", stream, from+eventstore.Revision(i))
-		list[i] = esdb.Entry{Recorded: eventstore.Recorded{ID: id, Type: esdb.Filler, Data: []byte("{}")}, JSON: true}
+		list[i] = esdb.Entry{Recorded: eventstore.Recorded{ID: id, Type: eventstore.Filler, Data: []byte("{}")}, JSON: true}
 	}
 	return list
 }

@@ -43,7 +43,7 @@ func (w *world) order(store *esdb.Store) (ids []uuid.UUID) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		if entry.Stream[0] != '$' && entry.Type != esdb.Filler {
+		if entry.Stream[0] != '$' && entry.Type != eventstore.Filler {
 			ids = append(ids, entry.ID)
 		}
 	}

@@ -29,10 +29,10 @@ func (c *copier) resume(ctx context.Context) (begun, error) {
 		if err != nil {
 			return there, fmt.Errorf("target: %w", err)
 		}
-		if _, described := describes(&entry); described || entry.Type == esdb.Filler {
+		if _, described := describes(&entry); described || entry.Type == eventstore.Filler {
 			there.fresh = false
 		}
-		if system(&entry) || entry.Type == esdb.Filler {
+		if system(&entry) || entry.Type == eventstore.Filler {
 			continue
 		}
 		c.result.Resumed, there.fresh = true, false

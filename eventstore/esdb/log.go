@@ -23,7 +23,7 @@ func entryOf(e *streams.ReadResp_ReadEvent_RecordedEvent) Entry {
 	entry := Entry{
 		Recorded: recorded(e), here: recordedAt([]byte(e.GetMetadata()["created"])), JSON: e.GetMetadata()["content-type"] == contentJSON,
 	}
-	entry.Created = created(entry.Metadata, entry.here)
+	entry.Created = eventstore.FirstCreated(entry.Metadata, entry.here)
 	return entry
 }
 

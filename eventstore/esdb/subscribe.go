@@ -176,7 +176,7 @@ func (s *Store) receiveOnce(
 // stepOf translates one step of a subscription; known is false for what the program does not need.
 func stepOf(message told) (step eventstore.Message, known bool) {
 	if entry := message.entry; entry != nil {
-		if entry.Type == Filler {
+		if entry.Type == eventstore.Filler {
 			return eventstore.Message{Position: entry.Position}, true
 		}
 		return eventstore.Message{Event: &entry.Recorded, Position: entry.Position}, true

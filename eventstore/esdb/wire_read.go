@@ -77,7 +77,7 @@ func decodeEvent(message []byte) *Entry {
 	if event.malformed || r == nil {
 		return nil
 	}
-	r.Created = created(r.Metadata, r.here)
+	r.Created = eventstore.FirstCreated(r.Metadata, r.here)
 	return &r.Entry
 }
 

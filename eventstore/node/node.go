@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/keepalive"
 
+	"carillon/eventstore/node/embedded"
 	"carillon/eventstore/node/internal/guard"
 	"carillon/eventstore/node/internal/inprocess"
 	"carillon/eventstore/node/internal/store"
@@ -65,6 +66,7 @@ type Node struct {
 	id     uuid.UUID // of this run
 
 	inProcess *inprocess.Server
+	embedded  *embedded.Store
 
 	filters    filters
 	calls      calls
@@ -124,6 +126,8 @@ func Open(config Config) (*Node, error) {
 		return nil, fmt.Errorf("open node: %w", err)
 	}
 	n := &Node{config: config, log: config.Logger, store: opened, id: uuid.New(), guesses: guard.New(config.Logger, cmp.Or(config.GuessDelay, guard.FirstDelay)), started: config.Now()}
+	n.embedded = embedded.New(opened)
+	n.servers = append(n.servers, n.embedded.Close)
 	n.inProcess = inprocess.NewServer(wire.NewCodec(), n.checkUnary, n.checkStream, maxRequestBytes)
 	n.register(n.inProcess)
 	n.servers = append(n.servers, func() { n.inProcess.Stop(closeGrace) })
@@ -177,6 +181,9 @@ func ignoreClosed(err error) error {
 	}
 	return err
 }
+
+// Store returns the event store for this process, without a connection. Close closes it.
+func (n *Node) Store() *embedded.Store { return n.embedded }
 
 // Connect makes a connection for a client in this process, whose messages a codec encodes and decodes. It is for clients
 // that take any grpc.ClientConnInterface; their calls are those of any other, without a socket between.

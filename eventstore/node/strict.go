@@ -227,7 +227,7 @@ func (s *Strict) size(event *store.EventContent) int {
 	case s == nil || !s.Later:
 		return len(event.Data) // what no client of any server meets first
 	}
-	return len(event.Data) + len(event.Metadata) + 2*len(utf16.Encode([]rune(string(event.Type))))
+	return len(event.Data) + len(event.Metadata) + 2*len(utf16.Encode([]rune(event.Type)))
 }
 
 // recorded comes after each append. Now and then the server writes something of its own, and the answer is lost.
@@ -245,7 +245,7 @@ func (s *Strict) recorded(n *Node) error {
 	if statistics {
 		id := uuid.New()
 		event := store.Propose(store.EventContent{
-			Stream: "$stats-127.0.0.1:2113", ID: store.EventID(id), Type: []byte("$statsCollected"), JSON: true, Data: []byte("{}"),
+			Stream: "$stats-127.0.0.1:2113", ID: store.EventID(id), Type: "$statsCollected", JSON: true, Data: []byte("{}"),
 		})
 		// Nobody's append waits for it.
 		if _, err := n.store.Start(context.Background(), "$stats-127.0.0.1:2113", store.Any(), []store.Proposed{event}); err != nil {

@@ -92,7 +92,7 @@ func (c *contents) add(e *esdb.Entry) {
 	}
 	s.sum, s.last = c.chain(s.sum, parts...), e.Revision
 	s.events++
-	if e.Type != esdb.Filler { // a copy adds those at its end
+	if e.Type != eventstore.Filler { // a copy adds those at its end
 		c.log = c.chain(c.log, []byte(e.Stream), revision)
 	}
 }
@@ -110,7 +110,7 @@ func (c *contents) order() string { return hex.EncodeToString(c.log[:]) }
 
 func (c *contents) follow(recorded *eventstore.Recorded) error {
 	switch {
-	case recorded.Type == esdb.Filler:
+	case recorded.Type == eventstore.Filler:
 	case strings.HasPrefix(recorded.Stream, destination.Aggregate.Category+"-"):
 		return c.followDestination(recorded)
 	case strings.HasPrefix(recorded.Stream, clientcertificate.Aggregate.Category+"-"):

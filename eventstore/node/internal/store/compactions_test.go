@@ -21,7 +21,7 @@ func TestCompactionsKeepUpWithoutBeingLookedFor(t *testing.T) {
 	data := make([]byte, 4<<10)
 	for i := range 400 {
 		stream := fmt.Sprintf("thing-%d", i)
-		event := Propose(EventContent{Stream: stream, Type: []byte("thing.happened"), Data: data})
+		event := Propose(EventContent{Stream: stream, Type: "thing.happened", Data: data})
 		if _, err := s.Append(t.Context(), stream, Any(), []Proposed{event}); err != nil {
 			t.Fatal(err)
 		}

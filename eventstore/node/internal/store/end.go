@@ -73,7 +73,7 @@ func (q *sequencing) decideTombstone(r *request) error {
 	if err := q.checkDelete(r, h, meta); err != nil {
 		return err
 	}
-	event := Propose(EventContent{ID: EventID(uuid.New()), Stream: r.stream, Type: []byte(TombstoneType)})
+	event := Propose(EventContent{ID: EventID(uuid.New()), Stream: r.stream, Type: TombstoneType})
 	if r.result.Position, err = q.write(h, MaxRevision, []Proposed{event}); err != nil {
 		return err
 	}

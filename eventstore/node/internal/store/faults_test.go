@@ -92,7 +92,7 @@ func propose(stream string, n, size int) (list []Proposed) {
 	for range n {
 		number := eventNumber.Add(1)
 		list = append(list, Propose(EventContent{
-			ID: EventID{14: byte(number >> 8), 15: byte(number)}, Stream: stream, Type: []byte("type"), Data: make([]byte, size),
+			ID: EventID{14: byte(number >> 8), 15: byte(number)}, Stream: stream, Type: "type", Data: make([]byte, size),
 		}))
 	}
 	return list

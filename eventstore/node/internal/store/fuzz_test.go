@@ -6,7 +6,7 @@ import (
 )
 
 func FuzzRecord(f *testing.F) {
-	event := Propose(EventContent{ID: EventID{1}, Stream: "s-1", Type: []byte("t"), JSON: true, Metadata: []byte("m"), Data: []byte("d")})
+	event := Propose(EventContent{ID: EventID{1}, Stream: "s-1", Type: "t", JSON: true, Metadata: []byte("m"), Data: []byte("d")})
 	event.seal(512, 3, 17)
 	f.Add(uint64(512), event.value)
 	f.Add(uint64(1), []byte{recordVersion})

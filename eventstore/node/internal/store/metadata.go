@@ -53,7 +53,7 @@ func (q *sequencing) writeMetadata(meta, target *cachedHead, metadata []byte, ba
 
 func (q *sequencing) appendInternal(h *cachedHead, eventType string, data []byte) (uint64, error) {
 	event := Propose(EventContent{
-		ID: EventID(uuid.New()), Stream: h.stream, Type: []byte(eventType), JSON: true, Data: data,
+		ID: EventID(uuid.New()), Stream: h.stream, Type: eventType, JSON: true, Data: data,
 	})
 	return q.write(h, uint64(h.last+1), []Proposed{event}) // #nosec G115 -- last is at least -1
 }

@@ -30,7 +30,7 @@ func (m *machine) crash(t *rapid.T) {
 		for range rapid.IntRange(1, 3).Draw(t, "events") {
 			event := &modelEvent{id: m.newID(), data: fmt.Sprint(m.ids)}
 			p.list = append(p.list, event)
-			proposed = append(proposed, Propose(EventContent{ID: event.id, Stream: name, Type: []byte("type"), Data: []byte(event.data)}))
+			proposed = append(proposed, Propose(EventContent{ID: event.id, Stream: name, Type: "type", Data: []byte(event.data)}))
 		}
 		var err error
 		if p.wait, err = m.store.Start(context.Background(), name, Any(), proposed); err != nil {

@@ -190,7 +190,7 @@ func (m *machine) appendList(t *rapid.T, name string, expected Expected, list []
 	var proposed []Proposed
 	for _, event := range list {
 		proposed = append(proposed, Propose(EventContent{
-			ID: event.id, Stream: name, Type: []byte("type"), Data: []byte(event.data),
+			ID: event.id, Stream: name, Type: "type", Data: []byte(event.data),
 		}))
 	}
 	result, err := m.store.Append(context.Background(), name, expected, proposed)
@@ -284,7 +284,7 @@ func (m *machine) metadata(t *rapid.T) {
 	meta := MetadataStream(name)
 	event := &modelEvent{id: m.newID(), data: data}
 	_, err := m.store.Append(context.Background(), meta, Any(), []Proposed{Propose(EventContent{
-		ID: event.id, Stream: meta, Type: []byte(MetadataType), JSON: true, Data: []byte(data),
+		ID: event.id, Stream: meta, Type: MetadataType, JSON: true, Data: []byte(data),
 	})})
 	if m.dead(meta) {
 		if !errors.Is(err, ErrStreamDeleted) {

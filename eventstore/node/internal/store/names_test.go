@@ -14,7 +14,7 @@ func TestVerifyFindsNamesThatAreNotUTF8(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []struct{ stream, eventType string }{{"good", "bad\xff"}, {"bad\xff", "good"}, {"good", "good"}} {
-		event := Propose(EventContent{ID: EventID{1}, Stream: name.stream, Type: []byte(name.eventType)})
+		event := Propose(EventContent{ID: EventID{1}, Stream: name.stream, Type: name.eventType})
 		if _, err := s.Append(context.Background(), name.stream, Any(), []Proposed{event}); err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -70,7 +71,7 @@ func (p Proposed) Size() int { return len(p.value) }
 type EventContent struct {
 	ID       EventID
 	Stream   string
-	Type     []byte
+	Type     string
 	JSON     bool
 	Metadata []byte
 	Data     []byte
@@ -83,7 +84,7 @@ func Propose(c EventContent) Proposed {
 	if c.JSON {
 		contentType, flags = contentTypeJSON, flagJSON
 	}
-	if string(c.Type) == LinkType {
+	if c.Type == LinkType {
 		flags |= flagLink
 	}
 	size := headerLen + len(c.Stream) + len(c.Type) + len(c.Metadata) + len(c.Data) + 96
@@ -108,7 +109,7 @@ func Propose(c EventContent) Proposed {
 	return Proposed{id: c.ID, crc: crc32.Checksum(value[headerLen:], castagnoli), value: value}
 }
 
-func appendMapEntry[V string | []byte](dst []byte, key string, value V) []byte {
+func appendMapEntry(dst []byte, key, value string) []byte {
 	dst = protowire.AppendTag(dst, fieldSystemMetadata, protowire.BytesType)
 	dst = protowire.AppendVarint(dst, uint64(2+protowire.SizeBytes(len(key))+protowire.SizeBytes(len(value))))
 	dst = protowire.AppendTag(dst, fieldMapKey, protowire.BytesType)
@@ -165,6 +166,12 @@ func (r Record) Revision() uint64 { return binary.BigEndian.Uint64(r.value[offse
 // Created is when the event was sequenced, in ticks of 100 ns since the Unix epoch.
 func (r Record) Created() int64 {
 	return int64(binary.BigEndian.Uint64(r.value[offsetCreated:])) // #nosec G115 -- written from an int64
+}
+
+// CreatedAt is Created as a time, UTC.
+func (r Record) CreatedAt() time.Time {
+	ticks := r.Created()
+	return time.Unix(ticks/ticksPerSecond, ticks%ticksPerSecond*nanosPerTick).UTC()
 }
 
 // ID is the event's id.

@@ -10,7 +10,7 @@ import (
 func put(t *testing.T, s *Store, stream, eventType, data string, n int) {
 	t.Helper()
 	for range n {
-		event := Propose(EventContent{ID: EventID(uuid.New()), Stream: stream, Type: []byte(eventType), JSON: true, Data: []byte(data)})
+		event := Propose(EventContent{ID: EventID(uuid.New()), Stream: stream, Type: eventType, JSON: true, Data: []byte(data)})
 		if _, err := s.Append(t.Context(), stream, Any(), []Proposed{event}); err != nil {
 			t.Fatal(err)
 		}

@@ -129,7 +129,7 @@ func parseProposed(message []byte, event *store.EventContent) error {
 			}
 			switch string(key) {
 			case KeyType:
-				event.Type, hasType = value, true
+				event.Type, hasType = string(value), true
 			case KeyContentType:
 				event.JSON, hasContentType = string(value) == ContentTypeJSON, true
 			}

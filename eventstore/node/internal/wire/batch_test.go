@@ -73,7 +73,7 @@ func sameBatch(t *testing.T, name string, encoded []byte) {
 	if err := got.Events(func(event store.EventContent) error {
 		if events < len(want.GetProposedMessages()) {
 			message := want.GetProposedMessages()[events]
-			if string(event.Type) != message.GetMetadata()["type"] || !bytes.Equal(event.Data, message.GetData()) || !bytes.Equal(event.Metadata, message.GetCustomMetadata()) {
+			if event.Type != message.GetMetadata()["type"] || !bytes.Equal(event.Data, message.GetData()) || !bytes.Equal(event.Metadata, message.GetCustomMetadata()) {
 				t.Errorf("%s: event %d is %+v, want %v", name, events, event, message)
 			}
 		}

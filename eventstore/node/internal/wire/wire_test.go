@@ -44,10 +44,10 @@ func records(tb testing.TB, contents ...store.EventContent) (list []store.Record
 
 func contents() []store.EventContent {
 	return []store.EventContent{
-		{ID: store.EventID(uuid.New()), Stream: "s-1", Type: []byte("json"), JSON: true, Metadata: []byte(`{}`), Data: []byte(`{"a":1}`)},
-		{ID: store.EventID(uuid.New()), Stream: "s-1", Type: []byte("binary"), Data: []byte{0, 255}},
-		{ID: store.EventID(uuid.New()), Stream: "s-1", Type: []byte("empty")},
-		{ID: store.EventID{}, Stream: "другой", Type: []byte("zero id")},
+		{ID: store.EventID(uuid.New()), Stream: "s-1", Type: "json", JSON: true, Metadata: []byte(`{}`), Data: []byte(`{"a":1}`)},
+		{ID: store.EventID(uuid.New()), Stream: "s-1", Type: "binary", Data: []byte{0, 255}},
+		{ID: store.EventID(uuid.New()), Stream: "s-1", Type: "empty"},
+		{ID: store.EventID{}, Stream: "другой", Type: "zero id"},
 	}
 }
 

@@ -1,0 +1,289 @@
+package embedded_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest"
+)
+
+func open(t *testing.T, files vfs.FS) *node.Node {
+	t.Helper()
+	n, err := node.Open(node.Config{Dir: "store", FS: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func proposed(n int) []eventstore.Proposed {
+	list := make([]eventstore.Proposed, n)
+	for i := range list {
+		list[i] = eventstore.Proposed{
+			ID: uuid.New(), Type: "thing.happened.v1", Data: fmt.Appendf(nil, "{\"n\":%d}", i), Metadata: []byte(`{"actor":"test"}`),
+		}
+	}
+	return list
+}
+
+func put(t *testing.T, store eventstore.Store, stream string, expected eventstore.Revision, events []eventstore.Proposed) eventstore.Appended {
+	t.Helper()
+	appended, err := store.Append(t.Context(), stream, expected, events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return appended
+}
+
+func TestEmbedded_contract(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, open(t, vfs.NewMem()).Store())
+}
+
+// What an append has acknowledged is there after a loss of power that takes everything that was not synced.
+func TestAppend_survivesPowerLoss(t *testing.T) {
+	t.Parallel()
+	files := vfs.NewCrashableMem()
+	store := open(t, files).Store()
+	for revision := range eventstore.Revision(20) {
+		put(t, store, "thing-1", revision-1, proposed(1))
+		left := files.CrashClone(vfs.CrashCloneCfg{})
+		n, err := node.Open(node.Config{Dir: "store", FS: left})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := eventstore.NoStream
+		for event, err := range n.Store().Read(t.Context(), "thing-1", 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = event.Revision
+		}
+		if last != revision {
+			t.Fatalf("the stream ends at %d, %d was acknowledged", last, revision)
+		}
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestClose_endsSubscriptions(t *testing.T) {
+	t.Parallel()
+	n := open(t, vfs.NewMem())
+	store := n.Store()
+	put(t, store, "thing-1", eventstore.NoStream, proposed(1))
+	var ended error
+	for message, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Filter{}) {
+		if message.CaughtUp {
+			if err := n.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended = err
+	}
+	if !errors.Is(ended, eventstore.ErrUnavailable) {
+		t.Errorf("subscription: %v", ended)
+	}
+	if _, err := store.Append(t.Context(), "thing-1", 0, proposed(1)); !errors.Is(err, eventstore.ErrUnavailable) {
+		t.Errorf("append: %v", err)
+	}
+	for _, err := range store.Read(t.Context(), "thing-1", 0) {
+		if !errors.Is(err, eventstore.ErrUnavailable) {
+			t.Errorf("read: %v", err)
+		}
+	}
+	if _, err := store.Head(t.Context()); !errors.Is(err, eventstore.ErrUnavailable) {
+		t.Errorf("head: %v", err)
+	}
+}
+
+// A reader that is busy with what it has read holds up nobody, Close included, and then learns of it.
+func TestRead_pages(t *testing.T) {
+	t.Parallel()
+	n := open(t, vfs.NewMem())
+	store := n.Store()
+	const events = 1300 // more than two pages
+	put(t, store, "thing-1", eventstore.NoStream, proposed(events))
+	read := 0
+	for event, err := range store.Read(t.Context(), "thing-1", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event.Revision != eventstore.Revision(read) {
+			t.Fatalf("revision %d, want %d", event.Revision, read)
+		}
+		read++
+	}
+	if read != events {
+		t.Fatalf("%d events, want %d", read, events)
+	}
+	var ended error
+	for event, err := range store.Read(t.Context(), "thing-1", 0) {
+		if err == nil && event.Revision == 0 {
+			if err := n.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended = err
+	}
+	if !errors.Is(ended, eventstore.ErrUnavailable) {
+		t.Errorf("read: %v", ended)
+	}
+}
+
+// A subscriber whom nothing concerns learns how far it has come: on the way, when it has caught up, and later.
+func TestSubscribe_checkpoints(t *testing.T) {
+	t.Parallel()
+	store := open(t, vfs.NewMem()).Store()
+	const events = 5000 // more than may pass without a checkpoint
+	first := put(t, store, "other-1", eventstore.NoStream, proposed(events))
+	var second eventstore.Appended
+	var checkpoints []eventstore.Position
+	for message, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Categories("thing")) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case message.Event != nil:
+			t.Fatalf("an event of %s", message.Event.Stream)
+		case message.CaughtUp:
+			second = put(t, store, "other-1", first.Revision, proposed(events))
+		default:
+			checkpoints = append(checkpoints, message.Position)
+		}
+		if len(checkpoints) == 3 {
+			break
+		}
+	}
+	if checkpoints[0] == first.Position || checkpoints[1] != first.Position ||
+		!first.Position.Before(checkpoints[2]) || second.Position.Before(checkpoints[2]) {
+		t.Errorf("checkpoints %v; the events end at %s and %s", checkpoints, first.Position, second.Position)
+	}
+}
+
+// Fillers of a copy and the store's own events are passed over.
+func TestSubscribe_passesOver(t *testing.T) {
+	t.Parallel()
+	store := open(t, vfs.NewMem()).Store()
+	filler, system, event := proposed(1), proposed(1), proposed(1)
+	filler[0].Type, system[0].Type = eventstore.Filler, "$statistics"
+	put(t, store, "thing-1", eventstore.NoStream, filler)
+	put(t, store, "$stats", eventstore.NoStream, system)
+	put(t, store, "thing-1", 0, event)
+	for message, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if message.Event == nil {
+			continue
+		}
+		if message.Event.ID != event[0].ID {
+			t.Errorf("%s of %s came first", message.Event.Type, message.Event.Stream)
+		}
+		break
+	}
+}
+
+func TestAppend_refusesNames(t *testing.T) {
+	t.Parallel()
+	store := open(t, vfs.NewMem()).Store()
+	for _, stream := range []string{"", "$all", "a\xff", string(make([]byte, 10_000))} {
+		if _, err := store.Append(t.Context(), stream, eventstore.NoStream, proposed(1)); err == nil {
+			t.Errorf("stream %.20q was accepted", stream)
+		}
+	}
+	nameless := proposed(1)
+	nameless[0].Type = ""
+	if _, err := store.Append(t.Context(), "thing-1", eventstore.NoStream, nameless); err == nil {
+		t.Error("an event without a type was accepted")
+	}
+}
+
+func TestAppend_fullDisk(t *testing.T) {
+	t.Parallel()
+	n, err := node.Open(node.Config{Dir: t.TempDir(), MinFreeBytes: math.MaxUint64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !n.Full() {
+		runtime.Gosched()
+	}
+	if _, err := n.Store().Append(t.Context(), "thing-1", eventstore.NoStream, proposed(1)); !errors.Is(err, eventstore.ErrFull) {
+		t.Errorf("error = %v", err)
+	}
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Other processes find in the store what this one does, under the same name.
+func TestEmbedded_sameOverNetwork(t *testing.T) {
+	t.Parallel()
+	n := open(t, vfs.NewMem())
+	socket := filepath.Join(nodetest.SocketDir(t), "s")
+	go func() { _ = n.ListenUnix(socket) }() // the node's end ends it
+	remote, err := esdb.OpenUnix(socket, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = remote.Close() })
+	type view struct {
+		Identity string
+		Head     eventstore.Position
+		Events   []eventstore.Recorded
+	}
+	look := func(store interface {
+		eventstore.Store
+		Identity(ctx context.Context) (string, error)
+	}) (v view) {
+		var failed error
+		if v.Identity, failed = store.Identity(t.Context()); failed != nil {
+			t.Fatal(failed)
+		}
+		if v.Head, failed = store.Head(t.Context()); failed != nil {
+			t.Fatal(failed)
+		}
+		for message, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Filter{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if message.CaughtUp {
+				break
+			}
+			if message.Event != nil {
+				v.Events = append(v.Events, *message.Event)
+			}
+		}
+		return v
+	}
+	if got := look(n.Store()); got.Identity != "" {
+		t.Errorf("an empty store is %q", got.Identity)
+	}
+	copied := proposed(3)
+	copied[1].Metadata = []byte(`{"$originalCreatedDate":"2020-02-03T04:05:06.0000007Z"}`)
+	copied[2].Metadata = nil
+	put(t, n.Store(), "thing-1", eventstore.NoStream, copied)
+	put(t, remote, "thing-1", 2, proposed(2))
+	if diff := cmp.Diff(look(remote), look(n.Store())); diff != "" {
+		t.Errorf("-by gRPC +here:\n%s", diff)
+	}
+}
