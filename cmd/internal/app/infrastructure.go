@@ -12,11 +12,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"google.golang.org/grpc/encoding"
 
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/custody"
 	"carillon/cmd/internal/storenode/maintenance"
+	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
 	"carillon/projections/postgres"
@@ -31,9 +31,16 @@ const (
 	restartPause   = time.Second
 )
 
+// eventStore is what the program needs of its event store.
+type eventStore interface {
+	eventstore.Store
+	Identity(ctx context.Context) (string, error)
+}
+
 // infrastructure is what the parts stand on: the event store and Postgres, embedded or elsewhere.
 type infrastructure struct {
-	store    *esdb.Store
+	store    eventStore
+	server   *esdb.Store // the store, if it is a server elsewhere; nil if it is embedded
 	pool     *pgxpool.Pool
 	keys     *pgxpool.Pool // of authentication alone, so that whoever has no key takes nothing from those who do
 	sessions *pgxpool.Pool // of the console, for the same reason
@@ -114,10 +121,11 @@ func compressQuickly(ctx context.Context, conn *pgx.Conn) error {
 
 func (in *infrastructure) openEventStore(cfg *config.Config, log *slog.Logger) (err error) {
 	if url := cfg.EventStoreURL.Reveal(); url != "" {
-		if in.store, err = esdb.Open(url, log); err != nil {
+		if in.server, err = esdb.Open(url, log); err != nil {
 			return fmt.Errorf("CARILLON_EVENTSTORE_URL: %w", err)
 		}
-		in.closers = append(in.closers, func() { _ = in.store.Close() })
+		in.store = in.server
+		in.closers = append(in.closers, func() { _ = in.server.Close() })
 		return nil
 	}
 	dir := filepath.Join(cfg.DataDir, "eventstore")
@@ -155,11 +163,8 @@ func (in *infrastructure) openEventStore(cfg *config.Config, log *slog.Logger) (
 		case <-closed:
 		}
 	}()
-	here := func(codec encoding.CodecV2) esdb.Connection { return embedded.Connect(codec) }
-	if in.store, err = esdb.OpenHere(here, log); err != nil {
-		return err
-	}
-	in.closers = append(in.closers, func() { _ = in.store.Close() })
+	in.store = embedded.Store()
+	in.closers = append(in.closers, embedded.Store().Close)
 	return nil
 }
 

@@ -28,11 +28,16 @@ func (a *App) deliveryMetrics() func(delivery.Attempt) {
 	}
 }
 
-// storeMetrics registers what the connection to the event store tells, and what only the embedded node does.
+// storeMetrics registers the metrics of the event store: of the connection to a server, and of the embedded node.
 func (a *App) storeMetrics() {
 	a.Metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "carillon_eventstore_resubscribed_total", Help: "Subscriptions that the event store dropped because of a burst, each of which went on at once.",
-	}, func() float64 { return float64(a.base.store.Resubscribed()) }))
+	}, func() float64 {
+		if a.base.server == nil {
+			return 0
+		}
+		return float64(a.base.server.Resubscribed())
+	}))
 	if a.base.full == nil {
 		return
 	}

@@ -19,9 +19,10 @@ func (a *App) watchReach() {
 			_, err := store.Head(ctx)
 			return err
 		},
-		Heard: store.Heard,
-		Lost:  store.Reconnect,
-		Log:   a.log,
+		Log: a.log,
+	}
+	if server := a.base.server; server != nil {
+		a.storeReach.Heard, a.storeReach.Lost = server.Heard, server.Reconnect
 	}
 	a.databaseReach = &reach.Watch{Name: "Postgres", Ask: a.clock.Look, Log: a.log}
 	a.Metrics.MustRegister(
