@@ -34,7 +34,7 @@ func FuzzProposedEventsComeBack(f *testing.F) {
 	f.Add("", []byte("$>"), []byte(nil), []byte("1@s"), false, uint64(0))
 	f.Fuzz(func(t *testing.T, stream string, eventType, metadata, data []byte, isJSON bool, revision uint64) {
 		revision >>= 1
-		event := Propose(EventContent{ID: EventID{9}, Stream: stream, Type: eventType, JSON: isJSON, Metadata: metadata, Data: data})
+		event := Propose(EventContent{ID: EventID{9}, Stream: stream, Type: string(eventType), JSON: isJSON, Metadata: metadata, Data: data})
 		event.seal(99, revision, 1234)
 		record, err := parseRecord(99, event.value)
 		if err != nil || record.verify() != nil {
