@@ -10,20 +10,20 @@ import (
 )
 
 type auditCommand struct {
-	Destination auditDestinationCommand `cmd:"" help:"Show every change of a destination's secrets, status and settings, and to whom they were shown in full: when, what, who, why."`
+	Destination auditDestinationCommand `cmd:"" help:"Show every change of a destination's secrets, status and settings, and every disclosure: time, change, actor, reason."`
 }
 
 type auditDestinationCommand struct {
 	remote
 	ID     anID   `arg:"" help:"Id of the destination; deleted ones keep theirs."`
 	At     string `xor:"what" placeholder:"TIME" help:"Show the state as of this time, such as 2026-11-21T12:00:00Z. Default: now."`
-	Export string `xor:"what" placeholder:"FILE" help:"Write the whole history there as NDJSON, one change or disclosure a line; - is standard output."`
+	Export string `xor:"what" placeholder:"FILE" help:"Write the whole history to a file as NDJSON, one change or disclosure a line; - is standard output."`
 }
 
 // Help implements kong.HelpProvider.
 func (auditDestinationCommand) Help() string {
-	return `The admin token opens it, and so does an auditor's (carillon auditor issue) in CARILLON_ADMIN_TOKEN. Secrets are
-named by their ids; their material is never shown. --json and --export tell also what the picture has no room for: event
+	return `Use the admin token, or an auditor's (carillon auditor issue), in CARILLON_ADMIN_TOKEN. Secrets are
+named by their ids; their material is never shown. --json and --export also contain event
 ids, positions in the log, correlation and causation.`
 }
 

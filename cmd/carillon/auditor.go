@@ -9,23 +9,23 @@ import (
 )
 
 type auditorCommand struct {
-	Issue  auditorIssueCommand  `cmd:"" help:"Make a token that reads the audit trail, and print it. It can't be shown again."`
-	List   auditorListCommand   `cmd:"" help:"List auditors' tokens, ended ones too."`
-	Revoke auditorRevokeCommand `cmd:"" help:"End an auditor's token at once."`
+	Issue  auditorIssueCommand  `cmd:"" help:"Create a token that reads the audit trail, and print it once."`
+	List   auditorListCommand   `cmd:"" help:"List auditors' tokens, including expired and revoked ones."`
+	Revoke auditorRevokeCommand `cmd:"" help:"Revoke an auditor's token immediately."`
 }
 
 type auditorIssueCommand struct {
 	remote
-	Name         string       `arg:"" help:"Whom it is for."`
-	Organization organization `placeholder:"ORG" help:"Id of the only organization whose trail it reads, or its beginning. Default: all."`
-	Expires      string       `aliases:"expires-at" placeholder:"WHEN" help:"When it ends: a time such as 2027-01-01T00:00:00Z, or from now, such as 720h. Default: never."`
+	Name         string       `arg:"" help:"Name of the auditor."`
+	Organization organization `placeholder:"ORG" help:"Restrict the token to one organization: its id, or the beginning. Default: all."`
+	Expires      string       `aliases:"expires-at" placeholder:"WHEN" help:"Expiry: a time such as 2027-01-01T00:00:00Z, or a duration such as 720h. Default: never."`
 }
 
 // Help implements kong.HelpProvider.
 func (auditorIssueCommand) Help() string {
 	return `The token reads the audit trail of all organizations and the state of the projections, and nothing else; with
---organization the trail of that one alone, and nothing of others can be told from what was never there. An auditor uses it
-in the place of the admin token:
+--organization only the trail of that one, without a trace of others. An auditor uses it
+instead of the admin token:
 
   CARILLON_ADMIN_TOKEN=ca_… carillon audit destination ID --admin-addr https://carillon.example`
 }

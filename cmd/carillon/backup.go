@@ -28,23 +28,23 @@ type installation struct {
 	DataDir        string         `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"The server's data directory (${default})."`
 	EventStoreURL  config.Address `name:"eventstore-url" env:"CARILLON_EVENTSTORE_URL" placeholder:"URL" help:"The server's EventStoreDB. Empty: the embedded node."`
 	DatabaseURL    config.Address `env:"CARILLON_DATABASE_URL" placeholder:"URL" help:"The server's Postgres. Empty: the private one."`
-	KeyStore       config.Address `env:"CARILLON_KEY_STORE" placeholder:"DIR|URL" help:"The server's key store, where it names one."`
-	MasterKey      config.Secret  `env:"CARILLON_MASTER_KEY" placeholder:"BASE64" help:"The master key, where it isn't in the data directory."`
-	AcceptLostKeys bool           `env:"CARILLON_ACCEPT_LOST_KEYS" help:"Go on although live destinations have lost their data keys."`
+	KeyStore       config.Address `env:"CARILLON_KEY_STORE" placeholder:"DIR|URL" help:"The server's key store, if one is configured."`
+	MasterKey      config.Secret  `env:"CARILLON_MASTER_KEY" placeholder:"BASE64" help:"The master key, if it is not in the data directory."`
+	AcceptLostKeys bool           `env:"CARILLON_ACCEPT_LOST_KEYS" help:"Continue although live destinations have lost their data keys."`
 	JSON           bool           `help:"Print JSON instead of text."`
 }
 
 type backupCommand struct {
 	installation
 
-	To string `arg:"" type:"path" placeholder:"DIR" help:"The directory to make, or one with a backup that was cut off."`
+	To string `arg:"" type:"path" placeholder:"DIR" help:"The directory to create, or one with an interrupted backup."`
 }
 
 // Help implements kong.HelpProvider.
 func (backupCommand) Help() string {
 	return `Copies the event store and the data keys, while the server runs or not, and checks the copy: every live destination's
-secret must open. The master key is not in it: keep that elsewhere. With an EventStoreDB cluster the log is copied into a
-node's directory. A backup that was cut off goes on where it was.`
+secret must open. The master key is not included: keep it elsewhere. With an EventStoreDB cluster the log is copied into a
+node's directory. An interrupted backup continues.`
 }
 
 // Run makes the backup.
@@ -68,15 +68,15 @@ type restoreCommand struct {
 	installation
 
 	From           string `arg:"" type:"existingdir" placeholder:"DIR" help:"The backup."`
-	AcceptUnsigned bool   `help:"Restore a backup that is not signed, as earlier versions made them. Whoever could write to where it was kept can have made themselves an operator in it."`
+	AcceptUnsigned bool   `help:"Restore an unsigned backup, as earlier versions made them. An attacker with write access to it may have added an operator."`
 }
 
 // Help implements kong.HelpProvider.
 func (restoreCommand) Help() string {
-	return `Makes event store and key store of a backup, which must be empty or hold a part of it, and verifies both: every stream
+	return `Restores event store and key store, which must be empty or contain a part of the backup, and verifies both: every stream
 by its count and SHA-256, every live destination by its secret. The server must not be running, and the master key of
-then must be there: a backup that it has not signed is refused. Read models are built from the events when the server
-starts. That start sends and visits nothing before it is called with --after-restore.`
+the backup must be present: a backup with another signature is refused. Read models are built from the events when the server
+starts. That start sends and visits nothing without --after-restore.`
 }
 
 // Run restores and verifies.

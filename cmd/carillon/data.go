@@ -16,20 +16,20 @@ import (
 )
 
 type dataCommand struct {
-	Remove dataRemoveCommand `cmd:"" help:"Remove a server's data directory with the Postgres cluster that is kept elsewhere for it, or a cluster that was left behind."`
+	Remove dataRemoveCommand `cmd:"" help:"Remove a server's data directory with its Postgres cluster, or an orphaned cluster."`
 }
 
 type dataRemoveCommand struct {
 	Dir  string `arg:"" type:"existingdir" placeholder:"DIR" help:"A data directory, or a cluster that \"carillon status\" names as left behind."`
-	Yes  bool   `help:"It is meant: what is named is gone for good."`
+	Yes  bool   `help:"Delete without confirmation."`
 	JSON bool   `help:"Print JSON instead of text."`
 }
 
 // Help implements kong.HelpProvider.
 func (dataRemoveCommand) Help() string {
-	return `Without --yes it says what would be destroyed, and destroys nothing. What a running server uses is never removed.
+	return `Without --yes it only lists the data to be removed. Data of a running server is never removed.
 
-Where root runs a server whose private Postgres can't reach the data directory, that Postgres keeps its cluster in
+If root runs a server whose private Postgres can't reach the data directory, that Postgres keeps its cluster in
 /var/lib/carillon. It stays behind when the data directory is removed by other means; "carillon status" names it then.`
 }
 
@@ -122,7 +122,7 @@ func (c *dataRemoveCommand) Run(ctx context.Context, t terminal, cli *commandLin
 		}
 	})
 	if err == nil && !c.Yes {
-		return errors.New("this is for good; say --yes")
+		return errors.New("this deletes permanently; confirm with --yes")
 	}
 	return err
 }
@@ -154,7 +154,7 @@ func removalOf(ctx context.Context, dir string) ([]doomed, error) {
 }
 
 var clusterHolds = []string{
-	"the read models, which are built anew from the events where these are still there",
+	"the read models, which are rebuilt from the events if these still exist",
 	"THE DATA KEYS in Postgres: where no key store or backup has them too, no stored secret can ever be read again",
 }
 
@@ -176,7 +176,7 @@ func missing(path string) bool {
 func dataRemoval(ctx context.Context, dir string) (plan []doomed, err error) {
 	database, events := filepath.Join(dir, "postgres"), filepath.Join(dir, "eventstore")
 	if missing(database) && missing(events) {
-		return nil, fmt.Errorf("the stores of %s are elsewhere, so whether a server runs on it can't be told: remove it by hand, with %s in it", dir, config.MasterKeyFile)
+		return nil, fmt.Errorf("the stores of %s are elsewhere, so it is unknown whether a server runs on it: remove it by hand, with %s in it", dir, config.MasterKeyFile)
 	}
 	if _, running, err := maintenance.Protocol(ctx, events); err != nil || running {
 		return nil, errors.Join(fmt.Errorf("a server is running on %s: stop it first", dir), err)
@@ -195,7 +195,7 @@ func dataRemoval(ctx context.Context, dir string) (plan []doomed, err error) {
 	last := doomed{Dir: dir}
 	for _, part := range []struct{ name, what string }{
 		{"eventstore", "THE EVENTS: the whole history, of which everything else is made"},
-		{config.MasterKeyFile, "THE MASTER KEY: where it is kept nowhere else, no stored secret can ever be read again, in no backup either"},
+		{config.MasterKeyFile, "THE MASTER KEY: without another copy, no stored secret can be read again, not in a backup either"},
 		{"keys", "THE KEY STORE: the second place of the data keys"},
 		{"epoch.key", "this server's copy of the epoch key"},
 		{config.AdminTokenFile, "the admin token"},

@@ -23,8 +23,8 @@ type demoCommand struct {
 	config.Client `group:"Server"`
 
 	HTTPAddr    string `name:"http-addr" env:"CARILLON_HTTP_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the API of a running server (${default})."`
-	TLSCert     string `name:"tls-cert" env:"CARILLON_TLS_CERT" placeholder:"FILE" help:"Certificate of the API of a running server, where it has one."`
-	PostgresBin string `env:"CARILLON_POSTGRES_BIN" placeholder:"DIR" help:"Where a server of its own finds Postgres. Empty: in the usual places."`
+	TLSCert     string `name:"tls-cert" env:"CARILLON_TLS_CERT" placeholder:"FILE" help:"Certificate of the API of a running server, if it serves HTTPS."`
+	PostgresBin string `env:"CARILLON_POSTGRES_BIN" placeholder:"DIR" help:"Directory of the Postgres binaries for a temporary server. Empty: the usual places."`
 }
 
 // Help implements kong.HelpProvider.
@@ -33,7 +33,7 @@ func (demoCommand) Help() string {
 items that come in, subscribes the receiver, publishes events, and shows the signed webhooks arriving and verifying.
 
 It uses the server that runs on this machine, if it was started with --dev; else it starts one in a temporary
-directory, which is gone afterwards.`
+directory, which is removed afterwards.`
 }
 
 // Run shows the demo.

@@ -18,12 +18,12 @@ import (
 )
 
 type eventstoreCommand struct {
-	Run      eventstoreRunCommand      `cmd:"" default:"withargs" help:"Run the node alone, for EventStoreDB clients in any language."`
-	Backup   eventstoreBackupCommand   `cmd:"" help:"Copy the node's data consistently, while it runs or not."`
-	Restore  eventstoreRestoreCommand  `cmd:"" help:"Make a node's directory from a backup."`
-	Verify   eventstoreVerifyCommand   `cmd:"" help:"Read everything, check checksums, compare log and indexes."`
-	Repair   eventstoreRepairCommand   `cmd:"" help:"List the events that damage at the end of the log has cost, and go on without them."`
-	Scavenge eventstoreScavengeCommand `cmd:"" help:"Remove for good what was deleted or truncated."`
+	Run      eventstoreRunCommand      `cmd:"" default:"withargs" help:"Run the event store alone, for EventStoreDB clients in any language."`
+	Backup   eventstoreBackupCommand   `cmd:"" help:"Back up the node's data consistently, running or stopped."`
+	Restore  eventstoreRestoreCommand  `cmd:"" help:"Restore a node's directory from a backup."`
+	Verify   eventstoreVerifyCommand   `cmd:"" help:"Verify all data: checksums, log and indexes."`
+	Repair   eventstoreRepairCommand   `cmd:"" help:"List events lost to damage at the end of the log, and optionally continue without them."`
+	Scavenge eventstoreScavengeCommand `cmd:"" help:"Remove deleted and truncated events permanently."`
 	Copy     eventstoreCopyCommand     `cmd:"" help:"Copy all streams into another event store: from the embedded node into a cluster, or back."`
 }
 
@@ -47,8 +47,8 @@ type eventstoreRunCommand struct {
 
 // Help implements kong.HelpProvider.
 func (eventstoreRunCommand) Help() string {
-	return `Serves the EventStoreDB protocol on one TCP port, until Ctrl-C. In plain it listens on this machine only;
-elsewhere it wants TLS, a user and a password.
+	return `Serves the EventStoreDB protocol on one TCP port, until Ctrl-C. Without TLS it listens on this machine only;
+elsewhere it requires TLS, a user and a password.
 
   carillon eventstore --addr 127.0.0.1:2113 --data ./events
   CARILLON_EVENTSTORE_PASSWORD=… carillon eventstore --addr :2113 --data ./events \
@@ -79,7 +79,7 @@ func (c *onNode) open(ctx context.Context, cli *commandLine) (maintenance.Node, 
 type eventstoreBackupCommand struct {
 	onNode
 
-	To string `arg:"" type:"path" placeholder:"DIR" help:"The directory to make; it must not exist."`
+	To string `arg:"" type:"path" placeholder:"DIR" help:"The directory to create; it must not exist."`
 }
 
 // Run makes the backup, in the process that runs the node if there is one.
@@ -131,11 +131,11 @@ type eventstoreRestoreCommand struct {
 // Help implements kong.HelpProvider.
 func (eventstoreRestoreCommand) Help() string {
 	return `Copies the backup into the node's directory, which must be empty or not exist, and verifies it. The server must
-not be running. After an older backup the read models are built anew by themselves on the next start, and that sends and
-visits nothing before it is called with --after-restore.
+not be running. After an older backup the read models are rebuilt on the next start, which sends and
+visits nothing without --after-restore.
 
-This finds damage, and not what somebody has changed on purpose: take backups from places that only you can write to, or
-restore with "carillon restore", which refuses what your master key has not signed.`
+This detects damage, not manipulation: take backups from places that only you can write to, or
+restore with "carillon restore", which verifies the signature of your master key.`
 }
 
 // Run restores and verifies.

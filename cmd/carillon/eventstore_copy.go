@@ -25,19 +25,19 @@ import (
 type eventstoreCopyCommand struct {
 	nodeDirectory
 
-	From     config.Address `placeholder:"URL|DIR" help:"What to copy: a connection string, or the directory of a node. Empty: the node of the data directory."`
-	To       config.Address `required:"" env:"CARILLON_EVENTSTORE_COPY_TO" placeholder:"URL|DIR" help:"Where to: a connection string, or the directory of a node that is not running. It must be empty or hold a part of the copy."`
-	CopyOnly bool           `xor:"compare" help:"Leave out comparison and metadata, for a first run while the source is in use."`
-	Streams  string         `xor:"compare" type:"path" placeholder:"FILE" help:"Write what was compared to a file: each stream's count of events, last revision and SHA-256, one JSON object a line."`
+	From     config.Address `placeholder:"URL|DIR" help:"Source: a connection string, or the directory of a node. Empty: the node of the data directory."`
+	To       config.Address `required:"" env:"CARILLON_EVENTSTORE_COPY_TO" placeholder:"URL|DIR" help:"Target: a connection string, or the directory of a stopped node. It must be empty or contain a part of the copy."`
+	CopyOnly bool           `xor:"compare" help:"Skip comparison and metadata, for a first run while the source is in use."`
+	Streams  string         `xor:"compare" type:"path" placeholder:"FILE" help:"Write the comparison to a file: each stream's event count, last revision and SHA-256, one JSON object a line."`
 	JSON     bool           `help:"Print JSON instead of text."`
 }
 
 // Help implements kong.HelpProvider.
 func (eventstoreCopyCommand) Help() string {
 	return `Events keep their streams, revisions, ids, types, data and order; the time when they were first recorded is kept
-in their metadata. The target says by itself how far a copy is: one that was cut off goes on, a second run adds what
-is new. At the end both sides are compared, event by event and by count, SHA-256 and last revision of each stream, and
-the streams' metadata is set. A cluster that elects a leader meanwhile is waited for, for two minutes.
+in their metadata. The target records the progress: an interrupted copy continues, a second run adds new
+events. At the end both sides are compared, event by event and by count, SHA-256 and last revision of each stream, and
+the streams' metadata is set. An election in a cluster is waited for, for two minutes.
 
 To move a server: copy with --copy-only while it runs, stop it, copy again, start it with CARILLON_EVENTSTORE_URL.
 
@@ -68,7 +68,7 @@ func (c *eventstoreCopyCommand) Run(ctx context.Context, t terminal, cli *comman
 	progress.end()
 	if err != nil {
 		if result.Copied > 0 {
-			err = fmt.Errorf("%w (%d events were copied; the same command goes on from there)", err, result.Copied)
+			err = fmt.Errorf("%w (%d events were copied; the same command continues)", err, result.Copied)
 		}
 		return err
 	}

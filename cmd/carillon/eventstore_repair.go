@@ -14,13 +14,13 @@ import (
 type eventstoreRepairCommand struct {
 	onNode
 
-	AcceptLoss bool `help:"Go on without the events that are listed. Without it, nothing is changed."`
+	AcceptLoss bool `help:"Continue without the listed events. By default nothing is changed."`
 }
 
 // Help implements kong.HelpProvider.
 func (eventstoreRepairCommand) Help() string {
-	return `For a node that refuses to start since events that it had acknowledged are missing at the end of its log. Lists
-the revisions that are lost. A backup that has them is better. With --accept-loss the store ends before the damage, and
+	return `For a node that refuses to start because acknowledged events are missing at the end of its log. Lists
+the lost revisions. Prefer a backup that has them. With --accept-loss the store ends before the damage, and
 the damaged logs are kept in "damaged" in its directory.`
 }
 
@@ -60,7 +60,7 @@ func (c *eventstoreRepairCommand) Run(ctx context.Context, t terminal, cli *comm
 		return err
 	}
 	if found.Damage != "" && !c.AcceptLoss {
-		return errors.New("nothing was changed: restore a backup that has these events, or give --accept-loss to go on without them")
+		return errors.New("nothing was changed: restore a backup that has these events, or use --accept-loss to continue without them")
 	}
 	return nil
 }

@@ -9,17 +9,17 @@ import (
 )
 
 type feedCommand struct {
-	Register feedRegisterCommand `cmd:"" help:"Make a feed known that another system owns, so that it can be shared and pinned."`
-	Share    feedShareCommand    `cmd:"" help:"Let an organization read a feed and get its events."`
-	Unshare  feedUnshareCommand  `cmd:"" help:"End what share began."`
+	Register feedRegisterCommand `cmd:"" help:"Register a feed that another system owns, so that it can be shared and pinned."`
+	Share    feedShareCommand    `cmd:"" help:"Share a feed with an organization: read access and its events."`
+	Unshare  feedUnshareCommand  `cmd:"" help:"Stop sharing a feed with an organization."`
 }
 
 type feedRegisterCommand struct {
 	remote
 	Type string       `arg:"" enum:"news,event" help:"news or event."`
-	Org  organization `arg:"" help:"Id of the organization that owns it, or its beginning."`
-	Name string       `arg:"" help:"Its name, for people."`
-	ID   anID         `placeholder:"UUID" help:"Its id in the other system. Default: a new one."`
+	Org  organization `arg:"" help:"Id of the owning organization, or its beginning."`
+	Name string       `arg:"" help:"Display name."`
+	ID   anID         `placeholder:"UUID" help:"Id in the other system. Default: a new one."`
 }
 
 // Run registers the feed.
@@ -40,7 +40,7 @@ type share struct {
 	remote
 	Type string       `arg:"" enum:"news,event" help:"news or event."`
 	Feed anID         `arg:"" help:"Id of the feed."`
-	With organization `arg:"" help:"Id of the organization that reads it, or its beginning."`
+	With organization `arg:"" help:"Id of the reading organization, or its beginning."`
 }
 
 // set makes the feed shared or not, and says so.

@@ -12,8 +12,8 @@ import (
 )
 
 type happeningCommand struct {
-	Show  happeningShowCommand  `cmd:"" help:"Show an event: each field, where its value comes from, and what other sources say."`
-	Split happeningSplitCommand `cmd:"" help:"Say that events that were merged are not the same. They are never merged again."`
+	Show  happeningShowCommand  `cmd:"" help:"Show an event: each field with its source, and the values of other sources."`
+	Split happeningSplitCommand `cmd:"" help:"Split events that were merged by mistake. They are never merged again."`
 }
 
 type happeningShowCommand struct {
@@ -23,9 +23,9 @@ type happeningShowCommand struct {
 
 // Help implements kong.HelpProvider.
 func (happeningShowCommand) Help() string {
-	return `The lines marked "from" gave the value, or a part of it; those marked "other" say something too and were not heard:
-the platform's own record goes before the event's own page, that before a listing, that before a post. Of equals the
-first to tell is heard, and the newest about dates and statuses. --json tells all.`
+	return `Lines marked "from" gave the value, or a part of it; lines marked "other" have a different value that was not used:
+the platform's record precedes the event's own page, then listings, then posts. Of equals the
+first one counts, and the newest for dates and statuses. --json shows everything.`
 }
 
 // Run shows the event.
@@ -43,13 +43,13 @@ func (c *happeningShowCommand) Run(ctx context.Context, t terminal) error {
 
 type happeningSplitCommand struct {
 	remote
-	ID anID `arg:"" help:"Id of the event that stayed, or of one that was merged into it."`
+	ID anID `arg:"" help:"Id of the remaining event, or of one that was merged into it."`
 }
 
 // Help implements kong.HelpProvider.
 func (happeningSplitCommand) Help() string {
-	return `What was merged into the event is an event of its own again, with the items that it had, in the feeds that its sources
-fill. No webhook tells of it. "carillon happening show" says what was merged, and why.`
+	return `Merged events become separate again, with their items, in the feeds that their sources
+fill. No webhook is sent. "carillon happening show" lists merged events and reasons.`
 }
 
 // Run splits the event.

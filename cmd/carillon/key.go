@@ -12,18 +12,18 @@ import (
 )
 
 type keyCommand struct {
-	Issue  keyIssueCommand  `cmd:"" help:"Make an API key and print it. It can't be shown again."`
-	Rotate keyRotateCommand `cmd:"" help:"Make a successor of an API key, with its rights, and print it. The key goes on for the overlap."`
-	List   keyListCommand   `cmd:"" help:"List an organization's API keys, ended ones too: never what opens data."`
-	Revoke keyRevokeCommand `cmd:"" help:"End an API key; it stops working within a second."`
+	Issue  keyIssueCommand  `cmd:"" help:"Create an API key and print it once."`
+	Rotate keyRotateCommand `cmd:"" help:"Rotate an API key: print a successor with the same scopes. The old key works during the overlap."`
+	List   keyListCommand   `cmd:"" help:"List an organization's API keys, including expired and revoked ones, without secrets."`
+	Revoke keyRevokeCommand `cmd:"" help:"Revoke an API key, effective within a second."`
 }
 
 type keyIssueCommand struct {
 	remote
 	Org     organization `arg:"" help:"Id of the organization, or its beginning."`
-	Name    string       `placeholder:"TEXT" help:"What the key is for."`
-	Scopes  []string     `placeholder:"SCOPE,…" enum:"read,write,secrets" help:"What it may do: some of read, write, secrets (to read secrets in full). Default: all."`
-	Expires string       `placeholder:"WHEN" help:"When it ends: a time such as 2027-01-01T00:00:00Z, or from now, such as 720h. Default: never."`
+	Name    string       `placeholder:"TEXT" help:"Purpose of the key."`
+	Scopes  []string     `placeholder:"SCOPE,…" enum:"read,write,secrets" help:"Scopes: some of read, write, secrets (to read secrets in full). Default: all."`
+	Expires string       `placeholder:"WHEN" help:"Expiry: a time such as 2027-01-01T00:00:00Z, or a duration such as 720h. Default: never."`
 }
 
 // Run makes the key.
@@ -86,7 +86,7 @@ type keyRotateCommand struct {
 	remote
 	Org     organization  `arg:"" help:"Id of the organization, or its beginning."`
 	Key     string        `arg:"" help:"Id of the key: the 8 characters after ck_, as \"carillon key list\" shows them. Never the whole key."`
-	Overlap time.Duration `default:"24h" help:"How long the key goes on, up to 720h; 0s: it ends at once."`
+	Overlap time.Duration `default:"24h" help:"Overlap during which the old key works, up to 720h; 0s: none."`
 }
 
 // Run makes the successor.

@@ -6,18 +6,18 @@ import (
 )
 
 type keysCommand struct {
-	RotateMaster keysRotateMasterCommand `cmd:"" help:"Let the next master key take the place of the one in use."`
-	Renew        keysRenewCommand        `cmd:"" help:"Make what was shredded unreadable in Postgres' files and backups now, and not within a day."`
+	RotateMaster keysRotateMasterCommand `cmd:"" help:"Replace the master key by the next one."`
+	Renew        keysRenewCommand        `cmd:"" help:"Renew the epoch key now, so that shredded keys are unreadable in Postgres' files and backups."`
 }
 
 type keysRotateMasterCommand struct{ remote }
 
 // Help implements kong.HelpProvider.
 func (keysRotateMasterCommand) Help() string {
-	return `Wraps all data keys by the next master key while the server goes on. Where it is cut off, call it again.
+	return `Wraps all data keys by the next master key while the server runs. If it is interrupted, call it again.
 
-Where the master key is kept in the data directory (master.key), the server makes the next one itself and keeps it there:
-back the file up anew. Else set CARILLON_MASTER_KEY_NEXT in every process, start them again one after the other, run this
+If the master key is in the data directory (master.key), the server generates the next one there:
+back the file up again. Otherwise set CARILLON_MASTER_KEY_NEXT in every process, start them again one after the other, run this
 command once, and then make the next key CARILLON_MASTER_KEY.`
 }
 
@@ -44,7 +44,7 @@ func (c *keysRenewCommand) Run(ctx context.Context, t terminal) error {
 	if err := client.RenewKeys(ctx); err != nil {
 		return err
 	}
-	return c.print(t.out, done{true}, func(w io.Writer) { row(w, "what was shredded opens for nobody any more") })
+	return c.print(t.out, done{true}, func(w io.Writer) { row(w, "epoch key renewed; shredded keys are unreadable") })
 }
 
 // done is what a command prints with --json that has nothing else to tell.

@@ -24,24 +24,24 @@ type commandLine struct {
 	config.Logging `group:"Logging"`
 
 	Serve       serveCommand       `cmd:"" help:"Run the server."`
-	Status      statusCommand      `cmd:"" help:"Say whether a server works, and how far its projections are."`
-	Org         orgCommand         `cmd:"" help:"Organizations: whoever owns feeds and destinations."`
+	Status      statusCommand      `cmd:"" help:"Show the health of a server and the progress of its projections."`
+	Org         orgCommand         `cmd:"" help:"Organizations, the owners of feeds and destinations."`
 	Key         keyCommand         `cmd:"" help:"API keys of organizations."`
-	Backup      backupCommand      `cmd:"" help:"Copy event store and data keys into a directory, while the server runs or not."`
-	Restore     restoreCommand     `cmd:"" help:"Make event store and key store of a backup, and verify them."`
-	Data        dataCommand        `cmd:"" help:"What servers keep on this machine."`
-	Keys        keysCommand        `cmd:"" help:"The master key, and what wraps the data keys."`
-	Console     consoleCommand     `cmd:"" help:"Make a link that signs somebody in at an organization's console. It works once, within 15 minutes."`
-	Source      sourceCommand      `cmd:"" help:"Sources: where events are collected from."`
-	Happening   happeningCommand   `cmd:"" help:"Events of the outside world, and who tells what of them."`
-	Feed        feedCommand        `cmd:"" help:"Feeds that are owned elsewhere, and who reads a feed."`
+	Backup      backupCommand      `cmd:"" help:"Back up event store and data keys, with the server running or stopped."`
+	Restore     restoreCommand     `cmd:"" help:"Restore event store and key store from a backup, and verify them."`
+	Data        dataCommand        `cmd:"" help:"Data directories on this machine."`
+	Keys        keysCommand        `cmd:"" help:"Master key and epoch key."`
+	Console     consoleCommand     `cmd:"" help:"Create a login link for an organization's console, valid once within 15 minutes."`
+	Source      sourceCommand      `cmd:"" help:"Sources of collected events."`
+	Happening   happeningCommand   `cmd:"" help:"Happenings: events and the sources that show them."`
+	Feed        feedCommand        `cmd:"" help:"Feeds of other systems, and sharing."`
 	Publish     publishCommand     `cmd:"" help:"Publish events from a file."`
 	Projections projectionsCommand `cmd:"" help:"Read models and process managers."`
-	Audit       auditCommand       `cmd:"" help:"What happened to a destination, who did it and why; deleted ones too."`
+	Audit       auditCommand       `cmd:"" help:"Audit trail of destinations, including deleted ones."`
 	Auditor     auditorCommand     `cmd:"" help:"Tokens that read the audit trail and nothing else."`
-	Operator    operatorCommand    `cmd:"" help:"Operators by name, each with a token of their own: what they do is on record under it."`
+	Operator    operatorCommand    `cmd:"" help:"Operators, each with a personal token under which actions are recorded."`
 	Eventstore  eventstoreCommand  `cmd:"" help:"The event store: run it alone, back up, restore, verify, scavenge, copy."`
-	Demo        demoCommand        `cmd:"" help:"Show the main job, end to end, on a running development server or on one of its own."`
+	Demo        demoCommand        `cmd:"" help:"Demonstrate collecting and delivering, on a running development server or a temporary one."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 
 	VersionFlag kong.VersionFlag `name:"version" hidden:"" help:"Print the version."`

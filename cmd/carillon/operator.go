@@ -7,22 +7,22 @@ import (
 )
 
 type operatorCommand struct {
-	Issue  operatorIssueCommand  `cmd:"" help:"Admit an operator: make a token and print it. It can't be shown again."`
-	List   operatorListCommand   `cmd:"" help:"List operators' tokens, ended ones too."`
-	Rotate operatorRotateCommand `cmd:"" help:"Make another token of an operator and print it. The one before goes on for the overlap."`
-	Revoke operatorRevokeCommand `cmd:"" help:"End all tokens of an operator at once."`
+	Issue  operatorIssueCommand  `cmd:"" help:"Create a token for an operator and print it once."`
+	List   operatorListCommand   `cmd:"" help:"List operators' tokens, including expired and revoked ones."`
+	Rotate operatorRotateCommand `cmd:"" help:"Rotate an operator's token: print a new one. The old one works during the overlap."`
+	Revoke operatorRevokeCommand `cmd:"" help:"Revoke all tokens of an operator immediately."`
 }
 
 type operatorIssueCommand struct {
 	remote
-	Name    string `arg:"" help:"Who it is: lower-case letters, digits and . _ @ -, such as ann or ann@example.org."`
-	Expires string `aliases:"expires-at" placeholder:"WHEN" help:"When it ends: a time such as 2027-01-01T00:00:00Z, or from now, such as 720h. Default: never."`
+	Name    string `arg:"" help:"Name: lower-case letters, digits and . _ @ -, such as ann or ann@example.org."`
+	Expires string `aliases:"expires-at" placeholder:"WHEN" help:"Expiry: a time such as 2027-01-01T00:00:00Z, or a duration such as 720h. Default: never."`
 }
 
 // Help implements kong.HelpProvider.
 func (operatorIssueCommand) Help() string {
-	return `The token may do what the admin token may, which stays as the way in. What is done with it is on record as done by
-operator:NAME. The operator uses it in the place of the admin token:
+	return `The token has the rights of the admin token, which stays valid. Actions are recorded under
+operator:NAME. The operator uses it instead of the admin token:
 
   CARILLON_ADMIN_TOKEN=co_… carillon source pause ID --reason "…"`
 }
@@ -62,7 +62,7 @@ func (c *operatorListCommand) Run(ctx context.Context, t terminal) error {
 type operatorRotateCommand struct {
 	remote
 	Name    string        `arg:"" help:"Name of the operator."`
-	Overlap time.Duration `default:"24h" help:"How long the token before goes on, up to 720h; 0s: it ends at once."`
+	Overlap time.Duration `default:"24h" help:"Overlap during which the old token works, up to 720h; 0s: none."`
 }
 
 // Run makes the token.

@@ -10,20 +10,20 @@ import (
 )
 
 type orgCommand struct {
-	Create orgCreateCommand `cmd:"" help:"Make an organization and print its id."`
+	Create orgCreateCommand `cmd:"" help:"Create an organization and print its id."`
 	List   orgListCommand   `cmd:"" help:"List organizations."`
-	Limits orgLimitsCommand `cmd:"" help:"Show or set how much an organization may have and do."`
+	Limits orgLimitsCommand `cmd:"" help:"Show or set the limits of an organization."`
 
-	Certificate orgCertificateCommand `cmd:"" help:"Client certificates, for receivers that ask who delivers."`
+	Certificate orgCertificateCommand `cmd:"" help:"Client certificates, for receivers that require mutual TLS."`
 
-	Suspend orgSuspendCommand `cmd:"" help:"Let its keys open nothing, and its deliveries wait."`
-	Resume  orgResumeCommand  `cmd:"" help:"End a suspension: keys work, and what waited is delivered."`
-	Delete  orgDeleteCommand  `cmd:"" help:"Delete it for good, with all that it owns."`
+	Suspend orgSuspendCommand `cmd:"" help:"Suspend an organization: reject its keys, pause its deliveries."`
+	Resume  orgResumeCommand  `cmd:"" help:"Resume an organization: accept its keys, send waiting deliveries."`
+	Delete  orgDeleteCommand  `cmd:"" help:"Delete an organization permanently, with everything that it owns."`
 }
 
 type orgCreateCommand struct {
 	remote
-	Name string `arg:"" help:"Its name, for people."`
+	Name string `arg:"" help:"Display name."`
 }
 
 // Run makes the organization.

@@ -11,26 +11,26 @@ import (
 )
 
 type orgCertificateCommand struct {
-	Set    orgCertificateSetCommand    `cmd:"" help:"Show receivers this certificate, or another one than before."`
-	Show   orgCertificateShowCommand   `cmd:"" help:"Show the certificate, and when it expires."`
-	Remove orgCertificateRemoveCommand `cmd:"" help:"Show receivers none; its private key can never be read again."`
+	Set    orgCertificateSetCommand    `cmd:"" help:"Set or replace the client certificate of an organization."`
+	Show   orgCertificateShowCommand   `cmd:"" help:"Show the certificate and its expiry."`
+	Remove orgCertificateRemoveCommand `cmd:"" help:"Remove the certificate and destroy its private key."`
 }
 
 type orgCertificateSetCommand struct {
 	remote
 	Organization organization `arg:"" help:"Its id."`
-	Cert         string       `required:"" placeholder:"FILE" help:"PEM: the client certificate, and after it those that signed it."`
-	Key          string       `required:"" placeholder:"FILE" help:"PEM: its private key, not encrypted."`
+	Cert         string       `required:"" placeholder:"FILE" help:"PEM file: the client certificate, followed by its chain."`
+	Key          string       `required:"" placeholder:"FILE" help:"PEM file: its private key, not encrypted."`
 }
 
 // Help implements kong.HelpProvider.
 func (orgCertificateSetCommand) Help() string {
-	return `Receivers that ask for a client certificate are shown this one, by deliveries, tests and probes of this organization and
-of no other. The next connections show it; those that showed the one before are closed, and its private key is shredded.
+	return `Receivers that ask for a client certificate are shown this one, by deliveries, tests and probes of this organization and of
+no other. New connections use it; connections with the previous one are closed, and its private key is shredded.
 
   carillon org certificate set 0d00 --cert client.pem --key client-key.pem
 
-The private key is sealed, and never shown again. Keep the file away, or remove it.`
+The private key is sealed and never shown. Store the file safely, or remove it.`
 }
 
 // Run sets the certificate.

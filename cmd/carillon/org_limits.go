@@ -18,18 +18,18 @@ import (
 type orgLimitsCommand struct {
 	remote
 	Organization organization `arg:"" help:"Its id."`
-	Set          []string     `arg:"" optional:"" placeholder:"LIMIT=N" help:"Limits to set, such as feeds=50; LIMIT=default takes one back."`
+	Set          []string     `arg:"" optional:"" placeholder:"LIMIT=N" help:"Limits to set, such as feeds=50; LIMIT=default resets one."`
 }
 
 // Help implements kong.HelpProvider.
 func (orgLimitsCommand) Help() string {
-	return `Shows the limits, or sets those that are named; the others stay as they are:
+	return `Shows the limits, or sets the named ones; the others are unchanged:
 
   carillon org limits 0d00
   carillon org limits 0d00 destinations=20 requestsPerSecond=100 keys=default
 
 Limits: destinations, subscriptions, patternsAndPins (of subscriptions), feeds, sources (attached), keys, feedbackPerDay,
-requestsPerSecond, redeliveries (replayed and backfilled deliveries that wait). What an organization has beyond a new limit stays.`
+requestsPerSecond, redeliveries (replayed and backfilled deliveries that wait). Whatever exceeds a new limit stays.`
 }
 
 // Run shows or sets them.
@@ -85,7 +85,7 @@ func applyLimit(set map[string]int64, change string) error {
 type orgSuspendCommand struct {
 	remote
 	Organization organization `arg:"" help:"Its id."`
-	Reason       string       `placeholder:"TEXT" help:"Why, for the record."`
+	Reason       string       `placeholder:"TEXT" help:"Reason, recorded in the audit trail."`
 }
 
 // Run suspends the organization.
@@ -110,7 +110,7 @@ func (c *orgResumeCommand) Run(ctx context.Context, t terminal) error {
 type orgDeleteCommand struct {
 	remote
 	Organization string `arg:"" help:"Its whole id."`
-	Yes          bool   `help:"It is meant: everything that it owns is deleted, and its secrets can never be read again."`
+	Yes          bool   `help:"Delete without confirmation."`
 }
 
 // Run deletes the organization.
@@ -120,7 +120,7 @@ func (c *orgDeleteCommand) Run(ctx context.Context, t terminal) error {
 	case err != nil:
 		return errors.New("name the organization by its whole id: carillon org list shows it")
 	case !c.Yes:
-		return errors.New("this deletes its keys, feeds, destinations and their secrets for good; say --yes")
+		return errors.New("this deletes its keys, feeds, destinations and their secrets permanently; confirm with --yes")
 	}
 	client, err := c.client()
 	if err != nil {

@@ -42,7 +42,7 @@ func TestOrganizationsAreLimitedSuspendedAndDeleted(t *testing.T) {
 	listed("suspended")
 	s.ok("org", "resume", org[:8])
 	listed("registered")
-	s.refused("say --yes", "org", "delete", org)
+	s.refused("confirm with --yes", "org", "delete", org)
 	s.refused("by its whole id", "org", "delete", org[:8], "--yes")
 	listed("registered")
 	if text := s.ok("org", "delete", org, "--yes"); !strings.Contains(text, "deleted") {

@@ -17,8 +17,8 @@ import (
 )
 
 type projectionsCommand struct {
-	Status  projectionsStatusCommand  `cmd:"" help:"Say how far each one is."`
-	Rebuild projectionsRebuildCommand `cmd:"" help:"Build a read model anew from the events, while the old one serves."`
+	Status  projectionsStatusCommand  `cmd:"" help:"Show the progress of each projection."`
+	Rebuild projectionsRebuildCommand `cmd:"" help:"Rebuild a read model from the events, while the old one serves."`
 }
 
 type projectionsStatusCommand struct{ remote }
@@ -37,7 +37,7 @@ func (c *projectionsStatusCommand) Run(ctx context.Context, t terminal) error {
 }
 
 func projectionTable(w io.Writer, list []adminapi.Projection) {
-	row(w, "NAME", "KIND", "STATE", "BEHIND", "EVENTS", "LAST ONE AT", "UPDATED", "RUN BY")
+	row(w, "NAME", "KIND", "STATE", "BEHIND", "EVENTS", "POSITION", "UPDATED", "RUN BY")
 	var troubles []string
 	head := ""
 	for _, p := range list {
@@ -51,12 +51,12 @@ func projectionTable(w io.Writer, list []adminapi.Projection) {
 		case p.Process == "":
 			troubles = append(troubles, "No process runs "+p.Name+": is one up that has its role?")
 		case p.Outdated != "":
-			troubles = append(troubles, p.Name+" is built anew, and shows what was there until then: "+p.Outdated)
+			troubles = append(troubles, p.Name+" is being rebuilt, and serves the previous data: "+p.Outdated)
 		}
 	}
 	if head != "" {
 		row(w)
-		row(w, "The newest event of all is at "+head+"; each one takes in those that concern it.")
+		row(w, "The newest event is at position "+head+"; a consumer shows the position of the last event that concerned it.")
 	}
 	for _, trouble := range troubles {
 		row(w, trouble)
@@ -102,8 +102,8 @@ func behind(p adminapi.Projection) string {
 
 type projectionsRebuildCommand struct {
 	remote
-	Name   string `arg:"" help:"Its name, as in the status."`
-	NoWait bool   `help:"Begin, and don't wait for the end."`
+	Name   string `arg:"" help:"Name, as in the status."`
+	NoWait bool   `help:"Start the rebuild without waiting for its end."`
 }
 
 // pollInterval is between two looks at a rebuild.
@@ -162,14 +162,14 @@ func (c *projectionsRebuildCommand) follow(ctx context.Context, client *admincli
 			case p.Rebuild == nil:
 				return p, nil
 			case p.Rebuild.Error != "":
-				return p, errors.New("the rebuild failed, the old one goes on: " + p.Rebuild.Error)
+				return p, errors.New("the rebuild failed, the previous tables stay: " + p.Rebuild.Error)
 			default:
 				show(p.Rebuild)
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return adminapi.Projection{}, fmt.Errorf("the rebuild goes on in the server: %w", ctx.Err())
+			return adminapi.Projection{}, fmt.Errorf("the rebuild continues in the server: %w", ctx.Err())
 		case <-tick.C:
 		}
 	}

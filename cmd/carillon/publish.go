@@ -26,7 +26,7 @@ func (publishCommand) Help() string {
 Required are type, source, data, and a feed or an organization that exists. The data must match the type's schema, see
 GET /events/types. An event with an id is published once, however often it is sent: after a failure, send the file again.
 Another event with the same id is refused, by its line. If a file of at most 1 MiB has a line that is refused, nothing of
-it is published; of a larger one, and of standard input, what comes before that line is.`
+it is published; of a larger one, and of standard input, the lines before it are.`
 }
 
 // Run publishes the file, with a progress bar on a terminal.

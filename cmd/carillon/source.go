@@ -13,11 +13,11 @@ import (
 )
 
 type sourceCommand struct {
-	Add     sourceAddCommand     `cmd:"" help:"Make a source known and print its id. Feeds attach it by that."`
-	List    sourceListCommand    `cmd:"" help:"List sources and how their collection goes."`
+	Add     sourceAddCommand     `cmd:"" help:"Register a source and print its id, by which feeds attach it."`
+	List    sourceListCommand    `cmd:"" help:"List sources and their state."`
 	Collect sourceCollectCommand `cmd:"" help:"Collect a source now."`
-	Pause   sourcePauseCommand   `cmd:"" help:"Visit a source no more, as its owner objects, say."`
-	Resume  sourceResumeCommand  `cmd:"" help:"End a pause: the source is visited at once."`
+	Pause   sourcePauseCommand   `cmd:"" help:"Pause a source, for example if its owner objects."`
+	Resume  sourceResumeCommand  `cmd:"" help:"Resume a source and visit it immediately."`
 	Try     sourceTryCommand     `cmd:"" help:"Read a page or calendar and show its events, without a server."`
 }
 
@@ -25,7 +25,7 @@ type sourceAddCommand struct {
 	remote
 	Type     string `arg:"" enum:"site,sitemap,siteIndexPage,instagram,facebook,tiktok,twitter" help:"site, sitemap, siteIndexPage, instagram, facebook, tiktok or twitter."`
 	Where    string `arg:"" help:"The page's URL, or the account's handle."`
-	Timezone string `placeholder:"ZONE" help:"IANA name of the zone of dates that name none, such as Europe/Rome."`
+	Timezone string `placeholder:"ZONE" help:"IANA time zone of dates without one, such as Europe/Rome."`
 }
 
 // Help implements kong.HelpProvider.
@@ -60,9 +60,9 @@ func (c *sourceAddCommand) Run(ctx context.Context, t terminal) error {
 
 type sourceListCommand struct {
 	remote
-	State string `placeholder:"STATE" help:"Only those in a state: registered, collecting, ok, failing, needs_credentials, needs_javascript or paused."`
-	Type  string `placeholder:"TYPE" help:"Only those of a type: site, sitemap, siteIndexPage, instagram, facebook, tiktok or twitter."`
-	Q     string `placeholder:"TEXT" help:"Only those with a text in their address or handle."`
+	State string `placeholder:"STATE" help:"Filter by state: registered, collecting, ok, failing, needs_credentials, needs_javascript or paused."`
+	Type  string `placeholder:"TYPE" help:"Filter by type: site, sitemap, siteIndexPage, instagram, facebook, tiktok or twitter."`
+	Q     string `placeholder:"TEXT" help:"Filter by a part of the address or handle."`
 }
 
 // Help implements kong.HelpProvider.

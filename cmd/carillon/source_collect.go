@@ -16,7 +16,7 @@ import (
 type sourceCollectCommand struct {
 	remote
 	Source idStart `arg:"" help:"Id of the source, or its beginning."`
-	Wait   bool    `help:"Wait until all of its pages were asked for, and show how far it is."`
+	Wait   bool    `help:"Wait until all pages were visited, and show progress."`
 }
 
 // Run asks for the collection.

@@ -24,23 +24,23 @@ import (
 )
 
 type sourceTryCommand struct {
-	Where    string `arg:"" name:"url|@handle" help:"Address of a page or calendar, or an account's name."`
+	Where    string `arg:"" name:"url|@handle" help:"URL of a page or calendar, or an account's handle."`
 	Type     string `default:"site" enum:"site,sitemap,siteIndexPage,instagram,facebook,tiktok,twitter" help:"site, sitemap or siteIndexPage; instagram, facebook, tiktok or twitter for an account (${default})."`
-	Timezone string `placeholder:"ZONE" help:"IANA name of the zone of dates that name none, such as Europe/Rome."`
+	Timezone string `placeholder:"ZONE" help:"IANA time zone of dates without one, such as Europe/Rome."`
 
-	From instant `placeholder:"TIME" help:"Show occurrences from then on. Default: 14 days ago."`
-	To   instant `placeholder:"TIME" help:"Show occurrences until then. Default: 400 days ahead."`
-	Now  instant `placeholder:"TIME" help:"Take this for the present, so that the same page gives the same again."`
+	From instant `placeholder:"TIME" help:"First day of shown occurrences. Default: 14 days ago."`
+	To   instant `placeholder:"TIME" help:"Last day of shown occurrences. Default: 400 days ahead."`
+	Now  instant `placeholder:"TIME" help:"Time to use as now, for repeatable results."`
 
-	Pages int `default:"100" help:"Read so many pages at most."`
+	Pages int `default:"100" help:"Maximum number of pages."`
 
-	JSON    bool `help:"Print JSON: an object a line for each event, and a summary at last."`
-	Explain bool `help:"Say which syntax, element and text gave each field."`
+	JSON    bool `help:"Print JSON: one object a line for each event, then a summary."`
+	Explain bool `help:"Show the syntax, element and text of each field."`
 
-	CollectAllowCIDRs config.Prefixes `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that may be reached."`
-	EgressDenyCIDRs   config.Prefixes `name:"egress-deny-cidrs" aliases:"delivery-deny-cidrs" env:"CARILLON_EGRESS_DENY_CIDRS,CARILLON_DELIVERY_DENY_CIDRS" placeholder:"CIDR,…" help:"Address ranges that are never reached. It holds before what is allowed."`
+	CollectAllowCIDRs config.Prefixes `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges to allow."`
+	EgressDenyCIDRs   config.Prefixes `name:"egress-deny-cidrs" aliases:"delivery-deny-cidrs" env:"CARILLON_EGRESS_DENY_CIDRS,CARILLON_DELIVERY_DENY_CIDRS" placeholder:"CIDR,…" help:"Address ranges to deny; precedes allowed ranges."`
 
-	CollectContact string `env:"CARILLON_COLLECT_CONTACT" placeholder:"ADDRESS" help:"A page's URL or an e-mail address for the owner of the site, which the requests name."`
+	CollectContact string `env:"CARILLON_COLLECT_CONTACT" placeholder:"ADDRESS" help:"Contact in the User-Agent of requests: a page's URL or an e-mail address."`
 
 	config.Platforms
 }

@@ -18,7 +18,7 @@ import (
 type statusCommand struct {
 	remote
 
-	ClustersDir string `hidden:"" help:"Where root's private Postgres servers keep what their user can't reach in a data directory."`
+	ClustersDir string `hidden:"" help:"Directory of the Postgres clusters of servers that run as root."`
 }
 
 // serverStatus is the answer in JSON.

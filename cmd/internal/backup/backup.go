@@ -35,7 +35,7 @@ type Lost struct{ custody.Lost }
 
 // Error names them.
 func (e *Lost) Error() string {
-	return "data keys that open what is sealed are missing: of " + e.String()
+	return "data keys are missing: of " + e.String()
 }
 
 // Installation is what is backed up and restored.
@@ -242,7 +242,7 @@ func lock(dir string) (unlock func(), err error) {
 	}
 	err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) //nolint:gosec // a descriptor fits
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fmt.Errorf("another backup into %s is under way: wait for it, or name another directory", dir)
+		err = fmt.Errorf("another backup into %s is running: wait for it, or name another directory", dir)
 	}
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())

@@ -66,7 +66,7 @@ type source struct {
 }
 
 // unsignedRisk is what an operator accepts with --accept-unsigned.
-const unsignedRisk = "whoever could write to the place where it was kept can have put operators, keys and addresses of their own into it"
+const unsignedRisk = "an attacker with write access to it may have added operators, keys and addresses"
 
 // errUnsigned: the backup has no MAC.
 var errUnsigned = errors.New("the backup is not signed: " + unsignedRisk + ". Versions before signatures made such backups; " +

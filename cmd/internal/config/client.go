@@ -13,8 +13,8 @@ import (
 // Client has the settings of the subcommands that talk to a running server. They are the server's own variables.
 type Client struct {
 	AdminAddr  string `env:"CARILLON_ADMIN_ADDR" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Address of the server's admin API, or its https:// URL (${default})."`
-	DataDir    string `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"The server's data directory, where its admin token is found (${default})."`
-	AdminToken Secret `env:"CARILLON_ADMIN_TOKEN" placeholder:"TOKEN" help:"The admin token, where it isn't in the data directory."`
+	DataDir    string `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"The server's data directory, which contains its admin token (${default})."`
+	AdminToken Secret `env:"CARILLON_ADMIN_TOKEN" placeholder:"TOKEN" help:"The admin token, if it is not in the data directory."`
 }
 
 // BaseURL is the admin API's URL, without a slash at the end.

@@ -21,45 +21,45 @@ import (
 type Config struct {
 	HTTPAddr  string   `name:"http-addr" env:"CARILLON_HTTP_ADDR" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address of the API (${default})."`
 	AdminAddr string   `env:"CARILLON_ADMIN_ADDR" default:"127.0.0.1:8081" placeholder:"HOST:PORT" help:"Address of the admin API, health and metrics (${default})."`
-	DataDir   string   `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"Where everything is kept that isn't in a database of yours (${default})."`
-	Roles     []string `env:"CARILLON_ROLES" default:"api,project,dispatch,deliver,collect" enum:"api,project,dispatch,deliver,collect" placeholder:"ROLE" help:"What this process does: ${default}. Split them over machines that share one event store and one Postgres."`
+	DataDir   string   `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"Data directory: keys, and the embedded stores (${default})."`
+	Roles     []string `env:"CARILLON_ROLES" default:"api,project,dispatch,deliver,collect" enum:"api,project,dispatch,deliver,collect" placeholder:"ROLE" help:"Roles of this process: ${default}. Processes that share one event store and one Postgres may split them."`
 
 	Dev bool `env:"CARILLON_DEV" help:"For a developer's machine: make an organization with an API key on the first start and print how to use it; let webhooks and collectors reach loopback addresses; trust receivers of the development certificate authority."`
 
 	EventStoreURL Address `name:"eventstore-url" env:"CARILLON_EVENTSTORE_URL" placeholder:"URL" help:"An EventStoreDB, for example esdb://user:password@node1:2113,node2:2113?tls=true. Empty: an embedded node in the data directory."`
 	DatabaseURL   Address `env:"CARILLON_DATABASE_URL" placeholder:"URL" help:"A Postgres 15 or newer, for example postgres://user:password@host:5432/carillon. Empty: a private Postgres in the data directory."`
 
-	PostgresBin string `env:"CARILLON_POSTGRES_BIN" placeholder:"DIR" help:"Where the private Postgres finds its binaries. Empty: in the usual places."`
+	PostgresBin string `env:"CARILLON_POSTGRES_BIN" placeholder:"DIR" help:"Directory of the Postgres binaries. Empty: the usual places."`
 
-	MasterKey      Secret  `env:"CARILLON_MASTER_KEY" placeholder:"BASE64" help:"32 bytes that protect what is stored encrypted. Empty: made once, kept in the data directory."`
+	MasterKey      Secret  `env:"CARILLON_MASTER_KEY" placeholder:"BASE64" help:"32 bytes in base64 that wrap the data keys. Empty: generated once in the data directory."`
 	MasterKeyNext  Secret  `env:"CARILLON_MASTER_KEY_NEXT" placeholder:"BASE64" help:"The master key that takes the other's place by \"carillon keys rotate-master\"."`
 	KeyStore       Address `env:"CARILLON_KEY_STORE" placeholder:"DIR|URL" help:"The second place of the data keys: a directory that all processes share, or a second Postgres. Empty: \"keys\" in the data directory where the event store or Postgres is there too, else none."`
-	AcceptLostKeys bool    `env:"CARILLON_ACCEPT_LOST_KEYS" help:"Start although live destinations have lost their data keys: their secrets and headers can't be read any more."`
-	AdminToken     Secret  `env:"CARILLON_ADMIN_TOKEN" placeholder:"TOKEN" help:"Bearer token of the admin API, 32 characters or more. Empty: made once, kept in the data directory."`
+	AcceptLostKeys bool    `env:"CARILLON_ACCEPT_LOST_KEYS" help:"Start although live destinations have lost their data keys: their secrets and headers stay unreadable."`
+	AdminToken     Secret  `env:"CARILLON_ADMIN_TOKEN" placeholder:"TOKEN" help:"Bearer token of the admin API, 32 characters or more. Empty: generated once in the data directory."`
 
 	DeliveryAllowCIDRs    Prefixes        `name:"delivery-allow-cidrs" env:"CARILLON_DELIVERY_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that webhooks may reach, for development."`
-	EgressDenyCIDRs       Prefixes        `name:"egress-deny-cidrs" aliases:"delivery-deny-cidrs" env:"CARILLON_EGRESS_DENY_CIDRS,CARILLON_DELIVERY_DENY_CIDRS" placeholder:"CIDR,…" help:"Address ranges that webhooks and collectors never reach, such as public ones of your own. It holds before what is allowed."`
-	EgressAddr            Addresses       `env:"CARILLON_EGRESS_ADDR" placeholder:"ADDRESS,…" help:"The address of this machine that webhooks and collectors leave from, so that receivers can allow it: one of IPv4, one of IPv6, or both. Where one is named, nothing is sent over the other. Empty: what the system chooses."`
+	EgressDenyCIDRs       Prefixes        `name:"egress-deny-cidrs" aliases:"delivery-deny-cidrs" env:"CARILLON_EGRESS_DENY_CIDRS,CARILLON_DELIVERY_DENY_CIDRS" placeholder:"CIDR,…" help:"Address ranges that webhooks and collectors never reach, such as public ones of your own; precedes allowed ranges."`
+	EgressAddr            Addresses       `env:"CARILLON_EGRESS_ADDR" placeholder:"ADDRESS,…" help:"Source address of webhooks and collectors: one of IPv4, one of IPv6, or both. If only one family is named, the other is not used. Empty: chosen by the system."`
 	CollectAllowCIDRs     Prefixes        `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that collectors may reach, for development."`
-	CollectParallel       int             `env:"CARILLON_COLLECT_PARALLEL" default:"64" placeholder:"N" help:"Requests of collectors at one time (${default}); the pages that they bring take up to 1.5 MiB each. Hosts that are slow to answer share half of them."`
-	CollectPages          int             `env:"CARILLON_COLLECT_PAGES" default:"500" placeholder:"N" help:"Pages after which a visit to a source gives way to others of its host (${default}). It goes on at its next turn."`
-	CollectContact        string          `env:"CARILLON_COLLECT_CONTACT" placeholder:"ADDRESS" help:"Where owners of sites learn who collects, or can write to: a page's URL or an e-mail address. It is in the User-Agent of every request of a collector."`
-	DeliveryRetrySchedule []time.Duration `env:"CARILLON_DELIVERY_RETRY_SCHEDULE" default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" placeholder:"WAIT" help:"Waits after failed attempts (${default}): nine waits make ten attempts."`
-	DeliveryTimeout       time.Duration   `env:"CARILLON_DELIVERY_TIMEOUT" default:"30s" placeholder:"TIME" help:"How long an endpoint may take to answer an attempt (${default})."`
+	CollectParallel       int             `env:"CARILLON_COLLECT_PARALLEL" default:"64" placeholder:"N" help:"Concurrent requests of collectors (${default}); pages take up to 1.5 MiB each. Slow hosts share half of them."`
+	CollectPages          int             `env:"CARILLON_COLLECT_PAGES" default:"500" placeholder:"N" help:"Pages after which a visit yields to other sources of its host (${default})."`
+	CollectContact        string          `env:"CARILLON_COLLECT_CONTACT" placeholder:"ADDRESS" help:"Contact for owners of sites, in the User-Agent of every collector request: a page's URL or an e-mail address."`
+	DeliveryRetrySchedule []time.Duration `env:"CARILLON_DELIVERY_RETRY_SCHEDULE" default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" placeholder:"WAIT" help:"Waits between failed attempts (${default}): nine waits make ten attempts."`
+	DeliveryTimeout       time.Duration   `env:"CARILLON_DELIVERY_TIMEOUT" default:"30s" placeholder:"TIME" help:"Timeout of an attempt (${default})."`
 	AutoDisableAfter      int             `env:"CARILLON_AUTO_DISABLE_AFTER" default:"100" placeholder:"N" help:"Consecutive failed attempts after which a destination is auto-disabled (${default})."`
-	AutoDisableMinStreak  time.Duration   `env:"CARILLON_AUTO_DISABLE_MIN_STREAK" default:"1h" placeholder:"TIME" help:"How long the streak of failures must have lasted, too (${default})."`
+	AutoDisableMinStreak  time.Duration   `env:"CARILLON_AUTO_DISABLE_MIN_STREAK" default:"1h" placeholder:"TIME" help:"Minimum duration of the failures before auto-disabling (${default})."`
 
-	Relevance Switch `env:"CARILLON_RELEVANCE" default:"on" placeholder:"on|off" help:"Whether items show how relevant they are for their feed (${default})."`
+	Relevance Switch `env:"CARILLON_RELEVANCE" default:"on" placeholder:"on|off" help:"Whether items have a relevance score (${default})."`
 
 	Platforms
 
-	AdminHosts     []string `env:"CARILLON_ADMIN_HOSTS" placeholder:"NAME,…" help:"Names besides localhost by which the admin API, health and metrics may be asked for. Addresses always may."`
-	TrustedProxies Prefixes `env:"CARILLON_TRUSTED_PROXIES" placeholder:"CIDR,…" help:"Proxies whose X-Forwarded-Proto and X-Forwarded-For are believed."`
+	AdminHosts     []string `env:"CARILLON_ADMIN_HOSTS" placeholder:"NAME,…" help:"Host names, besides localhost and addresses, that the admin listener accepts."`
+	TrustedProxies Prefixes `env:"CARILLON_TRUSTED_PROXIES" placeholder:"CIDR,…" help:"Proxies whose X-Forwarded-Proto and X-Forwarded-For are trusted."`
 	TLSCert        string   `name:"tls-cert" env:"CARILLON_TLS_CERT" placeholder:"FILE" help:"Certificate (chain) of the API, PEM. With it, the API speaks HTTPS itself."`
 	TLSKey         string   `name:"tls-key" env:"CARILLON_TLS_KEY" placeholder:"FILE" help:"Private key of the certificate, PEM."`
 
 	// AfterRestore has no variable: one that stays set would hold for the next restore, too.
-	AfterRestore bool `help:"Send and visit from a data directory that was restored from a backup. The server that the backup is of must not run any more."`
+	AfterRestore bool `help:"Send and visit from a restored data directory. The original server must be stopped."`
 
 	masterInFile bool
 	masterMade   bool // by this process

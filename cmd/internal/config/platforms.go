@@ -14,20 +14,20 @@ import (
 type Platforms struct {
 	FacebookURL       string `name:"facebook-url" env:"CARILLON_FACEBOOK_URL" default:"https://graph.facebook.com/v26.0" placeholder:"URL" help:"Address of Facebook's Graph API, with its version (${default})."`
 	FacebookToken     Token  `name:"facebook-token" env:"CARILLON_FACEBOOK_TOKEN" placeholder:"TOKEN" help:"Token of a page or system user, for sources of type facebook."`
-	FacebookTokenFile string `name:"facebook-token-file" env:"CARILLON_FACEBOOK_TOKEN_FILE" placeholder:"FILE" help:"A file that holds it."`
+	FacebookTokenFile string `name:"facebook-token-file" env:"CARILLON_FACEBOOK_TOKEN_FILE" placeholder:"FILE" help:"File with the token."`
 
 	InstagramURL       string `name:"instagram-url" env:"CARILLON_INSTAGRAM_URL" default:"https://graph.facebook.com/v26.0" placeholder:"URL" help:"Address of Instagram's Graph API, with its version (${default})."`
 	InstagramToken     Token  `name:"instagram-token" env:"CARILLON_INSTAGRAM_TOKEN" placeholder:"TOKEN" help:"Token of a user, for sources of type instagram."`
-	InstagramTokenFile string `name:"instagram-token-file" env:"CARILLON_INSTAGRAM_TOKEN_FILE" placeholder:"FILE" help:"A file that holds it."`
+	InstagramTokenFile string `name:"instagram-token-file" env:"CARILLON_INSTAGRAM_TOKEN_FILE" placeholder:"FILE" help:"File with the token."`
 	InstagramAccount   string `name:"instagram-account" env:"CARILLON_INSTAGRAM_ACCOUNT" placeholder:"NUMBER" help:"Number of the Instagram business account that the token is for."`
 
 	TikTokURL       string `name:"tiktok-url" env:"CARILLON_TIKTOK_URL" default:"https://open.tiktokapis.com/v2" placeholder:"URL" help:"Address of TikTok's API, with its version (${default})."`
 	TikTokToken     Token  `name:"tiktok-token" env:"CARILLON_TIKTOK_TOKEN" placeholder:"ACCOUNT=TOKEN,…" help:"Tokens of the owners of accounts, for sources of type tiktok."`
-	TikTokTokenFile string `name:"tiktok-token-file" env:"CARILLON_TIKTOK_TOKEN_FILE" placeholder:"FILE" help:"A file that holds them, one a line."`
+	TikTokTokenFile string `name:"tiktok-token-file" env:"CARILLON_TIKTOK_TOKEN_FILE" placeholder:"FILE" help:"File with the tokens, one a line."`
 
 	TwitterURL       string `name:"twitter-url" env:"CARILLON_TWITTER_URL" default:"https://api.x.com/2" placeholder:"URL" help:"Address of X's API, with its version (${default})."`
 	TwitterToken     Token  `name:"twitter-token" env:"CARILLON_TWITTER_TOKEN" placeholder:"TOKEN" help:"Bearer token of an app, for sources of type twitter."`
-	TwitterTokenFile string `name:"twitter-token-file" env:"CARILLON_TWITTER_TOKEN_FILE" placeholder:"FILE" help:"A file that holds it."`
+	TwitterTokenFile string `name:"twitter-token-file" env:"CARILLON_TWITTER_TOKEN_FILE" placeholder:"FILE" help:"File with the token."`
 }
 
 // Token is a Secret that is taken as it is given, so that a line end in it is found and not guessed at.

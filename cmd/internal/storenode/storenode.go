@@ -24,14 +24,14 @@ import (
 
 // Settings are what the node is told.
 type Settings struct {
-	Addr         string        `env:"CARILLON_EVENTSTORE_ADDR" default:"127.0.0.1:2113" placeholder:"HOST:PORT" help:"Where clients reach it (${default})."`
+	Addr         string        `env:"CARILLON_EVENTSTORE_ADDR" default:"127.0.0.1:2113" placeholder:"HOST:PORT" help:"Listen address (${default})."`
 	TLSCert      string        `name:"tls-cert" env:"CARILLON_EVENTSTORE_TLS_CERT" placeholder:"FILE" help:"Certificate (chain), PEM."`
 	TLSKey       string        `name:"tls-key" env:"CARILLON_EVENTSTORE_TLS_KEY" placeholder:"FILE" help:"Private key of the certificate, PEM."`
-	User         string        `env:"CARILLON_EVENTSTORE_USER" placeholder:"NAME" help:"The user that clients give."`
-	Password     config.Secret `env:"CARILLON_EVENTSTORE_PASSWORD" placeholder:"PASSWORD" help:"The user's password. Better in the variable or in a file: others see command lines."`
-	PasswordFile string        `env:"CARILLON_EVENTSTORE_PASSWORD_FILE" placeholder:"FILE" help:"A file that holds the password."`
-	ReadOnly     bool          `name:"read-only" env:"CARILLON_EVENTSTORE_READ_ONLY" help:"Leave the directory as it is: reads and subscriptions work, all else is refused."`
-	Advertise    string        `env:"CARILLON_EVENTSTORE_ADVERTISE" placeholder:"HOST:PORT" help:"The address to tell clients that discover the node. Empty: the one it listens on, with the name of the machine if it listens everywhere."`
+	User         string        `env:"CARILLON_EVENTSTORE_USER" placeholder:"NAME" help:"User name of clients."`
+	Password     config.Secret `env:"CARILLON_EVENTSTORE_PASSWORD" placeholder:"PASSWORD" help:"The user's password. Prefer the variable or a file, because command lines are visible to others."`
+	PasswordFile string        `env:"CARILLON_EVENTSTORE_PASSWORD_FILE" placeholder:"FILE" help:"File with the password."`
+	ReadOnly     bool          `name:"read-only" env:"CARILLON_EVENTSTORE_READ_ONLY" help:"Read-only: reads and subscriptions work, everything else is refused."`
+	Advertise    string        `env:"CARILLON_EVENTSTORE_ADVERTISE" placeholder:"HOST:PORT" help:"Address advertised to clients that discover the node. Empty: the listen address, with the machine's name if it listens everywhere."`
 }
 
 // Run serves a directory until the context ends or the storage fails. It prints how to connect.
