@@ -28,7 +28,7 @@ const (
 
 // appendEvents answers one append call: the options, the events, the end; then one response.
 func (n *Node) appendEvents(call grpc.ServerStream) error {
-	request := appendRequest{strict: n.config.Strict, shared: n.anonymous()}
+	request := appendRequest{strict: n.config.Strict, shared: n.shared.Load()}
 	for {
 		var raw wire.Raw
 		err := call.RecvMsg(&raw)
@@ -77,7 +77,7 @@ type appendRequest struct {
 	err      error
 	strict   *Strict
 	first    store.EventID // of the first event
-	shared   bool          // by callers who are not told apart
+	shared   bool          // by others than the node's user
 }
 
 func (r *appendRequest) add(message []byte) {
@@ -114,8 +114,8 @@ func (r *appendRequest) addEvent(event store.EventContent) {
 	case len(event.Type) == 0 || len(event.Type) > maxTypeName || !utf8.ValidString(event.Type):
 		// Most clients can't read what is not UTF-8: one such event would end every read of $all.
 		r.err = invalid("an event needs a type, of at most 8 KiB of UTF-8")
-	case r.shared && strings.HasPrefix(r.stream, "$") && restricts(r.stream, &event):
-		r.err = invalid("the node has no users, so that it can't keep to an access control list: $acl is refused")
+	case r.shared && hasACL(r.stream, &event):
+		r.err = invalid("access control lists ($acl) are not supported: a node has one user at most, who may do everything; leave $acl out")
 	default:
 		event.Stream = r.stream
 		r.events = append(r.events, store.Propose(event))

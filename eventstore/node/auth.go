@@ -30,7 +30,7 @@ func (n *Node) checkUnary(
 	if err := n.authenticate(ctx, info.FullMethod); err != nil {
 		return nil, answer(ctx, "", err)
 	}
-	end := n.calls.begin(info.FullMethod)
+	end := n.metrics.begin(info.FullMethod)
 	defer end()
 	if err := n.config.Strict.led(ctx); err != nil {
 		return nil, answer(ctx, "", err)
@@ -46,7 +46,7 @@ func (n *Node) checkStream(
 		refuse(call, batches && errors.Is(err, errAccessDenied))
 		return answer(call.Context(), "", err)
 	}
-	end := n.calls.begin(info.FullMethod)
+	end := n.metrics.begin(info.FullMethod)
 	defer end()
 	if err := n.config.Strict.led(call.Context()); err != nil {
 		refuse(call, false)

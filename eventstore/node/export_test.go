@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // WithKeepalive makes a node ask silent connections earlier than it else does; a second is the least.
@@ -18,5 +19,9 @@ const KeepaliveEvery = keepaliveEvery
 
 // OpenReads returns how many reads and subscriptions are in flight.
 func (n *Node) OpenReads() int64 {
-	return n.calls.all()[strings.TrimPrefix(streams.Streams_Read_FullMethodName, "/")].UnderWay
+	var read dto.Metric
+	if n.metrics.inFlight.WithLabelValues(strings.TrimPrefix(streams.Streams_Read_FullMethodName, "/")).Write(&read) != nil {
+		return -1
+	}
+	return int64(read.GetGauge().GetValue())
 }

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"log/slog"
 	"slices"
@@ -54,11 +55,9 @@ func TestFiltersAreBounded(t *testing.T) {
 	}{
 		"what the program asks for":  {pattern(`^[^\$].*`), codes.OK},
 		"letters of all alphabets":   {pattern(`^\p{L}{1,60}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`), codes.OK},
-		"many words":                 {pattern("^(" + strings.Repeat("thing-happened|", 200) + "last)$"), codes.OK},
-		"long":                       {pattern(strings.Repeat("a", 5<<10)), codes.InvalidArgument},
-		"repeated":                   {pattern(strings.Repeat("(abcdefghijklmnopqrstuvwxyz){500}", 2)), codes.InvalidArgument},
-		"repeated within":            {pattern(strings.Repeat("((ab|cd){30}){33}", 20)), codes.InvalidArgument},
-		"alphabets":                  {pattern(strings.Repeat(`\pL`, 1000)), codes.InvalidArgument},
+		"many words":                 {pattern("^(" + strings.Repeat("thing-happened|", 60) + "last)$"), codes.OK},
+		"long":                       {pattern(strings.Repeat("a", 1<<10+1)), codes.InvalidArgument},
+		"too many repetitions":       {pattern("(a{1000}){2}"), codes.InvalidArgument},
 		"too many prefixes":          {&streams.ReadReq_Options_FilterOptions_Expression{Prefix: slices.Repeat([]string{"a"}, 2000)}, codes.InvalidArgument},
 		"prefixes that are too long": {&streams.ReadReq_Options_FilterOptions_Expression{Prefix: []string{strings.Repeat("a", 100<<10)}}, codes.InvalidArgument},
 	} {
@@ -68,40 +67,20 @@ func TestFiltersAreBounded(t *testing.T) {
 	}
 }
 
-// What the filters of all subscriptions take is bounded; where some end, others find room.
-func TestFiltersTogetherAreBounded(t *testing.T) {
-	t.Parallel()
-	client := streams.NewStreamsClient(rawConnection(t, serve(t, node.Config{})))
-	large := pattern("(abcdefgh){900}")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	open := 0
-	for {
-		err := filtered(ctx, client, large)
-		if status.Code(err) == codes.ResourceExhausted {
-			break
-		}
-		if err != nil || open > 100 {
-			t.Fatalf("after %d: %v", open, err)
-		}
-		open++
-	}
-	if open < 5 {
-		t.Errorf("there is room for %d only", open)
-	}
-	if err := filtered(t.Context(), client, pattern("^a")); err != nil {
-		t.Errorf("a small one finds no room: %v", err)
-	}
-	cancel()
-	eventually(t, "another one finds room", func() bool { return filtered(t.Context(), client, large) == nil })
-}
-
-// A node whose callers are not told apart does not take lists that it can't keep to; one that has a user does.
+// A node keeps nobody out by lists, so it takes none, with a user or without; one that only its process uses keeps what
+// it is given.
 func TestAccessControlLists(t *testing.T) {
 	t.Parallel()
-	shared := serve(t, node.Config{})
-	anybody := dial(t, "esdb://"+shared.listenTCP(t)+"?tls=false")
-	private := start(t)
+	open := serve(t, node.Config{})
+	protected := serve(t, node.Config{
+		TLS:  &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS12},
+		User: "admin", Password: "right",
+	})
+	clients := map[string]*esdb.Client{
+		"open":      dial(t, "esdb://"+open.listenTCP(t)+"?tls=false"),
+		"protected": dial(t, "esdb://admin:right@"+protected.listenTCP(t)+"?tlsverifycert=false"),
+		"private":   start(t),
+	}
 	for name, c := range map[string]struct {
 		stream, data string
 		refused      bool
@@ -111,14 +90,14 @@ func TestAccessControlLists(t *testing.T) {
 		"of nobody":       {"$$s", `{"$acl":{"$d":[]}}`, true},
 		"not to be read":  {"$$s", `{"$acl":5}`, true},
 		"of all streams":  {"$settings", `{"$userStreamAcl":{"$r":"$admins"}}`, true},
-		"of everybody":    {"$$s", `{"$acl":{"$r":"$all","$w":["$all","ops"]}}`, false},
+		"of everybody":    {"$$s", `{"$acl":{"$r":"$all","$w":["$all","ops"]}}`, true},
 		"without rights":  {"$$s", `{"$acl":{}}`, false},
 		"none":            {"$$s", `{"$maxCount":5}`, false},
 		"of other events": {"s", `{"$acl":{"$r":"$admins"}}`, false},
 	} {
-		for node, client := range map[string]*esdb.Client{"shared": anybody, "private": private} {
+		for node, client := range clients {
 			_, err := client.AppendToStream(t.Context(), c.stream, esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, event("$metadata", c.data))
-			if refused := err != nil; refused != (c.refused && node == "shared") || refused && !strings.Contains(err.Error(), "$acl") {
+			if refused := err != nil; refused != (c.refused && node != "private") || refused && !strings.Contains(err.Error(), "$acl") {
 				t.Errorf("%s, on a %s node: %v", name, node, err)
 			}
 		}

@@ -68,12 +68,10 @@ type Node struct {
 	inProcess *inprocess.Server
 	embedded  *embedded.Store
 
-	filters    filters
-	calls      calls
+	metrics    metrics
 	guesses    *guard.Guesses
 	operations operations
 	shared     atomic.Bool // it can be reached by others than its user
-	started    time.Time
 
 	mu        sync.Mutex
 	servers   []func() // each stops one
@@ -125,7 +123,11 @@ func Open(config Config) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open node: %w", err)
 	}
-	n := &Node{config: config, log: config.Logger, store: opened, id: uuid.New(), guesses: guard.New(config.Logger, cmp.Or(config.GuessDelay, guard.FirstDelay)), started: config.Now()}
+	n := &Node{
+		config: config, log: config.Logger, store: opened, id: uuid.New(),
+		guesses: guard.New(config.Logger, cmp.Or(config.GuessDelay, guard.FirstDelay)),
+	}
+	n.metrics = newMetrics(n)
 	n.embedded = embedded.New(opened)
 	n.servers = append(n.servers, n.embedded.Close)
 	n.inProcess = inprocess.NewServer(wire.NewCodec(), n.checkUnary, n.checkStream, maxRequestBytes)

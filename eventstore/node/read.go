@@ -32,7 +32,6 @@ func (n *Node) read(call grpc.ServerStream) error {
 	}
 	r := &reading{node: n, call: call, options: request.GetOptions()}
 	err := r.prepare()
-	defer func() { r.filter.release() }()
 	if err == nil {
 		err = r.run()
 	}
@@ -62,9 +61,6 @@ func (r *reading) prepare() error {
 		return nil
 	}
 	wanted, err := filterOf(options.GetFilter())
-	if err == nil {
-		err = r.node.filters.admit(wanted)
-	}
 	r.filter = wanted
 	return err
 }

@@ -4,12 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
-	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,8 +25,7 @@ func (n *Node) webServer(rpc *grpc.Server) *http.Server {
 	})
 	pages.HandleFunc("GET /info", n.info)
 	pages.HandleFunc("GET /gossip", n.gossipPage)
-	pages.HandleFunc("GET /stats", n.forUser(n.stats))
-	pages.HandleFunc("GET /metrics", n.forUser(n.metrics))
+	pages.HandleFunc("GET /metrics", n.forUser(n.metrics.page()))
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
@@ -122,10 +117,10 @@ func (n *Node) gossipPage(w http.ResponseWriter, _ *http.Request) {
 }
 
 // forUser lets nobody see a page but the node's user, where it has one.
-func (n *Node) forUser(page http.HandlerFunc) http.HandlerFunc {
+func (n *Node) forUser(page http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if n.config.User == "" {
-			page(w, r)
+			page.ServeHTTP(w, r)
 			return
 		}
 		headers := r.Header.Values("Authorization")
@@ -135,7 +130,7 @@ func (n *Node) forUser(page http.HandlerFunc) http.HandlerFunc {
 		}
 		switch {
 		case err == nil:
-			page(w, r)
+			page.ServeHTTP(w, r)
 		case errors.Is(err, errGuesses):
 			http.Error(w, err.Error(), http.StatusTooManyRequests)
 		default:
@@ -143,67 +138,6 @@ func (n *Node) forUser(page http.HandlerFunc) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 		}
 	}
-}
-
-func (n *Node) stats(w http.ResponseWriter, _ *http.Request) {
-	var memory runtime.MemStats
-	runtime.ReadMemStats(&memory)
-	drive := map[string]any{}
-	if usage, err := n.store.Disk(); err == nil {
-		drive[n.config.Dir] = map[string]uint64{"availableBytes": usage.AvailBytes, "totalBytes": usage.TotalBytes, "usedBytes": usage.UsedBytes}
-	}
-	writeJSON(w, map[string]any{
-		"proc": map[string]any{
-			"startTime": n.started.UTC().Format(time.RFC3339), "id": os.Getpid(), "mem": memory.Sys, "threadsCount": runtime.NumGoroutine(),
-			"gc": map[string]uint64{"totalBytesInHeaps": memory.HeapAlloc, "collections": uint64(memory.NumGC)},
-		},
-		"sys": map[string]any{"drive": drive},
-		"es": map[string]any{
-			"position": n.store.Watermark(), "databaseBytes": n.store.DatabaseBytes(), "refusesWrites": n.Full() || n.config.ReadOnly,
-			"calls": n.calls.all(),
-		},
-	})
-}
-
-// metrics speaks the text format of Prometheus.
-func (n *Node) metrics(w http.ResponseWriter, _ *http.Request) {
-	var memory runtime.MemStats
-	runtime.ReadMemStats(&memory)
-	var text strings.Builder
-	write := func(name, kind, help string, value any) {
-		fmt.Fprintf(&text, "# HELP %s %s\n# TYPE %s %s\n%s %v\n", name, help, name, kind, name, value)
-	}
-	write("eventstore_node_position", "gauge", "Position of the newest durable event.", n.store.Watermark())
-	write("eventstore_node_database_bytes", "gauge", "What the database takes on the disk.", n.store.DatabaseBytes())
-	if usage, err := n.store.Disk(); err == nil {
-		write("eventstore_node_disk_free_bytes", "gauge", "What is free on the disk.", usage.AvailBytes)
-	}
-	write("eventstore_node_refuses_writes", "gauge", "1 while writes are refused: the disk is full, or the node read-only.",
-		map[bool]int{true: 1}[n.Full() || n.config.ReadOnly])
-	write("eventstore_node_wrong_passwords_total", "counter", "Calls with a wrong user or password.", n.guesses.Total())
-	write("process_start_time_seconds", "gauge", "When the node began, in seconds since 1970.", n.started.Unix())
-	write("go_goroutines", "gauge", "Goroutines of the process.", runtime.NumGoroutine())
-	write("go_memstats_heap_alloc_bytes", "gauge", "Heap in use.", memory.HeapAlloc)
-	for _, part := range []struct {
-		name, kind, help string
-		of               func(callCount) int64
-	}{
-		{"eventstore_node_calls_total", "counter", "Calls that were begun.", func(c callCount) int64 { return c.Begun }},
-		{"eventstore_node_calls", "gauge", "Calls that are under way, subscriptions among them.", func(c callCount) int64 { return c.UnderWay }},
-	} {
-		fmt.Fprintf(&text, "# HELP %s %s\n# TYPE %s %s\n", part.name, part.help, part.name, part.kind)
-		all := n.calls.all()
-		methods := make([]string, 0, len(all))
-		for method := range all {
-			methods = append(methods, method)
-		}
-		slices.Sort(methods)
-		for _, method := range methods {
-			fmt.Fprintf(&text, "%s{method=%q} %d\n", part.name, method, part.of(all[method]))
-		}
-	}
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	_, _ = w.Write([]byte(text.String()))
 }
 
 // stopWeb lets requests finish that are under way, but not for ever.

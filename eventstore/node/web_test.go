@@ -84,7 +84,6 @@ func TestHTTPBesideGRPC(t *testing.T) {
 			"/ping":                     {200, "successfully"},
 			"/info":                     {200, `"state": "leader"`},
 			"/gossip":                   {200, `"state": "Leader"`},
-			"/stats":                    {c.protected, ""},
 			"/metrics":                  {c.protected, ""},
 			"/streams/s":                {404, ""},
 		} {
