@@ -1,0 +1,300 @@
+package console_test
+
+import (
+	"context"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/app"
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/console"
+	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/suite"
+	"carillon/command"
+	"carillon/command/delivery"
+	"carillon/eventstore"
+	readmodels "carillon/projections"
+	"carillon/projections/audit"
+	"carillon/projections/destinations"
+)
+
+// world is both consoles on real parts.
+type world struct {
+	*apitest.Fixture
+	sessions console.Sessions
+	handler  http.Handler // of the API's listener
+	admin    http.Handler // of the operators' listener
+	console  *console.Console
+	inside   *console.Console // the operators'
+	org      uuid.UUID
+	key      string
+	later    *atomic.Int64 // nanoseconds, by which the consoles' clock is ahead
+	stopped  time.Time     // what the consoles' clock shows, if it stands still
+
+	projections *projections
+	collectable []netip.Prefix // what trials of sources may reach
+}
+
+// adminToken opens the operators' side.
+const adminToken = "0123456789abcdef0123456789abcdef"
+
+// parts are what all tests of the package share: each has an organization and consoles of its own.
+var parts = suite.Fixture(start)
+
+func start(tb testing.TB) *apitest.Fixture {
+	tb.Helper()
+	p := apitest.Start(tb)
+	p.Process(tb, func() eventstore.ProcessManager { return delivery.NewDispatcher(p.Store, nil) }) // changes wait for it
+	p.Process(tb, func() eventstore.ProcessManager { return adapters.NewFeedCuration(p.Store, p.Commands, p.Log) })
+	return p
+}
+
+// open returns an organization at consoles of its own.
+func open(t *testing.T) *world {
+	t.Helper()
+	shared := parts(t)
+	logged := len(shared.Logged.String())
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log:\n%s", shared.Logged.String()[logged:])
+		}
+	})
+	return openOn(t, shared)
+}
+
+// openAlone is open for a test that takes a part away, or looks at a list of all organizations.
+func openAlone(tb testing.TB) *world {
+	tb.Helper()
+	return openOn(tb, start(tb))
+}
+
+func openOn(tb testing.TB, on *apitest.Fixture) *world {
+	tb.Helper()
+	w := &world{Fixture: on, later: &atomic.Int64{}, projections: &projections{}}
+	w.org, w.key = w.Organization(tb, "Town hall")
+	w.sessions = adapters.ConsoleSessions{Pool: w.Pool}
+	w.handler, w.admin = w.organizationsConsole(tb), w.operatorsConsole(tb, adminToken)
+	return w
+}
+
+func (w *world) now() time.Time {
+	at := w.stopped
+	if at.IsZero() {
+		at = time.Now()
+	}
+	return at.Add(time.Duration(w.later.Load()))
+}
+
+func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API) {
+	tb.Helper()
+	tester := delivery.Tester{Vault: w.Commands.Vault, Sender: w.Sender, Certificates: w.Certificates, Now: w.now}
+	limiter := adapters.NewCheckLimiter(w.Pool, w.now)
+	api, err := httpapi.New(httpapi.Dependencies{
+		Commands: w.Commands, Queries: w.Queries, Keys: w.Queries, Await: w.Patient, Limiter: limiter, Tester: tester, Wake: func() {},
+		Now: w.now, Log: w.Log, Metrics: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return console.Dependencies{
+		Commands: w.Commands, Queries: w.Queries, Sessions: w.sessions, Works: adapters.ConsoleWorks{Pool: w.Pool}, Verify: api.Verify, Admit: api.Admit, Await: w.Patient, Events: w.Store, Limiter: limiter,
+		Settle: func(ctx context.Context, model readmodels.ReadModel) error {
+			return w.Progress.Settle(ctx, w.Store, model)
+		},
+		Guesses: console.NewGuesses(), Tester: tester, Wake: func() {}, Now: w.now, Log: w.Log,
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
+	}, api
+}
+
+func (w *world) organizationsConsole(tb testing.TB) http.Handler {
+	tb.Helper()
+	deps, api := w.dependencies(tb)
+	c, err := console.New(deps)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w.console = c
+	return c.Beside(api)
+}
+
+func (w *world) operatorsConsole(tb testing.TB, token string) http.Handler {
+	tb.Helper()
+	deps, _ := w.dependencies(tb)
+	admin := adminapi.New(adminapi.Dependencies{
+		Commands: w.Commands, Queries: w.Queries, Await: w.Patient, Projections: w.projections, Metrics: prometheus.NewRegistry(),
+		Token: token, Log: w.Log, Now: w.now, Uses: &adapters.CredentialUses{},
+	})
+	collectors, err := app.Collectors(app.Collecting{Allow: w.collectable, Unhurried: true, Now: w.now})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c, err := console.NewForOperators(deps, console.Operators{
+		Verify: admin.Verify, StillValid: admin.StillValid, Projections: w.projections, Collectors: collectors,
+		System: func(context.Context) (console.System, error) {
+			return console.System{Version: "v1.2.3", Roles: []string{"api"}, StartedAt: w.now(), Database: console.Store{Where: "private", Bytes: 5 << 20},
+				Disk: console.Disk{Path: "/data", Free: 25, Total: 100}, Settings: []config.Named{{Variable: "CARILLON_HTTP_ADDR", Value: "127.0.0.1:8080"}}}, nil
+		},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w.inside = c
+	return c.Beside(admin)
+}
+
+// projections are those that a test says there are.
+type projections struct {
+	mu   sync.Mutex
+	list []adminapi.Projection
+}
+
+// Status implements adminapi.Projections.
+func (p *projections) Status(context.Context) ([]adminapi.Projection, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.list), nil
+}
+
+// Rebuild implements adminapi.Projections.
+func (p *projections) Rebuild(_ context.Context, name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.list {
+		switch {
+		case p.list[i].Name != name || p.list[i].Kind != "readModel":
+		case p.list[i].Rebuild != nil:
+			return adminapi.ErrRebuilding
+		default:
+			p.list[i].Rebuild = &adminapi.Rebuild{Done: 40, Total: 100}
+			return nil
+		}
+	}
+	return adminapi.ErrNoProjection
+}
+
+// browser keeps a cookie, and says of its requests what browsers say.
+type browser struct {
+	*world
+	at     http.Handler // nil: the API's listener
+	cookie string
+}
+
+// page is an answer.
+type page struct {
+	status   int
+	location string
+	header   http.Header
+	body     string
+}
+
+func (b *browser) send(tb testing.TB, method, path string, form url.Values, header http.Header) page {
+	tb.Helper()
+	r := httptest.NewRequestWithContext(tb.Context(), method, path, strings.NewReader(form.Encode()))
+	r.RemoteAddr, r.Host = "127.0.0.1:40000", "localhost"
+	if header.Get("X-Forwarded-For") != "" {
+		r.RemoteAddr = "203.0.113.7:40000"
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	if b.cookie != "" {
+		for _, name := range []string{"carillon_console", "carillon_operators"} { // whichever of them it is
+			r.AddCookie(&http.Cookie{Name: name, Value: b.cookie}) //nolint:gosec // the browser's side of it
+		}
+	}
+	w := httptest.NewRecorder()
+	at := b.at
+	if at == nil {
+		at = b.handler
+	}
+	at.ServeHTTP(w, r)
+	for _, c := range w.Result().Cookies() { //nolint:bodyclose // a recorder's
+		b.cookie = c.Value
+	}
+	return page{status: w.Code, location: w.Header().Get("Location"), header: w.Header(), body: w.Body.String()}
+}
+
+func (b *browser) get(tb testing.TB, path string) page {
+	tb.Helper()
+	return b.send(tb, http.MethodGet, path, nil, nil)
+}
+
+func (b *browser) post(tb testing.TB, path string, pairs ...string) page {
+	tb.Helper()
+	form := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		form.Set(pairs[i], pairs[i+1])
+	}
+	return b.send(tb, http.MethodPost, path, form, nil)
+}
+
+// signIn is a browser that has signed in with a key.
+func (w *world) signIn(tb testing.TB, key string) *browser {
+	tb.Helper()
+	b := &browser{world: w}
+	if p := b.post(tb, "/console/sign-in", "key", key); p.status != http.StatusSeeOther || p.location != "/console/" {
+		tb.Fatalf("sign-in: %d to %q\n%s", p.status, p.location, p.body)
+	}
+	return b
+}
+
+func (p page) expect(t *testing.T, status int, texts ...string) page {
+	t.Helper()
+	if p.status != status {
+		t.Errorf("status %d, want %d\n%s", p.status, status, p.body)
+	}
+	for _, text := range texts {
+		if !strings.Contains(html.UnescapeString(p.body), text) {
+			t.Errorf("the page does not say %q:\n%s", text, p.body)
+		}
+	}
+	return p
+}
+
+func (p page) leadsTo(tb testing.TB, location string) {
+	tb.Helper()
+	if p.status != http.StatusSeeOther || p.location != location {
+		tb.Errorf("%d to %q, want to %q\n%s", p.status, p.location, location, p.body)
+	}
+}
+
+// destination makes one of the organization.
+func (w *world) destination(tb testing.TB, name, address string) uuid.UUID {
+	tb.Helper()
+	made, err := w.Commands.CreateDestination(tb.Context(), command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()},
+		command.CreateDestination{Name: name, URL: address})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w.Await(tb, made.Position, destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)
+	return made.ID
+}
+
+func receiver(tb testing.TB, status int, body string) string {
+	tb.Helper()
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	tb.Cleanup(s.Close)
+	return s.URL
+}
