@@ -66,7 +66,7 @@ func TestHealthNeedsNoToken(t *testing.T) {
 
 func TestOrganizationsAndKeys(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := serveAlone(t)
 	var created adminapi.Created
 	s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`).into(t, 201, &created)
 	var list adminapi.List[adminapi.Organization]
@@ -146,7 +146,7 @@ func TestKeysAreListed(t *testing.T) {
 
 func TestSources(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := serveAlone(t)
 	var first, again, handle adminapi.Created
 	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events","timezone":"Europe/Rome"}`).into(t, 201, &first)
 	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events","timezone":"Europe/Rome"}`).into(t, 201, &again)

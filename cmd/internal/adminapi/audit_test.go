@@ -2,14 +2,12 @@ package adminapi_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,34 +21,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/command"
 	"carillon/command/credential"
-	carillonprojections "carillon/projections"
-	"carillon/projections/audit"
-	"carillon/projections/auditors"
 )
-
-// audited is a server whose audit trail is kept too, until the test ends.
-func audited(t *testing.T) *server {
-	t.Helper()
-	s := serve(t)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	runner := &carillonprojections.Runner{Pool: s.Pool, Store: s.Store, Log: s.Log, Progress: s.Progress}
-	var running sync.WaitGroup
-	for _, p := range []carillonprojections.ReadModel{audit.ReadModel, auditors.ReadModel} {
-		if err := carillonprojections.EnsureSchema(t.Context(), s.Pool, p); err != nil {
-			t.Fatal(err)
-		}
-		running.Go(func() {
-			if err := runner.Project(ctx, p); err != nil {
-				t.Errorf("projection %s: %v", p.Name, err)
-			}
-		})
-	}
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
-	return s
-}
 
 // life makes a destination, rotates its secret, disables and deletes it. It returns its id and the ids of the secrets.
 func (s *server) life(t *testing.T, by command.Caller) (id, first, second uuid.UUID) {
@@ -80,7 +51,7 @@ func (s *server) life(t *testing.T, by command.Caller) (id, first, second uuid.U
 
 func TestAuditOfADeletedDestination(t *testing.T) {
 	t.Parallel()
-	s := audited(t)
+	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
 	by := command.Caller{Organization: org, Actor: "key:ab12CD34", RequestID: uuid.New()}
 	id, first, second := s.life(t, by)
@@ -151,7 +122,7 @@ func (s *server) export(t *testing.T, path, accept string) response {
 
 func TestAuditExport(t *testing.T) {
 	t.Parallel()
-	s := audited(t)
+	s := serveAlone(t)
 	org, _ := s.Organization(t, "Town hall")
 	by := command.Caller{Organization: org, Actor: "key:ab12CD34"}
 	id, _, _ := s.life(t, by)
@@ -204,7 +175,7 @@ func (b *broken) Write(p []byte) (int, error) {
 
 func TestAnExportThatBreaksOffIsNoWholeOne(t *testing.T) {
 	t.Parallel()
-	s := audited(t)
+	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
 	id, _, _ := s.life(t, command.Caller{Organization: org, Actor: "key:ab12CD34"})
 	r := httptest.NewRequestWithContext(t.Context(), "GET", "/admin/audit/destinations/"+id.String(), nil)
@@ -221,7 +192,7 @@ func TestAnExportThatBreaksOffIsNoWholeOne(t *testing.T) {
 
 func TestTheAuditShowsWhatIsThereWithoutAnEventStore(t *testing.T) {
 	t.Parallel()
-	s := audited(t)
+	s := serveAlone(t)
 	org, _ := s.Organization(t, "Town hall")
 	id, _, _ := s.life(t, command.Caller{Organization: org, Actor: "key:ab12CD34"})
 	var got adminapi.Audit
@@ -249,7 +220,7 @@ func (s *server) as(t *testing.T, bearer, method, path, body string, header ...s
 
 func TestAuditors(t *testing.T) {
 	t.Parallel()
-	s := audited(t)
+	s := serveAlone(t)
 	org, key := s.Organization(t, "Town hall")
 	id, _, _ := s.life(t, command.Caller{Organization: org, Actor: "key:ab12CD34"})
 	expires := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
@@ -310,7 +281,7 @@ func TestAuditors(t *testing.T) {
 
 func TestAuditorsAreNotIssuedByMistake(t *testing.T) {
 	t.Parallel()
-	s := audited(t)
+	s := serve(t)
 	for body, message := range map[string]string{
 		`{}`: "name is required", `{"name":""}`: "name", `{"name":"A","expiresAt":"tomorrow"}`: "expiresAt must be",
 		`{"name":"A","expiresAt":"2020-01-01T00:00:00Z"}`: "future", `{"name":"A","admin":true}`: "admin is not a known field",
@@ -323,7 +294,7 @@ func TestAuditorsAreNotIssuedByMistake(t *testing.T) {
 // An auditor's token ends by itself.
 func TestAuditorsExpire(t *testing.T) {
 	t.Parallel()
-	s := audited(t)
+	s := serve(t)
 	expires := time.Now().Add(time.Hour)
 	var issued adminapi.IssuedToken
 	s.do(t, "POST", "/admin/auditors", `{"name":"A","expiresAt":"`+expires.Format(time.RFC3339Nano)+`"}`).into(t, 201, &issued)

@@ -222,7 +222,7 @@ func TestPublishForAnOrganizationThatDoesNotExist(t *testing.T) {
 
 func TestPublishWithoutAnEventStore(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := serveAlone(t)
 	org, _ := s.Organization(t, "Town hall")
 	s.StopStore()
 	body := strings.Repeat(event(org, uuid.NewString(), "claim-1")+"\n", 3)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/suite"
 )
 
 const token = "0123456789abcdef0123456789abcdef"
@@ -57,9 +59,25 @@ type idle struct{}
 func (idle) RotateMaster(context.Context) error { return nil }
 func (idle) RenewKeys(context.Context) error    { return nil }
 
+// parts are what the tests of the package share: each has an API of its own on them.
+var parts = suite.Fixture(apitest.Start)
+
+func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
+
 func serve(t *testing.T) *server {
 	t.Helper()
-	s := &server{Fixture: apitest.Start(t), projections: &projections{}, down: map[string]error{"postgres": nil, "eventstore": nil}}
+	return serveOn(t, parts(t))
+}
+
+// serveAlone is serve for a test that takes a part away, or looks at the whole of a list.
+func serveAlone(t *testing.T) *server {
+	t.Helper()
+	return serveOn(t, apitest.Start(t))
+}
+
+func serveOn(t *testing.T, on *apitest.Fixture) *server {
+	t.Helper()
+	s := &server{Fixture: on, projections: &projections{}, down: map[string]error{"postgres": nil, "eventstore": nil}}
 	s.uses.Pool = s.Pool
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "carillon_test", Help: "A metric."}))

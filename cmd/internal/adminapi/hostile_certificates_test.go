@@ -36,7 +36,7 @@ func TestClientCertificates(t *testing.T) {
 	var ann adminapi.IssuedToken
 	s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`).into(t, 201, &org)
 	s.do(t, "POST", "/admin/organizations", `{"name":"Another"}`).into(t, 201, &other)
-	s.do(t, "POST", "/admin/operators", `{"name":"ann"}`).into(t, 201, &ann)
+	s.do(t, "POST", "/admin/operators", `{"name":"carol"}`).into(t, 201, &ann)
 	path := "/admin/organizations/" + org.ID.String() + "/client-certificate"
 	authority := mtlstest.NewAuthority(t, "Receiver's")
 	first, second := authority.Issue("first", nil), authority.Issue("second", nil)
@@ -46,7 +46,7 @@ func TestClientCertificates(t *testing.T) {
 	var set, shown, replaced, again adminapi.ClientCertificate
 	s.as(t, ann.Token, "PUT", path, bodyOf(t, first.Chain, first.Key)).into(t, 201, &set)
 	s.do(t, "GET", path, "").into(t, 200, &shown)
-	if shown.SetBy != "operator:ann" || shown.Subject != "CN=first" || shown.Issuer != "CN=Receiver's" || shown.Certificate != first.Chain ||
+	if shown.SetBy != "operator:carol" || shown.Subject != "CN=first" || shown.Issuer != "CN=Receiver's" || shown.Certificate != first.Chain ||
 		shown.DaysLeft != 89 || !shown.NotAfter.Equal(first.Leaf.NotAfter) || len(shown.Fingerprint) != 64 {
 		t.Errorf("shown: %+v", shown)
 	}
@@ -69,7 +69,7 @@ func TestClientCertificates(t *testing.T) {
 	s.as(t, ann.Token, "DELETE", path, "").into(t, 200, new(any))
 	s.do(t, "GET", path, "").refused(t, 404, "NOT_FOUND", "client certificate")
 	stream := clientcertificate.Aggregate.Stream(org.ID)
-	if got := s.actors(t, stream); !slices.Equal(got, []string{"operator:ann", "operator", "operator:ann"}) {
+	if got := s.actors(t, stream); !slices.Equal(got, []string{"operator:carol", "operator", "operator:carol"}) {
 		t.Errorf("on record: %v", got)
 	}
 	if got := s.EventTypes(t, stream); !slices.Equal(got, []string{"client_certificate.set.v1", "client_certificate.replaced.v1", "client_certificate.removed.v1"}) {

@@ -12,7 +12,7 @@ import (
 
 func TestSourcesArePausedAndResumed(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := serveAlone(t)
 	var made, answer adminapi.Created
 	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events"}`).into(t, 201, &made)
 	path := "/admin/sources/" + made.ID.String()
@@ -66,7 +66,7 @@ func TestSourcesArePausedAndResumed(t *testing.T) {
 
 func TestSourcesAreNarrowedDown(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := serveAlone(t)
 	var made adminapi.Created
 	for _, body := range []string{
 		`{"type":"site","url":"https://example.org/events"}`, `{"type":"sitemap","url":"https://example.org/sitemap.xml"}`, `{"type":"twitter","handle":"Town_Hall"}`,
