@@ -34,6 +34,7 @@ type server struct {
 	down        map[string]error
 	uses        adapters.CredentialUses
 	later       atomic.Int64 // nanoseconds, by which the API's clock is ahead
+	stopped     time.Time    // what the API's clock shows, if it stands still
 }
 
 type projections struct{ rebuilding string }
@@ -88,9 +89,17 @@ func serveOn(t *testing.T, on *apitest.Fixture) *server {
 		Commands: s.Commands, Queries: s.Queries, Await: s.Patient, Projections: s.projections,
 		Ready:   func(context.Context) map[string]error { return s.down },
 		Metrics: metrics, Token: token, Log: s.Log, Uses: &s.uses, Keys: idle{},
-		Now: func() time.Time { return time.Now().Add(time.Duration(s.later.Load())) },
+		Now: s.now,
 	})
 	return s
+}
+
+func (s *server) now() time.Time {
+	at := s.stopped
+	if at.IsZero() {
+		at = time.Now()
+	}
+	return at.Add(time.Duration(s.later.Load()))
 }
 
 // do sends a request with the admin token; a body is sent as JSON, or as NDJSON where it has several lines.

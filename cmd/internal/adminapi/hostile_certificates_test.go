@@ -31,7 +31,7 @@ func bodyOf(t *testing.T, certificate, key string) string {
 // TestClientCertificates are set, shown, replaced and removed under the names of operators.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
+	s := serveAlone(t)
 	var org, other adminapi.Created
 	var ann adminapi.IssuedToken
 	s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`).into(t, 201, &org)

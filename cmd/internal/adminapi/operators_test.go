@@ -296,6 +296,7 @@ func TestHostileAuditorOfOneOrganization(t *testing.T) {
 func TestHostileTokensAreLimited(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
+	s.stopped = time.Now()
 	var ann adminapi.IssuedToken
 	s.do(t, "POST", "/admin/operators", `{"name":"erin"}`).into(t, 201, &ann)
 	s.as(t, ann.Token, "GET", "/admin/organizations", "").into(t, 200, new(any))
