@@ -15,17 +15,11 @@ import (
 // backfill is that of a source in the only feed that it fills.
 func (w *world) backfill(source uuid.UUID) query.Backfill {
 	w.t.Helper()
-	all, err := w.queries.Sources(w.t.Context(), query.SourceFilter{})
-	if err != nil {
-		w.t.Fatal(err)
+	listed := w.listed(source)
+	if len(listed.Backfills) != 1 {
+		w.t.Fatalf("backfills of %s: %+v", source, listed.Backfills)
 	}
-	for _, s := range all {
-		if s.ID == source && len(s.Backfills) == 1 {
-			return s.Backfills[0]
-		}
-	}
-	w.t.Fatalf("no backfill of %s in %+v", source, all)
-	return query.Backfill{}
+	return listed.Backfills[0]
 }
 
 // published counts the events that subscribers hear of.

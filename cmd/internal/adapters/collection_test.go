@@ -84,7 +84,7 @@ func (p *place) Read(ctx context.Context, source collect.Source, page collect.Kn
 	}
 	result := collect.Page{Requests: 1, State: fmt.Appendf(nil, `{"visit":%d,"after":%q}`, p.visits, page.State), Notes: p.notes}
 	for _, title := range p.titles {
-		key := "url:https://example.org/" + title
+		key := "url:https://" + source.Handle + ".example/" + title
 		instance := happening.DeriveInstanceID(key, "")
 		result.Observations = append(result.Observations, collect.Observation{
 			Key: key, Source: happening.Block{Type: source.Type, Publisher: &happening.Publisher{Name: source.Handle}},
@@ -279,7 +279,7 @@ func TestFeedCurationAnewRecordsNothing(t *testing.T) {
 	t.Parallel()
 	p := &place{}
 	p.show("jazz", "quiz")
-	w := open(t, map[string]collect.Collector{"facebook": p})
+	w := openNew(t, map[string]collect.Collector{"facebook": p})
 	source, feed := w.account(), w.feed()
 	association := w.attach(feed, source, "facebook")
 	w.eventuallyItems(feed, "jazz", "quiz")
@@ -321,7 +321,7 @@ func TestSiteFromPageToItems(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `<html><head><script type="application/ld+json">{"@context":"https://schema.org","@type":"Event",
 			"name":"Jazz night","url":"/jazz","startDate":%q,"location":{"@type":"Place","name":"Hall"}}</script></head></html>`, start)
 	}))
-	t.Cleanup(server.Close)
+	lasting(t).Cleanup(server.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	fetcher, err := fetch.New(fetch.Options{Transport: transport, Interval: -1})
@@ -347,6 +347,7 @@ func TestSiteFromPageToItems(t *testing.T) {
 // that one alone.
 func TestCalendarToItems(t *testing.T) {
 	t.Parallel()
+	salt := unique("")
 	day := func(n int) string { return time.Now().AddDate(0, 0, n).UTC().Format("20060102") }
 	var cancelled atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -355,14 +356,14 @@ func TestCalendarToItems(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/calendar; charset=utf-8")
-		_, _ = fmt.Fprintf(w, "BEGIN:VCALENDAR\r\nX-WR-TIMEZONE:Europe/Rome\r\nBEGIN:VEVENT\r\nUID:quiz\r\nSUMMARY:Pub quiz\r\nDTSTART:%sT190000\r\n"+
-			"DURATION:PT2H\r\nRRULE:FREQ=DAILY;COUNT=5\r\nEXDATE:%sT190000\r\nLOCATION:Hall\r\nEND:VEVENT\r\n", day(3), day(5))
+		_, _ = fmt.Fprintf(w, "BEGIN:VCALENDAR\r\nX-WR-TIMEZONE:Europe/Rome\r\nBEGIN:VEVENT\r\nUID:quiz%s\r\nSUMMARY:Pub quiz\r\nDTSTART:%sT190000\r\n"+
+			"DURATION:PT2H\r\nRRULE:FREQ=DAILY;COUNT=5\r\nEXDATE:%sT190000\r\nLOCATION:Hall\r\nEND:VEVENT\r\n", salt, day(3), day(5))
 		if cancelled.Load() {
-			_, _ = fmt.Fprintf(w, "BEGIN:VEVENT\r\nUID:quiz\r\nSUMMARY:Pub quiz\r\nRECURRENCE-ID:%[1]sT190000\r\nDTSTART:%[1]sT190000\r\nSTATUS:CANCELLED\r\nEND:VEVENT\r\n", day(4))
+			_, _ = fmt.Fprintf(w, "BEGIN:VEVENT\r\nUID:quiz%[1]s\r\nSUMMARY:Pub quiz\r\nRECURRENCE-ID:%[2]sT190000\r\nDTSTART:%[2]sT190000\r\nSTATUS:CANCELLED\r\nEND:VEVENT\r\n", salt, day(4))
 		}
-		_, _ = fmt.Fprint(w, "BEGIN:VEVENT\r\nUID:past\r\nSUMMARY:Long ago\r\nDTSTART:20010101T100000Z\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n")
+		_, _ = fmt.Fprint(w, "BEGIN:VEVENT\r\nUID:past"+salt+"\r\nSUMMARY:Long ago\r\nDTSTART:20010101T100000Z\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n")
 	}))
-	t.Cleanup(server.Close)
+	lasting(t).Cleanup(server.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	fetcher, err := fetch.New(fetch.Options{Transport: transport, Interval: -1})

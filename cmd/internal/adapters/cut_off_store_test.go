@@ -39,6 +39,7 @@ func TestCutOffWorkerGivesUpItsLock(t *testing.T) {
 	way, theirs := &way{}, *s.runner
 	theirs.Reach = way.watch(t)
 	right, _ := s.queue(0)
+	right.TakeOverAfter(0)
 	cutOff := adapters.NewDeliveryQueue(&theirs, time.Now)
 	run(t, func(ctx context.Context) error { cutOff.StayAlive(ctx, slog.New(slog.DiscardHandler)); return nil })
 	held := s.schedule()

@@ -31,7 +31,8 @@ type worker struct {
 	pool  *pgxpool.Pool
 	id    int32
 	clock func() time.Time
-	reach *reach.Watch // of the event store: without it no outcome can be recorded
+	reach *reach.Watch  // of the event store: without it no outcome can be recorded
+	after time.Duration // absence, or what a test sets
 
 	mu     sync.Mutex
 	held   bool
@@ -44,7 +45,7 @@ type worker struct {
 
 func newWorker(pool *pgxpool.Pool, clock func() time.Time, store *reach.Watch) *worker {
 	id := 1 + rand.Int32N(1<<31-2) //nolint:gosec // an identity, no secret
-	return &worker{pool: pool, id: id, clock: clock, reach: store, absent: map[int32]time.Time{}}
+	return &worker{pool: pool, id: id, clock: clock, reach: store, after: absence, absent: map[int32]time.Time{}}
 }
 
 // stayAlive holds the lock until the context ends, and takes it again on a new session when it was lost. While the event
@@ -187,7 +188,7 @@ func (w *worker) dead(holders, live []int32) (dead []int32) {
 			since = now
 		}
 		absent[id] = since
-		if now.Sub(since) >= absence && now.Sub(w.won) >= absence {
+		if now.Sub(since) >= w.after && now.Sub(w.won) >= w.after {
 			dead = append(dead, id)
 		}
 	}

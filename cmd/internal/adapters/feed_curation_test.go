@@ -21,8 +21,8 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
-	"carillon/command/catalog"
 	"carillon/command/collection"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
@@ -180,7 +180,7 @@ func newCurated(t *testing.T, store *esdb.Store) *curated {
 // run runs the curation on what may be a store that fails.
 func (c *curated) run(store eventstore.Store) (stop func()) {
 	c.t.Helper()
-	types, err := catalog.New()
+	types, err := apitest.Types()
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -277,7 +277,11 @@ func (c *curated) exec(sql string) {
 // to that sees the same history in peace: the same events under the same ids, and the same memory.
 func TestCurationComesToTheSame(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			quiet, troubled := newCurated(t, nodetest.Start(t)), newCurated(t, nodetest.Start(t))

@@ -3,8 +3,11 @@ package adapters_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,8 +16,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/suite"
 	"carillon/command"
-	"carillon/command/catalog"
 	"carillon/command/collect"
 	"carillon/command/collection"
 	"carillon/eventstore"
@@ -24,53 +28,168 @@ import (
 	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/projections/organizations"
-	"carillon/projections/projecttest"
 	"carillon/projections/sources"
 	"carillon/query"
 )
 
 const patience = 2 * time.Minute // for what has to happen, on a busy machine
 
+func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
+
+// lasting is the testing.TB of what ends with the binary: a server that ended before could leave its port, and so the
+// addresses of its pages, to that of another test.
+var lasting = suite.Fixture(func(tb testing.TB) testing.TB { return tb })
+
+// stock keeps what tests have one after the other, and starts another one if none is idle.
+type stock[T any] struct {
+	tb    testing.TB
+	start func(testing.TB) T
+
+	mu   sync.Mutex
+	idle []T
+}
+
+// take gives a test one until its end. used reports whether another test had it before.
+func (s *stock[T]) take(t testing.TB) (one T, used bool) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.idle) - 1; n >= 0 {
+		one, used, s.idle = s.idle[n], true, s.idle[:n]
+	} else {
+		one = s.start(s.tb)
+	}
+	t.Cleanup(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.idle = append(s.idle, one)
+	})
+	return one, used
+}
+
+// parts are an event store and a database, and some read models that run.
+type parts struct {
+	pool   *pgxpool.Pool
+	store  *esdb.Store
+	runner *projections.Runner
+	models []projections.ReadModel
+}
+
+func startParts(tb testing.TB, models ...projections.ReadModel) *parts {
+	tb.Helper()
+	p := &parts{pool: apitest.Prepared.Pool(tb), store: nodetest.Start(tb), models: models}
+	p.runner = &projections.Runner{
+		Pool: p.pool, Store: p.store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(p.pool),
+		Linger: 5 * time.Millisecond, // tests wait for each step
+	}
+	for _, m := range models {
+		run(tb, func(ctx context.Context) error { return p.runner.Project(ctx, m) })
+	}
+	return p
+}
+
+// others ends the sessions of those that ran for the test before, and waits until they are gone: what they sent last may
+// still be carried out.
+const others = `SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+	WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name NOT LIKE ALL ($1)`
+
+// forget empties all tables, but for those that begin full, and has other consumers than some go on from a position.
+const forget = `DO $$
+	DECLARE emptied regclass;
+	BEGIN
+		PERFORM set_config('session_replication_role', 'replica', true); -- whatever refers to what
+		FOR emptied IN SELECT format('%%I.%%I', schemaname, tablename)::regclass FROM pg_tables
+			WHERE schemaname NOT IN ('pg_catalog', 'information_schema', 'carillon') OR schemaname = 'carillon'
+				AND tablename IN ('source_walks', 'source_pages', 'source_views', 'source_tellings', 'hosts', 'robots', 'resting')
+		LOOP
+			EXECUTE 'DELETE FROM ' || emptied;
+		END LOOP;
+		UPDATE carillon.checkpoints SET commit = %d, prepare = %d WHERE name <> ALL ('{%s}');
+	END $$`
+
+// forget makes the database as if nothing had been recorded, once the read models have seen what was.
+func (p *parts) forget(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var running, sessions []string
+	for _, m := range p.models {
+		running, sessions = append(running, m.Name), append(sessions, "carillon "+m.Name+" %")
+		if err := p.runner.Progress.Settle(ctx, p.store, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.pool.Reset()
+	head, err := p.store.Head(ctx)
+	if err == nil {
+		_, err = p.pool.Exec(ctx, others, sessions)
+	}
+	if err == nil {
+		_, err = p.pool.Exec(ctx, fmt.Sprintf(forget, head.Commit, head.Prepare, strings.Join(running, ",")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // world is everything between a source and the items of a feed, for real.
 type world struct {
+	*parts
+
 	t        testing.TB
-	pool     *pgxpool.Pool
-	store    *esdb.Store
-	runner   *projections.Runner
 	commands *command.Commands
 	queries  *query.Queries
 	by       command.Caller
 	stop     func()                // the monitor and the curation of feeds
+	began    eventstore.Position   // where its own part of the log does
 	log      []eventstore.Recorded // what was seen of the store's, see recorded
 }
 
-// open starts the store, the read models and, with some collectors, the curation of feeds and the monitor.
+var worlds = suite.Fixture(func(tb testing.TB) *stock[*parts] {
+	return &stock[*parts]{tb: tb, start: startWorld}
+})
+
+func startWorld(tb testing.TB) *parts {
+	tb.Helper()
+	return startParts(tb, organizations.ReadModel, feeds.ReadModel, sources.ReadModel, items.ReadModel)
+}
+
+// open starts, with some collectors, the curation of feeds and the monitor in a world that is empty.
 func open(t testing.TB, collectors map[string]collect.Collector) *world {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	w := &world{t: t, pool: projecttest.Pool(t), store: nodetest.Start(t)}
-	types, err := catalog.New()
+	p, used := worlds(t).take(t)
+	if used {
+		p.forget(t)
+	}
+	return openOn(t, p, collectors)
+}
+
+// openNew is open for a test that looks at all that the store has, or whose names are fixed.
+func openNew(t testing.TB, collectors map[string]collect.Collector) *world {
+	t.Helper()
+	return openOn(t, startWorld(t), collectors)
+}
+
+func openOn(t testing.TB, p *parts, collectors map[string]collect.Collector) *world {
+	t.Helper()
+	types, err := apitest.Types()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.queries = &query.Queries{Pool: w.pool}
+	w := &world{parts: p, t: t, queries: &query.Queries{Pool: p.pool}}
 	w.commands = &command.Commands{Store: w.store, Now: time.Now, Catalog: types, Walks: w.queries}
-	w.runner = &projections.Runner{Pool: w.pool, Store: w.store, Log: log, Progress: projections.NewProgress(w.pool)}
-	for _, p := range []projections.ReadModel{organizations.ReadModel, feeds.ReadModel, sources.ReadModel, items.ReadModel} {
-		run(t, func(ctx context.Context) error { return w.runner.Project(ctx, p) })
+	if w.began, err = p.store.Head(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	w.eventually("the read models are there", func() bool {
-		var schemas int
-		err := w.pool.QueryRow(t.Context(), `SELECT count(DISTINCT schemaname) FROM pg_tables
-			WHERE schemaname IN ('organizations', 'feeds', 'sources', 'items')`).Scan(&schemas)
-		return err == nil && schemas == 4
-	})
 	org, at, err := w.commands.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"}, command.RegisterOrganization{Name: "Town hall"})
 	w.await(at, err, organizations.ReadModel.Name)
 	w.by = command.Caller{Organization: org, Actor: "key:test", RequestID: uuid.New()}
 	w.stop = w.curateAndMonitor(collectors)
 	return w
 }
+
+// unique makes a name that no other test has.
+func unique(name string) string { return name + "-" + uuid.NewString() }
 
 func (w *world) curateAndMonitor(collectors map[string]collect.Collector) (stop func()) {
 	w.t.Helper()
@@ -91,7 +210,7 @@ func (w *world) monitor(store eventstore.Store, collectors map[string]collect.Co
 	return run(w.t, func(ctx context.Context) error {
 		monitor := &collection.Monitor{
 			Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Walks: adapters.NewWalks(w.pool), Collectors: collectors,
-			Poll: 10 * time.Millisecond,
+			Poll: 20 * time.Millisecond,
 		}
 		for _, set := range with {
 			set(monitor)
@@ -224,27 +343,19 @@ func (w *world) eventuallyState(source uuid.UUID, collections int, state string)
 		if ended < collections || !w.runner.Progress.Await(w.t.Context(), last, sources.ReadModel.Name) {
 			return false
 		}
-		all, err := w.queries.Sources(w.t.Context(), query.SourceFilter{})
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		at := slices.IndexFunc(all, func(s query.Source) bool { return s.ID == source })
-		if at < 0 {
-			w.t.Fatalf("source %s is not listed", source)
-		}
-		got = all[at]
+		got = w.listed(source)
 		return got.State == state
 	})
 	return got
 }
 
-// recorded lists all events of some types that the store holds, in order. What was seen once is not read again: who waits
+// recorded lists all events of some types that the store holds since the test began, in order. What was seen once is not read again: who waits
 // asks often.
 func (w *world) recorded(eventTypes ...string) (list []eventstore.Recorded) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	seen := eventstore.Start
+	seen := w.began
 	if len(w.log) > 0 {
 		seen = w.log[len(w.log)-1].Position
 	}

@@ -22,8 +22,8 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
-	"carillon/command/catalog"
 	"carillon/command/collection"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
@@ -138,13 +138,10 @@ func note[S, E, C any](c *curated, a eventstore.Aggregate[S, E, C], id uuid.UUID
 	}
 }
 
-// knownTypes is the catalog, which takes a while to be compiled.
-var knownTypes = sync.OnceValues(catalog.New)
-
 // live begins a process.
 func (p *plot) live() {
 	p.t.Helper()
-	types, err := knownTypes()
+	types, err := apitest.Types()
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -339,13 +336,16 @@ var plots = map[string][]func(*plot){
 }
 
 // A process is killed before and after each of the appends that merges, splits and what follows from them are made of,
-// or at every seventh of those instants where this is no torture. The one after it comes to what one comes to that is
+// or at every seventh of those instants where this is no torture, and at a few with -short. The one after it comes to what one comes to that is
 // not killed.
 func TestMergesAndSplitsThatAreCutOff(t *testing.T) {
 	t.Parallel()
-	step := 7                                      // of those of a torture, with kills before an append and after one in turns
-	if os.Getenv("CARILLON_TORTURE_KILLS") != "" { // before each append, too: what followed from the last one is kept
+	step := 7 // of those of a torture, with kills before an append and after one in turns
+	switch {
+	case os.Getenv("CARILLON_TORTURE_KILLS") != "": // before each append, too: what followed from the last one is kept
 		step = 1
+	case testing.Short():
+		step = 27
 	}
 	for name, steps := range plots {
 		t.Run(name, func(t *testing.T) {

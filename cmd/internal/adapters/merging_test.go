@@ -17,11 +17,11 @@ import (
 func (s *stage) tell(handle, title, venue string, standing happening.Standing) uuid.UUID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := "url:https://" + handle + ".example/concert"
+	key := "url:https://" + s.account(handle) + ".example/concert"
 	instance := happening.DeriveInstanceID(key, "")
-	s.shown[handle] = collect.Observation{
+	s.shown[s.account(handle)] = collect.Observation{
 		Key: key, Keys: []string{key}, Standing: standing,
-		Source: happening.Block{Type: "facebook", PermalinkURL: "https://" + handle + ".example/concert"},
+		Source: happening.Block{Type: "facebook", PermalinkURL: "https://" + s.account(handle) + ".example/concert"},
 		Details: happening.Details{
 			Title: title, Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "UTC"},
 			Location: &happening.Location{Venue: &happening.Venue{Name: venue, Address: "1 Square, Town"}, DisplayAddress: venue + ", 1 Square, Town"},
@@ -58,7 +58,7 @@ func (w *world) told(known map[uuid.UUID]string) map[uuid.UUID][]string {
 // after it was split.
 func TestMergeAndSplit(t *testing.T) {
 	t.Parallel()
-	s := &stage{shown: map[string]collect.Observation{}}
+	s := newStage()
 	w := open(t, map[string]collect.Collector{"facebook": s})
 	visits := map[uuid.UUID]int{}
 	visited := func(source uuid.UUID) {
@@ -71,8 +71,8 @@ func TestMergeAndSplit(t *testing.T) {
 		w.collect(source)
 		visited(source)
 	}
-	hall := w.source(command.RegisterSource{Type: "facebook", Handle: "hall"})
-	town := w.source(command.RegisterSource{Type: "facebook", Handle: "town"})
+	hall := w.source(command.RegisterSource{Type: "facebook", Handle: s.account("hall")})
+	town := w.source(command.RegisterSource{Type: "facebook", Handle: s.account("town")})
 	byHall, byTown, both := w.feed(), w.feed(), w.feed()
 	w.attach(byHall, hall, "facebook")
 	visited(hall)
@@ -148,24 +148,24 @@ func TestMergeAndSplit(t *testing.T) {
 func (s *stage) say(handle string, status happening.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := s.shown[handle]
+	o := s.shown[s.account(handle)]
 	instance := o.Details.Instances[0]
 	instance.Status = status
 	occurrence := instance.Occurrences[0]
 	occurrence.Status = status
 	instance.Occurrences = []happening.Occurrence{occurrence}
 	o.Details.Instances = []happening.Instance{instance}
-	s.shown[handle] = o
+	s.shown[s.account(handle)] = o
 }
 
 // What was known under two ids becomes one late: the items of the other leave the feeds without a word, and what was said
 // about them stays.
 func TestALateMergeIsNoNews(t *testing.T) {
 	t.Parallel()
-	s := &stage{shown: map[string]collect.Observation{}}
+	s := newStage()
 	w := open(t, map[string]collect.Collector{"facebook": s})
-	hall := w.source(command.RegisterSource{Type: "facebook", Handle: "hall"})
-	town := w.source(command.RegisterSource{Type: "facebook", Handle: "town"})
+	hall := w.source(command.RegisterSource{Type: "facebook", Handle: s.account("hall")})
+	town := w.source(command.RegisterSource{Type: "facebook", Handle: s.account("town")})
 	byHall, byTown := w.feed(), w.feed()
 	first := s.tell("hall", "Anna Schmidt Quartett", "Town hall", happening.FromOwnPage)
 	second := s.tell("town", "Konzert im Advent", "Town hall", happening.FromListing)
@@ -198,7 +198,7 @@ func TestALateMergeIsNoNews(t *testing.T) {
 // it takes the one in and is then compared with the other, of which it has never heard.
 func TestAThirdOneBringsNothingTogetherThatWasSplit(t *testing.T) {
 	t.Parallel()
-	s := &stage{shown: map[string]collect.Observation{}}
+	s := newStage()
 	w := open(t, map[string]collect.Collector{"facebook": s})
 	feed := w.feed()
 	visits, ids, sources := map[string]int{}, map[string]uuid.UUID{}, map[string]uuid.UUID{}
@@ -206,7 +206,7 @@ func TestAThirdOneBringsNothingTogetherThatWasSplit(t *testing.T) {
 		t.Helper()
 		ids[handle] = s.tell(handle, title, "Town hall", happening.FromOwnPage)
 		if visits[handle]++; visits[handle] == 1 {
-			sources[handle] = w.source(command.RegisterSource{Type: "facebook", Handle: handle})
+			sources[handle] = w.source(command.RegisterSource{Type: "facebook", Handle: s.account(handle)})
 			w.attach(feed, sources[handle], "facebook")
 		} else {
 			w.collect(sources[handle])

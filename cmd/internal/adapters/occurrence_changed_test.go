@@ -20,18 +20,27 @@ import (
 // stage is a platform on which accounts show one and the same concert.
 type stage struct {
 	mu    sync.Mutex
+	salt  string                         // of the handles
 	shown map[string]collect.Observation // by handle
 }
 
-const concertKey = "url:https://example.org/concert"
+func newStage() *stage {
+	return &stage{salt: unique(""), shown: map[string]collect.Observation{}}
+}
+
+// account is the handle of one of its accounts.
+func (s *stage) account(name string) string { return name + s.salt }
+
+// concert is the key of the concert.
+func (s *stage) concert() string { return "url:https://example.org/concert" + s.salt }
 
 // show says how an account shows the concert from now on.
 func (s *stage) show(handle string, start time.Time, status happening.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	instance := happening.DeriveInstanceID(concertKey, "")
-	s.shown[handle] = collect.Observation{
-		Key: concertKey, Standing: happening.FromOwnPage, Source: happening.Block{Type: "facebook", PermalinkURL: "https://example.org/" + handle},
+	instance := happening.DeriveInstanceID(s.concert(), "")
+	s.shown[s.account(handle)] = collect.Observation{
+		Key: s.concert(), Standing: happening.FromOwnPage, Source: happening.Block{Type: "facebook", PermalinkURL: "https://example.org/" + handle},
 		Details: happening.Details{
 			Title: "Concert", Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "UTC"},
 			Instances: []happening.Instance{{ID: instance, Status: status, Occurrences: []happening.Occurrence{
@@ -61,10 +70,10 @@ func (s *stage) Read(_ context.Context, source collect.Source, _ collect.Known) 
 // feed, whichever and however many accounts tell of it, and not where it came with the attachment of an account.
 func TestAChangeOfAnOccurrenceIsPublishedOnceForEachFeed(t *testing.T) {
 	t.Parallel()
-	s := &stage{shown: map[string]collect.Observation{}}
+	s := newStage()
 	w := open(t, map[string]collect.Collector{"facebook": s})
-	hall := w.source(command.RegisterSource{Type: "facebook", Handle: "hall"})
-	band := w.source(command.RegisterSource{Type: "facebook", Handle: "band"})
+	hall := w.source(command.RegisterSource{Type: "facebook", Handle: s.account("hall")})
+	band := w.source(command.RegisterSource{Type: "facebook", Handle: s.account("band")})
 	visits := map[uuid.UUID]int{}
 	visit := func(source uuid.UUID) {
 		t.Helper()
@@ -103,7 +112,7 @@ func TestAChangeOfAnOccurrenceIsPublishedOnceForEachFeed(t *testing.T) {
 				t.Fatal(err)
 			}
 			feeds[p.FeedID] = true
-			happeningID := happening.DeriveID(concertKey)
+			happeningID := happening.DeriveID(s.concert())
 			if p.Type != "event.occurrence.changed" || p.Subject != item.ID(p.FeedID, happeningID).String() ||
 				data["id"] != p.Subject || data["eventId"] != happeningID.String() || !check(data) {
 				t.Errorf("%s: published %s %s", what, p.Type, p.Data)

@@ -51,7 +51,7 @@ type ownAddress struct {
 
 func newOwnAddress(t *testing.T, files map[string]string) *ownAddress {
 	t.Helper()
-	s := walktest.Serve(t, listing.Type, files, func(f *fetch.Fetcher) collect.Collector { return listing.New(site.New(f, time.Now)) })
+	s := walktest.Serve(lasting(t), listing.Type, files, func(f *fetch.Fetcher) collect.Collector { return listing.New(site.New(f, time.Now)) })
 	w := open(t, map[string]collect.Collector{listing.Type: s.Collector})
 	o := &ownAddress{world: w, site: s, source: w.source(command.RegisterSource{Type: listing.Type, URL: s.URL + "/programme", Timezone: "Europe/Rome"}), feed: w.feed()}
 	w.attach(o.feed, o.source, listing.Type)

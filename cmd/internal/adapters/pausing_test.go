@@ -79,17 +79,11 @@ func (w *world) resume(source uuid.UUID) {
 
 func (w *world) listed(source uuid.UUID) query.Source {
 	w.t.Helper()
-	list, err := w.queries.Sources(w.t.Context(), query.SourceFilter{})
+	found, err := w.queries.Source(w.t.Context(), source)
 	if err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("source %s: %v", source, err)
 	}
-	for _, s := range list {
-		if s.ID == source {
-			return s
-		}
-	}
-	w.t.Fatalf("source %s is not listed", source)
-	return query.Source{}
+	return found
 }
 
 var operator = command.Caller{Actor: "operator"}

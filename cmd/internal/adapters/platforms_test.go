@@ -46,12 +46,12 @@ func TestAccountToItems(t *testing.T) {
 				in(12, "Monday 2 January 2006"), in(-1, "2006-01-02T15:04:05-0700"))
 		}
 	}))
-	t.Cleanup(server.Close)
+	lasting(t).Cleanup(server.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	window := func() timing.Window { return timing.WindowAt(now) }
 	options := platform.Options{Base: server.URL, Transport: transport, Hosts: fetch.NewMemory()}
-	w := open(t, map[string]collect.Collector{"facebook": facebook.New(secret, window, options), "twitter": twitter.New("", window, options)})
+	w := openNew(t, map[string]collect.Collector{"facebook": facebook.New(secret, window, options), "twitter": twitter.New("", window, options)})
 	source, feed := w.source(command.RegisterSource{Type: "facebook", Handle: "@kajhallen", Timezone: "Europe/Copenhagen"}), w.feed()
 	w.attach(feed, source, "facebook")
 	w.eventuallyItems(feed, "Harbour Jazz Night", "Open rehearsal")

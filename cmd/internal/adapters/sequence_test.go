@@ -17,10 +17,10 @@ import (
 func TestMoveBySequence(t *testing.T) {
 	t.Parallel()
 	talk := func(sequence, days int, title string) string {
-		return fmt.Sprintf("BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:q@x\r\nSUMMARY:%s\r\nSEQUENCE:%d\r\nDTSTART:%s\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n",
+		return fmt.Sprintf("BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:q@{}\r\nSUMMARY:%s\r\nSEQUENCE:%d\r\nDTSTART:%s\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n",
 			title, sequence, theHour.Add(time.Duration(days)*aDay).Format("20060102T150405Z"))
 	}
-	s := walktest.Serve(t, site.Type, map[string]string{"/all.ics": talk(0, 3, "Town Talk")}, func(f *fetch.Fetcher) collect.Collector {
+	s := walktest.Serve(lasting(t), site.Type, map[string]string{"/all.ics": talk(0, 3, "Town Talk")}, func(f *fetch.Fetcher) collect.Collector {
 		return site.New(f, time.Now)
 	})
 	w := open(t, map[string]collect.Collector{site.Type: s.Collector})

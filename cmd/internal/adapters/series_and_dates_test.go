@@ -52,8 +52,10 @@ func TestSeriesBesideItsSingleDates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			salt := "UID:" + unique("")
 			serve := func(file string) *walktest.Site {
-				return walktest.Serve(t, site.Type, map[string]string{"/all.ics": file}, func(f *fetch.Fetcher) collect.Collector {
+				file = strings.ReplaceAll(file, "UID:", salt)
+				return walktest.Serve(lasting(t), site.Type, map[string]string{"/all.ics": file}, func(f *fetch.Fetcher) collect.Collector {
 					return site.New(f, time.Now)
 				})
 			}

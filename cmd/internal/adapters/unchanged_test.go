@@ -23,7 +23,7 @@ func TestAVisitThatFindsNothingNew(t *testing.T) {
 	t.Parallel()
 	event := fmt.Sprintf(`<script type="application/ld+json">{"@type":"Event","name":"Jazz","url":"/e/1","startDate":%q}</script>`,
 		time.Now().Add(96*time.Hour).UTC().Format(time.RFC3339))
-	calendar := "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Quiz\r\nDTSTART:" + time.Now().Add(120*time.Hour).UTC().Format("20060102T150405Z") +
+	calendar := "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:HOST\r\nSUMMARY:Quiz\r\nDTSTART:" + time.Now().Add(120*time.Hour).UTC().Format("20060102T150405Z") +
 		"\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
 	const html, ics, xml = "text/html", "text/calendar", "application/xml"
 	type served struct{ mediaType, body string }
@@ -78,7 +78,7 @@ func TestAVisitThatFindsNothingNew(t *testing.T) {
 						_, _ = w.Write([]byte(strings.ReplaceAll(page.body, "HOST", server.URL)))
 					}
 				}))
-				t.Cleanup(server.Close)
+				lasting(t).Cleanup(server.Close)
 				transport := &http.Transport{}
 				t.Cleanup(transport.CloseIdleConnections)
 				fetcher, err := fetch.New(fetch.Options{Transport: transport, Interval: -1})

@@ -67,10 +67,14 @@ func (*leaflets) Start(collect.Source) []collect.Link {
 func (l *leaflets) Read(_ context.Context, source collect.Source, known collect.Known) (collect.Page, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asked = append(l.asked, known.Address)
-	page, ok := l.pages[known.Address]
+	// Keys and addresses are the source's own, as those of real ones are.
+	host := source.Handle + ".example"
+	own := strings.NewReplacer("example.org", host)
+	address := strings.ReplaceAll(known.Address, host, "example.org")
+	l.asked = append(l.asked, address)
+	page, ok := l.pages[address]
 	switch {
-	case !ok && known.Address != "root":
+	case !ok && address != "root":
 		return collect.Page{}, &collect.StatusError{Code: 410}
 	case page.err != nil:
 		return collect.Page{}, page.err
@@ -78,11 +82,15 @@ func (l *leaflets) Read(_ context.Context, source collect.Source, known collect.
 	read := collect.Page{Requests: 1, Partial: page.partial, Notes: page.notes}
 	for _, o := range page.tells {
 		o.Source = happening.Block{Type: source.Type}
+		o.Key, o.Keys = own.Replace(o.Key), slices.Clone(o.Keys)
+		for i, key := range o.Keys {
+			o.Keys[i] = own.Replace(key)
+		}
 		read.Observations = append(read.Observations, o)
 	}
-	if known.Address == "root" {
-		for _, address := range l.listed {
-			read.Links = append(read.Links, collect.Link{Address: address})
+	if address == "root" {
+		for _, listed := range l.listed {
+			read.Links = append(read.Links, collect.Link{Address: own.Replace(listed)})
 		}
 	}
 	return read, nil
@@ -110,7 +118,7 @@ func concert(name string) leaflet {
 func (l *leaflets) open(t testing.TB) (*world, uuid.UUID) {
 	t.Helper()
 	w := open(t, map[string]collect.Collector{"facebook": l})
-	source := w.source(command.RegisterSource{Type: "facebook", Handle: "leaflets"})
+	source := w.source(command.RegisterSource{Type: "facebook", Handle: unique("leaflets")})
 	return w, source
 }
 
@@ -311,7 +319,7 @@ func TestAWalkGoesOnWhereItWasCutOff(t *testing.T) {
 	reached, release := make(chan struct{}), make(chan struct{})
 	held := &holding{leaflets: l, at: "page 4", reached: reached, release: release}
 	w := open(t, map[string]collect.Collector{"facebook": held})
-	source := w.source(command.RegisterSource{Type: "facebook", Handle: "leaflets"})
+	source := w.source(command.RegisterSource{Type: "facebook", Handle: unique("leaflets")})
 	w.collect(source)
 	<-reached
 	w.stop()

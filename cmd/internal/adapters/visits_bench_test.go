@@ -21,7 +21,7 @@ func BenchmarkVisitOfAnOldSource(b *testing.B) {
 	l.set("root", concert("jazz"))
 	w := open(b, nil)
 	w.stop()
-	id := w.source(command.RegisterSource{Type: "facebook", Handle: "leaflets"})
+	id := w.source(command.RegisterSource{Type: "facebook", Handle: unique("leaflets")})
 	for first := 1; first <= 10_000; first += 500 {
 		var old []eventstore.Proposed
 		for number := first; number < first+500; number++ {

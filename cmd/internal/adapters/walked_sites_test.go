@@ -40,7 +40,7 @@ func TestWalkedSitesToItems(t *testing.T) {
 	} {
 		t.Run(sourceType, func(t *testing.T) {
 			t.Parallel()
-			s := walktest.Serve(t, sourceType, map[string]string{
+			s := walktest.Serve(lasting(t), sourceType, map[string]string{
 				tt.path: tt.list("/e/jazz", "/e/quiz", "/about"), "/e/jazz": event("Jazz", "/e/jazz", "A quartet"), "/e/quiz": event("Quiz", "/e/quiz", "Ten rounds"),
 				"/about": walktest.Plain("About"), "/e/late": event("Late", "/e/late", "At night"),
 			}, func(f *fetch.Fetcher) collect.Collector {

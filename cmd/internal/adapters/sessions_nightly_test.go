@@ -1,0 +1,51 @@
+//go:build nightly
+
+package adapters_test
+
+import (
+	"testing"
+	"time"
+
+	"carillon/projections/deliveries"
+)
+
+// loseSessions ends the sessions that hold the workers' locks.
+func (s *sending) loseSessions() {
+	s.Helper()
+	_, err := s.pool.Exec(s.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name LIKE 'carillon worker %'`)
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// All workers lose their sessions at the same time, as when Postgres starts again: none is taken for dead. One that
+// really is dead is taken over from within 10 s.
+func TestALostSessionIsNoDeath(t *testing.T) {
+	t.Parallel()
+	s := newSending(t)
+	s.project(deliveries.ReadModel)
+	mine, _ := s.queue(0)
+	theirs, die := s.queue(0)
+	held := s.schedule()
+	s.claims(theirs, held)
+	for range 3 {
+		before, _ := theirs.Holding()
+		s.loseSessions()
+		s.eventuallyHolds(theirs, before+1)
+		for end := time.Now().Add(time.Second); time.Now().Before(end); {
+			if ids, _ := s.claim(mine); len(ids) > 0 {
+				t.Fatalf("%v was taken from a worker that lives", ids)
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+	}
+	die()
+	died := time.Now()
+	s.claims(mine, held)
+	took := time.Since(died)
+	if took < 2*time.Second {
+		t.Errorf("taken over after %s, want 3 s at least", took)
+	}
+	t.Logf("taken over after %s", took) // within 10 s where the machine isn't busy
+}
