@@ -111,7 +111,7 @@ func (w *neighbour) ServeHTTP(answer http.ResponseWriter, request *http.Request)
 	case expected.kind == "refused":
 		w.due[key] = due{"retry", now.Add(refusedFor)}
 		answer.Header().Set("Retry-After", fmt.Sprint(int(refusedFor.Seconds())))
-		answer.WriteHeader(http.StatusServiceUnavailable)
+		answer.WriteHeader(http.StatusBadGateway) // 503 would pause the destination
 	}
 }
 
