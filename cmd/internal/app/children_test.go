@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/suite"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
 )
@@ -38,7 +40,7 @@ func TestMain(m *testing.M) {
 	case "node":
 		err = nodeChild()
 	default:
-		os.Exit(m.Run())
+		os.Exit(suite.Main(m))
 	}
 	switch {
 	case errors.Is(err, errNotUp):
@@ -55,14 +57,18 @@ func serverChild() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg := config.Config{
-		HTTPAddr: os.Getenv("CHILD_API"), AdminAddr: os.Getenv("CHILD_ADMIN"), DataDir: os.Getenv("CHILD_DATA"), Dev: true,
+		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: os.Getenv("CHILD_DATA"), Dev: true,
 		Roles:         []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver},
 		EventStoreURL: config.Address(os.Getenv("CHILD_STORE")), DatabaseURL: config.Address(os.Getenv("CHILD_DATABASE")),
 		DeliveryTimeout:       20 * time.Second,
 		DeliveryRetrySchedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 20 * time.Second, 20 * time.Second},
 		AutoDisableAfter:      1_000_000, AutoDisableMinStreak: time.Hour,
 	}
-	if err := platformsOf(&cfg.Platforms); err != nil {
+	var err error
+	if cfg.HTTPListener, err = inherited(0); err != nil {
+		return err
+	}
+	if cfg.AdminListener, err = inherited(1); err != nil {
 		return err
 	}
 	if os.Getenv("CHILD_COLLECTS") != "" {
@@ -107,19 +113,67 @@ func nodeChild() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotUp, err)
 	}
-	listener, err := net.Listen("tcp", os.Getenv("CHILD_API"))
+	listener, err := inherited(0)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotUp, err)
 	}
 	return n.Serve(listener)
 }
 
+// inherited returns a listener that the parent has handed over.
+func inherited(n uintptr) (net.Listener, error) {
+	const first = 3 // after standard input, output and error
+	file := os.NewFile(first+n, "listener")
+	defer func() { _ = file.Close() }()
+	return net.FileListener(file)
+}
+
+// handOver listens at addresses for a process to be: connections wait while it is away.
+func handOver(t *testing.T, n int) (addresses []string, files []*os.File) {
+	t.Helper()
+	for range n {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := listener.(*net.TCPListener).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = listener.Close() // the file stays open
+		t.Cleanup(func() { _ = file.Close() })
+		addresses, files = append(addresses, listener.Addr().String()), append(files, file)
+	}
+	return addresses, files
+}
+
+// startNodeChild starts an event store in a process of its own, and returns its URL.
+func startNodeChild(t *testing.T, dir string) (node *child, url string) {
+	t.Helper()
+	addresses, files := handOver(t, 1)
+	node = &child{t: t, listeners: files, env: []string{childRole + "=node", "CHILD_DATA=" + filepath.Join(dir, "store")}}
+	node.start()
+	t.Cleanup(func() { node.kill() })
+	return node, "esdb://" + addresses[0] + "?tls=false"
+}
+
+// startServerChild starts a server in a process of its own, and returns the URLs of its APIs. An empty store is embedded.
+func startServerChild(t *testing.T, data, store, database string, env ...string) (server *child, api, admin string) {
+	t.Helper()
+	addresses, files := handOver(t, 2)
+	server = &child{t: t, listeners: files, env: append(env, childRole+"=server", "CHILD_DATA="+data, "CHILD_STORE="+store, "CHILD_DATABASE="+database)}
+	server.start()
+	t.Cleanup(func() { server.kill() })
+	return server, "http://" + addresses[0], "http://" + addresses[1]
+}
+
 // child is a process that is killed and started again. Where it does not come up it is started anew, as a supervisor
 // would; once it is up, it must not end by itself.
 type child struct {
-	t    *testing.T
-	env  []string
-	kill func()
+	t         *testing.T
+	env       []string
+	listeners []*os.File // which the process takes over each time
+	kill      func()
 
 	mu      sync.Mutex
 	process *os.Process
@@ -162,6 +216,7 @@ func (c *child) run(killed <-chan struct{}) bool {
 	cmd := exec.Command(os.Args[0]) //nolint:gosec,noctx // this very binary; it is killed below
 	cmd.Env = append(os.Environ(), c.env...)
 	cmd.Stderr = c.t.Output()
+	cmd.ExtraFiles = c.listeners
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		c.t.Error(err)

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/dev/demo"
 	"carillon/command"
 	"carillon/command/collect/fetch"
 	"carillon/command/collection"
@@ -39,9 +42,9 @@ func (p *process) metrics() string {
 
 var collectLabel = regexp.MustCompile(`(?m)^carillon_collect_\w+\{.*?(type|outcome|kind)="([^"]*)"`)
 
-// What visits come to is counted, by labels of few values, and each request names whom the owner of a site may write to.
-func TestMetricsOfCollecting(t *testing.T) {
-	p := start(t, func(cfg *config.Config) { cfg.CollectContact = "events@example.org" })
+// The outcomes of visits are counted, by labels of few values, and each request names whom the owner of a site may write to.
+func TestCollecting_metricsAndDemo(t *testing.T) {
+	p := shared(t) // of all tests on it this one alone collects, and the demo at the end
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
@@ -92,7 +95,39 @@ func TestMetricsOfCollecting(t *testing.T) {
 	}
 	for _, label := range collectLabel.FindAllStringSubmatch(text, -1) {
 		if !slices.Contains(known[label[1]], label[2]) {
-			t.Errorf("a label that nobody expects: %s", label[0])
+			t.Errorf("unexpected label: %s", label[0])
+		}
+	}
+	p.demo()
+}
+
+// demo runs the demo of the command line, which uses the organization for developers.
+func (p *process) demo() {
+	p.Helper()
+	authority, err := dev.EnsureAuthority(p.cfg.DataDir)
+	if err != nil {
+		p.Fatal(err)
+	}
+	token, err := (&config.Client{DataDir: p.cfg.DataDir}).Token()
+	if err != nil {
+		p.Fatal(err)
+	}
+	key, err := dev.ReadKey(p.cfg.DataDir)
+	if err != nil {
+		p.Fatal(err)
+	}
+	var out bytes.Buffer
+	err = demo.Run(p.Context(), demo.Options{
+		API: "http://" + p.app.APIAddr().String(), Admin: "http://" + p.app.AdminAddr().String(),
+		Key: key, AdminToken: token, Authority: authority, Out: &out,
+	})
+	p.Logf("%s", out.String())
+	if err != nil {
+		p.Fatal(err)
+	}
+	for _, want := range []string{"Carillon at Dusk", "signature verified", "succeeded"} {
+		if !strings.Contains(out.String(), want) {
+			p.Errorf("the demo did not show %q", want)
 		}
 	}
 }

@@ -33,7 +33,7 @@ type collecting struct {
 	*workload
 
 	pool    *pgxpool.Pool
-	store   *esdb.Store
+	store   eventstore.Store
 	servers []*child
 	client  *adminclient.Client
 	key     string
@@ -43,8 +43,8 @@ type collecting struct {
 	changes  int // events of happenings
 }
 
-// newCollecting starts servers, with more of an environment.
-func newCollecting(t *testing.T, servers int, env ...string) *collecting {
+// newCollecting starts servers in processes of their own.
+func newCollecting(t *testing.T, servers int) *collecting {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "torture")
 	if err != nil {
@@ -52,33 +52,34 @@ func newCollecting(t *testing.T, servers int, env ...string) *collecting {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	database := pgtest.NewServer(t)
-	address, data := freePort(t), filepath.Join(dir, "data")
-	node := &child{t: t, env: []string{childRole + "=node", "CHILD_API=" + address, "CHILD_DATA=" + filepath.Join(dir, "store")}}
-	node.start()
-	t.Cleanup(func() { node.kill() })
+	data := filepath.Join(dir, "data")
+	_, url := startNodeChild(t, dir)
 	c := &collecting{pool: database.Pool()}
 	for i := range servers {
-		api, admin := freePort(t), freePort(t)
-		server := &child{t: t, env: append([]string{
-			childRole + "=server", "CHILD_API=" + api, "CHILD_ADMIN=" + admin, "CHILD_DATA=" + data, "CHILD_COLLECTS=1",
-			"CHILD_STORE=esdb://" + address + "?tls=false", "CHILD_DATABASE=" + database.URL(),
-		}, env...)}
-		server.start()
-		t.Cleanup(func() { server.kill() })
+		server, api, admin := startServerChild(t, data, url, database.URL(), "CHILD_COLLECTS=1")
 		c.servers = append(c.servers, server)
 		if i == 0 {
-			c.workload = newWorkload(t, data, "http://"+api, "http://"+admin)
+			c.workload = newWorkload(t, data, api, admin)
 		}
 	}
-	if c.key, err = dev.ReadKey(data); err != nil {
+	store, err := esdb.Open(url, slog.New(slog.DiscardHandler))
+	if err != nil {
 		t.Fatal(err)
 	}
-	c.client = adminclient.New(c.admin, c.token)
-	if c.store, err = esdb.Open("esdb://"+address+"?tls=false", slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
+	t.Cleanup(func() { _ = store.Close() })
+	c.watch(store)
+	return c
+}
+
+// watch follows what the servers record in an event store.
+func (c *collecting) watch(store eventstore.Store) {
+	c.Helper()
+	c.store, c.client = store, adminclient.New(c.admin, c.token)
+	var err error
+	if c.key, err = dev.ReadKey(c.data); err != nil {
+		c.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.store.Close() })
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
 	counted := make(chan struct{})
 	go func() {
 		defer close(counted)
@@ -90,8 +91,7 @@ func newCollecting(t *testing.T, servers int, env ...string) *collecting {
 			}
 		}
 	}()
-	t.Cleanup(func() { cancel(); <-counted })
-	return c
+	c.Cleanup(func() { cancel(); <-counted })
 }
 
 // until waits. A visit that is killed costs its source a minute, and there are many kills.

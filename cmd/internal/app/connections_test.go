@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -49,10 +50,17 @@ func TestConnectionsOfAllDestinationsAtOneHostAreKept(t *testing.T) {
 	transport := egress.NewTransport(policy, options)
 	t.Cleanup(transport.CloseIdleConnections)
 	for range 3 {
-		var sending sync.WaitGroup
+		var sending, kept sync.WaitGroup
+		kept.Add(atOnce) // a connection is put back a little after its answer was read
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{PutIdleConn: func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			kept.Done()
+		}})
 		for range atOnce {
 			sending.Go(func() {
-				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, receiver.URL, http.NoBody)
+				request, err := http.NewRequestWithContext(ctx, http.MethodPost, receiver.URL, http.NoBody)
 				if err != nil {
 					t.Error(err)
 					return
@@ -60,6 +68,7 @@ func TestConnectionsOfAllDestinationsAtOneHostAreKept(t *testing.T) {
 				response, err := transport.RoundTrip(request)
 				if err != nil {
 					t.Error(err)
+					kept.Done()
 					return
 				}
 				_, _ = io.Copy(io.Discard, response.Body)
@@ -73,6 +82,7 @@ func TestConnectionsOfAllDestinationsAtOneHostAreKept(t *testing.T) {
 		round = next
 		close(ended)
 		sending.Wait()
+		kept.Wait()
 	}
 	if n := opened.Load(); n != atOnce {
 		t.Errorf("%d connections were opened for %d requests at one time", n, atOnce)

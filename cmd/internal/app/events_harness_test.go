@@ -75,11 +75,11 @@ func deliveryOf(event uuid.UUID, destination string) string {
 // eventually polls until a condition holds.
 func (p *process) eventually(what string, holds func() bool) {
 	p.Helper()
-	poll(p.T, patience, what, holds)
+	poll(p.TB, patience, what, holds)
 }
 
 // poll waits until a condition holds that other goroutines or processes bring about.
-func poll(t *testing.T, limit time.Duration, what string, holds func() bool) {
+func poll(t testing.TB, limit time.Duration, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -154,7 +154,7 @@ func (p *process) refused(method, path string, body any, status int, code string
 	return fmt.Sprint(problem["message"])
 }
 
-func lastAttempt(t *testing.T, delivery map[string]any) map[string]any {
+func lastAttempt(t testing.TB, delivery map[string]any) map[string]any {
 	t.Helper()
 	attempts, ok := delivery["attempts"].([]any)
 	if !ok || len(attempts) == 0 {

@@ -213,7 +213,7 @@ func TestNobodyIsHeldBackByOthers(t *testing.T) {
 				})
 				processes := []*process{p}
 				if tt.processes == 2 {
-					second := &process{T: t, cfg: p.cfg}
+					second := &process{TB: t, cfg: p.cfg, organization: organization}
 					second.cfg.HTTPAddr, second.cfg.AdminAddr = "127.0.0.1:0", "127.0.0.1:0"
 					second.open()
 					processes = append(processes, second)

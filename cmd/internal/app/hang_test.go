@@ -3,18 +3,17 @@
 package app_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/projections"
@@ -23,7 +22,7 @@ import (
 
 // besideAHolder starts a process in which every consumer runs, and then one of these roles in this process, on the same
 // event store and Postgres.
-func besideAHolder(t *testing.T, roles ...string) (p *process, holder *os.Process) {
+func besideAHolder(t *testing.T, roles ...string) (p *process, holder *child) {
 	t.Helper()
 	t.Parallel()
 	dir, err := os.MkdirTemp(pgtest.FastDir(), "carillon")
@@ -31,35 +30,19 @@ func besideAHolder(t *testing.T, roles ...string) (p *process, holder *os.Proces
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	data, store, database := filepath.Join(dir, "data"), freePort(t), pgtest.URL(t)
-	node := &child{t: t, env: []string{childRole + "=node", "CHILD_API=" + store, "CHILD_DATA=" + filepath.Join(dir, "store")}}
-	node.start()
-	t.Cleanup(func() { node.kill() })
-
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	server := exec.CommandContext(ctx, os.Args[0]) //nolint:gosec // this very binary
-	server.Env = append(os.Environ(), childRole+"=server", "CHILD_API="+freePort(t), "CHILD_ADMIN="+freePort(t), "CHILD_DATA="+data,
-		"CHILD_STORE=esdb://"+store+"?tls=false", "CHILD_DATABASE="+database)
-	server.Stderr = t.Output()
-	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := server.Start(); err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cancel()
-		_ = server.Wait()
-	})
-	p = &process{T: t, cfg: config.Config{
+	data, database := filepath.Join(dir, "data"), pgtest.URL(t)
+	_, store := startNodeChild(t, dir)
+	server, _, _ := startServerChild(t, data, store, database)
+	p = &process{TB: t, organization: organization, cfg: config.Config{
 		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: data, Dev: true, Roles: roles,
-		EventStoreURL: config.Address("esdb://" + store + "?tls=false"), DatabaseURL: config.Address(database), DeliveryTimeout: 30 * time.Second,
+		EventStoreURL: config.Address(store), DatabaseURL: config.Address(database), DeliveryTimeout: 30 * time.Second,
 		DeliveryRetrySchedule: []time.Duration{10 * time.Millisecond}, AutoDisableAfter: 100, AutoDisableMinStreak: time.Hour,
 	}}
 	p.eventually("the other process is up", func() bool { _, err := dev.ReadKey(data); return err == nil })
 	p.open()
-	other := fmt.Sprintf(":%d", server.Process.Pid)
+	other := fmt.Sprintf(":%d", server.pid())
 	p.eventually("the other process runs all", func() bool { return p.ranBy(other) })
-	return p, server.Process
+	return p, server
 }
 
 // ranBy reports whether one process runs every consumer that it has the role for.
@@ -75,7 +58,8 @@ func (p *process) ranBy(process string) bool {
 			n++
 		}
 	}
-	return n >= 14 // 11 read models, 3 process managers
+	const processManagers = 3 // of the roles that it has
+	return n == len(app.ReadModels())+processManagers
 }
 
 func (p *process) readyz() (status int, body string) {
@@ -99,9 +83,7 @@ func TestAProcessThatHangsIsTakenOverFrom(t *testing.T) {
 	_, arrived := p.subscribed(func(int) int { return http.StatusOK })
 	p.publish()
 	p.await(arrived)
-	if err := holder.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	holder.signal(syscall.SIGSTOP)
 	stopped := time.Now()
 	p.publish()
 	p.await(arrived)
@@ -112,9 +94,7 @@ func TestAProcessThatHangsIsTakenOverFrom(t *testing.T) {
 	})
 	p.Logf("taken over after %s", time.Since(stopped)) // within 10 s where the machine isn't busy
 	p.eventually("this process runs all", func() bool { return p.ranBy(fmt.Sprintf(":%d", os.Getpid())) })
-	if err := holder.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	holder.signal(syscall.SIGCONT)
 	if status, body := p.readyz(); status != http.StatusOK {
 		t.Errorf("readyz: %d %s", status, body)
 	}
@@ -125,15 +105,11 @@ func TestAProcessThatHangsIsTakenOverFrom(t *testing.T) {
 // Only one process has the roles, and it is stopped: the others say that nobody runs them, until it goes on.
 func TestConsumersThatNobodyRunsAreNotReady(t *testing.T) {
 	p, holder := besideAHolder(t, config.RoleAPI)
-	if err := holder.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	holder.signal(syscall.SIGSTOP)
 	p.eventually("it is not ready", func() bool {
 		status, body := p.readyz()
 		return status == http.StatusServiceUnavailable && strings.Contains(body, "projection deliveries (no process runs it)")
 	})
-	if err := holder.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	holder.signal(syscall.SIGCONT)
 	p.eventually("it is ready", func() bool { status, _ := p.readyz(); return status == http.StatusOK })
 }

@@ -5,14 +5,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"carillon/cmd/internal/config"
 )
 
 // TestHostileNamesReachNothing: a page whose name was made to lead to this machine (DNS rebinding) reads nothing of the
 // admin listener, that which needs no token and the operators' console included.
 func TestHostileNamesReachNothing(t *testing.T) {
-	p := start(t, func(cfg *config.Config) { cfg.AdminHosts = []string{"admin.internal"} })
+	p := shared(t)
 	hosts := map[string]bool{
 		"127.0.0.1:8081": true, "127.0.0.1": true, "[::1]:8081": true, "192.0.2.7:8081": true, "localhost:8081": true, "LOCALHOST": true,
 		"admin.internal": true, "Admin.Internal.:8081": true,

@@ -1,24 +1,26 @@
 package app_test
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/custody"
+	"carillon/command/mtls/mtlstest"
 	"carillon/projections/pgtest"
 )
 
@@ -103,18 +105,28 @@ func (p *process) remove(path string) {
 
 const nowhere = "https://127.0.0.1:1/hook"
 
-// TestKeysComeBackFromTheOtherPlace: Postgres is lost, then the key store, then each copy of the epoch key.
-func TestKeysComeBackFromTheOtherPlace(t *testing.T) {
+func (p *process) masterKey() string {
+	p.Helper()
+	key, err := os.ReadFile(filepath.Join(p.cfg.DataDir, config.MasterKeyFile))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return strings.TrimSpace(string(key))
+}
+
+// Each place of the keys is lost in turn, and they come back from another one; then the master key is rotated while the
+// server serves. Another master key is refused, and damages nothing.
+func TestKeys_placesAndMasterKey(t *testing.T) {
 	p := start(t, nil)
 	p.destination("crm", nowhere, 0)
 	want := p.secret("crm")
 	for what, lose := range map[string]func(){
-		"Postgres":      func() { p.cfg.DatabaseURL = config.Address(pgtest.URL(t)) },
-		"the table":     func() { p.sql("TRUNCATE carillon.data_keys") },
+		"Postgres": func() {
+			p.otherMasterKeyRefused()
+			p.cfg.DatabaseURL = config.Address(pgtest.URL(t))
+		},
 		"the key store": func() { p.remove(p.keyStore()) },
-		"the epoch key": func() { p.remove(filepath.Join(p.keyStore(), "epoch.key")) },
-		"its copy":      func() { p.remove(filepath.Join(p.cfg.DataDir, "epoch.key")) },
-		"both of the copies": func() {
+		"both copies of the epoch key": func() {
 			p.remove(filepath.Join(p.keyStore(), "epoch.key"))
 			p.remove(filepath.Join(p.cfg.DataDir, "epoch.key"))
 		},
@@ -126,187 +138,7 @@ func TestKeysComeBackFromTheOtherPlace(t *testing.T) {
 			t.Errorf("%s lost: another secret", what)
 		}
 	}
-}
-
-func TestLostKeysAreNamedAndMendedByRotation(t *testing.T) {
-	p := start(t, nil)
-	url, arrived := p.endpoint(statuses(http.StatusOK))
-	id := p.connect("crm", url, 0)
-	p.destination("other", nowhere, 0)
-	other := p.secret("other")
-	p.close()
-	p.remove(p.keyStore())
-	p.sql("DELETE FROM carillon.data_keys WHERE id = $1", id)
-	if err := p.refusedStart(); !strings.Contains(err.Error(), id) || !strings.Contains(err.Error(), "--accept-lost-keys") {
-		t.Errorf("error = %v", err)
-	}
-	p.cfg.AcceptLostKeys = true
-	p.open()
-	p.eventually("readiness names it", func() bool {
-		status, body := p.admin(http.MethodGet, "/readyz")
-		return status == http.StatusOK && strings.Contains(body, id)
-	})
-	if _, metrics := p.admin(http.MethodGet, "/metrics"); !strings.Contains(metrics, "carillon_destinations_without_key 1") {
-		t.Error("the metric does not count it")
-	}
-	if got := p.secret("crm"); got != "unavailable" {
-		t.Errorf("secret %q", got)
-	}
-	listed := p.call(http.MethodGet, strings.TrimSuffix(destinations, "/"), nil, http.StatusOK)
-	if listed["total"] != float64(2) || p.secret("other") != other {
-		t.Errorf("list = %v", listed)
-	}
-	event := p.publish()
-	failed := p.delivery(deliveryOf(event, id), "has failed", func(d map[string]any) bool { return d["attemptCount"] == float64(3) })
-	if message := fmt.Sprint(lastAttempt(t, failed)["errorMessage"]); !strings.Contains(message, "rotate its secret") {
-		t.Errorf("message %q", message)
-	}
-	p.refused(http.MethodPost, destinations+"crm/test", nil, http.StatusConflict, "CONFLICT")
-	p.call(http.MethodPost, destinations+"crm/secrets/rotate", nil, http.StatusOK)
-	p.publish()
-	p.await(arrived)
-	p.cfg.AcceptLostKeys = false
-	p.restart()
-}
-
-func TestAnotherMasterKeyIsRefused(t *testing.T) {
-	p := start(t, nil)
-	p.destination("crm", nowhere, 0)
-	p.close()
-	p.cfg.MasterKey = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="
-	check := func(what string) {
-		t.Helper()
-		var setting *config.Setting
-		if err := p.refusedStart(); !errors.As(err, &setting) || setting.Variable != "CARILLON_MASTER_KEY" || strings.Contains(err.Error(), "BwcH") {
-			t.Errorf("%s: error = %v", what, err)
-		}
-	}
-	check("with the key-check value")
-	p.sql("DELETE FROM carillon.key_state")
-	check("as an earlier version left it")
-	p.cfg.DatabaseURL = config.Address(pgtest.URL(t))
-	check("with the key store alone")
-	p.cfg.MasterKey = ""
-	p.open()
-	p.shown("crm")
-	p.close()
-
-	// Where the file is gone, the start that is refused leaves none in its place.
-	path := filepath.Join(p.cfg.DataDir, config.MasterKeyFile)
-	if err := os.Rename(path, path+".away"); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.refusedStart(); err == nil || !strings.Contains(err.Error(), "there is no "+config.MasterKeyFile) {
-		t.Errorf("without its file: %v", err)
-	}
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("another master key is in its place: %v", err)
-	}
-	if err := os.Rename(path+".away", path); err != nil {
-		t.Fatal(err)
-	}
-	p.open()
-	p.shown("crm")
-}
-
-// TestAPrivateClusterWhoseBinariesAreGoneIsCarriedOver: read models are built anew, and keys come from the key store.
-func TestAPrivateClusterWhoseBinariesAreGoneIsCarriedOver(t *testing.T) {
-	p := start(t, func(cfg *config.Config) {
-		cfg.DatabaseURL = ""
-		if err := os.Chmod(cfg.DataDir, 0o711); err != nil { //nolint:gosec // Postgres' own user passes through
-			t.Error(err)
-		}
-	})
-	p.destination("crm", nowhere, 0)
-	want := p.secret("crm")
-	p.close()
-	version := filepath.Join(p.cfg.DataDir, "postgres", "pgdata", "PG_VERSION")
-	if err := os.WriteFile(version, []byte("99\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	slots, aside := filepath.Join(p.keyStore(), "slots"), filepath.Join(p.cfg.DataDir, "slots")
-	if err := os.Rename(slots, aside); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.refusedStart(); !strings.Contains(err.Error(), "only copy of the data keys") {
-		t.Errorf("without a key store: %v", err)
-	}
-	if err := os.Rename(aside, slots); err != nil {
-		t.Fatal(err)
-	}
-	p.open()
-	if got := p.shown("crm"); got != want {
-		t.Error("another secret")
-	}
-}
-
-// TestAPrivateClusterOfAnotherMajorIsCarriedOver with real binaries of two majors: the older makes the cluster, then only
-// the newer is there.
-func TestAPrivateClusterOfAnotherMajorIsCarriedOver(t *testing.T) {
-	older, newer := twoMajors(t)
-	p := start(t, func(cfg *config.Config) {
-		cfg.DatabaseURL, cfg.PostgresBin = "", older
-		if err := os.Chmod(cfg.DataDir, 0o711); err != nil { //nolint:gosec // Postgres' own user passes through
-			t.Error(err)
-		}
-	})
-	p.destination("crm", nowhere, 0)
-	want := p.secret("crm")
-	p.close()
-	p.cfg.PostgresBin = newer
-	p.open()
-	if got := p.shown("crm"); got != want {
-		t.Error("another secret")
-	}
-	p.destination("erp", nowhere, 0)
-	p.restart() // the new cluster is the one that counts from now on
-	if got := p.shown("crm"); got != want {
-		t.Error("after a restart: another secret")
-	}
-	if kept, err := filepath.Glob(filepath.Join(p.cfg.DataDir, "postgres", "pgdata.version-*", "PG_VERSION")); err != nil || len(kept) != 1 {
-		t.Errorf("the old cluster is kept as %q, %v", kept, err)
-	}
-}
-
-// twoMajors are directories with binaries of two majors of Postgres. CARILLON_TEST_POSTGRES_BIN names one besides those of
-// the system's packages.
-func twoMajors(t *testing.T) (older, newer string) {
-	t.Helper()
-	dirs, err := filepath.Glob("/usr/lib/postgresql/*/bin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if other := os.Getenv("CARILLON_TEST_POSTGRES_BIN"); other != "" {
-		dirs = append(dirs, other)
-	}
-	found := map[int]string{}
-	for _, dir := range dirs {
-		out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "postgres"), "--version").Output()
-		var major int
-		if _, scanned := fmt.Sscanf(string(out), "postgres (PostgreSQL) %d", &major); err == nil && scanned == nil && major >= 15 {
-			found[major] = dir
-		}
-	}
-	majors := slices.Sorted(maps.Keys(found))
-	if len(majors) < 2 {
-		t.Skipf("needs two majors of Postgres, and has %v: name another one's binaries by CARILLON_TEST_POSTGRES_BIN", majors)
-	}
-	return found[majors[0]], found[majors[len(majors)-1]]
-}
-
-func (p *process) masterKey() string {
-	p.Helper()
-	key, err := os.ReadFile(filepath.Join(p.cfg.DataDir, config.MasterKeyFile))
-	if err != nil {
-		p.Fatal(err)
-	}
-	return strings.TrimSpace(string(key))
-}
-
-func TestTheMasterKeyIsRotatedWhileServing(t *testing.T) {
-	p := start(t, nil)
-	p.destination("crm", nowhere, 0)
-	want, before := p.secret("crm"), p.masterKey()
+	before := p.masterKey()
 	if status, body := p.admin(http.MethodPost, "/admin/keys/rotate-master"); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -315,30 +147,131 @@ func TestTheMasterKeyIsRotatedWhileServing(t *testing.T) {
 		t.Errorf("the master key is the same: %t", after == before)
 	}
 	p.destination("other", nowhere, 0)
-	p.restart()
-	if p.secret("crm") != want {
-		t.Error("after a restart: another secret")
-	}
+	other := p.secret("other")
 	p.close()
 	p.cfg.MasterKey = config.Secret(before)
 	if err := p.refusedStart(); !strings.Contains(err.Error(), "CARILLON_MASTER_KEY") || strings.Contains(err.Error(), before) {
 		t.Errorf("with the old one: %v", err)
 	}
-	// One that was killed after it had made the next key is finished at the start.
+	// A rotation that was killed after it had made the next key is finished at the start.
 	p.cfg.MasterKey = ""
 	next := filepath.Join(p.cfg.DataDir, "master.key.next")
 	if err := os.WriteFile(next, []byte(before+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.open()
-	if _, err := os.Stat(next); !errors.Is(err, os.ErrNotExist) || p.masterKey() != before || p.secret("crm") != want {
+	if _, err := os.Stat(next); !errors.Is(err, os.ErrNotExist) || p.masterKey() != before || p.secret("crm") != want || p.secret("other") != other {
 		t.Errorf("a rotation that was cut off is not finished: %v", err)
 	}
 }
 
-// TestADamagedValueIsUnavailableAndTheOthersAreServed: it is damaged in the read model, under a sound data key.
-func TestADamagedValueIsUnavailableAndTheOthersAreServed(t *testing.T) {
+// otherMasterKeyRefused starts with master keys that are not the one, and without its file.
+func (p *process) otherMasterKeyRefused() {
+	p.Helper()
+	p.cfg.MasterKey = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="
+	check := func(what string) {
+		p.Helper()
+		var setting *config.Setting
+		if err := p.refusedStart(); !errors.As(err, &setting) || setting.Variable != "CARILLON_MASTER_KEY" || strings.Contains(err.Error(), "BwcH") {
+			p.Errorf("%s: error = %v", what, err)
+		}
+	}
+	check("with the key-check value")
+	p.sql("DELETE FROM carillon.key_state")
+	check("as an earlier version left it")
+	database := p.cfg.DatabaseURL
+	p.cfg.DatabaseURL = config.Address(pgtest.URL(p))
+	check("with the key store alone")
+	p.cfg.DatabaseURL, p.cfg.MasterKey = database, ""
+
+	// If the file is gone, the start that is refused leaves none in its place.
+	path := filepath.Join(p.cfg.DataDir, config.MasterKeyFile)
+	if err := os.Rename(path, path+".away"); err != nil {
+		p.Fatal(err)
+	}
+	if err := p.refusedStart(); err == nil || !strings.Contains(err.Error(), "there is no "+config.MasterKeyFile) {
+		p.Errorf("without its file: %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		p.Errorf("another master key is in its place: %v", err)
+	}
+	if err := os.Rename(path+".away", path); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// A server that has lost the keys of a destination and of a client certificate does not start unless that is accepted.
+// Then it names them, deliveries that need them fail with words, others go on, and new ones mend it.
+func TestKeys_lost(t *testing.T) {
 	p := start(t, nil)
+	authority := mtlstest.NewAuthority(t, "Receiver's")
+	pair := authority.Issue("ours", nil)
+	r := wanting(t, p.cfg.DataDir, &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert})
+	crm, certified := p.connect("crm", r.URL+"/crm", 0), p.connect("certified", r.URL+"/hook", 0)
+	p.destination("other", nowhere, 0)
+	other := p.secret("other")
+	p.certify(pair)
+	p.publish()
+	p.arrived(r, "ours", 2)
+	certificate := p.certificate()
+	p.sql("DELETE FROM carillon.data_keys WHERE id IN ($1, $2)", crm, certificate)
+	p.close()
+	slots := custody.NewSlots(p.keyStore(), time.Now)
+	if err := errors.Join(slots.Erase(t.Context(), uuid.MustParse(crm)), slots.Erase(t.Context(), certificate)); err != nil {
+		t.Fatal(err)
+	}
+	slots.Close()
+	refused := p.refusedStart().Error()
+	for _, want := range []string{crm, "--accept-lost-keys", "1 client certificate, of organization " + p.organization.String()} {
+		if !strings.Contains(refused, want) {
+			t.Errorf("the start is refused with %s, want %s", refused, want)
+		}
+	}
+	p.cfg.AcceptLostKeys = true
+	p.open()
+	p.eventually("readiness names both", func() bool {
+		status, body := p.admin(http.MethodGet, "/readyz")
+		return status == http.StatusOK && strings.Contains(body, crm) && strings.Contains(body, "1 client certificate, of organization")
+	})
+	if !strings.Contains(p.metrics(), "carillon_destinations_without_key 1") {
+		t.Error("the metric does not count it")
+	}
+	listed := p.call(http.MethodGet, strings.TrimSuffix(destinations, "/"), nil, http.StatusOK)
+	if listed["total"] != float64(3) || p.secret("other") != other || p.secret("crm") != "unavailable" {
+		t.Errorf("list = %v", listed)
+	}
+	const want = "the private key of your organization's client certificate can't be read any more"
+	sent, event := len(r.Shown()), p.publish()
+	if attempts := fmt.Sprint(p.settled(deliveryOf(event, certified), "failed")); !strings.Contains(attempts, want) {
+		t.Errorf("the attempts say %s", attempts)
+	}
+	if message := fmt.Sprint(lastAttempt(t, p.settled(deliveryOf(event, crm), "failed"))["errorMessage"]); !strings.Contains(message, "rotate its secret") {
+		t.Errorf("message %q", message)
+	}
+	if tested := fmt.Sprint(p.call(http.MethodPost, destinations+"certified/test", nil, http.StatusOK)); !strings.Contains(tested, want) {
+		t.Errorf("the test says %s", tested)
+	}
+	p.refused(http.MethodPost, destinations+"crm/test", nil, http.StatusConflict, "CONFLICT")
+	if len(r.Shown()) != sent {
+		t.Error("something was sent without the certificate")
+	}
+	p.certify(pair)
+	p.call(http.MethodPost, destinations+"crm/secrets/rotate", nil, http.StatusOK)
+	event = p.publish()
+	for _, id := range []string{crm, certified} {
+		p.settled(deliveryOf(event, id), "succeeded")
+	}
+	p.arrived(r, "ours", 2)
+	p.cfg.AcceptLostKeys = false
+	p.restart()
+	if status, ready := p.admin(http.MethodGet, "/readyz"); status != http.StatusOK {
+		t.Errorf("readiness: %d %s", status, ready)
+	}
+}
+
+// A value that is damaged in the read model, under a sound data key, is unavailable, and others are served.
+func TestKeys_damagedValue(t *testing.T) {
+	p := shared(t)
 	id := p.destination("crm", nowhere, 0)
 	p.destination("other", nowhere, 0)
 	other := p.secret("other")

@@ -97,54 +97,41 @@ func (f *fleet) all(t *testing.T, n int) {
 	}
 }
 
-func TestAHangingDestinationHoldsBackNoOther(t *testing.T) {
-	p := start(t, func(c *config.Config) { c.DeliveryTimeout = time.Minute })
-	paths := []string{"/hangs"}
-	for i := range 19 {
-		paths = append(paths, fmt.Sprintf("/%d", i))
-	}
-	f := p.fleet(paths...)
-	const events = 80 // more than fit in flight to one destination
+// A destination that hangs holds back no other of its organization, and one event reaches many destinations by one append.
+func TestDestinations_manyBesideOneThatHangs(t *testing.T) {
+	p := shared(t)
+	f := p.fleet("/hangs", "/0", "/1")
+	const events, more = 80, 60 // more than fit in flight to one destination
 	for range events {
 		p.publish()
 	}
 	f.all(t, events) // while the first still hangs: it is let go only when the test ends
-}
 
-// One event to hundreds of destinations is one append, and reaches them all. The benchmark does it with a thousand.
-func TestFanOutToHundreds(t *testing.T) {
-	p := start(t, nil)
-	f := p.fleet("/0")
-	by := command.Caller{Organization: organization, Actor: "operator", RequestID: uuid.New()}
-	var group sync.WaitGroup
-	for worker := range 10 {
-		group.Go(func() {
-			for i := range 25 {
-				path := fmt.Sprintf("/%d-%d", worker, i)
-				f.mu.Lock()
-				f.came[path] = map[string]int{}
-				f.mu.Unlock()
-				d, err := p.app.Commands.CreateDestination(t.Context(), by, command.CreateDestination{Name: path, URL: f.url + path})
-				if err == nil {
-					_, err = p.app.Commands.CreateSubscription(t.Context(), by, command.CreateSubscription{Destination: d.ID, Settings: everything})
-				}
-				if err != nil {
-					t.Errorf("destination %s: %v", path, err)
-				}
-			}
-		})
+	g := p.fleet()
+	by := command.Caller{Organization: p.organization, Actor: "operator", RequestID: uuid.New()}
+	for i := range more {
+		path := fmt.Sprint("/", i)
+		g.came[path] = map[string]int{}
+		d, err := p.app.Commands.CreateDestination(t.Context(), by, command.CreateDestination{Name: path, URL: g.url + path})
+		if err == nil {
+			_, err = p.app.Commands.CreateSubscription(t.Context(), by, command.CreateSubscription{Destination: d.ID, Settings: everything})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	group.Wait()
 	p.publish()
-	f.all(t, 1)
+	g.all(t, 1)
 }
 
-// Two processes on one event store and one Postgres: both work, and when one leaves, the other goes on.
-func TestTwoProcessesShareTheWork(t *testing.T) {
+// Two processes on one event store and one Postgres: both work, and when one leaves, the other goes on. The one without the
+// API role does not listen on the API's address.
+func TestTwoProcesses_shareTheWork(t *testing.T) {
 	address := startNode(t)
 	first := start(t, func(c *config.Config) { c.EventStoreURL = config.Address("esdb://" + address + "?tls=false") })
-	second := &process{T: t, cfg: first.cfg}
-	second.cfg.HTTPAddr, second.cfg.AdminAddr = "127.0.0.1:0", "127.0.0.1:0"
+	second := &process{TB: t, cfg: first.cfg, organization: organization}
+	second.cfg.HTTPAddr, second.cfg.AdminAddr = first.app.APIAddr().String(), "127.0.0.1:0"
+	second.cfg.Roles = []string{config.RoleProject, config.RoleDispatch, config.RoleDeliver}
 	second.open()
 	f := first.fleet("/0", "/1", "/2")
 	for range 50 {

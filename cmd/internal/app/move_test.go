@@ -27,7 +27,7 @@ import (
 )
 
 // onDirectory works with the event store of a directory that no process uses.
-func onDirectory(t *testing.T, dir string, work func(*esdb.Store)) {
+func onDirectory(t testing.TB, dir string, work func(*esdb.Store)) {
 	t.Helper()
 	n, err := node.Open(node.Config{Dir: dir})
 	if err != nil {
@@ -46,7 +46,7 @@ func onDirectory(t *testing.T, dir string, work func(*esdb.Store)) {
 }
 
 // userEvents lists the ids of what is in a store.
-func userEvents(t *testing.T, store *esdb.Store) (ids []uuid.UUID, types []string) {
+func userEvents(t testing.TB, store *esdb.Store) (ids []uuid.UUID, types []string) {
 	t.Helper()
 	for entry, err := range store.All(context.WithoutCancel(t.Context()), eventstore.Start) {
 		if err != nil {
@@ -66,8 +66,8 @@ func (p *process) move() (copied []uuid.UUID) {
 	if err := os.Rename(p.storeDir(), old); err != nil {
 		p.Fatal(err)
 	}
-	onDirectory(p.T, old, func(source *esdb.Store) {
-		onDirectory(p.T, p.storeDir(), func(target *esdb.Store) {
+	onDirectory(p.TB, old, func(source *esdb.Store) {
+		onDirectory(p.TB, p.storeDir(), func(target *esdb.Store) {
 			// So that no position is what it was.
 			_, err := target.Append(p.Context(), "$padding-1", eventstore.NoStream, []eventstore.Proposed{{ID: uuid.New(), Type: "$x", Data: []byte(`{}`)}})
 			if err != nil {
@@ -76,7 +76,7 @@ func (p *process) move() (copied []uuid.UUID) {
 			if _, err := copying.Copy(p.Context(), source, target, copying.Options{}); err != nil {
 				p.Fatal(err)
 			}
-			copied, _ = userEvents(p.T, target)
+			copied, _ = userEvents(p.TB, target)
 		})
 	})
 	return copied

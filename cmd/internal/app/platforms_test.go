@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alecthomas/kong"
 	"github.com/go-json-experiment/json"
 
 	"carillon/cmd/internal/config"
@@ -48,29 +47,22 @@ func newAccount(t *testing.T, platformType string) *account {
 	return a
 }
 
-// environment is how a server is told of the account's platform.
-func (a *account) environment() []string {
-	prefix, token := "CARILLON_"+strings.ToUpper(a.platformType), a.token
-	if a.platformType == "tiktok" {
-		token = accountName + "=" + token
+// access sets how a server reaches the account's platform.
+func (a *account) access(platforms *config.Platforms) {
+	token := config.Token{Secret: config.Secret(a.token)}
+	switch a.platformType {
+	case "facebook":
+		platforms.FacebookURL, platforms.FacebookToken = a.URL, token
+	case "instagram":
+		platforms.InstagramURL, platforms.InstagramToken, platforms.InstagramAccount = a.URL, token, accountNumber
+	case "tiktok":
+		platforms.TikTokURL, platforms.TikTokToken = a.URL, config.Token{Secret: config.Secret(accountName + "=" + a.token)}
+	case "twitter":
+		platforms.TwitterURL, platforms.TwitterToken = a.URL, token
 	}
-	env := []string{prefix + "_URL=" + a.URL, prefix + "_TOKEN=" + token}
-	if a.platformType == "instagram" {
-		env = append(env, prefix+"_ACCOUNT="+accountNumber)
+	if err := platforms.Validate(); err != nil {
+		a.t.Fatal(err)
 	}
-	return env
-}
-
-// platformsOf reads the settings of platforms as the command line does.
-func platformsOf(platforms *config.Platforms) error {
-	parser, err := kong.New(platforms)
-	if err != nil {
-		return err
-	}
-	if _, err := parser.Parse(nil); err != nil {
-		return err
-	}
-	return platforms.Validate()
 }
 
 // announce posts a text that tells of an event.

@@ -17,17 +17,24 @@ import (
 type listeners struct{ api, admin net.Listener }
 
 func listen(ctx context.Context, cfg *config.Config) (l listeners, err error) {
-	var lc net.ListenConfig
 	if cfg.Is(config.RoleAPI) { // without the role nobody would answer those who connect
-		if l.api, err = lc.Listen(ctx, "tcp", cfg.HTTPAddr); err != nil {
+		if l.api, err = listenAt(ctx, cfg.HTTPAddr, cfg.HTTPListener); err != nil {
 			return l, refused("CARILLON_HTTP_ADDR", "--http-addr", err)
 		}
 	}
-	if l.admin, err = lc.Listen(ctx, "tcp", cfg.AdminAddr); err != nil {
+	if l.admin, err = listenAt(ctx, cfg.AdminAddr, cfg.AdminListener); err != nil {
 		l.close()
 		return l, refused("CARILLON_ADMIN_ADDR", "--admin-addr", err)
 	}
 	return l, nil
+}
+
+// listenAt listens at an address, or returns a listener that was handed over, which may be nil.
+func listenAt(ctx context.Context, address string, handed net.Listener) (net.Listener, error) {
+	if handed != nil {
+		return handed, nil
+	}
+	return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 }
 
 // refused says what to do about an address that can't be listened on.

@@ -32,7 +32,7 @@ type passage struct {
 
 func newPassage(t *testing.T, network, to string) *passage {
 	t.Helper()
-	p := &passage{T: t, network: network, to: to, address: freePort(t), open: map[net.Conn]struct{}{}}
+	p := &passage{T: t, network: network, to: to, address: "127.0.0.1:0", open: map[net.Conn]struct{}{}}
 	p.listen()
 	t.Cleanup(func() {
 		p.refuse()
@@ -63,7 +63,7 @@ func (p *passage) listen() {
 		return
 	}
 	p.mu.Lock()
-	p.listener = listener
+	p.listener, p.address = listener, listener.Addr().String()
 	p.mu.Unlock()
 	go func() {
 		for {

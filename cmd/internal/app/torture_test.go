@@ -27,24 +27,11 @@ func TestTortureDelivery(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	database := pgtest.NewServer(t)
-	api, admin, store := freePort(t), freePort(t), freePort(t)
 	data := filepath.Join(dir, "data")
-	victims := map[string]*child{
-		"node": {t: t, env: []string{childRole + "=node", "CHILD_API=" + store, "CHILD_DATA=" + filepath.Join(dir, "store")}},
-		"server": {t: t, env: []string{
-			childRole + "=server", "CHILD_API=" + api, "CHILD_ADMIN=" + admin, "CHILD_DATA=" + data,
-			"CHILD_STORE=esdb://" + store + "?tls=false", "CHILD_DATABASE=" + database.URL(),
-		}},
-	}
-	for _, victim := range victims {
-		victim.start()
-	}
-	t.Cleanup(func() {
-		for _, victim := range victims {
-			victim.kill()
-		}
-	})
-	w := newWorkload(t, data, "http://"+api, "http://"+admin)
+	node, store := startNodeChild(t, dir)
+	server, api, admin := startServerChild(t, data, store, database.URL())
+	victims := map[string]*child{"node": node, "server": server}
+	w := newWorkload(t, data, api, admin)
 	stop := w.begin()
 	killed := map[string]int{}
 	for range kills {

@@ -133,29 +133,21 @@ func newTwoOn(t *testing.T, severable bool) *two {
 		database: pgtest.NewServer(t), tried: map[string]time.Time{}, told: map[string]time.Time{}, arrived: map[string]time.Time{},
 	}
 	w.pool = w.database.Pool()
-	store, data := freePort(t), filepath.Join(dir, "data")
-	w.node = &child{t: t, env: []string{childRole + "=node", "CHILD_API=" + store, "CHILD_DATA=" + filepath.Join(dir, "store")}}
-	w.node.start()
-	t.Cleanup(func() { w.node.kill() })
-	apis := make([]string, 2)
-	for i := range apis {
-		api, admin, toStore, toDatabase := freePort(t), freePort(t), store, w.database.URL()
+	data, node := filepath.Join(dir, "data"), ""
+	w.node, node = startNodeChild(t, dir)
+	for i := range 2 {
+		toStore, toDatabase := node, w.database.URL()
 		if severable {
-			w.stores = append(w.stores, newPassage(t, "tcp", store))
+			w.stores = append(w.stores, newPassage(t, "tcp", strings.TrimSuffix(strings.TrimPrefix(node, "esdb://"), "?tls=false")))
 			w.databases = append(w.databases, newPassageToPostgres(t, w.database.URL()))
-			toStore, toDatabase = w.stores[i].address, through(w.databases[i], w.database.URL())
+			toStore, toDatabase = "esdb://"+w.stores[i].address+"?tls=false", through(w.databases[i], w.database.URL())
 		}
-		apis[i], w.admins = "http://"+api, append(w.admins, "http://"+admin)
-		server := &child{t: t, env: []string{
-			childRole + "=server", "CHILD_API=" + api, "CHILD_ADMIN=" + admin, "CHILD_DATA=" + data, "CHILD_RETRY=1h",
-			"CHILD_STORE=esdb://" + toStore + "?tls=false", "CHILD_DATABASE=" + toDatabase,
-		}}
-		server.start()
-		t.Cleanup(func() { server.kill() })
+		server, api, admin := startServerChild(t, data, toStore, toDatabase, "CHILD_RETRY=1h")
+		w.admins = append(w.admins, admin)
 		w.servers = append(w.servers, server)
 		if i == 0 {
-			w.workload = newWorkload(t, data, apis[0], w.admins[0])
-			w.failing(apis[0], data)
+			w.workload = newWorkload(t, data, api, admin)
+			w.failing(api, data)
 		}
 	}
 	w.onArrival = w.arrives

@@ -44,7 +44,7 @@ func TestWhatOneProcessStopsTheOtherDoesNotSend(t *testing.T) {
 				c.EventStoreURL = config.Address("esdb://" + address + "?tls=false")
 				c.Roles = []string{config.RoleAPI, config.RoleProject}
 			})
-			other := &process{T: t, cfg: p.cfg}
+			other := &process{TB: t, cfg: p.cfg, organization: organization}
 			other.cfg.HTTPAddr, other.cfg.AdminAddr = "127.0.0.1:0", "127.0.0.1:0"
 			other.cfg.Roles = []string{config.RoleDispatch, config.RoleDeliver}
 			other.open()

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -21,24 +20,6 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 )
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := l.Addr().String()
-		_ = l.Close() // its user opens it anew
-		if _, given := givenPorts.LoadOrStore(address, true); !given {
-			return address
-		}
-	}
-}
-
-// givenPorts are those that a process was given: until that listens, the kernel would give them again.
-var givenPorts sync.Map
 
 // organization is the one for developers.
 var organization = uuid.MustParse("0d000000-0000-4000-8000-000000000001")

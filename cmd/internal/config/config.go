@@ -24,6 +24,9 @@ type Config struct {
 	DataDir   string   `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"Data directory: keys, and the embedded stores (${default})."`
 	Roles     []string `env:"CARILLON_ROLES" default:"api,project,dispatch,deliver,collect" enum:"api,project,dispatch,deliver,collect" placeholder:"ROLE" help:"Roles of this process: ${default}. Processes that share one event store and one Postgres may split them."`
 
+	// Sockets that take requests instead of new ones at the addresses. Optional.
+	HTTPListener, AdminListener net.Listener `kong:"-"`
+
 	Dev bool `env:"CARILLON_DEV" help:"For a developer's machine: make an organization with an API key on the first start and print how to use it; let webhooks and collectors reach loopback addresses; trust receivers of the development certificate authority."`
 
 	EventStoreURL Address `name:"eventstore-url" env:"CARILLON_EVENTSTORE_URL" placeholder:"URL" help:"An EventStoreDB, for example esdb://user:password@node1:2113,node2:2113?tls=true. Empty: an embedded node in the data directory."`

@@ -1,16 +1,12 @@
 package app_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
@@ -21,7 +17,7 @@ import (
 
 type secret struct{ id, secret string }
 
-func secretsOf(t *testing.T, data map[string]any) []secret {
+func secretsOf(t testing.TB, data map[string]any) []secret {
 	t.Helper()
 	list, ok := data["secrets"].([]any)
 	if !ok {
@@ -37,11 +33,11 @@ func secretsOf(t *testing.T, data map[string]any) []secret {
 
 func (p *process) secrets(ref string) []secret {
 	p.Helper()
-	return secretsOf(p.T, p.call(http.MethodGet, destinations+ref+"/secrets", nil, http.StatusOK))
+	return secretsOf(p.TB, p.call(http.MethodGet, destinations+ref+"/secrets", nil, http.StatusOK))
 }
 
 // verified expects one signature by each of the secrets, and no other.
-func verified(t *testing.T, got received, secrets ...string) {
+func verified(t testing.TB, got received, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
 		verifier, err := standardwebhooks.NewWebhook(secret)
@@ -62,7 +58,7 @@ func (p *process) announce(subject string, feed uuid.UUID) uuid.UUID {
 	p.Helper()
 	in := command.Publish{Type: "news.item.added", Source: "/news", Subject: subject, Data: []byte(`{"id":"7","title":"Storm"}`)}
 	if feed == uuid.Nil {
-		in.Organization = organization
+		in.Organization = p.organization
 	} else {
 		in.FeedType, in.FeedID = "news", feed
 	}
@@ -75,52 +71,15 @@ func (p *process) announce(subject string, feed uuid.UUID) uuid.UUID {
 
 func operator() command.Caller { return command.Caller{Actor: "operator", RequestID: uuid.New()} }
 
-func TestDebounceSendsTheNewest(t *testing.T) {
-	p := start(t, nil)
-	var arrived <-chan received
-	var older []string
-	var newest, other string
-	// On a busy machine a window may close before all of its events are dispatched: then a wider one is tried.
-	for window, inTime := 1, false; !inTime; window *= 2 {
-		if window > 32 {
-			t.Fatal("nothing was superseded in time")
-		}
-		var url string
-		url, arrived = p.endpoint(statuses(200))
-		destination := p.connect(fmt.Sprintf("crm-%d", window), url, window)
-		closes := time.Now().Add(time.Duration(window) * time.Second)
-		older = []string{deliveryOf(p.announce("storm", uuid.Nil), destination), deliveryOf(p.announce("storm", uuid.Nil), destination)}
-		newest = deliveryOf(p.announce("storm", uuid.Nil), destination)
-		other = deliveryOf(p.announce("flood", uuid.Nil), destination)
-		for _, id := range older {
-			p.delivery(id, "is over", func(d map[string]any) bool { return d["completedAt"] != nil })
-		}
-		inTime = time.Now().Before(closes)
-	}
-	came := map[string]bool{p.await(arrived).header.Get("webhook-id"): true, p.await(arrived).header.Get("webhook-id"): true}
-	if !came[newest] || !came[other] {
-		t.Errorf("%v came, want the newest of each subject", came)
-	}
-	p.settled(newest, "succeeded")
-	p.settled(other, "succeeded")
-	for _, id := range older {
-		d := p.settled(id, "superseded")
-		if d["attemptCount"] != 0.0 || d["nextAttemptAt"] != nil || d["completedAt"] == nil || d["lastAttempt"] != nil {
-			t.Errorf("superseded: %v", d)
-		}
-		p.refused(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusConflict, "ALREADY_EXISTS")
-	}
-	if len(arrived) > 0 {
-		t.Error("more than the newest came")
-	}
-}
-
-func TestDeletedSubscriptionDiscardsWhatOnlyItAskedFor(t *testing.T) {
-	p := start(t, nil)
+// In a window the newest of a subject supersedes the older; a deletion discards those that no other subscription wants.
+func TestSubscription_deletedDiscards(t *testing.T) {
+	p := shared(t)
 	url, arrived := p.endpoint(statuses(200))
 	destination := p.connect("crm", url, 3600) // so that deliveries wait
 	p.call(http.MethodPost, destinations+"crm/subscriptions", map[string]any{"externalId": "all", "eventTypes": []string{"*"}, "scopeKind": "all"}, http.StatusCreated)
+	older := deliveryOf(p.announce("storm", uuid.Nil), destination)
 	shared := deliveryOf(p.announce("storm", uuid.Nil), destination)
+	p.settled(older, "superseded")
 	p.delivery(shared, "waits", func(d map[string]any) bool { return d["status"] == "pending" })
 	p.call(http.MethodDelete, destinations+"crm/subscriptions/all", nil, http.StatusOK)
 	alone := deliveryOf(p.announce("flood", uuid.Nil), destination)
@@ -141,13 +100,17 @@ func TestDeletedSubscriptionDiscardsWhatOnlyItAskedFor(t *testing.T) {
 	if n := p.total(destinations + "crm/deliveries?status=discarded"); n != 2 || len(arrived) > 0 {
 		t.Errorf("%v discarded and %d sent, want 2 and 0", n, len(arrived))
 	}
+	if d := p.settled(older, "superseded"); d["attemptCount"] != 0.0 || d["nextAttemptAt"] != nil || d["completedAt"] == nil || d["lastAttempt"] != nil {
+		t.Errorf("superseded: %v", d)
+	}
+	p.refused(http.MethodPost, "/events/deliveries/"+older+"/replay", nil, http.StatusConflict, "ALREADY_EXISTS")
 	if again := p.announce("fire", uuid.Nil); p.total(destinations+"crm/deliveries?status=pending") != 0 {
 		t.Errorf("event %s went to a destination without a subscription", again)
 	}
 }
 
-func TestLostAccessSwitchesTheSubscriptionOff(t *testing.T) {
-	p := start(t, nil)
+func TestSubscription_lostAccess(t *testing.T) {
+	p := shared(t)
 	url, arrived := p.endpoint(statuses(200))
 	p.call(http.MethodPut, destinations+"crm", map[string]any{"name": "CRM", "config": map[string]any{"url": url}}, http.StatusCreated)
 	library, _, err := p.app.Commands.RegisterOrganization(t.Context(), operator(), command.RegisterOrganization{Name: "Library"})
@@ -158,7 +121,7 @@ func TestLostAccessSwitchesTheSubscriptionOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	share := command.ShareFeed{FeedType: "news", FeedID: registered.ID, Organization: organization}
+	share := command.ShareFeed{FeedType: "news", FeedID: registered.ID, Organization: p.organization}
 	shared, err := p.app.Commands.ShareFeed(t.Context(), operator(), share)
 	if err != nil {
 		t.Fatal(err)
@@ -197,12 +160,12 @@ func TestLostAccessSwitchesTheSubscriptionOff(t *testing.T) {
 }
 
 // Three destinations with the three scopes, and events of two feeds and of none.
-func TestScopesSayWhoReceives(t *testing.T) {
-	p := start(t, nil)
+func TestSubscription_scopes(t *testing.T) {
+	p := shared(t)
 	url, _ := p.endpoint(statuses(200))
 	pins := make([]uuid.UUID, 2)
 	for i := range pins {
-		registered, err := p.app.Commands.RegisterFeed(t.Context(), operator(), command.RegisterFeed{FeedType: "news", Organization: organization, Name: "City"})
+		registered, err := p.app.Commands.RegisterFeed(t.Context(), operator(), command.RegisterFeed{FeedType: "news", Organization: p.organization, Name: "City"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,48 +196,6 @@ func TestScopesSayWhoReceives(t *testing.T) {
 		}
 		if n := p.total(destinations + name + "/deliveries"); n != float64(len(want)) {
 			t.Errorf("%s: %v deliveries, want %v", name, n, want)
-		}
-	}
-}
-
-func TestDetailShowsExactlyWhatWasSent(t *testing.T) {
-	p := start(t, nil)
-	url, arrived := p.endpoint(statuses(200))
-	destination := p.connect("crm", url, 0)
-	event := p.announce("storm", uuid.Nil)
-	webhook := p.await(arrived)
-	id := deliveryOf(event, destination)
-	p.settled(id, "succeeded")
-	var shown struct {
-		Data struct {
-			Event struct {
-				Data jsontext.Value `json:"data"`
-			} `json:"event"`
-		} `json:"data"`
-	}
-	var envelope struct {
-		ID      string         `json:"id"`
-		Type    string         `json:"type"`
-		Source  string         `json:"source"`
-		Subject string         `json:"subject"`
-		Time    string         `json:"time"`
-		Data    jsontext.Value `json:"data"`
-	}
-	if err := json.Unmarshal(webhook.body, &envelope); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(p.raw("/events/deliveries/"+id), &shown); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(envelope.Data, shown.Data.Event.Data) {
-		t.Errorf("sent %s, shown %s", envelope.Data, shown.Data.Event.Data)
-	}
-	if envelope.ID != event.String() || envelope.Type != "news.item.added" || envelope.Source != "/news" || envelope.Subject != "storm" || envelope.Time == "" {
-		t.Errorf("envelope = %s", webhook.body)
-	}
-	for _, name := range []string{"webhook-id", "webhook-timestamp", "webhook-signature"} {
-		if webhook.header.Get(name) == "" {
-			t.Errorf("the header %s is missing", name)
 		}
 	}
 }

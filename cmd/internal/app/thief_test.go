@@ -4,25 +4,21 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"carillon/cmd/internal/config"
 	"carillon/command/sealing"
-	"carillon/projections/pgtest"
 )
 
 // thief has every file of an installation, and its master key.
 type thief struct {
-	*testing.T
+	testing.TB
 	files  map[string][]byte
 	master []byte
 }
@@ -30,7 +26,7 @@ type thief struct {
 // steal reads all files below some directories.
 func (p *process) steal(dirs ...string) thief {
 	p.Helper()
-	s := thief{T: p.T, files: map[string][]byte{}}
+	s := thief{TB: p.TB, files: map[string][]byte{}}
 	for _, dir := range dirs {
 		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.Type().IsRegular() {
@@ -112,64 +108,4 @@ func (s thief) has(what []byte) (where []string) {
 		}
 	}
 	return where
-}
-
-// TestHostileShreddedIsShredded: after a deletion, with all files of the event store, the key store and Postgres, its log
-// included, and with the master key in hand, nothing opens what the destination had.
-func TestHostileShreddedIsShredded(t *testing.T) {
-	database := pgtest.NewServer(t)
-	conn, err := pgx.Connect(t.Context(), database.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := start(t, func(cfg *config.Config) { cfg.DatabaseURL = config.Address(database.URL()) })
-	gone, stays := uuid.MustParse(p.destination("gone", nowhere, 0)), uuid.MustParse(p.destination("stays", nowhere, 0))
-	want := p.secret("stays")
-	var cluster string
-	if err := conn.QueryRow(t.Context(), "SHOW data_directory").Scan(&cluster); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Exec(t.Context(), "CHECKPOINT"); err != nil { // so that the heap is in its files as well as in the log
-		t.Fatal(err)
-	}
-	before := p.steal(p.cfg.DataDir, cluster)
-	slot, heap := false, false // the log may have it in a compressed page
-	for _, path := range before.opened(gone) {
-		slot, heap = slot || strings.HasSuffix(path, "keys/slots"), heap || strings.Contains(path, "/base/")
-	}
-	if !slot || !heap {
-		t.Fatalf("before the deletion the thief finds it in %v; the test would show nothing", before.opened(gone))
-	}
-	epochs := before.epochs()
-
-	p.call(http.MethodDelete, destinations+"gone", nil, http.StatusOK)
-	if status, body := p.admin(http.MethodPost, "/admin/keys/renew"); status != http.StatusOK {
-		t.Fatalf("renew: %d %s", status, body)
-	}
-	if got := p.secret("stays"); got != want {
-		t.Errorf("the other's secret is %s", got)
-	}
-	if _, err := conn.Exec(t.Context(), "CHECKPOINT"); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	after := p.steal(p.cfg.DataDir, cluster)
-	if where := after.opened(gone); len(where) > 0 {
-		t.Errorf("a shredded key opens: %v", where)
-	}
-	if len(after.opened(stays)) == 0 {
-		t.Error("the other key is not found either: the test shows nothing")
-	}
-	for _, epoch := range epochs {
-		if where := after.has(epoch); len(where) > 0 {
-			t.Errorf("an old epoch key is in %v", where)
-		}
-	}
-	p.restart()
-	if got := p.shown("stays"); got != want {
-		t.Errorf("after a restart the other's secret is %s", got)
-	}
-	p.refused(http.MethodGet, fmt.Sprint(destinations, gone), nil, http.StatusNotFound, "NOT_FOUND")
 }

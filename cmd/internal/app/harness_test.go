@@ -16,28 +16,58 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/suite"
 	"carillon/command"
+	"carillon/eventstore"
+	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
 )
 
-const patience = 4 * time.Minute // for what has to happen, on a busy machine
-
-// process is a whole Carillon in this process, on a data directory and a database of the test.
+// process is a whole Carillon in this process, on a data directory and a database of its own.
 type process struct {
-	*testing.T
-	app *app.App
-	cfg config.Config
-	key string
+	testing.TB
+	app          *app.App
+	cfg          config.Config
+	organization uuid.UUID // of the test
+	key          string    // of the organization
 
-	alsoLog io.Writer // nil: the test's output alone
+	alsoLog   []io.Writer
+	unhurried bool
 
 	close func()
+}
+
+// whole is the server of all tests that take no part of it away, move no clock and look at no list of everything.
+var whole = suite.Fixture(func(tb testing.TB) *process {
+	return newProcess(tb, func(cfg *config.Config) {
+		cfg.AdminHosts, cfg.CollectContact = []string{"admin.internal"}, "events@example.org"
+	})
+})
+
+// shared returns the server of the package, with an organization for this test.
+func shared(t *testing.T) *process {
+	t.Helper()
+	t.Parallel()
+	p := *whole(t)
+	p.TB = t
+	var err error
+	var at eventstore.Position
+	if p.organization, at, err = p.app.Commands.RegisterOrganization(t.Context(), operator(), command.RegisterOrganization{Name: t.Name()}); err != nil {
+		t.Fatal(err)
+	}
+	p.app.Progress.Await(t.Context(), at, organizations.ReadModel.Name)
+	issued, at, err := p.app.Commands.IssueKey(t.Context(), operator(), command.IssueKey{Organization: p.organization})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.app.Progress.Await(t.Context(), at, organizations.ReadModel.Name)
+	p.key = issued.Key.Reveal()
+	return &p
 }
 
 // start runs a process of this test alone, beside other tests.
@@ -47,7 +77,15 @@ func start(t *testing.T, change func(*config.Config)) *process {
 	return newProcess(t, change)
 }
 
-func newProcess(t *testing.T, change func(*config.Config)) *process {
+func newProcess(t testing.TB, change func(*config.Config), alsoLog ...io.Writer) *process {
+	t.Helper()
+	p := prepare(t, change, alsoLog...)
+	p.open()
+	return p
+}
+
+// prepare makes the place of a process that is not opened yet.
+func prepare(t testing.TB, change func(*config.Config), alsoLog ...io.Writer) *process {
 	t.Helper()
 	dir, err := os.MkdirTemp(pgtest.FastDir(), "carillon") // short enough for a socket
 	if err != nil {
@@ -63,25 +101,20 @@ func newProcess(t *testing.T, change func(*config.Config)) *process {
 	if change != nil {
 		change(&cfg)
 	}
-	p := &process{T: t, cfg: cfg}
-	p.open()
-	return p
+	return &process{TB: t, cfg: cfg, organization: organization, alsoLog: alsoLog}
 }
 
 // open starts the process; it ends with the test, or with close.
 func (p *process) open() {
 	p.Helper()
-	output := p.Output()
-	if p.alsoLog != nil {
-		output = io.MultiWriter(output, p.alsoLog)
-	}
-	log := slog.New(slog.NewTextHandler(output, nil))
+	log := slog.New(slog.NewTextHandler(io.MultiWriter(append(p.alsoLog, p.Output())...), nil))
 	ctx, cancel := context.WithCancel(context.Background())
 	a, err := app.Open(ctx, p.cfg, log)
 	if err != nil {
 		cancel()
 		p.Fatal(err)
 	}
+	a.Unhurried = p.unhurried
 	ran := make(chan error, 1)
 	go func() { ran <- a.Run(ctx) }()
 	p.app = a
@@ -216,9 +249,8 @@ func (p *process) await(arrived <-chan received) received {
 
 func (p *process) publish() uuid.UUID {
 	p.Helper()
-	organization := uuid.MustParse("0d000000-0000-4000-8000-000000000001")
 	id, _, err := p.app.Commands.Publish(p.Context(), command.Caller{Actor: "operator", RequestID: uuid.New()}, command.Publish{
-		Type: "news.item.added", Source: "/news", Subject: "storm", Organization: organization, Data: []byte(`{"id":"7","title":"Storm"}`),
+		Type: "news.item.added", Source: "/news", Subject: "storm", Organization: p.organization, Data: []byte(`{"id":"7","title":"Storm"}`),
 	})
 	if err != nil {
 		p.Fatal(err)
@@ -246,68 +278,6 @@ func (p *process) subscribed(answer func(int) int) (secret string, arrived <-cha
 	p.call(http.MethodPost, fmt.Sprintf("/events/destinations/%s/subscriptions", destination["id"]),
 		map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "all"}, http.StatusCreated)
 	return fmt.Sprint(first["secret"]), arrived
-}
-
-func TestFromPublishToSignedWebhook(t *testing.T) {
-	p := start(t, nil)
-	secret, arrived := p.subscribed(func(int) int { return http.StatusNoContent })
-	event := p.publish()
-	webhook := p.await(arrived)
-	verifier, err := standardwebhooks.NewWebhook(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := verifier.Verify(webhook.body, webhook.header); err != nil {
-		t.Errorf("signature: %v", err)
-	}
-	var envelope map[string]any
-	if err := json.Unmarshal(webhook.body, &envelope); err != nil {
-		t.Fatal(err)
-	}
-	if envelope["id"] != event.String() || envelope["type"] != "news.item.added" {
-		t.Errorf("envelope = %v", envelope)
-	}
-	delivery := p.settled(webhook.header.Get("webhook-id"), "succeeded")
-	if attempts, ok := delivery["attempts"].([]any); !ok || len(attempts) != 1 {
-		t.Errorf("attempts = %v, want one", delivery["attempts"])
-	}
-}
-
-func TestRetriesKeepTheIDUntilSuccess(t *testing.T) {
-	p := start(t, nil)
-	_, arrived := p.subscribed(func(n int) int {
-		if n < 3 {
-			return http.StatusServiceUnavailable
-		}
-		return http.StatusOK
-	})
-	p.publish()
-	first, second, third := p.await(arrived), p.await(arrived), p.await(arrived)
-	id := first.header.Get("webhook-id")
-	if id == "" || second.header.Get("webhook-id") != id || third.header.Get("webhook-id") != id {
-		t.Error("the webhook-id changed between attempts")
-	}
-	delivery := p.settled(id, "succeeded")
-	if attempts, ok := delivery["attempts"].([]any); !ok || len(attempts) != 3 {
-		t.Errorf("attempts = %v, want three", delivery["attempts"])
-	}
-}
-
-func TestWhatWasPublishedBeforeARestartArrivesAfterIt(t *testing.T) {
-	p := start(t, func(c *config.Config) { c.DeliveryRetrySchedule = []time.Duration{time.Second, time.Second} })
-	_, arrived := p.subscribed(func(n int) int {
-		if n == 1 {
-			return http.StatusInternalServerError
-		}
-		return http.StatusOK
-	})
-	p.publish()
-	failed := p.await(arrived)
-	p.restart()
-	if again := p.await(arrived); again.header.Get("webhook-id") != failed.header.Get("webhook-id") {
-		t.Error("another delivery came")
-	}
-	p.settled(failed.header.Get("webhook-id"), "succeeded")
 }
 
 func (p *process) restart() {

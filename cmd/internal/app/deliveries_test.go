@@ -1,0 +1,267 @@
+package app_test
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/eventstore"
+)
+
+// A published event arrives once, signed, is shown as it was sent, and is signed by both secrets while two are there.
+func TestDelivery_signedAndShown(t *testing.T) {
+	p := shared(t)
+	url, arrived := p.endpoint(statuses(200))
+	destination := p.connect("crm", url, 0)
+	first := p.secrets("crm")[0]
+	event := p.announce("storm", uuid.Nil)
+	webhook := p.await(arrived)
+	verified(t, webhook, first.secret)
+	id := deliveryOf(event, destination)
+	if webhook.header.Get("webhook-id") != id || webhook.header.Get("webhook-timestamp") == "" {
+		t.Errorf("headers = %v", webhook.header)
+	}
+	if attempts, ok := p.settled(id, "succeeded")["attempts"].([]any); !ok || len(attempts) != 1 {
+		t.Errorf("attempts = %v, want one", attempts)
+	}
+	var shown struct {
+		Data struct{ Event struct{ Data jsontext.Value } }
+	}
+	var envelope struct {
+		ID, Type, Source, Subject, Time string
+		Data                            jsontext.Value
+	}
+	if err := json.Unmarshal(webhook.body, &envelope, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(p.raw("/events/deliveries/"+id), &shown, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(envelope.Data, shown.Data.Event.Data) || len(envelope.Data) == 0 {
+		t.Errorf("sent %s, shown %s", envelope.Data, shown.Data.Event.Data)
+	}
+	if envelope.ID != event.String() || envelope.Type != "news.item.added" || envelope.Source != "/news" || envelope.Subject != "storm" || envelope.Time == "" {
+		t.Errorf("envelope = %s", webhook.body)
+	}
+
+	both := secretsOf(t, p.call(http.MethodPost, destinations+"crm/secrets/rotate", map[string]any{}, http.StatusOK))
+	p.publish()
+	verified(t, p.await(arrived), both[0].secret, first.secret)
+	p.call(http.MethodPost, destinations+"crm/secrets/"+first.id+"/expire", nil, http.StatusOK)
+	p.publish()
+	verified(t, p.await(arrived), both[0].secret)
+}
+
+// A delivery keeps its id through its retries and its replay, and the destination's health follows.
+func TestDelivery_retriedAndReplayed(t *testing.T) {
+	p := shared(t)
+	url, arrived := p.endpoint(statuses(500, 500, 500, 200)) // two waits make three attempts
+	destination := p.connect("crm", url, 0)
+	id := deliveryOf(p.publish(), destination)
+	failed := p.settled(id, "failed")
+	if failed["nextAttemptAt"] != nil || failed["completedAt"] == nil || failed["attemptCount"] != 3.0 {
+		t.Errorf("failed: %v", failed)
+	}
+	p.eventually("its health shows the streak", func() bool {
+		d := p.call(http.MethodGet, destinations+"crm", nil, http.StatusOK)
+		return d["consecutiveFailures"] == 3.0 && d["lastFailureAt"] != nil && d["lastErrorMessage"] != nil && d["lastSuccessAt"] == nil
+	})
+	p.call(http.MethodPatch, destinations+"crm", map[string]any{"status": "disabled", "debounceWindowSeconds": 3600}, http.StatusOK)
+	run := p.call(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusAccepted)
+	if run["deliveryId"] != id || run["workflowId"] == id {
+		t.Errorf("replay = %v", run)
+	}
+	for range 4 { // the last one although the destination is disabled, and without a debounce window
+		if got := p.await(arrived); got.header.Get("webhook-id") != id {
+			t.Errorf("webhook-id = %s, want the same for all attempts", got.header.Get("webhook-id"))
+		}
+	}
+	replayed := p.settled(id, "succeeded")
+	if last := lastAttempt(t, replayed); last["trigger"] != "manual_replay" || last["attemptNumber"] != 4.0 || last["responseStatus"] != 200.0 {
+		t.Errorf("last attempt = %v", last)
+	}
+	p.eventually("its health is mended", func() bool {
+		d := p.call(http.MethodGet, destinations+"crm", nil, http.StatusOK)
+		return d["consecutiveFailures"] == 0.0 && d["lastFailureAt"] == nil && d["lastErrorMessage"] == nil && d["lastSuccessAt"] != nil
+	})
+}
+
+// A delivery in flight is not replayed. Another driver sends it at the same time, and records its attempt first.
+func TestDelivery_twoDriversRace(t *testing.T) {
+	p := shared(t)
+	answer := make(chan struct{})
+	url, arrived := p.endpoint(func(http.ResponseWriter, *http.Request, int) { <-answer })
+	destination := p.connect("crm", url, 0)
+	id := deliveryOf(p.publish(), destination)
+	p.await(arrived)
+	p.delivery(id, "is being sent", func(d map[string]any) bool { return d["status"] == "delivering" })
+	if message := p.refused(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusConflict, "ALREADY_EXISTS"); !strings.Contains(message, "in flight") {
+		t.Errorf("message = %s", message)
+	}
+	command := delivery.RecordAttempt{
+		Organization: p.organization, Destination: uuid.MustParse(destination), Number: 1, Trigger: delivery.Automatic, At: time.Now().UTC().Truncate(time.Microsecond),
+		Outcome: delivery.Outcome{FailureReason: "timeout", ErrorMessage: "the endpoint did not answer"},
+	}
+	metadata := eventstore.Metadata{Organization: p.organization, Actor: "deliverer"}
+	if _, err := delivery.Aggregate.Execute(t.Context(), p.app.Commands.Store, uuid.MustParse(id),
+		command, delivery.Options{Metadata: metadata}); err != nil {
+		t.Fatal(err)
+	}
+	close(answer)
+	raced := p.attempted(id, 2)
+	attempts, ok := raced["attempts"].([]any)
+	if !ok || len(attempts) != 2 {
+		t.Fatalf("attempts = %v", raced["attempts"])
+	}
+	first, _ := attempts[0].(map[string]any)
+	second, _ := attempts[1].(map[string]any)
+	if first["renumberedFrom"] != nil || second["renumberedFrom"] != 1.0 || second["attemptNumber"] != 2.0 {
+		t.Errorf("attempts = %v, want the second renumbered from 1", attempts)
+	}
+	if raced["status"] != "succeeded" {
+		t.Errorf("status = %v: it arrived", raced["status"])
+	}
+}
+
+// What endpoints answer is shown with each attempt, and decides whether another follows.
+func TestDelivery_answersOfEndpoints(t *testing.T) {
+	p := shared(t)
+	elsewhere := make(chan struct{}, 10)
+	events, ids := map[string]string{}, map[string]string{}
+	cases := map[string]struct {
+		answer       answers
+		status, body any
+		reason       any
+		attempts     float64
+	}{
+		"redirect": {func(w http.ResponseWriter, r *http.Request, _ int) {
+			if r.URL.Path != "/hook" {
+				elsewhere <- struct{}{}
+			}
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		}, 307.0, "", "redirect", 3},
+		"long": {func(w http.ResponseWriter, _ *http.Request, _ int) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write([]byte(strings.Repeat("ü", 10_001)))
+		}, 400.0, strings.Repeat("ü", 10_000) + "… [truncated]", "http_status", 3},
+		"cut": {func(http.ResponseWriter, *http.Request, int) { panic(http.ErrAbortHandler) }, nil, nil, "connection", 3},
+		"accepted": {func(w http.ResponseWriter, _ *http.Request, _ int) {
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = w.Write([]byte("queued"))
+		}, 202.0, "queued", nil, 1},
+		"gone": {statuses(410), 410.0, "", "gone", 1},
+	}
+	for name, tt := range cases {
+		url, _ := p.endpoint(tt.answer)
+		ids[name] = p.connect(name, url, 0)
+	}
+	event := p.publish()
+	for name, tt := range cases {
+		events[name] = deliveryOf(event, ids[name])
+		got := p.settled(events[name], map[bool]string{true: "failed", false: "succeeded"}[tt.reason != nil])
+		attempt := lastAttempt(t, got)
+		if attempt["responseStatus"] != tt.status || attempt["responseBody"] != tt.body || attempt["failureReason"] != tt.reason ||
+			(attempt["errorMessage"] == nil) != (tt.reason == nil) || got["attemptCount"] != tt.attempts {
+			t.Errorf("%s: %v attempts, %.300v", name, got["attemptCount"], attempt)
+		}
+	}
+	if reason, _ := p.status("gone", "auto_disabled")["statusReason"].(string); !strings.Contains(reason, "410") {
+		t.Errorf("statusReason = %q", reason)
+	}
+	if len(elsewhere) > 0 {
+		t.Error("a redirect was followed")
+	}
+}
+
+// A deletion ends what is in flight and what waits, and is finished if the process that was asked for it died just then.
+func TestDestination_deletedInFlight(t *testing.T) {
+	p := shared(t)
+	hungUp := make(chan struct{}, 1)
+	url, arrived := p.endpoint(func(w http.ResponseWriter, r *http.Request, n int) {
+		if n == 1 {
+			w.WriteHeader(http.StatusInternalServerError) // this one waits for its retry
+			return
+		}
+		<-r.Context().Done()
+		hungUp <- struct{}{}
+	})
+	destination := p.connect("crm", url, 0)
+	p.destination("other", url, 0)
+	event := p.publish()
+	p.await(arrived)
+	p.await(arrived)
+	id := deliveryOf(event, destination)
+	p.call(http.MethodDelete, destinations+"crm", nil, http.StatusOK)
+	p.refused(http.MethodGet, "/events/deliveries/"+id, nil, http.StatusNotFound, "NOT_FOUND")
+	p.refused(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusNotFound, "NOT_FOUND")
+	p.refused(http.MethodGet, destinations+"crm/deliveries", nil, http.StatusNotFound, "NOT_FOUND")
+	select {
+	case <-hungUp:
+	case <-time.After(patience):
+		t.Fatal("the request in flight went on")
+	}
+	if again := p.publish(); p.total(destinations+"other/deliveries") != 0 {
+		t.Errorf("event %s went to a destination without a subscription", again)
+	}
+	p.refused(http.MethodGet, "/events/deliveries/"+id, nil, http.StatusNotFound, "NOT_FOUND")
+	if len(arrived) > 0 {
+		t.Error("something was sent after the deletion")
+	}
+	p.finishesDeletion()
+}
+
+// finishesDeletion deletes a destination as a process does that dies as soon as the event is recorded.
+func (p *process) finishesDeletion() {
+	p.Helper()
+	id := uuid.MustParse(p.connect("cut-off", nowhere, 0))
+	command := destination.Delete{Organization: p.organization, At: time.Now().UTC().Truncate(time.Microsecond)}
+	metadata := eventstore.Metadata{Organization: p.organization, Actor: "key:test"}
+	if _, err := destination.Aggregate.Execute(p.Context(), p.app.Commands.Store, id,
+		command, destination.Options{Metadata: metadata}); err != nil {
+		p.Fatal(err)
+	}
+	if again := p.connect("cut-off", nowhere, 0); again == id.String() {
+		p.Error("the deleted destination is back")
+	}
+	p.eventually("its data key is gone", func() bool {
+		return p.count("SELECT count(*) FROM carillon.data_keys WHERE id = $1", id) == 0
+	})
+}
+
+// A delivery that waits for its retry waits for its destination as well, which is disabled meanwhile.
+func TestDestination_disabledKeepsPending(t *testing.T) {
+	p := shared(t)
+	answer := make(chan struct{})
+	disabledURL, disabled := p.endpoint(func(w http.ResponseWriter, r *http.Request, n int) {
+		<-answer
+		statuses(500, 200)(w, r, n)
+	})
+	clockURL, clock := p.endpoint(statuses(500, 200))
+	destination := p.connect("crm", disabledURL, 0)
+	id := deliveryOf(p.publish(), destination)
+	p.await(disabled)
+	p.call(http.MethodPatch, destinations+"crm", map[string]any{"status": "disabled"}, http.StatusOK)
+	close(answer) // a request in flight ends as it does
+	p.attempted(id, 1)
+	p.connect("clock", clockURL, 0)
+	p.publish() // for the clock alone: its retry comes after that of the other would have come
+	p.await(clock)
+	p.await(clock)
+	if waiting := p.attempted(id, 1); waiting["status"] != "pending" || len(disabled) > 0 {
+		t.Errorf("while it is disabled: %v", waiting)
+	}
+	p.call(http.MethodPatch, destinations+"crm", map[string]any{"status": "enabled"}, http.StatusOK)
+	p.await(disabled)
+	p.settled(id, "succeeded")
+	if n := p.total(destinations + "crm/deliveries"); n != 1 {
+		t.Errorf("%v deliveries, want none made while it was disabled", n)
+	}
+}

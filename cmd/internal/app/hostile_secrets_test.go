@@ -1,0 +1,235 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/cmd/internal/config"
+	"carillon/command/mtls/mtlstest"
+	"carillon/projections/pgtest"
+)
+
+// logged keeps the log.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String returns all of it so far.
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// places are the files, and the log, in which something lies open, as it is or encoded.
+func (s thief) places(log *logged, what string) (where []string) {
+	for _, form := range []string{what, base64.StdEncoding.EncodeToString([]byte(what)), fmt.Sprintf("%x", what)} {
+		where = append(where, s.has([]byte(form))...)
+		if strings.Contains(log.String(), form) {
+			where = append(where, "the log")
+		}
+	}
+	return where
+}
+
+// burgled is a server whose files, those of its Postgres and whose log are looked through.
+type burgled struct {
+	*process
+	log     *logged
+	conn    *pgx.Conn
+	cluster string // the directory of Postgres
+}
+
+func newBurgled(t *testing.T) *burgled {
+	t.Helper()
+	t.Parallel()
+	database := pgtest.NewServer(t)
+	b := &burgled{log: &logged{}}
+	var err error
+	if b.conn, err = pgx.Connect(t.Context(), database.URL()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.conn.Close(context.Background()) })
+	if err := b.conn.QueryRow(t.Context(), "SHOW data_directory").Scan(&b.cluster); err != nil {
+		t.Fatal(err)
+	}
+	b.process = newProcess(t, func(cfg *config.Config) { cfg.DatabaseURL = config.Address(database.URL()) }, b.log)
+	return b
+}
+
+// look steals all files, and expects no secret in them. What lies open is found in the event store and in Postgres, where
+// the secrets would be as well.
+func (b *burgled) look(when string, open []string, secrets []string) thief {
+	b.Helper()
+	if _, err := b.conn.Exec(b.Context(), "CHECKPOINT"); err != nil { // so that the heap is in its files as well as in the log
+		b.Fatal(err)
+	}
+	files := b.steal(b.cfg.DataDir, b.cluster)
+	for _, text := range open {
+		store, postgres := false, false
+		for _, path := range files.has([]byte(text)) {
+			store, postgres = store || strings.Contains(path, "/eventstore/"), postgres || strings.HasPrefix(path, b.cluster)
+		}
+		if !store || !postgres {
+			b.Errorf("%s: %q is found in %v; the test shows nothing", when, text, files.has([]byte(text)))
+		}
+	}
+	for _, secret := range secrets {
+		if where := files.places(b.log, secret); len(where) > 0 {
+			b.Errorf("%s: a secret is in %v", when, where)
+		}
+	}
+	return files
+}
+
+// The secret part of an address, and a private key, are in no file of the event store, the key store and Postgres, its log
+// included, and in nothing that is logged. After a deletion, with the master key in hand, nothing opens the secrets of a
+// destination; after a replacement, nothing opens a private key.
+func TestHostileSecrets_lieNowhereOpen(t *testing.T) {
+	b := newBurgled(t)
+	inPath, inQuery, alone, name := rand.Text(), rand.Text(), rand.Text(), rand.Text()
+	hook := b.deliversToSecrets(name, "services/T0/"+inPath+"?key="+inQuery, alone)
+	gone, stays := uuid.MustParse(b.destination("gone", nowhere, 0)), uuid.MustParse(b.destination("stays", nowhere, 0))
+	want := b.secret("stays")
+	first, second := b.showsCertificates()
+	secrets := []string{inPath, inQuery, alone}
+	for _, pair := range []mtlstest.Pair{first, second} {
+		for _, part := range keyParts(t, pair) {
+			secrets = append(secrets, string(part))
+		}
+	}
+	old := b.certificate()
+	before := b.look("at first", []string{name, "CN=first"}, secrets)
+	slot, heap := false, false // the log may have it in a compressed page
+	for _, path := range before.opened(gone) {
+		slot, heap = slot || strings.HasSuffix(path, "keys/slots"), heap || strings.Contains(path, "/base/")
+	}
+	if !slot || !heap || len(before.opened(old)) == 0 {
+		t.Fatalf("before, the thief finds keys in %v and %v; the test would show nothing", before.opened(gone), before.opened(old))
+	}
+
+	b.certify(second)
+	b.call(http.MethodDelete, destinations+"gone", nil, http.StatusOK)
+	named := b.destinationID(name)
+	b.call(http.MethodDelete, destinations+name, nil, http.StatusOK)
+	if status, body := b.admin(http.MethodPost, "/admin/keys/renew"); status != http.StatusOK {
+		t.Fatalf("renew: %d %s", status, body)
+	}
+	if got := b.secret("stays"); got != want {
+		t.Errorf("the other's secret is %s", got)
+	}
+	after := b.look("after deletions", []string{"CN=second"}, secrets)
+	for _, owner := range []uuid.UUID{gone, old} {
+		if where := after.opened(owner); len(where) > 0 {
+			t.Errorf("a shredded key opens: %v", where)
+		}
+	}
+	if len(after.opened(stays)) == 0 || len(after.opened(b.certificate())) == 0 {
+		t.Error("other keys are not found either: the test shows nothing")
+	}
+	for _, epoch := range before.epochs() {
+		if where := after.has(epoch); len(where) > 0 {
+			t.Errorf("an old epoch key is in %v", where)
+		}
+	}
+	if _, told := b.admin(http.MethodGet, "/admin/audit/destinations/"+named); strings.Contains(told, inPath) || !strings.Contains(told, hook+"services/…") {
+		t.Errorf("after the deletion, auditors are told %s", told)
+	}
+	b.restart()
+	if got := b.shown("stays"); got != want {
+		t.Errorf("after a restart the other's secret is %s", got)
+	}
+	b.refused(http.MethodGet, fmt.Sprint(destinations, gone), nil, http.StatusNotFound, "NOT_FOUND")
+}
+
+func (p *process) destinationID(ref string) string {
+	p.Helper()
+	return fmt.Sprint(p.call(http.MethodGet, destinations+ref, nil, http.StatusOK)["id"])
+}
+
+// deliversToSecrets uses addresses with secrets in every way: attempts that fail and succeed, tests, validations and changes.
+func (b *burgled) deliversToSecrets(name, path, alone string) (hook string) {
+	b.Helper()
+	hook, arrived := b.endpoint(statuses(500, 500, 200))
+	hook = strings.TrimSuffix(hook, "hook")
+	url := hook + path
+	id := b.connect(name, url, 0)
+	b.connect("alone", "https://127.0.0.1:1/"+alone, 0) // nobody is there: connecting fails
+	b.connect("unknown", "https://hooks.example.invalid/services/"+alone, 0)
+	b.call(http.MethodPost, destinations+"alone/test", nil, http.StatusOK)
+	b.call(http.MethodPost, destinations+"unknown/test", nil, http.StatusOK)
+	b.call(http.MethodPost, destinations+"validate", map[string]any{"config": map[string]any{"url": "https://127.0.0.1:1/" + alone}}, http.StatusOK)
+	b.call(http.MethodPatch, destinations+name, map[string]any{"name": "Moved", "config": map[string]any{"url": url}}, http.StatusOK)
+	b.refused(http.MethodPatch, destinations+name, map[string]any{"config": map[string]any{"url": "http://10.0.0.1/" + alone}}, http.StatusBadRequest, "VALIDATION_FAILED")
+	event := b.publish()
+	for range 3 {
+		b.await(arrived)
+	}
+	b.settled(deliveryOf(event, id), "succeeded")
+	if got := b.url(name); got != url {
+		b.Errorf("the owner is shown %s, want %s", got, url)
+	}
+	secret, _, _ := strings.Cut(strings.TrimPrefix(path, "services/T0/"), "?")
+	if _, told := b.admin(http.MethodGet, "/admin/audit/destinations/"+id); strings.Contains(told, secret) || !strings.Contains(told, hook+"services/…") {
+		b.Errorf("auditors are told %s", told)
+	}
+	return hook
+}
+
+// showsCertificates has a receiver that wants a client certificate refuse none and a stranger's, and take the first of
+// two, which stays.
+func (b *burgled) showsCertificates() (first, second mtlstest.Pair) {
+	b.Helper()
+	t := b.TB
+	authority, stranger := mtlstest.NewAuthority(t, "Receiver's"), mtlstest.NewAuthority(t, "Stranger's")
+	first, second = authority.Issue("first", nil), authority.Issue("second", nil)
+	r := wanting(t, b.cfg.DataDir, &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authority.Pool()})
+	id := b.connect("certified", r.URL+"/hook", 0)
+	told := func(want string) {
+		b.Helper()
+		if tested := fmt.Sprint(b.call(http.MethodPost, destinations+"certified/test", nil, http.StatusOK)); !strings.Contains(tested, want) {
+			b.Errorf("the test says %s", tested)
+		}
+		if attempts := fmt.Sprint(b.settled(deliveryOf(b.publish(), id), "failed")); !strings.Contains(attempts, want) {
+			b.Errorf("the attempts say %s", attempts)
+		}
+	}
+	told("client certificate")
+	b.certify(stranger.Issue("foreign", nil))
+	told("your organization's")
+	if len(r.Shown()) > 0 {
+		b.Errorf("it let in %v", r.Shown())
+	}
+	if _, err := b.operator().SetClientCertificate(b.Context(), b.organization, first.Chain, second.Key); err == nil {
+		b.Error("another's key is taken")
+	}
+	b.certify(first)
+	b.publish()
+	b.arrived(r, "first", 1)
+	validated := b.call(http.MethodPost, destinations+"validate", map[string]any{"config": map[string]any{"url": r.URL + "/hook"}}, http.StatusOK)
+	if validated["reachable"] != true {
+		b.Errorf("validation says %v", validated)
+	}
+	b.call(http.MethodPost, destinations+"certified/test", nil, http.StatusOK)
+	b.arrived(r, "first", 3)
+	return first, second
+}

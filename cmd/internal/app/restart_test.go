@@ -1,0 +1,160 @@
+package app_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/config"
+	"carillon/command/delivery"
+	"carillon/projections"
+)
+
+// A destination that fails is disabled, enabled by its owner, and backfilled. Then the server stops, which answers a body
+// of events that has no end, and starts: deliveries that waited arrive, and process managers that get all events again
+// undo nothing.
+func TestRestart(t *testing.T) {
+	p := start(t, func(c *config.Config) { c.AutoDisableAfter, c.AutoDisableMinStreak = 3, 0 })
+	failed, sealed := p.autoDisabled(), p.sealsAged()
+	url, arrived := p.endpoint(func(w http.ResponseWriter, _ *http.Request, n int) {
+		if n == 1 {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	later := p.connect("later", url, 0)
+	waiting := deliveryOf(p.publish(), later)
+	p.await(arrived)
+	p.attempted(waiting, 1)
+	processes := []string{delivery.DestinationHealthName, delivery.DeletionCascadeName, delivery.DispatcherName}
+	before := p.positions()
+	answered := p.endlessBody()
+	p.close()
+	answered()
+	p.sql("UPDATE carillon.checkpoints SET fingerprint = 'older' WHERE name = ANY($1)", processes)
+	p.open() // an older fingerprint: they begin from nothing
+	p.eventually("they have seen all events again", func() bool {
+		if p.count("SELECT count(*) FROM carillon.checkpoints WHERE fingerprint = 'older'") != 0 {
+			return false
+		}
+		now := p.positions()
+		for _, name := range processes {
+			if now[name].Position.Before(before[name].Position) {
+				return false
+			}
+		}
+		return true
+	})
+	if d := p.settled(waiting, "succeeded"); d["attemptCount"] != 2.0 {
+		t.Errorf("the delivery that waited: %v", d)
+	}
+	sealed()
+	if d := p.status("crm", "enabled"); d["statusReason"] != nil {
+		t.Errorf("after all events came again: %v", d)
+	}
+	if again := p.settled(failed, "failed"); again["attemptCount"] != 3.0 {
+		t.Errorf("the failed one was sent again: %v", again)
+	}
+}
+
+// autoDisabled has a destination disabled by three failures, enabled and backfilled, and returns the delivery that failed.
+func (p *process) autoDisabled() (failed string) {
+	p.Helper()
+	url, arrived := p.endpoint(statuses(500, 500, 500, 500, 200))
+	destination, started := p.connect("crm", url, 0), time.Now()
+	failed = deliveryOf(p.publish(), destination)
+	p.settled(failed, "failed")
+	disabled := p.status("crm", "auto_disabled")
+	if reason, _ := disabled["statusReason"].(string); !strings.Contains(reason, "3 consecutive failed attempts") {
+		p.Errorf("statusReason = %v", disabled["statusReason"])
+	}
+	missed := deliveryOf(p.announce("flood", uuid.Nil), destination)
+	window := map[string]any{"since": started.Add(-time.Minute).UTC().Format(time.RFC3339), "until": time.Now().Add(time.Minute).UTC().Format(time.RFC3339)}
+
+	p.call(http.MethodPatch, destinations+"crm", map[string]any{"status": "disabled"}, http.StatusOK)
+	if d := p.status("crm", "disabled"); d["statusReason"] != nil {
+		p.Errorf("statusReason = %v, want null once the caller has changed the status", d["statusReason"])
+	}
+	if n := p.total(destinations + "crm/deliveries"); n != 1 {
+		p.Errorf("%v deliveries, want none made while it was not enabled", n)
+	}
+	enabled := p.call(http.MethodPatch, destinations+"crm", map[string]any{"status": "enabled"}, http.StatusOK)
+	if enabled["status"] != "enabled" || enabled["statusReason"] != nil {
+		p.Errorf("enabled: %v", enabled)
+	}
+	for _, want := range []float64{1, 0} {
+		if made := p.backfill("crm", window, 2); made != want {
+			p.Errorf("%v made, want %v", made, want)
+		}
+	}
+	if d := p.settled(missed, "succeeded"); d["attemptCount"] != 2.0 {
+		p.Errorf("a missed event: %v", d)
+	}
+	if d := p.status("crm", "enabled"); d["statusReason"] != nil {
+		p.Errorf("one more failure after the way back disabled it again: %v", d)
+	}
+	for range 5 {
+		p.await(arrived)
+	}
+	return failed
+}
+
+// endlessBody posts events in a body that does not end. answered expects the answer, which comes when the process stops,
+// and says how many are recorded.
+func (p *process) endlessBody() (answered func()) {
+	p.Helper()
+	token, err := (&config.Client{DataDir: p.cfg.DataDir}).Token()
+	if err != nil {
+		p.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", p.app.AdminAddr().String())
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() { _ = conn.Close() })
+	const events = 3
+	sent := fmt.Sprintf("POST /admin/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n", token)
+	for range events {
+		line := strings.Replace(event(p.organization), "news.item.added", "news.item.updated", 1)
+		sent += fmt.Sprintf("%x\r\n%s\n\r\n", len(line)+1, line)
+	}
+	if _, err := io.WriteString(conn, sent); err != nil {
+		p.Fatal(err)
+	}
+	p.eventually("the first lines are recorded", func() bool {
+		return p.count("SELECT count(*) FROM publications.publications WHERE type = 'news.item.updated'") == events
+	})
+	return func() {
+		p.Helper()
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			p.Fatalf("no answer: %v", err)
+		}
+		defer func() { _ = answer.Body.Close() }()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), fmt.Sprintf("%d events were published", events)) {
+			p.Errorf("answered %d %s (%v)", answer.StatusCode, text, err)
+		}
+	}
+}
+
+func (p *process) positions() map[string]projections.Status {
+	p.Helper()
+	statuses, err := projections.Statuses(p.Context(), p.app.Queries.Pool)
+	if err != nil {
+		p.Fatal(err)
+	}
+	named := map[string]projections.Status{}
+	for _, s := range statuses {
+		named[s.Name] = s
+	}
+	return named
+}
