@@ -186,12 +186,10 @@ func TestNothingIsLeft(t *testing.T) {
 			if data == "" {
 				t.Fatal("the helper had no server")
 			}
-			began := time.Now()
 			eventually(t, "the directory goes", func() bool {
 				_, err := os.Stat(filepath.Dir(data))
 				return os.IsNotExist(err)
 			})
-			t.Logf("gone %v after the end of the test binary", time.Since(began))
 			// Its postmaster.pid, which the watching shell waits for, goes a little before the process.
 			eventually(t, "the server ends", func() bool { return !running(pid, data) })
 		})

@@ -1,0 +1,48 @@
+package delivery
+
+import (
+	"testing"
+	"time"
+
+	"carillon/aggregates/delivery"
+	"carillon/command/webhook"
+)
+
+func TestGoneEndsRetries(t *testing.T) {
+	t.Parallel()
+	d := &Deliverer{Policy: DefaultPolicy, Jitter: func() float64 { return 0 }}
+	for status, never := range map[int]bool{410: true, 404: false, 503: false} {
+		attempt := d.outcome(job(1, 1), delivery.Automatic, noon, webhook.Result{StatusCode: status, FailureReason: "http_status"}, nil)
+		if attempt.Retry.Never != never {
+			t.Errorf("%d: never again %v, want %v", status, attempt.Retry.Never, never)
+		}
+	}
+}
+
+// losing is a queue that has lost claims so often.
+type losing struct {
+	claims
+
+	losses int
+}
+
+func (l *losing) Holding() (losses int, sure bool) { return l.losses, true }
+
+// What other workers may have taken over is not sent, except what was claimed a moment ago.
+func TestLostClaimsAreNotSent(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		job  Job
+		want bool
+	}{
+		"held":            {Job{Losses: 2}, true},
+		"lost":            {Job{Losses: 1}, false},
+		"just claimed":    {Job{Losses: 1, fresh: true, came: time.Now().Add(time.Hour)}, true},
+		"claimed earlier": {Job{Losses: 1, fresh: true, came: time.Now().Add(-time.Hour)}, false},
+	} {
+		d := &Deliverer{Queue: &losing{losses: 2}}
+		if got := d.holds(t.Context(), tt.job); got != tt.want {
+			t.Errorf("%s: holds = %v, want %v", name, got, tt.want)
+		}
+	}
+}
