@@ -202,7 +202,7 @@ func TestPagesSayWhatTheyMissInABrowser(t *testing.T) {
 	b.until(t, "it says that it stands still", told("refused"))
 	b.accessible(t, "after its session")
 	b.pointAt(t, 5, 5)
-	b.pressButton(t, "Load it anew")
+	b.pressButton(t, "Reload")
 	b.until(t, "somebody has to sign in", `location.pathname === "/console/sign-in" && location.search.includes("next=")`)
 }
 

@@ -104,7 +104,7 @@ func TestReadersAreShownNoForms(t *testing.T) {
 	for _, path := range []string{feed + "/sources", feed + "/sources/" + s.names["association"] + "/detach", item + "/feedback", feed + "/edit", feed + "/delete",
 		"/console/feeds/new", work + "/replay", work + "/backfill", begun, "/console/deliveries/" + s.names["failed"] + "/replay"} {
 		reader.post(t, path, "status", "failed", "rating", "positive", "source", s.names["source"], "type", "site", "name", "x", "description", "y").
-			expect(t, 403, "has not the scope write")
+			expect(t, 403, "lacks the scope write")
 	}
 	writer.get(t, feed).expect(t, 200, "Organ at noon", "example.org/concerts")
 }

@@ -167,7 +167,7 @@ func (w *world) showsTheSystem(t *testing.T) {
 	b.get(t, "/console/system").expect(t, 200, "v1.2.3", "5.0 MiB", "75 % of 100 B", "CARILLON_HTTP_ADDR", "127.0.0.1:8080", "75 s", "nowhere")
 	b.get(t, "/console/system/feeds/rebuild").expect(t, 200, "Rebuild feeds?", "nothing is sent again")
 	b.post(t, "/console/system/feeds/rebuild").leadsTo(t, "/console/system?done=rebuilding")
-	b.get(t, "/console/system?done=rebuilding").expect(t, 200, "The old one serves", `value="40" max="100"`, "being rebuilt", "Look again")
+	b.get(t, "/console/system?done=rebuilding").expect(t, 200, "The current one serves", `value="40" max="100"`, "being rebuilt", "Look again")
 	b.post(t, "/console/system/feeds/rebuild").expect(t, 409, "being rebuilt already")
 	for _, name := range []string{"dispatcher", "none", "%2e%2e"} {
 		b.get(t, "/console/system/"+name+"/rebuild").expect(t, 404, "Not found")

@@ -51,19 +51,19 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 		}
 	}
 	for _, change := range []string{"test", "edit", "disable", "delete", "rotate", "validate"} {
-		reader.get(t, path+"/"+change).expect(t, 403, "has not the scope write")
-		reader.post(t, path+"/"+change).expect(t, 403, "has not the scope write")
+		reader.get(t, path+"/"+change).expect(t, 403, "lacks the scope write")
+		reader.post(t, path+"/"+change).expect(t, 403, "lacks the scope write")
 	}
-	reader.post(t, "/console/destinations/new", "name", "x", "url", "https://127.0.0.1:1/").expect(t, 403, "has not the scope write")
-	reader.get(t, reveal).expect(t, 403, "has not the scope secrets")
-	reader.post(t, reveal).expect(t, 403, "has not the scope secrets")
+	reader.post(t, "/console/destinations/new", "name", "x", "url", "https://127.0.0.1:1/").expect(t, 403, "lacks the scope write")
+	reader.get(t, reveal).expect(t, 403, "lacks the scope secrets")
+	reader.post(t, reveal).expect(t, 403, "lacks the scope secrets")
 
 	writer := in("read", "write")
 	writer.get(t, path).expect(t, 200, "/disable\"")
-	writer.get(t, path+"/edit").expect(t, 403, "has not the scope secrets")
-	writer.post(t, reveal).expect(t, 403, "has not the scope secrets")
+	writer.get(t, path+"/edit").expect(t, 403, "lacks the scope secrets")
+	writer.post(t, reveal).expect(t, 403, "lacks the scope secrets")
 	writer.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
-	in("write").get(t, path).expect(t, 403, "has not the scope read")
+	in("write").get(t, path).expect(t, 403, "lacks the scope read")
 	in("read", "secrets").post(t, reveal).expect(t, 200, "whsec_")
 	w.operator(t).post(t, "/console/organizations/"+w.org.String()+"/destinations/"+id.String()+"/secrets/"+found.Secrets[0].ID.String()+"/reveal").
 		expect(t, 403, "for the people of the organization")

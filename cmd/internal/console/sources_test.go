@@ -41,9 +41,9 @@ func (w *world) showsSources(t *testing.T) {
 	}
 	path := "/console/sources/" + id.String()
 	b.get(t, path).expect(t, 200, "Europe/Rome", "never by itself", "Collect now", "Pause", "None: nobody visits it by itself")
-	b.get(t, path+"/collect").expect(t, 200, "as soon as its host has a turn")
+	b.get(t, path+"/collect").expect(t, 200, "when its host has a free turn")
 	b.post(t, path+"/collect").leadsTo(t, path+"?done=collecting")
-	b.get(t, path+"?done=collecting").expect(t, 200, "as soon as its host has a turn")
+	b.get(t, path+"?done=collecting").expect(t, 200, "when its host has a free turn")
 	b.post(t, path+"/pause").expect(t, 400, "Reason must not be empty")
 	b.post(t, path+"/pause", "reason", strings.Repeat("x", 1001)).expect(t, 400, "at most 1000 characters")
 	b.post(t, path+"/pause", "reason", "a\x00b").expect(t, 400, "NUL characters")

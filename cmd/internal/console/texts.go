@@ -8,22 +8,22 @@ var said = map[string]string{
 	"created": "The destination was created.", "saved": "The changes were saved.", "enabled": "The destination is enabled.",
 	"disabled": "The destination is disabled.", "deleted": "The destination was deleted.", "rotated": "There is a new secret. The old one signs for another 24 hours.",
 	"expired": "The secret has expired.", "replayed": "The delivery will be sent again.",
-	"collecting": "The source will be collected as soon as its host has a turn for it.", "paused": "The source is paused: nobody visits it.",
-	"resumed": "The pause has ended: the source is visited next.", "rebuilding": "It is being rebuilt. The old one serves until the new one is done.",
-	"feedback": "Thank you. That is recorded.", "feed-created": "The feed was created. Attach a source, and what it shows comes in.",
-	"feed-deleted": "The feed was deleted.", "attached": "The source is attached. What it shows already is coming in.", "detached": "The source was detached.",
-	"registered": "The source is known now. It is visited once it is attached to a feed: its id is below.",
+	"collecting": "The source will be collected when its host has a free turn.", "paused": "The source is paused.",
+	"resumed": "The source is resumed and visited next.", "rebuilding": "The rebuild has started. The current one serves until it is done.",
+	"feedback": "Thank you. That is recorded.", "feed-created": "The feed was created. Attach a source to fill it.",
+	"feed-deleted": "The feed was deleted.", "attached": "The source is attached. Its current events are being added.", "detached": "The source was detached.",
+	"registered": "The source is registered. It is visited once it is attached to a feed: its id is below.",
 }
 
 // What the page of a failure says, and what to do then.
 const (
-	notFoundTitle, notFoundText, notFoundAdvice = "Not found", "There is nothing here.", "It may have been deleted, or the address is not quite right."
-	brokenText, brokenAdvice                    = "Something went wrong on our side.", "Try again. If it stays so, tell the operator this id:"
-	forbiddenTitle, forbiddenAdvice             = "Not yours to do", "Sign out, and sign in with a token that may."
+	notFoundTitle, notFoundText, notFoundAdvice = "Not found", "There is nothing here.", "It may have been deleted, or the address is wrong."
+	brokenText, brokenAdvice                    = "Something went wrong on our side.", "Try again. If the problem persists, send the operator this id:"
+	forbiddenTitle, forbiddenAdvice             = "Permission denied", "Sign in with a token that has the permission."
 	failedTitle, failedAdvice                   = "That did not work", "Go back, correct that, and try again."
 	unavailableAdvice                           = "Nothing was lost. Load the page again in a moment."
 	signedOutTitle                              = "You were signed out"
-	notMade                                     = "This page could not be made. Try again, and tell the operator if it stays so."
+	notMade                                     = "This page could not be made. Try again; contact the operator if the problem persists."
 )
 
 // What a field has become since a form was opened.
@@ -33,26 +33,26 @@ var onOff = map[bool]string{true: "on", false: "off"}
 
 // Why something is refused.
 const (
-	openedForOthers  = "this form was opened for another organization, and you have signed in as %s since: send it again if you mean that one"
-	changedMeanwhile = "this was changed since you opened the form, in another tab or by somebody else. Nothing of yours is lost: it is below, beside what it is now. Send it again to put yours in its place"
+	openedForOthers  = "this form was opened for another organization, and you have signed in as %s since: submit it again for that one"
+	changedMeanwhile = "this was changed since you opened the form, in another tab or by another person. Your input is below, beside the current values. Submit again to replace them"
 	signedOut        = "the sign-in has ended, and nothing was done"
 	notOfThisConsole = "This was not sent by a page of the console, so nothing was changed. Open the console and do it there."
 	tooManyPages     = "too many pages are open: close some, or load this one again by hand"
-	auditorsLook     = "an auditor's token opens the record and the consumers, and changes nothing; this is for operators"
+	auditorsLook     = "an auditor's token reads the record and the consumers only; this requires an operator"
 	boundToOne       = "this token opens the record of one organization; consumers are of all"
 	ofTheirPeople    = "secrets, and settings that hold some, are for the people of the organization: open its console with a login link"
-	missingScope     = "the API key that you signed in with has not the scope %s, which this needs: sign in with one that has it"
-	unreadable       = "this can't be read any more: rotate the secret, and set the address and the headers anew"
+	missingScope     = "the API key of this session lacks the scope %s: sign in with a key that has it"
+	unreadable       = "this can't be read any more: rotate the secret, and set the address and the headers again"
 	notValid         = "this %s is not valid: it is unknown, expired or revoked"
 	tooManyGuesses   = "too many failed tries from this address: wait %s and try again"
 	usedLink         = "this link was used already, or is too old: a link works once, within 15 minutes. Ask for a new one"
 	noReadModel      = "no read model has this name"
-	rebuildingNow    = "%s is being rebuilt already: the list shows how far it is"
-	tryingOthers     = "other sources are being tried at this moment: try again when they are done"
-	triedTooLong     = "it took longer than %s, which is all that a trial gets: a collection takes its time"
-	notBegun         = "the server is stopping, or does no work: nothing was begun"
-	notResumed       = "the server is stopping, or does no work: try again in a moment"
-	tooManyToReplay  = "is too long ago: %d deliveries would be sent again, and %d can be at one time. Narrow the time and do it in parts, the oldest first"
+	rebuildingNow    = "%s is being rebuilt already: the list shows the progress"
+	tryingOthers     = "other trials are running: try again later"
+	triedTooLong     = "it took longer than %s, the limit of a trial; a collection has no such limit"
+	notBegun         = "the server is stopping, or has no such role: nothing was started"
+	notResumed       = "the server is stopping, or has no such role: try again in a moment"
+	tooManyToReplay  = "is too long ago: %d deliveries match, and at most %d can be sent again at once. Choose a shorter period, the oldest first"
 )
 
 // How far work has come.

@@ -99,7 +99,7 @@ func TestADeliverySaysWhyItWaits(t *testing.T) {
 	if err := w.Commands.Vault.Shred(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	operator.get(t, inside).expect(t, 200, "can't be read any more, so that attempts fail")
+	operator.get(t, inside).expect(t, 200, "data key is lost, so attempts fail")
 }
 
 // The headers of an attempt's request are those that the receiver got: what signed then, also after it has expired.
@@ -131,7 +131,7 @@ func TestAnAttemptShowsWhatTheReceiverGot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests := regexp.MustCompile(`(?s)aria-label="Headers of the request">(.*?)</pre>`).FindAllStringSubmatch(b.get(t, "/console/deliveries/"+detail.ID.String()).expect(t, 200, "Its request").body, -1)
+	requests := regexp.MustCompile(`(?s)aria-label="Headers of the request">(.*?)</pre>`).FindAllStringSubmatch(b.get(t, "/console/deliveries/"+detail.ID.String()).expect(t, 200, "Request").body, -1)
 	if len(requests) != 2 {
 		t.Fatalf("%d requests are shown", len(requests))
 	}

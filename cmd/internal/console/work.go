@@ -113,7 +113,7 @@ func (c *Console) askWork(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	shown := workAsked{Destination: found, Kind: chi.URLParam(v.Request, "kind"), Filter: formOf(v.URL.Query()), Most: mostReplayed}
-	title := map[string]string{replayKind: "Send many again", backfillKind: "Send what was missed"}[shown.Kind]
+	title := map[string]string{replayKind: "Send many again", backfillKind: "Send missed events"}[shown.Kind]
 	if shown.Kind == backfillKind && shown.Filter.Since == "" {
 		return screen{Title: title, Template: "work", Data: shown}, nil
 	}

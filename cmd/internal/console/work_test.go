@@ -90,20 +90,20 @@ func TestEnableOffersWhatWasMissed(t *testing.T) {
 	w.publish(t, "before")
 	b := w.signIn(t, w.key)
 	path := "/console/destinations/" + id.String()
-	b.get(t, path+"/disable").expect(t, 200, "No deliveries are made of what is published meanwhile")
+	b.get(t, path+"/disable").expect(t, 200, "Events that are published meanwhile get no deliveries")
 	b.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
-	if shown := b.get(t, path+"/enable").expect(t, 200, "1 deliveries that wait"); strings.Contains(shown.body, "missed") {
+	if shown := b.get(t, path+"/enable").expect(t, 200, "1 pending deliveries"); strings.Contains(shown.body, "missed") {
 		t.Error("something was missed at once")
 	}
 	w.publish(t, "first")
 	w.publish(t, "second")
-	b.get(t, path+"/enable").expect(t, 200, "2 events were missed", "Enable and send what was missed")
+	b.get(t, path+"/enable").expect(t, 200, "2 events were missed", "Enable and send missed events")
 	asked := b.post(t, path+"/enable", "missed", "send")
 	if asked.status != http.StatusSeeOther || !strings.HasPrefix(asked.location, path+"/backfill?since=") {
 		t.Fatalf("%d to %q", asked.status, asked.location)
 	}
 	begin, window, _ := strings.Cut(asked.location, "?")
-	b.get(t, asked.location).expect(t, 200, "events that its subscriptions want", "Send what was missed")
+	b.get(t, asked.location).expect(t, 200, "events that its subscriptions want", "Send missed events")
 	given, err := url.ParseQuery(window)
 	if err != nil {
 		t.Fatal(err)
