@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"google.golang.org/grpc/encoding"
 
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
@@ -181,16 +180,12 @@ func TestFullDiskIsToldAtOnce(t *testing.T) {
 	for !full.Full() {
 		runtime.Gosched()
 	}
-	here, err := esdb.OpenHere(func(codec encoding.CodecV2) esdb.Connection { return full.Connect(codec) }, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		if err := errors.Join(here.Close(), full.Close()); err != nil {
+		if err := full.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	store := &counting{Store: here}
+	store := &counting{Store: full.Store()}
 	_, err = counter.Execute(t.Context(), store, uuid.New(), count{By: 1, Limit: 10}, options{})
 	if !errors.Is(err, eventstore.ErrFull) || !errors.Is(err, eventstore.ErrUnavailable) || store.appends.Load() != 1 {
 		t.Errorf("%d appends, and then %v", store.appends.Load(), err)

@@ -179,7 +179,7 @@ func (d *Deliverer) record(ctx context.Context, job Job, at time.Time, result we
 			}
 			var out eventstore.Outcome[delivery.State, delivery.Event]
 			if err == nil {
-				out, err = delivery.Aggregate.Execute(d.unhurried(ctx, result), d.Store, job.ID, attempt, options)
+				out, err = delivery.Aggregate.Execute(ctx, d.Store, job.ID, attempt, options)
 			}
 			if err == nil {
 				d.attempts.write(ctx, job, attemptedBy(attempt, out.Events))
@@ -202,16 +202,6 @@ func (d *Deliverer) record(ctx context.Context, job Job, at time.Time, result we
 		case <-time.After(recordPause):
 		}
 	}
-}
-
-// unhurried lets a success wait a little, to be recorded along with what comes next, where no delivery waits for its place.
-// What comes for the destination meanwhile is recorded first, and this with it. Until then the delivery counts as under
-// way: it is sent again where the process ends now.
-func (d *Deliverer) unhurried(ctx context.Context, result webhook.Result) context.Context {
-	if queued, _ := d.lanes.size(); queued > 0 || result.FailureReason != "" {
-		return ctx
-	}
-	return eventstore.Unhurried(ctx, outcomeWaits)
 }
 
 // attemptedBy is what was recorded. Where an earlier try had recorded it, whose answer was lost, it is what was asked for.

@@ -27,7 +27,6 @@ const (
 	recoverPause = 2 * time.Second        // between two looks for what this worker holds and has forgotten
 	freshFor     = 2 * time.Second        // a delivery that was just handed over is sent even while Postgres is away
 	holdingPoll  = 50 * time.Millisecond  // while it is not known whether leases still hold
-	outcomeWaits = 25 * time.Millisecond  // an outcome that nobody waits for, for another append to go along with
 )
 
 // Policy is how hard it is tried.

@@ -19,8 +19,6 @@ import (
 const (
 	maxUnanswered      = 512
 	maxUnansweredBytes = 4 << 20
-	// maxRiders is how many appends in no hurry wait for one that is: more than that are a batch by themselves.
-	maxRiders = 16
 )
 
 // batches makes the appends of one connection through one BatchAppend call, which is opened anew when it has ended.
@@ -46,7 +44,7 @@ func (b *batches) append(ctx context.Context, stream string, expected eventstore
 		within = min(within, time.Until(deadline))
 	}
 	p := &pending{began: time.Now(), answer: make(chan batchAnswer, 1)}
-	if err := call.submit(p, stream, expected, events, within, eventstore.MayWait(ctx)); err != nil {
+	if err := call.submit(p, stream, expected, events, within); err != nil {
 		return eventstore.Appended{}, err
 	}
 	select {
@@ -108,7 +106,6 @@ type batchCall struct {
 	sent    int                 // unanswered,
 	bytes   int                 // and their size
 	full    bool                // there was no room for all that is queued
-	riding  *time.Timer         // sends what is in no hurry, and only that is queued; nil: nothing, or something else as well
 	err     error               // why it has ended
 }
 
@@ -128,8 +125,8 @@ func (c *batchCall) over() bool {
 	return c.err != nil
 }
 
-// submit queues an append. One that may wait goes along with the next that does not, so that both are synced together.
-func (c *batchCall) submit(p *pending, stream string, expected eventstore.Revision, events []proposal, within, mayWait time.Duration) error {
+// submit queues an append.
+func (c *batchCall) submit(p *pending, stream string, expected eventstore.Revision, events []proposal, within time.Duration) error {
 	c.mu.Lock()
 	c.last++
 	p.id = c.last
@@ -146,12 +143,7 @@ func (c *batchCall) submit(p *pending, stream string, expected eventstore.Revisi
 	}
 	c.pending[p.id] = p
 	c.queue = append(c.queue, p)
-	switch {
-	case mayWait <= 0 || len(c.queue) >= maxRiders:
-		c.wake()
-	case len(c.queue) == 1: // what is queued already has a timer, or is about to be sent
-		c.riding = time.AfterFunc(mayWait, c.wake)
-	}
+	c.wake()
 	return nil
 }
 
@@ -201,10 +193,6 @@ func (c *batchCall) send() {
 func (c *batchCall) take(into []*pending) []*pending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.riding != nil {
-		c.riding.Stop()
-		c.riding = nil
-	}
 	c.full = false
 	n := 0
 	for ; n < len(c.queue); n++ {

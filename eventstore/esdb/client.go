@@ -18,8 +18,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc/encoding"
-
 	"carillon/eventstore"
 )
 
@@ -76,11 +74,6 @@ func OpenUnix(socket string, log *slog.Logger) (*Store, error) {
 	}
 	settings.seeds = []string{"unix:///" + strings.TrimPrefix(socket, "/")}
 	return open(settings, log)
-}
-
-// OpenHere makes a store on a node in this process. connect makes a connection whose messages a codec encodes and decodes.
-func OpenHere(connect func(encoding.CodecV2) Connection, log *slog.Logger) (*Store, error) {
-	return open(settings{seeds: []string{"in-process"}, plain: true, here: connect}, log)
 }
 
 func open(settings settings, log *slog.Logger) (*Store, error) {

@@ -18,11 +18,6 @@ func TestContractOnTheEmbeddedNode(t *testing.T) {
 	storetest.Run(t, nodetest.Start(t))
 }
 
-func TestContractOnANodeInTheSameProcess(t *testing.T) {
-	t.Parallel()
-	storetest.Run(t, here(t))
-}
-
 func TestProtocolOnTheEmbeddedNode(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(nodetest.SocketDir(t), "s")

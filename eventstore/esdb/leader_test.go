@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -231,31 +230,4 @@ func TestAFrozenLeaderIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("an append was stuck for %s", time.Since(began)) // by the old leader it would never be answered
-}
-
-// While nobody leads, callers are told so soon; with a new leader it goes on, and what was recorded without an answer is
-// not recorded twice.
-func TestAnElectionIsOutlasted(t *testing.T) {
-	t.Parallel()
-	m := startMember(t)
-	store, id := openAt(t, "esdb+discover://"+m.address+"?tls=false"), uuid.New()
-	if err := add(t.Context(), store, id); err != nil {
-		t.Fatal(err)
-	}
-	m.LoseLeader(2 * time.Second)
-	if err := add(t.Context(), store, id); err != nil {
-		t.Fatalf("an election of 2 s was not outlasted: %v", err)
-	}
-	m.LoseAnswers(1)
-	if err := add(t.Context(), store, id); err != nil {
-		t.Fatal(err)
-	}
-	if loaded, err := counter.Load(t.Context(), store, id); err != nil || loaded.State != 3 {
-		t.Errorf("%+v, %v, want 3", loaded, err)
-	}
-	m.LoseLeader(time.Hour)
-	err := add(t.Context(), store, id)
-	if !errors.Is(err, eventstore.ErrUnavailable) || strings.Count(err.Error(), eventstore.ErrUnavailable.Error()) != 1 {
-		t.Errorf("error = %v, want unavailable, said once", err)
-	}
 }

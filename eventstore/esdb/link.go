@@ -30,18 +30,10 @@ const (
 	socketBuffer = 64 << 10
 )
 
-// Connection is how calls reach a member: a grpc.ClientConn, or what a node in this process has in place of one.
-type Connection interface {
-	grpc.ClientConnInterface
-	GetState() connectivity.State
-	WaitForStateChange(ctx context.Context, from connectivity.State) bool
-	Close() error
-}
-
 // link is a connection to one member that has answered at least once.
 type link struct {
 	address string
-	conn    Connection
+	conn    *grpc.ClientConn
 	streams streams.StreamsClient
 	batches *batches      // appends go this way; nil where the server has none
 	gone    chan struct{} // closed when the connection is lost, or given up
@@ -75,10 +67,7 @@ func (l *link) lostBy(ctx context.Context, err error) bool {
 }
 
 // connect makes a connection without a word being said on it yet. certificate tells why the server's was refused.
-func (s *Store) connect(address string) (conn Connection, certificate func() error, err error) {
-	if s.settings.here != nil {
-		return s.settings.here(newCodec()), func() error { return nil }, nil
-	}
+func (s *Store) connect(address string) (conn *grpc.ClientConn, certificate func() error, err error) {
 	dialing := backoff.Config{BaseDelay: searchPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 	options := []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newCodec()), grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
@@ -86,6 +75,9 @@ func (s *Store) connect(address string) (conn Connection, certificate func() err
 		grpc.WithWriteBufferSize(socketBuffer), grpc.WithReadBufferSize(socketBuffer),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: dialing, MinConnectTimeout: s.probing()}),
 		grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0),
+	}
+	if s.settings.dial != nil {
+		options = append(options, grpc.WithContextDialer(s.settings.dial))
 	}
 	if s.settings.pingEvery > 0 {
 		options = append(options, grpc.WithKeepaliveParams(keepalive.ClientParameters{

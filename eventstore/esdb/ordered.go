@@ -212,7 +212,7 @@ func (o *Ordered) connect() error {
 // submit sends an append. That the call has ended is no error: waiting for the answer will tell.
 func (o *Ordered) submit(a *ordered) error {
 	a.waiting = &pending{began: time.Now(), answer: make(chan batchAnswer, 1)}
-	err := o.call.submit(a.waiting, a.stream, a.expected, a.events, orderedWithin, 0)
+	err := o.call.submit(a.waiting, a.stream, a.expected, a.events, orderedWithin)
 	if errors.Is(err, errNoText) {
 		return err
 	}

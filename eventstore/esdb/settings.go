@@ -1,12 +1,14 @@
 package esdb
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -14,7 +16,6 @@ import (
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
-	"google.golang.org/grpc/encoding"
 )
 
 const (
@@ -31,7 +32,7 @@ type settings struct {
 	authorities          *x509.CertPool
 	certificate, key     string // files of a user who shows a certificate
 	pingEvery, pingWaits time.Duration
-	here                 func(encoding.CodecV2) Connection // to a node in this process; nil: the seeds are dialed
+	dial                 func(ctx context.Context, address string) (net.Conn, error) // nil means through the network
 }
 
 // kind is what the value of an option has to be.

@@ -32,60 +32,6 @@ func TestContractOnStrictNodes(t *testing.T) {
 	}
 }
 
-// What a burst does to a live subscription is no trouble: nobody hears of it but who counts. Earlier servers drop it, later
-// ones let it fall behind without saying so.
-func TestABurstIsNoTrouble(t *testing.T) {
-	t.Parallel()
-	for name, strict := range map[string]*node.Strict{"23.10": {}, "25.0": {Later: true}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			burst(t, strict)
-		})
-	}
-}
-
-func burst(t *testing.T, strict *node.Strict) {
-	t.Helper()
-	var logged nodetest.Log
-	store := nodetest.StartStrict(t, strict, slog.New(slog.NewTextHandler(&logged, nil)))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	const rounds, burst = 5, 200
-	stream, seen := "burst-"+uuid.NewString(), 0
-	broken := 0 // a connection may be lost on a busy machine; each burst would break one
-	filter, silent := eventstore.Categories("burst"), slog.New(slog.DiscardHandler)
-	for message := range eventstore.FollowUnbroken(ctx, store, eventstore.Start, filter, silent, func() { broken++ }) {
-		if message.Event != nil {
-			if message.Event.Revision != eventstore.Revision(seen) {
-				t.Fatalf("revision %d came, want %d", message.Event.Revision, seen)
-			}
-			seen++
-		}
-		if seen == rounds*burst {
-			break
-		}
-		if message.Event == nil && !message.CaughtUp || seen%burst != 0 || seen > 0 && message.CaughtUp {
-			continue
-		}
-		list := make([]eventstore.Proposed, burst)
-		for i := range list {
-			list[i] = eventstore.Proposed{ID: uuid.New(), Type: "burst.came.v1", Data: []byte(`{}`)}
-		}
-		if _, err := store.Append(ctx, stream, eventstore.Revision(seen-1), list); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if seen < rounds*burst || broken > 1 {
-		t.Errorf("%d events came, the subscription broke %d times", seen, broken)
-	}
-	if dropped := strict.Dropped() > 0; dropped == strict.Later || dropped != (store.Resubscribed() > 0) {
-		t.Errorf("dropped %d times, counted %d: the node was not strict", strict.Dropped(), store.Resubscribed())
-	}
-	if text := logged.String(); text != "" {
-		t.Errorf("logged %s", text)
-	}
-}
-
 // A position between two events is not one that a server knows, and no checkpoint that it sends is one of these.
 func TestEveryCheckpointCanBeResumedFrom(t *testing.T) {
 	t.Parallel()

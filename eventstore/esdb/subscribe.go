@@ -56,11 +56,6 @@ func (s *Store) Subscribe(ctx context.Context, after eventstore.Position, filter
 		}
 		defer end()
 		ctx, cancel := context.WithCancel(ctx)
-		if s.settings.here != nil {
-			defer cancel()
-			s.subscribeHere(ctx, after, filter, yield)
-			return
-		}
 		arrived := newInbox(maxWaiting, maxWaitingBytes)
 		read := make(chan struct{})
 		go func() {
@@ -83,26 +78,6 @@ func (s *Store) Subscribe(ctx context.Context, after eventstore.Position, filter
 				return
 			}
 		}
-	}
-}
-
-// errEnough ends a subscription whose caller wants no more.
-var errEnough = errors.New("the caller has seen enough")
-
-// subscribeHere is for the node of this process. That waits for a subscriber, so that nothing has to be taken from it
-// before it is wanted, and each event goes straight to whoever wants it.
-func (s *Store) subscribeHere(
-	ctx context.Context, after eventstore.Position, filter eventstore.Filter, yield func(eventstore.Message, error) bool,
-) {
-	wanted := true
-	err := s.receive(ctx, after, filter, func(step eventstore.Message) error {
-		if wanted = yield(step, nil); !wanted {
-			return errEnough
-		}
-		return nil
-	})
-	if wanted {
-		yield(eventstore.Message{}, err)
 	}
 }
 

@@ -23,21 +23,7 @@ var (
 	errAccessDenied    = denied("")
 )
 
-// checkUnary refuses calls without the right credentials, where the node has any.
-func (n *Node) checkUnary(
-	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
-) (any, error) {
-	if err := n.authenticate(ctx, info.FullMethod); err != nil {
-		return nil, answer(ctx, "", err)
-	}
-	end := n.metrics.begin(info.FullMethod)
-	defer end()
-	if err := n.config.Strict.led(ctx); err != nil {
-		return nil, answer(ctx, "", err)
-	}
-	return handle(ctx, request)
-}
-
+// checkStream refuses calls without the right credentials, where the node has any.
 func (n *Node) checkStream(
 	service any, call grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
 ) error {

@@ -17,12 +17,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/keepalive"
 
 	"carillon/eventstore/node/embedded"
 	"carillon/eventstore/node/internal/guard"
-	"carillon/eventstore/node/internal/inprocess"
 	"carillon/eventstore/node/internal/store"
 	"carillon/eventstore/node/internal/wire"
 )
@@ -65,8 +63,7 @@ type Node struct {
 	store  *store.Store
 	id     uuid.UUID // of this run
 
-	inProcess *inprocess.Server
-	embedded  *embedded.Store
+	embedded *embedded.Store
 
 	metrics    metrics
 	guesses    *guard.Guesses
@@ -130,9 +127,6 @@ func Open(config Config) (*Node, error) {
 	n.metrics = newMetrics(n)
 	n.embedded = embedded.New(opened)
 	n.servers = append(n.servers, n.embedded.Close)
-	n.inProcess = inprocess.NewServer(wire.NewCodec(), n.checkUnary, n.checkStream, maxRequestBytes)
-	n.register(n.inProcess)
-	n.servers = append(n.servers, func() { n.inProcess.Stop(closeGrace) })
 	return n, nil
 }
 
@@ -186,10 +180,6 @@ func ignoreClosed(err error) error {
 
 // Store returns the event store for this process, without a connection. Close closes it.
 func (n *Node) Store() *embedded.Store { return n.embedded }
-
-// Connect makes a connection for a client in this process, whose messages a codec encodes and decodes. It is for clients
-// that take any grpc.ClientConnInterface; their calls are those of any other, without a socket between.
-func (n *Node) Connect(codec encoding.CodecV2) *inprocess.Conn { return n.inProcess.Connect(codec) }
 
 func (n *Node) newServer() *grpc.Server {
 	server := grpc.NewServer(n.serverOptions()...)

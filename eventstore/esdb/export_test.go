@@ -1,0 +1,19 @@
+package esdb
+
+import (
+	"context"
+	"log/slog"
+	"net"
+)
+
+// OpenDialed is Open for connections that a function makes.
+func OpenDialed(
+	url string, dial func(ctx context.Context, address string) (net.Conn, error), log *slog.Logger,
+) (*Store, error) {
+	settings, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	settings.dial = dial
+	return open(settings, log)
+}
