@@ -60,3 +60,16 @@ func TestStatusOfAServerThatIsNotReadySaysWhoRunsWhat(t *testing.T) {
 		})
 	}
 }
+
+func TestSourceCounts(t *testing.T) {
+	t.Parallel()
+	for want, states := range map[string]adminapi.SourceStates{
+		"no sources":                 {},
+		"1 source: 1 paused":         {Total: 1, States: map[string]int{"paused": 1}},
+		"3 sources: 1 failing, 2 ok": {Total: 3, States: map[string]int{"ok": 2, "failing": 1}},
+	} {
+		if got := sourceCounts(states); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
