@@ -1,0 +1,30 @@
+package projections
+
+import (
+	"testing"
+
+	"golang.org/x/sync/semaphore"
+
+	"carillon/eventstore"
+)
+
+// A batch ends when it has enough bytes, even if more events are there already.
+func TestCollectBoundsBytes(t *testing.T) {
+	t.Parallel()
+	const large, waiting = maxBatchBytes / 4, 10
+	s := &Subscriber{closed: make(chan struct{}), room: semaphore.NewWeighted(waiting * large)}
+	steps := make(chan eventstore.Message, waiting)
+	for i := range waiting {
+		at := eventstore.Position{Commit: uint64(i + 1), Prepare: uint64(i + 1)}
+		step := eventstore.Message{Position: at, Event: &eventstore.Recorded{Position: at, Data: make([]byte, large)}}
+		if !s.room.TryAcquire(weight(step)) {
+			t.Fatal("no room")
+		}
+		steps <- step
+	}
+	for _, want := range []int{4, 4, 2} {
+		if batch, ok := s.collect(t.Context(), steps); !ok || len(batch.Events) != want {
+			t.Errorf("%d events in a batch, want %d", len(batch.Events), want)
+		}
+	}
+}
