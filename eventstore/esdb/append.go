@@ -107,13 +107,8 @@ func appendOptions(stream string, expected eventstore.Revision) *streams.AppendR
 }
 
 func (p *proposal) message() *streams.AppendReq_ProposedMessage {
-	most, least := bitsOf(p.ID)
 	return &streams.AppendReq_ProposedMessage{
-		Id: &shared.UUID{Value: &shared.UUID_Structured_{Structured: &shared.UUID_Structured{
-			MostSignificantBits: int64(most), LeastSignificantBits: int64(least), //nolint:gosec // bits
-		}}},
-		Metadata: map[string]string{"type": p.Type, "content-type": p.contentType},
-		Data:     p.Data, CustomMetadata: p.Metadata,
+		Id: messageID(bitsOf(p.ID)), Metadata: p.system(), Data: p.Data, CustomMetadata: p.Metadata,
 	}
 }
 

@@ -8,8 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"carillon/eventstore"
 )
@@ -92,7 +93,7 @@ func (b *batches) begin() (*batchCall, error) {
 
 // batchCall is one BatchAppend call with the appends that are unanswered.
 type batchCall struct {
-	stream grpc.ClientStream
+	stream streams.Streams_BatchAppendClient
 	cancel context.CancelFunc
 	heard  *atomic.Uint64
 	most   uint64        // half of each correlation id, the other half counts
@@ -112,7 +113,7 @@ type batchCall struct {
 // pending is an append that waits for its answer.
 type pending struct {
 	id        uint64
-	message   *encoded
+	message   *streams.BatchAppendReq
 	size      int
 	began     time.Time
 	abandoned bool // before it was sent
@@ -132,10 +133,10 @@ func (c *batchCall) submit(p *pending, stream string, expected eventstore.Revisi
 	p.id = c.last
 	c.mu.Unlock()
 	var err error
-	if p.message, err = encodeBatch(c.most, p.id, stream, expected, within, events); err != nil {
+	if p.message, err = batchRequest(c.most, p.id, stream, expected, within, events); err != nil {
 		return err
 	}
-	p.size = p.message.buffer.Len()
+	p.size = proto.Size(p.message)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -181,7 +182,7 @@ func (c *batchCall) send() {
 		}
 		taken = c.take(taken[:0])
 		for _, p := range taken {
-			if c.stream.SendMsg(p.message) != nil {
+			if c.stream.Send(p.message) != nil {
 				return
 			}
 		}
@@ -217,11 +218,12 @@ func (c *batchCall) take(into []*pending) []*pending {
 func (c *batchCall) receive() {
 	defer c.cancel()
 	for {
-		answer := batchAnswer{}
-		if err := c.stream.RecvMsg(&answer); err != nil {
+		message, err := c.stream.Recv()
+		if err != nil {
 			c.end(ended(c.stream, err))
 			return
 		}
+		answer := answerOf(message)
 		c.heard.Add(1)
 		c.mu.Lock()
 		p := c.pending[answer.id]

@@ -70,7 +70,7 @@ func (l *link) lostBy(ctx context.Context, err error) bool {
 func (s *Store) connect(address string) (conn *grpc.ClientConn, certificate func() error, err error) {
 	dialing := backoff.Config{BaseDelay: searchPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 	options := []grpc.DialOption{
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(newCodec()), grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
 		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
 		grpc.WithWriteBufferSize(socketBuffer), grpc.WithReadBufferSize(socketBuffer),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: dialing, MinConnectTimeout: s.probing()}),

@@ -21,7 +21,7 @@ type Entry struct {
 
 func entryOf(e *streams.ReadResp_ReadEvent_RecordedEvent) Entry {
 	entry := Entry{
-		Recorded: recorded(e), here: recordedAt([]byte(e.GetMetadata()["created"])), JSON: e.GetMetadata()["content-type"] == contentJSON,
+		Recorded: recorded(e), here: recordedAt(e.GetMetadata()["created"]), JSON: e.GetMetadata()["content-type"] == contentJSON,
 	}
 	entry.Created = eventstore.FirstCreated(entry.Metadata, entry.here)
 	return entry

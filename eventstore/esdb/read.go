@@ -11,7 +11,6 @@ import (
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
-	"github.com/google/uuid"
 
 	"carillon/eventstore"
 )
@@ -48,8 +47,7 @@ func (s *Store) entries(ctx context.Context, request func() *streams.ReadReq_Opt
 				return none, refused(err, nil)
 			}
 			for {
-				var message told
-				err := call.RecvMsg(&message)
+				message, err := call.Recv()
 				if err != nil && !errors.Is(err, io.EOF) {
 					return none, ended(call, err)
 				}
@@ -57,11 +55,12 @@ func (s *Store) entries(ctx context.Context, request func() *streams.ReadReq_Opt
 				if err != nil {
 					return none, nil
 				}
-				if message.entry == nil { // no such stream, or what newer servers tell besides
+				event := message.GetEvent().GetEvent()
+				if event == nil { // no such stream, or what newer servers tell besides
 					continue
 				}
 				p.hold()
-				if wanted = yield(*message.entry, nil); !wanted {
+				if wanted = yield(entryOf(event), nil); !wanted {
 					return none, nil
 				}
 				p.wait()
@@ -120,23 +119,12 @@ func recorded(e *streams.ReadResp_ReadEvent_RecordedEvent) eventstore.Recorded {
 }
 
 // recordedAt is when this store recorded an event, by what that says; the epoch where it says nothing that can be read.
-func recordedAt(said []byte) time.Time {
-	since, err := strconv.ParseInt(string(said), 10, 64)
+func recordedAt(said string) time.Time {
+	since, err := strconv.ParseInt(said, 10, 64)
 	if err != nil {
 		since = 0
 	}
 	return time.Unix(since/int64(time.Second/ticks), since%int64(time.Second/ticks)*int64(ticks)).UTC()
-}
-
-func idOf(id *shared.UUID) (parsed uuid.UUID) {
-	if structured := id.GetStructured(); structured != nil {
-		return uuidOf(uint64(structured.GetMostSignificantBits()), uint64(structured.GetLeastSignificantBits())) //nolint:gosec // bits
-	}
-	parsed, err := uuid.Parse(id.GetString_())
-	if err != nil {
-		return uuid.Nil
-	}
-	return parsed
 }
 
 // Head implements eventstore.Store.

@@ -122,8 +122,7 @@ func (s *Store) receiveOnce(
 		return false, translate(refused(err, nil))
 	}
 	for {
-		var message told
-		err := call.RecvMsg(&message)
+		message, err := call.Recv()
 		if errors.Is(err, io.EOF) {
 			return came, fmt.Errorf("%w: the server ended the subscription", eventstore.ErrUnavailable)
 		}
@@ -149,14 +148,15 @@ func (s *Store) receiveOnce(
 }
 
 // stepOf translates one step of a subscription; known is false for what the program does not need.
-func stepOf(message told) (step eventstore.Message, known bool) {
-	if entry := message.entry; entry != nil {
+func stepOf(message *streams.ReadResp) (step eventstore.Message, known bool) {
+	if event := message.GetEvent().GetEvent(); event != nil {
+		entry := entryOf(event)
 		if entry.Type == eventstore.Filler {
 			return eventstore.Message{Position: entry.Position}, true
 		}
 		return eventstore.Message{Event: &entry.Recorded, Position: entry.Position}, true
 	}
-	switch content := message.other.GetContent().(type) {
+	switch content := message.GetContent().(type) {
 	case *streams.ReadResp_Checkpoint_:
 		return eventstore.Message{Position: eventstore.Position{
 			Commit: content.Checkpoint.GetCommitPosition(), Prepare: content.Checkpoint.GetPreparePosition(),
