@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"strings"
-	"sync"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc/codes"
@@ -18,11 +17,6 @@ import (
 const (
 	searchWindow       = 512 // events the server looks at between two chances of a checkpoint
 	checkpointInterval = 8   // windows between two checkpoints
-
-	// Steps that have come and wait for the subscriber. Real servers give up on one that lets a few events of a burst
-	// wait on their side, so they are taken off the wire whether it has time or not.
-	maxWaiting      = 8192
-	maxWaitingBytes = 8 << 20
 )
 
 // notSystem is the regular expression for the types of all events but the store's own.
@@ -56,38 +50,28 @@ func (s *Store) Subscribe(ctx context.Context, after eventstore.Position, filter
 		}
 		defer end()
 		ctx, cancel := context.WithCancel(ctx)
-		arrived := newInbox(maxWaiting, maxWaitingBytes)
-		read := make(chan struct{})
-		go func() {
-			defer close(read)
-			arrived.end(s.receive(ctx, after, filter, func(step eventstore.Message) error { return arrived.put(ctx, step) }))
-		}()
-		defer func() { // nothing is left behind that still reads
-			cancel()
-			<-read
-		}()
-		for {
-			steps, err := arrived.take(ctx)
-			for _, step := range steps {
-				if !yield(step, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(eventstore.Message{}, err)
-				return
-			}
+		defer cancel()
+		wanted := true
+		err = s.receive(ctx, after, filter, func(step eventstore.Message) bool {
+			wanted = yield(step, nil)
+			return wanted
+		})
+		if wanted {
+			yield(eventstore.Message{}, err)
 		}
 	}
 }
 
-// receive gives the steps of a subscription to put, in order. It ends with an error only, which may be that of put.
+// receive yields the steps of a subscription in order, until yield returns false or with an error. What the subscriber has
+// yet to take waits in gRPC's window.
 func (s *Store) receive(
-	ctx context.Context, after eventstore.Position, filter eventstore.Filter, put func(eventstore.Message) error,
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter, yield func(eventstore.Message) bool,
 ) error {
 	for {
-		came, err := s.receiveOnce(ctx, &after, filter, put)
+		came, err := s.receiveOnce(ctx, &after, filter, yield)
 		switch {
+		case err == nil: // the subscriber has seen enough
+			return nil
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, ctx.Err())
 		case !tooSlow(err):
@@ -108,7 +92,7 @@ func tooSlow(err error) bool {
 }
 
 func (s *Store) receiveOnce(
-	ctx context.Context, after *eventstore.Position, filter eventstore.Filter, put func(eventstore.Message) error,
+	ctx context.Context, after *eventstore.Position, filter eventstore.Filter, yield func(eventstore.Message) bool,
 ) (came bool, err error) {
 	l, err := s.connected(ctx)
 	if err != nil {
@@ -141,8 +125,8 @@ func (s *Store) receiveOnce(
 			*after = step.Position
 		}
 		came = true
-		if err := put(step); err != nil {
-			return came, err
+		if !yield(step) {
+			return came, nil
 		}
 	}
 }
@@ -165,85 +149,4 @@ func stepOf(message *streams.ReadResp) (step eventstore.Message, known bool) {
 		return eventstore.Message{CaughtUp: true}, true
 	}
 	return step, false
-}
-
-// inbox is what lies between the wire and the subscriber.
-type inbox struct {
-	arrived chan struct{} // there is something to take
-	room    chan struct{} // there is room again
-
-	most, mostBytes int // that may wait; one step may go beyond
-
-	mu    sync.Mutex
-	steps []eventstore.Message
-	spare []eventstore.Message // what the subscriber has done with
-	bytes int
-	err   error // comes after the steps
-}
-
-func newInbox(most, mostBytes int) *inbox {
-	return &inbox{arrived: make(chan struct{}, 1), room: make(chan struct{}, 1), most: most, mostBytes: mostBytes}
-}
-
-func weight(step eventstore.Message) int {
-	if step.Event == nil {
-		return 0
-	}
-	return len(step.Event.Data) + len(step.Event.Metadata)
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default: // it is about to look
-	}
-}
-
-// put waits for room.
-func (i *inbox) put(ctx context.Context, step eventstore.Message) error {
-	for {
-		i.mu.Lock()
-		if len(i.steps) == 0 || len(i.steps) < i.most && i.bytes+weight(step) <= i.mostBytes {
-			i.steps = append(i.steps, step)
-			i.bytes += weight(step)
-			i.mu.Unlock()
-			signal(i.arrived)
-			return nil
-		}
-		i.mu.Unlock()
-		select {
-		case <-i.room:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// take waits for something, and gives all there is. It is valid until the next call.
-func (i *inbox) take(ctx context.Context) ([]eventstore.Message, error) {
-	for {
-		i.mu.Lock()
-		if len(i.steps) > 0 || i.err != nil {
-			clear(i.spare)
-			steps := i.steps
-			i.steps, i.spare, i.bytes = i.spare[:0], steps, 0
-			err := i.err
-			i.mu.Unlock()
-			signal(i.room)
-			return steps, err
-		}
-		i.mu.Unlock()
-		select {
-		case <-i.arrived:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, ctx.Err())
-		}
-	}
-}
-
-func (i *inbox) end(err error) {
-	i.mu.Lock()
-	i.err = err
-	i.mu.Unlock()
-	signal(i.arrived)
 }
