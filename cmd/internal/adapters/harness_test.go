@@ -210,7 +210,7 @@ func (w *world) monitor(store eventstore.Store, collectors map[string]collect.Co
 	return run(w.t, func(ctx context.Context) error {
 		monitor := &collection.Monitor{
 			Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Walks: adapters.NewWalks(w.pool), Collectors: collectors,
-			Poll: 20 * time.Millisecond,
+			Poll: 50 * time.Millisecond,
 		}
 		for _, set := range with {
 			set(monitor)
@@ -243,7 +243,7 @@ func (w *world) eventually(what string, holds func() bool) {
 		select {
 		case <-deadline:
 			w.t.Fatalf("not within %s: %s", patience, what)
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
