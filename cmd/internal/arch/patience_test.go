@@ -38,9 +38,6 @@ func TestNoWallClockAssertions(t *testing.T) {
 
 // measuring lists the files of the first suite that measure time all the same. It may only get shorter.
 var measuring = []string{
-	"cmd/internal/adapters/delivery_queue_test.go",
-	"cmd/internal/adapters/hostile_clock_test.go",
-	"cmd/internal/adapters/hostile_rate_test.go",
 	"cmd/internal/app/hostile_processes_test.go",
 	"cmd/internal/app/many_test.go",
 	"eventstore/copying/move_test.go",
