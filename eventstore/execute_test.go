@@ -16,6 +16,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 )
 
@@ -250,7 +251,7 @@ func softDelete(t *testing.T, store *esdb.Store, stream string) {
 }
 
 // kinds are the nodes that commands are executed on: the embedded one, and one that answers as EventStoreDB does.
-var kinds = map[string]*node.Strict{"plain": nil, "strict": {}}
+var kinds = map[string]*stricttest.Strict{"plain": nil, "strict": {}}
 
 // TestLostAnswerAfterDeletion: a real server takes the retry of an append to a soft-deleted stream for a wrong expected
 // version, although the append was written.
@@ -343,7 +344,7 @@ func TestDeletedEventsAreNotWrittenAgain(t *testing.T) {
 // append that it gets again. The command is executed again under its id, and recorded once.
 func TestUnreplicatedAppendIsRecordedOnce(t *testing.T) {
 	t.Parallel()
-	strict := &node.Strict{}
+	strict := &stricttest.Strict{}
 	store, id := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler)), uuid.New()
 	o := options{CommandID: uuid.New()}
 	strict.StopReplication()

@@ -12,7 +12,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
-	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 )
 
@@ -96,7 +96,7 @@ func fill(ctx context.Context, t *testing.T, store eventstore.Store, events int)
 // TestFollowEndsAtInvalidPosition: a server that refuses a position always does, so trying again would not help.
 func TestFollowEndsAtInvalidPosition(t *testing.T) {
 	t.Parallel()
-	for name, strict := range map[string]*node.Strict{"23.10": {}, "25.0": {Later: true}} {
+	for name, strict := range map[string]*stricttest.Strict{"23.10": {}, "25.0": {Later: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -118,7 +118,7 @@ func TestFollowEndsAtInvalidPosition(t *testing.T) {
 // TestFollowEndsBeyondTheEnd: a store that was restored from an older backup would deliver nothing until it has grown.
 func TestFollowEndsBeyondTheEnd(t *testing.T) {
 	t.Parallel()
-	for name, strict := range map[string]*node.Strict{"plain": nil, "25.0": {Later: true}} {
+	for name, strict := range map[string]*stricttest.Strict{"plain": nil, "25.0": {Later: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

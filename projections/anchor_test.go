@@ -13,7 +13,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
-	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
 )
@@ -218,7 +218,7 @@ func TestAnOlderBackupBeginsFromNothing(t *testing.T) {
 // TestInvalidCheckpointIsLeft: real servers refuse a position between two records each time, so the read model is built
 // anew and the process manager goes on after its last event.
 func TestInvalidCheckpointIsLeft(t *testing.T) {
-	for name, strict := range map[string]*node.Strict{"23.10": {}, "25.0": {Later: true}} {
+	for name, strict := range map[string]*stricttest.Strict{"23.10": {}, "25.0": {Later: true}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			store := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler))

@@ -10,13 +10,14 @@ import (
 	"carillon/cmd/internal/backup"
 	"carillon/cmd/internal/config"
 	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 	"carillon/projections/pgtest"
 )
 
 // named is a server of events that is as unkind as real ones are, reached by its address.
 func named(t *testing.T, dir string) (url string) {
 	t.Helper()
-	n, err := node.Open(node.Config{Dir: dir, Strict: &node.Strict{}})
+	n, err := node.Open(node.Config{Dir: dir, Quirks: &stricttest.Strict{}})
 	if err != nil {
 		t.Fatal(err)
 	}

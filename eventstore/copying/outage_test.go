@@ -15,7 +15,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
-	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 )
 
@@ -56,7 +56,7 @@ func TestAnElectionIsOutlasted(t *testing.T) {
 	for _, phase := range []string{copying.PhaseCopy, copying.PhaseCompare, copying.PhaseDescribe} {
 		for _, side := range []string{"source", "target", "target loses answers"} {
 			t.Run(phase+" "+side, func(t *testing.T) {
-				source, target := &node.Strict{}, &node.Strict{}
+				source, target := &stricttest.Strict{}, &stricttest.Strict{}
 				w := newWorldOf(t, source, target)
 				w.spread(3000, 100)
 				for i := range 20 {
@@ -89,7 +89,7 @@ func TestAnElectionIsOutlasted(t *testing.T) {
 
 // A store that stays away is an error, after which the same copy goes on.
 func TestAnOutageThatLastsIsAnError(t *testing.T) {
-	target := &node.Strict{}
+	target := &stricttest.Strict{}
 	w := newWorldOf(t, nil, target)
 	w.spread(3000, 100)
 	result, err := copying.Copy(w.ctx, w.source, w.target, copying.Options{Patience: time.Second, Report: func(p copying.Progress) {
@@ -170,8 +170,8 @@ func TestACopyCutOffAnywhereGoesOn(t *testing.T) {
 // TestRevivedStreamIsCopiedOnce: answers are lost while a stream that was deleted, in the copy too, is written to again. A
 // real server would not recognize what is sent again without a revision, nor write an event that was deleted.
 func TestRevivedStreamIsCopiedOnce(t *testing.T) {
-	target := &node.Strict{}
-	w := newWorldOf(t, &node.Strict{}, target)
+	target := &stricttest.Strict{}
+	w := newWorldOf(t, &stricttest.Strict{}, target)
 	w.put(w.source, "thing-1", eventstore.NoStream, entries(5))
 	w.describe("thing-1", eventstore.NoStream, softDeleted)
 	w.copy(copying.Options{})

@@ -17,6 +17,7 @@ import (
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 )
 
@@ -32,10 +33,10 @@ type world struct {
 }
 
 // kinds are the stores that copies are made between: the embedded node, and what does as real servers do.
-var kinds = map[string]func() *node.Strict{
-	"plain": func() *node.Strict { return nil },
-	"23.10": func() *node.Strict { return &node.Strict{} },
-	"25.0":  func() *node.Strict { return &node.Strict{Later: true} },
+var kinds = map[string]func() *stricttest.Strict{
+	"plain": func() *stricttest.Strict { return nil },
+	"23.10": func() *stricttest.Strict { return &stricttest.Strict{} },
+	"25.0":  func() *stricttest.Strict { return &stricttest.Strict{Later: true} },
 }
 
 // between runs a test for each way between two kinds of stores, and tells it the first one. With -short, two
@@ -56,7 +57,7 @@ func newWorld(t *testing.T) *world {
 	return newWorldOf(t, nodetest.Strict(), nodetest.Strict())
 }
 
-func newWorldOf(t *testing.T, source, target *node.Strict) *world {
+func newWorldOf(t *testing.T, source, target *stricttest.Strict) *world {
 	t.Helper()
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -68,9 +69,9 @@ func newWorldOf(t *testing.T, source, target *node.Strict) *world {
 }
 
 // open runs a node in memory.
-func open(t *testing.T, strict *node.Strict) (*esdb.Store, *node.Node) {
+func open(t *testing.T, strict *stricttest.Strict) (*esdb.Store, *node.Node) {
 	t.Helper()
-	return openAs(t, node.Config{Dir: "store", FS: vfs.NewMem(), Strict: strict})
+	return openAs(t, node.Config{Dir: "store", FS: vfs.NewMem(), Quirks: strict})
 }
 
 func openAs(t *testing.T, config node.Config) (*esdb.Store, *node.Node) {
@@ -97,7 +98,7 @@ func openAs(t *testing.T, config node.Config) (*esdb.Store, *node.Node) {
 }
 
 // onwards makes the target the source of a copy into a new node.
-func (w *world) onwards(strict *node.Strict) {
+func (w *world) onwards(strict *stricttest.Strict) {
 	w.Helper()
 	w.source, w.node = w.target, w.targets
 	w.target, w.targets = open(w.T, strict)

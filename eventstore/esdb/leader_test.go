@@ -16,11 +16,12 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 )
 
 // member is a node on TCP whose connections the test can count, and freeze.
 type member struct {
-	*node.Strict
+	*stricttest.Strict
 	address string
 
 	mu     sync.Mutex
@@ -30,8 +31,8 @@ type member struct {
 
 func startMember(t *testing.T) *member {
 	t.Helper()
-	m := &member{Strict: &node.Strict{}, conns: map[net.Conn]struct{}{}}
-	n, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Strict: m.Strict})
+	m := &member{Strict: &stricttest.Strict{}, conns: map[net.Conn]struct{}{}}
+	n, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Quirks: m.Strict})
 	if err != nil {
 		t.Fatal(err)
 	}

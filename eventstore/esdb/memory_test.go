@@ -16,6 +16,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 )
 
@@ -85,14 +86,14 @@ func (s stalled) Write(data []byte) (int, error) {
 }
 
 // inMemory serves a node in the bubble of a test, and calls a function with a store on it.
-func inMemory(t *testing.T, strict *node.Strict, log *slog.Logger, use func(*esdb.Store)) {
+func inMemory(t *testing.T, strict *stricttest.Strict, log *slog.Logger, use func(*esdb.Store)) {
 	t.Helper()
 	through(t, newPipes(), strict, log, use)
 }
 
-func through(t *testing.T, listener *pipes, strict *node.Strict, log *slog.Logger, use func(*esdb.Store)) {
+func through(t *testing.T, listener *pipes, strict *stricttest.Strict, log *slog.Logger, use func(*esdb.Store)) {
 	t.Helper()
-	n, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Strict: strict, Advertise: "127.0.0.1:2113"})
+	n, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Quirks: strict, Advertise: "127.0.0.1:2113"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestBurst_breaksNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				strict, logged := &node.Strict{Later: later}, &nodetest.Log{}
+				strict, logged := &stricttest.Strict{Later: later}, &nodetest.Log{}
 				inMemory(t, strict, slog.New(slog.NewTextHandler(logged, nil)), func(store *esdb.Store) { burst(t, strict, store) })
 				if text := logged.String(); text != "" {
 					t.Errorf("logged %s", text)
@@ -128,7 +129,7 @@ func TestBurst_breaksNothing(t *testing.T) {
 	}
 }
 
-func burst(t *testing.T, strict *node.Strict, store *esdb.Store) {
+func burst(t *testing.T, strict *stricttest.Strict, store *esdb.Store) {
 	t.Helper()
 	const rounds, burst = 5, 200
 	stream, seen := "burst-"+uuid.NewString(), 0
@@ -201,13 +202,13 @@ func slowly(t *testing.T, store *esdb.Store) {
 func TestElection_outlasted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		strict, listener := &node.Strict{}, newPipes()
+		strict, listener := &stricttest.Strict{}, newPipes()
 		listener.url = "esdb+discover://127.0.0.1:2113?tls=false"
 		through(t, listener, strict, slog.New(slog.DiscardHandler), func(store *esdb.Store) { outlasts(t, strict, store) })
 	})
 }
 
-func outlasts(t *testing.T, strict *node.Strict, store *esdb.Store) {
+func outlasts(t *testing.T, strict *stricttest.Strict, store *esdb.Store) {
 	t.Helper()
 	id := uuid.New()
 	if err := add(t.Context(), store, id); err != nil {

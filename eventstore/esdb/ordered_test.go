@@ -14,7 +14,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
-	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 )
 
@@ -110,7 +110,7 @@ func TestOrderedAppendsEndWithTheFirstRefusal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := nodetest.StartStrict(t, &node.Strict{}, slog.New(slog.DiscardHandler))
+			store := nodetest.StartStrict(t, &stricttest.Strict{}, slog.New(slog.DiscardHandler))
 			ordered, err := store.Ordered(t.Context(), 8, time.Minute)
 			if err != nil {
 				t.Fatal(err)
@@ -166,7 +166,7 @@ func TestOrderedAppendsGiveUp(t *testing.T) {
 // The last revision of a stream is told whatever can be read of it.
 func TestLastRevision(t *testing.T) {
 	t.Parallel()
-	for name, strict := range map[string]*node.Strict{"plain": nil, "23.10": {}, "25.0": {Later: true}} {
+	for name, strict := range map[string]*stricttest.Strict{"plain": nil, "23.10": {}, "25.0": {Later: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store, ctx := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler)), t.Context()

@@ -14,7 +14,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
-	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest"
 )
@@ -22,7 +22,7 @@ import (
 // Both contracts hold on a node that is as unkind as real servers are, and where it takes no batches.
 func TestContractOnStrictNodes(t *testing.T) {
 	t.Parallel()
-	for name, strict := range map[string]*node.Strict{
+	for name, strict := range map[string]*stricttest.Strict{
 		"23.10": {}, "25.0": {Later: true}, "a server without batches": {NoBatches: true}, "one that refuses them": {NoBatches: true, SaysBatches: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestContractOnStrictNodes(t *testing.T) {
 // A position between two events is not one that a server knows, and no checkpoint that it sends is one of these.
 func TestEveryCheckpointCanBeResumedFrom(t *testing.T) {
 	t.Parallel()
-	for name, strict := range map[string]*node.Strict{"23.10": {}, "25.0": {Later: true}} {
+	for name, strict := range map[string]*stricttest.Strict{"23.10": {}, "25.0": {Later: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			resumed(t, nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler)))
@@ -118,7 +118,7 @@ func resumed(t *testing.T, store *esdb.Store) {
 // what earlier ones send is not after it.
 func TestSubscribingBeyondTheEnd(t *testing.T) {
 	t.Parallel()
-	for name, strict := range map[string]*node.Strict{"plain": nil, "23.10": {}, "25.0": {Later: true}} {
+	for name, strict := range map[string]*stricttest.Strict{"plain": nil, "23.10": {}, "25.0": {Later: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

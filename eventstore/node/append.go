@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 
+	"carillon/eventstore/node/internal/quirks"
 	"carillon/eventstore/node/internal/store"
 	"carillon/eventstore/node/internal/wire"
 )
@@ -28,7 +29,7 @@ const (
 
 // appendEvents answers one append call: the options, the events, the end; then one response.
 func (n *Node) appendEvents(call grpc.ServerStream) error {
-	request := appendRequest{strict: n.config.Strict, shared: n.shared.Load()}
+	request := appendRequest{quirks: n.config.Quirks, shared: n.shared.Load()}
 	for {
 		var raw wire.Raw
 		err := call.RecvMsg(&raw)
@@ -47,13 +48,13 @@ func (n *Node) appendEvents(call grpc.ServerStream) error {
 	if request.err != nil {
 		return answer(call.Context(), request.stream, request.err)
 	}
-	ctx, err := n.config.Strict.replicated(call.Context(), n, &request)
+	ctx, err := n.replicated(call.Context(), &request)
 	if err != nil {
 		return answer(call.Context(), request.stream, err)
 	}
 	result, err := n.store.Append(ctx, request.stream, request.expected, request.events)
 	if err == nil {
-		err = n.config.Strict.recorded(n)
+		err = n.config.Quirks.Recorded(n.store)
 	}
 	var wrong *store.WrongRevisionError
 	switch {
@@ -63,6 +64,42 @@ func (n *Node) appendEvents(call grpc.ServerStream) error {
 		return answer(call.Context(), request.stream, err)
 	}
 	return call.SendMsg(&wire.Encoded{Buffer: mem.SliceBuffer(wire.AppendSuccess(nil, result))})
+}
+
+// replicated waits until an append may be recorded, and returns the context for that: an append that waited is recorded
+// even if its caller has gone.
+func (n *Node) replicated(ctx context.Context, request *appendRequest) (context.Context, error) {
+	if len(request.events) == 0 {
+		return ctx, nil
+	}
+	resumed, again := n.config.Quirks.Hold(request.stream, request.first)
+	switch {
+	case again:
+		return ctx, n.unanswered(ctx)
+	case resumed == nil:
+		return ctx, nil
+	}
+	return context.WithoutCancel(ctx), n.released(resumed)
+}
+
+// released waits for replication.
+func (n *Node) released(resumed <-chan struct{}) error {
+	select {
+	case <-resumed:
+		return nil
+	case <-n.store.Closing():
+		return errClosing
+	}
+}
+
+// unanswered waits for the end of a call.
+func (n *Node) unanswered(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-n.store.Closing():
+		return errClosing
+	}
 }
 
 // appendRequest collects an append. After the first fault it only drains: a client that is still sending would take
@@ -75,7 +112,7 @@ type appendRequest struct {
 	taken    int // of all there is
 	opened   bool
 	err      error
-	strict   *Strict
+	quirks   quirks.Quirks
 	first    store.EventID // of the first event
 	shared   bool          // by others than the node's user
 }
@@ -102,7 +139,7 @@ func (r *appendRequest) addEvent(event store.EventContent) {
 	if len(r.events) == 0 {
 		r.first = event.ID
 	}
-	r.size += r.strict.size(&event)
+	r.size += r.quirks.Size(&event)
 	r.taken += len(event.Data) + len(event.Metadata) + len(event.Type) + eventOverhead
 	switch {
 	case r.size > maxAppendSize:

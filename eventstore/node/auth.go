@@ -34,7 +34,7 @@ func (n *Node) checkStream(
 	}
 	end := n.metrics.begin(info.FullMethod)
 	defer end()
-	if err := n.config.Strict.led(call.Context()); err != nil {
+	if err := n.config.Quirks.Led(call.Context()); err != nil {
 		refuse(call, false)
 		return answer(call.Context(), "", err)
 	}

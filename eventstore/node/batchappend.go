@@ -43,7 +43,7 @@ type batch struct {
 // batchAppend answers any number of appends over one call. They are carried out in the order of their final messages,
 // and answered in that order: the order in which they become durable.
 func (n *Node) batchAppend(call grpc.ServerStream) error {
-	if strict := n.config.Strict; strict != nil && strict.NoBatches {
+	if work, _ := n.config.Quirks.Batches(); !work {
 		return status.Error(codes.Unimplemented, "unknown method BatchAppend")
 	}
 	ctx, cancel := context.WithCancel(call.Context())
@@ -86,7 +86,7 @@ func (n *Node) batchAppend(call grpc.ServerStream) error {
 		case b == nil:
 			continue
 		}
-		if err := n.config.Strict.led(ctx); err != nil {
+		if err := n.config.Quirks.Led(ctx); err != nil {
 			return answer(ctx, "", err)
 		}
 		wait, release := n.startBatch(ctx, b)
@@ -149,7 +149,7 @@ func (p *pendingBatch) answer(n *Node, call grpc.ServerStream) error {
 	defer p.release()
 	result, err := p.wait()
 	if err == nil {
-		err = n.config.Strict.recorded(n)
+		err = n.config.Quirks.Recorded(n.store)
 	}
 	if err != nil {
 		return call.SendMsg(p.failed(err))
@@ -162,7 +162,7 @@ func (p *pendingBatch) answer(n *Node, call grpc.ServerStream) error {
 const answerRoom = 96
 
 // startBatch hands a collected append to the store. The functions returned wait for its outcome, and free what its
-// deadline holds. There is no outcome to wait for where a strict node leaves the append unanswered.
+// deadline holds. There is no outcome to wait for if quirks leave the append unanswered.
 func (n *Node) startBatch(ctx context.Context, b *batch) (wait func() (store.Result, error), release func()) {
 	release = func() {}
 	// When the call ends, what the store was handed is carried out all the same. If it were withdrawn, one append after the
@@ -179,9 +179,14 @@ func (n *Node) startBatch(ctx context.Context, b *batch) (wait func() (store.Res
 		case !b.until.IsZero():
 			ctx, release = withDeadline(ctx, b.until.Sub(n.config.Now()))
 		}
-		if held, again := n.config.Strict.hold(&b.request); again {
+		held, again := (<-chan struct{})(nil), false
+		if len(b.request.events) > 0 {
+			held, again = n.config.Quirks.Hold(b.request.stream, b.request.first)
+		}
+		if again {
 			return nil, release
-		} else if held != nil {
+		}
+		if held != nil {
 			return func() (store.Result, error) {
 				if err := n.released(held); err != nil {
 					return store.Result{}, err

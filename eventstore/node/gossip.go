@@ -16,7 +16,7 @@ type gossiper struct {
 }
 
 func (g gossiper) Read(context.Context, *shared.Empty) (*gossip.ClusterInfo, error) {
-	return &gossip.ClusterInfo{Members: g.node.config.Strict.members(&gossip.MemberInfo{
+	return &gossip.ClusterInfo{Members: g.node.config.Quirks.Members(&gossip.MemberInfo{
 		InstanceId:   &shared.UUID{Value: &shared.UUID_String_{String_: g.node.id.String()}},
 		TimeStamp:    g.node.config.Now().UnixNano() / nanosPerTick,
 		State:        gossip.MemberInfo_Leader,

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 )
 
 // progress is what CaughtUp and FellBehind say to newer clients, whose messages have these fields.
@@ -85,16 +86,16 @@ func TestCaughtUpAndFellBehind(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		stream string
-		strict *node.Strict
+		strict *stricttest.Strict
 		burst  int
 	}{
-		"all": {"", nil, 700}, "a stream": {"s", nil, 700}, "all, as later servers do": {"", &node.Strict{Later: true}, 40},
+		"all": {"", nil, 700}, "a stream": {"s", nil, 700}, "all, as later servers do": {"", &stricttest.Strict{Later: true}, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			s := serve(t, node.Config{Strict: c.strict})
+			s := serve(t, node.Config{Quirks: c.strict})
 			client := s.client(t)
 			call := watch(ctx, t, s, c.stream)
 			var last *streams.ReadResp_ReadEvent_RecordedEvent

@@ -21,6 +21,7 @@ import (
 
 	"carillon/eventstore/node/embedded"
 	"carillon/eventstore/node/internal/guard"
+	"carillon/eventstore/node/internal/quirks"
 	"carillon/eventstore/node/internal/store"
 	"carillon/eventstore/node/internal/wire"
 )
@@ -50,8 +51,8 @@ type Config struct {
 	MinFreeBytes uint64
 	// ReadOnly keeps the directory as it is, which must hold data: reads and subscriptions work, all else is refused.
 	ReadOnly bool
-	// Strict, where set, makes the node as unkind as real servers are. It is for tests.
-	Strict *Strict
+	// Quirks are those of other servers. Optional, for tests: see package stricttest.
+	Quirks quirks.Quirks
 
 	keepalive time.Duration // keepaliveEvery, but in tests
 }
@@ -113,6 +114,9 @@ func Open(config Config) (*Node, error) {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
+	if config.Quirks == nil {
+		config.Quirks = quirks.None{}
+	}
 	if config.keepalive == 0 {
 		config.keepalive = keepaliveEvery
 	}
@@ -134,7 +138,7 @@ func (c Config) storeOptions() store.Options {
 	return store.Options{
 		Dir: c.Dir, FS: c.FS, Now: c.Now, Logger: c.Logger, CacheBytes: c.CacheBytes,
 		MemTableBytes: c.MemTableBytes, MinFreeBytes: c.MinFreeBytes, ReadOnly: c.ReadOnly, MustExist: c.ReadOnly,
-		Original: c.Strict != nil,
+		Original: c.Quirks != nil && c.Quirks.Any(),
 	}
 }
 

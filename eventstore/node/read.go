@@ -209,7 +209,7 @@ func (r *reading) allStart(inclusive bool) (uint64, error) {
 	switch option := r.options.GetAll().GetAllOption().(type) {
 	case *streams.ReadReq_Options_AllOptions_Position:
 		position := option.Position.GetCommitPosition()
-		err := r.node.config.Strict.readable(r.node, position, option.Position.GetPreparePosition(), !inclusive)
+		err := r.node.config.Quirks.Readable(r.node.store, position, option.Position.GetPreparePosition(), !inclusive)
 		if inclusive && position > 0 {
 			position-- // positions have gaps, so nothing else is between
 		}
@@ -258,7 +258,7 @@ func (r *reading) readAllBackwards(count uint64) error {
 	switch option := r.options.GetAll().GetAllOption().(type) {
 	case *streams.ReadReq_Options_AllOptions_Position:
 		before = option.Position.GetCommitPosition()
-		if err := r.node.config.Strict.readable(r.node, before, option.Position.GetPreparePosition(), false); err != nil {
+		if err := r.node.config.Quirks.Readable(r.node.store, before, option.Position.GetPreparePosition(), false); err != nil {
 			return err
 		}
 	case *streams.ReadReq_Options_AllOptions_End:

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	health "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+
+	"carillon/eventstore/node/internal/quirks"
 )
 
 // protocolVersion is the version of the protocol that clients take their bearings from. Its parts must be numbers.
@@ -20,7 +22,7 @@ const protocolVersion = "24.10.0"
 
 func (n *Node) register(server grpc.ServiceRegistrar) {
 	server.RegisterService(streamsService(n), n)
-	serverfeatures.RegisterServerFeaturesServer(server, features{strict: n.config.Strict})
+	serverfeatures.RegisterServerFeaturesServer(server, features{quirks: n.config.Quirks})
 	gossip.RegisterGossipServer(server, gossiper{node: n})
 	server.RegisterService(persistentSubscriptions(), n)
 	health.RegisterHealthServer(server, healthService{node: n})
@@ -90,7 +92,7 @@ func persistentSubscriptions() *grpc.ServiceDesc {
 // features answers the call by which clients find out what a node can do.
 type features struct {
 	serverfeatures.UnimplementedServerFeaturesServer
-	strict *Strict
+	quirks quirks.Quirks
 }
 
 func (f features) GetSupportedMethods(context.Context, *shared.Empty) (*serverfeatures.SupportedMethods, error) {
@@ -104,7 +106,7 @@ func (f features) GetSupportedMethods(context.Context, *shared.Empty) (*serverfe
 	}
 	add(streams.Streams_ServiceDesc.ServiceName, []string{"read"}, "position", "events")
 	add(streams.Streams_ServiceDesc.ServiceName, []string{"append", "delete", "tombstone"})
-	if f.strict == nil || !f.strict.NoBatches || f.strict.SaysBatches {
+	if _, offered := f.quirks.Batches(); offered {
 		add(streams.Streams_ServiceDesc.ServiceName, []string{"batchappend"}, "deadline_duration")
 	}
 	add(operationsService, []string{strings.ToLower(methodStart), strings.ToLower(methodStop)})

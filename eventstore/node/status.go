@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"carillon/eventstore/node/internal/quirks"
 	"carillon/eventstore/node/internal/store"
 	"carillon/eventstore/node/internal/wire"
 )
@@ -82,6 +83,7 @@ func describe(stream string, err error) *rpcError {
 		known     *rpcError
 		wrong     *store.WrongRevisionError
 		missing   *wire.MissingMetadataError
+		refusal   *quirks.Refusal
 		unchanged interface{ GRPCStatus() *status.Status }
 	)
 	switch {
@@ -89,6 +91,8 @@ func describe(stream string, err error) *rpcError {
 		return nil
 	case errors.As(err, &known):
 		return known
+	case errors.As(err, &refusal):
+		return failure(refusal.Code, refusal.Message, refusal.Trailers...)
 	case errors.As(err, &wrong):
 		return failure(codes.FailedPrecondition, wrong.Error(),
 			trailerException, exceptionWrongVersion, trailerStream, wrong.Stream,

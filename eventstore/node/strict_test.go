@@ -11,12 +11,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 )
 
 // versions are the servers that a strict node is like.
-var versions = map[string]func() *node.Strict{
-	"23.10": func() *node.Strict { return &node.Strict{} },
-	"25.0":  func() *node.Strict { return &node.Strict{Later: true} },
+var versions = map[string]func() *stricttest.Strict{
+	"23.10": func() *stricttest.Strict { return &stricttest.Strict{} },
+	"25.0":  func() *stricttest.Strict { return &stricttest.Strict{Later: true} },
 }
 
 // eachVersion runs a test on a strict node of each version.
@@ -29,7 +30,7 @@ func eachVersion(t *testing.T, test func(ctx context.Context, t *testing.T, s *s
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			c := strict()
-			test(ctx, t, serve(t, node.Config{Strict: c}), c.Later)
+			test(ctx, t, serve(t, node.Config{Quirks: c}), c.Later)
 		})
 	}
 }
@@ -164,8 +165,8 @@ func TestStrictLeavesRepetitionsUnanswered(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	strict := &node.Strict{}
-	s := serve(t, node.Config{Strict: strict})
+	strict := &stricttest.Strict{}
+	s := serve(t, node.Config{Quirks: strict})
 	client, list := s.client(t), events(1)
 	strict.StopReplication()
 	answers := make(chan error, 2)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 
+	"carillon/eventstore/node/internal/quirks"
 	"carillon/eventstore/node/internal/store"
 	"carillon/eventstore/node/internal/wire"
 )
@@ -56,7 +57,7 @@ func (l *liveness) fellBehind(r *reading, at wire.Place) error {
 		return nil
 	}
 	l.live = false
-	if r.node.config.Strict != nil {
+	if r.node.config.Quirks.Any() {
 		return nil // caught up will come again, without this
 	}
 	r.page.Add(func(dst []byte) []byte { return wire.AppendFellBehind(dst, r.node.config.Now(), at) })
@@ -65,15 +66,16 @@ func (l *liveness) fellBehind(r *reading, at wire.Place) error {
 
 // subscribeAll sends the events of $all after a position, then new ones as they come.
 func (r *reading) subscribeAll() error {
-	checkpoints, err := newCheckpoints(r.options.GetFilter(), r.node.config.Strict)
+	unlike := r.node.config.Quirks.Subscription()
+	checkpoints, err := newCheckpoints(r.options.GetFilter(), unlike)
 	if err != nil {
 		return err
 	}
 	after, invalidPosition := r.allStart(false)
-	if invalidPosition != nil && !r.node.config.Strict.confirmsFirst() {
+	if invalidPosition != nil && !unlike.ConfirmsFirst {
 		return invalidPosition
 	}
-	if after == math.MaxUint64 || r.node.config.Strict.deliversBeyondEnd() {
+	if after == math.MaxUint64 || !unlike.AwaitsBeyond {
 		after = min(after, r.node.store.Watermark())
 	}
 	if err := errors.Join(r.confirm(), invalidPosition); err != nil {
@@ -82,7 +84,7 @@ func (r *reading) subscribeAll() error {
 	var live liveness
 	for {
 		advanced := r.node.store.Advanced()
-		sent, end, overrun, err := r.fillAll(after, checkpoints, live.live)
+		sent, end, overrun, err := r.fillAll(after, checkpoints, live.live, unlike.Overrun)
 		if err != nil {
 			return err
 		}
@@ -94,10 +96,10 @@ func (r *reading) subscribeAll() error {
 			return err
 		}
 		if overrun {
-			return r.node.config.Strict.drop()
+			return unlike.Drop()
 		}
 		after = last
-		if !end || r.node.config.Strict.behind(live.live, sent.events) {
+		if !end || live.live && unlike.Behind > 0 && sent.events > unlike.Behind {
 			if err := live.fellBehind(r, wire.InAll(after)); err != nil {
 				return err
 			}
@@ -124,19 +126,19 @@ type filled struct {
 }
 
 // fillAll puts the next wanted events and checkpoints on the page.
-func (r *reading) fillAll(after uint64, checkpoints *checkpoints, live bool) (sent filled, end, overrun bool, err error) {
+func (r *reading) fillAll(after uint64, checkpoints *checkpoints, live bool, overrunAt int) (sent filled, end, overrun bool, err error) {
 	var failed error
 	budget := scanBudget
 	sent.last, end, err = r.node.store.ReadAll(after, func(record store.Record) bool {
 		var wanted bool
 		if wanted, failed = r.filter.matches(record); failed == nil && wanted {
 			sent.events++
-			if overrun = r.node.config.Strict.overrun(live, sent.events); overrun {
+			if overrun = live && overrunAt > 0 && sent.events > overrunAt; overrun {
 				return false
 			}
 			failed = r.emit(&record)
 		}
-		if checkpoints != nil && (live || checkpoints.strict == nil) {
+		if checkpoints != nil && (live || checkpoints.page == nil) {
 			checkpoints.considered(&r.page, record.Position)
 		}
 		budget--
@@ -151,13 +153,13 @@ type checkpoints struct {
 	since uint64
 	last  uint64
 
-	strict *strictCheckpoints // those of real servers, instead; nil else
+	page func(page *wire.Page, began, last uint64, end bool) // adds those of other servers instead. Optional.
 }
 
 // defaultWindow is the client's own, for clients that give none.
 const defaultWindow = 32
 
-func newCheckpoints(options *streams.ReadReq_Options_FilterOptions, strict *Strict) (*checkpoints, error) {
+func newCheckpoints(options *streams.ReadReq_Options_FilterOptions, unlike quirks.Subscription) (*checkpoints, error) {
 	if options == nil {
 		return nil, nil //nolint:nilnil // unfiltered subscriptions have none
 	}
@@ -169,18 +171,14 @@ func newCheckpoints(options *streams.ReadReq_Options_FilterOptions, strict *Stri
 	if every == 0 {
 		return nil, invalid("the filter's window and checkpoint interval must be above 0")
 	}
-	c := &checkpoints{every: every}
-	if strict != nil {
-		c.strict = &strictCheckpoints{later: strict.Later}
-	}
-	return c, nil
+	return &checkpoints{every: every, page: unlike.Page}, nil
 }
 
 // caughtUp comes after each page on the way to the head: after is where it began, last where it ended.
 func (c *checkpoints) caughtUp(page *wire.Page, after, last uint64, end bool) {
 	switch {
-	case c.strict != nil:
-		c.strict.page(page, after, last, end)
+	case c.page != nil:
+		c.page(page, after, last, end)
 	case end:
 		c.reached(page, last)
 	}
@@ -226,7 +224,7 @@ func (r *reading) subscribeStream() error {
 		return err
 	}
 	var live liveness
-	missing := r.node.config.Strict != nil && stream.Last() < 0 // such a stream is caught up with after its first event
+	missing := r.node.config.Quirks.Any() && stream.Last() < 0 // such a stream is caught up with after its first event
 	for {
 		signal := changed()
 		var ended bool

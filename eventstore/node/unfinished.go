@@ -38,7 +38,7 @@ func (u *unfinished) take(n *Node, message *wire.BatchRequest, size int) (*batch
 		return nil, nil //nolint:nilnil // it was answered
 	}
 	if b == nil {
-		b = &batch{id: bytes.Clone(message.ID), request: appendRequest{strict: n.config.Strict, shared: n.shared.Load()}}
+		b = &batch{id: bytes.Clone(message.ID), request: appendRequest{quirks: n.config.Quirks, shared: n.shared.Load()}}
 	}
 	if message.HasOptions {
 		b.open(message)

@@ -14,6 +14,7 @@ import (
 
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 )
 
 // Start runs a node in memory until the test ends, and connects a store to it.
@@ -24,7 +25,7 @@ func Start(t testing.TB) *esdb.Store {
 }
 
 // StartStrict is Start for a node that is as unkind as a real server is.
-func StartStrict(t testing.TB, strict *node.Strict, log *slog.Logger) *esdb.Store {
+func StartStrict(t testing.TB, strict *stricttest.Strict, log *slog.Logger) *esdb.Store {
 	t.Helper()
 	store, _ := start(t, log, strict)
 	return store
@@ -36,10 +37,10 @@ func Stoppable(t testing.TB, log *slog.Logger) (store *esdb.Store, stop func()) 
 	return start(t, log, Strict())
 }
 
-func start(t testing.TB, log *slog.Logger, strict *node.Strict) (store *esdb.Store, stop func()) {
+func start(t testing.TB, log *slog.Logger, strict *stricttest.Strict) (store *esdb.Store, stop func()) {
 	t.Helper()
 	socket := filepath.Join(SocketDir(t), "s")
-	stop = serve(t, node.Config{Dir: "store", FS: vfs.NewMem(), Logger: log, Strict: strict}, socket)
+	stop = serve(t, node.Config{Dir: "store", FS: vfs.NewMem(), Logger: log, Quirks: strict}, socket)
 	store, err := esdb.OpenUnix(socket, log)
 	if err != nil {
 		t.Fatal(err)
@@ -56,17 +57,17 @@ func start(t testing.TB, log *slog.Logger, strict *node.Strict) (store *esdb.Sto
 // Serve runs a node on a directory, which may hold data, and a socket. stop ends it; it may be called twice.
 func Serve(t testing.TB, dir, socket string) (stop func()) {
 	t.Helper()
-	return serve(t, node.Config{Dir: dir, Strict: Strict()}, socket)
+	return serve(t, node.Config{Dir: dir, Quirks: Strict()}, socket)
 }
 
 // Strict gives what makes a node as strict as a real server is, where CARILLON_TEST_STRICT says which one: 23.10 or
 // 25.0. It is nil else.
-func Strict() *node.Strict {
+func Strict() *stricttest.Strict {
 	version := os.Getenv("CARILLON_TEST_STRICT")
 	if version == "" {
 		return nil
 	}
-	return &node.Strict{Later: version >= "24.10"}
+	return &stricttest.Strict{Later: version >= "24.10"}
 }
 
 func serve(t testing.TB, config node.Config, socket string) (stop func()) {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/eventstore"
-	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest"
 	"carillon/eventstore/tail"
@@ -208,7 +208,7 @@ func TestWhoHasCaughtUpReadsAlong(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	below := &counted{Store: nodetest.StartStrict(t, &node.Strict{}, slog.New(slog.DiscardHandler))}
+	below := &counted{Store: nodetest.StartStrict(t, &stricttest.Strict{}, slog.New(slog.DiscardHandler))}
 	store := tail.New(below, slog.New(slog.DiscardHandler))
 	want := []eventstore.Position{record(t, store, "rare")}
 	for range 20 {
@@ -281,7 +281,7 @@ func TestConsumersHearThatTheStoreWasReplaced(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	older := nodetest.StartStrict(t, &node.Strict{Later: true}, slog.New(slog.DiscardHandler))
+	older := nodetest.StartStrict(t, &stricttest.Strict{Later: true}, slog.New(slog.DiscardHandler))
 	record(t, older, "a")
 	below := nodetest.NewReplaceable(nodetest.Start(t))
 	store := tail.New(below, slog.New(slog.DiscardHandler))

@@ -109,7 +109,7 @@ func nodeChild() error {
 			}
 		}()
 	}
-	n, err := node.Open(node.Config{Dir: os.Getenv("CHILD_DATA"), Strict: strict})
+	n, err := node.Open(node.Config{Dir: os.Getenv("CHILD_DATA"), Quirks: strict})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotUp, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 )
 
 var steadyRates = []int{50, 200, 600}
@@ -53,10 +54,10 @@ func BenchmarkServedStrict(b *testing.B) {
 	var plain time.Duration
 	for _, c := range []struct {
 		name   string
-		strict *node.Strict
-	}{{"plain", nil}, {"23.10", &node.Strict{}}, {"25.0", &node.Strict{Later: true}}} {
+		strict *stricttest.Strict
+	}{{"plain", nil}, {"23.10", &stricttest.Strict{}}, {"25.0", &stricttest.Strict{Later: true}}} {
 		b.Run(c.name, func(b *testing.B) {
-			n, err := node.Open(node.Config{Dir: b.TempDir(), Strict: c.strict})
+			n, err := node.Open(node.Config{Dir: b.TempDir(), Quirks: c.strict})
 			if err != nil {
 				b.Fatal(err)
 			}

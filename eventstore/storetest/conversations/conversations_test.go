@@ -19,6 +19,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/storetest/conversations"
 )
 
@@ -175,7 +176,7 @@ func TestStrictNodeAnswersAsRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := conversations.Server{Address: start(t, node.Config{Strict: &node.Strict{}})}
+	server := conversations.Server{Address: start(t, node.Config{Quirks: &stricttest.Strict{}})}
 	for _, c := range list {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()

@@ -1,4 +1,5 @@
-package node
+// Package stricttest makes a node as unkind as the real servers that a program may be run on.
+package stricttest
 
 import (
 	"context"
@@ -15,12 +16,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
+	"carillon/eventstore/node/internal/quirks"
 	"carillon/eventstore/node/internal/store"
 	"carillon/eventstore/node/internal/wire"
 )
 
-// Strict is for tests: in a Config it makes the node as unkind as the real servers that a program may be run on. What
-// passes on such a node can be expected to pass on a cluster.
+// Strict makes a node as unkind as real servers are, as node.Config.Quirks; a nil one changes nothing. What passes on such
+// a node can be expected to pass on a cluster.
 //
 //   - A live subscription to $all that more than 32 events come for at once is dropped. With Later it falls behind and
 //     catches up, and is sent caught-up again, but never fell-behind.
@@ -37,7 +39,7 @@ import (
 //     written.
 //   - While nothing is replicated (StopReplication), appends are not answered; one that is sent again never is.
 //
-// Its methods change what the node does from then on. The zero Strict is ready to use, by one node.
+// Its other methods change what the node does from then on. The zero Strict is ready to use, by one node.
 type Strict struct {
 	// Later makes it 25.0 rather than 23.10: metadata and type count too, no subscription is dropped, and a checkpoint
 	// may be past the newest event.
@@ -57,13 +59,14 @@ type Strict struct {
 	referred atomic.Int64
 }
 
+var _ quirks.Quirks = (*Strict)(nil)
+
 const (
-	strictLiveBuffer  = 32
-	strictStatistics  = 8 // appends between two of the server's own
-	strictUnknown     = "Unexpected ReadAllResult: InvalidPosition"
-	strictInvalid     = "Trying to read from an invalid position"
-	strictTooSlow     = "Consumer too slow to handle event while live. Client resubscription required."
-	exceptionNoLeader = "not-leader"
+	strictLiveBuffer = 32
+	strictStatistics = 8 // appends between two of the server's own
+	strictUnknown    = "Unexpected ReadAllResult: InvalidPosition"
+	strictInvalid    = "Trying to read from an invalid position"
+	strictTooSlow    = "Consumer too slow to handle event while live. Client resubscription required."
 )
 
 // Follow makes the node a follower of another one, at host:port. It then refers to it whoever wants the leader. With ""
@@ -111,18 +114,25 @@ func (s *Strict) Held() (waiting int, repeated int64) {
 	return len(s.held), s.repeated.Load()
 }
 
-// hold returns a channel that is closed when an append is replicated, or nil if it need not wait. It reports again for
-// one that waits already.
-func (s *Strict) hold(request *appendRequest) (resumed <-chan struct{}, again bool) {
+// Any implements quirks.Quirks.
+func (s *Strict) Any() bool { return s != nil }
+
+// Batches implements quirks.Quirks.
+func (s *Strict) Batches() (work, offered bool) {
+	return s == nil || !s.NoBatches, s == nil || !s.NoBatches || s.SaysBatches
+}
+
+// Hold implements quirks.Quirks.
+func (s *Strict) Hold(stream string, first store.EventID) (resumed <-chan struct{}, again bool) {
 	if s == nil {
 		return nil, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.resumed == nil || len(request.events) == 0 {
+	if s.resumed == nil {
 		return nil, false
 	}
-	key := string(request.first[:]) + request.stream
+	key := string(first[:]) + stream
 	if _, again = s.held[key]; again {
 		s.repeated.Add(1)
 		return nil, true
@@ -131,47 +141,14 @@ func (s *Strict) hold(request *appendRequest) (resumed <-chan struct{}, again bo
 	return s.resumed, false
 }
 
-// released waits for replication.
-func (n *Node) released(resumed <-chan struct{}) error {
-	select {
-	case <-resumed:
-		return nil
-	case <-n.store.Closing():
-		return errClosing
-	}
-}
-
-// replicated waits until an append may be recorded, and returns the context for that: an append that waited is recorded
-// even if its caller has gone.
-func (s *Strict) replicated(ctx context.Context, n *Node, request *appendRequest) (context.Context, error) {
-	resumed, again := s.hold(request)
-	switch {
-	case again:
-		return ctx, n.unanswered(ctx)
-	case resumed == nil:
-		return ctx, nil
-	}
-	return context.WithoutCancel(ctx), n.released(resumed)
-}
-
-// unanswered waits for the end of a call.
-func (n *Node) unanswered(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-n.store.Closing():
-		return errClosing
-	}
-}
-
 // Dropped counts the subscriptions that the node has dropped as too slow, Referred the calls it has referred to its leader.
 func (s *Strict) Dropped() int64 { return s.dropped.Load() }
 
 // Referred is described at Dropped.
 func (s *Strict) Referred() int64 { return s.referred.Load() }
 
-// led refuses a call that only the leader may answer, where this node doesn't lead.
-func (s *Strict) led(ctx context.Context) error {
+// Led implements quirks.Quirks.
+func (s *Strict) Led(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
@@ -192,11 +169,11 @@ func (s *Strict) led(ctx context.Context) error {
 	}
 	s.referred.Add(1)
 	return failure(codes.NotFound, "Leader info available",
-		trailerException, exceptionNoLeader, "leader-endpoint-host", host, "leader-endpoint-port", port)
+		"exception", "not-leader", "leader-endpoint-host", host, "leader-endpoint-port", port)
 }
 
-// members adds the leader to what gossip tells, and takes the lead from the node itself.
-func (s *Strict) members(own *gossip.MemberInfo) []*gossip.MemberInfo {
+// Members implements quirks.Quirks.
+func (s *Strict) Members(own *gossip.MemberInfo) []*gossip.MemberInfo {
 	if s == nil {
 		return []*gossip.MemberInfo{own}
 	}
@@ -221,17 +198,16 @@ func (s *Strict) members(own *gossip.MemberInfo) []*gossip.MemberInfo {
 	return list
 }
 
-// size is what an event counts to the size of its append.
-func (s *Strict) size(event *store.EventContent) int {
-	switch {
-	case s == nil || !s.Later:
+// Size implements quirks.Quirks.
+func (s *Strict) Size(event *store.EventContent) int {
+	if s == nil || !s.Later {
 		return len(event.Data) // what no client of any server meets first
 	}
 	return len(event.Data) + len(event.Metadata) + 2*len(utf16.Encode([]rune(event.Type)))
 }
 
-// recorded comes after each append. Now and then the server writes something of its own, and the answer is lost.
-func (s *Strict) recorded(n *Node) error {
+// Recorded implements quirks.Quirks. Now and then the server writes something of its own.
+func (s *Strict) Recorded(log *store.Store) error {
 	if s == nil {
 		return nil
 	}
@@ -248,7 +224,7 @@ func (s *Strict) recorded(n *Node) error {
 			Stream: "$stats-127.0.0.1:2113", ID: store.EventID(id), Type: "$statsCollected", JSON: true, Data: []byte("{}"),
 		})
 		// Nobody's append waits for it.
-		if _, err := n.store.Start(context.Background(), "$stats-127.0.0.1:2113", store.Any(), []store.Proposed{event}); err != nil {
+		if _, err := log.Start(context.Background(), "$stats-127.0.0.1:2113", store.Any(), []store.Proposed{event}); err != nil {
 			return err
 		}
 	}
@@ -258,14 +234,14 @@ func (s *Strict) recorded(n *Node) error {
 	return nil
 }
 
-// readable refuses positions that are no event's. Those that only checkpoints have are told by their second half. A
-// subscription may begin beyond the end.
-func (s *Strict) readable(n *Node, commit, prepare uint64, subscribing bool) error {
-	if s == nil || commit == 0 || prepare == 0 || commit == math.MaxUint64 || subscribing && commit > n.store.Watermark() {
+// Readable implements quirks.Quirks. Positions that only checkpoints have are known by their second half. A subscription
+// may begin beyond the end.
+func (s *Strict) Readable(log *store.Store, commit, prepare uint64, subscribing bool) error {
+	if s == nil || commit == 0 || prepare == 0 || commit == math.MaxUint64 || subscribing && commit > log.Watermark() {
 		return nil
 	}
 	found := false
-	if _, _, err := n.store.ReadAll(commit-1, func(record store.Record) bool {
+	if _, _, err := log.ReadAll(commit-1, func(record store.Record) bool {
 		found = record.Position == commit
 		return false
 	}); err != nil {
@@ -280,36 +256,34 @@ func (s *Strict) readable(n *Node, commit, prepare uint64, subscribing bool) err
 	return failure(codes.Unknown, strictUnknown)
 }
 
-// confirmsFirst reports whether a subscription from an invalid position is confirmed before it is refused.
-func (s *Strict) confirmsFirst() bool { return s != nil && s.Later }
-
-// deliversBeyondEnd reports whether a subscription from beyond the end of $all gets the events that come next.
-func (s *Strict) deliversBeyondEnd() bool { return s != nil && !s.Later }
-
-// overrun reports whether a subscription is to be dropped, that had so many events to be sent while it was live.
-func (s *Strict) overrun(live bool, events int) bool {
-	return s != nil && !s.Later && live && events > strictLiveBuffer
+// Subscription implements quirks.Quirks.
+func (s *Strict) Subscription() quirks.Subscription {
+	if s == nil {
+		return quirks.None{}.Subscription()
+	}
+	sent := &checkpoints{later: s.Later}
+	if s.Later {
+		return quirks.Subscription{ConfirmsFirst: true, AwaitsBeyond: true, Behind: strictLiveBuffer, Page: sent.page}
+	}
+	return quirks.Subscription{Overrun: strictLiveBuffer, Page: sent.page, Drop: func() error {
+		s.dropped.Add(1)
+		return failure(codes.Aborted, "Operation timed out: "+strictTooSlow)
+	}}
 }
 
-// behind reports whether a live subscription falls behind by so many events, as later servers let it.
-func (s *Strict) behind(live bool, events int) bool {
-	return s != nil && s.Later && live && events > strictLiveBuffer
+func failure(code codes.Code, message string, trailers ...string) error {
+	return &quirks.Refusal{Code: code, Message: message, Trailers: trailers}
 }
 
-func (s *Strict) drop() error {
-	s.dropped.Add(1)
-	return failure(codes.Aborted, "Operation timed out: "+strictTooSlow)
-}
-
-// strictCheckpoints are those of a subscription that catches up.
-type strictCheckpoints struct {
+// checkpoints are those of a subscription that catches up.
+type checkpoints struct {
 	later bool
 	pages int
 }
 
 // page tells where a page of the way to the head began: the first one at the very beginning. Where the way ends with a
 // page, some servers tell what is past the newest event.
-func (c *strictCheckpoints) page(page *wire.Page, began, last uint64, end bool) {
+func (c *checkpoints) page(page *wire.Page, began, last uint64, end bool) {
 	if c.pages++; c.pages == 1 {
 		began = 0
 	}
