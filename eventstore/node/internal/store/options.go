@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -77,20 +78,13 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	o.CacheBytes = orDefault(o.CacheBytes, defaultCacheBytes)
-	o.MemTableBytes = orDefault(o.MemTableBytes, defaultMemTableBytes)
-	o.RingBytes = orDefault(o.RingBytes, defaultRingBytes)
-	o.Heads = max(orDefault(o.Heads, defaultHeads), minHeads)
-	o.MinFreeBytes = orDefault(o.MinFreeBytes, defaultMinFreeBytes)
-	o.compactionPoll = orDefault(o.compactionPoll, defaultCompactionPoll)
+	o.CacheBytes = cmp.Or(o.CacheBytes, defaultCacheBytes)
+	o.MemTableBytes = cmp.Or(o.MemTableBytes, defaultMemTableBytes)
+	o.RingBytes = cmp.Or(o.RingBytes, defaultRingBytes)
+	o.Heads = max(cmp.Or(o.Heads, defaultHeads), minHeads)
+	o.MinFreeBytes = cmp.Or(o.MinFreeBytes, defaultMinFreeBytes)
+	o.compactionPoll = cmp.Or(o.compactionPoll, defaultCompactionPoll)
 	return o
-}
-
-func orDefault[N int | int64 | uint64 | time.Duration](n, fallback N) N {
-	if n <= 0 {
-		return fallback
-	}
-	return n
 }
 
 // pebbleOptions returns options whose cache the caller must unref once the database is open.
