@@ -11,14 +11,14 @@ import (
 // RFC 3339: no server lets a client choose that time. Replicators of EventStoreDB use the same name.
 const OriginalCreated = "$originalCreatedDate"
 
-// Filler is the type of the events that a copy has in place of those which its source no longer had. Metadata hides them
-// from readers of their stream; subscriptions yield a checkpoint for each.
+// Filler is the type of the events that a copy has in place of those which its source no longer had. Metadata hides
+// them from readers of their stream, and subscriptions pass over them.
 const Filler = "carillon.filler.v1"
 
 var originalCreatedKey = []byte(`"` + OriginalCreated + `"`)
 
-// FirstCreated returns when an event was first recorded, in whichever store that was: here, unless its metadata names an
-// earlier store's time.
+// FirstCreated returns when an event was first recorded, in whichever store that was: here, unless its metadata names
+// an earlier store's time.
 func FirstCreated(metadata []byte, here time.Time) time.Time {
 	if bytes.Contains(metadata, originalCreatedKey) {
 		var copied struct {

@@ -184,7 +184,8 @@ func fillers(stream string, from, before eventstore.Revision) []esdb.Entry {
 	list := make([]esdb.Entry, min(before-from, maxFillers))
 	for i := range list {
 		id := derived("%s#%d", stream, from+eventstore.Revision(i))
-		list[i] = esdb.Entry{Recorded: eventstore.Recorded{ID: id, Type: eventstore.Filler, Data: []byte("{}")}, JSON: true}
+		filler := eventstore.Recorded{ID: id, Type: eventstore.Filler, Data: []byte("{}")}
+		list[i] = esdb.Entry{Recorded: filler, JSON: true}
 	}
 	return list
 }

@@ -43,12 +43,3 @@ func parseLink(data []byte) (stream string, revision uint64, ok bool) {
 	revision, err := strconv.ParseUint(string(number), 10, 63)
 	return string(name), revision, err == nil
 }
-
-func linkTo(record store.Record) ([]byte, error) {
-	stream, _, err := record.Names()
-	if err != nil {
-		return nil, err
-	}
-	link := strconv.AppendUint(nil, record.Revision(), 10)
-	return append(append(link, '@'), stream...), nil
-}

@@ -31,7 +31,7 @@ const (
 	restartPause   = time.Second
 )
 
-// eventStore is what the program needs of its event store.
+// eventStore is an eventstore.Store that can be told from others.
 type eventStore interface {
 	eventstore.Store
 	Identity(ctx context.Context) (string, error)

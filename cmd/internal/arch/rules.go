@@ -68,8 +68,11 @@ var Rules = []Rule{
 	{
 		Of:     []string{"carillon/eventstore/node/..."},
 		Except: []string{"carillon/eventstore/node/embedded"}, // which implements Carillon's interface
-		Only:   []string{"carillon/eventstore/node/...", client, pebble, uuid, "google.golang.org/..."},
-		Never:  []string{"github.com/EventStore/EventStore-Client-Go/v4/esdb"},
+		Only: []string{
+			"carillon/eventstore/node/...", client, pebble, uuid,
+			"google.golang.org/...", "github.com/prometheus/client_golang/...",
+		},
+		Never: []string{"github.com/EventStore/EventStore-Client-Go/v4/esdb"},
 		Why: "the node is a server for any EventStoreDB client: it speaks the protocol's messages and knows neither " +
 			"Carillon nor the client's code, so that it can be replaced by a real server",
 	},

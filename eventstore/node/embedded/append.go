@@ -15,7 +15,7 @@ const (
 	maxNameBytes    = 8 << 10  // of a stream or type
 )
 
-// Append implements eventstore.Store. It waits for as long as ctx allows; an append whose caller has gone may be recorded.
+// Append implements eventstore.Store. It waits as long as ctx allows; an append whose caller has gone may be recorded.
 func (s *Store) Append(
 	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
 ) (eventstore.Appended, error) {

@@ -31,7 +31,7 @@ func onDisk(b *testing.B) *embedded.Store {
 	return n.Store()
 }
 
-// BenchmarkStore measures the processor time of appends of one event to new streams, and of reads of streams of ten events.
+// BenchmarkStore measures the processor time of appends of one event to new streams, and of reads of ten events.
 func BenchmarkStore(b *testing.B) {
 	store := onDisk(b)
 	name := func(call int64) string { return "ten-" + strconv.FormatInt(call, 10) }
@@ -39,7 +39,12 @@ func BenchmarkStore(b *testing.B) {
 	events := func(n int) []eventstore.Proposed {
 		list := make([]eventstore.Proposed, n)
 		for i := range list {
-			list[i] = eventstore.Proposed{ID: uuid.New(), Type: "bench.done.v1", Data: data, Metadata: []byte(`{"actor":"bench"}`)}
+			list[i] = eventstore.Proposed{
+				ID:       uuid.New(),
+				Type:     "bench.done.v1",
+				Data:     data,
+				Metadata: []byte(`{"actor":"bench"}`),
+			}
 		}
 		return list
 	}

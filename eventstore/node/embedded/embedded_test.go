@@ -39,13 +39,18 @@ func proposed(n int) []eventstore.Proposed {
 	list := make([]eventstore.Proposed, n)
 	for i := range list {
 		list[i] = eventstore.Proposed{
-			ID: uuid.New(), Type: "thing.happened.v1", Data: fmt.Appendf(nil, "{\"n\":%d}", i), Metadata: []byte(`{"actor":"test"}`),
+			ID:       uuid.New(),
+			Type:     "thing.happened.v1",
+			Data:     fmt.Appendf(nil, "{\"n\":%d}", i),
+			Metadata: []byte(`{"actor":"test"}`),
 		}
 	}
 	return list
 }
 
-func put(t *testing.T, store eventstore.Store, stream string, expected eventstore.Revision, events []eventstore.Proposed) eventstore.Appended {
+func put(
+	t *testing.T, store eventstore.Store, stream string, expected eventstore.Revision, events []eventstore.Proposed,
+) eventstore.Appended {
 	t.Helper()
 	appended, err := store.Append(t.Context(), stream, expected, events)
 	if err != nil {
@@ -59,7 +64,7 @@ func TestEmbedded_contract(t *testing.T) {
 	storetest.Run(t, open(t, vfs.NewMem()).Store())
 }
 
-// What an append has acknowledged is there after a loss of power that takes everything that was not synced.
+// An acknowledged append survives a loss of power that takes everything that was not synced.
 func TestAppend_survivesPowerLoss(t *testing.T) {
 	t.Parallel()
 	files := vfs.NewCrashableMem()
@@ -227,7 +232,8 @@ func TestAppend_fullDisk(t *testing.T) {
 	for !n.Full() {
 		runtime.Gosched()
 	}
-	if _, err := n.Store().Append(t.Context(), "thing-1", eventstore.NoStream, proposed(1)); !errors.Is(err, eventstore.ErrFull) {
+	_, err = n.Store().Append(t.Context(), "thing-1", eventstore.NoStream, proposed(1))
+	if !errors.Is(err, eventstore.ErrFull) {
 		t.Errorf("error = %v", err)
 	}
 	if err := n.Close(); err != nil {

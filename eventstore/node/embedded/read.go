@@ -17,7 +17,9 @@ const (
 )
 
 // Read implements eventstore.Store.
-func (s *Store) Read(ctx context.Context, stream string, from eventstore.Revision) iter.Seq2[eventstore.Recorded, error] {
+func (s *Store) Read(
+	ctx context.Context, stream string, from eventstore.Revision,
+) iter.Seq2[eventstore.Recorded, error] {
 	return func(yield func(eventstore.Recorded, error) bool) {
 		next, more := max(from, 0), true
 		for more {
@@ -39,14 +41,17 @@ func (s *Store) Read(ctx context.Context, stream string, from eventstore.Revisio
 }
 
 // page reads the next events of a stream, and reports whether there may be more.
-func (s *Store) page(ctx context.Context, name string, from eventstore.Revision) (page []eventstore.Recorded, more bool, err error) {
+func (s *Store) page(
+	ctx context.Context, name string, from eventstore.Revision,
+) (page []eventstore.Recorded, more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
 	var failed error
 	bytes := 0
 	err = s.read(func() error {
-		stream, err := s.data.Read(ctx, name, uint64(from), store.Forwards, func(record store.Record) bool { //nolint:gosec // not negative
+		first := uint64(from) //nolint:gosec // not negative
+		stream, err := s.data.Read(ctx, name, first, store.Forwards, func(record store.Record) bool {
 			var event eventstore.Recorded
 			if event, failed = recorded(record); failed != nil {
 				return false

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -480,24 +479,4 @@ func TestABackupThatLostItsEndIsTold(t *testing.T) {
 	if _, err := Open(Options{Dir: dir, ReadOnly: true, MustExist: true}); !errors.As(err, &damage) {
 		t.Errorf("it opens: %v", err)
 	}
-}
-
-// The position is on the disk a second after an event at the latest, whether or not others follow.
-func TestTheAcknowledgedPositionBecomesDurable(t *testing.T) {
-	t.Parallel()
-	fs := newTroubled()
-	s := openIn(t, fs)
-	position := mustAppend(t, s, "s", 3).Position
-	deadline := time.Now().Add(patience)
-	for {
-		said, known, err := readAcknowledgement(fs.CrashClone(vfs.CrashCloneCfg{}), "node")
-		if err != nil || !known || time.Now().After(deadline) {
-			t.Fatalf("%+v, %v, %v", said, known, err)
-		}
-		if said.position == position {
-			break
-		}
-		<-time.After(time.Millisecond)
-	}
-	mustClose(t, s)
 }
