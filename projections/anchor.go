@@ -151,24 +151,28 @@ func (r *Runner) replace(ctx context.Context, s *session, m ReadModel, why strin
 			return err
 		}
 	}
-	if err := r.Rebuild(ctx, m, nil); err != nil {
+	if err := r.rebuild(ctx, m, s, nil); err != nil {
 		return err
 	}
 	return s.reload(ctx)
 }
 
-// reload reads the checkpoint after a rebuild.
+// reload reads the checkpoint after a rebuild for this session, which has moved the epoch.
 func (s *session) reload(ctx context.Context) error {
-	return s.Do(func(conn *pgx.Conn) (err error) {
-		s.checkpoint, _, err = loadCheckpoint(ctx, conn, s.name)
+	found, _, err := loadCheckpoint(ctx, s.pool, s.name)
+	if err == nil && found.epoch != s.epoch {
+		err = errFenced
+	}
+	if err != nil {
 		return err
-	})
+	}
+	s.checkpoint = found
+	return nil
 }
 
 // outdate records that the rows are not made of the present store. Nobody must take the position for one of it.
 func (s *session) outdate(ctx context.Context, why string) error {
-	err := s.exec(ctx, `UPDATE carillon.checkpoints SET outdated = $2, epoch = epoch + 1, commit = 0, prepare = 0, store = '',
-		last_stream = NULL, last_revision = NULL, last_event = NULL WHERE name = $1`, s.name, why)
+	err := s.update(ctx, "outdated = $3, commit = 0, prepare = 0, store = '', last_stream = NULL, last_revision = NULL, last_event = NULL", why)
 	if err != nil {
 		return fmt.Errorf("outdate the read model: %w", err)
 	}
@@ -177,7 +181,7 @@ func (s *session) outdate(ctx context.Context, why string) error {
 
 // belongTo records which store the checkpoint is of.
 func (s *session) belongTo(ctx context.Context, store string) error {
-	if err := s.exec(ctx, "UPDATE carillon.checkpoints SET store = $2 WHERE name = $1", s.name, store); err != nil {
+	if err := s.update(ctx, "store = $3", store); err != nil {
 		return fmt.Errorf("identify the event store: %w", err)
 	}
 	s.store = store
@@ -186,11 +190,8 @@ func (s *session) belongTo(ctx context.Context, store string) error {
 
 // moveTo translates the checkpoint into another store.
 func (s *session) moveTo(ctx context.Context, store string, to eventstore.Position) error {
-	err := s.Do(func(conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `UPDATE carillon.checkpoints SET store = $2, commit = $3, prepare = $4, epoch = epoch + 1, updated_at = now()
-			WHERE name = $1 RETURNING epoch`,
-			s.name, store, int64(to.Commit), int64(to.Prepare)).Scan(&s.epoch) //nolint:gosec // positions fit an int64
-	})
+	err := s.update(ctx, "store = $3, commit = $4, prepare = $5, updated_at = now()",
+		store, int64(to.Commit), int64(to.Prepare)) //nolint:gosec // positions fit an int64
 	if err != nil {
 		return fmt.Errorf("translate the checkpoint: %w", err)
 	}
@@ -201,10 +202,17 @@ func (s *session) moveTo(ctx context.Context, store string, to eventstore.Positi
 // restart throws away what the consumer has written.
 func (s *session) restart(ctx context.Context, store, ddl string) error {
 	err := s.inTransaction(ctx, func(tx pgx.Tx) error {
-		if err := s.begin(ctx, tx, ddl); err != nil {
+		held, _, err := loadCheckpoint(ctx, locking{tx}, s.name)
+		if err == nil && held.epoch != s.epoch {
+			err = errFenced
+		}
+		if err == nil {
+			err = s.begin(ctx, tx, ddl)
+		}
+		if err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "UPDATE carillon.checkpoints SET store = $2 WHERE name = $1", s.name, store)
+		_, err = tx.Exec(ctx, "UPDATE carillon.checkpoints SET store = $2 WHERE name = $1", s.name, store)
 		return err
 	})
 	if err != nil {

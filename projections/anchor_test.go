@@ -16,6 +16,7 @@ import (
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
+	"carillon/projections/pgtest"
 )
 
 // witness is a process manager that remembers which events it was given, over all its lives.
@@ -49,7 +50,7 @@ func (w *world) lives(store *esdb.Store, last uuid.UUID) []uuid.UUID {
 	var mu sync.Mutex
 	var seen []uuid.UUID
 	runner := &projections.Runner{
-		Pool: w.pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(w.pool), Identity: store.Identity,
+		Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(w.pool), Identity: store.Identity,
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	var running sync.WaitGroup

@@ -116,7 +116,7 @@ func (p *projecting) open(ctx context.Context, r *Runner, s *session) error {
 }
 
 func (s *session) setIncomplete(ctx context.Context, incomplete bool) error {
-	if err := s.exec(ctx, "UPDATE carillon.checkpoints SET incomplete = $2 WHERE name = $1", s.name, incomplete); err != nil {
+	if err := s.update(ctx, "incomplete = $3", incomplete); err != nil {
 		return fmt.Errorf("record that the read model is built: %w", err)
 	}
 	s.incomplete = incomplete

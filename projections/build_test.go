@@ -17,6 +17,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
+	"carillon/projections/pgtest"
 	"carillon/projections/sessionlock"
 )
 
@@ -38,7 +39,7 @@ func slow(gate <-chan struct{}) projections.ReadModel {
 func (w *world) serve(store *esdb.Store, model projections.ReadModel) (r *projections.Runner, stop func()) {
 	w.Helper()
 	r = &projections.Runner{
-		Pool: w.pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(w.pool), Identity: store.Identity,
+		Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(w.pool), Identity: store.Identity,
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	var running sync.WaitGroup
@@ -196,7 +197,7 @@ func TestWhatWasFoundInPartIsNoGoal(t *testing.T) {
 	for i := range 3 {
 		w.append(stream, eventstore.Revision(i), "thing.happened.v1")
 	}
-	r := &projections.Runner{Pool: w.pool, Store: &unsure{Store: w.store}, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	r := &projections.Runner{Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: &unsure{Store: w.store}, Log: slog.New(slog.DiscardHandler), Progress: progress}
 	settling := r.Settling(tally)
 	if err := settling.Settle(w.ctx, patience); !errors.Is(err, eventstore.ErrUnavailable) {
 		t.Fatalf("err = %v, want that it could not be found out", err)

@@ -50,16 +50,12 @@ func (s *session) missing(ctx context.Context, ddl string) (names []string, err 
 	for _, match := range made.FindAllStringSubmatch(ddl, -1) {
 		wanted = append(wanted, match[1])
 	}
-	err = s.Do(func(conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, `SELECT name FROM unnest($1::text[]) name
-			WHERE NOT EXISTS (SELECT FROM pg_class WHERE relname = name AND relnamespace = to_regnamespace($2))`,
-			wanted, pgx.Identifier{s.schema}.Sanitize())
-		if err != nil {
-			return err
-		}
+	rows, err := s.pool.Query(ctx, `SELECT name FROM unnest($1::text[]) name
+		WHERE NOT EXISTS (SELECT FROM pg_class WHERE relname = name AND relnamespace = to_regnamespace($2))`,
+		wanted, pgx.Identifier{s.schema}.Sanitize())
+	if err == nil {
 		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		return err
-	})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("look for the tables: %w", err)
 	}
@@ -103,7 +99,7 @@ func (r *Runner) mendDamaged(
 func (r *Runner) mend(ctx context.Context, s *session, m ReadModel, why string, log *slog.Logger) error {
 	log.Error("read model damaged, rebuilt beside what is left of it", "why", why)
 	var leftOut *LeftOutError
-	if err := r.Rebuild(ctx, m, nil); err != nil && !errors.As(err, &leftOut) {
+	if err := r.rebuild(ctx, m, s, nil); err != nil && !errors.As(err, &leftOut) {
 		return err
 	}
 	return s.reload(ctx)

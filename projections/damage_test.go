@@ -12,6 +12,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/projections"
+	"carillon/projections/pgtest"
 )
 
 // carrying is a tally with a mark on each row that no event says.
@@ -64,7 +65,7 @@ func TestRebuildOfDamagedReadModel(t *testing.T) {
 			}
 			w.exec("UPDATE tally.counts SET mark = 'x'")
 			w.exec(damage.sql)
-			runner := &projections.Runner{Pool: w.pool, Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+			runner := &projections.Runner{Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
 			err := runner.Rebuild(w.ctx, carrying, nil)
 			if leftOut, ok := errors.AsType[*projections.LeftOutError](err); ok == damage.marks || err != nil && !ok {
 				t.Fatalf("rebuild: %v (left out: %v)", err, leftOut)

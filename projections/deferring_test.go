@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -221,9 +220,7 @@ func TestALostSessionEndsWhatIsDeferred(t *testing.T) {
 	first := <-made
 	at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
 	w.await(progress, at, laterName)
-	if _, err := w.pool.Exec(w.ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'carillon later %'"); err != nil {
-		t.Fatal(err)
-	}
+	w.endSessions()
 	<-first.over
 	second := <-made
 	close(second.let)
@@ -238,7 +235,7 @@ func TestAWaiterElsewhereGetsACheckpoint(t *testing.T) {
 	all := make(chan *later, 1)
 	here, _ := w.run(func(ctx context.Context, r *projections.Runner) error {
 		listening := make(chan struct{})
-		go func() { defer close(listening); r.Progress.Listen(ctx, slog.New(slog.DiscardHandler)) }()
+		go func() { defer close(listening); r.Progress.Listen(ctx, r.Locks) }()
 		defer func() { <-listening }()
 		return r.React(ctx, func() eventstore.ProcessManager {
 			l := newLater()
@@ -248,7 +245,7 @@ func TestAWaiterElsewhereGetsACheckpoint(t *testing.T) {
 		})
 	})
 	<-all
-	w.listened()
+	w.listened(here)
 	elsewhere := projections.NewProgress(w.pool)
 	stream := eventstore.StreamName("thing", uuid.New())
 	// One a second is saved without anybody's asking: that many would take far longer than the test may.

@@ -3,64 +3,36 @@ package projections
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"carillon/eventstore"
+	"carillon/projections/sessionlock"
 )
 
 const (
-	awaited      = "carillon_awaited" // the channel of Postgres on which processes say what they wait for
-	hurryAtMost  = 2 * time.Second    // nobody waits for longer
-	listenPause  = time.Second        // before a connection that was lost is opened again
-	listenerName = "carillon listens"
+	awaited     = "carillon_awaited" // the channel of Postgres on which processes say what they wait for
+	hurryAtMost = 2 * time.Second    // nobody waits for longer
 )
 
 // Listen hurries consumers of this process that another process waits for, until the context ends. Without it they wait
 // for as long as a batch lingers, or until a process manager saves.
-func (p *Progress) Listen(ctx context.Context, log *slog.Logger) {
-	for ctx.Err() == nil {
-		if err := p.listen(ctx); err != nil && ctx.Err() == nil {
-			log.Warn("other processes can't say which read models they wait for: what they read may be late", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(listenPause):
-		}
-	}
-}
-
-func (p *Progress) listen(ctx context.Context) error {
-	config := p.pool.Config().ConnConfig.Copy()
-	config.RuntimeParams["application_name"] = listenerName
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if _, err := conn.Exec(ctx, "LISTEN "+awaited); err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	for {
-		notification, err := conn.WaitForNotification(ctx)
-		if err != nil {
-			return fmt.Errorf("listen: %w", err)
-		}
+func (p *Progress) Listen(ctx context.Context, locks *sessionlock.Locks) {
+	locks.Listen(ctx, awaited, func(payload string) {
 		var (
 			name            string
 			commit, prepare int64
 		)
-		if _, err := fmt.Sscan(notification.Payload, &name, &commit, &prepare); err != nil {
-			continue // of another version
+		if _, err := fmt.Sscan(payload, &name, &commit, &prepare); err != nil {
+			return // of another version
 		}
 		if heard := p.hears(name); heard != nil {
 			heard()
 		} else if _, here, _ := p.get(name); here {
 			go p.hurryTo(ctx, position(commit, prepare), name)
 		}
-	}
+	})
 }
 
 func (p *Progress) hurryTo(ctx context.Context, to eventstore.Position, name string) {

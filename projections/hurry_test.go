@@ -3,7 +3,6 @@ package projections_test
 import (
 	"context"
 	"iter"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -62,7 +61,7 @@ func (w *world) patient() (progress *projections.Progress, batches func() int) {
 		r.Linger = years
 		r.Store = &watched{Store: tail.New(r.Store, r.Log), caughtUp: sync.OnceFunc(func() { close(caught) })}
 		listening := make(chan struct{})
-		go func() { defer close(listening); r.Progress.Listen(ctx, slog.New(slog.DiscardHandler)) }()
+		go func() { defer close(listening); r.Progress.Listen(ctx, r.Locks) }()
 		defer func() { <-listening }()
 		return r.Project(ctx, model)
 	})
@@ -93,7 +92,7 @@ func TestAReaderCutsTheLingeringShort(t *testing.T) {
 	w.await(here, last, tally.Name)
 
 	elsewhere := projections.NewProgress(w.pool)
-	w.listened()
+	w.listened(here)
 	for i := range 3 {
 		w.await(elsewhere, w.append(stream, eventstore.Revision(20+i), "thing.happened.v1"), tally.Name)
 	}
@@ -102,21 +101,28 @@ func TestAReaderCutsTheLingeringShort(t *testing.T) {
 	}
 }
 
-// listened waits until somebody listens.
-func (w *world) listened() {
+// listened waits until a process hears what others notify it of.
+func (w *world) listened(progress *projections.Progress) {
 	w.Helper()
+	heard := make(chan struct{}, 1)
+	progress.Hear("probe", func() {
+		select {
+		case heard <- struct{}{}:
+		default:
+		}
+	})
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience); ; <-tick.C {
-		var n int
-		if err := w.pool.QueryRow(w.ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'").Scan(&n); err != nil {
+	for {
+		var probe pgx.Batch
+		progress.QueueTell(&probe, "probe")
+		if err := w.pool.SendBatch(w.ctx, &probe).Close(); err != nil {
 			w.Fatal(err)
 		}
-		if n > 0 {
+		select {
+		case <-heard:
 			return
-		}
-		if time.Now().After(deadline) {
-			w.Fatal("nobody listens")
+		case <-tick.C:
 		}
 	}
 }

@@ -19,16 +19,16 @@ type Keeper interface {
 	Open(t *Tables)
 }
 
-// Tables are those of a Keeper while it runs. They are read and written on the session that holds its lock: one that was
-// taken over from reads nothing and writes nothing.
+// Tables are those of a Keeper while it runs. A Keeper that was taken over from reads nothing and writes nothing: both
+// compare the epoch of its session.
 type Tables struct {
 	p *reacting
 	s *session
 }
 
-// Read queues queries in one round trip. What it sees is what Write has written.
+// Read runs queries in one transaction. What it sees is what Write has written.
 func (t *Tables) Read(ctx context.Context, queries *pgx.Batch) error {
-	return t.s.Do(func(conn *pgx.Conn) error { return conn.SendBatch(ctx, queries).Close() })
+	return t.s.read(ctx, queries)
 }
 
 // Write commits rows. With events, the next ones that were dealt with, it also commits the rest of the state and moves

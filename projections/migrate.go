@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 )
 
 //go:embed migrations/*.sql
@@ -26,24 +25,33 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
-	locker, err := lock.NewPostgresSessionLocker()
+	// Whoever migrates holds a lock of a transaction, which a pooler knows, too.
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey("migrations"))
+		if err == nil {
+			err = migrate(ctx, pool, dir)
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
+	return nil
+}
+
+func migrate(ctx context.Context, pool *pgxpool.Pool, dir fs.FS) error {
 	// Named with its schema: which one comes first on the search path depends on the user's name.
-	if err := createCoreSchema(ctx, pool); err != nil {
+	if _, err := pool.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS carillon"); err != nil {
 		return err
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer func() { _ = db.Close() }()
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithSessionLocker(locker), goose.WithTableName("carillon.migrations"))
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithTableName("carillon.migrations"))
 	if err != nil {
-		return fmt.Errorf("migrations: %w", err)
+		return err
 	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrations: %w", err)
-	}
-	return nil
+	_, err = provider.Up(ctx)
+	return err
 }
 
 // SchemaDigest returns a digest of what Migrate makes and of the schemas of read models.
@@ -58,18 +66,4 @@ func SchemaDigest(models ...ReadModel) string {
 		_, _ = io.WriteString(h, model.Name+model.Schema)
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-func createCoreSchema(ctx context.Context, pool *pgxpool.Pool) error {
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey("migrations"))
-		if err == nil {
-			_, err = tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS carillon")
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("migrations: %w", err)
-	}
-	return nil
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// pipelined is a transaction in as few round trips as its reads need: what begins it goes ahead with the first
-// statements, and what is only written goes along with what comes next, at the latest with the commit. So an error of a
-// batch that was only written shows when something is read after it, or at the commit.
+// pipelined is a transaction in as few round trips as its reads need: what is only written goes along with what comes
+// next, at the latest with the commit. So an error of a batch that was only written shows when something is read after
+// it, or at the commit.
 type pipelined struct {
 	pgx.Tx // nil: what is not implemented here is not for read models
 
@@ -19,12 +19,14 @@ type pipelined struct {
 	ahead []*pgx.QueuedQuery // yet to be sent
 }
 
-// pipeline begins a transaction with a statement.
-func pipeline(conn *pgx.Conn, first string, arguments ...any) *pipelined {
-	var ahead pgx.Batch
-	ahead.Queue("BEGIN")
-	ahead.Queue(first, arguments...)
-	return &pipelined{conn: conn, ahead: ahead.QueuedQueries}
+// pipeline begins a transaction with a statement. That takes a round trip: Postgres can't prepare what comes next before
+// it knows the schema.
+func (w *writer) pipeline(ctx context.Context, conn *pgx.Conn, first string, arguments ...any) (*pipelined, error) {
+	var begin pgx.Batch
+	begin.Queue("BEGIN")
+	begin.Queue(scoped, w.path())
+	begin.Queue(first, arguments...)
+	return &pipelined{conn: conn}, conn.SendBatch(ctx, &begin).Close()
 }
 
 // SendBatch implements pgx.Tx. A batch of which nothing is read is kept back when it is closed.

@@ -76,29 +76,29 @@ func TestATransactionIsOneHoweverItIsSent(t *testing.T) {
 	}
 }
 
-// A runner that another one has taken over from, and that comes to an event which it can't read, does not say that the
-// other has stopped.
-func TestAFencedRunnerStopsNobody(t *testing.T) {
+// A runner that was taken over from comes to no event, and stops nobody.
+func TestFencedRunner_projectsNothing(t *testing.T) {
 	w := newWorld(t)
-	var moved atomic.Bool
+	var exploded atomic.Int32
 	model := tally
-	model.Project = func(ctx context.Context, _ pgx.Tx, batch []eventstore.Recorded) error {
-		if batch[len(batch)-1].Type == "thing.exploded.v1" && moved.CompareAndSwap(false, true) {
-			if _, err := w.pool.Exec(ctx, "UPDATE carillon.checkpoints SET epoch = epoch + 1 WHERE name = 'tally'"); err != nil {
-				return err
-			}
+	model.Project = func(_ context.Context, _ pgx.Tx, batch []eventstore.Recorded) error {
+		if batch[len(batch)-1].Type == "thing.exploded.v1" && exploded.Add(1) > 1 {
 			return fmt.Errorf("%w: %s", eventstore.ErrUndecodable, "thing.exploded.v1")
 		}
 		return nil
 	}
 	progress, stop := w.project(model)
-	at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.exploded.v1")
-	w.await(progress, at, tally.Name)
+	stream := eventstore.StreamName("thing", uuid.New())
+	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+	if _, err := w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET epoch = epoch + 1 WHERE name = 'tally'"); err != nil {
+		t.Fatal(err)
+	}
+	w.await(progress, w.append(stream, 0, "thing.exploded.v1"), tally.Name)
 	if err := stop(); err != nil {
 		t.Errorf("it ended: %v", err)
 	}
 	statuses, err := projections.Statuses(w.ctx, w.pool)
-	if err != nil || len(statuses) != 1 || statuses[0].Stopped != "" {
-		t.Errorf("statuses = %+v, %v", statuses, err)
+	if err != nil || len(statuses) != 1 || statuses[0].Stopped != "" || exploded.Load() != 1 {
+		t.Errorf("statuses = %+v, %v; projected %d times", statuses, err, exploded.Load())
 	}
 }

@@ -66,16 +66,13 @@ func (p *reacting) open(ctx context.Context, r *Runner, s *session) error {
 	if err != nil {
 		return fmt.Errorf("head: %w", err)
 	}
-	err = s.Do(func(conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, "SELECT kind, id, data FROM state")
-		if err != nil {
-			return err
-		}
+	var saved pgx.Batch
+	saved.Queue("SELECT kind, id, data FROM state").Query(func(rows pgx.Rows) error {
 		var row eventstore.SavedRow
-		_, err = pgx.ForEachRow(rows, []any{&row.Kind, &row.ID, &row.Data}, func() error { return p.Restore(row) })
+		_, err := pgx.ForEachRow(rows, []any{&row.Kind, &row.ID, &row.Data}, func() error { return p.Restore(row) })
 		return err
 	})
-	if err != nil {
+	if err := s.read(ctx, &saved); err != nil {
 		return fmt.Errorf("load state: %w", err)
 	}
 	if keeper, ok := p.ProcessManager.(Keeper); ok {

@@ -16,6 +16,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
+	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
 
@@ -63,7 +64,7 @@ func newWorld(t *testing.T) *world {
 // run starts a runner; stop waits until it has ended and returns its error.
 func (w *world) run(work func(context.Context, *projections.Runner) error) (progress *projections.Progress, stop func() error) {
 	progress = projections.NewProgress(w.pool)
-	runner := &projections.Runner{Pool: w.pool, Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	runner := &projections.Runner{Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
 	ctx, cancel := context.WithCancel(w.ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- work(ctx, runner) }()
@@ -183,9 +184,7 @@ func TestALostPostgresSessionIsTakenUpAgain(t *testing.T) {
 	stream := eventstore.StreamName("thing", uuid.New())
 	for i := range 5 {
 		w.await(progress, w.append(stream, eventstore.Revision(i-1), "thing.happened.v1"), tally.Name)
-		if _, err := w.pool.Exec(w.ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'carillon tally %'"); err != nil {
-			t.Fatal(err)
-		}
+		w.endSessions()
 	}
 	w.await(projections.NewProgress(w.pool), w.append(stream, 4, "thing.happened.v1"), tally.Name)
 	if got := w.count(stream); got != 6 {
@@ -290,7 +289,7 @@ func TestRebuildServesTheOldUntilTheNewTakesItsPlace(t *testing.T) {
 		}
 		writing <- at
 	}()
-	runner := &projections.Runner{Pool: w.pool, Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	runner := &projections.Runner{Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
 	reports := 0
 	if err := runner.Rebuild(w.ctx, tally, func(_, _ eventstore.Position) { reports++ }); err != nil {
 		t.Fatal(err)
@@ -309,7 +308,7 @@ func TestARebuildAtATime(t *testing.T) {
 	w := newWorld(t)
 	progress, _ := w.project(tally)
 	w.await(progress, w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1"), tally.Name)
-	runner := &projections.Runner{Pool: w.pool, Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	runner := &projections.Runner{Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
 	var second error
 	err := runner.Rebuild(w.ctx, tally, func(at, _ eventstore.Position) {
 		if at == eventstore.Start {
@@ -328,7 +327,7 @@ func TestAFailedRebuildLeavesTheOldInPlace(t *testing.T) {
 	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
 	ctx, cancel := context.WithCancel(w.ctx)
 	cancel()
-	runner := &projections.Runner{Pool: w.pool, Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	runner := &projections.Runner{Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
 	if err := runner.Rebuild(ctx, tally, nil); err == nil {
 		t.Error("a rebuild without a context succeeded")
 	}
@@ -388,4 +387,13 @@ func TestSlowSavesHoldUpNoReaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.await(projections.NewProgress(w.pool), last, rememberingName)
+}
+
+// endSessions ends the sessions of all locks.
+func (w *world) endSessions() {
+	w.Helper()
+	if _, err := w.pool.Exec(w.ctx, `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name LIKE 'carillon locks on %'`); err != nil {
+		w.Fatal(err)
+	}
 }

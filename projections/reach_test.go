@@ -14,6 +14,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/reach"
 	"carillon/projections"
+	"carillon/projections/pgtest"
 )
 
 // severed is the store as a process sees it whose packets to it vanish while it is cut.
@@ -97,7 +98,7 @@ func (w *world) half(name string) *half {
 	store := &severed{Store: w.store}
 	h := &half{severed: store, name: name}
 	h.runner = &projections.Runner{
-		Pool: w.pool, Store: store, Log: slog.New(slog.NewTextHandler(w.Output(), nil)).With("process", name),
+		Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: store, Log: slog.New(slog.NewTextHandler(w.Output(), nil)).With("process", name),
 		Progress: projections.NewProgress(w.pool), Linger: time.Millisecond,
 		Reach: &reach.Watch{
 			Name: "store", Beat: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler),

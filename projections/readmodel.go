@@ -4,8 +4,9 @@
 //	                                                                  checkpoint ──┴──▶ one Postgres transaction
 //
 // Each read model lives in a Postgres schema of its own, named after it, so that it can be built anew beside the one
-// that serves and then take its place. One process at a time runs a projection: it holds an advisory lock on the same
-// Postgres session that writes, so a runner that lost the lock can't write either.
+// that serves and then take its place. One process at a time runs a projection: it holds an advisory lock, on the one
+// session that a process has for that. Who takes the lock moves the checkpoint's epoch first, and every transaction
+// compares it, so a runner that was taken over from can't write.
 //
 // Process managers (eventstore.ProcessManager) consume the same way; their state is saved in a schema of theirs.
 package projections

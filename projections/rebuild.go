@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -27,11 +28,27 @@ var errHeldTooLong = errors.New("the event store did not say in time what is new
 // see the old one, then the new one, never nothing. report, where not nil, hears how far it has come: the position,
 // and the head of the store when it began. A *LeftOutError says that the new one serves, and what it lacks.
 func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head eventstore.Position)) error {
+	return r.rebuild(ctx, m, nil, report)
+}
+
+// rebuild is Rebuild, for the session of the runner of the old one if that asks for it: then it fails when that was fenced,
+// and moves its epoch along.
+func (r *Runner) rebuild(ctx context.Context, m ReadModel, by *session, report func(at, head eventstore.Position)) error {
+	lock, err := r.Locks.TryAcquire(ctx, rebuildLock(m.Name))
+	if errors.Is(err, sessionlock.ErrHeld) {
+		err = ErrRebuilding
+	}
+	if err != nil {
+		return fmt.Errorf("rebuild %s: %w", m.Name, err)
+	}
+	defer lock.Release()
+	ctx, cancel := lock.While(ctx)
+	defer cancel()
 	b, err := r.beginRebuild(ctx, m)
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
-	defer b.release(ctx)
+	b.by = by
 	if r.Identity != nil {
 		if b.identity, err = r.Identity(ctx); err != nil {
 			return fmt.Errorf("rebuild %s: identify the event store: %w", m.Name, err)
@@ -87,7 +104,10 @@ type rebuild struct {
 	model    ReadModel
 	store    eventstore.Store
 	log      *slog.Logger
-	shadow   *session // writes into a schema beside the one that serves
+	by       *session // of the runner of the old one. Optional.
+	shadow   writer   // into a schema beside the one that serves
+	position eventstore.Position
+	anchor   anchor
 	events   int
 	report   func(eventstore.Position)
 	leftOut  error    // why nothing was carried over; nil: it was
@@ -117,25 +137,42 @@ func (b *rebuild) dropOld(ctx context.Context) error {
 	}
 }
 
+// beginRebuild makes a schema whose name no other rebuild has: one that was taken over from writes into its own, which is
+// gone.
 func (r *Runner) beginRebuild(ctx context.Context, m ReadModel) (*rebuild, error) {
-	schema := m.Name + "__rebuild"
-	shadow, err := connect(ctx, r.Pool, m.Name, schema)
-	if err != nil {
+	b := &rebuild{
+		model:  m,
+		store:  r.Store,
+		log:    r.Log.With("consumer", "rebuild of "+m.Name),
+		shadow: writer{r.Pool, m.Name + shadowInfix + uuid.NewString()[:8]},
+	}
+	if err := b.dropUnfinished(ctx); err != nil {
 		return nil, err
 	}
-	mine, err := shadow.TryLock(ctx, rebuildLock(m.Name))
-	if err == nil && !mine {
-		err = ErrRebuilding
-	}
-	b := &rebuild{model: m, store: r.Store, log: r.Log.With("consumer", "rebuild of "+m.Name), shadow: shadow}
-	if err == nil {
-		err = shadow.inTransaction(ctx, func(tx pgx.Tx) error { return b.prepare(ctx, tx) })
-	}
-	if err != nil {
-		shadow.Close()
+	if err := b.shadow.inTransaction(ctx, func(tx pgx.Tx) error { return b.prepare(ctx, tx) }); err != nil {
 		return nil, err
 	}
 	return b, nil
+}
+
+const shadowInfix = "__rebuild_"
+
+// dropUnfinished drops what earlier rebuilds of the read model have left.
+func (b *rebuild) dropUnfinished(ctx context.Context) error {
+	rows, err := b.shadow.pool.Query(ctx, "SELECT nspname::text FROM pg_namespace WHERE starts_with(nspname::text, $1)", b.model.Name+"__rebuild")
+	if err != nil {
+		return fmt.Errorf("unfinished rebuilds: %w", err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("unfinished rebuilds: %w", err)
+	}
+	for _, name := range names {
+		if err := b.shadow.exec(ctx, "DROP SCHEMA IF EXISTS "+pgx.Identifier{name}.Sanitize()+" CASCADE"); err != nil {
+			return fmt.Errorf("drop an unfinished rebuild: %w", err)
+		}
+	}
+	return nil
 }
 
 // prepare makes the tables, without the indexes that come later.
@@ -178,27 +215,18 @@ func (b *rebuild) complete(ctx context.Context) error {
 
 // rebuildLock is the lock of whoever rebuilds a read model.
 func rebuildLock(name string) sessionlock.Key {
-	return sessionlock.Number(lockKey("rebuild of " + name))
-}
-
-// release ends the session. It gives the lock back first, because Postgres takes a moment to notice that a session has
-// ended, and the next rebuild would be refused until then.
-func (b *rebuild) release(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	b.shadow.Unlock(ctx, rebuildLock(b.model.Name))
-	b.shadow.Close()
+	return sessionlock.Key(lockKey("rebuild of " + name))
 }
 
 // catchUp reads from where the shadow is to the head.
 func (b *rebuild) catchUp(ctx context.Context, apply func(stretch) error) error {
-	return catchUp(ctx, b.store, b.shadow.position, b.model, b.log, func(next stretch) error {
+	return catchUp(ctx, b.store, b.position, b.model, b.log, func(next stretch) error {
 		if err := apply(next); err != nil {
 			return err
 		}
 		b.events += len(next.events)
-		b.shadow.position, b.shadow.anchor = next.end(), b.shadow.anchor.after(next.events)
-		b.report(b.shadow.position)
+		b.position, b.anchor = next.end(), b.anchor.after(next.events)
+		b.report(b.position)
 		return nil
 	})
 }
@@ -206,7 +234,11 @@ func (b *rebuild) catchUp(ctx context.Context, apply func(stretch) error) error 
 // takeOver holds the runner of the old read model at its checkpoint, applies what is still missing, and swaps. The
 // runner then finds another epoch and begins again on the new one.
 func (b *rebuild) takeOver(ctx context.Context) error {
-	return b.shadow.inTransaction(ctx, func(tx pgx.Tx) error { return b.swap(ctx, tx) })
+	err := b.shadow.inTransaction(ctx, func(tx pgx.Tx) error { return b.swap(ctx, tx) })
+	if err == nil && b.by != nil {
+		b.by.epoch++
+	}
+	return err
 }
 
 func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
@@ -218,22 +250,25 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 	if err == nil && !there {
 		err = errors.New("there is none")
 	}
+	if err == nil && b.by != nil && held.epoch != b.by.epoch {
+		err = errFenced
+	}
 	if err != nil {
 		return fmt.Errorf("hold the checkpoint: %w", err)
 	}
-	was, last, events := b.shadow.position, b.shadow.anchor, b.events
+	was, last, events := b.position, b.anchor, b.events
 	holding, release := context.WithTimeout(ctx, holdAtMost)
 	err = b.reach(holding, held, func(next stretch) error { return next.project(ctx, tx) })
 	waited := holding.Err()
 	release()
 	if err != nil { // what was applied in this transaction goes with it
-		b.shadow.position, b.shadow.anchor, b.events = was, last, events
+		b.position, b.anchor, b.events = was, last, events
 		if waited != nil && ctx.Err() == nil {
 			return errHeldTooLong
 		}
 		return err
 	}
-	at := b.shadow.position
+	at := b.position
 	if at.Before(held.position) {
 		at = held.position // between the two no event concerns it: the last one that does is the same
 	}
@@ -255,7 +290,7 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 	_, err = tx.Exec(ctx, `UPDATE carillon.checkpoints SET fingerprint = $2, epoch = epoch + 1, commit = $3, prepare = $4,
 		events = $5, updated_at = now(), stopped = NULL, last_stream = nullif($6, ''), last_revision = $7, last_event = $8,
 		outdated = NULL, incomplete = false, built = NULL, build_to = NULL, store = $9 WHERE name = $1`, name, fingerprint(b.model.ddl()), int64(at.Commit), int64(at.Prepare), b.events, //nolint:gosec // positions fit an int64
-		b.shadow.anchor.stream, b.shadow.anchor.revision, b.shadow.anchor.event, b.identity)
+		b.anchor.stream, b.anchor.revision, b.anchor.event, b.identity)
 	if err != nil {
 		return fmt.Errorf("move checkpoint: %w", err)
 	}
@@ -281,7 +316,7 @@ func (b *rebuild) reach(ctx context.Context, held checkpoint, apply func(stretch
 		if err := b.catchUp(ctx, apply); err != nil {
 			return err
 		}
-		if !b.shadow.position.Before(held.position) || b.shadow.anchor == held.anchor || held.anchor.stream == "" {
+		if !b.position.Before(held.position) || b.anchor == held.anchor || held.anchor.stream == "" {
 			return nil
 		}
 		select {

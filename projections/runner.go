@@ -17,6 +17,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/reach"
 	"carillon/eventstore/stack"
+	"carillon/projections/sessionlock"
 )
 
 const (
@@ -32,6 +33,7 @@ const (
 // others stand by.
 type Runner struct {
 	Pool     *pgxpool.Pool
+	Locks    *sessionlock.Locks
 	Store    eventstore.Store
 	Log      *slog.Logger
 	Progress *Progress
@@ -56,7 +58,7 @@ type consumer interface {
 	open(ctx context.Context, r *Runner, s *session) error
 	handle(ctx context.Context, s *session, batch Batch) error
 	finish(ctx context.Context, s *session) error
-	giveUp()                         // ends what is still under way, before the session is closed; it may be called twice
+	giveUp()                         // ends what is still in progress, before the lock is released; it may be called twice
 	deferring() eventstore.Deferring // nil: all is done when handle returns
 	saver(s *session) func()         // commits what was handled; nil: handle does
 }
@@ -114,13 +116,13 @@ func longest(err error) time.Duration {
 	return maxPause
 }
 
-// runSession runs the consumer on one Postgres session until something breaks.
+// runSession runs the consumer while it holds its lock, until something breaks.
 func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, mended *time.Time) error {
-	s, err := openSession(ctx, r.Pool, c.Name(), c.Schema())
+	s, err := r.openSession(ctx, c.Name(), c.Schema())
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer s.lock.Release()
 	defer c.giveUp()
 	if err = r.reconcile(ctx, s, c, log); err == nil {
 		err = r.mendMissing(ctx, s, c, log)
@@ -166,7 +168,7 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 	defer cancel()
 	go func() {
 		select {
-		case <-s.Lost(): // another process may have taken over by now
+		case <-s.lock.Lost(): // another process may have taken over by now
 			cancel()
 			c.giveUp()
 		case <-failureOf(deferring):
@@ -180,7 +182,7 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 	if reach.Gone(ctx) { // what is not recorded by now can't be
 		return context.Cause(ctx)
 	}
-	if err := s.Err(); err != nil && failed == nil {
+	if err := s.lock.Err(); err != nil && failed == nil {
 		return err
 	}
 	if deferring != nil && failed == nil {

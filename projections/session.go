@@ -18,68 +18,103 @@ import (
 	"carillon/projections/sessionlock"
 )
 
-// errFenced: the checkpoint is not where this session left it; another build or runner has taken over.
-var errFenced = errors.New("fenced: the checkpoint was moved by somebody else")
+// errFenced means that another build or runner has taken over the checkpoint.
+var errFenced = errors.New("fenced: another process or build has taken over the checkpoint")
 
 // fenced is how Postgres says so, in carillon.move_checkpoint.
 const fenced = "CF001"
 
 const schemaPoll = 250 * time.Millisecond
 
-// session is one Postgres session that holds a consumer's lock and does all its writing. Losing it loses the lock and
-// the ability to write at the same instant.
-type session struct {
-	*sessionlock.Session
-	checkpoint
-	name   string
+// writer writes into a schema, on connections of the pool.
+type writer struct {
+	pool   *pgxpool.Pool
 	schema string
 }
 
-// openSession waits until the lock of the name is free, takes it, and prepares the schema.
-func openSession(ctx context.Context, pool *pgxpool.Pool, name, ddl string) (*session, error) {
-	s, err := connect(ctx, pool, name, name)
+// scoped begins each transaction of a writer. All settings end with the transaction, so that it makes no difference which
+// connection, or which session behind a pooler, the next one gets.
+//
+// Rows and checkpoint are one transaction: what a crash of Postgres loses of them it loses together, and the event store,
+// which is synced, has it still. So no commit waits for the disk.
+//
+// A transaction whose process was stopped in the middle of it is ended after 7 s, as the session of its locks is.
+const scoped = `SELECT set_config('search_path', $1, true), set_config('synchronous_commit', 'off', true),
+	set_config('idle_in_transaction_session_timeout', '7s', true)`
+
+func (w *writer) path() string { return pgx.Identifier{w.schema}.Sanitize() + ", public" }
+
+// inTransaction commits what do does, or nothing.
+func (w *writer) inTransaction(ctx context.Context, do func(pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, scoped, w.path()); err != nil {
+			return err
+		}
+		return do(tx)
+	})
+}
+
+func (w *writer) exec(ctx context.Context, sql string) error {
+	return w.inTransaction(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, sql)
+		return err
+	})
+}
+
+// session is a consumer's turn: it holds the lock of its name, and writes under an epoch that fences who had the lock
+// before.
+type session struct {
+	writer
+	checkpoint
+	lock *sessionlock.Lock
+	name string
+}
+
+// openSession waits until the lock of the name is free, takes it, fences earlier holders, and prepares the schema.
+func (r *Runner) openSession(ctx context.Context, name, ddl string) (*session, error) {
+	lock, err := r.Locks.Acquire(ctx, consumerLock(name))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("lock: %w", err)
 	}
-	err = s.Lock(ctx, consumerLock(name))
-	if err == nil {
-		err = s.inTransaction(ctx, func(tx pgx.Tx) error { return s.prepare(ctx, tx, ddl) })
-	}
-	if err != nil {
-		s.Close()
+	s := &session{writer: writer{r.Pool, name}, lock: lock, name: name}
+	if err := s.takeOver(ctx, ddl); err != nil {
+		lock.Release()
 		return nil, err
 	}
 	return s, nil
 }
 
-// connect opens a session whose search path begins with a schema.
-func connect(ctx context.Context, pool *pgxpool.Pool, name, schema string) (*session, error) {
-	held, err := sessionlock.Open(ctx, pool, schema, map[string]string{
-		"search_path": pgx.Identifier{schema}.Sanitize() + ", public",
-		// Rows and checkpoint are one transaction: what a crash of Postgres loses of them it loses together, and the
-		// event store, which is synced, tells it again. So nobody waits for the disk here.
-		"synchronous_commit": "off",
-	})
-	if err != nil {
-		return nil, err
+// takeOver moves the epoch, so that who held the lock before writes nothing more. A transaction of theirs that is under way
+// is waited for, and ended if it waits for its client.
+func (s *session) takeOver(ctx context.Context, ddl string) error {
+	const lockNotAvailable = "55P03"
+	for {
+		err := s.inTransaction(ctx, func(tx pgx.Tx) error { return s.prepare(ctx, tx, ddl) })
+		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != lockNotAvailable {
+			return err
+		}
+		_, err = s.pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
+			WHERE relation = 'carillon.checkpoints'::regclass AND mode = 'RowExclusiveLock' AND granted AND wait_event_type = 'Client'
+				AND greatest(query_start, state_change) < clock_timestamp() - make_interval(secs => $1)`, sessionlock.Late.Seconds())
+		if err != nil {
+			return fmt.Errorf("end a transaction that is late: %w", err)
+		}
 	}
-	return &session{Session: held, name: name, schema: schema}, nil
 }
 
-// inTransaction commits what do does, or nothing.
-func (s *session) inTransaction(ctx context.Context, do func(pgx.Tx) error) error {
-	return s.Do(func(conn *pgx.Conn) error { return pgx.BeginFunc(ctx, conn, do) })
-}
-
-// prepare makes the tables that are missing; whatever stopped the consumer is tried again.
+// prepare moves the epoch, and makes the tables if they are missing or of another version. What stopped the consumer is
+// tried again.
 func (s *session) prepare(ctx context.Context, tx pgx.Tx, ddl string) error {
-	if err := s.prepareSchema(ctx, tx, ddl); err != nil {
+	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '1s'"); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "UPDATE carillon.checkpoints SET stopped = NULL WHERE name = $1", s.name); err != nil {
-		return fmt.Errorf("prepare: %w", err)
+	if _, err := tx.Exec(ctx, "UPDATE carillon.checkpoints SET epoch = epoch + 1, stopped = NULL WHERE name = $1", s.name); err != nil {
+		return fmt.Errorf("take over the checkpoint: %w", err)
 	}
-	return nil
+	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
+		return err
+	}
+	return s.prepareSchema(ctx, tx, ddl)
 }
 
 // prepareSchema makes the read model's tables, anew where the code's DDL is not the one they were made with.
@@ -128,7 +163,7 @@ func EnsureSchema(ctx context.Context, pool *pgxpool.Pool, m ReadModel) error {
 			if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", lockKey(name)).Scan(&mine); err != nil || !mine {
 				return err // a runner elsewhere is about to make it
 			}
-			s := &session{name: name, schema: name}
+			s := &session{writer: writer{pool, name}, name: name}
 			there = true
 			return s.prepareSchema(ctx, tx, ddl)
 		})
@@ -154,18 +189,18 @@ func createSchema(ctx context.Context, tx pgx.Tx, schema, ddl string) error {
 	return nil
 }
 
-// commit runs write in a transaction that moves the checkpoint to a position. The checkpoint is moved first: whoever
-// was fenced touches no row of the read model. last is the last event taken in, of that many since the last commit.
+// commit runs write in a transaction that moves the checkpoint to a position. The checkpoint is moved first: a fenced
+// session touches no row of the read model. last is the last event taken in, of that many since the last commit.
 func (s *session) commit(ctx context.Context, to eventstore.Position, last anchor, events int, write func(pgx.Tx) error) error {
-	err := s.Do(func(conn *pgx.Conn) error {
-		tx := pipeline(conn, "SELECT carillon.move_checkpoint($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+	err := s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+		tx, err := s.pipeline(ctx, conn.Conn(), "SELECT carillon.move_checkpoint($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
 			s.name, s.epoch, int64(s.position.Commit), int64(s.position.Prepare), int64(to.Commit), int64(to.Prepare), //nolint:gosec // positions fit an int64
 			events, last.stream, last.revision, last.event)
-		err := write(tx)
+		if err == nil {
+			err = write(tx)
+		}
 		if err == nil {
 			err = tx.Commit(ctx)
-		} else if first := tx.flush(ctx); first != nil {
-			err = first // what a runner comes to that was fenced is of no interest
 		}
 		if err != nil {
 			err = errors.Join(err, tx.Rollback(context.WithoutCancel(ctx)))
@@ -183,19 +218,37 @@ func (s *session) commit(ctx context.Context, to eventstore.Position, last ancho
 	return nil
 }
 
+// read sends queries in one transaction, unless the session was fenced before.
+func (s *session) read(ctx context.Context, queries *pgx.Batch) error {
+	return s.inTransaction(ctx, func(tx pgx.Tx) error {
+		var current bool
+		err := tx.QueryRow(ctx, "SELECT epoch = $2 FROM carillon.checkpoints WHERE name = $1", s.name, s.epoch).Scan(&current)
+		if err == nil && !current {
+			err = errFenced
+		}
+		if err != nil {
+			return err
+		}
+		return tx.SendBatch(ctx, queries).Close()
+	})
+}
+
+// update sets columns of the checkpoint's row, unless the session was fenced. $1 and $2 are name and epoch.
+func (s *session) update(ctx context.Context, set string, arguments ...any) error {
+	tag, err := s.pool.Exec(ctx, "UPDATE carillon.checkpoints SET "+set+" WHERE name = $1 AND epoch = $2",
+		append([]any{s.name, s.epoch}, arguments...)...)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = errFenced
+	}
+	return err
+}
+
 // stop records for operators why the consumer stands still.
 func (s *session) stop(ctx context.Context, reason error) error {
-	if err := s.exec(ctx, "UPDATE carillon.checkpoints SET stopped = $2 WHERE name = $1", s.name, reason.Error()); err != nil {
+	if err := s.update(ctx, "stopped = $3", reason.Error()); err != nil {
 		return fmt.Errorf("record stop: %w", err)
 	}
 	return nil
-}
-
-func (s *session) exec(ctx context.Context, sql string, arguments ...any) error {
-	return s.Do(func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, sql, arguments...)
-		return err
-	})
 }
 
 func position(commit, prepare int64) eventstore.Position {

@@ -58,4 +58,4 @@ func Statuses(ctx context.Context, pool *pgxpool.Pool) ([]Status, error) {
 }
 
 // consumerLock is the lock of whoever runs a consumer.
-func consumerLock(name string) sessionlock.Key { return sessionlock.Number(lockKey(name)) }
+func consumerLock(name string) sessionlock.Key { return sessionlock.Key(lockKey(name)) }

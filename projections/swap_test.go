@@ -11,6 +11,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/projections"
+	"carillon/projections/pgtest"
 )
 
 // Readers count in transactions that see one state, as the lists of the API do, while the read model is built anew
@@ -43,7 +44,7 @@ func TestATotalNeverFallsDuringRebuilds(t *testing.T) {
 			}
 		})
 	}
-	runner := &projections.Runner{Pool: w.pool, Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	runner := &projections.Runner{Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
 	for range 10 {
 		if err := runner.Rebuild(w.ctx, tally, nil); err != nil {
 			t.Errorf("rebuild: %v", err)

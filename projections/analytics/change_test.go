@@ -34,7 +34,7 @@ func TestReadersNeverMissAView(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	pool, store := made(t), nodetest.Start(t)
-	runner := &projections.Runner{Pool: pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
+	runner := &projections.Runner{Pool: pool, Locks: pgtest.Locks(t, pool), Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
 	reading, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
@@ -79,7 +79,7 @@ func TestViewsSurviveAChangedReadModel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	pool, store := made(t), nodetest.Start(t)
-	runner := &projections.Runner{Pool: pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
+	runner := &projections.Runner{Pool: pool, Locks: pgtest.Locks(t, pool), Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Project(running, changed(deliveries.ReadModel)) }()

@@ -18,6 +18,7 @@ import (
 	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
+	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/projections/publications"
 )
@@ -33,7 +34,7 @@ type node struct {
 func startNode(t testing.TB) node {
 	t.Helper()
 	store, pool := nodetest.Start(t), projecttest.Pool(t)
-	runner := &projections.Runner{Pool: pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
+	runner := &projections.Runner{Pool: pool, Locks: pgtest.Locks(t, pool), Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
 	running, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 3)
 	for _, p := range []projections.ReadModel{destinations.ReadModel, publications.ReadModel, deliveries.ReadModel} {

@@ -82,7 +82,7 @@ func (f fixture) runner(store eventstore.Store) *projections.Runner {
 	if err := projections.Migrate(f.t.Context(), f.Pool); err != nil {
 		f.t.Fatal(err)
 	}
-	return &projections.Runner{Pool: f.Pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(f.Pool)}
+	return &projections.Runner{Pool: f.Pool, Locks: pgtest.Locks(f.t, f.Pool), Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(f.Pool)}
 }
 
 // project has a runner build the items, up to what is the head.

@@ -19,6 +19,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"strings"
@@ -29,6 +30,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
+
+	"carillon/projections/sessionlock"
 )
 
 // poolSize is enough for a test that holds a few sessions (LISTEN, advisory locks) besides its queries. A session costs
@@ -145,6 +148,14 @@ func newName() string { return "carillon_test_" + strings.ToLower(rand.Text()) }
 func Pool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return open(t, URL(t))
+}
+
+// Locks returns the locks of a process on the database of a pool, which end with the test.
+func Locks(t testing.TB, pool *pgxpool.Pool) *sessionlock.Locks {
+	t.Helper()
+	locks := sessionlock.New(pool.Config().ConnConfig, slog.New(slog.DiscardHandler))
+	t.Cleanup(locks.Close)
+	return locks
 }
 
 // open connects lazily, so that it works while the server is down.

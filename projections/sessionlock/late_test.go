@@ -21,7 +21,7 @@ import (
 
 // A process that hangs neither answers nor goes away. Another one has its lock within 10 s, and it learns that it has
 // lost it when it goes on.
-func TestAProcessThatHangsLosesItsLock(t *testing.T) {
+func TestLocks_frozenProcess(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -45,17 +45,15 @@ func TestAProcessThatHangsLosesItsLock(t *testing.T) {
 	if holders, err := sessionlock.Holders(ctx, pool); err != nil || holders[key] != process {
 		t.Errorf("holders = %v, %v; want %s", holders, err, process)
 	}
-	mine := open(t, pool, "mine")
-	if locked, err := mine.TryLock(ctx, key); err != nil || locked {
-		t.Fatalf("locked = %t, %v, while the other process lives", locked, err)
+	mine := pgtest.Locks(t, pool)
+	if _, err := mine.TryAcquire(ctx, key); !errors.Is(err, sessionlock.ErrHeld) {
+		t.Fatalf("%v while the other process lives", err)
 	}
 	if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	stopped := time.Now()
-	if err := mine.Lock(ctx, key); err != nil {
-		t.Fatal(err)
-	}
+	acquire(t, mine, key)
 	t.Logf("taken over after %s", time.Since(stopped)) // within 10 s where the machine isn't busy
 	if err := child.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -69,32 +67,27 @@ func TestAProcessThatHangsLosesItsLock(t *testing.T) {
 }
 
 // A session with nothing to do keeps its lock for longer than Postgres bears with silence.
-func TestAQuietSessionKeepsItsLock(t *testing.T) {
+func TestLocks_quietSession(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	mine, theirs := open(t, pool, "mine"), open(t, pool, "theirs")
-	if locked, err := mine.TryLock(t.Context(), other); err != nil || !locked {
-		t.Fatalf("locked = %t, %v", locked, err)
-	}
+	mine, theirs := pgtest.Locks(t, pool), pgtest.Locks(t, pool)
+	lock := acquire(t, mine, other)
 	waiting, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 	defer cancel()
-	if err := theirs.Lock(waiting, other); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := theirs.Acquire(waiting, other); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the lock of a live session was taken, or: %v", err)
 	}
-	if err := mine.Err(); err != nil {
-		t.Errorf("the session is over: %v", err)
+	if !lock.Sure(3 * time.Second) {
+		t.Errorf("the lock is not sure: %v", lock.Err())
 	}
-	mine.Unlock(t.Context(), other)
-	if err := open(t, pool, "later").Lock(t.Context(), other); err != nil { // "theirs" may have ended in the middle of a try
-		t.Error(err)
-	}
+	lock.Release()
+	acquire(t, theirs, other)
 }
 
-// A holder without limits of its own, whose client says nothing.
-func TestWhoWaitsEndsTheSessionOfOneThatIsLate(t *testing.T) {
+// A holder without limits, whose client says nothing, is ended by who waits.
+func TestLocks_endLateHolder(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := within(t)
 	pool := pgtest.Pool(t)
 	silent, err := pgx.Connect(ctx, pool.Config().ConnString())
 	if err != nil {
@@ -104,10 +97,7 @@ func TestWhoWaitsEndsTheSessionOfOneThatIsLate(t *testing.T) {
 	if _, err := silent.Exec(ctx, "SELECT pg_advisory_lock(-7)"); err != nil {
 		t.Fatal(err)
 	}
-	mine := open(t, pool, "mine")
-	if err := mine.Lock(ctx, key); err != nil {
-		t.Fatal(err)
-	}
+	acquire(t, pgtest.Locks(t, pool), key)
 	if err := silent.Ping(ctx); err == nil {
 		t.Error("the session of the silent one lives on")
 	}

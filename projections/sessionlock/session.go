@@ -1,172 +1,304 @@
-// Package sessionlock holds Postgres advisory locks on sessions that show that they are alive.
-//
-// A lock of a session is gone when the session is. Postgres itself ends one that says nothing for 7 s, in a transaction
-// or outside of one, so that the holder's process may be stopped, or lose its power, or its network: a session that is
-// in use is never that quiet, because it says something every 2 s. Whoever waits for a lock also ends the session of a
-// holder that is 10 s late, which is for what the limits of Postgres don't catch, such as an answer that nobody takes.
-// A holder that comes back finds its session gone. What it wrote meanwhile it wrote on that session, so not at all.
 package sessionlock
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
-	beat     = 2 * time.Second        // between two signs of life
-	limit    = 7 * time.Second        // Postgres ends a session that has said nothing for so long
-	patience = 5 * time.Second        // with Postgres, for the answer to a sign of life
-	poll     = 250 * time.Millisecond // between two attempts at a lock that another session holds
-	closing  = time.Second            // for the end of a session, which nobody waits for
+	beat      = time.Second            // between two signs of life
+	limit     = 7 * time.Second        // Postgres ends a session that has said nothing for so long
+	patience  = 5 * time.Second        // with Postgres, for an answer
+	poll      = 250 * time.Millisecond // between two attempts at locks that other processes hold
+	reconnect = 250 * time.Millisecond // before a session that was lost is opened again
+	closing   = time.Second            // for the end of a session, which nobody waits for
 )
 
-// ErrLost: the session is over, and with it every lock that it held.
-var ErrLost = errors.New("the Postgres session is lost")
+// ErrPooled means that the address leads through a pooler, which gives each transaction another session.
+var ErrPooled = errors.New("locks need a session of their own, and this address leads through a pooler that has none")
 
-// Session is a connection outside the pool that holds locks, and does what must not be done without them.
-type Session struct {
-	alone sync.Mutex // the connection is one statement's at a time
-	conn  *pgx.Conn
-	used  time.Time // when the last statement ended
-
-	once  sync.Once
-	lost  chan struct{}
-	cause error // why it was lost; read after lost is closed
-	stop  context.CancelFunc
+// session is one connection. Only the goroutine of Locks.run uses it.
+type session struct {
+	conn      *pgx.Conn
+	backend   backend
+	listening map[string]bool
+	beaten    time.Time // the last sign of life
+	tried     time.Time // the last attempt at the locks that are waited for
+	looked    time.Time // the last look at whether their holders are late
+	proven    time.Time // when Postgres was asked what it last answered; guarded by the mutex of Locks
 }
 
-// Open connects as the pool does. name says what the session is for; Postgres lists it under that name and the
-// process's. settings are settings of the session, such as search_path.
-func Open(ctx context.Context, pool *pgxpool.Pool, name string, settings map[string]string) (*Session, error) {
-	config := pool.Config().ConnConfig.Copy()
-	for setting, value := range settings {
-		config.RuntimeParams[setting] = value
+// backend names a session of Postgres.
+type backend struct {
+	pid     int32
+	started *time.Time // nil if the role may not see it
+}
+
+// run keeps a session open until the context ends.
+func (l *Locks) run(ctx context.Context, s *session) {
+	defer close(l.ended)
+	var last backend
+	told := false
+	for {
+		var err error
+		if s == nil {
+			s, err = l.connect(ctx, last)
+		}
+		if err == nil {
+			last = s.backend
+			told = false
+			err = l.use(ctx, s)
+			s.close()
+			s = nil
+		}
+		l.lose(fmt.Errorf("%w: %w", ErrLost, err), false)
+		if ctx.Err() != nil {
+			return
+		}
+		if !told {
+			l.log.Warn("no Postgres session for locks, opening another", "error", err)
+		}
+		told = true
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(reconnect):
+		}
 	}
+}
+
+// connect opens a session. An earlier one of this process, which Postgres may not know to be over, is ended.
+func (l *Locks) connect(ctx context.Context, earlier backend) (*session, error) {
+	config := l.config.Copy()
 	milliseconds := strconv.FormatInt(limit.Milliseconds(), 10)
 	for _, setting := range []string{"idle_session_timeout", "idle_in_transaction_session_timeout", "tcp_user_timeout"} {
 		config.RuntimeParams[setting] = milliseconds
 	}
-	config.RuntimeParams["application_name"] = applicationName(name)
+	config.RuntimeParams["application_name"] = applicationName
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // a few short statements, once a second
 	conn, err := pgx.ConnectConfig(ctx, config)
+	const protocolViolation = "08P01" // how pgbouncer refuses a setting
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == protocolViolation {
+		return nil, fmt.Errorf("%w: %w", ErrPooled, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s := &Session{conn: conn, used: time.Now(), lost: make(chan struct{}), stop: stop}
-	go s.beat(beating)
+	s := &session{conn: conn, listening: map[string]bool{}}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var idle string
+	err = conn.QueryRow(ctx, `SELECT pid, backend_start, current_setting('idle_session_timeout') FROM pg_stat_activity
+		WHERE pid = pg_backend_pid()`).Scan(&s.backend.pid, &s.backend.started, &idle)
+	if err == nil && idle != limit.String() {
+		err = ErrPooled // one that drops the settings that it does not know
+	}
+	if err == nil && earlier.started != nil {
+		_, err = conn.Exec(ctx, "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2",
+			earlier.pid, *earlier.started)
+	}
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("open the session: %w", err)
+	}
 	return s, nil
 }
 
-// Do lends the connection. Nothing else uses it meanwhile.
-func (s *Session) Do(use func(*pgx.Conn) error) error {
-	s.alone.Lock()
-	defer s.alone.Unlock()
-	select {
-	case <-s.lost:
-		return s.cause
-	default:
-	}
-	err := use(s.conn)
-	s.used = time.Now()
-	if s.conn.IsClosed() {
-		s.end(fmt.Errorf("%w: %w", ErrLost, err))
-	}
-	return err
+func (s *session) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	_ = s.conn.Close(ctx)
 }
 
-// Lost is closed when the session is over: Postgres ended it, or can't be reached, or Close was called.
-func (s *Session) Lost() <-chan struct{} { return s.lost }
+// use serves who waits for locks and notifications until the session is lost.
+func (l *Locks) use(ctx context.Context, s *session) error {
+	for {
+		waits, err := l.step(ctx, s)
+		if err == nil {
+			err = l.wait(ctx, s, waits)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
 
-// Err is why the session is over; nil while it is not.
-func (s *Session) Err() error {
-	select {
-	case <-s.lost:
-		return s.cause
-	default:
+// wait hears notifications until something is to be done.
+func (l *Locks) wait(ctx context.Context, s *session, waits bool) error {
+	now := time.Now()
+	until := s.beaten.Add(beat)
+	if next := s.tried.Add(poll); waits && next.Before(until) {
+		until = next
+	}
+	waiting, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	l.mu.Lock()
+	if l.woken || !now.Before(until) {
+		l.woken = false
+		l.mu.Unlock()
 		return nil
 	}
+	l.interrupt = cancel
+	l.mu.Unlock()
+	notification, err := s.conn.WaitForNotification(waiting)
+	l.mu.Lock()
+	l.interrupt, l.woken = nil, false
+	heard := func(string) {}
+	if err == nil && l.channels[notification.Channel] != nil {
+		heard = l.channels[notification.Channel]
+	}
+	l.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		heard(notification.Payload)
+	case waiting.Err() == nil || s.conn.IsClosed():
+		return err
+	}
+	return nil
 }
 
-// Close ends the session and gives its locks back.
-func (s *Session) Close() {
-	s.alone.Lock()
-	defer s.alone.Unlock()
-	s.end(fmt.Errorf("%w: it was closed", ErrLost))
+// step gives back what was released, tries what is waited for, and shows that the process is alive. It reports whether
+// somebody waits for a lock.
+func (l *Locks) step(ctx context.Context, s *session) (waits bool, err error) {
+	now := time.Now()
+	released, wanted, channels := l.due(s, now)
+	if len(released)+len(wanted)+len(channels) > 0 || now.Sub(s.beaten) >= beat {
+		if err := l.ask(ctx, s, released, wanted, channels); err != nil {
+			return false, err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting) > 0, nil
 }
 
-// end is called by whoever has the connection for itself.
-func (s *Session) end(cause error) {
-	s.once.Do(func() {
-		s.stop()
-		s.cause = cause
-		close(s.lost)
-		ctx, cancel := context.WithTimeout(context.Background(), closing)
-		defer cancel()
-		_ = s.conn.Close(ctx)
-	})
+// due lists what is to be done. All locks that somebody waits for are tried when one of them is new, and every 250 ms.
+func (l *Locks) due(s *session, now time.Time) (released []*Lock, wanted []int64, channels []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	again := now.Sub(s.tried) >= poll
+	released, l.released = l.released, nil
+	for channel := range l.channels {
+		if !s.listening[channel] {
+			channels = append(channels, channel)
+		}
+	}
+	for _, waiters := range l.waiting {
+		for _, w := range waiters {
+			again = again || !w.tried
+			w.tried = true
+		}
+	}
+	if !again {
+		return released, nil, channels
+	}
+	s.tried = now
+	for key, waiters := range l.waiting {
+		if l.held[key] == nil {
+			wanted = append(wanted, int64(key))
+			continue
+		}
+		for _, w := range waiters {
+			l.refuse(key, w)
+		}
+	}
+	return released, wanted, channels
 }
 
-// beat says now and then that the session is alive, unless its statements do. All sessions of a process say so at the same
-// moments: to wake up costs more than what is done then.
-func (s *Session) beat(ctx context.Context) {
-	for {
-		timer := time.NewTimer(Until(time.Now(), beat))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-		if !s.alone.TryLock() {
-			continue // a statement runs
-		}
-		if ctx.Err() == nil && time.Since(s.used) >= beat/2 {
-			s.ping(ctx)
-		}
-		s.alone.Unlock()
+// refuse tells a waiter with one attempt that the lock is held. The mutex is held.
+func (l *Locks) refuse(key Key, w *waiter) {
+	if w.once && w.tried {
+		w.failed = ErrHeld
+		close(w.done)
+		l.forget(key, w)
 	}
 }
 
-// Until is how long it is to the next multiple of a time, at which all of a process does what it does as often.
-func Until(now time.Time, multiple time.Duration) time.Duration {
-	return now.Truncate(multiple).Add(multiple).Sub(now)
-}
-
-func (s *Session) ping(ctx context.Context) {
+// ask does what is due, in one round trip.
+func (l *Locks) ask(ctx context.Context, s *session, released []*Lock, wanted []int64, channels []string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := s.conn.Ping(ctx); err != nil {
-		s.end(fmt.Errorf("%w: %w", ErrLost, err))
-		return
+	var batch pgx.Batch
+	for _, channel := range channels {
+		batch.Queue("LISTEN " + pgx.Identifier{channel}.Sanitize())
 	}
-	s.used = time.Now()
+	keys := make([]int64, len(released))
+	for i, lock := range released {
+		keys[i] = int64(lock.key)
+	}
+	if len(keys) > 0 {
+		batch.Queue("SELECT pg_advisory_unlock(key) FROM unnest($1::bigint[]) key", keys)
+	}
+	var got []int64
+	if len(wanted) > 0 {
+		batch.Queue("SELECT key FROM unnest($1::bigint[]) key WHERE pg_try_advisory_lock(key)", wanted).Query(func(rows pgx.Rows) (err error) {
+			got, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+			return err
+		})
+	}
+	var there time.Time
+	batch.Queue("SELECT clock_timestamp()").QueryRow(func(row pgx.Row) error { return row.Scan(&there) })
+	asked := time.Now()
+	if err := s.conn.SendBatch(ctx, &batch).Close(); err != nil {
+		l.mu.Lock()
+		l.released = append(l.released, released...) // lose tells those who wait for them
+		l.mu.Unlock()
+		return fmt.Errorf("ask on the session of the locks: %w", err)
+	}
+	s.beaten = asked
+	for _, channel := range channels {
+		s.listening[channel] = true
+	}
+	l.answered(s, asked, there.Add(-time.Since(asked)/2))
+	for _, lock := range released {
+		close(lock.unlocked)
+	}
+	l.grant(s, wanted, got)
+	if len(wanted) > len(got) && asked.Sub(s.looked) >= beat {
+		s.looked = asked
+		return endLate(ctx, s.conn, wanted)
+	}
+	return nil
 }
 
-const (
-	maxName = 63     // bytes of an application_name
-	on      = " on " // between what a session is for and the process
-)
-
-// Process names this process as other processes and operators see it: machine and process id.
-func Process() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "localhost"
-	}
-	const room = 30
-	return host[:min(len(host), room)] + ":" + strconv.Itoa(os.Getpid())
+func (l *Locks) answered(s *session, asked, there time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.proven, l.asked, l.there = asked, asked, there
 }
 
-func applicationName(name string) string {
-	process := on + Process()
-	name = "carillon " + name
-	return name[:min(len(name), maxName-len(process))] + process
+// grant hands the locks that were taken to those who wait for them, and refuses those with one attempt that was in vain.
+func (l *Locks) grant(s *session, wanted, got []int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range got {
+		key := Key(n)
+		lock := &Lock{locks: l, key: key, session: s, lost: make(chan struct{}), unlocked: make(chan struct{})}
+		waiters := l.waiting[key]
+		if len(waiters) == 0 { // it has gone away
+			lock.end(ErrLost)
+			l.released = append(l.released, lock)
+			l.wake()
+			continue
+		}
+		w := waiters[0]
+		l.forget(key, w)
+		l.held[key] = lock
+		w.granted = lock
+		close(w.done)
+	}
+	for _, n := range wanted {
+		key := Key(n)
+		for _, w := range append([]*waiter(nil), l.waiting[key]...) {
+			l.refuse(key, w)
+		}
+	}
 }

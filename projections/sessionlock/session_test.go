@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/projections/pgtest"
@@ -17,9 +19,9 @@ import (
 const (
 	childDatabase = "CARILLON_SESSIONLOCK_CHILD"
 	patience      = 2 * time.Minute
-)
 
-var key, other = sessionlock.Number(-7), sessionlock.Pair(7, -7)
+	key, other sessionlock.Key = -7, 7<<32 | 9
+)
 
 // TestMain makes this binary the other process of a test: it takes the lock, says so, and says when it has lost it.
 func TestMain(m *testing.M) {
@@ -34,48 +36,163 @@ func TestMain(m *testing.M) {
 }
 
 func hold(url string) error {
-	pool, err := pgxpool.New(context.Background(), url)
+	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return err
 	}
-	session, err := sessionlock.Open(context.Background(), pool, "child", nil)
+	lock, err := sessionlock.New(config, slog.New(slog.DiscardHandler)).Acquire(context.Background(), key)
 	if err != nil {
-		return err
-	}
-	if err := session.Lock(context.Background(), key); err != nil {
 		return err
 	}
 	fmt.Println("holds", sessionlock.Process())
-	<-session.Lost()
-	fmt.Println("lost", errors.Is(session.Err(), sessionlock.ErrLost))
+	<-lock.Lost()
+	fmt.Println("lost", errors.Is(lock.Err(), sessionlock.ErrLost))
 	return nil
 }
 
-func open(t *testing.T, pool *pgxpool.Pool, name string) *sessionlock.Session {
+// within bounds what a test waits for.
+func within(t *testing.T) context.Context {
 	t.Helper()
-	session, err := sessionlock.Open(t.Context(), pool, name, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func acquire(t *testing.T, locks *sessionlock.Locks, key sessionlock.Key) *sessionlock.Lock {
+	t.Helper()
+	lock, err := locks.Acquire(within(t), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(session.Close)
-	return session
+	return lock
 }
 
-func TestALostSessionSaysSo(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	pool := pgtest.Pool(t)
-	mine := open(t, pool, "mine")
-	if _, err := pool.Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'carillon mine on %'"); err != nil {
+func endSessions(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name LIKE 'carillon locks on %'`); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-mine.Lost():
-	case <-ctx.Done():
-		t.Fatal("nobody noticed")
+}
+
+func lost(t *testing.T, locks ...*sessionlock.Lock) {
+	t.Helper()
+	for _, lock := range locks {
+		select {
+		case <-lock.Lost():
+		case <-within(t).Done():
+			t.Fatal("the lock was not lost")
+		}
+		if err := lock.Err(); !errors.Is(err, sessionlock.ErrLost) {
+			t.Errorf("lost by %v", err)
+		}
 	}
-	if _, err := mine.TryLock(ctx, key); !errors.Is(err, sessionlock.ErrLost) {
-		t.Errorf("lock: %v", err)
+}
+
+func TestLocks_shareOneSession(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	locks := pgtest.Locks(t, pool)
+	for n := range sessionlock.Key(20) {
+		acquire(t, locks, n)
 	}
+	var sessions, held int
+	err := pool.QueryRow(t.Context(), `SELECT count(DISTINCT pid), count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+		WHERE locktype = 'advisory' AND granted AND datname = current_database()`).Scan(&sessions, &held)
+	if err != nil || sessions != 1 || held != 20 {
+		t.Errorf("%d sessions hold %d locks, %v; want one and 20", sessions, held, err)
+	}
+}
+
+// A session that Postgres ends takes all locks along, and those who wait get theirs on the next one.
+func TestLocks_sessionIsLost(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	locks := pgtest.Locks(t, pool)
+	first, second := acquire(t, locks, key), acquire(t, locks, other)
+	if !first.Sure(time.Minute) {
+		t.Error("a lock that was just taken is not sure")
+	}
+	endSessions(t, pool)
+	lost(t, first, second)
+	if first.Sure(time.Minute) {
+		t.Error("a lost lock is sure")
+	}
+	first.Release() // does nothing
+	acquire(t, locks, key)
+	acquire(t, locks, other)
+}
+
+func TestLocks_excludeOthers(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	mine, theirs := pgtest.Locks(t, pool), pgtest.Locks(t, pool)
+	lock := acquire(t, mine, key)
+	for name, locks := range map[string]*sessionlock.Locks{"this process": mine, "another process": theirs} {
+		if _, err := locks.TryAcquire(within(t), key); !errors.Is(err, sessionlock.ErrHeld) {
+			t.Errorf("%s: %v", name, err)
+		}
+		waiting, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := locks.Acquire(waiting, key); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	lock.Release()
+	lost(t, lock)
+	if _, err := theirs.TryAcquire(within(t), key); err != nil {
+		t.Errorf("after the release: %v", err)
+	}
+	holders, err := sessionlock.Holders(t.Context(), pool)
+	if err != nil || len(holders) != 1 || holders[key] != sessionlock.Process() {
+		t.Errorf("holders: %v, %v", holders, err)
+	}
+}
+
+func TestLocks_notifications(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	locks := pgtest.Locks(t, pool)
+	heard := make(chan string, 100)
+	go locks.Listen(t.Context(), "greetings", func(payload string) {
+		select {
+		case heard <- payload:
+		default:
+		}
+	})
+	say := func(what string) { // until it is heard: LISTEN may come after
+		t.Helper()
+		for got := ""; got != what; {
+			if _, err := pool.Exec(within(t), "SELECT pg_notify('greetings', $1)", what); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case got = <-heard:
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+	say("hello")
+	lock := acquire(t, locks, key) // on the same session
+	endSessions(t, pool)
+	lost(t, lock)
+	say("again")
+}
+
+func TestLocks_afterClose(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	locks := pgtest.Locks(t, pool)
+	lock := acquire(t, locks, key)
+	ended := make(chan error)
+	go func() {
+		_, err := locks.Acquire(t.Context(), key)
+		ended <- err
+	}()
+	locks.Close()
+	lost(t, lock)
+	if err := <-ended; !errors.Is(err, sessionlock.ErrLost) {
+		t.Errorf("who waited: %v", err)
+	}
+	acquire(t, pgtest.Locks(t, pool), key)
 }

@@ -32,8 +32,8 @@ const (
 	backRest  = 300
 )
 
-// DeliveryQueue is delivery.Queue on the read model. The worker that it stands for lives as long as a Postgres session
-// of its own holds an advisory lock: when its process is killed, the lock is gone and others take over its deliveries.
+// DeliveryQueue is delivery.Queue on the read model. The worker that it stands for lives as long as it holds an advisory
+// lock of its process's session: when the process is killed, the lock is gone and others take over its deliveries.
 //
 // The read model may be behind the event store. So before the first claim, after a failed one, and after the lock was
 // lost, it has to have come to what was recorded by then, and the same before anything that somebody held is freed:
@@ -73,7 +73,7 @@ var _ delivery.Queue = (*DeliveryQueue)(nil)
 // asked, which may be wrong.
 func NewDeliveryQueue(runner *projections.Runner, now func() time.Time) *DeliveryQueue {
 	settling := func() *projections.Settling { return runner.Settling(deliveries.ReadModel) }
-	w := newWorker(runner.Pool, now, runner.Reach)
+	w := newWorker(runner.Locks, now, runner.Reach)
 	return &DeliveryQueue{
 		pool: runner.Pool, log: runner.Log, worker: w, claimer: deliveries.NewClaimer(runner.Pool, w.id), claims: settling(), frees: settling(), recovers: settling(),
 		progress: runner.Progress,
@@ -198,7 +198,7 @@ func (q *DeliveryQueue) bringBack(ctx context.Context, lease time.Duration) erro
 func (q *DeliveryQueue) look(ctx context.Context) (live []int32, seen deliveries.Seen, err error) {
 	var batch pgx.Batch
 	batch.Queue(`SELECT objid::bigint::int FROM pg_locks
-		WHERE locktype = 'advisory' AND classid = $1::int::oid AND objsubid = 2 AND granted
+		WHERE locktype = 'advisory' AND classid = $1::int::oid AND objsubid = 1 AND granted
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, workerClass).
 		Query(func(rows pgx.Rows) (err error) {
 			live, err = pgx.CollectRows(rows, pgx.RowTo[int32])

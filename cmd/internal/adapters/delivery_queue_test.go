@@ -20,6 +20,7 @@ import (
 	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
+	"carillon/projections/pgtest"
 	"carillon/projections/publications"
 )
 
@@ -46,7 +47,7 @@ func newSending(t *testing.T) *sending {
 		p.forget(t)
 	}
 	own := *p
-	own.runner = &projections.Runner{Pool: p.pool, Store: p.store, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Progress: p.runner.Progress}
+	own.runner = &projections.Runner{Pool: p.pool, Locks: pgtest.Locks(t, p.pool), Store: p.store, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Progress: p.runner.Progress}
 	s := &sending{T: t, parts: &own, organization: uuid.New(), destination: uuid.New()}
 	_, err := destination.Aggregate.Execute(t.Context(), s.store, s.destination, destination.Create{
 		Organization: s.organization, Settings: destination.Settings{Name: "CRM", URL: "https://example.org/"}, SecretID: uuid.New(), At: time.Now(),

@@ -28,6 +28,7 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
+	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
 
@@ -173,7 +174,7 @@ type curated struct {
 func newCurated(t *testing.T, store *esdb.Store) *curated {
 	t.Helper()
 	c := &curated{t: t, pool: projecttest.Pool(t), store: store}
-	c.runner = &projections.Runner{Pool: c.pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(c.pool)}
+	c.runner = &projections.Runner{Pool: c.pool, Locks: pgtest.Locks(t, c.pool), Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(c.pool)}
 	return c
 }
 

@@ -28,6 +28,7 @@ import (
 	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/projections/organizations"
+	"carillon/projections/pgtest"
 	"carillon/projections/sources"
 	"carillon/query"
 )
@@ -79,7 +80,7 @@ func startParts(tb testing.TB, models ...projections.ReadModel) *parts {
 	tb.Helper()
 	p := &parts{pool: apitest.Prepared.Pool(tb), store: nodetest.Start(tb), models: models}
 	p.runner = &projections.Runner{
-		Pool: p.pool, Store: p.store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(p.pool),
+		Pool: p.pool, Locks: pgtest.Locks(tb, p.pool), Store: p.store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(p.pool),
 		Linger: 5 * time.Millisecond, // tests wait for each step
 	}
 	for _, m := range models {
@@ -91,7 +92,7 @@ func startParts(tb testing.TB, models ...projections.ReadModel) *parts {
 // others ends the sessions of those that ran for the test before, and waits until they are gone: what they sent last may
 // still be carried out.
 const others = `SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
-	WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name NOT LIKE ALL ($1)`
+	WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name NOT LIKE 'carillon locks on %'`
 
 // forget empties all tables, but for those that begin full, and has other consumers than some go on from a position.
 const forget = `DO $$
@@ -112,9 +113,9 @@ func (p *parts) forget(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	var running, sessions []string
+	var running []string
 	for _, m := range p.models {
-		running, sessions = append(running, m.Name), append(sessions, "carillon "+m.Name+" %")
+		running = append(running, m.Name)
 		if err := p.runner.Progress.Settle(ctx, p.store, m); err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +123,7 @@ func (p *parts) forget(t testing.TB) {
 	p.pool.Reset()
 	head, err := p.store.Head(ctx)
 	if err == nil {
-		_, err = p.pool.Exec(ctx, others, sessions)
+		_, err = p.pool.Exec(ctx, others)
 	}
 	if err == nil {
 		_, err = p.pool.Exec(ctx, fmt.Sprintf(forget, head.Commit, head.Prepare, strings.Join(running, ",")))

@@ -2,7 +2,6 @@ package adapters_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -16,7 +15,7 @@ func TestRestHoldsForAllWorkers(t *testing.T) {
 	s := newSending(t)
 	s.project(deliveries.ReadModel)
 	run(t, func(ctx context.Context) error {
-		s.runner.Progress.Listen(ctx, slog.New(slog.DiscardHandler))
+		s.runner.Progress.Listen(ctx, s.runner.Locks)
 		return nil
 	})
 	mine, _ := s.queue(0)

@@ -13,7 +13,7 @@ import (
 func (s *sending) loseSessions() {
 	s.Helper()
 	_, err := s.pool.Exec(s.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
-		WHERE datname = current_database() AND application_name LIKE 'carillon worker %'`)
+		WHERE datname = current_database() AND application_name LIKE 'carillon locks on %'`)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -150,7 +150,7 @@ func (a *App) connect() error {
 	}
 	a.Progress = projections.NewProgress(a.base.pool)
 	a.runner = &projections.Runner{
-		Pool: a.base.pool, Store: tail.New(a.base.store, a.log), Log: a.log, Progress: a.Progress, Identity: a.base.store.Identity,
+		Pool: a.base.pool, Locks: a.base.locks, Store: tail.New(a.base.store, a.log), Log: a.log, Progress: a.Progress, Identity: a.base.store.Identity,
 		Reach: a.storeReach,
 	}
 	policy, options, err := a.deliveryEgress()

@@ -145,8 +145,8 @@ func TestABurstIsDispatchedOnceWhoeverIsKilled(t *testing.T) {
 	}
 	for round, strike := range []func(*child){
 		kill,
-		func(*child) {
-			if _, err := s.pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'carillon dispatcher on %'"); err != nil {
+		func(holder *child) {
+			if _, err := s.pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'carillon locks on %:' || $1", holder.pid()); err != nil {
 				t.Error(err)
 			}
 		},

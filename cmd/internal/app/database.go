@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"carillon/projections"
+	"carillon/projections/sessionlock"
 )
 
 const (
@@ -43,6 +44,9 @@ func (a *App) prepareDatabase(ctx context.Context) error {
 }
 
 func (a *App) makeTables(ctx context.Context) error {
+	if err := a.base.locks.Open(ctx); err != nil {
+		return err
+	}
 	if err := projections.Migrate(ctx, a.base.pool); err != nil {
 		return err
 	}
@@ -73,6 +77,9 @@ func databaseTrouble(err error) error {
 	var failed *pgconn.ConnectError
 	answered, connected := errors.As(err, &answer), !errors.As(err, &failed)
 	switch {
+	case errors.Is(err, sessionlock.ErrPooled):
+		return fmt.Errorf("%s leads through a pooler in transaction mode: name the address of Postgres itself in CARILLON_DATABASE_DIRECT_URL, "+
+			"for the one session that a process keeps: %w", setting, err)
 	case answered && answer.Code == mayNot:
 		return fmt.Errorf("%s: its user may not make schemas: \"GRANT CREATE ON DATABASE … TO …\" lets it. %w", setting, err)
 	case connected:

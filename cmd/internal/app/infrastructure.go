@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,15 +21,20 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
 	"carillon/projections/postgres"
+	"carillon/projections/sessionlock"
 )
 
 const (
 	maxSocketPath  = 100 // bytes; the kernel takes 107
-	poolSize       = 16
-	keyPoolSize    = 2 // one question about keys is under way at a time; the other is for a connection that hangs
+	keyPoolSize    = 2   // one question about keys is under way at a time; the other is for a connection that hangs
 	connectTimeout = 5 * time.Second
 	stopTimeout    = 10 * time.Second
 	restartPause   = time.Second
+
+	// Sessions that were idle for that long are closed at the next look. The pool uses each once after a look, so that the
+	// time must be shorter than what lies between two looks.
+	maxIdleSession = 20 * time.Second
+	sessionLook    = 30 * time.Second
 )
 
 // eventStore is an eventstore.Store that can be told from others.
@@ -42,6 +48,7 @@ type infrastructure struct {
 	store    eventStore
 	server   *esdb.Store // the store, if it is a server elsewhere; nil if it is embedded
 	pool     *pgxpool.Pool
+	locks    *sessionlock.Locks
 	keys     *pgxpool.Pool // of authentication alone, so that whoever has no key takes nothing from those who do
 	sessions *pgxpool.Pool // of the console, for the same reason
 	full     func() bool   // whether the embedded node has no room for appends; nil where the store is elsewhere
@@ -81,33 +88,45 @@ func openInfrastructure(ctx context.Context, cfg *config.Config, log *slog.Logge
 	if err := errors.Join(storeErr, databaseErr); err != nil {
 		return nil, err
 	}
+	return in, in.openPools(cfg, databaseURL, log)
+}
+
+// openPools prepares all sessions of Postgres that this process has. None is opened yet. With that of the locks they are
+// one more than the setting says; what is idle for a minute is closed.
+func (in *infrastructure) openPools(cfg *config.Config, databaseURL string, log *slog.Logger) error {
 	poolConfig, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
-		return nil, errors.New("CARILLON_DATABASE_URL can't be parsed: it must look like postgres://user:password@host:5432/carillon")
+		return errors.New("CARILLON_DATABASE_URL can't be parsed: it must look like postgres://user:password@host:5432/carillon")
 	}
-	poolConfig.MaxConns = poolSize
 	poolConfig.ConnConfig.ConnectTimeout = connectTimeout
+	direct := poolConfig.ConnConfig
+	if url := cfg.DatabaseDirectURL.Reveal(); url != "" {
+		if direct, err = pgx.ParseConfig(url); err != nil {
+			return errors.New("CARILLON_DATABASE_DIRECT_URL can't be parsed: it must look like postgres://user:password@host:5432/carillon")
+		}
+		direct.ConnectTimeout = connectTimeout
+		if !strings.Contains(databaseURL, "default_query_exec_mode") { // a pooler may know no prepared statements
+			poolConfig.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		}
+	}
+	in.locks = sessionlock.New(direct, log)
 	plain := &plainText{log: log}
 	plain.stores(cfg)
 	poolConfig.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		plain.connected(conn)
 		return compressQuickly(ctx, conn)
 	}
-	if in.pool, err = pgxpool.NewWithConfig(ctx, poolConfig); err != nil {
-		return nil, fmt.Errorf("connect to Postgres: %w", err)
+	poolConfig.MaxConnIdleTime, poolConfig.HealthCheckPeriod = maxIdleSession, sessionLook
+	for pool, size := range map[**pgxpool.Pool]int{&in.pool: cfg.Connections() - 2*keyPoolSize, &in.keys: keyPoolSize, &in.sessions: keyPoolSize} {
+		sized := poolConfig.Copy()
+		sized.MaxConns = int32(size) //nolint:gosec // bounded by Validate
+		if *pool, err = pgxpool.NewWithConfig(context.Background(), sized); err != nil {
+			return fmt.Errorf("connect to Postgres: %w", err)
+		}
+		in.closers = append(in.closers, (*pool).Close)
 	}
-	in.closers = append(in.closers, in.pool.Close)
-	keyConfig := poolConfig.Copy()
-	keyConfig.MaxConns = keyPoolSize
-	if in.keys, err = pgxpool.NewWithConfig(ctx, keyConfig); err != nil {
-		return nil, fmt.Errorf("connect to Postgres: %w", err)
-	}
-	in.closers = append(in.closers, in.keys.Close)
-	if in.sessions, err = pgxpool.NewWithConfig(ctx, keyConfig.Copy()); err != nil {
-		return nil, fmt.Errorf("connect to Postgres: %w", err)
-	}
-	in.closers = append(in.closers, in.sessions.Close)
-	return in, nil
+	in.closers = append(in.closers, in.locks.Close)
+	return nil
 }
 
 // compressQuickly lets a session compress long values by LZ4, which takes a fifth of the time that Postgres' own

@@ -32,7 +32,7 @@ func (a *App) openKeys(ctx context.Context) error {
 		return fmt.Errorf("CARILLON_MASTER_KEY_NEXT: %w", err)
 	}
 	a.keys, err = custody.New(custody.Config{
-		Pool: a.base.pool, Ring: ring, Dir: a.cfg.KeyDir(), Copy: a.cfg.DataDir, Database: a.cfg.KeyDatabase(),
+		Pool: a.base.pool, Locks: a.base.locks, Ring: ring, Dir: a.cfg.KeyDir(), Copy: a.cfg.DataDir, Database: a.cfg.KeyDatabase(),
 		AcceptLost: a.cfg.AcceptLostKeys, Store: a.base.store, Now: time.Now, Log: a.log,
 	})
 	if err != nil {

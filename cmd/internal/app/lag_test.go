@@ -15,6 +15,7 @@ import (
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
 	"carillon/projections/organizations"
+	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
 
@@ -24,7 +25,7 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 	counted := &counting{Store: store}
 	var later atomic.Int64
 	l := newLags(counted, func() time.Time { return time.Now().Add(time.Duration(later.Load())) })
-	runner := &projections.Runner{Pool: pool, Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
+	runner := &projections.Runner{Pool: pool, Locks: pgtest.Locks(t, pool), Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
 	register := func() eventstore.Position {
 		t.Helper()
 		done, err := organization.Aggregate.Execute(t.Context(), store, uuid.New(),

@@ -13,7 +13,7 @@ import (
 // startListening lets other processes say which of this one's consumers they wait for, and which destinations rest.
 func (a *App) startListening(s *stage) {
 	if a.cfg.Is(config.RoleDeliver) || slices.ContainsFunc(consumers(), func(c consumer) bool { return a.cfg.Is(c.role) }) {
-		s.run(func(ctx context.Context) error { a.Progress.Listen(ctx, a.log); return nil })
+		s.run(func(ctx context.Context) error { a.Progress.Listen(ctx, a.base.locks); return nil })
 	}
 }
 

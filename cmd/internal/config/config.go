@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/pem"
 	"fmt"
@@ -31,6 +32,9 @@ type Config struct {
 
 	EventStoreURL Address `name:"eventstore-url" env:"CARILLON_EVENTSTORE_URL" placeholder:"URL" help:"An EventStoreDB, for example esdb://user:password@node1:2113,node2:2113?tls=true. Empty: an embedded node in the data directory."`
 	DatabaseURL   Address `env:"CARILLON_DATABASE_URL" placeholder:"URL" help:"A Postgres 15 or newer, for example postgres://user:password@host:5432/carillon. Empty: a private Postgres in the data directory."`
+
+	DatabaseDirectURL   Address `name:"database-direct-url" env:"CARILLON_DATABASE_DIRECT_URL" placeholder:"URL" help:"The same Postgres without a pooler, if the other address leads through one in transaction mode: for the session that holds the locks of this process."`
+	DatabaseConnections int     `env:"CARILLON_DATABASE_CONNECTIONS" default:"12" placeholder:"N" help:"Maximum Postgres sessions of this process (${default}), besides one for its locks."`
 
 	PostgresBin string `env:"CARILLON_POSTGRES_BIN" placeholder:"DIR" help:"Directory of the Postgres binaries. Empty: the usual places."`
 
@@ -119,6 +123,11 @@ const (
 	maxTimeout      = 5 * time.Minute
 	maxDisableAfter = 1_000_000
 	maxParallel     = 1024
+
+	defaultConnections = 12
+	minConnections     = 8
+	maxConnections     = 1000
+
 	maxCollectPages = 1_000_000
 )
 
@@ -172,15 +181,29 @@ func (c *Config) checkStores() error {
 	if _, err := pgconn.ParseConfig(c.KeyStore.Reveal()); strings.Contains(c.KeyStore.Reveal(), "://") && (err != nil || c.KeyDatabase() == "") {
 		return wrong("CARILLON_KEY_STORE", "must name a directory, or look like postgres://user:password@host:5432/keys")
 	}
-	url := c.DatabaseURL.Reveal()
-	if url == "" {
-		return nil
+	return c.checkDatabase()
+}
+
+func (c *Config) checkDatabase() error {
+	if n := c.Connections(); n < minConnections || n > maxConnections {
+		return wrong("CARILLON_DATABASE_CONNECTIONS", "must be %d to %d; it is %d", minConnections, maxConnections, n)
 	}
-	if _, err := pgconn.ParseConfig(url); err != nil || !hasScheme(url, "postgres", "postgresql") {
-		return wrong("CARILLON_DATABASE_URL", "must look like postgres://user:password@host:5432/carillon, or be empty for a private Postgres")
+	if c.DatabaseDirectURL != "" && c.DatabaseURL == "" {
+		return wrong("CARILLON_DATABASE_DIRECT_URL", "needs CARILLON_DATABASE_URL, which leads to the same Postgres through a pooler")
+	}
+	for variable, url := range map[string]string{"CARILLON_DATABASE_URL": c.DatabaseURL.Reveal(), "CARILLON_DATABASE_DIRECT_URL": c.DatabaseDirectURL.Reveal()} {
+		if url == "" {
+			continue
+		}
+		if _, err := pgconn.ParseConfig(url); err != nil || !hasScheme(url, "postgres", "postgresql") {
+			return wrong(variable, "must look like postgres://user:password@host:5432/carillon, or be empty for a private Postgres")
+		}
 	}
 	return nil
 }
+
+// Connections returns how many sessions of Postgres this process opens at most, besides one for its locks.
+func (c *Config) Connections() int { return cmp.Or(c.DatabaseConnections, defaultConnections) }
 
 func hasScheme(url string, schemes ...string) bool {
 	scheme, rest, ok := strings.Cut(url, "://")

@@ -15,6 +15,7 @@ import (
 	"carillon/command"
 	"carillon/command/sealing"
 	"carillon/eventstore"
+	"carillon/projections/sessionlock"
 )
 
 // Store is what custody needs of the event store: what became of owners, and which store that is.
@@ -25,8 +26,9 @@ type Store interface {
 
 // Config says where keys are kept, and what opens them.
 type Config struct {
-	Pool *pgxpool.Pool
-	Ring *sealing.Ring
+	Pool  *pgxpool.Pool
+	Locks *sessionlock.Locks
+	Ring  *sealing.Ring
 	// Dir is the directory of the key store, and Copy another one for a copy of the epoch key. Both are empty where there
 	// is no directory: then Database may be the address of a second database. With neither, Postgres is the only place.
 	Dir, Copy, Database string

@@ -75,7 +75,7 @@ func (w *world) make() process {
 		w.Fatal(err)
 	}
 	cfg := custody.Config{
-		Pool: w.pool, Ring: ring, Store: w.store, Dir: w.dir, Copy: w.copy, Database: w.database,
+		Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Ring: ring, Store: w.store, Dir: w.dir, Copy: w.copy, Database: w.database,
 		Now: time.Now, Log: slog.New(slog.NewTextHandler(w.Output(), nil)),
 	}
 	if w.database != "" {

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/command/sealing"
-	"carillon/projections/sessionlock"
 )
 
 // lockNumber is the advisory lock of whoever compares, renews or rotates: one process at a time.
@@ -36,23 +35,13 @@ func (c *Custody) Open(ctx context.Context) error { return c.Compare(ctx) }
 
 // alone runs one process at a time.
 func (c *Custody) alone(ctx context.Context, do func(context.Context) error) error {
-	session, err := sessionlock.Open(ctx, c.Pool, "keys", nil)
+	lock, err := c.Locks.Acquire(ctx, lockNumber)
 	if err != nil {
 		return fmt.Errorf("data keys: %w", err)
 	}
-	defer session.Close()
-	if err := session.Lock(ctx, sessionlock.Number(lockNumber)); err != nil {
-		return fmt.Errorf("data keys: %w", err)
-	}
-	ctx, cancel := context.WithCancel(ctx)
+	defer lock.Release()
+	ctx, cancel := lock.While(ctx)
 	defer cancel()
-	go func() {
-		select {
-		case <-session.Lost(): // another process may have taken over
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	return do(ctx)
 }
 

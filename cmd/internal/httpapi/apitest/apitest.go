@@ -165,7 +165,7 @@ func receivers() *x509.CertPool {
 func (p *Fixture) StartReadModels(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
-	p.runner = &projections.Runner{Pool: p.Pool, Store: p.Store, Log: p.Log, Progress: p.Progress}
+	p.runner = &projections.Runner{Pool: p.Pool, Locks: pgtest.Locks(tb, p.Pool), Store: p.Store, Log: p.Log, Progress: p.Progress}
 	var running sync.WaitGroup
 	for _, model := range app.ReadModels() {
 		running.Go(func() {

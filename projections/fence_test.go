@@ -1,0 +1,51 @@
+//go:build nightly
+
+package projections_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/eventstore"
+	"carillon/projections"
+	"carillon/projections/sessionlock"
+)
+
+// A process that is stopped in the middle of a transaction, with its session ended, is replaced at once: its transaction
+// comes to nothing, and what it does when it goes on is refused.
+func TestFence_stoppedInATransaction(t *testing.T) {
+	w := newWorld(t)
+	var once sync.Once
+	stopped, goOn := make(chan struct{}), make(chan struct{})
+	slow := tally
+	slow.Project = func(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+		if batch[len(batch)-1].Revision == 1 {
+			once.Do(func() { close(stopped); <-goOn })
+		}
+		return count(ctx, tx, batch)
+	}
+	first, stop := w.project(slow)
+	stream := eventstore.StreamName("thing", uuid.New())
+	w.await(first, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
+	at := w.append(stream, 0, "thing.happened.v1")
+	<-stopped
+	second, _ := w.run(func(ctx context.Context, r *projections.Runner) error { return r.Project(ctx, tally) })
+	w.endSessions()
+	w.await(second, at, tally.Name)
+	close(goOn)
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	w.await(second, w.append(stream, 1, "thing.happened.v1"), tally.Name)
+	if got := w.count(stream); got != 3 {
+		t.Errorf("count = %d, want 3", got)
+	}
+	holders, err := sessionlock.Holders(w.ctx, w.pool)
+	if err != nil || len(holders) != 1 {
+		t.Errorf("holders of locks: %v, %v", holders, err)
+	}
+}
