@@ -17,13 +17,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
 	"carillon/cmd/internal/config"
 	"carillon/command"
+	"carillon/command/delivery"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
+	"carillon/projections"
 )
 
 // burst is the NDJSON of so many events of an organization.
@@ -212,13 +215,25 @@ func (d *dispatches) dispatched() int {
 
 // holder is the server that runs the dispatcher; nil: none does.
 func (s *several) holder() *child {
-	var process string
-	_ = s.pool.QueryRow(s.Context(), `SELECT application_name FROM pg_stat_activity JOIN pg_locks USING (pid)
-		WHERE locktype = 'advisory' AND granted AND application_name LIKE 'carillon dispatcher on %' LIMIT 1`).Scan(&process)
+	process := dispatching(s.Context(), s.pool)
 	for _, server := range s.servers {
 		if strings.HasSuffix(process, ":"+strconv.Itoa(server.pid())) {
 			return server
 		}
 	}
 	return nil
+}
+
+// dispatching returns the name of the process that runs the dispatcher; "" if none does.
+func dispatching(ctx context.Context, pool *pgxpool.Pool) string {
+	statuses, err := projections.Statuses(ctx, pool)
+	if err != nil {
+		return ""
+	}
+	for _, status := range statuses {
+		if status.Name == delivery.DispatcherName {
+			return status.Process
+		}
+	}
+	return ""
 }

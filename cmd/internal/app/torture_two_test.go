@@ -382,9 +382,7 @@ func (w *two) both(do func(*child)) {
 
 // holder is the server that runs the dispatcher.
 func (w *two) holder() *child {
-	var process string
-	_ = w.pool.QueryRow(w.Context(), `SELECT application_name FROM pg_stat_activity JOIN pg_locks USING (pid)
-		WHERE locktype = 'advisory' AND granted AND application_name LIKE 'carillon dispatcher on %' LIMIT 1`).Scan(&process)
+	process := dispatching(w.Context(), w.pool)
 	for _, s := range w.servers {
 		s.mu.Lock()
 		pid := s.process.Pid
