@@ -149,7 +149,7 @@ func TestABurstIsDispatchedOnceWhoeverIsKilled(t *testing.T) {
 	for round, strike := range []func(*child){
 		kill,
 		func(holder *child) {
-			if _, err := s.pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'carillon locks on %:' || $1", holder.pid()); err != nil {
+			if _, err := s.pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'carillon locks on %:' || $1", strconv.Itoa(holder.pid())); err != nil {
 				t.Error(err)
 			}
 		},
