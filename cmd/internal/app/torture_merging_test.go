@@ -131,7 +131,9 @@ func nameOf(n int) string {
 
 func (c *collecting) makeFeed() string {
 	c.Helper()
-	var feed struct{ ID string }
+	var feed struct {
+		ID string `json:"id"`
+	}
 	c.until("a feed", func() bool {
 		return c.post(c.api+"/feeds/events", c.key, map[string]any{"name": "Concerts", "description": "In town"}, &feed) == nil
 	})
