@@ -9,7 +9,6 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -22,17 +21,15 @@ import (
 
 // fleet is several destinations behind one TLS server; each path is one of them.
 type fleet struct {
-	mu    sync.Mutex
-	came  map[string]map[string]int // by path: by webhook-id
-	hang  chan struct{}             // while open, the path /hangs does not answer
-	ready sync.Cond
-	url   string
+	mu   sync.Mutex
+	came map[string]map[string]int // by path: by webhook-id
+	hang chan struct{}             // while open, the path /hangs does not answer
+	url  string
 }
 
 func (p *process) fleet(paths ...string) *fleet {
 	p.Helper()
 	f := &fleet{came: map[string]map[string]int{}, hang: make(chan struct{})}
-	f.ready.L = &f.mu
 	authority, err := dev.EnsureAuthority(p.cfg.DataDir)
 	if err != nil {
 		p.Fatal(err)
@@ -52,7 +49,6 @@ func (p *process) fleet(paths ...string) *fleet {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.came[r.URL.Path][r.Header.Get("webhook-id")]++
-		f.ready.Broadcast()
 	}))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
@@ -71,30 +67,16 @@ func (p *process) fleet(paths ...string) *fleet {
 // all waits until every destination but the hanging one has got n different deliveries.
 func (f *fleet) all(t *testing.T, n int) {
 	t.Helper()
-	deadline := time.AfterFunc(patience, func() {
+	poll(t, patience, fmt.Sprintf("each destination has got %d", n), func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.ready.Broadcast()
-	})
-	defer deadline.Stop()
-	began := time.Now()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for {
-		short := ""
 		for path, came := range f.came {
 			if path != "/hangs" && len(came) < n {
-				short = fmt.Sprintf("%s got %d of %d", path, len(came), n)
+				return false
 			}
 		}
-		if short == "" {
-			return
-		}
-		if time.Since(began) >= patience {
-			t.Fatal(short)
-		}
-		f.ready.Wait()
-	}
+		return true
+	})
 }
 
 // A destination that hangs holds back no other of its organization, and one event reaches many destinations by one append.
@@ -111,7 +93,9 @@ func TestDestinations_manyBesideOneThatHangs(t *testing.T) {
 	by := command.Caller{Organization: p.organization, Actor: "operator", RequestID: uuid.New()}
 	for i := range more {
 		path := fmt.Sprint("/", i)
+		g.mu.Lock()
 		g.came[path] = map[string]int{}
+		g.mu.Unlock()
 		d, err := p.app.Commands.CreateDestination(t.Context(), by, command.CreateDestination{Name: path, URL: g.url + path})
 		if err == nil {
 			_, err = p.app.Commands.CreateSubscription(t.Context(), by, command.CreateSubscription{Destination: d.ID, Settings: everything})

@@ -38,8 +38,6 @@ func TestNoWallClockAssertions(t *testing.T) {
 
 // measuring lists the files of the first suite that measure time all the same. It may only get shorter.
 var measuring = []string{
-	"cmd/internal/app/hostile_processes_test.go",
-	"cmd/internal/app/many_test.go",
 	"eventstore/copying/move_test.go",
 	"eventstore/esdb/leader_test.go",
 	"eventstore/node/live_test.go",
