@@ -70,3 +70,23 @@ func TestADamagedManifestIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// What is missing in tables can't be mended by leaving more out.
+func TestGapBeforeTheLogIsTold(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, s, "s", 3)
+	if err := s.db.Delete(logKey(nil, firstPosition), pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	here := copyOf(t, dir)
+	mustClose(t, s)
+	before := filesOf(t, here)
+	if _, err := Open(Options{Dir: here}); !errors.Is(err, ErrCorrupt) || !sameFiles(before, filesOf(t, here)) {
+		t.Errorf("it opens: %v", err)
+	}
+}
