@@ -9,7 +9,7 @@ window.addEventListener("load", () => {
     validatorUrl: null,
     tryItOutEnabled: true,
     displayRequestDuration: true,
-    docExpansion: "list",
+    docExpansion: "none",
     defaultModelsExpandDepth: 0,
   });
 });
