@@ -30,6 +30,27 @@ type SealedSecret struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
+// Target returns the destination as an attempt needs it; nil if it does not exist. Secrets that have expired are in it.
+func (s State) Target(id uuid.UUID) *Target {
+	if s.Status == StatusNone || s.Status == StatusDeleted {
+		return nil
+	}
+	t := &Target{
+		ID:              id,
+		Organization:    s.Organization,
+		Enabled:         s.Status == StatusEnabled,
+		URL:             s.Settings.URL,
+		Address:         s.Settings.Address.Data,
+		Headers:         s.Settings.Headers.Data,
+		DebounceSeconds: s.Settings.DebounceWindowSeconds,
+		Secrets:         make([]SealedSecret, len(s.Secrets)),
+	}
+	for i, secret := range s.Secrets {
+		t.Secrets[i] = SealedSecret{ID: secret.ID, Sealed: secret.Sealed, ExpiresAt: secret.ExpiresAt}
+	}
+	return t
+}
+
 // After is the target as an event of its destination leaves it; nil where it was deleted. The target itself stays. An
 // event that is in it already changes nothing.
 func (t *Target) After(id uuid.UUID, revision eventstore.Revision, event Event) *Target {
