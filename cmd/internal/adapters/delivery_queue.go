@@ -277,7 +277,7 @@ func (q *DeliveryQueue) jobs(claimed []deliveries.Claimed) []delivery.Job {
 	jobs := make([]delivery.Job, len(claimed))
 	for i, c := range claimed {
 		jobs[i] = delivery.Job{
-			ID: c.ID, Destination: c.Target.ID, Organization: c.Target.Organization, Body: body(bodies, c.Event), Subscriptions: c.Subscriptions, Attempts: c.Attempts,
+			ID: c.ID, Destination: c.Destination, Organization: c.Organization, Body: body(bodies, c.Event), Subscriptions: c.Subscriptions, Attempts: c.Attempts,
 			Replay: c.Replay, LeasedUntil: c.LeasedUntil, Losses: q.losses,
 		}
 		if c.Replay == uuid.Nil { // then it is pending; what a replay finds is read from the stream
