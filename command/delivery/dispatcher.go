@@ -106,8 +106,7 @@ func (d *Dispatcher) apply(recorded *eventstore.Recorded) error {
 func (d *Dispatcher) enabled(id uuid.UUID) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	to := d.routes.Target(id)
-	return to != nil && to.Enabled
+	return d.routes.Enabled(id)
 }
 
 func (d *Dispatcher) plan(recorded *eventstore.Recorded, id uuid.UUID, p publication.Published) *fanOut {
