@@ -120,7 +120,7 @@ func TestReadmeCommandsRun(t *testing.T) {
 	api, admin := w.serve(recipe(t, makefile, "run"))
 	w.env = append(w.env, "CARILLON_HTTP_ADDR="+api, "CARILLON_ADMIN_ADDR="+admin)
 	shown := w.run(recipe(t, makefile, "demo"))
-	for _, step := range regexp.MustCompile(`(?m)^  (\d  [^:\n]*):`).FindAllStringSubmatch(readme, -1) {
+	for _, step := range regexp.MustCompile(`(?m)^ {2}(\d {2}[^:\n]*):`).FindAllStringSubmatch(readme, -1) {
 		if !strings.Contains(shown, step[1]) && !strings.HasPrefix(step[1], "6") { // the sixth begins with an id
 			t.Errorf("the demo shows no %q:\n%s", step[1], shown)
 		}

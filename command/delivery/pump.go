@@ -8,20 +8,13 @@ import (
 	"carillon/eventstore/stack"
 )
 
-// pump starts what may start now.
-func (d *Deliverer) pump() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.begin(time.Now())
-}
-
 // begin starts what may start. The mutex is held.
 func (d *Deliverer) begin(now time.Time) {
 	if d.ctx == nil {
 		return
 	}
 	for next, ok := d.schedule.Next(now); ok; next, ok = d.schedule.Next(now) {
-		job, ctx := next.Payload.(*Job), d.ctx //nolint:forcetypeassert // it offers no others
+		job, ctx := next.Payload.(*Job), d.ctx //nolint:forcetypeassert,errcheck // it offers no others
 		d.running.Go(func() {
 			stack.Grow()
 			outcome := d.attempt(ctx, job)

@@ -74,7 +74,8 @@ func openTarget(ctx context.Context, vault Vault, t *destination.Target, now tim
 			return nil, fmt.Errorf("open headers: %w", err)
 		}
 	}
-	return opened, opened.openSecrets(ctx, vault, now)
+	err := opened.openSecrets(ctx, vault, now)
+	return opened, err
 }
 
 func (t *target) openSecrets(ctx context.Context, vault Vault, now time.Time) error {

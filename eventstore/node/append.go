@@ -148,7 +148,7 @@ func (r *appendRequest) addEvent(event store.EventContent) {
 	case r.taken > maxRequestBytes: // as gRPC refuses a single message
 		r.err = failure(codes.ResourceExhausted, "the append is larger than the 16 MiB that a request may have")
 		r.events = nil
-	case len(event.Type) == 0 || len(event.Type) > maxTypeName || !utf8.ValidString(event.Type):
+	case event.Type == "" || len(event.Type) > maxTypeName || !utf8.ValidString(event.Type):
 		// Most clients can't read what is not UTF-8: one such event would end every read of $all.
 		r.err = invalid("an event needs a type, of at most 8 KiB of UTF-8")
 	case r.shared && hasACL(r.stream, &event):

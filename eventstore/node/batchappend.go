@@ -179,7 +179,8 @@ func (n *Node) startBatch(ctx context.Context, b *batch) (wait func() (store.Res
 		case !b.until.IsZero():
 			ctx, release = withDeadline(ctx, b.until.Sub(n.config.Now()))
 		}
-		held, again := (<-chan struct{})(nil), false
+		var held <-chan struct{}
+		again := false
 		if len(b.request.events) > 0 {
 			held, again = n.config.Quirks.Hold(b.request.stream, b.request.first)
 		}

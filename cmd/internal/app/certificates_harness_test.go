@@ -74,6 +74,7 @@ func keyParts(t testing.TB, pair mtlstest.Pair) [][]byte {
 	block, _ := pem.Decode([]byte(pair.Key))
 	if block == nil {
 		t.Fatal("no key")
+		return nil
 	}
 	secret := block.Bytes[36:68] // the secret number of a key on P-256, in PKCS #8
 	parts := [][]byte{secret, []byte(fmt.Sprintf("%x", secret)), []byte(base64.StdEncoding.EncodeToString(secret))}

@@ -163,12 +163,3 @@ func lastAttempt(t testing.TB, delivery map[string]any) map[string]any {
 	last, _ := attempts[len(attempts)-1].(map[string]any)
 	return last
 }
-
-func instant(t *testing.T, value any) time.Time {
-	t.Helper()
-	at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(value))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at
-}

@@ -78,7 +78,7 @@ func newBurgled(t *testing.T) *burgled {
 
 // look steals all files, and expects no secret in them. What lies open is found in the event store and in Postgres, where
 // the secrets would be as well.
-func (b *burgled) look(when string, open []string, secrets []string) thief {
+func (b *burgled) look(when string, open, secrets []string) thief {
 	b.Helper()
 	if _, err := b.conn.Exec(b.Context(), "CHECKPOINT"); err != nil { // so that the heap is in its files as well as in the log
 		b.Fatal(err)

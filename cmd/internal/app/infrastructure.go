@@ -88,7 +88,8 @@ func openInfrastructure(ctx context.Context, cfg *config.Config, log *slog.Logge
 	if err := errors.Join(storeErr, databaseErr); err != nil {
 		return nil, err
 	}
-	return in, in.openPools(cfg, databaseURL, log)
+	err = in.openPools(cfg, databaseURL, log)
+	return in, err
 }
 
 // openPools prepares all sessions of Postgres that this process has. None is opened yet. With that of the locks they are

@@ -133,8 +133,9 @@ func newTwoOn(t *testing.T, severable bool) *two {
 		database: pgtest.NewServer(t), tried: map[string]time.Time{}, told: map[string]time.Time{}, arrived: map[string]time.Time{},
 	}
 	w.pool = w.database.Pool()
-	data, node := filepath.Join(dir, "data"), ""
-	w.node, node = startNodeChild(t, dir)
+	data := filepath.Join(dir, "data")
+	child, node := startNodeChild(t, dir)
+	w.node = child
 	for i := range 2 {
 		toStore, toDatabase := node, w.database.URL()
 		if severable {

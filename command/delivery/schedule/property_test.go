@@ -45,7 +45,6 @@ type model struct {
 	waiting, running map[uuid.UUID]schedule.Delivery
 	to               map[uuid.UUID]int // in flight
 	order            []uuid.UUID       // of what was offered
-	opened           []time.Time       // when requests began that open a connection
 }
 
 func (m *model) offer(t *rapid.T) {

@@ -1,7 +1,5 @@
 package schedule
 
-import "iter"
-
 // queue is what waits in a lane: fresh deliveries and claimed ones, each in the order in which they came.
 type queue struct {
 	fresh, claimed []*entry
@@ -39,19 +37,6 @@ func (q *queue) next(spilled bool) *entry {
 	(*from)[0] = nil
 	*from = (*from)[1:]
 	return first
-}
-
-// all lists what waits.
-func (q *queue) all() iter.Seq[*entry] {
-	return func(yield func(*entry) bool) {
-		for _, part := range [...][]*entry{q.fresh, q.claimed} {
-			for _, e := range part {
-				if !yield(e) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // shorten lets go of what came last of each, so that no more than most wait. Each may have half of them; what one leaves

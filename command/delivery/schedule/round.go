@@ -43,6 +43,7 @@ func (s *Scheduler) allows(c class) bool {
 		return free > s.settings.InFlight/connectedFraction && s.pools[openings].free() > 0
 	case slow:
 		return free > s.settings.InFlight/connectedFraction && s.pools[slowRequests].free() > 0
+	case connected, classes, noClass:
 	}
 	return free > 0
 }

@@ -72,15 +72,6 @@ func (f *fixture) append(stream string, expected esdb.ExpectedRevision, list ...
 	return result
 }
 
-// read reads a whole stream. It fails with the client's error.
-func (f *fixture) read(stream string, options esdb.ReadStreamOptions) ([]*esdb.ResolvedEvent, error) {
-	events, err := f.client.ReadStream(f.ctx, stream, options, 1000)
-	if err != nil {
-		return nil, err
-	}
-	return drain(events)
-}
-
 func drain(events *esdb.ReadStream) (list []*esdb.ResolvedEvent, err error) {
 	defer events.Close()
 	for {
@@ -93,30 +84,6 @@ func drain(events *esdb.ReadStream) (list []*esdb.ResolvedEvent, err error) {
 		}
 		list = append(list, event)
 	}
-}
-
-// numbers are the revisions that a reader sees, forwards, or -1 for a stream that is not found.
-func (f *fixture) numbers(stream string) (list []int) {
-	f.Helper()
-	events, err := f.read(stream, esdb.ReadStreamOptions{})
-	if code(err) == esdb.ErrorCodeResourceNotFound {
-		return []int{-1}
-	}
-	if err != nil {
-		f.Fatalf("read %s: %v", stream, err)
-	}
-	for _, e := range events {
-		list = append(list, int(e.Event.EventNumber)) //nolint:gosec // a few
-	}
-	return list
-}
-
-func code(err error) esdb.ErrorCode {
-	var known *esdb.Error
-	if errors.As(err, &known) {
-		return known.Code()
-	}
-	return -1
 }
 
 func tombstone(f *fixture, stream string) error {

@@ -69,7 +69,7 @@ func TestEventsAreEncodedAsTheGeneratedCodeReadsThem(t *testing.T) {
 				Id: protoUUID(record.ID(), form), StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte(list[i].Stream)},
 				StreamRevision: record.Revision(), PreparePosition: record.Position, CommitPosition: record.Position,
 				Metadata: map[string]string{
-					"type": string(list[i].Type), "created": strconv.FormatInt(record.Created(), 10),
+					"type": list[i].Type, "created": strconv.FormatInt(record.Created(), 10),
 					"content-type": map[bool]string{true: "application/json", false: "application/octet-stream"}[list[i].JSON],
 				},
 				CustomMetadata: list[i].Metadata, Data: list[i].Data,
@@ -165,7 +165,7 @@ func FuzzAppendRequest(f *testing.F) {
 		}
 		if proposed := want.GetProposedMessage(); proposed != nil && onlyOnce(message) {
 			if !bytes.Equal(got.Event.Data, proposed.GetData()) || !bytes.Equal(got.Event.Metadata, proposed.GetCustomMetadata()) ||
-				string(got.Event.Type) != proposed.GetMetadata()["type"] {
+				got.Event.Type != proposed.GetMetadata()["type"] {
 				t.Errorf("%+v of %v", got.Event, proposed)
 			}
 		}
