@@ -64,11 +64,16 @@ type manifestFile struct {
 	state manifestState
 }
 
+// Write also counts what was written. The sum is taken before, as a file system of Pebble's tests alters what it has written.
 func (f *manifestFile) Write(p []byte) (int, error) {
+	sum := crc32.Update(f.state.sum, castagnoli, p)
 	n, err := f.guardedFile.Write(p)
+	if err != nil { // Pebble does not go on with this list
+		return n, err
+	}
 	f.state.length += uint64(n) // #nosec G115 -- not negative
-	f.state.sum = crc32.Update(f.state.sum, castagnoli, p[:n])
-	return n, err
+	f.state.sum = sum
+	return n, nil
 }
 
 // Sync also reports the state of the manifest.
