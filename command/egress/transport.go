@@ -116,10 +116,20 @@ func guardedDial(policy Policy, opts Options) func(context.Context, string, stri
 			return leaveFrom(opts.From, network, socket)
 		},
 	}
-	asking := &asking{}
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
+	asking, opening := &asking{}, &opening{at: map[string]*entrance{}}
+	return func(ctx context.Context, network, address string) (opened net.Conn, failed error) {
 		if noted, ok := ctx.Value(handshakeKey{}).(*Handshake); ok {
+			leave, err := opening.enter(ctx, address, noted)
+			if err != nil {
+				return nil, err
+			}
 			noted.dial(asking, address)
+			noted.opens(leave)
+			defer func() {
+				if failed != nil {
+					noted.Opened(tls.ConnectionState{}, failed)
+				}
+			}()
 		}
 		name, _, err := net.SplitHostPort(address)
 		if err != nil {

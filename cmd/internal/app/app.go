@@ -169,7 +169,7 @@ func (a *App) connect() error {
 	}
 	a.queue = adapters.NewDeliveryQueue(a.runner, a.clock.Now)
 	a.deliverer = &delivery.Deliverer{
-		Store: a.runner.Store, Queue: a.queue, Vault: secrets, Sender: sender, Certificates: a.certificates, Settings: a.deliverySettings(),
+		Store: a.runner.Store, Queue: a.queue, Vault: secrets, Sender: sender, Certificates: a.certificates, Limits: a.deliveryLimits(),
 		Policy: delivery.Policy{
 			Timeout: a.cfg.DeliveryTimeout, RetrySchedule: a.cfg.DeliveryRetrySchedule, RetrySpread: delivery.DefaultPolicy.RetrySpread,
 		},

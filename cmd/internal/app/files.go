@@ -4,7 +4,6 @@ import (
 	"syscall"
 
 	"carillon/command/delivery"
-	"carillon/command/delivery/schedule"
 	"carillon/command/egress"
 )
 
@@ -15,7 +14,7 @@ const filesOfOthers = 512
 // process may have so many files open. Without files requests of all organizations fail, which counts as failures of their
 // destinations, and so does the event store. Requests get the larger part of what others leave: some of them hang.
 func connectionsFor(files uint64) (inFlight, idle int) {
-	inFlight, idle = delivery.DefaultSettings.InFlight, maxIdle
+	inFlight, idle = delivery.DefaultLimits.InFlight, maxIdle
 	room := files - min(filesOfOthers, files/2)
 	if files == 0 || room >= uint64(inFlight+idle) { //nolint:gosec // neither is negative
 		return inFlight, idle
@@ -42,12 +41,12 @@ func filesAllowed() uint64 {
 	return allowed.Cur
 }
 
-// deliverySettings are those that the process has files for.
-func (a *App) deliverySettings() schedule.Settings {
-	files, settings := filesAllowed(), delivery.DefaultSettings
-	if settings.InFlight, _ = connectionsFor(files); settings.InFlight < delivery.DefaultSettings.InFlight {
+// deliveryLimits are those that the process has files for.
+func (a *App) deliveryLimits() delivery.Limits {
+	files, limits := filesAllowed(), delivery.DefaultLimits
+	if limits.InFlight, _ = connectionsFor(files); limits.InFlight < delivery.DefaultLimits.InFlight {
 		a.log.Warn("this process may have few files open, so fewer webhooks are sent at one time: raise its limit (ulimit -n, LimitNOFILE)",
-			"files", files, "atOneTime", settings.InFlight, "usually", delivery.DefaultSettings.InFlight)
+			"files", files, "atOneTime", limits.InFlight, "usually", delivery.DefaultLimits.InFlight)
 	}
-	return settings
+	return limits
 }

@@ -19,11 +19,11 @@ var (
 		{name: "organizations", path: "/console/organizations", shows: []string{"Town hall", "1 organization"}, press: "Town hall", then: []string{"Failing now"}},
 		{name: "inside", path: "/console/organizations/{org}/destinations/{works}", shows: []string{"Town hall", "Ticket shop", "Time line"}, press: "Events", then: []string{"concert/2"}},
 		{name: "sources", path: "/console/sources", shows: []string{"https://example.org/programme", "Its owner objects", "paused"}, press: "paused 1", then: []string{"1 source"}},
-		{name: "new-source", path: "/console/sources/new?where=https://example.org/fair&type=site&timezone=Europe/Rome", shows: []string{"Add a source", "Try it first"}, press: "Add", then: []string{"The source is known now.", "https://example.org/fair", "Europe/Rome"}},
+		{name: "new-source", path: "/console/sources/new?where=https://example.org/fair&type=site&timezone=Europe/Rome", shows: []string{"Add a source", "Try it first"}, press: "Add", then: []string{"The source is registered.", "https://example.org/fair", "Europe/Rome"}},
 		{name: "source", path: "/console/sources/{source}", shows: []string{"https://example.org/programme", "Europe/Rome", "Collect now"}, press: "Collect now", then: []string{"Collect it now?"}},
-		{name: "collect", path: "/console/sources/{source}/collect", shows: []string{"when its host has a free turn"}, press: "Collect now", then: []string{"when its host has a free turn for it."}},
-		{name: "pause", path: "/console/sources/{source}/pause", shows: []string{"until somebody resumes it", "Why"}},
-		{name: "resume", path: "/console/sources/{paused}/resume", shows: []string{"Its owner objects"}, press: "Resume", then: []string{"The pause has ended"}},
+		{name: "collect", path: "/console/sources/{source}/collect", shows: []string{"when its host has a free turn"}, press: "Collect now", then: []string{"when its host has a free turn."}},
+		{name: "pause", path: "/console/sources/{source}/pause", shows: []string{"until it is resumed", "Why"}},
+		{name: "resume", path: "/console/sources/{paused}/resume", shows: []string{"Its owner objects"}, press: "Resume", then: []string{"The source is resumed"}},
 		{name: "try", path: "/console/sources/try?where={programme}&type=site&timezone=Europe/Rome", shows: []string{"Nothing is stored"}, press: "Try it", then: []string{"2 events on 1 page", "Jazz on the roof", "Which element gave which field"}},
 		{name: "system", path: "/console/system", shows: []string{"Consumers", "v1.2.3", "CARILLON_HTTP_ADDR", "being rebuilt", "nowhere"}, press: "Rebuild", then: []string{"Rebuild deliveries?"}},
 		{name: "rebuild", path: "/console/system/items/rebuild", shows: []string{"Rebuild items?"}, press: "Rebuild", then: []string{"The current one serves"}},
@@ -45,7 +45,7 @@ const programme = `<title>Programme</title><script type="application/ld+json">[
 func TestOperatorsPagesInABrowser(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
-	s := newScene(t)
+	s := openAlone(t).scene(t) // it looks at lists of all
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/programme" {
 			http.NotFound(w, r)

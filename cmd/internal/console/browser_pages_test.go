@@ -41,7 +41,7 @@ var looks = []look{
 	{name: "replay", path: "/console/deliveries/{delivered}/replay", shows: []string{"Send it again?"}, press: "Send again", then: []string{"The delivery will be sent again."}},
 	{name: "feeds", path: "/console/feeds", shows: []string{"Concerts in town", "New feed"}, press: "Concerts", then: []string{"Organ at noon"}},
 	{name: "feed", path: "/console/feeds/{feed}", shows: []string{"Organ at noon", "Town hall, Market 1", "Mon", "has a picture", `<b>Bold</b> & "quoted"`, "example.org/concerts", "Attach a source"}, press: "Month after →", then: []string{"Its sources show nothing for this month."}},
-	{name: "item", path: "/console/feeds/{feed}/items/{item}", shows: []string{"Organ at noon", "Town hall, Market 1", "Dates", "https://example.org/poster.png", "Music &"}, press: "Say so", then: []string{"Thank you. That is recorded."}},
+	{name: "item", path: "/console/feeds/{feed}/items/{item}", shows: []string{"Organ at noon", "Town hall, Market 1", "Dates", "https://example.org/poster.png", "Music &"}, press: "Submit", then: []string{"Thank you. That is recorded."}},
 	{name: "new-feed", path: "/console/feeds/new", shows: []string{"Description"}},
 	{name: "edit-feed", path: "/console/feeds/{feed}/edit", shows: []string{"Edit Concerts"}, press: "Save", then: []string{"The changes were saved."}},
 	{name: "detach", path: "/console/feeds/{feed}/sources/{association}/detach", shows: []string{"Nothing more comes in from"}, press: "Detach", then: []string{"The source was detached."}},
