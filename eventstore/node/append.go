@@ -20,9 +20,7 @@ import (
 )
 
 const (
-	allStream     = "$all"
-	maxStreamName = 8 << 10
-	maxTypeName   = 8 << 10
+	allStream = "$all"
 	// eventOverhead is what an event takes in memory besides what it says.
 	eventOverhead = 64
 )
@@ -142,13 +140,13 @@ func (r *appendRequest) addEvent(event store.EventContent) {
 	r.size += r.quirks.Size(&event)
 	r.taken += len(event.Data) + len(event.Metadata) + len(event.Type) + eventOverhead
 	switch {
-	case r.size > maxAppendSize:
+	case r.size > store.MaxAppendBytes:
 		r.err = appendTooLarge()
 		r.events = nil
-	case r.taken > maxRequestBytes: // as gRPC refuses a single message
+	case r.taken > store.MaxRequestBytes: // as gRPC refuses a single message
 		r.err = failure(codes.ResourceExhausted, "the append is larger than the 16 MiB that a request may have")
 		r.events = nil
-	case event.Type == "" || len(event.Type) > maxTypeName || !utf8.ValidString(event.Type):
+	case event.Type == "" || len(event.Type) > store.MaxNameBytes || !utf8.ValidString(event.Type):
 		// Most clients can't read what is not UTF-8: one such event would end every read of $all.
 		r.err = invalid("an event needs a type, of at most 8 KiB of UTF-8")
 	case r.shared && hasACL(r.stream, &event):
@@ -172,7 +170,7 @@ func checkWritable(stream string) error {
 	switch {
 	case stream == "":
 		return invalid("the stream has no name")
-	case len(stream) > maxStreamName:
+	case len(stream) > store.MaxNameBytes:
 		return invalid("a stream's name has at most 8 KiB")
 	case !utf8.ValidString(stream):
 		return invalid("a stream's name is UTF-8")

@@ -232,7 +232,7 @@ func batchStatus(stream string, err error) *status.Status {
 	case described.code == codes.PermissionDenied:
 		detail = &shared.AccessDenied{}
 	case described.code == codes.InvalidArgument && len(described.trailers.Get(trailerMaxAppendSize)) > 0:
-		detail = &shared.MaximumAppendSizeExceeded{MaxAppendSize: maxAppendSize}
+		detail = &shared.MaximumAppendSizeExceeded{MaxAppendSize: store.MaxAppendBytes}
 	case described.code == codes.InvalidArgument:
 		detail = &shared.BadRequest{Message: described.message}
 	default:

@@ -80,9 +80,6 @@ type Node struct {
 }
 
 const (
-	// maxAppendSize is the limit of an append's data. Metadata and the number of events have none but that of the request.
-	maxAppendSize   = 1 << 20
-	maxRequestBytes = 16 << 20
 	// maxHeaderBytes and maxStreams, of a connection, bound what a caller costs before its credentials are known.
 	maxHeaderBytes = 64 << 10
 	maxStreams     = 10_000
@@ -230,7 +227,7 @@ func (n *Node) serverOptions() []grpc.ServerOption {
 		grpc.ForceServerCodecV2(wire.NewCodec()),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: n.config.keepalive, Timeout: n.config.keepalive}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: clientPings, PermitWithoutStream: true}),
-		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.MaxRecvMsgSize(store.MaxRequestBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.InitialWindowSize(streamWindow),

@@ -59,7 +59,7 @@ func streamDeleted(stream string) *rpcError {
 }
 
 func appendTooLarge() *rpcError {
-	limit := strconv.Itoa(maxAppendSize)
+	limit := strconv.Itoa(store.MaxAppendBytes)
 	return failure(codes.InvalidArgument, "the append exceeds the limit of "+limit+" bytes",
 		trailerException, exceptionAppendSize, trailerMaxAppendSize, limit)
 }

@@ -9,12 +9,6 @@ import (
 	"carillon/eventstore/node/internal/store"
 )
 
-const (
-	maxAppendBytes  = 1 << 20  // of the events' data
-	maxRequestBytes = 16 << 20 // with metadata and types
-	maxNameBytes    = 8 << 10  // of a stream or type
-)
-
 // Append implements eventstore.Store. It waits as long as ctx allows; an append whose caller has gone may be recorded.
 func (s *Store) Append(
 	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
@@ -57,7 +51,7 @@ func propose(stream string, events []eventstore.Proposed) ([]store.Proposed, err
 		data += len(e.Data)
 		all += len(e.Data) + len(e.Metadata) + len(e.Type)
 	}
-	if data > maxAppendBytes || all > maxRequestBytes {
+	if data > store.MaxAppendBytes || all > store.MaxRequestBytes {
 		return nil, fmt.Errorf("%w: %d bytes of data, %d in all", eventstore.ErrTooLarge, data, all)
 	}
 	proposed := make([]store.Proposed, len(events))
@@ -77,5 +71,5 @@ func propose(stream string, events []eventstore.Proposed) ([]store.Proposed, err
 
 // named reports whether a name can be given to other programs.
 func named(name string) bool {
-	return name != "" && name != "$all" && len(name) <= maxNameBytes && utf8.ValidString(name)
+	return name != "" && name != "$all" && len(name) <= store.MaxNameBytes && utf8.ValidString(name)
 }

@@ -57,6 +57,13 @@ const LinkType = "$>"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// Limits of an append, whichever way it comes.
+const (
+	MaxAppendBytes  = 1 << 20  // of the events' data
+	MaxRequestBytes = 16 << 20 // with metadata and types
+	MaxNameBytes    = 8 << 10  // of a stream or type
+)
+
 // Proposed is an event ready to be appended. It is encoded; the sequencer fills in the header.
 type Proposed struct {
 	id    EventID
