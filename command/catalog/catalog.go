@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -46,19 +47,29 @@ type Catalog struct {
 
 // New compiles the embedded schemas; an error is a mistake in them.
 func New() (*Catalog, error) {
-	c := &Catalog{types: make([]Type, len(entries)), compiled: make(map[string]*jsonschema.Schema, len(entries))}
-	for i, entry := range entries {
-		raw, err := schemas.ReadFile("schemas/" + entry.Name + ".json")
-		if err != nil {
-			return nil, fmt.Errorf("catalog: %w", err)
-		}
-		entry.Schema = raw
-		c.types[i] = entry
-		if c.compiled[entry.Name], err = compile(entry.Name, raw); err != nil {
-			return nil, fmt.Errorf("catalog: schema of %s: %w", entry.Name, err)
+	types, err := Types()
+	if err != nil {
+		return nil, err
+	}
+	c := &Catalog{types: types, compiled: make(map[string]*jsonschema.Schema, len(types))}
+	for _, t := range types {
+		if c.compiled[t.Name], err = compile(t.Name, t.Schema); err != nil {
+			return nil, fmt.Errorf("catalog: schema of %s: %w", t.Name, err)
 		}
 	}
 	return c, nil
+}
+
+// Types returns the entries with their schemas, which it does not compile.
+func Types() ([]Type, error) {
+	types := slices.Clone(entries)
+	for i := range types {
+		var err error
+		if types[i].Schema, err = schemas.ReadFile("schemas/" + types[i].Name + ".json"); err != nil {
+			return nil, fmt.Errorf("catalog: %w", err)
+		}
+	}
+	return types, nil
 }
 
 // noLoader refuses every reference to another document: schemas are whole, and the default would read files.

@@ -15,12 +15,12 @@ type object = map[string]any
 // webhooksPart returns what the document says of the webhooks: one for each type of the catalog, and a component for its
 // body, so that generated clients have a type for each.
 func webhooksPart() (*yaml.Node, error) {
-	known, err := catalog.New()
+	types, err := catalog.Types()
 	if err != nil {
 		return nil, err
 	}
 	webhooks, schemas := object{}, object{}
-	for _, t := range known.Types() {
+	for _, t := range types {
 		var data object
 		if err := yaml.Unmarshal(t.Schema, &data); err != nil {
 			return nil, fmt.Errorf("schema of %s: %w", t.Name, err)
