@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -297,7 +298,7 @@ func (l *Locks) grant(s *session, wanted, got []int64) {
 	}
 	for _, n := range wanted {
 		key := Key(n)
-		for _, w := range append([]*waiter(nil), l.waiting[key]...) {
+		for _, w := range slices.Clone(l.waiting[key]) {
 			l.refuse(key, w)
 		}
 	}

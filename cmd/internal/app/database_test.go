@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore/nodetest"
 	"carillon/projections/pgtest"
 )
@@ -55,28 +55,9 @@ func TestADatabaseThatCannotBeUsedSaysHowToMendIt(t *testing.T) {
 	}
 }
 
-// lines is a log that a test reads while it is written.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-// Write implements io.Writer.
-func (l *lines) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *lines) contains(what string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.text.String(), what)
-}
-
 func TestAPostgresThatIsAwayIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	database, log := pgtest.NewServer(t), &lines{}
+	database, log := pgtest.NewServer(t), &apitest.Buffer{}
 	address, err := url.Parse(database.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +80,7 @@ func TestAPostgresThatIsAwayIsWaitedFor(t *testing.T) {
 	}()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for !log.contains("waiting for Postgres") || !log.contains("CARILLON_DATABASE_URL (--database-url): Postgres can't be reached") {
+	for !strings.Contains(log.String(), "waiting for Postgres") || !strings.Contains(log.String(), "CARILLON_DATABASE_URL (--database-url): Postgres can't be reached") {
 		select {
 		case o := <-opening:
 			t.Fatalf("it did not wait: %v", o.err)
@@ -112,7 +93,7 @@ func TestAPostgresThatIsAwayIsWaitedFor(t *testing.T) {
 		t.Fatal(o.err)
 	}
 	o.app.Close()
-	if log.contains("hunter2") {
+	if strings.Contains(log.String(), "hunter2") {
 		t.Error("the log has the password")
 	}
 }

@@ -4,7 +4,6 @@ package app_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,11 +24,7 @@ import (
 func besideAHolder(t *testing.T, roles ...string) (p *process, holder *child) {
 	t.Helper()
 	t.Parallel()
-	dir, err := os.MkdirTemp(pgtest.FastDir(), "carillon")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := shortDir(t)
 	data, database := filepath.Join(dir, "data"), pgtest.URL(t)
 	_, store := startNodeChild(t, dir)
 	server, _, _ := startServerChild(t, data, store, database)
@@ -64,16 +59,12 @@ func (p *process) ranBy(process string) bool {
 
 func (p *process) readyz() (status int, body string) {
 	p.Helper()
-	response, err := http.Get("http://" + p.app.AdminAddr().String() + "/readyz") //nolint:noctx // it ends with the test
+	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.app.AdminAddr().String()+"/readyz", http.NoBody)
 	if err != nil {
 		p.Fatal(err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	raw, err := io.ReadAll(response.Body)
-	if err != nil {
-		p.Fatal(err)
-	}
-	return response.StatusCode, string(raw)
+	status, raw := p.send(request)
+	return status, string(raw)
 }
 
 // The holder of all locks is stopped. The process beside it goes on within 10 s: what is changed can be read, what is

@@ -84,14 +84,21 @@ func newProcess(t testing.TB, change func(*config.Config), alsoLog ...io.Writer)
 	return p
 }
 
-// prepare makes the place of a process that is not opened yet.
-func prepare(t testing.TB, change func(*config.Config), alsoLog ...io.Writer) *process {
+// shortDir returns a directory that ends with the test, and whose path is short enough for a socket.
+func shortDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(pgtest.FastDir(), "carillon") // short enough for a socket
+	dir, err := os.MkdirTemp(pgtest.FastDir(), "carillon")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// prepare makes the place of a process that is not opened yet.
+func prepare(t testing.TB, change func(*config.Config), alsoLog ...io.Writer) *process {
+	t.Helper()
+	dir := shortDir(t)
 	cfg := config.Config{
 		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, Dev: true,
 		Roles:       []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
@@ -170,15 +177,7 @@ func (p *process) try(method, path string, body any) (status int, data map[strin
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		p.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	raw, err := io.ReadAll(response.Body)
-	if err != nil {
-		p.Fatal(err)
-	}
+	status, raw := p.send(request)
 	var envelope struct {
 		Success bool           `json:"success"`
 		Data    map[string]any `json:"data"`
@@ -188,9 +187,23 @@ func (p *process) try(method, path string, body any) (status int, data map[strin
 		p.Fatalf("%s %s: %v: %s", method, path, err, raw)
 	}
 	if envelope.Success {
-		return response.StatusCode, envelope.Data
+		return status, envelope.Data
 	}
-	return response.StatusCode, envelope.Error
+	return status, envelope.Error
+}
+
+// send sends a request and returns the status and body of its answer.
+func (p *process) send(request *http.Request) (status int, body []byte) {
+	p.Helper()
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if body, err = io.ReadAll(response.Body); err != nil {
+		p.Fatal(err)
+	}
+	return response.StatusCode, body
 }
 
 // received is a webhook as it arrived.
@@ -201,6 +214,12 @@ type received struct {
 
 // serve runs an endpoint on loopback, trusted through the development authority, and gives the address of its hook.
 func (p *process) serve(handle http.HandlerFunc) (hook string) {
+	p.Helper()
+	return p.serveAll(handle) + "/hook"
+}
+
+// serveAll is serve for an endpoint with several hooks, and returns what their addresses begin with.
+func (p *process) serveAll(handle http.HandlerFunc) (address string) {
 	p.Helper()
 	authority, err := dev.EnsureAuthority(p.cfg.DataDir)
 	if err != nil {
@@ -214,7 +233,7 @@ func (p *process) serve(handle http.HandlerFunc) (hook string) {
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	p.Cleanup(server.Close)
-	return server.URL + "/hook"
+	return server.URL
 }
 
 // receiver is an endpoint that takes webhooks from all sides at once.

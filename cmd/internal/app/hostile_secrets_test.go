@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -9,39 +8,19 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/mtls/mtlstest"
 	"carillon/projections/pgtest"
 )
 
-// logged keeps the log.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// String returns all of it so far.
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // places are the files, and the log, in which something lies open, as it is or encoded.
-func (s thief) places(log *logged, what string) (where []string) {
+func (s thief) places(log *apitest.Buffer, what string) (where []string) {
 	for _, form := range []string{what, base64.StdEncoding.EncodeToString([]byte(what)), fmt.Sprintf("%x", what)} {
 		where = append(where, s.has([]byte(form))...)
 		if strings.Contains(log.String(), form) {
@@ -54,7 +33,7 @@ func (s thief) places(log *logged, what string) (where []string) {
 // burgled is a server whose files, those of its Postgres and whose log are looked through.
 type burgled struct {
 	*process
-	log     *logged
+	log     *apitest.Buffer
 	conn    *pgx.Conn
 	cluster string // the directory of Postgres
 }
@@ -63,7 +42,7 @@ func newBurgled(t *testing.T) *burgled {
 	t.Helper()
 	t.Parallel()
 	database := pgtest.NewServer(t)
-	b := &burgled{log: &logged{}}
+	b := &burgled{log: &apitest.Buffer{}}
 	var err error
 	if b.conn, err = pgx.Connect(t.Context(), database.URL()); err != nil {
 		t.Fatal(err)

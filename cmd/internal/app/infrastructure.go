@@ -93,7 +93,7 @@ func openInfrastructure(ctx context.Context, cfg *config.Config, log *slog.Logge
 }
 
 // openPools prepares all sessions of Postgres that this process has. None is opened yet. With that of the locks they are
-// one more than the setting says; what is idle for a minute is closed.
+// one more than the setting says; what is idle for 20 s is closed.
 func (in *infrastructure) openPools(cfg *config.Config, databaseURL string, log *slog.Logger) error {
 	poolConfig, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
@@ -118,13 +118,20 @@ func (in *infrastructure) openPools(cfg *config.Config, databaseURL string, log 
 		return compressQuickly(ctx, conn)
 	}
 	poolConfig.MaxConnIdleTime, poolConfig.HealthCheckPeriod = maxIdleSession, sessionLook
-	for pool, size := range map[**pgxpool.Pool]int{&in.pool: cfg.Connections() - 2*keyPoolSize, &in.keys: keyPoolSize, &in.sessions: keyPoolSize} {
+	for _, pool := range []struct {
+		opened **pgxpool.Pool
+		size   int
+	}{
+		{&in.pool, cfg.Connections() - 2*keyPoolSize},
+		{&in.keys, keyPoolSize},
+		{&in.sessions, keyPoolSize},
+	} {
 		sized := poolConfig.Copy()
-		sized.MaxConns = int32(size) //nolint:gosec // bounded by Validate
-		if *pool, err = pgxpool.NewWithConfig(context.Background(), sized); err != nil {
+		sized.MaxConns = int32(pool.size) //nolint:gosec // bounded by Validate
+		if *pool.opened, err = pgxpool.NewWithConfig(context.Background(), sized); err != nil {
 			return fmt.Errorf("connect to Postgres: %w", err)
 		}
-		in.closers = append(in.closers, (*pool).Close)
+		in.closers = append(in.closers, (*pool.opened).Close)
 	}
 	in.closers = append(in.closers, in.locks.Close)
 	return nil

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -82,16 +81,8 @@ func (p *process) admin(method, path string) (status int, body string) {
 		p.Fatal(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		p.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	raw, err := io.ReadAll(response.Body)
-	if err != nil {
-		p.Fatal(err)
-	}
-	return response.StatusCode, string(raw)
+	status, raw := p.send(request)
+	return status, string(raw)
 }
 
 func (p *process) keyStore() string { return filepath.Join(p.cfg.DataDir, "keys") }

@@ -1,22 +1,17 @@
 package app_test
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/dev"
 	"carillon/command"
 	"carillon/eventstore/node"
-	"carillon/projections/pgtest"
 )
 
 // fleet is several destinations behind one TLS server; each path is one of them.
@@ -30,15 +25,7 @@ type fleet struct {
 func (p *process) fleet(paths ...string) *fleet {
 	p.Helper()
 	f := &fleet{came: map[string]map[string]int{}, hang: make(chan struct{})}
-	authority, err := dev.EnsureAuthority(p.cfg.DataDir)
-	if err != nil {
-		p.Fatal(err)
-	}
-	certificate, err := authority.Certificate()
-	if err != nil {
-		p.Fatal(err)
-	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	f.url = p.serveAll(func(_ http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			return // the probe
 		}
@@ -49,12 +36,8 @@ func (p *process) fleet(paths ...string) *fleet {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.came[r.URL.Path][r.Header.Get("webhook-id")]++
-	}))
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	server.StartTLS()
-	p.Cleanup(server.Close)
+	})
 	p.Cleanup(func() { close(f.hang) }) // before the server closes: cleanups run backwards
-	f.url = server.URL
 	for _, path := range paths {
 		f.came[path] = map[string]int{}
 		d := p.call(http.MethodPost, "/events/destinations", map[string]any{"name": path, "config": map[string]any{"url": f.url + path}}, http.StatusCreated)
@@ -132,11 +115,7 @@ func TestTwoProcesses_shareTheWork(t *testing.T) {
 
 func startNode(t *testing.T) (address string) {
 	t.Helper()
-	dir, err := os.MkdirTemp(pgtest.FastDir(), "node")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := shortDir(t)
 	n, err := node.Open(node.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -32,11 +31,7 @@ type several struct {
 func newSeveral(t *testing.T, n int, embedded bool) *several {
 	t.Helper()
 	t.Parallel()
-	dir, err := os.MkdirTemp(pgtest.FastDir(), "several")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := shortDir(t)
 	database := pgtest.NewServer(t)
 	s := &several{T: t, pool: database.Pool(), data: filepath.Join(dir, "data")}
 	if !embedded {
@@ -47,6 +42,7 @@ func newSeveral(t *testing.T, n int, embedded bool) *several {
 		s.apis, s.admins = append(s.apis, api), append(s.admins, admin)
 		s.servers = append(s.servers, server)
 		s.eventually("a server did not come up", func() bool {
+			var err error
 			if s.key, err = dev.ReadKey(s.data); err != nil {
 				return false
 			}
