@@ -154,8 +154,8 @@ func (j *installationJourney) clientCertificate() {
 	j.shown = j.carillon(append([]string{"org", "certificate", "show", org}, j.flags...)...)
 }
 
-// A backup that was cut off after the event store was copied goes on; what was made since is not in it. The event store
-// is copied again if destinations were deleted since, so that each in it has its key.
+// A backup that was cut off after the copy of the event store continues, without later events. The store is copied
+// again if destinations were deleted meanwhile, so that each destination in the copy has its key.
 func (j *installationJourney) interrupted() {
 	j.Helper()
 	j.create("gone")
@@ -191,7 +191,7 @@ func (j *installationJourney) hasKey(destination uuid.UUID) bool {
 func (j *installationJourney) overARunningServer() {
 	j.Helper()
 	if !j.hasKey(j.later) {
-		j.Fatal("the key is not where it is looked for")
+		j.Fatal("the key store does not have the destination's key")
 	}
 	j.api(http.MethodDelete, hooks+"later", "", http.StatusOK)
 	j.refused("a server runs", "restore", j.at("backup"), "--data-dir", j.at("data"))

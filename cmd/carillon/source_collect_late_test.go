@@ -13,7 +13,7 @@ import (
 	"carillon/cmd/internal/config"
 )
 
-// The list of sources is late: whoever waits does not take what it was for what came of the walk.
+// The read model of sources is late: its earlier state is not shown as the result of the visit.
 func TestSourceCollectWaitsForALateList(t *testing.T) {
 	t.Parallel()
 	s := openWith(t, func(*config.Config) {})

@@ -50,7 +50,7 @@ type stock[T any] struct {
 	idle []T
 }
 
-// take gives a test one until its end. used reports whether another test had it before.
+// take lends one until the test ends. used reports whether another test had it before.
 func (s *stock[T]) take(t testing.TB) (one T, used bool) {
 	t.Helper()
 	s.mu.Lock()
@@ -350,8 +350,8 @@ func (w *world) eventuallyState(source uuid.UUID, collections int, state string)
 	return got
 }
 
-// recorded lists all events of some types that the store holds since the test began, in order. What was seen once is not read again: who waits
-// asks often.
+// recorded lists the events of some types that were recorded since the test began, in order. It reads on from the last
+// one that it has seen, as waiting tests call it often.
 func (w *world) recorded(eventTypes ...string) (list []eventstore.Recorded) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)

@@ -19,9 +19,9 @@ func (s *sending) loseSessions() {
 	}
 }
 
-// All workers lose their sessions at the same time, as when Postgres starts again: none is taken for dead. One that
-// really is dead is taken over from within 10 s.
-func TestALostSessionIsNoDeath(t *testing.T) {
+// All workers lose their sessions at the same time, as when Postgres starts again: none counts as dead. The deliveries of
+// a worker that is dead are taken over within 10 s.
+func TestLostSessions_areNoDeath(t *testing.T) {
 	t.Parallel()
 	s := newSending(t)
 	s.project(deliveries.ReadModel)

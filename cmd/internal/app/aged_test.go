@@ -81,7 +81,7 @@ func (p *process) sealsAged() (restarted func()) {
 	}
 	_, told := p.admin(http.MethodGet, "/admin/audit/destinations/"+first)
 	if strings.Contains(told, "topsecret") || !strings.Contains(told, "services/…") {
-		p.Errorf("auditors are told %s", told)
+		p.Errorf("the audit shows %s", told)
 	}
 	p.subscribe(first)
 	p.publish()

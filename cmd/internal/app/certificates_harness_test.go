@@ -18,7 +18,7 @@ import (
 	"carillon/command/mtls/mtlstest"
 )
 
-// wanting is a receiver that is trusted through the development authority, and asks for certificates as it is told.
+// wanting starts a receiver that is trusted through the development authority and asks for certificates as want says.
 func wanting(t testing.TB, dataDir string, want *tls.Config) *mtlstest.Receiver {
 	t.Helper()
 	authority, err := dev.EnsureAuthority(dataDir)

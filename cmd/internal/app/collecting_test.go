@@ -214,9 +214,9 @@ func collectingHere(t *testing.T, accounts []*account) *collecting {
 	return c
 }
 
-// From all seven types of sources to webhooks: what is there at first is no news; what is new,
-// called off or moved afterwards is told once; what disappears is not told; one concert at two sites is one event, and
-// two again once it was split, which is no news.
+// From all seven types of sources to webhooks: events of the first visit are no news; later additions, cancellations and
+// moves are published once; disappearances are not; one concert at two sites is one event, and two again after a split,
+// which is no news.
 func TestFromSitesToWebhooks(t *testing.T) {
 	t.Parallel()
 	today := time.Now().UTC().Truncate(24 * time.Hour) // also where the test goes on into the next day

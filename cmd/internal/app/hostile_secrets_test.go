@@ -131,7 +131,7 @@ func TestHostileSecrets_lieNowhereOpen(t *testing.T) {
 		}
 	}
 	if _, told := b.admin(http.MethodGet, "/admin/audit/destinations/"+named); strings.Contains(told, inPath) || !strings.Contains(told, hook+"services/…") {
-		t.Errorf("after the deletion, auditors are told %s", told)
+		t.Errorf("after the deletion, the audit shows %s", told)
 	}
 	b.restart()
 	if got := b.shown("stays"); got != want {
@@ -169,7 +169,7 @@ func (b *burgled) deliversToSecrets(name, path, alone string) (hook string) {
 	}
 	secret, _, _ := strings.Cut(strings.TrimPrefix(path, "services/T0/"), "?")
 	if _, told := b.admin(http.MethodGet, "/admin/audit/destinations/"+id); strings.Contains(told, secret) || !strings.Contains(told, hook+"services/…") {
-		b.Errorf("auditors are told %s", told)
+		b.Errorf("the audit shows %s", told)
 	}
 	return hook
 }
