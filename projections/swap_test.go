@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/pgtest"
 )
 
-// Readers count in transactions that see one state, as the lists of the API do, while the read model is built anew
-// again and again and grows all the time. What they have counted once never becomes less.
+// Readers count while the read model is rebuilt again and again and grows all the time: no count is less than the one
+// before. Each count is one statement: Postgres takes its snapshot after it has resolved the names. In an older snapshot
+// the new tables lack rows; how lists of several statements stand that shows TestListDuringRebuildIsOfOneSide.
 func TestATotalNeverFallsDuringRebuilds(t *testing.T) {
 	w := newWorld(t)
 	progress, _ := w.project(tally)
@@ -33,10 +33,8 @@ func TestATotalNeverFallsDuringRebuilds(t *testing.T) {
 		running.Go(func() {
 			for last := 0; ctx.Err() == nil; {
 				n := 0
-				//nolint:contextcheck // the one of the test: a transaction under way is not cut off
-				err := pgx.BeginTxFunc(w.ctx, w.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-					return tx.QueryRow(w.ctx, "SELECT sum(n) FROM tally.counts").Scan(&n)
-				})
+				//nolint:contextcheck // the one of the test: a statement in progress is not cut off
+				err := w.pool.QueryRow(w.ctx, "SELECT sum(n) FROM tally.counts").Scan(&n)
 				if err != nil || n < last {
 					t.Errorf("total = %d after %d, %v", n, last, err)
 				}
