@@ -30,7 +30,10 @@ func TestConnectionsOfAllDestinationsAtOneHostAreKept(t *testing.T) {
 		if here.Add(1) == atOnce {
 			full <- struct{}{}
 		}
-		<-wait
+		select {
+		case <-wait:
+		case <-t.Context().Done():
+		}
 	}))
 	receiver.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -49,6 +52,7 @@ func TestConnectionsOfAllDestinationsAtOneHostAreKept(t *testing.T) {
 	options.IdleConnTimeout = time.Hour // a busy machine may need longer than its four seconds
 	transport := egress.NewTransport(policy, options)
 	t.Cleanup(transport.CloseIdleConnections)
+	failed := make(chan error, 3*atOnce)
 	for range 3 {
 		var sending, kept sync.WaitGroup
 		kept.Add(atOnce) // a connection is put back a little after its answer was read
@@ -67,15 +71,18 @@ func TestConnectionsOfAllDestinationsAtOneHostAreKept(t *testing.T) {
 				}
 				response, err := transport.RoundTrip(request)
 				if err != nil {
-					t.Error(err)
-					kept.Done()
+					failed <- err
 					return
 				}
 				_, _ = io.Copy(io.Discard, response.Body)
 				_ = response.Body.Close()
 			})
 		}
-		<-full // all of them are in flight
+		select {
+		case <-full: // all of them are in flight
+		case err := <-failed:
+			t.Fatal(err)
+		}
 		here.Store(0)
 		next := make(chan struct{})
 		ended := round

@@ -98,7 +98,7 @@ func TestDelivery_retriedAndReplayed(t *testing.T) {
 func TestDelivery_twoDriversRace(t *testing.T) {
 	p := shared(t)
 	answer := make(chan struct{})
-	url, arrived := p.endpoint(func(http.ResponseWriter, *http.Request, int) { <-answer })
+	url, arrived := p.endpoint(func(http.ResponseWriter, *http.Request, int) { p.untilClosed(answer) })
 	destination := p.connect("crm", url, 0)
 	id := deliveryOf(p.publish(), destination)
 	p.await(arrived)
@@ -241,7 +241,7 @@ func TestDestination_disabledKeepsPending(t *testing.T) {
 	p := shared(t)
 	answer := make(chan struct{})
 	disabledURL, disabled := p.endpoint(func(w http.ResponseWriter, r *http.Request, n int) {
-		<-answer
+		p.untilClosed(answer)
 		statuses(500, 200)(w, r, n)
 	})
 	clockURL, clock := p.endpoint(statuses(500, 200))

@@ -35,7 +35,10 @@ func (p *process) endpoint(answer answers) (url string, arrived <-chan received)
 			p.Errorf("receive: %v", err)
 		}
 		n := <-counting + 1
-		webhooks <- received{r.Header.Clone(), body}
+		select {
+		case webhooks <- received{r.Header.Clone(), body}:
+		case <-p.Context().Done():
+		}
 		counting <- n
 		answer(w, r, n)
 	})

@@ -22,14 +22,13 @@ type crowd struct {
 	organization uuid.UUID
 
 	mu    sync.Mutex
-	taken int           // webhooks that they have not answered
-	quick bool          // they answer at once
-	let   chan struct{} // closed when the test ends
+	taken int  // webhooks that they have not answered
+	quick bool // they answer at once
 }
 
 func (p *process) crowd(organization uuid.UUID, destinations int) *crowd {
 	p.Helper()
-	c := &crowd{p: p, organization: organization, let: make(chan struct{})}
+	c := &crowd{p: p, organization: organization}
 	url := p.serve(func(_ http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		quick := c.quick || r.Method != http.MethodPost
@@ -38,10 +37,9 @@ func (p *process) crowd(organization uuid.UUID, destinations int) *crowd {
 		}
 		c.mu.Unlock()
 		if !quick {
-			<-c.let
+			<-p.Context().Done() // until the test ends
 		}
 	})
-	p.Cleanup(func() { close(c.let) }) // before the server closes: cleanups run backwards
 	by := command.Caller{Organization: organization, Actor: "operator", RequestID: uuid.New()}
 	var making sync.WaitGroup
 	for worker := range 8 {

@@ -218,6 +218,14 @@ func (p *process) serve(handle http.HandlerFunc) (hook string) {
 	return p.serveAll(handle) + "/hook"
 }
 
+// untilClosed holds a handler until a channel is closed, or the test ends: its server waits for it.
+func (p *process) untilClosed(c <-chan struct{}) {
+	select {
+	case <-c:
+	case <-p.Context().Done():
+	}
+}
+
 // serveAll is serve for an endpoint with several hooks, and returns what their addresses begin with.
 func (p *process) serveAll(handle http.HandlerFunc) (address string) {
 	p.Helper()

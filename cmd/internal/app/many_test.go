@@ -14,30 +14,28 @@ import (
 	"carillon/eventstore/node"
 )
 
-// fleet is several destinations behind one TLS server; each path is one of them.
+// fleet is several destinations behind one TLS server; each path is one of them, and /hangs does not answer.
 type fleet struct {
 	mu   sync.Mutex
 	came map[string]map[string]int // by path: by webhook-id
-	hang chan struct{}             // while open, the path /hangs does not answer
 	url  string
 }
 
 func (p *process) fleet(paths ...string) *fleet {
 	p.Helper()
-	f := &fleet{came: map[string]map[string]int{}, hang: make(chan struct{})}
+	f := &fleet{came: map[string]map[string]int{}}
 	f.url = p.serveAll(func(_ http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			return // the probe
 		}
 		if r.URL.Path == "/hangs" {
-			<-f.hang
+			<-p.Context().Done() // until the test ends
 			return
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.came[r.URL.Path][r.Header.Get("webhook-id")]++
 	})
-	p.Cleanup(func() { close(f.hang) }) // before the server closes: cleanups run backwards
 	for _, path := range paths {
 		f.came[path] = map[string]int{}
 		d := p.call(http.MethodPost, "/events/destinations", map[string]any{"name": path, "config": map[string]any{"url": f.url + path}}, http.StatusCreated)

@@ -19,10 +19,9 @@ func TestFreshDeliveriesDoNotWaitBehindAnOwnBackfill(t *testing.T) {
 	p.announceMany(old)
 
 	var (
-		mu     sync.Mutex
-		came   []string // events that were asked for again or published, by delivery, in the order in which they came
-		let    = make(chan struct{})
-		letAll = sync.OnceFunc(func() { close(let) })
+		mu   sync.Mutex
+		came []string // events that were asked for again or published, by delivery, in the order in which they came
+		let  = make(chan struct{})
 	)
 	url := p.serve(func(_ http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -31,9 +30,8 @@ func TestFreshDeliveriesDoNotWaitBehindAnOwnBackfill(t *testing.T) {
 		mu.Lock()
 		came = append(came, r.Header.Get("webhook-id"))
 		mu.Unlock()
-		<-let
+		p.untilClosed(let)
 	})
-	t.Cleanup(letAll) // before the server closes: cleanups run backwards
 	arrived := func() []string {
 		mu.Lock()
 		defer mu.Unlock()
@@ -59,7 +57,7 @@ func TestFreshDeliveriesDoNotWaitBehindAnOwnBackfill(t *testing.T) {
 		now[delivery] = true
 		p.delivery(delivery, "is dispatched", func(map[string]any) bool { return true })
 	}
-	letAll()
+	close(let)
 	p.eventually("all have come", func() bool { return len(arrived()) >= old+fresh })
 	before := 0
 	for _, delivery := range arrived() {

@@ -60,7 +60,7 @@ func TestWhatOneProcessStopsTheOtherDoesNotSend(t *testing.T) {
 				mu.Lock()
 				came[r.Header.Get("webhook-id")]++
 				mu.Unlock()
-				<-let
+				p.untilClosed(let)
 			}), 0)
 			requests := func() (deliveries, all int) {
 				mu.Lock()
