@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -121,6 +122,30 @@ func TestACommandIsRecordedOnceUnderItsID(t *testing.T) {
 		if out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{}); err != nil || out.State != want {
 			t.Errorf("without an id: %+v, %v; want %d", out, err, want)
 		}
+	}
+}
+
+// The events of a command have ids of their own, derived from the command's: a store takes two with one id for a
+// repetition.
+func TestEventIDs_differWithinACommand(t *testing.T) {
+	t.Parallel()
+	store, id, command := nodetest.Start(t), uuid.New(), uuid.New()
+	thrice := counter
+	thrice.Decide = func(_ int, c count) ([]counted, error) { return []counted{{By: c.By}, {By: c.By}, {By: c.By}}, nil }
+	on := options{CommandID: command, Metadata: test()}
+	if _, err := thrice.Execute(t.Context(), store, id, count{By: 1}, on); err != nil {
+		t.Fatal(err)
+	}
+	var ids []uuid.UUID
+	for event, err := range store.Read(t.Context(), counter.Stream(id), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, event.ID)
+	}
+	want := []uuid.UUID{eventstore.EventID(command, 0), eventstore.EventID(command, 1), eventstore.EventID(command, 2)}
+	if !slices.Equal(ids, want) || ids[0] == ids[1] || ids[1] == ids[2] || ids[0] == ids[2] {
+		t.Errorf("ids %v, want %v", ids, want)
 	}
 }
 
