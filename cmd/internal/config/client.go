@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/netip"
 	"path/filepath"
 	"strings"
 )
@@ -26,7 +25,7 @@ func (c *Client) BaseURL() (string, error) {
 	if err != nil {
 		return "", wrong("CARILLON_ADMIN_ADDR", "must be host:port or an https:// URL; it is %q", c.AdminAddr)
 	}
-	if address, err := netip.ParseAddr(host); host == "" || err == nil && address.IsUnspecified() {
+	if isUnspecified(host) {
 		host = "127.0.0.1" // the server listens everywhere, also here
 	}
 	return "http://" + net.JoinHostPort(host, port), nil

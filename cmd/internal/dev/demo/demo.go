@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/apiclient"
 	"carillon/cmd/internal/dev"
 )
 
@@ -40,7 +41,7 @@ type Options struct {
 // demo is the state of one run.
 type demo struct {
 	Options
-	api, admin client
+	api, admin *apiclient.Client
 	receiver   *receiver
 	hook       string // id of the destination
 	delivery   string // id of the last one
@@ -50,19 +51,15 @@ type demo struct {
 
 // Run shows all steps. It fails at the first result that is not the expected one.
 func Run(ctx context.Context, options Options) error {
-	api, err := local(options.APICert)
+	api, err := apiclient.New(options.API, options.Key, options.APICert)
 	if err != nil {
 		return err
 	}
-	admin, err := local("")
+	admin, err := apiclient.New(options.Admin, options.AdminToken, "")
 	if err != nil {
 		return err
 	}
-	d := &demo{
-		Options: options, started: time.Now(),
-		api:   client{base: options.API, token: options.Key, http: api},
-		admin: client{base: options.Admin, token: options.AdminToken, http: admin},
-	}
+	d := &demo{Options: options, started: time.Now(), api: api, admin: admin}
 	page, closePage, err := servePage(ctx)
 	if err != nil {
 		return err
@@ -102,7 +99,7 @@ func (d *demo) collect(ctx context.Context, page string) (feed string, err error
 	var created struct {
 		ID string `json:"id"`
 	}
-	err = d.api.call(ctx, http.MethodPost, "/feeds/events", map[string]any{"name": "City concerts", "description": "Concerts in town"}, &created)
+	err = d.api.Call(ctx, http.MethodPost, "/feeds/events", map[string]any{"name": "City concerts", "description": "Concerts in town"}, &created)
 	if err != nil {
 		return "", fmt.Errorf("create the feed: %w", err)
 	}
@@ -111,17 +108,17 @@ func (d *demo) collect(ctx context.Context, page string) (feed string, err error
 	var source struct {
 		ID string `json:"id"`
 	}
-	if err := d.admin.call(ctx, http.MethodPost, "/admin/sources", map[string]any{"type": "site", "url": page}, &source); err != nil {
+	if err := d.admin.Call(ctx, http.MethodPost, "/admin/sources", map[string]any{"type": "site", "url": page}, &source); err != nil {
 		return "", fmt.Errorf("register the source: %w", err)
 	}
-	err = d.api.call(ctx, http.MethodPost, "/feeds/events/"+feed+"/sources", map[string]any{"sourceType": "site", "sourceId": source.ID}, nil)
+	err = d.api.Call(ctx, http.MethodPost, "/feeds/events/"+feed+"/sources", map[string]any{"sourceType": "site", "sourceId": source.ID}, nil)
 	if err != nil {
 		return "", fmt.Errorf("attach the source: %w", err)
 	}
 	d.say("A source attached to it: %s, a page with schema.org events", page)
 	var list itemList
 	err = poll(ctx, func() (bool, error) {
-		err := d.api.call(ctx, http.MethodGet, "/feeds/events/"+feed+"/items", nil, &list)
+		err := d.api.Call(ctx, http.MethodGet, "/feeds/events/"+feed+"/items", nil, &list)
 		return len(list.Items) == pageEvents, err
 	})
 	if err != nil {
@@ -159,7 +156,7 @@ func (d *demo) subscribe(ctx context.Context) error {
 		} `json:"secrets"`
 	}
 	body := map[string]any{"name": "Demo receiver", "config": map[string]any{"url": d.receiver.url}}
-	if err := d.api.call(ctx, http.MethodPost, "/events/destinations", body, &destination); err != nil {
+	if err := d.api.Call(ctx, http.MethodPost, "/events/destinations", body, &destination); err != nil {
 		return fmt.Errorf("create the destination: %w", err)
 	}
 	d.hook = destination.ID
@@ -171,7 +168,7 @@ func (d *demo) subscribe(ctx context.Context) error {
 	}
 	d.say("A destination: %s, reachable in %d ms", d.receiver.url, destination.Validation.Took)
 	subscription := map[string]any{"eventTypes": []string{"news.*", "event.*"}, "scopeKind": "all"}
-	if err := d.api.call(ctx, http.MethodPost, "/events/destinations/"+url.PathEscape(destination.ID)+"/subscriptions", subscription, nil); err != nil {
+	if err := d.api.Call(ctx, http.MethodPost, "/events/destinations/"+url.PathEscape(destination.ID)+"/subscriptions", subscription, nil); err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
 	d.detail("subscribed to news.* and event.*")
@@ -184,7 +181,7 @@ func (d *demo) retireDestination(ctx context.Context) {
 	if d.Stays {
 		method, body = http.MethodPatch, map[string]any{"status": "disabled"}
 	}
-	if err := d.api.call(ctx, method, "/events/destinations/"+url.PathEscape(d.hook), body, nil); err != nil {
+	if err := d.api.Call(ctx, method, "/events/destinations/"+url.PathEscape(d.hook), body, nil); err != nil {
 		d.detail("the destination %s could not be put away: %v", d.hook, err)
 	}
 }
@@ -198,7 +195,7 @@ func (d *demo) leisure(ctx context.Context) string {
 	var link struct {
 		URL string `json:"url"`
 	}
-	if err := d.admin.call(ctx, http.MethodPost, "/admin/organizations/"+d.Organization+"/console-link", nil, &link); err != nil {
+	if err := d.admin.Call(ctx, http.MethodPost, "/admin/organizations/"+d.Organization+"/console-link", nil, &link); err != nil {
 		return page
 	}
 	return link.URL + "&next=" + url.QueryEscape("/console/deliveries/"+d.delivery) + "\n" + indentItem +
@@ -217,7 +214,7 @@ func (d *demo) publish(ctx context.Context, feed string) error {
 			"data": map[string]any{"id": uuid.NewString(), "eventId": uuid.NewString(), "title": fmt.Sprintf("Encore %d", i+1)},
 		}
 		sent[id] = time.Now()
-		if err := d.admin.call(ctx, http.MethodPost, "/admin/events", event, nil); err != nil {
+		if err := d.admin.Call(ctx, http.MethodPost, "/admin/events", event, nil); err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
 	}
@@ -238,9 +235,9 @@ func (d *demo) publish(ctx context.Context, feed string) error {
 		} `json:"attempts"`
 	}
 	err := poll(ctx, func() (bool, error) {
-		err := d.api.call(ctx, http.MethodGet, "/events/deliveries/"+last, nil, &delivery)
-		var answer *answerError
-		if errors.As(err, &answer) && answer.status == http.StatusNotFound {
+		err := d.api.Call(ctx, http.MethodGet, "/events/deliveries/"+last, nil, &delivery)
+		var failure *apiclient.Error
+		if errors.As(err, &failure) && failure.Status == http.StatusNotFound {
 			return false, nil
 		}
 		return delivery.Status == "succeeded", err
