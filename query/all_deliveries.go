@@ -30,6 +30,8 @@ func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f D
 		args := arguments{now}
 		var ids string
 		switch {
+		case f.Among != nil:
+			ids = f.among(organization, after, &args)
 		case f.Status == "pending" || f.Status == "delivering":
 			ids = f.waitingOf(organization, after, &args)
 		case f.indexed():
@@ -89,6 +91,14 @@ func (f DeliveryFilter) of(row string, args *arguments) string {
 	return where
 }
 
+// to is the condition for rows of destinations to be the one that a filter asks for.
+func (f DeliveryFilter) to(row string, args *arguments) string {
+	if f.Destination == uuid.Nil {
+		return ""
+	}
+	return " AND " + row + ".id = " + args.add(f.Destination)
+}
+
 // within is the condition for rows d that a filter and a mark leave, but for the status.
 func (f DeliveryFilter) within(after DeliveryMark, args *arguments) string {
 	return f.bounded(after, args) + f.of("d", args)
@@ -126,7 +136,7 @@ func (f DeliveryFilter) busyDestinations(ctx context.Context, tx pgx.Tx, organiz
 // busySince looks at the days between two bounds. Enough says that there is a page of matches on those that count.
 func (f DeliveryFilter) busySince(ctx context.Context, tx pgx.Tx, organization uuid.UUID, first, last time.Time) (of []uuid.UUID, from time.Time, enough bool, err error) {
 	args := arguments{organization}
-	where := "d.organization = $1" + f.of("t", &args)
+	where := "d.organization = $1" + f.to("d", &args) + f.of("t", &args)
 	whole := "true"
 	if !first.IsZero() {
 		where += " AND t.day >= " + args.add(first) + "::timestamptz AT TIME ZONE 'UTC' - interval '1 day'"
@@ -173,14 +183,17 @@ func (f DeliveryFilter) recentDestinations(ctx context.Context, tx pgx.Tx, organ
 	if f.Status != "" {
 		match += " AND d.status = " + args.add(f.Status)
 	}
+	to := f.to("destinations", &args)
 	pageOf := func(some string) string {
 		return "SELECT d.created_at, d.id FROM (" + some + ") t(id) CROSS JOIN LATERAL (SELECT * " + rows + newestFirst + "$4) d WHERE " + match + newestFirst + "$2"
 	}
 	err = tx.QueryRow(ctx, `WITH
 		since AS MATERIALIZED (SELECT min(created_at) AS at FROM (`+
-		pageOf("SELECT id FROM destinations.destinations WHERE organization = $1 ORDER BY created_at DESC LIMIT $3")+`) page HAVING count(*) = $2),
+		pageOf("SELECT id FROM destinations.destinations WHERE organization = $1"+to+" ORDER BY created_at DESC LIMIT $3")+
+		`) page HAVING count(*) = $2),
 		newest AS MATERIALIZED (SELECT t.id AS destination, d.created_at, d.id FROM since CROSS JOIN destinations.destinations t
-			CROSS JOIN LATERAL (SELECT d.created_at, d.id `+rows+` AND d.created_at >= since.at`+newestFirst+`1) d WHERE t.organization = $1),
+			CROSS JOIN LATERAL (SELECT d.created_at, d.id `+rows+` AND d.created_at >= since.at`+newestFirst+`1) d
+			WHERE t.organization = $1`+f.to("t", &args)+`),
 		last AS (SELECT * FROM ((`+pageOf("SELECT destination FROM newest ORDER BY created_at DESC, id DESC LIMIT $3")+` OFFSET $2 - 1)
 			UNION ALL SELECT at, '00000000-0000-0000-0000-000000000000' FROM since) ends ORDER BY created_at DESC, id DESC LIMIT 1)
 		SELECT last.created_at, ARRAY(SELECT destination FROM newest n WHERE (n.created_at, n.id) >= (last.created_at, last.id)) FROM last`,
@@ -201,7 +214,7 @@ func (f DeliveryFilter) withMatches(some, since string, args *arguments) string 
 // newestOfAll selects the ids of a page among the newest of all destinations of an organization. A page of some of them
 // tells since when there is a page of all: of the others, nothing that is older is looked at.
 func (f DeliveryFilter) newestOfAll(organization uuid.UUID, after DeliveryMark, args *arguments) string {
-	all := "SELECT id FROM destinations.destinations WHERE organization = " + args.add(organization)
+	all := "SELECT id FROM destinations.destinations t WHERE organization = " + args.add(organization) + f.to("t", args)
 	some := "(" + all + " ORDER BY created_at DESC LIMIT " + args.add(sampled) + ")"
 	return "WITH since AS MATERIALIZED (SELECT CASE WHEN count(*) = " + args.add(f.Limit) + " THEN min(created_at) ELSE '-infinity' END AS at FROM (" +
 		f.newestOf(some, "'-infinity'", after, args) + ") newest) " + f.newestOf("("+all+")", "(SELECT at FROM since)", after, args)
@@ -234,6 +247,19 @@ func (f DeliveryFilter) waitingOf(organization uuid.UUID, after DeliveryMark, ar
 		state = isHeld
 	}
 	return "SELECT d.id FROM destinations.destinations t JOIN deliveries.due u ON u.destination = t.id" +
-		" CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d WHERE t.organization = " + args.add(organization) +
+		" CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d" +
+		" WHERE t.organization = " + args.add(organization) + f.to("t", args) +
 		" AND d.status = 'pending' AND " + state + " AND " + f.within(after, args) + " ORDER BY d.created_at DESC, d.id DESC LIMIT " + args.add(f.Limit)
+}
+
+// among selects the ids of a page of deliveries that are named.
+func (f DeliveryFilter) among(organization uuid.UUID, after DeliveryMark, args *arguments) string {
+	where := "d.id = ANY(" + args.add(binaryUUIDs(f.Among)) + ") AND t.organization = " + args.add(organization) +
+		f.to("t", args) + " AND " + f.within(after, args)
+	if f.Status != "" {
+		where += " AND " + statusColumn + " = " + args.add(f.Status)
+	}
+	return "SELECT d.id FROM deliveries.deliveries d JOIN destinations.destinations t ON t.id = d.destination" +
+		" LEFT JOIN deliveries.due u ON u.id = d.id WHERE " + where +
+		" ORDER BY d.created_at DESC, d.id DESC LIMIT " + args.add(f.Limit)
 }

@@ -56,8 +56,12 @@ type DeliveryDetail struct {
 	Data          []byte      // of the event, as published
 }
 
+// statusColumn is the status of a delivery d with its row u of due, if it has one, at the time $1.
+const statusColumn = "CASE WHEN d.status = 'pending' AND u.worker IS NOT NULL AND u.available_at > $1" +
+	" THEN 'delivering' ELSE d.status END"
+
 const deliveryColumns = `
-	d.id, d.destination, CASE WHEN d.status = 'pending' AND u.worker IS NOT NULL AND u.available_at > $1 THEN 'delivering' ELSE d.status END,
+	d.id, d.destination, ` + statusColumn + `,
 	d.attempts, u.due_at, d.created_at, d.completed_at,
 	d.event_id, d.type, d.source, coalesce(d.subject, ''), d.event_time, coalesce(d.feed_type, ''), d.feed_id,
 	d.renumbered_from, d.trigger, d.response_status, d.error_message, d.failure_reason, d.attempted_at, d.duration_micros`

@@ -216,6 +216,21 @@ func allMatch(t *testing.T, r *rapid.T, d deliverySide, f query.DeliveryFilter, 
 		}
 	}
 	f.Offset = 0
+	if rapid.Bool().Draw(r, "one destination") {
+		f.Destination = hook
+		want = slices.DeleteFunc(want, func(id uuid.UUID) bool {
+			return !slices.ContainsFunc(rows, func(row query.Delivery) bool { return row.ID == id && row.Destination == hook })
+		})
+	}
+	if rapid.Bool().Draw(r, "named") {
+		f.Among = []uuid.UUID{}
+		for _, row := range rows {
+			if rapid.Bool().Draw(r, "is named") {
+				f.Among = append(f.Among, row.ID)
+			}
+		}
+		want = slices.DeleteFunc(want, func(id uuid.UUID) bool { return !slices.Contains(f.Among, id) })
+	}
 	for mark := (query.DeliveryMark{}); len(got) <= len(want); {
 		page, err := d.AllDeliveries(t.Context(), acme, f, mark, now)
 		if err != nil {

@@ -20,6 +20,10 @@ type DeliveryFilter struct {
 	Until  time.Time // inclusive
 	Limit  int
 	Offset int
+
+	// Of AllDeliveries only.
+	Destination uuid.UUID
+	Among       []uuid.UUID // ids of deliveries; nil means any
 }
 
 // tally is the expression over a row of tallies that counts deliveries of a status.

@@ -13,13 +13,14 @@ import (
 
 // EventFilter says which published events to list. Zero fields don't restrict.
 type EventFilter struct {
-	Name   string    // the event's id, or its subject
-	Types  []string  // exact ones; not nil and empty: none
-	Feed   uuid.UUID // that it was published to
-	Since  time.Time // of the event's time, inclusive
-	Until  time.Time // inclusive
-	Before EventMark // of the last event on the page before
-	Limit  int
+	Subject string
+	ID      uuid.UUID // with a subject: either will do
+	Types   []string  // exact ones; not nil and empty: none
+	Feed    uuid.UUID // that it was published to
+	Since   time.Time // of the event's time, inclusive
+	Until   time.Time // inclusive
+	Before  EventMark // of the last event on the page before
+	Limit   int
 }
 
 // EventMark is where in a list of events, the newest first, one stands.
@@ -50,15 +51,16 @@ const visibleFeeds = `
 func (q *Queries) PublishedEvents(ctx context.Context, organization uuid.UUID, f EventFilter) ([]PublishedEvent, error) {
 	args := arguments{organization}
 	var parts []string
-	if f.Name != "" {
-		subject := args.add(f.Name)
+	if f.Subject != "" {
+		subject := args.add(f.Subject)
 		named := "hashtextextended(p.subject, 0) = hashtextextended(" + subject + "::text, 0) AND p.subject = " + subject
 		parts = append(parts, f.part(ofVisibleFeed, named, &args), f.part(noFeed, named, &args))
-		if id, err := uuid.Parse(f.Name); err == nil {
-			is := "p.id = " + args.add(id)
-			parts = append(parts, f.part(ofVisibleFeed, is, &args), f.part(noFeed, is, &args))
-		}
-	} else {
+	}
+	if f.ID != uuid.Nil {
+		is := "p.id = " + args.add(f.ID)
+		parts = append(parts, f.part(ofVisibleFeed, is, &args), f.part(noFeed, is, &args))
+	}
+	if len(parts) == 0 {
 		kinds, ofKind := "", "true"
 		if f.Types != nil {
 			kinds, ofKind = " CROSS JOIN unnest("+args.add(f.Types)+"::text[]) kind(type)", "p.type = kind.type"

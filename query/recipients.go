@@ -43,6 +43,19 @@ func (q *Queries) RecipientIDs(ctx context.Context, organization uuid.UUID, at t
 	return ids, nil
 }
 
+// DestinationIDs lists the destinations of an organization. They may be very many: this reads no more of them.
+func (q *Queries) DestinationIDs(ctx context.Context, organization uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.Pool.Query(ctx, "SELECT id FROM destinations.destinations WHERE organization = $1", organization)
+	if err != nil {
+		return nil, fmt.Errorf("ids of destinations: %w", err)
+	}
+	ids, err := collectIDs(rows)
+	if err != nil {
+		return nil, fmt.Errorf("ids of destinations: %w", err)
+	}
+	return ids, nil
+}
+
 // Recipients says of some destinations of an organization how they were at a moment. They come as they are given; those that
 // the record does not know yet are left out.
 func (q *Queries) Recipients(ctx context.Context, organization uuid.UUID, ids []uuid.UUID, at time.Time) ([]Recipient, error) {

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"carillon/aggregates/subscription"
 )
 
 //go:embed schemas/*.json
@@ -104,6 +106,21 @@ func (c *Catalog) Find(name string) (Type, bool) {
 		}
 	}
 	return Type{}, false
+}
+
+// Matching returns the names of the types that a pattern of a subscription means, or the pattern itself if it means
+// none, which may be the name of a type that an earlier version knew.
+func (c *Catalog) Matching(pattern string) []string {
+	var names []string
+	for _, t := range c.types {
+		if subscription.MatchesType(pattern, t.Name) {
+			names = append(names, t.Name)
+		}
+	}
+	if len(names) == 0 {
+		return []string{pattern}
+	}
+	return names
 }
 
 // Problem is one place where data does not match its schema.

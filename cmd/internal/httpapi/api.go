@@ -143,6 +143,7 @@ func (a *API) protected() chi.Router {
 	a.secretRoutes(in)
 	a.subscriptionRoutes(in)
 	a.deliveryRoutes(in)
+	a.eventRoutes(in)
 	a.catalogRoutes(in)
 	a.keyRoutes(in)
 	return r

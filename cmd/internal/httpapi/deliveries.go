@@ -10,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
-	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/sealing"
@@ -21,6 +20,7 @@ import (
 
 func (a *API) deliveryRoutes(r routes) {
 	r.read.Get("/events/destinations/{ref}/deliveries", wire.Events.Handle(a.listDeliveries))
+	r.read.Get("/events/deliveries", wire.Events.Handle(a.listAllDeliveries))
 	r.read.Get("/events/deliveries/{id}", wire.Events.Handle(a.getDelivery))
 	r.write.Post("/events/deliveries/{id}/replay", wire.Events.Handle(a.replayDelivery))
 }
@@ -29,8 +29,12 @@ var deliveryStatuses = []string{"pending", "delivering", "succeeded", "failed", 
 
 // listDeliveries answers GET /events/destinations/{ref}/deliveries.
 func (a *API) listDeliveries(r *http.Request) (wire.Reply, error) {
-	filter, err := deliveryFilter(wire.Events.ParseQuery(r, "status", "type", "feedId", "since", "until", "limit", "offset"))
-	if err != nil {
+	q := wire.Events.ParseQuery(r, "status", "type", "feedId", "since", "until", "limit", "offset")
+	filter := deliveryFilter(q)
+	filter.Until = untilOf(q)
+	filter.Limit, filter.Offset = q.Page(usualPage, mostPage)
+	checkWindow(q, filter.Since, filter.Until)
+	if err := q.Err(); err != nil {
 		return wire.Reply{}, err
 	}
 	destination, err := a.destinationID(r)
@@ -46,31 +50,6 @@ func (a *API) listDeliveries(r *http.Request) (wire.Reply, error) {
 		list[i] = deliveryOf(d)
 	}
 	return wire.OK(wire.PageOf(list, total, filter.Limit, filter.Offset)), nil
-}
-
-// noFeed stands for a feed that does not exist. uuid.Nil can't: in the filter it means any feed.
-var noFeed = uuid.UUID{15: 1}
-
-func deliveryFilter(q *wire.Query) (query.DeliveryFilter, error) {
-	filter := query.DeliveryFilter{
-		Status: q.OneOf("status", deliveryStatuses...), Type: q.Text("type"), Feed: q.UUID("feedId"),
-		Since: q.Time("since"), Until: q.Time("until"),
-	}
-	filter.Limit, filter.Offset = q.Page(usualPage, mostPage)
-	// In the filter, a zero value means "any". As a parameter it is a value that no delivery has.
-	if q.Has("feedId") && filter.Feed == uuid.Nil {
-		filter.Feed = noFeed
-	}
-	if q.Has("until") && filter.Until.IsZero() {
-		filter.Until = filter.Until.Add(1)
-	}
-	if q.Has("type") && !subscription.ValidPattern(filter.Type) {
-		q.Fail("type", "must be an exact type, a trailing wildcard such as news.*, or *")
-	}
-	if q.Has("since") && q.Has("until") && filter.Since.After(filter.Until) {
-		q.Fail("since", "must not be after until")
-	}
-	return filter, q.Err()
 }
 
 // getDelivery answers GET /events/deliveries/{id}.
@@ -90,7 +69,7 @@ func (a *API) getDelivery(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	rendered, err := shown.render()
+	rendered, err := withData(shown, found.Data)
 	return wire.OK(rendered), err
 }
 
@@ -108,15 +87,13 @@ type deliveryDetailJSON struct {
 	Attempts      []attemptDetailJSON `json:"attempts"`
 }
 
-// render puts the event's data in last, as it is stored: it may be nested as deep as JSON can be read, and the whole is
-// deeper.
-func (j deliveryDetailJSON) render() (rendered, error) {
-	const place = `"data":0`
-	data := j.Event.Data
-	j.Event.Data = jsontext.Value("0")
-	whole, err := wire.Marshal(j)
+// withData renders an answer and puts the event's data into its member "data" as it is stored: it may be nested as deep
+// as JSON can be read, and the whole is deeper.
+func withData(answer any, data []byte) (rendered, error) {
+	const place = `"data":null`
+	whole, err := wire.Marshal(answer)
 	if err != nil || len(data) == 0 {
-		return bytes.Replace(whole, []byte(place), []byte(`"data":null`), 1), err
+		return whole, err
 	}
 	return bytes.Replace(whole, []byte(place), append([]byte(`"data":`), data...), 1), nil
 }
@@ -209,13 +186,10 @@ type replayJSON struct {
 }
 
 func deliveryOf(d query.Delivery) deliveryJSON {
-	e := d.Event
 	j := deliveryJSON{
-		ID: d.ID, DestinationID: d.Destination, EventID: e.ID, Status: d.Status, AttemptCount: d.AttemptCount,
+		ID: d.ID, DestinationID: d.Destination, EventID: d.Event.ID, Status: d.Status, AttemptCount: d.AttemptCount,
 		NextAttemptAt: wire.UTC(d.NextAttemptAt), CreatedAt: d.CreatedAt.UTC(), CompletedAt: wire.UTC(d.CompletedAt),
-		Event: eventJSON{
-			Type: e.Type, Source: e.Source, Subject: wire.Nullable(e.Subject), Time: e.Time.UTC(), FeedType: wire.Nullable(e.FeedType), FeedID: wire.Nullable(e.FeedID),
-		},
+		Event: eventOf(d.Event),
 	}
 	if d.Status != "pending" && d.Status != "delivering" {
 		j.NextAttemptAt = nil // it has come to its end, and keeps that while a replay is sent
@@ -225,6 +199,17 @@ func deliveryOf(d query.Delivery) deliveryJSON {
 		j.LastAttempt = &last
 	}
 	return j
+}
+
+func eventOf(e query.EventSummary) eventJSON {
+	return eventJSON{
+		Type:     e.Type,
+		Source:   e.Source,
+		Subject:  wire.Nullable(e.Subject),
+		Time:     e.Time.UTC(),
+		FeedType: wire.Nullable(e.FeedType),
+		FeedID:   wire.Nullable(e.FeedID),
+	}
 }
 
 func attemptOf(a query.Attempt) attemptJSON {
@@ -237,7 +222,7 @@ func attemptOf(a query.Attempt) attemptJSON {
 func (a *API) deliveryDetailOf(ctx context.Context, d query.DeliveryDetail) (deliveryDetailJSON, error) {
 	row := deliveryOf(d.Delivery)
 	j := deliveryDetailJSON{
-		deliveryJSON: row, Event: eventDetailJSON{ID: d.Event.ID, eventJSON: row.Event, Data: d.Data},
+		deliveryJSON: row, Event: eventDetailJSON{ID: d.Event.ID, eventJSON: row.Event},
 		Subscriptions: d.Subscriptions, Attempts: make([]attemptDetailJSON, len(d.Attempts)),
 	}
 	for i, attempt := range d.Attempts {

@@ -102,7 +102,9 @@ func TestEventStoreGoneOnEveryRoute(t *testing.T) {
 	destination := s.subscribed(t, "crm")
 	delivery := s.delivery(t, destination.ID)
 	w := s.filledFeed(t)
-	fill := strings.NewReplacer("{ref}", "crm", "{subRef}", "all", "{id}", delivery, "{secretId}", destination.Secrets[0].ID)
+	event := s.detail(t, delivery).EventID
+	fill := strings.NewReplacer("/events/events/{id}", "/events/events/"+event, "{ref}", "crm", "{subRef}", "all",
+		"{id}", delivery, "{secretId}", destination.Secrets[0].ID)
 	store := &lossy{Store: s.Commands.Store}
 	s.Commands.Store = store
 	store.leave(eventstore.ErrFull)

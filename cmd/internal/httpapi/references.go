@@ -16,14 +16,19 @@ func reference(r *http.Request, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return ref, checkReference(wire.BadParam, name, ref)
+}
+
+// checkReference refuses what is neither a UUID nor can be an externalId.
+func checkReference(kind wire.Kind, name, ref string) error {
 	if command.UUIDShaped(ref) {
-		return ref, nil
+		return nil
 	}
 	var refusal *command.Refusal
 	if err := command.CheckExternalID(name, ref); errors.As(err, &refusal) {
-		return "", wire.Fail(wire.BadParam, name, "must be a UUID or an externalId: "+externalIDRule)
+		return wire.Fail(kind, name, "must be a UUID or an externalId: "+externalIDRule)
 	}
-	return ref, nil
+	return nil
 }
 
 // givenReference reads a path segment of PUT. What breaks the rules of externalIds is VALIDATION_FAILED there, because

@@ -35,8 +35,11 @@ var surface = []request{
 	{method: "DELETE", path: destinationsPath + "/{ref}/subscriptions/{subRef}"},
 	{method: "GET", path: destinationsPath + "/{ref}/deliveries"},
 	{method: "POST", path: destinationsPath + "/{ref}/backfill", body: `{"since":"2026-11-01T00:00:00Z","until":"2026-11-02T00:00:00Z"}`},
+	{method: "GET", path: "/events/deliveries"},
 	{method: "GET", path: "/events/deliveries/{id}"},
 	{method: "POST", path: "/events/deliveries/{id}/replay", body: `{}`},
+	{method: "GET", path: "/events/events"},
+	{method: "GET", path: "/events/events/{id}"},
 	{method: "GET", path: "/events/types"},
 }
 
@@ -214,6 +217,7 @@ func TestOthersThingsDoNotExist(t *testing.T) {
 	}
 	s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, &subscription)
 	delivery := s.delivery(t, theirs.ID)
+	event := "/events/events/" + s.detail(t, delivery).EventID
 	_, mine := s.Organization(t, "Library")
 	before := s.EventTypes(t, "destination-"+theirs.ID)
 	for _, ref := range []string{"crm", theirs.ID} {
@@ -223,7 +227,8 @@ func TestOthersThingsDoNotExist(t *testing.T) {
 			}
 			there, not := in, in
 			there.key, not.key = mine, mine
-			there.path = strings.NewReplacer("{ref}", ref, "{subRef}", subscription.ID, "{id}", delivery, "{secretId}", theirs.Secrets[0].ID).Replace(in.path)
+			there.path = strings.NewReplacer("/events/events/{id}", event, "{ref}", ref, "{subRef}", subscription.ID,
+				"{id}", delivery, "{secretId}", theirs.Secrets[0].ID).Replace(in.path)
 			unknown := "nobody"
 			if ref != "crm" {
 				unknown = uuid.NewString()

@@ -1,0 +1,149 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/recipients"
+	"carillon/cmd/internal/wire"
+	"carillon/query"
+)
+
+func (a *API) eventRoutes(r routes) {
+	r.read.Get("/events/events", wire.Events.Handle(a.listEvents))
+	r.read.Get("/events/events/{id}", wire.Events.Handle(a.getEvent))
+}
+
+// listEvents answers GET /events/events.
+func (a *API) listEvents(r *http.Request) (wire.Reply, error) {
+	q := wire.Events.ParseQuery(r, "type", "feedId", "subject", "since", "until", "limit")
+	filter := query.EventFilter{Subject: q.Text("subject"), Feed: feedID(q), Since: q.Time("since")}
+	if pattern := typePattern(q); pattern != "" {
+		filter.Types = a.Commands.Catalog.Matching(pattern)
+	}
+	if q.Has("subject") && (filter.Subject == "" || strings.ContainsRune(filter.Subject, 0)) {
+		q.Fail("subject", "must be the whole subject of an event: text without NUL characters")
+	}
+	limit := pageLimit(q)
+	until, before := pageEnd(q)
+	filter.Until, filter.Before, filter.Limit = until, query.EventMark{Time: before.at, ID: before.id}, limit+1
+	checkWindow(q, filter.Since, filter.Until)
+	if err := q.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	events, err := a.Queries.PublishedEvents(r.Context(), callerOf(r).Organization, filter)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	list := make([]publishedJSON, len(events))
+	for i, e := range events {
+		list[i] = publishedOf(e)
+	}
+	return wire.OK(stretchOf(list, limit, func(e publishedJSON) mark { return mark{e.Time, e.ID} })), nil
+}
+
+// getEvent answers GET /events/events/{id}.
+func (a *API) getEvent(r *http.Request) (wire.Reply, error) {
+	q := wire.Events.ParseQuery(r, "received", "limit", "offset")
+	filter := recipients.Filter{}
+	switch q.OneOf("received", "true", "false") {
+	case "true":
+		filter.Which = recipients.Received
+	case "false":
+		filter.Which = recipients.Missed
+	}
+	filter.Limit, filter.Offset = q.Page(usualPage, mostPage)
+	if err := q.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	id, err := wire.PathUUID(r, "id", wire.BadParam)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	event, err := a.Queries.PublishedEvent(r.Context(), callerOf(r).Organization, id)
+	if err != nil {
+		return wire.Reply{}, wire.NotFoundError(err, "event")
+	}
+	finder := recipients.Finder{Queries: a.Queries, Organization: callerOf(r).Organization, Now: a.Now()}
+	page, err := finder.Of(r.Context(), event, filter)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	list := make([]recipientJSON, len(page.Recipients))
+	for i, to := range page.Recipients {
+		list[i] = recipientOf(to)
+	}
+	shown := publishedDetailJSON{
+		publishedJSON: publishedOf(event),
+		ReceivedBy:    page.Got,
+		MissedBy:      page.Missed,
+		Recipients:    wire.PageOf(list, page.Total, filter.Limit, filter.Offset),
+	}
+	rendered, err := withData(shown, event.Data)
+	return wire.OK(rendered), err
+}
+
+// publishedJSON is a row of the list of events.
+type publishedJSON struct {
+	ID          uuid.UUID `json:"id"`
+	eventJSON   `json:",inline"`
+	PublishedAt time.Time `json:"publishedAt"`
+}
+
+// publishedDetailJSON is an event with the destinations that it could have gone to.
+type publishedDetailJSON struct {
+	publishedJSON `json:",inline"`
+	Data          jsontext.Value           `json:"data"`
+	ReceivedBy    int                      `json:"receivedBy"`
+	MissedBy      int                      `json:"missedBy"`
+	Recipients    wire.Page[recipientJSON] `json:"recipients"`
+}
+
+// recipientJSON is a destination with its delivery of the event, or with the reason why it has none.
+type recipientJSON struct {
+	DestinationID uuid.UUID         `json:"destinationId"`
+	Name          string            `json:"name"`
+	Status        string            `json:"status"`
+	Delivery      *recipientRowJSON `json:"delivery"`
+	Reason        *string           `json:"reason"`
+	ReasonAt      *time.Time        `json:"reasonAt"`
+}
+
+type recipientRowJSON struct {
+	ID           uuid.UUID    `json:"id"`
+	Status       string       `json:"status"`
+	AttemptCount int          `json:"attemptCount"`
+	CreatedAt    time.Time    `json:"createdAt"`
+	CompletedAt  *time.Time   `json:"completedAt"`
+	LastAttempt  *attemptJSON `json:"lastAttempt"`
+}
+
+func publishedOf(e query.PublishedEvent) publishedJSON {
+	return publishedJSON{ID: e.ID, eventJSON: eventOf(e.EventSummary), PublishedAt: e.PublishedAt.UTC()}
+}
+
+func recipientOf(to recipients.Recipient) recipientJSON {
+	j := recipientJSON{
+		DestinationID: to.ID,
+		Name:          to.Name,
+		Status:        to.Status,
+		Reason:        wire.Nullable(string(to.Why)),
+		ReasonAt:      wire.UTC(wire.Nullable(to.At)),
+	}
+	if to.Delivery != nil {
+		row := deliveryOf(*to.Delivery)
+		j.Delivery = &recipientRowJSON{
+			ID:           row.ID,
+			Status:       row.Status,
+			AttemptCount: row.AttemptCount,
+			CreatedAt:    row.CreatedAt,
+			CompletedAt:  row.CompletedAt,
+			LastAttempt:  row.LastAttempt,
+		}
+	}
+	return j
+}
