@@ -10,13 +10,10 @@ import (
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/mem"
 
 	"carillon/eventstore/node/internal/quirks"
 	"carillon/eventstore/node/internal/store"
-	"carillon/eventstore/node/internal/wire"
 )
 
 const (
@@ -26,19 +23,17 @@ const (
 )
 
 // appendEvents answers one append call: the options, the events, the end; then one response.
-func (n *Node) appendEvents(call grpc.ServerStream) error {
+func (n *Node) appendEvents(call streams.Streams_AppendServer) error {
 	request := appendRequest{quirks: n.config.Quirks, shared: n.shared.Load()}
 	for {
-		var raw wire.Raw
-		err := call.RecvMsg(&raw)
+		message, err := call.Recv()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		request.add(raw.Bytes())
-		raw.Free()
+		request.add(message)
 	}
 	if request.err == nil && !request.opened {
 		request.err = invalid("append without options")
@@ -57,11 +52,11 @@ func (n *Node) appendEvents(call grpc.ServerStream) error {
 	var wrong *store.WrongRevisionError
 	switch {
 	case errors.As(err, &wrong):
-		return call.SendMsg(wrongVersionResponse(wrong))
+		return call.SendAndClose(wrongVersionResponse(wrong))
 	case err != nil:
 		return answer(call.Context(), request.stream, err)
 	}
-	return call.SendMsg(&wire.Encoded{Buffer: mem.SliceBuffer(wire.AppendSuccess(nil, result))})
+	return call.SendAndClose(successResponse(result))
 }
 
 // replicated waits until an append may be recorded, and returns the context for that: an append that waited is recorded
@@ -115,25 +110,35 @@ type appendRequest struct {
 	shared   bool          // by others than the node's user
 }
 
-func (r *appendRequest) add(message []byte) {
+func (r *appendRequest) add(message *streams.AppendReq) {
 	if r.err != nil {
 		return
 	}
-	parsed, err := wire.ParseAppendRequest(message)
+	options, event := message.GetOptions(), message.GetProposedMessage()
 	switch {
-	case err != nil:
-		r.err = err
-	case parsed.IsOptions && r.opened, !parsed.IsOptions && !r.opened:
+	case options == nil && event == nil:
+		r.err = invalid("append without options or event")
+	case (options != nil) == r.opened:
 		r.err = invalid("an append is its options once, then its events")
-	case parsed.IsOptions:
-		r.opened, r.stream, r.expected = true, string(parsed.Stream), parsed.Expected
-		r.err = checkTarget(r.stream, r.expected)
+	case options != nil:
+		r.open(options.GetStreamIdentifier(), expectedOf(options.GetExpectedStreamRevision() != nil,
+			options.GetRevision(), options.GetNoStream(), options.GetAny(), options.GetStreamExists()))
 	default:
-		r.addEvent(parsed.Event)
+		r.addEvent(event)
 	}
 }
 
-func (r *appendRequest) addEvent(event store.EventContent) {
+func (r *appendRequest) open(stream *shared.StreamIdentifier, expected store.Expected) {
+	r.opened, r.stream, r.expected = true, string(stream.GetStreamName()), expected
+	r.err = checkTarget(r.stream, r.expected)
+}
+
+func (r *appendRequest) addEvent(message proposal) {
+	event, err := contentOf(message)
+	if err != nil {
+		r.err = err
+		return
+	}
 	if len(r.events) == 0 {
 		r.first = event.ID
 	}
@@ -182,6 +187,22 @@ func checkWritable(stream string) error {
 	return nil
 }
 
+func successResponse(result store.Result) *streams.AppendResp {
+	success := &streams.AppendResp_Success{
+		CurrentRevisionOption: &streams.AppendResp_Success_NoStream{NoStream: &shared.Empty{}},
+		PositionOption:        &streams.AppendResp_Success_NoPosition{NoPosition: &shared.Empty{}},
+	}
+	if result.Revision >= 0 {
+		success.CurrentRevisionOption = &streams.AppendResp_Success_CurrentRevision{CurrentRevision: uint64(result.Revision)}
+	}
+	if result.Position > 0 {
+		success.PositionOption = &streams.AppendResp_Success_Position{
+			Position: &streams.AppendResp_Position{CommitPosition: result.Position, PreparePosition: result.Position},
+		}
+	}
+	return &streams.AppendResp{Result: &streams.AppendResp_Success_{Success: success}}
+}
+
 // wrongVersionResponse says so twice, as clients before 20.6 know only the older fields.
 func wrongVersionResponse(wrong *store.WrongRevisionError) *streams.AppendResp {
 	detail := &streams.AppendResp_WrongExpectedVersion{}
@@ -224,61 +245,40 @@ func wrongVersionResponse(wrong *store.WrongRevisionError) *streams.AppendResp {
 
 func (n *Node) deleteStream(ctx context.Context, request *streams.DeleteReq) (*streams.DeleteResp, error) {
 	options := request.GetOptions()
-	expected := store.Expected{}
-	switch option := options.GetExpectedStreamRevision().(type) {
-	case *streams.DeleteReq_Options_Revision:
-		expected = store.Revision(option.Revision)
-	case *streams.DeleteReq_Options_NoStream:
-		expected = store.NoStream()
-	case *streams.DeleteReq_Options_Any:
-		expected = store.Any()
-	case *streams.DeleteReq_Options_StreamExists:
-		expected = store.StreamExists()
-	}
-	stream := string(options.GetStreamIdentifier().GetStreamName())
-	result, err := n.end(ctx, stream, expected, n.store.Delete)
+	position, err := n.end(ctx, options.GetStreamIdentifier(), expectedOf(options.GetExpectedStreamRevision() != nil,
+		options.GetRevision(), options.GetNoStream(), options.GetAny(), options.GetStreamExists()), n.store.Delete)
 	if err != nil {
 		return nil, err
 	}
 	return &streams.DeleteResp{PositionOption: &streams.DeleteResp_Position_{
-		Position: &streams.DeleteResp_Position{CommitPosition: result.Position, PreparePosition: result.Position},
+		Position: &streams.DeleteResp_Position{CommitPosition: position, PreparePosition: position},
 	}}, nil
 }
 
 func (n *Node) tombstoneStream(ctx context.Context, request *streams.TombstoneReq) (*streams.TombstoneResp, error) {
 	options := request.GetOptions()
-	expected := store.Expected{}
-	switch option := options.GetExpectedStreamRevision().(type) {
-	case *streams.TombstoneReq_Options_Revision:
-		expected = store.Revision(option.Revision)
-	case *streams.TombstoneReq_Options_NoStream:
-		expected = store.NoStream()
-	case *streams.TombstoneReq_Options_Any:
-		expected = store.Any()
-	case *streams.TombstoneReq_Options_StreamExists:
-		expected = store.StreamExists()
-	}
-	stream := string(options.GetStreamIdentifier().GetStreamName())
-	result, err := n.end(ctx, stream, expected, n.store.Tombstone)
+	position, err := n.end(ctx, options.GetStreamIdentifier(), expectedOf(options.GetExpectedStreamRevision() != nil,
+		options.GetRevision(), options.GetNoStream(), options.GetAny(), options.GetStreamExists()), n.store.Tombstone)
 	if err != nil {
 		return nil, err
 	}
 	return &streams.TombstoneResp{PositionOption: &streams.TombstoneResp_Position_{
-		Position: &streams.TombstoneResp_Position{CommitPosition: result.Position, PreparePosition: result.Position},
+		Position: &streams.TombstoneResp_Position{CommitPosition: position, PreparePosition: position},
 	}}, nil
 }
 
 func (n *Node) end(
-	ctx context.Context, stream string, expected store.Expected,
+	ctx context.Context, identifier *shared.StreamIdentifier, expected store.Expected,
 	write func(context.Context, string, store.Expected) (store.Result, error),
-) (store.Result, error) {
-	err := checkTarget(stream, expected)
+) (position uint64, err error) {
+	stream := string(identifier.GetStreamName())
+	err = checkTarget(stream, expected)
 	if _, ok := store.DescribedStream(stream); ok && err == nil {
 		err = invalid("a metadata stream can't be deleted")
 	}
 	if err != nil {
-		return store.Result{}, answer(ctx, stream, err)
+		return 0, answer(ctx, stream, err)
 	}
 	result, err := write(ctx, stream, expected)
-	return result, answer(ctx, stream, err)
+	return result.Position, answer(ctx, stream, err)
 }

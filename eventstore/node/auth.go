@@ -13,7 +13,6 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	health "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 )
@@ -45,7 +44,6 @@ func (n *Node) checkStream(
 var public = map[string]bool{
 	serverfeatures.ServerFeatures_GetSupportedMethods_FullMethodName: true,
 	gossip.Gossip_Read_FullMethodName:                                true,
-	health.Health_Check_FullMethodName:                               true,
 }
 
 func (n *Node) authenticate(ctx context.Context, method string) error {

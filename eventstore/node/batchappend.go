@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -9,16 +8,12 @@ import (
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"carillon/eventstore/node/internal/store"
-	"carillon/eventstore/node/internal/wire"
 )
 
 const (
@@ -30,10 +25,9 @@ const (
 
 // batch is one append within a BatchAppend call, collected until its final message.
 type batch struct {
-	id      []byte // of its messages and its answer
-	options []byte // as the client sent them
-	within  time.Duration
-	until   time.Time
+	id      *shared.UUID // of its messages and its answer
+	stream  *shared.StreamIdentifier
+	until   time.Time // zero means no deadline
 	request appendRequest
 
 	bytes int         // of its messages
@@ -42,7 +36,7 @@ type batch struct {
 
 // batchAppend answers any number of appends over one call. They are carried out in the order of their final messages,
 // and answered in that order: the order in which they become durable.
-func (n *Node) batchAppend(call grpc.ServerStream) error {
+func (n *Node) batchAppend(call streams.Streams_BatchAppendServer) error {
 	if work, _ := n.config.Quirks.Batches(); !work {
 		return status.Error(codes.Unimplemented, "unknown method BatchAppend")
 	}
@@ -64,7 +58,7 @@ func (n *Node) batchAppend(call grpc.ServerStream) error {
 				}
 				err = p.answer(n, call)
 			case b := <-open.expired:
-				err = call.SendMsg(b.failed(context.DeadlineExceeded))
+				err = call.Send(b.failed(context.DeadlineExceeded))
 			}
 			if err != nil {
 				cancel() // the client is gone, and RecvMsg will say so
@@ -77,10 +71,15 @@ func (n *Node) batchAppend(call grpc.ServerStream) error {
 		<-answered
 	}()
 	for {
-		b, err := n.nextBatch(call, open)
-		switch {
-		case errors.Is(err, io.EOF):
+		message, err := call.Recv()
+		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		var b *batch
+		if err == nil {
+			b, err = open.take(n, message)
+		}
+		switch {
 		case err != nil:
 			return answer(ctx, "", err)
 		case b == nil:
@@ -103,38 +102,34 @@ func (n *Node) batchAppend(call grpc.ServerStream) error {
 	}
 }
 
-// nextBatch takes in a message, and returns the append that it completes, if it does.
-func (n *Node) nextBatch(call grpc.ServerStream, open *unfinished) (*batch, error) {
-	var raw wire.Raw
-	if err := call.RecvMsg(&raw); err != nil {
-		return nil, err
-	}
-	defer raw.Free()
-	message, err := wire.ParseBatchRequest(raw.Bytes())
-	if err != nil {
-		return nil, err
-	}
-	return open.take(n, &message, len(raw.Bytes()))
+func (b *batch) open(options *streams.BatchAppendReq_Options, now time.Time) {
+	b.stream, b.until = options.GetStreamIdentifier(), deadlineOf(options, now)
+	b.request.open(b.stream, expectedOf(options.GetExpectedStreamPosition() != nil,
+		options.GetStreamPosition(), options.GetNoStream(), options.GetAny(), options.GetStreamExists()))
 }
 
-func (b *batch) open(message *wire.BatchRequest) {
-	b.options, b.within, b.until = bytes.Clone(message.Options), message.Within, message.Until
-	b.request.opened, b.request.stream, b.request.expected = true, string(message.Stream), message.Expected
-	b.request.err = checkTarget(b.request.stream, b.request.expected)
+// deadlineOf returns when an append is to be given up. Limits that make no sense are none.
+func deadlineOf(options *streams.BatchAppendReq_Options, now time.Time) time.Time {
+	const maxLimit = 100 * 365 * 24 * time.Hour
+	limit := options.GetDeadline().AsDuration()
+	if at := options.GetDeadline_21_10_0(); at.IsValid() { // as older clients say so
+		limit = at.AsTime().Sub(now)
+	}
+	if limit == 0 || limit < -maxLimit || limit > maxLimit {
+		return time.Time{}
+	}
+	return now.Add(limit)
 }
 
-func (b *batch) add(message *wire.BatchRequest) {
-	if b.request.err != nil {
-		return
-	}
-	if err := message.Events(func(event store.EventContent) error {
-		if !b.request.opened {
-			return invalid("an append begins with its options")
+func (b *batch) add(events []*streams.BatchAppendReq_ProposedMessage) {
+	for _, event := range events {
+		if b.request.err == nil && !b.request.opened {
+			b.request.err = invalid("an append begins with its options")
+		}
+		if b.request.err != nil {
+			return
 		}
 		b.request.addEvent(event)
-		return b.request.err
-	}); err != nil {
-		b.request.err = err
 	}
 }
 
@@ -145,21 +140,17 @@ type pendingBatch struct {
 	release func()
 }
 
-func (p *pendingBatch) answer(n *Node, call grpc.ServerStream) error {
+func (p *pendingBatch) answer(n *Node, call streams.Streams_BatchAppendServer) error {
 	defer p.release()
 	result, err := p.wait()
 	if err == nil {
 		err = n.config.Quirks.Recorded(n.store)
 	}
 	if err != nil {
-		return call.SendMsg(p.failed(err))
+		return call.Send(p.failed(err))
 	}
-	message := wire.AppendBatchSuccess(make([]byte, 0, len(p.id)+len(p.options)+answerRoom), p.id, p.options, result)
-	return call.SendMsg(&wire.Encoded{Buffer: mem.SliceBuffer(message)})
+	return call.Send(p.succeeded(result))
 }
-
-// answerRoom is what an answer needs besides what it repeats.
-const answerRoom = 96
 
 // startBatch hands a collected append to the store. The functions returned wait for its outcome, and free what its
 // deadline holds. There is no outcome to wait for if quirks leave the append unanswered.
@@ -173,11 +164,8 @@ func (n *Node) startBatch(ctx context.Context, b *batch) (wait func() (store.Res
 		b.request.err = invalid("append without options")
 	}
 	if b.request.err == nil {
-		switch {
-		case b.within > 0:
-			ctx, release = withDeadline(ctx, b.within)
-		case !b.until.IsZero():
-			ctx, release = withDeadline(ctx, b.until.Sub(n.config.Now()))
+		if !b.until.IsZero() {
+			ctx, release = context.WithTimeout(ctx, b.until.Sub(n.config.Now()))
 		}
 		var held <-chan struct{}
 		again := false
@@ -203,18 +191,34 @@ func (n *Node) startBatch(ctx context.Context, b *batch) (wait func() (store.Res
 	return wait, release
 }
 
+// succeeded is the answer to an append that is durable. Like those of real servers it does not repeat what was expected.
+func (b *batch) succeeded(result store.Result) *streams.BatchAppendResp {
+	success := &streams.BatchAppendResp_Success{
+		CurrentRevisionOption: &streams.BatchAppendResp_Success_NoStream{NoStream: &emptypb.Empty{}},
+		PositionOption:        &streams.BatchAppendResp_Success_NoPosition{NoPosition: &emptypb.Empty{}},
+	}
+	if result.Revision >= 0 {
+		success.CurrentRevisionOption = &streams.BatchAppendResp_Success_CurrentRevision{CurrentRevision: uint64(result.Revision)}
+	}
+	if result.Position > 0 {
+		success.PositionOption = &streams.BatchAppendResp_Success_Position{
+			Position: &shared.AllStreamPosition{CommitPosition: result.Position, PreparePosition: result.Position},
+		}
+	}
+	return &streams.BatchAppendResp{
+		CorrelationId:    b.id,
+		StreamIdentifier: b.stream,
+		Result:           &streams.BatchAppendResp_Success_{Success: success},
+	}
+}
+
 // failed is the answer to an append that was refused, or of which nothing is known.
 func (b *batch) failed(err error) *streams.BatchAppendResp {
-	response := &streams.BatchAppendResp{Result: &streams.BatchAppendResp_Error{Error: batchStatus(b.request.stream, err).Proto()}}
-	id, options := &shared.UUID{}, &streams.BatchAppendReq_Options{}
-	if proto.Unmarshal(b.id, id) == nil {
-		response.CorrelationId = id
+	return &streams.BatchAppendResp{
+		CorrelationId:    b.id,
+		StreamIdentifier: b.stream,
+		Result:           &streams.BatchAppendResp_Error{Error: batchStatus(b.request.stream, err).Proto()},
 	}
-	if proto.Unmarshal(b.options, options) != nil {
-		return response
-	}
-	response.StreamIdentifier = options.GetStreamIdentifier()
-	return response
 }
 
 // batchStatus describes a failed append; clients look at the detail.

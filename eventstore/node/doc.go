@@ -9,7 +9,7 @@
 //	defer n.Close()
 //
 // What an append acknowledges is on disk; readers and subscribers never see what is not. The storage is described in
-// internal/store, and the messages in internal/wire. This package holds the services, one file each, and what they share.
+// internal/store. This package holds the services, one file each, and what they share.
 //
 // The node has no projections, no persistent subscriptions, and one user at most, who is its administrator.
 package node

@@ -8,18 +8,15 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
-
-	"carillon/eventstore/node/internal/wire"
 )
 
 // fuzzedCall is a call whose client sends given bytes and listens to whatever comes.
 type fuzzedCall struct {
 	ctx      context.Context //nolint:containedctx // a call has one
 	messages [][]byte
-	codec    wire.Codec
 }
 
 func (c *fuzzedCall) Context() context.Context     { return c.ctx }
@@ -28,8 +25,7 @@ func (c *fuzzedCall) SendHeader(metadata.MD) error { return nil }
 func (c *fuzzedCall) SetTrailer(metadata.MD)       {}
 
 func (c *fuzzedCall) SendMsg(message any) error {
-	encoded, err := c.codec.Marshal(message)
-	encoded.Free()
+	_, err := proto.Marshal(message.(proto.Message))
 	return err
 }
 
@@ -39,7 +35,17 @@ func (c *fuzzedCall) RecvMsg(message any) error {
 	}
 	next := c.messages[0]
 	c.messages = c.messages[1:]
-	return c.codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(next)}, message)
+	return proto.Unmarshal(next, message.(proto.Message))
+}
+
+// streamsCall lets the node answer a call of the Streams service.
+func streamsCall(n *Node, method string, call grpc.ServerStream) error {
+	for _, desc := range streams.Streams_ServiceDesc.Streams {
+		if desc.StreamName == method {
+			return desc.Handler(streamsService{node: n}, call)
+		}
+	}
+	panic("no method " + method)
 }
 
 func fuzzedNode(f *testing.F) *Node {
@@ -89,7 +95,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, message []byte) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = n.read(&fuzzedCall{ctx: ctx, messages: [][]byte{message}, codec: wire.NewCodec()})
+		_ = streamsCall(n, "Read", &fuzzedCall{ctx: ctx, messages: [][]byte{message}})
 	})
 }
 
@@ -99,11 +105,11 @@ func FuzzAppendCall(f *testing.F) {
 	f.Add([]byte{0x0a, 0x07, 0x0a, 0x03, 0x1a, 0x01, 's', 0x22, 0x00}, []byte{0x12, 0x00}, true)
 	f.Add([]byte{}, []byte{}, false)
 	f.Fuzz(func(_ *testing.T, first, second []byte, batch bool) {
-		call := &fuzzedCall{ctx: context.Background(), messages: [][]byte{first, second}, codec: wire.NewCodec()}
+		call := &fuzzedCall{ctx: context.Background(), messages: [][]byte{first, second}}
 		if batch {
-			_ = n.batchAppend(call)
+			_ = streamsCall(n, "BatchAppend", call)
 		} else {
-			_ = n.appendEvents(call)
+			_ = streamsCall(n, "Append", call)
 		}
 	})
 }

@@ -23,7 +23,6 @@ import (
 	"carillon/eventstore/node/internal/guard"
 	"carillon/eventstore/node/internal/quirks"
 	"carillon/eventstore/node/internal/store"
-	"carillon/eventstore/node/internal/wire"
 )
 
 // Config says how a node works. Only Dir is required.
@@ -66,10 +65,9 @@ type Node struct {
 
 	embedded *embedded.Store
 
-	metrics    metrics
-	guesses    *guard.Guesses
-	operations operations
-	shared     atomic.Bool // it can be reached by others than its user
+	metrics metrics
+	guesses *guard.Guesses
+	shared  atomic.Bool // it can be reached by others than its user
 
 	mu        sync.Mutex
 	servers   []func() // each stops one
@@ -224,7 +222,6 @@ func listenUnix(path string) (net.Listener, error) {
 
 func (n *Node) serverOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ForceServerCodecV2(wire.NewCodec()),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: n.config.keepalive, Timeout: n.config.keepalive}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: clientPings, PermitWithoutStream: true}),
 		grpc.MaxRecvMsgSize(store.MaxRequestBytes),
@@ -284,7 +281,6 @@ func (n *Node) close() error {
 		stopping.Go(stop)
 	}
 	stopping.Wait()
-	n.operations.close()
 	return n.store.Close()
 }
 

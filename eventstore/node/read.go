@@ -6,30 +6,24 @@ import (
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
-	"google.golang.org/grpc"
 
 	"carillon/eventstore/node/internal/store"
-	"carillon/eventstore/node/internal/wire"
 )
 
 // reading is one read call: what was asked for, and the page being filled.
 type reading struct {
-	node    *Node
-	call    grpc.ServerStream
-	options *streams.ReadReq_Options
-	stream  string // empty for $all
-	form    wire.UUIDForm
-	resolve bool
-	filter  *filter
-	page    wire.Page
+	node      *Node
+	call      streams.Streams_ReadServer
+	options   *streams.ReadReq_Options
+	stream    string // empty for $all
+	stringIDs bool
+	resolve   bool
+	filter    *filter
+	page      page
 }
 
 // read answers reads and subscriptions of streams and of $all.
-func (n *Node) read(call grpc.ServerStream) error {
-	request := &streams.ReadReq{}
-	if err := call.RecvMsg(request); err != nil {
-		return err
-	}
+func (n *Node) read(request *streams.ReadReq, call streams.Streams_ReadServer) error {
 	r := &reading{node: n, call: call, options: request.GetOptions()}
 	err := r.prepare()
 	if err == nil {
@@ -41,9 +35,7 @@ func (n *Node) read(call grpc.ServerStream) error {
 func (r *reading) prepare() error {
 	options := r.options
 	r.resolve = options.GetResolveLinks()
-	if _, ok := options.GetUuidOption().GetContent().(*streams.ReadReq_Options_UUIDOption_String_); ok {
-		r.form = wire.StringUUID
-	}
+	_, r.stringIDs = options.GetUuidOption().GetContent().(*streams.ReadReq_Options_UUIDOption_String_)
 	switch options.GetStreamOption().(type) {
 	case *streams.ReadReq_Options_Stream:
 		r.stream = string(options.GetStream().GetStreamIdentifier().GetStreamName())
@@ -105,7 +97,11 @@ func (r *reading) emit(record *store.Record) error {
 	if err != nil {
 		return err
 	}
-	r.page.AddEvent(event, r.form)
+	message, size, err := event.message(r.stringIDs)
+	if err != nil {
+		return err
+	}
+	r.page.add(message, size)
 	return nil
 }
 
@@ -129,14 +125,14 @@ func (r *reading) readStream(direction store.Direction, count uint64) error {
 			failed = r.emit(&record)
 			from = record.Revision()
 			sent++
-			return failed == nil && sent < count && !r.page.Full()
+			return failed == nil && sent < count && !r.page.full()
 		}
 		if begun {
 			err = r.node.store.ReadStream(stream, from, direction, visit)
 		} else {
 			stream, err = r.node.store.Read(r.call.Context(), r.stream, from, direction, visit)
 		}
-		more := r.page.Full()
+		more := r.page.full()
 		switch err = errors.Join(err, failed); {
 		case err != nil:
 			return err
@@ -151,7 +147,7 @@ func (r *reading) readStream(direction store.Direction, count uint64) error {
 				return err
 			}
 		}
-		if err := r.page.Send(r.call); err != nil || ended {
+		if err := r.page.send(r.call); err != nil || ended {
 			return err
 		}
 		count -= sent
@@ -176,9 +172,9 @@ func (r *reading) addEnds(stream store.Stream, direction store.Direction, found 
 	}
 	last := uint64(stream.Last()) // #nosec G115 -- it exists
 	if direction == store.Forwards && !found && first > last {
-		r.page.Add(func(dst []byte) []byte { return wire.AppendFirstPosition(dst, first) })
+		r.page.add(&streams.ReadResp{Content: &streams.ReadResp_FirstStreamPosition{FirstStreamPosition: first}}, 0)
 	}
-	r.page.Add(func(dst []byte) []byte { return wire.AppendLastPosition(dst, last) })
+	r.page.add(lastPosition(last), 0)
 	return nil
 }
 
@@ -186,14 +182,17 @@ func (r *reading) addEnds(stream store.Stream, direction store.Direction, found 
 // copies it must know, and can't learn it from a refused append there. Real servers never say that, but have no need to:
 // they keep each stream's last event.
 func (r *reading) notFound(stream store.Stream) error {
-	if err := r.call.SendMsg(streamNotFound(r.stream)); err != nil {
+	if err := r.call.Send(streamNotFound(r.stream)); err != nil {
 		return err
 	}
 	if !r.node.config.ReadOnly || r.options.GetControlOption().GetCompatibility() == 0 || stream.Last() < 0 {
 		return nil
 	}
-	r.page.Add(func(dst []byte) []byte { return wire.AppendLastPosition(dst, uint64(stream.Last())) }) // #nosec G115 -- not negative
-	return r.page.Send(r.call)
+	return r.call.Send(lastPosition(uint64(stream.Last()))) // #nosec G115 -- not negative
+}
+
+func lastPosition(revision uint64) *streams.ReadResp {
+	return &streams.ReadResp{Content: &streams.ReadResp_LastStreamPosition{LastStreamPosition: revision}}
 }
 
 func streamNotFound(stream string) *streams.ReadResp {
@@ -236,12 +235,12 @@ func (r *reading) readAll(count uint64) error {
 				count--
 			}
 			budget--
-			return failed == nil && count > 0 && budget > 0 && !r.page.Full()
+			return failed == nil && count > 0 && budget > 0 && !r.page.full()
 		})
 		if err := errors.Join(err, failed, r.call.Context().Err()); err != nil {
 			return err
 		}
-		if err := r.page.Send(r.call); err != nil {
+		if err := r.page.send(r.call); err != nil {
 			return err
 		}
 		if end {
@@ -276,13 +275,13 @@ func (r *reading) readAllBackwards(count uint64) error {
 				count--
 			}
 			budget--
-			more = r.page.Full() || budget == 0
+			more = r.page.full() || budget == 0
 			return failed == nil && count > 0 && !more
 		})
 		if err := errors.Join(err, failed, r.call.Context().Err()); err != nil {
 			return err
 		}
-		if err := r.page.Send(r.call); err != nil {
+		if err := r.page.send(r.call); err != nil {
 			return err
 		}
 		if !more {

@@ -7,31 +7,30 @@ import (
 	"strconv"
 
 	"carillon/eventstore/node/internal/store"
-	"carillon/eventstore/node/internal/wire"
 )
 
 // resolved follows a link, where asked to and where the record is one. A link that leads nowhere any more is sent
 // without an event; one that never could lead anywhere is an event like any other.
-func (n *Node) resolved(ctx context.Context, record *store.Record, resolve bool) (wire.Event, error) {
+func (n *Node) resolved(ctx context.Context, record *store.Record, resolve bool) (resolvedEvent, error) {
 	if !resolve || !record.IsLink() {
-		return wire.Event{Event: record}, nil
+		return resolvedEvent{event: record}, nil
 	}
 	_, data, err := record.Content()
 	if err != nil {
-		return wire.Event{}, err
+		return resolvedEvent{}, err
 	}
 	stream, revision, ok := parseLink(data)
 	if !ok {
-		return wire.Event{Event: record}, nil
+		return resolvedEvent{event: record}, nil
 	}
 	target, err := n.store.Event(ctx, stream, revision)
 	if errors.Is(err, store.ErrNotFound) {
-		return wire.Event{Link: record}, nil
+		return resolvedEvent{link: record}, nil
 	}
 	if err != nil {
-		return wire.Event{}, err
+		return resolvedEvent{}, err
 	}
-	return wire.Event{Event: &target, Link: record}, nil
+	return resolvedEvent{event: &target, link: record}, nil
 }
 
 // parseLink reads what a link says: "revision@stream".

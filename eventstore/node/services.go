@@ -11,7 +11,6 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	health "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"carillon/eventstore/node/internal/quirks"
@@ -21,53 +20,36 @@ import (
 const protocolVersion = "24.10.0"
 
 func (n *Node) register(server grpc.ServiceRegistrar) {
-	server.RegisterService(streamsService(n), n)
+	streams.RegisterStreamsServer(server, streamsService{node: n})
 	serverfeatures.RegisterServerFeaturesServer(server, features{quirks: n.config.Quirks})
 	gossip.RegisterGossipServer(server, gossiper{node: n})
 	server.RegisterService(persistentSubscriptions(), n)
-	health.RegisterHealthServer(server, healthService{node: n})
-	server.RegisterService(operationsDescription(n), n)
 }
 
-// streamsService describes the Streams service by hand: its streaming calls handle encoded messages, which the
-// generated code has no room for.
-func streamsService(n *Node) *grpc.ServiceDesc {
-	handler := func(handle func(grpc.ServerStream) error) grpc.StreamHandler {
-		return func(_ any, call grpc.ServerStream) error { return handle(call) }
-	}
-	return &grpc.ServiceDesc{
-		ServiceName: streams.Streams_ServiceDesc.ServiceName,
-		HandlerType: (*any)(nil),
-		Metadata:    streams.Streams_ServiceDesc.Metadata,
-		Methods: []grpc.MethodDesc{
-			{MethodName: "Delete", Handler: unary("/Delete", n.deleteStream)},
-			{MethodName: "Tombstone", Handler: unary("/Tombstone", n.tombstoneStream)},
-		},
-		Streams: []grpc.StreamDesc{
-			{StreamName: "Read", Handler: handler(n.read), ServerStreams: true},
-			{StreamName: "Append", Handler: handler(n.appendEvents), ClientStreams: true},
-			{StreamName: "BatchAppend", Handler: handler(n.batchAppend), ServerStreams: true, ClientStreams: true},
-		},
-	}
+// streamsService is the service by which events are written and read.
+type streamsService struct {
+	streams.UnimplementedStreamsServer
+	node *Node
 }
 
-// unary makes a method handler as the generated code would.
-func unary[Request, Response any](
-	method string, handle func(context.Context, *Request) (*Response, error),
-) grpc.MethodHandler {
-	info := &grpc.UnaryServerInfo{FullMethod: "/" + streams.Streams_ServiceDesc.ServiceName + method}
-	return func(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
-		request := new(Request)
-		if err := decode(request); err != nil {
-			return nil, err
-		}
-		if intercept == nil {
-			return handle(ctx, request)
-		}
-		return intercept(ctx, request, info, func(ctx context.Context, _ any) (any, error) {
-			return handle(ctx, request)
-		})
-	}
+func (s streamsService) Read(request *streams.ReadReq, call streams.Streams_ReadServer) error {
+	return s.node.read(request, call)
+}
+
+func (s streamsService) Append(call streams.Streams_AppendServer) error {
+	return s.node.appendEvents(call)
+}
+
+func (s streamsService) BatchAppend(call streams.Streams_BatchAppendServer) error {
+	return s.node.batchAppend(call)
+}
+
+func (s streamsService) Delete(ctx context.Context, request *streams.DeleteReq) (*streams.DeleteResp, error) {
+	return s.node.deleteStream(ctx, request)
+}
+
+func (s streamsService) Tombstone(ctx context.Context, request *streams.TombstoneReq) (*streams.TombstoneResp, error) {
+	return s.node.tombstoneStream(ctx, request)
 }
 
 const noPersistentSubscriptions = "persistent subscriptions are not supported; read or subscribe, and keep the position"
@@ -109,7 +91,6 @@ func (f features) GetSupportedMethods(context.Context, *shared.Empty) (*serverfe
 	if _, offered := f.quirks.Batches(); offered {
 		add(streams.Streams_ServiceDesc.ServiceName, []string{"batchappend"}, "deadline_duration")
 	}
-	add(operationsService, []string{strings.ToLower(methodStart), strings.ToLower(methodStop)})
 	add(gossip.Gossip_ServiceDesc.ServiceName, []string{"read"})
 	add(serverfeatures.ServerFeatures_ServiceDesc.ServiceName, []string{"getsupportedmethods"})
 	return methods, nil

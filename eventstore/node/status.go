@@ -12,7 +12,6 @@ import (
 
 	"carillon/eventstore/node/internal/quirks"
 	"carillon/eventstore/node/internal/store"
-	"carillon/eventstore/node/internal/wire"
 )
 
 // Trailer keys and values by which clients tell errors apart.
@@ -64,6 +63,11 @@ func appendTooLarge() *rpcError {
 		trailerException, exceptionAppendSize, trailerMaxAppendSize, limit)
 }
 
+func missingMetadata(key string) *rpcError {
+	return failure(codes.InvalidArgument, "required metadata property \""+key+"\" is missing",
+		trailerException, exceptionMissingMetadata, trailerMissingMetadata, keyType+","+keyContentType)
+}
+
 // answer turns any error into the one to return from a handler, and sets the trailers that belong to it.
 func answer(ctx context.Context, stream string, err error) error {
 	described := describe(stream, err)
@@ -82,7 +86,6 @@ func describe(stream string, err error) *rpcError {
 	var (
 		known     *rpcError
 		wrong     *store.WrongRevisionError
-		missing   *wire.MissingMetadataError
 		refusal   *quirks.Refusal
 		unchanged interface{ GRPCStatus() *status.Status }
 	)
@@ -98,16 +101,13 @@ func describe(stream string, err error) *rpcError {
 			trailerException, exceptionWrongVersion, trailerStream, wrong.Stream,
 			trailerExpected, strconv.FormatInt(wrong.Expected.Number(), 10),
 			trailerActual, strconv.FormatInt(wrong.Current, 10))
-	case errors.As(err, &missing):
-		return failure(codes.InvalidArgument, missing.Error(),
-			trailerException, exceptionMissingMetadata, trailerMissingMetadata, wire.KeyType+","+wire.KeyContentType)
 	case errors.Is(err, store.ErrStreamDeleted):
 		return streamDeleted(stream)
 	case errors.Is(err, store.ErrReadOnly):
 		return errReadOnly
 	case errors.Is(err, store.ErrFull):
 		return failure(codes.ResourceExhausted, "the disk is full; nothing was written")
-	case errors.Is(err, store.ErrInvalid), errors.Is(err, wire.ErrMalformed):
+	case errors.Is(err, store.ErrInvalid):
 		return invalid(err.Error())
 	case errors.Is(err, store.ErrFailed), errors.Is(err, store.ErrClosed):
 		return failure(codes.Unavailable, "the node is not available: "+err.Error())

@@ -10,7 +10,6 @@ import (
 
 	"carillon/eventstore/node/internal/quirks"
 	"carillon/eventstore/node/internal/store"
-	"carillon/eventstore/node/internal/wire"
 )
 
 // scanBudget is how many events a filtered reader looks at before it sends what it has found, and looks whether the
@@ -20,7 +19,7 @@ const scanBudget = 4096
 var errClosing = failure(codes.Unavailable, "the node is closing")
 
 func (r *reading) confirm() error {
-	return r.call.SendMsg(&streams.ReadResp{Content: &streams.ReadResp_Confirmation{
+	return r.call.Send(&streams.ReadResp{Content: &streams.ReadResp_Confirmation{
 		Confirmation: &streams.ReadResp_SubscriptionConfirmation{SubscriptionId: uuid.NewString()},
 	}})
 }
@@ -40,19 +39,18 @@ func (r *reading) wait(changed <-chan struct{}) error {
 }
 
 // liveness tells a subscriber when it has caught up, and when it has fallen behind again: where more came at once than
-// was sent at once. Both say where to resume, and when that was; older clients leave that unread.
+// was sent at once.
 type liveness struct{ live bool }
 
-func (l *liveness) caughtUp(r *reading, at wire.Place) error {
+func (l *liveness) caughtUp(r *reading) error {
 	if l.live {
 		return nil
 	}
 	l.live = true
-	r.page.Add(func(dst []byte) []byte { return wire.AppendCaughtUp(dst, r.node.config.Now(), at) })
-	return r.page.Send(r.call)
+	return r.call.Send(&streams.ReadResp{Content: &streams.ReadResp_CaughtUp_{CaughtUp: &streams.ReadResp_CaughtUp{}}})
 }
 
-func (l *liveness) fellBehind(r *reading, at wire.Place) error {
+func (l *liveness) fellBehind(r *reading) error {
 	if !l.live {
 		return nil
 	}
@@ -60,8 +58,7 @@ func (l *liveness) fellBehind(r *reading, at wire.Place) error {
 	if r.node.config.Quirks.Any() {
 		return nil // caught up will come again, without this
 	}
-	r.page.Add(func(dst []byte) []byte { return wire.AppendFellBehind(dst, r.node.config.Now(), at) })
-	return r.page.Send(r.call)
+	return r.call.Send(&streams.ReadResp{Content: &streams.ReadResp_FellBehind_{FellBehind: &streams.ReadResp_FellBehind{}}})
 }
 
 // subscribeAll sends the events of $all after a position, then new ones as they come.
@@ -92,7 +89,7 @@ func (r *reading) subscribeAll() error {
 		if !live.live && checkpoints != nil && last > 0 {
 			checkpoints.caughtUp(&r.page, after, last, end)
 		}
-		if err := r.page.Send(r.call); err != nil {
+		if err := r.page.send(r.call); err != nil {
 			return err
 		}
 		if overrun {
@@ -100,14 +97,14 @@ func (r *reading) subscribeAll() error {
 		}
 		after = last
 		if !end || live.live && unlike.Behind > 0 && sent.events > unlike.Behind {
-			if err := live.fellBehind(r, wire.InAll(after)); err != nil {
+			if err := live.fellBehind(r); err != nil {
 				return err
 			}
 		}
 		if !end {
 			continue
 		}
-		if err := live.caughtUp(r, wire.InAll(after)); err != nil {
+		if err := live.caughtUp(r); err != nil {
 			return err
 		}
 		if r.node.store.Watermark() > after {
@@ -142,7 +139,7 @@ func (r *reading) fillAll(after uint64, checkpoints *checkpoints, live bool, ove
 			checkpoints.considered(&r.page, record.Position)
 		}
 		budget--
-		return failed == nil && budget > 0 && !r.page.Full()
+		return failed == nil && budget > 0 && !r.page.full()
 	})
 	return sent, end, overrun, errors.Join(err, failed, r.call.Context().Err())
 }
@@ -153,7 +150,7 @@ type checkpoints struct {
 	since uint64
 	last  uint64
 
-	page func(page *wire.Page, began, last uint64, end bool) // adds those of other servers instead. Optional.
+	page func(began, last uint64, end bool) []*streams.ReadResp // returns those of other servers instead. Optional.
 }
 
 // defaultWindow is the client's own, for clients that give none.
@@ -175,27 +172,29 @@ func newCheckpoints(options *streams.ReadReq_Options_FilterOptions, unlike quirk
 }
 
 // caughtUp comes after each page on the way to the head: after is where it began, last where it ended.
-func (c *checkpoints) caughtUp(page *wire.Page, after, last uint64, end bool) {
+func (c *checkpoints) caughtUp(page *page, after, last uint64, end bool) {
 	switch {
 	case c.page != nil:
-		c.page(page, after, last, end)
+		for _, checkpoint := range c.page(after, last, end) {
+			page.add(checkpoint, 0)
+		}
 	case end:
 		c.reached(page, last)
 	}
 }
 
-func (c *checkpoints) considered(page *wire.Page, position uint64) {
+func (c *checkpoints) considered(page *page, position uint64) {
 	c.since++
 	if c.since >= c.every {
 		c.reached(page, position)
 	}
 }
 
-func (c *checkpoints) reached(page *wire.Page, position uint64) {
+func (c *checkpoints) reached(page *page, position uint64) {
 	c.since = 0
 	if position > c.last {
 		c.last = position
-		page.Add(func(dst []byte) []byte { return wire.AppendCheckpoint(dst, position) })
+		page.add(quirks.Checkpoint(position, position), 0)
 	}
 }
 
@@ -232,22 +231,21 @@ func (r *reading) subscribeStream() error {
 		if next, ended, err = r.fillStream(next); err != nil {
 			return err
 		}
-		more := r.page.Full()
-		if err := r.page.Send(r.call); err != nil {
+		more := r.page.full()
+		if err := r.page.send(r.call); err != nil {
 			return err
 		}
 		if ended {
 			return streamDeleted(r.stream)
 		}
-		at := wire.InStream(int64(next) - 1) // #nosec G115 -- at most the highest revision
 		if more {
-			if err := live.fellBehind(r, at); err != nil {
+			if err := live.fellBehind(r); err != nil {
 				return err
 			}
 			continue
 		}
 		if missing = missing && next == began; !missing {
-			if err := live.caughtUp(r, at); err != nil {
+			if err := live.caughtUp(r); err != nil {
 				return err
 			}
 		}
@@ -264,7 +262,7 @@ func (r *reading) fillStream(next uint64) (goOn uint64, ended bool, err error) {
 	stream, err := r.node.store.Read(r.call.Context(), r.stream, next, store.Forwards, func(record store.Record) bool {
 		failed = r.emit(&record)
 		next = record.Revision() + 1
-		return failed == nil && !r.page.Full()
+		return failed == nil && !r.page.full()
 	})
 	if err = errors.Join(err, failed); err != nil || !stream.Tombstoned() {
 		return next, false, err

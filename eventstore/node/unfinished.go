@@ -1,50 +1,54 @@
 package node
 
 import (
-	"bytes"
 	"sync"
 	"time"
 
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
-	"carillon/eventstore/node/internal/wire"
+	"carillon/eventstore/node/internal/store"
 )
 
 // unfinished are the appends of one BatchAppend call whose last message is still to come. One whose deadline passes
 // before is answered and dropped; what still comes of it is ignored.
 type unfinished struct {
 	mu      sync.Mutex
-	open    map[string]*batch // nil: dropped
+	open    map[store.EventID]*batch // by correlation id; nil: dropped
 	bytes   int
 	expired chan *batch
 	ended   <-chan struct{}
 }
 
 func newUnfinished(ended <-chan struct{}) *unfinished {
-	return &unfinished{open: map[string]*batch{}, expired: make(chan *batch), ended: ended}
+	return &unfinished{open: map[store.EventID]*batch{}, expired: make(chan *batch), ended: ended}
 }
 
 // take takes in a message, and returns the append that it completes; nil where there is more to come.
-func (u *unfinished) take(n *Node, message *wire.BatchRequest, size int) (*batch, error) {
+func (u *unfinished) take(n *Node, message *streams.BatchAppendReq) (*batch, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	key := string(message.ID)
+	key, err := eventID(message.GetCorrelationId())
+	if err != nil {
+		return nil, err
+	}
 	b, known := u.open[key]
 	if known && b == nil {
-		if message.Final {
+		if message.GetIsFinal() {
 			delete(u.open, key)
 			u.bytes -= len(key)
 		}
 		return nil, nil //nolint:nilnil // it was answered
 	}
 	if b == nil {
-		b = &batch{id: bytes.Clone(message.ID), request: appendRequest{quirks: n.config.Quirks, shared: n.shared.Load()}}
+		b = &batch{id: message.GetCorrelationId(), request: appendRequest{quirks: n.config.Quirks, shared: n.shared.Load()}}
 	}
-	if message.HasOptions {
-		b.open(message)
+	if options := message.GetOptions(); options != nil {
+		b.open(options, n.config.Now())
 	}
-	b.add(message)
-	if message.Final {
+	b.add(message.GetProposedMessages())
+	if message.GetIsFinal() {
 		delete(u.open, key)
 		u.bytes -= b.bytes
 		if b.timer != nil {
@@ -53,25 +57,18 @@ func (u *unfinished) take(n *Node, message *wire.BatchRequest, size int) (*batch
 		return b, nil
 	}
 	u.open[key] = b
+	size := proto.Size(message)
 	b.bytes += size
 	if u.bytes += size; u.bytes > maxUnfinishedBytes {
 		return nil, failure(codes.ResourceExhausted, "the unfinished appends of this call take too much memory")
 	}
-	if left, ok := b.left(n.config.Now()); ok && b.timer == nil {
-		b.timer = time.AfterFunc(left, func() { u.expire(key, b) })
+	if !b.until.IsZero() && b.timer == nil {
+		b.timer = time.AfterFunc(b.until.Sub(n.config.Now()), func() { u.expire(key, b) })
 	}
 	return nil, nil //nolint:nilnil // there is more to come
 }
 
-// left is how long an append may still take; false where it has no deadline.
-func (b *batch) left(now time.Time) (time.Duration, bool) {
-	if b.within > 0 {
-		return b.within, true
-	}
-	return b.until.Sub(now), !b.until.IsZero()
-}
-
-func (u *unfinished) expire(key string, b *batch) {
+func (u *unfinished) expire(key store.EventID, b *batch) {
 	u.mu.Lock()
 	late := u.open[key] == b
 	if late {

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
-
-	"carillon/eventstore/node/internal/wire"
+	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -70,7 +70,8 @@ func transportOf(ctx context.Context) (transport, bool) {
 // receiveSmall reads a message of at most maxPublicBytes.
 func receiveSmall(ctx context.Context, message any) error {
 	stream, ok := transportOf(ctx)
-	if !ok {
+	into, isMessage := message.(proto.Message)
+	if !ok || !isMessage {
 		return status.Error(codes.Internal, "the call can't be read")
 	}
 	header, err := read(stream, messageHeader)
@@ -85,7 +86,10 @@ func receiveSmall(ctx context.Context, message any) error {
 	if err != nil {
 		return err
 	}
-	return wire.NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(body)}, message)
+	if err := proto.Unmarshal(body, into); err != nil {
+		return status.Error(codes.InvalidArgument, "malformed message")
+	}
+	return nil
 }
 
 func read(stream transport, n int) ([]byte, error) {
@@ -101,21 +105,15 @@ func read(stream transport, n int) ([]byte, error) {
 // larger than those that need no credentials.
 func refuseBatches(ctx context.Context, send func(any) error) {
 	for {
-		var raw wire.Raw
-		if receiveSmall(ctx, &raw) != nil {
+		message := &streams.BatchAppendReq{}
+		if receiveSmall(ctx, message) != nil {
 			return
 		}
-		message, err := wire.ParseBatchRequest(raw.Bytes())
-		if err == nil && message.HasOptions {
-			refused := &batch{
-				id:      message.ID,
-				options: message.Options,
-				request: appendRequest{stream: string(message.Stream)},
-			}
-			err = send(refused.failed(errAccessDenied))
+		if message.GetOptions() == nil {
+			continue
 		}
-		raw.Free()
-		if err != nil {
+		refused := &batch{id: message.GetCorrelationId(), stream: message.GetOptions().GetStreamIdentifier()}
+		if send(refused.failed(errAccessDenied)) != nil {
 			return
 		}
 	}

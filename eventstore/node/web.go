@@ -20,11 +20,7 @@ import (
 func (n *Node) webServer(rpc *grpc.Server) *http.Server {
 	pages := http.NewServeMux()
 	pages.HandleFunc("GET /health/live", n.live)
-	pages.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, map[string]string{"text": "Ping request successfully handled"})
-	})
 	pages.HandleFunc("GET /info", n.info)
-	pages.HandleFunc("GET /gossip", n.gossipPage)
 	pages.HandleFunc("GET /metrics", n.forUser(n.metrics.page()))
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -106,16 +102,6 @@ func (n *Node) info(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-func (n *Node) gossipPage(w http.ResponseWriter, _ *http.Request) {
-	at := n.endPoint()
-	member := map[string]any{
-		"instanceId": n.id.String(), "timeStamp": n.config.Now().UTC().Format(time.RFC3339Nano), "state": "Leader", "isAlive": true,
-		"httpEndPointIp": at.GetAddress(), "httpEndPointPort": at.GetPort(), "isReadOnlyReplica": false,
-		"lastCommitPosition": n.store.Watermark(), "writerCheckpoint": n.store.Watermark(),
-	}
-	writeJSON(w, map[string]any{"members": []any{member}, "serverIp": at.GetAddress(), "serverPort": at.GetPort()})
-}
-
 // forUser lets nobody see a page but the node's user, where it has one.
 func (n *Node) forUser(page http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -146,5 +132,14 @@ func stopWeb(server *http.Server) {
 	defer cancel()
 	if server.Shutdown(ctx) != nil {
 		_ = server.Close()
+	}
+}
+
+func (n *Node) closing() bool {
+	select {
+	case <-n.store.Closing():
+		return true
+	default:
+		return false
 	}
 }

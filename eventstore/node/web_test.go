@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"io"
@@ -13,9 +12,9 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/serverfeatures"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	health "google.golang.org/grpc/health/grpc_health_v1"
 
 	"carillon/eventstore/node"
 )
@@ -81,9 +80,7 @@ func TestHTTPBesideGRPC(t *testing.T) {
 		}{
 			"/health/live":              {204, ""},
 			"/health/live?liveCode=200": {200, ""},
-			"/ping":                     {200, "successfully"},
 			"/info":                     {200, `"state": "leader"`},
-			"/gossip":                   {200, `"state": "Leader"`},
 			"/metrics":                  {c.protected, ""},
 			"/streams/s":                {404, ""},
 		} {
@@ -99,7 +96,7 @@ func TestHTTPBesideGRPC(t *testing.T) {
 			}
 		}
 	}
-	response, err := http.Post("http://"+at+"/ping", "text/plain", strings.NewReader("x")) //nolint:noctx // a test
+	response, err := http.Post("http://"+at+"/info", "text/plain", strings.NewReader("x")) //nolint:noctx // a test
 	if err != nil || response.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %v, %v", response, err)
 	}
@@ -122,11 +119,11 @@ func TestGRPCOfClientsThatOfferBoth(t *testing.T) {
 	if said, err := serverfeatures.NewServerFeaturesClient(connection).GetSupportedMethods(t.Context(), &shared.Empty{}); err != nil || len(said.GetMethods()) < 5 {
 		t.Errorf("%v, %v", said, err)
 	}
-	watch, err := health.NewHealthClient(connection).Watch(t.Context(), &health.HealthCheckRequest{})
+	subscription, err := streams.NewStreamsClient(connection).Read(t.Context(), subscription(""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := watch.Recv(); err != nil {
+	if _, err := subscription.Recv(); err != nil {
 		t.Fatal(err)
 	}
 	s.stop(t) // with a call under way
@@ -137,7 +134,7 @@ func TestConnectionsThatSayNothing(t *testing.T) {
 	t.Parallel()
 	s := serve(t, node.Config{})
 	at := s.listenTCP(t)
-	for _, begin := range []string{"", "P", "PRI", "PRI * HTTP/2.0\r\n", "GET /ping HTTP/1.1\r\n", "\x16\x03\x01\x00"} {
+	for _, begin := range []string{"", "P", "PRI", "PRI * HTTP/2.0\r\n", "GET /info HTTP/1.1\r\n", "\x16\x03\x01\x00"} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", at)
 		if err != nil {
 			t.Fatal(err)
@@ -150,34 +147,5 @@ func TestConnectionsThatSayNothing(t *testing.T) {
 	appendTo(t, dial(t, "esdb://"+at+"?tls=false"), "s", esdb.NoStream{}, events(1)...)
 	if code, _, _ := page(t, browser(t), "http://"+at+"/health/live", ""); code != http.StatusNoContent {
 		t.Errorf("%d", code)
-	}
-}
-
-func TestHealthOverGRPC(t *testing.T) {
-	t.Parallel()
-	s := serve(t, node.Config{User: "admin", Password: "right"})
-	client := health.NewHealthClient(rawConnection(t, s))
-	for _, service := range []string{"", "event_store.client.streams.Streams"} {
-		if said, err := client.Check(t.Context(), &health.HealthCheckRequest{Service: service}); err != nil || said.GetStatus() != health.HealthCheckResponse_SERVING {
-			t.Errorf("%q: %v, %v", service, said, err)
-		}
-	}
-	if _, err := client.Check(t.Context(), &health.HealthCheckRequest{Service: "none"}); err == nil {
-		t.Error("a service that isn't there is healthy")
-	}
-	watch, err := client.Watch(as(context.Background(), "admin", "right"), &health.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if said, err := watch.Recv(); err != nil || said.GetStatus() != health.HealthCheckResponse_SERVING {
-		t.Fatalf("%v, %v", said, err)
-	}
-	closed := make(chan error, 1)
-	go func() { closed <- s.Close() }()
-	if said, err := watch.Recv(); err != nil || said.GetStatus() != health.HealthCheckResponse_NOT_SERVING {
-		t.Errorf("while it closes: %v, %v", said, err)
-	}
-	if err := <-closed; err != nil {
-		t.Error(err)
 	}
 }

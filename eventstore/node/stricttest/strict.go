@@ -12,13 +12,13 @@ import (
 	"unicode/utf16"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
 	"carillon/eventstore/node/internal/quirks"
 	"carillon/eventstore/node/internal/store"
-	"carillon/eventstore/node/internal/wire"
 )
 
 // Strict makes a node as unkind as real servers are, as node.Config.Quirks; a nil one changes nothing. What passes on such
@@ -283,14 +283,15 @@ type checkpoints struct {
 
 // page tells where a page of the way to the head began: the first one at the very beginning. Where the way ends with a
 // page, some servers tell what is past the newest event.
-func (c *checkpoints) page(page *wire.Page, began, last uint64, end bool) {
+func (c *checkpoints) page(began, last uint64, end bool) (list []*streams.ReadResp) {
 	if c.pages++; c.pages == 1 {
 		began = 0
 	}
 	if !end || c.pages == 1 {
-		page.Add(func(dst []byte) []byte { return wire.AppendCheckpointAt(dst, began, 0) })
+		list = append(list, quirks.Checkpoint(began, 0))
 	}
 	if end && c.later && c.pages%2 == 1 {
-		page.Add(func(dst []byte) []byte { return wire.AppendCheckpointAt(dst, last+1, 0) })
+		list = append(list, quirks.Checkpoint(last+1, 0))
 	}
+	return list
 }

@@ -5,10 +5,10 @@ import (
 	"context"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
+	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc/codes"
 
 	"carillon/eventstore/node/internal/store"
-	"carillon/eventstore/node/internal/wire"
 )
 
 // Quirks are asked at the places where other servers differ.
@@ -42,8 +42,15 @@ type Subscription struct {
 	Overrun, Behind int
 	// Drop is called for one that is dropped. Optional.
 	Drop func() error
-	// Page adds the checkpoints of a page on the way to the head, from began to last. Optional.
-	Page func(page *wire.Page, began, last uint64, end bool)
+	// Page returns the checkpoints of a page on the way to the head, from began to last. Optional.
+	Page func(began, last uint64, end bool) []*streams.ReadResp
+}
+
+// Checkpoint returns the message which says how far a filtered subscription has come.
+func Checkpoint(commit, prepare uint64) *streams.ReadResp {
+	return &streams.ReadResp{Content: &streams.ReadResp_Checkpoint_{
+		Checkpoint: &streams.ReadResp_Checkpoint{CommitPosition: commit, PreparePosition: prepare},
+	}}
 }
 
 // Refusal is an error as clients see it.

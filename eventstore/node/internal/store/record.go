@@ -71,7 +71,7 @@ type Proposed struct {
 	value []byte // header room, then tail
 }
 
-// Size is what the event takes in the log, in bytes.
+// Size returns the bytes that the event takes in the log.
 func (p Proposed) Size() int { return len(p.value) }
 
 // EventContent is what a client says about an event.
@@ -190,8 +190,10 @@ func (r Record) IsLink() bool { return r.value[offsetFlags]&flagLink != 0 }
 // IsJSON reports whether the event's content type is JSON.
 func (r Record) IsJSON() bool { return r.value[offsetFlags]&flagJSON != 0 }
 
-// Tail is the part of the wire form that is the same for every reader.
-func (r Record) Tail() []byte { return r.value[headerLen:] }
+// Size returns the bytes that the event takes in the log.
+func (r Record) Size() int { return len(r.value) }
+
+func (r Record) tail() []byte { return r.value[headerLen:] }
 
 // Clone copies the record, so that it outlives what it was read from.
 func (r Record) Clone() Record {
@@ -200,7 +202,7 @@ func (r Record) Clone() Record {
 
 // Names returns the stream's name and the event's type.
 func (r Record) Names() (stream, eventType []byte, err error) {
-	tail := r.Tail()
+	tail := r.tail()
 	outer, n := consumeField(tail, fieldStreamIdentifier)
 	if n < 0 {
 		return nil, nil, r.malformed()
@@ -224,7 +226,7 @@ func (r Record) Names() (stream, eventType []byte, err error) {
 
 // Content returns the user's metadata and data; nil where they are empty.
 func (r Record) Content() (metadata, data []byte, err error) {
-	for rest := r.Tail(); len(rest) > 0; {
+	for rest := r.tail(); len(rest) > 0; {
 		field, kind, n := protowire.ConsumeTag(rest)
 		if n < 0 || kind != protowire.BytesType {
 			return nil, nil, r.malformed()
