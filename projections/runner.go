@@ -16,7 +16,6 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/reach"
-	"carillon/eventstore/stack"
 	"carillon/projections/sessionlock"
 )
 
@@ -147,7 +146,6 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 	var failed error // written by the one handler, read after the router has ended
 	subscriber := &Subscriber{Store: r.storeFor(c), After: s.position, Filter: c.Filter(), Log: r.Log}
 	router.AddConsumerHandler(c.Name(), c.Name(), subscriber, func(m *message.Message) error {
-		stack.Grow() // the router makes a goroutine for each message
 		batch, err := BatchOf(m)
 		if err == nil {
 			err = c.handle(m.Context(), s, batch)

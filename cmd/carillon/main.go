@@ -9,13 +9,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
-	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 )
 
@@ -54,9 +52,6 @@ type terminal struct {
 }
 
 func main() {
-	if slices.Contains(os.Args[1:], "serve") {
-		app.LetNapsBeLate() // before anything takes in a signal: what began again would not know of it
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	code := run(ctx, os.Args[1:], terminal{in: os.Stdin, out: os.Stdout, err: os.Stderr})

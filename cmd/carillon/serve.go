@@ -28,7 +28,7 @@ it goes on with the same data. Ctrl-C stops all of it.
 
 // Run runs the server until the context ends.
 func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, model *kong.Kong) error {
-	memory := app.TuneMemory()
+	app.LimitMemory()
 	log := cli.ProcessLogger(os.Stderr)
 	for _, name := range unknownVariables(model.Model, os.Environ()) {
 		log.Warn("a variable that Carillon does not know is set: is it mistyped? See \"carillon serve --help\"", "variable", name)
@@ -41,7 +41,6 @@ func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, mo
 		return err
 	}
 	defer a.Close()
-	a.Memory = memory
 	ctx, cancel := context.WithCancel(ctx)
 	var welcoming sync.WaitGroup
 	defer welcoming.Wait()

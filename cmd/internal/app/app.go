@@ -51,8 +51,6 @@ type App struct {
 	Queries  *query.Queries
 	Progress *projections.Progress
 	Metrics  *prometheus.Registry
-	// Memory is told of pages that come; nil where the process's memory is not managed. To be set before Run.
-	Memory *Memory
 	// Unhurried collectors ask a host without pauses, for measurements with hosts of one's own. To be set before Run.
 	Unhurried bool
 
@@ -174,7 +172,7 @@ func (a *App) connect() error {
 			Timeout: a.cfg.DeliveryTimeout, RetrySchedule: a.cfg.DeliveryRetrySchedule, RetrySpread: delivery.DefaultPolicy.RetrySpread,
 		},
 		Now: a.clock.Now, Jitter: func() float64 { return 2*rand.Float64() - 1 }, //nolint:gosec // spreads load, protects nothing
-		Log: a.log, Record: a.deliveryMetrics(), LargeBody: func() { a.Memory.PageComes() },
+		Log: a.log, Record: a.deliveryMetrics(),
 		Failed:    func(at eventstore.Position) { a.Progress.Hurry(delivery.DestinationHealthName, at) },
 		Suspended: adapters.Suspensions{Queries: a.Queries, Progress: a.Progress, Store: a.base.store}.List,
 	}

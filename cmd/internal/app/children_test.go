@@ -35,8 +35,6 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(childRole) {
 	case "server":
 		err = serverChild()
-	case "naps":
-		napsChild()
 	case "node":
 		err = nodeChild()
 	default:
@@ -53,7 +51,7 @@ func TestMain(m *testing.M) {
 }
 
 func serverChild() error {
-	memory := app.TuneMemory()
+	app.LimitMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg := config.Config{
@@ -86,7 +84,6 @@ func serverChild() error {
 		return fmt.Errorf("%w: %w", errNotUp, err)
 	}
 	defer a.Close()
-	a.Memory = memory
 	go func() {
 		for ctx.Err() == nil { // the event store may be away just now
 			if _, err := a.DevelopmentKey(ctx); err == nil {

@@ -32,10 +32,7 @@ func (a *App) startCollection(s *stage) error {
 	collectors, err := Collectors(Collecting{
 		Answered: metrics.answered, Contact: a.cfg.CollectContact,
 		Allow: a.collectable(), Deny: a.cfg.EgressDenyCIDRs, From: a.cfg.EgressAddr, Files: a.files, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms, Parallel: a.cfg.CollectParallel,
-		Unhurried: a.Unhurried, Room: func(ctx context.Context) error {
-			a.Memory.PageComes()
-			return backlog.Wait(ctx)
-		},
+		Unhurried: a.Unhurried, Room: backlog.Wait,
 	})
 	if err != nil {
 		return err

@@ -65,10 +65,6 @@ func (a *App) triers() (map[string]collect.Collector, error) {
 	return Collectors(Collecting{
 		Contact: a.cfg.CollectContact, Allow: a.collectable(), Deny: a.cfg.EgressDenyCIDRs, From: a.cfg.EgressAddr, Files: a.files, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now,
 		Platforms: a.cfg.Platforms, Parallel: trialRequests, Unhurried: a.Unhurried,
-		Room: func(context.Context) error {
-			a.Memory.PageComes()
-			return nil
-		},
 	})
 }
 

@@ -191,7 +191,7 @@ type bare struct {
 }
 
 func bareChild() error {
-	app.TuneMemory()
+	app.LimitMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	dir := os.Getenv("CHILD_DATA")

@@ -27,8 +27,7 @@ import (
 
 // serverChild does what serve does with embedded defaults.
 func serverChild() error {
-	app.LetNapsBeLate()
-	memory := app.TuneMemory()
+	app.LimitMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg := config.Config{
@@ -46,7 +45,6 @@ func serverChild() error {
 	if _, err := fmt.Fprintln(os.Stdout, a.APIAddr(), a.AdminAddr()); err != nil {
 		return err
 	}
-	a.Memory = memory
 	go func() { _ = a.Welcome(ctx, io.Discard) }() // it makes the key
 	a.Unhurried = os.Getenv("CHILD_UNHURRIED") != ""
 	return a.Run(ctx)

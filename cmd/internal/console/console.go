@@ -91,6 +91,9 @@ func assemble(c *Console) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.pages, err = parsePages(); err != nil {
+		return nil, err
+	}
 	unobserved := func(string, string, int, time.Duration) {}
 	c.router, c.trials = chi.NewRouter(), make(chan struct{}, triedAtOnce)
 	c.router.Use(wire.RequestID, wire.AccessLog(c.Log, unobserved), wire.Recover(c.Log, surface), wire.HeadAsGet, c.headers, c.sameOrigin)

@@ -20,43 +20,37 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// pages are the templates by name, each with the frame that all pages share. A page is made when it is first shown: all of
-// them are a quarter of a million small objects, at which every collection of the heap would look.
-type pages struct {
-	mu    sync.Mutex
-	frame *template.Template // nil: not read yet; never shown by itself, as what was shown can't be copied
-	made  map[string]*template.Template
-}
+// pages are the templates by name, each with the frame that all pages share.
+type pages map[string]*template.Template
 
-// of gives a page's template.
-func (p *pages) of(name string) (*template.Template, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if page, ok := p.made[name]; ok {
-		return page, nil
-	}
-	if p.frame == nil {
-		frame, err := template.New("frame.html").Funcs(functions).ParseFS(templates, "templates/frame.html", "templates/parts.html", "templates/charts.html")
-		if err != nil {
-			return nil, err
-		}
-		p.frame, p.made = frame, map[string]*template.Template{}
-	}
-	page, err := p.frame.Clone()
-	if err == nil {
-		page, err = page.ParseFS(templates, "templates/"+name+".html")
-	}
+// parsePages parses the templates, once for both consoles.
+var parsePages = sync.OnceValues(func() (pages, error) {
+	frame, err := template.New("frame.html").Funcs(functions).ParseFS(templates, "templates/frame.html", "templates/parts.html", "templates/charts.html")
 	if err != nil {
 		return nil, err
 	}
-	p.made[name] = page
-	return page, nil
-}
-
-func (p *pages) write(w io.Writer, name, part string, in any) error {
-	page, err := p.of(name)
+	files, err := templates.ReadDir("templates")
 	if err != nil {
-		return err
+		return nil, err
+	}
+	parsed := pages{}
+	for _, file := range files {
+		page, err := frame.Clone()
+		if err == nil {
+			page, err = page.ParseFS(templates, "templates/"+file.Name())
+		}
+		if err != nil {
+			return nil, err
+		}
+		parsed[strings.TrimSuffix(file.Name(), ".html")] = page
+	}
+	return parsed, nil
+})
+
+func (p pages) write(w io.Writer, name, part string, in any) error {
+	page, ok := p[name]
+	if !ok {
+		return fmt.Errorf("no template is named %q", name)
 	}
 	return page.ExecuteTemplate(w, part, in)
 }
