@@ -70,7 +70,7 @@ func publishID(in Publish) uuid.UUID {
 	name := fmt.Appendf(make([]byte, 0, 256+len(in.Data)), "%q", []string{
 		in.Type, in.Organization.String(), in.Source, in.Subject, in.FeedType, in.FeedID.String(),
 	})
-	return eventstore.DerivedID(in.ID, append(name, in.Data...))
+	return uuid.NewSHA1(in.ID, append(name, in.Data...))
 }
 
 func refusePublish(id uuid.UUID, err error) error {

@@ -24,6 +24,11 @@ func (p Position) String() string {
 	return strconv.FormatUint(p.Commit, 10) + "/" + strconv.FormatUint(p.Prepare, 10)
 }
 
+// EventID derives the id of a command's i-th event.
+func EventID(commandID uuid.UUID, i int) uuid.UUID {
+	return uuid.NewSHA1(commandID, strconv.AppendInt(nil, int64(i), 10))
+}
+
 // Revision is the number of a stream's last event, counted from 0. As an expectation it is always explicit: the zero
 // value means "exactly one event so far", never "unchecked".
 type Revision int64

@@ -80,7 +80,7 @@ func DeliveryID(event, destination uuid.UUID) uuid.UUID {
 	var name [32]byte
 	copy(name[:16], event[:])
 	copy(name[16:], destination[:])
-	return eventstore.DerivedID(deliveries, name[:])
+	return uuid.NewSHA1(deliveries, name[:])
 }
 
 // Command is an intention.

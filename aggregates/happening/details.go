@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"carillon/eventstore"
 )
 
 // Status says what is to become of an instance or an occurrence. The values are those of the interface and are stored.
@@ -191,7 +189,7 @@ func derived(parts ...string) uuid.UUID {
 		}
 		name = append(name, part...)
 	}
-	return eventstore.DerivedID(detailsNamespace, name)
+	return uuid.NewSHA1(detailsNamespace, name)
 }
 
 // NewGeoLocation makes a geo location and its derived id. The score is held within 0 and 100.

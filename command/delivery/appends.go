@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"carillon/eventstore/stack"
 )
 
 const (
@@ -134,7 +132,6 @@ func (a *appends) olderOf(f *fanOut) (older []*fanOut) {
 func (a *appends) begin() {
 	for f := a.next(); f != nil; f = a.next() {
 		a.working.Go(func() {
-			stack.Grow()
 			for f := f; f != nil; {
 				done, err := a.record(a.ctx, f)
 				f = a.after(f, done, err)

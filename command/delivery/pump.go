@@ -4,8 +4,6 @@ import (
 	"context"
 	"runtime/metrics"
 	"time"
-
-	"carillon/eventstore/stack"
 )
 
 const (
@@ -66,7 +64,6 @@ func (d *Deliverer) begin(anyway int) {
 		}
 		d.running.Go(func() {
 			defer cancel()
-			stack.Grow()
 			took := d.attempt(ctx, job)
 			wants := d.lanes.done(job, took)
 			d.pump()
