@@ -14,6 +14,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/subscription"
+	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
 	"carillon/projections/health"
@@ -39,10 +40,17 @@ type deliverySide struct {
 	pool *pgxpool.Pool
 }
 
-func newDeliverySide(t testing.TB) deliverySide {
+func newDeliverySide(t testing.TB, others ...projections.ReadModel) deliverySide {
 	t.Helper()
 	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, destinations.ReadModel, health.ReadModel, subscriptions.ReadModel, publications.ReadModel, deliveries.ReadModel)
+	models := []projections.ReadModel{
+		destinations.ReadModel,
+		health.ReadModel,
+		subscriptions.ReadModel,
+		publications.ReadModel,
+		deliveries.ReadModel,
+	}
+	log := projecttest.New(t, pool, append(models, others...)...)
 	return deliverySide{log, &query.Queries{Pool: pool}, pool}
 }
 

@@ -160,7 +160,8 @@ func (a *App) connect() error {
 	tester := delivery.Tester{Vault: secrets, Sender: sender, Certificates: a.certificates, Now: a.clock.Now}
 	a.Queries = &query.Queries{Pool: a.base.pool, WithoutRelevance: !bool(a.cfg.Relevance)}
 	a.expiries = &expiries{queries: a.Queries, log: a.log, now: time.Now}
-	a.Metrics.MustRegister(&dueCollector{queries: a.Queries, log: a.log}, a.expiries)
+	a.Metrics.MustRegister(&dueCollector{queries: a.Queries, log: a.log}, a.expiries,
+		&installationCollector{queries: a.Queries, store: a.storeDir(), log: a.log})
 	a.Commands = &command.Commands{
 		Store: a.base.store, Now: a.clock.Now, Vault: secrets, Guard: egress.Guard{Policy: policy}, Prober: delivery.Prober{Certificates: a.certificates, Sender: sender},
 		Catalog: types, Access: a.Queries, Walks: a.Queries, Quotas: &adapters.Quotas{Pool: a.base.pool, Now: a.clock.Now, Log: a.log}, History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},

@@ -36,8 +36,8 @@ func TestMetrics_consumersAndPages(t *testing.T) {
 		}
 		return len(there) == len(app.ReadModels())+processManagers
 	})
-	for _, page := range []string{"../../../docs/operate/monitor.md", "../../../deploy/grafana-dashboard.json"} {
-		text, err := os.ReadFile(page)
+	for _, page := range []string{"docs/operate/monitor.md", "deploy/grafana-dashboard.json", "deploy/alerts.yaml"} {
+		text, err := os.ReadFile("../../../" + page)
 		if err != nil {
 			t.Fatal(err)
 		}

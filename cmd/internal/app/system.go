@@ -22,8 +22,8 @@ func (a *App) system(ctx context.Context) (console.System, error) {
 		EventStore: console.Store{Where: a.cfg.EventStoreURL.String()}, Database: console.Store{Where: a.cfg.DatabaseURL.String()},
 		Disk: diskOf(a.cfg.DataDir),
 	}
-	if a.cfg.EventStoreURL == "" {
-		s.EventStore = console.Store{Where: "embedded in the data directory", Bytes: sizeOf(filepath.Join(a.cfg.DataDir, "eventstore"))}
+	if dir := a.storeDir(); dir != "" {
+		s.EventStore = console.Store{Where: "embedded in the data directory", Bytes: sizeOf(dir)}
 	}
 	if a.cfg.DatabaseURL == "" {
 		s.Database.Where = "private, in the data directory"
@@ -31,6 +31,14 @@ func (a *App) system(ctx context.Context) (console.System, error) {
 	var err error
 	s.Database.Bytes, err = a.Queries.DatabaseSize(ctx)
 	return s, err
+}
+
+// storeDir returns the directory of the embedded event store, or nothing if the event store is elsewhere.
+func (a *App) storeDir() string {
+	if a.cfg.EventStoreURL != "" {
+		return ""
+	}
+	return filepath.Join(a.cfg.DataDir, "eventstore")
 }
 
 // sizeOf adds up the files of a directory. Those that go away meanwhile don't count.

@@ -263,7 +263,7 @@ func TestMetricsThatAreShownAreThere(t *testing.T) {
 			return true
 		})
 	}
-	for _, page := range []string{"deploy/grafana-dashboard.json", "docs/operate/monitor.md"} {
+	for _, page := range []string{"deploy/grafana-dashboard.json", "deploy/alerts.yaml", "docs/operate/monitor.md"} {
 		for _, name := range metric.FindAllString(content(t, filepath.Join(root, page)), -1) {
 			for _, suffix := range []string{"_bucket", "_count", "_sum"} {
 				name = strings.TrimSuffix(name, suffix)
