@@ -11,10 +11,22 @@ import (
 )
 
 var (
-	noon   = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	later  = noon.Add(time.Hour)
-	issue  = auditor.Issue{TokenID: "abcdEFGH", Name: "Court of audit", Hash: []byte("digest"), ExpiresAt: &later, At: noon}
-	issued = auditor.TokenIssued{TokenID: "abcdEFGH", Name: "Court of audit", Hash: []byte("digest"), ExpiresAt: &later, At: noon}
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	later = noon.Add(time.Hour)
+	issue = auditor.Issue{
+		TokenID:   "abcdEFGH",
+		Name:      "Court of audit",
+		Hash:      []byte("digest"),
+		ExpiresAt: &later,
+		At:        noon,
+	}
+	issued = auditor.TokenIssued{
+		TokenID:   "abcdEFGH",
+		Name:      "Court of audit",
+		Hash:      []byte("digest"),
+		ExpiresAt: &later,
+		At:        noon,
+	}
 )
 
 func TestStoredForms(t *testing.T) {

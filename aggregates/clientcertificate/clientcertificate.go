@@ -2,8 +2,9 @@
 //
 //	(none) ──Set──▶ set ──Set──▶ another is set … ──Remove──▶ (none) ──Set──▶ …
 //
-// Its stream has the organization's id. The certificate lies open: whoever receives has seen it. Its private key is here
-// in sealed form only, under a data key of this one certificate, so that it can be shredded when the next one is set.
+// Its stream has the organization's id. The certificate lies open: whoever receives has seen it. Its private key is
+// here in sealed form only, under a data key of this one certificate, so that it can be shredded when the next one is
+// set.
 package clientcertificate
 
 import (

@@ -23,8 +23,9 @@ var (
 		NotAfter:    noon.Add(90 * 24 * time.Hour),
 		Key:         []byte("sealed"),
 	}
-	second = another(first, "7a3f5f0e-02d3-4b8f-8f47-2f4a3c0d9e21", "-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n")
-	again  = another(first, "c0ffee00-02d3-4b8f-8f47-2f4a3c0d9e21", first.Chain) // the same certificate, sealed anew
+	second = another(first, "7a3f5f0e-02d3-4b8f-8f47-2f4a3c0d9e21",
+		"-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n")
+	again = another(first, "c0ffee00-02d3-4b8f-8f47-2f4a3c0d9e21", first.Chain) // the same certificate, sealed anew
 
 	set      = clientcertificate.Set{Certificate: first, At: noon}
 	replaced = clientcertificate.Replaced{Certificate: second, Of: first.ID, At: noon}
@@ -60,7 +61,8 @@ func TestALostKeyIsReplacedByItself(t *testing.T) {
 		When(mend).Then()
 	late := mend
 	late.ID = uuid.MustParse("ab000000-02d3-4b8f-8f47-2f4a3c0d9e21")
-	aggregatetest.Stream(t, clientcertificate.Aggregate).Of(set, clientcertificate.Replaced{Certificate: again, Of: first.ID, At: noon}).
+	aggregatetest.Stream(t, clientcertificate.Aggregate).Of(set, clientcertificate.Replaced{Certificate: again,
+		Of:               first.ID, At: noon}).
 		When(late).Then() // somebody else has mended it
 }
 

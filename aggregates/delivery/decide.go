@@ -98,8 +98,12 @@ func (r Retry) Next(n int, failedAt time.Time) (time.Time, bool) {
 
 func (c RecordAttempt) decide(s State) ([]Event, error) {
 	attempted := Attempted{
-		Organization: c.Organization, Destination: c.Destination,
-		Number: s.Attempts + 1, Trigger: c.Trigger, Outcome: c.Outcome, At: c.At,
+		Organization: c.Organization,
+		Destination:  c.Destination,
+		Number:       s.Attempts + 1,
+		Trigger:      c.Trigger,
+		Outcome:      c.Outcome,
+		At:           c.At,
 	}
 	if c.Number != attempted.Number {
 		attempted.RenumberedFrom = c.Number

@@ -19,25 +19,53 @@ var (
 	replay = uuid.MustParse("33333333-3333-4333-8333-333333333333")
 	noon   = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-	ok       = delivery.Outcome{ResponseStatus: 204, DurationMicros: 12_000}
-	refused  = delivery.Outcome{ResponseStatus: 500, ResponseBody: []byte("sealed"), FailureReason: "http_status", ErrorMessage: "the endpoint answered 500", DurationMicros: 1_000_000}
+	ok      = delivery.Outcome{ResponseStatus: 204, DurationMicros: 12_000}
+	refused = delivery.Outcome{
+		ResponseStatus: 500,
+		ResponseBody:   []byte("sealed"),
+		FailureReason:  "http_status",
+		ErrorMessage:   "the endpoint answered 500",
+		DurationMicros: 1_000_000,
+	}
 	schedule = delivery.Retry{Schedule: []time.Duration{5 * time.Second, 5 * time.Minute}}
 	again    = []uuid.UUID{uuid.MustParse("44444444-4444-4444-8444-444444444444")}
-	wanted   = delivery.ReplayRequested{Organization: org, Destination: dest, Replay: replay, At: noon}
+	wanted   = delivery.ReplayRequested{
+		Organization: org,
+		Destination:  dest,
+		Replay:       replay,
+		At:           noon,
+	}
 
-	reinstated = delivery.Reinstated{Organization: org, Destination: dest, Subscriptions: again, At: noon}
+	reinstated = delivery.Reinstated{
+		Organization:  org,
+		Destination:   dest,
+		Subscriptions: again,
+		At:            noon,
+	}
 )
 
 func attempt(number int, outcome delivery.Outcome) delivery.RecordAttempt {
 	return delivery.RecordAttempt{
-		Organization: org, Destination: dest, Number: number, Trigger: delivery.Automatic, Outcome: outcome, At: noon, Retry: schedule,
+		Organization: org,
+		Destination:  dest,
+		Number:       number,
+		Trigger:      delivery.Automatic,
+		Outcome:      outcome,
+		At:           noon,
+		Retry:        schedule,
 	}
 }
 
 func attempted(number int, outcome delivery.Outcome, status delivery.Status, next time.Time) delivery.Attempted {
 	return delivery.Attempted{
-		Organization: org, Destination: dest, Number: number, Trigger: delivery.Automatic, Outcome: outcome,
-		Status: status, NextAttemptAt: next, At: noon,
+		Organization:  org,
+		Destination:   dest,
+		Number:        number,
+		Trigger:       delivery.Automatic,
+		Outcome:       outcome,
+		Status:        status,
+		NextAttemptAt: next,
+		At:            noon,
 	}
 }
 
@@ -125,7 +153,8 @@ func TestJitterStaysWithinItsSpread(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		wait := time.Duration(rapid.Int64Range(1, int64(24*time.Hour)).Draw(t, "wait"))
-		retry := delivery.Retry{Schedule: []time.Duration{wait}, Spread: 0.2, Jitter: rapid.Float64Range(-1, 1).Draw(t, "jitter")}
+		retry := delivery.Retry{Schedule: []time.Duration{wait}, Spread: 0.2, Jitter: rapid.Float64Range(-1, 1).
+			Draw(t, "jitter")}
 		next, left := retry.Next(1, noon)
 		got := next.Sub(noon)
 		if !left || float64(got) < 0.8*float64(wait)-1000 || float64(got) > 1.2*float64(wait)+1000 {
@@ -136,7 +165,12 @@ func TestJitterStaysWithinItsSpread(t *testing.T) {
 
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	request := delivery.RequestReplay{Organization: org, Destination: dest, Replay: replay, At: noon}
+	request := delivery.RequestReplay{
+		Organization: org,
+		Destination:  dest,
+		Replay:       replay,
+		At:           noon,
+	}
 	failed := attempted(1, refused, delivery.StatusFailed, time.Time{})
 	manual := attempt(2, ok)
 	manual.Trigger = delivery.ManualReplay
@@ -149,8 +183,10 @@ func TestReplay(t *testing.T) {
 	other.Replay = uuid.New()
 	aggregatetest.Stream(t, delivery.Aggregate).Of(failed, wanted).When(other).Refused(delivery.ErrReplaying)
 	aggregatetest.Stream(t, delivery.Aggregate).When(request).Refused(delivery.ErrInFlight)
-	aggregatetest.Stream(t, delivery.Aggregate).Of(delivery.Superseded{By: replay, At: noon}).When(request).Refused(delivery.ErrSuperseded)
-	aggregatetest.Stream(t, delivery.Aggregate).Of(delivery.Discarded{At: noon}).When(request).Refused(delivery.ErrDiscarded)
+	aggregatetest.Stream(t, delivery.Aggregate).Of(delivery.Superseded{By: replay, At: noon}).When(request).
+		Refused(delivery.ErrSuperseded)
+	aggregatetest.Stream(t, delivery.Aggregate).Of(delivery.Discarded{At: noon}).When(request).
+		Refused(delivery.ErrDiscarded)
 }
 
 func TestOnlyWhatWaitsIsSupersededOrDiscarded(t *testing.T) {
@@ -158,7 +194,8 @@ func TestOnlyWhatWaitsIsSupersededOrDiscarded(t *testing.T) {
 	aggregatetest.Stream(t, delivery.Aggregate).
 		When(delivery.Supersede{By: replay, At: noon}).Then(delivery.Superseded{By: replay, At: noon})
 	aggregatetest.Stream(t, delivery.Aggregate).
-		When(delivery.Discard{Reason: "subscription deleted", At: noon}).Then(delivery.Discarded{Reason: "subscription deleted", At: noon})
+		When(delivery.Discard{Reason: "subscription deleted", At: noon}).
+		Then(delivery.Discarded{Reason: "subscription deleted", At: noon})
 	sent := attempted(1, ok, delivery.StatusSucceeded, time.Time{})
 	aggregatetest.Stream(t, delivery.Aggregate).Of(sent).When(delivery.Supersede{By: replay}).Then()
 	aggregatetest.Stream(t, delivery.Aggregate).Of(sent).When(delivery.Discard{}).Then()
@@ -170,7 +207,12 @@ func TestReinstatedStartsItsScheduleAgain(t *testing.T) {
 	ended := noon.Add(refused.Duration())
 	aggregatetest.Stream(t, delivery.Aggregate).
 		Of(attempted(1, refused, delivery.StatusPending, ended.Add(5*time.Second)), delivery.Discarded{At: noon}).
-		When(delivery.Reinstate{Organization: org, Destination: dest, Subscriptions: again, At: noon}).Then(reinstated).
+		When(delivery.Reinstate{
+			Organization:  org,
+			Destination:   dest,
+			Subscriptions: again,
+			At:            noon,
+		}).Then(reinstated).
 		Repeatable().When(attempt(2, refused)).Then(attempted(2, refused, delivery.StatusPending, ended.Add(5*time.Second))).
 		When(delivery.Reinstate{}).Then()
 }
@@ -202,9 +244,19 @@ func TestDropReplay(t *testing.T) {
 func TestEachCommandInEachState(t *testing.T) {
 	t.Parallel()
 	attempted := func(status delivery.Status) delivery.Event {
-		return delivery.Attempted{Number: 1, Trigger: delivery.Automatic, Status: status, At: noon}
+		return delivery.Attempted{
+			Number:  1,
+			Trigger: delivery.Automatic,
+			Status:  status,
+			At:      noon,
+		}
 	}
-	request := delivery.RequestReplay{Organization: org, Destination: dest, Replay: replay, At: noon}
+	request := delivery.RequestReplay{
+		Organization: org,
+		Destination:  dest,
+		Replay:       replay,
+		At:           noon,
+	}
 	aggregatetest.Table(t, delivery.Aggregate).
 		State("fresh").
 		State("tried", attempted(delivery.StatusPending)).
@@ -217,7 +269,8 @@ func TestEachCommandInEachState(t *testing.T) {
 		When(delivery.Discard{}, "Discarded", "Discarded", "", "", "", "").
 		When(delivery.Reinstate{}, "", "", "", "", "", "Reinstated").
 		When(delivery.DropReplay{Replay: replay}, "", "", "", "", "", "").
-		When(request, delivery.ErrInFlight, delivery.ErrInFlight, "ReplayRequested", "ReplayRequested", delivery.ErrSuperseded, delivery.ErrDiscarded)
+		When(request, delivery.ErrInFlight, delivery.ErrInFlight, "ReplayRequested", "ReplayRequested",
+			delivery.ErrSuperseded, delivery.ErrDiscarded)
 }
 
 // What the status is after an attempt that failed or arrived, by the status before it.
@@ -233,7 +286,11 @@ func TestStatusAfterAnAttempt(t *testing.T) {
 	} {
 		for failure, want := range map[string]delivery.Status{"http_status": afterFailure, "": delivery.StatusSucceeded} {
 			command := delivery.RecordAttempt{
-				Number: 1, Trigger: delivery.Automatic, Outcome: delivery.Outcome{FailureReason: failure}, At: noon, Retry: schedule,
+				Number:  1,
+				Trigger: delivery.Automatic,
+				Outcome: delivery.Outcome{FailureReason: failure},
+				At:      noon,
+				Retry:   schedule,
 			}
 			events, err := delivery.Aggregate.Decide(delivery.State{Status: before}, command)
 			if err != nil || len(events) != 1 {

@@ -50,7 +50,8 @@ func TestMasked(t *testing.T) {
 			t.Errorf("%s: hides %t; %s is masked: %t", url, destination.Hides(url), want, destination.IsMasked(want))
 		}
 	}
-	if got := destination.Masked("https://example.org/hook/topsecret", nil); got != "https://example.org/hook/…" || !destination.IsMasked(got) {
+	if got := destination.Masked("https://example.org/hook/topsecret", nil); got != "https://example.org/hook/…" ||
+		!destination.IsMasked(got) {
 		t.Errorf("without a digest: %s", got)
 	}
 }
@@ -60,7 +61,8 @@ func TestMaskedShowsNoCredential(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		secret := rapid.StringMatching(`[A-Za-z0-9_~-]{20,60}`).Draw(t, "secret")
-		before := rapid.SampledFrom([]string{"/hooks/", "/services/T0/", "/hook?key=", "/?", "?a=b&key=", "/a/b/c?d#", "/hook#", "//"}).Draw(t, "before")
+		before := rapid.SampledFrom([]string{"/hooks/", "/services/T0/", "/hook?key=", "/?", "?a=b&key=", "/a/b/c?d#",
+			"/hook#", "//"}).Draw(t, "before")
 		after := rapid.SampledFrom([]string{"", "/", "/in", "?x=y", "#z"}).Draw(t, "after")
 		url := "https://hooks.example.org" + before + secret + after
 		if shown := destination.Masked(url, nil); strings.Contains(shown, secret[:8]) || !destination.Hides(url) {
@@ -76,7 +78,8 @@ func v1(t *testing.T, name string) destination.Event {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored = []byte(strings.ReplaceAll(string(stored), "https://example.org/", "https://hooks.example.org/services/topsecret/"))
+	stored = []byte(strings.ReplaceAll(string(stored), "https://example.org/",
+		"https://hooks.example.org/services/topsecret/"))
 	event, err := destination.Events.Decode(&eventstore.Recorded{Type: "destination." + name + ".v1", Data: stored})
 	if err != nil {
 		t.Fatal(err)
@@ -86,12 +89,19 @@ func v1(t *testing.T, name string) destination.Event {
 
 func TestEventsFromBeforeAddressesWereSealed(t *testing.T) {
 	t.Parallel()
-	settings := destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://hooks.example.org/services/topsecret/hook", Headers: headers}
-	if diff := cmp.Diff(destination.Event(destination.Created{Organization: org, Settings: settings, At: noon}), v1(t, "created")); diff != "" {
+	settings := destination.Settings{
+		ExternalID: "crm",
+		Name:       "CRM",
+		URL:        "https://hooks.example.org/services/topsecret/hook",
+		Headers:    headers,
+	}
+	if diff := cmp.Diff(destination.Event(destination.Created{Organization: org, Settings: settings, At: noon}),
+		v1(t, "created")); diff != "" {
 		t.Error(diff)
 	}
 	settings.URL, settings.DebounceWindowSeconds = "https://hooks.example.org/services/topsecret/new", 5
-	if diff := cmp.Diff(destination.Event(destination.Revised{Settings: settings, At: noon}), v1(t, "revised")); diff != "" {
+	if diff := cmp.Diff(destination.Event(destination.Revised{Settings: settings, At: noon}),
+		v1(t, "revised")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -99,7 +109,12 @@ func TestEventsFromBeforeAddressesWereSealed(t *testing.T) {
 func TestSealAddress(t *testing.T) {
 	t.Parallel()
 	open := v1(t, "created").(destination.Created) //nolint:errcheck,forcetypeassert // see above
-	seal := destination.SealAddress{Open: open.URL, URL: shown, Address: address, At: noon.Add(time.Hour)}
+	seal := destination.SealAddress{
+		Open:    open.URL,
+		URL:     shown,
+		Address: address,
+		At:      noon.Add(time.Hour),
+	}
 	sealed := open.Settings
 	sealed.URL, sealed.Address = shown, address
 	off := false
@@ -114,10 +129,16 @@ func TestSealAddress(t *testing.T) {
 		plain := open
 		plain.URL = "https://example.org/hook"
 		aggregatetest.Stream(t, destination.Aggregate).Of(plain, minted).
-			When(destination.SealAddress{Open: plain.URL, URL: shown, Address: address, At: noon}).Then()
+			When(destination.SealAddress{
+				Open:    plain.URL,
+				URL:     shown,
+				Address: address,
+				At:      noon,
+			}).Then()
 	})
 	t.Run("gone", func(t *testing.T) {
-		aggregatetest.Stream(t, destination.Aggregate).Of(open, minted, destination.Deleted{At: noon}).When(seal).Refused(destination.ErrUnknown)
+		aggregatetest.Stream(t, destination.Aggregate).Of(open, minted, destination.Deleted{At: noon}).When(seal).
+			Refused(destination.ErrUnknown)
 		aggregatetest.Stream(t, destination.Aggregate).When(seal).Refused(destination.ErrUnknown)
 	})
 }
@@ -130,8 +151,19 @@ func TestReviseMovesTheAddress(t *testing.T) {
 	moved.URL, moved.Address = plain, destination.Sealed{}
 	back := created.Settings
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Revise{Organization: org, URL: &plain, ReadsHeaders: true, At: noon}).Then(destination.Revised{Settings: moved, At: noon}).
-		When(destination.Revise{Organization: org, URL: &shown, Address: address, ReadsHeaders: true, At: noon}).Then(destination.Revised{Settings: back, At: noon})
+		When(destination.Revise{
+			Organization: org,
+			URL:          &plain,
+			ReadsHeaders: true,
+			At:           noon,
+		}).Then(destination.Revised{Settings: moved, At: noon}).
+		When(destination.Revise{
+			Organization: org,
+			URL:          &shown,
+			Address:      address,
+			ReadsHeaders: true,
+			At:           noon,
+		}).Then(destination.Revised{Settings: back, At: noon})
 }
 
 func TestTargetHasTheAddressSealed(t *testing.T) {

@@ -21,8 +21,10 @@ var (
 	ErrTooManySecrets = errors.New("10 secrets are active: wait until the oldest overlapping one expires, or expire one")
 	ErrUnknownSecret  = errors.New("secret is not an active one of this destination")
 	ErrLastSecret     = errors.New("the last secret without an end can't be expired: rotate first")
-	ErrNeedsHeaders   = errors.New("headers must be sent along when scheme, host or port of the URL change and the stored ones can't be read by the caller")
-	ErrRevisedSince   = errors.New("the settings were changed since they were looked at: look what they are now, and send yours again to put them in their place")
+	ErrNeedsHeaders   = errors.New("headers must be sent along when scheme, host or port of the URL change and the " +
+		"stored ones can't be read by the caller")
+	ErrRevisedSince = errors.New("the settings were changed since they were looked at: look what they are now, and " +
+		"send yours again to put them in their place")
 )
 
 // Command is an intention; times, new ids and sealed values arrive inside it. Every command names the organization that
@@ -132,7 +134,8 @@ func (c Revise) decide(s State) ([]Event, error) {
 	if c.Seen != nil && !c.Seen.Equal(s.Settings) {
 		return nil, ErrRevisedSince
 	}
-	if c.URL != nil && c.Headers == nil && !c.ReadsHeaders && len(s.Settings.Headers.Data) > 0 && !sameOrigin(*c.URL, s.Settings.URL) {
+	if c.URL != nil && c.Headers == nil && !c.ReadsHeaders && len(s.Settings.Headers.Data) > 0 && !sameOrigin(*c.URL,
+		s.Settings.URL) {
 		return nil, ErrNeedsHeaders
 	}
 	var events []Event
@@ -184,7 +187,8 @@ func set[T any](field, value *T) {
 
 // Equal reports whether two settings say the same, however often they were sealed.
 func (s Settings) Equal(t Settings) bool {
-	return s.ExternalID == t.ExternalID && s.Name == t.Name && s.URL == t.URL && s.DebounceWindowSeconds == t.DebounceWindowSeconds &&
+	return s.ExternalID == t.ExternalID && s.Name == t.Name && s.URL == t.URL &&
+		s.DebounceWindowSeconds == t.DebounceWindowSeconds &&
 		bytes.Equal(s.Address.Digest, t.Address.Digest) && bytes.Equal(s.Headers.Digest, t.Headers.Digest)
 }
 
@@ -219,7 +223,11 @@ func (c Rotate) decide(s State) ([]Event, error) {
 		return nil, ErrTooManySecrets
 	}
 	return []Event{SecretRotated{
-		SecretID: c.SecretID, Sealed: c.Secret, Expiring: never, ExpiresAt: at.Add(Overlap), At: at,
+		SecretID:  c.SecretID,
+		Sealed:    c.Secret,
+		Expiring:  never,
+		ExpiresAt: at.Add(Overlap),
+		At:        at,
 	}}, nil
 }
 

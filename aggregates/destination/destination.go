@@ -6,8 +6,8 @@
 //
 //	secret: minted (never expires) ──Rotate──▶ expiring (24 h overlap) ──time or ExpireSecret──▶ expired
 //
-// Secrets, custom headers and what is secret of an address are here in sealed form only: the aggregate decides about them
-// without knowing them.
+// Secrets, custom headers and what is secret of an address are here in sealed form only: the aggregate decides about
+// them without knowing them.
 package destination
 
 import (

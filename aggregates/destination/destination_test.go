@@ -24,11 +24,21 @@ var (
 	shown   = "https://hooks.example.org/services/…646967657374"
 	created = destination.Created{
 		Organization: org, At: noon,
-		Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: shown, Address: address, Headers: headers},
+		Settings: destination.Settings{
+			ExternalID: "crm",
+			Name:       "CRM",
+			URL:        shown,
+			Address:    address,
+			Headers:    headers,
+		},
 	}
 	minted  = destination.SecretMinted{SecretID: first, Sealed: []byte("s1"), At: noon}
 	rotated = destination.SecretRotated{
-		SecretID: next, Sealed: []byte("s2"), Expiring: []uuid.UUID{first}, ExpiresAt: noon.Add(24 * time.Hour), At: noon,
+		SecretID:  next,
+		Sealed:    []byte("s2"),
+		Expiring:  []uuid.UUID{first},
+		ExpiresAt: noon.Add(24 * time.Hour),
+		At:        noon,
 	}
 )
 
@@ -36,7 +46,14 @@ func TestStoredForms(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Golden[destination.Event](t, destination.Events,
 		created, minted, rotated,
-		destination.Revised{Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: shown, Address: address, Headers: headers, DebounceWindowSeconds: 5}, At: noon},
+		destination.Revised{Settings: destination.Settings{
+			ExternalID:            "crm",
+			Name:                  "CRM",
+			URL:                   shown,
+			Address:               address,
+			Headers:               headers,
+			DebounceWindowSeconds: 5,
+		}, At: noon},
 		destination.SecretExpired{SecretID: first, At: noon},
 		destination.Enabled{At: noon}, destination.Disabled{At: noon},
 		destination.AutoDisabled{Reason: "100 consecutive failures", At: noon},
@@ -48,8 +65,17 @@ func TestCreateMintsTheFirstSecret(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, destination.Aggregate).
 		When(destination.Create{
-			Organization: org, SecretID: first, Secret: []byte("s1"), At: noon,
-			Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: shown, Address: address, Headers: headers},
+			Organization: org,
+			SecretID:     first,
+			Secret:       []byte("s1"),
+			At:           noon,
+			Settings: destination.Settings{
+				ExternalID: "crm",
+				Name:       "CRM",
+				URL:        shown,
+				Address:    address,
+				Headers:    headers,
+			},
 		}).
 		Then(created, minted)
 }
@@ -73,7 +99,14 @@ func TestReviseWithTheSameSettingsRecordsNothing(t *testing.T) {
 	name, resealed := "CRM", destination.Sealed{Data: []byte("sealed again"), Digest: []byte("digest")}
 	again := destination.Sealed{Data: []byte("its address sealed again"), Digest: address.Digest}
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Revise{Organization: org, Name: &name, URL: &shown, Address: again, Headers: &resealed, At: noon}).
+		When(destination.Revise{
+			Organization: org,
+			Name:         &name,
+			URL:          &shown,
+			Address:      again,
+			Headers:      &resealed,
+			At:           noon,
+		}).
 		Then()
 }
 
@@ -81,13 +114,25 @@ func TestReviseMergesAndSwitches(t *testing.T) {
 	t.Parallel()
 	url, off, on := "https://example.org/new", false, true
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Revise{Organization: org, URL: &url, Enabled: &off, ReadsHeaders: true, At: noon}).
-		Then(destination.Revised{Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: url, Headers: headers}, At: noon}, destination.Disabled{At: noon}).
+		When(destination.Revise{
+			Organization: org,
+			URL:          &url,
+			Enabled:      &off,
+			ReadsHeaders: true,
+			At:           noon,
+		}).
+		Then(destination.Revised{Settings: destination.Settings{
+			ExternalID: "crm",
+			Name:       "CRM",
+			URL:        url,
+			Headers:    headers,
+		}, At: noon}, destination.Disabled{At: noon}).
 		When(destination.Revise{Organization: org, Enabled: &on, At: noon}).
 		Then(destination.Enabled{At: noon})
 }
 
-// Settings that were changed since somebody looked are not replaced; how they are sealed, and what is no setting, does not count.
+// Settings that were changed since somebody looked are not replaced; how they are sealed, and what is no setting, does
+// not count.
 func TestReviseOfSettingsThatAreOthersByNow(t *testing.T) {
 	t.Parallel()
 	mine, theirs := "Mine", "Theirs"
@@ -95,23 +140,49 @@ func TestReviseOfSettingsThatAreOthersByNow(t *testing.T) {
 	seen.Headers.Data, seen.Address.Data = []byte("sealed again"), nil
 	revised := destination.Revised{Settings: created.Settings, At: noon}
 	revised.Name = theirs
-	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, rotated, destination.AutoDisabled{Reason: "100 consecutive failures", At: noon}).
-		When(destination.Revise{Organization: org, Seen: &seen, Name: &theirs, At: noon}).
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, rotated,
+		destination.AutoDisabled{Reason: "100 consecutive failures", At: noon}).
+		When(destination.Revise{
+			Organization: org,
+			Seen:         &seen,
+			Name:         &theirs,
+			At:           noon,
+		}).
 		Then(revised).
-		When(destination.Revise{Organization: org, Seen: &seen, Name: &mine, At: noon}).
+		When(destination.Revise{
+			Organization: org,
+			Seen:         &seen,
+			Name:         &mine,
+			At:           noon,
+		}).
 		Refused(destination.ErrRevisedSince)
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Revise{Organization: org, Seen: &destination.Settings{}, Name: &mine, At: noon}).
+		When(destination.Revise{
+			Organization: org,
+			Seen:         &destination.Settings{},
+			Name:         &mine,
+			At:           noon,
+		}).
 		Refused(destination.ErrRevisedSince)
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Revise{Organization: other, Seen: &destination.Settings{}, Name: &mine, At: noon}).
+		When(destination.Revise{
+			Organization: other,
+			Seen:         &destination.Settings{},
+			Name:         &mine,
+			At:           noon,
+		}).
 		Refused(destination.ErrUnknown)
 }
 
 func TestRotateLetsTheOldSecretOverlap(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Rotate{Organization: org, SecretID: next, Secret: []byte("s2"), At: noon}).
+		When(destination.Rotate{
+			Organization: org,
+			SecretID:     next,
+			Secret:       []byte("s2"),
+			At:           noon,
+		}).
 		Then(rotated)
 }
 
@@ -119,9 +190,18 @@ func TestRotateKeepsAnEarlierOverlap(t *testing.T) {
 	t.Parallel()
 	third, later := uuid.New(), noon.Add(time.Hour)
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, rotated).
-		When(destination.Rotate{Organization: org, SecretID: third, Secret: []byte("s3"), At: later}).
+		When(destination.Rotate{
+			Organization: org,
+			SecretID:     third,
+			Secret:       []byte("s3"),
+			At:           later,
+		}).
 		Then(destination.SecretRotated{
-			SecretID: third, Sealed: []byte("s3"), Expiring: []uuid.UUID{next}, ExpiresAt: later.Add(24 * time.Hour), At: later,
+			SecretID:  third,
+			Sealed:    []byte("s3"),
+			Expiring:  []uuid.UUID{next},
+			ExpiresAt: later.Add(24 * time.Hour),
+			At:        later,
 		})
 }
 
@@ -129,7 +209,8 @@ func TestAtMostTenSecretsAreActive(t *testing.T) {
 	t.Parallel()
 	scenario := aggregatetest.Stream(t, destination.Aggregate).Of(created, minted)
 	for i := range 9 {
-		scenario.When(destination.Rotate{Organization: org, SecretID: uuid.New(), At: noon.Add(time.Duration(i) * time.Minute)})
+		scenario.When(destination.Rotate{Organization: org, SecretID: uuid.New(),
+			At: noon.Add(time.Duration(i) * time.Minute)})
 	}
 	scenario.When(destination.Rotate{Organization: org, SecretID: uuid.New(), At: noon.Add(10 * time.Minute)}).
 		Refused(destination.ErrTooManySecrets)
@@ -173,9 +254,18 @@ func TestExpireByAClockThatIsBehind(t *testing.T) {
 			When(destination.ExpireSecret{Organization: org, SecretID: secret, At: noon}).Refused(want)
 	}
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, rotated, expired).
-		When(destination.Rotate{Organization: org, SecretID: third, Secret: []byte("s3"), At: noon}).
+		When(destination.Rotate{
+			Organization: org,
+			SecretID:     third,
+			Secret:       []byte("s3"),
+			At:           noon,
+		}).
 		Then(destination.SecretRotated{
-			SecretID: third, Sealed: []byte("s3"), Expiring: []uuid.UUID{next}, ExpiresAt: expired.At.Add(destination.Overlap), At: expired.At,
+			SecretID:  third,
+			Sealed:    []byte("s3"),
+			Expiring:  []uuid.UUID{next},
+			ExpiresAt: expired.At.Add(destination.Overlap),
+			At:        expired.At,
 		})
 }
 
@@ -255,7 +345,8 @@ func TestSecretsAlwaysSign(t *testing.T) {
 func TestEvolveSharesNoSecrets(t *testing.T) {
 	t.Parallel()
 	before := destination.State{}
-	for _, event := range []destination.Event{created, minted, rotated, destination.SecretExpired{SecretID: first, At: noon}} {
+	for _, event := range []destination.Event{created, minted, rotated, destination.SecretExpired{SecretID: first,
+		At: noon}} {
 		before = destination.Aggregate.Evolve(before, event)
 	}
 	for name, add := range map[string]func(uuid.UUID) destination.Event{
@@ -273,9 +364,11 @@ func TestEvolveSharesNoSecrets(t *testing.T) {
 
 func TestALateAutoDisableIsVoid(t *testing.T) {
 	t.Parallel()
-	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, destination.AutoDisabled{Reason: "failures", At: noon}, destination.Enabled{At: noon}).
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, destination.AutoDisabled{Reason: "failures",
+		At: noon}, destination.Enabled{At: noon}).
 		When(destination.AutoDisable{Switches: 0, Reason: "the same failures", At: noon}).Then()
-	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, destination.AutoDisabled{Reason: "failures", At: noon}, destination.Enabled{At: noon}).
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, destination.AutoDisabled{Reason: "failures",
+		At: noon}, destination.Enabled{At: noon}).
 		When(destination.AutoDisable{Switches: 2, Reason: "new failures", At: noon}).
 		Then(destination.AutoDisabled{Reason: "new failures", At: noon})
 }
@@ -293,7 +386,8 @@ func TestEachCommandInEachState(t *testing.T) {
 		When(destination.Revise{Organization: org}, unknown, "", "", "", unknown).
 		When(destination.Revise{Organization: org, Enabled: &on}, unknown, "", "Enabled", "Enabled", unknown).
 		When(destination.Revise{Organization: org, Enabled: &off}, unknown, "Disabled", "", "Disabled", unknown).
-		When(destination.Rotate{Organization: org, SecretID: next, At: noon}, unknown, "SecretRotated", "SecretRotated", "SecretRotated", unknown).
+		When(destination.Rotate{Organization: org, SecretID: next, At: noon}, unknown, "SecretRotated", "SecretRotated",
+			"SecretRotated", unknown).
 		When(destination.ExpireSecret{Organization: org, SecretID: first, At: noon},
 			unknown, destination.ErrLastSecret, destination.ErrLastSecret, destination.ErrLastSecret, unknown).
 		When(destination.AutoDisable{Switches: 0}, unknown, "AutoDisabled", "", "", unknown).
@@ -319,7 +413,12 @@ func TestReviseKeepsHeadersFromOtherHosts(t *testing.T) {
 			given := func() *aggregatetest.Scenario[destination.State, destination.Event, destination.Command] {
 				return aggregatetest.Stream(t, destination.Aggregate).Of(created, minted)
 			}
-			moved := destination.Revised{Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: url, Headers: headers}, At: noon}
+			moved := destination.Revised{Settings: destination.Settings{
+				ExternalID: "crm",
+				Name:       "CRM",
+				URL:        url,
+				Headers:    headers,
+			}, At: noon}
 			if want != nil {
 				given().When(revise).Refused(want)
 				revise.ReadsHeaders = true
@@ -329,6 +428,11 @@ func TestReviseKeepsHeadersFromOtherHosts(t *testing.T) {
 	}
 	moved, none := "https://evil.example/", destination.Sealed{}
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Revise{Organization: org, URL: &moved, Headers: &none, At: noon}).
+		When(destination.Revise{
+			Organization: org,
+			URL:          &moved,
+			Headers:      &none,
+			At:           noon,
+		}).
 		Then(destination.Revised{Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: moved}, At: noon})
 }

@@ -9,8 +9,8 @@ import (
 	"carillon/eventstore"
 )
 
-// Target is a destination as an attempt needs it: what the dispatcher folds from events and saves as JSON, and what a claim
-// reads from the read model. It is never changed once made.
+// Target is a destination as an attempt needs it: what the dispatcher folds from events and saves as JSON, and what a
+// claim reads from the read model. It is never changed once made.
 type Target struct {
 	ID              uuid.UUID           `json:"id"`
 	Revision        eventstore.Revision `json:"revision,omitzero"` // of the destination's last event in it

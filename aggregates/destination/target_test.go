@@ -26,11 +26,18 @@ func targetOf(events ...destination.Event) *destination.Target {
 
 func TestTargetFollowsItsDestination(t *testing.T) {
 	t.Parallel()
-	revised := destination.Revised{Settings: destination.Settings{URL: "https://example.org/new", DebounceWindowSeconds: 5}, At: noon}
+	revised := destination.Revised{Settings: destination.Settings{URL: "https://example.org/new",
+		DebounceWindowSeconds: 5}, At: noon}
 	s1 := destination.SealedSecret{ID: first, Sealed: []byte("s1")}
 	begun := destination.Target{
-		ID: hook, Revision: 1, Organization: org, Enabled: true, URL: shown, Address: address.Data, Headers: []byte("sealed"),
-		Secrets: []destination.SealedSecret{s1},
+		ID:           hook,
+		Revision:     1,
+		Organization: org,
+		Enabled:      true,
+		URL:          shown,
+		Address:      address.Data,
+		Headers:      []byte("sealed"),
+		Secrets:      []destination.SealedSecret{s1},
 	}
 	with := func(change func(*destination.Target)) *destination.Target {
 		changed := begun
@@ -46,8 +53,12 @@ func TestTargetFollowsItsDestination(t *testing.T) {
 		"revised": {[]destination.Event{revised}, with(func(t *destination.Target) {
 			t.URL, t.Address, t.Headers, t.DebounceSeconds = "https://example.org/new", nil, nil, 5
 		})},
-		"disabled":      {[]destination.Event{destination.Disabled{At: noon}}, with(func(t *destination.Target) { t.Enabled = false })},
-		"auto-disabled": {[]destination.Event{destination.AutoDisabled{At: noon}}, with(func(t *destination.Target) { t.Enabled = false })},
+		"disabled": {[]destination.Event{destination.Disabled{At: noon}}, with(func(t *destination.Target) {
+			t.Enabled = false
+		})},
+		"auto-disabled": {[]destination.Event{destination.AutoDisabled{At: noon}}, with(func(t *destination.Target) {
+			t.Enabled = false
+		})},
 		"enabled again": {
 			[]destination.Event{destination.Disabled{At: noon}, destination.Enabled{At: noon}},
 			with(func(t *destination.Target) { t.Revision = 3 }),
@@ -81,7 +92,11 @@ func TestSecretsOfATarget(t *testing.T) {
 		t.Errorf("expired at once (-want +got):\n%s", diff)
 	}
 	third := destination.SecretRotated{
-		SecretID: other, Sealed: []byte("s3"), Expiring: []uuid.UUID{next}, ExpiresAt: noon.Add(26 * time.Hour), At: noon.Add(2 * time.Hour),
+		SecretID:  other,
+		Sealed:    []byte("s3"),
+		Expiring:  []uuid.UUID{next},
+		ExpiresAt: noon.Add(26 * time.Hour),
+		At:        noon.Add(2 * time.Hour),
 	}
 	again := expired.After(hook, 4, third)
 	s2.ExpiresAt = third.ExpiresAt
@@ -115,7 +130,8 @@ func TestStoredFormOfATarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const sealed, open = `"url":"https://hooks.example.org/services/…646967657374","address":"c2VhbGVkIGFkZHJlc3M=",`, `"url":"https://example.org/hook",`
+	const sealed, open = `"url":"https://hooks.example.org/services/…646967657374","address":"c2VhbGVkIGFkZHJlc3M=",`,
+		`"url":"https://example.org/hook",`
 	const want = `{"id":"55555555-5555-4555-8555-555555555555","revision":2,` +
 		`"organization":"11111111-1111-4111-8111-111111111111","enabled":true,` + sealed +
 		`"headers":"c2VhbGVk","debounceSeconds":0,"secrets":[` +

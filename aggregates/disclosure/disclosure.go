@@ -1,4 +1,5 @@
-// Package disclosure decides what has to go on record of a destination's secrets being shown in full: to whom, what, when.
+// Package disclosure decides what has to go on record of a destination's secrets being shown in full: to whom, what,
+// when.
 //
 // A stream has one day (UTC) of one destination. So it stays short however long a key goes on looking, and the
 // destination's own stream, which every decision about it loads, has no trace of who only looked.

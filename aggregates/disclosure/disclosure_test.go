@@ -16,7 +16,12 @@ var (
 )
 
 func shown(to string, at time.Time, what ...disclosure.What) disclosure.Shown {
-	return disclosure.Shown{Destination: crm, To: to, What: what, At: at}
+	return disclosure.Shown{
+		Destination: crm,
+		To:          to,
+		What:        what,
+		At:          at,
+	}
 }
 
 func show(to string, at time.Time, what ...disclosure.What) disclosure.Show {
@@ -35,12 +40,14 @@ func TestLookingAgainIsOnRecordOnceInAWhile(t *testing.T) {
 	const me, other = "key:ab12CD34", "console"
 	later := noon.Add(time.Hour)
 	aggregatetest.Stream(t, disclosure.Aggregate).
-		When(show(me, noon, disclosure.Secrets, disclosure.Address)).Then(shown(me, noon, disclosure.Secrets, disclosure.Address)).
+		When(show(me, noon, disclosure.Secrets, disclosure.Address)).
+		Then(shown(me, noon, disclosure.Secrets, disclosure.Address)).
 		When(show(me, later.Add(-1), disclosure.Secrets, disclosure.Address)).Then().
 		When(show(other, noon, disclosure.Secrets)).Then(shown(other, noon, disclosure.Secrets)).
 		When(show(me, noon, disclosure.Headers, disclosure.Secrets)).Then(shown(me, noon, disclosure.Headers)).
 		When(show(me, later, disclosure.Secrets, disclosure.Address)).Then(shown(me, later, disclosure.Secrets)).
-		When(show(me, noon.Add(-time.Minute), disclosure.Secrets)).Then(shown(me, noon.Add(-time.Minute), disclosure.Secrets)) // by a clock that is behind
+		// by a clock that is behind
+		When(show(me, noon.Add(-time.Minute), disclosure.Secrets)).Then(shown(me, noon.Add(-time.Minute), disclosure.Secrets))
 }
 
 // Two processes must find the same stream, on the same day, for ever.
@@ -51,7 +58,8 @@ func TestStreamsFollowFromDestinationAndDay(t *testing.T) {
 		t.Errorf("the stream of a day is %s now", got)
 	}
 	midnight := noon.Add(12 * time.Hour)
-	if disclosure.StreamID(crm, midnight.Add(-1).In(time.FixedZone("ahead", 3600*9))) != id || disclosure.StreamID(crm, midnight) == id ||
+	if disclosure.StreamID(crm, midnight.Add(-1).In(time.FixedZone("ahead", 3600*9))) != id ||
+		disclosure.StreamID(crm, midnight) == id ||
 		disclosure.StreamID(uuid.New(), noon) == id {
 		t.Error("a stream has another day or destination than its own")
 	}

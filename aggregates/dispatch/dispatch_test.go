@@ -16,15 +16,21 @@ var (
 	scheduled = dispatch.DeliveriesScheduled{
 		Publication: event,
 		Event: dispatch.Summary{
-			Type: "news.item.added", Source: "/feeds/news/5", Subject: "item/7", Time: noon,
-			FeedType: "news", FeedID: uuid.MustParse("22222222-2222-4222-8222-222222222222"),
+			Type:     "news.item.added",
+			Source:   "/feeds/news/5",
+			Subject:  "item/7",
+			Time:     noon,
+			FeedType: "news",
+			FeedID:   uuid.MustParse("22222222-2222-4222-8222-222222222222"),
 		},
 		Deliveries: []dispatch.Scheduled{{
 			Destination:   uuid.MustParse("33333333-3333-4333-8333-333333333333"),
 			Organization:  uuid.MustParse("44444444-4444-4444-8444-444444444444"),
 			Subscriptions: []uuid.UUID{uuid.MustParse("55555555-5555-4555-8555-555555555555")},
-			NotBefore:     noon.Add(time.Minute), Supersedes: uuid.MustParse("66666666-6666-4666-8666-666666666666"),
-			Worker: 7, LeasedUntil: noon.Add(90 * time.Second),
+			NotBefore:     noon.Add(time.Minute),
+			Supersedes:    uuid.MustParse("66666666-6666-4666-8666-666666666666"),
+			Worker:        7,
+			LeasedUntil:   noon.Add(90 * time.Second),
 		}},
 		At: noon,
 	}
@@ -38,7 +44,8 @@ func TestStoredForms(t *testing.T) {
 func TestADestinationGetsOneDelivery(t *testing.T) {
 	t.Parallel()
 	more, want := scheduled, scheduled
-	late := dispatch.Scheduled{Destination: uuid.MustParse("77777777-7777-4777-8777-777777777777"), Organization: scheduled.Deliveries[0].Organization}
+	late := dispatch.Scheduled{Destination: uuid.MustParse("77777777-7777-4777-8777-777777777777"),
+		Organization: scheduled.Deliveries[0].Organization}
 	more.Deliveries = append([]dispatch.Scheduled{late}, scheduled.Deliveries...)
 	want.Deliveries = []dispatch.Scheduled{late}
 	aggregatetest.Stream(t, dispatch.Aggregate).

@@ -69,7 +69,12 @@ type (
 )
 
 func (c Claim) decide(s State) ([]Event, error) {
-	claimed := Claimed{Scope: c.Scope, ExternalID: c.ExternalID, Owner: c.Owner, At: c.At}
+	claimed := Claimed{
+		Scope:      c.Scope,
+		ExternalID: c.ExternalID,
+		Owner:      c.Owner,
+		At:         c.At,
+	}
 	switch {
 	case s.Owner == c.Owner && s.Since.Equal(c.At):
 		return nil, nil // the same claim again

@@ -16,7 +16,12 @@ var (
 	bob   = uuid.MustParse("33333333-3333-4333-8333-333333333333")
 	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-	claimed = externalid.Claimed{Scope: scope, ExternalID: "crm", Owner: alice, At: noon}
+	claimed = externalid.Claimed{
+		Scope:      scope,
+		ExternalID: "crm",
+		Owner:      alice,
+		At:         noon,
+	}
 )
 
 func TestStoredForms(t *testing.T) {
@@ -27,8 +32,18 @@ func TestStoredForms(t *testing.T) {
 func TestFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, externalid.Aggregate).
-		When(externalid.Claim{Scope: scope, ExternalID: "crm", Owner: alice, At: noon}).Then(claimed).
-		When(externalid.Claim{Scope: scope, ExternalID: "crm", Owner: bob, At: noon}).Refused(externalid.ErrTaken)
+		When(externalid.Claim{
+			Scope:      scope,
+			ExternalID: "crm",
+			Owner:      alice,
+			At:         noon,
+		}).Then(claimed).
+		When(externalid.Claim{
+			Scope:      scope,
+			ExternalID: "crm",
+			Owner:      bob,
+			At:         noon,
+		}).Refused(externalid.ErrTaken)
 }
 
 func TestReleaseFreesOnlyOnesOwn(t *testing.T) {
@@ -42,8 +57,15 @@ func TestAnAbandonedNameChangesHands(t *testing.T) {
 	t.Parallel()
 	bobs, renewed, later := claimed, claimed, noon.Add(time.Second)
 	bobs.Owner, bobs.At, renewed.At = bob, later, later
-	take := externalid.Claim{Scope: scope, ExternalID: "crm", Owner: bob, Abandoned: externalid.State{Owner: alice, Since: noon}, At: later}
-	aggregatetest.Stream(t, externalid.Aggregate).Of(claimed).When(take).Then(externalid.Released{Owner: alice, At: later}, bobs)
+	take := externalid.Claim{
+		Scope:      scope,
+		ExternalID: "crm",
+		Owner:      bob,
+		Abandoned:  externalid.State{Owner: alice, Since: noon},
+		At:         later,
+	}
+	aggregatetest.Stream(t, externalid.Aggregate).Of(claimed).When(take).Then(externalid.Released{Owner: alice, At: later},
+		bobs)
 	aggregatetest.Stream(t, externalid.Aggregate).Of(claimed, renewed).When(take).Refused(externalid.ErrTaken)
 }
 
@@ -52,5 +74,10 @@ func TestAnOwnerRenewsItsClaim(t *testing.T) {
 	renewed := claimed
 	renewed.At = noon.Add(time.Second)
 	aggregatetest.Stream(t, externalid.Aggregate).Of(claimed).
-		When(externalid.Claim{Scope: scope, ExternalID: "crm", Owner: alice, At: renewed.At}).Then(renewed)
+		When(externalid.Claim{
+			Scope:      scope,
+			ExternalID: "crm",
+			Owner:      alice,
+			At:         renewed.At,
+		}).Then(renewed)
 }

@@ -13,7 +13,8 @@ var (
 	ErrForbidden          = errors.New("only the organization that owns the feed may change it")
 	ErrExists             = errors.New("another feed has this id")
 	ErrUnknownAssociation = errors.New("feed has no such source association")
-	ErrRevisedSince       = errors.New("the feed was changed since it was looked at: look what it is now, and send yours again to put it in its place")
+	ErrRevisedSince       = errors.New("the feed was changed since it was looked at: look what it is now, and send " +
+		"yours again to put it in its place")
 )
 
 // Command is an intention; times and new ids arrive inside it. What an owner asks for names the organization that asks:
@@ -99,7 +100,12 @@ func (s State) changeableBy(organization uuid.UUID) error {
 func (c Create) decide(s State) ([]Event, error) {
 	switch s.Status {
 	case StatusNone:
-		return []Event{Created{Organization: c.Organization, Settings: c.Settings, Enabled: c.Enabled, At: c.At}}, nil
+		return []Event{Created{
+			Organization: c.Organization,
+			Settings:     c.Settings,
+			Enabled:      c.Enabled,
+			At:           c.At,
+		}}, nil
 	case StatusEnabled, StatusDisabled:
 		if s.FeedType == TypeEvent && s.Organization == c.Organization {
 			return nil, nil
@@ -162,7 +168,11 @@ func (c AttachSource) decide(s State) ([]Event, error) {
 		return nil, nil
 	}
 	return []Event{SourceAttached{
-		AssociationID: c.AssociationID, SourceID: c.SourceID, SourceType: c.SourceType, Known: c.Known, At: c.At,
+		AssociationID: c.AssociationID,
+		SourceID:      c.SourceID,
+		SourceType:    c.SourceType,
+		Known:         c.Known,
+		At:            c.At,
 	}}, nil
 }
 

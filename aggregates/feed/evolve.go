@@ -40,13 +40,20 @@ func (e Disabled) evolve(s State) State {
 }
 
 func (e SourceAttached) evolve(s State) State {
-	added := Association{ID: e.AssociationID, SourceID: e.SourceID, SourceType: e.SourceType, At: e.At}
+	added := Association{
+		ID:         e.AssociationID,
+		SourceID:   e.SourceID,
+		SourceType: e.SourceType,
+		At:         e.At,
+	}
 	s.Associations = append(slices.Clone(s.Associations), added)
 	return s
 }
 
 func (e SourceDetached) evolve(s State) State {
-	s.Associations = slices.DeleteFunc(slices.Clone(s.Associations), func(a Association) bool { return a.ID == e.AssociationID })
+	s.Associations = slices.DeleteFunc(slices.Clone(s.Associations), func(a Association) bool {
+		return a.ID == e.AssociationID
+	})
 	return s
 }
 

@@ -21,18 +21,31 @@ var (
 
 	settings = feed.Settings{Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}}
 	created  = feed.Created{
-		Organization: org, Enabled: true, At: noon,
-		Settings: feed.Settings{Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}},
+		Organization: org,
+		Enabled:      true,
+		At:           noon,
+		Settings:     feed.Settings{Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}},
 	}
-	registered = feed.Registered{Organization: org, FeedType: feed.TypeNews, Name: "Local news", At: noon}
-	attached   = feed.SourceAttached{AssociationID: link, SourceID: site, SourceType: "site", At: noon}
-	shared     = feed.Shared{With: reader, At: noon}
+	registered = feed.Registered{
+		Organization: org,
+		FeedType:     feed.TypeNews,
+		Name:         "Local news",
+		At:           noon,
+	}
+	attached = feed.SourceAttached{
+		AssociationID: link,
+		SourceID:      site,
+		SourceType:    "site",
+		At:            noon,
+	}
+	shared = feed.Shared{With: reader, At: noon}
 )
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Golden[feed.Event](t, feed.Events, created, registered, attached, shared,
-		feed.Revised{Settings: feed.Settings{Name: "Gigs", Description: "In town", Config: feed.Config{Version: 1.5}}, At: noon},
+		feed.Revised{Settings: feed.Settings{Name: "Gigs", Description: "In town", Config: feed.Config{Version: 1.5}},
+			At: noon},
 		feed.Enabled{By: feed.ByAPI, At: noon}, feed.Disabled{By: feed.ByAdmin, Reason: "maintenance", At: noon},
 		feed.SourceDetached{AssociationID: link, SourceID: site, At: noon},
 		feed.Unshared{With: reader, At: noon}, feed.Deleted{At: noon})
@@ -41,8 +54,14 @@ func TestStoredForms(t *testing.T) {
 func TestCreate(t *testing.T) {
 	t.Parallel()
 	scenario := aggregatetest.Stream(t, feed.Aggregate).
-		When(feed.Create{Organization: org, Settings: settings, Enabled: true, At: noon}).Then(created)
-	if s := scenario.State(); s.EnabledBy != feed.BySystem || s.EnabledReason != "" || !s.VisibleTo(org) || s.VisibleTo(other) {
+		When(feed.Create{
+			Organization: org,
+			Settings:     settings,
+			Enabled:      true,
+			At:           noon,
+		}).Then(created)
+	if s := scenario.State(); s.EnabledBy != feed.BySystem || s.EnabledReason != "" || !s.VisibleTo(org) ||
+		s.VisibleTo(other) {
 		t.Errorf("state of a new feed: %+v", s)
 	}
 }
@@ -51,11 +70,23 @@ func TestReviseMergesAndSwitches(t *testing.T) {
 	t.Parallel()
 	name, off, on := "Gigs", false, true
 	aggregatetest.Stream(t, feed.Aggregate).Of(created).
-		When(feed.Revise{Organization: org, Name: &name, Enabled: &off, By: feed.ByAPI, At: noon}).
+		When(feed.Revise{
+			Organization: org,
+			Name:         &name,
+			Enabled:      &off,
+			By:           feed.ByAPI,
+			At:           noon,
+		}).
 		Then(
-			feed.Revised{Settings: feed.Settings{Name: "Gigs", Description: "In town", Config: feed.Config{Version: 1}}, At: noon},
+			feed.Revised{Settings: feed.Settings{Name: "Gigs", Description: "In town", Config: feed.Config{Version: 1}},
+				At: noon},
 			feed.Disabled{By: feed.ByAPI, At: noon}).
-		When(feed.Revise{Organization: org, Enabled: &on, By: feed.ByAPI, At: noon}).
+		When(feed.Revise{
+			Organization: org,
+			Enabled:      &on,
+			By:           feed.ByAPI,
+			At:           noon,
+		}).
 		Then(feed.Enabled{By: feed.ByAPI, At: noon})
 }
 
@@ -63,7 +94,13 @@ func TestReviseWithTheSameRecordsNothing(t *testing.T) {
 	t.Parallel()
 	name, on := "Concerts", true
 	aggregatetest.Stream(t, feed.Aggregate).Of(created).
-		When(feed.Revise{Organization: org, Name: &name, Config: &feed.Config{Version: 1}, Enabled: &on, At: noon}).Then()
+		When(feed.Revise{
+			Organization: org,
+			Name:         &name,
+			Config:       &feed.Config{Version: 1},
+			Enabled:      &on,
+			At:           noon,
+		}).Then()
 }
 
 // A feed that was changed since somebody looked is not replaced; its sources and readers are no part of what is.
@@ -73,16 +110,38 @@ func TestReviseOfWhatIsAnotherByNow(t *testing.T) {
 	revised := feed.Revised{Settings: created.Settings, At: later}
 	revised.Name = theirs
 	aggregatetest.Stream(t, feed.Aggregate).Of(created, attached, shared).
-		When(feed.Revise{Organization: org, Seen: noon, Name: &theirs, At: later}).Then(revised).
-		When(feed.Revise{Organization: org, Seen: noon, Name: &mine, At: later}).Refused(feed.ErrRevisedSince)
+		When(feed.Revise{
+			Organization: org,
+			Seen:         noon,
+			Name:         &theirs,
+			At:           later,
+		}).Then(revised).
+		When(feed.Revise{
+			Organization: org,
+			Seen:         noon,
+			Name:         &mine,
+			At:           later,
+		}).Refused(feed.ErrRevisedSince)
 }
 
 func TestAttachAndDetachSource(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, feed.Aggregate).Of(created).
-		When(feed.AttachSource{Organization: org, AssociationID: link, SourceID: site, SourceType: "site", At: noon}).
+		When(feed.AttachSource{
+			Organization:  org,
+			AssociationID: link,
+			SourceID:      site,
+			SourceType:    "site",
+			At:            noon,
+		}).
 		Then(attached).
-		When(feed.AttachSource{Organization: org, AssociationID: uuid.New(), SourceID: site, SourceType: "site", At: noon}).
+		When(feed.AttachSource{
+			Organization:  org,
+			AssociationID: uuid.New(),
+			SourceID:      site,
+			SourceType:    "site",
+			At:            noon,
+		}).
 		Then(). // it is attached already
 		When(feed.DetachSource{Organization: org, AssociationID: link, At: noon}).
 		Then(feed.SourceDetached{AssociationID: link, SourceID: site, At: noon}).
@@ -107,7 +166,8 @@ func TestShareOpensForReadingOnly(t *testing.T) {
 			aggregatetest.Stream(t, feed.Aggregate).Of(created, attached, shared).When(command).Refused(feed.ErrForbidden)
 		})
 	}
-	scenario.When(feed.Unshare{FeedType: feed.TypeEvent, With: reader, At: noon}).Then(feed.Unshared{With: reader, At: noon})
+	scenario.When(feed.Unshare{FeedType: feed.TypeEvent, With: reader, At: noon}).
+		Then(feed.Unshared{With: reader, At: noon})
 	if scenario.State().VisibleTo(reader) {
 		t.Error("still visible after unshare")
 	}
@@ -115,8 +175,10 @@ func TestShareOpensForReadingOnly(t *testing.T) {
 
 func TestShareWithTheOwnerChangesNothing(t *testing.T) {
 	t.Parallel()
-	aggregatetest.Stream(t, feed.Aggregate).Of(created).When(feed.Share{FeedType: feed.TypeEvent, With: org, At: noon}).Then()
-	aggregatetest.Stream(t, feed.Aggregate).Of(created).When(feed.Unshare{FeedType: feed.TypeEvent, With: other, At: noon}).Then()
+	aggregatetest.Stream(t, feed.Aggregate).Of(created).When(feed.Share{FeedType: feed.TypeEvent, With: org, At: noon}).
+		Then()
+	aggregatetest.Stream(t, feed.Aggregate).Of(created).When(feed.Unshare{FeedType: feed.TypeEvent, With: other,
+		At: noon}).Then()
 }
 
 func TestAnotherOrganizationSeesNothing(t *testing.T) {
@@ -136,7 +198,12 @@ func TestAnotherOrganizationSeesNothing(t *testing.T) {
 func TestRegisteredFeedIsNotFilled(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, feed.Aggregate).
-		When(feed.Register{Organization: org, FeedType: feed.TypeNews, Name: "Local news", At: noon}).Then(registered).
+		When(feed.Register{
+			Organization: org,
+			FeedType:     feed.TypeNews,
+			Name:         "Local news",
+			At:           noon,
+		}).Then(registered).
 		When(feed.Share{FeedType: feed.TypeNews, With: reader, At: noon}).Then(shared)
 	aggregatetest.Stream(t, feed.Aggregate).Of(registered).
 		When(feed.AttachSource{Organization: org, SourceID: site}).Refused(feed.ErrUnknown)
@@ -174,7 +241,8 @@ func TestEachCommandInEachState(t *testing.T) {
 		When(register, "Registered", exists, exists, "", exists).
 		When(feed.Revise{Organization: org, Enabled: &on}, unknown, "", "Enabled", unknown, unknown).
 		When(feed.Revise{Organization: org, Enabled: &off}, unknown, "Disabled", "", unknown, unknown).
-		When(feed.AttachSource{Organization: org, SourceID: site}, unknown, "SourceAttached", "SourceAttached", unknown, unknown).
+		When(feed.AttachSource{Organization: org, SourceID: site}, unknown, "SourceAttached", "SourceAttached", unknown,
+			unknown).
 		When(feed.Share{FeedType: feed.TypeEvent, With: reader}, unknown, "Shared", "Shared", unknown, unknown).
 		When(feed.Share{FeedType: feed.TypeNews, With: reader}, unknown, unknown, unknown, "Shared", unknown).
 		When(feed.Unshare{FeedType: feed.TypeEvent, With: reader}, unknown, "", "", unknown, unknown).

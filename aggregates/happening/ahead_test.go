@@ -14,9 +14,10 @@ import (
 func eventful(title string, starts ...time.Time) happening.Details {
 	d := happening.Details{Title: title, Time: happening.Time{Timezone: "Europe/Rome"}}
 	for i, start := range starts {
-		d.Instances = append(d.Instances, happening.Instance{ID: uuid.New(), Status: happening.Scheduled, Occurrences: []happening.Occurrence{
-			{ID: uuid.New(), Start: start, Status: happening.Scheduled},
-		}})
+		d.Instances = append(d.Instances, happening.Instance{ID: uuid.New(), Status: happening.Scheduled,
+			Occurrences: []happening.Occurrence{
+				{ID: uuid.New(), Start: start, Status: happening.Scheduled},
+			}})
 		if end := start.Add(time.Hour); i%2 == 0 {
 			d.Instances[i].Occurrences[0].End = &end
 		}
@@ -32,7 +33,8 @@ func TestWhatIsOverChangesNothingAhead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(what string, from, to time.Duration) []time.Time {
 			var starts []time.Time
-			for _, hour := range rapid.SliceOfNDistinct(rapid.Int64Range(int64(from/time.Hour), int64(to/time.Hour)-1), 0, 6, rapid.ID[int64]).Draw(t, what) {
+			for _, hour := range rapid.SliceOfNDistinct(rapid.Int64Range(int64(from/time.Hour), int64(to/time.Hour)-1), 0, 6,
+				rapid.ID[int64]).Draw(t, what) {
 				starts = append(starts, at.Add(time.Duration(hour)*time.Hour))
 			}
 			return starts
@@ -46,7 +48,8 @@ func TestWhatIsOverChangesNothingAhead(t *testing.T) {
 				}
 			}
 			d.Time.DisplayText = rapid.StringN(0, 5, -1).Draw(t, "words")
-			d.Time.TemporalPattern = rapid.SampledFrom([]happening.Pattern{happening.Singular, happening.Recurring}).Draw(t, "pattern")
+			d.Time.TemporalPattern = rapid.SampledFrom([]happening.Pattern{happening.Singular, happening.Recurring}).
+				Draw(t, "pattern")
 			return d
 		}
 		ahead := draw("ahead", 2*time.Hour, horizon)
@@ -64,7 +67,8 @@ func TestWhatIsOverChangesNothingAhead(t *testing.T) {
 		which := rapid.IntRange(0, len(ahead)-1).Draw(t, "which")
 		fewer := append(append([]time.Time{}, ahead[:which]...), ahead[which+1:]...)
 		moved := append(append([]time.Time{}, fewer...), ahead[which].Add(time.Minute))
-		for what, other := range map[string]happening.Details{"gone": with("Concert", fewer), "moved": with("Concert", moved)} {
+		for what, other := range map[string]happening.Details{"gone": with("Concert", fewer),
+			"moved": with("Concert", moved)} {
 			if !other.ChangedAhead(before, at, horizonAt) || !before.ChangedAhead(other, at, horizonAt) {
 				t.Fatalf("a date to come is %s, and nothing has changed\nfrom %+v\nto   %+v", what, before, other)
 			}

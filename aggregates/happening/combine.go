@@ -84,7 +84,13 @@ func Combine(tellings []Telling) Combined {
 		return Combined{}
 	case 1:
 		t := &tellings[0]
-		return Combined{Details: t.Details, Source: t.Source, PublishedAt: t.PublishedAt, Standing: t.Standing, Origins: t.Origins}
+		return Combined{
+			Details:     t.Details,
+			Source:      t.Source,
+			PublishedAt: t.PublishedAt,
+			Standing:    t.Standing,
+			Origins:     t.Origins,
+		}
 	}
 	c := combiner{tellings: tellings, out: Combined{given: map[Field][]int{}}}
 	for i := range tellings {
@@ -121,8 +127,8 @@ type combiner struct {
 	out      Combined
 }
 
-// Best is the index of the one who is heard first: of those who have it on show or, where none has, of all. There must be
-// one.
+// Best is the index of the one who is heard first: of those who have it on show or, where none has, of all. There must
+// be one.
 func Best(tellings []Telling) int {
 	best := 0
 	for i := range tellings {
@@ -141,7 +147,8 @@ func (t *Telling) before(o *Telling) int {
 
 // compare is an order without meaning.
 func (t *Telling) compare(o *Telling) int {
-	return cmp.Or(bytes.Compare(t.SourceID[:], o.SourceID[:]), strings.Compare(t.Page, o.Page), bytes.Compare(t.Of[:], o.Of[:]))
+	return cmp.Or(bytes.Compare(t.SourceID[:], o.SourceID[:]), strings.Compare(t.Page, o.Page),
+		bytes.Compare(t.Of[:], o.Of[:]))
 }
 
 func (c *combiner) details(i int) *Details { return &c.tellings[i].Details }

@@ -48,7 +48,8 @@ func (c *combiner) dates() {
 	dated := func(i, j int) int {
 		a, b := &c.tellings[i], &c.tellings[j]
 		return cmp.Or(
-			cmp.Compare(b.Standing.rank(), a.Standing.rank()), b.DatedAt.Compare(a.DatedAt), a.Since.Compare(b.Since), a.compare(b))
+			cmp.Compare(b.Standing.rank(), a.Standing.rank()), b.DatedAt.Compare(a.DatedAt), a.Since.Compare(b.Since),
+			a.compare(b))
 	}
 	order := slices.SortedFunc(slices.Values(c.live), dated)
 	order = slices.DeleteFunc(order, func(i int) bool { return len(c.details(i).Instances) == 0 })
@@ -121,8 +122,8 @@ func (i Instance) start() time.Time {
 
 func (i Instance) allDay() bool { return len(i.Occurrences) > 0 && i.Occurrences[0].AllDay }
 
-// match finds which of the instances of a telling were heard of before. It gives those of before, and the instances that
-// are left.
+// match finds which of the instances of a telling were heard of before. It gives those of before, and the instances
+// that are left.
 func (c *combiner) match(all []*united, by int) (mine map[*united]bool, rest []Instance) {
 	mine = map[*united]bool{}
 	byStart := make(map[int64]*united, len(all))
@@ -279,7 +280,8 @@ func (c *combiner) status(u *united, own Status, of func(Instance) Status) (stat
 		}
 		overruled := slices.ContainsFunc(u.told, func(other told) bool {
 			a, b := &c.tellings[other.by], &c.tellings[statement.by]
-			return !of(other.Instance).statement() && !a.Stale && a.Standing.rank() > b.Standing.rank() && a.DatedAt.After(b.DatedAt)
+			return !of(other.Instance).statement() && !a.Stale && a.Standing.rank() > b.Standing.rank() &&
+				a.DatedAt.After(b.DatedAt)
 		})
 		if !overruled {
 			return said, statement.by
@@ -304,7 +306,9 @@ func (c *combiner) time(order []int) {
 	for _, i := range order {
 		n := 0
 		for _, instance := range c.details(i).Instances {
-			if slices.ContainsFunc(d.Instances, func(o Instance) bool { return o.start().Equal(instance.start()) && o.allDay() == instance.allDay() }) {
+			if slices.ContainsFunc(d.Instances, func(o Instance) bool {
+				return o.start().Equal(instance.start()) && o.allDay() == instance.allDay()
+			}) {
 				n++
 			}
 		}
@@ -313,7 +317,9 @@ func (c *combiner) time(order []int) {
 		}
 	}
 	d.Time = c.details(words).Time
-	if len(order) > 1 && len(d.Instances) > 1 || slices.ContainsFunc(order, func(i int) bool { return c.details(i).Time.TemporalPattern == Recurring }) {
+	if len(order) > 1 && len(d.Instances) > 1 || slices.ContainsFunc(order, func(i int) bool {
+		return c.details(i).Time.TemporalPattern == Recurring
+	}) {
 		d.Time.TemporalPattern = Recurring
 	}
 	for _, i := range order {

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// place combines locations. The first who knows a place gives it; those that can mean the same one complete it. Where to
-// take part from afar is apart from that: an event has either or both.
+// place combines locations. The first who knows a place gives it; those that can mean the same one complete it. Where
+// to take part from afar is apart from that: an event has either or both.
 func (c *combiner) place() {
 	var l Location
 	var known bool

@@ -19,8 +19,12 @@ var monday = time.Date(2026, 11, 16, 9, 0, 0, 0, time.UTC)
 // by makes a telling of a source's own page.
 func by(name string, details happening.Details) happening.Telling {
 	return happening.Telling{
-		SourceID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(name)), Standing: happening.FromOwnPage, Details: details,
-		Source: happening.Block{Type: "site", URL: "https://" + name + ".example/"}, Since: monday, DatedAt: monday,
+		SourceID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(name)),
+		Standing: happening.FromOwnPage,
+		Details:  details,
+		Source:   happening.Block{Type: "site", URL: "https://" + name + ".example/"},
+		Since:    monday,
+		DatedAt:  monday,
 	}
 }
 
@@ -51,14 +55,20 @@ func held(when ...string) happening.Details {
 				panic(err)
 			}
 			end := start.AddDate(0, 0, 1)
-			o = happening.Occurrence{Start: start, End: &end, AllDay: true, Status: happening.Scheduled}
+			o = happening.Occurrence{
+				Start:  start,
+				End:    &end,
+				AllDay: true,
+				Status: happening.Scheduled,
+			}
 		}
 		if status != "" {
 			o.Status = happening.Status(status)
 		}
 		id := happening.DeriveInstanceID("concert", happening.OriginalStart(start))
 		o.ID = happening.DeriveOccurrenceID(id, 0)
-		d.Instances = append(d.Instances, happening.Instance{ID: id, Status: o.Status, Occurrences: []happening.Occurrence{o}})
+		d.Instances = append(d.Instances, happening.Instance{ID: id, Status: o.Status,
+			Occurrences: []happening.Occurrence{o}})
 	}
 	if len(when) > 1 {
 		d.Time.TemporalPattern = happening.Recurring
@@ -97,22 +107,26 @@ func TestDatesOfSeveralTellings(t *testing.T) {
 	}{
 		"the page's time before a listing's day": {
 			[]happening.Telling{
-				standing(page, by("hall", held("2026-12-05T20:00"))), datedAt(tuesday, standing(list, by("town", held("2026-12-05")))),
+				standing(page, by("hall", held("2026-12-05T20:00"))),
+				datedAt(tuesday, standing(list, by("town", held("2026-12-05")))),
 			},
 			[]string{"2026-12-05T20:00"},
 		},
 		"a listing's time before the page's mere day": {
-			[]happening.Telling{standing(page, by("hall", held("2026-12-05"))), standing(list, by("town", held("2026-12-05T20:00")))},
+			[]happening.Telling{standing(page, by("hall", held("2026-12-05"))),
+				standing(list, by("town", held("2026-12-05T20:00")))},
 			[]string{"2026-12-05T20:00"},
 		},
 		"one day gives way to matinee and evening": {
 			[]happening.Telling{
-				standing(page, by("hall", held("2026-12-05"))), standing(list, by("town", held("2026-12-05T15:00", "2026-12-05T20:00"))),
+				standing(page, by("hall", held("2026-12-05"))),
+				standing(list, by("town", held("2026-12-05T15:00", "2026-12-05T20:00"))),
 			},
 			[]string{"2026-12-05T15:00", "2026-12-05T20:00"},
 		},
 		"doors and beginning are one start": {
-			[]happening.Telling{standing(page, by("hall", held("2026-12-05T20:00"))), standing(list, by("town", held("2026-12-05T19:30")))},
+			[]happening.Telling{standing(page, by("hall", held("2026-12-05T20:00"))),
+				standing(list, by("town", held("2026-12-05T19:30")))},
 			[]string{"2026-12-05T20:00"},
 		},
 		"of equals the newest says when": {
@@ -121,7 +135,8 @@ func TestDatesOfSeveralTellings(t *testing.T) {
 		},
 		"a newer listing moves nothing": {
 			[]happening.Telling{
-				standing(platform, by("hall", held("2026-12-05T20:00"))), datedAt(tuesday, standing(list, by("town", held("2026-12-12T20:00")))),
+				standing(platform, by("hall", held("2026-12-05T20:00"))),
+				datedAt(tuesday, standing(list, by("town", held("2026-12-12T20:00")))),
 			},
 			[]string{"2026-12-05T20:00"},
 		},
@@ -146,11 +161,13 @@ func TestDatesOfSeveralTellings(t *testing.T) {
 			[]string{"2026-12-05T15:00", "2026-12-05T20:00"},
 		},
 		"what is stale adds no date": {
-			[]happening.Telling{by("hall", held("2026-12-05T20:00")), gone(by("band", held("2026-12-05T20:00", "2026-12-06T20:00")))},
+			[]happening.Telling{by("hall", held("2026-12-05T20:00")),
+				gone(by("band", held("2026-12-05T20:00", "2026-12-06T20:00")))},
 			[]string{"2026-12-05T20:00"},
 		},
 		"where all are stale they count": {
-			[]happening.Telling{gone(by("hall", held("2026-12-05T20:00"))), gone(standing(post, by("band", held("2026-12-05"))))},
+			[]happening.Telling{gone(by("hall", held("2026-12-05T20:00"))),
+				gone(standing(post, by("band", held("2026-12-05"))))},
 			[]string{"2026-12-05T20:00"},
 		},
 		"one says cancelled, one still shows it": {
@@ -167,7 +184,8 @@ func TestDatesOfSeveralTellings(t *testing.T) {
 		},
 		"a listing said cancelled before the page changed": {
 			[]happening.Telling{
-				datedAt(tuesday, by("hall", held("2026-12-05T20:00"))), standing(list, by("town", held("2026-12-05T20:00 cancelled"))),
+				datedAt(tuesday, by("hall", held("2026-12-05T20:00"))),
+				standing(list, by("town", held("2026-12-05T20:00 cancelled"))),
 			},
 			[]string{"2026-12-05T20:00"},
 		},
@@ -179,7 +197,8 @@ func TestDatesOfSeveralTellings(t *testing.T) {
 		},
 		"one of a series is cancelled": {
 			[]happening.Telling{
-				by("hall", held("2026-12-05T20:00", "2026-12-06T20:00")), standing(list, by("town", held("2026-12-06T20:00 cancelled"))),
+				by("hall", held("2026-12-05T20:00", "2026-12-06T20:00")),
+				standing(list, by("town", held("2026-12-06T20:00 cancelled"))),
 			},
 			[]string{"2026-12-05T20:00", "2026-12-06T20:00 cancelled"},
 		},
@@ -223,7 +242,8 @@ func TestInstancesKeepTheirIDs(t *testing.T) {
 	renamed.Standing = happening.FromPlatform
 	id := uuid.MustParse("99999999-9999-4999-8999-999999999999")
 	renamed.Details.Instances[0].ID = id
-	for _, tellings := range [][]happening.Telling{{old, renamed}, {gone(old), renamed}, {old, datedAt(monday.AddDate(0, 0, 2), renamed)}} {
+	for _, tellings := range [][]happening.Telling{{old, renamed}, {gone(old), renamed},
+		{old, datedAt(monday.AddDate(0, 0, 2), renamed)}} {
 		got := happening.Combine(tellings).Details.Instances[0]
 		if got.ID != old.Details.Instances[0].ID || got.Occurrences[0].ID != old.Details.Instances[0].Occurrences[0].ID {
 			t.Errorf("the instance got the id %s", got.ID)
@@ -240,28 +260,35 @@ func TestFieldsOfSeveralTellings(t *testing.T) {
 	page.Details.Location = &happening.Location{Venue: &happening.Venue{Name: "Town hall"}, DisplayAddress: "Town hall"}
 	page.Details.PrimaryImage = "https://hall.example/a.jpg"
 	page.Details.PrimaryURL, page.Details.URLs = "https://hall.example/1", []string{"https://hall.example/1"}
-	page.Origins = []happening.Origin{{Page: "https://hall.example/1", Syntax: "json-ld", Paths: map[happening.Field]string{
-		happening.FieldTitle: "Event.name", happening.FieldImage: "Event.image",
-	}}}
+	page.Origins = []happening.Origin{{Page: "https://hall.example/1", Syntax: "json-ld",
+		Paths: map[happening.Field]string{
+			happening.FieldTitle: "Event.name", happening.FieldImage: "Event.image",
+		}}}
 
 	list := standing(happening.FromListing, by("town", held("2026-12-05")))
 	list.Details.Title, list.Details.Description = "Requiem", "<p>With the great choir of the town, and soloists.</p>"
 	list.Details.Location = &happening.Location{
-		Venue: &happening.Venue{Name: "TOWN HALL, great hall", Address: "1 Square, Town"}, DisplayAddress: "Town hall, 1 Square, Town",
-		Coordinates: &happening.Coordinates{Lat: 46.5, Lng: 11.35},
+		Venue:          &happening.Venue{Name: "TOWN HALL, great hall", Address: "1 Square, Town"},
+		DisplayAddress: "Town hall, 1 Square, Town",
+		Coordinates:    &happening.Coordinates{Lat: 46.5, Lng: 11.35},
 	}
 	list.Details.Capacity = &happening.Capacity{Total: &five}
-	list.Details.PrimaryImage, list.Details.SupportingImages = "https://town.example/b.jpg", []string{"https://town.example/c.jpg"}
-	list.Details.PrimaryURL, list.Details.URLs = "https://town.example/9", []string{"https://town.example/9", "https://hall.example/1"}
+	list.Details.PrimaryImage, list.Details.SupportingImages = "https://town.example/b.jpg",
+		[]string{"https://town.example/c.jpg"}
+	list.Details.PrimaryURL, list.Details.URLs = "https://town.example/9", []string{"https://town.example/9",
+		"https://hall.example/1"}
 	list.Origins = []happening.Origin{{Page: "https://town.example/", Syntax: "rdfa", Paths: map[happening.Field]string{
-		happening.FieldTitle: "Event.name", happening.FieldImage: "Event.image", happening.FieldDescription: "Event.description",
+		happening.FieldTitle: "Event.name", happening.FieldImage: "Event.image",
+		happening.FieldDescription: "Event.description",
 	}}}
 
 	post := standing(happening.FromPost, by("band", held("2026-12-05T20:00")))
-	post.Details.Title, post.Details.Description = "See you!", "<p>"+strings.Repeat("We look forward to it so much. ", 20)+"</p>"
+	post.Details.Title, post.Details.Description = "See you!", "<p>"+strings.Repeat("We look forward to it so much. ", 20)+
+		"</p>"
 	post.Details.Organizer = &happening.Organizer{Name: "The Band"}
 	post.Details.Instances[0].Occurrences[0].End = &end
-	post.Details.Location = &happening.Location{Venue: &happening.Venue{Name: "Elsewhere", Address: "Moon"}, DisplayAddress: "Moon"}
+	post.Details.Location = &happening.Location{Venue: &happening.Venue{Name: "Elsewhere", Address: "Moon"},
+		DisplayAddress: "Moon"}
 
 	got := happening.Combine([]happening.Telling{post, list, page})
 	want := held("2026-12-05T20:00")
@@ -281,7 +308,8 @@ func TestFieldsOfSeveralTellings(t *testing.T) {
 		t.Errorf("it is said to be of %+v, %d", got.Source, got.Standing)
 	}
 	wantOrigins := []happening.Origin{
-		{Page: "https://hall.example/1", Syntax: "json-ld", Paths: map[happening.Field]string{happening.FieldTitle: "Event.name"}},
+		{Page: "https://hall.example/1", Syntax: "json-ld",
+			Paths: map[happening.Field]string{happening.FieldTitle: "Event.name"}},
 		{Page: "https://town.example/", Syntax: "rdfa", Paths: map[happening.Field]string{
 			happening.FieldDescription: "Event.description", happening.FieldImage: "Event.image",
 		}},
@@ -303,14 +331,16 @@ func anyTelling(t *rapid.T, name string) happening.Telling {
 	}), 1, 3, func(s string) string { s, _, _ = strings.Cut(s, " "); return s }).Draw(t, name+" starts")
 	slices.Sort(starts)
 	d := held(starts...)
-	d.Title, d.Description = pick("title", "Concert", "Concert with choir"), pick("description", "", "<p>Short</p>", "<p>Much longer</p>")
+	d.Title, d.Description = pick("title", "Concert", "Concert with choir"), pick("description", "", "<p>Short</p>",
+		"<p>Much longer</p>")
 	d.PrimaryImage = pick("image", "", "https://a.example/1.jpg", "https://a.example/2.jpg")
 	d.PrimaryURL = pick("url", "", "https://a.example/", "https://b.example/")
 	if d.PrimaryURL != "" {
 		d.URLs = []string{d.PrimaryURL}
 	}
 	if venue := pick("venue", "", "Hall", "Great hall", "Park"); venue != "" {
-		d.Location = &happening.Location{Venue: &happening.Venue{Name: venue, Address: pick("address", "", "1 Square")}, DisplayAddress: venue}
+		d.Location = &happening.Location{Venue: &happening.Venue{Name: venue, Address: pick("address", "", "1 Square")},
+			DisplayAddress: venue}
 	}
 	told := by(name, d)
 	told.Page = pick("page", "", "https://a.example/p")

@@ -49,8 +49,14 @@ func (c Observe) decide(s State) ([]Event, error) {
 		return s.changed(Observed(c), c.SourceID, c.At, true), nil
 	case !c.Details.Equal(told.Details) || !c.Source.Equal(told.Source) || c.Standing != told.Standing:
 		return s.changed(Revised{
-			SourceID: c.SourceID, Details: c.Details, Source: c.Source, At: c.At, Standing: c.Standing, Origins: c.Origins, Of: c.Of,
-			Version: c.Version,
+			SourceID: c.SourceID,
+			Details:  c.Details,
+			Source:   c.Source,
+			At:       c.At,
+			Standing: c.Standing,
+			Origins:  c.Origins,
+			Of:       c.Of,
+			Version:  c.Version,
 		}, c.SourceID, c.At, false), nil
 	}
 	return nil, nil
@@ -63,8 +69,8 @@ func (c MarkStale) decide(s State) ([]Event, error) {
 	return s.changed(WentStale(c), c.SourceID, c.At, true), nil
 }
 
-// changed is an event with the changes of occurrences that follow from it. Where somebody else is heard after it, rather
-// than that anybody says something new, a start that differs as doors and beginning do is no move.
+// changed is an event with the changes of occurrences that follow from it. Where somebody else is heard after it,
+// rather than that anybody says something new, a start that differs as doors and beginning do is no move.
 func (s State) changed(event Event, source uuid.UUID, at time.Time, others bool) []Event {
 	events := []Event{event}
 	if len(s.Tellings) == 0 || s.Into != uuid.Nil { // of what was merged, the one that stays tells
@@ -104,7 +110,13 @@ func changes(before, after Details, at time.Time) []OccurrenceChanged {
 				continue
 			}
 			change := OccurrenceChanged{
-				InstanceID: instance.ID, OccurrenceID: o.ID, Title: after.Title, Start: o.Start, End: o.End, Status: status, At: at,
+				InstanceID:   instance.ID,
+				OccurrenceID: o.ID,
+				Title:        after.Title,
+				Start:        o.Start,
+				End:          o.End,
+				Status:       status,
+				At:           at,
 			}
 			if moved {
 				start := old.Start

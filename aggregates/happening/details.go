@@ -179,8 +179,8 @@ func DeriveGeoLocationID(evidence ...string) uuid.UUID {
 // announced to start.
 func OriginalStart(wall time.Time) string { return wall.Format(timeEvidenceForm) }
 
-// derived is the UUIDv5 of the parts. They are joined with a separator that no part holds in practice, so that ("a", "bc")
-// and ("ab", "c") differ.
+// derived is the UUIDv5 of the parts. They are joined with a separator that no part holds in practice, so that ("a",
+// "bc") and ("ab", "c") differ.
 func derived(parts ...string) uuid.UUID {
 	name := make([]byte, 0, 256)
 	for i, part := range parts {
@@ -256,12 +256,12 @@ func equalPtr[T any](a, b *T, eq func(T, T) bool) bool {
 	return eq(*a, *b)
 }
 
-// KeepIDs gives back d with the ids of the previous observation where they are others for no reason of the happening's. An
-// instance that starts as one that is gone is that one: the source knows the happening by other evidence now. And where a
-// start was changed without the source saying from when, exactly one instance of prev is gone that was still to come at
-// now, and exactly one of d is new: the new one is the old one moved. Readers then see a known occurrence change instead
-// of one vanish and another appear. A past instance that is gone was merely dropped from the page; what is new beside it
-// is another one.
+// KeepIDs gives back d with the ids of the previous observation where they are others for no reason of the happening's.
+// An instance that starts as one that is gone is that one: the source knows the happening by other evidence now. And
+// where a start was changed without the source saying from when, exactly one instance of prev is gone that was still to
+// come at now, and exactly one of d is new: the new one is the old one moved. Readers then see a known occurrence
+// change instead of one vanish and another appear. A past instance that is gone was merely dropped from the page; what
+// is new beside it is another one.
 func (d Details) KeepIDs(prev Details, now time.Time) Details {
 	gone := without(prev.Instances, d.Instances)
 	came := without(d.Instances, prev.Instances)
@@ -295,9 +295,9 @@ func (d Details) KeepIDs(prev Details, now time.Time) Details {
 	return d
 }
 
-// keepMoves returns d, which a source shows as its version, with the instances rescheduled that start at another time than
-// in prev, an earlier version. They stay so as long as they start then. The instances of both have the same ids, see
-// [Details.KeepIDs].
+// keepMoves returns d, which a source shows as its version, with the instances rescheduled that start at another time
+// than in prev, an earlier version. They stay so as long as they start then. The instances of both have the same ids,
+// see [Details.KeepIDs].
 func (d Details) keepMoves(prev Details, version, earlier int) Details {
 	if version == 0 || version < earlier {
 		return d

@@ -20,8 +20,11 @@ func filled() happening.Details {
 	start := time.Date(2027, 3, 5, 19, 0, 0, 0, time.UTC)
 	instance := happening.DeriveInstanceID("url:https://a.example/e", happening.OriginalStart(start))
 	return happening.Details{
-		Title: "Jazz night", Description: "<p>Three bands</p>", ShortDescription: "Three bands",
-		Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "Europe/Copenhagen", DisplayText: "Fri 5 Mar 2027, 20:00"},
+		Title:            "Jazz night",
+		Description:      "<p>Three bands</p>",
+		ShortDescription: "Three bands",
+		Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "Europe/Copenhagen",
+			DisplayText: "Fri 5 Mar 2027, 20:00"},
 		Location: &happening.Location{
 			Venue:          &happening.Venue{Name: "Kajhallen", Address: "Havnegade 1"},
 			Coordinates:    &happening.Coordinates{Lat: 56.1, Lng: 10.2},
@@ -36,8 +39,11 @@ func filled() happening.Details {
 		URLs:             []string{"https://a.example/e"},
 		GeoLocations:     []happening.GeoLocation{happening.NewGeoLocation("Kajhallen", happening.AtLocation, 100)},
 		Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{{
-			ID: happening.DeriveOccurrenceID(instance, 0), Start: start, End: ptr(start.Add(3 * time.Hour)),
-			AllDay: true, Status: happening.Scheduled,
+			ID:     happening.DeriveOccurrenceID(instance, 0),
+			Start:  start,
+			End:    ptr(start.Add(3 * time.Hour)),
+			AllDay: true,
+			Status: happening.Scheduled,
 		}}}},
 	}
 }
@@ -150,9 +156,10 @@ func starting(starts ...time.Time) happening.Details {
 	d := happening.Details{Title: "x"}
 	for _, s := range starts {
 		id := happening.DeriveInstanceID("k", happening.OriginalStart(s))
-		d.Instances = append(d.Instances, happening.Instance{ID: id, Status: happening.Scheduled, Occurrences: []happening.Occurrence{
-			{ID: happening.DeriveOccurrenceID(id, 0), Start: s, Status: happening.Scheduled},
-		}})
+		d.Instances = append(d.Instances, happening.Instance{ID: id, Status: happening.Scheduled,
+			Occurrences: []happening.Occurrence{
+				{ID: happening.DeriveOccurrenceID(id, 0), Start: s, Status: happening.Scheduled},
+			}})
 	}
 	return d
 }
@@ -180,8 +187,10 @@ func TestKeepIDs(t *testing.T) {
 		{"the past date is dropped as the next one appears", starting(at(1)), starting(at(12)), nil},
 		{"a rolling list", starting(at(1), at(8)), starting(at(8), at(15)), map[int]int{0: 1}},
 		{"by other evidence", starting(at(10), at(17)), under("other", starting(at(10), at(17))), map[int]int{0: 0, 1: 1}},
-		{"by other evidence, and one moves", starting(at(10), at(17)), under("other", starting(at(10), at(18))), map[int]int{0: 0, 1: 1}},
-		{"by other evidence, and there is one more", starting(at(10)), under("other", starting(at(10), at(18))), map[int]int{0: 0}},
+		{"by other evidence, and one moves", starting(at(10), at(17)), under("other", starting(at(10), at(18))),
+			map[int]int{0: 0, 1: 1}},
+		{"by other evidence, and there is one more", starting(at(10)), under("other", starting(at(10), at(18))),
+			map[int]int{0: 0}},
 		{"two at one time", starting(at(10), at(10)), under("other", starting(at(10), at(18))), map[int]int{0: 1}},
 		{"two dates replaced by two others", starting(at(10), at(11)), starting(at(20), at(21)), nil},
 	}
@@ -224,15 +233,20 @@ func TestVersionedMoves(t *testing.T) {
 		shown []happening.Observe
 		want  happening.Status
 	}{
-		"moved by a later version":           {[]happening.Observe{first, moved}, happening.Rescheduled},
-		"moved by the same version":          {[]happening.Observe{details(1, 20, happening.Scheduled), moved}, happening.Scheduled},
-		"a later version that moves nothing": {[]happening.Observe{first, details(1, 20, happening.Scheduled)}, happening.Scheduled},
-		"without versions":                   {[]happening.Observe{first, details(0, 21, happening.Scheduled)}, happening.Scheduled},
-		"cancelled when it was moved":        {[]happening.Observe{first, details(1, 21, happening.Cancelled)}, happening.Cancelled},
+		"moved by a later version": {[]happening.Observe{first, moved}, happening.Rescheduled},
+		"moved by the same version": {[]happening.Observe{details(1, 20, happening.Scheduled), moved},
+			happening.Scheduled},
+		"a later version that moves nothing": {[]happening.Observe{first, details(1, 20, happening.Scheduled)},
+			happening.Scheduled},
+		"without versions": {[]happening.Observe{first, details(0, 21, happening.Scheduled)},
+			happening.Scheduled},
+		"cancelled when it was moved": {[]happening.Observe{first, details(1, 21, happening.Cancelled)},
+			happening.Cancelled},
 		"shown again": {
 			[]happening.Observe{first, moved, moved, details(2, 21, happening.Scheduled)}, happening.Rescheduled,
 		},
-		"rescheduled by a page that took it back": {[]happening.Observe{details(0, 20, happening.Rescheduled), first}, happening.Scheduled},
+		"rescheduled by a page that took it back": {[]happening.Observe{details(0, 20, happening.Rescheduled), first},
+			happening.Scheduled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

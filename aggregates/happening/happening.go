@@ -189,7 +189,9 @@ func (e Split) evolve(s State) State {
 	left := map[uuid.UUID][]uuid.UUID{}
 	for held, members := range s.Holds {
 		if held != e.From {
-			left[held] = slices.DeleteFunc(slices.Clone(members), func(id uuid.UUID) bool { return id == e.From || slices.Contains(e.Members, id) })
+			left[held] = slices.DeleteFunc(slices.Clone(members), func(id uuid.UUID) bool {
+				return id == e.From || slices.Contains(e.Members, id)
+			})
 		}
 	}
 	s.Holds = left

@@ -19,13 +19,25 @@ var (
 	now      = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	block    = happening.Block{Type: "site", URL: "https://example.org/concert"}
 	post     = happening.Block{
-		Type: "facebook", Subtype: "event", PermalinkURL: "https://facebook.example/events/1",
-		Publisher: &happening.Publisher{Type: "page", Name: "Town hall", Username: "townhall", AvatarURL: "https://facebook.example/a.png"},
+		Type:         "facebook",
+		Subtype:      "event",
+		PermalinkURL: "https://facebook.example/events/1",
+		Publisher: &happening.Publisher{
+			Type:      "page",
+			Name:      "Town hall",
+			Username:  "townhall",
+			AvatarURL: "https://facebook.example/a.png",
+		},
 	}
 	evening  = concert("Concert", 20)
 	observed = happening.Observed{
-		SourceID: site, Key: "url:https://example.org/concert", Keys: []string{"url:https://example.org/concert"},
-		Details: evening, PublishedAt: &now, Source: block, At: now,
+		SourceID:    site,
+		Key:         "url:https://example.org/concert",
+		Keys:        []string{"url:https://example.org/concert"},
+		Details:     evening,
+		PublishedAt: &now,
+		Source:      block,
+		At:          now,
 	}
 )
 
@@ -35,10 +47,16 @@ func concert(title string, hour int) happening.Details {
 	end := start.Add(2 * time.Hour)
 	instance := happening.DeriveInstanceID("url:https://example.org/concert", happening.OriginalStart(start))
 	return happening.Details{
-		Title: title, Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "Europe/Rome"},
-		URLs: []string{"https://example.org/concert"},
+		Title: title,
+		Time:  happening.Time{TemporalPattern: happening.Singular, Timezone: "Europe/Rome"},
+		URLs:  []string{"https://example.org/concert"},
 		Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{
-			{ID: happening.DeriveOccurrenceID(instance, 0), Start: start, End: &end, Status: happening.Scheduled},
+			{
+				ID:     happening.DeriveOccurrenceID(instance, 0),
+				Start:  start,
+				End:    &end,
+				Status: happening.Scheduled,
+			},
 		}}},
 	}
 }
@@ -52,13 +70,29 @@ func observe(details happening.Details, source happening.Block) happening.Observ
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Golden[happening.Event](t, happening.Events, observed,
-		happening.Revised{SourceID: platform, Details: concert("Concert, moved", 21), Source: post, At: now},
+		happening.Revised{
+			SourceID: platform,
+			Details:  concert("Concert, moved", 21),
+			Source:   post,
+			At:       now,
+		},
 		happening.WentStale{SourceID: site, At: now},
 		changed(evening, 0, func(c *happening.OccurrenceChanged) {
 			c.PreviousStatus, c.PreviousStart = happening.Postponed, &now
 		}),
-		happening.Merged{From: older, Members: []uuid.UUID{site}, Reason: "match", Score: 0.87, At: now},
-		happening.Split{From: older, Members: []uuid.UUID{site}, Sources: []uuid.UUID{platform}, At: now})
+		happening.Merged{
+			From:    older,
+			Members: []uuid.UUID{site},
+			Reason:  "match",
+			Score:   0.87,
+			At:      now,
+		},
+		happening.Split{
+			From:    older,
+			Members: []uuid.UUID{site},
+			Sources: []uuid.UUID{platform},
+			At:      now,
+		})
 }
 
 // Events of earlier times had fewer fields; what came later is left out where it says nothing.
@@ -67,13 +101,15 @@ func TestStoredFormsOfWhatCameLater(t *testing.T) {
 	whole := observed
 	whole.Standing, whole.Of = happening.FromOwnPage, platform
 	whole.Origins = []happening.Origin{{
-		Page: "https://example.org/concert", Syntax: "json-ld", Paths: map[happening.Field]string{happening.FieldTitle: "Event.name"},
+		Page: "https://example.org/concert", Syntax: "json-ld",
+		Paths: map[happening.Field]string{happening.FieldTitle: "Event.name"},
 	}}
 	_, data, err := happening.Events.Encode(whole)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `,"standing":3,"origins":[{"page":"https://example.org/concert","syntax":"json-ld","paths":{"title":"Event.name"}}],` +
+	want := `,"standing":3,"origins":[{"page":"https://example.org/concert","syntax":"json-ld",` +
+		`"paths":{"title":"Event.name"}}],` +
 		`"of":"22222222-2222-4222-8222-222222222222"}`
 	if !strings.HasSuffix(string(data), want) {
 		t.Errorf("stored as %s", data)
@@ -92,9 +128,19 @@ func TestADifferentViewIsARevision(t *testing.T) {
 	renamed := concert("Grand concert", 20)
 	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
 		When(observe(renamed, block)).
-		Then(happening.Revised{SourceID: site, Details: renamed, Source: block, At: now}).
+		Then(happening.Revised{
+			SourceID: site,
+			Details:  renamed,
+			Source:   block,
+			At:       now,
+		}).
 		When(observe(renamed, post)).
-		Then(happening.Revised{SourceID: site, Details: renamed, Source: post, At: now})
+		Then(happening.Revised{
+			SourceID: site,
+			Details:  renamed,
+			Source:   post,
+			At:       now,
+		})
 }
 
 func TestAMovedStartKeepsItsIDs(t *testing.T) {
@@ -102,12 +148,18 @@ func TestAMovedStartKeepsItsIDs(t *testing.T) {
 	moved := concert("Concert", 21)
 	kept := moved
 	kept.Instances = []happening.Instance{{
-		ID: evening.Instances[0].ID, Status: happening.Scheduled, Occurrences: []happening.Occurrence{moved.Instances[0].Occurrences[0]},
+		ID: evening.Instances[0].ID, Status: happening.Scheduled,
+		Occurrences: []happening.Occurrence{moved.Instances[0].Occurrences[0]},
 	}}
 	kept.Instances[0].Occurrences[0].ID = evening.Instances[0].Occurrences[0].ID
 	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
 		When(observe(moved, block)).
-		Then(happening.Revised{SourceID: site, Details: kept, Source: block, At: now}, changed(kept, 0, func(c *happening.OccurrenceChanged) {
+		Then(happening.Revised{
+			SourceID: site,
+			Details:  kept,
+			Source:   block,
+			At:       now,
+		}, changed(kept, 0, func(c *happening.OccurrenceChanged) {
 			c.PreviousStart = &evening.Instances[0].Occurrences[0].Start
 		}))
 }

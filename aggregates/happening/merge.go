@@ -87,7 +87,12 @@ func (c Separate) decide(s State) ([]Event, error) {
 		delete(tells, teller.Source)
 	}
 	gone := slices.SortedFunc(maps.Keys(tells), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-	return []Event{Split{From: c.From, Members: members, Sources: gone, At: c.At}}, nil
+	return []Event{Split{
+		From:    c.From,
+		Members: members,
+		Sources: gone,
+		At:      c.At,
+	}}, nil
 }
 
 // holds says that another happening was merged into this one, or came with one that was.

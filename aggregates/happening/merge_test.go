@@ -14,7 +14,12 @@ var other = uuid.MustParse("44444444-4444-4444-8444-444444444444")
 func TestMergeAndSplit(t *testing.T) {
 	t.Parallel()
 	// In the one that stays.
-	merge := happening.Merge{From: other, Reason: "match", Score: 0.9, At: now}
+	merge := happening.Merge{
+		From:   other,
+		Reason: "match",
+		Score:  0.9,
+		At:     now,
+	}
 	theirs := observe(concert("Concert (live)", 20), post)
 	theirs.SourceID, theirs.Of = platform, other
 	split := happening.Split{From: other, Sources: []uuid.UUID{platform}, At: now}
@@ -27,7 +32,12 @@ func TestMergeAndSplit(t *testing.T) {
 		When(happening.Separate{From: other, At: now}).Refused(happening.ErrNotMerged)
 
 	// In the other one.
-	into := happening.Merge{Into: older, Reason: "match", Score: 0.9, At: now}
+	into := happening.Merge{
+		Into:   older,
+		Reason: "match",
+		Score:  0.9,
+		At:     now,
+	}
 	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
 		When(into).Then(happening.Merged(into)).
 		When(happening.Merge{Into: other, At: now}).Refused(happening.ErrMergedElsewhere)
@@ -44,9 +54,15 @@ func TestASplitTakesBackWhatCameWithTheOther(t *testing.T) {
 	third := own
 	third.SourceID, third.Of = platform, older
 	aggregatetest.Stream(t, happening.Aggregate).
-		Of(observed, happening.Merged{From: other, Members: []uuid.UUID{older}, At: now}, happening.Observed(own), happening.Observed(third)).
+		Of(observed, happening.Merged{From: other, Members: []uuid.UUID{older}, At: now}, happening.Observed(own),
+			happening.Observed(third)).
 		When(happening.Separate{From: other, At: now}).
-		Then(happening.Split{From: other, Members: []uuid.UUID{older}, Sources: []uuid.UUID{platform}, At: now}).
+		Then(happening.Split{
+			From:    other,
+			Members: []uuid.UUID{older},
+			Sources: []uuid.UUID{platform},
+			At:      now,
+		}).
 		When(own).Refused(happening.ErrNotMerged)
 }
 
@@ -57,7 +73,8 @@ func TestAMemberIsSplitOff(t *testing.T) {
 	theirs.SourceID, theirs.Of = platform, other
 	member.SourceID, member.Of = uuid.MustParse("55555555-5555-4555-8555-555555555555"), older
 	merge := happening.Merge{From: other, At: now}
-	late := happening.Merge{From: other, Members: []uuid.UUID{older}, At: now} // a merge that was cut off, and is made again
+	// a merge that was cut off, and is made again
+	late := happening.Merge{From: other, Members: []uuid.UUID{older}, At: now}
 	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
 		When(merge).Then(happening.Merged(merge)).
 		When(theirs).Then(happening.Observed(theirs)).
@@ -67,7 +84,8 @@ func TestAMemberIsSplitOff(t *testing.T) {
 		When(late).Then().
 		When(theirs).Then(happening.Observed(theirs)).
 		When(member).Then(happening.Observed(member)).
-		When(happening.Separate{From: older, At: now}).Then(happening.Split{From: older, Sources: []uuid.UUID{member.SourceID}, At: now}).
+		When(happening.Separate{From: older, At: now}).
+		Then(happening.Split{From: older, Sources: []uuid.UUID{member.SourceID}, At: now}).
 		When(happening.Separate{From: older, At: now}).Then().
 		When(theirs).Then().
 		When(member).Refused(happening.ErrNotMerged)
@@ -79,5 +97,10 @@ func TestWhatIsMergedRecordsNoChanges(t *testing.T) {
 	off := concert("Concert", 20)
 	off.Instances[0].Status, off.Instances[0].Occurrences[0].Status = happening.Cancelled, happening.Cancelled
 	aggregatetest.Stream(t, happening.Aggregate).Of(observed, happening.Merged{Into: older, At: now}).
-		When(observe(off, block)).Then(happening.Revised{SourceID: site, Details: off, Source: block, At: now})
+		When(observe(off, block)).Then(happening.Revised{
+		SourceID: site,
+		Details:  off,
+		Source:   block,
+		At:       now,
+	})
 }

@@ -12,7 +12,14 @@ import (
 func changed(d happening.Details, n int, how func(*happening.OccurrenceChanged)) happening.OccurrenceChanged {
 	o := d.Instances[n].Occurrences[0]
 	c := happening.OccurrenceChanged{
-		InstanceID: d.Instances[n].ID, OccurrenceID: o.ID, Title: d.Title, Start: o.Start, End: o.End, Status: o.Status, SourceID: site, At: now,
+		InstanceID:   d.Instances[n].ID,
+		OccurrenceID: o.ID,
+		Title:        d.Title,
+		Start:        o.Start,
+		End:          o.End,
+		Status:       o.Status,
+		SourceID:     site,
+		At:           now,
 	}
 	how(&c)
 	return c
@@ -20,11 +27,24 @@ func changed(d happening.Details, n int, how func(*happening.OccurrenceChanged))
 
 // from has the details told by a source's own page at a time.
 func from(t happening.Telling, at time.Time) happening.Observe {
-	return happening.Observe{SourceID: t.SourceID, Key: "k", Details: t.Details, Source: t.Source, Standing: t.Standing, At: at}
+	return happening.Observe{
+		SourceID: t.SourceID,
+		Key:      "k",
+		Details:  t.Details,
+		Source:   t.Source,
+		Standing: t.Standing,
+		At:       at,
+	}
 }
 
 func revised(o happening.Observe) happening.Revised {
-	return happening.Revised{SourceID: o.SourceID, Details: o.Details, Source: o.Source, Standing: o.Standing, At: o.At}
+	return happening.Revised{
+		SourceID: o.SourceID,
+		Details:  o.Details,
+		Source:   o.Source,
+		Standing: o.Standing,
+		At:       o.At,
+	}
 }
 
 func TestACancellationIsRecordedOnceWhoeverTells(t *testing.T) {
@@ -41,11 +61,14 @@ func TestACancellationIsRecordedOnceWhoeverTells(t *testing.T) {
 	// One says it, the other still shows it: it is off.
 	aggregatetest.Stream(t, happening.Aggregate).Of(known...).When(hallOff).Then(revised(hallOff), cancelled)
 	// The other says so too, which is no news, whether it was there all the time or comes now.
-	aggregatetest.Stream(t, happening.Aggregate).Of(append(known, revised(hallOff))...).When(townOff).Then(revised(townOff))
-	aggregatetest.Stream(t, happening.Aggregate).Of(known[0], revised(hallOff)).When(townOff).Then(happening.Observed(townOff))
+	aggregatetest.Stream(t, happening.Aggregate).Of(append(known, revised(hallOff))...).When(townOff).
+		Then(revised(townOff))
+	aggregatetest.Stream(t, happening.Aggregate).Of(known[0], revised(hallOff)).When(townOff).
+		Then(happening.Observed(townOff))
 	// That one takes it back says little while the other says it.
 	hallOn := from(by("hall", on), tuesday.AddDate(0, 0, 1))
-	aggregatetest.Stream(t, happening.Aggregate).Of(append(known, revised(hallOff), revised(townOff))...).When(hallOn).Then(revised(hallOn))
+	aggregatetest.Stream(t, happening.Aggregate).Of(append(known, revised(hallOff), revised(townOff))...).When(hallOn).
+		Then(revised(hallOn))
 	// The last one who takes it back does.
 	aggregatetest.Stream(t, happening.Aggregate).Of(append(known, revised(hallOff))...).When(hallOn).
 		Then(revised(hallOn), changed(on, 0, func(c *happening.OccurrenceChanged) {
@@ -53,7 +76,8 @@ func TestACancellationIsRecordedOnceWhoeverTells(t *testing.T) {
 		}))
 	// That a page is gone takes nothing back.
 	gone := happening.MarkStale{SourceID: hall.SourceID, At: hallOn.At}
-	aggregatetest.Stream(t, happening.Aggregate).Of(append(known, revised(hallOff))...).When(gone).Then(happening.WentStale(gone))
+	aggregatetest.Stream(t, happening.Aggregate).Of(append(known, revised(hallOff))...).When(gone).
+		Then(happening.WentStale(gone))
 }
 
 func TestMovesAreRecorded(t *testing.T) {
@@ -64,7 +88,8 @@ func TestMovesAreRecorded(t *testing.T) {
 	moved := from(by("hall", later), tuesday)
 	kept := moved // it is the same instance, and the same occurrence
 	kept.Details = held("2026-12-12T20:00")
-	kept.Details.Instances[0].ID, kept.Details.Instances[0].Occurrences[0].ID = old.Instances[0].ID, old.Instances[0].Occurrences[0].ID
+	kept.Details.Instances[0].ID, kept.Details.Instances[0].Occurrences[0].ID = old.Instances[0].ID,
+		old.Instances[0].Occurrences[0].ID
 	aggregatetest.Stream(t, happening.Aggregate).Of(happening.Observed(hall), happening.Observed(town)).
 		When(moved).
 		Then(revised(kept), changed(kept.Details, 0, func(c *happening.OccurrenceChanged) {
@@ -82,7 +107,8 @@ func TestATimeForADayIsNoMove(t *testing.T) {
 	day, hour := from(by("hall", held("2026-12-05")), monday), from(by("hall", held("2026-12-05T20:00")), monday)
 	kept := hour
 	kept.Details = held("2026-12-05T20:00")
-	kept.Details.Instances[0].ID, kept.Details.Instances[0].Occurrences[0].ID = day.Details.Instances[0].ID, day.Details.Instances[0].Occurrences[0].ID
+	kept.Details.Instances[0].ID, kept.Details.Instances[0].Occurrences[0].ID = day.Details.Instances[0].ID,
+		day.Details.Instances[0].Occurrences[0].ID
 	aggregatetest.Stream(t, happening.Aggregate).Of(happening.Observed(day)).When(hour).Then(revised(kept))
 }
 

@@ -55,8 +55,8 @@ func only(origins []Origin, field Field) []Origin {
 	return of
 }
 
-// AddOrigins groups origins by page and syntax, in the order in which they come. Of several paths to one field the first
-// stays.
+// AddOrigins groups origins by page and syntax, in the order in which they come. Of several paths to one field the
+// first stays.
 func AddOrigins(all []Origin, more ...Origin) []Origin {
 next:
 	for _, o := range more {

@@ -124,7 +124,12 @@ func (c Remove) decide(s State) ([]Event, error) {
 	if !s.InFeed {
 		return nil, nil
 	}
-	return []Event{Removed{FeedID: s.FeedID, HappeningID: s.HappeningID, Reason: c.Reason, At: c.At}}, nil
+	return []Event{Removed{
+		FeedID:      s.FeedID,
+		HappeningID: s.HappeningID,
+		Reason:      c.Reason,
+		At:          c.At,
+	}}, nil
 }
 
 func (c GiveFeedback) decide(s State) ([]Event, error) {

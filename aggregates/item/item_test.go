@@ -18,9 +18,27 @@ var (
 	voice = uuid.MustParse("55555555-5555-4555-8555-555555555555")
 	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-	added    = item.Added{FeedID: feed, HappeningID: event, SourceID: site, Backfill: true, At: noon}
-	removed  = item.Removed{FeedID: feed, HappeningID: event, Reason: "detached", At: noon}
-	feedback = item.FeedbackGiven{FeedID: feed, FeedbackID: voice, Organization: org, Rating: item.Positive, Comment: "lovely", At: noon}
+	added = item.Added{
+		FeedID:      feed,
+		HappeningID: event,
+		SourceID:    site,
+		Backfill:    true,
+		At:          noon,
+	}
+	removed = item.Removed{
+		FeedID:      feed,
+		HappeningID: event,
+		Reason:      "detached",
+		At:          noon,
+	}
+	feedback = item.FeedbackGiven{
+		FeedID:       feed,
+		FeedbackID:   voice,
+		Organization: org,
+		Rating:       item.Positive,
+		Comment:      "lovely",
+		At:           noon,
+	}
 )
 
 func TestStoredForms(t *testing.T) {
@@ -32,7 +50,12 @@ func TestAddAndRemove(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, item.Aggregate).
 		When(item.Add(added)).Then(added).
-		When(item.Add{FeedID: feed, HappeningID: event, SourceID: uuid.New(), At: noon}).Then().
+		When(item.Add{
+			FeedID:      feed,
+			HappeningID: event,
+			SourceID:    uuid.New(),
+			At:          noon,
+		}).Then().
 		When(item.Remove{Reason: "detached", At: noon}).Then(removed).
 		When(item.Remove{Reason: "deleted", At: noon}).Then().
 		When(item.Add(added)).Then(added)

@@ -15,7 +15,8 @@ var (
 	ErrTaken         = errors.New("an operator has this name: rotate the token, or revoke the operator first")
 	ErrExpired       = errors.New("the token would be expired from the start")
 	ErrLapsed        = errors.New("the operator's token has expired: revoke the operator, and issue another token")
-	ErrTooManyTokens = errors.New("10 tokens of the operator are valid: wait until the oldest ends, or revoke the operator")
+	ErrTooManyTokens = errors.New("10 tokens of the operator are valid: wait until the oldest ends, or revoke the " +
+		"operator")
 )
 
 // Command is an intention; times, ids and digests arrive inside it.
@@ -91,7 +92,14 @@ func (c Rotate) decide(s State) ([]Event, error) {
 			ending = append(ending, t.ID)
 		}
 	}
-	rotated := TokenRotated{Name: s.Name, TokenID: c.TokenID, Hash: c.Hash, Ending: ending, EndsAt: c.At.Add(c.Overlap), At: c.At}
+	rotated := TokenRotated{
+		Name:    s.Name,
+		TokenID: c.TokenID,
+		Hash:    c.Hash,
+		Ending:  ending,
+		EndsAt:  c.At.Add(c.Overlap),
+		At:      c.At,
+	}
 	switch {
 	case !newest.ValidAt(c.At):
 		return nil, ErrLapsed

@@ -11,14 +11,37 @@ import (
 )
 
 var (
-	noon    = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	later   = noon.Add(time.Hour)
-	term    = noon.Add(1000 * time.Hour)
-	issue   = operator.Issue{Name: "ann", TokenID: "abcdEFGH", Hash: []byte("digest"), ExpiresAt: &term, At: noon}
-	issued  = operator.TokenIssued{Name: "ann", TokenID: "abcdEFGH", Hash: []byte("digest"), ExpiresAt: &term, At: noon}
-	rotate  = operator.Rotate{TokenID: "second00", Hash: []byte("another"), Overlap: time.Hour, At: noon}
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	later = noon.Add(time.Hour)
+	term  = noon.Add(1000 * time.Hour)
+	issue = operator.Issue{
+		Name:      "ann",
+		TokenID:   "abcdEFGH",
+		Hash:      []byte("digest"),
+		ExpiresAt: &term,
+		At:        noon,
+	}
+	issued = operator.TokenIssued{
+		Name:      "ann",
+		TokenID:   "abcdEFGH",
+		Hash:      []byte("digest"),
+		ExpiresAt: &term,
+		At:        noon,
+	}
+	rotate = operator.Rotate{
+		TokenID: "second00",
+		Hash:    []byte("another"),
+		Overlap: time.Hour,
+		At:      noon,
+	}
 	rotated = operator.TokenRotated{
-		Name: "ann", TokenID: "second00", Hash: []byte("another"), ExpiresAt: &term, Ending: []string{"abcdEFGH"}, EndsAt: later, At: noon,
+		Name:      "ann",
+		TokenID:   "second00",
+		Hash:      []byte("another"),
+		ExpiresAt: &term,
+		Ending:    []string{"abcdEFGH"},
+		EndsAt:    later,
+		At:        noon,
 	}
 	revoked = operator.Revoked{Name: "ann", At: noon}
 )
@@ -34,15 +57,32 @@ func TestRotation(t *testing.T) {
 	third := operator.Rotate{TokenID: "third000", Hash: []byte("third"), At: noon}
 	aggregatetest.Stream(t, operator.Aggregate).When(issue).Then(issued).When(rotate).Then(rotated).
 		When(third).Then(operator.TokenRotated{ // without an overlap: what was ending later ends now
-		Name: "ann", TokenID: "third000", Hash: []byte("third"), ExpiresAt: &term, Ending: []string{"abcdEFGH", "second00"}, EndsAt: noon, At: noon,
+		Name:      "ann",
+		TokenID:   "third000",
+		Hash:      []byte("third"),
+		ExpiresAt: &term,
+		Ending:    []string{"abcdEFGH", "second00"},
+		EndsAt:    noon,
+		At:        noon,
 	})
 }
 
 func TestRotationNeverProlongsAToken(t *testing.T) {
 	t.Parallel()
-	long := operator.Rotate{TokenID: "third000", Hash: []byte("third"), Overlap: 5 * time.Hour, At: noon}
+	long := operator.Rotate{
+		TokenID: "third000",
+		Hash:    []byte("third"),
+		Overlap: 5 * time.Hour,
+		At:      noon,
+	}
 	aggregatetest.Stream(t, operator.Aggregate).Of(issued, rotated).When(long).Then(operator.TokenRotated{
-		Name: "ann", TokenID: "third000", Hash: []byte("third"), ExpiresAt: &term, Ending: []string{"second00"}, EndsAt: noon.Add(5 * time.Hour), At: noon,
+		Name:      "ann",
+		TokenID:   "third000",
+		Hash:      []byte("third"),
+		ExpiresAt: &term,
+		Ending:    []string{"second00"},
+		EndsAt:    noon.Add(5 * time.Hour),
+		At:        noon,
 	})
 	lapsed := rotate
 	lapsed.At = term
@@ -53,7 +93,12 @@ func TestHostileNumberOfTokens(t *testing.T) {
 	t.Parallel()
 	state := operator.Aggregate.Evolve(operator.State{}, issued)
 	for i := range operator.MaxValidTokens + 1 {
-		next := operator.Rotate{TokenID: fmt.Sprintf("token%03d", i), Hash: []byte{byte(i)}, Overlap: time.Hour, At: noon}
+		next := operator.Rotate{
+			TokenID: fmt.Sprintf("token%03d", i),
+			Hash:    []byte{byte(i)},
+			Overlap: time.Hour,
+			At:      noon,
+		}
 		events, err := operator.Aggregate.Decide(state, next)
 		if full := i >= operator.MaxValidTokens-1; full != errors.Is(err, operator.ErrTooManyTokens) {
 			t.Fatalf("rotation %d: %v", i, err)
@@ -78,7 +123,12 @@ func TestStreamsFollowFromNames(t *testing.T) {
 
 func TestEachCommandInEachState(t *testing.T) {
 	t.Parallel()
-	expired := operator.Issue{Name: "ann", TokenID: "late0000", ExpiresAt: &noon, At: noon}
+	expired := operator.Issue{
+		Name:      "ann",
+		TokenID:   "late0000",
+		ExpiresAt: &noon,
+		At:        noon,
+	}
 	aggregatetest.Table(t, operator.Aggregate).
 		State("none").
 		State("admitted", issued).
@@ -86,7 +136,8 @@ func TestEachCommandInEachState(t *testing.T) {
 		State("revoked", issued, rotated, revoked).
 		State("again", issued, revoked, issued).
 		When(issue, "TokenIssued", "", "", "TokenIssued", "").
-		When(operator.Issue{Name: "ann", TokenID: "another0", At: noon}, "TokenIssued", operator.ErrTaken, operator.ErrTaken, "TokenIssued", operator.ErrTaken).
+		When(operator.Issue{Name: "ann", TokenID: "another0", At: noon}, "TokenIssued", operator.ErrTaken, operator.ErrTaken,
+			"TokenIssued", operator.ErrTaken).
 		When(expired, operator.ErrExpired, operator.ErrTaken, operator.ErrTaken, operator.ErrExpired, operator.ErrTaken).
 		When(rotate, operator.ErrUnknown, "TokenRotated", "", operator.ErrUnknown, "TokenRotated").
 		When(operator.Revoke{At: noon}, operator.ErrUnknown, "Revoked", "Revoked", "", "Revoked").

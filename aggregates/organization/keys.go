@@ -62,18 +62,35 @@ type keyIssuedV1 struct {
 }
 
 func (e keyIssuedV1) upcast() Event {
-	return KeyIssued{KeyID: e.KeyID, Name: e.Name, Hash: e.Hash, Scopes: AllScopes(), ExpiresAt: e.ExpiresAt, At: e.At}
+	return KeyIssued{
+		KeyID:     e.KeyID,
+		Name:      e.Name,
+		Hash:      e.Hash,
+		Scopes:    AllScopes(),
+		ExpiresAt: e.ExpiresAt,
+		At:        e.At,
+	}
 }
 
 func (e KeyIssued) evolve(s State) State {
-	return s.withKey(e.KeyID, Key{Status: KeyStatusIssued, Name: e.Name, Scopes: e.Scopes, ExpiresAt: orZero(e.ExpiresAt)})
+	return s.withKey(e.KeyID, Key{
+		Status:    KeyStatusIssued,
+		Name:      e.Name,
+		Scopes:    e.Scopes,
+		ExpiresAt: orZero(e.ExpiresAt),
+	})
 }
 
 func (e KeyRotated) evolve(s State) State {
 	old := s.Keys[e.Of]
 	old.EndsAt = e.EndsAt
 	s = s.withKey(e.Of, old)
-	return s.withKey(e.KeyID, Key{Status: KeyStatusIssued, Name: e.Name, Scopes: e.Scopes, ExpiresAt: orZero(e.ExpiresAt)})
+	return s.withKey(e.KeyID, Key{
+		Status:    KeyStatusIssued,
+		Name:      e.Name,
+		Scopes:    e.Scopes,
+		ExpiresAt: orZero(e.ExpiresAt),
+	})
 }
 
 func (e KeyRevoked) evolve(s State) State { return s.withKey(e.KeyID, Key{Status: KeyStatusRevoked}) }
@@ -94,8 +111,8 @@ func (s State) withKey(id string, key Key) State {
 	return s
 }
 
-// workingKeys counts the keys that work at a time, and those of them that have no successor yet: these count against the
-// limit, so that a rotation is possible where it is reached.
+// workingKeys counts the keys that work at a time, and those of them that have no successor yet: these count against
+// the limit, so that a rotation is possible where it is reached.
 func (s State) workingKeys(now time.Time) (all, standing int) {
 	for _, key := range s.Keys {
 		if key.worksAt(now) {
@@ -158,7 +175,15 @@ func (c RotateKey) decide(s State) ([]Event, error) {
 	if !old.EndsAt.IsZero() && old.EndsAt.Before(ends) {
 		ends = old.EndsAt // a second rotation prolongs nothing
 	}
-	rotated := KeyRotated{KeyID: c.KeyID, Of: c.Of, Name: old.Name, Hash: c.Hash, Scopes: old.Scopes, EndsAt: ends, At: c.At}
+	rotated := KeyRotated{
+		KeyID:  c.KeyID,
+		Of:     c.Of,
+		Name:   old.Name,
+		Hash:   c.Hash,
+		Scopes: old.Scopes,
+		EndsAt: ends,
+		At:     c.At,
+	}
 	if end := old.end(); !end.IsZero() {
 		rotated.ExpiresAt = &end
 	}

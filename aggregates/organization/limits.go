@@ -25,8 +25,15 @@ type Limits map[Limit]int
 // bear.
 func Defaults() Limits {
 	return Limits{
-		LimitDestinations: 10_000, LimitSubscriptions: 100_000, LimitPatternsAndPins: 300_000, LimitFeeds: 10_000, LimitSources: 100_000, LimitKeys: 1000,
-		LimitFeedbackPerDay: 100_000, LimitRequestsPerSecond: 10_000, LimitRedeliveries: 100_000,
+		LimitDestinations:      10_000,
+		LimitSubscriptions:     100_000,
+		LimitPatternsAndPins:   300_000,
+		LimitFeeds:             10_000,
+		LimitSources:           100_000,
+		LimitKeys:              1000,
+		LimitFeedbackPerDay:    100_000,
+		LimitRequestsPerSecond: 10_000,
+		LimitRedeliveries:      100_000,
 	}
 }
 
@@ -49,5 +56,6 @@ type LimitError struct {
 
 // Error names the limit.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("limit %s: your organization may have %d; delete some, or ask the operator for more", e.Limit, e.Most)
+	return fmt.Sprintf("limit %s: your organization may have %d; delete some, or ask the operator for more",
+		e.Limit, e.Most)
 }

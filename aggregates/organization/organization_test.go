@@ -19,29 +19,52 @@ var (
 	later   = noon.Add(time.Hour)
 	both    = []organization.Scope{organization.ScopeRead, organization.ScopeSecrets}
 	rotated = organization.KeyRotated{
-		KeyID: "second00", Of: "abcdEFGH", Name: "web site", Hash: []byte("another"), Scopes: both, ExpiresAt: &later, EndsAt: noon.Add(time.Minute), At: noon,
+		KeyID:     "second00",
+		Of:        "abcdEFGH",
+		Name:      "web site",
+		Hash:      []byte("another"),
+		Scopes:    both,
+		ExpiresAt: &later,
+		EndsAt:    noon.Add(time.Minute),
+		At:        noon,
 	}
 	registered = organization.Registered{Name: "Town hall", At: noon}
-	issued     = organization.KeyIssued{KeyID: "abcdEFGH", Name: "web site", Hash: []byte("digest"), Scopes: both, ExpiresAt: &later, At: noon}
+	issued     = organization.KeyIssued{
+		KeyID:     "abcdEFGH",
+		Name:      "web site",
+		Hash:      []byte("digest"),
+		Scopes:    both,
+		ExpiresAt: &later,
+		At:        noon,
+	}
 )
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Golden[organization.Event](t, organization.Events,
 		registered, issued, rotated, organization.KeyRevoked{KeyID: "abcdEFGH", At: noon},
-		organization.LimitsSet{Limits: organization.Limits{organization.LimitFeeds: 5, organization.LimitRequestsPerSecond: 50}, At: noon},
+		organization.LimitsSet{Limits: organization.Limits{organization.LimitFeeds: 5,
+			organization.LimitRequestsPerSecond: 50}, At: noon},
 		organization.Suspended{Reason: "unpaid", At: noon}, organization.Resumed{At: noon}, organization.Deleted{At: noon})
 }
 
 func TestRegister(t *testing.T) {
 	t.Parallel()
-	aggregatetest.Stream(t, organization.Aggregate).When(organization.Register{Name: "Town hall", At: noon}).Then(registered)
+	aggregatetest.Stream(t, organization.Aggregate).When(organization.Register{Name: "Town hall", At: noon}).
+		Then(registered)
 }
 
 func TestIssueAndRevokeKey(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, organization.Aggregate).Of(registered).
-		When(organization.IssueKey{KeyID: "abcdEFGH", Name: "web site", Hash: []byte("digest"), Scopes: both, ExpiresAt: &later, At: noon}).
+		When(organization.IssueKey{
+			KeyID:     "abcdEFGH",
+			Name:      "web site",
+			Hash:      []byte("digest"),
+			Scopes:    both,
+			ExpiresAt: &later,
+			At:        noon,
+		}).
 		Then(issued).
 		When(organization.RevokeKey{KeyID: "abcdEFGH", At: noon}).
 		Then(organization.KeyRevoked{KeyID: "abcdEFGH", At: noon})
@@ -54,11 +77,14 @@ func TestRefusals(t *testing.T) {
 		when  organization.Command
 		want  error
 	}{
-		"a key of nobody":           {nil, organization.IssueKey{KeyID: "abcdEFGH", At: noon}, organization.ErrUnknown},
-		"a key that has expired":    {[]organization.Event{registered}, organization.IssueKey{KeyID: "k", ExpiresAt: &noon, At: noon}, organization.ErrExpired},
-		"revoking for nobody":       {nil, organization.RevokeKey{KeyID: "abcdEFGH"}, organization.ErrUnknown},
-		"revoking what is no key":   {[]organization.Event{registered}, organization.RevokeKey{KeyID: "other"}, organization.ErrUnknownKey},
-		"revoking another's key id": {[]organization.Event{registered, issued}, organization.RevokeKey{KeyID: "ABCDefgh"}, organization.ErrUnknownKey},
+		"a key of nobody": {nil, organization.IssueKey{KeyID: "abcdEFGH", At: noon}, organization.ErrUnknown},
+		"a key that has expired": {[]organization.Event{registered}, organization.IssueKey{KeyID: "k", ExpiresAt: &noon,
+			At: noon}, organization.ErrExpired},
+		"revoking for nobody": {nil, organization.RevokeKey{KeyID: "abcdEFGH"}, organization.ErrUnknown},
+		"revoking what is no key": {[]organization.Event{registered}, organization.RevokeKey{KeyID: "other"},
+			organization.ErrUnknownKey},
+		"revoking another's key id": {[]organization.Event{registered, issued}, organization.RevokeKey{KeyID: "ABCDefgh"},
+			organization.ErrUnknownKey},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -82,9 +108,12 @@ func TestEachCommandInEachState(t *testing.T) {
 		State("deleted", registered, issued, organization.Deleted{At: noon}).
 		When(organization.Register{Name: "Town hall"}, "Registered", "", "", "", "", "", unknown).
 		When(organization.IssueKey{KeyID: "abcdEFGH", Scopes: both, At: noon}, unknown, "KeyIssued", "", "", "", "", unknown).
-		When(organization.RotateKey{KeyID: "second00", Of: "abcdEFGH", At: noon}, unknown, unknownKey, "KeyRotated", unknownKey, "KeyRotated", "KeyRotated", unknown).
-		When(organization.RevokeKey{KeyID: "abcdEFGH"}, unknown, unknownKey, "KeyRevoked", "", "KeyRevoked", "KeyRevoked", unknown).
-		When(organization.SetLimits{Limits: limits}, unknown, "LimitsSet", "LimitsSet", "LimitsSet", "LimitsSet", "LimitsSet", unknown).
+		When(organization.RotateKey{KeyID: "second00", Of: "abcdEFGH", At: noon}, unknown, unknownKey, "KeyRotated",
+			unknownKey, "KeyRotated", "KeyRotated", unknown).
+		When(organization.RevokeKey{KeyID: "abcdEFGH"}, unknown, unknownKey, "KeyRevoked", "", "KeyRevoked", "KeyRevoked",
+			unknown).
+		When(organization.SetLimits{Limits: limits}, unknown, "LimitsSet", "LimitsSet", "LimitsSet", "LimitsSet", "LimitsSet",
+			unknown).
 		When(organization.Suspend{}, unknown, "Suspended", "Suspended", "Suspended", "", "Suspended", unknown).
 		When(organization.Resume{}, unknown, "", "", "", "Resumed", "", unknown).
 		When(organization.Delete{}, unknown, "Deleted", "Deleted", "Deleted", "Deleted", "Deleted", "")
@@ -92,7 +121,8 @@ func TestEachCommandInEachState(t *testing.T) {
 
 func TestHostileNumberOfKeys(t *testing.T) {
 	t.Parallel()
-	limited := []organization.Event{registered, organization.LimitsSet{Limits: organization.Limits{organization.LimitKeys: 1}, At: noon}, issued}
+	limited := []organization.Event{registered,
+		organization.LimitsSet{Limits: organization.Limits{organization.LimitKeys: 1}, At: noon}, issued}
 	another := organization.IssueKey{KeyID: "another0", Scopes: both, At: noon}
 	want := &organization.LimitError{Limit: organization.LimitKeys, Most: 1}
 	_, err := organization.Aggregate.Decide(folded(limited...), another)
@@ -101,12 +131,15 @@ func TestHostileNumberOfKeys(t *testing.T) {
 	}
 	another.At = later // the first one has expired
 	aggregatetest.Stream(t, organization.Aggregate).Of(limited...).When(another).Then(organization.KeyIssued(another))
-	aggregatetest.Stream(t, organization.Aggregate).Of(append(limited, organization.KeyRevoked{KeyID: "abcdEFGH", At: noon})...).
+	aggregatetest.Stream(t, organization.Aggregate).
+		Of(append(limited, organization.KeyRevoked{KeyID: "abcdEFGH", At: noon})...).
 		When(another).Then(organization.KeyIssued(another))
 	for name, limits := range map[string]organization.Limits{
-		"unknown": {"wishes": 3}, "negative": {organization.LimitFeeds: -1}, "too many": {organization.LimitFeeds: organization.MaxLimit + 1},
+		"unknown": {"wishes": 3}, "negative": {organization.LimitFeeds: -1},
+		"too many": {organization.LimitFeeds: organization.MaxLimit + 1},
 	} {
-		if _, err := organization.Aggregate.Decide(folded(registered), organization.SetLimits{Limits: limits}); !errors.Is(err, organization.ErrBadLimit) {
+		if _, err := organization.Aggregate.Decide(folded(registered), organization.SetLimits{Limits: limits}); !errors.Is(
+			err, organization.ErrBadLimit) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -129,24 +162,44 @@ func TestOldKeysHaveAllScopes(t *testing.T) {
 
 func TestRotateKey(t *testing.T) {
 	t.Parallel()
-	rotate := organization.RotateKey{KeyID: "second00", Of: "abcdEFGH", Hash: []byte("another"), Overlap: time.Minute, At: noon}
+	rotate := organization.RotateKey{
+		KeyID:   "second00",
+		Of:      "abcdEFGH",
+		Hash:    []byte("another"),
+		Overlap: time.Minute,
+		At:      noon,
+	}
 	long := rotate
 	long.KeyID, long.Overlap = "third000", time.Hour
 	again := rotated
-	again.KeyID, again.ExpiresAt = "third000", &again.EndsAt // a second rotation prolongs nothing: its key ends with the first one
-	aggregatetest.Stream(t, organization.Aggregate).Of(registered, issued).When(rotate).Then(rotated).When(rotate).Then().When(long).Then(again)
+	// a second rotation prolongs nothing: its key ends with the first one
+	again.KeyID, again.ExpiresAt = "third000", &again.EndsAt
+	aggregatetest.Stream(t, organization.Aggregate).Of(registered, issued).When(rotate).Then(rotated).When(rotate).Then().
+		When(long).Then(again)
 
 	one := organization.LimitsSet{Limits: organization.Limits{organization.LimitKeys: 1}, At: noon}
-	aggregatetest.Stream(t, organization.Aggregate).Of(registered, one, issued).When(rotate).Then(rotated) // where the limit is reached
+	// where the limit is reached
+	aggregatetest.Stream(t, organization.Aggregate).Of(registered, one, issued).When(rotate).Then(rotated)
 }
 
 // What a rotation makes never outlives what it succeeds: neither its expiry nor its overlap.
 func TestRotationKeepsTheEnd(t *testing.T) {
 	t.Parallel()
 	full := organization.KeyIssued{KeyID: "full0000", Scopes: organization.AllScopes(), At: noon}
-	overlap := organization.KeyRotated{KeyID: "next0000", Of: "full0000", Scopes: full.Scopes, EndsAt: noon.Add(time.Hour), At: noon}
+	overlap := organization.KeyRotated{
+		KeyID:  "next0000",
+		Of:     "full0000",
+		Scopes: full.Scopes,
+		EndsAt: noon.Add(time.Hour),
+		At:     noon,
+	}
 	rotate := func(of string, at time.Time) organization.RotateKey {
-		return organization.RotateKey{KeyID: "new00000", Of: of, Overlap: 24 * time.Hour, At: at}
+		return organization.RotateKey{
+			KeyID:   "new00000",
+			Of:      of,
+			Overlap: 24 * time.Hour,
+			At:      at,
+		}
 	}
 	for of, end := range map[string]*time.Time{"full0000": &overlap.EndsAt, "next0000": nil, "abcdEFGH": &later} {
 		events, err := organization.Aggregate.Decide(folded(registered, issued, full, overlap), rotate(of, noon))
@@ -167,15 +220,22 @@ func TestHostileRotation(t *testing.T) {
 	t.Parallel()
 	full := organization.KeyIssued{KeyID: "full0000", Scopes: organization.AllScopes(), At: noon}
 	for _, scopes := range [][]organization.Scope{nil, {"admin"}, {"read", "read"}} {
-		_, err := organization.Aggregate.Decide(folded(registered), organization.IssueKey{KeyID: "k", Scopes: scopes, At: noon})
+		_, err := organization.Aggregate.Decide(folded(registered), organization.IssueKey{KeyID: "k", Scopes: scopes,
+			At: noon})
 		if !errors.Is(err, organization.ErrBadScopes) {
 			t.Errorf("scopes %v: %v", scopes, err)
 		}
 	}
-	limited := []organization.Event{registered, organization.LimitsSet{Limits: organization.Limits{organization.LimitKeys: 1}, At: noon}, full}
+	limited := []organization.Event{registered,
+		organization.LimitsSet{Limits: organization.Limits{organization.LimitKeys: 1}, At: noon}, full}
 	state, of := folded(limited...), "full0000"
 	for i := range 3 { // from key to key, each with an overlap
-		next := organization.RotateKey{KeyID: fmt.Sprintf("chain%03d", i), Of: of, Overlap: time.Hour, At: noon}
+		next := organization.RotateKey{
+			KeyID:   fmt.Sprintf("chain%03d", i),
+			Of:      of,
+			Overlap: time.Hour,
+			At:      noon,
+		}
 		events, err := organization.Aggregate.Decide(state, next)
 		if _, full := errors.AsType[*organization.LimitError](err); full != (i > 0) {
 			t.Fatalf("rotation %d: %v", i, err)

@@ -18,7 +18,8 @@ type Event interface{ evolve(State) State }
 
 // Published is an event that destinations may receive. Its id is the stream's.
 type Published struct {
-	Organization uuid.UUID       `json:"organization,omitzero"` // who published it, and the only one to see it where it has no feed
+	// who published it, and the only one to see it where it has no feed
+	Organization uuid.UUID       `json:"organization,omitzero"`
 	Type         string          `json:"type"`
 	Source       string          `json:"source"`
 	Subject      string          `json:"subject,omitempty"`
@@ -40,7 +41,8 @@ func (e Published) evolve(s State) State { s.First = &e; return s }
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
-// Publish records an event. Publishing it again changes nothing, and is refused if it is another event with the same id.
+// Publish records an event. Publishing it again changes nothing, and is refused if it is another event with the same
+// id.
 type Publish struct{ Published Published }
 
 // ErrNobody: the event has neither a feed nor an organization, so nobody could ever see it.
@@ -69,7 +71,8 @@ func (c Publish) decide(s State) ([]Event, error) {
 	return []Event{c.Published}, nil
 }
 
-// differences names what another event has other than this one. Its time does not count: it may have been left to the clock.
+// differences names what another event has other than this one. Its time does not count: it may have been left to the
+// clock.
 func (e Published) differences(other Published) (members []string) {
 	for _, m := range []struct {
 		name string

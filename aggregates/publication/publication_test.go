@@ -14,10 +14,13 @@ import (
 
 var published = publication.Published{
 	Organization: uuid.MustParse("11111111-1111-4111-8111-111111111111"),
-	Type:         "news.item.added", Source: "/feeds/news/5", Subject: "item/7",
-	Time:     time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
-	FeedType: "news", FeedID: uuid.MustParse("22222222-2222-4222-8222-222222222222"),
-	Data: []byte(`{"title":"Storm"}`),
+	Type:         "news.item.added",
+	Source:       "/feeds/news/5",
+	Subject:      "item/7",
+	Time:         time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+	FeedType:     "news",
+	FeedID:       uuid.MustParse("22222222-2222-4222-8222-222222222222"),
+	Data:         []byte(`{"title":"Storm"}`),
 }
 
 func TestStoredForms(t *testing.T) {
@@ -51,7 +54,9 @@ func TestPublishAgainMustBeTheSame(t *testing.T) {
 		"organization": {func(p *publication.Published) { p.Organization = uuid.Nil }, []string{"organizationId"}},
 		"source":       {func(p *publication.Published) { p.Source = "/" }, []string{"source"}},
 		"subject":      {func(p *publication.Published) { p.Subject = "" }, []string{"subject"}},
-		"feed":         {func(p *publication.Published) { p.FeedType, p.FeedID = "", uuid.Nil }, []string{"feedType", "feedId"}},
+		"feed": {func(p *publication.Published) {
+			p.FeedType, p.FeedID = "", uuid.Nil
+		}, []string{"feedType", "feedId"}},
 		"order of items": {func(p *publication.Published) {
 			p.Data = []byte(`{"title":"Storm","tags":[1.5,"a"],"n":9007199254740993}`)
 		}, []string{"data"}},
@@ -67,9 +72,11 @@ func TestPublishAgainMustBeTheSame(t *testing.T) {
 			t.Parallel()
 			again := published
 			tt.change(&again)
-			events, err := publication.Aggregate.Decide(publication.State{First: &published}, publication.Publish{Published: again})
+			events, err := publication.Aggregate.Decide(publication.State{First: &published},
+				publication.Publish{Published: again})
 			var differs *publication.DiffersError
-			if errors.As(err, &differs) != (tt.want != nil) || differs != nil && !slices.Equal(differs.Members, tt.want) || len(events) > 0 {
+			if errors.As(err, &differs) != (tt.want != nil) || differs != nil && !slices.Equal(differs.Members, tt.want) ||
+				len(events) > 0 {
 				t.Errorf("published again: %v, %v; want differences %v", events, err, tt.want)
 			}
 		})

@@ -146,8 +146,13 @@ func (c Start) decide(s State) ([]Event, error) {
 func (c Complete) decide(s State) ([]Event, error) {
 	news := c.Counts.Changed() || !c.NotModified && !slices.Equal(c.Notes, s.Notes)
 	return s.end(c.Number, outcomeOK, news, CollectionCompleted{
-		Number: c.Number, Counts: c.Counts, NotModified: c.NotModified, Notes: c.Notes,
-		IntervalSeconds: int(c.Interval / time.Second), NextAt: c.NextAt, At: c.At,
+		Number:          c.Number,
+		Counts:          c.Counts,
+		NotModified:     c.NotModified,
+		Notes:           c.Notes,
+		IntervalSeconds: int(c.Interval / time.Second),
+		NextAt:          c.NextAt,
+		At:              c.At,
 	})
 }
 

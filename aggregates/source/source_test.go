@@ -13,30 +13,67 @@ import (
 
 var (
 	noon       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	registered = source.Registered{Type: source.TypeSite, URL: "https://example.org/", Timezone: "Europe/Rome", At: noon}
-	started    = source.CollectionStarted{Number: 1, At: noon}
-	ok         = source.CollectionCompleted{Number: 1, At: noon}
-	cursor     = json.RawMessage(`{"etag":"abc"}`)
+	registered = source.Registered{
+		Type:     source.TypeSite,
+		URL:      "https://example.org/",
+		Timezone: "Europe/Rome",
+		At:       noon,
+	}
+	started = source.CollectionStarted{Number: 1, At: noon}
+	ok      = source.CollectionCompleted{Number: 1, At: noon}
+	cursor  = json.RawMessage(`{"etag":"abc"}`)
 )
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Golden[source.Event](t, source.Events, registered, source.CollectionRequested{At: noon}, started,
 		source.CollectionCompleted{
-			Number: 1, Counts: source.Counts{Pages: 1, Observed: 5, New: 2, Revised: 1, WentStale: 1}, Cursor: cursor,
+			Number: 1,
+			Counts: source.Counts{
+				Pages:     1,
+				Observed:  5,
+				New:       2,
+				Revised:   1,
+				WentStale: 1,
+			},
+			Cursor:          cursor,
 			Notes:           []source.Note{{Code: "skipped-event", Text: "an event has no date"}},
-			IntervalSeconds: 900, NextAt: noon.Add(15 * time.Minute), At: noon,
+			IntervalSeconds: 900,
+			NextAt:          noon.Add(15 * time.Minute),
+			At:              noon,
 		},
-		source.CollectionFailed{Number: 1, Reason: "http_status", Message: "http status 503", Failures: 2, NextAt: noon.Add(time.Hour), At: noon},
-		source.CredentialsMissing{Number: 1, Message: "no token", NextAt: noon.Add(time.Hour), At: noon},
-		source.JavaScriptNeeded{Number: 1, Message: "scripts only", NextAt: noon.Add(12 * time.Hour), At: noon},
+		source.CollectionFailed{
+			Number:   1,
+			Reason:   "http_status",
+			Message:  "http status 503",
+			Failures: 2,
+			NextAt:   noon.Add(time.Hour),
+			At:       noon,
+		},
+		source.CredentialsMissing{
+			Number:  1,
+			Message: "no token",
+			NextAt:  noon.Add(time.Hour),
+			At:      noon,
+		},
+		source.JavaScriptNeeded{
+			Number:  1,
+			Message: "scripts only",
+			NextAt:  noon.Add(12 * time.Hour),
+			At:      noon,
+		},
 		source.Paused{Reason: "the owner objects", At: noon}, source.Resumed{At: noon})
 }
 
 func TestRegister(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, source.Aggregate).
-		When(source.Register{Type: source.TypeSite, URL: "https://example.org/", Timezone: "Europe/Rome", At: noon}).Then(registered)
+		When(source.Register{
+			Type:     source.TypeSite,
+			URL:      "https://example.org/",
+			Timezone: "Europe/Rome",
+			At:       noon,
+		}).Then(registered)
 }
 
 func TestTheSameSourceHasOneID(t *testing.T) {
@@ -45,7 +82,8 @@ func TestTheSameSourceHasOneID(t *testing.T) {
 	if id != source.ID(source.TypeSite, "https://example.org/", "", "Europe/Rome") {
 		t.Error("the same source has two ids")
 	}
-	if id == source.ID(source.TypeSite, "https://example.org/", "", "Europe/Paris") || id == source.ID(source.TypeSitemap, "https://example.org/", "", "Europe/Rome") {
+	if id == source.ID(source.TypeSite, "https://example.org/", "", "Europe/Paris") || id == source.ID(source.TypeSitemap,
+		"https://example.org/", "", "Europe/Rome") {
 		t.Error("two sources have one id")
 	}
 }
@@ -56,8 +94,20 @@ func TestAWalkThatWasAskedFor(t *testing.T) {
 	aggregatetest.Stream(t, source.Aggregate).Of(registered, ok).
 		When(source.Start{Number: 2, At: noon}).Then(source.CollectionStarted{Number: 2, At: noon}).
 		When(source.Start{Number: 2, At: noon.Add(time.Minute)}).Then().
-		When(source.Complete{Number: 2, NotModified: true, Interval: time.Hour, NextAt: noon.Add(time.Hour), At: noon}).
-		Then(source.CollectionCompleted{Number: 2, NotModified: true, IntervalSeconds: 3600, NextAt: noon.Add(time.Hour), At: noon}).
+		When(source.Complete{
+			Number:      2,
+			NotModified: true,
+			Interval:    time.Hour,
+			NextAt:      noon.Add(time.Hour),
+			At:          noon,
+		}).
+		Then(source.CollectionCompleted{
+			Number:          2,
+			NotModified:     true,
+			IntervalSeconds: 3600,
+			NextAt:          noon.Add(time.Hour),
+			At:              noon,
+		}).
 		When(source.Complete{Number: 2, At: noon}).Then()
 }
 
@@ -65,17 +115,43 @@ func TestAWalkThatWasAskedFor(t *testing.T) {
 func TestAWalkByRoutine(t *testing.T) {
 	t.Parallel()
 	notes := []source.Note{{Code: "skipped-event", Text: "an event has no date"}}
-	failed := source.CollectionFailed{Number: 6, Reason: "timeout", Failures: 1, At: noon}
+	failed := source.CollectionFailed{
+		Number:   6,
+		Reason:   "timeout",
+		Failures: 1,
+		At:       noon,
+	}
 	aggregatetest.Stream(t, source.Aggregate).Of(registered, ok).
 		When(source.Complete{Number: 2, Counts: source.Counts{Pages: 1, Observed: 4}, At: noon}).Then().
 		When(source.Complete{Number: 3, NotModified: true, At: noon}).Then().
 		When(source.Complete{Number: 4, Counts: source.Counts{Revised: 1}, At: noon}).
 		Then(source.CollectionCompleted{Number: 4, Counts: source.Counts{Revised: 1}, At: noon}).
-		When(source.Complete{Number: 5, Notes: notes, At: noon}).Then(source.CollectionCompleted{Number: 5, Notes: notes, At: noon}).
-		When(source.Fail{Number: 6, Reason: "timeout", Failures: 1, At: noon}).Then(failed).
-		When(source.Fail{Number: 7, Reason: "timeout", Failures: 2, At: noon}).Then().
-		When(source.Fail{Number: 8, Reason: "robots", Failures: 3, At: noon}).
-		Then(source.CollectionFailed{Number: 8, Reason: "robots", Failures: 3, At: noon}).
+		When(source.Complete{Number: 5, Notes: notes, At: noon}).Then(source.CollectionCompleted{Number: 5, Notes: notes,
+		At: noon}).
+		When(source.Fail{
+			Number:   6,
+			Reason:   "timeout",
+			Failures: 1,
+			At:       noon,
+		}).Then(failed).
+		When(source.Fail{
+			Number:   7,
+			Reason:   "timeout",
+			Failures: 2,
+			At:       noon,
+		}).Then().
+		When(source.Fail{
+			Number:   8,
+			Reason:   "robots",
+			Failures: 3,
+			At:       noon,
+		}).
+		Then(source.CollectionFailed{
+			Number:   8,
+			Reason:   "robots",
+			Failures: 3,
+			At:       noon,
+		}).
 		When(source.LackCredentials{Number: 9, Message: "no token", At: noon}).
 		Then(source.CredentialsMissing{Number: 9, Message: "no token", At: noon}).
 		When(source.LackCredentials{Number: 10, Message: "no token", At: noon}).Then().
@@ -83,7 +159,8 @@ func TestAWalkByRoutine(t *testing.T) {
 		Then(source.JavaScriptNeeded{Number: 11, Message: "scripts", At: noon}).
 		When(source.Complete{Number: 12, NotModified: true, At: noon}).
 		Then(source.CollectionCompleted{Number: 12, NotModified: true, At: noon}).
-		When(source.Complete{Number: 7, Counts: source.Counts{New: 1}, At: noon}).Refused(source.ErrNumber) // of a process that slept
+		// of a process that slept
+		When(source.Complete{Number: 7, Counts: source.Counts{New: 1}, At: noon}).Refused(source.ErrNumber)
 }
 
 // Nobody begins a walk of a source that is paused. What one that was under way has come to is still a fact.
@@ -116,7 +193,8 @@ func TestScheduleAdapts(t *testing.T) {
 		changed bool
 		want    time.Duration
 	}{
-		{30 * time.Minute, true, 15 * time.Minute}, {15 * time.Minute, true, 10 * time.Minute}, {10 * time.Minute, false, 15 * time.Minute},
+		{30 * time.Minute, true, 15 * time.Minute}, {15 * time.Minute, true, 10 * time.Minute},
+		{10 * time.Minute, false, 15 * time.Minute},
 		{20 * time.Hour, false, 24 * time.Hour}, {0, false, 10 * time.Minute},
 	} {
 		if got := source.Adapt(tt.from, tt.changed); got != tt.want {
@@ -135,7 +213,8 @@ func TestFailuresBackOff(t *testing.T) {
 			t.Errorf("after %d failures %s, want %s", i+1, got, want)
 		}
 	}
-	for asked, wait := range map[time.Duration]time.Duration{time.Second: 5 * time.Minute, time.Hour: time.Hour, 100 * time.Hour: 24 * time.Hour} {
+	for asked, wait := range map[time.Duration]time.Duration{time.Second: 5 * time.Minute, time.Hour: time.Hour,
+		100 * time.Hour: 24 * time.Hour} {
 		if got := source.BackOff(1, asked); got != wait {
 			t.Errorf("asked for %s: %s, want %s", asked, got, wait)
 		}
@@ -145,7 +224,8 @@ func TestFailuresBackOff(t *testing.T) {
 func TestUnknownSource(t *testing.T) {
 	t.Parallel()
 	for _, command := range []source.Command{
-		source.Start{Number: 1}, source.Complete{Number: 1}, source.Fail{Number: 1}, source.LackCredentials{}, source.NeedJavaScript{}, source.Request{},
+		source.Start{Number: 1}, source.Complete{Number: 1}, source.Fail{Number: 1}, source.LackCredentials{},
+		source.NeedJavaScript{}, source.Request{},
 		source.Pause{Reason: "no"}, source.Resume{},
 	} {
 		aggregatetest.Stream(t, source.Aggregate).When(command).Refused(source.ErrUnknown)
@@ -184,17 +264,23 @@ func TestEachCommandInEachState(t *testing.T) {
 		State("collecting", registered, source.CollectionStarted{Number: 2, At: noon}).
 		State("waiting again", registered, ok, source.CollectionCompleted{Number: 2, At: noon}).
 		State("paused", registered, source.Paused{Reason: "the owner objects", At: noon}).
-		State("paused while collecting", registered, source.CollectionStarted{Number: 2, At: noon}, source.Paused{Reason: "the owner objects", At: noon}).
+		State("paused while collecting", registered, source.CollectionStarted{Number: 2, At: noon},
+			source.Paused{Reason: "the owner objects", At: noon}).
 		When(source.Register{Type: source.TypeSite}, "Registered", "", "", "", "", "").
 		When(source.Request{}, unknown, "CollectionRequested", "CollectionRequested", "CollectionRequested", paused, paused).
 		When(source.Start{Number: 2}, unknown, "CollectionStarted", "", "", paused, paused).
 		When(source.Start{Number: 3}, unknown, "CollectionStarted", "CollectionStarted", "CollectionStarted", paused, paused).
 		When(source.Complete{Number: 1}, unknown, "CollectionCompleted", number, number, "CollectionCompleted", number).
-		When(source.Complete{Number: 2}, unknown, "CollectionCompleted", "CollectionCompleted", "", "CollectionCompleted", "CollectionCompleted").
-		When(source.Complete{Number: 3}, unknown, "CollectionCompleted", "CollectionCompleted", "", "CollectionCompleted", "CollectionCompleted").
-		When(source.Fail{Number: 3, Reason: "timeout"}, unknown, "CollectionFailed", "CollectionFailed", "CollectionFailed", "CollectionFailed", "CollectionFailed").
-		When(source.LackCredentials{Number: 3}, unknown, "CredentialsMissing", "CredentialsMissing", "CredentialsMissing", "CredentialsMissing", "CredentialsMissing").
-		When(source.NeedJavaScript{Number: 3}, unknown, "JavaScriptNeeded", "JavaScriptNeeded", "JavaScriptNeeded", "JavaScriptNeeded", "JavaScriptNeeded").
+		When(source.Complete{Number: 2}, unknown, "CollectionCompleted", "CollectionCompleted", "", "CollectionCompleted",
+			"CollectionCompleted").
+		When(source.Complete{Number: 3}, unknown, "CollectionCompleted", "CollectionCompleted", "", "CollectionCompleted",
+			"CollectionCompleted").
+		When(source.Fail{Number: 3, Reason: "timeout"}, unknown, "CollectionFailed", "CollectionFailed", "CollectionFailed",
+			"CollectionFailed", "CollectionFailed").
+		When(source.LackCredentials{Number: 3}, unknown, "CredentialsMissing", "CredentialsMissing", "CredentialsMissing",
+			"CredentialsMissing", "CredentialsMissing").
+		When(source.NeedJavaScript{Number: 3}, unknown, "JavaScriptNeeded", "JavaScriptNeeded", "JavaScriptNeeded",
+			"JavaScriptNeeded", "JavaScriptNeeded").
 		When(source.Pause{Reason: "the owner objects"}, unknown, "Paused", "Paused", "Paused", "", "").
 		When(source.Pause{Reason: "another"}, unknown, "Paused", "Paused", "Paused", "Paused", "Paused").
 		When(source.Resume{}, unknown, "", "", "", "Resumed", "Resumed")

@@ -65,7 +65,8 @@ func (d Settings) Validate() error {
 	}
 	for i, p := range d.EventTypes {
 		if !ValidPattern(p) {
-			return invalid(fmt.Sprintf("eventTypes[%d]", i), "must be an exact type such as \"news.item.added\", a trailing wildcard such as \"news.*\", or \"*\"")
+			return invalid(fmt.Sprintf("eventTypes[%d]", i), "must be an exact type such as \"news.item.added\", a trailing "+
+				"wildcard such as \"news.*\", or \"*\"")
 		}
 	}
 	if !slices.Contains([]string{ScopeAll, ScopeFeedType, ScopeFeeds}, d.ScopeKind) {

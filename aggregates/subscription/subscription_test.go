@@ -17,9 +17,15 @@ var (
 	feed        = uuid.MustParse("33333333-3333-4333-8333-333333333333")
 	noon        = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-	all     = subscription.Settings{ExternalID: "all-news", EventTypes: []string{"news.*"}, ScopeKind: "all"}
-	pinned  = subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feeds", Feeds: []subscription.Pin{{FeedType: "event", FeedID: feed}}}
-	created = subscription.Created{Organization: org, Destination: destination, Settings: all, At: noon}
+	all    = subscription.Settings{ExternalID: "all-news", EventTypes: []string{"news.*"}, ScopeKind: "all"}
+	pinned = subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feeds",
+		Feeds: []subscription.Pin{{FeedType: "event", FeedID: feed}}}
+	created = subscription.Created{
+		Organization: org,
+		Destination:  destination,
+		Settings:     all,
+		At:           noon,
+	}
 )
 
 func TestStoredForms(t *testing.T) {
@@ -33,7 +39,12 @@ func TestStoredForms(t *testing.T) {
 func TestCreate(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, subscription.Aggregate).
-		When(subscription.Create{Organization: org, Destination: destination, Settings: all, At: noon}).
+		When(subscription.Create{
+			Organization: org,
+			Destination:  destination,
+			Settings:     all,
+			At:           noon,
+		}).
 		Then(created)
 }
 
@@ -43,7 +54,14 @@ func TestReviseMerges(t *testing.T) {
 	want := pinned
 	want.ExternalID = "all-news"
 	aggregatetest.Stream(t, subscription.Aggregate).Of(created).
-		When(subscription.Revise{Organization: org, Destination: destination, EventTypes: []string{"*"}, ScopeKind: &kind, Feeds: &pins, At: noon}).
+		When(subscription.Revise{
+			Organization: org,
+			Destination:  destination,
+			EventTypes:   []string{"*"},
+			ScopeKind:    &kind,
+			Feeds:        &pins,
+			At:           noon,
+		}).
 		Then(subscription.Revised{Settings: want, At: noon})
 }
 
@@ -51,7 +69,12 @@ func TestReviseShedsWhatTheNewScopeDoesNotTake(t *testing.T) {
 	t.Parallel()
 	kind := "all"
 	aggregatetest.Stream(t, subscription.Aggregate).Of(created, subscription.Revised{Settings: pinned, At: noon}).
-		When(subscription.Revise{Organization: org, Destination: destination, ScopeKind: &kind, At: noon}).
+		When(subscription.Revise{
+			Organization: org,
+			Destination:  destination,
+			ScopeKind:    &kind,
+			At:           noon,
+		}).
 		Then(subscription.Revised{Settings: subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"}, At: noon})
 }
 
@@ -61,7 +84,12 @@ func TestLostAccessAndBack(t *testing.T) {
 	aggregatetest.Stream(t, subscription.Aggregate).Of(created).
 		When(subscription.Deactivate{Reason: "feed access lost", At: noon}).
 		Then(subscription.Deactivated{Reason: "feed access lost", At: noon}).
-		When(subscription.Revise{Organization: org, Destination: destination, Active: &on, At: noon}).
+		When(subscription.Revise{
+			Organization: org,
+			Destination:  destination,
+			Active:       &on,
+			At:           noon,
+		}).
 		Then(subscription.Activated{At: noon})
 }
 
@@ -116,8 +144,10 @@ func TestMatches(t *testing.T) {
 		{"feed not pinned", pinned, "event.item.added", "event", other, false},
 		{"same id of another kind", pinned, "news.item.added", "news", feed, false},
 		{"pinned, no feed", pinned, "factcheck.status.changed", "", uuid.Nil, false},
-		{"feed kind", subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feed_type", FeedType: "event"}, "event.item.added", "event", other, true},
-		{"other feed kind", subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feed_type", FeedType: "news"}, "event.item.added", "event", other, false},
+		{"feed kind", subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feed_type", FeedType: "event"},
+			"event.item.added", "event", other, true},
+		{"other feed kind", subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feed_type", FeedType: "news"},
+			"event.item.added", "event", other, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,7 +160,8 @@ func TestMatches(t *testing.T) {
 
 func TestALateDeactivateIsVoid(t *testing.T) {
 	t.Parallel()
-	aggregatetest.Stream(t, subscription.Aggregate).Of(created, subscription.Deactivated{At: noon}, subscription.Activated{At: noon}).
+	aggregatetest.Stream(t, subscription.Aggregate).Of(created, subscription.Deactivated{At: noon},
+		subscription.Activated{At: noon}).
 		When(subscription.Deactivate{Switches: 0, Reason: "feed access lost", At: noon}).Then()
 }
 
@@ -144,8 +175,10 @@ func TestEachCommandInEachState(t *testing.T) {
 		State("deleted", created, subscription.Deleted{At: noon}).
 		When(subscription.Create{Organization: org, Destination: destination, Settings: all}, "Created", "", "", unknown).
 		When(subscription.Revise{Organization: org, Destination: destination}, unknown, "", "", unknown).
-		When(subscription.Revise{Organization: org, Destination: destination, Active: &on}, unknown, "", "Activated", unknown).
-		When(subscription.Revise{Organization: org, Destination: destination, Active: &off}, unknown, "Deactivated", "", unknown).
+		When(subscription.Revise{Organization: org, Destination: destination, Active: &on}, unknown, "", "Activated",
+			unknown).
+		When(subscription.Revise{Organization: org, Destination: destination, Active: &off}, unknown, "Deactivated", "",
+			unknown).
 		When(subscription.Revise{Organization: org, Destination: elsewhere}, unknown, unknown, unknown, unknown).
 		When(subscription.Deactivate{Switches: 0}, unknown, "Deactivated", "", unknown).
 		When(subscription.Deactivate{Switches: 1}, unknown, "", "", unknown).
@@ -162,9 +195,20 @@ func TestEqualPinsAreStoredOnce(t *testing.T) {
 	given.Feeds = []subscription.Pin{two, one, two, one}
 	for name, decided := range map[string]subscription.State{
 		"created": aggregatetest.Stream(t, subscription.Aggregate).
-			When(subscription.Create{Organization: org, Destination: destination, Settings: given, At: noon}).State(),
+			When(subscription.Create{
+				Organization: org,
+				Destination:  destination,
+				Settings:     given,
+				At:           noon,
+			}).State(),
 		"revised": aggregatetest.Stream(t, subscription.Aggregate).Of(created).
-			When(subscription.Revise{Organization: org, Destination: destination, ScopeKind: &kind, Feeds: &given.Feeds, At: noon}).State(),
+			When(subscription.Revise{
+				Organization: org,
+				Destination:  destination,
+				ScopeKind:    &kind,
+				Feeds:        &given.Feeds,
+				At:           noon,
+			}).State(),
 	} {
 		if diff := cmp.Diff([]subscription.Pin{two, one}, decided.Settings.Feeds); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

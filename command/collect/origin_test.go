@@ -12,13 +12,35 @@ import (
 func TestOriginsAreKeptByPageAndSyntax(t *testing.T) {
 	t.Parallel()
 	got := collect.Stored([]collect.Origin{
-		{Field: collect.FieldTitle, Page: "https://example.org/1", Syntax: collect.JSONLD, Path: "Event.name", Text: "Concert"},
-		{Field: collect.FieldImage, Page: "https://example.org/1", Syntax: collect.JSONLD, Path: "Event.image[0]"},
-		{Field: collect.FieldImage, Page: "https://example.org/1", Syntax: collect.JSONLD, Path: "Event.image[1]"},
-		{Field: collect.FieldEnd, Page: "https://example.org/1", Syntax: collect.Microdata, Path: "Event.endDate"},
+		{
+			Field:  collect.FieldTitle,
+			Page:   "https://example.org/1",
+			Syntax: collect.JSONLD,
+			Path:   "Event.name",
+			Text:   "Concert",
+		},
+		{
+			Field:  collect.FieldImage,
+			Page:   "https://example.org/1",
+			Syntax: collect.JSONLD,
+			Path:   "Event.image[0]",
+		},
+		{
+			Field:  collect.FieldImage,
+			Page:   "https://example.org/1",
+			Syntax: collect.JSONLD,
+			Path:   "Event.image[1]",
+		},
+		{
+			Field:  collect.FieldEnd,
+			Page:   "https://example.org/1",
+			Syntax: collect.Microdata,
+			Path:   "Event.endDate",
+		},
 	})
 	want := []happening.Origin{
-		{Page: "https://example.org/1", Syntax: "json-ld", Paths: map[happening.Field]string{"title": "Event.name", "image": "Event.image[0]"}},
+		{Page: "https://example.org/1", Syntax: "json-ld", Paths: map[happening.Field]string{"title": "Event.name",
+			"image": "Event.image[0]"}},
 		{Page: "https://example.org/1", Syntax: "microdata", Paths: map[happening.Field]string{"end": "Event.endDate"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -60,7 +60,8 @@ func Gone(err error) bool {
 // the platform lets nobody in, or it is for ourselves that nothing goes.
 func Stops(err error) bool {
 	var status *StatusError
-	if errors.As(err, &status) && (status.Code == http.StatusTooManyRequests || status.Code == http.StatusServiceUnavailable) {
+	if errors.As(err, &status) && (status.Code == http.StatusTooManyRequests ||
+		status.Code == http.StatusServiceUnavailable) {
 		return true
 	}
 	return errors.Is(err, ErrResting) || errors.Is(err, ErrNeedsCredentials) || errors.Is(err, ErrUnavailable)
@@ -72,8 +73,8 @@ const (
 	maxBarrenPause = 60 * 24 * time.Hour
 	// lastmodPause is after when a page is asked for although its list says that it has not changed: lists err.
 	lastmodPause = 30 * 24 * time.Hour
-	// hasteShare is by how much sooner than else a page is asked for that shows nothing to come, where its list says that it
-	// has changed: there are lists that say so of all pages at all times. It waits maxHaste at the most.
+	// hasteShare is by how much sooner than else a page is asked for that shows nothing to come, where its list says that
+	// it has changed: there are lists that say so of all pages at all times. It waits maxHaste at the most.
 	hasteShare = 4
 	maxHaste   = 24 * time.Hour
 )
@@ -108,7 +109,8 @@ func Ahead(link Link, known Known, now time.Time) (rank int, ahead bool) {
 	}
 }
 
-// toCome says that a page is said to have changed on a day that is still to come: that is some other date, and says nothing.
+// toCome says that a page is said to have changed on a day that is still to come: that is some other date, and says
+// nothing.
 func toCome(modified string, now time.Time) bool {
 	day, err := time.Parse(time.DateOnly, modified[:min(len(modified), len(time.DateOnly))])
 	return err == nil && day.After(now.Add(24*time.Hour)) // whatever the zone

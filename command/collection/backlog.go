@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// mostUnrecorded is how many happenings may be on their way from pages into the store before no further page is read. One
-// page may go beyond it.
+// mostUnrecorded is how many happenings may be on their way from pages into the store before no further page is read.
+// One page may go beyond it.
 const mostUnrecorded = 800
 
 // Backlog counts the happenings that pages have shown and that are not recorded yet. Where sources are read faster than
-// what they show is recorded, it has the readers wait: pages that wait to be recorded would fill the memory. The zero value
-// is empty, nil counts nothing.
+// what they show is recorded, it has the readers wait: pages that wait to be recorded would fill the memory. The zero
+// value is empty, nil counts nothing.
 type Backlog struct {
 	mu   sync.Mutex
 	held int

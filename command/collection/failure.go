@@ -26,23 +26,34 @@ var reasons = []struct {
 	err          error
 	name, advice string
 }{
-	{errNoCollector, "unsupported_type", "start a server of a version that can collect it, or detach the source from its feeds"},
-	{collect.ErrPanicked, "collector", "a page brought a fault of Carillon to light: report it with what the server's log says"},
-	{collect.ErrRobotsDisallowed, "robots", "ask the owner of the site to let Carillon in by its robots.txt, or detach the source from its feeds"},
+	{errNoCollector, "unsupported_type", "start a server of a version that can collect it, or detach the source from " +
+		"its feeds"},
+	{collect.ErrPanicked, "collector", "a page brought a fault of Carillon to light: report it with what the server's " +
+		"log says"},
+	{collect.ErrRobotsDisallowed, "robots", "ask the owner of the site to let Carillon in by its robots.txt, or detach " +
+		"the source from its feeds"},
 	{collect.ErrTooLarge, "too_large", "add the address of a smaller page or calendar in its place"},
 	{collect.ErrTooComplex, "too_complex", "add the address of a simpler page, or of the site's calendar, in its place"},
-	{collect.ErrTooManyRedirects, "redirects", "open the address in a browser, and add the one where it ends in its place"},
-	{collect.ErrBlockedAddress, "blocked_address", "it leads to a private address: where that is meant, for development, CARILLON_COLLECT_ALLOW_CIDRS opens the range"},
+	{collect.ErrTooManyRedirects, "redirects", "open the address in a browser, and add the one where it ends in " +
+		"its place"},
+	{collect.ErrBlockedAddress, "blocked_address", "it leads to a private address: where that is meant, for " +
+		"development, CARILLON_COLLECT_ALLOW_CIDRS opens the range"},
 	{collect.ErrBadURL, "bad_url", "add the right address in its place"},
-	{collect.ErrUnsupportedContent, "unsupported_content", "it is neither a page nor a calendar, feed or sitemap: add another address in its place"},
+	{collect.ErrUnsupportedContent, "unsupported_content", "it is neither a page nor a calendar, feed or sitemap: add " +
+		"another address in its place"},
 	{collect.ErrResting, "host_resting", "nothing: it is visited again when its host wants to be asked"},
-	{collect.ErrUnknownAccount, "unknown_account", "look whether the handle is right, and whether the token may see the account"},
-	{collect.ErrPrivateAccount, "private_account", "ask its owner to open the account, or detach the source from its feeds"},
-	{collect.ErrBadAnswer, "bad_answer", "nothing, unless it stays so: then look whether the platform's address is the API's"},
-	{collect.ErrHTTPStatus, "http_status", "open the address in a browser: where the page has moved, add its new address in its place"},
+	{collect.ErrUnknownAccount, "unknown_account", "look whether the handle is right, and whether the token may see " +
+		"the account"},
+	{collect.ErrPrivateAccount, "private_account", "ask its owner to open the account, or detach the source from " +
+		"its feeds"},
+	{collect.ErrBadAnswer, "bad_answer", "nothing, unless it stays so: then look whether the platform's address is " +
+		"the API's"},
+	{collect.ErrHTTPStatus, "http_status", "open the address in a browser: where the page has moved, add its new " +
+		"address in its place"},
 	{collect.ErrTimeout, "timeout", "nothing, unless it stays so: then look whether this machine reaches the address"},
 	{context.DeadlineExceeded, "timeout", ""},
-	{collect.ErrConnection, "connection", "nothing, unless it stays so: then look whether this machine reaches the address"},
+	{collect.ErrConnection, "connection", "nothing, unless it stays so: then look whether this machine reaches the " +
+		"address"},
 }
 
 // otherReason is the name of what has none.
@@ -68,17 +79,19 @@ func Advice(about string) string {
 		}
 	}
 	return map[string]string{
-		otherReason:                         "look into the server's log",
-		string(collect.NoteNoEvents):        "look at what is read with \"carillon source try\"; its calendar, or the page that lists its events, may tell more",
+		otherReason: "look into the server's log",
+		string(collect.NoteNoEvents): "look at what is read with \"carillon source try\"; its calendar, or the " +
+			"page that lists its events, may tell more",
 		string(collect.NoteNeedsJavaScript): "add the site's calendar, feed or sitemap in its place: they need no scripts",
 		string(collect.NoteSkippedEvent):    "\"carillon source try --explain\" shows what is missing",
 		string(collect.NoteBrokenMarkup):    "tell the owner of the site: its structured data can't be read",
 		string(collect.NoteAssumedTimezone): "add it again with --timezone",
-		string(collect.NoteSeveralDates):    "nothing, unless they are versions of one date: then its publisher has to count them by SEQUENCE",
-		string(collect.NotePageFailed):      "nothing, unless it stays so: then open the address in a browser",
-		string(collect.NoteLeftOut):         "nothing, unless something is missing",
-		string(collect.NoteTruncated):       "add parts of it as sources of their own, such as one of its sitemaps",
-		noteUnstorable:                      "the server's log names it",
+		string(collect.NoteSeveralDates): "nothing, unless they are versions of one date: then its publisher has to " +
+			"count them by SEQUENCE",
+		string(collect.NotePageFailed): "nothing, unless it stays so: then open the address in a browser",
+		string(collect.NoteLeftOut):    "nothing, unless something is missing",
+		string(collect.NoteTruncated):  "add parts of it as sources of their own, such as one of its sitemaps",
+		noteUnstorable:                 "the server's log names it",
 	}[about]
 }
 
@@ -91,7 +104,10 @@ func (v *visit) stopped(ctx context.Context, at collect.Visited, cause error) (N
 		v.outcome = outcomeCredentials
 		next := Next{In: v.spread(source.CredentialsInterval), Over: true, Interval: v.turn.Interval}
 		return next, v.onSource(ctx, source.LackCredentials{
-			Number: v.turn.Number, Message: clip(cause.Error()), NextAt: v.now().Add(next.In), At: v.now(),
+			Number:  v.turn.Number,
+			Message: clip(cause.Error()),
+			NextAt:  v.now().Add(next.In),
+			At:      v.now(),
 		})
 	case at.Known.Root:
 		return v.fail(ctx, cause)
@@ -120,17 +136,36 @@ func (v *visit) fail(ctx context.Context, cause error) (Next, error) {
 	v.log.Info("collection failed", "error", cause)
 	v.outcome = reasonOf(cause)
 	failures := max(v.turn.Failures, v.turn.Recorded.State.Failures) + 1
-	next := Next{In: v.spread(source.BackOff(failures, retryAfter(cause))), Over: true, Interval: v.turn.Interval, Failures: failures}
+	next := Next{
+		In:       v.spread(source.BackOff(failures, retryAfter(cause))),
+		Over:     true,
+		Interval: v.turn.Interval,
+		Failures: failures,
+	}
 	return next, v.onSource(ctx, source.Fail{
-		Number: v.turn.Number, Reason: reasonOf(cause), Message: clip(cause.Error()), Failures: failures,
-		NextAt: v.now().Add(next.In), At: v.now(),
+		Number:   v.turn.Number,
+		Reason:   reasonOf(cause),
+		Message:  clip(cause.Error()),
+		Failures: failures,
+		NextAt:   v.now().Add(next.In),
+		At:       v.now(),
 	})
 }
 
 func (v *visit) needsJavaScript(ctx context.Context, text string) (Next, error) {
 	v.outcome = outcomeJavaScript
-	next := Next{In: v.spread(source.ScriptsInterval), Over: true, Completed: true, Interval: v.turn.Interval}
-	return next, v.onSource(ctx, source.NeedJavaScript{Number: v.turn.Number, Message: clip(text), NextAt: v.now().Add(next.In), At: v.now()})
+	next := Next{
+		In:        v.spread(source.ScriptsInterval),
+		Over:      true,
+		Completed: true,
+		Interval:  v.turn.Interval,
+	}
+	return next, v.onSource(ctx, source.NeedJavaScript{
+		Number:  v.turn.Number,
+		Message: clip(text),
+		NextAt:  v.now().Add(next.In),
+		At:      v.now(),
+	})
 }
 
 // collector reads the pages of the source. What it reads was written by strangers: a mistake of ours that a page brings

@@ -15,8 +15,8 @@ func TestEachReasonHasAnAdvice(t *testing.T) {
 		}
 	}
 	for _, code := range []collect.NoteCode{
-		collect.NoteNoEvents, collect.NoteNeedsJavaScript, collect.NoteSkippedEvent, collect.NoteBrokenMarkup, collect.NoteAssumedTimezone,
-		collect.NotePageFailed, collect.NoteLeftOut, collect.NoteTruncated,
+		collect.NoteNoEvents, collect.NoteNeedsJavaScript, collect.NoteSkippedEvent, collect.NoteBrokenMarkup,
+		collect.NoteAssumedTimezone, collect.NotePageFailed, collect.NoteLeftOut, collect.NoteTruncated,
 	} {
 		if Advice(string(code)) == "" {
 			t.Errorf("there is no advice on the note %s", code)

@@ -37,7 +37,8 @@ type Publisher interface {
 	Publish(ctx context.Context, by command.Caller, in command.Publish) (uuid.UUID, eventstore.Position, error)
 }
 
-// FeedCuration is the process manager that adds happenings to the feeds that their sources fill, and removes them again.
+// FeedCuration is the process manager that adds happenings to the feeds that their sources fill, and removes them
+// again.
 type FeedCuration struct {
 	eventstore.ProcessState
 
@@ -53,8 +54,15 @@ type FeedCuration struct {
 var _ eventstore.ProcessManager = (*FeedCuration)(nil)
 
 // NewFeedCuration makes a curation of the feeds; each run of it wants a fresh one.
-func NewFeedCuration(store eventstore.Store, publisher Publisher, memory Memory, likeness Likeness, log *slog.Logger) *FeedCuration {
-	c := &FeedCuration{store: store, publisher: publisher, memory: memory, merging: newMerging(store, likeness, log), log: log}
+func NewFeedCuration(store eventstore.Store, publisher Publisher, memory Memory, likeness Likeness,
+	log *slog.Logger) *FeedCuration {
+	c := &FeedCuration{
+		store:     store,
+		publisher: publisher,
+		memory:    memory,
+		merging:   newMerging(store, likeness, log),
+		log:       log,
+	}
 	c.index, c.acts = newIndex(&c.ProcessState), c.act
 	return c
 }
@@ -190,9 +198,16 @@ func (c *FeedCuration) follow(tasks []task, recorded *eventstore.Recorded, chang
 	}
 	for _, change := range changes {
 		tasks = append(tasks, task{
-			change: change, cause: recorded.ID, revision: recorded.Revision, position: recorded.Position, replayed: c.Replayed(recorded),
+			change:   change,
+			cause:    recorded.ID,
+			revision: recorded.Revision,
+			position: recorded.Position,
+			replayed: c.Replayed(recorded),
 			metadata: eventstore.Metadata{
-				Organization: change.organization, CorrelationID: cause.CorrelationID, CausationID: recorded.ID, Actor: FeedCurationName,
+				Organization:  change.organization,
+				CorrelationID: cause.CorrelationID,
+				CausationID:   recorded.ID,
+				Actor:         FeedCurationName,
 			},
 		})
 	}
@@ -239,7 +254,11 @@ func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
 		options.Known = &eventstore.Loaded[item.State]{Revision: eventstore.NoStream}
 	}
 	_, err := item.Aggregate.Execute(ctx, c.store, id, item.Add{
-		FeedID: t.feed, HappeningID: t.happening, SourceID: t.source, Backfill: t.backfill, At: t.at,
+		FeedID:      t.feed,
+		HappeningID: t.happening,
+		SourceID:    t.source,
+		Backfill:    t.backfill,
+		At:          t.at,
 	}, options)
 	if err != nil || !t.news {
 		return err
@@ -256,7 +275,12 @@ func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
 		}
 		details = loaded.State.Combine().Details
 	}
-	data, err := shape.Published(shape.Item{ID: id, EventID: t.happening, AddedAt: t.at, Details: details})
+	data, err := shape.Published(shape.Item{
+		ID:      id,
+		EventID: t.happening,
+		AddedAt: t.at,
+		Details: details,
+	})
 	if err != nil {
 		return err
 	}
@@ -267,9 +291,15 @@ func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
 func (c *FeedCuration) publish(ctx context.Context, id uuid.UUID, t task, kind string, data []byte) error {
 	by := command.Caller{Organization: t.organization, Actor: FeedCurationName, RequestID: t.metadata.CorrelationID}
 	_, _, err := c.publisher.Publish(ctx, by, command.Publish{
-		ID: uuid.NewSHA1(t.cause, []byte(kind+id.String())), Type: kind,
-		Source: feedsEventSource + t.feed.String(), Subject: id.String(), Time: t.at.UTC().Truncate(time.Microsecond),
-		FeedType: feed.TypeEvent, FeedID: t.feed, Organization: t.organization, Data: data,
+		ID:           uuid.NewSHA1(t.cause, []byte(kind+id.String())),
+		Type:         kind,
+		Source:       feedsEventSource + t.feed.String(),
+		Subject:      id.String(),
+		Time:         t.at.UTC().Truncate(time.Microsecond),
+		FeedType:     feed.TypeEvent,
+		FeedID:       t.feed,
+		Organization: t.organization,
+		Data:         data,
 	})
 	var refusal *command.Refusal
 	if errors.As(err, &refusal) {

@@ -32,21 +32,32 @@ func curating(t *testing.T) *processtest.Rule {
 	})
 	processtest.Given(r, feed.Aggregate, oneFeed,
 		feed.Event(feed.Created{Organization: org, Enabled: true, At: noon}),
-		feed.Event(feed.SourceAttached{AssociationID: uuid.New(), SourceID: site, SourceType: "site", At: noon}))
+		feed.Event(feed.SourceAttached{
+			AssociationID: uuid.New(),
+			SourceID:      site,
+			SourceType:    "site",
+			At:            noon,
+		}))
 	processtest.Given(r, source.Aggregate, site, source.Event(source.CollectionStarted{Number: 1, At: noon}))
 	shows(r, concert)
 	processtest.Given(r, source.Aggregate, site, source.Event(source.CollectionCompleted{Number: 1, At: noon}))
 	return r
 }
 
-// shows records that the site shows a happening for the first time. It returns what a publication of that is recorded as.
+// shows records that the site shows a happening for the first time. It returns what a publication of that is recorded
+// as.
 func shows(r *processtest.Rule, id uuid.UUID) (published string) {
 	processtest.Given(r, happening.Aggregate, id, happening.Event(happening.Observed{
-		SourceID: site, Key: "url:" + id.String(), Details: takingPlace(noon.Add(day)), Source: happening.Block{Type: "site"}, At: noon,
+		SourceID: site,
+		Key:      "url:" + id.String(),
+		Details:  takingPlace(noon.Add(day)),
+		Source:   happening.Block{Type: "site"},
+		At:       noon,
 	}))
 	shown := r.Events(eventstore.Start, eventstore.Categories(happening.Aggregate.Category))
 	cause := shown[len(shown)-1].ID
-	return publication.Aggregate.Stream(uuid.NewSHA1(cause, []byte(itemAdded+item.ID(oneFeed, id).String()))) + " publication.event-published.v1"
+	return publication.Aggregate.Stream(uuid.NewSHA1(cause, []byte(itemAdded+item.ID(oneFeed, id).String()))) +
+		" publication.event-published.v1"
 }
 
 // itemWas is what an event of the feed's item of a happening is recorded as.
@@ -92,7 +103,11 @@ func TestWhatIsPublishedIsWhatAllTell(t *testing.T) {
 	details := takingPlace(noon.Add(day))
 	details.Title = "As its own page has it"
 	processtest.Given(r, happening.Aggregate, exhibition, happening.Event(happening.Observed{
-		SourceID: page, Details: details, Source: happening.Block{Type: "site"}, At: noon, Standing: happening.FromOwnPage,
+		SourceID: page,
+		Details:  details,
+		Source:   happening.Block{Type: "site"},
+		At:       noon,
+		Standing: happening.FromOwnPage,
 	}))
 	published := shows(r, exhibition)
 	r.Then(itemWas("added", exhibition), published)

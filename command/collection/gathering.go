@@ -36,7 +36,10 @@ func (g *Gathering) Add(page string, observations []collect.Observation, now tim
 	for _, t := range x.tellings {
 		g.remember(&t)
 		g.tellings[t.Happening] = append(g.tellings[t.Happening], Told{
-			Observation: t.Observation, Page: uuid.NewSHA1(uuid.NameSpaceURL, []byte(page)), Since: since, DatedAt: since,
+			Observation: t.Observation,
+			Page:        uuid.NewSHA1(uuid.NameSpaceURL, []byte(page)),
+			Since:       since,
+			DatedAt:     since,
 		})
 	}
 	return nil

@@ -34,8 +34,8 @@ func halfOf(halves map[half]happening.Event, stays, goes half, event happening.E
 	halves[which] = event
 }
 
-// finish records the other half of what only one of two says: whoever did that was killed over it, or is about to do it.
-// The one that stays, or stayed, says it first.
+// finish records the other half of what only one of two says: whoever did that was killed over it, or is about to do
+// it. The one that stays, or stayed, says it first.
 func (m *merging) finish(ctx context.Context, halves map[half]happening.Event) error {
 	for _, h := range slices.SortedFunc(maps.Keys(halves), half.compare) {
 		var at time.Time

@@ -37,7 +37,9 @@ func (v *visit) identify(ctx context.Context, visited *collect.Visited) ([]Telli
 	if err != nil {
 		return nil, err
 	}
-	memory := memory{told: func(ids []uuid.UUID) (map[uuid.UUID][]happening.Details, error) { return v.walk.Told(ctx, ids) }}
+	memory := memory{told: func(ids []uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
+		return v.walk.Told(ctx, ids)
+	}}
 	if !visited.Page.Partial { // else it may still show what is missing
 		memory.untold = func(kept []uuid.UUID) ([]Shown, error) { return v.walk.Untold(ctx, visited.Known, kept) }
 	}
@@ -73,8 +75,12 @@ const mostSuccessors = 32
 
 func newIdentification(observations []collect.Observation, now time.Time) (*identification, error) {
 	x := &identification{
-		tellings: make([]Telling, len(observations)), now: now, byID: map[uuid.UUID]*Shown{}, byEvidence: map[uuid.UUID][]*Shown{},
-		asked: map[uuid.UUID][]match.Subject{}, taken: map[uuid.UUID]bool{},
+		tellings:   make([]Telling, len(observations)),
+		now:        now,
+		byID:       map[uuid.UUID]*Shown{},
+		byEvidence: map[uuid.UUID][]*Shown{},
+		asked:      map[uuid.UUID][]match.Subject{},
+		taken:      map[uuid.UUID]bool{},
 	}
 	for i, o := range observations {
 		instances, err := json.Marshal(o.Details.Instances)
@@ -222,7 +228,9 @@ func (x *identification) find(t *Telling) *Shown {
 // mayBe says that a telling may be of a known happening: they have more in common than an address, or it continues it.
 func (x *identification) mayBe(t *Telling, k *Shown) bool {
 	addresses := t.addresses()
-	if k.tellsDatesOf(t) || slices.ContainsFunc(t.Evidence, func(e uuid.UUID) bool { return slices.Contains(k.Evidence, e) && !slices.Contains(addresses, e) }) {
+	if k.tellsDatesOf(t) || slices.ContainsFunc(t.Evidence, func(e uuid.UUID) bool {
+		return slices.Contains(k.Evidence, e) && !slices.Contains(addresses, e)
+	}) {
 		return true
 	}
 	return x.continues(t, k.Happening)

@@ -25,7 +25,9 @@ func identified(t *testing.T, tellings []Telling, known []Shown, told map[uuid.U
 	}
 	x, err := newIdentification(observations, time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
 	if err == nil {
-		err = x.resolve(known, memory{told: func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error) { return told, nil }})
+		err = x.resolve(known, memory{told: func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
+			return told, nil
+		}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -41,13 +43,15 @@ func TestWhichHappeningAPageTellsOf(t *testing.T) {
 		tellings []Telling
 		want     []string // the keys that the ids are of
 	}{
-		"of its own key":                   {[]Telling{told("url:a", "url:a")}, []string{"url:a"}},
-		"of other evidence":                {[]Telling{told("id:1", "id:1")}, []string{"url:a"}},
-		"of none that is known":            {[]Telling{told("id:2", "id:2", "url:c")}, []string{"id:2"}},
-		"what a page tells apart is apart": {[]Telling{told("url:a", "url:a"), told("id:1", "id:1")}, []string{"url:a", "id:1"}},
-		"and the own key takes it":         {[]Telling{told("id:1", "id:1"), told("url:a", "url:a")}, []string{"id:1", "url:a"}},
-		"of one known by its id alone":     {[]Telling{told("url:b", "url:b", "id:7")}, []string{"url:b"}},
-		"the own key goes first":           {[]Telling{told("url:b", "url:b", "id:1")}, []string{"url:b"}},
+		"of its own key":        {[]Telling{told("url:a", "url:a")}, []string{"url:a"}},
+		"of other evidence":     {[]Telling{told("id:1", "id:1")}, []string{"url:a"}},
+		"of none that is known": {[]Telling{told("id:2", "id:2", "url:c")}, []string{"id:2"}},
+		"what a page tells apart is apart": {[]Telling{told("url:a", "url:a"), told("id:1", "id:1")},
+			[]string{"url:a", "id:1"}},
+		"and the own key takes it": {[]Telling{told("id:1", "id:1"), told("url:a", "url:a")},
+			[]string{"id:1", "url:a"}},
+		"of one known by its id alone": {[]Telling{told("url:b", "url:b", "id:7")}, []string{"url:b"}},
+		"the own key goes first":       {[]Telling{told("url:b", "url:b", "id:1")}, []string{"url:b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,9 +70,10 @@ func onStage(key, title string, day int) Telling {
 	start := time.Date(2026, 12, day, 20, 0, 0, 0, time.UTC)
 	id := happening.DeriveInstanceID(key, happening.OriginalStart(start))
 	t := told(key, key)
-	t.Observation.Details = happening.Details{Title: title, Instances: []happening.Instance{{ID: id, Occurrences: []happening.Occurrence{
-		{ID: happening.DeriveOccurrenceID(id, 0), Start: start},
-	}}}}
+	t.Observation.Details = happening.Details{Title: title,
+		Instances: []happening.Instance{{ID: id, Occurrences: []happening.Occurrence{
+			{ID: happening.DeriveOccurrenceID(id, 0), Start: start},
+		}}}}
 	return t
 }
 
@@ -95,17 +100,24 @@ func TestAPageThatIsUsedAgain(t *testing.T) {
 		told  map[uuid.UUID][]happening.Details
 		want  []string
 	}{
-		"nothing is known":                 {[]Telling{quiz}, nil, nil, []string{address}},
-		"another source told of it before": {[]Telling{quiz}, nil, map[uuid.UUID][]happening.Details{id(address): details(jazz)}, []string{second}},
-		"and of this one, too":             {[]Telling{quiz}, nil, both, []string{second}},
-		"back to the first":                {[]Telling{onStage(address, "Anna Schmidt Quartett", 20)}, []Shown{shown(second, second)}, both, []string{address}},
-		"a third":                          {[]Telling{onStage(address, "Hamlet", 9)}, []Shown{shown(second, second)}, both, []string{third}},
-		"its key was lost":                 {[]Telling{quiz}, []Shown{{Identity: Identity{Happening: id(second), Evidence: []uuid.UUID{id(second)}}}}, both, []string{second}},
+		"nothing is known": {[]Telling{quiz}, nil, nil, []string{address}},
+		"another source told of it before": {[]Telling{quiz}, nil,
+			map[uuid.UUID][]happening.Details{id(address): details(jazz)}, []string{second}},
+		"and of this one, too": {[]Telling{quiz}, nil, both, []string{second}},
+		"back to the first": {[]Telling{onStage(address, "Anna Schmidt Quartett", 20)},
+			[]Shown{shown(second, second)}, both, []string{address}},
+		"a third": {[]Telling{onStage(address, "Hamlet", 9)}, []Shown{shown(second, second)}, both,
+			[]string{third}},
+		"its key was lost": {[]Telling{quiz},
+			[]Shown{{Identity: Identity{Happening: id(second), Evidence: []uuid.UUID{id(second)}}}}, both, []string{second}},
 		"some tell the one, some the other": {
-			[]Telling{quiz}, []Shown{shown(address, address)}, map[uuid.UUID][]happening.Details{id(address): details(jazz, quiz)}, []string{address},
+			[]Telling{quiz}, []Shown{shown(address, address)}, map[uuid.UUID][]happening.Details{id(address): details(jazz,
+				quiz)}, []string{address},
 		},
-		"one title, the same hour": {[]Telling{onStage(address, "Whatever", 5)}, []Shown{shown(address, address)}, both, []string{address}},
-		"what has an identifier":   {[]Telling{onStage("id:a|7", "Whatever", 9)}, []Shown{shown("id:a|7", "id:a|7")}, map[uuid.UUID][]happening.Details{id("id:a|7"): details(jazz)}, []string{"id:a|7"}},
+		"one title, the same hour": {[]Telling{onStage(address, "Whatever", 5)}, []Shown{shown(address, address)}, both,
+			[]string{address}},
+		"what has an identifier": {[]Telling{onStage("id:a|7", "Whatever", 9)}, []Shown{shown("id:a|7", "id:a|7")},
+			map[uuid.UUID][]happening.Details{id("id:a|7"): details(jazz)}, []string{"id:a|7"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,7 +135,8 @@ func TestAPageThatIsUsedAgain(t *testing.T) {
 	for n := 2; n <= mostSuccessors; n++ {
 		many[id(fmt.Sprintf("%s (%d)", address, n))] = details(jazz)
 	}
-	if got := identified(t, []Telling{quiz}, nil, many)[0]; got.Key != "url:a/1 (pub quiz)" || got.Happening != id(got.Key) {
+	if got := identified(t, []Telling{quiz}, nil, many)[0]; got.Key != "url:a/1 (pub quiz)" ||
+		got.Happening != id(got.Key) {
 		t.Errorf("after many others it has key %q", got.Key)
 	}
 }

@@ -17,8 +17,8 @@ import (
 const backfillWindow = 14 * 24 * time.Hour
 
 // index knows which sources fill which feeds, what each source carries, and which of it are items. It is folded from
-// events in their global order, so that replaying them comes to the same changes. Of happenings it holds what the events
-// at hand concern. It is not safe for concurrent use.
+// events in their global order, so that replaying them comes to the same changes. Of happenings it holds what the
+// events at hand concern. It is not safe for concurrent use.
 type index struct {
 	feeds         *eventstore.SavedTable[uuid.UUID, feedState]
 	feedsOfSource map[uuid.UUID]map[uuid.UUID]struct{}
@@ -33,8 +33,8 @@ type feedState struct {
 	Sources      map[uuid.UUID]*attachedSource `json:"sources"`
 }
 
-// attachedSource is a source in a feed. Unless all of it was known at the attachment, what it brings is backfill, and no
-// news, until a walk that began after the attachment has completed.
+// attachedSource is a source in a feed. Unless all of it was known at the attachment, what it brings is backfill, and
+// no news, until a walk that began after the attachment has completed.
 type attachedSource struct {
 	Backfill   bool `json:"backfill,omitempty"`
 	Collecting bool `json:"collecting,omitempty"`
@@ -114,7 +114,8 @@ func concerned(events []event) []uuid.UUID {
 			if e.Of != uuid.Nil {
 				set[e.Of] = struct{}{}
 			}
-		case happening.Revised, happening.WentStale, happening.OccurrenceChanged, happening.Merged, happening.Split: // of itself
+		// of itself
+		case happening.Revised, happening.WentStale, happening.OccurrenceChanged, happening.Merged, happening.Split:
 		}
 		set[events[i].StreamID()] = struct{}{}
 	}
@@ -233,13 +234,21 @@ func (x *index) leave(id uuid.UUID, h *Known, at time.Time, reason string, of fu
 		}
 		delete(h.Feeds, feedID)
 		if f := x.feeds.Get(feedID); f != nil {
-			changes = append(changes, change{feed: feedID, organization: f.Organization, happening: id, remove: true, reason: reason, at: at})
+			changes = append(changes, change{
+				feed:         feedID,
+				organization: f.Organization,
+				happening:    id,
+				remove:       true,
+				reason:       reason,
+				at:           at,
+			})
 		}
 	}
 	return changes
 }
 
-// occurrenceChanged tells each feed that shows the happening, but where the change came with a source that is new there.
+// occurrenceChanged tells each feed that shows the happening, but where the change came with a source that is new
+// there.
 func (x *index) occurrenceChanged(id uuid.UUID, e happening.OccurrenceChanged) []change {
 	h := x.happenings.get(id)
 	if h == nil {
@@ -255,7 +264,12 @@ func (x *index) occurrenceChanged(id uuid.UUID, e happening.OccurrenceChanged) [
 			continue
 		}
 		changes = append(changes, change{
-			feed: feedID, organization: f.Organization, happening: id, source: e.SourceID, occurrence: &e, at: e.At,
+			feed:         feedID,
+			organization: f.Organization,
+			happening:    id,
+			source:       e.SourceID,
+			occurrence:   &e,
+			at:           e.At,
 		})
 	}
 	return changes
@@ -264,7 +278,8 @@ func (x *index) occurrenceChanged(id uuid.UUID, e happening.OccurrenceChanged) [
 // seen adds a happening to the feeds that its source fills: always where it was observed, else while it is recent. What
 // is over is no news: a site that gives its archive new addresses has nothing to tell.
 func (x *index) seen(
-	id, sourceID uuid.UUID, dates SourceDates, details happening.Details, at time.Time, observed bool, added map[uuid.UUID]bool,
+	id, sourceID uuid.UUID, dates SourceDates, details happening.Details, at time.Time, observed bool,
+	added map[uuid.UUID]bool,
 ) []change {
 	if dates.FirstSeen.IsZero() {
 		dates.FirstSeen = instant(at)
@@ -336,7 +351,12 @@ func (x *index) applyFeed(id uuid.UUID, event feed.Event) []sweep {
 	case feed.SourceDetached:
 		delete(f.Sources, e.SourceID)
 		drop(x.feedsOfSource, e.SourceID, id)
-		return []sweep{{feed: id, source: e.SourceID, at: e.At, remove: true}}
+		return []sweep{{
+			feed:   id,
+			source: e.SourceID,
+			at:     e.At,
+			remove: true,
+		}}
 	case feed.Deleted:
 		sweeps := f.sweeps(id, sweep{at: e.At, remove: true, deleted: true})
 		for sourceID := range f.Sources {
@@ -356,7 +376,13 @@ func (x *index) add(feedID, id, sourceID uuid.UUID, at time.Time) (c change, fre
 	}
 	h.Feeds[feedID] = true
 	x.happenings.set(id, h)
-	return change{feed: feedID, organization: x.feeds.Get(feedID).Organization, happening: id, source: sourceID, at: at}, true
+	return change{
+		feed:         feedID,
+		organization: x.feeds.Get(feedID).Organization,
+		happening:    id,
+		source:       sourceID,
+		at:           at,
+	}, true
 }
 
 // dates are what a source says of a happening; zero where it was not seen there.

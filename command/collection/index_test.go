@@ -42,7 +42,13 @@ type story struct {
 
 func begin(t testing.TB) *story {
 	state := &eventstore.ProcessState{}
-	s := &story{t: t, state: state, index: newIndex(state), held: held{}, now: noon}
+	s := &story{
+		t:     t,
+		state: state,
+		index: newIndex(state),
+		held:  held{},
+		now:   noon,
+	}
 	for _, id := range []uuid.UUID{oneFeed, otherFeed} {
 		s.feed(id, feed.Created{Organization: org, Enabled: true, At: noon})
 	}
@@ -62,7 +68,13 @@ func tell[S, E, C any](s *story, a eventstore.Aggregate[S, E, C], id uuid.UUID, 
 		}
 		return nil
 	}}
-	recorded := eventstore.Recorded{ID: uuid.New(), Stream: a.Stream(id), Type: name, Data: data, Metadata: []byte("{}")}
+	recorded := eventstore.Recorded{
+		ID:       uuid.New(),
+		Stream:   a.Stream(id),
+		Type:     name,
+		Data:     data,
+		Metadata: []byte("{}"),
+	}
 	if err := curation.React(s.t.Context(), []eventstore.Recorded{recorded}); err != nil {
 		s.t.Fatal(err)
 	}
@@ -81,7 +93,12 @@ func (s *story) source(id uuid.UUID, event source.Event) *story {
 
 func (s *story) attach(feedID, sourceID uuid.UUID) *story {
 	s.t.Helper()
-	return s.feed(feedID, feed.SourceAttached{AssociationID: uuid.New(), SourceID: sourceID, SourceType: "site", At: s.now})
+	return s.feed(feedID, feed.SourceAttached{
+		AssociationID: uuid.New(),
+		SourceID:      sourceID,
+		SourceType:    "site",
+		At:            s.now,
+	})
 }
 
 func (s *story) detach(feedID, sourceID uuid.UUID) *story {
@@ -99,18 +116,23 @@ func (s *story) collected(sourceID uuid.UUID) *story {
 // observe shows a happening that takes place at a time.
 func (s *story) observe(id, sourceID uuid.UUID, at time.Time) *story {
 	s.t.Helper()
-	return tell(s, happening.Aggregate, id, happening.Event(happening.Observed{SourceID: sourceID, Details: takingPlace(at), At: s.now}))
+	return tell(s, happening.Aggregate, id,
+		happening.Event(happening.Observed{SourceID: sourceID, Details: takingPlace(at), At: s.now}))
 }
 
 func takingPlace(at time.Time) happening.Details {
-	return happening.Details{Title: "T", Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: at}}}}}
+	return happening.Details{Title: "T",
+		Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: at}}}}}
 }
 
 // cancel records that a source's telling took an occurrence off.
 func (s *story) cancel(id, sourceID uuid.UUID) *story {
 	s.t.Helper()
 	return tell(s, happening.Aggregate, id, happening.Event(happening.OccurrenceChanged{
-		Status: happening.Cancelled, PreviousStatus: happening.Scheduled, SourceID: sourceID, At: s.now,
+		Status:         happening.Cancelled,
+		PreviousStatus: happening.Scheduled,
+		SourceID:       sourceID,
+		At:             s.now,
 	}))
 }
 
@@ -118,7 +140,12 @@ func (s *story) cancel(id, sourceID uuid.UUID) *story {
 // and is no news either, "!" for a change of an occurrence.
 func (s *story) expect(want ...string) *story {
 	s.t.Helper()
-	names := map[uuid.UUID]string{oneFeed: "one", otherFeed: "other", concert: "concert", exhibition: "exhibition"}
+	names := map[uuid.UUID]string{
+		oneFeed:    "one",
+		otherFeed:  "other",
+		concert:    "concert",
+		exhibition: "exhibition",
+	}
 	var got []string
 	for _, c := range s.made {
 		sign := "."
@@ -168,14 +195,21 @@ func TestOfASourceThatIsKnownTheNextThingIsNews(t *testing.T) {
 	t.Parallel()
 	s := begin(t).observe(concert, site, noon.Add(day)).
 		source(site, source.CollectionStarted{Number: 1, At: noon})
-	s.feed(oneFeed, feed.SourceAttached{AssociationID: uuid.New(), SourceID: site, SourceType: "site", Known: true, At: s.now}).expect("~one concert").
+	s.feed(oneFeed, feed.SourceAttached{
+		AssociationID: uuid.New(),
+		SourceID:      site,
+		SourceType:    "site",
+		Known:         true,
+		At:            s.now,
+	}).expect("~one concert").
 		observe(exhibition, site, noon.Add(day)).expect("+one exhibition")
 }
 
 func TestAFailedCollectionIsNoBackfill(t *testing.T) {
 	t.Parallel()
 	begin(t).attach(oneFeed, site).
-		source(site, source.CollectionStarted{Number: 1, At: noon}).source(site, source.CollectionFailed{Number: 1, At: noon}).
+		source(site, source.CollectionStarted{Number: 1, At: noon}).
+		source(site, source.CollectionFailed{Number: 1, At: noon}).
 		source(site, source.CollectionStarted{Number: 2, At: noon}).
 		observe(concert, site, noon.Add(day)).expect("~one concert").
 		source(site, source.CollectionCompleted{Number: 2, At: noon}).
@@ -203,7 +237,10 @@ func TestBackfillWindow(t *testing.T) {
 			t.Parallel()
 			s := begin(t)
 			tell(s, happening.Aggregate, concert, happening.Event(happening.Observed{
-				SourceID: site, Details: takingPlace(tt.takes), PublishedAt: tt.published, At: tt.seen,
+				SourceID:    site,
+				Details:     takingPlace(tt.takes),
+				PublishedAt: tt.published,
+				At:          tt.seen,
 			}))
 			s.attach(oneFeed, site)
 			if tt.added {
@@ -222,8 +259,10 @@ func TestARevisionBringsBackWhatWasTooOld(t *testing.T) {
 	s.observe(concert, site, noon.Add(-90*day))
 	s.now = noon
 	s.attach(oneFeed, site).expect().collected(site)
-	tell(s, happening.Aggregate, concert, happening.Event(happening.Revised{SourceID: site, Details: takingPlace(noon.Add(-80 * day)), At: noon})).expect()
-	tell(s, happening.Aggregate, concert, happening.Event(happening.Revised{SourceID: site, Details: takingPlace(noon.Add(day)), At: noon})).
+	tell(s, happening.Aggregate, concert,
+		happening.Event(happening.Revised{SourceID: site, Details: takingPlace(noon.Add(-80 * day)), At: noon})).expect()
+	tell(s, happening.Aggregate, concert,
+		happening.Event(happening.Revised{SourceID: site, Details: takingPlace(noon.Add(day)), At: noon})).
 		expect("+one concert")
 }
 
@@ -236,10 +275,12 @@ func TestWhatIsOverIsAddedAndIsNoNews(t *testing.T) {
 	undated := uuid.New()
 	s.observe(undated, site, time.Time{}).expect("+one ")
 	// What is over and was added stays an item, whatever comes of it; it is not added again, nor told.
-	tell(s, happening.Aggregate, concert, happening.Event(happening.Revised{SourceID: site, Details: takingPlace(noon.Add(day)), At: noon})).expect()
+	tell(s, happening.Aggregate, concert,
+		happening.Event(happening.Revised{SourceID: site, Details: takingPlace(noon.Add(day)), At: noon})).expect()
 }
 
-// Over is what has ended when it is seen: not what is going on, nor what has days to come; what says no end is with its start.
+// Over is what has ended when it is seen: not what is going on, nor what has days to come; what says no end is with its
+// start.
 func TestWhenItIsOver(t *testing.T) {
 	t.Parallel()
 	span := func(from, to time.Duration) happening.Occurrence {
@@ -261,9 +302,10 @@ func TestWhenItIsOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := begin(t).attach(oneFeed, site).collected(site)
-			tell(s, happening.Aggregate, concert, happening.Event(happening.Observed{SourceID: site, At: noon, Details: happening.Details{
-				Title: "T", Instances: []happening.Instance{{Occurrences: tt.occurrences}},
-			}})).expect(tt.want)
+			tell(s, happening.Aggregate, concert, happening.Event(happening.Observed{SourceID: site, At: noon,
+				Details: happening.Details{
+					Title: "T", Instances: []happening.Instance{{Occurrences: tt.occurrences}},
+				}})).expect(tt.want)
 		})
 	}
 }
@@ -271,7 +313,8 @@ func TestWhenItIsOver(t *testing.T) {
 func TestDetachRemovesWhatNoOtherSourceCarries(t *testing.T) {
 	t.Parallel()
 	begin(t).attach(oneFeed, site).attach(oneFeed, page).attach(otherFeed, site).
-		observe(concert, site, noon.Add(day)).observe(exhibition, site, noon.Add(day)).observe(exhibition, page, noon.Add(day)).
+		observe(concert, site, noon.Add(day)).observe(exhibition, site, noon.Add(day)).observe(exhibition, page,
+		noon.Add(day)).
 		detach(oneFeed, site).expect("-one concert").
 		observe(concert, site, noon.Add(day)).expect().
 		detach(oneFeed, page).expect("-one exhibition").
@@ -310,9 +353,11 @@ func TestRestore(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		whole, restored := begin(t), begin(t)
 		saved := map[string]eventstore.SavedRow{}
-		feeds, sources, happenings := []uuid.UUID{oneFeed, otherFeed}, []uuid.UUID{site, page}, []uuid.UUID{concert, exhibition}
+		feeds, sources, happenings := []uuid.UUID{oneFeed, otherFeed}, []uuid.UUID{site, page},
+			[]uuid.UUID{concert, exhibition}
 		for range rapid.IntRange(1, 40).Draw(r, "events") {
-			f, s, h := rapid.SampledFrom(feeds).Draw(r, "feed"), rapid.SampledFrom(sources).Draw(r, "source"), rapid.SampledFrom(happenings).Draw(r, "happening")
+			f, s, h := rapid.SampledFrom(feeds).Draw(r, "feed"), rapid.SampledFrom(sources).Draw(r, "source"),
+				rapid.SampledFrom(happenings).Draw(r, "happening")
 			step := rapid.IntRange(0, 6).Draw(r, "kind")
 			at := noon.Add(time.Duration(rapid.IntRange(-30, 30).Draw(r, "at")) * day)
 			for _, story := range []*story{whole, restored} {

@@ -41,7 +41,8 @@ func (m held) Carried(_ context.Context, which Carried, after Mark) (map[uuid.UU
 	for id, k := range m {
 		d, carried := k.Sources[which.Source]
 		mark := Mark{Newest: d.Newest(), ID: id}
-		if carried && !mark.Newest.Before(which.Since) && mark.compare(after) > 0 && (which.ItemsOf == uuid.Nil || k.Feeds[which.ItemsOf]) {
+		if carried && !mark.Newest.Before(which.Since) && mark.compare(after) > 0 && (which.ItemsOf == uuid.Nil ||
+			k.Feeds[which.ItemsOf]) {
 			marks = append(marks, mark)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// merges are merges that are on their way into the store, side by side as far as they concern different happenings. What
-// they come to is known once they are waited for.
+// merges are merges that are on their way into the store, side by side as far as they concern different happenings.
+// What they come to is known once they are waited for.
 type merges struct {
 	parent context.Context
 	ctx    context.Context

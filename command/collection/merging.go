@@ -72,7 +72,12 @@ type merging struct {
 }
 
 func newMerging(store eventstore.Store, likeness Likeness, log *slog.Logger) *merging {
-	return &merging{store: store, likeness: likeness, log: log, profiles: newProfiles(profilesKept)}
+	return &merging{
+		store:    store,
+		likeness: likeness,
+		log:      log,
+		profiles: newProfiles(profilesKept),
+	}
 }
 
 // react deals with the events of a batch. It says which of their happenings are merged into others, and whether there
@@ -159,7 +164,8 @@ func (m *merging) tellEach(ctx context.Context, told, into []uuid.UUID, at time.
 }
 
 // compareEach compares happenings with those that are like them.
-func (m *merging) compareEach(ctx context.Context, roots []uuid.UUID, alike map[uuid.UUID][]uuid.UUID, at time.Time) (map[[2]uuid.UUID]Comparison, error) {
+func (m *merging) compareEach(ctx context.Context, roots []uuid.UUID, alike map[uuid.UUID][]uuid.UUID,
+	at time.Time) (map[[2]uuid.UUID]Comparison, error) {
 	compared := map[[2]uuid.UUID]Comparison{}
 	dealtWith := len(m.profiles.held)
 	for some := range slices.Chunk(roots, rootsAtOnce) {
@@ -186,7 +192,8 @@ func (m *merging) compareEach(ctx context.Context, roots []uuid.UUID, alike map[
 
 // told lists the happenings of which something is told, in order, and the merges and splits that only one of the two
 // has recorded here. What is known of a new one is its event.
-func (m *merging) told(events []event, replayed func(*eventstore.Recorded) bool) (ids []uuid.UUID, halves map[half]happening.Event, at time.Time) {
+func (m *merging) told(events []event, replayed func(*eventstore.Recorded) bool) (ids []uuid.UUID,
+	halves map[half]happening.Event, at time.Time) {
 	m.profiles.age()
 	halves = map[half]happening.Event{}
 	seen := map[uuid.UUID]bool{}
@@ -271,13 +278,18 @@ func marks(s match.Subject) []Mark64 {
 		all = append(all, Mark64{Hash: hash("key " + key), Kind: match.Key})
 	}
 	for _, block := range blocks {
-		all = append(all, Mark64{Hash: hash(block.Day + "|" + block.Of), Kind: block.Kind, Day: block.Day, At: block.At})
+		all = append(all, Mark64{
+			Hash: hash(block.Day + "|" + block.Of),
+			Kind: block.Kind,
+			Day:  block.Day,
+			At:   block.At,
+		})
 	}
 	return all
 }
 
-// stays returns the one that another happening was merged into in the end: what is merged stands for nothing but that. It
-// returns uuid.Nil for a ring, which no merge makes.
+// stays returns the one that another happening was merged into in the end: what is merged stands for nothing but that.
+// It returns uuid.Nil for a ring, which no merge makes.
 func (m *merging) stays(ctx context.Context, merging *merges, id, other uuid.UUID, at time.Time) (uuid.UUID, error) {
 	for passed := map[uuid.UUID]bool{}; ; {
 		if err := merging.await(id, other); err != nil {
@@ -301,7 +313,8 @@ func (m *merging) stays(ctx context.Context, merging *merges, id, other uuid.UUI
 
 // compareAll compares a happening with those that are found, and begins to merge it with those that are the same.
 func (m *merging) compareAll(
-	ctx context.Context, merging *merges, id uuid.UUID, found []uuid.UUID, at time.Time, compared map[[2]uuid.UUID]Comparison,
+	ctx context.Context, merging *merges, id uuid.UUID, found []uuid.UUID, at time.Time,
+	compared map[[2]uuid.UUID]Comparison,
 ) error {
 	for _, other := range found {
 		other, err := m.stays(ctx, merging, id, other, at)
@@ -330,7 +343,14 @@ func (m *merging) compareAll(
 		if apart {
 			v.Same, v.Reason = false, match.KeptApart
 		}
-		compared[pair] = Comparison{A: pair[0], B: pair[1], Same: v.Same, Reason: v.Reason, Score: v.Score, At: at}
+		compared[pair] = Comparison{
+			A:      pair[0],
+			B:      pair[1],
+			Same:   v.Same,
+			Reason: v.Reason,
+			Score:  v.Score,
+			At:     at,
+		}
 		if !v.Same {
 			continue
 		}
@@ -338,7 +358,9 @@ func (m *merging) compareAll(
 		if cmp.Or(theirs.since.Compare(mine.since), bytes.Compare(other[:], id[:])) < 0 {
 			stays, goes = theirs, mine
 		}
-		if err := merging.of(stays, goes, func(ctx context.Context) error { return m.merge(ctx, stays, goes, v, at) }); err != nil {
+		if err := merging.of(stays, goes, func(ctx context.Context) error {
+			return m.merge(ctx, stays, goes, v, at)
+		}); err != nil {
 			return err
 		}
 	}
@@ -355,7 +377,13 @@ func (m *merging) merge(ctx context.Context, stays, goes *profile, v match.Verdi
 		members = append(append(members, member), more...)
 	}
 	slices.SortFunc(members, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-	command := happening.Merge{From: goes.id, Members: members, Reason: string(v.Reason), Score: v.Score, At: at}
+	command := happening.Merge{
+		From:    goes.id,
+		Members: members,
+		Reason:  string(v.Reason),
+		Score:   v.Score,
+		At:      at,
+	}
 	err := m.execute(ctx, stays, command)
 	if err == nil {
 		// Feeds get the one that stays before they lose the other: what they showed under the other id is no news to them.
@@ -365,7 +393,8 @@ func (m *merging) merge(ctx context.Context, stays, goes *profile, v match.Verdi
 		command.From, command.Members, command.Into = uuid.Nil, nil, stays.id
 		err = m.execute(ctx, goes, command)
 	}
-	if errors.Is(err, happening.ErrApart) || errors.Is(err, happening.ErrMergedElsewhere) || errors.Is(err, happening.ErrNotMerged) {
+	if errors.Is(err, happening.ErrApart) || errors.Is(err, happening.ErrMergedElsewhere) ||
+		errors.Is(err, happening.ErrNotMerged) {
 		return nil // somebody else was faster
 	}
 	return err
@@ -386,8 +415,17 @@ func (m *merging) tell(ctx context.Context, stays, goes *profile, at time.Time) 
 			key = t.Keys[0]
 		}
 		err := m.execute(ctx, stays, happening.Observe{
-			SourceID: t.SourceID, Key: key, Keys: t.Keys, Details: t.Details, PublishedAt: t.PublishedAt, Source: t.Source,
-			At: t.DatedAt, Standing: t.Standing, Origins: t.Origins, Of: of, Version: t.Version,
+			SourceID:    t.SourceID,
+			Key:         key,
+			Keys:        t.Keys,
+			Details:     t.Details,
+			PublishedAt: t.PublishedAt,
+			Source:      t.Source,
+			At:          t.DatedAt,
+			Standing:    t.Standing,
+			Origins:     t.Origins,
+			Of:          of,
+			Version:     t.Version,
 		})
 		if err == nil && t.Stale {
 			err = m.execute(ctx, stays, happening.MarkStale{SourceID: t.SourceID, At: at, Of: of})

@@ -88,8 +88,8 @@ func (m *Monitor) run(ctx context.Context) {
 	}
 }
 
-// untilMultiple is how long it is to the next multiple of a time: what is done as often is done at the same moments, as to
-// wake up costs more than what is done then.
+// untilMultiple is how long it is to the next multiple of a time: what is done as often is done at the same moments, as
+// to wake up costs more than what is done then.
 func untilMultiple(of time.Duration) time.Duration {
 	now := time.Now()
 	return now.Truncate(of).Add(of).Sub(now)

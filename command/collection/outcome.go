@@ -20,7 +20,8 @@ const (
 // Outcomes are all that Monitor.Visited is told, so that they may be labels of a metric.
 func Outcomes() []string {
 	return append([]string{
-		outcomeOK, outcomeContinues, outcomePaused, outcomeLost, outcomeStopped, outcomeTrouble, outcomeCredentials, outcomeJavaScript,
+		outcomeOK, outcomeContinues, outcomePaused, outcomeLost, outcomeStopped, outcomeTrouble, outcomeCredentials,
+		outcomeJavaScript,
 	}, Reasons()...)
 }
 

@@ -77,7 +77,8 @@ func (m *merging) lastMerged(ctx context.Context, store eventstore.Store, id uui
 			if e.Into != uuid.Nil {
 				last = recorded.Revision
 			}
-		case happening.Observed, happening.Revised, happening.WentStale, happening.OccurrenceChanged, happening.Split: // merge nothing
+		// merge nothing
+		case happening.Observed, happening.Revised, happening.WentStale, happening.OccurrenceChanged, happening.Split:
 		}
 	}
 	return last, nil

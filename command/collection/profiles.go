@@ -28,7 +28,12 @@ type profile struct {
 
 func newProfile(id uuid.UUID, loaded eventstore.Loaded[happening.State], at time.Time) *profile {
 	state := loaded.State
-	p := &profile{id: id, subject: match.Of(state.Combine().Details, state.Keys(), at), since: state.Since(), at: at}
+	p := &profile{
+		id:      id,
+		subject: match.Of(state.Combine().Details, state.Keys(), at),
+		since:   state.Since(),
+		at:      at,
+	}
 	p.know(loaded)
 	return p
 }

@@ -21,7 +21,8 @@ func TestLongChainOfMergesIsFollowed(t *testing.T) {
 		chain[i] = uuid.New()
 	}
 	link := func(one, into uuid.UUID) {
-		m.profiles.put(one, newProfile(one, eventstore.Loaded[happening.State]{State: happening.State{Into: into}}, time.Now()))
+		m.profiles.put(one, newProfile(one, eventstore.Loaded[happening.State]{State: happening.State{Into: into}},
+			time.Now()))
 	}
 	last := len(chain) - 1
 	for i, one := range chain[:last] {
@@ -29,12 +30,14 @@ func TestLongChainOfMergesIsFollowed(t *testing.T) {
 	}
 	link(chain[last], uuid.Nil)
 	for _, from := range []uuid.UUID{chain[0], chain[last]} {
-		if got, err := m.stays(t.Context(), m.begin(t.Context()), uuid.New(), from, time.Now()); err != nil || got != chain[last] {
+		if got, err := m.stays(t.Context(), m.begin(t.Context()), uuid.New(), from, time.Now()); err != nil ||
+			got != chain[last] {
 			t.Errorf("%s stands for %s, %v, want %s", from, got, err, chain[last])
 		}
 	}
 	link(chain[last], chain[0])
-	if got, err := m.stays(t.Context(), m.begin(t.Context()), uuid.New(), chain[0], time.Now()); err != nil || got != uuid.Nil {
+	if got, err := m.stays(t.Context(), m.begin(t.Context()), uuid.New(), chain[0], time.Now()); err != nil ||
+		got != uuid.Nil {
 		t.Errorf("a ring stands for %s, %v", got, err)
 	}
 }

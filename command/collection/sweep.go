@@ -41,7 +41,9 @@ func sweeping(recorded eventstore.Recorded) bool { //nolint:gocritic // as slice
 // sweeps are one for each source of the feed, in an order that is always the same: who adds an item is recorded.
 func (f *feedState) sweeps(id uuid.UUID, like sweep) []sweep {
 	list := make([]sweep, 0, len(f.Sources))
-	for _, sourceID := range slices.SortedFunc(maps.Keys(f.Sources), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
+	for _, sourceID := range slices.SortedFunc(maps.Keys(f.Sources), func(a, b uuid.UUID) int {
+		return bytes.Compare(a[:], b[:])
+	}) {
 		like.feed, like.source = id, sourceID
 		list = append(list, like)
 	}
@@ -86,5 +88,13 @@ func (x *index) remove(s sweep, id uuid.UUID, h *Known) (c change, fresh bool) {
 	if s.deleted {
 		return change{}, false
 	}
-	return change{feed: s.feed, organization: f.Organization, happening: id, source: s.source, remove: true, reason: reasonDetached, at: s.at}, true
+	return change{
+		feed:         s.feed,
+		organization: f.Organization,
+		happening:    id,
+		source:       s.source,
+		remove:       true,
+		reason:       reasonDetached,
+		at:           s.at,
+	}, true
 }

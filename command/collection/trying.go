@@ -39,7 +39,8 @@ func (t Trial) Run(ctx context.Context) (found Tried, err error) {
 			return found, err
 		}
 		if err = errors.Join(err, visited.Err); err != nil {
-			found.note(collect.Note{Code: collect.NotePageFailed, Text: visited.Known.Address + " can't be read: " + err.Error()})
+			found.note(collect.Note{Code: collect.NotePageFailed, Text: visited.Known.Address + " can't be read: " +
+				err.Error()})
 		}
 		pages.Record(visited, t.Now)
 		if err := together.Add(visited.Known.Address, visited.Page.Observations, t.Now); err != nil {

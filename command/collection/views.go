@@ -99,8 +99,16 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 	var out eventstore.Outcome[happening.State, happening.Event]
 	if err == nil {
 		out, err = happening.Aggregate.Execute(ctx, v.Store, view.Happening, happening.Observe{
-			SourceID: v.turn.Source.ID, Key: view.Key, Keys: o.Keys, Details: o.Details, PublishedAt: o.PublishedAt, Source: o.Source, At: v.now(),
-			Standing: o.Standing, Origins: collect.Stored(o.Origins), Version: o.Version,
+			SourceID:    v.turn.Source.ID,
+			Key:         view.Key,
+			Keys:        o.Keys,
+			Details:     o.Details,
+			PublishedAt: o.PublishedAt,
+			Source:      o.Source,
+			At:          v.now(),
+			Standing:    o.Standing,
+			Origins:     collect.Stored(o.Origins),
+			Version:     o.Version,
 		}, happening.Options{Metadata: v.metadata(), Known: &known})
 	}
 	switch {
@@ -110,7 +118,8 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 	default:
 		// One that can't be stored (too large, not text) must not keep the others out.
 		v.log.Warn("an observation can't be stored", "happening", view.Happening, "error", err)
-		return settled, Tally{Notes: []source.Note{{Code: noteUnstorable, Text: "an event was left out, because it can't be stored"}}}, nil
+		return settled, Tally{Notes: []source.Note{{Code: noteUnstorable,
+			Text: "an event was left out, because it can't be stored"}}}, nil
 	}
 	var news Tally
 	for _, event := range out.Events {
@@ -121,7 +130,8 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 		case happening.Revised:
 			news.Revised++
 			news.Ahead = e.Details.ChangedAhead(known.State.Tellings[v.teller()].Details, v.now(), timing.Firm(v.now()))
-		case happening.WentStale, happening.OccurrenceChanged, happening.Merged, happening.Split: // are no news of this source
+		// are no news of this source
+		case happening.WentStale, happening.OccurrenceChanged, happening.Merged, happening.Split:
 		}
 	}
 	return settled, news, nil
@@ -136,8 +146,14 @@ func together(id uuid.UUID, tellings []Told) collect.Observation {
 	var o collect.Observation
 	for i, t := range tellings {
 		told[i] = happening.Telling{
-			SourceID: id, Page: t.Page.String(), Standing: t.Observation.Standing, Details: t.Observation.Details, Source: t.Observation.Source,
-			PublishedAt: t.Observation.PublishedAt, Since: t.Since, DatedAt: t.DatedAt,
+			SourceID:    id,
+			Page:        t.Page.String(),
+			Standing:    t.Observation.Standing,
+			Details:     t.Observation.Details,
+			Source:      t.Observation.Source,
+			PublishedAt: t.Observation.PublishedAt,
+			Since:       t.Since,
+			DatedAt:     t.DatedAt,
 		}
 		o.Version = max(o.Version, t.Observation.Version)
 		for _, key := range t.Observation.Keys {

@@ -35,8 +35,12 @@ type visit struct {
 
 func (m *Monitor) newVisit(turn Turn) *visit {
 	v := &visit{
-		Monitor: m, outcome: outcomeContinues, turn: turn, walk: m.Walks.Walk(turn), tally: turn.Tally,
-		log: m.Log.With(slog.String("source", turn.Source.ID.String()), slog.String("type", turn.Source.Type)),
+		Monitor: m,
+		outcome: outcomeContinues,
+		turn:    turn,
+		walk:    m.Walks.Walk(turn),
+		tally:   turn.Tally,
+		log:     m.Log.With(slog.String("source", turn.Source.ID.String()), slog.String("type", turn.Source.Type)),
 	}
 	v.trace = uuid.NewSHA1(turn.Source.ID, []byte("visit "+strconv.Itoa(turn.Number)))
 	return v
@@ -86,7 +90,12 @@ const (
 
 // goOn has the walk go on later.
 func (v *visit) goOn(in time.Duration) Next {
-	return Next{In: in, Interval: v.turn.Interval, Failures: v.turn.Failures, Stumbles: v.turn.Stumbles}
+	return Next{
+		In:       in,
+		Interval: v.turn.Interval,
+		Failures: v.turn.Failures,
+		Stumbles: v.turn.Stumbles,
+	}
 }
 
 func (v *visit) visit(ctx context.Context) (Next, error) {
@@ -110,9 +119,9 @@ func (v *visit) visit(ctx context.Context) (Next, error) {
 	return v.complete(ctx)
 }
 
-// begin begins the walk, where that was not done before, and records that it has begun, where somebody asked for it. What
-// was remembered of walks may have been lost, and the read model may be behind: then a walk of that number is recorded
-// already, and this is a later one.
+// begin begins the walk, where that was not done before, and records that it has begun, where somebody asked for it.
+// What was remembered of walks may have been lost, and the read model may be behind: then a walk of that number is
+// recorded already, and this is a later one.
 func (v *visit) begin(ctx context.Context, start []collect.Link) error {
 	for {
 		if v.turn.Fresh {
@@ -206,14 +215,27 @@ func (v *visit) complete(ctx context.Context) (Next, error) {
 	}
 	v.outcome = outcomeOK
 	interval := source.Adapt(v.turn.Interval, v.tally.Ahead)
-	next := Next{In: v.spread(interval), Over: true, Completed: true, Interval: interval, Observed: result.Observed}
+	next := Next{
+		In:        v.spread(interval),
+		Over:      true,
+		Completed: true,
+		Interval:  interval,
+		Observed:  result.Observed,
+	}
 	return next, v.onSource(ctx, source.Complete{
 		Number: v.turn.Number,
 		Counts: source.Counts{
-			Pages: v.tally.Requests, Observed: result.Observed, New: v.tally.New, Revised: v.tally.Revised, WentStale: v.tally.WentStale,
+			Pages:     v.tally.Requests,
+			Observed:  result.Observed,
+			New:       v.tally.New,
+			Revised:   v.tally.Revised,
+			WentStale: v.tally.WentStale,
 		},
-		NotModified: v.tally.Read == 0, Notes: append(result.Notes, v.tally.Notes...),
-		Interval: interval, NextAt: v.now().Add(next.In), At: v.now(),
+		NotModified: v.tally.Read == 0,
+		Notes:       append(result.Notes, v.tally.Notes...),
+		Interval:    interval,
+		NextAt:      v.now().Add(next.In),
+		At:          v.now(),
 	})
 }
 
@@ -227,7 +249,8 @@ func (v *visit) onSource(ctx context.Context, command source.Command) error {
 // execute says whether there was something to tell.
 func (v *visit) execute(ctx context.Context, command source.Command) (recorded bool, err error) {
 	known := v.turn.Recorded
-	out, err := source.Aggregate.Execute(ctx, v.Store, v.turn.Source.ID, command, source.Options{Metadata: v.metadata(), Known: &known})
+	out, err := source.Aggregate.Execute(ctx, v.Store, v.turn.Source.ID, command, source.Options{Metadata: v.metadata(),
+		Known: &known})
 	if err != nil {
 		return false, fmt.Errorf("source %s: %w", v.turn.Source.ID, err)
 	}

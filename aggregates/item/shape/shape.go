@@ -1,5 +1,5 @@
-// Package shape renders items as JSON, the way the interface shows them: in the current shape, and as the data of what is
-// published about them.
+// Package shape renders items as JSON, the way the interface shows them: in the current shape, and as the data of what
+// is published about them.
 //
 // The first is rendered once and kept, and lists add to it what depends on the query. So it is an object without its
 // closing brace. The legacy shape is made of it when it is asked for, see package query.
@@ -80,8 +80,11 @@ func Published(i Item) ([]byte, error) {
 				return marshal(p)
 			}
 			p.Occurrences = append(p.Occurrences, occurrence{
-				ID: o.ID, InstanceID: instance.ID, StartDateTime: instant.Stamp(o.Start), EndDateTime: instant.Stamped(o.End),
-				Status: cmp.Or(o.Status, happening.Scheduled),
+				ID:            o.ID,
+				InstanceID:    instance.ID,
+				StartDateTime: instant.Stamp(o.Start),
+				EndDateTime:   instant.Stamped(o.End),
+				Status:        cmp.Or(o.Status, happening.Scheduled),
 			})
 		}
 	}
@@ -101,12 +104,18 @@ type changed struct {
 // Changed is the data of an event about an occurrence of an item: as it is now, with the earlier status or start.
 func Changed(item, event uuid.UUID, c happening.OccurrenceChanged) ([]byte, error) {
 	return marshal(changed{
-		ID: item, EventID: event, Title: c.Title,
+		ID:      item,
+		EventID: event,
+		Title:   c.Title,
 		Occurrence: occurrence{
-			ID: c.OccurrenceID, InstanceID: c.InstanceID, StartDateTime: instant.Stamp(c.Start), EndDateTime: instant.Stamped(c.End),
-			Status: cmp.Or(c.Status, happening.Scheduled),
+			ID:            c.OccurrenceID,
+			InstanceID:    c.InstanceID,
+			StartDateTime: instant.Stamp(c.Start),
+			EndDateTime:   instant.Stamped(c.End),
+			Status:        cmp.Or(c.Status, happening.Scheduled),
 		},
-		PreviousStatus: c.PreviousStatus, PreviousStartDateTime: instant.Stamped(c.PreviousStart),
+		PreviousStatus:        c.PreviousStatus,
+		PreviousStartDateTime: instant.Stamped(c.PreviousStart),
 	})
 }
 
@@ -114,11 +123,21 @@ func currentOf(i Item) current {
 	d := i.Details
 	c := current{
 		always: always{
-			ID: i.ID, EventID: i.EventID, Title: d.Title, Description: d.Description, AddedToFeedAt: instant.Stamp(i.AddedAt),
-			SupportingImages: orEmpty(d.SupportingImages), URLs: orEmpty(d.URLs), GeoLocations: orEmpty(d.GeoLocations),
+			ID:               i.ID,
+			EventID:          i.EventID,
+			Title:            d.Title,
+			Description:      d.Description,
+			AddedToFeedAt:    instant.Stamp(i.AddedAt),
+			SupportingImages: orEmpty(d.SupportingImages),
+			URLs:             orEmpty(d.URLs),
+			GeoLocations:     orEmpty(d.GeoLocations),
 		},
-		ShortDescription: unlessBlank(d.ShortDescription), Location: Located(d.Location), Capacity: d.Capacity, Organizer: d.Organizer,
-		PrimaryImage: unlessBlank(d.PrimaryImage), PrimaryURL: unlessBlank(d.PrimaryURL),
+		ShortDescription: unlessBlank(d.ShortDescription),
+		Location:         Located(d.Location),
+		Capacity:         d.Capacity,
+		Organizer:        d.Organizer,
+		PrimaryImage:     unlessBlank(d.PrimaryImage),
+		PrimaryURL:       unlessBlank(d.PrimaryURL),
 	}
 	if d.Time != (happening.Time{}) {
 		c.Time = &d.Time

@@ -21,9 +21,14 @@ var (
 )
 
 func bare() shape.Item {
-	return shape.Item{ID: id, EventID: event, AddedAt: noon, Details: happening.Details{
-		Title: "A & B <live>", ShortDescription: "\t", PrimaryImage: " ",
-	}}
+	return shape.Item{
+		ID:      id,
+		EventID: event,
+		AddedAt: noon,
+		Details: happening.Details{
+			Title: "A & B <live>", ShortDescription: "\t", PrimaryImage: " ",
+		},
+	}
 }
 
 func rendered(t *testing.T, render func(shape.Item) ([]byte, error), i shape.Item) string {
@@ -36,7 +41,8 @@ func rendered(t *testing.T, render func(shape.Item) ([]byte, error), i shape.Ite
 }
 
 const always = `"id":"11111111-1111-4111-8111-111111111111","eventId":"22222222-2222-4222-8222-222222222222",` +
-	`"title":"A & B <live>","description":"","addedToFeedAt":"2026-11-21T12:00:00.000000Z","supportingImages":[],"urls":[],"geoLocations":[]`
+	`"title":"A & B <live>","description":"","addedToFeedAt":"2026-11-21T12:00:00.000000Z","supportingImages":[],` +
+	`"urls":[],"geoLocations":[]`
 
 func TestWhatIsNotKnown(t *testing.T) {
 	t.Parallel()
@@ -64,7 +70,12 @@ func TestPublishedIsWhatTheCatalogSays(t *testing.T) {
 	i.Details.Time = happening.Time{TemporalPattern: happening.Recurring, Timezone: "Europe/Rome"}
 	i.Details.Location = &happening.Location{Online: &happening.Online{Platform: "zoom", URL: "https://zoom.example/1"}}
 	i.Details.Instances = []happening.Instance{{ID: event, Occurrences: []happening.Occurrence{
-		{ID: id, Start: noon, End: &end, Status: happening.Scheduled}, {ID: event, Start: noon, Status: happening.Cancelled},
+		{
+			ID:     id,
+			Start:  noon,
+			End:    &end,
+			Status: happening.Scheduled,
+		}, {ID: event, Start: noon, Status: happening.Cancelled},
 	}}}
 	data := rendered(t, shape.Published, i)
 	if problems, err := types.Check("event.item.added", []byte(data)); err != nil || len(problems) != 0 {
@@ -77,8 +88,10 @@ func TestPublishedIsWhatTheCatalogSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []map[string]any{
-		{"id": id.String(), "instanceId": event.String(), "startDateTime": "2026-11-21T12:00:00.000000Z", "endDateTime": "2026-11-21T13:00:00.000000Z", "status": "scheduled"},
-		{"id": event.String(), "instanceId": event.String(), "startDateTime": "2026-11-21T12:00:00.000000Z", "endDateTime": nil, "status": "cancelled"},
+		{"id": id.String(), "instanceId": event.String(), "startDateTime": "2026-11-21T12:00:00.000000Z",
+			"endDateTime": "2026-11-21T13:00:00.000000Z", "status": "scheduled"},
+		{"id": event.String(), "instanceId": event.String(), "startDateTime": "2026-11-21T12:00:00.000000Z",
+			"endDateTime": nil, "status": "cancelled"},
 	}
 	if diff := cmp.Diff(want, got.Occurrences); diff != "" {
 		t.Errorf("occurrences (-want +got):\n%s", diff)
@@ -104,15 +117,27 @@ func TestChangedOccurrence(t *testing.T) {
 	}
 	end := noon.Add(time.Hour)
 	for want, c := range map[string]happening.OccurrenceChanged{
-		`{"id":"11111111-1111-4111-8111-111111111111","eventId":"22222222-2222-4222-8222-222222222222","title":"Concert","occurrence":` +
+		`{"id":"11111111-1111-4111-8111-111111111111","eventId":"22222222-2222-4222-8222-222222222222","title":"Concert",` +
+			`"occurrence":` +
 			`{"id":"11111111-1111-4111-8111-111111111111","instanceId":"22222222-2222-4222-8222-222222222222",` +
-			`"startDateTime":"2026-11-21T12:00:00.000000Z","endDateTime":"2026-11-21T13:00:00.000000Z","status":"cancelled"},"previousStatus":"scheduled"}`: {
-			Title: "Concert", OccurrenceID: id, InstanceID: event, Start: noon, End: &end, Status: happening.Cancelled, PreviousStatus: happening.Scheduled,
+			`"startDateTime":"2026-11-21T12:00:00.000000Z","endDateTime":"2026-11-21T13:00:00.000000Z","status":"cancelled"},` +
+			`"previousStatus":"scheduled"}`: {
+			Title:          "Concert",
+			OccurrenceID:   id,
+			InstanceID:     event,
+			Start:          noon,
+			End:            &end,
+			Status:         happening.Cancelled,
+			PreviousStatus: happening.Scheduled,
 		},
 		`{"id":"11111111-1111-4111-8111-111111111111","eventId":"22222222-2222-4222-8222-222222222222","occurrence":` +
 			`{"id":"11111111-1111-4111-8111-111111111111","instanceId":"22222222-2222-4222-8222-222222222222",` +
-			`"startDateTime":"2026-11-21T12:00:00.000000Z","endDateTime":null,"status":"scheduled"},"previousStartDateTime":"2026-11-21T13:00:00.000000Z"}`: {
-			OccurrenceID: id, InstanceID: event, Start: noon, PreviousStart: &end,
+			`"startDateTime":"2026-11-21T12:00:00.000000Z","endDateTime":null,"status":"scheduled"},` +
+			`"previousStartDateTime":"2026-11-21T13:00:00.000000Z"}`: {
+			OccurrenceID:  id,
+			InstanceID:    event,
+			Start:         noon,
+			PreviousStart: &end,
 		},
 	} {
 		data, err := shape.Changed(id, event, c)
@@ -150,7 +175,8 @@ func TestLocationHasDisplayAddress(t *testing.T) {
 		if err := json.Unmarshal(append(data, '}'), &shown); err != nil {
 			t.Fatal(err)
 		}
-		if none := want == "" || want == "-"; none != (shown.Location == nil) || !none && shown.Location.DisplayAddress != want {
+		if none := want == "" || want == "-"; none != (shown.Location == nil) ||
+			!none && shown.Location.DisplayAddress != want {
 			t.Errorf("want %q: %s", want, data)
 		}
 	}

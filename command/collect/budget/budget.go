@@ -34,7 +34,12 @@ func New(ctx context.Context) *Budget { return Of(ctx, defaultWork, defaultMemor
 
 // Of gives a budget of so many steps and bytes.
 func Of(ctx context.Context, work, memory int) *Budget {
-	return &Budget{ended: ctx.Err, work: work, memory: memory, untilGlance: glance}
+	return &Budget{
+		ended:       ctx.Err,
+		work:        work,
+		memory:      memory,
+		untilGlance: glance,
+	}
 }
 
 // Work takes n steps off, and says whether to go on.

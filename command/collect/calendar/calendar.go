@@ -62,13 +62,25 @@ func Read(b *budget.Budget, p Page) (candidate.Result, error) {
 // Candidates gives the events of a calendar that take place within the window and what they are judged against, for
 // those who put them together with what pages tell. Where the budget ends meanwhile, they mean nothing.
 func Candidates(b *budget.Budget, p Page) (page candidate.Page, found []*candidate.Candidate, notes collect.Notes) {
-	page = candidate.Page{URL: p.URL, Timezone: p.Timezone, Window: p.Window, Many: true, Limit: maxEvents}
+	page = candidate.Page{
+		URL:      p.URL,
+		Timezone: p.Timezone,
+		Window:   p.Window,
+		Many:     true,
+		Limit:    maxEvents,
+	}
 	found = candidates(b, &notes, p)
 	return page, found, notes
 }
 
 func candidates(b *budget.Budget, notes *collect.Notes, p Page) []*candidate.Candidate {
-	f := &file{budget: b, notes: notes, page: identity.Clean(p.URL), home: p.Timezone, window: p.Window}
+	f := &file{
+		budget: b,
+		notes:  notes,
+		page:   identity.Clean(p.URL),
+		home:   p.Timezone,
+		window: p.Window,
+	}
 	f.parse(p.Text)
 	all := f.series()
 	f.expandAll(all)
@@ -101,7 +113,8 @@ func (f *file) explain(s *series) {
 	start := s.master.value("DTSTART")
 	switch {
 	case s.unfinished:
-		f.notes.Add(collect.NoteTruncated, "%q repeats by a rule that takes too much work, not all of it was followed", f.title(s.master))
+		f.notes.Add(collect.NoteTruncated, "%q repeats by a rule that takes too much work, not all of it was followed",
+			f.title(s.master))
 	case s.cut:
 		f.notes.Add(collect.NoteTruncated, "%q has more than %d instances, the rest was left out", f.title(s.master), s.limit)
 	case len(s.holdings) == 0 && s.start.wall.IsZero() && hasStart:

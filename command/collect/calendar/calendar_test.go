@@ -25,8 +25,10 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func read(t *testing.T, timezone, text string) candidate.Result {
 	t.Helper()
 	result, err := calendar.Read(budget.New(t.Context()), calendar.Page{
-		URL: &url.URL{Scheme: "https", Host: "kajhallen.example", Path: "/programme.ics"}, Text: string(calendar.Unfold([]byte(text))),
-		Timezone: timezone, Window: timing.WindowAt(now),
+		URL:      &url.URL{Scheme: "https", Host: "kajhallen.example", Path: "/programme.ics"},
+		Text:     string(calendar.Unfold([]byte(text))),
+		Timezone: timezone,
+		Window:   timing.WindowAt(now),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +98,8 @@ Talk singular Europe/Copenhagen
 		t.Errorf("notes %+v", result.Notes)
 	}
 	quiz := result.Observations[1]
-	if want := "id:kajhallen.example|uid|quiz@kajhallen.example"; len(quiz.Keys) != 1 || quiz.Keys[0] != want || quiz.Key != want {
+	if want := "id:kajhallen.example|uid|quiz@kajhallen.example"; len(quiz.Keys) != 1 || quiz.Keys[0] != want ||
+		quiz.Key != want {
 		t.Errorf("keys %q, %q, want %q", quiz.Key, quiz.Keys, want)
 	}
 	// An instance that was moved keeps the id that it had before.
@@ -112,8 +115,10 @@ func TestFields(t *testing.T) {
 	t.Parallel()
 	o := read(t, "", fixture(t, "programme.ics")).Observations[0]
 	want := happening.Details{
-		Title: "Harbour Jazz Night, with bands", Description: "<p>Three <b>bands</b>.</p>", ShortDescription: "Three bands.",
-		Time: o.Details.Time,
+		Title:            "Harbour Jazz Night, with bands",
+		Description:      "<p>Three <b>bands</b>.</p>",
+		ShortDescription: "Three bands.",
+		Time:             o.Details.Time,
 		Location: &happening.Location{
 			Venue:          &happening.Venue{Name: "Kajhallen", Address: "Havnegade 1, 8000 Aarhus, Denmark"},
 			Coordinates:    &happening.Coordinates{Lat: 56.1572, Lng: 10.2107},
@@ -139,14 +144,20 @@ func TestFields(t *testing.T) {
 		said[origin.Field] = origin
 	}
 	if want := (collect.Origin{
-		Field: collect.FieldStart, Page: "https://kajhallen.example/programme.ics", Syntax: collect.ICalendar, Path: "VEVENT.DTSTART",
-		Element: "VEVENT[1]", Text: "20261205T200000",
+		Field:   collect.FieldStart,
+		Page:    "https://kajhallen.example/programme.ics",
+		Syntax:  collect.ICalendar,
+		Path:    "VEVENT.DTSTART",
+		Element: "VEVENT[1]",
+		Text:    "20261205T200000",
 	}); said[collect.FieldStart] != want {
 		t.Errorf("the origin of the start is %+v, want %+v", said[collect.FieldStart], want)
 	}
 	for _, field := range []collect.Field{
-		collect.FieldTitle, collect.FieldDescription, collect.FieldEnd, collect.FieldStatus, collect.FieldTimezone, collect.FieldLocation,
-		collect.FieldCoordinates, collect.FieldOnline, collect.FieldOrganizer, collect.FieldImage, collect.FieldURL, collect.FieldPublished,
+		collect.FieldTitle, collect.FieldDescription, collect.FieldEnd, collect.FieldStatus, collect.FieldTimezone,
+		collect.FieldLocation, collect.FieldCoordinates, collect.FieldOnline, collect.FieldOrganizer, collect.FieldImage,
+		collect.FieldURL,
+		collect.FieldPublished,
 		collect.FieldIdentity,
 	} {
 		if said[field].Text == "" {
@@ -188,7 +199,8 @@ func TestZones(t *testing.T) {
 	result := read(t, "Europe/Rome", fixture(t, "zones.ics"))
 	var got strings.Builder
 	for _, o := range result.Observations {
-		fmt.Fprintf(&got, "%s: %s %s\n", o.Details.Title, o.Details.Time.Timezone, o.Details.Instances[0].Occurrences[0].Start.Format("02T15:04"))
+		fmt.Fprintf(&got, "%s: %s %s\n", o.Details.Title, o.Details.Time.Timezone,
+			o.Details.Instances[0].Occurrences[0].Start.Format("02T15:04"))
 	}
 	compare(t, got.String(), `
 IANA: Asia/Tokyo 05T11:00
@@ -227,7 +239,8 @@ func TestUnfold(t *testing.T) {
 func TestIs(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
-		"BEGIN:VCALENDAR\r\n": true, "\ufeff\r\n begin:vcalendar": true, "<html>BEGIN:VCALENDAR": false, "BEGIN:VCARD": false, "": false,
+		"BEGIN:VCALENDAR\r\n": true, "\ufeff\r\n begin:vcalendar": true, "<html>BEGIN:VCALENDAR": false, "BEGIN:VCARD": false,
+		"": false,
 	} {
 		if calendar.Is(text) != want {
 			t.Errorf("%q: %v", text, !want)
@@ -238,7 +251,8 @@ func TestIs(t *testing.T) {
 // A calendar is no event's own page, even if it holds a single one.
 func TestStanding(t *testing.T) {
 	t.Parallel()
-	result := read(t, "Europe/Copenhagen", "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Jazz\r\nDTSTART:20261205T200000\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n")
+	result := read(t, "Europe/Copenhagen", "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Jazz\r\n"+
+		"DTSTART:20261205T200000\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n")
 	if len(result.Observations) != 1 || result.Observations[0].Standing != happening.FromListing {
 		t.Errorf("got %+v", result.Observations)
 	}

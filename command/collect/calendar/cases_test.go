@@ -45,8 +45,10 @@ func TestCases(t *testing.T) {
 func readAt(t *testing.T, at time.Time, timezone, text string) candidate.Result {
 	t.Helper()
 	result, err := calendar.Read(budget.New(t.Context()), calendar.Page{
-		URL: &url.URL{Scheme: "https", Host: "kajhallen.example", Path: "/programme.ics"}, Text: string(calendar.Unfold([]byte(text))),
-		Timezone: timezone, Window: timing.WindowAt(at),
+		URL:      &url.URL{Scheme: "https", Host: "kajhallen.example", Path: "/programme.ics"},
+		Text:     string(calendar.Unfold([]byte(text))),
+		Timezone: timezone,
+		Window:   timing.WindowAt(at),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -89,33 +91,40 @@ func TestFloatingFollowsStart(t *testing.T) {
 			"T, Europe/Berlin: scheduled 2026-06-05T09:00/2026-06-05T10:00",
 		},
 		{
-			"end beside the zone of another calendar", event("X-WR-TIMEZONE:Europe/Berlin", "DTSTART;TZID=Asia/Tokyo:20260605T190000\nDTEND:20260605T210000"),
+			"end beside the zone of another calendar", event("X-WR-TIMEZONE:Europe/Berlin",
+				"DTSTART;TZID=Asia/Tokyo:20260605T190000\nDTEND:20260605T210000"),
 			"T, Asia/Tokyo: scheduled 2026-06-05T10:00/2026-06-05T12:00",
 		},
 		{
-			"period", event("", "DTSTART;TZID=Asia/Tokyo:20260605T190000\nDTEND:20260605T210000\nRDATE;VALUE=PERIOD:20260606T190000/20260606T200000"),
+			"period", event("", "DTSTART;TZID=Asia/Tokyo:20260605T190000\nDTEND:20260605T210000\n"+
+				"RDATE;VALUE=PERIOD:20260606T190000/20260606T200000"),
 			"T, Asia/Tokyo: scheduled 2026-06-05T10:00/2026-06-05T12:00, scheduled 2026-06-06T10:00/2026-06-06T11:00",
 		},
 		{
 			"exceptions in UTC and in a zone",
-			event("", "DTSTART;TZID=Asia/Tokyo:20260605T190000\nRRULE:FREQ=DAILY;COUNT=4\nEXDATE:20260606T100000Z\nEXDATE;TZID=Asia/Seoul:20260607T190000"),
+			event("", "DTSTART;TZID=Asia/Tokyo:20260605T190000\nRRULE:FREQ=DAILY;COUNT=4\nEXDATE:20260606T100000Z\n"+
+				"EXDATE;TZID=Asia/Seoul:20260607T190000"),
 			"T, Asia/Tokyo: scheduled 2026-06-05T10:00, scheduled 2026-06-08T10:00",
 		},
 		{
-			"a zone that the exception alone names", event("", "DTSTART:20260605T190000\nRRULE:FREQ=DAILY;COUNT=2\nEXDATE;TZID=Asia/Seoul:20260606T190000"),
+			"a zone that the exception alone names",
+			event("", "DTSTART:20260605T190000\nRRULE:FREQ=DAILY;COUNT=2\nEXDATE;TZID=Asia/Seoul:20260606T190000"),
 			"T, UTC: scheduled 2026-06-05T19:00",
 		},
 		{
-			"change without any zone", event("", "DTSTART;TZID=Asia/Tokyo:20260605T190000\nRRULE:FREQ=DAILY;COUNT=2\nEND:VEVENT\n"+
+			"change without any zone", event("", "DTSTART;TZID=Asia/Tokyo:20260605T190000\nRRULE:FREQ=DAILY;COUNT=2\n"+
+				"END:VEVENT\n"+
 				summer+"RECURRENCE-ID:20260606T190000\nDTSTART:20260606T200000\nDTEND:20260606T210000"),
 			"T, Asia/Tokyo: scheduled 2026-06-05T10:00, rescheduled 2026-06-06T11:00/2026-06-06T12:00",
 		},
 		{
-			"a change alone", event("", "RECURRENCE-ID;TZID=Asia/Tokyo:20260606T190000\nDTSTART:20260606T200000\nDTEND:20260606T210000"),
+			"a change alone", event("", "RECURRENCE-ID;TZID=Asia/Tokyo:20260606T190000\nDTSTART:20260606T200000\n"+
+				"DTEND:20260606T210000"),
 			"T, Asia/Tokyo: rescheduled 2026-06-06T11:00/2026-06-06T12:00",
 		},
 		{
-			"a change in UTC of a start that floats", event("", "DTSTART;TZID=Asia/Tokyo:20260605T190000\nRRULE:FREQ=DAILY;COUNT=2\nEND:VEVENT\n"+
+			"a change in UTC of a start that floats",
+			event("", "DTSTART;TZID=Asia/Tokyo:20260605T190000\nRRULE:FREQ=DAILY;COUNT=2\nEND:VEVENT\n"+
 				summer+"RECURRENCE-ID:20260606T100000Z\nSTATUS:CANCELLED\nDTSTART:20260606T190000"),
 			"T, Asia/Tokyo: scheduled 2026-06-05T10:00, cancelled 2026-06-06T10:00",
 		},
@@ -132,8 +141,10 @@ func TestFloatingFollowsStart(t *testing.T) {
 func TestZoneSpellings(t *testing.T) {
 	t.Parallel()
 	rules := func(id string) string {
-		return "BEGIN:VTIMEZONE\nTZID:" + id + "\nBEGIN:STANDARD\nDTSTART:16010101T030000\nTZOFFSETFROM:+0200\nTZOFFSETTO:+0100\n" +
-			"RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10\nEND:STANDARD\nBEGIN:DAYLIGHT\nDTSTART:16010101T020000\nTZOFFSETFROM:+0100\n" +
+		return "BEGIN:VTIMEZONE\nTZID:" + id + "\nBEGIN:STANDARD\nDTSTART:16010101T030000\nTZOFFSETFROM:+0200\n" +
+			"TZOFFSETTO:+0100\n" +
+			"RRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10\nEND:STANDARD\nBEGIN:DAYLIGHT\nDTSTART:16010101T020000\n" +
+			"TZOFFSETFROM:+0100\n" +
 			"TZOFFSETTO:+0200\nRRULE:FREQ=YEARLY;BYDAY=-1SU;BYMONTH=3\nEND:DAYLIGHT\nEND:VTIMEZONE"
 	}
 	for _, c := range []struct{ before, start, zone, at string }{
@@ -154,7 +165,8 @@ func TestZoneSpellings(t *testing.T) {
 		{"TIMEZONE-ID:Europe/Berlin", "", "Europe/Berlin", "18:00"},
 		{"X-WR-TIMEZONE:Mars/Base\nTIMEZONE-ID:Europe/Berlin", "", "Europe/Berlin", "18:00"},
 		{rules("Our zone"), "", "Europe/Berlin", "18:00"},
-		{"X-WR-TIMEZONE:Our zone\n" + rules("Our zone") + "\n" + strings.ReplaceAll(rules("Other"), "+0", "+1"), "", "Europe/Berlin", "18:00"},
+		{"X-WR-TIMEZONE:Our zone\n" + rules("Our zone") + "\n" + strings.ReplaceAll(rules("Other"), "+0", "+1"), "",
+			"Europe/Berlin", "18:00"},
 		{rules("Our zone") + "\n" + rules("Other"), "", "UTC", "20:00"},
 	} {
 		t.Run(c.before+c.start, func(t *testing.T) {
@@ -176,8 +188,10 @@ func TestZoneSpellings(t *testing.T) {
 	t.Run("unknown", func(t *testing.T) {
 		t.Parallel()
 		for tzid, note := range map[string]string{
-			"Mars/Base":             `the calendar's timezone "Mars/Base" is unknown: its times are read as those that name none`,
-			"(GMT+01:00) My office": `the calendar's timezone "(GMT+01:00) My office" is unknown but for its offset, which is taken`,
+			"Mars/Base": `the calendar's timezone "Mars/Base" is unknown: its times are read as those that ` +
+				`name none`,
+			"(GMT+01:00) My office": `the calendar's timezone "(GMT+01:00) My office" is unknown but for its offset, which ` +
+				`is taken`,
 		} {
 			result := readAt(t, now, "", event("", "DTSTART;TZID="+tzid+":20261205T190000"))
 			if len(result.Notes) == 0 || result.Notes[0].Text != note {
@@ -192,24 +206,30 @@ func TestClockChanges(t *testing.T) {
 	t.Parallel()
 	const berlin = ";TZID=Europe/Berlin:"
 	for _, c := range []struct{ name, lines, want string }{
-		{"end in the gap", "DTSTART" + berlin + "20260329T013000\nDTEND" + berlin + "20260329T023000", "03-29T00:30/03-29T01:30"},
-		{"start in the gap", "DTSTART" + berlin + "20260329T023000\nDTEND" + berlin + "20260329T030000", "03-29T01:30/03-29T02:00"},
+		{"end in the gap", "DTSTART" + berlin + "20260329T013000\nDTEND" + berlin + "20260329T023000",
+			"03-29T00:30/03-29T01:30"},
+		{"start in the gap", "DTSTART" + berlin + "20260329T023000\nDTEND" + berlin + "20260329T030000",
+			"03-29T01:30/03-29T02:00"},
 		{"at the gap", "DTSTART" + berlin + "20260329T020000\nDTEND" + berlin + "20260329T030000", "03-29T01:00/03-29T02:00"},
 		{"end in UTC", "DTSTART" + berlin + "20260329T023000\nDTEND:20260329T023000Z", "03-29T01:30/03-29T02:30"},
 		{"hours that pass", "DTSTART" + berlin + "20261025T023000\nDURATION:PT1H", "10-25T00:30/10-25T01:30"},
 		{"second hour in UTC", "DTSTART" + berlin + "20261025T023000\nDTEND:20261025T011500Z", "10-25T00:30/10-25T01:15"},
 		{"both in UTC", "DTSTART:20261025T003000Z\nDTEND:20261025T011500Z", "10-25T00:30/10-25T01:15"},
-		{"starts in the second hour", "DTSTART:20261025T013000Z\nDTEND" + berlin + "20261025T030000", "10-25T01:30/10-25T02:00"},
+		{"starts in the second hour", "DTSTART:20261025T013000Z\nDTEND" + berlin + "20261025T030000",
+			"10-25T01:30/10-25T02:00"},
 		{
-			"a series over the gap", "DTSTART" + berlin + "20260322T023000\nDTEND" + berlin + "20260322T030000\nRRULE:FREQ=WEEKLY;COUNT=3",
+			"a series over the gap", "DTSTART" + berlin + "20260322T023000\nDTEND" + berlin +
+				"20260322T030000\nRRULE:FREQ=WEEKLY;COUNT=3",
 			"03-22T01:30/03-22T02:00 03-29T01:30/03-29T02:00 04-05T00:30/04-05T01:00",
 		},
 		{
-			"a series of hours over the second hour", "DTSTART" + berlin + "20261018T013000\nDURATION:PT1H\nRRULE:FREQ=WEEKLY;COUNT=3",
+			"a series of hours over the second hour", "DTSTART" + berlin +
+				"20261018T013000\nDURATION:PT1H\nRRULE:FREQ=WEEKLY;COUNT=3",
 			"10-17T23:30/10-18T00:30 10-24T23:30/10-25T00:30 11-01T00:30/11-01T01:30",
 		},
 		{
-			"a series that ends in the second hour", "DTSTART" + berlin + "20261025T023000\nDTEND:20261025T013000Z\nRRULE:FREQ=WEEKLY;COUNT=2",
+			"a series that ends in the second hour", "DTSTART" + berlin +
+				"20261025T023000\nDTEND:20261025T013000Z\nRRULE:FREQ=WEEKLY;COUNT=2",
 			"10-25T00:30/10-25T01:30 11-01T01:30/11-01T02:30",
 		},
 		{
@@ -222,7 +242,8 @@ func TestClockChanges(t *testing.T) {
 			"03-28T21:00/03-29T02:00 04-04T20:00/04-05T01:00",
 		},
 		{
-			"a series by the clock over the gap", "DTSTART" + berlin + "20260321T220000\nDTEND" + berlin + "20260322T040000\nRRULE:FREQ=WEEKLY;COUNT=2",
+			"a series by the clock over the gap", "DTSTART" + berlin + "20260321T220000\nDTEND" + berlin +
+				"20260322T040000\nRRULE:FREQ=WEEKLY;COUNT=2",
 			"03-21T21:00/03-22T03:00 03-28T21:00/03-29T02:00",
 		},
 	} {
@@ -241,10 +262,12 @@ func TestMethodCancel(t *testing.T) {
 	t.Parallel()
 	published := event("METHOD:PUBLISH", "SEQUENCE:2\nDTSTART:20260615T190000Z\nRRULE:FREQ=DAILY;COUNT=2")
 	for _, c := range []struct{ name, text, want string }{
-		{"one date", event("METHOD:Cancel", "RECURRENCE-ID:20260616T190000Z\nSEQUENCE:3"), "scheduled 2026-06-15T19:00, cancelled 2026-06-16T19:00"},
+		{"one date", event("METHOD:Cancel", "RECURRENCE-ID:20260616T190000Z\nSEQUENCE:3"),
+			"scheduled 2026-06-15T19:00, cancelled 2026-06-16T19:00"},
 		{"all", event("METHOD:CANCEL", "SEQUENCE:2"), "cancelled 2026-06-15T19:00, cancelled 2026-06-16T19:00"},
 		{"an older version", event("METHOD:CANCEL", "SEQUENCE:1"), "scheduled 2026-06-15T19:00, scheduled 2026-06-16T19:00"},
-		{"nothing", event("METHOD:REQUEST", "SEQUENCE:2\nDTSTART:20260615T190000Z"), "scheduled 2026-06-15T19:00, scheduled 2026-06-16T19:00"},
+		{"nothing", event("METHOD:REQUEST", "SEQUENCE:2\nDTSTART:20260615T190000Z"),
+			"scheduled 2026-06-15T19:00, scheduled 2026-06-16T19:00"},
 	} {
 		for _, text := range []string{published + c.text, c.text + published} {
 			result := readAt(t, time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), "", text)

@@ -112,10 +112,12 @@ func (s season) value(name string) string {
 
 // read are the properties of events that are read.
 var read = map[string]bool{
-	"UID": true, "SUMMARY": true, "DESCRIPTION": true, "X-ALT-DESC": true, "DTSTART": true, "DTEND": true, "DURATION": true,
-	"RRULE": true, "EXRULE": true, "RDATE": true, "EXDATE": true, "RECURRENCE-ID": true, "SEQUENCE": true, "STATUS": true,
-	"LOCATION": true, "GEO": true, "URL": true, "ORGANIZER": true, "ATTACH": true, "IMAGE": true, "CONFERENCE": true,
-	"CREATED": true, "LAST-MODIFIED": true, "DTSTAMP": true, "X-APPLE-STRUCTURED-LOCATION": true, "X-GOOGLE-CONFERENCE": true,
+	"UID": true, "SUMMARY": true, "DESCRIPTION": true, "X-ALT-DESC": true, "DTSTART": true, "DTEND": true,
+	"DURATION": true, "RRULE": true, "EXRULE": true, "RDATE": true, "EXDATE": true, "RECURRENCE-ID": true,
+	"SEQUENCE": true, "STATUS": true, "LOCATION": true, "GEO": true, "URL": true, "ORGANIZER": true, "ATTACH": true,
+	"IMAGE": true, "CONFERENCE": true, "CREATED": true, "LAST-MODIFIED": true, "DTSTAMP": true,
+	"X-APPLE-STRUCTURED-LOCATION":      true,
+	"X-GOOGLE-CONFERENCE":              true,
 	"X-MICROSOFT-SKYPETEAMSMEETINGURL": true,
 }
 
@@ -211,7 +213,12 @@ func (f *file) begin(name string) {
 		f.budget.Refuse("components are nested too deeply")
 		return
 	}
-	c := &component{name: name, calendar: f.top().calendar, zone: f.top().zone, begin: len(f.spare)}
+	c := &component{
+		name:     name,
+		calendar: f.top().calendar,
+		zone:     f.top().zone,
+		begin:    len(f.spare),
+	}
 	if name == "VCALENDAR" || c.calendar == nil {
 		c.calendar = &header{zones: map[string]*zoneRules{}, found: map[string]zone{}}
 	}

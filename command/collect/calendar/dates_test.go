@@ -17,20 +17,25 @@ func TestDatesOfOneUID(t *testing.T) {
 		want   string
 		noted  bool
 	}{
-		"two dates":            {[]string{one, other}, "Yoga recurring UTC\n  scheduled: 2026-12-05T20:00\n  scheduled: 2026-12-12T20:00", true},
-		"SEQUENCE is always 0": {[]string{one + "SEQUENCE:0\n", other + "SEQUENCE:0\n"}, "Yoga recurring UTC\n  scheduled: 2026-12-05T20:00\n  scheduled: 2026-12-12T20:00", true},
+		"two dates": {[]string{one, other}, "Yoga recurring UTC\n  scheduled: 2026-12-05T20:00\n  scheduled: " +
+			"2026-12-12T20:00", true},
+		"SEQUENCE is always 0": {[]string{one + "SEQUENCE:0\n", other + "SEQUENCE:0\n"},
+			"Yoga recurring UTC\n  scheduled: 2026-12-05T20:00\n  scheduled: 2026-12-12T20:00", true},
 		"one of them twice": {
-			[]string{other, one, one + "STATUS:CANCELLED\n"}, "Yoga recurring UTC\n  cancelled: 2026-12-05T20:00\n  scheduled: 2026-12-12T20:00", true,
+			[]string{other, one, one + "STATUS:CANCELLED\n"}, "Yoga recurring UTC\n  cancelled: 2026-12-05T20:00\n" +
+				"  scheduled: 2026-12-12T20:00", true,
 		},
 		"a rule and a date": {
 			[]string{one + "RRULE:FREQ=DAILY;COUNT=2\n", other},
-			"Yoga recurring UTC\n  scheduled: 2026-12-05T20:00\n  scheduled: 2026-12-06T20:00\n  scheduled: 2026-12-12T20:00", true,
+			"Yoga recurring UTC\n  scheduled: 2026-12-05T20:00\n  scheduled: 2026-12-06T20:00\n  scheduled: 2026-12-12T20:00",
+			true,
 		},
 		"two events under one UID": {
 			[]string{one, strings.ReplaceAll(other, "Yoga", "Quiz")},
 			"Yoga singular UTC\n  scheduled: 2026-12-05T20:00\nQuiz singular UTC\n  scheduled: 2026-12-12T20:00", true,
 		},
-		"a version": {[]string{one, strings.ReplaceAll(one, "Yoga", "Yoga 2")}, "Yoga 2 singular UTC\n  scheduled: 2026-12-05T20:00", false},
+		"a version": {[]string{one, strings.ReplaceAll(one, "Yoga", "Yoga 2")},
+			"Yoga 2 singular UTC\n  scheduled: 2026-12-05T20:00", false},
 		"versions that are counted": {
 			[]string{one + "SEQUENCE:1\n", other + "SEQUENCE:2\n"}, "Yoga singular UTC\n  scheduled: 2026-12-12T20:00", false,
 		},
@@ -57,5 +62,6 @@ func TestDateOfOneUIDIsCancelled(t *testing.T) {
 	}
 	result := read(t, "UTC", "BEGIN:VCALENDAR\n"+event("20261205T200000Z")+event("20261212T200000Z")+"END:VCALENDAR\n"+
 		"BEGIN:VCALENDAR\nMETHOD:CANCEL\n"+event("20261205T200000Z")+"END:VCALENDAR\n")
-	compare(t, outline(t, result.Observations), "Yoga recurring UTC\n  cancelled: 2026-12-05T20:00\n  scheduled: 2026-12-12T20:00")
+	compare(t, outline(t, result.Observations), "Yoga recurring UTC\n  cancelled: 2026-12-05T20:00\n  scheduled: "+
+		"2026-12-12T20:00")
 }

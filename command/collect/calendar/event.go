@@ -20,10 +20,19 @@ const usualOrigins = 10
 // candidate tells of a series what all its instances share.
 func (f *file) candidate(page *url.URL, s *series) *candidate.Candidate {
 	c := &candidate.Candidate{
-		Syntax: collect.ICalendar, Holdings: s.holdings, Recurring: s.recurring, Zone: f.stated(s), Version: max(sequence(s.master), 0),
-		Origins: make([]collect.Origin, 0, min(len(s.master.lines), usualOrigins)),
+		Syntax:    collect.ICalendar,
+		Holdings:  s.holdings,
+		Recurring: s.recurring,
+		Zone:      f.stated(s),
+		Version:   max(sequence(s.master), 0),
+		Origins:   make([]collect.Origin, 0, min(len(s.master.lines), usualOrigins)),
 	}
-	m := mapper{page: page, event: s.master, candidate: c, element: "VEVENT[" + strconv.Itoa(s.master.number) + "]"}
+	m := mapper{
+		page:      page,
+		event:     s.master,
+		candidate: c,
+		element:   "VEVENT[" + strconv.Itoa(s.master.number) + "]",
+	}
 	c.Title = markup.Plain(m.text(collect.FieldTitle, "SUMMARY"))
 	if uid := m.text(collect.FieldIdentity, "UID"); uid != "" {
 		c.IDs = []string{identity.IDKey(strings.ToLower(page.Hostname()) + "|uid|" + uid)}
@@ -39,7 +48,8 @@ func (f *file) candidate(page *url.URL, s *series) *candidate.Candidate {
 		properties []string
 	}{
 		{collect.FieldStart, []string{"DTSTART"}}, {collect.FieldEnd, []string{"DTEND", "DURATION"}},
-		{collect.FieldRecurrence, []string{"RRULE", "RDATE", "EXDATE", "RECURRENCE-ID"}}, {collect.FieldStatus, []string{"STATUS"}},
+		{collect.FieldRecurrence, []string{"RRULE", "RDATE", "EXDATE", "RECURRENCE-ID"}},
+		{collect.FieldStatus, []string{"STATUS"}},
 	} {
 		for _, property := range says.properties {
 			m.text(says.field, property)
@@ -122,7 +132,8 @@ func (m *mapper) description() {
 // link is an absolute URL of the web, nil for none.
 func (m *mapper) link(text string) *url.URL {
 	u, err := m.page.Parse(strings.TrimSpace(text))
-	if err != nil || text == "" || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(text, " \n<>\"") {
+	if err != nil || text == "" || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+		strings.ContainsAny(text, " \n<>\"") {
 		return nil
 	}
 	return u
@@ -147,7 +158,8 @@ func (m *mapper) where() {
 	w := &m.candidate.Where
 	if l, ok := m.event.first("LOCATION"); ok {
 		text := m.said(collect.FieldLocation, l, l.text())
-		if venue, address, ok := strings.Cut(text, "\n"); ok && strings.TrimSpace(address) != "" && !candidate.IsOnlineWord(venue) {
+		if venue, address, ok := strings.Cut(text, "\n"); ok && strings.TrimSpace(address) != "" &&
+			!candidate.IsOnlineWord(venue) {
 			// A name, and its address on lines of its own.
 			w.Venue = markup.Plain(venue)
 			w.AddressText = markup.Plain(strings.ReplaceAll(strings.TrimSpace(address), "\n", ", "))
@@ -228,7 +240,8 @@ func (m *mapper) organizer() {
 }
 
 // pictures are the endings of files that are images.
-var pictures = map[string]bool{".jpg": true, ".jpeg": true, ".png": true, ".gif": true, ".webp": true, ".avif": true, ".svg": true}
+var pictures = map[string]bool{".jpg": true, ".jpeg": true, ".png": true, ".gif": true, ".webp": true, ".avif": true,
+	".svg": true}
 
 const maxImages = 20
 
@@ -242,7 +255,8 @@ func (m *mapper) images() {
 			continue
 		}
 		kind := strings.ToLower(l.param("FMTTYPE"))
-		if l.name == "ATTACH" && !strings.HasPrefix(kind, "image/") && (kind != "" || !pictures[strings.ToLower(path.Ext(u.Path))]) {
+		if l.name == "ATTACH" && !strings.HasPrefix(kind, "image/") && (kind != "" ||
+			!pictures[strings.ToLower(path.Ext(u.Path))]) {
 			continue
 		}
 		m.candidate.Images = append(m.candidate.Images, identity.Clean(u))

@@ -27,46 +27,57 @@ type zoneRow struct {
 
 func seasons(standard, daylight, toDaylight, toStandard string) string {
 	if daylight == "" {
-		return "BEGIN:STANDARD\nDTSTART:19700101T000000\nTZOFFSETFROM:" + standard + "\nTZOFFSETTO:" + standard + "\nEND:STANDARD\n"
+		return "BEGIN:STANDARD\nDTSTART:19700101T000000\nTZOFFSETFROM:" + standard + "\nTZOFFSETTO:" + standard +
+			"\nEND:STANDARD\n"
 	}
-	return "BEGIN:STANDARD\nDTSTART:" + toStandard + "\nTZOFFSETFROM:" + daylight + "\nTZOFFSETTO:" + standard + "\nEND:STANDARD\n" +
-		"BEGIN:DAYLIGHT\nDTSTART:" + toDaylight + "\nTZOFFSETFROM:" + standard + "\nTZOFFSETTO:" + daylight + "\nEND:DAYLIGHT\n"
+	return "BEGIN:STANDARD\nDTSTART:" + toStandard + "\nTZOFFSETFROM:" + daylight + "\nTZOFFSETTO:" + standard +
+		"\nEND:STANDARD\n" +
+		"BEGIN:DAYLIGHT\nDTSTART:" + toDaylight + "\nTZOFFSETFROM:" + standard + "\nTZOFFSETTO:" + daylight +
+		"\nEND:DAYLIGHT\n"
 }
 
 var (
-	european = [2]string{"19700329T%02d0000\nRRULE:FREQ=YEARLY;BYMONTH=3;BYDAY=-1SU", "19701025T%02d0000\nRRULE:FREQ=YEARLY;BYMONTH=10;BYDAY=-1SU"}
-	american = [2]string{"20070311T020000\nRRULE:FREQ=YEARLY;BYMONTH=3;BYDAY=2SU", "20071104T020000\nRRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=1SU"}
+	european = [2]string{"19700329T%02d0000\nRRULE:FREQ=YEARLY;BYMONTH=3;BYDAY=-1SU",
+		"19701025T%02d0000\nRRULE:FREQ=YEARLY;BYMONTH=10;BYDAY=-1SU"}
+	american = [2]string{"20070311T020000\nRRULE:FREQ=YEARLY;BYMONTH=3;BYDAY=2SU",
+		"20071104T020000\nRRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=1SU"}
 	zoneRows = []zoneRow{
 		{"Europe/Berlin", seasons("+0100", "+0200", fmt.Sprintf(european[0], 2), fmt.Sprintf(european[1], 3)), []string{
 			"Europe/Berlin", "europe/BERLIN", "W. Europe Standard Time", "w. europe standard time", "W. Europe Standard Time 1",
-			"(UTC+01:00) Amsterdam, Berlin, Bern, Rome, Stockholm, Vienna", `"(GMT+01:00) Amsterdam, Berlin, Bern, Rome, Stockholm, Vienna"`,
+			"(UTC+01:00) Amsterdam, Berlin, Bern, Rome, Stockholm, Vienna",
+			`"(GMT+01:00) Amsterdam, Berlin, Bern, Rome, Stockholm, Vienna"`,
 			"/freeassociation.sourceforge.net/Europe/Berlin", "Europe/Berlin 2", `VTIMEZONE:Hall\, upper floor`,
 		}},
 		{"America/New_York", seasons("-0500", "-0400", american[0], american[1]), []string{
-			"America/New_York", "US/Eastern", "US-Eastern", "Eastern Standard Time", "Eastern", "(UTC-05:00) Eastern Time (US & Canada)",
-			"(GMT-05.00) Eastern Time (US & Canada)", "America/New York", "GMT -0500 (Standard) / GMT -0400 (Daylight)", "VTIMEZONE:Our town",
+			"America/New_York", "US/Eastern", "US-Eastern", "Eastern Standard Time", "Eastern",
+			"(UTC-05:00) Eastern Time (US & Canada)",
+			"(GMT-05.00) Eastern Time (US & Canada)", "America/New York", "GMT -0500 (Standard) / GMT -0400 (Daylight)",
+			"VTIMEZONE:Our town",
 		}},
 		{"Europe/London", seasons("+0000", "+0100", fmt.Sprintf(european[0], 1), fmt.Sprintf(european[1], 2)), []string{
 			"Europe/London", "GMT Standard Time", "(UTC+00:00) Dublin, Edinburgh, Lisbon, London", "GB",
 			"(GMT) Greenwich Mean Time : Dublin, Edinburgh, Lisbon, London", `VTIMEZONE:(UTC+00:00) Ours\; and theirs`,
 		}},
 		{"Asia/Tokyo", seasons("+0900", "", "", ""), []string{
-			"Asia/Tokyo", "Tokyo Standard Time", "(UTC+09:00) Osaka, Sapporo, Tokyo", "asia/tokyo", "Japan", "(GMT+09:00)", "UTC+09:00", "GMT+9",
+			"Asia/Tokyo", "Tokyo Standard Time", "(UTC+09:00) Osaka, Sapporo, Tokyo", "asia/tokyo", "Japan", "(GMT+09:00)",
+			"UTC+09:00", "GMT+9",
 		}},
-		{"Etc/GMT", seasons("+0000", "", "", ""), []string{"GMT", "UTC", "Etc/UTC", "tzone://Microsoft/Utc", "(UTC) Coordinated Universal Time", "gmt"}},
+		{"Etc/GMT", seasons("+0000", "", "", ""), []string{"GMT", "UTC", "Etc/UTC", "tzone://Microsoft/Utc",
+			"(UTC) Coordinated Universal Time", "gmt"}},
 	}
 	ruleRows = []string{
-		"", "FREQ=DAILY;COUNT=5", "FREQ=WEEKLY;COUNT=4", "FREQ=WEEKLY;INTERVAL=2;BYDAY=SA,SU;COUNT=6", "FREQ=MONTHLY;BYDAY=-1SU;COUNT=4",
+		"", "FREQ=DAILY;COUNT=5", "FREQ=WEEKLY;COUNT=4", "FREQ=WEEKLY;INTERVAL=2;BYDAY=SA,SU;COUNT=6",
+		"FREQ=MONTHLY;BYDAY=-1SU;COUNT=4",
 		"FREQ=MONTHLY;BYMONTHDAY=1,15;COUNT=5", "FREQ=WEEKLY;UNTIL=%s",
 	}
 	propertyRows = []string{
-		"none", "end", "end in UTC", "duration", "exception", "exception in UTC", "exception of a day", "further date", "further date in UTC",
-		"change", "change in UTC", "cancellation",
+		"none", "end", "end in UTC", "duration", "exception", "exception in UTC", "exception of a day", "further date",
+		"further date in UTC", "change", "change in UTC", "cancellation",
 	}
 	clockRows = []string{"zone", "zone, rest floats", "hint", "only VTIMEZONE", "UTC", "UTC, rest floats", "day"}
 	startRows = []string{
-		"20260110T190000", "20260328T223000", "20260329T013000", "20260329T030000", "20260307T220000", "20260308T013000", "20260614T090000",
-		"20261024T223000", "20261025T013000", "20261025T033000", "20261031T233000", "20261101T003000",
+		"20260110T190000", "20260328T223000", "20260329T013000", "20260329T030000", "20260307T220000", "20260308T013000",
+		"20260614T090000", "20261024T223000", "20261025T013000", "20261025T033000", "20261031T233000", "20261101T003000",
 	}
 )
 
@@ -247,7 +258,8 @@ func TestGenerated(t *testing.T) {
 		if dir == "" {
 			continue
 		}
-		for ending, text := range map[string]string{"what": g.what, "wild.ics": g.wild, "plain.ics": g.plain, "ours": wild, "ours-plain": plain} {
+		for ending, text := range map[string]string{"what": g.what, "wild.ics": g.wild, "plain.ics": g.plain, "ours": wild,
+			"ours-plain": plain} {
 			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%04d.%s", i, ending)), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}

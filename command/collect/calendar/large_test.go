@@ -34,16 +34,24 @@ func TestLarge(t *testing.T) {
 		text             string
 		events, truncate int // at least so many, and whether there is more
 	}{
-		"100,000 events":         {events(100_000, "UID:%[1]d\r\nSUMMARY:Event %[1]d\r\nDTSTART:20261205T200000Z\r\n"), 10_000, 1},
-		"100,000 events of once": {events(100_000, "UID:%[1]d\r\nSUMMARY:Event %[1]d\r\nDTSTART:20161205T200000Z\r\n") + events(9, "UID:%[1]d\r\nSUMMARY:New %[1]d\r\nDTSTART:20261205T200000Z\r\n"), 9, 0},
-		"10,000 rules":           {events(10_000, "UID:%[1]d\r\nSUMMARY:Event\r\nDTSTART:20161205T200000Z\r\nRRULE:FREQ=DAILY\r\n"), 10_000, 1},
-		"every second":           {events(1, "UID:%[1]d\r\nSUMMARY:Event\r\nDTSTART:19700101T200000Z\r\nRRULE:FREQ=SECONDLY\r\n"), 1, 1},
-		"a count beyond all":     {events(1, "UID:%[1]d\r\nSUMMARY:Event\r\nDTSTART:20240101T200000Z\r\nRRULE:FREQ=DAILY;COUNT=2000000000\r\n"), 1, 0},
-		"never, and one other": {events(1, "UID:a%[1]d\r\nSUMMARY:Event\r\nDTSTART:20240101T200000Z\r\nRRULE:FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30;COUNT=9\r\n") +
+		"100,000 events": {events(100_000, "UID:%[1]d\r\nSUMMARY:Event %[1]d\r\nDTSTART:20261205T200000Z\r\n"),
+			10_000, 1},
+		"100,000 events of once": {events(100_000, "UID:%[1]d\r\nSUMMARY:Event %[1]d\r\nDTSTART:20161205T200000Z\r\n") +
+			events(9, "UID:%[1]d\r\nSUMMARY:New %[1]d\r\nDTSTART:20261205T200000Z\r\n"), 9, 0},
+		"10,000 rules": {events(10_000, "UID:%[1]d\r\nSUMMARY:Event\r\nDTSTART:20161205T200000Z\r\n"+
+			"RRULE:FREQ=DAILY\r\n"), 10_000, 1},
+		"every second": {events(1, "UID:%[1]d\r\nSUMMARY:Event\r\nDTSTART:19700101T200000Z\r\n"+
+			"RRULE:FREQ=SECONDLY\r\n"), 1, 1},
+		"a count beyond all": {events(1, "UID:%[1]d\r\nSUMMARY:Event\r\nDTSTART:20240101T200000Z\r\n"+
+			"RRULE:FREQ=DAILY;COUNT=2000000000\r\n"), 1, 0},
+		"never, and one other": {events(1, "UID:a%[1]d\r\nSUMMARY:Event\r\nDTSTART:20240101T200000Z\r\n"+
+			"RRULE:FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30;COUNT=9\r\n") +
 			events(1, "UID:b%[1]d\r\nSUMMARY:Other\r\nDTSTART:20240101T200000Z\r\nRRULE:FREQ=WEEKLY;COUNT=500\r\n"), 1, 0},
-		"10,000 too hard to follow, and one other": {events(10_000, "UID:a%[1]d\r\nSUMMARY:Event\r\nDTSTART:19700101T200000Z\r\nRRULE:FREQ=SECONDLY;BYDAY=MO;COUNT=2000000000\r\n") +
+		"10,000 too hard to follow, and one other": {events(10_000,
+			"UID:a%[1]d\r\nSUMMARY:Event\r\nDTSTART:19700101T200000Z\r\nRRULE:FREQ=SECONDLY;BYDAY=MO;COUNT=2000000000\r\n") +
 			events(1, "UID:b%[1]d\r\nSUMMARY:Other\r\nDTSTART:20261205T200000Z\r\n"), 1, 1},
-		"a position of nothing": {events(1, "UID:%[1]d\r\nSUMMARY:Event\r\nDTSTART:20240101T200000Z\r\nRRULE:FREQ=DAILY;BYSETPOS=300\r\n"), 0, 0},
+		"a position of nothing": {events(1, "UID:%[1]d\r\nSUMMARY:Event\r\nDTSTART:20240101T200000Z\r\n"+
+			"RRULE:FREQ=DAILY;BYSETPOS=300\r\n"), 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := read(t, "", tt.text)
@@ -78,8 +86,12 @@ func TestThisMonthGoesFirst(t *testing.T) {
 }
 
 func BenchmarkCalendar(b *testing.B) {
-	text := events(1000, "UID:r%[1]d\r\nSUMMARY:Rule %[1]d\r\nDTSTART;TZID=Europe/Berlin:20200106T200000\r\nDTEND;TZID=Europe/Berlin:20200106T220000\r\nRRULE:FREQ=WEEKLY;BYDAY=MO\r\nLOCATION:Hall %[1]d\\, Street 1\\, Berlin\r\n") +
-		events(9000, "UID:e%[1]d\r\nSUMMARY:Event %[1]d\r\nDTSTART;TZID=Europe/Berlin:20261205T200000\r\nDTEND;TZID=Europe/Berlin:20261205T220000\r\nDESCRIPTION:Of some length\\, as it may be\\n\\nwith a paragraph.\r\nLOCATION:Hall %[1]d\\, Street 1\\, Berlin\r\nURL:https://a.example/e/%[1]d\r\n")
+	text := events(1000, "UID:r%[1]d\r\nSUMMARY:Rule %[1]d\r\nDTSTART;TZID=Europe/Berlin:20200106T200000\r\n"+
+		"DTEND;TZID=Europe/Berlin:20200106T220000\r\nRRULE:FREQ=WEEKLY;BYDAY=MO\r\nLOCATION:Hall %[1]d\\, Street 1\\, "+
+		"Berlin\r\n") +
+		events(9000, "UID:e%[1]d\r\nSUMMARY:Event %[1]d\r\nDTSTART;TZID=Europe/Berlin:20261205T200000\r\n"+
+			"DTEND;TZID=Europe/Berlin:20261205T220000\r\nDESCRIPTION:Of some length\\, as it may be\\n\\nwith a "+
+			"paragraph.\r\nLOCATION:Hall %[1]d\\, Street 1\\, Berlin\r\nURL:https://a.example/e/%[1]d\r\n")
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	var before, after runtime.MemStats
@@ -89,7 +101,10 @@ func BenchmarkCalendar(b *testing.B) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		result, err := calendar.Read(budget.New(b.Context()), calendar.Page{
-			URL: &url.URL{Scheme: "https", Host: "a.example"}, Text: text, Timezone: "Europe/Berlin", Window: timing.WindowAt(now),
+			URL:      &url.URL{Scheme: "https", Host: "a.example"},
+			Text:     text,
+			Timezone: "Europe/Berlin",
+			Window:   timing.WindowAt(now),
 		})
 		if err != nil || len(result.Observations) != 10_000 {
 			b.Fatal(len(result.Observations), err)

@@ -58,7 +58,8 @@ func starts(t *testing.T, name string, window timing.Window) []string {
 	}
 	var notes collect.Notes
 	// The oracle's window is one of wall clocks.
-	f := &file{budget: budget.New(t.Context()), notes: &notes, window: timing.Window{From: window.From.AddDate(0, 0, -1), To: window.To}}
+	f := &file{budget: budget.New(t.Context()), notes: &notes, window: timing.Window{From: window.From.AddDate(0, 0, -1),
+		To: window.To}}
 	f.parse(strings.ToValidUTF8(strings.TrimPrefix(string(Unfold(body)), "\ufeff"), "\ufffd"))
 	all := f.series()
 	f.expandAll(all)
@@ -93,7 +94,8 @@ func starts(t *testing.T, name string, window timing.Window) []string {
 
 // unlike are the files that give something else than the oracle says, and why. Both of its releases agree on none.
 var unlike = map[string]string{
-	"recurring-ical-events/issue_75_range_parameter.ics": "UNTIL is a date, which RFC 5545 has bound in an inclusive manner; the oracle ends with its midnight",
+	"recurring-ical-events/issue_75_range_parameter.ics": "UNTIL is a date, which RFC 5545 has bound in an inclusive " +
+		"manner; the oracle ends with its midnight",
 }
 
 func TestOracle(t *testing.T) {

@@ -31,7 +31,9 @@ func (o *overrides) forget(master *event, starts []instance) {
 		if sequence(v.event) >= sequence(master) {
 			return false
 		}
-		_, there := slices.BinarySearchFunc(starts, v.id, func(in instance, id time.Time) int { return in.start.wall.Compare(id) })
+		_, there := slices.BinarySearchFunc(starts, v.id, func(in instance, id time.Time) int {
+			return in.start.wall.Compare(id)
+		})
 		return !there
 	})
 }

@@ -37,7 +37,8 @@ type series struct {
 }
 
 // series puts together the events of one UID in one calendar. Of a master or an instance that is told twice the last
-// version counts. Where nothing says that they are versions, masters that begin at different times are dates of one event.
+// version counts. Where nothing says that they are versions, masters that begin at different times are dates of one
+// event.
 func (f *file) series() []*series {
 	type key struct {
 		calendar *header
@@ -69,8 +70,8 @@ func (f *file) series() []*series {
 	return cancelled(found)
 }
 
-// cancelled has calendars that cancel apply to the events of the other calendars of the file. Those that no other one has
-// are events by themselves, which are off.
+// cancelled has calendars that cancel apply to the events of the other calendars of the file. Those that no other one
+// has are events by themselves, which are off.
 func cancelled(all []*series) []*series {
 	if !slices.ContainsFunc(all, func(s *series) bool { return s.master.calendar.cancels }) {
 		return all
@@ -94,8 +95,8 @@ func cancelled(all []*series) []*series {
 	})
 }
 
-// dateOf gives, of the dates of an event, the one that is cancelled: that which begins then or, where none does, all; of a
-// single instance the last.
+// dateOf gives, of the dates of an event, the one that is cancelled: that which begins then or, where none does, all;
+// of a single instance the last.
 func (s *series) dateOf(all []*series) []*series {
 	start := s.master.value("DTSTART")
 	if s.alone {
@@ -118,7 +119,9 @@ func (f *file) seriesOf(found []*series, t *told) []*series {
 	if len(t.masters) == 0 {
 		return append(found, &series{master: t.overrides[0], alone: true, overrides: t.overrides})
 	}
-	versions := len(t.overrides) > 0 || slices.ContainsFunc(t.masters, func(e *event) bool { return e.value("SEQUENCE") != "" })
+	versions := len(t.overrides) > 0 || slices.ContainsFunc(t.masters, func(e *event) bool {
+		return e.value("SEQUENCE") != ""
+	})
 	first, byStart := len(found), map[string]*series{}
 	for _, e := range t.masters {
 		start := ""
@@ -134,7 +137,8 @@ func (f *file) seriesOf(found []*series, t *told) []*series {
 		}
 	}
 	if n := len(found) - first; n > 1 {
-		f.notes.Add(collect.NoteSeveralDates, "%q is there %d times under one UID: what has one title is read as dates of one event",
+		f.notes.Add(collect.NoteSeveralDates, "%q is there %d times under one UID: what has one title is read as dates of "+
+			"one event",
 			f.title(t.masters[0]), n)
 	}
 	return found
@@ -406,15 +410,18 @@ func (f *file) except(x excepted, l line, first instance, steps recurrence.Steps
 		return
 	}
 	rule.Until = rule.Until.In(first.start.zone.loc)
-	_ = recurrence.Walk(steps, rule, first.start.wall, !first.start.hasTime, f.span(&series{}, first), func(wall time.Time) bool {
-		x.times[wall] = true
-		return len(x.times) < maxExcepted
-	})
+	_ = recurrence.Walk(steps, rule, first.start.wall, !first.start.hasTime, f.span(&series{}, first),
+		func(wall time.Time) bool {
+			x.times[wall] = true
+			return len(x.times) < maxExcepted
+		})
 }
 
-// status is what a calendar says of an event, by itself or of all it lists: CONFIRMED and TENTATIVE say no more than that it is there.
+// status is what a calendar says of an event, by itself or of all it lists: CONFIRMED and TENTATIVE say no more than
+// that it is there.
 func (f *file) status(e *event) happening.Status {
-	if e.calendar.cancels || strings.EqualFold(e.value("STATUS"), "CANCELLED") || strings.EqualFold(e.value("STATUS"), "CANCELED") {
+	if e.calendar.cancels || strings.EqualFold(e.value("STATUS"), "CANCELLED") || strings.EqualFold(e.value("STATUS"),
+		"CANCELED") {
 		return happening.Cancelled
 	}
 	return ""

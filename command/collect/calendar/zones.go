@@ -32,10 +32,12 @@ func (f *file) zone(cal *header, tzid string) zone {
 	z, known := f.lookUp(cal, tzid)
 	if known == unknown {
 		z = f.floating(cal, true)
-		f.notes.Add(collect.NoteAssumedTimezone, "the calendar's timezone %.60q is unknown: its times are read as those that name none", tzid)
+		f.notes.Add(collect.NoteAssumedTimezone, "the calendar's timezone %.60q is unknown: its times are read as those "+
+			"that name none", tzid)
 	}
 	if known == offsetOnly {
-		f.notes.Add(collect.NoteAssumedTimezone, "the calendar's timezone %.60q is unknown but for its offset, which is taken", tzid)
+		f.notes.Add(collect.NoteAssumedTimezone, "the calendar's timezone %.60q is unknown but for its offset, which is "+
+			"taken", tzid)
 	}
 	cal.found[tzid] = z
 	return z
@@ -230,10 +232,11 @@ func (f *file) onsets(s season, from int) []time.Time {
 			rule.Until = rule.Until.In(time.FixedZone("", from))
 			// No event before the window is told of, and a clock is set twice a year.
 			span := recurrence.Span{From: f.window.From.AddDate(-3, 0, 0), To: f.window.To.AddDate(1, 0, 0)}
-			_ = recurrence.Walk(&recurrence.Allowance{Of: f.budget, Left: zoneSteps}, rule, start.wall, false, span, func(t time.Time) bool {
-				all = append(all, t)
-				return len(all) < maxChanges
-			})
+			_ = recurrence.Walk(&recurrence.Allowance{Of: f.budget, Left: zoneSteps}, rule, start.wall, false, span,
+				func(t time.Time) bool {
+					all = append(all, t)
+					return len(all) < maxChanges
+				})
 		}
 	}
 	return all

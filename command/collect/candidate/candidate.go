@@ -82,8 +82,8 @@ type Holding struct {
 	Clock *timing.Stamp
 }
 
-// on is when the holding takes place in a zone. What a schedule repeats stays on the clock of the zone, whichever offset
-// the schedule names.
+// on is when the holding takes place in a zone. What a schedule repeats stays on the clock of the zone, whichever
+// offset the schedule names.
 func (h Holding) on(loc *time.Location) timing.Range {
 	if h.Clock == nil {
 		return h.When
@@ -107,8 +107,8 @@ type Page struct {
 	// Description is plain text, Image an absolute URL. They complete the one event that the page is about.
 	Description, Image string
 	Window             timing.Window
-	// Many: it shows whatever its publisher has, as a calendar does, and is about none of it. Its address may be a secret, and
-	// is not shown.
+	// Many: it shows whatever its publisher has, as a calendar does, and is about none of it. Its address may be a secret,
+	// and is not shown.
 	Many bool
 	// Source: its address is that of the source, whose query may be a secret and is not shown.
 	Source bool
@@ -142,7 +142,13 @@ func (c *Candidate) Says(field collect.Field, path, element, text string) {
 		}
 		text = text[:cut] + "…"
 	}
-	c.Origins = append(c.Origins, collect.Origin{Field: field, Syntax: c.Syntax, Path: path, Element: element, Text: strings.Clone(text)})
+	c.Origins = append(c.Origins, collect.Origin{
+		Field:   field,
+		Syntax:  c.Syntax,
+		Path:    path,
+		Element: element,
+		Text:    strings.Clone(text),
+	})
 }
 
 // Result is what the candidates of a page come to.
@@ -164,8 +170,12 @@ func Observe(b *budget.Budget, page Page, found []*Candidate) Result {
 		page.Limit = defaultLimit
 	}
 	o := &observer{
-		Page: page, budget: b, subjects: map[string]bool{}, shown: identity.Clean(page.URL),
-		key: identity.URLKey(page.URL), canonicalKey: identity.URLKey(page.Canonical),
+		Page:         page,
+		budget:       b,
+		subjects:     map[string]bool{},
+		shown:        identity.Clean(page.URL),
+		key:          identity.URLKey(page.URL),
+		canonicalKey: identity.URLKey(page.Canonical),
 	}
 	found = o.together(o.named(found))
 	subject := o.subject(found)
@@ -243,7 +253,8 @@ func (o *observer) subject(all []*Candidate) *Candidate {
 		if !o.about(c) && (len(all) > 1 || len(o.Headings) > 0) {
 			continue
 		}
-		if subject != nil && (subject.name != c.name || subject.venue != c.venue || subject.Holdings[0].When.Start != c.Holdings[0].When.Start) {
+		if subject != nil && (subject.name != c.name || subject.venue != c.venue ||
+			subject.Holdings[0].When.Start != c.Holdings[0].When.Start) {
 			return nil
 		}
 		if subject == nil {

@@ -66,8 +66,8 @@ func (o *observer) identifyingURL(id string) (u *url.URL, page bool) {
 	return u, false
 }
 
-// namesMany says that an address is that of the front page of a page's site, or of the listing that led there, and the page
-// is another one: publishers put it where they have none for an event, on every page.
+// namesMany says that an address is that of the front page of a page's site, or of the listing that led there, and the
+// page is another one: publishers put it where they have none for an event, on every page.
 func (p *Page) namesMany(u *url.URL) bool {
 	front := func(u *url.URL) bool { return strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == "" }
 	if front(u) && identity.SameSite(u, p.URL) && !front(p.URL) {
@@ -100,9 +100,9 @@ func isSection(canonical, page *url.URL) bool {
 // assignKeys decides what identifies each candidate. Its own URL does, unless others of the page share it that are not
 // the same; then an identifier; then the page's URL, if the page is about it; else page, title and venue have to do.
 //
-// What is identified by the page's URL was known by page, title and venue as long as others shared that URL, and will be
-// again. So that stays its alias, and what the page tells under these alone is the same. The other way round, the page's
-// URL is the alias of the only event whose id is that of the page: "#event", as listings may link it.
+// What is identified by the page's URL was known by page, title and venue as long as others shared that URL, and will
+// be again. So that stays its alias, and what the page tells under these alone is the same. The other way round, the
+// page's URL is the alias of the only event whose id is that of the page: "#event", as listings may link it.
 func (o *observer) assignKeys(candidates []*Candidate, subject *Candidate) {
 	claims := o.claims(candidates)
 	owners := map[string]*Candidate{} // of the page's URL, by page key

@@ -185,7 +185,8 @@ func (o *observer) undated(kept, undated []*Candidate) {
 			same.merge(c)
 			continue
 		}
-		o.notes.Add(collect.NoteSkippedEvent, "%q was left out, for it has no date that can be read", markup.Shorten(c.Title, 80))
+		o.notes.Add(collect.NoteSkippedEvent, "%q was left out, for it has no date that can be read",
+			markup.Shorten(c.Title, 80))
 	}
 }
 
@@ -208,7 +209,9 @@ func (c *Candidate) merge(other *Candidate) {
 		}
 	}
 	for _, u := range other.Addresses {
-		if !slices.ContainsFunc(c.Addresses, func(have *url.URL) bool { return identity.Canonical(have) == identity.Canonical(u) }) && len(c.Addresses) < maxLinks {
+		if !slices.ContainsFunc(c.Addresses, func(have *url.URL) bool {
+			return identity.Canonical(have) == identity.Canonical(u)
+		}) && len(c.Addresses) < maxLinks {
 			c.Addresses = append(c.Addresses, u)
 		}
 	}
@@ -244,7 +247,8 @@ func (c *Candidate) complete(other *Candidate) {
 	if c.Organizer == nil && other.Organizer != nil {
 		c.Organizer = other.Organizer
 		c.takeOrigins(collect.FieldOrganizer, other)
-	} else if c.Organizer != nil && other.Organizer != nil && identity.Words(c.Organizer.Name) == identity.Words(other.Organizer.Name) {
+	} else if c.Organizer != nil && other.Organizer != nil && identity.Words(c.Organizer.Name) == identity.Words(
+		other.Organizer.Name) {
 		whole := *c.Organizer
 		whole.URL, whole.Contact = first(whole.URL, other.Organizer.URL), first(whole.Contact, other.Organizer.Contact)
 		c.Organizer = &whole
@@ -315,7 +319,8 @@ func (c *Candidate) mergeHoldings(other *Candidate) {
 			have.When.Start = h.When.Start
 			c.takeOrigins(collect.FieldStart, other)
 		}
-		if have.When.End == nil && have.When.Length == (timing.Length{}) && (h.When.End != nil || h.When.Length != timing.Length{}) {
+		if have.When.End == nil && have.When.Length == (timing.Length{}) && (h.When.End != nil ||
+			h.When.Length != timing.Length{}) {
 			have.When.End, have.When.Length = h.When.End, h.When.Length
 			c.takeOrigins(collect.FieldEnd, other)
 		}

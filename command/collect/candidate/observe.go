@@ -57,9 +57,15 @@ func (o *observer) observation(same []*Candidate) collect.Observation {
 		c.complete(other)
 	}
 	d := happening.Details{
-		Title: c.Title, Description: c.Description, ShortDescription: c.ShortDescription, Capacity: c.Capacity, Organizer: c.Organizer,
-		PrimaryURL: c.primary, URLs: c.urls,
-		Location: c.Where.location(c.primary), GeoLocations: c.Where.geoLocations(),
+		Title:            c.Title,
+		Description:      c.Description,
+		ShortDescription: c.ShortDescription,
+		Capacity:         c.Capacity,
+		Organizer:        c.Organizer,
+		PrimaryURL:       c.primary,
+		URLs:             c.urls,
+		Location:         c.Where.location(c.primary),
+		GeoLocations:     c.Where.geoLocations(),
 	}
 	if len(c.Images) > 0 {
 		d.PrimaryImage, d.SupportingImages = c.Images[0], c.Images[1:min(len(c.Images), maxLinks)]
@@ -69,12 +75,14 @@ func (o *observer) observation(same []*Candidate) collect.Observation {
 	}
 	loc, _, assumed := o.zone(c)
 	if start := c.Holdings[0].When.Start; assumed && start.HasTime {
-		o.notes.Add(collect.NoteAssumedTimezone, "%q names no timezone, and neither does the source: %s is assumed", markup.Shorten(c.Title, 80), loc)
+		o.notes.Add(collect.NoteAssumedTimezone, "%q names no timezone, and neither does the source: %s is assumed",
+			markup.Shorten(c.Title, 80), loc)
 	}
 	var days int
 	var recurring bool
 	d.Instances, days, recurring = o.instances(same, loc)
-	d.Time = happening.Time{TemporalPattern: happening.Singular, Timezone: loc.String(), DisplayText: timing.Words(spans(d.Instances), loc)}
+	d.Time = happening.Time{TemporalPattern: happening.Singular, Timezone: loc.String(),
+		DisplayText: timing.Words(spans(d.Instances), loc)}
 	switch {
 	case recurring || len(d.Instances) > 1:
 		d.Time.TemporalPattern = happening.Recurring
@@ -86,13 +94,21 @@ func (o *observer) observation(same []*Candidate) collect.Observation {
 		standing = happening.FromOwnPage
 	}
 	return collect.Observation{
-		Key: c.key, Keys: c.keys, Alias: c.alias, Details: d, PublishedAt: c.PublishedAt, Standing: standing, Version: version, Origins: o.origins(c),
+		Key:         c.key,
+		Keys:        c.keys,
+		Alias:       c.alias,
+		Details:     d,
+		PublishedAt: c.PublishedAt,
+		Standing:    standing,
+		Version:     version,
+		Origins:     o.origins(c),
 	}
 }
 
 // instances gives the instances of candidates of one key, in order, and how many days the longest takes. All are in the
 // zone of what they come to. A time that a candidate tells in a zone of its own is read there.
-func (o *observer) instances(same []*Candidate, loc *time.Location) (instances []happening.Instance, days int, recurring bool) {
+func (o *observer) instances(same []*Candidate, loc *time.Location) (instances []happening.Instance, days int,
+	recurring bool) {
 	occurrences, holdings := 0, 0
 	for _, s := range same {
 		holdings += len(s.Holdings)
@@ -119,7 +135,8 @@ gather:
 			}
 			seen[instance.ID] = true
 			if occurrences += len(instance.Occurrences); occurrences > maxOccurrences {
-				o.notes.Add(collect.NoteTruncated, "%q has more than %d occurrences, the rest was left out", markup.Shorten(same[0].Title, 80), maxOccurrences)
+				o.notes.Add(collect.NoteTruncated, "%q has more than %d occurrences, the rest was left out",
+					markup.Shorten(same[0].Title, 80), maxOccurrences)
 				break gather
 			}
 			days = max(days, held)
@@ -160,7 +177,10 @@ func (o *observer) instance(c *Candidate, key string, h Holding, loc *time.Locat
 	}
 	for _, s := range spans {
 		occurrence := happening.Occurrence{
-			ID: happening.DeriveOccurrenceID(id, s.Day), Start: s.Start.UTC(), AllDay: s.AllDay, Status: status,
+			ID:     happening.DeriveOccurrenceID(id, s.Day),
+			Start:  s.Start.UTC(),
+			AllDay: s.AllDay,
+			Status: status,
 		}
 		if s.End != nil {
 			end := s.End.UTC()

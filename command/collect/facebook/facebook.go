@@ -35,7 +35,8 @@ func New(token string, window func() timing.Window, o platform.Options) *Collect
 	if o.Base == "" {
 		o.Base = platform.GraphBase
 	}
-	return &Collector{client: platform.New("Facebook", "CARILLON_FACEBOOK_TOKEN", platform.GraphInterval, o, token), token: token, window: window}
+	return &Collector{client: platform.New("Facebook", "CARILLON_FACEBOOK_TOKEN", platform.GraphInterval, o, token),
+		token: token, window: window}
 }
 
 // The lists of an account, and how much of them is asked for at a time.
@@ -43,14 +44,17 @@ const (
 	events, posts = "events", "posts"
 	pageSize      = 50 // of more, with so many fields, Facebook says that it is too much at times
 
-	eventFields = "id,name,description,start_time,end_time,timezone,is_canceled,is_draft,is_online,online_event_format,online_event_third_party_url," +
+	eventFields = "id,name,description,start_time,end_time,timezone,is_canceled,is_draft,is_online,online_event_format," +
+		"online_event_third_party_url," +
 		"event_times,place,cover,owner{id,name,username,picture{url}},ticket_uri,category,type,updated_time"
-	postFields = "id,message,created_time,updated_time,permalink_url,full_picture,from{id,name,username,picture{url}},status_type,is_published,place"
+	postFields = "id,message,created_time,updated_time,permalink_url,full_picture,from{id,name,username,picture{url}}" +
+		",status_type,is_published,place"
 )
 
 // Start implements collect.Collector.
 func (*Collector) Start(source collect.Source) []collect.Link {
-	return []collect.Link{{Address: platform.Address{Platform: Type, Account: platform.Handle(source), Part: events}.String(), List: true}}
+	return []collect.Link{{Address: platform.Address{Platform: Type, Account: platform.Handle(source),
+		Part: events}.String(), List: true}}
 }
 
 // Read implements collect.Collector.
@@ -76,7 +80,8 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, known colle
 	}
 	page.Requests++
 	page.Partial = true
-	page.Notes.Add(collect.NotePageFailed, "Facebook lets the token in CARILLON_FACEBOOK_TOKEN read no events of this page, so only its posts were read: events need the permission pages_read_engagement, "+
+	page.Notes.Add(collect.NotePageFailed, "Facebook lets the token in CARILLON_FACEBOOK_TOKEN read no events of this "+
+		"page, so only its posts were read: events need the permission pages_read_engagement, "+
 		"with Page Public Content Access where the page isn't your own")
 	return page, nil
 }
@@ -87,7 +92,8 @@ func (c *Collector) sentence(err error, at platform.Address) error {
 	var missing *platform.Missing
 	switch {
 	case errors.As(err, &refusal):
-		return c.client.NotPermitted("the "+at.Part+" of "+strconv.Quote(at.Account), "the permission pages_read_engagement, with Page Public Content Access where the page isn't your own")
+		return c.client.NotPermitted("the "+at.Part+" of "+strconv.Quote(at.Account),
+			"the permission pages_read_engagement, with Page Public Content Access where the page isn't your own")
 	case errors.As(err, &missing):
 		return c.client.Unknown(at.Account, ", or shows it to nobody: a source needs the name or number of a public page")
 	}
@@ -112,7 +118,8 @@ func (c *Collector) ask(ctx context.Context, at platform.Address, fields string,
 }
 
 // finish makes the page of what was told: what it shows, where it goes on.
-func (c *Collector) finish(ctx context.Context, source collect.Source, known collect.Known, at platform.Address, told []platform.Told, stable any, p paging, links ...collect.Link) (collect.Page, error) {
+func (c *Collector) finish(ctx context.Context, source collect.Source, known collect.Known, at platform.Address,
+	told []platform.Told, stable any, p paging, links ...collect.Link) (collect.Page, error) {
 	window := c.window()
 	next := p.Cursors.After
 	if p.Next == "" {

@@ -35,7 +35,12 @@ func (a account) publisher() *happening.Publisher {
 	if u := platform.Link(a.Picture.Data.URL); u != nil {
 		avatar = u.String()
 	}
-	return &happening.Publisher{Type: "page", Name: markup.Plain(a.Name), Username: a.Username, AvatarURL: avatar}
+	return &happening.Publisher{
+		Type:      "page",
+		Name:      markup.Plain(a.Name),
+		Username:  a.Username,
+		AvatarURL: avatar,
+	}
 }
 
 func (a account) organizer() *happening.Organizer {
@@ -68,10 +73,17 @@ type venue struct {
 func (v venue) where() candidate.Where {
 	l := v.Location
 	w := candidate.Where{
-		Venue:   markup.Plain(v.Name),
-		Address: place.Address{Street: markup.Plain(l.Street), Locality: markup.Plain(l.City), Region: markup.Plain(l.State), PostalCode: markup.Plain(l.Zip), Country: markup.Plain(l.Country)},
+		Venue: markup.Plain(v.Name),
+		Address: place.Address{
+			Street:     markup.Plain(l.Street),
+			Locality:   markup.Plain(l.City),
+			Region:     markup.Plain(l.State),
+			PostalCode: markup.Plain(l.Zip),
+			Country:    markup.Plain(l.Country),
+		},
 	}
-	if l.Latitude != nil && l.Longitude != nil && *l.Latitude >= -90 && *l.Latitude <= 90 && *l.Longitude >= -180 && *l.Longitude <= 180 {
+	if l.Latitude != nil && l.Longitude != nil && *l.Latitude >= -90 && *l.Latitude <= 90 && *l.Longitude >= -180 &&
+		*l.Longitude <= 180 {
 		w.Geo = &happening.Coordinates{Lat: *l.Latitude, Lng: *l.Longitude}
 	}
 	return w
@@ -103,7 +115,8 @@ type event struct {
 }
 
 // events reads a page of events. On the first, the posts are what to read next.
-func (c *Collector) events(ctx context.Context, source collect.Source, known collect.Known, at platform.Address) (collect.Page, error) {
+func (c *Collector) events(ctx context.Context, source collect.Source, known collect.Known,
+	at platform.Address) (collect.Page, error) {
 	var answer struct {
 		Data   []event `json:"data"`
 		Paging paging  `json:"paging"`
@@ -127,7 +140,8 @@ func (c *Collector) events(ctx context.Context, source collect.Source, known col
 	}
 	var links []collect.Link
 	if known.Root {
-		links = append(links, collect.Link{Address: platform.Address{Platform: Type, Account: at.Account, Part: posts}.String(), List: true})
+		links = append(links, collect.Link{Address: platform.Address{Platform: Type, Account: at.Account,
+			Part: posts}.String(), List: true})
 	}
 	return c.finish(ctx, source, known, at, told, stable, answer.Paging, links...)
 }
@@ -141,8 +155,14 @@ func (e event) told() (platform.Told, bool) {
 	}
 	page := &url.URL{Scheme: "https", Host: "www.facebook.com", Path: "/events/" + e.ID + "/"}
 	k := &candidate.Candidate{
-		Syntax: collect.PlatformEvent, Title: markup.Plain(e.Name), Addresses: []*url.URL{page}, Description: markup.HTML(e.Description),
-		Zone: e.Timezone, Organizer: e.Owner.organizer(), Images: platform.Images(e.Cover.Source), Links: platform.Images(e.Tickets),
+		Syntax:      collect.PlatformEvent,
+		Title:       markup.Plain(e.Name),
+		Addresses:   []*url.URL{page},
+		Description: markup.HTML(e.Description),
+		Zone:        e.Timezone,
+		Organizer:   e.Owner.organizer(),
+		Images:      platform.Images(e.Cover.Source),
+		Links:       platform.Images(e.Tickets),
 	}
 	k.Says(collect.FieldTitle, "name", "", e.Name)
 	k.Says(collect.FieldStart, "start_time", "", e.Start)
@@ -179,7 +199,12 @@ func (e event) told() (platform.Told, bool) {
 		}
 	}
 	e.where(k)
-	return platform.Told{Event: k, URL: page, Block: happening.Block{Type: Type, Subtype: "event", PermalinkURL: page.String(), Publisher: e.Owner.publisher()}}, true
+	return platform.Told{Event: k, URL: page, Block: happening.Block{
+		Type:         Type,
+		Subtype:      "event",
+		PermalinkURL: page.String(),
+		Publisher:    e.Owner.publisher(),
+	}}, true
 }
 
 func (e event) where(k *candidate.Candidate) {
@@ -217,7 +242,8 @@ type post struct {
 }
 
 // posts reads a page of posts.
-func (c *Collector) posts(ctx context.Context, source collect.Source, known collect.Known, at platform.Address) (collect.Page, error) {
+func (c *Collector) posts(ctx context.Context, source collect.Source, known collect.Known,
+	at platform.Address) (collect.Page, error) {
 	var answer struct {
 		Data   []post `json:"data"`
 		Paging paging `json:"paging"`
@@ -257,10 +283,22 @@ func (p post) told() (platform.Told, time.Time, bool) {
 	if shown == nil {
 		shown = &url.URL{Scheme: "https", Host: "www.facebook.com", Path: "/" + p.ID}
 	}
-	read := gate.Post{Text: p.Message, Field: "message", CreatedAt: created, Permalink: shown, Organizer: p.From.organizer(), Images: platform.Images(p.Picture)}
+	read := gate.Post{
+		Text:      p.Message,
+		Field:     "message",
+		CreatedAt: created,
+		Permalink: shown,
+		Organizer: p.From.organizer(),
+		Images:    platform.Images(p.Picture),
+	}
 	if p.Place != nil {
 		read.Where = p.Place.where()
 	}
-	block := happening.Block{Type: Type, Subtype: "post", PermalinkURL: shown.String(), Publisher: p.From.publisher()}
+	block := happening.Block{
+		Type:         Type,
+		Subtype:      "post",
+		PermalinkURL: shown.String(),
+		Publisher:    p.From.publisher(),
+	}
 	return platform.Told{Post: read, Block: block, URL: shown}, created, true
 }

@@ -48,12 +48,13 @@ type Options struct {
 	// Parallel is how many requests are under way at one time, those that wait for their host's pace not included.
 	// The bodies that are under way take some 1.5 MiB times as much. Default 64.
 	Parallel int
-	// Room, if set, waits until there is room for what a page shows; a page is used only then. It must not wait for a request.
+	// Room, if set, waits until there is room for what a page shows; a page is used only then. It must not wait for a
+	// request.
 	Room func(ctx context.Context) error
 	// Hosts is shared by all who collect. Default: a Memory of its own.
 	Hosts Hosts
-	// Answered, if set, is told of each request, those for robots.txt too, how it ended, one of [Outcomes], and how long it
-	// took, its body included.
+	// Answered, if set, is told of each request, those for robots.txt too, how it ended, one of [Outcomes], and how long
+	// it took, its body included.
 	Answered func(outcome string, took time.Duration)
 }
 
@@ -122,7 +123,12 @@ func New(o Options) (*Fetcher, error) {
 	}
 	// Using a page is work for a processor: more of it at one time takes memory and is no faster.
 	using := make(chan struct{}, max(minUsing, runtime.GOMAXPROCS(0)))
-	return &Fetcher{options: o, slots: newSlots(o.Parallel), using: using, hosts: map[string]*host{}}, nil
+	return &Fetcher{
+		options: o,
+		slots:   newSlots(o.Parallel),
+		using:   using,
+		hosts:   map[string]*host{},
+	}, nil
 }
 
 // Ask says what to get, and how.
@@ -239,7 +245,8 @@ func (f *Fetcher) interval(rules *robots.Rules) time.Duration {
 }
 
 // request makes one request. A redirect gives the next URL and no page.
-func (f *Fetcher) request(ctx context.Context, h *host, slot *slot, u *url.URL, known Validators, want extent) (page *Page, next *url.URL, err error) {
+func (f *Fetcher) request(ctx context.Context, h *host, slot *slot, u *url.URL, known Validators,
+	want extent) (page *Page, next *url.URL, err error) {
 	ctx, timeout, cancel := limitTime(ctx, f.options.Timeout, collect.ErrTimeout)
 	defer cancel()
 	began := time.Now()
@@ -268,7 +275,12 @@ func (f *Fetcher) request(ctx context.Context, h *host, slot *slot, u *url.URL, 
 
 	switch code := resp.StatusCode; {
 	case code == http.StatusNotModified && conditional:
-		return &Page{URL: u, NotModified: true, Header: resp.Header, Validators: known.updated(u, resp.Header)}, nil, nil
+		return &Page{
+			URL:         u,
+			NotModified: true,
+			Header:      resp.Header,
+			Validators:  known.updated(u, resp.Header),
+		}, nil, nil
 	case isRedirect(code) && resp.Header.Get("Location") != "":
 		next, err := parseRef(u, resp.Header.Get("Location"))
 		return nil, next, err

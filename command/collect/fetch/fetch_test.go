@@ -270,7 +270,8 @@ func TestText(t *testing.T) {
 		{"header", "text/html; charset=iso-8859-1", "Caf\xe9", "Café"},
 		{"meta", "text/html", "<meta charset=shift_jis>\x89\xb9\x8a\x79", "<meta charset=shift_jis>音楽"},
 		{"byte order mark", "text/html; charset=iso-8859-1", "\xef\xbb\xbfCafé", "Café"},
-		{"utf-8 beyond the part that is sniffed", "text/html", strings.Repeat(" ", 2000) + "Café", strings.Repeat(" ", 2000) + "Café"},
+		{"utf-8 beyond the part that is sniffed", "text/html", strings.Repeat(" ", 2000) + "Café", strings.Repeat(" ", 2000) +
+			"Café"},
 		{"nothing said", "", "Caf\xe9", "Café"},
 		{"broken utf-8", "text/html; charset=utf-8", "Caf\xe9!", "Caf\ufffd!"},
 	}
@@ -311,10 +312,12 @@ func TestStay(t *testing.T) {
 	var asked atomic.Int32
 	other := site(t, map[string]http.HandlerFunc{"/": func(http.ResponseWriter, *http.Request) { asked.Add(1) }})
 	server := site(t, map[string]http.HandlerFunc{
-		"/page": text("text/plain", "hello"), "/here": redirect("/page"), "/there": redirect(other.URL + "/page"), "/private": redirect("http://10.0.0.1/"),
+		"/page": text("text/plain", "hello"), "/here": redirect("/page"), "/there": redirect(other.URL + "/page"),
+		"/private": redirect("http://10.0.0.1/"),
 	})
 	f := newFetcher(t, fetch.Options{})
-	if page, err := f.Do(t.Context(), fetch.Ask{URL: server.URL + "/here", Stay: true}); err != nil || string(page.Body) != "hello" {
+	if page, err := f.Do(t.Context(), fetch.Ask{URL: server.URL + "/here", Stay: true}); err != nil ||
+		string(page.Body) != "hello" {
 		t.Errorf("a redirect within the site gives %v, %v", page, err)
 	}
 	for _, path := range []string{"/there", "/private"} {
@@ -359,7 +362,10 @@ func TestRead(t *testing.T) {
 	})
 	f := newFetcher(t, fetch.Options{MaxBytes: 10})
 	read := func(path string, take func(io.Reader) error) (*fetch.Page, error) {
-		return f.Do(t.Context(), fetch.Ask{URL: server.URL + path, Limit: limit, Read: func(_ *fetch.Page, body io.Reader) error { return take(body) }})
+		return f.Do(t.Context(), fetch.Ask{URL: server.URL + path, Limit: limit,
+			Read: func(_ *fetch.Page, body io.Reader) error {
+				return take(body)
+			}})
 	}
 	all := func(body io.Reader) error { _, err := io.Copy(io.Discard, body); return err }
 
@@ -378,7 +384,8 @@ func TestRead(t *testing.T) {
 		t.Errorf("got %q, %+v, %v", got, page, err)
 	}
 	for path, want := range map[string]error{
-		"/long": collect.ErrTooLarge, "/bomb": collect.ErrTooLarge, "/broken": collect.ErrConnection, "/gone": collect.ErrHTTPStatus,
+		"/long": collect.ErrTooLarge, "/bomb": collect.ErrTooLarge, "/broken": collect.ErrConnection,
+		"/gone": collect.ErrHTTPStatus,
 	} {
 		if _, err := read(path, all); !errors.Is(err, want) {
 			t.Errorf("%s gives %v", path, err)

@@ -56,15 +56,20 @@ func (f *Fetcher) host(u *url.URL) *host {
 		if len(f.hosts) >= maxHosts {
 			f.forgetHosts()
 		}
-		h = &host{name: name, pace: make(chan struct{}, 1), robots: make(chan struct{}, 1), origins: map[string]*origin{}}
+		h = &host{
+			name:    name,
+			pace:    make(chan struct{}, 1),
+			robots:  make(chan struct{}, 1),
+			origins: map[string]*origin{},
+		}
 		f.hosts[name] = h
 	}
 	h.used = now
 	return h
 }
 
-// forgetHosts lets go of the hosts that were used longest ago, an eighth of them: what is kept of one is a robots.txt that
-// is asked for again. The pace of a host is kept by Options.Hosts, whatever is forgotten here.
+// forgetHosts lets go of the hosts that were used longest ago, an eighth of them: what is kept of one is a robots.txt
+// that is asked for again. The pace of a host is kept by Options.Hosts, whatever is forgotten here.
 func (f *Fetcher) forgetHosts() {
 	oldest := slices.SortedFunc(maps.Values(f.hosts), func(a, b *host) int { return a.used.Compare(b.used) })
 	for _, old := range oldest[:len(oldest)/8] {
@@ -124,7 +129,8 @@ func pause(ctx context.Context, wait time.Duration) error {
 // heed leaves a host alone that has asked for it.
 func (f *Fetcher) heed(ctx context.Context, h *host, err error) error {
 	var status *collect.StatusError
-	if !errors.As(err, &status) || status.Code != http.StatusTooManyRequests && status.Code != http.StatusServiceUnavailable {
+	if !errors.As(err, &status) || status.Code != http.StatusTooManyRequests &&
+		status.Code != http.StatusServiceUnavailable {
 		return nil
 	}
 	rest := status.RetryAfter

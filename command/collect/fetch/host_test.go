@@ -91,7 +91,8 @@ func TestAHostIsAHostWhoeverAsks(t *testing.T) {
 			return err
 		}
 		for _, err := range []error{
-			get(one, "http://a.example/page"), get(two, "https://A.example./page"), get(two, "http://a.example:80/page"), get(one, "http://a.example:8080/page"),
+			get(one, "http://a.example/page"), get(two, "https://A.example./page"), get(two, "http://a.example:80/page"),
+			get(one, "http://a.example:8080/page"),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -150,7 +151,8 @@ func TestRobotsAreShared(t *testing.T) {
 				if _, err := f.Get(t.Context(), "http://a.example/page", fetch.Validators{}); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := f.Get(t.Context(), "http://a.example/secret", fetch.Validators{}); !errors.Is(err, collect.ErrRobotsDisallowed) {
+				if _, err := f.Get(t.Context(), "http://a.example/secret", fetch.Validators{}); !errors.Is(err,
+					collect.ErrRobotsDisallowed) {
 					t.Fatalf("the rules are lost: %v", err)
 				}
 			}
@@ -196,7 +198,8 @@ func TestRobotsOverTime(t *testing.T) {
 			{"a missing file allows everything", 2 * time.Hour, 404, "", true, true},
 			{"too many requests is trouble too, old rules hold", 2 * time.Hour, 429, "", true, true},
 			{"but not for longer than a day", 24 * time.Hour, 503, "", true, false},
-			{"a file past the cap counts up to there", 2 * time.Hour, 200, "User-agent: *\nDisallow: /\n" + strings.Repeat("# filler\n", 70_000), true, false},
+			{"a file past the cap counts up to there", 2 * time.Hour, 200, "User-agent: *\nDisallow: /\n" +
+				strings.Repeat("# filler\n", 70_000), true, false},
 		}
 		for _, step := range steps {
 			<-time.After(step.wait) // in the time of the bubble

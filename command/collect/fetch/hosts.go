@@ -52,7 +52,8 @@ func NewMemory() *Memory {
 }
 
 // Take implements Hosts.
-func (m *Memory) Take(_ context.Context, host string, interval time.Duration) (wait time.Duration, resting bool, err error) {
+func (m *Memory) Take(_ context.Context, host string, interval time.Duration) (wait time.Duration, resting bool,
+	err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h, now := m.host(host), time.Now()

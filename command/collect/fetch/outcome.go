@@ -26,8 +26,8 @@ const (
 // Outcomes are all that Options.Answered is told.
 func Outcomes() []string {
 	return []string{
-		outcomeOK, outcomeNotModified, outcomeRedirect, outcomeClientError, outcomeLimited, outcomeServerError, outcomeTimeout, outcomeBlocked,
-		outcomeUnread, outcomeConnection, outcomeStopped,
+		outcomeOK, outcomeNotModified, outcomeRedirect, outcomeClientError, outcomeLimited, outcomeServerError,
+		outcomeTimeout, outcomeBlocked, outcomeUnread, outcomeConnection, outcomeStopped,
 	}
 }
 

@@ -31,11 +31,12 @@ func TestRequestsAreToldOf(t *testing.T) {
 			_, _ = io.WriteString(w, "hello")
 		},
 		"/large": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 1000)) },
-		"/old":   redirect("/page"), "/gone": status(http.StatusGone), "/busy": status(http.StatusTooManyRequests), "/down": status(http.StatusBadGateway),
+		"/old":   redirect("/page"), "/gone": status(http.StatusGone), "/busy": status(http.StatusTooManyRequests),
+		"/down": status(http.StatusBadGateway),
 	})
 	for path, want := range map[string]string{
-		"/page": "ok ok", "/old": "ok redirect ok", "/gone": "ok client_error", "/busy": "ok rate_limited", "/down": "ok server_error",
-		"/large": "ok unread", "/secret": "ok", "/known": "ok client_error",
+		"/page": "ok ok", "/old": "ok redirect ok", "/gone": "ok client_error", "/busy": "ok rate_limited",
+		"/down": "ok server_error", "/large": "ok unread", "/secret": "ok", "/known": "ok client_error",
 	} {
 		var mu sync.Mutex
 		var told []string
@@ -60,10 +61,14 @@ func TestOutcomes(t *testing.T) {
 		status int
 		err    error
 	}{
-		"ok": {{200, nil}, {204, nil}}, "not_modified": {{304, nil}}, "redirect": {{301, nil}}, "client_error": {{404, nil}, {0, &collect.StatusError{Code: 410}}},
+		"ok": {{200, nil}, {204, nil}}, "not_modified": {{304, nil}}, "redirect": {{301, nil}}, "client_error": {{404, nil},
+			{0, &collect.StatusError{Code: 410}}},
 		"rate_limited": {{429, nil}}, "server_error": {{503, nil}, {0, fmt.Errorf("x: %w", &collect.StatusError{Code: 500})}},
-		"timeout": {{0, collect.ErrTimeout}, {0, context.DeadlineExceeded}}, "blocked_address": {{0, fmt.Errorf("x: %w", collect.ErrBlockedAddress)}},
-		"connection": {{0, collect.ErrConnection}}, "stopped": {{0, context.Canceled}}, "unread": {{0, collect.ErrTooLarge}, {0, errors.New("what nobody thought of")}},
+		"timeout":         {{0, collect.ErrTimeout}, {0, context.DeadlineExceeded}},
+		"blocked_address": {{0, fmt.Errorf("x: %w", collect.ErrBlockedAddress)}},
+		"connection":      {{0, collect.ErrConnection}}, "stopped": {{0, context.Canceled}},
+		"unread": {{0, collect.ErrTooLarge},
+			{0, errors.New("what nobody thought of")}},
 	} {
 		for _, end := range ends {
 			if got := fetch.OutcomeOf(end.status, end.err); got != want || !slices.Contains(fetch.Outcomes(), got) {

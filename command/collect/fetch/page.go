@@ -41,7 +41,13 @@ func newPage(u *url.URL, header http.Header, body []byte) *Page {
 		mediaType, _, _ = strings.Cut(header.Get("Content-Type"), ";")
 		mediaType = strings.ToLower(strings.TrimSpace(mediaType))
 	}
-	return &Page{URL: u, Header: header, MediaType: mediaType, Body: body, Validators: Validators{}.updated(u, header)}
+	return &Page{
+		URL:        u,
+		Header:     header,
+		MediaType:  mediaType,
+		Body:       body,
+		Validators: Validators{}.updated(u, header),
+	}
 }
 
 // Text is the body in UTF-8, decoded by its byte order mark, the header, or the page's own declaration, in that order.
@@ -49,7 +55,8 @@ func (p *Page) Text() (string, error) {
 	encoding, name, certain := charset.DetermineEncoding(p.Body, p.Header.Get("Content-Type"))
 	// Only the beginning was looked at, and windows-1252 is what the HTML standard guesses last; valid UTF-8 hardly
 	// ever is anything else.
-	if name == "utf-8" || !certain && (utf8.Valid(p.Body) || name == guessed && !namesCharset(p.Body) && mostlyUTF8(p.Body)) {
+	if name == "utf-8" || !certain && (utf8.Valid(p.Body) || name == guessed && !namesCharset(p.Body) &&
+		mostlyUTF8(p.Body)) {
 		return strings.ToValidUTF8(strings.TrimPrefix(string(p.Body), "\ufeff"), "\ufffd"), nil
 	}
 	text, err := encoding.NewDecoder().Bytes(p.Body)

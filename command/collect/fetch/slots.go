@@ -32,8 +32,11 @@ type slots struct {
 
 func newSlots(n int) *slots {
 	return &slots{
-		slow: make(chan struct{}, max(n/2, 1)), strange: make(chan struct{}, max(n*3/4, 1)), all: make(chan struct{}, n),
-		bytes: semaphore.NewWeighted(int64(n) * sharedBytes), last: make(chan struct{}, 1),
+		slow:    make(chan struct{}, max(n/2, 1)),
+		strange: make(chan struct{}, max(n*3/4, 1)),
+		all:     make(chan struct{}, n),
+		bytes:   semaphore.NewWeighted(int64(n) * sharedBytes),
+		last:    make(chan struct{}, 1),
 	}
 }
 

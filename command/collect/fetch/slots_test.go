@@ -41,7 +41,12 @@ func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasPrefix(r.URL.Host, "slow") {
 		w.slowAnswers++
 	}
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("x")), ContentLength: 1}, nil
+	return &http.Response{
+		StatusCode:    http.StatusOK,
+		Header:        http.Header{},
+		Body:          io.NopCloser(strings.NewReader("x")),
+		ContentLength: 1,
+	}, nil
 }
 
 func (w *web) answersOfSlow() int {
@@ -184,7 +189,12 @@ type large struct {
 }
 
 func (l *large) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, ContentLength: -1}
+	answer := &http.Response{
+		StatusCode:    http.StatusOK,
+		Header:        http.Header{},
+		Body:          http.NoBody,
+		ContentLength: -1,
+	}
 	if r.URL.Path != "/robots.txt" {
 		answer.Body = &largeBody{l, l.size}
 	}
@@ -227,12 +237,13 @@ func TestBytesUnderWayAreBounded(t *testing.T) {
 		var reading sync.WaitGroup
 		for i := range 40 {
 			reading.Go(func() {
-				page, err := f.Do(t.Context(), fetch.Ask{URL: fmt.Sprintf("https://%d.example/page", i), Use: func(page *fetch.Page) {
-					<-time.After(5 * time.Second) // in the time of the bubble
-					if l.count(-len(page.Body)); len(page.Body) != l.size {
-						t.Errorf("%d bytes", len(page.Body))
-					}
-				}})
+				page, err := f.Do(t.Context(), fetch.Ask{URL: fmt.Sprintf("https://%d.example/page", i),
+					Use: func(page *fetch.Page) {
+						<-time.After(5 * time.Second) // in the time of the bubble
+						if l.count(-len(page.Body)); len(page.Body) != l.size {
+							t.Errorf("%d bytes", len(page.Body))
+						}
+					}})
 				if err != nil || len(page.Body) > 0 {
 					t.Errorf("%d bytes are still there: %v", len(page.Body), err)
 				}

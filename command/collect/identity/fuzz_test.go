@@ -10,7 +10,8 @@ import (
 
 // FuzzSplitRemark: a remark that is taken off leaves text of the title behind.
 func FuzzSplitRemark(f *testing.F) {
-	for _, title := range []string{"CANCELLED - Gig", "Gig (ausverkauft)", "[Annulé] Concert", "Gig – neuer Termin!", strings.Repeat("ü", 99) + " (sold out)"} {
+	for _, title := range []string{"CANCELLED - Gig", "Gig (ausverkauft)", "[Annulé] Concert", "Gig – neuer Termin!",
+		strings.Repeat("ü", 99) + " (sold out)"} {
 		f.Add(title)
 	}
 	f.Fuzz(func(t *testing.T, title string) {

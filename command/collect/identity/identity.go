@@ -27,8 +27,8 @@ const urlPrefix = "url:"
 // IsURL says that a key is one of a URL.
 func IsURL(key string) bool { return strings.HasPrefix(key, urlPrefix) }
 
-// Successor is the key of the n-th happening that has the URL of a key, where others had it before. The first has the key
-// itself.
+// Successor is the key of the n-th happening that has the URL of a key, where others had it before. The first has the
+// key itself.
 func Successor(key string, n int) string {
 	if n < 2 {
 		return key
@@ -60,7 +60,8 @@ var (
 	sessionValue = regexp.MustCompile(`^[A-Za-z0-9_,-]{16,}$`)
 	// busterName is of what makes each address a new one, so that no cache answers. Where the name means other things
 	// too, clockName, its value has to be the clock.
-	busterName  = regexp.MustCompile(`(?i)^(?:_|_dc|_ts?|_?no[_-]?cache|_?cache[_-]?bust(?:er|ing)?|cb|_?rnd|_?rand(?:om)?)$`)
+	busterName = regexp.MustCompile(`(?i)^(?:_|_dc|_ts?|_?no[_-]?cache|_?cache[_-]?bust(?:er|ing)?|cb|_?rnd` +
+		`|_?rand(?:om)?)$`)
 	busterValue = regexp.MustCompile(`^(?:0?\.)?\d{5,}$`)
 	clockName   = regexp.MustCompile(`(?i)^(?:ts?|timestamp)$`)
 	clockValue  = regexp.MustCompile(`^1\d{9}(?:\d{3})?(?:\.\d+)?$`)
@@ -79,7 +80,8 @@ func isPassing(name, value string) bool {
 	}
 }
 
-// Clean is the URL as it may be shown: without user names, tracking and what is another at each visit, otherwise as it was.
+// Clean is the URL as it may be shown: without user names, tracking and what is another at each visit, otherwise as it
+// was.
 func Clean(u *url.URL) string {
 	c := *u
 	c.User = nil
@@ -137,7 +139,8 @@ func Canonical(u *url.URL) string {
 }
 
 // genericFragments say what a node is and not which: "#event" is on each page.
-var genericFragments = regexp.MustCompile(`(?i)^[/!]*(event|events|this|main|content|schema|top|details?|info|primary|person|organization|webpage|place|location|\d)?$`)
+var genericFragments = regexp.MustCompile(`(?i)^[/!]*(event|events|this|main|content|schema|top|details?|info` +
+	`|primary|person|organization|webpage|place|location|\d)?$`)
 
 // IsGeneric says that the fragment of a URL tells nothing apart.
 func IsGeneric(fragment string) bool { return genericFragments.MatchString(fragment) }

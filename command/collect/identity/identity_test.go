@@ -37,7 +37,8 @@ func TestSameKey(t *testing.T) {
 		{"https://a.example/show.php?id=5&ref=12", "https://a.example/show.php?id=5&ref=news"},
 		{"https://a.example/show?ref=newsletter-12", "https://a.example/show?ref=facebook"},
 		{"https://a.example/show?referrer=https%3A%2F%2Fb.example", "https://a.example/show"},
-		{"https://a.example/e?pk_campaign=x&mtm_source=y&gad_source=1&srsltid=z&oft_id=1&hmb_medium=m", "https://a.example/e"},
+		{"https://a.example/e?pk_campaign=x&mtm_source=y&gad_source=1&srsltid=z&oft_id=1&hmb_medium=m",
+			"https://a.example/e"},
 		{"https://a.example/e?sid=9f8e7d6c5b4a39281706f5e4d3c2b1a0", "https://a.example/e"},
 	} {
 		if a, b := identity.URLKey(parse(t, tt.a)), identity.URLKey(parse(t, tt.b)); a != b {
@@ -75,10 +76,11 @@ func TestDifferentKeys(t *testing.T) {
 func TestKeysName(t *testing.T) {
 	t.Parallel()
 	for got, want := range map[string]string{
-		identity.URLKey(parse(t, "https://www.a.example/e/?utm_x=1")):                          "url:a.example/e",
-		identity.IDKey("https://a.example/e#quiz-12"):                                          "id:a.example/e#quiz-12",
-		identity.IDKey("urn:uuid:1"):                                                           "id:urn:uuid:1",
-		identity.PageKey(parse(t, "https://a.example/"), "SOLD OUT: Jazz – Night", "The Hall"): "page:a.example|jazz night|the hall",
+		identity.URLKey(parse(t, "https://www.a.example/e/?utm_x=1")): "url:a.example/e",
+		identity.IDKey("https://a.example/e#quiz-12"):                 "id:a.example/e#quiz-12",
+		identity.IDKey("urn:uuid:1"):                                  "id:urn:uuid:1",
+		identity.PageKey(parse(t, "https://a.example/"), "SOLD OUT: Jazz – Night",
+			"The Hall"): "page:a.example|jazz night|the hall",
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -101,7 +103,8 @@ func TestClean(t *testing.T) {
 
 func TestGenericFragments(t *testing.T) {
 	t.Parallel()
-	for fragment, want := range map[string]bool{"": true, "event": true, "Event": true, "/schema": true, "1": true, "event-12": false, "quiz": false, "123": false} {
+	for fragment, want := range map[string]bool{"": true, "event": true, "Event": true, "/schema": true, "1": true,
+		"event-12": false, "quiz": false, "123": false} {
 		if got := identity.IsGeneric(fragment); got != want {
 			t.Errorf("%q: %v", fragment, got)
 		}
@@ -119,7 +122,8 @@ func TestSplitRemarkOfNoText(t *testing.T) {
 func TestReadRemark(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]identity.Remark{
-		"Cancelled": {Status: happening.Cancelled}, " abgesagt! ": {Status: happening.Cancelled}, "REPORTÉ": {Status: happening.Postponed},
+		"Cancelled": {Status: happening.Cancelled}, " abgesagt! ": {Status: happening.Cancelled},
+		"REPORTÉ": {Status: happening.Postponed},
 		"ny dato": {Status: happening.Rescheduled}, "uitverkocht": {SoldOut: true},
 		"confirmed": {}, "not cancelled": {}, "": {}, strings.Repeat("cancelled", 100): {},
 	} {
@@ -161,7 +165,8 @@ func TestSplitRemark(t *testing.T) {
 		{"Tutto esaurito! Concerto", "Concerto", soldOut},
 		{"Konsert (slutsålt)", "Konsert", soldOut},
 		{"Konzert [ausgebucht]", "Konzert", soldOut},
-		{strings.Repeat("A very long title ", 20) + "(sold out)", strings.TrimSpace(strings.Repeat("A very long title ", 20)), soldOut},
+		{strings.Repeat("A very long title ", 20) + "(sold out)", strings.TrimSpace(strings.Repeat("A very long title ", 20)),
+			soldOut},
 		{"(sold out) " + strings.Repeat("ü", 200), strings.Repeat("ü", 200), soldOut},
 		{"Cancelled Plans", "Cancelled Plans", identity.Remark{}},
 		{"The Cancelled", "The Cancelled", identity.Remark{}},
@@ -188,7 +193,8 @@ func TestSameSite(t *testing.T) {
 	base := parse(t, "https://www.bücher.example/list")
 	for address, want := range map[string]bool{
 		"http://bücher.example/": true, "https://WWW.BÜCHER.example.:443/x": true, "http://xn--bcher-kva.example:80": true,
-		"https://bücher.example:8443/": false, "https://a.bücher.example/": false, "https://example/": false, "https://bücher.example.evil.example/": false,
+		"https://bücher.example:8443/": false, "https://a.bücher.example/": false, "https://example/": false,
+		"https://bücher.example.evil.example/": false,
 	} {
 		if got := identity.SameSite(parse(t, address), base); got != want {
 			t.Errorf("%s: %v", address, got)

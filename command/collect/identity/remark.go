@@ -24,13 +24,18 @@ type Remark struct {
 // The words by language: English, German, French, Spanish, Portuguese, Italian, Dutch, Danish, Swedish, Norwegian,
 // Finnish, Polish, Czech.
 const (
-	cancelledWords = `cancell?ed|called off|abgesagt|fällt aus|entfällt|annulée?s?|cancelad[oa]s?|suspendid[oa]s?|annullat[oi]|annullata|cancellat[oa]|afgelast|geannuleerd|vervalt|` +
+	cancelledWords = `cancell?ed|called off|abgesagt|fällt aus|entfällt|annulée?s?|cancelad[oa]s?|suspendid[oa]s?` +
+		`|annullat[oi]|annullata|cancellat[oa]|afgelast|geannuleerd|vervalt|` +
 		`aflyst|inställt|inställd|avlyst|peruttu|peruutettu|odwołan[eyai]|zrušeno|zrušen[aýé]`
-	postponedWords = `postponed|verschoben|verlegt|reportée?s?|aplazad[oa]s?|pospuest[oa]|adiad[oa]s?|rinviat[oa]|rimandat[oa]|uitgesteld|verplaatst|` +
+	postponedWords = `postponed|verschoben|verlegt|reportée?s?|aplazad[oa]s?|pospuest[oa]|adiad[oa]s?|rinviat[oa]` +
+		`|rimandat[oa]|uitgesteld|verplaatst|` +
 		`udsat|udskudt|uppskjut(?:en|et)|utsatt|siirretty|przełożon[eyai]|odloženo|přeloženo`
-	rescheduledWords = `rescheduled|new date|neuer termin|nouvelle date|nueva fecha|nova data|nuova data|nieuwe datum|ny dato|nytt datum|uusi päivä|nowy termin|nový termín`
-	soldOutWords     = `sold[ -]?out|fully booked|ausverkauft|ausgebucht|complet|épuisé|guichets fermés|agotad[oa]s?|entradas agotadas|esgotad[oa]s?|lotação esgotada|` +
-		`esaurit[oi]|tutto esaurito|sold-out|uitverkocht|volgeboekt|udsolgt|slutsåld|slutsålt|fullbokat|fullbokad|utsolgt|loppuunmyyty|wyprzedan[eya]|vyprodáno`
+	rescheduledWords = `rescheduled|new date|neuer termin|nouvelle date|nueva fecha|nova data|nuova data|nieuwe datum` +
+		`|ny dato|nytt datum|uusi päivä|nowy termin|nový termín`
+	soldOutWords = `sold[ -]?out|fully booked|ausverkauft|ausgebucht|complet|épuisé|guichets fermés|agotad[oa]s?` +
+		`|entradas agotadas|esgotad[oa]s?|lotação esgotada|` +
+		`esaurit[oi]|tutto esaurito|sold-out|uitverkocht|volgeboekt|udsolgt|slutsåld|slutsålt|fullbokat|fullbokad|utsolgt` +
+		`|loppuunmyyty|wyprzedan[eya]|vyprodáno`
 	remarkWords = `(` + cancelledWords + `)|(` + postponedWords + `)|(` + rescheduledWords + `)|(` + soldOutWords + `)`
 )
 

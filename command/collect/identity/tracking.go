@@ -95,6 +95,7 @@ func isCampaign(value string) bool {
 		return false
 	}
 	word := strings.FieldsFunc(value, func(r rune) bool { return r == '-' || r == '_' || r == ' ' })
-	return len(word) == 0 || tracking().values[word[0]] || strings.Contains(value, "://") || strings.HasSuffix(value, ".com") ||
+	return len(word) == 0 || tracking().values[word[0]] || strings.Contains(value, "://") ||
+		strings.HasSuffix(value, ".com") ||
 		strings.HasSuffix(value, ".org") || strings.HasSuffix(value, ".net")
 }

@@ -1,5 +1,5 @@
-// Package instagram collects the posts of a business account, by the Graph API's Business Discovery: an account of one's
-// own reads what other business and creator accounts have posted.
+// Package instagram collects the posts of a business account, by the Graph API's Business Discovery: an account of
+// one's own reads what other business and creator accounts have posted.
 package instagram
 
 import (
@@ -35,12 +35,18 @@ func New(token, account string, window func() timing.Window, o platform.Options)
 	if o.Base == "" {
 		o.Base = platform.GraphBase
 	}
-	return &Collector{client: platform.New("Instagram", "CARILLON_INSTAGRAM_TOKEN", platform.GraphInterval, o, token), token: token, account: account, window: window}
+	return &Collector{
+		client:  platform.New("Instagram", "CARILLON_INSTAGRAM_TOKEN", platform.GraphInterval, o, token),
+		token:   token,
+		account: account,
+		window:  window,
+	}
 }
 
 // Start implements collect.Collector.
 func (*Collector) Start(source collect.Source) []collect.Link {
-	return []collect.Link{{Address: platform.Address{Platform: Type, Account: platform.Handle(source)}.String(), List: true}}
+	return []collect.Link{{Address: platform.Address{Platform: Type, Account: platform.Handle(source)}.String(),
+		List: true}}
 }
 
 const (
@@ -96,9 +102,12 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, known colle
 	if cursors.MatchString(at.Cursor) {
 		after = ".after(" + at.Cursor + ")"
 	}
-	expansion := fmt.Sprintf("business_discovery.username(%s){id,username,name,profile_picture_url,media_count,media.limit(%d)%s{%s}}", at.Account, pageSize, after, fields)
+	expansion := fmt.Sprintf(
+		"business_discovery.username(%s){id,username,name,profile_picture_url,media_count,media.limit(%d)%s{%s}}", at.Account,
+		pageSize, after, fields)
 	var a answer
-	if err := c.client.Graph(ctx, c.token, "/"+url.PathEscape(c.account), url.Values{"fields": {expansion}}, &a); err != nil {
+	if err := c.client.Graph(ctx, c.token, "/"+url.PathEscape(c.account), url.Values{"fields": {expansion}},
+		&a); err != nil {
 		return collect.Page{}, c.sentence(err, at.Account)
 	}
 	if a.Discovery == nil {
@@ -112,14 +121,17 @@ func (c *Collector) sentence(err error, account string) error {
 	var missing *platform.Missing
 	switch {
 	case errors.As(err, &refusal):
-		return c.client.NotPermitted(fmt.Sprintf("the posts of %q", account), "the permissions instagram_basic, instagram_manage_insights and pages_read_engagement")
+		return c.client.NotPermitted(fmt.Sprintf("the posts of %q", account),
+			"the permissions instagram_basic, instagram_manage_insights and pages_read_engagement")
 	case errors.As(err, &missing):
-		return c.client.Unknown(account, ", or it is private or no business or creator account, which are all that Business Discovery shows")
+		return c.client.Unknown(account, ", or it is private or no business or creator account, which are all that "+
+			"Business Discovery shows")
 	}
 	return err
 }
 
-func (c *Collector) page(ctx context.Context, source collect.Source, known collect.Known, at platform.Address, a answer) (collect.Page, error) {
+func (c *Collector) page(ctx context.Context, source collect.Source, known collect.Known, at platform.Address,
+	a answer) (collect.Page, error) {
 	window := c.window()
 	who := a.Discovery
 	var told []platform.Told
@@ -139,7 +151,12 @@ func (c *Collector) page(ctx context.Context, source collect.Source, known colle
 			old = true
 			continue
 		}
-		told = append(told, m.told(created, shown, happening.Publisher{Type: "account", Name: markup.Plain(who.Name), Username: first(who.Username, at.Account), AvatarURL: first(platform.Images(who.Avatar)...)}))
+		told = append(told, m.told(created, shown, happening.Publisher{
+			Type:      "account",
+			Name:      markup.Plain(who.Name),
+			Username:  first(who.Username, at.Account),
+			AvatarURL: first(platform.Images(who.Avatar)...),
+		}))
 	}
 	if old || !cursors.MatchString(next) {
 		next = "" // what follows is older
@@ -169,10 +186,23 @@ func (m media) told(created time.Time, shown *url.URL, by happening.Publisher) p
 	if m.Type == "VIDEO" || image == "" {
 		image = m.Thumbnail
 	}
-	organizer := &happening.Organizer{Name: first(by.Name, by.Username), URL: "https://www.instagram.com/" + url.PathEscape(by.Username) + "/"}
+	organizer := &happening.Organizer{Name: first(by.Name, by.Username), URL: "https://www.instagram.com/" +
+		url.PathEscape(by.Username) + "/"}
 	return platform.Told{
-		URL: shown, Block: happening.Block{Type: Type, Subtype: subtype, PermalinkURL: shown.String(), Publisher: &by},
-		Post: posts.Post{Text: m.Caption, Field: "caption", CreatedAt: created, Permalink: shown, Organizer: organizer, Images: platform.Images(image)},
+		URL: shown, Block: happening.Block{
+			Type:         Type,
+			Subtype:      subtype,
+			PermalinkURL: shown.String(),
+			Publisher:    &by,
+		},
+		Post: posts.Post{
+			Text:      m.Caption,
+			Field:     "caption",
+			CreatedAt: created,
+			Permalink: shown,
+			Organizer: organizer,
+			Images:    platform.Images(image),
+		},
 	}
 }
 

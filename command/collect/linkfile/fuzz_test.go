@@ -15,10 +15,14 @@ import (
 // Whatever a file holds, reading it ends, gives addresses of bounded length, and the same ones however it comes in.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
-		declaration + latin, walktest.Zipped(f, latin), "\xff\xfe<\x00u\x00r\x00l\x00>\x00", "https://a.example/1\nx\n#\n", `<?xml encoding='iso-8859-1'?><urlset><url><loc>\xe9`,
-		`<rss><channel><item><link>/1</link><guid isPermaLink="false">x</guid></item></channel></rss>`, `<feed><entry><link rel="alternate" href="/1"/></entry></feed>`,
-		`<rdf:RDF><item rdf:about="/1"><feedburner:origLink>/2</feedburner:origLink></item></rdf:RDF>`, `<!DOCTYPE urlset [<!ENTITY a "b">]><urlset><url><loc>&a;<![CDATA[x]]>`,
-		`<sitemapindex><sitemap><loc>/1</loc><lastmod>2026</lastmod></sitemap></sitemapindex>`, "<url><url></loc></url><a:url><a:loc>x",
+		declaration + latin, walktest.Zipped(f, latin), "\xff\xfe<\x00u\x00r\x00l\x00>\x00", "https://a.example/1\nx\n#\n",
+		`<?xml encoding='iso-8859-1'?><urlset><url><loc>\xe9`,
+		`<rss><channel><item><link>/1</link><guid isPermaLink="false">x</guid></item></channel></rss>`,
+		`<feed><entry><link rel="alternate" href="/1"/></entry></feed>`,
+		`<rdf:RDF><item rdf:about="/1"><feedburner:origLink>/2</feedburner:origLink></item></rdf:RDF>`,
+		`<!DOCTYPE urlset [<!ENTITY a "b">]><urlset><url><loc>&a;<![CDATA[x]]>`,
+		`<sitemapindex><sitemap><loc>/1</loc><lastmod>2026</lastmod></sitemap></sitemapindex>`,
+		"<url><url></loc></url><a:url><a:loc>x",
 	} {
 		f.Add(seed, "text/xml; charset=utf-16")
 		f.Add(seed, "")
@@ -31,7 +35,8 @@ func FuzzRead(f *testing.F) {
 		}{{false, &once}, {true, &oneByte}} {
 			var all []string
 			take := func(e linkfile.Entry) bool {
-				if e.Address == "" || len(e.Address) > 4*collect.MaxAddress+64<<10 || len(e.Modified) > 64 || e.Kind < linkfile.Page || e.Kind > linkfile.Post {
+				if e.Address == "" || len(e.Address) > 4*collect.MaxAddress+64<<10 || len(e.Modified) > 64 ||
+					e.Kind < linkfile.Page || e.Kind > linkfile.Post {
 					t.Errorf("entry %+v", e)
 				}
 				all = append(all, e.Address+" "+e.Modified)
@@ -40,7 +45,8 @@ func FuzzRead(f *testing.F) {
 			var result linkfile.Result
 			var err error
 			if way.bytewise {
-				result, err = linkfile.Read(budget.New(t.Context()), iotest.OneByteReader(strings.NewReader(body)), contentType, take)
+				result, err = linkfile.Read(budget.New(t.Context()), iotest.OneByteReader(strings.NewReader(body)),
+					contentType, take)
 			} else {
 				result, err = linkfile.Read(budget.New(t.Context()), strings.NewReader(body), contentType, take)
 			}

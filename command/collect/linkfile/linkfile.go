@@ -163,7 +163,8 @@ func (f *file) read(contentType string) error {
 		_, err := raw.ReadByte()
 		return fmt.Errorf("%w: it is empty: %w", collect.ErrUnsupportedContent, err)
 	}
-	f.text = bufio.NewReaderSize(transform.NewReader(raw, transform.Chain(decoder(head, contentType), runes.Map(legal))), 32<<10)
+	f.text = bufio.NewReaderSize(transform.NewReader(raw, transform.Chain(decoder(head, contentType), runes.Map(legal))),
+		32<<10)
 	start, _ := f.text.Peek(glimpse)
 	start = start[:len(start)-len(partial(start))]
 	skip := len(start) - len(bytes.TrimLeft(start, " \t\r\n\ufeff"))
@@ -218,7 +219,8 @@ func decoder(head []byte, contentType string) transform.Transformer {
 		label = string(found[1])
 	}
 	// It begins in ASCII, whatever it says.
-	if wide := strings.HasPrefix(strings.ToLower(label), "utf-16") || strings.HasPrefix(strings.ToLower(label), "iso-10646"); !wide {
+	if wide := strings.HasPrefix(strings.ToLower(label), "utf-16") || strings.HasPrefix(strings.ToLower(label),
+		"iso-10646"); !wide {
 		if e, _ := charset.Lookup(label); e != nil && e != encoding.Nop && e != encoding.Replacement {
 			return e.NewDecoder()
 		}

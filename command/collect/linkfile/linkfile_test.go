@@ -26,12 +26,13 @@ import (
 func outline(t *testing.T, contentType, body string) string {
 	t.Helper()
 	var b strings.Builder
-	result, err := linkfile.Read(budget.New(t.Context()), strings.NewReader(body), contentType, func(e linkfile.Entry) bool {
-		fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprint(map[linkfile.Kind]string{
-			linkfile.Page: "page", linkfile.File: "file", linkfile.Post: "post",
-		}[e.Kind], " ", e.Address, " ", e.Modified)))
-		return true
-	})
+	result, err := linkfile.Read(budget.New(t.Context()), strings.NewReader(body), contentType,
+		func(e linkfile.Entry) bool {
+			fmt.Fprintln(&b, strings.TrimSpace(fmt.Sprint(map[linkfile.Kind]string{
+				linkfile.Page: "page", linkfile.File: "file", linkfile.Post: "post",
+			}[e.Kind], " ", e.Address, " ", e.Modified)))
+			return true
+		})
 	if err != nil {
 		fmt.Fprintln(&b, "error:", err)
 	}
@@ -53,8 +54,9 @@ func wide(t testing.TB, order unicode.Endianness, mark unicode.BOMPolicy, body s
 const (
 	declaration = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 	namespace   = `xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"`
-	latin       = `<urlset ` + namespace + `><url><loc>https://a.example/café?a=1&amp;b=2</loc><lastmod>2026-11-01</lastmod></url></urlset>`
-	latinRead   = "page https://a.example/café?a=1&b=2 2026-11-01\n"
+	latin       = `<urlset ` + namespace + `><url><loc>https://a.example/café?a=1&amp;b=2</loc>` +
+		`<lastmod>2026-11-01</lastmod></url></urlset>`
+	latinRead = "page https://a.example/café?a=1&b=2 2026-11-01\n"
 )
 
 func TestFiles(t *testing.T) {
@@ -68,23 +70,29 @@ func TestFiles(t *testing.T) {
 		"mark":            {"", "\xef\xbb\xbf" + declaration + latin, latinRead},
 		"zipped":          {"application/octet-stream", walktest.Zipped(t, declaration+latin), latinRead},
 		"zipped twice":    {"", walktest.Zipped(t, walktest.Zipped(t, latin)), latinRead},
-		"UTF-16, mark":    {"", wide(t, unicode.BigEndian, unicode.UseBOM, `<?xml version="1.0" encoding="UTF-16"?>`+latin), latinRead},
+		"UTF-16, mark": {"", wide(t, unicode.BigEndian, unicode.UseBOM, `<?xml version="1.0" encoding="UTF-16"?>`+latin),
+			latinRead},
 		"UTF-16, no mark": {"", wide(t, unicode.LittleEndian, unicode.IgnoreBOM, latin), latinRead},
 		"said to be wide": {"", `<?xml version="1.0" encoding="UTF-16"?>` + latin, latinRead},
-		"declared Latin":  {"text/xml; charset=utf-8", `<?xml version="1.0" encoding="ISO-8859-1"?>` + strings.ReplaceAll(latin, "é", "\xe9"), latinRead},
+		"declared Latin": {"text/xml; charset=utf-8", `<?xml version="1.0" encoding="ISO-8859-1"?>` +
+			strings.ReplaceAll(latin, "é", "\xe9"), latinRead},
 		"Latin by header": {"text/xml; charset=iso-8859-1", strings.ReplaceAll(latin, "é", "\xe9"), latinRead},
 		"bytes that are nothing": {
-			"", "<urlset><url><loc>https://a.example/\xff\x01\x00x</loc></url></urlset>", "page https://a.example/\ufffd\ufffd\ufffdx\n",
+			"", "<urlset><url><loc>https://a.example/\xff\x01\x00x</loc></url></urlset>",
+			"page https://a.example/\ufffd\ufffd\ufffdx\n",
 		},
 		"other namespaces": {
-			"", `<s:urlset xmlns:s="http://www.google.com/schemas/sitemap/0.84"><s:url><s:loc>https://a.example/1</s:loc></s:url></s:urlset>`,
+			"", `<s:urlset xmlns:s="http://www.google.com/schemas/sitemap/0.84"><s:url><s:loc>https://a.example/1</s:loc>` +
+				`</s:url></s:urlset>`,
 			"page https://a.example/1\n",
 		},
 		"upper case": {"", "<URLSET><URL><LOC>https://a.example/1</LOC></URL></URLSET>", "page https://a.example/1\n"},
 		"marked section": {
-			"", "<urlset><url><loc><![CDATA[ https://a.example/?a=1&b=2 ]]></loc></url></urlset>", "page https://a.example/?a=1&b=2\n",
+			"", "<urlset><url><loc><![CDATA[ https://a.example/?a=1&b=2 ]]></loc></url></urlset>",
+			"page https://a.example/?a=1&b=2\n",
 		},
-		"ampersands as they are": {"", "<urlset><url><loc>https://a.example/?a=1&b=2&copy=3</loc></url></urlset>", "page https://a.example/?a=1&b=2&copy=3\n"},
+		"ampersands as they are": {"", "<urlset><url><loc>https://a.example/?a=1&b=2&copy=3</loc></url></urlset>",
+			"page https://a.example/?a=1&b=2&copy=3\n"},
 		"pictures, videos and other languages": {
 			"", `<urlset xmlns:image="i"><url><image:image><image:loc>https://a.example/x.jpg</image:loc></image:image>
 				<loc>https://a.example/1</loc><image:loc>https://a.example/y.jpg</image:loc>
@@ -93,7 +101,8 @@ func TestFiles(t *testing.T) {
 			"page https://a.example/1\n",
 		},
 		"index": {
-			"", `<sitemapindex ` + namespace + `><sitemap><loc>https://a.example/1.xml</loc><lastmod>2026-11-01T10:00:00+01:00</lastmod></sitemap>
+			"", `<sitemapindex ` + namespace + `><sitemap><loc>https://a.example/1.xml</loc>` +
+				`<lastmod>2026-11-01T10:00:00+01:00</lastmod></sitemap>
 				<sitemap><loc>https://a.example/2.xml</loc></sitemap></sitemapindex>`,
 			"file https://a.example/1.xml 2026-11-01T10:00:00+01:00\nfile https://a.example/2.xml\n",
 		},
@@ -105,8 +114,10 @@ func TestFiles(t *testing.T) {
 				"<url><loc>/3</loc><lastmod>1970-01-01</lastmod></url><url><loc>/4</loc><lastmod>2026</lastmod></url></urlset>",
 			"page /1\npage /2\npage /3\npage /4 2026\n",
 		},
-		"breaks off":          {"", "<urlset><url><loc>/1</loc></url><url><loc>/2</loc>", "page /1\npage /2\ncut: it breaks off\n"},
-		"breaks off in a tag": {"", "<urlset><url><loc>/1</loc></url><url><lo", "page /1\ncut: it can't be read from byte 40 on\n"},
+		"breaks off": {"", "<urlset><url><loc>/1</loc></url><url><loc>/2</loc>",
+			"page /1\npage /2\ncut: it breaks off\n"},
+		"breaks off in a tag": {"", "<urlset><url><loc>/1</loc></url><url><lo",
+			"page /1\ncut: it can't be read from byte 40 on\n"},
 		"zip that breaks off": {"", walktest.Zipped(t, latin)[:60], "cut: it can't be read from byte 15 on\n"},
 		"entities": {
 			"", `<!DOCTYPE urlset [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;"><!ENTITY f SYSTEM "file:///etc/passwd">]>
@@ -114,13 +125,16 @@ func TestFiles(t *testing.T) {
 			"page /&b;\npage &f;\n",
 		},
 		"text": {
-			"text/plain", "\ufeffhttps://a.example/1\r\n\r\n# a remark\nHTTPS://A.example/2  \nfile:///etc/passwd\nhttps://a.example/3",
+			"text/plain", "\ufeffhttps://a.example/1\r\n\r\n# a remark\nHTTPS://A.example/2  \nfile:///etc/passwd\n" +
+				"https://a.example/3",
 			"page https://a.example/1\npage HTTPS://A.example/2\npage file:///etc/passwd\npage https://a.example/3\n",
 		},
 		"RSS": {
-			"application/rss+xml", declaration + `<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"><channel><link>https://a.example/</link>
+			"application/rss+xml", declaration + `<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom"><channel>` +
+				`<link>https://a.example/</link>
 				<atom:link rel="self" href="https://a.example/feed"/>
-				<item><title>x</title><link>https://a.example/1</link><guid>https://a.example/?p=1</guid><pubDate>Sun, 06 Sep 2009 16:20:00 +0000</pubDate></item>
+				<item><title>x</title><link>https://a.example/1</link><guid>https://a.example/?p=1</guid><pubDate>Sun, 06 Sep ` +
+				`2009 16:20:00 +0000</pubDate></item>
 				<item><guid isPermaLink="true">https://a.example/2</guid></item>
 				<item><guid isPermaLink="false">https://a.example/3</guid></item>
 				<item><link>https://counter.example/x</link><feedburner:origLink>https://a.example/4</feedburner:origLink></item>
@@ -128,22 +142,29 @@ func TestFiles(t *testing.T) {
 			"post https://a.example/1\npost https://a.example/2\npost https://a.example/4\n",
 		},
 		"RSS 1.0": {
-			"", `<rdf:RDF xmlns="http://purl.org/rss/1.0/"><channel rdf:about="https://a.example/"><items><rdf:li resource="https://a.example/1"/></items></channel>
-				<item rdf:about="https://a.example/1"><link>https://a.example/1?from=feed</link></item><item rdf:about="https://a.example/2"/></rdf:RDF>`,
+			"", `<rdf:RDF xmlns="http://purl.org/rss/1.0/"><channel rdf:about="https://a.example/"><items><rdf:li ` +
+				`resource="https://a.example/1"/></items></channel>
+				<item rdf:about="https://a.example/1"><link>https://a.example/1?from=feed</link></item><item ` +
+				`rdf:about="https://a.example/2"/></rdf:RDF>`,
 			"post https://a.example/1?from=feed\npost https://a.example/2\n",
 		},
 		"Atom": {
-			"", `<feed xmlns="http://www.w3.org/2005/Atom"><link href="https://a.example/"/><entry><id>https://a.example/id</id><updated>2026-01-01T00:00:00Z</updated>
-				<link rel="edit" href="https://a.example/edit"/><link rel="alternate" href="https://a.example/1"/><link href="https://a.example/other"/>
+			"", `<feed xmlns="http://www.w3.org/2005/Atom"><link href="https://a.example/"/><entry>` +
+				`<id>https://a.example/id</id><updated>2026-01-01T00:00:00Z</updated>
+				<link rel="edit" href="https://a.example/edit"/><link rel="alternate" href="https://a.example/1"/><link ` +
+				`href="https://a.example/other"/>
 				<content type="xhtml"><div><a href="/x">x</a><entry>no</entry></div></content></entry></feed>`,
 			"post https://a.example/1\n",
 		},
-		"page of HTML":      {"text/html", "<!DOCTYPE html><html><body><loc>https://a.example/1</loc>", "error: content type is not supported: it is neither a sitemap nor a feed but <html>\n"},
-		"words":             {"", strings.Repeat("Some words.\n", 9), "error: content type is not supported: it lists no pages\n"},
+		"page of HTML": {"text/html", "<!DOCTYPE html><html><body><loc>https://a.example/1</loc>",
+			"error: content type is not supported: it is neither a sitemap nor a feed but <html>\n"},
+		"words": {"", strings.Repeat("Some words.\n", 9),
+			"error: content type is not supported: it lists no pages\n"},
 		"nothing":           {"", "", "error: content type is not supported: it is empty: EOF\n"},
 		"nothing but blank": {"", " \n\n", "error: content type is not supported: it lists no pages\n"},
 		"mark alone":        {"", "\ufeff", "error: content type is not supported: it lists no pages\n"},
-		"JSON":              {"", `{"urls":["https://a.example/1"]}`, "error: content type is not supported: it lists no pages\n"},
+		"JSON": {"", `{"urls":["https://a.example/1"]}`,
+			"error: content type is not supported: it lists no pages\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,8 +180,10 @@ func TestCorpus(t *testing.T) {
 	t.Parallel()
 	const dir = "../../../../shared/corpus/crawler-commons"
 	for file, want := range map[string]int{
-		"sitemaps/extension/pagemaps-sitemap.xml": 2, "sitemaps/extension/sitemap-links.xml": 3, "sitemaps/extension/sitemap-news.xml": 2,
-		"sitemaps/extension/sitemap-videos.xml": 3, "sitemaps/sitemap-with-bom.txt": 2, "sitemaps/xmlSitemap.gz": 5, "rss/feed.rss": 3, "rss/xmlRss_pubDate.xml": 7,
+		"sitemaps/extension/pagemaps-sitemap.xml": 2, "sitemaps/extension/sitemap-links.xml": 3,
+		"sitemaps/extension/sitemap-news.xml":   2,
+		"sitemaps/extension/sitemap-videos.xml": 3, "sitemaps/sitemap-with-bom.txt": 2, "sitemaps/xmlSitemap.gz": 5,
+		"rss/feed.rss": 3, "rss/xmlRss_pubDate.xml": 7,
 	} {
 		data, err := os.ReadFile(filepath.Join(dir, file))
 		if errors.Is(err, os.ErrNotExist) {
@@ -198,7 +221,8 @@ func hostile(t testing.TB) map[string]io.Reader {
 		"one line":             forever("https://a.example/\n", "https://a.example/"),
 		"addresses":            forever("", "https://a.example/\n"),
 		"a zip":                strings.NewReader(walktest.Zipped(t, "<urlset>"+strings.Repeat("<url></url>", 1<<19))),
-		"a zip in a zip":       strings.NewReader(walktest.Zipped(t, walktest.Zipped(t, "https://a.example/\n"+strings.Repeat("\n", 4<<20)))),
+		"a zip in a zip": strings.NewReader(walktest.Zipped(t, walktest.Zipped(t, "https://a.example/\n"+
+			strings.Repeat("\n", 4<<20)))),
 	}
 }
 
@@ -221,7 +245,9 @@ func TestHostileFiles(t *testing.T) {
 	for name, body := range hostile(t) {
 		t.Run(name, func(t *testing.T) {
 			limited := io.MultiReader(io.LimitReader(body, 3<<20), iotest.ErrReader(collect.ErrTooLarge))
-			result, err := linkfile.Read(budget.Of(t.Context(), 1_000_000, 1<<20), limited, "", func(linkfile.Entry) bool { return true })
+			result, err := linkfile.Read(budget.Of(t.Context(), 1_000_000, 1<<20), limited, "", func(linkfile.Entry) bool {
+				return true
+			})
 			t.Logf("%d bytes, %s", result.Bytes, result.Cut)
 			if err != nil && !errors.Is(err, collect.ErrUnsupportedContent) || err == nil && result.Cut == "" {
 				t.Errorf("%+v, %v", result, err)
@@ -247,7 +273,9 @@ func TestZipThatIsTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := io.MultiReader(strings.NewReader(walktest.Zipped(t, "https://a.example/1\n")), &b) // one file, as gzip has it
-	result, err := linkfile.Read(budget.Of(t.Context(), 30_000_000, 1<<20), body, "", func(linkfile.Entry) bool { return true })
+	result, err := linkfile.Read(budget.Of(t.Context(), 30_000_000, 1<<20), body, "", func(linkfile.Entry) bool {
+		return true
+	})
 	if err != nil || result.Cut != "it is larger than 50 MB" || result.Bytes > linkfile.MaxBytes {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -255,8 +283,12 @@ func TestZipThatIsTooLarge(t *testing.T) {
 
 func TestBodyThatFails(t *testing.T) {
 	t.Parallel()
-	for _, start := range []string{"", "https://a.example/\n", "<urlset><url><loc>", "\x1f\x8b", walktest.Zipped(t, latin)[:30]} {
-		_, err := linkfile.Read(budget.New(t.Context()), io.MultiReader(strings.NewReader(start), iotest.ErrReader(collect.ErrConnection)), "", func(linkfile.Entry) bool { return true })
+	for _, start := range []string{"", "https://a.example/\n", "<urlset><url><loc>", "\x1f\x8b",
+		walktest.Zipped(t, latin)[:30]} {
+		_, err := linkfile.Read(budget.New(t.Context()), io.MultiReader(strings.NewReader(start),
+			iotest.ErrReader(collect.ErrConnection)), "", func(linkfile.Entry) bool {
+			return true
+		})
 		if !errors.Is(err, collect.ErrConnection) {
 			t.Errorf("%q gives %v", start, err)
 		}
@@ -267,7 +299,10 @@ func TestBodyThatFails(t *testing.T) {
 	if err == nil {
 		t.Error("the context's end is not heeded")
 	}
-	if _, err := linkfile.Read(budget.New(ctx), &repeated{text: "<url><loc>/1</loc></url>"}, "", func(linkfile.Entry) bool { return true }); !errors.Is(err, context.Canceled) {
+	if _, err := linkfile.Read(budget.New(ctx), &repeated{text: "<url><loc>/1</loc></url>"}, "",
+		func(linkfile.Entry) bool {
+			return true
+		}); !errors.Is(err, context.Canceled) {
 		t.Errorf("the context's end gives %v", err)
 	}
 }
@@ -283,7 +318,11 @@ func BenchmarkExtractSitemap(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n := 0
-		result, err := linkfile.Read(budget.Of(b.Context(), 30_000_000, 1<<20), strings.NewReader(body.String()), "", func(linkfile.Entry) bool { n++; return true })
+		result, err := linkfile.Read(budget.Of(b.Context(), 30_000_000, 1<<20), strings.NewReader(body.String()), "",
+			func(linkfile.Entry) bool {
+				n++
+				return true
+			})
 		if err != nil || result.Cut != "" || n != 50_000 {
 			b.Fatal(n, result, err)
 		}

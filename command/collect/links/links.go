@@ -39,7 +39,12 @@ func New(page, base *url.URL, limit int) *Set {
 	if base == nil {
 		base = page
 	}
-	return &Set{page: page, base: base, limit: limit, seen: map[string]bool{identity.Canonical(page): true}}
+	return &Set{
+		page:  page,
+		base:  base,
+		limit: limit,
+		seen:  map[string]bool{identity.Canonical(page): true},
+	}
 }
 
 // Resolve gives the address that a reference means, or nil if it is not of a page of the site, which is counted.
@@ -116,7 +121,8 @@ func (s *Set) Note(notes *collect.Notes) {
 		notes.Add(collect.NoteLeftOut, "%d addresses of other sites were left out", s.elsewhere)
 	}
 	if s.unfit > 0 {
-		notes.Add(collect.NoteLeftOut, "%d addresses were left out that are none of the web, hold a password or are too long", s.unfit)
+		notes.Add(collect.NoteLeftOut, "%d addresses were left out that are none of the web, hold a password or are too long",
+			s.unfit)
 	}
 }
 
@@ -148,7 +154,8 @@ func plain(u *url.URL) *url.URL {
 }
 
 // files are the endings of what is no page.
-var files = strings.Fields(`7z aac apk avi avif bmp bz2 css csv dmg doc docx eot eps epub exe flac flv gif gpx gz heic ico
+var files = strings.Fields(`7z aac apk avi avif bmp bz2 css csv dmg doc docx eot eps epub exe flac flv gif gpx ` +
+	`gz heic ico
 	ics iso jpeg jpg js json key kml kmz m3u m4a m4v mid mov mp3 mp4 mpeg mpg msi odp ods odt ogg ogv opus otf pdf pkg png
 	pps ppt pptx psd rar rss rtf svg swf tar tgz tif tiff ttf txt vcf vcs wav webm webmanifest webp wma wmv woff woff2 xls
 	xlsx xml xz zip`)

@@ -61,7 +61,8 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%.60q gives %q, want %q", ref, got, want)
 		}
 	}
-	if u := links.New(address(t, "https://bücher.example/"), nil, 1).Resolve("https://xn--bcher-kva.example/ü"); u == nil || u.Host != "xn--bcher-kva.example" {
+	if u := links.New(address(t, "https://bücher.example/"), nil,
+		1).Resolve("https://xn--bcher-kva.example/ü"); u == nil || u.Host != "xn--bcher-kva.example" {
 		t.Errorf("the same host in ASCII gives %v", u)
 	}
 }
@@ -70,10 +71,12 @@ func TestSet(t *testing.T) {
 	t.Parallel()
 	s := links.New(address(t, "https://a.example/list"), address(t, "https://a.example/base/"), 3)
 	s.Leave(address(t, "https://a.example/left"))
-	for _, ref := range []string{"1", "/base/1", "1/", "http://www.a.example/base/1#x", "/list", "/list#more", "/left", "https://b.example/", "file:///x", "2", "3", "4", "5", "4"} {
+	for _, ref := range []string{"1", "/base/1", "1/", "http://www.a.example/base/1#x", "/list", "/list#more", "/left",
+		"https://b.example/", "file:///x", "2", "3", "4", "5", "4"} {
 		s.Add(ref, collect.Link{Role: "page"})
 	}
-	want := []collect.Link{{Address: "https://a.example/base/1", Role: "page"}, {Address: "https://a.example/base/2", Role: "page"}, {Address: "https://a.example/base/3", Role: "page"}}
+	want := []collect.Link{{Address: "https://a.example/base/1", Role: "page"}, {Address: "https://a.example/base/2",
+		Role: "page"}, {Address: "https://a.example/base/3", Role: "page"}}
 	if diff := cmp.Diff(want, s.Links); diff != "" || s.Cut() != 3 {
 		t.Errorf("cut %d (-want +got):\n%s", s.Cut(), diff)
 	}
@@ -86,7 +89,8 @@ func TestSet(t *testing.T) {
 
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]bool{"/a.PDF": true, "/a.jpg": true, "/a.ics": true, "/a.html": false, "/a": false, "/a.": false, "/a.php": false, "/pdf": false, "/v1.2": false} {
+	for path, want := range map[string]bool{"/a.PDF": true, "/a.jpg": true, "/a.ics": true, "/a.html": false, "/a": false,
+		"/a.": false, "/a.php": false, "/pdf": false, "/v1.2": false} {
 		if links.IsFile(&url.URL{Path: path}) != want {
 			t.Errorf("%s", path)
 		}
@@ -95,7 +99,8 @@ func TestFiles(t *testing.T) {
 
 // Whatever a reference is, what it gives is of the web and of the site, and gives itself.
 func FuzzResolve(f *testing.F) {
-	for _, seed := range []string{"/e/1", "https://a.example/é?sid=0123456789abcdef0", ";jsessionid=1", "//b.example", "http://a.example:80/..//x%2f", "webcals:x", "/(S(a))/", "?utm_x", "#", "%"} {
+	for _, seed := range []string{"/e/1", "https://a.example/é?sid=0123456789abcdef0", ";jsessionid=1", "//b.example",
+		"http://a.example:80/..//x%2f", "webcals:x", "/(S(a))/", "?utm_x", "#", "%"} {
 		f.Add(seed)
 	}
 	page := address(f, "https://a.example/list?page=1")
@@ -106,7 +111,8 @@ func FuzzResolve(f *testing.F) {
 		}
 		text := u.String()
 		parsed, err := url.Parse(text)
-		if err != nil || parsed.User != nil || parsed.Fragment != "" || len(text) > collect.MaxAddress || parsed.Scheme != "http" && parsed.Scheme != "https" ||
+		if err != nil || parsed.User != nil || parsed.Fragment != "" || len(text) > collect.MaxAddress ||
+			parsed.Scheme != "http" && parsed.Scheme != "https" ||
 			strings.TrimPrefix(strings.TrimSuffix(parsed.Hostname(), "."), "www.") != "a.example" {
 			t.Fatalf("%q gives %q, %v", ref, text, err)
 		}

@@ -6,8 +6,8 @@
 //	   └──▶ the next page of the listing: rel=next, by number, or by month
 //
 // Which links lead to events nobody says, so all are tried: those to events that the listing shows first, navigation
-// last. Pages that show none are asked for ever more rarely, see [collect.Ahead]. Only the listing's own pages are looked
-// at for links, so that no walk gets deeper than that.
+// last. Pages that show none are asked for ever more rarely, see [collect.Ahead]. Only the listing's own pages are
+// looked at for links, so that no walk gets deeper than that.
 package listing
 
 import (
@@ -83,7 +83,12 @@ func positionOf(role string) position {
 	if err != nil {
 		return last
 	}
-	return position{way: way(parts[0]), page: page, stale: stale, digest: parts[3]}
+	return position{
+		way:    way(parts[0]),
+		page:   page,
+		stale:  stale,
+		digest: parts[3],
+	}
 }
 
 // Start implements collect.Collector.
@@ -101,7 +106,13 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, page collec
 		if page.Root {
 			site.Feeds(b, html, read)
 		}
-		look := &look{budget: b, html: html, at: at, window: c.pages.Window(), pages: links.New(html.URL, html.Base, maxLinks)}
+		look := &look{
+			budget: b,
+			html:   html,
+			at:     at,
+			window: c.pages.Window(),
+			pages:  links.New(html.URL, html.Base, maxLinks),
+		}
 		look.known(page)
 		look.around()
 		look.follow(read)

@@ -172,7 +172,8 @@ func (l *look) isBeyond(u *url.URL) bool {
 }
 
 // act is what an address is for that is no page to read: it changes something, or is for one visitor.
-var act = regexp.MustCompile(`(?i)(?:^|[/&?])(?:log-?(?:in|out)|sign-?(?:in|out|up)|wp-login\.php|wp-admin|add[-_]to[-_](?:cart|basket|wishlist)|cart|basket|checkout|replytocom|unsubscribe)(?:$|[/=&?])`)
+var act = regexp.MustCompile(`(?i)(?:^|[/&?])(?:log-?(?:in|out)|sign-?(?:in|out|up)|wp-login\.php|wp-admin` +
+	`|add[-_]to[-_](?:cart|basket|wishlist)|cart|basket|checkout|replytocom|unsubscribe)(?:$|[/=&?])`)
 
 func isAct(u *url.URL) bool { return act.MatchString(u.Path) || act.MatchString("?"+u.RawQuery) }
 
@@ -194,7 +195,8 @@ func (l *look) follow(read *collect.Page) {
 		read.Notes.Add(collect.NoteTruncated, "the page has %d links, of which %d are looked at", l.anchors, maxAnchors)
 	}
 	if l.pages.Cut() > 0 {
-		read.Notes.Add(collect.NoteTruncated, "the page links %d pages, of which %d are read", len(l.pages.Links)+l.pages.Cut(), maxLinks)
+		read.Notes.Add(collect.NoteTruncated, "the page links %d pages, of which %d are read", len(l.pages.Links)+
+			l.pages.Cut(), maxLinks)
 	}
 	l.further(read)
 	read.Links = links.Unique(append(read.Links, l.pages.Links...))
@@ -224,7 +226,8 @@ func (l *look) further(read *collect.Page) {
 		l.beyond++
 	}
 	if then.stale >= maxStale && (l.next != nil || len(l.numbered) > 0 || len(l.months) > 0) {
-		read.Notes.Add(collect.NoteLeftOut, "page %d of the listing shows nothing new, as those before it: it is taken for the last one", l.at.page)
+		read.Notes.Add(collect.NoteLeftOut, "page %d of the listing shows nothing new, as those before it: it is taken "+
+			"for the last one", l.at.page)
 		return
 	}
 	if l.next != nil {
@@ -248,7 +251,12 @@ func (l *look) further(read *collect.Page) {
 			more = true
 			continue
 		}
-		at := position{way: byNumber, page: p.n, stale: then.stale, digest: then.digest}
+		at := position{
+			way:    byNumber,
+			page:   p.n,
+			stale:  then.stale,
+			digest: then.digest,
+		}
 		set.AddURL(p.url, collect.Link{Role: at.role(), List: true})
 	}
 	if more {

@@ -50,8 +50,10 @@ var monthNames = map[string]bool{
 // nextMonth is how a link calls the month after the one that is shown.
 //
 //nolint:misspell // words of other languages
-var nextMonth = regexp.MustCompile(`(?i)\b(?:next|following) month\b|nächste[rn]? monat|\bfolgemonat|mois (?:suivant|prochain)|mese successivo|` +
-	`prossimo mese|mes siguiente|próximo m[eê]s|mês seguinte|volgende maand|næste måned|neste måned|nästa månad|seuraava kuukausi|` +
+var nextMonth = regexp.MustCompile(`(?i)\b(?:next|following) month\b|nächste[rn]? monat|\bfolgemonat|mois (?:suivant` +
+	`|prochain)|mese successivo|` +
+	`prossimo mese|mes siguiente|próximo m[eê]s|mês seguinte|volgende maand|næste måned|neste måned|nästa månad` +
+	`|seuraava kuukausi|` +
 	`następny miesiąc|další měsíc|следующий месяц`)
 
 // maxLabel is how much of a link's text is read, in bytes.

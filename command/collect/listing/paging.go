@@ -12,10 +12,12 @@ import (
 
 var (
 	// numberPath is how a page's number stands in a path, as in "/events/page/2/".
-	numberPath = regexp.MustCompile(`(?i)^(.*)/(?:page|pagina|página|seite|side|sida|sivu|strona|stranka|oldal|sayfa)[/_-]?(\d{1,6})(/?|\.[a-z]{3,5})$`)
+	numberPath = regexp.MustCompile(`(?i)^(.*)/(?:page|pagina|página|seite|side|sida|sivu|strona|stranka|oldal` +
+		`|sayfa)[/_-]?(\d{1,6})(/?|\.[a-z]{3,5})$`)
 	// numberNames and offsetNames are the parameters that hold the number of a page, or that of its first entry. "p" is
 	// none: it mostly holds that of an article.
-	numberNames = regexp.MustCompile(`(?i)^(?:page|paged|pg|pn|page_?(?:no|num|number)|current_?page|[a-z]+_page|pagina|página|seite|side|sida|sivu|strona|stranka|oldal|sayfa)$`)
+	numberNames = regexp.MustCompile(`(?i)^(?:page|paged|pg|pn|page_?(?:no|num|number)|current_?page|[a-z]+_page|pagina` +
+		`|página|seite|side|sida|sivu|strona|stranka|oldal|sayfa)$`)
 	offsetNames = regexp.MustCompile(`(?i)^(?:start|offset|skip|limitstart)$`)
 	digits      = regexp.MustCompile(`^\d{1,6}$`)
 )

@@ -80,7 +80,12 @@ func TestDays(t *testing.T) {
 
 func TestPositions(t *testing.T) {
 	t.Parallel()
-	p := position{way: byNext, page: 12, stale: 1, digest: "1f"}
+	p := position{
+		way:    byNext,
+		page:   12,
+		stale:  1,
+		digest: "1f",
+	}
 	if got := positionOf(p.role()); got != p {
 		t.Errorf("got %+v", got)
 	}
@@ -94,9 +99,12 @@ func TestPositions(t *testing.T) {
 // Whatever a page links, what follows from it are few pages of its site, each once.
 func FuzzPaging(f *testing.F) {
 	for _, seed := range []string{
-		`<link rel=next href=?page=2><a href=/e/1>x</a><nav><a href=/about>x</a></nav>`, `<base href="//b.example/"><a rel="next prev" href="page/2/">`,
-		`<a href="?page=2">2</a><a href="/list/page/101">x</a><a href="?offset=20&page=3">`, `<a href="/calendar/2031-12">x</a><a href="?month=1&year=1999">x`,
-		`<a href="https://user@a.example/">x</a><a href="javascript:x">x</a><a href="/x;jsessionid=0123456789abcdef">x`, `<area href=/cart><a href=/e.pdf download>`,
+		`<link rel=next href=?page=2><a href=/e/1>x</a><nav><a href=/about>x</a></nav>`,
+		`<base href="//b.example/"><a rel="next prev" href="page/2/">`,
+		`<a href="?page=2">2</a><a href="/list/page/101">x</a><a href="?offset=20&page=3">`,
+		`<a href="/calendar/2031-12">x</a><a href="?month=1&year=1999">x`,
+		`<a href="https://user@a.example/">x</a><a href="javascript:x">x</a><a href="/x;jsessionid=0123456789abcdef">x`,
+		`<area href=/cart><a href=/e.pdf download>`,
 	} {
 		f.Add(seed, "/list", "next:1:0:")
 		f.Add(seed, "/list?page=7", "number:7:1:0")
@@ -111,8 +119,16 @@ func FuzzPaging(f *testing.F) {
 			return
 		}
 		look := &look{
-			budget: budget.New(t.Context()), html: &site.HTML{URL: at, Base: at, Root: root, Shown: []*url.URL{at}}, at: positionOf(role),
-			window: timing.WindowAt(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)), pages: links.New(at, nil, maxLinks),
+			budget: budget.New(t.Context()),
+			html: &site.HTML{
+				URL:   at,
+				Base:  at,
+				Root:  root,
+				Shown: []*url.URL{at},
+			},
+			at:     positionOf(role),
+			window: timing.WindowAt(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
+			pages:  links.New(at, nil, maxLinks),
 		}
 		look.known(collect.Known{Link: collect.Link{Address: at.String()}, Root: true})
 		look.around()
@@ -121,7 +137,8 @@ func FuzzPaging(f *testing.F) {
 		seen := map[string]bool{}
 		for _, link := range read.Links {
 			u, err := url.Parse(link.Address)
-			if err != nil || !identity.SameSite(u, at) || u.User != nil || len(link.Address) > collect.MaxAddress || seen[link.Address] {
+			if err != nil || !identity.SameSite(u, at) || u.User != nil || len(link.Address) > collect.MaxAddress ||
+				seen[link.Address] {
 				t.Errorf("link %+v, %v", link, err)
 			}
 			if page := positionOf(link.Role).page; link.List && (page < 1 || page > maxPages) {

@@ -20,11 +20,13 @@ func TestHTML(t *testing.T) {
 		{"markup", `<p class="x">Join <b>us</b>, it's <em>free</em></p>`, "<p>Join <b>us</b>, it's <em>free</em></p>"},
 		{"escaped markup", "&lt;p&gt;Join us&lt;/p&gt;", "<p>Join us</p>"},
 		{"empty paragraphs", "<p>a</p><p>&nbsp;</p><p><br></p>", "<p>a</p>"},
-		{"link", `<a href="https://a.example/?a=1&amp;b='" onclick="x()">a</a>`, `<a href="https://a.example/?a=1&amp;b=&#39;" rel="nofollow">a</a>`},
+		{"link", `<a href="https://a.example/?a=1&amp;b='" onclick="x()">a</a>`,
+			`<a href="https://a.example/?a=1&amp;b=&#39;" rel="nofollow">a</a>`},
 		{"script", `a<script>alert("<b>")</script>b`, "ab"},
 		{"script in a link", `<a href="javascript:alert(1)">a</a>`, "a"},
 		{"escaped script", "&lt;script&gt;alert(1)&lt;/script&gt;hi", "hi"},
-		{"handler", `<img src=x onerror=alert(1)><img src="https://a.example/i.png" alt="I">`, `<img src="https://a.example/i.png" alt="I">`},
+		{"handler", `<img src=x onerror=alert(1)><img src="https://a.example/i.png" alt="I">`,
+			`<img src="https://a.example/i.png" alt="I">`},
 		{"style and frame", `<style>*{}</style><iframe src="https://a.example"></iframe>ok`, "ok"},
 	}
 	for _, tt := range tests {
@@ -89,7 +91,9 @@ func FuzzSafety(f *testing.F) {
 	f.Add("<<a>script>alert(1)<</a>/script>")
 	f.Add(`&lt;<!---->img src=x onerror=alert(1)&gt;`)
 	f.Fuzz(func(t *testing.T, text string) {
-		forEachElement(t, markup.Plain(text), func(n *html.Node) { t.Errorf("%q has element %s in plain text", text, n.Data) })
+		forEachElement(t, markup.Plain(text), func(n *html.Node) {
+			t.Errorf("%q has element %s in plain text", text, n.Data)
+		})
 		forEachElement(t, markup.HTML(text), func(n *html.Node) {
 			for _, a := range n.Attr {
 				if strings.HasPrefix(a.Key, "on") || strings.Contains(strings.ToLower(a.Val), "javascript:") {
@@ -111,7 +115,8 @@ func forEachElement(t *testing.T, text string, visit func(*html.Node)) {
 		t.Fatal(err)
 	}
 	for n := range root.Descendants() {
-		if n.Type == html.ElementNode && n.Data != "html" && n.Data != "head" && n.Data != "body" && (n.Data != "div" || n.Parent.Data != "body") {
+		if n.Type == html.ElementNode && n.Data != "html" && n.Data != "head" && n.Data != "body" && (n.Data != "div" ||
+			n.Parent.Data != "body") {
 			visit(n)
 		}
 	}

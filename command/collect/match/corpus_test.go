@@ -33,7 +33,12 @@ func observed(t *testing.T, name string) []collect.Observation {
 	window := timing.Window{From: corpusTime, To: corpusTime.AddDate(25, 0, 0)}
 	b := budget.New(t.Context())
 	if strings.HasSuffix(name, ".ics") {
-		result, err := calendar.Read(b, calendar.Page{URL: at, Text: string(calendar.Unfold(data)), Timezone: "Europe/Berlin", Window: window})
+		result, err := calendar.Read(b, calendar.Page{
+			URL:      at,
+			Text:     string(calendar.Unfold(data)),
+			Timezone: "Europe/Berlin",
+			Window:   window,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +48,12 @@ func observed(t *testing.T, name string) []collect.Observation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := structured.Read(b, structured.Page{URL: at, Root: root, Timezone: "America/Chicago", Window: window})
+	result, err := structured.Read(b, structured.Page{
+		URL:      at,
+		Root:     root,
+		Timezone: "America/Chicago",
+		Window:   window,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +159,7 @@ func TestPairsOfTheCorpus(t *testing.T) {
 
 // twice says that nothing tells two events of the corpus apart, so that nobody can say whether they are one.
 func twice(a, b collect.Observation) bool {
-	return a.Key == b.Key || a.Details.Title == b.Details.Title && len(a.Details.Instances) > 0 && len(b.Details.Instances) > 0 &&
+	return a.Key == b.Key || a.Details.Title == b.Details.Title && len(a.Details.Instances) > 0 &&
+		len(b.Details.Instances) > 0 &&
 		a.Details.Instances[0].Occurrences[0].Start.Equal(b.Details.Instances[0].Occurrences[0].Start)
 }

@@ -18,9 +18,11 @@ func FuzzCompare(f *testing.F) {
 		{`{"title":"Der Nussknacker"}`, `{"title":"Lo schiaccianoci"}`},
 		{told1, told2},
 		{`{"title":"SOLD OUT: Konzert Nr. 3"}`, `{"title":"Konzert Nr. 4 – 2. Teil"}`},
-		{`{"title":"x","location":{"online":{"url":"https://meet.example/a?b"}}}`, `{"title":"x","location":{"online":{"url":"%zz"}}}`},
+		{`{"title":"x","location":{"online":{"url":"https://meet.example/a?b"}}}`,
+			`{"title":"x","location":{"online":{"url":"%zz"}}}`},
 		{`{"title":"\u0000\ufffd ÅÄÖ ﬁ ㎏"}`, `{"title":"  "}`},
-		{`{"title":"a","location":{"coordinates":{"lat":90,"lng":180}}}`, `{"title":"a","location":{"coordinates":{"lat":-91,"lng":1e300}}}`},
+		{`{"title":"a","location":{"coordinates":{"lat":90,"lng":180}}}`,
+			`{"title":"a","location":{"coordinates":{"lat":-91,"lng":1e300}}}`},
 	} {
 		f.Add([]byte(seed[0]), []byte(seed[1]), uint8(3))
 	}
@@ -47,7 +49,8 @@ func FuzzCompare(f *testing.F) {
 		if a.Continues(b) != b.Continues(a) || !a.Continues(a) {
 			t.Error("what continues what depends on the order, or nothing continues itself")
 		}
-		if self := match.Compare(a, a, false); len(a.Keys()) > 0 && !self.Same && len(a.Blocks()) > 0 && a.Continues(a) && self.Reason != match.SharedEvidence {
+		if self := match.Compare(a, a, false); len(a.Keys()) > 0 && !self.Same && len(a.Blocks()) > 0 && a.Continues(a) &&
+			self.Reason != match.SharedEvidence {
 			t.Errorf("with itself it comes to %+v", self)
 		}
 		for _, block := range append(a.Blocks(), b.Blocks()...) {
@@ -59,11 +62,16 @@ func FuzzCompare(f *testing.F) {
 }
 
 const (
-	told1 = `{"title":"Mono & Nikitaman","time":{"timezone":"Europe/Rome"},"location":{"venue":{"name":"Club Max, Großer Saal","address":"Via Castel Firmiano 20, Brixen"},
-		"displayAddress":"Club Max, Brixen","coordinates":{"lat":46.715,"lng":11.657}},"organizer":{"name":"Max"},"primaryImage":"https://x.example/1.jpg",
-		"instances":[{"id":"00000000-0000-0000-0000-000000000001","status":"scheduled","occurrences":[{"start":"2026-12-11T20:00:00Z","status":"scheduled"}]}]}`
-	told2 = `{"title":"[ausverkauft] Mono und Nikitaman - 11.12.2026 20:30 Uhr","time":{"timezone":"Europe/Rome"},"location":{"displayAddress":"Brixen"},
-		"instances":[{"id":"00000000-0000-0000-0000-000000000002","status":"cancelled","occurrences":[{"start":"2026-12-10T23:00:00Z","end":"2026-12-11T23:00:00Z","allDay":true,"status":"scheduled"}]}]}`
+	told1 = `{"title":"Mono & Nikitaman","time":{"timezone":"Europe/Rome"},"location":{"venue":{"name":"Club Max, ` +
+		`Großer Saal","address":"Via Castel Firmiano 20, Brixen"},
+		"displayAddress":"Club Max, Brixen","coordinates":{"lat":46.715,"lng":11.657}},"organizer":{"name":"Max"},` +
+		`"primaryImage":"https://x.example/1.jpg",
+		"instances":[{"id":"00000000-0000-0000-0000-000000000001","status":"scheduled",` +
+		`"occurrences":[{"start":"2026-12-11T20:00:00Z","status":"scheduled"}]}]}`
+	told2 = `{"title":"[ausverkauft] Mono und Nikitaman - 11.12.2026 20:30 Uhr","time":{"timezone":"Europe/Rome"},` +
+		`"location":{"displayAddress":"Brixen"},
+		"instances":[{"id":"00000000-0000-0000-0000-000000000002","status":"cancelled",` +
+		`"occurrences":[{"start":"2026-12-10T23:00:00Z","end":"2026-12-11T23:00:00Z","allDay":true,"status":"scheduled"}]}]}`
 )
 
 // subject is a happening of fuzzed details. Those that are larger than collectors let them be are left out.

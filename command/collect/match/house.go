@@ -55,7 +55,8 @@ func stem(word string) string {
 func initials(word string, name []string) bool {
 	const least, most = 3, 5 // letters
 	rest := strings.Join(name, "")
-	if len(word) < least || len(word) > most || len(rest) < 3*len(word) || rest[0] != word[0] || strings.ContainsAny(word, "aeiou") {
+	if len(word) < least || len(word) > most || len(rest) < 3*len(word) || rest[0] != word[0] ||
+		strings.ContainsAny(word, "aeiou") {
 		return false
 	}
 	for i := range len(word) {
@@ -71,7 +72,8 @@ func initials(word string, name []string) bool {
 // soleHouses are kinds of houses of which there is one under a number, by how their names end. Those of one line are
 // one.
 var soleHouses = [][]string{
-	{"#theatre", "#opera", "theater", "oper"}, {"#museum", "museum"}, {"#church", "#cathedral", "kirche"}, {"#castle", "schloss", "burg"},
+	{"#theatre", "#opera", "theater", "oper"}, {"#museum", "museum"}, {"#church", "#cathedral", "kirche"},
+	{"#castle", "schloss", "burg"},
 	{"#stadium", "stadion"}, {"#school", "schule"}, {"#hall", "rathaus"},
 }
 
@@ -79,7 +81,9 @@ var soleHouses = [][]string{
 func (p place) oneKind(o place) bool {
 	return slices.ContainsFunc(soleHouses, func(kind []string) bool {
 		is := func(word string) bool {
-			return slices.ContainsFunc(kind, func(k string) bool { return word == k || !strings.HasPrefix(k, "#") && strings.HasSuffix(word, k) })
+			return slices.ContainsFunc(kind, func(k string) bool {
+				return word == k || !strings.HasPrefix(k, "#") && strings.HasSuffix(word, k)
+			})
 		}
 		return slices.ContainsFunc(p.venue, is) && slices.ContainsFunc(o.venue, is)
 	})

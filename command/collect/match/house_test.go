@@ -31,9 +31,11 @@ func TestNamesOfHouses(t *testing.T) {
 		a, b string
 		same bool
 	}{
-		{"Anchor Bar", "Zebra Lounge", false}, {"Bar A", "Bar B", false}, {"Bar 1", "Bar 2", false}, {"Jazz Bar", "Rock Bar", false},
+		{"Anchor Bar", "Zebra Lounge", false}, {"Bar A", "Bar B", false}, {"Bar 1", "Bar 2", false},
+		{"Jazz Bar", "Rock Bar", false},
 		{"Anchor Cellar", "Zebra Cellar", false}, {"Bar", "Lounge", false}, {"Café Central", "Restaurant Zum Löwen", false},
-		{"Schlossmuseum", "Bar Anton", false}, {"Bar A", "Zebra Lounge", false}, {"Saal 1", "Saal 2", false}, {"Pub", "Purple Club", false},
+		{"Schlossmuseum", "Bar Anton", false}, {"Bar A", "Zebra Lounge", false}, {"Saal 1", "Saal 2", false},
+		{"Pub", "Purple Club", false},
 		{"Hotel Post", "Gasthof Post", true}, {"Anchor Bar", "The Anchor", true}, {"Room 5", "Big House", true},
 		{"Big House, Room 5", "Room 5", true}, {"Kursaal", "Kurhaus Meran", true}, {"VHS", "Volkshochschule", true},
 		{"Stadttheater", "Teatro Comunale", true}, {"Foyer", "Stadttheater", true},
@@ -43,7 +45,8 @@ func TestNamesOfHouses(t *testing.T) {
 			return read(t, "2026-12-05T20:00 | "+venue+"; Quince St 5, Berlin | Pub Quiz")
 		}
 		for _, v := range []match.Verdict{
-			match.Compare(line(tt.a).Subject, line(tt.b).Subject, false), match.Compare(line(tt.b).Subject, line(tt.a).Subject, false),
+			match.Compare(line(tt.a).Subject, line(tt.b).Subject, false), match.Compare(line(tt.b).Subject,
+				line(tt.a).Subject, false),
 		} {
 			if v.Same != tt.same {
 				t.Errorf("%s and %s: %+v", tt.a, tt.b, v)

@@ -158,10 +158,20 @@ func (s Subject) Blocks() []Block {
 			begins = time.Time{}
 		}
 		for _, of := range places {
-			blocks = append(blocks, Block{Kind: Place, Day: at.day, Of: of, At: begins})
+			blocks = append(blocks, Block{
+				Kind: Place,
+				Day:  at.day,
+				Of:   of,
+				At:   begins,
+			})
 		}
 		for _, word := range words {
-			blocks = append(blocks, Block{Kind: Title, Day: at.day, Of: "t:" + word, At: begins})
+			blocks = append(blocks, Block{
+				Kind: Title,
+				Day:  at.day,
+				Of:   "t:" + word,
+				At:   begins,
+			})
 		}
 	}
 	return blocks
@@ -285,7 +295,8 @@ func cell(lat, lng float64) string {
 	width := size / max(0.1, math.Cos(lat*math.Pi/180))
 	band := math.Floor(lat / size)
 	width = math.Round(width*1000) / 1000 // is the same in the whole band
-	return strconv.Itoa(int(band)) + "," + strconv.Itoa(int(math.Floor(lng/width))) + "," + strconv.FormatFloat(width, 'f', 3, 64)
+	return strconv.Itoa(int(band)) + "," + strconv.Itoa(int(math.Floor(lng/width))) + "," + strconv.FormatFloat(width,
+		'f', 3, 64)
 }
 
 // metres is the distance of two points that are near each other.

@@ -4,30 +4,36 @@ import "strings"
 
 // meanings are words for one thing in several languages, by what stands for it. A word with "-" at an end is also found
 // as a part of a longer one: "Weihnachtsmarkt".
+//
+//nolint:misspell // words of other languages
 var meanings = map[string]string{
-	"#christmas":  "christmas weihnacht- weihnachten weihnachtlich advent- avvento natale natalizio noel navidad kerst- jul",
+	"#christmas": "christmas weihnacht- weihnachten weihnachtlich advent- avvento natale natalizio noel navidad " +
+		"kerst- jul",
 	"#easter":     "easter oster- ostern pasqua paques pascua",
 	"#newyear":    "silvester- sylvester capodanno neujahr- newyear",
-	"#market":     "market -markt markt- mercato mercatino mercatini marche mercado markedet marknad", //nolint:misspell // are words of other languages
+	"#market":     "market -markt markt- mercato mercatino mercatini marche mercado markedet marknad",
 	"#fleamarket": "flea flohmarkt trodelmarkt pulci puces rastro",
 	"#concert":    "concert concerts konzert- -konzert concerto concerti concierto concertos konsert koncert",
-	"#exhibition": "exhibition exhibitions exhibit ausstellung- -ausstellung mostra mostre exposition exposicion tentoonstelling utstallning", //nolint:misspell // are words of other languages
-	"#tour":       "tour tours fuhrung- -fuhrung visita visite visites guidata guidate guided guidee rondleiding",
-	"#workshop":   "workshop workshops werkstatt laboratorio atelier taller",
-	"#course":     "course courses kurs- -kurs corso corsi cours curso class lesson seminar seminario seminaire lehrgang",
-	"#theatre":    "theatre theater- -theater teatro theatr schauspiel",
-	"#opera":      "opera oper opern",
-	"#festival":   "festival festivals festspiele",
-	"#feast":      "feast fest -fest festa fete fiesta feest",
-	"#reading":    "reading lesung- -lesung lettura lecture lectura boekpresentatie",
-	"#talk":       "talk vortrag- -vortrag conferenza conference conferencia lezing lecture diskussion podiumsdiskussion discussion debate debatte",
-	"#film":       "film films movie screening kino cinema cine filmvorfuhrung",
-	"#party":      "party parties disco feier",
-	"#meeting":    "meeting meetings sitzung- -sitzung treffen riunione reunion vergadering versammlung assemblea",
-	"#council":    "council gemeinderat- stadtrat- consiglio conseil ayuntamiento",
-	"#dance":      "dance tanz- danza danse baile ballo",
-	"#choir":      "choir chor- -chor coro chorale choeur koor",
-	"#orchestra":  "orchestra orchester- -orchester orchestre orquesta sinfonica symphonie- symphony symphonic philharmonic philharmonie- philharmoniker",
+	"#exhibition": "exhibition exhibitions exhibit ausstellung- -ausstellung mostra mostre exposition exposicion " +
+		"tentoonstelling utstallning",
+	"#tour":     "tour tours fuhrung- -fuhrung visita visite visites guidata guidate guided guidee rondleiding",
+	"#workshop": "workshop workshops werkstatt laboratorio atelier taller",
+	"#course":   "course courses kurs- -kurs corso corsi cours curso class lesson seminar seminario seminaire lehrgang",
+	"#theatre":  "theatre theater- -theater teatro theatr schauspiel",
+	"#opera":    "opera oper opern",
+	"#festival": "festival festivals festspiele",
+	"#feast":    "feast fest -fest festa fete fiesta feest",
+	"#reading":  "reading lesung- -lesung lettura lecture lectura boekpresentatie",
+	"#talk": "talk vortrag- -vortrag conferenza conference conferencia lezing lecture diskussion " +
+		"podiumsdiskussion discussion debate debatte",
+	"#film":    "film films movie screening kino cinema cine filmvorfuhrung",
+	"#party":   "party parties disco feier",
+	"#meeting": "meeting meetings sitzung- -sitzung treffen riunione reunion vergadering versammlung assemblea",
+	"#council": "council gemeinderat- stadtrat- consiglio conseil ayuntamiento",
+	"#dance":   "dance tanz- danza danse baile ballo",
+	"#choir":   "choir chor- -chor coro chorale choeur koor",
+	"#orchestra": "orchestra orchester- -orchester orchestre orquesta sinfonica symphonie- symphony symphonic " +
+		"philharmonic philharmonie- philharmoniker",
 	"#organ":      "organ orgel- organo orgue",
 	"#quartet":    "quartet quartett quartetto quatuor cuarteto",
 	"#children":   "children child kids kid kinder- bambini enfants ninos kinderen",
@@ -81,7 +87,7 @@ var meanings = map[string]string{
 	"#german":     "german deutsch deutsche tedesco allemand",
 	"#italian":    "italian italienisch italiano italiana italien",
 	"#french":     "french franzosisch francese francais",
-	"#spanish":    "spanish spanisch spagnolo espanol espagnol", //nolint:misspell // are words of other languages
+	"#spanish":    "spanish spanisch spagnolo espanol espagnol",
 	"#adults":     "adults erwachsene adulti adultes",
 	"#seniors":    "seniors senioren- anziani",
 	"#women":      "women frauen- donne femmes",
@@ -93,40 +99,51 @@ var meanings = map[string]string{
 	"#final":      "final finale",
 	"#semifinal":  "semifinal halbfinale semifinale",
 	"#aftershow":  "aftershow afterparty aftershowparty",
-	"#street":     "street st strasse -strasse str -str gasse -gasse via viale rue calle weg -weg road rd avenue ave allee -allee corso promenade -promenade",
-	"#stadium":    "stadium stadion -stadion stadio stade estadio",
-	"#sunday":     "sonntags-",
-	"#opening":    "opening vernissage eroffnung- inaugurazione",
+	"#street": "street st strasse -strasse str -str gasse -gasse via viale rue calle weg -weg road rd avenue ave " +
+		"allee -allee corso promenade -promenade",
+	"#stadium": "stadium stadion -stadion stadio stade estadio",
+	"#sunday":  "sonntags-",
+	"#opening": "opening vernissage eroffnung- inaugurazione",
 }
 
 // towns have a name in each of the languages that are spoken there, or that speak of them.
 var towns = []string{
-	"bozen bolzano", "meran merano", "brixen bressanone", "bruneck brunico", "sterzing vipiteno", "kaltern caldaro", "eppan appiano", "tramin termeno",
-	"klausen chiusa", "lana", "trient trento trent", "rovereto rofreit", "rom roma rome", "mailand milano milan", "turin torino", "venedig venezia venice",
-	"florenz firenze florence", "neapel napoli naples", "genua genova genoa", "wien vienna vienne", "munchen munich monaco", "koln cologne colonia",
-	"zurich zurigo", "genf geneve geneva ginevra", "basel bale basilea", "bern berne berna", "prag praha prague praga", "warschau warszawa warsaw varsavia",
-	"krakau krakow cracow cracovia", "brussel bruxelles brussels", "antwerpen anvers antwerp", "gent gand ghent", "luttich liege luik", "lissabon lisboa lisbon lisbonne",
-	"kopenhagen kobenhavn copenhagen", "goteborg gothenburg", "helsinki helsingfors", "budapest", "laibach ljubljana lubiana", "triest trieste", "nizza nice",
-	"strassburg strasbourg strasburgo", "mulhausen mulhouse", "barcelona barcellona barcelone", "sevilla seville siviglia", "saragossa zaragoza", "athen athens atene athina",
+	"bozen bolzano", "meran merano", "brixen bressanone", "bruneck brunico", "sterzing vipiteno", "kaltern caldaro",
+	"eppan appiano", "tramin termeno", "klausen chiusa", "lana", "trient trento trent", "rovereto rofreit",
+	"rom roma rome", "mailand milano milan", "turin torino", "venedig venezia venice", "florenz firenze florence",
+	"neapel napoli naples", "genua genova genoa", "wien vienna vienne", "munchen munich monaco", "koln cologne colonia",
+	"zurich zurigo", "genf geneve geneva ginevra", "basel bale basilea", "bern berne berna", "prag praha prague praga",
+	"warschau warszawa warsaw varsavia", "krakau krakow cracow cracovia", "brussel bruxelles brussels",
+	"antwerpen anvers antwerp", "gent gand ghent", "luttich liege luik", "lissabon lisboa lisbon lisbonne",
+	"kopenhagen kobenhavn copenhagen", "goteborg gothenburg", "helsinki helsingfors", "budapest",
+	"laibach ljubljana lubiana", "triest trieste", "nizza nice",
+	"strassburg strasbourg strasburgo", "mulhausen mulhouse",
+	"barcelona barcellona barcelone", "sevilla seville siviglia",
+	"saragossa zaragoza", "athen athens atene athina",
 }
 
 // generic are words for kinds of events and places: many events have them. The number is how much they say.
-var generic = weights(0.4, `#market #concert #exhibition #tour #workshop #course #theatre #opera #festival #feast #reading #talk #film #party #meeting
-	#music #day #night #summer #winter #spring #autumn #town #open #dance #art #fair #book #family #square #park #hall #church #castle #museum
-	#library #school #stadium #street show abend evening sera soiree session gala special webinar online jazz rock pop folk indie techno kabarett
+var generic = weights(0.4, `#market #concert #exhibition #tour #workshop #course #theatre #opera #festival #feast `+
+	`#reading #talk #film #party #meeting
+	#music #day #night #summer #winter #spring #autumn #town #open #dance #art #fair #book #family #square #park #hall `+
+	`#church #castle #museum
+	#library #school #stadium #street show abend evening sera soiree session gala special webinar online jazz rock pop `+
+	`folk indie techno kabarett
 	cabaret comedy ballett ballet balletto musical tour2026 tournee program programm programma`)
 
 // soleKinds are kinds of events of which a place has one at a time: "Concert" and "Concert: The Band" are one.
 var soleKinds = setOf("#concert #theatre #opera #festival #feast #market #party #mass")
 
 // qualifiers tell one of several events that go on at one time in one place.
-var qualifiers = setOf(`#children #beginners #advanced #english #german #italian #french #spanish #adults #seniors #women #youth #babies #rehearsal
+var qualifiers = setOf(`#children #beginners #advanced #english #german #italian #french #spanish #adults #seniors ` +
+	`#women #youth #babies #rehearsal
 	#final #semifinal #aftershow #opening
 	online virtual vip setup aufbau abbau men herren damen uomini boys girls junior juniors
 	standing seated stehplatz sitzplatz camping parking parkticket shuttle upgrade`)
 
 // ordinals number one of several.
-var ordinals = setOf("one two three first second third eins zwei drei erster zweiter dritter primo secondo terzo ii iii iv vi vii viii ix xi")
+var ordinals = setOf("one two three first second third eins zwei drei erster zweiter dritter primo secondo terzo ii " +
+	"iii iv vi vii viii ix xi")
 
 func weights(w float64, text string) map[string]float64 {
 	all := map[string]float64{}

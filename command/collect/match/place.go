@@ -30,17 +30,22 @@ const (
 )
 
 // roomWords tell a part of a house.
-var roomWords = setOf(`saal saele hall halle room stage buhne sala salon salle raum foyer studio lounge keller bar garten auditorium
-	aula zimmer kino screen etage floor stock hof terrasse cafe bibliothek library chapel kapelle zelt tent podium bohne palco scene
+var roomWords = setOf(`saal saele hall halle room stage buhne sala salon salle raum foyer studio lounge keller bar ` +
+	`garten auditorium
+	aula zimmer kino screen etage floor stock hof terrasse cafe bibliothek library chapel kapelle zelt tent podium ` +
+	`bohne palco scene
 	zaal rum lokal sal atelier theke galerie court field platz pitch arena level gate`)
 
 // emptyWords say nothing about which place it is.
-var emptyWords = setOf(`the of at in on a an and im in am an der die das den dem des von vom zu zur zum und bei le la les l de du des et a au aux il lo
+var emptyWords = setOf(`the of at in on a an and im in am an der die das den dem des von vom zu zur zum und bei le ` +
+	`la les l de du des et a au aux il lo
 	gli i di del della dei al alla e ed da el los las en y het een op van te og i pa på och`)
 
 // part says that a word tells a part of a house from others, beside roomWords.
-var partWords = setOf(`grosser grosse grosses gross kleiner kleine kleines klein great grand large big small little main upper lower obere oberer unterer
-	untere grande piccola piccolo principale petit petite haupt neben blue red green black white blau rot schwarz weiss links rechts left right
+var partWords = setOf(`grosser grosse grosses gross kleiner kleine kleines klein great grand large big small little ` +
+	`main upper lower obere oberer unterer
+	untere grande piccola piccolo principale petit petite haupt neben blue red green black white blau rot schwarz weiss ` +
+	`links rechts left right
 	nord sud ost west north south east a b c d i ii iii iv`)
 
 func placeOf(d happening.Details) place {
@@ -53,7 +58,8 @@ func placeOf(d happening.Details) place {
 		all := split(l.Venue.Name)
 		p.parts = len(all) > 0
 		for i, word := range all {
-			isRoom := roomWords[word] || partWords[word] || number(word) || hasSuffix(word, "saal", "halle", "raum", "buhne", "zimmer", "zaal")
+			isRoom := roomWords[word] || partWords[word] || number(word) || hasSuffix(word, "saal", "halle", "raum", "buhne",
+				"zimmer", "zaal")
 			p.parts = p.parts && (isRoom || emptyWords[word]) && !businesses[word]
 			switch {
 			case emptyWords[word] && !partWords[word]:
@@ -99,14 +105,17 @@ func hasSuffix(word string, suffixes ...string) bool {
 func (p place) known() bool { return len(p.venue) > 0 || p.point != nil || len(p.where) > 0 }
 
 // houseWords are kinds of houses, beside those of generic: every town has some of them.
-var houseWords = setOf(`kulturhaus kulturzentrum jugendzentrum vereinshaus pfarrheim gemeindehaus volkshaus halle haus house casa maison zentrum centre
+var houseWords = setOf(`kulturhaus kulturzentrum jugendzentrum vereinshaus pfarrheim gemeindehaus volkshaus halle ` +
+	`haus house casa maison zentrum centre
 	center centro forum galerie gallery galleria club cafe bar pub hotel restaurant gasthof gasthaus auditorium arena
 	pfarrsaal vereinssaal gemeindesaal stadtsaal festsaal stadthalle mehrzweckhalle sporthalle turnhalle`)
 
 // businesses are kinds of houses, and parts of them that have an owner of their own, of which several are under one
 // number.
-var businesses = setOf(`bar pub club cafe lounge tavern taverne inn bistro brasserie brewery brauerei kneipe diner saloon taproom restaurant
-	trattoria pizzeria osteria enoteca bodega cantina cellar keller studio loft atelier gallery galerie galleria kino cinema library bibliothek
+var businesses = setOf(`bar pub club cafe lounge tavern taverne inn bistro brasserie brewery brauerei kneipe diner ` +
+	`saloon taproom restaurant
+	trattoria pizzeria osteria enoteca bodega cantina cellar keller studio loft atelier gallery galerie galleria kino ` +
+	`cinema library bibliothek
 	garten garden shop store salon parlour theke`)
 
 // distinctive are the words of a name or an address that say which place it is; where none does, all of them.
@@ -198,17 +207,22 @@ func (p place) within(o place) bool {
 
 // neighbours says that two venues that are near each other have names with nothing in common, and houses that differ.
 func (p place) neighbours(o place) bool {
-	sameHouse := slices.ContainsFunc(p.where, func(word string) bool { return houseNumber(word) && slices.Contains(o.where, word) })
+	sameHouse := slices.ContainsFunc(p.where, func(word string) bool {
+		return houseNumber(word) && slices.Contains(o.where, word)
+	})
 	return len(p.where) > 1 && len(o.where) > 1 && !sameHouse && !sharesWord(p.venue, o.venue)
 }
 
 // elsewhere says that the addresses have nothing in common: each town has a town hall.
 func (p place) elsewhere(o place) bool {
-	return len(p.where) > 0 && len(o.where) > 0 && !sharesWord(town(p.where), town(o.where)) && !addressesAgree(p.where, o.where)
+	return len(p.where) > 0 && len(o.where) > 0 && !sharesWord(town(p.where), town(o.where)) &&
+		!addressesAgree(p.where, o.where)
 }
 
 func sharesWord(a, b []string) bool {
-	return slices.ContainsFunc(a, func(x string) bool { return slices.ContainsFunc(b, func(y string) bool { return wordsEqual(x, y) }) })
+	return slices.ContainsFunc(a, func(x string) bool {
+		return slices.ContainsFunc(b, func(y string) bool { return wordsEqual(x, y) })
+	})
 }
 
 // wordsAgree says that two names mean the same: all words of the shorter one are in the other.
@@ -217,7 +231,8 @@ func wordsAgree(a, b []string) bool {
 		a, b = b, a
 	}
 	const telling = 6 // letters
-	if x, y := strings.Join(a, ""), strings.Join(b, ""); len(x) >= telling && strings.Contains(y, x) || len(y) >= telling && strings.Contains(x, y) {
+	if x, y := strings.Join(a, ""), strings.Join(b, ""); len(x) >= telling && strings.Contains(y, x) ||
+		len(y) >= telling && strings.Contains(x, y) {
 		return true // "Jazzclub", "Jazz Club"
 	}
 	missing := 0
@@ -277,7 +292,9 @@ func roomsAgree(a, b []string) bool {
 // roomKindsDiffer says that one names a kind of room that the other doesn't, and the other way round.
 func roomKindsDiffer(a, b []string) bool {
 	kind := func(x, y []string) bool {
-		return slices.ContainsFunc(x, func(w string) bool { return !slices.ContainsFunc(y, func(o string) bool { return wordsEqual(w, o) }) })
+		return slices.ContainsFunc(x, func(w string) bool {
+			return !slices.ContainsFunc(y, func(o string) bool { return wordsEqual(w, o) })
+		})
 	}
 	return kind(a, b) && kind(b, a)
 }

@@ -54,7 +54,8 @@ func split(name string) []string {
 	return all
 }
 
-// letters are those that have no accent to be taken off, and what joins words; umlauts as they are written without dots.
+// letters are those that have no accent to be taken off, and what joins words; umlauts as they are written without
+// dots.
 var (
 	letters = strings.NewReplacer("ß", "ss", "ø", "o", "æ", "a", "ł", "l", "&", " ", "’", " ", "'", " ")
 	umlauts = strings.NewReplacer("ae", "a", "oe", "o", "ue", "u")
@@ -112,7 +113,8 @@ func titleOf(title string, starts []start, zone *time.Location) words {
 func (w words) without(places ...place) words {
 	kept := slices.DeleteFunc(slices.Clone(w.all), func(word string) bool {
 		return slices.ContainsFunc(places, func(p place) bool {
-			return slices.Contains(p.venue, word) || slices.Contains(p.room, word) || slices.Contains(p.where, word) && !number(word)
+			return slices.Contains(p.venue, word) || slices.Contains(p.room, word) || slices.Contains(p.where, word) &&
+				!number(word)
 		})
 	})
 	if len(kept) > 0 {
@@ -122,8 +124,10 @@ func (w words) without(places ...place) words {
 }
 
 // fillers are words of titles that say nothing.
-var fillers = setOf(`the a an of and or with at in on for by to from feat ft featuring presents presenting live event events
-	der die das den dem des ein eine einen einem einer mit und von vom zu zum zur im in am an auf bei fur uber prasentiert prasentieren
+var fillers = setOf(`the a an of and or with at in on for by to from feat ft featuring presents presenting live ` +
+	`event events
+	der die das den dem des ein eine einen einem einer mit und von vom zu zum zur im in am an auf bei fur uber ` +
+	`prasentiert prasentieren
 	le la les un une des du de et avec au aux dans sur pour par presente
 	il lo gli i uno una di del della dello dei delle degli da dal dalla con e ed al alla allo in nel nella per presenta
 	el los las y en con por para het een van met op te o os as do dos com em och med og
@@ -151,7 +155,8 @@ func saysWhen(word string, starts []start, zone *time.Location) bool {
 	}
 	return slices.ContainsFunc(starts, func(s start) bool {
 		at := s.at.In(zone)
-		return len(word) == 4 && n == at.Year() || len(word) == 2 && (n == at.Day() || n == int(at.Month()) || !s.allDay && (n == at.Hour() || n == at.Minute() || n == at.Hour()%12)) ||
+		return len(word) == 4 && n == at.Year() || len(word) == 2 && (n == at.Day() || n == int(at.Month()) || !s.allDay &&
+			(n == at.Hour() || n == at.Minute() || n == at.Hour()%12)) ||
 			len(word) == 2 && n == at.Year()%100
 	})
 }

@@ -62,7 +62,8 @@ func (a Address) Within(outer Address) Address {
 		into *string
 		from string
 	}{
-		{&a.Street, outer.Street}, {&a.Locality, outer.Locality}, {&a.Region, outer.Region}, {&a.PostalCode, outer.PostalCode},
+		{&a.Street, outer.Street}, {&a.Locality, outer.Locality}, {&a.Region, outer.Region},
+		{&a.PostalCode, outer.PostalCode},
 		{&a.Country, outer.Country},
 	} {
 		if *part.into == "" {

@@ -15,8 +15,9 @@ var countriesText string
 
 // readings are the languages in which countries are read, besides their own.
 var readings = []language.Tag{
-	language.English, language.German, language.French, language.Spanish, language.Italian, language.Portuguese, language.Dutch,
-	language.Danish, language.Swedish, language.Norwegian, language.Finnish, language.Polish, language.Czech,
+	language.English, language.German, language.French, language.Spanish, language.Italian, language.Portuguese,
+	language.Dutch, language.Danish, language.Swedish, language.Norwegian, language.Finnish, language.Polish,
+	language.Czech,
 }
 
 // countryCodes gives the code of each country by its names and codes, folded.
@@ -56,7 +57,8 @@ func countries() []language.Region {
 	var found []language.Region
 	for a := 'A'; a <= 'Z'; a++ {
 		for b := 'A'; b <= 'Z'; b++ {
-			if r, err := language.ParseRegion(string(a) + string(b)); err == nil && r.IsCountry() && r.Canonicalize() == r && r.String() == string(a)+string(b) {
+			if r, err := language.ParseRegion(string(a) + string(b)); err == nil && r.IsCountry() && r.Canonicalize() == r &&
+				r.String() == string(a)+string(b) {
 				found = append(found, r)
 			}
 		}

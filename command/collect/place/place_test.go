@@ -18,11 +18,38 @@ func TestAddressInOneLine(t *testing.T) {
 		want    string
 	}{
 		{place.Address{}, ""},
-		{place.Address{Street: "79 Washington St.", Locality: "Providence", Region: "RI", PostalCode: "02903", Country: "US"}, "79 Washington St., Providence, RI 02903, US"},
-		{place.Address{Street: "7 S. Broadway", Locality: "Denver", Region: "CO", PostalCode: "80209"}, "7 S. Broadway, Denver, CO 80209"},
-		{place.Address{Street: "Untere Schöntalstrasse 19", Locality: "Winterthur", PostalCode: "8401", Country: "Switzerland"}, "Untere Schöntalstrasse 19, 8401 Winterthur, Switzerland"},
-		{place.Address{Street: "Via Roma 1", Locality: "Milano", Region: "Milano", PostalCode: "20121", Country: "IT"}, "Via Roma 1, 20121 Milano, IT"},
-		{place.Address{Street: "1 Main St, Springfield, IL 62701", Locality: "Springfield", Region: "IL", PostalCode: "62701"}, "1 Main St, Springfield, IL 62701"},
+		{place.Address{
+			Street:     "79 Washington St.",
+			Locality:   "Providence",
+			Region:     "RI",
+			PostalCode: "02903",
+			Country:    "US",
+		}, "79 Washington St., Providence, RI 02903, US"},
+		{place.Address{
+			Street:     "7 S. Broadway",
+			Locality:   "Denver",
+			Region:     "CO",
+			PostalCode: "80209",
+		}, "7 S. Broadway, Denver, CO 80209"},
+		{place.Address{
+			Street:     "Untere Schöntalstrasse 19",
+			Locality:   "Winterthur",
+			PostalCode: "8401",
+			Country:    "Switzerland",
+		}, "Untere Schöntalstrasse 19, 8401 Winterthur, Switzerland"},
+		{place.Address{
+			Street:     "Via Roma 1",
+			Locality:   "Milano",
+			Region:     "Milano",
+			PostalCode: "20121",
+			Country:    "IT",
+		}, "Via Roma 1, 20121 Milano, IT"},
+		{place.Address{
+			Street:     "1 Main St, Springfield, IL 62701",
+			Locality:   "Springfield",
+			Region:     "IL",
+			PostalCode: "62701",
+		}, "1 Main St, Springfield, IL 62701"},
 	}
 	for _, tt := range tests {
 		if got := tt.address.String(); got != tt.want {
@@ -39,10 +66,26 @@ func TestParseAddress(t *testing.T) {
 		"London, UK":      {Locality: "London", Country: "UK"},
 		"Berlin, DE":      {Locality: "Berlin", Country: "DE"},
 		"Wilmington, DE":  {Locality: "Wilmington", Region: "DE"},
-		"79 Washington St., Providence, RI 02903":    {Street: "79 Washington St.", Locality: "Providence", Region: "RI", PostalCode: "02903"},
-		"Hauptstr. 1, 10115 Berlin":                  {Street: "Hauptstr. 1", PostalCode: "10115", Locality: "Berlin"},
-		"Hauptstr. 1, D-10115 Berlin, Deutschland":   {Street: "Hauptstr. 1", PostalCode: "10115", Locality: "Berlin", Country: "Deutschland"},
-		"100 King St W, Toronto, ON M5X 1A9, Canada": {Street: "100 King St W", Locality: "Toronto", Region: "ON", PostalCode: "M5X 1A9", Country: "Canada"},
+		"79 Washington St., Providence, RI 02903": {
+			Street:     "79 Washington St.",
+			Locality:   "Providence",
+			Region:     "RI",
+			PostalCode: "02903",
+		},
+		"Hauptstr. 1, 10115 Berlin": {Street: "Hauptstr. 1", PostalCode: "10115", Locality: "Berlin"},
+		"Hauptstr. 1, D-10115 Berlin, Deutschland": {
+			Street:     "Hauptstr. 1",
+			PostalCode: "10115",
+			Locality:   "Berlin",
+			Country:    "Deutschland",
+		},
+		"100 King St W, Toronto, ON M5X 1A9, Canada": {
+			Street:     "100 King St W",
+			Locality:   "Toronto",
+			Region:     "ON",
+			PostalCode: "M5X 1A9",
+			Country:    "Canada",
+		},
 		"Town Hall":          {Street: "Town Hall"},
 		"US":                 {Street: "US"},
 		"":                   {},
@@ -70,7 +113,8 @@ func TestZones(t *testing.T) {
 		{"a country of one zone", place.Address{Country: "CZ"}, nil, "", "Europe/Prague", true},
 		{"its name in its own language", place.Address{Country: "Österreich"}, nil, "", "Europe/Vienna", true},
 		{"an old abbreviation", place.Address{Country: "U.K."}, nil, "", "Europe/London", true},
-		{"a country that is nearly of one zone", place.Address{Country: "ES", Locality: "Madrid"}, nil, "", "Europe/Madrid", true},
+		{"a country that is nearly of one zone", place.Address{Country: "ES", Locality: "Madrid"}, nil, "",
+			"Europe/Madrid", true},
 		{"its distant part", place.Address{Country: "Spain", Region: "Canarias"}, nil, "", "Atlantic/Canary", true},
 		{"a state", place.Address{Country: "US", Region: "CO"}, nil, "", "America/Denver", true},
 		{"a state in full", place.Address{Country: "United States", Region: "Illinois"}, nil, "", "America/Chicago", true},
@@ -117,7 +161,8 @@ func TestTablesNameRealZones(t *testing.T) {
 		zones, _ := place.Zones(place.Address{Country: "US", Region: region}, nil, "")
 		names[zones[0]] = true
 	}
-	for _, country := range []string{"US", "CA", "AU", "BR", "RU", "MX", "ID", "KZ", "MN", "CD", "GL", "FM", "KI", "PF", "AQ", "UM"} {
+	for _, country := range []string{"US", "CA", "AU", "BR", "RU", "MX", "ID", "KZ", "MN", "CD", "GL", "FM", "KI", "PF",
+		"AQ", "UM"} {
 		zones, _ := place.Zones(place.Address{Country: country}, nil, "")
 		names[zones[0]] = true
 	}
@@ -162,12 +207,14 @@ func TestGeoLocations(t *testing.T) {
 
 func TestCoordinates(t *testing.T) {
 	t.Parallel()
-	for _, bad := range [][2]string{{"", ""}, {"0", "0.0"}, {"91", "0"}, {"1", "-181"}, {"NaN", "1"}, {"x", "1"}, {"1", ""}} {
+	for _, bad := range [][2]string{{"", ""}, {"0", "0.0"}, {"91", "0"}, {"1", "-181"}, {"NaN", "1"}, {"x", "1"},
+		{"1", ""}} {
 		if got := place.Coordinates(bad[0], bad[1]); got != nil {
 			t.Errorf("%q gives %v", bad, got)
 		}
 	}
-	if got := place.Coordinates(" 40,66 ", "-73.95"); got == nil || *got != (happening.Coordinates{Lat: 40.66, Lng: -73.95}) {
+	if got := place.Coordinates(" 40,66 ", "-73.95"); got == nil ||
+		*got != (happening.Coordinates{Lat: 40.66, Lng: -73.95}) {
 		t.Errorf("got %v", got)
 	}
 }
@@ -196,12 +243,18 @@ func TestZonesOfPoints(t *testing.T) {
 		lat, lng float64
 		want     string
 	}{
-		{"Munich", 48.137, 11.575, "Europe/Berlin"}, {"Milan", 45.464, 9.19, "Europe/Rome"}, {"Mumbai", 19.076, 72.878, "Asia/Kolkata"},
-		{"Hamburg", 53.551, 9.994, "Europe/Berlin"}, {"Barcelona", 41.385, 2.173, "Europe/Madrid"}, {"Lyon", 45.764, 4.836, "Europe/Paris"},
-		{"Manchester", 53.481, -2.242, "Europe/London"}, {"Geneva", 46.204, 6.143, "Europe/Zurich"}, {"Basel", 47.558, 7.588, "Europe/Zurich"},
-		{"Kraków", 50.065, 19.945, "Europe/Warsaw"}, {"Saint Petersburg", 59.934, 30.335, "Europe/Moscow"}, {"Boston", 42.36, -71.058, "America/New_York"},
-		{"Houston", 29.76, -95.37, "America/Chicago"}, {"Seattle", 47.606, -122.332, "America/Los_Angeles"}, {"El Paso", 31.76, -106.48, "America/Denver"},
-		{"Montréal", 45.502, -73.567, "America/Toronto"}, {"Guadalajara", 20.66, -103.35, "America/Mexico_City"}, {"Sydney", -33.87, 151.2, "Australia/Sydney"},
+		{"Munich", 48.137, 11.575, "Europe/Berlin"}, {"Milan", 45.464, 9.19, "Europe/Rome"},
+		{"Mumbai", 19.076, 72.878, "Asia/Kolkata"},
+		{"Hamburg", 53.551, 9.994, "Europe/Berlin"}, {"Barcelona", 41.385, 2.173, "Europe/Madrid"},
+		{"Lyon", 45.764, 4.836, "Europe/Paris"},
+		{"Manchester", 53.481, -2.242, "Europe/London"}, {"Geneva", 46.204, 6.143, "Europe/Zurich"},
+		{"Basel", 47.558, 7.588, "Europe/Zurich"},
+		{"Kraków", 50.065, 19.945, "Europe/Warsaw"}, {"Saint Petersburg", 59.934, 30.335, "Europe/Moscow"},
+		{"Boston", 42.36, -71.058, "America/New_York"},
+		{"Houston", 29.76, -95.37, "America/Chicago"}, {"Seattle", 47.606, -122.332, "America/Los_Angeles"},
+		{"El Paso", 31.76, -106.48, "America/Denver"},
+		{"Montréal", 45.502, -73.567, "America/Toronto"}, {"Guadalajara", 20.66, -103.35, "America/Mexico_City"},
+		{"Sydney", -33.87, 151.2, "Australia/Sydney"},
 		{"Shenzhen", 22.543, 114.058, "Asia/Shanghai"}, {"Cape Town", -33.925, 18.424, "Africa/Johannesburg"},
 	} {
 		zones, sure := place.Zones(place.Address{}, &happening.Coordinates{Lat: tt.lat, Lng: tt.lng}, "Europe/Oslo")
@@ -210,11 +263,13 @@ func TestZonesOfPoints(t *testing.T) {
 		}
 	}
 	// In a country of several zones the point decides, unless it lies elsewhere.
-	if zones, sure := place.Zones(place.Address{Country: "US"}, &happening.Coordinates{Lat: 39.77, Lng: -86.16}, ""); !sure || zones[0] != "America/Indiana/Indianapolis" {
+	if zones, sure := place.Zones(place.Address{Country: "US"}, &happening.Coordinates{Lat: 39.77, Lng: -86.16},
+		""); !sure || zones[0] != "America/Indiana/Indianapolis" {
 		t.Errorf("Indianapolis is in %v, %v", zones, sure)
 	}
 	// At sea nobody knows.
-	if zones, sure := place.Zones(place.Address{}, &happening.Coordinates{Lat: 30, Lng: -40}, ""); sure || len(zones) != 3 {
+	if zones, sure := place.Zones(place.Address{}, &happening.Coordinates{Lat: 30, Lng: -40}, ""); sure ||
+		len(zones) != 3 {
 		t.Errorf("the ocean is in %v, %v", zones, sure)
 	}
 }

@@ -32,16 +32,18 @@ func (c *Client) NoCredentials(variables ...string) error {
 		}
 	}
 	return &Error{
-		Sentence: fmt.Sprintf("%s lets nobody read without credentials: set %s and start the server anew", c.Name, strings.Join(with, ", and ")),
-		Cause:    collect.ErrNeedsCredentials,
+		Sentence: fmt.Sprintf("%s lets nobody read without credentials: set %s and start the server anew", c.Name,
+			strings.Join(with, ", and ")),
+		Cause: collect.ErrNeedsCredentials,
 	}
 }
 
 // Refused says that the platform does not take the token, and why if it says so.
 func (c *Client) Refused(why string) error {
 	return &Error{
-		Sentence: fmt.Sprintf("%s refuses the token in %s%s: make a new one and start the server anew", c.Name, c.Variable, c.quoted(why)),
-		Cause:    collect.ErrNeedsCredentials,
+		Sentence: fmt.Sprintf("%s refuses the token in %s%s: make a new one and start the server anew", c.Name, c.Variable,
+			c.quoted(why)),
+		Cause: collect.ErrNeedsCredentials,
 	}
 }
 
@@ -55,12 +57,14 @@ func (c *Client) NotPermitted(what, needed string) error {
 
 // Unknown says that there is no such account.
 func (c *Client) Unknown(handle, hint string) error {
-	return &Error{Sentence: fmt.Sprintf("%s knows no account %q%s", c.Name, handle, hint), Cause: collect.ErrUnknownAccount}
+	return &Error{Sentence: fmt.Sprintf("%s knows no account %q%s", c.Name, handle, hint),
+		Cause: collect.ErrUnknownAccount}
 }
 
 // Private says that an account shows its posts to those only whom it lets.
 func (c *Client) Private(handle string) error {
-	return &Error{Sentence: fmt.Sprintf("the account %q is private on %s: only those it admits may read it", handle, c.Name), Cause: collect.ErrPrivateAccount}
+	return &Error{Sentence: fmt.Sprintf("the account %q is private on %s: only those it admits may read it", handle,
+		c.Name), Cause: collect.ErrPrivateAccount}
 }
 
 // Failed says that the platform answered with a failure of its own.
@@ -127,8 +131,8 @@ func Retry(header http.Header, now time.Time) time.Duration {
 
 const longestRetry = 24 * time.Hour
 
-// Clock is what the platform's clock showed when it answered, by which it tells until when to wait: one of the two may be
-// wrong. An answer without a date was given now.
+// Clock is what the platform's clock showed when it answered, by which it tells until when to wait: one of the two may
+// be wrong. An answer without a date was given now.
 func Clock(header http.Header, now time.Time) time.Time {
 	if at, err := http.ParseTime(header.Get("Date")); err == nil {
 		return at
@@ -138,5 +142,6 @@ func Clock(header http.Header, now time.Time) time.Time {
 
 // Lacks says that an answer has not got what the documentation promises, be it empty. Then nothing is gone by that.
 func (c *Client) Lacks(what string) error {
-	return &Error{Sentence: fmt.Sprintf("%s's answer has neither %s nor an error; the next visit asks again", c.Name, what), Cause: collect.ErrBadAnswer}
+	return &Error{Sentence: fmt.Sprintf("%s's answer has neither %s nor an error; the next visit asks again", c.Name,
+		what), Cause: collect.ErrBadAnswer}
 }

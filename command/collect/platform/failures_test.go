@@ -27,8 +27,9 @@ func TestWithoutCredentialsNothingIsAsked(t *testing.T) {
 		collector collect.Collector
 		names     string
 	}{
-		"facebook":            {facebook.New("", window, o), "CARILLON_FACEBOOK_TOKEN or CARILLON_FACEBOOK_TOKEN_FILE"},
-		"instagram":           {instagram.New("", "", window, o), "CARILLON_INSTAGRAM_TOKEN or CARILLON_INSTAGRAM_TOKEN_FILE, and CARILLON_INSTAGRAM_ACCOUNT"},
+		"facebook": {facebook.New("", window, o), "CARILLON_FACEBOOK_TOKEN or CARILLON_FACEBOOK_TOKEN_FILE"},
+		"instagram": {instagram.New("", "", window, o),
+			"CARILLON_INSTAGRAM_TOKEN or CARILLON_INSTAGRAM_TOKEN_FILE, and CARILLON_INSTAGRAM_ACCOUNT"},
 		"instagram's account": {instagram.New(secret, "", window, o), "set CARILLON_INSTAGRAM_ACCOUNT and"},
 		"tiktok":              {tiktok.New(nil, window, o), "CARILLON_TIKTOK_TOKEN"},
 		"tiktok's account":    {tiktok.New(map[string]string{"other": secret}, window, o), "kajhallen=<token>"},
@@ -46,7 +47,8 @@ func TestWithoutCredentialsNothingIsAsked(t *testing.T) {
 }
 
 func graphError(code, subcode int, message string) string {
-	return fmt.Sprintf(`{"error":{"message":%q,"type":"OAuthException","code":%d,"error_subcode":%d,"fbtrace_id":"x"}}`, message, code, subcode)
+	return fmt.Sprintf(`{"error":{"message":%q,"type":"OAuthException","code":%d,"error_subcode":%d,"fbtrace_id":"x"}}`,
+		message, code, subcode)
 }
 
 // Each failure is one of a few states, in a sentence that says what to do.
@@ -59,63 +61,132 @@ func TestFailuresAreStates(t *testing.T) {
 		want           error
 		says           string
 	}{
-		{"token changed", "facebook", []reply{{status: 400, body: sample(t, "fb_error.json")}}, collect.ErrNeedsCredentials, "Facebook refuses the token in CARILLON_FACEBOOK_TOKEN (“Error validating access token”)"},
-		{"token expired", "facebook", []reply{{status: 400, body: graphError(190, 463, "Session has expired")}}, collect.ErrNeedsCredentials, "it has expired"},
-		{"token repeated", "facebook", []reply{{status: 400, body: graphError(190, 0, "Malformed access token "+secret)}}, collect.ErrNeedsCredentials, "refuses the token in CARILLON_FACEBOOK_TOKEN: make"},
-		{"no permission", "facebook", []reply{{status: 403, body: graphError(10, 0, "(#10) This endpoint requires the 'pages_read_engagement' permission")}}, collect.ErrNeedsCredentials, "it needs the permission pages_read_engagement"},
-		{"no permission 200", "facebook", []reply{{status: 403, body: graphError(200, 0, "x")}}, collect.ErrNeedsCredentials, `read the posts of "kajhallen"`},
-		{"unknown page", "facebook", []reply{{status: 400, body: graphError(100, 33, "Unsupported get request. Object with ID 'kajhallen' does not exist")}}, collect.ErrUnknownAccount, `Facebook knows no account "kajhallen"`},
-		{"alias", "facebook", []reply{{status: 404, body: graphError(803, 0, "Some of the aliases you requested do not exist: kajhallen")}}, collect.ErrUnknownAccount, "knows no account"},
-		{"limit", "facebook", []reply{{status: 403, body: graphError(4, 0, "Application request limit reached")}}, collect.ErrResting, "collecting goes on in 1h0m0s"},
-		{"page limit", "facebook", []reply{{status: 400, body: graphError(80001, 0, "x"), header: map[string]string{"X-Business-Use-Case-Usage": `{"4":[{"type":"pages","call_count":100,"estimated_time_to_regain_access":17}]}`}}}, collect.ErrResting, "goes on in 17m0s"},
-		{"trouble", "facebook", []reply{{status: 500, body: graphError(2, 0, "Service temporarily unavailable")}}, collect.ErrHTTPStatus, "status 500 and code 2 (“Service temporarily unavailable”)"},
-		{"trouble without words", "facebook", []reply{{status: 502, body: "<html>Bad gateway</html>"}}, collect.ErrHTTPStatus, "status 502"},
-		{"error with 200", "facebook", []reply{{body: graphError(1, 0, "An unknown error occurred")}}, collect.ErrHTTPStatus, "status 502 and code 1"},
+		{"token changed", "facebook", []reply{{status: 400, body: sample(t, "fb_error.json")}}, collect.ErrNeedsCredentials,
+			"Facebook refuses the token in CARILLON_FACEBOOK_TOKEN (“Error validating access token”)"},
+		{"token expired", "facebook", []reply{{status: 400, body: graphError(190, 463, "Session has expired")}},
+			collect.ErrNeedsCredentials, "it has expired"},
+		{"token repeated", "facebook", []reply{{status: 400, body: graphError(190, 0, "Malformed access token "+secret)}},
+			collect.ErrNeedsCredentials, "refuses the token in CARILLON_FACEBOOK_TOKEN: make"},
+		{"no permission", "facebook",
+			[]reply{{status: 403, body: graphError(10, 0,
+				"(#10) This endpoint requires the 'pages_read_engagement' permission")}}, collect.ErrNeedsCredentials,
+			"it needs the permission pages_read_engagement"},
+		{"no permission 200", "facebook", []reply{{status: 403, body: graphError(200, 0, "x")}}, collect.ErrNeedsCredentials,
+			`read the posts of "kajhallen"`},
+		{"unknown page", "facebook",
+			[]reply{{status: 400, body: graphError(100, 33,
+				"Unsupported get request. Object with ID 'kajhallen' does not exist")}}, collect.ErrUnknownAccount,
+			`Facebook knows no account "kajhallen"`},
+		{"alias", "facebook", []reply{{status: 404, body: graphError(803, 0,
+			"Some of the aliases you requested do not exist: kajhallen")}}, collect.ErrUnknownAccount, "knows no account"},
+		{"limit", "facebook", []reply{{status: 403, body: graphError(4, 0, "Application request limit reached")}},
+			collect.ErrResting, "collecting goes on in 1h0m0s"},
+		{"page limit", "facebook",
+			[]reply{{status: 400, body: graphError(80001, 0, "x"),
+				header: map[string]string{"X-Business-Use-Case-Usage": `{"4":[{"type":"pages","call_count":100,` +
+					`"estimated_time_to_regain_access":17}]}`}}}, collect.ErrResting, "goes on in 17m0s"},
+		{"trouble", "facebook", []reply{{status: 500, body: graphError(2, 0, "Service temporarily unavailable")}},
+			collect.ErrHTTPStatus, "status 500 and code 2 (“Service temporarily unavailable”)"},
+		{"trouble without words", "facebook", []reply{{status: 502, body: "<html>Bad gateway</html>"}}, collect.ErrHTTPStatus,
+			"status 502"},
+		{"error with 200", "facebook", []reply{{body: graphError(1, 0, "An unknown error occurred")}}, collect.ErrHTTPStatus,
+			"status 502 and code 1"},
 		{"cut short", "facebook", []reply{{body: `{"data":[{"id":"1","na`, cut: true}}, collect.ErrBadAnswer, "cut short"},
-		{"half of JSON", "facebook", []reply{{body: `{"data":[{"id":"1","na`}}, collect.ErrBadAnswer, "cut short or is no JSON"},
+		{"half of JSON", "facebook", []reply{{body: `{"data":[{"id":"1","na`}}, collect.ErrBadAnswer,
+			"cut short or is no JSON"},
 		{"other JSON", "facebook", []reply{{body: `{"data":{"id":7}}`}}, collect.ErrBadAnswer, "cut short or is no JSON"},
-		{"a page of words with 200", "facebook", []reply{{body: "<!doctype html><title>Log in</title>", header: map[string]string{"Content-Type": "text/html"}}}, collect.ErrBadAnswer, "lasts, CARILLON_FACEBOOK_URL is not"},
+		{"a page of words with 200", "facebook",
+			[]reply{{body: "<!doctype html><title>Log in</title>", header: map[string]string{"Content-Type": "text/html"}}},
+			collect.ErrBadAnswer, "lasts, CARILLON_FACEBOOK_URL is not"},
 		{"no list", "facebook", []reply{{body: `{}`}}, collect.ErrBadAnswer, "neither events nor an error"},
 		{"null", "facebook", []reply{{body: `null`}}, collect.ErrBadAnswer, "neither events nor an error"},
-		{"error that is none", "facebook", []reply{{body: `{"error":null}`}}, collect.ErrBadAnswer, "neither events nor an error"},
-		{"limit until a time", "facebook", []reply{{status: 429, body: "<html>", header: map[string]string{"Retry-After": now.Add(42 * time.Minute).Format(http.TimeFormat)}}}, collect.ErrResting, "goes on in 42m0s"},
-		{"address of nothing", "facebook", []reply{{status: 404, body: "not here"}}, collect.ErrHTTPStatus, "status 404; CARILLON_FACEBOOK_URL must be the address of its API"},
-		{"redirect", "facebook", []reply{{status: 302, header: map[string]string{"Location": "http://127.0.0.1:1/"}}}, collect.ErrHTTPStatus, "status 502"},
+		{"error that is none", "facebook", []reply{{body: `{"error":null}`}}, collect.ErrBadAnswer,
+			"neither events nor an error"},
+		{"limit until a time", "facebook",
+			[]reply{{status: 429, body: "<html>", header: map[string]string{"Retry-After": now.Add(42 * time.Minute).
+				Format(http.TimeFormat)}}}, collect.ErrResting, "goes on in 42m0s"},
+		{"address of nothing", "facebook", []reply{{status: 404, body: "not here"}}, collect.ErrHTTPStatus,
+			"status 404; CARILLON_FACEBOOK_URL must be the address of its API"},
+		{"redirect", "facebook", []reply{{status: 302, header: map[string]string{"Location": "http://127.0.0.1:1/"}}},
+			collect.ErrHTTPStatus, "status 502"},
 
-		{"token", "instagram", []reply{{status: 400, body: graphError(190, 460, "Session changed")}}, collect.ErrNeedsCredentials, "CARILLON_INSTAGRAM_TOKEN"},
-		{"unknown or private", "instagram", []reply{{status: 400, body: graphError(110, 2207013, "Invalid user id")}}, collect.ErrUnknownAccount, "or it is private or no business or creator account"},
-		{"permission", "instagram", []reply{{status: 400, body: graphError(10, 0, "x")}}, collect.ErrNeedsCredentials, "instagram_basic"},
-		{"cut short", "instagram", []reply{{body: sample(t, "ig_business_discovery.json")[:300]}}, collect.ErrBadAnswer, "cut short"},
+		{"token", "instagram", []reply{{status: 400, body: graphError(190, 460, "Session changed")}},
+			collect.ErrNeedsCredentials, "CARILLON_INSTAGRAM_TOKEN"},
+		{"unknown or private", "instagram", []reply{{status: 400, body: graphError(110, 2207013, "Invalid user id")}},
+			collect.ErrUnknownAccount, "or it is private or no business or creator account"},
+		{"permission", "instagram", []reply{{status: 400, body: graphError(10, 0, "x")}}, collect.ErrNeedsCredentials,
+			"instagram_basic"},
+		{"cut short", "instagram", []reply{{body: sample(t, "ig_business_discovery.json")[:300]}}, collect.ErrBadAnswer,
+			"cut short"},
 
 		{"a page of words with 200", "instagram", []reply{{body: "<html>"}}, collect.ErrBadAnswer, "is no JSON"},
-		{"no account", "instagram", []reply{{body: `{"id":"17841405309211844"}`}}, collect.ErrBadAnswer, "neither an account nor an error"},
+		{"no account", "instagram", []reply{{body: `{"id":"17841405309211844"}`}}, collect.ErrBadAnswer,
+			"neither an account nor an error"},
 
-		{"token", "tiktok", []reply{{status: 401, body: `{"data":{},"error":{"code":"access_token_invalid","message":"x","log_id":"1"}}`}}, collect.ErrNeedsCredentials, "invalid or has expired"},
-		{"scope", "tiktok", []reply{{status: 401, body: `{"error":{"code":"scope_not_authorized","message":"x"}}`}}, collect.ErrNeedsCredentials, "the scope video.list"},
-		{"limit", "tiktok", []reply{{status: 429, body: sample(t, "tiktok_error.json")}}, collect.ErrResting, "goes on in 1m0s"},
-		{"code other than ok with 200", "tiktok", []reply{{body: `{"data":{"videos":[]},"error":{"code":"internal_error","message":"try later"}}`}}, collect.ErrHTTPStatus, `code "internal_error" (“try later”)`},
+		{"token", "tiktok", []reply{{status: 401, body: `{"data":{},"error":{"code":"access_token_invalid","message":"x",` +
+			`"log_id":"1"}}`}}, collect.ErrNeedsCredentials, "invalid or has expired"},
+		{"scope", "tiktok", []reply{{status: 401, body: `{"error":{"code":"scope_not_authorized","message":"x"}}`}},
+			collect.ErrNeedsCredentials, "the scope video.list"},
+		{"limit", "tiktok", []reply{{status: 429, body: sample(t, "tiktok_error.json")}}, collect.ErrResting,
+			"goes on in 1m0s"},
+		{"code other than ok with 200", "tiktok",
+			[]reply{{body: `{"data":{"videos":[]},"error":{"code":"internal_error","message":"try later"}}`}},
+			collect.ErrHTTPStatus, `code "internal_error" (“try later”)`},
 		{"nothing", "tiktok", []reply{{body: `{}`}}, collect.ErrBadAnswer, "neither videos nor an error"},
-		{"cut short", "tiktok", []reply{{body: sample(t, "tiktok_video_list.json")[:200]}}, collect.ErrBadAnswer, "cut short"},
+		{"cut short", "tiktok", []reply{{body: sample(t, "tiktok_video_list.json")[:200]}}, collect.ErrBadAnswer,
+			"cut short"},
 		{"a page of words with 200", "tiktok", []reply{{body: "<html>"}}, collect.ErrBadAnswer, "is no JSON"},
-		{"ok and nothing", "tiktok", []reply{{body: `{"error":{"code":"ok"}}`}}, collect.ErrBadAnswer, "neither videos nor an error"},
-		{"token of another", "tiktok", []reply{{body: strings.ReplaceAll(sample(t, "tiktok_video_list.json"), "@kajhallen", "@someone")}}, collect.ErrNeedsCredentials, `is of the account "someone"`},
+		{"ok and nothing", "tiktok", []reply{{body: `{"error":{"code":"ok"}}`}}, collect.ErrBadAnswer,
+			"neither videos nor an error"},
+		{"token of another", "tiktok", []reply{{body: strings.ReplaceAll(sample(t, "tiktok_video_list.json"), "@kajhallen",
+			"@someone")}}, collect.ErrNeedsCredentials, `is of the account "someone"`},
 
-		{"token", "twitter", []reply{{status: 401, body: `{"title":"Unauthorized","type":"about:blank","status":401,"detail":"Unauthorized"}`}}, collect.ErrNeedsCredentials, "X refuses the token in CARILLON_TWITTER_TOKEN (“Unauthorized”)"},
-		{"access level", "twitter", []reply{{status: 403, body: `{"title":"Client Forbidden","reason":"client-not-enrolled","type":"https://api.twitter.com/2/problems/client-forbidden"}`}}, collect.ErrNeedsCredentials, "Client Forbidden"},
-		{"credits", "twitter", []reply{{status: 402, body: `{"title":"CreditsDepleted"}`}}, collect.ErrNeedsCredentials, "credits"},
-		{"unknown", "twitter", []reply{{body: sample(t, "x_partial_error.json")}}, collect.ErrUnknownAccount, `X knows no account "kajhallen"`},
-		{"private", "twitter", []reply{{body: strings.Replace(sample(t, "x_user_lookup.json"), `"id"`, `"protected":true,"id"`, 1)}}, collect.ErrPrivateAccount, "is private on X"},
-		{"private posts", "twitter", []reply{user, {body: `{"errors":[{"resource_type":"user","title":"Authorization Error","detail":"Sorry, you are not authorized to see the user","type":"https://api.x.com/2/problems/not-authorized-for-resource"}]}`}}, collect.ErrPrivateAccount, "is private on X"},
-		{"suspended", "twitter", []reply{{body: `{"errors":[{"title":"Forbidden","detail":"User has been suspended: [kajhallen].","type":"https://api.x.com/2/problems/resource-unavailable"}]}`}}, collect.ErrUnknownAccount, "it is suspended"},
-		{"limit", "twitter", []reply{user, {status: 429, body: sample(t, "x_error_429.json"), header: map[string]string{"x-rate-limit-limit": "900", "x-rate-limit-remaining": "0", "x-rate-limit-reset": fmt.Sprint(now.Add(7 * time.Minute).Unix())}}}, collect.ErrResting, "goes on in 7m0s"},
-		{"private posts beside a count", "twitter", []reply{user, {body: `{"errors":[{"title":"Authorization Error","type":"https://api.x.com/2/problems/not-authorized-for-resource"}],"meta":{"result_count":0}}`}}, collect.ErrPrivateAccount, "is private on X"},
-		{"limit, our clock is an hour slow", "twitter", []reply{user, {status: 429, header: map[string]string{"Date": now.Add(time.Hour).Format(http.TimeFormat), "x-rate-limit-reset": fmt.Sprint(now.Add(67 * time.Minute).Unix())}}}, collect.ErrResting, "goes on in 7m0s"},
-		{"limit, our clock is an hour fast", "twitter", []reply{user, {status: 429, header: map[string]string{"Date": now.Add(-time.Hour).Format(http.TimeFormat), "x-rate-limit-reset": fmt.Sprint(now.Add(-53 * time.Minute).Unix())}}}, collect.ErrResting, "goes on in 7m0s"},
-		{"limit whose reset has passed", "twitter", []reply{user, {status: 429, header: map[string]string{"x-rate-limit-reset": fmt.Sprint(now.Add(-time.Minute).Unix())}}}, collect.ErrResting, "goes on in 1m0s"},
-		{"limit of a day", "twitter", []reply{user, {status: 429, header: map[string]string{"x-rate-limit-limit": "900", "x-rate-limit-remaining": "800", "x-rate-limit-reset": fmt.Sprint(now.Add(7 * time.Minute).Unix()), "x-app-limit-24hour-limit": "1000", "x-app-limit-24hour-remaining": "0", "x-app-limit-24hour-reset": fmt.Sprint(now.Add(5 * time.Hour).Unix())}}}, collect.ErrResting, "goes on in 5h0m0s"},
-		{"limit until never", "twitter", []reply{user, {status: 429, header: map[string]string{"x-rate-limit-reset": "99999999999999"}}}, collect.ErrResting, "goes on in 24h0m0s"},
+		{"token", "twitter", []reply{{status: 401, body: `{"title":"Unauthorized","type":"about:blank","status":401,` +
+			`"detail":"Unauthorized"}`}}, collect.ErrNeedsCredentials,
+			"X refuses the token in CARILLON_TWITTER_TOKEN (“Unauthorized”)"},
+		{"access level", "twitter",
+			[]reply{{status: 403, body: `{"title":"Client Forbidden","reason":"client-not-enrolled",` +
+				`"type":"https://api.twitter.com/2/problems/client-forbidden"}`}}, collect.ErrNeedsCredentials, "Client Forbidden"},
+		{"credits", "twitter", []reply{{status: 402, body: `{"title":"CreditsDepleted"}`}}, collect.ErrNeedsCredentials,
+			"credits"},
+		{"unknown", "twitter", []reply{{body: sample(t, "x_partial_error.json")}}, collect.ErrUnknownAccount,
+			`X knows no account "kajhallen"`},
+		{"private", "twitter", []reply{{body: strings.Replace(sample(t, "x_user_lookup.json"), `"id"`,
+			`"protected":true,"id"`, 1)}}, collect.ErrPrivateAccount, "is private on X"},
+		{"private posts", "twitter", []reply{user, {body: `{"errors":[{"resource_type":"user","title":"Authorization ` +
+			`Error","detail":"Sorry, you are not authorized to see the user",` +
+			`"type":"https://api.x.com/2/problems/not-authorized-for-resource"}]}`}}, collect.ErrPrivateAccount,
+			"is private on X"},
+		{"suspended", "twitter", []reply{{body: `{"errors":[{"title":"Forbidden","detail":"User has been suspended: ` +
+			`[kajhallen].","type":"https://api.x.com/2/problems/resource-unavailable"}]}`}}, collect.ErrUnknownAccount,
+			"it is suspended"},
+		{"limit", "twitter", []reply{user, {status: 429, body: sample(t, "x_error_429.json"),
+			header: map[string]string{"x-rate-limit-limit": "900", "x-rate-limit-remaining": "0",
+				"x-rate-limit-reset": fmt.Sprint(now.Add(7 * time.Minute).Unix())}}}, collect.ErrResting, "goes on in 7m0s"},
+		{"private posts beside a count", "twitter",
+			[]reply{user, {body: `{"errors":[{"title":"Authorization Error",` +
+				`"type":"https://api.x.com/2/problems/not-authorized-for-resource"}],"meta":{"result_count":0}}`}},
+			collect.ErrPrivateAccount, "is private on X"},
+		{"limit, our clock is an hour slow", "twitter",
+			[]reply{user, {status: 429, header: map[string]string{"Date": now.Add(time.Hour).Format(http.TimeFormat),
+				"x-rate-limit-reset": fmt.Sprint(now.Add(67 * time.Minute).Unix())}}}, collect.ErrResting, "goes on in 7m0s"},
+		{"limit, our clock is an hour fast", "twitter",
+			[]reply{user, {status: 429, header: map[string]string{"Date": now.Add(-time.Hour).Format(http.TimeFormat),
+				"x-rate-limit-reset": fmt.Sprint(now.Add(-53 * time.Minute).Unix())}}}, collect.ErrResting, "goes on in 7m0s"},
+		{"limit whose reset has passed", "twitter",
+			[]reply{user, {status: 429, header: map[string]string{"x-rate-limit-reset": fmt.Sprint(now.Add(-time.Minute).
+				Unix())}}}, collect.ErrResting, "goes on in 1m0s"},
+		{"limit of a day", "twitter",
+			[]reply{user, {status: 429, header: map[string]string{"x-rate-limit-limit": "900", "x-rate-limit-remaining": "800",
+				"x-rate-limit-reset": fmt.Sprint(now.Add(7 * time.Minute).Unix()), "x-app-limit-24hour-limit": "1000",
+				"x-app-limit-24hour-remaining": "0", "x-app-limit-24hour-reset": fmt.Sprint(now.Add(5 * time.Hour).Unix())}}},
+			collect.ErrResting, "goes on in 5h0m0s"},
+		{"limit until never", "twitter",
+			[]reply{user, {status: 429, header: map[string]string{"x-rate-limit-reset": "99999999999999"}}}, collect.ErrResting,
+			"goes on in 24h0m0s"},
 		{"a page of words with 200", "twitter", []reply{{body: "<html>"}}, collect.ErrBadAnswer, "is no JSON"},
-		{"cut short", "twitter", []reply{user, {body: sample(t, "x_user_tweets.json")[:500], cut: true}}, collect.ErrBadAnswer, "cut short"},
+		{"cut short", "twitter", []reply{user, {body: sample(t, "x_user_tweets.json")[:500], cut: true}},
+			collect.ErrBadAnswer, "cut short"},
 		{"nothing", "twitter", []reply{{body: `{}`}}, collect.ErrBadAnswer, "neither data nor an error"},
 	}
 	for _, tt := range tests {
@@ -139,12 +210,14 @@ func TestFailuresAreStates(t *testing.T) {
 // A token that may not read a page's events still reads its posts, and a note says what lacks.
 func TestFacebookWithoutEvents(t *testing.T) {
 	t.Parallel()
-	for _, refusal := range []string{graphError(10, 0, "x"), graphError(100, 0, "(#100) Tried accessing nonexisting field (events) on node type (Page)")} {
+	for _, refusal := range []string{graphError(10, 0, "x"),
+		graphError(100, 0, "(#100) Tried accessing nonexisting field (events) on node type (Page)")} {
 		replies := documented(t, "facebook")
 		replies[0] = reply{match: "/events?", status: 403, body: refusal}
 		_, o := play(t, replies...)
 		got := walk(t, collectors(o)["facebook"], account("facebook"), nil)
-		if got.err != nil || len(got.observations) != 1 || len(got.notes) != 1 || !strings.Contains(got.notes[0].Text, "pages_read_engagement") || !got.partial {
+		if got.err != nil || len(got.observations) != 1 || len(got.notes) != 1 || !strings.Contains(got.notes[0].Text,
+			"pages_read_engagement") || !got.partial {
 			t.Errorf("%v, %d observations, notes %+v, partial %v", got.err, len(got.observations), got.notes, got.partial)
 		}
 	}
@@ -154,10 +227,12 @@ func TestFacebookWithoutEvents(t *testing.T) {
 func TestPartialErrors(t *testing.T) {
 	t.Parallel()
 	replies := documented(t, "twitter")
-	replies[2].body = strings.Replace(replies[2].body, `"meta":`, `"errors":[{"resource_type":"tweet","title":"Not Found Error","type":"https://api.x.com/2/problems/resource-not-found"}],"meta":`, 1)
+	replies[2].body = strings.Replace(replies[2].body, `"meta":`, `"errors":[{"resource_type":"tweet","title":"Not `+
+		`Found Error","type":"https://api.x.com/2/problems/resource-not-found"}],"meta":`, 1)
 	_, o := play(t, replies...)
 	got := walk(t, collectors(o)["twitter"], account("twitter"), nil)
-	if got.err != nil || len(got.observations) != 1 || len(got.notes) != 1 || got.notes[0].Code != collect.NoteSkippedEvent {
+	if got.err != nil || len(got.observations) != 1 || len(got.notes) != 1 ||
+		got.notes[0].Code != collect.NoteSkippedEvent {
 		t.Errorf("%v, %d observations, notes %+v", got.err, len(got.observations), got.notes)
 	}
 }
@@ -175,10 +250,12 @@ func TestPagesByCursor(t *testing.T) {
 		"instagram": documented(t, "instagram"), "tiktok": documented(t, "tiktok"), "twitter": documented(t, "twitter"),
 	}
 	want := map[string][]string{
-		"facebook":  {"facebook:kajhallen/events", "facebook:kajhallen/posts", "facebook:kajhallen/events?cursor=QVFIUb", "facebook:kajhallen/posts?cursor=b"},
+		"facebook": {"facebook:kajhallen/events", "facebook:kajhallen/posts", "facebook:kajhallen/events?cursor=QVFIUb",
+			"facebook:kajhallen/posts?cursor=b"},
 		"instagram": {"instagram:kajhallen", "instagram:kajhallen?cursor=QVFIUc"},
 		"tiktok":    {"tiktok:kajhallen", "tiktok:kajhallen?cursor=1795082400000"},
-		"twitter":   {"twitter:kajhallen", "twitter:kajhallen/2244994945?cursor=7140dibdnow9c7btw421dyz6jism75z99gyxd8egarsc4"},
+		"twitter": {"twitter:kajhallen",
+			"twitter:kajhallen/2244994945?cursor=7140dibdnow9c7btw421dyz6jism75z99gyxd8egarsc4"},
 	}
 	for name, replies := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +266,8 @@ func TestPagesByCursor(t *testing.T) {
 				t.Errorf("pages %q, %v %v\nwant  %q", got.addresses, got.err, got.pageErrs, want[name])
 			}
 			for _, r := range server.requests() {
-				if name != "facebook" && name != "instagram" && (strings.Contains(r.query, "s3cret") || r.authorization != "Bearer "+secret) {
+				if name != "facebook" && name != "instagram" && (strings.Contains(r.query, "s3cret") ||
+					r.authorization != "Bearer "+secret) {
 					t.Errorf("the token is not where it belongs: %+v", r)
 				}
 			}
@@ -202,10 +280,12 @@ func TestCursorThatComesBack(t *testing.T) {
 	t.Parallel()
 	ig := sample(t, "ig_business_discovery.json")
 	tests := map[string][]reply{
-		"facebook":  {{match: "/events?", body: sample(t, "fb_page_events.json")}, {match: "/posts?", body: sample(t, "fb_page_posts.json")}},
+		"facebook": {{match: "/events?", body: sample(t, "fb_page_events.json")},
+			{match: "/posts?", body: sample(t, "fb_page_posts.json")}},
 		"instagram": {{body: ig}},
 		"tiktok":    {{body: sample(t, "tiktok_video_list.json")}},
-		"twitter":   {{match: "/by/username/", body: sample(t, "x_user_lookup.json")}, {match: "/tweets", body: sample(t, "x_user_tweets.json")}},
+		"twitter": {{match: "/by/username/", body: sample(t, "x_user_lookup.json")},
+			{match: "/tweets", body: sample(t, "x_user_tweets.json")}},
 	}
 	for name, replies := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -226,9 +306,11 @@ func TestCursorThatComesBack(t *testing.T) {
 func TestLimitsAreKept(t *testing.T) {
 	t.Parallel()
 	tests := map[string]map[string]string{
-		"facebook":  {"X-Business-Use-Case-Usage": `{"400000001":[{"type":"pages","call_count":95,"total_cputime":20,"total_time":20,"estimated_time_to_regain_access":0}]}`},
+		"facebook": {"X-Business-Use-Case-Usage": `{"400000001":[{"type":"pages","call_count":95,"total_cputime":20,` +
+			`"total_time":20,"estimated_time_to_regain_access":0}]}`},
 		"instagram": {"X-App-Usage": `{"call_count":28,"total_time":91,"total_cputime":25}`},
-		"twitter":   {"x-rate-limit-limit": "900", "x-rate-limit-remaining": "89", "x-rate-limit-reset": fmt.Sprint(now.Add(10 * time.Minute).Unix())},
+		"twitter": {"x-rate-limit-limit": "900", "x-rate-limit-remaining": "89",
+			"x-rate-limit-reset": fmt.Sprint(now.Add(10 * time.Minute).Unix())},
 	}
 	for name, header := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -244,14 +326,16 @@ func TestLimitsAreKept(t *testing.T) {
 			other := account(name)
 			other.Handle = "another"
 			var rest *collect.RestError
-			if got := walk(t, c, other, nil); !errors.As(got.err, &rest) || rest.For < 9*time.Minute || rest.For > 10*time.Minute {
+			if got := walk(t, c, other, nil); !errors.As(got.err, &rest) || rest.For < 9*time.Minute ||
+				rest.For > 10*time.Minute {
 				t.Errorf("the other source: %v", got.err)
 			}
 			if more := len(server.requests()); more != asked {
 				t.Errorf("%d more requests were made", more-asked)
 			}
 			// Another token has limits of its own.
-			free := map[string]collect.Collector{"facebook": facebook.New("other", window, o), "instagram": instagram.New("other", "1", window, o), "twitter": twitter.New("other", window, o)}
+			free := map[string]collect.Collector{"facebook": facebook.New("other", window, o),
+				"instagram": instagram.New("other", "1", window, o), "twitter": twitter.New("other", window, o)}
 			if got := walk(t, free[name], other, nil); len(server.requests()) == asked {
 				t.Errorf("another token was not used: %v", got.err)
 			}
@@ -259,7 +343,8 @@ func TestLimitsAreKept(t *testing.T) {
 	}
 }
 
-// One token may be that of Facebook and of Instagram: where one of them has used its limit up, the other doesn't ask either.
+// One token may be that of Facebook and of Instagram: where one of them has used its limit up, the other doesn't ask
+// either.
 func TestALimitIsThatOfTheToken(t *testing.T) {
 	t.Parallel()
 	replies := documented(t, "facebook")
@@ -271,7 +356,8 @@ func TestALimitIsThatOfTheToken(t *testing.T) {
 	walk(t, all["facebook"], account("facebook"), nil)
 	asked := len(server.requests())
 	var rest *collect.RestError
-	if got := walk(t, all["instagram"], account("instagram"), nil); !errors.As(got.err, &rest) || len(server.requests()) != asked {
+	if got := walk(t, all["instagram"], account("instagram"), nil); !errors.As(got.err, &rest) ||
+		len(server.requests()) != asked {
 		t.Errorf("%v after %d more requests", got.err, len(server.requests())-asked)
 	}
 }
@@ -280,7 +366,8 @@ func TestALimitIsThatOfTheToken(t *testing.T) {
 func TestAPlatformThatIsAway(t *testing.T) {
 	t.Parallel()
 	for name := range collectors(platform.Options{}) {
-		server, o := play(t, reply{status: 503, body: "<html>Back soon</html>", header: map[string]string{"Retry-After": "1200"}})
+		server, o := play(t, reply{status: 503, body: "<html>Back soon</html>",
+			header: map[string]string{"Retry-After": "1200"}})
 		c := collectors(o)[name]
 		if got := walk(t, c, account(name), nil); !errors.Is(got.err, collect.ErrHTTPStatus) {
 			t.Errorf("%s: %v", name, got.err)
@@ -296,8 +383,10 @@ func TestAPlatformThatIsAway(t *testing.T) {
 func TestLittleUse(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]map[string]string{
-		"facebook": {"X-App-Usage": `{"call_count":28,"total_time":25,"total_cputime":25}`, "X-Business-Use-Case-Usage": `broken`},
-		"twitter":  {"x-rate-limit-limit": "900", "x-rate-limit-remaining": "899", "x-rate-limit-reset": fmt.Sprint(now.Add(10 * time.Minute).Unix())},
+		"facebook": {"X-App-Usage": `{"call_count":28,"total_time":25,"total_cputime":25}`,
+			"X-Business-Use-Case-Usage": `broken`},
+		"twitter": {"x-rate-limit-limit": "900", "x-rate-limit-remaining": "899",
+			"x-rate-limit-reset": fmt.Sprint(now.Add(10 * time.Minute).Unix())},
 	} {
 		replies := documented(t, name)
 		for i := range replies {
@@ -323,7 +412,12 @@ func TestNoAnswer(t *testing.T) {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	for base, want := range map[string]error{hang.URL: collect.ErrTimeout, closed.URL: collect.ErrConnection} {
-		o := platform.Options{Base: base, Transport: transport, Timeout: 50 * time.Millisecond, Now: func() time.Time { return now }}
+		o := platform.Options{
+			Base:      base,
+			Transport: transport,
+			Timeout:   50 * time.Millisecond,
+			Now:       func() time.Time { return now },
+		}
 		for name, c := range collectors(o) {
 			if got := walk(t, c, account(name), nil); !errors.Is(got.err, want) {
 				t.Errorf("%s: %v, want %v", name, got.err, want)
@@ -337,7 +431,8 @@ func TestCallersWhoGiveUp(t *testing.T) {
 	_, o := play(t, documented(t, "facebook")...)
 	ctx, cancel := context.WithCancel(deadline(t))
 	cancel()
-	_, err := collectors(o)["facebook"].Read(ctx, account("facebook"), collect.Known{Link: collect.Link{Address: "facebook:kajhallen/events"}, Root: true})
+	_, err := collectors(o)["facebook"].Read(ctx, account("facebook"),
+		collect.Known{Link: collect.Link{Address: "facebook:kajhallen/events"}, Root: true})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v", err)
 	}
@@ -346,7 +441,8 @@ func TestCallersWhoGiveUp(t *testing.T) {
 // Posts that are too old to announce anything end the walk.
 func TestOldPosts(t *testing.T) {
 	t.Parallel()
-	old := strings.NewReplacer("2026-11-19", "2026-03-19", "2026-11-16", "2026-03-16", "2026-11-17", "2026-03-17", "1795082400", "1773900000")
+	old := strings.NewReplacer("2026-11-19", "2026-03-19", "2026-11-16", "2026-03-16", "2026-11-17", "2026-03-17",
+		"1795082400", "1773900000")
 	for _, name := range []string{"facebook", "instagram", "tiktok"} {
 		replies := documented(t, name)
 		for i := range replies {
@@ -354,7 +450,9 @@ func TestOldPosts(t *testing.T) {
 		}
 		_, o := play(t, replies...)
 		got := walk(t, collectors(o)[name], account(name), nil)
-		if got.err != nil || !got.partial || slices.ContainsFunc(got.addresses, func(a string) bool { return strings.Contains(a, "cursor") }) {
+		if got.err != nil || !got.partial || slices.ContainsFunc(got.addresses, func(a string) bool {
+			return strings.Contains(a, "cursor")
+		}) {
 			t.Errorf("%s: %v, partial %v, pages %q", name, got.err, got.partial, got.addresses)
 		}
 	}

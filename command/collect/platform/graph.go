@@ -78,7 +78,13 @@ type GraphError struct {
 
 // Graph asks the Graph API, with the token as the parameter that its documentation names.
 func (c *Client) Graph(ctx context.Context, token, path string, query url.Values, into any) error {
-	call := Call{Path: path, Query: query, Token: token, TokenParameter: "access_token", Rest: graphUse}
+	call := Call{
+		Path:           path,
+		Query:          query,
+		Token:          token,
+		TokenParameter: "access_token",
+		Rest:           graphUse,
+	}
 	answer, err := c.Do(ctx, call)
 	if err != nil {
 		return err
@@ -144,7 +150,8 @@ func (c *Client) graphFailure(ctx context.Context, call Call, answer *Answer, e 
 		return &Refusal{e} // to this token
 	case e.Code == codePermission, e.Code >= codePermissions && e.Code <= codePermsEnd, e.Code == 3:
 		return &Refusal{e}
-	case e.Code == codeAlias, e.Code == codeNoUser, e.Subcode == subcodeNoUser, e.Code == codeParameter && e.Subcode == subcodeNoObject:
+	case e.Code == codeAlias, e.Code == codeNoUser, e.Subcode == subcodeNoUser, e.Code == codeParameter &&
+		e.Subcode == subcodeNoObject:
 		return &Missing{e}
 	case e.Code == codeParameter && strings.Contains(strings.ToLower(e.Message), "does not exist"):
 		return &Missing{e}

@@ -98,7 +98,13 @@ func play(t *testing.T, replies ...reply) (*answers, platform.Options) {
 	t.Cleanup(server.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return a, platform.Options{Base: server.URL, Transport: transport, UserAgent: "Carillon", Hosts: fetch.NewMemory(), Now: func() time.Time { return now }}
+	return a, platform.Options{
+		Base:      server.URL,
+		Transport: transport,
+		UserAgent: "Carillon",
+		Hosts:     fetch.NewMemory(),
+		Now:       func() time.Time { return now },
+	}
 }
 
 // free has no limits.
@@ -171,7 +177,8 @@ func walkUpTo(t *testing.T, c collect.Collector, source collect.Source, pages *f
 		}
 		pages.Record(visited, now)
 		p := visited.Page
-		w.observations, w.notes, w.passed = append(w.observations, p.Observations...), append(w.notes, p.Notes...), append(w.passed, p.Passed...)
+		w.observations, w.notes, w.passed = append(w.observations, p.Observations...), append(w.notes, p.Notes...),
+			append(w.passed, p.Passed...)
 		w.addresses, w.partial = append(w.addresses, visited.Known.Address), w.partial || p.Partial
 		if p.Unchanged {
 			w.unchanged++
@@ -204,7 +211,8 @@ func summary(o collect.Observation) string {
 	if first.AllDay {
 		when = first.Start.In(mustZone(o.Details.Time.Timezone)).Format(time.DateOnly)
 	}
-	return fmt.Sprintf("%s | %s | %s %s | %s", o.Details.Title, when, o.Source.Type, o.Source.Subtype, o.Source.PermalinkURL)
+	return fmt.Sprintf("%s | %s | %s %s | %s", o.Details.Title, when, o.Source.Type, o.Source.Subtype,
+		o.Source.PermalinkURL)
 }
 
 func mustZone(name string) *time.Location {

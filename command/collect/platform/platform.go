@@ -1,5 +1,5 @@
-// Package platform is what the clients of the platforms' APIs share: one request for JSON within bounds, the limits of a
-// token, the words for what went wrong, and the way from posts to observations.
+// Package platform is what the clients of the platforms' APIs share: one request for JSON within bounds, the limits of
+// a token, the words for what went wrong, and the way from posts to observations.
 //
 //	collector ──▶ Call ──▶ turn of the token ──▶ request ──▶ answer ──▶ events, posts ──▶ observations
 //	                            ▲                               │
@@ -81,7 +81,13 @@ func New(name, variable string, interval time.Duration, o Options, secrets ...st
 		o.Timeout = defaultTimeout
 	}
 	o.Base = strings.TrimRight(o.Base, "/")
-	return &Client{Name: name, Variable: variable, Interval: interval, o: o, secrets: secrets}
+	return &Client{
+		Name:     name,
+		Variable: variable,
+		Interval: interval,
+		o:        o,
+		secrets:  secrets,
+	}
 }
 
 // Now is the client's clock.
@@ -148,8 +154,8 @@ func (c Call) rest(answer *Answer, now time.Time) (rest time.Duration) {
 	return rest
 }
 
-// limit names what the limits are counted for: a token, for whichever platform it is used, as Facebook and Instagram may
-// have the same. It is named by its digest: names are stored.
+// limit names what the limits are counted for: a token, for whichever platform it is used, as Facebook and Instagram
+// may have the same. It is named by its digest: names are stored.
 func (c *Client) limit(call Call) string {
 	digest := sha256.Sum256([]byte(call.Token))
 	return "platform token " + hex.EncodeToString(digest[:8]) + strings.TrimRight(" "+call.Limit, " ")
@@ -165,8 +171,9 @@ func (c *Client) RestFor(ctx context.Context, call Call, rest time.Duration) err
 
 func (c *Client) resting(rest time.Duration) error {
 	return &Error{
-		Sentence: fmt.Sprintf("%s's limit for the token in %s is nearly used up; collecting goes on in %s", c.Name, c.Variable, max(rest.Round(time.Second), time.Second)),
-		Cause:    &collect.RestError{For: rest},
+		Sentence: fmt.Sprintf("%s's limit for the token in %s is nearly used up; collecting goes on in %s", c.Name,
+			c.Variable, max(rest.Round(time.Second), time.Second)),
+		Cause: &collect.RestError{For: rest},
 	}
 }
 
@@ -252,7 +259,8 @@ func (c *Client) request(ctx context.Context, call Call) (*Answer, error) {
 func (c *Client) connectionError(ctx context.Context, err error) error {
 	switch {
 	case c.o.Blocked(err):
-		return fmt.Errorf("%w: %s leads to a private address, which CARILLON_COLLECT_ALLOW_CIDRS must allow", collect.ErrBlockedAddress, c.address())
+		return fmt.Errorf("%w: %s leads to a private address, which CARILLON_COLLECT_ALLOW_CIDRS must allow",
+			collect.ErrBlockedAddress, c.address())
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
@@ -260,7 +268,8 @@ func (c *Client) connectionError(ctx context.Context, err error) error {
 }
 
 func (c *Client) cutShort() error {
-	return &Error{Sentence: c.Name + "'s answer was cut short or is no JSON; the next visit asks again. Where that lasts, " + c.address() + " is not the address of its API", Cause: collect.ErrBadAnswer}
+	return &Error{Sentence: c.Name + "'s answer was cut short or is no JSON; the next visit asks again. Where that " +
+		"lasts, " + c.address() + " is not the address of its API", Cause: collect.ErrBadAnswer}
 }
 
 // lenient reads what platforms send: names may come twice, text may be broken.

@@ -56,7 +56,12 @@ func Observe(ctx context.Context, told []Told, timezone string, window timing.Wi
 		for i, c := range found {
 			subjects[i] = identity.Title(c.Title) // a post is about what it tells of
 		}
-		result := candidate.Observe(b, candidate.Page{URL: t.URL, Timezone: timezone, Headings: subjects, Window: window}, found)
+		result := candidate.Observe(b, candidate.Page{
+			URL:      t.URL,
+			Timezone: timezone,
+			Headings: subjects,
+			Window:   window,
+		}, found)
 		page.Notes = append(page.Notes, result.Notes...)
 		for _, o := range result.Observations {
 			if last := o.Details.Last(); seen[o.Key] || last.Before(window.From) {
@@ -150,7 +155,8 @@ func (a Address) Next(page *collect.Page, known collect.Known, platform, cursor 
 	case cursor == a.Cursor:
 		page.Notes.Add(collect.NoteTruncated, "%s gave the same page again, so the rest was left out", platform)
 	case depth+1 >= maxPages:
-		page.Notes.Add(collect.NoteTruncated, "%s has more than %d pages of the account, so the rest was left out", platform, maxPages)
+		page.Notes.Add(collect.NoteTruncated, "%s has more than %d pages of the account, so the rest was left out", platform,
+			maxPages)
 	default:
 		a.Cursor = cursor
 		link := collect.Link{Address: a.String(), Role: strconv.Itoa(depth + 1), List: true}
@@ -183,13 +189,20 @@ type state struct {
 }
 
 // Remember makes the state of a page of what it told, without what changes by itself, and says whether it is as it was.
-func Remember(known collect.State, timezone string, window timing.Window, told any, extra string) (next collect.State, unchanged bool) {
+func Remember(known collect.State, timezone string, window timing.Window, told any, extra string) (next collect.State,
+	unchanged bool) {
 	data, err := json.Marshal(told, json.Deterministic(true), lenient)
 	if err != nil {
 		return nil, false
 	}
 	digest := sha256.Sum256(data)
-	now := state{Reading: reading, Timezone: timezone, Window: window.Key(), Digest: base64.RawStdEncoding.EncodeToString(digest[:]), Extra: extra}
+	now := state{
+		Reading:  reading,
+		Timezone: timezone,
+		Window:   window.Key(),
+		Digest:   base64.RawStdEncoding.EncodeToString(digest[:]),
+		Extra:    extra,
+	}
 	next, err = json.Marshal(now)
 	if err != nil {
 		return nil, false

@@ -19,9 +19,11 @@ func documented(t *testing.T, name string) []reply {
 			{match: "/posts?", body: strings.Replace(sample(t, "fb_page_posts.json"), `"next":`, `"earlier":`, 1)},
 		}
 	case "instagram":
-		return []reply{{match: "after", body: `{"business_discovery":{"media":{"data":[]}}}`}, {body: sample(t, "ig_business_discovery.json")}}
+		return []reply{{match: "after", body: `{"business_discovery":{"media":{"data":[]}}}`},
+			{body: sample(t, "ig_business_discovery.json")}}
 	case "tiktok":
-		return []reply{{match: `"cursor"`, body: `{"data":{"videos":[],"has_more":false},"error":{"code":"ok"}}`}, {body: sample(t, "tiktok_video_list.json")}}
+		return []reply{{match: `"cursor"`, body: `{"data":{"videos":[],"has_more":false},"error":{"code":"ok"}}`},
+			{body: sample(t, "tiktok_video_list.json")}}
 	default:
 		return []reply{
 			{match: "/by/username/", body: sample(t, "x_user_lookup.json")},
@@ -39,8 +41,9 @@ func TestDocumentedAnswers(t *testing.T) {
 			"Open rehearsal | 2026-12-05T13:00Z | facebook post | https://www.facebook.com/400000001/posts/500000001",
 		},
 		"instagram": {"Jazz Night | 2026-12-05 | instagram post | https://www.instagram.com/p/AAAAAAAAAAA/"},
-		"tiktok":    {"Winter market | 2026-12-04 | tiktok video | https://www.tiktok.com/@kajhallen/video/7400000000000000001"},
-		"twitter":   {"Jazz Night | 2026-12-05T19:00Z | twitter post | https://x.com/kajhallen/status/1990000000000000001"},
+		"tiktok": {"Winter market | 2026-12-04 | tiktok video | " +
+			"https://www.tiktok.com/@kajhallen/video/7400000000000000001"},
+		"twitter": {"Jazz Night | 2026-12-05T19:00Z | twitter post | https://x.com/kajhallen/status/1990000000000000001"},
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -50,12 +53,14 @@ func TestDocumentedAnswers(t *testing.T) {
 			var got []string
 			for _, observation := range found.observations {
 				got = append(got, summary(observation))
-				if observation.Source.Publisher == nil || observation.Source.Publisher.Username == "" && observation.Source.Publisher.Name == "" {
+				if observation.Source.Publisher == nil || observation.Source.Publisher.Username == "" &&
+					observation.Source.Publisher.Name == "" {
 					t.Errorf("publisher = %+v", observation.Source.Publisher)
 				}
 			}
 			if found.err != nil || !slices.Equal(got, want) {
-				t.Errorf("found %q, %v\nwant  %q\nnotes %+v, passed %+v\nasked %+v", got, found.err, want, found.notes, found.passed, server.requests())
+				t.Errorf("found %q, %v\nwant  %q\nnotes %+v, passed %+v\nasked %+v", got, found.err, want, found.notes,
+					found.passed, server.requests())
 			}
 		})
 	}
@@ -71,10 +76,12 @@ func TestFacebookEvent(t *testing.T) {
 	if len(d.Instances) != 2 || d.Time.TemporalPattern != happening.Recurring || d.Time.Timezone != "Europe/Copenhagen" {
 		t.Errorf("%d instances, %+v", len(d.Instances), d.Time)
 	}
-	if d.Location == nil || d.Location.Venue.Name != "Kajhallen" || d.Location.Coordinates == nil || d.Location.DisplayAddress != "Kajhallen, Havnegade 1, 8000 Aarhus, Denmark" {
+	if d.Location == nil || d.Location.Venue.Name != "Kajhallen" || d.Location.Coordinates == nil ||
+		d.Location.DisplayAddress != "Kajhallen, Havnegade 1, 8000 Aarhus, Denmark" {
 		t.Errorf("location = %+v", d.Location)
 	}
-	if d.PrimaryImage != "https://scontent.example/cover.jpg" || !slices.Contains(d.URLs, "https://tickets.example/hj1") || d.Organizer == nil || d.Organizer.Name != "Kajhallen" {
+	if d.PrimaryImage != "https://scontent.example/cover.jpg" || !slices.Contains(d.URLs, "https://tickets.example/hj1") ||
+		d.Organizer == nil || d.Organizer.Name != "Kajhallen" {
 		t.Errorf("details = %+v", d)
 	}
 	if event.Standing != happening.FromPlatform || found.observations[1].Standing != happening.FromPost {
@@ -90,7 +97,8 @@ func TestCancelledFacebookEvent(t *testing.T) {
 	replies := documented(t, "facebook")
 	replies[0].body = strings.Replace(replies[0].body, `"is_canceled":false`, `"is_canceled":true`, 1)
 	_, o := play(t, replies...)
-	for _, instance := range walk(t, collectors(o)["facebook"], account("facebook"), nil).observations[0].Details.Instances {
+	for _, instance := range walk(t, collectors(o)["facebook"], account("facebook"),
+		nil).observations[0].Details.Instances {
 		if instance.Status != happening.Cancelled {
 			t.Errorf("status = %s", instance.Status)
 		}
@@ -123,13 +131,15 @@ func TestUnchangedPages(t *testing.T) {
 			first := walk(t, c, source, pages)
 			server.mu.Lock()
 			for i := range server.replies {
-				server.replies[i].body = strings.NewReplacer(".jpg", ".jpg?oh=1&oe=2", ".jpeg", ".jpeg?x-expires=3").Replace(server.replies[i].body)
+				server.replies[i].body = strings.NewReplacer(".jpg", ".jpg?oh=1&oe=2", ".jpeg", ".jpeg?x-expires=3").
+					Replace(server.replies[i].body)
 			}
 			server.mu.Unlock()
 			pages.Begin(c.Start(source), now)
 			again := walk(t, c, source, pages)
 			if again.unchanged != len(first.addresses) || len(again.observations) != 0 {
-				t.Errorf("%d of %d pages unchanged, %d observations", again.unchanged, len(first.addresses), len(again.observations))
+				t.Errorf("%d of %d pages unchanged, %d observations", again.unchanged, len(first.addresses),
+					len(again.observations))
 			}
 		})
 	}

@@ -24,11 +24,15 @@ var (
 	halves    = wordSet("am pm a p noon")
 	hourWords = wordSet("uhr h hrs hs hora horas heures heure uur u 時 ore std hod")
 	// atWords lead up to a clock; those of sureAt are enough for a bare hour.
-	atWords = wordSet("at @ um ab gegen à a las la alle dalle ore kl klo klokken om às from von de van från fra dès dalle ⏰ 🕗 🕖 🕘 🕒 🕕 🕔 🕑 🕙 🕣 🕢 🕓 🕐 🕛 🕚 | , . · - –")
-	sureAt  = wordSet("ore alle kl klo klokken las às dalle h")
+	atWords = wordSet("at @ um ab gegen à a las la alle dalle ore kl klo klokken om às from von de van från fra dès " +
+		"dalle ⏰ 🕗 🕖 🕘 🕒 🕕 🕔 🕑 🕙 🕣 🕢 🕓 🕐 🕛 🕚 | , . · - –")
+	sureAt = wordSet("ore alle kl klo klokken las às dalle h")
 
-	startWords = wordSet("start starts begin begins beginn beginnt anfang début debut comienzo comienza inicio inizio aanvang start kickoff anpfiff show music concert départ salida partenza film screening commence onstage konzert spielbeginn musik")
-	doorWords  = wordSet("doors door einlass türöffnung tueroeffnung türen portes puertas apertura porte deuren inloop dørene dörrar ouverture portas einlaß check gates gate ingresso")
+	startWords = wordSet("start starts begin begins beginn beginnt anfang début debut comienzo comienza inicio inizio " +
+		"aanvang start kickoff anpfiff show music concert départ salida partenza film screening commence onstage konzert " +
+		"spielbeginn musik")
+	doorWords = wordSet("doors door einlass türöffnung tueroeffnung türen portes puertas apertura porte deuren inloop " +
+		"dørene dörrar ouverture portas einlaß check gates gate ingresso")
 	endWords   = wordSet("- – — − ‐ ‑ ~ 〜 to till til until bis à a al alle tot às a las and und / ～")
 	eveningTag = wordSet("tarde noche abends soir sera noite avond nachmittags pomeriggio")
 )
@@ -89,9 +93,15 @@ func (m moment) clock() time.Duration {
 func (r *reader) momentAt(i int) (moment, bool) {
 	h := r.at(i)
 	if h.lower == "noon" || h.lower == "midday" || h.lower == "mezzogiorno" {
-		return moment{from: i, to: i + 1, hour: 12, sure: true}, true
+		return moment{
+			from: i,
+			to:   i + 1,
+			hour: 12,
+			sure: true,
+		}, true
 	}
-	if h.number < 0 || h.number > 24 || h.to-h.from > 2 || r.glued(i) && i > 0 && (r.at(i-1).isWord() && !r.at(i-1).is(sureAt) || r.at(i-1).lower == "/" || r.at(i-1).lower == ":" || r.at(i-1).lower == ".") {
+	if h.number < 0 || h.number > 24 || h.to-h.from > 2 || r.glued(i) && i > 0 && (r.at(i-1).isWord() &&
+		!r.at(i-1).is(sureAt) || r.at(i-1).lower == "/" || r.at(i-1).lower == ":" || r.at(i-1).lower == ".") {
 		return moment{}, false
 	}
 	m := moment{from: i, to: i + 1, hour: h.number}
@@ -138,7 +148,8 @@ func (r *reader) suffix(m moment) moment {
 		m.to, m.sure = m.to+1, true
 	case next.is(hourWords) && (next.lower != "ore" || !m.dotted):
 		m.to, m.sure = m.to+1, true
-		if minute := r.at(m.to); minute.number >= 0 && minute.number < 60 && minute.to-minute.from == 2 && !m.dotted && m.minute == 0 && r.sameLine(m.from, m.to) && !r.isHour(m.to+1) && next.lower != "uur" {
+		if minute := r.at(m.to); minute.number >= 0 && minute.number < 60 && minute.to-minute.from == 2 && !m.dotted &&
+			m.minute == 0 && r.sameLine(m.from, m.to) && !r.isHour(m.to+1) && next.lower != "uur" {
 			m.minute, m.to = minute.number, m.to+1
 			if r.at(m.to).lower == "分" {
 				m.to++
@@ -146,7 +157,8 @@ func (r *reader) suffix(m moment) moment {
 		}
 	}
 	j := m.to
-	for j < m.to+2 && (r.at(j).lower == "de" || r.at(j).lower == "la" || r.at(j).lower == "du" || r.at(j).lower == "di" || r.at(j).lower == "da") {
+	for j < m.to+2 && (r.at(j).lower == "de" || r.at(j).lower == "la" || r.at(j).lower == "du" || r.at(j).lower == "di" ||
+		r.at(j).lower == "da") {
 		j++
 	}
 	if r.at(j).is(eveningTag) && m.hour <= 12 && m.half == "" && r.sameLine(m.from, j) {
@@ -171,7 +183,8 @@ func (r *reader) clockAt(i int) (clock, bool) {
 		if !first.sure && !second.sure && !led && (!first.dotted || !second.dotted) {
 			return clock{}, false
 		}
-		if second.half != "" && first.half == "" && first.hour <= 12 && (first.hour <= second.hour || second.half != "pm" || first.hour == 12) {
+		if second.half != "" && first.half == "" && first.hour <= 12 && (first.hour <= second.hour || second.half != "pm" ||
+			first.hour == 12) {
 			if first.half = second.half; first.hour == 12 {
 				first.half = "pm"
 			}
@@ -182,7 +195,12 @@ func (r *reader) clockAt(i int) (clock, bool) {
 	default:
 		return clock{}, false
 	}
-	c := clock{from: i, to: first.to, line: r.at(i).line, start: first.clock()}
+	c := clock{
+		from:  i,
+		to:    first.to,
+		line:  r.at(i).line,
+		start: first.clock(),
+	}
 	if ranged {
 		c.to, c.end, c.hasEnd = second.to, second.clock(), true
 	}
@@ -201,7 +219,8 @@ func (r *reader) ending(first moment) (moment, bool) {
 	if !r.at(j).is(endWords) || !r.sameLine(first.from, j) {
 		return moment{}, false
 	}
-	for j < first.to+4 && (r.at(j).is(endWords) || r.at(j).lower == "las" || r.at(j).lower == "ore" || r.at(j).lower == "kl") {
+	for j < first.to+4 && (r.at(j).is(endWords) || r.at(j).lower == "las" || r.at(j).lower == "ore" ||
+		r.at(j).lower == "kl") {
 		j++
 	}
 	second, ok := r.momentAt(j)

@@ -113,7 +113,8 @@ func (f figures) precision() float64 { return float64(f.right) / float64(max(f.f
 func (f figures) recall() float64    { return float64(f.right) / float64(max(f.expected, 1)) }
 
 func (f figures) String() string {
-	return fmt.Sprintf("%d posts, %d without an event; %d dates expected, %d found, %d right (%d found in posts without): precision %.1f %%, recall %.1f %%; titles %d of %d",
+	return fmt.Sprintf("%d posts, %d without an event; %d dates expected, %d found, %d right (%d found in posts "+
+		"without): precision %.1f %%, recall %.1f %%; titles %d of %d",
 		f.posts, f.without, f.expected, f.found, f.right, f.falseOnes, 100*f.precision(), 100*f.recall(), f.titled, f.titles)
 }
 
@@ -133,7 +134,9 @@ func (f *figures) count(l labelled, dates, titles []string) {
 	for _, want := range l.titles {
 		if want != "" && len(dates) > 0 {
 			f.titles++
-			if slices.ContainsFunc(titles, func(title string) bool { return strings.HasPrefix(identity.Words(title), identity.Words(want)) }) {
+			if slices.ContainsFunc(titles, func(title string) bool {
+				return strings.HasPrefix(identity.Words(title), identity.Words(want))
+			}) {
 				f.titled++
 			}
 		}
@@ -141,9 +144,9 @@ func (f *figures) count(l labelled, dates, titles []string) {
 }
 
 // The corpus was written before the gate, which then was made against its odd posts. The even ones say how it does on
-// what it was not made for. The sets below "later" were written one after the other against the gate as it then was, the
-// first four with traps of new kinds. At first sight it had a precision of 79, 94, 84, 85 and 93 %, and a recall of 84, 89,
-// 81, 96 and 82 %. Then it was made against them as well.
+// what it was not made for. The sets below "later" were written one after the other against the gate as it then was,
+// the first four with traps of new kinds. At first sight it had a precision of 79, 94, 84, 85 and 93 %, and a recall of
+// 84, 89, 81, 96 and 82 %. Then it was made against them as well.
 //
 // A date is right where its day, its time and its end are.
 func TestCorpus(t *testing.T) {
@@ -171,7 +174,8 @@ func TestCorpus(t *testing.T) {
 			dates, titles := instances(found)
 			later.count(l, dates, titles)
 			whole.count(l, dates, titles)
-			if len(l.titles) == 1 && l.titles[0] != "" && len(titles) > 0 && !strings.HasPrefix(identity.Words(titles[0]), identity.Words(l.titles[0])) {
+			if len(l.titles) == 1 && l.titles[0] != "" && len(titles) > 0 && !strings.HasPrefix(identity.Words(titles[0]),
+				identity.Words(l.titles[0])) {
 				t.Logf("%s: title %q, want %q", l.name, titles, l.titles)
 			}
 			if testing.Verbose() && !slices.Equal(sorted(dates), sorted(l.want)) {

@@ -76,7 +76,12 @@ const mostDates, mostClocks = 60, 120
 
 func (r *reader) at(i int) token {
 	if i < 0 || i >= len(r.words) {
-		return token{number: -1, line: -1, sentence: -1, space: true}
+		return token{
+			number:   -1,
+			line:     -1,
+			sentence: -1,
+			space:    true,
+		}
 	}
 	return r.words[i]
 }
@@ -160,8 +165,14 @@ const earliestYear = 1000
 
 func (r *reader) isoDate(i int) (part, bool) {
 	y, s, m, s2, d := r.at(i), r.at(i+1).lower, r.at(i+2), r.at(i+3).lower, r.at(i+4)
-	if isYear(y.number) && (s == "-" || s == "." || s == "/") && s == s2 && r.glued(i+1) && m.number >= 1 && m.number <= 12 && isDay(d.number) {
-		return part{to: i + 5, days: []int{d.number}, month: time.Month(m.number), year: y.number}, true
+	if isYear(y.number) && (s == "-" || s == "." || s == "/") && s == s2 && r.glued(i+1) && m.number >= 1 &&
+		m.number <= 12 && isDay(d.number) {
+		return part{
+			to:    i + 5,
+			days:  []int{d.number},
+			month: time.Month(m.number),
+			year:  y.number,
+		}, true
 	}
 	return part{}, false
 }
@@ -213,7 +224,8 @@ func (r *reader) dayList(i int) (days []int, isRange bool, next int) {
 		if weekdays[r.at(j).lower] > 0 && r.at(j).isWord() {
 			j++
 		}
-		for r.at(j).lower == "." || r.at(j).lower == "," || r.at(j).lower == "the" || r.at(j).lower == "le" || r.at(j).lower == "al" || r.at(j).lower == "el" || r.at(j).lower == "il" {
+		for r.at(j).lower == "." || r.at(j).lower == "," || r.at(j).lower == "the" || r.at(j).lower == "le" ||
+			r.at(j).lower == "al" || r.at(j).lower == "el" || r.at(j).lower == "il" {
 			j++
 		}
 		if !isDay(r.at(j).number) || r.isHour(j+1) || r.at(j+1).is(hourWords) {
@@ -235,7 +247,12 @@ func (r *reader) daysThenMonth(i int) (part, bool) {
 	if !m.ok || !r.sameLine(i, j) || needsCapital[r.at(j).lower] && !r.at(j).upper && !r.sureMonth(j) {
 		return part{}, false
 	}
-	p := part{days: days, isRange: isRange, month: m.Month, to: j + 1}
+	p := part{
+		days:    days,
+		isRange: isRange,
+		month:   m.Month,
+		to:      j + 1,
+	}
 	return r.withYear(p), true
 }
 
@@ -243,7 +260,8 @@ func (r *reader) daysThenMonth(i int) (part, bool) {
 // writes months so stands around it.
 func (r *reader) sureMonth(j int) bool {
 	next := r.at(j + 1)
-	return isYear(next.number) || next.lower == "." || (next.lower == "de" || next.lower == "del") && isYear(r.at(j+2).number) || r.at(j-1).lower == "de"
+	return isYear(next.number) || next.lower == "." || (next.lower == "de" || next.lower == "del") &&
+		isYear(r.at(j+2).number) || r.at(j-1).lower == "de"
 }
 
 func (r *reader) monthThenDays(i int) (part, bool) {
@@ -266,7 +284,12 @@ func (r *reader) monthThenDays(i int) (part, bool) {
 	if len(days) == 1 && r.isHour(to) {
 		return part{}, false
 	}
-	return r.withYear(part{days: days, isRange: isRange, month: m.Month, to: to}), true
+	return r.withYear(part{
+		days:    days,
+		isRange: isRange,
+		month:   m.Month,
+		to:      to,
+	}), true
 }
 
 // isHour says that a number that ended at a token is one of a clock.
@@ -278,12 +301,14 @@ func (r *reader) isHour(to int) bool {
 // withYear reads on: the year, with what leads up to it.
 func (r *reader) withYear(p part) part {
 	j := p.to
-	for j < p.to+2 && r.sameLine(p.to-1, j) && (r.at(j).lower == "." || r.at(j).lower == "," || r.at(j).lower == "de" || r.at(j).lower == "del" || r.at(j).lower == "of") {
+	for j < p.to+2 && r.sameLine(p.to-1, j) && (r.at(j).lower == "." || r.at(j).lower == "," || r.at(j).lower == "de" ||
+		r.at(j).lower == "del" || r.at(j).lower == "of") {
 		j++
 	}
 	switch t := r.at(j); {
 	case !r.sameLine(p.to-1, j):
-	case t.number >= earliestYear && t.number < 2100 && t.to-t.from == 4 && (r.at(j+1).lower != ":" || !r.glued(j+1) || r.at(j+2).number < 0):
+	case t.number >= earliestYear && t.number < 2100 && t.to-t.from == 4 && (r.at(j+1).lower != ":" || !r.glued(j+1) ||
+		r.at(j+2).number < 0):
 		p.year, p.to = t.number, j+1
 	case (t.lower == "'" || t.lower == "’") && r.at(j+1).number >= 20 && r.at(j+1).number < 100 && r.glued(j+1):
 		p.year, p.to = 2000+r.at(j+1).number, j+2
@@ -297,18 +322,30 @@ func (r *reader) figures(i int) (part, bool) {
 	if !isDay(days[0]) || r.at(i).to-r.at(i).from > 2 {
 		return part{}, false
 	}
-	if more, ranged, next := r.dayList(i); len(more) == 2 && r.at(next-1).lower == "." && r.at(next).number >= 1 && r.at(next).number <= 12 && r.glued(next) && r.at(i+1).lower != "/" {
-		return r.figuresYear(part{days: more, isRange: ranged, month: time.Month(r.at(next).number), to: next + 1}, "."), true
+	if more, ranged, next := r.dayList(i); len(more) == 2 && r.at(next-1).lower == "." && r.at(next).number >= 1 &&
+		r.at(next).number <= 12 && r.glued(next) && r.at(i+1).lower != "/" {
+		return r.figuresYear(part{
+			days:    more,
+			isRange: ranged,
+			month:   time.Month(r.at(next).number),
+			to:      next + 1,
+		}, "."), true
 	}
 	sign := r.at(j).lower
-	if sign != "." && sign != "/" && sign != "-" || !r.glued(j) || !r.sameLine(i, j+1) || sign != "." && !r.glued(j+1) || r.glued(i) && i > 0 && r.at(i-1).lower == sign {
+	if sign != "." && sign != "/" && sign != "-" || !r.glued(j) || !r.sameLine(i, j+1) || sign != "." && !r.glued(j+1) ||
+		r.glued(i) && i > 0 && r.at(i-1).lower == sign {
 		return part{}, false
 	}
 	m := r.at(j + 1)
 	if !isDay(m.number) || m.to-m.from > 2 {
 		return part{}, false
 	}
-	p := part{days: days, isRange: isRange, month: time.Month(m.number), to: j + 2}
+	p := part{
+		days:    days,
+		isRange: isRange,
+		month:   time.Month(m.number),
+		to:      j + 2,
+	}
 	if sign == "/" && r.monthFirst && days[0] <= 12 || m.number > 12 && days[0] <= 12 && sign != "." {
 		p.days, p.month = []int{m.number}, time.Month(days[0])
 	}
@@ -346,14 +383,16 @@ func (r *reader) figuresYear(p part, sign string) part {
 }
 
 // beforeFigures are words and signs after which "5/12" or "5.12" is a date.
-var beforeFigures = wordSet("on am den vom ab der le il el den d dia día op på 📅 🗓 📆 🗓️ date datum fecha data when wann quand")
+var beforeFigures = wordSet("on am den vom ab der le il el den d dia día op på 📅 🗓 📆 🗓️ date datum fecha data when " +
+	"wann quand")
 
 // strengthened: figures without a year are a date after a weekday or such words, or before a clock.
 func (r *reader) strengthened(p part) bool {
 	switch next := r.at(p.to); {
 	case r.isHour(p.to) || next.is(hourWords):
 		return false
-	case p.weekday > 0 || r.at(p.from-1).is(beforeFigures) || r.at(p.from-1).lower == ":" && r.at(p.from-2).is(beforeFigures):
+	case p.weekday > 0 || r.at(p.from-1).is(beforeFigures) || r.at(p.from-1).lower == ":" && r.at(p.from-2).is(
+		beforeFigures):
 		return true
 	case r.at(p.to-2).lower == "/":
 		// "5/12, 8pm" and "13/12 at 15h", but no "1/2 price"

@@ -9,9 +9,11 @@ import (
 // dayWords are the words that the time of a post anchors, as the tokens that they are, and how many days after it.
 var dayWords = func() (all []dayWord) {
 	for ahead, list := range []string{
-		"today|tonight|tonite|this evening|this afternoon|heute abend|heute nachmittag|heute|aujourd ' hui|aujourd ’ hui|ce soir|cet après - midi|hoy|esta noche|esta tarde|oggi|stasera|questa sera|" +
+		"today|tonight|tonite|this evening|this afternoon|heute abend|heute nachmittag|heute|aujourd ' hui|aujourd ’ hui" +
+			"|ce soir|cet après - midi|hoy|esta noche|esta tarde|oggi|stasera|questa sera|" +
 			"hoje|hoje à noite|vandaag|vanavond|vanmiddag|i dag|i aften|i kveld|idag|ikväll|i kväll",
-		"tomorrow|tomorrow evening|tomorrow night|morgen abend|morgen|demain|demain soir|mañana|mañana por la noche|domani|domani sera|amanhã|morgenavond|i morgen|i morgen aften|imorgon|i morgon",
+		"tomorrow|tomorrow evening|tomorrow night|morgen abend|morgen|demain|demain soir|mañana|mañana por la noche|domani" +
+			"|domani sera|amanhã|morgenavond|i morgen|i morgen aften|imorgon|i morgon",
 	} {
 		for phrase := range strings.SplitSeq(list, "|") {
 			all = append(all, dayWord{strings.Fields(phrase), ahead})
@@ -30,9 +32,12 @@ var (
 	// notTomorrow are words after which "morgen" and "mañana" are mornings.
 	notTomorrow = wordSet("guten am jeden der la buenos goede god")
 	// thisWords lead up to the next day of a name; anyWords to no certain one.
-	thisWords = wordSet("this coming diesen diesem dieser kommenden kommender ce este esta questo questa neste nesta deze denne")
-	anyWords  = wordSet(`every each any most all last next first second third jeden jede alle letzten letzte letzter vergangenen nächsten nächste nächster
-		tous toutes chaque dernier todos todas cada los pasado último próximo tutti tutte ogni scorso ultimo prossimo hver elke iedere vorige afgelopen
+	thisWords = wordSet("this coming diesen diesem dieser kommenden kommender ce este esta questo questa neste nesta " +
+		"deze denne")
+	anyWords = wordSet(`every each any most all last next first second third jeden jede alle letzten letzte letzter ` +
+		`vergangenen nächsten nächste nächster
+		tous toutes chaque dernier todos todas cada los pasado último próximo tutti tutte ogni scorso ultimo prossimo hver ` +
+		`elke iedere vorige afgelopen
 		varje förra volgende próxima black good ash bank shrove cyber super`)
 	afterAny = wordSet("dernier prochain passé pasado que scorso prossimo passado seguinte")
 )
@@ -46,7 +51,12 @@ func (r *reader) namedDay(i int) (date, bool) {
 		if r.at(i-1).is(notTomorrow) && r.sameLine(i, i-1) && w.ahead == 1 {
 			return date{}, false
 		}
-		d := date{from: i, to: i + len(w.words), days: []time.Time{r.today.AddDate(0, 0, w.ahead)}, byName: byDayWord}
+		d := date{
+			from:   i,
+			to:     i + len(w.words),
+			days:   []time.Time{r.today.AddDate(0, 0, w.ahead)},
+			byName: byDayWord,
+		}
 		j := d.to
 		if s := r.at(j).lower; s == "," || s == "(" {
 			j++
@@ -75,7 +85,8 @@ func (r *reader) namedDay(i int) (date, bool) {
 	d.days = []time.Time{r.today.AddDate(0, 0, ahead)}
 	sameLine := r.sameLine(i, i-1)
 	switch {
-	case sameLine && before.is(anyWords) || r.sameLine(i, i+1) && after.is(afterAny) || sameLine && (before.lower == "i" || before.lower == "los") && r.at(i-2).isWord():
+	case sameLine && before.is(anyWords) || r.sameLine(i, i+1) && after.is(afterAny) || sameLine && (before.lower == "i" ||
+		before.lower == "los") && r.at(i-2).isWord():
 		d.wrong = "it is the name of no certain day"
 	case r.betweenWeekdays(i):
 		d.wrong = "it is one of several days of the week"

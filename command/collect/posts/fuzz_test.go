@@ -21,7 +21,12 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, created int64, zone string) {
 		at := time.Unix(created%253402300799, 0).UTC()
 		b := budget.New(t.Context())
-		found, _ := posts.Read(b, posts.Post{Text: text, Field: "text", CreatedAt: at, Zone: zone})
+		found, _ := posts.Read(b, posts.Post{
+			Text:      text,
+			Field:     "text",
+			CreatedAt: at,
+			Zone:      zone,
+		})
 		if b.Err() != nil && len(text) < 1000 {
 			t.Errorf("%d bytes are too complex: %v", len(text), b.Err())
 		}
@@ -34,7 +39,8 @@ func FuzzRead(f *testing.F) {
 				if h.When.End != nil {
 					last = h.When.End.Wall
 				}
-				if last.Before(at.Add(-48*time.Hour)) || h.When.Start.Wall.After(at.AddDate(0, 18, 3)) || h.When.End != nil && last.Before(h.When.Start.Wall) {
+				if last.Before(at.Add(-48*time.Hour)) || h.When.Start.Wall.After(at.AddDate(0, 18, 3)) ||
+					h.When.End != nil && last.Before(h.When.Start.Wall) {
 					t.Errorf("%s: from %s to %s", at, h.When.Start.Wall, last)
 				}
 			}

@@ -26,8 +26,8 @@ func padded(text string) string { return " " + identity.Words(text) + " " }
 // tellingWords is how many words of its own a sentence has that says what its date is about.
 const tellingWords = 3
 
-// contextOf gives the sentence of a token. Where that has hardly a word of its own, the line before and the first of the
-// post belong to it.
+// contextOf gives the sentence of a token. Where that has hardly a word of its own, the line before and the first of
+// the post belong to it.
 func (r *reader) contextOf(i int) context {
 	n := r.at(i).sentence
 	if known, ok := r.contexts[n]; ok {
@@ -193,7 +193,8 @@ func (r *reader) weigh(d *date, around context) string {
 		d.reasons = append(d.reasons, what)
 	}
 	at := r.clockOf(*d)
-	if at != nil && !at.hasEnd && len(d.days) == 1 && d.last.IsZero() && r.wall.After(d.days[0].Add(at.start+startedBefore)) {
+	if at != nil && !at.hasEnd && len(d.days) == 1 && d.last.IsZero() &&
+		r.wall.After(d.days[0].Add(at.start+startedBefore)) {
 		return isPast
 	}
 	if at != nil {

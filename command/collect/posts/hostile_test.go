@@ -29,7 +29,12 @@ func TestHostilePosts(t *testing.T) {
 	} {
 		began, beganCPU := time.Now(), budgettest.ProcessorTime()
 		b := budget.New(t.Context())
-		posts.Read(b, posts.Post{Text: text, Field: "text", CreatedAt: time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC), Zone: "Europe/Paris"})
+		posts.Read(b, posts.Post{
+			Text:      text,
+			Field:     "text",
+			CreatedAt: time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC),
+			Zone:      "Europe/Paris",
+		})
 		if took := min(time.Since(began), budgettest.ProcessorTime()-beganCPU); took > 2*time.Second {
 			t.Errorf("%s took %s (%v)", name, took, b.Err())
 		}

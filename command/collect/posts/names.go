@@ -7,11 +7,11 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// shortMonths are the forms that are written for short, beside the whole names that package timing knows. A name that is
-// cut anywhere, as timing reads them, is not enough here: "10 out of 20" is no tenth of outubro.
+// shortMonths are the forms that are written for short, beside the whole names that package timing knows. A name that
+// is cut anywhere, as timing reads them, is not enough here: "10 out of 20" is no tenth of outubro.
 var shortMonths = numbered(
-	"jan jän jänn janv ene gen", "feb febr fév févr fev", "mar mär mrz mrt", "apr avr abr", "mai may mag maj", "jun giu", "jul juil lug",
-	"aug ago aoû", "sep sept set sett", "oct okt ott", "nov", "dec dez déc dic dich dicbre des")
+	"jan jän jänn janv ene gen", "feb febr fév févr fev", "mar mär mrz mrt", "apr avr abr", "mai may mag maj", "jun giu",
+	"jul juil lug", "aug ago aoû", "sep sept set sett", "oct okt ott", "nov", "dec dez déc dic dich dicbre des")
 
 // needsCapital are names of months that are other words too, in small letters.
 var needsCapital = wordSet("may march mar set des ago out")
@@ -23,12 +23,16 @@ var englishMonths = wordSet(`january february march april may june july august s
 // shortWeekdays from Sunday on, in the languages that the names of timing are in.
 var weekdays = func() map[string]int {
 	all := numbered(
-		"sun so dim dom søn sön zo", "mon mo lun man mån ma seg", "tue tues di mar tir tis dinsdag ter", "wed weds mi mer mié mie ons wo qua",
-		"thu thur thurs do jeu jue gio tor tors qui", "fri fr ven vie vr fre sex", "sat sa sam sáb sab zat za lør lör")
+		"sun so dim dom søn sön zo", "mon mo lun man mån ma seg", "tue tues di mar tir tis dinsdag ter",
+		"wed weds mi mer mié mie ons wo qua", "thu thur thurs do jeu jue gio tor tors qui", "fri fr ven vie vr fre sex",
+		"sat sa sam sáb sab zat za lør lör")
 	for i, forms := range []string{
-		"sunday sonntag dimanche domingo domenica zondag søndag söndag", "monday montag lundi lunes lunedì lunedi maandag mandag måndag segunda",
-		"tuesday dienstag mardi martes martedì martedi dinsdag tirsdag tisdag terça", "wednesday mittwoch mercredi miércoles miercoles mercoledì mercoledi woensdag onsdag quarta",
-		"thursday donnerstag jeudi jueves giovedì giovedi donderdag torsdag quinta", "friday freitag vendredi viernes venerdì venerdi vrijdag fredag sexta",
+		"sunday sonntag dimanche domingo domenica zondag søndag söndag",
+		"monday montag lundi lunes lunedì lunedi maandag mandag måndag segunda",
+		"tuesday dienstag mardi martes martedì martedi dinsdag tirsdag tisdag terça",
+		"wednesday mittwoch mercredi miércoles miercoles mercoledì mercoledi woensdag onsdag quarta",
+		"thursday donnerstag jeudi jueves giovedì giovedi donderdag torsdag quinta",
+		"friday freitag vendredi viernes venerdì venerdi vrijdag fredag sexta",
 		"saturday samstag sonnabend samedi sábado sabado sabato zaterdag lørdag lördag",
 	} {
 		for _, form := range strings.Fields(forms) {

@@ -11,8 +11,10 @@ import (
 
 var (
 	placeMark  = regexp.MustCompile(`(?m)(?:📍|🏠|🏛️?|🗺️?)\s*:?\s*([^\n📅🗓📆⏰🕗🎟💶]+)`)
-	placeLabel = regexp.MustCompile(`(?im)^\s*(?:where|venue|location|wo|ort|où|lieu|dónde|donde|lugar|dove|luogo|waar|locatie|hvor|sted|var|plats|onde|local)\s*:\s*([^\n]+)`)
-	onlineWord = regexp.MustCompile(`(?i)\b(?:via|on|per|auf|sur|por|su) (zoom|microsoft teams|ms teams|teams|google meet|youtube|twitch|discord)\b|\b(webinar|online[- ]vortrag|livestream|online[- ](?:event|workshop|talk))\b`)
+	placeLabel = regexp.MustCompile(`(?im)^\s*(?:where|venue|location|wo|ort|où|lieu|dónde|donde|lugar|dove|luogo|waar` +
+		`|locatie|hvor|sted|var|plats|onde|local)\s*:\s*([^\n]+)`)
+	onlineWord = regexp.MustCompile(`(?i)\b(?:via|on|per|auf|sur|por|su) (zoom|microsoft teams|ms teams|teams|google ` +
+		`meet|youtube|twitch|discord)\b|\b(webinar|online[- ]vortrag|livestream|online[- ](?:event|workshop|talk))\b`)
 )
 
 // longestPlace is longer than any line that names a place.

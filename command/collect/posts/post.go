@@ -1,4 +1,5 @@
-// Package posts makes events of the posts of platforms, where a post says the date of an event clearly, and of no other.
+// Package posts makes events of the posts of platforms, where a post says the date of an event clearly, and of no
+// other.
 //
 //	text ──▶ words ──▶ dates ──▶ gate ──▶ clocks, title, place ──▶ candidates
 //	         without   of the    an event's day, no deadline,
@@ -67,7 +68,15 @@ func Read(b *budget.Budget, p Post) ([]*candidate.Candidate, []Passed) {
 		zone = time.UTC
 	}
 	created := p.CreatedAt.In(zone)
-	r := &reader{post: p, text: newText(text), budget: b, wall: wallOf(created), today: midnight(created), monthFirst: writesMonthFirst(p.Zone), contexts: map[int]context{}}
+	r := &reader{
+		post:       p,
+		text:       newText(text),
+		budget:     b,
+		wall:       wallOf(created),
+		today:      midnight(created),
+		monthFirst: writesMonthFirst(p.Zone),
+		contexts:   map[int]context{},
+	}
 	r.words = r.text.tokens()
 	r.dates = r.findDates()
 	r.clocks = r.findClocks()
@@ -96,7 +105,8 @@ func midnight(t time.Time) time.Time {
 
 // writesMonthFirst: the Americans of the north write the month first in figures, and they post from zones of theirs.
 func writesMonthFirst(zone string) bool {
-	return slices.Contains(monthFirstZones, zone) || strings.HasPrefix(zone, "America/Indiana/") || strings.HasPrefix(zone, "America/Kentucky/") || strings.HasPrefix(zone, "US/")
+	return slices.Contains(monthFirstZones, zone) || strings.HasPrefix(zone, "America/Indiana/") ||
+		strings.HasPrefix(zone, "America/Kentucky/") || strings.HasPrefix(zone, "US/")
 }
 
 var monthFirstZones = []string{
@@ -149,8 +159,13 @@ func (r *reader) candidate(group []date) *candidate.Candidate {
 		return nil
 	}
 	c := &candidate.Candidate{
-		Syntax: collect.PostText, Title: title, Description: markup.HTML(r.post.Text), Organizer: r.post.Organizer,
-		Images: r.post.Images, Links: r.post.Links, Where: r.post.Where,
+		Syntax:      collect.PostText,
+		Title:       title,
+		Description: markup.HTML(r.post.Text),
+		Organizer:   r.post.Organizer,
+		Images:      r.post.Images,
+		Links:       r.post.Links,
+		Where:       r.post.Where,
 	}
 	published := r.post.CreatedAt
 	c.PublishedAt = &published
@@ -181,7 +196,8 @@ func (r *reader) candidate(group []date) *candidate.Candidate {
 		for _, h := range r.holdings(d, at) {
 			h.Status = status
 			if moved {
-				h.Original = &timing.Stamp{Wall: group[0].days[0].Add(h.When.Start.Wall.Sub(d.days[0])), HasTime: h.When.Start.HasTime}
+				h.Original = &timing.Stamp{Wall: group[0].days[0].Add(h.When.Start.Wall.Sub(d.days[0])),
+					HasTime: h.When.Start.HasTime}
 			}
 			c.Holdings = append(c.Holdings, h)
 		}
@@ -205,7 +221,8 @@ func (r *reader) fate(group []date) (status happening.Status, moved bool) {
 	if _, ok := postponedWords.find(around); !ok {
 		return "", false
 	}
-	if len(group) == 2 && len(group[0].days)+len(group[1].days) == 2 && group[0].last.IsZero() && group[1].last.IsZero() && r.at(group[0].from).sentence == r.at(group[1].from).sentence {
+	if len(group) == 2 && len(group[0].days)+len(group[1].days) == 2 && group[0].last.IsZero() && group[1].last.IsZero() &&
+		r.at(group[0].from).sentence == r.at(group[1].from).sentence {
 		return happening.Rescheduled, true
 	}
 	return happening.Postponed, false

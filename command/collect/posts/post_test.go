@@ -12,7 +12,12 @@ import (
 )
 
 func read(text, zone string) (dates, titles []string, passed []posts.Passed) {
-	found, passed := posts.Read(nil, posts.Post{Text: text, Field: "message", CreatedAt: time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC), Zone: zone})
+	found, passed := posts.Read(nil, posts.Post{
+		Text:      text,
+		Field:     "message",
+		CreatedAt: time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC),
+		Zone:      zone,
+	})
 	dates, titles = instances(found)
 	return dates, titles, passed
 }
@@ -69,10 +74,14 @@ func TestTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	found, passed := posts.Read(nil, posts.Post{
-		Text: "Open rehearsal on Saturday 5 December at 14:00.\n📍 Havnegade 1, Aarhus\nApplications close on 30 November.", Field: "message",
-		CreatedAt: time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC), Permalink: link,
+		Text: "Open rehearsal on Saturday 5 December at 14:00.\n📍 Havnegade 1, Aarhus\nApplications close on 30 " +
+			"November.",
+		Field:     "message",
+		CreatedAt: time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC),
+		Permalink: link,
 	})
-	if len(found) != 1 || len(passed) != 1 || passed[0].Words != "30 November" || !strings.Contains(passed[0].Why, "deadline") {
+	if len(found) != 1 || len(passed) != 1 || passed[0].Words != "30 November" || !strings.Contains(passed[0].Why,
+		"deadline") {
 		t.Fatalf("%d found, passed %+v", len(found), passed)
 	}
 	says := map[collect.Field]string{}
@@ -80,8 +89,10 @@ func TestTraces(t *testing.T) {
 		says[o.Field] = o.Path + "|" + o.Element + "|" + o.Text
 	}
 	for field, want := range map[collect.Field]string{
-		collect.FieldStart: "message|line 1|Saturday 5 December at 14:00 (a time, a weekday", collect.FieldTitle: "message|line 1|Open rehearsal",
-		collect.FieldLocation: "message||📍 Havnegade 1, Aarhus", collect.FieldURL: "permalink||https://x.com/kajhallen/status/1",
+		collect.FieldStart:    "message|line 1|Saturday 5 December at 14:00 (a time, a weekday",
+		collect.FieldTitle:    "message|line 1|Open rehearsal",
+		collect.FieldLocation: "message||📍 Havnegade 1, Aarhus",
+		collect.FieldURL:      "permalink||https://x.com/kajhallen/status/1",
 	} {
 		if !strings.HasPrefix(says[field], want) {
 			t.Errorf("%s: %q, want %q", field, says[field], want)
@@ -96,10 +107,11 @@ func TestTraces(t *testing.T) {
 func TestFate(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"ABGESAGT: Das Konzert am 5. Dezember fällt leider aus.":                                 "2026-12-05 cancelled",
-		"Le concert du 5 décembre à 20h est annulé.":                                             "2026-12-05T20:00 cancelled",
-		"Il concerto del 5 dicembre è rinviato a data da destinarsi":                             "2026-12-05 postponed",
-		"The concert on 5 December will now take place on 12 December 2026 at 20:00.":            "2026-12-12T20:00 rescheduled from 2026-12-05T20:00",
+		"ABGESAGT: Das Konzert am 5. Dezember fällt leider aus.":     "2026-12-05 cancelled",
+		"Le concert du 5 décembre à 20h est annulé.":                 "2026-12-05T20:00 cancelled",
+		"Il concerto del 5 dicembre è rinviato a data da destinarsi": "2026-12-05 postponed",
+		"The concert on 5 December will now take place on 12 December 2026 at " +
+			"20:00.": "2026-12-12T20:00 rescheduled from 2026-12-05T20:00",
 		"The concert on 5 December 2026 at 20:00 takes place, whatever others were telling you.": "2026-12-05T20:00 ",
 	} {
 		found, passed := posts.Read(nil, posts.Post{Text: text, CreatedAt: time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC)})

@@ -15,7 +15,12 @@ const (
 
 // single makes a date of a part.
 func (r *reader) single(p part) date {
-	d := date{from: p.from, to: p.to, weekday: p.weekday > 0, year: p.year > 0}
+	d := date{
+		from:    p.from,
+		to:      p.to,
+		weekday: p.weekday > 0,
+		year:    p.year > 0,
+	}
 	if p.isRange {
 		first, last := p, p
 		first.days, last.days, last.weekday = p.days[:1], p.days[len(p.days)-1:], 0
@@ -45,7 +50,8 @@ func (r *reader) joinRanges() {
 	for _, d := range r.dates {
 		if n := len(joined) - 1; n >= 0 && r.isListed(joined[n], d) {
 			before := &joined[n]
-			before.days, before.to, before.weekday, before.year = append(before.days, d.days...), d.to, before.weekday || d.weekday, before.year || d.year
+			before.days, before.to, before.weekday, before.year = append(before.days, d.days...), d.to, before.weekday ||
+				d.weekday, before.year || d.year
 			continue
 		}
 		if n := len(joined) - 1; n >= 0 && r.goesOn(joined[n], d) {
@@ -66,11 +72,13 @@ func (r *reader) joinRanges() {
 
 // isListed says that nothing but signs of a list is between two dates, as in "Sat 10 Oct, Sat 24 Oct & Sat 7 Nov".
 func (r *reader) isListed(a, b date) bool {
-	if a.byName != byDate || b.byName != byDate || a.wrong+b.wrong != "" || !a.last.IsZero() || !b.last.IsZero() || b.from == a.to || !r.sameLine(a.from, b.from) {
+	if a.byName != byDate || b.byName != byDate || a.wrong+b.wrong != "" || !a.last.IsZero() || !b.last.IsZero() ||
+		b.from == a.to || !r.sameLine(a.from, b.from) {
 		return false
 	}
 	for i := a.to; i < b.from; i++ {
-		if t := r.at(i); !t.is(listSigns) && !t.is(articles) || t.lower == "/" || t.lower == "-" || t.lower == "|" || t.lower == "–" || t.lower == "(" {
+		if t := r.at(i); !t.is(listSigns) && !t.is(articles) || t.lower == "/" || t.lower == "-" || t.lower == "|" ||
+			t.lower == "–" || t.lower == "(" {
 			return false
 		}
 	}
@@ -79,14 +87,16 @@ func (r *reader) isListed(a, b date) bool {
 
 // goesOn says that the second date ends what the first begins: between them are a time and such a word as "to".
 func (r *reader) goesOn(a, b date) bool {
-	if a.byName != byDate || b.byName != byDate || a.wrong+b.wrong != "" || !a.last.IsZero() || !b.last.IsZero() || len(a.days)+len(b.days) > 2 {
+	if a.byName != byDate || b.byName != byDate || a.wrong+b.wrong != "" || !a.last.IsZero() || !b.last.IsZero() ||
+		len(a.days)+len(b.days) > 2 {
 		return false
 	}
 	sign := b.from - 1
 	if r.at(sign).is(articles) && !r.at(sign).is(rangeSigns) {
 		sign--
 	}
-	if !r.at(sign).is(rangeSigns) || r.at(sign).lower == "a" || !r.sameLine(a.from, b.from) || !b.days[0].After(a.days[0]) {
+	if !r.at(sign).is(rangeSigns) || r.at(sign).lower == "a" || !r.sameLine(a.from, b.from) ||
+		!b.days[0].After(a.days[0]) {
 		return false
 	}
 	for _, c := range r.clocks {
@@ -99,7 +109,12 @@ func (r *reader) goesOn(a, b date) bool {
 
 // rangeOf makes a date of the first and the last day.
 func (r *reader) rangeOf(p, q part) date {
-	d := date{from: p.from, to: q.to, weekday: p.weekday > 0, year: p.year+q.year > 0}
+	d := date{
+		from:    p.from,
+		to:      q.to,
+		weekday: p.weekday > 0,
+		year:    p.year+q.year > 0,
+	}
 	if q.year == 0 && p.year > 0 {
 		q.year = p.year
 		if q.month < p.month {
@@ -117,7 +132,12 @@ func (r *reader) rangeOf(p, q part) date {
 		}
 	}
 	if wrong != "" {
-		return date{from: d.from, to: d.to, days: []time.Time{last}, wrong: wrong}
+		return date{
+			from:  d.from,
+			to:    d.to,
+			days:  []time.Time{last},
+			wrong: wrong,
+		}
 	}
 	if p.year == 0 {
 		p.year = last.Year()

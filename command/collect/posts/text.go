@@ -23,12 +23,16 @@ const mask = '\x00'
 
 // Prices, telephone numbers, addresses of the web and of people, and such numbers as come with a unit.
 var unread = []*regexp.Regexp{
-	regexp.MustCompile(`(?i)(?:https?://|www\.)\S+|\S+@\S+\.\pL{2,}|[\pL\d-]+\.(?:com|org|net|de|fr|es|it|co\.uk|eu|info|io|nl|dk|se|pt|at|ch|be)(?:/\S*)?\b`),
+	regexp.MustCompile(`(?i)(?:https?://|www\.)\S+|\S+@\S+\.\pL{2,}|[\pL\d-]+\.(?:com|org|net|de|fr|es|it|co\.uk|eu` +
+		`|info|io|nl|dk|se|pt|at|ch|be)(?:/\S*)?\b`),
 	regexp.MustCompile(`[#@][\pL\d_.]*[\pL\d_]`),
 	regexp.MustCompile(`(?i)[£€$¥]\s?\d[\d.,]*(?:-|–)?|(?:CHF|EUR|USD|GBP|SEK|DKK|NOK|R\$)\s?\d[\d.,]*[–-]?`),
-	regexp.MustCompile(`(?i)\d[\d.,]*(?:\s?,?-)?\s?(?:[£€$¥%]|euros?\b|eur\b|chf\b|pounds?\b|dollars?\b|kr\b|pesos\b|usd\b|gbp\b)`),
+	regexp.MustCompile(`(?i)\d[\d.,]*(?:\s?,?-)?\s?(?:[£€$¥%]|euros?\b|eur\b|chf\b|pounds?\b|dollars?\b|kr\b|pesos\b` +
+		`|usd\b|gbp\b)`),
 	regexp.MustCompile(`\+\d[\d ()/-]{7,}\d|\b0\d{1,5}[ /-]\d[\d /-]{4,}\d|\b\d{3} \d{3} \d{3}\b|\b0\d(?: \d\d){4}\b`),
-	regexp.MustCompile(`(?i)\b\d[\d.,]*\s?(?:km|m2|kg|cm|mm|min|mins|minutes|minuten|minuti|minutos|years?|yrs|jahren?|ans|años|anni|jaar|år|people|guests|gäste|personen|personnes|personas|persone|places|plätze|mitglieder|teile|stalls|bands|miles)\b`),
+	regexp.MustCompile(`(?i)\b\d[\d.,]*\s?(?:km|m2|kg|cm|mm|min|mins|minutes|minuten|minuti|minutos|years?|yrs|jahren?` +
+		`|ans|años|anni|jaar|år|people|guests|gäste|personen|personnes|personas|persone|places|plätze|mitglieder|teile` +
+		`|stalls|bands|miles)\b`),
 }
 
 var price = regexp.MustCompile(`(?i)[£€$]\s?\d|\d\s?(?:[£€$]|euros?\b|kr\b|chf\b)|chf\s?\d`)
@@ -97,7 +101,12 @@ func (t *text) tokens() []token {
 			continue
 		}
 		end := i + size
-		tok := token{from: i, number: -1, line: line, space: space}
+		tok := token{
+			from:   i,
+			number: -1,
+			line:   line,
+			space:  space,
+		}
 		switch {
 		case r >= '0' && r <= '9':
 			for end < len(t.masked) && t.masked[end] >= '0' && t.masked[end] <= '9' {

@@ -46,7 +46,9 @@ func (r *reader) groups() [][]date {
 func (r *reader) onePerDay(all []date) []date {
 	var kept []date
 	for _, d := range all {
-		i := slices.IndexFunc(kept, func(k date) bool { return k.days[0].Equal(d.days[0]) && len(k.days) == 1 && len(d.days) == 1 })
+		i := slices.IndexFunc(kept, func(k date) bool {
+			return k.days[0].Equal(d.days[0]) && len(k.days) == 1 && len(d.days) == 1
+		})
 		if i < 0 {
 			kept = append(kept, d)
 			continue
@@ -146,22 +148,40 @@ func (r *reader) ofTour(group []date) bool {
 	return ok && r.at(group[0].from).sentence > 0
 }
 
-var greetings = regexp.MustCompile(`(?i)^(?:doors open|save the date|mark your calendars?|just announced|announcement|news|coming soon|coming up|hello.*|hi .*|hey .*|dear .*|liebe .*|hallo.*|guten .*|bonjour.*|chers .*|chères .*|salut.*|hola.*|queridos .*|ciao.*|cari .*|vormerken|nicht vergessen|reminder|don'?t forget|erinnerung|` +
-	`termin|termine|agenda|à vos agendas|rappel|aviso|avviso|tonight|today|tomorrow|heute|heute abend|morgen|stasera|ce soir|esta noche|wow|🎉|new|neu|nouveau|nuevo|nuovo|breaking|attention|achtung|attenzione|atención|.*link in bio.*)[\s!:.…]*$`)
+var greetings = regexp.MustCompile(`(?i)^(?:doors open|save the date|mark your calendars?|just announced` +
+	`|announcement|news|coming soon|coming up|hello.*|hi .*|hey .*|dear .*|liebe .*|hallo.*|guten .*|bonjour.*|chers .*` +
+	`|chères .*|salut.*|hola.*|queridos .*|ciao.*|cari .*|vormerken|nicht vergessen|reminder|don'?t forget|erinnerung|` +
+	`termin|termine|agenda|à vos agendas|rappel|aviso|avviso|tonight|today|tomorrow|heute|heute abend|morgen|stasera` +
+	`|ce soir|esta noche|wow|🎉|new|neu|nouveau|nuevo|nuovo|breaking|attention|achtung|attenzione|atención|.*link in ` +
+	`bio.*)[\s!:.…]*$`)
 
 func isGreeting(title string) bool { return greetings.MatchString(title) }
 
 var (
 	// leadIns are announcements before a title in its own line.
-	leadIns = regexp.MustCompile(`(?i)^(?:save the date|mark your calendars?|vormerken|just announced|reminder|erinnerung|new exhibition|neue ausstellung|don'?t forget|(?:nächster?|next|prochaine?|próxim[oa]|prossim[oa])|(?:wir laden |herzliche |herzlich )(?:\pL+ )*(?:ein )?(?:zum|zur|zu)|einladung zu[mr]?|join us (?:for|at)|` +
-		`put it in the diary:?|notice is hereby given that|(?:you are|you're) invited to|come (?:along )?to|(?:we've|we have) got (?:two|a few|some) (?:spaces|places) left on|better late than never:?|programme dévoilé|vuelve|llega|torna|es wieder so weit:?|c'est|for the|für (?:das|die|den)|celebra con nosotros (?:el|la)|convocamos|è convocat[ao]|(?:morgen|heute) (?:abend )?ist es wieder so weit|this \pL+day|tonight|heute abend|diesen \pL+|ce soir|esta noche|stasera|nous vous invitons (?:à|au)|venez (?:à|au)|os esperamos en|vi aspettiamo (?:a|al|alla))\s*[!:,–—-]*\s+`)
+	leadIns = regexp.MustCompile(`(?i)^(?:save the date|mark your calendars?|vormerken|just announced|reminder` +
+		`|erinnerung|new exhibition|neue ausstellung|don'?t forget|(?:nächster?|next|prochaine?|próxim[oa]|prossim[oa])` +
+		`|(?:wir laden |herzliche |herzlich )(?:\pL+ )*(?:ein )?(?:zum|zur|zu)|einladung zu[mr]?|join us (?:for|at)|` +
+		`put it in the diary:?|notice is hereby given that|(?:you are|you're) invited to|come (?:along )?to|(?:we've|we ` +
+		`have) got (?:two|a few|some) (?:spaces|places) left on|better late than never:?|programme dévoilé|vuelve|llega` +
+		`|torna|es wieder so weit:?|c'est|for the|für (?:das|die|den)|celebra con nosotros (?:el|la)|convocamos|è ` +
+		`convocat[ao]|(?:morgen|heute) (?:abend )?ist es wieder so weit|this \pL+day|tonight|heute abend|diesen \pL+|ce ` +
+		`soir|esta noche|stasera|nous vous invitons (?:à|au)|venez (?:à|au)|os esperamos en|vi aspettiamo (?:a|al` +
+		`|alla))\s*[!:,–—-]*\s+`)
 	// leadOuts are left over where the date was cut off.
-	leadOuts = regexp.MustCompile(`(?i)(?:[\s,;:|/·•*–—~(\[-]|(?:^|\s)(?:on the evening of|on|at|from|the|this|next|and|&|is|are|will be|is back|returns|starts|am|um|vom|von|ab|den|der|dem|d\.?|bis|und|uhr|kommenden|diesen|le|la|du|de|à|au|dès|ce|et|rdv|l'|el|del|a las|a|los|y|desde|este|il|lo|dal|dalle|alle|ore|h|e|in|nel|questa|questo|op|om|van|kl\.?|på|` +
-		`i|às|em|dia|is back on|returns on|play|plays|meets|takes place|will take place|will be held|will be joining us|findet statt|findet|steht fest|feiern wir|tendrá lugar|se celebra|aura lieu|avrà luogo|si terrà|próximo|próxima|prochain|prochaine|prossimo|prossima|nächsten|:))+$`)
-	leadDays = regexp.MustCompile(`(?i)^(?:[\s,;:|/·•*–—~)\].!-]|(?:at|um|à|a las|alle|ore|kl\.?|uhr|h|pm|am|is|are|ist|:)(?:\s|$))+`)
-	spaces   = regexp.MustCompile(`\s+`)
-	tagsAnd  = regexp.MustCompile(`[#@][\pL\d_.]+|https?://\S+|www\.\S+`)
-	noise    = regexp.MustCompile(`[\x{1F000}-\x{1FAFF}\x{2600}-\x{27BF}\x{2B00}-\x{2BFF}\x{FE0F}\x{200D}\x{2190}-\x{21FF}\x{231A}-\x{23FF}]`)
+	leadOuts = regexp.MustCompile(`(?i)(?:[\s,;:|/·•*–—~(\[-]|(?:^|\s)(?:on the evening of|on|at|from|the|this|next|and` +
+		`|&|is|are|will be|is back|returns|starts|am|um|vom|von|ab|den|der|dem|d\.?|bis|und|uhr|kommenden|diesen|le|la|du` +
+		`|de|à|au|dès|ce|et|rdv|l'|el|del|a las|a|los|y|desde|este|il|lo|dal|dalle|alle|ore|h|e|in|nel|questa|questo|op|om` +
+		`|van|kl\.?|på|` +
+		`i|às|em|dia|is back on|returns on|play|plays|meets|takes place|will take place|will be held|will be joining us` +
+		`|findet statt|findet|steht fest|feiern wir|tendrá lugar|se celebra|aura lieu|avrà luogo|si terrà|próximo|próxima` +
+		`|prochain|prochaine|prossimo|prossima|nächsten|:))+$`)
+	leadDays = regexp.MustCompile(`(?i)^(?:[\s,;:|/·•*–—~)\].!-]|(?:at|um|à|a las|alle|ore|kl\.?|uhr|h|pm|am|is|are|ist` +
+		`|:)(?:\s|$))+`)
+	spaces  = regexp.MustCompile(`\s+`)
+	tagsAnd = regexp.MustCompile(`[#@][\pL\d_.]+|https?://\S+|www\.\S+`)
+	noise   = regexp.MustCompile(
+		`[\x{1F000}-\x{1FAFF}\x{2600}-\x{27BF}\x{2B00}-\x{2BFF}\x{FE0F}\x{200D}\x{2190}-\x{21FF}\x{231A}-\x{23FF}]`)
 )
 
 // sentenceTitle is what a sentence says beside dates, times and addresses: what stands before the date, or else behind.
@@ -274,7 +294,8 @@ func capital(piece string) string {
 	return string(unicode.ToUpper(first)) + piece[size:]
 }
 
-var labels = wordSet("when where what time date doors wann wo was quand où lieu dónde cuándo lugar dove quando luogo beginn start einlass uhr saturday sunday")
+var labels = wordSet("when where what time date doors wann wo was quand où lieu dónde cuándo lugar dove quando " +
+	"luogo beginn start einlass uhr saturday sunday")
 
 // isLabel: "Doors" and "When" name no event.
 func isLabel(piece string) bool {

@@ -269,7 +269,8 @@ func parseUntil(text string) (Until, error) {
 	for _, form := range []struct {
 		layout string
 		utc    bool
-	}{{"20060102T150405Z", true}, {"20060102T150405", false}, {"20060102", false}, {"20060102Z", false}, {"2006-01-02", false}, {"2006-01-02T15:04:05Z", true}} {
+	}{{"20060102T150405Z", true}, {"20060102T150405", false}, {"20060102", false}, {"20060102Z", false},
+		{"2006-01-02", false}, {"2006-01-02T15:04:05Z", true}} {
 		t, err := time.Parse(form.layout, text)
 		if err != nil || t.Year() < minYear {
 			continue

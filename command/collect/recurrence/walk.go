@@ -63,7 +63,13 @@ func newWalk(steps Steps, r Rule, start time.Time, allDay bool, span Span) (*wal
 		}
 		r.ByHour, r.ByMinute, r.BySecond = nil, nil, nil
 	}
-	w := &walk{Steps: steps, rule: r, interval: max(r.Interval, 1), start: wallSeconds(start), end: wallSeconds(span.To)}
+	w := &walk{
+		Steps:    steps,
+		rule:     r,
+		interval: max(r.Interval, 1),
+		start:    wallSeconds(start),
+		end:      wallSeconds(span.To),
+	}
 	w.startDay = int(floorDiv(w.start, daySeconds))
 	w.from = max(w.start, wallSeconds(span.From))
 	if !r.Until.Wall.IsZero() {
@@ -96,7 +102,13 @@ func members(s uint64, otherwise int) []int {
 }
 
 // unitSeconds are the frequencies whose units are all of one length.
-var unitSeconds = map[Frequency]int64{Secondly: 1, Minutely: 60, Hourly: 3600, Daily: daySeconds, Weekly: 7 * daySeconds}
+var unitSeconds = map[Frequency]int64{
+	Secondly: 1,
+	Minutely: 60,
+	Hourly:   3600,
+	Daily:    daySeconds,
+	Weekly:   7 * daySeconds,
+}
 
 // regular says that nothing but the interval decides, so that what lies before the span can be computed instead of
 // counted.

@@ -30,10 +30,11 @@ func walked(t *testing.T, steps int, text string, start, from, to time.Time, all
 	}
 	rule.Until = rule.Until.In(time.UTC)
 	var got []string
-	err = recurrence.Walk(budget.Of(t.Context(), steps, 0), rule, start, allDay, recurrence.Span{From: from, To: to}, func(at time.Time) bool {
-		got = append(got, at.Format("060102T1504"))
-		return len(got) < 12
-	})
+	err = recurrence.Walk(budget.Of(t.Context(), steps, 0), rule, start, allDay, recurrence.Span{From: from, To: to},
+		func(at time.Time) bool {
+			got = append(got, at.Format("060102T1504"))
+			return len(got) < 12
+		})
 	return strings.Join(got, " "), err
 }
 
@@ -43,16 +44,19 @@ func TestWalk(t *testing.T) {
 	for _, tt := range []struct{ rule, want string }{
 		{"FREQ=WEEKLY;INTERVAL=2", "261007T2000 261021T2000 261104T2000"},
 		{"FREQ=MONTHLY", "261031T2000"},
-		{"FREQ=MONTHLY;BYDAY=-1MO,2TU;BYHOUR=9,18", "261013T0900 261013T1800 261026T0900 261026T1800 261110T0900 261110T1800"},
+		{"FREQ=MONTHLY;BYDAY=-1MO,2TU;BYHOUR=9,18", "261013T0900 261013T1800 261026T0900 261026T1800 261110T0900 " +
+			"261110T1800"},
 		{"FREQ=YEARLY;BYMONTH=10,11;BYDAY=1SU", "261004T2000 261101T2000"},
 		{"FREQ=DAILY;COUNT=975", "261001T2000"},
 		{"FREQ=DAILY;COUNT=974", ""},
 		{"FREQ=DAILY;UNTIL=20261002", "261001T2000 261002T2000"},
 		{"FREQ=DAILY;UNTIL=20261002T195959Z", "261001T2000"},
-		{"freq = weekly ; byday = th\\, su;", "261001T2000 261004T2000 261008T2000 261011T2000 261015T2000 261018T2000 261022T2000 261025T2000 261029T2000 261101T2000 261105T2000 261108T2000"},
+		{"freq = weekly ; byday = th\\, su;", "261001T2000 261004T2000 261008T2000 261011T2000 261015T2000 261018T2000 " +
+			"261022T2000 261025T2000 261029T2000 261101T2000 261105T2000 261108T2000"},
 		{"FREQ=WEEKLY;BYDAY=1WE,3WE;COUNT=1000;INTERVAL=4", "261007T2000 261104T2000"},
 		{"FREQ=HOURLY;BYHOUR=3,5;BYDAY=SA;INTERVAL=2", ""},
-		{"FREQ=HOURLY;BYHOUR=4;BYDAY=SA;INTERVAL=2", "261003T0400 261010T0400 261017T0400 261024T0400 261031T0400 261107T0400 261114T0400"},
+		{"FREQ=HOURLY;BYHOUR=4;BYDAY=SA;INTERVAL=2", "261003T0400 261010T0400 261017T0400 261024T0400 261031T0400 " +
+			"261107T0400 261114T0400"},
 		{"FREQ=MINUTELY;BYMONTH=10;BYMONTHDAY=5;BYHOUR=7;BYMINUTE=30", "261005T0730"},
 		{"FREQ=SECONDLY;BYMONTH=10;BYMONTHDAY=5;BYHOUR=7;BYMINUTE=30;BYSECOND=0", "261005T0730"},
 		{"FREQ=YEARLY;BYWEEKNO=41", "261007T2000"},
@@ -64,7 +68,8 @@ func TestWalk(t *testing.T) {
 			t.Errorf("%s gives %s, %v; want %s", tt.rule, got, err, tt.want)
 		}
 	}
-	if got, err := walked(t, 100, "FREQ=DAILY;BYHOUR=1,2", start, from, from.AddDate(0, 0, 1), true); err != nil || got != "261001T2000" {
+	if got, err := walked(t, 100, "FREQ=DAILY;BYHOUR=1,2", start, from, from.AddDate(0, 0, 1), true); err != nil ||
+		got != "261001T2000" {
 		t.Errorf("the hours of a date count: %s, %v", got, err)
 	}
 }
@@ -88,7 +93,8 @@ func TestHostileRules(t *testing.T) {
 		{"FREQ=SECONDLY;BYDAY=MO,TU,WE;COUNT=2000000000", "1970-01-01T00:00:00", 100_000, recurrence.ErrSteps},
 		{"FREQ=SECONDLY;INTERVAL=60;BYSECOND=7", "1970-01-01T00:00:00", 100_000, recurrence.ErrSteps},
 		{"FREQ=DAILY;BYSETPOS=366", "0001-01-01T00:00:00", 2000, nil},
-		{"FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYHOUR=1,2,3,4,5;BYMINUTE=1,2,3,4,5;BYSECOND=1,2,3,4,5;BYSETPOS=-366", "0001-01-01T00:00:00", 2000, nil},
+		{"FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYHOUR=1,2,3,4,5;BYMINUTE=1,2,3,4,5;BYSECOND=1,2,3,4,5;BYSETPOS=-366",
+			"0001-01-01T00:00:00", 2000, nil},
 		{"FREQ=YEARLY;INTERVAL=1000000", "2026-11-01T00:00:00", 500, nil},
 	} {
 		if _, err := walked(t, tt.steps, tt.rule, at(tt.start), from, to, false); !errors.Is(err, tt.err) {
@@ -98,7 +104,10 @@ func TestHostileRules(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	rule := recurrence.Rule{Frequency: recurrence.Secondly, BySecond: []int{7}, Interval: 60}
-	err := recurrence.Walk(budget.Of(ended, 1<<40, 0), rule, at("1970-01-01T00:00:00"), false, recurrence.Span{From: from, To: to}, func(time.Time) bool { return true })
+	err := recurrence.Walk(budget.Of(ended, 1<<40, 0), rule, at("1970-01-01T00:00:00"), false, recurrence.Span{From: from,
+		To: to}, func(time.Time) bool {
+		return true
+	})
 	if !errors.Is(err, recurrence.ErrSteps) {
 		t.Errorf("a walk outlives its context: %v", err)
 	}
@@ -107,9 +116,12 @@ func TestHostileRules(t *testing.T) {
 func TestParseRuleRefuses(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"", "COUNT=3", "FREQ=FORTNIGHTLY", "FREQ=DAILY;INTERVAL=0", "FREQ=DAILY;COUNT=0", "FREQ=DAILY;COUNT=x", "FREQ=DAILY;UNTIL=soon",
-		"FREQ=WEEKLY;BYDAY=TH;UNTL=20191023", "FREQ=WEEKLY;BYDAY=XX", "FREQ=WEEKLY;BYDAY=99MO", "FREQ=YEARLY;BYMONTH=13", "FREQ=YEARLY;BYMONTH=0",
-		"FREQ=MONTHLY;BYMONTHDAY=0", "FREQ=MONTHLY;BYMONTHDAY=-32", "RSCALE=CHINESE;FREQ=YEARLY", "FREQ=DAILY;FREQ=WEEKLY", "FREQ=DAILY;WKST=X",
+		"", "COUNT=3", "FREQ=FORTNIGHTLY", "FREQ=DAILY;INTERVAL=0", "FREQ=DAILY;COUNT=0", "FREQ=DAILY;COUNT=x",
+		"FREQ=DAILY;UNTIL=soon", "FREQ=WEEKLY;BYDAY=TH;UNTL=20191023", "FREQ=WEEKLY;BYDAY=XX", "FREQ=WEEKLY;BYDAY=99MO",
+		"FREQ=YEARLY;BYMONTH=13", "FREQ=YEARLY;BYMONTH=0", "FREQ=MONTHLY;BYMONTHDAY=0", "FREQ=MONTHLY;BYMONTHDAY=-32",
+		"RSCALE=CHINESE;FREQ=YEARLY",
+		"FREQ=DAILY;FREQ=WEEKLY",
+		"FREQ=DAILY;WKST=X",
 		"FREQ=DAILY;BYHOUR=" + strings.Repeat("1,", 5000) + "1", "FREQ=WEEKLY;BYDAY=" + strings.Repeat("MO,", 5000) + "TU",
 	} {
 		if r, err := recurrence.ParseRule(text); !errors.Is(err, recurrence.ErrRule) {
@@ -131,7 +143,8 @@ func TestWalkAgainstSecondWording(t *testing.T) {
 			return rapid.SliceOfN(rapid.IntRange(least, most).Filter(func(n int) bool { return n != 0 }), n, n).Draw(t, name)
 		}
 		r := recurrence.Rule{
-			Frequency:  rapid.SampledFrom([]recurrence.Frequency{recurrence.Daily, recurrence.Weekly, recurrence.Monthly}).Draw(t, "frequency"),
+			Frequency: rapid.SampledFrom([]recurrence.Frequency{recurrence.Daily, recurrence.Weekly, recurrence.Monthly}).
+				Draw(t, "frequency"),
 			Interval:   rapid.IntRange(1, 4).Draw(t, "interval"),
 			Count:      rapid.SampledFrom([]int{0, 0, 1, 7, 100}).Draw(t, "count"),
 			ByMonth:    some("month", 1, 12),
@@ -158,7 +171,8 @@ func TestWalkAgainstSecondWording(t *testing.T) {
 				want = append(want, day.Format("060102"))
 			}
 		}
-		err := recurrence.Walk(budget.Of(context.Background(), 1_000_000, 0), r, start, true, recurrence.Span{From: from, To: to}, func(at time.Time) bool {
+		err := recurrence.Walk(budget.Of(context.Background(), 1_000_000, 0), r, start, true, recurrence.Span{From: from,
+			To: to}, func(at time.Time) bool {
 			got = append(got, at.Format("060102"))
 			return true
 		})
@@ -206,7 +220,8 @@ func meets(r recurrence.Rule, start, day time.Time) bool {
 		default:
 		}
 	}
-	return weekday && among(r.ByMonth, int(day.Month()), 999) && among(r.ByMonthDay, day.Day(), inMonth) && among(r.ByYearDay, day.YearDay(), inYear)
+	return weekday && among(r.ByMonth, int(day.Month()), 999) && among(r.ByMonthDay, day.Day(), inMonth) &&
+		among(r.ByYearDay, day.YearDay(), inYear)
 }
 
 // FuzzWalk: no rule breaks a budget, gives starts out of order or out of its span, or more than its count.
@@ -225,7 +240,8 @@ func FuzzWalk(f *testing.F) {
 		var last time.Time
 		n := 0
 		_ = recurrence.Walk(budget.Of(t.Context(), 50_000, 0), rule, start, allDay, span, func(at time.Time) bool {
-			if n++; n > 1 && !at.After(last) || at.Before(span.From) || at.Before(start) || !at.Before(span.To) || rule.Count > 0 && n > rule.Count {
+			if n++; n > 1 && !at.After(last) || at.Before(span.From) || at.Before(start) || !at.Before(span.To) ||
+				rule.Count > 0 && n > rule.Count {
 				t.Errorf("%q from %s in %v: start %d is %s after %s", text, start, span, n, at, last)
 			}
 			last = at

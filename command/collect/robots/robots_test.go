@@ -22,24 +22,33 @@ func TestAllowed(t *testing.T) {
 		{"everyone is refused", "User-agent: *\nDisallow: /", []string{"/robots.txt"}, []string{"/", "/a", ""}},
 		{"empty rule refuses nothing", "User-agent: *\nDisallow:", []string{"/", "/a"}, nil},
 		{"another crawler's group", "User-agent: other\nDisallow: /\n", []string{"/"}, nil},
-		{"our group goes before the general one", "User-agent: *\nDisallow: /\nUser-agent: carillon\nDisallow: /x", []string{"/", "/a"}, []string{"/x/1"}},
+		{"our group goes before the general one", "User-agent: *\nDisallow: /\nUser-agent: carillon\nDisallow: /x",
+			[]string{"/", "/a"}, []string{"/x/1"}},
 		{"a longer token isn't ours", "User-agent: CarillonBot\nDisallow: /", []string{"/"}, nil},
 		{"version after the token", "User-agent: Carillon/2.1 beta\nDisallow: /", nil, []string{"/"}},
-		{"groups of the same agent are merged", "User-agent: carillon\nDisallow: /a\n\nUser-agent: x\nDisallow: /b\n\nUser-agent: CARILLON\nDisallow: /c", []string{"/b"}, []string{"/a", "/c"}},
+		{"groups of the same agent are merged", "User-agent: carillon\nDisallow: /a\n\nUser-agent: x\nDisallow: /b\n\n" +
+			"User-agent: CARILLON\nDisallow: /c", []string{"/b"}, []string{"/a", "/c"}},
 		{"several agents share a group", "User-agent: x\nUser-agent: carillon\nDisallow: /a", nil, []string{"/a"}},
-		{"other lines don't end the list of agents", "User-agent: carillon\nRequest-rate: 1/5\n\nUser-agent: x\nDisallow: /a", nil, []string{"/a"}},
+		{"other lines don't end the list of agents", "User-agent: carillon\nRequest-rate: 1/5\n\nUser-agent: x\nDisallow: /a",
+			nil, []string{"/a"}},
 		{"longest rule wins", "User-agent: *\nDisallow: /a\nAllow: /a/b", []string{"/a/b", "/a/b/c"}, []string{"/a", "/a/c"}},
 		{"allow wins a tie", "User-agent: *\nDisallow: /page\nAllow: /page", []string{"/page"}, nil},
-		{"wildcards", "User-agent: *\nDisallow: /*.php\nDisallow: /a*b*c", []string{"/x.ph", "/acb"}, []string{"/x.php", "/d/y.php?z", "/abc", "/a1b2c3"}},
-		{"end anchor", "User-agent: *\nDisallow: /*.pdf$\nDisallow: /exact$", []string{"/a.pdf?x", "/exact/more"}, []string{"/a.pdf", "/exact"}},
-		{"anchored piece may not overlap", "User-agent: *\nDisallow: /ab*ba$", []string{"/aba"}, []string{"/abba", "/ab.ba.ba"}},
+		{"wildcards", "User-agent: *\nDisallow: /*.php\nDisallow: /a*b*c", []string{"/x.ph", "/acb"},
+			[]string{"/x.php", "/d/y.php?z", "/abc", "/a1b2c3"}},
+		{"end anchor", "User-agent: *\nDisallow: /*.pdf$\nDisallow: /exact$", []string{"/a.pdf?x", "/exact/more"},
+			[]string{"/a.pdf", "/exact"}},
+		{"anchored piece may not overlap", "User-agent: *\nDisallow: /ab*ba$", []string{"/aba"},
+			[]string{"/abba", "/ab.ba.ba"}},
 		{"queries are part of the path", "User-agent: *\nDisallow: /*?", []string{"/a"}, []string{"/a?b"}},
-		{"escapes are compared by octets", "User-agent: *\nDisallow: /caf%c3%A9\nDisallow: /ü\nDisallow: /%61b", []string{"/cafe"}, []string{"/caf%C3%A9", "/caf\u00e9", "/%C3%BC", "/ab"}},
-		{"escaped reserved characters differ from plain ones", "User-agent: *\nDisallow: /a%2Fb", []string{"/a/b"}, []string{"/a%2fb"}},
+		{"escapes are compared by octets", "User-agent: *\nDisallow: /caf%c3%A9\nDisallow: /ü\nDisallow: /%61b",
+			[]string{"/cafe"}, []string{"/caf%C3%A9", "/caf\u00e9", "/%C3%BC", "/ab"}},
+		{"escaped reserved characters differ from plain ones", "User-agent: *\nDisallow: /a%2Fb", []string{"/a/b"},
+			[]string{"/a%2fb"}},
 		{"comments, spaces and case", " USER-AGENT : * # all\n  disALLOW :  /a  # b\n", []string{"/b"}, []string{"/a"}},
 		{"misspellings and a missing colon", "useragent: *\ndissallow: /a\ndisallow /b", nil, []string{"/a", "/b"}},
 		{"carriage returns end lines", "User-agent: *\rDisallow: /a\r\nDisallow: /b", nil, []string{"/a", "/b"}},
-		{"rules before any agent belong to no one", "Disallow: /\nUser-agent: *\nDisallow: /a", []string{"/b"}, []string{"/a"}},
+		{"rules before any agent belong to no one", "Disallow: /\nUser-agent: *\nDisallow: /a", []string{"/b"},
+			[]string{"/a"}},
 		{"an HTML page", "<!DOCTYPE html><html><body>Not: found</body></html>", []string{"/"}, nil},
 		{"byte order mark", "\ufeffUser-agent: *\nDisallow: /a", nil, []string{"/a"}},
 	}
@@ -63,7 +72,8 @@ func TestAllowed(t *testing.T) {
 
 func TestDelayAndSitemaps(t *testing.T) {
 	t.Parallel()
-	rules := robots.Parse([]byte("Sitemap: https://a.example/1.xml\nUser-agent: *\nCrawl-delay: 2.5\nDisallow: /a\nSitemap: /2.xml\nUser-agent: x\nCrawl-delay: 90"))
+	rules := robots.Parse([]byte("Sitemap: https://a.example/1.xml\nUser-agent: *\nCrawl-delay: 2.5\nDisallow: /a\n" +
+		"Sitemap: /2.xml\nUser-agent: x\nCrawl-delay: 90"))
 	if got := rules.CrawlDelay(agent); got != 2500*time.Millisecond {
 		t.Errorf("delay %s", got)
 	}

@@ -107,8 +107,14 @@ type tellings struct {
 
 // get gets the page or a calendar, and has it used while its body is at hand. A page that another one links is one of
 // its site: it may not lead elsewhere.
-func (v *visit) get(ctx context.Context, url string, known fetch.Validators, use func(page *fetch.Page)) (*fetch.Page, error) {
-	page, err := v.pages.Do(ctx, fetch.Ask{URL: url, Known: known, Stay: !v.page.Root && url == v.page.Address, Use: use})
+func (v *visit) get(ctx context.Context, url string, known fetch.Validators, use func(page *fetch.Page)) (*fetch.Page,
+	error) {
+	page, err := v.pages.Do(ctx, fetch.Ask{
+		URL:   url,
+		Known: known,
+		Stay:  !v.page.Root && url == v.page.Address,
+		Use:   use,
+	})
 	if err == nil {
 		v.fetched++
 	}
@@ -260,7 +266,9 @@ func (v *visit) addCalendar(ctx context.Context, all *told, i int, link string) 
 func (v *visit) readCalendar(ctx context.Context, i int, link string) (told, error) {
 	read, ok := v.have[link]
 	if !ok {
-		if _, err := v.get(ctx, link, fetch.Validators{}, func(page *fetch.Page) { read = v.tellingsOf(ctx, page) }); err != nil {
+		if _, err := v.get(ctx, link, fetch.Validators{}, func(page *fetch.Page) {
+			read = v.tellingsOf(ctx, page)
+		}); err != nil {
 			return told{}, err
 		}
 	}

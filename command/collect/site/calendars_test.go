@@ -17,9 +17,11 @@ import (
 	"carillon/command/collect/site"
 )
 
-const feed = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Jazz night\r\nDTSTART;TZID=Europe/Copenhagen:20261205T200000\r\n" +
+const feed = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Jazz night\r\n" +
+	"DTSTART;TZID=Europe/Copenhagen:20261205T200000\r\n" +
 	"DTEND;TZID=Europe/Copenhagen:20261205T233000\r\nDESCRIPTION:Caf\xc3\r\n \xa9 open\r\nEND:VEVENT\r\n" +
-	"BEGIN:VEVENT\r\nUID:2\r\nSUMMARY:Quiz\r\nDTSTART;TZID=Europe/Copenhagen:20261201T190000\r\nRRULE:FREQ=WEEKLY;COUNT=3\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+	"BEGIN:VEVENT\r\nUID:2\r\nSUMMARY:Quiz\r\nDTSTART;TZID=Europe/Copenhagen:20261201T190000\r\n" +
+	"RRULE:FREQ=WEEKLY;COUNT=3\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
 
 func titles(result collect.Page) string {
 	all := make([]string, 0, len(result.Observations))
@@ -34,7 +36,8 @@ func titles(result collect.Page) string {
 func TestCalendarOfAnyType(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ contentType, body string }{
-		{"text/calendar; charset=utf-8", feed}, {"text/calendar", feed}, {"text/plain", feed}, {"application/octet-stream", "\ufeff\r\n" + feed},
+		{"text/calendar; charset=utf-8", feed}, {"text/calendar", feed}, {"text/plain", feed}, {"application/octet-stream",
+			"\ufeff\r\n" + feed},
 		{"text/html", feed}, {"", feed}, {"application/pdf", strings.ToLower(feed[:15]) + feed[15:]},
 	} {
 		t.Run(tt.contentType, func(t *testing.T) {
@@ -52,7 +55,8 @@ func TestCalendarOfAnyType(t *testing.T) {
 			}
 			// Endless repetitions move on with the months, for a calendar that did not change as well.
 			s.now = s.now.AddDate(0, 3, 0)
-			if again := s.collect(t, result.State); again.Unchanged || titles(again) != "" || again.Notes[0].Code != collect.NoteNoEvents {
+			if again := s.collect(t, result.State); again.Unchanged || titles(again) != "" ||
+				again.Notes[0].Code != collect.NoteNoEvents {
 				t.Errorf("three months later: %s, %+v", titles(again), again.Notes)
 			}
 		})
@@ -64,7 +68,8 @@ func TestWebcal(t *testing.T) {
 	s := serve(t, page("text/calendar", feed))
 	s.source.URL = strings.Replace(s.source.URL, "http:", "webcal:", 1)
 	result := s.collect(t, nil)
-	if got := titles(result); got != "Jazz night 1, Quiz 3" || !strings.HasSuffix(s.source.URL, strings.TrimPrefix(result.Observations[0].Source.URL, "http")+"events") {
+	if got := titles(result); got != "Jazz night 1, Quiz 3" || !strings.HasSuffix(s.source.URL,
+		strings.TrimPrefix(result.Observations[0].Source.URL, "http")+"events") {
 		t.Errorf("got %s from %s", got, result.Observations[0].Source.URL)
 	}
 	s.source.URL = strings.Replace(s.source.URL, "webcal:", "webcals:", 1)
@@ -125,7 +130,8 @@ func TestLinkedCalendars(t *testing.T) {
 	t.Parallel()
 	l := &linking{
 		page: `<html><head><link rel="alternate" type="text/calendar" href="/feed.ics?ical=1"></head><body><h1>Programme</h1>
-			<script type="application/ld+json">{"@type":"Event","name":"Jazz night","url":"/e/jazz","startDate":"2026-12-05T20:00","location":{"@type":"Place","name":"Kajhallen"}}</script>
+			<script type="application/ld+json">{"@type":"Event","name":"Jazz night","url":"/e/jazz",` +
+			`"startDate":"2026-12-05T20:00","location":{"@type":"Place","name":"Kajhallen"}}</script>
 			<a href="/other.pdf">PDF</a></body></html>`,
 		files: map[string]string{"/feed.ics": feed},
 	}
@@ -134,14 +140,17 @@ func TestLinkedCalendars(t *testing.T) {
 	if got := titles(first); got != "Jazz night 1, Quiz 3" || first.Requests != 2 || len(first.Notes) != 0 {
 		t.Fatalf("got %s of %d pages, %+v", got, first.Requests, first.Notes)
 	}
-	// What the page and the calendar tell of one event is one: the place from here, the end and the description from there.
+	// What the page and the calendar tell of one event is one: the place from here, the end and the description from
+	// there.
 	i := slices.IndexFunc(first.Observations, func(o collect.Observation) bool { return o.Details.Title == "Jazz night" })
 	jazz := first.Observations[i]
-	if d := jazz.Details; d.Location == nil || d.Location.Venue.Name != "Kajhallen" || d.Description != "Café open" || d.Instances[0].Occurrences[0].End == nil {
+	if d := jazz.Details; d.Location == nil || d.Location.Venue.Name != "Kajhallen" || d.Description != "Café open" ||
+		d.Instances[0].Occurrences[0].End == nil {
 		t.Errorf("jazz is %+v", d)
 	}
 	if !slices.ContainsFunc(jazz.Origins, func(o collect.Origin) bool {
-		return o.Field == collect.FieldDescription && o.Syntax == collect.ICalendar && strings.HasSuffix(o.Page, "/feed.ics?ical=1")
+		return o.Field == collect.FieldDescription && o.Syntax == collect.ICalendar && strings.HasSuffix(o.Page,
+			"/feed.ics?ical=1")
 	}) {
 		t.Errorf("the description's origin is not told: %+v", jazz.Origins)
 	}
@@ -157,7 +166,8 @@ func TestLinkedCalendars(t *testing.T) {
 	}
 	l.change(func() { l.files["/feed.ics"] = "" })
 	failed := s.collect(t, third.State)
-	if got := titles(failed); got != "Jazz night 1" || len(failed.Notes) != 1 || failed.Notes[0].Code != collect.NotePageFailed {
+	if got := titles(failed); got != "Jazz night 1" || len(failed.Notes) != 1 ||
+		failed.Notes[0].Code != collect.NotePageFailed {
 		t.Errorf("the calendar fails: %s, %+v", got, failed.Notes)
 	}
 	l.change(func() { l.files["/feed.ics"] = feed })
@@ -183,9 +193,12 @@ func TestWhichCalendarsAreRead(t *testing.T) {
 	}
 	s := serve(t, l.ServeHTTP)
 	here := strings.TrimSuffix(strings.TrimPrefix(s.source.URL, "http:"), "/events")
-	l.page = `<html><body><a href="/0.ics">1</a><a href="0.ics#x">1 again</a><a href="` + host + `/unnamed.ics">not ours</a>
-		<a href="webcal:` + here + `/1.ics">2</a><a rel="alternate" type="text/calendar" href="` + host + `/named.ics">named</a>
-		<a href="mailto:a@b.example">x</a><a href="webcal://user:secret@` + here[2:] + `/2.ics">no</a><a href="/download?f=2.ics">no file</a>
+	l.page = `<html><body><a href="/0.ics">1</a><a href="0.ics#x">1 again</a><a href="` + host +
+		`/unnamed.ics">not ours</a>
+		<a href="webcal:` + here + `/1.ics">2</a><a rel="alternate" type="text/calendar" href="` + host +
+		`/named.ics">named</a>
+		<a href="mailto:a@b.example">x</a><a href="webcal://user:secret@` + here[2:] +
+		`/2.ics">no</a><a href="/download?f=2.ics">no file</a>
 		<a href="/3.ics">3</a><a href="/4.ics">4</a><a href="/5.ics">5</a><a href="/6.ics">6</a></body></html>`
 	result := s.collect(t, nil)
 	if result.Requests != 6 || len(result.Notes) != 0 {
@@ -223,14 +236,16 @@ type slowCalendars struct {
 }
 
 func (s *slowCalendars) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/html"}}, ContentLength: -1}
+	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/html"}},
+		ContentLength: -1}
 	body := ""
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch r.URL.Path {
 	case "/programme":
 		s.pages++
-		body = `<link rel="alternate" type="text/calendar" href="/all.ics">` + ld(`{"@type":"Event","name":"Opera","startDate":"2026-12-05"}`) + strings.Repeat("x", 2<<20)
+		body = `<link rel="alternate" type="text/calendar" href="/all.ics">` +
+			ld(`{"@type":"Event","name":"Opera","startDate":"2026-12-05"}`) + strings.Repeat("x", 2<<20)
 	case "/all.ics":
 		s.inside++
 		s.most = max(s.most, s.inside)
@@ -257,7 +272,8 @@ func TestLargePagesWaitForTheirCalendarsOneByOne(t *testing.T) {
 		var visits sync.WaitGroup
 		for i := range 5 {
 			visits.Go(func() {
-				source := collect.Source{Type: site.Type, URL: fmt.Sprintf("https://%d.example/programme", i), Timezone: "Europe/Copenhagen"}
+				source := collect.Source{Type: site.Type, URL: fmt.Sprintf("https://%d.example/programme", i),
+					Timezone: "Europe/Copenhagen"}
 				result, err := collector.Read(t.Context(), source, collect.Known{Link: collector.Start(source)[0], Root: true})
 				if got := titles(result); err != nil || got != "Jazz night 1, Opera 1, Quiz 3" || len(result.Notes) != 0 {
 					t.Errorf("got %s, %+v, %v", got, result.Notes, err)

@@ -90,7 +90,8 @@ func TestAliasesOfSchemaOrg(t *testing.T) {
 
 func TestHouseAroundRoom(t *testing.T) {
 	t.Parallel()
-	const event = `{"@type": "Event", "name": "Talk", "startDate": "2026-03-14T19:00:00+01:00", "location": {"@type": "Place", %s}}`
+	const event = `{"@type": "Event", "name": "Talk", "startDate": "2026-03-14T19:00:00+01:00", "location": {"@type": ` +
+		`"Place", %s}}`
 	for place, want := range map[string]string{
 		`"name": "Room 5", "containedInPlace": {"name": "West Wing", "containedInPlace":
 			{"name": "Big House", "address": "Main 1, 10115 Berlin, Germany"}}`: //

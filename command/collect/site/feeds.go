@@ -75,14 +75,15 @@ func readFeed(b *budget.Budget, page *fetch.Page, _ collect.Source, _ timing.Win
 	t := told{feed: links.New(page.URL, nil, maxPosts)}
 	t.page.URL, t.page.Many = page.URL, true
 	sitemap, listed := false, 0
-	result, err := linkfile.Read(b, bytes.NewReader(page.Body), page.Header.Get("Content-Type"), func(e linkfile.Entry) bool {
-		if sitemap = e.Kind != linkfile.Post; sitemap {
-			return false
-		}
-		t.feed.Add(e.Address, collect.Link{Role: RolePage, Lasting: true})
-		listed++
-		return t.feed.Cut() == 0 && listed < maxListed
-	})
+	result, err := linkfile.Read(b, bytes.NewReader(page.Body), page.Header.Get("Content-Type"),
+		func(e linkfile.Entry) bool {
+			if sitemap = e.Kind != linkfile.Post; sitemap {
+				return false
+			}
+			t.feed.Add(e.Address, collect.Link{Role: RolePage, Lasting: true})
+			listed++
+			return t.feed.Cut() == 0 && listed < maxListed
+		})
 	switch {
 	case err != nil:
 		return told{}, err //nolint:wrapcheck // readPage does

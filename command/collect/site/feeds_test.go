@@ -58,7 +58,8 @@ func walk(t *testing.T, s *served, m *frontier.Memory) (titles []string, notes c
 }
 
 func eventPage(title string) string {
-	return `text/html|<title>` + title + `</title><link rel=alternate type=application/rss+xml href=/endless><script type="application/ld+json">{"@type":"Event","name":"` +
+	return `text/html|<title>` + title + `</title><link rel=alternate type=application/rss+xml href=/endless><script ` +
+		`type="application/ld+json">{"@type":"Event","name":"` +
 		title + `","startDate":"2026-12-05T20:00"}</script>`
 }
 
@@ -69,13 +70,19 @@ func TestFeeds(t *testing.T) {
 	elsewhere := serve(t, other.ServeHTTP)
 	there := strings.TrimSuffix(elsewhere.source.URL, "/events")
 	p := &paths{files: map[string]string{
-		"/events": `text/html|<head><link rel=alternate type="application/rss+xml" href="/feed"><link rel="alternate" type="application/atom+xml; charset=utf-8" href="{}/atom">
-			<link rel=alternate type=application/rss+xml title="Kajhallen » Comments Feed" href=/comments><link rel=alternate type=application/rss+xml href=/comments/feed>
-			<link rel=alternate type=application/rss+xml href=` + there + `/feed><link rel=stylesheet type=application/rss+xml href=/style></head><a href="/other">x</a>`,
-		"/feed": `text/html|<rss><channel><item><title>Concert on 5 December 2026</title><link>{}/jazz</link><pubDate>Sat, 05 Dec 2026 20:00:00 +0000</pubDate></item>
-			<item><link>` + there + `/jazz</link></item><item><link>file:///etc/passwd</link></item><item><link>{}/news</link></item><item><link>{}/away</link></item>
+		"/events": `text/html|<head><link rel=alternate type="application/rss+xml" href="/feed"><link rel="alternate" ` +
+			`type="application/atom+xml; charset=utf-8" href="{}/atom">
+			<link rel=alternate type=application/rss+xml title="Kajhallen » Comments Feed" href=/comments><link rel=alternate ` +
+			`type=application/rss+xml href=/comments/feed>
+			<link rel=alternate type=application/rss+xml href=` + there +
+			`/feed><link rel=stylesheet type=application/rss+xml href=/style></head><a href="/other">x</a>`,
+		"/feed": `text/html|<rss><channel><item><title>Concert on 5 December 2026</title><link>{}/jazz</link>` +
+			`<pubDate>Sat, 05 Dec 2026 20:00:00 +0000</pubDate></item>
+			<item><link>` + there + `/jazz</link></item><item><link>file:///etc/passwd</link></item><item>` +
+			`<link>{}/news</link></item><item><link>{}/away</link></item>
 			<item><link>{}/poster</link></item></channel></rss>`,
-		"/atom":    `application/atom+xml|<feed xmlns="http://www.w3.org/2005/Atom"><entry><link href="{}/jazz"/></entry><entry><link href="/quiz"/></entry></feed>`,
+		"/atom": `application/atom+xml|<feed xmlns="http://www.w3.org/2005/Atom"><entry><link href="{}/jazz"/></entry>` +
+			`<entry><link href="/quiz"/></entry></feed>`,
 		"/jazz":    eventPage("Jazz"),
 		"/quiz":    eventPage("Quiz"),
 		"/news":    "text/html|" + strings.Repeat("We have news. ", 40),
@@ -89,7 +96,8 @@ func TestFeeds(t *testing.T) {
 	if !slices.Equal(titles, []string{"Jazz", "Quiz"}) {
 		t.Errorf("got %q", titles)
 	}
-	if want := []string{"/events", "/feed", "/atom", "/jazz", "/news", "/away", "/poster", "/quiz"}; !slices.Equal(p.asked, want) {
+	if want := []string{"/events", "/feed", "/atom", "/jazz", "/news", "/away", "/poster", "/quiz"}; !slices.Equal(p.asked,
+		want) {
 		t.Errorf("asked for %q, want %q", p.asked, want)
 	}
 	if len(other.asked) != 0 {
@@ -98,7 +106,8 @@ func TestFeeds(t *testing.T) {
 	if len(failed) != 0 {
 		t.Errorf("failed: %v", failed)
 	}
-	if len(notes) != 4 || notes[0].Code != collect.NoteNoEvents || notes[1].Code != collect.NoteLeftOut || notes[2].Code != collect.NoteLeftOut ||
+	if len(notes) != 4 || notes[0].Code != collect.NoteNoEvents || notes[1].Code != collect.NoteLeftOut ||
+		notes[2].Code != collect.NoteLeftOut ||
 		!strings.Contains(notes[3].Text, "/away was left out: it redirects") {
 		t.Errorf("notes %v", notes)
 	}
@@ -114,9 +123,11 @@ func TestFeeds(t *testing.T) {
 // A source may be a feed itself.
 func TestFeedAsASource(t *testing.T) {
 	t.Parallel()
-	p := &paths{files: map[string]string{"/events": "application/rss+xml|<rss><channel><item><link>/jazz</link></item></channel></rss>", "/jazz": eventPage("Jazz")}}
+	p := &paths{files: map[string]string{"/events": "application/rss+xml|<rss><channel><item><link>/jazz</link></item>" +
+		"</channel></rss>", "/jazz": eventPage("Jazz")}}
 	s := serve(t, p.ServeHTTP)
-	if titles, notes, failed := walk(t, s, frontier.New(s.collector.Start(s.source), s.now)); !slices.Equal(titles, []string{"Jazz"}) || len(notes)+len(failed) != 0 {
+	if titles, notes, failed := walk(t, s, frontier.New(s.collector.Start(s.source), s.now)); !slices.Equal(titles,
+		[]string{"Jazz"}) || len(notes)+len(failed) != 0 {
 		t.Errorf("got %q, %v, %v", titles, notes, failed)
 	}
 	for body, want := range map[string]error{
@@ -128,9 +139,11 @@ func TestFeedAsASource(t *testing.T) {
 			t.Errorf("%s gives %v", body, failed)
 		}
 	}
-	p.files["/events"] = "application/rss+xml|<rss><channel>" + times(101, "<item><link>/%d</link></item>") + "</channel></rss>"
+	p.files["/events"] = "application/rss+xml|<rss><channel>" + times(101, "<item><link>/%d</link></item>") +
+		"</channel></rss>"
 	page, err := s.collector.Read(t.Context(), s.source, collect.Known{Link: s.collector.Start(s.source)[0], Root: true})
-	if err != nil || len(page.Links) != 100 || page.Links[0].Role != site.RolePage || len(page.Notes) != 1 || !strings.Contains(page.Notes[0].Text, "more than 100 pages") {
+	if err != nil || len(page.Links) != 100 || page.Links[0].Role != site.RolePage || len(page.Notes) != 1 ||
+		!strings.Contains(page.Notes[0].Text, "more than 100 pages") {
 		t.Errorf("%d links, %v, %v", len(page.Links), page.Notes, err)
 	}
 }

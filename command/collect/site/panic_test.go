@@ -13,13 +13,20 @@ import (
 
 func TestReaderThatPanics(t *testing.T) {
 	t.Parallel()
-	page := &fetch.Page{URL: &url.URL{Scheme: "https", User: url.User("me"), Host: "a.example", Path: "/programme", RawQuery: "token=secret"}}
+	page := &fetch.Page{URL: &url.URL{
+		Scheme:   "https",
+		User:     url.User("me"),
+		Host:     "a.example",
+		Path:     "/programme",
+		RawQuery: "token=secret",
+	}}
 	_, err := guarded(t.Context(), page.URL, weightOf(page), func(*budget.Budget) (told, error) {
 		none := make([]int, len(page.Body))
 		return told{}, errors.New(string(rune(none[len(page.Body)])))
 	})
 	var panicked *collect.PanicError
-	if !errors.As(err, &panicked) || !errors.Is(err, collect.ErrPanicked) || panicked.Place != "https://a.example/programme" {
+	if !errors.As(err, &panicked) || !errors.Is(err, collect.ErrPanicked) ||
+		panicked.Place != "https://a.example/programme" {
 		t.Fatalf("got %v", err)
 	}
 	if !strings.Contains(string(panicked.Stack), "TestReaderThatPanics") || strings.Contains(err.Error(), "secret") {

@@ -11,9 +11,11 @@ import (
 const (
 	unlinked = `<html><head><title>Programme</title><script type="application/ld+json">[
 {"@context":"https://schema.org","@type":"Event","name":"Jazz night","startDate":"2026-12-05T20:00"},
-{"@context":"https://schema.org","@type":"Event","name":"Talk","startDate":"2026-12-06T20:00","eventAttendanceMode":"OnlineEventAttendanceMode"}
+{"@context":"https://schema.org","@type":"Event","name":"Talk","startDate":"2026-12-06T20:00",` +
+		`"eventAttendanceMode":"OnlineEventAttendanceMode"}
 ]</script></head><body></body></html>`
-	unlinkedCalendar = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//x//x//EN\r\nBEGIN:VEVENT\r\nUID:1@example\r\nSUMMARY:Jazz night\r\n" +
+	unlinkedCalendar = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//x//x//EN\r\nBEGIN:VEVENT\r\nUID:1@example\r\n" +
+		"SUMMARY:Jazz night\r\n" +
 		"DTSTART:20261205T190000Z\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
 )
 

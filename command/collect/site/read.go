@@ -68,7 +68,8 @@ func readerOf(page *fetch.Page) reader {
 //
 // It fails with [collect.ErrTooComplex] where the page asks for more than reading one may cost, and with a
 // [collect.PanicError] where a reader panics: what a stranger wrote must not end the process.
-func Read(ctx context.Context, page *fetch.Page, source collect.Source, window timing.Window) (candidate.Result, error) {
+func Read(ctx context.Context, page *fetch.Page, source collect.Source, window timing.Window) (candidate.Result,
+	error) {
 	return guarded(ctx, page.URL, weightOf(page), func(b *budget.Budget) (candidate.Result, error) {
 		t, err := readPage(b, readerOf(page), page, source, window)
 		if err != nil {
@@ -90,7 +91,8 @@ var underWay = semaphore.NewWeighted(mostUnderWay)
 func weightOf(page *fetch.Page) int64 { return min(int64(len(page.Body))+leastWeight, mostUnderWay) }
 
 // guarded reads a page within bounds.
-func guarded[T any](ctx context.Context, place *url.URL, weight int64, read func(*budget.Budget) (T, error)) (result T, err error) {
+func guarded[T any](ctx context.Context, place *url.URL, weight int64, read func(*budget.Budget) (T, error)) (result T,
+	err error) {
 	if err := underWay.Acquire(ctx, weight); err != nil {
 		return result, fmt.Errorf("wait to read page: %w", err)
 	}
@@ -102,7 +104,8 @@ func guarded[T any](ctx context.Context, place *url.URL, weight int64, read func
 	return result, err //nolint:wrapcheck // it is the reader's own
 }
 
-func readPage(b *budget.Budget, read reader, page *fetch.Page, source collect.Source, window timing.Window) (told, error) {
+func readPage(b *budget.Budget, read reader, page *fetch.Page, source collect.Source, window timing.Window) (told,
+	error) {
 	t, err := read(b, page, source, window)
 	if err == nil {
 		err = b.Err()
@@ -141,8 +144,14 @@ func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window 
 	if err != nil {
 		return told{}, err //nolint:wrapcheck // readPage does
 	}
-	t := told{empty: collect.Note{Code: collect.NoteNoEvents, Text: "the page holds no dated event in its structured data"}}
-	t.page, t.found, t.notes = structured.Candidates(b, structured.Page{URL: page.URL, Root: root, Timezone: source.Timezone, Window: window})
+	t := told{empty: collect.Note{Code: collect.NoteNoEvents,
+		Text: "the page holds no dated event in its structured data"}}
+	t.page, t.found, t.notes = structured.Candidates(b, structured.Page{
+		URL:      page.URL,
+		Root:     root,
+		Timezone: source.Timezone,
+		Window:   window,
+	})
 	if source.Type != Type { // of a source that is the page alone, its address is the page's
 		t.page.Listing, _ = url.Parse(source.URL) // nil, where it is none
 	}
@@ -155,7 +164,8 @@ func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window 
 		t.html.Shown = append(t.html.Shown, c.Addresses...)
 	}
 	if needsJavaScript(root) {
-		t.empty = collect.Note{Code: collect.NoteNeedsJavaScript, Text: "the page is empty until its scripts have run, which a collector doesn't do"}
+		t.empty = collect.Note{Code: collect.NoteNeedsJavaScript,
+			Text: "the page is empty until its scripts have run, which a collector doesn't do"}
 	}
 	return t, nil
 }
@@ -168,7 +178,12 @@ func readCalendar(b *budget.Budget, page *fetch.Page, source collect.Source, win
 		return told{}, err //nolint:wrapcheck // readPage does
 	}
 	t := told{empty: collect.Note{Code: collect.NoteNoEvents, Text: "the calendar holds no event from now on"}}
-	t.page, t.found, t.notes = calendar.Candidates(b, calendar.Page{URL: page.URL, Text: text, Timezone: source.Timezone, Window: window})
+	t.page, t.found, t.notes = calendar.Candidates(b, calendar.Page{
+		URL:      page.URL,
+		Text:     text,
+		Timezone: source.Timezone,
+		Window:   window,
+	})
 	return t, nil
 }
 

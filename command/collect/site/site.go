@@ -121,7 +121,8 @@ func (c *Collector) Linked(ctx context.Context, source collect.Source, page coll
 		return collect.Page{State: read.State, Requests: read.Requests}, nil
 	case errors.Is(err, collect.ErrBadURL): // it shows nothing any more
 		elsewhere := collect.Page{State: read.State, Requests: read.Requests}
-		elsewhere.Notes.Add(collect.NoteLeftOut, "%s was left out: it redirects to another site or to no address of the web", page.Address)
+		elsewhere.Notes.Add(collect.NoteLeftOut, "%s was left out: it redirects to another site or to no address of the web",
+			page.Address)
 		return elsewhere, nil
 	case errors.Is(err, collect.ErrRobotsDisallowed) && !errors.Is(err, collect.ErrHTTPStatus):
 		return passed(page, "robots.txt disallows %s", page.Address), nil
@@ -137,7 +138,8 @@ func (c *Collector) Linked(ctx context.Context, source collect.Source, page coll
 // isRefused says that a page is there and not for us.
 func isRefused(err error) bool {
 	var status *collect.StatusError
-	return errors.As(err, &status) && status.Code >= 400 && status.Code < 500 && !collect.Gone(err) && !collect.Stops(err) &&
+	return errors.As(err, &status) && status.Code >= 400 && status.Code < 500 && !collect.Gone(err) &&
+		!collect.Stops(err) &&
 		!errors.Is(err, collect.ErrRobotsDisallowed)
 }
 
@@ -163,7 +165,8 @@ func (c *Collector) feed(ctx context.Context, source collect.Source, page collec
 }
 
 // Look reads a page and looks at it; look may be nil.
-func (c *Collector) Look(ctx context.Context, source collect.Source, page collect.Known, look Look) (collect.Page, error) {
+func (c *Collector) Look(ctx context.Context, source collect.Source, page collect.Known, look Look) (collect.Page,
+	error) {
 	read, err := c.visit(ctx, source, page, look)
 	if err != nil {
 		return collect.Page{}, err
@@ -172,11 +175,24 @@ func (c *Collector) Look(ctx context.Context, source collect.Source, page collec
 }
 
 // visit reads a page. Of one that could not be read it gives what is to be remembered.
-func (c *Collector) visit(ctx context.Context, source collect.Source, page collect.Known, look Look) (collect.Page, error) {
+func (c *Collector) visit(ctx context.Context, source collect.Source, page collect.Known, look Look) (collect.Page,
+	error) {
 	window := c.window()
-	next := state{Reading: reading, URL: page.Address, Role: page.Role, Timezone: source.Timezone, Window: window.Key()}
+	next := state{
+		Reading:  reading,
+		URL:      page.Address,
+		Role:     page.Role,
+		Timezone: source.Timezone,
+		Window:   window.Key(),
+	}
 	v := &visit{
-		pages: c.pages, source: source, page: page, look: look, window: window, known: next.known(page.State), have: map[string]tellings{},
+		pages:  c.pages,
+		source: source,
+		page:   page,
+		look:   look,
+		window: window,
+		known:  next.known(page.State),
+		have:   map[string]tellings{},
 	}
 	read, failed := v.read(ctx)
 	next.Validators, next.Calendars = v.next.Validators, v.next.Calendars

@@ -22,8 +22,10 @@ import (
 
 const calendar = `<html><head><title>Programme</title>
 <script type="application/ld+json">[
-{"@context":"https://schema.org","@type":"Event","name":"Jazz night","url":"/e/jazz","startDate":"2026-12-05T20:00","endDate":"2026-12-05T23:30","location":{"@type":"Place","name":"Kajhallen"}},
-{"@context":"https://schema.org","@type":"Event","name":"Quiz","url":"/e/quiz","eventSchedule":{"@type":"Schedule","byDay":"Wednesday","startTime":"19:00","repeatFrequency":"P1W"}}
+{"@context":"https://schema.org","@type":"Event","name":"Jazz night","url":"/e/jazz","startDate":"2026-12-05T20:00",` +
+	`"endDate":"2026-12-05T23:30","location":{"@type":"Place","name":"Kajhallen"}},
+{"@context":"https://schema.org","@type":"Event","name":"Quiz","url":"/e/quiz","eventSchedule":{"@type":"Schedule",` +
+	`"byDay":"Wednesday","startTime":"19:00","repeatFrequency":"P1W"}}
 ]</script></head><body><h1>Programme</h1></body></html>`
 
 // served is a server on loopback and a collector of what it serves.
@@ -51,7 +53,12 @@ func serve(t *testing.T, handler http.HandlerFunc) *served {
 		t.Fatal(err)
 	}
 	s.collector = site.New(fetcher, func() time.Time { return s.now })
-	s.source = collect.Source{ID: uuid.New(), Type: site.Type, URL: server.URL + "/events", Timezone: "Europe/Copenhagen"}
+	s.source = collect.Source{
+		ID:       uuid.New(),
+		Type:     site.Type,
+		URL:      server.URL + "/events",
+		Timezone: "Europe/Copenhagen",
+	}
 	return s
 }
 
@@ -89,7 +96,8 @@ func TestCollect(t *testing.T) {
 	}
 	jazz := result.Observations[0]
 	host := strings.TrimPrefix(s.source.URL, "http://")
-	if want := "url:" + strings.TrimSuffix(host, "events") + "e/jazz"; jazz.Key != want || len(jazz.Keys) != 1 || jazz.Keys[0] != want {
+	if want := "url:" + strings.TrimSuffix(host, "events") + "e/jazz"; jazz.Key != want || len(jazz.Keys) != 1 ||
+		jazz.Keys[0] != want {
 		t.Errorf("key is %s, want %s", jazz.Key, want)
 	}
 	if want := (happening.Block{Type: "site", URL: s.source.URL}); jazz.Source != want {
@@ -98,7 +106,10 @@ func TestCollect(t *testing.T) {
 	end := time.Date(2026, 12, 5, 22, 30, 0, 0, time.UTC)
 	instance := happening.DeriveInstanceID(jazz.Key, "2026-12-05T20:00:00")
 	want := []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{{
-		ID: happening.DeriveOccurrenceID(instance, 0), Start: time.Date(2026, 12, 5, 19, 0, 0, 0, time.UTC), End: &end, Status: happening.Scheduled,
+		ID:     happening.DeriveOccurrenceID(instance, 0),
+		Start:  time.Date(2026, 12, 5, 19, 0, 0, 0, time.UTC),
+		End:    &end,
+		Status: happening.Scheduled,
 	}}}}
 	if diff := cmp.Diff(want, jazz.Details.Instances); diff != "" {
 		t.Errorf("instances (-want +got):\n%s", diff)
@@ -115,7 +126,8 @@ func TestObservingTwiceIsTheSame(t *testing.T) {
 	s.now = s.now.AddDate(0, 0, 8)
 	second := s.collect(t, nil)
 	for i := range first.Observations {
-		if !first.Observations[i].Details.Equal(second.Observations[i].Details) || first.Observations[i].Key != second.Observations[i].Key {
+		if !first.Observations[i].Details.Equal(second.Observations[i].Details) ||
+			first.Observations[i].Key != second.Observations[i].Key {
 			t.Errorf("%s differs a week later", first.Observations[i].Key)
 		}
 	}
@@ -156,10 +168,12 @@ func TestNotes(t *testing.T) {
 		body string
 		want collect.NoteCode
 	}{
-		"no events":        {"<p>" + strings.Repeat("Welcome to our page. ", 20), collect.NoteNoEvents},
-		"a short page":     {"<p>Hello", collect.NoteNoEvents},
-		"needs JavaScript": {`<div id="root"></div><noscript>You need to enable JavaScript.</noscript><script src="/app.js"></script>`, collect.NoteNeedsJavaScript},
-		"undated":          {`<script type="application/ld+json">{"@type":"Event","name":"x"}</script>` + strings.Repeat("text ", 99), collect.NoteSkippedEvent},
+		"no events":    {"<p>" + strings.Repeat("Welcome to our page. ", 20), collect.NoteNoEvents},
+		"a short page": {"<p>Hello", collect.NoteNoEvents},
+		"needs JavaScript": {`<div id="root"></div><noscript>You need to enable JavaScript.</noscript><script ` +
+			`src="/app.js"></script>`, collect.NoteNeedsJavaScript},
+		"undated": {`<script type="application/ld+json">{"@type":"Event","name":"x"}</script>` +
+			strings.Repeat("text ", 99), collect.NoteSkippedEvent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -190,7 +204,8 @@ func TestFailures(t *testing.T) {
 
 func TestCharset(t *testing.T) {
 	t.Parallel()
-	s := serve(t, page("text/html; charset=iso-8859-1", `<script type="application/ld+json">{"@type":"Event","name":"Caf`+"\xe9"+`","startDate":"2027-03-05"}</script>`))
+	s := serve(t, page("text/html; charset=iso-8859-1", `<script type="application/ld+json">{"@type":"Event","name":"Caf`+
+		"\xe9"+`","startDate":"2027-03-05"}</script>`))
 	if got := s.collect(t, nil); len(got.Observations) != 1 || got.Observations[0].Details.Title != "Café" {
 		t.Errorf("got %+v", got)
 	}

@@ -28,16 +28,26 @@ func (c *Collector) file(ctx context.Context, address string, page collect.Known
 	known := remembered(page)
 	var f *file
 	got, err := c.files.Do(ctx, fetch.Ask{
-		URL: address, Known: known.Validators, Stay: !page.Root, Limit: linkfile.MaxBytes,
+		URL:   address,
+		Known: known.Validators,
+		Stay:  !page.Root,
+		Limit: linkfile.MaxBytes,
 		Read: func(answer *fetch.Page, body io.Reader) error {
 			f = newFile(answer, filesOf(page))
-			return collect.Survive(answer.URL, func() error { return f.read(budget.Of(ctx, fileWork, fileMemory), answer, body) })
+			return collect.Survive(answer.URL, func() error {
+				return f.read(budget.Of(ctx, fileWork, fileMemory), answer, body)
+			})
 		},
 	})
 	if err != nil {
 		return collect.Page{}, err //nolint:wrapcheck // list's caller does
 	}
-	next := state{Reading: reading, Role: page.Role, Validators: got.Validators, Digest: known.Digest}
+	next := state{
+		Reading:    reading,
+		Role:       page.Role,
+		Validators: got.Validators,
+		Digest:     known.Digest,
+	}
 	read := collect.Page{Requests: 1}
 	if f != nil {
 		next.Digest = f.digest
@@ -65,7 +75,8 @@ type file struct {
 }
 
 func newFile(answer *fetch.Page, mostFiles int) *file {
-	return &file{pages: links.New(answer.URL, nil, maxAddresses), files: links.New(answer.URL, nil, mostFiles), mostFiles: mostFiles}
+	return &file{pages: links.New(answer.URL, nil, maxAddresses), files: links.New(answer.URL, nil, mostFiles),
+		mostFiles: mostFiles}
 }
 
 func (f *file) read(b *budget.Budget, answer *fetch.Page, body io.Reader) error {

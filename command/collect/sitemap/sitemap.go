@@ -2,8 +2,8 @@
 //
 //	site ──robots.txt──▶ index ──▶ sitemap ──▶ page ──▶ observations
 //
-// The address of a source may be that of a sitemap, of an index or of a site. Of a site, the sitemaps are those that its
-// robots.txt names, else /sitemap.xml. A sitemap is read while it comes; only pages of its own site count.
+// The address of a source may be that of a sitemap, of an index or of a site. Of a site, the sitemaps are those that
+// its robots.txt names, else /sitemap.xml. A sitemap is read while it comes; only pages of its own site count.
 package sitemap
 
 import (
@@ -72,7 +72,12 @@ func filesOf(page collect.Known) int {
 func (*Collector) Start(source collect.Source) []collect.Link {
 	start := collect.Link{Address: source.URL, Role: roleFile, List: true}
 	if u, err := url.Parse(source.URL); err == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" {
-		start.Address = (&url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: robotsPath}).String()
+		start.Address = (&url.URL{
+			Scheme: u.Scheme,
+			User:   u.User,
+			Host:   u.Host,
+			Path:   robotsPath,
+		}).String()
 	}
 	return []collect.Link{start}
 }
@@ -140,7 +145,8 @@ func (c *Collector) usual(ctx context.Context, root *url.URL, page collect.Known
 	case others > 0 && err != nil:
 		return read, fmt.Errorf("robots.txt names %d sitemaps, none of them on this site, and /sitemap.xml: %w", others, err)
 	case others > 0:
-		read.Notes.Add(collect.NoteLeftOut, "robots.txt names %d sitemaps, none of them on this site: /sitemap.xml was read in their place", others)
+		read.Notes.Add(collect.NoteLeftOut, "robots.txt names %d sitemaps, none of them on this site: /sitemap.xml was "+
+			"read in their place", others)
 	}
 	return read, err
 }

@@ -43,29 +43,41 @@ func urlset(addresses ...string) string {
 }
 
 func index(addresses ...string) string {
-	return strings.NewReplacer("urlset", "sitemapindex", "<url>", "<sitemap>", "</url>", "</sitemap>").Replace(urlset(addresses...))
+	return strings.NewReplacer("urlset", "sitemapindex", "<url>", "<sitemap>", "</url>", "</sitemap>").
+		Replace(urlset(addresses...))
 }
 
 // The address is that of a sitemap, of an index or of a site.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	pages := map[string]string{"/jazz": walktest.Event("Jazz"), "/quiz?week=1": walktest.Event("Quiz"), "/": walktest.Event("Front")}
+	pages := map[string]string{"/jazz": walktest.Event("Jazz"), "/quiz?week=1": walktest.Event("Quiz"),
+		"/": walktest.Event("Front")}
 	for name, tt := range map[string]struct {
 		path  string
 		files map[string]string
 		want  []string
 	}{
-		"a sitemap":             {"/map.xml", map[string]string{"/map.xml": urlset("{}/jazz", "{}/quiz?week=1")}, []string{"Jazz", "Quiz"}},
-		"its own front page":    {"/map.xml", map[string]string{"/map.xml": urlset("{}", "{}/jazz")}, []string{"Front", "Jazz"}},
-		"a text":                {"/map.txt", map[string]string{"/map.txt": "{}/jazz\n{}/quiz?week=1\n"}, []string{"Jazz", "Quiz"}},
-		"a zip":                 {"/map.xml.gz", nil, []string{"Jazz"}},
-		"a feed":                {"/feed", map[string]string{"/feed": "<rss><channel><item><link>{}/jazz</link></item></channel></rss>"}, []string{"Jazz"}},
-		"an index":              {"/index", map[string]string{"/index": index("{}/a.xml", "/b.xml"), "/a.xml": urlset("{}/jazz"), "/b.xml": urlset("{}/quiz?week=1")}, []string{"Jazz", "Quiz"}},
-		"a site with robots":    {"", map[string]string{"/robots.txt": "Sitemap: {}/a.xml\nsitemap: /b.xml\n", "/a.xml": urlset("{}/jazz"), "/b.xml": urlset("{}/")}, []string{"Jazz", "Front"}},
-		"a site without":        {"/", map[string]string{"/sitemap.xml": urlset("{}/jazz", "{}/")}, []string{"Jazz", "Front"}},
-		"a page of a site":      {"/jazz", map[string]string{"/sitemap.xml": index("{}/b.xml"), "/b.xml": urlset("{}/quiz?week=1")}, []string{"Quiz"}},
-		"one page by two names": {"/map.xml", map[string]string{"/map.xml": urlset("{}/jazz", "{}/jazz#tickets", "{}/jazz/?utm_source=x", "{}/jazz?PHPSESSID=1")}, []string{"Jazz"}},
-		"a loop":                {"/a", map[string]string{"/a": index("{}/b", "{}/a"), "/b": index("{}/a", "{}/c"), "/c": urlset("{}/jazz")}, []string{"Jazz"}},
+		"a sitemap": {"/map.xml", map[string]string{"/map.xml": urlset("{}/jazz", "{}/quiz?week=1")},
+			[]string{"Jazz", "Quiz"}},
+		"its own front page": {"/map.xml", map[string]string{"/map.xml": urlset("{}", "{}/jazz")},
+			[]string{"Front", "Jazz"}},
+		"a text": {"/map.txt", map[string]string{"/map.txt": "{}/jazz\n{}/quiz?week=1\n"},
+			[]string{"Jazz", "Quiz"}},
+		"a zip": {"/map.xml.gz", nil, []string{"Jazz"}},
+		"a feed": {"/feed",
+			map[string]string{"/feed": "<rss><channel><item><link>{}/jazz</link></item></channel></rss>"}, []string{"Jazz"}},
+		"an index": {"/index", map[string]string{"/index": index("{}/a.xml", "/b.xml"),
+			"/a.xml": urlset("{}/jazz"), "/b.xml": urlset("{}/quiz?week=1")}, []string{"Jazz", "Quiz"}},
+		"a site with robots": {"", map[string]string{"/robots.txt": "Sitemap: {}/a.xml\nsitemap: /b.xml\n",
+			"/a.xml": urlset("{}/jazz"), "/b.xml": urlset("{}/")}, []string{"Jazz", "Front"}},
+		"a site without": {"/", map[string]string{"/sitemap.xml": urlset("{}/jazz", "{}/")},
+			[]string{"Jazz", "Front"}},
+		"a page of a site": {"/jazz", map[string]string{"/sitemap.xml": index("{}/b.xml"),
+			"/b.xml": urlset("{}/quiz?week=1")}, []string{"Quiz"}},
+		"one page by two names": {"/map.xml", map[string]string{"/map.xml": urlset("{}/jazz", "{}/jazz#tickets",
+			"{}/jazz/?utm_source=x", "{}/jazz?PHPSESSID=1")}, []string{"Jazz"}},
+		"a loop": {"/a", map[string]string{"/a": index("{}/b", "{}/a"), "/b": index("{}/a", "{}/c"),
+			"/c": urlset("{}/jazz")}, []string{"Jazz"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +93,8 @@ func TestAddresses(t *testing.T) {
 				t.Errorf("got %q, notes %v, failed %v", found.Titles, found.Notes, found.Failed)
 			}
 			for _, o := range found.Observations {
-				if o.Standing != happening.FromOwnPage || o.Source.Type != sitemap.Type || !strings.HasSuffix(o.Source.URL, tt.path) {
+				if o.Standing != happening.FromOwnPage || o.Source.Type != sitemap.Type || !strings.HasSuffix(o.Source.URL,
+					tt.path) {
 					t.Errorf("%s: standing %d, source %+v", o.Details.Title, o.Standing, o.Source)
 				}
 			}
@@ -95,9 +108,10 @@ func TestNothingToRead(t *testing.T) {
 		files map[string]string
 		want  error
 	}{
-		"no sitemap":              {map[string]string{}, collect.ErrHTTPStatus},
-		"a page in its place":     {map[string]string{"/sitemap.xml": "<html>Not found"}, collect.ErrUnsupportedContent},
-		"robots.txt keeps us off": {map[string]string{"/robots.txt": "User-agent: *\nDisallow: /", "/sitemap.xml": urlset("{}/jazz")}, collect.ErrRobotsDisallowed},
+		"no sitemap":          {map[string]string{}, collect.ErrHTTPStatus},
+		"a page in its place": {map[string]string{"/sitemap.xml": "<html>Not found"}, collect.ErrUnsupportedContent},
+		"robots.txt keeps us off": {map[string]string{"/robots.txt": "User-agent: *\nDisallow: /",
+			"/sitemap.xml": urlset("{}/jazz")}, collect.ErrRobotsDisallowed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,8 +134,10 @@ func TestOtherSites(t *testing.T) {
 	s := serve(t, map[string]string{
 		"/jazz":       walktest.Event("Jazz"),
 		"/robots.txt": "Sitemap: {}/map.xml\nSitemap: " + other.URL + "/map.xml\nSitemap: ftp://x/map.xml",
-		"/map.xml": urlset(other.URL+"/jazz", "http://10.0.0.1/", "http://169.254.169.254/latest/meta-data", "http://[::1]:1/x", "file:///etc/passwd", "javascript:alert(1)",
-			"http://user:password@example.org/", "//other.example/x", "/poster.jpg", "{}/programme.pdf", "{}/away", "{}/inside", "{}/disk", "{}/jazz", "{}/"+strings.Repeat("x", 3000)),
+		"/map.xml": urlset(other.URL+"/jazz", "http://10.0.0.1/", "http://169.254.169.254/latest/meta-data",
+			"http://[::1]:1/x", "file:///etc/passwd", "javascript:alert(1)",
+			"http://user:password@example.org/", "//other.example/x", "/poster.jpg", "{}/programme.pdf", "{}/away", "{}/inside",
+			"{}/disk", "{}/jazz", "{}/"+strings.Repeat("x", 3000)),
 		"/index.xml": index(other.URL+"/map.xml", "file:///etc/passwd"),
 	})
 	s.Handle("/inside", func(w http.ResponseWriter, r *http.Request) {
@@ -130,9 +146,12 @@ func TestOtherSites(t *testing.T) {
 	s.Handle("/disk", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
 	})
-	s.Handle("/away", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL+"/jazz", http.StatusFound) })
+	s.Handle("/away", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL+"/jazz", http.StatusFound)
+	})
 	found := s.Walk(t, "/")
-	if !slices.Equal(found.Titles, []string{"Jazz"}) || !slices.Equal(found.Asked, []string{"/map.xml", "/away", "/inside", "/disk", "/jazz"}) {
+	if !slices.Equal(found.Titles, []string{"Jazz"}) || !slices.Equal(found.Asked, []string{"/map.xml", "/away", "/inside",
+		"/disk", "/jazz"}) {
 		t.Errorf("got %q, asked %q", found.Titles, found.Asked)
 	}
 	for _, path := range []string{"/away", "/inside", "/disk"} {
@@ -140,14 +159,16 @@ func TestOtherSites(t *testing.T) {
 			t.Errorf("nothing is said of %s: %v", path, found.Notes)
 		}
 	}
-	if !found.Noted(collect.NoteLeftOut, "5 addresses of other sites") || !found.Noted(collect.NoteLeftOut, "4 addresses were left out that are none of the web") ||
+	if !found.Noted(collect.NoteLeftOut, "5 addresses of other sites") || !found.Noted(collect.NoteLeftOut,
+		"4 addresses were left out that are none of the web") ||
 		!found.Noted(collect.NoteLeftOut, "1 addresses of other sites") {
 		t.Errorf("notes %v", found.Notes)
 	}
 	if len(found.Failed) != 0 {
 		t.Errorf("failed %v", found.Failed)
 	}
-	if found := s.Walk(t, "/index.xml"); len(found.Asked) != 1 || !found.Noted(collect.NoteLeftOut, "1 addresses of other sites") {
+	if found := s.Walk(t, "/index.xml"); len(found.Asked) != 1 || !found.Noted(collect.NoteLeftOut,
+		"1 addresses of other sites") {
 		t.Errorf("asked %q, notes %v", found.Asked, found.Notes)
 	}
 	if len(other.Asked()) != 0 {
@@ -155,22 +176,26 @@ func TestOtherSites(t *testing.T) {
 	}
 }
 
-// A robots.txt that names the sitemaps of other sites only is said to, and the site's own is looked for where it usually is.
+// A robots.txt that names the sitemaps of other sites only is said to, and the site's own is looked for where it
+// usually is.
 func TestSitemapsOfOtherSites(t *testing.T) {
 	t.Parallel()
 	other := serve(t, map[string]string{"/map.xml": urlset("{}/jazz"), "/jazz": walktest.Event("Elsewhere")})
 	robots := "Sitemap: " + other.URL + "/map.xml\nSitemap: file:///etc/passwd\nSitemap: http://169.254.169.254/map.xml"
-	s := serve(t, map[string]string{"/robots.txt": robots, "/sitemap.xml": urlset("{}/jazz"), "/jazz": walktest.Event("Jazz")})
+	s := serve(t, map[string]string{"/robots.txt": robots, "/sitemap.xml": urlset("{}/jazz"),
+		"/jazz": walktest.Event("Jazz")})
 	found := s.Walk(t, "/")
 	if !slices.Equal(found.Titles, []string{"Jazz"}) || len(found.Failed) != 0 {
 		t.Errorf("got %q, failed %v", found.Titles, found.Failed)
 	}
-	if !found.Noted(collect.NoteLeftOut, "robots.txt names 3 sitemaps, none of them on this site: /sitemap.xml was read in their place") {
+	if !found.Noted(collect.NoteLeftOut, "robots.txt names 3 sitemaps, none of them on this site: /sitemap.xml was "+
+		"read in their place") {
 		t.Errorf("notes %v", found.Notes)
 	}
 	s = serve(t, map[string]string{"/robots.txt": robots})
 	failed := s.Walk(t, "/").Failed["/robots.txt"]
-	if !errors.Is(failed, collect.ErrHTTPStatus) || !strings.Contains(fmt.Sprint(failed), "robots.txt names 3 sitemaps, none of them on this site") {
+	if !errors.Is(failed, collect.ErrHTTPStatus) || !strings.Contains(fmt.Sprint(failed),
+		"robots.txt names 3 sitemaps, none of them on this site") {
 		t.Errorf("failed: %v", failed)
 	}
 	if len(other.Asked()) != 0 {
@@ -184,7 +209,8 @@ func TestUnchanged(t *testing.T) {
 	for name, validators := range map[string]bool{"validators": true, "digest": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, map[string]string{"/jazz": walktest.Event("Jazz"), "/quiz": walktest.Event("Quiz"), "/about": "<html>" + strings.Repeat("words ", 99)})
+			s := serve(t, map[string]string{"/jazz": walktest.Event("Jazz"), "/quiz": walktest.Event("Quiz"),
+				"/about": "<html>" + strings.Repeat("words ", 99)})
 			body := urlset(s.URL+"/jazz", s.URL+"/quiz 2026-11-01", s.URL+"/about")
 			s.Handle("/map.xml", func(w http.ResponseWriter, r *http.Request) {
 				if validators {
@@ -198,7 +224,8 @@ func TestUnchanged(t *testing.T) {
 			})
 			source := s.Source("/map.xml")
 			m := frontier.New(s.Collector.Start(source), walktest.Now)
-			if first := s.WalkOn(t, source, m, walktest.Now); !slices.Equal(first.Asked, []string{"/map.xml", "/jazz", "/quiz", "/about"}) {
+			if first := s.WalkOn(t, source, m, walktest.Now); !slices.Equal(first.Asked, []string{"/map.xml", "/jazz", "/quiz",
+				"/about"}) {
 				t.Fatalf("first asked %q", first.Asked)
 			}
 			later := walktest.Now.Add(time.Hour)
@@ -307,7 +334,8 @@ func TestSlowFile(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	source := s.Source("/hangs")
-	if _, err := s.Collector.Read(ctx, source, collect.Known{Link: s.Collector.Start(source)[0], Root: true}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Collector.Read(ctx, source, collect.Known{Link: s.Collector.Start(source)[0], Root: true}); !errors.Is(
+		err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 }

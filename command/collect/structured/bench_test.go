@@ -50,11 +50,17 @@ func BenchmarkExtract(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err := structured.Read(budget, structured.Page{URL: u, Root: root, Timezone: "America/Chicago", Window: timing.WindowAt(now)}); err != nil {
+			if _, err := structured.Read(budget, structured.Page{
+				URL:      u,
+				Root:     root,
+				Timezone: "America/Chicago",
+				Window:   timing.WindowAt(now),
+			}); err != nil {
 				b.Fatal(err)
 			}
 		}
 	}
 	b.ReportMetric(float64(b.N*len(pages))/b.Elapsed().Seconds(), "pages/s")
-	b.ReportMetric(float64(b.N*len(pages))/(budgettest.ProcessorTime()-begin).Seconds(), "pages/processor-s") // on a busy machine, too
+	// on a busy machine, too
+	b.ReportMetric(float64(b.N*len(pages))/(budgettest.ProcessorTime()-begin).Seconds(), "pages/processor-s")
 }

@@ -15,9 +15,10 @@ var classicRoots = map[string]string{"vevent": "h-event", "vcard": "h-card", "ad
 // classicProperties are the classes of their properties, by what they are within.
 var classicProperties = map[string]map[string]string{
 	"vevent": {
-		"summary": "p-name", "dtstart": "dt-start", "dtend": "dt-end", "duration": "dt-duration", "description": "e-description",
-		"location": "p-location", "url": "u-url", "geo": "p-geo", "uid": "u-uid", "status": "p-status", "organizer": "p-organizer",
-		"category": "p-category", "attach": "u-photo", "photo": "u-photo", "attendee": "p-attendee", "contact": "p-organizer",
+		"summary": "p-name", "dtstart": "dt-start", "dtend": "dt-end", "duration": "dt-duration",
+		"description": "e-description", "location": "p-location", "url": "u-url", "geo": "p-geo", "uid": "u-uid",
+		"status": "p-status", "organizer": "p-organizer", "category": "p-category", "attach": "u-photo", "photo": "u-photo",
+		"attendee": "p-attendee", "contact": "p-organizer",
 		"name": "p-name",
 	},
 	"vcard": {
@@ -34,7 +35,12 @@ var classicProperties = map[string]map[string]string{
 // modernise gives each microformat of the page an id by which it is found again, and rewrites classic ones to today's
 // classes, with what they include from elsewhere. Only events and what lies within them are rewritten.
 func modernise(d *document, g *graph) map[string]root {
-	m := &moderniser{document: d, graph: g, roots: map[string]root{}, included: map[*html.Node]bool{}}
+	m := &moderniser{
+		document: d,
+		graph:    g,
+		roots:    map[string]root{},
+		included: map[*html.Node]bool{},
+	}
 	m.walk(d.page.Root, "", false)
 	return m.roots
 }
@@ -130,7 +136,13 @@ func (m *moderniser) copy(n *html.Node) *html.Node {
 	if !m.graph.budget.Work(5) || !m.graph.budget.Memory(nodeBytes+attributeBytes*len(n.Attr)) {
 		return nil
 	}
-	c := &html.Node{Type: n.Type, DataAtom: n.DataAtom, Data: n.Data, Namespace: n.Namespace, Attr: append([]html.Attribute(nil), n.Attr...)}
+	c := &html.Node{
+		Type:      n.Type,
+		DataAtom:  n.DataAtom,
+		Data:      n.Data,
+		Namespace: n.Namespace,
+		Attr:      append([]html.Attribute(nil), n.Attr...),
+	}
 	for child := n.FirstChild; child != nil; child = child.NextSibling {
 		copied := m.copy(child)
 		if copied == nil {

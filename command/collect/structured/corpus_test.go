@@ -86,7 +86,8 @@ func startsAt(o collect.Observation, start string) bool {
 	for _, instance := range o.Details.Instances {
 		for _, c := range instance.Occurrences {
 			local := c.Start.In(loc)
-			if !instant.IsZero() && c.Start.Equal(instant) || instant.IsZero() && local.Year() == y && int(local.Month()) == m && local.Day() == d {
+			if !instant.IsZero() && c.Start.Equal(instant) || instant.IsZero() && local.Year() == y && int(local.Month()) == m &&
+				local.Day() == d {
 				return true
 			}
 		}
@@ -99,7 +100,8 @@ func startsAt(o collect.Observation, start string) bool {
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	statuses := map[string]happening.Status{
-		"EventCancelled": happening.Cancelled, "EventRescheduled": happening.Rescheduled, "EventPostponed": happening.Postponed,
+		"EventCancelled": happening.Cancelled, "EventRescheduled": happening.Rescheduled,
+		"EventPostponed": happening.Postponed,
 	}
 	compared := 0
 	for file, events := range oracle(t) {
@@ -126,7 +128,8 @@ func TestCorpus(t *testing.T) {
 				if got := o.Details.Instances[0].Status; status != "" && got != status {
 					t.Errorf("%s: %q is %s, want %s", file, name, got, status)
 				}
-				if want := venue(e); want != "" && (o.Details.Location == nil || o.Details.Location.Venue == nil || o.Details.Location.Venue.Name != want) {
+				if want := venue(e); want != "" && (o.Details.Location == nil || o.Details.Location.Venue == nil ||
+					o.Details.Location.Venue.Name != want) {
 					t.Errorf("%s: %q is at %+v, want %v", file, name, o.Details.Location, want)
 				}
 			}
@@ -160,7 +163,8 @@ func TestCorpusExpected(t *testing.T) {
 		const address = "https://example.org/page"
 		title := strings.TrimSuffix(filepath.Base(name), ".jsonld.html")
 		got := read(t, address, "", string(page))
-		want := read(t, address, "", `<title>`+title+`</title><script type="application/ld+json">`+string(expected)+`</script>`)
+		want := read(t, address, "", `<title>`+title+`</title><script type="application/ld+json">`+string(expected)+
+			`</script>`)
 		compare(t, outline(got.Observations), outline(want.Observations))
 		for i := range want.Observations {
 			if !got.Observations[i].Details.Equal(want.Observations[i].Details) {

@@ -65,10 +65,22 @@ func Candidates(b *budget.Budget, p Page) (candidate.Page, []*candidate.Candidat
 		d.notes.Add(collect.NoteTruncated, "the page shows %d events, of which %d are read", len(events), maxEvents)
 		events = events[:maxEvents]
 	}
-	m := &mapper{document: d, graph: g, window: p.Window, expanded: map[scheduled]expansion{}, sanitised: map[string]string{}}
+	m := &mapper{
+		document:  d,
+		graph:     g,
+		window:    p.Window,
+		expanded:  map[scheduled]expansion{},
+		sanitised: map[string]string{},
+	}
 	found := m.candidates(events)
 	return candidate.Page{
-		URL: p.URL, Canonical: d.canonical, Base: d.base, Timezone: p.Timezone, Headings: d.headings,
-		Description: d.description, Image: d.image, Window: p.Window,
+		URL:         p.URL,
+		Canonical:   d.canonical,
+		Base:        d.base,
+		Timezone:    p.Timezone,
+		Headings:    d.headings,
+		Description: d.description,
+		Image:       d.image,
+		Window:      p.Window,
 	}, found, d.notes
 }

@@ -62,7 +62,12 @@ const (
 
 // newDocument looks through a page once.
 func newDocument(p Page, b *budget.Budget) *document {
-	d := &document{page: p, budget: b, base: p.URL, canonical: p.URL}
+	d := &document{
+		page:      p,
+		budget:    b,
+		base:      p.URL,
+		canonical: p.URL,
+	}
 	f := found{metas: map[string]string{}}
 	var headings []string
 	for n := range p.Root.Descendants() {
@@ -163,7 +168,8 @@ func textOf(n *html.Node, limit int) string {
 }
 
 // fileEndings are endings of domains that are endings of files far more often.
-var fileEndings = map[string]bool{"pl": true, "py": true, "md": true, "sh": true, "zip": true, "mov": true, "rs": true, "ps": true, "cc": true}
+var fileEndings = map[string]bool{"pl": true, "py": true, "md": true, "sh": true, "zip": true, "mov": true, "rs": true,
+	"ps": true, "cc": true}
 
 // ampersands are those that were escaped once more than needed.
 var ampersands = strings.NewReplacer("&amp;", "&", "&#038;", "&", "&#38;", "&")
@@ -208,7 +214,8 @@ func (d *document) link(ref string) string {
 }
 
 // placeholders are the files that stand in for images that load later.
-var placeholders = map[string]bool{"blank": true, "spacer": true, "placeholder": true, "pixel": true, "transparent": true, "loading": true}
+var placeholders = map[string]bool{"blank": true, "spacer": true, "placeholder": true, "pixel": true,
+	"transparent": true, "loading": true}
 
 // picture is the URL of an image, "" for what can't be one.
 func (d *document) picture(ref string) string {

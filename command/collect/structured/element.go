@@ -11,7 +11,8 @@ import (
 // named are the properties that are a text even of an element whose value is its link: <a itemprop="name" href="…">.
 var named = map[string]bool{
 	"name": true, "headline": true, "summary": true, "description": true, "streetAddress": true, "addressLocality": true,
-	"addressRegion": true, "postalCode": true, "addressCountry": true, "telephone": true, "startDate": true, "endDate": true,
+	"addressRegion": true, "postalCode": true, "addressCountry": true, "telephone": true, "startDate": true,
+	"endDate": true,
 }
 
 // elementText is the value of a property that an element states, for Microdata and RDFa alike: an attribute where the
@@ -91,7 +92,8 @@ func largest(srcset string) string {
 // parting are elements whose text does not run on into that around them.
 var parting = map[atom.Atom]bool{
 	atom.Br: true, atom.P: true, atom.Div: true, atom.Li: true, atom.Tr: true, atom.Td: true, atom.Th: true, atom.Dd: true,
-	atom.Dt: true, atom.Section: true, atom.H1: true, atom.H2: true, atom.H3: true, atom.H4: true, atom.H5: true, atom.H6: true,
+	atom.Dt: true, atom.Section: true, atom.H1: true, atom.H2: true, atom.H3: true, atom.H4: true, atom.H5: true,
+	atom.H6: true,
 }
 
 // shown is the text that an element shows, up to a number of bytes.

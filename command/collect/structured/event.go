@@ -59,7 +59,8 @@ func (m *mapper) repetitions(events []*item) repetitionsOf {
 	r := repetitionsOf{of: map[*item][]*item{}, isPart: map[*item]bool{}}
 	link := func(whole, part *item) {
 		// An event can't be part of its own part.
-		if whole == part || r.isPart[part] || r.isPart[whole] || len(r.of[part]) > 0 || !part.isEvent() || !m.repeats(whole, part) {
+		if whole == part || r.isPart[part] || r.isPart[whole] || len(r.of[part]) > 0 || !part.isEvent() ||
+			!m.repeats(whole, part) {
 			return
 		}
 		r.isPart[part] = true
@@ -85,7 +86,8 @@ func (m *mapper) repeats(whole, part *item) bool {
 		return false
 	}
 	name := identity.Title(m.graph.plain(part, "name"))
-	return name == "" && len(m.graph.things(part, "location")) == 0 || name == identity.Title(m.graph.plain(whole, "name")) && name != ""
+	return name == "" && len(m.graph.things(part, "location")) == 0 ||
+		name == identity.Title(m.graph.plain(whole, "name")) && name != ""
 }
 
 // candidate maps an event.
@@ -156,7 +158,8 @@ func (m *mapper) title(c *candidate.Candidate, it *item) string {
 		}
 	}
 	var others []*item
-	if it.around != nil && (it.within == "event" || it.within == "events" || it.within == "subEvent" || it.within == "publication") {
+	if it.around != nil && (it.within == "event" || it.within == "events" || it.within == "subEvent" ||
+		it.within == "publication") {
 		others = append(others, it.around)
 	}
 	for _, prop := range []string{"superEvent", "workPerformed", "workFeatured", "workPresented", "performer"} {

@@ -26,7 +26,8 @@ func (m *mapper) capacity(event *candidate.Candidate, it *item) {
 		if n := count(level); n != nil {
 			inventory, counted = inventory+*n, true
 		}
-		if slices.Contains(m.names(offer, "availability"), "soldout") || identity.ReadRemark(offer.one("availability")).SoldOut {
+		if slices.Contains(m.names(offer, "availability"), "soldout") ||
+			identity.ReadRemark(offer.one("availability")).SoldOut {
 			out++
 		}
 	}
@@ -44,7 +45,8 @@ func (m *mapper) capacity(event *candidate.Candidate, it *item) {
 	}
 	event.Capacity = &c
 	for _, prop := range []string{
-		"maximumAttendeeCapacity", "remainingAttendeeCapacity", "maximumPhysicalAttendeeCapacity", "maximumVirtualAttendeeCapacity",
+		"maximumAttendeeCapacity", "remainingAttendeeCapacity", "maximumPhysicalAttendeeCapacity",
+		"maximumVirtualAttendeeCapacity",
 	} {
 		m.says(event, collect.FieldCapacity, it, prop)
 	}

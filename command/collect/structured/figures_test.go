@@ -33,14 +33,49 @@ type wanted map[string]string
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	floor := map[string]figures{
-		"city-scrapers json-ld":     {Expected: 10, Found: 10, Right: 50, Missing: 6}, // the page's address as image
-		"city-scrapers microdata":   {Expected: 13, Found: 13, Right: 81},
-		"extruct json-ld":           {Expected: 58, Found: 58, Right: 246, Wrong: 1}, // two of one title on one day
-		"microformats hcalendar":    {Expected: 6, Found: 6, Right: 18, Missing: 1},  // "2013-034" as the end of three starts
-		"microformats microformats": {Expected: 8, Found: 8, Right: 22, Missing: 1},  // the same
-		"schemaorg json-ld":         {Expected: 17, Found: 17, Right: 73, Wrong: 1},  // a place that is a link and an address
-		"schemaorg microdata":       {Expected: 9, Found: 9, Right: 33, Wrong: 1},    // the same
-		"schemaorg rdfa":            {Expected: 9, Found: 9, Right: 31, Wrong: 1},    // "Sun 31 January 2016" beside a content
+		"city-scrapers json-ld": {
+			Expected: 10,
+			Found:    10,
+			Right:    50,
+			Missing:  6,
+		}, // the page's address as image
+		"city-scrapers microdata": {Expected: 13, Found: 13, Right: 81},
+		"extruct json-ld": {
+			Expected: 58,
+			Found:    58,
+			Right:    246,
+			Wrong:    1,
+		}, // two of one title on one day
+		"microformats hcalendar": {
+			Expected: 6,
+			Found:    6,
+			Right:    18,
+			Missing:  1,
+		}, // "2013-034" as the end of three starts
+		"microformats microformats": {
+			Expected: 8,
+			Found:    8,
+			Right:    22,
+			Missing:  1,
+		}, // the same
+		"schemaorg json-ld": {
+			Expected: 17,
+			Found:    17,
+			Right:    73,
+			Wrong:    1,
+		}, // a place that is a link and an address
+		"schemaorg microdata": {
+			Expected: 9,
+			Found:    9,
+			Right:    33,
+			Wrong:    1,
+		}, // the same
+		"schemaorg rdfa": {
+			Expected: 9,
+			Found:    9,
+			Right:    31,
+			Wrong:    1,
+		}, // "Sun 31 January 2016" beside a content
 	}
 	got := map[string]figures{}
 	for key, file := range expectations(t) {
@@ -61,8 +96,10 @@ func TestFigures(t *testing.T) {
 	}
 	for key, want := range floor {
 		f := got[key]
-		t.Logf("%-28s %3d expected %3d found %4d fields right %2d wrong %2d missing", key, f.Expected, f.Found, f.Right, f.Wrong, f.Missing)
-		if f.Expected < want.Expected || f.Found < want.Found || f.Right < want.Right || f.Wrong > want.Wrong || f.Missing > want.Missing {
+		t.Logf("%-28s %3d expected %3d found %4d fields right %2d wrong %2d missing", key, f.Expected, f.Found, f.Right,
+			f.Wrong, f.Missing)
+		if f.Expected < want.Expected || f.Found < want.Found || f.Right < want.Right || f.Wrong > want.Wrong ||
+			f.Missing > want.Missing {
 			t.Errorf("%s: %+v, where it was %+v", key, f, want)
 		}
 	}

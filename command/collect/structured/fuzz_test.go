@@ -29,18 +29,23 @@ func FuzzRead(f *testing.F) {
 	}
 	for _, block := range []string{
 		event(`,"subEvent":{"@id":"#a"},"superEvent":{"@id":"#a"},"@id":"#a"`),
-		event(`,"eventSchedule":{"repeatFrequency":"P1D","startDate":"0001-01-01","endDate":"9999-12-31","byDay":["-9MO"],"byMonthDay":[-40,40]}`),
+		event(`,"eventSchedule":{"repeatFrequency":"P1D","startDate":"0001-01-01","endDate":"9999-12-31","byDay":["-9MO"],` +
+			`"byMonthDay":[-40,40]}`),
 		event(`,"endDate":"9999-12-31T23:59:59+14:00","duration":"P99999Y","location":{"geo":{"latitude":"NaN"}}`),
-		`[{"@graph":{"@graph":[[[{"@type":[["Event"]],"name":{"@value":{"@value":"x"}},"startDate":{"@list":["2026-12-05"]}}]]]}}`,
+		`[{"@graph":{"@graph":[[[{"@type":[["Event"]],"name":{"@value":{"@value":"x"}},` +
+			`"startDate":{"@list":["2026-12-05"]}}]]]}}`,
 		`{"@context":{"a":"@id","b":"@type","c":{"@id":"@graph"}},"c":{"a":"_:x","b":"Event"}}`,
 	} {
 		f.Add(`<script type="application/ld+json">` + block + `</script>`)
 	}
 	for _, m := range mappings {
-		f.Add(`<div itemscope itemtype="https://schema.org/Event" itemref="x"><b itemprop="name">Gig</b><time itemprop="startDate">5 December 2026</time>` + m.schema + `</div><p id="x">`)
-		f.Add(`<div vocab="https://schema.org/" typeof="Event" resource="#1"><b property="name">Gig</b><time property="startDate">2026-12-05</time>` + asRDFa(m.schema) + `</div>`)
+		f.Add(`<div itemscope itemtype="https://schema.org/Event" itemref="x"><b itemprop="name">Gig</b>` +
+			`<time itemprop="startDate">5 December 2026</time>` + m.schema + `</div><p id="x">`)
+		f.Add(`<div vocab="https://schema.org/" typeof="Event" resource="#1"><b property="name">Gig</b>` +
+			`<time property="startDate">2026-12-05</time>` + asRDFa(m.schema) + `</div>`)
 		f.Add(`<div class="h-event"><b class="p-name">Gig</b><time class="dt-start">2026-12-05</time>` + m.h + `</div>`)
-		f.Add(`<div class="vevent" itemref="x"><b class="summary">Gig</b><abbr class="dtstart" title="2026-12-05"></abbr>` + m.classic + `</div><p id="x"><a class="include" href="#x">`)
+		f.Add(`<div class="vevent" itemref="x"><b class="summary">Gig</b><abbr class="dtstart" title="2026-12-05"></abbr>` +
+			m.classic + `</div><p id="x"><a class="include" href="#x">`)
 	}
 	f.Fuzz(func(t *testing.T, page string) {
 		b := budget.New(t.Context())
@@ -48,7 +53,12 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		result, err := structured.Read(b, structured.Page{URL: &url.URL{Scheme: "https", Host: "a.example", Path: "/programme"}, Root: root, Timezone: "Europe/London", Window: timing.WindowAt(now)})
+		result, err := structured.Read(b, structured.Page{
+			URL:      &url.URL{Scheme: "https", Host: "a.example", Path: "/programme"},
+			Root:     root,
+			Timezone: "Europe/London",
+			Window:   timing.WindowAt(now),
+		})
 		if err != nil && !errors.Is(err, collect.ErrTooComplex) {
 			t.Fatal(err)
 		}

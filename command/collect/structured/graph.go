@@ -66,7 +66,14 @@ func (g *graph) add(id string, around *item, within string) *item {
 	if have := g.byID[id]; id != "" && have != nil {
 		return have
 	}
-	it := &item{id: id, props: map[string][]value{}, around: around, within: within, graph: g, number: len(g.items) + 1}
+	it := &item{
+		id:     id,
+		props:  map[string][]value{},
+		around: around,
+		within: within,
+		graph:  g,
+		number: len(g.items) + 1,
+	}
 	if len(g.items) < maxItems && g.budget.Memory(itemBytes) {
 		g.items = append(g.items, it)
 	}

@@ -140,8 +140,8 @@ func (r *ldReader) object(o map[string]any, around *item, within string) []value
 	return []value{{item: it}}
 }
 
-// property reads what an object says of an item. What it takes is paid for before the values are made, since a list may be most of
-// the page.
+// property reads what an object says of an item. What it takes is paid for before the values are made, since a list may
+// be most of the page.
 func (r *ldReader) property(it *item, term string, v any, merged bool) bool {
 	paid := 1
 	if list, ok := v.([]any); ok {
@@ -260,7 +260,8 @@ func (r *ldReader) context(v any) {
 				r.aliases, r.keywords = map[string]string{}, map[string][]string{}
 			}
 			r.aliases[name] = alias
-			if strings.HasPrefix(alias, "@") && len(r.keywords[alias]) < maxAliases && !slices.Contains(r.keywords[alias], name) {
+			if strings.HasPrefix(alias, "@") && len(r.keywords[alias]) < maxAliases &&
+				!slices.Contains(r.keywords[alias], name) {
 				r.keywords[alias] = append(r.keywords[alias], name)
 			}
 		}

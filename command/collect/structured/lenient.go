@@ -69,7 +69,8 @@ func depth(v any) int {
 }
 
 // entities are those that editors write for quotes, by how they begin.
-var entities = strings.Fields("&quot; &#34; &#034; &#x22; &#822 &#x201 &#8243; &ldquo; &rdquo; &bdquo; &laquo; &raquo; &Prime;")
+var entities = strings.Fields("&quot; &#34; &#034; &#x22; &#822 &#x201 &#8243; &ldquo; &rdquo; &bdquo; &laquo; " +
+	"&raquo; &Prime;")
 
 // looksEscaped reports whether the quotes themselves are entities: none is written as it is, or the first key has
 // others.
@@ -408,7 +409,8 @@ func (p *lenient) closes(size int) bool {
 	return false
 }
 
-var escapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", 'b': " ", 'f': " ", '"': `"`, '\'': "'", '\\': `\`, '/': "/"}
+var escapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", 'b': " ", 'f': " ", '"': `"`, '\'': "'", '\\': `\`,
+	'/': "/"}
 
 // escape reads an escape; one that JSON doesn't know stands for itself.
 func (p *lenient) escape(b *strings.Builder) {

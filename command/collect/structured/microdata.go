@@ -113,5 +113,7 @@ func (d *document) element(id string) *html.Node {
 
 // classed says that an element has one of some classes.
 func classed(n *html.Node, classes ...string) bool {
-	return slices.ContainsFunc(strings.Fields(cut(attr(n, "class"), 4<<10)), func(c string) bool { return slices.Contains(classes, c) })
+	return slices.ContainsFunc(strings.Fields(cut(attr(n, "class"), 4<<10)), func(c string) bool {
+		return slices.Contains(classes, c)
+	})
 }

@@ -23,7 +23,12 @@ func readMicroformats(d *document, g *graph) {
 	if !affordable(d, g) {
 		return
 	}
-	r := &mfReader{graph: g, document: d, roots: roots, items: map[string]*item{}}
+	r := &mfReader{
+		graph:    g,
+		document: d,
+		roots:    roots,
+		items:    map[string]*item{},
+	}
 	parsed := microformats.ParseNode(d.page.Root, d.base)
 	for _, at := range roots {
 		setAttr(at.node, "id", at.id)
@@ -244,7 +249,8 @@ func (r *mfReader) card(it *item, term string, v any) {
 		return
 	}
 	card := r.item(m, "Organization", it, term)
-	for _, p := range []struct{ term, name string }{{"name", "name"}, {"url", "url"}, {"email", "email"}, {"telephone", "tel"}} {
+	for _, p := range []struct{ term, name string }{{"name", "name"}, {"url", "url"}, {"email", "email"},
+		{"telephone", "tel"}} {
 		for _, text := range texts(m, p.name) {
 			r.text(card, p.term, text)
 		}

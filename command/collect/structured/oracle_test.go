@@ -4,8 +4,9 @@ import "strings"
 
 // schemaTerms are the terms of schema.org by our names of fields.
 var schemaTerms = map[string]string{
-	"title": "name", "start": "startDate", "end": "endDate", "description": "description", "url": "url", "location": "location",
-	"status": "eventStatus", "image": "image",
+	"title": "name", "start": "startDate", "end": "endDate", "description": "description", "url": "url",
+	"location": "location",
+	"status":   "eventStatus", "image": "image",
 }
 
 // schemaEvent reads an event as extruct gives it, in any of the shapes that it has for its syntaxes.
@@ -40,7 +41,8 @@ func textIn(v any) string {
 		if inner, ok := v["properties"].(map[string]any); ok {
 			v = inner
 		}
-		for _, key := range []string{"@value", "name", "https://schema.org/name", "http://schema.org/name", "url", "addressLocality"} {
+		for _, key := range []string{"@value", "name", "https://schema.org/name", "http://schema.org/name", "url",
+			"addressLocality"} {
 			if text := textIn(v[key]); text != "" {
 				return text
 			}
@@ -69,7 +71,8 @@ func mfEvents(v any) []wanted {
 			}
 			w := wanted{}
 			for field, name := range map[string]string{
-				"title": "name", "start": "start", "end": "end", "description": "description", "url": "url", "location": "location", "image": "photo",
+				"title": "name", "start": "start", "end": "end", "description": "description", "url": "url", "location": "location",
+				"image": "photo",
 			} {
 				w[field] = mfText(props[name])
 			}

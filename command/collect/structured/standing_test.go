@@ -14,22 +14,33 @@ func TestStanding(t *testing.T) {
 		quiz = `{"@type":"Event","name":"Quiz","startDate":"2026-12-06T20:00","location":"Kajhallen"}`
 	)
 	ld := func(heading, events string) string {
-		return "<title>" + heading + "</title><h1>" + heading + `</h1><script type="application/ld+json">` + events + "</script>"
+		return "<title>" + heading + "</title><h1>" + heading + `</h1><script type="application/ld+json">` + events +
+			"</script>"
 	}
 	for name, tt := range map[string]struct {
 		address, page string
 		want          []happening.Standing
 	}{
-		"its only event":              {"/x", `<script type="application/ld+json">` + quiz + "</script>", []happening.Standing{happening.FromOwnPage}},
-		"its heading":                 {"/x", ld("Jazz night at Kajhallen", jazz), []happening.Standing{happening.FromOwnPage}},
-		"its heading, beside others":  {"/x", ld("Jazz night", "["+jazz+","+quiz+"]"), []happening.Standing{happening.FromOwnPage, happening.FromListing}},
-		"its address alone":           {"/e/jazz", ld("Welcome", jazz), []happening.Standing{happening.FromOwnPage}},
-		"its address, beside others":  {"/e/jazz", ld("Welcome", "["+jazz+","+quiz+"]"), []happening.Standing{happening.FromOwnPage, happening.FromListing}},
-		"a listing":                   {"/x", ld("Programme", "["+jazz+","+quiz+"]"), []happening.Standing{happening.FromListing, happening.FromListing}},
-		"a listing with one event":    {"/x", ld("Programme", jazz), []happening.Standing{happening.FromListing}},
-		"several that it is about":    {"/x", ld("Jazz night and Quiz", "["+jazz+","+quiz+"]"), []happening.Standing{happening.FromListing, happening.FromListing}},
-		"performances of one show":    {"/x", ld("Quiz", "["+quiz+`,{"@type":"Event","name":"Quiz","startDate":"2026-12-13T20:00","location":"Kajhallen"}]`), []happening.Standing{happening.FromOwnPage}},
-		"an address that others have": {"/e/jazz", ld("Programme", "["+jazz+`,{"@type":"Event","name":"Jam","startDate":"2026-12-07T20:00","url":"/e/jazz"}]`), []happening.Standing{happening.FromListing, happening.FromListing}},
+		"its only event": {"/x", `<script type="application/ld+json">` + quiz + "</script>",
+			[]happening.Standing{happening.FromOwnPage}},
+		"its heading": {"/x", ld("Jazz night at Kajhallen", jazz),
+			[]happening.Standing{happening.FromOwnPage}},
+		"its heading, beside others": {"/x", ld("Jazz night", "["+jazz+","+quiz+"]"),
+			[]happening.Standing{happening.FromOwnPage, happening.FromListing}},
+		"its address alone": {"/e/jazz", ld("Welcome", jazz), []happening.Standing{happening.FromOwnPage}},
+		"its address, beside others": {"/e/jazz", ld("Welcome", "["+jazz+","+quiz+"]"),
+			[]happening.Standing{happening.FromOwnPage, happening.FromListing}},
+		"a listing": {"/x", ld("Programme", "["+jazz+","+quiz+"]"),
+			[]happening.Standing{happening.FromListing, happening.FromListing}},
+		"a listing with one event": {"/x", ld("Programme", jazz), []happening.Standing{happening.FromListing}},
+		"several that it is about": {"/x", ld("Jazz night and Quiz", "["+jazz+","+quiz+"]"),
+			[]happening.Standing{happening.FromListing, happening.FromListing}},
+		"performances of one show": {"/x",
+			ld("Quiz", "["+quiz+`,{"@type":"Event","name":"Quiz","startDate":"2026-12-13T20:00","location":"Kajhallen"}]`),
+			[]happening.Standing{happening.FromOwnPage}},
+		"an address that others have": {"/e/jazz",
+			ld("Programme", "["+jazz+`,{"@type":"Event","name":"Jam","startDate":"2026-12-07T20:00","url":"/e/jazz"}]`),
+			[]happening.Standing{happening.FromListing, happening.FromListing}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

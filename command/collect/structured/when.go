@@ -143,15 +143,16 @@ func (m *mapper) schedules(it *item) []candidate.Holding {
 	return found
 }
 
-// schedule reads a Schedule; what it leaves open the event itself may say. The clock is the start that says by its offset
-// on which clock it is, nil for none.
+// schedule reads a Schedule; what it leaves open the event itself may say. The clock is the start that says by its
+// offset on which clock it is, nil for none.
 func (m *mapper) schedule(event, s *item) (rule timing.Schedule, clock *timing.Stamp) {
 	start := m.stamp(first(s.one("startDate"), event.one("startDate")))
 	if start != nil {
 		date := midnight(start.Wall)
 		rule.Start = &date
 	}
-	if end := m.stamp(first(s.one("endDate"), event.one("endDate"))); end != nil && (rule.Start == nil || end.Wall.After(*rule.Start)) {
+	if end := m.stamp(first(s.one("endDate"), event.one("endDate"))); end != nil && (rule.Start == nil ||
+		end.Wall.After(*rule.Start)) {
 		date := midnight(end.Wall)
 		// The end of the event's first evening isn't that of its schedule.
 		if s.one("endDate") != "" || rule.Start == nil || date.Sub(*rule.Start) > 48*time.Hour {
@@ -165,7 +166,8 @@ func (m *mapper) schedule(event, s *item) (rule timing.Schedule, clock *timing.S
 			rule.ByDay = append(rule.ByDay, d)
 		}
 	}
-	rule.ByMonth, rule.ByMonthDay, rule.ByMonthWeek = s.numbers("byMonth"), s.numbers("byMonthDay"), s.numbers("byMonthWeek")
+	rule.ByMonth, rule.ByMonthDay, rule.ByMonthWeek = s.numbers("byMonth"), s.numbers("byMonthDay"),
+		s.numbers("byMonthWeek")
 	var offset *int
 	rule.Opens, offset = timeOfDay(s.one("startTime"))
 	rule.Closes, _ = timeOfDay(s.one("endTime"))
@@ -200,7 +202,8 @@ func (m *mapper) schedule(event, s *item) (rule timing.Schedule, clock *timing.S
 // offset is that of a schedule whose times name none: of its own start, else of that of its event. UTC, which programs
 // write for any zone, counts if the start has the time of day of the schedule.
 func (m *mapper) offset(event, s *item, opens time.Duration) *int {
-	if first(s.one("scheduleTimezone"), event.one("scheduleTimezone"), event.one("timezone"), event.one("timeZone")) != "" {
+	if first(s.one("scheduleTimezone"), event.one("scheduleTimezone"), event.one("timezone"),
+		event.one("timeZone")) != "" {
 		return nil
 	}
 	for _, text := range []string{s.one("startDate"), event.one("startDate")} {
@@ -238,8 +241,8 @@ func (m *mapper) local(c *candidate.Candidate, it *item) {
 	}
 }
 
-// shownLocal reports whether an element whose date is a stamp shows the local time of this as a time in UTC, and whether
-// it shows the time as it is.
+// shownLocal reports whether an element whose date is a stamp shows the local time of this as a time in UTC, and
+// whether it shows the time as it is.
 func (m *mapper) shownLocal(it *item, prop string, s timing.Stamp, loc *time.Location) (shown, contrary bool) {
 	for _, v := range it.values(prop) {
 		if v.node == nil {

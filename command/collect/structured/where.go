@@ -36,7 +36,8 @@ func (m *mapper) where(c *candidate.Candidate, it *item) {
 	}
 	for _, prop := range []string{"eventAttendanceMode", "eventStatus"} {
 		for _, name := range m.names(it, prop) {
-			if !w.IsOnline && (strings.HasPrefix(name, "online") || strings.HasPrefix(name, "mixed") || strings.HasSuffix(name, "movedonline")) {
+			if !w.IsOnline && (strings.HasPrefix(name, "online") || strings.HasPrefix(name, "mixed") ||
+				strings.HasSuffix(name, "movedonline")) {
 				w.IsOnline = true
 				m.says(c, collect.FieldOnline, it, prop)
 			}
@@ -77,7 +78,8 @@ func (w *whereabouts) inherit(it *item) {
 }
 
 // placeTypes are the endings of the names of places that hold events.
-var placeTypes = []string{"place", "venue", "theater", "museum", "gallery", "attraction", "stadium", "library", "building", "structure"}
+var placeTypes = []string{"place", "venue", "theater", "museum", "gallery", "attraction", "stadium", "library",
+	"building", "structure"}
 
 func (it *item) isPlace() bool {
 	for _, t := range it.types {
@@ -246,7 +248,8 @@ func (w *whereabouts) opening(t *item) {
 		opens, _ := timeOfDay(spec.one("opens"))
 		closes, _ := timeOfDay(spec.one("closes"))
 		// Special hours for some dates don't stand for the others.
-		if opens == nil || closes == nil || spec.one("validFrom") != "" || spec.one("validThrough") != "" || *opens == 0 && *closes == 0 {
+		if opens == nil || closes == nil || spec.one("validFrom") != "" || spec.one("validThrough") != "" ||
+			*opens == 0 && *closes == 0 {
 			continue
 		}
 		for _, text := range spec.each("dayOfWeek") {

@@ -51,12 +51,14 @@ func New(tokens map[string]string, window func() timing.Window, o platform.Optio
 	if o.Base == "" {
 		o.Base = Base
 	}
-	return &Collector{client: platform.New("TikTok", variable, interval, o, slices.Collect(maps.Values(tokens))...), tokens: tokens, window: window}
+	return &Collector{client: platform.New("TikTok", variable, interval, o, slices.Collect(maps.Values(tokens))...),
+		tokens: tokens, window: window}
 }
 
 // Start implements collect.Collector.
 func (*Collector) Start(source collect.Source) []collect.Link {
-	return []collect.Link{{Address: platform.Address{Platform: Type, Account: platform.Handle(source)}.String(), List: true}}
+	return []collect.Link{{Address: platform.Address{Platform: Type, Account: platform.Handle(source)}.String(),
+		List: true}}
 }
 
 type answer struct {
@@ -93,15 +95,22 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, known colle
 		return collect.Page{}, c.client.NoCredentials(variable)
 	case token == "":
 		return collect.Page{}, &platform.Error{
-			Sentence: fmt.Sprintf("TikTok lets nobody read the account %q without a token of its owner: add %s=<token> to %s and start the server anew", at.Account, at.Account, variable),
-			Cause:    collect.ErrNeedsCredentials,
+			Sentence: fmt.Sprintf("TikTok lets nobody read the account %q without a token of its owner: add %s=<token> to %s "+
+				"and start the server anew", at.Account, at.Account, variable),
+			Cause: collect.ErrNeedsCredentials,
 		}
 	}
 	body := map[string]int64{"max_count": pageSize}
 	if cursor, err := strconv.ParseInt(at.Cursor, 10, 64); err == nil {
 		body["cursor"] = cursor
 	}
-	call := platform.Call{Method: http.MethodPost, Path: "/video/list/", Query: url.Values{"fields": {fields}}, Body: body, Token: token}
+	call := platform.Call{
+		Method: http.MethodPost,
+		Path:   "/video/list/",
+		Query:  url.Values{"fields": {fields}},
+		Body:   body,
+		Token:  token,
+	}
 	raw, err := c.client.Do(ctx, call)
 	if err != nil {
 		return collect.Page{}, err
@@ -115,7 +124,8 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, known colle
 }
 
 // failure gives the API's codes their meaning: success is the code "ok", whatever the status.
-func (c *Collector) failure(ctx context.Context, call platform.Call, raw *platform.Answer, a answer, broken bool, account string) error {
+func (c *Collector) failure(ctx context.Context, call platform.Call, raw *platform.Answer, a answer, broken bool,
+	account string) error {
 	success := raw.Status >= 200 && raw.Status <= 299
 	switch a.Error.Code {
 	case "ok", "":
@@ -137,7 +147,8 @@ func (c *Collector) failure(ctx context.Context, call platform.Call, raw *platfo
 	case "access_token_invalid", "access_token_expired":
 		return c.client.Refused("it is invalid or has expired, as TikTok's tokens do after a day")
 	case "scope_not_authorized", "scope_permission_missed":
-		return c.client.NotPermitted(fmt.Sprintf("the videos of %q", account), "the scope video.list, which the owner of the account grants")
+		return c.client.NotPermitted(fmt.Sprintf("the videos of %q", account),
+			"the scope video.list, which the owner of the account grants")
 	case "user_not_found", "invalid_user":
 		return c.client.Unknown(account, "")
 	}
@@ -153,7 +164,8 @@ func clip(code string) string {
 	return code
 }
 
-func (c *Collector) page(ctx context.Context, source collect.Source, known collect.Known, at platform.Address, a answer) (collect.Page, error) {
+func (c *Collector) page(ctx context.Context, source collect.Source, known collect.Known, at platform.Address,
+	a answer) (collect.Page, error) {
 	window := c.window()
 	var told []platform.Told
 	stable := make([]video, len(a.Data.Videos))
@@ -169,7 +181,8 @@ func (c *Collector) page(ctx context.Context, source collect.Source, known colle
 		t, owner := v.told(created, at.Account)
 		if owner != "" && !strings.EqualFold(owner, at.Account) {
 			return collect.Page{}, &platform.Error{
-				Sentence: fmt.Sprintf("the token for %q in %s is of the account %q: name it there, as %s=<token>", at.Account, variable, owner, owner), Cause: collect.ErrNeedsCredentials,
+				Sentence: fmt.Sprintf("the token for %q in %s is of the account %q: name it there, as %s=<token>", at.Account,
+					variable, owner, owner), Cause: collect.ErrNeedsCredentials,
 			}
 		}
 		told = append(told, t)
@@ -209,9 +222,18 @@ func (v video) told(created time.Time, account string) (t platform.Told, owner s
 	}
 	by := &happening.Publisher{Type: "account", Name: account, Username: account}
 	return platform.Told{
-		URL: shown, Block: happening.Block{Type: Type, Subtype: "video", PermalinkURL: shown.String(), Publisher: by},
+		URL: shown, Block: happening.Block{
+			Type:         Type,
+			Subtype:      "video",
+			PermalinkURL: shown.String(),
+			Publisher:    by,
+		},
 		Post: posts.Post{
-			Text: text, Field: "video_description", CreatedAt: created, Permalink: shown, Images: platform.Images(v.Cover),
+			Text:      text,
+			Field:     "video_description",
+			CreatedAt: created,
+			Permalink: shown,
+			Images:    platform.Images(v.Cover),
 			Organizer: &happening.Organizer{Name: account, URL: "https://www.tiktok.com/@" + url.PathEscape(account)},
 		},
 	}, owner

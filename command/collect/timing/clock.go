@@ -35,8 +35,9 @@ func ParseTime(text string) (sinceMidnight time.Duration, offset *int, ok bool) 
 
 var (
 	// shownClock is a time as a text shows it to people: with minutes, or with the half of the day.
-	shownClock = regexp.MustCompile(`(?i)(?:^|[^\d:.,/-])(\d{1,2})(?:[:h](\d{2})(?::\d{2})?|(?:[.:](\d{2}))?\s?(?:uhr|h)\b|\s?([ap])\.?\s?m\b)`)
-	halfShown  = regexp.MustCompile(`(?i)^\s*([ap])\.?\s?m\b`)
+	shownClock = regexp.MustCompile(`(?i)(?:^|[^\d:.,/-])(\d{1,2})(?:[:h](\d{2})(?::\d{2})?|(?:[.:](\d{2}))?\s?(?:uhr` +
+		`|h)\b|\s?([ap])\.?\s?m\b)`)
+	halfShown = regexp.MustCompile(`(?i)^\s*([ap])\.?\s?m\b`)
 )
 
 // Shown is a time of day that a text shows; Halved says that it may be of either half of the day.
@@ -156,7 +157,8 @@ type Length struct {
 	Clock                      time.Duration
 }
 
-var isoLength = regexp.MustCompile(`^P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,]\d+)?S)?)?$`)
+var isoLength = regexp.MustCompile(`^P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)` +
+	`(?:[.,]\d+)?S)?)?$`)
 
 const maxLengthPart = 100_000
 
@@ -175,8 +177,11 @@ func ParseLength(text string) (l Length, ok bool) {
 		parts[i] = n
 	}
 	l = Length{
-		Years: parts[0], Months: parts[1], Weeks: parts[2], Days: parts[3],
-		Clock: time.Duration(parts[4])*time.Hour + time.Duration(parts[5])*time.Minute + time.Duration(parts[6])*time.Second,
+		Years:  parts[0],
+		Months: parts[1],
+		Weeks:  parts[2],
+		Days:   parts[3],
+		Clock:  time.Duration(parts[4])*time.Hour + time.Duration(parts[5])*time.Minute + time.Duration(parts[6])*time.Second,
 	}
 	return l, l != Length{}
 }

@@ -10,8 +10,8 @@ import (
 // FuzzParse: what is read as a date is one, and is the same day when it is written as the standard wants it.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
-		"2026-12-05T20:00+01:00", "Samstag, 5. Dezember 2026 um 20 Uhr", "Mar 5 2026", "2026年12月5日（土）19:30", "2026-339", "05.12.2026 8 p.m.", "1753117200", "2019-9-13T10-10-30-00",
-		"Monday, July 21st, 2025 at 7 pm",
+		"2026-12-05T20:00+01:00", "Samstag, 5. Dezember 2026 um 20 Uhr", "Mar 5 2026", "2026年12月5日（土）19:30", "2026-339",
+		"05.12.2026 8 p.m.", "1753117200", "2019-9-13T10-10-30-00", "Monday, July 21st, 2025 at 7 pm",
 	} {
 		f.Add(text, true)
 	}

@@ -24,7 +24,8 @@ func (h Hours) Add(d time.Weekday, opens, closes time.Duration) {
 	h[d] = Opening{opens, closes}
 }
 
-var hoursText = regexp.MustCompile(`(?i)^((?:su|mo|tu|we|th|fr|sa)(?:\s*[-,]\s*(?:su|mo|tu|we|th|fr|sa))*)\s+(\d{1,2}:\d{2})\s*[-–]\s*(\d{1,2}:\d{2})$`)
+var hoursText = regexp.MustCompile(`(?i)^((?:su|mo|tu|we|th|fr|sa)(?:\s*[-,]\s*(?:su|mo|tu|we|th|fr|sa))*)\s+` +
+	`(\d{1,2}:\d{2})\s*[-–]\s*(\d{1,2}:\d{2})$`)
 
 // AddText reads schema.org's openingHours, such as "Mo-Fr 10:00-18:00" or "Sa,Su 11:00-17:00"; anything else adds
 // nothing.

@@ -5,22 +5,40 @@ import (
 	"time"
 )
 
-// months are the names of months by language, in order, the forms of one month parted by strokes. A name that is cut off
-// after three or more letters counts as well.
+// months are the names of months by language, in order, the forms of one month parted by strokes. A name that is cut
+// off after three or more letters counts as well.
+//
+//nolint:misspell // words of other languages
 var months = []string{
-	"january february march april may june july august september|sept october november december",                                                                                                          // English
-	"januar|jänner februar|feber märz|maerz|mrz april mai juni juli august september oktober november dezember",                                                                                           // German
-	"janvier février|fevrier mars avril mai juin juillet août|aout septembre octobre novembre décembre|decembre",                                                                                          //nolint:misspell // French
-	"enero febrero marzo abril mayo junio julio agosto septiembre|setiembre octubre noviembre diciembre",                                                                                                  // Spanish
-	"gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",                                                                                                       // Italian
-	"janeiro fevereiro março|marco abril maio junho julho agosto setembro outubro novembro dezembro",                                                                                                      // Portuguese
-	"januari februari maart|mrt april mei juni juli augustus september oktober november december",                                                                                                         // Dutch
-	"januar februar marts april maj juni juli august september oktober november december",                                                                                                                 // Danish
-	"januari februari mars april maj juni juli augusti september oktober november december",                                                                                                               // Swedish
-	"januar februar mars april mai juni juli august september oktober november desember",                                                                                                                  // Norwegian
-	"tammikuuta helmikuuta maaliskuuta huhtikuuta toukokuuta kesäkuuta heinäkuuta elokuuta syyskuuta lokakuuta marraskuuta joulukuuta",                                                                    // Finnish
-	"stycznia|styczeń lutego|luty marca|marzec kwietnia|kwiecień maja|maj czerwca|czerwiec lipca|lipiec sierpnia|sierpień września|wrzesień października|październik listopada|listopad grudnia|grudzień", // Polish
-	"ledna|leden února|únor března|březen dubna|duben května|květen června|červen července|červenec srpna|srpen září října|říjen listopadu|listopad prosince|prosinec",                                    // Czech
+	// English
+	"january february march april may june july august september|sept october november december",
+	// German
+	"januar|jänner februar|feber märz|maerz|mrz april mai juni juli august september oktober november dezember",
+	// French
+	"janvier février|fevrier mars avril mai juin juillet août|aout septembre octobre novembre décembre|decembre",
+	// Spanish
+	"enero febrero marzo abril mayo junio julio agosto septiembre|setiembre octubre noviembre diciembre",
+	// Italian
+	"gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+	// Portuguese
+	"janeiro fevereiro março|marco abril maio junho julho agosto setembro outubro novembro dezembro",
+	// Dutch
+	"januari februari maart|mrt april mei juni juli augustus september oktober november december",
+	// Danish
+	"januar februar marts april maj juni juli august september oktober november december",
+	// Swedish
+	"januari februari mars april maj juni juli augusti september oktober november december",
+	// Norwegian
+	"januar februar mars april mai juni juli august september oktober november desember",
+	// Finnish
+	"tammikuuta helmikuuta maaliskuuta huhtikuuta toukokuuta kesäkuuta heinäkuuta elokuuta syyskuuta lokakuuta " +
+		"marraskuuta joulukuuta",
+	// Polish
+	"stycznia|styczeń lutego|luty marca|marzec kwietnia|kwiecień maja|maj czerwca|czerwiec lipca|lipiec sierpnia" +
+		"|sierpień września|wrzesień października|październik listopada|listopad grudnia|grudzień",
+	// Czech
+	"ledna|leden února|únor března|březen dubna|duben května|květen června|červen července|červenec srpna|srpen září " +
+		"října|říjen listopadu|listopad prosince|prosinec",
 }
 
 // weekdays are the names of weekdays by language, from Sunday.

@@ -32,7 +32,8 @@ type Schedule struct {
 // Weekday is a day of the week; Nth which one in the month, 0 for each.
 type Weekday = recurrence.Weekday
 
-var weekdayText = regexp.MustCompile(`(?i)^(?:https?://)?(?:(?:www\.)?schema\.org/|schema:)?([+-]?\d{1,2})?\s*(\pL{2,14}(?:-\pL+)?)$`)
+var weekdayText = regexp.MustCompile(`(?i)^(?:https?://)?(?:(?:www\.)?schema\.org/|schema:)?([+-]?\d{1,2})?\s*` +
+	`(\pL{2,14}(?:-\pL+)?)$`)
 
 // ParseWeekday reads "Monday", "https://schema.org/Monday", "MO" or "-1FR".
 func ParseWeekday(text string) (Weekday, bool) {
@@ -158,7 +159,12 @@ func (e exceptions) has(start Stamp) bool { return e.days[midnight(start.Wall)] 
 func (s Schedule) rule() (recurrence.Rule, time.Time) {
 	// A Monday, so that weeks have a beginning even without a start.
 	anchor := time.Date(1970, 1, 5, 0, 0, 0, 0, time.UTC)
-	r := recurrence.Rule{ByDay: s.ByDay, ByMonth: s.ByMonth, ByMonthDay: s.ByMonthDay, WeekStart: time.Monday}
+	r := recurrence.Rule{
+		ByDay:      s.ByDay,
+		ByMonth:    s.ByMonth,
+		ByMonthDay: s.ByMonthDay,
+		WeekStart:  time.Monday,
+	}
 	if s.Start != nil {
 		anchor, r.Count = midnight(*s.Start), s.Count
 	}
@@ -168,7 +174,8 @@ func (s Schedule) rule() (recurrence.Rule, time.Time) {
 	}
 	// A year's rule means days of a month, so it needs one: all, where weeks of the month are named, else that of the
 	// start.
-	if anyDay := len(r.ByDay) > 0 || len(r.ByMonthDay) > 0; r.Frequency == recurrence.Yearly && anyDay && len(r.ByMonth) == 0 {
+	if anyDay := len(r.ByDay) > 0 || len(r.ByMonthDay) > 0; r.Frequency == recurrence.Yearly && anyDay &&
+		len(r.ByMonth) == 0 {
 		r.ByMonth = []int{int(anchor.Month())}
 		if len(s.ByMonthWeek) > 0 {
 			r.ByMonth = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}

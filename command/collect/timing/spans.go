@@ -118,7 +118,13 @@ func (r Range) period(loc *time.Location) period {
 	}
 	wall := r.Start.clock(start)
 	first := midnight(wall)
-	p := period{start: start, first: first, days: 1, open: wall.Sub(first), allDay: !r.Start.HasTime}
+	p := period{
+		start:  start,
+		first:  first,
+		days:   1,
+		open:   wall.Sub(first),
+		allDay: !r.Start.HasTime,
+	}
 	end, wall, dateOnly := r.end(start, loc)
 	if end == nil {
 		// Midnight is what programs write when no time is known.

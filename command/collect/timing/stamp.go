@@ -43,8 +43,8 @@ func (s Stamp) In(loc *time.Location) time.Time {
 // IsUTC says that the offset is zero, which publishers write for any zone.
 func (s Stamp) IsUTC() bool { return s.HasOffset && s.Offset == 0 }
 
-// OnWall reads the wall clock in loc, as RFC 5545 wants it: a time that is skipped when clocks go forward is counted with
-// the offset before, and one that comes twice is the first.
+// OnWall reads the wall clock in loc, as RFC 5545 wants it: a time that is skipped when clocks go forward is counted
+// with the offset before, and one that comes twice is the first.
 func OnWall(wall time.Time, loc *time.Location) time.Time {
 	y, m, d := wall.Date()
 	hour, minute, second := wall.Clock()
@@ -89,13 +89,14 @@ var (
 	ordinalDate = regexp.MustCompile(`^(\d{4})-(\d{3})(?:\D|$)`)
 	basicDate   = regexp.MustCompile(`^(\d{4})(\d{2})(\d{2})(?:\D|$)`)
 	numberDate  = regexp.MustCompile(`^(\d{1,2})([-/.])\s?(\d{1,2})[-/.]\s?(\d{4})`)
-	dayMonth    = regexp.MustCompile(`(?i)^` + beforeDates + `(\d{1,2})(?:st|nd|rd|th|er|re|ère|º|°|ª|\.)?[\s-]+(?:of\s+|de\s+|d’|d')?(\pL{3,12})\.?,?[\s-]+(?:de\s+|del\s+)?(\d{4})`)
-	monthDay    = regexp.MustCompile(`(?i)^(\pL{3,12})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})`)
-	eastDate    = regexp.MustCompile(`^(\d{4})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]`)
-	unixTime    = regexp.MustCompile(`^(\d{10})(?:\d{3})?$`)
-	firstWord   = regexp.MustCompile(`^(\pL+(?:-\pL+)?)\.?,?\s+`)
-	untilTime   = regexp.MustCompile(beforeTimes)
-	bracketed   = regexp.MustCompile(`^\s*[(（]\pL+[)）]`)
+	dayMonth    = regexp.MustCompile(`(?i)^` + beforeDates + `(\d{1,2})(?:st|nd|rd|th|er|re|ère|º|°|ª|\.)?[\s-]+` +
+		`(?:of\s+|de\s+|d’|d')?(\pL{3,12})\.?,?[\s-]+(?:de\s+|del\s+)?(\d{4})`)
+	monthDay  = regexp.MustCompile(`(?i)^(\pL{3,12})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})`)
+	eastDate  = regexp.MustCompile(`^(\d{4})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]`)
+	unixTime  = regexp.MustCompile(`^(\d{10})(?:\d{3})?$`)
+	firstWord = regexp.MustCompile(`^(\pL+(?:-\pL+)?)\.?,?\s+`)
+	untilTime = regexp.MustCompile(beforeTimes)
+	bracketed = regexp.MustCompile(`^\s*[(（]\pL+[)）]`)
 )
 
 // Parse reads a date in the spellings found in the wild: ISO 8601 in all its forms and most of its abuses, RFC 1123,

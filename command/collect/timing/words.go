@@ -71,7 +71,8 @@ func (w words) weekly(instances [][]Span) string {
 			return ""
 		}
 	}
-	return date.Weekday().String() + "s" + w.hours(first) + ", " + w.dates(first.Start, instances[len(instances)-1][0].Start)
+	return date.Weekday().String() + "s" + w.hours(first) + ", " +
+		w.dates(first.Start, instances[len(instances)-1][0].Start)
 }
 
 func (w words) day(t time.Time) string { return t.In(w.loc).Format("Mon 2 Jan 2006") }

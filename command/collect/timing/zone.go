@@ -101,8 +101,8 @@ func fixed(offset int) *time.Location {
 	return time.UTC
 }
 
-// loaded remembers the zones that were asked for: calendars ask for each event, and loading one takes as long as reading
-// fifty lines. There are some six hundred.
+// loaded remembers the zones that were asked for: calendars ask for each event, and loading one takes as long as
+// reading fifty lines. There are some six hundred.
 var loaded sync.Map
 
 // LoadZone finds a zone by its IANA name; nil if there is none.

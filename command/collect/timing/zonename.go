@@ -32,8 +32,11 @@ type zoneNames struct {
 
 var loadNames = sync.OnceValue(func() *zoneNames {
 	n := &zoneNames{
-		iana: map[string]string{}, cities: map[string]string{},
-		windows: map[string]string{}, displays: map[string]string{}, short: map[string]string{},
+		iana:     map[string]string{},
+		cities:   map[string]string{},
+		windows:  map[string]string{},
+		displays: map[string]string{},
+		short:    map[string]string{},
 	}
 	for row := range tableRows(ianaText) {
 		n.iana[foldIANA(row)] = row
@@ -62,7 +65,8 @@ var loadNames = sync.OnceValue(func() *zoneNames {
 	}
 	others := slices.Sorted(maps.Values(n.windows))
 	n.common = slices.Concat([]string{
-		"Europe/Berlin", "Europe/London", "Europe/Helsinki", "America/New_York", "America/Chicago", "America/Denver", "America/Los_Angeles",
+		"Europe/Berlin", "Europe/London", "Europe/Helsinki", "America/New_York", "America/Chicago", "America/Denver",
+		"America/Los_Angeles",
 	}, slices.Compact(others))
 	return n
 })
@@ -110,10 +114,12 @@ var (
 	// zoneCounter is what programs put behind a name to tell two zones of one name apart.
 	zoneCounter = regexp.MustCompile(`^(.*[^\s\d_#(.-])[\s_#.-]*(?:\d{1,3}|\(\d{1,3}\))$`)
 	// zoneOffset is an offset, in brackets or not, and what follows it.
-	zoneOffset = regexp.MustCompile(`(?i)^[(\[]?\s*(?:(?:UTC|GMT|Z)\s*)?([+\x{2212}\x{00b1}-])\s*(\d{1,2})(?:[:.]?(\d{2}))?(?:[:.]?00)?(?:\s*[)\]]\s*(.*)|\s+(\pL.*)|)$`)
-	zoneZero   = regexp.MustCompile(`(?i)^(?:[(\[](?:UTC|GMT|Z)[)\]]\s*(.*)|Z)$`)
+	zoneOffset = regexp.MustCompile(`(?i)^[(\[]?\s*(?:(?:UTC|GMT|Z)\s*)?([+\x{2212}\x{00b1}-])\s*(\d{1,2})(?:[:.]?` +
+		`(\d{2}))?(?:[:.]?00)?(?:\s*[)\]]\s*(.*)|\s+(\pL.*)|)$`)
+	zoneZero = regexp.MustCompile(`(?i)^(?:[(\[](?:UTC|GMT|Z)[)\]]\s*(.*)|Z)$`)
 	// zoneSeasons are the two offsets of a zone, as old versions of Exchange name one.
-	zoneSeasons = regexp.MustCompile(`(?i)^(?:GMT|UTC)\s*([+-]\d{4})\s*\(Standard\)\s*/\s*(?:GMT|UTC)\s*([+-]\d{4})\s*\(Daylight\)$`)
+	zoneSeasons = regexp.MustCompile(`(?i)^(?:GMT|UTC)\s*([+-]\d{4})\s*\(Standard\)\s*/\s*(?:GMT` +
+		`|UTC)\s*([+-]\d{4})\s*\(Daylight\)$`)
 )
 
 // CleanZoneName undoes what programs do to the name of a zone: quotes, the escapes of a TEXT, blanks.
@@ -125,8 +131,8 @@ func CleanZoneName(name string) string {
 	return strings.TrimSpace(name)
 }
 
-// FindZone finds a zone by its name, in any case: IANA's, one at the end of a path, Microsoft's, or one that Microsoft's
-// programs show, also with a counter behind it. It returns IANA's name, and nil for none.
+// FindZone finds a zone by its name, in any case: IANA's, one at the end of a path, Microsoft's, or one that
+// Microsoft's programs show, also with a counter behind it. It returns IANA's name, and nil for none.
 func FindZone(text string) (loc *time.Location, name string) {
 	text = CleanZoneName(text)
 	if text == "" || len(text) > maxZoneName {
@@ -217,8 +223,8 @@ func offsetsOf(name string) (low, high int) {
 	return min(winter, summer), max(winter, summer)
 }
 
-// GuessZone finds what the name of a zone may mean that [FindZone] does not know: an abbreviation, a city, an offset. The
-// name is "" for an offset; exact reports whether nothing but the offset was written.
+// GuessZone finds what the name of a zone may mean that [FindZone] does not know: an abbreviation, a city, an offset.
+// The name is "" for an offset; exact reports whether nothing but the offset was written.
 func GuessZone(text string) (loc *time.Location, name string, exact bool) {
 	text = CleanZoneName(text)
 	if text == "" || len(text) > maxZoneName {

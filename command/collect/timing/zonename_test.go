@@ -13,12 +13,16 @@ func TestZoneNames(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"Europe/Berlin": "Europe/Berlin", "GMT": "GMT", "Egypt": "Egypt", "Etc/GMT-1": "Etc/GMT-1", "EST5EDT": "EST5EDT",
-		"europe/berlin": "Europe/Berlin", "AMERICA/NEW_YORK": "America/New_York", "America/New York": "America/New_York", "utc": "UTC",
+		"europe/berlin": "Europe/Berlin", "AMERICA/NEW_YORK": "America/New_York", "America/New York": "America/New_York",
+		"utc":                    "UTC",
 		"america/port-au-prince": "America/Port-au-Prince", "/mozilla.org/20070129_1/europe/zurich": "Europe/Zurich",
-		"tzone://Microsoft/Utc": "UTC", "US-Eastern": "US/Eastern", `Europe\/Paris`: "Europe/Paris", `"Asia/Tokyo"`: "Asia/Tokyo",
-		"W. Europe Standard Time": "Europe/Berlin", "w. europe standard time": "Europe/Berlin", "W Europe Standard Time": "Europe/Berlin",
-		"W. Europe Daylight Time": "Europe/Berlin", "Eastern": "America/New_York", "Pacific Standard Time (Mexico)": "America/Tijuana",
-		"W. Europe Standard Time 1": "Europe/Berlin", "Europe/Berlin 2": "Europe/Berlin", "Europe/Berlin-1": "Europe/Berlin",
+		"tzone://Microsoft/Utc": "UTC", "US-Eastern": "US/Eastern", `Europe\/Paris`: "Europe/Paris",
+		`"Asia/Tokyo"`: "Asia/Tokyo", "W. Europe Standard Time": "Europe/Berlin", "w. europe standard time": "Europe/Berlin",
+		"W Europe Standard Time":  "Europe/Berlin",
+		"W. Europe Daylight Time": "Europe/Berlin", "Eastern": "America/New_York",
+		"Pacific Standard Time (Mexico)": "America/Tijuana",
+		"W. Europe Standard Time 1":      "Europe/Berlin", "Europe/Berlin 2": "Europe/Berlin",
+		"Europe/Berlin-1":   "Europe/Berlin",
 		"Europe/Berlin (1)": "Europe/Berlin", "Europe/Berlin_12": "Europe/Berlin", "Romance Standard Time#2": "Europe/Paris",
 		"(UTC+01:00) Amsterdam, Berlin, Bern, Rome, Stockholm, Vienna":      "Europe/Berlin",
 		`(UTC+01:00) Amsterdam\, Berlin\, Bern\, Rome\, Stockholm\, Vienna`: "Europe/Berlin",
@@ -53,12 +57,16 @@ func TestZoneGuesses(t *testing.T) {
 		name   string
 		exact  bool
 	}{
-		"(GMT+01:00)": {1, "", true}, "UTC+02:00": {2, "", true}, "GMT+1": {1, "", true}, "UTC-5": {-5, "", true}, "+0530": {5.5, "", true},
-		"-03:30": {-3.5, "", true}, "UTC+11": {11, "", true}, "UTC+12": {12, "", true}, "UTC-02": {-2, "", true}, "utc +2": {2, "", true}, "(UTC)": {0, "", true}, "GMT−05:00": {-5, "", true}, "UTC±00:00": {0, "", true},
-		"Z": {0, "", true}, "(GMT+01:00) My office": {1, "", false}, "[UTC+01:00]": {1, "", true}, "GMT+01:00 Our office": {1, "", false},
+		"(GMT+01:00)": {1, "", true}, "UTC+02:00": {2, "", true}, "GMT+1": {1, "", true}, "UTC-5": {-5, "", true},
+		"+0530":  {5.5, "", true},
+		"-03:30": {-3.5, "", true}, "UTC+11": {11, "", true}, "UTC+12": {12, "", true}, "UTC-02": {-2, "", true},
+		"utc +2": {2, "", true}, "(UTC)": {0, "", true}, "GMT−05:00": {-5, "", true}, "UTC±00:00": {0, "", true},
+		"Z": {0, "", true}, "(GMT+01:00) My office": {1, "", false}, "[UTC+01:00]": {1, "", true}, "GMT+01:00 Our office": {1,
+			"", false},
 		"UTC+01:00 Berlin": {2, "Europe/Berlin", true}, "(UTC-10.00) Base": {-10, "", false}, "GMT+0200": {2, "", true},
 		"Berlin": {2, "Europe/Berlin", true}, "new york": {-4, "America/New_York", true}, "CEST": {2, "Europe/Berlin", true},
-		"(GMT-08:00) Tijuana": {-7, "America/Tijuana", true}, "PDT": {-7, "America/Los_Angeles", true}, "(GMT+02:00) Athen, Bukarest, Sofia": {3, "Europe/Sofia", true},
+		"(GMT-08:00) Tijuana": {-7, "America/Tijuana", true}, "PDT": {-7, "America/Los_Angeles", true},
+		"(GMT+02:00) Athen, Bukarest, Sofia": {3, "Europe/Sofia", true},
 	} {
 		loc, name, exact := timing.GuessZone(text)
 		if loc == nil {

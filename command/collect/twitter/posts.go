@@ -71,11 +71,14 @@ type spot struct {
 }
 
 // posts reads a page of an account's posts.
-func (c *Collector) posts(ctx context.Context, source collect.Source, known collect.Known, at platform.Address, id string) (collect.Page, error) {
+func (c *Collector) posts(ctx context.Context, source collect.Source, known collect.Known, at platform.Address,
+	id string) (collect.Page, error) {
 	query := url.Values{
 		"max_results": {strconv.Itoa(pageSize)}, "exclude": {"retweets,replies"},
-		"tweet.fields": {"id,text,created_at,author_id,lang,entities,attachments,geo,note_tweet"}, "expansions": {"author_id,attachments.media_keys,geo.place_id"},
-		"user.fields": {"id,name,username,profile_image_url,protected"}, "media.fields": {"media_key,type,url,preview_image_url"}, "place.fields": {"id,full_name,country_code"},
+		"tweet.fields": {"id,text,created_at,author_id,lang,entities,attachments,geo,note_tweet"},
+		"expansions":   {"author_id,attachments.media_keys,geo.place_id"},
+		"user.fields":  {"id,name,username,profile_image_url,protected"},
+		"media.fields": {"media_key,type,url,preview_image_url"}, "place.fields": {"id,full_name,country_code"},
 		// A day, so that the pages of a walk are those of one question.
 		"start_time": {c.client.Now().UTC().Add(-platform.Back).Truncate(24 * time.Hour).Format(time.RFC3339)},
 	}
@@ -109,7 +112,8 @@ func (c *Collector) posts(ctx context.Context, source collect.Source, known coll
 	}
 	page.State = state
 	if len(a.Errors) > 0 && len(a.Data) > 0 {
-		page.Notes.Add(collect.NoteSkippedEvent, "X left out %d things that the posts refer to, such as deleted posts or pictures", len(a.Errors))
+		page.Notes.Add(collect.NoteSkippedEvent, "X left out %d things that the posts refer to, such as deleted posts or "+
+			"pictures", len(a.Errors))
 	}
 	at.Part = id
 	at.Next(&page, known, "X", next)
@@ -134,8 +138,11 @@ func (a answer) told(account string) []platform.Told {
 		}
 		shown := &url.URL{Scheme: "https", Host: "x.com", Path: "/" + by.Username + "/status/" + t.ID}
 		post := posts.Post{
-			Field: "text", CreatedAt: stamp.In(time.UTC), Permalink: shown,
-			Organizer: &happening.Organizer{Name: cmp.Or(by.Name, by.Username), URL: "https://x.com/" + url.PathEscape(by.Username)},
+			Field:     "text",
+			CreatedAt: stamp.In(time.UTC),
+			Permalink: shown,
+			Organizer: &happening.Organizer{Name: cmp.Or(by.Name, by.Username), URL: "https://x.com/" +
+				url.PathEscape(by.Username)},
 		}
 		post.Text, post.Links = t.text()
 		for _, m := range a.Includes.Media {
@@ -148,7 +155,12 @@ func (a answer) told(account string) []platform.Told {
 				post.Where = p.where()
 			}
 		}
-		all = append(all, platform.Told{Post: post, URL: shown, Block: happening.Block{Type: Type, Subtype: "post", PermalinkURL: shown.String(), Publisher: &by}})
+		all = append(all, platform.Told{Post: post, URL: shown, Block: happening.Block{
+			Type:         Type,
+			Subtype:      "post",
+			PermalinkURL: shown.String(),
+			Publisher:    &by,
+		}})
 	}
 	return all
 }
@@ -175,5 +187,6 @@ func (t tweet) text() (text string, links []string) {
 
 func (p spot) where() candidate.Where {
 	town, _, _ := strings.Cut(p.Name, ",")
-	return candidate.Where{AddressText: markup.Plain(p.Name), Address: place.Address{Locality: markup.Plain(town), Country: p.Country}}
+	return candidate.Where{AddressText: markup.Plain(p.Name), Address: place.Address{Locality: markup.Plain(town),
+		Country: p.Country}}
 }

@@ -51,7 +51,8 @@ func New(token string, window func() timing.Window, o platform.Options) *Collect
 
 // Start implements collect.Collector.
 func (*Collector) Start(source collect.Source) []collect.Link {
-	return []collect.Link{{Address: platform.Address{Platform: Type, Account: platform.Handle(source)}.String(), List: true}}
+	return []collect.Link{{Address: platform.Address{Platform: Type, Account: platform.Handle(source)}.String(),
+		List: true}}
 }
 
 // Read implements collect.Collector.
@@ -137,7 +138,13 @@ func (c *Collector) problem(account string, all []problem) error {
 
 // ask makes a request and gives its status a meaning.
 func (c *Collector) ask(ctx context.Context, path string, query url.Values, limit string, into any) error {
-	call := platform.Call{Path: path, Query: query, Token: c.token, Limit: limit, Rest: remaining}
+	call := platform.Call{
+		Path:  path,
+		Query: query,
+		Token: c.token,
+		Limit: limit,
+		Rest:  remaining,
+	}
 	answer, err := c.client.Do(ctx, call)
 	if err != nil {
 		return err
@@ -150,7 +157,8 @@ func (c *Collector) ask(ctx context.Context, path string, query url.Values, limi
 	switch answer.Status {
 	case http.StatusTooManyRequests:
 		now := c.client.Now()
-		told := max(remaining(answer.Header, now), untilReset(answer.Header, windows[0], now), platform.Retry(answer.Header, now))
+		told := max(remaining(answer.Header, now), untilReset(answer.Header, windows[0], now),
+			platform.Retry(answer.Header, now))
 		return c.client.RestFor(ctx, call, max(told, restUnless(answer.Header)))
 	case http.StatusUnauthorized:
 		return c.client.Refused(p.Detail)

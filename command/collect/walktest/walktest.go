@@ -35,7 +35,8 @@ type Site struct {
 
 // Serve begins a server. Files are by path and query; "{}" in one stands for the server's address. What begins as HTML
 // is served as such.
-func Serve(t testing.TB, sourceType string, files map[string]string, collector func(*fetch.Fetcher) collect.Collector) *Site {
+func Serve(t testing.TB, sourceType string, files map[string]string,
+	collector func(*fetch.Fetcher) collect.Collector) *Site {
 	t.Helper()
 	s := &Site{sourceType: sourceType, files: map[string]string{}, handlers: map[string]http.HandlerFunc{}}
 	for path, file := range files {
@@ -102,7 +103,12 @@ func (s *Site) serve(w http.ResponseWriter, r *http.Request) {
 
 // Source is one at the server.
 func (s *Site) Source(path string) collect.Source {
-	return collect.Source{ID: uuid.New(), Type: s.sourceType, URL: s.URL + path, Timezone: "Europe/Copenhagen"}
+	return collect.Source{
+		ID:       uuid.New(),
+		Type:     s.sourceType,
+		URL:      s.URL + path,
+		Timezone: "Europe/Copenhagen",
+	}
 }
 
 // Walked is what came of a walk.
@@ -152,7 +158,9 @@ func (s *Site) WalkOn(t testing.TB, source collect.Source, m *frontier.Memory, n
 
 // Noted says that there is a note of a code that holds a text.
 func (w Walked) Noted(code collect.NoteCode, text string) bool {
-	return slices.ContainsFunc(w.Notes, func(n collect.Note) bool { return n.Code == code && strings.Contains(n.Text, text) })
+	return slices.ContainsFunc(w.Notes, func(n collect.Note) bool {
+		return n.Code == code && strings.Contains(n.Text, text)
+	})
 }
 
 // Event is a page about an event.

@@ -100,18 +100,21 @@ func robots(t *testing.T, one, two fetch.Hosts) {
 		t.Fatalf("known before it was kept: %v, %v", known, err)
 	}
 	for _, answer := range []fetch.Robots{
-		{Body: []byte("User-agent: *\x00\xff\nDisallow: /"), Validators: fetch.Validators{URL: origin + "/robots.txt", ETag: `"1"`, LastModified: "Sun"}},
+		{Body: []byte("User-agent: *\x00\xff\nDisallow: /"), Validators: fetch.Validators{URL: origin + "/robots.txt",
+			ETag: `"1"`, LastModified: "Sun"}},
 		{}, // the file is gone
 	} {
 		if err := one.KeepRobots(ctx, origin, answer); err != nil {
 			t.Fatal(err)
 		}
 		kept, known, err := two.Robots(ctx, origin)
-		if err != nil || !known || !bytes.Equal(kept.Body, answer.Body) || kept.Validators != answer.Validators || kept.Age < 0 || kept.Age > time.Minute {
+		if err != nil || !known || !bytes.Equal(kept.Body, answer.Body) || kept.Validators != answer.Validators ||
+			kept.Age < 0 || kept.Age > time.Minute {
 			t.Errorf("kept %+v, known %v, %v", kept, known, err)
 		}
 	}
-	hostile := fetch.Robots{Body: []byte("x"), Validators: fetch.Validators{URL: origin, ETag: "\"\xff\x00\"", LastModified: strings.Repeat("x", 1<<20)}}
+	hostile := fetch.Robots{Body: []byte("x"), Validators: fetch.Validators{URL: origin, ETag: "\"\xff\x00\"",
+		LastModified: strings.Repeat("x", 1<<20)}}
 	for _, strange := range []string{origin, "https://\xff.example"} {
 		if err := one.KeepRobots(ctx, strange, hostile); err != nil {
 			t.Errorf("an answer with hostile headers is not kept: %v", err)

@@ -89,7 +89,8 @@ func expect(t *testing.T, w collect.Collector, s Subject, want ...string) {
 // shows is a page of a happening that is over after so many days.
 func shows(days int) collect.Page {
 	return collect.Page{Observations: []collect.Observation{{Key: "x", Details: happening.Details{
-		Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: time.Now().UTC().AddDate(0, 0, days).Truncate(time.Second)}}}},
+		Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: time.Now().UTC().AddDate(0, 0, days).
+			Truncate(time.Second)}}}},
 	}}}}
 }
 
@@ -112,7 +113,8 @@ func order(t *testing.T, s Subject) {
 	expect(t, w, s, "root", "list", "post", "current")
 	// The list is lost: what it alone named is asked for no more, but for the post that lasts. The one that was never
 	// there does not.
-	w["root"] = links(`2`, collect.Link{Address: "dated", Modified: "2026-11-23"}, collect.Link{Address: "barren"}, collect.Link{Address: "gone"})
+	w["root"] = links(`2`, collect.Link{Address: "dated", Modified: "2026-11-23"}, collect.Link{Address: "barren"},
+		collect.Link{Address: "gone"})
 	s.Age(t, 24*time.Hour)
 	expect(t, w, s, "root", "post", "dated", "gone", "barren")
 }
@@ -152,7 +154,8 @@ func resting(t *testing.T, s Subject) {
 }
 
 func failingList(t *testing.T, s Subject) {
-	w := failing{web: web{"root": links(`1`, collect.Link{Address: "list", List: true}), "list": links(`1`, collect.Link{Address: "a"}), "a": shows(9)}}
+	w := failing{web: web{"root": links(`1`, collect.Link{Address: "list", List: true}),
+		"list": links(`1`, collect.Link{Address: "a"}), "a": shows(9)}}
 	expect(t, &w, s, "root", "list", "a")
 	w.at = "list"
 	expect(t, &w, s, "root", "list", "a")
@@ -185,16 +188,19 @@ func remembered(t *testing.T, s Subject) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	if got.Address != "a" || got.Role != "page" || got.Modified != "yesterday" || got.ReadModified != "yesterday" || got.Root || got.List {
+	if got.Address != "a" || got.Role != "page" || got.Modified != "yesterday" || got.ReadModified != "yesterday" ||
+		got.Root || got.List {
 		t.Errorf("the page is %+v", got.Link)
 	}
-	if string(got.State) != `{"etag": "x"}` || got.Shown != 1 || got.Barren != 0 || got.ReadAt.IsZero() || got.AskedAt.IsZero() || got.Until.IsZero() {
+	if string(got.State) != `{"etag": "x"}` || got.Shown != 1 || got.Barren != 0 || got.ReadAt.IsZero() ||
+		got.AskedAt.IsZero() || got.Until.IsZero() {
 		t.Errorf("remembered is %+v", got)
 	}
 }
 
 func barren(t *testing.T, s Subject) {
-	w := web{"root": links("", collect.Link{Address: "a"}), "a": {State: collect.State(`"as it was"`)}} // and so is asked conditionally
+	// and so is asked conditionally
+	w := web{"root": links("", collect.Link{Address: "a"}), "a": {State: collect.State(`"as it was"`)}}
 	expect(t, w, s, "root", "a")
 	for _, hours := range []int{12, 24, 48} {
 		s.Age(t, time.Duration(hours-1)*time.Hour)
@@ -208,15 +214,16 @@ func barren(t *testing.T, s Subject) {
 	expect(t, w, s, "root", "a") // it shows something to come
 }
 
-// Lists that say of all pages that they have changed just now hurry those that have shown nothing, or nothing to come, only a
-// little, and the less the longer that is so.
+// Lists that say of all pages that they have changed just now hurry those that have shown nothing, or nothing to come,
+// only a little, and the less the longer that is so.
 func modified(t *testing.T, s Subject) {
 	now := 0
 	says := func() web {
 		now++
 		m := strconv.Itoa(now)
 		return web{
-			"root":    links("", collect.Link{Address: "empty", Modified: m}, collect.Link{Address: "over", Modified: m}, collect.Link{Address: "current", Modified: m}),
+			"root": links("", collect.Link{Address: "empty", Modified: m}, collect.Link{Address: "over", Modified: m},
+				collect.Link{Address: "current", Modified: m}),
 			"empty":   {State: collect.State(`"as it was"`)},
 			"over":    shows(-3),
 			"current": shows(60),
@@ -246,7 +253,8 @@ func modified(t *testing.T, s Subject) {
 func toCome(t *testing.T, s Subject) {
 	at := time.Now().UTC().AddDate(0, 0, 60)
 	w := web{
-		"root": links("", collect.Link{Address: "a", Modified: at.Format(time.DateOnly)}, collect.Link{Address: "b", Modified: at.Format(time.RFC3339)},
+		"root": links("", collect.Link{Address: "a", Modified: at.Format(time.DateOnly)},
+			collect.Link{Address: "b", Modified: at.Format(time.RFC3339)},
 			collect.Link{Address: "c", Modified: at.AddDate(0, 0, -61).Format(time.DateOnly)}),
 		"a": shows(60), "b": shows(60), "c": shows(60),
 	}
