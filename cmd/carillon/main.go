@@ -40,6 +40,9 @@ type commandLine struct {
 	Operator    operatorCommand    `cmd:"" help:"Operators, each with a personal token under which actions are recorded."`
 	Eventstore  eventstoreCommand  `cmd:"" help:"The event store: run it alone, back up, restore, verify, scavenge, copy."`
 	Demo        demoCommand        `cmd:"" help:"Demonstrate collecting and delivering, on a running development server or a temporary one."`
+	Dev         devCommand         `cmd:"" help:"Tools for a development server."`
+	Listen      listenCommand      `cmd:"" help:"Receive webhooks of a development server, and print or forward them."`
+	Trigger     triggerCommand     `cmd:"" help:"Publish an example of an event on a development server."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 
 	VersionFlag kong.VersionFlag `name:"version" hidden:"" help:"Print the version."`

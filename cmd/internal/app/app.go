@@ -3,6 +3,7 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -68,6 +69,7 @@ type App struct {
 	certificates *delivery.Certificates
 	expiries     *expiries
 	files        *egress.Files
+	roots        *x509.CertPool // that collectors trust; nil means the system's
 
 	api       *httpapi.API
 	console   *console.Console
@@ -235,16 +237,20 @@ func (a *App) deliveryEgress() (egress.Policy, egress.Options, error) {
 	// at once. To open another costs several times what a request does.
 	inFlight, idle := connectionsFor(filesAllowed())
 	options := egress.Options{MaxIdleConnsPerHost: inFlight, MaxIdleConns: idle, IdleConnTimeout: maxIdleTime, From: a.cfg.EgressAddr, Files: a.files}
-	if !a.cfg.Dev {
-		return policy, options, nil
+	if a.cfg.Dev {
+		authority, err := dev.EnsureAuthority(a.cfg.DataDir)
+		if err != nil {
+			return policy, options, err
+		}
+		policy.Allow = append(slices.Clone(policy.Allow), dev.Loopback...)
+		options.RootCAs = authority.Trust()
 	}
-	authority, err := dev.EnsureAuthority(a.cfg.DataDir)
-	if err != nil {
+	var err error
+	if a.roots, err = a.cfg.EgressRoots(nil); err != nil {
 		return policy, options, err
 	}
-	policy.Allow = append(slices.Clone(policy.Allow), dev.Loopback...)
-	options.RootCAs = authority.Trust()
-	return policy, options, nil
+	options.RootCAs, err = a.cfg.EgressRoots(options.RootCAs)
+	return policy, options, err
 }
 
 // Run does what the process's roles say until the context ends or a part fails for good. It stops in the order in which

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net/netip"
 	"time"
@@ -32,6 +33,7 @@ func (a *App) startCollection(s *stage) error {
 	collectors, err := Collectors(Collecting{
 		Answered: metrics.answered, Contact: a.cfg.CollectContact,
 		Allow: a.collectable(), Deny: a.cfg.EgressDenyCIDRs, From: a.cfg.EgressAddr, Files: a.files, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms, Parallel: a.cfg.CollectParallel,
+		Roots:     a.roots,
 		Unhurried: a.Unhurried, Room: backlog.Wait,
 	})
 	if err != nil {
@@ -57,6 +59,7 @@ type Collecting struct {
 	Deny      []netip.Prefix              // ranges that may not be, whatever is allowed
 	Files     *egress.Files               // see egress.Options; may be nil
 	From      []netip.Addr                // see egress.Options
+	Roots     *x509.CertPool              // see egress.Options; may be nil
 	Hosts     fetch.Hosts                 // shared by all who collect; nil: for this process alone
 	Parallel  int                         // requests at one time; 0: 64
 	Room      func(context.Context) error // see fetch.Options; may be nil
@@ -71,7 +74,11 @@ type Collecting struct {
 // Collectors are those that this version has, by source type.
 func Collectors(c Collecting) (map[string]collect.Collector, error) {
 	options := fetch.Options{
-		Transport: egress.NewTransport(egress.Policy{Allow: c.Allow, Deny: c.Deny}, egress.Options{From: c.From, Files: c.Files}),
+		Transport: egress.NewTransport(egress.Policy{Allow: c.Allow, Deny: c.Deny}, egress.Options{
+			From:    c.From,
+			Files:   c.Files,
+			RootCAs: c.Roots,
+		}),
 		Blocked:   func(err error) bool { return errors.Is(err, egress.ErrBlocked) },
 		UserAgent: fetch.UserAgent(Version, config.ContactURL(c.Contact)),
 		Hosts:     c.Hosts,

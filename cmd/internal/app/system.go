@@ -72,6 +72,7 @@ func diskOf(dir string) console.Disk {
 func (a *App) triers() (map[string]collect.Collector, error) {
 	return Collectors(Collecting{
 		Contact: a.cfg.CollectContact, Allow: a.collectable(), Deny: a.cfg.EgressDenyCIDRs, From: a.cfg.EgressAddr, Files: a.files, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now,
+		Roots:     a.roots,
 		Platforms: a.cfg.Platforms, Parallel: trialRequests, Unhurried: a.Unhurried,
 	})
 }

@@ -89,6 +89,8 @@ func TestErrorsNameTheSetting(t *testing.T) {
 		{"delivery-deny-cidrs", "10.0.0.0/33", `"10.0.0.0/33" is not an address range`},
 		{"egress-addr", "10.0.0.0/8", `"10.0.0.0/8" is not an address`},
 		{"egress-addr", "fe80::1%lo", `is not an address`},
+		{"egress-ca", "/nowhere.pem", "CARILLON_EGRESS_CA (--egress-ca) can't be read: "},
+		{"egress-ca", "config_test.go", "CARILLON_EGRESS_CA (--egress-ca) must name a file with certificates in PEM"},
 		{"egress-addr", "0.0.0.0", "CARILLON_EGRESS_ADDR (--egress-addr) must name an address of this machine; 0.0.0.0 is that of none"},
 		{"egress-addr", "127.0.0.1,127.0.0.2", "CARILLON_EGRESS_ADDR (--egress-addr) may name one address of IPv4 and one of IPv6"},
 		{"egress-addr", "192.0.2.1", "CARILLON_EGRESS_ADDR (--egress-addr) must name an address of this machine; it can't send from 192.0.2.1"},

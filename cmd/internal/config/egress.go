@@ -1,9 +1,11 @@
 package config
 
 import (
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 )
 
@@ -27,8 +29,33 @@ func (a *Addresses) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// checkEgress refuses outgoing addresses that this machine can't send from.
+// EgressRoots returns the authorities that outgoing connections trust: those given, or the system's if that is nil, and
+// those of CARILLON_EGRESS_CA. nil means the system's.
+func (c *Config) EgressRoots(roots *x509.CertPool) (*x509.CertPool, error) {
+	const variable = "CARILLON_EGRESS_CA"
+	if c.EgressCA == "" {
+		return roots, nil
+	}
+	text, err := os.ReadFile(c.EgressCA)
+	if err != nil {
+		return nil, wrong(variable, "can't be read: %v", err)
+	}
+	if roots == nil {
+		if roots, err = x509.SystemCertPool(); err != nil {
+			roots = x509.NewCertPool()
+		}
+	}
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, wrong(variable, "must name a file with certificates in PEM; %s has none", c.EgressCA)
+	}
+	return roots, nil
+}
+
+// checkEgress refuses outgoing addresses that this machine can't send from, and authorities that can't be read.
 func (c *Config) checkEgress() error {
+	if _, err := c.EgressRoots(nil); err != nil {
+		return err
+	}
 	const variable = "CARILLON_EGRESS_ADDR"
 	families := map[bool]netip.Addr{}
 	for _, address := range c.EgressAddr {

@@ -13,15 +13,18 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/netip"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
 const (
 	authorityFile = "ca.pem" // certificate and key
 	validity      = 10 * 365 * 24 * time.Hour
-	leafValidity  = 24 * time.Hour
+	leafValidity  = 90 * 24 * time.Hour
 	serialBits    = 120
+	localhost     = "localhost"
 )
 
 // Authority signs the certificates of receivers on loopback.
@@ -70,7 +73,7 @@ func newAuthority() ([]byte, error) {
 	template.KeyUsage = x509.KeyUsageCertSign
 	// Limited to names and addresses of this machine, so that a leaked key is of no use elsewhere.
 	template.PermittedDNSDomainsCritical = true
-	template.PermittedDNSDomains = []string{"localhost"}
+	template.PermittedDNSDomains = []string{localhost}
 	template.PermittedIPRanges = []*net.IPNet{
 		{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)},
 		{IP: net.IPv6loopback, Mask: net.CIDRMask(128, 128)},
@@ -108,22 +111,37 @@ func (a *Authority) Trust() *x509.CertPool {
 	return roots
 }
 
-// Certificate signs a certificate for a server on loopback, good for a day.
-func (a *Authority) Certificate() (tls.Certificate, error) {
+// Certificate signs a certificate for a server on loopback, without names for localhost and both loopback addresses.
+func (a *Authority) Certificate(names ...string) (tls.Certificate, error) {
+	if len(names) == 0 {
+		names = []string{"localhost", "127.0.0.1", "::1"}
+	}
+	template, err := template(names[0], leafValidity)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("certificate: %w", err)
+	}
+	for _, name := range names {
+		address, isAddress := netip.ParseAddr(name)
+		switch {
+		case isAddress == nil && address.IsLoopback():
+			template.IPAddresses = append(template.IPAddresses, address.AsSlice())
+		case name == localhost || strings.HasSuffix(name, "."+localhost):
+			template.DNSNames = append(template.DNSNames, name)
+		default:
+			return tls.Certificate{}, fmt.Errorf("%q is not a name of this machine: name localhost, "+
+				"something.localhost, 127.0.0.1 or ::1; for other names make a certificate by an authority of your own, "+
+				"and set CARILLON_EGRESS_CA to the authority's file", name)
+		}
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("receiver certificate: %w", err)
+		return tls.Certificate{}, fmt.Errorf("certificate: %w", err)
 	}
-	template, err := template("localhost", leafValidity)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("receiver certificate: %w", err)
-	}
-	template.DNSNames = []string{"localhost"}
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
-	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("receiver certificate: %w", err)
+		return tls.Certificate{}, fmt.Errorf("certificate: %w", err)
 	}
 	return tls.Certificate{Certificate: [][]byte{certificate}, PrivateKey: key}, nil
 }

@@ -4,6 +4,8 @@
 package dev
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,8 +16,12 @@ import (
 )
 
 const (
-	dirName  = "development"
-	keyFile  = "api-key"
+	dirName = "development"
+	keyFile = "api-key"
+
+	listenSecretFile  = "listen-secret"
+	listenSecretBytes = 32
+
 	dirMode  = 0o700
 	fileMode = 0o600
 )
@@ -32,8 +38,31 @@ func ReadKey(dataDir string) (string, error) {
 	return strings.TrimSpace(string(key)), nil
 }
 
+// OpenAuthority returns the authority of a development server's data directory, which must have one already.
+func OpenAuthority(dataDir string) (*Authority, error) {
+	if there, err := exists(filepath.Join(dataDir, dirName, authorityFile)); err != nil || !there {
+		return nil, errors.Join(err, fmt.Errorf("%s is not the data directory of a development server: "+
+			"start one (carillon serve --dev), or name its directory (CARILLON_DATA_DIR or --data-dir)", dataDir))
+	}
+	return EnsureAuthority(dataDir)
+}
+
 // KeepKey stores the development API key, readable by its owner only.
 func KeepKey(dataDir, key string) error { return keep(dataDir, keyFile, []byte(key+"\n")) }
+
+// ListenSecret returns the secret by which webhooks to "carillon listen" are signed. The first call makes it, so that a
+// receiver can be started once and stay.
+func ListenSecret(dataDir string) (string, error) {
+	path := filepath.Join(dataDir, dirName, listenSecretFile)
+	secret, err := os.ReadFile(path) //nolint:gosec // the operator's own directory
+	if !errors.Is(err, fs.ErrNotExist) {
+		return strings.TrimSpace(string(secret)), err
+	}
+	random := make([]byte, listenSecretBytes)
+	_, _ = rand.Read(random) // never fails
+	made := "whsec_" + base64.StdEncoding.EncodeToString(random)
+	return made, keep(dataDir, listenSecretFile, []byte(made+"\n"))
+}
 
 // keep writes a file as a whole or not at all.
 func keep(dataDir, name string, content []byte) (err error) {

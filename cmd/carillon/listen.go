@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"carillon/cmd/internal/apiclient"
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/listen"
+	"carillon/command/webhook"
+)
+
+type listenCommand struct {
+	config.API `group:"Server"`
+
+	Types   []string      `default:"*" help:"Event types, such as news.item.added, news.* or * (all)."`
+	Feeds   []anID        `name:"feed" placeholder:"ID" help:"Only events of this feed. Can be repeated."`
+	Forward string        `placeholder:"URL" help:"Pass each webhook on to this URL, and its answer back."`
+	Fail    int           `placeholder:"N" help:"Refuse the first N attempts of each webhook."`
+	Status  int           `placeholder:"STATUS" help:"Answer with this status; with --fail, only refusals (500)."`
+	Delay   time.Duration `placeholder:"TIME" help:"Wait before answering."`
+	Secret  config.Secret `env:"WEBHOOK_SECRET" help:"The secret that signs. Empty: that of the data directory."`
+	JSON    bool          `help:"Print each webhook as a line of JSON."`
+
+	PrintSecret bool `help:"Print the secret, and exit."`
+}
+
+// Help implements kong.HelpProvider.
+func (listenCommand) Help() string {
+	return `Makes a destination and a subscription, prints each webhook as it comes, and removes both at the end. What a
+listener that was killed has left is removed by the next one.
+
+  carillon listen --types 'news.*'
+  carillon listen --forward http://localhost:3000/hooks
+  carillon listen --fail 3 --status 503
+
+Signature, headers and body arrive at the program that they are forwarded to as the server sent them.`
+}
+
+const maxDelay = 10 * time.Minute
+
+// Validate implements kong.Validatable.
+func (c *listenCommand) Validate() error {
+	forward, err := url.Parse(c.Forward)
+	switch {
+	case c.Forward == "":
+	case err != nil, forward.Scheme != "http" && forward.Scheme != "https", forward.Host == "":
+		return fmt.Errorf("--forward must be a URL such as http://localhost:3000/hooks; it is %q", c.Forward)
+	}
+	switch {
+	case c.Fail < 0:
+		return fmt.Errorf("--fail must be 0 or more; it is %d", c.Fail)
+	case c.Status != 0 && (c.Status < http.StatusOK || c.Status > 599):
+		return fmt.Errorf("--status must be 200 to 599; it is %d", c.Status)
+	case c.Delay < 0 || c.Delay > maxDelay:
+		return fmt.Errorf("--delay must be 0s to %s; it is %s", maxDelay, c.Delay)
+	case c.Secret != "":
+		if _, err := webhook.ParseSecret(c.Secret.Reveal()); err != nil {
+			return errors.New("--secret must be whsec_ and base64 of 24 to 64 bytes")
+		}
+	}
+	return nil
+}
+
+// Run listens until Ctrl-C.
+func (c *listenCommand) Run(ctx context.Context, t terminal) error {
+	secret, err := c.secret()
+	if err != nil || c.PrintSecret {
+		if err == nil {
+			_, err = fmt.Fprintln(t.out, secret)
+		}
+		return err
+	}
+	client, err := apiclient.Open(&c.API)
+	if err != nil {
+		return err
+	}
+	if !c.OnThisMachine() {
+		return fmt.Errorf("%s is not on this machine: "+
+			"listen needs a development server here (carillon serve --dev)", client.Base())
+	}
+	authority, err := dev.OpenAuthority(c.DataDir)
+	if err != nil {
+		return err
+	}
+	feeds := make([]string, len(c.Feeds))
+	for i, feed := range c.Feeds {
+		feeds[i] = feed.UUID().String()
+	}
+	return listen.Run(ctx, listen.Options{
+		API:       client,
+		Authority: authority,
+		Secret:    secret,
+		Types:     c.Types,
+		Feeds:     feeds,
+		Forward:   c.Forward,
+		Failures:  c.Fail,
+		Status:    c.Status,
+		Delay:     c.Delay,
+		JSON:      c.JSON,
+		Out:       t.out,
+		Notes:     t.err,
+	})
+}
+
+// secret returns the one that is given, or that of the development server's data directory.
+func (c *listenCommand) secret() (string, error) {
+	if given := c.Secret.Reveal(); given != "" {
+		return given, nil
+	}
+	if _, err := dev.OpenAuthority(c.DataDir); err != nil {
+		return "", err
+	}
+	return dev.ListenSecret(c.DataDir)
+}

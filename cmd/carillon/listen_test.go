@@ -1,0 +1,228 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/httpapi/apitest"
+)
+
+// heard is a line of carillon listen --json.
+type heard struct {
+	ID, Type, Subject, Body, By string
+	Verified                    bool
+	Answered                    int
+	Headers                     map[string]string
+}
+
+// listening is a carillon listen that runs in this process.
+type listening struct {
+	shell
+
+	lines *bufio.Scanner
+	stop  func() (code int, notes string)
+}
+
+func (s shell) api() []string {
+	return []string{"--data-dir", s.server[1], "--http-addr", s.app.APIAddr().String()}
+}
+
+// listen starts carillon listen, and waits until it has its destination.
+func (s shell) listen(args ...string) listening {
+	s.Helper()
+	out, printed := io.Pipe()
+	notes, noted := io.Pipe()
+	ctx, cancel := context.WithCancel(s.Context())
+	exited := make(chan int, 1)
+	go func() {
+		t := terminal{in: strings.NewReader(""), out: printed, err: noted}
+		exited <- run(ctx, append(append([]string{"listen", "--json"}, args...), s.api()...), t)
+		_ = printed.Close()
+		_ = noted.Close()
+	}()
+	beginning := readUntil(notes, "Ctrl-C")
+	rest := make(chan string, 1)
+	go func() {
+		text, _ := io.ReadAll(notes)
+		rest <- string(text)
+	}()
+	s.Cleanup(cancel)
+	return listening{shell: s, lines: bufio.NewScanner(out), stop: func() (int, string) {
+		cancel()
+		return <-exited, beginning + <-rest
+	}}
+}
+
+// listenSecret asks for the secret alone.
+func (s shell) listenSecret() string {
+	s.Helper()
+	code, out, errors := runIn(s.Context(), "", append([]string{"listen", "--print-secret"}, s.api()...)...)
+	if code != 0 || !strings.HasPrefix(out, "whsec_") {
+		s.Fatalf("--print-secret: exit %d\n%s%s", code, out, errors)
+	}
+	return strings.TrimSpace(out)
+}
+
+// readUntil reads lines to the first that begins with a word.
+func readUntil(from io.Reader, word string) string {
+	var read strings.Builder
+	for b := make([]byte, 1); !strings.Contains(read.String(), "\n"+word) || b[0] != '\n'; {
+		if _, err := from.Read(b); err != nil {
+			break
+		}
+		read.WriteByte(b[0])
+	}
+	return read.String()
+}
+
+// next waits for the next webhook about a subject.
+func (l listening) next(subject string) (got heard) {
+	l.Helper()
+	for l.lines.Scan() {
+		got = heard{}
+		if err := json.Unmarshal(l.lines.Bytes(), &got, json.MatchCaseInsensitiveNames(true)); err != nil {
+			l.Fatalf("%s: %v", l.lines.Text(), err)
+		}
+		if got.Subject == subject {
+			return got
+		}
+	}
+	l.Fatalf("listen ended: %v", l.lines.Err())
+	return got
+}
+
+func (s shell) destinations() string {
+	s.Helper()
+	return s.ask(http.MethodGet, "/events/destinations?limit=100", http.StatusOK)
+}
+
+// ask sends a request with the development key.
+func (s shell) ask(method, path string, want int) string {
+	s.Helper()
+	key, err := s.app.DevelopmentKey(s.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	return ask(s.T, key, method, "http://"+s.app.APIAddr().String()+path, "", want)
+}
+
+func TestListenForwardsByteForByte(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	var body []byte
+	var header http.Header
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ = io.ReadAll(r.Body)
+		header = r.Header
+		w.WriteHeader(http.StatusMultiStatus)
+		_, _ = io.WriteString(w, "taken")
+	}))
+	defer receiver.Close()
+	l := s.listen("--types", "news.*", "--forward", receiver.URL+"/hooks")
+	subject := uuid.NewString()
+	s.ok("trigger", "research.status.changed", "--subject", subject)
+	s.ok("trigger", "news.item.added", "--subject", subject, "--data", `{"title":"Grüße <&>"}`)
+	got := l.next(subject)
+	if !got.Verified || got.Type != "news.item.added" || got.Answered != 207 || got.Body != string(body) {
+		t.Errorf("heard %+v; forwarded %s", got, body)
+	}
+	if !strings.Contains(got.Body, "Grüße <&>") || got.Headers["webhook-signature"] != header.Get("webhook-signature") ||
+		header.Get("webhook-id") != got.ID || header.Get("user-agent") != got.Headers["user-agent"] {
+		t.Errorf("headers %v, forwarded %v, body %s", got.Headers, header, got.Body)
+	}
+	apitest.Eventually(t, "the answer is on record", func() bool {
+		return strings.Contains(s.ask(http.MethodGet, "/events/deliveries/"+got.ID, http.StatusOK), `"responseBody":"taken"`)
+	})
+	secret := s.listenSecret()
+	code, notes := l.stop()
+	_, id, _ := strings.Cut(notes, "as the destination ")
+	id, _, _ = strings.Cut(id, ".\n")
+	if code != 0 || id == "" || !strings.Contains(notes, secret+"\n") || strings.Contains(s.destinations(), `"`+id+`"`) {
+		t.Errorf("after Ctrl-C: exit %d, %q is left\n%s", code, id, notes)
+	}
+}
+
+func TestListenRefusesFirstAttempts(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	l := s.listen("--fail", "1", "--status", "503", "--delay", "1ms")
+	subject := uuid.NewString()
+	s.ok("trigger", "news.item.added", "--subject", subject)
+	got := l.next(subject)
+	if got.Answered != http.StatusServiceUnavailable || got.By != "--fail" {
+		t.Errorf("the first: %+v", got)
+	}
+	s.ask(http.MethodPost, "/events/deliveries/"+got.ID+"/replay", http.StatusAccepted)
+	if again := l.next(subject); again.Answered != http.StatusNoContent || again.ID != got.ID || !again.Verified {
+		t.Errorf("the second: %+v", again)
+	}
+	l.stop()
+}
+
+// TestListenRemovesLeftovers kills a listener, whose destination the next one removes.
+func TestListenRemovesLeftovers(t *testing.T) {
+	t.Parallel()
+	s := openWith(t, func(*config.Config) {})
+	first := exec.CommandContext(t.Context(), os.Args[0], append([]string{"listen"}, s.api()...)...)
+	first.Env = append(os.Environ(), actAsCarillon+"=1")
+	notes, err := first.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	readUntil(notes, "Ctrl-C")
+	_ = first.Process.Kill()
+	_ = first.Wait()
+	left := s.destinations()
+	if strings.Count(left, `"carillon listen"`) != 1 {
+		t.Fatalf("left: %s", left)
+	}
+	l := s.listen()
+	if now := s.destinations(); strings.Count(now, `"carillon listen"`) != 1 || now == left {
+		t.Errorf("while the second listens: %s", now)
+	}
+	l.stop()
+	if now := s.destinations(); strings.Contains(now, `"carillon listen"`) {
+		t.Errorf("at the end: %s", now)
+	}
+}
+
+func TestListenRefusesBadInput(t *testing.T) {
+	t.Parallel()
+	for text, args := range map[string][]string{
+		"--forward must be a URL":   {"--forward", "localhost:3000"},
+		"--status must be 200":      {"--status", "99"},
+		"--fail must be 0":          {"--fail=-1"},
+		"--delay must be":           {"--delay", "1h"},
+		"WEBHOOK_SECRET (--secret)": {"--secret", "hunter2"},
+		"is not an id":              {"--feed", "news"},
+	} {
+		code, out, errors := runIn(t.Context(), "", append([]string{"listen"}, args...)...)
+		if code != 2 || out != "" || !strings.Contains(errors, text) || strings.Contains(errors, "hunter2") {
+			t.Errorf("carillon listen %v: exit %d\n%s%s", args, code, out, errors)
+		}
+	}
+	dir := t.TempDir()
+	code, _, errors := runIn(t.Context(), "", "listen", "--data-dir", dir)
+	if code != 1 || !strings.Contains(errors, "carillon serve --dev") {
+		t.Errorf("without a server: exit %d %s", code, errors)
+	}
+	s := open(t)
+	types := append([]string{"listen", "--types", "news.items"}, s.api()...)
+	if code, _, errors := runIn(t.Context(), "", types...); code != 1 || !strings.Contains(errors, "news.items") {
+		t.Errorf("an unknown type: exit %d %s", code, errors)
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"carillon/cmd/internal/httpapi/apitest"
+)
+
+const receiverSecret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+
+// receiver is a program of docs/use/webhooks.md.
+type receiver struct {
+	language string // of its block
+	file     string
+	program  []string // that runs it
+}
+
+var receivers = []receiver{
+	{"go", "receiver.go", []string{"sh", "-c", "go build -o receiver receiver.go && exec ./receiver"}},
+	{"js", "receiver.mjs", []string{"node", "receiver.mjs"}},
+	{"python", "receiver.py", []string{"python3", "receiver.py"}},
+	{"php", "receiver.php", []string{"php", "-S", "localhost:3000", "receiver.php"}},
+}
+
+// TestReceiversVerify starts each receiver of the page as it stands, but for its port.
+func TestReceiversVerify(t *testing.T) {
+	t.Parallel()
+	page := pages(t)["docs/use/webhooks.md"]
+	for _, r := range receivers {
+		t.Run(r.language, func(t *testing.T) {
+			t.Parallel()
+			needed := r.program[0]
+			if needed == "sh" {
+				needed = r.language
+			}
+			if _, err := exec.LookPath(needed); err != nil {
+				t.Skipf("%s is not here", needed)
+			}
+			block := regexp.MustCompile("(?s)```" + r.language + "\n(.*?)```").FindStringSubmatch(page)
+			if block == nil {
+				t.Fatal("the page has no such receiver")
+			}
+			url := r.start(t, block[1])
+			body := []byte(`{"type":"news.item.added","data":{"title":"Grüße"}}`)
+			now := time.Now()
+			for _, sent := range []struct {
+				what      string
+				signature string
+				at        time.Time
+				want      int
+			}{
+				{"genuine", signature(t, body, now), now, http.StatusNoContent},
+				{"two secrets", "v1,AAAA " + signature(t, body, now), now, http.StatusNoContent},
+				{"another body", signature(t, []byte("{}"), now), now, http.StatusUnauthorized},
+				{"old", signature(t, body, now.Add(-time.Hour)), now.Add(-time.Hour), http.StatusUnauthorized},
+				{"unsigned", "", now, http.StatusUnauthorized},
+			} {
+				if got := post(t, url, body, sent.signature, sent.at); got != sent.want {
+					t.Errorf("%s: %d, want %d", sent.what, got, sent.want)
+				}
+			}
+		})
+	}
+}
+
+// start runs the program until the end of the test, and waits until it listens.
+func (r receiver) start(t *testing.T, source string) (url string) {
+	t.Helper()
+	free, err := net.Listen("tcp", "localhost:0") //nolint:noctx // to find a port
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_ = free.Close()
+	_, port, _ := net.SplitHostPort(address)
+	dir := t.TempDir()
+	source = strings.ReplaceAll(source, "3000", port)
+	if err := os.WriteFile(filepath.Join(dir, r.file), []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	arguments := strings.Split(strings.ReplaceAll(strings.Join(r.program, "\x00"), "3000", port), "\x00")
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), arguments[0], arguments[1:]...) //nolint:gosec // ours
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "WEBHOOK_SECRET="+receiverSecret)
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	var dialer net.Dialer
+	apitest.Eventually(t, "the receiver listens", func() bool {
+		conn, err := dialer.DialContext(t.Context(), "tcp", "localhost:"+port)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+	return "http://localhost:" + port + "/hooks"
+}
+
+func signature(t *testing.T, body []byte, at time.Time) string {
+	t.Helper()
+	signer, err := standardwebhooks.NewWebhook(receiverSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign("msg_1", at, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed
+}
+
+func post(t *testing.T, url string, body []byte, signature string, at time.Time) (status int) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("webhook-id", "msg_1")
+	request.Header.Set("webhook-timestamp", strconv.FormatInt(at.Unix(), 10))
+	request.Header.Set("webhook-signature", signature)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+	_ = response.Body.Close()
+	return response.StatusCode
+}

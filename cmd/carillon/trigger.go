@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/app"
+	"carillon/command/catalog"
+)
+
+type triggerCommand struct {
+	remote
+	Type    string `arg:"" help:"An event type, such as news.item.added."`
+	Data    string `placeholder:"JSON" help:"Members of the data, in place of the example's."`
+	Subject string `help:"Subject of the event (example/1)."`
+	Count   int    `default:"1" placeholder:"N" help:"Number of events (${default})."`
+	Feed    anID   `placeholder:"ID" help:"Publish in this feed. Without one, in the development organization."`
+}
+
+// Help implements kong.HelpProvider.
+func (triggerCommand) Help() string {
+	return `Publishes an example of an event, made from the schema of its type, to the development organization of a
+server that was started with --dev:
+
+  carillon trigger news.item.added
+  carillon trigger event.occurrence.changed --subject concert/7 --data '{"status":"cancelled"}' --count 3
+
+The types are: ` + strings.Join(typeNames(), ", ") + "."
+}
+
+const maxTriggered = 10_000
+
+// Validate implements kong.Validatable.
+func (c *triggerCommand) Validate() error {
+	if c.Count < 1 || c.Count > maxTriggered {
+		return fmt.Errorf("--count must be 1 to %d; it is %d", maxTriggered, c.Count)
+	}
+	var members map[string]any
+	if err := json.Unmarshal([]byte(c.Data), &members); c.Data != "" && err != nil {
+		return fmt.Errorf(`--data must be a JSON object such as {"title":"Hello"}: %w`, err)
+	}
+	return nil
+}
+
+func typeNames() (names []string) {
+	types, _ := catalog.Types() // they are embedded
+	for _, t := range types {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// Run publishes the events.
+func (c *triggerCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	events, err := c.events()
+	if err != nil {
+		return err
+	}
+	published, err := client.Publish(ctx, bytes.NewReader(events), int64(len(events)))
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, published, func(w io.Writer) {
+		row(w, fmt.Sprintf("published %d %s", published.Published, c.Type))
+	})
+}
+
+// events returns the events, each a line.
+func (c *triggerCommand) events() ([]byte, error) {
+	types, err := catalog.Types()
+	if err != nil {
+		return nil, err
+	}
+	var lines bytes.Buffer
+	for _, known := range types {
+		if known.Name != c.Type {
+			continue
+		}
+		for i := range c.Count {
+			event, err := c.event(known, i+1)
+			if err != nil {
+				return nil, err
+			}
+			if err := json.MarshalWrite(&lines, event, json.Deterministic(true)); err != nil {
+				return nil, err
+			}
+			lines.WriteByte('\n')
+		}
+		return lines.Bytes(), nil
+	}
+	return nil, fmt.Errorf("%q is not an event type; the types are %s", c.Type, strings.Join(typeNames(), ", "))
+}
+
+func (c *triggerCommand) event(known catalog.Type, number int) (map[string]any, error) {
+	data, err := known.Example(uuid.NewString, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if c.Data != "" {
+		members := map[string]any{}
+		if err := json.Unmarshal([]byte(c.Data), &members); err != nil {
+			return nil, fmt.Errorf("--data: %w", err)
+		}
+		maps.Copy(data, members)
+	}
+	event := map[string]any{
+		"id":      uuid.NewString(),
+		"type":    known.Name,
+		"source":  "/carillon/trigger",
+		"subject": c.Subject,
+		"data":    data,
+	}
+	if c.Subject == "" {
+		event["subject"] = fmt.Sprintf("example/%d", number)
+	}
+	if feed := c.Feed.UUID(); feed != uuid.Nil {
+		event["feedType"], event["feedId"] = known.FeedType, feed
+	} else {
+		event["organizationId"] = app.DevelopmentOrganization
+	}
+	return event, nil
+}

@@ -1,0 +1,36 @@
+package config_test
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"carillon/cmd/internal/config"
+)
+
+func TestEgressRoots_authorityFile(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, given := range []*x509.CertPool{nil, x509.NewCertPool()} {
+		roots, err := (&config.Config{EgressCA: file}).EgressRoots(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := server.Certificate().Verify(x509.VerifyOptions{Roots: roots, DNSName: "example.com"}); err != nil {
+			t.Errorf("not trusted: %v", err)
+		}
+	}
+	if roots, err := (&config.Config{}).EgressRoots(nil); roots != nil || err != nil {
+		t.Errorf("without a file: %v, %v", roots, err)
+	}
+}

@@ -1,0 +1,88 @@
+// Package listen receives webhooks for a developer: it makes a destination and a subscription of its own, verifies and
+// shows each webhook, passes it on if asked to, and removes both afterwards.
+package listen
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"carillon/cmd/internal/apiclient"
+	"carillon/cmd/internal/dev"
+)
+
+// cleanupTimeout bounds how long the end may take.
+const cleanupTimeout = 10 * time.Second
+
+// Options says what to listen for and what to do with it.
+type Options struct {
+	API       *apiclient.Client
+	Authority *dev.Authority // that the server trusts
+	Secret    string         // whsec_…
+	Types     []string
+	Feeds     []string // ids; none means all
+	Forward   string   // URL; Optional.
+	Failures  int      // attempts of each webhook that are refused at first
+	Status    int      // of refusals, and of all answers if Failures is 0; 0 means 500 for refusals
+	Delay     time.Duration
+	JSON      bool
+	Out       io.Writer // webhooks
+	Notes     io.Writer // everything else
+}
+
+// listener is one run.
+type listener struct {
+	Options
+	verifier *standardwebhooks.Webhook
+	client   *http.Client // that forwards
+
+	mu      sync.Mutex
+	refused map[string]int // attempts, by webhook-id
+}
+
+// Run listens until the context ends.
+func Run(ctx context.Context, options Options) (err error) {
+	verifier, err := standardwebhooks.NewWebhook(options.Secret)
+	if err != nil {
+		return fmt.Errorf("secret: %w", err)
+	}
+	l := &listener{
+		Options:  options,
+		verifier: verifier,
+		client:   forwarder(options.Authority),
+		refused:  map[string]int{},
+	}
+	place, err := l.takePlace(ctx)
+	if err != nil {
+		return err
+	}
+	defer place.release()
+	url, stop, err := l.serve(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer func() {
+		ended, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		if failure := l.remove(ended, place.externalID); failure != nil && err == nil {
+			err = fmt.Errorf("remove the destination %s; the next carillon listen does: %w", place.externalID, failure)
+		}
+	}()
+	if err := l.subscribe(ctx, place.externalID, url); err != nil {
+		return err
+	}
+	l.welcome(place.externalID)
+	<-ctx.Done()
+	l.note("\nRemoving the destination %s.", place.externalID)
+	return nil
+}
+
+func (l *listener) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(l.Notes, format+"\n", args...)
+}
