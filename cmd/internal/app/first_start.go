@@ -90,9 +90,11 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
     curl -s %[1]s/feeds/events -H 'Authorization: Bearer %[3]s' -H 'Content-Type: application/json' \
       -d '{"name":"City concerts","description":"Concerts in town"}'
 
+    %[8]s
+
     %[6]s
 
-`, api, admin, key, a.cfg.DataDir, DevelopmentOrganization, a.demoCommand(), link)
+`, api, admin, key, a.cfg.DataDir, DevelopmentOrganization, a.demoCommand(), link, a.listenCommand())
 	return err
 }
 
@@ -112,6 +114,21 @@ func (a *App) demoCommand() string {
 	}
 	command := fmt.Sprintf("%s demo --data-dir %s --http-addr %s --admin-addr %s",
 		quoted(os.Args[0]), quoted(a.cfg.DataDir), hostPort(a.APIAddr()), hostPort(a.AdminAddr()))
+	if a.cfg.TLSCert != "" {
+		command += " --tls-cert " + quoted(a.cfg.TLSCert)
+	}
+	return command
+}
+
+// listenCommand returns the command line that receives this server's webhooks.
+func (a *App) listenCommand() string {
+	command := quoted(os.Args[0]) + " listen"
+	if a.cfg.DataDir != "./data" {
+		command += " --data-dir " + quoted(a.cfg.DataDir)
+	}
+	if a.cfg.HTTPAddr != "127.0.0.1:8080" {
+		command += " --http-addr " + hostPort(a.APIAddr())
+	}
 	if a.cfg.TLSCert != "" {
 		command += " --tls-cert " + quoted(a.cfg.TLSCert)
 	}

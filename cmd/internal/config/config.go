@@ -47,7 +47,6 @@ type Config struct {
 	DeliveryAllowCIDRs    Prefixes        `name:"delivery-allow-cidrs" env:"CARILLON_DELIVERY_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that webhooks may reach, for development."`
 	EgressDenyCIDRs       Prefixes        `name:"egress-deny-cidrs" aliases:"delivery-deny-cidrs" env:"CARILLON_EGRESS_DENY_CIDRS,CARILLON_DELIVERY_DENY_CIDRS" placeholder:"CIDR,…" help:"Address ranges that webhooks and collectors never reach, such as public ones of your own; precedes allowed ranges."`
 	EgressAddr            Addresses       `env:"CARILLON_EGRESS_ADDR" placeholder:"ADDRESS,…" help:"Source address of webhooks and collectors: one of IPv4, one of IPv6, or both. If only one family is named, the other is not used. Empty: chosen by the system."`
-	EgressCA              string          `name:"egress-ca" env:"CARILLON_EGRESS_CA" help:"Authorities to trust: a PEM file."`
 	CollectAllowCIDRs     Prefixes        `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that collectors may reach, for development."`
 	CollectParallel       int             `env:"CARILLON_COLLECT_PARALLEL" default:"64" placeholder:"N" help:"Concurrent requests of collectors (${default}); pages take up to 1.5 MiB each. Slow hosts share half of them."`
 	CollectPages          int             `env:"CARILLON_COLLECT_PAGES" default:"500" placeholder:"N" help:"Pages after which a visit yields to other sources of its host (${default})."`
@@ -58,6 +57,9 @@ type Config struct {
 	AutoDisableMinStreak  time.Duration   `env:"CARILLON_AUTO_DISABLE_MIN_STREAK" default:"1h" placeholder:"TIME" help:"Minimum duration of the failures before auto-disabling (${default})."`
 
 	Relevance Switch `env:"CARILLON_RELEVANCE" default:"on" placeholder:"on|off" help:"Whether items have a relevance score (${default})."`
+
+	// EgressCA is a PEM file of authorities that webhooks and collectors trust besides the system's. Optional.
+	EgressCA string `name:"egress-ca" env:"CARILLON_EGRESS_CA" help:"PEM file of more authorities that webhooks trust."`
 
 	Platforms
 

@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// WriteCertificate signs a certificate for names of this machine, and writes it and its key as PEM. Files that are there
-// are replaced only if the same authority has signed the certificate.
+// WriteCertificate signs a certificate for names of this machine, and writes it and its key as PEM. It replaces only
+// files whose certificate the same authority has signed.
 func (a *Authority) WriteCertificate(certFile, keyFile string, names []string) error {
 	if err := a.replaceable(certFile, keyFile); err != nil {
 		return err
@@ -37,7 +37,8 @@ func (a *Authority) replaceable(certFile, keyFile string) error {
 	}
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil || pair.Leaf.CheckSignatureFrom(a.certificate) != nil {
-		return fmt.Errorf("%s or %s is there, and is not by this command: name other files (--cert, --key)", certFile, keyFile)
+		return fmt.Errorf("%s or %s is there, and is not by this command: "+
+			"name other files (--cert, --key)", certFile, keyFile)
 	}
 	return nil
 }
