@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -19,36 +21,74 @@ import (
 	"carillon/eventstore/node/stricttest"
 )
 
-// member is a node on TCP whose connections the test can count, and freeze.
+// cluster is nodes in the bubble of a test, and dials them.
+type cluster struct {
+	t       *testing.T
+	members map[string]*member // by address
+}
+
+func newCluster(t *testing.T) *cluster { return &cluster{t, map[string]*member{}} }
+
+// inCluster runs a test in a bubble: its clock stands still while a node or a client has something to do.
+func inCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newCluster(t)) })
+}
+
+func (c *cluster) dial(ctx context.Context, address string) (net.Conn, error) {
+	return c.members[address].pipes.dial(ctx, address)
+}
+
+func (c *cluster) open(url string) *esdb.Store {
+	c.t.Helper()
+	store, err := esdb.OpenDialed(url, c.dial, slog.New(slog.DiscardHandler))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// member is a node whose connections the test can count, and freeze.
 type member struct {
 	*stricttest.Strict
 	address string
+	pipes   *pipes
 
-	mu     sync.Mutex
-	conns  map[net.Conn]struct{}
-	frozen chan struct{} // closed when what it says is to be passed on; nil as long as it is
+	frozen atomic.Bool
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
 }
 
-func startMember(t *testing.T) *member {
-	t.Helper()
-	m := &member{Strict: &stricttest.Strict{}, conns: map[net.Conn]struct{}{}}
-	n, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Quirks: m.Strict})
-	if err != nil {
-		t.Fatal(err)
+// start starts one more member. Each leads until it follows another one.
+func (c *cluster) start() *member {
+	c.t.Helper()
+	address := fmt.Sprintf("127.0.0.1:%d", 2113+len(c.members))
+	m := &member{
+		Strict:  &stricttest.Strict{},
+		address: address,
+		pipes:   newPipes(),
+		conns:   map[net.Conn]struct{}{},
 	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	c.members[address] = m
+	n, err := node.Open(node.Config{
+		Dir:       "store",
+		FS:        vfs.NewMem(),
+		Quirks:    m.Strict,
+		Advertise: address,
+	})
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	m.address = listener.Addr().String()
 	served := make(chan error, 1)
-	go func() { served <- n.Serve(counting{listener, m}) }()
-	t.Cleanup(func() {
+	go func() { served <- n.Serve(counting{m.pipes, m}) }()
+	c.t.Cleanup(func() {
 		if err := n.Close(); err != nil {
-			t.Error(err)
+			c.t.Error(err)
 		}
 		if err := <-served; err != nil {
-			t.Error(err)
+			c.t.Error(err)
 		}
 	})
 	return m
@@ -76,16 +116,14 @@ type countedConn struct {
 	member *member
 }
 
-// Read waits while the member is frozen: then it takes nothing in and so says nothing.
+// Read drops what it reads while the member is frozen, which then answers nothing.
 func (c *countedConn) Read(into []byte) (int, error) {
-	n, err := c.Conn.Read(into)
-	c.member.mu.Lock()
-	frozen := c.member.frozen
-	c.member.mu.Unlock()
-	if frozen != nil {
-		<-frozen
+	for {
+		n, err := c.Conn.Read(into)
+		if err != nil || !c.member.frozen.Load() {
+			return n, err
+		}
 	}
-	return n, err
 }
 
 func (c *countedConn) Close() error {
@@ -99,43 +137,6 @@ func (m *member) open() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.conns)
-}
-
-func (m *member) freeze(t *testing.T) {
-	t.Helper()
-	thaw := make(chan struct{})
-	m.mu.Lock()
-	m.frozen = thaw
-	m.mu.Unlock()
-	t.Cleanup(func() {
-		m.mu.Lock()
-		m.frozen = nil
-		m.mu.Unlock()
-		close(thaw)
-	})
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !holds(); {
-		if time.Now().After(deadline) {
-			t.Fatal("never came: " + what)
-		}
-		select {
-		case <-t.Context().Done():
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
-func openAt(t *testing.T, url string) *esdb.Store {
-	t.Helper()
-	store, err := esdb.Open(url, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return store
 }
 
 // counter counts the commands that it was given.
@@ -159,76 +160,90 @@ func TestADeposedLeaderIsLeft(t *testing.T) {
 	for name, url := range map[string]string{"one address": "esdb://%s?tls=false", "gossip": "esdb+discover://%s?tls=false", "several": "esdb://%[1]s,%[1]s?tls=false"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			first, second := startMember(t), startMember(t)
-			store, id := openAt(t, fmt.Sprintf(url, first.address)), uuid.New()
-			if err := add(t.Context(), store, id); err != nil {
-				t.Fatal(err)
+			inCluster(t, func(t *testing.T, c *cluster) { deposed(t, c, url) })
+		})
+	}
+}
+
+func deposed(t *testing.T, c *cluster, url string) {
+	t.Helper()
+	first, second := c.start(), c.start()
+	store, id := c.open(fmt.Sprintf(url, first.address)), uuid.New()
+	if err := add(t.Context(), store, id); err != nil {
+		t.Fatal(err)
+	}
+	began, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		begin := sync.OnceFunc(func() { close(began) })
+		defer begin()
+		for _, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Filter{}) {
+			if err != nil {
+				ended <- err
+				return
 			}
-			began, ended := make(chan struct{}), make(chan error, 1)
-			go func() {
-				begin := sync.OnceFunc(func() { close(began) })
-				defer begin()
-				for _, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Filter{}) {
-					if err != nil {
-						ended <- err
-						return
-					}
-					begin()
-				}
-			}()
-			<-began // at the old leader: one that begins later follows the new one from its start
-			first.Follow(second.address)
-			changed := time.Now()
-			id = uuid.New() // the second has nothing of what the first has: they only play a cluster
-			var writers sync.WaitGroup
-			for range 8 {
-				writers.Go(func() {
-					if err := add(t.Context(), store, uuid.New()); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			writers.Wait()
-			if err := add(t.Context(), store, id); err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("a change of the leader took %s", time.Since(changed))
-			direct := openAt(t, "esdb://"+second.address+"?tls=false")
-			if loaded, err := counter.Load(t.Context(), direct, id); err != nil || loaded.State != 1 {
-				t.Errorf("at the new leader: %+v, %v", loaded, err)
-			}
-			if err := <-ended; !errors.Is(err, eventstore.ErrUnavailable) {
-				t.Errorf("the subscription to the old one ended with %v", err)
-			}
-			eventually(t, "no connection to the old leader is left", func() bool { return first.open() == 0 })
-			if first.Referred() == 0 {
-				t.Error("nobody asked the old leader for the leader")
+			begin()
+		}
+	}()
+	<-began // at the old leader: one that begins later follows the new one from its start
+	first.Follow(second.address)
+	changed := time.Now()
+	id = uuid.New() // the second has nothing of what the first has: they only play a cluster
+	var writers sync.WaitGroup
+	for range 8 {
+		writers.Go(func() {
+			if err := add(t.Context(), store, uuid.New()); err != nil {
+				t.Error(err)
 			}
 		})
+	}
+	writers.Wait()
+	if err := add(t.Context(), store, id); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(changed); took > time.Second {
+		t.Errorf("a change of the leader took %s", took)
+	}
+	direct := c.open("esdb://" + second.address + "?tls=false")
+	if loaded, err := counter.Load(t.Context(), direct, id); err != nil || loaded.State != 1 {
+		t.Errorf("at the new leader: %+v, %v", loaded, err)
+	}
+	if err := <-ended; !errors.Is(err, eventstore.ErrUnavailable) {
+		t.Errorf("the subscription to the old one ended with %v", err)
+	}
+	synctest.Wait()
+	if left := first.open(); left > 0 {
+		t.Errorf("%d connections to the old leader are left", left)
+	}
+	if first.Referred() == 0 {
+		t.Error("nobody asked the old leader for the leader")
 	}
 }
 
 // Where a leader is frozen, another member says who leads now.
 func TestAFrozenLeaderIsLeft(t *testing.T) {
 	t.Parallel()
-	first, second, third := startMember(t), startMember(t), startMember(t)
-	second.Follow(first.address)
-	third.Follow(first.address)
-	store := openAt(t, fmt.Sprintf("esdb://%s,%s,%s?tls=false", first.address, second.address, third.address))
-	if err := add(t.Context(), store, uuid.New()); err != nil {
-		t.Fatal(err)
-	}
-	if first.open() == 0 {
-		t.Fatal("the leader was not found")
-	}
-	first.freeze(t)
-	appended := make(chan error, 1)
-	began := time.Now()
-	go func() { appended <- add(t.Context(), store, uuid.New()) }()
-	second.Follow("")
-	third.Follow(second.address)
-	if err := <-appended; err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("an append was stuck for %s", time.Since(began)) // by the old leader it would never be answered
+	inCluster(t, func(t *testing.T, c *cluster) {
+		first, second, third := c.start(), c.start(), c.start()
+		second.Follow(first.address)
+		third.Follow(first.address)
+		store := c.open(fmt.Sprintf("esdb://%s,%s,%s?tls=false", first.address, second.address, third.address))
+		if err := add(t.Context(), store, uuid.New()); err != nil {
+			t.Fatal(err)
+		}
+		if first.open() == 0 {
+			t.Fatal("the leader was not found")
+		}
+		first.frozen.Store(true)
+		appended := make(chan error, 1)
+		began := time.Now()
+		go func() { appended <- add(t.Context(), store, uuid.New()) }()
+		second.Follow("")
+		third.Follow(second.address)
+		if err := <-appended; err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 5*time.Second { // by the old leader it would never be answered
+			t.Errorf("an append was stuck for %s", took)
+		}
+	})
 }

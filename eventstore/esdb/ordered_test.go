@@ -52,7 +52,6 @@ func orderOf(ctx context.Context, t *testing.T, store *esdb.Store) (ids []uuid.U
 // Whatever happens on the way, appends stand in the log in the order in which they were given, each once.
 func TestOrderedAppendsStandInTheirOrder(t *testing.T) {
 	t.Parallel()
-	const appends, streams = 1200, 40
 	for name, trouble := range map[string]func(m *member){
 		"nothing happens":                 func(*member) {},
 		"connections break":               (*member).cut,
@@ -63,36 +62,44 @@ func TestOrderedAppendsStandInTheirOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := startMember(t)
-			m.NoBatches = strings.Contains(name, "batches")
-			m.SaysBatches = strings.Contains(name, "takes")
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-			defer cancel()
-			store := openAt(t, "esdb://"+m.address+"?tls=false")
-			ordered, err := store.Ordered(ctx, 64, time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer ordered.Close()
-			var want []uuid.UUID
-			answered := 0
-			for i := range appends {
-				list := oneEvent()
-				want = append(want, list[0].ID)
-				if err := ordered.Append(fmt.Sprintf("thing-%d", i%streams), eventstore.Revision(i/streams-1), list, func() { answered++ }); err != nil {
-					t.Fatal(err)
-				}
-				if i%300 == 150 && !m.SaysBatches {
-					trouble(m)
-				}
-			}
-			if err := ordered.Flush(); err != nil {
-				t.Fatal(err)
-			}
-			if got := orderOf(ctx, t, store); answered != appends || !slices.Equal(got, want) {
-				t.Errorf("%d answers, %d events in the log, want %d in their order", answered, len(got), appends)
-			}
+			inCluster(t, func(t *testing.T, c *cluster) {
+				m := c.start()
+				m.NoBatches = strings.Contains(name, "batches")
+				m.SaysBatches = strings.Contains(name, "takes")
+				inOrder(t, c, m, trouble)
+			})
 		})
+	}
+}
+
+func inOrder(t *testing.T, c *cluster, m *member, trouble func(*member)) {
+	t.Helper()
+	const appends, streams = 1200, 40
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	store := c.open("esdb://" + m.address + "?tls=false")
+	ordered, err := store.Ordered(ctx, 64, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ordered.Close()
+	var want []uuid.UUID
+	answered := 0
+	for i := range appends {
+		list := oneEvent()
+		want = append(want, list[0].ID)
+		if err := ordered.Append(fmt.Sprintf("thing-%d", i%streams), eventstore.Revision(i/streams-1), list, func() { answered++ }); err != nil {
+			t.Fatal(err)
+		}
+		if i%300 == 150 && !m.SaysBatches {
+			trouble(m)
+		}
+	}
+	if err := ordered.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if got := orderOf(ctx, t, store); answered != appends || !slices.Equal(got, want) {
+		t.Errorf("%d answers, %d events in the log, want %d in their order", answered, len(got), appends)
 	}
 }
 
@@ -146,21 +153,23 @@ func TestOrderedAppendsEndWithTheFirstRefusal(t *testing.T) {
 // A server that stays away is given up in the end.
 func TestOrderedAppendsGiveUp(t *testing.T) {
 	t.Parallel()
-	m := startMember(t)
-	store := openAt(t, "esdb://"+m.address+"?tls=false")
-	ordered, err := store.Ordered(t.Context(), 8, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ordered.Close()
-	if err := errors.Join(ordered.Append("thing-1", eventstore.NoStream, oneEvent(), func() {}), ordered.Flush()); err != nil {
-		t.Fatal(err)
-	}
-	m.LoseLeader(time.Hour)
-	err = errors.Join(ordered.Append("thing-2", eventstore.NoStream, oneEvent(), func() {}), ordered.Flush())
-	if !errors.Is(err, eventstore.ErrUnavailable) {
-		t.Errorf("error = %v", err)
-	}
+	inCluster(t, func(t *testing.T, c *cluster) {
+		m := c.start()
+		store := c.open("esdb://" + m.address + "?tls=false")
+		ordered, err := store.Ordered(t.Context(), 8, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ordered.Close()
+		if err := errors.Join(ordered.Append("thing-1", eventstore.NoStream, oneEvent(), func() {}), ordered.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		m.LoseLeader(time.Hour)
+		err = errors.Join(ordered.Append("thing-2", eventstore.NoStream, oneEvent(), func() {}), ordered.Flush())
+		if !errors.Is(err, eventstore.ErrUnavailable) {
+			t.Errorf("error = %v", err)
+		}
+	})
 }
 
 // The last revision of a stream is told whatever can be read of it.
@@ -262,10 +271,15 @@ func TestInterruptedAppendsAreAPrefix(t *testing.T) {
 // Where the leader freezes, the rest is appended at its successor, in order.
 func TestOrderedAppendsLeaveAFrozenLeader(t *testing.T) {
 	t.Parallel()
-	first, second, third := startMember(t), startMember(t), startMember(t)
+	inCluster(t, leavesFrozen)
+}
+
+func leavesFrozen(t *testing.T, c *cluster) {
+	t.Helper()
+	first, second, third := c.start(), c.start(), c.start()
 	second.Follow(first.address)
 	third.Follow(first.address)
-	store := openAt(t, fmt.Sprintf("esdb://%s,%s,%s?tls=false", first.address, second.address, third.address))
+	store := c.open(fmt.Sprintf("esdb://%s,%s,%s?tls=false", first.address, second.address, third.address))
 	ordered, err := store.Ordered(t.Context(), 32, time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +288,7 @@ func TestOrderedAppendsLeaveAFrozenLeader(t *testing.T) {
 	var given []uuid.UUID
 	for i := range 400 {
 		if i == 200 {
-			first.freeze(t)
+			first.frozen.Store(true)
 			second.Follow("")
 			third.Follow(second.address)
 		}
@@ -288,7 +302,7 @@ func TestOrderedAppendsLeaveAFrozenLeader(t *testing.T) {
 	if err := ordered.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	moved := orderOf(t.Context(), t, openAt(t, "esdb://"+second.address+"?tls=false"))
+	moved := orderOf(t.Context(), t, c.open("esdb://"+second.address+"?tls=false"))
 	if len(moved) < 200 || len(moved) > 232 || !slices.Equal(moved, given[400-len(moved):]) {
 		t.Errorf("%d events at the new leader, or another order", len(moved))
 	}

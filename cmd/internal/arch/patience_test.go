@@ -25,22 +25,12 @@ func TestNoWallClockAssertions(t *testing.T) {
 				t.Errorf("%s:%d fails where the machine is busy: wait by the minute, log what it took, or use testing/synctest", f.path, f.fset.Position(at).Line)
 			}
 		}
-		if slices.Contains(measuring, f.path) {
-			continue
-		}
 		f.uses(func(importPath, name string, line int) {
 			if importPath == "time" && name == "Since" {
 				t.Errorf("%s:%d measures time: use testing/synctest or a clock that is handed in, or tag the file nightly", f.path, line)
 			}
 		})
 	}
-}
-
-// measuring lists the files of the first suite that measure time all the same. It may only get shorter.
-var measuring = []string{
-	"eventstore/copying/move_test.go",
-	"eventstore/esdb/leader_test.go",
-	"eventstore/node/live_test.go",
 }
 
 // hurries finds where a declaration counts seconds that somebody is to be ready in.
