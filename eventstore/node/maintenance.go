@@ -8,23 +8,17 @@ import (
 	"carillon/eventstore/node/internal/store"
 )
 
-// Progress is told how much of a long task is done. It is called now and then, from one goroutine; nil is allowed.
-type Progress func(done, total uint64)
+// Progress is called now and then with how much of a long task is done, from one goroutine. nil is allowed.
+type Progress = func(done, total uint64)
 
-// Report is what Verify found.
-type Report struct {
-	// Events, Bytes and Streams count what was read.
-	Events, Bytes, Streams uint64
-	// Problems are the first hundred of what is wrong, in words; Faults is how many there are in all.
-	Problems []string
-	Faults   uint64
-}
-
-// OK reports whether nothing is wrong.
-func (r Report) OK() bool { return r.Faults == 0 }
-
-// Scavenged is what a scavenge removed.
-type Scavenged struct{ Events, Bytes uint64 }
+type (
+	// Report is what Verify found.
+	Report = store.Report
+	// Scavenged is what a scavenge removed.
+	Scavenged = store.Scavenged
+	// Lost is a range of a stream's revisions that were acknowledged and can't be read any more.
+	Lost = store.Lost
+)
 
 // Backup writes a consistent copy of the node's data to a directory that must not exist, while the node works. The
 // copy is itself the data directory of a node.
@@ -33,15 +27,13 @@ func (n *Node) Backup(ctx context.Context, dir string) error { return n.store.Ba
 // Verify reads all data, checks every checksum, and compares log, stream indexes and heads with each other. It works
 // on the state at its beginning while the node goes on. The error only says why it could not finish.
 func (n *Node) Verify(ctx context.Context, progress Progress) (Report, error) {
-	report, err := n.store.Verify(ctx, progress)
-	return Report(report), err
+	return n.store.Verify(ctx, progress)
 }
 
 // Scavenge removes for good the events that deletion, $maxCount, $maxAge and $tb have hidden, and gives their space
 // back, while the node works. Its progress counts streams.
 func (n *Node) Scavenge(ctx context.Context, progress Progress) (Scavenged, error) {
-	removed, err := n.store.Scavenge(ctx, progress)
-	return Scavenged(removed), err
+	return n.store.Scavenge(ctx, progress)
 }
 
 // Verify verifies the data in a directory that no node is using, and changes nothing there; see Node.Verify.
@@ -53,16 +45,7 @@ func Verify(ctx context.Context, config Config, progress Progress) (report Repor
 		return Report{}, fmt.Errorf("verify: %w", err)
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	found, err := opened.Verify(ctx, progress)
-	return Report(found), err
-}
-
-// Lost is a range of a stream's revisions that were acknowledged and can't be read any more.
-type Lost struct {
-	Stream      string
-	First, Last uint64
-	// Whole says that the events themselves are whole, in a log, behind what is damaged.
-	Whole bool
+	return opened.Verify(ctx, progress)
 }
 
 // Repaired is what Repair found.
@@ -87,10 +70,7 @@ func Repair(config Config, acceptLoss bool) (Repaired, error) {
 	if found.Damage != nil {
 		repaired.Damage = found.Damage.What()
 		repaired.Last, repaired.Acknowledged = found.Damage.Last, found.Damage.Acknowledged
-		repaired.Unnamed = found.Damage.Unnamed
-		for _, lost := range found.Damage.Lost {
-			repaired.Lost = append(repaired.Lost, Lost(lost))
-		}
+		repaired.Lost, repaired.Unnamed = found.Damage.Lost, found.Damage.Unnamed
 	}
 	if err != nil {
 		return repaired, fmt.Errorf("repair: %w", err)

@@ -200,8 +200,6 @@ func (c *checkpoints) reached(page *page, position uint64) {
 
 // subscribeStream sends the events of a stream after a revision, then new ones as they come.
 func (r *reading) subscribeStream() error {
-	changed, done := r.node.store.Follow(r.stream)
-	defer done()
 	stream, err := r.node.store.Stream(r.call.Context(), r.stream)
 	if err != nil {
 		return err
@@ -225,7 +223,7 @@ func (r *reading) subscribeStream() error {
 	var live liveness
 	missing := r.node.config.Quirks.Any() && stream.Last() < 0 // such a stream is caught up with after its first event
 	for {
-		signal := changed()
+		advanced := r.node.store.Advanced()
 		var ended bool
 		began := next
 		if next, ended, err = r.fillStream(next); err != nil {
@@ -249,7 +247,7 @@ func (r *reading) subscribeStream() error {
 				return err
 			}
 		}
-		if err := r.wait(signal); err != nil {
+		if err := r.wait(advanced); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // cursor reads heads, indexes and the log in turn with one iterator: to make one takes as long as to read a few
 // events. It sees the database as it was when it was made, and keeps the files of that moment: close it before
-// waiting for anybody but the disk. The sequencer's is another matter (headReader).
+// waiting for anybody but the disk.
 type cursor struct {
 	iter         *pebble.Iterator
 	lower, upper []byte
@@ -19,10 +19,8 @@ type cursor struct {
 // Most heads that are missing are of streams about to be created, so the filters of the bottom level are asked too.
 var cursorOptions = pebble.IterOptions{UseL6Filters: true}
 
-func (s *Store) newCursor() (*cursor, error) { return newCursor(s.db) }
-
-func newCursor(reader pebble.Reader) (*cursor, error) {
-	iter, err := reader.NewIter(&cursorOptions)
+func (s *Store) newCursor() (*cursor, error) {
+	iter, err := s.db.NewIter(&cursorOptions)
 	if err != nil {
 		return nil, fmt.Errorf("read: %w", err)
 	}

@@ -184,7 +184,7 @@ func repaired(t *testing.T, dir string, events int) {
 	}
 	for _, l := range done.Damage.Lost {
 		lost += int(l.Last-l.First) + 1 //nolint:gosec // small
-		if h, err := loadHeadFrom(s.db, l.Stream); err != nil || h.last >= int64(l.First) {
+		if h, err := loadHead(s.db, l.Stream); err != nil || h.last >= int64(l.First) {
 			t.Errorf("%v is lost, the stream ends at %d, %v", l, h.last, err)
 		}
 	}

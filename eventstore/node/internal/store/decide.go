@@ -226,9 +226,8 @@ func (q *sequencing) write(h *cachedHead, revision uint64, events []Proposed) (u
 		h.last, h.changed = int64(at), position // #nosec G115 -- at most MaxRevision
 		q.next += uint64(len(event.value))
 		q.bytes += len(event.value)
-		q.records = append(q.records, Record{Position: position, value: event.value})
+		q.last = position
 	}
-	q.streams = append(q.streams, h.stream)
 	q.heads.mark(h)
 	return h.changed, nil
 }

@@ -9,7 +9,7 @@
 // the next batch. Refusals are answered in the same order, so that nobody is told about an event that could still be
 // lost. A commit that fails stops the store for good: after a failed sync nobody knows what the disk holds.
 //
-//	callers ─▶ queue ─▶ sequencer (decide, batch, apply) ─▶ syncer (wait, watermark, ring, answer, wake)
+//	callers ─▶ queue ─▶ sequencer (decide, batch, apply) ─▶ syncer (wait, watermark, answer, wake)
 //
 // # Reading
 //

@@ -21,7 +21,6 @@ func (q *sequencing) decideErase(r *request) error {
 	h.floor = r.below
 	q.heads.mark(h)
 	batch := q.writing()
-	q.erased = true
 	for _, key := range r.erase {
 		if err := batch.Delete(key, nil); err != nil {
 			return fmt.Errorf("erase: %w", err)

@@ -2,7 +2,10 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // head is what the sequencer needs to know about a stream, stored under the stream's name.
@@ -66,6 +69,20 @@ func parseHead(value []byte) (head, error) {
 	}
 	h.last = int64(last - 1) // #nosec G115 -- within [-1, MaxRevision]
 	return h, nil
+}
+
+// loadHead reads the head of a stream.
+func loadHead(reader pebble.Reader, stream string) (head, error) {
+	var room [64]byte
+	value, closer, err := reader.Get(headKey(room[:0], stream))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return noHead, nil
+	}
+	if err != nil {
+		return head{}, fmt.Errorf("read stream head: %w", err)
+	}
+	defer func() { _ = closer.Close() }()
+	return parseHead(value)
 }
 
 // exists reports whether the stream has events that a reader could ever see again.

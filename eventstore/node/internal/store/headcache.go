@@ -57,21 +57,16 @@ func (c *headCache) mark(h *cachedHead) {
 	}
 }
 
-// settle is called once the dirty heads are in the batch and the batch is applied. It says whether the cache has let go of
-// heads: of many at one time, as whoever reads the others has to begin anew then.
-func (c *headCache) settle() (evicted bool) {
+// settle is called once the dirty heads are in the batch and the batch is applied.
+func (c *headCache) settle() {
 	for _, h := range c.dirty {
 		h.dirty = false
 	}
 	clear(c.dirty)
 	c.dirty = c.dirty[:0]
-	if len(c.entries) <= c.limit {
-		return false
-	}
-	for len(c.entries) > c.limit-c.limit/8 {
+	for len(c.entries) > c.limit {
 		oldest := c.order.prev
 		oldest.leave()
 		delete(c.entries, oldest.stream)
 	}
-	return true
 }

@@ -153,7 +153,7 @@ type losses struct {
 // end and the first of it that was seen.
 func (l losses) list(reader pebble.Reader) (ranges []Lost, err error) {
 	for stream, revisions := range l.streams {
-		h, err := loadHeadFrom(reader, stream)
+		h, err := loadHead(reader, stream)
 		if err != nil {
 			return nil, err
 		}

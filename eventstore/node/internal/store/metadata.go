@@ -33,7 +33,6 @@ func (q *sequencing) applyMetadata(meta *cachedHead, described string, event Pro
 func (q *sequencing) describe(target *cachedHead, settings Settings, position uint64) {
 	target.settings, target.changed = settings, position
 	q.heads.mark(target)
-	q.streams = append(q.streams, target.stream)
 }
 
 // writeMetadata appends metadata whose truncation mark is where the stream begins anew.

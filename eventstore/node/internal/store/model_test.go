@@ -73,7 +73,7 @@ func newMachine(t *rapid.T) *machine {
 
 func (m *machine) open(t *rapid.T) {
 	opened, err := Open(Options{
-		Dir: modelDir, FS: m.fs, MemTableBytes: 64 << 10, RingBytes: 2 << 10,
+		Dir: modelDir, FS: m.fs, MemTableBytes: 64 << 10,
 		Now: func() time.Time { return time.Unix(m.clock.Load(), 0) },
 	})
 	if err != nil {

@@ -29,8 +29,6 @@ type Options struct {
 	CacheBytes int64
 	// MemTableBytes is how much is written to memory before it is flushed, and thus replayed after a crash.
 	MemTableBytes int
-	// RingBytes bounds the newest events kept for tailers.
-	RingBytes int
 	// Heads bounds the number of stream heads cached for writers.
 	Heads int
 	// MinFreeBytes is the disk space below which writes are refused with ErrFull.
@@ -46,7 +44,6 @@ type Options struct {
 const (
 	defaultCacheBytes    = 48 << 20
 	defaultMemTableBytes = 12 << 20
-	defaultRingBytes     = 4 << 20
 	defaultHeads         = 8 << 10
 	defaultMinFreeBytes  = 64 << 20
 
@@ -59,7 +56,6 @@ const (
 	// formatVersion is that of the database. Opening a store raises it irreversibly, so that versions before can't open it.
 	formatVersion = pebble.FormatValueSeparation
 
-	ringRecords     = 8 << 10
 	queueBytes      = 32 << 20
 	maxBatchBytes   = 4 << 20
 	pipelineDepth   = 2
@@ -80,7 +76,6 @@ func (o Options) withDefaults() Options {
 	}
 	o.CacheBytes = cmp.Or(o.CacheBytes, defaultCacheBytes)
 	o.MemTableBytes = cmp.Or(o.MemTableBytes, defaultMemTableBytes)
-	o.RingBytes = cmp.Or(o.RingBytes, defaultRingBytes)
 	o.Heads = max(cmp.Or(o.Heads, defaultHeads), minHeads)
 	o.MinFreeBytes = cmp.Or(o.MinFreeBytes, defaultMinFreeBytes)
 	o.compactionPoll = cmp.Or(o.compactionPoll, defaultCompactionPoll)
@@ -110,8 +105,6 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			s.log.Error("event store data is corrupt", "path", info.Path, "error", info.Details)
 		},
-		FlushEnd:      func(pebble.FlushInfo) { s.reader.outdate() },
-		CompactionEnd: func(pebble.CompactionInfo) { s.reader.outdate() },
 	}
 	// One compaction at a time leaves the other cores to the clients.
 	options.CompactionConcurrencyRange = func() (lower, upper int) { return 1, 2 }

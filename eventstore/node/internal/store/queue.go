@@ -68,7 +68,7 @@ func (q *queue) put(ctx context.Context, r *request) error {
 			q.items = append(q.items, r)
 			q.bytes += r.bytes
 			q.mu.Unlock()
-			q.poke()
+			q.wake()
 			return nil
 		}
 		room := q.room.wait()
@@ -81,18 +81,18 @@ func (q *queue) put(ctx context.Context, r *request) error {
 	}
 }
 
-// poke has take return, if only to say that there is nothing.
-func (q *queue) poke() {
+// wake has take look.
+func (q *queue) wake() {
 	select {
 	case q.filled <- struct{}{}:
 	default: // it is about to look
 	}
 }
 
-// take waits for requests or a poke, gives all there are, and keeps spare, which must be empty, for the next ones. It
-// returns false when the queue is closed and drained.
+// take waits for requests, gives all there are, and keeps spare, which must be empty, for the next ones. It returns false
+// when the queue is closed and drained.
 func (q *queue) take(spare []*request) ([]*request, bool) {
-	for poked := false; ; poked = true {
+	for {
 		q.mu.Lock()
 		if len(q.items) > 0 {
 			taken := q.items
@@ -103,11 +103,8 @@ func (q *queue) take(spare []*request) ([]*request, bool) {
 		}
 		closed := q.closed
 		q.mu.Unlock()
-		switch {
-		case closed:
+		if closed {
 			return nil, false
-		case poked:
-			return spare, true
 		}
 		<-q.filled
 	}
@@ -119,5 +116,5 @@ func (q *queue) close() {
 	q.closed = true
 	q.mu.Unlock()
 	q.room.notify()
-	q.poke()
+	q.wake()
 }

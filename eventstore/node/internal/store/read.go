@@ -69,15 +69,6 @@ func (s *Store) lookUp(ctx context.Context, c *cursor, name string) (Stream, err
 	return stream, nil
 }
 
-func loadHeadFrom(reader pebble.Reader, stream string) (h head, err error) {
-	c, err := newCursor(reader)
-	if err != nil {
-		return head{}, err
-	}
-	defer func() { err = errors.Join(err, c.close()) }()
-	return c.head(stream)
-}
-
 // get reads one record, which may be kept.
 func (s *Store) get(position uint64) (Record, error) {
 	var buf [logKeyLen]byte

@@ -8,9 +8,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// ringChunk is how many records are taken from the ring at once.
-const ringChunk = 128
-
 // ReadAll calls visit for each durable event with a position after the given one, in order, until visit returns
 // false or the end is reached. It returns the position to go on after and whether that is the end: then it is the
 // watermark, which may be beyond the last event, as that may have been scavenged. Records are only valid during the call.
@@ -19,26 +16,6 @@ func (s *Store) ReadAll(after uint64, visit func(Record) bool) (last uint64, end
 	if after >= upTo {
 		return after, true, nil
 	}
-	var room [ringChunk]Record
-	for after < upTo {
-		records, ok := s.ring.after(after, upTo, room[:0])
-		if !ok {
-			return s.scanLog(after, upTo, visit)
-		}
-		if len(records) == 0 {
-			break
-		}
-		for _, record := range records {
-			after = record.Position
-			if !visit(record) {
-				return after, after == upTo, nil
-			}
-		}
-	}
-	return upTo, true, nil
-}
-
-func (s *Store) scanLog(after, upTo uint64, visit func(Record) bool) (last uint64, end bool, err error) {
 	iter, err := s.logIter(after+1, upTo+1)
 	if err != nil {
 		return after, false, err
@@ -101,11 +78,4 @@ func currentRecord(iter *pebble.Iterator) (Record, error) {
 		return Record{}, err
 	}
 	return parseRecord(position, iter.Value())
-}
-
-// Follow registers interest in a stream. Changed returns a channel that is closed at the stream's next durable change:
-// take it before looking. Done ends the interest.
-func (s *Store) Follow(stream string) (changed func() <-chan struct{}, done func()) {
-	joined := s.topics.join(stream)
-	return joined.wait, func() { s.topics.leave(stream) }
 }

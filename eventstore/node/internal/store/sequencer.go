@@ -12,11 +12,9 @@ import (
 // commit is one batch on its way to the disk, with those who wait for it.
 type commit struct {
 	batch    *pebble.Batch // nil where all requests were refused
-	records  []Record
-	streams  []string
+	last     uint64        // position of its last event; 0 if it has none
 	requests []*request
 	bytes    int
-	erased   bool
 }
 
 // submit hands a request to the sequencer and waits for the answer.
@@ -70,16 +68,12 @@ func (s *Store) await(ctx context.Context, r *request) (Result, error) {
 func (s *Store) sequence(pipe chan<- *commit) {
 	defer s.working.Done()
 	defer close(pipe)
-	defer s.dropReader()
 	seq := &sequencing{Store: s, pipe: pipe, commit: &commit{}}
 	var spare []*request
 	for {
 		taken, ok := s.queue.take(spare)
 		if !ok {
 			return
-		}
-		if s.reader.outdated.Swap(false) {
-			s.dropReader()
 		}
 		for i, r := range taken {
 			taken[i] = nil
@@ -92,13 +86,6 @@ func (s *Store) sequence(pipe chan<- *commit) {
 			s.fail(err)
 			return
 		}
-	}
-}
-
-// dropReader closes what heads are read with. What was read by then was read without an error.
-func (s *Store) dropReader() {
-	if err := s.reader.drop(); err != nil {
-		s.log.Warn("event store database", "message", err.Error())
 	}
 }
 
@@ -150,9 +137,7 @@ func (q *sequencing) cut() error {
 		if err := q.db.ApplyNoSyncWait(q.batch, pebble.Sync); err != nil {
 			return fmt.Errorf("apply batch: %w", err)
 		}
-		if q.heads.settle() {
-			q.dropReader()
-		}
+		q.heads.settle()
 	}
 	q.pipe <- q.commit
 	q.commit = &commit{}
@@ -192,7 +177,7 @@ func (s *Store) sync(pipe <-chan *commit) {
 	}
 }
 
-// settle makes a batch visible once it is durable: the ring first, so that it never misses what the watermark shows.
+// settle makes a batch visible once it is durable.
 func (s *Store) settle(c *commit) error {
 	if err := errors.Join(c.batch.SyncWait(), s.Err()); err != nil {
 		return fmt.Errorf("sync: %w", err)
@@ -200,17 +185,12 @@ func (s *Store) settle(c *commit) error {
 	if err := c.batch.Close(); err != nil {
 		return fmt.Errorf("release batch: %w", err)
 	}
-	if c.erased {
-		s.ring.clear()
-	}
-	if len(c.records) == 0 {
+	if c.last == 0 {
 		return nil
 	}
-	s.said.advance(c.records[len(c.records)-1].Position)
-	s.ring.add(c.records)
-	s.watermark.Store(c.records[len(c.records)-1].Position)
+	s.said.advance(c.last)
+	s.watermark.Store(c.last)
 	s.advanced.notify()
-	s.topics.notify(c.streams)
 	return nil
 }
 

@@ -23,17 +23,14 @@ type Store struct {
 	said      acknowledged
 	space     *spaceGuard
 	queue     *queue
-	ring      *ring
 	watermark atomic.Uint64
 	advanced  broadcast
-	topics    topics
 
 	// Owned by the sequencer.
 	heads       *headCache
-	reader      headReader // of heads that are not in the cache
-	next        uint64     // position of the next event
-	erasedBytes uint64     // of the log, ever
-	accounted   bool       // whether they are known
+	next        uint64 // position of the next event
+	erasedBytes uint64 // of the log, ever
+	accounted   bool   // whether they are known
 	lastCreated int64
 	recent      *recentIDs
 
@@ -66,8 +63,7 @@ func Open(options Options) (*Store, error) {
 	s.space = newSpaceGuard(options.FS, options.Dir, options.MinFreeBytes, s.log)
 	s.space.manifestSynced = s.said.manifestSynced
 	s.fs = s.space
-	s.reader.store = s
-	s.heads = newHeadCache(options.Heads, s.reader.read)
+	s.heads = newHeadCache(options.Heads, func(stream string) (head, error) { return loadHead(s.db, stream) })
 	if err := s.openDatabase(); err != nil {
 		return nil, err
 	}
@@ -79,7 +75,6 @@ func Open(options Options) (*Store, error) {
 		return nil, errors.Join(err, s.db.Close(), s.lock.Close())
 	}
 	s.watermark.Store(last)
-	s.ring = newRing(ringRecords, options.RingBytes, last)
 	s.space.opened.Store(true)
 	pipe := make(chan *commit, pipelineDepth)
 	s.working.Add(2)

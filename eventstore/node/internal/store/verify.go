@@ -21,6 +21,9 @@ type Report struct {
 	Faults   uint64
 }
 
+// OK reports whether nothing is wrong.
+func (r Report) OK() bool { return r.Faults == 0 }
+
 const (
 	maxProblems = 100
 	// progressEvery is how many records go by between two calls of progress.
@@ -35,7 +38,7 @@ func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (
 	snapshot := s.db.NewSnapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
 	v := &verification{reader: snapshot, report: &report, progress: progress}
-	v.heads = newHeadCache(verifyHeads, func(stream string) (head, error) { return loadHeadFrom(snapshot, stream) })
+	v.heads = newHeadCache(verifyHeads, func(stream string) (head, error) { return loadHead(snapshot, stream) })
 	for _, pass := range []func(context.Context) error{v.verifyLog, v.verifyIndex, v.verifyHeads} {
 		switch err := pass(ctx); {
 		case pebble.IsCorruptionError(err), errors.Is(err, ErrCorrupt):
@@ -275,7 +278,7 @@ func (v *verification) verifySettings(stream Stream) error {
 	if _, ok := DescribedStream(stream.Name); ok {
 		return nil
 	}
-	meta, err := loadHeadFrom(v.reader, MetadataStream(stream.Name))
+	meta, err := loadHead(v.reader, MetadataStream(stream.Name))
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func TestVerifyMissesWhatIsGone(t *testing.T) {
 
 // loseEvent forgets an event, in log and index.
 func (s *Store) loseEvent(b *pebble.Batch, stream string, revision uint64) error {
-	h, err := loadHeadFrom(s.db, stream)
+	h, err := loadHead(s.db, stream)
 	if err != nil {
 		return err
 	}

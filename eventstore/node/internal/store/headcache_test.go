@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"runtime"
 	"strconv"
 	"testing"
 
@@ -34,7 +33,7 @@ func begin(t *testing.T, s *Store, stream string) error {
 	return err
 }
 
-// Heads that were written and have left the cache are found again, however old what others are read with is.
+// Heads that were written and have left the cache are found again.
 func TestHeadsThatLeftTheCacheAreKnown(t *testing.T) {
 	t.Parallel()
 	s := opened(t, Options{Heads: minHeads})
@@ -49,30 +48,5 @@ func TestHeadsThatLeftTheCacheAreKnown(t *testing.T) {
 		if err := begin(t, s, "thing-"+strconv.Itoa(i)); !errors.As(err, &wrong) || wrong.Current != 0 {
 			t.Fatalf("stream %d is begun a second time: %v", i, err)
 		}
-	}
-}
-
-// What heads are read with keeps no files of the past, also where nobody writes.
-func TestReadingHeadsKeepsNoOldFiles(t *testing.T) {
-	t.Parallel()
-	s := opened(t, Options{})
-	for _, stream := range []string{"thing-1", "thing-3"} {
-		if err := begin(t, s, stream); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.db.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; s.db.Metrics().TableIters == 0; i++ { // until it is looked for between the others in their file
-		if err := begin(t, s, "thing-2"+strconv.Itoa(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.db.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	for s.db.Metrics().TableIters > 0 { // until the sequencer has heard of it
-		runtime.Gosched()
 	}
 }
