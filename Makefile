@@ -11,6 +11,7 @@ DELIVERIES ?= 5000
 MOVED     ?= 20000
 COPIED    ?= 100000
 STRICT    ?= 23.10
+IMAGE     ?= carillon
 GO        ?= go
 TOOL       = $(GO) tool -modfile=.ci/tools/go.mod
 COMPOSE   ?= docker compose -p carillon -f deploy/compose.yaml
@@ -54,8 +55,16 @@ demo: postgres build ## Show a web page become signed webhooks, in the terminal
 	bin/carillon demo --data-dir '$(DATA)'
 
 .PHONY: up
-up: ## Start Carillon, Postgres and a store cluster in containers
-	$(COMPOSE) up --build
+up: image ## Start Carillon, Postgres and a store cluster in containers
+	$(COMPOSE) up
+
+# The image has the static binary and two writable directories, so nothing is fetched.
+.PHONY: image
+image: ## Build the container image (IMAGE=carillon)
+	rm -rf bin/image && mkdir -p -m 0755 bin/image/writable
+	mkdir -m 0700 bin/image/writable/data && mkdir -m 1777 bin/image/writable/tmp
+	CGO_ENABLED=0 GOOS=linux GOFLAGS= $(GO) build -trimpath -tags image,pebblegozstd -ldflags '-s -w' -o bin/image/carillon ./cmd/carillon
+	docker build -q -f deploy/Dockerfile -t '$(IMAGE)' bin/image
 
 .PHONY: build
 build: ## Build bin/carillon
@@ -126,6 +135,11 @@ dead: ## Find functions that nothing calls
 .PHONY: vuln
 vuln: ## Find known vulnerabilities in use (VULNDB=file:///…)
 	$(TOOL) govulncheck $(if $(VULNDB),-db '$(VULNDB)') ./...
+
+.PHONY: containers
+containers: image ## Test the image in containers (needs a Docker engine)
+	TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=localhost \
+		$(GO) test -tags containers,pebblegozstd -count=1 -timeout 15m -v ./cmd/internal/containers
 
 .PHONY: torture
 torture: postgres ## Kill servers and stores under load (KILLS=100)

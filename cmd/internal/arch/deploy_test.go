@@ -69,8 +69,8 @@ func TestBaseImagesAreNamedByDigest(t *testing.T) {
 			}
 		}
 	}
-	if found != 6 {
-		t.Errorf("%d images are named, want 6", found)
+	if found != 5 {
+		t.Errorf("%d images are named, want 5", found)
 	}
 }
 

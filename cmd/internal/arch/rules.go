@@ -159,6 +159,6 @@ var junkNames = []string{"base", "common", "core", "helper", "helpers", "impl", 
 
 // topLevel is what there may be at the top, apart from what .gitignore names.
 var topLevel = []string{
-	".ci", ".dockerignore", ".git", ".gitattributes", ".gitignore", ".golangci.yml", "LICENSE", "Makefile", "README.md",
+	".ci", ".git", ".gitattributes", ".gitignore", ".golangci.yml", "LICENSE", "Makefile", "README.md",
 	"aggregates", "cmd", "command", "deploy", "docs", "eventstore", "go.mod", "go.sum", "projections", "query",
 }

@@ -1,0 +1,207 @@
+//go:build containers
+
+package containers_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/testcontainers/testcontainers-go"
+	tcexec "github.com/testcontainers/testcontainers-go/exec"
+	"github.com/testcontainers/testcontainers-go/network"
+	"github.com/testcontainers/testcontainers-go/wait"
+)
+
+// installation is an event store, Postgres, a server and a receiver, each in a container of its own.
+type installation struct {
+	*testing.T
+	shared string // a directory that all containers see at /shared
+	net    *testcontainers.DockerNetwork
+}
+
+func newInstallation(t *testing.T) *installation {
+	t.Helper()
+	testcontainers.SkipIfProviderIsNotHealthy(t)
+	if !hasImage(t, carillonImage) {
+		t.Skip("there is no image carillon: make image")
+	}
+	needPostgres(t)
+	makeReceiver(t)
+	i := &installation{T: t, shared: t.TempDir()}
+	if err := os.Chmod(i.shared, 0o755); err != nil { //nolint:gosec // containers read it as another user
+		t.Fatal(err)
+	}
+	signer := newAuthority(t, i.shared)
+	for _, host := range []string{"store", "carillon", "receiver"} {
+		signer.sign(t, host)
+	}
+	net, err := network.New(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	testcontainers.CleanupNetwork(t, net)
+	i.net = net
+	return i
+}
+
+// start runs a container under a host name.
+func (i *installation) start(host, image string, options ...testcontainers.ContainerCustomizer) *testcontainers.DockerContainer {
+	i.Helper()
+	options = append([]testcontainers.ContainerCustomizer{
+		network.WithNetwork([]string{host}, i.net),
+		testcontainers.WithHostConfigModifier(func(c *container.HostConfig) {
+			c.Binds = []string{i.shared + ":/shared:ro"}
+		}),
+	}, options...)
+	running, err := testcontainers.Run(i.Context(), image, options...)
+	testcontainers.CleanupContainer(i.T, running)
+	if err != nil {
+		i.Fatalf("%s: %v", host, err)
+	}
+	return running
+}
+
+// hardened is how an operator runs the image.
+func hardened() testcontainers.CustomizeRequestOption {
+	return testcontainers.WithHostConfigModifier(func(c *container.HostConfig) {
+		c.ReadonlyRootfs = true
+		c.Tmpfs = map[string]string{"/tmp": ""}
+		c.CapDrop = []string{"ALL"}
+		c.SecurityOpt = []string{"no-new-privileges:true"}
+	})
+}
+
+// command runs the program in a container and decodes its JSON.
+func (i *installation) command(c *testcontainers.DockerContainer, arguments ...string) map[string]any {
+	i.Helper()
+	arguments = append(append([]string{"/carillon"}, arguments...), "--json")
+	code, output, err := c.Exec(i.Context(), arguments, tcexec.Multiplexed())
+	if err != nil {
+		i.Fatal(err)
+	}
+	text, err := io.ReadAll(output)
+	if err != nil {
+		i.Fatal(err)
+	}
+	result := map[string]any{}
+	if err := json.Unmarshal(text, &result); err != nil || code != 0 {
+		i.Fatalf("%v: exit code %d, %v: %s", arguments, code, err, text)
+	}
+	return result
+}
+
+// api returns a function that sends a request with a key to the API.
+func (i *installation) api(c *testcontainers.DockerContainer, key string) func(method, path string, body any) {
+	i.Helper()
+	port, err := c.MappedPort(i.Context(), "8443/tcp")
+	if err != nil {
+		i.Fatal(err)
+	}
+	pem, err := os.ReadFile(filepath.Join(i.shared, "ca.crt"))
+	if err != nil {
+		i.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	client := http.Client{
+		Timeout:   30 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
+	}
+	return func(method, path string, body any) {
+		i.Helper()
+		encoded, err := json.Marshal(body)
+		if err != nil {
+			i.Fatal(err)
+		}
+		address := fmt.Sprintf("https://localhost:%s%s", port.Port(), path)
+		request, err := http.NewRequestWithContext(i.Context(), method, address, bytes.NewReader(encoded))
+		if err != nil {
+			i.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+key)
+		request.Header.Set("Content-Type", "application/json")
+		response, err := client.Do(request)
+		if err != nil {
+			i.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		answer, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusCreated {
+			i.Fatalf("%s %s: %d, %v: %s", method, path, response.StatusCode, err, answer)
+		}
+	}
+}
+
+// The image becomes healthy unprivileged and with a read-only root, delivers to a receiver in another container, and stops
+// in time.
+func TestImage(t *testing.T) {
+	i := newInstallation(t)
+	i.start("postgres", postgresImage,
+		testcontainers.WithCmd("sh", "-c", `mkdir /db && chown postgres /db && exec su postgres -c '
+			PATH=$PATH:/usr/lib/postgresql/15/bin
+			initdb -D /db >/dev/null && echo "host all all all trust" >>/db/pg_hba.conf && exec postgres -D /db -k /tmp -c listen_addresses="*"'`),
+		testcontainers.WithWaitStrategy(wait.ForLog("ready to accept connections").WithStartupTimeout(time.Minute)))
+	i.start("store", carillonImage, hardened(),
+		testcontainers.WithCmd("eventstore", "--addr", ":2113", "--data", "/data/events", "--user", "admin",
+			"--tls-cert", "/shared/store.crt", "--tls-key", "/shared/store.key"),
+		testcontainers.WithEnv(map[string]string{"CARILLON_EVENTSTORE_PASSWORD": "local-only"}),
+		testcontainers.WithWaitStrategy(wait.ForListeningPort("2113/tcp").SkipInternalCheck()),
+		testcontainers.WithExposedPorts("2113/tcp"))
+	receiver := i.start("receiver", receiverImage)
+	server := i.start("carillon", carillonImage, hardened(),
+		testcontainers.WithExposedPorts("8443/tcp"),
+		testcontainers.WithEnv(map[string]string{
+			"CARILLON_EVENTSTORE_URL":       "esdb://admin:local-only@store:2113?tls=true&tlsCaFile=/shared/ca.crt",
+			"CARILLON_DATABASE_URL":         "postgres://postgres@postgres:5432/postgres",
+			"CARILLON_TLS_CERT":             "/shared/carillon.crt",
+			"CARILLON_TLS_KEY":              "/shared/carillon.key",
+			"CARILLON_KEY_STORE":            "/data/keys",
+			"CARILLON_DELIVERY_ALLOW_CIDRS": "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16",
+			"SSL_CERT_FILE":                 "/shared/ca.crt",
+		}),
+		testcontainers.WithWaitStrategy(wait.ForHealthCheck().WithStartupTimeout(2*time.Minute)))
+
+	organization, _ := i.command(server, "org", "create", "City")["id"].(string)
+	key, _ := i.command(server, "key", "issue", organization)["key"].(string)
+	call := i.api(server, key)
+	call(http.MethodPut, "/events/destinations/crm",
+		map[string]any{"name": "CRM", "config": map[string]any{"url": "https://receiver:8443/hook"}})
+	call(http.MethodPut, "/events/destinations/crm/subscriptions/news",
+		map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "all"})
+	event := fmt.Sprintf(`{"type":"news.item.added","source":"/news","organizationId":%q,"data":{"id":"1","title":"Fair"}}`, organization)
+	if err := os.WriteFile(filepath.Join(i.shared, "event.json"), []byte(event+"\n"), 0o644); err != nil { //nolint:gosec // see newInstallation
+		t.Fatal(err)
+	}
+	i.command(server, "publish", "/shared/event.json")
+	if err := wait.ForLog("received ").WithStartupTimeout(time.Minute).WaitUntilReady(t.Context(), receiver); err != nil {
+		t.Fatalf("no webhook: %v", err)
+	}
+
+	inspected, err := server.Inspect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if inspected.Config.User != "65532:65532" || !inspected.HostConfig.ReadonlyRootfs {
+		t.Errorf("runs as %q, read-only root %t", inspected.Config.User, inspected.HostConfig.ReadonlyRootfs)
+	}
+	limit := 30 * time.Second
+	if err := server.Stop(t.Context(), &limit); err != nil {
+		t.Fatal(err)
+	}
+	state, err := server.State(t.Context())
+	if err != nil || state.ExitCode != 0 {
+		logs, _ := server.Logs(t.Context())
+		text, _ := io.ReadAll(logs)
+		t.Errorf("stopped with exit code %d, %v: %s", state.ExitCode, err, text[max(0, len(text)-2000):])
+	}
+}
