@@ -17,8 +17,8 @@ func (keysRotateMasterCommand) Help() string {
 	return `Wraps all data keys by the next master key while the server runs. If it is interrupted, call it again.
 
 If the master key is in the data directory (master.key), the server generates the next one there:
-back the file up again. Otherwise set CARILLON_MASTER_KEY_NEXT in every process, start them again one after the other, run this
-command once, and then make the next key CARILLON_MASTER_KEY.`
+back the file up again. Otherwise set CARILLON_MASTER_KEY to the key in use, a comma and the next key in every process, start them again one after
+the other, run this command once, and then leave only the next key.`
 }
 
 // Run has the server rotate, and waits until it is done.

@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, t terminal) int {
 	exited := -1
 	parser, err := kong.New(&commandLine{}, kong.Name("carillon"), kong.Description(description), kong.Writers(t.out, t.err),
 		kong.Exit(func(code int) { exited = code }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(t), kong.Vars{"version": versionText()})
+		kong.Resolvers(config.FromFiles()), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(t), kong.Vars{"version": versionText()})
 	if err == nil {
 		err = config.DropEmpty(os.Environ(), os.Unsetenv)
 	}

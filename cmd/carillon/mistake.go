@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"carillon/cmd/internal/config"
 )
 
 // What the parser says in the words of its language, in those of whoever runs the program.
@@ -21,9 +23,16 @@ var plainer = []struct {
 	{regexp.MustCompile(` \(from envar .*`), ``},
 }
 
+var unknownFlag = regexp.MustCompile(`^unknown flag (--[a-z-]+)`)
+
 // mistake makes of the parser's error one that names the variable beside the flag, and the help to look at.
 func mistake(err error) error {
 	text, help := err.Error(), "carillon --help"
+	if unknown := unknownFlag.FindStringSubmatch(text); unknown != nil {
+		if gone := config.ReplacedFlag(unknown[1]); gone != nil {
+			return gone
+		}
+	}
 	for _, p := range plainer {
 		text = p.said.ReplaceAllString(text, p.words)
 	}
@@ -58,6 +67,7 @@ func unknownVariables(model *kong.Application, environ []string) []string {
 			for _, name := range flag.Envs {
 				known[name] = true
 			}
+			known[config.FileVariable(flag)] = true
 		}
 		return next(nil)
 	})

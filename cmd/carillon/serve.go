@@ -21,6 +21,9 @@ func (serveCommand) Help() string {
 starts its own event store and its own Postgres in the data directory, and keeps its keys there; started again,
 it goes on with the same data. Ctrl-C stops all of it.
 
+A variable that holds a secret or an address with a password may be in a file: CARILLON_ADMIN_TOKEN_FILE, for instance,
+names the one with the admin token.
+
   carillon serve --dev
   carillon serve --http-addr :443 --tls-cert cert.pem --tls-key key.pem
   carillon serve --roles deliver --eventstore-url esdb://… --database-url postgres://…`
@@ -28,6 +31,9 @@ it goes on with the same data. Ctrl-C stops all of it.
 
 // Run runs the server until the context ends.
 func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, model *kong.Kong) error {
+	if err := config.CheckReplaced(os.Environ()); err != nil {
+		return err
+	}
 	app.LimitMemory()
 	log := cli.ProcessLogger(os.Stderr)
 	for _, name := range unknownVariables(model.Model, os.Environ()) {

@@ -43,6 +43,8 @@ type sourceTryCommand struct {
 	CollectContact string `env:"CARILLON_COLLECT_CONTACT" placeholder:"ADDRESS" help:"Contact in the User-Agent of requests: a page's URL or an e-mail address."`
 
 	config.Platforms
+
+	PlatformURL string `name:"platform-url" hidden:"" help:"Address of the platform's API, for tests."`
 }
 
 // Help implements kong.HelpProvider.
@@ -155,8 +157,8 @@ func (c *sourceTryCommand) source() (collect.Source, *url.URL, error) {
 	if tried.Handle = strings.TrimPrefix(c.Where, "@"); tried.Handle == "" || strings.ContainsAny(tried.Handle, "/?#: ") {
 		return tried, nil, fmt.Errorf("%q is no account: give its name as the platform shows it, such as @townhall", c.Where)
 	}
-	base := map[string]string{source.TypeFacebook: c.FacebookURL, source.TypeInstagram: c.InstagramURL, source.TypeTikTok: c.TikTokURL, source.TypeTwitter: c.TwitterURL}[c.Type]
-	u, err := url.Parse(base)
+	c.Bases = map[string]string{c.Type: c.PlatformURL}
+	u, err := url.Parse(c.PlatformURL)
 	return tried, u, err
 }
 

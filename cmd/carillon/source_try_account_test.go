@@ -4,8 +4,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -30,20 +28,16 @@ func TestSourceTryAccount(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	try := func(args ...string) (int, string, string) {
-		return runIn(t.Context(), "", append([]string{"source", "try", "@kajhallen", "--now", "2026-11-20", "--timezone", "Europe/Copenhagen", "--facebook-url", server.URL}, args...)...)
+		return runIn(t.Context(), "", append([]string{"source", "try", "@kajhallen", "--now", "2026-11-20", "--timezone", "Europe/Copenhagen", "--platform-url", server.URL}, args...)...)
 	}
 	tests := []struct {
 		args      []string
 		code      int
 		out, errs []string
 	}{
-		{[]string{"--type", "facebook", "--facebook-token-file", file, "--json"}, 0, []string{`{"title":"Open rehearsal"`, `"startDateTime":"2026-12-05T13:00:00.000000Z"`, `"events":1`}, nil},
-		{[]string{"--type", "facebook", "--facebook-token-file", file, "--explain"}, 0, []string{
+		{[]string{"--type", "facebook", "--facebook-token", secret, "--json"}, 0, []string{`{"title":"Open rehearsal"`, `"startDateTime":"2026-12-05T13:00:00.000000Z"`, `"events":1`}, nil},
+		{[]string{"--type", "facebook", "--facebook-token", secret, "--explain"}, 0, []string{
 			"Saturday 5 December 2026 at 14:00 (a time, a weekday, a year", `passed over: "5 December", it is a deadline: "applications"`, "https://www.facebook.com/1/posts/2",
 		}, nil},
 		{[]string{"--type", "facebook", "--facebook-token", "EAAB-hunter2-old"}, 1, nil, []string{"Facebook refuses the token in CARILLON_FACEBOOK_TOKEN"}},

@@ -32,7 +32,7 @@ func (a *App) startCollection(s *stage) error {
 	metrics, backlog := a.newCollectMetrics(), &collection.Backlog{}
 	collectors, err := Collectors(Collecting{
 		Answered: metrics.answered, Contact: a.cfg.CollectContact,
-		Allow: a.collectable(), Deny: a.cfg.EgressDenyCIDRs, From: a.cfg.EgressAddr, Files: a.files, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms, Parallel: a.cfg.CollectParallel,
+		Allow: a.collectable(), Deny: a.cfg.EgressDenyCIDRs, From: a.cfg.EgressAddr, Files: a.files, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms,
 		Roots:     a.roots,
 		Unhurried: a.Unhurried, Room: backlog.Wait,
 	})
@@ -43,7 +43,7 @@ func (a *App) startCollection(s *stage) error {
 	walks.Log = a.log
 	monitor := &collection.Monitor{
 		Store: a.base.store, Now: a.clock.Now, Log: a.log, Walks: walks, Collectors: collectors,
-		Pages: a.cfg.CollectPages, Visited: metrics.visited, Found: metrics.found,
+		Visited: metrics.visited, Found: metrics.found,
 		Backlog: backlog, Reach: a.storeReach,
 	}
 	s.run(func(ctx context.Context) error {
@@ -120,13 +120,13 @@ func (c *Collecting) addPlatforms(collectors map[string]collect.Collector, o fet
 		}
 		return timing.WindowAt(c.Now())
 	}
-	at := func(base string) platform.Options {
-		return platform.Options{Base: base, Transport: o.Transport, Blocked: o.Blocked, UserAgent: o.UserAgent, Hosts: c.Hosts, Now: c.Now, Answered: c.Answered}
+	at := func(sourceType string) platform.Options {
+		return platform.Options{Base: c.Platforms.Bases[sourceType], Transport: o.Transport, Blocked: o.Blocked, UserAgent: o.UserAgent, Hosts: c.Hosts, Now: c.Now, Answered: c.Answered}
 	}
 	p := &c.Platforms
-	collectors[facebook.Type] = facebook.New(p.FacebookToken.Reveal(), window, at(p.FacebookURL))
-	collectors[instagram.Type] = instagram.New(p.InstagramToken.Reveal(), p.InstagramAccount, window, at(p.InstagramURL))
-	collectors[tiktok.Type] = tiktok.New(tokens, window, at(p.TikTokURL))
-	collectors[twitter.Type] = twitter.New(p.TwitterToken.Reveal(), window, at(p.TwitterURL))
+	collectors[facebook.Type] = facebook.New(p.FacebookToken.Reveal(), window, at(facebook.Type))
+	collectors[instagram.Type] = instagram.New(p.InstagramToken.Reveal(), p.InstagramAccount, window, at(instagram.Type))
+	collectors[tiktok.Type] = tiktok.New(tokens, window, at(tiktok.Type))
+	collectors[twitter.Type] = twitter.New(p.TwitterToken.Reveal(), window, at(twitter.Type))
 	return nil
 }

@@ -29,7 +29,7 @@ func (a *App) openKeys(ctx context.Context) error {
 		err = ring.AddMaster(next)
 	}
 	if err != nil {
-		return fmt.Errorf("CARILLON_MASTER_KEY_NEXT: %w", err)
+		return fmt.Errorf("CARILLON_MASTER_KEY, second entry: %w", err)
 	}
 	a.keys, err = custody.New(custody.Config{
 		Pool: a.base.pool, Locks: a.base.locks, Ring: ring, Dir: a.cfg.KeyDir(), Copy: a.cfg.DataDir, Database: a.cfg.KeyDatabase(),
@@ -85,7 +85,7 @@ func (a *App) RotateMaster(ctx context.Context) error {
 	case err != nil:
 		return err
 	case next == nil:
-		return &config.Setting{Variable: "CARILLON_MASTER_KEY_NEXT", Issue: "must be set in every process, and CARILLON_MASTER_KEY as well, before the master key can be rotated"}
+		return &config.Setting{Variable: "CARILLON_MASTER_KEY", Issue: "must list the key in use, a comma and the next one, in every process, before the master key can be rotated"}
 	}
 	keep := func() error { return nil }
 	if a.cfg.MasterInFile() {

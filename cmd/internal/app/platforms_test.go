@@ -50,15 +50,19 @@ func newAccount(t *testing.T, platformType string) *account {
 // access sets how a server reaches the account's platform.
 func (a *account) access(platforms *config.Platforms) {
 	token := config.Token{Secret: config.Secret(a.token)}
+	if platforms.Bases == nil {
+		platforms.Bases = map[string]string{}
+	}
+	platforms.Bases[a.platformType] = a.URL
 	switch a.platformType {
 	case "facebook":
-		platforms.FacebookURL, platforms.FacebookToken = a.URL, token
+		platforms.FacebookToken = token
 	case "instagram":
-		platforms.InstagramURL, platforms.InstagramToken, platforms.InstagramAccount = a.URL, token, accountNumber
+		platforms.InstagramToken, platforms.InstagramAccount = token, accountNumber
 	case "tiktok":
-		platforms.TikTokURL, platforms.TikTokToken = a.URL, config.Token{Secret: config.Secret(accountName + "=" + a.token)}
+		platforms.TikTokToken = config.Token{Secret: config.Secret(accountName + "=" + a.token)}
 	case "twitter":
-		platforms.TwitterURL, platforms.TwitterToken = a.URL, token
+		platforms.TwitterToken = token
 	}
 	if err := platforms.Validate(); err != nil {
 		a.t.Fatal(err)

@@ -35,7 +35,7 @@ func serverChild() error {
 		EventStoreURL:   config.Address(os.Getenv("CHILD_STORE")),
 		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
 		DeliveryTimeout: 30 * time.Second, DeliveryRetrySchedule: []time.Duration{5 * time.Second}, AutoDisableAfter: 100, AutoDisableMinStreak: time.Hour,
-		CollectAllowCIDRs: dev.Loopback, CollectParallel: 64, CollectPages: 500,
+		CollectAllowCIDRs: dev.Loopback,
 	}
 	a, err := app.Open(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {

@@ -38,8 +38,7 @@ type Config struct {
 
 	PostgresBin string `env:"CARILLON_POSTGRES_BIN" placeholder:"DIR" help:"Directory of the Postgres binaries. Empty: the usual places."`
 
-	MasterKey      Secret  `env:"CARILLON_MASTER_KEY" placeholder:"BASE64" help:"32 bytes in base64 that wrap the data keys. Empty: generated once in the data directory."`
-	MasterKeyNext  Secret  `env:"CARILLON_MASTER_KEY_NEXT" placeholder:"BASE64" help:"The master key that takes the other's place by \"carillon keys rotate-master\"."`
+	MasterKey      Secret  `env:"CARILLON_MASTER_KEY" placeholder:"BASE64" help:"32 bytes in base64 that wrap the data keys, and after a comma the key that replaces it by \"carillon keys rotate-master\". Empty: generated once in the data directory."`
 	KeyStore       Address `env:"CARILLON_KEY_STORE" placeholder:"DIR|URL" help:"The second place of the data keys: a directory that all processes share, or a second Postgres. Empty: \"keys\" in the data directory where the event store or Postgres is there too, else none."`
 	AcceptLostKeys bool    `env:"CARILLON_ACCEPT_LOST_KEYS" help:"Start although live destinations have lost their data keys: their secrets and headers stay unreadable."`
 	AdminToken     Secret  `env:"CARILLON_ADMIN_TOKEN" placeholder:"TOKEN" help:"Bearer token of the admin API, 32 characters or more. Empty: generated once in the data directory."`
@@ -48,8 +47,6 @@ type Config struct {
 	EgressDenyCIDRs       Prefixes        `name:"egress-deny-cidrs" aliases:"delivery-deny-cidrs" env:"CARILLON_EGRESS_DENY_CIDRS,CARILLON_DELIVERY_DENY_CIDRS" placeholder:"CIDR,…" help:"Address ranges that webhooks and collectors never reach, such as public ones of your own; precedes allowed ranges."`
 	EgressAddr            Addresses       `env:"CARILLON_EGRESS_ADDR" placeholder:"ADDRESS,…" help:"Source address of webhooks and collectors: one of IPv4, one of IPv6, or both. If only one family is named, the other is not used. Empty: chosen by the system."`
 	CollectAllowCIDRs     Prefixes        `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that collectors may reach, for development."`
-	CollectParallel       int             `env:"CARILLON_COLLECT_PARALLEL" default:"64" placeholder:"N" help:"Concurrent requests of collectors (${default}); pages take up to 1.5 MiB each. Slow hosts share half of them."`
-	CollectPages          int             `env:"CARILLON_COLLECT_PAGES" default:"500" placeholder:"N" help:"Pages after which a visit yields to other sources of its host (${default})."`
 	CollectContact        string          `env:"CARILLON_COLLECT_CONTACT" placeholder:"ADDRESS" help:"Contact for owners of sites, in the User-Agent of every collector request: a page's URL or an e-mail address."`
 	DeliveryRetrySchedule []time.Duration `env:"CARILLON_DELIVERY_RETRY_SCHEDULE" default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" placeholder:"WAIT" help:"Waits between failed attempts (${default}): nine waits make ten attempts."`
 	DeliveryTimeout       time.Duration   `env:"CARILLON_DELIVERY_TIMEOUT" default:"30s" placeholder:"TIME" help:"Timeout of an attempt (${default})."`
@@ -71,6 +68,7 @@ type Config struct {
 	// AfterRestore has no variable: one that stays set would hold for the next restore, too.
 	AfterRestore bool `help:"Send and visit from a restored data directory. The original server must be stopped."`
 
+	nextMaster   Secret
 	masterInFile bool
 	masterMade   bool // by this process
 }
@@ -125,18 +123,15 @@ const (
 	minTimeout      = 100 * time.Millisecond
 	maxTimeout      = 5 * time.Minute
 	maxDisableAfter = 1_000_000
-	maxParallel     = 1024
 
 	defaultConnections = 12
 	minConnections     = 8
 	maxConnections     = 1000
-
-	maxCollectPages = 1_000_000
 )
 
 // Validate checks every setting and returns the first that is wrong, as a *Setting.
 func (c *Config) Validate() error {
-	for _, check := range []func() error{c.checkAddresses, c.checkStores, c.checkSecrets, c.checkEgress, c.checkDelivery, c.checkCollecting, c.Platforms.Validate, c.checkTLS} {
+	for _, check := range []func() error{c.checkAddresses, c.checkStores, c.checkSecrets, c.checkEgress, c.checkDelivery, c.Platforms.Validate, c.checkTLS} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -246,17 +241,13 @@ func (c *Config) KeyDir() string {
 }
 
 func (c *Config) checkSecrets() error {
-	if c.MasterKey != "" {
-		if _, err := decodeMasterKey(c.MasterKey.Reveal()); err != nil {
-			return wrong("CARILLON_MASTER_KEY", "must be 32 bytes in base64: make one with \"openssl rand -base64 32\"")
+	c.splitMasterKey()
+	for _, key := range []Secret{c.MasterKey, c.nextMaster} {
+		if key == "" && (c.nextMaster == "" || c.MasterKey != "") {
+			continue
 		}
-	}
-	if c.MasterKeyNext != "" {
-		if _, err := decodeMasterKey(c.MasterKeyNext.Reveal()); err != nil {
-			return wrong("CARILLON_MASTER_KEY_NEXT", "must be 32 bytes in base64: make one with \"openssl rand -base64 32\"")
-		}
-		if c.MasterKey == "" {
-			return wrong("CARILLON_MASTER_KEY_NEXT", "needs CARILLON_MASTER_KEY: where the master key is kept in the data directory, \"carillon keys rotate-master\" makes the next one itself")
+		if _, err := decodeMasterKey(key.Reveal()); err != nil {
+			return wrong("CARILLON_MASTER_KEY", "must be 32 bytes in base64, or two such keys parted by a comma: make one with \"openssl rand -base64 32\"")
 		}
 	}
 	if token := c.AdminToken.Reveal(); token != "" && len(token) < minTokenLength {
@@ -282,16 +273,6 @@ func (c *Config) checkDelivery() error {
 	}
 	if c.AutoDisableMinStreak < 0 {
 		return wrong("CARILLON_AUTO_DISABLE_MIN_STREAK", "must not be negative; it is %s", c.AutoDisableMinStreak)
-	}
-	return nil
-}
-
-func (c *Config) checkCollecting() error {
-	if c.CollectParallel < 1 || c.CollectParallel > maxParallel {
-		return wrong("CARILLON_COLLECT_PARALLEL", "must be from 1 to %d; it is %d", maxParallel, c.CollectParallel)
-	}
-	if c.CollectPages < 1 || c.CollectPages > maxCollectPages {
-		return wrong("CARILLON_COLLECT_PAGES", "must be from 1 to %d; it is %d", maxCollectPages, c.CollectPages)
 	}
 	return CheckContact(c.CollectContact)
 }

@@ -21,7 +21,7 @@ import (
 func parse(t *testing.T, args ...string) (config.Config, error) {
 	t.Helper()
 	var c config.Config
-	parser, err := kong.New(&c, kong.Exit(func(int) { t.Fatal("kong exits") }))
+	parser, err := kong.New(&c, kong.Resolvers(config.FromFiles()), kong.Exit(func(int) { t.Fatal("kong exits") }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +62,8 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	if fmt.Sprint(c.DeliveryRetrySchedule) != fmt.Sprint(waits) {
 		t.Errorf("retry schedule = %v", c.DeliveryRetrySchedule)
 	}
-	got := fmt.Sprint(c.HTTPAddr, c.AdminAddr, c.DataDir, c.DeliveryTimeout, c.AutoDisableAfter, c.AutoDisableMinStreak, c.CollectParallel, c.CollectPages, c.Relevance, c.Roles)
-	if want := "127.0.0.1:8080127.0.0.1:8081./data30s 100 1h0m0s 64 500 true [api project dispatch deliver collect]"; got != want {
+	got := fmt.Sprint(c.HTTPAddr, c.AdminAddr, c.DataDir, c.DeliveryTimeout, c.AutoDisableAfter, c.AutoDisableMinStreak, c.Relevance, c.Roles)
+	if want := "127.0.0.1:8080127.0.0.1:8081./data30s 100 1h0m0s true [api project dispatch deliver collect]"; got != want {
 		t.Errorf("defaults = %s\nwant       %s", got, want)
 	}
 	if c.Unreachable() != "" {
@@ -102,8 +102,6 @@ func TestErrorsNameTheSetting(t *testing.T) {
 		{"auto-disable-after", "0", "CARILLON_AUTO_DISABLE_AFTER (--auto-disable-after) must be from 1"},
 		{"auto-disable-min-streak", "-1s", "CARILLON_AUTO_DISABLE_MIN_STREAK (--auto-disable-min-streak) must not be negative"},
 		{"relevance", "perhaps", `"perhaps" is neither on nor off`},
-		{"collect-parallel", "0", "CARILLON_COLLECT_PARALLEL (--collect-parallel) must be from 1 to 1024; it is 0"},
-		{"collect-pages", "-1", "CARILLON_COLLECT_PAGES (--collect-pages) must be from 1"},
 		{"tls-cert", "cert.pem", "CARILLON_TLS_KEY (--tls-key) is missing"},
 		{"tls-key", "key.pem", "CARILLON_TLS_CERT (--tls-cert) is missing"},
 	}

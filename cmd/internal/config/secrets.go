@@ -33,6 +33,7 @@ func (c *Config) EnsureSecrets() error {
 	if err := c.checkOwners(); err != nil {
 		return err
 	}
+	c.splitMasterKey()
 	random := make([]byte, keySize)
 	if c.MasterKey == "" {
 		_, _ = rand.Read(random) // never fails
@@ -71,6 +72,7 @@ func (c *Config) Master() ([]byte, error) { return decodeMasterKey(c.MasterKey.R
 
 // ReadMasters are the master keys that are there, the one in use first; none is made.
 func (c *Config) ReadMasters() (keys [][]byte, err error) {
+	c.splitMasterKey()
 	if c.MasterKey == "" {
 		path := filepath.Join(c.DataDir, MasterKeyFile)
 		key, err := readPrivate(path)
@@ -85,7 +87,7 @@ func (c *Config) ReadMasters() (keys [][]byte, err error) {
 			return nil, err
 		}
 	}
-	for _, key := range []Secret{c.MasterKey, c.MasterKeyNext} {
+	for _, key := range []Secret{c.MasterKey, c.nextMaster} {
 		if key == "" {
 			continue
 		}
@@ -100,10 +102,17 @@ func (c *Config) ReadMasters() (keys [][]byte, err error) {
 
 // NextMaster is the master key that is to take the other's place; nil where there is none. Call EnsureSecrets first.
 func (c *Config) NextMaster() ([]byte, error) {
-	if c.MasterKeyNext == "" {
+	if c.nextMaster == "" {
 		return nil, nil
 	}
-	return decodeMasterKey(c.MasterKeyNext.Reveal())
+	return decodeMasterKey(c.nextMaster.Reveal())
+}
+
+// splitMasterKey parts a list: the key in use, and the one that is to take its place.
+func (c *Config) splitMasterKey() {
+	if current, next, listed := strings.Cut(c.MasterKey.Reveal(), ","); listed {
+		c.MasterKey, c.nextMaster = Secret(strings.TrimSpace(current)), Secret(strings.TrimSpace(next))
+	}
 }
 
 // MasterInFile reports whether the master key is kept in the data directory, and not given. Call EnsureSecrets first.
@@ -128,7 +137,7 @@ func (c *Config) readNext() error {
 	if _, err := decodeMasterKey(key); err != nil {
 		return fmt.Errorf("%s does not hold a master key: restore it from a backup", path)
 	}
-	c.MasterKeyNext = Secret(key)
+	c.nextMaster = Secret(key)
 	return nil
 }
 

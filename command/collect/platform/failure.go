@@ -75,7 +75,7 @@ func (c *Client) Failed(status int, code, why string) error {
 	cause, then := status, "the next visit asks again"
 	if cause == http.StatusNotFound || cause == http.StatusGone {
 		// It is the address of the API that is wrong. Nothing of the account is gone by that.
-		cause, then = http.StatusBadGateway, c.address()+" must be the address of its API, with a version that it still has"
+		cause, then = http.StatusBadGateway, "a newer version of Carillon may know the platform's current API"
 	}
 	if code != "" {
 		code = " " + code
@@ -85,9 +85,6 @@ func (c *Client) Failed(status int, code, why string) error {
 		Cause:    &collect.StatusError{Code: cause},
 	}
 }
-
-// address is the variable that says where the API is.
-func (c *Client) address() string { return strings.TrimSuffix(c.Variable, "_TOKEN") + "_URL" }
 
 // longestWhy is how much of a platform's own words is repeated, in bytes.
 const longestWhy = 160

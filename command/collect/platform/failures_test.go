@@ -97,7 +97,7 @@ func TestFailuresAreStates(t *testing.T) {
 		{"other JSON", "facebook", []reply{{body: `{"data":{"id":7}}`}}, collect.ErrBadAnswer, "cut short or is no JSON"},
 		{"a page of words with 200", "facebook",
 			[]reply{{body: "<!doctype html><title>Log in</title>", header: map[string]string{"Content-Type": "text/html"}}},
-			collect.ErrBadAnswer, "lasts, CARILLON_FACEBOOK_URL is not"},
+			collect.ErrBadAnswer, "is no JSON; the next visit asks again"},
 		{"no list", "facebook", []reply{{body: `{}`}}, collect.ErrBadAnswer, "neither events nor an error"},
 		{"null", "facebook", []reply{{body: `null`}}, collect.ErrBadAnswer, "neither events nor an error"},
 		{"error that is none", "facebook", []reply{{body: `{"error":null}`}}, collect.ErrBadAnswer,
@@ -106,7 +106,7 @@ func TestFailuresAreStates(t *testing.T) {
 			[]reply{{status: 429, body: "<html>", header: map[string]string{"Retry-After": now.Add(42 * time.Minute).
 				Format(http.TimeFormat)}}}, collect.ErrResting, "goes on in 42m0s"},
 		{"address of nothing", "facebook", []reply{{status: 404, body: "not here"}}, collect.ErrHTTPStatus,
-			"status 404; CARILLON_FACEBOOK_URL must be the address of its API"},
+			"status 404; a newer version of Carillon may know"},
 		{"redirect", "facebook", []reply{{status: 302, header: map[string]string{"Location": "http://127.0.0.1:1/"}}},
 			collect.ErrHTTPStatus, "status 502"},
 

@@ -260,16 +260,16 @@ func (c *Client) connectionError(ctx context.Context, err error) error {
 	switch {
 	case c.o.Blocked(err):
 		return fmt.Errorf("%w: %s leads to a private address, which CARILLON_COLLECT_ALLOW_CIDRS must allow",
-			collect.ErrBlockedAddress, c.address())
+			collect.ErrBlockedAddress, c.o.Base)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("%w: no answer from the address in %s", collect.ErrConnection, c.address())
+	return fmt.Errorf("%w: no answer from %s", collect.ErrConnection, c.o.Base)
 }
 
 func (c *Client) cutShort() error {
-	return &Error{Sentence: c.Name + "'s answer was cut short or is no JSON; the next visit asks again. Where that " +
-		"lasts, " + c.address() + " is not the address of its API", Cause: collect.ErrBadAnswer}
+	return &Error{Sentence: c.Name + "'s answer was cut short or is no JSON; the next visit asks again",
+		Cause: collect.ErrBadAnswer}
 }
 
 // lenient reads what platforms send: names may come twice, text may be broken.
