@@ -28,6 +28,8 @@ bench bench-%: export CGO_ENABLED = 0
 NIGHTLY  = $(shell grep -rlE --include='*_test.go' '^//go:build nightly|testing\.Short\(\)' . | xargs -n 1 dirname | sort -u)
 FIRST    = -short -timeout 3m
 WHOLE    = -tags nightly,pebblegozstd -timeout 30m
+# A test that runs for longer ends `make test`, with the goroutines of what runs then.
+LIMIT    = $(GO) run ./cmd/internal/suite/limit 30s
 # One Postgres server for all packages of a run.
 BESIDE   = $(GO) run ./projections/pgtest/withpostgres
 # The race detector needs a C compiler, which a fresh machine may not have.
@@ -75,7 +77,7 @@ build: ## Build bin/carillon
 .PHONY: test
 test: postgres ## Run the tests that decide whether a change is right
 	@sh deploy/install-chromium.sh --look
-	$(BESIDE) $(GO) test $(FIRST) ./...
+	$(BESIDE) $(LIMIT) $(GO) test -json $(FIRST) ./...
 
 .PHONY: nightly
 nightly: postgres ## Run the long tests: kills, moves, bursts, hostile pages
