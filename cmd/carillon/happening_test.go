@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"regexp"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ title                        Concert
         other, not on show   Concert, sold out               22222222                                               2026-11-21 12:00:00
 start                        ["2026-12-05T20:00:00+01:00"]
 `
-	if text.String() != want {
-		t.Errorf("got:\n%s\nwant:\n%s", text.String(), want)
+	if got := regexp.MustCompile(` +\n`).ReplaceAllString(text.String(), "\n"); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 }

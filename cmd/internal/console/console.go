@@ -173,25 +173,13 @@ func (c *Console) headers(next http.Handler) http.Handler {
 	})
 }
 
-// sameOrigin refuses what would change something and does not come from a page of the console.
+// sameOrigin refuses what would change something and comes from a page of another origin.
 func (c *Console) sameOrigin(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet || r.Method == http.MethodHead || ownOrigin(r) {
-			next.ServeHTTP(w, r)
-			return
-		}
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, &wire.Failure{Kind: wire.Invalid, Issue: notOfThisConsole})
-	})
-}
-
-// ownOrigin tells by what browsers say of themselves, which pages of others can't change. A client that says nothing is
-// no browser, and has the API.
-func ownOrigin(r *http.Request) bool {
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
-		return site == "same-origin"
-	}
-	origin := r.Header.Get("Origin")
-	return origin == "https://"+r.Host || origin == "http://"+r.Host
+	}))
+	return protection.Handler(next)
 }
 
 // await waits until a change can be seen by the page that follows, or for awaitLimit.
