@@ -13,7 +13,7 @@ import (
 	"carillon/eventstore/tail"
 )
 
-// years is a linger that does not end while a test runs: its next multiple is in the year 2101.
+// years is a linger that does not end while a test runs.
 const years = 100 * 365 * 24 * time.Hour
 
 // hurried is a closed channel: somebody waits.

@@ -15,7 +15,6 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 
 	"carillon/eventstore"
 )
@@ -31,9 +30,8 @@ const (
 type Store struct {
 	eventstore.Store
 
-	log     *slog.Logger
-	events  int          // that are kept
-	patient atomic.Int64 // readers who linger, so far
+	log    *slog.Logger
+	events int // that are kept
 
 	entrance sync.Mutex // guards users and stop
 	users    int
@@ -53,11 +51,11 @@ func New(store eventstore.Store, log *slog.Logger) *Store {
 // Subscribe implements eventstore.Store. Each caught-up comes from a subscription of the caller's own, so that it says
 // what it says of any store: everything stored before the call has been yielded.
 func (s *Store) Subscribe(ctx context.Context, after eventstore.Position, filter eventstore.Filter) iter.Seq2[eventstore.Message, error] {
-	return s.subscribe(ctx, after, filter, pace{})
+	return s.subscribe(ctx, after, filter, delay{})
 }
 
 func (s *Store) subscribe(
-	ctx context.Context, after eventstore.Position, filter eventstore.Filter, pace pace,
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter, delay delay,
 ) iter.Seq2[eventstore.Message, error] {
 	return func(yield func(eventstore.Message, error) bool) {
 		if err := s.enter(ctx); err != nil {
@@ -67,7 +65,7 @@ func (s *Store) subscribe(
 		defer s.exit()
 		for at, more := after, true; more; {
 			if at, more = s.approach(ctx, at, filter, yield); more {
-				at, more = s.readAlong(ctx, at, filter, pace, yield)
+				at, more = s.readAlong(ctx, at, filter, delay, yield)
 			}
 		}
 	}
@@ -183,17 +181,15 @@ func (s *Store) keeps(after eventstore.Position) bool {
 
 // readAlong yields what is kept, and waits for more, until the caller has fallen behind.
 func (s *Store) readAlong(
-	ctx context.Context, after eventstore.Position, filter eventstore.Filter, pace pace, yield func(eventstore.Message, error) bool,
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter, delay delay, yield func(eventstore.Message, error) bool,
 ) (at eventstore.Position, more bool) {
 	r, ok := s.join(after, filter)
 	if !ok {
 		return after, true
 	}
 	defer s.leave(r)
-	came := 0 // since it last lingered
 	for {
 		messages, kept := s.take(r)
-		came += len(messages)
 		for _, message := range messages {
 			after = message.Position
 			if !yield(message, nil) {
@@ -215,9 +211,8 @@ func (s *Store) readAlong(
 			yield(eventstore.Message{}, ctx.Err())
 			return after, false
 		}
-		if pace.linger > 0 {
-			s.linger(ctx, r, pace, came)
-			came = 0
+		if delay.length > 0 {
+			s.linger(ctx, r, delay)
 		}
 	}
 }
