@@ -1,6 +1,7 @@
 package collection
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -62,10 +63,10 @@ func (m *Monitor) Run(ctx context.Context) {
 
 func (m *Monitor) run(ctx context.Context) {
 	with := *m
-	with.Poll = orDefault(m.Poll, defaultPoll)
-	with.Visits = orDefault(m.Visits, defaultVisits)
-	with.Slice = orDefault(m.Slice, defaultSlice)
-	with.Pages = orDefault(m.Pages, defaultPages)
+	with.Poll = cmp.Or(m.Poll, defaultPoll)
+	with.Visits = cmp.Or(m.Visits, defaultVisits)
+	with.Slice = cmp.Or(m.Slice, defaultSlice)
+	with.Pages = cmp.Or(m.Pages, defaultPages)
 	r := &round{Monitor: &with, visiting: map[uuid.UUID]visiting{}, done: make(chan struct{}, 1)}
 	defer r.visits.Wait()
 	hold := time.NewTicker(holdInterval)
@@ -93,13 +94,6 @@ func (m *Monitor) run(ctx context.Context) {
 func untilMultiple(of time.Duration) time.Duration {
 	now := time.Now()
 	return now.Truncate(of).Add(of).Sub(now)
-}
-
-func orDefault[T int | time.Duration](value, otherwise T) T {
-	if value == 0 {
-		return otherwise
-	}
-	return value
 }
 
 // round keeps count of the visits under way.

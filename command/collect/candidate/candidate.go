@@ -8,6 +8,7 @@
 package candidate
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -214,7 +215,7 @@ func (o *observer) named(found []*Candidate) []*Candidate {
 		}
 		c.name, c.remark = identity.SplitRemark(c.Title)
 		c.plain = identity.Title(c.name)
-		c.venue = first(c.Where.Venue, c.Where.Online)
+		c.venue = cmp.Or(c.Where.Venue, c.Where.Online)
 		o.identify(c)
 		titled = append(titled, c)
 	}
@@ -292,7 +293,7 @@ func (o *observer) finish(c *Candidate) {
 		c.Description = markup.HTML(markup.Shorten(markup.Plain(c.Description), maxDescription/4))
 	}
 	c.ShortDescription = markup.Shorten(c.ShortDescription, maxShort)
-	c.ShortDescription = first(c.ShortDescription, markup.Shorten(markup.Plain(c.Description), shortLength))
+	c.ShortDescription = cmp.Or(c.ShortDescription, markup.Shorten(markup.Plain(c.Description), shortLength))
 	o.links(c)
 	if c.remark.SoldOut {
 		if c.Capacity == nil {
@@ -363,13 +364,4 @@ func (o *observer) showing(u *url.URL) string {
 		return identity.Public(u)
 	}
 	return identity.Clean(u)
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package candidate
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -250,7 +251,7 @@ func (c *Candidate) complete(other *Candidate) {
 	} else if c.Organizer != nil && other.Organizer != nil && identity.Words(c.Organizer.Name) == identity.Words(
 		other.Organizer.Name) {
 		whole := *c.Organizer
-		whole.URL, whole.Contact = first(whole.URL, other.Organizer.URL), first(whole.Contact, other.Organizer.Contact)
+		whole.URL, whole.Contact = cmp.Or(whole.URL, other.Organizer.URL), cmp.Or(whole.Contact, other.Organizer.Contact)
 		c.Organizer = &whole
 	}
 	if len(c.Images) == 0 && len(other.Images) > 0 {
@@ -258,7 +259,7 @@ func (c *Candidate) complete(other *Candidate) {
 		c.takeOrigins(collect.FieldImage, other)
 	}
 	location, coordinates, online := c.Where.complete(&other.Where)
-	c.venue = first(c.Where.Venue, c.Where.Online)
+	c.venue = cmp.Or(c.Where.Venue, c.Where.Online)
 	for field, took := range map[collect.Field]bool{
 		collect.FieldLocation: location, collect.FieldCoordinates: coordinates, collect.FieldOnline: online,
 	} {

@@ -1,6 +1,7 @@
 package candidate
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -49,7 +50,7 @@ func IsOnlineWord(name string) bool { return onlineWords[strings.ToLower(name)] 
 func (w *Where) Text(text string, link func(string) string) {
 	if lower := strings.ToLower(text); strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://") {
 		w.IsOnline = true
-		w.Online = first(w.Online, link(text))
+		w.Online = cmp.Or(w.Online, link(text))
 		return
 	}
 	text = markup.Plain(text)
@@ -70,7 +71,7 @@ func (w *Where) Text(text string, link func(string) string) {
 // OnPlatform names the platform, unless the name means no more than "online" or one is known.
 func (w *Where) OnPlatform(name string) {
 	if !noPlatforms[strings.ToLower(name)] {
-		w.Platform = first(w.Platform, name)
+		w.Platform = cmp.Or(w.Platform, name)
 	}
 }
 
@@ -97,8 +98,8 @@ func (w *Where) location(fallbacks ...string) *happening.Location {
 		}
 	}
 	if w.IsOnline {
-		link := first(append([]string{w.Online}, fallbacks...)...)
-		l.Online = &happening.Online{Platform: first(w.Platform, place.Platform(link)), URL: link}
+		link := cmp.Or(append([]string{w.Online}, fallbacks...)...)
+		l.Online = &happening.Online{Platform: cmp.Or(w.Platform, place.Platform(link)), URL: link}
 		if l.DisplayAddress == "" {
 			l.DisplayAddress = "Online"
 		}
@@ -108,7 +109,7 @@ func (w *Where) location(fallbacks ...string) *happening.Location {
 
 // fullAddress is the address behind the names of what the venue lies in, as far as it does not hold them.
 func (w *Where) fullAddress() string {
-	address := first(w.AddressText, w.Address.String())
+	address := cmp.Or(w.AddressText, w.Address.String())
 	for _, name := range slices.Backward(w.Within) {
 		known := " " + identity.Words(w.Venue) + " " + identity.Words(address) + " "
 		if words := identity.Words(name); words == "" || strings.Contains(known, " "+words+" ") {
@@ -153,7 +154,7 @@ func (w *Where) complete(other *Where) (place, coordinates, online bool) {
 	if other.IsOnline {
 		online = !w.IsOnline
 		w.IsOnline = true
-		w.Online, w.Platform = first(w.Online, other.Online), first(w.Platform, other.Platform)
+		w.Online, w.Platform = cmp.Or(w.Online, other.Online), cmp.Or(w.Platform, other.Platform)
 	}
 	if len(w.Hours) == 0 {
 		w.Hours = other.Hours

@@ -3,6 +3,7 @@
 package instagram
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,8 +155,8 @@ func (c *Collector) page(ctx context.Context, source collect.Source, known colle
 		told = append(told, m.told(created, shown, happening.Publisher{
 			Type:      "account",
 			Name:      markup.Plain(who.Name),
-			Username:  first(who.Username, at.Account),
-			AvatarURL: first(platform.Images(who.Avatar)...),
+			Username:  cmp.Or(who.Username, at.Account),
+			AvatarURL: cmp.Or(platform.Images(who.Avatar)...),
 		}))
 	}
 	if old || !cursors.MatchString(next) {
@@ -186,7 +187,7 @@ func (m media) told(created time.Time, shown *url.URL, by happening.Publisher) p
 	if m.Type == "VIDEO" || image == "" {
 		image = m.Thumbnail
 	}
-	organizer := &happening.Organizer{Name: first(by.Name, by.Username), URL: "https://www.instagram.com/" +
+	organizer := &happening.Organizer{Name: cmp.Or(by.Name, by.Username), URL: "https://www.instagram.com/" +
 		url.PathEscape(by.Username) + "/"}
 	return platform.Told{
 		URL: shown, Block: happening.Block{
@@ -204,13 +205,4 @@ func (m media) told(created time.Time, shown *url.URL, by happening.Publisher) p
 			Images:    platform.Images(image),
 		},
 	}
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }

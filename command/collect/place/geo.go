@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"net/url"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ const (
 // venue are known, else the area.
 func GeoLocations(venue string, a Address, geo *happening.Coordinates) []happening.GeoLocation {
 	area := (Address{Locality: a.Locality, Region: a.Region, Country: a.Country}).String()
-	name := firstOf(venue, a.Street, area)
+	name := cmp.Or(venue, a.Street, area)
 	evidence := []string{a.String()}
 	if geo != nil {
 		evidence = append(evidence, strconv.FormatFloat(geo.Lat, 'f', -1, 64), strconv.FormatFloat(geo.Lng, 'f', -1, 64))
@@ -91,13 +92,4 @@ func Platform(link string) string {
 		_, domain, _ = strings.Cut(domain, ".")
 	}
 	return host
-}
-
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }

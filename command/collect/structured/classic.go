@@ -1,6 +1,7 @@
 package structured
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,7 +78,7 @@ func (m *moderniser) element(n *html.Node, within string, included bool) string 
 	for _, class := range kept {
 		isRoot = isRoot || strings.HasPrefix(class, "h-")
 		if kind := classicRoots[class]; kind != "" && (class == "vevent" || within != "") {
-			classic = first(classic, class)
+			classic = cmp.Or(classic, class)
 			modern = append(modern, kind)
 		}
 		if property := classicProperties[within][class]; property != "" {
@@ -115,7 +116,7 @@ func (m *moderniser) include(n *html.Node) {
 	case n.DataAtom == atom.Td:
 		refs = append(refs, terms(n, "headers")...)
 	case classed(n, "include"):
-		if id, ok := strings.CutPrefix(first(attr(n, "href"), attr(n, "data")), "#"); ok {
+		if id, ok := strings.CutPrefix(cmp.Or(attr(n, "href"), attr(n, "data")), "#"); ok {
 			refs = append(refs, id)
 		}
 	}

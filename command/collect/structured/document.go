@@ -1,6 +1,7 @@
 package structured
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -93,7 +94,7 @@ func newDocument(p Page, b *budget.Budget) *document {
 			d.headings = append(d.headings, text)
 		}
 	}
-	d.description = markup.Plain(cut(first(f.metas["og:description"], f.metas["description"]), maxName))
+	d.description = markup.Plain(cut(cmp.Or(f.metas["og:description"], f.metas["description"]), maxName))
 	d.image = d.picture(f.metas["og:image"])
 	return d
 }
@@ -102,15 +103,15 @@ func newDocument(p Page, b *budget.Budget) *document {
 func (f *found) element(d *document, n *html.Node, headings *[]string) {
 	switch n.DataAtom {
 	case atom.Html:
-		d.language = first(d.language, strings.ToLower(strings.TrimSpace(attr(n, "lang"))))
+		d.language = cmp.Or(d.language, strings.ToLower(strings.TrimSpace(attr(n, "lang"))))
 	case atom.Base:
-		f.base = first(f.base, attr(n, "href"))
+		f.base = cmp.Or(f.base, attr(n, "href"))
 	case atom.Link:
 		if f.canonical == "" && slices.Contains(strings.Fields(cut(attr(n, "rel"), maxDate)), "canonical") {
 			f.canonical = attr(n, "href")
 		}
 	case atom.Title:
-		f.title = first(f.title, textOf(n, maxHeading))
+		f.title = cmp.Or(f.title, textOf(n, maxHeading))
 	case atom.H1:
 		if len(*headings) < maxHeadings {
 			*headings = append(*headings, textOf(n, maxHeading))
@@ -235,13 +236,4 @@ func isPlaceholder(path string) bool {
 	file := strings.ToLower(path[strings.LastIndex(path, "/")+1:])
 	name, _, _ := strings.Cut(file, ".")
 	return placeholders[name]
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package structured
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -28,7 +29,7 @@ func (g *graph) elementText(n *html.Node, prop string) string {
 	case atom.Img:
 		text = imageRef(n)
 	case atom.Audio, atom.Embed, atom.Iframe, atom.Source, atom.Track, atom.Video:
-		text = first(attr(n, "src"), attr(n, "data-src"), largest(attr(n, "srcset")))
+		text = cmp.Or(attr(n, "src"), attr(n, "data-src"), largest(attr(n, "srcset")))
 	case atom.A, atom.Area:
 		if !named[prop] {
 			text = attr(n, "href")

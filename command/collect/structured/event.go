@@ -1,6 +1,7 @@
 package structured
 
 import (
+	"cmp"
 	"strings"
 
 	"carillon/command/collect"
@@ -112,7 +113,7 @@ func (m *mapper) says(c *candidate.Candidate, field collect.Field, it *item, pro
 	for _, v := range it.values(prop) {
 		text, at := v.text, v.node
 		if v.item != nil {
-			text, at = first(v.item.naming(), v.item.id), v.item.node
+			text, at = cmp.Or(v.item.naming(), v.item.id), v.item.node
 		}
 		if strings.TrimSpace(text) == "" && v.item == nil {
 			continue
@@ -241,7 +242,7 @@ func (m *mapper) refs(it *item, prop string) []string {
 		}
 		ref := v.text
 		if v.item != nil {
-			ref = first(v.item.one("url"), v.item.one("contentUrl"), v.item.id)
+			ref = cmp.Or(v.item.one("url"), v.item.one("contentUrl"), v.item.id)
 		}
 		if m.resolve(ref) != nil {
 			found = append(found, ref)

@@ -1,6 +1,7 @@
 package structured
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,17 +70,10 @@ func count(text string) *int {
 
 func sum(a, b *int) *int {
 	if a == nil || b == nil {
-		return firstOf(a, b)
+		return cmp.Or(a, b)
 	}
 	total := *a + *b
 	return &total
-}
-
-func firstOf(a, b *int) *int {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // organizer is the first organizer that has a name.
@@ -108,10 +102,10 @@ func (m *mapper) organizerOf(v value) *happening.Organizer {
 		return nil
 	}
 	for _, ref := range append(m.refs(t, "url"), m.refs(t, "sameAs")...) {
-		o.URL = first(o.URL, m.link(ref))
+		o.URL = cmp.Or(o.URL, m.link(ref))
 	}
 	for _, holder := range append([]*item{t}, m.graph.things(t, "contactPoint")...) {
-		o.Contact = first(o.Contact, contact(holder.one("email")), contact(holder.one("telephone")))
+		o.Contact = cmp.Or(o.Contact, contact(holder.one("email")), contact(holder.one("telephone")))
 	}
 	return &o
 }
@@ -139,7 +133,7 @@ func (m *mapper) images(c *candidate.Candidate, it *item) {
 			}
 			ref := v.text
 			if t := m.graph.target(v); t != nil {
-				ref = first(t.one("url"), t.one("contentUrl"), t.one("thumbnailUrl"), t.id)
+				ref = cmp.Or(t.one("url"), t.one("contentUrl"), t.one("thumbnailUrl"), t.id)
 			}
 			if link := m.picture(ref); link != "" && !slices.Contains(c.Images, link) {
 				c.Images = append(c.Images, link)

@@ -1,6 +1,7 @@
 package structured
 
 import (
+	"cmp"
 	"net/url"
 	"strconv"
 	"strings"
@@ -170,7 +171,7 @@ func (r *mfReader) event(m *microformats.Microformat) {
 	}
 	for _, name := range []string{"content", "description"} {
 		for _, v := range m.Properties[name] {
-			if text := first(htmlOf(v), valueOf(v)); len(it.props["description"]) == 0 {
+			if text := cmp.Or(htmlOf(v), valueOf(v)); len(it.props["description"]) == 0 {
 				r.text(it, "description", text)
 			}
 		}
@@ -256,7 +257,7 @@ func (r *mfReader) card(it *item, term string, v any) {
 		}
 	}
 	if len(card.props["name"]) == 0 {
-		r.text(card, "name", first(append(texts(m, "org"), m.Value)...))
+		r.text(card, "name", cmp.Or(append(texts(m, "org"), m.Value)...))
 	}
 	it.set(term, value{item: card, node: card.node})
 }
@@ -346,7 +347,7 @@ func (r *mfReader) address(place *item, m *microformats.Microformat) {
 			return
 		}
 		if hasType(holder, "h-adr") {
-			r.text(place, "address", first(append(texts(holder, "name"), holder.Value)...))
+			r.text(place, "address", cmp.Or(append(texts(holder, "name"), holder.Value)...))
 		}
 	}
 }
@@ -370,9 +371,9 @@ func (r *mfReader) coordinates(place *item, m *microformats.Microformat) {
 		}
 	}
 	for _, holder := range holders {
-		set(first(texts(holder, "latitude")...), first(texts(holder, "longitude")...))
+		set(cmp.Or(texts(holder, "latitude")...), cmp.Or(texts(holder, "longitude")...))
 		if hasType(holder, "h-geo") {
-			set(pair(first(append(texts(holder, "name"), holder.Value)...)))
+			set(pair(cmp.Or(append(texts(holder, "name"), holder.Value)...)))
 		}
 		if holder != m {
 			for _, v := range holder.Properties["geo"] {

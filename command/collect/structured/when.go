@@ -1,6 +1,7 @@
 package structured
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,12 +147,12 @@ func (m *mapper) schedules(it *item) []candidate.Holding {
 // schedule reads a Schedule; what it leaves open the event itself may say. The clock is the start that says by its
 // offset on which clock it is, nil for none.
 func (m *mapper) schedule(event, s *item) (rule timing.Schedule, clock *timing.Stamp) {
-	start := m.stamp(first(s.one("startDate"), event.one("startDate")))
+	start := m.stamp(cmp.Or(s.one("startDate"), event.one("startDate")))
 	if start != nil {
 		date := midnight(start.Wall)
 		rule.Start = &date
 	}
-	if end := m.stamp(first(s.one("endDate"), event.one("endDate"))); end != nil && (rule.Start == nil ||
+	if end := m.stamp(cmp.Or(s.one("endDate"), event.one("endDate"))); end != nil && (rule.Start == nil ||
 		end.Wall.After(*rule.Start)) {
 		date := midnight(end.Wall)
 		// The end of the event's first evening isn't that of its schedule.
@@ -186,7 +187,7 @@ func (m *mapper) schedule(event, s *item) (rule timing.Schedule, clock *timing.S
 			clock.Wall = rule.Start.Add(*rule.Opens)
 		}
 	}
-	rule.Length, _ = timing.ParseLength(first(s.one("duration"), event.one("duration")))
+	rule.Length, _ = timing.ParseLength(cmp.Or(s.one("duration"), event.one("duration")))
 	for _, text := range s.each("exceptDate") {
 		if x := m.stamp(text); x != nil {
 			rule.Except = append(rule.Except, *x)
@@ -202,7 +203,7 @@ func (m *mapper) schedule(event, s *item) (rule timing.Schedule, clock *timing.S
 // offset is that of a schedule whose times name none: of its own start, else of that of its event. UTC, which programs
 // write for any zone, counts if the start has the time of day of the schedule.
 func (m *mapper) offset(event, s *item, opens time.Duration) *int {
-	if first(s.one("scheduleTimezone"), event.one("scheduleTimezone"), event.one("timezone"),
+	if cmp.Or(s.one("scheduleTimezone"), event.one("scheduleTimezone"), event.one("timezone"),
 		event.one("timeZone")) != "" {
 		return nil
 	}
@@ -346,7 +347,7 @@ func (m *mapper) names(it *item, prop string) []string {
 	for _, v := range values {
 		text := v.text
 		if v.item != nil {
-			text = first(v.item.id, v.item.naming())
+			text = cmp.Or(v.item.id, v.item.naming())
 		}
 		found = append(found, strings.ToLower(localName(text)))
 	}

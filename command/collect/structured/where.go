@@ -1,6 +1,7 @@
 package structured
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -99,7 +100,7 @@ func (w *whereabouts) virtual(t *item) {
 	w.IsOnline = true
 	for _, prop := range []string{"url", "sameAs"} {
 		for _, ref := range w.refs(t, prop) {
-			w.Online = first(w.Online, w.link(ref))
+			w.Online = cmp.Or(w.Online, w.link(ref))
 		}
 	}
 	w.OnPlatform(w.graph.plain(t, "name"))
@@ -232,7 +233,7 @@ func (w *whereabouts) postal(a *item) {
 		Country:    w.graph.plain(a, "addressCountry"),
 	}
 	if len(w.Within) == 0 {
-		w.Venue = first(w.Venue, w.graph.plain(a, "name"))
+		w.Venue = cmp.Or(w.Venue, w.graph.plain(a, "name"))
 	}
 	for _, prop := range []string{"streetAddress", "addressLocality", "addressRegion", "postalCode", "addressCountry"} {
 		w.says(w.c, collect.FieldLocation, a, prop)
