@@ -56,7 +56,7 @@ type proposal struct {
 }
 
 func (s *Store) append(ctx context.Context, stream string, expected eventstore.Revision, events []proposal) (eventstore.Appended, error) {
-	return led(ctx, s, func(ctx context.Context, l *link) (eventstore.Appended, error) {
+	return led(ctx, s, callTimeout, func(ctx context.Context, l *link, _ *waits) (eventstore.Appended, error) {
 		if l.batches != nil && !l.batches.refused.Load() {
 			appended, err := l.batches.append(ctx, stream, expected, events)
 			if codeOf(err) != codes.Unimplemented {
@@ -114,7 +114,7 @@ func (p *proposal) message() *streams.AppendReq_ProposedMessage {
 
 // Tombstone ends a stream for good. A stream that has ended stays so.
 func (s *Store) Tombstone(ctx context.Context, stream string) error {
-	_, err := led(ctx, s, func(ctx context.Context, l *link) (*streams.TombstoneResp, error) {
+	_, err := led(ctx, s, callTimeout, func(ctx context.Context, l *link, _ *waits) (*streams.TombstoneResp, error) {
 		var trailer metadata.MD
 		response, err := l.streams.Tombstone(leading(ctx), &streams.TombstoneReq{Options: &streams.TombstoneReq_Options{
 			StreamIdentifier:       &shared.StreamIdentifier{StreamName: []byte(stream)},

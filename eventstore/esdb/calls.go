@@ -3,7 +3,7 @@ package esdb
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -20,99 +20,62 @@ func leading(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "requires-leader", "true")
 }
 
-// waiting is how long a call has waited for the store. The time that its caller takes for what has come does not count.
-type waiting struct {
-	mu    sync.Mutex
-	spent time.Duration // by waits that are over
-	since time.Time     // of the present one; zero while the caller has what came
-	timer *time.Timer
+// waits bounds how long a call waits for the server at a time. The time that its caller takes does not count.
+type waits struct {
+	turn atomic.Uint64 // odd while it waits
+	late *time.Timer   // asks the others who leads: a leader that is frozen can't say that it leads no more
+	over *time.Timer   // ends the call
 }
 
-// hold ends a wait: something has come.
-func (p *waiting) hold() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.since.IsZero() {
-		p.spent, p.since = p.spent+time.Since(p.since), time.Time{}
-	}
-}
-
-// wait begins the next one.
-func (p *waiting) wait() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.since = time.Now()
-}
-
-// waited returns for how long a call has waited, in all and since something came last.
-func (p *waiting) waited() (all, last time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.since.IsZero() {
-		last = time.Since(p.since)
-	}
-	return p.spent + last, last
-}
-
-// bound ends a call when it has waited for callTimeout.
-func (p *waiting) bound(cancel context.CancelCauseFunc) (stop func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.timer = time.AfterFunc(callTimeout, func() {
-		all, _ := p.waited()
-		if all >= callTimeout {
-			cancel(context.DeadlineExceeded)
-			return
+// waits begins the first wait of a call.
+func (s *Store) waits(l *link, end context.CancelCauseFunc) *waits {
+	w := &waits{}
+	w.turn.Store(1)
+	w.over = time.AfterFunc(callTimeout, func() { end(context.DeadlineExceeded) })
+	w.late = time.AfterFunc(lateAfter, func() {
+		for turn := w.turn.Load(); turn%2 == 1 && w.turn.Load() == turn && s.several.Load(); pause(s.ctx, lateAgain) {
+			s.look(l)
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.timer.Reset(max(callTimeout-all, searchPause)) // while the caller is busy, all stands still
 	})
-	return func() { p.timer.Stop() }
+	return w
 }
 
-// led makes a call on the connection to the leader, and again on another one where that was not the leader, or where
-// the connection broke. So it must be a call that can be made twice: what is read is, and what is appended has its ids
-// and its expected revision.
-func led[T any](ctx context.Context, s *Store, call func(context.Context, *link) (T, error)) (T, error) {
-	ctx, end, err := s.begin(ctx, callTimeout)
-	if err != nil {
-		var none T
-		return none, err
-	}
-	defer end()
-	return lead(ctx, s, &waiting{}, call)
+// stop ends a wait: something has come.
+func (w *waits) stop() {
+	w.turn.Store((w.turn.Load() + 1) &^ 1)
+	w.late.Stop()
+	w.over.Stop()
 }
 
-// ledPatiently is led for a call that says when its caller is busy.
-func ledPatiently[T any](ctx context.Context, s *Store, call func(context.Context, *link, *waiting) (T, error)) (T, error) {
-	ctx, end, err := s.begin(ctx, 0)
-	if err != nil {
-		var none T
-		return none, err
-	}
-	defer end()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	p := &waiting{}
-	p.wait()
-	stop := p.bound(cancel)
-	defer stop()
-	return lead(ctx, s, p, func(ctx context.Context, l *link) (T, error) { return call(ctx, l, p) })
+// again begins the next wait.
+func (w *waits) again() {
+	w.turn.Store(w.turn.Load() | 1)
+	w.late.Reset(lateAfter)
+	w.over.Reset(callTimeout)
 }
 
-func lead[T any](ctx context.Context, s *Store, p *waiting, call func(context.Context, *link) (T, error)) (T, error) {
+// led makes a call on the connection to the leader, and again on another one if that was not the leader, or if the
+// connection broke. So it must be a call that can be made twice: what is read is, and what is appended has its ids and its
+// expected revision. It ends after within, if that is above 0.
+func led[T any](
+	ctx context.Context, s *Store, within time.Duration, call func(context.Context, *link, *waits) (T, error),
+) (T, error) {
 	var none T
+	ctx, done, err := s.begin(ctx, within)
+	if err != nil {
+		return none, err
+	}
+	defer done()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	for moves := 0; ; moves++ {
 		l, err := s.connected(ctx)
 		if err != nil {
 			return none, err
 		}
-		p.hold()
-		p.wait()
-		answered := s.late(l, p)
-		result, err := call(ctx, l)
-		answered()
+		w := s.waits(l, end)
+		result, err := call(ctx, l, w)
+		w.stop()
 		switch {
 		case err == nil:
 			return result, nil

@@ -45,9 +45,10 @@ type Store struct {
 
 	mu      sync.Mutex
 	closed  bool
-	link    *link    // nil while there is none
-	search  *search  // under way, if any
-	members []string // of the cluster, as gossip or a server has named them
+	link    *link     // nil while there is none
+	search  *search   // in progress, if any
+	failed  time.Time // when the last search did
+	members []string  // of the cluster, as gossip or a server has named them
 
 	several      atomic.Bool // there are others to ask who leads
 	resubscribed atomic.Uint64

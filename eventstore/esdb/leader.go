@@ -2,8 +2,6 @@ package esdb
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -19,54 +17,45 @@ import (
 	"carillon/eventstore"
 )
 
-// search is the one search for the leader that all calls wait for. It goes on as long as somebody does.
+// search is an attempt to find the leader, which all calls wait for that need it.
 type search struct {
-	first   string        // to be tried before any other: a member has named it
-	over    chan struct{} // closed at the end
-	waiting int           // with last and its time, guarded by the store's mutex
-	last    error
-	at      time.Time
+	over chan struct{} // closed at the end
+	err  error         // set before
 }
 
-// connected gives the connection to the leader, and waits for a while where there is none: longer where a server is there
-// that is only slow.
+// connected returns the connection to the leader. While there is none it waits until attempts have failed for a while,
+// longer if a server is there that is only slow.
 func (s *Store) connected(ctx context.Context) (*link, error) {
 	began := time.Now()
 	patience := time.NewTimer(searchPatience)
 	defer patience.Stop()
+	var last error
 	for {
 		s.mu.Lock()
-		if s.closed || s.link != nil {
-			l, closed := s.link, s.closed
-			s.mu.Unlock()
-			if closed {
-				return nil, errClosed()
-			}
-			return l, nil
-		}
-		if s.search == nil {
+		l, closed := s.link, s.closed
+		if l == nil && !closed && s.search == nil {
 			s.seek("")
 		}
 		present := s.search
-		present.waiting++
-		s.mu.Unlock()
-		over := false
-		select {
-		case <-present.over:
-		case <-ctx.Done():
-		case <-patience.C:
-			over = true
-			patience.Reset(searchPause)
-		}
-		s.mu.Lock()
-		present.waiting--
-		last, at := present.last, present.at
 		s.mu.Unlock()
 		switch {
-		case ctx.Err() != nil:
+		case closed:
+			return nil, errClosed()
+		case l != nil:
+			return l, nil
+		}
+		select {
+		case <-present.over:
+			if last = present.err; last == nil {
+				continue
+			}
+		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, context.Cause(ctx))
-		case over && (last != nil && at.After(began) && !s.broken(last) || time.Since(began) > callTimeout): // else a server is about to answer
-			return nil, noServer(time.Since(began), last)
+		case <-patience.C:
+		}
+		waited := time.Since(began)
+		if last != nil && waited >= searchPatience && (!s.broken(last) || waited > callTimeout) {
+			return nil, noServer(waited, last)
 		}
 	}
 }
@@ -79,16 +68,11 @@ func (s *Store) broken(err error) bool {
 			func(sign string) bool { return strings.Contains(text, sign) })
 }
 
-// noServer says what kept the search from a connection. Credentials and certificates won't be right by trying again.
+// noServer says what kept attempts from a connection. Credentials and certificates won't be right by trying again.
 func noServer(waited time.Duration, last error) error {
-	var untrusted *tls.CertificateVerificationError
-	var authority x509.UnknownAuthorityError
 	waited = waited.Round(100 * time.Millisecond)
-	code := codeOf(last)
-	switch {
-	case last == nil:
-		return fmt.Errorf("%w: no server in %s", eventstore.ErrUnavailable, waited)
-	case errors.As(last, &untrusted), errors.As(last, &authority):
+	switch code := codeOf(last); {
+	case strings.Contains(last.Error(), "failed to verify certificate"): // gRPC makes a text of a handshake's error
 		return fmt.Errorf("%w: its certificate is not trusted: %w", eventstore.ErrRefused, last)
 	case code == codes.Unauthenticated, code == codes.PermissionDenied:
 		return refusedUs(last)
@@ -96,43 +80,30 @@ func noServer(waited time.Duration, last error) error {
 	return fmt.Errorf("%w: no server in %s; last: %w", eventstore.ErrUnavailable, waited, last)
 }
 
-// seek begins a search. The store's mutex is held.
-func (s *Store) seek(first string) {
-	s.search = &search{first: first, over: make(chan struct{})}
-	go s.find(s.search)
-}
-
-func (s *Store) find(present *search) {
-	defer close(present.over)
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	for {
-		found, err := s.discover(present.first)
+// seek begins an attempt, with a member that was named before any other. The store's mutex is held.
+func (s *Store) seek(named string) {
+	present := &search{over: make(chan struct{})}
+	s.search = present
+	wait := time.Until(s.failed.Add(searchPause))
+	go func() {
+		pause(s.ctx, wait)
+		found, err := s.discover(named)
 		s.mu.Lock()
+		defer s.mu.Unlock()
+		defer close(present.over)
+		s.search, present.err = nil, err
 		switch {
-		case err == nil && !s.closed:
-			s.link, s.search = found, nil
-			s.mu.Unlock()
+		case err != nil:
+			s.failed = time.Now()
+			s.log.Debug("event store not connected", "error", err)
+		case s.closed:
+			found.end()
+		default:
+			s.link = found
 			s.log.Debug("event store connected", "address", found.address)
 			go s.watch(found)
-			return
-		case err == nil:
-			found.end()
-			fallthrough
-		case present.waiting == 0 && present.last != nil, s.closed:
-			s.search = nil
-			s.mu.Unlock()
-			return
 		}
-		present.first, present.last, present.at = "", err, time.Now()
-		s.mu.Unlock()
-		s.log.Debug("event store not connected", "error", err)
-		pause.Reset(searchPause)
-		select {
-		case <-pause.C:
-		case <-s.ctx.Done():
-		}
-	}
+	}()
 }
 
 // discover connects to the leader: the one that was named, or that gossip knows, or whoever answers of those there are.
@@ -231,17 +202,14 @@ func (s *Store) ask(members []string) (leader string, err error) {
 }
 
 func (s *Store) gossip(ctx context.Context, address string) rumour {
-	conn, certificate, err := s.connect(address)
+	conn, err := s.connect(address)
 	if err != nil {
 		return rumour{err: fmt.Errorf("%s: %w", address, err)}
 	}
 	defer func() { _ = conn.Close() }()
 	info, err := gossip.NewGossipClient(conn).Read(ctx, &shared.Empty{})
-	if err = refused(err, nil); err != nil {
-		if untrusted := certificate(); untrusted != nil {
-			err = untrusted
-		}
-		return rumour{err: fmt.Errorf("%s: %w", address, err)}
+	if err != nil {
+		return rumour{err: fmt.Errorf("%s: %w", address, refused(err, nil))}
 	}
 	heard := rumour{}
 	for _, member := range info.GetMembers() {
@@ -293,32 +261,6 @@ func (s *Store) move(from *link, leader string) {
 	}
 	s.mu.Unlock()
 	from.end()
-}
-
-// late asks the others who leads, again and again, once a call has waited for long: a leader that is frozen can't say
-// that it leads no more. The function returned ends that.
-func (s *Store) late(l *link, p *waiting) (answered func()) {
-	if !s.several.Load() {
-		return func() {}
-	}
-	stop := make(chan struct{})
-	timer := time.AfterFunc(lateAfter, func() {
-		again := time.NewTicker(lateAgain)
-		defer again.Stop()
-		for {
-			if _, last := p.waited(); last >= lateAfter { // else a caller is slow, not the leader
-				s.look(l)
-			}
-			select {
-			case <-again.C:
-			case <-stop:
-				return
-			case <-l.gone:
-				return
-			}
-		}
-	})
-	return func() { timer.Stop(); close(stop) }
 }
 
 // look asks the others who leads, and follows them.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,8 +65,8 @@ func (l *link) lostBy(ctx context.Context, err error) bool {
 	return false
 }
 
-// connect makes a connection without a word being said on it yet. certificate tells why the server's was refused.
-func (s *Store) connect(address string) (conn *grpc.ClientConn, certificate func() error, err error) {
+// connect makes a connection without a word being said on it yet.
+func (s *Store) connect(address string) (*grpc.ClientConn, error) {
 	dialing := backoff.Config{BaseDelay: searchPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 	options := []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
@@ -84,25 +83,21 @@ func (s *Store) connect(address string) (conn *grpc.ClientConn, certificate func
 			Time: s.settings.pingEvery, Timeout: s.settings.pingWaits, PermitWithoutStream: true,
 		}))
 	}
-	certificate = func() error { return nil }
 	if s.tls == nil {
 		options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	} else {
-		transport := &handshakes{TransportCredentials: credentials.NewTLS(s.tls)}
-		certificate = transport.failure
-		options = append(options, grpc.WithTransportCredentials(transport))
+		options = append(options, grpc.WithTransportCredentials(credentials.NewTLS(s.tls)))
 		if s.settings.user != "" && s.settings.password != "" {
 			options = append(options, grpc.WithPerRPCCredentials(basic("Basic "+base64.StdEncoding.EncodeToString(
 				[]byte(s.settings.user+":"+s.settings.password)))))
 		}
 	}
-	conn, err = grpc.NewClient(address, options...)
-	return conn, certificate, err
+	return grpc.NewClient(address, options...)
 }
 
 // dial makes a link, once the member has said what it can do.
 func (s *Store) dial(ctx context.Context, address string) (*link, error) {
-	conn, certificate, err := s.connect(address)
+	conn, err := s.connect(address)
 	if err != nil {
 		return nil, err
 	}
@@ -110,9 +105,6 @@ func (s *Store) dial(ctx context.Context, address string) (*link, error) {
 	defer cancel()
 	methods, err := serverfeatures.NewServerFeaturesClient(conn).GetSupportedMethods(ctx, &shared.Empty{})
 	if err = refused(err, nil); err != nil && codeOf(err) != codes.Unimplemented && codeOf(err) != codes.NotFound {
-		if untrusted := certificate(); untrusted != nil {
-			err = untrusted
-		}
 		return nil, errors.Join(err, conn.Close())
 	}
 	l := &link{address: address, conn: conn, streams: streams.NewStreamsClient(conn), gone: make(chan struct{}), heard: &s.heard}
@@ -139,31 +131,6 @@ func (s *Store) watch(l *link) {
 		}
 	}
 	s.drop(l)
-}
-
-// handshakes remembers why the last one failed: gRPC makes a text of it.
-type handshakes struct {
-	credentials.TransportCredentials
-	failed atomic.Pointer[error]
-}
-
-// ClientHandshake implements credentials.TransportCredentials.
-func (h *handshakes) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, info, err := h.TransportCredentials.ClientHandshake(ctx, authority, raw)
-	if err != nil && ctx.Err() == nil {
-		h.failed.Store(&err)
-	}
-	return conn, info, err
-}
-
-// Clone implements credentials.TransportCredentials. gRPC works on the clone, which must tell the same.
-func (h *handshakes) Clone() credentials.TransportCredentials { return h }
-
-func (h *handshakes) failure() error {
-	if err := h.failed.Load(); err != nil {
-		return *err
-	}
-	return nil
 }
 
 // basic is the header that says who calls. It is sent through encrypted connections only.

@@ -170,8 +170,8 @@ func (o *Ordered) await(a *ordered) error {
 	if a.waiting == nil {
 		return &refusal{code: codes.Unavailable, message: "the connection was lost"}
 	}
-	answered := o.store.late(o.link, &waiting{since: time.Now()})
-	defer answered()
+	w := o.store.waits(o.link, func(error) {})
+	defer w.stop()
 	stall := time.NewTimer(orderedStall)
 	defer stall.Stop()
 	select {

@@ -39,7 +39,7 @@ func (s *Store) Read(ctx context.Context, stream string, from eventstore.Revisio
 func (s *Store) entries(ctx context.Context, request func() *streams.ReadReq_Options) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		wanted := true
-		_, err := ledPatiently(ctx, s, func(ctx context.Context, l *link, p *waiting) (none struct{}, err error) {
+		_, err := led(ctx, s, 0, func(ctx context.Context, l *link, w *waits) (none struct{}, err error) {
 			ctx, cancel := context.WithCancel(ctx) // ends the call where the caller has seen enough
 			defer cancel()
 			call, err := l.streams.Read(leading(ctx), &streams.ReadReq{Options: request()})
@@ -59,11 +59,11 @@ func (s *Store) entries(ctx context.Context, request func() *streams.ReadReq_Opt
 				if event == nil { // no such stream, or what newer servers tell besides
 					continue
 				}
-				p.hold()
+				w.stop()
 				if wanted = yield(entryOf(event), nil); !wanted {
 					return none, nil
 				}
-				p.wait()
+				w.again()
 			}
 		})
 		if err != nil && wanted {

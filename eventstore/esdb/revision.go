@@ -16,7 +16,7 @@ import (
 // LastRevision is that of a stream's last event, whether that can still be read, is hidden, or is gone: the next event
 // comes after it. It is NoStream where there never was an event. Errors: ErrStreamDeleted, ErrUnavailable.
 func (s *Store) LastRevision(ctx context.Context, stream string) (eventstore.Revision, error) {
-	last, err := led(ctx, s, func(ctx context.Context, l *link) (eventstore.Revision, error) {
+	last, err := led(ctx, s, callTimeout, func(ctx context.Context, l *link, _ *waits) (eventstore.Revision, error) {
 		last, told, err := l.lastTold(ctx, stream)
 		if err != nil || told {
 			return last, err
