@@ -25,13 +25,16 @@ type Delivery struct {
 
 // EventSummary is a published event without its data.
 type EventSummary struct {
-	ID       uuid.UUID
-	Type     string
-	Source   string
-	Subject  string // empty: none
-	Time     time.Time
-	FeedType string    // empty: no feed
-	FeedID   uuid.UUID // zero: no feed
+	ID      uuid.UUID
+	Type    string
+	Source  string
+	Subject string // empty: none
+	Time    time.Time
+	// RecordedAt is when the store recorded the event. Optional: zero in deliveries of an event that the read model of
+	// publications does not have yet.
+	RecordedAt time.Time
+	FeedType   string    // empty: no feed
+	FeedID     uuid.UUID // zero: no feed
 }
 
 // Attempt is one request to a destination.
@@ -63,7 +66,8 @@ const statusColumn = "CASE WHEN d.status = 'pending' AND u.worker IS NOT NULL AN
 const deliveryColumns = `
 	d.id, d.destination, ` + statusColumn + `,
 	d.attempts, u.due_at, d.created_at, d.completed_at,
-	d.event_id, d.type, d.source, coalesce(d.subject, ''), d.event_time, coalesce(d.feed_type, ''), d.feed_id,
+	d.event_id, d.type, d.source, coalesce(d.subject, ''), d.event_time,
+	(SELECT published_at FROM publications.publications WHERE id = d.event_id), coalesce(d.feed_type, ''), d.feed_id,
 	d.renumbered_from, d.trigger, d.response_status, d.error_message, d.failure_reason, d.attempted_at, d.duration_micros`
 
 // scanDelivery reads deliveryColumns and, after them, what more is asked for.
@@ -75,16 +79,21 @@ func scanDelivery(row pgx.CollectableRow, more ...any) (Delivery, error) {
 		trigger *string
 		at      *time.Time
 		micros  *int64
+
+		recorded *time.Time
 	)
 	e := &d.Event
 	err := row.Scan(append([]any{&d.ID, &d.Destination, &d.Status, &d.AttemptCount, &d.NextAttemptAt, &d.CreatedAt, &d.CompletedAt,
-		&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &e.FeedType, &feed,
+		&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &recorded, &e.FeedType, &feed,
 		&last.RenumberedFrom, &trigger, &last.ResponseStatus, &last.ErrorMessage, &last.FailureReason, &at, &micros}, more...)...)
 	if err != nil {
 		return d, err
 	}
 	if feed != nil {
 		e.FeedID = *feed
+	}
+	if recorded != nil {
+		e.RecordedAt = recorded.UTC()
 	}
 	if trigger != nil && at != nil && micros != nil {
 		last.Number, last.Trigger, last.AttemptedAt = d.AttemptCount, *trigger, *at

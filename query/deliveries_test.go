@@ -53,6 +53,7 @@ func TestDelivery(t *testing.T) {
 	d.Project()
 	summary := query.EventSummary{
 		ID: event, Type: "news.item.added", Source: "https://example.org/feeds/city", Subject: "item/1", Time: midday, FeedType: "news", FeedID: newsFeed,
+		RecordedAt: midday,
 	}
 	want := query.DeliveryDetail{
 		Delivery: query.Delivery{

@@ -33,10 +33,9 @@ type EventMark struct {
 type PublishedEvent struct {
 	EventSummary
 
-	FeedName    string // as it is called now; "": no feed, or one that has no name
-	PublishedAt time.Time
-	Data        []byte     // nil in lists
-	SeenSince   *time.Time // when its feed was shared with the organization; nil: it is its own
+	FeedName  string     // as it is called now; "": no feed, or one that has no name
+	Data      []byte     // nil in lists
+	SeenSince *time.Time // when its feed was shared with the organization; nil: it is its own
 }
 
 // visibleFeeds are the feeds that organization $1 may see, with when they were shared with it.
@@ -123,11 +122,13 @@ func (f EventFilter) part(from, where string, args *arguments) string {
 
 func scanEvent(row pgx.CollectableRow) (e PublishedEvent, err error) {
 	var feed *uuid.UUID
-	err = row.Scan(&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &e.FeedType, &feed, &e.PublishedAt, &e.FeedName, &e.SeenSince)
+	err = row.Scan(
+		&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &e.FeedType, &feed, &e.RecordedAt, &e.FeedName, &e.SeenSince,
+	)
 	if feed != nil {
 		e.FeedID = *feed
 	}
-	e.Time, e.PublishedAt = e.Time.UTC(), e.PublishedAt.UTC()
+	e.Time, e.RecordedAt = e.Time.UTC(), e.RecordedAt.UTC()
 	return e, err
 }
 

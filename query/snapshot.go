@@ -35,6 +35,6 @@ func isCurrent(ctx context.Context, tx pgx.Tx) (current bool, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT bool_and(to_regnamespace(name)::oid IS NOT DISTINCT FROM
 			(SELECT oid FROM pg_namespace WHERE nspname = name::name))
-		FROM unnest(ARRAY['deliveries', 'destinations']) name`).Scan(&current)
+		FROM unnest(ARRAY['deliveries', 'destinations', 'publications']) name`).Scan(&current)
 	return current, err
 }

@@ -15,7 +15,8 @@ import (
 
 // sized is the body of an event with so many bytes of data.
 func sized(size int) *Body {
-	return NewBody(uuid.New(), publication.Published{Type: "news.item.added", Data: fmt.Appendf(nil, `"%s"`, strings.Repeat("x", size-2))})
+	data := fmt.Appendf(nil, `"%s"`, strings.Repeat("x", size-2))
+	return NewBody(uuid.New(), publication.Published{Type: "news.item.added", Data: data}, noon)
 }
 
 const half = 500_000 // as large as an event of half a megabyte is

@@ -106,7 +106,7 @@ func (d *Dispatcher) reserve(f *fanOut) {
 			continue
 		}
 		if f.body == nil {
-			f.body = NewBody(f.id, f.published)
+			f.body = NewBody(f.id, f.published, f.at)
 		}
 		f.targets[i] = d.target(f.scheduled[i].Destination)
 		if f.targets[i] == nil || !f.targets[i].Enabled { // since it was planned

@@ -41,8 +41,9 @@ func (j *Job) goesTo(target *destination.Target) bool {
 
 // Body is the request body of an event, the same for all its deliveries; it is rendered once, and then without its data.
 type Body struct {
-	Event     uuid.UUID
-	Published publication.Published
+	Event      uuid.UUID
+	Published  publication.Published
+	RecordedAt time.Time
 
 	size int // of the data; zero: it is not counted
 	uses uses
@@ -53,16 +54,27 @@ type Body struct {
 }
 
 // NewBody makes the body of an event whose memory counts while its deliveries are in a deliverer.
-func NewBody(event uuid.UUID, published publication.Published) *Body {
-	return &Body{Event: event, Published: published, size: len(published.Data)}
+func NewBody(event uuid.UUID, published publication.Published, recorded time.Time) *Body {
+	return &Body{
+		Event:      event,
+		Published:  published,
+		RecordedAt: recorded,
+		size:       len(published.Data),
+	}
 }
 
 // Bytes renders the envelope.
 func (b *Body) Bytes() ([]byte, error) {
 	b.once.Do(func() {
 		envelope := webhook.Envelope{
-			ID: b.Event.String(), Source: b.Published.Source, Type: b.Published.Type, Subject: b.Published.Subject,
-			Time: b.Published.Time, FeedType: b.Published.FeedType, Data: b.Published.Data,
+			ID:         b.Event.String(),
+			Source:     b.Published.Source,
+			Type:       b.Published.Type,
+			Subject:    b.Published.Subject,
+			Time:       b.Published.Time,
+			RecordedAt: b.RecordedAt,
+			FeedType:   b.Published.FeedType,
+			Data:       b.Published.Data,
 		}
 		if b.Published.FeedID != uuid.Nil {
 			envelope.FeedID = b.Published.FeedID.String()

@@ -41,7 +41,7 @@ func (t Tester) Send(ctx context.Context, target *destination.Target) (Tested, e
 	if err != nil {
 		return tested, err
 	}
-	body := Body{Event: tested.EventID, Published: publication.Published{
+	body := Body{Event: tested.EventID, RecordedAt: now, Published: publication.Published{
 		Type: catalog.DeliveryTest, Source: testSource + target.ID.String(), Subject: target.ID.String(), Time: tested.Time,
 		Data: []byte(`{"message":"This is a test of your destination. Verify the signature, answer 2xx, and ignore it otherwise."}`),
 	}}

@@ -23,6 +23,8 @@ type Envelope struct {
 	Subject string
 	// Time is rendered as in every answer of the API.
 	Time time.Time
+	// RecordedAt is when the store recorded the event; it is rendered as the member sequence.
+	RecordedAt time.Time
 	// FeedType and FeedID are left out where the event belongs to no feed.
 	FeedType, FeedID string
 	// Data is one JSON value, taken over byte for byte; none means null.
@@ -58,6 +60,7 @@ func (e Envelope) AppendJSON(dst []byte) ([]byte, error) {
 	}
 	dst = append(dst, `,"time":"`...)
 	dst = instant.Append(dst, e.Time)
+	dst = append(append(dst, `","sequence":"`...), instant.Sequence(e.RecordedAt)...)
 	dst = append(dst, `","datacontenttype":"`+dataContentType+`"`...)
 	if e.FeedType != "" {
 		dst = appendString(append(dst, `,"feedtype":`...), e.FeedType)

@@ -3,6 +3,7 @@
 package instant
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -16,6 +17,13 @@ func Append(to []byte, at time.Time) []byte { return at.UTC().AppendFormat(to, l
 
 // Text returns the text of an instant.
 func Text(at time.Time) string { return at.UTC().Format(layout) }
+
+// Sequence returns the place in the log of an event that was recorded at an instant: 20 digits, which sort as text. The
+// embedded event store records no two events at one instant, and a copy keeps when an event was recorded first.
+func Sequence(recorded time.Time) string {
+	digits := strconv.FormatInt(max(recorded.UnixMicro(), 0), 10)
+	return "00000000000000000000"[len(digits):] + digits
+}
 
 // JSON has every time of an answer written as Text does.
 var JSON = json.WithMarshalers(json.MarshalToFunc(func(to *jsontext.Encoder, at time.Time) error {

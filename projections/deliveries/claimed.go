@@ -35,6 +35,8 @@ type Claimed struct {
 type Event struct {
 	ID uuid.UUID
 	publication.Published
+
+	RecordedAt time.Time
 }
 
 // wanted are the destinations and events of claimed deliveries, each once.
@@ -111,7 +113,7 @@ func load(ctx context.Context, pool *pgxpool.Pool, claimed []Claimed, now time.T
 			})
 			return err
 		})
-	batch.Queue(`SELECT id, type, source, subject, time, feed_type, feed_id, octet_length(data),
+	batch.Queue(`SELECT id, type, source, subject, time, published_at, feed_type, feed_id, octet_length(data),
 			CASE WHEN octet_length(data) <= $2 THEN data END
 		FROM publications.publications WHERE id = ANY($1)`, events, smallData).
 		Query(func(rows pgx.Rows) error {
@@ -119,8 +121,11 @@ func load(ctx context.Context, pool *pgxpool.Pool, claimed []Claimed, now time.T
 				e    Event
 				size int
 			)
-			_, err := pgx.ForEachRow(rows, []any{&e.ID, &e.Type, &e.Source, column.Text(&e.Subject), &e.Time, column.Text(&e.FeedType),
-				column.UUID(&e.FeedID), &size, (*[]byte)(&e.Data)}, func() error {
+			into := []any{
+				&e.ID, &e.Type, &e.Source, column.Text(&e.Subject), &e.Time, &e.RecordedAt, column.Text(&e.FeedType),
+				column.UUID(&e.FeedID), &size, (*[]byte)(&e.Data),
+			}
+			_, err := pgx.ForEachRow(rows, into, func() error {
 				event := w.events[e.ID]
 				if *event = e; size > smallData {
 					if large == nil {

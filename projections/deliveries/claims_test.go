@@ -87,7 +87,7 @@ func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
 	claimed := h.claim(me, 10, 10, next)
 	for i := range claimed {
 		claimed[i].DueAt, claimed[i].LeasedUntil = claimed[i].DueAt.UTC(), claimed[i].LeasedUntil.UTC()
-		claimed[i].Event.Time = claimed[i].Event.Time.UTC()
+		claimed[i].Event.Time, claimed[i].Event.RecordedAt = claimed[i].Event.Time.UTC(), claimed[i].Event.RecordedAt.UTC()
 		for j := range claimed[i].Target.Secrets {
 			claimed[i].Target.Secrets[j].ExpiresAt = claimed[i].Target.Secrets[j].ExpiresAt.UTC()
 		}
@@ -109,6 +109,7 @@ func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
 				Type: "news.item.added", Source: "https://example.org/feeds/city", Subject: "item/1", Time: noon,
 				FeedType: "news", FeedID: feed, Data: []byte(`{"title":"No. 1","n":1.50}`),
 			},
+			RecordedAt: noon,
 		},
 	}}
 	if diff := cmp.Diff(want, claimed); diff != "" {

@@ -293,7 +293,7 @@ func (q *DeliveryQueue) jobs(claimed []deliveries.Claimed) []delivery.Job {
 
 func body(made map[*deliveries.Event]*delivery.Body, e *deliveries.Event) *delivery.Body {
 	if made[e] == nil {
-		made[e] = delivery.NewBody(e.ID, e.Published)
+		made[e] = delivery.NewBody(e.ID, e.Published, e.RecordedAt)
 	}
 	return made[e]
 }

@@ -60,7 +60,8 @@ func TestDelivery_signedAndShown(t *testing.T) {
 	verified(t, p.await(arrived), both[0].secret)
 }
 
-// A delivery keeps its id through its retries and its replay, and the destination's health follows.
+// A delivery keeps its id and its body, byte for byte, through its retries and its replay, whether it was handed over
+// or claimed, and the destination's health follows.
 func TestDelivery_retriedAndReplayed(t *testing.T) {
 	p := shared(t)
 	url, arrived := p.endpoint(statuses(500, 500, 500, 200)) // two waits make three attempts
@@ -79,12 +80,25 @@ func TestDelivery_retriedAndReplayed(t *testing.T) {
 	if run["deliveryId"] != id || run["workflowId"] == id {
 		t.Errorf("replay = %v", run)
 	}
-	for range 4 { // the last one although the destination is disabled, and without a debounce window
-		if got := p.await(arrived); got.header.Get("webhook-id") != id {
+	var body []byte
+	for i := range 4 { // the last one although the destination is disabled, and without a debounce window
+		got := p.await(arrived)
+		if got.header.Get("webhook-id") != id {
 			t.Errorf("webhook-id = %s, want the same for all attempts", got.header.Get("webhook-id"))
+		}
+		if i == 0 {
+			body = got.body
+		}
+		if !bytes.Equal(got.body, body) {
+			t.Errorf("attempt %d sent %s, the first one %s", i+1, got.body, body)
 		}
 	}
 	replayed := p.settled(id, "succeeded")
+	event, _ := replayed["event"].(map[string]any)
+	sequence, _ := event["sequence"].(string)
+	if len(sequence) != 20 || !bytes.Contains(body, []byte(`"sequence":"`+sequence)) {
+		t.Errorf("the sequence shown is %v, sent was %s", event["sequence"], body)
+	}
 	if last := lastAttempt(t, replayed); last["trigger"] != "manual_replay" || last["attemptNumber"] != 4.0 || last["responseStatus"] != 200.0 {
 		t.Errorf("last attempt = %v", last)
 	}

@@ -13,6 +13,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/sealing"
+	"carillon/eventstore/instant"
 	"carillon/projections/deliveries"
 	"carillon/projections/publications"
 	"carillon/query"
@@ -154,6 +155,7 @@ type eventJSON struct {
 	Source   string     `json:"source"`
 	Subject  *string    `json:"subject"`
 	Time     time.Time  `json:"time"`
+	Sequence *string    `json:"sequence"`
 	FeedType *string    `json:"feedType"`
 	FeedID   *uuid.UUID `json:"feedId"`
 }
@@ -202,11 +204,17 @@ func deliveryOf(d query.Delivery) deliveryJSON {
 }
 
 func eventOf(e query.EventSummary) eventJSON {
+	var sequence *string
+	if !e.RecordedAt.IsZero() {
+		text := instant.Sequence(e.RecordedAt)
+		sequence = &text
+	}
 	return eventJSON{
 		Type:     e.Type,
 		Source:   e.Source,
 		Subject:  wire.Nullable(e.Subject),
 		Time:     e.Time.UTC(),
+		Sequence: sequence,
 		FeedType: wire.Nullable(e.FeedType),
 		FeedID:   wire.Nullable(e.FeedID),
 	}

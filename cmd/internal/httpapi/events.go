@@ -123,7 +123,7 @@ type recipientRowJSON struct {
 }
 
 func publishedOf(e query.PublishedEvent) publishedJSON {
-	return publishedJSON{ID: e.ID, eventJSON: eventOf(e.EventSummary), PublishedAt: e.PublishedAt.UTC()}
+	return publishedJSON{ID: e.ID, eventJSON: eventOf(e.EventSummary), PublishedAt: e.RecordedAt.UTC()}
 }
 
 func recipientOf(to recipients.Recipient) recipientJSON {

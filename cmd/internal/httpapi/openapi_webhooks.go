@@ -74,14 +74,19 @@ func webhookOperation(t catalog.Type, component string) object {
 // webhookBody returns the schema of a whole body: the CloudEvents envelope around the data of a type.
 func webhookBody(t catalog.Type, data string) object {
 	text := object{"type": "string", "minLength": 1}
-	required := []string{"id", "source", "specversion", "type", "subject", "time", "datacontenttype", "data"}
+	required := []string{"id", "source", "specversion", "type", "subject", "time", "sequence", "datacontenttype", "data"}
 	properties := object{
-		"id":              text,
-		"source":          text,
-		"specversion":     object{"const": "1.0"},
-		"type":            object{"const": t.Name},
-		"subject":         object{"type": []string{"string", "null"}},
-		"time":            object{"type": "string", "format": "date-time"},
+		"id":          text,
+		"source":      text,
+		"specversion": object{"const": "1.0"},
+		"type":        object{"const": t.Name},
+		"subject":     object{"type": []string{"string", "null"}},
+		"time":        object{"type": "string", "format": "date-time"},
+		"sequence": object{
+			"type":        "string",
+			"pattern":     "^[0-9]{20}$",
+			"description": "The place of the event in the log: later ones sort behind it as text.",
+		},
 		"datacontenttype": object{"const": "application/json"},
 		"data":            componentRef("schemas/" + data),
 	}

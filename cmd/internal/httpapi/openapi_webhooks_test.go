@@ -66,7 +66,15 @@ func TestOpenAPIWebhooks(t *testing.T) {
 		if !ok {
 			continue
 		}
-		sent := webhook.Envelope{ID: "e1", Source: "/feeds/news/7", Type: name, FeedType: "news", FeedID: "7", Time: time.Unix(0, 0), Data: []byte(data)}
+		sent := webhook.Envelope{
+			ID:       "e1",
+			Source:   "/feeds/news/7",
+			Type:     name,
+			FeedType: "news",
+			FeedID:   "7",
+			Time:     time.Unix(0, 0),
+			Data:     []byte(data),
+		}
 		body, err := sent.AppendJSON(nil)
 		if err != nil {
 			t.Fatal(err)

@@ -71,7 +71,7 @@ type Finder struct {
 // Of returns a page of the recipients of an event. Of those that are not on the page it reads no more than whether they
 // have a delivery, as an organization may have very many destinations.
 func (f Finder) Of(ctx context.Context, event query.PublishedEvent, filter Filter) (Page, error) {
-	all, err := f.Queries.RecipientIDs(ctx, f.Organization, event.PublishedAt)
+	all, err := f.Queries.RecipientIDs(ctx, f.Organization, event.RecordedAt)
 	if err != nil {
 		return Page{}, err
 	}
@@ -102,7 +102,7 @@ func DeliveryIDs(event uuid.UUID, destinations []uuid.UUID) []uuid.UUID {
 
 // find reads some destinations of the organization with their deliveries of an event.
 func (f Finder) find(ctx context.Context, event query.PublishedEvent, ids []uuid.UUID) ([]Recipient, error) {
-	there, err := f.Queries.Recipients(ctx, f.Organization, ids, event.PublishedAt)
+	there, err := f.Queries.Recipients(ctx, f.Organization, ids, event.RecordedAt)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (f Finder) whyNot(
 		return Disabled, time.Time{}
 	case to.EndedAt != nil:
 		return Deleted, *to.EndedAt
-	case event.SeenSince != nil && event.SeenSince.After(event.PublishedAt):
+	case event.SeenSince != nil && event.SeenSince.After(event.RecordedAt):
 		return FeedSharedLater, *event.SeenSince
 	case len(subscriptions) == 0:
 		return NoSubscription, time.Time{}
@@ -156,9 +156,9 @@ func (f Finder) whyNot(
 			if why == NoMatch {
 				why, at = Inactive, s.UpdatedAt
 			}
-		case s.UpdatedAt.After(event.PublishedAt):
+		case s.UpdatedAt.After(event.RecordedAt):
 			why, at = SubscriptionChanged, s.UpdatedAt
-		case f.Now.Sub(event.PublishedAt) < settled:
+		case f.Now.Sub(event.RecordedAt) < settled:
 			return OnItsWay, time.Time{}
 		default:
 			return Unknown, time.Time{}

@@ -213,7 +213,7 @@ func (q *sequencing) write(h *cachedHead, revision uint64, events []Proposed) (u
 			h.id = position
 		}
 		at := revision + uint64(i) // #nosec G115 -- not negative
-		event.seal(position, at, q.created)
+		event.seal(position, at, q.stamp())
 		q.key = logKey(q.key[:0], position)
 		if err := batch.Set(q.key, event.value, nil); err != nil {
 			return 0, fmt.Errorf("add event: %w", err)

@@ -115,8 +115,9 @@ func (m *machine) dead(name string) bool {
 	return m.stream(name).tombstoned || ok && m.stream(described).tombstoned
 }
 
+// tick returns when the next event is recorded.
 func (m *machine) tick() int64 {
-	m.created = max(m.created, m.clock.Load()*ticksPerSecond)
+	m.created = max(m.created+ticksPerMicrosecond, m.clock.Load()*ticksPerSecond)
 	return m.created
 }
 
@@ -124,7 +125,7 @@ func (m *machine) tick() int64 {
 func (m *machine) add(name string, list ...*modelEvent) {
 	s := m.stream(name)
 	for _, event := range list {
-		event.stream, event.created = name, m.created
+		event.stream, event.created = name, m.tick()
 		event.revision = uint64(len(s.events))
 		s.events = append(s.events, event)
 		m.log = append(m.log, event)
@@ -261,7 +262,6 @@ func (m *machine) accept(name string, list []*modelEvent) {
 		return
 	}
 	s := m.stream(name)
-	m.tick()
 	base, revived := uint64(len(s.events)), s.softDeleted()
 	m.add(name, list...)
 	if !revived {
@@ -296,7 +296,6 @@ func (m *machine) metadata(t *rapid.T) {
 		t.Fatalf("metadata of %s: %v", name, err)
 	}
 	s := m.stream(name)
-	m.tick()
 	deleted := s.softDeleted()
 	m.add(meta, event)
 	s.settings = parseSettings(true, []byte(data))
@@ -337,7 +336,6 @@ func (m *machine) delete(t *rapid.T) {
 	expected := drawExpected(t, m.stream(name))
 	_, err := m.store.Delete(context.Background(), name, expected)
 	if m.checkEnd(t, name, expected, true, err) {
-		m.tick()
 		m.addMetadata(name, fmt.Sprintf(`{"$tb":%d}`, uint64(MaxRevision)))
 	}
 }
@@ -350,8 +348,7 @@ func (m *machine) tombstone(t *rapid.T) {
 	expected := drawExpected(t, m.stream(name))
 	_, err := m.store.Tombstone(context.Background(), name, expected)
 	if m.checkEnd(t, name, expected, false, err) {
-		m.tick()
-		m.log = append(m.log, &modelEvent{stream: name, revision: MaxRevision, created: m.created})
+		m.log = append(m.log, &modelEvent{stream: name, revision: MaxRevision, created: m.tick()})
 		m.stream(name).tombstoned = true
 	}
 }

@@ -25,20 +25,21 @@ type EventID [16]byte
 // The tail is the part of the protocol's RecordedEvent that never varies between readers: stream name, type, content
 // type, metadata and data, in this order. It is encoded once, when the event is proposed, and copied from then on.
 const (
-	recordVersion   = 1
-	headerLen       = 38
-	offsetFlags     = 1
-	offsetRevision  = 2
-	offsetCreated   = 10
-	offsetID        = 18
-	offsetCRC       = 34
-	flagJSON        = 1 << 0
-	flagLink        = 1 << 1
-	knownFlags      = flagJSON | flagLink
-	ticksPerSecond  = 10_000_000
-	nanosPerTick    = 100
-	contentTypeJSON = "application/json"
-	contentTypeBin  = "application/octet-stream"
+	recordVersion       = 1
+	headerLen           = 38
+	offsetFlags         = 1
+	offsetRevision      = 2
+	offsetCreated       = 10
+	offsetID            = 18
+	offsetCRC           = 34
+	flagJSON            = 1 << 0
+	flagLink            = 1 << 1
+	knownFlags          = flagJSON | flagLink
+	ticksPerSecond      = 10_000_000
+	ticksPerMicrosecond = 10
+	nanosPerTick        = 100
+	contentTypeJSON     = "application/json"
+	contentTypeBin      = "application/octet-stream"
 )
 
 // Fields of RecordedEvent and of its map entries.

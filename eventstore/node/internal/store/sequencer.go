@@ -151,11 +151,18 @@ func (q *sequencing) writing() *pebble.Batch {
 		q.batch = q.db.NewBatch()
 	}
 	if q.created == 0 {
-		// Never backwards, so that a search by age can halve its way through a stream.
-		q.created = max(q.options.Now().UnixNano()/nanosPerTick, q.lastCreated)
-		q.lastCreated = q.created
+		q.created = q.options.Now().UnixNano() / nanosPerTick
 	}
 	return q.batch
+}
+
+// stamp returns when the next event is recorded: in whole microseconds, and later than every event before it. So the
+// time of recording is a place in the log that a copy of the store keeps, and a search by age can halve its way through
+// a stream.
+func (q *sequencing) stamp() int64 {
+	q.lastCreated = max(q.created, q.lastCreated+ticksPerMicrosecond)
+	q.lastCreated -= q.lastCreated % ticksPerMicrosecond
+	return q.lastCreated
 }
 
 // sync waits for each batch to be durable and answers its requests, until the pipe is closed.
