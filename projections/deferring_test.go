@@ -79,6 +79,8 @@ func (l *later) Pending() func(context.Context) error {
 		select {
 		case <-l.let:
 			return nil
+		case <-l.failed:
+			return l.Err()
 		case <-l.over:
 			return errors.New("ended")
 		case <-ctx.Done():
@@ -190,6 +192,7 @@ func TestADeferredFailureStartsAgain(t *testing.T) {
 		defer second.mu.Unlock()
 		return second.n == 1
 	})
+	close(second.let) // else its end waits
 }
 
 func TestADeferredFailureToDecodeStops(t *testing.T) {
