@@ -143,6 +143,20 @@ containers: image ## Test the image in containers (needs a Docker engine)
 	TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=localhost \
 		$(GO) test -tags containers,pebblegozstd -count=1 -timeout 15m -v ./cmd/internal/containers
 
+# The list of modules (SBOM) is read from the binary. The same commit gives the same tarball.
+SBOM     = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+PACKED   = carillon-linux-$$($(GO) env GOARCH)
+
+.PHONY: dist
+dist: ## Build a tarball: binary, systemd unit, SBOM, checksums
+	rm -rf bin/dist && mkdir -p -m 0755 bin/dist/carillon
+	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -ldflags '-s -w' -o bin/dist/carillon/carillon ./cmd/carillon
+	cp LICENSE deploy/carillon.service deploy/carillon.env bin/dist/carillon
+	GOFLAGS= $(GO) run $(SBOM) bin -json -noserial -notimestamp -output bin/dist/carillon/sbom.cdx.json bin/dist/carillon/carillon
+	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$$(git log -1 --format=%ct) -C bin/dist -c carillon | \
+		gzip -9n >bin/dist/$(PACKED).tar.gz
+	cd bin/dist && sha256sum *.tar.gz >SHA256SUMS && cat SHA256SUMS
+
 .PHONY: torture
 torture: postgres ## Kill servers and stores under load (KILLS=100)
 	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test $(WHOLE) -p 1 -count=1 -timeout 60m -run 'Torture|KillsInARotation|ThatAreCutOff' -v $(TORTURES)

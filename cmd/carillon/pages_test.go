@@ -31,7 +31,16 @@ func model(t *testing.T) *kong.Application {
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md", "deploy/*.yaml", "deploy/Dockerfile", "Makefile"} {
+	for _, pattern := range []string{
+		"README.md",
+		"Makefile",
+		"docs/*.md",
+		"docs/*/*.md",
+		"deploy/*.yaml",
+		"deploy/*.env",
+		"deploy/*.service",
+		"deploy/Dockerfile",
+	} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(names) == 0 {
 			t.Fatalf("%s: %v", pattern, err)

@@ -89,10 +89,11 @@ func compile(name string, raw []byte) (*jsonschema.Schema, error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(noLoader{})
 	compiler.AssertFormat()
-	if err := compiler.AddResource(name, document); err != nil {
+	url := "urn:carillon:" + name // a relative one is resolved by the working directory, which may be unreadable
+	if err := compiler.AddResource(url, document); err != nil {
 		return nil, err
 	}
-	return compiler.Compile(name)
+	return compiler.Compile(url)
 }
 
 // Types lists the entries.

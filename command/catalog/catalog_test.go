@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"os"
 	"testing"
 
 	"carillon/command/catalog"
@@ -92,4 +93,18 @@ func FuzzCheck(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestNew_withoutWorkingDirectory(t *testing.T) {
+	dir := t.TempDir() + "/gone"
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := catalog.New(); err != nil {
+		t.Error(err)
+	}
 }
