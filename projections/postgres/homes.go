@@ -35,6 +35,9 @@ func Homes(base string) ([]Home, error) {
 	}
 	var homes []Home
 	for _, entry := range entries {
+		if !entry.IsDir() {
+			continue // base may be a data directory, with files of its own
+		}
 		home, err := HomeAt(filepath.Join(base, entry.Name()))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			continue // no such place, or nothing that this user may see

@@ -51,3 +51,18 @@ func TestHomesAreToldAndRemoved(t *testing.T) {
 		t.Errorf("where there is nothing: %+v, %v", homes, err)
 	}
 }
+
+// A data directory in the place of root's clusters has files and directories of other kinds.
+func TestHomes_inADataDirectory(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	if err := os.WriteFile(filepath.Join(base, "admin.token"), []byte("token"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(base, "eventstore"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if homes, err := Homes(base); err != nil || len(homes) != 0 {
+		t.Errorf("listed %+v, %v", homes, err)
+	}
+}
