@@ -61,12 +61,12 @@ func CarriedMetadata(e *esdb.Entry) []byte {
 func (c *copier) compare(ctx context.Context, end eventstore.Position) (described []string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	next, stop := iter.Pull(ahead(ctx, stepsOf(c.log(ctx, c.target, eventstore.Start))))
+	next, stop := iter.Pull(ahead(ctx, c.log(ctx, c.target, eventstore.Start)))
 	defer stop()
 	c.tallies = newTallies()
 	clear(c.leftOut) // they are counted again, from the beginning
 	known := map[string]bool{}
-	for s := range ahead(ctx, stepsOf(c.log(ctx, c.source, eventstore.Start))) {
+	for s := range ahead(ctx, c.log(ctx, c.source, eventstore.Start)) {
 		if s.err != nil {
 			return nil, fmt.Errorf("source: %w", s.err)
 		}

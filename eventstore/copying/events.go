@@ -25,17 +25,23 @@ func (c *copier) events(ctx context.Context, there begun) (end eventstore.Positi
 		return end, fmt.Errorf("target: %w", err)
 	}
 	defer appends.Close()
-	w := writer{copier: c, ctx: ctx, appends: appends}
+	w := writer{
+		copier:  c,
+		ctx:     ctx,
+		appends: appends,
+		there:   there,
+		streams: map[string]*stream{},
+	}
 	seen, report := 0, func(total uint64) {
 		c.report(Progress{Phase: PhaseCopy, Done: end.Commit, Total: max(total, end.Commit), Events: c.result.Copied})
 	}
 	report(head.Commit)
-	for s := range ahead(ctx, c.streams(ctx, there, c.log(ctx, c.source, end))) {
+	for s := range ahead(ctx, c.log(ctx, c.source, end)) {
 		if s.err != nil {
 			return end, fmt.Errorf("source: %w", s.err)
 		}
 		if !c.skip(&s.entry) {
-			if err := w.add(s); err != nil {
+			if err := w.add(&s.entry); err != nil {
 				return end, fmt.Errorf("target: %w", err)
 			}
 		}
@@ -60,17 +66,16 @@ type writer struct {
 
 	ctx     context.Context
 	appends *esdb.Ordered
+	there   begun
+	streams map[string]*stream // of the target
 	entries []esdb.Entry
 	bytes   int
 }
 
-func (w *writer) add(s step) error {
-	e, to := &s.entry, s.stream
-	if to.asked != nil {
-		<-to.asked
-		if to.err != nil {
-			return to.err
-		}
+func (w *writer) add(e *esdb.Entry) error {
+	to, err := w.streamOf(e)
+	if err != nil {
+		return err
 	}
 	switch {
 	case to.ended: // it was copied before, tombstone and all; comparing will tell
@@ -81,7 +86,7 @@ func (w *writer) add(s step) error {
 	case e.Revision < to.next && to.copied:
 		return nil
 	case e.Revision < to.next:
-		return w.outlast(w.ctx, func() error { return w.there(e) })
+		return w.outlast(w.ctx, func() error { return w.has(e) })
 	case e.Revision > to.next:
 		if err := w.fill(e.Stream, to, e.Revision); err != nil {
 			return err
@@ -99,9 +104,9 @@ func (w *writer) add(s step) error {
 	return nil
 }
 
-// there makes sure that the target has an event. What a run before had sent when it was cut off may be carried out while
+// has makes sure that the target has an event. What a run before had sent when it was cut off may be carried out while
 // this one begins.
-func (w *writer) there(e *esdb.Entry) error {
+func (w *writer) has(e *esdb.Entry) error {
 	for recorded, err := range w.target.Read(w.ctx, e.Stream, e.Revision) {
 		if err != nil || recorded.ID == e.ID {
 			return err
