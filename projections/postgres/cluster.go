@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"carillon/eventstore/durable"
 )
 
 // unfinished is the name that a cluster has until it is complete.
@@ -52,7 +54,7 @@ func ensureCluster(ctx context.Context, home string, run account, bin Binaries, 
 	if cfg.Disposable {
 		return nil
 	}
-	return syncDir(home)
+	return durable.SyncDir(home)
 }
 
 // dropUnfinished removes what a crash in the middle of initdb left.
@@ -223,18 +225,6 @@ func giveTree(dir string, run account) error {
 		}
 		return run.give(path)
 	})
-}
-
-func syncDir(dir string) (err error) {
-	f, err := os.Open(dir) //nolint:gosec // our own directory
-	if err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	return nil
 }
 
 func lastLines(text string, n int) string {

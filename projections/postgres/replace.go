@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"carillon/eventstore/durable"
 )
 
 // replace puts a cluster aside whose major version is not installed any more, if it may, and gives the binaries for a new
@@ -31,7 +33,7 @@ func (s *Server) replace(ctx context.Context, run account, old int, missing erro
 	if err := os.Rename(s.data(), aside); err != nil {
 		return bin, fmt.Errorf("put the old postgres cluster aside: %w", err)
 	}
-	if err := syncDir(s.home); err != nil {
+	if err := durable.SyncDir(s.home); err != nil {
 		return bin, err
 	}
 	s.cfg.Logger.Warn("the Postgres that made the cluster is not installed any more: a new cluster is made, and read models are"+

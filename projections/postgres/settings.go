@@ -17,9 +17,9 @@ const (
 	port     = "5432" // names the socket file; nothing listens on TCP
 )
 
-// durable are the settings of a server whose acknowledged commits survive a power loss, sized for a machine that it
-// shares with Carillon itself.
-var durable = map[string]string{
+// durableSettings are those of a server whose acknowledged commits survive a power loss, sized for a machine that it
+// shares with the program.
+var durableSettings = map[string]string{
 	"fsync":              "on",
 	"synchronous_commit": "on",
 	"full_page_writes":   "on",
@@ -47,7 +47,7 @@ var durable = map[string]string{
 
 // writeSettings writes the three configuration files into home.
 func writeSettings(home, sockets, client string, overrides map[string]string) error {
-	settings := maps.Clone(durable)
+	settings := maps.Clone(durableSettings)
 	maps.Copy(settings, overrides)
 	maps.Copy(settings, map[string]string{
 		"cluster_name":            clusterName(home),

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"carillon/eventstore/durable"
 )
 
 // restoredFile is in a data directory whose event store comes from a backup, until a server was told that it takes the
@@ -43,7 +45,7 @@ func MarkRestored(dataDir string, whole bool) error {
 	if err := os.Rename(file.Name(), filepath.Join(dataDir, restoredFile)); err != nil {
 		return err
 	}
-	return syncDir(dataDir)
+	return durable.SyncDir(dataDir)
 }
 
 // CheckRestored refuses to send or visit anything from a data directory that comes from a backup, before AfterRestore
@@ -69,5 +71,5 @@ func (c *Config) CheckRestored() (restored bool, err error) {
 	if err := os.Remove(path); err != nil {
 		return true, fmt.Errorf("data directory: %w", err)
 	}
-	return false, syncDir(c.DataDir)
+	return false, durable.SyncDir(c.DataDir)
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"carillon/eventstore/durable"
 )
 
 // Files in the data directory that hold what is made once.
@@ -165,7 +167,7 @@ func (c *Config) KeepNextMaster() error {
 	}
 	err = os.Rename(next, path)
 	if err == nil {
-		err = syncDir(c.DataDir)
+		err = durable.SyncDir(c.DataDir)
 	}
 	if err == nil {
 		_, err = old.WriteAt(make([]byte, base64.StdEncoding.EncodedLen(keySize)), 0)
@@ -217,7 +219,7 @@ func onceMade(path, fresh string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("keep a secret in %s: %w", path, err)
 	}
-	return fresh, syncDir(dir)
+	return fresh, durable.SyncDir(dir)
 }
 
 // readPrivate reads a file that nobody else may read.
@@ -234,13 +236,4 @@ func readPrivate(path string) (string, error) {
 		return "", fmt.Errorf("read a secret: %w", err)
 	}
 	return strings.TrimSpace(string(data)), nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // the path is the operator's own
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	return errors.Join(err, d.Close())
 }

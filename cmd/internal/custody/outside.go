@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/eventstore/durable"
 )
 
 // HoldsSlots reports whether a directory is a key store.
@@ -81,7 +83,7 @@ func WriteSlots(dir string, keys map[uuid.UUID]Key) error {
 	if err := os.Rename(path+".partial", path); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // FillSlots adds keys to the key store of a directory.

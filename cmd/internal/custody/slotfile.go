@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"carillon/eventstore/durable"
 )
 
 // sector is the least that a disk writes at once: half of it is never new and half old.
@@ -71,7 +73,7 @@ func (f *file) open() (fresh bool, err error) {
 		f.close()
 		return false, errors.Join(err, fmt.Errorf("%s can be read by others: run \"chmod 600 %s\", and consider its content as leaked", f.path, f.path))
 	}
-	return true, syncDir(dir)
+	return true, durable.SyncDir(dir)
 }
 
 func (f *file) close() {
@@ -104,12 +106,4 @@ func (f *file) size() (int64, error) {
 		return 0, fmt.Errorf("key store: %w", err)
 	}
 	return info.Size(), nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // the path is the operator's own
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

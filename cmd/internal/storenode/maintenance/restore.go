@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"carillon/eventstore/durable"
 	"carillon/eventstore/node"
 )
 
@@ -44,7 +45,7 @@ func Restore(ctx context.Context, backup, dir string, log *slog.Logger, copying,
 	if err := os.Rename(partial, dir); err != nil {
 		return report, fmt.Errorf("take the place of %s: %w", dir, err)
 	}
-	return report, syncDir(filepath.Dir(dir))
+	return report, durable.SyncDir(filepath.Dir(dir))
 }
 
 func mustBeEmpty(dir string) error {
@@ -117,13 +118,4 @@ func copyFile(from, to string) (err error) {
 		return err
 	}
 	return out.Sync()
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // the path is the operator's own
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	return errors.Join(err, d.Close())
 }
