@@ -44,6 +44,9 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, dir fs.FS) error {
 	if _, err := pool.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS carillon"); err != nil {
 		return err
 	}
+	if err := checkReleased(ctx, pool); err != nil {
+		return err
+	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer func() { _ = db.Close() }()
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, dir, goose.WithTableName("carillon.migrations"))
@@ -52,6 +55,26 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, dir fs.FS) error {
 	}
 	_, err = provider.Up(ctx)
 	return err
+}
+
+// firstStep is the number of the first schema. Steps before it were never released.
+const firstStep = 30
+
+// checkReleased refuses a database that a version before the first schema made and no later one has migrated.
+func checkReleased(ctx context.Context, pool *pgxpool.Pool) error {
+	var known bool
+	if err := pool.QueryRow(ctx, "SELECT to_regclass('carillon.migrations') IS NOT NULL").Scan(&known); err != nil || !known {
+		return err
+	}
+	var step int64
+	if err := pool.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM carillon.migrations").Scan(&step); err != nil {
+		return err
+	}
+	if step > 0 && step < firstStep {
+		return fmt.Errorf("the database is of an unreleased version (step %d of %d): "+
+			"start the last version that has all steps with it once, then this one", step, firstStep)
+	}
+	return nil
 }
 
 // SchemaDigest returns a digest of what Migrate makes and of the schemas of read models.
