@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -27,6 +28,7 @@ type listenCommand struct {
 	Secret  config.Secret `env:"WEBHOOK_SECRET" help:"The secret that signs. Empty: that of the data directory."`
 	JSON    bool          `help:"Print each webhook as a line of JSON."`
 
+	Stream      bool `help:"Take webhooks from a stream of the API, as always if the server is on another machine."`
 	PrintSecret bool `help:"Print the secret, and exit."`
 }
 
@@ -38,6 +40,11 @@ listener that was killed has left is removed by the next one.
   carillon listen --types 'news.*'
   carillon listen --forward http://localhost:3000/hooks
   carillon listen --fail 3 --status 503
+
+From a server elsewhere, with a key that has the scope write, they come through a stream, so that no port is open here.
+Name the secret then (--secret, or WEBHOOK_SECRET), or another one is made each time:
+
+  carillon listen --http-addr https://carillon.example --key ck_…
 
 Signature, headers and body arrive at the program that they are forwarded to as the server sent them.`
 }
@@ -80,13 +87,11 @@ func (c *listenCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	if !c.OnThisMachine() {
-		return fmt.Errorf("%s is not on this machine: "+
-			"listen needs a development server here (carillon serve --dev)", client.Base())
-	}
-	authority, err := dev.OpenAuthority(c.DataDir)
-	if err != nil {
-		return err
+	var authority *dev.Authority
+	if !c.streams() {
+		if authority, err = dev.OpenAuthority(c.DataDir); err != nil {
+			return err
+		}
 	}
 	feeds := make([]string, len(c.Feeds))
 	for i, feed := range c.Feeds {
@@ -108,10 +113,17 @@ func (c *listenCommand) Run(ctx context.Context, t terminal) error {
 	})
 }
 
+// streams reports whether webhooks come from a stream: this program needs no address that the server can reach then.
+func (c *listenCommand) streams() bool { return c.Stream || !c.OnThisMachine() }
+
 // secret returns the one that is given, or that of the development server's data directory.
 func (c *listenCommand) secret() (string, error) {
 	if given := c.Secret.Reveal(); given != "" {
 		return given, nil
+	}
+	if c.streams() {
+		made, err := webhook.Mint(rand.Reader)
+		return made.Reveal(), err
 	}
 	if _, err := dev.OpenAuthority(c.DataDir); err != nil {
 		return "", err

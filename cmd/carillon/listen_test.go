@@ -102,6 +102,38 @@ func (l listening) next(subject string) (got heard) {
 	return got
 }
 
+// TestListenTakesWebhooksFromAStream has no port that the server could reach.
+func TestListenTakesWebhooksFromAStream(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	var body []byte
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ = io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = io.WriteString(w, "taken")
+	}))
+	defer receiver.Close()
+	l := s.listen("--stream", "--forward", receiver.URL, "--fail", "1")
+	subject := uuid.NewString()
+	s.ok("trigger", "news.item.added", "--subject", subject, "--data", `{"title":"Grüße <&>"}`)
+	refused := l.next(subject)
+	if !refused.Verified || refused.Answered != http.StatusInternalServerError || body != nil {
+		t.Errorf("the first: %+v", refused)
+	}
+	s.ask(http.MethodPost, "/events/deliveries/"+refused.ID+"/replay", http.StatusAccepted)
+	got := l.next(subject)
+	if !got.Verified || got.Answered != http.StatusAccepted || got.Body != string(body) || got.ID != refused.ID {
+		t.Errorf("the second: %+v; forwarded %s", got, body)
+	}
+	apitest.Eventually(t, "the answers are on record", func() bool {
+		detail := s.ask(http.MethodGet, "/events/deliveries/"+got.ID, http.StatusOK)
+		return strings.Contains(detail, `"responseBody":"taken"`) && strings.Contains(detail, `"responseStatus":500`)
+	})
+	if code, notes := l.stop(); code != 0 || strings.Contains(s.destinations(), "listen.invalid") {
+		t.Errorf("after Ctrl-C: exit %d %s", code, notes)
+	}
+}
+
 func (s shell) destinations() string {
 	s.Helper()
 	return s.ask(http.MethodGet, "/events/destinations?limit=100", http.StatusOK)

@@ -59,7 +59,7 @@ func (d *Deliverer) attempt(ctx context.Context, job Job) time.Duration {
 	}
 	result := d.Sender.Send(ctx, webhook.Request{
 		URL: target.url, Headers: target.headers, Secrets: target.secrets, ID: job.ID.String(), Body: body, Now: now,
-		Via: target.via,
+		Via: target.via, Organization: job.Target.Organization,
 	})
 	if result.Aborted {
 		d.release(context.WithoutCancel(ctx), []Job{job}) // we stopped, or the destination was deleted

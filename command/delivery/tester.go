@@ -59,7 +59,7 @@ func (t Tester) Send(ctx context.Context, target *destination.Target) (Tested, e
 	}
 	tested.Result = t.Sender.Send(ctx, webhook.Request{
 		URL: opened.url, Headers: opened.headers, Secrets: opened.secrets, ID: tested.WebhookID.String(), Body: rendered, Now: now,
-		Via: via,
+		Via: via, Organization: target.Organization,
 	})
 	return tested, ctx.Err()
 }

@@ -25,6 +25,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+
 	"carillon/command/egress"
 )
 
@@ -42,6 +44,8 @@ type Options struct {
 	Version string
 	// Timeout of one attempt, from the look-up of the name to the status line. Default 30 s.
 	Timeout time.Duration
+	// Relay takes requests to relayed destinations. Optional.
+	Relay Relay
 }
 
 // Sender posts deliveries and probes endpoints. It is safe for concurrent use.
@@ -49,6 +53,7 @@ type Sender struct {
 	transport http.RoundTripper
 	userAgent string
 	timeout   time.Duration
+	relay     Relay
 }
 
 // NewSender makes a sender on a transport of [egress.NewTransport]. Using the transport without a client means that
@@ -60,7 +65,12 @@ func NewSender(transport http.RoundTripper, opts Options) *Sender {
 	if opts.Timeout <= 0 {
 		opts.Timeout = defaultTimeout
 	}
-	return &Sender{transport: transport, userAgent: "Carillon/" + opts.Version, timeout: opts.Timeout}
+	return &Sender{
+		transport: transport,
+		userAgent: "Carillon/" + opts.Version,
+		timeout:   opts.Timeout,
+		relay:     opts.Relay,
+	}
 }
 
 // Request is one attempt.
@@ -76,6 +86,8 @@ type Request struct {
 	// Via are connections that show the client certificate of the destination's organization. Default: the sender's own,
 	// which show none.
 	Via http.RoundTripper
+	// Organization is the destination's, for a relay.
+	Organization uuid.UUID
 }
 
 // Result is what came of an attempt.
@@ -112,7 +124,7 @@ func (s *Sender) Send(ctx context.Context, r Request) Result {
 		// Better a failed attempt than one that receivers can't verify.
 		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: "destination has no active secret"}
 	}
-	return s.exchange(ctx, r.Via, s.timeout, r.Now, r.conceal, func(ctx context.Context) (*http.Request, error) {
+	return s.exchange(ctx, s.via(&r), s.timeout, r.Now, r.conceal, func(ctx context.Context) (*http.Request, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, egress.WireURL(r.URL), bytes.NewReader(r.Body))
 		if err == nil {
 			req.GetBody = nil // net/http may send a request again that has an idempotency key, although it may have arrived

@@ -158,7 +158,12 @@ func (a *App) connect() error {
 		return err
 	}
 	a.certificates = clientCertificates(a.runner.Store, secrets, policy, options, a.log)
-	sender := webhook.NewSender(egress.NewTransport(policy, options), webhook.Options{Version: Version, Timeout: a.cfg.DeliveryTimeout})
+	relay := adapters.Relay{Pool: a.base.pool}
+	sender := webhook.NewSender(egress.NewTransport(policy, options), webhook.Options{
+		Version: Version,
+		Timeout: a.cfg.DeliveryTimeout,
+		Relay:   relay.For,
+	})
 	tester := delivery.Tester{Vault: secrets, Sender: sender, Certificates: a.certificates, Now: a.clock.Now}
 	a.Queries = &query.Queries{Pool: a.base.pool, WithoutRelevance: !bool(a.cfg.Relevance)}
 	a.expiries = &expiries{queries: a.Queries, log: a.log, now: time.Now}
@@ -193,6 +198,8 @@ func (a *App) connect() error {
 		Cascaded: a.holdings.Cascaded, Uses: a.uses,
 		Rate:    &adapters.RequestRate{Pool: a.base.keys, Now: time.Now},
 		Limiter: adapters.NewCheckLimiter(a.base.pool, a.clock.Now), Tester: tester,
+		Relay:   relay,
+		Ending:  func() context.Context { return a.ending },
 		Wake:    a.deliverer.Wake,
 		Metrics: a.Metrics, TrustedProxies: a.cfg.TrustedProxies,
 	})

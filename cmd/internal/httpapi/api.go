@@ -54,6 +54,10 @@ type Dependencies struct {
 	Rate Rate
 	// Limiter bounds the requests to validate and test of one organization, over all nodes.
 	Limiter Limiter
+	// Relay brings webhooks to those who listen.
+	Relay Relay
+	// Ending returns a context that ends when the process begins to stop. Optional.
+	Ending func() context.Context
 	// Tester sends test events.
 	Tester delivery.Tester
 	// Wake makes the deliverer of this process look for work at once.
@@ -143,6 +147,7 @@ func (a *API) protected() chi.Router {
 	a.secretRoutes(in)
 	a.subscriptionRoutes(in)
 	a.deliveryRoutes(in)
+	a.listenRoutes(in)
 	a.eventRoutes(in)
 	a.catalogRoutes(in)
 	a.keyRoutes(in)

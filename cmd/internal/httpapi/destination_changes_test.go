@@ -274,7 +274,8 @@ func TestDeletedDestinationIsGoneAtOnce(t *testing.T) {
 			if !strings.Contains(in.path, "{ref}") || in.method == "PUT" && !strings.Contains(in.path, "{subRef}") {
 				continue
 			}
-			in.path = strings.NewReplacer("{ref}", ref, "{subRef}", subscription.ID, "{secretId}", created.Secrets[0].ID).Replace(in.path)
+			in.path = filled(request{path: strings.NewReplacer(
+				"{ref}", ref, "{subRef}", subscription.ID, "{secretId}", created.Secrets[0].ID).Replace(in.path)}).path
 			s.do(t, in).refused(t, 404, "NOT_FOUND", "destination not found")
 		}
 	}

@@ -83,6 +83,7 @@ func (s *server) rewire(t *testing.T, change func(*httpapi.Dependencies)) {
 		Commands: s.Commands, Queries: s.Queries, Await: s.Patient, Now: time.Now, Log: s.Log,
 		Limiter: adapters.NewCheckLimiter(s.Pool, time.Now),
 		Tester:  delivery.Tester{Vault: s.Commands.Vault, Sender: s.Sender, Certificates: s.Certificates, Now: time.Now},
+		Relay:   adapters.Relay{Pool: s.Pool},
 		Wake:    func() {},
 		Metrics: prometheus.NewRegistry(), TrustedProxies: proxies,
 	}

@@ -40,6 +40,8 @@ var neededFor = map[string][]organization.Scope{
 	"DELETE /events/destinations/{ref}":                         {"write"},
 	"POST /events/destinations/{ref}/test":                      {"write"},
 	"POST /events/destinations/{ref}/backfill":                  {"write"},
+	"GET /events/destinations/{ref}/listen":                     {"write"},
+	"POST /events/destinations/{ref}/listen/{id}":               {"write"},
 	"GET /events/destinations/{ref}/secrets":                    {"read", "secrets"},
 	"POST /events/destinations/{ref}/secrets/rotate":            {"write"}, // without secrets the answer masks them
 	"POST /events/destinations/{ref}/secrets/{secretId}/expire": {"write"},

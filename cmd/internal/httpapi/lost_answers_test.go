@@ -109,6 +109,9 @@ func TestEventStoreGoneOnEveryRoute(t *testing.T) {
 	s.Commands.Store = store
 	store.leave(eventstore.ErrFull)
 	for _, in := range surface {
+		if strings.Contains(in.path, "/listen") {
+			continue // it needs no event store, and its answer has no end
+		}
 		in.path = fill.Replace(in.path)
 		s.withoutStore(t, in, strings.HasSuffix(in.path, "/validate") || strings.HasSuffix(in.path, "/test") || strings.HasSuffix(in.path, "/backfill"))
 	}

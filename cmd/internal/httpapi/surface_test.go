@@ -24,6 +24,8 @@ var surface = []request{
 	{method: "PATCH", path: destinationsPath + "/{ref}", body: `{"name":"x"}`},
 	{method: "DELETE", path: destinationsPath + "/{ref}"},
 	{method: "POST", path: destinationsPath + "/{ref}/test", body: `{}`},
+	{method: "GET", path: destinationsPath + "/{ref}/listen"},
+	{method: "POST", path: destinationsPath + "/{ref}/listen/{id}", body: `{"status":204}`},
 	{method: "GET", path: destinationsPath + "/{ref}/secrets"},
 	{method: "POST", path: destinationsPath + "/{ref}/secrets/rotate", body: `{}`},
 	{method: "POST", path: destinationsPath + "/{ref}/secrets/{secretId}/expire", body: `{}`},

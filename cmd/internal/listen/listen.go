@@ -22,7 +22,7 @@ const cleanupTimeout = 10 * time.Second
 // Options says what to listen for and what to do with it.
 type Options struct {
 	API       *apiclient.Client
-	Authority *dev.Authority // that the server trusts
+	Authority *dev.Authority // that the server trusts; nil means to take webhooks from a stream
 	Secret    string         // whsec_…
 	Types     []string
 	Feeds     []string // ids; none means all
@@ -62,9 +62,11 @@ func Run(ctx context.Context, options Options) (err error) {
 		return err
 	}
 	defer place.release()
-	url, stop, err := l.serve(ctx)
-	if err != nil {
-		return err
+	url, stop := streamURL(), func() {}
+	if l.Authority != nil {
+		if url, stop, err = l.serve(ctx); err != nil {
+			return err
+		}
 	}
 	defer stop()
 	defer func() {
@@ -78,6 +80,11 @@ func Run(ctx context.Context, options Options) (err error) {
 		return err
 	}
 	l.welcome(place.externalID)
+	if l.Authority == nil {
+		if err := l.follow(ctx, place.externalID); err != nil {
+			return err
+		}
+	}
 	<-ctx.Done()
 	l.note("\nRemoving the destination %s.", place.externalID)
 	return nil

@@ -96,7 +96,10 @@ func Start(tb testing.TB) *Fixture {
 	}
 	p.Queries = &query.Queries{Pool: p.Pool}
 	p.Progress = projections.NewProgress(p.Pool)
-	p.Sender = webhook.NewSender(egress.NewTransport(loopback, egress.Options{RootCAs: receivers()}), webhook.Options{Version: "test"})
+	p.Sender = webhook.NewSender(egress.NewTransport(loopback, egress.Options{RootCAs: receivers()}), webhook.Options{
+		Version: "test",
+		Relay:   adapters.Relay{Pool: p.Pool}.For,
+	})
 	p.Certificates = &delivery.Certificates{Store: p.Store, Vault: secrets, Log: p.Log, Connect: func(shown *tls.Certificate) *http.Transport {
 		return egress.NewTransport(loopback, egress.Options{RootCAs: receivers(), Certificate: shown})
 	}}

@@ -1,0 +1,104 @@
+package adapters_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/httpapi"
+	"carillon/projections/projecttest"
+)
+
+var relayToken = strings.Repeat("Tok3n", 8)
+
+// relayed sends a request through a relay.
+func relayed(ctx context.Context, relay adapters.Relay, organization uuid.UUID, body string) (string, error) {
+	url := "https://listen.invalid/stream/" + relayToken
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("webhook-id", "msg_1")
+	response, err := relay.For(organization).RoundTrip(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	return response.Status + " " + response.Header.Get("x-mine") + " " + string(answer), err
+}
+
+// TestRelayConnectsTwoProcesses has one listener at one process and sends at another, one request at a time.
+func TestRelayConnectsTwoProcesses(t *testing.T) {
+	t.Parallel()
+	pool := projecttest.Pool(t)
+	api, deliverer := adapters.Relay{Pool: pool}, adapters.Relay{Pool: pool}
+	organization := uuid.New()
+	const alone = "no program listens"
+	if _, err := relayed(t.Context(), deliverer, organization, "{}"); err == nil || !strings.Contains(err.Error(), alone) {
+		t.Fatalf("without a listener: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	listens, ended := make(chan struct{}, 100), make(chan error, 1)
+	go func() {
+		ended <- api.Listen(ctx, httpapi.Listening{
+			Organization: organization,
+			Token:        relayToken,
+			Still: func() error {
+				listens <- struct{}{}
+				return nil
+			},
+			Offer: func(id uuid.UUID, raw []byte) error {
+				var stored []byte
+				err := pool.QueryRow(ctx, `SELECT request FROM carillon.listen_requests WHERE id = $1`, id).Scan(&stored)
+				if err != nil || bytes.Contains(stored, []byte("secret")) {
+					t.Errorf("stored in the open: %q, %v", stored, err)
+				}
+				var request httpapi.ListenRequest
+				if err := json.Unmarshal(raw, &request); err != nil || request.Headers["webhook-id"] != "msg_1" {
+					t.Errorf("offered %s: %v", raw, err)
+				}
+				answer := `{"status":207,"headers":{"x-mine":"1"},"body":"got ` + request.Body + `"}`
+				if another, err := api.Answer(ctx, uuid.New(), relayToken, id, []byte(answer)); another || err != nil {
+					t.Errorf("another organization answered: %t, %v", another, err)
+				}
+				given, err := api.Answer(ctx, organization, relayToken, id, []byte(answer))
+				if !given || err != nil {
+					t.Errorf("answer: %t, %v", given, err)
+				}
+				return err
+			},
+		})
+	}()
+	<-listens
+	for try := 0; ; try++ { // the listener is noted right after the first look
+		got, err := relayed(t.Context(), deliverer, organization, "a secret, <é>")
+		if err != nil && try < 100 {
+			continue
+		}
+		if err != nil || got != "207 Multi-Status 1 got a secret, <é>" {
+			t.Errorf("answered %q, %v", got, err)
+		}
+		break
+	}
+	if _, err := relayed(t.Context(), deliverer, uuid.New(), "{}"); err == nil || !strings.Contains(err.Error(), alone) {
+		t.Errorf("another organization's with the same address: %v", err)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("listen ended with %v", err)
+	}
+	var left int
+	const count = `SELECT count(*) FROM carillon.listen_requests`
+	if err := pool.QueryRow(t.Context(), count).Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d requests are left, %v", left, err)
+	}
+}

@@ -1,0 +1,87 @@
+package httpapi_test
+
+import (
+	"bufio"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/command"
+	"carillon/projections/organizations"
+)
+
+var streamAddress = "https://listen.invalid/stream/" + strings.Repeat("aB3", 12)
+
+func TestListenRefusals(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for name, url := range map[string]string{
+		"sent":   "https://127.0.0.1:1/",
+		"stream": streamAddress,
+		"short":  "https://listen.invalid/stream/x",
+	} {
+		body := `{"name":"x","config":{"url":"` + url + `"}}`
+		s.do(t, request{method: "PUT", path: destinationsPath + "/" + name, body: body}).into(t, 201, nil)
+	}
+	for _, tt := range []struct {
+		in            request
+		status        int
+		code, message string
+	}{
+		{request{method: "GET", path: "/sent/listen"}, 409, "CONFLICT", "https://listen.invalid/stream/ and 32"},
+		{request{method: "GET", path: "/short/listen"}, 409, "CONFLICT", "32 or more random"},
+		{request{method: "GET", path: "/nobody/listen"}, 404, "NOT_FOUND", ""},
+		{request{method: "GET", path: "/stream/listen?x=1"}, 400, "INVALID_QUERY", ""},
+		{request{method: "POST", path: "/sent/listen/" + missing, body: `{"status":204}`}, 409, "CONFLICT", ""},
+		{request{method: "POST", path: "/stream/listen/" + missing, body: `{"status":204}`}, 404, "NOT_FOUND", "no webhook waits"},
+		{request{method: "POST", path: "/stream/listen/" + missing, body: `{"status":99}`}, 400, "INVALID_BODY", "status"},
+		{request{method: "POST", path: "/stream/listen/" + missing, body: `{}`}, 400, "INVALID_BODY", "status"},
+		{request{method: "POST", path: "/stream/listen/7", body: `{"status":204}`}, 400, "INVALID_PARAMS", "id"},
+	} {
+		tt.in.path = destinationsPath + tt.in.path
+		s.do(t, tt.in).refused(t, tt.status, tt.code, tt.message)
+	}
+	other := serve(t)
+	other.do(t, request{method: "GET", path: destinationsPath + "/stream/listen"}).refused(t, 404, "NOT_FOUND", "")
+}
+
+// TestListenEndsWithItsKey revokes the key of a stream that is open.
+func TestListenEndsWithItsKey(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	body := `{"name":"x","config":{"url":"` + streamAddress + `"}}`
+	s.do(t, request{method: "PUT", path: destinationsPath + "/stream", body: body}).into(t, 201, nil)
+	server := httptest.NewServer(s.api)
+	defer server.Close()
+	url := server.URL + destinationsPath + "/stream/listen"
+	in, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Header.Set("Authorization", "Bearer "+s.key)
+	stream, err := server.Client().Do(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Body.Close() }()
+	lines := bufio.NewScanner(stream.Body)
+	if !lines.Scan() || lines.Text() != ": still here" || stream.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("%d: %q, %v", stream.StatusCode, lines.Text(), stream.Header)
+	}
+	by := command.Caller{Actor: "operator", RequestID: uuid.New()}
+	_, keyID, _ := strings.Cut(s.key, "_")
+	keyID, _, _ = strings.Cut(keyID, "_")
+	at, err := s.Commands.RevokeKey(t.Context(), by, command.RevokeKey{Organization: s.org, KeyID: keyID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Progress.Await(t.Context(), at, organizations.ReadModel.Name)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "data") {
+			t.Errorf("after the end of its key: %s", lines.Text())
+		}
+	}
+}
