@@ -16,11 +16,12 @@ import (
 )
 
 type dataCommand struct {
+	List   dataListCommand   `cmd:"" help:"List the Postgres clusters that servers run by root keep outside their data directories."`
 	Remove dataRemoveCommand `cmd:"" help:"Remove a server's data directory with its Postgres cluster, or an orphaned cluster."`
 }
 
 type dataRemoveCommand struct {
-	Dir  string `arg:"" type:"existingdir" placeholder:"DIR" help:"A data directory, or a cluster that \"carillon status\" names as left behind."`
+	Dir  string `arg:"" type:"existingdir" placeholder:"DIR" help:"A data directory, or a cluster that \"carillon data list\" shows as left behind."`
 	Yes  bool   `help:"Delete without confirmation."`
 	JSON bool   `help:"Print JSON instead of text."`
 }
@@ -30,7 +31,27 @@ func (dataRemoveCommand) Help() string {
 	return `Without --yes it only lists the data to be removed. Data of a running server is never removed.
 
 If root runs a server whose private Postgres can't reach the data directory, that Postgres keeps its cluster in
-/var/lib/carillon. It stays behind when the data directory is removed by other means; "carillon status" names it then.`
+/var/lib/carillon. It stays behind if the data directory is removed by other means; "carillon data list" shows it then.`
+}
+
+type dataListCommand struct {
+	ClustersDir string `hidden:"" help:"Directory of the Postgres clusters of servers that run as root."`
+	JSON        bool   `help:"Print JSON instead of text."`
+}
+
+// Run lists the clusters of all data directories of this machine.
+func (c *dataListCommand) Run(t terminal) error {
+	clusters, err := clustersIn(c.ClustersDir)
+	if err != nil {
+		return err
+	}
+	r := remote{JSON: c.JSON}
+	return r.print(t.out, clusters, func(w io.Writer) {
+		if len(clusters) == 0 {
+			row(w, "no clusters outside data directories")
+		}
+		clusterLines(w, clusters)
+	})
 }
 
 // cluster is one that is kept outside of the data directory that it is for.

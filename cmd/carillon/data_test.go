@@ -68,19 +68,17 @@ func TestDataIsRemovedWithItsCluster(t *testing.T) {
 	}
 }
 
-// TestClustersLeftBehindAreNamedAndRemoved: status names them; a directory that is none of a server's is left alone, and
+// TestClustersLeftBehindAreNamedAndRemoved: data list names them; a directory that is none of a server's is left alone, and
 // so is the cluster of another directory that a copy's link leads to.
 func TestClustersLeftBehindAreNamedAndRemoved(t *testing.T) {
 	t.Parallel()
 	data, base, home := elsewhere(t)
 	lines := func() string {
-		clusters, err := clustersIn(base)
-		if err != nil {
-			t.Fatal(err)
+		code, out, failed := runIn(t.Context(), "", "data", "list", "--clusters-dir", base)
+		if code != 0 {
+			t.Fatal(failed)
 		}
-		var out strings.Builder
-		clusterLines(&out, clusters)
-		return out.String()
+		return out
 	}
 	if got := lines(); !strings.Contains(got, home) || !strings.Contains(got, "stopped") || strings.Contains(got, leftBehind) {
 		t.Errorf("named as %s", got)
@@ -113,19 +111,14 @@ func TestClustersLeftBehindAreNamedAndRemoved(t *testing.T) {
 	if code, out, failed := runIn(t.Context(), "", "data", "remove", home, "--yes"); code != 0 || !gone(home) {
 		t.Errorf("exit %d, %s\n%s", code, failed, out)
 	}
-	if got := lines(); got != "" {
+	if got := lines(); got != "no clusters outside data directories\n" {
 		t.Errorf("named as %s", got)
 	}
 }
 
-// TestDataOfARunningServerStays, and its status says which clusters are there.
 func TestDataOfARunningServerStays(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	_, base, home := elsewhere(t)
-	if got := s.ok("status", "--clusters-dir", base); !strings.Contains(got, home) {
-		t.Errorf("status:\n%s", got)
-	}
 	if code, out, failed := runIn(t.Context(), "", "data", "remove", s.server[1], "--yes"); code != 1 || !strings.Contains(failed, "a server is running") || gone(s.server[1]) {
 		t.Errorf("exit %d, %s\n%s", code, failed, out)
 	}

@@ -347,3 +347,14 @@ func TestErrorsShowNoEscapes(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestHelp_asCommand(t *testing.T) {
+	t.Parallel()
+	_, want, _ := runIn(t.Context(), "", "org", "limits", "--help")
+	if code, out, _ := runIn(t.Context(), "", "help", "org", "limits"); code != 0 || out != want {
+		t.Errorf("help org limits: exit %d, %s", code, out)
+	}
+	if code, out, _ := runIn(t.Context(), "", "help"); code != 0 || !strings.Contains(out, "Usage: carillon <command>") {
+		t.Errorf("help: exit %d, %s", code, out)
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
 )
 
@@ -44,7 +45,7 @@ func (c *orgLimitsCommand) Run(ctx context.Context, t terminal) error {
 	}
 	if len(c.Set) > 0 {
 		for _, change := range c.Set {
-			if err := applyLimit(limits.Set, change); err != nil {
+			if err := applyLimit(limits, change); err != nil {
 				return err
 			}
 		}
@@ -64,21 +65,25 @@ func (c *orgLimitsCommand) Run(ctx context.Context, t terminal) error {
 	})
 }
 
-// applyLimit reads LIMIT=N.
-func applyLimit(set map[string]int64, change string) error {
+// applyLimit reads LIMIT=N into what is set.
+func applyLimit(limits adminapi.Limits, change string) error {
 	limit, value, ok := strings.Cut(change, "=")
 	if !ok {
 		return fmt.Errorf("%q must be LIMIT=N, such as feeds=50", change)
 	}
+	if _, known := limits.Limits[limit]; !known {
+		names := slices.Sorted(maps.Keys(limits.Limits))
+		return fmt.Errorf("unknown limit %q: name one of %s", limit, strings.Join(names, ", "))
+	}
 	if value == "default" {
-		delete(set, limit)
+		delete(limits.Set, limit)
 		return nil
 	}
 	most, err := strconv.ParseInt(value, 10, 64)
 	if err != nil {
 		return fmt.Errorf("%q must be LIMIT=N, with a whole number or default", change)
 	}
-	set[limit] = most
+	limits.Set[limit] = most
 	return nil
 }
 

@@ -17,8 +17,6 @@ import (
 
 type statusCommand struct {
 	remote
-
-	ClustersDir string `hidden:"" help:"Directory of the Postgres clusters of servers that run as root."`
 }
 
 // serverStatus is the answer in JSON.
@@ -27,8 +25,6 @@ type serverStatus struct {
 	Problem     string                `json:"problem,omitempty"`
 	Warnings    []string              `json:"warnings,omitempty"`
 	Projections []adminapi.Projection `json:"projections"`
-	// Clusters are those of private Postgres servers of root's, on this machine, outside of data directories.
-	Clusters []cluster `json:"clusters,omitempty"`
 	// Sources are absent where the server can't tell, or the token is an auditor's.
 	Sources *adminapi.SourceStates `json:"sources,omitempty"`
 }
@@ -56,9 +52,6 @@ func (c *statusCommand) Run(ctx context.Context, t terminal) error {
 	if states, err := client.SourceStates(ctx); err == nil {
 		status.Sources = &states
 	}
-	if status.Clusters, err = clustersIn(c.ClustersDir); err != nil {
-		return err
-	}
 	stopped := false
 	for _, p := range status.Projections {
 		stopped = stopped || p.Stopped != ""
@@ -71,7 +64,6 @@ func (c *statusCommand) Run(ctx context.Context, t terminal) error {
 		for _, warning := range status.Warnings {
 			row(w, warning)
 		}
-		clusterLines(w, status.Clusters)
 		if len(status.Projections) > 0 {
 			row(w)
 			projectionTable(w, status.Projections)

@@ -299,6 +299,7 @@ func (a *App) Run(ctx context.Context) error {
 		s.stop()
 	}
 	a.rebuilds.wait()
+	a.log.Info("stopped")
 	return failure
 }
 
