@@ -5,17 +5,16 @@ import (
 	"sync"
 )
 
-// mostUnrecorded is how many happenings may be on their way from pages into the store before no further page is read.
-// One page may go beyond it.
-const mostUnrecorded = 800
+// maxUnrecorded limits the happenings that are being recorded before the next page is read. A single page may exceed
+// it.
+const maxUnrecorded = 800
 
-// Backlog counts the happenings that pages have shown and that are not recorded yet. Where sources are read faster than
-// what they show is recorded, it has the readers wait: pages that wait to be recorded would fill the memory. The zero
-// value is empty, nil counts nothing.
+// Backlog counts the happenings that pages have shown and that are not recorded yet. It delays readers that are faster
+// than the recording, because waiting pages fill the memory. The zero value is empty; a nil Backlog counts nothing.
 type Backlog struct {
 	mu   sync.Mutex
 	held int
-	room chan struct{} // closed once there is room; nil while nobody waits
+	room chan struct{} // closed when there is room; nil if no reader waits
 }
 
 // Wait waits until a page may be read. It fails only with the context's cause.
@@ -33,14 +32,14 @@ func (b *Backlog) Wait(ctx context.Context) error {
 	}
 }
 
-// full returns nil where there is room, else what is closed once there is.
+// full returns nil if there is room, else a channel that is closed when there is.
 func (b *Backlog) full() <-chan struct{} {
 	if b == nil {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.held < mostUnrecorded {
+	if b.held < maxUnrecorded {
 		return nil
 	}
 	if b.room == nil {
@@ -49,7 +48,7 @@ func (b *Backlog) full() <-chan struct{} {
 	return b.room
 }
 
-// hold counts happenings until they are let go of.
+// hold counts n happenings until letGo is called.
 func (b *Backlog) hold(n int) (letGo func()) {
 	if b == nil || n == 0 {
 		return func() {}
@@ -62,7 +61,7 @@ func (b *Backlog) add(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held += n
-	if b.held < mostUnrecorded && b.room != nil {
+	if b.held < maxUnrecorded && b.room != nil {
 		close(b.room)
 		b.room = nil
 	}

@@ -7,15 +7,15 @@ import (
 	"testing/synctest"
 )
 
-func TestPagesWaitWhileTooMuchIsYetToBeRecorded(t *testing.T) {
+func TestBacklogDelaysPages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &Backlog{}
-		first := b.hold(mostUnrecorded - 1)
+		first := b.hold(maxUnrecorded - 1)
 		if err := b.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		second := b.hold(200) // a page may go beyond it
+		second := b.hold(200) // a page may exceed the limit
 		gone, errGone := make(chan error, 1), errors.New("gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		go func() { gone <- b.Wait(ctx) }()

@@ -1,4 +1,4 @@
-// Package collection is what goes on by itself between sources and feeds.
+// Package collection connects sources and feeds: it visits sources and curates the items of feeds.
 //
 //	source due ──Monitor──▶ Collector ──observations──▶ happening: Observed, Revised, WentStale
 //	                                                          │

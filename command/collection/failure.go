@@ -14,14 +14,13 @@ import (
 	"carillon/command/collect"
 )
 
-// errNoCollector is told of sources of a type that this server does not know.
+// errNoCollector is the failure of a source whose type this server does not know.
 var errNoCollector = errors.New("sources of this type can't be collected by this server")
 
-// maxMessage bounds what is kept of an error, in bytes.
+// maxMessage limits the stored part of an error, in bytes.
 const maxMessage = 500
 
-// reasons are the stable names of what can go wrong, with what an operator can do about it; the first that matches
-// counts.
+// reasons lists the stable names of failures with the advice for operators. The first match counts.
 var reasons = []struct {
 	err          error
 	name, advice string
@@ -56,10 +55,10 @@ var reasons = []struct {
 		"address"},
 }
 
-// otherReason is the name of what has none.
+// otherReason names every failure that reasons does not list.
 const otherReason = "other"
 
-// Reasons are the stable names of what can go wrong with a source.
+// Reasons returns the stable names of the failures of a source.
 func Reasons() []string {
 	names := []string{otherReason}
 	for _, reason := range reasons {
@@ -70,8 +69,7 @@ func Reasons() []string {
 	return names
 }
 
-// Advice says what an operator can do about what a walk has come to, a reason or the code of a note; "" where there is
-// nothing to say.
+// Advice returns what an operator can do about a failure reason or the code of a note, or "" for an unknown one.
 func Advice(about string) string {
 	for _, reason := range reasons {
 		if reason.name == about {
@@ -95,7 +93,7 @@ func Advice(about string) string {
 	}[about]
 }
 
-// stopped ends a visit after which nothing of the source can be had now.
+// stopped ends a visit whose source is unavailable at present.
 func (v *visit) stopped(ctx context.Context, at collect.Visited, cause error) (Next, error) {
 	switch {
 	case ctx.Err() != nil, errors.Is(cause, ErrLost), !collect.Stops(cause), errors.Is(cause, collect.ErrUnavailable):
@@ -113,13 +111,13 @@ func (v *visit) stopped(ctx context.Context, at collect.Visited, cause error) (N
 		return v.fail(ctx, cause)
 	}
 	v.outcome = reasonOf(cause)
-	// The host wants to be left alone in the middle of a walk, which goes on when it may.
+	// The host asked for a pause in the middle of a walk; the walk continues after it.
 	next := v.goOn(max(retryAfter(cause), restPause))
 	next.Remark = clip(cause.Error())
 	return next, nil
 }
 
-// failed ends a visit in which nothing can be read. A walk that has come beyond its first page goes on where it is.
+// failed ends a visit in which no page can be read. A walk beyond its first page keeps its place.
 func (v *visit) failed(ctx context.Context, at collect.Visited) (Next, error) {
 	if at.Known.Root {
 		return v.fail(ctx, at.Err)
@@ -131,7 +129,7 @@ func (v *visit) failed(ctx context.Context, at collect.Visited) (Next, error) {
 	return next, nil
 }
 
-// fail ends a walk that did not get through.
+// fail ends a walk that failed.
 func (v *visit) fail(ctx context.Context, cause error) (Next, error) {
 	v.log.Info("collection failed", "error", cause)
 	v.outcome = reasonOf(cause)
@@ -168,8 +166,8 @@ func (v *visit) needsJavaScript(ctx context.Context, text string) (Next, error) 
 	})
 }
 
-// collector reads the pages of the source. What it reads was written by strangers: a mistake of ours that a page brings
-// to light is a failure of that page, not of the process.
+// collector returns the collector of the source. Pages are foreign input: a panic while reading one fails the page,
+// not the process.
 func (v *visit) collector() collect.Collector {
 	if c := v.Collectors[v.turn.Source.Type]; c != nil {
 		return guarded{c}
@@ -193,7 +191,7 @@ func (g guarded) Read(ctx context.Context, s collect.Source, known collect.Known
 	return g.Collector.Read(ctx, s, known)
 }
 
-// missing stands in for a collector that this server does not have.
+// missing replaces a collector that this server does not have.
 type missing struct{}
 
 // Start implements collect.Collector.
@@ -227,7 +225,7 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// clip makes a message of bounded length that is valid text.
+// clip shortens s to valid text of at most maxMessage bytes.
 func clip(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 	if len(s) <= maxMessage {

@@ -6,7 +6,7 @@ import (
 	"carillon/command/collect"
 )
 
-// Whatever is wrong with a source, operators learn what to do about it.
+// TestEachReasonHasAnAdvice shows that every failure of a source comes with an advice for operators.
 func TestEachReasonHasAnAdvice(t *testing.T) {
 	t.Parallel()
 	for _, reason := range append(Reasons(), noteUnstorable) {

@@ -20,16 +20,16 @@ import (
 	"carillon/eventstore"
 )
 
-// FeedCurationName is its name as consumer and as actor.
+// FeedCurationName identifies the curation as consumer and as actor.
 const FeedCurationName = "feed_curation"
 
 const (
 	itemAdded         = "event.item.added"
 	occurrenceChanged = "event.occurrence.changed"
-	concurrentItems   = 128 // items on their way into the store at one time
+	concurrentItems   = 128 // items recorded at a time
 	reasonDetached    = "no source of the feed carries it any more"
 	reasonMerged      = "it is the same event as another one"
-	feedsEventSource  = "/feeds/events/" // what a published event names as its source, with the feed's id
+	feedsEventSource  = "/feeds/events/" // prefix of a published event's source, before the feed's id
 )
 
 // Publisher publishes events; command.Commands is one. Publishing an id again does nothing.
@@ -53,7 +53,7 @@ type FeedCuration struct {
 
 var _ eventstore.ProcessManager = (*FeedCuration)(nil)
 
-// NewFeedCuration makes a curation of the feeds; each run of it wants a fresh one.
+// NewFeedCuration returns a curation of the feeds. A curation runs once.
 func NewFeedCuration(store eventstore.Store, publisher Publisher, memory Memory, likeness Likeness,
 	log *slog.Logger) *FeedCuration {
 	c := &FeedCuration{
@@ -83,25 +83,25 @@ type task struct {
 	change
 
 	cause    uuid.UUID
-	revision eventstore.Revision // of the event that it follows from
-	position eventstore.Position // of the same
+	revision eventstore.Revision // of the causing event
+	position eventstore.Position // of the causing event
 	metadata eventstore.Metadata
-	replayed bool // it may have been done before
+	replayed bool // it may have been executed before
 }
 
-// React implements eventstore.ProcessManager: it decides in order, then acts on different items side by side, then
-// keeps what it has decided by. An event that asks for all that a source carries is dealt with alone.
+// React implements eventstore.ProcessManager: it decides in order, acts on different items concurrently, then saves
+// its state. An event that causes a sweep is processed separately.
 func (c *FeedCuration) React(ctx context.Context, batch []eventstore.Recorded) error {
 	for len(batch) > 0 {
 		n := slices.IndexFunc(batch, sweeping)
 		var err error
 		switch {
 		case n < 0:
-			n, err = len(batch), c.together(ctx, batch, false)
+			n, err = len(batch), c.curate(ctx, batch, false)
 		case n > 0:
-			err = c.together(ctx, batch[:n], true)
+			err = c.curate(ctx, batch[:n], true)
 		default:
-			n, err = 1, c.alone(ctx, batch[:1])
+			n, err = 1, c.curateSweep(ctx, batch[:1])
 		}
 		if err != nil {
 			return err
@@ -111,8 +111,8 @@ func (c *FeedCuration) React(ctx context.Context, batch []eventstore.Recorded) e
 	return nil
 }
 
-// together deals with events none of which asks for a sweep.
-func (c *FeedCuration) together(ctx context.Context, recorded []eventstore.Recorded, keep bool) error {
+// curate processes events that cause no sweep.
+func (c *FeedCuration) curate(ctx context.Context, recorded []eventstore.Recorded, keep bool) error {
 	events, err := decode(recorded)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (c *FeedCuration) together(ctx context.Context, recorded []eventstore.Recor
 		return err
 	}
 	c.index.merged = merged
-	if err := c.remember(ctx, events); err != nil {
+	if err := c.loadAdded(ctx, events); err != nil {
 		return err
 	}
 	var tasks []task
@@ -147,13 +147,13 @@ func (c *FeedCuration) together(ctx context.Context, recorded []eventstore.Recor
 	}
 	changed := c.index.happenings.changed
 	if len(changed) == 0 && !compared && !keep {
-		return nil // the rest of the state is saved now and then
+		return nil // the rest of the state is saved from time to time
 	}
 	return c.memory.Keep(ctx, changed, recorded)
 }
 
-// alone deals with an event that asks for sweeps, part by part. What it has done stays done when it is cut off.
-func (c *FeedCuration) alone(ctx context.Context, event []eventstore.Recorded) error {
+// curateSweep processes an event that causes sweeps, page by page. Finished pages stay finished if it is interrupted.
+func (c *FeedCuration) curateSweep(ctx context.Context, event []eventstore.Recorded) error {
 	decoded, err := decode(event)
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (c *FeedCuration) alone(ctx context.Context, event []eventstore.Recorded) e
 	return c.memory.Keep(ctx, nil, event)
 }
 
-// follow makes tasks of the changes that follow from an event.
+// follow appends a task for each change that follows from an event.
 func (c *FeedCuration) follow(tasks []task, recorded *eventstore.Recorded, changes []change) ([]task, error) {
 	if len(changes) == 0 {
 		return tasks, nil
@@ -214,7 +214,7 @@ func (c *FeedCuration) follow(tasks []task, recorded *eventstore.Recorded, chang
 	return tasks, nil
 }
 
-// act does what is to be done: at different items side by side, at one of them in order.
+// act executes tasks: those of different items concurrently, those of one item in order.
 func (c *FeedCuration) act(ctx context.Context, tasks []task) error {
 	byItem := map[uuid.UUID][]task{}
 	for _, t := range tasks {
@@ -226,7 +226,7 @@ func (c *FeedCuration) act(ctx context.Context, tasks []task) error {
 	for id, list := range byItem {
 		group.Go(func() error {
 			for _, t := range list {
-				if err := c.do(acting, id, t); err != nil {
+				if err := c.execute(acting, id, t); err != nil {
 					return fmt.Errorf("item %s: %w", id, err)
 				}
 			}
@@ -236,8 +236,8 @@ func (c *FeedCuration) act(ctx context.Context, tasks []task) error {
 	return group.Wait()
 }
 
-// do records one change. Its command id is derived, so that doing it again after a crash records nothing.
-func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
+// execute records one change. Its command id is derived, so that a repetition after a crash records nothing.
+func (c *FeedCuration) execute(ctx context.Context, id uuid.UUID, t task) error {
 	options := item.Options{CommandID: commandID(t.cause, id), Metadata: t.metadata}
 	if t.occurrence != nil {
 		data, err := shape.Changed(id, t.happening, *t.occurrence)
@@ -250,7 +250,7 @@ func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
 		_, err := item.Aggregate.Execute(ctx, c.store, id, item.Remove{Reason: t.reason, At: t.at}, options)
 		return err
 	}
-	if !t.replayed { // most are new: try without reading
+	if !t.replayed { // most items are new: try without reading
 		options.Known = &eventstore.Loaded[item.State]{Revision: eventstore.NoStream}
 	}
 	_, err := item.Aggregate.Execute(ctx, c.store, id, item.Add{
@@ -265,12 +265,12 @@ func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
 	}
 	details := t.details
 	if t.others || t.of != uuid.Nil {
-		// As it was when it became news, whenever that is told.
+		// The happening as of the causing event, whenever it is published.
 		loaded, err := happening.Aggregate.LoadAt(ctx, c.store, t.happening, t.revision)
 		if err != nil {
 			return err
 		}
-		if told, err := c.toldBefore(ctx, t, loaded.State); err != nil || told {
+		if told, err := c.publishedBefore(ctx, t, loaded.State); err != nil || told {
 			return err
 		}
 		details = loaded.State.Combine().Details
@@ -287,7 +287,7 @@ func (c *FeedCuration) do(ctx context.Context, id uuid.UUID, t task) error {
 	return c.publish(ctx, id, t, itemAdded, data)
 }
 
-// publish tells subscribers of an item. Its id is derived as well.
+// publish publishes the event of an item. Its id is derived too.
 func (c *FeedCuration) publish(ctx context.Context, id uuid.UUID, t task, kind string, data []byte) error {
 	by := command.Caller{Organization: t.organization, Actor: FeedCurationName, RequestID: t.metadata.CorrelationID}
 	_, _, err := c.publisher.Publish(ctx, by, command.Publish{
@@ -303,8 +303,8 @@ func (c *FeedCuration) publish(ctx context.Context, id uuid.UUID, t task, kind s
 	})
 	var refusal *command.Refusal
 	if errors.As(err, &refusal) {
-		// What happened is recorded; trying again would stop all feeds for one event that can't be told.
-		c.log.Error("an event can't be published", "type", kind, "item", id, "error", err)
+		// The change is recorded; retrying would stop all feeds for one unpublishable event.
+		c.log.Error("event not published", "type", kind, "item", id, "error", err)
 		return nil
 	}
 	return err

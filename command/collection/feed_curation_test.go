@@ -19,7 +19,7 @@ import (
 	"carillon/eventstore/processtest"
 )
 
-// curating is the rule where a site fills one feed and was visited once, which showed a concert.
+// curating returns the rule after a site that fills one feed was visited once and showed a concert.
 func curating(t *testing.T) *processtest.Rule {
 	t.Helper()
 	types, err := catalog.New()
@@ -28,7 +28,7 @@ func curating(t *testing.T) *processtest.Rule {
 	}
 	r := processtest.Of(t, func(store eventstore.Store) eventstore.ProcessManager {
 		commands := &command.Commands{Store: store, Now: time.Now, Catalog: types}
-		return NewFeedCuration(store, commands, held{}, nobody{}, slog.New(slog.DiscardHandler))
+		return NewFeedCuration(store, commands, held{}, noLikeness{}, slog.New(slog.DiscardHandler))
 	})
 	processtest.Given(r, feed.Aggregate, oneFeed,
 		feed.Event(feed.Created{Organization: org, Enabled: true, At: noon}),
@@ -44,8 +44,7 @@ func curating(t *testing.T) *processtest.Rule {
 	return r
 }
 
-// shows records that the site shows a happening for the first time. It returns what a publication of that is recorded
-// as.
+// shows records that the site shows a happening for the first time. It returns the record of its publication.
 func shows(r *processtest.Rule, id uuid.UUID) (published string) {
 	processtest.Given(r, happening.Aggregate, id, happening.Event(happening.Observed{
 		SourceID: site,
@@ -60,17 +59,17 @@ func shows(r *processtest.Rule, id uuid.UUID) (published string) {
 		" publication.event-published.v1"
 }
 
-// itemWas is what an event of the feed's item of a happening is recorded as.
+// itemWas returns the record of an event of the feed's item of a happening.
 func itemWas(change string, id uuid.UUID) string {
 	return item.Aggregate.Stream(item.ID(oneFeed, id)) + " item." + change + ".v1"
 }
 
-func TestWhatWasThereAtTheAttachmentIsAddedAndNotPublished(t *testing.T) {
+func TestFeedCuration_backfill(t *testing.T) {
 	t.Parallel()
 	curating(t).Then(itemWas("added", concert))
 }
 
-func TestWhatIsNewIsAddedAndPublished(t *testing.T) {
+func TestFeedCuration_newHappening(t *testing.T) {
 	t.Parallel()
 	r := curating(t)
 	r.Then(itemWas("added", concert))
@@ -78,7 +77,7 @@ func TestWhatIsNewIsAddedAndPublished(t *testing.T) {
 	r.Then(itemWas("added", exhibition), published)
 }
 
-func TestADisabledFeedGetsNothing(t *testing.T) {
+func TestFeedCuration_disabledFeed(t *testing.T) {
 	t.Parallel()
 	r := curating(t)
 	r.Then(itemWas("added", concert))
@@ -87,7 +86,7 @@ func TestADisabledFeedGetsNothing(t *testing.T) {
 	r.Then()
 }
 
-func TestADetachmentRemovesWhatNoOtherSourceCarries(t *testing.T) {
+func TestFeedCuration_detachment(t *testing.T) {
 	t.Parallel()
 	r := curating(t)
 	r.Then(itemWas("added", concert))
@@ -95,8 +94,8 @@ func TestADetachmentRemovesWhatNoOtherSourceCarries(t *testing.T) {
 	r.Then(itemWas("removed", concert))
 }
 
-// What is published of an item is what all sources tell, also those that its feed doesn't have.
-func TestWhatIsPublishedIsWhatAllTell(t *testing.T) {
+// Publications combine all sources, also those outside of the feed.
+func TestFeedCuration_publishesAllSources(t *testing.T) {
 	t.Parallel()
 	r := curating(t)
 	r.Then(itemWas("added", concert))

@@ -10,29 +10,28 @@ import (
 	"carillon/command/collect"
 )
 
-// Gathering puts together what the pages of a source tell, as walks do, for those who record nothing. The zero value is
-// empty.
+// Gathering combines the pages of a source as walks do, without recording anything. The zero value is empty.
 type Gathering struct {
 	known    []Shown
-	places   map[uuid.UUID]int // of the known, by happening
+	places   map[uuid.UUID]int // indexes of known, by happening
 	tellings map[uuid.UUID][]Told
 	pages    int
 }
 
-// Add adds what a page shows at a time.
+// Add adds the observations of a page at a time.
 func (g *Gathering) Add(page string, observations []collect.Observation, now time.Time) error {
 	if g.tellings == nil {
 		g.tellings, g.places = map[uuid.UUID][]Told{}, map[uuid.UUID]int{}
 	}
 	x, err := newIdentification(observations, now)
 	if err == nil {
-		err = x.resolve(slices.Clone(g.known), memory{told: g.told})
+		err = x.resolve(slices.Clone(g.known), memory{told: g.observed})
 	}
 	if err != nil {
 		return err
 	}
 	g.pages++
-	since := time.Unix(int64(g.pages), 0) // of equals, who told first is heard first
+	since := time.Unix(int64(g.pages), 0) // the page that was read first has precedence
 	for _, t := range x.tellings {
 		g.remember(&t)
 		g.tellings[t.Happening] = append(g.tellings[t.Happening], Told{
@@ -45,8 +44,8 @@ func (g *Gathering) Add(page string, observations []collect.Observation, now tim
 	return nil
 }
 
-// told is what the pages tell of happenings.
-func (g *Gathering) told(ids []uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
+// observed returns the details that the pages show of happenings.
+func (g *Gathering) observed(ids []uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
 	all := map[uuid.UUID][]happening.Details{}
 	for _, id := range ids {
 		for _, t := range g.tellings[id] {
@@ -72,7 +71,7 @@ func (g *Gathering) remember(t *Telling) {
 	}
 }
 
-// Together gives an observation for each happening, in the order in which they were first shown.
+// Together returns one observation for each happening, in the order of their first appearance.
 func (g *Gathering) Together() []collect.Observation {
 	all := make([]collect.Observation, len(g.known))
 	for i, known := range g.known {

@@ -9,7 +9,7 @@ import (
 	"carillon/command/collection"
 )
 
-// What pages tell of one happening comes together, whichever of its evidence they know it by.
+// Tellings of one happening are combined, whichever evidence its pages use.
 func TestGathering(t *testing.T) {
 	t.Parallel()
 	tell := func(title, description string, standing happening.Standing, key string, keys ...string) collect.Observation {

@@ -15,37 +15,38 @@ import (
 	"carillon/eventstore"
 )
 
-// half is a merge or a split as one of the two happenings has recorded it.
-type half struct {
+// oneSidedMerge is a merge or a split that only one of the two happenings has recorded.
+type oneSidedMerge struct {
 	stays, goes uuid.UUID
 	split       bool
 }
 
-// halfOf notes what an event says of a pair. Two halves are whole, and nothing is left to do.
-func halfOf(halves map[half]happening.Event, stays, goes half, event happening.Event) {
+// recordSide adds one side of a merge or split. The second side completes the pair and removes it.
+func recordSide(oneSided map[oneSidedMerge]happening.Event, stays, goes oneSidedMerge, event happening.Event) {
 	which := stays
 	if which.goes == uuid.Nil {
 		which = goes
 	}
-	if _, other := halves[which]; other {
-		delete(halves, which)
+	if _, other := oneSided[which]; other {
+		delete(oneSided, which)
 		return
 	}
-	halves[which] = event
+	oneSided[which] = event
 }
 
-// finish records the other half of what only one of two says: whoever did that was killed over it, or is about to do
-// it. The one that stays, or stayed, says it first.
-func (m *merging) finish(ctx context.Context, halves map[half]happening.Event) error {
-	for _, h := range slices.SortedFunc(maps.Keys(halves), half.compare) {
+// finish records the missing side of merges and splits, which a crash or a concurrent process left open. The remaining
+// happening comes first.
+func (m *merging) finish(ctx context.Context, oneSided map[oneSidedMerge]happening.Event) error {
+	for _, h := range slices.SortedFunc(maps.Keys(oneSided), oneSidedMerge.compare) {
 		var at time.Time
 		var verdict match.Verdict
-		switch e := halves[h].(type) {
+		switch e := oneSided[h].(type) {
 		case happening.Merged:
 			at, verdict = e.At, match.Verdict{Reason: match.Reason(e.Reason), Score: e.Score}
 		case happening.Split:
 			at = e.At
-		case happening.Observed, happening.Revised, happening.WentStale, happening.OccurrenceChanged: // are no halves
+		// neither merge nor split
+		case happening.Observed, happening.Revised, happening.WentStale, happening.OccurrenceChanged:
 		}
 		if err := m.load(ctx, []uuid.UUID{h.stays, h.goes}, at); err != nil {
 			return err
@@ -57,7 +58,7 @@ func (m *merging) finish(ctx context.Context, halves map[half]happening.Event) e
 		case held && into == uuid.Nil && !goes.State.Apart[h.stays]:
 			err = m.merge(ctx, stays, goes, verdict, at)
 		case held != (into == h.stays):
-			// They were split, or somebody else has merged it elsewhere.
+			// They were split, or another process merged one of them elsewhere.
 			m.profiles.forget(h.stays)
 			m.profiles.forget(h.goes)
 			_, err = command.Separate(ctx, m.store, h.stays, h.goes, at, eventstore.Metadata{Actor: FeedCurationName})
@@ -69,14 +70,14 @@ func (m *merging) finish(ctx context.Context, halves map[half]happening.Event) e
 	return nil
 }
 
-func (h half) compare(o half) int {
+func (h oneSidedMerge) compare(o oneSidedMerge) int {
 	if c := bytes.Compare(h.stays[:], o.stays[:]); c != 0 {
 		return c
 	}
 	return bytes.Compare(h.goes[:], o.goes[:])
 }
 
-// apart says that somebody has split two or, where they would be merged, any that were merged into them.
+// apart reports whether two happenings, or any that were merged into them, have been split.
 func (m *merging) apart(ctx context.Context, merging *merges, a, b *profile, same bool, at time.Time) (bool, error) {
 	if a.State.Apart[b.id] || b.State.Apart[a.id] {
 		return true, nil

@@ -18,8 +18,8 @@ import (
 	"carillon/command/collect/match"
 )
 
-// identify finds which happening each observation of a page is of: one that the source is known to show and that has
-// evidence in common with it, else the one that its key gives. Pages of one source know an event by different evidence.
+// identify assigns a happening to each observation of a page: a known one of the source that shares evidence with it,
+// else the one that its key gives. Pages of one source know an event by different evidence.
 func (v *visit) identify(ctx context.Context, visited *collect.Visited) ([]Telling, error) {
 	observations := visited.Page.Observations
 	if len(observations) == 0 {
@@ -40,17 +40,17 @@ func (v *visit) identify(ctx context.Context, visited *collect.Visited) ([]Telli
 	memory := memory{told: func(ids []uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
 		return v.walk.Told(ctx, ids)
 	}}
-	if !visited.Page.Partial { // else it may still show what is missing
+	if !visited.Page.Partial { // a partial page may still show what is missing
 		memory.untold = func(kept []uuid.UUID) ([]Shown, error) { return v.walk.Untold(ctx, visited.Known, kept) }
 	}
 	return x.tellings, x.resolve(known, memory)
 }
 
-// identification finds which happenings a page tells of.
+// identification assigns happenings to the tellings of a page.
 //
-// An address identifies a happening as long as its title or its start stays: pages are used again. What has neither is
-// the next happening of that address. Its key is a [identity.Successor], so that all who come across it find the same
-// one, also those who remember nothing but what was recorded.
+// An address identifies a happening as long as its title or its start stays, because pages are reused. If both are
+// new, the telling is of the next happening of the address. The key of that is an [identity.Successor], so that all
+// processes find the same one, even from the recorded events alone.
 type identification struct {
 	tellings   []Telling
 	now        time.Time
@@ -58,20 +58,19 @@ type identification struct {
 	byID       map[uuid.UUID]*Shown
 	byEvidence map[uuid.UUID][]*Shown
 	ask        func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error)
-	asked      map[uuid.UUID][]match.Subject // what was told of happenings before
-	taken      map[uuid.UUID]bool            // by tellings of the page
+	asked      map[uuid.UUID][]match.Subject // details of known happenings
+	taken      map[uuid.UUID]bool            // happenings of the page's other tellings
 }
 
-// memory answers what was told of happenings before, and which of them a page told of that are not kept. The latter is
-// nil where nobody knows.
+// memory reads earlier details of happenings, and the happenings that a page no longer shows. The latter is nil if
+// they are unknown.
 type memory struct {
 	told   func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error)
 	untold func(kept []uuid.UUID) ([]Shown, error)
 }
 
-// mostSuccessors bounds the happenings of one address that are told apart by their number. Those that follow are told
-// apart by their titles.
-const mostSuccessors = 32
+// maxSuccessors limits the happenings of one address that have a number. Later ones are distinguished by their titles.
+const maxSuccessors = 32
 
 func newIdentification(observations []collect.Observation, now time.Time) (*identification, error) {
 	x := &identification{
@@ -93,7 +92,7 @@ func newIdentification(observations []collect.Observation, now time.Time) (*iden
 	return x, nil
 }
 
-// identityOf is what an observation says by itself.
+// identityOf returns the identity that an observation gives by itself.
 func identityOf(o collect.Observation) Identity {
 	id := Identity{Happening: happening.DeriveID(o.Key), Key: o.Key}
 	id.Evidence = append(id.Evidence, id.Happening)
@@ -111,7 +110,7 @@ func identityOf(o collect.Observation) Identity {
 	return id
 }
 
-// addresses are those of the evidence of a telling that are addresses of pages.
+// addresses returns the evidence of a telling that consists of page addresses.
 func (t *Telling) addresses() []uuid.UUID {
 	var all []uuid.UUID
 	o := &t.Observation
@@ -124,8 +123,8 @@ func (t *Telling) addresses() []uuid.UUID {
 	return all
 }
 
-// resolve gives tellings the identity of known happenings: one whose id their own key gives, else the first that their
-// evidence leads to. What a page tells apart stays apart: nothing that another of its tellings is of.
+// resolve assigns known happenings to tellings: the one that their own key gives, else the first that their
+// evidence leads to. Two tellings of one page never get the same happening.
 func (x *identification) resolve(known []Shown, before memory) error {
 	x.known, x.ask = known, before.told
 	for i := range known {
@@ -143,7 +142,7 @@ func (x *identification) resolve(known []Shown, before memory) error {
 	}
 	for i := range x.tellings {
 		t := &x.tellings[i]
-		if k := x.byID[t.Happening]; k != nil && x.mayBe(t, k) {
+		if k := x.byID[t.Happening]; k != nil && x.plausibleMatch(t, k) {
 			x.taken[t.Happening] = true
 		}
 	}
@@ -158,9 +157,9 @@ func (x *identification) resolve(known []Shown, before memory) error {
 			continue
 		}
 		if k := x.find(t); k != nil {
-			t.become(k.Happening, k.Key)
+			t.assignID(k.Happening, k.Key)
 		} else if x.byID[t.Happening] != nil || !x.continues(t, t.Happening) {
-			if err := x.succeed(t); err != nil {
+			if err := x.useSuccessor(t); err != nil {
 				return err
 			}
 		}
@@ -170,15 +169,15 @@ func (x *identification) resolve(known []Shown, before memory) error {
 	return nil
 }
 
-// doubtful lists the happenings that a telling may be of by nothing but an address, and by dates that are others.
+// doubtful returns the happenings that share nothing but an address with a telling, and whose dates differ.
 func (x *identification) doubtful(t *Telling) []uuid.UUID {
 	var all []uuid.UUID
 	for n, e := range t.addresses() {
 		if n == 0 && x.byID[t.Happening] == nil && e == t.Happening {
-			all = append(all, e) // maybe somebody else told of it
+			all = append(all, e) // another source may have shown it
 		}
 		for _, k := range x.byEvidence[e] {
-			if !k.tellsDatesOf(t) && !slices.Contains(all, k.Happening) {
+			if !k.showsDatesOf(t) && !slices.Contains(all, k.Happening) {
 				all = append(all, k.Happening)
 			}
 		}
@@ -186,12 +185,12 @@ func (x *identification) doubtful(t *Telling) []uuid.UUID {
 	return all
 }
 
-// tellsDatesOf says that a page of the source tells the same dates.
-func (s *Shown) tellsDatesOf(t *Telling) bool {
+// showsDatesOf reports whether a page of the source shows the same dates.
+func (s *Shown) showsDatesOf(t *Telling) bool {
 	return slices.ContainsFunc(s.Dates, func(dates []byte) bool { return bytes.Equal(dates, t.Dates) })
 }
 
-// look learns what was told of happenings.
+// look reads the earlier details of happenings.
 func (x *identification) look(ids []uuid.UUID) error {
 	ids = slices.DeleteFunc(ids, func(id uuid.UUID) bool { _, done := x.asked[id]; return done })
 	if len(ids) == 0 {
@@ -207,17 +206,17 @@ func (x *identification) look(ids []uuid.UUID) error {
 	return err
 }
 
-// find gives the known happening that a telling is of, nil for none.
+// find returns the known happening of a telling, or nil.
 func (x *identification) find(t *Telling) *Shown {
-	if k := x.byID[t.Happening]; k != nil && x.mayBe(t, k) {
+	if k := x.byID[t.Happening]; k != nil && x.plausibleMatch(t, k) {
 		return k
 	}
 	var found *Shown
 	for _, e := range t.Evidence {
 		for _, k := range x.byEvidence[e] {
 			switch {
-			case x.taken[k.Happening] || !x.mayBe(t, k):
-			case found == nil, !found.tellsDatesOf(t) && k.tellsDatesOf(t):
+			case x.taken[k.Happening] || !x.plausibleMatch(t, k):
+			case found == nil, !found.showsDatesOf(t) && k.showsDatesOf(t):
 				found = k
 			}
 		}
@@ -225,10 +224,11 @@ func (x *identification) find(t *Telling) *Shown {
 	return found
 }
 
-// mayBe says that a telling may be of a known happening: they have more in common than an address, or it continues it.
-func (x *identification) mayBe(t *Telling, k *Shown) bool {
+// plausibleMatch reports whether a telling may be of a known happening: it shares more than an address with it, or
+// continues it.
+func (x *identification) plausibleMatch(t *Telling, k *Shown) bool {
 	addresses := t.addresses()
-	if k.tellsDatesOf(t) || slices.ContainsFunc(t.Evidence, func(e uuid.UUID) bool {
+	if k.showsDatesOf(t) || slices.ContainsFunc(t.Evidence, func(e uuid.UUID) bool {
 		return slices.Contains(k.Evidence, e) && !slices.Contains(addresses, e)
 	}) {
 		return true
@@ -236,7 +236,8 @@ func (x *identification) mayBe(t *Telling, k *Shown) bool {
 	return x.continues(t, k.Happening)
 }
 
-// continues says that a telling may be of a happening by what was told of it. Where nothing was, it may.
+// continues reports whether the earlier details of a happening allow that a telling is of it. A happening without
+// details allows it.
 func (x *identification) continues(t *Telling, id uuid.UUID) bool {
 	told := x.asked[id]
 	if len(told) == 0 {
@@ -246,11 +247,11 @@ func (x *identification) continues(t *Telling, id uuid.UUID) bool {
 	return slices.ContainsFunc(told, mine.Continues)
 }
 
-// succeed makes a telling one of the next happening of its address.
-func (x *identification) succeed(t *Telling) error {
+// useSuccessor assigns the next happening of its address to a telling.
+func (x *identification) useSuccessor(t *Telling) error {
 	address := t.Observation.Key
-	ids := make([]uuid.UUID, 0, mostSuccessors)
-	for n := 2; n <= mostSuccessors; n++ {
+	ids := make([]uuid.UUID, 0, maxSuccessors)
+	for n := 2; n <= maxSuccessors; n++ {
 		ids = append(ids, happening.DeriveID(identity.Successor(address, n)))
 	}
 	if err := x.look(slices.Clone(ids)); err != nil {
@@ -258,18 +259,17 @@ func (x *identification) succeed(t *Telling) error {
 	}
 	for i, id := range ids {
 		if !x.taken[id] && x.continues(t, id) {
-			t.become(id, identity.Successor(address, i+2))
+			t.assignID(id, identity.Successor(address, i+2))
 			return nil
 		}
 	}
 	key := address + " (" + identity.Title(t.Observation.Details.Title) + ")"
-	t.become(happening.DeriveID(key), key)
+	t.assignID(happening.DeriveID(key), key)
 	return nil
 }
 
-// become gives a telling the identity of a happening. The instances of one that has another's address are others than
-// that one's.
-func (t *Telling) become(id uuid.UUID, key string) {
+// assignID assigns a happening to a telling. If another address had given it, its instances get other ids.
+func (t *Telling) assignID(id uuid.UUID, key string) {
 	t.Happening = id
 	if key != "" {
 		t.Key = key

@@ -16,7 +16,7 @@ func told(key string, keys ...string) Telling {
 	return Telling{Identity: identityOf(o), Observation: o}
 }
 
-// identified is which happenings a page's tellings are of, by what is known and what was told.
+// identified returns the keys of the happenings that a page's tellings get.
 func identified(t *testing.T, tellings []Telling, known []Shown, told map[uuid.UUID][]happening.Details) []Telling {
 	t.Helper()
 	var observations []collect.Observation
@@ -35,13 +35,13 @@ func identified(t *testing.T, tellings []Telling, known []Shown, told map[uuid.U
 	return x.tellings
 }
 
-func TestWhichHappeningAPageTellsOf(t *testing.T) {
+func TestIdentification(t *testing.T) {
 	t.Parallel()
 	known := told("url:a", "url:a", "id:1").Identity
 	restored := Identity{Happening: happening.DeriveID("url:b"), Evidence: []uuid.UUID{happening.DeriveID("url:b")}}
 	for name, tt := range map[string]struct {
 		tellings []Telling
-		want     []string // the keys that the ids are of
+		want     []string // keys of the expected ids
 	}{
 		"of its own key":        {[]Telling{told("url:a", "url:a")}, []string{"url:a"}},
 		"of other evidence":     {[]Telling{told("id:1", "id:1")}, []string{"url:a"}},
@@ -65,7 +65,7 @@ func TestWhichHappeningAPageTellsOf(t *testing.T) {
 	}
 }
 
-// onStage is what a page tells of a concert on a day.
+// onStage returns a page's telling of a concert on a day.
 func onStage(key, title string, day int) Telling {
 	start := time.Date(2026, 12, day, 20, 0, 0, 0, time.UTC)
 	id := happening.DeriveInstanceID(key, happening.OriginalStart(start))
@@ -77,9 +77,9 @@ func onStage(key, title string, day int) Telling {
 	return t
 }
 
-// The address of a page gives the next happening where title and start are both new, and the same again to all who know
-// what was told, in whichever way.
-func TestAPageThatIsUsedAgain(t *testing.T) {
+// A page address gives the next happening if title and start are both new, and the same one to every reader of the
+// earlier details.
+func TestIdentification_reusedPage(t *testing.T) {
 	t.Parallel()
 	const address, second, third = "url:a/1", "url:a/1 (2)", "url:a/1 (3)"
 	jazz, quiz := onStage(address, "Anna Schmidt Quartett", 5), onStage(address, "Pub quiz", 7)
@@ -132,7 +132,7 @@ func TestAPageThatIsUsedAgain(t *testing.T) {
 		})
 	}
 	many := map[uuid.UUID][]happening.Details{id(address): details(jazz)}
-	for n := 2; n <= mostSuccessors; n++ {
+	for n := 2; n <= maxSuccessors; n++ {
 		many[id(fmt.Sprintf("%s (%d)", address, n))] = details(jazz)
 	}
 	if got := identified(t, []Telling{quiz}, nil, many)[0]; got.Key != "url:a/1 (pub quiz)" ||

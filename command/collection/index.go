@@ -13,17 +13,17 @@ import (
 	"carillon/eventstore"
 )
 
-// backfillWindow is how far back a newly attached source is looked at.
+// backfillWindow limits the age of happenings that a newly attached source adds.
 const backfillWindow = 14 * 24 * time.Hour
 
-// index knows which sources fill which feeds, what each source carries, and which of it are items. It is folded from
-// events in their global order, so that replaying them comes to the same changes. Of happenings it holds what the
-// events at hand concern. It is not safe for concurrent use.
+// index knows which sources fill which feeds, which happenings each source carries, and which of those are items. It
+// is folded from events in their global order, so that a replay leads to the same changes. It holds only the
+// happenings of the current events. It is not safe for concurrent use.
 type index struct {
 	feeds         *eventstore.SavedTable[uuid.UUID, feedState]
 	feedsOfSource map[uuid.UUID]map[uuid.UUID]struct{}
 	happenings    recalled
-	merged        map[uuid.UUID]bool // of the happenings at hand
+	merged        map[uuid.UUID]bool // among the current happenings
 }
 
 // feedState is an event feed and its sources.
@@ -33,29 +33,29 @@ type feedState struct {
 	Sources      map[uuid.UUID]*attachedSource `json:"sources"`
 }
 
-// attachedSource is a source in a feed. Unless all of it was known at the attachment, what it brings is backfill, and
-// no news, until a walk that began after the attachment has completed.
+// attachedSource is a source in a feed. Its happenings are backfill until a walk that began after the attachment has
+// completed, unless the source was fully known at the attachment.
 type attachedSource struct {
 	Backfill   bool `json:"backfill,omitempty"`
 	Collecting bool `json:"collecting,omitempty"`
 }
 
-// change is an item to be added or removed, or an occurrence of one that is another one now.
+// change is an item to be added or removed, or a changed occurrence of one.
 type change struct {
 	feed, organization, happening, source uuid.UUID
 
 	remove     bool
-	reason     string                       // for removing it
-	backfill   bool                         // it came with its source
-	news       bool                         // subscribers hear of it
-	details    happening.Details            // of what is to be published, as the source tells it
-	others     bool                         // other sources tell of it too
-	of         uuid.UUID                    // as which it was told, where that was merged into it
-	occurrence *happening.OccurrenceChanged // nil where the item itself comes or goes
+	reason     string                       // of a removal
+	backfill   bool                         // added together with its source
+	news       bool                         // the change is published
+	details    happening.Details            // to be published, as the source shows them
+	others     bool                         // other sources show it too
+	of         uuid.UUID                    // its id in the event, if it was merged into another
+	occurrence *happening.OccurrenceChanged // nil if the item itself is added or removed
 	at         time.Time
 }
 
-// newIndex makes an empty index. Its feeds are saved with the state of a process manager.
+// newIndex returns an empty index. Its feeds are saved with the state of a process manager.
 func newIndex(state *eventstore.ProcessState) *index {
 	x := &index{
 		feeds:         eventstore.NewSavedTable[uuid.UUID, feedState](state, "feed", uuid.Parse),
@@ -65,7 +65,7 @@ func newIndex(state *eventstore.ProcessState) *index {
 	return x
 }
 
-// indexFeed keeps the feeds by source. A source that is detached leaves it by itself, see detach.
+// indexFeed indexes the feeds by source. detach removes a detached source itself.
 func (x *index) indexFeed(id uuid.UUID, _, after *feedState) {
 	if after == nil {
 		return
@@ -78,13 +78,13 @@ func (x *index) indexFeed(id uuid.UUID, _, after *feedState) {
 	}
 }
 
-// event is an event as it was recorded. One that is about a happening is decoded, as several look at it.
+// event is a recorded event. An event of a happening is decoded once for all its readers.
 type event struct {
 	*eventstore.Recorded
 
-	happening happening.Event // nil for one about something else
-	// added says, of one that was seen before its happening was merged into another, into which feeds that has put it.
-	// It is nil for all others.
+	happening happening.Event // nil for an event of another aggregate
+	// added holds the feeds to which a replayed event has added its happening before the happening was merged into
+	// another. nil for all other events.
 	added map[uuid.UUID]bool
 }
 
@@ -103,18 +103,18 @@ func decode(recorded []eventstore.Recorded) ([]event, error) {
 	return events, nil
 }
 
-// concerned lists the happenings that events are about.
+// concerned returns the happenings that events are about.
 func concerned(events []event) []uuid.UUID {
 	set := map[uuid.UUID]struct{}{}
 	for i := range events {
 		switch e := events[i].happening.(type) {
-		case nil: // it is about something else
+		case nil: // of another aggregate
 			continue
 		case happening.Observed:
 			if e.Of != uuid.Nil {
 				set[e.Of] = struct{}{}
 			}
-		// of itself
+		// concern only their own happening
 		case happening.Revised, happening.WentStale, happening.OccurrenceChanged, happening.Merged, happening.Split:
 		}
 		set[events[i].StreamID()] = struct{}{}
@@ -122,7 +122,7 @@ func concerned(events []event) []uuid.UUID {
 	return slices.Collect(maps.Keys(set))
 }
 
-// apply folds one event. It returns the changes that follow from it, and the sweeps that are to follow.
+// apply folds one event. It returns the changes and the sweeps that follow from it.
 func (x *index) apply(e *event) ([]change, []sweep, error) {
 	id := e.StreamID()
 	switch e.Category() {
@@ -151,15 +151,15 @@ func (x *index) applyHappening(id uuid.UUID, recorded *event) []change {
 			dates.Published = instant(*e.PublishedAt)
 		}
 		changes := x.seen(id, e.SourceID, dates, e.Details, e.At, true, recorded.added)
-		for i := range changes { // under its other id it was told before
+		for i := range changes { // the event has the id that was merged
 			before := x.happenings.get(e.Of)
 			changes[i].of, changes[i].news = e.Of, changes[i].news && (before == nil || !before.Feeds[changes[i].feed])
 		}
 		return changes
 	case happening.Revised:
-		// What was too old for a feed may have got a new date.
+		// A happening that was too old for a feed may have got a new date.
 		return x.seen(id, e.SourceID, x.dates(id, e.SourceID), e.Details, e.At, false, recorded.added)
-	case happening.WentStale: // an item stays in its feeds when its source shows it no longer
+	case happening.WentStale: // a stale happening stays in its feeds
 	case happening.OccurrenceChanged:
 		return x.occurrenceChanged(id, e)
 	case happening.Merged:
@@ -175,7 +175,7 @@ func (x *index) applyHappening(id uuid.UUID, recorded *event) []change {
 	return nil
 }
 
-// merge makes a happening that was merged into another one no item any more.
+// merge removes a happening from its feeds that was merged into another one.
 func (x *index) merge(id uuid.UUID, at time.Time) []change {
 	h := x.happenings.get(id)
 	if h == nil {
@@ -185,7 +185,7 @@ func (x *index) merge(id uuid.UUID, at time.Time) []change {
 	return x.leave(id, h, at, reasonMerged, func(uuid.UUID) bool { return true })
 }
 
-// restore makes a happening that was split off an item again, where its sources fill feeds. It is no news.
+// restore adds a happening that was split off to the feeds of its sources, without publishing it.
 func (x *index) restore(id uuid.UUID, at time.Time) []change {
 	h := x.happenings.get(id)
 	if h == nil {
@@ -208,7 +208,7 @@ func (x *index) restore(id uuid.UUID, at time.Time) []change {
 	return changes
 }
 
-// drop forgets that sources carry a happening. It leaves the feeds in which no other one does.
+// drop removes sources from a happening. It leaves the feeds that no other source of it fills.
 func (x *index) drop(id uuid.UUID, sources []uuid.UUID, at time.Time) []change {
 	h := x.happenings.get(id)
 	if h == nil {
@@ -224,7 +224,7 @@ func (x *index) drop(id uuid.UUID, sources []uuid.UUID, at time.Time) []change {
 	})
 }
 
-// leave takes a happening out of feeds.
+// leave removes a happening from feeds.
 func (x *index) leave(id uuid.UUID, h *Known, at time.Time, reason string, of func(feed uuid.UUID) bool) []change {
 	x.happenings.set(id, h)
 	var changes []change
@@ -247,8 +247,8 @@ func (x *index) leave(id uuid.UUID, h *Known, at time.Time, reason string, of fu
 	return changes
 }
 
-// occurrenceChanged tells each feed that shows the happening, but where the change came with a source that is new
-// there.
+// occurrenceChanged returns a change for each feed with the happening, except for feeds in which the causing source is
+// new.
 func (x *index) occurrenceChanged(id uuid.UUID, e happening.OccurrenceChanged) []change {
 	h := x.happenings.get(id)
 	if h == nil {
@@ -275,8 +275,8 @@ func (x *index) occurrenceChanged(id uuid.UUID, e happening.OccurrenceChanged) [
 	return changes
 }
 
-// seen adds a happening to the feeds that its source fills: always where it was observed, else while it is recent. What
-// is over is no news: a site that gives its archive new addresses has nothing to tell.
+// seen adds a happening to the feeds that its source fills: always when it was observed, else while it is recent. A
+// happening that is over is not published, because a site may give its archive new addresses.
 func (x *index) seen(
 	id, sourceID uuid.UUID, dates SourceDates, details happening.Details, at time.Time, observed bool,
 	added map[uuid.UUID]bool,
@@ -294,7 +294,7 @@ func (x *index) seen(
 			continue
 		}
 		if added == nil && x.merged[id] || added != nil && !added[feedID] {
-			continue // the one into which it was merged comes in its place
+			continue // replaced by the one that it was merged into
 		}
 		if c, fresh := x.add(feedID, id, sourceID, at); fresh {
 			c.backfill, c.details = f.Sources[sourceID].Backfill, details
@@ -318,7 +318,7 @@ func (x *index) applySource(id uuid.UUID, event source.Event) {
 			a.Collecting = false
 		case source.CollectionFailed, source.CredentialsMissing, source.JavaScriptNeeded:
 			a.Collecting = false
-		case source.Registered, source.CollectionRequested, source.Paused, source.Resumed: // say nothing about a visit
+		case source.Registered, source.CollectionRequested, source.Paused, source.Resumed: // no part of a visit
 			continue
 		}
 		x.feeds.Set(feedID, f)
@@ -336,8 +336,8 @@ func (x *index) applyFeed(id uuid.UUID, event feed.Event) []sweep {
 	x.feeds.Set(id, f)
 	switch e := event.(type) {
 	case feed.Created: // see above
-	case feed.Registered, feed.Revised, feed.Shared, feed.Unshared: // change nothing about what fills it
-	case feed.Enabled: // it catches up with what it has missed
+	case feed.Registered, feed.Revised, feed.Shared, feed.Unshared: // do not change the sources of a feed
+	case feed.Enabled: // it catches up
 		f.Enabled = true
 		return f.sweeps(id, sweep{at: e.At})
 	case feed.Disabled:
@@ -368,7 +368,7 @@ func (x *index) applyFeed(id uuid.UUID, event feed.Event) []sweep {
 	return nil
 }
 
-// add makes a happening an item, unless it is one.
+// add makes a happening an item, unless it is one already.
 func (x *index) add(feedID, id, sourceID uuid.UUID, at time.Time) (c change, fresh bool) {
 	h := x.happenings.get(id)
 	if h.Feeds[feedID] {
@@ -385,7 +385,7 @@ func (x *index) add(feedID, id, sourceID uuid.UUID, at time.Time) (c change, fre
 	}, true
 }
 
-// dates are what a source says of a happening; zero where it was not seen there.
+// dates returns the dates that a source shows of a happening; zero if it does not carry it.
 func (x *index) dates(id, sourceID uuid.UUID) SourceDates {
 	if h := x.happenings.get(id); h != nil {
 		return h.Sources[sourceID]
@@ -393,7 +393,7 @@ func (x *index) dates(id, sourceID uuid.UUID) SourceDates {
 	return SourceDates{}
 }
 
-// carry keeps what a source says of a happening.
+// carry stores the dates that a source shows of a happening.
 func (x *index) carry(id, sourceID uuid.UUID, dates SourceDates) {
 	h := x.happenings.get(id)
 	if h == nil {

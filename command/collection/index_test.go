@@ -106,14 +106,14 @@ func (s *story) detach(feedID, sourceID uuid.UUID) *story {
 	return s.feed(feedID, feed.SourceDetached{SourceID: sourceID, At: s.now})
 }
 
-// collected is a collection of a source from start to end that finds nothing.
+// collected records a complete walk of a source that finds nothing.
 func (s *story) collected(sourceID uuid.UUID) *story {
 	s.t.Helper()
 	return s.source(sourceID, source.CollectionStarted{Number: 1, At: s.now}).
 		source(sourceID, source.CollectionCompleted{Number: 1, At: s.now})
 }
 
-// observe shows a happening that takes place at a time.
+// observe records a happening that takes place at a time.
 func (s *story) observe(id, sourceID uuid.UUID, at time.Time) *story {
 	s.t.Helper()
 	return tell(s, happening.Aggregate, id,
@@ -125,7 +125,7 @@ func takingPlace(at time.Time) happening.Details {
 		Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: at}}}}}
 }
 
-// cancel records that a source's telling took an occurrence off.
+// cancel records that a source cancelled an occurrence.
 func (s *story) cancel(id, sourceID uuid.UUID) *story {
 	s.t.Helper()
 	return tell(s, happening.Aggregate, id, happening.Event(happening.OccurrenceChanged{
@@ -136,8 +136,8 @@ func (s *story) cancel(id, sourceID uuid.UUID) *story {
 	}))
 }
 
-// expect checks what the last event led to, in the form "+feed happening": "~" is for a backfill, "." for what is added
-// and is no news either, "!" for a change of an occurrence.
+// expect checks the changes that followed from the last event, in the form "+feed happening": "~" marks a backfill,
+// "." an addition without publication, "!" a changed occurrence.
 func (s *story) expect(want ...string) *story {
 	s.t.Helper()
 	names := map[uuid.UUID]string{
@@ -171,7 +171,7 @@ func (s *story) expect(want ...string) *story {
 	return s
 }
 
-func TestWhatASourceShowsIsAddedToItsFeeds(t *testing.T) {
+func TestIndex_addsToFeeds(t *testing.T) {
 	t.Parallel()
 	begin(t).attach(oneFeed, site).collected(site).attach(otherFeed, page).collected(page).
 		observe(concert, site, noon.Add(day)).expect("+one concert").
@@ -179,19 +179,19 @@ func TestWhatASourceShowsIsAddedToItsFeeds(t *testing.T) {
 		observe(concert, site, noon.Add(2*day)).expect() // it is there already
 }
 
-func TestTheFirstCollectionAfterAnAttachmentIsBackfill(t *testing.T) {
+func TestIndex_firstCollectionIsBackfill(t *testing.T) {
 	t.Parallel()
 	s := begin(t).attach(oneFeed, site).
 		source(site, source.CollectionStarted{Number: 1, At: noon}).
 		observe(concert, site, noon.Add(day)).expect("~one concert")
-	// The second feed is attached in the middle: what is left of this collection is not all of the source.
+	// The second feed is attached in the middle of a collection, the rest of which is incomplete.
 	s.attach(otherFeed, site).expect("~other concert").
 		source(site, source.CollectionCompleted{Number: 1, At: noon}).
 		observe(exhibition, site, noon.Add(day)).expect("+one exhibition", "~other exhibition")
 }
 
-// What an attached source shows is known: what it shows next is news, also in a walk that is under way.
-func TestOfASourceThatIsKnownTheNextThingIsNews(t *testing.T) {
+// The happenings of an attached source are known: the next one is published, also during a walk.
+func TestIndex_knownSourcePublishes(t *testing.T) {
 	t.Parallel()
 	s := begin(t).observe(concert, site, noon.Add(day)).
 		source(site, source.CollectionStarted{Number: 1, At: noon})
@@ -205,7 +205,7 @@ func TestOfASourceThatIsKnownTheNextThingIsNews(t *testing.T) {
 		observe(exhibition, site, noon.Add(day)).expect("+one exhibition")
 }
 
-func TestAFailedCollectionIsNoBackfill(t *testing.T) {
+func TestIndex_failedCollection(t *testing.T) {
 	t.Parallel()
 	begin(t).attach(oneFeed, site).
 		source(site, source.CollectionStarted{Number: 1, At: noon}).
@@ -252,7 +252,7 @@ func TestBackfillWindow(t *testing.T) {
 	}
 }
 
-func TestARevisionBringsBackWhatWasTooOld(t *testing.T) {
+func TestIndex_revisionOfOldHappening(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	s.now = noon.Add(-100 * day)
@@ -266,22 +266,21 @@ func TestARevisionBringsBackWhatWasTooOld(t *testing.T) {
 		expect("+one concert")
 }
 
-// A site that gives its archive new addresses shows happenings that were never seen, and sends no webhooks.
-func TestWhatIsOverIsAddedAndIsNoNews(t *testing.T) {
+// A site that gives its archive new addresses shows unknown happenings, which are not published.
+func TestIndex_pastHappeningUnpublished(t *testing.T) {
 	t.Parallel()
 	s := begin(t).attach(oneFeed, site).collected(site).
 		observe(concert, site, noon.Add(-time.Second)).expect(".one concert").
 		observe(exhibition, site, noon.Add(time.Second)).expect("+one exhibition")
 	undated := uuid.New()
 	s.observe(undated, site, time.Time{}).expect("+one ")
-	// What is over and was added stays an item, whatever comes of it; it is not added again, nor told.
+	// A happening that is over and was added stays an item. It is neither added again nor published.
 	tell(s, happening.Aggregate, concert,
 		happening.Event(happening.Revised{SourceID: site, Details: takingPlace(noon.Add(day)), At: noon})).expect()
 }
 
-// Over is what has ended when it is seen: not what is going on, nor what has days to come; what says no end is with its
-// start.
-func TestWhenItIsOver(t *testing.T) {
+// A happening is over when its last occurrence has ended; without an end the start counts.
+func TestIndex_over(t *testing.T) {
 	t.Parallel()
 	span := func(from, to time.Duration) happening.Occurrence {
 		end := noon.Add(to)
@@ -310,7 +309,7 @@ func TestWhenItIsOver(t *testing.T) {
 	}
 }
 
-func TestDetachRemovesWhatNoOtherSourceCarries(t *testing.T) {
+func TestIndex_detach(t *testing.T) {
 	t.Parallel()
 	begin(t).attach(oneFeed, site).attach(oneFeed, page).attach(otherFeed, site).
 		observe(concert, site, noon.Add(day)).observe(exhibition, site, noon.Add(day)).observe(exhibition, page,
@@ -321,7 +320,7 @@ func TestDetachRemovesWhatNoOtherSourceCarries(t *testing.T) {
 		attach(oneFeed, page).expect("~one exhibition")
 }
 
-func TestADisabledFeedGetsNothingAndCatchesUp(t *testing.T) {
+func TestIndex_disabledFeedCatchesUp(t *testing.T) {
 	t.Parallel()
 	begin(t).attach(oneFeed, site).collected(site).
 		feed(oneFeed, feed.Disabled{At: noon}).
@@ -330,7 +329,7 @@ func TestADisabledFeedGetsNothingAndCatchesUp(t *testing.T) {
 		feed(oneFeed, feed.Enabled{At: noon}).expect("~one concert", "~one exhibition")
 }
 
-func TestADeletedFeedIsForgotten(t *testing.T) {
+func TestIndex_deletedFeed(t *testing.T) {
 	t.Parallel()
 	s := begin(t).attach(oneFeed, site).observe(concert, site, noon.Add(day)).
 		feed(oneFeed, feed.Deleted{At: noon}).expect().
@@ -340,15 +339,15 @@ func TestADeletedFeedIsForgotten(t *testing.T) {
 	}
 }
 
-func TestARegisteredFeedIsNotFilled(t *testing.T) {
+func TestIndex_registeredFeed(t *testing.T) {
 	t.Parallel()
 	news := uuid.New()
 	begin(t).feed(news, feed.Registered{Organization: org, FeedType: feed.TypeNews, At: noon}).expect().
 		feed(news, feed.Shared{With: org, At: noon}).expect()
 }
 
-// Saved and restored at any moment, the index goes on as if nothing had been.
-func TestRestore(t *testing.T) {
+// An index continues after any save and restore as if it had not been interrupted.
+func TestIndex_restore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		whole, restored := begin(t), begin(t)
@@ -394,7 +393,7 @@ func TestRestore(t *testing.T) {
 				saved[row.Kind+row.ID] = row
 			}
 			restored.state = &eventstore.ProcessState{}
-			restored.index = newIndex(restored.state) // what it holds is kept apart
+			restored.index = newIndex(restored.state) // its memory is separate
 			for _, row := range saved {
 				if err := restored.state.Restore(row); err != nil {
 					r.Fatal(err)
@@ -413,7 +412,7 @@ func forms(changes []change) []string {
 	return list
 }
 
-func TestAChangeOfAnOccurrenceIsToldToTheFeedsThatShowIt(t *testing.T) {
+func TestIndex_occurrenceChanged(t *testing.T) {
 	t.Parallel()
 	begin(t).attach(oneFeed, site).collected(site).attach(otherFeed, page).collected(page).
 		observe(concert, site, noon.Add(day)).
@@ -425,8 +424,8 @@ func TestAChangeOfAnOccurrenceIsToldToTheFeedsThatShowIt(t *testing.T) {
 		cancel(exhibition, site).expect()
 }
 
-// What an attached source is found to say differently, while it is new, is no news.
-func TestAChangeThatCameWithASourceIsNotTold(t *testing.T) {
+// A difference that comes with a new source is not published.
+func TestIndex_changeFromNewSource(t *testing.T) {
 	t.Parallel()
 	begin(t).attach(oneFeed, site).collected(site).observe(concert, site, noon.Add(day)).
 		attach(otherFeed, site).attach(oneFeed, page).

@@ -9,45 +9,46 @@ import (
 	"carillon/eventstore"
 )
 
-// Memory keeps what a curation of feeds knows of happenings. They are too many to be held: it is asked for those that
-// the events at hand concern.
+// Memory stores what a curation of feeds knows of happenings. They are too many for the process memory; only those of
+// the current events are read.
 type Memory interface {
-	// Recall reads what is known of happenings. Those that nothing is known of are left out.
+	// Recall reads known happenings. Unknown ones are missing in the result.
 	Recall(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]*Known, error)
-	// Carried reads what is known of some of the happenings that a source carries, and the mark after which the next
-	// ones are. It tells of each once, also where Keep changes feeds meanwhile. None: those were all.
+	// Carried reads a page of the happenings that a source carries, and the mark after it. It returns each of them once,
+	// even if Keep changes feeds meanwhile. An empty page is the end.
 	Carried(ctx context.Context, which Carried, after Mark) (map[uuid.UUID]*Known, Mark, error)
-	// Keep stores what was changed, all or nothing. With events, the next ones that were dealt with, it also saves the
-	// rest of the curation's state. Without, the event at hand is still being dealt with, and is seen again after a crash.
+	// Keep stores changed happenings, all or nothing. If dealtWith names the events that were processed next, it also
+	// saves the rest of the curation's state. Without them, the current event is not finished, and is seen again after a
+	// crash.
 	Keep(ctx context.Context, changed map[uuid.UUID]*Known, dealtWith []eventstore.Recorded) error
 }
 
-// Known is what is known of a happening: its dates as each source that carries it gives them, and where it is shown.
+// Known is the state of a happening: its dates by source, and its feeds.
 type Known struct {
 	Sources map[uuid.UUID]SourceDates
-	Feeds   map[uuid.UUID]bool // of which it is an item
-	Merged  bool               // into another one, which is shown in its place
-	Dropped []uuid.UUID        // sources that carry it no longer: to be forgotten
+	Feeds   map[uuid.UUID]bool // feeds that have it as an item
+	Merged  bool               // into another one, which replaces it
+	Dropped []uuid.UUID        // sources that no longer carry it; to be forgotten
 }
 
-// NewKnown is what is known of a happening before anything was told of it.
+// NewKnown returns the state of a happening before its first event.
 func NewKnown() *Known {
 	return &Known{Sources: map[uuid.UUID]SourceDates{}, Feeds: map[uuid.UUID]bool{}}
 }
 
-// SourceDates decide whether what a source carries is recent. They are in microseconds, as a Memory keeps them.
+// SourceDates decide whether a happening of a source is recent. They have microseconds, as a Memory stores them.
 type SourceDates struct {
 	FirstSeen time.Time
-	Published time.Time // zero where the source doesn't say
-	Last      time.Time // end of the last occurrence; zero without any
+	Published time.Time // zero if the source does not show it
+	Last      time.Time // end of the last occurrence; zero if there is none
 }
 
-// recent says that a happening belongs to a backfill that begins at a time.
+// recent reports whether a happening belongs to a backfill that begins at a time.
 func (d SourceDates) recent(at time.Time) bool {
 	return !d.Newest().Before(at.Add(-backfillWindow))
 }
 
-// Newest is the latest of the dates.
+// Newest returns the latest of the dates.
 func (d SourceDates) Newest() time.Time {
 	newest := d.FirstSeen
 	for _, at := range []time.Time{d.Published, d.Last} {
@@ -58,20 +59,20 @@ func (d SourceDates) Newest() time.Time {
 	return newest
 }
 
-// Carried says which happenings of a source.
+// Carried selects happenings of a source.
 type Carried struct {
 	Source  uuid.UUID
-	Since   time.Time // only those of which a date is not before that
-	ItemsOf uuid.UUID // only items of this feed; uuid.Nil: all
+	Since   time.Time // Optional. Only those with a date from then on
+	ItemsOf uuid.UUID // Optional. Only items of this feed
 }
 
-// Mark is a place in the order in which happenings are told. The zero one is the beginning.
+// Mark is a position in the order of happenings. The zero value is the beginning.
 type Mark struct {
 	Newest time.Time
 	ID     uuid.UUID
 }
 
-// carriedBySourceOf says that a source of the feed carries the happening.
+// carriedBySourceOf reports whether a source of the feed carries the happening.
 func (k *Known) carriedBySourceOf(f *feedState) bool {
 	for sourceID := range k.Sources {
 		if f.Sources[sourceID] != nil {
@@ -81,7 +82,7 @@ func (k *Known) carriedBySourceOf(f *feedState) bool {
 	return false
 }
 
-// instant is a time as fine as it is kept.
+// instant truncates a time to the precision of a Memory.
 func instant(at time.Time) time.Time {
 	if at.IsZero() {
 		return time.Time{}
@@ -89,7 +90,7 @@ func instant(at time.Time) time.Time {
 	return at.UTC().Truncate(time.Microsecond)
 }
 
-// recalled is the part of a Memory that is at hand.
+// recalled holds the part of a Memory that is loaded.
 type recalled struct {
 	known   map[uuid.UUID]*Known
 	changed map[uuid.UUID]*Known
@@ -99,7 +100,7 @@ func newRecalled(known map[uuid.UUID]*Known) recalled {
 	return recalled{known: known, changed: map[uuid.UUID]*Known{}}
 }
 
-// get returns what is known of a happening, or nil. What is changed in place has to be set again.
+// get returns a happening, or nil. A value that is changed in place has to be set again.
 func (r recalled) get(id uuid.UUID) *Known { return r.known[id] }
 
 func (r recalled) set(id uuid.UUID, k *Known) {

@@ -14,12 +14,12 @@ import (
 	"carillon/eventstore"
 )
 
-// held is a Memory that holds everything. The one in Postgres is tried beside the whole curation, see the adapters.
+// held is a Memory in a map. The adapters test the one in Postgres with the whole curation.
 type held map[uuid.UUID]*Known
 
 var _ Memory = held{}
 
-// copied is another one like it.
+// copied returns a copy.
 func (k *Known) copied() *Known {
 	return &Known{Sources: maps.Clone(k.Sources), Feeds: maps.Clone(k.Feeds), Merged: k.Merged}
 }
@@ -65,7 +65,7 @@ func (m held) Keep(_ context.Context, changed map[uuid.UUID]*Known, _ []eventsto
 	return nil
 }
 
-func TestDatesAreAsFineAsTheyAreKept(t *testing.T) {
+func TestInstantPrecision(t *testing.T) {
 	t.Parallel()
 	if got := instant(noon.Add(1999 * time.Nanosecond)); !got.Equal(noon.Add(time.Microsecond)) {
 		t.Error(got)
@@ -75,13 +75,13 @@ func TestDatesAreAsFineAsTheyAreKept(t *testing.T) {
 	}
 }
 
-// nobody is a Likeness by which nothing is alike. The one in Postgres is tried beside the whole curation.
-type nobody struct{}
+// noLikeness is a Likeness that finds nothing alike. The adapters test the one in Postgres with the whole curation.
+type noLikeness struct{}
 
 // Note implements Likeness.
-func (nobody) Note(context.Context, []Findable, time.Time) (map[uuid.UUID][]uuid.UUID, error) {
+func (noLikeness) Note(context.Context, []Findable, time.Time) (map[uuid.UUID][]uuid.UUID, error) {
 	return nil, nil
 }
 
 // Compared implements Likeness.
-func (nobody) Compared(context.Context, []Comparison) error { return nil }
+func (noLikeness) Compared(context.Context, []Comparison) error { return nil }

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// merges are merges that are on their way into the store, side by side as far as they concern different happenings.
-// What they come to is known once they are waited for.
+// merges runs merges, concurrently if they are of different happenings. wait returns their result.
 type merges struct {
 	parent context.Context
 	ctx    context.Context
@@ -26,11 +25,11 @@ func (m *merging) begin(ctx context.Context) *merges {
 
 func (g *merges) fresh() {
 	g.group, g.ctx = errgroup.WithContext(g.parent)
-	g.group.SetLimit(mergedAtOnce)
+	g.group.SetLimit(maxMerges)
 }
 
-// of begins something about two happenings, behind all that concerns one of them.
-func (g *merges) of(stays, goes *profile, do func(context.Context) error) error {
+// start runs do for two happenings, after everything else that concerns one of them.
+func (g *merges) start(stays, goes *profile, do func(context.Context) error) error {
 	if err := g.await(stays.id, goes.id); err != nil {
 		return err
 	}
@@ -41,18 +40,18 @@ func (g *merges) of(stays, goes *profile, do func(context.Context) error) error 
 	return nil
 }
 
-// await waits, where something is on its way that concerns one of the happenings.
+// await waits if work in flight concerns one of the happenings.
 func (g *merges) await(ids ...uuid.UUID) error {
 	for _, id := range ids {
 		if g.busy[id] {
-			return g.end()
+			return g.wait()
 		}
 	}
 	return nil
 }
 
-// end waits for all.
-func (g *merges) end() error {
+// wait waits for all.
+func (g *merges) wait() error {
 	err := g.group.Wait()
 	clear(g.busy)
 	g.fresh()

@@ -19,31 +19,31 @@ import (
 	"carillon/eventstore"
 )
 
-// Likeness keeps what happenings are found by that sources give different keys, and what comparing them came to. It may
-// forget what is over.
+// Likeness finds similar happenings of sources that use different keys, and stores the results of comparisons. It may
+// forget happenings that are over.
 type Likeness interface {
-	// Note keeps what happenings are found by, in the place of what was kept of them, and finds for each those that share
-	// a key with it, or a place or a title and begin with it, or both on one day; not more than some. At is when that is.
+	// Note replaces the marks of happenings. It returns for each the happenings that share a key with it, or a place or a
+	// title together with the start or the day; a limited number of them. At is the time of the marks.
 	Note(ctx context.Context, all []Findable, at time.Time) (alike map[uuid.UUID][]uuid.UUID, err error)
-	// Compared keeps what comparisons came to, at the latest with what Memory.Keep keeps next.
+	// Compared stores the results of comparisons, at the latest with the next Memory.Keep.
 	Compared(ctx context.Context, all []Comparison) error
 }
 
-// Findable is a happening with what it is found by.
+// Findable is a happening with its marks.
 type Findable struct {
 	Happening uuid.UUID
 	Marks     []Mark64
 }
 
-// Mark64 stands for a key, or for a date and a place or a title.
+// Mark64 is the hash of a key, or of a date together with a place or a title.
 type Mark64 struct {
 	Hash int64
 	Kind match.Kind
-	Day  string    // on which it takes place; "" for a key
-	At   time.Time // when it begins that day; zero for a key, and where the day is all that is known
+	Day  string    // day of the happening; "" for a key
+	At   time.Time // start of the happening; zero for a key or if only the day is known
 }
 
-// Comparison is what comparing two happenings came to. A is the one with the lower id.
+// Comparison is the result of comparing two happenings. A has the lower id.
 type Comparison struct {
 	A, B   uuid.UUID
 	Same   bool
@@ -53,17 +53,17 @@ type Comparison struct {
 }
 
 const (
-	// profilesKept bounds what is remembered of happenings between batches: twice as many.
-	profilesKept = 4096
-	// loadedAtOnce bounds the streams that are read at one time, mergedAtOnce the merges that are on their way.
-	loadedAtOnce = 32
-	mergedAtOnce = 64
-	// rootsAtOnce is of how many happenings those that may be the same are in memory at one time.
-	rootsAtOnce = 32
+	// minProfiles is the number of happenings that are kept between batches. At most twice as many are.
+	minProfiles = 4096
+	// maxLoads limits concurrent reads of streams, maxMerges concurrent merges.
+	maxLoads  = 32
+	maxMerges = 64
+	// compareBatch is the number of happenings that are loaded with their candidates at a time.
+	compareBatch = 32
 )
 
-// merging finds happenings that are one, merges them, and tells the one that stays what is told of the other. It sees
-// the events of happenings before feeds are filled by them, so that what is known already is no news under another id.
+// merging finds happenings that are the same, merges them, and forwards the observations of a merged one to the one
+// that stays. It precedes the curation of feeds, so that a known happening is not published under another id.
 type merging struct {
 	store    eventstore.Store
 	likeness Likeness
@@ -76,32 +76,32 @@ func newMerging(store eventstore.Store, likeness Likeness, log *slog.Logger) *me
 		store:    store,
 		likeness: likeness,
 		log:      log,
-		profiles: newProfiles(profilesKept),
+		profiles: newProfiles(minProfiles),
 	}
 }
 
-// react deals with the events of a batch. It says which of their happenings are merged into others, and whether there
-// are comparisons to be kept. Without a merging nothing is merged.
+// react processes the happening events of a batch. It returns the happenings that are merged into others, and whether
+// comparisons are to be stored. A nil merging merges nothing.
 func (m *merging) react(
 	ctx context.Context, events []event, replayed func(*eventstore.Recorded) bool,
 ) (merged map[uuid.UUID]bool, compared bool, err error) {
 	if m == nil {
 		return nil, false, nil
 	}
-	told, halves, at := m.told(events, replayed)
-	if err := m.finish(ctx, halves); err != nil {
+	changed, oneSided, at := m.changed(events, replayed)
+	if err := m.finish(ctx, oneSided); err != nil {
 		return nil, false, err
 	}
-	if len(told) == 0 {
+	if len(changed) == 0 {
 		return nil, false, nil
 	}
-	if err := m.load(ctx, told, at); err != nil {
+	if err := m.load(ctx, changed, at); err != nil {
 		return nil, false, err
 	}
 	merged = map[uuid.UUID]bool{}
 	var roots, into []uuid.UUID
-	findable := make([]Findable, 0, len(told))
-	for _, id := range told {
+	findable := make([]Findable, 0, len(changed))
+	for _, id := range changed {
 		p := m.profiles.get(id)
 		if p.State.Into == uuid.Nil {
 			roots = append(roots, id)
@@ -111,7 +111,7 @@ func (m *merging) react(
 		merged[id] = true
 		into = append(into, p.State.Into)
 	}
-	if err := m.tellEach(ctx, told, into, at); err != nil {
+	if err := m.forwardEach(ctx, changed, into, at); err != nil {
 		return nil, false, err
 	}
 	alike, err := m.likeness.Note(ctx, findable, at)
@@ -134,23 +134,23 @@ func (m *merging) react(
 	return merged, len(list) > 0, m.likeness.Compared(ctx, list)
 }
 
-// tellEach tells happenings what is told of those that were merged into them.
-func (m *merging) tellEach(ctx context.Context, told, into []uuid.UUID, at time.Time) error {
+// forwardEach forwards the observations of merged happenings to those that stay.
+func (m *merging) forwardEach(ctx context.Context, changed, into []uuid.UUID, at time.Time) error {
 	if err := m.load(ctx, into, at); err != nil {
 		return err
 	}
 	type pair struct{ stays, goes *profile }
-	var pairs []pair // looked for before anything is told: telling changes what is read here
-	for _, id := range told {
+	var pairs []pair // collected before forwarding, which changes profiles
+	for _, id := range changed {
 		if goes := m.profiles.get(id); goes.State.Into != uuid.Nil {
 			pairs = append(pairs, pair{m.profiles.get(goes.State.Into), goes})
 		}
 	}
-	telling := m.begin(ctx)
+	forwarding := m.begin(ctx)
 	for _, p := range pairs {
 		stays, goes := p.stays, p.goes
-		err := telling.of(stays, goes, func(ctx context.Context) error {
-			err := m.tell(ctx, stays, goes, at)
+		err := forwarding.start(stays, goes, func(ctx context.Context) error {
+			err := m.forward(ctx, stays, goes, at)
 			if errors.Is(err, happening.ErrNotMerged) {
 				return nil // they are being split
 			}
@@ -160,15 +160,15 @@ func (m *merging) tellEach(ctx context.Context, told, into []uuid.UUID, at time.
 			return err
 		}
 	}
-	return telling.end()
+	return forwarding.wait()
 }
 
-// compareEach compares happenings with those that are like them.
+// compareEach compares happenings with similar ones.
 func (m *merging) compareEach(ctx context.Context, roots []uuid.UUID, alike map[uuid.UUID][]uuid.UUID,
 	at time.Time) (map[[2]uuid.UUID]Comparison, error) {
 	compared := map[[2]uuid.UUID]Comparison{}
 	dealtWith := len(m.profiles.held)
-	for some := range slices.Chunk(roots, rootsAtOnce) {
+	for some := range slices.Chunk(roots, compareBatch) {
 		var found []uuid.UUID
 		for _, id := range some {
 			found = append(found, alike[id]...)
@@ -179,28 +179,28 @@ func (m *merging) compareEach(ctx context.Context, roots []uuid.UUID, alike map[
 		merging := m.begin(ctx)
 		for _, id := range some {
 			if err := m.compareAll(ctx, merging, id, alike[id], at, compared); err != nil {
-				return nil, errors.Join(err, merging.end())
+				return nil, errors.Join(err, merging.wait())
 			}
 		}
-		if err := merging.end(); err != nil {
+		if err := merging.wait(); err != nil {
 			return nil, err
 		}
-		m.profiles.lighten(dealtWith)
+		m.profiles.evictData(dealtWith)
 	}
 	return compared, nil
 }
 
-// told lists the happenings of which something is told, in order, and the merges and splits that only one of the two
-// has recorded here. What is known of a new one is its event.
-func (m *merging) told(events []event, replayed func(*eventstore.Recorded) bool) (ids []uuid.UUID,
-	halves map[half]happening.Event, at time.Time) {
+// changed returns the happenings with observations, in order, and the merges and splits of which the events have only
+// one side. The profile of a new happening is made from its event.
+func (m *merging) changed(events []event, replayed func(*eventstore.Recorded) bool) (ids []uuid.UUID,
+	oneSided map[oneSidedMerge]happening.Event, at time.Time) {
 	m.profiles.age()
-	halves = map[half]happening.Event{}
+	oneSided = map[oneSidedMerge]happening.Event{}
 	seen := map[uuid.UUID]bool{}
 	for i := range events {
 		id := events[i].StreamID()
 		switch e := events[i].happening.(type) {
-		case nil: // it is about something else
+		case nil: // of another aggregate
 			continue
 		case happening.Observed:
 			at = e.At
@@ -209,14 +209,15 @@ func (m *merging) told(events []event, replayed func(*eventstore.Recorded) bool)
 		case happening.WentStale:
 			at = e.At
 		case happening.OccurrenceChanged:
-			continue // follows from the others
+			continue // follows from the other events
 		case happening.Merged:
 			m.profiles.forget(id)
-			halfOf(halves, half{stays: id, goes: e.From}, half{stays: e.Into, goes: id}, e)
+			recordSide(oneSided, oneSidedMerge{stays: id, goes: e.From}, oneSidedMerge{stays: e.Into, goes: id}, e)
 			continue
 		case happening.Split:
 			m.profiles.forget(id)
-			halfOf(halves, half{stays: id, goes: e.From, split: true}, half{stays: e.Into, goes: id, split: true}, e)
+			recordSide(oneSided, oneSidedMerge{stays: id, goes: e.From, split: true}, oneSidedMerge{stays: e.Into, goes: id,
+				split: true}, e)
 			continue
 		}
 		if events[i].Revision == 0 && !replayed(events[i].Recorded) {
@@ -231,10 +232,10 @@ func (m *merging) told(events []event, replayed func(*eventstore.Recorded) bool)
 			ids = append(ids, id)
 		}
 	}
-	return ids, halves, at
+	return ids, oneSided, at
 }
 
-// load reads those of the happenings that are not known.
+// load reads the happenings without a profile.
 func (m *merging) load(ctx context.Context, ids []uuid.UUID, at time.Time) error {
 	var missing []uuid.UUID
 	asked := map[uuid.UUID]bool{}
@@ -246,7 +247,7 @@ func (m *merging) load(ctx context.Context, ids []uuid.UUID, at time.Time) error
 	}
 	found := make([]*profile, len(missing))
 	group, loading := errgroup.WithContext(ctx)
-	group.SetLimit(loadedAtOnce)
+	group.SetLimit(maxLoads)
 	for i, id := range missing {
 		group.Go(func() error {
 			loaded, err := happening.Aggregate.Load(loading, m.store, id)
@@ -288,8 +289,7 @@ func marks(s match.Subject) []Mark64 {
 	return all
 }
 
-// stays returns the one that another happening was merged into in the end: what is merged stands for nothing but that.
-// It returns uuid.Nil for a ring, which no merge makes.
+// stays follows merges from a happening to the one that stays. It returns uuid.Nil for a ring, which no merge makes.
 func (m *merging) stays(ctx context.Context, merging *merges, id, other uuid.UUID, at time.Time) (uuid.UUID, error) {
 	for passed := map[uuid.UUID]bool{}; ; {
 		if err := merging.await(id, other); err != nil {
@@ -300,7 +300,7 @@ func (m *merging) stays(ctx context.Context, merging *merges, id, other uuid.UUI
 			return other, nil
 		}
 		if passed[other] {
-			m.log.Error("happenings are merged in a ring; none of them is compared", "happening", other.String())
+			m.log.Error("happenings merged in a ring, comparison skipped", "happening", other.String())
 			return uuid.Nil, nil
 		}
 		passed[other] = true
@@ -311,7 +311,7 @@ func (m *merging) stays(ctx context.Context, merging *merges, id, other uuid.UUI
 	}
 }
 
-// compareAll compares a happening with those that are found, and begins to merge it with those that are the same.
+// compareAll compares a happening with candidates, and starts to merge it with those that are the same.
 func (m *merging) compareAll(
 	ctx context.Context, merging *merges, id uuid.UUID, found []uuid.UUID, at time.Time,
 	compared map[[2]uuid.UUID]Comparison,
@@ -325,7 +325,7 @@ func (m *merging) compareAll(
 			continue
 		}
 		mine, theirs := m.profiles.get(id), m.profiles.get(other)
-		if other == id || mine.State.Into != uuid.Nil || theirs.State.Into != uuid.Nil || !theirs.told {
+		if other == id || mine.State.Into != uuid.Nil || theirs.State.Into != uuid.Nil || !theirs.observed {
 			continue
 		}
 		pair := [2]uuid.UUID{id, other}
@@ -358,7 +358,7 @@ func (m *merging) compareAll(
 		if cmp.Or(theirs.since.Compare(mine.since), bytes.Compare(other[:], id[:])) < 0 {
 			stays, goes = theirs, mine
 		}
-		if err := merging.of(stays, goes, func(ctx context.Context) error {
+		if err := merging.start(stays, goes, func(ctx context.Context) error {
 			return m.merge(ctx, stays, goes, v, at)
 		}); err != nil {
 			return err
@@ -367,7 +367,7 @@ func (m *merging) compareAll(
 	return nil
 }
 
-// merge records that two happenings are one. Cut off anywhere, it goes on where it is begun again.
+// merge records that two happenings are the same. An interrupted merge continues when it is repeated.
 func (m *merging) merge(ctx context.Context, stays, goes *profile, v match.Verdict, at time.Time) error {
 	if err := m.whole(ctx, goes); err != nil {
 		return err
@@ -386,8 +386,8 @@ func (m *merging) merge(ctx context.Context, stays, goes *profile, v match.Verdi
 	}
 	err := m.execute(ctx, stays, command)
 	if err == nil {
-		// Feeds get the one that stays before they lose the other: what they showed under the other id is no news to them.
-		err = m.tell(ctx, stays, goes, at)
+		// The one that stays enters feeds before the other leaves them, so that feeds do not publish a known happening.
+		err = m.forward(ctx, stays, goes, at)
 	}
 	if err == nil {
 		command.From, command.Members, command.Into = uuid.Nil, nil, stays.id
@@ -395,13 +395,13 @@ func (m *merging) merge(ctx context.Context, stays, goes *profile, v match.Verdi
 	}
 	if errors.Is(err, happening.ErrApart) || errors.Is(err, happening.ErrMergedElsewhere) ||
 		errors.Is(err, happening.ErrNotMerged) {
-		return nil // somebody else was faster
+		return nil // another process was faster
 	}
 	return err
 }
 
-// tell tells a happening what is told of one that was merged into it.
-func (m *merging) tell(ctx context.Context, stays, goes *profile, at time.Time) error {
+// forward records the observations of a merged happening in the one that stays.
+func (m *merging) forward(ctx context.Context, stays, goes *profile, at time.Time) error {
 	if err := m.whole(ctx, goes); err != nil {
 		return err
 	}
@@ -437,7 +437,7 @@ func (m *merging) tell(ctx context.Context, stays, goes *profile, at time.Time) 
 	return nil
 }
 
-// execute changes a happening, as it is known: mostly it is as it was when it was read.
+// execute applies a command to a happening. Its profile is mostly current, so that nothing has to be read.
 func (m *merging) execute(ctx context.Context, p *profile, command happening.Command) error {
 	if err := m.whole(ctx, p); err != nil {
 		return err
@@ -449,6 +449,6 @@ func (m *merging) execute(ctx context.Context, p *profile, command happening.Com
 	if err != nil {
 		return fmt.Errorf("happening %s: %w", p.id, err)
 	}
-	p.know(out.Loaded)
+	p.update(out.Loaded)
 	return nil
 }

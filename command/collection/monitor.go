@@ -22,29 +22,30 @@ const (
 	defaultVisits = 512
 	defaultSlice  = time.Minute
 	defaultPages  = 500
-	longestPause  = 5 * time.Second  // between two looks at the schedule while it can't be read
-	holdInterval  = 20 * time.Second // between two signs of life, of which a turn wants one a minute
+	longestPause  = 5 * time.Second  // between attempts to read the schedule
+	holdInterval  = 20 * time.Second // between renewals of turns, which last a minute
 )
 
 // Monitor walks sources when they are due. Any number of processes may run one.
 //
-// A visit that waits for its host's pace costs next to nothing, so there may be many of them: what is bounded is what
-// they ask of the network, by the collectors' fetcher, and that each host has one visit at a time, by turns.
+// A visit that waits for its host's pace costs little, so there may be many. The fetcher of the collectors limits
+// requests, and each host has one visit at a time.
 type Monitor struct {
 	Store      eventstore.Store
 	Now        func() time.Time
 	Log        *slog.Logger
 	Walks      Walks
 	Collectors map[string]collect.Collector // by source type
-	Poll       time.Duration                // between two looks for sources that are due; 0: half a second
-	Visits     int                          // at one time; 0: 512
-	Slice      time.Duration                // after which a visit gives way to others of its host; 0: a minute
-	Pages      int                          // after which it does as well; 0: 500
-	// Visited, if set, is told of each visit how it ended, one of [Outcomes].
+	Poll       time.Duration                // Optional. Time between polls for due sources, 500 ms by default
+	Visits     int                          // Optional. Concurrent visits, 512 by default
+	// Optional. Time after which a visit yields to others of its host, a minute by default
+	Slice time.Duration
+	Pages int // Optional. Number of pages after which it yields too, 500 by default
+	// Visited is called at the end of each visit with its outcome, one of [Outcomes]. Optional.
 	Visited func(sourceType, outcome string)
-	// Found, if set, is told of each happening of which something else is on show than before: one of [Kinds].
+	// Found is called for each happening that is new or has changed, with one of [Kinds]. Optional.
 	Found func(kind string)
-	// Backlog, if set, is what the collectors wait for before they read a page.
+	// Backlog delays the collectors before they read a page. Optional.
 	Backlog *Backlog
 	// Reach ends all visits while the event store is unreachable, so that other processes make them. Optional.
 	Reach *reach.Watch
@@ -52,7 +53,7 @@ type Monitor struct {
 
 func (m *Monitor) now() time.Time { return m.Now().UTC().Truncate(time.Microsecond) }
 
-// Run visits sources until the context ends, and waits for the visits that are under way to stop.
+// Run visits sources until the context ends, and waits for the visits in flight.
 func (m *Monitor) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		reached, done := m.Reach.While(ctx)
@@ -75,7 +76,7 @@ func (m *Monitor) run(ctx context.Context) {
 		if err := r.start(ctx); err == nil {
 			pause = with.Poll
 		} else if ctx.Err() == nil {
-			m.Log.Warn("can't read which sources are due, trying again", "pause", pause, "error", err)
+			m.Log.Warn("due sources unreadable, retrying", "pause", pause, "error", err)
 			pause = min(2*pause, longestPause)
 		}
 		select {
@@ -89,14 +90,14 @@ func (m *Monitor) run(ctx context.Context) {
 	}
 }
 
-// untilMultiple is how long it is to the next multiple of a time: what is done as often is done at the same moments, as
-// to wake up costs more than what is done then.
+// untilMultiple returns the time until the next multiple of a duration. Periodic work of several loops coincides that
+// way, which saves wake-ups.
 func untilMultiple(of time.Duration) time.Duration {
 	now := time.Now()
 	return now.Truncate(of).Add(of).Sub(now)
 }
 
-// round keeps count of the visits under way.
+// round tracks the visits in flight.
 type round struct {
 	*Monitor
 
@@ -112,7 +113,7 @@ type visiting struct {
 	cancel context.CancelCauseFunc
 }
 
-// start begins a visit of each source that is due, as far as there is room.
+// start starts a visit of each source that is due, as far as there is room.
 func (r *round) start(ctx context.Context) error {
 	holders, busy := r.underWay()
 	if len(holders) >= r.Visits {
@@ -134,7 +135,7 @@ func (r *round) start(ctx context.Context) error {
 	return nil
 }
 
-// hold keeps the turns of the visits that are under way, and ends those that lost theirs.
+// hold renews the turns of the visits in flight, and ends visits without a turn.
 func (r *round) hold(ctx context.Context) {
 	holders, _ := r.underWay()
 	if len(holders) == 0 {
@@ -142,7 +143,7 @@ func (r *round) hold(ctx context.Context) {
 	}
 	lost, err := r.Walks.Hold(ctx, holders)
 	if err != nil && ctx.Err() == nil {
-		r.Log.Warn("can't keep the turns at sources", "error", err)
+		r.Log.Warn("renewing turns failed", "error", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

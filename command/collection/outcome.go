@@ -5,19 +5,19 @@ import (
 	"errors"
 )
 
-// How a visit has ended that did not fail for one of [Reasons].
+// Outcomes of visits that failed for none of [Reasons].
 const (
-	outcomeOK          = "ok"        // the walk went through
-	outcomeContinues   = "continues" // others of its host come first
+	outcomeOK          = "ok"        // the walk completed
+	outcomeContinues   = "continues" // other visits of its host come first
 	outcomePaused      = "paused"
-	outcomeLost        = "lost"              // somebody else has gone on with the walk
+	outcomeLost        = "lost"              // another process continues the walk
 	outcomeStopped     = "stopped"           // with the process
-	outcomeTrouble     = "trouble"           // of our own, such as an event store that can't be reached
+	outcomeTrouble     = "trouble"           // in this process, such as an unreachable event store
 	outcomeCredentials = "needs_credentials" //nolint:gosec // it is none
 	outcomeJavaScript  = "needs_javascript"
 )
 
-// Outcomes are all that Monitor.Visited is told, so that they may be labels of a metric.
+// Outcomes returns all outcomes that Monitor.Visited gets, for the labels of a metric.
 func Outcomes() []string {
 	return append([]string{
 		outcomeOK, outcomeContinues, outcomePaused, outcomeLost, outcomeStopped, outcomeTrouble, outcomeCredentials,
@@ -39,14 +39,14 @@ func (v *visit) outcomeOf(ctx context.Context, err error) string {
 	return v.outcome
 }
 
-// What a visit may find of a happening.
+// Kinds of changes that a visit finds of a happening.
 const (
 	foundNew     = "new"
 	foundRevised = "revised"
 	foundStale   = "stale"
 )
 
-// Kinds are all that Monitor.Found is told.
+// Kinds returns all kinds that Monitor.Found gets.
 func Kinds() []string { return []string{foundNew, foundRevised, foundStale} }
 
 func (v *visit) tell(news Tally) {

@@ -12,14 +12,13 @@ import (
 	"carillon/eventstore"
 )
 
-// commandID names the change of an item that follows from an event.
+// commandID derives the id of an item's change from its cause.
 func commandID(cause, item uuid.UUID) uuid.UUID { return uuid.NewSHA1(cause, item[:]) }
 
-// remember looks what came of events that are seen again, where their happenings were merged into others since: a merge
-// that was found out together with an event kept its item away, and one that was found out later did not. Only the
-// item's own events know.
-func (c *FeedCuration) remember(ctx context.Context, events []event) error {
-	last := map[uuid.UUID]eventstore.Revision{} // when happenings were merged into others
+// loadAdded reads which feeds got the happenings of replayed events, if those were merged since: a merge in the same
+// batch kept the item away, a later one did not. Only the item's events record that.
+func (c *FeedCuration) loadAdded(ctx context.Context, events []event) error {
+	last := map[uuid.UUID]eventstore.Revision{} // last merge into another happening
 	for i := range events {
 		e, id := &events[i], uuid.Nil
 		if !c.Replayed(e.Recorded) {
@@ -55,7 +54,7 @@ func (c *FeedCuration) remember(ctx context.Context, events []event) error {
 	return nil
 }
 
-// lastMerged is at which revision a happening was last merged into another one; NoStream if never.
+// lastMerged returns the revision at which a happening was last merged into another one; NoStream if never.
 func (m *merging) lastMerged(ctx context.Context, store eventstore.Store, id uuid.UUID) (eventstore.Revision, error) {
 	last := eventstore.NoStream
 	if m == nil {
@@ -84,7 +83,7 @@ func (m *merging) lastMerged(ctx context.Context, store eventstore.Store, id uui
 	return last, nil
 }
 
-// recorded says that an item's stream holds an event.
+// recorded reports whether an item's stream holds an event.
 func (c *FeedCuration) recorded(ctx context.Context, id, event uuid.UUID) (bool, error) {
 	for recorded, err := range c.store.Read(ctx, item.Aggregate.Stream(id), 0) {
 		if err != nil {
@@ -97,9 +96,8 @@ func (c *FeedCuration) recorded(ctx context.Context, id, event uuid.UUID) (bool,
 	return false, nil
 }
 
-// toldBefore says that what is to be published was in the feed before, as one of those that came to the happening
-// together with the one that is told of.
-func (c *FeedCuration) toldBefore(ctx context.Context, t task, state happening.State) (bool, error) {
+// publishedBefore reports whether the feed has had the happening before, under the id of one that was merged into it.
+func (c *FeedCuration) publishedBefore(ctx context.Context, t task, state happening.State) (bool, error) {
 	for held, members := range state.Holds {
 		if len(members) == 0 || held != t.of && !slices.Contains(members, t.of) {
 			continue

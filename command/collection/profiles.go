@@ -12,18 +12,18 @@ import (
 	"carillon/eventstore"
 )
 
-// profile is what is known of a happening for comparing it. What its sources tell is by far the most of it, and is only
-// wanted of those that are merged: it is let go of when the happening is not dealt with any more.
+// profile is a happening as comparisons need it. The observations of its sources are most of the data and are needed
+// for merges only: they are evicted when the happening is processed.
 type profile struct {
 	id uuid.UUID
 	eventstore.Loaded[happening.State]
 
-	whole   bool                      // with what its sources tell
-	told    bool                      // some source tells of it
-	shownBy map[uuid.UUID]match.Dates // when it begins as sources tell it that show it
-	subject match.Subject
-	since   time.Time
-	at      time.Time // dates are as of then
+	whole    bool                      // with the observations of its sources
+	observed bool                      // a source shows it
+	shownBy  map[uuid.UUID]match.Dates // starts as its sources show them
+	subject  match.Subject
+	since    time.Time
+	at       time.Time // time of the dates
 }
 
 func newProfile(id uuid.UUID, loaded eventstore.Loaded[happening.State], at time.Time) *profile {
@@ -34,13 +34,13 @@ func newProfile(id uuid.UUID, loaded eventstore.Loaded[happening.State], at time
 		since:   state.Since(),
 		at:      at,
 	}
-	p.know(loaded)
+	p.update(loaded)
 	return p
 }
 
-// know takes over what has been found out of it, or come of changing it.
-func (p *profile) know(loaded eventstore.Loaded[happening.State]) {
-	p.Loaded, p.whole, p.told = loaded, true, len(loaded.State.Tellings) > 0
+// update takes over a state that was read or written.
+func (p *profile) update(loaded eventstore.Loaded[happening.State]) {
+	p.Loaded, p.whole, p.observed = loaded, true, len(loaded.State.Tellings) > 0
 	p.shownBy = make(map[uuid.UUID]match.Dates, len(loaded.State.Tellings))
 	for teller, t := range loaded.State.Tellings {
 		if !t.Stale {
@@ -49,10 +49,10 @@ func (p *profile) know(loaded eventstore.Loaded[happening.State]) {
 	}
 }
 
-func (p *profile) lighten() { p.State.Tellings, p.whole = nil, false }
+func (p *profile) evictData() { p.State.Tellings, p.whole = nil, false }
 
-// beside reports whether a source shows both, and means two by that. Single dates that another source tells as a
-// series are no two events.
+// beside reports whether a source shows both as two events. Single dates that another source shows as a series are not
+// two events.
 func (p *profile) beside(o *profile) bool {
 	for source := range p.shownBy {
 		if _, both := o.shownBy[source]; both && !p.hasDates(o, source) && !o.hasDates(p, source) {
@@ -62,8 +62,8 @@ func (p *profile) beside(o *profile) bool {
 	return false
 }
 
-// hasDates reports whether all that a source tells of another happening is dates that other sources tell of this one,
-// and that it does not tell of this one itself.
+// hasDates reports whether all dates that a source shows of another happening are dates that other sources show of
+// this one, and the source does not show this one itself.
 func (p *profile) hasDates(o *profile, source uuid.UUID) bool {
 	var others match.Dates
 	for by, dates := range p.shownBy {
@@ -74,7 +74,7 @@ func (p *profile) hasDates(o *profile, source uuid.UUID) bool {
 	return o.shownBy[source].In(others) && !o.shownBy[source].Meets(p.shownBy[source])
 }
 
-// whole reads what sources tell of a happening, where that was let go of.
+// whole reads the observations of a happening again if they were evicted.
 func (m *merging) whole(ctx context.Context, p *profile) error {
 	if p.whole {
 		return nil
@@ -83,61 +83,60 @@ func (m *merging) whole(ctx context.Context, p *profile) error {
 	if err != nil {
 		return fmt.Errorf("happening %s: %w", p.id, err)
 	}
-	p.know(loaded)
+	p.update(loaded)
 	return nil
 }
 
-// profiles are what is known of happenings, of the last that were asked for: at least so many, and not much more than
-// twice as many. They are read and changed by one goroutine; what one of them holds is for whoever deals with its
-// happening.
+// profiles caches the profiles that were used last: at least min, and not much more than twice as many. One goroutine
+// reads and changes them; a single profile belongs to the goroutine that processes its happening.
 type profiles struct {
-	enough     int
-	young, old map[uuid.UUID]*profile
-	held       []*profile // that may be whole, since the last age
+	min               int
+	current, previous map[uuid.UUID]*profile
+	held              []*profile // with observations, since the last call of age
 }
 
-func newProfiles(enough int) *profiles {
-	return &profiles{enough: enough, young: map[uuid.UUID]*profile{}}
+func newProfiles(min int) *profiles {
+	return &profiles{min: min, current: map[uuid.UUID]*profile{}}
 }
 
-// age forgets those that were not asked for in a while, and lightens all.
+// age drops the profiles that were not used lately, and evicts the observations of all.
 func (p *profiles) age() {
-	p.lighten(0)
-	if len(p.young) >= p.enough {
-		p.young, p.old = map[uuid.UUID]*profile{}, p.young
+	p.evictData(0)
+	if len(p.current) >= p.min {
+		p.current, p.previous = map[uuid.UUID]*profile{}, p.current
 	}
 }
 
-// hold says that some are whole, or about to be.
+// hold registers profiles that have, or will get, observations.
 func (p *profiles) hold(some ...*profile) { p.held = append(p.held, some...) }
 
-// lighten lightens those that are held, but so many of the first.
-func (p *profiles) lighten(but int) {
-	for _, known := range p.held[but:] {
-		known.lighten()
+// evictData evicts the observations of all held profiles but the first n.
+func (p *profiles) evictData(n int) {
+	for _, known := range p.held[n:] {
+		known.evictData()
 	}
-	clear(p.held[but:])
-	p.held = p.held[:but]
+	clear(p.held[n:])
+	p.held = p.held[:n]
 }
 
-// get returns what is known of a happening, or nil.
+// get returns a profile, or nil.
 func (p *profiles) get(id uuid.UUID) *profile {
-	if found := p.young[id]; found != nil {
+	if found := p.current[id]; found != nil {
 		return found
 	}
-	found := p.old[id]
+	found := p.previous[id]
 	if found != nil {
-		p.young[id] = found
+		p.current[id] = found
 	}
 	return found
 }
 
 func (p *profiles) put(id uuid.UUID, known *profile) {
-	p.young[id] = known
+	p.current[id] = known
 	p.hold(known)
 }
 
 func (p *profiles) forget(id uuid.UUID) {
-	delete(p.young, id)
-	delete(p.old, id)
+	delete(p.current, id)
+	delete(p.previous, id)
 }

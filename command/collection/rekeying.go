@@ -11,11 +11,11 @@ import (
 	"carillon/command/collect/identity"
 )
 
-// rekey gives tellings that nothing is known by the identity of happenings that the page told of before and tells no
-// longer, where title and start are the same: calendars invent identifiers at each export. Within one page that is
-// enough, but of several of one title and start those at one place belong together. Untold gives the happenings that
-// the page alone told of, but those that are kept.
-func (x *identification) rekey(untold func(kept []uuid.UUID) ([]Shown, error)) error {
+// rekey assigns to unknown tellings the happenings that the page no longer shows, if title and start are the
+// same: some calendars change their identifiers at each export. Within one page that is enough, but of several with
+// the same title and start those with the same place belong together. Unshown returns the happenings that only this
+// page has shown, except kept.
+func (x *identification) rekey(unshown func(kept []uuid.UUID) ([]Shown, error)) error {
 	var fresh []*Telling
 	kept := map[uuid.UUID]bool{}
 	for i := range x.tellings {
@@ -37,7 +37,7 @@ func (x *identification) rekey(untold func(kept []uuid.UUID) ([]Shown, error)) e
 	for id := range kept {
 		ids = append(ids, id)
 	}
-	gone, err := untold(ids)
+	gone, err := unshown(ids)
 	if err != nil || len(gone) == 0 {
 		return err
 	}
@@ -61,14 +61,14 @@ func (x *identification) rekey(untold func(kept []uuid.UUID) ([]Shown, error)) e
 	return nil
 }
 
-// programmed is a happening as a programme names it.
+// programmed is an entry of a programme.
 type programmed struct {
 	what  programme
 	place string
 	shown *Shown
 }
 
-// programme is a title and when it begins next.
+// programme is the title and the next start of a happening.
 type programme struct {
 	title  string
 	start  time.Time
@@ -94,23 +94,23 @@ func programmedAs(d happening.Details, now time.Time) programmed {
 	return p
 }
 
-// atOnePlace reports whether two are at one place, as it is written, or both at none.
+// atOnePlace reports whether two entries have the same place, or none.
 func atOnePlace(a, b *programmed, _ bool) bool { return a.place == b.place }
 
-// notElsewhere reports whether two may be at one place: one names none, or no other of this title and start is left.
-// What is known from the events alone another page may still tell of.
+// notElsewhere reports whether two entries may have the same place: one has none, or both are the only ones of their
+// title and start. Another page may still show a happening that is known from events alone.
 func notElsewhere(a, b *programmed, sole bool) bool {
-	within := strings.Contains(a.place, b.place) || strings.Contains(b.place, a.place) // also where one is empty
+	within := strings.Contains(a.place, b.place) || strings.Contains(b.place, a.place) // also if one is empty
 	return len(a.shown.Dates) > 0 && (sole || within)
 }
 
-// knownAtOnce is of how many happenings what was told is read at one time.
-const knownAtOnce = 256
+// loadBatch is the number of happenings whose details are read at a time.
+const loadBatch = 256
 
-// programmed gives happenings by title and start.
+// programmed returns happenings by title and start.
 func (x *identification) programmed(all []Shown) (map[programme][]programmed, error) {
 	found := map[programme][]programmed{}
-	for some := range slices.Chunk(all, knownAtOnce) {
+	for some := range slices.Chunk(all, loadBatch) {
 		ids := make([]uuid.UUID, len(some))
 		for i := range some {
 			ids[i] = some[i].Happening
@@ -133,9 +133,9 @@ func (x *identification) programmed(all []Shown) (map[programme][]programmed, er
 	return found, nil
 }
 
-// replace makes a telling one of a happening that the page told of before by other evidence.
+// replace assigns to a telling a happening that the page showed by other evidence before.
 func (x *identification) replace(t *Telling, old *Shown) {
-	t.become(old.Happening, old.Key)
+	t.assignID(old.Happening, old.Key)
 	x.byID[old.Happening] = old
 	t.Rekeyed = true
 	x.taken[old.Happening] = true

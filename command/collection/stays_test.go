@@ -12,7 +12,7 @@ import (
 	"carillon/eventstore/nodetest"
 )
 
-// TestLongChainOfMergesIsFollowed: to its end, however long it is, and where it has none, that ends too.
+// TestLongChainOfMergesIsFollowed shows that a chain of any length is followed to its end, and that a ring ends too.
 func TestLongChainOfMergesIsFollowed(t *testing.T) {
 	t.Parallel()
 	m := newMerging(nodetest.Start(t), nil, slog.New(slog.DiscardHandler))

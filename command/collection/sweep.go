@@ -12,16 +12,16 @@ import (
 	"carillon/eventstore"
 )
 
-// sweep is what an event of a feed asks of all that a source carries: to become items of the feed, as far as they are
-// recent, or to be none any more, as far as no other source of the feed carries them.
+// sweep applies to all happenings that a source carries: it adds the recent ones to a feed, or removes those from it
+// that no other source of the feed carries.
 type sweep struct {
 	feed, source uuid.UUID
 	at           time.Time
 	remove       bool
-	deleted      bool // the feed is gone: its items need not be removed one by one
+	deleted      bool // the feed is deleted: its items need not be removed one by one
 }
 
-// sweeping says that an event may ask for sweeps. One that can't be decoded is nobody's concern here.
+// sweeping reports whether an event may cause sweeps. apply reports an event that can't be decoded.
 func sweeping(recorded eventstore.Recorded) bool { //nolint:gocritic // as slices wants it
 	if recorded.Category() != feed.Aggregate.Category {
 		return false
@@ -38,7 +38,8 @@ func sweeping(recorded eventstore.Recorded) bool { //nolint:gocritic // as slice
 	return false
 }
 
-// sweeps are one for each source of the feed, in an order that is always the same: who adds an item is recorded.
+// sweeps returns one sweep for each source of the feed, in a fixed order, because the source that adds an item is
+// recorded.
 func (f *feedState) sweeps(id uuid.UUID, like sweep) []sweep {
 	list := make([]sweep, 0, len(f.Sources))
 	for _, sourceID := range slices.SortedFunc(maps.Keys(f.Sources), func(a, b uuid.UUID) int {
@@ -50,7 +51,7 @@ func (f *feedState) sweeps(id uuid.UUID, like sweep) []sweep {
 	return list
 }
 
-// which says what of the source the sweep is about.
+// which returns the happenings of the source that the sweep is about.
 func (s sweep) which() Carried {
 	if s.remove {
 		return Carried{Source: s.source, ItemsOf: s.feed}
@@ -58,7 +59,7 @@ func (s sweep) which() Carried {
 	return Carried{Source: s.source, Since: instant(s.at.Add(-backfillWindow))}
 }
 
-// sweep goes over the happenings that are at hand. What was done already it does not do again.
+// sweep applies s to the loaded happenings. It does not repeat changes.
 func (x *index) sweep(s sweep) []change {
 	var changes []change
 	for id, h := range x.happenings.known {
@@ -79,7 +80,7 @@ func (x *index) sweep(s sweep) []change {
 
 // remove makes a happening no item, unless another source of the feed carries it.
 func (x *index) remove(s sweep, id uuid.UUID, h *Known) (c change, fresh bool) {
-	f := x.feeds.Get(s.feed) // nil: it is deleted
+	f := x.feeds.Get(s.feed) // nil if it is deleted
 	if !h.Feeds[s.feed] || f != nil && h.carriedBySourceOf(f) {
 		return change{}, false
 	}

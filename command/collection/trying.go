@@ -10,25 +10,25 @@ import (
 	"carillon/command/collect/frontier"
 )
 
-// Trial is a walk through a source of which nothing is recorded.
+// Trial walks through a source without recording anything.
 type Trial struct {
 	Source    collect.Source
 	Collector collect.Collector
-	Most      int // pages
+	Most      int // number of pages
 	Now       time.Time
-	Progress  func(done, all int) // told after each page; may be nil
+	Progress  func(done, all int) // Optional. Called after each page
 }
 
-// Tried is what a trial found.
+// Tried is the result of a trial.
 type Tried struct {
 	Observations []collect.Observation
 	Requests     int
 	Notes        collect.Notes
-	Passed       []collect.Passed // dates in posts that are no event's
-	Unread       int              // pages that it knew of and did not ask for; there may be more
+	Passed       []collect.Passed // dates in posts that belong to no event
+	Unread       int              // pages that were found and not read; there may be more
 }
 
-// Run goes through the pages. One that can't be read is noted, unless the walk began with it: then that is the error.
+// Run reads the pages. An unreadable page is noted; if it is the first one, its error is returned.
 func (t Trial) Run(ctx context.Context) (found Tried, err error) {
 	pages, together := frontier.New(t.Collector.Start(t.Source), t.Now), Gathering{}
 	for visited, err := range collect.Walk(ctx, t.Collector, t.Source, pages) {
@@ -65,12 +65,12 @@ func (t Trial) Run(ctx context.Context) (found Tried, err error) {
 	return found, nil
 }
 
-// note adds what was not said before.
+// note adds a note once.
 func (t *Tried) note(note collect.Note) {
 	if !slices.Contains(t.Notes, note) {
 		t.Notes = append(t.Notes, note)
 	}
 }
 
-// AdviceOn says what an operator can do about a trial that failed; "" where there is nothing to say.
+// AdviceOn returns what an operator can do about a failed trial, or "" for an unknown failure.
 func AdviceOn(err error) string { return Advice(reasonOf(err)) }

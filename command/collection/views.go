@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// concurrentObservations bounds the observations that are on their way into the store at one time.
+	// concurrentObservations limits the observations that are recorded at a time.
 	concurrentObservations = 16
-	// noteUnstorable is the note on an observation that can't be stored.
+	// noteUnstorable is the note about an observation that can't be stored.
 	noteUnstorable = "unstorable"
 )
 
-// settle compares what is told of happenings with what was recorded of them, as far as no page is ahead that may tell
-// more, and records the difference.
+// settle compares the details of happenings with the recorded ones, and records the difference. It leaves out
+// happenings that a page ahead may show.
 func (v *visit) settle(ctx context.Context) error {
 	for {
 		waiting, err := v.walk.Waiting(ctx)
@@ -34,7 +34,7 @@ func (v *visit) settle(ctx context.Context) error {
 			return err
 		}
 		settled := make([]Settled, len(waiting))
-		var mu sync.Mutex // of the tally
+		var mu sync.Mutex // guards tally
 		group, recording := errgroup.WithContext(ctx)
 		group.SetLimit(concurrentObservations)
 		for i := range waiting {
@@ -54,7 +54,7 @@ func (v *visit) settle(ctx context.Context) error {
 		if err := group.Wait(); err != nil {
 			return err
 		}
-		if err := v.walk.Settle(ctx, settled, v.tally); err != nil || len(waiting) < MostWaiting {
+		if err := v.walk.Settle(ctx, settled, v.tally); err != nil || len(waiting) < MaxWaiting {
 			return err
 		}
 	}
@@ -72,7 +72,7 @@ func (t *Tally) add(news Tally) {
 	}
 }
 
-// compare records one happening, if it is not as it was, and says what came of it.
+// compare records one happening if it has changed, and returns the result.
 func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error) {
 	settled := Settled{Happening: view.Happening, Gone: len(view.Tellings) == 0}
 	if settled.Gone {
@@ -91,7 +91,7 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 	if err == nil && bytes.Equal(settled.Digest, view.Digest) {
 		return settled, Tally{}, nil
 	}
-	// Most that are new to the source are new altogether: try without reading.
+	// Most happenings that are new to the source are new in the store: try without reading.
 	known := eventstore.Loaded[happening.State]{Revision: eventstore.NoStream}
 	if view.Digest != nil {
 		known, err = happening.Aggregate.Load(ctx, v.Store, view.Happening)
@@ -116,8 +116,8 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrWrongRevision), ctx.Err() != nil:
 		return settled, Tally{}, err
 	default:
-		// One that can't be stored (too large, not text) must not keep the others out.
-		v.log.Warn("an observation can't be stored", "happening", view.Happening, "error", err)
+		// An unstorable observation (too large, not text) must not keep the others out.
+		v.log.Warn("observation not stored", "happening", view.Happening, "error", err)
 		return settled, Tally{Notes: []source.Note{{Code: noteUnstorable,
 			Text: "an event was left out, because it can't be stored"}}}, nil
 	}
@@ -130,17 +130,17 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 		case happening.Revised:
 			news.Revised++
 			news.Ahead = e.Details.ChangedAhead(known.State.Tellings[v.teller()].Details, v.now(), timing.Firm(v.now()))
-		// are no news of this source
+		// no changes by this source
 		case happening.WentStale, happening.OccurrenceChanged, happening.Merged, happening.Split:
 		}
 	}
 	return settled, news, nil
 }
 
-// teller is the source, of what it tells itself.
+// teller returns the source as teller.
 func (v *visit) teller() happening.Teller { return happening.Teller{Source: v.turn.Source.ID} }
 
-// together puts together what the pages of a source tell of one happening.
+// together combines what the pages of a source show of one happening.
 func together(id uuid.UUID, tellings []Told) collect.Observation {
 	told := make([]happening.Telling, len(tellings))
 	var o collect.Observation

@@ -17,7 +17,7 @@ import (
 	"carillon/eventstore"
 )
 
-// maxStumbles is after how many pages in a row that can't be read a site is taken to be down.
+// maxStumbles is the number of unreadable pages in a row after which a site counts as down.
 const maxStumbles = 5
 
 // visit walks a source until its slice is over.
@@ -28,7 +28,7 @@ type visit struct {
 	walk  Walk
 	tally Tally
 	trace uuid.UUID // correlates what the walk records
-	// outcome says how the visit ended, where nothing kept it from that.
+	// outcome is the result of the visit, unless an error prevented one.
 	outcome string
 	log     *slog.Logger
 }
@@ -46,7 +46,7 @@ func (m *Monitor) newVisit(turn Turn) *visit {
 	return v
 }
 
-// run makes the visit and says how it went.
+// run makes the visit and reports its outcome.
 func (v *visit) run(ctx context.Context) {
 	next, err := v.visit(ctx)
 	if v.Visited != nil {
@@ -54,41 +54,41 @@ func (v *visit) run(ctx context.Context) {
 	}
 	switch {
 	case errors.Is(err, ErrLost), errors.Is(context.Cause(ctx), ErrLost):
-		v.log.Warn("a visit was too slow, somebody else goes on with it")
+		v.log.Warn("turn lost, another process continues the walk")
 		return
 	case errors.Is(err, source.ErrNumber): // later walks are recorded: the memory of them was lost, or the turn is
 		next = v.goOn(pauseAfterTrouble)
 		next.Over = true
-	case ctx.Err() != nil: // stopped: whoever is there goes on at once
+	case ctx.Err() != nil: // stopped: another process continues at once
 		ctx = context.WithoutCancel(ctx)
 		next = v.goOn(0)
-	case errors.Is(err, ErrPaused): // the walk goes on where it is once the source is resumed
-		v.log.Info("a visit ends, for its source is paused")
+	case errors.Is(err, ErrPaused): // the walk continues when the source is resumed
+		v.log.Info("visit ended, source paused")
 		next = v.goOn(0)
 	case err != nil:
-		v.log.Warn("a visit could not be recorded, it will be repeated", "error", err)
+		v.log.Warn("visit not recorded, it will be repeated", "error", err)
 		next = v.goOn(pauseAfterTrouble)
 	default:
 		v.log.Debug("visited", "walk", v.turn.Number, "over", next.Over, "requests", v.tally.Requests,
 			"new", v.tally.New, "revised", v.tally.Revised, "wentStale", v.tally.WentStale)
 	}
-	leaving, cancel := context.WithTimeout(ctx, leavePatience)
+	leaving, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	if err := v.walk.Leave(leaving, next); err != nil && !errors.Is(err, ErrLost) {
-		v.log.Warn("a visit's end could not be kept, the source waits for a minute", "error", err)
+		v.log.Warn("end of visit not stored, source pauses for a minute", "error", err)
 	}
 }
 
 const (
-	// pauseAfterTrouble is for trouble of our own, such as an event store that can't be reached.
+	// pauseAfterTrouble follows errors of this server, such as an unreachable event store.
 	pauseAfterTrouble = 5 * time.Second
-	// leavePatience bounds what is done while the process stops.
-	leavePatience = 2 * time.Second
-	// restPause is how long a source waits whose host gave no time.
+	// leaveTimeout limits the work while the process stops.
+	leaveTimeout = 2 * time.Second
+	// restPause is the pause of a source whose host named none.
 	restPause = time.Minute
 )
 
-// goOn has the walk go on later.
+// goOn continues the walk later.
 func (v *visit) goOn(in time.Duration) Next {
 	return Next{
 		In:       in,
@@ -103,7 +103,7 @@ func (v *visit) visit(ctx context.Context) (Next, error) {
 	if err := v.begin(ctx, collector.Start(v.turn.Source)); err != nil {
 		return Next{}, err
 	}
-	if err := v.settle(ctx); err != nil { // what a visit that was cut off has left
+	if err := v.settle(ctx); err != nil { // the rest of an interrupted visit
 		return Next{}, err
 	}
 	next, ended, err := v.pages(ctx, collector)
@@ -119,9 +119,8 @@ func (v *visit) visit(ctx context.Context) (Next, error) {
 	return v.complete(ctx)
 }
 
-// begin begins the walk, where that was not done before, and records that it has begun, where somebody asked for it.
-// What was remembered of walks may have been lost, and the read model may be behind: then a walk of that number is
-// recorded already, and this is a later one.
+// begin begins the walk unless it has begun, and records that if the walk was requested. If the memory of walks was
+// lost or the read model is behind, a walk of that number is recorded already, and this one gets a later number.
 func (v *visit) begin(ctx context.Context, start []collect.Link) error {
 	for {
 		if v.turn.Fresh {
@@ -141,7 +140,7 @@ func (v *visit) begin(ctx context.Context, start []collect.Link) error {
 	}
 }
 
-// pages goes through the pages that are ahead. The visit has ended if it did not come to the last.
+// pages reads the pages ahead. ended reports that the visit has ended before the last of them.
 func (v *visit) pages(ctx context.Context, collector collect.Collector) (next Next, ended bool, err error) {
 	began := v.now()
 	for visited, err := range collect.Walk(ctx, collector, v.turn.Source, v.walk) {
@@ -163,7 +162,7 @@ func (v *visit) pages(ctx context.Context, collector collect.Collector) (next Ne
 	return Next{}, false, nil
 }
 
-// page records one page and what it shows.
+// page records one page and its observations.
 func (v *visit) page(ctx context.Context, visited collect.Visited) error {
 	letGo := v.Backlog.hold(len(visited.Page.Observations))
 	defer letGo()
@@ -182,7 +181,7 @@ func (v *visit) page(ctx context.Context, visited collect.Visited) error {
 		}
 	}
 	if visited.Page.Notes.Has(collect.NoteNeedsJavaScript) {
-		visited.Page.State = nil // whether it still does is seen by reading it
+		visited.Page.State = nil // the next read decides whether it still does
 	}
 	tellings, err := v.identify(ctx, &visited)
 	if err != nil {
@@ -196,13 +195,13 @@ func (v *visit) page(ctx context.Context, visited collect.Visited) error {
 
 func (v *visit) complainOfPage(visited collect.Visited) {
 	if p := (*collect.PanicError)(nil); errors.As(visited.Err, &p) {
-		v.log.Error("a reader panicked", "page", p.Place, "panic", p.Value, "stack", string(p.Stack))
+		v.log.Error("reader panicked", "page", p.Place, "panic", p.Value, "stack", string(p.Stack))
 		return
 	}
-	v.log.Debug("a page can't be read", "error", visited.Err)
+	v.log.Debug("page unreadable", "error", visited.Err)
 }
 
-// complete ends a walk that went through.
+// complete ends a walk that has completed.
 func (v *visit) complete(ctx context.Context) (Next, error) {
 	result, err := v.walk.Result(ctx)
 	if err != nil {
@@ -239,14 +238,13 @@ func (v *visit) complete(ctx context.Context) (Next, error) {
 	})
 }
 
-// onSource records what there is to tell of the source. Most of the time that is nothing, which the state that is known
-// tells without reading.
+// onSource executes a command on the source. Mostly nothing changes, which the known state shows without reading.
 func (v *visit) onSource(ctx context.Context, command source.Command) error {
 	_, err := v.execute(ctx, command)
 	return err
 }
 
-// execute says whether there was something to tell.
+// execute reports whether the command recorded an event.
 func (v *visit) execute(ctx context.Context, command source.Command) (recorded bool, err error) {
 	known := v.turn.Recorded
 	out, err := source.Aggregate.Execute(ctx, v.Store, v.turn.Source.ID, command, source.Options{Metadata: v.metadata(),
@@ -262,7 +260,7 @@ func (v *visit) metadata() eventstore.Metadata {
 	return eventstore.Metadata{CorrelationID: v.trace, CausationID: v.trace, Actor: MonitorName}
 }
 
-// spread is an interval with the source's place in the tolerance of its schedule.
+// spread returns an interval shifted by the source's place in the tolerance of its schedule.
 func (v *visit) spread(interval time.Duration) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write(v.trace[:])

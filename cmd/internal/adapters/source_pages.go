@@ -103,7 +103,7 @@ func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []c
 		}
 		w.queueNext(batch, len(w.next) == 0 || len(links.pages) > 0)
 		if len(concerned) > 0 {
-			batch.Queue(fmt.Sprintf(selectWaiting, someWaiting), w.source, w.number, collection.MostWaiting, concerned).Query(func(rows pgx.Rows) (err error) {
+			batch.Queue(fmt.Sprintf(selectWaiting, someWaiting), w.source, w.number, collection.MaxWaiting, concerned).Query(func(rows pgx.Rows) (err error) {
 				waiting, err = collectViews(rows)
 				return err
 			})
@@ -117,7 +117,7 @@ func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []c
 	if whole {
 		w.settling(told.fresh, kept.waiting)
 	}
-	if kept.untold == 0 && len(waiting) < collection.MostWaiting {
+	if kept.untold == 0 && len(waiting) < collection.MaxWaiting {
 		w.waiting, w.known = append(w.waiting, waiting...), true
 	}
 	return nil

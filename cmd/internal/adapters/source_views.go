@@ -235,14 +235,14 @@ func (w *walk) Waiting(ctx context.Context) ([]collection.View, error) {
 		if err := w.flush(ctx); err != nil { // what is settled waits no longer
 			return nil, err
 		}
-		rows, _ := w.pool.Query(ctx, fmt.Sprintf(selectWaiting, allWaiting), w.source, w.number, collection.MostWaiting)
+		rows, _ := w.pool.Query(ctx, fmt.Sprintf(selectWaiting, allWaiting), w.source, w.number, collection.MaxWaiting)
 		views, err := collectViews(rows)
 		if err != nil {
 			return nil, wrap("happenings that wait", err)
 		}
 		w.waiting = append(w.waiting, views...)
 	}
-	n := min(len(w.waiting), collection.MostWaiting)
+	n := min(len(w.waiting), collection.MaxWaiting)
 	some := w.waiting[:n:n]
 	w.waiting = w.waiting[n:]
 	w.known = len(w.waiting) > 0
